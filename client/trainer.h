@@ -1,0 +1,52 @@
+// Trains one client's copy of the model: the plan's graphs over its data, from a base model to an update. One per worker
+// thread; shares compiled programs with the others through ProgramCache.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "engine/base/status.h"
+#include "engine/program/program.h"
+#include "federated/plan/plan.h"
+#include "federated/transport/coordinator_api.h"
+#include "federated/weights/model.h"
+
+namespace rivulet {
+
+// A client's examples, decoded as the plan's features say. Thread-safe.
+class ExampleSource {
+ public:
+  virtual ~ExampleSource() = default;
+  virtual int64_t size() const = 0;
+  // Decodes examples `indices` (0 .. size()-1) into the feed tensors, one per feature of the plan, batch first.
+  // Errors name file, record and byte: a label out of range, a wrong type, a wrong number of values.
+  virtual Status Decode(std::span<const uint32_t> indices, std::span<const TensorView> feeds) const = 0;
+};
+
+// Compiled programs of one plan, by batch size, compiled on demand. Thread-safe; shared by workers.
+class ProgramCache;
+std::shared_ptr<ProgramCache> NewProgramCache(std::shared_ptr<const Plan> plan);
+
+struct TrainingResult {
+  std::string update;      // serialized Update message, ready to Submit
+  Digest update_digest;    // SHA-256 of it
+  int64_t examples = 0;
+  int64_t steps = 0;
+  double train_loss = 0;   // mean over examples seen in the last epoch
+  double train_seconds = 0;
+};
+
+class Trainer {
+ public:
+  static StatusOr<std::unique_ptr<Trainer>> Create(std::shared_ptr<ProgramCache> programs);
+  virtual ~Trainer() = default;
+  // The same (task's seed, client, base round, ordinal; base model; data) gives the same bytes, whichever trainer runs it.
+  // FAILED_PRECONDITION: no examples. INVALID_ARGUMENT: a record that cannot be decoded. INTERNAL / INVALID_ARGUMENT: a kernel
+  // failed, naming its node.
+  virtual StatusOr<TrainingResult> Train(const Task& task, std::string_view client_id, const Model& base,
+                                         const ExampleSource& examples, const CancellationToken& cancel = {}) = 0;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,75 @@
+// The coordinator of one run: the round machine, staging, folding, model store and history behind CoordinatorApi. Thread-safe.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/file_system.h"
+#include "federated/plan/plan.h"
+#include "federated/scenario/scenario.h"
+#include "federated/transport/coordinator_api.h"
+#include "federated/weights/model.h"
+
+namespace rivulet {
+
+// What a finished attempt at a round tells whoever watches (progress lines, `up`, tests).
+struct RoundReport {
+  int64_t round = 0;
+  int64_t attempt = 1;
+  std::string status;               // committed, abandoned, failed
+  std::string reason;
+  int64_t selected = 0, folded = 0;
+  double train_loss = 0;
+  double train_seconds = 0, aggregate_seconds = 0, evaluate_seconds = 0;
+  Digest model_digest;
+  std::map<std::string, double> central;  // "test/accuracy", "test/loss"; empty when not evaluated
+};
+
+// Called from the coordinator's threads, without its lock; must not block long.
+struct CoordinatorObserver {
+  std::function<void(const std::string& client_id)> on_offer;   // a task waits for this client's poll
+  std::function<void(int64_t round, int64_t folded, int64_t selected)> on_progress;
+  std::function<void(const RoundReport&)> on_round;
+  std::function<void(const Status&)> on_finished;               // OK: finished
+  std::function<void(const std::string&)> on_action;            // every action of the round machine, as text (tests)
+};
+
+// Central evaluation of a committed model. Deterministic for any number of threads.
+class Evaluator {
+ public:
+  virtual ~Evaluator() = default;
+  virtual StatusOr<std::map<std::string, double>> Evaluate(const Model& model) = 0;
+};
+
+struct CoordinatorOptions {
+  Scenario scenario;
+  std::string plan;                  // bytes; resume: must have the stored plan's digest
+  std::string db_path;
+  std::string resume;                // run id, name or "latest"; "" for a new run
+  Evaluator* evaluator = nullptr;    // may be null: no central evaluation; must outlive the coordinator
+  FileSystem* file_system = nullptr; // null: FileSystem::Default()
+  CoordinatorObserver observer;
+  std::function<int64_t()> now_ms;   // null: the system clock, milliseconds since 1970 UTC
+};
+
+class Coordinator : public CoordinatorApi {
+ public:
+  // Takes the run's lock, writes or reads its rows. UNAVAILABLE: another process owns the run. FAILED_PRECONDITION: a model
+  // that a row names is missing or differs, or the database is newer than this program.
+  static StatusOr<std::unique_ptr<Coordinator>> Create(CoordinatorOptions options);
+
+  virtual const std::string& run_id() const = 0;
+  virtual bool already_finished() const = 0;       // --resume of a finished run
+  // Makes names known before they poll (simulations: every virtual client). The run starts when min_clients are known.
+  virtual Status Register(std::span<const std::string> client_ids) = 0;
+  // Blocks until the run ends: OK when finished, the reason otherwise. CANCELLED after Stop.
+  virtual Status Wait() = 0;
+  // Ends after what is being committed; the run is "interrupted" and can be resumed.
+  virtual void Stop() = 0;
+  virtual std::shared_ptr<const Model> model() const = 0;  // as last committed
+};
+
+}  // namespace rivulet

@@ -1,0 +1,14 @@
+// "Did you mean …?": the known name nearest to an unknown one.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace rivulet {
+// The name in `known` with the smallest edit distance to `unknown` (ties: first), or "" when none is near (distance above
+// a third of the longer name, plus one).
+std::string Nearest(std::string_view unknown, std::span<const std::string> known);
+// " Did you mean 'x'?" or "".
+std::string DidYouMean(std::string_view unknown, std::span<const std::string> known);
+}  // namespace rivulet

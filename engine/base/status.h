@@ -1,0 +1,71 @@
+// Errors as values. Every function that can fail returns absl::Status or absl::StatusOr<T>; the message is one
+// sentence that names what, where and the mend, built with fmt:
+//
+//   return InvalidArgument("'{}' has {} examples; give the client at least one", client_id, examples);
+//
+// Codes are gRPC's, so that they cross the wire as they are.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace rivulet {
+
+using absl::Status;
+using absl::StatusOr;
+
+// Debian's absl::string_view and std::string_view are unrelated types; the house writes std::string_view everywhere.
+inline absl::string_view ToAbsl(std::string_view s) { return {s.data(), s.size()}; }
+inline std::string_view ToStd(absl::string_view s) { return {s.data(), s.size()}; }
+inline std::string_view Message(const Status& status) { return ToStd(status.message()); }
+
+#define RIVULET_DEFINE_ERROR(Name)                                                      \
+  template <typename... Args>                                                           \
+  [[nodiscard]] Status Name(fmt::format_string<Args...> format, Args&&... args) {       \
+    return absl::Name##Error(ToAbsl(fmt::format(format, std::forward<Args>(args)...))); \
+  }
+RIVULET_DEFINE_ERROR(InvalidArgument)
+RIVULET_DEFINE_ERROR(NotFound)
+RIVULET_DEFINE_ERROR(AlreadyExists)
+RIVULET_DEFINE_ERROR(FailedPrecondition)
+RIVULET_DEFINE_ERROR(ResourceExhausted)
+RIVULET_DEFINE_ERROR(OutOfRange)
+RIVULET_DEFINE_ERROR(DataLoss)
+RIVULET_DEFINE_ERROR(Unimplemented)
+RIVULET_DEFINE_ERROR(Internal)
+RIVULET_DEFINE_ERROR(Unavailable)
+RIVULET_DEFINE_ERROR(Cancelled)
+RIVULET_DEFINE_ERROR(Aborted)
+RIVULET_DEFINE_ERROR(PermissionDenied)
+RIVULET_DEFINE_ERROR(DeadlineExceeded)
+#undef RIVULET_DEFINE_ERROR
+
+// The same code with `context` and ": " before the message; OK stays OK.
+inline Status Annotate(const Status& status, std::string_view context) {
+  if (status.ok()) return status;
+  return Status(status.code(), ToAbsl(fmt::format("{}: {}", context, Message(status))));
+}
+
+}  // namespace rivulet
+
+#define RIVULET_RETURN_IF_ERROR(expr)                   \
+  do {                                                  \
+    ::absl::Status rivulet_status_ = (expr);            \
+    if (!rivulet_status_.ok()) return rivulet_status_;  \
+  } while (false)
+
+#define RIVULET_CONCAT_INNER_(a, b) a##b
+#define RIVULET_CONCAT_(a, b) RIVULET_CONCAT_INNER_(a, b)
+// RIVULET_ASSIGN_OR_RETURN(auto tensor, ReadTensor(file));
+#define RIVULET_ASSIGN_OR_RETURN(lhs, expr) \
+  RIVULET_ASSIGN_OR_RETURN_IMPL_(RIVULET_CONCAT_(rivulet_or_, __LINE__), lhs, expr)
+#define RIVULET_ASSIGN_OR_RETURN_IMPL_(result, lhs, expr) \
+  auto result = (expr);                                   \
+  if (!result.ok()) return std::move(result).status();    \
+  lhs = std::move(result).value()

@@ -1,0 +1,43 @@
+// Reverse-mode differentiation by graph extension.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/graph/graph.h"
+#include "engine/graph/scope.h"
+
+namespace rivulet {
+
+// What a gradient function sees: a node of the forward graph, and the gradients that reached its outputs. It adds nodes under
+// the "gradients" name scope and says the gradient of each input; inputs it does not mention get none.
+class GradientContext {
+ public:
+  GradientContext(Scope scope, Node* node, std::span<const Output> output_gradients);
+  Node* node() const { return node_; }
+  Scope& scope() { return scope_; }
+  Output input(int i) const { return node_->input(i); }
+  Output output(int i) const { return node_->output(i); }
+  // The gradient that reached output i; an empty Output when none did.
+  Output grad(int i = 0) const { return output_gradients_[static_cast<size_t>(i)]; }
+  // Adds a node `op` and returns its first output; type attributes follow from the inputs.
+  StatusOr<Output> Emit(std::string_view op, std::vector<Output> inputs, AttrMap attrs = {});
+  void set_input_grad(int i, Output gradient);
+  std::span<const Output> input_grads() const { return input_gradients_; }
+
+ private:
+  Scope scope_;
+  Node* node_;
+  std::vector<Output> output_gradients_;
+  std::vector<Output> input_gradients_;
+};
+
+// Adds to `graph` the nodes that compute d loss / d x for each x in `xs` (any tensors: variable reads, placeholders), and
+// returns them in the same order. `loss` is a floating scalar. An x that the loss does not depend on gets zeros of its shape.
+// A tensor used several times sums its gradients. UNIMPLEMENTED names an op on the path without gradient, and why.
+StatusOr<std::vector<Output>> ComputeGradients(Graph& graph, Output loss, std::span<const Output> xs);
+
+}  // namespace rivulet

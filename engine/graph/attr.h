@@ -1,0 +1,20 @@
+// Attribute values of a node, as TensorFlow's AttrValue.
+#pragma once
+
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "engine/tensor/dtype.h"
+#include "engine/tensor/shape.h"
+#include "engine/tensor/tensor.h"
+
+namespace rivulet {
+
+using AttrValue = std::variant<int64_t, float, bool, std::string, DType, Shape, Tensor, std::vector<int64_t>,
+                               std::vector<float>, std::vector<bool>, std::vector<std::string>, std::vector<DType>,
+                               std::vector<Shape>>;
+using AttrMap = std::map<std::string, AttrValue>;  // ordered: serialisation is canonical
+
+}  // namespace rivulet

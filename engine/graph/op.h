@@ -1,0 +1,131 @@
+// The op registry: for each op, in one place, its signature, attributes, shape function, gradient and doc. Signatures are
+// written as TensorFlow writes them:
+//
+//   RIVULET_OP("MatMul")
+//       .Input("a: T").Input("b: T").Output("product: T")
+//       .Attr("transpose_a: bool = false").Attr("transpose_b: bool = false")
+//       .Attr("T: {float, double, int32, int64}")
+//       .Shape(MatMulShape)
+//       .Gradient(MatMulGradient)          // or .NotDifferentiable("why")
+//       .Doc("Matrix product a · b.");
+//
+// Types: an input or output is "name: TYPE", "name: T" (a type attr), "name: N * T" or "name: Tlist". Attr kinds: int,
+// float, bool, string, type, shape, tensor, list(int|float|string|type|shape); "{a, b}" lists allowed types or strings;
+// ">= n" bounds an int; "= value" is the default. Attributes named "_…" are free.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/graph/attr.h"
+#include "engine/graph/graph.h"
+
+namespace rivulet {
+
+// What a shape function sees and says.
+class InferenceContext {
+ public:
+  virtual ~InferenceContext() = default;
+  virtual std::string_view node_name() const = 0;
+  virtual int num_inputs() const = 0;
+  virtual const Shape& input(int i) const = 0;
+  virtual DType input_dtype(int i) const = 0;
+  // The value of input i where it is known now (a Const, or foldable from constants); nullptr otherwise.
+  virtual const Tensor* input_value(int i) const = 0;
+  virtual const AttrMap& attrs() const = 0;
+  virtual void set_output(int i, Shape shape) = 0;
+  template <typename T>
+  const T& attr(const std::string& name) const {
+    return std::get<T>(attrs().at(name));
+  }
+  // The input's shape when its rank is `rank`, unknown dimensions when its rank is unknown, else INVALID_ARGUMENT.
+  StatusOr<Shape> WithRank(int i, int rank) const;
+};
+using ShapeFn = std::function<Status(InferenceContext&)>;
+
+class GradientContext;  // engine/gradients/gradients.h
+using GradientFn = std::function<Status(GradientContext&)>;
+
+struct ArgDef {
+  std::string name;
+  DType dtype = DType::kInvalid;  // fixed type, or
+  std::string type_attr;          // attr that holds it, or
+  std::string number_attr;        // with number_attr copies, or
+  std::string type_list_attr;     // list(type) attr
+};
+
+struct AttrDef {
+  enum class Kind { kInt, kFloat, kBool, kString, kType, kShape, kTensor, kIntList, kFloatList, kBoolList, kStringList,
+                    kTypeList, kShapeList };
+  std::string name;
+  Kind kind = Kind::kInt;
+  std::vector<DType> allowed_types;
+  std::vector<std::string> allowed_strings;
+  std::optional<int64_t> minimum;
+  std::optional<AttrValue> default_value;
+};
+
+struct OpDef {
+  std::string name;
+  std::vector<ArgDef> inputs;
+  std::vector<ArgDef> outputs;
+  std::vector<AttrDef> attrs;
+  ShapeFn shape;
+  GradientFn gradient;              // null: not differentiable, and then
+  std::string not_differentiable;   // says why; both empty only where nobody has said (the census test refuses it)
+  bool stateful = false;            // reads or writes variables, draws random numbers, or has another effect: never folded
+                                    // or merged, and run in graph order where control edges say so
+  std::string doc;
+  std::string registered_at;        // "file:line"
+  const AttrDef* FindAttr(std::string_view attr_name) const;
+};
+
+class OpRegistry {
+ public:
+  static OpRegistry& Global();
+  // A second registration of a name stops the program and names both places.
+  void Register(OpDef def);
+  const OpDef* Find(std::string_view name) const;
+  StatusOr<const OpDef*> Get(std::string_view name) const;  // NOT_FOUND with the nearest name
+  std::vector<const OpDef*> All() const;                    // by name
+
+ private:
+  std::vector<std::unique_ptr<OpDef>> ops_;
+  std::unordered_map<std::string, const OpDef*> by_name_;
+};
+
+class OpDefBuilder {
+ public:
+  explicit OpDefBuilder(std::string name, const char* file, int line);
+  OpDefBuilder& Input(std::string_view spec);
+  OpDefBuilder& Output(std::string_view spec);
+  OpDefBuilder& Attr(std::string_view spec);
+  OpDefBuilder& Shape(ShapeFn fn);
+  OpDefBuilder& Gradient(GradientFn fn);
+  OpDefBuilder& NotDifferentiable(std::string why);
+  OpDefBuilder& Stateful();
+  OpDefBuilder& Doc(std::string doc);
+  OpDef Build() const { return def_; }
+
+ private:
+  OpDef def_;
+};
+
+namespace internal {
+struct OpRegistration {
+  OpRegistration(const OpDefBuilder& builder) { OpRegistry::Global().Register(builder.Build()); }  // NOLINT
+};
+}  // namespace internal
+
+#define RIVULET_OP(name) RIVULET_OP_IMPL_(name, __COUNTER__)
+#define RIVULET_OP_IMPL_(name, counter) RIVULET_OP_IMPL2_(name, counter)
+#define RIVULET_OP_IMPL2_(name, counter)                                             \
+  [[maybe_unused]] static const ::rivulet::internal::OpRegistration rivulet_op_##counter = \
+      ::rivulet::OpDefBuilder(name, __FILE__, __LINE__)
+
+}  // namespace rivulet

@@ -1,0 +1,53 @@
+// Builds graphs: unique names under name scopes, control dependencies, variables with sharing and reuse.
+//
+//   Graph graph;
+//   Scope root(graph);
+//   Scope dense = root.SubScope("dense");
+//   Output w = dense.Variable("kernel", DType::kFloat32, {784, 10}, GlorotUniform());
+//   Output y = dense.Op("MatMul", {x, w});
+//
+// Errors stick: after the first one every call returns an empty Output, and status() tells it. So a model is written without
+// a check per line, and checked once.
+#pragma once
+
+#include <memory>
+#include <source_location>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/graph/graph.h"
+
+namespace rivulet {
+
+class Initializer;  // engine/models/initializers.h
+
+class Scope {
+ public:
+  explicit Scope(Graph& graph);  // `graph` must outlive the scope
+  Scope SubScope(std::string_view name) const;  // names get the prefix "name/", made unique
+  Scope WithControl(std::vector<Node*> before) const;
+
+  Graph& graph() const;
+  const Status& status() const;
+  void Fail(Status status) const;  // keeps the first
+
+  // Adds `op` under a unique name and returns its first output (an empty Output for ops without outputs).
+  Output Op(std::string_view op, std::vector<Output> inputs, AttrMap attrs = {}, std::string_view name = {},
+            std::source_location where = std::source_location::current()) const;
+  Node* AddNode(std::string_view op, std::vector<Output> inputs, AttrMap attrs = {}, std::string_view name = {},
+                std::source_location where = std::source_location::current()) const;
+
+  Output Const(Tensor value, std::string_view name = "Const") const;
+  Output Const(float value, std::string_view name = "Const") const;
+  Output Placeholder(std::string_view name, DType dtype, Shape shape) const;
+
+ private:
+  struct Shared;
+  std::shared_ptr<Shared> shared_;
+  std::string prefix_;
+  std::vector<Node*> control_;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,107 @@
+// Kernels. A kernel is prepared once for a node with fully known shapes and run often; what Prepare returns is immutable and
+// shared by all threads, so all mutable memory (outputs, scratch) is the caller's, planned before the first step.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/philox.h"
+#include "engine/base/status.h"
+#include "engine/graph/graph.h"
+#include "engine/tensor/tensor.h"
+
+namespace rivulet {
+
+enum class Device { kCpu, kCuda };
+std::string_view Name(Device device);
+
+// Decides between implementations; from a static table per CPU kind and never from timing, so that the same program always
+// gives the same bits.
+struct KernelPolicy {
+  Device device = Device::kCpu;
+  bool portable = false;      // own kernels only, no JIT library, results equal on unlike machines
+};
+
+// What a running kernel may touch. Pointers are 64-byte aligned where the memory plan made them; variables start at 64 bytes.
+struct KernelContext {
+  std::span<std::byte* const> inputs;   // in order of the node's non-resource inputs
+  std::span<std::byte* const> outputs;
+  std::span<std::byte* const> variables;  // the node's resource inputs, in order
+  std::byte* scratch = nullptr;           // Prepared::scratch_bytes
+  const StreamKey* rng = nullptr;         // of the lane
+  uint64_t step = 0;                      // index of this Run, for random ops
+};
+
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  // May fail on values that no shape tells (a label out of range): INVALID_ARGUMENT. Allocates nothing of ours.
+  virtual Status Run(const KernelContext& context) const = 0;
+};
+
+struct Prepared {
+  std::unique_ptr<const Kernel> kernel;
+  size_t scratch_bytes = 0;
+  // (input, output) pairs that may share memory: the kernel reads each element of the input before it writes the same
+  // element of the output. Indices count non-resource inputs.
+  std::vector<std::pair<int, int>> in_place;
+  std::string implementation;  // for listings: "dnnl jit:avx512_core", "hwy", "eigen"
+  double flops = 0;            // of one Run, for profiles and benchmarks
+};
+
+// A node as its kernel sees it: fully known shapes.
+struct NodeView {
+  const Node& node;
+  std::span<const TensorSpec> inputs;   // non-resource inputs
+  std::span<const TensorSpec> outputs;
+  std::span<const TensorSpec> variables;  // of the resource inputs
+  std::span<const Tensor* const> constants;  // per non-resource input: its value where it is a compile-time constant
+  int op_index = 0;                       // position among the random ops of the program's model (philox word "op")
+  template <typename T>
+  const T& attr(std::string_view name) const {
+    return node.attr<T>(name);
+  }
+};
+
+using PrepareFn = std::function<StatusOr<Prepared>(const NodeView&, const KernelPolicy&)>;
+
+class KernelRegistry {
+ public:
+  static KernelRegistry& Global();
+  void Register(std::string op, Device device, DType dtype, PrepareFn prepare, const char* file, int line);
+  // `dtype` is that of attr "T" (or the op's one type attribute, in order of declaration), kInvalid for ops without one;
+  // a kernel registered for kInvalid serves every dtype. UNIMPLEMENTED names op, device, dtype and what there is.
+  StatusOr<const PrepareFn*> Find(std::string_view op, Device device, DType dtype) const;
+  bool Has(std::string_view op, Device device) const;
+
+ private:
+  struct Entry {
+    Device device;
+    DType dtype;
+    PrepareFn prepare;
+    std::string registered_at;
+  };
+  std::unordered_map<std::string, std::vector<Entry>> entries_;
+};
+
+namespace internal {
+struct KernelRegistration {
+  KernelRegistration(const char* op, Device device, DType dtype, PrepareFn prepare, const char* file, int line) {
+    KernelRegistry::Global().Register(op, device, dtype, std::move(prepare), file, line);
+  }
+};
+}  // namespace internal
+
+// RIVULET_KERNEL("Relu", Device::kCpu, float, PrepareRelu<float>); `void` for ops whose kernel serves every dtype.
+#define RIVULET_KERNEL(op, device, type, prepare) RIVULET_KERNEL_IMPL_(op, device, type, prepare, __COUNTER__)
+#define RIVULET_KERNEL_IMPL_(op, device, type, prepare, counter) \
+  RIVULET_KERNEL_IMPL2_(op, device, type, prepare, counter)
+#define RIVULET_KERNEL_IMPL2_(op, device, type, prepare, counter)                                         \
+  [[maybe_unused]] static const ::rivulet::internal::KernelRegistration rivulet_kernel_##counter(          \
+      op, device, ::rivulet::kDTypeOf<type>, prepare, __FILE__, __LINE__)
+
+}  // namespace rivulet

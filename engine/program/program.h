@@ -1,0 +1,122 @@
+// A compiled program: pruned, shape-inferred, memory-planned and bound to kernels once per (graph, batch shape, device), then
+// run many times. A Program is immutable, holds offsets and never addresses, and is shared by all threads; each thread owns an
+// Instance. A Run of an instance allocates nothing of ours, takes no lock and looks nothing up.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/base/philox.h"
+#include "engine/base/status.h"
+#include "engine/graph/graph.h"
+#include "engine/program/kernel.h"
+#include "engine/tensor/tensor.h"
+
+namespace rivulet {
+
+// Where a variable lives: VarHandleOp's shared_name (its node name when that is empty) → a slice of a bound buffer. Two
+// variables may overlap (a flat view "params" and the slices of its tensors): the program orders and copies so that every
+// read sees what program order says.
+struct VariableBinding {
+  std::string name;
+  int buffer = 0;        // index into Bindings::buffers
+  size_t offset = 0;     // bytes, a multiple of 64
+  TensorSpec spec;       // fully known
+};
+
+struct FeedSpec {
+  std::string tensor;  // "image" or "image:0": a placeholder, or any tensor that the feed replaces
+  TensorSpec spec;     // fully known: the batch shape of this program
+};
+
+// What a program computes. Fetches and targets are tensor and node names.
+struct Signature {
+  std::vector<FeedSpec> feeds;
+  std::vector<std::string> fetches;
+  std::vector<std::string> targets;  // nodes run for their effect
+  std::vector<VariableBinding> variables;
+};
+
+struct CompileOptions {
+  KernelPolicy kernels;
+};
+
+struct Buffer {
+  std::byte* data = nullptr;
+  DType dtype = DType::kFloat32;
+  int64_t lane_stride = 0;  // elements between lanes; unused on a CPU
+};
+
+struct Bindings {
+  std::byte* arena = nullptr;             // MemoryPlan::arena_bytes, 64-byte aligned; contents do not survive a Run
+  std::span<const Buffer> buffers;        // params, grads, slots, base_params, broadcast[], client_state[]
+  std::span<const TensorView> feeds;      // in order of Signature::feeds; shapes as compiled
+  std::span<const TensorView> fetches;    // written; the caller's memory, in order of Signature::fetches
+  int lanes = 1;
+  std::span<const StreamKey> rng;         // one per lane; may be empty when the program draws nothing
+  std::span<const uint64_t> step;         // one per lane
+};
+
+// Cancelled from any thread; a run ends before its next kernel with CANCELLED.
+class CancellationToken {
+ public:
+  CancellationToken() = default;  // never cancelled
+  static CancellationToken Create() {
+    CancellationToken token;
+    token.flag_ = std::make_shared<std::atomic<bool>>(false);
+    return token;
+  }
+  void Cancel() const { if (flag_) flag_->store(true, std::memory_order_relaxed); }
+  bool cancelled() const { return flag_ && flag_->load(std::memory_order_relaxed); }
+
+ private:
+  std::shared_ptr<std::atomic<bool>> flag_;
+};
+
+struct MemoryPlan {
+  size_t arena_bytes = 0;     // peak of the reused arena, kernel scratch included
+  size_t constant_bytes = 0;  // held by the Program itself
+  size_t unshared_bytes = 0;  // what the arena would need without reuse, for listings
+};
+
+struct Instruction {  // for listings and profiles
+  std::string node;
+  std::string op;
+  std::string implementation;
+  double flops = 0;
+};
+
+class Instance;
+
+class Program : public std::enable_shared_from_this<Program> {
+ public:
+  virtual ~Program() = default;
+  // NOT_FOUND: a feed, fetch, target or variable that the graph or the signature lacks. INVALID_ARGUMENT: a shape that does
+  // not follow from the feeds, or clashes. UNIMPLEMENTED: no kernel. RESOURCE_EXHAUSTED: a tensor beyond 2^40 elements.
+  static StatusOr<std::shared_ptr<const Program>> Compile(const Graph& graph, const Signature& signature,
+                                                          const CompileOptions& options = {});
+  virtual const Signature& signature() const = 0;
+  virtual std::span<const TensorSpec> fetch_specs() const = 0;
+  virtual const MemoryPlan& memory() const = 0;
+  virtual std::span<const Instruction> instructions() const = 0;
+  virtual double flops() const = 0;  // of one Run, as far as kernels tell
+  virtual StatusOr<std::unique_ptr<Instance>> Instantiate() const = 0;
+};
+
+// One thread's handle. Not thread-safe. The caller's thread must run with one OpenMP thread (EnterWorkerThread()).
+class Instance {
+ public:
+  virtual ~Instance() = default;
+  // Errors of kernels carry the node's name. A failed run may have written some variables.
+  virtual Status Run(const Bindings& bindings, const CancellationToken& cancel = {}) = 0;
+};
+
+// Once at the start of every thread that compiles or runs programs: one OpenMP thread, round-to-nearest, denormals flushed to
+// zero, so that results do not depend on the thread.
+void EnterWorkerThread();
+
+}  // namespace rivulet

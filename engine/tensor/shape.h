@@ -1,0 +1,53 @@
+// Shapes, possibly partly unknown. A dimension of -1 is unknown (typically the batch); a shape may also have unknown rank.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+inline constexpr int64_t kUnknownDim = -1;
+
+class Shape {
+ public:
+  Shape() = default;  // a scalar
+  Shape(std::initializer_list<int64_t> dims) : dims_(dims) {}
+  explicit Shape(std::vector<int64_t> dims) : dims_(std::move(dims)) {}
+  static Shape UnknownRank() {
+    Shape shape;
+    shape.known_rank_ = false;
+    return shape;
+  }
+
+  bool known_rank() const { return known_rank_; }
+  int rank() const { return static_cast<int>(dims_.size()); }  // 0 when the rank is unknown
+  int64_t dim(int axis) const { return dims_[static_cast<size_t>(axis)]; }
+  std::span<const int64_t> dims() const { return dims_; }
+  void set_dim(int axis, int64_t size) { dims_[static_cast<size_t>(axis)] = size; }
+  bool IsFullyKnown() const;
+  // Product of the dimensions; the shape is fully known and passed CheckElements.
+  int64_t elements() const;
+  // Elements, checked. INVALID_ARGUMENT when a dimension is negative or unknown, or the product exceeds 2^40.
+  StatusOr<int64_t> CheckedElements() const;
+  std::string ToString() const;  // "[?,28,28,1]", "<unknown>"
+  bool operator==(const Shape&) const = default;
+
+  // True when some fully known shape matches both.
+  static bool Compatible(const Shape& a, const Shape& b);
+  // The more specific of two compatible shapes; INVALID_ARGUMENT naming both otherwise.
+  static StatusOr<Shape> Merge(const Shape& a, const Shape& b);
+  // NumPy broadcasting of two shapes; unknown dimensions stay unknown unless the other decides. INVALID_ARGUMENT names the
+  // dimension that clashes.
+  static StatusOr<Shape> Broadcast(const Shape& a, const Shape& b);
+
+ private:
+  bool known_rank_ = true;
+  std::vector<int64_t> dims_;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,74 @@
+// Plans: built by the coordinator from a scenario, opened and verified by the client.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/sha256.h"
+#include "engine/base/status.h"
+#include "engine/graph/graph.h"
+#include "engine/models/model_def.h"
+#include "federated/aggregation/aggregation.h"
+#include "federated/scenario/scenario.h"
+#include "federated/weights/layout.h"
+
+namespace rivulet {
+
+struct FeatureSpec {
+  std::string feature;
+  std::string placeholder;
+  enum class Encoding { kUint8, kFloat, kInt64 } encoding = Encoding::kUint8;
+  Shape shape;             // of one example
+  double scale = 1;
+  int64_t upper_bound = 0; // labels; 0: unchecked
+};
+
+// A plan as both sides use it. Immutable; shared by all workers.
+class Plan {
+ public:
+  // Parses and verifies bytes from outside: graphs (engine/graph/verify.h), variables, features, ranges.
+  // INVALID_ARGUMENT / DATA_LOSS say what is wrong.
+  static StatusOr<std::shared_ptr<const Plan>> Open(std::string bytes);
+
+  const std::string& bytes() const { return bytes_; }
+  const Digest& digest() const { return digest_; }  // SHA-256 of bytes()
+  const std::string& name() const { return name_; }
+  const ModelDef& model() const { return *model_; }
+  std::shared_ptr<const ModelLayout> layout() const { return layout_; }
+  const std::vector<FeatureSpec>& features() const { return features_; }
+  const Graph& init_graph() const { return *init_graph_; }
+  const Graph& step_graph() const { return *step_graph_; }
+  const Graph& final_graph() const { return *final_graph_; }
+  int slots() const { return slots_; }
+  int64_t epochs() const { return epochs_; }
+  int64_t batch_size() const { return batch_size_; }
+  bool shuffle() const { return shuffle_; }
+  int64_t max_steps() const { return max_steps_; }
+  const std::string& dataset() const { return dataset_; }
+  const AggregationSpec& aggregation() const { return aggregation_; }
+
+ private:
+  friend class PlanReader;
+  std::string bytes_;
+  Digest digest_;
+  std::string name_;
+  std::unique_ptr<ModelDef> model_;
+  std::shared_ptr<const ModelLayout> layout_;
+  std::vector<FeatureSpec> features_;
+  std::unique_ptr<Graph> init_graph_, step_graph_, final_graph_;
+  int slots_ = 0;
+  int64_t epochs_ = 1, batch_size_ = 1, max_steps_ = 0;
+  bool shuffle_ = true;
+  std::string dataset_;
+  AggregationSpec aggregation_;
+};
+
+// The plan of a scenario's run. `model` comes from a preset or a graph file (federated/plan/build_plan.cc does not link presets:
+// the caller brings the model).
+StatusOr<std::string> BuildPlan(const Scenario& scenario, const ModelDef& model);
+
+// Gives every variable its first value by running the model's init target under `seed` (Purpose::kInitialise).
+StatusOr<std::shared_ptr<class Model>> InitialModel(const Plan& plan, uint64_t seed);
+
+}  // namespace rivulet

@@ -1,0 +1,51 @@
+// Whose randomness is whose. Every draw comes from Philox4x32-10 under a key made of (seed, client_id) and a counter that says
+// purpose, operation, base round and the ordinal of this client's lease at that base version; see engine/base/philox.h.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/philox.h"
+
+namespace rivulet {
+
+enum class Purpose : uint8_t {
+  kInitialise = 1,  // the initial model; client_id ""
+  kSelect = 2,      // the cohort; client_id ""
+  kShuffle = 3,     // order of examples; op = epoch
+  kGraph = 4,       // random ops of a training step; op = index of the random op
+  kPartition = 5,   // dividing a data set into clients; client_id ""
+  kSynthesize = 6,  // generated data
+};
+
+// The first 8 bytes of SHA-256(seed as u64 little-endian ‖ client_id), as two little-endian words.
+PhiloxKey KeyFor(uint64_t seed, std::string_view client_id);
+StreamKey StreamFor(uint64_t seed, std::string_view client_id, Purpose purpose, uint32_t round = 0, uint16_t ordinal = 0);
+
+// Sequential draws of one operation's stream.
+class Draws {
+ public:
+  Draws(const StreamKey& stream, uint32_t op) : stream_(stream), op_(op) {}
+  uint32_t Word();
+  uint64_t Word64();
+  // Uniform on [0, bound), without bias (Lemire 2019); bound >= 1.
+  uint64_t Below(uint64_t bound);
+  double Uniform();  // [0, 1), 53 bits
+  double Normal();   // Box–Muller
+
+ private:
+  StreamKey stream_;
+  uint32_t op_;
+  uint64_t index_ = 0;
+  PhiloxBlock block_{};
+  int used_ = 4;
+  bool has_spare_ = false;
+  double spare_ = 0;
+};
+
+// Fisher–Yates over 0 .. n-1.
+std::vector<uint32_t> Permutation(Draws& draws, uint32_t n);
+
+}  // namespace rivulet

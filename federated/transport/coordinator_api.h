@@ -1,0 +1,112 @@
+// What a client may ask of a coordinator. Implemented by the coordinator itself (simulations call it directly) and by a gRPC
+// stub; nothing above this interface knows which.
+//
+// A client's life: Poll until the reply is a task; Fetch plan and model; train (no call is open meanwhile); Submit; Poll again.
+// Every call may be repeated after a lost connection: a task is leased to its name until its deadline, a fetch goes on at an
+// offset, a submission tells the offset already staged, and an update sent twice counts once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/base/sha256.h"
+#include "engine/base/status.h"
+#include "federated/aggregation/update.h"
+
+namespace rivulet {
+
+// Who calls, as the transport authenticated it.
+struct Caller {
+  std::string name;                // client_id
+  std::string certificate_serial;  // "" without TLS
+  std::string run_id;              // "" at the first poll: the coordinator's current run
+};
+
+struct Capabilities {
+  std::string version;             // of the client's software
+  std::vector<std::string> datasets;  // names it has bound, such as "train"
+  int64_t examples = 0;            // in "train"; 0 is refused: an empty client cannot train
+};
+
+enum class TaskKind { kTrain, kEvaluate };
+
+struct Task {
+  TaskId id;
+  std::string run_id;
+  TaskKind kind = TaskKind::kTrain;
+  int64_t round = 0;        // this task counts towards
+  int64_t attempt = 1;
+  int64_t base_round = 0;   // the model version to start from
+  uint16_t ordinal = 0;     // of this client's lease at this base version
+  uint64_t seed = 0;
+  Digest plan_digest;       // Fetch(BlobId{plan_digest}): the plan's bytes
+  Digest model_digest;      // digest stated inside the model's file (model_digest)
+  Digest model_blob;        // SHA-256 of the file as fetched: Fetch(BlobId{model_blob})
+  int64_t deadline_ms = 0;  // from now, as seen by the coordinator when it answered
+};
+
+enum class Outcome { kFolded, kRefused, kDropped };
+struct TaskOutcome {
+  TaskId task;
+  Outcome outcome = Outcome::kDropped;
+  std::string reason;
+};
+
+struct PollReply {
+  enum class Kind { kTask, kWait, kFinished };
+  Kind kind = Kind::kWait;
+  std::optional<Task> task;           // kTask
+  int64_t wait_ms = 0;                // kWait: poll again after so long (a hint)
+  std::string message;                // kWait: what is awaited; kFinished: how the run ended
+  std::vector<TaskOutcome> outcomes;  // of this caller's earlier tasks
+};
+
+struct BlobId {
+  Digest digest;
+};
+
+// Reads a blob in chunks of the transport's choosing.
+class ChunkReader {
+ public:
+  virtual ~ChunkReader() = default;
+  virtual int64_t total_bytes() const = 0;
+  // The next chunk, valid until the next call; empty at the end. UNAVAILABLE: the connection was lost; Fetch again at the
+  // offset reached.
+  virtual StatusOr<std::span<const std::byte>> Next() = 0;
+};
+
+struct SubmitResult {
+  enum class Kind { kAccepted, kDuplicate, kRefused };
+  Kind kind = Kind::kAccepted;
+  std::string reason;  // of a refusal, one sentence
+};
+
+class ChunkWriter {
+ public:
+  virtual ~ChunkWriter() = default;
+  virtual int64_t offset() const = 0;  // bytes already staged: go on from here
+  virtual Status Write(std::span<const std::byte> chunk) = 0;
+  // All bytes are written. UNAVAILABLE: the connection was lost; Submit again.
+  virtual StatusOr<SubmitResult> Close() = 0;
+};
+
+class CoordinatorApi {
+ public:
+  virtual ~CoordinatorApi() = default;
+  // Unary and quick; extends the caller's lease. PERMISSION_DENIED, UNAVAILABLE.
+  virtual StatusOr<PollReply> Poll(const Caller& caller, const Capabilities& capabilities) = 0;
+  // NOT_FOUND: no such blob, or no longer. OUT_OF_RANGE: offset beyond its end.
+  virtual StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) = 0;
+  // The serialized Update message (proto/federated/update.proto) of `bytes` bytes whose SHA-256 is `digest`.
+  // NOT_FOUND: no such task for this caller. RESOURCE_EXHAUSTED: staging is full; try again later.
+  virtual StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const TaskId& task, int step, int64_t bytes,
+                                                        const Digest& digest) = 0;
+  // This task cannot be done (a sentence): it is dropped at once instead of at its deadline.
+  virtual Status Fail(const Caller& caller, const TaskId& task, const std::string& reason) = 0;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,37 @@
+// A federated run in one process: a coordinator, and worker threads that speak for its virtual clients through the same
+// CoordinatorApi and the same Trainer as deployed clients. No training loop, fold or selection of its own.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "coordinator/coordinator.h"
+
+namespace rivulet {
+
+struct SimulationOptions {
+  Scenario scenario;
+  std::string db_path;
+  std::string resume;
+  int workers = 0;                  // 0: one per core
+  CoordinatorObserver observer;     // of the caller; on_offer is the simulator's own
+};
+
+struct SimulationResult {
+  std::string run_id;
+  bool already_finished = false;
+  std::map<std::string, double> central;  // of the last evaluated round
+  std::shared_ptr<const Model> model;
+};
+
+class Simulation {
+ public:
+  static StatusOr<std::unique_ptr<Simulation>> Create(SimulationOptions options);
+  virtual ~Simulation() = default;
+  virtual const std::string& run_id() const = 0;
+  virtual StatusOr<SimulationResult> Run() = 0;  // CANCELLED after Stop
+  virtual void Stop() = 0;                       // from another thread
+};
+
+}  // namespace rivulet

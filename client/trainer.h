@@ -1,5 +1,5 @@
-// Trains one client's copy of the model: the plan's graphs over its data, from a base model to an update. One per worker
-// thread; shares compiled programs with the others through ProgramCache.
+// Trains one client's copy of the model: the plan's graphs over its data, from a base model to an update. One per
+// worker thread; shares compiled programs with the others through ProgramCache.
 #pragma once
 
 #include <cstdint>
@@ -30,11 +30,11 @@ class ProgramCache;
 std::shared_ptr<ProgramCache> NewProgramCache(std::shared_ptr<const Plan> plan);
 
 struct TrainingResult {
-  std::string update;      // serialized Update message, ready to Submit
-  Digest update_digest;    // SHA-256 of it
+  std::string update;    // serialized Update message, ready to Submit
+  Digest update_digest;  // SHA-256 of it
   int64_t examples = 0;
   int64_t steps = 0;
-  double train_loss = 0;   // mean over examples seen in the last epoch
+  double train_loss = 0;  // mean over examples seen in the last epoch
   double train_seconds = 0;
 };
 
@@ -42,9 +42,9 @@ class Trainer {
  public:
   static StatusOr<std::unique_ptr<Trainer>> Create(std::shared_ptr<ProgramCache> programs);
   virtual ~Trainer() = default;
-  // The same (task's seed, client, base round, ordinal; base model; data) gives the same bytes, whichever trainer runs it.
-  // FAILED_PRECONDITION: no examples. INVALID_ARGUMENT: a record that cannot be decoded. INTERNAL / INVALID_ARGUMENT: a kernel
-  // failed, naming its node.
+  // The same (task's seed, client, base round, ordinal; base model; data) gives the same bytes, whichever trainer runs
+  // it. FAILED_PRECONDITION: no examples. INVALID_ARGUMENT: a record that cannot be decoded. INTERNAL /
+  // INVALID_ARGUMENT: a kernel failed, naming its node.
   virtual StatusOr<TrainingResult> Train(const Task& task, std::string_view client_id, const Model& base,
                                          const ExampleSource& examples, const CancellationToken& cancel = {}) = 0;
 };

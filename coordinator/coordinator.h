@@ -1,4 +1,5 @@
-// The coordinator of one run: the round machine, staging, folding, model store and history behind CoordinatorApi. Thread-safe.
+// The coordinator of one run: the round machine, staging, folding, model store and history behind CoordinatorApi.
+// Thread-safe.
 #pragma once
 
 #include <functional>
@@ -19,7 +20,7 @@ namespace rivulet {
 struct RoundReport {
   int64_t round = 0;
   int64_t attempt = 1;
-  std::string status;               // committed, abandoned, failed
+  std::string status;  // committed, abandoned, failed
   std::string reason;
   int64_t selected = 0, folded = 0;
   double train_loss = 0;
@@ -30,11 +31,11 @@ struct RoundReport {
 
 // Called from the coordinator's threads, without its lock; must not block long.
 struct CoordinatorObserver {
-  std::function<void(const std::string& client_id)> on_offer;   // a task waits for this client's poll
+  std::function<void(const std::string& client_id)> on_offer;  // a task waits for this client's poll
   std::function<void(int64_t round, int64_t folded, int64_t selected)> on_progress;
   std::function<void(const RoundReport&)> on_round;
-  std::function<void(const Status&)> on_finished;               // OK: finished
-  std::function<void(const std::string&)> on_action;            // every action of the round machine, as text (tests)
+  std::function<void(const Status&)> on_finished;     // OK: finished
+  std::function<void(const std::string&)> on_action;  // every action of the round machine, as text (tests)
 };
 
 // Central evaluation of a committed model. Deterministic for any number of threads.
@@ -46,23 +47,23 @@ class Evaluator {
 
 struct CoordinatorOptions {
   Scenario scenario;
-  std::string plan;                  // bytes; resume: must have the stored plan's digest
+  std::string plan;  // bytes; resume: must have the stored plan's digest
   std::string db_path;
-  std::string resume;                // run id, name or "latest"; "" for a new run
-  Evaluator* evaluator = nullptr;    // may be null: no central evaluation; must outlive the coordinator
-  FileSystem* file_system = nullptr; // null: FileSystem::Default()
+  std::string resume;                 // run id, name or "latest"; "" for a new run
+  Evaluator* evaluator = nullptr;     // may be null: no central evaluation; must outlive the coordinator
+  FileSystem* file_system = nullptr;  // null: FileSystem::Default()
   CoordinatorObserver observer;
-  std::function<int64_t()> now_ms;   // null: the system clock, milliseconds since 1970 UTC
+  std::function<int64_t()> now_ms;  // null: the system clock, milliseconds since 1970 UTC
 };
 
 class Coordinator : public CoordinatorApi {
  public:
-  // Takes the run's lock, writes or reads its rows. UNAVAILABLE: another process owns the run. FAILED_PRECONDITION: a model
-  // that a row names is missing or differs, or the database is newer than this program.
+  // Takes the run's lock, writes or reads its rows. UNAVAILABLE: another process owns the run. FAILED_PRECONDITION: a
+  // model that a row names is missing or differs, or the database is newer than this program.
   static StatusOr<std::unique_ptr<Coordinator>> Create(CoordinatorOptions options);
 
   virtual const std::string& run_id() const = 0;
-  virtual bool already_finished() const = 0;       // --resume of a finished run
+  virtual bool already_finished() const = 0;  // --resume of a finished run
   // Makes names known before they poll (simulations: every virtual client). The run starts when min_clients are known.
   virtual Status Register(std::span<const std::string> client_ids) = 0;
   // Blocks until the run ends: OK when finished, the reason otherwise. CANCELLED after Stop.

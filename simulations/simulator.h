@@ -14,8 +14,8 @@ struct SimulationOptions {
   Scenario scenario;
   std::string db_path;
   std::string resume;
-  int workers = 0;                  // 0: one per core
-  CoordinatorObserver observer;     // of the caller; on_offer is the simulator's own
+  int workers = 0;               // 0: one per core
+  CoordinatorObserver observer;  // of the caller; on_offer is the simulator's own
 };
 
 struct SimulationResult {

@@ -14,8 +14,8 @@ namespace rivulet::internal {
 }
 }  // namespace rivulet::internal
 
-#define RIVULET_CHECK(condition, ...)                                                                     \
-  do {                                                                                                    \
-    if (!(condition)) [[unlikely]]                                                                        \
-      ::rivulet::internal::CheckFailed(__FILE__, __LINE__, #condition, ::fmt::format("" __VA_ARGS__));    \
+#define RIVULET_CHECK(condition, ...)                                                                  \
+  do {                                                                                                 \
+    if (!(condition)) [[unlikely]]                                                                     \
+      ::rivulet::internal::CheckFailed(__FILE__, __LINE__, #condition, ::fmt::format("" __VA_ARGS__)); \
   } while (false)

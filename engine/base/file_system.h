@@ -35,7 +35,7 @@ class FileSystem {
   virtual Status Rename(const std::string& from, const std::string& to) = 0;
   virtual Status SyncFolder(const std::string& folder) = 0;
   virtual Status Remove(const std::string& path) = 0;
-  virtual Status CreateFolders(const std::string& folder) = 0;  // and its parents; existing is OK
+  virtual Status CreateFolders(const std::string& folder) = 0;                     // and its parents; existing is OK
   virtual StatusOr<std::vector<std::string>> List(const std::string& folder) = 0;  // names, sorted
   virtual bool Exists(const std::string& path) = 0;
 };

@@ -6,8 +6,8 @@
 #include <string_view>
 
 namespace rivulet {
-// The name in `known` with the smallest edit distance to `unknown` (ties: first), or "" when none is near (distance above
-// a third of the longer name, plus one).
+// The name in `known` with the smallest edit distance to `unknown` (ties: first), or "" when none is near (distance
+// above a third of the longer name, plus one).
 std::string Nearest(std::string_view unknown, std::span<const std::string> known);
 // " Did you mean 'x'?" or "".
 std::string DidYouMean(std::string_view unknown, std::span<const std::string> known);

@@ -33,14 +33,14 @@ inline float UniformFloat(uint32_t word) { return static_cast<float>(word >> 8) 
 // whose stream it is. federated/random/streams.h lays out the words for clients and rounds.
 struct StreamKey {
   PhiloxKey key;
-  uint16_t ordinal = 0;   // of this client's lease at this base version
-  uint32_t round = 0;     // base round
-  uint8_t purpose = 0;    // federated/random/streams.h
+  uint16_t ordinal = 0;  // of this client's lease at this base version
+  uint32_t round = 0;    // base round
+  uint8_t purpose = 0;   // federated/random/streams.h
   // Block `index` (48 bits) of the stream of operation `op` (24 bits).
   PhiloxBlock Block(uint64_t index, uint32_t op) const {
-    return Philox4x32(key, {static_cast<uint32_t>(index),
-                            (uint32_t{ordinal} << 16) | static_cast<uint32_t>((index >> 32) & 0xFFFF), round,
-                            (uint32_t{purpose} << 24) | (op & 0xFFFFFF)});
+    return Philox4x32(
+        key, {static_cast<uint32_t>(index), (uint32_t{ordinal} << 16) | static_cast<uint32_t>((index >> 32) & 0xFFFF),
+              round, (uint32_t{purpose} << 24) | (op & 0xFFFFFF)});
   }
 };
 

@@ -54,10 +54,10 @@ inline Status Annotate(const Status& status, std::string_view context) {
 
 }  // namespace rivulet
 
-#define RIVULET_RETURN_IF_ERROR(expr)                   \
-  do {                                                  \
-    ::absl::Status rivulet_status_ = (expr);            \
-    if (!rivulet_status_.ok()) return rivulet_status_;  \
+#define RIVULET_RETURN_IF_ERROR(expr)                  \
+  do {                                                 \
+    ::absl::Status rivulet_status_ = (expr);           \
+    if (!rivulet_status_.ok()) return rivulet_status_; \
   } while (false)
 
 #define RIVULET_CONCAT_INNER_(a, b) a##b

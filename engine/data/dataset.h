@@ -14,13 +14,13 @@ namespace rivulet {
 
 class Dataset {
  public:
-  // Opens the files (in the given order) and their indices; builds a missing or stale index. GZIP and ZLIB files are read into
-  // memory. Errors name file, record and byte offset (docs/formats.md). NOT_FOUND: a missing file.
+  // Opens the files (in the given order) and their indices; builds a missing or stale index. GZIP and ZLIB files are
+  // read into memory. Errors name file, record and byte offset (docs/formats.md). NOT_FOUND: a missing file.
   static StatusOr<std::shared_ptr<const Dataset>> Open(const std::vector<std::string>& paths);
   virtual ~Dataset() = default;
   virtual int64_t size() const = 0;
-  // Record `index`'s payload, copied into `buffer` (resized), CRC checked. Thread-safe. DATA_LOSS as above, also when the file
-  // shrank since it was mapped.
+  // Record `index`'s payload, copied into `buffer` (resized), CRC checked. Thread-safe. DATA_LOSS as above, also when
+  // the file shrank since it was mapped.
   virtual Status Read(int64_t index, std::string& buffer) const = 0;
   // "FILE: record N at byte B", for errors about the payload.
   virtual std::string Where(int64_t index) const = 0;

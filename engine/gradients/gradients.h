@@ -12,8 +12,8 @@
 
 namespace rivulet {
 
-// What a gradient function sees: a node of the forward graph, and the gradients that reached its outputs. It adds nodes under
-// the "gradients" name scope and says the gradient of each input; inputs it does not mention get none.
+// What a gradient function sees: a node of the forward graph, and the gradients that reached its outputs. It adds nodes
+// under the "gradients" name scope and says the gradient of each input; inputs it does not mention get none.
 class GradientContext {
  public:
   GradientContext(Scope scope, Node* node, std::span<const Output> output_gradients);
@@ -35,9 +35,10 @@ class GradientContext {
   std::vector<Output> input_gradients_;
 };
 
-// Adds to `graph` the nodes that compute d loss / d x for each x in `xs` (any tensors: variable reads, placeholders), and
-// returns them in the same order. `loss` is a floating scalar. An x that the loss does not depend on gets zeros of its shape.
-// A tensor used several times sums its gradients. UNIMPLEMENTED names an op on the path without gradient, and why.
+// Adds to `graph` the nodes that compute d loss / d x for each x in `xs` (any tensors: variable reads, placeholders),
+// and returns them in the same order. `loss` is a floating scalar. An x that the loss does not depend on gets zeros of
+// its shape. A tensor used several times sums its gradients. UNIMPLEMENTED names an op on the path without gradient,
+// and why.
 StatusOr<std::vector<Output>> ComputeGradients(Graph& graph, Output loss, std::span<const Output> xs);
 
 }  // namespace rivulet

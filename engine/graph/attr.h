@@ -12,9 +12,9 @@
 
 namespace rivulet {
 
-using AttrValue = std::variant<int64_t, float, bool, std::string, DType, Shape, Tensor, std::vector<int64_t>,
-                               std::vector<float>, std::vector<bool>, std::vector<std::string>, std::vector<DType>,
-                               std::vector<Shape>>;
+using AttrValue =
+    std::variant<int64_t, float, bool, std::string, DType, Shape, Tensor, std::vector<int64_t>, std::vector<float>,
+                 std::vector<bool>, std::vector<std::string>, std::vector<DType>, std::vector<Shape>>;
 using AttrMap = std::map<std::string, AttrValue>;  // ordered: serialisation is canonical
 
 }  // namespace rivulet

@@ -1,6 +1,6 @@
-// The dataflow graph. Nodes are operations; edges are tensors ("name:port") or control dependencies ("^name"). Names, ops
-// and attributes are TensorFlow's. A Graph owns its nodes; a Node* stays valid for the graph's life. Not thread-safe while
-// being built; a finished graph may be read by many threads.
+// The dataflow graph. Nodes are operations; edges are tensors ("name:port") or control dependencies ("^name"). Names,
+// ops and attributes are TensorFlow's. A Graph owns its nodes; a Node* stays valid for the graph's life. Not
+// thread-safe while being built; a finished graph may be read by many threads.
 #pragma once
 
 #include <memory>
@@ -43,8 +43,8 @@ class Node {
   Output output(int port = 0) { return {this, port}; }
   const AttrMap& attrs() const { return attrs_; }
   bool HasAttr(std::string_view name) const;
-  // The attribute `name` as a T; a missing one or one of another type is a bug (Graph::AddNode checked them and filled in
-  // defaults), save for optional "_…" attributes, which HasAttr tells.
+  // The attribute `name` as a T; a missing one or one of another type is a bug (Graph::AddNode checked them and filled
+  // in defaults), save for optional "_…" attributes, which HasAttr tells.
   template <typename T>
   const T& attr(std::string_view name) const;
   const std::string& source_line() const { return source_line_; }  // "file.cc:12" of the code that built it, or ""
@@ -90,7 +90,7 @@ class Graph {
   Node* Find(std::string_view name) const;  // nullptr when there is none
   // "name" or "name:port". NOT_FOUND names the nearest node; OUT_OF_RANGE for a port the node has not.
   StatusOr<Output> FindOutput(std::string_view tensor_name) const;
-  std::vector<Node*> Consumers(Output output) const;         // each once, in order of creation
+  std::vector<Node*> Consumers(Output output) const;  // each once, in order of creation
   // INVALID_ARGUMENT when dtypes differ or shapes are incompatible.
   Status ReplaceInput(Node* node, int input, Output replacement);
   Status AddControlInput(Node* node, Node* before);

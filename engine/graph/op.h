@@ -1,5 +1,5 @@
-// The op registry: for each op, in one place, its signature, attributes, shape function, gradient and doc. Signatures are
-// written as TensorFlow writes them:
+// The op registry: for each op, in one place, its signature, attributes, shape function, gradient and doc. Signatures
+// are written as TensorFlow writes them:
 //
 //   RIVULET_OP("MatMul")
 //       .Input("a: T").Input("b: T").Output("product: T")
@@ -60,8 +60,21 @@ struct ArgDef {
 };
 
 struct AttrDef {
-  enum class Kind { kInt, kFloat, kBool, kString, kType, kShape, kTensor, kIntList, kFloatList, kBoolList, kStringList,
-                    kTypeList, kShapeList };
+  enum class Kind {
+    kInt,
+    kFloat,
+    kBool,
+    kString,
+    kType,
+    kShape,
+    kTensor,
+    kIntList,
+    kFloatList,
+    kBoolList,
+    kStringList,
+    kTypeList,
+    kShapeList
+  };
   std::string name;
   Kind kind = Kind::kInt;
   std::vector<DType> allowed_types;
@@ -76,12 +89,12 @@ struct OpDef {
   std::vector<ArgDef> outputs;
   std::vector<AttrDef> attrs;
   ShapeFn shape;
-  GradientFn gradient;              // null: not differentiable, and then
-  std::string not_differentiable;   // says why; both empty only where nobody has said (the census test refuses it)
-  bool stateful = false;            // reads or writes variables, draws random numbers, or has another effect: never folded
-                                    // or merged, and run in graph order where control edges say so
+  GradientFn gradient;             // null: not differentiable, and then
+  std::string not_differentiable;  // says why; both empty only where nobody has said (the census test refuses it)
+  bool stateful = false;  // reads or writes variables, draws random numbers, or has another effect: never folded
+                          // or merged, and run in graph order where control edges say so
   std::string doc;
-  std::string registered_at;        // "file:line"
+  std::string registered_at;  // "file:line"
   const AttrDef* FindAttr(std::string_view attr_name) const;
 };
 
@@ -124,7 +137,7 @@ struct OpRegistration {
 
 #define RIVULET_OP(name) RIVULET_OP_IMPL_(name, __COUNTER__)
 #define RIVULET_OP_IMPL_(name, counter) RIVULET_OP_IMPL2_(name, counter)
-#define RIVULET_OP_IMPL2_(name, counter)                                             \
+#define RIVULET_OP_IMPL2_(name, counter)                                                   \
   [[maybe_unused]] static const ::rivulet::internal::OpRegistration rivulet_op_##counter = \
       ::rivulet::OpDefBuilder(name, __FILE__, __LINE__)
 

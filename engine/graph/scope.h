@@ -6,8 +6,8 @@
 //   Output w = dense.Variable("kernel", DType::kFloat32, {784, 10}, GlorotUniform());
 //   Output y = dense.Op("MatMul", {x, w});
 //
-// Errors stick: after the first one every call returns an empty Output, and status() tells it. So a model is written without
-// a check per line, and checked once.
+// Errors stick: after the first one every call returns an empty Output, and status() tells it. So a model is written
+// without a check per line, and checked once.
 #pragma once
 
 #include <memory>
@@ -25,7 +25,7 @@ class Initializer;  // engine/models/initializers.h
 
 class Scope {
  public:
-  explicit Scope(Graph& graph);  // `graph` must outlive the scope
+  explicit Scope(Graph& graph);                 // `graph` must outlive the scope
   Scope SubScope(std::string_view name) const;  // names get the prefix "name/", made unique
   Scope WithControl(std::vector<Node*> before) const;
 

@@ -1,5 +1,5 @@
-// A model: a graph with variables, its inputs, its loss and its metrics. What presets return, what a graph file gives, what a
-// plan carries.
+// A model: a graph with variables, its inputs, its loss and its metrics. What presets return, what a graph file gives,
+// what a plan carries.
 #pragma once
 
 #include <string>
@@ -17,21 +17,21 @@ struct ModelInput {
 };
 
 struct ModelVariable {
-  std::string name;         // VarHandleOp's shared_name, or node name
+  std::string name;  // VarHandleOp's shared_name, or node name
   TensorSpec spec;
   std::string segment = "trainable";  // attr "_segment" of the VarHandleOp: trainable, shared, local, frozen
 };
 
 struct ModelDef {
-  Graph graph;              // with a node `init_target` that assigns every variable its first value
+  Graph graph;  // with a node `init_target` that assigns every variable its first value
   std::string init_target = "init";
   ModelInput image;
-  ModelInput label;         // int64 [?]
-  int64_t classes = 0;      // labels are 0 .. classes-1
-  std::string train_loss;   // scalar tensor names
+  ModelInput label;        // int64 [?]
+  int64_t classes = 0;     // labels are 0 .. classes-1
+  std::string train_loss;  // scalar tensor names
   std::string eval_loss;
   std::vector<std::pair<std::string, std::string>> metrics;  // ("accuracy", tensor)
-  std::vector<ModelVariable> variables;  // declaration order
+  std::vector<ModelVariable> variables;                      // declaration order
 };
 
 // The variables of a graph in declaration (node) order. INVALID_ARGUMENT: two of one name, or an unknown shape.

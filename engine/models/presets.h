@@ -10,9 +10,9 @@
 
 namespace rivulet {
 
-// "logistic_regression" (784-10, 7,850 parameters), "mlp" (784-200-200-10 ReLU, 199,210), "mnist_cnn" (conv5×5×32, pool,
-// conv5×5×64, pool, 512, 10: 1,663,370; McMahan et al. 2017). Input image float32 [?,28,28,1] in [0,1], label int64 [?].
-// NOT_FOUND names the nearest.
+// "logistic_regression" (784-10, 7,850 parameters), "mlp" (784-200-200-10 ReLU, 199,210), "mnist_cnn" (conv5×5×32,
+// pool, conv5×5×64, pool, 512, 10: 1,663,370; McMahan et al. 2017). Input image float32 [?,28,28,1] in [0,1], label
+// int64 [?]. NOT_FOUND names the nearest.
 StatusOr<ModelDef> Preset(std::string_view name);
 std::vector<std::string> PresetNames();
 

@@ -1,5 +1,6 @@
-// Kernels. A kernel is prepared once for a node with fully known shapes and run often; what Prepare returns is immutable and
-// shared by all threads, so all mutable memory (outputs, scratch) is the caller's, planned before the first step.
+// Kernels. A kernel is prepared once for a node with fully known shapes and run often; what Prepare returns is
+// immutable and shared by all threads, so all mutable memory (outputs, scratch) is the caller's, planned before the
+// first step.
 #pragma once
 
 #include <functional>
@@ -19,16 +20,17 @@ namespace rivulet {
 enum class Device { kCpu, kCuda };
 std::string_view Name(Device device);
 
-// Decides between implementations; from a static table per CPU kind and never from timing, so that the same program always
-// gives the same bits.
+// Decides between implementations; from a static table per CPU kind and never from timing, so that the same program
+// always gives the same bits.
 struct KernelPolicy {
   Device device = Device::kCpu;
-  bool portable = false;      // own kernels only, no JIT library, results equal on unlike machines
+  bool portable = false;  // own kernels only, no JIT library, results equal on unlike machines
 };
 
-// What a running kernel may touch. Pointers are 64-byte aligned where the memory plan made them; variables start at 64 bytes.
+// What a running kernel may touch. Pointers are 64-byte aligned where the memory plan made them; variables start at 64
+// bytes.
 struct KernelContext {
-  std::span<std::byte* const> inputs;   // in order of the node's non-resource inputs
+  std::span<std::byte* const> inputs;  // in order of the node's non-resource inputs
   std::span<std::byte* const> outputs;
   std::span<std::byte* const> variables;  // the node's resource inputs, in order
   std::byte* scratch = nullptr;           // Prepared::scratch_bytes
@@ -56,11 +58,11 @@ struct Prepared {
 // A node as its kernel sees it: fully known shapes.
 struct NodeView {
   const Node& node;
-  std::span<const TensorSpec> inputs;   // non-resource inputs
+  std::span<const TensorSpec> inputs;  // non-resource inputs
   std::span<const TensorSpec> outputs;
-  std::span<const TensorSpec> variables;  // of the resource inputs
+  std::span<const TensorSpec> variables;     // of the resource inputs
   std::span<const Tensor* const> constants;  // per non-resource input: its value where it is a compile-time constant
-  int op_index = 0;                       // position among the random ops of the program's model (philox word "op")
+  int op_index = 0;                          // position among the random ops of the program's model (philox word "op")
   template <typename T>
   const T& attr(std::string_view name) const {
     return node.attr<T>(name);
@@ -73,8 +75,8 @@ class KernelRegistry {
  public:
   static KernelRegistry& Global();
   void Register(std::string op, Device device, DType dtype, PrepareFn prepare, const char* file, int line);
-  // `dtype` is that of attr "T" (or the op's one type attribute, in order of declaration), kInvalid for ops without one;
-  // a kernel registered for kInvalid serves every dtype. UNIMPLEMENTED names op, device, dtype and what there is.
+  // `dtype` is that of attr "T" (or the op's one type attribute, in order of declaration), kInvalid for ops without
+  // one; a kernel registered for kInvalid serves every dtype. UNIMPLEMENTED names op, device, dtype and what there is.
   StatusOr<const PrepareFn*> Find(std::string_view op, Device device, DType dtype) const;
   bool Has(std::string_view op, Device device) const;
 
@@ -100,8 +102,8 @@ struct KernelRegistration {
 #define RIVULET_KERNEL(op, device, type, prepare) RIVULET_KERNEL_IMPL_(op, device, type, prepare, __COUNTER__)
 #define RIVULET_KERNEL_IMPL_(op, device, type, prepare, counter) \
   RIVULET_KERNEL_IMPL2_(op, device, type, prepare, counter)
-#define RIVULET_KERNEL_IMPL2_(op, device, type, prepare, counter)                                         \
-  [[maybe_unused]] static const ::rivulet::internal::KernelRegistration rivulet_kernel_##counter(          \
+#define RIVULET_KERNEL_IMPL2_(op, device, type, prepare, counter)                                 \
+  [[maybe_unused]] static const ::rivulet::internal::KernelRegistration rivulet_kernel_##counter( \
       op, device, ::rivulet::kDTypeOf<type>, prepare, __FILE__, __LINE__)
 
 }  // namespace rivulet

@@ -1,6 +1,7 @@
-// A compiled program: pruned, shape-inferred, memory-planned and bound to kernels once per (graph, batch shape, device), then
-// run many times. A Program is immutable, holds offsets and never addresses, and is shared by all threads; each thread owns an
-// Instance. A Run of an instance allocates nothing of ours, takes no lock and looks nothing up.
+// A compiled program: pruned, shape-inferred, memory-planned and bound to kernels once per (graph, batch shape,
+// device), then run many times. A Program is immutable, holds offsets and never addresses, and is shared by all
+// threads; each thread owns an Instance. A Run of an instance allocates nothing of ours, takes no lock and looks
+// nothing up.
 #pragma once
 
 #include <atomic>
@@ -19,13 +20,13 @@
 namespace rivulet {
 
 // Where a variable lives: VarHandleOp's shared_name (its node name when that is empty) → a slice of a bound buffer. Two
-// variables may overlap (a flat view "params" and the slices of its tensors): the program orders and copies so that every
-// read sees what program order says.
+// variables may overlap (a flat view "params" and the slices of its tensors): the program orders and copies so that
+// every read sees what program order says.
 struct VariableBinding {
   std::string name;
-  int buffer = 0;        // index into Bindings::buffers
-  size_t offset = 0;     // bytes, a multiple of 64
-  TensorSpec spec;       // fully known
+  int buffer = 0;     // index into Bindings::buffers
+  size_t offset = 0;  // bytes, a multiple of 64
+  TensorSpec spec;    // fully known
 };
 
 struct FeedSpec {
@@ -52,13 +53,13 @@ struct Buffer {
 };
 
 struct Bindings {
-  std::byte* arena = nullptr;             // MemoryPlan::arena_bytes, 64-byte aligned; contents do not survive a Run
-  std::span<const Buffer> buffers;        // params, grads, slots, base_params, broadcast[], client_state[]
-  std::span<const TensorView> feeds;      // in order of Signature::feeds; shapes as compiled
-  std::span<const TensorView> fetches;    // written; the caller's memory, in order of Signature::fetches
+  std::byte* arena = nullptr;           // MemoryPlan::arena_bytes, 64-byte aligned; contents do not survive a Run
+  std::span<const Buffer> buffers;      // params, grads, slots, base_params, broadcast[], client_state[]
+  std::span<const TensorView> feeds;    // in order of Signature::feeds; shapes as compiled
+  std::span<const TensorView> fetches;  // written; the caller's memory, in order of Signature::fetches
   int lanes = 1;
-  std::span<const StreamKey> rng;         // one per lane; may be empty when the program draws nothing
-  std::span<const uint64_t> step;         // one per lane
+  std::span<const StreamKey> rng;  // one per lane; may be empty when the program draws nothing
+  std::span<const uint64_t> step;  // one per lane
 };
 
 // Cancelled from any thread; a run ends before its next kernel with CANCELLED.
@@ -70,7 +71,9 @@ class CancellationToken {
     token.flag_ = std::make_shared<std::atomic<bool>>(false);
     return token;
   }
-  void Cancel() const { if (flag_) flag_->store(true, std::memory_order_relaxed); }
+  void Cancel() const {
+    if (flag_) flag_->store(true, std::memory_order_relaxed);
+  }
   bool cancelled() const { return flag_ && flag_->load(std::memory_order_relaxed); }
 
  private:
@@ -95,8 +98,9 @@ class Instance;
 class Program : public std::enable_shared_from_this<Program> {
  public:
   virtual ~Program() = default;
-  // NOT_FOUND: a feed, fetch, target or variable that the graph or the signature lacks. INVALID_ARGUMENT: a shape that does
-  // not follow from the feeds, or clashes. UNIMPLEMENTED: no kernel. RESOURCE_EXHAUSTED: a tensor beyond 2^40 elements.
+  // NOT_FOUND: a feed, fetch, target or variable that the graph or the signature lacks. INVALID_ARGUMENT: a shape that
+  // does not follow from the feeds, or clashes. UNIMPLEMENTED: no kernel. RESOURCE_EXHAUSTED: a tensor beyond 2^40
+  // elements.
   static StatusOr<std::shared_ptr<const Program>> Compile(const Graph& graph, const Signature& signature,
                                                           const CompileOptions& options = {});
   virtual const Signature& signature() const = 0;
@@ -115,8 +119,8 @@ class Instance {
   virtual Status Run(const Bindings& bindings, const CancellationToken& cancel = {}) = 0;
 };
 
-// Once at the start of every thread that compiles or runs programs: one OpenMP thread, round-to-nearest, denormals flushed to
-// zero, so that results do not depend on the thread.
+// Once at the start of every thread that compiles or runs programs: one OpenMP thread, round-to-nearest, denormals
+// flushed to zero, so that results do not depend on the thread.
 void EnterWorkerThread();
 
 }  // namespace rivulet

@@ -28,25 +28,37 @@ enum class DType : int32_t {
   kUint64 = 23,
 };
 
-size_t SizeOf(DType dtype);             // bytes of one element; 0 for kInvalid, kString, kResource
-std::string_view Name(DType dtype);     // "float32", as NumPy
-std::string_view SafetensorsName(DType dtype);              // "F32", "" where the format has none
-StatusOr<DType> DTypeFromNumber(int32_t number);            // INVALID_ARGUMENT for an unknown one
-StatusOr<DType> DTypeFromName(std::string_view name);       // NumPy or TensorFlow name ("float", "float32", "DT_FLOAT")
+size_t SizeOf(DType dtype);                            // bytes of one element; 0 for kInvalid, kString, kResource
+std::string_view Name(DType dtype);                    // "float32", as NumPy
+std::string_view SafetensorsName(DType dtype);         // "F32", "" where the format has none
+StatusOr<DType> DTypeFromNumber(int32_t number);       // INVALID_ARGUMENT for an unknown one
+StatusOr<DType> DTypeFromName(std::string_view name);  // NumPy or TensorFlow name ("float", "float32", "DT_FLOAT")
 StatusOr<DType> DTypeFromSafetensors(std::string_view name);
 bool IsFloating(DType dtype);
 
-template <typename T> inline constexpr DType kDTypeOf = DType::kInvalid;
-template <> inline constexpr DType kDTypeOf<float> = DType::kFloat32;
-template <> inline constexpr DType kDTypeOf<double> = DType::kFloat64;
-template <> inline constexpr DType kDTypeOf<int32_t> = DType::kInt32;
-template <> inline constexpr DType kDTypeOf<uint8_t> = DType::kUint8;
-template <> inline constexpr DType kDTypeOf<int16_t> = DType::kInt16;
-template <> inline constexpr DType kDTypeOf<int8_t> = DType::kInt8;
-template <> inline constexpr DType kDTypeOf<int64_t> = DType::kInt64;
-template <> inline constexpr DType kDTypeOf<bool> = DType::kBool;
-template <> inline constexpr DType kDTypeOf<uint16_t> = DType::kUint16;
-template <> inline constexpr DType kDTypeOf<uint32_t> = DType::kUint32;
-template <> inline constexpr DType kDTypeOf<uint64_t> = DType::kUint64;
+template <typename T>
+inline constexpr DType kDTypeOf = DType::kInvalid;
+template <>
+inline constexpr DType kDTypeOf<float> = DType::kFloat32;
+template <>
+inline constexpr DType kDTypeOf<double> = DType::kFloat64;
+template <>
+inline constexpr DType kDTypeOf<int32_t> = DType::kInt32;
+template <>
+inline constexpr DType kDTypeOf<uint8_t> = DType::kUint8;
+template <>
+inline constexpr DType kDTypeOf<int16_t> = DType::kInt16;
+template <>
+inline constexpr DType kDTypeOf<int8_t> = DType::kInt8;
+template <>
+inline constexpr DType kDTypeOf<int64_t> = DType::kInt64;
+template <>
+inline constexpr DType kDTypeOf<bool> = DType::kBool;
+template <>
+inline constexpr DType kDTypeOf<uint16_t> = DType::kUint16;
+template <>
+inline constexpr DType kDTypeOf<uint32_t> = DType::kUint32;
+template <>
+inline constexpr DType kDTypeOf<uint64_t> = DType::kUint64;
 
 }  // namespace rivulet

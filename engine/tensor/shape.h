@@ -1,4 +1,5 @@
-// Shapes, possibly partly unknown. A dimension of -1 is unknown (typically the batch); a shape may also have unknown rank.
+// Shapes, possibly partly unknown. A dimension of -1 is unknown (typically the batch); a shape may also have unknown
+// rank.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +42,8 @@ class Shape {
   static bool Compatible(const Shape& a, const Shape& b);
   // The more specific of two compatible shapes; INVALID_ARGUMENT naming both otherwise.
   static StatusOr<Shape> Merge(const Shape& a, const Shape& b);
-  // NumPy broadcasting of two shapes; unknown dimensions stay unknown unless the other decides. INVALID_ARGUMENT names the
-  // dimension that clashes.
+  // NumPy broadcasting of two shapes; unknown dimensions stay unknown unless the other decides. INVALID_ARGUMENT names
+  // the dimension that clashes.
   static StatusOr<Shape> Broadcast(const Shape& a, const Shape& b);
 
  private:

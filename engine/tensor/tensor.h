@@ -52,8 +52,8 @@ struct TensorView {
 
 class Tensor {
  public:
-  Tensor() = default;                          // float32 scalar without a buffer: "no tensor"
-  Tensor(DType dtype, Shape shape);            // zeros
+  Tensor() = default;                // float32 scalar without a buffer: "no tensor"
+  Tensor(DType dtype, Shape shape);  // zeros
   template <typename T>
   static Tensor Of(Shape shape, std::span<const T> values) {
     Tensor tensor(kDTypeOf<T>, std::move(shape));

@@ -1,8 +1,9 @@
 // Folds client updates into one aggregate. Calls: (Check Fold | Check Merge)* (Save | Finish).
 //
-// The result depends only on the set of folded updates, never on their order. Each addend is a pure function of (update,
-// weight): weight × value, exact in double, is rounded once to a multiple of 2^-s and added in 64-bit integers; the sum of
-// weights is an integer too. s = 62 − value_bits − ceil(log2(updates_per_version × max_weight)) is a constant of the plan.
+// The result depends only on the set of folded updates, never on their order. Each addend is a pure function of
+// (update, weight): weight × value, exact in double, is rounded once to a multiple of 2^-s and added in 64-bit
+// integers; the sum of weights is an integer too. s = 62 − value_bits − ceil(log2(updates_per_version × max_weight)) is
+// a constant of the plan.
 //
 // Not thread-safe: shard updates over several aggregations and Merge their Partials.
 #pragma once
@@ -25,40 +26,41 @@ struct AggregationSpec {
   int64_t elements = 0;             // of the delta, wire order
   int64_t updates_per_version = 1;  // at most so many folds
   int64_t max_weight = 65536;
-  int value_bits = 10;              // |value| <= 2^value_bits
+  int value_bits = 10;  // |value| <= 2^value_bits
   int64_t min_updates = 1;
-  int fraction_bits() const;        // s; INVALID specs are refused by Create
+  int fraction_bits() const;  // s; INVALID specs are refused by Create
 };
 
 // What a fold has gathered: enough to go on elsewhere or later.
 struct Partial {
   AggregationSpec spec;
-  std::vector<int64_t> sums;        // two's complement, wrap-around
+  std::vector<int64_t> sums;  // two's complement, wrap-around
   int64_t weight_sum = 0;
   std::set<TaskId> tasks;
   std::map<std::string, double> scalar_sums;  // weight × scalar, for reporting only
-  int64_t lost_nonzeros = 0;        // non-zero coordinates that rounding made zero
+  int64_t lost_nonzeros = 0;                  // non-zero coordinates that rounding made zero
   int64_t nonzeros = 0;
-  std::string Serialize() const;    // with a SHA-256 at its end
+  std::string Serialize() const;                           // with a SHA-256 at its end
   static StatusOr<Partial> Parse(std::string_view bytes);  // DATA_LOSS names what is wrong
 };
 
 struct ServerInput {
-  std::vector<float> mean_delta;    // wire order
+  std::vector<float> mean_delta;  // wire order
   int64_t weight_sum = 0;
   int64_t updates = 0;
-  double lost_fraction = 0;         // of non-zero coordinates lost to rounding; above 0.001 the caller warns
+  double lost_fraction = 0;  // of non-zero coordinates lost to rounding; above 0.001 the caller warns
 };
 
 class Aggregation {
  public:
   virtual ~Aggregation() = default;
-  // The rule named `spec.rule`. NOT_FOUND names the nearest rule; INVALID_ARGUMENT names the field that is out of range.
+  // The rule named `spec.rule`. NOT_FOUND names the nearest rule; INVALID_ARGUMENT names the field that is out of
+  // range.
   static StatusOr<std::unique_ptr<Aggregation>> Create(const AggregationSpec& spec);
 
   // Tells whether `update` may be folded; no side effect.
-  // INVALID_ARGUMENT: wrong sizes, encoding or weight, NaN or infinity, a value beyond the bound (names server.value_bits or
-  // server.max_weight); this client alone is refused and the aggregate is unchanged.
+  // INVALID_ARGUMENT: wrong sizes, encoding or weight, NaN or infinity, a value beyond the bound (names
+  // server.value_bits or server.max_weight); this client alone is refused and the aggregate is unchanged.
   virtual Status Check(const UpdateView& update) const = 0;
   // Adds one checked update; `update` is only read during the call. A task folded before is ignored.
   // RESOURCE_EXHAUSTED: more updates than updates_per_version.

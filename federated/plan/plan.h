@@ -19,9 +19,9 @@ struct FeatureSpec {
   std::string feature;
   std::string placeholder;
   enum class Encoding { kUint8, kFloat, kInt64 } encoding = Encoding::kUint8;
-  Shape shape;             // of one example
+  Shape shape;  // of one example
   double scale = 1;
-  int64_t upper_bound = 0; // labels; 0: unchecked
+  int64_t upper_bound = 0;  // labels; 0: unchecked
 };
 
 // A plan as both sides use it. Immutable; shared by all workers.
@@ -64,8 +64,8 @@ class Plan {
   AggregationSpec aggregation_;
 };
 
-// The plan of a scenario's run. `model` comes from a preset or a graph file (federated/plan/build_plan.cc does not link presets:
-// the caller brings the model).
+// The plan of a scenario's run. `model` comes from a preset or a graph file (federated/plan/build_plan.cc does not link
+// presets: the caller brings the model).
 StatusOr<std::string> BuildPlan(const Scenario& scenario, const ModelDef& model);
 
 // Gives every variable its first value by running the model's init target under `seed` (Purpose::kInitialise).

@@ -1,5 +1,6 @@
-// Whose randomness is whose. Every draw comes from Philox4x32-10 under a key made of (seed, client_id) and a counter that says
-// purpose, operation, base round and the ordinal of this client's lease at that base version; see engine/base/philox.h.
+// Whose randomness is whose. Every draw comes from Philox4x32-10 under a key made of (seed, client_id) and a counter
+// that says purpose, operation, base round and the ordinal of this client's lease at that base version; see
+// engine/base/philox.h.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,8 @@ enum class Purpose : uint8_t {
 
 // The first 8 bytes of SHA-256(seed as u64 little-endian ‖ client_id), as two little-endian words.
 PhiloxKey KeyFor(uint64_t seed, std::string_view client_id);
-StreamKey StreamFor(uint64_t seed, std::string_view client_id, Purpose purpose, uint32_t round = 0, uint16_t ordinal = 0);
+StreamKey StreamFor(uint64_t seed, std::string_view client_id, Purpose purpose, uint32_t round = 0,
+                    uint16_t ordinal = 0);
 
 // Sequential draws of one operation's stream.
 class Draws {

@@ -13,40 +13,40 @@
 namespace rivulet {
 
 struct RunConfig {
-  std::string name;                 // default: the scenario file's stem
+  std::string name;  // default: the scenario file's stem
   int64_t rounds = 10;
   uint64_t seed = 1;
-  std::string keep_models = "last"; // "last" or "all": which committed models stay on disk
+  std::string keep_models = "last";  // "last" or "all": which committed models stay on disk
 };
 
 struct ModelConfig {
-  std::string preset;               // exactly one of preset and graph
-  std::string graph;                // a GraphDef file (absolute after parsing)
-  std::string loss = "loss";        // for `graph`: scalar tensor, mean over the batch
+  std::string preset;                               // exactly one of preset and graph
+  std::string graph;                                // a GraphDef file (absolute after parsing)
+  std::string loss = "loss";                        // for `graph`: scalar tensor, mean over the batch
   std::vector<std::string> metrics = {"accuracy"};  // for `graph`: scalar tensors
-  std::string image_input = "image";  // for `graph`: placeholders fed from the features
+  std::string image_input = "image";                // for `graph`: placeholders fed from the features
   std::string label_input = "label";
 };
 
 struct PartitionConfig {
-  std::string kind = "iid";         // iid, shards, dirichlet, by_key
-  int64_t clients = 0;              // 0 for by_key: as many as there are keys
-  int64_t shards_per_client = 2;    // shards
-  double alpha = 0.5;               // dirichlet
-  std::string key = "writer";       // by_key: a feature
+  std::string kind = "iid";       // iid, shards, dirichlet, by_key
+  int64_t clients = 0;            // 0 for by_key: as many as there are keys
+  int64_t shards_per_client = 2;  // shards
+  double alpha = 0.5;             // dirichlet
+  std::string key = "writer";     // by_key: a feature
 };
 
-struct SynthConfig {                // [data.synth]: generated on first use when data.train does not exist
-  std::string kind;                 // "digits", or "" for none
+struct SynthConfig {  // [data.synth]: generated on first use when data.train does not exist
+  std::string kind;   // "digits", or "" for none
   int64_t writers = 100;
-  int64_t test_writers = 20;        // never seen in training
+  int64_t test_writers = 20;  // never seen in training
   int64_t examples_per_writer = 60;
   uint64_t seed = 1;
 };
 
 struct DataConfig {
-  std::string train;                // absolute after parsing
-  std::string test;                 // "" for no central evaluation
+  std::string train;  // absolute after parsing
+  std::string test;   // "" for no central evaluation
   PartitionConfig partition;
   std::string image_feature = "image";
   std::string label_feature = "label";
@@ -54,10 +54,10 @@ struct DataConfig {
 };
 
 struct OptimizerConfig {
-  std::string kind = "sgd";         // sgd, momentum
+  std::string kind = "sgd";  // sgd, momentum
   double learning_rate = 0.1;
-  double momentum = 0.9;            // momentum
-  bool nesterov = false;            // momentum
+  double momentum = 0.9;  // momentum
+  bool nesterov = false;  // momentum
 };
 
 struct ClientConfig {
@@ -70,18 +70,18 @@ struct ClientConfig {
 struct ServerConfig {
   std::string algorithm = "fedavg";
   int64_t clients_per_round = 10;
-  int64_t min_clients = 0;          // 0: data.partition.clients; the first selection waits for so many names
-  int64_t min_reports = 0;          // 0: clients_per_round; fewer folded updates at the deadline abandon the attempt
-  double deadline_seconds = 600;    // key: server.deadline
-  int64_t max_attempts = 3;         // at one round, before the run fails
-  double learning_rate = 1.0;       // of the server: model + learning_rate × mean delta
+  int64_t min_clients = 0;        // 0: data.partition.clients; the first selection waits for so many names
+  int64_t min_reports = 0;        // 0: clients_per_round; fewer folded updates at the deadline abandon the attempt
+  double deadline_seconds = 600;  // key: server.deadline
+  int64_t max_attempts = 3;       // at one round, before the run fails
+  double learning_rate = 1.0;     // of the server: model + learning_rate × mean delta
   int64_t max_weight = 65536;
   int64_t value_bits = 10;
-  int64_t staging_megabytes = 64;   // updates in memory before they spill to an unlinked file
+  int64_t staging_megabytes = 64;  // updates in memory before they spill to an unlinked file
 };
 
 struct EvaluationConfig {
-  int64_t every = 1;                // rounds; 0: never; the last round is always evaluated unless 0
+  int64_t every = 1;  // rounds; 0: never; the last round is always evaluated unless 0
   int64_t batch_size = 100;
 };
 
@@ -92,13 +92,13 @@ struct Scenario {
   ClientConfig client;
   ServerConfig server;
   EvaluationConfig evaluation;
-  std::string path;                 // of the file, for messages
-  std::string folder;               // that relative paths start from
+  std::string path;    // of the file, for messages
+  std::string folder;  // that relative paths start from
 
-  // Reads `path` and applies `overrides` ("key", "value"): dotted keys that reach into inline tables; the value is TOML, else a
-  // plain string; paths in it are relative to the working directory. INVALID_ARGUMENT: syntax (file:line:column), an unknown
-  // key (names the nearest), a wrong type (names key, wanted and given), a value out of range, or keys that contradict each
-  // other (more clients per round than clients). NOT_FOUND: no such file.
+  // Reads `path` and applies `overrides` ("key", "value"): dotted keys that reach into inline tables; the value is
+  // TOML, else a plain string; paths in it are relative to the working directory. INVALID_ARGUMENT: syntax
+  // (file:line:column), an unknown key (names the nearest), a wrong type (names key, wanted and given), a value out of
+  // range, or keys that contradict each other (more clients per round than clients). NOT_FOUND: no such file.
   static StatusOr<Scenario> Load(const std::string& path,
                                  const std::vector<std::pair<std::string, std::string>>& overrides = {});
   // The same from text, with `folder` for relative paths: what the history stored.
@@ -109,8 +109,8 @@ struct Scenario {
 };
 
 struct ScenarioKey {
-  std::string name;     // "client.optimizer.learning_rate"
-  std::string type;     // "integer", "float", "string", "boolean", "array of strings"
+  std::string name;  // "client.optimizer.learning_rate"
+  std::string type;  // "integer", "float", "string", "boolean", "array of strings"
   std::string default_value;
   std::string doc;
 };

@@ -1,9 +1,9 @@
-// What a client may ask of a coordinator. Implemented by the coordinator itself (simulations call it directly) and by a gRPC
-// stub; nothing above this interface knows which.
+// What a client may ask of a coordinator. Implemented by the coordinator itself (simulations call it directly) and by a
+// gRPC stub; nothing above this interface knows which.
 //
-// A client's life: Poll until the reply is a task; Fetch plan and model; train (no call is open meanwhile); Submit; Poll again.
-// Every call may be repeated after a lost connection: a task is leased to its name until its deadline, a fetch goes on at an
-// offset, a submission tells the offset already staged, and an update sent twice counts once.
+// A client's life: Poll until the reply is a task; Fetch plan and model; train (no call is open meanwhile); Submit;
+// Poll again. Every call may be repeated after a lost connection: a task is leased to its name until its deadline, a
+// fetch goes on at an offset, a submission tells the offset already staged, and an update sent twice counts once.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +27,9 @@ struct Caller {
 };
 
 struct Capabilities {
-  std::string version;             // of the client's software
+  std::string version;                // of the client's software
   std::vector<std::string> datasets;  // names it has bound, such as "train"
-  int64_t examples = 0;            // in "train"; 0 is refused: an empty client cannot train
+  int64_t examples = 0;               // in "train"; 0 is refused: an empty client cannot train
 };
 
 enum class TaskKind { kTrain, kEvaluate };
@@ -38,10 +38,10 @@ struct Task {
   TaskId id;
   std::string run_id;
   TaskKind kind = TaskKind::kTrain;
-  int64_t round = 0;        // this task counts towards
+  int64_t round = 0;  // this task counts towards
   int64_t attempt = 1;
-  int64_t base_round = 0;   // the model version to start from
-  uint16_t ordinal = 0;     // of this client's lease at this base version
+  int64_t base_round = 0;  // the model version to start from
+  uint16_t ordinal = 0;    // of this client's lease at this base version
   uint64_t seed = 0;
   Digest plan_digest;       // Fetch(BlobId{plan_digest}): the plan's bytes
   Digest model_digest;      // digest stated inside the model's file (model_digest)
@@ -74,8 +74,8 @@ class ChunkReader {
  public:
   virtual ~ChunkReader() = default;
   virtual int64_t total_bytes() const = 0;
-  // The next chunk, valid until the next call; empty at the end. UNAVAILABLE: the connection was lost; Fetch again at the
-  // offset reached.
+  // The next chunk, valid until the next call; empty at the end. UNAVAILABLE: the connection was lost; Fetch again at
+  // the offset reached.
   virtual StatusOr<std::span<const std::byte>> Next() = 0;
 };
 
@@ -103,8 +103,8 @@ class CoordinatorApi {
   virtual StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) = 0;
   // The serialized Update message (proto/federated/update.proto) of `bytes` bytes whose SHA-256 is `digest`.
   // NOT_FOUND: no such task for this caller. RESOURCE_EXHAUSTED: staging is full; try again later.
-  virtual StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const TaskId& task, int step, int64_t bytes,
-                                                        const Digest& digest) = 0;
+  virtual StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const TaskId& task, int step,
+                                                        int64_t bytes, const Digest& digest) = 0;
   // This task cannot be done (a sentence): it is dropped at once instead of at its deadline.
   virtual Status Fail(const Caller& caller, const TaskId& task, const std::string& reason) = 0;
 };

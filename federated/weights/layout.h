@@ -1,8 +1,8 @@
 // How a model lies in memory: every variable is a slice of one flat arena, in canonical (TensorFlow) layout.
 //
-// Order: by segment (trainable, shared, local, frozen), then declaration order. Each slice starts at a multiple of 64 bytes;
-// the padding between is zero, and is neither sent nor digested. Gradients, optimiser slots and deltas mirror the arena's
-// front part. "Wire order" is the same order without padding.
+// Order: by segment (trainable, shared, local, frozen), then declaration order. Each slice starts at a multiple of 64
+// bytes; the padding between is zero, and is neither sent nor digested. Gradients, optimiser slots and deltas mirror
+// the arena's front part. "Wire order" is the same order without padding.
 #pragma once
 
 #include <cstdint>
@@ -29,27 +29,28 @@ struct Slice {
   std::string name;
   TensorSpec spec;
   Segment segment;
-  size_t offset;       // bytes into the arena, a multiple of 64
+  size_t offset;  // bytes into the arena, a multiple of 64
   int64_t elements;
-  int64_t wire_offset; // elements before it in wire order within its segment group (trainable and shared count together)
+  int64_t
+      wire_offset;  // elements before it in wire order within its segment group (trainable and shared count together)
 };
 
 class ModelLayout {
  public:
-  // INVALID_ARGUMENT: no trainable variable, a name twice, an unknown or overflowing shape, a trainable variable that is not
-  // float32.
+  // INVALID_ARGUMENT: no trainable variable, a name twice, an unknown or overflowing shape, a trainable variable that
+  // is not float32.
   static StatusOr<ModelLayout> Create(std::span<const VariableSpec> declaration_order);
 
-  std::span<const Slice> slices() const { return slices_; }                       // arena order
-  std::span<const int> declaration_order() const { return declaration_order_; }   // indices into slices()
-  int64_t elements(Segment segment) const;      // without padding
-  size_t segment_offset(Segment segment) const; // bytes, where it starts in the arena
-  size_t segment_bytes(Segment segment) const;  // with padding
+  std::span<const Slice> slices() const { return slices_; }                      // arena order
+  std::span<const int> declaration_order() const { return declaration_order_; }  // indices into slices()
+  int64_t elements(Segment segment) const;                                       // without padding
+  size_t segment_offset(Segment segment) const;                                  // bytes, where it starts in the arena
+  size_t segment_bytes(Segment segment) const;                                   // with padding
   size_t arena_bytes() const { return arena_bytes_; }
-  int64_t update_elements() const;              // of a delta in wire order: trainable and shared
-  int64_t parameters() const;                   // trainable elements
-  // SHA-256 over names, dtypes and shapes as model_digest takes them, without data: two models with equal layout digests can
-  // be exchanged.
+  int64_t update_elements() const;  // of a delta in wire order: trainable and shared
+  int64_t parameters() const;       // trainable elements
+  // SHA-256 over names, dtypes and shapes as model_digest takes them, without data: two models with equal layout
+  // digests can be exchanged.
   Digest digest() const;
 
  private:

@@ -1,0 +1,47 @@
+#include "engine/base/nearest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+namespace rivulet {
+namespace {
+
+// Levenshtein distance.
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = row[0]++;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t substitute = diagonal + (a[i] != b[j]);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({row[j + 1] + 1, row[j] + 1, substitute});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::string Nearest(std::string_view unknown, std::span<const std::string> known) {
+  std::string_view best;
+  size_t best_distance = std::string::npos;
+  for (const std::string& name : known) {
+    const size_t distance = EditDistance(unknown, name);
+    if (distance <= std::max(unknown.size(), name.size()) / 3 + 1 && distance < best_distance) {
+      best = name;
+      best_distance = distance;
+    }
+  }
+  return std::string(best);
+}
+
+std::string DidYouMean(std::string_view unknown, std::span<const std::string> known) {
+  const std::string nearest = Nearest(unknown, known);
+  return nearest.empty() ? std::string() : fmt::format(" Did you mean '{}'?", nearest);
+}
+
+}  // namespace rivulet

@@ -23,9 +23,9 @@ int64_t Shape::elements() const {
 
 StatusOr<int64_t> Shape::CheckedElements() const {
   if (!IsFullyKnown()) return InvalidArgument("the shape {} is not fully known", ToString());
+  if (std::find(dims_.begin(), dims_.end(), 0) != dims_.end()) return 0;
   int64_t product = 1;
   for (int64_t dim : dims_) {
-    if (dim == 0) return 0;
     if (product > kMaxElements / dim) return InvalidArgument("the shape {} has more than 2^40 elements", ToString());
     product *= dim;
   }

@@ -1,0 +1,236 @@
+#include "engine/io/safetensors.h"
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <set>
+
+namespace rivulet {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr std::string_view kMetadataKey = "__metadata__";
+
+uint64_t LoadU64(std::string_view bytes) {
+  uint64_t value = 0;
+  for (size_t i = 0; i < 8; ++i) value |= uint64_t{static_cast<uint8_t>(bytes[i])} << (8 * i);
+  return value;
+}
+
+// Names in messages come from the file: printable and short.
+std::string Quoted(std::string_view name) {
+  std::string text;
+  for (const char c : name.substr(0, 80)) text += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  if (name.size() > 80) text += "...";
+  return "'" + text + "'";
+}
+
+// JSON that says where it is broken, refuses a key given twice (the library would keep the last) and nests at most as
+// deep as the format does.
+StatusOr<Json> ParseHeader(std::string_view text) {
+  constexpr int kMaxDepth = 3;  // {"name": {"shape": [..]}}
+  std::vector<std::set<std::string>> keys;
+  std::string duplicate;
+  bool too_deep = false;
+  const auto callback = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    using Event = Json::parse_event_t;
+    if (event == Event::object_start || event == Event::array_start) {
+      if (depth >= kMaxDepth) too_deep = true;
+      if (event == Event::object_start) keys.emplace_back();
+    } else if (event == Event::object_end) {
+      keys.pop_back();
+    } else if (event == Event::key && !keys.back().insert(parsed.get_ref<const std::string&>()).second) {
+      if (duplicate.empty()) duplicate = parsed.get_ref<const std::string&>();
+    }
+    return !too_deep;
+  };
+  Json header;
+  try {
+    header = Json::parse(text.begin(), text.end(), callback);
+  } catch (const Json::parse_error& error) {
+    return DataLoss("the safetensors header is not JSON (near byte {} of it)", error.byte);
+  } catch (const Json::exception&) {
+    return DataLoss("the safetensors header is not JSON");
+  }
+  if (too_deep) return DataLoss("the safetensors header nests deeper than the format does");
+  if (!duplicate.empty()) return DataLoss("the safetensors header has {} twice", Quoted(duplicate));
+  if (!header.is_object()) return DataLoss("the safetensors header is not a JSON object");
+  return header;
+}
+
+struct Placed {
+  SafetensorsEntry entry;
+  uint64_t begin, end;
+};
+
+StatusOr<Placed> ParseTensor(const std::string& name, const Json& value, uint64_t data_bytes) {
+  const auto fail = [&](std::string_view what) { return DataLoss("safetensors tensor {} {}", Quoted(name), what); };
+  if (!value.is_object()) return fail("is not described by a JSON object");
+  const auto dtype = value.find("dtype");
+  const auto shape = value.find("shape");
+  const auto offsets = value.find("data_offsets");
+  if (dtype == value.end() || shape == value.end() || offsets == value.end() || value.size() != 3)
+    return fail("must have dtype, shape and data_offsets, and nothing else");
+  if (!dtype->is_string()) return fail("has a dtype that is not a string");
+  if (!shape->is_array()) return fail("has a shape that is not a list");
+  if (!offsets->is_array() || offsets->size() != 2) return fail("must have two data_offsets");
+
+  Placed placed;
+  placed.entry.name = name;
+  const auto known = DTypeFromSafetensors(dtype->get_ref<const std::string&>());
+  if (!known.ok()) {
+    return Unimplemented("safetensors tensor {} has dtype {}, which is not supported; convert it to F32", Quoted(name),
+                         Quoted(dtype->get_ref<const std::string&>()));
+  }
+  placed.entry.dtype = *known;
+  if (shape->size() > 64) return fail("has more than 64 dimensions");
+  std::vector<int64_t> dims;
+  for (const Json& dim : *shape) {
+    if (!dim.is_number_unsigned() || dim.get<uint64_t>() > (uint64_t{1} << 40))
+      return fail("has a dimension that is not an integer from 0 to 2^40");
+    dims.push_back(dim.get<int64_t>());
+  }
+  placed.entry.shape = Shape(std::move(dims));
+  const auto elements = placed.entry.shape.CheckedElements();
+  if (!elements.ok())
+    return fail(fmt::format("has the shape {}: {}", placed.entry.shape.ToString(), Message(elements.status())));
+
+  for (const Json& offset : *offsets) {
+    if (!offset.is_number_unsigned()) return fail("has data_offsets that are not non-negative integers");
+  }
+  placed.begin = (*offsets)[0].get<uint64_t>();
+  placed.end = (*offsets)[1].get<uint64_t>();
+  if (placed.begin > placed.end)
+    return fail(fmt::format("ends at byte {} before it begins at {}", placed.end, placed.begin));
+  if (placed.end > data_bytes)
+    return fail(
+        fmt::format("ends at byte {} of {} bytes of data: the file is truncated or damaged", placed.end, data_bytes));
+  const uint64_t bytes = static_cast<uint64_t>(*elements) * SizeOf(*known);
+  if (placed.end - placed.begin != bytes) {
+    return fail(fmt::format("has {} bytes of data, but {} {} need {}", placed.end - placed.begin, Name(*known),
+                            placed.entry.shape.ToString(), bytes));
+  }
+  return placed;
+}
+
+}  // namespace
+
+const SafetensorsEntry* SafetensorsContent::Find(std::string_view name) const {
+  const auto found =
+      std::find_if(tensors.begin(), tensors.end(), [&](const auto& entry) { return entry.name == name; });
+  return found == tensors.end() ? nullptr : &*found;
+}
+
+StatusOr<SafetensorsContent> ParseSafetensors(std::string_view bytes) {
+  if (bytes.size() < 8)
+    return DataLoss("not a safetensors file: {} bytes, fewer than the length field's 8", bytes.size());
+  const uint64_t header_bytes = LoadU64(bytes);
+  if (header_bytes > kMaxSafetensorsHeaderBytes) {
+    return DataLoss("not a safetensors file: a header of {} bytes, more than the limit of {}", header_bytes,
+                    kMaxSafetensorsHeaderBytes);
+  }
+  if (header_bytes > bytes.size() - 8) {
+    return DataLoss("the safetensors header has {} bytes, but the file ends after {} of them", header_bytes,
+                    bytes.size() - 8);
+  }
+  const std::string_view text = bytes.substr(8, header_bytes);
+  if (text.empty() || text[0] != '{') return DataLoss("not a safetensors file: its header does not begin with '{{'");
+  RIVULET_ASSIGN_OR_RETURN(const Json header, ParseHeader(text));
+  const std::string_view data = bytes.substr(8 + header_bytes);
+
+  SafetensorsContent content;
+  std::vector<Placed> placed;
+  for (const auto& [name, value] : header.items()) {
+    if (name == kMetadataKey) {
+      if (!value.is_object()) return DataLoss("the safetensors header's __metadata__ is not a JSON object");
+      for (const auto& [key, text_value] : value.items()) {
+        if (!text_value.is_string()) return DataLoss("the safetensors metadata {} is not a string", Quoted(key));
+        content.metadata[key] = text_value.get<std::string>();
+      }
+      continue;
+    }
+    RIVULET_ASSIGN_OR_RETURN(Placed tensor, ParseTensor(name, value, data.size()));
+    placed.push_back(std::move(tensor));
+  }
+  std::stable_sort(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) {
+    return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
+  });
+  uint64_t next = 0;
+  std::string_view before = "the header";
+  for (Placed& tensor : placed) {
+    if (tensor.begin < next)
+      return DataLoss("safetensors tensors {} and {} overlap at byte {} of the data", Quoted(before),
+                      Quoted(tensor.entry.name), tensor.begin);
+    if (tensor.begin > next)
+      return DataLoss("safetensors data have a hole of {} bytes before tensor {}", tensor.begin - next,
+                      Quoted(tensor.entry.name));
+    next = tensor.end;
+    before = tensor.entry.name;
+    tensor.entry.data = std::as_bytes(std::span(data.data() + tensor.begin, tensor.end - tensor.begin));
+  }
+  if (next != data.size()) {
+    return DataLoss("{} bytes follow the last safetensors tensor, which ends at byte {} of the data",
+                    data.size() - next, next);
+  }
+  content.tensors.reserve(placed.size());
+  for (Placed& tensor : placed) content.tensors.push_back(std::move(tensor.entry));
+  return content;
+}
+
+StatusOr<std::string> SafetensorsHeader(std::span<const SafetensorsEntry> tensors,
+                                        const std::map<std::string, std::string>& metadata) {
+  Json header = Json::object();
+  if (!metadata.empty()) {
+    Json& texts = header[std::string(kMetadataKey)] = Json::object();
+    for (const auto& [key, value] : metadata) texts[key] = value;
+  }
+  std::set<std::string_view> names = {kMetadataKey};
+  uint64_t offset = 0;
+  for (const SafetensorsEntry& tensor : tensors) {
+    if (!names.insert(tensor.name).second)
+      return InvalidArgument("safetensors tensor {}: the name is taken; names must differ", Quoted(tensor.name));
+    const std::string_view dtype = SafetensorsName(tensor.dtype);
+    if (dtype.empty())
+      return InvalidArgument("safetensors tensor {}: the format has no dtype {}", Quoted(tensor.name),
+                             Name(tensor.dtype));
+    const auto elements = tensor.shape.CheckedElements();
+    if (!elements.ok()) return Annotate(elements.status(), fmt::format("safetensors tensor {}", Quoted(tensor.name)));
+    const uint64_t bytes = static_cast<uint64_t>(*elements) * SizeOf(tensor.dtype);
+    if (bytes != tensor.data.size()) {
+      return InvalidArgument("safetensors tensor {}: {} bytes of data, but {} {} need {}", Quoted(tensor.name),
+                             tensor.data.size(), Name(tensor.dtype), tensor.shape.ToString(), bytes);
+    }
+    Json& entry = header[tensor.name] = Json::object();
+    entry["dtype"] = std::string(dtype);
+    entry["shape"] = std::vector<int64_t>(tensor.shape.dims().begin(), tensor.shape.dims().end());
+    entry["data_offsets"] = {offset, offset + bytes};
+    offset += bytes;
+  }
+  std::string text;
+  try {
+    text = header.dump();
+  } catch (const Json::exception&) {
+    return InvalidArgument("a safetensors name or metadata text is not UTF-8");
+  }
+  text.append((64 - (text.size() + 8) % 64) % 64, ' ');
+  if (text.size() > kMaxSafetensorsHeaderBytes) {
+    return InvalidArgument("a safetensors header of {} bytes is beyond the format's limit of {}", text.size(),
+                           kMaxSafetensorsHeaderBytes);
+  }
+  std::string file(8, '\0');
+  for (size_t i = 0; i < 8; ++i) file[i] = static_cast<char>(text.size() >> (8 * i));
+  return file + text;
+}
+
+StatusOr<std::string> SerializeSafetensors(std::span<const SafetensorsEntry> tensors,
+                                           const std::map<std::string, std::string>& metadata) {
+  RIVULET_ASSIGN_OR_RETURN(std::string file, SafetensorsHeader(tensors, metadata));
+  size_t bytes = file.size();
+  for (const SafetensorsEntry& tensor : tensors) bytes += tensor.data.size();
+  file.reserve(bytes);
+  for (const SafetensorsEntry& tensor : tensors)
+    file.append(reinterpret_cast<const char*>(tensor.data.data()), tensor.data.size());
+  return file;
+}
+
+}  // namespace rivulet

@@ -37,6 +37,12 @@ class InferenceContext {
   virtual DType input_dtype(int i) const = 0;
   // The value of input i where it is known now (a Const, or foldable from constants); nullptr otherwise.
   virtual const Tensor* input_value(int i) const = 0;
+  // What is known now of the shape that input i, a vector of sizes, describes although its value is not: the output of
+  // `Shape` of a partly known tensor. nullopt when nothing is.
+  virtual std::optional<rivulet::Shape> input_as_shape(int i) const {
+    (void)i;
+    return std::nullopt;
+  }
   virtual const AttrMap& attrs() const = 0;
   virtual void set_output(int i, Shape shape) = 0;
   template <typename T>

@@ -27,6 +27,12 @@ struct KernelPolicy {
   bool portable = false;  // own kernels only, no JIT library, results equal on unlike machines
 };
 
+// What a kernel keeps per Instance (argument objects of a library): made once, used by one thread.
+class KernelState {
+ public:
+  virtual ~KernelState() = default;
+};
+
 // What a running kernel may touch. Pointers are 64-byte aligned where the memory plan made them; variables start at 64
 // bytes.
 struct KernelContext {
@@ -36,6 +42,7 @@ struct KernelContext {
   std::byte* scratch = nullptr;           // Prepared::scratch_bytes
   const StreamKey* rng = nullptr;         // of the lane
   uint64_t step = 0;                      // index of this Run, for random ops
+  KernelState* state = nullptr;           // what NewState gave for this instance
 };
 
 class Kernel {
@@ -43,6 +50,8 @@ class Kernel {
   virtual ~Kernel() = default;
   // May fail on values that no shape tells (a label out of range): INVALID_ARGUMENT. Allocates nothing of ours.
   virtual Status Run(const KernelContext& context) const = 0;
+  // Most kernels need none. Called once per Instance.
+  virtual std::unique_ptr<KernelState> NewState() const { return nullptr; }
 };
 
 struct Prepared {
@@ -78,6 +87,7 @@ class KernelRegistry {
   // `dtype` is that of attr "T" (or the op's one type attribute, in order of declaration), kInvalid for ops without
   // one; a kernel registered for kInvalid serves every dtype. UNIMPLEMENTED names op, device, dtype and what there is.
   StatusOr<const PrepareFn*> Find(std::string_view op, Device device, DType dtype) const;
+  // Also true for the ops that a program carries out itself (engine/program/structural_ops.h).
   bool Has(std::string_view op, Device device) const;
 
  private:

@@ -1,0 +1,426 @@
+#include "engine/program/concrete_graph.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <queue>
+
+#include "engine/base/nearest.h"
+#include "engine/graph/op.h"
+#include "engine/program/structural_ops.h"
+
+namespace rivulet {
+namespace {
+
+// Folded values stay in the program: not worth it for what a kernel makes faster than memory gives.
+constexpr size_t kFoldedBytes = size_t{1} << 20;
+
+class ConcreteInference final : public InferenceContext {
+ public:
+  ConcreteInference(const Node& node, std::vector<const TensorSpec*> inputs, std::vector<const Tensor*> constants)
+      : node_(node), inputs_(std::move(inputs)), constants_(std::move(constants)), outputs_(node.outputs().size()) {
+    for (size_t port = 0; port < outputs_.size(); ++port) outputs_[port] = Shape::UnknownRank();
+  }
+  std::string_view node_name() const override { return node_.name(); }
+  int num_inputs() const override { return static_cast<int>(inputs_.size()); }
+  const Shape& input(int i) const override { return inputs_[static_cast<size_t>(i)]->shape; }
+  DType input_dtype(int i) const override { return inputs_[static_cast<size_t>(i)]->dtype; }
+  const Tensor* input_value(int i) const override { return constants_[static_cast<size_t>(i)]; }
+  const AttrMap& attrs() const override { return node_.attrs(); }
+  void set_output(int i, Shape shape) override {
+    if (static_cast<size_t>(i) < outputs_.size()) outputs_[static_cast<size_t>(i)] = std::move(shape);
+  }
+  const Shape& output(int i) const { return outputs_[static_cast<size_t>(i)]; }
+
+ private:
+  const Node& node_;
+  std::vector<const TensorSpec*> inputs_;
+  std::vector<const Tensor*> constants_;
+  std::vector<Shape> outputs_;
+};
+
+std::vector<std::string> NodeNames(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const auto& node : graph.nodes()) names.push_back(node->name());
+  return names;
+}
+
+bool IsRandom(const Node& node) {
+  const OpDef& op = node.op();
+  return op.stateful && op.FindAttr("seed") != nullptr && op.FindAttr("seed2") != nullptr;
+}
+
+template <typename T>
+Tensor IntegerTensor(const Shape& shape, const std::vector<int64_t>& values) {
+  Tensor tensor(kDTypeOf<T>, shape);
+  for (size_t i = 0; i < values.size(); ++i) tensor.flat<T>()[i] = static_cast<T>(values[i]);
+  return tensor;
+}
+
+// Values that follow from shapes alone.
+Tensor ShapeFact(std::string_view op, DType dtype, const Shape& shape) {
+  Shape shape_of_result;
+  std::vector<int64_t> values;
+  if (op == "Shape") {
+    values.assign(shape.dims().begin(), shape.dims().end());
+    shape_of_result = Shape({shape.rank()});
+  } else if (op == "Size") {
+    values = {shape.elements()};
+  } else if (op == "Rank") {
+    values = {shape.rank()};
+  } else {
+    return {};
+  }
+  if (dtype == DType::kInt32) return IntegerTensor<int32_t>(shape_of_result, values);
+  if (dtype == DType::kInt64) return IntegerTensor<int64_t>(shape_of_result, values);
+  return {};
+}
+
+}  // namespace
+
+DType KernelDType(const Node& node) {
+  const auto type_of = [&](const std::string& name) {
+    const auto found = node.attrs().find(name);
+    const DType* dtype = found == node.attrs().end() ? nullptr : std::get_if<DType>(&found->second);
+    return dtype == nullptr ? DType::kInvalid : *dtype;
+  };
+  if (const DType dtype = type_of("T"); dtype != DType::kInvalid) return dtype;
+  for (const AttrDef& attr : node.op().attrs) {
+    if (attr.kind == AttrDef::Kind::kType) return type_of(attr.name);
+  }
+  return DType::kInvalid;
+}
+
+Status CheckConcrete(const Shape& shape, std::string_view what) {
+  if (!shape.IsFullyKnown()) return InvalidArgument("{} has shape {}, which does not follow from the feeds", what,
+                                                    shape.ToString());
+  const StatusOr<int64_t> elements = shape.CheckedElements();
+  if (elements.ok()) return {};
+  const bool negative = std::any_of(shape.dims().begin(), shape.dims().end(), [](int64_t dim) { return dim < 0; });
+  if (negative) return InvalidArgument("{}: {}", what, Message(elements.status()));
+  return ResourceExhausted("{}: {}", what, Message(elements.status()));
+}
+
+bool ConcreteGraph::IsConstant(const Node& node) const {
+  if (node.outputs().empty()) return false;
+  const int first = first_value_[static_cast<size_t>(node.id())];
+  for (size_t port = 0; port < node.outputs().size(); ++port) {
+    if (constant(first + static_cast<int>(port)) == nullptr) return false;
+  }
+  return true;
+}
+
+bool ConcreteGraph::IsFed(const Node& node) const {
+  if (node.outputs().empty()) return false;
+  const int first = first_value_[static_cast<size_t>(node.id())];
+  for (size_t port = 0; port < node.outputs().size(); ++port) {
+    if (feed(first + static_cast<int>(port)) < 0) return false;
+  }
+  return true;
+}
+
+StatusOr<ConcreteGraph> ConcreteGraph::Build(const Graph& graph, const Signature& signature,
+                                             const CompileOptions& options) {
+  ConcreteGraph concrete;
+  concrete.graph_ = &graph;
+  concrete.signature_ = &signature;
+  RIVULET_RETURN_IF_ERROR(concrete.ResolveSignature(graph, signature));
+  RIVULET_RETURN_IF_ERROR(concrete.Schedule(concrete.roots_, /*skip_constants=*/false));
+  for (const Node* node : concrete.schedule_) {
+    RIVULET_RETURN_IF_ERROR(concrete.InferAndFold(*node, signature, options));
+  }
+  // What only folded nodes needed is not needed any more.
+  RIVULET_RETURN_IF_ERROR(concrete.Schedule(concrete.roots_, /*skip_constants=*/true));
+  return concrete;
+}
+
+Status ConcreteGraph::ResolveSignature(const Graph& graph, const Signature& signature) {
+  int values = 0, randoms = 0;
+  for (const auto& node : graph.nodes()) {
+    first_value_.push_back(values);
+    values += static_cast<int>(node->outputs().size());
+    random_index_.push_back(IsRandom(*node) ? randoms++ : 0);
+  }
+  values_.resize(static_cast<size_t>(values));
+  for (const auto& node : graph.nodes()) {
+    for (size_t port = 0; port < node->outputs().size(); ++port) {
+      values_[static_cast<size_t>(value({node.get(), static_cast<int>(port)}))].spec = node->outputs()[port];
+    }
+  }
+  for (size_t i = 0; i < signature.feeds.size(); ++i) {
+    const FeedSpec& feed = signature.feeds[i];
+    const StatusOr<Output> output = graph.FindOutput(feed.tensor);
+    if (!output.ok()) return NotFound("feed '{}': {}", feed.tensor, Message(output.status()));
+    Value& fed = values_[static_cast<size_t>(value(*output))];
+    if (fed.feed >= 0) return InvalidArgument("tensor '{}' is fed twice", feed.tensor);
+    if (feed.spec.dtype != fed.spec.dtype || feed.spec.dtype == DType::kResource) {
+      return InvalidArgument("feed '{}' is {}, the tensor it replaces is {}", feed.tensor, Name(feed.spec.dtype),
+                             Name(fed.spec.dtype));
+    }
+    if (!Shape::Compatible(feed.spec.shape, fed.spec.shape)) {
+      return InvalidArgument("feed '{}' has shape {}, the tensor it replaces has {}", feed.tensor,
+                             feed.spec.shape.ToString(), fed.spec.shape.ToString());
+    }
+    RIVULET_RETURN_IF_ERROR(CheckConcrete(feed.spec.shape, fmt::format("feed '{}'", feed.tensor)));
+    fed.spec = feed.spec;
+    fed.feed = static_cast<int>(i);
+  }
+  for (const std::string& name : signature.fetches) {
+    const StatusOr<Output> output = graph.FindOutput(name);
+    if (!output.ok()) return NotFound("fetch '{}': {}", name, Message(output.status()));
+    if (output->dtype() == DType::kResource) return InvalidArgument("fetch '{}' is a variable's handle; fetch its "
+                                                                    "ReadVariableOp instead", name);
+    fetches_.push_back(*output);
+    if (feed(value(*output)) < 0) roots_.push_back(output->node);
+  }
+  for (const std::string& name : signature.targets) {
+    const Node* node = graph.Find(name);
+    if (node == nullptr) return NotFound("the graph has no target node '{}'.{}", name, DidYouMean(name, NodeNames(graph)));
+    roots_.push_back(node);
+  }
+  for (size_t i = 0; i < signature.variables.size(); ++i) {
+    const VariableBinding& variable = signature.variables[i];
+    for (size_t j = 0; j < i; ++j) {
+      if (signature.variables[j].name == variable.name) return InvalidArgument("variable '{}' is bound twice", variable.name);
+    }
+    if (variable.buffer < 0) return InvalidArgument("variable '{}' is bound to buffer {}", variable.name, variable.buffer);
+    if (variable.offset % 64 != 0) {
+      return InvalidArgument("variable '{}' is bound to offset {}, which is no multiple of 64", variable.name,
+                             variable.offset);
+    }
+    if (SizeOf(variable.spec.dtype) == 0) {
+      return InvalidArgument("variable '{}' cannot hold {}", variable.name, Name(variable.spec.dtype));
+    }
+    RIVULET_RETURN_IF_ERROR(CheckConcrete(variable.spec.shape, fmt::format("variable '{}'", variable.name)));
+  }
+  return {};
+}
+
+Status ConcreteGraph::Schedule(std::span<const Node* const> roots, bool skip_constants) {
+  const size_t count = graph_->nodes().size();
+  std::vector<uint8_t> needed(count, 0);
+  std::vector<std::vector<const Node*>> after(count);  // edges, producer to consumer
+  std::vector<int> waits(count, 0);
+  std::vector<const Node*> stack;
+  size_t total = 0;
+  const auto need = [&](const Node* node) {
+    uint8_t& seen = needed[static_cast<size_t>(node->id())];
+    if (seen) return;
+    seen = 1;
+    ++total;
+    stack.push_back(node);
+  };
+  for (const Node* root : roots) need(root);
+  while (!stack.empty()) {
+    const Node* node = stack.back();
+    stack.pop_back();
+    const auto follow = [&](const Node* before) {
+      need(before);
+      after[static_cast<size_t>(before->id())].push_back(node);
+      ++waits[static_cast<size_t>(node->id())];
+    };
+    for (const Node* before : node->control_inputs()) follow(before);
+    if (skip_constants && IsConstant(*node)) continue;
+    for (const Output& input : node->inputs()) {
+      if (feed(value(input)) < 0) follow(input.node);
+    }
+  }
+  std::priority_queue<int, std::vector<int>, std::greater<>> ready;
+  for (size_t id = 0; id < count; ++id) {
+    if (needed[id] && waits[id] == 0) ready.push(static_cast<int>(id));
+  }
+  schedule_.clear();
+  while (!ready.empty()) {
+    const size_t id = static_cast<size_t>(ready.top());
+    ready.pop();
+    schedule_.push_back(graph_->nodes()[id].get());
+    for (const Node* next : after[id]) {
+      if (--waits[static_cast<size_t>(next->id())] == 0) ready.push(next->id());
+    }
+  }
+  if (schedule_.size() == total) return {};
+  for (size_t id = 0; id < count; ++id) {
+    if (needed[id] && waits[id] > 0) {
+      return InvalidArgument("the graph has a cycle through node '{}'", graph_->nodes()[id]->name());
+    }
+  }
+  return {};
+}
+
+Status ConcreteGraph::InferAndFold(const Node& node, const Signature& signature, const CompileOptions& options) {
+  if (IsFed(node)) return {};
+  switch (StructuralKind(node.type())) {
+    case StructuralOp::kConst: {
+      Value& result = values_[static_cast<size_t>(value({const_cast<Node*>(&node), 0}))];
+      if (result.feed >= 0) return {};
+      const Tensor& tensor = node.attr<Tensor>("value");
+      if (tensor.empty() || tensor.dtype() != result.spec.dtype) {
+        return InvalidArgument("Const '{}' holds no {} value", node.name(), Name(result.spec.dtype));
+      }
+      result.constant = tensor;
+      result.spec.shape = tensor.shape();
+      return {};
+    }
+    case StructuralOp::kPlaceholder:
+      return NotFound("placeholder '{}' is needed and not fed", node.name());
+    case StructuralOp::kVariable:
+      return ResolveVariable(node, signature);
+    case StructuralOp::kView:
+      if (const int handle = variable(value(node.input(0))); handle >= 0) {
+        Value& result = values_[static_cast<size_t>(first_value_[static_cast<size_t>(node.id())])];
+        result.variable = handle;
+        result.spec.shape = spec(value(node.input(0))).shape;
+        return {};
+      }
+      break;
+    default:
+      break;
+  }
+  for (const Output& input : node.inputs()) {
+    if (input.dtype() == DType::kResource && variable(value(input)) < 0) {
+      return Unimplemented("{} '{}' takes a handle from {} '{}', which is not a variable", node.type(), node.name(),
+                           input.node->type(), input.node->name());
+    }
+  }
+  RIVULET_RETURN_IF_ERROR(InferShapes(node));
+  Fold(node, options);
+  return {};
+}
+
+Status ConcreteGraph::ResolveVariable(const Node& node, const Signature& signature) {
+  std::string name = node.attr<std::string>("shared_name");
+  if (name.empty()) name = node.name();
+  std::vector<std::string> known;
+  for (size_t i = 0; i < signature.variables.size(); ++i) {
+    const VariableBinding& binding = signature.variables[i];
+    known.push_back(binding.name);
+    if (binding.name != name) continue;
+    const DType dtype = node.attr<DType>("dtype");
+    const Shape& shape = node.attr<Shape>("shape");
+    if (dtype != binding.spec.dtype || !Shape::Compatible(shape, binding.spec.shape)) {
+      return InvalidArgument("variable '{}' is {}{} in the graph and bound as {}{}", name, Name(dtype),
+                             shape.ToString(), Name(binding.spec.dtype), binding.spec.shape.ToString());
+    }
+    Value& handle = values_[static_cast<size_t>(first_value_[static_cast<size_t>(node.id())])];
+    handle.variable = static_cast<int>(i);
+    // Shape functions see a handle with the shape of what it holds.
+    handle.spec.shape = binding.spec.shape;
+    return {};
+  }
+  return NotFound("the signature binds no variable '{}', which node '{}' needs.{}", name, node.name(),
+                  DidYouMean(name, known));
+}
+
+Status ConcreteGraph::InferShapes(const Node& node) {
+  if (StructuralKind(node.type()) == StructuralOp::kRead) {
+    return SetShape(node, 0, spec(value(node.input(0))).shape);
+  }
+  std::vector<const TensorSpec*> inputs;
+  std::vector<const Tensor*> constants;
+  for (const Output& input : node.inputs()) {
+    inputs.push_back(&spec(value(input)));
+    constants.push_back(constant(value(input)));
+  }
+  ConcreteInference inference(node, std::move(inputs), std::move(constants));
+  if (node.op().shape) {
+    const Status inferred = node.op().shape(inference);
+    if (!inferred.ok()) {
+      const std::string_view line = node.source_line();
+      return Annotate(inferred, fmt::format("{} '{}'{}{}{}", node.type(), node.name(), line.empty() ? "" : " (", line,
+                                            line.empty() ? "" : ")"));
+    }
+  }
+  for (size_t port = 0; port < node.outputs().size(); ++port) {
+    RIVULET_RETURN_IF_ERROR(SetShape(node, static_cast<int>(port), inference.output(static_cast<int>(port))));
+  }
+  return {};
+}
+
+Status ConcreteGraph::SetShape(const Node& node, int port, const Shape& inferred) {
+  Value& result = values_[static_cast<size_t>(first_value_[static_cast<size_t>(node.id())] + port)];
+  if (result.feed >= 0) return {};
+  const std::string what = fmt::format("output {} of {} '{}'", port, node.type(), node.name());
+  const StatusOr<Shape> merged = Shape::Merge(result.spec.shape, inferred);
+  if (!merged.ok()) {
+    return InvalidArgument("{} is {} with these feeds, but {} in the graph", what, inferred.ToString(),
+                           result.spec.shape.ToString());
+  }
+  RIVULET_RETURN_IF_ERROR(CheckConcrete(*merged, what));
+  if (SizeOf(result.spec.dtype) == 0) return Unimplemented("{} is {}, which a program cannot hold", what,
+                                                           Name(result.spec.dtype));
+  result.spec.shape = *merged;
+  return {};
+}
+
+NodeView ConcreteGraph::View(const Node& node, ViewStorage& storage) const {
+  storage = {};
+  for (const Output& input : node.inputs()) {
+    const int v = value(input);
+    if (variable(v) >= 0) {
+      storage.variables.push_back(signature_->variables[static_cast<size_t>(variable(v))].spec);
+    } else {
+      storage.inputs.push_back(spec(v));
+      storage.constants.push_back(constant(v));
+    }
+  }
+  const int first = first_value_[static_cast<size_t>(node.id())];
+  for (size_t port = 0; port < node.outputs().size(); ++port) storage.outputs.push_back(spec(first + static_cast<int>(port)));
+  return {node, storage.inputs, storage.outputs, storage.variables, storage.constants, random_index(node)};
+}
+
+void ConcreteGraph::Fold(const Node& node, const CompileOptions& options) {
+  if (node.op().stateful || node.outputs().empty()) return;
+  const int first = first_value_[static_cast<size_t>(node.id())];
+  for (size_t port = 0; port < node.outputs().size(); ++port) {
+    if (feed(first + static_cast<int>(port)) >= 0) return;
+  }
+  if (!node.inputs().empty() && variable(value(node.input(0))) < 0) {
+    Tensor fact = ShapeFact(node.type(), spec(first).dtype, spec(value(node.input(0))).shape);
+    if (!fact.empty()) {
+      values_[static_cast<size_t>(first)].constant = std::move(fact);
+      return;
+    }
+  }
+  size_t input_bytes = 0, output_bytes = 0;
+  for (const Output& input : node.inputs()) {
+    const Tensor* known = constant(value(input));
+    if (known == nullptr) return;
+    input_bytes += known->bytes();
+  }
+  std::vector<Tensor> outputs;
+  for (size_t port = 0; port < node.outputs().size(); ++port) {
+    const TensorSpec& output = spec(first + static_cast<int>(port));
+    output_bytes += static_cast<size_t>(output.shape.elements()) * SizeOf(output.dtype);
+  }
+  if (output_bytes > std::max(kFoldedBytes, input_bytes)) return;
+  for (size_t port = 0; port < node.outputs().size(); ++port) {
+    const TensorSpec& output = spec(first + static_cast<int>(port));
+    outputs.emplace_back(output.dtype, output.shape);
+  }
+  if (StructuralKind(node.type()) == StructuralOp::kView) {
+    const Tensor& source = *constant(value(node.input(0)));
+    if (source.bytes() != outputs[0].bytes()) return;
+    if (source.bytes() > 0) std::memcpy(outputs[0].data(), source.data(), source.bytes());
+  } else {
+    // A kernel that is missing or fails is told of when the program binds it or runs.
+    const auto prepare = KernelRegistry::Global().Find(node.type(), options.kernels.device, KernelDType(node));
+    if (!prepare.ok() || options.kernels.device != Device::kCpu) return;
+    ViewStorage storage;
+    const auto prepared = (**prepare)(View(node, storage), options.kernels);
+    if (!prepared.ok()) return;
+    std::vector<std::byte*> in, out;
+    for (const Output& input : node.inputs()) in.push_back(constant(value(input))->view().data);
+    for (Tensor& output : outputs) out.push_back(output.data());
+    AlignedBuffer scratch(prepared->scratch_bytes);
+    const std::unique_ptr<KernelState> state = prepared->kernel->NewState();
+    KernelContext context;
+    context.inputs = in;
+    context.outputs = out;
+    context.scratch = scratch.data();
+    context.state = state.get();
+    if (!prepared->kernel->Run(context).ok()) return;
+  }
+  for (size_t port = 0; port < outputs.size(); ++port) values_[static_cast<size_t>(first) + port].constant = std::move(outputs[port]);
+}
+
+}  // namespace rivulet

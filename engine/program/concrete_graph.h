@@ -1,0 +1,77 @@
+// The part of a graph that a signature needs, with every shape known: pruned from fetches and targets, shapes inferred again
+// from the feeds, constants folded, variables resolved to slices of buffers, nodes in the order in which they run.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/graph/graph.h"
+#include "engine/program/program.h"
+
+namespace rivulet {
+
+class ConcreteGraph {
+ public:
+  // The errors of Program::Compile, save those about kernels. `graph` and `signature` must outlive it.
+  static StatusOr<ConcreteGraph> Build(const Graph& graph, const Signature& signature, const CompileOptions& options);
+
+  // Values number every output of every node.
+  int value(Output output) const { return first_value_[static_cast<size_t>(output.node->id())] + output.port; }
+  const TensorSpec& spec(int value) const { return values_[static_cast<size_t>(value)].spec; }
+  const Tensor* constant(int value) const {  // nullptr when not known before the run
+    const Tensor& tensor = values_[static_cast<size_t>(value)].constant;
+    return tensor.empty() ? nullptr : &tensor;
+  }
+  int feed(int value) const { return values_[static_cast<size_t>(value)].feed; }          // index, or -1
+  int variable(int value) const { return values_[static_cast<size_t>(value)].variable; }  // of a resource handle, or -1
+  int num_values() const { return static_cast<int>(values_.size()); }
+
+  // Nodes in the order in which they run: inputs and control inputs first, otherwise in order of creation.
+  std::span<const Node* const> schedule() const { return schedule_; }
+  std::span<const Output> fetches() const { return fetches_; }
+  bool IsConstant(const Node& node) const;  // all its outputs are
+  bool IsFed(const Node& node) const;       // all its outputs are, and it has some
+  // Position among the random ops of the whole graph, in order of creation, so that pruning changes no draw.
+  int random_index(const Node& node) const { return random_index_[static_cast<size_t>(node.id())]; }
+
+  // `node` as its kernel sees it. The view borrows from `storage`.
+  struct ViewStorage {
+    std::vector<TensorSpec> inputs, outputs, variables;
+    std::vector<const Tensor*> constants;
+  };
+  NodeView View(const Node& node, ViewStorage& storage) const;
+
+ private:
+  struct Value {
+    TensorSpec spec;
+    Tensor constant;
+    int feed = -1;
+    int variable = -1;
+  };
+  Status ResolveSignature(const Graph& graph, const Signature& signature);
+  // Sets schedule_ to what `roots` need; with `skip_constants` the data inputs of known values count for nothing.
+  Status Schedule(std::span<const Node* const> roots, bool skip_constants);
+  Status InferAndFold(const Node& node, const Signature& signature, const CompileOptions& options);
+  Status ResolveVariable(const Node& node, const Signature& signature);
+  Status InferShapes(const Node& node);
+  Status SetShape(const Node& node, int port, const Shape& inferred);
+  void Fold(const Node& node, const CompileOptions& options);
+
+  const Graph* graph_ = nullptr;
+  const Signature* signature_ = nullptr;
+  std::vector<int> first_value_;  // by node id
+  std::vector<int> random_index_;
+  std::vector<Value> values_;
+  std::vector<const Node*> schedule_;
+  std::vector<Output> fetches_;
+  std::vector<const Node*> roots_;
+};
+
+// A dtype attribute that chooses the kernel: "T", else the first type attribute of the op's definition, else kInvalid.
+DType KernelDType(const Node& node);
+
+// Fails unless `shape` is fully known and not beyond 2^40 elements.
+Status CheckConcrete(const Shape& shape, std::string_view what);
+
+}  // namespace rivulet

@@ -1,0 +1,14 @@
+// Running a lowered program: a table of addresses, patched where a binding moved, and a loop over kernels.
+#pragma once
+
+#include <memory>
+
+#include "engine/program/lowering.h"
+#include "engine/program/program.h"
+
+namespace rivulet {
+
+// `lowered` belongs to `program`, which the instance keeps alive.
+std::unique_ptr<Instance> NewInstance(std::shared_ptr<const Program> program, const LoweredProgram& lowered);
+
+}  // namespace rivulet

@@ -1,0 +1,57 @@
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "engine/base/nearest.h"
+#include "engine/program/kernel.h"
+#include "engine/program/structural_ops.h"
+
+namespace rivulet {
+
+std::string_view Name(Device device) { return device == Device::kCpu ? "CPU" : "CUDA"; }
+
+KernelRegistry& KernelRegistry::Global() {
+  static KernelRegistry& registry = *new KernelRegistry;  // never destroyed: kernels may be looked up at exit
+  return registry;
+}
+
+void KernelRegistry::Register(std::string op, Device device, DType dtype, PrepareFn prepare, const char* file,
+                              int line) {
+  std::vector<Entry>& entries = entries_[op];
+  const std::string place = fmt::format("{}:{}", file, line);
+  for (const Entry& entry : entries) {
+    RIVULET_CHECK(entry.device != device || entry.dtype != dtype,
+                  "the {} kernel of '{}' for {} is registered at {} and again at {}", Name(device), op, Name(dtype),
+                  entry.registered_at, place);
+  }
+  entries.push_back({device, dtype, std::move(prepare), place});
+}
+
+StatusOr<const PrepareFn*> KernelRegistry::Find(std::string_view op, Device device, DType dtype) const {
+  const auto found = entries_.find(std::string(op));
+  if (found == entries_.end()) {
+    std::vector<std::string> names;
+    for (const auto& [name, entries] : entries_) names.push_back(name);
+    std::sort(names.begin(), names.end());
+    return Unimplemented("op '{}' has no kernel for any device.{}", op, DidYouMean(op, names));
+  }
+  const Entry* general = nullptr;
+  std::string there_is;
+  for (const Entry& entry : found->second) {
+    if (entry.device == device && entry.dtype == dtype) return &entry.prepare;
+    if (entry.device == device && entry.dtype == DType::kInvalid) general = &entry;
+    there_is += fmt::format("{}{} {}", there_is.empty() ? "" : ", ", Name(entry.device),
+                            entry.dtype == DType::kInvalid ? "any type" : Name(entry.dtype));
+  }
+  if (general != nullptr) return &general->prepare;
+  return Unimplemented("op '{}' has no {} kernel for {}; there is {}", op, Name(device), Name(dtype), there_is);
+}
+
+bool KernelRegistry::Has(std::string_view op, Device device) const {
+  if (StructuralKind(op) != StructuralOp::kNone) return true;
+  const auto found = entries_.find(std::string(op));
+  return found != entries_.end() && std::any_of(found->second.begin(), found->second.end(),
+                                                [&](const Entry& entry) { return entry.device == device; });
+}
+
+}  // namespace rivulet

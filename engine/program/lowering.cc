@@ -1,0 +1,359 @@
+#include "engine/program/lowering.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/graph/op.h"
+#include "engine/program/memory_plan.h"
+#include "engine/program/storage.h"
+#include "engine/program/structural_ops.h"
+#include "engine/program/variable_hazards.h"
+
+namespace rivulet {
+namespace {
+
+class CopyKernel final : public Kernel {
+ public:
+  explicit CopyKernel(size_t bytes) : bytes_(bytes) {}
+  Status Run(const KernelContext& context) const override {
+    // The value of an assignment may be a view of an overlapping variable.
+    if (bytes_ > 0) std::memmove(context.outputs[0], context.inputs[0], bytes_);
+    return {};
+  }
+
+ private:
+  size_t bytes_;
+};
+
+size_t BytesOf(const TensorSpec& spec) { return static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype); }
+
+std::string Described(const Node& node) {
+  const std::string line = node.source_line().empty() ? "" : fmt::format(" ({})", node.source_line());
+  return fmt::format("{} '{}'{}", node.type(), node.name(), line);
+}
+
+class Lowering {
+ public:
+  Lowering(const ConcreteGraph& graph, const Signature& signature, const CompileOptions& options)
+      : graph_(graph), signature_(signature), options_(options),
+        storage_of_(static_cast<size_t>(graph.num_values()), -1) {}
+
+  StatusOr<LoweredProgram> Run() {
+    for (size_t position = 0; position < graph_.schedule().size(); ++position) {
+      RIVULET_RETURN_IF_ERROR(AddNode(*graph_.schedule()[position], static_cast<int>(position)));
+    }
+    AddFetches();
+    ResolveVariableHazards(signature_.variables, storages_, steps_, readers_);
+    readers_.resize(storages_.size(), nullptr);
+    std::erase_if(steps_, [](const Step& step) { return step.removed; });
+    std::stable_sort(steps_.begin(), steps_.end(), [](const Step& a, const Step& b) {
+      const auto key = [](const Step& s) { return std::pair(s.position, s.kind == Step::Kind::kFetch); };
+      return key(a) < key(b);
+    });
+    ReuseInPlace();
+    PlanArena();
+    return Emit();
+  }
+
+ private:
+  int NewStorage(Storage storage) {
+    storages_.push_back(storage);
+    readers_.push_back(nullptr);
+    return static_cast<int>(storages_.size()) - 1;
+  }
+  Storage& storage(int index) { return storages_[static_cast<size_t>(index)]; }
+  int Root(int index) {
+    while (storage(index).same_as >= 0) index = storage(index).same_as;
+    return index;
+  }
+
+  // The storage that holds `value`; feeds and constants get theirs at first use.
+  int StorageOf(int value) {
+    int& known = storage_of_[static_cast<size_t>(value)];
+    if (known >= 0) return known;
+    Storage made;
+    made.bytes = BytesOf(graph_.spec(value));
+    if (graph_.feed(value) >= 0) {
+      made.kind = Storage::Kind::kFeed;
+      made.index = graph_.feed(value);
+    } else {
+      const Tensor* constant = graph_.constant(value);
+      RIVULET_CHECK(constant != nullptr, "a value is used before it is made");
+      made.kind = Storage::Kind::kConstant;
+      made.offset = constant_bytes_;
+      constants_.push_back(constant);
+      constant_bytes_ += RoundUp64(std::max<size_t>(made.bytes, 1));
+    }
+    return known = NewStorage(made);
+  }
+  int Use(int value, int position) {
+    const int index = StorageOf(value);
+    storage(index).last = std::max(storage(index).last, position);
+    return index;
+  }
+
+  Status AddNode(const Node& node, int position) {
+    if (graph_.IsConstant(node) || graph_.IsFed(node)) return {};
+    const auto value_of = [&](int port) { return graph_.value({const_cast<Node*>(&node), port}); };
+    switch (StructuralKind(node.type())) {
+      case StructuralOp::kConst:
+      case StructuralOp::kPlaceholder:
+      case StructuralOp::kVariable:
+      case StructuralOp::kNoOp:
+        return {};
+      case StructuralOp::kView: {
+        if (graph_.variable(value_of(0)) >= 0) return {};
+        const int source = graph_.value(node.input(0));
+        if (BytesOf(graph_.spec(source)) != BytesOf(graph_.spec(value_of(0)))) {
+          return InvalidArgument("{}: {} cannot be seen as {}", Described(node), graph_.spec(source).shape.ToString(),
+                                 graph_.spec(value_of(0)).shape.ToString());
+        }
+        storage_of_[static_cast<size_t>(value_of(0))] = StorageOf(source);
+        return {};
+      }
+      case StructuralOp::kRead: {
+        const VariableBinding& variable =
+            signature_.variables[static_cast<size_t>(graph_.variable(graph_.value(node.input(0))))];
+        Storage read;
+        read.kind = Storage::Kind::kVariable;
+        read.index = variable.buffer;
+        read.offset = variable.offset;
+        read.bytes = BytesOf(variable.spec);
+        read.first = read.last = position;
+        const int index = NewStorage(read);
+        readers_[static_cast<size_t>(index)] = &node;
+        storage_of_[static_cast<size_t>(value_of(0))] = index;
+        return {};
+      }
+      case StructuralOp::kAssign: {
+        Step step;
+        step.kind = Step::Kind::kAssign;
+        step.node = &node;
+        step.position = position;
+        step.variables = {graph_.variable(graph_.value(node.input(0)))};
+        step.writes_variables = true;
+        const int value = graph_.value(node.input(1));
+        const VariableBinding& variable = signature_.variables[static_cast<size_t>(step.variables[0])];
+        if (!(graph_.spec(value) == variable.spec)) {
+          return InvalidArgument("{}: a value of {}{} cannot be assigned to variable '{}' of {}{}", Described(node),
+                                 Name(graph_.spec(value).dtype), graph_.spec(value).shape.ToString(), variable.name,
+                                 Name(variable.spec.dtype), variable.spec.shape.ToString());
+        }
+        step.inputs = {Use(value, position)};
+        steps_.push_back(std::move(step));
+        return {};
+      }
+      case StructuralOp::kNone:
+        break;
+    }
+    return AddKernel(node, position);
+  }
+
+  Status AddKernel(const Node& node, int position) {
+    const StatusOr<const PrepareFn*> prepare =
+        KernelRegistry::Global().Find(node.type(), options_.kernels.device, KernelDType(node));
+    if (!prepare.ok()) return Annotate(prepare.status(), Described(node));
+    ConcreteGraph::ViewStorage view;
+    StatusOr<Prepared> prepared = (**prepare)(graph_.View(node, view), options_.kernels);
+    if (!prepared.ok()) return Annotate(prepared.status(), Described(node));
+    Step step;
+    step.node = &node;
+    step.position = position;
+    step.prepared = *std::move(prepared);
+    for (const Output& input : node.inputs()) {
+      const int value = graph_.value(input);
+      if (graph_.variable(value) >= 0) {
+        step.variables.push_back(graph_.variable(value));
+      } else {
+        step.inputs.push_back(Use(value, position));
+      }
+    }
+    step.writes_variables = !step.variables.empty() && node.op().stateful && !OnlyReadsVariables(node.type());
+    for (size_t port = 0; port < node.outputs().size(); ++port) {
+      const int value = graph_.value({const_cast<Node*>(&node), static_cast<int>(port)});
+      Storage made;
+      made.bytes = BytesOf(graph_.spec(value));
+      made.first = made.last = position;
+      made.producer = static_cast<int>(steps_.size());
+      step.outputs.push_back(NewStorage(made));
+      // A fed output is still written, to memory that nobody reads.
+      if (graph_.feed(value) < 0) storage_of_[static_cast<size_t>(value)] = step.outputs.back();
+    }
+    if (step.prepared.scratch_bytes > 0) {
+      Storage scratch;
+      scratch.bytes = step.prepared.scratch_bytes;
+      scratch.first = scratch.last = position;
+      step.scratch = NewStorage(scratch);
+    }
+    steps_.push_back(std::move(step));
+    return {};
+  }
+
+  // A fetched tensor is copied to the caller right after its node, so that it need not outlive it.
+  void AddFetches() {
+    std::vector<int> position_of;
+    for (size_t position = 0; position < graph_.schedule().size(); ++position) {
+      const size_t id = static_cast<size_t>(graph_.schedule()[position]->id());
+      if (position_of.size() <= id) position_of.resize(id + 1, -1);
+      position_of[id] = static_cast<int>(position);
+    }
+    for (size_t i = 0; i < graph_.fetches().size(); ++i) {
+      const Output& output = graph_.fetches()[i];
+      const int value = graph_.value(output);
+      const size_t id = static_cast<size_t>(output.node->id());
+      Step step;
+      step.kind = Step::Kind::kFetch;
+      step.node = output.node;
+      step.fetch = static_cast<int>(i);
+      step.position = id < position_of.size() && graph_.feed(value) < 0 ? position_of[id] : -1;
+      step.inputs = {Use(value, step.position)};
+      steps_.push_back(std::move(step));
+    }
+  }
+
+  void ReuseInPlace() {
+    for (Step& step : steps_) {
+      if (step.kind != Step::Kind::kKernel) continue;
+      std::vector<int> taken;
+      for (size_t port = 0; port < step.outputs.size(); ++port) {
+        Storage& output = storage(step.outputs[port]);
+        if (output.kind != Storage::Kind::kArena) continue;
+        for (const auto& [in, out] : step.prepared.in_place) {
+          if (out != static_cast<int>(port) || !MayReuse(step, in, out, taken)) continue;
+          const int root = Root(step.inputs[static_cast<size_t>(in)]);
+          taken.push_back(root);
+          output.same_as = root;
+          storage(root).last = std::max(storage(root).last, output.last);
+          break;
+        }
+      }
+    }
+  }
+
+  bool MayReuse(const Step& step, int in, int out, const std::vector<int>& taken) {
+    const int root = Root(step.inputs[static_cast<size_t>(in)]);
+    const Storage& input = storage(root);
+    if (input.kind != Storage::Kind::kArena || input.last != step.position ||
+        input.bytes != storage(step.outputs[static_cast<size_t>(out)]).bytes ||
+        std::find(taken.begin(), taken.end(), root) != taken.end()) {
+      return false;
+    }
+    for (size_t other = 0; other < step.inputs.size(); ++other) {
+      if (Root(step.inputs[other]) != root) continue;
+      const std::pair<int, int> pair{static_cast<int>(other), out};
+      const auto& pairs = step.prepared.in_place;
+      if (std::find(pairs.begin(), pairs.end(), pair) == pairs.end()) return false;
+    }
+    return true;
+  }
+
+  void PlanArena() {
+    std::vector<Lifetime> lifetimes;
+    std::vector<int> roots;
+    for (int i = 0; i < static_cast<int>(storages_.size()); ++i) {
+      const Storage& made = storage(i);
+      if (made.kind != Storage::Kind::kArena) continue;
+      memory_.unshared_bytes += std::max<size_t>(RoundUp64(made.bytes), 64);
+      if (made.same_as >= 0) continue;
+      lifetimes.push_back({made.bytes, made.first, made.last});
+      roots.push_back(i);
+    }
+    memory_.arena_bytes = PlanOffsets(lifetimes);
+    memory_.constant_bytes = constant_bytes_;
+    for (size_t i = 0; i < roots.size(); ++i) storage(roots[i]).offset = lifetimes[i].offset;
+  }
+
+  Location At(int index) {
+    const Storage& at = storage(Root(index));
+    switch (at.kind) {
+      case Storage::Kind::kArena: return {Location::Base::kArena, 0, at.offset};
+      case Storage::Kind::kConstant: return {Location::Base::kConstants, 0, at.offset};
+      case Storage::Kind::kFeed: return {Location::Base::kFeed, at.index, 0};
+      case Storage::Kind::kVariable: return {Location::Base::kBuffer, at.index, at.offset};
+    }
+    return {};
+  }
+  Location AtVariable(int index) {
+    const VariableBinding& variable = signature_.variables[static_cast<size_t>(index)];
+    return {Location::Base::kBuffer, variable.buffer, variable.offset};
+  }
+
+  StatusOr<LoweredProgram> Emit() {
+    LoweredProgram program;
+    for (Step& step : steps_) {
+      Call call;
+      call.node = step.node == nullptr ? "" : step.node->name();
+      call.op = step.node == nullptr ? "" : std::string(step.node->type());
+      for (const int input : step.inputs) call.inputs.push_back(At(input));
+      for (const int output : step.outputs) call.outputs.push_back(At(output));
+      Instruction listing{call.node, call.op, "copy", 0};
+      switch (step.kind) {
+        case Step::Kind::kKernel:
+          for (const int variable : step.variables) call.variables.push_back(AtVariable(variable));
+          call.kernel = std::move(step.prepared.kernel);
+          call.stateful = step.node->op().stateful;
+          program.draws = program.draws || (call.stateful && step.variables.empty() && !step.outputs.empty());
+          if (step.scratch >= 0) {
+            call.has_scratch = true;
+            call.scratch = At(step.scratch);
+          }
+          listing.implementation = step.prepared.implementation;
+          listing.flops = step.prepared.flops;
+          break;
+        case Step::Kind::kAssign:
+          call.outputs = {AtVariable(step.variables[0])};
+          call.kernel = std::make_unique<CopyKernel>(storage(step.inputs[0]).bytes);
+          break;
+        case Step::Kind::kReadCopy:
+          call.kernel = std::make_unique<CopyKernel>(storage(step.inputs[0]).bytes);
+          break;
+        case Step::Kind::kFetch:
+          call.outputs = {{Location::Base::kFetch, step.fetch, 0}};
+          call.kernel = std::make_unique<CopyKernel>(storage(step.inputs[0]).bytes);
+          listing.implementation = "fetch";
+          break;
+      }
+      program.flops += listing.flops;
+      program.instructions.push_back(std::move(listing));
+      program.calls.push_back(std::move(call));
+    }
+    for (const VariableBinding& variable : signature_.variables) {
+      const size_t buffer = static_cast<size_t>(variable.buffer);
+      if (program.uses_buffer.size() <= buffer) program.uses_buffer.resize(buffer + 1, false);
+    }
+    for (const Call& call : program.calls) {
+      for (const auto* locations : {&call.inputs, &call.outputs, &call.variables}) {
+        for (const Location& location : *locations) {
+          if (location.base == Location::Base::kBuffer) program.uses_buffer[static_cast<size_t>(location.index)] = true;
+        }
+      }
+    }
+    program.constants = AlignedBuffer(constant_bytes_);
+    size_t offset = 0;
+    for (const Tensor* constant : constants_) {
+      if (constant->bytes() > 0) std::memcpy(program.constants.data() + offset, constant->data(), constant->bytes());
+      offset += RoundUp64(std::max<size_t>(constant->bytes(), 1));
+    }
+    program.memory = memory_;
+    return program;
+  }
+
+  const ConcreteGraph& graph_;
+  const Signature& signature_;
+  const CompileOptions& options_;
+  std::vector<int> storage_of_;  // by value
+  std::vector<Storage> storages_;
+  std::vector<const Node*> readers_;  // by storage: the ReadVariableOp that made it
+  std::vector<Step> steps_;
+  std::vector<const Tensor*> constants_;
+  size_t constant_bytes_ = 0;
+  MemoryPlan memory_;
+};
+
+}  // namespace
+
+StatusOr<LoweredProgram> Lower(const ConcreteGraph& graph, const Signature& signature, const CompileOptions& options) {
+  return Lowering(graph, signature, options).Run();
+}
+
+}  // namespace rivulet

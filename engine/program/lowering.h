@@ -1,0 +1,46 @@
+// From a concrete graph to calls of kernels over planned memory.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/program/concrete_graph.h"
+#include "engine/program/kernel.h"
+#include "engine/program/program.h"
+
+namespace rivulet {
+
+// An address that is known once a run's bindings are: base + offset.
+struct Location {
+  enum class Base { kArena, kConstants, kFeed, kFetch, kBuffer };
+  Base base = Base::kArena;
+  int index = 0;  // of the feed, fetch or buffer
+  size_t offset = 0;
+};
+
+struct Call {
+  std::string node;  // for errors
+  std::string op;
+  std::unique_ptr<const Kernel> kernel;
+  std::vector<Location> inputs, outputs, variables;
+  bool has_scratch = false;
+  Location scratch;
+  bool stateful = false;  // gets the stream and the step
+};
+
+struct LoweredProgram {
+  std::vector<Call> calls;
+  AlignedBuffer constants;
+  MemoryPlan memory;
+  std::vector<Instruction> instructions;
+  std::vector<bool> uses_buffer;     // by index in Bindings::buffers
+  bool draws = false;                // some op draws random numbers
+  double flops = 0;
+};
+
+// UNIMPLEMENTED: no kernel for a node; errors of a kernel's Prepare carry the node's name.
+StatusOr<LoweredProgram> Lower(const ConcreteGraph& graph, const Signature& signature, const CompileOptions& options);
+
+}  // namespace rivulet

@@ -1,0 +1,27 @@
+#include <omp.h>
+
+#include <cfenv>
+
+#include "engine/program/program.h"
+#if defined(__SSE2__)
+#include <pmmintrin.h>
+#include <xmmintrin.h>
+#endif
+
+namespace rivulet {
+
+void EnterWorkerThread() {
+  omp_set_num_threads(1);  // per thread: oneDNN would otherwise start a team of its own in each worker
+  std::fesetround(FE_TONEAREST);
+#if defined(__SSE2__)
+  _MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_ON);
+  _MM_SET_DENORMALS_ZERO_MODE(_MM_DENORMALS_ZERO_ON);
+#elif defined(__aarch64__)
+  uint64_t control = 0;
+  asm volatile("mrs %0, fpcr" : "=r"(control));
+  control |= uint64_t{1} << 24;  // FZ
+  asm volatile("msr fpcr, %0" : : "r"(control));
+#endif
+}
+
+}  // namespace rivulet

@@ -20,4 +20,7 @@ find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp REQUIRED)
 find_library(DNNL_LIBRARY dnnl REQUIRED)
 add_library(rivulet_dnnl INTERFACE)
 target_include_directories(rivulet_dnnl SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
-target_link_libraries(rivulet_dnnl INTERFACE ${DNNL_LIBRARY} OpenMP::OpenMP_CXX)
+# Only OpenMP's library: -fopenmp defines a macro that our precompiled headers, made without it, refuse.
+add_library(rivulet_openmp INTERFACE)
+target_link_libraries(rivulet_openmp INTERFACE ${OpenMP_CXX_LIBRARIES})
+target_link_libraries(rivulet_dnnl INTERFACE ${DNNL_LIBRARY} rivulet_openmp)

@@ -92,8 +92,8 @@ DType KernelDType(const Node& node) {
 }
 
 Status CheckConcrete(const Shape& shape, std::string_view what) {
-  if (!shape.IsFullyKnown()) return InvalidArgument("{} has shape {}, which does not follow from the feeds", what,
-                                                    shape.ToString());
+  if (!shape.IsFullyKnown())
+    return InvalidArgument("{} has shape {}, which does not follow from the feeds", what, shape.ToString());
   const StatusOr<int64_t> elements = shape.CheckedElements();
   if (elements.ok()) return {};
   const bool negative = std::any_of(shape.dims().begin(), shape.dims().end(), [](int64_t dim) { return dim < 0; });
@@ -168,22 +168,28 @@ Status ConcreteGraph::ResolveSignature(const Graph& graph, const Signature& sign
   for (const std::string& name : signature.fetches) {
     const StatusOr<Output> output = graph.FindOutput(name);
     if (!output.ok()) return NotFound("fetch '{}': {}", name, Message(output.status()));
-    if (output->dtype() == DType::kResource) return InvalidArgument("fetch '{}' is a variable's handle; fetch its "
-                                                                    "ReadVariableOp instead", name);
+    if (output->dtype() == DType::kResource)
+      return InvalidArgument(
+          "fetch '{}' is a variable's handle; fetch its "
+          "ReadVariableOp instead",
+          name);
     fetches_.push_back(*output);
     if (feed(value(*output)) < 0) roots_.push_back(output->node);
   }
   for (const std::string& name : signature.targets) {
     const Node* node = graph.Find(name);
-    if (node == nullptr) return NotFound("the graph has no target node '{}'.{}", name, DidYouMean(name, NodeNames(graph)));
+    if (node == nullptr)
+      return NotFound("the graph has no target node '{}'.{}", name, DidYouMean(name, NodeNames(graph)));
     roots_.push_back(node);
   }
   for (size_t i = 0; i < signature.variables.size(); ++i) {
     const VariableBinding& variable = signature.variables[i];
     for (size_t j = 0; j < i; ++j) {
-      if (signature.variables[j].name == variable.name) return InvalidArgument("variable '{}' is bound twice", variable.name);
+      if (signature.variables[j].name == variable.name)
+        return InvalidArgument("variable '{}' is bound twice", variable.name);
     }
-    if (variable.buffer < 0) return InvalidArgument("variable '{}' is bound to buffer {}", variable.name, variable.buffer);
+    if (variable.buffer < 0)
+      return InvalidArgument("variable '{}' is bound to buffer {}", variable.name, variable.buffer);
     if (variable.offset % 64 != 0) {
       return InvalidArgument("variable '{}' is bound to offset {}, which is no multiple of 64", variable.name,
                              variable.offset);
@@ -346,8 +352,8 @@ Status ConcreteGraph::SetShape(const Node& node, int port, const Shape& inferred
                            result.spec.shape.ToString());
   }
   RIVULET_RETURN_IF_ERROR(CheckConcrete(*merged, what));
-  if (SizeOf(result.spec.dtype) == 0) return Unimplemented("{} is {}, which a program cannot hold", what,
-                                                           Name(result.spec.dtype));
+  if (SizeOf(result.spec.dtype) == 0)
+    return Unimplemented("{} is {}, which a program cannot hold", what, Name(result.spec.dtype));
   result.spec.shape = *merged;
   return {};
 }
@@ -364,7 +370,8 @@ NodeView ConcreteGraph::View(const Node& node, ViewStorage& storage) const {
     }
   }
   const int first = first_value_[static_cast<size_t>(node.id())];
-  for (size_t port = 0; port < node.outputs().size(); ++port) storage.outputs.push_back(spec(first + static_cast<int>(port)));
+  for (size_t port = 0; port < node.outputs().size(); ++port)
+    storage.outputs.push_back(spec(first + static_cast<int>(port)));
   return {node, storage.inputs, storage.outputs, storage.variables, storage.constants, random_index(node)};
 }
 
@@ -420,7 +427,8 @@ void ConcreteGraph::Fold(const Node& node, const CompileOptions& options) {
     context.state = state.get();
     if (!prepared->kernel->Run(context).ok()) return;
   }
-  for (size_t port = 0; port < outputs.size(); ++port) values_[static_cast<size_t>(first) + port].constant = std::move(outputs[port]);
+  for (size_t port = 0; port < outputs.size(); ++port)
+    values_[static_cast<size_t>(first) + port].constant = std::move(outputs[port]);
 }
 
 }  // namespace rivulet

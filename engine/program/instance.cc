@@ -43,7 +43,8 @@ class TableInstance final : public Instance {
   Status Run(const Bindings& bindings, const CancellationToken& cancel) override {
     RIVULET_RETURN_IF_ERROR(Bind(bindings));
     for (size_t i = 0; i < contexts_.size(); ++i) {
-      if (cancel.cancelled()) [[unlikely]] return Cancelled("the run was cancelled before node '{}'", lowered_.calls[i].node);
+      if (cancel.cancelled()) [[unlikely]]
+        return Cancelled("the run was cancelled before node '{}'", lowered_.calls[i].node);
       Status status = lowered_.calls[i].kernel->Run(contexts_[i]);
       if (!status.ok()) [[unlikely]] {
         return Annotate(status, fmt::format("{} '{}'", lowered_.calls[i].op, lowered_.calls[i].node));
@@ -68,11 +69,16 @@ class TableInstance final : public Instance {
   size_t BaseOf(const Location& location) const {
     const size_t index = static_cast<size_t>(location.index);
     switch (location.base) {
-      case Location::Base::kArena: return 0;
-      case Location::Base::kConstants: return 1;
-      case Location::Base::kFeed: return first_feed_ + index;
-      case Location::Base::kFetch: return first_fetch_ + index;
-      case Location::Base::kBuffer: return first_buffer_ + index;
+      case Location::Base::kArena:
+        return 0;
+      case Location::Base::kConstants:
+        return 1;
+      case Location::Base::kFeed:
+        return first_feed_ + index;
+      case Location::Base::kFetch:
+        return first_fetch_ + index;
+      case Location::Base::kBuffer:
+        return first_buffer_ + index;
     }
     return 0;
   }
@@ -96,7 +102,8 @@ class TableInstance final : public Instance {
         [[likely]] {
       return {};
     }
-    if (view.dtype == spec.dtype && view.shape == spec.shape) return InvalidArgument("{} '{}' has no memory", what, name);
+    if (view.dtype == spec.dtype && view.shape == spec.shape)
+      return InvalidArgument("{} '{}' has no memory", what, name);
     return InvalidArgument("{} '{}' is {}{}, the program was compiled for {}{}", what, name, Name(view.dtype),
                            view.shape.ToString(), Name(spec.dtype), spec.shape.ToString());
   }
@@ -114,7 +121,8 @@ class TableInstance final : public Instance {
                              signature.fetches.size(), bindings.feeds.size(), bindings.fetches.size());
     }
     for (size_t i = 0; i < bindings.feeds.size(); ++i) {
-      RIVULET_RETURN_IF_ERROR(CheckTensor(bindings.feeds[i], signature.feeds[i].spec, "feed", signature.feeds[i].tensor));
+      RIVULET_RETURN_IF_ERROR(
+          CheckTensor(bindings.feeds[i], signature.feeds[i].spec, "feed", signature.feeds[i].tensor));
       Patch(bases_[first_feed_ + i], bindings.feeds[i].data);
     }
     for (size_t i = 0; i < bindings.fetches.size(); ++i) {

@@ -35,7 +35,9 @@ std::string Described(const Node& node) {
 class Lowering {
  public:
   Lowering(const ConcreteGraph& graph, const Signature& signature, const CompileOptions& options)
-      : graph_(graph), signature_(signature), options_(options),
+      : graph_(graph),
+        signature_(signature),
+        options_(options),
         storage_of_(static_cast<size_t>(graph.num_values()), -1) {}
 
   StatusOr<LoweredProgram> Run() {
@@ -266,10 +268,14 @@ class Lowering {
   Location At(int index) {
     const Storage& at = storage(Root(index));
     switch (at.kind) {
-      case Storage::Kind::kArena: return {Location::Base::kArena, 0, at.offset};
-      case Storage::Kind::kConstant: return {Location::Base::kConstants, 0, at.offset};
-      case Storage::Kind::kFeed: return {Location::Base::kFeed, at.index, 0};
-      case Storage::Kind::kVariable: return {Location::Base::kBuffer, at.index, at.offset};
+      case Storage::Kind::kArena:
+        return {Location::Base::kArena, 0, at.offset};
+      case Storage::Kind::kConstant:
+        return {Location::Base::kConstants, 0, at.offset};
+      case Storage::Kind::kFeed:
+        return {Location::Base::kFeed, at.index, 0};
+      case Storage::Kind::kVariable:
+        return {Location::Base::kBuffer, at.index, at.offset};
     }
     return {};
   }

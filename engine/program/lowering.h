@@ -35,8 +35,8 @@ struct LoweredProgram {
   AlignedBuffer constants;
   MemoryPlan memory;
   std::vector<Instruction> instructions;
-  std::vector<bool> uses_buffer;     // by index in Bindings::buffers
-  bool draws = false;                // some op draws random numbers
+  std::vector<bool> uses_buffer;  // by index in Bindings::buffers
+  bool draws = false;             // some op draws random numbers
   double flops = 0;
 };
 

@@ -12,8 +12,9 @@ struct Lifetime {
   size_t offset = 0;        // set by PlanOffsets, a multiple of 64
 };
 
-// Greedy by size (Pisarchyk & Lee, "Efficient memory management for deep neural net inference", 2020, §4.2): the largest
-// first, each in the smallest gap that holds it among those it lives with. Deterministic. Returns the arena's bytes.
+// Greedy by size (Pisarchyk & Lee, "Efficient memory management for deep neural net inference", 2020, §4.2): the
+// largest first, each in the smallest gap that holds it among those it lives with. Deterministic. Returns the arena's
+// bytes.
 size_t PlanOffsets(std::span<Lifetime> lifetimes);
 
 inline size_t RoundUp64(size_t bytes) { return (bytes + 63) / 64 * 64; }

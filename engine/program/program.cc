@@ -15,9 +15,7 @@ class CompiledProgram final : public Program {
   const MemoryPlan& memory() const override { return lowered_.memory; }
   std::span<const Instruction> instructions() const override { return lowered_.instructions; }
   double flops() const override { return lowered_.flops; }
-  StatusOr<std::unique_ptr<Instance>> Instantiate() const override {
-    return NewInstance(shared_from_this(), lowered_);
-  }
+  StatusOr<std::unique_ptr<Instance>> Instantiate() const override { return NewInstance(shared_from_this(), lowered_); }
 
  private:
   Signature signature_;

@@ -1,5 +1,5 @@
-// What a program's values lie in, while it is being planned: stretches of memory with a life in the schedule. Several values
-// share one storage where one is a view of the other.
+// What a program's values lie in, while it is being planned: stretches of memory with a life in the schedule. Several
+// values share one storage where one is a view of the other.
 #pragma once
 
 #include <cstddef>
@@ -35,9 +35,9 @@ struct Step {
   std::vector<int> outputs;    // storages
   std::vector<int> variables;  // indices into Signature::variables
   int fetch = -1;
-  int scratch = -1;            // storage
+  int scratch = -1;  // storage
   bool writes_variables = false;
-  bool removed = false;        // an assignment whose producer writes into the variable
+  bool removed = false;  // an assignment whose producer writes into the variable
 };
 
 }  // namespace rivulet

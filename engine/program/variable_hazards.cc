@@ -33,8 +33,8 @@ class Hazards {
       : storages_(storages), steps_(steps) {
     for (size_t i = 0; i < steps.size(); ++i) {
       for (const int variable : steps[i].variables) {
-        accesses_.push_back({i, steps[i].position, RangeOf(variables[static_cast<size_t>(variable)]),
-                             steps[i].writes_variables});
+        accesses_.push_back(
+            {i, steps[i].position, RangeOf(variables[static_cast<size_t>(variable)]), steps[i].writes_variables});
       }
     }
   }
@@ -63,7 +63,8 @@ class Hazards {
       // The last use and the write are one step: an assignment copies as memmove does, a producer was checked before.
       const Step& step = steps_[access.step];
       if (step.kind != Step::Kind::kAssign) return true;
-      return step.removed ? !ReadInPlaceBy(storage_index, storages_[static_cast<size_t>(step.inputs[0])].producer) : false;
+      return step.removed ? !ReadInPlaceBy(storage_index, storages_[static_cast<size_t>(step.inputs[0])].producer)
+                          : false;
     });
   }
 
@@ -94,8 +95,8 @@ class Hazards {
       const Storage& read = storages_[i];
       if (read.kind != Storage::Kind::kVariable || !RangeOf(read).Overlaps(assign.range)) continue;
       if (read.last < value.first || read.first > assign.position) continue;
-      const bool updates_in_place =
-          read.last == value.first && RangeOf(read) == assign.range && ReadInPlaceBy(static_cast<int>(i), value.producer);
+      const bool updates_in_place = read.last == value.first && RangeOf(read) == assign.range &&
+                                    ReadInPlaceBy(static_cast<int>(i), value.producer);
       if (!updates_in_place) return false;
     }
     return true;
@@ -131,7 +132,8 @@ void ResolveVariableHazards(std::span<const VariableBinding> variables, std::vec
   }
   for (const Step& copy : copies) storages[static_cast<size_t>(copy.outputs[0])].kind = Storage::Kind::kArena;
   storages.insert(storages.end(), sources.begin(), sources.end());
-  // Indices of steps (Storage::producer) are not used for variables' reads any more; the order of positions is what counts.
+  // Indices of steps (Storage::producer) are not used for variables' reads any more; the order of positions is what
+  // counts.
   for (Step& copy : copies) steps.push_back(std::move(copy));
 }
 

@@ -1,1 +1,223 @@
-int main() { return 0; }
+// The one binary: parses the command line into a registered Command (cli/command.h), runs it, and turns its Status into
+// one line and an exit code. The only file that includes CLI11.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <map>
+
+#include "cli/command.h"
+#include "engine/base/nearest.h"
+
+namespace rivulet {
+namespace {
+
+constexpr char kVersion[] = RIVULET_VERSION;
+
+// A Command as the parser knows it: where the texts of its arguments land until they are checked.
+struct Parsed {
+  const Command* command = nullptr;
+  CLI::App* app = nullptr;
+  std::string path;  // "rivulet data import"
+  std::map<const Argument*, CLI::Option*> options;
+  std::map<const Argument*, std::string> text;
+  std::vector<std::unique_ptr<Parsed>> children;
+};
+
+bool IsPositional(const Argument& argument) { return argument.name[0] != '-'; }
+
+// "Usage: rivulet simulate SCENARIO.toml [OPTIONS]".
+class HelpFormatter : public CLI::Formatter {
+ public:
+  explicit HelpFormatter(const Parsed& parsed) : parsed_(parsed) {}
+  std::string make_usage(const CLI::App*, std::string) const override {
+    std::string usage = "\nUsage: " + parsed_.path;
+    for (const Argument& argument : parsed_.command->arguments) {
+      if (!IsPositional(argument)) continue;
+      usage += argument.required ? " " + argument.name : " [" + argument.name + "]";
+      if (std::holds_alternative<std::vector<std::string>*>(argument.target)) usage += " …";
+    }
+    if (!parsed_.command->subcommands.empty()) usage += " SUBCOMMAND";
+    return usage + " [OPTIONS]\n";
+  }
+
+ private:
+  const Parsed& parsed_;
+};
+
+void Declare(const Command& command, Parsed& parsed) {
+  CLI::App& app = *parsed.app;
+  parsed.command = &command;
+  app.allow_extras();  // unknown arguments are named, with the nearest known one, in CheckArguments
+  app.formatter(std::make_shared<HelpFormatter>(parsed));
+  app.set_help_flag("-h,--help", "Print this help.");
+  if (!command.example.empty()) app.footer("Example:\n  " + command.example);
+  for (const Argument& argument : command.arguments) {
+    CLI::Option* option = nullptr;
+    if (auto* const* flag = std::get_if<bool*>(&argument.target)) {
+      option = app.add_flag(argument.name, **flag, argument.help);
+    } else if (auto* const* count = std::get_if<int*>(&argument.target)) {
+      option = app.add_flag(argument.name, **count, argument.help);
+    } else if (auto* const* list = std::get_if<std::vector<std::string>*>(&argument.target)) {
+      option = app.add_option(argument.name, **list, argument.help)->allow_extra_args(IsPositional(argument));
+    } else if (auto* const* string = std::get_if<std::string*>(&argument.target)) {
+      option = app.add_option(argument.name, **string, argument.help);
+    } else {
+      option = app.add_option(argument.name, parsed.text[&argument], argument.help);
+    }
+    if (option->get_items_expected_max() > 0) {
+      std::string label = IsPositional(argument) ? "" : argument.value_name;
+      if (argument.required && !IsPositional(argument)) label += " (required)";
+      option->option_text(IsPositional(argument) ? " " : label);
+    }
+    parsed.options[&argument] = option;
+  }
+  for (const Command& subcommand : command.subcommands) {
+    auto child = std::make_unique<Parsed>();
+    child->app = app.add_subcommand(subcommand.name, subcommand.summary);
+    child->path = parsed.path + " " + subcommand.name;
+    Declare(subcommand, *child);
+    parsed.children.push_back(std::move(child));
+  }
+}
+
+std::string Hint(const Parsed& parsed, std::string_view unknown, std::span<const std::string> known) {
+  const std::string suggestion = DidYouMean(unknown, known);
+  return suggestion.empty() ? fmt::format("; see '{} --help'", parsed.path) : "." + suggestion;
+}
+
+// What the parser did not recognise, as an error that names the nearest known name.
+Status CheckUnknown(const Parsed& parsed) {
+  for (const std::string& extra : parsed.app->remaining()) {
+    if (extra.size() > 1 && extra[0] == '-') {
+      std::vector<std::string> known = {"--help"};
+      for (const Argument& argument : parsed.command->arguments) {
+        if (!IsPositional(argument)) known.push_back(argument.name);
+      }
+      const std::string flag = extra.substr(0, extra.find('='));
+      return UsageError("unknown option '{}' for '{}'{}", flag, parsed.path, Hint(parsed, flag, known));
+    }
+    if (!parsed.command->subcommands.empty()) {
+      std::vector<std::string> known;
+      for (const Command& subcommand : parsed.command->subcommands) known.push_back(subcommand.name);
+      return UsageError("unknown subcommand '{} {}'{}", parsed.path, extra, Hint(parsed, extra, known));
+    }
+    return UsageError("unexpected argument '{}' for '{}'; see '{} --help'", extra, parsed.path, parsed.path);
+  }
+  return absl::OkStatus();
+}
+
+Status CheckArguments(Parsed& parsed) {
+  RIVULET_RETURN_IF_ERROR(CheckUnknown(parsed));
+  for (const Argument& argument : parsed.command->arguments) {
+    const bool given = parsed.options[&argument]->count() > 0;
+    if (argument.required && !given) {
+      return UsageError("'{}' needs {}; see '{} --help'", parsed.path,
+                        IsPositional(argument) ? argument.name : argument.name + " " + argument.value_name,
+                        parsed.path);
+    }
+    if (auto* const* integer = std::get_if<std::optional<int64_t>*>(&argument.target); integer && given) {
+      const std::string& text = parsed.text[&argument];
+      int64_t value = 0;
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+      if (error != std::errc() || end != text.data() + text.size()) {
+        return UsageError("{} takes an integer, not '{}'", argument.name, text);
+      }
+      if (value < argument.range.min || value > argument.range.max) {
+        return argument.range.max == INT64_MAX
+                   ? UsageError("{} must be at least {}, not {}", argument.name, argument.range.min, value)
+                   : UsageError("{} must be between {} and {}, not {}", argument.name, argument.range.min,
+                                argument.range.max, value);
+      }
+      **integer = value;
+    }
+  }
+  return absl::OkStatus();
+}
+
+Status Run(Parsed& parsed) {
+  for (auto& child : parsed.children) {
+    if (child->app->parsed()) {
+      RIVULET_RETURN_IF_ERROR(CheckUnknown(parsed));
+      return Run(*child);
+    }
+  }
+  RIVULET_RETURN_IF_ERROR(CheckArguments(parsed));
+  if (!parsed.command->run) return UsageError("'{}' needs a subcommand; see '{} --help'", parsed.path, parsed.path);
+  return parsed.command->run();
+}
+
+// The deepest subcommand the parser reached, for messages and help.
+const Parsed& Deepest(const Parsed& parsed) {
+  for (const auto& child : parsed.children) {
+    if (child->app->parsed()) return Deepest(*child);
+  }
+  return parsed;
+}
+
+int Report(const Status& status) {
+  if (status.ok()) return 0;
+  fmt::print(stderr, "rivulet: {}\n", OneLine(Message(status)));
+  return IsUsageError(status) ? 2 : 1;
+}
+
+int Main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // `rivulet … | head` ends by a failed write, and a lost peer by a Status
+  Command root{.name = "rivulet",
+               .summary = "Federated learning: simulate, deploy and inspect.",
+               .example = "rivulet simulate simulations/scenarios/quickstart.toml",
+               .subcommands = RegisteredCommands()};
+  CLI::App app(root.summary, root.name);
+  bool version = false;
+  root.Flag("--version", &version, "Print the version.");
+  root.run = [&]() -> Status {
+    if (version) {
+      fmt::print("rivulet {}\n", kVersion);
+      return absl::OkStatus();
+    }
+    fmt::print("{}", app.help());
+    return UsageError("'rivulet' needs a subcommand");
+  };
+  Parsed parsed;
+  parsed.app = &app;
+  parsed.path = "rivulet";
+  Declare(root, parsed);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    fmt::print("{}", Deepest(parsed).app->help());
+    return 0;
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string_view message = error.what();  // "--db: 1 required TEXT missing", "--db: At Most 1 required but …"
+    return Report(UsageError("{} {}; see '{} --help'", message.substr(0, message.find(':')),
+                             message.ends_with("missing") ? "needs a value" : "may be given only once",
+                             Deepest(parsed).path));
+  } catch (const CLI::ParseError& error) {
+    return Report(UsageError("{}; see '{} --help'", error.what(), Deepest(parsed).path));
+  }
+  return Report(Run(parsed));
+}
+
+}  // namespace
+}  // namespace rivulet
+
+int main(int argc, char** argv) {
+  // The last resort for a library's exception: one sentence, never a type name or a dumped core.
+  try {
+    const int code = rivulet::Main(argc, argv);
+    if (std::fflush(stdout) != 0 && code == 0) {
+      fmt::print(stderr, "rivulet: standard output could not be written\n");
+      return 1;
+    }
+    return code;
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "rivulet: out of memory\n");
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "rivulet: {}\n", rivulet::OneLine(error.what()));
+  }
+  return 1;
+}

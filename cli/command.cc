@@ -1,0 +1,111 @@
+#include "cli/command.h"
+
+#include <algorithm>
+
+#include "absl/strings/cord.h"
+
+namespace rivulet {
+namespace {
+
+constexpr char kUsagePayload[] = "rivulet/usage";
+
+struct Registration {
+  int order;
+  Command (*make)();
+};
+
+std::vector<Registration>& Registrations() {
+  static std::vector<Registration> registrations;
+  return registrations;
+}
+
+}  // namespace
+
+Command& Command::Positional(std::string value_name, std::string* target, std::string help) {
+  arguments.push_back({.name = std::move(value_name), .target = target, .help = std::move(help), .required = true});
+  return *this;
+}
+Command& Command::Positional(std::string value_name, std::vector<std::string>* target, std::string help) {
+  arguments.push_back({.name = std::move(value_name), .target = target, .help = std::move(help), .required = true});
+  return *this;
+}
+Command& Command::OptionalPositional(std::string value_name, std::string* target, std::string help) {
+  arguments.push_back({.name = std::move(value_name), .target = target, .help = std::move(help)});
+  return *this;
+}
+Command& Command::Flag(std::string flag, bool* target, std::string help) {
+  arguments.push_back({.name = std::move(flag), .target = target, .help = std::move(help)});
+  return *this;
+}
+Command& Command::CountedFlag(std::string flag, int* target, std::string help) {
+  arguments.push_back({.name = std::move(flag), .target = target, .help = std::move(help)});
+  return *this;
+}
+Command& Command::Option(std::string flag, std::string value_name, std::string* target, std::string help) {
+  arguments.push_back(
+      {.name = std::move(flag), .value_name = std::move(value_name), .target = target, .help = std::move(help)});
+  return *this;
+}
+Command& Command::Option(std::string flag, std::string value_name, std::optional<int64_t>* target, std::string help,
+                         IntRange range) {
+  arguments.push_back({.name = std::move(flag),
+                       .value_name = std::move(value_name),
+                       .target = target,
+                       .help = std::move(help),
+                       .range = range});
+  return *this;
+}
+Command& Command::Required(std::string flag, std::string value_name, std::string* target, std::string help) {
+  Option(std::move(flag), std::move(value_name), target, std::move(help));
+  arguments.back().required = true;
+  return *this;
+}
+Command& Command::Required(std::string flag, std::string value_name, std::optional<int64_t>* target, std::string help,
+                           IntRange range) {
+  Option(std::move(flag), std::move(value_name), target, std::move(help), range);
+  arguments.back().required = true;
+  return *this;
+}
+Command& Command::Repeated(std::string flag, std::string value_name, std::vector<std::string>* target,
+                           std::string help) {
+  arguments.push_back(
+      {.name = std::move(flag), .value_name = std::move(value_name), .target = target, .help = std::move(help)});
+  return *this;
+}
+
+RegisterCommand::RegisterCommand(int order, Command (*make)()) { Registrations().push_back({order, make}); }
+
+std::vector<Command> RegisteredCommands() {
+  std::vector<std::pair<int, Command>> ordered;
+  for (const Registration& registration : Registrations()) {
+    ordered.emplace_back(registration.order, registration.make());
+  }
+  std::sort(ordered.begin(), ordered.end(), [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first < b.first : a.second.name < b.second.name;
+  });
+  std::vector<Command> commands;
+  for (auto& [order, command] : ordered) commands.push_back(std::move(command));
+  return commands;
+}
+
+Status AsUsageError(Status status) {
+  if (!status.ok()) status.SetPayload(kUsagePayload, absl::Cord("1"));
+  return status;
+}
+
+bool IsUsageError(const Status& status) { return status.GetPayload(kUsagePayload).has_value(); }
+
+std::string OneLine(std::string_view message) {
+  std::string line;
+  for (const char c : message) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
+      if (!line.empty() && line.back() != ' ') line += ' ';
+    } else {
+      line += c;
+    }
+  }
+  while (!line.empty() && line.back() == ' ') line.pop_back();
+  return line;
+}
+
+}  // namespace rivulet

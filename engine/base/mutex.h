@@ -11,7 +11,9 @@
 #else
 #define RIVULET_TS(x)
 #endif
+#ifndef GUARDED_BY  // abseil's headers may bring the same
 #define GUARDED_BY(m) RIVULET_TS(guarded_by(m))
+#endif
 #define REQUIRES(...) RIVULET_TS(requires_capability(__VA_ARGS__))
 #define EXCLUDES(...) RIVULET_TS(locks_excluded(__VA_ARGS__))
 

@@ -104,16 +104,22 @@ struct Scenario {
   // The same from text, with `folder` for relative paths: what the history stored.
   static StatusOr<Scenario> Parse(const std::string& text, const std::string& path, const std::string& folder,
                                   const std::vector<std::pair<std::string, std::string>>& overrides = {});
-  // Canonical TOML of every key, absolute paths: what the history stores. Parse(ToToml()) gives the same scenario.
+  // Canonical TOML of every key that applies, absolute paths: what the history stores. Parse(ToToml()) gives the same
+  // scenario.
   std::string ToToml() const;
 };
 
 struct ScenarioKey {
-  std::string name;  // "client.optimizer.learning_rate"
-  std::string type;  // "integer", "float", "string", "boolean", "array of strings"
-  std::string default_value;
+  std::string name;           // "client.optimizer.learning_rate"
+  std::string type;           // "integer", "float", "string", "boolean", "array of strings"
+  std::string default_value;  // as TOML, or in words where it depends on other keys
+  std::string allowed;        // "at least 1", "\"iid\", \"shards\"…"; "" for anything
+  std::string applies_when;   // "data.partition.kind is \"shards\""; "" for always. Given elsewhere it is refused
+  std::string example;        // a TOML value other than the default
   std::string doc;
 };
 const std::vector<ScenarioKey>& ScenarioKeys();
+// The reference of every key as Markdown: what docs/scenario.md holds between its markers.
+std::string ScenarioReference();
 
 }  // namespace rivulet

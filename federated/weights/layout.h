@@ -5,9 +5,11 @@
 // the arena's front part. "Wire order" is the same order without padding.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/sha256.h"
@@ -17,7 +19,9 @@
 namespace rivulet {
 
 enum class Segment { kTrainable = 0, kShared = 1, kLocal = 2, kFrozen = 3 };
+inline constexpr std::array kSegments = {Segment::kTrainable, Segment::kShared, Segment::kLocal, Segment::kFrozen};
 std::string_view Name(Segment segment);  // "trainable", "shared", "local", "frozen"
+StatusOr<Segment> SegmentFromName(std::string_view name);  // INVALID_ARGUMENT for any other
 
 struct VariableSpec {
   std::string name;
@@ -56,7 +60,12 @@ class ModelLayout {
  private:
   std::vector<Slice> slices_;
   std::vector<int> declaration_order_;
+  std::array<int64_t, 4> elements_{};
+  std::array<size_t, 4> segment_offset_{}, segment_bytes_{};
   size_t arena_bytes_ = 0;
 };
+
+// Feeds what model_digest takes of a tensor before its data: name, dtype, rank, dims.
+void HashTensorHeader(const Slice& slice, Sha256& hash);
 
 }  // namespace rivulet

@@ -1,0 +1,213 @@
+#include "federated/scenario/keys.h"
+
+#include <algorithm>
+
+namespace rivulet::scenario {
+namespace {
+
+#define FIELD(path) +[](Scenario& s) -> decltype(auto) { return (s.path); }
+
+bool HasGraph(const Scenario& s) { return !s.model.graph.empty(); }
+bool IsShards(const Scenario& s) { return s.data.partition.kind == "shards"; }
+bool IsDirichlet(const Scenario& s) { return s.data.partition.kind == "dirichlet"; }
+bool IsByKey(const Scenario& s) { return s.data.partition.kind == "by_key"; }
+bool HasSynth(const Scenario& s) { return !s.data.synth.kind.empty(); }
+bool IsMomentum(const Scenario& s) { return s.client.optimizer.kind == "momentum"; }
+
+Key&& ForGraph(Key&& key) { return std::move(key).When("model.graph", HasGraph, "model.graph is given"); }
+Key&& ForSynth(Key&& key) { return std::move(key).When("data.synth.kind", HasSynth, "data.synth.kind is given"); }
+Key&& ForMomentum(Key&& key) {
+  return std::move(key).When("client.optimizer.kind", IsMomentum, "client.optimizer.kind is \"momentum\"");
+}
+
+std::vector<Key> MakeKeys() {
+  std::vector<Key> keys;
+  const auto add = [&](Key&& key) { keys.push_back(std::move(key)); };
+
+  add(Key("run.name", FIELD(run.name), "\"mnist-fedavg\"",
+          "What the run is called in the history, where `latest` is taken. Several runs may share a name; the newest "
+          "answers "
+          "to it.")
+          .Default("the scenario file's name without `.toml`"));
+  add(Key("run.rounds", FIELD(run.rounds), "50", "Rounds to commit. A resumed run may be given more.").Between(1, 1e9));
+  add(Key("run.seed", FIELD(run.seed), "7",
+          "Every draw of the run comes from it: initial weights, partition, cohorts, order of examples, dropout. The "
+          "same "
+          "seed gives the same model, bit for bit.")
+          .AtLeast(0));
+  add(Key("run.keep_models", FIELD(run.keep_models), "\"all\"",
+          "Which committed models stay on disk: the newest alone, or every round's. The row of a removed model stays "
+          "in the "
+          "history.")
+          .OneOf({"last", "all"}));
+
+  add(Key(
+      "model.preset", FIELD(model.preset), "\"mlp\"",
+      "A model by name: `logistic_regression` (7,850 parameters), `mlp` (784-200-200-10, 199,210) or `mnist_cnn` (two "
+      "convolutions, 1,663,370). Exactly one of `model.preset` and `model.graph` is given."));
+  add(Key("model.graph", FIELD(model.graph), "\"model.pb\"",
+          "A model as a file: a `GraphDef` with variables and an `init` node. Clients need no new program for it.")
+          .Path());
+  add(ForGraph(Key("model.loss", FIELD(model.loss), "\"mean_loss\"",
+                   "Tensor of the graph that training minimises: a scalar, the mean over the batch.")));
+  add(ForGraph(Key("model.metrics", FIELD(model.metrics), "[\"accuracy\", \"top5\"]",
+                   "Tensors of the graph that evaluation reports as `test/NAME`: scalars, means over the batch.")));
+  add(ForGraph(Key("model.image_input", FIELD(model.image_input), "\"x\"",
+                   "Placeholder of the graph that `data.image_feature` is fed to.")));
+  add(ForGraph(Key("model.label_input", FIELD(model.label_input), "\"y\"",
+                   "Placeholder of the graph that `data.label_feature` is fed to.")));
+
+  add(Key("data.train", FIELD(data.train), "\"mnist/train.tfrecord\"",
+          "TFRecord file of `tf.train.Example` that the clients of a simulation share out.")
+          .Path()
+          .Default("none; with `data.synth.kind` a file under `data/` beside the scenario"));
+  add(Key("data.test", FIELD(data.test), "\"mnist/test.tfrecord\"",
+          "TFRecord file for central evaluation. Empty: no central evaluation.")
+          .Path()
+          .Default("none; with `data.synth.kind` `test.tfrecord` beside `data.train`"));
+  add(Key("data.image_feature", FIELD(data.image_feature), "\"pixels\"",
+          "Feature with the input: one byte a pixel, as many as the model's input has elements; the model sees pixel / "
+          "255."));
+  add(Key("data.label_feature", FIELD(data.label_feature), "\"digit\"",
+          "Feature with the class: one `int64`, from 0 to the model's classes less one."));
+
+  add(Key("data.partition.kind", FIELD(data.partition.kind), "\"shards\"",
+          "How the training data is divided into clients: `iid` shuffles and deals evenly; `shards` sorts by label, "
+          "cuts, and "
+          "deals each client a few cuts (McMahan et al. 2017); `dirichlet` draws each client's label proportions (Hsu "
+          "et al. "
+          "2019); `by_key` makes a client of every value of a feature.")
+          .OneOf({"iid", "shards", "dirichlet", "by_key"}));
+  add(Key("data.partition.clients", FIELD(data.partition.clients), "100",
+          "How many clients there are. Under `by_key` a cap: the first so many keys in byte order, and 0 takes every "
+          "key. `up "
+          "--clients N` sets it.")
+          .Between(0, 1e8)
+          .Default("0, which only `by_key` allows"));
+  add(Key("data.partition.shards_per_client", FIELD(data.partition.shards_per_client), "3",
+          "Cuts dealt to each client.")
+          .Between(1, 1e6)
+          .When("data.partition.kind", IsShards, "data.partition.kind is \"shards\""));
+  add(Key("data.partition.alpha", FIELD(data.partition.alpha), "0.1",
+          "Concentration of the Dirichlet distribution: small makes clients unlike, large alike.")
+          .Above(0)
+          .When("data.partition.kind", IsDirichlet, "data.partition.kind is \"dirichlet\""));
+  add(Key("data.partition.key", FIELD(data.partition.key), "\"author\"", "Feature whose values are the clients.")
+          .When("data.partition.kind", IsByKey, "data.partition.kind is \"by_key\""));
+
+  add(Key("data.synth.kind", FIELD(data.synth.kind), "\"digits\"",
+          "Data generated on first use, when `data.train` does not exist: `digits` renders handwritten-like digits by "
+          "writers with habits of their own (feature `writer`).")
+          .OneOf({"", "digits"}));
+  add(ForSynth(
+      Key("data.synth.writers", FIELD(data.synth.writers), "50", "Writers of the training file.").Between(1, 1e6)));
+  add(ForSynth(Key("data.synth.test_writers", FIELD(data.synth.test_writers), "10",
+                   "Writers of the test file, none of whom wrote for training.")
+                   .Between(1, 1e6)));
+  add(ForSynth(
+      Key("data.synth.examples_per_writer", FIELD(data.synth.examples_per_writer), "30", "Digits by each writer.")
+          .Between(1, 1e6)));
+  add(ForSynth(
+      Key("data.synth.seed", FIELD(data.synth.seed), "2", "Decides the generated data, whatever `run.seed` is.")
+          .AtLeast(0)));
+
+  add(Key("client.epochs", FIELD(client.epochs), "5", "Passes over its own data that a client makes for one update.")
+          .Between(1, 1e6));
+  add(Key("client.batch_size", FIELD(client.batch_size), "32",
+          "Examples per step; an epoch's last batch is as small as what is left.")
+          .Between(1, 1 << 20));
+  add(Key("client.shuffle", FIELD(client.shuffle), "false",
+          "Draws a new order of the client's examples for every epoch; otherwise they are taken in stored order."));
+
+  add(Key("client.optimizer.kind", FIELD(client.optimizer.kind), "\"momentum\"",
+          "Local update rule. `momentum` starts from rest in every task and leaves with it.")
+          .OneOf({"sgd", "momentum"}));
+  add(Key("client.optimizer.learning_rate", FIELD(client.optimizer.learning_rate), "0.215", "Step length of a client.")
+          .Between(0, 1e6));
+  add(ForMomentum(Key("client.optimizer.momentum", FIELD(client.optimizer.momentum), "0.5",
+                      "Share of the velocity that survives a step: v = momentum · v + g, w = w − learning_rate · v.")
+                      .AtLeast(0)
+                      .Below(1)));
+  add(ForMomentum(Key("client.optimizer.nesterov", FIELD(client.optimizer.nesterov), "true",
+                      "Looks ahead: w = w − learning_rate · (g + momentum · v).")));
+
+  add(Key("server.algorithm", FIELD(server.algorithm), "\"fedavg\"",
+          "Name of a composition. `fedavg`: uniform selection, plain deltas, mean weighted by examples (McMahan et al. "
+          "2017).")
+          .OneOf({"fedavg"}));
+  add(Key("server.clients_per_round", FIELD(server.clients_per_round), "20", "Clients drawn for each round.")
+          .Between(1, 1e6));
+  add(Key("server.min_clients", FIELD(server.min_clients), "15",
+          "Names that must be known before the first selection. 0: as many as `data.partition.clients`, or every key.")
+          .Between(0, 1e8));
+  add(Key("server.min_reports", FIELD(server.min_reports), "8",
+          "Updates that a round commits with when its deadline passes; with fewer the attempt is abandoned. 0: all of "
+          "`server.clients_per_round`.")
+          .Between(0, 1e6));
+  add(Key("server.deadline", FIELD(server.deadline_seconds), "120.0", "Seconds that a client has for its task.")
+          .Above(0)
+          .Below(1e9));
+  add(Key("server.max_attempts", FIELD(server.max_attempts), "5", "Attempts at one round before the run fails.")
+          .Between(1, 1e6));
+  add(Key("server.learning_rate", FIELD(server.learning_rate), "0.5",
+          "The new model is the old one plus learning_rate × the mean delta.")
+          .Between(0, 1e6));
+  add(Key("server.max_weight", FIELD(server.max_weight), "100000",
+          "Largest weight of one update (examples × epochs do not count, examples do); a larger one is refused. "
+          "Together with "
+          "`server.value_bits` and `server.clients_per_round` it decides the resolution of the sum.")
+          .Between(1, (1 << 29) - 1));
+  add(Key("server.value_bits", FIELD(server.value_bits), "12",
+          "Largest magnitude in a delta, as a power of two; an update beyond 2^value_bits is refused.")
+          .Between(0, 30));
+  add(Key("server.staging_megabytes", FIELD(server.staging_megabytes), "128",
+          "Uploads held in memory while they arrive; beyond it they wait in an unlinked file.")
+          .Between(1, 1 << 20));
+
+  add(Key("evaluation.every", FIELD(evaluation.every), "10",
+          "Rounds between central evaluations on `data.test`; the last round is always evaluated. 0: never.")
+          .Between(0, 1e9));
+  add(Key("evaluation.batch_size", FIELD(evaluation.batch_size), "500",
+          "Examples evaluated at once; bounds memory. The figures are means over all examples.")
+          .Between(1, 1 << 20));
+  return keys;
+}
+
+}  // namespace
+
+const std::vector<Key>& Keys() {
+  static const auto* const keys = new std::vector<Key>(MakeKeys());
+  return *keys;
+}
+
+}  // namespace rivulet::scenario
+
+namespace rivulet {
+
+const std::vector<ScenarioKey>& ScenarioKeys() {
+  static const auto* const keys = [] {
+    auto* all = new std::vector<ScenarioKey>;
+    for (const scenario::Key& key : scenario::Keys()) all->push_back(key.Public());
+    return all;
+  }();
+  return *keys;
+}
+
+std::string ScenarioReference() {
+  std::string page;
+  std::string_view section;
+  for (const scenario::Key& key : scenario::Keys()) {
+    const ScenarioKey shown = key.Public();
+    if (key.section() != section) {
+      section = key.section();
+      page += fmt::format(
+          "\n## [{}]\n\n| key | type | default | allowed | meaning | example |\n|---|---|---|---|---|---|\n", section);
+    }
+    const std::string when = shown.applies_when.empty() ? "" : fmt::format(" Only when {}.", shown.applies_when);
+    page += fmt::format("| `{}` | {} | {} | {} | {}{} | `{} = {}` |\n", shown.name, shown.type, shown.default_value,
+                        shown.allowed.empty() ? "any" : shown.allowed, shown.doc, when, key.leaf(), shown.example);
+  }
+  return page;
+}
+
+}  // namespace rivulet

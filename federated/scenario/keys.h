@@ -1,0 +1,94 @@
+// The one table of scenario keys. Parsing, overrides, errors, canonical TOML and the reference page all derive from it:
+// adding a key is a field of the config struct and an entry of keys.cc.
+#pragma once
+
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "federated/scenario/scenario.h"
+
+namespace rivulet::scenario {
+
+// A value as a TOML file or an override gives it. Anything no key can hold is described in words ("a table").
+struct Unusable {
+  std::string what;
+};
+using Value = std::variant<int64_t, double, bool, std::string, std::vector<std::string>, Unusable>;
+std::string Describe(const Value& value);  // `the string "x"`
+
+// Where a key's value lives. The type of the reference is the type of the key.
+using Field = std::variant<int64_t& (*)(Scenario&), uint64_t& (*)(Scenario&), double& (*)(Scenario&),
+                           bool& (*)(Scenario&), std::string& (*)(Scenario&), std::vector<std::string>& (*)(Scenario&)>;
+
+class Key {
+ public:
+  Key(std::string name, Field field, std::string example, std::string doc)
+      : name_(std::move(name)), field_(field), example_(std::move(example)), doc_(std::move(doc)) {}
+  Key&& AtLeast(double minimum) && { return std::move(*this).Between(minimum, maximum_); }
+  Key&& Between(double minimum, double maximum) &&;
+  Key&& Above(double bound) &&;  // exclusive
+  Key&& Below(double bound) &&;  // exclusive
+  Key&& OneOf(std::vector<std::string> choices) &&;
+  Key&& Path() &&;                         // made absolute when set
+  Key&& Default(std::string in_words) &&;  // where it depends on other keys
+  // Applies only while `predicate` holds, which `selector` decides; `in_words` completes "only when …".
+  Key&& When(std::string selector, bool (*predicate)(const Scenario&), std::string in_words) &&;
+
+  const std::string& name() const { return name_; }
+  std::string_view section() const { return std::string_view(name_).substr(0, name_.rfind('.')); }
+  std::string_view leaf() const { return std::string_view(name_).substr(name_.rfind('.') + 1); }
+  const std::string& selector() const { return selector_; }
+  const std::string& applies_when() const { return applies_when_; }
+  bool Applies(const Scenario& scenario) const { return predicate_ == nullptr || predicate_(scenario); }
+
+  // Checks `value`'s type and range and stores it; relative paths start at `folder`. `where` completes "KEY in …".
+  Status Set(const Value& value, std::string_view where, const std::string& folder, Scenario& scenario) const;
+  void Reset(Scenario& scenario) const;              // to the default
+  std::string Toml(const Scenario& scenario) const;  // the value as TOML
+  ScenarioKey Public() const;
+
+ private:
+  std::string TypeName() const;
+  std::string Allowed() const;
+  Status CheckNumber(double number, std::string_view shown, std::string_view where) const;
+
+  std::string name_;
+  Field field_;
+  std::string example_;
+  std::string doc_;
+  double minimum_ = -std::numeric_limits<double>::infinity();
+  double maximum_ = std::numeric_limits<double>::infinity();
+  bool minimum_excluded_ = false, maximum_excluded_ = false;
+  std::vector<std::string> choices_;
+  bool path_ = false;
+  std::string default_in_words_;
+  std::string selector_;
+  bool (*predicate_)(const Scenario&) = nullptr;
+  std::string applies_when_;
+};
+
+const std::vector<Key>& Keys();  // grouped by section
+const Key* FindKey(std::string_view name);
+bool IsSection(std::string_view name);             // "data", "data.partition"
+std::string SuggestKey(std::string_view unknown);  // " Did you mean 'run.rounds'?" or ""
+std::string TomlString(std::string_view text);     // quoted and escaped
+std::string AbsolutePath(std::string_view path, const std::string& folder);
+
+// One `key = value` of a file or an override.
+struct Entry {
+  std::string key;  // dotted
+  Value value;
+  bool is_table = false;  // a [table] or inline table; its keys follow as entries of their own
+  std::string where;      // "FILE:3:10" or "--set"
+  bool is_override = false;
+};
+// Every table and value of a TOML text, tables before what they hold. INVALID_ARGUMENT with FILE:line:column.
+StatusOr<std::vector<Entry>> ReadToml(const std::string& text, const std::string& path);
+// The entries of `--set key=value`.
+std::vector<Entry> ReadOverride(const std::string& key, const std::string& value);
+
+}  // namespace rivulet::scenario

@@ -1,0 +1,179 @@
+#include "federated/scenario/scenario.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "engine/base/file_system.h"
+#include "federated/scenario/keys.h"
+
+namespace rivulet {
+namespace {
+
+using scenario::Entry;
+using scenario::FindKey;
+using scenario::Key;
+using scenario::Keys;
+
+// Where each given key was given.
+struct Origin {
+  std::string where;
+  bool is_override = false;
+};
+using Given = std::map<std::string, Origin>;
+
+// `server.clients_per_round = 20 (FILE:9:21)`
+std::string Cite(const Scenario& scenario, const Given& given, const std::string& name) {
+  const auto origin = given.find(name);
+  return fmt::format("{} = {} ({})", name, FindKey(name)->Toml(scenario),
+                     origin == given.end() ? "the default" : origin->second.where);
+}
+
+Status Assign(const std::vector<Entry>& entries, const std::string& folder, Scenario& scenario, Given& given) {
+  for (const Entry& entry : entries) {
+    const Key* key = FindKey(entry.key);
+    if (key != nullptr) {
+      RIVULET_RETURN_IF_ERROR(key->Set(entry.value, entry.where, folder, scenario));
+      given[entry.key] = {entry.where, entry.is_override};
+    } else if (!scenario::IsSection(entry.key)) {
+      return InvalidArgument("unknown {} '{}' in {}.{}", entry.is_table ? "table" : "key", entry.key, entry.where,
+                             scenario::SuggestKey(entry.key));
+    } else if (!entry.is_table) {
+      return InvalidArgument("{} in {} must be a table, not {}", entry.key, entry.where,
+                             scenario::Describe(entry.value));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// A file has a preset or a graph; an override of one replaces the file's other.
+Status ChooseModel(Scenario& scenario, Given& given) {
+  ModelConfig& model = scenario.model;
+  if (!model.preset.empty() && !model.graph.empty()) {
+    const bool preset_overrides = given["model.preset"].is_override;
+    const bool graph_overrides = given["model.graph"].is_override;
+    if (preset_overrides == graph_overrides) {
+      return InvalidArgument("{} and {} exclude each other; keep one", Cite(scenario, given, "model.preset"),
+                             Cite(scenario, given, "model.graph"));
+    }
+    const std::string dropped = preset_overrides ? "model.graph" : "model.preset";
+    FindKey(dropped)->Reset(scenario);
+    given.erase(dropped);
+  }
+  if (model.preset.empty() && model.graph.empty()) {
+    return InvalidArgument(
+        "{} names no model; give model.preset (such as \"mnist_cnn\") or model.graph (a GraphDef file)", scenario.path);
+  }
+  return absl::OkStatus();
+}
+
+Status RefuseWhatDoesNotApply(Scenario& scenario, Given& given) {
+  for (const Key& key : Keys()) {
+    const auto origin = given.find(key.name());
+    if (origin == given.end() || key.Applies(scenario)) continue;
+    const auto selector = given.find(key.selector());
+    const bool chosen_anew = selector != given.end() ? selector->second.is_override : key.selector() == "model.graph";
+    if (chosen_anew && !origin->second.is_override) {
+      key.Reset(scenario);
+      given.erase(origin);
+      continue;
+    }
+    return InvalidArgument("{} in {} has an effect only when {}; remove it, or change {}", key.name(),
+                           origin->second.where, key.applies_when(), key.selector());
+  }
+  return absl::OkStatus();
+}
+
+void FillDefaults(Scenario& scenario, const Given& given) {
+  const std::filesystem::path path(scenario.path);
+  if (!given.contains("run.name")) scenario.run.name = path.stem().string();
+  DataConfig& data = scenario.data;
+  if (data.synth.kind.empty()) return;
+  if (data.train.empty()) {
+    // Named after what it holds, so that other values do not meet old files.
+    const std::string folder = fmt::format("data/{}-{}+{}x{}-{}", data.synth.kind, data.synth.writers,
+                                           data.synth.test_writers, data.synth.examples_per_writer, data.synth.seed);
+    data.train = scenario::AbsolutePath(JoinPath(folder, "train.tfrecord"), scenario.folder);
+  }
+  if (data.test.empty() && !given.contains("data.test")) {
+    data.test = scenario::AbsolutePath("test.tfrecord", FolderOf(data.train));
+  }
+}
+
+Status CheckTogether(const Scenario& scenario, const Given& given) {
+  const auto cite = [&](const std::string& name) { return Cite(scenario, given, name); };
+  const DataConfig& data = scenario.data;
+  const ServerConfig& server = scenario.server;
+  if (scenario.run.name.empty() || scenario.run.name == "latest") {
+    return InvalidArgument("{} cannot name a run; choose another name", cite("run.name"));
+  }
+  if (data.train.empty()) {
+    return InvalidArgument(
+        "{} gives no data.train; name a TFRecord file, or give data.synth.kind to have data generated", scenario.path);
+  }
+  const int64_t clients = data.partition.clients;
+  if (clients == 0 && data.partition.kind != "by_key") {
+    return InvalidArgument("{} leaves no clients to train; {} needs at least 1", cite("data.partition.clients"),
+                           cite("data.partition.kind"));
+  }
+  if (clients > 0 && server.clients_per_round > clients) {
+    return InvalidArgument("{} is more than {}; select fewer, or make more clients", cite("server.clients_per_round"),
+                           cite("data.partition.clients"));
+  }
+  if (clients > 0 && server.min_clients > clients) {
+    return InvalidArgument("{} is more than {}, so the run would never start", cite("server.min_clients"),
+                           cite("data.partition.clients"));
+  }
+  if (server.min_clients > 0 && server.min_clients < server.clients_per_round) {
+    return InvalidArgument("{} is less than {}; the first cohort could not be filled", cite("server.min_clients"),
+                           cite("server.clients_per_round"));
+  }
+  if (server.min_reports > server.clients_per_round) {
+    return InvalidArgument("{} is more than {}, so no round could ever commit", cite("server.min_reports"),
+                           cite("server.clients_per_round"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+StatusOr<Scenario> Scenario::Load(const std::string& path,
+                                  const std::vector<std::pair<std::string, std::string>>& overrides) {
+  RIVULET_ASSIGN_OR_RETURN(const std::string text, FileSystem::Default().ReadAll(path));
+  return Parse(text, path, FolderOf(path), overrides);
+}
+
+StatusOr<Scenario> Scenario::Parse(const std::string& text, const std::string& path, const std::string& folder,
+                                   const std::vector<std::pair<std::string, std::string>>& overrides) {
+  Scenario result;
+  result.path = path;
+  result.folder = scenario::AbsolutePath("", folder);
+  Given given;
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<Entry> entries, scenario::ReadToml(text, path));
+  RIVULET_RETURN_IF_ERROR(Assign(entries, result.folder, result, given));
+  for (const auto& [key, value] : overrides) {
+    RIVULET_RETURN_IF_ERROR(Assign(scenario::ReadOverride(key, value), ".", result, given));
+  }
+  RIVULET_RETURN_IF_ERROR(ChooseModel(result, given));
+  RIVULET_RETURN_IF_ERROR(RefuseWhatDoesNotApply(result, given));
+  FillDefaults(result, given);
+  RIVULET_RETURN_IF_ERROR(CheckTogether(result, given));
+  return result;
+}
+
+std::string Scenario::ToToml() const {
+  std::string text;
+  std::string_view section;
+  for (const Key& key : Keys()) {
+    // A key that does not apply holds its default, and would be refused when read again.
+    if (!key.Applies(*this)) continue;
+    if (key.section() != section) {
+      section = key.section();
+      text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section);
+    }
+    text += fmt::format("{} = {}\n", key.leaf(), key.Toml(*this));
+  }
+  return text;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,118 @@
+#include "federated/weights/layout.h"
+
+#include <unordered_set>
+#include <utility>
+
+namespace rivulet {
+namespace {
+
+constexpr size_t kAlignment = 64;
+// Keeps offsets, and a few buffers of this size added up, far from any overflow.
+constexpr uint64_t kMaxArenaBytes = uint64_t{1} << 46;
+
+Status CheckVariable(const VariableSpec& variable) {
+  if (variable.name.empty()) return InvalidArgument("a {} variable has an empty name", Name(variable.segment));
+  const auto elements = variable.spec.shape.CheckedElements();
+  if (!elements.ok()) {
+    return InvalidArgument("variable '{}' cannot be laid out: {}", variable.name, Message(elements.status()));
+  }
+  const DType dtype = variable.spec.dtype;
+  if (SafetensorsName(dtype).empty()) {
+    return InvalidArgument("variable '{}' is {}, which no model file can hold", variable.name, Name(dtype));
+  }
+  const bool travels = variable.segment == Segment::kTrainable || variable.segment == Segment::kShared;
+  if (travels && dtype != DType::kFloat32) {
+    return InvalidArgument("{} variable '{}' is {}; updates are float32, so declare it float32, or as local or frozen",
+                           Name(variable.segment), variable.name, Name(dtype));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string_view Name(Segment segment) {
+  switch (segment) {
+    case Segment::kTrainable:
+      return "trainable";
+    case Segment::kShared:
+      return "shared";
+    case Segment::kLocal:
+      return "local";
+    case Segment::kFrozen:
+      return "frozen";
+  }
+  return "unknown";
+}
+
+StatusOr<Segment> SegmentFromName(std::string_view name) {
+  for (const Segment segment : kSegments) {
+    if (Name(segment) == name) return segment;
+  }
+  return InvalidArgument("segment '{}' is none of trainable, shared, local and frozen", name);
+}
+
+StatusOr<ModelLayout> ModelLayout::Create(std::span<const VariableSpec> declaration_order) {
+  std::unordered_set<std::string_view> names;
+  for (const VariableSpec& variable : declaration_order) {
+    RIVULET_RETURN_IF_ERROR(CheckVariable(variable));
+    if (!names.insert(variable.name).second) {
+      return InvalidArgument("two variables are named '{}'; names tell tensors apart in a model file", variable.name);
+    }
+  }
+  ModelLayout layout;
+  layout.declaration_order_.resize(declaration_order.size());
+  uint64_t offset = 0;
+  int64_t wire_offset = 0;
+  for (const Segment segment : kSegments) {
+    // A delta holds trainable and shared elements one after the other; the other segments do not travel with it.
+    if (segment == Segment::kLocal || segment == Segment::kFrozen) wire_offset = 0;
+    layout.segment_offset_[static_cast<size_t>(segment)] = offset;
+    for (size_t i = 0; i < declaration_order.size(); ++i) {
+      const VariableSpec& variable = declaration_order[i];
+      if (variable.segment != segment) continue;
+      const int64_t elements = variable.spec.shape.elements();
+      const uint64_t bytes = static_cast<uint64_t>(elements) * SizeOf(variable.spec.dtype);
+      layout.declaration_order_[i] = static_cast<int>(layout.slices_.size());
+      layout.slices_.push_back({variable.name, variable.spec, segment, offset, elements, wire_offset});
+      wire_offset += elements;
+      offset += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+      if (offset > kMaxArenaBytes) {
+        return InvalidArgument("the model needs more than 2^46 bytes at variable '{}' of shape {}", variable.name,
+                               variable.spec.shape.ToString());
+      }
+      layout.elements_[static_cast<size_t>(segment)] += elements;
+    }
+    layout.segment_bytes_[static_cast<size_t>(segment)] = offset - layout.segment_offset_[static_cast<size_t>(segment)];
+  }
+  layout.arena_bytes_ = offset;
+  if (layout.elements(Segment::kTrainable) == 0) {
+    return InvalidArgument("the model has no trainable variable with elements, so there is nothing to learn");
+  }
+  return layout;
+}
+
+const Slice* ModelLayout::Find(std::string_view name) const {
+  for (const Slice& slice : slices_) {
+    if (slice.name == name) return &slice;
+  }
+  return nullptr;
+}
+
+void HashTensorHeader(const Slice& slice, Sha256& hash) {
+  hash.UpdateU32(static_cast<uint32_t>(slice.name.size())).Update(slice.name);
+  const std::string_view dtype = SafetensorsName(slice.spec.dtype);
+  hash.UpdateU8(static_cast<uint8_t>(dtype.size())).Update(dtype);
+  hash.UpdateU32(static_cast<uint32_t>(slice.spec.shape.rank()));
+  for (const int64_t dim : slice.spec.shape.dims()) hash.UpdateU64(static_cast<uint64_t>(dim));
+}
+
+Digest ModelLayout::digest() const {
+  Sha256 hash;
+  for (const int index : declaration_order_) {
+    const Slice& slice = slices_[static_cast<size_t>(index)];
+    if (slice.segment != Segment::kLocal) HashTensorHeader(slice, hash);
+  }
+  return std::move(hash).Finish();
+}
+
+}  // namespace rivulet

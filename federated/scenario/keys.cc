@@ -153,9 +153,8 @@ std::vector<Key> MakeKeys() {
           "The new model is the old one plus learning_rate × the mean delta.")
           .Between(0, 1e6));
   add(Key("server.max_weight", FIELD(server.max_weight), "100000",
-          "Largest weight of one update (examples × epochs do not count, examples do); a larger one is refused. "
-          "Together with "
-          "`server.value_bits` and `server.clients_per_round` it decides the resolution of the sum.")
+          "Largest weight of one update, in examples; a larger one is refused. Together with `server.value_bits` and "
+          "`server.clients_per_round` it decides the resolution of the sum.")
           .Between(1, (1 << 29) - 1));
   add(Key("server.value_bits", FIELD(server.value_bits), "12",
           "Largest magnitude in a delta, as a power of two; an update beyond 2^value_bits is refused.")

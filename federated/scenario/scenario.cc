@@ -147,7 +147,8 @@ StatusOr<Scenario> Scenario::Parse(const std::string& text, const std::string& p
                                    const std::vector<std::pair<std::string, std::string>>& overrides) {
   Scenario result;
   result.path = path;
-  result.folder = scenario::AbsolutePath("", folder);
+  result.folder = scenario::AbsolutePath(folder, ".");
+  if (result.folder.size() > 1 && result.folder.ends_with('/')) result.folder.pop_back();
   Given given;
   RIVULET_ASSIGN_OR_RETURN(const std::vector<Entry> entries, scenario::ReadToml(text, path));
   RIVULET_RETURN_IF_ERROR(Assign(entries, result.folder, result, given));

@@ -20,7 +20,7 @@ namespace rivulet {
 
 enum class Segment { kTrainable = 0, kShared = 1, kLocal = 2, kFrozen = 3 };
 inline constexpr std::array kSegments = {Segment::kTrainable, Segment::kShared, Segment::kLocal, Segment::kFrozen};
-std::string_view Name(Segment segment);  // "trainable", "shared", "local", "frozen"
+std::string_view Name(Segment segment);                    // "trainable", "shared", "local", "frozen"
 StatusOr<Segment> SegmentFromName(std::string_view name);  // INVALID_ARGUMENT for any other
 
 struct VariableSpec {
@@ -35,24 +35,26 @@ struct Slice {
   Segment segment;
   size_t offset;  // bytes into the arena, a multiple of 64
   int64_t elements;
-  int64_t
-      wire_offset;  // elements before it in wire order within its segment group (trainable and shared count together)
+  int64_t wire_offset;  // elements before it in wire order; trainable and shared count together, the others each alone
 };
 
 class ModelLayout {
  public:
-  // INVALID_ARGUMENT: no trainable variable, a name twice, an unknown or overflowing shape, a trainable variable that
-  // is not float32.
+  // INVALID_ARGUMENT: no trainable element, a name twice or empty, an unknown or overflowing shape, a dtype that
+  // safetensors has not, a trainable or shared variable that is not float32.
   static StatusOr<ModelLayout> Create(std::span<const VariableSpec> declaration_order);
 
   std::span<const Slice> slices() const { return slices_; }                      // arena order
   std::span<const int> declaration_order() const { return declaration_order_; }  // indices into slices()
-  int64_t elements(Segment segment) const;                                       // without padding
-  size_t segment_offset(Segment segment) const;                                  // bytes, where it starts in the arena
-  size_t segment_bytes(Segment segment) const;                                   // with padding
+  const Slice* Find(std::string_view name) const;                                // nullptr when there is none
+  // Elements without padding; where the segment starts in the arena, in bytes; its bytes with padding.
+  int64_t elements(Segment segment) const { return elements_[static_cast<size_t>(segment)]; }
+  size_t segment_offset(Segment segment) const { return segment_offset_[static_cast<size_t>(segment)]; }
+  size_t segment_bytes(Segment segment) const { return segment_bytes_[static_cast<size_t>(segment)]; }
   size_t arena_bytes() const { return arena_bytes_; }
-  int64_t update_elements() const;  // of a delta in wire order: trainable and shared
-  int64_t parameters() const;       // trainable elements
+  // Of a delta in wire order: trainable, then shared.
+  int64_t update_elements() const { return elements(Segment::kTrainable) + elements(Segment::kShared); }
+  int64_t parameters() const { return elements(Segment::kTrainable); }
   // SHA-256 over names, dtypes and shapes as model_digest takes them, without data: two models with equal layout
   // digests can be exchanged.
   Digest digest() const;

@@ -1,0 +1,111 @@
+#include "federated/weights/layout.h"
+
+namespace rivulet {
+namespace {
+
+VariableSpec Variable(std::string name, Shape shape, Segment segment = Segment::kTrainable,
+                      DType dtype = DType::kFloat32) {
+  return {std::move(name), {dtype, std::move(shape)}, segment};
+}
+
+StatusOr<ModelLayout> Layout(std::vector<VariableSpec> variables) { return ModelLayout::Create(variables); }
+
+TEST(ModelLayout, TwoTensors_StartAt64Bytes) {
+  const auto layout = Layout({Variable("w", {5, 2}), Variable("b", {3})});
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  ASSERT_EQ(layout->slices().size(), 2u);
+  EXPECT_EQ(layout->slices()[0].offset, 0u);
+  EXPECT_EQ(layout->slices()[1].offset, 64u);  // 40 bytes, padded
+  EXPECT_EQ(layout->slices()[1].wire_offset, 10);
+  EXPECT_EQ(layout->arena_bytes(), 128u);
+  EXPECT_EQ(layout->parameters(), 13);
+  EXPECT_EQ(layout->update_elements(), 13);
+}
+
+TEST(ModelLayout, Segments_LieInOrderWhateverTheDeclaration) {
+  const auto layout =
+      Layout({Variable("frozen", {4}, Segment::kFrozen, DType::kInt64), Variable("local", {2}, Segment::kLocal),
+              Variable("mean", {3}, Segment::kShared), Variable("w", {20})});
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  std::vector<std::string> names;
+  for (const Slice& slice : layout->slices()) names.push_back(slice.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"w", "mean", "local", "frozen"}));
+  EXPECT_EQ(std::vector<int>(layout->declaration_order().begin(), layout->declaration_order().end()),
+            (std::vector<int>{3, 2, 1, 0}));
+  EXPECT_EQ(layout->segment_offset(Segment::kShared), 128u);  // 80 bytes, padded
+  EXPECT_EQ(layout->segment_bytes(Segment::kShared), 64u);
+  EXPECT_EQ(layout->segment_offset(Segment::kFrozen), 256u);
+  EXPECT_EQ(layout->Find("mean")->wire_offset, 20);  // after the trainable elements of a delta
+  EXPECT_EQ(layout->Find("local")->wire_offset, 0);
+  EXPECT_EQ(layout->Find("frozen")->wire_offset, 0);
+  EXPECT_EQ(layout->update_elements(), 23);
+  EXPECT_EQ(layout->parameters(), 20);
+  EXPECT_EQ(layout->Find("nothing"), nullptr);
+}
+
+TEST(ModelLayout, Scalar_IsOneElement) {
+  const auto layout = Layout({Variable("s", {})});
+  ASSERT_TRUE(layout.ok());
+  EXPECT_EQ(layout->parameters(), 1);
+  EXPECT_EQ(layout->arena_bytes(), 64u);
+}
+
+TEST(ModelLayout, Digest_IsOfNamesDtypesAndShapes) {
+  // "w", "F32", rank 2, dims 2 and 3, written out by hand.
+  const std::string expected = std::string(
+                                   "\x01\0\0\0w\x03"
+                                   "F32\x02\0\0\0",
+                                   13) +
+                               std::string("\x02\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0", 16);
+  EXPECT_EQ(Layout({Variable("w", {2, 3})})->digest(), Sha256Of(expected));
+  EXPECT_NE(Layout({Variable("w", {3, 2})})->digest(), Sha256Of(expected));
+  EXPECT_NE(Layout({Variable("v", {2, 3})})->digest(), Sha256Of(expected));
+  // A personal layer is nobody else's business.
+  EXPECT_EQ(Layout({Variable("w", {2, 3}), Variable("mine", {9}, Segment::kLocal)})->digest(), Sha256Of(expected));
+  EXPECT_NE(Layout({Variable("w", {2, 3}), Variable("ours", {9}, Segment::kFrozen)})->digest(), Sha256Of(expected));
+}
+
+struct Refusal {
+  std::vector<VariableSpec> variables;
+  std::string message;
+};
+
+TEST(ModelLayout, BadVariables_AreRefusedByName) {
+  const std::vector<Refusal> refusals = {
+      {{}, "the model has no trainable variable with elements, so there is nothing to learn"},
+      {{Variable("m", {2}, Segment::kShared)}, "nothing to learn"},
+      {{Variable("w", {0})}, "nothing to learn"},
+      {{Variable("", {2})}, "a trainable variable has an empty name"},
+      {{Variable("w", {2}), Variable("w", {3})}, "two variables are named 'w'"},
+      {{Variable("w", {-1, 2})}, "variable 'w' cannot be laid out: "},
+      {{Variable("w", Shape::UnknownRank())}, "variable 'w' cannot be laid out: "},
+      {{Variable("w", {int64_t{1} << 33, int64_t{1} << 33})}, "variable 'w' cannot be laid out: "},
+      {{Variable("w", {2}, Segment::kTrainable, DType::kFloat64)},
+       "trainable variable 'w' is float64; updates are float32"},
+      {{Variable("w", {2}), Variable("n", {2}, Segment::kShared, DType::kInt64)}, "shared variable 'n' is int64"},
+      {{Variable("w", {2}), Variable("t", {2}, Segment::kFrozen, DType::kString)}, "which no model file can hold"},
+  };
+  for (const Refusal& refusal : refusals) {
+    const auto layout = Layout(refusal.variables);
+    ASSERT_FALSE(layout.ok()) << refusal.message;
+    EXPECT_EQ(layout.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(Message(layout.status())), testing::HasSubstr(refusal.message));
+  }
+}
+
+TEST(ModelLayout, TooManyBytes_AreRefused) {
+  std::vector<VariableSpec> variables;
+  for (int i = 0; i < 40; ++i) variables.push_back(Variable(fmt::format("w{}", i), {int64_t{1} << 40}));
+  const auto layout = Layout(variables);
+  ASSERT_FALSE(layout.ok());
+  EXPECT_THAT(std::string(Message(layout.status())), testing::HasSubstr("more than 2^46 bytes at variable 'w16'"));
+}
+
+TEST(Segment, NamesReadBack) {
+  for (const Segment segment : kSegments) EXPECT_EQ(*SegmentFromName(Name(segment)), segment);
+  EXPECT_EQ(Message(SegmentFromName("trained").status()),
+            "segment 'trained' is none of trainable, shared, local and frozen");
+}
+
+}  // namespace
+}  // namespace rivulet

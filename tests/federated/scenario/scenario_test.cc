@@ -1,0 +1,469 @@
+#include "federated/scenario/scenario.h"
+
+#include <clocale>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <sstream>
+
+namespace rivulet {
+namespace {
+
+using Overrides = std::vector<std::pair<std::string, std::string>>;
+using testing::HasSubstr;
+
+constexpr const char* kMinimal = R"([model]
+preset = "mnist_cnn"
+[data]
+train = "mnist/train.tfrecord"
+partition = { kind = "iid", clients = 100 }
+)";
+
+StatusOr<Scenario> Parse(const std::string& text, const Overrides& overrides = {}) {
+  return Scenario::Parse(text, "s.toml", "/scenarios", overrides);
+}
+
+std::string ErrorOf(const std::string& text, const Overrides& overrides = {}) {
+  const auto scenario = Parse(text, overrides);
+  if (scenario.ok()) return "no error";
+  EXPECT_EQ(scenario.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(Message(scenario.status()));
+}
+
+// The minimal scenario with `line` in place of the line that begins with `key`.
+std::string With(const std::string& more) { return kMinimal + more; }
+
+TEST(Scenario, Minimal_HasTheDocumentedDefaults) {
+  const auto scenario = Parse(kMinimal);
+  ASSERT_TRUE(scenario.ok()) << scenario.status();
+  EXPECT_EQ(scenario->run.name, "s");
+  EXPECT_EQ(scenario->run.rounds, 10);
+  EXPECT_EQ(scenario->run.seed, 1u);
+  EXPECT_EQ(scenario->data.train, "/scenarios/mnist/train.tfrecord");
+  EXPECT_EQ(scenario->data.test, "");
+  EXPECT_EQ(scenario->data.partition.clients, 100);
+  EXPECT_EQ(scenario->server.clients_per_round, 10);
+  EXPECT_EQ(scenario->server.deadline_seconds, 600);
+  EXPECT_EQ(scenario->folder, "/scenarios");
+}
+
+TEST(Scenario, TheExampleOfTheDesign_Parses) {
+  const auto scenario = Parse(R"([run]
+name = "mnist-fedavg"
+rounds = 50
+seed = 1
+
+[model]
+preset = "mnist_cnn"
+
+[data]
+train = "mnist/train.tfrecord"
+test = "mnist/test.tfrecord"
+partition = { kind = "iid", clients = 100 }
+image_feature = "image"
+label_feature = "label"
+
+[client]
+epochs = 1
+batch_size = 10
+optimizer = { kind = "sgd", learning_rate = 0.215 }
+
+[server]
+algorithm = "fedavg"
+clients_per_round = 10
+
+[evaluation]
+every = 1
+)");
+  ASSERT_TRUE(scenario.ok()) << scenario.status();
+  EXPECT_EQ(scenario->client.optimizer.learning_rate, 0.215);
+  EXPECT_EQ(scenario->data.test, "/scenarios/mnist/test.tfrecord");
+}
+
+// ---- Every key -----------------------------------------------------------------------------------------------------
+
+struct Effect {
+  std::string key;
+  std::string value;
+  std::function<bool(const Scenario&)> seen;
+  Overrides with = {};  // what the key needs beside it
+};
+
+std::vector<Effect> Effects() {
+  const Overrides graph = {{"model.preset", ""}, {"model.graph", "m.pb"}};
+  const Overrides synth = {{"data.synth.kind", "digits"}};
+  const Overrides momentum = {{"client.optimizer.kind", "momentum"}};
+  const auto cwd = [](const char* name) { return (std::filesystem::current_path() / name).string(); };
+  return {
+      {"run.name", "n", [](auto& s) { return s.run.name == "n"; }},
+      {"run.rounds", "7", [](auto& s) { return s.run.rounds == 7; }},
+      {"run.seed", "9", [](auto& s) { return s.run.seed == 9; }},
+      {"run.keep_models", "all", [](auto& s) { return s.run.keep_models == "all"; }},
+      {"model.preset", "mlp", [](auto& s) { return s.model.preset == "mlp"; }},
+      {"model.graph", "g.pb", [=](auto& s) { return s.model.graph == cwd("g.pb") && s.model.preset.empty(); }},
+      {"model.loss", "l", [](auto& s) { return s.model.loss == "l"; }, graph},
+      {"model.metrics", "[\"a\", \"b\"]",
+       [](auto& s) {
+         return s.model.metrics == std::vector<std::string>{"a", "b"};
+       },
+       graph},
+      {"model.image_input", "x", [](auto& s) { return s.model.image_input == "x"; }, graph},
+      {"model.label_input", "y", [](auto& s) { return s.model.label_input == "y"; }, graph},
+      {"data.train", "t.tfrecord", [=](auto& s) { return s.data.train == cwd("t.tfrecord"); }},
+      {"data.test", "u.tfrecord", [=](auto& s) { return s.data.test == cwd("u.tfrecord"); }},
+      {"data.image_feature", "i", [](auto& s) { return s.data.image_feature == "i"; }},
+      {"data.label_feature", "l", [](auto& s) { return s.data.label_feature == "l"; }},
+      {"data.partition.kind", "shards", [](auto& s) { return s.data.partition.kind == "shards"; }},
+      {"data.partition.clients", "12", [](auto& s) { return s.data.partition.clients == 12; }},
+      {"data.partition.shards_per_client",
+       "3",
+       [](auto& s) { return s.data.partition.shards_per_client == 3; },
+       {{"data.partition.kind", "shards"}}},
+      {"data.partition.alpha",
+       "0.25",
+       [](auto& s) { return s.data.partition.alpha == 0.25; },
+       {{"data.partition.kind", "dirichlet"}}},
+      {"data.partition.key",
+       "k",
+       [](auto& s) { return s.data.partition.key == "k"; },
+       {{"data.partition.kind", "by_key"}}},
+      {"data.synth.kind", "digits", [](auto& s) { return s.data.synth.kind == "digits"; }},
+      {"data.synth.writers", "3", [](auto& s) { return s.data.synth.writers == 3; }, synth},
+      {"data.synth.test_writers", "4", [](auto& s) { return s.data.synth.test_writers == 4; }, synth},
+      {"data.synth.examples_per_writer", "5", [](auto& s) { return s.data.synth.examples_per_writer == 5; }, synth},
+      {"data.synth.seed", "6", [](auto& s) { return s.data.synth.seed == 6; }, synth},
+      {"client.epochs", "5", [](auto& s) { return s.client.epochs == 5; }},
+      {"client.batch_size", "50", [](auto& s) { return s.client.batch_size == 50; }},
+      {"client.shuffle", "false", [](auto& s) { return !s.client.shuffle; }},
+      {"client.optimizer.kind", "momentum", [](auto& s) { return s.client.optimizer.kind == "momentum"; }},
+      {"client.optimizer.learning_rate", "2", [](auto& s) { return s.client.optimizer.learning_rate == 2.0; }},
+      {"client.optimizer.momentum", "0.5", [](auto& s) { return s.client.optimizer.momentum == 0.5; }, momentum},
+      {"client.optimizer.nesterov", "true", [](auto& s) { return s.client.optimizer.nesterov; }, momentum},
+      {"server.algorithm", "fedavg", [](auto& s) { return s.server.algorithm == "fedavg"; }},
+      {"server.clients_per_round", "11", [](auto& s) { return s.server.clients_per_round == 11; }},
+      {"server.min_clients", "13", [](auto& s) { return s.server.min_clients == 13; }},
+      {"server.min_reports", "4", [](auto& s) { return s.server.min_reports == 4; }},
+      {"server.deadline", "1.5", [](auto& s) { return s.server.deadline_seconds == 1.5; }},
+      {"server.max_attempts", "2", [](auto& s) { return s.server.max_attempts == 2; }},
+      {"server.learning_rate", "0.5", [](auto& s) { return s.server.learning_rate == 0.5; }},
+      {"server.max_weight", "99", [](auto& s) { return s.server.max_weight == 99; }},
+      {"server.value_bits", "4", [](auto& s) { return s.server.value_bits == 4; }},
+      {"server.staging_megabytes", "1", [](auto& s) { return s.server.staging_megabytes == 1; }},
+      {"evaluation.every", "20", [](auto& s) { return s.evaluation.every == 20; }},
+      {"evaluation.batch_size", "7", [](auto& s) { return s.evaluation.batch_size == 7; }},
+  };
+}
+
+TEST(ScenarioKeys, EachReachesItsField) {
+  std::vector<std::string> seen;
+  const std::string before = Parse(kMinimal)->ToToml();
+  for (const Effect& effect : Effects()) {
+    Overrides overrides = effect.with;
+    overrides.emplace_back(effect.key, effect.value);
+    const auto scenario = Parse(kMinimal, overrides);
+    ASSERT_TRUE(scenario.ok()) << effect.key << ": " << scenario.status();
+    EXPECT_TRUE(effect.seen(*scenario)) << effect.key;
+    if (effect.key != "server.algorithm") {  // it has one value yet
+      EXPECT_NE(scenario->ToToml(), before) << effect.key;
+    }
+    seen.push_back(effect.key);
+  }
+  std::vector<std::string> known;
+  for (const ScenarioKey& key : ScenarioKeys()) known.push_back(key.name);
+  EXPECT_THAT(seen, testing::UnorderedElementsAreArray(known)) << "a key without a test, or a test without a key";
+}
+
+TEST(ScenarioKeys, ToTomlReadsBackTheSame) {
+  for (const Effect& effect : Effects()) {
+    Overrides overrides = effect.with;
+    overrides.emplace_back(effect.key, effect.value);
+    const auto scenario = Parse(kMinimal, overrides);
+    ASSERT_TRUE(scenario.ok());
+    const std::string text = scenario->ToToml();
+    const auto again = Scenario::Parse(text, "history", "/elsewhere");
+    ASSERT_TRUE(again.ok()) << effect.key << ": " << again.status() << "\n" << text;
+    EXPECT_EQ(again->ToToml(), text) << effect.key;
+    EXPECT_TRUE(effect.seen(*again)) << effect.key;
+  }
+}
+
+TEST(ScenarioKeys, EachIsDocumentedWithAnExampleThatParses) {
+  for (const ScenarioKey& key : ScenarioKeys()) {
+    EXPECT_GT(key.doc.size(), 15u) << key.name;
+    EXPECT_FALSE(key.default_value.empty()) << key.name;
+    // Also a wrong type is refused by every key, by name.
+    const auto wrong = Parse(kMinimal, {{key.name, "2024-01-01"}});
+    ASSERT_FALSE(wrong.ok()) << key.name;
+    EXPECT_THAT(std::string(Message(wrong.status())), HasSubstr(key.name + " in --set must be "));
+    EXPECT_THAT(std::string(Message(wrong.status())), HasSubstr("not a date"));
+    const auto example = Parse(kMinimal, {{key.name, key.example}});
+    if (!example.ok()) {
+      EXPECT_THAT(std::string(Message(example.status())), HasSubstr("has an effect only when " + key.applies_when));
+      EXPECT_FALSE(key.applies_when.empty()) << key.name << ": " << example.status();
+    }
+  }
+}
+
+TEST(ScenarioReference, IsWhatTheDocumentHolds) {
+  const std::string path = std::string(RIVULET_SOURCE_DIR) + "/docs/scenario.md";
+  std::ifstream file(path);
+  ASSERT_TRUE(file) << "docs/scenario.md is missing";
+  std::stringstream text;
+  text << file.rdbuf();
+  std::string page = text.str();
+  const std::string begin = "<!-- keys: begin -->\n", end = "<!-- keys: end -->\n";
+  const size_t from = page.find(begin), to = page.find(end);
+  ASSERT_NE(from, std::string::npos);
+  ASSERT_NE(to, std::string::npos);
+  const size_t start = from + begin.size();
+  if (std::getenv("RIVULET_UPDATE_DOCS") != nullptr) {
+    page.replace(start, to - start, ScenarioReference());
+    std::ofstream(path) << page;
+    return;
+  }
+  EXPECT_EQ(page.substr(start, to - start), ScenarioReference())
+      << "run this test with RIVULET_UPDATE_DOCS=1 to bring docs/scenario.md up to date";
+}
+
+TEST(ScenarioFiles, AllOfSimulationsParse) {
+  int files = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::string(RIVULET_SOURCE_DIR) + "/simulations/scenarios")) {
+    if (entry.path().extension() != ".toml") continue;
+    const auto scenario = Scenario::Load(entry.path().string());
+    EXPECT_TRUE(scenario.ok()) << scenario.status();
+    if (scenario.ok()) {
+      EXPECT_EQ(scenario->run.name, entry.path().stem().string());
+      ++files;
+    }
+  }
+  EXPECT_GE(files, 6);
+}
+
+// ---- Overrides and paths -------------------------------------------------------------------------------------------
+
+TEST(Override, ReachesIntoAnInlineTable) {
+  const auto scenario = Parse(With("[client]\noptimizer = { kind = \"sgd\", learning_rate = 0.5 }\n"),
+                              {{"client.optimizer.learning_rate", "0.1"}, {"data.partition.clients", "33"}});
+  ASSERT_TRUE(scenario.ok()) << scenario.status();
+  EXPECT_EQ(scenario->client.optimizer.learning_rate, 0.1);
+  EXPECT_EQ(scenario->data.partition.clients, 33);
+  EXPECT_EQ(scenario->data.partition.kind, "iid");
+}
+
+TEST(Override, TheLastOneCounts) {
+  EXPECT_EQ(Parse(kMinimal, {{"run.rounds", "5"}, {"run.rounds", "6"}})->run.rounds, 6);
+}
+
+TEST(Override, ATableSetsTheKeysItHolds) {
+  const auto scenario = Parse(kMinimal, {{"data.partition", "{ kind = \"dirichlet\", alpha = 1 }"}});
+  ASSERT_TRUE(scenario.ok()) << scenario.status();
+  EXPECT_EQ(scenario->data.partition.kind, "dirichlet");
+  EXPECT_EQ(scenario->data.partition.alpha, 1.0);
+  EXPECT_EQ(scenario->data.partition.clients, 100);
+}
+
+TEST(Override, ATextThatIsNotOneTomlValueIsAString) {
+  EXPECT_EQ(Parse(kMinimal, {{"run.name", "a\nrounds = 3"}})->run.name, "a\nrounds = 3");
+  EXPECT_EQ(Parse(kMinimal, {{"run.name", "1\nrounds = 3"}})->run.name, "1\nrounds = 3");
+  EXPECT_EQ(Parse(kMinimal, {{"run.name", "\"quoted\""}})->run.name, "quoted");
+}
+
+TEST(Override, RelativePathsStartAtTheWorkingDirectory) {
+  const auto scenario = Parse(kMinimal, {{"data.test", "../x.tfrecord"}});
+  EXPECT_EQ(scenario->data.test, (std::filesystem::current_path() / "../x.tfrecord").lexically_normal().string());
+  EXPECT_EQ(Parse(kMinimal, {{"data.test", "/abs/x.tfrecord"}})->data.test, "/abs/x.tfrecord");
+}
+
+TEST(Override, OfAKindDropsTheFilesOptionsOfAnotherKind) {
+  const std::string text = R"(model = { preset = "mlp" }
+[data]
+train = "t"
+partition = { kind = "shards", clients = 20, shards_per_client = 5 }
+)";
+  const auto scenario = Parse(text, {{"data.partition.kind", "iid"}});
+  ASSERT_TRUE(scenario.ok()) << scenario.status();
+  EXPECT_EQ(scenario->data.partition.shards_per_client, PartitionConfig().shards_per_client);
+  EXPECT_EQ(Parse(scenario->ToToml())->ToToml(), scenario->ToToml());
+}
+
+TEST(Override, OfTheModelReplacesTheFilesModel) {
+  const auto graph = Parse(kMinimal, {{"model.graph", "/m.pb"}});
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(graph->model.preset, "");
+  const auto preset =
+      Parse("model = { graph = \"m.pb\", loss = \"l\" }\ndata = { train = \"t\", partition.clients = 10 }\n",
+            {{"model.preset", "mlp"}});
+  ASSERT_TRUE(preset.ok()) << preset.status();
+  EXPECT_EQ(preset->model.graph, "");
+  EXPECT_EQ(preset->model.loss, "loss");
+}
+
+TEST(Load, PathsStartAtTheFilesFolder) {
+  const std::string folder = testing::TempDir() + "/scenario_load_" + std::to_string(getpid());
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder + "/quick.toml") << kMinimal;
+  const auto scenario = Scenario::Load(folder + "/quick.toml");
+  ASSERT_TRUE(scenario.ok()) << scenario.status();
+  EXPECT_EQ(scenario->run.name, "quick");
+  EXPECT_EQ(scenario->data.train, std::filesystem::path(folder + "/mnist/train.tfrecord").lexically_normal().string());
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Load, AMissingFileIsNotFound) {
+  const auto scenario = Scenario::Load("/nowhere/s.toml");
+  EXPECT_EQ(scenario.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(Message(scenario.status())), HasSubstr("/nowhere/s.toml"));
+}
+
+TEST(Synth, NamesItsFilesAfterWhatTheyHold) {
+  const std::string text = R"([model]
+preset = "mlp"
+[data]
+partition = { kind = "by_key", key = "writer" }
+synth = { kind = "digits", writers = 30 }
+)";
+  const auto scenario = Parse(text);
+  ASSERT_TRUE(scenario.ok()) << scenario.status();
+  EXPECT_EQ(scenario->data.train, "/scenarios/data/digits-30+20x60-1/train.tfrecord");
+  EXPECT_EQ(scenario->data.test, "/scenarios/data/digits-30+20x60-1/test.tfrecord");
+  EXPECT_NE(Parse(text, {{"data.synth.seed", "2"}})->data.train, scenario->data.train);
+  EXPECT_EQ(Parse(text, {{"data.train", "/d/a.tfrecord"}})->data.test, "/d/test.tfrecord");
+  EXPECT_EQ(Parse(text, {{"data.test", ""}})->data.test, "");
+}
+
+TEST(ToToml, DoesNotDependOnTheLocale) {
+  const std::string text = Parse(kMinimal)->ToToml();
+  if (std::setlocale(LC_ALL, "de_DE.UTF-8") == nullptr) std::setlocale(LC_ALL, "C.UTF-8");
+  EXPECT_EQ(Parse(kMinimal)->ToToml(), text);
+  std::setlocale(LC_ALL, "C");
+  EXPECT_THAT(text, HasSubstr("learning_rate = 0.1\n"));
+  EXPECT_THAT(text, HasSubstr("deadline = 600.0\n"));
+}
+
+TEST(ToToml, StringsOfAnyContentReadBack) {
+  const std::string odd = "a\"b\\c\n\t\x01\x7f ü";
+  const auto scenario = Parse(kMinimal, {{"run.name", odd}});
+  ASSERT_TRUE(scenario.ok()) << scenario.status();
+  EXPECT_EQ(scenario->run.name, odd);
+  EXPECT_EQ(Parse(scenario->ToToml())->run.name, odd);
+}
+
+// ---- Refusals ------------------------------------------------------------------------------------------------------
+
+TEST(Refuse, Syntax_SaysFileLineAndColumn) {
+  EXPECT_THAT(ErrorOf("[run]\nrounds = = 5\n"), testing::StartsWith("s.toml:2:10: "));
+  EXPECT_THAT(ErrorOf("[run]\nrounds = 5\nrounds = 6\n"), testing::StartsWith("s.toml:3:"));
+  EXPECT_THAT(ErrorOf("[run\n"), testing::StartsWith("s.toml:1:"));
+  EXPECT_THAT(ErrorOf("[run]\nname = \"\xff\"\n"), testing::StartsWith("s.toml:"));
+  EXPECT_THAT(ErrorOf("[run]\nrounds = 99999999999999999999\n"), testing::StartsWith("s.toml:2:"));
+}
+
+TEST(Refuse, DeepNesting_IsAnErrorAndNoCrash) {
+  EXPECT_NE(ErrorOf("a = " + std::string(100000, '[')), "no error");
+  EXPECT_NE(ErrorOf(kMinimal, {{"run.rounds", std::string(100000, '[')}}), "no error");
+}
+
+TEST(Refuse, UnknownKey_SuggestsTheNearest) {
+  EXPECT_EQ(ErrorOf(With("[run]\nround = 3\n")), "unknown key 'run.round' in s.toml:7:9. Did you mean 'run.rounds'?");
+  EXPECT_EQ(ErrorOf(With("[client]\nclients_per_round = 3\n")),
+            "unknown key 'client.clients_per_round' in s.toml:7:21. Did you mean 'server.clients_per_round'?");
+  EXPECT_EQ(ErrorOf(With("[sever]\nx = 3\n")), "unknown table 'sever' in s.toml:6:1. Did you mean 'server'?");
+  EXPECT_EQ(ErrorOf("rounds = 3\n"), "unknown key 'rounds' in s.toml:1:10. Did you mean 'run.rounds'?");
+  EXPECT_EQ(ErrorOf("zzzzzzzzzzzzzzzz = 3\n"), "unknown key 'zzzzzzzzzzzzzzzz' in s.toml:1:20.");
+  EXPECT_EQ(ErrorOf("\"run.rounds\" = 3\n"), "unknown key '\"run.rounds\"' in s.toml:1:16. Did you mean 'run.rounds'?");
+  EXPECT_EQ(ErrorOf(kMinimal, {{"client.optimiser.learning_rate", "3"}}),
+            "unknown key 'client.optimiser.learning_rate' in --set. Did you mean 'client.optimizer.learning_rate'?");
+  EXPECT_EQ(ErrorOf(kMinimal, {{"", "3"}}), "unknown key '' in --set.");
+}
+
+TEST(Refuse, WrongType_NamesKeyPlaceWantedAndGiven) {
+  EXPECT_EQ(ErrorOf("[run]\n\nrounds = \"x\"\n"), "run.rounds in s.toml:3:10 must be an integer, not the string \"x\"");
+  EXPECT_EQ(ErrorOf("[run]\nrounds = 1.5\n"), "run.rounds in s.toml:2:10 must be an integer, not the float 1.5");
+  EXPECT_EQ(ErrorOf("[run]\nrounds = true\n"), "run.rounds in s.toml:2:10 must be an integer, not the boolean true");
+  EXPECT_EQ(ErrorOf("[run]\nrounds = { a = 1 }\n"), "run.rounds in s.toml:2:10 must be an integer, not a table");
+  EXPECT_EQ(ErrorOf("[run]\nname = 5\n"), "run.name in s.toml:2:8 must be a string, not the integer 5");
+  EXPECT_EQ(ErrorOf("[client]\nshuffle = 1\n"),
+            "client.shuffle in s.toml:2:11 must be true or false, not the integer 1");
+  EXPECT_EQ(ErrorOf("[client]\noptimizer = { learning_rate = \"fast\" }\n"),
+            "client.optimizer.learning_rate in s.toml:2:31 must be a number, not the string \"fast\"");
+  EXPECT_EQ(ErrorOf("[model]\nmetrics = [1]\n"),
+            "model.metrics in s.toml:2:11 must be an array of strings, not an array of other things");
+  EXPECT_EQ(ErrorOf("run = 5\n"), "run in s.toml:1:7 must be a table, not the integer 5");
+  EXPECT_EQ(ErrorOf("[[data]]\ntrain = \"t\"\n"), "data in s.toml:1:1 must be a table, not an array of tables");
+  EXPECT_EQ(ErrorOf(kMinimal, {{"run.rounds", "many"}}),
+            "run.rounds in --set must be an integer, not the string \"many\"");
+  EXPECT_EQ(ErrorOf(kMinimal, {{"run.name", "5"}}),
+            "run.name in --set must be a string, not the integer 5; quote it to make it a string");
+}
+
+TEST(Refuse, OutOfRange_SaysTheRange) {
+  EXPECT_EQ(ErrorOf("[run]\nrounds = 0\n"),
+            "run.rounds in s.toml:2:10 must be at least 1 and at most 1000000000, not 0");
+  EXPECT_EQ(ErrorOf("[run]\nseed = -1\n"), "run.seed in s.toml:2:8 must be at least 0, not -1");
+  EXPECT_EQ(ErrorOf("[client]\noptimizer.learning_rate = nan\n"),
+            "client.optimizer.learning_rate in s.toml:2:27 must be a finite number, not nan");
+  EXPECT_EQ(ErrorOf("[client]\noptimizer.learning_rate = inf\n"),
+            "client.optimizer.learning_rate in s.toml:2:27 must be a finite number, not inf");
+  EXPECT_EQ(ErrorOf("[client]\noptimizer.learning_rate = -0.1\n"),
+            "client.optimizer.learning_rate in s.toml:2:27 must be at least 0 and at most 1000000, not -0.1");
+  EXPECT_EQ(ErrorOf("[client]\noptimizer = { kind = \"momentum\", momentum = 1 }\n"),
+            "client.optimizer.momentum in s.toml:2:45 must be at least 0 and below 1, not 1");
+  EXPECT_EQ(ErrorOf("[data]\npartition.alpha = 0\n"), "data.partition.alpha in s.toml:2:19 must be above 0, not 0");
+  EXPECT_EQ(ErrorOf("[data]\npartition.alpha = inf\n"),
+            "data.partition.alpha in s.toml:2:19 must be a finite number, not inf");
+  EXPECT_EQ(ErrorOf("[server]\nmax_weight = 536870912\n"),
+            "server.max_weight in s.toml:2:14 must be at least 1 and at most 536870911, not 536870912");
+  EXPECT_EQ(
+      ErrorOf("[data]\npartition.kind = \"idd\"\n"),
+      "data.partition.kind in s.toml:2:18 must be one of \"iid\", \"shards\", \"dirichlet\", \"by_key\", not \"idd\"."
+      " Did you mean 'iid'?");
+  EXPECT_EQ(ErrorOf("[server]\nalgorithm = \"fedavgm\"\n"),
+            "server.algorithm in s.toml:2:13 must be \"fedavg\", not \"fedavgm\". Did you mean 'fedavg'?");
+  EXPECT_EQ(ErrorOf("[run]\nname = \"a\\u0000b\"\n"), "run.name in s.toml:2:8 must not contain a zero byte");
+}
+
+TEST(Refuse, Contradictions_NameBothKeys) {
+  EXPECT_EQ(
+      ErrorOf(With("[server]\nclients_per_round = 101\n")),
+      "server.clients_per_round = 101 (s.toml:7:21) is more than data.partition.clients = 100 (s.toml:5:39); select "
+      "fewer, or make more clients");
+  EXPECT_EQ(
+      ErrorOf(kMinimal, {{"data.partition.clients", "5"}}),
+      "server.clients_per_round = 10 (the default) is more than data.partition.clients = 5 (--set); select fewer, or "
+      "make more clients");
+  EXPECT_EQ(ErrorOf(kMinimal, {{"data.partition.clients", "0"}}),
+            "data.partition.clients = 0 (--set) leaves no clients to train; data.partition.kind = \"iid\" "
+            "(s.toml:5:22) needs "
+            "at least 1");
+  EXPECT_EQ(
+      ErrorOf("model = { preset = \"mlp\", graph = \"m.pb\" }\n"),
+      "model.preset = \"mlp\" (s.toml:1:20) and model.graph = \"/scenarios/m.pb\" (s.toml:1:35) exclude each other; "
+      "keep one");
+  EXPECT_EQ(ErrorOf("[run]\nrounds = 3\n"),
+            "s.toml names no model; give model.preset (such as \"mnist_cnn\") or model.graph (a GraphDef file)");
+  EXPECT_EQ(ErrorOf("model.preset = \"mlp\"\ndata.partition.clients = 100\n"),
+            "s.toml gives no data.train; name a TFRecord file, or give data.synth.kind to have data generated");
+  EXPECT_THAT(ErrorOf(kMinimal, {{"server.min_clients", "101"}}), HasSubstr("so the run would never start"));
+  EXPECT_THAT(ErrorOf(kMinimal, {{"server.min_clients", "9"}}),
+              HasSubstr("is less than server.clients_per_round = 10"));
+  EXPECT_THAT(ErrorOf(kMinimal, {{"server.min_reports", "11"}}),
+              HasSubstr("is more than server.clients_per_round = 10"));
+  EXPECT_THAT(ErrorOf(kMinimal, {{"run.name", "latest"}}), HasSubstr("cannot name a run"));
+}
+
+TEST(Refuse, AKeyThatDoesNotApply_IsNotIgnored) {
+  EXPECT_EQ(
+      ErrorOf(With("[client]\noptimizer = { kind = \"sgd\", momentum = 0.9 }\n")),
+      "client.optimizer.momentum in s.toml:7:40 has an effect only when client.optimizer.kind is \"momentum\"; remove "
+      "it, or change client.optimizer.kind");
+  EXPECT_EQ(ErrorOf(kMinimal, {{"data.partition.alpha", "1"}}),
+            "data.partition.alpha in --set has an effect only when data.partition.kind is \"dirichlet\"; remove it, or "
+            "change "
+            "data.partition.kind");
+  EXPECT_THAT(ErrorOf(kMinimal, {{"data.partition.kind", "iid"}, {"data.partition.alpha", "1"}}),
+              HasSubstr("has an effect only when"));
+}
+
+}  // namespace
+}  // namespace rivulet

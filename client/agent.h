@@ -1,0 +1,58 @@
+// A deployed client: one name, one bound data set, and the loop poll, fetch, train, submit until the run ends. It may
+// die and come back at any moment: what it was doing is leased to its name, and doing it again gives the same update.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "client/artifact_cache.h"
+#include "client/backoff.h"
+#include "client/stop_signal.h"
+#include "client/task_runner.h"
+#include "federated/transport/coordinator_api.h"
+
+namespace rivulet {
+
+// What a client tells whoever watches. Called from the agent's thread.
+struct AgentObserver {
+  std::function<void(const std::string& awaited, int64_t wait_ms)> on_wait;
+  std::function<void(const Task& task)> on_task;
+  std::function<void(const Task& task, const TaskReport& report)> on_report;
+  std::function<void(const TaskOutcome& outcome)> on_outcome;           // of an earlier task
+  std::function<void(const Status& status, int64_t wait_ms)> on_retry;  // the coordinator cannot be reached
+  std::function<void(const std::string& message)> on_finished;
+};
+
+struct AgentOptions {
+  std::string client_id;
+  std::string certificate_serial;
+  std::string version;  // of this software, for the coordinator's log
+  BoundData data;
+  BackoffOptions backoff;
+  int64_t chunk_bytes = 256 * 1024;
+  AgentObserver observer;
+  std::function<void(int64_t ms)> sleep;     // null: the wall clock
+  std::shared_ptr<ArtifactCache> artifacts;  // null: its own; agents in one process may share
+};
+
+class Agent {
+ public:
+  // `api` must outlive the agent.
+  Agent(CoordinatorApi& api, AgentOptions options);
+
+  // Works until the coordinator says that the run is over: OK. CANCELLED after Stop. Otherwise the error that no
+  // waiting mends: the coordinator turned this client away. Calls EnterWorkerThread() on the calling thread.
+  Status Run();
+
+  // From another thread: ends a wait at once, a training before its next kernel.
+  void Stop() { stop_.Stop(); }
+
+ private:
+  CoordinatorApi& api_;
+  const AgentOptions options_;
+  std::shared_ptr<ArtifactCache> artifacts_;
+  StopSignal stop_;
+};
+
+}  // namespace rivulet

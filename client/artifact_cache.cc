@@ -1,0 +1,32 @@
+#include "client/artifact_cache.h"
+
+#include <utility>
+
+namespace rivulet {
+
+StatusOr<std::shared_ptr<const PlanArtifacts>> ArtifactCache::Plan(const Digest& digest, const FetchFn& fetch) {
+  return plans_.Get(digest, [&]() -> StatusOr<std::shared_ptr<const PlanArtifacts>> {
+    RIVULET_ASSIGN_OR_RETURN(std::string bytes, fetch());
+    auto artifacts = std::make_shared<PlanArtifacts>();
+    RIVULET_ASSIGN_OR_RETURN(artifacts->plan, rivulet::Plan::Open(std::move(bytes)));
+    RIVULET_ASSIGN_OR_RETURN(artifacts->decoder, ExampleDecoder::Create(artifacts->plan->features()));
+    artifacts->programs = NewProgramCache(artifacts->plan);
+    return std::shared_ptr<const PlanArtifacts>(std::move(artifacts));
+  });
+}
+
+StatusOr<std::shared_ptr<const Model>> ArtifactCache::ModelVersion(const Digest& blob, const Digest& model_digest,
+                                                                   const rivulet::Plan& plan, const FetchFn& fetch) {
+  return models_.Get(blob, [&]() -> StatusOr<std::shared_ptr<const Model>> {
+    RIVULET_ASSIGN_OR_RETURN(const std::string bytes, fetch());
+    RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<Model> model, ModelFromSafetensors(plan.layout(), bytes));
+    const Digest found = model->ComputeDigest();
+    if (found != model_digest) {
+      return DataLoss("the model sent for {} has digest {}; the coordinator's store may be damaged", model_digest.Hex(),
+                      found.Hex());
+    }
+    return std::shared_ptr<const Model>(std::move(model));
+  });
+}
+
+}  // namespace rivulet

@@ -1,0 +1,96 @@
+// Plans and models as this process last fetched them, by digest: compiled once and parsed once for all its clients, so
+// that a virtual client costs neither.
+#pragma once
+
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+
+#include "client/example_source.h"
+#include "client/trainer.h"
+#include "engine/base/mutex.h"
+#include "federated/plan/plan.h"
+#include "federated/weights/model.h"
+
+namespace rivulet {
+
+// A plan and what is made from it once.
+struct PlanArtifacts {
+  std::shared_ptr<const Plan> plan;
+  std::shared_ptr<ProgramCache> programs;
+  std::shared_ptr<const ExampleDecoder> decoder;
+};
+
+// Values by digest; the few last used are kept. Get is single-flight: of several threads that want a value, one makes
+// it and the others wait, and when it fails the next one tries. Thread-safe.
+template <typename T>
+class DigestCache {
+ public:
+  explicit DigestCache(size_t capacity) : capacity_(capacity) {}
+
+  StatusOr<std::shared_ptr<const T>> Get(const Digest& digest,
+                                         const std::function<StatusOr<std::shared_ptr<const T>>()>& make) {
+    MutexLock lock(mutex_);
+    for (;;) {
+      auto entry = entries_.begin();
+      while (entry != entries_.end() && entry->digest != digest) ++entry;
+      if (entry == entries_.end()) break;
+      if (entry->value != nullptr) {
+        entries_.splice(entries_.begin(), entries_, entry);
+        return entry->value;
+      }
+      made_.Wait(mutex_);  // another thread is at it
+    }
+    entries_.push_front({digest, nullptr});
+    mutex_.Unlock();
+    StatusOr<std::shared_ptr<const T>> made = make();
+    mutex_.Lock();
+    for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
+      if (entry->digest != digest) continue;
+      if (made.ok()) {
+        entry->value = *made;
+      } else {
+        entries_.erase(entry);
+      }
+      break;
+    }
+    // Oldest first, but never one that is being made.
+    for (auto entry = entries_.end(); entries_.size() > capacity_ && entry != entries_.begin();) {
+      --entry;
+      if (entry->value != nullptr && entry->digest != digest) entry = entries_.erase(entry);
+    }
+    made_.NotifyAll();
+    return made;
+  }
+
+ private:
+  struct Entry {
+    Digest digest;
+    std::shared_ptr<const T> value;  // null while it is being made
+  };
+  const size_t capacity_;
+  Mutex mutex_;
+  CondVar made_;
+  std::list<Entry> entries_;  // last used first
+};
+
+class ArtifactCache {
+ public:
+  using FetchFn = std::function<StatusOr<std::string>()>;
+
+  // The plan whose bytes have `digest`. `fetch` brings bytes that have it. Errors are fetch's, or say why the plan
+  // cannot be used.
+  StatusOr<std::shared_ptr<const PlanArtifacts>> Plan(const Digest& digest, const FetchFn& fetch);
+
+  // The model in the file whose bytes have digest `blob`, in `plan`'s layout. DATA_LOSS: the model in it is not
+  // `model_digest`.
+  StatusOr<std::shared_ptr<const Model>> ModelVersion(const Digest& blob, const Digest& model_digest,
+                                                      const rivulet::Plan& plan, const FetchFn& fetch);
+
+ private:
+  DigestCache<PlanArtifacts> plans_{4};
+  DigestCache<Model> models_{2};
+};
+
+}  // namespace rivulet

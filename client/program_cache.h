@@ -1,0 +1,58 @@
+// The three programs of a plan's local training: init, step (by batch size) and final. Composed once, compiled on
+// demand and shared by every trainer of the process.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "client/example_source.h"
+#include "engine/base/mutex.h"
+#include "engine/graph/graph.h"
+#include "engine/program/program.h"
+#include "federated/plan/plan.h"
+
+namespace rivulet {
+
+// What a trainer binds, in this order; slots/0, slots/1, … follow.
+enum TrainingBuffer : int { kParamsBuffer = 0, kGradsBuffer, kBaseParamsBuffer, kUpdateBuffer, kFirstSlotBuffer };
+
+// The step program is the model's graph, its gradients assigned to the variables "grads/<variable>", and after all of
+// these the plan's step graph: one graph, so that a pass may fuse an optimiser with the gradient it uses. Variables by
+// name:
+//
+//   <variable>        its slice of the params buffer
+//   params            the trainable segment of the params buffer, flat, padding included; base_params likewise
+//   grads             the whole grads buffer, flat, a mirror of the trainable segment; grads/<variable> its slices
+//   slots/<i>         the i-th slot buffer, as large
+//   update/delta      the update buffer, as large
+//
+// Thread-safe. Compiling happens under the lock: workers that want the same program wait instead of compiling it again.
+class ProgramCache {
+ public:
+  explicit ProgramCache(std::shared_ptr<const Plan> plan) : plan_(std::move(plan)) {}
+  const Plan& plan() const { return *plan_; }
+
+  // The calling thread has called EnterWorkerThread(). INVALID_ARGUMENT: the plan's graphs use a variable that is none
+  // of the above, or of another size. Else Program::Compile's errors, each saying which program it was.
+  StatusOr<std::shared_ptr<const Program>> Init();
+  StatusOr<std::shared_ptr<const Program>> Step(int64_t batch_size);  // fetches the training loss, a float32 scalar
+  StatusOr<std::shared_ptr<const Program>> Final();
+
+  size_t buffer_bytes(int buffer) const;  // TrainingBuffer
+  int buffers() const { return kFirstSlotBuffer + plan_->slots(); }
+
+ private:
+  StatusOr<std::shared_ptr<const Program>> CompileLocal(const Graph& graph, std::string_view what);
+  StatusOr<Graph> ComposeStep() const;
+  StatusOr<std::vector<VariableBinding>> BindVariables(const Graph& graph) const;
+
+  const std::shared_ptr<const Plan> plan_;
+  Mutex mutex_;
+  std::shared_ptr<const Program> init_ GUARDED_BY(mutex_), final_ GUARDED_BY(mutex_);
+  std::optional<Graph> step_graph_ GUARDED_BY(mutex_);
+  std::map<int64_t, std::shared_ptr<const Program>> steps_ GUARDED_BY(mutex_);  // by batch size
+};
+
+}  // namespace rivulet

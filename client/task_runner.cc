@@ -1,0 +1,169 @@
+#include "client/task_runner.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace rivulet {
+namespace {
+
+constexpr int kFetchTries = 3;  // of a blob whose bytes do not have its digest
+
+bool IsTransient(const Status& status) { return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status); }
+bool TurnedAway(const Status& status) { return absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status); }
+
+}  // namespace
+
+TaskRunner::TaskRunner(CoordinatorApi& api, ArtifactCache& artifacts, StopSignal& stop, TaskRunnerOptions options)
+    : api_(api), artifacts_(artifacts), stop_(stop), options_(std::move(options)) {}
+
+bool TaskRunner::Pause(const Status& status, Backoff& backoff) {
+  if (!IsTransient(status)) return false;
+  const int64_t wait_ms = backoff.NextMs();
+  if (options_.on_retry) options_.on_retry(status, wait_ms);
+  return stop_.Sleep(wait_ms);
+}
+
+StatusOr<PollReply> TaskRunner::Poll(const Caller& caller, const Capabilities& capabilities) {
+  Backoff backoff(options_.backoff, caller.name);
+  for (;;) {
+    if (stop_.stopped()) return Cancelled("stopped");
+    StatusOr<PollReply> reply = api_.Poll(caller, capabilities);
+    if (reply.ok()) {
+      if (reply->kind == PollReply::Kind::kTask && !reply->task.has_value()) {
+        return Internal("the coordinator announced a task and sent none");
+      }
+      return reply;
+    }
+    if (!Pause(reply.status(), backoff)) return stop_.stopped() ? Cancelled("stopped") : reply.status();
+  }
+}
+
+StatusOr<std::string> TaskRunner::Fetch(const Caller& caller, const Digest& digest) {
+  Backoff backoff(options_.backoff, caller.name);
+  std::string blob;
+  int wrong = 0;
+  // One pass opens the blob where the last one ended and reads until the end or an error.
+  const auto read_on = [&]() -> Status {
+    RIVULET_ASSIGN_OR_RETURN(auto reader, api_.Fetch(caller, {digest}, static_cast<int64_t>(blob.size())));
+    const int64_t total = reader->total_bytes();
+    // What a stranger announces is no reason to take memory; what arrives is.
+    if (total > 0 && total <= int64_t{1} << 30) blob.reserve(static_cast<size_t>(total));
+    for (;;) {
+      if (stop_.stopped()) return Cancelled("stopped");
+      RIVULET_ASSIGN_OR_RETURN(const std::span<const std::byte> chunk, reader->Next());
+      if (chunk.empty()) break;
+      backoff.Reset();
+      blob.append(reinterpret_cast<const char*>(chunk.data()), chunk.size());
+      if (static_cast<int64_t>(blob.size()) > total) break;
+    }
+    if (static_cast<int64_t>(blob.size()) != total || Sha256Of(blob) != digest) {
+      const size_t got = blob.size();
+      blob.clear();
+      ++wrong;
+      return DataLoss("{} bytes of {} arrived for blob {}, and they do not have that digest", got, total, digest.Hex());
+    }
+    return absl::OkStatus();
+  };
+  for (;;) {
+    const Status status = read_on();
+    if (status.ok()) return blob;
+    if (absl::IsDataLoss(status) && wrong < kFetchTries) continue;
+    if (!Pause(status, backoff)) return stop_.stopped() ? Cancelled("stopped") : status;
+  }
+}
+
+StatusOr<SubmitResult> TaskRunner::Submit(const Caller& caller, const Task& task, const TrainingResult& result) {
+  Backoff backoff(options_.backoff, caller.name);
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(result.update));
+  const auto total = static_cast<int64_t>(bytes.size());
+  int64_t furthest = 0;
+  const auto send = [&]() -> StatusOr<SubmitResult> {
+    RIVULET_ASSIGN_OR_RETURN(auto writer, api_.Submit(caller, task.id, 0, total, result.update_digest));
+    int64_t offset = writer->offset();
+    if (offset < 0 || offset > total) {
+      return Internal("the coordinator has staged {} bytes of an update of {}", offset, total);
+    }
+    if (offset > furthest) backoff.Reset();
+    furthest = std::max(furthest, offset);
+    while (offset < total) {
+      if (stop_.stopped()) return Cancelled("stopped");
+      const int64_t size = std::min(options_.chunk_bytes, total - offset);
+      RIVULET_RETURN_IF_ERROR(writer->Write(bytes.subspan(static_cast<size_t>(offset), static_cast<size_t>(size))));
+      offset += size;
+    }
+    return writer->Close();
+  };
+  for (;;) {
+    StatusOr<SubmitResult> submitted = send();
+    if (submitted.ok()) return submitted;
+    // Full staging empties as other updates are folded, which makes it as transient as a lost connection.
+    const Status status = absl::IsResourceExhausted(submitted.status()) ? Unavailable("{}", Message(submitted.status()))
+                                                                        : submitted.status();
+    if (!Pause(status, backoff)) return stop_.stopped() ? Cancelled("stopped") : submitted.status();
+  }
+}
+
+StatusOr<TrainingResult> TaskRunner::FetchAndTrain(const Caller& caller, const Task& task, const BoundData& data) {
+  if (task.kind != TaskKind::kTrain) {
+    return Unimplemented("task {} is of kind {}, which this client cannot do; update it", task.id,
+                         static_cast<int>(task.kind));
+  }
+  RIVULET_ASSIGN_OR_RETURN(const auto artifacts,
+                           artifacts_.Plan(task.plan_digest, [&] { return Fetch(caller, task.plan_digest); }));
+  const Plan& plan = *artifacts->plan;
+  if (plan.dataset() != data.name) {
+    return FailedPrecondition("plan '{}' trains on data set '{}', but this client has bound '{}'", plan.name(),
+                              plan.dataset(), data.name);
+  }
+  RIVULET_ASSIGN_OR_RETURN(const auto base, artifacts_.ModelVersion(task.model_blob, task.model_digest, plan,
+                                                                    [&] { return Fetch(caller, task.model_blob); }));
+  if (trainer_ == nullptr || trainer_plan_ != task.plan_digest) {
+    trainer_.reset();  // its buffers go before the next one's come
+    RIVULET_ASSIGN_OR_RETURN(trainer_, Trainer::Create(artifacts->programs));
+    trainer_plan_ = task.plan_digest;
+  }
+  const DatasetExamples examples(data.dataset, data.indices, artifacts->decoder);
+  return trainer_->Train(task, caller.name, *base, examples, stop_.token());
+}
+
+StatusOr<TaskReport> TaskRunner::Run(const Caller& caller, const Task& task, const BoundData& data) {
+  TaskReport report;
+  StatusOr<TrainingResult> trained = FetchAndTrain(caller, task, data);
+  Status status = trained.status();
+  if (trained.ok()) {
+    report.examples = trained->examples;
+    report.steps = trained->steps;
+    report.train_loss = trained->train_loss;
+    report.train_seconds = trained->train_seconds;
+    report.bytes_up = static_cast<int64_t>(trained->update.size());
+    const StatusOr<SubmitResult> submitted = Submit(caller, task, *trained);
+    status = submitted.status();
+    if (submitted.ok()) {
+      report.kind = submitted->kind == SubmitResult::Kind::kAccepted    ? TaskReport::Kind::kAccepted
+                    : submitted->kind == SubmitResult::Kind::kDuplicate ? TaskReport::Kind::kDuplicate
+                                                                        : TaskReport::Kind::kRefused;
+      report.reason = submitted->reason;
+      return report;
+    }
+  }
+  if (stop_.stopped()) return Cancelled("stopped");
+  if (TurnedAway(status)) return status;
+  report.reason = std::string(Message(status));
+  if (absl::IsNotFound(status) && trained.ok()) {  // the task went while this client trained
+    report.kind = TaskReport::Kind::kGone;
+    return report;
+  }
+  report.kind = TaskReport::Kind::kFailed;
+  Backoff backoff(options_.backoff, caller.name);
+  for (;;) {
+    const Status told = api_.Fail(caller, task.id, report.reason);
+    if (told.ok()) return report;
+    if (absl::IsNotFound(told)) {
+      report.kind = TaskReport::Kind::kGone;
+      return report;
+    }
+    if (!Pause(told, backoff)) return stop_.stopped() ? Status(Cancelled("stopped")) : told;
+  }
+}
+
+}  // namespace rivulet

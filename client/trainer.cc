@@ -1,0 +1,182 @@
+#include "client/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "client/program_cache.h"
+#include "client/update_message.h"
+#include "federated/random/streams.h"
+
+namespace rivulet {
+namespace {
+
+// One program as this trainer runs it.
+struct BoundProgram {
+  std::shared_ptr<const Program> program;
+  std::unique_ptr<Instance> instance;
+  std::vector<TensorView> feeds;
+};
+
+class LocalTrainer : public Trainer {
+ public:
+  explicit LocalTrainer(std::shared_ptr<ProgramCache> programs)
+      : programs_(std::move(programs)), plan_(programs_->plan()) {}
+
+  Status Initialise() {
+    for (int i = 0; i < programs_->buffers(); ++i) {
+      // The base model is bound to the memory of the model that all trainers share.
+      memory_.emplace_back(i == kBaseParamsBuffer ? 0 : programs_->buffer_bytes(i));
+      buffers_.push_back({memory_.back().data(), DType::kFloat32, 0});
+    }
+    feeds_.resize(plan_.features().size());
+    for (const Slice& slice : plan_.layout()->slices()) {
+      if (slice.segment != Segment::kTrainable) continue;
+      const size_t offset = slice.offset - plan_.layout()->segment_offset(Segment::kTrainable);
+      delta_.emplace_back(reinterpret_cast<const float*>(memory_[kUpdateBuffer].data() + offset),
+                          static_cast<size_t>(slice.elements));
+    }
+    RIVULET_ASSIGN_OR_RETURN(init_, Bind(programs_->Init()));
+    RIVULET_ASSIGN_OR_RETURN(final_, Bind(programs_->Final()));
+    return absl::OkStatus();
+  }
+
+  StatusOr<TrainingResult> Train(const Task& task, std::string_view client_id, const Model& base,
+                                 const ExampleSource& examples, const CancellationToken& cancel) override {
+    EnterWorkerThread();
+    const auto started = std::chrono::steady_clock::now();
+    const int64_t size = examples.size();
+    if (size <= 0) return FailedPrecondition("client '{}' has no examples to train on", client_id);
+    if (size > UINT32_MAX) return InvalidArgument("client '{}' has {} examples, beyond 2^32 - 1", client_id, size);
+    if (&base.layout() != plan_.layout().get() && base.layout().digest() != plan_.layout()->digest()) {
+      return InvalidArgument("the base model's variables are not those of plan '{}'", plan_.name());
+    }
+    const int64_t batch_size = std::min(plan_.batch_size(), size);
+    RIVULET_ASSIGN_OR_RETURN(BoundProgram* const whole, StepProgram(batch_size));
+    BoundProgram* rest = nullptr;
+    if (size % batch_size != 0) {
+      RIVULET_ASSIGN_OR_RETURN(rest, StepProgram(size % batch_size));
+    }
+
+    std::memcpy(memory_[kParamsBuffer].data(), base.arena().data(), base.arena().size());
+    buffers_[kBaseParamsBuffer].data = const_cast<std::byte*>(base.arena().data());  // the programs only read it
+    const StreamKey rng =
+        StreamFor(task.seed, client_id, Purpose::kGraph, static_cast<uint32_t>(task.base_round), task.ordinal);
+    uint64_t step = 0;
+    float loss = 0;
+    const TensorView loss_view{reinterpret_cast<std::byte*>(&loss), DType::kFloat32, Shape{}};
+    Bindings bindings;
+    bindings.arena = arena_.data();
+    bindings.buffers = buffers_;
+    bindings.rng = {&rng, 1};
+    bindings.step = {&step, 1};
+    const auto run = [&](BoundProgram& program) { return program.instance->Run(bindings, cancel); };
+    RIVULET_RETURN_IF_ERROR(run(*init_));
+
+    bindings.fetches = {&loss_view, 1};
+    double loss_sum = 0;
+    int64_t seen = 0;  // examples of this epoch
+    const auto bound = static_cast<uint64_t>(plan_.max_steps());
+    for (int64_t epoch = 0; epoch < plan_.epochs() && (bound == 0 || step < bound); ++epoch) {
+      ShuffleInto(order_, task, client_id, static_cast<uint32_t>(epoch), static_cast<uint32_t>(size));
+      loss_sum = 0;
+      seen = 0;
+      while (seen < size && (bound == 0 || step < bound)) {
+        const int64_t count = std::min(batch_size, size - seen);
+        BoundProgram& program = count == batch_size ? *whole : *rest;
+        RIVULET_RETURN_IF_ERROR(examples.Decode(
+            std::span(order_).subspan(static_cast<size_t>(seen), static_cast<size_t>(count)), program.feeds));
+        bindings.feeds = program.feeds;
+        RIVULET_RETURN_IF_ERROR(run(program));
+        loss_sum += static_cast<double>(loss) * static_cast<double>(count);
+        seen += count;
+        ++step;
+      }
+    }
+    bindings.feeds = {};
+    bindings.fetches = {};
+    RIVULET_RETURN_IF_ERROR(run(*final_));
+
+    TrainingResult result;
+    result.examples = size;
+    result.steps = static_cast<int64_t>(step);
+    result.train_loss = seen > 0 ? loss_sum / static_cast<double>(seen) : 0;
+    result.train_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+    result.update = EncodeUpdate(task.id, delta_, size,
+                                 {{"examples", static_cast<double>(size)},
+                                  {"steps", static_cast<double>(step)},
+                                  {"train_loss", result.train_loss},
+                                  {"train_seconds", result.train_seconds}});
+    result.update_digest = Sha256Of(result.update);
+    return result;
+  }
+
+ private:
+  StatusOr<std::unique_ptr<BoundProgram>> Bind(StatusOr<std::shared_ptr<const Program>> program) {
+    RIVULET_RETURN_IF_ERROR(program.status());
+    auto bound = std::make_unique<BoundProgram>();
+    bound->program = *std::move(program);
+    RIVULET_ASSIGN_OR_RETURN(bound->instance, bound->program->Instantiate());
+    const std::vector<FeedSpec>& feeds = bound->program->signature().feeds;
+    for (size_t i = 0; i < feeds.size(); ++i) {
+      TensorView& view = bound->feeds.emplace_back(TensorView{nullptr, feeds[i].spec.dtype, feeds[i].spec.shape});
+      if (view.bytes() > feeds_[i].size()) {
+        feeds_[i] = AlignedBuffer(view.bytes());
+        for (auto& [batch_size, step] : steps_) {
+          if (step != nullptr) step->feeds[i].data = feeds_[i].data();
+        }
+      }
+      view.data = feeds_[i].data();
+    }
+    if (bound->program->memory().arena_bytes > arena_.size())
+      arena_ = AlignedBuffer(bound->program->memory().arena_bytes);
+    return bound;
+  }
+
+  StatusOr<BoundProgram*> StepProgram(int64_t batch_size) {
+    std::unique_ptr<BoundProgram>& step = steps_[batch_size];
+    if (step == nullptr) {
+      RIVULET_ASSIGN_OR_RETURN(step, Bind(programs_->Step(batch_size)));
+    }
+    return step.get();
+  }
+
+  void ShuffleInto(std::vector<uint32_t>& order, const Task& task, std::string_view client_id, uint32_t epoch,
+                   uint32_t size) {
+    if (plan_.shuffle()) {
+      Draws draws(
+          StreamFor(task.seed, client_id, Purpose::kShuffle, static_cast<uint32_t>(task.base_round), task.ordinal),
+          epoch);
+      order = Permutation(draws, size);
+    } else {
+      order.resize(size);
+      std::iota(order.begin(), order.end(), 0u);
+    }
+  }
+
+  const std::shared_ptr<ProgramCache> programs_;
+  const Plan& plan_;
+  std::vector<AlignedBuffer> memory_;  // by TrainingBuffer
+  std::vector<Buffer> buffers_;
+  std::vector<AlignedBuffer> feeds_;  // of the largest batch so far; smaller ones use their front
+  AlignedBuffer arena_;               // of the largest program; all share it
+  std::vector<FloatRun> delta_;       // the update buffer without its padding: wire order
+  std::vector<uint32_t> order_;
+  std::unique_ptr<BoundProgram> init_, final_;
+  std::map<int64_t, std::unique_ptr<BoundProgram>> steps_;  // by batch size
+};
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Trainer>> Trainer::Create(std::shared_ptr<ProgramCache> programs) {
+  EnterWorkerThread();
+  auto trainer = std::make_unique<LocalTrainer>(std::move(programs));
+  RIVULET_RETURN_IF_ERROR(trainer->Initialise());
+  return std::unique_ptr<Trainer>(std::move(trainer));
+}
+
+}  // namespace rivulet

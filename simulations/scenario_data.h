@@ -1,0 +1,13 @@
+// Data on first use: what [data.synth] describes is generated when data.train or data.test does not exist yet.
+#pragma once
+
+#include "engine/base/status.h"
+#include "federated/scenario/scenario.h"
+
+namespace rivulet {
+
+// Makes the scenario's files exist, each complete under its name or not at all. NOT_FOUND: a file that does not exist
+// and that nothing generates. Existing files are left as they are.
+Status PrepareData(const Scenario& scenario);
+
+}  // namespace rivulet

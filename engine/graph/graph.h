@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/base/check.h"
 #include "engine/base/status.h"
 #include "engine/graph/attr.h"
 
@@ -26,8 +27,9 @@ struct Output {
   bool operator==(const Output&) const = default;
   explicit operator bool() const { return node != nullptr; }
   DType dtype() const;
-  const Shape& shape() const;  // as inferred, perhaps partly unknown
-  std::string name() const;    // "node" for port 0, else "node:1"
+  // As inferred, perhaps partly unknown. A resource (variable handle) has its variable's shape.
+  const Shape& shape() const;
+  std::string name() const;  // "node" for port 0, else "node:1"
 };
 
 class Node {
@@ -42,11 +44,21 @@ class Node {
   std::span<const TensorSpec> outputs() const { return outputs_; }
   Output output(int port = 0) { return {this, port}; }
   const AttrMap& attrs() const { return attrs_; }
-  bool HasAttr(std::string_view name) const;
+  bool HasAttr(std::string_view name) const { return attrs_.find(std::string(name)) != attrs_.end(); }
   // The attribute `name` as a T; a missing one or one of another type is a bug (Graph::AddNode checked them and filled
   // in defaults), save for optional "_…" attributes, which HasAttr tells.
   template <typename T>
-  const T& attr(std::string_view name) const;
+  const T& attr(std::string_view name) const {
+    const T* value = FindAttr<T>(name);
+    RIVULET_CHECK(value != nullptr, "{} '{}' has no attribute '{}' of the type asked for", type(), name_, name);
+    return *value;
+  }
+  // The attribute, or nullptr when there is none of this name and type.
+  template <typename T>
+  const T* FindAttr(std::string_view name) const {
+    const auto found = attrs_.find(std::string(name));
+    return found == attrs_.end() ? nullptr : std::get_if<T>(&found->second);
+  }
   const std::string& source_line() const { return source_line_; }  // "file.cc:12" of the code that built it, or ""
   const std::string& device() const { return device_; }
 
@@ -91,8 +103,9 @@ class Graph {
   // "name" or "name:port". NOT_FOUND names the nearest node; OUT_OF_RANGE for a port the node has not.
   StatusOr<Output> FindOutput(std::string_view tensor_name) const;
   std::vector<Node*> Consumers(Output output) const;  // each once, in order of creation
-  // INVALID_ARGUMENT when dtypes differ or shapes are incompatible.
+  // INVALID_ARGUMENT when dtypes differ, shapes are incompatible, or the new edge would close a cycle.
   Status ReplaceInput(Node* node, int input, Output replacement);
+  // `before` runs before `node`; a second time changes nothing. INVALID_ARGUMENT when the edge would close a cycle.
   Status AddControlInput(Node* node, Node* before);
   // Nodes reachable backwards from `targets`, in an order in which inputs come first (ties: creation order).
   std::vector<Node*> TopologicalOrder(std::span<Node* const> targets) const;
@@ -102,6 +115,11 @@ class Graph {
  private:
   std::vector<std::unique_ptr<Node>> nodes_;
   std::unordered_map<std::string, Node*> by_name_;
+  bool ordered_ =
+      true;  // every input was created before its node: true until ReplaceInput or AddControlInput say otherwise
+
+  bool Owns(const Node* node) const;
+  bool Reaches(const Node* from, const Node* to) const;  // backwards along inputs and control inputs
 };
 
 }  // namespace rivulet

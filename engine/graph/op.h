@@ -11,14 +11,17 @@
 //
 // Types: an input or output is "name: TYPE", "name: T" (a type attr), "name: N * T" or "name: Tlist". Attr kinds: int,
 // float, bool, string, type, shape, tensor, list(int|float|string|type|shape); "{a, b}" lists allowed types or strings;
-// ">= n" bounds an int; "= value" is the default. Attributes named "_…" are free.
+// ">= n" bounds an int or a list's length; "= value" is the default; numbertype, realnumbertype name the numeric types.
+// Attributes named "_…" are free. A type or number attribute that the inputs tell may be left out when a node is added.
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/base/status.h"
@@ -33,6 +36,7 @@ class InferenceContext {
   virtual ~InferenceContext() = default;
   virtual std::string_view node_name() const = 0;
   virtual int num_inputs() const = 0;
+  // A resource input (variable handle) has its variable's shape: VarHandleOp sets it, ReadVariableOp passes it on.
   virtual const Shape& input(int i) const = 0;
   virtual DType input_dtype(int i) const = 0;
   // The value of input i where it is known now (a Const, or foldable from constants); nullptr otherwise.
@@ -129,7 +133,7 @@ class OpDefBuilder {
   OpDefBuilder& NotDifferentiable(std::string why);
   OpDefBuilder& Stateful();
   OpDefBuilder& Doc(std::string doc);
-  OpDef Build() const { return def_; }
+  OpDef Build() const;
 
  private:
   OpDef def_;

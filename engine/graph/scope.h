@@ -1,9 +1,10 @@
-// Builds graphs: unique names under name scopes, control dependencies, variables with sharing and reuse.
+// Builds graphs: unique names under name scopes, control dependencies. Variables, their sharing and reuse:
+// engine/models/variables.h.
 //
 //   Graph graph;
 //   Scope root(graph);
 //   Scope dense = root.SubScope("dense");
-//   Output w = dense.Variable("kernel", DType::kFloat32, {784, 10}, GlorotUniform());
+//   Output w = Variable(dense, "kernel", {784, 10}, GlorotUniform());
 //   Output y = dense.Op("MatMul", {x, w});
 //
 // Errors stick: after the first one every call returns an empty Output, and status() tells it. So a model is written
@@ -21,15 +22,17 @@
 
 namespace rivulet {
 
-class Initializer;  // engine/models/initializers.h
-
 class Scope {
  public:
   explicit Scope(Graph& graph);                 // `graph` must outlive the scope
   Scope SubScope(std::string_view name) const;  // names get the prefix "name/", made unique
   Scope WithControl(std::vector<Node*> before) const;
 
+  // The same scope, whose nodes say that `where` built them: for functions that build on behalf of a caller.
+  Scope At(std::source_location where) const;
+
   Graph& graph() const;
+  const std::string& prefix() const { return prefix_; }  // "dense/" or ""
   const Status& status() const;
   void Fail(Status status) const;  // keeps the first
 
@@ -48,6 +51,7 @@ class Scope {
   std::shared_ptr<Shared> shared_;
   std::string prefix_;
   std::vector<Node*> control_;
+  std::string source_line_;
 };
 
 }  // namespace rivulet

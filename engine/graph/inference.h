@@ -1,0 +1,50 @@
+// Types and shapes of a node's outputs, from its op, attributes and inputs; and the values of small integer tensors
+// that follow from constants and known shapes ("the batch size of x, and 784"), which shape functions ask for.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/graph/graph.h"
+#include "engine/graph/op.h"
+
+namespace rivulet {
+
+// What the caller knows of a tensor's shape: Output::shape() while a graph is built, something more specific when a
+// program is compiled for given feeds. The reference must stay valid during the call that gets the lookup.
+using ShapeLookup = std::function<const Shape&(Output)>;
+
+// Fills in type and number attributes that follow from the inputs, then defaults, and checks all attributes against the
+// op. `where` opens messages: "MatMul 'dense/MatMul' (mlp.cc:12)". INVALID_ARGUMENT: wrong number of inputs, a wrong
+// type, a missing, unknown or ill-typed attribute.
+Status ResolveAttributes(const OpDef& op, std::string_view where, std::span<const DType> input_types, AttrMap& attrs);
+
+// Types of the op's outputs; `attrs` are resolved.
+std::vector<DType> OutputTypes(const OpDef& op, const AttrMap& attrs);
+
+// A node that need not exist yet.
+struct InferenceNode {
+  const OpDef& op;
+  std::string_view name;
+  std::string_view where;
+  const AttrMap& attrs;  // resolved
+  std::span<const Output> inputs;
+};
+// Runs the op's shape function. INVALID_ARGUMENT: its error, preceded by `where` and followed by the operands' shapes.
+StatusOr<std::vector<TensorSpec>> InferOutputs(const InferenceNode& node, const ShapeLookup& shape_of);
+StatusOr<std::vector<TensorSpec>> InferOutputs(const Node& node, const ShapeLookup& shape_of);
+
+// The value of `output` where it is a Const, or an int32 or int64 tensor of at most 256 elements that follows from
+// constants and known shapes by Shape, Size, Rank, Pack, ConcatV2, StridedSlice, Reshape, Cast and simple arithmetic.
+std::optional<Tensor> ConstantValue(Output output, const ShapeLookup& shape_of);
+
+// "MatMul 'dense/MatMul' (mlp.cc:12)": how messages name a node.
+std::string DescribeNode(std::string_view op, std::string_view name, std::string_view source_line);
+std::string DescribeNode(const Node& node);
+
+}  // namespace rivulet

@@ -1,0 +1,108 @@
+#include "engine/graph/scope.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "engine/graph/op.h"
+
+namespace rivulet {
+
+struct Scope::Shared {
+  Graph& graph;
+  Status status;
+  std::unordered_map<std::string, int> taken;  // full name → how often it was asked for
+};
+
+namespace {
+
+std::string SourceLine(const std::source_location& where) {
+  std::string_view file = where.file_name();
+  if (const size_t slash = file.rfind('/'); slash != std::string_view::npos) file.remove_prefix(slash + 1);
+  return fmt::format("{}:{}", file, where.line());
+}
+
+bool IsPrefixOfANode(const Graph& graph, const std::string& name) {
+  return std::ranges::any_of(graph.nodes(), [&](const auto& node) {
+    return node->name() == name || (node->name().starts_with(name) && node->name()[name.size()] == '/');
+  });
+}
+
+}  // namespace
+
+Scope::Scope(Graph& graph) : shared_(new Shared{graph, absl::OkStatus(), {}}) {}
+
+Scope Scope::SubScope(std::string_view name) const {
+  Scope scope = *this;
+  const std::string wanted = prefix_ + std::string(name);
+  std::string unique = wanted;
+  int& count = shared_->taken[wanted + "/"];
+  while (count > 0 || IsPrefixOfANode(graph(), unique)) {
+    unique = fmt::format("{}_{}", wanted, ++count);
+    if (shared_->taken.find(unique + "/") == shared_->taken.end() && !IsPrefixOfANode(graph(), unique)) break;
+  }
+  ++count;
+  ++shared_->taken[unique + "/"];
+  scope.prefix_ = unique + "/";
+  return scope;
+}
+
+Scope Scope::WithControl(std::vector<Node*> before) const {
+  Scope scope = *this;
+  for (Node* node : before)
+    if (node != nullptr) scope.control_.push_back(node);
+  return scope;
+}
+
+Scope Scope::At(std::source_location where) const {
+  Scope scope = *this;
+  scope.source_line_ = SourceLine(where);
+  return scope;
+}
+
+Graph& Scope::graph() const { return shared_->graph; }
+const Status& Scope::status() const { return shared_->status; }
+void Scope::Fail(Status status) const {
+  if (shared_->status.ok()) shared_->status = std::move(status);
+}
+
+Node* Scope::AddNode(std::string_view op, std::vector<Output> inputs, AttrMap attrs, std::string_view name,
+                     std::source_location where) const {
+  if (!shared_->status.ok()) return nullptr;
+  const std::string line = source_line_.empty() ? SourceLine(where) : source_line_;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i]) continue;
+    Fail(InvalidArgument("{} '{}{}' ({}): input {} is empty; it came from an op without outputs", op, prefix_,
+                         name.empty() ? op : name, line, i));
+    return nullptr;
+  }
+  const std::string wanted = prefix_ + std::string(name.empty() ? op : name);
+  std::string unique = wanted;
+  for (int& count = shared_->taken[wanted]; graph().Find(unique) != nullptr;)
+    unique = fmt::format("{}_{}", wanted, ++count);
+  StatusOr<Node*> node =
+      graph().AddNode({std::move(unique), std::string(op), std::move(inputs), control_, std::move(attrs), line, {}});
+  if (!node.ok()) {
+    Fail(node.status());
+    return nullptr;
+  }
+  return *node;
+}
+
+Output Scope::Op(std::string_view op, std::vector<Output> inputs, AttrMap attrs, std::string_view name,
+                 std::source_location where) const {
+  Node* node = AddNode(op, std::move(inputs), std::move(attrs), name, where);
+  return node == nullptr || node->outputs().empty() ? Output{} : node->output(0);
+}
+
+Output Scope::Const(Tensor value, std::string_view name) const {
+  const DType dtype = value.dtype();
+  return Op("Const", {}, {{"value", std::move(value)}, {"dtype", dtype}}, name);
+}
+
+Output Scope::Const(float value, std::string_view name) const { return Const(Tensor::Scalar(value), name); }
+
+Output Scope::Placeholder(std::string_view name, DType dtype, Shape shape) const {
+  return Op("Placeholder", {}, {{"dtype", dtype}, {"shape", std::move(shape)}}, name);
+}
+
+}  // namespace rivulet

@@ -52,11 +52,11 @@ TEST(ModelLayout, Scalar_IsOneElement) {
 
 TEST(ModelLayout, Digest_IsOfNamesDtypesAndShapes) {
   // "w", "F32", rank 2, dims 2 and 3, written out by hand.
-  const std::string expected = std::string(
-                                   "\x01\0\0\0w\x03"
-                                   "F32\x02\0\0\0",
-                                   13) +
-                               std::string("\x02\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0", 16);
+  std::string expected(
+      "\x01\0\0\0w\x03"
+      "F32\x02\0\0\0",
+      13);
+  expected.append("\x02\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0", 16);
   EXPECT_EQ(Layout({Variable("w", {2, 3})})->digest(), Sha256Of(expected));
   EXPECT_NE(Layout({Variable("w", {3, 2})})->digest(), Sha256Of(expected));
   EXPECT_NE(Layout({Variable("v", {2, 3})})->digest(), Sha256Of(expected));

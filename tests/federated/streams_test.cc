@@ -20,7 +20,8 @@ TEST(Philox, KnownAnswers) {
 }
 
 TEST(KeyFor, IsTheFirstEightBytesOfSha256OfSeedAndClient) {
-  const std::string hashed = std::string("\x07\0\0\0\0\0\0\0", 8) + "client-00003";
+  std::string hashed("\x07\0\0\0\0\0\0\0", 8);
+  hashed.append("client-00003");
   const Digest digest = Sha256Of(hashed);
   const PhiloxKey key = KeyFor(7, "client-00003");
   for (int byte = 0; byte < 8; ++byte) {

@@ -1,0 +1,198 @@
+#include "federated/updates/update_message.h"
+
+#include <bit>
+#include <cstring>
+
+namespace rivulet {
+namespace {
+
+constexpr size_t kMaxParts = 16, kMaxScalars = 64, kMaxNameBytes = 256, kMaxTaskBytes = 1024;
+
+// Protobuf's wire types.
+constexpr uint32_t kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5;
+constexpr uint32_t Tag(uint32_t field, uint32_t type) { return field << 3 | type; }
+
+Status Malformed(std::string_view what) { return InvalidArgument("this is no Update message: {}", what); }
+
+class WireReader {
+ public:
+  explicit WireReader(std::string_view bytes) : bytes_(bytes) {}
+  bool done() const { return bytes_.empty(); }
+
+  StatusOr<uint64_t> Varint() {
+    uint64_t value = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      if (bytes_.empty()) return Malformed("it ends inside a number");
+      const auto byte = static_cast<uint8_t>(bytes_.front());
+      bytes_.remove_prefix(1);
+      value |= uint64_t{byte & 0x7Fu} << shift;
+      if (byte < 0x80) return value;
+    }
+    return Malformed("a number has more than 64 bits");
+  }
+
+  StatusOr<std::string_view> Take(uint64_t count) {
+    if (count > bytes_.size()) return Malformed(fmt::format("a field of {} bytes has {} left", count, bytes_.size()));
+    const std::string_view taken = bytes_.substr(0, count);
+    bytes_.remove_prefix(count);
+    return taken;
+  }
+
+  StatusOr<std::string_view> Bytes() {
+    RIVULET_ASSIGN_OR_RETURN(const uint64_t count, Varint());
+    return Take(count);
+  }
+
+  Status Skip(uint64_t tag) {
+    switch (tag & 7) {
+      case kVarint:
+        return Varint().status();
+      case kFixed64:
+        return Take(8).status();
+      case kBytes:
+        return Bytes().status();
+      case kFixed32:
+        return Take(4).status();
+      default:
+        return Malformed(fmt::format("wire type {}", tag & 7));
+    }
+  }
+
+ private:
+  std::string_view bytes_;
+};
+
+StatusOr<PartView> ParsePart(std::string_view bytes) {
+  WireReader reader(bytes);
+  PartView part;
+  uint64_t encoding = 0;
+  while (!reader.done()) {
+    RIVULET_ASSIGN_OR_RETURN(const uint64_t tag, reader.Varint());
+    if (tag == Tag(1, kBytes)) {
+      RIVULET_ASSIGN_OR_RETURN(part.name, reader.Bytes());
+    } else if (tag == Tag(2, kVarint)) {
+      RIVULET_ASSIGN_OR_RETURN(encoding, reader.Varint());
+    } else if (tag == Tag(3, kBytes)) {
+      RIVULET_ASSIGN_OR_RETURN(const std::string_view data, reader.Bytes());
+      part.data = std::as_bytes(std::span(data.data(), data.size()));
+    } else if (tag == Tag(4, kVarint)) {
+      RIVULET_ASSIGN_OR_RETURN(const uint64_t weight, reader.Varint());
+      part.weight = static_cast<int64_t>(weight);
+    } else {
+      RIVULET_RETURN_IF_ERROR(reader.Skip(tag));
+    }
+  }
+  if (part.name.empty() || part.name.size() > kMaxNameBytes) {
+    return Malformed(fmt::format("a part's name has {} bytes", part.name.size()));
+  }
+  if (encoding != static_cast<uint64_t>(Encoding::kF32)) {
+    return InvalidArgument("part '{}' has the unknown encoding {}", part.name, encoding);
+  }
+  part.encoding = Encoding::kF32;
+  return part;
+}
+
+Status ParseScalar(std::string_view bytes, Scalars& scalars) {
+  WireReader reader(bytes);
+  std::string_view name;
+  double value = 0;
+  while (!reader.done()) {
+    RIVULET_ASSIGN_OR_RETURN(const uint64_t tag, reader.Varint());
+    if (tag == Tag(1, kBytes)) {
+      RIVULET_ASSIGN_OR_RETURN(name, reader.Bytes());
+    } else if (tag == Tag(2, kFixed64)) {
+      RIVULET_ASSIGN_OR_RETURN(const std::string_view data, reader.Take(8));
+      std::memcpy(&value, data.data(), 8);
+    } else {
+      RIVULET_RETURN_IF_ERROR(reader.Skip(tag));
+    }
+  }
+  if (name.empty() || name.size() > kMaxNameBytes)
+    return Malformed(fmt::format("a scalar's name has {} bytes", name.size()));
+  if (scalars.size() == kMaxScalars) return Malformed(fmt::format("more than {} scalars", kMaxScalars));
+  if (!scalars.emplace(name, value).second) return Malformed(fmt::format("the scalar '{}' is there twice", name));
+  return absl::OkStatus();
+}
+
+void PutVarint(std::string& out, uint64_t value) {
+  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
+  out.push_back(static_cast<char>(value));
+}
+
+size_t VarintBytes(uint64_t value) { return (static_cast<size_t>(std::bit_width(value | 1)) + 6) / 7; }
+
+void PutBytes(std::string& out, uint32_t field, std::string_view bytes) {
+  PutVarint(out, Tag(field, kBytes));
+  PutVarint(out, bytes.size());
+  out.append(bytes);
+}
+
+size_t FieldBytes(size_t length) { return 1 + VarintBytes(length) + length; }  // field numbers here are below 16
+
+}  // namespace
+
+StatusOr<UpdateMessage> ParseUpdate(std::string_view bytes) {
+  WireReader reader(bytes);
+  UpdateMessage update;
+  while (!reader.done()) {
+    RIVULET_ASSIGN_OR_RETURN(const uint64_t tag, reader.Varint());
+    if (tag == Tag(1, kBytes)) {
+      RIVULET_ASSIGN_OR_RETURN(const std::string_view task, reader.Bytes());
+      if (task.size() > kMaxTaskBytes) return Malformed(fmt::format("its task has {} bytes", task.size()));
+      update.task = task;
+    } else if (tag == Tag(2, kBytes)) {
+      if (update.parts.size() == kMaxParts) return Malformed(fmt::format("more than {} parts", kMaxParts));
+      RIVULET_ASSIGN_OR_RETURN(const std::string_view field, reader.Bytes());
+      RIVULET_ASSIGN_OR_RETURN(const PartView part, ParsePart(field));
+      for (const PartView& earlier : update.parts) {
+        if (earlier.name == part.name) return Malformed(fmt::format("the part '{}' is there twice", part.name));
+      }
+      update.parts.push_back(part);
+    } else if (tag == Tag(3, kBytes)) {
+      RIVULET_ASSIGN_OR_RETURN(const std::string_view field, reader.Bytes());
+      RIVULET_RETURN_IF_ERROR(ParseScalar(field, update.scalars));
+    } else {
+      RIVULET_RETURN_IF_ERROR(reader.Skip(tag));
+    }
+  }
+  if (update.task.empty()) return Malformed("it names no task");
+  return update;
+}
+
+std::string SerializeUpdate(const UpdateView& update) {
+  std::string out;
+  size_t total = 64 + update.task.size() + 64 * update.scalars.size();
+  for (const PartView& part : update.parts) total += part.data.size() + part.name.size() + 64;
+  out.reserve(total);
+  PutBytes(out, 1, update.task);
+  for (const PartView& part : update.parts) {
+    const auto encoding = static_cast<uint64_t>(part.encoding);
+    const auto weight = static_cast<uint64_t>(part.weight);
+    // proto3 leaves a zero out.
+    const size_t length = FieldBytes(part.name.size()) + 1 + VarintBytes(encoding) +
+                          (part.data.empty() ? 0 : FieldBytes(part.data.size())) +
+                          (weight == 0 ? 0 : 1 + VarintBytes(weight));
+    PutVarint(out, Tag(2, kBytes));
+    PutVarint(out, length);
+    PutBytes(out, 1, part.name);
+    PutVarint(out, Tag(2, kVarint));
+    PutVarint(out, encoding);
+    if (!part.data.empty()) {
+      PutBytes(out, 3, {reinterpret_cast<const char*>(part.data.data()), part.data.size()});
+    }
+    if (weight != 0) {
+      PutVarint(out, Tag(4, kVarint));
+      PutVarint(out, weight);
+    }
+  }
+  for (const auto& [name, value] : update.scalars) {  // a map's entry always has both of its fields
+    PutVarint(out, Tag(3, kBytes));
+    PutVarint(out, FieldBytes(name.size()) + 9);
+    PutBytes(out, 1, name);
+    PutVarint(out, Tag(2, kFixed64));
+    out.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  }
+  return out;
+}
+
+}  // namespace rivulet

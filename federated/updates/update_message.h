@@ -1,0 +1,30 @@
+// The Update message of proto/federated/update.proto, read and written without copying a part's data: an update is
+// megabytes, arrives in a staging buffer or a mapped spool file, and is looked at where it lies.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "federated/aggregation/update.h"
+
+namespace rivulet {
+
+struct UpdateMessage {
+  TaskId task;
+  std::vector<PartView> parts;  // borrow from the bytes that were parsed
+  Scalars scalars;
+  // Borrows from this message.
+  UpdateView view() const { return {task, parts, scalars}; }
+};
+
+// `bytes` must outlive the result. Unknown fields are skipped, as protobuf does. INVALID_ARGUMENT: not an Update
+// message, no task, a part or scalar twice, more than 16 parts or 64 scalars, a name beyond 256 bytes, an unknown
+// encoding.
+StatusOr<UpdateMessage> ParseUpdate(std::string_view bytes);
+
+// The message's one canonical form: fields in order of their numbers, scalars by name. Same update, same bytes.
+std::string SerializeUpdate(const UpdateView& update);
+
+}  // namespace rivulet

@@ -1,0 +1,452 @@
+#include "federated/aggregation/aggregation.h"
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "engine/base/sha256.h"
+#include "federated/aggregation/fixed_point.h"
+#include "federated/random/streams.h"
+
+namespace rivulet {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// An update that owns what its view borrows.
+struct TestUpdate {
+  TaskId task;
+  std::vector<float> delta;
+  int64_t weight = 1;
+  Scalars scalars = {};
+  std::vector<PartView> parts = {};
+
+  UpdateView view() {
+    parts = {{"delta", Encoding::kF32, std::as_bytes(std::span(delta)), weight}};
+    return {task, parts, scalars};
+  }
+};
+
+AggregationSpec Spec(int64_t elements, int64_t updates = 10) {
+  AggregationSpec spec;
+  spec.elements = elements;
+  spec.updates_per_version = updates;
+  return spec;
+}
+
+std::unique_ptr<Aggregation> Make(const AggregationSpec& spec) {
+  auto aggregation = Aggregation::Create(spec);
+  EXPECT_TRUE(aggregation.ok()) << aggregation.status();
+  return std::move(aggregation).value();
+}
+
+std::vector<TestUpdate> RandomUpdates(int count, size_t elements, float magnitude = 0.01f) {
+  std::vector<TestUpdate> updates;
+  for (int i = 0; i < count; ++i) {
+    Draws draws(StreamFor(5, "", Purpose::kSynthesize, static_cast<uint32_t>(i)), 0);
+    TestUpdate update;
+    update.task = fmt::format("task-{:03}", i);
+    update.weight = 1 + static_cast<int64_t>(draws.Below(65536));
+    for (size_t e = 0; e < elements; ++e) update.delta.push_back(static_cast<float>(draws.Normal()) * magnitude);
+    update.scalars = {{"train_loss", draws.Uniform()}, {"steps", 60.0}};
+    updates.push_back(std::move(update));
+  }
+  return updates;
+}
+
+// The definition, one element at a time: an exact product, one rounding, an integer sum.
+std::vector<float> ReferenceMean(const std::vector<TestUpdate>& updates, int fraction_bits) {
+  std::vector<float> means;
+  int64_t weights = 0;
+  for (const TestUpdate& update : updates) weights += update.weight;
+  for (size_t e = 0; e < updates[0].delta.size(); ++e) {
+    __extension__ __int128 sum = 0;
+    for (const TestUpdate& update : updates) {
+      const double product = static_cast<double>(update.delta[e]) * static_cast<double>(update.weight);
+      sum += static_cast<int64_t>(std::nearbyint(std::ldexp(product, fraction_bits)));
+    }
+    means.push_back(static_cast<float>(static_cast<double>(static_cast<int64_t>(sum)) /
+                                       std::ldexp(static_cast<double>(weights), fraction_bits)));
+  }
+  return means;
+}
+
+// Runs `body` once for every vector target of this CPU.
+template <typename Body>
+void OnEveryTarget(const Body& body) {
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    SCOPED_TRACE(hwy::TargetName(target));
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    body();
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
+// ---- Numbers a reader can check ------------------------------------------------------------------------------------
+
+TEST(WeightedMean, TwoClientsFiveExamples) {
+  auto aggregation = Make(Spec(3));
+  TestUpdate two{"a", {1.0f, -0.5f, 0.0f}, 2};
+  TestUpdate three{"b", {0.0f, 0.5f, -10.0f}, 3};
+  ASSERT_TRUE(aggregation->Check(two.view()).ok());
+  ASSERT_TRUE(aggregation->Fold(two.view()).ok());
+  ASSERT_TRUE(aggregation->Check(three.view()).ok());
+  ASSERT_TRUE(aggregation->Fold(three.view()).ok());
+  const auto input = std::move(*aggregation).Finish();
+  ASSERT_TRUE(input.ok()) << input.status();
+  EXPECT_THAT(input->mean_delta, ElementsAre(0.4f, 0.1f, -6.0f));  // (2·1)/5, (−1+1.5)/5, −30/5
+  EXPECT_EQ(input->weight_sum, 5);
+  EXPECT_EQ(input->updates, 2);
+  EXPECT_EQ(input->lost_fraction, 0.0);
+}
+
+TEST(WeightedMean, OneClient_IsItsDelta) {
+  auto aggregation = Make(Spec(4));
+  TestUpdate only{"a", {0.125f, -1024.0f, 1e-3f, 0.0f}, 600};
+  ASSERT_TRUE(aggregation->Fold(only.view()).ok());
+  EXPECT_EQ((std::move(*aggregation).Finish())->mean_delta, only.delta);
+}
+
+TEST(FractionBits, AreWhatTheFormulaSays) {
+  EXPECT_EQ(Spec(1, 10).fraction_bits(), 62 - 10 - 20);  // 10 × 65,536 < 2^20
+  EXPECT_EQ(Spec(1, 16).fraction_bits(), 62 - 10 - 20);  // exactly 2^20
+  EXPECT_EQ(Spec(1, 17).fraction_bits(), 62 - 10 - 21);
+  AggregationSpec spec = Spec(1, 1);
+  spec.max_weight = 1;
+  spec.value_bits = 0;
+  EXPECT_EQ(spec.fraction_bits(), 62);
+}
+
+TEST(WeightedMean, RoundsToNearestEven) {
+  AggregationSpec spec = Spec(4, 1);
+  spec.max_weight = 1;
+  spec.value_bits = 30;  // s = 32
+  ASSERT_EQ(spec.fraction_bits(), 32);
+  OnEveryTarget([&] {
+    auto aggregation = Make(spec);
+    // In units of 2^-32: 0.5, 1.5, 2.5 and −1.5.
+    TestUpdate update{"a", {0x1p-33f, 0x3p-33f, 0x5p-33f, -0x3p-33f}, 1};
+    ASSERT_TRUE(aggregation->Fold(update.view()).ok());
+    EXPECT_THAT(aggregation->Save().sums, ElementsAre(0, 2, 2, -2));
+    EXPECT_EQ(aggregation->Save().nonzeros, 4);
+    EXPECT_EQ(aggregation->Save().lost_nonzeros, 1);
+    EXPECT_EQ((std::move(*aggregation).Finish())->lost_fraction, 0.25);
+  });
+}
+
+// ---- The same bits -------------------------------------------------------------------------------------------------
+
+TEST(WeightedMean, EveryTargetGivesTheReferencesBits) {
+  constexpr size_t kElements = 1037;  // a tail for every vector length
+  auto updates = RandomUpdates(7, kElements);
+  updates[2].delta[5] = 1024.0f;  // beyond what the fast rounding takes
+  updates[3].delta[700] = -1023.9999f;
+  updates[4].delta[9] = 1e-42f;  // a denormal: not zero, and lost
+  const std::vector<float> expected = ReferenceMean(updates, Spec(kElements).fraction_bits());
+  OnEveryTarget([&] {
+    auto aggregation = Make(Spec(kElements));
+    for (TestUpdate& update : updates) {
+      ASSERT_TRUE(aggregation->Check(update.view()).ok());
+      ASSERT_TRUE(aggregation->Fold(update.view()).ok());
+    }
+    EXPECT_EQ(aggregation->Save().nonzeros, 7 * 1037);
+    EXPECT_EQ(aggregation->Save().lost_nonzeros, 1);
+    EXPECT_EQ((std::move(*aggregation).Finish())->mean_delta, expected);
+  });
+}
+
+TEST(WeightedMean, BytesOfAnyAlignment_GiveTheSame) {
+  auto updates = RandomUpdates(1, 100);
+  std::string shifted(401, '\0');
+  std::memcpy(shifted.data() + 1, updates[0].delta.data(), 400);
+  const PartView part{"delta", Encoding::kF32, std::as_bytes(std::span(shifted).subspan(1)), updates[0].weight};
+  auto aligned = Make(Spec(100)), unaligned = Make(Spec(100));
+  ASSERT_TRUE(aligned->Fold(updates[0].view()).ok());
+  const UpdateView view{"a", {&part, 1}, updates[0].scalars};
+  ASSERT_TRUE(unaligned->Check(view).ok());
+  ASSERT_TRUE(unaligned->Fold(view).ok());
+  EXPECT_EQ(aligned->Save().sums, unaligned->Save().sums);
+}
+
+TEST(WeightedMean, AnyOrderOfFolds_GivesTheSameBits) {
+  auto updates = RandomUpdates(10, 257);
+  const auto fold = [&] {
+    auto aggregation = Make(Spec(257));
+    for (TestUpdate& update : updates) EXPECT_TRUE(aggregation->Fold(update.view()).ok());
+    return aggregation->Save();
+  };
+  const Partial first = fold();
+  for (int turn = 0; turn < 20; ++turn) {
+    Draws draws(StreamFor(1, "", Purpose::kShuffle), static_cast<uint32_t>(turn));
+    for (size_t i = updates.size(); i > 1; --i) std::swap(updates[i - 1], updates[draws.Below(i)]);
+    EXPECT_EQ(fold().Serialize(), first.Serialize());
+  }
+}
+
+TEST(WeightedMean, AnySplitIntoPartials_GivesTheSameBits) {
+  auto updates = RandomUpdates(10, 64);
+  auto whole = Make(Spec(64));
+  for (TestUpdate& update : updates) ASSERT_TRUE(whole->Fold(update.view()).ok());
+  const std::string expected = whole->Save().Serialize();
+  for (size_t cut = 0; cut <= 10; ++cut) {
+    auto left = Make(Spec(64)), right = Make(Spec(64));
+    for (size_t i = 0; i < 10; ++i) ASSERT_TRUE((i < cut ? left : right)->Fold(updates[i].view()).ok());
+    // The right one travels.
+    const auto travelled = Partial::Parse(right->Save().Serialize());
+    ASSERT_TRUE(travelled.ok()) << travelled.status();
+    ASSERT_TRUE(left->Check(*travelled).ok()) << left->Check(*travelled);
+    ASSERT_TRUE(left->Merge(*travelled).ok());
+    EXPECT_EQ(left->Save().Serialize(), expected) << cut;
+  }
+}
+
+TEST(WeightedMean, FoldOfATaskTwice_CountsOnce) {
+  auto aggregation = Make(Spec(2, 1));
+  TestUpdate update{"a", {1.0f, 2.0f}, 3};
+  ASSERT_TRUE(aggregation->Fold(update.view()).ok());
+  const std::string once = aggregation->Save().Serialize();
+  ASSERT_TRUE(aggregation->Fold(update.view()).ok());
+  EXPECT_EQ(aggregation->Save().Serialize(), once);
+}
+
+TEST(WeightedMean, TheLargestValuesAndWeights_DoNotOverflow) {
+  AggregationSpec spec = Spec(9, 4);
+  spec.max_weight = kMaxWeight;
+  OnEveryTarget([&] {
+    auto aggregation = Make(spec);
+    for (int i = 0; i < 4; ++i) {
+      TestUpdate update{fmt::format("t{}", i), std::vector<float>(9, i % 2 == 0 ? 1024.0f : 1024.0f), kMaxWeight};
+      ASSERT_TRUE(aggregation->Check(update.view()).ok());
+      ASSERT_TRUE(aggregation->Fold(update.view()).ok());
+    }
+    EXPECT_EQ((std::move(*aggregation).Finish())->mean_delta, std::vector<float>(9, 1024.0f));
+  });
+}
+
+// ---- Refusals ------------------------------------------------------------------------------------------------------
+
+struct Refusal {
+  std::function<void(TestUpdate&)> spoil;
+  std::string message;
+};
+
+TEST(Check, BadUpdates_AreRefusedAndAggregateUnchanged) {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  const std::vector<Refusal> refusals = {
+      {[=](TestUpdate& u) { u.delta[2] = nan; },
+       "the update of task 't' has nan at element 2 of its delta; its training diverged"},
+      {[=](TestUpdate& u) { u.delta[17] = -inf; },
+       "the update of task 't' has -inf at element 17 of its delta; its training diverged"},
+      {[](TestUpdate& u) { u.delta[0] = 1024.001f; },
+       "the update of task 't' has 1024.001 at element 0 of its delta, beyond ±2^10; raise server.value_bits if that "
+       "is no "
+       "error"},
+      {[](TestUpdate& u) { u.delta[18] = -5000.0f; }, "has -5000 at element 18 of its delta, beyond ±2^10"},
+      {[](TestUpdate& u) { u.delta.pop_back(); },
+       "the delta of task 't' has 72 bytes where 19 float32 elements have 76"},
+      {[](TestUpdate& u) { u.delta.push_back(0); },
+       "the delta of task 't' has 80 bytes where 19 float32 elements have 76"},
+      {[](TestUpdate& u) { u.delta.clear(); }, "the delta of task 't' has 0 bytes"},
+      {[](TestUpdate& u) { u.weight = 0; }, "the update of task 't' weighs 0; a weight is at least 1"},
+      {[](TestUpdate& u) { u.weight = -7; }, "the update of task 't' weighs -7; a weight is at least 1"},
+      {[](TestUpdate& u) { u.weight = 65537; },
+       "the update of task 't' weighs 65537, more than server.max_weight = 65536; raise server.max_weight"},
+      {[](TestUpdate& u) { u.weight = std::numeric_limits<int64_t>::max(); }, "raise server.max_weight"},
+      {[=](TestUpdate& u) { u.scalars["train_loss"] = nan; }, "the update of task 't' reports train_loss = nan"},
+      {[](TestUpdate& u) { u.task.clear(); }, "an update names no task"},
+  };
+  OnEveryTarget([&] {
+    for (const Refusal& refusal : refusals) {
+      auto aggregation = Make(Spec(19));
+      const std::string before = aggregation->Save().Serialize();
+      TestUpdate update{"t", std::vector<float>(19, 0.5f), 3, {{"train_loss", 1.0}}};
+      refusal.spoil(update);
+      const Status status = aggregation->Check(update.view());
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+      EXPECT_THAT(std::string(Message(status)), HasSubstr(refusal.message));
+      EXPECT_EQ(aggregation->Save().Serialize(), before);
+    }
+  });
+}
+
+TEST(Check, ValuesAtTheBound_AreTaken) {
+  auto aggregation = Make(Spec(2));
+  TestUpdate update{"t", {1024.0f, -1024.0f}, 65536};
+  EXPECT_TRUE(aggregation->Check(update.view()).ok());
+}
+
+TEST(Check, WrongParts_AreRefused) {
+  auto aggregation = Make(Spec(1));
+  const float value = 1;
+  const auto data = std::as_bytes(std::span(&value, 1));
+  const Scalars scalars;
+  const auto error = [&](std::vector<PartView> parts) {
+    const UpdateView view{"t", parts, scalars};
+    EXPECT_EQ(aggregation->Fold(view).code(), aggregation->Check(view).code());
+    return std::string(Message(aggregation->Check(view)));
+  };
+  EXPECT_EQ(error({}), "the update of task 't' has 0 parts; weighted_mean takes one, 'delta'");
+  EXPECT_EQ(error({{"control", Encoding::kF32, data, 1}}),
+            "the update of task 't' has 1 parts, the first 'control'; weighted_mean takes one, 'delta'");
+  EXPECT_EQ(error({{"delta", Encoding::kF32, data, 1}, {"delta", Encoding::kF32, data, 1}}),
+            "the update of task 't' has 2 parts, the first 'delta'; weighted_mean takes one, 'delta'");
+  EXPECT_EQ(error({{"delta", static_cast<Encoding>(9), data, 1}}),
+            "the delta of task 't' has encoding 9; weighted_mean reads float32 (1)");
+}
+
+TEST(Fold, MoreUpdatesThanAVersionTakes_IsResourceExhausted) {
+  auto aggregation = Make(Spec(1, 2));
+  for (const char* task : {"a", "b"}) {
+    TestUpdate update{task, {1.0f}};
+    ASSERT_TRUE(aggregation->Fold(update.view()).ok());
+  }
+  TestUpdate third{"c", {1.0f}};
+  const Status status = aggregation->Fold(third.view());
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(Message(status), "2 updates were folded and 1 more would exceed the 2 of a version");
+  EXPECT_EQ(aggregation->Save().tasks.size(), 2u);
+}
+
+TEST(Finish, TooFewUpdates_IsFailedPrecondition) {
+  AggregationSpec spec = Spec(1);
+  spec.min_updates = 2;
+  auto aggregation = Make(spec);
+  TestUpdate update{"a", {1.0f}};
+  ASSERT_TRUE(aggregation->Fold(update.view()).ok());
+  const auto input = std::move(*aggregation).Finish();
+  EXPECT_EQ(input.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Message(input.status()), "1 of the 2 updates that a commit needs (server.min_reports) were folded");
+}
+
+TEST(Create, BadSpecs_NameTheField) {
+  const auto error = [](auto change) {
+    AggregationSpec spec = Spec(1);
+    change(spec);
+    const auto aggregation = Aggregation::Create(spec);
+    return aggregation.ok() ? "no error" : std::string(Message(aggregation.status()));
+  };
+  EXPECT_THAT(error([](auto& s) { s.elements = 0; }), HasSubstr("an update of 0 elements"));
+  EXPECT_THAT(error([](auto& s) { s.max_weight = 0; }), HasSubstr("server.max_weight = 0 is not between"));
+  EXPECT_THAT(error([](auto& s) { s.max_weight = int64_t{1} << 29; }), HasSubstr("server.max_weight = 536870912"));
+  EXPECT_THAT(error([](auto& s) { s.value_bits = -1; }), HasSubstr("server.value_bits = -1"));
+  EXPECT_THAT(error([](auto& s) { s.value_bits = 31; }), HasSubstr("server.value_bits = 31"));
+  EXPECT_THAT(error([](auto& s) { s.updates_per_version = 0; }), HasSubstr("0 updates per version"));
+  EXPECT_THAT(error([](auto& s) { s.min_updates = 11; }), HasSubstr("server.min_reports"));
+  EXPECT_EQ(error([](auto& s) {
+              s.value_bits = 30;
+              s.max_weight = kMaxWeight;
+            }),
+            "server.value_bits = 30, server.max_weight = 536870911 and 10 updates per version need 1 bits more than "
+            "the 62 of "
+            "a sum; lower one of them");
+  EXPECT_EQ(error([](auto& s) { s.rule = "weighted_maen"; }),
+            "there is no aggregation rule 'weighted_maen'. Did you mean 'weighted_mean'?");
+}
+
+// ---- Partials ------------------------------------------------------------------------------------------------------
+
+Partial SomePartial() {
+  auto aggregation = Make(Spec(5));
+  TestUpdate update{"a", {1, 2, 3, 4, 5}, 7, {{"train_loss", 0.5}}};
+  EXPECT_TRUE(aggregation->Fold(update.view()).ok());
+  return aggregation->Save();
+}
+
+TEST(Partial, Serialize_ReadsBack) {
+  const Partial partial = SomePartial();
+  const auto again = Partial::Parse(partial.Serialize());
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->sums, partial.sums);
+  EXPECT_EQ(again->tasks, partial.tasks);
+  EXPECT_EQ(again->weight_sum, 7);
+  EXPECT_EQ(again->nonzeros, 5);
+  EXPECT_EQ(again->scalar_sums, (std::map<std::string, double>{{"train_loss", 3.5}}));
+  EXPECT_EQ(again->spec.fraction_bits(), partial.spec.fraction_bits());
+}
+
+TEST(Partial, AnyDamage_IsDataLoss) {
+  const std::string bytes = SomePartial().Serialize();
+  for (size_t at = 0; at < bytes.size(); ++at) {
+    std::string damaged = bytes;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
+    EXPECT_EQ(Partial::Parse(damaged).status().code(), absl::StatusCode::kDataLoss) << at;
+    EXPECT_EQ(Partial::Parse(bytes.substr(0, at)).status().code(), absl::StatusCode::kDataLoss) << at;
+  }
+  EXPECT_EQ(Partial::Parse(bytes + "x").status().code(), absl::StatusCode::kDataLoss);
+}
+
+// Changes bytes and signs them anew, as someone who writes nonsense on purpose would.
+TEST(Partial, NonsenseWithAValidDigest_IsRefusedWithoutACrash) {
+  const std::string bytes = SomePartial().Serialize();
+  const std::string body = bytes.substr(0, bytes.size() - 32);
+  for (size_t at = 8; at < body.size(); ++at) {
+    for (const char value : {'\xff', '\x7f', '\0'}) {
+      std::string forged = body;
+      forged[at] = value;
+      forged += Sha256Of(forged).AsBytes();
+      const auto partial = Partial::Parse(forged);
+      if (partial.ok()) (void)Make(Spec(5))->Merge(*partial);
+    }
+  }
+  for (size_t length = 8; length < body.size(); ++length) {
+    std::string forged = body.substr(0, length);
+    forged += Sha256Of(forged).AsBytes();
+    EXPECT_EQ(Partial::Parse(forged).status().code(), absl::StatusCode::kDataLoss);
+  }
+}
+
+TEST(Merge, BadPartials_AreRefusedAndAggregateUnchanged) {
+  const auto error = [](auto spoil) {
+    auto aggregation = Make(Spec(5));
+    const std::string before = aggregation->Save().Serialize();
+    Partial partial = SomePartial();
+    spoil(partial);
+    const Status status = aggregation->Merge(partial);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(aggregation->Save().Serialize(), before);
+    return std::string(Message(status));
+  };
+  EXPECT_THAT(error([](auto& p) { p.spec.value_bits = 9; }), HasSubstr("cannot join one of rule weighted_mean"));
+  EXPECT_THAT(error([](auto& p) { p.spec.elements = 6; }), HasSubstr("cannot join one of rule weighted_mean"));
+  EXPECT_THAT(error([](auto& p) { p.sums.pop_back(); }), HasSubstr("a partial has 4 sums where 5 belong"));
+  EXPECT_THAT(error([](auto& p) { p.weight_sum = 65537; }), HasSubstr("says that they weigh 65537"));
+  EXPECT_THAT(error([](auto& p) { p.weight_sum = 0; }), HasSubstr("says that they weigh 0"));
+  EXPECT_THAT(error([](auto& p) { p.tasks.clear(); }), HasSubstr("says that they weigh 7"));
+  EXPECT_THAT(error([](auto& p) { p.sums[3] = std::numeric_limits<int64_t>::min(); }),
+              HasSubstr("at element 3 is beyond"));
+  EXPECT_THAT(error([](auto& p) { p.sums[0] = (int64_t{7} << 42) + 1; }),
+              HasSubstr("beyond what its weight of 7 can give"));
+  EXPECT_THAT(error([](auto& p) { p.lost_nonzeros = 6; }), HasSubstr("6 lost of 5 non-zero values"));
+  EXPECT_THAT(error([](auto& p) { p.lost_nonzeros = -1; }), HasSubstr("which cannot be"));
+  EXPECT_THAT(error([](auto& p) { p.nonzeros = 1000; }), HasSubstr("which cannot be"));
+  EXPECT_THAT(error([](auto& p) { p.scalar_sums["x"] = std::nan(""); }), HasSubstr("a partial reports x = nan"));
+}
+
+TEST(Merge, ATaskFoldedHere_IsFailedPrecondition) {
+  auto aggregation = Make(Spec(5));
+  ASSERT_TRUE(aggregation->Merge(SomePartial()).ok());
+  const Status status = aggregation->Merge(SomePartial());
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Message(status), "task 'a' of a partial was folded here already; it would count twice");
+  EXPECT_EQ(aggregation->Save().weight_sum, 7);
+}
+
+TEST(Merge, MoreThanAVersionTakes_IsResourceExhausted) {
+  AggregationSpec spec = Spec(5, 1);
+  auto one = Make(spec), other = Make(spec);
+  TestUpdate a{"a", {1, 1, 1, 1, 1}}, b{"b", {1, 1, 1, 1, 1}};
+  ASSERT_TRUE(one->Fold(a.view()).ok());
+  ASSERT_TRUE(other->Fold(b.view()).ok());
+  EXPECT_EQ(one->Merge(other->Save()).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(one->Save().weight_sum, 1);
+}
+
+}  // namespace
+}  // namespace rivulet

@@ -1,0 +1,141 @@
+#include "federated/updates/update_message.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include "proto/federated/update.pb.h"
+
+namespace rivulet {
+namespace {
+
+using testing::HasSubstr;
+
+proto::Update SampleUpdate() {
+  proto::Update update;
+  update.set_task_id("run-r1-a1-client-00003-0");
+  proto::UpdatePart* part = update.add_parts();
+  part->set_name("delta");
+  part->set_encoding(1);
+  part->set_data(std::string(1000, '\x3f'));
+  part->set_weight(600);
+  (*update.mutable_scalars())["train_loss"] = 0.25;
+  (*update.mutable_scalars())["examples"] = 600;
+  (*update.mutable_scalars())["steps"] = 0;
+  return update;
+}
+
+std::string Deterministic(const proto::Update& update) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);
+    update.SerializeToCodedStream(&coded);
+  }
+  return bytes;
+}
+
+TEST(ParseUpdate, ReadsWhatProtobufWrites) {
+  const std::string bytes = SampleUpdate().SerializeAsString();
+  const auto update = ParseUpdate(bytes);
+  ASSERT_TRUE(update.ok()) << update.status();
+  EXPECT_EQ(update->task, "run-r1-a1-client-00003-0");
+  ASSERT_EQ(update->parts.size(), 1u);
+  EXPECT_EQ(update->parts[0].name, "delta");
+  EXPECT_EQ(update->parts[0].weight, 600);
+  EXPECT_EQ(update->parts[0].data.size(), 1000u);
+  // Borrowed, not copied.
+  EXPECT_GE(reinterpret_cast<const char*>(update->parts[0].data.data()), bytes.data());
+  EXPECT_LT(reinterpret_cast<const char*>(update->parts[0].data.data()), bytes.data() + bytes.size());
+  EXPECT_EQ(update->scalars, (Scalars{{"examples", 600}, {"steps", 0}, {"train_loss", 0.25}}));
+}
+
+TEST(SerializeUpdate, WritesWhatProtobufWrites) {
+  const std::string bytes = Deterministic(SampleUpdate());
+  const auto update = ParseUpdate(bytes);
+  ASSERT_TRUE(update.ok());
+  EXPECT_EQ(SerializeUpdate(update->view()), bytes);
+  proto::Update again;
+  ASSERT_TRUE(again.ParseFromString(SerializeUpdate(update->view())));
+  EXPECT_EQ(again.parts(0).data(), SampleUpdate().parts(0).data());
+}
+
+TEST(SerializeUpdate, EmptyDataAndZeroWeight_ReadBack) {
+  proto::Update message = SampleUpdate();
+  message.mutable_parts(0)->clear_data();
+  message.mutable_parts(0)->clear_weight();
+  const std::string bytes = Deterministic(message);
+  const auto update = ParseUpdate(bytes);
+  ASSERT_TRUE(update.ok());
+  EXPECT_EQ(SerializeUpdate(update->view()), bytes);
+}
+
+TEST(ParseUpdate, UnknownFields_AreSkipped) {
+  std::string bytes = SampleUpdate().SerializeAsString();
+  bytes += std::string("\x78\x05", 2);  // field 15, varint
+  bytes += std::string(
+      "\x7a\x03"
+      "abc",
+      5);                                             // field 15, bytes
+  bytes += std::string("\x7d\x01\x02\x03\x04", 5);    // field 15, fixed32
+  bytes += std::string("\x79\1\2\3\4\5\6\7\x08", 9);  // field 15, fixed64
+  EXPECT_TRUE(ParseUpdate(bytes).ok()) << ParseUpdate(bytes).status();
+}
+
+std::string ErrorOf(const std::string& bytes) {
+  const auto update = ParseUpdate(bytes);
+  if (update.ok()) return "no error";
+  EXPECT_EQ(update.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(Message(update.status()));
+}
+
+TEST(ParseUpdate, Nonsense_IsRefusedInASentence) {
+  EXPECT_EQ(ErrorOf(""), "this is no Update message: it names no task");
+  EXPECT_EQ(ErrorOf("\x0a"), "this is no Update message: it ends inside a number");
+  EXPECT_EQ(ErrorOf("\x0a\x05"
+                    "ab"),
+            "this is no Update message: a field of 5 bytes has 2 left");
+  EXPECT_EQ(ErrorOf(std::string(11, '\xff')), "this is no Update message: a number has more than 64 bits");
+  EXPECT_THAT(ErrorOf("\x0b"), HasSubstr("wire type 3"));
+
+  proto::Update message = SampleUpdate();
+  message.mutable_parts(0)->set_encoding(7);
+  EXPECT_EQ(ErrorOf(message.SerializeAsString()), "part 'delta' has the unknown encoding 7");
+  message = SampleUpdate();
+  *message.add_parts() = message.parts(0);
+  EXPECT_THAT(ErrorOf(message.SerializeAsString()), HasSubstr("the part 'delta' is there twice"));
+  message = SampleUpdate();
+  message.mutable_parts(0)->clear_name();
+  EXPECT_THAT(ErrorOf(message.SerializeAsString()), HasSubstr("a part's name has 0 bytes"));
+  message = SampleUpdate();
+  for (int i = 0; i < 100; ++i) (*message.mutable_scalars())[fmt::format("s{}", i)] = i;
+  EXPECT_THAT(ErrorOf(message.SerializeAsString()), HasSubstr("more than 64 scalars"));
+  message = SampleUpdate();
+  for (int i = 0; i < 20; ++i) {
+    proto::UpdatePart part = message.parts(0);
+    part.set_name(fmt::format("p{}", i));
+    *message.add_parts() = part;
+  }
+  EXPECT_THAT(ErrorOf(message.SerializeAsString()), HasSubstr("more than 16 parts"));
+  message = SampleUpdate();
+  message.set_task_id(std::string(2000, 'x'));
+  EXPECT_THAT(ErrorOf(message.SerializeAsString()), HasSubstr("its task has 2000 bytes"));
+  std::string twice = SampleUpdate().SerializeAsString();
+  for (int i = 0; i < 2; ++i) twice.append("\x1a\x0c\x0a\x01s\x11\0\0\0\0\0\0\0\0", 14);
+  EXPECT_THAT(ErrorOf(twice), HasSubstr("the scalar 's' is there twice"));
+}
+
+TEST(ParseUpdate, CutAnywhere_NeverCrashes) {
+  const std::string bytes = SampleUpdate().SerializeAsString();
+  for (size_t length = 0; length < bytes.size(); ++length) (void)ParseUpdate(bytes.substr(0, length));
+  for (size_t at = 0; at < 80; ++at) {
+    for (int value = 0; value < 256; ++value) {
+      std::string changed = bytes;
+      changed[at] = static_cast<char>(value);
+      (void)ParseUpdate(changed);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rivulet

@@ -1,0 +1,73 @@
+# The one list of Debian packages, and their installation; sourced by quickstart.sh and test.sh.
+# Each entry is "package|why".
+
+build_packages=(
+  "g++|compiles Rivulet (C++20)"
+  "cmake|describes the build"
+  "ninja-build|runs the build"
+  "pkg-config|finds libraries"
+  "libgrpc++-dev|calls between coordinator and clients"
+  "protobuf-compiler-grpc|generates the calls' code"
+  "libprotobuf-dev|messages and file formats"
+  "protobuf-compiler|generates the messages' code"
+  "libabsl-dev|errors as values"
+  "libdnnl-dev|convolutions and matrix products on the CPU"
+  "libeigen3-dev|reference kernels"
+  "libhwy-dev|vectorised kernels"
+  "libssl-dev|SHA-256 digests"
+  "libsqlite3-dev|the history"
+  "zlib1g-dev|compressed record files"
+  "libcli11-dev|the command line"
+  "libtomlplusplus-dev|scenario files"
+  "nlohmann-json3-dev|JSON output"
+  "libspdlog-dev|logs"
+  "libfmt-dev|text"
+)
+test_packages=(
+  "libgtest-dev|unit tests"
+  "libgmock-dev|matchers of the unit tests"
+  "python3|end-to-end tests"
+)
+
+# install_packages "package|why" …: says which are missing and why, then installs exactly those.
+install_packages() {
+  local entry package missing=()
+  for entry in "$@"; do
+    package=${entry%%|*}
+    if [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" != installed ]; then
+      [ ${#missing[@]} -gt 0 ] || echo "Installing the Debian packages that are missing:"
+      printf '  %-24s %s\n' "$package" "${entry#*|}"
+      missing+=("$package")
+    fi
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  local as_root=()
+  if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || {
+      echo "$0: installing packages needs root or sudo; as root run: apt-get install ${missing[*]}" >&2
+      return 1
+    }
+    as_root=(sudo)
+  fi
+  local log
+  log=$(mktemp)
+  if ! { "${as_root[@]}" apt-get update -qq &&
+         "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+           apt-get install -y -qq --no-install-recommends "${missing[@]}"; } >"$log" 2>&1 </dev/null; then
+    tail -n 20 "$log" >&2
+    rm -f "$log"
+    echo "$0: apt-get could not install the packages above" >&2
+    return 1
+  fi
+  rm -f "$log"
+}
+
+# How many compilers may run at once: one per core, and no more than memory allows (up to 1.2 GB each).
+build_jobs() {
+  local cores memory_mb
+  cores=$(nproc)
+  memory_mb=$(awk '/^MemAvailable:/ {print int($2 / 1024)}' /proc/meminfo)
+  local by_memory=$((memory_mb / 1200))
+  [ "$by_memory" -ge 1 ] || by_memory=1
+  echo $((cores < by_memory ? cores : by_memory))
+}

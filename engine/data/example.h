@@ -1,0 +1,65 @@
+// tf.train.Example without a copy: views into the serialized message, read as Protobuf would (packed and unpacked
+// lists, repeated submessages merged, the last of several map entries or oneof members wins, unknown fields skipped).
+// engine/data/dataset.h has the three functions that take one feature out.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+enum class FeatureKind { kNone, kBytes, kFloat, kInt64 };  // kNone: a Feature without a list
+std::string_view Name(FeatureKind kind);                   // "none", "bytes", "float", "int64"
+
+// One feature's list of values. The serialized Example must outlive it.
+class FeatureView {
+ public:
+  FeatureKind kind() const { return kind_; }
+  int64_t count() const { return count_; }  // values in the list
+  // Calls `visit(value)` for each value of a kBytes list, in order.
+  void ForEachBytes(const std::function<void(std::string_view)>& visit) const;
+  // Value 0 of a list of that kind with at least one value.
+  std::string_view FirstBytes() const;
+  int64_t FirstInt64() const;
+  // Copies the values of a kFloat list; `values` has count() of them.
+  void CopyFloats(std::span<float> values) const;
+
+ private:
+  friend class FeatureParser;
+  FeatureKind kind_ = FeatureKind::kNone;
+  int64_t count_ = 0;
+  // Serialized lists that Protobuf would merge into one; almost always one.
+  std::string_view list_;
+  std::vector<std::string_view> more_lists_;
+};
+
+// All features, in byte order of their names. INVALID_ARGUMENT: not a well-formed Example.
+StatusOr<std::vector<std::pair<std::string_view, FeatureView>>> ParseExample(std::string_view example);
+
+// What a record's payload looks like. An Example and nothing else is kExample (an empty payload too); kSequenceExample
+// has feature lists.
+enum class PayloadKind { kExample, kSequenceExample, kOther };
+PayloadKind ClassifyPayload(std::string_view payload);
+
+// Builds a serialized Example. Features are written in byte order of their names, so that equal content gives equal
+// bytes.
+class ExampleBuilder {
+ public:
+  ExampleBuilder& Bytes(std::string_view name, std::string_view value);
+  ExampleBuilder& Int64(std::string_view name, int64_t value);
+  ExampleBuilder& Floats(std::string_view name, std::span<const float> values);
+  std::string Serialize() const;
+
+ private:
+  void Add(std::string_view name, std::string feature);
+  std::vector<std::pair<std::string, std::string>> features_;  // name, serialized Feature; sorted
+};
+
+}  // namespace rivulet

@@ -1,0 +1,193 @@
+#include "engine/data/tfrecord.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "engine/io/crc32c.h"
+
+namespace rivulet {
+namespace {
+
+uint64_t LoadLittleEndian(const std::byte* bytes, size_t count) {
+  uint64_t value = 0;
+  for (size_t i = 0; i < count; ++i) value |= static_cast<uint64_t>(bytes[i]) << (8 * i);
+  return value;
+}
+
+void AppendLittleEndian(uint64_t value, size_t count, std::string& out) {
+  for (size_t i = 0; i < count; ++i) out.push_back(static_cast<char>(value >> (8 * i)));
+}
+
+std::span<std::byte> Writable(std::string& text, size_t offset, size_t bytes) {
+  return std::as_writable_bytes(std::span(text.data() + offset, bytes));
+}
+
+}  // namespace
+
+std::string RecordPlace(std::string_view path, int64_t record, uint64_t offset) {
+  return fmt::format("{}: record {} at byte {}", path, record, offset);
+}
+
+StatusOr<uint64_t> DecodeRecordHeader(const std::byte (&header)[kRecordHeaderBytes]) {
+  const auto stored = static_cast<uint32_t>(LoadLittleEndian(header + 8, 4));
+  const uint32_t computed = MaskCrc(Crc32c(std::span(header).first(8)));
+  if (stored == computed) return LoadLittleEndian(header, 8);
+  return DataLoss(
+      "the length's checksum is wrong (stored {:#010x}, computed {:#010x}): damaged, or not a TFRecord file", stored,
+      computed);
+}
+
+Status CheckRecordFits(uint64_t length, uint64_t remaining) {
+  if (length <= remaining && remaining - length >= kRecordFooterBytes) return absl::OkStatus();
+  return DataLoss(
+      "the record says it has {} bytes of data, but the file ends {} bytes after its header: cut off or damaged",
+      length, remaining);
+}
+
+Status CheckRecordData(std::string_view data, const std::byte (&footer)[kRecordFooterBytes]) {
+  const auto stored = static_cast<uint32_t>(LoadLittleEndian(footer, kRecordFooterBytes));
+  const uint32_t computed = MaskCrc(Crc32c(data));
+  if (stored == computed) return absl::OkStatus();
+  return DataLoss("the data's checksum is wrong (stored {:#010x}, computed {:#010x}): the record is damaged", stored,
+                  computed);
+}
+
+void AppendRecordFrame(std::string_view data, std::string& out) {
+  const size_t begin = out.size();
+  AppendLittleEndian(data.size(), 8, out);
+  AppendLittleEndian(MaskCrc(Crc32c(std::string_view(out).substr(begin))), 4, out);
+  out += data;
+  AppendLittleEndian(MaskCrc(Crc32c(data)), 4, out);
+}
+
+StatusOr<std::unique_ptr<MappedFile>> OpenRecordFile(const std::string& path) {
+  auto file = MappedFile::Open(path);
+  if (file.ok()) return file;
+  const bool reached = file.status().code() == absl::StatusCode::kInvalidArgument;
+  return Annotate(file.status(), reached ? RecordPlace(path, 0, 0) : path);
+}
+
+StatusOr<Compression> DetectRecordCompression(const MappedFile& file) {
+  std::byte head[kRecordHeaderBytes] = {};
+  const auto bytes = static_cast<size_t>(std::min<uint64_t>(file.size(), sizeof(head)));
+  if (!file.Copy(0, std::span(head).first(bytes))) return Annotate(ReadFault(file), RecordPlace(file.path(), 0, 0));
+  if (bytes == sizeof(head) && LoadLittleEndian(head + 8, 4) == MaskCrc(Crc32c(std::span(head).first(8))))
+    return Compression::kNone;
+  return DetectCompression(std::span(head).first(bytes));
+}
+
+RecordReader::RecordReader(std::unique_ptr<MappedFile> file, Compression compression, uint64_t bound)
+    : file_(std::move(file)), compression_(compression), stream_(NewByteStream(*file_, compression, bound)) {}
+
+StatusOr<std::unique_ptr<RecordReader>> RecordReader::Open(const std::string& path, uint64_t unpacked_bound) {
+  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<MappedFile> file, OpenRecordFile(path));
+  RIVULET_ASSIGN_OR_RETURN(const Compression compression, DetectRecordCompression(*file));
+  if (unpacked_bound == 0) unpacked_bound = DefaultUnpackedBound(file->size());
+  return std::unique_ptr<RecordReader>(new RecordReader(std::move(file), compression, unpacked_bound));
+}
+
+StatusOr<bool> RecordReader::Next(std::string& data) {
+  if (done_) return false;
+  offset_ = next_offset_;
+  ++record_;
+  bool end = false;
+  const Status status = ReadRecord(data, end);
+  if (!status.ok()) {
+    done_ = true;
+    // Within its last page a file that shrank reads as zeros, which looks like damage.
+    const bool shrank = file_->CurrentSize() < file_->size();
+    return Annotate(shrank ? ReadFault(*file_) : status, Where());
+  }
+  if (end) {
+    done_ = true;
+    --record_;
+  }
+  return !end;
+}
+
+Status RecordReader::ReadRecord(std::string& data, bool& end) {
+  std::byte header[kRecordHeaderBytes];
+  RIVULET_ASSIGN_OR_RETURN(const size_t header_bytes, stream_->Read(header));
+  if (header_bytes == 0) {
+    end = true;
+    return absl::OkStatus();
+  }
+  if (header_bytes < sizeof(header))
+    return DataLoss("cut off: {} of the header's {} bytes are there", header_bytes, sizeof(header));
+  RIVULET_ASSIGN_OR_RETURN(const uint64_t length, DecodeRecordHeader(header));
+  const uint64_t remaining = stream_->Remaining();
+  if (compression_ == Compression::kNone) {
+    RIVULET_RETURN_IF_ERROR(CheckRecordFits(length, remaining));
+  } else if (length > remaining) {
+    return DataLoss(
+        "the record says it has {} bytes of data, more than the {} that a {} file of {} bytes may still unpack to; "
+        "if it is meant to, unpack it first",
+        length, remaining, Name(compression_), file_->size());
+  }
+
+  // A length is a claim: memory follows the bytes that really come, at most twice as much.
+  size_t filled = 0;
+  if (data.size() > length) data.resize(length);
+  while (filled < length) {
+    constexpr uint64_t kFirstStep = uint64_t{4} << 20;
+    if (data.size() == filled) data.resize(std::min<uint64_t>(length, std::max<uint64_t>(2 * filled, kFirstStep)));
+    const size_t wanted = data.size() - filled;
+    RIVULET_ASSIGN_OR_RETURN(const size_t got, stream_->Read(Writable(data, filled, wanted)));
+    filled += got;
+    if (got < wanted) {
+      return DataLoss("cut off: the record says it has {} bytes of data, but the data end after {} of them", length,
+                      filled);
+    }
+  }
+  std::byte footer[kRecordFooterBytes];
+  RIVULET_ASSIGN_OR_RETURN(const size_t footer_bytes, stream_->Read(footer));
+  if (footer_bytes < sizeof(footer))
+    return DataLoss("cut off in the checksum that follows the record's {} bytes", length);
+  RIVULET_RETURN_IF_ERROR(CheckRecordData(data, footer));
+  next_offset_ += kRecordFrameBytes + length;
+  return absl::OkStatus();
+}
+
+RecordWriter::RecordWriter(FileSystem& fs, std::string path, std::string temporary, std::unique_ptr<WritableFile> file)
+    : fs_(fs), path_(std::move(path)), temporary_(std::move(temporary)), file_(std::move(file)) {}
+
+StatusOr<std::unique_ptr<RecordWriter>> RecordWriter::Create(FileSystem& fs, const std::string& path) {
+  static std::atomic<uint64_t> counter{0};
+  std::string temporary = fmt::format("{}.{}-{}.tmp", path, getpid(), counter++);
+  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, fs.Create(temporary));
+  return std::unique_ptr<RecordWriter>(new RecordWriter(fs, path, std::move(temporary), std::move(file)));
+}
+
+RecordWriter::~RecordWriter() {
+  file_.reset();
+  if (!temporary_.empty()) (void)fs_.Remove(temporary_);  // nothing to tell: the caller has the error that led here
+}
+
+Status RecordWriter::Append(std::string_view data) {
+  AppendRecordFrame(data, buffer_);
+  ++records_;
+  return buffer_.size() >= (size_t{1} << 20) ? Flush() : absl::OkStatus();
+}
+
+Status RecordWriter::Flush() {
+  const Status status = file_->Append(buffer_);
+  buffer_.clear();
+  return status;
+}
+
+Status RecordWriter::Finish() {
+  RIVULET_RETURN_IF_ERROR(Flush());
+  RIVULET_RETURN_IF_ERROR(file_->Sync());
+  return file_->Close();
+}
+
+Status RecordWriter::Publish() {
+  RIVULET_RETURN_IF_ERROR(fs_.Rename(temporary_, path_));
+  temporary_.clear();
+  return fs_.SyncFolder(FolderOf(path_));
+}
+
+}  // namespace rivulet

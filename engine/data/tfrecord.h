@@ -1,0 +1,97 @@
+// TFRecord files, byte for byte as TensorFlow writes them. A record is
+//   length of the data (u64) ‖ masked CRC-32C of the length (u32) ‖ data ‖ masked CRC-32C of the data (u32),
+//   little-endian.
+// The whole file may be packed with GZIP or ZLIB; which is told from its first bytes.
+//
+// Every error reads "FILE: record N at byte B: what", N counted from 0 and B where the record begins in the (unpacked)
+// stream; a missing file reads "FILE: no such file". DATA_LOSS: damage; INVALID_ARGUMENT: not a regular file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "engine/base/file_system.h"
+#include "engine/base/status.h"
+#include "engine/io/byte_stream.h"
+#include "engine/io/mapped_file.h"
+
+namespace rivulet {
+
+inline constexpr size_t kRecordHeaderBytes = 12;
+inline constexpr size_t kRecordFooterBytes = 4;
+inline constexpr size_t kRecordFrameBytes = kRecordHeaderBytes + kRecordFooterBytes;
+
+// "FILE: record N at byte B"
+std::string RecordPlace(std::string_view path, int64_t record, uint64_t offset);
+
+// The pieces that readers share; their messages do not yet say the place.
+// The length in a frame's header. DATA_LOSS: its checksum is wrong.
+StatusOr<uint64_t> DecodeRecordHeader(const std::byte (&header)[kRecordHeaderBytes]);
+// DATA_LOSS unless data of `length` bytes and their checksum fit in the `remaining` bytes of the file.
+Status CheckRecordFits(uint64_t length, uint64_t remaining);
+Status CheckRecordData(std::string_view data, const std::byte (&footer)[kRecordFooterBytes]);
+void AppendRecordFrame(std::string_view data, std::string& out);
+
+// MappedFile::Open with this file's messages.
+StatusOr<std::unique_ptr<MappedFile>> OpenRecordFile(const std::string& path);
+// kNone whenever the first bytes are a valid frame header.
+StatusOr<Compression> DetectRecordCompression(const MappedFile& file);
+
+// Reads a file from its beginning to its end, checking every checksum. Not thread-safe.
+class RecordReader {
+ public:
+  // `unpacked_bound` 0: DefaultUnpackedBound.
+  static StatusOr<std::unique_ptr<RecordReader>> Open(const std::string& path, uint64_t unpacked_bound = 0);
+  // The next record's data; false at the end. After an error the reader is at its end.
+  StatusOr<bool> Next(std::string& data);
+
+  int64_t record() const { return record_; }              // of the last Next; -1 before
+  uint64_t offset() const { return offset_; }             // where that record begins
+  uint64_t stream_bytes() const { return next_offset_; }  // read so far, frames included
+  uint64_t file_bytes() const { return file_->size(); }
+  Compression compression() const { return compression_; }
+  std::string Where() const { return RecordPlace(file_->path(), record_, offset_); }
+
+ private:
+  RecordReader(std::unique_ptr<MappedFile> file, Compression compression, uint64_t bound);
+  Status ReadRecord(std::string& data, bool& end);
+
+  std::unique_ptr<MappedFile> file_;
+  Compression compression_;
+  std::unique_ptr<ByteStream> stream_;
+  int64_t record_ = -1;
+  uint64_t offset_ = 0, next_offset_ = 0;
+  bool done_ = false;
+};
+
+// Writes a plain file: to a temporary name beside `path`, which takes its place in Finish and leaves nothing behind
+// without it. Not thread-safe. Errors are the file system's.
+class RecordWriter {
+ public:
+  static StatusOr<std::unique_ptr<RecordWriter>> Create(FileSystem& fs, const std::string& path);
+  ~RecordWriter();
+  RecordWriter(const RecordWriter&) = delete;
+  RecordWriter& operator=(const RecordWriter&) = delete;
+
+  Status Append(std::string_view data);
+  // Writes the rest, syncs and closes; only Publish is left, which renames and syncs the folder. Two calls, so that a
+  // set of files can be complete before the first of them appears.
+  Status Finish();
+  Status Publish();
+  int64_t records() const { return records_; }
+
+ private:
+  RecordWriter(FileSystem& fs, std::string path, std::string temporary, std::unique_ptr<WritableFile> file);
+  Status Flush();
+
+  FileSystem& fs_;
+  std::string path_, temporary_;
+  std::unique_ptr<WritableFile> file_;
+  std::string buffer_;
+  int64_t records_ = 0;
+};
+
+}  // namespace rivulet

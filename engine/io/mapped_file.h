@@ -1,0 +1,47 @@
+// A regular file mapped for reading. The bytes are only ever copied out under a guard: a file that another program
+// truncates while it is mapped raises SIGBUS at the first touch beyond its new end, which here is a `false` and not the
+// end of the process.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+class MappedFile {
+ public:
+  // Never blocks. NOT_FOUND: no such file. PERMISSION_DENIED. INVALID_ARGUMENT: a folder, a pipe (FIFO), a socket or a
+  // device. The messages do not name the path: callers know best what to say before them.
+  static StatusOr<std::unique_ptr<MappedFile>> Open(const std::string& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  uint64_t size() const { return size_; }                                 // when it was opened
+  int64_t modified_nanoseconds() const { return modified_nanoseconds_; }  // when it was opened, since 1970
+  uint64_t CurrentSize() const;  // now; another value means it was changed meanwhile
+
+  // Copies `out.size()` bytes from `offset` on; the range lies within size(). Thread-safe. False: the file shrank or
+  // the disk failed; `out` is then undefined.
+  [[nodiscard]] bool Copy(uint64_t offset, std::span<std::byte> out) const;
+  // The same for neighbouring ranges: `first` from `offset` on, then `second`, then `third`; one guard for all.
+  [[nodiscard]] bool Copy(uint64_t offset, std::span<std::byte> first, std::span<std::byte> second,
+                          std::span<std::byte> third) const;
+
+ private:
+  MappedFile(std::string path, int fd, const std::byte* data, uint64_t size, int64_t modified)
+      : path_(std::move(path)), fd_(fd), data_(data), size_(size), modified_nanoseconds_(modified) {}
+  std::string path_;
+  int fd_;
+  const std::byte* data_;
+  uint64_t size_;
+  int64_t modified_nanoseconds_;
+};
+
+}  // namespace rivulet

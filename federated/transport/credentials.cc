@@ -1,0 +1,62 @@
+#include "federated/transport/credentials.h"
+
+#include <charconv>
+
+namespace rivulet {
+namespace {
+
+class Insecure final : public TransportCredentials {
+ public:
+  explicit Insecure(bool beyond_loopback) : beyond_loopback_(beyond_loopback) {}
+  Status Check(const NetworkAddress& address) const override {
+    if (beyond_loopback_ || address.IsLoopback()) return absl::OkStatus();
+    return FailedPrecondition(
+        "{} is not a loopback address, and without TLS anybody on the way can read and change what is sent; say "
+        "--insecure twice to accept that",
+        address.ToString());
+  }
+
+ private:
+  bool beyond_loopback_;
+};
+
+}  // namespace
+
+bool NetworkAddress::IsLoopback() const {
+  if (host == "localhost" || host == "::1") return true;
+  if (!host.starts_with("127.")) return false;
+  return host.find_first_not_of("0123456789.") == std::string::npos;  // not "127.example.org"
+}
+
+std::string NetworkAddress::ToString() const {
+  return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port) : fmt::format("[{}]:{}", host, port);
+}
+
+StatusOr<NetworkAddress> ParseAddress(std::string_view text) {
+  const auto bad = [&](std::string_view why) {
+    return InvalidArgument("'{}' is not an address HOST:PORT: {}", text, why);
+  };
+  const size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return bad("it has no port");
+  std::string_view host = text.substr(0, colon), port = text.substr(colon + 1);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+    if (host.find_first_not_of("0123456789abcdefABCDEF:.") != std::string_view::npos) return bad("a bad IPv6 address");
+  } else if (host.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") !=
+             std::string_view::npos) {
+    return bad("the host is a name, an IPv4 address or an IPv6 address in brackets");
+  }
+  if (host.empty()) return bad("it has no host");
+  NetworkAddress address{.host = std::string(host)};
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), address.port);
+  if (error != std::errc() || end != port.data() + port.size() || address.port < 0 || address.port > 65535) {
+    return bad("the port is a number from 0 to 65535");
+  }
+  return address;
+}
+
+std::shared_ptr<const TransportCredentials> InsecureCredentials(bool beyond_loopback) {
+  return std::make_shared<Insecure>(beyond_loopback);
+}
+
+}  // namespace rivulet

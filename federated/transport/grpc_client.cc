@@ -1,0 +1,318 @@
+#include "federated/transport/grpc_client.h"
+
+#include <grpc/support/log.h>
+
+#include <cstdlib>
+#include <mutex>
+#include <set>
+
+#include "engine/base/mutex.h"
+#include "federated/transport/grpc_options.h"
+#include "federated/transport/messages.h"
+#include "proto/rpc/coordinator.grpc.pb.h"
+
+namespace rivulet {
+
+void QuietGrpcLog() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
+  });
+}
+
+grpc::Status ToGrpc(const Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  constexpr size_t kLongest = 2000;  // percent-encoded it still fits the 8 KiB of headers a peer accepts
+  std::string message(Message(status));
+  if (message.size() > kLongest) message = message.substr(0, kLongest) + "…";
+  return {static_cast<grpc::StatusCode>(status.code()), message};
+}
+
+namespace {
+
+// The calls in flight, so that Cancel can end them.
+class Calls {
+ public:
+  bool Add(grpc::ClientContext* context) {
+    MutexLock lock(mutex_);
+    if (!cancelled_) contexts_.insert(context);
+    return !cancelled_;
+  }
+  void Remove(grpc::ClientContext* context) {
+    MutexLock lock(mutex_);
+    contexts_.erase(context);
+  }
+  void Cancel() {
+    MutexLock lock(mutex_);
+    cancelled_ = true;
+    for (grpc::ClientContext* context : contexts_) context->TryCancel();
+  }
+  bool cancelled() const {
+    MutexLock lock(mutex_);
+    return cancelled_;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::set<grpc::ClientContext*> contexts_ GUARDED_BY(mutex_);
+  bool cancelled_ GUARDED_BY(mutex_) = false;
+};
+
+struct Connection {
+  NetworkAddress coordinator;
+  std::unique_ptr<rpc::Coordinator::Stub> stub;
+  Calls calls;
+};
+
+// One call: its context, registered for Cancel, and what its end means.
+class Call {
+ public:
+  Call(std::shared_ptr<Connection> connection, std::chrono::milliseconds timeout)
+      : connection_(std::move(connection)), deadline_(std::chrono::system_clock::now() + timeout) {
+    context_.set_deadline(deadline_);
+    if (!connection_->calls.Add(&context_)) context_.TryCancel();
+  }
+  ~Call() { connection_->calls.Remove(&context_); }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  grpc::ClientContext* context() { return &context_; }
+  rpc::Coordinator::Stub& stub() { return *connection_->stub; }
+
+  Status End(const grpc::Status& status) const {
+    if (status.ok()) return absl::OkStatus();
+    if (connection_->calls.cancelled()) return Cancelled("the connection is being closed");
+    const std::string& message = status.error_message();
+    const auto lost = [&](std::string_view why) {
+      return Unavailable("the coordinator at {} cannot be reached: {}", connection_->coordinator.ToString(), why);
+    };
+    switch (status.error_code()) {
+      case grpc::StatusCode::DEADLINE_EXCEEDED:
+        if (std::chrono::system_clock::now() >= deadline_) return lost("it did not answer in time");
+        break;
+      // A server that goes away ends its calls in any of these ways.
+      case grpc::StatusCode::UNAVAILABLE:
+      case grpc::StatusCode::CANCELLED:
+        return lost(message);
+      case grpc::StatusCode::UNKNOWN:
+        if (message == "Stream removed") return lost("the connection was lost");
+        break;
+      case grpc::StatusCode::INTERNAL:
+        if (message.starts_with("Received RST_STREAM")) return lost("the connection was lost");
+        break;
+      default:
+        break;
+    }
+    return Status(static_cast<absl::StatusCode>(status.error_code()), ToAbsl(message));
+  }
+
+ private:
+  std::shared_ptr<Connection> connection_;
+  std::chrono::system_clock::time_point deadline_;
+  grpc::ClientContext context_;
+};
+
+class Reader final : public ChunkReader {
+ public:
+  Reader(std::shared_ptr<Connection> connection, std::chrono::milliseconds timeout, const rpc::FetchRequest& request)
+      : call_(std::move(connection), timeout),
+        stream_(call_.stub().Fetch(call_.context(), request)),
+        position_(request.offset()) {}
+  ~Reader() override {
+    if (stream_ == nullptr) return;
+    call_.context()->TryCancel();
+    (void)stream_->Finish();
+  }
+
+  // Reads the first chunk, so that a refusal shows at Fetch.
+  Status Begin() {
+    if (!stream_->Read(&message_)) return Finish();
+    if (message_.total_bytes() < position_) {
+      return DataLoss("the coordinator says a blob has {} bytes, and was asked from byte {}", message_.total_bytes(),
+                      position_);
+    }
+    total_bytes_ = message_.total_bytes();
+    fresh_ = true;
+    return absl::OkStatus();
+  }
+
+  int64_t total_bytes() const override { return total_bytes_; }
+
+  StatusOr<std::span<const std::byte>> Next() override {
+    while (stream_ != nullptr) {
+      if (!fresh_ && !stream_->Read(&message_)) {
+        RIVULET_RETURN_IF_ERROR(Finish());
+        break;
+      }
+      fresh_ = false;
+      if (message_.data().empty()) continue;
+      position_ += static_cast<int64_t>(message_.data().size());
+      if (position_ > total_bytes_) {
+        return DataLoss("the coordinator sent more than the {} bytes it announced", total_bytes_);
+      }
+      return std::as_bytes(std::span(message_.data()));
+    }
+    return std::span<const std::byte>();
+  }
+
+ private:
+  // OK: everything announced has come.
+  Status Finish() {
+    const Status end = call_.End(stream_->Finish());
+    stream_.reset();
+    if (!end.ok()) return end;
+    if (position_ != total_bytes_ || total_bytes_ < 0) {
+      return Unavailable("a download ended at byte {} of {}", position_, total_bytes_);
+    }
+    return absl::OkStatus();
+  }
+
+  Call call_;
+  std::unique_ptr<grpc::ClientReader<rpc::Chunk>> stream_;
+  rpc::Chunk message_;
+  bool fresh_ = false;  // message_ holds a chunk not yet given
+  int64_t position_;
+  int64_t total_bytes_ = -1;
+};
+
+class Writer final : public ChunkWriter {
+ public:
+  Writer(std::shared_ptr<Connection> connection, std::chrono::milliseconds timeout)
+      : call_(std::move(connection), timeout), stream_(call_.stub().Submit(call_.context())) {}
+  ~Writer() override {
+    if (stream_ == nullptr) return;
+    call_.context()->TryCancel();
+    (void)stream_->Finish();
+  }
+
+  Status Begin(rpc::SubmitMessage header) {
+    rpc::SubmitReply reply;
+    const int64_t bytes = header.header().bytes();
+    if (!stream_->Write(header) || !stream_->Read(&reply)) return Ended();
+    if (reply.reply_case() != rpc::SubmitReply::kOffset || reply.offset() < 0 || reply.offset() > bytes) {
+      return Internal("the coordinator answered an upload of {} bytes with something other than an offset into it",
+                      bytes);
+    }
+    offset_ = reply.offset();
+    return absl::OkStatus();
+  }
+
+  int64_t offset() const override { return offset_; }
+
+  Status Write(std::span<const std::byte> chunk) override {
+    if (stream_ == nullptr) return FailedPrecondition("this upload has ended");
+    while (!chunk.empty()) {
+      const size_t part = std::min(chunk.size(), kChunkBytes);
+      message_.set_chunk(chunk.data(), part);
+      chunk = chunk.subspan(part);
+      if (!stream_->Write(message_)) return Ended();
+    }
+    return absl::OkStatus();
+  }
+
+  StatusOr<SubmitResult> Close() override {
+    if (stream_ == nullptr) return FailedPrecondition("this upload has ended");
+    message_.set_close(true);
+    rpc::SubmitReply reply;
+    if (!stream_->Write(message_) || !stream_->Read(&reply)) return Ended();
+    RIVULET_RETURN_IF_ERROR(call_.End(std::exchange(stream_, nullptr)->Finish()));
+    if (!reply.has_result()) return Internal("the coordinator answered an upload without a result");
+    return FromMessage(reply.result());
+  }
+
+ private:
+  // The stream broke: the reason the server gave, or the loss of the connection. Never OK.
+  Status Ended() {
+    const Status end = call_.End(std::exchange(stream_, nullptr)->Finish());
+    return end.ok() ? Unavailable("the coordinator ended an upload early") : end;
+  }
+
+  Call call_;
+  std::unique_ptr<grpc::ClientReaderWriter<rpc::SubmitMessage, rpc::SubmitReply>> stream_;
+  rpc::SubmitMessage message_;
+  int64_t offset_ = 0;
+};
+
+class Client final : public GrpcClient {
+ public:
+  explicit Client(const GrpcClientOptions& options) : options_(options), connection_(std::make_shared<Connection>()) {
+    grpc::ChannelArguments arguments;
+    SetCommonArguments([&](const char* name, int value) { arguments.SetInt(name, value); });
+    // A coordinator that was restarted is found again within seconds.
+    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
+    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2000);
+    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
+    // Clients of one process do not share a connection: each stands for a machine of its own.
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    connection_->coordinator = options.coordinator;
+    connection_->stub = rpc::Coordinator::NewStub(
+        grpc::CreateCustomChannel(options.coordinator.ToString(), grpc::InsecureChannelCredentials(), arguments));
+  }
+
+  StatusOr<PollReply> Poll(const Caller& caller, const Capabilities& capabilities) override {
+    rpc::PollRequest request;
+    ToMessage(caller, request.mutable_caller());
+    request.set_version(capabilities.version);
+    for (const std::string& dataset : capabilities.datasets) request.add_datasets(dataset);
+    request.set_examples(capabilities.examples);
+    rpc::PollReplyProto reply;
+    Call call(connection_, options_.call_timeout);
+    RIVULET_RETURN_IF_ERROR(call.End(call.stub().Poll(call.context(), request, &reply)));
+    return FromMessage(reply);
+  }
+
+  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override {
+    rpc::FetchRequest request;
+    ToMessage(caller, request.mutable_caller());
+    request.set_digest(std::string(blob.digest.AsBytes()));
+    request.set_offset(offset);
+    auto reader = std::make_unique<Reader>(connection_, options_.stream_timeout, request);
+    RIVULET_RETURN_IF_ERROR(reader->Begin());
+    return reader;
+  }
+
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const TaskId& task, int step, int64_t bytes,
+                                                const Digest& digest) override {
+    rpc::SubmitMessage message;
+    rpc::SubmitHeader& header = *message.mutable_header();
+    ToMessage(caller, header.mutable_caller());
+    header.set_task_id(task);
+    header.set_step(step);
+    header.set_bytes(bytes);
+    header.set_digest(std::string(digest.AsBytes()));
+    auto writer = std::make_unique<Writer>(connection_, options_.stream_timeout);
+    RIVULET_RETURN_IF_ERROR(writer->Begin(std::move(message)));
+    return writer;
+  }
+
+  Status Fail(const Caller& caller, const TaskId& task, const std::string& reason) override {
+    rpc::FailRequest request;
+    ToMessage(caller, request.mutable_caller());
+    request.set_task_id(task);
+    request.set_reason(reason);
+    rpc::FailReply reply;
+    Call call(connection_, options_.call_timeout);
+    return call.End(call.stub().Fail(call.context(), request, &reply));
+  }
+
+  void Cancel() override { connection_->calls.Cancel(); }
+
+ private:
+  GrpcClientOptions options_;
+  std::shared_ptr<Connection> connection_;  // readers and writers may outlive this object
+};
+
+}  // namespace
+
+StatusOr<std::unique_ptr<GrpcClient>> GrpcClient::Create(GrpcClientOptions options) {
+  QuietGrpcLog();
+  if (options.coordinator.port == 0) {
+    return InvalidArgument("port 0 in {} is not a coordinator's; give the port it listens on",
+                           options.coordinator.ToString());
+  }
+  RIVULET_RETURN_IF_ERROR(options.credentials->Check(options.coordinator));
+  return std::make_unique<Client>(options);
+}
+
+}  // namespace rivulet

@@ -1,0 +1,33 @@
+// A CoordinatorApi at the other end of a gRPC connection. Thread-safe.
+//
+// Status codes arrive as the coordinator gave them. A connection that cannot be made, is lost, or answers nothing in
+// time is UNAVAILABLE: repeat the call. The connection is made at the first call and made again when needed (tried
+// every two seconds at most); pings keep it open while a client trains and makes no call.
+#pragma once
+
+#include <chrono>
+#include <memory>
+
+#include "engine/base/status.h"
+#include "federated/transport/coordinator_api.h"
+#include "federated/transport/credentials.h"
+
+namespace rivulet {
+
+struct GrpcClientOptions {
+  NetworkAddress coordinator;
+  std::shared_ptr<const TransportCredentials> credentials;
+  std::chrono::milliseconds call_timeout = std::chrono::seconds(30);  // of Poll and Fail
+  // Of one Fetch or Submit as a whole; what was moved by then is not lost.
+  std::chrono::milliseconds stream_timeout = std::chrono::minutes(30);
+};
+
+class GrpcClient : public CoordinatorApi {
+ public:
+  // FAILED_PRECONDITION: the credentials refuse this address. INVALID_ARGUMENT: port 0. Does not connect yet.
+  static StatusOr<std::unique_ptr<GrpcClient>> Create(GrpcClientOptions options);
+  // Ends every call in flight and refuses new ones, all with CANCELLED: for a client that is being stopped.
+  virtual void Cancel() = 0;
+};
+
+}  // namespace rivulet

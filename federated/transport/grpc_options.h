@@ -1,0 +1,42 @@
+// What both ends of a connection must agree on, in one place. Internal to this folder.
+//
+// A client trains for minutes without a call. Its pings keep the connection open through firewalls and tell a dead peer
+// from a silent one; a server that found them too frequent would close the connection, so the two periods stand side by
+// side here.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+inline constexpr int kPingEveryMs = 30'000;          // each end pings the other
+inline constexpr int kPingTimeoutMs = 20'000;        // no answer: the connection is lost
+inline constexpr int kPingsAllowedEveryMs = 10'000;  // what a server tolerates: well below kPingEveryMs
+inline constexpr int kMaxMessageBytes = 1 << 20;     // four times what one message of a stream carries
+// How far ahead of the reader a stream may be sent: bounds what a hundred uploads can park in a coordinator's memory.
+inline constexpr int kStreamWindowBytes = 512 << 10;
+
+// Works for ServerBuilder::AddChannelArgument and grpc::ChannelArguments::SetInt alike.
+template <typename SetInt>
+void SetCommonArguments(SetInt set) {
+  set(GRPC_ARG_KEEPALIVE_TIME_MS, kPingEveryMs);
+  set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPingTimeoutMs);
+  set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  set(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // no limit
+  set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kPingsAllowedEveryMs);
+  set(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kStreamWindowBytes);
+  set(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, kMaxMessageBytes);
+}
+
+// gRPC writes its own log lines to stderr; ours say what matters. GRPC_VERBOSITY in the environment brings them back.
+void QuietGrpcLog();
+
+// Codes are the same numbers on both sides. Messages travel in a header of limited size.
+grpc::Status ToGrpc(const Status& status);
+
+}  // namespace rivulet

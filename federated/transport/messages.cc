@@ -1,0 +1,103 @@
+#include "federated/transport/messages.h"
+
+namespace rivulet {
+namespace {
+
+// `value` as the enumeration E, whose last value is `last`.
+template <typename E>
+StatusOr<E> ToEnum(int value, E last, std::string_view what) {
+  if (value < 0 || value > static_cast<int>(last)) {
+    return InvalidArgument("the coordinator sent {} {}, which this program does not know; is it older?", what, value);
+  }
+  return static_cast<E>(value);
+}
+
+void ToMessage(const Task& task, rpc::TaskProto* message) {
+  message->set_id(task.id);
+  message->set_run_id(task.run_id);
+  message->set_kind(static_cast<int>(task.kind));
+  message->set_round(task.round);
+  message->set_attempt(task.attempt);
+  message->set_base_round(task.base_round);
+  message->set_ordinal(task.ordinal);
+  message->set_seed(task.seed);
+  message->set_plan_digest(std::string(task.plan_digest.AsBytes()));
+  message->set_model_digest(std::string(task.model_digest.AsBytes()));
+  message->set_model_blob(std::string(task.model_blob.AsBytes()));
+  message->set_deadline_ms(task.deadline_ms);
+}
+
+StatusOr<Task> FromMessage(const rpc::TaskProto& message) {
+  Task task;
+  task.id = message.id();
+  task.run_id = message.run_id();
+  RIVULET_ASSIGN_OR_RETURN(task.kind, ToEnum(message.kind(), TaskKind::kEvaluate, "a task of kind"));
+  if (message.round() < 1 || message.attempt() < 1 || message.base_round() < 0 || message.ordinal() > UINT16_MAX) {
+    return InvalidArgument("the coordinator sent task '{}' with round {}, attempt {}, base round {}, ordinal {}",
+                           task.id, message.round(), message.attempt(), message.base_round(), message.ordinal());
+  }
+  task.round = message.round();
+  task.attempt = message.attempt();
+  task.base_round = message.base_round();
+  task.ordinal = static_cast<uint16_t>(message.ordinal());
+  task.seed = message.seed();
+  RIVULET_ASSIGN_OR_RETURN(task.plan_digest, Digest::FromBytes(message.plan_digest()));
+  RIVULET_ASSIGN_OR_RETURN(task.model_digest, Digest::FromBytes(message.model_digest()));
+  RIVULET_ASSIGN_OR_RETURN(task.model_blob, Digest::FromBytes(message.model_blob()));
+  task.deadline_ms = message.deadline_ms();
+  return task;
+}
+
+}  // namespace
+
+void ToMessage(const Caller& caller, rpc::CallerProto* message) {
+  message->set_name(caller.name);
+  message->set_run_id(caller.run_id);
+}
+
+Caller FromMessage(const rpc::CallerProto& message) { return {.name = message.name(), .run_id = message.run_id()}; }
+
+void ToMessage(const PollReply& reply, rpc::PollReplyProto* message) {
+  message->set_kind(static_cast<int>(reply.kind));
+  if (reply.task) ToMessage(*reply.task, message->mutable_task());
+  message->set_wait_ms(reply.wait_ms);
+  message->set_message(reply.message);
+  for (const TaskOutcome& outcome : reply.outcomes) {
+    rpc::OutcomeProto* to = message->add_outcomes();
+    to->set_task(outcome.task);
+    to->set_outcome(static_cast<int>(outcome.outcome));
+    to->set_reason(outcome.reason);
+  }
+}
+
+StatusOr<PollReply> FromMessage(const rpc::PollReplyProto& message) {
+  PollReply reply;
+  RIVULET_ASSIGN_OR_RETURN(reply.kind, ToEnum(message.kind(), PollReply::Kind::kFinished, "a reply of kind"));
+  if (message.has_task()) {
+    RIVULET_ASSIGN_OR_RETURN(reply.task, FromMessage(message.task()));
+  } else if (reply.kind == PollReply::Kind::kTask) {
+    return InvalidArgument("the coordinator announced a task and sent none");
+  }
+  reply.wait_ms = message.wait_ms();
+  reply.message = message.message();
+  for (const rpc::OutcomeProto& from : message.outcomes()) {
+    TaskOutcome outcome{.task = from.task(), .reason = from.reason()};
+    RIVULET_ASSIGN_OR_RETURN(outcome.outcome, ToEnum(from.outcome(), Outcome::kDropped, "an outcome"));
+    reply.outcomes.push_back(std::move(outcome));
+  }
+  return reply;
+}
+
+void ToMessage(const SubmitResult& result, rpc::SubmitResultProto* message) {
+  message->set_kind(static_cast<int>(result.kind));
+  message->set_reason(result.reason);
+}
+
+StatusOr<SubmitResult> FromMessage(const rpc::SubmitResultProto& message) {
+  SubmitResult result{.reason = message.reason()};
+  RIVULET_ASSIGN_OR_RETURN(result.kind,
+                           ToEnum(message.kind(), SubmitResult::Kind::kRefused, "the answer to an upload"));
+  return result;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,21 @@
+// The structs of coordinator_api.h as messages of proto/rpc/coordinator.proto, and back. Internal to this folder.
+#pragma once
+
+#include "engine/base/status.h"
+#include "federated/transport/coordinator_api.h"
+#include "proto/rpc/coordinator.pb.h"
+
+namespace rivulet {
+
+// Bytes in one message of a stream.
+inline constexpr size_t kChunkBytes = size_t{256} << 10;
+
+void ToMessage(const Caller& caller, rpc::CallerProto* message);
+Caller FromMessage(const rpc::CallerProto& message);
+void ToMessage(const PollReply& reply, rpc::PollReplyProto* message);
+// INVALID_ARGUMENT: a kind out of range, a digest that is not 32 bytes, a number out of range.
+StatusOr<PollReply> FromMessage(const rpc::PollReplyProto& message);
+void ToMessage(const SubmitResult& result, rpc::SubmitResultProto* message);
+StatusOr<SubmitResult> FromMessage(const rpc::SubmitResultProto& message);
+
+}  // namespace rivulet

@@ -1,0 +1,367 @@
+// A GrpcClient speaking to a GrpcServer over loopback must be indistinguishable from direct calls to the api behind it,
+// save that a lost connection is UNAVAILABLE.
+#include <atomic>
+#include <thread>
+
+#include "engine/base/mutex.h"
+#include "federated/transport/grpc_client.h"
+#include "federated/transport/grpc_server.h"
+
+namespace rivulet {
+namespace {
+
+std::string Pattern(size_t bytes) {
+  std::string text(bytes, '\0');
+  for (size_t i = 0; i < bytes; ++i) text[i] = static_cast<char>((i * 2654435761u) >> 13);
+  return text;
+}
+
+// A coordinator that remembers what it was asked and answers what the test set.
+class FakeCoordinator : public CoordinatorApi {
+ public:
+  StatusOr<PollReply> Poll(const Caller& caller, const Capabilities& capabilities) override {
+    MutexLock lock(mutex);
+    last_caller = caller;
+    last_capabilities = capabilities;
+    return poll_reply;
+  }
+
+  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller&, const BlobId& blob, int64_t offset) override {
+    MutexLock lock(mutex);
+    if (blob.digest != Sha256Of(this->blob)) return NotFound("no blob {}", blob.digest.Hex());
+    if (offset > static_cast<int64_t>(this->blob.size())) return OutOfRange("offset {} is beyond the end", offset);
+    class Reader : public ChunkReader {
+     public:
+      Reader(FakeCoordinator& fake, int64_t offset) : fake_(fake), offset_(static_cast<size_t>(offset)) {}
+      int64_t total_bytes() const override { return static_cast<int64_t>(fake_.blob.size()); }
+      StatusOr<std::span<const std::byte>> Next() override {
+        if (fake_.fail_fetch_at != 0 && offset_ >= fake_.fail_fetch_at) return DataLoss("the model's file shrank");
+        const size_t n = std::min<size_t>(fake_.fetch_chunk, fake_.blob.size() - offset_);
+        const auto part = std::as_bytes(std::span(fake_.blob)).subspan(offset_, n);
+        offset_ += n;
+        return part;
+      }
+
+     private:
+      FakeCoordinator& fake_;
+      size_t offset_;
+    };
+    return std::make_unique<Reader>(*this, offset);
+  }
+
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const TaskId& task, int step, int64_t bytes,
+                                                const Digest& digest) override {
+    MutexLock lock(mutex);
+    if (task != "task-1") return NotFound("no task '{}' for client '{}'", task, caller.name);
+    announced = bytes;
+    last_step = step;
+    class Writer : public ChunkWriter {
+     public:
+      Writer(FakeCoordinator& fake, Digest digest) : fake_(fake), digest_(digest) {}
+      int64_t offset() const override { return static_cast<int64_t>(fake_.staged.size()); }
+      Status Write(std::span<const std::byte> chunk) override {
+        MutexLock lock(fake_.mutex);
+        if (fake_.staged.size() + chunk.size() > static_cast<size_t>(fake_.announced)) {
+          return InvalidArgument("more than the {} bytes announced", fake_.announced);
+        }
+        fake_.staged.append(reinterpret_cast<const char*>(chunk.data()), chunk.size());
+        fake_.largest_chunk = std::max(fake_.largest_chunk, chunk.size());
+        fake_.moved.NotifyAll();
+        return absl::OkStatus();
+      }
+      StatusOr<SubmitResult> Close() override {
+        if (Sha256Of(fake_.staged) != digest_) return SubmitResult{SubmitResult::Kind::kRefused, "another digest"};
+        return fake_.result;
+      }
+
+     private:
+      FakeCoordinator& fake_;
+      Digest digest_;
+    };
+    return std::make_unique<Writer>(*this, digest);
+  }
+
+  Status Fail(const Caller& caller, const TaskId& task, const std::string& reason) override {
+    MutexLock lock(mutex);
+    failed = caller.name + "/" + task + "/" + reason;
+    return fail_status;
+  }
+
+  Mutex mutex;
+  CondVar moved;
+  Caller last_caller;
+  Capabilities last_capabilities;
+  StatusOr<PollReply> poll_reply = PollReply{};
+  std::string blob;
+  size_t fetch_chunk = 100'000;
+  size_t fail_fetch_at = 0;
+  int64_t announced = 0;
+  int last_step = -1;
+  std::string staged;
+  size_t largest_chunk = 0;
+  SubmitResult result;
+  std::string failed;
+  Status fail_status;
+};
+
+class GrpcTransportTest : public testing::Test {
+ protected:
+  void SetUp() override { StartServer(0, std::chrono::minutes(2)); }
+
+  void StartServer(int port, std::chrono::milliseconds stall_timeout) {
+    server_.reset();
+    auto server = GrpcServer::Start(fake_, {.listen = {.host = "127.0.0.1", .port = port},
+                                            .credentials = InsecureCredentials(false),
+                                            .stall_timeout = stall_timeout});
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = std::move(*server);
+    auto client = GrpcClient::Create({.coordinator = server_->address(), .credentials = InsecureCredentials(false)});
+    ASSERT_TRUE(client.ok()) << client.status();
+    client_ = std::move(*client);
+  }
+
+  StatusOr<std::string> FetchAll(CoordinatorApi& api, int64_t offset) {
+    RIVULET_ASSIGN_OR_RETURN(const auto reader, api.Fetch(caller_, BlobId{Sha256Of(fake_.blob)}, offset));
+    std::string bytes;
+    while (true) {
+      RIVULET_ASSIGN_OR_RETURN(const auto chunk, reader->Next());
+      if (chunk.empty()) return bytes;
+      bytes.append(reinterpret_cast<const char*>(chunk.data()), chunk.size());
+    }
+  }
+
+  FakeCoordinator fake_;
+  const Caller caller_{.name = "client-00003", .run_id = "run-7"};
+  std::unique_ptr<GrpcServer> server_;
+  std::unique_ptr<GrpcClient> client_;
+};
+
+TEST_F(GrpcTransportTest, Poll_CarriesEveryField) {
+  Task task{.id = "task-1", .run_id = "run-7", .round = 3, .attempt = 2, .base_round = 1, .ordinal = 65535};
+  task.seed = 0xFFFFFFFFFFFFFFFF;
+  task.plan_digest = Sha256Of("plan");
+  task.model_digest = Sha256Of("model");
+  task.model_blob = Sha256Of("blob");
+  task.deadline_ms = 600'000;
+  PollReply reply{.kind = PollReply::Kind::kTask, .task = task, .wait_ms = 5, .message = "go"};
+  reply.outcomes.push_back({"task-0", Outcome::kRefused, "NaN"});
+  fake_.poll_reply = reply;
+
+  const auto got = client_->Poll(caller_, {.version = "0.1.0", .datasets = {"train", "extra"}, .examples = 600});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(fake_.last_caller.name, "client-00003");
+  EXPECT_EQ(fake_.last_caller.run_id, "run-7");
+  EXPECT_EQ(fake_.last_caller.certificate_serial, "");
+  EXPECT_EQ(fake_.last_capabilities.version, "0.1.0");
+  EXPECT_EQ(fake_.last_capabilities.datasets, (std::vector<std::string>{"train", "extra"}));
+  EXPECT_EQ(fake_.last_capabilities.examples, 600);
+  EXPECT_EQ(got->kind, PollReply::Kind::kTask);
+  EXPECT_EQ(got->task->id, "task-1");
+  EXPECT_EQ(got->task->run_id, "run-7");
+  EXPECT_EQ(got->task->round, 3);
+  EXPECT_EQ(got->task->attempt, 2);
+  EXPECT_EQ(got->task->base_round, 1);
+  EXPECT_EQ(got->task->ordinal, 65535);
+  EXPECT_EQ(got->task->seed, 0xFFFFFFFFFFFFFFFF);
+  EXPECT_EQ(got->task->plan_digest, task.plan_digest);
+  EXPECT_EQ(got->task->model_digest, task.model_digest);
+  EXPECT_EQ(got->task->model_blob, task.model_blob);
+  EXPECT_EQ(got->task->deadline_ms, 600'000);
+  EXPECT_EQ(got->wait_ms, 5);
+  EXPECT_EQ(got->message, "go");
+  ASSERT_EQ(got->outcomes.size(), 1u);
+  EXPECT_EQ(got->outcomes[0].task, "task-0");
+  EXPECT_EQ(got->outcomes[0].outcome, Outcome::kRefused);
+  EXPECT_EQ(got->outcomes[0].reason, "NaN");
+}
+
+TEST_F(GrpcTransportTest, Errors_CrossWithCodeAndMessage) {
+  for (const absl::StatusCode code :
+       {absl::StatusCode::kPermissionDenied, absl::StatusCode::kNotFound, absl::StatusCode::kInvalidArgument,
+        absl::StatusCode::kResourceExhausted, absl::StatusCode::kFailedPrecondition, absl::StatusCode::kDataLoss,
+        absl::StatusCode::kDeadlineExceeded, absl::StatusCode::kInternal, absl::StatusCode::kUnknown}) {
+    fake_.poll_reply = Status(code, "client 'a' is not welcome: ünïcode, 100 %");
+    const auto got = client_->Poll(caller_, {});
+    EXPECT_EQ(got.status().code(), code);
+    EXPECT_EQ(Message(got.status()), "client 'a' is not welcome: ünïcode, 100 %");
+  }
+}
+
+TEST_F(GrpcTransportTest, ErrorLongerThanAHeader_IsCutAndKeepsItsCode) {
+  fake_.poll_reply = InvalidArgument("{}", std::string(100'000, '%'));
+  const auto got = client_->Poll(caller_, {});
+  EXPECT_EQ(got.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(Message(got.status()).starts_with("%%%%"));
+}
+
+TEST_F(GrpcTransportTest, Fail_CarriesTaskAndReasonAndAnswers) {
+  EXPECT_TRUE(client_->Fail(caller_, "task-1", "a label out of range").ok());
+  EXPECT_EQ(fake_.failed, "client-00003/task-1/a label out of range");
+  fake_.fail_status = NotFound("no such task");
+  EXPECT_EQ(client_->Fail(caller_, "task-1", "x").code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(GrpcTransportTest, Fetch_GivesTheSameBytesWhateverTheChunks) {
+  fake_.blob = Pattern(3'000'001);
+  for (const size_t chunk : {size_t{70'000}, size_t{262'144}, size_t{3'000'001}}) {
+    fake_.fetch_chunk = chunk;
+    const auto got = FetchAll(*client_, 0);
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_TRUE(*got == fake_.blob) << chunk;
+  }
+}
+
+TEST_F(GrpcTransportTest, FetchAtAnOffset_GivesTheRest) {
+  fake_.blob = Pattern(1'000'000);
+  EXPECT_TRUE(FetchAll(*client_, 999'999).value() == fake_.blob.substr(999'999));
+  EXPECT_EQ(FetchAll(*client_, 1'000'000).value(), "");
+  EXPECT_EQ(FetchAll(*client_, 1'000'001).status().code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(FetchAll(*client_, -1).status().code(), absl::StatusCode::kOutOfRange);
+}
+
+TEST_F(GrpcTransportTest, FetchOfAnEmptyBlob_EndsAtOnce) { EXPECT_EQ(FetchAll(*client_, 0).value(), ""); }
+
+TEST_F(GrpcTransportTest, FetchOfAnUnknownBlob_IsNotFoundAtTheCall) {
+  const auto got = client_->Fetch(caller_, BlobId{Sha256Of("other")}, 0);
+  EXPECT_EQ(got.status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(GrpcTransportTest, FetchThatFailsMidway_GivesThatError) {
+  fake_.blob = Pattern(1'000'000);
+  fake_.fail_fetch_at = 500'000;
+  const auto got = FetchAll(*client_, 0);
+  EXPECT_EQ(got.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(Message(got.status()), "the model's file shrank");
+}
+
+TEST_F(GrpcTransportTest, Submit_StagesTheSameBytesInBoundedChunks) {
+  const std::string update = Pattern(2'000'003);
+  fake_.result = {SubmitResult::Kind::kDuplicate, "seen before"};
+  auto writer = client_->Submit(caller_, "task-1", 2, static_cast<int64_t>(update.size()), Sha256Of(update));
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  EXPECT_EQ((*writer)->offset(), 0);
+  ASSERT_TRUE((*writer)->Write(std::as_bytes(std::span(update))).ok());
+  const auto result = (*writer)->Close();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->kind, SubmitResult::Kind::kDuplicate);
+  EXPECT_EQ(result->reason, "seen before");
+  EXPECT_TRUE(fake_.staged == update);
+  EXPECT_EQ(fake_.last_step, 2);
+  EXPECT_LE(fake_.largest_chunk, size_t{256} << 10);
+  EXPECT_EQ((*writer)->Close().status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(GrpcTransportTest, SubmitOfAnUnknownTask_IsNotFoundAtTheCall) {
+  const auto writer = client_->Submit(caller_, "task-9", 0, 10, Digest{});
+  EXPECT_EQ(writer.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Message(writer.status()), "no task 'task-9' for client 'client-00003'");
+}
+
+TEST_F(GrpcTransportTest, SubmitAfterALostConnection_GoesOnAtTheOffsetStaged) {
+  const std::string update = Pattern(600'000);
+  {
+    auto writer = client_->Submit(caller_, "task-1", 0, 600'000, Sha256Of(update)).value();
+    ASSERT_TRUE(writer->Write(std::as_bytes(std::span(update)).first(300'000)).ok());
+    MutexLock lock(fake_.mutex);
+    while (fake_.staged.size() < 300'000) fake_.moved.Wait(fake_.mutex);
+  }
+  auto writer = client_->Submit(caller_, "task-1", 0, 600'000, Sha256Of(update)).value();
+  EXPECT_EQ(writer->offset(), 300'000);
+  ASSERT_TRUE(writer->Write(std::as_bytes(std::span(update)).subspan(300'000)).ok());
+  EXPECT_EQ(writer->Close()->kind, SubmitResult::Kind::kAccepted);
+  EXPECT_TRUE(fake_.staged == update);
+}
+
+TEST_F(GrpcTransportTest, SubmitOfTooMuch_GivesTheCoordinatorsReason) {
+  const std::string update = Pattern(2'000'000);
+  auto writer = client_->Submit(caller_, "task-1", 0, 1'000'000, Sha256Of(update)).value();
+  Status status = writer->Write(std::as_bytes(std::span(update)));  // may be refused only at the close
+  if (status.ok()) status = writer->Close().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Message(status), "more than the 1000000 bytes announced");
+}
+
+TEST_F(GrpcTransportTest, NobodyListens_IsUnavailableAndNamesTheAddress) {
+  server_->Stop(std::chrono::milliseconds(0));
+  const auto got = client_->Poll(caller_, {});
+  EXPECT_EQ(got.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(Message(got.status()).find(server_->address().ToString()), std::string_view::npos) << got.status();
+}
+
+TEST_F(GrpcTransportTest, ServerStopsDuringAnUpload_IsUnavailable) {
+  auto writer = client_->Submit(caller_, "task-1", 0, 1'000'000, Digest{}).value();
+  server_->Stop(std::chrono::milliseconds(0));
+  EXPECT_EQ(writer->Close().status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(GrpcTransportTest, ServerComesBack_TheSameClientReachesItAgain) {
+  const int port = server_->address().port;
+  auto client = std::move(client_);
+  ASSERT_TRUE(client->Poll(caller_, {}).ok());
+  StartServer(port, std::chrono::minutes(2));
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  Status last;
+  do {
+    last = client->Poll(caller_, {}).status();
+  } while (last.code() == absl::StatusCode::kUnavailable && std::chrono::steady_clock::now() < give_up);
+  EXPECT_TRUE(last.ok()) << last;
+}
+
+TEST_F(GrpcTransportTest, SecondServerOnTheSamePort_IsUnavailable) {
+  const auto second =
+      GrpcServer::Start(fake_, {.listen = server_->address(), .credentials = InsecureCredentials(false)});
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(Message(second.status()).find("in use"), std::string_view::npos);
+}
+
+TEST_F(GrpcTransportTest, PeerThatStallsInAnUpload_IsEnded) {
+  StartServer(0, std::chrono::milliseconds(100));
+  auto writer = client_->Submit(caller_, "task-1", 0, 1'000'000, Digest{}).value();
+  // Nothing is written: the server ends the stream by itself, and the next calls say so.
+  const std::string part = Pattern(1000);
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  Status status;
+  while (status.ok() && std::chrono::steady_clock::now() < give_up) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // longer than the server's patience
+    status = writer->Write(std::as_bytes(std::span(part)));
+  }
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+}
+
+TEST_F(GrpcTransportTest, Cancel_EndsCallsInFlightAndLaterOnes) {
+  auto writer = client_->Submit(caller_, "task-1", 0, 1'000'000, Digest{}).value();
+  client_->Cancel();
+  EXPECT_EQ(writer->Close().status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(client_->Poll(caller_, {}).status().code(), absl::StatusCode::kCancelled);
+}
+
+// Property: downloads of many callers at once over one connection do not mix.
+TEST_F(GrpcTransportTest, ManyCallersAtOnce_EachGetsTheWholeBlob) {
+  fake_.blob = Pattern(700'000);
+  std::atomic<int> whole = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 32; ++i) {
+    threads.emplace_back([&] {
+      const auto got = FetchAll(*client_, 0);
+      if (got.ok() && *got == fake_.blob) ++whole;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(whole, 32);
+}
+
+TEST(GrpcClient, PortZero_IsRefused) {
+  const auto client =
+      GrpcClient::Create({.coordinator = {.host = "127.0.0.1", .port = 0}, .credentials = InsecureCredentials(false)});
+  EXPECT_EQ(client.status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(GrpcClient, PlaintextBeyondLoopback_IsRefused) {
+  const auto client = GrpcClient::Create(
+      {.coordinator = {.host = "192.0.2.1", .port = 7000}, .credentials = InsecureCredentials(false)});
+  EXPECT_EQ(client.status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace rivulet

@@ -1,0 +1,176 @@
+// BiasAdd and its gradient. The gradient's sums run in a fixed order, whatever the vector's length: four interleaved
+// sums per block of rows, blocks one after the other.
+#include <algorithm>
+
+#include "engine/program/kernel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "engine/kernels/cpu/bias.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+// clang-format off: the order matters
+#include "engine/kernels/cpu/tail-inl.h"
+#include "hwy/highway.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace rivulet {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr int64_t kBlockRows = 256;  // keeps each partial sum short: the error grows with rows / 256 + 64
+
+template <typename T>
+HWY_INLINE void BiasAdd(const T* in, const T* bias, T* out, int64_t rows, int64_t channels) {
+  const hn::ScalableTag<T> d;
+  for (int64_t row = 0; row < rows; ++row, in += channels, out += channels) {
+    ForEachVector(d, static_cast<size_t>(channels),
+                  [&](auto load, auto store) HWY_ATTR { store(out, hn::Add(load(in), load(bias))); });
+  }
+}
+
+template <typename T>
+HWY_INLINE void BiasAddGrad(const T* in, T* out, int64_t rows, int64_t channels) {
+  const hn::ScalableTag<T> d;
+  std::fill_n(out, channels, T{0});
+  for (int64_t begin = 0; begin < rows; begin += kBlockRows) {
+    const int64_t end = std::min(rows, begin + kBlockRows);
+    ForEachVector(d, static_cast<size_t>(channels), [&](auto load, auto store) HWY_ATTR {
+      auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
+      int64_t row = begin;
+      for (; row + 4 <= end; row += 4) {
+        const T* at = in + row * channels;
+        s0 = hn::Add(s0, load(at));
+        s1 = hn::Add(s1, load(at + channels));
+        s2 = hn::Add(s2, load(at + 2 * channels));
+        s3 = hn::Add(s3, load(at + 3 * channels));
+      }
+      for (; row < end; ++row) s0 = hn::Add(s0, load(in + row * channels));
+      store(out, hn::Add(load(out), hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
+    });
+  }
+}
+
+void BiasAddF32(const float* in, const float* bias, float* out, int64_t rows, int64_t channels) {
+  BiasAdd(in, bias, out, rows, channels);
+}
+void BiasAddF64(const double* in, const double* bias, double* out, int64_t rows, int64_t channels) {
+  BiasAdd(in, bias, out, rows, channels);
+}
+void BiasAddGradF32(const float* in, float* out, int64_t rows, int64_t channels) {
+  BiasAddGrad(in, out, rows, channels);
+}
+void BiasAddGradF64(const double* in, double* out, int64_t rows, int64_t channels) {
+  BiasAddGrad(in, out, rows, channels);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace rivulet
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace rivulet {
+namespace {
+
+HWY_EXPORT(BiasAddF32);
+HWY_EXPORT(BiasAddF64);
+HWY_EXPORT(BiasAddGradF32);
+HWY_EXPORT(BiasAddGradF64);
+
+// A tensor as [outer, channels, inner]: inner is 1 unless channels come second (NCHW).
+struct Channels {
+  int64_t outer = 1, channels = 1, inner = 1;
+};
+
+StatusOr<Channels> ChannelsOf(const NodeView& node) {
+  const Shape& shape = node.inputs[0].shape;
+  const bool nchw = node.node.HasAttr("data_format") && node.attr<std::string>("data_format") == "NCHW";
+  if (shape.rank() < 2) return InvalidArgument("a bias needs a value of rank 2 or more, not {}", shape.ToString());
+  Channels c;
+  const int axis = nchw ? 1 : shape.rank() - 1;
+  for (int i = 0; i < shape.rank(); ++i) (i < axis ? c.outer : i == axis ? c.channels : c.inner) *= shape.dim(i);
+  return c;
+}
+
+template <typename T>
+class BiasAddKernel final : public Kernel {
+ public:
+  explicit BiasAddKernel(const Channels& channels) : c_(channels) {}
+  Status Run(const KernelContext& context) const override {
+    const T* in = reinterpret_cast<const T*>(context.inputs[0]);
+    const T* bias = reinterpret_cast<const T*>(context.inputs[1]);
+    T* out = reinterpret_cast<T*>(context.outputs[0]);
+    if (c_.inner == 1) {
+      if constexpr (std::is_same_v<T, float>)
+        HWY_DYNAMIC_DISPATCH(BiasAddF32)(in, bias, out, c_.outer, c_.channels);
+      else
+        HWY_DYNAMIC_DISPATCH(BiasAddF64)(in, bias, out, c_.outer, c_.channels);
+      return {};
+    }
+    for (int64_t row = 0; row < c_.outer * c_.channels; ++row, in += c_.inner, out += c_.inner) {
+      const T b = bias[row % c_.channels];
+      for (int64_t i = 0; i < c_.inner; ++i) out[i] = in[i] + b;
+    }
+    return {};
+  }
+
+ private:
+  Channels c_;
+};
+
+template <typename T>
+class BiasAddGradKernel final : public Kernel {
+ public:
+  explicit BiasAddGradKernel(const Channels& channels) : c_(channels) {}
+  Status Run(const KernelContext& context) const override {
+    const T* in = reinterpret_cast<const T*>(context.inputs[0]);
+    T* out = reinterpret_cast<T*>(context.outputs[0]);
+    if (c_.inner == 1) {
+      if constexpr (std::is_same_v<T, float>)
+        HWY_DYNAMIC_DISPATCH(BiasAddGradF32)(in, out, c_.outer, c_.channels);
+      else
+        HWY_DYNAMIC_DISPATCH(BiasAddGradF64)(in, out, c_.outer, c_.channels);
+      return {};
+    }
+    std::fill_n(out, c_.channels, T{0});
+    for (int64_t row = 0; row < c_.outer * c_.channels; ++row, in += c_.inner) {
+      T sum{0};
+      for (int64_t i = 0; i < c_.inner; ++i) sum += in[i];
+      out[row % c_.channels] += sum;
+    }
+    return {};
+  }
+
+ private:
+  Channels c_;
+};
+
+template <typename T>
+StatusOr<Prepared> PrepareBiasAdd(const NodeView& node, const KernelPolicy&) {
+  RIVULET_ASSIGN_OR_RETURN(const Channels channels, ChannelsOf(node));
+  if (node.inputs[1].shape != Shape({channels.channels})) {
+    return InvalidArgument("a bias of {} does not fit {} channels", node.inputs[1].shape.ToString(), channels.channels);
+  }
+  Prepared prepared;
+  prepared.kernel = std::make_unique<BiasAddKernel<T>>(channels);
+  prepared.in_place = {{0, 0}};
+  prepared.implementation = "hwy";
+  return prepared;
+}
+
+template <typename T>
+StatusOr<Prepared> PrepareBiasAddGrad(const NodeView& node, const KernelPolicy&) {
+  RIVULET_ASSIGN_OR_RETURN(const Channels channels, ChannelsOf(node));
+  Prepared prepared;
+  prepared.kernel = std::make_unique<BiasAddGradKernel<T>>(channels);
+  prepared.implementation = "hwy";
+  return prepared;
+}
+
+RIVULET_KERNEL("BiasAdd", Device::kCpu, float, PrepareBiasAdd<float>);
+RIVULET_KERNEL("BiasAdd", Device::kCpu, double, PrepareBiasAdd<double>);
+RIVULET_KERNEL("BiasAddGrad", Device::kCpu, float, PrepareBiasAddGrad<float>);
+RIVULET_KERNEL("BiasAddGrad", Device::kCpu, double, PrepareBiasAddGrad<double>);
+
+}  // namespace
+}  // namespace rivulet
+#endif

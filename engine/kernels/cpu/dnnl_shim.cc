@@ -1,0 +1,250 @@
+#include "engine/kernels/cpu/dnnl_shim.h"
+
+#include <algorithm>
+#include <array>
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "engine/program/memory_plan.h"
+
+namespace rivulet {
+namespace {
+
+using dnnl::memory;
+using Tag = memory::format_tag;
+
+const dnnl::engine& Engine() {
+  static const dnnl::engine& engine = *new dnnl::engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+// One execution of a primitive: which memory goes to which argument.
+struct Argument {
+  int name;      // DNNL_ARG_…
+  size_t place;  // index into the kernel's memories
+};
+struct Execution {
+  dnnl::primitive primitive;
+  std::vector<Argument> arguments;
+};
+
+// Where a memory's bytes are in a run.
+struct Place {
+  enum class From { kInput, kOutput, kScratch };
+  memory::desc desc;
+  From from;
+  size_t index;  // of the input or output, or offset into the scratch
+};
+
+// The library's argument objects of one instance, whose handles are moved when addresses change.
+class DnnlState final : public KernelState {
+ public:
+  DnnlState(const std::vector<Place>& places, const std::vector<Execution>& executions) : stream_(Engine()) {
+    for (const Place& place : places) memories_.emplace_back(place.desc, Engine(), DNNL_MEMORY_NONE);
+    handles_.resize(places.size(), nullptr);
+    for (const Execution& execution : executions) {
+      std::vector<dnnl_exec_arg_t> arguments;
+      for (const Argument& argument : execution.arguments) {
+        arguments.push_back({argument.name, memories_[argument.place].get()});
+      }
+      arguments_.push_back(std::move(arguments));
+    }
+  }
+  dnnl_status_t Bind(size_t place, std::byte* address) {
+    if (handles_[place] == address) return dnnl_success;
+    handles_[place] = address;
+    return dnnl_memory_set_data_handle(memories_[place].get(), address);
+  }
+  dnnl_stream_t stream() const { return stream_.get(); }
+  const std::vector<dnnl_exec_arg_t>& arguments(size_t execution) const { return arguments_[execution]; }
+
+ private:
+  dnnl::stream stream_;
+  std::vector<memory> memories_;
+  std::vector<std::byte*> handles_;
+  std::vector<std::vector<dnnl_exec_arg_t>> arguments_;
+};
+
+class DnnlKernel final : public Kernel {
+ public:
+  DnnlKernel(std::vector<Place> places, std::vector<Execution> executions)
+      : places_(std::move(places)), executions_(std::move(executions)) {}
+
+  Status Run(const KernelContext& context) const override {
+    DnnlState& state = static_cast<DnnlState&>(*context.state);
+    for (size_t i = 0; i < places_.size(); ++i) {
+      const Place& place = places_[i];
+      std::byte* address = place.from == Place::From::kInput    ? context.inputs[place.index]
+                           : place.from == Place::From::kOutput ? context.outputs[place.index]
+                                                                : context.scratch + place.index;
+      if (state.Bind(i, address) != dnnl_success) return Internal("oneDNN refused an address");
+    }
+    for (size_t i = 0; i < executions_.size(); ++i) {
+      const std::vector<dnnl_exec_arg_t>& arguments = state.arguments(i);
+      const dnnl_status_t status = dnnl_primitive_execute(executions_[i].primitive.get(), state.stream(),
+                                                          static_cast<int>(arguments.size()), arguments.data());
+      if (status != dnnl_success) return Internal("oneDNN failed with status {}", static_cast<int>(status));
+    }
+    return {};
+  }
+  std::unique_ptr<KernelState> NewState() const override { return std::make_unique<DnnlState>(places_, executions_); }
+
+ private:
+  std::vector<Place> places_;
+  std::vector<Execution> executions_;
+};
+
+class Builder {
+ public:
+  Builder() { attributes_.set_scratchpad_mode(dnnl::scratchpad_mode::user); }
+  const dnnl::primitive_attr& attributes() const { return attributes_; }
+  dnnl::primitive_attr& attributes() { return attributes_; }
+
+  size_t Input(size_t index, const memory::desc& desc) { return Add({desc, Place::From::kInput, index}); }
+  size_t Output(size_t index, const memory::desc& desc) { return Add({desc, Place::From::kOutput, index}); }
+  size_t Scratch(const memory::desc& desc) {
+    const size_t offset = scratch_bytes_;
+    scratch_bytes_ += RoundUp64(desc.get_size());
+    return Add({desc, Place::From::kScratch, offset});
+  }
+  template <typename Primitive, typename Descriptor>
+  void Execute(const Descriptor& descriptor, std::vector<Argument> arguments) {
+    const memory::desc scratchpad = descriptor.scratchpad_desc();
+    if (scratchpad.get_size() > 0) arguments.push_back({DNNL_ARG_SCRATCHPAD, Scratch(scratchpad)});
+    executions_.push_back({Primitive(descriptor), std::move(arguments)});
+  }
+  // `place` as `wanted`: itself, or a copy in scratch.
+  size_t Reordered(size_t place, const memory::desc& wanted) {
+    if (places_[place].desc == wanted) return place;
+    const size_t copy = Scratch(wanted);
+    Reorder(place, copy);
+    return copy;
+  }
+  void Reorder(size_t from, size_t to) {
+    const dnnl::reorder::primitive_desc descriptor(Engine(), places_[from].desc, Engine(), places_[to].desc,
+                                                   attributes_);
+    Execute<dnnl::reorder>(descriptor, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+  }
+  Prepared Build(const std::string& implementation, double flops) && {
+    Prepared prepared;
+    prepared.scratch_bytes = scratch_bytes_;
+    prepared.kernel = std::make_unique<DnnlKernel>(std::move(places_), std::move(executions_));
+    prepared.implementation = "dnnl " + implementation;
+    prepared.flops = flops;
+    return prepared;
+  }
+
+ private:
+  size_t Add(Place place) {
+    places_.push_back(std::move(place));
+    return places_.size() - 1;
+  }
+  dnnl::primitive_attr attributes_;
+  std::vector<Place> places_;
+  std::vector<Execution> executions_;
+  size_t scratch_bytes_ = 0;
+};
+
+memory::desc F32(const memory::dims& dims, Tag tag) { return {dims, memory::data_type::f32, tag}; }
+
+// One channel: NHWC and NCHW are the same bytes, and the library has fast code only for what it calls NCHW.
+memory::desc Image(int64_t batch, int64_t channels, int64_t height, int64_t width) {
+  return F32({batch, channels, height, width}, channels == 1 ? Tag::nchw : Tag::nhwc);
+}
+
+bool IsReference(const std::string& implementation) { return implementation.find("ref") != std::string::npos; }
+
+}  // namespace
+
+std::optional<Prepared> DnnlConvolution(ConvDirection direction, const Window& w, bool bias_and_relu) try {
+  if (w.in_elements() == 0 || w.out_elements() == 0 || w.filter_elements() == 0) return std::nullopt;
+  const memory::dims filter_dims = {w.out_channels, w.in_channels, w.height, w.width};
+  const memory::dims strides = {w.stride_height, w.stride_width};
+  const memory::dims dilations = {w.dilation_height - 1, w.dilation_width - 1};
+  const memory::dims before = {w.pad_top, w.pad_left}, after = {w.pad_bottom, w.pad_right};
+  const memory::desc image = Image(w.batch, w.in_channels, w.in_height, w.in_width);
+  const memory::desc out = Image(w.batch, w.out_channels, w.out_height, w.out_width);
+  const memory::desc filter = F32(filter_dims, Tag::hwio), any_filter = F32(filter_dims, Tag::any);
+  const auto algorithm = dnnl::algorithm::convolution_direct;
+  const double flops = 2 * w.multiply_adds();
+  Builder builder;
+  const auto forward = [&](dnnl::primitive_attr attributes, bool with_bias) {
+    const dnnl::convolution_forward::desc descriptor =
+        with_bias
+            ? dnnl::convolution_forward::desc(dnnl::prop_kind::forward_training, algorithm, image, any_filter,
+                                              F32({w.out_channels}, Tag::x), out, strides, dilations, before, after)
+            : dnnl::convolution_forward::desc(dnnl::prop_kind::forward_training, algorithm, image, any_filter, out,
+                                              strides, dilations, before, after);
+    return dnnl::convolution_forward::primitive_desc(descriptor, attributes, Engine());
+  };
+  std::string implementation;
+  switch (direction) {
+    case ConvDirection::kForward: {
+      if (bias_and_relu) {
+        dnnl::post_ops relu;
+        relu.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+        builder.attributes().set_post_ops(relu);
+      }
+      const auto descriptor = forward(builder.attributes(), bias_and_relu);
+      implementation = descriptor.impl_info_str();
+      if (IsReference(implementation)) return std::nullopt;
+      builder.attributes().set_post_ops({});
+      const size_t input = builder.Input(0, image);
+      const size_t weights = builder.Reordered(builder.Input(1, filter), descriptor.weights_desc());
+      std::vector<Argument> arguments = {
+          {DNNL_ARG_SRC, input}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DST, builder.Output(0, out)}};
+      if (bias_and_relu) arguments.push_back({DNNL_ARG_BIAS, builder.Input(2, F32({w.out_channels}, Tag::x))});
+      builder.Execute<dnnl::convolution_forward>(descriptor, std::move(arguments));
+      break;
+    }
+    case ConvDirection::kBackwardInput: {
+      const dnnl::convolution_backward_data::desc backward(algorithm, image, any_filter, out, strides, dilations,
+                                                           before, after);
+      const dnnl::convolution_backward_data::primitive_desc descriptor(backward, builder.attributes(), Engine(),
+                                                                       forward(builder.attributes(), false));
+      implementation = descriptor.impl_info_str();
+      if (IsReference(implementation)) return std::nullopt;
+      const size_t weights = builder.Reordered(builder.Input(0, filter), descriptor.weights_desc());
+      const size_t gradient = builder.Input(1, out);
+      builder.Execute<dnnl::convolution_backward_data>(
+          descriptor,
+          {{DNNL_ARG_DIFF_DST, gradient}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DIFF_SRC, builder.Output(0, image)}});
+      break;
+    }
+    case ConvDirection::kBackwardFilter: {
+      const dnnl::convolution_backward_weights::desc backward(algorithm, image, any_filter, out, strides, dilations,
+                                                              before, after);
+      const dnnl::convolution_backward_weights::primitive_desc descriptor(backward, builder.attributes(), Engine(),
+                                                                          forward(builder.attributes(), false));
+      implementation = descriptor.impl_info_str();
+      if (IsReference(implementation)) return std::nullopt;
+      const size_t input = builder.Input(0, image), gradient = builder.Input(1, out);
+      const size_t result = builder.Output(0, filter);
+      const memory::desc own = descriptor.diff_weights_desc();
+      const size_t weights = own == filter ? result : builder.Scratch(own);
+      builder.Execute<dnnl::convolution_backward_weights>(
+          descriptor, {{DNNL_ARG_SRC, input}, {DNNL_ARG_DIFF_DST, gradient}, {DNNL_ARG_DIFF_WEIGHTS, weights}});
+      if (weights != result) builder.Reorder(weights, result);
+      break;
+    }
+  }
+  return std::move(builder).Build(implementation, flops);
+} catch (const dnnl::error&) {
+  return std::nullopt;  // no such primitive on this CPU
+}
+
+std::optional<Prepared> DnnlMatMul(int64_t m, int64_t n, int64_t k, bool transpose_a, bool transpose_b) try {
+  if (m == 0 || n == 0 || k == 0) return std::nullopt;
+  const memory::desc a = F32({m, k}, transpose_a ? Tag::ba : Tag::ab), b = F32({k, n}, transpose_b ? Tag::ba : Tag::ab);
+  const memory::desc c = F32({m, n}, Tag::ab);
+  Builder builder;
+  const dnnl::matmul::primitive_desc descriptor(dnnl::matmul::desc(a, b, c), builder.attributes(), Engine());
+  if (IsReference(descriptor.impl_info_str())) return std::nullopt;
+  const size_t left = builder.Input(0, a), right = builder.Input(1, b), result = builder.Output(0, c);
+  builder.Execute<dnnl::matmul>(descriptor, {{DNNL_ARG_SRC, left}, {DNNL_ARG_WEIGHTS, right}, {DNNL_ARG_DST, result}});
+  return std::move(builder).Build(descriptor.impl_info_str(),
+                                  2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k));
+} catch (const dnnl::error&) {
+  return std::nullopt;
+}
+
+}  // namespace rivulet

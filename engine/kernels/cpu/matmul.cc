@@ -1,0 +1,182 @@
+// MatMul. The choice by shape is a static table: small sides go to our own kernels, the rest of float32 to oneDNN,
+// float64 to Eigen, integers and the portable kernels to plain loops.
+#include <Eigen/Core>
+#include <algorithm>
+#include <mutex>
+
+#include "engine/kernels/cpu/dnnl_shim.h"
+#include "engine/kernels/cpu/small_matmul.h"
+#include "engine/program/kernel.h"
+
+namespace rivulet {
+namespace {
+
+constexpr int64_t kSmallRows = 16;   // of C, for A·B and A·Bᵀ: a batch
+constexpr int64_t kSmallDepth = 32;  // of the sum, for Aᵀ·B: a batch as well
+
+struct Product {
+  int64_t m = 0, n = 0, k = 0;
+  bool transpose_a = false, transpose_b = false;
+  double flops() const { return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k); }
+};
+
+template <typename T>
+class LoopMatMul final : public Kernel {
+ public:
+  explicit LoopMatMul(const Product& product) : p_(product) {}
+  Status Run(const KernelContext& context) const override {
+    const T* a = reinterpret_cast<const T*>(context.inputs[0]);
+    const T* b = reinterpret_cast<const T*>(context.inputs[1]);
+    T* c = reinterpret_cast<T*>(context.outputs[0]);
+    const int64_t a_row = p_.transpose_a ? 1 : p_.k, a_k = p_.transpose_a ? p_.m : 1;
+    for (int64_t row = 0; row < p_.m; ++row, c += p_.n) {
+      if (p_.transpose_b) {
+        for (int64_t column = 0; column < p_.n; ++column) {
+          T sum{0};
+          for (int64_t k = 0; k < p_.k; ++k) sum = Add(sum, a[row * a_row + k * a_k], b[column * p_.k + k]);
+          c[column] = sum;
+        }
+        continue;
+      }
+      std::fill_n(c, p_.n, T{0});
+      for (int64_t k = 0; k < p_.k; ++k) {
+        const T x = a[row * a_row + k * a_k];
+        for (int64_t column = 0; column < p_.n; ++column) c[column] = Add(c[column], x, b[k * p_.n + column]);
+      }
+    }
+    return {};
+  }
+
+ private:
+  // Integers wrap around.
+  static T Add(T sum, T x, T y) {
+    if constexpr (std::is_integral_v<T>) {
+      using U = std::make_unsigned_t<T>;
+      return static_cast<T>(static_cast<U>(sum) + static_cast<U>(x) * static_cast<U>(y));
+    } else {
+      return sum + x * y;
+    }
+  }
+  Product p_;
+};
+
+template <typename T>
+class EigenMatMul final : public Kernel {
+ public:
+  explicit EigenMatMul(const Product& product) : p_(product) {
+    // Blocking, and with it the order of sums, must not depend on the caches of the machine at hand.
+    static std::once_flag once;
+    std::call_once(once, [] { Eigen::setCpuCacheSizes(32 << 10, 512 << 10, 4 << 20); });
+  }
+  Status Run(const KernelContext& context) const override {
+    using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+    using Map = Eigen::Map<const Matrix>;
+    const Map a(reinterpret_cast<const T*>(context.inputs[0]), p_.transpose_a ? p_.k : p_.m,
+                p_.transpose_a ? p_.m : p_.k);
+    const Map b(reinterpret_cast<const T*>(context.inputs[1]), p_.transpose_b ? p_.n : p_.k,
+                p_.transpose_b ? p_.k : p_.n);
+    Eigen::Map<Matrix> c(reinterpret_cast<T*>(context.outputs[0]), p_.m, p_.n);
+    if (p_.k == 0) {
+      c.setZero();
+    } else if (p_.transpose_a && p_.transpose_b) {
+      c.noalias() = a.transpose() * b.transpose();
+    } else if (p_.transpose_a) {
+      c.noalias() = a.transpose() * b;
+    } else if (p_.transpose_b) {
+      c.noalias() = a * b.transpose();
+    } else {
+      c.noalias() = a * b;
+    }
+    return {};
+  }
+
+ private:
+  Product p_;
+};
+
+class SmallMatMul final : public Kernel {
+ public:
+  enum class Form { kPanel, kDot, kTransposeThenPanel };
+  SmallMatMul(const Product& product, Form form) : p_(product), form_(form) {}
+  Status Run(const KernelContext& context) const override {
+    const float* a = reinterpret_cast<const float*>(context.inputs[0]);
+    const float* b = reinterpret_cast<const float*>(context.inputs[1]);
+    float* c = reinterpret_cast<float*>(context.outputs[0]);
+    if (form_ == Form::kDot) {
+      DotMatMul(a, b, c, p_.m, p_.n, p_.k);
+      return {};
+    }
+    if (form_ == Form::kTransposeThenPanel) {
+      float* transposed = reinterpret_cast<float*>(context.scratch);
+      TransposeMatrix(b, transposed, p_.n, p_.k);
+      b = transposed;
+    }
+    PanelMatMul(a, p_.transpose_a ? 1 : p_.k, p_.transpose_a ? p_.m : 1, b, c, p_.m, p_.n, p_.k);
+    return {};
+  }
+
+ private:
+  Product p_;
+  Form form_;
+};
+
+std::optional<SmallMatMul::Form> SmallForm(const Product& p) {
+  using Form = SmallMatMul::Form;
+  if (p.transpose_b) {
+    if (p.transpose_a || p.m > kSmallRows) return std::nullopt;
+    return p.k <= kSmallDepth ? Form::kTransposeThenPanel : Form::kDot;
+  }
+  if (p.transpose_a ? p.k <= kSmallDepth || p.m <= kSmallRows : p.m <= kSmallRows) return Form::kPanel;
+  return std::nullopt;
+}
+
+template <typename T>
+StatusOr<Prepared> PrepareMatMul(const NodeView& node, const KernelPolicy& policy) {
+  const Shape& a = node.inputs[0].shape;
+  const Shape& b = node.inputs[1].shape;
+  if (a.rank() != 2 || b.rank() != 2) {
+    return InvalidArgument("matrices have 2 dimensions, not {} and {}", a.ToString(), b.ToString());
+  }
+  Product p;
+  p.transpose_a = node.attr<bool>("transpose_a");
+  p.transpose_b = node.attr<bool>("transpose_b");
+  p.m = a.dim(p.transpose_a ? 1 : 0);
+  p.k = a.dim(p.transpose_a ? 0 : 1);
+  p.n = b.dim(p.transpose_b ? 0 : 1);
+  if (b.dim(p.transpose_b ? 1 : 0) != p.k) {
+    return InvalidArgument("the inner dimensions of {} and {} differ", a.ToString(), b.ToString());
+  }
+  Prepared prepared;
+  prepared.flops = p.flops();
+  if constexpr (std::is_same_v<T, float>) {
+    if (!policy.portable) {
+      if (const auto form = SmallForm(p)) {
+        prepared.kernel = std::make_unique<SmallMatMul>(p, *form);
+        prepared.implementation = "hwy";
+        if (*form == SmallMatMul::Form::kTransposeThenPanel) {
+          prepared.scratch_bytes = static_cast<size_t>(p.n * p.k) * sizeof(float);
+        }
+        return prepared;
+      }
+      if (auto fast = DnnlMatMul(p.m, p.n, p.k, p.transpose_a, p.transpose_b)) return *std::move(fast);
+    }
+  }
+  if constexpr (std::is_floating_point_v<T>) {
+    if (!policy.portable) {
+      prepared.kernel = std::make_unique<EigenMatMul<T>>(p);
+      prepared.implementation = "eigen";
+      return prepared;
+    }
+  }
+  prepared.kernel = std::make_unique<LoopMatMul<T>>(p);
+  prepared.implementation = "loops";
+  return prepared;
+}
+
+RIVULET_KERNEL("MatMul", Device::kCpu, float, PrepareMatMul<float>);
+RIVULET_KERNEL("MatMul", Device::kCpu, double, PrepareMatMul<double>);
+RIVULET_KERNEL("MatMul", Device::kCpu, int32_t, PrepareMatMul<int32_t>);
+RIVULET_KERNEL("MatMul", Device::kCpu, int64_t, PrepareMatMul<int64_t>);
+
+}  // namespace
+}  // namespace rivulet

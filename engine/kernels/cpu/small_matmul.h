@@ -1,0 +1,19 @@
+// Matrix products with a small side, as training steps on small batches have them: weights are read once, in order, at
+// the speed of memory. Each element of C is one sum over k in order (NN, TN), or a fixed number of partial sums (NT).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace rivulet {
+
+// C[m,n] = op(A)·B with B[k,n] row-major and A's element (row, k) at a[row * a_row + k * a_k].
+void PanelMatMul(const float* a, int64_t a_row, int64_t a_k, const float* b, float* c, int64_t m, int64_t n, int64_t k);
+
+// C[m,n] = A[m,k]·B[n,k]ᵀ, both row-major.
+void DotMatMul(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k);
+
+// to[columns, rows] = from[rows, columns]ᵀ.
+void TransposeMatrix(const float* from, float* to, int64_t rows, int64_t columns);
+
+}  // namespace rivulet

@@ -1,0 +1,34 @@
+// The geometry of two-dimensional windows (convolution, pooling) over NHWC images, from a node's attributes and shapes.
+#pragma once
+
+#include "engine/program/kernel.h"
+
+namespace rivulet {
+
+struct Window {
+  int64_t batch = 0;
+  int64_t in_height = 0, in_width = 0, in_channels = 0;
+  int64_t out_height = 0, out_width = 0, out_channels = 0;
+  int64_t height = 0, width = 0;  // of the window
+  int64_t stride_height = 1, stride_width = 1;
+  int64_t dilation_height = 1, dilation_width = 1;
+  int64_t pad_top = 0, pad_bottom = 0, pad_left = 0, pad_right = 0;
+  bool nchw = false;  // the node's tensors are NCHW; the numbers above do not change
+
+  int64_t in_elements() const { return batch * in_height * in_width * in_channels; }
+  int64_t out_elements() const { return batch * out_height * out_width * out_channels; }
+  int64_t filter_elements() const { return height * width * in_channels * out_channels; }
+  double multiply_adds() const {
+    return static_cast<double>(out_elements()) * static_cast<double>(height * width * in_channels);
+  }
+};
+
+// Of Conv2D and its gradients; `filter` is HWIO. UNIMPLEMENTED for grouped convolutions.
+StatusOr<Window> ConvWindow(const NodeView& node, const Shape& input, const Shape& filter, const Shape& output);
+// Of the pools, whose attribute "ksize" is the window.
+StatusOr<Window> PoolWindow(const NodeView& node, const Shape& input, const Shape& output);
+
+// Runs an NHWC kernel on NCHW tensors: transposes the marked inputs into scratch, and its outputs back.
+Prepared ForNchw(Prepared nhwc, const NodeView& node, std::vector<bool> image_inputs, bool image_output);
+
+}  // namespace rivulet

@@ -318,7 +318,8 @@ Status ConcreteGraph::ResolveVariable(const Node& node, const Signature& signatu
 }
 
 Status ConcreteGraph::InferShapes(const Node& node) {
-  if (StructuralKind(node.type()) == StructuralOp::kRead) {
+  // A read has the variable's shape as bound; a default stands for itself where nothing is fed.
+  if (StructuralKind(node.type()) == StructuralOp::kRead || node.type() == "PlaceholderWithDefault") {
     return SetShape(node, 0, spec(value(node.input(0))).shape);
   }
   std::vector<const TensorSpec*> inputs;

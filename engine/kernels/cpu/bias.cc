@@ -86,7 +86,7 @@ StatusOr<Channels> ChannelsOf(const NodeView& node) {
   const bool nchw = node.node.HasAttr("data_format") && node.attr<std::string>("data_format") == "NCHW";
   if (shape.rank() < 2) return InvalidArgument("a bias needs a value of rank 2 or more, not {}", shape.ToString());
   Channels c;
-  const int axis = nchw ? 1 : shape.rank() - 1;
+  const int axis = nchw && shape.rank() > 2 ? 1 : shape.rank() - 1;
   for (int i = 0; i < shape.rank(); ++i) (i < axis ? c.outer : i == axis ? c.channels : c.inner) *= shape.dim(i);
   return c;
 }

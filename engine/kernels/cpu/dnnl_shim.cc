@@ -39,7 +39,7 @@ struct Place {
 class DnnlState final : public KernelState {
  public:
   DnnlState(const std::vector<Place>& places, const std::vector<Execution>& executions) : stream_(Engine()) {
-    for (const Place& place : places) memories_.emplace_back(place.desc, Engine(), DNNL_MEMORY_NONE);
+    for (const Place& place : places) memories_.push_back(memory(place.desc, Engine(), DNNL_MEMORY_NONE));
     handles_.resize(places.size(), nullptr);
     for (const Execution& execution : executions) {
       std::vector<dnnl_exec_arg_t> arguments;

@@ -8,6 +8,7 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 // clang-format off: the order matters
 #include "engine/kernels/cpu/tail-inl.h"
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 // clang-format on
 

@@ -35,10 +35,12 @@ class GradientContext {
   std::vector<Output> input_gradients_;
 };
 
-// Adds to `graph` the nodes that compute d loss / d x for each x in `xs` (any tensors: variable reads, placeholders),
-// and returns them in the same order. `loss` is a floating scalar. An x that the loss does not depend on gets zeros of
-// its shape. A tensor used several times sums its gradients. UNIMPLEMENTED names an op on the path without gradient,
-// and why.
+// Adds to `graph` the nodes that compute d loss / d x for each x in `xs`, and returns them in the same order. `loss` is
+// a floating scalar. An x is any floating tensor (a placeholder, one read of a variable), or a variable's handle, whose
+// gradient is the sum over all reads of that variable. An x that the loss does not depend on gets zeros of its shape. A
+// tensor used several times sums its gradients, in an order that depends on the graph alone. Integers and booleans
+// carry no gradient. INVALID_ARGUMENT: loss or an x of a wrong type or shape. UNIMPLEMENTED names an op on the path
+// without gradient, and why.
 StatusOr<std::vector<Output>> ComputeGradients(Graph& graph, Output loss, std::span<const Output> xs);
 
 }  // namespace rivulet

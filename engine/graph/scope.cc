@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "engine/graph/op.h"
 
@@ -10,7 +11,8 @@ namespace rivulet {
 struct Scope::Shared {
   Graph& graph;
   Status status;
-  std::unordered_map<std::string, int> taken;  // full name → how often it was asked for
+  std::unordered_map<std::string, int> taken = {};  // full name → how often it was asked for
+  std::unordered_set<std::string> scopes = {};
 };
 
 namespace {
@@ -29,19 +31,15 @@ bool IsPrefixOfANode(const Graph& graph, const std::string& name) {
 
 }  // namespace
 
-Scope::Scope(Graph& graph) : shared_(new Shared{graph, absl::OkStatus(), {}}) {}
+Scope::Scope(Graph& graph) : shared_(new Shared{graph, absl::OkStatus()}) {}
 
 Scope Scope::SubScope(std::string_view name) const {
   Scope scope = *this;
   const std::string wanted = prefix_ + std::string(name);
   std::string unique = wanted;
-  int& count = shared_->taken[wanted + "/"];
-  while (count > 0 || IsPrefixOfANode(graph(), unique)) {
+  for (int count = 0; shared_->scopes.contains(unique) || IsPrefixOfANode(graph(), unique);)
     unique = fmt::format("{}_{}", wanted, ++count);
-    if (shared_->taken.find(unique + "/") == shared_->taken.end() && !IsPrefixOfANode(graph(), unique)) break;
-  }
-  ++count;
-  ++shared_->taken[unique + "/"];
+  shared_->scopes.insert(unique);
   scope.prefix_ = unique + "/";
   return scope;
 }

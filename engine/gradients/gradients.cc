@@ -1,0 +1,175 @@
+#include "engine/gradients/gradients.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "engine/graph/inference.h"
+#include "engine/graph/op.h"
+#include "engine/graph/variable_name.h"
+
+namespace rivulet {
+namespace {
+
+struct OutputHash {
+  size_t operator()(const Output& output) const {
+    return std::hash<const void*>()(output.node) * 31 + static_cast<size_t>(output.port);
+  }
+};
+
+// One call of ComputeGradients.
+class Backward {
+ public:
+  Backward(Graph& graph, Output loss, std::span<const Output> xs)
+      : graph_(graph), scope_(Scope(graph).SubScope("gradients")), loss_(loss), xs_(xs) {}
+
+  StatusOr<std::vector<Output>> Run() {
+    RIVULET_RETURN_IF_ERROR(CheckArguments());
+    Node* const target = loss_.node;
+    const std::vector<Node*> order = graph_.TopologicalOrder({&target, 1});
+    MarkPath(order);
+    // Nodes are added from here on; `order` holds the forward ones.
+    if (on_path_.contains(loss_)) gradients_[loss_].push_back(Ones(loss_.dtype()));
+    for (auto node = order.rbegin(); node != order.rend(); ++node) RIVULET_RETURN_IF_ERROR(Visit(*node));
+    std::vector<Output> results;
+    for (const Output& x : xs_) results.push_back(GradientOf(x));
+    RIVULET_RETURN_IF_ERROR(scope_.status());
+    return results;
+  }
+
+ private:
+  Status CheckArguments() const {
+    if (!loss_) return InvalidArgument("gradients need a loss; the one given is empty");
+    if (!IsFloating(loss_.dtype()) || !loss_.shape().known_rank() || loss_.shape().rank() != 0)
+      return InvalidArgument("the loss '{}' must be a floating scalar, but is {}{}; reduce it with Mean or Sum",
+                             loss_.name(), Name(loss_.dtype()), loss_.shape().ToString());
+    for (size_t i = 0; i < xs_.size(); ++i) {
+      if (!xs_[i]) return InvalidArgument("x {} of the gradient of '{}' is empty", i, loss_.name());
+      const DType dtype = IsHandle(xs_[i]) ? VariableDType(*xs_[i].node) : xs_[i].dtype();
+      if (!IsFloating(dtype))
+        return InvalidArgument("'{}' is {} and has no gradient; only floating tensors have", xs_[i].name(),
+                               Name(dtype));
+    }
+    return absl::OkStatus();
+  }
+
+  static bool IsHandle(Output x) { return x.node->type() == "VarHandleOp"; }
+
+  // A tensor is on the path when a gradient with respect to some x must pass through it.
+  void MarkPath(std::span<Node* const> order) {
+    for (const Output& x : xs_) {
+      if (IsHandle(x)) {
+        reads_.try_emplace(std::string(VariableName(*x.node)));
+      } else {
+        on_path_.insert({x, true});
+      }
+    }
+    for (Node* node : order) {
+      if (node->type() == "ReadVariableOp") {
+        if (node->input(0).node->type() != "VarHandleOp") continue;
+        const auto found = reads_.find(VariableName(*node->input(0).node));
+        if (found == reads_.end()) continue;
+        found->second.push_back(node->output(0));
+        on_path_.insert({node->output(0), true});
+        continue;
+      }
+      if (std::ranges::any_of(node->inputs(), [&](const Output& input) { return on_path_.contains(input); }))
+        for (size_t port = 0; port < node->outputs().size(); ++port)
+          if (IsFloating(node->outputs()[port].dtype)) on_path_.insert({node->output(static_cast<int>(port)), true});
+    }
+  }
+
+  // The sum of what reached `output`; empty when nothing did.
+  Output Sum(Output output) {
+    const auto found = gradients_.find(output);
+    if (found == gradients_.end() || found->second.empty()) return {};
+    if (found->second.size() > 1) {
+      std::vector<Output> addends = std::move(found->second);
+      found->second = {scope_.Op("AddN", std::move(addends), {}, output.node->name() + "_sum")};
+    }
+    return found->second.front();
+  }
+
+  Status Visit(Node* node) {
+    if (std::ranges::none_of(node->inputs(), [&](const Output& input) { return on_path_.contains(input); }))
+      return absl::OkStatus();
+    std::vector<Output> reached;
+    bool any = false;
+    for (size_t port = 0; port < node->outputs().size(); ++port) {
+      const Output gradient = Sum(node->output(static_cast<int>(port)));
+      any |= static_cast<bool>(gradient);
+      reached.push_back(gradient);
+    }
+    if (!any) return absl::OkStatus();
+    const OpDef& op = node->op();
+    if (!op.gradient)
+      return Unimplemented(
+          "{} has no gradient{}, but the gradient of '{}' passes through it; StopGradient before it "
+          "holds it back",
+          DescribeNode(*node), op.not_differentiable.empty() ? "" : fmt::format(" ({})", op.not_differentiable),
+          loss_.name());
+    GradientContext context(scope_.SubScope(node->name() + "_grad"), node, reached);
+    RIVULET_RETURN_IF_ERROR(Annotate(op.gradient(context), fmt::format("gradient of {}", DescribeNode(*node))));
+    RIVULET_RETURN_IF_ERROR(Annotate(scope_.status(), fmt::format("gradient of {}", DescribeNode(*node))));
+    for (size_t i = 0; i < node->inputs().size(); ++i) {
+      const Output input = node->inputs()[i];
+      const Output gradient = context.input_grads()[i];
+      if (!gradient || !on_path_.contains(input)) continue;
+      if (gradient.dtype() != input.dtype() || !Shape::Compatible(gradient.shape(), input.shape()))
+        return Internal("gradient of {}: input {} is {}{}, but its gradient is {}{}", DescribeNode(*node), i,
+                        Name(input.dtype()), input.shape().ToString(), Name(gradient.dtype()),
+                        gradient.shape().ToString());
+      gradients_[input].push_back(gradient);
+    }
+    return absl::OkStatus();
+  }
+
+  Output GradientOf(Output x) {
+    if (!IsHandle(x)) {
+      const Output sum = Sum(x);
+      return sum ? sum : scope_.Op("ZerosLike", {x});
+    }
+    std::vector<Output> addends;
+    for (const Output& read : reads_.find(VariableName(*x.node))->second)
+      if (const Output sum = Sum(read)) addends.push_back(sum);
+    if (addends.size() > 1) return scope_.Op("AddN", std::move(addends), {}, x.node->name() + "_sum");
+    if (addends.size() == 1) return addends.front();
+    return scope_.Op("ZerosLike", {scope_.Op("ReadVariableOp", {x}, {{"dtype", VariableDType(*x.node)}})});
+  }
+
+  Output Ones(DType dtype) {
+    if (dtype == DType::kFloat64) return scope_.Const(Tensor::Scalar(1.0), "ones");
+    const Output one = scope_.Const(1.0f, "ones");
+    return dtype == DType::kFloat32 ? one : scope_.Op("Cast", {one}, {{"DstT", dtype}});
+  }
+
+  Graph& graph_;
+  Scope scope_;
+  Output loss_;
+  std::span<const Output> xs_;
+  std::unordered_map<Output, bool, OutputHash> on_path_;
+  std::unordered_map<Output, std::vector<Output>, OutputHash> gradients_;
+  std::map<std::string, std::vector<Output>, std::less<>> reads_;  // variable's name → its reads on the path
+};
+
+}  // namespace
+
+GradientContext::GradientContext(Scope scope, Node* node, std::span<const Output> output_gradients)
+    : scope_(std::move(scope)),
+      node_(node),
+      output_gradients_(output_gradients.begin(), output_gradients.end()),
+      input_gradients_(node->inputs().size()) {}
+
+StatusOr<Output> GradientContext::Emit(std::string_view op, std::vector<Output> inputs, AttrMap attrs) {
+  const Output output = scope_.Op(op, std::move(inputs), std::move(attrs));
+  RIVULET_RETURN_IF_ERROR(scope_.status());
+  return output;
+}
+
+void GradientContext::set_input_grad(int i, Output gradient) { input_gradients_[static_cast<size_t>(i)] = gradient; }
+
+StatusOr<std::vector<Output>> ComputeGradients(Graph& graph, Output loss, std::span<const Output> xs) {
+  return Backward(graph, loss, xs).Run();
+}
+
+}  // namespace rivulet

@@ -1,0 +1,17 @@
+// Which variable a VarHandleOp names.
+#pragma once
+
+#include <string_view>
+
+#include "engine/graph/graph.h"
+
+namespace rivulet {
+
+// shared_name, or the node's name where that is empty. `handle` is a VarHandleOp.
+inline std::string_view VariableName(const Node& handle) {
+  const std::string* shared = handle.FindAttr<std::string>("shared_name");
+  return shared == nullptr || shared->empty() ? std::string_view(handle.name()) : std::string_view(*shared);
+}
+inline DType VariableDType(const Node& handle) { return handle.attr<DType>("dtype"); }
+
+}  // namespace rivulet

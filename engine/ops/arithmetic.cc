@@ -1,0 +1,111 @@
+// Arithmetic on two tensors that are broadcast together, and the sum of many.
+#include "engine/ops/gradient_ops.h"
+#include "engine/ops/shape_functions.h"
+
+namespace rivulet {
+namespace {
+
+#define RIVULET_BINARY_OP(name, types) \
+  RIVULET_OP(name).Input("x: T").Input("y: T").Output("z: T").Attr("T: " types).Shape(BroadcastShape)
+
+#define RIVULET_NUMBERS "{float, double, int32, int64, uint8}"
+#define RIVULET_SIGNED "{float, double, int32, int64}"
+#define RIVULET_FLOATS "{float, double}"
+
+// Sets the gradients of both inputs, summed to their shapes.
+Status SetBoth(GradientContext& g, GradientOps& ops, Output x_grad, Output y_grad) {
+  g.set_input_grad(0, ops.SumTo(x_grad, g.input(0)));
+  g.set_input_grad(1, ops.SumTo(y_grad, g.input(1)));
+  return ops.status();
+}
+
+Status AddGradient(GradientContext& g) {
+  GradientOps ops(g);
+  return SetBoth(g, ops, g.grad(), g.grad());
+}
+
+Status SubGradient(GradientContext& g) {
+  GradientOps ops(g);
+  return SetBoth(g, ops, g.grad(), ops.Neg(g.grad()));
+}
+
+Status MulGradient(GradientContext& g) {
+  GradientOps ops(g);
+  return SetBoth(g, ops, ops.Mul(g.grad(), g.input(1)), ops.Mul(g.grad(), g.input(0)));
+}
+
+Status DivGradient(GradientContext& g) {
+  GradientOps ops(g);
+  const Output x = g.input(0), y = g.input(1);
+  return SetBoth(g, ops, ops.Div(g.grad(), y), ops.Mul(g.grad(), ops.Div(ops.Div(ops.Neg(x), y), y)));
+}
+
+Status DivNoNanGradient(GradientContext& g) {
+  GradientOps ops(g);
+  const Output x = g.input(0), y = g.input(1);
+  const Output ratio = ops.Op("DivNoNan", {ops.Op("DivNoNan", {ops.Neg(x), y}), y});
+  return SetBoth(g, ops, ops.Op("DivNoNan", {g.grad(), y}), ops.Mul(g.grad(), ratio));
+}
+
+Status SquaredDifferenceGradient(GradientContext& g) {
+  GradientOps ops(g);
+  const Output x_grad = ops.Mul(ops.Scale(g.grad(), 2), ops.Sub(g.input(0), g.input(1)));
+  return SetBoth(g, ops, x_grad, ops.Neg(x_grad));
+}
+
+// d x^y / dy = x^y log x, taken as 0 where x <= 0, as TensorFlow does.
+Status PowGradient(GradientContext& g) {
+  GradientOps ops(g);
+  const Output x = g.input(0), y = g.input(1);
+  const Output less_one = ops.Sub(y, ops.Scalar(y.dtype(), 1));
+  const Output x_grad = ops.Mul(g.grad(), ops.Mul(y, ops.Op("Pow", {x, less_one})));
+  const Output positive = ops.Op("Greater", {x, ops.Scalar(x.dtype(), 0)});
+  // Both branches of a select are computed: the logarithm must see no x <= 0, or 0 · inf reaches the result.
+  const Output safe_x = ops.Op("SelectV2", {positive, x, ops.Op("OnesLike", {x})});
+  const Output log_x = ops.Op("SelectV2", {positive, ops.Op("Log", {safe_x}), ops.ZerosLike(x)});
+  return SetBoth(g, ops, x_grad, ops.Mul(g.grad(), ops.Mul(g.output(0), log_x)));
+}
+
+// The chosen operand gets the gradient; at equality the first does.
+Status ChooseGradient(GradientContext& g, std::string_view comparison) {
+  GradientOps ops(g);
+  const Output first = ops.Op(comparison, {g.input(0), g.input(1)});
+  const Output zeros = ops.ZerosLike(g.grad());
+  return SetBoth(g, ops, ops.Op("SelectV2", {first, g.grad(), zeros}), ops.Op("SelectV2", {first, zeros, g.grad()}));
+}
+Status MaximumGradient(GradientContext& g) { return ChooseGradient(g, "GreaterEqual"); }
+Status MinimumGradient(GradientContext& g) { return ChooseGradient(g, "LessEqual"); }
+
+Status AddNGradient(GradientContext& g) {
+  for (int i = 0; i < static_cast<int>(g.node()->inputs().size()); ++i) g.set_input_grad(i, g.grad());
+  return absl::OkStatus();
+}
+
+RIVULET_BINARY_OP("Add", RIVULET_NUMBERS).Gradient(AddGradient).Doc("x + y.");
+RIVULET_BINARY_OP("AddV2", RIVULET_NUMBERS).Gradient(AddGradient).Doc("x + y.");
+RIVULET_BINARY_OP("Sub", RIVULET_NUMBERS).Gradient(SubGradient).Doc("x - y.");
+RIVULET_BINARY_OP("Mul", RIVULET_NUMBERS).Gradient(MulGradient).Doc("x * y.");
+RIVULET_BINARY_OP("Div", RIVULET_NUMBERS)
+    .Gradient(DivGradient)
+    .Doc("x / y; between integers rounded towards zero, and an error where y is 0.");
+RIVULET_BINARY_OP("RealDiv", RIVULET_FLOATS).Gradient(DivGradient).Doc("x / y.");
+RIVULET_BINARY_OP("DivNoNan", RIVULET_FLOATS).Gradient(DivNoNanGradient).Doc("x / y, and 0 where y is 0.");
+RIVULET_BINARY_OP("FloorDiv", RIVULET_SIGNED)
+    .Gradient(NoGradient)
+    .Doc("The largest integer not above x / y; between integers an error where y is 0.");
+RIVULET_BINARY_OP("SquaredDifference", RIVULET_SIGNED).Gradient(SquaredDifferenceGradient).Doc("(x - y)^2.");
+RIVULET_BINARY_OP("Pow", RIVULET_FLOATS).Gradient(PowGradient).Doc("x to the power y.");
+RIVULET_BINARY_OP("Maximum", RIVULET_NUMBERS).Gradient(MaximumGradient).Doc("The larger of x and y.");
+RIVULET_BINARY_OP("Minimum", RIVULET_NUMBERS).Gradient(MinimumGradient).Doc("The smaller of x and y.");
+
+RIVULET_OP("AddN")
+    .Input("inputs: N * T")
+    .Output("sum: T")
+    .Attr("N: int >= 1")
+    .Attr("T: " RIVULET_NUMBERS)
+    .Shape(AllSameShape)
+    .Gradient(AddNGradient)
+    .Doc("The sum of all inputs, from the first to the last.");
+
+}  // namespace
+}  // namespace rivulet

@@ -1,0 +1,107 @@
+// Matrix products.
+#include "engine/ops/gradient_ops.h"
+#include "engine/ops/shape_functions.h"
+
+namespace rivulet {
+namespace {
+
+Status MatMulShape(InferenceContext& c) {
+  RIVULET_ASSIGN_OR_RETURN(const Shape a, c.WithRank(0, 2));
+  RIVULET_ASSIGN_OR_RETURN(const Shape b, c.WithRank(1, 2));
+  const bool transpose_a = c.attr<bool>("transpose_a"), transpose_b = c.attr<bool>("transpose_b");
+  const int64_t inner_a = a.dim(transpose_a ? 0 : 1), inner_b = b.dim(transpose_b ? 1 : 0);
+  if (inner_a != kUnknownDim && inner_b != kUnknownDim && inner_a != inner_b) {
+    const char* hint =
+        b.dim(transpose_b ? 0 : 1) == inner_a
+            ? (transpose_b ? "; did you mean transpose_b = false?" : "; did you mean transpose_b = true?")
+        : a.dim(transpose_a ? 1 : 0) == inner_b
+            ? (transpose_a ? "; did you mean transpose_a = false?" : "; did you mean transpose_a = true?")
+            : "";
+    return InvalidArgument("{} of a {} and {} of b {} differ: {} and {}{}", transpose_a ? "rows" : "columns",
+                           a.ToString(), transpose_b ? "columns" : "rows", b.ToString(), inner_a, inner_b, hint);
+  }
+  c.set_output(0, Shape({a.dim(transpose_a ? 1 : 0), b.dim(transpose_b ? 0 : 1)}));
+  return absl::OkStatus();
+}
+
+// With op(A) the matrix or its transpose: d/dop(A) = G op(B)^T and d/dop(B) = op(A)^T G, transposed back where op does.
+struct Names {
+  const char* op;
+  const char* transpose_x;
+  const char* transpose_y;
+};
+
+Output Product(GradientOps& ops, const Names& names, Output a, Output b, bool transpose_a, bool transpose_b) {
+  return ops.Op(names.op, {a, b}, {{names.transpose_x, transpose_a}, {names.transpose_y, transpose_b}});
+}
+
+std::pair<Output, Output> ProductGradients(GradientContext& g, GradientOps& ops, const Names& names) {
+  const Output a = g.input(0), b = g.input(1), grad = g.grad();
+  const bool ta = g.node()->attr<bool>(names.transpose_x), tb = g.node()->attr<bool>(names.transpose_y);
+  return {ta ? Product(ops, names, b, grad, tb, true) : Product(ops, names, grad, b, false, !tb),
+          tb ? Product(ops, names, grad, a, true, ta) : Product(ops, names, a, grad, !ta, false)};
+}
+
+Status MatMulGradient(GradientContext& g) {
+  GradientOps ops(g);
+  const auto [a_grad, b_grad] = ProductGradients(g, ops, {"MatMul", "transpose_a", "transpose_b"});
+  g.set_input_grad(0, a_grad);
+  g.set_input_grad(1, b_grad);
+  return ops.status();
+}
+
+Status BatchMatMulShape(InferenceContext& c) {
+  const Shape &x = c.input(0), &y = c.input(1);
+  if (!x.known_rank() || !y.known_rank()) {
+    c.set_output(0, Shape::UnknownRank());
+    return absl::OkStatus();
+  }
+  if (x.rank() < 2 || y.rank() < 2)
+    return InvalidArgument("x {} and y {} must have at least two axes", x.ToString(), y.ToString());
+  const bool adj_x = c.attr<bool>("adj_x"), adj_y = c.attr<bool>("adj_y");
+  const int64_t inner_x = x.dim(x.rank() - (adj_x ? 2 : 1)), inner_y = y.dim(y.rank() - (adj_y ? 1 : 2));
+  if (inner_x != kUnknownDim && inner_y != kUnknownDim && inner_x != inner_y)
+    return InvalidArgument("{} of x {} and {} of y {} differ: {} and {}", adj_x ? "rows" : "columns", x.ToString(),
+                           adj_y ? "columns" : "rows", y.ToString(), inner_x, inner_y);
+  RIVULET_ASSIGN_OR_RETURN(const Shape batch,
+                           Shape::Broadcast(Shape(std::vector<int64_t>(x.dims().begin(), x.dims().end() - 2)),
+                                            Shape(std::vector<int64_t>(y.dims().begin(), y.dims().end() - 2))));
+  std::vector<int64_t> dims(batch.dims().begin(), batch.dims().end());
+  dims.push_back(x.dim(x.rank() - (adj_x ? 1 : 2)));
+  dims.push_back(y.dim(y.rank() - (adj_y ? 2 : 1)));
+  c.set_output(0, Shape(std::move(dims)));
+  return absl::OkStatus();
+}
+
+Status BatchMatMulGradient(GradientContext& g) {
+  GradientOps ops(g);
+  const auto [x_grad, y_grad] = ProductGradients(g, ops, {"BatchMatMulV2", "adj_x", "adj_y"});
+  g.set_input_grad(0, ops.SumTo(x_grad, g.input(0)));
+  g.set_input_grad(1, ops.SumTo(y_grad, g.input(1)));
+  return ops.status();
+}
+
+RIVULET_OP("MatMul")
+    .Input("a: T")
+    .Input("b: T")
+    .Output("product: T")
+    .Attr("transpose_a: bool = false")
+    .Attr("transpose_b: bool = false")
+    .Attr("T: {float, double, int32, int64}")
+    .Shape(MatMulShape)
+    .Gradient(MatMulGradient)
+    .Doc("The product of two matrices, each transposed first where asked.");
+
+RIVULET_OP("BatchMatMulV2")
+    .Input("x: T")
+    .Input("y: T")
+    .Output("output: T")
+    .Attr("T: {float, double, int32, int64}")
+    .Attr("adj_x: bool = false")
+    .Attr("adj_y: bool = false")
+    .Shape(BatchMatMulShape)
+    .Gradient(BatchMatMulGradient)
+    .Doc("The products of matrices in the last two axes; the axes before them are broadcast together.");
+
+}  // namespace
+}  // namespace rivulet

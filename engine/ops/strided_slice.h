@@ -1,0 +1,25 @@
+// What StridedSlice takes from each axis, resolved from begin, end, strides and its five masks, as TensorFlow defines
+// them. Shared by the shape functions and kernels of StridedSlice and StridedSliceGrad.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/graph/attr.h"
+
+namespace rivulet {
+
+struct StridedSliceGeometry {
+  // Per axis of the input: first element, step, and number of elements taken (unknown where the axis is).
+  std::vector<int64_t> begin, stride, size;
+  Shape output;  // with new axes inserted and shrunk ones removed
+};
+
+// `input` has known rank. INVALID_ARGUMENT: lengths that differ, more entries than axes, a stride of 0, more than one
+// ellipsis, a shrunk axis whose index is out of range.
+StatusOr<StridedSliceGeometry> ResolveStridedSlice(const AttrMap& attrs, const Shape& input,
+                                                   std::span<const int64_t> begin, std::span<const int64_t> end,
+                                                   std::span<const int64_t> strides);
+
+}  // namespace rivulet

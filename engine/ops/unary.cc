@@ -1,0 +1,53 @@
+// Functions of each element of one tensor.
+#include "engine/ops/gradient_ops.h"
+#include "engine/ops/shape_functions.h"
+
+namespace rivulet {
+namespace {
+
+#define RIVULET_UNARY_OP(name, types) \
+  RIVULET_OP(name).Input("x: T").Output("y: T").Attr("T: " types).Shape(SameAsInput(0))
+
+#define RIVULET_SIGNED "{float, double, int32, int64}"
+#define RIVULET_FLOATS "{float, double}"
+
+// Registers input 0's gradient as `expression` of g.grad() = dy, x and y.
+#define RIVULET_UNARY_GRADIENT(function, expression)                              \
+  Status function(GradientContext& g) {                                           \
+    GradientOps ops(g);                                                           \
+    [[maybe_unused]] const Output dy = g.grad(), x = g.input(0), y = g.output(0); \
+    g.set_input_grad(0, expression);                                              \
+    return ops.status();                                                          \
+  }
+
+RIVULET_UNARY_GRADIENT(NegGradient, ops.Neg(dy))
+RIVULET_UNARY_GRADIENT(AbsGradient, ops.Mul(dy, ops.Op("Sign", {x})))
+RIVULET_UNARY_GRADIENT(SquareGradient, ops.Mul(dy, ops.Scale(x, 2)))
+RIVULET_UNARY_GRADIENT(SqrtGradient, ops.Div(ops.Scale(dy, 0.5), y))
+RIVULET_UNARY_GRADIENT(RsqrtGradient, ops.Mul(ops.Scale(dy, -0.5), ops.Mul(y, ops.Square(y))))
+RIVULET_UNARY_GRADIENT(ExpGradient, ops.Mul(dy, y))
+RIVULET_UNARY_GRADIENT(LogGradient, ops.Div(dy, x))
+RIVULET_UNARY_GRADIENT(Log1pGradient, ops.Div(dy, ops.Add(x, ops.Scalar(x.dtype(), 1))))
+RIVULET_UNARY_GRADIENT(L2LossGradient, ops.Mul(x, dy))
+
+RIVULET_UNARY_OP("Neg", RIVULET_SIGNED).Gradient(NegGradient).Doc("-x.");
+RIVULET_UNARY_OP("Abs", RIVULET_SIGNED).Gradient(AbsGradient).Doc("|x|; its gradient at 0 is 0.");
+RIVULET_UNARY_OP("Sign", RIVULET_SIGNED).Gradient(NoGradient).Doc("-1, 0 or 1; NaN stays NaN.");
+RIVULET_UNARY_OP("Square", RIVULET_SIGNED).Gradient(SquareGradient).Doc("x^2.");
+RIVULET_UNARY_OP("Sqrt", RIVULET_FLOATS).Gradient(SqrtGradient).Doc("The square root of x.");
+RIVULET_UNARY_OP("Rsqrt", RIVULET_FLOATS).Gradient(RsqrtGradient).Doc("1 / sqrt(x).");
+RIVULET_UNARY_OP("Exp", RIVULET_FLOATS).Gradient(ExpGradient).Doc("e^x.");
+RIVULET_UNARY_OP("Log", RIVULET_FLOATS).Gradient(LogGradient).Doc("The natural logarithm of x.");
+RIVULET_UNARY_OP("Log1p", RIVULET_FLOATS).Gradient(Log1pGradient).Doc("log(1 + x), exact near 0.");
+RIVULET_UNARY_OP("Floor", RIVULET_FLOATS).Gradient(NoGradient).Doc("The largest integer not above x.");
+
+RIVULET_OP("L2Loss")
+    .Input("t: T")
+    .Output("output: T")
+    .Attr("T: " RIVULET_FLOATS)
+    .Shape(ScalarShape)
+    .Gradient(L2LossGradient)
+    .Doc("Half the sum of squares of all elements.");
+
+}  // namespace
+}  // namespace rivulet

@@ -1,6 +1,5 @@
 #include "federated/updates/update_message.h"
 
-#include <bit>
 #include <cstring>
 
 namespace rivulet {
@@ -114,21 +113,6 @@ Status ParseScalar(std::string_view bytes, Scalars& scalars) {
   return absl::OkStatus();
 }
 
-void PutVarint(std::string& out, uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
-  out.push_back(static_cast<char>(value));
-}
-
-size_t VarintBytes(uint64_t value) { return (static_cast<size_t>(std::bit_width(value | 1)) + 6) / 7; }
-
-void PutBytes(std::string& out, uint32_t field, std::string_view bytes) {
-  PutVarint(out, Tag(field, kBytes));
-  PutVarint(out, bytes.size());
-  out.append(bytes);
-}
-
-size_t FieldBytes(size_t length) { return 1 + VarintBytes(length) + length; }  // field numbers here are below 16
-
 }  // namespace
 
 StatusOr<UpdateMessage> ParseUpdate(std::string_view bytes) {
@@ -157,42 +141,6 @@ StatusOr<UpdateMessage> ParseUpdate(std::string_view bytes) {
   }
   if (update.task.empty()) return Malformed("it names no task");
   return update;
-}
-
-std::string SerializeUpdate(const UpdateView& update) {
-  std::string out;
-  size_t total = 64 + update.task.size() + 64 * update.scalars.size();
-  for (const PartView& part : update.parts) total += part.data.size() + part.name.size() + 64;
-  out.reserve(total);
-  PutBytes(out, 1, update.task);
-  for (const PartView& part : update.parts) {
-    const auto encoding = static_cast<uint64_t>(part.encoding);
-    const auto weight = static_cast<uint64_t>(part.weight);
-    // proto3 leaves a zero out.
-    const size_t length = FieldBytes(part.name.size()) + 1 + VarintBytes(encoding) +
-                          (part.data.empty() ? 0 : FieldBytes(part.data.size())) +
-                          (weight == 0 ? 0 : 1 + VarintBytes(weight));
-    PutVarint(out, Tag(2, kBytes));
-    PutVarint(out, length);
-    PutBytes(out, 1, part.name);
-    PutVarint(out, Tag(2, kVarint));
-    PutVarint(out, encoding);
-    if (!part.data.empty()) {
-      PutBytes(out, 3, {reinterpret_cast<const char*>(part.data.data()), part.data.size()});
-    }
-    if (weight != 0) {
-      PutVarint(out, Tag(4, kVarint));
-      PutVarint(out, weight);
-    }
-  }
-  for (const auto& [name, value] : update.scalars) {  // a map's entry always has both of its fields
-    PutVarint(out, Tag(3, kBytes));
-    PutVarint(out, FieldBytes(name.size()) + 9);
-    PutBytes(out, 1, name);
-    PutVarint(out, Tag(2, kFixed64));
-    out.append(reinterpret_cast<const char*>(&value), sizeof(value));
-  }
-  return out;
 }
 
 }  // namespace rivulet

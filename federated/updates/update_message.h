@@ -1,4 +1,4 @@
-// The Update message of proto/federated/update.proto, read and written without copying a part's data: an update is
+// The Update message of proto/federated/update.proto, read without copying a part's data: an update is
 // megabytes, arrives in a staging buffer or a mapped spool file, and is looked at where it lies.
 #pragma once
 
@@ -23,8 +23,5 @@ struct UpdateMessage {
 // message, no task, a part or scalar twice, more than 16 parts or 64 scalars, a name beyond 256 bytes, an unknown
 // encoding.
 StatusOr<UpdateMessage> ParseUpdate(std::string_view bytes);
-
-// The message's one canonical form: fields in order of their numbers, scalars by name. Same update, same bytes.
-std::string SerializeUpdate(const UpdateView& update);
 
 }  // namespace rivulet

@@ -10,8 +10,40 @@ constexpr size_t kAlignment = 64;
 // Keeps offsets, and a few buffers of this size added up, far from any overflow.
 constexpr uint64_t kMaxArenaBytes = uint64_t{1} << 46;
 
+// Together they keep the header of a model file below what the format allows.
+constexpr size_t kMaxVariables = size_t{1} << 16, kMaxNameBytes = 1024;
+
+// Well-formed UTF-8 (RFC 3629): the only names that a model file can hold.
+bool IsUtf8(std::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<uint8_t>(text[i]);
+    const size_t length = lead < 0x80                   ? 1
+                          : lead >= 0xC2 && lead < 0xE0 ? 2
+                          : lead >= 0xE0 && lead < 0xF0 ? 3
+                          : lead >= 0xF0 && lead < 0xF5 ? 4
+                                                        : 0;
+    if (length == 0 || length > text.size() - i) return false;
+    for (size_t k = 1; k < length; ++k) {
+      if ((static_cast<uint8_t>(text[i + k]) & 0xC0) != 0x80) return false;
+    }
+    if (length > 2) {  // overlong forms, surrogates, beyond U+10FFFF
+      const auto second = static_cast<uint8_t>(text[i + 1]);
+      if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) || (lead == 0xF0 && second < 0x90) ||
+          (lead == 0xF4 && second > 0x8F)) {
+        return false;
+      }
+    }
+    i += length;
+  }
+  return true;
+}
+
 Status CheckVariable(const VariableSpec& variable) {
   if (variable.name.empty()) return InvalidArgument("a {} variable has an empty name", Name(variable.segment));
+  if (variable.name.size() > kMaxNameBytes || variable.name == "__metadata__" || !IsUtf8(variable.name)) {
+    return InvalidArgument("a {} variable of {} has a name that no model file can hold; use at most {} bytes of UTF-8",
+                           Name(variable.segment), variable.spec.shape.ToString(), kMaxNameBytes);
+  }
   const auto elements = variable.spec.shape.CheckedElements();
   if (!elements.ok()) {
     return InvalidArgument("variable '{}' cannot be laid out: {}", variable.name, Message(elements.status()));
@@ -52,6 +84,9 @@ StatusOr<Segment> SegmentFromName(std::string_view name) {
 }
 
 StatusOr<ModelLayout> ModelLayout::Create(std::span<const VariableSpec> declaration_order) {
+  if (declaration_order.size() > kMaxVariables) {
+    return InvalidArgument("the model has {} variables, more than {}", declaration_order.size(), kMaxVariables);
+  }
   std::unordered_set<std::string_view> names;
   for (const VariableSpec& variable : declaration_order) {
     RIVULET_RETURN_IF_ERROR(CheckVariable(variable));

@@ -40,8 +40,9 @@ struct Slice {
 
 class ModelLayout {
  public:
-  // INVALID_ARGUMENT: no trainable element, a name twice or empty, an unknown or overflowing shape, a dtype that
-  // safetensors has not, a trainable or shared variable that is not float32.
+  // INVALID_ARGUMENT: no trainable element, more than 65,536 variables, a name twice, empty, beyond 1,024 bytes or not
+  // UTF-8, an unknown or overflowing shape, a dtype that safetensors has not, a trainable or shared variable that is
+  // not float32.
   static StatusOr<ModelLayout> Create(std::span<const VariableSpec> declaration_order);
 
   std::span<const Slice> slices() const { return slices_; }                      // arena order

@@ -43,6 +43,11 @@ TEST(ModelLayout, Segments_LieInOrderWhateverTheDeclaration) {
   EXPECT_EQ(layout->Find("nothing"), nullptr);
 }
 
+TEST(ModelLayout, NamesInAnyScript_AreTaken) {
+  for (const char* name : {"größe", "重み", "\xf0\x9f\x8c\x8a/kernel"})
+    EXPECT_TRUE(Layout({Variable(name, {1})}).ok()) << name;
+}
+
 TEST(ModelLayout, Scalar_IsOneElement) {
   const auto layout = Layout({Variable("s", {})});
   ASSERT_TRUE(layout.ok());
@@ -77,6 +82,12 @@ TEST(ModelLayout, BadVariables_AreRefusedByName) {
       {{Variable("w", {0})}, "nothing to learn"},
       {{Variable("", {2})}, "a trainable variable has an empty name"},
       {{Variable("w", {2}), Variable("w", {3})}, "two variables are named 'w'"},
+      {{Variable("__metadata__", {2})}, "a trainable variable of [2] has a name that no model file can hold"},
+      {{Variable("\xff", {2})}, "a name that no model file can hold"},
+      {{Variable("\xc0\x80", {2})}, "a name that no model file can hold"},
+      {{Variable("\xed\xa0\x80", {2})}, "a name that no model file can hold"},
+      {{Variable("caf\xc3", {2})}, "a name that no model file can hold"},
+      {{Variable(std::string(1025, 'w'), {2})}, "a name that no model file can hold"},
       {{Variable("w", {-1, 2})}, "variable 'w' cannot be laid out: "},
       {{Variable("w", Shape::UnknownRank())}, "variable 'w' cannot be laid out: "},
       {{Variable("w", {int64_t{1} << 33, int64_t{1} << 33})}, "variable 'w' cannot be laid out: "},

@@ -1,0 +1,135 @@
+#include "federated/weights/model.h"
+
+#include <cstring>
+#include <numeric>
+
+#include "engine/io/safetensors.h"
+
+namespace rivulet {
+namespace {
+
+using testing::HasSubstr;
+
+std::shared_ptr<const ModelLayout> Layout(std::vector<VariableSpec> variables) {
+  auto layout = ModelLayout::Create(variables);
+  EXPECT_TRUE(layout.ok()) << layout.status();
+  return std::make_shared<const ModelLayout>(std::move(layout).value());
+}
+
+std::vector<VariableSpec> SomeVariables() {
+  return {{"step", {DType::kInt64, {}}, Segment::kFrozen},
+          {"w", {DType::kFloat32, {2, 3}}, Segment::kTrainable},
+          {"mine", {DType::kFloat32, {5}}, Segment::kLocal},
+          {"mean", {DType::kFloat32, {3}}, Segment::kShared}};
+}
+
+Model SomeModel() {
+  Model model(Layout(SomeVariables()));
+  float next = 1;
+  for (const Slice& slice : model.layout().slices()) {
+    if (slice.spec.dtype == DType::kInt64) {
+      model.tensor(slice).flat<int64_t>()[0] = 77;
+    } else {
+      for (float& value : model.tensor(slice).flat<float>()) value = next++;
+    }
+  }
+  return model;
+}
+
+TEST(Model, StartsWithZeros) {
+  const Model model(Layout(SomeVariables()));
+  for (const std::byte byte : model.arena()) EXPECT_EQ(byte, std::byte{0});
+}
+
+TEST(ModelDigest, IsWhatTheSpecificationSays) {
+  Model model(Layout({{"w", {DType::kFloat32, {2}}, Segment::kTrainable}}));
+  auto values = model.tensor(model.layout().slices()[0]).flat<float>();
+  values[0] = 1.0f;
+  values[1] = -2.0f;
+  // Name, dtype, rank, dim, data: all little-endian, no padding.
+  const std::string hashed(
+      "\x01\0\0\0w\x03"
+      "F32\x01\0\0\0\x02\0\0\0\0\0\0\0\0\0\x80\x3f\0\0\0\xc0",
+      29);
+  EXPECT_EQ(model.ComputeDigest(), Sha256Of(hashed));
+}
+
+TEST(ModelDigest, SeesEveryBitButThoseOfLocalTensorsAndPadding) {
+  const Model model = SomeModel();
+  const Digest digest = model.ComputeDigest();
+  for (const Slice& slice : model.layout().slices()) {
+    Model changed = SomeModel();
+    std::byte& byte = changed.arena()[slice.offset];
+    byte ^= std::byte{1};
+    EXPECT_EQ(changed.ComputeDigest() == digest, slice.segment == Segment::kLocal) << slice.name;
+  }
+  Model padded = SomeModel();
+  padded.arena()[60] = std::byte{1};  // behind the 24 bytes of "w"
+  EXPECT_EQ(padded.ComputeDigest(), digest);
+}
+
+TEST(Safetensors, ReadsBackAllButLocalTensors) {
+  const Model model = SomeModel();
+  const std::string bytes = ModelToSafetensors(model, {{"rivulet.round", "3"}});
+  const auto content = ParseSafetensors(bytes);
+  ASSERT_TRUE(content.ok()) << content.status();
+  std::vector<std::string> names;
+  for (const SafetensorsEntry& entry : content->tensors) names.push_back(entry.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"step", "w", "mean"}));  // declaration order
+  EXPECT_EQ(content->metadata.at("rivulet.round"), "3");
+  EXPECT_EQ(content->metadata.at("rivulet.model_digest"), model.ComputeDigest().Hex());
+  EXPECT_EQ(content->metadata.at("rivulet.segments"), R"({"mean":"shared","step":"frozen","w":"trainable"})");
+
+  const auto again = ModelFromSafetensors(model.shared_layout(), bytes);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ((*again)->ComputeDigest(), model.ComputeDigest());
+  for (const float value : (*again)->tensor(*model.layout().Find("mine")).flat<float>()) EXPECT_EQ(value, 0.0f);
+  EXPECT_EQ(ModelToSafetensors(**again, {{"rivulet.round", "3"}}), bytes);
+}
+
+TEST(Safetensors, AChangedBit_IsDataLoss) {
+  const Model model = SomeModel();
+  std::string bytes = ModelToSafetensors(model, {});
+  bytes[bytes.size() - 1] = static_cast<char>(bytes[bytes.size() - 1] ^ 1);
+  const auto damaged = ModelFromSafetensors(model.shared_layout(), bytes);
+  EXPECT_EQ(damaged.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(Message(damaged.status())), HasSubstr("the model file states the digest"));
+  for (size_t length = 0; length < bytes.size(); length += 7) {
+    EXPECT_EQ(ModelFromSafetensors(model.shared_layout(), bytes.substr(0, length)).status().code(),
+              absl::StatusCode::kDataLoss);
+  }
+}
+
+TEST(Safetensors, OtherTensors_AreRefusedByName) {
+  const std::string bytes = ModelToSafetensors(SomeModel(), {});
+  const auto error = [&](auto change) {
+    std::vector<VariableSpec> variables = SomeVariables();
+    change(variables);
+    const auto model = ModelFromSafetensors(Layout(variables), bytes);
+    EXPECT_EQ(model.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(Message(model.status()));
+  };
+  EXPECT_EQ(error([](auto& v) {
+              v[1].spec.shape = Shape{3, 2};
+            }),
+            "tensor 'w' of the model file is float32[2,3]; the model's is float32[3,2]");
+  EXPECT_EQ(error([](auto& v) { v[0].spec.dtype = DType::kInt32; }),
+            "tensor 'step' of the model file is int64[]; the model's is int32[]");
+  EXPECT_EQ(error([](auto& v) { v[3].name = "average"; }), "the model file has no tensor 'average' (float32[3])");
+  EXPECT_EQ(error([](auto& v) { v.pop_back(); }),
+            "tensor 'mean' of the model file belongs to no variable that the model shares");
+}
+
+TEST(Safetensors, WithoutAStatedDigest_IsRead) {
+  Model model(Layout({{"w", {DType::kFloat32, {2}}, Segment::kTrainable}}));
+  const std::vector<float> values = {3, 4};
+  const std::vector<SafetensorsEntry> entries = {{"w", DType::kFloat32, Shape{2}, std::as_bytes(std::span(values))}};
+  const auto bytes = SerializeSafetensors(entries, {});
+  ASSERT_TRUE(bytes.ok());
+  const auto again = ModelFromSafetensors(model.shared_layout(), *bytes);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ((*again)->tensor(model.layout().slices()[0]).flat<float>()[1], 4.0f);
+}
+
+}  // namespace
+}  // namespace rivulet

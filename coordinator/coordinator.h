@@ -54,8 +54,14 @@ struct CoordinatorOptions {
   FileSystem* file_system = nullptr;  // null: FileSystem::Default()
   CoordinatorObserver observer;
   std::function<int64_t()> now_ms;  // null: the system clock, milliseconds since 1970 UTC
+  // False in simulations: a virtual client is slow with the machine it runs on and is never late, so server.deadline,
+  // which is wall-clock time, does not hold for it.
+  bool enforce_deadline = true;
 };
 
+// Over when every round is committed, when a round was given up after server.max_attempts attempts, when a model or row
+// cannot be written, or after Stop. Poll then says kFinished, except after Stop, when clients are asked to wait for the
+// run to be resumed. Readers and writers that it gave out must be gone before it is destroyed.
 class Coordinator : public CoordinatorApi {
  public:
   // Takes the run's lock, writes or reads its rows. UNAVAILABLE: another process owns the run. FAILED_PRECONDITION: a
@@ -64,13 +70,18 @@ class Coordinator : public CoordinatorApi {
 
   virtual const std::string& run_id() const = 0;
   virtual bool already_finished() const = 0;  // --resume of a finished run
-  // Makes names known before they poll (simulations: every virtual client). The run starts when min_clients are known.
+  // Makes names known before they poll (simulations: every virtual client, in one call, so that the first cohort is
+  // drawn from all of them). The run starts when min_clients are known, and not before the first call of Register, Poll
+  // or Wait. INVALID_ARGUMENT: a name is empty, longer than 255 bytes, not UTF-8 or has control characters.
   virtual Status Register(std::span<const std::string> client_ids) = 0;
   // Blocks until the run ends: OK when finished, the reason otherwise. CANCELLED after Stop.
   virtual Status Wait() = 0;
   // Ends after what is being committed; the run is "interrupted" and can be resumed.
   virtual void Stop() = 0;
   virtual std::shared_ptr<const Model> model() const = 0;  // as last committed
+  // Clients that polled in the last minute and have not been told that the run is over: a server that is about to leave
+  // may give them a moment.
+  virtual int64_t unaware_clients() const = 0;
 };
 
 }  // namespace rivulet

@@ -1,0 +1,407 @@
+// CoordinatorApi: what clients ask, answered from the machine and the current model.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "coordinator/run_coordinator.h"
+#include "federated/updates/update_message.h"
+
+namespace rivulet {
+namespace {
+
+// Serves bytes that stay where they are: one chunk, however long. A transport cuts it as it likes.
+class BlobReader : public ChunkReader {
+ public:
+  BlobReader(std::shared_ptr<const std::string> blob, int64_t offset, std::shared_ptr<std::atomic<int64_t>> counter)
+      : blob_(std::move(blob)), offset_(static_cast<size_t>(offset)), counter_(std::move(counter)) {}
+  int64_t total_bytes() const override { return static_cast<int64_t>(blob_->size()); }
+  StatusOr<std::span<const std::byte>> Next() override {
+    const auto rest = std::as_bytes(std::span(blob_->data(), blob_->size())).subspan(offset_);
+    offset_ = blob_->size();
+    if (counter_ != nullptr) *counter_ += static_cast<int64_t>(rest.size());
+    return rest;
+  }
+
+ private:
+  const std::shared_ptr<const std::string> blob_;
+  size_t offset_;
+  const std::shared_ptr<std::atomic<int64_t>> counter_;
+};
+
+// For an upload whose fate is known: takes no bytes and tells it.
+class DecidedWriter : public ChunkWriter {
+ public:
+  DecidedWriter(int64_t bytes, SubmitResult result) : bytes_(bytes), result_(std::move(result)) {}
+  int64_t offset() const override { return bytes_; }
+  Status Write(std::span<const std::byte>) override { return absl::OkStatus(); }
+  StatusOr<SubmitResult> Close() override { return result_; }
+
+ private:
+  const int64_t bytes_;
+  const SubmitResult result_;
+};
+
+double Norm(std::span<const std::byte> floats) {
+  // Eight sums, so that the additions do not wait for each other.
+  double sums[8] = {};
+  const size_t count = floats.size() / sizeof(float);
+  for (size_t i = 0; i < count; i += 8) {
+    float values[8] = {};
+    std::memcpy(values, floats.data() + i * sizeof(float), std::min<size_t>(8, count - i) * sizeof(float));
+    for (int lane = 0; lane < 8; ++lane)
+      sums[lane] += static_cast<double>(values[lane]) * static_cast<double>(values[lane]);
+  }
+  return std::sqrt(((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7])));
+}
+
+std::optional<double> Find(const Scalars& scalars, const std::string& name) {
+  const auto found = scalars.find(name);
+  return found == scalars.end() || !std::isfinite(found->second) ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<int64_t> FindCount(const Scalars& scalars, const std::string& name) {
+  const std::optional<double> value = Find(scalars, name);
+  return !value || *value < 0 || *value > 0x1p53 ? std::nullopt : std::optional(static_cast<int64_t>(*value));
+}
+
+// How an earlier task ended, for a client that asks again.
+SubmitResult ResultOf(const TaskOutcome& outcome) {
+  if (outcome.outcome == Outcome::kFolded) return {SubmitResult::Kind::kDuplicate, ""};
+  return {SubmitResult::Kind::kRefused, outcome.reason};
+}
+
+TaskOutcome OutcomeOf(const ClientRoundRow& row) {
+  return {row.task_id,
+          row.status == "folded"    ? Outcome::kFolded
+          : row.status == "refused" ? Outcome::kRefused
+                                    : Outcome::kDropped,
+          row.error};
+}
+
+}  // namespace
+
+struct RunCoordinator::CheckedUpdate {
+  UpdateMessage message;  // borrows the upload's bytes
+  double norm = 0;
+};
+
+// Hands chunks to the upload; Close checks and folds on the calling thread.
+class UploadWriter : public ChunkWriter {
+ public:
+  UploadWriter(RunCoordinator& coordinator, std::shared_ptr<RunCoordinator::Attempt> attempt, TaskId task,
+               std::shared_ptr<Upload> upload, Upload::Turn turn)
+      : coordinator_(coordinator),
+        attempt_(std::move(attempt)),
+        task_(std::move(task)),
+        upload_(std::move(upload)),
+        turn_(turn) {}
+  int64_t offset() const override { return turn_.offset; }
+  Status Write(std::span<const std::byte> chunk) override {
+    const Status status = upload_->Write(turn_.writer, chunk);
+    if (status.ok()) turn_.offset += static_cast<int64_t>(chunk.size());
+    return status;
+  }
+  StatusOr<SubmitResult> Close() override {
+    StatusOr<SubmitResult> result = coordinator_.CloseUpload(attempt_, task_, upload_, turn_.writer);
+    coordinator_.Drain();
+    return result;
+  }
+
+ private:
+  RunCoordinator& coordinator_;
+  const std::shared_ptr<RunCoordinator::Attempt> attempt_;
+  const TaskId task_;
+  const std::shared_ptr<Upload> upload_;
+  Upload::Turn turn_;
+};
+
+Status RunCoordinator::CheckCaller(const Caller& caller) const {
+  if (!caller.run_id.empty() && caller.run_id != run_id_) {
+    return NotFound("this coordinator serves run '{}', not '{}'", run_id_, caller.run_id);
+  }
+  return absl::OkStatus();
+}
+
+Task RunCoordinator::MakeTask(const Offer& offer) const {
+  Task task;
+  task.id = offer.lease.task;
+  task.run_id = run_id_;
+  task.round = offer.round;
+  task.attempt = offer.attempt;
+  task.base_round = offer.lease.base_round;
+  task.ordinal = offer.lease.ordinal;
+  task.seed = options_.scenario.run.seed;
+  task.plan_digest = parts_.plan_digest;
+  task.model_digest = current_.digest;
+  task.model_blob = current_.file_digest;
+  // Without a deadline the task is as good tomorrow.
+  task.deadline_ms = machine_.deadline() == 0 ? int64_t{86'400'000} : std::max<int64_t>(machine_.deadline() - Now(), 0);
+  return task;
+}
+
+std::optional<TaskOutcome> RunCoordinator::EarlierOutcome(const std::string& client_id) {
+  const auto found = outcomes_.find(client_id);
+  if (found != outcomes_.end()) return found->second;
+  // A coordinator that was started again asks the history once a client.
+  if (!resumed_ || history_closed_ || !looked_up_.emplace(client_id, true).second) return std::nullopt;
+  const auto row = history_->LastTask(run_id_, client_id);
+  if (!row.ok() || !row->has_value()) return std::nullopt;
+  return outcomes_.emplace(client_id, OutcomeOf(**row)).first->second;
+}
+
+StatusOr<PollReply> RunCoordinator::Poll(const Caller& caller, const Capabilities& capabilities) {
+  RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
+  PollReply reply;
+  {
+    MutexLock lock(mutex_);
+    BeginRun();
+    TickIfDue();
+    if (!machine_.over()) {
+      if (capabilities.examples < 1) {
+        return InvalidArgument("client '{}' has no examples in its data set 'train'; give it at least one",
+                               caller.name);
+      }
+      RIVULET_RETURN_IF_ERROR(AddClients(std::span(&caller.name, 1)));
+    }
+    Seen* seen = nullptr;
+    if (machine_.knows(caller.name)) {
+      seen = &seen_[caller.name];
+      seen->unix_ms = NowUnixMs();
+      if (std::optional<TaskOutcome> outcome = EarlierOutcome(caller.name))
+        reply.outcomes.push_back(*std::move(outcome));
+    }
+    for (const Action& action : Feed(Polled{caller.name})) {
+      if (const auto* offer = std::get_if<Offer>(&action); offer != nullptr && offer->again) {
+        reply.kind = PollReply::Kind::kTask;
+        reply.task = MakeTask(*offer);
+      } else if (const auto* wait = std::get_if<AskToWait>(&action)) {
+        reply.wait_ms = wait->wait_ms;
+        reply.message = wait->message;
+      } else if (const auto* refusal = std::get_if<Refuse>(&action)) {
+        reply.message = refusal->reason;
+        if (machine_.phase() == RunMachine::Phase::kStopped) {
+          reply.wait_ms = 1000;  // it may be resumed, here or by the next process
+        } else {
+          reply.kind = PollReply::Kind::kFinished;
+          if (seen != nullptr) seen->told_end = true;
+        }
+      }
+    }
+  }
+  Drain();
+  return reply;
+}
+
+StatusOr<std::unique_ptr<ChunkReader>> RunCoordinator::Fetch(const Caller& caller, const BlobId& blob, int64_t offset) {
+  RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
+  MutexLock lock(mutex_);
+  std::shared_ptr<const std::string> bytes = blob.digest == parts_.plan_digest     ? parts_.plan
+                                             : blob.digest == current_.file_digest ? current_.file
+                                                                                   : nullptr;
+  if (bytes == nullptr) {
+    return NotFound("this coordinator has no blob {}, or no longer; poll for the current task", blob.digest.Hex());
+  }
+  if (offset < 0 || offset > static_cast<int64_t>(bytes->size())) {
+    return OutOfRange("offset {} is not within the {} bytes of blob {}", offset, bytes->size(), blob.digest.Hex());
+  }
+  std::shared_ptr<std::atomic<int64_t>> counter;
+  if (attempt_ != nullptr) {
+    if (const Lease* lease = machine_.LeaseOf(caller.name); lease != nullptr) {
+      counter = attempt_->tasks.at(lease->task).bytes_down;
+    }
+  }
+  return std::make_unique<BlobReader>(std::move(bytes), offset, std::move(counter));
+}
+
+StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Answer(const Refuse& refusal, int64_t bytes) {
+  switch (refusal.why) {
+    case Refuse::Why::kBusy:
+      return Unavailable("{}", refusal.reason);
+    case Refuse::Why::kDuplicate:
+      return std::make_unique<DecidedWriter>(bytes, SubmitResult{SubmitResult::Kind::kDuplicate, ""});
+    case Refuse::Why::kLate:
+      // A stopped run is resumed with the same task: the client keeps its update.
+      if (machine_.phase() == RunMachine::Phase::kStopped) return Unavailable("{}", refusal.reason);
+      return std::make_unique<DecidedWriter>(bytes, SubmitResult{SubmitResult::Kind::kRefused, refusal.reason});
+    case Refuse::Why::kUnknown:
+    case Refuse::Why::kOver:
+      break;
+  }
+  if (const auto earlier = EarlierOutcome(refusal.client_id); earlier && earlier->task == refusal.task) {
+    return std::make_unique<DecidedWriter>(bytes, ResultOf(*earlier));
+  }
+  if (!history_closed_) {
+    RIVULET_ASSIGN_OR_RETURN(const auto row, history_->FindTask(refusal.task));
+    if (row && row->client_id == refusal.client_id && row->run_id == run_id_) {
+      return std::make_unique<DecidedWriter>(bytes, ResultOf(OutcomeOf(*row)));
+    }
+  }
+  return NotFound("{}", refusal.reason);
+}
+
+StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Submit(const Caller& caller, const TaskId& task, int step,
+                                                              int64_t bytes, const Digest& digest) {
+  RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
+  if (step != 0) return InvalidArgument("task '{}' has no step {}; its only step is 0", task, step);
+  StatusOr<std::unique_ptr<ChunkWriter>> writer = nullptr;
+  {
+    MutexLock lock(mutex_);
+    TickIfDue();
+    const std::vector<Action> actions = Feed(StepReported{caller.name, task, step});
+    RIVULET_CHECK(actions.size() == 1);
+    if (const auto* refusal = std::get_if<Refuse>(&actions[0])) {
+      writer = Answer(*refusal, bytes);
+    } else if (bytes < 1 || bytes > max_update_bytes_) {
+      const std::string reason = fmt::format("an update of {} bytes was announced, and those of this plan have 1 to {}",
+                                             bytes, max_update_bytes_);
+      Feed(StageDone{task, false, reason});
+      writer = std::make_unique<DecidedWriter>(bytes, SubmitResult{SubmitResult::Kind::kRefused, reason});
+    } else {
+      TaskRecord& record = attempt_->tasks.at(task);
+      if (!record.upload_began) record.upload_began = Now();
+      StatusOr<Upload::Turn> turn = Upload::Turn{};
+      if (record.upload != nullptr) turn = record.upload->TakeOver();
+      if (turn.ok() && (record.upload == nullptr || !record.upload->Same(bytes, digest))) {
+        // The first attempt, or one trained anew with other bytes: what is staged is of no use.
+        if (record.upload != nullptr) record.upload->Cancel("a newer upload of this task has begun");
+        record.upload = nullptr;
+        StatusOr<std::unique_ptr<StagedBytes>> staged = staging_.Reserve(bytes);
+        if (staged.ok()) {
+          record.upload = std::make_shared<Upload>(*std::move(staged), bytes, digest);
+          turn = record.upload->TakeOver();
+        } else {
+          turn = staged.status();
+        }
+      }
+      if (turn.ok()) {
+        writer = std::make_unique<UploadWriter>(*this, attempt_, task, record.upload, *turn);
+      } else {
+        writer = turn.status();
+      }
+    }
+  }
+  Drain();
+  return writer;
+}
+
+Status RunCoordinator::Fail(const Caller& caller, const TaskId& task, const std::string& reason) {
+  RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
+  Status status;
+  {
+    MutexLock lock(mutex_);
+    TickIfDue();
+    // Any length may arrive; a row wants a sentence.
+    const std::string sentence = reason.size() <= 1000 ? reason : reason.substr(0, 1000) + "…";
+    for (const Action& action : Feed(StepReported{caller.name, task, 0, true, sentence})) {
+      const auto* refusal = std::get_if<Refuse>(&action);
+      // Resolved already: nothing is lost by saying it again.
+      if (refusal == nullptr || refusal->why != Refuse::Why::kUnknown) continue;
+      const auto earlier = EarlierOutcome(caller.name);
+      if (!earlier || earlier->task != task) status = NotFound("{}", refusal->reason);
+    }
+  }
+  Drain();
+  return status;
+}
+
+StatusOr<RunCoordinator::CheckedUpdate> RunCoordinator::CheckUpdate(const TaskId& task, const Upload& upload,
+                                                                    std::span<const std::byte> bytes) const {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (const Digest digest = Sha256Of(text); digest != upload.digest()) {
+    return InvalidArgument("the bytes that arrived have the SHA-256 {}, and {} was announced", digest.Hex(),
+                           upload.digest().Hex());
+  }
+  CheckedUpdate update;
+  RIVULET_ASSIGN_OR_RETURN(update.message, ParseUpdate(text));
+  if (update.message.task != task) {
+    return InvalidArgument("the update is of task '{}', not of '{}'", update.message.task, task);
+  }
+  for (const PartView& part : update.message.parts) {
+    const std::optional<double> examples = Find(update.message.scalars, "examples");
+    if (examples && *examples != static_cast<double>(part.weight)) {
+      return InvalidArgument("the update states {} examples and a weight of {}; they must be equal", *examples,
+                             part.weight);
+    }
+    if (part.name == "delta") update.norm = Norm(part.data);
+  }
+  return update;
+}
+
+StatusOr<SubmitResult> RunCoordinator::CloseUpload(const std::shared_ptr<Attempt>& attempt, const TaskId& task,
+                                                   const std::shared_ptr<Upload>& upload, int64_t writer) {
+  const auto refused = [](std::string reason) { return SubmitResult{SubmitResult::Kind::kRefused, std::move(reason)}; };
+  StatusOr<std::span<const std::byte>> bytes = upload->Complete(writer);
+  if (bytes.status().code() == absl::StatusCode::kAborted) {
+    MutexLock lock(mutex_);
+    if (machine_.phase() == RunMachine::Phase::kStopped) return Unavailable("{}", Message(bytes.status()));
+    return refused(std::string(Message(bytes.status())));
+  }
+  RIVULET_RETURN_IF_ERROR(bytes.status());
+
+  StatusOr<CheckedUpdate> update = CheckUpdate(task, *upload, *bytes);
+  if (update.ok()) {
+    MutexLock lock(attempt->fold_mutex);
+    // Gone: the attempt was closed at its deadline meanwhile; the machine will say so.
+    if (attempt->aggregation != nullptr) {
+      if (const Status status = attempt->aggregation->Check(update->message.view()); !status.ok()) update = status;
+    }
+  }
+
+  bool fold = false;
+  SubmitResult result;
+  {
+    MutexLock lock(mutex_);
+    // Once the attempt is closed, its records are the commit's.
+    if (machine_.phase() == RunMachine::Phase::kTraining && attempt == attempt_) {
+      TaskRecord& record = attempt->tasks.at(task);
+      record.uploaded = Now();
+      record.bytes_up += static_cast<int64_t>(bytes->size());
+      record.update_digest = upload->digest().Hex();
+      if (update.ok()) {
+        const Scalars& scalars = update->message.scalars;
+        record.weight = update->message.parts[0].weight;
+        record.examples = FindCount(scalars, "examples");
+        if (!record.examples) record.examples = record.weight;
+        record.steps = FindCount(scalars, "steps");
+        record.train_loss = Find(scalars, "train_loss");
+        record.train_seconds = Find(scalars, "train_seconds");
+        record.wait_seconds = Find(scalars, "wait_seconds");
+        record.update_norm = update->norm;
+      }
+    }
+    if (!update.ok()) result = refused(std::string(Message(update.status())));
+    for (const Action& action : Feed(StageDone{task, update.ok(), result.reason})) {
+      if (std::holds_alternative<Fold>(action)) fold = true;
+      const auto* refusal = std::get_if<Refuse>(&action);
+      if (refusal == nullptr || refusal->task != task) continue;
+      if (machine_.phase() == RunMachine::Phase::kStopped) {
+        upload->Release();
+        return Unavailable("the run was stopped; this update can be sent again when it is resumed");
+      }
+      result = refusal->why == Refuse::Why::kDuplicate ? SubmitResult{SubmitResult::Kind::kDuplicate, ""}
+                                                       : refused(refusal->reason);
+    }
+  }
+  if (fold) {
+    Status folded;
+    {
+      MutexLock lock(attempt->fold_mutex);
+      const auto begin = std::chrono::steady_clock::now();
+      folded = attempt->aggregation->Fold(update->message.view());
+      attempt->fold_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    }
+    if (!folded.ok()) result = refused(std::string(Message(folded)));
+    MutexLock lock(mutex_);
+    Feed(FoldDone{task, folded.ok(), result.reason});
+    if (options_.observer.on_progress) {
+      const int64_t done = machine_.CountInState(Lease::State::kFolded);
+      Later([this, round = attempt->round, done, selected = static_cast<int64_t>(attempt->tasks.size())] {
+        options_.observer.on_progress(round, done, selected);
+      });
+    }
+  }
+  upload->Release();
+  return result;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,212 @@
+// Where a coordinator comes from: a scenario and a plan, for a new run or for one that the history holds.
+#include <map>
+#include <random>
+
+#include "coordinator/run_coordinator.h"
+
+namespace rivulet {
+namespace {
+
+constexpr char kVersion[] = RIVULET_VERSION;
+
+int64_t NowUnixMs(const CoordinatorOptions& options) {
+  if (options.now_ms) return options.now_ms();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// "<name>-<time>-<four random digits>", safe as a folder's name.
+std::string NewRunId(const std::string& name, int64_t now_unix_ms) {
+  std::string id;
+  for (const char c : name.substr(0, 64)) {
+    const bool plain =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+    if (plain && !(id.empty() && c == '.')) {
+      id += c;
+    } else if (!id.empty() && id.back() != '-') {
+      id += '-';
+    }
+  }
+  while (!id.empty() && id.back() == '-') id.pop_back();
+  std::string time;  // 20250131T142530
+  for (const char c : Iso8601(now_unix_ms).substr(0, 19)) {
+    if (c != '-' && c != ':') time += c;
+  }
+  return fmt::format("{}{}{}-{:04x}", id, id.empty() ? "" : "-", time, std::random_device()() & 0xFFFF);
+}
+
+RunRules RulesOf(const CoordinatorOptions& options, const RunParts& parts, const std::string& run_id) {
+  const ServerConfig& server = options.scenario.server;
+  RunRules rules;
+  rules.run_id = run_id;
+  rules.seed = options.scenario.run.seed;
+  rules.rounds = options.scenario.run.rounds;
+  rules.dial.in_flight = server.clients_per_round;
+  rules.dial.updates_per_version = parts.aggregation.updates_per_version;
+  rules.min_clients = server.min_clients > 0                        ? server.min_clients
+                      : options.scenario.data.partition.clients > 0 ? options.scenario.data.partition.clients
+                                                                    : server.clients_per_round;
+  rules.min_reports = server.min_reports;
+  rules.deadline_ms = options.enforce_deadline ? static_cast<int64_t>(server.deadline_seconds * 1000) : 0;
+  rules.max_attempts = server.max_attempts;
+  return rules;
+}
+
+// Canonical TOML as "section.key" → value.
+std::map<std::string, std::string> Flatten(const std::string& toml) {
+  std::map<std::string, std::string> keys;
+  std::string section;
+  for (size_t begin = 0; begin < toml.size();) {
+    const size_t end = std::min(toml.find('\n', begin), toml.size());
+    const std::string line = toml.substr(begin, end - begin);
+    begin = end + 1;
+    if (line.starts_with('[') && line.ends_with(']')) {
+      section = line.substr(1, line.size() - 2) + ".";
+    } else if (const size_t equals = line.find(" = "); equals != line.npos) {
+      keys[section + line.substr(0, equals)] = line.substr(equals + 3);
+    }
+  }
+  return keys;
+}
+
+// Only run.rounds may differ from what the history stored.
+Status CheckSameConfig(const RunRow& run, const Scenario& given) {
+  // Read and written again, so that keys added since the run was stored have their defaults on both sides.
+  StatusOr<Scenario> stored =
+      Scenario::Parse(run.config, fmt::format("the stored configuration of run {}", run.run_id), "/");
+  if (!stored.ok()) {
+    return FailedPrecondition("run '{}' cannot be resumed by this program: {}", run.run_id, Message(stored.status()));
+  }
+  stored->run.rounds = given.run.rounds;
+  const auto before = Flatten(stored->ToToml()), now = Flatten(given.ToToml());
+  const auto differ = [&](const std::string& key, const std::string& was, const std::string& is) {
+    return FailedPrecondition("run '{}' was started with {} = {}, not {}; a resumed run may change run.rounds only",
+                              run.run_id, key, was, is);
+  };
+  for (const auto& [key, value] : before) {
+    const auto found = now.find(key);
+    if (found == now.end()) return differ(key, value, "absent");
+    if (found->second != value) return differ(key, value, found->second);
+  }
+  for (const auto& [key, value] : now) {
+    if (!before.contains(key)) return differ(key, "absent", value);
+  }
+  return absl::OkStatus();
+}
+
+std::string DescribeAggregation(const AggregationSpec& spec) {
+  return fmt::format(
+      "{}: sums in multiples of 2^-{}, values up to 2^{}, weights up to {}, at most {} updates a version", spec.rule,
+      spec.fraction_bits(), spec.value_bits, spec.max_weight, spec.updates_per_version);
+}
+
+StatusOr<RunCoordinator::Setup> NewRun(CoordinatorOptions options, RunParts parts) {
+  FileSystem& fs = options.file_system != nullptr ? *options.file_system : FileSystem::Default();
+  RunCoordinator::Setup setup;
+  const int64_t now = NowUnixMs(options);
+  setup.run_id = NewRunId(options.scenario.run.name, now);
+  // What can be wrong with the scenario is found before anything is written.
+  RIVULET_ASSIGN_OR_RETURN(setup.machine, RunMachine::Create(RulesOf(options, parts, setup.run_id), RunStart{}));
+  RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Model> initial, parts.initial_model());
+  RIVULET_ASSIGN_OR_RETURN(setup.history, History::Open(options.db_path, History::Access::kReadWrite));
+  RIVULET_ASSIGN_OR_RETURN(setup.models, ModelStore::Open(fs, options.db_path, setup.run_id));
+  RIVULET_ASSIGN_OR_RETURN(setup.current, setup.models->Save(0, std::move(initial)));
+  RunRow run;
+  run.run_id = setup.run_id;
+  run.name = options.scenario.run.name;
+  run.status = "running";
+  run.config = options.scenario.ToToml();
+  run.plan_digest = parts.plan_digest.Hex();
+  run.seed = options.scenario.run.seed;
+  run.version = kVersion;
+  run.created_at = run.started_at = Iso8601(now);
+  const EventRow events[] = {
+      {setup.run_id,
+       {},
+       run.created_at,
+       "info",
+       "run",
+       fmt::format("started for {} rounds", options.scenario.run.rounds)},
+      {setup.run_id, {}, run.created_at, "info", "aggregation", DescribeAggregation(parts.aggregation)}};
+  if (const Status status = setup.history->AddRun(run, setup.current.row, events); !status.ok()) {
+    setup.models->Remove(setup.current.row).IgnoreError();  // the first error is the one to tell
+    return status;
+  }
+  setup.options = std::move(options);
+  setup.parts = std::move(parts);
+  return setup;
+}
+
+StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts parts) {
+  FileSystem& fs = options.file_system != nullptr ? *options.file_system : FileSystem::Default();
+  RunCoordinator::Setup setup;
+  setup.resumed = true;
+  {
+    // Asked for reading first: a mistyped name leaves no file behind.
+    RIVULET_ASSIGN_OR_RETURN(const auto reader, History::Open(options.db_path, History::Access::kReadOnly));
+    RIVULET_RETURN_IF_ERROR(reader->ResolveRun(options.resume).status());
+  }
+  RIVULET_ASSIGN_OR_RETURN(setup.history, History::Open(options.db_path, History::Access::kReadWrite));
+  RIVULET_ASSIGN_OR_RETURN(RunRow run, setup.history->ResolveRun(options.resume));
+  setup.run_id = run.run_id;
+  RIVULET_ASSIGN_OR_RETURN(setup.models, ModelStore::Open(fs, options.db_path, run.run_id));
+  RIVULET_RETURN_IF_ERROR(CheckSameConfig(run, options.scenario));
+  if (run.plan_digest != parts.plan_digest.Hex()) {
+    return FailedPrecondition(
+        "run '{}' was started with the plan {}, and the scenario now gives {}; resume it with the program "
+        "that started it ({})",
+        run.run_id, run.plan_digest, parts.plan_digest.Hex(), run.version);
+  }
+  RIVULET_ASSIGN_OR_RETURN(ResumePoint point, setup.history->FindResumePoint(run.run_id));
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<ModelRow> rows, setup.history->Models(run.run_id));
+  RIVULET_RETURN_IF_ERROR(setup.models->CheckFiles(rows));
+  const auto base =
+      std::find_if(rows.begin(), rows.end(), [&](const ModelRow& row) { return row.round == point.committed_round; });
+  if (base == rows.end()) {
+    return DataLoss("the history '{}' is damaged: it has no model of round {} of run '{}'", options.db_path,
+                    point.committed_round, run.run_id);
+  }
+  RIVULET_ASSIGN_OR_RETURN(setup.current, setup.models->Load(*base, parts.layout));
+  RunStart start;
+  start.committed_round = point.committed_round;
+  start.attempt = point.next_attempt;
+  start.leases = std::move(point.leases);
+  for (RunClient& client : point.clients) {
+    start.candidates.push_back({std::move(client.client_id), client.from_round, client.from_attempt});
+  }
+  RIVULET_ASSIGN_OR_RETURN(setup.machine, RunMachine::Create(RulesOf(options, parts, run.run_id), std::move(start)));
+  setup.already_finished = setup.machine->phase() == RunMachine::Phase::kFinished;
+  if (!setup.already_finished) {
+    RIVULET_RETURN_IF_ERROR(setup.models->RemoveUnnamed(rows));
+    run.config = options.scenario.ToToml();
+    run.version = kVersion;
+    const EventRow event = {
+        run.run_id,
+        {},
+        Iso8601(NowUnixMs(options)),
+        "info",
+        "run",
+        fmt::format("resumed after round {} for {} rounds", point.committed_round, options.scenario.run.rounds)};
+    RIVULET_RETURN_IF_ERROR(setup.history->ReopenRun(run, std::span(&event, 1)));
+  }
+  setup.options = std::move(options);
+  setup.parts = std::move(parts);
+  return setup;
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Coordinator>> CreateCoordinator(CoordinatorOptions options, RunParts parts) {
+  if (options.db_path.empty()) return InvalidArgument("a run needs a history: give the database's file name");
+  if (parts.aggregation.elements != parts.layout->update_elements()) {
+    return InvalidArgument("the plan aggregates {} elements and its model's updates have {}",
+                           parts.aggregation.elements, parts.layout->update_elements());
+  }
+  RIVULET_RETURN_IF_ERROR(Aggregation::Create(parts.aggregation).status());
+  RIVULET_ASSIGN_OR_RETURN(RunCoordinator::Setup setup, options.resume.empty()
+                                                            ? NewRun(std::move(options), std::move(parts))
+                                                            : StoredRun(std::move(options), std::move(parts)));
+  return std::make_unique<RunCoordinator>(std::move(setup));
+}
+
+}  // namespace rivulet

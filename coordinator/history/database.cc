@@ -1,0 +1,183 @@
+#include "coordinator/history/database.h"
+
+#include <sqlite3.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "engine/base/check.h"
+#include "engine/base/file_system.h"
+
+namespace rivulet {
+namespace {
+
+// A statement bound and stepped, ready for its next use whatever happens.
+class ResetAtEnd {
+ public:
+  explicit ResetAtEnd(sqlite3_stmt* statement) : statement_(statement) {}
+  ~ResetAtEnd() {
+    sqlite3_reset(statement_);
+    sqlite3_clear_bindings(statement_);
+  }
+
+ private:
+  sqlite3_stmt* statement_;
+};
+
+int Bind(sqlite3_stmt* statement, int index, const SqlValue& value) {
+  struct Binder {
+    sqlite3_stmt* statement;
+    int index;
+    int operator()(std::monostate) const { return sqlite3_bind_null(statement, index); }
+    int operator()(int64_t v) const { return sqlite3_bind_int64(statement, index, v); }
+    int operator()(double v) const { return sqlite3_bind_double(statement, index, v); }
+    int operator()(std::string_view v) const {
+      return sqlite3_bind_text64(statement, index, v.data() == nullptr ? "" : v.data(), v.size(), SQLITE_STATIC,
+                                 SQLITE_UTF8);
+    }
+  };
+  return std::visit(Binder{statement, index}, value);
+}
+
+// SQLite says "unable to open database file" for all of these.
+Status CheckPath(const std::string& path, Database::Access access) {
+  struct stat info;
+  if (stat(path.c_str(), &info) == 0) {
+    if (S_ISDIR(info.st_mode)) return InvalidArgument("history '{}' is a folder; name a file in it", path);
+    if (!S_ISREG(info.st_mode)) return InvalidArgument("history '{}' is not a plain file", path);
+    return absl::OkStatus();
+  }
+  if (errno == EACCES) return PermissionDenied("history '{}' cannot be reached: {}", path, std::strerror(errno));
+  if (access == Database::Access::kReadOnly) return NotFound("there is no history at '{}'", path);
+  const std::string folder = FolderOf(path);
+  if (stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
+    return NotFound("the folder '{}' for the history '{}' does not exist; create it first", folder, path);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool SqlRow::IsNull(int column) const { return sqlite3_column_type(statement_, column) == SQLITE_NULL; }
+int64_t SqlRow::Int(int column) const { return sqlite3_column_int64(statement_, column); }
+double SqlRow::Real(int column) const { return sqlite3_column_double(statement_, column); }
+std::string SqlRow::Text(int column) const {
+  const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
+  if (text == nullptr) return "";
+  return std::string(text, static_cast<size_t>(sqlite3_column_bytes(statement_, column)));
+}
+std::optional<double> SqlRow::OptionalReal(int column) const {
+  return IsNull(column) ? std::nullopt : std::optional(Real(column));
+}
+std::optional<int64_t> SqlRow::OptionalInt(int column) const {
+  return IsNull(column) ? std::nullopt : std::optional(Int(column));
+}
+
+StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path, Access access) {
+  if (path.empty()) return InvalidArgument("the history's file name is empty");
+  RIVULET_RETURN_IF_ERROR(CheckPath(path, access));
+  sqlite3* handle = nullptr;
+  const int flags = (access == Access::kReadOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE) |
+                    SQLITE_OPEN_NOMUTEX;
+  const int code = sqlite3_open_v2(path.c_str(), &handle, flags, nullptr);
+  if (handle == nullptr) return ResourceExhausted("no memory to open the history '{}'", path);
+  std::unique_ptr<Database> db(new Database(path, handle));
+  if (code != SQLITE_OK) return db->Error(code, "open");
+  sqlite3_extended_result_codes(handle, 1);
+  sqlite3_busy_timeout(handle, 20'000);
+  if (access == Access::kReadWrite && sqlite3_db_readonly(handle, "main") == 1) {
+    return PermissionDenied("the history '{}' is read-only; its run cannot be recorded", path);
+  }
+  return db;
+}
+
+Database::~Database() {
+  for (auto& [sql, statement] : statements_) sqlite3_finalize(statement);
+  sqlite3_close(db_);
+}
+
+Status Database::Error(int code, std::string_view doing) const {
+  const char* said = sqlite3_errmsg(db_);
+  switch (code & 0xFF) {
+    case SQLITE_FULL:
+      return ResourceExhausted("cannot {} the history '{}': the disk is full", doing, path_);
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return Unavailable("cannot {} the history '{}': another process is writing to it and does not finish", doing,
+                         path_);
+    case SQLITE_NOTADB:
+      return DataLoss("'{}' is not a Rivulet history: it is not an SQLite database", path_);
+    case SQLITE_CORRUPT:
+      return DataLoss("the history '{}' is damaged ({}); restore it from a copy", path_, said);
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+    case SQLITE_CANTOPEN:
+      return PermissionDenied("cannot {} the history '{}': {}; is it and its folder writable?", doing, path_, said);
+    case SQLITE_CONSTRAINT:
+      return AlreadyExists("cannot {} the history '{}': {}", doing, path_, said);
+    default:
+      return Internal("cannot {} the history '{}': {} (SQLite code {})", doing, path_, said, code);
+  }
+}
+
+StatusOr<sqlite3_stmt*> Database::Prepare(std::string_view sql) {
+  std::string key(sql);
+  if (const auto found = statements_.find(key); found != statements_.end()) return found->second;
+  sqlite3_stmt* statement = nullptr;
+  const int code = sqlite3_prepare_v3(db_, key.c_str(), static_cast<int>(key.size()), SQLITE_PREPARE_PERSISTENT,
+                                      &statement, nullptr);
+  if (code != SQLITE_OK) return Error(code, "read");
+  statements_.emplace(std::move(key), statement);
+  return statement;
+}
+
+Status Database::Query(std::string_view sql, std::initializer_list<SqlValue> values,
+                       const std::function<void(const SqlRow&)>& row) {
+  RIVULET_ASSIGN_OR_RETURN(sqlite3_stmt * statement, Prepare(sql));
+  const bool reads = sqlite3_stmt_readonly(statement) != 0;
+  const ResetAtEnd reset(statement);
+  RIVULET_CHECK(static_cast<size_t>(sqlite3_bind_parameter_count(statement)) == values.size(), "{}", sql);
+  int index = 0;
+  for (const SqlValue& value : values) {
+    if (const int code = Bind(statement, ++index, value); code != SQLITE_OK) return Error(code, "bind values for");
+  }
+  while (true) {
+    const int code = sqlite3_step(statement);
+    if (code == SQLITE_DONE) return absl::OkStatus();
+    if (code != SQLITE_ROW) return Error(code, reads ? "read" : "write to");
+    if (row) row(SqlRow(statement));
+  }
+}
+
+Status Database::Run(std::string_view sql, std::initializer_list<SqlValue> values) {
+  return Query(sql, values, nullptr);
+}
+
+Status Database::Script(const std::string& sql) {
+  const int code = sqlite3_exec(db_, sql.c_str(), nullptr, nullptr, nullptr);
+  return code == SQLITE_OK ? absl::OkStatus() : Error(code, "write to");
+}
+
+void Database::SetBusyTimeout(int milliseconds) { sqlite3_busy_timeout(db_, milliseconds); }
+
+bool Database::in_transaction() const { return sqlite3_get_autocommit(db_) == 0; }
+
+StatusOr<std::unique_ptr<SqlTransaction>> SqlTransaction::Begin(Database& db) {
+  RIVULET_RETURN_IF_ERROR(db.Run("BEGIN IMMEDIATE"));
+  return std::unique_ptr<SqlTransaction>(new SqlTransaction(db));
+}
+
+SqlTransaction::~SqlTransaction() {
+  // SQLite has rolled back by itself after some errors (disk full, I/O).
+  if (open_ && db_.in_transaction()) db_.Run("ROLLBACK").IgnoreError();
+}
+
+Status SqlTransaction::Commit() {
+  const Status status = db_.Run("COMMIT");
+  if (status.ok()) open_ = false;
+  return status;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,97 @@
+// SQLite in RAII: a connection with its prepared statements, and transactions that roll back unless committed. Nothing
+// here knows what a run is.
+//
+// Not thread-safe: the owner serialises calls. Errors are one sentence with the file's name: RESOURCE_EXHAUSTED (disk
+// full), UNAVAILABLE (held by another process for longer than the busy timeout), DATA_LOSS (damaged, or no SQLite
+// file), PERMISSION_DENIED (unreadable, unwritable), ALREADY_EXISTS (a key twice), INTERNAL otherwise.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <variant>
+
+#include "engine/base/status.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace rivulet {
+
+// NULL, INTEGER, REAL or TEXT. Text is borrowed during the call.
+using SqlValue = std::variant<std::monostate, int64_t, double, std::string_view>;
+
+// NULL for "".
+inline SqlValue TextOrNull(std::string_view text) { return text.empty() ? SqlValue() : SqlValue(text); }
+template <typename T>
+SqlValue OrNull(const std::optional<T>& value) {
+  return value ? SqlValue(*value) : SqlValue();
+}
+
+// One row of a result, valid during the callback. Columns count from 0; NULL reads as 0 or "".
+class SqlRow {
+ public:
+  explicit SqlRow(sqlite3_stmt* statement) : statement_(statement) {}
+  bool IsNull(int column) const;
+  int64_t Int(int column) const;
+  double Real(int column) const;
+  std::string Text(int column) const;
+  std::optional<double> OptionalReal(int column) const;
+  std::optional<int64_t> OptionalInt(int column) const;
+
+ private:
+  sqlite3_stmt* statement_;
+};
+
+class Database {
+ public:
+  enum class Access { kReadOnly, kReadWrite };  // kReadWrite creates the file
+
+  static StatusOr<std::unique_ptr<Database>> Open(const std::string& path, Access access);
+  ~Database();
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  // Runs one statement; its plan is prepared once per text.
+  Status Run(std::string_view sql, std::initializer_list<SqlValue> values = {});
+  // The same, calling `row` for each row of the result.
+  Status Query(std::string_view sql, std::initializer_list<SqlValue> values,
+               const std::function<void(const SqlRow&)>& row);
+  // Runs several statements, separated by ';'.
+  Status Script(const std::string& sql);
+  // How long a call waits for another process's transaction.
+  void SetBusyTimeout(int milliseconds);
+  bool in_transaction() const;
+  const std::string& path() const { return path_; }
+
+ private:
+  Database(std::string path, sqlite3* db) : path_(std::move(path)), db_(db) {}
+  Status Error(int code, std::string_view doing) const;
+  StatusOr<sqlite3_stmt*> Prepare(std::string_view sql);
+
+  std::string path_;
+  sqlite3* db_;
+  std::unordered_map<std::string, sqlite3_stmt*> statements_;
+};
+
+// BEGIN IMMEDIATE … COMMIT. Rolled back when destroyed without Commit, or when Commit fails.
+class SqlTransaction {
+ public:
+  static StatusOr<std::unique_ptr<SqlTransaction>> Begin(Database& db);
+  ~SqlTransaction();
+  SqlTransaction(const SqlTransaction&) = delete;
+  SqlTransaction& operator=(const SqlTransaction&) = delete;
+  Status Commit();
+
+ private:
+  explicit SqlTransaction(Database& db) : db_(db) {}
+  Database& db_;
+  bool open_ = true;
+};
+
+}  // namespace rivulet

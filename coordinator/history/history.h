@@ -1,0 +1,107 @@
+// The history of runs: who trained what and when, in one SQLite file that anyone may read while it is written. The
+// tables are a public interface (docs/history.md); this class is the only writer.
+//
+// Thread-safe; calls are serialised. A writer keeps the file in WAL mode with synchronous = FULL: what a call has
+// committed survives a crash and a power cut. Several processes may write different runs; a call waits up to 20 s for
+// another's transaction. Close (or the destructor) truncates the log and leaves one plain file, unless another process
+// still has it open. Errors as in database.h.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinator/history/database.h"
+#include "coordinator/history/rows.h"
+#include "engine/base/mutex.h"
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+// Everything that closing one attempt at a round writes, in one transaction.
+struct AttemptRecord {
+  RoundRow round;
+  std::vector<ClientRoundRow> tasks;
+  std::vector<MetricRow> metrics;
+  std::optional<ModelRow> model;     // of a committed round
+  bool forget_older_models = false;  // run.keep_models = "last": sets their path to NULL
+  std::vector<EventRow> events;
+  std::vector<std::pair<std::string, std::string>> seen;  // (client_id, last_seen_at)
+  bool finishes_run = false;  // the run's last round: runs.status becomes "finished" with it
+};
+
+// A name that may be selected from (from_round, from_attempt) on.
+struct RunClient {
+  std::string client_id;
+  int64_t from_round = 1;
+  int64_t from_attempt = 1;
+};
+
+// Where a run goes on.
+struct ResumePoint {
+  int64_t committed_round = 0;
+  int64_t next_attempt = 1;                             // at round committed_round + 1
+  std::vector<RunClient> clients;                       // sorted by client_id
+  std::vector<std::pair<std::string, int64_t>> leases;  // (client_id, tasks so far on this base version)
+};
+
+class History {
+ public:
+  enum class Access { kReadOnly, kReadWrite };
+  // kReadWrite creates the file and brings older ones up to date. FAILED_PRECONDITION: written by a newer program.
+  // DATA_LOSS: damaged or not a history. INVALID_ARGUMENT: a folder, a pipe. NOT_FOUND: no such file (kReadOnly) or
+  // folder.
+  static StatusOr<std::unique_ptr<History>> Open(const std::string& path, Access access);
+  ~History();
+
+  const std::string& path() const { return path_; }
+
+  // Writing.
+  Status AddRun(const RunRow& run, const ModelRow& initial_model, std::span<const EventRow> events);
+  // A run that goes on: status "running", a new configuration and program version, finished_at NULL.
+  Status ReopenRun(const RunRow& run, std::span<const EventRow> events);
+  // `status` "finished", "interrupted" or "failed" with its reason.
+  Status EndRun(const std::string& run_id, const std::string& status, const std::string& reason, const std::string& at,
+                std::span<const EventRow> events);
+  // Names that are new to the run; known ones keep their row. One transaction.
+  Status AddClients(const std::string& run_id, std::span<const RunClient> clients, const std::string& at);
+  Status AddAttempt(const AttemptRecord& attempt);
+  // Truncates the log and returns to one plain file where no other process has it open; nothing more can be called.
+  Status Close();
+
+  // Reading.
+  // The run of this id, else the newest of this name; "latest" (when no run has that id or name): the newest of all.
+  // NOT_FOUND names the nearest known run.
+  StatusOr<RunRow> ResolveRun(const std::string& run);
+  StatusOr<std::vector<RunRow>> Runs();                                              // newest first
+  StatusOr<std::vector<RunSummaryRow>> RunSummaries();                               // newest first
+  StatusOr<std::vector<RoundRow>> Rounds(const std::string& run_id);                 // every attempt, in order
+  StatusOr<std::vector<RoundSummaryRow>> RoundSummaries(const std::string& run_id);  // committed rounds, in order
+  StatusOr<std::vector<ClientRoundRow>> ClientRounds(const std::string& run_id, std::optional<int64_t> round = {});
+  StatusOr<std::vector<ClientReliabilityRow>> ClientReliability(const std::string& run_id);
+  StatusOr<std::vector<MetricRow>> Metrics(const std::string& run_id, const std::string& scope = "central");
+  StatusOr<std::vector<ModelRow>> Models(const std::string& run_id);
+  StatusOr<std::vector<EventRow>> Events(const std::string& run_id);
+  StatusOr<std::vector<ClientRow>> Clients();
+  StatusOr<ResumePoint> FindResumePoint(const std::string& run_id);
+  StatusOr<std::optional<ClientRoundRow>> FindTask(const std::string& task_id);
+  StatusOr<std::optional<ClientRoundRow>> LastTask(const std::string& run_id, const std::string& client_id);
+
+ private:
+  History(std::string path, Access access, std::unique_ptr<Database> db)
+      : path_(std::move(path)), access_(access), db_(std::move(db)) {}
+  Status InsertEvents(std::span<const EventRow> events) REQUIRES(mutex_);
+  StatusOr<std::vector<ClientRoundRow>> SelectTasks(std::string_view where, std::initializer_list<SqlValue> values)
+      REQUIRES(mutex_);
+
+  const std::string path_;
+  const Access access_;
+  Mutex mutex_;
+  std::unique_ptr<Database> db_ GUARDED_BY(mutex_);  // null after Close
+};
+
+}  // namespace rivulet

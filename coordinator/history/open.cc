@@ -1,0 +1,107 @@
+// Opening a history: is it ours, is it of this version, and the settings that its durability rests on.
+#include <chrono>
+#include <thread>
+
+#include "coordinator/history/history.h"
+#include "coordinator/history/schema.h"
+
+namespace rivulet {
+namespace {
+
+StatusOr<int64_t> ReadInteger(Database& db, std::string_view sql) {
+  int64_t value = 0;
+  RIVULET_RETURN_IF_ERROR(db.Query(sql, {}, [&](const SqlRow& row) { value = row.Int(0); }));
+  return value;
+}
+
+// OK: a history of this version, or (kReadWrite) an empty file or an older one.
+StatusOr<int64_t> CheckOurs(Database& db, History::Access access) {
+  RIVULET_ASSIGN_OR_RETURN(const int64_t tables, ReadInteger(db, "SELECT count(*) FROM sqlite_master"));
+  RIVULET_ASSIGN_OR_RETURN(const int64_t application, ReadInteger(db, "PRAGMA application_id"));
+  RIVULET_ASSIGN_OR_RETURN(const int64_t version, ReadInteger(db, "PRAGMA user_version"));
+  const auto current = static_cast<int64_t>(HistoryMigrations().size());
+  const bool fresh = tables == 0 && application == 0 && version == 0;
+  if (fresh && access == History::Access::kReadWrite) return 0;
+  if (application != kHistoryApplicationId) {
+    return DataLoss("'{}' is not a Rivulet history: it is {}", db.path(),
+                    fresh ? "empty" : "an SQLite database of something else");
+  }
+  if (version > current) {
+    return FailedPrecondition("the history '{}' has version {}, and this program knows up to {}; use a newer program",
+                              db.path(), version, current);
+  }
+  if (version < 1) return DataLoss("the history '{}' is damaged: its version is {}", db.path(), version);
+  return version;
+}
+
+Status Migrate(Database& db) {
+  const auto migrations = HistoryMigrations();
+  RIVULET_ASSIGN_OR_RETURN(int64_t version, CheckOurs(db, History::Access::kReadWrite));
+  if (version == static_cast<int64_t>(migrations.size())) return absl::OkStatus();
+  RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(db));
+  RIVULET_ASSIGN_OR_RETURN(version,
+                           CheckOurs(db, History::Access::kReadWrite));  // another process may have been faster
+  for (auto i = static_cast<size_t>(version); i < migrations.size(); ++i) {
+    RIVULET_RETURN_IF_ERROR(db.Script(migrations[i]));
+  }
+  RIVULET_RETURN_IF_ERROR(db.Script(
+      fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kHistoryApplicationId, migrations.size())));
+  return transaction->Commit();
+}
+
+// Changing the journal's mode does not wait for other connections by itself.
+Status UseWriteAheadLog(Database& db) {
+  Status status;
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    std::string mode;
+    status = db.Query("PRAGMA journal_mode = WAL", {}, [&](const SqlRow& row) { mode = row.Text(0); });
+    if (status.ok() && mode == "wal") return absl::OkStatus();
+    if (status.ok()) {
+      return FailedPrecondition(
+          "the history '{}' lies on a file system without SQLite's write-ahead log (mode '{}'); use a "
+          "local disk",
+          db.path(), mode);
+    }
+    if (status.code() != absl::StatusCode::kUnavailable) return status;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return status;
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<History>> History::Open(const std::string& path, Access access) {
+  const bool writes = access == Access::kReadWrite;
+  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<Database> db,
+                           Database::Open(path, writes ? Database::Access::kReadWrite : Database::Access::kReadOnly));
+  // Before anything is written: a file of someone else is left as it is.
+  RIVULET_ASSIGN_OR_RETURN(const int64_t version, CheckOurs(*db, access));
+  if (writes) {
+    RIVULET_RETURN_IF_ERROR(UseWriteAheadLog(*db));
+    RIVULET_RETURN_IF_ERROR(db->Script("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON"));
+    RIVULET_RETURN_IF_ERROR(Migrate(*db));
+  } else if (version < static_cast<int64_t>(HistoryMigrations().size())) {
+    return FailedPrecondition("the history '{}' has the older version {}; open it for writing once to bring it to {}",
+                              path, version, HistoryMigrations().size());
+  }
+  return std::unique_ptr<History>(new History(path, access, std::move(db)));
+}
+
+Status History::Close() {
+  MutexLock lock(mutex_);
+  if (db_ == nullptr) return absl::OkStatus();
+  Status status;
+  if (access_ == Access::kReadWrite) {
+    // Another process may be reading or writing: then the log is its to end, and no reason to wait.
+    db_->SetBusyTimeout(0);
+    status = db_->Query("PRAGMA wal_checkpoint(TRUNCATE)", {}, nullptr);
+    if (status.ok()) status = db_->Query("PRAGMA journal_mode = DELETE", {}, nullptr);
+    if (status.code() == absl::StatusCode::kUnavailable) status = absl::OkStatus();
+  }
+  db_.reset();
+  return status;
+}
+
+History::~History() { Close().IgnoreError(); }
+
+}  // namespace rivulet

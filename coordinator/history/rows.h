@@ -1,0 +1,131 @@
+// The rows of a history as C++ values: a struct per table, a field per column, under the column's name
+// (docs/history.md).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rivulet {
+
+// UTC, "2025-01-31T14:25:30.123Z", from milliseconds since 1970.
+std::string Iso8601(int64_t unix_ms);
+
+struct RunRow {
+  std::string run_id;
+  std::string name;
+  std::string status;  // running, finished, interrupted, failed
+  std::string reason;  // why it failed, else ""
+  std::string config;  // TOML
+  std::string plan_digest;
+  uint64_t seed = 0;
+  std::string version;  // of the program that wrote it last
+  std::string created_at, started_at, finished_at;
+};
+
+struct RoundRow {
+  std::string run_id;
+  int64_t round = 0;
+  int64_t attempt = 1;
+  std::string status;  // committed, abandoned, failed
+  std::string reason;
+  std::string started_at, finished_at;
+  int64_t selected = 0;  // = reported + dropped + failed
+  int64_t reported = 0;  // = folded + refused
+  int64_t folded = 0, refused = 0, dropped = 0, failed = 0;
+  int64_t examples = 0;              // of folded updates
+  std::optional<double> train_loss;  // mean over those examples
+  int64_t bytes_down = 0, bytes_up = 0;
+  double train_seconds = 0, aggregate_seconds = 0, evaluate_seconds = 0;
+  std::string model_digest;  // "" unless committed
+};
+
+struct ClientRow {
+  std::string client_id;
+  std::string fingerprint;
+  std::string status;  // active
+  std::string first_seen_at, last_seen_at;
+};
+
+struct ClientRoundRow {
+  std::string task_id, run_id;
+  int64_t round = 0;
+  int64_t attempt = 1;
+  std::string client_id;
+  std::string kind = "train";
+  std::string status;  // folded, refused, dropped, failed
+  int64_t base_round = 0;
+  std::optional<int64_t> committed_round;  // the model version that holds this update
+  std::optional<int64_t> staleness;
+  std::string parent_id;  // the tier it came through
+  std::optional<int64_t> examples, steps;
+  std::optional<double> train_loss, update_norm;
+  std::string update_digest;
+  std::optional<int64_t> weight;
+  int64_t bytes_down = 0, bytes_up = 0;
+  std::optional<double> wait_seconds, train_seconds, upload_seconds;
+  std::string error;
+};
+
+struct MetricRow {
+  std::string run_id;
+  int64_t round = 0;
+  std::string scope;      // central, federated, client
+  std::string client_id;  // scope client only
+  std::string name;
+  std::optional<double> value;
+};
+
+struct ModelRow {
+  std::string run_id;
+  int64_t round = 0;
+  std::string digest;
+  std::string path;  // relative to the database's folder; "" once removed
+  int64_t bytes = 0;
+  int64_t parameters = 0;
+};
+
+struct EventRow {
+  std::string run_id;
+  std::optional<int64_t> round;
+  std::string at;
+  std::string level;  // info, warning, error
+  std::string source;
+  std::string message;
+};
+
+// Rows of the views.
+struct RoundSummaryRow {
+  std::string run_id, name;
+  int64_t round = 0, attempts = 1;
+  int64_t selected = 0, folded = 0, refused = 0, dropped = 0, failed = 0, examples = 0;
+  std::optional<double> train_loss, test_accuracy, test_loss;
+  int64_t bytes_down = 0, bytes_up = 0;
+  double train_seconds = 0, aggregate_seconds = 0, evaluate_seconds = 0;
+  std::string model_digest;
+};
+
+struct ClientReliabilityRow {
+  std::string run_id, client_id;
+  int64_t tasks = 0, folded = 0, refused = 0, dropped = 0, failed = 0;
+  double reliability = 0;  // folded / tasks
+  int64_t examples = 0;
+  std::optional<double> mean_train_seconds;
+  std::string last_seen_at;
+};
+
+struct RunSummaryRow {  // run_leaderboard
+  std::string run_id, name, status;
+  uint64_t seed = 0;
+  int64_t rounds = 0;  // committed
+  std::optional<double> best_accuracy;
+  std::optional<int64_t> best_round;
+  std::optional<double> last_accuracy;
+  std::optional<int64_t> last_round;
+  double seconds = 0;
+  std::string created_at;
+};
+
+}  // namespace rivulet

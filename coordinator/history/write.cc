@@ -1,0 +1,181 @@
+// What the coordinator writes.
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+
+#include "coordinator/history/history.h"
+
+namespace rivulet {
+namespace {
+
+constexpr std::string_view kInsertTask =
+    "INSERT INTO client_rounds (task_id, run_id, round, attempt, client_id, kind, status, base_round, committed_round, "
+    "staleness, parent_id, examples, steps, train_loss, update_norm, update_digest, weight, bytes_down, bytes_up, "
+    "wait_seconds, train_seconds, upload_seconds, error) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+
+Status InsertTask(Database& db, const ClientRoundRow& t) {
+  return db.Run(kInsertTask, {t.task_id,
+                              t.run_id,
+                              t.round,
+                              t.attempt,
+                              t.client_id,
+                              t.kind,
+                              t.status,
+                              t.base_round,
+                              OrNull(t.committed_round),
+                              OrNull(t.staleness),
+                              TextOrNull(t.parent_id),
+                              OrNull(t.examples),
+                              OrNull(t.steps),
+                              OrNull(t.train_loss),
+                              OrNull(t.update_norm),
+                              TextOrNull(t.update_digest),
+                              OrNull(t.weight),
+                              t.bytes_down,
+                              t.bytes_up,
+                              OrNull(t.wait_seconds),
+                              OrNull(t.train_seconds),
+                              OrNull(t.upload_seconds),
+                              TextOrNull(t.error)});
+}
+
+Status InsertModel(Database& db, const ModelRow& m) {
+  return db.Run("INSERT INTO models (run_id, round, digest, path, bytes, parameters) VALUES (?, ?, ?, ?, ?, ?)",
+                {m.run_id, m.round, m.digest, TextOrNull(m.path), m.bytes, m.parameters});
+}
+
+Status InsertRound(Database& db, const RoundRow& r) {
+  return db.Run(
+      "INSERT INTO rounds (run_id, round, attempt, status, reason, started_at, finished_at, selected, reported, "
+      "folded, "
+      "refused, dropped, failed, examples, train_loss, bytes_down, bytes_up, train_seconds, aggregate_seconds, "
+      "evaluate_seconds, model_digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      {r.run_id,
+       r.round,
+       r.attempt,
+       r.status,
+       TextOrNull(r.reason),
+       r.started_at,
+       r.finished_at,
+       r.selected,
+       r.reported,
+       r.folded,
+       r.refused,
+       r.dropped,
+       r.failed,
+       r.examples,
+       OrNull(r.train_loss),
+       r.bytes_down,
+       r.bytes_up,
+       r.train_seconds,
+       r.aggregate_seconds,
+       r.evaluate_seconds,
+       TextOrNull(r.model_digest)});
+}
+
+}  // namespace
+
+std::string Iso8601(int64_t unix_ms) {
+  int64_t seconds = unix_ms / 1000;
+  int64_t milliseconds = unix_ms % 1000;
+  if (milliseconds < 0) {
+    milliseconds += 1000;
+    --seconds;
+  }
+  const auto time = static_cast<std::time_t>(seconds);
+  std::tm utc{};
+  gmtime_r(&time, &utc);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday,
+                     utc.tm_hour, utc.tm_min, utc.tm_sec, milliseconds);
+}
+
+Status History::InsertEvents(std::span<const EventRow> events) {
+  for (const EventRow& e : events) {
+    RIVULET_RETURN_IF_ERROR(
+        db_->Run("INSERT INTO events (run_id, round, at, level, source, message) VALUES (?, ?, ?, ?, ?, ?)",
+                 {TextOrNull(e.run_id), OrNull(e.round), e.at, e.level, e.source, e.message}));
+  }
+  return absl::OkStatus();
+}
+
+Status History::AddRun(const RunRow& run, const ModelRow& initial_model, std::span<const EventRow> events) {
+  MutexLock lock(mutex_);
+  RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
+  RIVULET_RETURN_IF_ERROR(
+      db_->Run("INSERT INTO runs (run_id, name, status, config, plan_digest, seed, version, created_at, started_at) "
+               "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+               {run.run_id, run.name, run.status, run.config, run.plan_digest, static_cast<int64_t>(run.seed),
+                run.version, run.created_at, TextOrNull(run.started_at)}));
+  RIVULET_RETURN_IF_ERROR(InsertModel(*db_, initial_model));
+  RIVULET_RETURN_IF_ERROR(InsertEvents(events));
+  return transaction->Commit();
+}
+
+Status History::ReopenRun(const RunRow& run, std::span<const EventRow> events) {
+  MutexLock lock(mutex_);
+  RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
+  RIVULET_RETURN_IF_ERROR(db_->Run(
+      "UPDATE runs SET status = 'running', reason = NULL, config = ?, version = ?, finished_at = NULL WHERE run_id = ?",
+      {run.config, run.version, run.run_id}));
+  RIVULET_RETURN_IF_ERROR(InsertEvents(events));
+  return transaction->Commit();
+}
+
+Status History::EndRun(const std::string& run_id, const std::string& status, const std::string& reason,
+                       const std::string& at, std::span<const EventRow> events) {
+  MutexLock lock(mutex_);
+  RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
+  RIVULET_RETURN_IF_ERROR(db_->Run("UPDATE runs SET status = ?, reason = ?, finished_at = ? WHERE run_id = ?",
+                                   {status, TextOrNull(reason), at, run_id}));
+  RIVULET_RETURN_IF_ERROR(InsertEvents(events));
+  return transaction->Commit();
+}
+
+Status History::AddClients(const std::string& run_id, std::span<const RunClient> clients, const std::string& at) {
+  MutexLock lock(mutex_);
+  RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
+  for (const RunClient& client : clients) {
+    RIVULET_RETURN_IF_ERROR(
+        db_->Run("INSERT INTO clients (client_id, status, first_seen_at, last_seen_at) VALUES (?, 'active', ?, ?) "
+                 "ON CONFLICT (client_id) DO UPDATE SET last_seen_at = excluded.last_seen_at",
+                 {client.client_id, at, at}));
+    RIVULET_RETURN_IF_ERROR(
+        db_->Run("INSERT OR IGNORE INTO run_clients (run_id, client_id, from_round, from_attempt) VALUES (?, ?, ?, ?)",
+                 {run_id, client.client_id, client.from_round, client.from_attempt}));
+  }
+  return transaction->Commit();
+}
+
+Status History::AddAttempt(const AttemptRecord& attempt) {
+  MutexLock lock(mutex_);
+  RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
+  const RoundRow& round = attempt.round;
+  RIVULET_RETURN_IF_ERROR(InsertRound(*db_, round));
+  for (const ClientRoundRow& task : attempt.tasks) RIVULET_RETURN_IF_ERROR(InsertTask(*db_, task));
+  for (const MetricRow& m : attempt.metrics) {
+    RIVULET_RETURN_IF_ERROR(
+        db_->Run("INSERT INTO metrics (run_id, round, scope, client_id, name, value) VALUES (?, ?, ?, ?, ?, ?)",
+                 {m.run_id, m.round, m.scope, TextOrNull(m.client_id), m.name, OrNull(m.value)}));
+  }
+  if (attempt.model) {
+    if (attempt.forget_older_models) {
+      RIVULET_RETURN_IF_ERROR(
+          db_->Run("UPDATE models SET path = NULL WHERE run_id = ? AND round < ? AND path IS NOT NULL",
+                   {round.run_id, round.round}));
+    }
+    RIVULET_RETURN_IF_ERROR(InsertModel(*db_, *attempt.model));
+  }
+  RIVULET_RETURN_IF_ERROR(InsertEvents(attempt.events));
+  for (const auto& [client_id, at] : attempt.seen) {
+    RIVULET_RETURN_IF_ERROR(db_->Run("UPDATE clients SET last_seen_at = ? WHERE client_id = ?", {at, client_id}));
+  }
+  if (attempt.finishes_run) {
+    RIVULET_RETURN_IF_ERROR(
+        db_->Run("UPDATE runs SET status = 'finished', reason = NULL, finished_at = ? WHERE run_id = ?",
+                 {round.finished_at, round.run_id}));
+  }
+  return transaction->Commit();
+}
+
+}  // namespace rivulet

@@ -1,0 +1,105 @@
+#include "coordinator/model_store/model_store.h"
+
+#include <algorithm>
+
+namespace rivulet {
+namespace {
+
+std::string FileName(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
+
+}  // namespace
+
+ModelStore::ModelStore(FileSystem& fs, std::string db_folder, std::string relative, std::string run_id)
+    : fs_(fs),
+      db_folder_(std::move(db_folder)),
+      relative_(std::move(relative)),
+      folder_(JoinPath(db_folder_, relative_)),
+      run_id_(std::move(run_id)) {}
+
+StatusOr<std::unique_ptr<ModelStore>> ModelStore::Open(FileSystem& fs, const std::string& db_path,
+                                                       const std::string& run_id) {
+  std::unique_ptr<ModelStore> store(
+      new ModelStore(fs, FolderOf(db_path), FileName(db_path) + ".models/" + run_id, run_id));
+  RIVULET_RETURN_IF_ERROR(fs.CreateFolders(store->folder_));
+  auto lock = FileLock::Acquire(JoinPath(store->folder_, "lock"));
+  if (lock.status().code() == absl::StatusCode::kUnavailable) {
+    return Unavailable("run '{}' belongs to another process that is still running; stop it first ({})", run_id,
+                       Message(lock.status()));
+  }
+  RIVULET_RETURN_IF_ERROR(lock.status());
+  store->lock_ = *std::move(lock);
+  return store;
+}
+
+StatusOr<StoredModel> ModelStore::Save(int64_t round, std::shared_ptr<const Model> model) {
+  StoredModel stored;
+  auto bytes = std::make_shared<std::string>(
+      ModelToSafetensors(*model, {{"rivulet.run_id", run_id_}, {"rivulet.round", fmt::format("{}", round)}}));
+  stored.digest = model->ComputeDigest();
+  stored.file_digest = Sha256Of(*bytes);
+  stored.row = {run_id_,
+                round,
+                stored.digest.Hex(),
+                fmt::format("{}/round-{:06}.safetensors", relative_, round),
+                static_cast<int64_t>(bytes->size()),
+                model->layout().parameters()};
+  const Status status = WriteFileAtomically(fs_, PathOf(stored.row), *bytes);
+  if (!status.ok()) {
+    // The rename may have succeeded and the folder's sync failed: then the file is there and no row will name it.
+    if (fs_.Exists(PathOf(stored.row))) fs_.Remove(PathOf(stored.row)).IgnoreError();
+    return status;
+  }
+  stored.file = std::move(bytes);
+  stored.model = std::move(model);
+  return stored;
+}
+
+StatusOr<StoredModel> ModelStore::Load(const ModelRow& row, std::shared_ptr<const ModelLayout> layout) {
+  const auto refuse = [&](std::string_view why) {
+    return FailedPrecondition("the model of round {} of run '{}' cannot be used, '{}': {}; restore it from a copy",
+                              row.round, run_id_, PathOf(row), why);
+  };
+  if (row.path.empty()) {
+    return FailedPrecondition("the model of round {} of run '{}' was removed; the run cannot go on from it", row.round,
+                              run_id_);
+  }
+  StatusOr<std::string> bytes = fs_.ReadAll(PathOf(row));
+  if (!bytes.ok()) return refuse(Message(bytes.status()));
+  StatusOr<std::shared_ptr<Model>> model = ModelFromSafetensors(std::move(layout), *bytes);
+  if (!model.ok()) return refuse(Message(model.status()));
+  StoredModel stored;
+  stored.digest = (*model)->ComputeDigest();
+  if (stored.digest.Hex() != row.digest) {
+    return refuse(fmt::format("its digest is {} and the history says {}", stored.digest.Hex(), row.digest));
+  }
+  stored.file_digest = Sha256Of(*bytes);
+  stored.file = std::make_shared<std::string>(*std::move(bytes));
+  stored.model = *std::move(model);
+  stored.row = row;
+  return stored;
+}
+
+Status ModelStore::CheckFiles(std::span<const ModelRow> rows) const {
+  for (const ModelRow& row : rows) {
+    if (!row.path.empty() && !fs_.Exists(PathOf(row))) {
+      return FailedPrecondition("the model of round {} of run '{}' is missing: '{}'; restore it from a copy", row.round,
+                                run_id_, PathOf(row));
+    }
+  }
+  return absl::OkStatus();
+}
+
+Status ModelStore::RemoveUnnamed(std::span<const ModelRow> rows) {
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<std::string> names, fs_.List(folder_));
+  for (const std::string& name : names) {
+    if (!name.starts_with("round-")) continue;
+    const bool named = std::any_of(
+        rows.begin(), rows.end(), [&](const ModelRow& row) { return !row.path.empty() && FileName(row.path) == name; });
+    if (!named) RIVULET_RETURN_IF_ERROR(fs_.Remove(JoinPath(folder_, name)));
+  }
+  return absl::OkStatus();
+}
+
+Status ModelStore::Remove(const ModelRow& row) { return row.path.empty() ? absl::OkStatus() : fs_.Remove(PathOf(row)); }
+
+}  // namespace rivulet

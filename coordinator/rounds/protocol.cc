@@ -1,0 +1,81 @@
+#include "coordinator/rounds/protocol.h"
+
+#include <fmt/format.h>
+
+#include "engine/base/check.h"
+
+namespace rivulet {
+namespace {
+
+// "<run_id>-r1-a1-client-00003-0" → "r1 a1 client-00003#0".
+std::string ShortTask(const TaskId& task, std::string_view run_id) {
+  std::string_view rest = task;
+  if (rest.starts_with(run_id) && rest.size() > run_id.size() + 1) rest.remove_prefix(run_id.size() + 1);
+  const size_t round_end = rest.find('-');
+  const size_t attempt_end = round_end == rest.npos ? rest.npos : rest.find('-', round_end + 1);
+  const size_t ordinal = rest.rfind('-');
+  if (attempt_end == rest.npos || ordinal <= attempt_end) return std::string(rest);
+  return fmt::format("{} {} {}#{}", rest.substr(0, round_end), rest.substr(round_end + 1, attempt_end - round_end - 1),
+                     rest.substr(attempt_end + 1, ordinal - attempt_end - 1), rest.substr(ordinal + 1));
+}
+
+// The part of ShortTask that is the client's.
+std::string ShortClient(const TaskId& task, std::string_view run_id) {
+  const std::string text = ShortTask(task, run_id);
+  size_t space = text.find(' ');
+  if (space != text.npos) space = text.find(' ', space + 1);
+  return space == text.npos ? text : text.substr(space + 1);
+}
+
+}  // namespace
+
+std::string_view Name(Lease::State state) {
+  switch (state) {
+    case Lease::State::kOffered:
+      return "offered";
+    case Lease::State::kTaken:
+      return "taken";
+    case Lease::State::kStaging:
+      return "staging";
+    case Lease::State::kFolding:
+      return "folding";
+    case Lease::State::kFolded:
+      return "folded";
+    case Lease::State::kRefused:
+      return "refused";
+    case Lease::State::kDropped:
+      return "dropped";
+    case Lease::State::kFailed:
+      return "failed";
+  }
+  RIVULET_CHECK(false, "state {}", static_cast<int>(state));
+}
+
+std::string Describe(const Action& action, std::string_view run_id) {
+  struct Describer {
+    std::string_view run_id;
+    std::string operator()(const Offer& a) const {
+      return fmt::format("{} {}", a.again ? "offer-again" : "offer", ShortTask(a.lease.task, run_id));
+    }
+    std::string operator()(const AskToWait& a) const { return fmt::format("wait {}", a.client_id); }
+    std::string operator()(const Refuse& a) const {
+      if (a.task.empty()) return fmt::format("refuse {}: {}", a.client_id, a.reason);
+      return fmt::format("refuse {}: {}", ShortTask(a.task, run_id), a.reason);
+    }
+    std::string operator()(const Stage& a) const { return fmt::format("stage {}", ShortTask(a.task, run_id)); }
+    std::string operator()(const Fold& a) const { return fmt::format("fold {}", ShortTask(a.task, run_id)); }
+    std::string operator()(const Close& a) const { return fmt::format("close r{} a{}", a.round, a.attempt); }
+    std::string operator()(const Commit& a) const {
+      std::string text = fmt::format("commit r{} a{}", a.round, a.attempt);
+      for (const TaskId& task : a.tasks) text += " " + ShortClient(task, run_id);
+      return text;
+    }
+    std::string operator()(const Abandon& a) const {
+      return fmt::format("abandon r{} a{}: {}", a.round, a.attempt, a.reason);
+    }
+    std::string operator()(const WakeAt&) const { return "wake"; }
+  };
+  return std::visit(Describer{run_id}, action);
+}
+
+}  // namespace rivulet

@@ -1,0 +1,145 @@
+// What happens to a run (events) and what is to be done about it (actions). Values without payload: updates and models
+// are named, never carried.
+//
+//   Joined, Tick ──→ Offer* WakeAt        a cohort is drawn
+//   Polled ──→ Offer (again) | AskToWait | Refuse
+//   StepReported ──→ Stage | Refuse       an upload begins, or a client gives up
+//   StageDone ──→ Fold | Refuse           it is complete and checked, or not
+//   FoldDone, Tick ──→ Close Commit | Abandon     when every lease is resolved, or at the deadline
+//   CommitDone ──→ Offer* WakeAt | nothing        after Commit and after Abandon: the rows are written
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "federated/aggregation/update.h"
+
+namespace rivulet {
+
+using TimeMs = int64_t;  // of the caller's clock; only differences matter
+
+// One client's task: what it works on and where that stands.
+struct Lease {
+  enum class State : uint8_t {
+    kOffered,  // drawn; its client has not asked yet
+    kTaken,    // its client has the task
+    kStaging,  // its upload has begun
+    kFolding,  // its update is being folded; no deadline reaches it any more
+    kFolded,
+    kRefused,
+    kDropped,
+    kFailed,  // resolved
+  };
+  static constexpr size_t kStates = 8;
+  TaskId task;
+  std::string client_id;
+  std::string via;  // the tier it is reached through; "" for none
+  int64_t base_round = 0;
+  uint16_t ordinal = 0;  // of this client's lease at this base version
+  State state = State::kOffered;
+  std::string reason;  // of refused, dropped, failed
+  bool resolved() const { return state >= State::kFolded; }
+  bool operator==(const Lease&) const = default;
+};
+std::string_view Name(Lease::State state);  // "offered" … "failed"
+
+// --- Events
+// -----------------------------------------------------------------------------------------------------------
+
+struct Joined {
+  std::vector<std::string> client_ids;
+  std::string via;
+};  // known from now on; a name twice is once
+struct Left {
+  std::string client_id;
+};  // no candidate any more; its lease is dropped
+struct Polled {
+  std::string client_id;
+};
+struct StepReported {
+  std::string client_id;
+  TaskId task;
+  int step = 0;
+  bool failed = false;  // the client cannot do it; otherwise its upload begins
+  std::string reason;   // of `failed`
+};
+struct StageDone {
+  TaskId task;
+  bool ok = true;
+  std::string reason;
+};  // staged and checked, or why it is refused
+struct FoldDone {
+  TaskId task;
+  bool ok = true;
+  std::string reason;
+};
+struct CommitDone {
+  bool ok = true;
+  std::string reason;
+};  // of the last Commit or Abandon; not ok ends the run
+struct Tick {};
+struct Operator {
+  enum class Command : uint8_t { kStop } command = Command::kStop;
+};
+using Event = std::variant<Joined, Left, Polled, StepReported, StageDone, FoldDone, CommitDone, Tick, Operator>;
+
+// --- Actions
+// ----------------------------------------------------------------------------------------------------------
+
+struct Offer {
+  Lease lease;
+  int64_t round = 0;
+  int64_t attempt = 1;
+  bool again = false;
+};  // again: answers a poll
+struct AskToWait {
+  std::string client_id;
+  std::string message;
+  int64_t wait_ms = 0;
+};
+struct Refuse {
+  enum class Why : uint8_t {
+    kUnknown,    // no such name, or no such task in the open attempt
+    kOver,       // the run has ended
+    kDuplicate,  // this task's update is folded, or being folded
+    kBusy,       // an upload of this task is being checked; ask again
+    kLate,       // this task is resolved otherwise; reason says how
+  };
+  std::string client_id;
+  TaskId task;  // "" when a poll is refused
+  Why why = Why::kUnknown;
+  std::string reason;
+};
+struct Stage {
+  TaskId task;
+};
+struct Fold {
+  TaskId task;
+};
+struct Close {
+  int64_t round = 0;
+  int64_t attempt = 1;
+};  // nothing more is staged for this attempt
+struct Commit {
+  int64_t round = 0;
+  int64_t attempt = 1;
+  std::vector<TaskId> tasks;
+};  // sorted
+struct Abandon {
+  int64_t round = 0;
+  int64_t attempt = 1;
+  std::string reason;
+  bool last = false;
+};  // last: the run fails
+struct WakeAt {
+  TimeMs time = 0;
+};  // send a Tick then
+using Action = std::variant<Offer, AskToWait, Refuse, Stage, Fold, Close, Commit, Abandon, WakeAt>;
+
+// One line without the run's id, the same simulated and deployed: "offer r1 a1 client-00003#0", "fold r1 a1
+// client-00003#0", "commit r1 a1 client-00001#0 client-00003#0". `run_id` is what the tasks' names start with.
+std::string Describe(const Action& action, std::string_view run_id);
+
+}  // namespace rivulet

@@ -1,0 +1,141 @@
+// The rounds of one run as a pure machine: events in, actions out. No payload, clock, I/O or randomness inside, except
+// the seeded stream of the selection, which is a pure function of (seed, round, attempt, candidates). So the same
+// machine drives a simulation and a deployment, and a restart that gives it the same start draws the same cohort.
+//
+// Underneath are leases and a buffer: at most `in_flight` leases are out at a time, and `updates_per_version` folded
+// updates make a model version. With in_flight = cohort = updates_per_version it is the classic synchronous round; with
+// more in flight than needed it over-selects, and the first updates make the version.
+//
+//   Waiting → Training ─→ Committing → Training …            → Finished
+//                  └────→ Abandoning → Training (next attempt) … → Failed
+//
+// Not thread-safe. Every call returns at once; cost is that of the leases of one attempt, or of the candidates when
+// drawing.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "coordinator/rounds/protocol.h"
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+struct RunDial {
+  // What a lease starts from. kCommitted: the last committed version, and a version's leases are drawn together once
+  // the one before is committed.
+  enum class BasePolicy : uint8_t { kCommitted };
+  int64_t in_flight = 1;
+  int64_t updates_per_version = 1;
+  BasePolicy base_policy = BasePolicy::kCommitted;
+  int64_t max_staleness = 0;  // versions between a lease's base and its commit; 0 under kCommitted
+};
+
+struct RunRules {
+  std::string run_id;
+  uint64_t seed = 1;
+  int64_t rounds = 1;
+  RunDial dial;
+  int64_t min_clients = 1;   // names known before the first selection
+  int64_t min_reports = 0;   // folded updates that make a version; 0: as many as are wanted of the cohort
+  int64_t deadline_ms = 0;   // of an attempt; 0: none
+  int64_t max_attempts = 3;  // at one round, by this machine
+};
+
+struct RunStart {
+  int64_t committed_round = 0;
+  int64_t attempt = 1;  // the first one at round committed_round + 1
+  struct Candidate {
+    std::string client_id;
+    int64_t from_round = 1;  // may be drawn from this (round, attempt) on: a name that joined during an attempt that is
+    int64_t from_attempt = 1;  // run again was not among that attempt's candidates
+  };
+  std::vector<Candidate> candidates;
+  std::vector<std::pair<std::string, int64_t>> leases;  // (client_id, leases at the committed version so far)
+};
+
+class RunMachine {
+ public:
+  enum class Phase : uint8_t { kWaiting, kTraining, kCommitting, kAbandoning, kFinished, kFailed, kStopped };
+
+  // INVALID_ARGUMENT names the field that is out of range. Nothing is drawn before the first event.
+  static StatusOr<RunMachine> Create(RunRules rules, RunStart start);
+  // The machine as it was when Save was called, under the same rules. DATA_LOSS: not a snapshot, or a damaged one.
+  // FAILED_PRECONDITION: of another run or another version.
+  static StatusOr<RunMachine> Restore(RunRules rules, std::string_view snapshot);
+  std::string Save() const;
+
+  std::vector<Action> On(const Event& event, TimeMs now);
+
+  Phase phase() const { return phase_; }
+  bool over() const { return phase_ >= Phase::kFinished; }
+  const std::string& reason() const { return reason_; }  // of kFailed and kStopped
+  int64_t committed_round() const { return committed_round_; }
+  int64_t round() const { return committed_round_ + 1; }  // being worked on
+  int64_t attempt() const { return attempt_; }
+  const std::vector<Lease>& leases() const { return leases_; }  // of the open attempt, in the order drawn
+  const Lease* LeaseOf(const std::string& client_id) const;     // in the open attempt; null: none
+  TimeMs deadline() const { return deadline_; }                 // of the open attempt; 0: none
+  bool knows(const std::string& client_id) const { return candidates_.contains(client_id); }
+  int64_t known_clients() const { return static_cast<int64_t>(candidates_.size()); }
+  // Where a name that joins now may first be drawn: what RunStart::Candidate wants after a restart.
+  std::pair<int64_t, int64_t> next_draw() const;
+  int64_t CountInState(Lease::State state) const { return counts_[static_cast<size_t>(state)]; }
+
+ private:
+  struct Known {
+    int64_t from_round = 1, from_attempt = 1;
+    std::string via;
+    bool operator==(const Known&) const = default;
+  };
+  using Actions = std::vector<Action>;
+
+  explicit RunMachine(RunRules rules) : rules_(std::move(rules)) {}
+
+  void Handle(const Joined& event, TimeMs now, Actions& actions);
+  void Handle(const Left& event, TimeMs now, Actions& actions);
+  void Handle(const Polled& event, TimeMs now, Actions& actions);
+  void Handle(const StepReported& event, TimeMs now, Actions& actions);
+  void Handle(const StageDone& event, TimeMs now, Actions& actions);
+  void Handle(const FoldDone& event, TimeMs now, Actions& actions);
+  void Handle(const CommitDone& event, TimeMs now, Actions& actions);
+  void Handle(const Tick& event, TimeMs now, Actions& actions);
+  void Handle(const Operator& event, TimeMs now, Actions& actions);
+
+  int64_t names_wanted() const;
+  int64_t reports_wanted() const;  // of the open attempt, to commit
+  std::string Awaited() const;     // "1 of 2 clients have joined; …"
+  void DrawCohort(TimeMs now, Actions& actions);
+  void DropOpenLeases(const std::string& reason);
+  void CloseWhenResolved(Actions& actions);
+  Lease* FindLease(const TaskId& task);
+  Lease* FindLeaseOf(const std::string& client_id);
+  void AddLease(Lease lease);
+  void ClearLeases();
+  void SetState(Lease& lease, Lease::State state, std::string reason = "");
+  void End(Phase phase, std::string reason);
+
+  RunRules rules_;
+  Phase phase_ = Phase::kWaiting;
+  bool stopping_ = false;  // once what is being committed is done
+  std::string reason_;
+  int64_t committed_round_ = 0;
+  int64_t attempt_ = 1;
+  int64_t attempts_tried_ = 0;  // at this round, by this machine
+  TimeMs deadline_ = 0;
+  std::map<std::string, Known> candidates_;  // sorted by client_id, as the selection wants them
+  std::map<std::string, int64_t> ordinals_;  // leases at the committed version so far
+  std::vector<Lease> leases_;
+  // Derived from leases_: a cohort may be thousands.
+  std::array<int64_t, Lease::kStates> counts_{};
+  std::unordered_map<TaskId, size_t> lease_of_task_;
+  std::unordered_map<std::string, size_t> lease_of_client_;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,158 @@
+// RunMachine's snapshot: "RVRM", version (u32), run_id, the fields in the order of their declaration, then the SHA-256
+// of all before it. Integers are 64 bits, texts a length and bytes, all little-endian.
+#include <cstring>
+
+#include "coordinator/rounds/run_machine.h"
+#include "engine/base/sha256.h"
+
+namespace rivulet {
+namespace {
+
+constexpr std::string_view kMagic = "RVRM";
+constexpr uint64_t kVersion = 1;
+
+class Writer {
+ public:
+  void Integer(int64_t value) {
+    auto bits = static_cast<uint64_t>(value);
+    for (int i = 0; i < 8; ++i, bits >>= 8) bytes_.push_back(static_cast<char>(bits & 0xFF));
+  }
+  void Text(std::string_view text) {
+    Integer(static_cast<int64_t>(text.size()));
+    bytes_.append(text);
+  }
+  std::string& bytes() { return bytes_; }
+
+ private:
+  std::string bytes_;
+};
+
+// Reads what Writer wrote. After the end everything is 0 or "" and ok() is false.
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
+  bool ok() const { return ok_; }
+  bool at_end() const { return ok_ && bytes_.empty(); }
+  int64_t Integer() {
+    if (bytes_.size() < 8) return Fail();
+    uint64_t bits = 0;
+    for (int i = 7; i >= 0; --i) bits = bits << 8 | static_cast<uint8_t>(bytes_[static_cast<size_t>(i)]);
+    bytes_.remove_prefix(8);
+    return static_cast<int64_t>(bits);
+  }
+  std::string Text() {
+    const int64_t size = Integer();
+    if (size < 0 || static_cast<uint64_t>(size) > bytes_.size()) return Fail(), "";
+    std::string text(bytes_.substr(0, static_cast<size_t>(size)));
+    bytes_.remove_prefix(static_cast<size_t>(size));
+    return text;
+  }
+  // A number of things of at least 8 bytes each, or an enumerator up to `largest`.
+  int64_t Count() { return InRange(Integer(), static_cast<int64_t>(bytes_.size() / 8)); }
+  int64_t UpTo(int64_t largest) { return InRange(Integer(), largest); }
+
+ private:
+  int64_t InRange(int64_t value, int64_t largest) { return value < 0 || value > largest ? Fail() : value; }
+  int64_t Fail() {
+    ok_ = false;
+    bytes_ = {};
+    return 0;
+  }
+  std::string_view bytes_;
+  bool ok_ = true;
+};
+
+}  // namespace
+
+std::string RunMachine::Save() const {
+  Writer w;
+  w.bytes().append(kMagic);
+  w.Integer(static_cast<int64_t>(kVersion));
+  w.Text(rules_.run_id);
+  w.Integer(static_cast<int64_t>(phase_));
+  w.Integer(stopping_);
+  w.Text(reason_);
+  w.Integer(committed_round_);
+  w.Integer(attempt_);
+  w.Integer(attempts_tried_);
+  w.Integer(deadline_);
+  w.Integer(static_cast<int64_t>(candidates_.size()));
+  for (const auto& [client_id, known] : candidates_) {
+    w.Text(client_id);
+    w.Integer(known.from_round);
+    w.Integer(known.from_attempt);
+    w.Text(known.via);
+  }
+  w.Integer(static_cast<int64_t>(ordinals_.size()));
+  for (const auto& [client_id, count] : ordinals_) {
+    w.Text(client_id);
+    w.Integer(count);
+  }
+  w.Integer(static_cast<int64_t>(leases_.size()));
+  for (const Lease& lease : leases_) {
+    w.Text(lease.task);
+    w.Text(lease.client_id);
+    w.Text(lease.via);
+    w.Integer(lease.base_round);
+    w.Integer(lease.ordinal);
+    w.Integer(static_cast<int64_t>(lease.state));
+    w.Text(lease.reason);
+  }
+  w.bytes().append(Sha256Of(w.bytes()).AsBytes());
+  return std::move(w.bytes());
+}
+
+StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapshot) {
+  constexpr size_t kDigestBytes = sizeof(Digest::bytes);
+  if (snapshot.size() < kMagic.size() + 8 + kDigestBytes || !snapshot.starts_with(kMagic)) {
+    return DataLoss("{} bytes are not a snapshot of a run's rounds", snapshot.size());
+  }
+  const std::string_view body = snapshot.substr(0, snapshot.size() - kDigestBytes);
+  if (Sha256Of(body).AsBytes() != snapshot.substr(body.size())) {
+    return DataLoss("the snapshot of a run's rounds is damaged: its {} bytes do not give the SHA-256 at its end",
+                    snapshot.size());
+  }
+  Reader r(body.substr(kMagic.size()));
+  if (const int64_t version = r.Integer(); version != static_cast<int64_t>(kVersion)) {
+    return FailedPrecondition("the snapshot of a run's rounds has version {}, and this program reads {}", version,
+                              kVersion);
+  }
+  if (const std::string run_id = r.Text(); run_id != rules.run_id) {
+    return FailedPrecondition("the snapshot is of run '{}', not of '{}'", run_id, rules.run_id);
+  }
+  RIVULET_ASSIGN_OR_RETURN(RunMachine machine, Create(std::move(rules), RunStart{}));
+  machine.phase_ = static_cast<Phase>(r.UpTo(static_cast<int64_t>(Phase::kStopped)));
+  machine.stopping_ = r.UpTo(1) == 1;
+  machine.reason_ = r.Text();
+  machine.committed_round_ = r.Integer();
+  machine.attempt_ = r.Integer();
+  machine.attempts_tried_ = r.Integer();
+  machine.deadline_ = r.Integer();
+  for (int64_t i = r.Count(); i > 0 && r.ok(); --i) {
+    std::string client_id = r.Text();
+    Known known;
+    known.from_round = r.Integer();
+    known.from_attempt = r.Integer();
+    known.via = r.Text();
+    machine.candidates_.emplace(std::move(client_id), std::move(known));
+  }
+  for (int64_t i = r.Count(); i > 0 && r.ok(); --i) {
+    std::string client_id = r.Text();
+    machine.ordinals_.emplace(std::move(client_id), r.Integer());
+  }
+  for (int64_t i = r.Count(); i > 0 && r.ok(); --i) {
+    Lease lease;
+    lease.task = r.Text();
+    lease.client_id = r.Text();
+    lease.via = r.Text();
+    lease.base_round = r.Integer();
+    lease.ordinal = static_cast<uint16_t>(r.UpTo(65535));
+    lease.state = static_cast<Lease::State>(r.UpTo(static_cast<int64_t>(Lease::State::kFailed)));
+    lease.reason = r.Text();
+    machine.AddLease(std::move(lease));
+  }
+  if (!r.at_end()) return DataLoss("the snapshot of a run's rounds ends early or has bytes left over");
+  return machine;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,303 @@
+#include "coordinator/run_coordinator.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace rivulet {
+namespace {
+
+// Framing and scalars around the delta.
+constexpr int64_t kUpdateOverheadBytes = 64 * 1024;
+
+// OK for a name that can stand in a row, a message and a log line. UTF-8 as RFC 3629 has it.
+Status CheckClientId(std::string_view name) {
+  if (name.empty()) return InvalidArgument("a client needs a name");
+  if (name.size() > 255) {
+    return InvalidArgument("the client name '{}…' has {} bytes; at most 255 are allowed", name.substr(0, 16),
+                           name.size());
+  }
+  for (size_t i = 0; i < name.size();) {
+    const auto lead = static_cast<uint8_t>(name[i]);
+    const size_t length = lead < 0x80                   ? 1
+                          : lead >= 0xC2 && lead < 0xE0 ? 2
+                          : (lead & 0xF0) == 0xE0       ? 3
+                          : lead >= 0xF0 && lead < 0xF5 ? 4
+                                                        : 0;
+    bool valid = length > 0 && i + length <= name.size() && lead >= 0x20 && lead != 0x7F;
+    for (size_t k = 1; valid && k < length; ++k) valid = (static_cast<uint8_t>(name[i + k]) & 0xC0) == 0x80;
+    if (valid && length >= 3) {
+      const auto second = static_cast<uint8_t>(name[i + 1]);
+      valid = !(lead == 0xE0 && second < 0xA0) && !(lead == 0xED && second >= 0xA0) &&
+              !(lead == 0xF0 && second < 0x90) && !(lead == 0xF4 && second >= 0x90);
+    }
+    if (!valid) {
+      return InvalidArgument("a client name has a control character or bytes that are not UTF-8 at byte {}", i);
+    }
+    i += length;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+RunCoordinator::RunCoordinator(Setup setup)
+    : options_(std::move(setup.options)),
+      parts_(std::move(setup.parts)),
+      run_id_(std::move(setup.run_id)),
+      resumed_(setup.resumed),
+      already_finished_(setup.already_finished),
+      max_update_bytes_(parts_.layout->update_elements() * static_cast<int64_t>(sizeof(float)) + kUpdateOverheadBytes),
+      history_(std::move(setup.history)),
+      models_(std::move(setup.models)),
+      staging_(models_->folder(), options_.scenario.server.staging_megabytes * 1'000'000),
+      clock_start_(std::chrono::steady_clock::now()),
+      machine_(*std::move(setup.machine)),
+      current_(std::move(setup.current)) {
+  thread_ = std::thread([this] { RunThread(); });
+}
+
+RunCoordinator::~RunCoordinator() {
+  Stop();
+  thread_.join();
+  Drain();
+}
+
+int64_t RunCoordinator::NowUnixMs() const {
+  if (options_.now_ms) return options_.now_ms();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// Deadlines run on a clock that nobody sets.
+TimeMs RunCoordinator::Now() const {
+  if (options_.now_ms) return options_.now_ms();
+  const auto elapsed = std::chrono::steady_clock::now() - clock_start_;
+  return 1 + std::chrono::duration_cast<std::chrono::milliseconds>(elapsed).count();
+}
+
+std::vector<Action> RunCoordinator::Feed(const Event& event) {
+  std::vector<Action> actions = machine_.On(event, Now());
+  for (const Action& action : actions) {
+    if (options_.observer.on_action) {
+      Later([this, text = rivulet::Describe(action, run_id_)] { options_.observer.on_action(text); });
+    }
+    if (const auto* offer = std::get_if<Offer>(&action)) {
+      if (offer->again) {
+        TaskRecord& record = attempt_->tasks.at(offer->lease.task);
+        if (!record.taken) record.taken = Now();
+      } else {
+        BeginAttempt(*offer);
+        if (options_.observer.on_offer) {
+          Later([this, client_id = offer->lease.client_id] { options_.observer.on_offer(client_id); });
+        }
+      }
+    } else if (const auto* wake = std::get_if<WakeAt>(&action)) {
+      wake_at_ = wake->time;
+      changed_.NotifyAll();
+    } else if (std::holds_alternative<Close>(action)) {
+      CloseAttempt();
+    } else if (const auto* commit = std::get_if<Commit>(&action)) {
+      job_ = Job{*commit, attempt_, machine_.leases()};
+      changed_.NotifyAll();
+    } else if (const auto* abandon = std::get_if<Abandon>(&action)) {
+      job_ = Job{*abandon, attempt_, machine_.leases()};
+      changed_.NotifyAll();
+    }
+  }
+  if (machine_.over()) changed_.NotifyAll();
+  return actions;
+}
+
+void RunCoordinator::BeginAttempt(const Offer& offer) {
+  if (attempt_ == nullptr || attempt_->round != offer.round || attempt_->number != offer.attempt) {
+    attempt_ = std::make_shared<Attempt>();
+    attempt_->round = offer.round;
+    attempt_->number = offer.attempt;
+    attempt_->started_unix_ms = NowUnixMs();
+    attempt_->started = Now();
+    auto aggregation = Aggregation::Create(parts_.aggregation);
+    RIVULET_CHECK(aggregation.ok(), "{}", Message(aggregation.status()));  // was created once before
+    MutexLock lock(attempt_->fold_mutex);
+    attempt_->aggregation = *std::move(aggregation);
+  }
+  attempt_->tasks[offer.lease.task].offered = Now();
+}
+
+void RunCoordinator::CloseAttempt() {
+  attempt_->closed = Now();
+  wake_at_ = 0;
+  for (const Lease& lease : machine_.leases()) {
+    TaskRecord& record = attempt_->tasks.at(lease.task);
+    if (record.upload != nullptr && lease.state != Lease::State::kFolded) record.upload->Cancel(lease.reason);
+  }
+}
+
+void RunCoordinator::BeginRun() {
+  if (begun_) return;
+  begun_ = true;
+  if (!machine_.over()) Feed(Tick{});
+}
+
+void RunCoordinator::TickIfDue() {
+  if (wake_at_ != 0 && Now() >= wake_at_) {
+    wake_at_ = 0;
+    Feed(Tick{});
+  }
+}
+
+Status RunCoordinator::AddClients(std::span<const std::string> client_ids) {
+  const auto [from_round, from_attempt] = machine_.next_draw();
+  std::vector<RunClient> fresh;
+  std::vector<std::string> names;
+  for (const std::string& client_id : client_ids) {
+    RIVULET_RETURN_IF_ERROR(CheckClientId(client_id));
+    if (machine_.knows(client_id)) continue;
+    fresh.push_back({client_id, from_round, from_attempt});
+    names.push_back(client_id);
+  }
+  if (fresh.empty() || machine_.over()) return absl::OkStatus();
+  // The row first: a name that was drawn before a crash must be a candidate after it.
+  RIVULET_RETURN_IF_ERROR(history_->AddClients(run_id_, fresh, Iso8601(NowUnixMs())));
+  Feed(Joined{std::move(names), ""});
+  return absl::OkStatus();
+}
+
+Status RunCoordinator::Register(std::span<const std::string> client_ids) {
+  Status status;
+  {
+    MutexLock lock(mutex_);
+    BeginRun();
+    status = AddClients(client_ids);
+  }
+  Drain();
+  return status;
+}
+
+Status RunCoordinator::Wait() {
+  {
+    MutexLock lock(mutex_);
+    BeginRun();
+  }
+  Drain();
+  MutexLock lock(mutex_);
+  while (!ended_ || draining_ || !callbacks_.empty()) changed_.Wait(mutex_);
+  return result_;
+}
+
+void RunCoordinator::Stop() {
+  {
+    MutexLock lock(mutex_);
+    Feed(Operator{});
+  }
+  Drain();
+}
+
+std::shared_ptr<const Model> RunCoordinator::model() const {
+  MutexLock lock(mutex_);
+  return current_.model;
+}
+
+int64_t RunCoordinator::unaware_clients() const {
+  MutexLock lock(mutex_);
+  const int64_t since = NowUnixMs() - 60'000;
+  return std::count_if(seen_.begin(), seen_.end(),
+                       [&](const auto& entry) { return !entry.second.told_end && entry.second.unix_ms >= since; });
+}
+
+void RunCoordinator::Later(std::function<void()> callback) { callbacks_.push_back(std::move(callback)); }
+
+// Whoever comes first runs the callbacks of all, so that they are heard one at a time and in the order of what they
+// tell.
+void RunCoordinator::Drain() {
+  mutex_.Lock();
+  if (!draining_) {
+    draining_ = true;
+    while (!callbacks_.empty()) {
+      const std::function<void()> callback = std::move(callbacks_.front());
+      callbacks_.pop_front();
+      mutex_.Unlock();
+      callback();
+      mutex_.Lock();
+    }
+    draining_ = false;
+    changed_.NotifyAll();
+  }
+  mutex_.Unlock();
+}
+
+void RunCoordinator::RunThread() {
+  mutex_.Lock();
+  while (!machine_.over() || job_) {
+    if (job_) {
+      const Job job = *std::exchange(job_, std::nullopt);
+      mutex_.Unlock();
+      const Status status = std::holds_alternative<Commit>(job.action) ? CommitRound(job) : AbandonRound(job);
+      mutex_.Lock();
+      if (!status.ok()) failure_ = status;
+      Feed(CommitDone{status.ok(), std::string(Message(status))});
+    } else if (wake_at_ != 0 && Now() >= wake_at_) {
+      TickIfDue();
+    } else if (wake_at_ != 0) {
+      changed_.WaitFor(mutex_, std::chrono::milliseconds(wake_at_ - Now()));
+    } else {
+      changed_.Wait(mutex_);
+    }
+    if (!callbacks_.empty()) {
+      mutex_.Unlock();
+      Drain();
+      mutex_.Lock();
+    }
+  }
+  mutex_.Unlock();
+  EndRun();
+  Drain();
+}
+
+void RunCoordinator::EndRun() {
+  mutex_.Lock();
+  const RunMachine::Phase phase = machine_.phase();
+  const std::string reason = machine_.reason();
+  Status result;
+  if (phase == RunMachine::Phase::kFailed) {
+    result = failure_.ok() ? Aborted("{}", reason) : failure_;
+  } else if (phase == RunMachine::Phase::kStopped) {
+    result = Cancelled("the run was stopped after round {}; it can be resumed", machine_.committed_round());
+  }
+  // Uploads that were on their way lead nowhere now.
+  if (attempt_ != nullptr) {
+    for (auto& [task, record] : attempt_->tasks) {
+      if (record.upload != nullptr) record.upload->Cancel("the run has ended");
+    }
+  }
+  const int64_t round = machine_.committed_round();
+  mutex_.Unlock();
+
+  if (phase == RunMachine::Phase::kFailed) {
+    // Where the reason is a full disk, this cannot be written either; the run's rows then say that it was running.
+    const EventRow event = Note("error", "run", reason, round + 1);
+    history_->EndRun(run_id_, "failed", reason, event.at, std::span(&event, 1)).IgnoreError();
+  } else if (phase == RunMachine::Phase::kStopped) {
+    const EventRow event = Note("info", "run", fmt::format("stopped after round {}", round), round + 1);
+    if (const Status status = history_->EndRun(run_id_, "interrupted", "", event.at, std::span(&event, 1));
+        !status.ok()) {
+      result = Cancelled("{}; the history could not be told: {}", Message(result), Message(status));
+    }
+  }
+
+  mutex_.Lock();
+  history_closed_ = true;
+  mutex_.Unlock();
+  // What matters is committed; a log that cannot be folded into the file stays beside it and loses nothing.
+  history_->Close().IgnoreError();
+
+  mutex_.Lock();
+  result_ = result;
+  ended_ = true;
+  if (options_.observer.on_finished && !already_finished_) {
+    Later([this, result] { options_.observer.on_finished(result); });
+  }
+  changed_.NotifyAll();
+  mutex_.Unlock();
+}
+
+}  // namespace rivulet

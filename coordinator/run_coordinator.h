@@ -1,0 +1,163 @@
+// The coordinator of one run. Events go into the round machine under one lock; what the machine answers is carried out
+// here: heavy work (digests, checks, folds, commits) outside that lock, on the thread that brought it (an upload's) or
+// on the run's own thread (commits, deadlines).
+//
+//   create.cc           a new run or a stored one
+//   run_coordinator.cc  events, the run's thread, callbacks, the end
+//   api.cc              Poll, Fetch, Submit, Fail
+//   commit.cc           from folded updates to a model and its rows
+//
+// A task's record is written under mutex_ while its attempt is open; once the machine has closed the attempt it is only
+// read.
+//
+// Locks, in the order they may nest: mutex_ → Upload's, Staging's, History's. An attempt's fold_mutex is taken alone.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <map>
+#include <optional>
+#include <thread>
+#include <unordered_map>
+
+#include "coordinator/history/history.h"
+#include "coordinator/model_store/model_store.h"
+#include "coordinator/rounds/run_machine.h"
+#include "coordinator/run_parts.h"
+#include "coordinator/staging/staging.h"
+#include "coordinator/upload.h"
+#include "engine/base/mutex.h"
+
+namespace rivulet {
+
+class RunCoordinator final : public Coordinator {
+ public:
+  struct Setup {
+    CoordinatorOptions options;
+    RunParts parts;
+    std::string run_id;
+    std::unique_ptr<History> history;
+    std::unique_ptr<ModelStore> models;
+    StoredModel current;
+    std::optional<RunMachine> machine;
+    bool resumed = false;
+    bool already_finished = false;
+  };
+  explicit RunCoordinator(Setup setup);
+  ~RunCoordinator() override;
+
+  StatusOr<PollReply> Poll(const Caller& caller, const Capabilities& capabilities) override;
+  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override;
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const TaskId& task, int step, int64_t bytes,
+                                                const Digest& digest) override;
+  Status Fail(const Caller& caller, const TaskId& task, const std::string& reason) override;
+
+  const std::string& run_id() const override { return run_id_; }
+  bool already_finished() const override { return already_finished_; }
+  Status Register(std::span<const std::string> client_ids) override;
+  Status Wait() override;
+  void Stop() override;
+  std::shared_ptr<const Model> model() const override;
+  int64_t unaware_clients() const override;
+
+ private:
+  friend class UploadWriter;
+
+  // What is known of one task beyond the machine's lease; its row when the attempt closes.
+  struct TaskRecord {
+    std::shared_ptr<std::atomic<int64_t>> bytes_down = std::make_shared<std::atomic<int64_t>>(0);
+    int64_t bytes_up = 0;
+    TimeMs offered = 0;
+    std::optional<TimeMs> taken, upload_began, uploaded;
+    std::optional<int64_t> examples, steps, weight;
+    std::optional<double> train_loss, train_seconds, wait_seconds, update_norm;
+    std::string update_digest;
+    std::shared_ptr<Upload> upload;
+  };
+  struct Attempt {
+    int64_t round = 0;
+    int64_t number = 1;
+    int64_t started_unix_ms = 0;
+    TimeMs started = 0, closed = 0;
+    std::unordered_map<TaskId, TaskRecord> tasks;
+    Mutex fold_mutex;
+    std::unique_ptr<Aggregation> aggregation GUARDED_BY(fold_mutex);
+    double fold_seconds GUARDED_BY(fold_mutex) = 0;
+  };
+  struct Job {  // for the run's thread
+    std::variant<Commit, Abandon> action;
+    std::shared_ptr<Attempt> attempt;
+    std::vector<Lease> leases;
+  };
+  struct Seen {
+    int64_t unix_ms = 0;
+    int64_t written_unix_ms = 0;  // as the history has it
+    bool told_end = false;
+  };
+  // What Submit's Close learns about a complete upload before it is folded.
+  struct CheckedUpdate;
+
+  // run_coordinator.cc
+  int64_t NowUnixMs() const;
+  TimeMs Now() const;
+  std::vector<Action> Feed(const Event& event) REQUIRES(mutex_);
+  void BeginAttempt(const Offer& offer) REQUIRES(mutex_);
+  void CloseAttempt() REQUIRES(mutex_);
+  void BeginRun() REQUIRES(mutex_);  // once, at the first call
+  void TickIfDue() REQUIRES(mutex_);
+  Status AddClients(std::span<const std::string> client_ids) REQUIRES(mutex_);
+  void Later(std::function<void()> callback) REQUIRES(mutex_);
+  void Drain() EXCLUDES(mutex_);  // runs callbacks in order, without the lock
+  void RunThread();
+  void EndRun() EXCLUDES(mutex_);
+
+  // api.cc
+  Status CheckCaller(const Caller& caller) const;
+  Task MakeTask(const Offer& offer) const REQUIRES(mutex_);
+  std::optional<TaskOutcome> EarlierOutcome(const std::string& client_id) REQUIRES(mutex_);
+  StatusOr<std::unique_ptr<ChunkWriter>> Answer(const Refuse& refusal, int64_t bytes) REQUIRES(mutex_);
+  StatusOr<SubmitResult> CloseUpload(const std::shared_ptr<Attempt>& attempt, const TaskId& task,
+                                     const std::shared_ptr<Upload>& upload, int64_t writer) EXCLUDES(mutex_);
+  StatusOr<CheckedUpdate> CheckUpdate(const TaskId& task, const Upload& upload, std::span<const std::byte> bytes) const;
+
+  // commit.cc
+  Status CommitRound(const Job& job) EXCLUDES(mutex_);  // OK also when the attempt is recorded as failed: see failure_
+  Status AbandonRound(const Job& job) EXCLUDES(mutex_);
+  AttemptRecord Describe(const Job& job, const std::string& status, const std::string& reason) const;
+  void RememberOutcomes(const Job& job, bool committed, const std::string& reason) REQUIRES(mutex_);
+  void AddSeen(const Job& job, AttemptRecord& record) EXCLUDES(mutex_);
+  EventRow Note(std::string level, std::string source, std::string message, std::optional<int64_t> round = {}) const;
+
+  const CoordinatorOptions options_;
+  const RunParts parts_;
+  const std::string run_id_;
+  const bool resumed_;
+  const bool already_finished_;
+  const int64_t max_update_bytes_;
+  const std::unique_ptr<History> history_;
+  const std::unique_ptr<ModelStore> models_;
+  Staging staging_;
+  const std::chrono::steady_clock::time_point clock_start_;
+
+  mutable Mutex mutex_;
+  CondVar changed_;
+  RunMachine machine_ GUARDED_BY(mutex_);
+  bool begun_ GUARDED_BY(mutex_) = false;
+  bool ended_ GUARDED_BY(mutex_) = false;
+  bool history_closed_ GUARDED_BY(mutex_) = false;
+  Status failure_ GUARDED_BY(mutex_);  // why the run fails, with its code
+  Status result_ GUARDED_BY(mutex_);   // once ended_
+  StoredModel current_ GUARDED_BY(mutex_);
+  std::shared_ptr<Attempt> attempt_ GUARDED_BY(mutex_);
+  std::optional<Job> job_ GUARDED_BY(mutex_);
+  TimeMs wake_at_ GUARDED_BY(mutex_) = 0;  // 0: never
+  std::unordered_map<std::string, Seen> seen_ GUARDED_BY(mutex_);
+  std::unordered_map<std::string, TaskOutcome> outcomes_ GUARDED_BY(mutex_);  // of each client's last task
+  std::unordered_map<std::string, bool> looked_up_ GUARDED_BY(mutex_);        // clients whose last task was read back
+  std::deque<std::function<void()>> callbacks_ GUARDED_BY(mutex_);
+  bool draining_ GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace rivulet

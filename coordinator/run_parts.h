@@ -1,0 +1,26 @@
+// What a coordinator needs of a plan: Coordinator::Create takes it from the plan's bytes, and tests of the coordinator
+// bring their own.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "coordinator/coordinator.h"
+#include "federated/aggregation/aggregation.h"
+#include "federated/weights/model.h"
+
+namespace rivulet {
+
+struct RunParts {
+  std::shared_ptr<const std::string> plan;  // as shipped
+  Digest plan_digest;
+  std::shared_ptr<const ModelLayout> layout;
+  AggregationSpec aggregation;
+  std::function<StatusOr<std::shared_ptr<const Model>>()> initial_model;
+};
+
+// Coordinator::Create, from parts.
+StatusOr<std::unique_ptr<Coordinator>> CreateCoordinator(CoordinatorOptions options, RunParts parts);
+
+}  // namespace rivulet

@@ -1,0 +1,57 @@
+// Where uploads wait until they are whole: in memory up to a budget, beyond it in unlinked files beside the run's
+// models, which the system removes with this process. So the coordinator's memory does not grow with the cohort.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/base/mutex.h"
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+// The bytes of one upload as they arrive. Not thread-safe. Gives its memory or disk back when destroyed.
+class StagedBytes {
+ public:
+  virtual ~StagedBytes() = default;
+  // RESOURCE_EXHAUSTED: the disk is full; what was appended before stays.
+  virtual Status Append(std::span<const std::byte> bytes) = 0;
+  virtual int64_t size() const = 0;
+  // All bytes appended so far, valid until the next Append or the end of this object.
+  virtual StatusOr<std::span<const std::byte>> View() = 0;
+};
+
+// Thread-safe; must outlive what it gives.
+class Staging {
+ public:
+  Staging(std::string folder, int64_t memory_bytes);
+  ~Staging();
+
+  // Room for an upload of `bytes` bytes (at least 1).
+  StatusOr<std::unique_ptr<StagedBytes>> Reserve(int64_t bytes);
+  int64_t memory_in_use() const;  // of uploads; buffers kept for the next are not counted
+  int64_t spilled() const;        // uploads that went to disk so far
+
+ private:
+  friend class MemoryBytes;
+  struct Buffer {
+    std::byte* data = nullptr;
+    size_t capacity = 0;
+  };
+  // A buffer within the budget, or an empty one.
+  Buffer Take(size_t bytes);
+  void GiveBack(Buffer buffer);
+
+  const std::string folder_;
+  const size_t budget_;
+  mutable Mutex mutex_;
+  size_t in_use_ GUARDED_BY(mutex_) = 0;
+  size_t kept_ GUARDED_BY(mutex_) = 0;           // in free_
+  std::vector<Buffer> free_ GUARDED_BY(mutex_);  // touched memory, ready for the next upload of the same size
+  int64_t spilled_ GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace rivulet

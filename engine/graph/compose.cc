@@ -1,0 +1,52 @@
+#include "engine/graph/compose.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "engine/graph/inference.h"
+#include "engine/graph/op.h"
+#include "engine/graph/variable_name.h"
+
+namespace rivulet {
+
+Status ImportInto(Graph& into, const Graph& from, std::string_view prefix, std::span<Node* const> control_roots,
+                  std::map<std::string, std::string>* new_names) {
+  const auto renamed = [&](const std::string& name) {
+    return prefix.empty() ? name : fmt::format("{}/{}", prefix, name);
+  };
+  std::vector<Node*> all;
+  for (const auto& node : from.nodes()) {
+    if (into.Find(renamed(node->name())) != nullptr)
+      return AlreadyExists("{} cannot be copied under '{}': the graph has a node '{}' already", DescribeNode(*node),
+                           prefix, renamed(node->name()));
+    all.push_back(node.get());
+  }
+  std::vector<Node*> copies(from.nodes().size());
+  std::vector<bool> waits(from.nodes().size());  // by id: runs after control_roots
+  const auto at = [](const auto& list, const Node* node) { return list[static_cast<size_t>(node->id())]; };
+  for (Node* node : from.TopologicalOrder(all)) {
+    NodeSpec spec{renamed(node->name()), std::string(node->type()), {}, {}, node->attrs(), node->source_line(),
+                  node->device()};
+    bool waiting = false;
+    for (const Output& input : node->inputs()) {
+      spec.inputs.push_back({at(copies, input.node), input.port});
+      waiting = waiting || at(waits, input.node);
+    }
+    for (const Node* before : node->control_inputs()) {
+      spec.control_inputs.push_back(at(copies, before));
+      waiting = waiting || at(waits, before);
+    }
+    const bool handle = node->type() == "VarHandleOp";
+    if (handle) spec.attrs["shared_name"] = std::string(VariableName(*node));
+    if (node->op().stateful && !handle && !waiting) {
+      spec.control_inputs.insert(spec.control_inputs.end(), control_roots.begin(), control_roots.end());
+      waiting = true;
+    }
+    waits[static_cast<size_t>(node->id())] = waiting;
+    RIVULET_ASSIGN_OR_RETURN(copies[static_cast<size_t>(node->id())], into.AddNode(std::move(spec)));
+    if (new_names != nullptr) (*new_names)[node->name()] = renamed(node->name());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace rivulet

@@ -1,0 +1,23 @@
+// Puts one graph into another.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "engine/base/status.h"
+#include "engine/graph/graph.h"
+
+namespace rivulet {
+
+// Copies every node of `from` into `into`, named "<prefix>/<name>" (an empty prefix leaves names as they are).
+// Variables keep their names: a VarHandleOp without shared_name gets its old node name as shared_name. Nodes that read
+// or change state (variables, random numbers) wait for `control_roots` (nodes of `into`), so that the copy runs after
+// them; the handles themselves, constants, placeholders and what is computed from these alone wait for nothing.
+// `new_names` (optional) receives old node name → new one.
+// ALREADY_EXISTS: a name is taken in `into`; nothing has been copied then. INVALID_ARGUMENT: a prefix that is no name.
+Status ImportInto(Graph& into, const Graph& from, std::string_view prefix, std::span<Node* const> control_roots = {},
+                  std::map<std::string, std::string>* new_names = nullptr);
+
+}  // namespace rivulet

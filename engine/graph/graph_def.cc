@@ -1,0 +1,199 @@
+#include "engine/graph/graph_def.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/text_format.h>
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "engine/base/nearest.h"
+#include "engine/graph/op.h"
+#include "engine/graph/proto_conversion.h"
+#include "engine/graph/raise_variables.h"
+#include "engine/graph/verify.h"
+#include "proto/graph/graph.pb.h"
+
+namespace rivulet {
+namespace {
+
+// TensorFlow's graph version that first knew every op used here.
+constexpr int kProducerVersion = 440;
+
+template <typename Message>
+std::string Deterministic(const Message& message) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream out(&stream);
+    out.SetSerializationDeterministic(true);  // maps by key
+    message.SerializeToCodedStream(&out);
+  }
+  return bytes;
+}
+
+// Attributes of TensorFlow's that say how its own kernels run and change no result; dropped whatever their value.
+bool IsForeignHint(std::string_view attr) {
+  static const std::unordered_set<std::string_view> kHints = {
+      "use_cudnn_on_gpu", "allowed_devices", "debug_name", "use_locking", "validate_shape", "parallel_iterations"};
+  return kHints.contains(attr);
+}
+
+void DropHints(proto::GraphDef& graph) {
+  for (proto::NodeDef& node : *graph.mutable_node()) {
+    const OpDef* op = OpRegistry::Global().Find(node.op());
+    if (op == nullptr) continue;
+    std::vector<std::string> drop;
+    for (const auto& [name, value] : node.attr())
+      if (op->FindAttr(name) == nullptr && IsForeignHint(name)) drop.push_back(name);
+    for (const std::string& name : drop) node.mutable_attr()->erase(name);
+  }
+}
+
+// Keeps what `roots` need. Malformed inputs are left for the verifier.
+Status Prune(proto::GraphDef& graph, const std::vector<std::string>& roots) {
+  std::unordered_map<std::string, int> index;
+  for (int i = 0; i < graph.node_size(); ++i) index.emplace(graph.node(i).name(), i);
+  std::vector<int> stack;
+  for (const std::string& root : roots) {
+    RIVULET_ASSIGN_OR_RETURN(const InputRef ref, ParseInputRef(root));
+    const auto found = index.find(std::string(ref.node));
+    if (found == index.end()) {
+      std::vector<std::string> names;
+      for (const proto::NodeDef& node : graph.node()) names.push_back(node.name());
+      return NotFound("the graph has no node '{}'.{}", ref.node, DidYouMean(ref.node, names));
+    }
+    stack.push_back(found->second);
+  }
+  std::vector<bool> keep(static_cast<size_t>(graph.node_size()));
+  while (!stack.empty()) {
+    const int i = stack.back();
+    stack.pop_back();
+    if (keep[static_cast<size_t>(i)]) continue;
+    keep[static_cast<size_t>(i)] = true;
+    for (const std::string& text : graph.node(i).input()) {
+      const StatusOr<InputRef> ref = ParseInputRef(text);
+      if (!ref.ok()) continue;
+      if (const auto found = index.find(std::string(ref->node)); found != index.end()) stack.push_back(found->second);
+    }
+  }
+  int kept = 0;
+  for (int i = 0; i < graph.node_size(); ++i)
+    if (keep[static_cast<size_t>(i)]) graph.mutable_node()->SwapElements(kept++, i);
+  graph.mutable_node()->DeleteSubrange(kept, graph.node_size() - kept);
+  // Functions that nothing kept calls are no matter.
+  std::unordered_set<std::string_view> ops;
+  for (const proto::NodeDef& node : graph.node()) ops.insert(node.op());
+  bool called = false;
+  for (const proto::FunctionDef& function : graph.library().function())
+    called = called || ops.contains(function.signature().name());
+  if (!called) graph.clear_library();
+  return absl::OkStatus();
+}
+
+StatusOr<Graph> Build(proto::GraphDef def, const GraphImport& options) {
+  if (static_cast<size_t>(def.node_size()) > options.limits.nodes)
+    return ResourceExhausted("the graph has {} nodes, more than {}", def.node_size(), options.limits.nodes);
+  if (!options.roots.empty()) RIVULET_RETURN_IF_ERROR(Prune(def, options.roots));
+  RIVULET_RETURN_IF_ERROR(RaiseReferenceVariables(def));
+  DropHints(def);
+  RIVULET_RETURN_IF_ERROR(VerifyGraph(def, options.limits));
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<int> order, BuildOrder(def));
+  size_t fill_budget = options.limits.filled_bytes;
+  Graph graph;
+  for (int i : order) {
+    const proto::NodeDef& node = def.node(i);
+    NodeSpec spec{node.name(), node.op(), {}, {}, {}, {}, node.device()};
+    for (const std::string& text : node.input()) {
+      RIVULET_ASSIGN_OR_RETURN(const InputRef ref, ParseInputRef(text));
+      Node* producer = graph.Find(ref.node);
+      if (ref.control) {
+        spec.control_inputs.push_back(producer);
+      } else {
+        spec.inputs.push_back({producer, ref.port});
+      }
+    }
+    const OpDef* op = OpRegistry::Global().Find(node.op());
+    for (const auto& [name, value] : node.attr()) {
+      const AttrDef* attr = op->FindAttr(name);
+      const std::string where = fmt::format("{} '{}': attribute '{}'", node.op(), node.name(), name);
+      if (attr == nullptr && (!name.starts_with('_') || value.value_case() == proto::AttrValue::kFunc ||
+                              value.value_case() == proto::AttrValue::kPlaceholder))
+        continue;  // the verifier let only those pass that mean nothing
+      StatusOr<AttrValue> converted = AttrFromProto(value, attr, fill_budget);
+      if (!converted.ok()) {
+        if (attr == nullptr) continue;  // a note of TensorFlow's that cannot be kept
+        return Annotate(converted.status(), where);
+      }
+      spec.attrs.emplace(name, *std::move(converted));
+    }
+    RIVULET_RETURN_IF_ERROR(graph.AddNode(std::move(spec)).status());
+  }
+  return graph;
+}
+
+class ErrorText : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, int column, const std::string& message) override {
+    if (text_.empty()) text_ = fmt::format("line {}, column {}: {}", line + 1, column + 1, message);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+}  // namespace
+
+std::string SerializeGraph(const Graph& graph) {
+  proto::GraphDef def;
+  for (const auto& node : graph.nodes()) {
+    proto::NodeDef* out = def.add_node();
+    out->set_name(node->name());
+    out->set_op(std::string(node->type()));
+    out->set_device(node->device());
+    for (const Output& input : node->inputs()) out->add_input(input.name());
+    for (const Node* before : node->control_inputs()) out->add_input("^" + before->name());
+    for (const auto& [name, value] : node->attrs()) ToProto(value, &(*out->mutable_attr())[name]);
+  }
+  def.mutable_versions()->set_producer(kProducerVersion);
+  return Deterministic(def);
+}
+
+StatusOr<Graph> ParseGraph(std::string_view graph_def, const GraphImport& options) {
+  if (graph_def.size() > options.limits.bytes)
+    return ResourceExhausted("the graph has {} bytes, more than {}", graph_def.size(), options.limits.bytes);
+  proto::GraphDef def;
+  if (!def.ParseFromArray(graph_def.data(), static_cast<int>(graph_def.size())))
+    return DataLoss("{} bytes are no GraphDef; they may be damaged or another format", graph_def.size());
+  return Build(std::move(def), options);
+}
+
+StatusOr<Graph> ParseGraphText(std::string_view text, const GraphImport& options) {
+  if (text.size() > options.limits.bytes)
+    return ResourceExhausted("the graph has {} bytes, more than {}", text.size(), options.limits.bytes);
+  proto::GraphDef def;
+  ErrorText errors;
+  google::protobuf::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&errors);
+  if (!parser.ParseFromString(std::string(text), &def)) return DataLoss("the text is no GraphDef; {}", errors.text());
+  return Build(std::move(def), options);
+}
+
+std::string SerializeTensor(const Tensor& tensor) {
+  proto::TensorProto proto;
+  ToProto(tensor, &proto);
+  return Deterministic(proto);
+}
+
+StatusOr<Tensor> ParseTensor(std::string_view tensor_proto) {
+  proto::TensorProto proto;
+  if (tensor_proto.size() > GraphLimits().bytes ||
+      !proto.ParseFromArray(tensor_proto.data(), static_cast<int>(tensor_proto.size())))
+    return DataLoss("{} bytes are no TensorProto", tensor_proto.size());
+  size_t fill_budget = GraphLimits().filled_bytes;
+  return TensorFromProto(proto, fill_budget);
+}
+
+}  // namespace rivulet

@@ -17,19 +17,10 @@
 #include <vector>
 
 #include "engine/base/status.h"
+#include "federated/aggregation/aggregation_spec.h"
 #include "federated/aggregation/update.h"
 
 namespace rivulet {
-
-struct AggregationSpec {
-  std::string rule = "weighted_mean";
-  int64_t elements = 0;             // of the delta, wire order
-  int64_t updates_per_version = 1;  // at most so many folds
-  int64_t max_weight = 65536;
-  int value_bits = 10;  // |value| <= 2^value_bits
-  int64_t min_updates = 1;
-  int fraction_bits() const;  // s; INVALID specs are refused by Create
-};
 
 // What a fold has gathered: enough to go on elsewhere or later.
 struct Partial {

@@ -9,15 +9,8 @@
 
 #include "engine/base/check.h"
 #include "engine/base/status.h"
-#include "federated/aggregation/aggregation.h"
 
 namespace rivulet {
-
-// A weight times a float32 is exact in double while the weight has at most 29 bits.
-inline constexpr int64_t kMaxWeight = (int64_t{1} << 29) - 1;
-
-// INVALID_ARGUMENT names the field out of range, or says that too few of the 62 bits are left for fractions.
-Status ValidateSpec(const AggregationSpec& spec);
 
 struct FoldCounts {
   int64_t nonzeros = 0;

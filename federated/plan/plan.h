@@ -9,7 +9,7 @@
 #include "engine/base/status.h"
 #include "engine/graph/graph.h"
 #include "engine/models/model_def.h"
-#include "federated/aggregation/aggregation.h"
+#include "federated/aggregation/aggregation_spec.h"
 #include "federated/scenario/scenario.h"
 #include "federated/weights/layout.h"
 

@@ -1,0 +1,126 @@
+// From a scenario and a model to the bytes that every client of the run gets.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/graph/graph_def.h"
+#include "federated/plan/local_rules.h"
+#include "federated/plan/plan.h"
+#include "proto/federated/plan.pb.h"
+
+namespace rivulet {
+namespace {
+
+constexpr uint32_t kFormat = 1;
+
+// The shape of one example: the placeholder's without its batch.
+StatusOr<Shape> ExampleShape(const ModelInput& input) {
+  const Shape& shape = input.spec.shape;
+  if (!shape.known_rank() || shape.rank() < 1) {
+    return InvalidArgument("placeholder '{}' has shape {}; it needs a batch dimension first", input.placeholder,
+                           shape.ToString());
+  }
+  Shape example(std::vector<int64_t>(shape.dims().begin() + 1, shape.dims().end()));
+  if (!example.IsFullyKnown()) {
+    return InvalidArgument("placeholder '{}' has shape {}; only its batch dimension may be open", input.placeholder,
+                           shape.ToString());
+  }
+  return example;
+}
+
+Status AddFeatures(const DataConfig& data, const ModelDef& model, proto::ModelProgram& out) {
+  RIVULET_ASSIGN_OR_RETURN(const Shape image, ExampleShape(model.image));
+  RIVULET_ASSIGN_OR_RETURN(const Shape label, ExampleShape(model.label));
+  if (model.image.spec.dtype != DType::kFloat32) {
+    return InvalidArgument("placeholder '{}' is {}; pixels are fed as float32", model.image.placeholder,
+                           Name(model.image.spec.dtype));
+  }
+  if (model.label.spec.dtype != DType::kInt64 || label.elements() != 1) {
+    return InvalidArgument("placeholder '{}' is {}{}; labels are fed as int64, one per example",
+                           model.label.placeholder, Name(model.label.spec.dtype), model.label.spec.shape.ToString());
+  }
+  proto::FeatureBinding* pixels = out.add_features();
+  pixels->set_feature(data.image_feature);
+  pixels->set_placeholder(model.image.placeholder);
+  pixels->set_encoding("uint8");
+  for (const int64_t dim : image.dims()) pixels->add_shape(dim);
+  pixels->set_scale(1.0 / 255.0);
+  proto::FeatureBinding* digit = out.add_features();
+  digit->set_feature(data.label_feature);
+  digit->set_placeholder(model.label.placeholder);
+  digit->set_encoding("int64");
+  for (const int64_t dim : label.dims()) digit->add_shape(dim);
+  digit->set_upper_bound(model.classes);
+  return absl::OkStatus();
+}
+
+StatusOr<ModelLayout> LayoutOf(const ModelDef& model) {
+  std::vector<VariableSpec> variables;
+  for (const ModelVariable& variable : model.variables) {
+    RIVULET_ASSIGN_OR_RETURN(const Segment segment, SegmentFromName(variable.segment));
+    variables.push_back({variable.name, variable.spec, segment});
+  }
+  return ModelLayout::Create(variables);
+}
+
+}  // namespace
+
+StatusOr<std::string> BuildPlan(const Scenario& scenario, const ModelDef& model) {
+  RIVULET_ASSIGN_OR_RETURN(const ModelLayout layout, LayoutOf(model));
+  proto::Plan plan;
+  plan.set_format(kFormat);
+  plan.set_name(scenario.run.name);
+
+  proto::ModelProgram& program = *plan.mutable_model();
+  program.set_graph_def(SerializeGraph(model.graph));
+  program.set_init_target(model.init_target);
+  program.set_train_loss(model.train_loss);
+  program.set_eval_loss(model.eval_loss);
+  for (const auto& [name, tensor] : model.metrics) {
+    proto::NamedTensor* metric = program.add_metrics();
+    metric->set_name(name);
+    metric->set_tensor(tensor);
+  }
+  RIVULET_RETURN_IF_ERROR(AddFeatures(scenario.data, model, program));
+  for (const ModelVariable& variable : model.variables) {
+    proto::VariableLayout* entry = program.add_variables();
+    entry->set_name(variable.name);
+    entry->set_dtype(static_cast<int32_t>(variable.spec.dtype));
+    for (const int64_t dim : variable.spec.shape.dims()) entry->add_shape(dim);
+    entry->set_segment(variable.segment);
+  }
+
+  RIVULET_ASSIGN_OR_RETURN(const LocalRule rule, MakeLocalRule(scenario.client.optimizer, layout));
+  proto::LocalAlgorithm& algorithm = *plan.mutable_algorithm();
+  algorithm.set_init_graph(SerializeGraph(rule.init));
+  algorithm.set_step_graph(SerializeGraph(rule.step));
+  algorithm.set_final_graph(SerializeGraph(rule.final));
+  algorithm.set_slots(rule.slots);
+
+  proto::LocalTraining& training = *plan.mutable_training();
+  training.set_epochs(scenario.client.epochs);
+  training.set_batch_size(scenario.client.batch_size);
+  training.set_shuffle(scenario.client.shuffle);
+  training.set_dataset("train");
+
+  AggregationSpec spec;
+  spec.elements = layout.update_elements();
+  spec.updates_per_version = scenario.server.clients_per_round;
+  spec.max_weight = scenario.server.max_weight;
+  spec.value_bits = static_cast<int>(scenario.server.value_bits);
+  RIVULET_RETURN_IF_ERROR(ValidateSpec(spec));
+  proto::UpdateRule& update = *plan.mutable_update();
+  update.set_aggregation(spec.rule);
+  update.set_value_bits(spec.value_bits);
+  update.set_fraction_bits(spec.fraction_bits());
+  update.set_max_weight(spec.max_weight);
+  update.set_updates_per_version(spec.updates_per_version);
+  update.set_weight_by("examples");
+
+  // What every client will ask of these bytes is asked here first.
+  std::string bytes = plan.SerializeAsString();
+  RIVULET_RETURN_IF_ERROR(Plan::Open(bytes).status());
+  return bytes;
+}
+
+}  // namespace rivulet

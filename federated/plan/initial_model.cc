@@ -1,0 +1,45 @@
+#include <thread>
+
+#include "engine/program/program.h"
+#include "federated/plan/plan.h"
+#include "federated/random/streams.h"
+#include "federated/weights/model.h"
+
+namespace rivulet {
+namespace {
+
+StatusOr<std::shared_ptr<Model>> Initialise(const Plan& plan, uint64_t seed) {
+  EnterWorkerThread();
+  auto model = std::make_shared<Model>(plan.layout());
+  Signature signature;
+  signature.targets = {plan.model().init_target};
+  for (const Slice& slice : plan.layout()->slices()) {
+    signature.variables.push_back({slice.name, 0, slice.offset, slice.spec});
+  }
+  RIVULET_ASSIGN_OR_RETURN(const auto program, Program::Compile(plan.model().graph, signature));
+  RIVULET_ASSIGN_OR_RETURN(const auto instance, program->Instantiate());
+  AlignedBuffer arena(program->memory().arena_bytes);
+  const Buffer params = {model->arena().data(), DType::kFloat32, 0};
+  const StreamKey rng = StreamFor(seed, "", Purpose::kInitialise);
+  const uint64_t step = 0;
+  Bindings bindings;
+  bindings.arena = arena.data();
+  bindings.buffers = {&params, 1};
+  bindings.rng = {&rng, 1};
+  bindings.step = {&step, 1};
+  RIVULET_RETURN_IF_ERROR(instance->Run(bindings));
+  return model;
+}
+
+}  // namespace
+
+StatusOr<std::shared_ptr<Model>> InitialModel(const Plan& plan, uint64_t seed) {
+  // A thread of its own: whoever calls keeps the floating-point modes it has.
+  StatusOr<std::shared_ptr<Model>> model = Internal("not run");
+  std::thread worker([&] { model = Initialise(plan, seed); });
+  worker.join();
+  if (!model.ok()) return Annotate(model.status(), "giving the variables their first values");
+  return model;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,272 @@
+#include "federated/plan/plan.h"
+
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "engine/graph/graph_def.h"
+#include "engine/graph/variable_name.h"
+#include "federated/plan/local_rules.h"
+#include "proto/federated/plan.pb.h"
+
+namespace rivulet {
+namespace {
+
+constexpr uint32_t kFormat = 1;
+constexpr int64_t kMaxEpochs = 1'000'000, kMaxBatch = int64_t{1} << 20, kMaxSteps = int64_t{1} << 32;
+constexpr int kMaxSlots = 16;
+
+// Names from outside end up in messages, rows and files.
+Status CheckName(std::string_view what, std::string_view name) {
+  if (name.empty()) return InvalidArgument("the plan gives no {}", what);
+  if (name.size() > 1024) return InvalidArgument("the plan's {} has {} bytes, more than 1024", what, name.size());
+  for (const char c : name) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
+      return InvalidArgument("the plan's {} has control characters", what);
+    }
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<FeatureSpec::Encoding> EncodingFromName(std::string_view feature, std::string_view name) {
+  if (name == "uint8") return FeatureSpec::Encoding::kUint8;
+  if (name == "float") return FeatureSpec::Encoding::kFloat;
+  if (name == "int64") return FeatureSpec::Encoding::kInt64;
+  return InvalidArgument("feature '{}' of the plan has the encoding '{}', which is none of uint8, float and int64",
+                         feature, name);
+}
+
+}  // namespace
+
+// Turns a message into a Plan, one part after another, each checked against those before it.
+class PlanReader {
+ public:
+  static StatusOr<std::shared_ptr<const Plan>> Read(std::string bytes) {
+    proto::Plan message;
+    if (!message.ParseFromString(bytes)) return DataLoss("these {} bytes are no plan", bytes.size());
+    if (message.format() != kFormat) {
+      return InvalidArgument("the plan has format {}, and this program reads format {}", message.format(), kFormat);
+    }
+    PlanReader reader;
+    Plan& plan = *reader.plan_;
+    plan.digest_ = Sha256Of(bytes);
+    plan.bytes_ = std::move(bytes);
+    RIVULET_RETURN_IF_ERROR(CheckName("name", message.name()));
+    plan.name_ = message.name();
+    RIVULET_RETURN_IF_ERROR(reader.ReadModel(message.model()));
+    RIVULET_RETURN_IF_ERROR(reader.ReadFeatures(message.model()));
+    RIVULET_RETURN_IF_ERROR(reader.ReadAlgorithm(message.algorithm()));
+    RIVULET_RETURN_IF_ERROR(reader.ReadTraining(message.training()));
+    RIVULET_RETURN_IF_ERROR(reader.ReadUpdate(message.update()));
+    return std::shared_ptr<const Plan>(std::move(reader.plan_));
+  }
+
+ private:
+  Status ReadModel(const proto::ModelProgram& message) {
+    auto graph = ParseGraph(message.graph_def());
+    if (!graph.ok()) return Annotate(graph.status(), "the plan's model graph");
+    ModelDef& model = *(plan_->model_ = std::make_unique<ModelDef>());
+    model.graph = *std::move(graph);
+    RIVULET_RETURN_IF_ERROR(ReadVariables(message));
+
+    model.init_target = message.init_target();
+    if (model.graph.Find(model.init_target) == nullptr) {
+      return InvalidArgument("the plan's model graph has no node '{}' to give its variables their first values",
+                             model.init_target);
+    }
+    model.train_loss = message.train_loss();
+    model.eval_loss = message.eval_loss();
+    RIVULET_RETURN_IF_ERROR(CheckScalar("training loss", model.train_loss));
+    RIVULET_RETURN_IF_ERROR(CheckScalar("evaluation loss", model.eval_loss));
+    std::set<std::string> names = {"loss"};  // what evaluation calls the loss
+    for (const proto::NamedTensor& metric : message.metrics()) {
+      RIVULET_RETURN_IF_ERROR(CheckName("metric", metric.name()));
+      if (!names.insert(metric.name()).second) {
+        return InvalidArgument("the plan has two metrics named '{}'", metric.name());
+      }
+      RIVULET_RETURN_IF_ERROR(CheckScalar(fmt::format("metric '{}'", metric.name()), metric.tensor()));
+      model.metrics.emplace_back(metric.name(), metric.tensor());
+    }
+    return absl::OkStatus();
+  }
+
+  // The variables that the plan lists are those of the graph, one by one.
+  Status ReadVariables(const proto::ModelProgram& message) {
+    ModelDef& model = *plan_->model_;
+    RIVULET_ASSIGN_OR_RETURN(model.variables, VariablesOf(model.graph));
+    if (static_cast<size_t>(message.variables_size()) != model.variables.size()) {
+      return InvalidArgument("the plan lists {} variables where its model graph has {}", message.variables_size(),
+                             model.variables.size());
+    }
+    std::vector<VariableSpec> specs;
+    for (int i = 0; i < message.variables_size(); ++i) {
+      const proto::VariableLayout& listed = message.variables(i);
+      const ModelVariable& variable = model.variables[static_cast<size_t>(i)];
+      const std::vector<int64_t> dims(listed.shape().begin(), listed.shape().end());
+      if (listed.name() != variable.name || listed.dtype() != static_cast<int32_t>(variable.spec.dtype) ||
+          Shape(dims) != variable.spec.shape || listed.segment() != variable.segment) {
+        return InvalidArgument(
+            "variable {} is listed as {} '{}' {} of type {}, and the plan's model graph has {} '{}' {} of "
+            "type {}",
+            i, listed.segment(), listed.name(), Shape(dims).ToString(), listed.dtype(), variable.segment, variable.name,
+            variable.spec.shape.ToString(), static_cast<int32_t>(variable.spec.dtype));
+      }
+      RIVULET_ASSIGN_OR_RETURN(const Segment segment, SegmentFromName(variable.segment));
+      specs.push_back({variable.name, variable.spec, segment});
+    }
+    RIVULET_ASSIGN_OR_RETURN(ModelLayout layout, ModelLayout::Create(specs));
+    plan_->layout_ = std::make_shared<const ModelLayout>(std::move(layout));
+    return absl::OkStatus();
+  }
+
+  Status CheckScalar(std::string_view what, const std::string& tensor) {
+    const auto output = plan_->model_->graph.FindOutput(tensor);
+    if (!output.ok()) return Annotate(output.status(), fmt::format("the plan's {}", what));
+    if (output->dtype() != DType::kFloat32 || !Shape::Compatible(output->shape(), Shape{})) {
+      return InvalidArgument("the plan's {} '{}' is {}{}; it must be a float32 scalar", what, tensor,
+                             Name(output->dtype()), output->shape().ToString());
+    }
+    return absl::OkStatus();
+  }
+
+  Status ReadFeatures(const proto::ModelProgram& message) {
+    if (message.features().empty()) return InvalidArgument("the plan feeds its model from no feature");
+    std::set<std::string> fed;
+    for (const proto::FeatureBinding& binding : message.features()) {
+      RIVULET_ASSIGN_OR_RETURN(FeatureSpec feature, ReadFeature(binding));
+      if (!fed.insert(feature.placeholder).second) {
+        return InvalidArgument("the plan feeds placeholder '{}' twice", feature.placeholder);
+      }
+      ModelDef& model = *plan_->model_;
+      const Node* placeholder = model.graph.Find(feature.placeholder);
+      const ModelInput input = {feature.placeholder, placeholder->outputs()[0]};
+      const bool label = feature.encoding == FeatureSpec::Encoding::kInt64;
+      if (label && model.label.placeholder.empty()) {
+        model.label = input;
+        model.classes = feature.upper_bound;
+      } else if (!label && model.image.placeholder.empty()) {
+        model.image = input;
+      }
+      plan_->features_.push_back(std::move(feature));
+    }
+    return absl::OkStatus();
+  }
+
+  StatusOr<FeatureSpec> ReadFeature(const proto::FeatureBinding& binding) {
+    FeatureSpec feature;
+    RIVULET_RETURN_IF_ERROR(CheckName("feature", binding.feature()));
+    feature.feature = binding.feature();
+    feature.placeholder = binding.placeholder();
+    RIVULET_ASSIGN_OR_RETURN(feature.encoding, EncodingFromName(feature.feature, binding.encoding()));
+    const Node* node = plan_->model_->graph.Find(feature.placeholder);
+    if (node == nullptr || node->type() != "Placeholder") {
+      return InvalidArgument("the plan feeds feature '{}' to '{}', which is no placeholder of its model graph",
+                             feature.feature, feature.placeholder);
+    }
+    const TensorSpec& fed = node->outputs()[0];
+    const DType wanted = feature.encoding == FeatureSpec::Encoding::kInt64 ? DType::kInt64 : DType::kFloat32;
+    if (fed.dtype != wanted) {
+      return InvalidArgument("the plan feeds feature '{}' as {} to placeholder '{}', which is {}", feature.feature,
+                             Name(wanted), feature.placeholder, Name(fed.dtype));
+    }
+    feature.shape = Shape(std::vector<int64_t>(binding.shape().begin(), binding.shape().end()));
+    const auto elements = feature.shape.CheckedElements();
+    if (!elements.ok()) return Annotate(elements.status(), fmt::format("feature '{}' of the plan", feature.feature));
+    if (*elements == 0) return InvalidArgument("feature '{}' of the plan has no values", feature.feature);
+    std::vector<int64_t> batched = {kUnknownDim};
+    batched.insert(batched.end(), feature.shape.dims().begin(), feature.shape.dims().end());
+    if (!Shape::Compatible(fed.shape, Shape(batched))) {
+      return InvalidArgument("the plan feeds examples of shape {} to placeholder '{}' of shape {}",
+                             feature.shape.ToString(), feature.placeholder, fed.shape.ToString());
+    }
+    feature.scale = binding.scale() == 0 ? 1 : binding.scale();
+    if (!std::isfinite(feature.scale)) {
+      return InvalidArgument("feature '{}' of the plan is scaled by {}", feature.feature, feature.scale);
+    }
+    feature.upper_bound = binding.upper_bound();
+    if (feature.upper_bound < 0 || (feature.upper_bound > 0 && feature.encoding != FeatureSpec::Encoding::kInt64)) {
+      return InvalidArgument(
+          "feature '{}' of the plan has the upper bound {}; only int64 features have one, of at least 1",
+          feature.feature, feature.upper_bound);
+    }
+    return feature;
+  }
+
+  Status ReadAlgorithm(const proto::LocalAlgorithm& message) {
+    plan_->slots_ = message.slots();
+    if (message.slots() < 0 || message.slots() > kMaxSlots) {
+      return InvalidArgument("the plan asks for {} slots; a client has 0 to {}", message.slots(), kMaxSlots);
+    }
+    RIVULET_RETURN_IF_ERROR(ReadFlatGraph("init", message.init_graph(), plan_->init_graph_));
+    RIVULET_RETURN_IF_ERROR(ReadFlatGraph("step", message.step_graph(), plan_->step_graph_));
+    return ReadFlatGraph("final", message.final_graph(), plan_->final_graph_);
+  }
+
+  // A graph over flat variables alone, with the target `run`.
+  Status ReadFlatGraph(std::string_view what, const std::string& graph_def, std::unique_ptr<Graph>& out) {
+    auto graph = ParseGraph(graph_def);
+    if (!graph.ok()) return Annotate(graph.status(), fmt::format("the plan's {} graph", what));
+    if (graph->Find(kRunTarget) == nullptr)
+      return InvalidArgument("the plan's {} graph has no node '{}'", what, kRunTarget);
+    for (const auto& node : graph->nodes()) {
+      if (node->type() == "Placeholder") {
+        return InvalidArgument("the plan's {} graph has a placeholder '{}', which nothing would feed", what,
+                               node->name());
+      }
+      if (node->type() != "VarHandleOp") continue;
+      const std::string_view name = VariableName(*node);
+      const auto elements = FlatElements(name, *plan_->layout_, plan_->slots_);
+      if (!elements.ok()) return Annotate(elements.status(), fmt::format("the plan's {} graph", what));
+      const Shape& shape = node->attr<Shape>("shape");
+      if (VariableDType(*node) != DType::kFloat32 || !Shape::Compatible(shape, Shape{*elements})) {
+        return InvalidArgument("the plan's {} graph takes '{}' for {}{}, and it is float32[{}]", what, name,
+                               Name(VariableDType(*node)), shape.ToString(), *elements);
+      }
+    }
+    out = std::make_unique<Graph>(*std::move(graph));
+    return absl::OkStatus();
+  }
+
+  Status ReadTraining(const proto::LocalTraining& message) {
+    const auto in_range = [](std::string_view what, int64_t value, int64_t low, int64_t high) -> Status {
+      if (value >= low && value <= high) return absl::OkStatus();
+      return InvalidArgument("the plan asks for {} {}; {} to {} can be done", value, what, low, high);
+    };
+    RIVULET_RETURN_IF_ERROR(in_range("epochs", message.epochs(), 1, kMaxEpochs));
+    RIVULET_RETURN_IF_ERROR(in_range("examples in a batch", message.batch_size(), 1, kMaxBatch));
+    RIVULET_RETURN_IF_ERROR(in_range("steps", message.max_steps(), 0, kMaxSteps));
+    RIVULET_RETURN_IF_ERROR(CheckName("data set", message.dataset()));
+    plan_->epochs_ = message.epochs();
+    plan_->batch_size_ = message.batch_size();
+    plan_->shuffle_ = message.shuffle();
+    plan_->max_steps_ = message.max_steps();
+    plan_->dataset_ = message.dataset();
+    return absl::OkStatus();
+  }
+
+  Status ReadUpdate(const proto::UpdateRule& message) {
+    RIVULET_RETURN_IF_ERROR(CheckName("aggregation rule", message.aggregation()));
+    if (message.weight_by() != "examples") {
+      return InvalidArgument("the plan weighs updates by '{}'; they can be weighed by examples", message.weight_by());
+    }
+    AggregationSpec& spec = plan_->aggregation_;
+    spec.rule = message.aggregation();
+    spec.elements = plan_->layout_->update_elements();
+    spec.updates_per_version = message.updates_per_version();
+    spec.max_weight = message.max_weight();
+    spec.value_bits = message.value_bits();
+    RIVULET_RETURN_IF_ERROR(Annotate(ValidateSpec(spec), "the plan's update rule"));
+    if (message.fraction_bits() != spec.fraction_bits()) {
+      return InvalidArgument("the plan states {} fraction bits where its bounds give {}", message.fraction_bits(),
+                             spec.fraction_bits());
+    }
+    return absl::OkStatus();
+  }
+
+  // Not make_shared: only this class may construct, and it hands out a const Plan.
+  std::unique_ptr<Plan> plan_ = std::make_unique<Plan>();
+};
+
+StatusOr<std::shared_ptr<const Plan>> Plan::Open(std::string bytes) { return PlanReader::Read(std::move(bytes)); }
+
+}  // namespace rivulet

@@ -4,23 +4,17 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 . scripts/packages.sh
+. scripts/build.sh
 
 [ $# -eq 0 ] || { echo "usage: ./quickstart.sh" >&2; exit 2; }
 install_packages "${build_packages[@]}"
 
-mkdir -p build
-log=build/quickstart.log
-if [ ! -f build/release/build.ninja ]; then
-  echo "Configuring (log: $log)"
-  cmake --preset release -DRIVULET_TESTS=OFF -DRIVULET_BENCH=OFF >"$log" 2>&1 ||
-    { tail -n 30 "$log" >&2; echo "quickstart.sh: configuring failed; the whole log is $log" >&2; exit 1; }
-fi
+# A build that is there is brought up to date as it was configured.
 echo "Building build/release/rivulet"
-if [ -t 1 ]; then
-  ninja -C build/release -j "$(build_jobs)" rivulet
+if [ -f build/release/build.ninja ]; then
+  build release -- rivulet
 else
-  ninja -C build/release -j "$(build_jobs)" rivulet >"$log" 2>&1 ||
-    { tail -n 60 "$log" >&2; echo "quickstart.sh: the build failed; the whole log is $log" >&2; exit 1; }
+  build release -DRIVULET_TESTS=OFF -DRIVULET_BENCH=OFF -- rivulet
 fi
 
 echo "Training: FedAvg over 100 simulated clients"

@@ -6,21 +6,11 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 . scripts/packages.sh
+. scripts/build.sh
 
 sanitize=0
 [ "${1:-}" != --sanitize ] || { sanitize=1; shift; }
 install_packages "${build_packages[@]}" "${test_packages[@]}"
-
-# build PRESET: configures and builds, quietly unless it fails.
-build() {
-  local preset=$1 log=build/test-$1.log
-  mkdir -p build
-  echo "Building build/$preset (log: $log)"
-  cmake --preset "$preset" -DRIVULET_TESTS=ON -DRIVULET_BENCH=OFF >"$log" 2>&1 &&
-    ninja -C "build/$preset" -j "$(build_jobs)" >>"$log" 2>&1 ||
-    { grep -n -A20 -E 'FAILED|CMake Error' "$log" | head -n 100 >&2 || tail -n 60 "$log" >&2
-      echo "test.sh: building build/$preset failed; the whole log is $log" >&2; exit 1; }
-}
 
 run_tests() {
   local preset=$1; shift
@@ -28,16 +18,19 @@ run_tests() {
 }
 
 if [ $sanitize = 0 ]; then
-  build release
+  echo "Building build/release"
+  build release -DRIVULET_TESTS=ON -DRIVULET_BENCH=OFF -- all
   run_tests release "$@"
   exit
 fi
 
-build asan
+echo "Building build/asan"
+build asan -DRIVULET_TESTS=ON -DRIVULET_BENCH=OFF -- all
 export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 run_tests asan "$@"
 # Debian's gRPC, oneDNN and OpenMP are not instrumented, and what is handed over inside them is reported falsely: the
 # thread sanitizer runs our own threads (engine, aggregation, coordinator, simulations) and leaves the network out.
-build tsan
+echo "Building build/tsan"
+build tsan -DRIVULET_TESTS=ON -DRIVULET_BENCH=OFF -- all
 export TSAN_OPTIONS=ignore_noninstrumented_modules=1:halt_on_error=1
 run_tests tsan -L unit -E 'Grpc|Process' "$@"

@@ -1,4 +1,5 @@
-# The one list of Debian packages, and their installation; sourced by quickstart.sh and test.sh.
+# The one list of Debian packages, and their installation; sourced by quickstart.sh, test.sh and
+# bench.sh.
 # Each entry is "package|why".
 
 build_packages=(
@@ -26,7 +27,11 @@ build_packages=(
 test_packages=(
   "libgtest-dev|unit tests"
   "libgmock-dev|matchers of the unit tests"
-  "python3|end-to-end tests"
+  "python3-minimal|end-to-end tests"
+  "python3-numpy|checks model files without our code"
+)
+bench_packages=(
+  "libbenchmark-dev|benchmarks"
 )
 
 # install_packages "package|why" …: says which are missing and why, then installs exactly those.
@@ -60,14 +65,4 @@ install_packages() {
     return 1
   fi
   rm -f "$log"
-}
-
-# How many compilers may run at once: one per core, and no more than memory allows (up to 1.2 GB each).
-build_jobs() {
-  local cores memory_mb
-  cores=$(nproc)
-  memory_mb=$(awk '/^MemAvailable:/ {print int($2 / 1024)}' /proc/meminfo)
-  local by_memory=$((memory_mb / 1200))
-  [ "$by_memory" -ge 1 ] || by_memory=1
-  echo $((cores < by_memory ? cores : by_memory))
 }

@@ -1,0 +1,42 @@
+#include "federated/transport/attendance.h"
+
+namespace rivulet {
+
+StatusOr<PollReply> Attendance::Poll(const Caller& caller, const Capabilities& capabilities) {
+  StatusOr<PollReply> reply = api_.Poll(caller, capabilities);
+  if (reply.ok()) {
+    MutexLock lock(mutex_);
+    if (reply->kind != PollReply::Kind::kFinished) {
+      unaware_.insert(caller.name);
+    } else if (unaware_.erase(caller.name) > 0 && unaware_.empty()) {
+      told_.NotifyAll();
+    }
+  }
+  return reply;
+}
+
+StatusOr<std::unique_ptr<ChunkReader>> Attendance::Fetch(const Caller& caller, const BlobId& blob, int64_t offset) {
+  return api_.Fetch(caller, blob, offset);
+}
+
+StatusOr<std::unique_ptr<ChunkWriter>> Attendance::Submit(const Caller& caller, const TaskId& task, int step,
+                                                          int64_t bytes, const Digest& digest) {
+  return api_.Submit(caller, task, step, bytes, digest);
+}
+
+Status Attendance::Fail(const Caller& caller, const TaskId& task, const std::string& reason) {
+  return api_.Fail(caller, task, reason);
+}
+
+bool Attendance::WaitUntilAllKnow(std::chrono::milliseconds timeout) {
+  const auto give_up = std::chrono::steady_clock::now() + timeout;
+  MutexLock lock(mutex_);
+  while (!unaware_.empty()) {
+    const auto left = give_up - std::chrono::steady_clock::now();
+    if (left <= left.zero()) return false;
+    told_.WaitFor(mutex_, left);
+  }
+  return true;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,36 @@
+// A CoordinatorApi that passes every call on and remembers who has called and who has been told that the run is over,
+// so that a coordinator does not leave before its clients know.
+#pragma once
+
+#include <chrono>
+#include <set>
+#include <string>
+
+#include "engine/base/mutex.h"
+#include "federated/transport/coordinator_api.h"
+
+namespace rivulet {
+
+// Thread-safe.
+class Attendance final : public CoordinatorApi {
+ public:
+  explicit Attendance(CoordinatorApi& api) : api_(api) {}  // must outlive this
+
+  StatusOr<PollReply> Poll(const Caller& caller, const Capabilities& capabilities) override;
+  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override;
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const TaskId& task, int step, int64_t bytes,
+                                                const Digest& digest) override;
+  Status Fail(const Caller& caller, const TaskId& task, const std::string& reason) override;
+
+  // Waits until everybody who has polled has been answered kFinished, or until `timeout`: false, and somebody (perhaps
+  // a client that died) does not know.
+  bool WaitUntilAllKnow(std::chrono::milliseconds timeout);
+
+ private:
+  CoordinatorApi& api_;
+  Mutex mutex_;
+  CondVar told_;
+  std::set<std::string> unaware_ GUARDED_BY(mutex_);  // have polled, and not been told
+};
+
+}  // namespace rivulet

@@ -1,0 +1,63 @@
+#include "federated/transport/attendance.h"
+
+#include <thread>
+
+namespace rivulet {
+namespace {
+
+// Answers every poll with what the test set.
+class FakeCoordinator : public CoordinatorApi {
+ public:
+  StatusOr<PollReply> Poll(const Caller&, const Capabilities&) override { return reply; }
+  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller&, const BlobId&, int64_t) override {
+    return NotFound("no blob");
+  }
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller&, const TaskId&, int, int64_t, const Digest&) override {
+    return NotFound("no task");
+  }
+  Status Fail(const Caller&, const TaskId&, const std::string& reason) override { return Aborted("{}", reason); }
+  StatusOr<PollReply> reply = PollReply{.kind = PollReply::Kind::kWait};
+};
+
+class AttendanceTest : public testing::Test {
+ protected:
+  void Poll(const std::string& name) { (void)attendance_.Poll({.name = name}, {}); }
+  bool AllKnow() { return attendance_.WaitUntilAllKnow(std::chrono::milliseconds(0)); }
+  FakeCoordinator fake_;
+  Attendance attendance_{fake_};
+};
+
+TEST_F(AttendanceTest, NobodyPolled_AllKnow) { EXPECT_TRUE(AllKnow()); }
+
+TEST_F(AttendanceTest, OneOfTwoTold_NotAllKnow) {
+  Poll("a");
+  Poll("b");
+  fake_.reply->kind = PollReply::Kind::kFinished;
+  Poll("a");
+  EXPECT_FALSE(AllKnow());
+  Poll("b");
+  EXPECT_TRUE(AllKnow());
+}
+
+TEST_F(AttendanceTest, RefusedPoll_DoesNotCount) {
+  fake_.reply = PermissionDenied("unknown client");
+  Poll("stranger");
+  EXPECT_TRUE(AllKnow());
+}
+
+TEST_F(AttendanceTest, LastOneTold_EndsTheWait) {
+  Poll("a");
+  fake_.reply->kind = PollReply::Kind::kFinished;
+  std::thread late([this] { Poll("a"); });
+  EXPECT_TRUE(attendance_.WaitUntilAllKnow(std::chrono::minutes(1)));
+  late.join();
+}
+
+TEST_F(AttendanceTest, OtherCalls_PassThrough) {
+  EXPECT_EQ(attendance_.Fetch({}, {}, 0).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(attendance_.Submit({}, "t", 0, 1, {}).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Message(attendance_.Fail({}, "t", "broken")), "broken");
+}
+
+}  // namespace
+}  // namespace rivulet

@@ -1,0 +1,94 @@
+// Comparisons, logic, and the choice between two tensors.
+#include "engine/kernels/cpu/elementwise.h"
+
+namespace rivulet {
+namespace {
+
+#define RIVULET_COMPARISON(name, op)               \
+  template <typename T>                            \
+  struct name {                                    \
+    static bool Apply(T x, T y) { return x op y; } \
+  };
+RIVULET_COMPARISON(Equal, ==)
+RIVULET_COMPARISON(NotEqual, !=)
+RIVULET_COMPARISON(Less, <)
+RIVULET_COMPARISON(LessEqual, <=)
+RIVULET_COMPARISON(Greater, >)
+RIVULET_COMPARISON(GreaterEqual, >=)
+
+struct And {
+  static bool Apply(bool x, bool y) { return x & y; }
+};
+struct Or {
+  static bool Apply(bool x, bool y) { return x | y; }
+};
+struct Not {
+  static bool Apply(bool x) { return !x; }
+};
+
+template <typename T>
+class SelectKernel final : public Kernel {
+ public:
+  explicit SelectKernel(StridedWalk<4> walk) : walk_(walk) {}
+  Status Run(const KernelContext& context) const override {
+    const bool* condition = InputOf<bool>(context, 0);
+    const T *t = InputOf<T>(context, 1), *e = InputOf<T>(context, 2);
+    T* out = OutputOf<T>(context, 0);
+    walk_.ForEachRow([&](const std::array<int64_t, 4>& at, const std::array<int64_t, 4>& stride, int64_t count) {
+      Row(condition + at[1], stride[1], t + at[2], stride[2], e + at[3], stride[3], out + at[0], count);
+    });
+    return absl::OkStatus();
+  }
+
+ private:
+  static void Row(const bool* condition, int64_t c_stride, const T* t, int64_t t_stride, const T* e, int64_t e_stride,
+                  T* out, int64_t count) {
+    if (c_stride == 1 && t_stride == 1 && e_stride == 1) {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < count; ++i) out[i] = condition[i] ? t[i] : e[i];
+    } else {
+      for (int64_t i = 0; i < count; ++i) out[i] = condition[i * c_stride] ? t[i * t_stride] : e[i * e_stride];
+    }
+  }
+
+  StridedWalk<4> walk_;
+};
+
+template <typename T>
+StatusOr<Prepared> PrepareSelect(const NodeView& node, const KernelPolicy&) {
+  RIVULET_ASSIGN_OR_RETURN(
+      auto walk,
+      MakeBroadcastWalk<3>(node.outputs[0].shape, {node.inputs[0].shape, node.inputs[1].shape, node.inputs[2].shape}));
+  Prepared prepared;
+  prepared.kernel = std::make_unique<SelectKernel<T>>(walk);
+  prepared.in_place = InPlacePairs(node);
+  prepared.implementation = "loop";
+  return prepared;
+}
+
+#define RIVULET_COMPARISON_KERNEL(name, type) \
+  RIVULET_KERNEL(#name, Device::kCpu, type, (PrepareBinary<type, bool, name<type>>));
+#define RIVULET_NUMBERS(M, name) M(name, float) M(name, double) M(name, int32_t) M(name, int64_t) M(name, uint8_t)
+
+RIVULET_NUMBERS(RIVULET_COMPARISON_KERNEL, Equal)
+RIVULET_NUMBERS(RIVULET_COMPARISON_KERNEL, NotEqual)
+RIVULET_NUMBERS(RIVULET_COMPARISON_KERNEL, Less)
+RIVULET_NUMBERS(RIVULET_COMPARISON_KERNEL, LessEqual)
+RIVULET_NUMBERS(RIVULET_COMPARISON_KERNEL, Greater)
+RIVULET_NUMBERS(RIVULET_COMPARISON_KERNEL, GreaterEqual)
+RIVULET_COMPARISON_KERNEL(Equal, bool)
+RIVULET_COMPARISON_KERNEL(NotEqual, bool)
+
+RIVULET_KERNEL("LogicalAnd", Device::kCpu, void, (PrepareBinary<bool, bool, And>));
+RIVULET_KERNEL("LogicalOr", Device::kCpu, void, (PrepareBinary<bool, bool, Or>));
+RIVULET_KERNEL("LogicalNot", Device::kCpu, void, (PrepareUnary<bool, bool, Not>));
+
+RIVULET_KERNEL("SelectV2", Device::kCpu, float, PrepareSelect<float>);
+RIVULET_KERNEL("SelectV2", Device::kCpu, double, PrepareSelect<double>);
+RIVULET_KERNEL("SelectV2", Device::kCpu, int32_t, PrepareSelect<int32_t>);
+RIVULET_KERNEL("SelectV2", Device::kCpu, int64_t, PrepareSelect<int64_t>);
+RIVULET_KERNEL("SelectV2", Device::kCpu, uint8_t, PrepareSelect<uint8_t>);
+RIVULET_KERNEL("SelectV2", Device::kCpu, bool, PrepareSelect<bool>);
+
+}  // namespace
+}  // namespace rivulet

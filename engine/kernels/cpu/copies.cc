@@ -1,0 +1,79 @@
+#include "engine/kernels/cpu/copies.h"
+
+#include <cstring>
+
+#pragma GCC optimize("O3")
+
+namespace rivulet {
+namespace {
+
+// `Word` has the size of an element; what it means does not matter here.
+template <typename Word>
+class CopiesKernel final : public Kernel {
+ public:
+  CopiesKernel(std::vector<StridedCopy> copies, size_t zero_bytes)
+      : copies_(std::move(copies)), zero_bytes_(zero_bytes) {}
+  Status Run(const KernelContext& context) const override {
+    if (zero_bytes_ > 0) std::memset(context.outputs[0], 0, zero_bytes_);
+    for (const StridedCopy& copy : copies_) {
+      Word* to = reinterpret_cast<Word*>(context.outputs[static_cast<size_t>(copy.output)]);
+      const Word* from = reinterpret_cast<const Word*>(context.inputs[static_cast<size_t>(copy.input)]);
+      copy.walk.ForEachRow([&](const std::array<int64_t, 2>& at, const std::array<int64_t, 2>& stride, int64_t count) {
+        Row(to + at[0], stride[0], from + at[1], stride[1], count);
+      });
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static void Row(Word* to, int64_t to_stride, const Word* from, int64_t from_stride, int64_t count) {
+    if (to_stride == 1 && from_stride == 1) {
+      std::memcpy(to, from, static_cast<size_t>(count) * sizeof(Word));
+    } else if (to_stride == 1 && from_stride == 0) {
+      const Word value = *from;
+      for (int64_t i = 0; i < count; ++i) to[i] = value;
+    } else if (to_stride == 1) {
+      for (int64_t i = 0; i < count; ++i) to[i] = from[i * from_stride];
+    } else {
+      for (int64_t i = 0; i < count; ++i) to[i * to_stride] = from[i * from_stride];
+    }
+  }
+
+  std::vector<StridedCopy> copies_;
+  size_t zero_bytes_;
+};
+
+}  // namespace
+
+Status AddCopy(std::vector<StridedCopy>& copies, int input, int output, std::span<const int64_t> dims,
+               std::vector<int64_t> to, std::vector<int64_t> from, int64_t to_offset, int64_t from_offset) {
+  RIVULET_ASSIGN_OR_RETURN(auto walk, MakeWalk<2>(dims, {std::move(to), std::move(from)}, {to_offset, from_offset}));
+  copies.push_back({input, output, walk});
+  return absl::OkStatus();
+}
+
+StatusOr<Prepared> PrepareCopies(const NodeView& node, std::vector<StridedCopy> copies, bool zero_first) {
+  const size_t element = SizeOf(node.outputs[0].dtype);
+  const size_t zero_bytes = zero_first ? static_cast<size_t>(node.outputs[0].shape.elements()) * element : 0;
+  Prepared prepared;
+  prepared.implementation = "copy";
+  switch (element) {
+    case 1:
+      prepared.kernel = std::make_unique<CopiesKernel<uint8_t>>(std::move(copies), zero_bytes);
+      break;
+    case 2:
+      prepared.kernel = std::make_unique<CopiesKernel<uint16_t>>(std::move(copies), zero_bytes);
+      break;
+    case 4:
+      prepared.kernel = std::make_unique<CopiesKernel<uint32_t>>(std::move(copies), zero_bytes);
+      break;
+    case 8:
+      prepared.kernel = std::make_unique<CopiesKernel<uint64_t>>(std::move(copies), zero_bytes);
+      break;
+    default:
+      return Unimplemented("{} '{}' of {} elements", node.node.type(), node.node.name(), Name(node.outputs[0].dtype));
+  }
+  return prepared;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,25 @@
+// Kernels that only move elements: transposes, slices, concatenations, padding, tiles. Each is a list of strided
+// copies, planned when the kernel is prepared.
+#pragma once
+
+#include <vector>
+
+#include "engine/kernels/cpu/strided.h"
+#include "engine/program/kernel.h"
+
+namespace rivulet {
+
+struct StridedCopy {
+  int input = 0;
+  int output = 0;
+  StridedWalk<2> walk;  // operand 0: the output, 1: the input
+};
+
+// Adds a copy of `dims` elements. `to` and `from` are strides per axis. Errors as MakeWalk.
+Status AddCopy(std::vector<StridedCopy>& copies, int input, int output, std::span<const int64_t> dims,
+               std::vector<int64_t> to, std::vector<int64_t> from, int64_t to_offset = 0, int64_t from_offset = 0);
+
+// A kernel that makes the copies in order, after filling output 0 with zeros where `zero_first`.
+StatusOr<Prepared> PrepareCopies(const NodeView& node, std::vector<StridedCopy> copies, bool zero_first = false);
+
+}  // namespace rivulet

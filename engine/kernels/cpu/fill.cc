@@ -1,0 +1,202 @@
+// Tensors from shapes and scalars, and small arithmetic on shapes.
+#include <algorithm>
+#include <cstring>
+
+#include "engine/kernels/cpu/elementwise.h"
+
+namespace rivulet {
+namespace {
+
+template <typename T>
+class FillKernel final : public Kernel {
+ public:
+  explicit FillKernel(int64_t count) : count_(count) {}
+  Status Run(const KernelContext& context) const override {
+    std::fill_n(OutputOf<T>(context, 0), count_, *InputOf<T>(context, 1));
+    return absl::OkStatus();
+  }
+
+ private:
+  int64_t count_;
+};
+
+template <typename T>
+StatusOr<Prepared> PrepareFill(const NodeView& node, const KernelPolicy&) {
+  Prepared prepared;
+  prepared.kernel = std::make_unique<FillKernel<T>>(node.outputs[0].shape.elements());
+  prepared.implementation = "loop";
+  return prepared;
+}
+
+template <typename T, int kValue>
+class LikeKernel final : public Kernel {
+ public:
+  explicit LikeKernel(int64_t count) : count_(count) {}
+  Status Run(const KernelContext& context) const override {
+    std::fill_n(OutputOf<T>(context, 0), count_, T{kValue});
+    return absl::OkStatus();
+  }
+
+ private:
+  int64_t count_;
+};
+
+template <typename T, int kValue>
+StatusOr<Prepared> PrepareLike(const NodeView& node, const KernelPolicy&) {
+  Prepared prepared;
+  prepared.kernel = std::make_unique<LikeKernel<T, kValue>>(node.outputs[0].shape.elements());
+  prepared.in_place = {{0, 0}};
+  prepared.implementation = "loop";
+  return prepared;
+}
+
+template <typename T>
+class RangeKernel final : public Kernel {
+ public:
+  explicit RangeKernel(int64_t count) : count_(count) {}
+  Status Run(const KernelContext& context) const override {
+    const T start = *InputOf<T>(context, 0), delta = *InputOf<T>(context, 2);
+    T* out = OutputOf<T>(context, 0);
+    for (int64_t i = 0; i < count_; ++i) out[i] = static_cast<T>(start + static_cast<T>(i) * delta);
+    return absl::OkStatus();
+  }
+
+ private:
+  int64_t count_;
+};
+
+template <typename T>
+StatusOr<Prepared> PrepareRange(const NodeView& node, const KernelPolicy&) {
+  Prepared prepared;
+  prepared.kernel = std::make_unique<RangeKernel<T>>(node.outputs[0].shape.elements());
+  prepared.implementation = "loop";
+  return prepared;
+}
+
+// The axes that a broadcast of s0 with s1 repeats, for each of them.
+template <typename T>
+class BroadcastGradientArgsKernel final : public Kernel {
+ public:
+  BroadcastGradientArgsKernel(int64_t rank0, int64_t rank1, int64_t count0, int64_t count1)
+      : ranks_{rank0, rank1}, counts_{count0, count1} {}
+  Status Run(const KernelContext& context) const override {
+    const int64_t rank = std::max(ranks_[0], ranks_[1]);
+    int64_t written[2] = {0, 0};
+    for (int64_t axis = 0; axis < rank; ++axis) {
+      int64_t size[2];
+      bool absent[2];
+      for (size_t i = 0; i < 2; ++i) {
+        const int64_t own = axis - (rank - ranks_[i]);
+        absent[i] = own < 0;
+        size[i] = absent[i] ? 1 : static_cast<int64_t>(InputOf<T>(context, i)[own]);
+      }
+      for (size_t i = 0; i < 2; ++i) {
+        if (!absent[i] && !(size[i] == 1 && size[1 - i] != 1)) continue;
+        if (written[i] < counts_[i]) OutputOf<T>(context, i)[written[i]] = static_cast<T>(axis);
+        ++written[i];
+      }
+    }
+    if (written[0] != counts_[0] || written[1] != counts_[1])
+      return InvalidArgument("the shapes differ from those for which the program was compiled");
+    return absl::OkStatus();
+  }
+
+ private:
+  int64_t ranks_[2], counts_[2];
+};
+
+template <typename T>
+StatusOr<Prepared> PrepareBroadcastGradientArgs(const NodeView& node, const KernelPolicy&) {
+  Prepared prepared;
+  prepared.kernel =
+      std::make_unique<BroadcastGradientArgsKernel<T>>(node.inputs[0].shape.dim(0), node.inputs[1].shape.dim(0),
+                                                       node.outputs[0].shape.dim(0), node.outputs[1].shape.dim(0));
+  prepared.implementation = "loop";
+  return prepared;
+}
+
+// Where tensors of the given shapes (inputs 1, 2, …) begin when they are joined along axis input 0.
+class ConcatOffsetKernel final : public Kernel {
+ public:
+  explicit ConcatOffsetKernel(int64_t rank) : rank_(rank) {}
+  Status Run(const KernelContext& context) const override {
+    int64_t axis = *InputOf<int32_t>(context, 0);
+    if (axis < -rank_ || axis >= rank_) return InvalidArgument("concat_dim {} is outside rank {}", axis, rank_);
+    if (axis < 0) axis += rank_;
+    int64_t offset = 0;
+    for (size_t i = 0; i < context.outputs.size(); ++i) {
+      const int32_t size = InputOf<int32_t>(context, i + 1)[axis];
+      int32_t* out = OutputOf<int32_t>(context, i);
+      std::fill_n(out, rank_, 0);
+      out[axis] = static_cast<int32_t>(offset);
+      offset += size;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  int64_t rank_;
+};
+
+StatusOr<Prepared> PrepareConcatOffset(const NodeView& node, const KernelPolicy&) {
+  const Shape& first = node.inputs[1].shape;
+  for (const TensorSpec& shape : node.inputs.subspan(2))
+    if (shape.shape != first)
+      return InvalidArgument("shapes of {} and {} axes cannot be joined", first.dim(0), shape.shape.dim(0));
+  Prepared prepared;
+  prepared.kernel = std::make_unique<ConcatOffsetKernel>(first.dim(0));
+  prepared.implementation = "loop";
+  return prepared;
+}
+
+template <typename T>
+class InvertPermutationKernel final : public Kernel {
+ public:
+  explicit InvertPermutationKernel(int64_t count) : count_(count) {}
+  Status Run(const KernelContext& context) const override {
+    const T* in = InputOf<T>(context, 0);
+    T* out = OutputOf<T>(context, 0);
+    std::fill_n(out, count_, T{-1});
+    for (int64_t i = 0; i < count_; ++i) {
+      if (in[i] < 0 || in[i] >= count_ || out[in[i]] != T{-1})
+        return InvalidArgument("x is no permutation: entry {} is {}", i, in[i]);
+      out[in[i]] = static_cast<T>(i);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  int64_t count_;
+};
+
+template <typename T>
+StatusOr<Prepared> PrepareInvertPermutation(const NodeView& node, const KernelPolicy&) {
+  Prepared prepared;
+  prepared.kernel = std::make_unique<InvertPermutationKernel<T>>(node.inputs[0].shape.dim(0));
+  prepared.implementation = "loop";
+  return prepared;
+}
+
+#define RIVULET_FILL_KERNELS(type)                                         \
+  RIVULET_KERNEL("Fill", Device::kCpu, type, PrepareFill<type>);           \
+  RIVULET_KERNEL("ZerosLike", Device::kCpu, type, (PrepareLike<type, 0>)); \
+  RIVULET_KERNEL("OnesLike", Device::kCpu, type, (PrepareLike<type, 1>));
+RIVULET_FILL_KERNELS(float)
+RIVULET_FILL_KERNELS(double)
+RIVULET_FILL_KERNELS(int32_t)
+RIVULET_FILL_KERNELS(int64_t)
+RIVULET_FILL_KERNELS(uint8_t)
+RIVULET_FILL_KERNELS(bool)
+
+RIVULET_KERNEL("Range", Device::kCpu, float, PrepareRange<float>);
+RIVULET_KERNEL("Range", Device::kCpu, double, PrepareRange<double>);
+RIVULET_KERNEL("Range", Device::kCpu, int32_t, PrepareRange<int32_t>);
+RIVULET_KERNEL("Range", Device::kCpu, int64_t, PrepareRange<int64_t>);
+RIVULET_KERNEL("BroadcastGradientArgs", Device::kCpu, int32_t, PrepareBroadcastGradientArgs<int32_t>);
+RIVULET_KERNEL("BroadcastGradientArgs", Device::kCpu, int64_t, PrepareBroadcastGradientArgs<int64_t>);
+RIVULET_KERNEL("ConcatOffset", Device::kCpu, void, PrepareConcatOffset);
+RIVULET_KERNEL("InvertPermutation", Device::kCpu, int32_t, PrepareInvertPermutation<int32_t>);
+RIVULET_KERNEL("InvertPermutation", Device::kCpu, int64_t, PrepareInvertPermutation<int64_t>);
+
+}  // namespace
+}  // namespace rivulet

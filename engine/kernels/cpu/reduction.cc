@@ -1,0 +1,263 @@
+// Reductions over axes. The order in which elements are combined depends on the shape alone: rows in 16 virtual lanes
+// that are joined as a tree, columns from the first row to the last. Sums and products of floats are carried in double.
+#include <algorithm>
+#include <limits>
+
+#include "engine/kernels/cpu/constant_input.h"
+#include "engine/kernels/cpu/elementwise.h"
+
+namespace rivulet {
+namespace {
+
+constexpr int64_t kLanes = 16;
+
+template <typename T>
+using Carried =
+    typename std::conditional_t<std::is_floating_point_v<T>, std::type_identity<double>, std::make_unsigned<T>>::type;
+
+// A reducer: what it carries, its neutral element, how an element enters, how two partial results join, the result.
+template <typename T>
+struct SumReducer {
+  using Carry = Carried<T>;
+  static Carry Neutral() { return Carry{0}; }
+  static Carry Enter(T x) { return static_cast<Carry>(x); }
+  static Carry Join(Carry a, Carry b) { return a + b; }
+  static T Result(Carry carry, int64_t) { return static_cast<T>(carry); }
+};
+template <typename T>
+struct MeanReducer : SumReducer<T> {
+  static T Result(double carry, int64_t count) { return static_cast<T>(carry / static_cast<double>(count)); }
+};
+template <typename T>
+struct HalfSquaresReducer : SumReducer<T> {
+  static double Enter(T x) { return static_cast<double>(x) * static_cast<double>(x); }
+  static T Result(double carry, int64_t) { return static_cast<T>(carry * 0.5); }
+};
+template <typename T>
+struct ProdReducer : SumReducer<T> {
+  using Carry = Carried<T>;
+  static Carry Neutral() { return Carry{1}; }
+  static Carry Join(Carry a, Carry b) { return a * b; }
+};
+// NaN, once met, stays.
+template <typename T>
+struct MaxReducer {
+  using Carry = T;
+  static T Neutral() {
+    return std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
+                                                : std::numeric_limits<T>::lowest();
+  }
+  static T Enter(T x) { return x; }
+  static T Join(T a, T b) { return b > a || b != b ? b : a; }
+  static T Result(T carry, int64_t) { return carry; }
+};
+template <typename T>
+struct MinReducer {
+  using Carry = T;
+  static T Neutral() {
+    return std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
+  }
+  static T Enter(T x) { return x; }
+  static T Join(T a, T b) { return b < a || b != b ? b : a; }
+  static T Result(T carry, int64_t) { return carry; }
+};
+struct AllReducer {
+  using Carry = bool;
+  static bool Neutral() { return true; }
+  static bool Enter(bool x) { return x; }
+  static bool Join(bool a, bool b) { return a & b; }
+  static bool Result(bool carry, int64_t) { return carry; }
+};
+struct AnyReducer {
+  using Carry = bool;
+  static bool Neutral() { return false; }
+  static bool Enter(bool x) { return x; }
+  static bool Join(bool a, bool b) { return a | b; }
+  static bool Result(bool carry, int64_t) { return carry; }
+};
+
+template <typename R, typename T>
+typename R::Carry ReduceRow(const T* in, int64_t count) {
+  using Carry = typename R::Carry;
+  Carry lanes[kLanes];
+  for (Carry& lane : lanes) lane = R::Neutral();
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    for (int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] = R::Join(lanes[lane], R::Enter(in[i + lane]));
+  for (int64_t lane = 0; i < count; ++i, ++lane) lanes[lane] = R::Join(lanes[lane], R::Enter(in[i]));
+  for (int64_t width = kLanes / 2; width > 0; width /= 2)
+    for (int64_t lane = 0; lane < width; ++lane) lanes[lane] = R::Join(lanes[lane], lanes[lane + width]);
+  return lanes[0];
+}
+
+struct ReductionPlan {
+  bool rows = false;       // whether the innermost axis is reduced
+  StridedWalk<2> kept;     // 0: output, 1: input
+  StridedWalk<1> reduced;  // input
+  int64_t count = 1;       // elements per result
+};
+
+template <typename R, typename T>
+class ReductionKernel final : public Kernel {
+ public:
+  explicit ReductionKernel(ReductionPlan plan) : plan_(plan) {}
+  Status Run(const KernelContext& context) const override {
+    const T* in = InputOf<T>(context, 0);
+    T* out = OutputOf<T>(context, 0);
+    plan_.kept.ForEachRow([&](const std::array<int64_t, 2>& at, const std::array<int64_t, 2>& stride, int64_t count) {
+      if (plan_.rows) {
+        for (int64_t i = 0; i < count; ++i) out[at[0] + i * stride[0]] = ReduceRows(in + at[1] + i * stride[1]);
+      } else {
+        ReduceColumns(in + at[1], out + at[0], count);
+      }
+    });
+    return absl::OkStatus();
+  }
+
+ private:
+  using Carry = typename R::Carry;
+
+  T ReduceRows(const T* in) const {
+    Carry carry = R::Neutral();
+    plan_.reduced.ForEachRow([&](const std::array<int64_t, 1>& at, const std::array<int64_t, 1>&, int64_t count) {
+      carry = R::Join(carry, ReduceRow<R>(in + at[0], count));
+    });
+    return R::Result(carry, plan_.count);
+  }
+
+  // `count` neighbouring results.
+  void ReduceColumns(const T* in, T* out, int64_t count) const {
+    constexpr int64_t kBlock = 128;
+    Carry carry[kBlock];
+    for (int64_t begin = 0; begin < count; begin += kBlock) {
+      const int64_t width = std::min(kBlock, count - begin);
+      for (int64_t i = 0; i < width; ++i) carry[i] = R::Neutral();
+      plan_.reduced.ForEachRow(
+          [&](const std::array<int64_t, 1>& at, const std::array<int64_t, 1>& stride, int64_t rows) {
+            const T* row = in + begin + at[0];
+            for (int64_t r = 0; r < rows; ++r, row += stride[0])
+              for (int64_t i = 0; i < width; ++i) carry[i] = R::Join(carry[i], R::Enter(row[i]));
+          });
+      for (int64_t i = 0; i < width; ++i) out[begin + i] = R::Result(carry[i], plan_.count);
+    }
+  }
+
+  ReductionPlan plan_;
+};
+
+StatusOr<ReductionPlan> PlanReduction(const Shape& input, const std::vector<bool>& reduced) {
+  const std::vector<int64_t> strides = RowMajorStrides(input);
+  std::vector<int64_t> kept_dims, kept_in, reduced_dims, reduced_in;
+  ReductionPlan plan;
+  for (int axis = 0; axis < input.rank(); ++axis) {
+    const auto i = static_cast<size_t>(axis);
+    if (input.dim(axis) == 1) continue;
+    (reduced[i] ? reduced_dims : kept_dims).push_back(input.dim(axis));
+    (reduced[i] ? reduced_in : kept_in).push_back(strides[i]);
+    plan.rows = reduced[i];
+    if (reduced[i]) plan.count *= input.dim(axis);
+  }
+  RIVULET_ASSIGN_OR_RETURN(plan.kept, MakeWalk<2>(kept_dims, {RowMajorStrides(Shape(kept_dims)), kept_in}));
+  RIVULET_ASSIGN_OR_RETURN(plan.reduced, MakeWalk<1>(reduced_dims, {reduced_in}));
+  return plan;
+}
+
+template <typename R, typename T>
+StatusOr<Prepared> PrepareReduction(const NodeView& node, const KernelPolicy&) {
+  const Shape& input = node.inputs[0].shape;
+  RIVULET_ASSIGN_OR_RETURN(const auto axes, ConstantInput(node, 1, "the reduced axes"));
+  std::vector<bool> reduced(static_cast<size_t>(input.rank()), false);
+  for (int64_t axis : axes) reduced[AxisOf(axis, input.rank())] = true;
+  RIVULET_ASSIGN_OR_RETURN(const ReductionPlan plan, PlanReduction(input, reduced));
+  Prepared prepared;
+  prepared.kernel = std::make_unique<ReductionKernel<R, T>>(plan);
+  // Without anything to reduce each element is read just before it is written.
+  if (plan.count == 1 && input.elements() == node.outputs[0].shape.elements()) prepared.in_place = {{0, 0}};
+  prepared.implementation = plan.rows ? "rows" : "columns";
+  prepared.flops = static_cast<double>(input.elements());
+  return prepared;
+}
+
+template <typename T>
+StatusOr<Prepared> PrepareL2Loss(const NodeView& node, const KernelPolicy&) {
+  const Shape& input = node.inputs[0].shape;
+  RIVULET_ASSIGN_OR_RETURN(const ReductionPlan plan,
+                           PlanReduction(input, std::vector<bool>(static_cast<size_t>(input.rank()), true)));
+  Prepared prepared;
+  prepared.kernel = std::make_unique<ReductionKernel<HalfSquaresReducer<T>, T>>(plan);
+  prepared.implementation = "rows";
+  prepared.flops = 2.0 * static_cast<double>(input.elements());
+  return prepared;
+}
+
+// The index of the extreme along one axis of [outer, size, inner]; the first where several tie.
+template <typename T, typename Index, bool kLargest>
+class ArgKernel final : public Kernel {
+ public:
+  ArgKernel(int64_t outer, int64_t size, int64_t inner) : outer_(outer), size_(size), inner_(inner) {}
+  Status Run(const KernelContext& context) const override {
+    const T* in = InputOf<T>(context, 0);
+    Index* out = OutputOf<Index>(context, 0);
+    for (int64_t o = 0; o < outer_; ++o) {
+      for (int64_t i = 0; i < inner_; ++i) {
+        const T* first = in + o * size_ * inner_ + i;
+        T best = *first;
+        int64_t at = 0;
+        for (int64_t k = 1; k < size_; ++k) {
+          const T x = first[k * inner_];
+          if (kLargest ? x > best : x < best) {
+            best = x;
+            at = k;
+          }
+        }
+        out[o * inner_ + i] = static_cast<Index>(at);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  int64_t outer_, size_, inner_;
+};
+
+template <typename T, bool kLargest>
+StatusOr<Prepared> PrepareArg(const NodeView& node, const KernelPolicy&) {
+  const Shape& input = node.inputs[0].shape;
+  RIVULET_ASSIGN_OR_RETURN(const int64_t given, ConstantScalar(node, 1, "the dimension"));
+  const auto axis = static_cast<int>(AxisOf(given, input.rank()));
+  int64_t outer = 1, inner = 1;
+  for (int i = 0; i < axis; ++i) outer *= input.dim(i);
+  for (int i = axis + 1; i < input.rank(); ++i) inner *= input.dim(i);
+  if (input.dim(axis) == 0) return InvalidArgument("axis {} of {} is empty", given, input.ToString());
+  Prepared prepared;
+  if (node.outputs[0].dtype == DType::kInt32)
+    prepared.kernel = std::make_unique<ArgKernel<T, int32_t, kLargest>>(outer, input.dim(axis), inner);
+  else
+    prepared.kernel = std::make_unique<ArgKernel<T, int64_t, kLargest>>(outer, input.dim(axis), inner);
+  prepared.implementation = "loop";
+  return prepared;
+}
+
+#define RIVULET_REDUCTION_KERNEL(name, reducer, type) \
+  RIVULET_KERNEL(name, Device::kCpu, type, (PrepareReduction<reducer<type>, type>));
+#define RIVULET_FLOATS(M, name, reducer) M(name, reducer, float) M(name, reducer, double)
+#define RIVULET_SIGNED(M, name, reducer) \
+  RIVULET_FLOATS(M, name, reducer) M(name, reducer, int32_t) M(name, reducer, int64_t)
+#define RIVULET_NUMBERS(M, name, reducer) RIVULET_SIGNED(M, name, reducer) M(name, reducer, uint8_t)
+
+RIVULET_SIGNED(RIVULET_REDUCTION_KERNEL, "Sum", SumReducer)
+RIVULET_FLOATS(RIVULET_REDUCTION_KERNEL, "Mean", MeanReducer)
+RIVULET_NUMBERS(RIVULET_REDUCTION_KERNEL, "Max", MaxReducer)
+RIVULET_NUMBERS(RIVULET_REDUCTION_KERNEL, "Min", MinReducer)
+RIVULET_SIGNED(RIVULET_REDUCTION_KERNEL, "Prod", ProdReducer)
+RIVULET_KERNEL("All", Device::kCpu, void, (PrepareReduction<AllReducer, bool>));
+RIVULET_KERNEL("Any", Device::kCpu, void, (PrepareReduction<AnyReducer, bool>));
+RIVULET_KERNEL("L2Loss", Device::kCpu, float, PrepareL2Loss<float>);
+RIVULET_KERNEL("L2Loss", Device::kCpu, double, PrepareL2Loss<double>);
+
+#define RIVULET_ARG_KERNEL(name, largest, type) RIVULET_KERNEL(name, Device::kCpu, type, (PrepareArg<type, largest>));
+RIVULET_NUMBERS(RIVULET_ARG_KERNEL, "ArgMax", true)
+RIVULET_NUMBERS(RIVULET_ARG_KERNEL, "ArgMin", false)
+
+}  // namespace
+}  // namespace rivulet

@@ -23,9 +23,10 @@ std::string SourceLine(const std::source_location& where) {
   return fmt::format("{}:{}", file, where.line());
 }
 
-bool IsPrefixOfANode(const Graph& graph, const std::string& name) {
+// A node "conv1" and a scope "conv1/" may stand side by side: a variable has its initializer's nodes in its own scope.
+bool HoldsANode(const Graph& graph, const std::string& scope) {
   return std::ranges::any_of(graph.nodes(), [&](const auto& node) {
-    return node->name() == name || (node->name().starts_with(name) && node->name()[name.size()] == '/');
+    return node->name().size() > scope.size() && node->name().starts_with(scope) && node->name()[scope.size()] == '/';
   });
 }
 
@@ -37,7 +38,7 @@ Scope Scope::SubScope(std::string_view name) const {
   Scope scope = *this;
   const std::string wanted = prefix_ + std::string(name);
   std::string unique = wanted;
-  for (int count = 0; shared_->scopes.contains(unique) || IsPrefixOfANode(graph(), unique);)
+  for (int count = 0; shared_->scopes.contains(unique) || HoldsANode(graph(), unique);)
     unique = fmt::format("{}_{}", wanted, ++count);
   shared_->scopes.insert(unique);
   scope.prefix_ = unique + "/";

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/base/status.h"
@@ -34,7 +36,27 @@ struct ModelDef {
   std::vector<ModelVariable> variables;                      // declaration order
 };
 
-// The variables of a graph in declaration (node) order. INVALID_ARGUMENT: two of one name, or an unknown shape.
+// The variables of a graph in declaration (node) order, each once, without optimisers' slots (segment "slot").
+// INVALID_ARGUMENT: two of one name that differ, an unknown shape, an unknown segment.
 StatusOr<std::vector<ModelVariable>> VariablesOf(const Graph& graph);
+
+// Where to find a model's parts in a graph that someone else wrote; tensor names are "node" or "node:port".
+struct GraphModelSpec {
+  std::string image = "image";  // placeholder, float32, batch first
+  std::string label = "label";  // placeholder of class numbers, int64 or int32, [?] or [?,1]
+  std::string loss = "loss";    // float32 scalar, mean over the batch
+  std::string eval_loss;        // empty: the same
+  std::vector<std::pair<std::string, std::string>> metrics = {{"accuracy", "accuracy"}};  // name, float32 scalar tensor
+  std::string init_target = "init";
+  int64_t classes = 0;  // 0: as many as the logits of the loss have
+  bool text = false;    // GraphDef's text format
+};
+
+// A model from the bytes of a GraphDef, such as TensorFlow's Python writes (tf.compat.v1, with resource or reference
+// variables). Only what loss, metrics and init need is imported. An int32 label gets an int64 placeholder
+// "<label>/int64" and a cast. DATA_LOSS: no GraphDef. NOT_FOUND: a part that is not there (names the nearest).
+// INVALID_ARGUMENT: a part of another type or shape than said above, a variable without first value. Others as
+// ParseGraph.
+StatusOr<ModelDef> ModelFromGraph(std::string_view graph_def, const GraphModelSpec& spec);
 
 }  // namespace rivulet

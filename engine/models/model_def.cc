@@ -1,0 +1,162 @@
+#include "engine/models/model_def.h"
+
+#include <algorithm>
+
+#include "engine/graph/graph_def.h"
+#include "engine/graph/inference.h"
+#include "engine/graph/scope.h"
+#include "engine/graph/variable_name.h"
+#include "engine/models/variables.h"
+
+namespace rivulet {
+namespace {
+
+constexpr char kSlotSegment[] = "slot";
+
+std::string Describe(const TensorSpec& spec) { return fmt::format("{}{}", Name(spec.dtype), spec.shape.ToString()); }
+
+StatusOr<Output> Find(const Graph& graph, std::string_view name, std::string_view what) {
+  StatusOr<Output> output = graph.FindOutput(name);
+  if (!output.ok()) return Annotate(output.status(), what);
+  return output;
+}
+
+StatusOr<Output> FindScalar(const Graph& graph, std::string_view name, std::string_view what) {
+  RIVULET_ASSIGN_OR_RETURN(const Output output, Find(graph, name, what));
+  if (output.dtype() != DType::kFloat32 || !Shape::Compatible(output.shape(), Shape{}))
+    return InvalidArgument("{} '{}' is {}, but must be a float32 scalar, the mean over the batch", what, name,
+                           Describe(output.node->outputs()[static_cast<size_t>(output.port)]));
+  return output;
+}
+
+StatusOr<ModelInput> FindPlaceholder(const Graph& graph, std::string_view name, std::string_view what) {
+  RIVULET_ASSIGN_OR_RETURN(const Output output, Find(graph, name, what));
+  if (output.node->type() != "Placeholder")
+    return InvalidArgument("{} '{}' is a {}, but must be a Placeholder", what, name, output.node->type());
+  return ModelInput{output.node->name(), output.node->outputs()[0]};
+}
+
+Status CheckImage(const ModelInput& image) {
+  const Shape& shape = image.spec.shape;
+  bool known = shape.known_rank() && shape.rank() >= 2;
+  for (int axis = 1; known && axis < shape.rank(); ++axis) known = shape.dim(axis) > 0;
+  if (image.spec.dtype == DType::kFloat32 && known && shape.dim(0) == kUnknownDim) return absl::OkStatus();
+  return InvalidArgument(
+      "the image input '{}' is {}, but must be float32 with an unknown first dimension, the batch, and known others",
+      image.placeholder, Describe(image.spec));
+}
+
+// Makes the label an int64 placeholder of any batch size.
+Status SetLabel(Graph& graph, ModelInput& label) {
+  const Shape& shape = label.spec.shape;
+  const bool shaped = !shape.known_rank() || (shape.rank() == 1 && shape.dim(0) == kUnknownDim) ||
+                      (shape.rank() == 2 && shape.dim(0) == kUnknownDim && shape.dim(1) == 1);
+  if (!shaped || (label.spec.dtype != DType::kInt64 && label.spec.dtype != DType::kInt32))
+    return InvalidArgument("the label input '{}' is {}, but must be class numbers: int64 or int32, [?] or [?,1]",
+                           label.placeholder, Describe(label.spec));
+  if (!shape.known_rank()) label.spec.shape = Shape{kUnknownDim};
+  if (label.spec.dtype == DType::kInt64) return absl::OkStatus();
+  const Output old = graph.Find(label.placeholder)->output();
+  const std::vector<Node*> consumers = graph.Consumers(old);
+  const Scope scope(graph);
+  const Output wide = scope.Placeholder(label.placeholder + "/int64", DType::kInt64, label.spec.shape);
+  const Output cast = scope.Op("Cast", {wide}, {{"DstT", DType::kInt32}}, label.placeholder + "/int32");
+  RIVULET_RETURN_IF_ERROR(scope.status());
+  for (Node* consumer : consumers)
+    for (size_t i = 0; i < consumer->inputs().size(); ++i)
+      if (consumer->inputs()[i] == old)
+        RIVULET_RETURN_IF_ERROR(graph.ReplaceInput(consumer, static_cast<int>(i), cast));
+  label = {wide.node->name(), wide.node->outputs()[0]};
+  return absl::OkStatus();
+}
+
+// The width of the logits that the loss is computed from.
+StatusOr<int64_t> ClassesOf(const Graph& graph, Node* loss) {
+  for (Node* node : graph.TopologicalOrder({&loss, 1})) {
+    if (node->type() != "SparseSoftmaxCrossEntropyWithLogits" && node->type() != "SoftmaxCrossEntropyWithLogits")
+      continue;
+    const Shape& logits = node->input(0).shape();
+    if (logits.known_rank() && logits.rank() > 0 && logits.dim(logits.rank() - 1) > 0)
+      return logits.dim(logits.rank() - 1);
+  }
+  return InvalidArgument(
+      "the number of classes does not follow from the loss '{}', which has no softmax cross-entropy of a known width; "
+      "state it",
+      loss->name());
+}
+
+Status CheckInit(const Graph& graph, const std::string& init_target, const std::vector<ModelVariable>& variables) {
+  Node* init = graph.Find(init_target);
+  if (init == nullptr)
+    return NotFound("the graph has no node '{}' that gives variables their first values", init_target);
+  std::vector<std::string_view> assigned;
+  for (const Node* node : graph.TopologicalOrder({&init, 1}))
+    if (node->type() == "AssignVariableOp" && node->input(0).node->type() == "VarHandleOp")
+      assigned.push_back(VariableName(*node->input(0).node));
+  for (const ModelVariable& variable : variables)
+    if (std::ranges::find(assigned, variable.name) == assigned.end())
+      return InvalidArgument("the variable '{}' gets no first value from '{}'", variable.name, init_target);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+StatusOr<std::vector<ModelVariable>> VariablesOf(const Graph& graph) {
+  static constexpr std::string_view kSegments[] = {"trainable", "shared", "local", "frozen"};
+  std::vector<ModelVariable> variables;
+  for (const auto& node : graph.nodes()) {
+    if (node->type() != "VarHandleOp") continue;
+    ModelVariable variable{std::string(VariableName(*node)), {VariableDType(*node), node->attr<Shape>("shape")}};
+    if (const std::string* segment = node->FindAttr<std::string>(kSegmentAttr)) variable.segment = *segment;
+    if (variable.segment == kSlotSegment) continue;
+    if (std::ranges::find(kSegments, variable.segment) == std::end(kSegments))
+      return InvalidArgument("the variable '{}' has the segment '{}'; segments are {}", variable.name, variable.segment,
+                             fmt::join(kSegments, ", "));
+    if (const Status known = variable.spec.shape.CheckedElements().status(); !known.ok())
+      return Annotate(known, fmt::format("the variable '{}'", variable.name));
+    const auto same = std::ranges::find(variables, variable.name, &ModelVariable::name);
+    if (same == variables.end()) {
+      variables.push_back(std::move(variable));
+    } else if (same->spec != variable.spec || same->segment != variable.segment) {
+      return InvalidArgument("the variable '{}' is both {} ({}) and {} ({})", variable.name, Describe(same->spec),
+                             same->segment, Describe(variable.spec), variable.segment);
+    }
+  }
+  return variables;
+}
+
+StatusOr<ModelDef> ModelFromGraph(std::string_view graph_def, const GraphModelSpec& spec) {
+  GraphImport import;
+  import.roots = {spec.image, spec.label, spec.loss, spec.init_target};
+  if (!spec.eval_loss.empty()) import.roots.push_back(spec.eval_loss);
+  for (const auto& [name, tensor] : spec.metrics) import.roots.push_back(tensor);
+
+  ModelDef model;
+  RIVULET_ASSIGN_OR_RETURN(model.graph, spec.text ? ParseGraphText(graph_def, import) : ParseGraph(graph_def, import));
+  RIVULET_ASSIGN_OR_RETURN(const Output loss, FindScalar(model.graph, spec.loss, "the loss"));
+  const std::string& eval_loss = spec.eval_loss.empty() ? spec.loss : spec.eval_loss;
+  RIVULET_RETURN_IF_ERROR(FindScalar(model.graph, eval_loss, "the evaluation loss").status());
+  for (const auto& [name, tensor] : spec.metrics)
+    RIVULET_RETURN_IF_ERROR(FindScalar(model.graph, tensor, fmt::format("the metric '{}':", name)).status());
+  RIVULET_ASSIGN_OR_RETURN(model.image, FindPlaceholder(model.graph, spec.image, "the image input"));
+  RIVULET_RETURN_IF_ERROR(CheckImage(model.image));
+  RIVULET_ASSIGN_OR_RETURN(model.label, FindPlaceholder(model.graph, spec.label, "the label input"));
+  RIVULET_RETURN_IF_ERROR(SetLabel(model.graph, model.label));
+
+  model.init_target = spec.init_target;
+  model.train_loss = spec.loss;
+  model.eval_loss = eval_loss;
+  model.metrics = spec.metrics;
+  RIVULET_ASSIGN_OR_RETURN(model.variables, VariablesOf(model.graph));
+  if (model.variables.empty()) return InvalidArgument("the graph has no variables, so there is nothing to train");
+  RIVULET_RETURN_IF_ERROR(CheckInit(model.graph, model.init_target, model.variables));
+  model.classes = spec.classes;
+  if (model.classes == 0) {
+    RIVULET_ASSIGN_OR_RETURN(model.classes, ClassesOf(model.graph, loss.node));
+  } else if (model.classes < 0) {
+    return InvalidArgument("a model cannot have {} classes", model.classes);
+  }
+  return model;
+}
+
+}  // namespace rivulet

@@ -148,7 +148,9 @@ class ErrorText : public google::protobuf::io::ErrorCollector {
 
 std::string SerializeGraph(const Graph& graph) {
   proto::GraphDef def;
-  for (const auto& node : graph.nodes()) {
+  std::vector<Node*> all;
+  for (const auto& node : graph.nodes()) all.push_back(node.get());
+  for (const Node* node : graph.TopologicalOrder(all)) {
     proto::NodeDef* out = def.add_node();
     out->set_name(node->name());
     out->set_op(std::string(node->type()));

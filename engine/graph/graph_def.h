@@ -27,8 +27,8 @@ struct GraphImport {
   std::vector<std::string> roots;
 };
 
-// The canonical bytes: nodes in order of creation, attributes by name, defaults written out. Two equal graphs give
-// equal bytes. Inferred shapes and source lines are not stored.
+// The canonical bytes: nodes with inputs first (otherwise in order of creation), attributes by name, defaults written
+// out. Two equal graphs give equal bytes. Inferred shapes and source lines are not stored.
 std::string SerializeGraph(const Graph& graph);
 
 // Reads bytes from outside and builds the graph, after engine/graph/verify.h found no fault. Version-1 reference

@@ -1,0 +1,438 @@
+#include "federated/plan/plan.h"
+
+#include <cmath>
+#include <functional>
+#include <map>
+
+#include "engine/graph/graph_def.h"
+#include "engine/graph/scope.h"
+#include "engine/graph/variable_name.h"
+#include "engine/program/program.h"
+#include "federated/plan/local_rules.h"
+#include "federated/random/streams.h"
+#include "federated/weights/model.h"
+#include "proto/federated/plan.pb.h"
+
+namespace rivulet {
+namespace {
+
+using testing::HasSubstr;
+
+// Four pixels to three classes; weights drawn from the run's stream, biases zero, and an average that is shared.
+ModelDef TinyModel(bool with_shared = false) {
+  ModelDef model;
+  Scope scope(model.graph);
+  const Output image = scope.Placeholder("image", DType::kFloat32, {-1, 2, 2, 1});
+  const Output label = scope.Placeholder("label", DType::kInt64, {-1});
+  const auto handle = [&](const char* name, Shape shape, const char* segment) {
+    return scope.Op("VarHandleOp", {},
+                    {{"dtype", DType::kFloat32},
+                     {"shape", shape},
+                     {"shared_name", std::string(name)},
+                     {"_segment", std::string(segment)}},
+                    name);
+  };
+  const Output w = handle("w", {4, 3}, "trainable"), b = handle("b", {3}, "trainable");
+  std::vector<Node*> assigned;
+  const Output drawn = scope.Op("RandomStandardNormal", {scope.Const(Tensor::Of<int32_t>({2}, {4, 3}))},
+                                {{"dtype", DType::kFloat32}}, "draw");
+  assigned.push_back(scope.AddNode("AssignVariableOp", {w, drawn}, {{"dtype", DType::kFloat32}}));
+  assigned.push_back(
+      scope.AddNode("AssignVariableOp", {b, scope.Const(Tensor(DType::kFloat32, {3}))}, {{"dtype", DType::kFloat32}}));
+  if (with_shared) {
+    const Output mean = handle("mean", {5}, "shared");
+    assigned.push_back(scope.AddNode("AssignVariableOp", {mean, scope.Const(Tensor(DType::kFloat32, {5}))},
+                                     {{"dtype", DType::kFloat32}}));
+  }
+  scope.WithControl(assigned).AddNode("NoOp", {}, {}, "init");
+  const auto read = [&](Output variable) {
+    return scope.Op("ReadVariableOp", {variable}, {{"dtype", DType::kFloat32}});
+  };
+  const Output flat = scope.Op("Reshape", {image, scope.Const(Tensor::Of<int32_t>({2}, {-1, 4}))});
+  const Output logits = scope.Op("BiasAdd", {scope.Op("MatMul", {flat, read(w)}), read(b)}, {}, "logits");
+  const Output losses = scope.Op("SparseSoftmaxCrossEntropyWithLogits", {logits, label});
+  scope.Op("Mean", {losses, scope.Const(Tensor::Of<int32_t>({1}, {0}))}, {}, "loss");
+  EXPECT_TRUE(scope.status().ok()) << scope.status();
+  model.image = {"image", {DType::kFloat32, {-1, 2, 2, 1}}};
+  model.label = {"label", {DType::kInt64, {-1}}};
+  model.classes = 3;
+  model.train_loss = model.eval_loss = "loss";
+  auto variables = VariablesOf(model.graph);
+  EXPECT_TRUE(variables.ok()) << variables.status();
+  model.variables = *std::move(variables);
+  return model;
+}
+
+Scenario SomeScenario(const std::vector<std::pair<std::string, std::string>>& overrides = {}) {
+  auto scenario = Scenario::Parse(R"(run = { name = "tiny", rounds = 3 }
+model = { preset = "mlp" }
+data = { train = "t", partition = { clients = 100 }, image_feature = "pixels" }
+client = { epochs = 2, batch_size = 5, shuffle = false, optimizer = { learning_rate = 0.25 } }
+server = { clients_per_round = 10 }
+)",
+                                  "tiny.toml", "/", overrides);
+  EXPECT_TRUE(scenario.ok()) << scenario.status();
+  return *std::move(scenario);
+}
+
+std::string Built(const Scenario& scenario, const ModelDef& model) {
+  auto bytes = BuildPlan(scenario, model);
+  EXPECT_TRUE(bytes.ok()) << bytes.status();
+  return bytes.ok() ? *std::move(bytes) : "";
+}
+
+TEST(BuildPlan, Opens_AndSaysWhatTheScenarioSaid) {
+  const std::string bytes = Built(SomeScenario(), TinyModel());
+  const auto plan = Plan::Open(bytes);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ((*plan)->bytes(), bytes);
+  EXPECT_EQ((*plan)->digest(), Sha256Of(bytes));
+  EXPECT_EQ((*plan)->name(), "tiny");
+  EXPECT_EQ((*plan)->epochs(), 2);
+  EXPECT_EQ((*plan)->batch_size(), 5);
+  EXPECT_FALSE((*plan)->shuffle());
+  EXPECT_EQ((*plan)->max_steps(), 0);
+  EXPECT_EQ((*plan)->dataset(), "train");
+  EXPECT_EQ((*plan)->slots(), 0);
+  EXPECT_EQ((*plan)->layout()->parameters(), 15);
+  EXPECT_EQ((*plan)->model().classes, 3);
+  EXPECT_EQ((*plan)->model().image.placeholder, "image");
+  EXPECT_EQ((*plan)->aggregation().elements, 15);
+  EXPECT_EQ((*plan)->aggregation().fraction_bits(), 32);
+  ASSERT_EQ((*plan)->features().size(), 2u);
+  EXPECT_EQ((*plan)->features()[0].feature, "pixels");
+  EXPECT_EQ((*plan)->features()[0].shape, (Shape{2, 2, 1}));
+  EXPECT_EQ((*plan)->features()[0].scale, 1.0 / 255.0);
+  EXPECT_EQ((*plan)->features()[1].encoding, FeatureSpec::Encoding::kInt64);
+  EXPECT_EQ((*plan)->features()[1].upper_bound, 3);
+}
+
+TEST(BuildPlan, TheSameScenario_GivesTheSameBytes) {
+  EXPECT_EQ(Built(SomeScenario(), TinyModel()), Built(SomeScenario(), TinyModel()));
+  EXPECT_NE(Built(SomeScenario(), TinyModel()),
+            Built(SomeScenario({{"client.optimizer.learning_rate", "0.5"}}), TinyModel()));
+}
+
+// ---- The local algorithm -------------------------------------------------------------------------------------------
+
+std::vector<std::string> OpsOf(const Graph& graph) {
+  std::vector<std::string> ops;
+  for (const auto& node : graph.nodes()) {
+    std::string op(node->type());
+    if (op == "VarHandleOp") op += fmt::format(" {}{}", VariableName(*node), node->attr<Shape>("shape").ToString());
+    ops.push_back(op);
+  }
+  return ops;
+}
+
+TEST(LocalRule, Sgd_IsOneApplyOverFlatVariables) {
+  const auto plan = Plan::Open(Built(SomeScenario(), TinyModel()));
+  ASSERT_TRUE(plan.ok());
+  // "w" has 48 bytes and "b" 12, each padded to 64: 32 elements.
+  EXPECT_THAT(OpsOf((*plan)->step_graph()),
+              testing::UnorderedElementsAre("VarHandleOp params[32]", "VarHandleOp grads[32]", "ReadVariableOp",
+                                            "Const", "ResourceApplyGradientDescent", "NoOp"));
+  EXPECT_THAT(OpsOf((*plan)->final_graph()),
+              testing::UnorderedElementsAre("VarHandleOp params[32]", "VarHandleOp base_params[32]", "ReadVariableOp",
+                                            "ReadVariableOp", "VarHandleOp update/delta[32]", "Sub", "AssignVariableOp",
+                                            "NoOp"));
+  EXPECT_THAT(OpsOf((*plan)->init_graph()), testing::ElementsAre("NoOp"));
+}
+
+TEST(LocalRule, Momentum_HasASlotThatStartsAtZero) {
+  const auto plan = Plan::Open(
+      Built(SomeScenario({{"client.optimizer.kind", "momentum"}, {"client.optimizer.nesterov", "true"}}), TinyModel()));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ((*plan)->slots(), 1);
+  EXPECT_THAT(OpsOf((*plan)->step_graph()), testing::Contains("VarHandleOp slots/0[32]"));
+  const Node* apply = nullptr;
+  for (const auto& node : (*plan)->step_graph().nodes()) {
+    if (node->type() == "ResourceApplyMomentum") apply = node.get();
+  }
+  ASSERT_NE(apply, nullptr);
+  EXPECT_TRUE(apply->attr<bool>("use_nesterov"));
+  EXPECT_EQ(apply->input(4).node->attr<Tensor>("value").flat<float>()[0], 0.9f);
+  EXPECT_THAT(OpsOf((*plan)->init_graph()), testing::UnorderedElementsAre("VarHandleOp slots/0[32]", "ReadVariableOp",
+                                                                          "ZerosLike", "AssignVariableOp", "NoOp"));
+}
+
+TEST(LocalRule, SharedVariables_TravelWithTheDelta) {
+  const auto plan = Plan::Open(Built(SomeScenario(), TinyModel(true)));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ((*plan)->aggregation().elements, 20);
+  EXPECT_THAT(OpsOf((*plan)->final_graph()),
+              testing::IsSupersetOf(
+                  {"VarHandleOp shared[16]", "VarHandleOp base_shared[16]", "VarHandleOp update/shared_delta[16]"}));
+}
+
+TEST(FlatElements, OtherNames_AreNotFound) {
+  const auto plan = Plan::Open(Built(SomeScenario(), TinyModel()));
+  ASSERT_TRUE(plan.ok());
+  const ModelLayout& layout = *(*plan)->layout();
+  EXPECT_EQ(*FlatElements("slots/1", layout, 2), 32);
+  for (const char* name : {"slots/2", "slots/", "slots/-1", "slots/1x", "shared", "param", "", "grads/w"}) {
+    EXPECT_EQ(FlatElements(name, layout, 2).status().code(), absl::StatusCode::kNotFound) << name;
+  }
+}
+
+// ---- Plans from outside --------------------------------------------------------------------------------------------
+
+struct Forgery {
+  std::function<void(proto::Plan&)> forge;
+  std::string message;
+};
+
+std::string OtherGraph(const std::function<void(Scope&)>& build) {
+  Graph graph;
+  Scope scope(graph);
+  build(scope);
+  EXPECT_TRUE(scope.status().ok()) << scope.status();
+  return SerializeGraph(graph);
+}
+
+TEST(Open, ForgedPlans_AreRefusedInASentence) {
+  const auto no_run = OtherGraph([](Scope& scope) { scope.AddNode("NoOp", {}, {}, "walk"); });
+  const auto handle = [](const char* name, DType dtype, Shape shape) {
+    return OtherGraph([&](Scope& scope) {
+      scope.Op("VarHandleOp", {}, {{"dtype", dtype}, {"shape", shape}, {"shared_name", std::string(name)}}, "v");
+      scope.AddNode("NoOp", {}, {}, "run");
+    });
+  };
+  const auto placeholder = OtherGraph([](Scope& scope) {
+    scope.Placeholder("x", DType::kFloat32, {});
+    scope.AddNode("NoOp", {}, {}, "run");
+  });
+  const std::vector<Forgery> forgeries = {
+      {[](auto& p) { p.set_format(2); }, "the plan has format 2, and this program reads format 1"},
+      {[](auto& p) { p.clear_name(); }, "the plan gives no name"},
+      {[](auto& p) { p.set_name("a\nb"); }, "the plan's name has control characters"},
+      {[](auto& p) { p.set_name(std::string(5000, 'x')); }, "the plan's name has 5000 bytes"},
+      {[](auto& p) { p.mutable_model()->set_graph_def("nonsense"); }, "the plan's model graph: "},
+      {[](auto& p) { p.mutable_model()->set_init_target("start"); }, "has no node 'start' to give its variables"},
+      {[](auto& p) { p.mutable_model()->set_train_loss("nothing"); }, "the plan's training loss: "},
+      {[](auto& p) { p.mutable_model()->set_eval_loss("logits"); },
+       "the plan's evaluation loss 'logits' is float32[?,3]; it must be a float32 scalar"},
+      {[](auto& p) { p.mutable_model()->set_train_loss("label"); }, "the plan's training loss 'label' is int64[?]"},
+      {[](auto& p) {
+         for (int i = 0; i < 2; ++i) {
+           auto* metric = p.mutable_model()->add_metrics();
+           metric->set_name("m");
+           metric->set_tensor("loss");
+         }
+       },
+       "the plan has two metrics named 'm'"},
+      {[](auto& p) {
+         auto* metric = p.mutable_model()->add_metrics();
+         metric->set_name("loss");
+         metric->set_tensor("loss");
+       },
+       "two metrics named 'loss'"},
+      {[](auto& p) { p.mutable_model()->clear_variables(); }, "the plan lists 0 variables where its model graph has 2"},
+      {[](auto& p) { p.mutable_model()->mutable_variables(0)->set_segment("frozen"); },
+       "variable 0 is listed as frozen 'w'"},
+      {[](auto& p) { p.mutable_model()->mutable_variables(0)->set_shape(0, 5); },
+       "variable 0 is listed as trainable 'w' [5,3]"},
+      {[](auto& p) { p.mutable_model()->mutable_variables(1)->set_name("c"); },
+       "variable 1 is listed as trainable 'c'"},
+      {[](auto& p) { p.mutable_model()->clear_features(); }, "the plan feeds its model from no feature"},
+      {[](auto& p) { p.mutable_model()->mutable_features(0)->set_encoding("png"); },
+       "feature 'pixels' of the plan has the encoding 'png'"},
+      {[](auto& p) { p.mutable_model()->mutable_features(0)->set_placeholder("w"); },
+       "the plan feeds feature 'pixels' to 'w', which is no placeholder"},
+      {[](auto& p) { p.mutable_model()->mutable_features(0)->set_placeholder("label"); },
+       "the plan feeds feature 'pixels' as float32 to placeholder 'label', which is int64"},
+      {[](auto& p) { p.mutable_model()->mutable_features(0)->set_shape(0, 3); },
+       "the plan feeds examples of shape [3,2,1] to placeholder 'image' of shape [?,2,2,1]"},
+      {[](auto& p) { p.mutable_model()->mutable_features(0)->set_shape(0, -1); }, "feature 'pixels' of the plan: "},
+      {[](auto& p) {
+         auto* shape = p.mutable_model()->mutable_features(0)->mutable_shape();
+         for (int i = 0; i < 3; ++i) shape->Set(i, int64_t{1} << 40);
+       },
+       "feature 'pixels' of the plan: "},
+      {[](auto& p) { p.mutable_model()->mutable_features(0)->set_scale(std::nan("")); },
+       "feature 'pixels' of the plan is scaled by"},
+      {[](auto& p) { p.mutable_model()->mutable_features(0)->set_upper_bound(2); }, "only int64 features have one"},
+      {[](auto& p) { p.mutable_model()->mutable_features(1)->set_upper_bound(-1); }, "has the upper bound -1"},
+      {[](auto& p) { *p.mutable_model()->add_features() = p.model().features(0); },
+       "the plan feeds placeholder 'image' twice"},
+      {[](auto& p) { p.mutable_algorithm()->set_slots(-1); }, "the plan asks for -1 slots"},
+      {[](auto& p) { p.mutable_algorithm()->set_slots(1 << 30); }, "the plan asks for 1073741824 slots"},
+      {[](auto& p) { p.mutable_algorithm()->set_step_graph("x"); }, "the plan's step graph: "},
+      {[=](auto& p) { p.mutable_algorithm()->set_final_graph(no_run); }, "the plan's final graph has no node 'run'"},
+      {[=](auto& p) { p.mutable_algorithm()->set_init_graph(placeholder); },
+       "the plan's init graph has a placeholder 'x'"},
+      {[=](auto& p) { p.mutable_algorithm()->set_step_graph(handle("secrets", DType::kFloat32, {32})); },
+       "the plan's step graph: 'secrets' is no flat variable of a plan with 0 slots"},
+      {[=](auto& p) { p.mutable_algorithm()->set_step_graph(handle("slots/0", DType::kFloat32, {32})); },
+       "'slots/0' is no flat variable of a plan with 0 slots"},
+      {[=](auto& p) { p.mutable_algorithm()->set_step_graph(handle("params", DType::kFloat32, {33})); },
+       "the plan's step graph takes 'params' for float32[33], and it is float32[32]"},
+      {[=](auto& p) { p.mutable_algorithm()->set_step_graph(handle("params", DType::kInt32, {32})); },
+       "takes 'params' for int32[32]"},
+      {[](auto& p) { p.mutable_training()->set_epochs(0); }, "the plan asks for 0 epochs"},
+      {[](auto& p) { p.mutable_training()->set_batch_size(-5); }, "the plan asks for -5 examples in a batch"},
+      {[](auto& p) { p.mutable_training()->set_max_steps(-1); }, "the plan asks for -1 steps"},
+      {[](auto& p) { p.mutable_training()->clear_dataset(); }, "the plan gives no data set"},
+      {[](auto& p) { p.mutable_update()->set_fraction_bits(31); },
+       "the plan states 31 fraction bits where its bounds give 32"},
+      {[](auto& p) { p.mutable_update()->set_max_weight(0); }, "the plan's update rule: server.max_weight = 0"},
+      {[](auto& p) { p.mutable_update()->set_updates_per_version(-1); },
+       "the plan's update rule: -1 updates per version"},
+      {[](auto& p) { p.mutable_update()->set_value_bits(99); }, "the plan's update rule: server.value_bits = 99"},
+      {[](auto& p) { p.mutable_update()->set_weight_by("steps"); }, "the plan weighs updates by 'steps'"},
+      {[](auto& p) { p.mutable_update()->clear_aggregation(); }, "the plan gives no aggregation rule"},
+  };
+  const std::string bytes = Built(SomeScenario(), TinyModel());
+  for (const Forgery& forgery : forgeries) {
+    proto::Plan message;
+    ASSERT_TRUE(message.ParseFromString(bytes));
+    forgery.forge(message);
+    const auto plan = Plan::Open(message.SerializeAsString());
+    ASSERT_FALSE(plan.ok()) << forgery.message;
+    EXPECT_THAT(std::string(Message(plan.status())), HasSubstr(forgery.message));
+    EXPECT_THAT(std::string(Message(plan.status())), testing::Not(HasSubstr("\n")));
+  }
+}
+
+TEST(Open, NoPlanAtAll_IsDataLoss) {
+  EXPECT_EQ(Plan::Open("\xff\xff").status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(Message(Plan::Open("").status()), "the plan has format 0, and this program reads format 1");
+}
+
+TEST(Open, CutAnywhere_NeverCrashes) {
+  const std::string bytes = Built(SomeScenario(), TinyModel());
+  for (size_t length = 0; length < bytes.size(); length += 3) {
+    EXPECT_FALSE(Plan::Open(bytes.substr(0, length)).ok()) << length;
+  }
+}
+
+// ---- Plans that cannot be built ------------------------------------------------------------------------------------
+
+TEST(BuildPlan, UnfitModels_AreRefused) {
+  const auto error = [](auto change) {
+    ModelDef model = TinyModel();
+    change(model);
+    const auto bytes = BuildPlan(SomeScenario(), model);
+    return bytes.ok() ? "no error" : std::string(Message(bytes.status()));
+  };
+  EXPECT_EQ(error([](auto& m) { m.image.spec.dtype = DType::kFloat64; }),
+            "placeholder 'image' is float64; pixels are fed as float32");
+  EXPECT_EQ(error([](auto& m) {
+              m.image.spec.shape = Shape{-1, -1, 4};
+            }),
+            "placeholder 'image' has shape [?,?,4]; only its batch dimension may be open");
+  EXPECT_EQ(error([](auto& m) { m.label.spec.shape = Shape{}; }),
+            "placeholder 'label' has shape []; it needs a batch dimension first");
+  EXPECT_EQ(error([](auto& m) { m.label.spec.dtype = DType::kFloat32; }),
+            "placeholder 'label' is float32[?]; labels are fed as int64, one per example");
+  EXPECT_EQ(error([](auto& m) { m.variables.clear(); }),
+            "the model has no trainable variable with elements, so there is nothing to learn");
+  EXPECT_THAT(error([](auto& m) { m.train_loss = "perte"; }), HasSubstr("the plan's training loss: "));
+}
+
+TEST(BuildPlan, TooFewBits_NamesTheKeys) {
+  const auto bytes =
+      BuildPlan(SomeScenario({{"server.value_bits", "30"}, {"server.max_weight", "536870911"}}), TinyModel());
+  EXPECT_THAT(std::string(Message(bytes.status())), HasSubstr("server.value_bits = 30, server.max_weight = 536870911"));
+}
+
+// ---- The graphs run ------------------------------------------------------------------------------------------------
+
+// The buffers that a client binds, by the names of the flat variables.
+class FlatBuffers {
+ public:
+  explicit FlatBuffers(const Plan& plan) : plan_(plan) {}
+
+  std::span<float> operator[](const std::string& name) {
+    const auto elements = FlatElements(name, *plan_.layout(), plan_.slots());
+    EXPECT_TRUE(elements.ok()) << elements.status();
+    auto [at, added] = memory_.try_emplace(name, static_cast<size_t>(*elements) * sizeof(float));
+    return {reinterpret_cast<float*>(at->second.data()), static_cast<size_t>(*elements)};
+  }
+
+  void Run(const Graph& graph) {
+    Signature signature;
+    signature.targets = {kRunTarget};
+    std::vector<Buffer> buffers;
+    for (const auto& node : graph.nodes()) {
+      if (node->type() != "VarHandleOp") continue;
+      const std::string name(VariableName(*node));
+      const std::span<float> memory = (*this)[name];
+      signature.variables.push_back(
+          {name, static_cast<int>(buffers.size()), 0, {DType::kFloat32, {static_cast<int64_t>(memory.size())}}});
+      buffers.push_back({reinterpret_cast<std::byte*>(memory.data()), DType::kFloat32, 0});
+    }
+    const auto program = Program::Compile(graph, signature);
+    ASSERT_TRUE(program.ok()) << program.status();
+    const auto instance = (*program)->Instantiate();
+    ASSERT_TRUE(instance.ok()) << instance.status();
+    AlignedBuffer arena((*program)->memory().arena_bytes);
+    Bindings bindings;
+    bindings.arena = arena.data();
+    bindings.buffers = buffers;
+    const Status status = (*instance)->Run(bindings);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+
+ private:
+  const Plan& plan_;
+  std::map<std::string, AlignedBuffer> memory_;
+};
+
+TEST(LocalRule, Sgd_TwoStepsByHand) {
+  const auto plan = Plan::Open(Built(SomeScenario(), TinyModel(true)));
+  ASSERT_TRUE(plan.ok());
+  FlatBuffers buffers(**plan);
+  buffers["base_params"][2] = buffers["params"][2] = 1.0f;
+  buffers["base_shared"][1] = 3.0f;
+  buffers["shared"][1] = 5.0f;
+  buffers.Run((*plan)->init_graph());
+  buffers["grads"][2] = 2.0f;
+  buffers.Run((*plan)->step_graph());  // 1 − 0.25 · 2
+  EXPECT_EQ(buffers["params"][2], 0.5f);
+  buffers["grads"][2] = -4.0f;
+  buffers.Run((*plan)->step_graph());  // 0.5 + 0.25 · 4
+  buffers.Run((*plan)->final_graph());
+  EXPECT_EQ(buffers["update/delta"][2], 0.5f);
+  EXPECT_EQ(buffers["update/shared_delta"][1], 2.0f);
+  EXPECT_EQ(buffers["update/delta"][31], 0.0f);  // padding stays zero
+}
+
+TEST(LocalRule, Momentum_TwoStepsByHand) {
+  for (const bool nesterov : {false, true}) {
+    const auto plan = Plan::Open(Built(SomeScenario({{"client.optimizer.kind", "momentum"},
+                                                     {"client.optimizer.momentum", "0.5"},
+                                                     {"client.optimizer.nesterov", nesterov ? "true" : "false"}}),
+                                       TinyModel()));
+    ASSERT_TRUE(plan.ok());
+    FlatBuffers buffers(**plan);
+    for (float& left_over : buffers["slots/0"]) left_over = std::nanf("");  // of the task before
+    buffers.Run((*plan)->init_graph());
+    for (const float slot : buffers["slots/0"]) ASSERT_EQ(slot, 0.0f);
+    buffers["grads"][0] = 4.0f;
+    buffers.Run((*plan)->step_graph());
+    EXPECT_EQ(buffers["slots/0"][0], 4.0f);
+    EXPECT_EQ(buffers["params"][0], nesterov ? -1.5f : -1.0f);  // 0.25 · (4 + 0.5 · 4), or 0.25 · 4
+    buffers.Run((*plan)->step_graph());
+    EXPECT_EQ(buffers["slots/0"][0], 6.0f);
+    EXPECT_EQ(buffers["params"][0], nesterov ? -1.5f - 1.75f : -2.5f);
+  }
+}
+
+// ---- First values --------------------------------------------------------------------------------------------------
+
+TEST(InitialModel, ComesFromTheSeedAlone) {
+  const auto plan = Plan::Open(Built(SomeScenario(), TinyModel()));
+  ASSERT_TRUE(plan.ok());
+  const auto model = InitialModel(**plan, 7);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ((*model)->ComputeDigest(), (*InitialModel(**plan, 7))->ComputeDigest());
+  EXPECT_NE((*model)->ComputeDigest(), (*InitialModel(**plan, 8))->ComputeDigest());
+  double squares = 0;
+  for (const float w : (*model)->tensor(*(*plan)->layout()->Find("w")).flat<float>()) squares += w * w;
+  EXPECT_GT(squares, 0.5);
+  for (const float b : (*model)->tensor(*(*plan)->layout()->Find("b")).flat<float>()) EXPECT_EQ(b, 0.0f);
+}
+
+}  // namespace
+}  // namespace rivulet

@@ -1,0 +1,43 @@
+// Every preset makes a plan that opens, and first values that the seed alone decides.
+#include "engine/models/presets.h"
+#include "federated/plan/plan.h"
+#include "federated/weights/model.h"
+
+namespace rivulet {
+namespace {
+
+class PresetPlan : public testing::TestWithParam<std::pair<std::string, int64_t>> {};
+
+TEST_P(PresetPlan, OpensAndInitialises) {
+  const auto& [preset, parameters] = GetParam();
+  const auto scenario = Scenario::Parse(
+      fmt::format("model.preset = \"{}\"\ndata = {{ train = \"t\", partition.clients = 100 }}\n", preset), "s.toml",
+      "/");
+  ASSERT_TRUE(scenario.ok()) << scenario.status();
+  const auto model_def = Preset(preset);
+  ASSERT_TRUE(model_def.ok()) << model_def.status();
+  const auto bytes = BuildPlan(*scenario, *model_def);
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  EXPECT_LT(bytes->size(), 100'000u);  // no weights in it
+  const auto plan = Plan::Open(*bytes);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ((*plan)->layout()->parameters(), parameters);
+  EXPECT_EQ((*plan)->aggregation().elements, parameters);
+  EXPECT_EQ((*plan)->model().metrics.size(), 1u);
+
+  const auto model = InitialModel(**plan, 1);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ((*model)->ComputeDigest(), (*InitialModel(**plan, 1))->ComputeDigest());
+  EXPECT_NE((*model)->ComputeDigest(), (*InitialModel(**plan, 2))->ComputeDigest());
+  const auto again = ModelFromSafetensors((*plan)->layout(), ModelToSafetensors(**model, {}));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_TRUE(std::equal((*again)->arena().begin(), (*again)->arena().end(), (*model)->arena().begin()));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PresetPlan,
+                         testing::Values(std::pair("logistic_regression", int64_t{7850}),
+                                         std::pair("mlp", int64_t{199210}), std::pair("mnist_cnn", int64_t{1663370})),
+                         [](const auto& info) { return info.param.first; });
+
+}  // namespace
+}  // namespace rivulet

@@ -66,6 +66,11 @@ std::string Printable(std::string_view name) {
   return text;
 }
 
+Status Tell(const RecordReader& reader, const DataProgress& progress) {
+  if (!progress || reader.record() % 256 != 0) return absl::OkStatus();
+  return progress(static_cast<int64_t>(reader.file_position()), static_cast<int64_t>(reader.file_bytes()));
+}
+
 std::string_view TypeName(const FeatureSummary& feature) { return feature.mixed ? "mixed" : Name(feature.kind); }
 
 }  // namespace
@@ -79,7 +84,8 @@ std::vector<int64_t> FeatureSummary::Shape() const {
   return shape;
 }
 
-StatusOr<FileSummary> InspectRecords(const std::string& path, const std::string& label_feature) {
+StatusOr<FileSummary> InspectRecords(const std::string& path, const std::string& label_feature,
+                                     const DataProgress& progress) {
   RIVULET_ASSIGN_OR_RETURN(const auto reader, RecordReader::Open(path));
   FileSummary summary;
   summary.path = path;
@@ -91,6 +97,7 @@ StatusOr<FileSummary> InspectRecords(const std::string& path, const std::string&
     RIVULET_ASSIGN_OR_RETURN(const bool more, reader->Next(record));
     if (!more) break;
     ++summary.records;
+    RIVULET_RETURN_IF_ERROR(Tell(*reader, progress));
     switch (ClassifyPayload(record)) {
       case PayloadKind::kExample: {
         ++summary.examples;
@@ -202,7 +209,7 @@ std::string ToJson(const FileSummary& summary) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 
-StatusOr<Verified> VerifyRecords(const std::string& path) {
+StatusOr<Verified> VerifyRecords(const std::string& path, const DataProgress& progress) {
   RIVULET_ASSIGN_OR_RETURN(const auto reader, RecordReader::Open(path));
   std::string record;
   Verified verified;
@@ -210,6 +217,7 @@ StatusOr<Verified> VerifyRecords(const std::string& path) {
     RIVULET_ASSIGN_OR_RETURN(const bool more, reader->Next(record));
     if (!more) break;
     ++verified.records;
+    RIVULET_RETURN_IF_ERROR(Tell(*reader, progress));
   }
   verified.bytes = static_cast<int64_t>(reader->stream_bytes());
   return verified;

@@ -8,6 +8,7 @@
 
 #include "engine/base/status.h"
 #include "engine/data/example.h"
+#include "engine/data/progress.h"
 #include "engine/io/byte_stream.h"
 
 namespace rivulet {
@@ -42,7 +43,8 @@ struct FileSummary {
 // Reads the whole file, checking every checksum. `label_feature`: whose values are counted; "": "label", else the only
 // int64 feature with one value in each example and at most 1,000 different values. Errors as in tfrecord.h;
 // INVALID_ARGUMENT when a given `label_feature` is in no example, or has not one int64 value in each.
-StatusOr<FileSummary> InspectRecords(const std::string& path, const std::string& label_feature = "");
+StatusOr<FileSummary> InspectRecords(const std::string& path, const std::string& label_feature = "",
+                                     const DataProgress& progress = {});
 
 std::string ToText(const FileSummary& summary);  // several lines, for people
 std::string ToJson(const FileSummary& summary);  // one object on several lines
@@ -52,6 +54,6 @@ struct Verified {
   int64_t bytes = 0;  // of the record stream
 };
 // Checks every checksum and that the file ends where a record ends. Errors as in tfrecord.h.
-StatusOr<Verified> VerifyRecords(const std::string& path);
+StatusOr<Verified> VerifyRecords(const std::string& path, const DataProgress& progress = {});
 
 }  // namespace rivulet

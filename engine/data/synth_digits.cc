@@ -222,8 +222,10 @@ namespace {
 
 std::string WriterName(int64_t writer) { return fmt::format("writer-{:04}", writer); }
 
-Status WriteWriters(const SynthDigitsOptions& options, int64_t first, int64_t count, RecordWriter& file) {
+Status WriteWriters(const SynthDigitsOptions& options, int64_t first, int64_t count, const DataProgress& progress,
+                    RecordWriter& file) {
   for (int64_t i = first; i < first + count; ++i) {
+    if (progress) RIVULET_RETURN_IF_ERROR(progress(i, options.writers + options.test_writers));
     const std::string name = WriterName(i);
     const DigitWriter writer(options.seed, name);
     for (int64_t example = 0; example < options.examples_per_writer; ++example) {
@@ -239,7 +241,7 @@ Status WriteWriters(const SynthDigitsOptions& options, int64_t first, int64_t co
 }  // namespace
 
 Status WriteSynthDigits(FileSystem& fs, const SynthDigitsOptions& options, const std::string& train_path,
-                        const std::string& test_path) {
+                        const std::string& test_path, const DataProgress& progress) {
   // Examples count in 24 bits of the random stream's operation.
   constexpr int64_t kMaxExamples = (1 << 24) - 2, kMaxWriters = 10'000'000;
   if (options.writers < 1 || options.writers > kMaxWriters)
@@ -251,11 +253,11 @@ Status WriteSynthDigits(FileSystem& fs, const SynthDigitsOptions& options, const
   std::unique_ptr<RecordWriter> train, test;
   if (!train_path.empty()) {
     RIVULET_ASSIGN_OR_RETURN(train, RecordWriter::Create(fs, train_path));
-    RIVULET_RETURN_IF_ERROR(WriteWriters(options, 0, options.writers, *train));
+    RIVULET_RETURN_IF_ERROR(WriteWriters(options, 0, options.writers, progress, *train));
   }
   if (!test_path.empty()) {
     RIVULET_ASSIGN_OR_RETURN(test, RecordWriter::Create(fs, test_path));
-    RIVULET_RETURN_IF_ERROR(WriteWriters(options, options.writers, options.test_writers, *test));
+    RIVULET_RETURN_IF_ERROR(WriteWriters(options, options.writers, options.test_writers, progress, *test));
   }
   // The training file last: who finds it may expect the other.
   if (test != nullptr) RIVULET_RETURN_IF_ERROR(test->Publish());

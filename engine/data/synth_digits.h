@@ -16,6 +16,7 @@
 #include "engine/base/file_system.h"
 #include "engine/base/philox.h"
 #include "engine/base/status.h"
+#include "engine/data/progress.h"
 
 namespace rivulet {
 
@@ -55,9 +56,9 @@ struct SynthDigitsOptions {
 
 // Writes both files, examples of a writer together, each with the features image (bytes[784]), label (int64) and writer
 // (bytes). Both are complete under their names, or neither is changed. An empty path
-// leaves that file out.
+// leaves that file out. Progress is told in writers.
 // INVALID_ARGUMENT: a count below 1 or beyond what names and streams can number. Otherwise the file system's errors.
 Status WriteSynthDigits(FileSystem& fs, const SynthDigitsOptions& options, const std::string& train_path,
-                        const std::string& test_path);
+                        const std::string& test_path, const DataProgress& progress = {});
 
 }  // namespace rivulet

@@ -180,14 +180,15 @@ Status RecordWriter::Flush() {
 
 Status RecordWriter::Finish() {
   RIVULET_RETURN_IF_ERROR(Flush());
+  buffer_ = std::string();  // many finished writers may wait for their Publish
   RIVULET_RETURN_IF_ERROR(file_->Sync());
   return file_->Close();
 }
 
-Status RecordWriter::Publish() {
+Status RecordWriter::Publish(bool sync_folder) {
   RIVULET_RETURN_IF_ERROR(fs_.Rename(temporary_, path_));
   temporary_.clear();
-  return fs_.SyncFolder(FolderOf(path_));
+  return sync_folder ? fs_.SyncFolder(FolderOf(path_)) : absl::OkStatus();
 }
 
 }  // namespace rivulet

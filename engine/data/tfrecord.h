@@ -51,6 +51,7 @@ class RecordReader {
   int64_t record() const { return record_; }              // of the last Next; -1 before
   uint64_t offset() const { return offset_; }             // where that record begins
   uint64_t stream_bytes() const { return next_offset_; }  // read so far, frames included
+  uint64_t file_position() const { return stream_->FilePosition(); }
   uint64_t file_bytes() const { return file_->size(); }
   Compression compression() const { return compression_; }
   std::string Where() const { return RecordPlace(file_->path(), record_, offset_); }
@@ -78,9 +79,9 @@ class RecordWriter {
 
   Status Append(std::string_view data);
   // Writes the rest, syncs and closes; only Publish is left, which renames and syncs the folder. Two calls, so that a
-  // set of files can be complete before the first of them appears.
+  // set of files can be complete before the first of them appears; `sync_folder` false where a later Publish syncs it.
   Status Finish();
-  Status Publish();
+  Status Publish(bool sync_folder = true);
   int64_t records() const { return records_; }
 
  private:

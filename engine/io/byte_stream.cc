@@ -23,6 +23,7 @@ class PlainStream : public ByteStream {
   }
 
   uint64_t Remaining() const override { return file_.size() - position_; }
+  uint64_t FilePosition() const override { return position_; }
 
  private:
   const MappedFile& file_;
@@ -55,6 +56,7 @@ class InflateStream : public ByteStream {
   }
 
   uint64_t Remaining() const override { return bound_ - delivered_; }
+  uint64_t FilePosition() const override { return Consumed(); }
 
  private:
   static constexpr size_t kChunk = 256 * 1024;

@@ -34,6 +34,8 @@ class ByteStream {
   virtual StatusOr<size_t> Read(std::span<std::byte> out) = 0;
   // Bytes that can still be read, at most: exact for a plain file, up to the bound for a packed one.
   virtual uint64_t Remaining() const = 0;
+  // How much of the file has been taken in.
+  virtual uint64_t FilePosition() const = 0;
 };
 
 // `file` must outlive the stream. GZIP may consist of several members, as gzip(1) reads it.

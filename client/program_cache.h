@@ -22,11 +22,10 @@ enum TrainingBuffer : int { kParamsBuffer = 0, kGradsBuffer, kBaseParamsBuffer, 
 // these the plan's step graph: one graph, so that a pass may fuse an optimiser with the gradient it uses. Variables by
 // name:
 //
-//   <variable>        its slice of the params buffer
-//   params            the trainable segment of the params buffer, flat, padding included; base_params likewise
-//   grads             the whole grads buffer, flat, a mirror of the trainable segment; grads/<variable> its slices
-//   slots/<i>         the i-th slot buffer, as large
-//   update/delta      the update buffer, as large
+//   <variable>             its slice of the params buffer
+//   grads/<variable>       its slice of the grads buffer; trainable variables only
+//   params, base_params, grads, slots/<i>, update/delta, shared, base_shared, update/shared_delta
+//                          flat, as federated/plan/README.md says
 //
 // Thread-safe. Compiling happens under the lock: workers that want the same program wait instead of compiling it again.
 class ProgramCache {
@@ -40,7 +39,9 @@ class ProgramCache {
   StatusOr<std::shared_ptr<const Program>> Step(int64_t batch_size);  // fetches the training loss, a float32 scalar
   StatusOr<std::shared_ptr<const Program>> Final();
 
-  size_t buffer_bytes(int buffer) const;  // TrainingBuffer
+  // Of a TrainingBuffer. Params and base params are whole arenas; grads and slots mirror the trainable segment, update
+  // the trainable and shared ones: each begins where its segment begins in the arena, at 0.
+  size_t buffer_bytes(int buffer) const;
   int buffers() const { return kFirstSlotBuffer + plan_->slots(); }
 
  private:

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "client/program_cache.h"
-#include "client/update_message.h"
+#include "client/update_encoder.h"
 #include "federated/random/streams.h"
 
 namespace rivulet {
@@ -35,9 +35,8 @@ class LocalTrainer : public Trainer {
     }
     feeds_.resize(plan_.features().size());
     for (const Slice& slice : plan_.layout()->slices()) {
-      if (slice.segment != Segment::kTrainable) continue;
-      const size_t offset = slice.offset - plan_.layout()->segment_offset(Segment::kTrainable);
-      delta_.emplace_back(reinterpret_cast<const float*>(memory_[kUpdateBuffer].data() + offset),
+      if (slice.segment != Segment::kTrainable && slice.segment != Segment::kShared) continue;
+      delta_.emplace_back(reinterpret_cast<const float*>(memory_[kUpdateBuffer].data() + slice.offset),
                           static_cast<size_t>(slice.elements));
     }
     RIVULET_ASSIGN_OR_RETURN(init_, Bind(programs_->Init()));

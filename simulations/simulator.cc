@@ -93,6 +93,7 @@ class LocalSimulation : public Simulation {
     coordinator.db_path = options.db_path;
     coordinator.resume = options.resume;
     coordinator.evaluator = evaluator_.get();
+    coordinator.enforce_deadline = false;
     coordinator.observer = std::move(options.observer);
     coordinator.observer.on_offer = [this](const std::string& client_id) {
       const auto found = by_id_.find(client_id);

@@ -1,4 +1,4 @@
-#include "client/update_message.h"
+#include "client/update_encoder.h"
 
 #include <bit>
 #include <cstring>

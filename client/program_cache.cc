@@ -1,0 +1,166 @@
+#include "client/program_cache.h"
+
+#include <charconv>
+#include <set>
+#include <utility>
+
+#include "engine/gradients/gradients.h"
+#include "engine/graph/compose.h"
+#include "engine/graph/scope.h"
+#include "engine/graph/variable_name.h"
+#include "federated/plan/local_rules.h"
+
+namespace rivulet {
+namespace {
+
+constexpr char kLocalScope[] = "local";  // where the step graph's nodes go
+
+// Where a flat variable lies. FlatElements has accepted its name.
+std::pair<int, Segment> PlaceOf(std::string_view name) {
+  if (name == "params") return {kParamsBuffer, Segment::kTrainable};
+  if (name == "base_params") return {kBaseParamsBuffer, Segment::kTrainable};
+  if (name == "grads") return {kGradsBuffer, Segment::kTrainable};
+  if (name == "update/delta") return {kUpdateBuffer, Segment::kTrainable};
+  if (name == "shared") return {kParamsBuffer, Segment::kShared};
+  if (name == "base_shared") return {kBaseParamsBuffer, Segment::kShared};
+  if (name == "update/shared_delta") return {kUpdateBuffer, Segment::kShared};
+  int slot = 0;
+  std::from_chars(name.data() + std::string_view("slots/").size(), name.data() + name.size(), slot);
+  return {kFirstSlotBuffer + slot, Segment::kTrainable};
+}
+
+}  // namespace
+
+std::shared_ptr<ProgramCache> NewProgramCache(std::shared_ptr<const Plan> plan) {
+  return std::make_shared<ProgramCache>(std::move(plan));
+}
+
+size_t ProgramCache::buffer_bytes(int buffer) const {
+  const ModelLayout& layout = *plan_->layout();
+  if (buffer == kParamsBuffer || buffer == kBaseParamsBuffer) return layout.arena_bytes();
+  const size_t trainable = layout.segment_bytes(Segment::kTrainable);
+  return buffer == kUpdateBuffer ? trainable + layout.segment_bytes(Segment::kShared) : trainable;
+}
+
+StatusOr<std::vector<VariableBinding>> ProgramCache::BindVariables(const Graph& graph) const {
+  const ModelLayout& layout = *plan_->layout();
+  constexpr std::string_view kGradients = "grads/";
+  std::vector<VariableBinding> bindings;
+  std::set<std::string> bound;
+  for (const auto& node : graph.nodes()) {
+    if (node->type() != "VarHandleOp") continue;
+    const std::string name(VariableName(*node));
+    if (!bound.insert(name).second) continue;
+    const bool gradient = name.starts_with(kGradients);
+    const std::string variable = gradient ? name.substr(kGradients.size()) : name;
+    const Slice* slice = nullptr;
+    for (const Slice& candidate : layout.slices()) {
+      if (candidate.name == variable && (!gradient || candidate.segment == Segment::kTrainable)) slice = &candidate;
+    }
+    if (slice != nullptr) {
+      bindings.push_back({name, gradient ? kGradsBuffer : kParamsBuffer, slice->offset, slice->spec});
+      continue;
+    }
+    const StatusOr<int64_t> elements = FlatElements(name, layout, plan_->slots());
+    if (!elements.ok()) {
+      return InvalidArgument("the plan uses a variable '{}', which is neither the model's nor a flat one: {}", name,
+                             Message(elements.status()));
+    }
+    const Shape& shape = node->attr<Shape>("shape");
+    if (VariableDType(*node) != DType::kFloat32 || !Shape::Compatible(shape, Shape{*elements})) {
+      return InvalidArgument("the plan's variable '{}' is {}{}, but it stands for {} float32 values", name,
+                             Name(VariableDType(*node)), shape.ToString(), *elements);
+    }
+    const auto [buffer, segment] = PlaceOf(name);
+    bindings.push_back({name, buffer, layout.segment_offset(segment), {DType::kFloat32, Shape{*elements}}});
+  }
+  return bindings;
+}
+
+StatusOr<Graph> ProgramCache::ComposeStep() const {
+  const ModelDef& model = plan_->model();
+  Graph graph = model.graph.Clone();
+  RIVULET_ASSIGN_OR_RETURN(const Output loss, graph.FindOutput(model.train_loss));
+
+  std::map<std::string_view, Output> handle_of;
+  for (const auto& node : graph.nodes()) {
+    if (node->type() == "VarHandleOp") handle_of.emplace(VariableName(*node), node->output());
+  }
+  std::vector<const Slice*> trainable;
+  std::vector<Output> handles;
+  for (const Slice& slice : plan_->layout()->slices()) {
+    const auto handle = handle_of.find(slice.name);
+    if (slice.segment != Segment::kTrainable || handle == handle_of.end()) continue;
+    trainable.push_back(&slice);
+    handles.push_back(handle->second);
+  }
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<Output> gradients, ComputeGradients(graph, loss, handles));
+
+  Scope scope(graph);
+  std::vector<Node*> assigned;
+  for (size_t i = 0; i < trainable.size(); ++i) {
+    const std::string name = "grads/" + trainable[i]->name;
+    const TensorSpec& spec = trainable[i]->spec;
+    const Output handle =
+        scope.Op("VarHandleOp", {}, {{"dtype", spec.dtype}, {"shape", spec.shape}, {"shared_name", name}}, name);
+    assigned.push_back(scope.AddNode("AssignVariableOp", {handle, gradients[i]}, {}, name + "/assign"));
+  }
+  RIVULET_RETURN_IF_ERROR(scope.status());
+  RIVULET_RETURN_IF_ERROR(ImportInto(graph, plan_->step_graph(), kLocalScope, assigned));
+  return graph;
+}
+
+StatusOr<std::shared_ptr<const Program>> ProgramCache::CompileLocal(const Graph& graph, std::string_view what) {
+  Signature signature;
+  signature.targets = {kRunTarget};
+  RIVULET_ASSIGN_OR_RETURN(signature.variables, BindVariables(graph));
+  StatusOr<std::shared_ptr<const Program>> program = Program::Compile(graph, signature);
+  if (!program.ok()) return Annotate(program.status(), what);
+  return program;
+}
+
+StatusOr<std::shared_ptr<const Program>> ProgramCache::Init() {
+  MutexLock lock(mutex_);
+  if (init_ == nullptr) {
+    RIVULET_ASSIGN_OR_RETURN(init_, CompileLocal(plan_->init_graph(), "the plan's init graph"));
+  }
+  return init_;
+}
+
+StatusOr<std::shared_ptr<const Program>> ProgramCache::Final() {
+  MutexLock lock(mutex_);
+  if (final_ == nullptr) {
+    RIVULET_ASSIGN_OR_RETURN(final_, CompileLocal(plan_->final_graph(), "the plan's final graph"));
+  }
+  return final_;
+}
+
+StatusOr<std::shared_ptr<const Program>> ProgramCache::Step(int64_t batch_size) {
+  MutexLock lock(mutex_);
+  std::shared_ptr<const Program>& step = steps_[batch_size];
+  if (step != nullptr) return step;
+  if (!step_graph_.has_value()) {
+    StatusOr<Graph> composed = ComposeStep();
+    if (!composed.ok()) return Annotate(composed.status(), "the plan's training step");
+    step_graph_ = std::move(*composed);
+  }
+  RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(plan_->features()));
+  Signature signature;
+  signature.feeds = decoder->FeedSpecs(batch_size);
+  signature.fetches = {plan_->model().train_loss};
+  signature.targets = {fmt::format("{}/{}", kLocalScope, kRunTarget)};
+  RIVULET_ASSIGN_OR_RETURN(signature.variables, BindVariables(*step_graph_));
+  StatusOr<std::shared_ptr<const Program>> program = Program::Compile(*step_graph_, signature);
+  if (!program.ok()) {
+    return Annotate(program.status(), fmt::format("the plan's training step at batch size {}", batch_size));
+  }
+  const TensorSpec& loss = (*program)->fetch_specs()[0];
+  if (loss != TensorSpec{DType::kFloat32, Shape{}}) {
+    return InvalidArgument("the training loss '{}' is {}{}; it must be a float32 scalar", plan_->model().train_loss,
+                           Name(loss.dtype), loss.shape.ToString());
+  }
+  step = *std::move(program);
+  return step;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,33 @@
+#include "simulations/scenario_data.h"
+
+#include <string>
+
+#include "engine/base/file_system.h"
+#include "engine/data/synth_digits.h"
+
+namespace rivulet {
+
+Status PrepareData(const Scenario& scenario) {
+  FileSystem& files = FileSystem::Default();
+  const DataConfig& data = scenario.data;
+  if (data.train.empty()) return InvalidArgument("{}: data.train is not given; name a TFRecord file", scenario.path);
+  const bool train_missing = !files.Exists(data.train);
+  const bool test_missing = !data.test.empty() && !files.Exists(data.test);
+  if (!train_missing && !test_missing) return absl::OkStatus();
+  if (data.synth.kind.empty()) {
+    return NotFound("{}: no such file; {} names it, and no data.synth says how to generate it",
+                    train_missing ? data.train : data.test, train_missing ? "data.train" : "data.test");
+  }
+  const SynthDigitsOptions options{data.synth.writers, data.synth.test_writers, data.synth.examples_per_writer,
+                                   data.synth.seed};
+  RIVULET_RETURN_IF_ERROR(files.CreateFolders(FolderOf(data.train)));
+  if (!data.test.empty()) RIVULET_RETURN_IF_ERROR(files.CreateFolders(FolderOf(data.test)));
+  if (train_missing) return WriteSynthDigits(files, options, data.train, test_missing ? data.test : "");
+  // Only the test file is missing. The training file stays whatever it is; the generator's own goes.
+  const std::string unwanted = data.test + ".unwanted-train";
+  const Status written = WriteSynthDigits(files, options, unwanted, data.test);
+  if (files.Exists(unwanted)) RIVULET_RETURN_IF_ERROR(files.Remove(unwanted));
+  return written;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,415 @@
+#include "client/agent.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+
+#include "proto/federated/update.pb.h"
+#include "tests/client/local_plan.h"
+
+namespace rivulet {
+namespace {
+
+using testing::DigitRecords;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::LocalPlan;
+using testing::LocalScenario;
+using testing::MemoryDataset;
+using testing::PatternModel;
+using testing::PlanBytes;
+using ::testing::SizeIs;
+
+// A coordinator of one client: gives out its tasks one after the other, then says that the run is over. Connections
+// break where a test says.
+class FlakyCoordinator : public CoordinatorApi {
+ public:
+  FlakyCoordinator() {
+    const std::string plan = PlanBytes(LocalScenario());
+    const auto model = PatternModel(*LocalPlan());
+    const std::string blob = ModelToSafetensors(*model, {});
+    task_.run_id = "run";
+    task_.round = 1;
+    task_.seed = 1;
+    task_.plan_digest = AddBlob(plan);
+    task_.model_blob = AddBlob(blob);
+    task_.model_digest = model->ComputeDigest();
+  }
+  Digest AddBlob(const std::string& bytes) {
+    const Digest digest = Sha256Of(bytes);
+    blobs_[digest] = bytes;
+    return digest;
+  }
+
+  StatusOr<PollReply> Poll(const Caller& caller, const Capabilities& capabilities) override {
+    callers_.push_back(caller.name);
+    capabilities_ = capabilities;
+    ++polls_;
+    if (!poll_errors_.empty()) {
+      const Status error = poll_errors_.front();
+      poll_errors_.pop_front();
+      return error;
+    }
+    PollReply reply;
+    if (waits_ > 0) {
+      --waits_;
+      reply.kind = PollReply::Kind::kWait;
+      reply.wait_ms = 70;
+      reply.message = "4 more clients";
+    } else if (tasks_ > 0) {
+      reply.kind = PollReply::Kind::kTask;
+      reply.task = task_;
+      reply.task->id = fmt::format("task-{}", tasks_);
+    } else {
+      reply.kind = PollReply::Kind::kFinished;
+      reply.message = "finished after round 1";
+    }
+    return reply;
+  }
+
+  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller&, const BlobId& blob, int64_t offset) override {
+    fetch_offsets_[blob.digest].push_back(offset);
+    if (!blobs_.contains(blob.digest)) return NotFound("no blob {}", blob.digest.Hex());
+    return std::make_unique<Reader>(*this, blobs_[blob.digest], offset);
+  }
+
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller&, const TaskId& task, int, int64_t bytes,
+                                                const Digest& digest) override {
+    if (digest != digest_) staged_.clear();  // another update than the one begun
+    submit_offsets_.push_back(static_cast<int64_t>(staged_.size()));
+    if (!submit_errors_.empty()) {
+      const Status error = submit_errors_.front();
+      submit_errors_.pop_front();
+      return error;
+    }
+    submitted_task_ = task;
+    bytes_ = bytes;
+    digest_ = digest;
+    return std::make_unique<Writer>(*this);
+  }
+
+  Status Fail(const Caller&, const TaskId& task, const std::string& reason) override {
+    if (!fail_errors_.empty()) {
+      const Status error = fail_errors_.front();
+      fail_errors_.pop_front();
+      return error;
+    }
+    failures_.push_back(reason);
+    EXPECT_EQ(task, fmt::format("task-{}", tasks_));
+    --tasks_;
+    return absl::OkStatus();
+  }
+
+  int tasks_ = 1, waits_ = 0, polls_ = 0;
+  int read_breaks_ = 0, write_breaks_ = 0, corruptions_ = 0;
+  std::deque<Status> poll_errors_, submit_errors_, fail_errors_;
+  Task task_;
+  std::map<Digest, std::string> blobs_;
+  Capabilities capabilities_;
+  std::vector<std::string> callers_, failures_;
+  std::map<Digest, std::vector<int64_t>> fetch_offsets_;
+  std::vector<int64_t> submit_offsets_;
+  std::string staged_;
+  TaskId submitted_task_;
+  int64_t bytes_ = 0;
+  Digest digest_;
+  SubmitResult result_;
+
+ private:
+  class Reader : public ChunkReader {
+   public:
+    Reader(FlakyCoordinator& owner, std::string blob, int64_t offset)
+        : owner_(owner), blob_(std::move(blob)), at_(offset) {}
+    int64_t total_bytes() const override { return static_cast<int64_t>(blob_.size()); }
+    StatusOr<std::span<const std::byte>> Next() override {
+      if (owner_.read_breaks_ > 0 && chunks_ == 1) {
+        --owner_.read_breaks_;
+        return Unavailable("connection lost");
+      }
+      ++chunks_;
+      const size_t size = std::min<size_t>(1000, blob_.size() - static_cast<size_t>(at_));
+      if (owner_.corruptions_ > 0 && size > 0) {
+        --owner_.corruptions_;
+        blob_[static_cast<size_t>(at_)] ^= 1;
+      }
+      const auto chunk = std::as_bytes(std::span(blob_)).subspan(static_cast<size_t>(at_), size);
+      at_ += static_cast<int64_t>(size);
+      return chunk;
+    }
+
+   private:
+    FlakyCoordinator& owner_;
+    std::string blob_;
+    int64_t at_;
+    int chunks_ = 0;
+  };
+
+  class Writer : public ChunkWriter {
+   public:
+    explicit Writer(FlakyCoordinator& owner) : owner_(owner) {}
+    int64_t offset() const override { return static_cast<int64_t>(owner_.staged_.size()); }
+    Status Write(std::span<const std::byte> chunk) override {
+      if (owner_.write_breaks_ > 0 && chunks_++ == 2) {
+        --owner_.write_breaks_;
+        return Unavailable("connection lost");
+      }
+      owner_.staged_.append(reinterpret_cast<const char*>(chunk.data()), chunk.size());
+      return absl::OkStatus();
+    }
+    StatusOr<SubmitResult> Close() override {
+      EXPECT_EQ(static_cast<int64_t>(owner_.staged_.size()), owner_.bytes_);
+      EXPECT_EQ(Sha256Of(owner_.staged_), owner_.digest_);
+      if (owner_.write_breaks_ > 0 && owner_.write_breaks_-- > 0) return Unavailable("connection lost");
+      --owner_.tasks_;
+      return owner_.result_;
+    }
+
+   private:
+    FlakyCoordinator& owner_;
+    int chunks_ = 0;
+  };
+};
+
+class AgentTest : public ::testing::Test {
+ protected:
+  AgentOptions Options() {
+    AgentOptions options;
+    options.client_id = "site-1";
+    options.version = "1";
+    options.data.dataset = std::make_shared<MemoryDataset>(DigitRecords(25));
+    options.chunk_bytes = 4096;
+    options.sleep = [this](int64_t ms) {
+      waits_.push_back(ms);
+      if (on_sleep_) on_sleep_();
+    };
+    options.observer.on_report = [this](const Task&, const TaskReport& report) { reports_.push_back(report); };
+    options.observer.on_finished = [this](const std::string& message) { finished_ = message; };
+    return options;
+  }
+
+  FlakyCoordinator coordinator_;
+  std::vector<int64_t> waits_;
+  std::vector<TaskReport> reports_;
+  std::string finished_;
+  std::function<void()> on_sleep_;
+};
+
+TEST_F(AgentTest, OneTask_IsTrainedAndSubmittedAndTheRunEnds) {
+  const Status status = Agent(coordinator_, Options()).Run();
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(finished_, "finished after round 1");
+  EXPECT_EQ(coordinator_.submitted_task_, "task-1");
+  EXPECT_EQ(coordinator_.capabilities_.examples, 25);
+  EXPECT_THAT(coordinator_.capabilities_.datasets, ElementsAre("train"));
+  ASSERT_THAT(reports_, SizeIs(1));
+  EXPECT_EQ(reports_[0].kind, TaskReport::Kind::kAccepted);
+  EXPECT_EQ(reports_[0].examples, 25);
+  EXPECT_EQ(reports_[0].bytes_up, coordinator_.bytes_);
+  proto::Update update;
+  ASSERT_TRUE(update.ParseFromString(coordinator_.staged_));
+  EXPECT_EQ(update.parts(0).weight(), 25);
+  EXPECT_THAT(waits_, SizeIs(0));
+}
+
+TEST_F(AgentTest, SecondTaskOfTheSameVersion_FetchesNothingAgain) {
+  coordinator_.tasks_ = 2;
+  ASSERT_TRUE(Agent(coordinator_, Options()).Run().ok());
+  EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.plan_digest], ElementsAre(0));
+  EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.model_blob], ElementsAre(0));
+  EXPECT_THAT(reports_, SizeIs(2));
+}
+
+TEST_F(AgentTest, CoordinatorAway_WaitsLongerAndLongerUpToTheCap) {
+  for (int i = 0; i < 10; ++i) coordinator_.poll_errors_.push_back(Unavailable("no coordinator"));
+  AgentOptions options = Options();
+  options.backoff = {.initial_ms = 100, .max_ms = 1000, .factor = 2};
+  int retries = 0;
+  options.observer.on_retry = [&](const Status& status, int64_t) {
+    ++retries;
+    EXPECT_EQ(Message(status), "no coordinator");
+  };
+  ASSERT_TRUE(Agent(coordinator_, options).Run().ok());
+  EXPECT_EQ(retries, 10);
+  ASSERT_THAT(waits_, SizeIs(10));
+  for (size_t i = 0; i < 10; ++i) {
+    const double full = std::min(1000.0, 100.0 * (1 << i));
+    EXPECT_GE(waits_[i], static_cast<int64_t>(full / 2));
+    EXPECT_LE(waits_[i], static_cast<int64_t>(full));
+  }
+  const std::vector<int64_t> first = waits_;
+  EXPECT_NE(std::vector<int64_t>(first.end() - 4, first.end()), std::vector<int64_t>(4, first.back()));  // jitter
+}
+
+TEST_F(AgentTest, Jitter_DependsOnTheNameAlone) {
+  Backoff a({}, "a"), again({}, "a"), b({}, "b");
+  std::vector<int64_t> of_a, of_again, of_b;
+  for (int i = 0; i < 8; ++i) {
+    of_a.push_back(a.NextMs());
+    of_again.push_back(again.NextMs());
+    of_b.push_back(b.NextMs());
+  }
+  EXPECT_EQ(of_a, of_again);
+  EXPECT_NE(of_a, of_b);
+}
+
+TEST_F(AgentTest, ToldToWait_WaitsAsLongAsItIsTold) {
+  coordinator_.waits_ = 2;
+  AgentOptions options = Options();
+  std::string awaited;
+  options.observer.on_wait = [&](const std::string& message, int64_t) { awaited = message; };
+  ASSERT_TRUE(Agent(coordinator_, options).Run().ok());
+  EXPECT_THAT(waits_, ElementsAre(70, 70));
+  EXPECT_EQ(awaited, "4 more clients");
+}
+
+TEST_F(AgentTest, FetchCut_GoesOnAtTheOffsetReached) {
+  coordinator_.read_breaks_ = 1;  // of the plan: the first blob
+  ASSERT_TRUE(Agent(coordinator_, Options()).Run().ok());
+  EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.plan_digest], ElementsAre(0, 1000));
+  EXPECT_THAT(reports_, SizeIs(1));
+}
+
+TEST_F(AgentTest, SubmitCut_GoesOnAtTheOffsetStaged) {
+  coordinator_.write_breaks_ = 1;
+  ASSERT_TRUE(Agent(coordinator_, Options()).Run().ok());
+  EXPECT_THAT(coordinator_.submit_offsets_, ElementsAre(0, 2 * 4096));
+}
+
+TEST_F(AgentTest, AnswerToTheLastChunkLost_SubmitsAgainWithoutBytes) {
+  AgentOptions options = Options();
+  options.chunk_bytes = 1 << 20;  // one chunk, so that the break comes at Close
+  coordinator_.write_breaks_ = 1;
+  ASSERT_TRUE(Agent(coordinator_, options).Run().ok());
+  EXPECT_THAT(coordinator_.submit_offsets_, ElementsAre(0, coordinator_.bytes_));
+}
+
+TEST_F(AgentTest, StagingFull_TriesAgainLater) {
+  coordinator_.submit_errors_.push_back(ResourceExhausted("staging is full"));
+  ASSERT_TRUE(Agent(coordinator_, Options()).Run().ok());
+  EXPECT_THAT(coordinator_.submit_offsets_, SizeIs(2));
+  EXPECT_THAT(waits_, SizeIs(1));
+  EXPECT_EQ(reports_[0].kind, TaskReport::Kind::kAccepted);
+}
+
+TEST_F(AgentTest, BlobDamagedOnce_IsFetchedAgain) {
+  coordinator_.corruptions_ = 1;
+  ASSERT_TRUE(Agent(coordinator_, Options()).Run().ok());
+  EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.plan_digest], ElementsAre(0, 0));
+  EXPECT_THAT(coordinator_.failures_, SizeIs(0));
+}
+
+TEST_F(AgentTest, BlobDamagedAlways_FailsTheTaskWithItsDigest) {
+  coordinator_.corruptions_ = 1000;
+  ASSERT_TRUE(Agent(coordinator_, Options()).Run().ok());
+  ASSERT_THAT(coordinator_.failures_, SizeIs(1));
+  EXPECT_THAT(coordinator_.failures_[0], HasSubstr(coordinator_.task_.plan_digest.Hex()));
+}
+
+TEST_F(AgentTest, PlanThatIsNone_FailsTheTask) {
+  coordinator_.task_.plan_digest = coordinator_.AddBlob("this is no plan");
+  ASSERT_TRUE(Agent(coordinator_, Options()).Run().ok());
+  EXPECT_THAT(coordinator_.failures_, SizeIs(1));
+  EXPECT_EQ(reports_[0].kind, TaskReport::Kind::kFailed);
+}
+
+TEST_F(AgentTest, ModelWithAnotherDigestThanAnnounced_FailsTheTask) {
+  coordinator_.task_.model_digest = Sha256Of("another model");
+  ASSERT_TRUE(Agent(coordinator_, Options()).Run().ok());
+  ASSERT_THAT(coordinator_.failures_, SizeIs(1));
+  EXPECT_THAT(coordinator_.failures_[0], HasSubstr(coordinator_.task_.model_digest.Hex()));
+}
+
+TEST_F(AgentTest, BlobGone_FailsTheTask) {
+  coordinator_.task_.model_blob = Sha256Of("gone");
+  ASSERT_TRUE(Agent(coordinator_, Options()).Run().ok());
+  ASSERT_THAT(coordinator_.failures_, SizeIs(1));
+  EXPECT_THAT(coordinator_.failures_[0], HasSubstr("no blob"));
+}
+
+TEST_F(AgentTest, PlanOfADataSetThatIsNotBound_FailsTheTask) {
+  AgentOptions options = Options();
+  options.data.name = "other";
+  ASSERT_TRUE(Agent(coordinator_, options).Run().ok());
+  ASSERT_THAT(coordinator_.failures_, SizeIs(1));
+  EXPECT_THAT(coordinator_.failures_[0], HasSubstr("'train', but this client has bound 'other'"));
+}
+
+TEST_F(AgentTest, KindOfTaskNotKnown_FailsTheTask) {
+  coordinator_.task_.kind = TaskKind::kEvaluate;
+  ASSERT_TRUE(Agent(coordinator_, Options()).Run().ok());
+  EXPECT_THAT(coordinator_.failures_, SizeIs(1));
+}
+
+TEST_F(AgentTest, BadRecord_FailsTheTaskNamingIt) {
+  AgentOptions options = Options();
+  std::vector<std::string> records = DigitRecords(25);
+  records[13] = testing::DigitExample(std::string(784, 'x'), 99);
+  options.data.dataset = std::make_shared<MemoryDataset>(records);
+  ASSERT_TRUE(Agent(coordinator_, options).Run().ok());
+  ASSERT_THAT(coordinator_.failures_, SizeIs(1));
+  EXPECT_THAT(coordinator_.failures_[0], HasSubstr("memory.tfrecord: record 13 at byte"));
+  EXPECT_THAT(waits_, SizeIs(1));  // no spinning on a task that comes back at once
+}
+
+TEST_F(AgentTest, FailureCannotBeTold_IsToldAgain) {
+  coordinator_.task_.kind = TaskKind::kEvaluate;
+  coordinator_.fail_errors_.push_back(Unavailable("connection lost"));
+  ASSERT_TRUE(Agent(coordinator_, Options()).Run().ok());
+  EXPECT_THAT(coordinator_.failures_, SizeIs(1));
+}
+
+TEST_F(AgentTest, TaskGoneWhileTraining_IsLetGo) {
+  coordinator_.submit_errors_.push_back(NotFound("no such task"));
+  coordinator_.tasks_ = 1;
+  AgentOptions options = Options();
+  on_sleep_ = [&] { coordinator_.tasks_ = 0; };
+  ASSERT_TRUE(Agent(coordinator_, options).Run().ok());
+  ASSERT_THAT(reports_, SizeIs(1));
+  EXPECT_EQ(reports_[0].kind, TaskReport::Kind::kGone);
+  EXPECT_THAT(coordinator_.failures_, SizeIs(0));
+}
+
+TEST_F(AgentTest, UpdateRefused_IsReportedWithItsReason) {
+  coordinator_.result_ = {SubmitResult::Kind::kRefused, "value 2000 is beyond 2^10"};
+  ASSERT_TRUE(Agent(coordinator_, Options()).Run().ok());
+  ASSERT_THAT(reports_, SizeIs(1));
+  EXPECT_EQ(reports_[0].kind, TaskReport::Kind::kRefused);
+  EXPECT_EQ(reports_[0].reason, "value 2000 is beyond 2^10");
+}
+
+TEST_F(AgentTest, TurnedAway_EndsWithTheCoordinatorsWords) {
+  coordinator_.poll_errors_.push_back(PermissionDenied("'site-1' is revoked"));
+  const Status status = Agent(coordinator_, Options()).Run();
+  EXPECT_TRUE(absl::IsPermissionDenied(status));
+  EXPECT_EQ(Message(status), "'site-1' is revoked");
+  EXPECT_EQ(coordinator_.polls_, 1);
+}
+
+TEST_F(AgentTest, StoppedWhileItWaits_EndsCancelled) {
+  coordinator_.waits_ = 1000;
+  Agent* running = nullptr;
+  on_sleep_ = [&] {
+    if (waits_.size() == 3) running->Stop();
+  };
+  Agent agent(coordinator_, Options());
+  running = &agent;
+  EXPECT_TRUE(absl::IsCancelled(agent.Run()));
+  EXPECT_EQ(coordinator_.polls_, 3);
+}
+
+TEST_F(AgentTest, StoppedOnTheWallClock_EndsAtOnce) {
+  AgentOptions options = Options();
+  options.sleep = nullptr;
+  options.backoff.initial_ms = options.backoff.max_ms = 3'600'000;
+  for (int i = 0; i < 10; ++i) coordinator_.poll_errors_.push_back(Unavailable("away"));
+  Agent* running = nullptr;
+  options.observer.on_retry = [&](const Status&, int64_t) { running->Stop(); };
+  Agent agent(coordinator_, options);
+  running = &agent;
+  EXPECT_TRUE(absl::IsCancelled(agent.Run()));
+}
+
+}  // namespace
+}  // namespace rivulet

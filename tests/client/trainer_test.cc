@@ -1,0 +1,320 @@
+#include "client/trainer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <thread>
+
+#include "client/example_source.h"
+#include "federated/random/streams.h"
+#include "proto/federated/update.pb.h"
+#include "proto/graph/example.pb.h"
+#include "tests/client/local_plan.h"
+
+namespace rivulet {
+namespace {
+
+using testing::DigitExample;
+using testing::DigitRecords;
+using ::testing::HasSubstr;
+using testing::LocalPlan;
+using testing::LocalScenario;
+using testing::MemoryDataset;
+using testing::PatternModel;
+
+constexpr int kPixels = 784, kClasses = 10;
+
+Task LocalTask(uint16_t ordinal = 0) {
+  Task task;
+  task.id = "run-r3-a1-client-00007-0";
+  task.round = 3;
+  task.base_round = 2;
+  task.ordinal = ordinal;
+  task.seed = 42;
+  return task;
+}
+
+std::unique_ptr<DatasetExamples> Examples(std::vector<std::string> records, const Plan& plan) {
+  auto decoder = ExampleDecoder::Create(plan.features());
+  EXPECT_TRUE(decoder.ok()) << decoder.status();
+  return std::make_unique<DatasetExamples>(std::make_shared<MemoryDataset>(std::move(records)), std::nullopt, *decoder);
+}
+
+std::unique_ptr<Trainer> NewTrainer(const std::shared_ptr<const Plan>& plan) {
+  auto trainer = Trainer::Create(NewProgramCache(plan));
+  EXPECT_TRUE(trainer.ok()) << trainer.status();
+  return *std::move(trainer);
+}
+
+std::vector<float> DeltaOf(const TrainingResult& result) {
+  proto::Update update;
+  EXPECT_TRUE(update.ParseFromString(result.update));
+  EXPECT_EQ(update.parts_size(), 1);
+  EXPECT_EQ(update.parts(0).name(), "delta");
+  EXPECT_EQ(update.parts(0).encoding(), static_cast<uint32_t>(Encoding::kF32));
+  std::vector<float> delta(update.parts(0).data().size() / sizeof(float));
+  std::memcpy(delta.data(), update.parts(0).data().data(), delta.size() * sizeof(float));
+  return delta;
+}
+
+// Softmax regression by hand in float64: the delta in wire order (kernel [784,10] and bias [10], in the layout's order)
+// and the mean loss of the last epoch.
+struct Reference {
+  std::vector<double> kernel, bias, kernel_slot, bias_slot;
+  double loss = 0;
+
+  std::vector<double> Train(const Plan& plan, const Scenario& scenario, const Model& base,
+                            const std::vector<std::string>& records, const Task& task, const std::string& client) {
+    for (const Slice& slice : plan.layout()->slices()) {
+      const auto values = base.tensor(slice).flat<const float>();
+      (slice.elements == kClasses ? bias : kernel).assign(values.begin(), values.end());
+    }
+    const std::vector<double> kernel0 = kernel, bias0 = bias;
+    kernel_slot.assign(kernel.size(), 0);
+    bias_slot.assign(bias.size(), 0);
+    const size_t n = records.size(), batch = static_cast<size_t>(scenario.client.batch_size);
+    for (int64_t epoch = 0; epoch < scenario.client.epochs; ++epoch) {
+      std::vector<uint32_t> order(n);
+      std::iota(order.begin(), order.end(), 0u);
+      if (scenario.client.shuffle) {
+        Draws draws(
+            StreamFor(task.seed, client, Purpose::kShuffle, static_cast<uint32_t>(task.base_round), task.ordinal),
+            static_cast<uint32_t>(epoch));
+        order = Permutation(draws, static_cast<uint32_t>(n));
+      }
+      loss = 0;
+      for (size_t begin = 0; begin < n; begin += batch) {
+        const size_t count = std::min(batch, n - begin);
+        std::vector<double> kernel_gradient(kernel.size()), bias_gradient(bias.size());
+        for (size_t row = 0; row < count; ++row) {
+          proto::Example example;
+          example.ParseFromString(records[order[begin + row]]);
+          const auto& features = example.features().feature();
+          const std::string& image = features.at("image").bytes_list().value(0);
+          const auto label = static_cast<size_t>(features.at("label").int64_list().value(0));
+          double logits[kClasses], largest = -1e300, sum = 0;
+          for (size_t c = 0; c < kClasses; ++c) {
+            logits[c] = bias[c];
+            for (size_t k = 0; k < kPixels; ++k) {
+              logits[c] += static_cast<uint8_t>(image[k]) / 255.0 * kernel[k * kClasses + c];
+            }
+            largest = std::max(largest, logits[c]);
+          }
+          for (const double logit : logits) sum += std::exp(logit - largest);
+          loss += std::log(sum) + largest - logits[label];
+          for (size_t c = 0; c < kClasses; ++c) {
+            const double g = (std::exp(logits[c] - largest) / sum - (c == label ? 1 : 0)) / static_cast<double>(count);
+            bias_gradient[c] += g;
+            for (size_t k = 0; k < kPixels; ++k) {
+              kernel_gradient[k * kClasses + c] += g * static_cast<uint8_t>(image[k]) / 255.0;
+            }
+          }
+        }
+        Apply(scenario.client.optimizer, kernel_gradient, kernel, kernel_slot);
+        Apply(scenario.client.optimizer, bias_gradient, bias, bias_slot);
+      }
+      loss /= static_cast<double>(n);
+    }
+    std::vector<double> delta;
+    for (const Slice& slice : plan.layout()->slices()) {
+      const bool is_bias = slice.elements == kClasses;
+      const std::vector<double>&now = is_bias ? bias : kernel, &then = is_bias ? bias0 : kernel0;
+      for (size_t i = 0; i < now.size(); ++i) delta.push_back(now[i] - then[i]);
+    }
+    return delta;
+  }
+
+  static void Apply(const OptimizerConfig& optimizer, const std::vector<double>& gradient,
+                    std::vector<double>& variable, std::vector<double>& slot) {
+    for (size_t i = 0; i < variable.size(); ++i) {
+      double direction = gradient[i];
+      if (optimizer.kind == "momentum") {
+        slot[i] = optimizer.momentum * slot[i] + gradient[i];
+        direction = optimizer.nesterov ? gradient[i] + optimizer.momentum * slot[i] : slot[i];
+      }
+      variable[i] -= optimizer.learning_rate * direction;
+    }
+  }
+};
+
+void ExpectMatchesReference(const Scenario& scenario, int examples) {
+  const auto plan = LocalPlan(scenario);
+  const auto base = PatternModel(*plan);
+  const std::vector<std::string> records = DigitRecords(examples);
+  const auto result = NewTrainer(plan)->Train(LocalTask(), "client-00007", *base, *Examples(records, *plan));
+  ASSERT_TRUE(result.ok()) << result.status();
+  Reference reference;
+  const std::vector<double> wanted = reference.Train(*plan, scenario, *base, records, LocalTask(), "client-00007");
+  const std::vector<float> delta = DeltaOf(*result);
+  ASSERT_EQ(delta.size(), wanted.size());
+  double largest = 0, worst = 0;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    largest = std::max(largest, std::abs(wanted[i]));
+    worst = std::max(worst, std::abs(delta[i] - wanted[i]));
+  }
+  EXPECT_GT(largest, 1e-2);  // it trained
+  EXPECT_LT(worst, 5e-6);    // float32 sums of 784 products over a few steps
+  EXPECT_NEAR(result->train_loss, reference.loss, 1e-5);
+  EXPECT_EQ(result->examples, examples);
+  const int64_t batches = (examples + scenario.client.batch_size - 1) / scenario.client.batch_size;
+  EXPECT_EQ(result->steps, scenario.client.epochs * batches);
+}
+
+TEST(TrainerTest, Sgd_MatchesAHandWrittenLoop) { ExpectMatchesReference(LocalScenario(), 30); }
+
+TEST(TrainerTest, LastBatchSmaller_IsItsOwnSize) { ExpectMatchesReference(LocalScenario(), 27); }
+
+TEST(TrainerTest, FewerExamplesThanABatch_AreOneBatch) { ExpectMatchesReference(LocalScenario(), 3); }
+
+TEST(TrainerTest, WithoutShuffle_TakesRecordsInOrder) {
+  Scenario scenario = LocalScenario();
+  scenario.client.shuffle = false;
+  ExpectMatchesReference(scenario, 25);
+}
+
+TEST(TrainerTest, Momentum_MatchesAHandWrittenLoop) {
+  Scenario scenario = LocalScenario();
+  scenario.client.optimizer = {.kind = "momentum", .learning_rate = 0.05, .momentum = 0.9, .nesterov = false};
+  ExpectMatchesReference(scenario, 27);
+}
+
+TEST(TrainerTest, NesterovMomentum_MatchesAHandWrittenLoop) {
+  Scenario scenario = LocalScenario();
+  scenario.client.optimizer = {.kind = "momentum", .learning_rate = 0.05, .momentum = 0.9, .nesterov = true};
+  ExpectMatchesReference(scenario, 27);
+}
+
+TEST(TrainerTest, MomentumZero_EqualsSgdToTheBit) {
+  Scenario momentum = LocalScenario();
+  momentum.client.optimizer = {.kind = "momentum", .learning_rate = 0.2, .momentum = 0, .nesterov = false};
+  std::vector<float> deltas[2];
+  for (const bool with : {false, true}) {
+    const auto plan = LocalPlan(with ? momentum : LocalScenario());
+    const auto result =
+        NewTrainer(plan)->Train(LocalTask(), "a", *PatternModel(*plan), *Examples(DigitRecords(20), *plan));
+    ASSERT_TRUE(result.ok()) << result.status();
+    deltas[with] = DeltaOf(*result);
+  }
+  EXPECT_EQ(deltas[0], deltas[1]);
+}
+
+TEST(TrainerTest, Update_CarriesTaskWeightAndScalars) {
+  const auto plan = LocalPlan();
+  const auto result =
+      NewTrainer(plan)->Train(LocalTask(), "a", *PatternModel(*plan), *Examples(DigitRecords(27), *plan));
+  ASSERT_TRUE(result.ok()) << result.status();
+  proto::Update update;
+  ASSERT_TRUE(update.ParseFromString(result->update));
+  EXPECT_EQ(update.task_id(), LocalTask().id);
+  EXPECT_EQ(update.parts(0).weight(), 27);
+  EXPECT_EQ(static_cast<int64_t>(update.parts(0).data().size()), plan->layout()->update_elements() * 4);
+  EXPECT_EQ(update.scalars().at("examples"), 27);
+  EXPECT_EQ(update.scalars().at("steps"), 6);
+  EXPECT_EQ(update.scalars().at("train_loss"), result->train_loss);
+  EXPECT_EQ(update.scalars().at("train_seconds"), result->train_seconds);
+  EXPECT_EQ(update.scalars().size(), 4u);
+  EXPECT_EQ(result->update_digest, Sha256Of(result->update));
+}
+
+// Property: the delta is a function of task, client, base and data alone. Trainers on several threads share one cache,
+// each with another history of clients and batch sizes before.
+TEST(TrainerTest, AnyTrainerOnAnyThread_GivesTheSameBits) {
+  const auto plan = LocalPlan();
+  const auto base = PatternModel(*plan);
+  const auto programs = NewProgramCache(plan);
+  const auto examples = Examples(DigitRecords(33), *plan);
+  std::vector<std::vector<float>> deltas(4);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < deltas.size(); ++i) {
+    threads.emplace_back([&, i] {
+      auto trainer = Trainer::Create(programs);
+      ASSERT_TRUE(trainer.ok()) << trainer.status();
+      for (size_t other = 0; other < i; ++other) {
+        const auto before = Examples(DigitRecords(11 + static_cast<int>(other), 9), *plan);
+        ASSERT_TRUE((*trainer)->Train(LocalTask(), "other", *base, *before).ok());
+      }
+      const auto result = (*trainer)->Train(LocalTask(), "client-00007", *base, *examples);
+      ASSERT_TRUE(result.ok()) << result.status();
+      deltas[i] = DeltaOf(*result);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (size_t i = 1; i < deltas.size(); ++i) EXPECT_EQ(deltas[i], deltas[0]) << i;
+}
+
+TEST(TrainerTest, AnotherOrdinalSeedOrName_ShufflesAnew) {
+  const auto plan = LocalPlan();
+  const auto base = PatternModel(*plan);
+  const auto examples = Examples(DigitRecords(33), *plan);
+  const auto trainer = NewTrainer(plan);
+  const auto train = [&](const Task& task, const char* client) {
+    return DeltaOf(*trainer->Train(task, client, *base, *examples));
+  };
+  const std::vector<float> first = train(LocalTask(), "a");
+  EXPECT_EQ(first, train(LocalTask(), "a"));
+  EXPECT_NE(first, train(LocalTask(1), "a"));
+  EXPECT_NE(first, train(LocalTask(), "b"));
+  Task reseeded = LocalTask();
+  reseeded.seed = 43;
+  EXPECT_NE(first, train(reseeded, "a"));
+}
+
+TEST(TrainerTest, NoExamples_IsRefused) {
+  const auto plan = LocalPlan();
+  const auto result = NewTrainer(plan)->Train(LocalTask(), "a", *PatternModel(*plan), *Examples({}, *plan));
+  EXPECT_TRUE(absl::IsFailedPrecondition(result.status()));
+  EXPECT_THAT(Message(result.status()), HasSubstr("'a' has no examples"));
+}
+
+TEST(TrainerTest, LabelOutOfRange_NamesFileRecordByteAndValue) {
+  const auto plan = LocalPlan();
+  for (const int64_t label : {int64_t{10}, int64_t{-1}, INT64_MIN}) {
+    std::vector<std::string> records = DigitRecords(12);
+    records[11] = DigitExample(std::string(784, 'x'), label);
+    const auto result = NewTrainer(plan)->Train(LocalTask(), "a", *PatternModel(*plan), *Examples(records, *plan));
+    EXPECT_TRUE(absl::IsInvalidArgument(result.status()));
+    EXPECT_THAT(Message(result.status()), HasSubstr("memory.tfrecord: record 11 at byte"));
+    EXPECT_THAT(Message(result.status()),
+                HasSubstr(fmt::format("'label' is {}, but the model has classes 0 to 9", label)));
+  }
+}
+
+TEST(TrainerTest, ImageOfAnotherSize_NamesBothSizes) {
+  const auto plan = LocalPlan();
+  const auto result = NewTrainer(plan)->Train(LocalTask(), "a", *PatternModel(*plan),
+                                              *Examples({DigitExample(std::string(783, 'x'), 1)}, *plan));
+  EXPECT_TRUE(absl::IsInvalidArgument(result.status()));
+  EXPECT_THAT(Message(result.status()), HasSubstr("783 bytes, but the model takes 784"));
+}
+
+TEST(TrainerTest, RecordThatIsNoExample_IsRefusedByRecord) {
+  const auto plan = LocalPlan();
+  const auto result =
+      NewTrainer(plan)->Train(LocalTask(), "a", *PatternModel(*plan), *Examples({std::string("\xff\xff\xff")}, *plan));
+  EXPECT_TRUE(absl::IsInvalidArgument(result.status()));
+  EXPECT_THAT(Message(result.status()), HasSubstr("record 0 at byte 0"));
+}
+
+TEST(TrainerTest, BaseModelOfAnotherLayout_IsRefused) {
+  const auto plan = LocalPlan();
+  Scenario mlp = LocalScenario();
+  mlp.model.preset = "mlp";
+  const auto result =
+      NewTrainer(plan)->Train(LocalTask(), "a", *PatternModel(*LocalPlan(mlp)), *Examples(DigitRecords(3), *plan));
+  EXPECT_TRUE(absl::IsInvalidArgument(result.status()));
+}
+
+TEST(TrainerTest, Cancelled_Stops) {
+  const auto plan = LocalPlan();
+  const CancellationToken cancel = CancellationToken::Create();
+  cancel.Cancel();
+  const auto result =
+      NewTrainer(plan)->Train(LocalTask(), "a", *PatternModel(*plan), *Examples(DigitRecords(3), *plan), cancel);
+  EXPECT_TRUE(absl::IsCancelled(result.status()));
+}
+
+}  // namespace
+}  // namespace rivulet

@@ -1,0 +1,349 @@
+#include "simulations/simulator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <random>
+#include <thread>
+
+#include "client/agent.h"
+#include "engine/data/tfrecord.h"
+#include "simulations/central_evaluator.h"
+#include "simulations/partition.h"
+#include "simulations/scenario_model.h"
+#include "tests/testing/memory_dataset.h"
+
+namespace rivulet {
+namespace {
+
+using testing::DigitExample;
+using testing::DigitRecords;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+// What a run did, as its coordinator told it.
+struct Trace {
+  std::vector<std::string> digests;  // by committed round
+  std::vector<std::map<std::string, double>> central;
+  std::vector<std::string> offers, folds, ends;  // actions by kind; folds sorted within what lies between two ends
+  Status status;
+  std::string final_digest;
+};
+
+// Collects a Trace; thread-safe, because observers are called from the coordinator's threads.
+class Recorder {
+ public:
+  CoordinatorObserver Observer() {
+    CoordinatorObserver observer;
+    observer.on_round = [this](const RoundReport& report) {
+      MutexLock lock(mutex_);
+      trace_.digests.push_back(fmt::format("{} {}", report.round, report.model_digest.Hex()));
+      trace_.central.push_back(report.central);
+      if (on_round_) on_round_(report);
+    };
+    observer.on_action = [this](const std::string& action) {
+      MutexLock lock(mutex_);
+      if (action.starts_with("offer ")) trace_.offers.push_back(action);
+      if (action.starts_with("fold ")) folds_.push_back(action);
+      if (action.starts_with("commit") || action.starts_with("abandon")) {
+        std::sort(folds_.begin(), folds_.end());  // the order of arrival is nobody's business
+        trace_.folds.insert(trace_.folds.end(), folds_.begin(), folds_.end());
+        folds_.clear();
+        trace_.ends.push_back(action);
+      }
+    };
+    return observer;
+  }
+  Trace trace() {
+    MutexLock lock(mutex_);
+    return trace_;
+  }
+  std::function<void(const RoundReport&)> on_round_;
+
+ private:
+  Mutex mutex_;
+  Trace trace_;
+  std::vector<std::string> folds_;
+};
+
+class SimulatorTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const ::testing::TestInfo* info = ::testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = std::filesystem::path(fmt::format("{}/simulator-{}-{}", ::testing::TempDir(), info->name(), getpid()))
+                  .lexically_normal()
+                  .string();
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
+
+  std::string WriteRecords(const std::string& name, const std::vector<std::string>& records) {
+    auto writer = RecordWriter::Create(FileSystem::Default(), Path(name));
+    EXPECT_TRUE(writer.ok()) << writer.status();
+    for (const std::string& record : records) EXPECT_TRUE((*writer)->Append(record).ok());
+    EXPECT_TRUE((*writer)->Finish().ok());
+    EXPECT_TRUE((*writer)->Publish().ok());
+    return Path(name);
+  }
+
+  Scenario SmallScenario() {
+    Scenario scenario;
+    scenario.run.name = "small";
+    scenario.run.rounds = 5;
+    scenario.run.seed = 11;
+    scenario.model.preset = "logistic_regression";
+    scenario.data.train = WriteRecords("train.tfrecord", DigitRecords(205));
+    scenario.data.test = WriteRecords("test.tfrecord", DigitRecords(53, 9));
+    scenario.data.partition.clients = 12;
+    scenario.client.batch_size = 7;
+    scenario.client.optimizer.learning_rate = 0.1;
+    scenario.server.clients_per_round = 4;
+    scenario.evaluation.every = 2;
+    scenario.evaluation.batch_size = 16;
+    return scenario;
+  }
+
+  Trace Simulate(const Scenario& scenario, int workers, const std::string& db, const std::string& resume = "",
+                 int64_t stop_after = 0) {
+    Recorder recorder;
+    std::atomic<Simulation*> running = nullptr;
+    recorder.on_round_ = [&](const RoundReport& report) {
+      if (stop_after > 0 && report.round == stop_after) running.load()->Stop();
+    };
+    SimulationOptions options;
+    options.scenario = scenario;
+    options.db_path = Path(db);
+    options.workers = workers;
+    options.resume = resume;
+    options.observer = recorder.Observer();
+    auto simulation = Simulation::Create(std::move(options));
+    Trace trace;
+    if (!simulation.ok()) {
+      trace.status = simulation.status();
+      return trace;
+    }
+    running = simulation->get();
+    const StatusOr<SimulationResult> result = (*simulation)->Run();
+    trace = recorder.trace();
+    trace.status = result.status();
+    if (result.ok()) trace.final_digest = result->model->ComputeDigest().Hex();
+    return trace;
+  }
+
+  // The same run by clients that are agents in threads, each with its own name and share, started in a shuffled order.
+  Trace Deploy(const Scenario& scenario, const std::string& db) {
+    Trace trace;
+    trace.status = [&]() -> Status {
+      RIVULET_ASSIGN_OR_RETURN(const ModelDef model, ModelOf(scenario));
+      RIVULET_ASSIGN_OR_RETURN(std::string plan_bytes, BuildPlan(scenario, model));
+      RIVULET_ASSIGN_OR_RETURN(const auto plan, Plan::Open(plan_bytes));
+      RIVULET_ASSIGN_OR_RETURN(const auto test, Dataset::Open({scenario.data.test}));
+      RIVULET_ASSIGN_OR_RETURN(const auto evaluator, CentralEvaluator::Create(plan, test, 16, 1));
+      RIVULET_ASSIGN_OR_RETURN(const auto train, Dataset::Open({scenario.data.train}));
+      RIVULET_ASSIGN_OR_RETURN(const auto shares, Partition(*train, scenario.data.partition,
+                                                            scenario.data.label_feature, scenario.run.seed));
+      Recorder recorder;
+      CoordinatorOptions options;
+      options.scenario = scenario;
+      options.plan = std::move(plan_bytes);
+      options.db_path = Path(db);
+      options.evaluator = evaluator.get();
+      options.observer = recorder.Observer();
+      RIVULET_ASSIGN_OR_RETURN(const auto coordinator, Coordinator::Create(std::move(options)));
+      std::vector<const ClientShare*> order;
+      for (const ClientShare& share : shares) order.push_back(&share);
+      std::shuffle(order.begin(), order.end(), std::mt19937(5));
+      std::vector<std::thread> threads;
+      std::vector<Status> ends(order.size());
+      for (size_t i = 0; i < order.size(); ++i) {
+        threads.emplace_back([&, i] {
+          AgentOptions agent;
+          agent.client_id = order[i]->client_id;
+          agent.data.dataset = train;
+          agent.data.indices = order[i]->examples;
+          // What waits here is answered within microseconds; the hint of a deployed coordinator is for networks.
+          agent.sleep = [](int64_t) { std::this_thread::yield(); };
+          ends[i] = Agent(*coordinator, std::move(agent)).Run();
+        });
+      }
+      const Status status = coordinator->Wait();
+      for (std::thread& thread : threads) thread.join();
+      for (const Status& end : ends) EXPECT_TRUE(end.ok()) << end;
+      trace = recorder.trace();
+      trace.final_digest = coordinator->model()->ComputeDigest().Hex();
+      return status;
+    }();
+    return trace;
+  }
+
+  std::string folder_;
+};
+
+TEST_F(SimulatorTest, Run_TrainsAndEvaluates) {
+  const Trace trace = Simulate(SmallScenario(), 2, "a.sqlite");
+  ASSERT_TRUE(trace.status.ok()) << trace.status;
+  ASSERT_THAT(trace.digests, SizeIs(5));
+  EXPECT_EQ(trace.digests.back(), "5 " + trace.final_digest);
+  EXPECT_THAT(trace.central[0], IsEmpty());
+  EXPECT_THAT(trace.central[1], SizeIs(2));
+  EXPECT_GT(trace.central[4].at("test/accuracy"), 0.9);  // the last round is always evaluated
+  EXPECT_LT(trace.central[4].at("test/loss"), trace.central[1].at("test/loss"));
+}
+
+// Property: the number of workers changes neither a bit of any model, nor which tasks are offered and folded, nor an
+// evaluation.
+TEST_F(SimulatorTest, AnyNumberOfWorkers_SameBits) {
+  const Scenario scenario = SmallScenario();
+  const Trace one = Simulate(scenario, 1, "1.sqlite");
+  ASSERT_TRUE(one.status.ok()) << one.status;
+  ASSERT_THAT(one.offers, SizeIs(20));
+  for (const int workers : {2, 3, 16}) {
+    const Trace many = Simulate(scenario, workers, fmt::format("{}.sqlite", workers));
+    ASSERT_TRUE(many.status.ok()) << many.status;
+    EXPECT_EQ(many.digests, one.digests) << workers;
+    EXPECT_EQ(many.central, one.central) << workers;
+    EXPECT_EQ(many.offers, one.offers) << workers;
+    EXPECT_EQ(many.folds, one.folds) << workers;
+    EXPECT_EQ(many.ends, one.ends) << workers;
+  }
+}
+
+TEST_F(SimulatorTest, DeployedAgents_DoWhatTheSimulationDid) {
+  const Scenario scenario = SmallScenario();
+  const Trace simulated = Simulate(scenario, 2, "simulated.sqlite");
+  const Trace deployed = Deploy(scenario, "deployed.sqlite");
+  ASSERT_TRUE(simulated.status.ok()) << simulated.status;
+  ASSERT_TRUE(deployed.status.ok()) << deployed.status;
+  EXPECT_EQ(deployed.digests, simulated.digests);
+  EXPECT_EQ(deployed.offers, simulated.offers);
+  EXPECT_EQ(deployed.folds, simulated.folds);
+  EXPECT_EQ(deployed.ends, simulated.ends);
+  EXPECT_EQ(deployed.central, simulated.central);
+}
+
+TEST_F(SimulatorTest, AnotherSeed_OtherModels) {
+  Scenario scenario = SmallScenario();
+  const Trace first = Simulate(scenario, 2, "a.sqlite");
+  scenario.run.seed = 12;
+  const Trace second = Simulate(scenario, 2, "b.sqlite");
+  EXPECT_NE(first.final_digest, second.final_digest);
+}
+
+TEST_F(SimulatorTest, StoppedAndResumed_EndsAtTheSameBits) {
+  const Scenario scenario = SmallScenario();
+  const Trace whole = Simulate(scenario, 2, "whole.sqlite");
+  const Trace before = Simulate(scenario, 2, "parts.sqlite", "", 2);
+  EXPECT_TRUE(absl::IsCancelled(before.status)) << before.status;
+  ASSERT_GE(before.digests.size(), 2u);
+  const Trace after = Simulate(scenario, 3, "parts.sqlite", "latest");
+  ASSERT_TRUE(after.status.ok()) << after.status;
+  EXPECT_EQ(after.final_digest, whole.final_digest);
+  std::vector<std::string> digests = before.digests;
+  digests.insert(digests.end(), after.digests.begin(), after.digests.end());
+  EXPECT_EQ(digests, whole.digests);
+}
+
+TEST_F(SimulatorTest, FinishedRunResumed_DoesNothing) {
+  const Scenario scenario = SmallScenario();
+  const Trace whole = Simulate(scenario, 2, "a.sqlite");
+  const Trace again = Simulate(scenario, 2, "a.sqlite", "latest");
+  ASSERT_TRUE(again.status.ok()) << again.status;
+  EXPECT_THAT(again.digests, IsEmpty());
+  EXPECT_EQ(again.final_digest, whole.final_digest);
+}
+
+TEST_F(SimulatorTest, ByKeyWithoutANumber_TakesEveryWriter) {
+  Scenario scenario = SmallScenario();
+  std::vector<std::string> records;
+  for (int i = 0; i < 60; ++i)
+    records.push_back(DigitExample(std::string(784, 'x'), i % 10, fmt::format("w{}", i % 6)));
+  scenario.data.train = WriteRecords("writers.tfrecord", records);
+  scenario.data.partition = {};
+  scenario.data.partition.kind = "by_key";
+  scenario.run.rounds = 2;
+  const Trace trace = Simulate(scenario, 2, "a.sqlite");
+  ASSERT_TRUE(trace.status.ok()) << trace.status;
+  for (const std::string& offer : trace.offers) EXPECT_THAT(offer, HasSubstr(" w"));
+}
+
+TEST_F(SimulatorTest, TenThousandClients_CostRowsOnly) {
+  Scenario scenario = SmallScenario();
+  scenario.data.train = WriteRecords("many.tfrecord", DigitRecords(10'000));
+  scenario.data.partition.clients = 10'000;
+  scenario.run.rounds = 2;
+  const Trace trace = Simulate(scenario, 2, "a.sqlite");
+  ASSERT_TRUE(trace.status.ok()) << trace.status;
+  EXPECT_THAT(trace.offers, SizeIs(8));
+}
+
+TEST_F(SimulatorTest, RecordThatCannotBeTrained_EndsTheRunNamingIt) {
+  Scenario scenario = SmallScenario();
+  std::vector<std::string> records = DigitRecords(205);
+  for (size_t i = 100; i < records.size(); ++i) records[i] = DigitExample(std::string(784, 'x'), 42);
+  scenario.data.train = WriteRecords("bad.tfrecord", records);
+  scenario.server.max_attempts = 2;
+  const Trace trace = Simulate(scenario, 2, "a.sqlite");
+  EXPECT_FALSE(trace.status.ok());
+  EXPECT_THAT(Message(trace.status), HasSubstr("bad.tfrecord: record "));
+  EXPECT_THAT(Message(trace.status), HasSubstr("'label' is 42, but the model has classes 0 to 9"));
+}
+
+TEST_F(SimulatorTest, FirstRecordOfTheWrongSize_IsToldBeforeTheRunHasARow) {
+  Scenario scenario = SmallScenario();
+  scenario.data.train = WriteRecords("small.tfrecord", std::vector<std::string>(20, DigitExample("tiny", 1)));
+  const Trace trace = Simulate(scenario, 2, "a.sqlite");
+  EXPECT_TRUE(absl::IsInvalidArgument(trace.status));
+  EXPECT_THAT(Message(trace.status), HasSubstr("small.tfrecord: record 0 at byte 0"));
+  EXPECT_FALSE(std::filesystem::exists(Path("a.sqlite")));
+}
+
+TEST_F(SimulatorTest, TestSetOfTheWrongSize_IsToldBeforeTheRunHasARow) {
+  Scenario scenario = SmallScenario();
+  scenario.data.test = WriteRecords("small.tfrecord", std::vector<std::string>(20, DigitExample("tiny", 1)));
+  const Trace trace = Simulate(scenario, 2, "a.sqlite");
+  EXPECT_THAT(Message(trace.status), HasSubstr("small.tfrecord: record 0 at byte 0"));
+  EXPECT_FALSE(std::filesystem::exists(Path("a.sqlite")));
+}
+
+TEST_F(SimulatorTest, MoreClientsPerRoundThanClients_IsRefused) {
+  Scenario scenario = SmallScenario();
+  scenario.server.clients_per_round = 13;
+  const Trace trace = Simulate(scenario, 2, "a.sqlite");
+  EXPECT_TRUE(absl::IsInvalidArgument(trace.status));
+  EXPECT_THAT(Message(trace.status), HasSubstr("server.clients_per_round is 13"));
+  EXPECT_THAT(Message(trace.status), HasSubstr("12 clients"));
+}
+
+TEST_F(SimulatorTest, ClientHeavierThanMaxWeight_IsRefusedByName) {
+  Scenario scenario = SmallScenario();
+  scenario.server.max_weight = 17;
+  const Trace trace = Simulate(scenario, 2, "a.sqlite");
+  EXPECT_TRUE(absl::IsInvalidArgument(trace.status));
+  EXPECT_THAT(Message(trace.status), HasSubstr("client-00000"));
+  EXPECT_THAT(Message(trace.status), HasSubstr("server.max_weight is 17"));
+}
+
+TEST_F(SimulatorTest, MissingTrainingFile_IsNamed) {
+  Scenario scenario = SmallScenario();
+  scenario.data.train = Path("absent.tfrecord");
+  const Trace trace = Simulate(scenario, 2, "a.sqlite");
+  EXPECT_TRUE(absl::IsNotFound(trace.status));
+  EXPECT_THAT(Message(trace.status), HasSubstr("absent.tfrecord"));
+}
+
+TEST_F(SimulatorTest, UnknownPreset_NamesTheNearest) {
+  Scenario scenario = SmallScenario();
+  scenario.model.preset = "logistic_regresion";
+  const Trace trace = Simulate(scenario, 2, "a.sqlite");
+  EXPECT_TRUE(absl::IsNotFound(trace.status));
+  EXPECT_THAT(Message(trace.status), HasSubstr("logistic_regression"));
+}
+
+}  // namespace
+}  // namespace rivulet

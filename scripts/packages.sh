@@ -27,7 +27,7 @@ build_packages=(
 test_packages=(
   "libgtest-dev|unit tests"
   "libgmock-dev|matchers of the unit tests"
-  "python3-minimal|end-to-end tests"
+  "python3|end-to-end tests"
   "python3-numpy|checks model files without our code"
 )
 bench_packages=(

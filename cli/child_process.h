@@ -1,0 +1,49 @@
+// A child that runs this same binary, with its output read through pipes. It is in a process group of its own, so that
+// Ctrl-C on the terminal reaches only the parent, and it is told to stop (SIGTERM) when the parent dies in any way.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+// Use it from one thread, which must outlive it: the child is told when that thread is gone.
+class ChildProcess {
+ public:
+  // Runs `rivulet ARGUMENTS…`.
+  static StatusOr<std::unique_ptr<ChildProcess>> Start(const std::vector<std::string>& arguments);
+  ~ChildProcess();  // kills what still runs
+  ChildProcess(const ChildProcess&) = delete;
+  ChildProcess& operator=(const ChildProcess&) = delete;
+
+  // To be polled for input; -1 once closed by the child.
+  int stdout_fd() const { return streams_[0].fd; }
+  int stderr_fd() const { return streams_[1].fd; }
+  // Whole lines that have come since the last call; never blocks.
+  std::vector<std::string> StdoutLines() { return Lines(streams_[0]); }
+  std::vector<std::string> StderrLines() { return Lines(streams_[1]); }
+
+  void Signal(int signal);
+  // The exit once it has ended: the code, or minus the signal that killed it. Never blocks.
+  std::optional<int> Exited();
+
+ private:
+  struct Stream {
+    int fd = -1;
+    std::string partial;
+  };
+  ChildProcess() = default;
+  static std::vector<std::string> Lines(Stream& stream);
+
+  pid_t pid_ = -1;
+  Stream streams_[2];
+  std::optional<int> exit_;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,32 @@
+// Ctrl-C (and SIGTERM): the first asks for a clean end, the second ends the process at once with exit code 1.
+//
+// The signal handler does nothing but write a byte to a pipe. Whoever waits in poll() adds fd(); whoever blocks
+// elsewhere gives a function, called once on a thread of its own.
+#pragma once
+
+#include <functional>
+#include <thread>
+
+namespace rivulet {
+
+// One per process at a time. Not thread-safe.
+class Interrupt {
+ public:
+  Interrupt();
+  ~Interrupt();  // restores what the signals did before
+  Interrupt(const Interrupt&) = delete;
+  Interrupt& operator=(const Interrupt&) = delete;
+
+  bool happened() const;
+  int fd() const;  // readable once a signal has come
+  // Calls `function` when the first signal comes, at once if it has come already. Call it once; what `function` uses
+  // must outlive this object or Forget().
+  void Call(std::function<void()> function);
+  // No call is made after this returns.
+  void Forget();
+
+ private:
+  std::thread thread_;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,65 @@
+// The progress of a run on stderr: on a terminal one line that is drawn anew, elsewhere a line per round.
+//
+//   round  12/50 [#####---------------] accuracy 0.9712  loss 0.1034  ETA 34 s
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "coordinator/coordinator.h"
+#include "engine/base/mutex.h"
+
+namespace rivulet {
+
+bool StderrIsTerminal();
+std::string FormatDuration(double seconds);  // "8 s", "3 min 20 s", "2 h 05 min"
+// `filled` of `total` as width characters; total 0 counts as empty.
+std::string Bar(int64_t filled, int64_t total, int width);
+
+// What is known of a run under way, as one line. Not thread-safe.
+class RoundTracker {
+ public:
+  explicit RoundTracker(int64_t rounds) : rounds_(rounds), start_(Clock::now()) {}
+  void Round(const RoundReport& committed);
+  // `within`: how much of the round after the last one is done, 0 to 1.
+  std::string Line(int64_t round, double within) const;
+  int64_t round() const { return round_; }  // last committed; 0 for none
+  int64_t rounds() const { return rounds_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  const int64_t rounds_;
+  const Clock::time_point start_;
+  int64_t round_ = 0, rounds_seen_ = 0;
+  std::optional<double> accuracy_, loss_;
+};
+
+// Thread-safe.
+class RoundProgress {
+ public:
+  explicit RoundProgress(int64_t rounds) : terminal_(StderrIsTerminal()), tracker_(rounds) {}
+  ~RoundProgress() { Finish(); }
+
+  void Folded(int64_t round, int64_t folded, int64_t selected);
+  void Round(const RoundReport& report);
+  // A sentence that stays, above the line that moves.
+  void Note(const std::string& sentence);
+  // Ends the line that moves; later calls begin a new one.
+  void Finish();
+  void Observe(CoordinatorObserver& observer);  // must outlive the coordinator
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void Draw(const std::string& line) REQUIRES(mutex_);
+  void Clear() REQUIRES(mutex_);
+
+  const bool terminal_;
+  Mutex mutex_;
+  RoundTracker tracker_ GUARDED_BY(mutex_);
+  Clock::time_point drawn_ GUARDED_BY(mutex_);
+  bool open_ GUARDED_BY(mutex_) = false;  // a line without its end is on the terminal
+};
+
+}  // namespace rivulet

@@ -1,0 +1,37 @@
+// What `simulate`, `up` and `coordinator` have in common: the scenario, what overrides it, and where the run is kept.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "engine/base/status.h"
+#include "federated/scenario/scenario.h"
+
+namespace rivulet {
+
+struct RunOptions {
+  std::string scenario;
+  std::vector<std::string> sets;  // KEY=VALUE
+  std::optional<int64_t> rounds;
+  std::string db = "./rivulet.sqlite";
+  std::string resume;
+};
+
+// Declares SCENARIO.toml, --set, --rounds, --db and --resume.
+void AddRunOptions(Command& command, RunOptions* options);
+
+// The scenario with --set and --rounds applied; a resumed run keeps its number of rounds unless --rounds says another.
+// What the file or the options say wrongly is a usage error; a missing file or run is not.
+StatusOr<Scenario> LoadScenario(const RunOptions& options);
+
+// The arguments that give these options again, for a shell: "s.toml --set 'a=b c' --db x.sqlite". `resume` replaces
+// --resume.
+std::string ShellArguments(const RunOptions& options, const std::string& resume);
+std::string ShellQuote(const std::string& text);
+// The same for exec.
+std::vector<std::string> ProcessArguments(const RunOptions& options);
+
+}  // namespace rivulet

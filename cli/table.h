@@ -1,0 +1,52 @@
+// Rows for people and for programs: the same cells as an aligned table or as JSON whose keys are the column names.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace rivulet {
+
+using Cell = std::variant<std::monostate, bool, int64_t, double, std::string>;  // monostate: null
+
+template <typename T>
+Cell CellOrNull(const std::optional<T>& value) {
+  return value ? Cell(*value) : Cell();
+}
+// null for "".
+inline Cell TextCell(std::string text) { return text.empty() ? Cell() : Cell(std::move(text)); }
+
+struct Column {
+  std::string name;
+  bool only_json = false;  // too wide or too seldom of interest for a terminal
+  int digits = 4;          // of a real number in the table; JSON has them all
+  size_t width = 0;        // longer text is cut in the table; 0: never
+};
+
+class Table {
+ public:
+  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+  // One cell per column.
+  void Add(std::vector<Cell> row) { rows_.push_back(std::move(row)); }
+  size_t size() const { return rows_.size(); }
+  // A line of names, then a line per row; numbers to the right. "" without rows.
+  std::string Text() const;
+  // An array of objects, one per line.
+  std::string Json() const;
+
+ private:
+  std::vector<Column> columns_;
+  std::vector<std::vector<Cell>> rows_;
+};
+
+using Fields = std::vector<std::pair<std::string, Cell>>;
+// One object on one line, without a line break. Text that is no UTF-8 is mended, never refused.
+std::string JsonObject(const Fields& fields);
+// "name  value" lines, aligned; nulls are left out.
+std::string FieldLines(const Fields& fields);
+
+}  // namespace rivulet

@@ -6,10 +6,10 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/cpu/bias.cc"
-#include "hwy/foreach_target.h"  // IWYU pragma: keep
-// clang-format off: the order matters
-#include "engine/kernels/cpu/tail-inl.h"
+// clang-format off
+#include "hwy/foreach_target.h"  // first: it includes this file once per target
 #include "hwy/highway.h"
+#include "engine/kernels/cpu/tail-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();

@@ -1,7 +1,9 @@
-// Conv2D and its two gradients: oneDNN for float32, plain loops for everything else and as the portable kernel.
+// Conv2D and its two gradients: oneDNN and our direct convolutions for float32, plain loops for everything else and as
+// the portable kernel.
 #include <algorithm>
 #include <cstring>
 
+#include "engine/kernels/cpu/direct_conv.h"
 #include "engine/kernels/cpu/dnnl_shim.h"
 #include "engine/kernels/cpu/window.h"
 #include "engine/program/kernel.h"
@@ -112,6 +114,7 @@ Prepared PrepareDirection(ConvDirection direction, const Window& window, const K
   if constexpr (std::is_same_v<T, float>) {
     if (!policy.portable) {
       if (std::optional<Prepared> fast = DnnlConvolution(direction, window)) return *std::move(fast);
+      if (std::optional<Prepared> direct = DirectConvolution(direction, window)) return *std::move(direct);
     }
   }
   Prepared prepared;

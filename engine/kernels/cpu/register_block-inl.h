@@ -1,0 +1,135 @@
+// The register block that our products and direct convolutions are made of. Included per target.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "hwy/cache_control.h"
+#include "hwy/highway.h"
+
+#if defined(RIVULET_REGISTER_BLOCK_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef RIVULET_REGISTER_BLOCK_INL_H_
+#undef RIVULET_REGISTER_BLOCK_INL_H_
+#else
+#define RIVULET_REGISTER_BLOCK_INL_H_
+#endif
+
+#include "engine/kernels/cpu/tail-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace rivulet {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+// Rows of C kept in registers at once, two vectors each: 24 of 32 registers with AVX-512, 12 of 16 elsewhere.
+#if HWY_TARGET <= HWY_AVX3
+constexpr int kRows = 12;
+#else
+constexpr int kRows = 6;
+#endif
+
+// C[row, column] (+)= Σ over segments s and depth k of a[row·a_row + k·a_k + s·a_segment] · b[s·b_segment + k·n +
+// column], summed in order of (s, k). `n` is the length of a row of b and of C.
+struct BlockShape {
+  int64_t a_row = 0, a_k = 1, a_segment = 0;
+  int64_t b_segment = 0;
+  int64_t n = 0;
+  int64_t depth = 0, segments = 1;
+  int64_t ahead = 0;  // elements of b ahead of the current one to prefetch, 0 for none
+  bool add = false;   // to what C holds
+};
+
+// kVectors vectors of columns; the last has `tail` columns when kTail.
+template <int R, int kVectors, bool kTail>
+HWY_INLINE void Block(const BlockShape& s, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
+                      float* HWY_RESTRICT c, size_t tail) {
+  const D d;
+  const size_t lanes = hn::Lanes(d);
+  V sum[R][kVectors];
+  for (int r = 0; r < R; ++r) {
+    for (int v = 0; v < kVectors; ++v) {
+      const float* at = c + r * s.n + static_cast<size_t>(v) * lanes;
+      if (!s.add) {
+        sum[r][v] = hn::Zero(d);
+      } else if (kTail && v == kVectors - 1) {
+        sum[r][v] = LoadTail(d, at, tail);
+      } else {
+        sum[r][v] = hn::LoadU(d, at);
+      }
+    }
+  }
+  const int64_t a_row = s.a_row, a_k = s.a_k, n = s.n, depth = s.depth, ahead = s.ahead;
+  for (int64_t segment = 0; segment < s.segments; ++segment) {
+    const float* HWY_RESTRICT x_at = a + segment * s.a_segment;
+    const float* HWY_RESTRICT row = b + segment * s.b_segment;
+    const auto multiply = [&]() HWY_ATTR {
+      V columns[kVectors];
+      for (int v = 0; v < kVectors; ++v) {
+        const float* at = row + static_cast<size_t>(v) * lanes;
+        columns[v] = kTail && v == kVectors - 1 ? LoadTail(d, at, tail) : hn::LoadU(d, at);
+      }
+      for (int r = 0; r < R; ++r) {
+        const V x = hn::Set(d, x_at[r * a_row]);
+        for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::MulAdd(x, columns[v], sum[r][v]);
+      }
+    };
+    if (ahead > 0) {
+      for (int64_t k = 0; k < depth; ++k, x_at += a_k, row += n) {
+        hwy::Prefetch(row + ahead);
+        if (kVectors > 1) hwy::Prefetch(row + ahead + lanes);
+        multiply();
+      }
+    } else {
+      for (int64_t k = 0; k < depth; ++k, x_at += a_k, row += n) multiply();
+    }
+  }
+  for (int r = 0; r < R; ++r) {
+    for (int v = 0; v < kVectors; ++v) {
+      float* at = c + r * s.n + static_cast<size_t>(v) * lanes;
+      if (kTail && v == kVectors - 1) {
+        StoreTail(sum[r][v], d, at, tail);
+      } else {
+        hn::StoreU(sum[r][v], d, at);
+      }
+    }
+  }
+}
+
+// R rows and `columns` (at most two vectors) columns.
+template <int R>
+void BlockOf(const BlockShape& s, const float* a, const float* b, float* c, int64_t columns) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
+  if (columns == 2 * lanes) {
+    Block<R, 2, false>(s, a, b, c, 0);
+  } else if (columns > lanes) {
+    Block<R, 2, true>(s, a, b, c, static_cast<size_t>(columns - lanes));
+  } else if (columns == lanes) {
+    Block<R, 1, false>(s, a, b, c, 0);
+  } else {
+    Block<R, 1, true>(s, a, b, c, static_cast<size_t>(columns));
+  }
+}
+
+using BlockFn = void (*)(const BlockShape&, const float*, const float*, float*, int64_t);
+template <int... R>
+BlockFn BlockTable(int64_t rows, std::integer_sequence<int, R...>) {
+  static constexpr BlockFn kTable[] = {&BlockOf<R + 1>...};
+  return kTable[rows - 1];
+}
+// The block for 1 to kRows rows.
+HWY_INLINE BlockFn BlockFor(int64_t rows) { return BlockTable(rows, std::make_integer_sequence<int, kRows>()); }
+
+// Rows per block so that `rows` falls into equal shares rather than full blocks and a rest.
+HWY_INLINE int64_t EqualShare(int64_t rows) {
+  const int64_t blocks = (rows + kRows - 1) / kRows;
+  return blocks == 0 ? 1 : (rows + blocks - 1) / blocks;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace rivulet
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,119 @@
+// MatMul against plain float64 loops: every choice of the table, every instruction set, odd shapes.
+#include <gmock/gmock.h>
+
+#include "tests/engine/kernels/every_target.h"
+#include "tests/engine/kernels/run_op.h"
+
+namespace rivulet::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Case {
+  int64_t m, n, k;
+  bool transpose_a, transpose_b;
+};
+
+std::vector<double> Reference(const Case& c, const std::vector<double>& a, const std::vector<double>& b) {
+  std::vector<double> product(static_cast<size_t>(c.m * c.n), 0);
+  for (int64_t i = 0; i < c.m; ++i) {
+    for (int64_t j = 0; j < c.n; ++j) {
+      for (int64_t k = 0; k < c.k; ++k) {
+        product[static_cast<size_t>(i * c.n + j)] += a[static_cast<size_t>(c.transpose_a ? k * c.m + i : i * c.k + k)] *
+                                                     b[static_cast<size_t>(c.transpose_b ? j * c.k + k : k * c.n + j)];
+      }
+    }
+  }
+  return product;
+}
+
+template <typename T>
+void Check(const Case& c, KernelPolicy policy, double epsilon, const std::string& target, size_t misalign = 0) {
+  const Tensor a = RandomTensor<T>(c.transpose_a ? Shape{c.k, c.m} : Shape{c.m, c.k}, 1);
+  const Tensor b = RandomTensor<T>(c.transpose_b ? Shape{c.n, c.k} : Shape{c.k, c.n}, 2);
+  const auto run =
+      RunOp("MatMul", {a, b}, {{"transpose_a", c.transpose_a}, {"transpose_b", c.transpose_b}}, policy, {}, misalign);
+  ASSERT_TRUE(run.ok()) << run.status();
+  // Terms are at most 1, so that k roundings bound the error.
+  ExpectNear<T>(run->outputs[0], Reference(c, AsDoubles<T>(a), AsDoubles<T>(b)), epsilon * static_cast<double>(c.k + 1),
+                fmt::format("{} {} [{}x{}x{}] {}{}", target, run->implementation, c.m, c.n, c.k,
+                            c.transpose_a ? "T" : "N", c.transpose_b ? "T" : "N"));
+}
+
+std::vector<Case> Shapes() {
+  std::vector<Case> cases;
+  for (const bool transpose_a : {false, true}) {
+    for (const bool transpose_b : {false, true}) {
+      for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{{1, 1, 1},
+                                                                       {1, 10, 784},
+                                                                       {10, 10, 33},
+                                                                       {10, 200, 71},
+                                                                       {3, 5, 7},
+                                                                       {12, 32, 64},
+                                                                       {13, 33, 65},
+                                                                       {16, 47, 130},
+                                                                       {17, 31, 29},
+                                                                       {65, 17, 10},
+                                                                       {100, 10, 1},
+                                                                       {40, 50, 60},
+                                                                       {5, 0, 3},
+                                                                       {0, 4, 3},
+                                                                       {4, 3, 0}}) {
+        cases.push_back({m, n, k, transpose_a, transpose_b});
+      }
+    }
+  }
+  return cases;
+}
+
+TEST(MatMul, Float32OnEveryTarget_IsTheFloat64Product) {
+  OnEveryTarget([](const std::string& target) {
+    for (const Case& c : Shapes()) Check<float>(c, {}, 1.2e-7, target);
+  });
+}
+
+TEST(MatMul, UnalignedOperands_AreMultipliedRightly) {
+  OnEveryTarget([](const std::string& target) {
+    for (const Case& c : Shapes()) Check<float>(c, {}, 1.2e-7, target, 4);
+  });
+}
+
+TEST(MatMul, PortableFloat32_IsTheFloat64Product) {
+  KernelPolicy portable;
+  portable.portable = true;
+  for (const Case& c : Shapes()) Check<float>(c, portable, 1.2e-7, "portable");
+}
+
+TEST(MatMul, Float64_IsTheFloat64Product) {
+  for (const Case& c : Shapes()) Check<double>(c, {}, 3e-16, "float64");
+}
+
+TEST(MatMul, BatchOfTen_UsesOwnKernels) {
+  const auto run = RunOp("MatMul", {RandomTensor<float>({10, 784}, 1), RandomTensor<float>({784, 200}, 2)});
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->implementation, "hwy");
+}
+
+TEST(MatMul, LargeProduct_UsesOneDnn) {
+  const auto run = RunOp("MatMul", {RandomTensor<float>({100, 100}, 1), RandomTensor<float>({100, 100}, 2)});
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_THAT(run->implementation, HasSubstr("dnnl"));
+}
+
+TEST(MatMul, PortableLargeProduct_UsesNoLibrary) {
+  KernelPolicy portable;
+  portable.portable = true;
+  const auto run =
+      RunOp("MatMul", {RandomTensor<float>({100, 100}, 1), RandomTensor<float>({100, 100}, 2)}, {}, portable);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->implementation, "loops");
+}
+
+TEST(MatMul, Integers_WrapAround) {
+  const auto run = RunOp("MatMul", {Tensor::Of<int32_t>({1, 2}, {1 << 30, 1}), Tensor::Of<int32_t>({2, 1}, {4, 5})});
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->outputs[0].flat<int32_t>()[0], 5);
+}
+
+}  // namespace
+}  // namespace rivulet::testing

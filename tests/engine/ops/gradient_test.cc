@@ -1,0 +1,292 @@
+// The gradient of every differentiable op against finite differences in float64: with all shapes known when it is
+// built, with an unknown batch, and with ranks alone; and the gradient of that gradient.
+#include <cmath>
+
+#include "tests/testing/gradient_check.h"
+
+namespace rivulet {
+namespace {
+
+using testing::BuildFn;
+using testing::CheckGradients;
+using testing::DistinctTensor;
+using testing::GradientCheckOptions;
+using testing::KnownShapes;
+using testing::RandomTensor;
+
+using Outputs = std::vector<Output>;
+
+Tensor Ints(std::vector<int32_t> values) {
+  return Tensor::Of<int32_t>(Shape({static_cast<int64_t>(values.size())}), std::span<const int32_t>(values));
+}
+Tensor Int(int32_t value) { return Tensor::Scalar(value); }
+
+// One op of floating inputs, perhaps with constant inputs after them.
+BuildFn Op(std::string op, AttrMap attrs = {}, std::vector<Tensor> constants = {}) {
+  return [=](const Scope& scope, const Outputs& x) {
+    Outputs inputs = x;
+    for (const Tensor& constant : constants) inputs.push_back(scope.Const(constant));
+    Node* node = scope.AddNode(op, inputs, attrs);
+    Outputs outputs;
+    for (int port = 0; node != nullptr && port < static_cast<int>(node->outputs().size()); ++port)
+      outputs.push_back(node->output(port));
+    return outputs;
+  };
+}
+
+struct Case {
+  std::string name;
+  std::vector<Tensor> inputs;
+  BuildFn build;
+  GradientCheckOptions options = {};
+};
+
+// What gtest prints for a case.
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+GradientCheckOptions Both() {
+  GradientCheckOptions options;
+  options.second_order = true;
+  return options;
+}
+// Ops whose gradient has no gradient.
+GradientCheckOptions FirstOrder() { return {}; }
+
+Tensor X(Shape shape, uint64_t seed = 1) { return RandomTensor(std::move(shape), seed); }
+Tensor Positive(Shape shape, uint64_t seed = 2) { return RandomTensor(std::move(shape), seed, 0.5, 2); }
+
+class OpGradient : public ::testing::TestWithParam<Case> {};
+
+TEST_P(OpGradient, EqualsFiniteDifference) {
+  const Case& c = GetParam();
+  const Status status = CheckGradients(c.inputs, c.build, c.options);
+  EXPECT_TRUE(status.ok()) << Message(status);
+}
+
+std::string CaseName(const ::testing::TestParamInfo<Case>& info) { return info.param.name; }
+
+std::vector<Case> BroadcastCases() {
+  std::vector<Case> cases;
+  const std::vector<std::pair<std::string, std::pair<Shape, Shape>>> shapes = {
+      {"Same", {{2, 3}, {2, 3}}},     {"ScalarLeft", {{}, {2, 3}}}, {"ScalarRight", {{2, 3}, {}}},
+      {"Trailing", {{2, 3}, {3}}},    {"Column", {{2, 3}, {2, 1}}}, {"Outer", {{2, 1}, {1, 3}}},
+      {"Middle", {{2, 1, 2}, {3, 1}}}};
+  for (const std::string op : {"Add", "AddV2", "Sub", "Mul", "Div", "RealDiv", "DivNoNan", "SquaredDifference", "Pow"})
+    for (const auto& [name, pair] : shapes)
+      cases.push_back({op + name, {Positive(pair.first, 3), Positive(pair.second, 4)}, Op(op), Both()});
+  for (const std::string op : {"Maximum", "Minimum"})
+    for (const auto& [name, pair] : shapes)
+      cases.push_back({op + name, {X(pair.first, 5), X(pair.second, 6)}, Op(op), Both()});
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(Broadcast, OpGradient, ::testing::ValuesIn(BroadcastCases()), CaseName);
+
+std::vector<Case> UnaryCases() {
+  std::vector<Case> cases;
+  for (const std::string op : {"Neg", "Abs", "Square", "Exp", "Tanh", "Sigmoid", "Relu", "Softplus", "Identity", "Sign",
+                               "Floor", "L2Loss", "ZerosLike", "OnesLike"}) {
+    cases.push_back({op, {DistinctTensor({2, 3}, 7)}, Op(op), Both()});
+  }
+  for (const std::string op : {"Sqrt", "Rsqrt", "Log", "Log1p"})
+    cases.push_back({op, {Positive({2, 3})}, Op(op), Both()});
+  for (const std::string op : {"TanhGrad", "SigmoidGrad"})
+    cases.push_back({op, {X({2, 3}, 8), X({2, 3}, 9)}, Op(op), Both()});
+  for (const std::string op : {"SoftplusGrad", "ReluGrad"})
+    cases.push_back({op, {X({2, 3}, 8), DistinctTensor({2, 3}, 9)}, Op(op), Both()});
+  cases.push_back({"AddN", {X({2, 3}, 1), X({2, 3}, 2), X({2, 3}, 3)}, Op("AddN"), Both()});
+  cases.push_back({"CastThroughFloat64", {X({2, 3})}, Op("Cast", {{"DstT", DType::kFloat64}}), Both()});
+  cases.push_back({"SelectV2",
+                   {X({2, 3}, 1), X({3}, 2)},
+                   [](const Scope& s, const Outputs& x) {
+                     const Output condition = s.Const(Tensor::Of<bool>({2, 1}, {true, false}));
+                     return Outputs{s.Op("SelectV2", {condition, x[0], x[1]})};
+                   },
+                   Both()});
+  cases.push_back({"UsedTwice",
+                   {X({2, 3})},
+                   [](const Scope& s, const Outputs& x) {
+                     return Outputs{s.Op("Mul", {x[0], s.Op("AddV2", {x[0], s.Op("Exp", {x[0]})})})};
+                   },
+                   Both()});
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(Unary, OpGradient, ::testing::ValuesIn(UnaryCases()), CaseName);
+
+std::vector<Case> ReductionCases() {
+  std::vector<Case> cases;
+  const std::vector<std::pair<std::string, std::vector<int32_t>>> axes = {
+      {"First", {0}}, {"Last", {-1}}, {"Middle", {1}}, {"All", {0, 1, 2}}, {"Outer", {2, 0}}, {"None", {}}};
+  for (const std::string op : {"Sum", "Mean", "Max", "Min"})
+    for (const auto& [name, list] : axes)
+      for (bool keep_dims : {false, true})
+        cases.push_back({op + name + (keep_dims ? "Keep" : ""),
+                         {DistinctTensor({2, 3, 2}, 10)},
+                         Op(op, {{"keep_dims", keep_dims}}, {Ints(list)}),
+                         Both()});
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(Reduction, OpGradient, ::testing::ValuesIn(ReductionCases()), CaseName);
+
+std::vector<Case> MovementCases() {
+  std::vector<Case> cases = {
+      {"Reshape", {X({2, 6})}, Op("Reshape", {}, {Ints({3, -1, 2})}), Both()},
+      {"Squeeze", {X({2, 1, 3})}, Op("Squeeze", {{"squeeze_dims", std::vector<int64_t>{1}}}), Both()},
+      {"ExpandDims", {X({2, 3})}, Op("ExpandDims", {}, {Int(-1)}), Both()},
+      {"BroadcastTo", {X({3, 1})}, Op("BroadcastTo", {}, {Ints({2, 3, 4})}), Both()},
+      {"Transpose", {X({2, 3, 4})}, Op("Transpose", {}, {Ints({2, 0, 1})}), Both()},
+      {"ConcatFirst", {X({2, 3}, 1), X({1, 3}, 2)}, Op("ConcatV2", {}, {Int(0)}), Both()},
+      {"ConcatLast", {X({2, 3}, 1), X({2, 1}, 2), X({2, 2}, 3)}, Op("ConcatV2", {}, {Int(-1)}), Both()},
+      {"ConcatOne", {X({2, 3}, 1)}, Op("ConcatV2", {}, {Int(0)}), Both()},
+      {"Pack", {X({2, 3}, 1), X({2, 3}, 2)}, Op("Pack", {{"axis", int64_t{1}}}), Both()},
+      {"Unpack", {X({2, 3})}, Op("Unpack", {{"num", int64_t{3}}, {"axis", int64_t{1}}}), Both()},
+      {"Slice", {X({3, 4})}, Op("Slice", {}, {Ints({1, 1}), Ints({2, 2})}), Both()},
+      {"SliceRest", {X({3, 4})}, Op("Slice", {}, {Ints({0, 1}), Ints({-1, 2})}), Both()},
+      {"StridedSlice",
+       {X({3, 5})},
+       Op("StridedSlice", {{"begin_mask", int64_t{1}}, {"end_mask", int64_t{1}}},
+          {Ints({0, 3}), Ints({0, 0}), Ints({2, -2})}),
+       Both()},
+      {"StridedSliceShrinkNew",
+       {X({3, 5})},
+       Op("StridedSlice", {{"shrink_axis_mask", int64_t{1}}, {"new_axis_mask", int64_t{2}}},
+          {Ints({-1, 0, 1}), Ints({0, 0, 4}), Ints({1, 1, 1})}),
+       Both()},
+      {"StridedSliceEllipsis",
+       {X({2, 3, 4})},
+       Op("StridedSlice", {{"ellipsis_mask", int64_t{1}}, {"shrink_axis_mask", int64_t{2}}},
+          {Ints({0, 2}), Ints({0, 3}), Ints({1, 1})}),
+       Both()},
+      {"Pad", {X({2, 3})}, Op("Pad", {}, {Tensor::Of<int32_t>({2, 2}, {1, 0, 2, 1})}), Both()},
+      {"Tile", {X({2, 3})}, Op("Tile", {}, {Ints({2, 3})}), Both()},
+      {"GatherFirst", {X({4, 3})}, Op("GatherV2", {}, {Ints({2, 0, 2}), Int(0)}), Both()},
+      {"GatherLast", {X({2, 4, 3})}, Op("GatherV2", {}, {Tensor::Of<int32_t>({2, 2}, {1, 0, 2, 2}), Int(-1)}), Both()},
+      {"GatherMiddle", {X({2, 4, 3})}, Op("GatherV2", {}, {Ints({3, 3}), Int(1)}), Both()},
+      {"UnsortedSegmentSum", {X({4, 3})}, Op("UnsortedSegmentSum", {}, {Ints({1, -1, 0, 1}), Int(3)}), Both()},
+  };
+  cases.push_back({"Split",
+                   {X({2, 4})},
+                   [](const Scope& s, const Outputs& x) {
+                     Node* split = s.AddNode("Split", {s.Const(Int(1)), x[0]}, {{"num_split", int64_t{2}}});
+                     // One part alone: the other's gradient is zeros.
+                     return split == nullptr ? Outputs{} : Outputs{s.Op("Square", {split->output(1)})};
+                   },
+                   Both()});
+  cases.push_back({"Fill",
+                   {X({})},
+                   [](const Scope& s, const Outputs& x) {
+                     return Outputs{s.Op("Fill", {s.Const(Ints({2, 3})), x[0]})};
+                   },
+                   Both()});
+  cases.push_back({"StridedSliceGrad",
+                   {X({2})},
+                   [](const Scope& s, const Outputs& x) {
+                     return Outputs{s.Op("StridedSliceGrad", {s.Const(Ints({5})), s.Const(Ints({4})),
+                                                              s.Const(Ints({0})), s.Const(Ints({-2})), x[0]})};
+                   },
+                   Both()});
+  cases.push_back({"TransposeOfUnknownPermutation",
+                   {X({2, 3})},
+                   [](const Scope& s, const Outputs& x) {
+                     const Output perm = s.Op("InvertPermutation", {s.Const(Ints({1, 0}))});
+                     return Outputs{s.Op("Transpose", {x[0], perm})};
+                   },
+                   Both()});
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(Movement, OpGradient, ::testing::ValuesIn(MovementCases()), CaseName);
+
+std::vector<Case> LayerCases() {
+  std::vector<Case> cases;
+  for (bool ta : {false, true})
+    for (bool tb : {false, true}) {
+      const std::string suffix = std::string(ta ? "T" : "N") + (tb ? "T" : "N");
+      const Shape a = ta ? Shape{3, 2} : Shape{2, 3}, b = tb ? Shape{4, 3} : Shape{3, 4};
+      cases.push_back(
+          {"MatMul" + suffix, {X(a, 1), X(b, 2)}, Op("MatMul", {{"transpose_a", ta}, {"transpose_b", tb}}), Both()});
+      const Shape x = ta ? Shape{2, 3, 2} : Shape{2, 2, 3}, y = tb ? Shape{1, 4, 3} : Shape{1, 3, 4};
+      cases.push_back(
+          {"BatchMatMulV2" + suffix, {X(x, 1), X(y, 2)}, Op("BatchMatMulV2", {{"adj_x", ta}, {"adj_y", tb}}), Both()});
+    }
+  cases.push_back({"BiasAdd", {X({2, 3}, 1), X({3}, 2)}, Op("BiasAdd"), Both()});
+  cases.push_back({"BiasAddImage", {X({2, 2, 2, 3}, 1), X({3}, 2)}, Op("BiasAdd"), Both()});
+  cases.push_back({"BiasAddChannelsFirst",
+                   {X({2, 3, 2, 2}, 1), X({3}, 2)},
+                   Op("BiasAdd", {{"data_format", std::string("NCHW")}}),
+                   Both()});
+  cases.push_back({"Softmax", {X({2, 4})}, Op("Softmax"), Both()});
+  cases.push_back({"LogSoftmax", {X({2, 3, 4})}, Op("LogSoftmax"), Both()});
+  cases.push_back({"SparseSoftmaxCrossEntropyWithLogits",
+                   {X({3, 4})},
+                   [](const Scope& s, const Outputs& x) {
+                     Node* node = s.AddNode("SparseSoftmaxCrossEntropyWithLogits",
+                                            {x[0], s.Const(Tensor::Of<int64_t>({3}, {2, 0, 3}))});
+                     return node == nullptr ? Outputs{} : Outputs{node->output(0), node->output(1)};
+                   },
+                   Both()});
+  // Labels are probabilities: the gradient by features counts on it.
+  cases.push_back({"SoftmaxCrossEntropyWithLogits",
+                   {X({3, 4}, 1), X({3, 4}, 2)},
+                   [](const Scope& s, const Outputs& x) {
+                     Node* node = s.AddNode("SoftmaxCrossEntropyWithLogits", {x[0], s.Op("Softmax", {x[1]})});
+                     return node == nullptr ? Outputs{} : Outputs{node->output(0), node->output(1)};
+                   },
+                   Both()});
+
+  const auto window = [](std::string padding, std::vector<int64_t> strides, std::vector<int64_t> dilations,
+                         std::vector<int64_t> paddings = {}, std::string format = "NHWC") {
+    return AttrMap{{"padding", std::move(padding)},
+                   {"strides", std::move(strides)},
+                   {"dilations", std::move(dilations)},
+                   {"explicit_paddings", std::move(paddings)},
+                   {"data_format", std::move(format)}};
+  };
+  const std::vector<int64_t> one = {1, 1, 1, 1}, two = {1, 2, 2, 1};
+  const Tensor image = X({2, 5, 4, 2}, 1), filter = X({3, 2, 2, 3}, 2);
+  cases.push_back({"Conv2DSame", {image, filter}, Op("Conv2D", window("SAME", one, one)), Both()});
+  cases.push_back({"Conv2DValid", {image, filter}, Op("Conv2D", window("VALID", one, one)), Both()});
+  cases.push_back({"Conv2DSameStrided", {image, filter}, Op("Conv2D", window("SAME", two, one)), Both()});
+  cases.push_back({"Conv2DValidStrided", {image, filter}, Op("Conv2D", window("VALID", {1, 2, 1, 1}, one)), Both()});
+  cases.push_back({"Conv2DDilated", {image, filter}, Op("Conv2D", window("SAME", one, two)), Both()});
+  cases.push_back({"Conv2DExplicit",
+                   {image, filter},
+                   Op("Conv2D", window("EXPLICIT", one, one, {0, 0, 1, 2, 0, 1, 0, 0})),
+                   Both()});
+  cases.push_back({"Conv2DChannelsFirst",
+                   {X({2, 2, 5, 4}, 1), filter},
+                   Op("Conv2D", window("SAME", one, one, {}, "NCHW")),
+                   Both()});
+  const auto pool = [](std::string padding, std::vector<int64_t> size, std::vector<int64_t> strides,
+                       std::string format = "NHWC") {
+    return AttrMap{{"padding", std::move(padding)},
+                   {"ksize", std::move(size)},
+                   {"strides", std::move(strides)},
+                   {"data_format", std::move(format)}};
+  };
+  const Tensor distinct = DistinctTensor({2, 5, 4, 2}, 3);
+  cases.push_back({"MaxPoolSame", {distinct}, Op("MaxPool", pool("SAME", two, two)), FirstOrder()});
+  cases.push_back({"MaxPoolValid", {distinct}, Op("MaxPool", pool("VALID", two, two)), FirstOrder()});
+  cases.push_back({"MaxPoolOverlapping", {distinct}, Op("MaxPool", pool("SAME", {1, 3, 3, 1}, one)), FirstOrder()});
+  cases.push_back({"MaxPoolChannelsFirst",
+                   {DistinctTensor({2, 2, 4, 5}, 4)},
+                   Op("MaxPool", pool("VALID", {1, 1, 2, 2}, {1, 1, 2, 2}, "NCHW")),
+                   FirstOrder()});
+  cases.push_back({"AvgPoolSame", {image}, Op("AvgPool", pool("SAME", two, two)), Both()});
+  cases.push_back({"AvgPoolValid", {image}, Op("AvgPool", pool("VALID", two, two)), Both()});
+  cases.push_back({"AvgPoolOverlapping", {image}, Op("AvgPool", pool("SAME", {1, 3, 3, 1}, one)), Both()});
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(Layer, OpGradient, ::testing::ValuesIn(LayerCases()), CaseName);
+
+TEST(StopGradient, HoldsTheGradientBack) {
+  // d/dx of stop(x) · x is stop(x) = x, not 2x.
+  Graph graph;
+  Scope scope(graph);
+  const Status status = CheckGradients({X({3})}, [](const Scope& s, const Outputs& x) {
+    return Outputs{s.Op("Mul", {s.Op("StopGradient", {x[0]}), x[0]})};
+  });
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(std::string(Message(status)), ::testing::HasSubstr("finite difference"));
+}
+
+}  // namespace
+}  // namespace rivulet

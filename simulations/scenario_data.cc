@@ -1,7 +1,5 @@
 #include "simulations/scenario_data.h"
 
-#include <string>
-
 #include "engine/base/file_system.h"
 #include "engine/data/synth_digits.h"
 
@@ -22,12 +20,7 @@ Status PrepareData(const Scenario& scenario) {
                                    data.synth.seed};
   RIVULET_RETURN_IF_ERROR(files.CreateFolders(FolderOf(data.train)));
   if (!data.test.empty()) RIVULET_RETURN_IF_ERROR(files.CreateFolders(FolderOf(data.test)));
-  if (train_missing) return WriteSynthDigits(files, options, data.train, test_missing ? data.test : "");
-  // Only the test file is missing. The training file stays whatever it is; the generator's own goes.
-  const std::string unwanted = data.test + ".unwanted-train";
-  const Status written = WriteSynthDigits(files, options, unwanted, data.test);
-  if (files.Exists(unwanted)) RIVULET_RETURN_IF_ERROR(files.Remove(unwanted));
-  return written;
+  return WriteSynthDigits(files, options, train_missing ? data.train : "", test_missing ? data.test : "");
 }
 
 }  // namespace rivulet

@@ -11,6 +11,7 @@
 #include "cli/progress.h"
 #include "cli/run_options.h"
 #include "cli/run_result.h"
+#include "coordinator/history/history.h"
 #include "engine/data/dataset.h"
 #include "federated/transport/attendance.h"
 #include "federated/transport/grpc_server.h"
@@ -56,6 +57,14 @@ Fields RoundFields(const RoundReport& report) {
   return fields;
 }
 
+// The clients of a run that goes on are trying to reach its coordinator, and may do so only after its last round.
+Status ExpectKnownClients(const std::string& db, const std::string& run_id, Attendance& attendance) {
+  RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(db, History::Access::kReadOnly));
+  RIVULET_ASSIGN_OR_RETURN(ResumePoint point, history->FindResumePoint(run_id));
+  for (RunClient& client : point.clients) attendance.Expect(std::move(client.client_id));
+  return absl::OkStatus();
+}
+
 CoordinatorObserver Observe(RoundProgress& progress, bool json) {
   CoordinatorObserver observer;
   if (!json) {
@@ -96,6 +105,7 @@ Status Coordinate(const Options& options) {
   }
 
   Attendance attendance(*coordinator);
+  if (!options.run.resume.empty()) RIVULET_RETURN_IF_ERROR(ExpectKnownClients(options.run.db, run_id, attendance));
   RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<GrpcServer> server,
                            GrpcServer::Start(attendance, {.listen = *listen, .credentials = std::move(credentials)}));
   const std::string address = server->address().ToString();

@@ -28,6 +28,11 @@ Status Attendance::Fail(const Caller& caller, const TaskId& task, const std::str
   return api_.Fail(caller, task, reason);
 }
 
+void Attendance::Expect(std::string client_id) {
+  MutexLock lock(mutex_);
+  unaware_.insert(std::move(client_id));
+}
+
 bool Attendance::WaitUntilAllKnow(std::chrono::milliseconds timeout) {
   const auto give_up = std::chrono::steady_clock::now() + timeout;
   MutexLock lock(mutex_);

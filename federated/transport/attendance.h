@@ -22,8 +22,11 @@ class Attendance final : public CoordinatorApi {
                                                 const Digest& digest) override;
   Status Fail(const Caller& caller, const TaskId& task, const std::string& reason) override;
 
-  // Waits until everybody who has polled has been answered kFinished, or until `timeout`: false, and somebody (perhaps
-  // a client that died) does not know.
+  // Somebody who will want to know, although this process has not heard of it: a client of a run that is resumed.
+  void Expect(std::string client_id);
+
+  // Waits until everybody who has polled or is expected has been answered kFinished, or until `timeout`: false, and
+  // somebody (perhaps a client that died) does not know.
   bool WaitUntilAllKnow(std::chrono::milliseconds timeout);
 
  private:

@@ -39,6 +39,14 @@ TEST_F(AttendanceTest, OneOfTwoTold_NotAllKnow) {
   EXPECT_TRUE(AllKnow());
 }
 
+TEST_F(AttendanceTest, ExpectedAndNotSeen_NotAllKnow) {
+  attendance_.Expect("a");
+  EXPECT_FALSE(AllKnow());
+  fake_.reply->kind = PollReply::Kind::kFinished;
+  Poll("a");
+  EXPECT_TRUE(AllKnow());
+}
+
 TEST_F(AttendanceTest, RefusedPoll_DoesNotCount) {
   fake_.reply = PermissionDenied("unknown client");
   Poll("stranger");

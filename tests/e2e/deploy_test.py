@@ -1,0 +1,278 @@
+"""A coordinator and its clients as processes: the same bits as the simulation, whoever dies meanwhile."""
+import json
+import os
+import pathlib
+import random
+import re
+import signal
+import socket
+import threading
+import time
+
+from harness import RivuletTest, main
+
+CLIENTS, PER_ROUND, ROUNDS = 5, 2, 6
+RUN = ["--rounds", ROUNDS, "--set", f"data.partition.clients={CLIENTS}", "--set",
+       f"server.clients_per_round={PER_ROUND}"]
+
+
+class Proxy:
+    """Stands between one client and the coordinator, and cuts the line where the test wants it.
+
+    `cut(up, down)` is asked with the bytes seen so far in both directions before more are passed on; once it says True
+    nothing passes any more and `reached` is set.
+    """
+
+    def __init__(self, target, cut):
+        self.target, self.cut, self.reached = target, cut, threading.Event()
+        self.up = self.down = 0
+        self.lock = threading.Lock()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                near, _ = self.listener.accept()
+                far = socket.create_connection(self.target)
+            except OSError:
+                return
+            threading.Thread(target=self._pump, args=(near, far, True), daemon=True).start()
+            threading.Thread(target=self._pump, args=(far, near, False), daemon=True).start()
+
+    def _pump(self, source, sink, up):
+        try:
+            while True:
+                data = source.recv(4096)
+                if not data:
+                    break
+                with self.lock:
+                    if up:
+                        self.up += len(data)
+                    else:
+                        self.down += len(data)
+                    if self.reached.is_set() or self.cut(self.up, self.down):
+                        self.reached.set()
+                        return  # the sockets stay open: a line gone silent, not one hung up
+                sink.sendall(data)
+        except OSError:
+            pass
+        for end in (source, sink):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def close(self):
+        self.listener.close()
+
+
+class Deploy(RivuletTest):
+    def partition(self, *more):
+        self.run_rivulet("data", "partition", self.scenario, "--out", self.path("clients"), *RUN[2:], *more, code=0)
+        names = sorted(path.stem for path in (self.folder / "clients").glob("*.tfrecord"))
+        self.assertEqual(len(names), CLIENTS)
+        return names
+
+    def start_coordinator(self, *more):
+        process = self.start("coordinator", self.scenario, "--listen", "127.0.0.1:0", "--insecure", "--db",
+                             self.path("deployed.sqlite"), *RUN, *more)
+        line = process.stdout.readline()
+        match = re.fullmatch(r"listening on (127\.0\.0\.1):(\d+)\n", line)
+        if not match:
+            self.fail(f"{line}{process.stderr.read()}")
+        threading.Thread(target=process.stderr.read, daemon=True).start()
+        return process, (match.group(1), int(match.group(2)))
+
+    def start_client(self, name, address):
+        if not isinstance(address, str):
+            address = "%s:%d" % address
+        return self.start("client", "--coordinator", address, "--insecure", "--name", name, "--data",
+                          f"train={self.path('clients')}/{name}.tfrecord")
+
+    def ends_well(self, process, what):
+        try:
+            out, err = process.communicate(timeout=60)
+        except ValueError:  # a thread reads its stderr
+            process.wait(timeout=60)
+            return
+        self.assertEqual(process.returncode, 0, f"{what}: {out}{err}")
+
+    def simulated(self, *more):
+        self.simulate(*RUN, *more, db="simulated.sqlite")
+        return self.digests("simulated.sqlite")
+
+    def test_five_clients_killed_and_late_equal_the_simulation(self):
+        digests = self.simulated()
+        cohorts = self.query("SELECT client_id, round FROM client_rounds ORDER BY round, client_id",
+                             db="simulated.sqlite")
+        in_training = next(client for client, round in cohorts if round == 2)
+        in_upload = next(client for client, round in cohorts if round >= 3 and client != in_training)
+
+        names = self.partition()
+        coordinator, target = self.start_coordinator()
+        # In training: the model (31 KB) has come down, and nothing goes up any more. In upload: half a delta has gone up.
+        proxies = {in_training: Proxy(target, lambda up, down: down > 30_000 and up > 0),
+                   in_upload: Proxy(target, lambda up, down: up > 16_000)}
+        random.Random(5).shuffle(names)
+        late = next(name for name in names if name not in proxies)
+        running = {}
+        for name in names:
+            if name != late:
+                running[name] = self.start_client(name, proxies[name].address if name in proxies else target)
+        time.sleep(1)  # four of five wait for the last
+        self.assertEqual(self.committed("deployed.sqlite"), 0)
+        running[late] = self.start_client(late, target)
+
+        for name in (in_training, in_upload):
+            self.assertTrue(proxies[name].reached.wait(60), f"{name} was never selected")
+            self.assertIsNone(running[name].poll())
+            running[name].kill()
+            running[name].communicate()
+            self.assertEqual(running[name].returncode, -signal.SIGKILL)
+            proxies[name].close()
+            running[name] = self.start_client(name, target)
+        for name, process in running.items():
+            self.ends_well(process, name)
+        self.ends_well(coordinator, "coordinator")
+
+        self.assertEqual(self.digests("deployed.sqlite"), digests)
+        sql = "SELECT client_id, round, attempt, status FROM client_rounds ORDER BY round, client_id"
+        self.assertEqual(self.query(sql, db="deployed.sqlite"), self.query(sql, db="simulated.sqlite"))
+
+    def test_coordinator_killed_and_interrupted_goes_on(self):
+        digests = self.simulated("--set", "client.epochs=30")
+        names = self.partition()
+        more = ["--set", "client.epochs=30"]
+        coordinator, target = self.start_coordinator(*more)
+        clients = [self.start_client(name, target) for name in names]
+        self.wait_for(lambda: self.committed("deployed.sqlite") >= 1, "a commit")
+        coordinator.kill()
+        coordinator.wait()
+        again = ["--resume", "latest"]
+
+        def restart():
+            process = self.start("coordinator", self.scenario, "--listen", "127.0.0.1:%d" % target[1], "--insecure",
+                                 "--db", self.path("deployed.sqlite"), *RUN, *more, *again)
+            self.assertIn("listening", process.stdout.readline())
+            return process
+
+        coordinator = restart()
+        self.wait_for(lambda: self.committed("deployed.sqlite") >= 3, "more commits")
+        coordinator.send_signal(signal.SIGINT)
+        _, err = coordinator.communicate(timeout=60)
+        if coordinator.returncode != 0:  # else the run was over first
+            self.assertEqual(coordinator.returncode, 1, err)
+            self.assertIn("to go on: rivulet coordinator", err.splitlines()[-1])
+            coordinator = restart()
+            self.ends_well(coordinator, "coordinator")
+        for name, process in zip(names, clients):
+            self.ends_well(process, name)
+        self.assertEqual(self.digests("deployed.sqlite"), digests)
+
+    def test_graph_file_made_after_the_client_trains(self):
+        """A model no client has heard of: a preset's graph with another name for everything that has one."""
+        graph = self.folder / "graph.pb"
+        told = self.run_rivulet("model", "export", "logistic_regression", "--out", graph, code=0).out
+        loss = re.search(r"loss ([^;\s]+)", told).group(1)
+        accuracy = re.search(r"; accuracy ([^;\s]+)", told).group(1)
+        keys = ["--set", f"model.graph={graph}", "--set", f"model.loss={loss}", "--set",
+                f"model.metrics=['{accuracy}']"]
+        by_preset = self.simulated()
+        self.simulate(*RUN, *keys, db="graph.sqlite")
+        self.assertEqual(self.digests("graph.sqlite"), by_preset)
+        names = self.partition()
+        coordinator, target = self.start_coordinator(*keys)
+        clients = [self.start_client(name, target) for name in names]
+        for name, process in zip(names, clients):
+            self.ends_well(process, name)
+        self.ends_well(coordinator, "coordinator")
+        self.assertEqual(self.digests("deployed.sqlite"), by_preset)
+
+    def test_client_turned_away_says_why(self):
+        self.run_rivulet("simulate", self.scenario, "--rounds", "1", "--db", self.path("x.sqlite"), code=0)
+        self.partition()
+        coordinator, target = self.start_coordinator()
+        bad = self.start("client", "--coordinator", "%s:%d" % target, "--insecure", "--name", "../../etc\n", "--data",
+                         f"train={self.path('clients')}/client-00000.tfrecord")
+        _, err = bad.communicate(timeout=60)
+        self.assertEqual(bad.returncode, 1, err)
+        self.assertEqual(len([line for line in err.splitlines() if line.startswith("rivulet: ")]), 1, err)
+        coordinator.send_signal(signal.SIGTERM)
+        coordinator.wait(timeout=60)
+        self.assertEqual(coordinator.returncode, 1)
+
+
+class Up(RivuletTest):
+    def children(self, process):
+        found = []
+        for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+            try:
+                words = stat.read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(words[1]) == process.pid and words[0] != "Z":
+                found.append(int(stat.parent.name))
+        return found
+
+    def up(self, *more, rounds=ROUNDS):
+        return self.start("up", self.scenario, "--clients", CLIENTS, "--db", self.path("up.sqlite"), "--rounds", rounds,
+                          "--set", f"server.clients_per_round={PER_ROUND}", *more)
+
+    def alive(self, pid):
+        try:
+            return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+        except OSError:
+            return False
+
+    def gone(self, pids):
+        self.wait_for(lambda: not any(self.alive(pid) for pid in pids), "the children to go", timeout=30)
+
+    def test_up_equals_the_simulation(self):
+        process = self.up("--json")
+        out, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, err)
+        self.simulate(*RUN, db="simulated.sqlite")
+        self.assertEqual(self.digests("up.sqlite"), self.digests("simulated.sqlite"))
+        self.assertEqual(json.loads(out)["model_digest"], self.digests("simulated.sqlite")[-1])
+        self.assertEqual(len(re.findall(r"(?m)^round \d/6 ", err)), ROUNDS, err)
+
+    def test_ctrl_c_stops_them_all(self):
+        process = self.up("--set", "client.epochs=200", rounds=1000)
+        self.wait_for(lambda: self.committed("up.sqlite") >= 1, "a commit")
+        children = self.children(process)
+        self.assertEqual(len(children), CLIENTS + 1)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 1, err)
+        self.assertIn("to go on: rivulet up", err.splitlines()[-1])
+        self.gone(children)
+
+    def test_kill_of_up_leaves_no_orphan(self):
+        process = self.up("--set", "client.epochs=200", rounds=1000)
+        self.wait_for(lambda: self.committed("up.sqlite") >= 1, "a commit")
+        children = self.children(process)
+        self.assertEqual(len(children), CLIENTS + 1)
+        process.kill()
+        process.communicate()
+        self.gone(children)
+
+    def test_killed_client_is_started_again(self):
+        process = self.up("--set", "client.epochs=30")
+        self.wait_for(lambda: len(self.children(process)) == CLIENTS + 1, "the clients to start")
+        os.kill(max(self.children(process)), signal.SIGKILL)
+        _, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertIn("starting it again", err)
+
+    def test_bad_scenario_is_one_sentence(self):
+        result = self.run_rivulet("up", self.scenario, "--clients", 2, "--db", self.path("up.sqlite"))
+        self.assert_refused(result, "clients_per_round")
+        self.assertFalse(os.path.exists(self.path("up.sqlite")))
+        result = self.run_rivulet("up", self.scenario, "--clients", 6, "--db", "/nonexistent/x.sqlite")
+        self.assert_refused(result, "/nonexistent", code=1)
+
+
+if __name__ == "__main__":
+    main()

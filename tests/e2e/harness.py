@@ -1,0 +1,205 @@
+"""What the end-to-end tests share: a temporary folder, tiny scenarios, the binary as a process, its history."""
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import sqlite3
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+RIVULET = os.environ.get("RIVULET_BINARY", str(pathlib.Path(__file__).parents[2] / "build/release/rivulet"))
+
+# Twelve writers of eight digits each, and two more to be judged on: generated in milliseconds, learned by a linear model.
+SCENARIO = """
+[run]
+name = "tiny"
+rounds = 4
+seed = 7
+
+[model]
+preset = "logistic_regression"
+
+[data]
+train = "data/train.tfrecord"
+test = "data/test.tfrecord"
+synth = { kind = "digits", writers = 12, test_writers = 2, examples_per_writer = 8, seed = 3 }
+partition = { kind = "iid", clients = 6 }
+
+[client]
+epochs = 2
+batch_size = 5
+optimizer = { kind = "sgd", learning_rate = 0.1 }
+
+[server]
+clients_per_round = 3
+"""
+
+
+class Result:
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err
+
+    def __repr__(self):
+        return f"exit {self.code}\n--- stdout\n{self.out}\n--- stderr\n{self.err}"
+
+
+class RivuletTest(unittest.TestCase):
+    """A test with a folder of its own, and no process left behind."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="rivulet-e2e-"))
+        self.scenario = self.write("tiny.toml", SCENARIO)
+        self.processes = []
+
+    def tearDown(self):
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+            for stream in (process.stdout, process.stderr):
+                if stream:
+                    stream.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def path(self, name):
+        return str(self.folder / name)
+
+    def write(self, name, text):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return str(path)
+
+    def run_rivulet(self, *arguments, code=None, env=None, cwd=None, timeout=300, **kwargs):
+        done = subprocess.run([RIVULET, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True,
+                              cwd=cwd or self.folder, env={**os.environ, **(env or {})}, timeout=timeout, **kwargs)
+        result = Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+        if code is not None:
+            self.assertEqual(result.code, code, result)
+        return result
+
+    def start(self, *arguments, **kwargs):
+        process = subprocess.Popen([RIVULET, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, cwd=self.folder, text=True, **kwargs)
+        self.processes.append(process)
+        return process
+
+    def simulate(self, *arguments, db="runs.sqlite", **kwargs):
+        return self.run_rivulet("simulate", self.scenario, "--db", self.path(db), *arguments, code=0, **kwargs)
+
+    def query(self, sql, *values, db="runs.sqlite"):
+        with contextlib.closing(sqlite3.connect(f"file:{self.path(db)}?mode=ro", uri=True, timeout=20)) as connection:
+            return connection.execute(sql, values).fetchall()
+
+    def digests(self, db="runs.sqlite", run=None):
+        """model_digest of every committed round of the database's newest run, in order."""
+        rows = self.query("SELECT round, model_digest FROM rounds WHERE status = 'committed' AND run_id = coalesce(?, "
+                          "(SELECT run_id FROM runs ORDER BY created_at DESC LIMIT 1)) ORDER BY round", run, db=db)
+        self.assertEqual([row[0] for row in rows], list(range(1, len(rows) + 1)))
+        return [row[1] for row in rows]
+
+    def wait_for(self, condition, what, timeout=60):
+        give_up = time.monotonic() + timeout
+        while time.monotonic() < give_up:
+            value = condition()
+            if value:
+                return value
+            time.sleep(0.005)
+        self.fail(f"waited {timeout} s for {what}")
+
+    def committed(self, db="runs.sqlite"):
+        """Committed rounds so far, while a run is under way."""
+        try:
+            return self.query("SELECT count(*) FROM rounds WHERE status = 'committed'", db=db)[0][0]
+        except sqlite3.Error:
+            return 0
+
+    def assert_refused(self, result, *fragments, code=(1, 2)):
+        """One sentence on stderr that names what is wrong; no crash, no types, nothing on stdout."""
+        self.assertIn(result.code, code if isinstance(code, tuple) else (code,), result)
+        errors = [line for line in result.err.splitlines() if line.startswith("rivulet: ")]
+        self.assertEqual(len(errors), 1, result)
+        self.assertEqual(result.err.splitlines()[-1], errors[0], result)
+        self.assertLess(len(errors[0]), 1000, result)
+        for word in ("std::", "absl::", "terminate", "what()", "nlohmann", "toml::", "CLI::", "rivulet::"):
+            self.assertNotIn(word, result.err)
+        self.assertEqual(result.out, "", result)
+        for fragment in fragments:
+            self.assertIn(fragment, errors[0])
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = _CRC_TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
+    return crc ^ 0xFFFFFFFF
+
+
+def _crc_table():
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)
+        table.append(value)
+    return table
+
+
+_CRC_TABLE = _crc_table()
+
+
+def masked_crc(data):
+    crc = crc32c(data)
+    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def tfrecord(records):
+    """TFRecord framing, as TensorFlow's documentation gives it."""
+    out = b""
+    for record in records:
+        length = struct.pack("<Q", len(record))
+        out += length + struct.pack("<I", masked_crc(length)) + record + struct.pack("<I", masked_crc(record))
+    return out
+
+
+def varint(value):
+    value &= (1 << 64) - 1
+    out = b""
+    while value >= 0x80:
+        out += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return out + bytes([value])
+
+
+def field(number, payload):
+    """A protobuf field: bytes and text are length-delimited, integers varints."""
+    if isinstance(payload, int):
+        return varint(number << 3) + varint(payload)
+    payload = payload.encode() if isinstance(payload, str) else payload
+    return varint(number << 3 | 2) + varint(len(payload)) + payload
+
+
+def example(image, label):
+    """A tf.train.Example with the features image (bytes) and label (int64)."""
+    def entry(name, feature):
+        return field(1, field(1, name) + field(2, feature))
+    return field(1, entry("image", field(1, field(1, image))) + entry("label", field(3, field(1, label))))
+
+
+def node(name, op, *inputs, **attributes):
+    """A NodeDef; attribute values are serialized AttrValues."""
+    out = field(1, name) + field(2, op)
+    for tensor in inputs:
+        out += field(3, tensor)
+    for key, value in attributes.items():
+        out += field(5, field(1, key) + field(2, value))
+    return field(1, out)
+
+
+def main():
+    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])

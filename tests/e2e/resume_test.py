@@ -1,0 +1,101 @@
+"""A run that was interrupted, in any way, goes on to the same bits."""
+import shlex
+import signal
+import time
+
+from harness import RivuletTest, main
+
+ROUNDS = 40
+
+
+class Resume(RivuletTest):
+    def setUp(self):
+        super().setUp()
+        self.long = ["--rounds", str(ROUNDS), "--set", "client.epochs=20"]
+        self.simulate(*self.long, db="whole.sqlite")
+        self.whole = self.digests("whole.sqlite")
+
+    def begin(self):
+        process = self.start("simulate", self.scenario, "--db", self.path("runs.sqlite"), *self.long)
+        self.wait_for(lambda: self.committed() >= 2, "the second commit")
+        return process
+
+    def test_ctrl_c_says_how_to_go_on_and_that_works(self):
+        process = self.begin()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 1, err)
+        last = err.splitlines()[-1]
+        self.assertIn("rivulet: interrupted after round", last)
+        self.assertEqual(self.query("SELECT status FROM runs"), [("interrupted",)])
+        done = self.committed()
+        self.assertLess(done, ROUNDS)
+        command = shlex.split(last.split("to go on: rivulet ", 1)[1])
+        self.run_rivulet(*command, code=0)
+        self.assertEqual(self.digests(), self.whole)
+        self.assertEqual(self.query("SELECT count(*), status FROM runs"), [(1, "finished")])
+
+    def test_ctrl_c_twice_ends_at_once(self):
+        process = self.start("simulate", self.scenario, "--db", self.path("runs.sqlite"), "--set",
+                             "client.epochs=1000000")
+        self.wait_for(lambda: self.query_or_none("SELECT count(*) FROM runs"), "the run to begin")
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGINT)
+        begin = time.monotonic()
+        process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 1)
+        self.assertLess(time.monotonic() - begin, 10)
+
+    def query_or_none(self, sql):
+        import sqlite3
+        try:
+            rows = self.query(sql)
+        except sqlite3.Error:
+            return None
+        return rows[0][0]
+
+    def test_kill_in_mid_round_and_again(self):
+        for _ in range(3):
+            before = self.committed()
+            arguments = ["--resume", "latest"] if before else []
+            process = self.start("simulate", self.scenario, "--db", self.path("runs.sqlite"), *self.long, *arguments)
+            self.wait_for(lambda: self.committed() >= before + 2, "two more commits")
+            process.kill()
+            process.communicate()
+        self.assertLess(self.committed(), ROUNDS)
+        self.simulate(*self.long, "--resume", "latest", "--workers", "3")
+        self.assertEqual(self.digests(), self.whole)
+        # Neither a row nor a model twice.
+        self.assertEqual(self.query("SELECT count(*) FROM rounds"), [(ROUNDS,)])
+        self.assertEqual(self.query("SELECT count(*) FROM client_rounds WHERE kind = 'train'"), [(3 * ROUNDS,)])
+        self.assertEqual(len(list((self.folder / "runs.sqlite.models").rglob("*.safetensors"))), 1)
+
+    def test_finished_run_has_nothing_to_do_and_can_be_given_more_rounds(self):
+        self.simulate("--rounds", "2")
+        result = self.simulate("--resume", "tiny")
+        self.assertIn("finished", result.err)
+        self.assertRegex(result.out, r"test accuracy 0\.\d{4}")
+        self.assertEqual(len(self.digests()), 2)
+        self.simulate("--resume", "tiny", "--rounds", "4")
+        self.simulate(db="four.sqlite")
+        self.assertEqual(self.digests(), self.digests("four.sqlite"))
+
+    def test_another_configuration_is_refused(self):
+        self.simulate("--rounds", "2")
+        result = self.run_rivulet("simulate", self.scenario, "--db", self.path("runs.sqlite"), "--resume", "latest",
+                                  "--rounds", "4", "--set", "client.epochs=3")
+        self.assert_refused(result, "client.epochs", code=1)
+        self.assertEqual(len(self.digests()), 2)
+
+    def test_two_processes_cannot_own_one_run(self):
+        process = self.begin()
+        result = self.run_rivulet("simulate", self.scenario, "--db", self.path("runs.sqlite"), *self.long, "--resume",
+                                  "latest")
+        self.assert_refused(result, "another process", code=1)
+        out, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertEqual(self.digests(), self.whole)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""The command line itself: help, examples, wrong usage, exit codes."""
+import json
+import re
+
+from harness import RivuletTest, main
+
+
+class Usage(RivuletTest):
+    def subcommands(self, path):
+        text = self.run_rivulet(*path, "--help", code=0).out
+        self.assertIn("Usage: rivulet" + "".join(" " + word for word in path), text)
+        if "Subcommands:" not in text:
+            return []
+        block = text.split("Subcommands:\n", 1)[1].split("\n\n", 1)[0]
+        return re.findall(r"^  (\S+)", block, re.M)
+
+    def test_every_subcommand_has_help_with_an_example(self):
+        seen, todo = [], [[]]
+        while todo:
+            path = todo.pop()
+            text = self.run_rivulet(*path, "--help", code=0).out
+            children = self.subcommands(path)
+            self.assertTrue("Example:\n  rivulet " in text, f"{path}: {text}")
+            seen.append(" ".join(path))
+            todo += [path + [child] for child in children]
+        for name in ("simulate", "up", "coordinator", "client", "runs list", "runs show", "runs rounds", "runs clients",
+                     "model export", "data import", "data inspect", "data verify", "data partition",
+                     "data synth"):
+            self.assertIn(name, seen)
+
+    def test_version(self):
+        self.assertRegex(self.run_rivulet("--version", code=0).out, r"^rivulet \d+\.\d+\.\d+\n$")
+
+    def test_wrong_usage_is_two_and_names_the_nearest(self):
+        for arguments, fragments in [
+            (["simulat"], ["'rivulet simulat'", "'simulate'"]),
+            (["frobnicate"], ["'rivulet frobnicate'", "--help"]),
+            (["simulate"], ["needs SCENARIO.toml"]),
+            (["simulate", self.scenario, "--rouns", "3"], ["'--rouns'", "'--rounds'"]),
+            (["simulate", self.scenario, "--rounds", "three"], ["--rounds", "'three'"]),
+            (["simulate", self.scenario, "--rounds", "0"], ["--rounds", "at least 1"]),
+            (["simulate", self.scenario, "--workers", "-1"], ["--workers", "between 1 and"]),
+            (["simulate", self.scenario, "--workers", "99999999999999999999"], ["--workers"]),
+            (["simulate", self.scenario, "--db"], ["--db needs a value"]),
+            (["simulate", self.scenario, "--set", "client.epochs"], ["KEY=VALUE", "'client.epochs'"]),
+            (["simulate", self.scenario, "extra.toml"], ["'extra.toml'"]),
+            (["simulate", self.scenario, "--device", "gpu"], ["'--device'"]),
+            (["runs"], ["needs a subcommand"]),
+            (["runs", "shwo", "latest"], ["'show'"]),
+            (["runs", "show"], ["needs RUN"]),
+            (["up", self.scenario], ["--clients"]),
+            (["model", "export", "mnist_cn", "--out", self.path("m.pb")], ["'mnist_cnn'"]),
+            (["coordinator", self.scenario, "--listen", "127.0.0.1:0"], ["--insecure"]),
+            (["coordinator", self.scenario, "--listen", "0.0.0.0:0", "--insecure"], ["--insecure twice"]),
+            (["coordinator", self.scenario, "--listen", "nowhere", "--insecure"], ["--listen", "'nowhere'"]),
+            (["client", "--coordinator", "127.0.0.1:0", "--insecure", "--name", "a", "--data", "train=x"], []),
+            (["client", "--coordinator", "192.0.2.1:7", "--insecure", "--name", "a", "--data", "train=x"],
+             ["--insecure twice"]),
+            (["client", "--coordinator", "127.0.0.1:7", "--insecure", "--name", "a", "--data", "x"], ["NAME=GLOB"]),
+            (["client", "--coordinator", "127.0.0.1:7", "--insecure", "--name", "a"], ["--data"]),
+        ]:
+            with self.subTest(arguments=arguments[:4]):
+                expected = (1, 2) if arguments[0] == "client" and not fragments else 2
+                self.assert_refused(self.run_rivulet(*arguments), *fragments, code=expected)
+
+    def test_no_subcommand_prints_help_and_is_two(self):
+        result = self.run_rivulet()
+        self.assertEqual(result.code, 2)
+        self.assertIn("Subcommands:", result.out)
+
+    def test_closed_stdout_is_a_failure_without_a_crash(self):
+        with open("/dev/full", "wb") as full:
+            import subprocess
+            from harness import RIVULET
+            done = subprocess.run([RIVULET, "--help"], stdout=full, stderr=subprocess.PIPE)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr.decode(), "rivulet: standard output could not be written\n")
+
+
+class Runs(RivuletTest):
+    def test_history_from_the_command_line(self):
+        self.assert_refused(self.run_rivulet("runs", "list", "--db", self.path("none.sqlite")), "none.sqlite", code=1)
+        result = self.simulate("--json")
+        outcome = json.loads(result.out)
+        self.assertEqual(outcome["status"], "finished")
+        self.assertEqual(outcome["round"], 4)
+        self.assertEqual(outcome["model_digest"], self.digests()[-1])
+        db = ["--db", self.path("runs.sqlite")]
+
+        runs = json.loads(self.run_rivulet("runs", "list", *db, "--json", code=0).out)
+        self.assertEqual([(run["run_id"], run["name"], run["rounds"]) for run in runs],
+                         [(outcome["run_id"], "tiny", 4)])
+        for name in ("latest", "tiny", outcome["run_id"]):
+            shown = json.loads(self.run_rivulet("runs", "show", name, *db, "--json", code=0).out)
+            self.assertEqual(shown["run_id"], outcome["run_id"])
+            self.assertIn("logistic_regression", shown["config"])
+
+        rounds = json.loads(self.run_rivulet("runs", "rounds", "latest", *db, "--json", code=0).out)
+        columns = [row[1] for row in self.query("PRAGMA table_info(rounds)")]
+        for name in rounds[0]:
+            self.assertTrue(name in columns or name in ("test_accuracy", "test_loss"), name)
+        self.assertEqual([row["model_digest"] for row in rounds], self.digests())
+        accuracy = self.query("SELECT value FROM metrics WHERE name = 'test/accuracy' AND scope = 'central' "
+                              "ORDER BY round")
+        self.assertEqual([row["test_accuracy"] for row in rounds], [value for (value,) in accuracy])
+
+        clients = json.loads(self.run_rivulet("runs", "clients", "latest", *db, "--json", code=0).out)
+        self.assertEqual(sum(client["tasks"] for client in clients), 4 * 3)
+
+        for subcommand in (["list"], ["show", "latest"], ["rounds", "latest"], ["clients", "latest"]):
+            text = self.run_rivulet("runs", *subcommand, *db, code=0).out
+            self.assertGreater(len(text.splitlines()), 1)
+        self.assert_refused(self.run_rivulet("runs", "show", "tinny", *db), "tinny", "tiny", code=1)
+
+    def test_results_and_progress(self):
+        result = self.simulate()
+        self.assertRegex(result.out, r"(?m)^test accuracy 0\.\d{4}$")
+        self.assertIn(self.path("runs.sqlite"), result.out)
+        model = re.search(r"(?m)^model +(.*)$", result.out).group(1)
+        self.assertTrue(model.endswith(".safetensors"))
+        with open(self.folder / model, "rb") as file:
+            self.assertGreater(len(file.read()), 4 * 7850)
+        self.assertEqual(len(re.findall(r"(?m)^round +\d+/4 \[[#-]{20}\] accuracy 0\.\d{4}  loss \d", result.err)), 4)
+        self.assertIn("ETA", result.err)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Installs what the benchmarks need, builds build/release/rivulet_bench and runs it; arguments go to it.
+#   ./bench.sh                                          everything
+#   ./bench.sh --benchmark_filter=step                  training steps
+#   ./bench.sh --benchmark_format=json                  for programs
+set -euo pipefail
+cd "$(dirname "$0")"
+. scripts/packages.sh
+. scripts/build.sh
+install_packages "${build_packages[@]}" "${test_packages[@]}" "${bench_packages[@]}" >&2
+echo "Building build/release/rivulet_bench" >&2
+build release -DRIVULET_TESTS=ON -DRIVULET_BENCH=ON -- rivulet_bench >&2
+exec build/release/rivulet_bench "$@"

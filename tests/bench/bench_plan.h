@@ -1,0 +1,25 @@
+// The plan that a scenario of a preset gives, for benchmarks: what a client would run.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "engine/models/presets.h"
+#include "federated/plan/plan.h"
+#include "federated/scenario/scenario.h"
+
+namespace rivulet::bench {
+
+inline StatusOr<std::shared_ptr<const Plan>> PresetPlan(const std::string& preset) {
+  Scenario scenario;
+  scenario.run.name = "bench";
+  scenario.model.preset = preset;
+  scenario.client.epochs = 1;
+  scenario.client.batch_size = 10;
+  scenario.client.optimizer.learning_rate = 0.01;
+  RIVULET_ASSIGN_OR_RETURN(const ModelDef model, Preset(preset));
+  RIVULET_ASSIGN_OR_RETURN(std::string bytes, BuildPlan(scenario, model));
+  return Plan::Open(std::move(bytes));
+}
+
+}  // namespace rivulet::bench

@@ -1,0 +1,47 @@
+// client/overhead: what a virtual client costs beside its steps: a client with one batch of ten examples of logistic
+// regression, whose single step takes microseconds (step/logistic_regression/10).
+#include <benchmark/benchmark.h>
+
+#include <memory>
+#include <string>
+
+#include "client/example_source.h"
+#include "client/trainer.h"
+#include "federated/weights/model.h"
+#include "tests/bench/bench_plan.h"
+#include "tests/testing/memory_dataset.h"
+
+namespace rivulet::bench {
+namespace {
+
+void BenchClient(benchmark::State& state) {
+  EnterWorkerThread();
+  const auto fail = [&](const Status& status) { state.SkipWithError(std::string(status.message()).c_str()); };
+  const auto plan = PresetPlan("logistic_regression");
+  if (!plan.ok()) return fail(plan.status());
+  const auto base = InitialModel(**plan, 1);
+  if (!base.ok()) return fail(base.status());
+  const auto decoder = ExampleDecoder::Create((*plan)->features());
+  if (!decoder.ok()) return fail(decoder.status());
+  std::vector<std::string> records;
+  for (int i = 0; i < 10; ++i) records.push_back(testing::DigitExample(std::string(784, static_cast<char>(25 * i)), i));
+  const DatasetExamples examples(std::make_shared<testing::MemoryDataset>(std::move(records)), std::nullopt, *decoder);
+  const auto trainer = Trainer::Create(NewProgramCache(*plan));
+  if (!trainer.ok()) return fail(trainer.status());
+  Task task;
+  task.id = "bench-r1-a1-client-00000-0";
+  task.round = 1;
+  for (auto _ : state) {
+    const auto result = (*trainer)->Train(task, "client-00000", **base, examples);
+    if (!result.ok()) return fail(result.status());
+    if (result->steps != 1) return state.SkipWithError("not one step");
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+
+BENCHMARK(BenchClient)->Name("client/overhead")->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+}  // namespace rivulet::bench
+
+BENCHMARK_MAIN();

@@ -131,13 +131,8 @@ class LocalSimulation : public Simulation {
       JoinWorkers();
     }
     MutexLock lock(mutex_);
-    if (!status.ok()) {
-      // The run's own reason may only say that too few clients reported; the first of them says why.
-      if (!failure_.empty() && Message(status).find(failure_) == std::string_view::npos && !absl::IsCancelled(status)) {
-        return Status(status.code(), ToAbsl(fmt::format("{} ({})", Message(status), failure_)));
-      }
-      return status;
-    }
+    if (!status.ok())
+      return worker_error_.ok() ? status : worker_error_;  // a worker's error is why the run was stopped
     result.central = central_;
     result.model = coordinator_->model();
     return result;
@@ -169,7 +164,10 @@ class LocalSimulation : public Simulation {
     while (const std::optional<uint32_t> client = queue_.Pop()) {
       const Status status = ActFor(runner, shares_[*client]);
       if (status.ok() || stop_.stopped()) continue;
-      NoteFailure(Message(status));
+      {
+        MutexLock lock(mutex_);
+        if (worker_error_.ok()) worker_error_ = status;
+      }
       coordinator_->Stop();
       return;
     }
@@ -182,16 +180,9 @@ class LocalSimulation : public Simulation {
     data.indices = share.examples;
     RIVULET_ASSIGN_OR_RETURN(const PollReply reply, runner.Poll(caller, {kVersion, {data.name}, data.size()}));
     if (reply.kind != PollReply::Kind::kTask) return absl::OkStatus();  // the offer has gone: its round ended meanwhile
-    RIVULET_ASSIGN_OR_RETURN(const TaskReport report, runner.Run(caller, *reply.task, data));
-    if (report.kind == TaskReport::Kind::kFailed || report.kind == TaskReport::Kind::kRefused) {
-      NoteFailure(fmt::format("client '{}': {}", share.client_id, report.reason));
-    }
-    return absl::OkStatus();
-  }
-
-  void NoteFailure(std::string_view reason) {
-    MutexLock lock(mutex_);
-    if (failure_.empty()) failure_ = reason;
+    // A task that failed or was refused is in the coordinator's hands: it goes on without, tries again, or ends the
+    // run.
+    return runner.Run(caller, *reply.task, data).status();
   }
 
   void JoinWorkers() {
@@ -210,7 +201,7 @@ class LocalSimulation : public Simulation {
   StopSignal stop_;
   ArtifactCache artifacts_;
   Mutex mutex_;
-  std::string failure_ GUARDED_BY(mutex_);  // the first
+  Status worker_error_ GUARDED_BY(mutex_);  // the first
   std::map<std::string, double> central_ GUARDED_BY(mutex_);
   std::unique_ptr<Coordinator> coordinator_;  // goes first: its threads call what stands above
   std::vector<std::thread> threads_;

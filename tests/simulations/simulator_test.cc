@@ -292,6 +292,7 @@ TEST_F(SimulatorTest, RecordThatCannotBeTrained_EndsTheRunNamingIt) {
   EXPECT_FALSE(trace.status.ok());
   EXPECT_THAT(Message(trace.status), HasSubstr("bad.tfrecord: record "));
   EXPECT_THAT(Message(trace.status), HasSubstr("'label' is 42, but the model has classes 0 to 9"));
+  EXPECT_THAT(trace.digests, SizeIs(2));  // both attempts were abandoned
 }
 
 TEST_F(SimulatorTest, FirstRecordOfTheWrongSize_IsToldBeforeTheRunHasARow) {

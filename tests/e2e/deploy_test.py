@@ -17,19 +17,23 @@ RUN = ["--rounds", ROUNDS, "--set", f"data.partition.clients={CLIENTS}", "--set"
 
 
 class Proxy:
-    """Stands between one client and the coordinator, and cuts the line where the test wants it.
+    """Stands between one client and the coordinator, and lets the line go silent when the test says so.
 
-    `cut(up, down)` is asked with the bytes seen so far in both directions before more are passed on; once it says True
-    nothing passes any more and `reached` is set.
+    After `silence(limit)` it passes on `limit` more bytes from the client; then nothing passes in either direction and
+    `silent` is set. The sockets stay open: to the coordinator the client has not hung up.
     """
 
-    def __init__(self, target, cut):
-        self.target, self.cut, self.reached = target, cut, threading.Event()
-        self.up = self.down = 0
+    def __init__(self, target):
+        self.target, self.silent = target, threading.Event()
+        self.left = None
         self.lock = threading.Lock()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
+
+    def silence(self, limit):
+        with self.lock:
+            self.left = limit
 
     def _accept(self):
         while True:
@@ -48,13 +52,12 @@ class Proxy:
                 if not data:
                     break
                 with self.lock:
-                    if up:
-                        self.up += len(data)
-                    else:
-                        self.down += len(data)
-                    if self.reached.is_set() or self.cut(self.up, self.down):
-                        self.reached.set()
-                        return  # the sockets stay open: a line gone silent, not one hung up
+                    if up and self.left is not None:
+                        data, self.left = data[:max(self.left, 0)], self.left - len(data)
+                        if self.left < 0:
+                            self.silent.set()
+                    elif self.silent.is_set():
+                        return
                 sink.sendall(data)
         except OSError:
             pass
@@ -63,9 +66,6 @@ class Proxy:
                 end.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
-
-    def close(self):
-        self.listener.close()
 
 
 class Deploy(RivuletTest):
@@ -85,11 +85,11 @@ class Deploy(RivuletTest):
         threading.Thread(target=process.stderr.read, daemon=True).start()
         return process, (match.group(1), int(match.group(2)))
 
-    def start_client(self, name, address):
+    def start_client(self, name, address, *more):
         if not isinstance(address, str):
             address = "%s:%d" % address
         return self.start("client", "--coordinator", address, "--insecure", "--name", name, "--data",
-                          f"train={self.path('clients')}/{name}.tfrecord")
+                          f"train={self.path('clients')}/{name}.tfrecord", *more)
 
     def ends_well(self, process, what):
         try:
@@ -108,30 +108,44 @@ class Deploy(RivuletTest):
         cohorts = self.query("SELECT client_id, round FROM client_rounds ORDER BY round, client_id",
                              db="simulated.sqlite")
         in_training = next(client for client, round in cohorts if round == 2)
-        in_upload = next(client for client, round in cohorts if round >= 3 and client != in_training)
+        in_upload = next(client for client, round in cohorts if round >= 2 and client != in_training)
 
         names = self.partition()
         coordinator, target = self.start_coordinator()
-        # In training: the model (31 KB) has come down, and nothing goes up any more. In upload: half a delta has gone up.
-        proxies = {in_training: Proxy(target, lambda up, down: down > 30_000 and up > 0),
-                   in_upload: Proxy(target, lambda up, down: up > 16_000)}
+        # What each victim may still send once it has its task: two requests, but no update; or half an update.
+        victims = {in_training: (Proxy(target), 2_000), in_upload: (Proxy(target), 16_000)}
         random.Random(5).shuffle(names)
-        late = next(name for name in names if name not in proxies)
+        late = next(name for name in names if name not in victims)
         running = {}
+
+        def kill_at_its_task(name):
+            proxy, limit = victims[name]
+            for line in running[name].stdout:
+                event = json.loads(line)
+                if event["event"] == "task" and event["round"] >= 2:
+                    proxy.silence(limit)
+                    break
+            proxy.silent.wait(60)
+            running[name].kill()
+
+        killers = {}
         for name in names:
-            if name != late:
-                running[name] = self.start_client(name, proxies[name].address if name in proxies else target)
+            if name in victims:
+                running[name] = self.start_client(name, victims[name][0].address, "--json")
+                killers[name] = threading.Thread(target=kill_at_its_task, args=(name,))
+                killers[name].start()
+            elif name != late:
+                running[name] = self.start_client(name, target)
         time.sleep(1)  # four of five wait for the last
         self.assertEqual(self.committed("deployed.sqlite"), 0)
         running[late] = self.start_client(late, target)
 
-        for name in (in_training, in_upload):
-            self.assertTrue(proxies[name].reached.wait(60), f"{name} was never selected")
-            self.assertIsNone(running[name].poll())
-            running[name].kill()
-            running[name].communicate()
-            self.assertEqual(running[name].returncode, -signal.SIGKILL)
-            proxies[name].close()
+        while killers:
+            name = self.wait_for(lambda: next((n for n, killer in killers.items() if not killer.is_alive()), None),
+                                 "a victim to get its task")
+            del killers[name]
+            self.assertTrue(victims[name][0].silent.is_set(), name)
+            self.assertEqual(running[name].wait(timeout=60), -signal.SIGKILL)
             running[name] = self.start_client(name, target)
         for name, process in running.items():
             self.ends_well(process, name)

@@ -10,7 +10,6 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/run_options.h"
-#include "engine/base/nearest.h"
 #include "engine/data/inspect.h"
 #include "engine/data/mnist.h"
 #include "engine/data/synth_digits.h"
@@ -58,14 +57,10 @@ class LongWork {
 // data import
 
 struct ImportOptions {
-  std::string format, from, out;
+  std::string from, out;
 };
 
-Status Import(const ImportOptions& options) {
-  static const std::vector<std::string> formats = {"mnist"};
-  if (options.format != formats[0]) {
-    return UsageError("'{}' cannot be imported; known: mnist.{}", options.format, DidYouMean(options.format, formats));
-  }
+Status ImportFromMnist(const ImportOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const MnistCounts counts, ImportMnist(FileSystem::Default(), options.from, options.out));
   fmt::print("{}: {} examples\n", JoinPath(options.out, "train.tfrecord"), counts.train);
   fmt::print("{}: {} examples\n", JoinPath(options.out, "test.tfrecord"), counts.test);
@@ -74,27 +69,27 @@ Status Import(const ImportOptions& options) {
 
 Command ImportCommand() {
   auto options = std::make_shared<ImportOptions>();
-  Command command{.name = "import",
-                  .summary = "Turn a data set's original files into train.tfrecord and test.tfrecord.",
-                  .example = "rivulet data import mnist --from mnist --out mnist"};
-  command.Positional("FORMAT", &options->format, "mnist (IDX files, raw or .gz)")
-      .Required("--from", "DIR", &options->from, "the folder of the original files")
+  Command mnist{.name = "mnist",
+                .summary = "MNIST's four IDX files, raw or .gz, as train.tfrecord and test.tfrecord.",
+                .example = "rivulet data import mnist --from mnist --out mnist"};
+  mnist.Required("--from", "DIR", &options->from, "the folder of train-images-idx3-ubyte and the other three")
       .Required("--out", "DIR", &options->out, "the folder to write to");
-  command.run = [options] { return Import(*options); };
+  mnist.run = [options] { return ImportFromMnist(*options); };
+  Command command{.name = "import",
+                  .summary = "Turn a data set's original files into TFRecord files.",
+                  .example = "rivulet data import mnist --from mnist --out mnist"};
+  command.subcommands = {std::move(mnist)};
   return command;
 }
 
 // data synth
 
 struct SynthOptions {
-  std::string kind, out;
+  std::string out;
   std::optional<int64_t> writers = 100, test_writers, examples_per_writer = 60, seed = 1;
 };
 
-Status Synth(const SynthOptions& options) {
-  static const std::vector<std::string> kinds = {"digits"};
-  if (options.kind != kinds[0])
-    return UsageError("'{}' cannot be synthesized; known: digits.{}", options.kind, DidYouMean(options.kind, kinds));
+Status SynthDigits(const SynthOptions& options) {
   SynthDigitsOptions digits;
   digits.writers = *options.writers;
   digits.test_writers = options.test_writers.value_or((digits.writers + 4) / 5);
@@ -115,16 +110,19 @@ Status Synth(const SynthOptions& options) {
 
 Command SynthCommand() {
   auto options = std::make_shared<SynthOptions>();
-  Command command{.name = "synth",
-                  .summary = "Draw handwritten-like digits by writers with hands of their own.",
-                  .example = "rivulet data synth digits --writers 100 --examples-per-writer 60 --seed 1 --out digits"};
-  command.Positional("KIND", &options->kind, "digits")
-      .Option("--writers", "N", &options->writers, "writers of train.tfrecord [100]")
+  Command digits{.name = "digits",
+                 .summary = "Draw handwritten-like digits by writers with hands of their own.",
+                 .example = "rivulet data synth digits --writers 100 --examples-per-writer 60 --seed 1 --out digits"};
+  digits.Option("--writers", "N", &options->writers, "writers of train.tfrecord [100]")
       .Option("--test-writers", "N", &options->test_writers, "other writers, of test.tfrecord [a fifth of --writers]")
       .Option("--examples-per-writer", "M", &options->examples_per_writer, "examples of each [60]")
       .Option("--seed", "S", &options->seed, "everything follows from it [1]", {.min = 0})
       .Required("--out", "DIR", &options->out, "the folder to write to");
-  command.run = [options] { return Synth(*options); };
+  digits.run = [options] { return SynthDigits(*options); };
+  Command command{.name = "synth",
+                  .summary = "Make data sets that need no download.",
+                  .example = "rivulet data synth digits --writers 100 --examples-per-writer 60 --seed 1 --out digits"};
+  command.subcommands = {std::move(digits)};
   return command;
 }
 

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -30,6 +31,9 @@ void OnBusError(int signal_number, siginfo_t* info, void* context) {
   // Some systems round the address down to its page.
   if (guard != nullptr && address >= (guard->begin & ~uintptr_t{0xFFFF}) && address < guard->end) {
     active_guard = nullptr;
+    // The handler is left by a jump, so the signals that it blocked are let through again here. Saving the mask with
+    // the jump instead would cost a system call for every record.
+    pthread_sigmask(SIG_SETMASK, &static_cast<ucontext_t*>(context)->uc_sigmask, nullptr);
     siglongjmp(guard->go_on, 1);
   }
   // Not ours: as if we were not here.
@@ -47,8 +51,6 @@ void InstallHandlerOnce() {
   static const bool installed = [] {
     struct sigaction action = {};
     action.sa_sigaction = OnBusError;
-    // NODEFER: the handler is left by a jump, after which the signal must not stay blocked. Saving the mask instead
-    // would cost a system call for every record.
     action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
     sigemptyset(&action.sa_mask);
     return sigaction(SIGBUS, &action, &previous_action) == 0;

@@ -3,6 +3,7 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/stubs/logging.h>
 #include <google/protobuf/text_format.h>
 
 #include <unordered_map>
@@ -167,6 +168,7 @@ StatusOr<Graph> ParseGraph(std::string_view graph_def, const GraphImport& option
   if (graph_def.size() > options.limits.bytes)
     return ResourceExhausted("the graph has {} bytes, more than {}", graph_def.size(), options.limits.bytes);
   proto::GraphDef def;
+  const google::protobuf::LogSilencer silent;  // damage is told by the Status, not on stderr
   if (!def.ParseFromArray(graph_def.data(), static_cast<int>(graph_def.size())))
     return DataLoss("{} bytes are no GraphDef; they may be damaged or another format", graph_def.size());
   return Build(std::move(def), options);
@@ -191,6 +193,7 @@ std::string SerializeTensor(const Tensor& tensor) {
 
 StatusOr<Tensor> ParseTensor(std::string_view tensor_proto) {
   proto::TensorProto proto;
+  const google::protobuf::LogSilencer silent;
   if (tensor_proto.size() > GraphLimits().bytes ||
       !proto.ParseFromArray(tensor_proto.data(), static_cast<int>(tensor_proto.size())))
     return DataLoss("{} bytes are no TensorProto", tensor_proto.size());

@@ -21,7 +21,13 @@ Status Agent::Run() {
   // spin.
   Backoff idle(options_.backoff, caller.name);
   for (;;) {
-    RIVULET_ASSIGN_OR_RETURN(const PollReply reply, runner.Poll(caller, capabilities));
+    const StatusOr<PollReply> polled = runner.Poll(caller, capabilities);
+    if (absl::IsNotFound(polled.status()) && !caller.run_id.empty()) {
+      caller.run_id.clear();  // the coordinator serves another run by now: this client works for that one
+      continue;
+    }
+    RIVULET_RETURN_IF_ERROR(polled.status());
+    const PollReply& reply = *polled;
     if (observer.on_outcome) {
       for (const TaskOutcome& outcome : reply.outcomes) observer.on_outcome(outcome);
     }

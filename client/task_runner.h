@@ -65,7 +65,6 @@ class TaskRunner {
   StatusOr<TaskReport> Run(const Caller& caller, const Task& task, const BoundData& data);
 
  private:
-  struct Trained;
   StatusOr<TrainingResult> FetchAndTrain(const Caller& caller, const Task& task, const BoundData& data);
   StatusOr<std::string> Fetch(const Caller& caller, const Digest& digest);
   StatusOr<SubmitResult> Submit(const Caller& caller, const Task& task, const TrainingResult& result);

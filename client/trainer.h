@@ -30,7 +30,7 @@ class ProgramCache;
 std::shared_ptr<ProgramCache> NewProgramCache(std::shared_ptr<const Plan> plan);
 
 struct TrainingResult {
-  std::string update;    // serialized Update message, ready to Submit
+  std::string update;    // serialized Update message (part "delta", weight = examples), ready to Submit
   Digest update_digest;  // SHA-256 of it
   int64_t examples = 0;
   int64_t steps = 0;
@@ -38,13 +38,17 @@ struct TrainingResult {
   double train_seconds = 0;
 };
 
+// Holds one model's worth of params, gradients and update, the rule's slots, and the arena of its largest program. Not
+// thread-safe.
 class Trainer {
  public:
   static StatusOr<std::unique_ptr<Trainer>> Create(std::shared_ptr<ProgramCache> programs);
   virtual ~Trainer() = default;
   // The same (task's seed, client, base round, ordinal; base model; data) gives the same bytes, whichever trainer runs
-  // it. FAILED_PRECONDITION: no examples. INVALID_ARGUMENT: a record that cannot be decoded. INTERNAL /
-  // INVALID_ARGUMENT: a kernel failed, naming its node.
+  // it; save for the scalar "train_seconds", which is the clock's. Calls EnterWorkerThread() on the calling thread.
+  // FAILED_PRECONDITION: no examples. INVALID_ARGUMENT: a base model of another layout, or a record that cannot be
+  // decoded. INTERNAL / INVALID_ARGUMENT: a kernel failed, naming its node. CANCELLED. A loss that is not a number is
+  // no error here: the coordinator refuses the delta.
   virtual StatusOr<TrainingResult> Train(const Task& task, std::string_view client_id, const Model& base,
                                          const ExampleSource& examples, const CancellationToken& cancel = {}) = 0;
 };

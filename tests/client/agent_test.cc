@@ -44,7 +44,8 @@ class FlakyCoordinator : public CoordinatorApi {
   }
 
   StatusOr<PollReply> Poll(const Caller& caller, const Capabilities& capabilities) override {
-    callers_.push_back(caller.name);
+    runs_asked_.push_back(caller.run_id);
+    if (!caller.run_id.empty() && caller.run_id != task_.run_id) return NotFound("no run {}", caller.run_id);
     capabilities_ = capabilities;
     ++polls_;
     if (!poll_errors_.empty()) {
@@ -102,13 +103,14 @@ class FlakyCoordinator : public CoordinatorApi {
     return absl::OkStatus();
   }
 
+  std::string next_run_;  // served once the first task is done
   int tasks_ = 1, waits_ = 0, polls_ = 0;
   int read_breaks_ = 0, write_breaks_ = 0, corruptions_ = 0;
   std::deque<Status> poll_errors_, submit_errors_, fail_errors_;
   Task task_;
   std::map<Digest, std::string> blobs_;
   Capabilities capabilities_;
-  std::vector<std::string> callers_, failures_;
+  std::vector<std::string> runs_asked_, failures_;
   std::map<Digest, std::vector<int64_t>> fetch_offsets_;
   std::vector<int64_t> submit_offsets_;
   std::string staged_;
@@ -163,6 +165,7 @@ class FlakyCoordinator : public CoordinatorApi {
       EXPECT_EQ(Sha256Of(owner_.staged_), owner_.digest_);
       if (owner_.write_breaks_ > 0 && owner_.write_breaks_-- > 0) return Unavailable("connection lost");
       --owner_.tasks_;
+      if (!owner_.next_run_.empty()) owner_.task_.run_id = owner_.next_run_;
       return owner_.result_;
     }
 
@@ -385,6 +388,14 @@ TEST_F(AgentTest, TurnedAway_EndsWithTheCoordinatorsWords) {
   EXPECT_TRUE(absl::IsPermissionDenied(status));
   EXPECT_EQ(Message(status), "'site-1' is revoked");
   EXPECT_EQ(coordinator_.polls_, 1);
+}
+
+TEST_F(AgentTest, CoordinatorServesAnotherRun_WorksForThatOne) {
+  coordinator_.tasks_ = 2;
+  coordinator_.next_run_ = "another-run";
+  ASSERT_TRUE(Agent(coordinator_, Options()).Run().ok());
+  EXPECT_THAT(coordinator_.runs_asked_, ElementsAre("", "run", "", "another-run"));
+  EXPECT_THAT(reports_, SizeIs(2));
 }
 
 TEST_F(AgentTest, StoppedWhileItWaits_EndsCancelled) {

@@ -10,6 +10,8 @@
 
 #include "client/agent.h"
 #include "engine/data/tfrecord.h"
+#include "engine/graph/graph_def.h"
+#include "engine/models/presets.h"
 #include "simulations/central_evaluator.h"
 #include "simulations/partition.h"
 #include "simulations/scenario_model.h"
@@ -256,6 +258,35 @@ TEST_F(SimulatorTest, FinishedRunResumed_DoesNothing) {
   ASSERT_TRUE(again.status.ok()) << again.status;
   EXPECT_THAT(again.digests, IsEmpty());
   EXPECT_EQ(again.final_digest, whole.final_digest);
+}
+
+TEST_F(SimulatorTest, GraphFile_TrainsToTheBitsOfThePresetItHolds) {
+  Scenario scenario = SmallScenario();
+  const Trace preset = Simulate(scenario, 2, "preset.sqlite");
+  const auto model = Preset("logistic_regression");
+  ASSERT_TRUE(model.ok()) << model.status();
+  scenario.model.preset = "";
+  scenario.model.graph = Path("model.pb");
+  scenario.model.loss = model->train_loss;
+  scenario.model.metrics = {model->metrics[0].second};
+  scenario.model.image_input = model->image.placeholder;
+  scenario.model.label_input = model->label.placeholder;
+  ASSERT_TRUE(WriteFileAtomically(FileSystem::Default(), scenario.model.graph, SerializeGraph(model->graph)).ok());
+  const Trace graph = Simulate(scenario, 2, "graph.sqlite");
+  ASSERT_TRUE(graph.status.ok()) << graph.status;
+  EXPECT_EQ(graph.digests, preset.digests);
+  EXPECT_EQ(graph.central.back().at("test/loss"), preset.central.back().at("test/loss"));
+}
+
+TEST_F(SimulatorTest, GraphFileThatIsNone_IsNamed) {
+  Scenario scenario = SmallScenario();
+  scenario.model.preset = "";
+  scenario.model.graph = WriteRecords("model.pb", {"not a graph"});
+  const Trace trace = Simulate(scenario, 2, "a.sqlite");
+  EXPECT_FALSE(trace.status.ok());
+  EXPECT_THAT(Message(trace.status), HasSubstr("model.pb"));
+  scenario.model.graph = Path("absent.pb");
+  EXPECT_THAT(Message(Simulate(scenario, 2, "a.sqlite").status), HasSubstr("absent.pb"));
 }
 
 TEST_F(SimulatorTest, ByKeyWithoutANumber_TakesEveryWriter) {

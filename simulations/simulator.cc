@@ -55,8 +55,8 @@ class LocalSimulation : public Simulation {
  public:
   Status Initialise(SimulationOptions options) {
     Scenario& scenario = options.scenario;
-    workers_ =
-        options.workers > 0 ? options.workers : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    workers_ = options.workers > 0 ? options.workers : cores;
     RIVULET_RETURN_IF_ERROR(PrepareData(scenario));
     RIVULET_ASSIGN_OR_RETURN(train_, Dataset::Open({scenario.data.train}));
     RIVULET_ASSIGN_OR_RETURN(
@@ -84,8 +84,9 @@ class LocalSimulation : public Simulation {
     RIVULET_RETURN_IF_ERROR(CheckFirstExample(*plan));
     if (!scenario.data.test.empty() && scenario.evaluation.every > 0) {
       RIVULET_ASSIGN_OR_RETURN(const auto test, Dataset::Open({scenario.data.test}));
-      RIVULET_ASSIGN_OR_RETURN(evaluator_,
-                               CentralEvaluator::Create(plan, test, scenario.evaluation.batch_size, workers_));
+      // More threads than cores would only hold more arenas.
+      RIVULET_ASSIGN_OR_RETURN(
+          evaluator_, CentralEvaluator::Create(plan, test, scenario.evaluation.batch_size, std::min(workers_, cores)));
     }
 
     CoordinatorOptions coordinator;

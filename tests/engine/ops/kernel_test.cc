@@ -25,8 +25,8 @@ Tensor Vector(std::vector<T> values) {
 }
 
 // Runs one op with all inputs fed, save those after `fed`, which are constants.
-StatusOr<std::vector<Tensor>> Run(const std::string& op, const std::vector<Tensor>& inputs, AttrMap attrs = {},
-                                  size_t fed = 100) {
+StatusOr<std::vector<Tensor>> RunOp(const std::string& op, const std::vector<Tensor>& inputs, AttrMap attrs = {},
+                                    size_t fed = 100) {
   Graph graph;
   Scope scope(graph);
   std::vector<Output> outputs;
@@ -59,82 +59,82 @@ std::string Error(const StatusOr<std::vector<Tensor>>& result) { return std::str
 
 TEST(IntegerArithmetic, WrapsAroundAndRefusesDivisionByZero) {
   constexpr int32_t kMin = std::numeric_limits<int32_t>::min(), kMax = std::numeric_limits<int32_t>::max();
-  EXPECT_THAT(Values<int32_t>(Run("AddV2", {Vector<int32_t>({kMax}), Vector<int32_t>({1})})), ElementsAre(kMin));
-  EXPECT_THAT(Values<int32_t>(Run("Mul", {Vector<int32_t>({kMin}), Vector<int32_t>({-1})})), ElementsAre(kMin));
-  EXPECT_THAT(Values<int32_t>(Run("Div", {Vector<int32_t>({kMin, -7}), Vector<int32_t>({-1, 2})})),
+  EXPECT_THAT(Values<int32_t>(RunOp("AddV2", {Vector<int32_t>({kMax}), Vector<int32_t>({1})})), ElementsAre(kMin));
+  EXPECT_THAT(Values<int32_t>(RunOp("Mul", {Vector<int32_t>({kMin}), Vector<int32_t>({-1})})), ElementsAre(kMin));
+  EXPECT_THAT(Values<int32_t>(RunOp("Div", {Vector<int32_t>({kMin, -7}), Vector<int32_t>({-1, 2})})),
               ElementsAre(kMin, -3));
-  EXPECT_THAT(Values<int32_t>(Run("FloorDiv", {Vector<int32_t>({-7, 7}), Vector<int32_t>({2, -2})})),
+  EXPECT_THAT(Values<int32_t>(RunOp("FloorDiv", {Vector<int32_t>({-7, 7}), Vector<int32_t>({2, -2})})),
               ElementsAre(-4, -4));
-  EXPECT_THAT(Values<int32_t>(Run("Neg", {Vector<int32_t>({kMin})})), ElementsAre(kMin));
-  EXPECT_THAT(Error(Run("Div", {Vector<int32_t>({1, 2}), Vector<int32_t>({1, 0})})), HasSubstr("divided by 0"));
-  EXPECT_THAT(Error(Run("FloorDiv", {Vector<int64_t>({1}), Vector<int64_t>({0})})), HasSubstr("divided by 0"));
+  EXPECT_THAT(Values<int32_t>(RunOp("Neg", {Vector<int32_t>({kMin})})), ElementsAre(kMin));
+  EXPECT_THAT(Error(RunOp("Div", {Vector<int32_t>({1, 2}), Vector<int32_t>({1, 0})})), HasSubstr("divided by 0"));
+  EXPECT_THAT(Error(RunOp("FloorDiv", {Vector<int64_t>({1}), Vector<int64_t>({0})})), HasSubstr("divided by 0"));
 }
 
 TEST(Maximum, NaN_Stays) {
-  const auto larger = Values<float>(Run("Maximum", {Vector<float>({kNan, 1, 2}), Vector<float>({0, kNan, 3})}));
+  const auto larger = Values<float>(RunOp("Maximum", {Vector<float>({kNan, 1, 2}), Vector<float>({0, kNan, 3})}));
   ASSERT_EQ(larger.size(), 3u);
   EXPECT_TRUE(std::isnan(larger[0]) && std::isnan(larger[1]));
   EXPECT_EQ(larger[2], 3);
-  const auto most = Values<float>(Run("Max", {Vector<float>({1, kNan, 2}), Vector<int32_t>({0})}, {}, 1));
+  const auto most = Values<float>(RunOp("Max", {Vector<float>({1, kNan, 2}), Vector<int32_t>({0})}, {}, 1));
   EXPECT_TRUE(std::isnan(most[0]));
 }
 
 TEST(Cast, FloatsBeyondTheRange_AreClamped) {
   constexpr auto kMin = std::numeric_limits<int32_t>::min();
   constexpr auto kMax = std::numeric_limits<int32_t>::max();
-  EXPECT_THAT(Values<int32_t>(Run("Cast", {Vector<float>({3e9f, -3e9f, kInf, -kInf, kNan, -2147483648.0f})},
-                                  {{"DstT", DType::kInt32}})),
+  EXPECT_THAT(Values<int32_t>(RunOp("Cast", {Vector<float>({3e9f, -3e9f, kInf, -kInf, kNan, -2147483648.0f})},
+                                    {{"DstT", DType::kInt32}})),
               ElementsAre(kMax, kMin, kMax, kMin, 0, kMin));
   EXPECT_THAT(
-      Values<int64_t>(Run("Cast", {Vector<double>({1e19, -1e19, 9007199254740993.0})}, {{"DstT", DType::kInt64}})),
+      Values<int64_t>(RunOp("Cast", {Vector<double>({1e19, -1e19, 9007199254740993.0})}, {{"DstT", DType::kInt64}})),
       ElementsAre(std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min(), 9007199254740992));
-  EXPECT_THAT(Values<uint8_t>(Run("Cast", {Vector<float>({-1, 255.9f, 256, 3.7f})}, {{"DstT", DType::kUint8}})),
+  EXPECT_THAT(Values<uint8_t>(RunOp("Cast", {Vector<float>({-1, 255.9f, 256, 3.7f})}, {{"DstT", DType::kUint8}})),
               ElementsAre(0, 255, 255, 3));
 }
 
 TEST(Reduction, NothingToReduce_GivesTheNeutralElement) {
   const Tensor empty(DType::kFloat32, Shape({2, 0}));
   const Tensor axis = Vector<int32_t>({1});
-  EXPECT_THAT(Values<float>(Run("Sum", {empty, axis}, {}, 1)), ElementsAre(0, 0));
-  EXPECT_THAT(Values<float>(Run("Prod", {empty, axis}, {}, 1)), ElementsAre(1, 1));
-  EXPECT_THAT(Values<float>(Run("Max", {empty, axis}, {}, 1)), ElementsAre(-kInf, -kInf));
-  const auto mean = Values<float>(Run("Mean", {empty, axis}, {}, 1));
+  EXPECT_THAT(Values<float>(RunOp("Sum", {empty, axis}, {}, 1)), ElementsAre(0, 0));
+  EXPECT_THAT(Values<float>(RunOp("Prod", {empty, axis}, {}, 1)), ElementsAre(1, 1));
+  EXPECT_THAT(Values<float>(RunOp("Max", {empty, axis}, {}, 1)), ElementsAre(-kInf, -kInf));
+  const auto mean = Values<float>(RunOp("Mean", {empty, axis}, {}, 1));
   EXPECT_TRUE(std::isnan(mean[0]) && std::isnan(mean[1]));
 }
 
 TEST(Reduction, AxesKnownOnlyAtRunTime_AreRefused) {
-  EXPECT_THAT(Error(Run("Sum", {Vector<float>({1, 2}), Vector<int32_t>({0})})), HasSubstr("Sum"));
+  EXPECT_THAT(Error(RunOp("Sum", {Vector<float>({1, 2}), Vector<int32_t>({0})})), HasSubstr("Sum"));
 }
 
 TEST(EmptyTensors, PassThroughEveryKindOfKernel) {
   const Tensor empty(DType::kFloat32, Shape({0, 3}));
-  EXPECT_THAT(Values<float>(Run("AddV2", {empty, Vector<float>({1, 2, 3})})), ElementsAre());
-  EXPECT_THAT(Values<float>(Run("Exp", {empty})), ElementsAre());
-  EXPECT_THAT(Values<float>(Run("Softmax", {empty})), ElementsAre());
-  EXPECT_THAT(Values<float>(Run("Transpose", {empty, Vector<int32_t>({1, 0})}, {}, 1)), ElementsAre());
-  EXPECT_THAT(Values<float>(Run("Sum", {empty, Vector<int32_t>({0})}, {}, 1)), ElementsAre(0, 0, 0));
-  EXPECT_THAT(Values<float>(Run("Pad", {empty, Tensor::Of<int32_t>({2, 2}, {1, 0, 0, 0})}, {}, 1)),
+  EXPECT_THAT(Values<float>(RunOp("AddV2", {empty, Vector<float>({1, 2, 3})})), ElementsAre());
+  EXPECT_THAT(Values<float>(RunOp("Exp", {empty})), ElementsAre());
+  EXPECT_THAT(Values<float>(RunOp("Softmax", {empty})), ElementsAre());
+  EXPECT_THAT(Values<float>(RunOp("Transpose", {empty, Vector<int32_t>({1, 0})}, {}, 1)), ElementsAre());
+  EXPECT_THAT(Values<float>(RunOp("Sum", {empty, Vector<int32_t>({0})}, {}, 1)), ElementsAre(0, 0, 0));
+  EXPECT_THAT(Values<float>(RunOp("Pad", {empty, Tensor::Of<int32_t>({2, 2}, {1, 0, 0, 0})}, {}, 1)),
               ElementsAre(0, 0, 0));
-  EXPECT_THAT(Values<float>(Run("Tile", {empty, Vector<int32_t>({2, 1})}, {}, 1)), ElementsAre());
+  EXPECT_THAT(Values<float>(RunOp("Tile", {empty, Vector<int32_t>({2, 1})}, {}, 1)), ElementsAre());
 }
 
 TEST(Gather, IndexOutOfRange_IsRefusedByItsPosition) {
   const Tensor params = Vector<float>({10, 20, 30}), axis = Tensor::Scalar<int32_t>(0);
-  EXPECT_THAT(Values<float>(Run("GatherV2", {params, Vector<int32_t>({2, 0}), axis}, {}, 2)), ElementsAre(30, 10));
-  EXPECT_THAT(Error(Run("GatherV2", {params, Vector<int32_t>({0, 3}), axis}, {}, 2)),
+  EXPECT_THAT(Values<float>(RunOp("GatherV2", {params, Vector<int32_t>({2, 0}), axis}, {}, 2)), ElementsAre(30, 10));
+  EXPECT_THAT(Error(RunOp("GatherV2", {params, Vector<int32_t>({0, 3}), axis}, {}, 2)),
               HasSubstr("index 3 at position 1 is outside [0, 3)"));
-  EXPECT_THAT(Error(Run("GatherV2", {params, Vector<int64_t>({-1}), axis}, {}, 2)),
+  EXPECT_THAT(Error(RunOp("GatherV2", {params, Vector<int64_t>({-1}), axis}, {}, 2)),
               HasSubstr("index -1 at position 0 is outside [0, 3)"));
 }
 
 TEST(UnsortedSegmentSum, IdBeyondTheSegments_IsRefused) {
-  EXPECT_THAT(Error(Run("UnsortedSegmentSum",
-                        {Vector<float>({1, 2}), Vector<int32_t>({0, 2}), Tensor::Scalar<int32_t>(2)}, {}, 2)),
+  EXPECT_THAT(Error(RunOp("UnsortedSegmentSum",
+                          {Vector<float>({1, 2}), Vector<int32_t>({0, 2}), Tensor::Scalar<int32_t>(2)}, {}, 2)),
               HasSubstr("segment id 2 at position 1 is not below num_segments = 2"));
 }
 
 TEST(OneHot, IndexOutside_MarksNothing) {
-  EXPECT_THAT(Values<float>(Run(
+  EXPECT_THAT(Values<float>(RunOp(
                   "OneHot",
                   {Vector<int64_t>({1, -1, 5}), Tensor::Scalar<int32_t>(2), Tensor::Scalar(1.0f), Tensor::Scalar(0.0f)},
                   {}, 1)),
@@ -142,19 +142,19 @@ TEST(OneHot, IndexOutside_MarksNothing) {
 }
 
 TEST(InvertPermutation, NoPermutation_IsRefused) {
-  EXPECT_THAT(Error(Run("InvertPermutation", {Vector<int32_t>({0, 0})})), HasSubstr("entry 1 is 0"));
-  EXPECT_THAT(Error(Run("InvertPermutation", {Vector<int32_t>({0, 2})})), HasSubstr("entry 1 is 2"));
+  EXPECT_THAT(Error(RunOp("InvertPermutation", {Vector<int32_t>({0, 0})})), HasSubstr("entry 1 is 0"));
+  EXPECT_THAT(Error(RunOp("InvertPermutation", {Vector<int32_t>({0, 2})})), HasSubstr("entry 1 is 2"));
 }
 
 TEST(Softmax, LargeLogits_DoNotOverflow) {
-  EXPECT_THAT(Values<float>(Run("Softmax", {Tensor::Of<float>({1, 2}, {1000, 1000})})), ElementsAre(0.5f, 0.5f));
-  EXPECT_THAT(Values<float>(Run("LogSoftmax", {Tensor::Of<float>({1, 2}, {0, 1000})})), ElementsAre(-1000, 0));
+  EXPECT_THAT(Values<float>(RunOp("Softmax", {Tensor::Of<float>({1, 2}, {1000, 1000})})), ElementsAre(0.5f, 0.5f));
+  EXPECT_THAT(Values<float>(RunOp("LogSoftmax", {Tensor::Of<float>({1, 2}, {0, 1000})})), ElementsAre(-1000, 0));
 }
 
 TEST(Sum, OfAMillionFloats_IsRoundedOnce) {
   // 0.1f a million times: carried in float the sum would be off by hundreds.
   const Tensor x = Vector<float>(std::vector<float>(1000000, 0.1f));
-  EXPECT_THAT(Values<float>(Run("Sum", {x, Vector<int32_t>({0})}, {}, 1)),
+  EXPECT_THAT(Values<float>(RunOp("Sum", {x, Vector<int32_t>({0})}, {}, 1)),
               ElementsAre(static_cast<float>(1e6 * static_cast<double>(0.1f))));
 }
 
@@ -275,14 +275,16 @@ double UlpsApart(double a, double b) {
 TEST(PortableMath, IsWithinThreeUlpsOfTheLibrary) {
   for (int i = 0; i < 200000; ++i) {
     const double u = (i + 0.5) / 200000;
-    const double x = (u - 0.5) * 1400, small = (u - 0.5) * 8, tiny = (u - 0.5) * 1e-3;
+    const double x = (u - 0.5) * 1200, small = (u - 0.5) * 8, tiny = (u - 0.5) * 1e-3;
     ASSERT_LE(UlpsApart(math::Exp(x), std::exp(x)), 3) << "exp " << x;
     for (double y : {small, tiny}) {
       ASSERT_LE(UlpsApart(math::Exp(y), std::exp(y)), 3) << "exp " << y;
       ASSERT_LE(UlpsApart(math::Expm1(y), std::expm1(y)), 5) << "expm1 " << y;
       ASSERT_LE(UlpsApart(math::Tanh(y), std::tanh(y)), 6) << "tanh " << y;
       ASSERT_LE(UlpsApart(math::Sigmoid(y), 1 / (1 + std::exp(-y))), 5) << "sigmoid " << y;
-      if (y > -1) ASSERT_LE(UlpsApart(math::Log1p(y), std::log1p(y)), 3) << "log1p " << y;
+      const double above = std::abs(y);
+      ASSERT_LE(UlpsApart(math::Log1p(above), std::log1p(above)), 3) << "log1p " << above;
+      ASSERT_LE(UlpsApart(math::Log1p(-above / 5), std::log1p(-above / 5)), 3) << "log1p " << -above / 5;
     }
     ASSERT_LE(UlpsApart(math::Log(std::exp(x)), std::log(std::exp(x))), 3) << "log of exp " << x;
     ASSERT_LE(UlpsApart(math::Log(0.5 + u), std::log(0.5 + u)), 3) << "log " << 0.5 + u;

@@ -1,0 +1,59 @@
+"""The deltas of a hundred clients are 665 MB; neither a simulation nor a coordinator holds them."""
+import os
+import pathlib
+import subprocess
+import threading
+import time
+
+from harness import RivuletTest, main
+
+LIMIT_KB = 300_000
+COHORT = ["--rounds", "2", "--set", "model.preset=mnist_cnn", "--set", "data.synth.writers=100", "--set",
+          "data.partition.clients=100", "--set", "server.clients_per_round=100", "--set", "client.epochs=1"]
+
+
+class Memory(RivuletTest):
+    def watch(self, process):
+        """Samples the process's anonymous resident memory; gives a function that tells its peak in kB."""
+        peak = [0]
+
+        def sample():
+            status = pathlib.Path(f"/proc/{process.pid}/status")
+            while process.poll() is None:
+                try:
+                    lines = status.read_text().splitlines()
+                except OSError:
+                    return
+                peak[0] = max([peak[0]] + [int(line.split()[1]) for line in lines if line.startswith("RssAnon:")])
+                time.sleep(0.002)
+
+        thread = threading.Thread(target=sample, daemon=True)
+        thread.start()
+        return lambda: (thread.join(), peak[0])[1]
+
+    def test_simulation_of_a_hundred(self):
+        process = self.start("simulate", self.scenario, "--db", self.path("runs.sqlite"), "--workers", "2", *COHORT)
+        peak = self.watch(process)
+        _, err = process.communicate(timeout=300)
+        self.assertEqual(process.returncode, 0, err)
+        print(f"simulate: {peak()} kB", flush=True)
+        self.assertGreater(peak(), 10_000)
+        self.assertLess(peak(), LIMIT_KB)
+
+    def test_coordinator_of_a_hundred(self):
+        process = self.start("coordinator", self.scenario, "--listen", "127.0.0.1:0", "--insecure", "--db",
+                             self.path("runs.sqlite"), *COHORT)
+        address = process.stdout.readline().split()[-1]
+        peak = self.watch(process)
+        load = subprocess.run([os.environ["RIVULET_MANY_NAMES"], address, "100"], capture_output=True, timeout=300)
+        self.assertEqual(load.returncode, 0, load.stderr.decode())
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertEqual(self.query("SELECT count(*) FROM client_rounds WHERE status = 'folded'"), [(200,)])
+        print(f"coordinator: {peak()} kB", flush=True)
+        self.assertGreater(peak(), 10_000)
+        self.assertLess(peak(), LIMIT_KB)
+
+
+if __name__ == "__main__":
+    main()

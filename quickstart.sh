@@ -20,10 +20,11 @@ fi
 echo "Training: FedAvg over 100 simulated clients"
 build/release/rivulet simulate simulations/scenarios/quickstart.toml
 
-cat <<'END'
+rivulet=build/release/rivulet quickstart=simulations/scenarios/quickstart.toml
+cat <<END
 
 Try next:
-  build/release/rivulet runs rounds latest                                       # the history, round by round
-  build/release/rivulet up simulations/scenarios/quickstart.toml --clients 4 --set server.clients_per_round=2   # deployed, over gRPC
-  build/release/rivulet data inspect simulations/scenarios/digits/train.tfrecord # what the clients learn from
+  $rivulet runs rounds latest
+  $rivulet simulate $quickstart --set model.preset=mlp
+  $rivulet up $quickstart --clients 4 --set server.clients_per_round=2 --rounds 5
 END

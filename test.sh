@@ -3,6 +3,7 @@
 #   ./test.sh                 all tests
 #   ./test.sh -L unit         arguments go to ctest (labels: unit, conformance, e2e)
 #   ./test.sh --sanitize      the tests under AddressSanitizer + UBSan, then under ThreadSanitizer
+# RIVULET_TEST_DATA names a folder of real data sets; tests that need it are skipped by name without it.
 set -euo pipefail
 cd "$(dirname "$0")"
 . scripts/packages.sh
@@ -10,7 +11,7 @@ cd "$(dirname "$0")"
 
 sanitize=0
 [ "${1:-}" != --sanitize ] || { sanitize=1; shift; }
-install_packages "${build_packages[@]}" "${test_packages[@]}"
+install_packages "${build_packages[@]}" "${test_packages[@]}" "${bench_packages[@]}"
 
 run_tests() {
   local preset=$1; shift
@@ -19,7 +20,7 @@ run_tests() {
 
 if [ $sanitize = 0 ]; then
   echo "Building build/release"
-  build release -DRIVULET_TESTS=ON -DRIVULET_BENCH=OFF -- all
+  build release -DRIVULET_TESTS=ON -DRIVULET_BENCH=ON -- all
   run_tests release "$@"
   exit
 fi

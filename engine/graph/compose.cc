@@ -49,4 +49,15 @@ Status ImportInto(Graph& into, const Graph& from, std::string_view prefix, std::
   return absl::OkStatus();
 }
 
+StatusOr<Graph> Subgraph(const Graph& graph, std::span<Node* const> targets) {
+  Graph cut;
+  for (const Node* node : graph.TopologicalOrder(targets)) {
+    NodeSpec spec{node->name(), std::string(node->type()), {}, {}, node->attrs(), node->source_line(), node->device()};
+    for (const Output& input : node->inputs()) spec.inputs.push_back({cut.Find(input.node->name()), input.port});
+    for (const Node* before : node->control_inputs()) spec.control_inputs.push_back(cut.Find(before->name()));
+    RIVULET_RETURN_IF_ERROR(cut.AddNode(std::move(spec)).status());
+  }
+  return cut;
+}
+
 }  // namespace rivulet

@@ -1,4 +1,4 @@
-// Puts one graph into another.
+// Puts one graph into another, and cuts one out.
 #pragma once
 
 #include <map>
@@ -19,5 +19,8 @@ namespace rivulet {
 // ALREADY_EXISTS: a name is taken in `into`; nothing has been copied then. INVALID_ARGUMENT: a prefix that is no name.
 Status ImportInto(Graph& into, const Graph& from, std::string_view prefix, std::span<Node* const> control_roots = {},
                   std::map<std::string, std::string>* new_names = nullptr);
+
+// A copy of what `targets` need, names kept.
+StatusOr<Graph> Subgraph(const Graph& graph, std::span<Node* const> targets);
 
 }  // namespace rivulet

@@ -41,13 +41,18 @@ bool IsForeignHint(std::string_view attr) {
   return kHints.contains(attr);
 }
 
+// Attributes whose one value is what ops do here anyway.
+bool SaysWhatWeDo(std::string_view attr, const proto::AttrValue& value) {
+  return attr == "incompatible_shape_error" && value.value_case() == proto::AttrValue::kB && value.b();
+}
+
 void DropHints(proto::GraphDef& graph) {
   for (proto::NodeDef& node : *graph.mutable_node()) {
     const OpDef* op = OpRegistry::Global().Find(node.op());
     if (op == nullptr) continue;
     std::vector<std::string> drop;
     for (const auto& [name, value] : node.attr())
-      if (op->FindAttr(name) == nullptr && IsForeignHint(name)) drop.push_back(name);
+      if (op->FindAttr(name) == nullptr && (IsForeignHint(name) || SaysWhatWeDo(name, value))) drop.push_back(name);
     for (const std::string& name : drop) node.mutable_attr()->erase(name);
   }
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/graph/compose.h"
 #include "engine/graph/graph_def.h"
 #include "engine/graph/inference.h"
 #include "engine/graph/scope.h"
@@ -85,18 +86,36 @@ StatusOr<int64_t> ClassesOf(const Graph& graph, Node* loss) {
       loss->name());
 }
 
-Status CheckInit(const Graph& graph, const std::string& init_target, const std::vector<ModelVariable>& variables) {
+// What `results` need, and a target that gives the variables among it their first values. Variables that only the old
+// target knows, such as an optimiser's slots, are left out.
+StatusOr<Graph> KeepModel(const Graph& graph, std::vector<Node*> results, const std::string& init_target) {
   Node* init = graph.Find(init_target);
   if (init == nullptr)
     return NotFound("the graph has no node '{}' that gives variables their first values", init_target);
-  std::vector<std::string_view> assigned;
-  for (const Node* node : graph.TopologicalOrder({&init, 1}))
-    if (node->type() == "AssignVariableOp" && node->input(0).node->type() == "VarHandleOp")
-      assigned.push_back(VariableName(*node->input(0).node));
-  for (const ModelVariable& variable : variables)
-    if (std::ranges::find(assigned, variable.name) == assigned.end())
-      return InvalidArgument("the variable '{}' gets no first value from '{}'", variable.name, init_target);
-  return absl::OkStatus();
+  std::vector<std::string> missing;  // variables without a first value, so far
+  for (const Node* node : graph.TopologicalOrder(results))
+    if (node->type() == "VarHandleOp" && std::ranges::find(missing, VariableName(*node)) == missing.end())
+      missing.emplace_back(VariableName(*node));
+  if (missing.empty()) return InvalidArgument("the graph has no variables, so there is nothing to train");
+  std::vector<std::string> assigned;
+  const std::vector<std::string> wanted = missing;
+  for (Node* node : graph.TopologicalOrder({&init, 1})) {
+    if (node->type() != "AssignVariableOp" || node->input(0).node->type() != "VarHandleOp") continue;
+    const std::string_view variable = VariableName(*node->input(0).node);
+    if (std::ranges::find(wanted, variable) == wanted.end()) continue;
+    std::erase(missing, variable);
+    assigned.push_back(node->name());
+    results.push_back(node);
+  }
+  if (!missing.empty())
+    return InvalidArgument("the variable '{}' gets no first value from '{}'", missing.front(), init_target);
+  RIVULET_ASSIGN_OR_RETURN(Graph kept, Subgraph(graph, results));
+  if (kept.Find(init_target) == nullptr) {
+    std::vector<Node*> before;
+    for (const std::string& name : assigned) before.push_back(kept.Find(name));
+    RIVULET_RETURN_IF_ERROR(kept.AddNode({init_target, "NoOp", {}, std::move(before)}).status());
+  }
+  return kept;
 }
 
 }  // namespace
@@ -131,31 +150,36 @@ StatusOr<ModelDef> ModelFromGraph(std::string_view graph_def, const GraphModelSp
   if (!spec.eval_loss.empty()) import.roots.push_back(spec.eval_loss);
   for (const auto& [name, tensor] : spec.metrics) import.roots.push_back(tensor);
 
-  ModelDef model;
-  RIVULET_ASSIGN_OR_RETURN(model.graph, spec.text ? ParseGraphText(graph_def, import) : ParseGraph(graph_def, import));
-  RIVULET_ASSIGN_OR_RETURN(const Output loss, FindScalar(model.graph, spec.loss, "the loss"));
+  RIVULET_ASSIGN_OR_RETURN(const Graph graph,
+                           spec.text ? ParseGraphText(graph_def, import) : ParseGraph(graph_def, import));
   const std::string& eval_loss = spec.eval_loss.empty() ? spec.loss : spec.eval_loss;
-  RIVULET_RETURN_IF_ERROR(FindScalar(model.graph, eval_loss, "the evaluation loss").status());
-  for (const auto& [name, tensor] : spec.metrics)
-    RIVULET_RETURN_IF_ERROR(FindScalar(model.graph, tensor, fmt::format("the metric '{}':", name)).status());
-  RIVULET_ASSIGN_OR_RETURN(model.image, FindPlaceholder(model.graph, spec.image, "the image input"));
+  std::vector<Node*> results;
+  RIVULET_ASSIGN_OR_RETURN(const Output loss, FindScalar(graph, spec.loss, "the loss"));
+  RIVULET_ASSIGN_OR_RETURN(const Output evaluated, FindScalar(graph, eval_loss, "the evaluation loss"));
+  results = {loss.node, evaluated.node};
+  for (const auto& [name, tensor] : spec.metrics) {
+    RIVULET_ASSIGN_OR_RETURN(const Output metric, FindScalar(graph, tensor, fmt::format("the metric '{}':", name)));
+    results.push_back(metric.node);
+  }
+  ModelDef model;
+  RIVULET_ASSIGN_OR_RETURN(model.image, FindPlaceholder(graph, spec.image, "the image input"));
   RIVULET_RETURN_IF_ERROR(CheckImage(model.image));
-  RIVULET_ASSIGN_OR_RETURN(model.label, FindPlaceholder(model.graph, spec.label, "the label input"));
-  RIVULET_RETURN_IF_ERROR(SetLabel(model.graph, model.label));
+  RIVULET_ASSIGN_OR_RETURN(model.label, FindPlaceholder(graph, spec.label, "the label input"));
+  results.push_back(graph.Find(model.image.placeholder));
+  results.push_back(graph.Find(model.label.placeholder));
+  if (spec.classes < 0) return InvalidArgument("a model cannot have {} classes", spec.classes);
+  model.classes = spec.classes;
+  if (model.classes == 0) {
+    RIVULET_ASSIGN_OR_RETURN(model.classes, ClassesOf(graph, loss.node));
+  }
 
+  RIVULET_ASSIGN_OR_RETURN(model.graph, KeepModel(graph, std::move(results), spec.init_target));
+  RIVULET_RETURN_IF_ERROR(SetLabel(model.graph, model.label));
   model.init_target = spec.init_target;
   model.train_loss = spec.loss;
   model.eval_loss = eval_loss;
   model.metrics = spec.metrics;
   RIVULET_ASSIGN_OR_RETURN(model.variables, VariablesOf(model.graph));
-  if (model.variables.empty()) return InvalidArgument("the graph has no variables, so there is nothing to train");
-  RIVULET_RETURN_IF_ERROR(CheckInit(model.graph, model.init_target, model.variables));
-  model.classes = spec.classes;
-  if (model.classes == 0) {
-    RIVULET_ASSIGN_OR_RETURN(model.classes, ClassesOf(model.graph, loss.node));
-  } else if (model.classes < 0) {
-    return InvalidArgument("a model cannot have {} classes", model.classes);
-  }
   return model;
 }
 

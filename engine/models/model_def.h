@@ -53,7 +53,8 @@ struct GraphModelSpec {
 };
 
 // A model from the bytes of a GraphDef, such as TensorFlow's Python writes (tf.compat.v1, with resource or reference
-// variables). Only what loss, metrics and init need is imported. An int32 label gets an int64 placeholder
+// variables). Only what loss and metrics need is imported, and the first values of their variables: an
+// optimiser, its slots and a saver are left behind. An int32 label gets an int64 placeholder
 // "<label>/int64" and a cast. DATA_LOSS: no GraphDef. NOT_FOUND: a part that is not there (names the nearest).
 // INVALID_ARGUMENT: a part of another type or shape than said above, a variable without first value. Others as
 // ParseGraph.

@@ -111,7 +111,7 @@ TEST_F(ModelFromGraphTest, NothingToTrain_IsRefused) {
     s.AddNode("NoOp", {}, {}, "nothing");
     (void)c;
   });
-  EXPECT_THAT(ModelFromGraph(bytes, {.loss = "constant_loss", .metrics = {}, .init_target = "nothing"}),
+  EXPECT_THAT(ModelFromGraph(bytes, {.loss = "constant_loss", .metrics = {}, .init_target = "nothing", .classes = 2}),
               StatusIs(kInvalid, HasSubstr("the graph has no variables")));
 }
 

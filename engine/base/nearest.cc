@@ -9,6 +9,10 @@
 namespace rivulet {
 namespace {
 
+// Names may come from outside; a suggestion is not worth more than this.
+constexpr size_t kLongest = 256;
+constexpr size_t kMostCompared = 10'000;
+
 // Levenshtein distance.
 size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
@@ -29,9 +33,12 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 std::string Nearest(std::string_view unknown, std::span<const std::string> known) {
   std::string_view best;
   size_t best_distance = std::string::npos;
-  for (const std::string& name : known) {
+  if (unknown.size() > kLongest) return "";
+  for (const std::string& name : known.first(std::min(known.size(), kMostCompared))) {
+    const size_t near = std::max(unknown.size(), name.size()) / 3 + 1;
+    if (std::max(unknown.size(), name.size()) - std::min(unknown.size(), name.size()) > near) continue;
     const size_t distance = EditDistance(unknown, name);
-    if (distance <= std::max(unknown.size(), name.size()) / 3 + 1 && distance < best_distance) {
+    if (distance <= near && distance < best_distance) {
       best = name;
       best_distance = distance;
     }

@@ -2,6 +2,8 @@
 // folding here; a program folds the rest with its kernels.
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <utility>
 
 #include "engine/graph/inference.h"
 
@@ -10,6 +12,7 @@ namespace {
 
 constexpr size_t kMaxElements = 256;
 constexpr int kMaxDepth = 64;
+constexpr int kMaxNodes = 1024;  // looked at for one value: graphs come from outside
 
 // A small integer tensor, whatever its dtype.
 struct Ints {
@@ -57,8 +60,13 @@ class Folder {
     if (depth > kMaxDepth) return std::nullopt;
     const DType dtype = output.dtype();
     if (dtype != DType::kInt32 && dtype != DType::kInt64) return std::nullopt;
+    const std::pair key(output.node, output.port);
+    if (const auto known = known_.find(key); known != known_.end()) return known->second;
+    if (static_cast<int>(known_.size()) >= kMaxNodes) return std::nullopt;
+    known_[key] = std::nullopt;
     std::optional<Ints> ints = Fold(*output.node, dtype, depth);
-    if (!ints || ints->values.size() > kMaxElements || !Fits(*ints)) return std::nullopt;
+    if (ints && (ints->values.size() > kMaxElements || !Fits(*ints))) ints.reset();
+    known_[key] = ints;
     return ints;
   }
 
@@ -100,6 +108,7 @@ class Folder {
   std::optional<Ints> Joined(const Node& node, DType dtype, int depth) const {
     const bool pack = node.type() == "Pack";
     const size_t count = node.inputs().size() - (pack ? 0 : 1);
+    if (count > kMaxElements) return std::nullopt;
     Ints joined{dtype, Shape{}, {}};
     for (size_t i = 0; i < count; ++i) {
       const std::optional<Ints> part = Value(node.inputs()[i], depth + 1);
@@ -214,6 +223,7 @@ class Folder {
   }
 
   const ShapeLookup& shape_of_;
+  mutable std::map<std::pair<const Node*, int>, std::optional<Ints>> known_;  // a diamond is folded once
 };
 
 }  // namespace

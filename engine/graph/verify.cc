@@ -26,7 +26,8 @@ bool ValidName(std::string_view name) {
   const auto alphanumeric = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
   };
-  if (name.empty() || !(alphanumeric(name.front()) || name.front() == '.')) return false;
+  constexpr size_t kLongest = 4096;
+  if (name.empty() || name.size() > kLongest || !(alphanumeric(name.front()) || name.front() == '.')) return false;
   return std::ranges::all_of(
       name, [&](char c) { return alphanumeric(c) || std::string_view("_.\\/>-").find(c) != std::string_view::npos; });
 }

@@ -250,6 +250,12 @@ TEST_F(ConstantValueTest, OverflowOfInt32_IsNoValue) {
   EXPECT_THAT(Value(scope_.Op("Mul", {Int(1 << 30), Int(4)})), ElementsAre(-999));
 }
 
+TEST_F(ConstantValueTest, ChainOfDoublings_IsFoldedInTime) {
+  Output x = Int(1);
+  for (int i = 0; i < 60; ++i) x = scope_.Op("Minimum", {scope_.Op("AddV2", {x, x}), x});  // 2^60 paths
+  EXPECT_THAT(Value(x), ElementsAre(::testing::AnyOf(1, -999)));
+}
+
 TEST_F(ConstantValueTest, DivisionByZero_IsNoValue) {
   EXPECT_THAT(Value(scope_.Op("FloorDiv", {Int(7), Int(0)})), ElementsAre(-999));
   EXPECT_THAT(Value(scope_.Op("FloorDiv", {Int(-7), Int(2)})), ElementsAre(-4));

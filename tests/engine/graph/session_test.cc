@@ -1,7 +1,10 @@
 #include "engine/session/session.h"
 
+#include <cmath>
 #include <thread>
 
+#include "engine/gradients/apply_gradients.h"
+#include "engine/gradients/gradients.h"
 #include "engine/graph/scope.h"
 #include "engine/models/variables.h"
 #include "tests/testing/status_matchers.h"
@@ -143,6 +146,34 @@ TEST_F(SessionTest, ReadersBesideAWriter_SeeWholeValues) {
   EXPECT_EQ(torn, 0);
   EXPECT_EQ(failed, 0);
   EXPECT_THAT(Values(session_->GetVariable("w").value()), ElementsAre(203.0f, 203.0f));
+}
+
+// The example of engine/README.md.
+Status TrainOneStep(const Tensor& x, const Tensor& y, float* value) {
+  Graph graph;
+  Scope scope(graph);
+  Output image = scope.Placeholder("image", DType::kFloat32, {kUnknownDim, 784});
+  Output label = scope.Placeholder("label", DType::kInt64, {kUnknownDim});
+  Output logits = scope.Op("MatMul", {image, Variable(scope, "kernel", {784, 10}, GlorotUniform())});
+  Output losses = scope.Op("SparseSoftmaxCrossEntropyWithLogits", {logits, label});
+  Output loss = scope.Op("Mean", {losses, scope.Const(Tensor::Of<int32_t>({1}, {0}))}, {}, "loss");
+  RIVULET_RETURN_IF_ERROR(scope.status());
+  RIVULET_ASSIGN_OR_RETURN(Output kernel, FindVariable(graph, "kernel"));
+  RIVULET_ASSIGN_OR_RETURN(auto gradients, ComputeGradients(graph, loss, std::vector{kernel}));
+  RIVULET_ASSIGN_OR_RETURN(Node * step, ApplyGradients(scope, {.learning_rate = 0.1}, std::vector{kernel}, gradients));
+  std::string train = step->name();
+  RIVULET_ASSIGN_OR_RETURN(auto session, Session::Create(std::move(graph)));
+  RIVULET_RETURN_IF_ERROR(session->Run({}, {}, {"init"}).status());
+  RIVULET_ASSIGN_OR_RETURN(auto values, session->Run({{"image", x}, {"label", y}}, {"loss"}, {train}));
+  *value = values[0].flat<float>()[0];
+  return absl::OkStatus();
+}
+
+TEST(SessionReadmeTest, Example_Runs) {
+  float loss = 0;
+  // A black image: all logits are 0.
+  ASSERT_OK(TrainOneStep(Tensor(DType::kFloat32, Shape{2, 784}), Tensor::Of<int64_t>({2}, {1, 2}), &loss));
+  EXPECT_NEAR(loss, std::log(10.0f), 1e-6f);
 }
 
 TEST(SessionCreateTest, VariableOfUnknownShape_IsRefused) {

@@ -1,0 +1,661 @@
+#include "coordinator/coordinator.h"
+
+#include <thread>
+
+#include "faulty_file_system.h"
+#include "faulty_sqlite.h"
+#include "test_run.h"
+
+namespace rivulet {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::UnorderedElementsAre;
+
+constexpr int64_t kElements = 3;
+
+class CoordinatorTest : public testing::Test {
+ protected:
+  CoordinatorTest() {
+    options_.scenario = TinyScenario(2, 2, 2);
+    options_.db_path = folder_.db();
+    options_.now_ms = [this] { return now_ms_.load(); };
+  }
+  // `parts` has as many updates a version as the scenario has clients a round.
+  void Start() {
+    auto created = CreateCoordinator(options_, TinyParts(kElements, options_.scenario.server.clients_per_round));
+    ASSERT_TRUE(created.ok()) << created.status();
+    coordinator_ = *std::move(created);
+  }
+  std::string StartError() {
+    const auto created = CreateCoordinator(options_, TinyParts(kElements, options_.scenario.server.clients_per_round));
+    return created.ok() ? "started" : std::string(Message(created.status()));
+  }
+  // The caller's task, once it has one: commits happen on the coordinator's own thread.
+  Task TaskFor(const std::string& name) {
+    while (true) {
+      const auto reply = coordinator_->Poll(As(name), Able());
+      EXPECT_TRUE(reply.ok()) << reply.status();
+      if (!reply.ok() || reply->kind == PollReply::Kind::kFinished) return {};
+      if (reply->task) return *reply->task;
+      std::this_thread::yield();
+    }
+  }
+  std::string Good(const Task& task, float value = 1, int64_t weight = 10) {
+    return MakeUpdate(task.id, std::vector<float>(kElements, value), weight);
+  }
+  SubmitResult Submit(const std::string& name, const Task& task, const std::string& update) {
+    const auto result = Send(*coordinator_, name, task.id, update);
+    EXPECT_TRUE(result.ok()) << result.status();
+    return result.ok() ? *result : SubmitResult{SubmitResult::Kind::kRefused, std::string(Message(result.status()))};
+  }
+  History& Rows() {
+    if (history_ == nullptr) history_ = *History::Open(options_.db_path, History::Access::kReadOnly);
+    return *history_;
+  }
+  // Each client's row of the round, "client: status (error)".
+  std::vector<std::string> Tasks(int64_t round) {
+    std::vector<std::string> lines;
+    for (const ClientRoundRow& row : *Rows().ClientRounds(coordinator_->run_id(), round)) {
+      lines.push_back(fmt::format("a{} {}: {}{}{}", row.attempt, row.client_id, row.status, row.error.empty() ? "" : " ", row.error));
+    }
+    return lines;
+  }
+  float FirstValue() const { return *reinterpret_cast<const float*>(coordinator_->model()->arena().data()); }
+
+  TestFolder folder_;
+  std::atomic<int64_t> now_ms_ = 1'738'333'530'123;
+  CoordinatorOptions options_;
+  std::unique_ptr<Coordinator> coordinator_;
+  std::unique_ptr<History> history_;
+};
+
+TEST_F(CoordinatorTest, Poll_BeforeAllHaveJoined_SaysWhatIsAwaited) {
+  Start();
+  const auto reply = coordinator_->Poll(As("a"), Able());
+  ASSERT_TRUE(reply.ok());
+  EXPECT_EQ(reply->kind, PollReply::Kind::kWait);
+  EXPECT_EQ(reply->message, "1 of 2 clients; round 1 starts when all have joined");
+  EXPECT_GT(reply->wait_ms, 0);
+}
+
+TEST_F(CoordinatorTest, Poll_NoExamples_IsRefusedAndDoesNotJoin) {
+  Start();
+  const auto reply = coordinator_->Poll(As("a"), Able(0));
+  EXPECT_EQ(reply.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(Message(reply.status())), HasSubstr("client 'a' has no examples"));
+  EXPECT_EQ(Rows().Clients()->size(), 0u);
+}
+
+TEST_F(CoordinatorTest, Poll_NameThatNoRowCanHold_IsRefused) {
+  Start();
+  for (const std::string& name : {std::string(), std::string(300, 'a'), std::string("a\nb"), std::string("\xC3\x28"), std::string("a\0b", 3)}) {
+    EXPECT_EQ(coordinator_->Poll(As(name), Able()).status().code(), absl::StatusCode::kInvalidArgument) << name;
+  }
+  EXPECT_TRUE(coordinator_->Poll(As("Zoë 文"), Able()).ok());
+}
+
+TEST_F(CoordinatorTest, Poll_ForAnotherRun_IsRefused) {
+  Start();
+  EXPECT_EQ(coordinator_->Poll({"a", "", "another"}, Able()).status().code(), absl::StatusCode::kNotFound);
+}
+
+class TrainingTest : public CoordinatorTest {
+ protected:
+  void Begin() {
+    Start();
+    ASSERT_TRUE(coordinator_->Register(std::vector<std::string>{"a", "b"}).ok());
+    a_ = TaskFor("a");
+    b_ = TaskFor("b");
+  }
+  Task a_, b_;
+};
+
+TEST_F(TrainingTest, TwoRounds_ModelIsTheWeightedMeanAndRowsSaySo) {
+  FakeEvaluator evaluator;
+  options_.evaluator = &evaluator;
+  options_.scenario.server.learning_rate = 0.5;
+  Begin();
+  EXPECT_EQ(a_.round, 1);
+  EXPECT_EQ(a_.base_round, 0);
+  EXPECT_EQ(a_.deadline_ms, 600'000);
+  now_ms_ += 1500;
+  EXPECT_EQ(Submit("a", a_, Good(a_, 1, 10)).kind, SubmitResult::Kind::kAccepted);
+  EXPECT_EQ(Submit("b", b_, Good(b_, 4, 20)).kind, SubmitResult::Kind::kAccepted);
+  // 1 + 0.5 × (10 × 1 + 20 × 4) / 30
+  a_ = TaskFor("a");
+  EXPECT_EQ(FirstValue(), 2.5f);
+  EXPECT_EQ(a_.round, 2);
+  EXPECT_EQ(a_.base_round, 1);
+  b_ = TaskFor("b");
+  Submit("b", b_, Good(b_, 0));
+  Submit("a", a_, Good(a_, 0));
+  ASSERT_TRUE(coordinator_->Wait().ok());
+  const auto reply = coordinator_->Poll(As("a"), Able());
+  ASSERT_TRUE(reply.ok());
+  EXPECT_EQ(reply->kind, PollReply::Kind::kFinished);
+  EXPECT_EQ(reply->message, "the run has finished after round 2");
+  EXPECT_EQ(coordinator_->unaware_clients(), 1) << "b does not know";
+
+  const std::string& run = coordinator_->run_id();
+  const auto rounds = *Rows().Rounds(run);
+  ASSERT_EQ(rounds.size(), 2u);
+  EXPECT_EQ(rounds[0].status, "committed");
+  EXPECT_EQ(rounds[0].selected, 2);
+  EXPECT_EQ(rounds[0].reported, 2);
+  EXPECT_EQ(rounds[0].folded, 2);
+  EXPECT_EQ(rounds[0].examples, 30);
+  EXPECT_EQ(rounds[0].train_loss, 0.5);
+  EXPECT_EQ(rounds[0].train_seconds, 1.5);
+  EXPECT_EQ(rounds[0].bytes_up, static_cast<int64_t>(2 * Good(a_).size()));
+  EXPECT_EQ(rounds[1].model_digest, coordinator_->model()->ComputeDigest().Hex());
+  const auto tasks = *Rows().ClientRounds(run, 1);
+  ASSERT_EQ(tasks.size(), 2u);
+  EXPECT_EQ(tasks[0].task_id, run + "-r1-a1-a-0");
+  EXPECT_EQ(tasks[0].kind, "train");
+  EXPECT_EQ(tasks[0].status, "folded");
+  EXPECT_EQ(tasks[0].base_round, 0);
+  EXPECT_EQ(tasks[0].committed_round, 1);
+  EXPECT_EQ(tasks[0].staleness, 0);
+  EXPECT_EQ(tasks[0].examples, 10);
+  EXPECT_EQ(tasks[0].steps, 6);
+  EXPECT_EQ(tasks[0].weight, 10);
+  EXPECT_EQ(tasks[1].update_norm, std::sqrt(3 * 16.0));
+  EXPECT_EQ(tasks[0].train_seconds, 0.25);
+  EXPECT_EQ(tasks[0].update_digest.size(), 64u);
+  const auto central = *Rows().Metrics(run);
+  ASSERT_EQ(central.size(), 4u);
+  EXPECT_EQ(central[0].name, "test/accuracy");
+  EXPECT_EQ(central[0].value, 1 / 3.5);
+  EXPECT_EQ(Rows().Metrics(run, "client")->size(), 4u);
+  const auto federated = *Rows().Metrics(run, "federated");
+  ASSERT_EQ(federated.size(), 2u);
+  EXPECT_EQ(federated[0].name, "train/loss");
+  const auto models = *Rows().Models(run);
+  ASSERT_EQ(models.size(), 3u);
+  EXPECT_EQ(models[0].path, "");
+  EXPECT_EQ(models[2].path, fmt::format("runs.sqlite.models/{}/round-000002.safetensors", run));
+  EXPECT_EQ(models[2].bytes, static_cast<int64_t>(std::filesystem::file_size(folder_.path() + "/" + models[2].path)));
+  EXPECT_EQ(models[2].parameters, kElements);
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() + fmt::format("/runs.sqlite.models/{}/round-000001.safetensors", run)));
+  EXPECT_EQ(Rows().ResolveRun(run)->status, "finished");
+  bool resolution = false;
+  for (const EventRow& event : *Rows().Events(run)) resolution |= event.message.find("multiples of 2^-") != std::string::npos;
+  EXPECT_TRUE(resolution);
+}
+
+TEST_F(TrainingTest, KeepAllModels_EveryFileStays) {
+  options_.scenario.run.keep_models = "all";
+  Begin();
+  Submit("a", a_, Good(a_));
+  Submit("b", b_, Good(b_));
+  TaskFor("a");
+  for (const ModelRow& model : *Rows().Models(coordinator_->run_id())) {
+    EXPECT_TRUE(std::filesystem::exists(folder_.path() + "/" + model.path)) << model.round;
+  }
+}
+
+TEST_F(TrainingTest, EvaluationEvery_EvaluatesThoseRoundsAndTheLast) {
+  FakeEvaluator evaluator;
+  options_.evaluator = &evaluator;
+  options_.scenario.run.rounds = 5;
+  options_.scenario.evaluation.every = 2;
+  FakeFleet fleet(options_);
+  Start();
+  ASSERT_TRUE(fleet.Run(*coordinator_, Names(2)).ok());
+  std::vector<int64_t> evaluated;
+  for (const RoundReport& report : fleet.reports) {
+    if (!report.central.empty()) evaluated.push_back(report.round);
+  }
+  EXPECT_THAT(evaluated, ElementsAre(2, 4, 5));
+  EXPECT_EQ(evaluator.calls, 3);
+}
+
+TEST_F(TrainingTest, Fetch_ServesPlanAndModelFromAnyOffset) {
+  Begin();
+  const auto plan = coordinator_->Fetch(As("a"), BlobId{a_.plan_digest}, 4);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ((*plan)->total_bytes(), 8);
+  const auto bytes = *(*plan)->Next();
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), "plan");
+  EXPECT_TRUE((*plan)->Next()->empty());
+  auto model = coordinator_->Fetch(As("a"), BlobId{a_.model_blob}, 0);
+  ASSERT_TRUE(model.ok());
+  const auto file = *(*model)->Next();
+  EXPECT_EQ(Sha256Of({reinterpret_cast<const char*>(file.data()), file.size()}), a_.model_blob);
+  EXPECT_EQ(coordinator_->Fetch(As("a"), BlobId{a_.plan_digest}, 9).status().code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(coordinator_->Fetch(As("a"), BlobId{a_.plan_digest}, -1).status().code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(coordinator_->Fetch(As("a"), BlobId{Sha256Of("?")}, 0).status().code(), absl::StatusCode::kNotFound);
+  Submit("a", a_, Good(a_));
+  Submit("b", b_, Good(b_));
+  TaskFor("a");
+  EXPECT_EQ((*Rows().ClientRounds(coordinator_->run_id(), 1))[0].bytes_down, 4 + static_cast<int64_t>(file.size()));
+  EXPECT_EQ(coordinator_->Fetch(As("a"), BlobId{a_.model_blob}, 0).status().code(), absl::StatusCode::kNotFound)
+      << "that version is no longer served";
+}
+
+TEST_F(TrainingTest, Submit_AfterACutConnection_GoesOnAtTheOffset) {
+  Begin();
+  const std::string update = Good(a_, 7);
+  auto cut = *coordinator_->Submit(As("a"), a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of(update));
+  EXPECT_EQ(cut->offset(), 0);
+  ASSERT_TRUE(cut->Write(std::as_bytes(std::span(update.data(), 10))).ok());
+  auto next = *coordinator_->Submit(As("a"), a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of(update));
+  EXPECT_EQ(next->offset(), 10);
+  EXPECT_EQ(cut->Write(std::as_bytes(std::span(update.data(), 1))).code(), absl::StatusCode::kUnavailable)
+      << "the newer connection has taken over";
+  EXPECT_EQ(cut->Close().status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(next->Close().status().code(), absl::StatusCode::kInvalidArgument) << "bytes are missing";
+  next.reset();
+  const auto result = Send(*coordinator_, "a", a_.id, update, 7);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->kind, SubmitResult::Kind::kAccepted);
+}
+
+TEST_F(TrainingTest, Submit_OtherBytesThanBefore_StartsAnew) {
+  Begin();
+  const std::string first = Good(a_, 1), second = Good(a_, 2);
+  auto cut = *coordinator_->Submit(As("a"), a_.id, 0, static_cast<int64_t>(first.size()), Sha256Of(first));
+  ASSERT_TRUE(cut->Write(std::as_bytes(std::span(first.data(), 10))).ok());
+  cut.reset();
+  auto next = *coordinator_->Submit(As("a"), a_.id, 0, static_cast<int64_t>(second.size()), Sha256Of(second));
+  EXPECT_EQ(next->offset(), 0);
+}
+
+TEST_F(TrainingTest, Submit_Twice_CountsOnce) {
+  Begin();
+  EXPECT_EQ(Submit("a", a_, Good(a_, 1)).kind, SubmitResult::Kind::kAccepted);
+  EXPECT_EQ(Submit("a", a_, Good(a_, 1)).kind, SubmitResult::Kind::kDuplicate);
+  Submit("b", b_, Good(b_, 1));
+  TaskFor("b");
+  EXPECT_EQ(Submit("a", a_, Good(a_, 1)).kind, SubmitResult::Kind::kDuplicate) << "after the commit, too";
+  EXPECT_EQ(FirstValue(), 2);
+  EXPECT_EQ(Rows().ClientRounds(coordinator_->run_id(), 1)->size(), 2u);
+}
+
+TEST_F(TrainingTest, Submit_NotThisCallersTask_IsNotFound) {
+  Begin();
+  const std::string update = Good(a_);
+  const auto submit = [&](const std::string& name, const TaskId& task, int step = 0) {
+    return coordinator_->Submit(As(name), task, step, static_cast<int64_t>(update.size()), Sha256Of(update)).status().code();
+  };
+  EXPECT_EQ(submit("b", a_.id), absl::StatusCode::kNotFound);
+  EXPECT_EQ(submit("a", "no-such-task"), absl::StatusCode::kNotFound);
+  EXPECT_EQ(submit("stranger", a_.id), absl::StatusCode::kNotFound);
+  EXPECT_EQ(submit("a", a_.id, 1), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(TrainingTest, Submit_MoreBytesThanAnnounced_IsAnError) {
+  Begin();
+  const std::string update = Good(a_);
+  auto writer = *coordinator_->Submit(As("a"), a_.id, 0, 5, Sha256Of(update));
+  EXPECT_EQ(writer->Write(std::as_bytes(std::span(update.data(), 6))).code(), absl::StatusCode::kOutOfRange);
+}
+
+struct BadUpdate {
+  const char* name;
+  std::function<std::string(const Task&)> make;
+  const char* reason;
+};
+
+TEST_F(TrainingTest, Submit_BadUpdate_IsRefusedWithAReasonAndTheModelIsUntouched) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const BadUpdate cases[] = {
+      {"NaN", [](const Task& t) { return MakeUpdate(t.id, {0, std::nanf(""), 0}, 5); }, "its training diverged"},
+      {"infinity", [=](const Task& t) { return MakeUpdate(t.id, {infinity, 0, 0}, 5); }, "its training diverged"},
+      {"beyond the bound", [](const Task& t) { return MakeUpdate(t.id, {0, 0, 2000}, 5); }, "raise server.value_bits"},
+      {"too long", [](const Task& t) { return MakeUpdate(t.id, {0, 0, 0, 0}, 5); }, "4"},
+      {"no weight", [](const Task& t) { return MakeUpdate(t.id, {0, 0, 0}, 0); }, "weight"},
+      {"heavy", [](const Task& t) { return MakeUpdate(t.id, {0, 0, 0}, 65537); }, "server.max_weight"},
+      {"of another task", [](const Task&) { return MakeUpdate("elsewhere", {0, 0, 0}, 5); }, "is of task 'elsewhere'"},
+      {"no message", [](const Task&) { return std::string("\xFF\xFF\xFF"); }, ""},
+      {"empty", [](const Task&) { return std::string(); }, "an update of 0 bytes"},
+      {"huge", [](const Task&) { return std::string(100'000, 'x'); }, "an update of 100000 bytes"},
+      {"loss NaN", [](const Task& t) { return MakeUpdate(t.id, {0, 0, 0}, 5, std::nan("")); }, "train_loss"},
+  };
+  for (const BadUpdate& c : cases) {
+    SCOPED_TRACE(c.name);
+    options_.scenario.server.min_reports = 1;
+    history_.reset();
+    const TestFolder folder;
+    options_.db_path = folder.db();
+    Begin();
+    const SubmitResult result = Submit("a", a_, c.make(a_));
+    EXPECT_EQ(result.kind, SubmitResult::Kind::kRefused);
+    EXPECT_THAT(result.reason, HasSubstr(c.reason));
+    Submit("b", b_, Good(b_, 3));
+    b_ = TaskFor("b");
+    EXPECT_EQ(FirstValue(), 4) << "b's alone";
+    EXPECT_THAT(Tasks(1), UnorderedElementsAre(HasSubstr("a: refused " + result.reason), "a1 b: folded"));
+    const auto reply = coordinator_->Poll(As("a"), Able());
+    ASSERT_TRUE(reply.ok() && reply->outcomes.size() == 1);
+    EXPECT_EQ(reply->outcomes[0].outcome, Outcome::kRefused);
+    EXPECT_EQ(reply->outcomes[0].reason, result.reason);
+    coordinator_.reset();
+  }
+}
+
+TEST_F(TrainingTest, Submit_DigestDiffers_IsRefused) {
+  Begin();
+  const std::string update = Good(a_);
+  auto writer = *coordinator_->Submit(As("a"), a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of("other bytes"));
+  ASSERT_TRUE(writer->Write(std::as_bytes(std::span(update))).ok());
+  const auto result = writer->Close();
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->kind, SubmitResult::Kind::kRefused);
+  EXPECT_THAT(result->reason, HasSubstr("was announced"));
+}
+
+TEST_F(TrainingTest, Deadline_LateClient_IsDroppedAndTheRoundGoesOnWithoutIt) {
+  options_.scenario.server.min_reports = 1;
+  Begin();
+  const std::string update = Good(a_);
+  auto late = *coordinator_->Submit(As("a"), a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of(update));
+  ASSERT_TRUE(late->Write(std::as_bytes(std::span(update))).ok());
+  Submit("b", b_, Good(b_, 3));
+  now_ms_ += 599'999;
+  EXPECT_EQ(coordinator_->Poll(As("a"), Able())->task->id, a_.id) << "still its own";
+  now_ms_ += 1;
+  b_ = TaskFor("b");
+  EXPECT_EQ(b_.round, 2);
+  const auto result = late->Close();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->kind, SubmitResult::Kind::kRefused);
+  EXPECT_EQ(result->reason, "no update arrived before the deadline of 600 s");
+  EXPECT_THAT(Tasks(1), ElementsAre("a1 a: dropped no update arrived before the deadline of 600 s", "a1 b: folded"));
+  EXPECT_EQ(FirstValue(), 4);
+  EXPECT_EQ(Submit("a", a_, update).reason, "no update arrived before the deadline of 600 s");
+  const auto rounds = *Rows().Rounds(coordinator_->run_id());
+  EXPECT_EQ(rounds[0].dropped, 1);
+  EXPECT_EQ(rounds[0].reported, 1);
+}
+
+TEST_F(TrainingTest, Deadline_NotEnforced_NobodyIsLate) {
+  options_.enforce_deadline = false;
+  Begin();
+  now_ms_ += int64_t{365} * 86'400'000;
+  EXPECT_EQ(TaskFor("a").id, a_.id);
+  EXPECT_EQ(Submit("a", a_, Good(a_)).kind, SubmitResult::Kind::kAccepted);
+}
+
+TEST_F(TrainingTest, TooFewReports_AttemptIsAbandonedAndTheNextOneCommits) {
+  options_.scenario.run.rounds = 1;
+  Begin();
+  Submit("a", a_, Good(a_, 100));
+  now_ms_ += 600'000;
+  const Task again = TaskFor("a");
+  EXPECT_EQ(again.round, 1);
+  EXPECT_EQ(again.attempt, 2);
+  EXPECT_EQ(again.ordinal, 1) << "its second lease at this version";
+  const auto reply = coordinator_->Poll(As("a"), Able());
+  ASSERT_TRUE(reply.ok() && reply->outcomes.size() == 1);
+  EXPECT_EQ(reply->outcomes[0].outcome, Outcome::kDropped);
+  EXPECT_THAT(reply->outcomes[0].reason, HasSubstr("the round was abandoned: 1 of 2 updates"));
+  Submit("a", again, Good(again, 1));
+  const Task b = TaskFor("b");
+  Submit("b", b, Good(b, 1));
+  ASSERT_TRUE(coordinator_->Wait().ok());
+  EXPECT_EQ(FirstValue(), 2) << "nothing of the abandoned attempt";
+  const auto rounds = *Rows().Rounds(coordinator_->run_id());
+  ASSERT_EQ(rounds.size(), 2u);
+  EXPECT_EQ(rounds[0].status, "abandoned");
+  EXPECT_THAT(rounds[0].reason, HasSubstr("1 of 2 updates that round 1 needs arrived (client 'b' dropped"));
+  EXPECT_EQ(rounds[1].status, "committed");
+  EXPECT_THAT(Tasks(1), ElementsAre("a1 a: dropped the round was abandoned", HasSubstr("a1 b: dropped no update"),
+                                    "a2 a: folded", "a2 b: folded"));
+}
+
+TEST_F(TrainingTest, Fail_EveryAttempt_RunFailsWithTheClientsWordsAndCanBeResumed) {
+  options_.scenario.server.max_attempts = 2;
+  FakeFleet fleet(options_);
+  fleet.act = [](Coordinator& c, const std::string& name, const Task& task) {
+    EXPECT_TRUE(c.Fail(As(name), task.id, "label 12 at record 3 of " + name).ok());
+  };
+  Start();
+  const Status status = fleet.Run(*coordinator_, Names(2));
+  EXPECT_THAT(std::string(Message(status)), HasSubstr("round 1 was given up after 2 attempts"));
+  EXPECT_THAT(std::string(Message(status)), HasSubstr("client 'client-00000' failed: label 12 at record 3 of client-00000"));
+  EXPECT_EQ(Rows().ResolveRun("latest")->status, "failed");
+  EXPECT_EQ(Rows().ResolveRun("latest")->reason, Message(status));
+  EXPECT_EQ(Rows().Rounds(coordinator_->run_id())->size(), 2u);
+  EXPECT_EQ((*Rows().ClientRounds(coordinator_->run_id()))[0].status, "failed");
+  const auto reply = coordinator_->Poll(As("client-00000"), Able());
+  ASSERT_TRUE(reply.ok());
+  EXPECT_EQ(reply->kind, PollReply::Kind::kFinished);
+  EXPECT_THAT(reply->message, HasSubstr("the run has failed: round 1 was given up"));
+  coordinator_.reset();
+  history_.reset();
+  options_.resume = "latest";
+  const auto digests = RunTiny(options_, TinyParts(kElements, 2), 2);
+  ASSERT_TRUE(digests.ok()) << digests.status();
+  EXPECT_EQ(digests->size(), 2u);
+  EXPECT_EQ((*Rows().Rounds(Rows().ResolveRun("latest")->run_id))[2].attempt, 3);
+}
+
+TEST_F(TrainingTest, Fail_UnknownTask_IsNotFound) {
+  Begin();
+  EXPECT_EQ(coordinator_->Fail(As("a"), "no-such-task", "x").code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(coordinator_->Fail(As("b"), a_.id, "x").code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(TrainingTest, Stop_ClientsAreAskedToWaitAndKeepTheirUpdates) {
+  Begin();
+  const std::string update = Good(a_);
+  auto writer = *coordinator_->Submit(As("a"), a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of(update));
+  coordinator_->Stop();
+  EXPECT_EQ(coordinator_->Wait().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(coordinator_->Poll(As("a"), Able())->kind, PollReply::Kind::kWait);
+  EXPECT_FALSE(writer->Write(std::as_bytes(std::span(update))).ok());
+  EXPECT_EQ(writer->Close().status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(coordinator_->Submit(As("a"), a_.id, 0, 5, Sha256Of(update)).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(Rows().ResolveRun("latest")->status, "interrupted");
+  EXPECT_FALSE(std::filesystem::exists(folder_.db() + "-wal"));
+}
+
+TEST_F(TrainingTest, EvaluatorFails_RoundIsFailedAndAResumedRunTriesAgain) {
+  class Broken : public Evaluator {
+   public:
+    StatusOr<std::map<std::string, double>> Evaluate(const Model&) override { return InvalidArgument("test set: record 3"); }
+  } broken;
+  options_.evaluator = &broken;
+  FakeFleet fleet(options_);
+  Start();
+  const Status status = fleet.Run(*coordinator_, Names(2));
+  EXPECT_EQ(std::string(Message(status)), "round 1 cannot be committed: test set: record 3");
+  const auto rounds = *Rows().Rounds(coordinator_->run_id());
+  ASSERT_EQ(rounds.size(), 1u);
+  EXPECT_EQ(rounds[0].status, "failed");
+  EXPECT_EQ(rounds[0].reason, "test set: record 3");
+  EXPECT_EQ((*Rows().ClientRounds(coordinator_->run_id()))[0].status, "dropped");
+  coordinator_.reset();
+  history_.reset();
+  options_.resume = "latest";
+  options_.evaluator = nullptr;
+  const auto digests = RunTiny(options_, TinyParts(kElements, 2), 2);
+  ASSERT_TRUE(digests.ok()) << digests.status();
+}
+
+TEST_F(TrainingTest, ModelNotFinite_RoundIsFailed) {
+  options_.scenario.server.learning_rate = 1e38;
+  FakeFleet fleet(options_);
+  fleet.act = [this](Coordinator& c, const std::string& name, const Task& task) {
+    EXPECT_TRUE(Send(c, name, task.id, Good(task, 1000)).ok());
+  };
+  Start();
+  EXPECT_THAT(std::string(Message(fleet.Run(*coordinator_, Names(2)))), HasSubstr("the new model is not finite in 'w'"));
+  EXPECT_EQ((*Rows().Rounds(coordinator_->run_id()))[0].status, "failed");
+}
+
+// The disk fills at each durable operation of a run in turn: the run ends with a sentence, no file without a row is left and no
+// row without its file, and with room again it goes on to the same model.
+TEST_F(TrainingTest, DiskFull_AtAnyFileOperation_RunFailsAndCanBeResumed) {
+  const auto reference = RunTiny(options_, TinyParts(kElements, 2), 2);
+  ASSERT_TRUE(reference.ok());
+  int failures = 0;
+  for (int victim = 1;; ++victim) {
+    SCOPED_TRACE(victim);
+    TestFolder folder;
+    FaultyFileSystem fs;
+    int count = 0;
+    fs.at = [&](const std::string& point) {
+      const bool after = point.starts_with("synced") || point.starts_with("renamed");
+      if (after || point.starts_with("remove") || ++count < victim) return absl::OkStatus();
+      return ResourceExhausted("cannot {}: No space left on device", point);
+    };
+    CoordinatorOptions options = options_;
+    options.db_path = folder.db();
+    options.file_system = &fs;
+    const auto failed = RunTiny(options, TinyParts(kElements, 2), 2);
+    if (failed.ok()) break;
+    ++failures;
+    EXPECT_THAT(std::string(Message(failed.status())), HasSubstr("No space left on device"));
+    EXPECT_EQ(failed.status().code(), absl::StatusCode::kResourceExhausted);
+    options.file_system = nullptr;
+    {
+      auto history = *History::Open(folder.db(), History::Access::kReadOnly);
+      const auto run = history->ResolveRun("latest");
+      if (run.ok()) {
+        EXPECT_EQ(run->status, "failed");
+        options.resume = "latest";
+        size_t files = 0, named = 0;
+        for (const auto& entry : std::filesystem::directory_iterator(folder.db() + ".models/" + run->run_id)) {
+          files += entry.path().filename() != "lock";
+        }
+        for (const ModelRow& model : *history->Models(run->run_id)) named += !model.path.empty();
+        EXPECT_EQ(files, named);
+      }
+    }
+    const auto digests = RunTiny(options, TinyParts(kElements, 2), 2);
+    ASSERT_TRUE(digests.ok()) << digests.status();
+    EXPECT_EQ(*digests, *reference);
+  }
+  EXPECT_GT(failures, 10);
+}
+
+TEST_F(TrainingTest, DatabaseFull_AtAnyWrite_RunFailsAndCanBeResumed) {
+  const auto reference = RunTiny(options_, TinyParts(kElements, 2), 2);
+  ASSERT_TRUE(reference.ok());
+  int failures = 0, step = 1;
+  for (int victim = 1;; victim += step) {
+    SCOPED_TRACE(victim);
+    TestFolder folder;
+    ASSERT_TRUE((*History::Open(folder.db(), History::Access::kReadWrite))->Close().ok());
+    std::atomic<int> count = 0;
+    InstallFaultySqlite([&](const std::string& point) { return point.starts_with("sqlite-synced") || ++count < victim; });
+    CoordinatorOptions options = options_;
+    options.db_path = folder.db();
+    const auto failed = RunTiny(options, TinyParts(kElements, 2), 2);
+    InstallFaultySqlite(nullptr);
+    if (failed.ok() && count < victim) break;
+    if (!failed.ok()) {
+      ++failures;
+      EXPECT_THAT(std::string(Message(failed.status())), HasSubstr("the disk is full"));
+    }
+    {
+      auto history = History::Open(folder.db(), History::Access::kReadOnly);
+      ASSERT_TRUE(history.ok()) << history.status();
+      if ((*history)->ResolveRun("latest").ok()) options.resume = "latest";
+    }
+    if (failed.ok()) continue;  // only the tidying at the end was refused
+    const auto digests = RunTiny(options, TinyParts(kElements, 2), 2);
+    ASSERT_TRUE(digests.ok()) << digests.status();
+    EXPECT_EQ(*digests, *reference);
+  }
+  EXPECT_GT(failures, 20);
+}
+
+TEST_F(TrainingTest, UnwritableDatabase_IsRefusedAndNothingIsLeft) {
+  options_.db_path = folder_.path() + "/none/runs.sqlite";
+  EXPECT_THAT(StartError(), HasSubstr("does not exist; create it first"));
+  options_.db_path = folder_.path();
+  EXPECT_THAT(StartError(), HasSubstr("is a folder"));
+  options_.db_path = "";
+  EXPECT_THAT(StartError(), HasSubstr("a run needs a history"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
+}
+
+TEST_F(TrainingTest, PlanOfAnotherModel_IsRefused) {
+  RunParts parts = TinyParts(kElements, 2);
+  parts.aggregation.elements = 4;
+  EXPECT_THAT(std::string(Message(CreateCoordinator(options_, parts).status())), HasSubstr("aggregates 4 elements"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
+}
+
+// The offers, commits and digests are the same whatever the order of arrival, the number of threads and the way in.
+TEST_F(TrainingTest, ArrivalOrderAndThreads_DoNotChangeABit) {
+  options_.scenario = TinyScenario(8, 4, 6);
+  const auto actions_that_count = [](const FakeFleet& fleet) {
+    std::vector<std::string> lines;
+    for (const std::string& action : fleet.actions) {
+      if (action.starts_with("offer ") || action.starts_with("commit ")) lines.push_back(action);
+    }
+    return lines;
+  };
+  std::vector<std::string> reference_actions;
+  Digest reference;
+  for (int threads : {1, 2, 3, 7}) {
+    TestFolder folder;
+    CoordinatorOptions options = options_;
+    options.db_path = folder.db();
+    options.now_ms = nullptr;
+    FakeFleet fleet(options);
+    auto coordinator = *CreateCoordinator(options, TinyParts(kElements, 4));
+    // Every thread polls for all names, each starting elsewhere, so that tasks are worked on in any order, some twice at once.
+    ASSERT_TRUE(coordinator->Register(Names(8)).ok());
+    std::vector<std::thread> workers;
+    for (int t = 0; t < threads; ++t) {
+      workers.emplace_back([&, t] {
+        const auto names = Names(8);
+        for (size_t i = static_cast<size_t>(t * 3);; ++i) {
+          const std::string& name = names[i % names.size()];
+          const auto reply = coordinator->Poll(As(name), Able());
+          ASSERT_TRUE(reply.ok());
+          if (reply->kind == PollReply::Kind::kFinished) return;
+          if (reply->task) FakeFleet::Work(*coordinator, name, *reply->task).IgnoreError();
+        }
+      });
+    }
+    for (std::thread& worker : workers) worker.join();
+    ASSERT_TRUE(coordinator->Wait().ok());
+    const Digest digest = coordinator->model()->ComputeDigest();
+    if (threads == 1) {
+      reference = digest;
+      reference_actions = actions_that_count(fleet);
+    }
+    EXPECT_EQ(digest.Hex(), reference.Hex()) << threads << " threads";
+    EXPECT_EQ(actions_that_count(fleet), reference_actions) << threads << " threads";
+  }
+}
+
+TEST_F(TrainingTest, HundredUploadsAtOnce_StayWithinTheStagingBudget) {
+  // 100 updates of 400 kB against a budget of 1 MB: all but two go through the spool, and all are folded.
+  options_.scenario = TinyScenario(100, 100, 1);
+  options_.scenario.server.staging_megabytes = 1;
+  RunParts parts = TinyParts(100'000, 100);
+  auto coordinator = *CreateCoordinator(options_, parts);
+  ASSERT_TRUE(coordinator->Register(Names(100)).ok());
+  std::vector<std::unique_ptr<ChunkWriter>> writers;
+  std::vector<std::string> updates;
+  for (const std::string& name : Names(100)) {
+    const auto reply = coordinator->Poll(As(name), Able());
+    ASSERT_TRUE(reply.ok() && reply->task);
+    updates.push_back(MakeUpdate(reply->task->id, std::vector<float>(100'000, 0.5f), 1));
+    writers.push_back(*coordinator->Submit(As(name), reply->task->id, 0, static_cast<int64_t>(updates.back().size()),
+                                           Sha256Of(updates.back())));
+    const auto bytes = std::as_bytes(std::span(updates.back()));
+    ASSERT_TRUE(writers.back()->Write(bytes.first(200'000)).ok());
+    ASSERT_TRUE(writers.back()->Write(bytes.subspan(200'000)).ok());
+  }
+  for (auto& writer : writers) {
+    const auto result = writer->Close();
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->kind, SubmitResult::Kind::kAccepted) << result->reason;
+  }
+  writers.clear();
+  ASSERT_TRUE(coordinator->Wait().ok());
+  EXPECT_EQ(*reinterpret_cast<const float*>(coordinator->model()->arena().data()), 1.5f);
+}
+
+}  // namespace
+}  // namespace rivulet

@@ -1,0 +1,86 @@
+// A file system that can be full, and one that dies: it counts the operations durability rests on, and at the chosen one loses
+// what was not synced, as a power cut would, and kills the process.
+#pragma once
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "engine/base/file_system.h"
+
+namespace rivulet {
+
+class FaultyFileSystem : public FileSystem {
+ public:
+  // Asked before ("sync …") and after ("synced …") each durable operation; an error it returns before is the operation's own.
+  std::function<Status(const std::string& point)> at = [](const std::string&) { return absl::OkStatus(); };
+
+  // What a power cut does to what is not on disk yet: file contents that were not synced, renames in unsynced folders.
+  void LoseUnsynced() {
+    for (const auto& [to, from] : unsynced_renames_) std::filesystem::rename(to, from);
+    for (const std::string& path : unsynced_files_) {
+      if (std::filesystem::exists(path)) std::filesystem::resize_file(path, 0);
+    }
+  }
+
+  StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
+    RIVULET_RETURN_IF_ERROR(at("create " + path));
+    RIVULET_ASSIGN_OR_RETURN(auto file, base_.Create(path));
+    unsynced_files_.insert(path);
+    return std::make_unique<File>(*this, path, std::move(file));
+  }
+  StatusOr<std::string> ReadAll(const std::string& path) override { return base_.ReadAll(path); }
+  Status Rename(const std::string& from, const std::string& to) override {
+    RIVULET_RETURN_IF_ERROR(at("rename " + from));
+    const bool was_there = base_.Exists(to);
+    RIVULET_RETURN_IF_ERROR(base_.Rename(from, to));
+    if (!was_there) unsynced_renames_[to] = from;
+    return at("renamed " + to);
+  }
+  Status SyncFolder(const std::string& folder) override {
+    RIVULET_RETURN_IF_ERROR(at("sync-folder " + folder));
+    RIVULET_RETURN_IF_ERROR(base_.SyncFolder(folder));
+    unsynced_renames_.clear();
+    return at("synced-folder " + folder);
+  }
+  Status Remove(const std::string& path) override {
+    RIVULET_RETURN_IF_ERROR(at("remove " + path));
+    unsynced_renames_.erase(path);
+    return base_.Remove(path);
+  }
+  Status CreateFolders(const std::string& folder) override { return base_.CreateFolders(folder); }
+  StatusOr<std::vector<std::string>> List(const std::string& folder) override { return base_.List(folder); }
+  bool Exists(const std::string& path) override { return base_.Exists(path); }
+
+ private:
+  class File : public WritableFile {
+   public:
+    File(FaultyFileSystem& fs, std::string path, std::unique_ptr<WritableFile> base)
+        : fs_(fs), path_(std::move(path)), base_(std::move(base)) {}
+    Status Append(std::span<const std::byte> bytes) override {
+      RIVULET_RETURN_IF_ERROR(fs_.at("write " + path_));
+      return base_->Append(bytes);
+    }
+    Status Sync() override {
+      RIVULET_RETURN_IF_ERROR(fs_.at("sync " + path_));
+      RIVULET_RETURN_IF_ERROR(base_->Sync());
+      fs_.unsynced_files_.erase(path_);
+      return fs_.at("synced " + path_);
+    }
+    Status Close() override { return base_->Close(); }
+
+   private:
+    FaultyFileSystem& fs_;
+    const std::string path_;
+    const std::unique_ptr<WritableFile> base_;
+  };
+
+  FileSystem& base_ = FileSystem::Default();
+  std::set<std::string> unsynced_files_;
+  std::map<std::string, std::string> unsynced_renames_;  // to → from
+};
+
+}  // namespace rivulet

@@ -1,0 +1,109 @@
+// Property: wherever a process dies, at any sync, rename, removal or database write of a run, resuming the run (or starting it
+// anew, when its first row was not written yet) gives the models of an undisturbed run, and every row once.
+#include <sys/wait.h>
+
+#include <atomic>
+
+#include "faulty_file_system.h"
+#include "faulty_sqlite.h"
+#include "test_run.h"
+
+namespace rivulet {
+namespace {
+
+constexpr int64_t kRounds = 3, kClients = 4, kCohort = 2;
+
+CoordinatorOptions Options(const std::string& db) {
+  CoordinatorOptions options;
+  options.scenario = TinyScenario(kClients, kCohort, kRounds);
+  options.db_path = db;
+  return options;
+}
+
+// Runs in a child process that is killed at its `victim`th durable operation; true when it ended by itself before that.
+bool RunUntilKilled(const std::string& db, const std::string& resume, int victim) {
+  const pid_t child = fork();
+  if (child == 0) {
+    FaultyFileSystem fs;
+    std::atomic<int> count = 0;
+    const auto at = [&](const std::string&) {
+      if (++count == victim) {
+        fs.LoseUnsynced();
+        kill(getpid(), SIGKILL);
+      }
+      return true;
+    };
+    fs.at = [&](const std::string& point) {
+      at(point);
+      return absl::OkStatus();
+    };
+    InstallFaultySqlite(at);
+    CoordinatorOptions options = Options(db);
+    options.file_system = &fs;
+    options.resume = resume;
+    const auto digests = RunTiny(options, TinyParts(3, kCohort), kClients);
+    if (!digests.ok()) fprintf(stderr, "child: %s\n", std::string(Message(digests.status())).c_str());
+    _exit(digests.ok() ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (WIFEXITED(status)) {
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+    return true;
+  }
+  EXPECT_EQ(WTERMSIG(status), SIGKILL);
+  return false;
+}
+
+TEST(KillTest, AtEveryDurableOperation_ResumeGivesTheSameBitsAndEveryRowOnce) {
+  TestFolder reference_folder;
+  const auto reference = RunTiny(Options(reference_folder.db()), TinyParts(3, kCohort), kClients);
+  ASSERT_TRUE(reference.ok()) << reference.status();
+  ASSERT_EQ(reference->size(), static_cast<size_t>(kRounds));
+
+  int points = 0, resumed = 0;
+  for (int victim = 1;; ++victim) {
+    SCOPED_TRACE(fmt::format("killed at operation {}", victim));
+    TestFolder folder;
+    // With its tables made: they are the same for every point.
+    ASSERT_TRUE((*History::Open(folder.db(), History::Access::kReadWrite))->Close().ok());
+    const bool ended = RunUntilKilled(folder.db(), "", victim);
+    if (ended) break;
+    ++points;
+    CoordinatorOptions options = Options(folder.db());
+    {
+      auto history = History::Open(folder.db(), History::Access::kReadOnly);
+      ASSERT_TRUE(history.ok()) << history.status();
+      if ((*history)->ResolveRun("latest").ok()) options.resume = "latest";
+    }
+    resumed += !options.resume.empty();
+    const auto digests = RunTiny(options, TinyParts(3, kCohort), kClients);
+    ASSERT_TRUE(digests.ok()) << digests.status();
+    EXPECT_EQ(*digests, *reference);
+
+    auto history = History::Open(folder.db(), History::Access::kReadOnly);
+    ASSERT_TRUE(history.ok());
+    const auto run = (*history)->ResolveRun("latest");
+    ASSERT_TRUE(run.ok());
+    EXPECT_EQ(run->status, "finished");
+    EXPECT_EQ((*history)->Runs()->size(), 1u);
+    EXPECT_EQ((*history)->Rounds(run->run_id)->size(), static_cast<size_t>(kRounds));
+    EXPECT_EQ((*history)->ClientRounds(run->run_id)->size(), static_cast<size_t>(kRounds * kCohort));
+    const auto models = *(*history)->Models(run->run_id);
+    ASSERT_EQ(models.size(), static_cast<size_t>(kRounds + 1));
+    // run.keep_models = "last": one file, the one its row names, and the lock.
+    int files = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(folder.db() + ".models/" + run->run_id)) {
+      files += entry.path().filename().string().starts_with("round-");
+    }
+    EXPECT_EQ(files, 1);
+    EXPECT_TRUE(std::filesystem::exists(folder.path() + "/" + models.back().path));
+    if (testing::Test::HasFailure()) break;
+  }
+  // Syncs, renames and removals of four models, and the writes of the transactions between them.
+  EXPECT_GT(points, 60);
+  EXPECT_GT(resumed, 40);
+}
+
+}  // namespace
+}  // namespace rivulet

@@ -1,0 +1,204 @@
+#include "test_run.h"
+
+namespace rivulet {
+namespace {
+
+using testing::HasSubstr;
+
+class ResumeTest : public testing::Test {
+ protected:
+  CoordinatorOptions Options(int64_t rounds) {
+    CoordinatorOptions options;
+    options.scenario = TinyScenario(6, 3, rounds);
+    options.db_path = folder_.db();
+    return options;
+  }
+  // Runs two rounds of five, then stops.
+  void Interrupt() {
+    CoordinatorOptions options = Options(5);
+    FakeFleet fleet(options);
+    auto created = CreateCoordinator(options, TinyParts(4, 3));
+    ASSERT_TRUE(created.ok()) << created.status();
+    Coordinator& coordinator = **created;
+    fleet.act = [](Coordinator& c, const std::string& client_id, const Task& task) {
+      if (task.round == 3) return c.Stop();
+      EXPECT_TRUE(FakeFleet::Work(c, client_id, task).ok());
+    };
+    EXPECT_EQ(fleet.Run(coordinator, Names(6)).code(), absl::StatusCode::kCancelled);
+    run_id_ = coordinator.run_id();
+  }
+  std::string ResumeError(CoordinatorOptions options, RunParts parts = TinyParts(4, 3)) {
+    options.resume = run_id_;
+    const auto created = CreateCoordinator(std::move(options), std::move(parts));
+    return created.ok() ? "resumed" : std::string(Message(created.status()));
+  }
+  std::string ModelFile() const { return folder_.db() + ".models/" + run_id_ + "/round-000002.safetensors"; }
+
+  TestFolder folder_;
+  std::string run_id_;
+};
+
+TEST_F(ResumeTest, Interrupted_GoesOnToTheSameBits) {
+  TestFolder reference_folder;
+  CoordinatorOptions reference_options = Options(5);
+  reference_options.db_path = reference_folder.db();
+  const auto reference = RunTiny(reference_options, TinyParts(4, 3), 6);
+  ASSERT_TRUE(reference.ok());
+  Interrupt();
+  {
+    auto history = *History::Open(folder_.db(), History::Access::kReadOnly);
+    EXPECT_EQ(history->ResolveRun(run_id_)->status, "interrupted");
+  }
+  for (const char* name : {"tiny", "latest"}) {
+    CoordinatorOptions options = Options(name == std::string("tiny") ? 4 : 5);
+    options.resume = name;
+    const auto digests = RunTiny(options, TinyParts(4, 3), 6);
+    ASSERT_TRUE(digests.ok()) << digests.status();
+    for (const auto& [round, digest] : *digests) EXPECT_EQ(digest, reference->at(round)) << round;
+  }
+  auto history = *History::Open(folder_.db(), History::Access::kReadOnly);
+  EXPECT_EQ(history->ResolveRun(run_id_)->status, "finished");
+  EXPECT_EQ(history->Rounds(run_id_)->size(), 5u);
+  EXPECT_EQ(history->ClientRounds(run_id_)->size(), 15u);
+  EXPECT_THAT(history->ResolveRun(run_id_)->config, HasSubstr("rounds = 5"));
+}
+
+TEST_F(ResumeTest, Finished_DoesNothing) {
+  CoordinatorOptions options = Options(2);
+  const auto digests = RunTiny(options, TinyParts(4, 3), 6);
+  ASSERT_TRUE(digests.ok());
+  options.resume = "latest";
+  auto again = CreateCoordinator(options, TinyParts(4, 3));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_TRUE((*again)->already_finished());
+  EXPECT_TRUE((*again)->Wait().ok());
+  EXPECT_EQ((*again)->model()->ComputeDigest().Hex(), digests->at(2));
+  again->reset();
+  EXPECT_EQ((*History::Open(folder_.db(), History::Access::kReadOnly))->Rounds("")->size(), 0u);
+  EXPECT_FALSE(std::filesystem::exists(folder_.db() + "-wal"));
+}
+
+TEST_F(ResumeTest, OtherConfiguration_IsRefusedNamingTheKey) {
+  Interrupt();
+  CoordinatorOptions options = Options(5);
+  options.scenario.server.learning_rate = 0.5;
+  EXPECT_THAT(ResumeError(options),
+              testing::AllOf(HasSubstr("server.learning_rate = "), HasSubstr("may change run.rounds only")));
+  EXPECT_EQ(ResumeError(Options(9)), "resumed");
+}
+
+TEST_F(ResumeTest, OtherPlan_IsRefused) {
+  Interrupt();
+  RunParts parts = TinyParts(4, 3);
+  parts.plan = std::make_shared<const std::string>("another plan");
+  parts.plan_digest = Sha256Of(*parts.plan);
+  EXPECT_THAT(ResumeError(Options(5), parts), HasSubstr("was started with the plan"));
+}
+
+TEST_F(ResumeTest, UnknownRun_IsRefused) {
+  Interrupt();
+  run_id_ = "nothing-like-it";
+  EXPECT_THAT(ResumeError(Options(5)), HasSubstr("has no run with the id or name 'nothing-like-it'"));
+}
+
+TEST_F(ResumeTest, NoHistory_IsRefusedAndNoneIsMade) {
+  run_id_ = "latest";
+  EXPECT_THAT(ResumeError(Options(5)), HasSubstr("there is no history at"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.db()));
+}
+
+TEST_F(ResumeTest, ModelMissing_IsRefused) {
+  Interrupt();
+  std::filesystem::remove(ModelFile());
+  EXPECT_THAT(ResumeError(Options(5)), HasSubstr("the model of round 2 of run"));
+}
+
+TEST_F(ResumeTest, ModelDiffers_IsRefused) {
+  Interrupt();
+  auto other = *TinyParts(4, 3).initial_model();
+  ASSERT_TRUE(WriteFileAtomically(FileSystem::Default(), ModelFile(), ModelToSafetensors(*other, {})).ok());
+  EXPECT_THAT(ResumeError(Options(5)), HasSubstr("and the history says"));
+}
+
+TEST_F(ResumeTest, ModelDamaged_IsRefused) {
+  Interrupt();
+  std::string bytes = *FileSystem::Default().ReadAll(ModelFile());
+  bytes[bytes.size() - 10] = static_cast<char>(bytes[bytes.size() - 10] ^ 1);
+  ASSERT_TRUE(WriteFileAtomically(FileSystem::Default(), ModelFile(), bytes).ok());
+  EXPECT_THAT(ResumeError(Options(5)), HasSubstr("cannot be used"));
+}
+
+TEST_F(ResumeTest, OwnedByAnother_IsRefused) {
+  CoordinatorOptions options = Options(5);
+  auto owner = CreateCoordinator(options, TinyParts(4, 3));
+  ASSERT_TRUE(owner.ok());
+  run_id_ = (*owner)->run_id();
+  EXPECT_THAT(ResumeError(options), HasSubstr("belongs to another process that is still running"));
+}
+
+TEST_F(ResumeTest, UnnamedFiles_AreRemoved) {
+  Interrupt();
+  const std::string folder = folder_.db() + ".models/" + run_id_;
+  for (const char* name : {"/round-000003.safetensors", "/round-000003.safetensors.tmp-77"}) {
+    ASSERT_TRUE(WriteFileAtomically(FileSystem::Default(), folder + name, "left by a crash").ok());
+  }
+  EXPECT_EQ(ResumeError(Options(5)), "resumed");
+  EXPECT_EQ(*FileSystem::Default().List(folder), (std::vector<std::string>{"lock", "round-000002.safetensors"}));
+}
+
+TEST_F(ResumeTest, CutOffInAnAttempt_RunsTheSameAttemptWithTheSameTasks) {
+  CoordinatorOptions options = Options(5);
+  FakeFleet fleet(options);
+  std::vector<TaskId> tasks;
+  {
+    auto created = CreateCoordinator(options, TinyParts(4, 3));
+    fleet.act = [&](Coordinator& c, const std::string&, const Task& task) {
+      tasks.push_back(task.id);
+      // A name that comes in the middle is a candidate later, not when this attempt is run again.
+      if (tasks.size() == 1) EXPECT_TRUE(c.Poll(As("client-99999"), Able()).ok());
+      if (tasks.size() == 3) c.Stop();
+    };
+    EXPECT_EQ(fleet.Run(**created, Names(6)).code(), absl::StatusCode::kCancelled);
+  }
+  options.resume = "latest";
+  FakeFleet second(options);
+  std::vector<TaskId> again;
+  auto created = CreateCoordinator(options, TinyParts(4, 3));
+  ASSERT_TRUE(created.ok()) << created.status();
+  second.act = [&](Coordinator& c, const std::string&, const Task& task) {
+    again.push_back(task.id);
+    if (again.size() == 3) c.Stop();
+  };
+  EXPECT_EQ(second.Run(**created, {}).code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(again, tasks);
+}
+
+TEST_F(ResumeTest, UpdateSentAgainAfterItsRoundWasCommitted_IsADuplicate) {
+  CoordinatorOptions options = Options(5);
+  FakeFleet fleet(options);
+  std::string client, update;
+  TaskId sent;
+  {
+    auto created = CreateCoordinator(options, TinyParts(4, 3));
+    fleet.act = [&](Coordinator& c, const std::string& client_id, const Task& task) {
+      if (task.round == 3) return c.Stop();
+      client = client_id;
+      sent = task.id;
+      EXPECT_TRUE(FakeFleet::Work(c, client_id, task).ok());
+    };
+    fleet.Run(**created, Names(6)).IgnoreError();
+  }
+  options.resume = "latest";
+  auto created = CreateCoordinator(options, TinyParts(4, 3));
+  ASSERT_TRUE(created.ok());
+  const auto result = Send(**created, client, sent, "the answer was lost");
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->kind, SubmitResult::Kind::kDuplicate);
+  const auto reply = (*created)->Poll(As(client), Able());
+  ASSERT_TRUE(reply.ok() && reply->outcomes.size() == 1);
+  EXPECT_EQ(reply->outcomes[0].task, sent);
+  EXPECT_EQ(reply->outcomes[0].outcome, Outcome::kFolded);
+}
+
+}  // namespace
+}  // namespace rivulet

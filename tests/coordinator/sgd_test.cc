@@ -1,0 +1,61 @@
+#include "coordinator/server_optimizers/sgd.h"
+
+#include "test_run.h"
+
+namespace rivulet {
+namespace {
+
+std::vector<float> Values(const Model& model, const char* name) {
+  for (const Slice& slice : model.layout().slices()) {
+    if (slice.name != name) continue;
+    const auto values = model.tensor(slice).flat<float>();
+    return {values.begin(), values.end()};
+  }
+  return {};
+}
+
+TEST(ApplyMeanDeltaTest, TwoTensors_TrainedOnesMoveAndFrozenOnesStay) {
+  const VariableSpec variables[] = {{"statistics", {DType::kFloat32, Shape{2}}, Segment::kShared},
+                                    {"fixed", {DType::kFloat32, Shape{1}}, Segment::kFrozen},
+                                    {"w", {DType::kFloat32, Shape{3}}, Segment::kTrainable}};
+  Model base(std::make_shared<const ModelLayout>(*ModelLayout::Create(variables)));
+  for (const Slice& slice : base.layout().slices()) {
+    for (float& value : base.tensor(slice).flat<float>()) value = 1;
+  }
+  // Wire order: trainable first.
+  const auto model = ApplyMeanDelta(base, std::vector<float>{1, 2, 3, 10, 20}, 0.5);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(Values(**model, "w"), (std::vector<float>{1.5f, 2.0f, 2.5f}));
+  EXPECT_EQ(Values(**model, "statistics"), (std::vector<float>{6, 11}));
+  EXPECT_EQ(Values(**model, "fixed"), (std::vector<float>{1}));
+}
+
+TEST(ApplyMeanDeltaTest, LearningRateOne_IsTheFloatSum) {
+  Model base(TinyParts(1000, 1).layout);
+  Draws draws(StreamFor(3, "", Purpose::kSynthesize), 0);
+  std::vector<float> delta(1000), expected(1000);
+  auto values = base.tensor(base.layout().slices()[0]).flat<float>();
+  for (size_t i = 0; i < delta.size(); ++i) {
+    values[i] = static_cast<float>(draws.Normal());
+    delta[i] = static_cast<float>(draws.Normal()) * 0.01f;
+    expected[i] = values[i] + delta[i];
+  }
+  const auto model = ApplyMeanDelta(base, delta, 1);
+  ASSERT_TRUE(model.ok());
+  EXPECT_EQ(Values(**model, "w"), expected);
+}
+
+TEST(ApplyMeanDeltaTest, WrongLength_IsRefused) {
+  Model base(TinyParts(3, 1).layout);
+  EXPECT_EQ(ApplyMeanDelta(base, std::vector<float>{1, 2}, 1).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(ApplyMeanDeltaTest, Overflow_IsRefusedNamingTheTensor) {
+  Model base(TinyParts(3, 1).layout);
+  const auto model = ApplyMeanDelta(base, std::vector<float>{0, 1000, 0}, 1e38);
+  EXPECT_EQ(model.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(Message(model.status())), testing::HasSubstr("not finite in 'w'"));
+}
+
+}  // namespace
+}  // namespace rivulet

@@ -1,0 +1,200 @@
+// A run small enough to follow by hand: a model of a few numbers, a plan that is only bytes, and clients that make their deltas
+// up, each a pure function of (seed, client, base round, ordinal, base model), as training is.
+#pragma once
+
+#include <unistd.h>
+
+#include <condition_variable>
+#include <deque>
+#include <filesystem>
+#include <mutex>
+
+#include "coordinator/history/history.h"
+#include "coordinator/run_parts.h"
+#include "federated/random/streams.h"
+#include "proto/federated/update.pb.h"
+
+namespace rivulet {
+
+// A folder of its own for each test, removed at its end.
+class TestFolder {
+ public:
+  TestFolder() {
+    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
+    static int count = 0;
+    path_ = testing::TempDir() + fmt::format("rivulet-{}-{}-{}", getpid(), info->name(), count++);
+    std::filesystem::create_directories(path_);
+  }
+  ~TestFolder() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+  std::string db() const { return path_ + "/runs.sqlite"; }
+
+ private:
+  std::string path_;
+};
+
+inline RunParts TinyParts(int64_t elements, int64_t updates_per_version) {
+  const VariableSpec variables[] = {{"w", {DType::kFloat32, Shape{elements}}, Segment::kTrainable},
+                                    {"fixed", {DType::kFloat32, Shape{2}}, Segment::kFrozen}};
+  RunParts parts;
+  parts.layout = std::make_shared<const ModelLayout>(*ModelLayout::Create(variables));
+  parts.plan = std::make_shared<const std::string>("the plan");
+  parts.plan_digest = Sha256Of(*parts.plan);
+  parts.aggregation.elements = elements;
+  parts.aggregation.updates_per_version = updates_per_version;
+  parts.initial_model = [layout = parts.layout]() -> StatusOr<std::shared_ptr<const Model>> {
+    auto model = std::make_shared<Model>(layout);
+    for (const Slice& slice : layout->slices()) {
+      for (float& value : model->tensor(slice).flat<float>()) value = 1;
+    }
+    return model;
+  };
+  return parts;
+}
+
+inline Scenario TinyScenario(int64_t clients, int64_t clients_per_round, int64_t rounds) {
+  Scenario scenario;
+  scenario.run.name = "tiny";
+  scenario.run.rounds = rounds;
+  scenario.run.seed = 11;
+  scenario.model.preset = "logistic_regression";
+  scenario.data.train = "/data/train.tfrecord";
+  scenario.data.test = "/data/test.tfrecord";
+  scenario.data.partition.clients = clients;
+  scenario.server.clients_per_round = clients_per_round;
+  return scenario;
+}
+
+inline std::vector<std::string> Names(int64_t count) {
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < count; ++i) names.push_back(fmt::format("client-{:05}", i));
+  return names;
+}
+
+inline std::vector<float> FakeDelta(const Task& task, const std::string& client_id, const Model& base) {
+  Draws draws(StreamFor(task.seed, client_id, Purpose::kGraph, static_cast<uint32_t>(task.base_round), task.ordinal), 0);
+  std::vector<float> delta(static_cast<size_t>(base.layout().update_elements()));
+  const auto* values = reinterpret_cast<const float*>(base.arena().data());
+  for (size_t i = 0; i < delta.size(); ++i) delta[i] = static_cast<float>(draws.Normal()) * 0.1f - 0.1f * values[i];
+  return delta;
+}
+
+inline std::string MakeUpdate(const TaskId& task, const std::vector<float>& delta, int64_t weight, double train_loss = 0.5) {
+  proto::Update update;
+  update.set_task_id(task);
+  proto::UpdatePart& part = *update.add_parts();
+  part.set_name("delta");
+  part.set_encoding(1);
+  part.set_data(delta.data(), delta.size() * sizeof(float));
+  part.set_weight(weight);
+  (*update.mutable_scalars())["examples"] = static_cast<double>(weight);
+  (*update.mutable_scalars())["steps"] = 6;
+  (*update.mutable_scalars())["train_loss"] = train_loss;
+  (*update.mutable_scalars())["train_seconds"] = 0.25;
+  return update.SerializeAsString();
+}
+
+inline Caller As(const std::string& name) { return {name, "", ""}; }
+inline Capabilities Able(int64_t examples = 5) { return {"test", {"train"}, examples}; }
+
+inline StatusOr<SubmitResult> Send(CoordinatorApi& api, const std::string& name, const TaskId& task, const std::string& update,
+                                   size_t chunk = SIZE_MAX) {
+  RIVULET_ASSIGN_OR_RETURN(auto writer, api.Submit(As(name), task, 0, static_cast<int64_t>(update.size()), Sha256Of(update)));
+  for (auto offset = static_cast<size_t>(writer->offset()); offset < update.size();) {
+    const std::string_view piece = std::string_view(update).substr(offset, chunk);
+    RIVULET_RETURN_IF_ERROR(writer->Write(std::as_bytes(std::span(piece.data(), piece.size()))));
+    offset += piece.size();
+  }
+  return writer->Close();
+}
+
+// Central evaluation that needs no data.
+class FakeEvaluator : public Evaluator {
+ public:
+  StatusOr<std::map<std::string, double>> Evaluate(const Model& model) override {
+    ++calls;
+    const float first = *reinterpret_cast<const float*>(model.arena().data());
+    return std::map<std::string, double>{{"test/accuracy", 1 / (1 + std::abs(static_cast<double>(first)))}, {"test/loss", first}};
+  }
+  int calls = 0;
+};
+
+// Works on every offered task, in the order offered, until the run ends. What a client does can be replaced.
+class FakeFleet {
+ public:
+  // Sets the observer of `options`, calling on to what is there.
+  explicit FakeFleet(CoordinatorOptions& options) {
+    options.observer.on_offer = [this](const std::string& client_id) { Push(client_id); };
+    options.observer.on_finished = [this](const Status&) { Push(""); };
+    options.observer.on_round = [this](const RoundReport& report) { reports.push_back(report); };
+    options.observer.on_action = [this](const std::string& action) { actions.push_back(action); };
+  }
+
+  // Registers the names and works; the run's own result.
+  Status Run(Coordinator& coordinator, const std::vector<std::string>& names) {
+    RIVULET_RETURN_IF_ERROR(coordinator.Register(names));
+    while (true) {
+      const std::string client_id = Pop();
+      if (client_id.empty()) return coordinator.Wait();
+      RIVULET_ASSIGN_OR_RETURN(const PollReply reply, coordinator.Poll(As(client_id), Able()));
+      if (!reply.task) continue;
+      if (act) {
+        act(coordinator, client_id, *reply.task);
+      } else {
+        RIVULET_RETURN_IF_ERROR(Work(coordinator, client_id, *reply.task).status());
+      }
+    }
+  }
+
+  static StatusOr<SubmitResult> Work(Coordinator& coordinator, const std::string& client_id, const Task& task) {
+    RIVULET_ASSIGN_OR_RETURN(auto reader, coordinator.Fetch(As(client_id), BlobId{task.model_blob}, 0));
+    RIVULET_ASSIGN_OR_RETURN(const auto bytes, reader->Next());
+    RIVULET_ASSIGN_OR_RETURN(
+        const auto base, ModelFromSafetensors(coordinator.model()->shared_layout(),
+                                              {reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+    const int64_t examples = 10 + static_cast<int64_t>(client_id.back() - '0');
+    return Send(coordinator, client_id, task.id, MakeUpdate(task.id, FakeDelta(task, client_id, *base), examples));
+  }
+
+  std::function<void(Coordinator&, const std::string&, const Task&)> act;
+  std::vector<RoundReport> reports;   // callbacks come one at a time
+  std::vector<std::string> actions;
+
+ private:
+  void Push(const std::string& client_id) {
+    std::lock_guard lock(mutex_);
+    offers_.push_back(client_id);
+    changed_.notify_one();
+  }
+  std::string Pop() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !offers_.empty(); });
+    std::string client_id = std::move(offers_.front());
+    offers_.pop_front();
+    return client_id;
+  }
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::string> offers_;
+};
+
+// The whole of a tiny run; returns model_digest by round.
+inline StatusOr<std::map<int64_t, std::string>> RunTiny(CoordinatorOptions options, RunParts parts, int64_t clients) {
+  FakeFleet fleet(options);
+  const std::string db = options.db_path;
+  std::string run_id;
+  {
+    RIVULET_ASSIGN_OR_RETURN(auto coordinator, CreateCoordinator(options, std::move(parts)));
+    run_id = coordinator->run_id();
+    RIVULET_RETURN_IF_ERROR(fleet.Run(*coordinator, Names(clients)));
+  }
+  RIVULET_ASSIGN_OR_RETURN(auto history, History::Open(db, History::Access::kReadOnly));
+  RIVULET_ASSIGN_OR_RETURN(const auto rounds, history->Rounds(run_id));
+  std::map<int64_t, std::string> digests;
+  for (const RoundRow& round : rounds) {
+    if (round.status == "committed") digests[round.round] = round.model_digest;
+  }
+  return digests;
+}
+
+}  // namespace rivulet

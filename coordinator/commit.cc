@@ -206,7 +206,6 @@ Status RunCoordinator::CommitRound(const Job& job) {
     return finish(Annotate(model.status(), fmt::format("round {} cannot be committed", round)));
   }
 
-  // From here on a failure leaves no row, and no file that a row names.
   const auto writing = std::chrono::steady_clock::now();
   RIVULET_ASSIGN_OR_RETURN(StoredModel stored, models_->Save(round, *std::move(model)));
   const bool keep_last = options_.scenario.run.keep_models == "last";
@@ -230,8 +229,9 @@ Status RunCoordinator::CommitRound(const Job& job) {
   if (record.finishes_run)
     record.events.push_back(Note("info", "run", fmt::format("finished after round {}", round), round));
   AddSeen(job, record);
+  // The new file stays also when this fails, and so does the old one: a commit that could not be synced may be found in
+  // the log later. The next start removes the one that no row names.
   if (const Status status = history_->AddAttempt(record); !status.ok()) {
-    models_->Remove(stored.row).IgnoreError();
     return Annotate(status, fmt::format("round {} cannot be committed", round));
   }
   // Committed. What comes after may fail without undoing it: a file that stays is removed by the next start.

@@ -128,10 +128,7 @@ StatusOr<RunCoordinator::Setup> NewRun(CoordinatorOptions options, RunParts part
        "run",
        fmt::format("started for {} rounds", options.scenario.run.rounds)},
       {setup.run_id, {}, run.created_at, "info", "aggregation", DescribeAggregation(parts.aggregation)}};
-  if (const Status status = setup.history->AddRun(run, setup.current.row, events); !status.ok()) {
-    setup.models->Remove(setup.current.row).IgnoreError();  // the first error is the one to tell
-    return status;
-  }
+  RIVULET_RETURN_IF_ERROR(setup.history->AddRun(run, setup.current.row, events));
   setup.options = std::move(options);
   setup.parts = std::move(parts);
   return setup;
@@ -176,8 +173,8 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
   }
   RIVULET_ASSIGN_OR_RETURN(setup.machine, RunMachine::Create(RulesOf(options, parts, run.run_id), std::move(start)));
   setup.already_finished = setup.machine->phase() == RunMachine::Phase::kFinished;
+  RIVULET_RETURN_IF_ERROR(setup.models->RemoveUnnamed(rows));
   if (!setup.already_finished) {
-    RIVULET_RETURN_IF_ERROR(setup.models->RemoveUnnamed(rows));
     run.config = options.scenario.ToToml();
     run.version = kVersion;
     const EventRow event = {

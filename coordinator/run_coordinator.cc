@@ -135,6 +135,7 @@ void RunCoordinator::CloseAttempt() {
 void RunCoordinator::BeginRun() {
   if (begun_) return;
   begun_ = true;
+  changed_.NotifyAll();
   if (!machine_.over()) Feed(Tick{});
 }
 
@@ -187,6 +188,8 @@ Status RunCoordinator::Wait() {
 void RunCoordinator::Stop() {
   {
     MutexLock lock(mutex_);
+    begun_ = true;
+    changed_.NotifyAll();
     Feed(Operator{});
   }
   Drain();
@@ -227,7 +230,7 @@ void RunCoordinator::Drain() {
 
 void RunCoordinator::RunThread() {
   mutex_.Lock();
-  while (!machine_.over() || job_) {
+  while (!begun_ || !machine_.over() || job_) {
     if (job_) {
       const Job job = *std::exchange(job_, std::nullopt);
       mutex_.Unlock();
@@ -293,7 +296,7 @@ void RunCoordinator::EndRun() {
   mutex_.Lock();
   result_ = result;
   ended_ = true;
-  if (options_.observer.on_finished && !already_finished_) {
+  if (options_.observer.on_finished) {
     Later([this, result] { options_.observer.on_finished(result); });
   }
   changed_.NotifyAll();

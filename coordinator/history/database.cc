@@ -78,8 +78,10 @@ StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path, Acce
   if (path.empty()) return InvalidArgument("the history's file name is empty");
   RIVULET_RETURN_IF_ERROR(CheckPath(path, access));
   sqlite3* handle = nullptr;
-  const int flags = (access == Access::kReadOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE) |
-                    SQLITE_OPEN_NOMUTEX;
+  // A reader opens for writing too, where it may: what a crash has left in the log or the journal has to be brought in
+  // before anything can be read. SQLite falls back to reading alone for a file that is write-protected.
+  const int flags =
+      SQLITE_OPEN_READWRITE | (access == Access::kReadWrite ? SQLITE_OPEN_CREATE : 0) | SQLITE_OPEN_NOMUTEX;
   const int code = sqlite3_open_v2(path.c_str(), &handle, flags, nullptr);
   if (handle == nullptr) return ResourceExhausted("no memory to open the history '{}'", path);
   std::unique_ptr<Database> db(new Database(path, handle));
@@ -89,6 +91,7 @@ StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path, Acce
   if (access == Access::kReadWrite && sqlite3_db_readonly(handle, "main") == 1) {
     return PermissionDenied("the history '{}' is read-only; its run cannot be recorded", path);
   }
+  if (access == Access::kReadOnly) RIVULET_RETURN_IF_ERROR(db->Run("PRAGMA query_only = ON"));
   return db;
 }
 

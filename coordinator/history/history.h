@@ -60,7 +60,8 @@ class History {
 
   const std::string& path() const { return path_; }
 
-  // Writing.
+  // Writing. After an error of a commit itself (a sync that failed) a crash or the next opening may still find the
+  // transaction in the log: what its rows name must stay in place until the history is opened again and asked.
   Status AddRun(const RunRow& run, const ModelRow& initial_model, std::span<const EventRow> events);
   // A run that goes on: status "running", a new configuration and program version, finished_at NULL.
   Status ReopenRun(const RunRow& run, std::span<const EventRow> events);

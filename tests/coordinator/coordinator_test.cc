@@ -57,8 +57,9 @@ class CoordinatorTest : public testing::Test {
   // Each client's row of the round, "client: status (error)".
   std::vector<std::string> Tasks(int64_t round) {
     std::vector<std::string> lines;
-    for (const ClientRoundRow& row : *Rows().ClientRounds(coordinator_->run_id(), round)) {
-      lines.push_back(fmt::format("a{} {}: {}{}{}", row.attempt, row.client_id, row.status, row.error.empty() ? "" : " ", row.error));
+    for (const ClientRoundRow& row : Value(Rows().ClientRounds(coordinator_->run_id(), round))) {
+      lines.push_back(fmt::format("a{} {}: {}{}{}", row.attempt, row.client_id, row.status,
+                                  row.error.empty() ? "" : " ", row.error));
     }
     return lines;
   }
@@ -90,7 +91,8 @@ TEST_F(CoordinatorTest, Poll_NoExamples_IsRefusedAndDoesNotJoin) {
 
 TEST_F(CoordinatorTest, Poll_NameThatNoRowCanHold_IsRefused) {
   Start();
-  for (const std::string& name : {std::string(), std::string(300, 'a'), std::string("a\nb"), std::string("\xC3\x28"), std::string("a\0b", 3)}) {
+  for (const std::string& name :
+       {std::string(), std::string(300, 'a'), std::string("a\nb"), std::string("\xC3\x28"), std::string("a\0b", 3)}) {
     EXPECT_EQ(coordinator_->Poll(As(name), Able()).status().code(), absl::StatusCode::kInvalidArgument) << name;
   }
   EXPECT_TRUE(coordinator_->Poll(As("Zoë 文"), Able()).ok());
@@ -178,10 +180,12 @@ TEST_F(TrainingTest, TwoRounds_ModelIsTheWeightedMeanAndRowsSaySo) {
   EXPECT_EQ(models[2].path, fmt::format("runs.sqlite.models/{}/round-000002.safetensors", run));
   EXPECT_EQ(models[2].bytes, static_cast<int64_t>(std::filesystem::file_size(folder_.path() + "/" + models[2].path)));
   EXPECT_EQ(models[2].parameters, kElements);
-  EXPECT_FALSE(std::filesystem::exists(folder_.path() + fmt::format("/runs.sqlite.models/{}/round-000001.safetensors", run)));
+  EXPECT_FALSE(
+      std::filesystem::exists(folder_.path() + fmt::format("/runs.sqlite.models/{}/round-000001.safetensors", run)));
   EXPECT_EQ(Rows().ResolveRun(run)->status, "finished");
   bool resolution = false;
-  for (const EventRow& event : *Rows().Events(run)) resolution |= event.message.find("multiples of 2^-") != std::string::npos;
+  for (const EventRow& event : Value(Rows().Events(run)))
+    resolution |= event.message.find("multiples of 2^-") != std::string::npos;
   EXPECT_TRUE(resolution);
 }
 
@@ -191,7 +195,7 @@ TEST_F(TrainingTest, KeepAllModels_EveryFileStays) {
   Submit("a", a_, Good(a_));
   Submit("b", b_, Good(b_));
   TaskFor("a");
-  for (const ModelRow& model : *Rows().Models(coordinator_->run_id())) {
+  for (const ModelRow& model : Value(Rows().Models(coordinator_->run_id()))) {
     EXPECT_TRUE(std::filesystem::exists(folder_.path() + "/" + model.path)) << model.round;
   }
 }
@@ -278,7 +282,9 @@ TEST_F(TrainingTest, Submit_NotThisCallersTask_IsNotFound) {
   Begin();
   const std::string update = Good(a_);
   const auto submit = [&](const std::string& name, const TaskId& task, int step = 0) {
-    return coordinator_->Submit(As(name), task, step, static_cast<int64_t>(update.size()), Sha256Of(update)).status().code();
+    return coordinator_->Submit(As(name), task, step, static_cast<int64_t>(update.size()), Sha256Of(update))
+        .status()
+        .code();
   };
   EXPECT_EQ(submit("b", a_.id), absl::StatusCode::kNotFound);
   EXPECT_EQ(submit("a", "no-such-task"), absl::StatusCode::kNotFound);
@@ -302,17 +308,49 @@ struct BadUpdate {
 TEST_F(TrainingTest, Submit_BadUpdate_IsRefusedWithAReasonAndTheModelIsUntouched) {
   const float infinity = std::numeric_limits<float>::infinity();
   const BadUpdate cases[] = {
-      {"NaN", [](const Task& t) { return MakeUpdate(t.id, {0, std::nanf(""), 0}, 5); }, "its training diverged"},
-      {"infinity", [=](const Task& t) { return MakeUpdate(t.id, {infinity, 0, 0}, 5); }, "its training diverged"},
-      {"beyond the bound", [](const Task& t) { return MakeUpdate(t.id, {0, 0, 2000}, 5); }, "raise server.value_bits"},
-      {"too long", [](const Task& t) { return MakeUpdate(t.id, {0, 0, 0, 0}, 5); }, "4"},
-      {"no weight", [](const Task& t) { return MakeUpdate(t.id, {0, 0, 0}, 0); }, "weight"},
-      {"heavy", [](const Task& t) { return MakeUpdate(t.id, {0, 0, 0}, 65537); }, "server.max_weight"},
-      {"of another task", [](const Task&) { return MakeUpdate("elsewhere", {0, 0, 0}, 5); }, "is of task 'elsewhere'"},
+      {"NaN",
+       [](const Task& t) {
+         return MakeUpdate(t.id, {0, std::nanf(""), 0}, 5);
+       },
+       "its training diverged"},
+      {"infinity",
+       [=](const Task& t) {
+         return MakeUpdate(t.id, {infinity, 0, 0}, 5);
+       },
+       "its training diverged"},
+      {"beyond the bound",
+       [](const Task& t) {
+         return MakeUpdate(t.id, {0, 0, 2000}, 5);
+       },
+       "raise server.value_bits"},
+      {"too long",
+       [](const Task& t) {
+         return MakeUpdate(t.id, {0, 0, 0, 0}, 5);
+       },
+       "4"},
+      {"no weight",
+       [](const Task& t) {
+         return MakeUpdate(t.id, {0, 0, 0}, 0);
+       },
+       "weight"},
+      {"heavy",
+       [](const Task& t) {
+         return MakeUpdate(t.id, {0, 0, 0}, 65537);
+       },
+       "server.max_weight"},
+      {"of another task",
+       [](const Task&) {
+         return MakeUpdate("elsewhere", {0, 0, 0}, 5);
+       },
+       "is of task 'elsewhere'"},
       {"no message", [](const Task&) { return std::string("\xFF\xFF\xFF"); }, ""},
       {"empty", [](const Task&) { return std::string(); }, "an update of 0 bytes"},
       {"huge", [](const Task&) { return std::string(100'000, 'x'); }, "an update of 100000 bytes"},
-      {"loss NaN", [](const Task& t) { return MakeUpdate(t.id, {0, 0, 0}, 5, std::nan("")); }, "train_loss"},
+      {"loss NaN",
+       [](const Task& t) {
+         return MakeUpdate(t.id, {0, 0, 0}, 5, std::nan(""));
+       },
+       "train_loss"},
   };
   for (const BadUpdate& c : cases) {
     SCOPED_TRACE(c.name);
@@ -415,7 +453,8 @@ TEST_F(TrainingTest, Fail_EveryAttempt_RunFailsWithTheClientsWordsAndCanBeResume
   Start();
   const Status status = fleet.Run(*coordinator_, Names(2));
   EXPECT_THAT(std::string(Message(status)), HasSubstr("round 1 was given up after 2 attempts"));
-  EXPECT_THAT(std::string(Message(status)), HasSubstr("client 'client-00000' failed: label 12 at record 3 of client-00000"));
+  EXPECT_THAT(std::string(Message(status)),
+              HasSubstr("client 'client-00000' failed: label 12 at record 3 of client-00000"));
   EXPECT_EQ(Rows().ResolveRun("latest")->status, "failed");
   EXPECT_EQ(Rows().ResolveRun("latest")->reason, Message(status));
   EXPECT_EQ(Rows().Rounds(coordinator_->run_id())->size(), 2u);
@@ -448,7 +487,8 @@ TEST_F(TrainingTest, Stop_ClientsAreAskedToWaitAndKeepTheirUpdates) {
   EXPECT_EQ(coordinator_->Poll(As("a"), Able())->kind, PollReply::Kind::kWait);
   EXPECT_FALSE(writer->Write(std::as_bytes(std::span(update))).ok());
   EXPECT_EQ(writer->Close().status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(coordinator_->Submit(As("a"), a_.id, 0, 5, Sha256Of(update)).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(coordinator_->Submit(As("a"), a_.id, 0, 5, Sha256Of(update)).status().code(),
+            absl::StatusCode::kUnavailable);
   EXPECT_EQ(Rows().ResolveRun("latest")->status, "interrupted");
   EXPECT_FALSE(std::filesystem::exists(folder_.db() + "-wal"));
 }
@@ -456,7 +496,9 @@ TEST_F(TrainingTest, Stop_ClientsAreAskedToWaitAndKeepTheirUpdates) {
 TEST_F(TrainingTest, EvaluatorFails_RoundIsFailedAndAResumedRunTriesAgain) {
   class Broken : public Evaluator {
    public:
-    StatusOr<std::map<std::string, double>> Evaluate(const Model&) override { return InvalidArgument("test set: record 3"); }
+    StatusOr<std::map<std::string, double>> Evaluate(const Model&) override {
+      return InvalidArgument("test set: record 3");
+    }
   } broken;
   options_.evaluator = &broken;
   FakeFleet fleet(options_);
@@ -483,12 +525,13 @@ TEST_F(TrainingTest, ModelNotFinite_RoundIsFailed) {
     EXPECT_TRUE(Send(c, name, task.id, Good(task, 1000)).ok());
   };
   Start();
-  EXPECT_THAT(std::string(Message(fleet.Run(*coordinator_, Names(2)))), HasSubstr("the new model is not finite in 'w'"));
+  EXPECT_THAT(std::string(Message(fleet.Run(*coordinator_, Names(2)))),
+              HasSubstr("the new model is not finite in 'w'"));
   EXPECT_EQ((*Rows().Rounds(coordinator_->run_id()))[0].status, "failed");
 }
 
-// The disk fills at each durable operation of a run in turn: the run ends with a sentence, no file without a row is left and no
-// row without its file, and with room again it goes on to the same model.
+// The disk fills at each durable operation of a run in turn: the run ends with a sentence, no file without a row is
+// left and no row without its file, and with room again it goes on to the same model.
 TEST_F(TrainingTest, DiskFull_AtAnyFileOperation_RunFailsAndCanBeResumed) {
   const auto reference = RunTiny(options_, TinyParts(kElements, 2), 2);
   ASSERT_TRUE(reference.ok());
@@ -522,7 +565,7 @@ TEST_F(TrainingTest, DiskFull_AtAnyFileOperation_RunFailsAndCanBeResumed) {
         for (const auto& entry : std::filesystem::directory_iterator(folder.db() + ".models/" + run->run_id)) {
           files += entry.path().filename() != "lock";
         }
-        for (const ModelRow& model : *history->Models(run->run_id)) named += !model.path.empty();
+        for (const ModelRow& model : Value(history->Models(run->run_id))) named += !model.path.empty();
         EXPECT_EQ(files, named);
       }
     }
@@ -542,7 +585,8 @@ TEST_F(TrainingTest, DatabaseFull_AtAnyWrite_RunFailsAndCanBeResumed) {
     TestFolder folder;
     ASSERT_TRUE((*History::Open(folder.db(), History::Access::kReadWrite))->Close().ok());
     std::atomic<int> count = 0;
-    InstallFaultySqlite([&](const std::string& point) { return point.starts_with("sqlite-synced") || ++count < victim; });
+    InstallFaultySqlite(
+        [&](const std::string& point) { return point.starts_with("sqlite-synced") || ++count < victim; });
     CoordinatorOptions options = options_;
     options.db_path = folder.db();
     const auto failed = RunTiny(options, TinyParts(kElements, 2), 2);
@@ -601,7 +645,8 @@ TEST_F(TrainingTest, ArrivalOrderAndThreads_DoNotChangeABit) {
     options.now_ms = nullptr;
     FakeFleet fleet(options);
     auto coordinator = *CreateCoordinator(options, TinyParts(kElements, 4));
-    // Every thread polls for all names, each starting elsewhere, so that tasks are worked on in any order, some twice at once.
+    // Every thread polls for all names, each starting elsewhere, so that tasks are worked on in any order, some twice
+    // at once.
     ASSERT_TRUE(coordinator->Register(Names(8)).ok());
     std::vector<std::thread> workers;
     for (int t = 0; t < threads; ++t) {

@@ -1,5 +1,5 @@
-// A file system that can be full, and one that dies: it counts the operations durability rests on, and at the chosen one loses
-// what was not synced, as a power cut would, and kills the process.
+// A file system that can be full, and one that dies: it counts the operations durability rests on, and at the chosen
+// one loses what was not synced, as a power cut would, and kills the process.
 #pragma once
 
 #include <csignal>
@@ -15,7 +15,8 @@ namespace rivulet {
 
 class FaultyFileSystem : public FileSystem {
  public:
-  // Asked before ("sync …") and after ("synced …") each durable operation; an error it returns before is the operation's own.
+  // Asked before ("sync …") and after ("synced …") each durable operation; an error it returns before is the
+  // operation's own.
   std::function<Status(const std::string& point)> at = [](const std::string&) { return absl::OkStatus(); };
 
   // What a power cut does to what is not on disk yet: file contents that were not synced, renames in unsynced folders.

@@ -18,7 +18,9 @@ struct HookedFile {
   sqlite3_file base;
   const char* name;
 };
-sqlite3_file* Real(sqlite3_file* file) { return reinterpret_cast<sqlite3_file*>(reinterpret_cast<HookedFile*>(file) + 1); }
+sqlite3_file* Real(sqlite3_file* file) {
+  return reinterpret_cast<sqlite3_file*>(reinterpret_cast<HookedFile*>(file) + 1);
+}
 bool Ask(sqlite3_file* file, const char* what) {
   const char* name = reinterpret_cast<HookedFile*>(file)->name;
   return !Hook() || Hook()(std::string(what) + " " + (name == nullptr ? "temporary" : name));
@@ -43,14 +45,32 @@ int CheckReservedLock(sqlite3_file* f, int* out) { return Real(f)->pMethods->xCh
 int FileControl(sqlite3_file* f, int op, void* arg) { return Real(f)->pMethods->xFileControl(Real(f), op, arg); }
 int SectorSize(sqlite3_file* f) { return Real(f)->pMethods->xSectorSize(Real(f)); }
 int DeviceCharacteristics(sqlite3_file* f) { return Real(f)->pMethods->xDeviceCharacteristics(Real(f)); }
-int ShmMap(sqlite3_file* f, int a, int b, int c, void volatile** d) { return Real(f)->pMethods->xShmMap(Real(f), a, b, c, d); }
+int ShmMap(sqlite3_file* f, int a, int b, int c, void volatile** d) {
+  return Real(f)->pMethods->xShmMap(Real(f), a, b, c, d);
+}
 int ShmLock(sqlite3_file* f, int a, int b, int c) { return Real(f)->pMethods->xShmLock(Real(f), a, b, c); }
 void ShmBarrier(sqlite3_file* f) { Real(f)->pMethods->xShmBarrier(Real(f)); }
 int ShmUnmap(sqlite3_file* f, int d) { return Real(f)->pMethods->xShmUnmap(Real(f), d); }
 
-const sqlite3_io_methods kMethods = {2,       Close,   Read,        Write,    Truncate, Sync,    FileSize,
-                                     Lock,    Unlock,  CheckReservedLock, FileControl, SectorSize, DeviceCharacteristics,
-                                     ShmMap,  ShmLock, ShmBarrier,  ShmUnmap, nullptr,  nullptr};
+const sqlite3_io_methods kMethods = {2,
+                                     Close,
+                                     Read,
+                                     Write,
+                                     Truncate,
+                                     Sync,
+                                     FileSize,
+                                     Lock,
+                                     Unlock,
+                                     CheckReservedLock,
+                                     FileControl,
+                                     SectorSize,
+                                     DeviceCharacteristics,
+                                     ShmMap,
+                                     ShmLock,
+                                     ShmBarrier,
+                                     ShmUnmap,
+                                     nullptr,
+                                     nullptr};
 
 int Open(sqlite3_vfs*, const char* name, sqlite3_file* file, int flags, int* out_flags) {
   auto* hooked = reinterpret_cast<HookedFile*>(file);

@@ -1,5 +1,5 @@
-// Property: wherever a process dies, at any sync, rename, removal or database write of a run, resuming the run (or starting it
-// anew, when its first row was not written yet) gives the models of an undisturbed run, and every row once.
+// Property: wherever a process dies, at any sync, rename, removal or database write of a run, resuming the run (or
+// starting it anew, when its first row was not written yet) gives the models of an undisturbed run, and every row once.
 #include <sys/wait.h>
 
 #include <atomic>

@@ -155,7 +155,9 @@ TEST_F(ResumeTest, CutOffInAnAttempt_RunsTheSameAttemptWithTheSameTasks) {
     fleet.act = [&](Coordinator& c, const std::string&, const Task& task) {
       tasks.push_back(task.id);
       // A name that comes in the middle is a candidate later, not when this attempt is run again.
-      if (tasks.size() == 1) EXPECT_TRUE(c.Poll(As("client-99999"), Able()).ok());
+      if (tasks.size() == 1) {
+        EXPECT_TRUE(c.Poll(As("client-99999"), Able()).ok());
+      }
       if (tasks.size() == 3) c.Stop();
     };
     EXPECT_EQ(fleet.Run(**created, Names(6)).code(), absl::StatusCode::kCancelled);

@@ -1,5 +1,5 @@
-// Random events against the run machine, with a simple book of what must hold whatever happens. After every event the machine is
-// saved and restored, and goes on from the copy: a snapshot loses nothing.
+// Random events against the run machine, with a simple book of what must hold whatever happens. After every event the
+// machine is saved and restored, and goes on from the copy: a snapshot loses nothing.
 #include <map>
 #include <random>
 #include <set>
@@ -52,7 +52,8 @@ class Book {
       }
     }
     int64_t states = 0;
-    for (size_t state = 0; state < Lease::kStates; ++state) states += machine.CountInState(static_cast<Lease::State>(state));
+    for (size_t state = 0; state < Lease::kStates; ++state)
+      states += machine.CountInState(static_cast<Lease::State>(state));
     ASSERT_EQ(states, static_cast<int64_t>(machine.leases().size()));
   }
   void Folded(const TaskId& task) { folded_.insert(task); }
@@ -92,12 +93,19 @@ TEST(RunMachineRandomTest, AnyEvents_KeepTheBookBalanced) {
     for (int step = 0; step < 400 && !machine.over(); ++step) {
       now += below(10);
       const std::string client = fmt::format("c{}", below(6));
-      const TaskId task = tasks[tasks.size() - 1 - static_cast<size_t>(below(static_cast<int>(std::min<size_t>(tasks.size(), 6))))];
+      const TaskId task =
+          tasks[tasks.size() - 1 - static_cast<size_t>(below(static_cast<int>(std::min<size_t>(tasks.size(), 6))))];
       Event event;
       switch (below(10)) {
-        case 0: event = Joined{{client}}; break;
-        case 1: event = below(8) == 0 ? Event(Left{client}) : Event(Joined{{client}}); break;
-        case 2: event = Polled{client}; break;
+        case 0:
+          event = Joined{{client}};
+          break;
+        case 1:
+          event = below(8) == 0 ? Event(Left{client}) : Event(Joined{{client}});
+          break;
+        case 2:
+          event = Polled{client};
+          break;
         case 3:
         case 4:
         case 5: {
@@ -106,8 +114,12 @@ TEST(RunMachineRandomTest, AnyEvents_KeepTheBookBalanced) {
           break;
         }
         case 6:
-        case 7: event = StageDone{task, below(8) != 0, "NaN"}; break;
-        case 8: event = FoldDone{task, true, ""}; break;
+        case 7:
+          event = StageDone{task, below(8) != 0, "NaN"};
+          break;
+        case 8:
+          event = FoldDone{task, true, ""};
+          break;
         default:
           if (machine.phase() == RunMachine::Phase::kCommitting || machine.phase() == RunMachine::Phase::kAbandoning) {
             if (machine.phase() == RunMachine::Phase::kCommitting) book.Committed();

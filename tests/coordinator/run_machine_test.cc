@@ -106,9 +106,12 @@ struct RefusedReport {
 TEST(RunMachineTest, StepReported_WhenItCannotBeStaged_SaysWhy) {
   using State = Lease::State;
   const RefusedReport cases[] = {
-      {"folded", State::kFolded, "a", Refuse::Why::kDuplicate},  {"folding", State::kFolding, "a", Refuse::Why::kBusy},
-      {"refused", State::kRefused, "a", Refuse::Why::kLate},     {"dropped", State::kDropped, "a", Refuse::Why::kLate},
-      {"failed", State::kFailed, "a", Refuse::Why::kLate},       {"another's", State::kTaken, "b", Refuse::Why::kUnknown},
+      {"folded", State::kFolded, "a", Refuse::Why::kDuplicate},
+      {"folding", State::kFolding, "a", Refuse::Why::kBusy},
+      {"refused", State::kRefused, "a", Refuse::Why::kLate},
+      {"dropped", State::kDropped, "a", Refuse::Why::kLate},
+      {"failed", State::kFailed, "a", Refuse::Why::kLate},
+      {"another's", State::kTaken, "b", Refuse::Why::kUnknown},
   };
   for (const RefusedReport& c : cases) {
     RunRules rules = Rules(2);

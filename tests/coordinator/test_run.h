@@ -1,5 +1,5 @@
-// A run small enough to follow by hand: a model of a few numbers, a plan that is only bytes, and clients that make their deltas
-// up, each a pure function of (seed, client, base round, ordinal, base model), as training is.
+// A run small enough to follow by hand: a model of a few numbers, a plan that is only bytes, and clients that make
+// their deltas up, each a pure function of (seed, client, base round, ordinal, base model), as training is.
 #pragma once
 
 #include <unistd.h>
@@ -16,13 +16,15 @@
 
 namespace rivulet {
 
-// A folder of its own for each test, removed at its end.
+// A folder of its own for each test, removed at its end; in memory where the system has such a place: these tests sync
+// thousands of times, and what a crash loses is played by FaultyFileSystem.
 class TestFolder {
  public:
   TestFolder() {
     const auto* info = testing::UnitTest::GetInstance()->current_test_info();
     static int count = 0;
-    path_ = testing::TempDir() + fmt::format("rivulet-{}-{}-{}", getpid(), info->name(), count++);
+    const std::string parent = access("/dev/shm", W_OK) == 0 ? "/dev/shm/" : testing::TempDir();
+    path_ = parent + fmt::format("rivulet-{}-{}-{}", getpid(), info->name(), count++);
     std::filesystem::create_directories(path_);
   }
   ~TestFolder() { std::filesystem::remove_all(path_); }
@@ -72,14 +74,16 @@ inline std::vector<std::string> Names(int64_t count) {
 }
 
 inline std::vector<float> FakeDelta(const Task& task, const std::string& client_id, const Model& base) {
-  Draws draws(StreamFor(task.seed, client_id, Purpose::kGraph, static_cast<uint32_t>(task.base_round), task.ordinal), 0);
+  Draws draws(StreamFor(task.seed, client_id, Purpose::kGraph, static_cast<uint32_t>(task.base_round), task.ordinal),
+              0);
   std::vector<float> delta(static_cast<size_t>(base.layout().update_elements()));
   const auto* values = reinterpret_cast<const float*>(base.arena().data());
   for (size_t i = 0; i < delta.size(); ++i) delta[i] = static_cast<float>(draws.Normal()) * 0.1f - 0.1f * values[i];
   return delta;
 }
 
-inline std::string MakeUpdate(const TaskId& task, const std::vector<float>& delta, int64_t weight, double train_loss = 0.5) {
+inline std::string MakeUpdate(const TaskId& task, const std::vector<float>& delta, int64_t weight,
+                              double train_loss = 0.5) {
   proto::Update update;
   update.set_task_id(task);
   proto::UpdatePart& part = *update.add_parts();
@@ -94,12 +98,20 @@ inline std::string MakeUpdate(const TaskId& task, const std::vector<float>& delt
   return update.SerializeAsString();
 }
 
+// What `result` holds, by value: a loop over `*Rows(…)` would run over a temporary that is gone.
+template <typename T>
+T Value(StatusOr<T> result) {
+  EXPECT_TRUE(result.ok()) << result.status();
+  return result.ok() ? *std::move(result) : T{};
+}
+
 inline Caller As(const std::string& name) { return {name, "", ""}; }
 inline Capabilities Able(int64_t examples = 5) { return {"test", {"train"}, examples}; }
 
-inline StatusOr<SubmitResult> Send(CoordinatorApi& api, const std::string& name, const TaskId& task, const std::string& update,
-                                   size_t chunk = SIZE_MAX) {
-  RIVULET_ASSIGN_OR_RETURN(auto writer, api.Submit(As(name), task, 0, static_cast<int64_t>(update.size()), Sha256Of(update)));
+inline StatusOr<SubmitResult> Send(CoordinatorApi& api, const std::string& name, const TaskId& task,
+                                   const std::string& update, size_t chunk = SIZE_MAX) {
+  RIVULET_ASSIGN_OR_RETURN(auto writer,
+                           api.Submit(As(name), task, 0, static_cast<int64_t>(update.size()), Sha256Of(update)));
   for (auto offset = static_cast<size_t>(writer->offset()); offset < update.size();) {
     const std::string_view piece = std::string_view(update).substr(offset, chunk);
     RIVULET_RETURN_IF_ERROR(writer->Write(std::as_bytes(std::span(piece.data(), piece.size()))));
@@ -114,7 +126,8 @@ class FakeEvaluator : public Evaluator {
   StatusOr<std::map<std::string, double>> Evaluate(const Model& model) override {
     ++calls;
     const float first = *reinterpret_cast<const float*>(model.arena().data());
-    return std::map<std::string, double>{{"test/accuracy", 1 / (1 + std::abs(static_cast<double>(first)))}, {"test/loss", first}};
+    return std::map<std::string, double>{{"test/accuracy", 1 / (1 + std::abs(static_cast<double>(first)))},
+                                         {"test/loss", first}};
   }
   int calls = 0;
 };
@@ -149,15 +162,15 @@ class FakeFleet {
   static StatusOr<SubmitResult> Work(Coordinator& coordinator, const std::string& client_id, const Task& task) {
     RIVULET_ASSIGN_OR_RETURN(auto reader, coordinator.Fetch(As(client_id), BlobId{task.model_blob}, 0));
     RIVULET_ASSIGN_OR_RETURN(const auto bytes, reader->Next());
-    RIVULET_ASSIGN_OR_RETURN(
-        const auto base, ModelFromSafetensors(coordinator.model()->shared_layout(),
-                                              {reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+    RIVULET_ASSIGN_OR_RETURN(const auto base,
+                             ModelFromSafetensors(coordinator.model()->shared_layout(),
+                                                  {reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
     const int64_t examples = 10 + static_cast<int64_t>(client_id.back() - '0');
     return Send(coordinator, client_id, task.id, MakeUpdate(task.id, FakeDelta(task, client_id, *base), examples));
   }
 
   std::function<void(Coordinator&, const std::string&, const Task&)> act;
-  std::vector<RoundReport> reports;   // callbacks come one at a time
+  std::vector<RoundReport> reports;  // callbacks come one at a time
   std::vector<std::string> actions;
 
  private:

@@ -43,8 +43,8 @@ class HistoryTest : public testing::Test {
         db, sql.c_str(),
         [](void* out, int columns, char** values, char**) {
           for (int i = 0; i < columns; ++i) {
-            *static_cast<std::string*>(out) += fmt::format("{}{}", values[i] == nullptr ? "NULL" : values[i],
-                                                           i + 1 < columns ? "|" : ";");
+            *static_cast<std::string*>(out) +=
+                fmt::format("{}{}", values[i] == nullptr ? "NULL" : values[i], i + 1 < columns ? "|" : ";");
           }
           return 0;
         },
@@ -124,10 +124,11 @@ TEST_F(HistoryTest, Open_NewFile_HasTheDocumentedColumns) {
             "examples train_loss bytes_down bytes_up train_seconds aggregate_seconds evaluate_seconds model_digest;");
   EXPECT_EQ(columns("clients"), "client_id fingerprint status first_seen_at last_seen_at;");
   EXPECT_EQ(columns("run_clients"), "run_id client_id from_round from_attempt;");
-  EXPECT_EQ(columns("client_rounds"),
-            "task_id run_id round attempt client_id kind status base_round committed_round staleness parent_id examples "
-            "steps train_loss update_norm update_digest weight bytes_down bytes_up wait_seconds train_seconds "
-            "upload_seconds error;");
+  EXPECT_EQ(
+      columns("client_rounds"),
+      "task_id run_id round attempt client_id kind status base_round committed_round staleness parent_id examples "
+      "steps train_loss update_norm update_digest weight bytes_down bytes_up wait_seconds train_seconds "
+      "upload_seconds error;");
   EXPECT_EQ(columns("metrics"), "run_id round scope client_id name value;");
   EXPECT_EQ(columns("models"), "run_id round digest path bytes parameters;");
   EXPECT_EQ(columns("events"), "run_id round at level source message;");
@@ -171,7 +172,8 @@ TEST_F(HistoryTest, Close_WhileAnotherHasItOpen_DoesNotWait) {
 
 TEST_F(HistoryTest, Open_Folder_IsRefused) {
   path_ = folder_;
-  EXPECT_EQ(OpenError(History::Access::kReadWrite), fmt::format("history '{}' is a folder; name a file in it", folder_));
+  EXPECT_EQ(OpenError(History::Access::kReadWrite),
+            fmt::format("history '{}' is a folder; name a file in it", folder_));
 }
 
 TEST_F(HistoryTest, Open_MissingFolder_IsRefused) {
@@ -287,8 +289,9 @@ TEST_F(HistoryTest, AddAttempt_Twice_IsRefusedAndLeavesNothing) {
   AttemptRecord again = Attempt("r1", 1, 1, "committed");
   again.events.push_back({"r1", 1, Iso8601(1), "info", "test", "second"});
   EXPECT_EQ(history->AddAttempt(again).code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_EQ(Ask("SELECT (SELECT count(*) FROM rounds), (SELECT count(*) FROM client_rounds), (SELECT count(*) FROM events)"),
-            "1|1|0;");
+  EXPECT_EQ(
+      Ask("SELECT (SELECT count(*) FROM rounds), (SELECT count(*) FROM client_rounds), (SELECT count(*) FROM events)"),
+      "1|1|0;");
 }
 
 TEST_F(HistoryTest, AddAttempt_UnknownClient_IsRefusedByTheForeignKey) {

@@ -1,0 +1,11 @@
+// Exponentials of float rows, for kernels that need them inside.
+#pragma once
+
+#include <cstddef>
+
+namespace rivulet {
+
+// out[i] = e^(in[i] - shift). `out` may be `in`. The same bits on every CPU.
+void ExpOfShifted(const float* in, float shift, float* out, size_t count);
+
+}  // namespace rivulet

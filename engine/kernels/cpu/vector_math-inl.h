@@ -1,0 +1,128 @@
+// Exponentials and logarithms of float vectors. Products and sums are never fused, and no step depends on the number of
+// lanes, so every target gives the same bits. Included per target (no include guard of the usual kind).
+#include <cstdint>
+
+#include "hwy/highway.h"
+
+#if defined(RIVULET_VECTOR_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef RIVULET_VECTOR_MATH_INL_H_
+#undef RIVULET_VECTOR_MATH_INL_H_
+#else
+#define RIVULET_VECTOR_MATH_INL_H_
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace rivulet {
+namespace HWY_NAMESPACE {
+
+// c[0] x^n + … + c[n].
+template <class D, class V, size_t N>
+HWY_INLINE V PolynomialOf(D d, V x, const float (&coefficients)[N]) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  V value = hn::Set(d, coefficients[0]);
+  for (size_t i = 1; i < N; ++i) value = hn::Add(hn::Mul(value, x), hn::Set(d, coefficients[i]));
+  return value;
+}
+
+// 2^n for n in [-126, 127].
+template <class D, class VI>
+HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> PowerOfTwo(D d, VI n) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::RebindToSigned<D> di;
+  return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127))));
+}
+
+// e^r - 1 = r + r² q(r) for |r| <= 0.6 by Taylor's series, whose next term is below 2e-9 of the first.
+template <class D, class V>
+HWY_INLINE V Expm1Near0(D d, V r) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  static constexpr float kInverseFactorials[] = {1.0f / 362880, 1.0f / 40320, 1.0f / 5040, 1.0f / 720,
+                                                 1.0f / 120,    1.0f / 24,    1.0f / 6,    0.5f};
+  return hn::Add(r, hn::Mul(hn::Mul(r, r), PolynomialOf(d, r, kInverseFactorials)));
+}
+
+// e^x = 2^n e^r with |r| <= ln(2) / 2; NaN stays NaN, what float cannot hold is 0 or infinity.
+template <class D, class V>
+HWY_INLINE V ExpOf(D d, V x) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::RebindToSigned<D> di;
+  const auto is_nan = hn::IsNaN(x);
+  const V bounded = hn::IfThenZeroElse(is_nan, hn::Min(hn::Max(x, hn::Set(d, -104.0f)), hn::Set(d, 89.0f)));
+  const auto n = hn::NearestInt(hn::Mul(bounded, hn::Set(d, 1.44269504f)));
+  const V whole = hn::ConvertTo(d, n);
+  // ln(2) in two parts, the first of 9 bits, so that its product with n is exact.
+  V r = hn::Sub(bounded, hn::Mul(whole, hn::Set(d, 0.693359375f)));
+  r = hn::Sub(r, hn::Mul(whole, hn::Set(d, -2.12194440e-4f)));
+  const V e = hn::Add(hn::Set(d, 1.0f), Expm1Near0(d, r));
+  // In two factors, since 2^n itself may be beyond the range.
+  const auto half = hn::ShiftRight<1>(n);
+  const V scaled = hn::Mul(hn::Mul(e, PowerOfTwo(d, half)), PowerOfTwo(d, hn::Sub(n, half)));
+  (void)di;
+  return hn::IfThenElse(is_nan, x, scaled);
+}
+
+// x = 2^e m with m in [sqrt(1/2), sqrt(2)); log m = 2 (s + s³/3 + …) with s = (m - 1) / (m + 1).
+template <class D, class V>
+HWY_INLINE V LogOf(D d, V x) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::RebindToSigned<D> di;
+  // Bits from those of sqrt(1/2) on: the exponent then counts from there.
+  const auto bits = hn::Sub(hn::BitCast(di, x), hn::Set(di, 0x3F3504F3));
+  const V e = hn::ConvertTo(d, hn::ShiftRight<23>(bits));
+  const V m = hn::BitCast(d, hn::Add(hn::And(bits, hn::Set(di, 0x007FFFFF)), hn::Set(di, 0x3F3504F3)));
+  const V one = hn::Set(d, 1.0f);
+  const V s = hn::Div(hn::Sub(m, one), hn::Add(m, one)), z = hn::Mul(s, s);
+  static constexpr float kOdd[] = {2.0f / 9, 2.0f / 7, 2.0f / 5, 2.0f / 3};
+  const V tail = hn::Mul(hn::Mul(s, z), PolynomialOf(d, z, kOdd));
+  const V low = hn::Add(tail, hn::Mul(e, hn::Set(d, -2.12194440e-4f)));
+  const V log = hn::Add(hn::Mul(e, hn::Set(d, 0.693359375f)), hn::Add(hn::Add(s, s), low));
+  // Infinity and NaN are their own logarithms; 0, below the smallest normal number and negative ones are apart.
+  const V infinity = hn::Inf(d);
+  const V special = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::NaN(d), hn::Neg(infinity));
+  const V positive = hn::IfThenElse(hn::Or(hn::IsNaN(x), hn::Eq(x, infinity)), x, log);
+  return hn::IfThenElse(hn::Lt(x, hn::Set(d, 1.17549435e-38f)), special, positive);
+}
+
+// log(1 + x) = log(u) + (x - (u - 1)) / u with u = 1 + x as rounded.
+template <class D, class V>
+HWY_INLINE V Log1pOf(D d, V x) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const V one = hn::Set(d, 1.0f), u = hn::Add(one, x);
+  const V correction = hn::Div(hn::Sub(x, hn::Sub(u, one)), u);
+  const V log = LogOf(d, u);
+  const auto plain = hn::And(hn::Gt(u, hn::Zero(d)), hn::Lt(u, hn::Inf(d)));
+  return hn::IfThenElse(plain, hn::Add(log, correction), log);
+}
+
+// expm1(2|x|) / (expm1(2|x|) + 2), with the sign of x.
+template <class D, class V>
+HWY_INLINE V TanhOf(D d, V x) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const V magnitude = hn::Abs(x), twice = hn::Add(magnitude, magnitude);
+  const V capped = hn::IfThenElse(hn::Gt(twice, hn::Set(d, 30.0f)), hn::Set(d, 30.0f), twice);  // NaN stays
+  const V near = Expm1Near0(d, hn::IfThenElse(hn::Lt(capped, hn::Set(d, 0.6f)), capped, hn::Zero(d)));
+  const V far = hn::Sub(ExpOf(d, capped), hn::Set(d, 1.0f));
+  const V e = hn::IfThenElse(hn::Lt(capped, hn::Set(d, 0.6f)), near, far);
+  return hn::CopySign(hn::Div(e, hn::Add(e, hn::Set(d, 2.0f))), x);
+}
+
+// The exponential of a negative number only, so that nothing overflows.
+template <class D, class V>
+HWY_INLINE V SigmoidOf(D d, V x) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const V one = hn::Set(d, 1.0f), e = ExpOf(d, hn::Neg(hn::Abs(x)));
+  return hn::Div(hn::IfThenElse(hn::Lt(x, hn::Zero(d)), e, one), hn::Add(one, e));
+}
+
+template <class D, class V>
+HWY_INLINE V SoftplusOf(D d, V x) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const V positive = hn::IfThenZeroElse(hn::Lt(x, hn::Zero(d)), x);
+  return hn::Add(positive, Log1pOf(d, ExpOf(d, hn::Neg(hn::Abs(x)))));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace rivulet
+HWY_AFTER_NAMESPACE();
+
+#endif

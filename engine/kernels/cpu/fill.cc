@@ -57,7 +57,14 @@ class RangeKernel final : public Kernel {
   Status Run(const KernelContext& context) const override {
     const T start = *InputOf<T>(context, 0), delta = *InputOf<T>(context, 2);
     T* out = OutputOf<T>(context, 0);
-    for (int64_t i = 0; i < count_; ++i) out[i] = static_cast<T>(start + static_cast<T>(i) * delta);
+    if constexpr (std::is_integral_v<T>) {
+      // The values stay in range; i · delta alone need not.
+      using Unsigned = std::make_unsigned_t<T>;
+      for (int64_t i = 0; i < count_; ++i)
+        out[i] = static_cast<T>(static_cast<Unsigned>(start) + static_cast<Unsigned>(i) * static_cast<Unsigned>(delta));
+    } else {
+      for (int64_t i = 0; i < count_; ++i) out[i] = start + static_cast<T>(i) * delta;
+    }
     return absl::OkStatus();
   }
 

@@ -99,6 +99,9 @@ case("Sign_int32", "Sign", [x], np.sign(x))
 y, dy = floats(2, 3, low=-1, high=1), floats(2, 3)
 case("TanhGrad", "TanhGrad", [y, dy], dy * (1 - y * y))
 case("SigmoidGrad", "SigmoidGrad", [y, dy], dy * y * (1 - y))
+case("SoftplusGrad", "SoftplusGrad", [dy, y], (dy / (1 + np.exp(-y.astype(np.float64)))).astype(np.float32))
+case("Identity", "Identity", [y], y)
+case("StopGradient", "StopGradient", [y], y)
 case("ReluGrad", "ReluGrad", [dy, y], np.where(y > 0, dy, 0).astype(np.float32))
 
 # Comparisons and choices.
@@ -249,6 +252,33 @@ for kind in ("SAME", "VALID"):
                  {"strides": [1, *strides, 1], "dilations": [1, *dilations, 1], "padding": kind})
 
 
+def convolution_gradients(x, w, dy, kind, strides, dilations):
+    """Each product of the convolution handed back to both of its factors."""
+    height, top, _ = padding_of(kind, x.shape[1], w.shape[0], strides[0], dilations[0])
+    width, left, _ = padding_of(kind, x.shape[2], w.shape[1], strides[1], dilations[1])
+    dx, dw = np.zeros(x.shape), np.zeros(w.shape)
+    for row in range(height):
+        for column in range(width):
+            for i in range(w.shape[0]):
+                for j in range(w.shape[1]):
+                    y, z = row * strides[0] + i * dilations[0] - top, column * strides[1] + j * dilations[1] - left
+                    if 0 <= y < x.shape[1] and 0 <= z < x.shape[2]:
+                        dx[:, y, z] += dy[:, row, column].astype(np.float64) @ w[i, j].T
+                        dw[i, j] += x[:, y, z].T.astype(np.float64) @ dy[:, row, column]
+    return dx.astype(x.dtype), dw.astype(w.dtype)
+
+
+for kind, strides, dilations in (("SAME", (1, 1), (1, 1)), ("VALID", (1, 1), (1, 1)), ("SAME", (2, 1), (1, 1)),
+                                 ("VALID", (2, 3), (1, 1)), ("SAME", (1, 1), (2, 1))):
+    x, w = floats(2, 6, 5, 3), floats(3, 2, 3, 4)
+    dy = floats(*convolve(x, w, kind, strides, dilations).shape)
+    dx, dw = convolution_gradients(x, w, dy, kind, strides, dilations)
+    attrs = {"strides": [1, *strides, 1], "dilations": [1, *dilations, 1], "padding": kind}
+    name = f"{kind}_{strides[0]}{strides[1]}_{dilations[0]}{dilations[1]}"
+    case("Conv2DBackpropInput_" + name, "Conv2DBackpropInput", [constant(x.shape), w, dy], dx, attrs)
+    case("Conv2DBackpropFilter_" + name, "Conv2DBackpropFilter", [x, constant(w.shape), dy], dw, attrs)
+
+
 def pool(x, kind, window, strides, largest):
     height, top, _ = padding_of(kind, x.shape[1], window[0], strides[0])
     width, left, _ = padding_of(kind, x.shape[2], window[1], strides[1])
@@ -262,6 +292,21 @@ def pool(x, kind, window, strides, largest):
     return out.astype(x.dtype)
 
 
+def pool_gradient(x, dy, kind, window, strides, largest):
+    height, top, _ = padding_of(kind, x.shape[1], window[0], strides[0])
+    width, left, _ = padding_of(kind, x.shape[2], window[1], strides[1])
+    dx = np.zeros(x.shape)
+    for n, i, j, c in np.ndindex(x.shape[0], height, width, x.shape[3]):
+        first, start = max(0, i * strides[0] - top), max(0, j * strides[1] - left)
+        patch = x[n, first:i * strides[0] - top + window[0], start:j * strides[1] - left + window[1], c]
+        if largest:
+            row, column = np.unravel_index(patch.argmax(), patch.shape)
+            dx[n, first + row, start + column, c] += dy[n, i, j, c]
+        else:
+            dx[n, first:first + patch.shape[0], start:start + patch.shape[1], c] += dy[n, i, j, c] / patch.size
+    return dx.astype(x.dtype)
+
+
 for kind in ("SAME", "VALID"):
     for window, strides in (((2, 2), (2, 2)), ((3, 2), (1, 2)), ((3, 3), (2, 2))):
         x = floats(2, 7, 6, 3)
@@ -269,6 +314,11 @@ for kind in ("SAME", "VALID"):
         name = f"{kind}_{window[0]}{window[1]}_{strides[0]}{strides[1]}"
         case("MaxPool_" + name, "MaxPool", [x], pool(x, kind, window, strides, True), attrs)
         case("AvgPool_" + name, "AvgPool", [x], pool(x, kind, window, strides, False), attrs)
+        dy = floats(*pool(x, kind, window, strides, True).shape)
+        case("MaxPoolGrad_" + name, "MaxPoolGrad", [x, pool(x, kind, window, strides, True), dy],
+             pool_gradient(x, dy, kind, window, strides, True), attrs)
+        case("AvgPoolGrad_" + name, "AvgPoolGrad", [constant(x.shape), dy],
+             pool_gradient(x, dy, kind, window, strides, False), attrs)
 
 x = floats(3, 5, low=-30, high=30)
 wide = x.astype(np.float64)

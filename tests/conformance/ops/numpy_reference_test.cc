@@ -3,7 +3,9 @@
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "engine/graph/op.h"
 #include "engine/graph/scope.h"
 #include "tests/testing/run_graph.h"
 
@@ -119,6 +121,34 @@ TEST_P(NumpyReference, ForwardValues_AreNumPys) {
 
 INSTANTIATE_TEST_SUITE_P(Ops, NumpyReference, ::testing::Range(size_t{0}, Cases().size()),
                          [](const auto& info) { return Cases()[info.param]["name"].template get<std::string>(); });
+
+// Sources, effects and random numbers have no forward value that NumPy could know.
+TEST(NumpyReferenceCensus, EveryOp_HasACaseOrIsNamedHere) {
+  const std::set<std::string> without = {
+      "Const",
+      "NoOp",
+      "Placeholder",
+      "PlaceholderWithDefault",
+      "VarHandleOp",
+      "ReadVariableOp",
+      "AssignVariableOp",
+      "AssignAddVariableOp",
+      "AssignSubVariableOp",
+      "ResourceApplyGradientDescent",
+      "ResourceApplyMomentum",
+      "RandomUniform",
+      "RandomStandardNormal",
+      "TruncatedNormal",
+      "StatelessRandomUniform",
+      "StatelessRandomNormal",
+      "StatelessTruncatedNormal",
+      "Add",  // the same kernel as AddV2
+  };
+  std::set<std::string> covered;
+  for (const Json& c : Cases()) covered.insert(c["op"].get<std::string>());
+  for (const OpDef* op : OpRegistry::Global().All())
+    EXPECT_NE(covered.contains(op->name), without.contains(op->name)) << op->name;
+}
 
 }  // namespace
 }  // namespace rivulet

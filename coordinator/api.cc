@@ -365,7 +365,6 @@ StatusOr<SubmitResult> RunCoordinator::CloseUpload(const std::shared_ptr<Attempt
         record.steps = FindCount(scalars, "steps");
         record.train_loss = Find(scalars, "train_loss");
         record.train_seconds = Find(scalars, "train_seconds");
-        record.wait_seconds = Find(scalars, "wait_seconds");
         record.update_norm = update->norm;
       }
     }

@@ -66,7 +66,7 @@ AttemptRecord RunCoordinator::Describe(const Job& job, const std::string& status
     row.weight = task.weight;
     row.bytes_down = *task.bytes_down;
     row.bytes_up = task.bytes_up;
-    row.wait_seconds = task.wait_seconds ? task.wait_seconds : seconds(task.offered, task.taken);
+    row.wait_seconds = seconds(task.offered, task.taken);
     row.train_seconds = task.train_seconds;
     row.upload_seconds = seconds(task.upload_began, task.uploaded);
     row.error = lease->reason;

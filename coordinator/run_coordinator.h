@@ -71,7 +71,7 @@ class RunCoordinator final : public Coordinator {
     TimeMs offered = 0;
     std::optional<TimeMs> taken, upload_began, uploaded;
     std::optional<int64_t> examples, steps, weight;
-    std::optional<double> train_loss, train_seconds, wait_seconds, update_norm;
+    std::optional<double> train_loss, train_seconds, update_norm;
     std::string update_digest;
     std::shared_ptr<Upload> upload;
   };

@@ -145,6 +145,32 @@ TEST_F(HistoryTest, Open_NewFile_HasTheDocumentedColumns) {
   EXPECT_EQ(Ask("PRAGMA user_version"), "1;");
 }
 
+TEST_F(HistoryTest, EveryColumn_IsDocumented) {
+  Open()->Close().IgnoreError();
+  std::ifstream file(RIVULET_SOURCE_DIR "/docs/history.md");
+  const std::string page((std::istreambuf_iterator<char>(file)), {});
+  ASSERT_FALSE(page.empty());
+  const auto lines = [](const std::string& answer) {
+    std::vector<std::string> parts;
+    for (size_t begin = 0; begin < answer.size();) {
+      const size_t end = answer.find(';', begin);
+      parts.push_back(answer.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    return parts;
+  };
+  for (const std::string& table : lines(Ask("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"))) {
+    const size_t begin = page.find("### " + table + "\n") != page.npos ? page.find("### " + table + "\n")
+                                                                       : page.find("| `" + table + "` |");
+    ASSERT_NE(begin, page.npos) << table;
+    const size_t end = page[begin] == '#' ? page.find("\n##", begin + 1) : page.find('\n', begin);
+    const std::string section = page.substr(begin, end - begin);
+    for (const std::string& column : lines(Ask("SELECT name FROM pragma_table_info('" + table + "')"))) {
+      EXPECT_THAT(section, testing::ContainsRegex("[ ,|]" + column + "[ ,|]")) << table << "." << column;
+    }
+  }
+}
+
 TEST_F(HistoryTest, Open_WhileWriting_IsWriteAheadAndFullySynchronous) {
   const auto history = Open();
   EXPECT_EQ(Ask("PRAGMA journal_mode"), "wal;");

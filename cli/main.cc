@@ -3,12 +3,14 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <map>
+#include <system_error>
 
 #include "cli/command.h"
 #include "engine/base/nearest.h"
@@ -209,11 +211,14 @@ int main(int argc, char** argv) {
   // The last resort for a library's exception: one sentence, never a type name or a dumped core.
   try {
     const int code = rivulet::Main(argc, argv);
-    if (std::fflush(stdout) != 0 && code == 0) {
-      fmt::print(stderr, "rivulet: standard output could not be written\n");
+    if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && code == 0) {
+      // A reader that has seen enough (`| head`) needs no message; a full disk does.
+      if (errno != EPIPE) fmt::print(stderr, "rivulet: standard output could not be written\n");
       return 1;
     }
     return code;
+  } catch (const std::system_error& error) {
+    if (error.code().value() != EPIPE) fmt::print(stderr, "rivulet: {}\n", rivulet::OneLine(error.what()));
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "rivulet: out of memory\n");
   } catch (const std::exception& error) {

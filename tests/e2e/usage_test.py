@@ -77,6 +77,16 @@ class Usage(RivuletTest):
         self.assertEqual(done.stderr.decode(), "rivulet: standard output could not be written\n")
 
 
+    def test_reader_that_has_seen_enough_gets_no_message(self):
+        self.simulate()
+        for subcommand in (["--help"], ["runs", "rounds", "latest", "--json", "--db", self.path("runs.sqlite")]):
+            process = self.start(*subcommand)
+            process.stdout.close()
+            self.assertEqual(process.stderr.read(), "")
+            process.wait()
+            self.assertIn(process.returncode, (0, 1))
+
+
 class Runs(RivuletTest):
     def test_history_from_the_command_line(self):
         self.assert_refused(self.run_rivulet("runs", "list", "--db", self.path("none.sqlite")), "none.sqlite", code=1)

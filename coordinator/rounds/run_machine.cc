@@ -12,19 +12,18 @@ using State = Lease::State;
 constexpr int64_t kMaxRounds = (int64_t{1} << 32) - 1;  // a round is a word of the random counter
 constexpr int64_t kMaxOrdinals = 65536;                 // an ordinal is 16 bits of it
 
-// The clients' own words, for a run that cannot go on: at most three of them.
+// Why updates are missing, for a run that cannot go on: one client's own words and how many more there are. All of them
+// are in the history.
 std::string Complaints(const std::vector<Lease>& leases) {
   std::string text;
-  int told = 0, more = 0;
+  int more = 0;
   for (const Lease& lease : leases) {
     if (lease.state == State::kFolded || lease.reason.empty()) continue;
-    if (told == 3) {
+    if (text.empty()) {
+      text = fmt::format("client '{}' {}: {}", lease.client_id, Name(lease.state), lease.reason);
+    } else {
       ++more;
-      continue;
     }
-    text +=
-        fmt::format("{}client '{}' {}: {}", told == 0 ? "" : "; ", lease.client_id, Name(lease.state), lease.reason);
-    ++told;
   }
   if (more > 0) text += fmt::format("; and {} more", more);
   return text;

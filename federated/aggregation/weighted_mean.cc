@@ -31,7 +31,7 @@ class WeightedMean : public Aggregation {
       std::memcpy(&value, delta.data.data() + 4 * beyond, 4);
       if (!std::isfinite(value)) {
         return InvalidArgument("the update of task '{}' has {} at element {} of its delta; its training diverged",
-                               update.task, value, beyond);
+                               update.task, std::isnan(value) ? "NaN" : "infinity", beyond);
       }
       return InvalidArgument(
           "the update of task '{}' has {} at element {} of its delta, beyond ±2^{}; raise server.value_bits if that is "

@@ -241,9 +241,9 @@ TEST(Check, BadUpdates_AreRefusedAndAggregateUnchanged) {
   const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
   const std::vector<Refusal> refusals = {
       {[=](TestUpdate& u) { u.delta[2] = nan; },
-       "the update of task 't' has nan at element 2 of its delta; its training diverged"},
+       "the update of task 't' has NaN at element 2 of its delta; its training diverged"},
       {[=](TestUpdate& u) { u.delta[17] = -inf; },
-       "the update of task 't' has -inf at element 17 of its delta; its training diverged"},
+       "the update of task 't' has infinity at element 17 of its delta; its training diverged"},
       {[](TestUpdate& u) { u.delta[0] = 1024.001f; },
        "the update of task 't' has 1024.001 at element 0 of its delta, beyond ±2^10; raise server.value_bits if that "
        "is no "

@@ -26,7 +26,7 @@ Status Simulate(const Options& options) {
                                        .workers = static_cast<int>(options.workers.value_or(0))};
   progress.Observe(simulation_options.observer);
   if (!scenario.data.synth.kind.empty() && !FileSystem::Default().Exists(scenario.data.train)) {
-    progress.Note(fmt::format("making {} for {} writers, once: {}", scenario.data.synth.kind,
+    progress.Note(fmt::format("generating the {} of {} writers, once, in {}", scenario.data.synth.kind,
                               scenario.data.synth.writers, FolderOf(scenario.data.train)));
   }
   simulation_options.scenario = std::move(scenario);

@@ -28,7 +28,9 @@ inline StatusOr<OpRun> RunOp(const std::string& op, const std::vector<Tensor>& i
   std::vector<AlignedBuffer> memory;
   std::vector<TensorView> feeds, fetches;
   const auto view = [&](const TensorSpec& spec) {
+    // Around each tensor lie bytes that are NaN to whoever reads them and must not change.
     memory.emplace_back(static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype) + 128);
+    std::memset(memory.back().data(), 0xFF, memory.back().size());
     return TensorView{memory.back().data() + misalign, spec.dtype, spec.shape};
   };
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -65,6 +67,13 @@ inline StatusOr<OpRun> RunOp(const std::string& op, const std::vector<Tensor>& i
   RIVULET_RETURN_IF_ERROR(instance->Run(bindings));
   OpRun run;
   if (!program->instructions().empty()) run.implementation = program->instructions()[0].implementation;
+  for (size_t i = 0; i < memory.size(); ++i) {
+    const size_t bytes = memory[i].size() - 128;
+    for (size_t byte = 0; byte < memory[i].size(); ++byte) {
+      if (byte >= misalign && byte < misalign + bytes) continue;
+      if (memory[i].data()[byte] != std::byte{0xFF}) return Internal("byte {} beside tensor {} was written", byte, i);
+    }
+  }
   for (const TensorView& fetch : fetches) {
     Tensor tensor(fetch.dtype, fetch.shape);
     if (tensor.bytes() > 0) std::memcpy(tensor.data(), fetch.data, tensor.bytes());

@@ -58,7 +58,8 @@ StatusOr<std::vector<VariableBinding>> ProgramCache::BindVariables(const Graph& 
       if (candidate.name == variable && (!gradient || candidate.segment == Segment::kTrainable)) slice = &candidate;
     }
     if (slice != nullptr) {
-      bindings.push_back({name, gradient ? kGradsBuffer : kParamsBuffer, slice->offset, slice->spec});
+      // A step's gradients are nobody's business after it.
+      bindings.push_back({name, gradient ? kGradsBuffer : kParamsBuffer, slice->offset, slice->spec, gradient});
       continue;
     }
     const StatusOr<int64_t> elements = FlatElements(name, layout, plan_->slots());
@@ -72,7 +73,8 @@ StatusOr<std::vector<VariableBinding>> ProgramCache::BindVariables(const Graph& 
                              Name(VariableDType(*node)), shape.ToString(), *elements);
     }
     const auto [buffer, segment] = PlaceOf(name);
-    bindings.push_back({name, buffer, layout.segment_offset(segment), {DType::kFloat32, Shape{*elements}}});
+    bindings.push_back(
+        {name, buffer, layout.segment_offset(segment), {DType::kFloat32, Shape{*elements}}, buffer == kGradsBuffer});
   }
   return bindings;
 }

@@ -50,6 +50,10 @@ class Kernel {
   virtual ~Kernel() = default;
   // May fail on values that no shape tells (a label out of range): INVALID_ARGUMENT. Allocates nothing of ours.
   virtual Status Run(const KernelContext& context) const = 0;
+  // A kernel that does `variable -= alpha · output 0` instead of writing output 0, with the bits of a
+  // ResourceApplyGradientDescent afterwards; null where there is none. Its inputs are this kernel's and alpha after
+  // them, variables[0] is the variable.
+  virtual std::unique_ptr<const Kernel> FusedGradientDescent() const { return nullptr; }
   // Most kernels need none. Called once per Instance.
   virtual std::unique_ptr<KernelState> NewState() const { return nullptr; }
 };

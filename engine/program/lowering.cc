@@ -7,6 +7,7 @@
 #include "engine/program/memory_plan.h"
 #include "engine/program/storage.h"
 #include "engine/program/structural_ops.h"
+#include "engine/program/update_fusion.h"
 #include "engine/program/variable_hazards.h"
 
 namespace rivulet {
@@ -45,13 +46,14 @@ class Lowering {
       RIVULET_RETURN_IF_ERROR(AddNode(*graph_.schedule()[position], static_cast<int>(position)));
     }
     AddFetches();
-    ResolveVariableHazards(signature_.variables, storages_, steps_, readers_);
+    ResolveVariableHazards(storages_, steps_, readers_);
     readers_.resize(storages_.size(), nullptr);
     std::erase_if(steps_, [](const Step& step) { return step.removed; });
     std::stable_sort(steps_.begin(), steps_.end(), [](const Step& a, const Step& b) {
       const auto key = [](const Step& s) { return std::pair(s.position, s.kind == Step::Kind::kFetch); };
       return key(a) < key(b);
     });
+    RIVULET_RETURN_IF_ERROR(FuseGradientDescent(signature_.variables, options_.kernels, storages_, steps_));
     ReuseInPlace();
     PlanArena();
     return Emit();
@@ -67,6 +69,10 @@ class Lowering {
   int Root(int index) {
     while (storage(index).same_as >= 0) index = storage(index).same_as;
     return index;
+  }
+
+  const VariableBinding& VariableOf(Output handle) const {
+    return signature_.variables[static_cast<size_t>(graph_.variable(graph_.value(handle)))];
   }
 
   // The storage that holds `value`; feeds and constants get theirs at first use.
@@ -114,8 +120,7 @@ class Lowering {
         return {};
       }
       case StructuralOp::kRead: {
-        const VariableBinding& variable =
-            signature_.variables[static_cast<size_t>(graph_.variable(graph_.value(node.input(0))))];
+        const VariableBinding& variable = VariableOf(node.input(0));
         Storage read;
         read.kind = Storage::Kind::kVariable;
         read.index = variable.buffer;
@@ -132,10 +137,10 @@ class Lowering {
         step.kind = Step::Kind::kAssign;
         step.node = &node;
         step.position = position;
-        step.variables = {graph_.variable(graph_.value(node.input(0)))};
+        const VariableBinding& variable = VariableOf(node.input(0));
+        step.variables = {PlaceOf(variable)};
         step.writes_variables = true;
         const int value = graph_.value(node.input(1));
-        const VariableBinding& variable = signature_.variables[static_cast<size_t>(step.variables[0])];
         if (!(graph_.spec(value) == variable.spec)) {
           return InvalidArgument("{}: a value of {}{} cannot be assigned to variable '{}' of {}{}", Described(node),
                                  Name(graph_.spec(value).dtype), graph_.spec(value).shape.ToString(), variable.name,
@@ -165,7 +170,7 @@ class Lowering {
     for (const Output& input : node.inputs()) {
       const int value = graph_.value(input);
       if (graph_.variable(value) >= 0) {
-        step.variables.push_back(graph_.variable(value));
+        step.variables.push_back(PlaceOf(VariableOf(input)));
       } else {
         step.inputs.push_back(Use(value, position));
       }
@@ -279,10 +284,7 @@ class Lowering {
     }
     return {};
   }
-  Location AtVariable(int index) {
-    const VariableBinding& variable = signature_.variables[static_cast<size_t>(index)];
-    return {Location::Base::kBuffer, variable.buffer, variable.offset};
-  }
+  static Location At(const VariablePlace& place) { return {Location::Base::kBuffer, place.buffer, place.offset}; }
 
   StatusOr<LoweredProgram> Emit() {
     LoweredProgram program;
@@ -295,7 +297,7 @@ class Lowering {
       Instruction listing{call.node, call.op, "copy", 0};
       switch (step.kind) {
         case Step::Kind::kKernel:
-          for (const int variable : step.variables) call.variables.push_back(AtVariable(variable));
+          for (const VariablePlace& variable : step.variables) call.variables.push_back(At(variable));
           call.kernel = std::move(step.prepared.kernel);
           call.stateful = step.node->op().stateful;
           program.draws = program.draws || (call.stateful && step.variables.empty() && !step.outputs.empty());
@@ -307,7 +309,7 @@ class Lowering {
           listing.flops = step.prepared.flops;
           break;
         case Step::Kind::kAssign:
-          call.outputs = {AtVariable(step.variables[0])};
+          call.outputs = {At(step.variables[0])};
           call.kernel = std::make_unique<CopyKernel>(storage(step.inputs[0]).bytes);
           break;
         case Step::Kind::kReadCopy:

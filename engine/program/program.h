@@ -27,6 +27,8 @@ struct VariableBinding {
   int buffer = 0;     // index into Bindings::buffers
   size_t offset = 0;  // bytes, a multiple of 64
   TensorSpec spec;    // fully known
+  // What a run leaves in it is read by nobody: a pass may leave out writes to it that the run itself does not read.
+  bool transient = false;
 };
 
 struct FeedSpec {

@@ -9,6 +9,7 @@
 
 #include "engine/graph/graph.h"
 #include "engine/program/kernel.h"
+#include "engine/program/program.h"
 
 namespace rivulet {
 
@@ -24,6 +25,24 @@ struct Storage {
   int same_as = -1;   // shares the memory of that storage (in place); its life is counted there
 };
 
+// Memory of a variable that a step reaches by its handle.
+struct VariablePlace {
+  int buffer = 0;
+  size_t offset = 0, bytes = 0;
+  TensorSpec spec;
+  bool Overlaps(const VariablePlace& other) const {
+    return buffer == other.buffer && offset < other.offset + other.bytes && other.offset < offset + bytes;
+  }
+  bool SameMemory(const VariablePlace& other) const {
+    return buffer == other.buffer && offset == other.offset && bytes == other.bytes;
+  }
+};
+inline VariablePlace PlaceOf(const VariableBinding& variable) {
+  return {variable.buffer, variable.offset,
+          static_cast<size_t>(variable.spec.shape.elements()) * SizeOf(variable.spec.dtype), variable.spec};
+}
+inline VariablePlace PlaceOf(const Storage& storage) { return {storage.index, storage.offset, storage.bytes, {}}; }
+
 // A call in the making. Steps stand in the order in which they run; several may have one position.
 struct Step {
   enum class Kind { kKernel, kAssign, kReadCopy, kFetch };
@@ -31,9 +50,9 @@ struct Step {
   const Node* node = nullptr;
   int position = 0;
   Prepared prepared;
-  std::vector<int> inputs;     // storages
-  std::vector<int> outputs;    // storages
-  std::vector<int> variables;  // indices into Signature::variables
+  std::vector<int> inputs;   // storages
+  std::vector<int> outputs;  // storages
+  std::vector<VariablePlace> variables;
   int fetch = -1;
   int scratch = -1;  // storage
   bool writes_variables = false;

@@ -5,36 +5,20 @@
 namespace rivulet {
 namespace {
 
-struct Range {
-  int buffer = 0;
-  size_t begin = 0, end = 0;
-  bool Overlaps(const Range& other) const { return buffer == other.buffer && begin < other.end && other.begin < end; }
-  bool operator==(const Range&) const = default;
-};
-
-Range RangeOf(const VariableBinding& variable) {
-  const size_t bytes = static_cast<size_t>(variable.spec.shape.elements()) * SizeOf(variable.spec.dtype);
-  return {variable.buffer, variable.offset, variable.offset + bytes};
-}
-
-Range RangeOf(const Storage& storage) { return {storage.index, storage.offset, storage.offset + storage.bytes}; }
-
 // One access of a step to a variable's memory through its handle.
 struct Access {
   size_t step = 0;
   int position = 0;  // for a direct assignment: that of the producer
-  Range range;
+  VariablePlace range;
   bool writes = false;
 };
 
 class Hazards {
  public:
-  Hazards(std::span<const VariableBinding> variables, std::vector<Storage>& storages, std::vector<Step>& steps)
-      : storages_(storages), steps_(steps) {
+  Hazards(std::vector<Storage>& storages, std::vector<Step>& steps) : storages_(storages), steps_(steps) {
     for (size_t i = 0; i < steps.size(); ++i) {
-      for (const int variable : steps[i].variables) {
-        accesses_.push_back(
-            {i, steps[i].position, RangeOf(variables[static_cast<size_t>(variable)]), steps[i].writes_variables});
+      for (const VariablePlace& variable : steps[i].variables) {
+        accesses_.push_back({i, steps[i].position, variable, steps[i].writes_variables});
       }
     }
   }
@@ -47,7 +31,7 @@ class Hazards {
       if (!MayWriteDirectly(access, value)) continue;
       value.kind = Storage::Kind::kVariable;
       value.index = access.range.buffer;
-      value.offset = access.range.begin;
+      value.offset = access.range.offset;
       access.position = value.first;
       step.removed = true;
     }
@@ -55,7 +39,7 @@ class Hazards {
 
   // Whether the read that `storage` is has to be a copy.
   bool NeedsCopy(const Storage& storage, int storage_index) const {
-    const Range range = RangeOf(storage);
+    const VariablePlace range = PlaceOf(storage);
     return std::any_of(accesses_.begin(), accesses_.end(), [&](const Access& access) {
       if (!access.writes || !access.range.Overlaps(range)) return false;
       if (access.position <= storage.first || access.position > storage.last) return false;
@@ -83,7 +67,7 @@ class Hazards {
 
   bool MayWriteDirectly(const Access& assign, const Storage& value) const {
     if (value.kind != Storage::Kind::kArena || value.producer < 0) return false;
-    if (value.bytes != assign.range.end - assign.range.begin) return false;
+    if (value.bytes != assign.range.bytes) return false;
     const Step& producer = steps_[static_cast<size_t>(value.producer)];
     if (producer.kind != Step::Kind::kKernel) return false;
     for (const Access& other : accesses_) {
@@ -93,9 +77,9 @@ class Hazards {
     }
     for (size_t i = 0; i < storages_.size(); ++i) {
       const Storage& read = storages_[i];
-      if (read.kind != Storage::Kind::kVariable || !RangeOf(read).Overlaps(assign.range)) continue;
+      if (read.kind != Storage::Kind::kVariable || !PlaceOf(read).Overlaps(assign.range)) continue;
       if (read.last < value.first || read.first > assign.position) continue;
-      const bool updates_in_place = read.last == value.first && RangeOf(read) == assign.range &&
+      const bool updates_in_place = read.last == value.first && PlaceOf(read).SameMemory(assign.range) &&
                                     ReadInPlaceBy(static_cast<int>(i), value.producer);
       if (!updates_in_place) return false;
     }
@@ -109,9 +93,9 @@ class Hazards {
 
 }  // namespace
 
-void ResolveVariableHazards(std::span<const VariableBinding> variables, std::vector<Storage>& storages,
-                            std::vector<Step>& steps, std::span<const Node* const> reader_of) {
-  Hazards hazards(variables, storages, steps);
+void ResolveVariableHazards(std::vector<Storage>& storages, std::vector<Step>& steps,
+                            std::span<const Node* const> reader_of) {
+  Hazards hazards(storages, steps);
   hazards.WriteDirectly();
   std::vector<Step> copies;
   std::vector<Storage> sources;

@@ -14,7 +14,7 @@ namespace rivulet {
 // `steps` in order; reads are storages of kind kVariable whose producer is -1. May turn arena storages into variable
 // ones (and mark their kAssign step removed), and variable ones into arena storages with a new kReadCopy step, whose
 // node is `reader_of` that storage.
-void ResolveVariableHazards(std::span<const VariableBinding> variables, std::vector<Storage>& storages,
-                            std::vector<Step>& steps, std::span<const Node* const> reader_of);
+void ResolveVariableHazards(std::vector<Storage>& storages, std::vector<Step>& steps,
+                            std::span<const Node* const> reader_of);
 
 }  // namespace rivulet

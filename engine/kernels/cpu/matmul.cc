@@ -94,6 +94,23 @@ class EigenMatMul final : public Kernel {
   Product p_;
 };
 
+// A weight's gradient, used at once.
+class DescendingMatMul final : public Kernel {
+ public:
+  explicit DescendingMatMul(const Product& product) : p_(product) {}
+  Status Run(const KernelContext& context) const override {
+    const float* a = reinterpret_cast<const float*>(context.inputs[0]);
+    const float* b = reinterpret_cast<const float*>(context.inputs[1]);
+    const float rate = *reinterpret_cast<const float*>(context.inputs[2]);
+    PanelMatMulDescent(a, p_.transpose_a ? 1 : p_.k, p_.transpose_a ? p_.m : 1, b, rate,
+                       reinterpret_cast<float*>(context.variables[0]), p_.m, p_.n, p_.k);
+    return absl::OkStatus();
+  }
+
+ private:
+  Product p_;
+};
+
 class SmallMatMul final : public Kernel {
  public:
   enum class Form { kPanel, kDot, kTransposeThenPanel };
@@ -113,6 +130,11 @@ class SmallMatMul final : public Kernel {
     }
     PanelMatMul(a, p_.transpose_a ? 1 : p_.k, p_.transpose_a ? p_.m : 1, b, c, p_.m, p_.n, p_.k);
     return {};
+  }
+  std::unique_ptr<const Kernel> FusedGradientDescent() const override {
+    // One panel of depth: the product is whole when the block ends.
+    if (form_ != Form::kPanel || p_.k > kSmallDepth) return nullptr;
+    return std::make_unique<DescendingMatMul>(p_);
   }
 
  private:

@@ -40,6 +40,9 @@ struct BlockShape {
   int64_t depth = 0, segments = 1;
   int64_t ahead = 0;  // elements of b ahead of the current one to prefetch, 0 for none
   bool add = false;   // to what C holds
+  // C -= rate · sum instead, product and difference rounded apart as ResourceApplyGradientDescent does.
+  bool descend = false;
+  float rate = 0;
 };
 
 // kVectors vectors of columns; the last has `tail` columns when kTail.
@@ -84,6 +87,16 @@ HWY_INLINE void Block(const BlockShape& s, const float* HWY_RESTRICT a, const fl
       }
     } else {
       for (int64_t k = 0; k < depth; ++k, x_at += a_k, row += n) multiply();
+    }
+  }
+  if (s.descend) {
+    const V rate = hn::Set(d, s.rate);
+    for (int r = 0; r < R; ++r) {
+      for (int v = 0; v < kVectors; ++v) {
+        const float* at = c + r * s.n + static_cast<size_t>(v) * lanes;
+        const V from = kTail && v == kVectors - 1 ? LoadTail(d, at, tail) : hn::LoadU(d, at);
+        sum[r][v] = hn::Sub(from, hn::Mul(rate, sum[r][v]));
+      }
     }
   }
   for (int r = 0; r < R; ++r) {

@@ -19,9 +19,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Rows of B per pass over C's columns, so that they come from the second-level cache.
 constexpr int64_t kPanel = 64;
 
-void Panel(const float* a, int64_t a_row, int64_t a_k, const float* b, float* c, int64_t m, int64_t n, int64_t k) {
+// With `rate` the product is not stored: c -= rate · product.
+void Panel(const float* a, int64_t a_row, int64_t a_k, const float* b, float* c, int64_t m, int64_t n, int64_t k,
+           const float* rate) {
   if (k == 0) {
-    std::fill_n(c, m * n, 0.0f);
+    if (rate == nullptr) std::fill_n(c, m * n, 0.0f);
     return;
   }
   const int64_t width = 2 * static_cast<int64_t>(hn::Lanes(D()));
@@ -30,7 +32,9 @@ void Panel(const float* a, int64_t a_row, int64_t a_k, const float* b, float* c,
   s.a_row = a_row;
   s.a_k = a_k;
   s.n = n;
-  if (m <= 4 * kRows) {  // B streams by panels, each used by all rows
+  s.descend = rate != nullptr;
+  s.rate = rate != nullptr ? *rate : 0;
+  if (rate == nullptr && m <= 4 * kRows) {  // B streams by panels, each used by all rows
     for (int64_t k0 = 0; k0 < k; k0 += kPanel) {
       s.depth = std::min(kPanel, k - k0);
       s.ahead = k0 + 2 * kPanel <= k ? kPanel * n : 0;  // the next panel's rows on their way
@@ -123,7 +127,12 @@ HWY_EXPORT(Dot);
 
 void PanelMatMul(const float* a, int64_t a_row, int64_t a_k, const float* b, float* c, int64_t m, int64_t n,
                  int64_t k) {
-  HWY_DYNAMIC_DISPATCH(Panel)(a, a_row, a_k, b, c, m, n, k);
+  HWY_DYNAMIC_DISPATCH(Panel)(a, a_row, a_k, b, c, m, n, k, nullptr);
+}
+
+void PanelMatMulDescent(const float* a, int64_t a_row, int64_t a_k, const float* b, float rate, float* variable,
+                        int64_t m, int64_t n, int64_t k) {
+  HWY_DYNAMIC_DISPATCH(Panel)(a, a_row, a_k, b, variable, m, n, k, &rate);
 }
 
 void DotMatMul(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k) {

@@ -10,6 +10,10 @@ namespace rivulet {
 // C[m,n] = op(A)·B with B[k,n] row-major and A's element (row, k) at a[row * a_row + k * a_k].
 void PanelMatMul(const float* a, int64_t a_row, int64_t a_k, const float* b, float* c, int64_t m, int64_t n, int64_t k);
 
+// variable[m,n] -= rate · op(A)·B, with the bits of storing PanelMatMul's product first. For small k.
+void PanelMatMulDescent(const float* a, int64_t a_row, int64_t a_k, const float* b, float rate, float* variable,
+                        int64_t m, int64_t n, int64_t k);
+
 // C[m,n] = A[m,k]·B[n,k]ᵀ, both row-major.
 void DotMatMul(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k);
 

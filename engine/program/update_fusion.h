@@ -1,0 +1,22 @@
+// Plain SGD inside the kernels that make the gradients: a weight's gradient is used while it lies in registers, and
+// neither written nor read again. Exact: the bits are those of the separate update.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/program/program.h"
+#include "engine/program/storage.h"
+
+namespace rivulet {
+
+// For each ResourceApplyGradientDescent whose delta is a read of a transient variable (VariableBinding::transient):
+// every kernel that writes a part of that variable, and nobody else reads that part, and that offers
+// FusedGradientDescent, takes over its part of the update, where nothing touches that part of the updated variable in
+// between. What is left of the update becomes one step per remaining stretch. `steps` are in order, after
+// ResolveVariableHazards.
+Status FuseGradientDescent(std::span<const VariableBinding> variables, const KernelPolicy& policy,
+                           std::vector<Storage>& storages, std::vector<Step>& steps);
+
+}  // namespace rivulet

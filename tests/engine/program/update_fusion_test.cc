@@ -1,0 +1,140 @@
+// SGD inside the kernels that make gradients: the same bits as a separate update, and only where nobody could tell.
+#include <gmock/gmock.h>
+
+#include "engine/gradients/gradients.h"
+#include "tests/engine/program/runner.h"
+
+namespace rivulet::testing {
+namespace {
+
+constexpr int64_t kBatch = 10, kIn = 37, kHidden = 48, kOut = 5;
+
+// A two-layer model whose gradients go to slices of "grads", and one flat update of "params", as a client's step has
+// them.
+struct FlatStep {
+  Graph graph;
+  Signature signature;
+  size_t floats = 0;
+
+  explicit FlatStep(bool transient) {
+    Scope scope(graph);
+    const Output x = scope.Placeholder("x", DType::kFloat32, Shape{kBatch, kIn});
+    struct Weight {
+      std::string name;
+      Shape shape;
+      size_t offset = 0;
+      Output handle;
+    };
+    std::vector<Weight> weights = {
+        {"w1", {kIn, kHidden}, 0, {}}, {"b1", {kHidden}, 0, {}}, {"w2", {kHidden, kOut}, 0, {}}, {"b2", {kOut}, 0, {}}};
+    for (Weight& weight : weights) {
+      weight.offset = floats * sizeof(float);
+      floats += (static_cast<size_t>(weight.shape.elements()) + 15) / 16 * 16;
+      weight.handle = VariableHandle(scope, weight.name, weight.shape);
+      signature.variables.push_back({weight.name, 0, weight.offset, F32(weight.shape)});
+      signature.variables.push_back({"grads/" + weight.name, 1, weight.offset, F32(weight.shape), transient});
+    }
+    const auto dense = [&](Output input, size_t layer) {
+      return scope.Op("BiasAdd", {scope.Op("MatMul", {input, ReadVariable(scope, weights[layer].handle)}),
+                                  ReadVariable(scope, weights[layer + 1].handle)});
+    };
+    const Output y = dense(scope.Op("Relu", {dense(x, 0)}), 2);
+    const Output loss =
+        scope.Op("Mean", {scope.Op("Mul", {y, y}), scope.Const(Tensor::Of<int32_t>({2}, {0, 1}))}, {}, "loss");
+    std::vector<Output> handles;
+    for (const Weight& weight : weights) handles.push_back(weight.handle);
+    const auto gradients = ComputeGradients(graph, loss, handles);
+    EXPECT_TRUE(gradients.ok()) << gradients.status();
+    std::vector<Node*> assigned;
+    for (size_t i = 0; i < weights.size(); ++i) {
+      const Output slice = VariableHandle(scope, "grads/" + weights[i].name, weights[i].shape);
+      assigned.push_back(scope.AddNode("AssignVariableOp", {slice, (*gradients)[i]}));
+    }
+    const Scope after = scope.WithControl(assigned);
+    const int64_t elements = static_cast<int64_t>(floats);
+    signature.variables.push_back({"grads", 1, 0, F32({elements}), transient});
+    signature.variables.push_back({"params", 0, 0, F32({elements})});
+    const Output flat = ReadVariable(after, VariableHandle(scope, "grads", Shape{elements}));
+    after.AddNode("ResourceApplyGradientDescent",
+                  {VariableHandle(scope, "params", Shape{elements}), scope.Const(0.1f), flat}, {}, "update");
+    EXPECT_TRUE(scope.status().ok()) << scope.status();
+    signature.feeds = {{"x", F32({kBatch, kIn})}};
+    signature.fetches = {"loss"};
+    signature.targets = {"update"};
+  }
+
+  std::unique_ptr<Runner> Compiled() const {
+    auto runner = Runner::Create(graph, signature, {floats, floats});
+    EXPECT_TRUE(runner.ok()) << runner.status();
+    // The padding between slices stays zero.
+    for (const VariableBinding& variable : signature.variables) {
+      if (variable.buffer != 0 || variable.name == "params") continue;
+      float* values = (*runner)->floats(0).data() + variable.offset / sizeof(float);
+      for (int64_t i = 0; i < variable.spec.shape.elements(); ++i)
+        values[i] = static_cast<float>(i * 37 % 101 - 50) * 0.01f;
+    }
+    return *std::move(runner);
+  }
+};
+
+int Fused(const Runner& runner) {
+  int fused = 0;
+  for (const Instruction& i : runner.program->instructions()) fused += i.implementation.ends_with("+ sgd");
+  return fused;
+}
+
+std::vector<Tensor> Input() {
+  Tensor x(DType::kFloat32, {kBatch, kIn});
+  for (size_t i = 0; float& value : x.flat<float>()) value = static_cast<float>(i++ * 53 % 97) * 0.01f - 0.5f;
+  return {x};
+}
+
+TEST(UpdateFusion, TransientGradients_AreUsedAtOnceWithTheSameBits) {
+  const auto separate = FlatStep(false).Compiled(), fused = FlatStep(true).Compiled();
+  EXPECT_EQ(Fused(*separate), 0);
+  EXPECT_EQ(Fused(*fused), 2);
+  for (int step = 0; step < 5; ++step) {
+    ASSERT_TRUE(separate->Run(Input()).ok());
+    ASSERT_TRUE(fused->Run(Input()).ok());
+    EXPECT_EQ(separate->fetched[0].flat<float>()[0], fused->fetched[0].flat<float>()[0]);
+    ASSERT_EQ(std::memcmp(separate->memory[0].data(), fused->memory[0].data(), fused->memory[0].size()), 0);
+  }
+}
+
+TEST(UpdateFusion, GradientReadByAnother_IsWritten) {
+  FlatStep step(true);
+  Scope scope(step.graph);
+  Node* update = step.graph.Find("update");
+  scope.WithControl({update}).Op("ReadVariableOp", {step.graph.Find("grads/w1")->output()},
+                                 {{"dtype", DType::kFloat32}}, "seen");
+  ASSERT_TRUE(scope.status().ok()) << scope.status();
+  step.signature.fetches.push_back("seen");
+  const auto runner = step.Compiled();
+  EXPECT_EQ(Fused(*runner), 1);  // w2's
+  const auto separate = FlatStep(false).Compiled();
+  ASSERT_TRUE(runner->Run(Input()).ok());
+  ASSERT_TRUE(separate->Run(Input()).ok());
+  EXPECT_EQ(std::memcmp(runner->memory[0].data(), separate->memory[0].data(), runner->memory[0].size()), 0);
+  EXPECT_EQ(std::memcmp(runner->fetched[1].data(), separate->memory[1].data(), runner->fetched[1].bytes()), 0);
+}
+
+TEST(UpdateFusion, WeightReadBetweenGradientAndUpdate_IsUpdatedAfterwards) {
+  FlatStep step(true);
+  Scope scope(step.graph);
+  Node* update = step.graph.Find("update");
+  // Reads w1 after every gradient is there and before the update.
+  const Output read = scope.Op("ReadVariableOp", {step.graph.Find("w1")->output()}, {{"dtype", DType::kFloat32}});
+  for (Node* before : update->control_inputs()) ASSERT_TRUE(step.graph.AddControlInput(read.node, before).ok());
+  const Output copy = scope.Op("Neg", {read}, {}, "before");
+  ASSERT_TRUE(step.graph.AddControlInput(update, copy.node).ok());
+  step.signature.fetches.push_back("before");
+  const auto runner = step.Compiled();
+  EXPECT_EQ(Fused(*runner), 1);
+  const float w1 = runner->floats(0)[3];
+  ASSERT_TRUE(runner->Run(Input()).ok());
+  EXPECT_EQ(runner->fetched[1].flat<float>()[3], -w1);
+  EXPECT_NE(runner->floats(0)[3], w1);
+}
+
+}  // namespace
+}  // namespace rivulet::testing

@@ -112,7 +112,7 @@ DigitWriter::DigitWriter(uint64_t seed, std::string_view name) {
   edge_ = draw.Between(0.9f, 1.8f);
   ink_ = draw.Between(0.75f, 1.0f);
   taper_ = draw.Between(0.0f, 0.5f);
-  unsteady_ = draw.Between(0.012f, 0.035f);
+  unsteady_ = draw.Between(0.010f, 0.027f);
   habit_strength_ = draw.Between(0.8f, 0.97f);
   offset_x_ = 0.9f * draw.Normal();
   offset_y_ = 0.9f * draw.Normal();
@@ -135,7 +135,7 @@ DigitWriter::DigitWriter(uint64_t seed, std::string_view name) {
       first_bend_[static_cast<size_t>(digit)][v] = static_cast<int>(bends_.size());
       for (const GlyphStroke& stroke : variants[v].strokes) {
         for (size_t p = 0; p < stroke.points.size(); ++p)
-          bends_.push_back({0.035f * draw.Normal(), 0.03f * draw.Normal()});
+          bends_.push_back({0.027f * draw.Normal(), 0.023f * draw.Normal()});
       }
     }
   }
@@ -160,7 +160,7 @@ DigitImage DigitWriter::Write(uint32_t example) const {
   const float angle = rotation_ + 0.06f * draw.Normal();
   const float sine = Sine(angle), cosine = Cosine(angle);
   const float pen = pen_ * (1.0f + 0.08f * draw.Normal());
-  GlyphPoint center = {offset_x_ + 1.1f * draw.Normal(), offset_y_ + 1.1f * draw.Normal()};
+  GlyphPoint center = {offset_x_ + 1.4f * draw.Normal(), offset_y_ + 1.4f * draw.Normal()};
 
   std::array<GlyphPoint, kMaxPoints> placed;
   size_t used = 0;

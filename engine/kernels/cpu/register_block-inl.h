@@ -21,6 +21,11 @@ namespace rivulet {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// Loops over registers: the sums must not live in memory.
+#ifndef RIVULET_UNROLL
+#define RIVULET_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
@@ -52,7 +57,9 @@ HWY_INLINE void Block(const BlockShape& s, const float* HWY_RESTRICT a, const fl
   const D d;
   const size_t lanes = hn::Lanes(d);
   V sum[R][kVectors];
+  RIVULET_UNROLL
   for (int r = 0; r < R; ++r) {
+    RIVULET_UNROLL
     for (int v = 0; v < kVectors; ++v) {
       const float* at = c + r * s.n + static_cast<size_t>(v) * lanes;
       if (!s.add) {
@@ -70,12 +77,15 @@ HWY_INLINE void Block(const BlockShape& s, const float* HWY_RESTRICT a, const fl
     const float* HWY_RESTRICT row = b + segment * s.b_segment;
     const auto multiply = [&]() HWY_ATTR {
       V columns[kVectors];
+      RIVULET_UNROLL
       for (int v = 0; v < kVectors; ++v) {
         const float* at = row + static_cast<size_t>(v) * lanes;
         columns[v] = kTail && v == kVectors - 1 ? LoadTail(d, at, tail) : hn::LoadU(d, at);
       }
+      RIVULET_UNROLL
       for (int r = 0; r < R; ++r) {
         const V x = hn::Set(d, x_at[r * a_row]);
+        RIVULET_UNROLL
         for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::MulAdd(x, columns[v], sum[r][v]);
       }
     };
@@ -91,7 +101,9 @@ HWY_INLINE void Block(const BlockShape& s, const float* HWY_RESTRICT a, const fl
   }
   if (s.descend) {
     const V rate = hn::Set(d, s.rate);
+    RIVULET_UNROLL
     for (int r = 0; r < R; ++r) {
+      RIVULET_UNROLL
       for (int v = 0; v < kVectors; ++v) {
         const float* at = c + r * s.n + static_cast<size_t>(v) * lanes;
         const V from = kTail && v == kVectors - 1 ? LoadTail(d, at, tail) : hn::LoadU(d, at);
@@ -99,7 +111,9 @@ HWY_INLINE void Block(const BlockShape& s, const float* HWY_RESTRICT a, const fl
       }
     }
   }
+  RIVULET_UNROLL
   for (int r = 0; r < R; ++r) {
+    RIVULET_UNROLL
     for (int v = 0; v < kVectors; ++v) {
       float* at = c + r * s.n + static_cast<size_t>(v) * lanes;
       if (kTail && v == kVectors - 1) {

@@ -64,31 +64,41 @@ void DotRows(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, float* HW
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   V sum[R][kPair];
+  RIVULET_UNROLL
   for (int r = 0; r < R; ++r) {
+    RIVULET_UNROLL
     for (int p = 0; p < kPair; ++p) sum[r][p] = hn::Zero(d);
   }
   int64_t i = 0;
   for (; i + lanes <= k; i += lanes) {
     V row[kPair];
+    RIVULET_UNROLL
     for (int p = 0; p < kPair; ++p) {
       row[p] = hn::LoadU(d, b + p * k + i);
       if (ahead > 0) hwy::Prefetch(b + p * k + i + ahead);
     }
+    RIVULET_UNROLL
     for (int r = 0; r < R; ++r) {
       const V x = hn::LoadU(d, a + r * k + i);
+      RIVULET_UNROLL
       for (int p = 0; p < kPair; ++p) sum[r][p] = hn::MulAdd(x, row[p], sum[r][p]);
     }
   }
   if (i < k) {
     const size_t tail = static_cast<size_t>(k - i);
     V row[kPair];
+    RIVULET_UNROLL
     for (int p = 0; p < kPair; ++p) row[p] = LoadTail(d, b + p * k + i, tail);
+    RIVULET_UNROLL
     for (int r = 0; r < R; ++r) {
       const V x = LoadTail(d, a + r * k + i, tail);
+      RIVULET_UNROLL
       for (int p = 0; p < kPair; ++p) sum[r][p] = hn::MulAdd(x, row[p], sum[r][p]);
     }
   }
+  RIVULET_UNROLL
   for (int r = 0; r < R; ++r) {
+    RIVULET_UNROLL
     for (int p = 0; p < kPair; ++p) c[r * n + p] = hn::GetLane(hn::SumOfLanes(d, sum[r][p]));
   }
 }

@@ -97,6 +97,9 @@ class Call {
       case grpc::StatusCode::UNKNOWN:
         if (message == "Stream removed") return lost("the connection was lost");
         break;
+      case grpc::StatusCode::RESOURCE_EXHAUSTED:  // gRPC's own, not the coordinator's about its staging
+        if (message == "Server Threadpool Exhausted") return lost("it serves as many calls as it can");
+        break;
       case grpc::StatusCode::INTERNAL:
         if (message.starts_with("Received RST_STREAM")) return lost("the connection was lost");
         break;

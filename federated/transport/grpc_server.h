@@ -20,7 +20,7 @@ struct GrpcServerOptions {
   std::shared_ptr<const TransportCredentials> credentials;
   // An upload or download whose peer moves nothing for so long is ended; the client goes on at the offset reached.
   std::chrono::milliseconds stall_timeout = std::chrono::minutes(2);
-  int max_threads = 512;  // calls served at once; more are answered RESOURCE_EXHAUSTED
+  int max_threads = 512;  // calls served at once; for more a GrpcClient sees UNAVAILABLE
 };
 
 class GrpcServer {

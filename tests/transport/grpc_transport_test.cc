@@ -351,6 +351,31 @@ TEST_F(GrpcTransportTest, ManyCallersAtOnce_EachGetsTheWholeBlob) {
   EXPECT_EQ(whole, 32);
 }
 
+TEST_F(GrpcTransportTest, MoreCallsThanTheServerServes_AreUnavailableAndServedLater) {
+  const auto small = GrpcServer::Start(fake_, {.listen = {.host = "127.0.0.1", .port = 0},
+                                               .credentials = InsecureCredentials(false),
+                                               .max_threads = 6})
+                         .value();
+  const auto client =
+      GrpcClient::Create({.coordinator = small->address(), .credentials = InsecureCredentials(false)}).value();
+  std::vector<std::unique_ptr<ChunkWriter>> open;
+  Status refused;
+  while (refused.ok() && open.size() < 20) {
+    auto writer = client->Submit(caller_, "task-1", 0, 1'000'000, Digest{});
+    refused = writer.status();
+    if (writer.ok()) open.push_back(std::move(*writer));
+  }
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable) << refused;
+  EXPECT_LE(open.size(), 6u);
+  open.clear();
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  Status last;
+  do {
+    last = client->Poll(caller_, {}).status();
+  } while (last.code() == absl::StatusCode::kUnavailable && std::chrono::steady_clock::now() < give_up);
+  EXPECT_TRUE(last.ok()) << last;
+}
+
 TEST(GrpcClient, PortZero_IsRefused) {
   const auto client =
       GrpcClient::Create({.coordinator = {.host = "127.0.0.1", .port = 0}, .credentials = InsecureCredentials(false)});

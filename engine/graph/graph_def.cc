@@ -84,6 +84,9 @@ Status Prune(proto::GraphDef& graph, const std::vector<std::string>& roots) {
       if (const auto found = index.find(std::string(ref->node)); found != index.end()) stack.push_back(found->second);
     }
   }
+  // A second node of a kept name is kept too, for the verifier to find.
+  for (int i = 0; i < graph.node_size(); ++i)
+    if (keep[static_cast<size_t>(index.at(graph.node(i).name()))]) keep[static_cast<size_t>(i)] = true;
   int kept = 0;
   for (int i = 0; i < graph.node_size(); ++i)
     if (keep[static_cast<size_t>(i)]) graph.mutable_node()->SwapElements(kept++, i);

@@ -5,13 +5,14 @@ import subprocess
 import threading
 import time
 
-from harness import RivuletTest, main
+from harness import RivuletTest, main, measures_memory
 
 LIMIT_KB = 300_000
 COHORT = ["--rounds", "2", "--set", "model.preset=mnist_cnn", "--set", "data.synth.writers=100", "--set",
           "data.partition.clients=100", "--set", "server.clients_per_round=100", "--set", "client.epochs=1"]
 
 
+@measures_memory
 class Memory(RivuletTest):
     def watch(self, process):
         """Samples the process's anonymous resident memory; gives a function that tells its peak in kB."""

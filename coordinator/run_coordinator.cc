@@ -181,7 +181,7 @@ Status RunCoordinator::Wait() {
   }
   Drain();
   MutexLock lock(mutex_);
-  while (!ended_ || draining_ || !callbacks_.empty()) changed_.Wait(mutex_);
+  WaitUntilTold();
   return result_;
 }
 
@@ -209,19 +209,17 @@ int64_t RunCoordinator::unaware_clients() const {
 
 void RunCoordinator::Later(std::function<void()> callback) { callbacks_.push_back(std::move(callback)); }
 
-// Whoever comes first runs the callbacks of all, so that they are heard one at a time and in the order of what they
-// tell.
+// Whoever comes first runs what is there, so that callbacks are heard one at a time and in the order of what they tell.
+// One batch only: a caller is not kept for what others go on queueing, and the run's own thread takes care of what it
+// leaves.
 void RunCoordinator::Drain() {
   mutex_.Lock();
-  if (!draining_) {
+  if (!draining_ && !callbacks_.empty()) {
     draining_ = true;
-    while (!callbacks_.empty()) {
-      const std::function<void()> callback = std::move(callbacks_.front());
-      callbacks_.pop_front();
-      mutex_.Unlock();
-      callback();
-      mutex_.Lock();
-    }
+    const std::deque<std::function<void()>> batch = std::exchange(callbacks_, {});
+    mutex_.Unlock();
+    for (const std::function<void()>& callback : batch) callback();
+    mutex_.Lock();
     draining_ = false;
     changed_.NotifyAll();
   }
@@ -240,20 +238,33 @@ void RunCoordinator::RunThread() {
       Feed(CommitDone{status.ok(), std::string(Message(status))});
     } else if (wake_at_ != 0 && Now() >= wake_at_) {
       TickIfDue();
+    } else if (!draining_ && !callbacks_.empty()) {
+      mutex_.Unlock();
+      Drain();
+      mutex_.Lock();
     } else if (wake_at_ != 0) {
       changed_.WaitFor(mutex_, std::chrono::milliseconds(wake_at_ - Now()));
     } else {
       changed_.Wait(mutex_);
     }
-    if (!callbacks_.empty()) {
+  }
+  mutex_.Unlock();
+  EndRun();
+  mutex_.Lock();
+  WaitUntilTold();
+  mutex_.Unlock();
+}
+
+void RunCoordinator::WaitUntilTold() {
+  while (!told_end_) {
+    if (draining_ || callbacks_.empty()) {
+      changed_.Wait(mutex_);
+    } else {
       mutex_.Unlock();
       Drain();
       mutex_.Lock();
     }
   }
-  mutex_.Unlock();
-  EndRun();
-  Drain();
 }
 
 void RunCoordinator::EndRun() {
@@ -295,10 +306,11 @@ void RunCoordinator::EndRun() {
 
   mutex_.Lock();
   result_ = result;
-  ended_ = true;
-  if (options_.observer.on_finished) {
-    Later([this, result] { options_.observer.on_finished(result); });
-  }
+  Later([this, result] {
+    if (options_.observer.on_finished) options_.observer.on_finished(result);
+    MutexLock lock(mutex_);
+    told_end_ = true;
+  });
   changed_.NotifyAll();
   mutex_.Unlock();
 }

@@ -108,7 +108,8 @@ class RunCoordinator final : public Coordinator {
   void TickIfDue() REQUIRES(mutex_);
   Status AddClients(std::span<const std::string> client_ids) REQUIRES(mutex_);
   void Later(std::function<void()> callback) REQUIRES(mutex_);
-  void Drain() EXCLUDES(mutex_);  // runs callbacks in order, without the lock
+  void Drain() EXCLUDES(mutex_);          // runs callbacks in order, without the lock
+  void WaitUntilTold() REQUIRES(mutex_);  // all callbacks up to on_finished have run
   void RunThread();
   void EndRun() EXCLUDES(mutex_);
 
@@ -144,10 +145,10 @@ class RunCoordinator final : public Coordinator {
   CondVar changed_;
   RunMachine machine_ GUARDED_BY(mutex_);
   bool begun_ GUARDED_BY(mutex_) = false;
-  bool ended_ GUARDED_BY(mutex_) = false;
+  bool told_end_ GUARDED_BY(mutex_) = false;  // on_finished has returned
   bool history_closed_ GUARDED_BY(mutex_) = false;
   Status failure_ GUARDED_BY(mutex_);  // why the run fails, with its code
-  Status result_ GUARDED_BY(mutex_);   // once ended_
+  Status result_ GUARDED_BY(mutex_);   // once told_end_
   StoredModel current_ GUARDED_BY(mutex_);
   std::shared_ptr<Attempt> attempt_ GUARDED_BY(mutex_);
   std::optional<Job> job_ GUARDED_BY(mutex_);

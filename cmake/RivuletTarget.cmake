@@ -9,10 +9,6 @@ endfunction()
 
 function(rivulet_library target)
   cmake_parse_arguments(ARG "OBJECT" "PCH_FROM" "SOURCES;LINKS" ${ARGN})
-  if(NOT ARG_SOURCES)  # nothing there yet
-    file(WRITE ${CMAKE_BINARY_DIR}/empty.cc "")
-    set(ARG_SOURCES ${CMAKE_BINARY_DIR}/empty.cc)
-  endif()
   add_library(${target} STATIC ${ARG_SOURCES})
   rivulet_options(${target})
   target_link_libraries(${target} PUBLIC ${ARG_LINKS})

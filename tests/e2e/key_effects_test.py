@@ -1,0 +1,275 @@
+"""An option does something or does not exist: for every key of docs/scenario.md, a test that sees its effect. A documented key without
+one here fails test_every_key_has_a_test."""
+import os
+import pathlib
+import re
+
+import harness
+from harness import RivuletTest, main
+
+DOCUMENTED = re.findall(r"^\| `([a-z_.]+)` \|", (pathlib.Path(__file__).parents[2] / "docs/scenario.md").read_text(), re.M)
+
+
+class KeyEffects(RivuletTest):
+    def sets(self, settings):
+        return [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+
+    def outcome(self, settings):
+        """The digests of a run with these keys set, after two rounds."""
+        db = f"{len(list(self.folder.iterdir()))}.sqlite"
+        self.simulate("--rounds", 2, *self.sets(settings), db=db)
+        return self.digests(db), db
+
+    def changes(self, settings, under=None):
+        """Setting them gives another model than not setting them, everything else, `under` included, being equal."""
+        under = under or {}
+        self.assertNotEqual(self.outcome({**under, **settings})[0], self.outcome(under)[0])
+
+    def refused(self, settings, *fragments):
+        self.assert_refused(self.run_rivulet("simulate", self.scenario, "--db", self.path("refused.sqlite"), "--rounds", 1,
+                                             *self.sets(settings)), *fragments)
+
+    def graph(self):
+        self.run_rivulet("model", "export", "logistic_regression", "--out", self.path("model.pb"), code=0)
+        return {"model.graph": self.path("model.pb")}
+
+    def central(self, db):
+        return self.query("SELECT round, name, value FROM metrics WHERE scope = 'central' ORDER BY round, name", db=db)
+
+    def one_bad_client(self):
+        """Records of which one has a label that no model has: its client fails at every task."""
+        image = bytes(784)
+        records = [harness.example(image, 77 if i == 5 else 3) for i in range(12)]
+        return {"data.train": self.write("bad.tfrecord", harness.tfrecord(records)), "data.partition.clients": 3,
+                "server.clients_per_round": 3}
+
+    def attempts(self, settings):
+        """Status of every attempt of a run that one bad client takes part in."""
+        db = f"{len(list(self.folder.iterdir()))}.sqlite"
+        self.simulate_any("--rounds", 1, *self.sets({**self.one_bad_client(), **settings}), db=db)
+        return [row[0] for row in self.query("SELECT status FROM rounds ORDER BY attempt", db=db)]
+
+    def simulate_any(self, *arguments, db):
+        return self.run_rivulet("simulate", self.scenario, "--db", self.path(db), *arguments)
+
+    # Each method is named after its key, dots written as two underscores.
+
+    def test_run__name(self):
+        db = self.outcome({"run.name": "other"})[1]
+        self.assertEqual(self.query("SELECT name FROM runs", db=db), [("other",)])
+
+    def test_run__rounds(self):
+        self.simulate("--set", "run.rounds=3")
+        self.assertEqual(len(self.digests()), 3)
+
+    def test_run__seed(self):
+        self.changes({"run.seed": 8})
+
+    def test_run__keep_models(self):
+        def files(db):
+            return sorted(path.name for path in self.folder.glob(f"{db}.models/*/*.safetensors"))
+        self.assertEqual(files(self.outcome({"run.keep_models": "last"})[1]), ["round-000002.safetensors"])
+        self.assertEqual(len(files(self.outcome({"run.keep_models": "all"})[1])), 3)
+
+    def test_model__preset(self):
+        db = self.outcome({"model.preset": "mlp"})[1]
+        self.assertEqual(self.query("SELECT DISTINCT parameters FROM models", db=db), [(199210,)])
+
+    def test_model__graph(self):
+        graph = self.graph()
+        self.assertEqual(self.outcome(graph)[0], self.outcome({})[0])  # the preset's own graph gives the preset's bits
+        self.refused({"model.graph": self.write("junk.pb", b"junk")}, "junk.pb")
+
+    def test_model__loss(self):
+        self.refused({**self.graph(), "model.loss": "nowhere"}, "nowhere")
+
+    def test_model__metrics(self):
+        names = {name for _, name, _ in self.central(self.outcome({**self.graph(), "model.metrics": "[]"})[1])}
+        self.assertEqual(names, {"test/loss"})
+
+    def test_model__image_input(self):
+        self.refused({**self.graph(), "model.image_input": "nowhere"}, "nowhere")
+
+    def test_model__label_input(self):
+        self.refused({**self.graph(), "model.label_input": "nowhere"}, "nowhere")
+
+    def test_data__train(self):
+        other = {"data.train": self.write("other.tfrecord", harness.tfrecord(
+            [harness.example(bytes([i]) * 784, i % 10) for i in range(60)]))}
+        self.changes(other)
+
+    def test_data__test(self):
+        test = self.write("test.tfrecord", harness.tfrecord([harness.example(bytes(784), 1)]))
+        value = {name: value for _, name, value in self.central(self.outcome({"data.test": test})[1])}["test/accuracy"]
+        self.assertIn(value, (0.0, 1.0))  # of one example
+        self.assertEqual(self.central(self.outcome({"data.synth.kind": "", "data.train": self.path("data/train.tfrecord"),
+                                                    "data.test": ""})[1]), [])
+
+    def test_data__image_feature(self):
+        self.refused({"data.image_feature": "nowhere"}, "nowhere")
+
+    def test_data__label_feature(self):
+        self.refused({"data.label_feature": "nowhere"}, "nowhere")
+
+    def test_data__partition__kind(self):
+        self.changes({"data.partition.kind": "shards"})
+
+    def test_data__partition__clients(self):
+        db = self.outcome({"data.partition.clients": 4})[1]
+        self.assertEqual(self.query("SELECT count(*) FROM clients", db=db), [(4,)])
+
+    def test_data__partition__shards_per_client(self):
+        self.changes({"data.partition.shards_per_client": 1}, {"data.partition.kind": "shards"})
+
+    def test_data__partition__alpha(self):
+        self.changes({"data.partition.alpha": 50}, {"data.partition.kind": "dirichlet"})
+
+    def test_data__partition__key(self):
+        db = self.outcome({"data.partition.kind": "by_key", "data.partition.key": "label"})[1]
+        names = {name for name, in self.query("SELECT client_id FROM clients", db=db)}
+        self.assertTrue(names <= {str(digit) for digit in range(10)}, names)
+
+    def test_data__synth__kind(self):
+        self.outcome({})
+        self.assertTrue((self.folder / "data/train.tfrecord").exists())
+        os.remove(self.folder / "data/train.tfrecord")
+        self.refused({"data.synth.kind": ""}, "data/train.tfrecord")
+
+    def generated(self, settings):
+        self.outcome({**settings, "data.train": self.path("made/train.tfrecord"), "data.test": self.path("made/test.tfrecord")})
+        inspected = {}
+        for name in ("train", "test"):
+            inspected[name] = self.run_rivulet("data", "inspect", self.path(f"made/{name}.tfrecord"), "--json", code=0).out
+        return {name: int(re.search(r'"examples": (\d+)', text).group(1)) for name, text in inspected.items()}
+
+    def test_data__synth__writers(self):
+        self.assertEqual(self.generated({"data.synth.writers": 15})["train"], 15 * 8)
+
+    def test_data__synth__test_writers(self):
+        self.assertEqual(self.generated({"data.synth.test_writers": 3})["test"], 3 * 8)
+
+    def test_data__synth__examples_per_writer(self):
+        self.assertEqual(self.generated({"data.synth.examples_per_writer": 9}), {"train": 12 * 9, "test": 2 * 9})
+
+    def test_data__synth__seed(self):
+        made = {"data.train": self.path("a/train.tfrecord"), "data.test": self.path("a/test.tfrecord")}
+        other = {"data.train": self.path("b/train.tfrecord"), "data.test": self.path("b/test.tfrecord"),
+                 "data.synth.seed": 4}
+        self.assertNotEqual(self.outcome(made)[0], self.outcome(other)[0])
+
+    def test_client__epochs(self):
+        db = self.outcome({"client.epochs": 3})[1]
+        self.assertEqual(self.query("SELECT DISTINCT steps FROM client_rounds", db=db), [(3 * 4,)])  # 16 examples by fives
+
+    def test_client__batch_size(self):
+        db = self.outcome({"client.batch_size": 16})[1]
+        self.assertEqual(self.query("SELECT DISTINCT steps FROM client_rounds", db=db), [(2,)])
+
+    def test_client__shuffle(self):
+        self.changes({"client.shuffle": "false"})
+
+    def test_client__optimizer__kind(self):
+        self.changes({"client.optimizer.kind": "momentum"})
+
+    def test_client__optimizer__learning_rate(self):
+        self.changes({"client.optimizer.learning_rate": 0.2})
+
+    def test_client__optimizer__momentum(self):
+        self.changes({"client.optimizer.momentum": 0.5}, {"client.optimizer.kind": "momentum"})
+
+    def test_client__optimizer__nesterov(self):
+        self.changes({"client.optimizer.nesterov": "true"}, {"client.optimizer.kind": "momentum"})
+
+    def test_server__algorithm(self):
+        self.refused({"server.algorithm": "fedavgg"}, "fedavg")
+
+    def test_server__clients_per_round(self):
+        db = self.outcome({"server.clients_per_round": 5})[1]
+        self.assertEqual(self.query("SELECT DISTINCT selected FROM rounds", db=db), [(5,)])
+
+    def start_deployed(self, settings):
+        """A coordinator, and one client of it named client-00000."""
+        self.outcome({})  # makes the data
+        coordinator = self.start("coordinator", self.scenario, "--listen", "127.0.0.1:0", "--insecure", "--db",
+                                 self.path("deployed.sqlite"), "--rounds", 1,
+                                 *self.sets({"server.clients_per_round": 1, **settings}))
+        address = coordinator.stdout.readline().split()[-1]
+        client = self.start("client", "--coordinator", address, "--insecure", "--name", "client-00000", "--data",
+                            f"train={self.path('data/train.tfrecord')}")
+        return coordinator, client
+
+    def test_server__min_clients(self):
+        coordinator, _ = self.start_deployed({"server.min_clients": 1})  # and not the six of the partition
+        self.assertEqual(coordinator.wait(timeout=60), 0)
+        coordinator, client = self.start_deployed({"server.min_clients": 2})
+        self.assertTrue(any("1 of 2" in line for line in client.stderr))  # what the client says that it waits for
+
+    def test_server__deadline(self):
+        coordinator, _ = self.start_deployed({"server.min_clients": 1, "server.deadline": 0.5, "server.max_attempts": 1,
+                                              "client.epochs": 1000000})
+        _, err = coordinator.communicate(timeout=60)
+        self.assertEqual(coordinator.returncode, 1, err)
+        self.assertIn("deadline of 0.5 s", err)
+
+    def test_server__min_reports(self):
+        self.assertEqual(self.attempts({"server.min_reports": 2}), ["committed"])
+        self.assertNotIn("committed", self.attempts({"server.min_reports": 3}))
+
+    def test_server__max_attempts(self):
+        self.assertEqual(len(self.attempts({"server.max_attempts": 1})), 1)
+        self.assertEqual(len(self.attempts({"server.max_attempts": 2})), 2)
+
+    def test_server__learning_rate(self):
+        self.changes({"server.learning_rate": 0.5})
+
+    def test_server__max_weight(self):
+        result = self.simulate_any(*self.sets({"server.max_weight": 15}), db="heavy.sqlite")  # clients have 16 examples
+        self.assertEqual(result.code, 1, result)
+        self.assertIn("server.max_weight", result.err)
+
+    def test_server__value_bits(self):
+        result = self.simulate_any(*self.sets({"server.value_bits": 0, "client.optimizer.learning_rate": 100}), db="wide.sqlite")
+        self.assertEqual(result.code, 1, result)
+        self.assertIn("server.value_bits", result.err)
+
+    def spooled(self, megabytes):
+        """Whether an unlinked file ever held an upload of 6.7 MB."""
+        db = f"{megabytes}.sqlite"
+        process = self.start("simulate", self.scenario, "--db", self.path(db), "--rounds", 4,
+                             *self.sets({"model.preset": "mnist_cnn", "server.staging_megabytes": megabytes}))
+        seen = False
+        while process.poll() is None:
+            for descriptor in pathlib.Path(f"/proc/{process.pid}/fd").glob("*"):
+                try:
+                    link = os.readlink(descriptor)
+                    seen = seen or (".models/" in link and link.endswith(" (deleted)"))
+                except OSError:
+                    pass  # closed meanwhile
+        self.assertEqual(process.returncode, 0, process.stderr.read())
+        return seen
+
+    def test_server__staging_megabytes(self):
+        self.assertTrue(self.spooled(1))
+        self.assertFalse(self.spooled(64))
+
+    def test_evaluation__every(self):
+        db = self.outcome({"evaluation.every": 2})[1]
+        self.assertEqual({round for round, _, _ in self.central(db)}, {2})
+        self.assertEqual(self.central(self.outcome({"evaluation.every": 0})[1]), [])
+
+    def test_evaluation__batch_size(self):
+        whole, one = (dict((name, value) for _, name, value in self.central(self.outcome({"evaluation.batch_size": size})[1]))
+                      for size in (16, 1))
+        self.assertEqual(whole["test/accuracy"], one["test/accuracy"])
+        self.assertAlmostEqual(whole["test/loss"], one["test/loss"], places=5)
+        self.assertNotEqual(whole["test/loss"], one["test/loss"])  # other sums of the same examples round differently
+
+    def test_every_key_has_a_test(self):
+        tested = {name.removeprefix("test_").replace("__", ".") for name in dir(self) if name.startswith("test_")}
+        self.assertGreater(len(DOCUMENTED), 30)
+        self.assertEqual(sorted(set(DOCUMENTED) - tested), [])
+        self.assertEqual(sorted(tested - set(DOCUMENTED)), ["every_key_has_a_test"])
+
+
+if __name__ == "__main__":
+    main()

@@ -28,10 +28,12 @@ fi
 echo "Building build/asan"
 build asan -DRIVULET_TESTS=ON -DRIVULET_BENCH=OFF -- all
 export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
-run_tests asan "$@"
+failed=0
+run_tests asan "$@" || failed=1
 # Debian's gRPC, oneDNN and OpenMP are not instrumented, and what is handed over inside them is reported falsely: the
 # thread sanitizer runs our own threads (engine, aggregation, coordinator, simulations) and leaves the network out.
 echo "Building build/tsan"
 build tsan -DRIVULET_TESTS=ON -DRIVULET_BENCH=OFF -- all
 export TSAN_OPTIONS=ignore_noninstrumented_modules=1:halt_on_error=1
-run_tests tsan -L unit -E 'Grpc|Process' "$@"
+run_tests tsan -L unit -E 'Grpc|Process' "$@" || failed=1
+exit $failed

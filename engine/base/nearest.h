@@ -7,8 +7,8 @@
 
 namespace rivulet {
 // The name in `known` with the smallest edit distance to `unknown` (ties: first), or "" when none is near (distance
-// above a third of the longer name, plus one). An `unknown` of more than 256 characters has no nearest name, and only the
-// first 10,000 known ones are compared.
+// above a third of the longer name, plus one). An `unknown` of more than 256 characters has no nearest name, and only
+// the first 10,000 known ones are compared.
 std::string Nearest(std::string_view unknown, std::span<const std::string> known);
 // " Did you mean 'x'?" or "".
 std::string DidYouMean(std::string_view unknown, std::span<const std::string> known);

@@ -38,8 +38,8 @@ class Session {
   using Feeds = std::vector<std::pair<std::string, Tensor>>;
   // Runs what `fetches` (tensor names) and `targets` (node names) need, and returns the fetches. The first Run with
   // given names and feed shapes compiles a program; later ones look it up. NOT_FOUND: a name the graph lacks (names the
-  // nearest), a placeholder that is needed and not fed. INVALID_ARGUMENT: a feed of another type or shape, nothing to run.
-  // FAILED_PRECONDITION: a variable is read before it has a value. Others as Program::Compile and Instance::Run.
+  // nearest), a placeholder that is needed and not fed. INVALID_ARGUMENT: a feed of another type or shape, nothing to
+  // run. FAILED_PRECONDITION: a variable is read before it has a value. Others as Program::Compile and Instance::Run.
   StatusOr<std::vector<Tensor>> Run(const Feeds& feeds, const std::vector<std::string>& fetches,
                                     const std::vector<std::string>& targets = {}, const CancellationToken& cancel = {});
 

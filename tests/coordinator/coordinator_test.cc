@@ -453,8 +453,7 @@ TEST_F(TrainingTest, Fail_EveryAttempt_RunFailsWithTheClientsWordsAndCanBeResume
   Start();
   const Status status = fleet.Run(*coordinator_, Names(2));
   EXPECT_THAT(std::string(Message(status)), HasSubstr("round 1 was given up after 2 attempts"));
-  EXPECT_THAT(std::string(Message(status)),
-              HasSubstr("failed: label 12 at record 3 of client-0000"));
+  EXPECT_THAT(std::string(Message(status)), HasSubstr("failed: label 12 at record 3 of client-0000"));
   EXPECT_EQ(Rows().ResolveRun("latest")->status, "failed");
   EXPECT_EQ(Rows().ResolveRun("latest")->reason, Message(status));
   EXPECT_EQ(Rows().Rounds(coordinator_->run_id())->size(), 2u);

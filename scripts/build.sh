@@ -28,7 +28,7 @@ build() {
 build_jobs() {
   local cores by_memory
   cores=$(nproc)
-  by_memory=$(awk '/^MemAvailable:/ {print int($2 / 1024 / 1200)}' /proc/meminfo)
-  [ "$by_memory" -ge 1 ] || by_memory=1
+  by_memory=$(awk '/^MemAvailable:/ {print int($2 / 1024 / 1200)}' /proc/meminfo 2>/dev/null || true)
+  [ "${by_memory:=$cores}" -ge 1 ] || by_memory=1
   echo $((cores < by_memory ? cores : by_memory))
 }

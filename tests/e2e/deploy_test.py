@@ -136,7 +136,7 @@ class Deploy(RivuletTest):
                 killers[name].start()
             elif name != late:
                 running[name] = self.start_client(name, target)
-        time.sleep(1)  # four of five wait for the last
+        time.sleep(5)  # four of five wait for the last
         self.assertEqual(self.committed("deployed.sqlite"), 0)
         running[late] = self.start_client(late, target)
 

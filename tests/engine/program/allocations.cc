@@ -17,6 +17,12 @@ void* operator new(size_t bytes) {
   throw std::bad_alloc();
 }
 void* operator new[](size_t bytes) { return operator new(bytes); }
+// std::stable_sort asks in this way.
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  if (counting) ++allocations;
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
+void* operator new[](size_t bytes, const std::nothrow_t& nothrow) noexcept { return operator new(bytes, nothrow); }
 void* operator new(size_t bytes, std::align_val_t alignment) {
   if (counting) ++allocations;
   const size_t a = static_cast<size_t>(alignment);

@@ -1,0 +1,260 @@
+// Ops against what peers made of the same inputs: every file *_reference.json in this folder (make_*_reference.py
+// beside it wrote it). Each case runs twice: with its inputs fed, and with all of them constants, which the program
+// then folds. A case:
+//
+//   {"name": "Softmax_wide", "op": "Softmax", "attrs": {}, "inputs": [TENSOR…], "outputs": [TENSOR…]}
+//   TENSOR = {"dtype": "float32", "shape": [2, 3], "values": [1, "nan", "inf", "-inf", …], "constant": true}
+//
+// `constant` inputs are never fed. Optional: "rtol" (relative to the largest expected element, or to 1), "any" (indices
+// of outputs that are not compared), "output_gradients" with "input_gradients" (null where there is none): then the
+// gradients by the inputs of sum(outputs · output_gradients) are compared too. Attributes: numbers, booleans, strings,
+// lists of integers, {"type": "float32"}, {"floats": […]}, {"strings": […]}, {"types": […]}, {"shape": […]}.
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
+#include <set>
+
+#include "engine/gradients/gradients.h"
+#include "engine/graph/op.h"
+#include "engine/graph/scope.h"
+#include "tests/testing/run_graph.h"
+
+namespace rivulet {
+namespace {
+
+using Json = nlohmann::json;
+
+const Json& Cases() {
+  static const Json cases = [] {
+    std::vector<std::filesystem::path> files;
+    for (const auto& entry : std::filesystem::directory_iterator(RIVULET_REFERENCE_FOLDER))
+      if (entry.path().string().ends_with("_reference.json")) files.push_back(entry.path());
+    std::sort(files.begin(), files.end());
+    Json all = Json::array();
+    for (const auto& path : files) {
+      std::ifstream file(path);
+      for (Json& c : Json::parse(file)) all.push_back(std::move(c));
+    }
+    return all;
+  }();
+  return cases;
+}
+
+template <typename T>
+T ValueOf(const Json& value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (value.is_string()) {
+      const std::string text = value.get<std::string>();
+      if (text == "inf") return std::numeric_limits<T>::infinity();
+      if (text == "-inf") return -std::numeric_limits<T>::infinity();
+      return std::numeric_limits<T>::quiet_NaN();
+    }
+  }
+  return value.get<T>();
+}
+
+template <typename T>
+Tensor Filled(const Json& entry, Shape shape) {
+  Tensor tensor(kDTypeOf<T>, std::move(shape));
+  size_t i = 0;
+  for (const Json& value : entry["values"]) tensor.flat<T>()[i++] = ValueOf<T>(value);
+  return tensor;
+}
+
+Tensor TensorOf(const Json& entry) {
+  const Shape shape(entry["shape"].get<std::vector<int64_t>>());
+  switch (DTypeFromName(entry["dtype"].get<std::string>()).value_or(DType::kInvalid)) {
+    case DType::kFloat32:
+      return Filled<float>(entry, shape);
+    case DType::kFloat64:
+      return Filled<double>(entry, shape);
+    case DType::kInt32:
+      return Filled<int32_t>(entry, shape);
+    case DType::kInt64:
+      return Filled<int64_t>(entry, shape);
+    case DType::kUint8:
+      return Filled<uint8_t>(entry, shape);
+    case DType::kInt8:
+      return Filled<int8_t>(entry, shape);
+    case DType::kInt16:
+      return Filled<int16_t>(entry, shape);
+    case DType::kUint16:
+      return Filled<uint16_t>(entry, shape);
+    case DType::kUint32:
+      return Filled<uint32_t>(entry, shape);
+    case DType::kUint64:
+      return Filled<uint64_t>(entry, shape);
+    case DType::kBool:
+      return Filled<bool>(entry, shape);
+    default:
+      ADD_FAILURE() << "unknown dtype in " << entry.dump();
+      return {};
+  }
+}
+
+std::vector<DType> TypesOf(const Json& names) {
+  std::vector<DType> types;
+  for (const Json& name : names) types.push_back(DTypeFromName(name.get<std::string>()).value_or(DType::kInvalid));
+  return types;
+}
+
+AttrMap AttrsOf(const Json& entries) {
+  AttrMap attrs;
+  for (const auto& [name, value] : entries.items()) {
+    if (value.is_boolean())
+      attrs[name] = value.get<bool>();
+    else if (value.is_number_integer())
+      attrs[name] = value.get<int64_t>();
+    else if (value.is_number())
+      attrs[name] = value.get<float>();
+    else if (value.is_string())
+      attrs[name] = value.get<std::string>();
+    else if (value.is_array())
+      attrs[name] = value.get<std::vector<int64_t>>();
+    else if (value.contains("floats"))
+      attrs[name] = value["floats"].get<std::vector<float>>();
+    else if (value.contains("strings"))
+      attrs[name] = value["strings"].get<std::vector<std::string>>();
+    else if (value.contains("shape"))
+      attrs[name] = Shape(value["shape"].get<std::vector<int64_t>>());
+    else if (value.contains("types"))
+      attrs[name] = TypesOf(value["types"]);
+    else
+      attrs[name] = DTypeFromName(value["type"].get<std::string>()).value_or(DType::kInvalid);
+  }
+  return attrs;
+}
+
+// Sums of a few dozen products in float32 differ by their order; everything else by the last bits.
+template <typename T>
+void ExpectNear(const Tensor& actual, const Tensor& expected, double tolerance) {
+  double largest = 1;
+  for (T value : expected.flat<T>())
+    if (std::isfinite(value)) largest = std::max(largest, std::abs(static_cast<double>(value)));
+  for (size_t i = 0; i < expected.flat<T>().size(); ++i) {
+    const double a = static_cast<double>(actual.flat<T>()[i]), e = static_cast<double>(expected.flat<T>()[i]);
+    if (std::isnan(e)) {
+      EXPECT_TRUE(std::isnan(a)) << "element " << i << ": " << a << ", expected NaN";
+    } else if (std::isinf(e)) {
+      EXPECT_EQ(a, e) << "element " << i;
+    } else {
+      EXPECT_LE(std::abs(a - e), tolerance * largest) << "element " << i << ": " << a << ", expected " << e;
+    }
+  }
+}
+
+void ExpectEqual(const Tensor& actual, const Tensor& expected, std::optional<double> tolerance) {
+  ASSERT_EQ(Name(actual.dtype()), Name(expected.dtype()));
+  ASSERT_EQ(actual.shape().ToString(), expected.shape().ToString());
+  if (actual.dtype() == DType::kFloat32) return ExpectNear<float>(actual, expected, tolerance.value_or(1e-6));
+  if (actual.dtype() == DType::kFloat64) return ExpectNear<double>(actual, expected, tolerance.value_or(1e-14));
+  const size_t bytes = expected.bytes();
+  EXPECT_TRUE(bytes == 0 || std::memcmp(actual.data(), expected.data(), bytes) == 0);
+}
+
+// sum(outputs · weights) as a scalar, over the outputs that have a weight.
+Output WeightedSum(const Scope& scope, Node& node, const Json& weights) {
+  Output total;
+  for (int port = 0; port < static_cast<int>(weights.size()); ++port) {
+    if (weights[static_cast<size_t>(port)].is_null()) continue;
+    const Tensor weight = TensorOf(weights[static_cast<size_t>(port)]);
+    std::vector<int32_t> axes(static_cast<size_t>(weight.shape().rank()));
+    std::iota(axes.begin(), axes.end(), 0);
+    const Output all = scope.Const(Tensor::Of<int32_t>(Shape({weight.shape().rank()}), std::span<const int32_t>(axes)));
+    const Output sum = scope.Op("Sum", {scope.Op("Mul", {node.output(port), scope.Const(weight)}), all});
+    total = total.node == nullptr ? sum : scope.Op("AddV2", {total, sum});
+  }
+  return total;
+}
+
+class Reference : public ::testing::TestWithParam<size_t> {};
+
+TEST_P(Reference, ValuesAndGradients_AreThePeers) {
+  const Json& c = Cases()[GetParam()];
+  std::optional<double> tolerance;
+  if (c.contains("rtol")) tolerance = c["rtol"].get<double>();
+  std::set<size_t> any;
+  if (c.contains("any")) any = c["any"].get<std::set<size_t>>();
+  for (bool all_constant : {false, true}) {
+    SCOPED_TRACE(all_constant ? "folded" : "fed");
+    Graph graph;
+    Scope scope(graph);
+    std::vector<Output> inputs;
+    testing::Feeds feeds;
+    for (const Json& entry : c["inputs"]) {
+      const Tensor tensor = TensorOf(entry);
+      if (all_constant || entry.contains("constant")) {
+        inputs.push_back(scope.Const(tensor));
+      } else {
+        inputs.push_back(scope.Placeholder(fmt::format("x{}", inputs.size()), tensor.dtype(), tensor.shape()));
+        feeds.emplace_back(inputs.back().name(), tensor);
+      }
+    }
+    Node* node = scope.AddNode(c["op"].get<std::string>(), inputs, AttrsOf(c["attrs"]));
+    ASSERT_TRUE(scope.status().ok()) << Message(scope.status());
+    std::vector<std::string> fetches;
+    for (int port = 0; port < static_cast<int>(node->outputs().size()); ++port)
+      fetches.push_back(node->output(port).name());
+    std::vector<Json> expected(c["outputs"].begin(), c["outputs"].end());
+    ASSERT_EQ(fetches.size(), expected.size());
+
+    if (c.contains("output_gradients")) {
+      const Output loss = WeightedSum(scope, *node, c["output_gradients"]);
+      ASSERT_TRUE(scope.status().ok()) << Message(scope.status());
+      std::vector<Output> xs;
+      for (size_t i = 0; i < inputs.size(); ++i)
+        if (!c["input_gradients"][i].is_null()) {
+          xs.push_back(inputs[i]);
+          expected.push_back(c["input_gradients"][i]);
+        }
+      const auto gradients = ComputeGradients(graph, loss, xs);
+      ASSERT_TRUE(gradients.ok()) << Message(gradients.status());
+      for (const Output& gradient : *gradients) fetches.push_back(gradient.name());
+    }
+
+    const auto outputs = testing::RunGraph(graph, feeds, fetches);
+    ASSERT_TRUE(outputs.ok()) << Message(outputs.status());
+    for (size_t i = 0; i < outputs->size(); ++i) {
+      SCOPED_TRACE(fetches[i]);
+      if (!any.contains(i)) ExpectEqual((*outputs)[i], TensorOf(expected[i]), tolerance);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, Reference, ::testing::Range(size_t{0}, Cases().size()),
+                         [](const auto& info) { return Cases()[info.param]["name"].template get<std::string>(); });
+
+// Sources, effects and random numbers have no forward value that a peer could know.
+TEST(ReferenceCensus, EveryOp_HasACaseOrIsNamedHere) {
+  const std::set<std::string> without = {
+      "Const",
+      "NoOp",
+      "Placeholder",
+      "PlaceholderWithDefault",
+      "VarHandleOp",
+      "ReadVariableOp",
+      "AssignVariableOp",
+      "AssignAddVariableOp",
+      "AssignSubVariableOp",
+      "ResourceApplyGradientDescent",
+      "ResourceApplyMomentum",
+      "RandomUniform",
+      "RandomStandardNormal",
+      "TruncatedNormal",
+      "StatelessRandomUniform",
+      "StatelessRandomNormal",
+      "StatelessTruncatedNormal",
+      "Add",  // the same kernel as AddV2
+  };
+  std::set<std::string> covered;
+  for (const Json& c : Cases()) covered.insert(c["op"].get<std::string>());
+  for (const OpDef* op : OpRegistry::Global().All())
+    EXPECT_NE(covered.contains(op->name), without.contains(op->name)) << op->name;
+}
+
+}  // namespace
+}  // namespace rivulet

@@ -240,8 +240,6 @@ TEST(ReferenceCensus, EveryOp_HasACaseOrIsNamedHere) {
       "AssignVariableOp",
       "AssignAddVariableOp",
       "AssignSubVariableOp",
-      "ResourceApplyGradientDescent",
-      "ResourceApplyMomentum",
       "RandomUniform",
       "RandomStandardNormal",
       "TruncatedNormal",
@@ -252,8 +250,10 @@ TEST(ReferenceCensus, EveryOp_HasACaseOrIsNamedHere) {
   };
   std::set<std::string> covered;
   for (const Json& c : Cases()) covered.insert(c["op"].get<std::string>());
-  for (const OpDef* op : OpRegistry::Global().All())
+  for (const OpDef* op : OpRegistry::Global().All()) {
+    if (op->name.starts_with("ResourceApply")) continue;  // their cases are in tests/conformance/training
     EXPECT_NE(covered.contains(op->name), without.contains(op->name)) << op->name;
+  }
 }
 
 }  // namespace

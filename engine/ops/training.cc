@@ -193,8 +193,8 @@ RIVULET_OP("ResourceApplyAdamW")
     .Attr("use_locking: bool = false")
     .Attr("use_nesterov: bool = false")
     .Stateful()
-    .Shape(OptimizerShape<2, 7>(
-        {"m", "v", "beta1_power", "beta2_power", "lr", "beta1", "beta2", "epsilon", "weight_decay"}))
+    .Shape(OptimizerShape<2, 7>({"m", "v", "beta1_power", "beta2_power", "lr", "beta1", "beta2", "epsilon",
+                                 "weight_decay"}))
     .NotDifferentiable("it has an effect and no output")
     .Doc(
         "ResourceApplyAdam on var * (1 - lr * weight_decay): weight decay apart from the gradient. Loshchilov and "

@@ -206,8 +206,8 @@ StatusOr<Prepared> PrepareOptimizer(const NodeView& node, const KernelPolicy&) {
   return prepared;
 }
 
-#define RIVULET_OPTIMIZER_KERNEL(op, rule)                                                     \
-  RIVULET_KERNEL(op, Device::kCpu, float, (PrepareOptimizer<float, OptimizerRule::rule>));     \
+#define RIVULET_OPTIMIZER_KERNEL(op, rule)                                                 \
+  RIVULET_KERNEL(op, Device::kCpu, float, (PrepareOptimizer<float, OptimizerRule::rule>)); \
   RIVULET_KERNEL(op, Device::kCpu, double, (PrepareOptimizer<double, OptimizerRule::rule>))
 
 RIVULET_OPTIMIZER_KERNEL("ResourceApplyAdagrad", kAdagrad);

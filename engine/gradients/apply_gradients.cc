@@ -11,8 +11,9 @@ namespace {
 constexpr char kInitTarget[] = "init";
 
 Output Scalar(const Scope& scope, DType dtype, double value, std::string_view name) {
-  return dtype == DType::kFloat64 ? scope.Const(Tensor::Scalar(value), name)
-                                  : scope.Const(static_cast<float>(value), name);
+  if (dtype == DType::kFloat64) return scope.Const(Tensor::Scalar(value), name);
+  const Output scalar = scope.Const(static_cast<float>(value), name);
+  return dtype == DType::kFloat32 ? scalar : scope.Op("Cast", {scalar}, {{"DstT", dtype}});
 }
 
 // A variable of zeros beside `variable`, set by the target `init`.

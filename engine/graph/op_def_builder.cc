@@ -96,7 +96,12 @@ const std::vector<DType>& NumericTypes() {
   return types;
 }
 
-// "type", "realnumbertype", "{float, double}", "{'SAME', 'VALID'}", "int", …: sets kind (of one element) and what is
+const std::vector<DType>& FloatTypes() {
+  static const std::vector<DType> types = {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64};
+  return types;
+}
+
+// "type", "realnumbertype", "floattype", "{float, double}", "{'SAME', 'VALID'}", "int", …: sets kind (of one element) and what is
 // allowed.
 void ReadElementKind(SpecReader& in, AttrDef& attr) {
   if (in.Skip("{")) {
@@ -126,6 +131,9 @@ void ReadElementKind(SpecReader& in, AttrDef& attr) {
   } else if (word == "numbertype" || word == "realnumbertype") {
     attr.kind = Kind::kType;
     attr.allowed_types = NumericTypes();
+  } else if (word == "floattype") {
+    attr.kind = Kind::kType;
+    attr.allowed_types = FloatTypes();
   } else if (word == "shape") {
     attr.kind = Kind::kShape;
   } else {

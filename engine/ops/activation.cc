@@ -5,7 +5,7 @@
 namespace rivulet {
 namespace {
 
-#define RIVULET_FLOATS "{float, double}"
+#define RIVULET_FLOATS "floattype"
 
 Status ReluGradient(GradientContext& g) {
   GradientOps ops(g);

@@ -8,9 +8,9 @@ namespace {
 #define RIVULET_BINARY_OP(name, types) \
   RIVULET_OP(name).Input("x: T").Input("y: T").Output("z: T").Attr("T: " types).Shape(BroadcastShape)
 
-#define RIVULET_NUMBERS "{float, double, int32, int64, uint8}"
-#define RIVULET_SIGNED "{float, double, int32, int64}"
-#define RIVULET_FLOATS "{float, double}"
+#define RIVULET_NUMBERS "{half, bfloat16, float, double, int32, int64, uint8}"
+#define RIVULET_SIGNED "{half, bfloat16, float, double, int32, int64}"
+#define RIVULET_FLOATS "floattype"
 
 // Sets the gradients of both inputs, summed to their shapes.
 Status SetBoth(GradientContext& g, GradientOps& ops, Output x_grad, Output y_grad) {

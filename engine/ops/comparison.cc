@@ -5,7 +5,7 @@
 namespace rivulet {
 namespace {
 
-#define RIVULET_NUMBERS "{float, double, int32, int64, uint8}"
+#define RIVULET_NUMBERS "{half, bfloat16, float, double, int32, int64, uint8}"
 
 Status SelectShape(InferenceContext& c) {
   RIVULET_ASSIGN_OR_RETURN(Shape values, Shape::Broadcast(c.input(1), c.input(2)));
@@ -32,8 +32,8 @@ Status SelectGradient(GradientContext& g) {
       .Shape(BroadcastShape)               \
       .NotDifferentiable("its output is bool")
 
-RIVULET_COMPARISON_OP("Equal", "{float, double, int32, int64, uint8, bool}").Doc("x == y.");
-RIVULET_COMPARISON_OP("NotEqual", "{float, double, int32, int64, uint8, bool}").Doc("x != y.");
+RIVULET_COMPARISON_OP("Equal", "{half, bfloat16, float, double, int32, int64, uint8, bool}").Doc("x == y.");
+RIVULET_COMPARISON_OP("NotEqual", "{half, bfloat16, float, double, int32, int64, uint8, bool}").Doc("x != y.");
 RIVULET_COMPARISON_OP("Less", RIVULET_NUMBERS).Doc("x < y.");
 RIVULET_COMPARISON_OP("LessEqual", RIVULET_NUMBERS).Doc("x <= y.");
 RIVULET_COMPARISON_OP("Greater", RIVULET_NUMBERS).Doc("x > y.");
@@ -67,7 +67,7 @@ RIVULET_OP("SelectV2")
     .Input("t: T")
     .Input("e: T")
     .Output("output: T")
-    .Attr("T: {float, double, int32, int64, uint8, bool}")
+    .Attr("T: {half, bfloat16, float, double, int32, int64, uint8, bool}")
     .Shape(SelectShape)
     .Gradient(SelectGradient)
     .Doc("t where condition, else e; all three are broadcast together.");

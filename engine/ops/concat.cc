@@ -5,7 +5,7 @@
 namespace rivulet {
 namespace {
 
-#define RIVULET_ANY "{float, double, int32, int64, uint8, bool}"
+#define RIVULET_ANY "{half, bfloat16, float, double, int32, int64, uint8, bool}"
 
 Status ConcatShape(InferenceContext& c) {
   const int count = c.num_inputs() - 1;

@@ -106,7 +106,7 @@ Status BackpropFilterGradient(GradientContext& g) {
 }
 
 #define RIVULET_CONVOLUTION_ATTRS                     \
-  Attr("T: {float, double}")                          \
+  Attr("T: floattype")                                \
       .Attr("strides: list(int)")                     \
       .Attr("use_cudnn_on_gpu: bool = true")          \
       .Attr("padding: {'SAME', 'VALID', 'EXPLICIT'}") \

@@ -7,8 +7,8 @@
 namespace rivulet {
 namespace {
 
-#define RIVULET_ANY "{float, double, int32, int64, uint8, bool}"
-#define RIVULET_SIGNED "{float, double, int32, int64}"
+#define RIVULET_ANY "{half, bfloat16, float, double, int32, int64, uint8, bool}"
+#define RIVULET_SIGNED "{half, bfloat16, float, double, int32, int64}"
 
 Status GatherShape(InferenceContext& c) {
   const Shape &params = c.input(0), &indices = c.input(1);

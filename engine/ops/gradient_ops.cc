@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/tensor/float16.h"
+
 namespace rivulet {
 
 Output GradientOps::Op(std::string_view op, std::vector<Output> inputs, AttrMap attrs) {
@@ -20,6 +22,10 @@ Output GradientOps::Scalar(DType dtype, double value) {
       return scope_.Const(Tensor::Scalar(static_cast<float>(value)));
     case DType::kFloat64:
       return scope_.Const(Tensor::Scalar(value));
+    case DType::kBFloat16:
+      return scope_.Const(Tensor::Scalar(bfloat16(static_cast<float>(value))));
+    case DType::kFloat16:
+      return scope_.Const(Tensor::Scalar(float16(static_cast<float>(value))));
     case DType::kInt32:
       return scope_.Const(Tensor::Scalar(static_cast<int32_t>(value)));
     case DType::kInt64:

@@ -19,27 +19,27 @@ Status StatelessShape(InferenceContext& c) {
   return RandomShape(c);
 }
 
-#define RIVULET_RANDOM_OP(name)       \
-  RIVULET_OP(name)                    \
-      .Input("shape: T")              \
-      .Output("output: dtype")        \
-      .Attr("seed: int = 0")          \
-      .Attr("seed2: int = 0")         \
-      .Attr("dtype: {float, double}") \
-      .Attr("T: {int32, int64}")      \
-      .Stateful()                     \
-      .Shape(RandomShape)             \
+#define RIVULET_RANDOM_OP(name)  \
+  RIVULET_OP(name)               \
+      .Input("shape: T")         \
+      .Output("output: dtype")   \
+      .Attr("seed: int = 0")     \
+      .Attr("seed2: int = 0")    \
+      .Attr("dtype: floattype")  \
+      .Attr("T: {int32, int64}") \
+      .Stateful()                \
+      .Shape(RandomShape)        \
       .Gradient(NoGradient)
 
-#define RIVULET_STATELESS_RANDOM_OP(name)        \
-  RIVULET_OP(name)                               \
-      .Input("shape: T")                         \
-      .Input("seed: Tseed")                      \
-      .Output("output: dtype")                   \
-      .Attr("dtype: {float, double} = DT_FLOAT") \
-      .Attr("T: {int32, int64} = DT_INT32")      \
-      .Attr("Tseed: {int32, int64} = DT_INT64")  \
-      .Shape(StatelessShape)                     \
+#define RIVULET_STATELESS_RANDOM_OP(name)       \
+  RIVULET_OP(name)                              \
+      .Input("shape: T")                        \
+      .Input("seed: Tseed")                     \
+      .Output("output: dtype")                  \
+      .Attr("dtype: floattype = DT_FLOAT")      \
+      .Attr("T: {int32, int64} = DT_INT32")     \
+      .Attr("Tseed: {int32, int64} = DT_INT64") \
+      .Shape(StatelessShape)                    \
       .Gradient(NoGradient)
 
 RIVULET_RANDOM_OP("RandomUniform")

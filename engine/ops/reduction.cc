@@ -7,8 +7,8 @@
 namespace rivulet {
 namespace {
 
-#define RIVULET_NUMBERS "{float, double, int32, int64, uint8}"
-#define RIVULET_SIGNED "{float, double, int32, int64}"
+#define RIVULET_NUMBERS "{half, bfloat16, float, double, int32, int64, uint8}"
+#define RIVULET_SIGNED "{half, bfloat16, float, double, int32, int64}"
 
 Status ReductionShape(InferenceContext& c) {
   const Shape& x = c.input(0);
@@ -94,7 +94,7 @@ Status ExtremeGradient(GradientContext& g) {
       .Shape(ReductionShape)
 
 RIVULET_REDUCTION_OP("Sum", RIVULET_SIGNED).Gradient(SumGradient).Doc("The sum over the given axes.");
-RIVULET_REDUCTION_OP("Mean", "{float, double}").Gradient(MeanGradient).Doc("The mean over the given axes.");
+RIVULET_REDUCTION_OP("Mean", "floattype").Gradient(MeanGradient).Doc("The mean over the given axes.");
 RIVULET_REDUCTION_OP("Max", RIVULET_NUMBERS).Gradient(ExtremeGradient).Doc("The largest element over the given axes.");
 RIVULET_REDUCTION_OP("Min", RIVULET_NUMBERS).Gradient(ExtremeGradient).Doc("The smallest element over the given axes.");
 RIVULET_REDUCTION_OP("Prod", RIVULET_SIGNED)

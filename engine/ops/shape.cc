@@ -5,11 +5,12 @@
 
 #include "engine/ops/gradient_ops.h"
 #include "engine/ops/shape_functions.h"
+#include "engine/tensor/float16.h"
 
 namespace rivulet {
 namespace {
 
-#define RIVULET_ANY "{float, double, int32, int64, uint8, bool}"
+#define RIVULET_ANY "{half, bfloat16, float, double, int32, int64, uint8, bool}"
 
 Status ShapeShape(InferenceContext& c) {
   c.set_output(0, Shape({c.input(0).known_rank() ? c.input(0).rank() : kUnknownDim}));
@@ -67,6 +68,12 @@ Status RangeShape(InferenceContext& c) {
       break;
     case DType::kInt64:
       size = RangeSize<int64_t>(*start, *limit, *delta);
+      break;
+    case DType::kBFloat16:
+      size = RangeSize<bfloat16>(*start, *limit, *delta);
+      break;
+    case DType::kFloat16:
+      size = RangeSize<float16>(*start, *limit, *delta);
       break;
     case DType::kFloat32:
       size = RangeSize<float>(*start, *limit, *delta);
@@ -276,7 +283,7 @@ RIVULET_OP("Range")
     .Input("limit: Tidx")
     .Input("delta: Tidx")
     .Output("output: Tidx")
-    .Attr("Tidx: {float, double, int32, int64} = DT_INT32")
+    .Attr("Tidx: {half, bfloat16, float, double, int32, int64} = DT_INT32")
     .Shape(RangeShape)
     .NotDifferentiable("its length depends on its inputs")
     .Doc("start, start + delta, … up to before limit. All three must be known when a program is compiled.");

@@ -94,7 +94,7 @@ StatusOr<StridedSliceGeometry> ResolveStridedSlice(const AttrMap& attrs, const S
 
 namespace {
 
-#define RIVULET_ANY "{float, double, int32, int64, uint8, bool}"
+#define RIVULET_ANY "{half, bfloat16, float, double, int32, int64, uint8, bool}"
 
 Status SliceShape(InferenceContext& c) {
   const Shape& x = c.input(0);

@@ -8,8 +8,8 @@ namespace {
 #define RIVULET_UNARY_OP(name, types) \
   RIVULET_OP(name).Input("x: T").Output("y: T").Attr("T: " types).Shape(SameAsInput(0))
 
-#define RIVULET_SIGNED "{float, double, int32, int64}"
-#define RIVULET_FLOATS "{float, double}"
+#define RIVULET_SIGNED "{half, bfloat16, float, double, int32, int64}"
+#define RIVULET_FLOATS "floattype"
 
 // Registers input 0's gradient as `expression` of g.grad() = dy, x and y.
 #define RIVULET_UNARY_GRADIENT(function, expression)                              \

@@ -8,6 +8,7 @@
 #include "engine/base/nearest.h"
 #include "engine/graph/op.h"
 #include "engine/program/structural_ops.h"
+#include "engine/program/via_float32.h"
 
 namespace rivulet {
 namespace {
@@ -411,10 +412,9 @@ void ConcreteGraph::Fold(const Node& node, const CompileOptions& options) {
     if (source.bytes() > 0) std::memcpy(outputs[0].data(), source.data(), source.bytes());
   } else {
     // A kernel that is missing or fails is told of when the program binds it or runs.
-    const auto prepare = KernelRegistry::Global().Find(node.type(), options.kernels.device, KernelDType(node));
-    if (!prepare.ok() || options.kernels.device != Device::kCpu) return;
+    if (options.kernels.device != Device::kCpu) return;
     ViewStorage storage;
-    const auto prepared = (**prepare)(View(node, storage), options.kernels);
+    const auto prepared = PrepareKernel(View(node, storage), options.kernels);
     if (!prepared.ok()) return;
     std::vector<std::byte*> in, out;
     for (const Output& input : node.inputs()) in.push_back(constant(value(input))->view().data);

@@ -13,6 +13,7 @@
 #include "engine/base/philox.h"
 #include "engine/base/status.h"
 #include "engine/graph/graph.h"
+#include "engine/tensor/float16.h"
 #include "engine/tensor/tensor.h"
 
 namespace rivulet {
@@ -91,6 +92,8 @@ class KernelRegistry {
   // `dtype` is that of attr "T" (or the op's one type attribute, in order of declaration), kInvalid for ops without
   // one; a kernel registered for kInvalid serves every dtype. UNIMPLEMENTED names op, device, dtype and what there is.
   StatusOr<const PrepareFn*> Find(std::string_view op, Device device, DType dtype) const;
+  // A kernel registered for exactly this type, not for every type.
+  bool IsRegisteredFor(std::string_view op, Device device, DType dtype) const;
   // Also true for the ops that a program carries out itself (engine/program/structural_ops.h).
   bool Has(std::string_view op, Device device) const;
 

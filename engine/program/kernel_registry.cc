@@ -47,6 +47,13 @@ StatusOr<const PrepareFn*> KernelRegistry::Find(std::string_view op, Device devi
   return Unimplemented("op '{}' has no {} kernel for {}; there is {}", op, Name(device), Name(dtype), there_is);
 }
 
+bool KernelRegistry::IsRegisteredFor(std::string_view op, Device device, DType dtype) const {
+  const auto found = entries_.find(std::string(op));
+  return found != entries_.end() && std::any_of(found->second.begin(), found->second.end(), [&](const Entry& entry) {
+           return entry.device == device && entry.dtype == dtype;
+         });
+}
+
 bool KernelRegistry::Has(std::string_view op, Device device) const {
   if (StructuralKind(op) != StructuralOp::kNone) return true;
   const auto found = entries_.find(std::string(op));

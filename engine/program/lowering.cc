@@ -9,6 +9,7 @@
 #include "engine/program/structural_ops.h"
 #include "engine/program/update_fusion.h"
 #include "engine/program/variable_hazards.h"
+#include "engine/program/via_float32.h"
 
 namespace rivulet {
 namespace {
@@ -157,11 +158,8 @@ class Lowering {
   }
 
   Status AddKernel(const Node& node, int position) {
-    const StatusOr<const PrepareFn*> prepare =
-        KernelRegistry::Global().Find(node.type(), options_.kernels.device, KernelDType(node));
-    if (!prepare.ok()) return Annotate(prepare.status(), Described(node));
     ConcreteGraph::ViewStorage view;
-    StatusOr<Prepared> prepared = (**prepare)(graph_.View(node, view), options_.kernels);
+    StatusOr<Prepared> prepared = PrepareKernel(graph_.View(node, view), options_.kernels);
     if (!prepared.ok()) return Annotate(prepared.status(), Described(node));
     Step step;
     step.node = &node;

@@ -7,10 +7,19 @@
 namespace rivulet {
 namespace {
 
+template <typename T>
+concept Is16Bit = std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>;
+
 template <typename From, typename To>
 struct Convert {
   static To Apply(From x) {
-    if constexpr (std::is_same_v<To, bool>) {
+    if constexpr (std::is_same_v<From, To>) {
+      return x;
+    } else if constexpr (Is16Bit<From>) {
+      return Convert<float, To>::Apply(x);
+    } else if constexpr (Is16Bit<To>) {
+      return To(static_cast<float>(x));
+    } else if constexpr (std::is_same_v<To, bool>) {
       return x != From{0};
     } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
       // The largest To may not be a From: compare with the power of two above it.
@@ -26,21 +35,54 @@ struct Convert {
   }
 };
 
+// Between float and a 16-bit type: the vectorised loops of tensor/float16.
+class Convert16Kernel final : public Kernel {
+ public:
+  Convert16Kernel(DType from, DType to, int64_t count) : from_(from), to_(to), count_(count) {}
+  Status Run(const KernelContext& context) const override {
+    if (to_ == DType::kFloat32)
+      Float32From16(from_, context.inputs[0], OutputOf<float>(context, 0), count_);
+    else
+      Float16From32(to_, InputOf<float>(context, 0), context.outputs[0], count_);
+    return absl::OkStatus();
+  }
+
+ private:
+  DType from_, to_;
+  int64_t count_;
+};
+
+StatusOr<Prepared> PrepareConvert16(const NodeView& node) {
+  Prepared prepared;
+  prepared.kernel =
+      std::make_unique<Convert16Kernel>(node.inputs[0].dtype, node.outputs[0].dtype, node.outputs[0].shape.elements());
+  prepared.implementation = "hwy";
+  return prepared;
+}
+
 template <typename From>
 StatusOr<Prepared> PrepareCast(const NodeView& node, const KernelPolicy& policy) {
-  switch (node.outputs[0].dtype) {
-    case DType::kFloat32:
-      return PrepareUnary<From, float, Convert<From, float>>(node, policy);
-    case DType::kFloat64:
-      return PrepareUnary<From, double, Convert<From, double>>(node, policy);
-    case DType::kInt32:
-      return PrepareUnary<From, int32_t, Convert<From, int32_t>>(node, policy);
-    case DType::kInt64:
-      return PrepareUnary<From, int64_t, Convert<From, int64_t>>(node, policy);
-    case DType::kUint8:
-      return PrepareUnary<From, uint8_t, Convert<From, uint8_t>>(node, policy);
-    case DType::kBool:
-      return PrepareUnary<From, bool, Convert<From, bool>>(node, policy);
+  const DType to = node.outputs[0].dtype;
+  if ((std::is_same_v<From, float> && Is16BitFloat(to)) || (Is16Bit<From> && to == DType::kFloat32))
+    return PrepareConvert16(node);
+  switch (to) {
+#define RIVULET_CASE(dtype, type) \
+  case DType::dtype:              \
+    return PrepareUnary<From, type, Convert<From, type>>(node, policy)
+    RIVULET_CASE(kFloat32, float);
+    RIVULET_CASE(kFloat64, double);
+    RIVULET_CASE(kBFloat16, bfloat16);
+    RIVULET_CASE(kFloat16, float16);
+    RIVULET_CASE(kInt8, int8_t);
+    RIVULET_CASE(kInt16, int16_t);
+    RIVULET_CASE(kInt32, int32_t);
+    RIVULET_CASE(kInt64, int64_t);
+    RIVULET_CASE(kUint8, uint8_t);
+    RIVULET_CASE(kUint16, uint16_t);
+    RIVULET_CASE(kUint32, uint32_t);
+    RIVULET_CASE(kUint64, uint64_t);
+    RIVULET_CASE(kBool, bool);
+#undef RIVULET_CASE
     default:
       return Unimplemented("a cast from {} to {}", Name(node.inputs[0].dtype), Name(node.outputs[0].dtype));
   }
@@ -48,9 +90,16 @@ StatusOr<Prepared> PrepareCast(const NodeView& node, const KernelPolicy& policy)
 
 RIVULET_KERNEL("Cast", Device::kCpu, float, PrepareCast<float>);
 RIVULET_KERNEL("Cast", Device::kCpu, double, PrepareCast<double>);
+RIVULET_KERNEL("Cast", Device::kCpu, bfloat16, PrepareCast<bfloat16>);
+RIVULET_KERNEL("Cast", Device::kCpu, float16, PrepareCast<float16>);
+RIVULET_KERNEL("Cast", Device::kCpu, int8_t, PrepareCast<int8_t>);
+RIVULET_KERNEL("Cast", Device::kCpu, int16_t, PrepareCast<int16_t>);
 RIVULET_KERNEL("Cast", Device::kCpu, int32_t, PrepareCast<int32_t>);
 RIVULET_KERNEL("Cast", Device::kCpu, int64_t, PrepareCast<int64_t>);
 RIVULET_KERNEL("Cast", Device::kCpu, uint8_t, PrepareCast<uint8_t>);
+RIVULET_KERNEL("Cast", Device::kCpu, uint16_t, PrepareCast<uint16_t>);
+RIVULET_KERNEL("Cast", Device::kCpu, uint32_t, PrepareCast<uint32_t>);
+RIVULET_KERNEL("Cast", Device::kCpu, uint64_t, PrepareCast<uint64_t>);
 RIVULET_KERNEL("Cast", Device::kCpu, bool, PrepareCast<bool>);
 
 }  // namespace

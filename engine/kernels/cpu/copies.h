@@ -22,4 +22,10 @@ Status AddCopy(std::vector<StridedCopy>& copies, int input, int output, std::spa
 // A kernel that makes the copies in order, after filling output 0 with zeros where `zero_first`.
 StatusOr<Prepared> PrepareCopies(const NodeView& node, std::vector<StridedCopy> copies, bool zero_first = false);
 
+// For kernels that move elements of any type, the 16-bit ones included.
+#define RIVULET_KERNEL_OF_EVERY_SIZE(op, prepare)                 \
+  RIVULET_KERNEL(op, Device::kCpu, void, prepare);                \
+  RIVULET_KERNEL(op, Device::kCpu, ::rivulet::bfloat16, prepare); \
+  RIVULET_KERNEL(op, Device::kCpu, ::rivulet::float16, prepare)
+
 }  // namespace rivulet

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "engine/kernels/cpu/constant_input.h"
+#include "engine/kernels/cpu/copies.h"
 #include "engine/kernels/cpu/elementwise.h"
 
 namespace rivulet {
@@ -140,6 +141,9 @@ StatusOr<Prepared> PrepareOneHot(const NodeView& node, const KernelPolicy&) {
     case 1:
       prepared.kernel = MakeOneHot<uint8_t>(index, outer, output.dim(axis), inner);
       break;
+    case 2:
+      prepared.kernel = MakeOneHot<uint16_t>(index, outer, output.dim(axis), inner);
+      break;
     case 4:
       prepared.kernel = MakeOneHot<uint32_t>(index, outer, output.dim(axis), inner);
       break;
@@ -190,13 +194,13 @@ StatusOr<Prepared> PrepareStitch(const NodeView& node, const KernelPolicy&) {
   return prepared;
 }
 
-RIVULET_KERNEL("GatherV2", Device::kCpu, void, PrepareGather);
+RIVULET_KERNEL_OF_EVERY_SIZE("GatherV2", PrepareGather);
 RIVULET_KERNEL("UnsortedSegmentSum", Device::kCpu, float, PrepareSegmentSum<float>);
 RIVULET_KERNEL("UnsortedSegmentSum", Device::kCpu, double, PrepareSegmentSum<double>);
 RIVULET_KERNEL("UnsortedSegmentSum", Device::kCpu, int32_t, PrepareSegmentSum<int32_t>);
 RIVULET_KERNEL("UnsortedSegmentSum", Device::kCpu, int64_t, PrepareSegmentSum<int64_t>);
-RIVULET_KERNEL("OneHot", Device::kCpu, void, PrepareOneHot);
-RIVULET_KERNEL("DynamicStitch", Device::kCpu, void, PrepareStitch);
+RIVULET_KERNEL_OF_EVERY_SIZE("OneHot", PrepareOneHot);
+RIVULET_KERNEL_OF_EVERY_SIZE("DynamicStitch", PrepareStitch);
 
 }  // namespace
 }  // namespace rivulet

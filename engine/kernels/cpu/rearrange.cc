@@ -163,17 +163,17 @@ StatusOr<Prepared> PreparePad(const NodeView& node, const KernelPolicy&) {
   return PrepareCopies(node, std::move(copies), /*zero_first=*/true);
 }
 
-RIVULET_KERNEL("Transpose", Device::kCpu, void, PrepareTranspose);
-RIVULET_KERNEL("BroadcastTo", Device::kCpu, void, PrepareBroadcastTo);
-RIVULET_KERNEL("Tile", Device::kCpu, void, PrepareTile);
-RIVULET_KERNEL("ConcatV2", Device::kCpu, void, PrepareConcat);
-RIVULET_KERNEL("Split", Device::kCpu, void, PrepareSplit);
-RIVULET_KERNEL("Pack", Device::kCpu, void, PreparePack);
-RIVULET_KERNEL("Unpack", Device::kCpu, void, PrepareUnpack);
-RIVULET_KERNEL("Slice", Device::kCpu, void, PrepareSlice);
-RIVULET_KERNEL("StridedSlice", Device::kCpu, void, PrepareStridedSlice);
-RIVULET_KERNEL("StridedSliceGrad", Device::kCpu, void, PrepareStridedSliceGrad);
-RIVULET_KERNEL("Pad", Device::kCpu, void, PreparePad);
+RIVULET_KERNEL_OF_EVERY_SIZE("Transpose", PrepareTranspose);
+RIVULET_KERNEL_OF_EVERY_SIZE("BroadcastTo", PrepareBroadcastTo);
+RIVULET_KERNEL_OF_EVERY_SIZE("Tile", PrepareTile);
+RIVULET_KERNEL_OF_EVERY_SIZE("ConcatV2", PrepareConcat);
+RIVULET_KERNEL_OF_EVERY_SIZE("Split", PrepareSplit);
+RIVULET_KERNEL_OF_EVERY_SIZE("Pack", PreparePack);
+RIVULET_KERNEL_OF_EVERY_SIZE("Unpack", PrepareUnpack);
+RIVULET_KERNEL_OF_EVERY_SIZE("Slice", PrepareSlice);
+RIVULET_KERNEL_OF_EVERY_SIZE("StridedSlice", PrepareStridedSlice);
+RIVULET_KERNEL_OF_EVERY_SIZE("StridedSliceGrad", PrepareStridedSliceGrad);
+RIVULET_KERNEL_OF_EVERY_SIZE("Pad", PreparePad);
 
 }  // namespace
 }  // namespace rivulet

@@ -1,0 +1,228 @@
+#include "engine/program/via_float32.h"
+
+#include <algorithm>
+
+#include "engine/graph/op.h"
+#include "engine/program/concrete_graph.h"
+#include "engine/program/memory_plan.h"
+#include "engine/program/structural_ops.h"
+#include "engine/tensor/float16.h"
+
+namespace rivulet {
+namespace {
+
+int64_t CountOf(const TensorSpec& spec) { return spec.shape.elements(); }
+
+// A tensor that passes through scratch memory, as floats.
+struct Converted {
+  size_t index;  // among the inputs, outputs or variables
+  DType dtype;
+  int64_t count;
+  size_t offset;  // into the scratch
+};
+
+class ViaFloat32Kernel final : public Kernel {
+ public:
+  Status Run(const KernelContext& context) const override {
+    Addresses& addresses = *static_cast<Addresses*>(context.state);
+    const auto start = [](std::vector<std::byte*>& to, std::span<std::byte* const> from) {
+      std::copy(from.begin(), from.end(), to.begin());
+    };
+    start(addresses.inputs, context.inputs);
+    start(addresses.outputs, context.outputs);
+    start(addresses.variables, context.variables);
+    const auto at = [&](const Converted& c) { return context.scratch + c.offset; };
+    const auto widen = [&](const Converted& c, const std::byte* from) {
+      Float32From16(c.dtype, from, reinterpret_cast<float*>(at(c)), c.count);
+      return at(c);
+    };
+    for (const Converted& c : inputs_) addresses.inputs[c.index] = widen(c, context.inputs[c.index]);
+    for (const Converted& c : variables_) addresses.variables[c.index] = widen(c, context.variables[c.index]);
+    for (const Converted& c : outputs_) addresses.outputs[c.index] = at(c);
+
+    KernelContext inner = context;
+    inner.inputs = addresses.inputs;
+    inner.outputs = addresses.outputs;
+    inner.variables = addresses.variables;
+    inner.state = addresses.inner.get();
+    RIVULET_RETURN_IF_ERROR(kernel_->Run(inner));
+
+    const auto narrow = [&](const Converted& c, std::byte* to) {
+      Float16From32(c.dtype, reinterpret_cast<const float*>(at(c)), to, c.count);
+    };
+    for (const Converted& c : outputs_) {
+      if (below_one_) KeepBelowOne(c, reinterpret_cast<float*>(at(c)));
+      narrow(c, context.outputs[c.index]);
+    }
+    if (writes_variables_)
+      for (const Converted& c : variables_) narrow(c, context.variables[c.index]);
+    return {};
+  }
+  std::unique_ptr<KernelState> NewState() const override {
+    auto state = std::make_unique<Addresses>();
+    state->inputs.resize(num_inputs_);
+    state->outputs.resize(num_outputs_);
+    state->variables.resize(num_variables_);
+    state->inner = kernel_->NewState();
+    return state;
+  }
+
+ private:
+  friend class ViaFloat32;
+  // What the inner kernel sees; here, since a run allocates nothing.
+  struct Addresses final : KernelState {
+    std::vector<std::byte*> inputs, outputs, variables;
+    std::unique_ptr<KernelState> inner;
+  };
+  // A uniform number lies in [0, 1): what would round up to 1 becomes the largest below.
+  static void KeepBelowOne(const Converted& c, float* values) {
+    const float largest = c.dtype == DType::kBFloat16 ? 1.0f - 0x1p-8f : 1.0f - 0x1p-11f;
+    for (int64_t i = 0; i < c.count; ++i) values[i] = std::min(values[i], largest);
+  }
+
+  Graph graph_;  // holds the node that `kernel_` was prepared for
+  std::unique_ptr<const Kernel> kernel_;
+  std::vector<Converted> inputs_, outputs_, variables_;
+  size_t num_inputs_ = 0, num_outputs_ = 0, num_variables_ = 0;
+  bool writes_variables_ = false;
+  bool below_one_ = false;
+};
+
+// Builds the same node in float and wraps its kernel.
+class ViaFloat32 {
+ public:
+  ViaFloat32(const NodeView& view, const KernelPolicy& policy) : view_(view), policy_(policy) {}
+
+  StatusOr<Prepared> Prepare() {
+    auto kernel = std::make_unique<ViaFloat32Kernel>();
+    RIVULET_ASSIGN_OR_RETURN(Node * node, FloatNode(kernel->graph_));
+    const auto prepare = KernelRegistry::Global().Find(node->type(), policy_.device, KernelDType(*node));
+    RIVULET_RETURN_IF_ERROR(prepare.status());
+
+    std::vector<TensorSpec> outputs;
+    for (size_t port = 0; port < view_.outputs.size(); ++port)
+      outputs.push_back({node->outputs()[port].dtype, view_.outputs[port].shape});
+    std::vector<const Tensor*> constants;
+    for (size_t i = 0; i < view_.constants.size(); ++i)
+      constants.push_back(view_.constants[i] == nullptr ? nullptr : &constants_[i]);
+    RIVULET_ASSIGN_OR_RETURN(Prepared inner,
+                             (**prepare)({*node, inputs_, outputs, variables_, constants, view_.op_index}, policy_));
+
+    size_t offset = RoundUp64(inner.scratch_bytes);
+    const auto convert = [&](std::span<const TensorSpec> from, std::span<const TensorSpec> to,
+                             std::vector<Converted>& all) {
+      for (size_t i = 0; i < from.size(); ++i) {
+        if (!Is16BitFloat(from[i].dtype) || to[i].dtype != DType::kFloat32) continue;
+        all.push_back({i, from[i].dtype, CountOf(from[i]), offset});
+        offset += RoundUp64(static_cast<size_t>(CountOf(from[i])) * sizeof(float));
+      }
+    };
+    convert(view_.inputs, inputs_, kernel->inputs_);
+    convert(view_.outputs, outputs, kernel->outputs_);
+    convert(view_.variables, variables_, kernel->variables_);
+    Prepared prepared;
+    // Converted inputs are read before converted outputs are written.
+    for (const Converted& in : kernel->inputs_)
+      for (const Converted& out : kernel->outputs_)
+        if (in.count == out.count)
+          prepared.in_place.emplace_back(static_cast<int>(in.index), static_cast<int>(out.index));
+    kernel->num_inputs_ = view_.inputs.size();
+    kernel->num_outputs_ = view_.outputs.size();
+    kernel->num_variables_ = view_.variables.size();
+    kernel->writes_variables_ = node->op().stateful && !OnlyReadsVariables(node->type());
+    kernel->below_one_ = node->type() == "RandomUniform" || node->type() == "StatelessRandomUniform";
+    kernel->kernel_ = std::move(inner.kernel);
+    prepared.kernel = std::move(kernel);
+    prepared.scratch_bytes = offset;
+    prepared.implementation = inner.implementation + " via float32";
+    prepared.flops = inner.flops;
+    return prepared;
+  }
+
+ private:
+  static DType Widened(DType dtype) { return Is16BitFloat(dtype) ? DType::kFloat32 : dtype; }
+
+  // The node with every 16-bit type attribute as float, over stand-ins for its inputs.
+  StatusOr<Node*> FloatNode(Graph& graph) {
+    const Node& node = view_.node;
+    NodeSpec spec{node.name(), std::string(node.type()), {}, {}, node.attrs(), node.source_line(), node.device()};
+    for (const AttrDef& attr : node.op().attrs) {
+      const auto found = spec.attrs.find(attr.name);
+      if (found == spec.attrs.end()) continue;
+      if (DType* dtype = std::get_if<DType>(&found->second)) *dtype = Widened(*dtype);
+      if (auto* dtypes = std::get_if<std::vector<DType>>(&found->second))
+        for (DType& dtype : *dtypes) dtype = Widened(dtype);
+    }
+    size_t next_input = 0, next_variable = 0;
+    for (size_t i = 0; i < node.inputs().size(); ++i) {
+      NodeSpec input{fmt::format("{}/input_{}", node.name(), i), "Placeholder", {}, {}, {}, {}, {}};
+      const bool resource = node.input(static_cast<int>(i)).dtype() == DType::kResource;
+      TensorSpec stand_in = resource ? view_.variables[next_variable++] : view_.inputs[next_input];
+      stand_in.dtype = Widened(stand_in.dtype);
+      input.attrs = {{"dtype", stand_in.dtype}, {"shape", stand_in.shape}};
+      if (resource) {
+        input.op = "VarHandleOp";
+        variables_.push_back(stand_in);
+      } else {
+        inputs_.push_back(stand_in);
+        constants_.push_back(FloatConstant(view_.constants[next_input++]));
+        if (!constants_.back().empty()) {
+          input.op = "Const";
+          input.attrs = {{"dtype", stand_in.dtype}, {"value", constants_.back()}};
+        }
+      }
+      RIVULET_ASSIGN_OR_RETURN(Node * added, graph.AddNode(std::move(input)));
+      spec.inputs.push_back(added->output());
+    }
+    return graph.AddNode(std::move(spec));
+  }
+
+  static Tensor FloatConstant(const Tensor* constant) {
+    if (constant == nullptr) return {};
+    if (!Is16BitFloat(constant->dtype())) return *constant;
+    Tensor wide(DType::kFloat32, constant->shape());
+    Float32From16(constant->dtype(), constant->data(), wide.flat<float>().data(), constant->elements());
+    return wide;
+  }
+
+  const NodeView& view_;
+  const KernelPolicy& policy_;
+  std::vector<TensorSpec> inputs_, variables_;
+  std::vector<Tensor> constants_;  // by input; empty where it is none
+};
+
+// The 16-bit types among a node's type attributes.
+std::vector<DType> Types16(const Node& node) {
+  std::vector<DType> types;
+  for (const AttrDef& attr : node.op().attrs) {
+    if (const DType* dtype = node.FindAttr<DType>(attr.name); dtype != nullptr && Is16BitFloat(*dtype))
+      types.push_back(*dtype);
+    if (const auto* dtypes = node.FindAttr<std::vector<DType>>(attr.name); dtypes != nullptr)
+      std::copy_if(dtypes->begin(), dtypes->end(), std::back_inserter(types), Is16BitFloat);
+  }
+  return types;
+}
+
+}  // namespace
+
+StatusOr<Prepared> PrepareKernel(const NodeView& node, const KernelPolicy& policy) {
+  const KernelRegistry& registry = KernelRegistry::Global();
+  const std::string_view op = node.node.type();
+  const std::vector<DType> types = Types16(node.node);
+  const bool own = std::all_of(types.begin(), types.end(),
+                               [&](DType dtype) { return registry.IsRegisteredFor(op, policy.device, dtype); });
+  if (own) {
+    RIVULET_ASSIGN_OR_RETURN(const PrepareFn* prepare, registry.Find(op, policy.device, KernelDType(node.node)));
+    StatusOr<Prepared> prepared = (*prepare)(node, policy);
+    if (types.empty() || !absl::IsUnimplemented(prepared.status())) return prepared;
+  }
+  return ViaFloat32(node, policy).Prepare();
+}
+
+bool HasKernelFor(std::string_view op, Device device, DType dtype) {
+  const KernelRegistry& registry = KernelRegistry::Global();
+  return registry.Find(op, device, dtype).ok() ||
+         (Is16BitFloat(dtype) && registry.Find(op, device, DType::kFloat32).ok());
+}
+
+}  // namespace rivulet

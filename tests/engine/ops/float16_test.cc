@@ -1,0 +1,215 @@
+// The 16-bit floating types, and ops that compute in them.
+#include "engine/tensor/float16.h"
+
+#include <cmath>
+#include <limits>
+
+#include "tests/engine/kernels/every_target.h"
+#include "tests/engine/kernels/run_op.h"
+
+namespace rivulet {
+namespace {
+
+using testing::OpRun;
+using testing::RandomTensor;
+using testing::RunOp;
+
+// The nearest of all values of the type, ties to even, by looking at all of them.
+template <typename T>
+uint16_t NearestBySearch(double value) {
+  uint16_t best = 0;
+  double best_distance = std::numeric_limits<double>::infinity();
+  for (uint32_t bits = 0; bits < 0x8000u; ++bits) {
+    const double candidate = static_cast<float>(T::FromBits(static_cast<uint16_t>(bits)));
+    if (!std::isfinite(candidate)) break;
+    const double distance = std::abs(candidate - value);
+    if (distance < best_distance || (distance == best_distance && bits % 2 == 0)) {
+      best_distance = distance;
+      best = static_cast<uint16_t>(bits);
+    }
+  }
+  return best;
+}
+
+TEST(BFloat16, Conversion_RoundsToNearestEven) {
+  EXPECT_EQ(bfloat16(1.0f).bits, 0x3F80);
+  EXPECT_EQ(bfloat16(1.0f + 0x1p-8f).bits, 0x3F80);             // a tie goes to even
+  EXPECT_EQ(bfloat16(1.0f + 3 * 0x1p-8f).bits, 0x3F82);         // up, too
+  EXPECT_EQ(bfloat16(1.0f + 0x1p-8f + 0x1p-20f).bits, 0x3F81);  // beyond the tie
+  EXPECT_EQ(bfloat16(std::numeric_limits<float>::max()).bits, 0x7F80);
+  EXPECT_EQ(bfloat16(-0.0f).bits, 0x8000);
+  EXPECT_EQ(bfloat16(std::numeric_limits<float>::infinity()).bits, 0x7F80);
+  EXPECT_TRUE(std::isnan(static_cast<float>(bfloat16(std::numeric_limits<float>::quiet_NaN()))));
+  EXPECT_TRUE(std::isnan(static_cast<float>(bfloat16(std::bit_cast<float>(0x7F800001u)))));  // not infinity
+  for (const float value : {0.1f, 3.14159f, 1e-30f, 6.5e4f, 1.00390625f, 2.5e20f})
+    EXPECT_EQ(bfloat16(value).bits, NearestBySearch<bfloat16>(value)) << value;
+}
+
+TEST(Float16, Conversion_RoundsToNearestEven) {
+  EXPECT_EQ(float16(1.0f).bits, 0x3C00);
+  EXPECT_EQ(float16(65504.0f).bits, 0x7BFF);
+  EXPECT_EQ(float16(65519.0f).bits, 0x7BFF);
+  EXPECT_EQ(float16(65520.0f).bits, 0x7C00);  // a tie with 2^16, which is infinity
+  EXPECT_EQ(float16(1e9f).bits, 0x7C00);
+  EXPECT_EQ(float16(0x1p-24f).bits, 0x0001);
+  EXPECT_EQ(float16(0x1p-25f).bits, 0x0000);
+  EXPECT_EQ(float16(-0x1.8p-24f).bits, 0x8002);
+  EXPECT_EQ(float16(0x1.ff8p-15f).bits, 0x03FF);
+  EXPECT_EQ(float16(0x1.ffcp-15f).bits, 0x0400);
+  EXPECT_TRUE(std::isnan(static_cast<float>(float16(std::numeric_limits<float>::quiet_NaN()))));
+  EXPECT_TRUE(std::isnan(static_cast<float>(float16(std::bit_cast<float>(0x7F800001u)))));
+  for (const float value : {0.1f, 3.14159f, 1e-6f, 5e-8f, 6.5e4f, 0.00048828125f * 1.0005f, 1.0009765625f})
+    EXPECT_EQ(float16(value).bits, NearestBySearch<float16>(value)) << value;
+}
+
+template <typename T>
+void ExpectEveryValueComesBack() {
+  for (uint32_t bits = 0; bits < 0x10000u; ++bits) {
+    const T value = T::FromBits(static_cast<uint16_t>(bits));
+    if (std::isnan(static_cast<float>(value)))
+      EXPECT_TRUE(std::isnan(static_cast<float>(T(static_cast<float>(value)))));
+    else
+      ASSERT_EQ(T(static_cast<float>(value)).bits, bits);
+  }
+}
+TEST(BFloat16, EveryValue_ComesBackFromFloat) { ExpectEveryValueComesBack<bfloat16>(); }
+TEST(Float16, EveryValue_ComesBackFromFloat) { ExpectEveryValueComesBack<float16>(); }
+
+TEST(BFloat16, VectorConversions_AreTheScalarOnes) {
+  std::vector<float> values;
+  for (uint32_t i = 0; i < 4099; ++i) values.push_back(std::bit_cast<float>(i * 1048583u + 0x7F7F7F00u));
+  values.push_back(std::numeric_limits<float>::quiet_NaN());
+  values.push_back(std::bit_cast<float>(0xFF800001u));
+  const auto count = static_cast<int64_t>(values.size());
+  testing::OnEveryTarget([&](const std::string& target) {
+    std::vector<uint16_t> narrow(values.size());
+    Float16From32(DType::kBFloat16, values.data(), reinterpret_cast<std::byte*>(narrow.data()), count);
+    std::vector<float> wide(values.size());
+    Float32From16(DType::kBFloat16, reinterpret_cast<const std::byte*>(narrow.data()), wide.data(), count);
+    for (size_t i = 0; i < values.size(); ++i) {
+      ASSERT_EQ(narrow[i], bfloat16(values[i]).bits) << target << " " << i;
+      ASSERT_EQ(std::bit_cast<uint32_t>(wide[i]), uint32_t{narrow[i]} << 16) << target << " " << i;
+    }
+  });
+}
+
+template <typename T>
+Tensor Narrow(const Tensor& wide) {
+  Tensor narrow(kDTypeOf<T>, wide.shape());
+  for (size_t i = 0; i < wide.flat<float>().size(); ++i) narrow.flat<T>()[i] = T(wide.flat<float>()[i]);
+  return narrow;
+}
+template <typename T>
+Tensor Widen(const Tensor& narrow) {
+  Tensor wide(DType::kFloat32, narrow.shape());
+  for (size_t i = 0; i < wide.flat<float>().size(); ++i) wide.flat<float>()[i] = narrow.flat<T>()[i];
+  return wide;
+}
+
+// An op in T gives what it gives in float for the same values, rounded once.
+template <typename T>
+void ExpectRoundedFloat(const std::string& op, const std::vector<Tensor>& inputs, AttrMap attrs = {},
+                        std::vector<int> constants = {}) {
+  SCOPED_TRACE(op);
+  std::vector<Tensor> narrow, wide;
+  for (const Tensor& input : inputs) {
+    const bool floating = input.dtype() == DType::kFloat32;
+    narrow.push_back(floating ? Narrow<T>(input) : input);
+    wide.push_back(floating ? Widen<T>(narrow.back()) : input);
+  }
+  const StatusOr<OpRun> actual = RunOp(op, narrow, attrs, {}, constants),
+                        expected = RunOp(op, wide, attrs, {}, constants);
+  ASSERT_TRUE(actual.ok()) << Message(actual.status());
+  ASSERT_TRUE(expected.ok()) << Message(expected.status());
+  for (size_t port = 0; port < expected->outputs.size(); ++port) {
+    const Tensor& a = actual->outputs[port];
+    if (expected->outputs[port].dtype() != DType::kFloat32) {
+      EXPECT_EQ(std::memcmp(a.data(), expected->outputs[port].data(), a.bytes()), 0);
+      continue;
+    }
+    ASSERT_EQ(Name(a.dtype()), Name(kDTypeOf<T>));
+    const Tensor e = Narrow<T>(expected->outputs[port]);
+    for (size_t i = 0; i < e.flat<T>().size(); ++i) EXPECT_EQ(a.flat<T>()[i].bits, e.flat<T>()[i].bits) << i;
+  }
+}
+
+template <typename T>
+class Low16 : public ::testing::Test {};
+using Types16 = ::testing::Types<bfloat16, float16>;
+TYPED_TEST_SUITE(Low16, Types16);
+
+TYPED_TEST(Low16, OpsWithoutAKernelOfTheirOwn_RunThroughFloat) {
+  const Tensor x = RandomTensor<float>({4, 6}, 1), y = RandomTensor<float>({4, 6}, 2),
+               row = RandomTensor<float>({6}, 3);
+  ExpectRoundedFloat<TypeParam>("AddV2", {x, y});
+  ExpectRoundedFloat<TypeParam>("Mul", {x, row});
+  ExpectRoundedFloat<TypeParam>("Less", {x, y});
+  ExpectRoundedFloat<TypeParam>("Softmax", {x});
+  ExpectRoundedFloat<TypeParam>("BiasAdd", {x, row});
+  ExpectRoundedFloat<TypeParam>("Tanh", {x});
+  ExpectRoundedFloat<TypeParam>("Sum", {x, Tensor::Of<int32_t>({1}, {1})}, {}, {1});
+  ExpectRoundedFloat<TypeParam>("AddN", {x, y, x}, {{"N", int64_t{3}}});
+  ExpectRoundedFloat<TypeParam>("MaxPool", {RandomTensor<float>({1, 4, 4, 2}, 4)},
+                                {{"ksize", std::vector<int64_t>{1, 2, 2, 1}},
+                                 {"strides", std::vector<int64_t>{1, 2, 2, 1}},
+                                 {"padding", std::string("VALID")}});
+}
+
+TYPED_TEST(Low16, OpsThatMoveElements_MoveTheBits) {
+  const Tensor x = RandomTensor<float>({4, 6}, 1);
+  ExpectRoundedFloat<TypeParam>("Transpose", {x, Tensor::Of<int32_t>({2}, {1, 0})}, {}, {1});
+  ExpectRoundedFloat<TypeParam>("GatherV2", {x, Tensor::Of<int32_t>({3}, {2, 0, 2}), Tensor::Scalar<int32_t>(0)}, {},
+                                {2});
+  const auto run = RunOp("Transpose", {Narrow<TypeParam>(x), Tensor::Of<int32_t>({2}, {1, 0})}, {}, {}, {1});
+  ASSERT_TRUE(run.ok()) << Message(run.status());
+  EXPECT_EQ(run->implementation.find("via float32"), std::string::npos) << run->implementation;
+}
+
+TYPED_TEST(Low16, Implementation_SaysThatItRunsThroughFloat) {
+  const Tensor x = Narrow<TypeParam>(RandomTensor<float>({4, 6}, 1));
+  const auto run = RunOp("Tanh", {x});
+  ASSERT_TRUE(run.ok()) << Message(run.status());
+  EXPECT_NE(run->implementation.find(" via float32"), std::string::npos) << run->implementation;
+}
+
+TYPED_TEST(Low16, UniformNumbers_StayBelowOne) {
+  const auto run =
+      RunOp("StatelessRandomUniform", {Tensor::Of<int32_t>({1}, {20000}), Tensor::Of<int64_t>({2}, {1, 2})},
+            {{"dtype", kDTypeOf<TypeParam>}}, {}, {0, 1});
+  ASSERT_TRUE(run.ok()) << Message(run.status());
+  double sum = 0;
+  for (const TypeParam value : run->outputs[0].template flat<TypeParam>()) {
+    ASSERT_LT(static_cast<float>(value), 1.0f);
+    ASSERT_GE(static_cast<float>(value), 0.0f);
+    sum += value;
+  }
+  EXPECT_NEAR(sum / 20000, 0.5, 0.01);
+}
+
+template <typename From, typename To>
+void ExpectCast(const std::vector<From>& from, const std::vector<To>& to) {
+  const auto count = static_cast<int64_t>(from.size());
+  const auto run = RunOp("Cast", {Tensor::Of<From>(Shape({count}), from)}, {{"DstT", kDTypeOf<To>}});
+  ASSERT_TRUE(run.ok()) << Message(run.status());
+  EXPECT_EQ(std::memcmp(run->outputs[0].data(), to.data(), to.size() * sizeof(To)), 0)
+      << Name(kDTypeOf<From>) << " to " << Name(kDTypeOf<To>);
+}
+
+TEST(Cast, SixteenBitFloats_ConvertBothWaysWithEveryType) {
+  const std::vector<bfloat16> b = {bfloat16(1.5f), bfloat16(-2.0f), bfloat16(300.0f)};
+  ExpectCast<bfloat16, float>(b, {1.5f, -2.0f, 300.0f});
+  ExpectCast<bfloat16, double>(b, {1.5, -2.0, 300.0});
+  ExpectCast<bfloat16, float16>(b, {float16(1.5f), float16(-2.0f), float16(300.0f)});
+  ExpectCast<bfloat16, int32_t>(b, {1, -2, 300});
+  ExpectCast<bfloat16, uint8_t>(b, {1, 0, 255});
+  ExpectCast<bfloat16, int8_t>(b, {1, -2, 127});
+  ExpectCast<float, bfloat16>({1.0f + 0x1p-8f, 1.0f + 3 * 0x1p-8f},
+                              {bfloat16::FromBits(0x3F80), bfloat16::FromBits(0x3F82)});
+  ExpectCast<double, float16>({0.1, 1e9}, {float16(0.1f), float16::FromBits(0x7C00)});
+  ExpectCast<int64_t, bfloat16>({7, -1}, {bfloat16(7.0f), bfloat16(-1.0f)});
+  ExpectCast<int16_t, uint64_t>({7, 0}, {7, 0});
+  ExpectCast<float16, bfloat16>({float16(0.1f)}, {bfloat16(static_cast<float>(float16(0.1f)))});
+}
+
+}  // namespace
+}  // namespace rivulet

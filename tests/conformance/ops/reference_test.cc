@@ -5,7 +5,8 @@
 //   {"name": "Softmax_wide", "op": "Softmax", "attrs": {}, "inputs": [TENSOR…], "outputs": [TENSOR…]}
 //   TENSOR = {"dtype": "float32", "shape": [2, 3], "values": [1, "nan", "inf", "-inf", …], "constant": true}
 //
-// `constant` inputs are never fed. Optional: "rtol" (relative to the largest expected element, or to 1), "any" (indices
+// `constant` inputs are never fed. Optional: "rtol" (relative to the largest expected element, or to 1; by default 1e-6
+// for float32, 1e-14 for float64, one unit in the last place for the 16-bit types), "any" (indices
 // of outputs that are not compared), "output_gradients" with "input_gradients" (null where there is none): then the
 // gradients by the inputs of sum(outputs · output_gradients) are compared too. Attributes: numbers, booleans, strings,
 // lists of integers, {"type": "float32"}, {"floats": […]}, {"strings": […]}, {"types": […]}, {"shape": […]}.
@@ -61,7 +62,12 @@ template <typename T>
 Tensor Filled(const Json& entry, Shape shape) {
   Tensor tensor(kDTypeOf<T>, std::move(shape));
   size_t i = 0;
-  for (const Json& value : entry["values"]) tensor.flat<T>()[i++] = ValueOf<T>(value);
+  for (const Json& value : entry["values"]) {
+    if constexpr (std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>)
+      tensor.flat<T>()[i++] = T(ValueOf<float>(value));
+    else
+      tensor.flat<T>()[i++] = ValueOf<T>(value);
+  }
   return tensor;
 }
 
@@ -72,6 +78,10 @@ Tensor TensorOf(const Json& entry) {
       return Filled<float>(entry, shape);
     case DType::kFloat64:
       return Filled<double>(entry, shape);
+    case DType::kBFloat16:
+      return Filled<bfloat16>(entry, shape);
+    case DType::kFloat16:
+      return Filled<float16>(entry, shape);
     case DType::kInt32:
       return Filled<int32_t>(entry, shape);
     case DType::kInt64:
@@ -134,7 +144,7 @@ template <typename T>
 void ExpectNear(const Tensor& actual, const Tensor& expected, double tolerance) {
   double largest = 1;
   for (T value : expected.flat<T>())
-    if (std::isfinite(value)) largest = std::max(largest, std::abs(static_cast<double>(value)));
+    if (std::isfinite(static_cast<double>(value))) largest = std::max(largest, std::abs(static_cast<double>(value)));
   for (size_t i = 0; i < expected.flat<T>().size(); ++i) {
     const double a = static_cast<double>(actual.flat<T>()[i]), e = static_cast<double>(expected.flat<T>()[i]);
     if (std::isnan(e)) {
@@ -152,6 +162,8 @@ void ExpectEqual(const Tensor& actual, const Tensor& expected, std::optional<dou
   ASSERT_EQ(actual.shape().ToString(), expected.shape().ToString());
   if (actual.dtype() == DType::kFloat32) return ExpectNear<float>(actual, expected, tolerance.value_or(1e-6));
   if (actual.dtype() == DType::kFloat64) return ExpectNear<double>(actual, expected, tolerance.value_or(1e-14));
+  if (actual.dtype() == DType::kBFloat16) return ExpectNear<bfloat16>(actual, expected, tolerance.value_or(0x1p-8));
+  if (actual.dtype() == DType::kFloat16) return ExpectNear<float16>(actual, expected, tolerance.value_or(0x1p-11));
   const size_t bytes = expected.bytes();
   EXPECT_TRUE(bytes == 0 || std::memcmp(actual.data(), expected.data(), bytes) == 0);
 }

@@ -73,8 +73,28 @@ Status BatchMatMulShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
+// The rows of all matrices as one matrix: [-1, columns].
+Output AllRows(GradientOps& ops, Output x) {
+  return ops.Op("Reshape", {x, ops.Ints({-1, x.shape().dim(x.shape().rank() - 1)})});
+}
+
 Status BatchMatMulGradient(GradientContext& g) {
   GradientOps ops(g);
+  const Output x = g.input(0), y = g.input(1), grad = g.grad();
+  // A single matrix y meets all rows of x: its gradient is one product, not a sum of many.
+  if (!g.node()->attr<bool>("adj_x") && x.shape().known_rank() && y.shape().known_rank() && y.shape().rank() == 2 &&
+      y.shape().IsFullyKnown()) {
+    const bool adj_y = g.node()->attr<bool>("adj_y");
+    const Shape& sizes = y.shape();
+    if (x.shape().dim(x.shape().rank() - 1) == sizes.dim(adj_y ? 1 : 0) && grad.shape().known_rank() &&
+        grad.shape().dim(grad.shape().rank() - 1) == sizes.dim(adj_y ? 0 : 1)) {
+      g.set_input_grad(0, Product(ops, {"BatchMatMulV2", "adj_x", "adj_y"}, grad, y, false, !adj_y));
+      const Output rows = AllRows(ops, x), row_grads = AllRows(ops, grad);
+      g.set_input_grad(1, adj_y ? ops.Op("MatMul", {row_grads, rows}, {{"transpose_a", true}})
+                                : ops.Op("MatMul", {rows, row_grads}, {{"transpose_a", true}}));
+      return ops.status();
+    }
+  }
   const auto [x_grad, y_grad] = ProductGradients(g, ops, {"BatchMatMulV2", "adj_x", "adj_y"});
   g.set_input_grad(0, ops.SumTo(x_grad, g.input(0)));
   g.set_input_grad(1, ops.SumTo(y_grad, g.input(1)));

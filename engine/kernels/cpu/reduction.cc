@@ -1,40 +1,26 @@
-// Reductions over axes. The order in which elements are combined depends on the shape alone: rows in 16 virtual lanes
-// that are joined as a tree, columns from the first row to the last. Sums and products of floats are carried in double.
+// Reductions over axes, and the positions of extremes.
 #include <algorithm>
 #include <limits>
 
 #include "engine/kernels/cpu/constant_input.h"
-#include "engine/kernels/cpu/elementwise.h"
+#include "engine/kernels/cpu/strided_reduce.h"
 
 namespace rivulet {
 namespace {
 
-constexpr int64_t kLanes = 16;
-
-template <typename T>
-using Carried =
-    typename std::conditional_t<std::is_floating_point_v<T>, std::type_identity<double>, std::make_unsigned<T>>::type;
-
-// A reducer: what it carries, its neutral element, how an element enters, how two partial results join, the result.
-template <typename T>
-struct SumReducer {
-  using Carry = Carried<T>;
-  static Carry Neutral() { return Carry{0}; }
-  static Carry Enter(T x) { return static_cast<Carry>(x); }
-  static Carry Join(Carry a, Carry b) { return a + b; }
-  static T Result(Carry carry, int64_t) { return static_cast<T>(carry); }
-};
 template <typename T>
 struct MeanReducer : SumReducer<T> {
   static T Result(double carry, int64_t count) { return static_cast<T>(carry / static_cast<double>(count)); }
 };
 template <typename T>
 struct HalfSquaresReducer : SumReducer<T> {
+  static constexpr bool kPlainSum = false;
   static double Enter(T x) { return static_cast<double>(x) * static_cast<double>(x); }
   static T Result(double carry, int64_t) { return static_cast<T>(carry * 0.5); }
 };
 template <typename T>
 struct ProdReducer : SumReducer<T> {
+  static constexpr bool kPlainSum = false;
   using Carry = Carried<T>;
   static Carry Neutral() { return Carry{1}; }
   static Carry Join(Carry a, Carry b) { return a * b; }
@@ -77,90 +63,17 @@ struct AnyReducer {
 };
 
 template <typename R, typename T>
-typename R::Carry ReduceRow(const T* in, int64_t count) {
-  using Carry = typename R::Carry;
-  Carry lanes[kLanes];
-  for (Carry& lane : lanes) lane = R::Neutral();
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes)
-    for (int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] = R::Join(lanes[lane], R::Enter(in[i + lane]));
-  for (int64_t lane = 0; i < count; ++i, ++lane) lanes[lane] = R::Join(lanes[lane], R::Enter(in[i]));
-  for (int64_t width = kLanes / 2; width > 0; width /= 2)
-    for (int64_t lane = 0; lane < width; ++lane) lanes[lane] = R::Join(lanes[lane], lanes[lane + width]);
-  return lanes[0];
-}
-
-struct ReductionPlan {
-  bool rows = false;       // whether the innermost axis is reduced
-  StridedWalk<2> kept;     // 0: output, 1: input
-  StridedWalk<1> reduced;  // input
-  int64_t count = 1;       // elements per result
-};
-
-template <typename R, typename T>
 class ReductionKernel final : public Kernel {
  public:
   explicit ReductionKernel(ReductionPlan plan) : plan_(plan) {}
   Status Run(const KernelContext& context) const override {
-    const T* in = InputOf<T>(context, 0);
-    T* out = OutputOf<T>(context, 0);
-    plan_.kept.ForEachRow([&](const std::array<int64_t, 2>& at, const std::array<int64_t, 2>& stride, int64_t count) {
-      if (plan_.rows) {
-        for (int64_t i = 0; i < count; ++i) out[at[0] + i * stride[0]] = ReduceRows(in + at[1] + i * stride[1]);
-      } else {
-        ReduceColumns(in + at[1], out + at[0], count);
-      }
-    });
+    ReduceStrided<R>(plan_, InputOf<T>(context, 0), OutputOf<T>(context, 0));
     return absl::OkStatus();
   }
 
  private:
-  using Carry = typename R::Carry;
-
-  T ReduceRows(const T* in) const {
-    Carry carry = R::Neutral();
-    plan_.reduced.ForEachRow([&](const std::array<int64_t, 1>& at, const std::array<int64_t, 1>&, int64_t count) {
-      carry = R::Join(carry, ReduceRow<R>(in + at[0], count));
-    });
-    return R::Result(carry, plan_.count);
-  }
-
-  // `count` neighbouring results.
-  void ReduceColumns(const T* in, T* out, int64_t count) const {
-    constexpr int64_t kBlock = 128;
-    Carry carry[kBlock];
-    for (int64_t begin = 0; begin < count; begin += kBlock) {
-      const int64_t width = std::min(kBlock, count - begin);
-      for (int64_t i = 0; i < width; ++i) carry[i] = R::Neutral();
-      plan_.reduced.ForEachRow(
-          [&](const std::array<int64_t, 1>& at, const std::array<int64_t, 1>& stride, int64_t rows) {
-            const T* row = in + begin + at[0];
-            for (int64_t r = 0; r < rows; ++r, row += stride[0])
-              for (int64_t i = 0; i < width; ++i) carry[i] = R::Join(carry[i], R::Enter(row[i]));
-          });
-      for (int64_t i = 0; i < width; ++i) out[begin + i] = R::Result(carry[i], plan_.count);
-    }
-  }
-
   ReductionPlan plan_;
 };
-
-StatusOr<ReductionPlan> PlanReduction(const Shape& input, const std::vector<bool>& reduced) {
-  const std::vector<int64_t> strides = RowMajorStrides(input);
-  std::vector<int64_t> kept_dims, kept_in, reduced_dims, reduced_in;
-  ReductionPlan plan;
-  for (int axis = 0; axis < input.rank(); ++axis) {
-    const auto i = static_cast<size_t>(axis);
-    if (input.dim(axis) == 1) continue;
-    (reduced[i] ? reduced_dims : kept_dims).push_back(input.dim(axis));
-    (reduced[i] ? reduced_in : kept_in).push_back(strides[i]);
-    plan.rows = reduced[i];
-    if (reduced[i]) plan.count *= input.dim(axis);
-  }
-  RIVULET_ASSIGN_OR_RETURN(plan.kept, MakeWalk<2>(kept_dims, {RowMajorStrides(Shape(kept_dims)), kept_in}));
-  RIVULET_ASSIGN_OR_RETURN(plan.reduced, MakeWalk<1>(reduced_dims, {reduced_in}));
-  return plan;
-}
 
 template <typename R, typename T>
 StatusOr<Prepared> PrepareReduction(const NodeView& node, const KernelPolicy&) {
@@ -168,7 +81,7 @@ StatusOr<Prepared> PrepareReduction(const NodeView& node, const KernelPolicy&) {
   RIVULET_ASSIGN_OR_RETURN(const auto axes, ConstantInput(node, 1, "the reduced axes"));
   std::vector<bool> reduced(static_cast<size_t>(input.rank()), false);
   for (int64_t axis : axes) reduced[AxisOf(axis, input.rank())] = true;
-  RIVULET_ASSIGN_OR_RETURN(const ReductionPlan plan, PlanReduction(input, reduced));
+  RIVULET_ASSIGN_OR_RETURN(const ReductionPlan plan, PlanReduction(input.dims(), RowMajorStrides(input), reduced));
   Prepared prepared;
   prepared.kernel = std::make_unique<ReductionKernel<R, T>>(plan);
   // Without anything to reduce each element is read just before it is written.
@@ -181,8 +94,9 @@ StatusOr<Prepared> PrepareReduction(const NodeView& node, const KernelPolicy&) {
 template <typename T>
 StatusOr<Prepared> PrepareL2Loss(const NodeView& node, const KernelPolicy&) {
   const Shape& input = node.inputs[0].shape;
-  RIVULET_ASSIGN_OR_RETURN(const ReductionPlan plan,
-                           PlanReduction(input, std::vector<bool>(static_cast<size_t>(input.rank()), true)));
+  RIVULET_ASSIGN_OR_RETURN(
+      const ReductionPlan plan,
+      PlanReduction(input.dims(), RowMajorStrides(input), std::vector<bool>(static_cast<size_t>(input.rank()), true)));
   Prepared prepared;
   prepared.kernel = std::make_unique<ReductionKernel<HalfSquaresReducer<T>, T>>(plan);
   prepared.implementation = "rows";

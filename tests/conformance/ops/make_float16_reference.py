@@ -91,6 +91,11 @@ for dtype in (tf.bfloat16, tf.float16):
         case("Cast", dtype, [numbers], {"DstT": {"type": name}}, lambda x: tf.cast(x, dtype), gradients=False,
              suffix=f"_from_{NAMES[source]}")
 
+for dtype in (tf.bfloat16, tf.float16, tf.float32, tf.float64):
+    for suffix, last in (("_finite", 1.0), ("_inf", np.inf), ("_negative_inf", -np.inf), ("_nan", np.nan)):
+        case("AllFinite", dtype, [tf.constant([[0.0, -1.5, 3.0], [2.0, 1e-4, last]], dtype)], {},
+             lambda x: tf.reduce_all(tf.math.is_finite(x)), gradients=False, suffix=suffix)
+
 with open(os.path.join(HERE, "float16_reference.json"), "w") as file:
     file.write("[\n" + ",\n".join(json.dumps(c) for c in cases) + "\n]\n")
 print(len(cases), "cases")

@@ -15,18 +15,21 @@ namespace {
 
 constexpr char kLocalScope[] = "local";  // where the step graph's nodes go
 
-// Where a flat variable lies. FlatElements has accepted its name.
-std::pair<int, Segment> PlaceOf(std::string_view name) {
-  if (name == "params") return {kParamsBuffer, Segment::kTrainable};
-  if (name == "base_params") return {kBaseParamsBuffer, Segment::kTrainable};
-  if (name == "grads") return {kGradsBuffer, Segment::kTrainable};
-  if (name == "update/delta") return {kUpdateBuffer, Segment::kTrainable};
-  if (name == "shared") return {kParamsBuffer, Segment::kShared};
-  if (name == "base_shared") return {kBaseParamsBuffer, Segment::kShared};
-  if (name == "update/shared_delta") return {kUpdateBuffer, Segment::kShared};
-  int slot = 0;
-  std::from_chars(name.data() + std::string_view("slots/").size(), name.data() + name.size(), slot);
-  return {kFirstSlotBuffer + slot, Segment::kTrainable};
+// Where a flat variable lies: its buffer, and the offset in it. FlatSpec has accepted its name.
+std::pair<int, size_t> PlaceOf(std::string_view name, const ModelLayout& layout) {
+  const auto in = [&](int buffer, Segment segment) { return std::pair(buffer, layout.segment_offset(segment)); };
+  if (name == "params") return in(kParamsBuffer, Segment::kTrainable);
+  if (name == "base_params") return in(kBaseParamsBuffer, Segment::kTrainable);
+  if (name == "grads") return in(kGradsBuffer, Segment::kTrainable);
+  if (name == "update/delta") return in(kUpdateBuffer, Segment::kTrainable);
+  if (name == "shared") return in(kParamsBuffer, Segment::kShared);
+  if (name == "base_shared") return in(kBaseParamsBuffer, Segment::kShared);
+  if (name == "update/shared_delta") return in(kUpdateBuffer, Segment::kShared);
+  if (name == "round") return {kScalarsBuffer, 0};
+  int number = 0;
+  std::from_chars(name.data() + name.find('/') + 1, name.data() + name.size(), number);
+  if (name.starts_with("scalars/")) return {kScalarsBuffer, (static_cast<size_t>(number) + 1) * kScalarStride};
+  return in(kFirstSlotBuffer + number, Segment::kTrainable);
 }
 
 }  // namespace
@@ -38,6 +41,7 @@ std::shared_ptr<ProgramCache> NewProgramCache(std::shared_ptr<const Plan> plan) 
 size_t ProgramCache::buffer_bytes(int buffer) const {
   const ModelLayout& layout = *plan_->layout();
   if (buffer == kParamsBuffer || buffer == kBaseParamsBuffer) return layout.arena_bytes();
+  if (buffer == kScalarsBuffer) return (static_cast<size_t>(plan_->scalars()) + 1) * kScalarStride;
   const size_t trainable = layout.segment_bytes(Segment::kTrainable);
   return buffer == kUpdateBuffer ? trainable + layout.segment_bytes(Segment::kShared) : trainable;
 }
@@ -62,19 +66,18 @@ StatusOr<std::vector<VariableBinding>> ProgramCache::BindVariables(const Graph& 
       bindings.push_back({name, gradient ? kGradsBuffer : kParamsBuffer, slice->offset, slice->spec, gradient});
       continue;
     }
-    const StatusOr<int64_t> elements = FlatElements(name, layout, plan_->slots());
-    if (!elements.ok()) {
+    const StatusOr<TensorSpec> flat = FlatSpec(name, layout, plan_->slots(), plan_->scalars());
+    if (!flat.ok()) {
       return InvalidArgument("the plan uses a variable '{}', which is neither the model's nor a flat one: {}", name,
-                             Message(elements.status()));
+                             Message(flat.status()));
     }
     const Shape& shape = node->attr<Shape>("shape");
-    if (VariableDType(*node) != DType::kFloat32 || !Shape::Compatible(shape, Shape{*elements})) {
-      return InvalidArgument("the plan's variable '{}' is {}{}, but it stands for {} float32 values", name,
-                             Name(VariableDType(*node)), shape.ToString(), *elements);
+    if (VariableDType(*node) != flat->dtype || !Shape::Compatible(shape, flat->shape)) {
+      return InvalidArgument("the plan's variable '{}' is {}{}, but it stands for {}{}", name,
+                             Name(VariableDType(*node)), shape.ToString(), Name(flat->dtype), flat->shape.ToString());
     }
-    const auto [buffer, segment] = PlaceOf(name);
-    bindings.push_back(
-        {name, buffer, layout.segment_offset(segment), {DType::kFloat32, Shape{*elements}}, buffer == kGradsBuffer});
+    const auto [buffer, offset] = PlaceOf(name, layout);
+    bindings.push_back({name, buffer, offset, *flat, buffer == kGradsBuffer});
   }
   return bindings;
 }
@@ -107,6 +110,7 @@ StatusOr<Graph> ProgramCache::ComposeStep() const {
         scope.Op("VarHandleOp", {}, {{"dtype", spec.dtype}, {"shape", spec.shape}, {"shared_name", name}}, name);
     assigned.push_back(scope.AddNode("AssignVariableOp", {handle, gradients[i]}, {}, name + "/assign"));
   }
+  for (const std::string& update : model.train_updates) assigned.push_back(graph.Find(update));
   RIVULET_RETURN_IF_ERROR(scope.status());
   RIVULET_RETURN_IF_ERROR(ImportInto(graph, plan_->step_graph(), kLocalScope, assigned));
   return graph;

@@ -16,7 +16,15 @@
 namespace rivulet {
 
 // What a trainer binds, in this order; slots/0, slots/1, … follow.
-enum TrainingBuffer : int { kParamsBuffer = 0, kGradsBuffer, kBaseParamsBuffer, kUpdateBuffer, kFirstSlotBuffer };
+enum TrainingBuffer : int {
+  kParamsBuffer = 0,
+  kGradsBuffer,
+  kBaseParamsBuffer,
+  kUpdateBuffer,
+  kScalarsBuffer,  // "round", then "scalars/0", "scalars/1", …, each at kScalarStride bytes after the one before
+  kFirstSlotBuffer
+};
+inline constexpr size_t kScalarStride = 64;
 
 // The step program is the model's graph, its gradients assigned to the variables "grads/<variable>", and after all of
 // these the plan's step graph: one graph, so that a pass may fuse an optimiser with the gradient it uses. Variables by
@@ -26,7 +34,9 @@ enum TrainingBuffer : int { kParamsBuffer = 0, kGradsBuffer, kBaseParamsBuffer, 
 //   grads/<variable>       its slice of the grads buffer; trainable variables only
 //   params, base_params, grads, slots/<i>, update/delta, shared, base_shared, update/shared_delta
 //                          flat, as federated/plan/README.md says
+//   round, scalars/<i>     numbers of the task
 //
+// A step also runs the model's own updates (ModelDef::train_updates), after the gradients and before the plan's step.
 // Thread-safe. Compiling happens under the lock: workers that want the same program wait instead of compiling it again.
 class ProgramCache {
  public:

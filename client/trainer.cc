@@ -65,6 +65,7 @@ class LocalTrainer : public Trainer {
     buffers_[kBaseParamsBuffer].data = const_cast<std::byte*>(base.arena().data());  // the programs only read it
     const StreamKey rng =
         StreamFor(task.seed, client_id, Purpose::kGraph, static_cast<uint32_t>(task.base_round), task.ordinal);
+    *reinterpret_cast<double*>(memory_[kScalarsBuffer].data()) = static_cast<double>(task.base_round);
     uint64_t step = 0;
     float loss = 0;
     const TensorView loss_view{reinterpret_cast<std::byte*>(&loss), DType::kFloat32, Shape{}};

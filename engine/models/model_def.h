@@ -33,7 +33,9 @@ struct ModelDef {
   std::string train_loss;  // scalar tensor names
   std::string eval_loss;
   std::vector<std::pair<std::string, std::string>> metrics;  // ("accuracy", tensor)
-  std::vector<ModelVariable> variables;                      // declaration order
+  // Nodes that a training step runs beside the gradient, such as assignments of running averages.
+  std::vector<std::string> train_updates;
+  std::vector<ModelVariable> variables;  // declaration order
 };
 
 // The variables of a graph in declaration (node) order, each once, without optimisers' slots (segment "slot").

@@ -81,6 +81,7 @@ StatusOr<std::string> BuildPlan(const Scenario& scenario, const ModelDef& model)
     metric->set_name(name);
     metric->set_tensor(tensor);
   }
+  for (const std::string& update : model.train_updates) program.add_train_updates(update);
   RIVULET_RETURN_IF_ERROR(AddFeatures(scenario.data, model, program));
   for (const ModelVariable& variable : model.variables) {
     proto::VariableLayout* entry = program.add_variables();
@@ -90,12 +91,13 @@ StatusOr<std::string> BuildPlan(const Scenario& scenario, const ModelDef& model)
     entry->set_segment(variable.segment);
   }
 
-  RIVULET_ASSIGN_OR_RETURN(const LocalRule rule, MakeLocalRule(scenario.client.optimizer, layout));
+  RIVULET_ASSIGN_OR_RETURN(const LocalRule rule, MakeLocalRule(scenario.client, layout));
   proto::LocalAlgorithm& algorithm = *plan.mutable_algorithm();
   algorithm.set_init_graph(SerializeGraph(rule.init));
   algorithm.set_step_graph(SerializeGraph(rule.step));
   algorithm.set_final_graph(SerializeGraph(rule.final));
   algorithm.set_slots(rule.slots);
+  algorithm.set_scalars(rule.scalars);
 
   proto::LocalTraining& training = *plan.mutable_training();
   training.set_epochs(scenario.client.epochs);

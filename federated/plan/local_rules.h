@@ -16,14 +16,17 @@ inline constexpr char kRunTarget[] = "run";
 
 struct LocalRule {
   Graph init, step, final;
-  int slots = 0;  // flat buffers as large as `params`
+  int slots = 0;    // flat buffers as large as `params`
+  int scalars = 0;  // float64 numbers
 };
 
-// The rule that client.optimizer asks for, for a model of `layout`. INVALID_ARGUMENT: an unknown kind.
-StatusOr<LocalRule> MakeLocalRule(const OptimizerConfig& optimizer, const ModelLayout& layout);
+// The rule that client.optimizer and client.schedule ask for, for a model of `layout`. INVALID_ARGUMENT: an unknown
+// kind, a setting out of its range.
+StatusOr<LocalRule> MakeLocalRule(const ClientConfig& client, const ModelLayout& layout);
 
-// The elements of a flat variable by its name in a plan ("params", "slots/1", "update/shared_delta"): those of its
-// segment with padding. NOT_FOUND: no such flat variable for a plan of so many slots and this layout.
-StatusOr<int64_t> FlatElements(std::string_view name, const ModelLayout& layout, int slots);
+// What a flat variable is by its name in a plan ("params", "slots/1", "update/shared_delta"): the float32 elements of
+// its segment with padding, or a float64 scalar ("round", "scalars/0"). NOT_FOUND: no such flat variable for a plan of
+// so many slots and scalars and this layout.
+StatusOr<TensorSpec> FlatSpec(std::string_view name, const ModelLayout& layout, int slots, int scalars);
 
 }  // namespace rivulet

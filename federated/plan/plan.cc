@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint32_t kFormat = 1;
 constexpr int64_t kMaxEpochs = 1'000'000, kMaxBatch = int64_t{1} << 20, kMaxSteps = int64_t{1} << 32;
-constexpr int kMaxSlots = 16;
+constexpr int kMaxSlots = 16, kMaxScalars = 64;
 
 // Names from outside end up in messages, rows and files.
 Status CheckName(std::string_view what, std::string_view name) {
@@ -86,6 +86,12 @@ class PlanReader {
       }
       RIVULET_RETURN_IF_ERROR(CheckScalar(fmt::format("metric '{}'", metric.name()), metric.tensor()));
       model.metrics.emplace_back(metric.name(), metric.tensor());
+    }
+    for (const std::string& update : message.train_updates()) {
+      if (model.graph.Find(update) == nullptr) {
+        return InvalidArgument("the plan's model graph has no node '{}' for a training step to run", update);
+      }
+      model.train_updates.push_back(update);
     }
     return absl::OkStatus();
   }
@@ -197,6 +203,10 @@ class PlanReader {
     if (message.slots() < 0 || message.slots() > kMaxSlots) {
       return InvalidArgument("the plan asks for {} slots; a client has 0 to {}", message.slots(), kMaxSlots);
     }
+    plan_->scalars_ = message.scalars();
+    if (message.scalars() < 0 || message.scalars() > kMaxScalars) {
+      return InvalidArgument("the plan asks for {} scalars; a client has 0 to {}", message.scalars(), kMaxScalars);
+    }
     RIVULET_RETURN_IF_ERROR(ReadFlatGraph("init", message.init_graph(), plan_->init_graph_));
     RIVULET_RETURN_IF_ERROR(ReadFlatGraph("step", message.step_graph(), plan_->step_graph_));
     return ReadFlatGraph("final", message.final_graph(), plan_->final_graph_);
@@ -215,12 +225,12 @@ class PlanReader {
       }
       if (node->type() != "VarHandleOp") continue;
       const std::string_view name = VariableName(*node);
-      const auto elements = FlatElements(name, *plan_->layout_, plan_->slots_);
-      if (!elements.ok()) return Annotate(elements.status(), fmt::format("the plan's {} graph", what));
+      const auto flat = FlatSpec(name, *plan_->layout_, plan_->slots_, plan_->scalars_);
+      if (!flat.ok()) return Annotate(flat.status(), fmt::format("the plan's {} graph", what));
       const Shape& shape = node->attr<Shape>("shape");
-      if (VariableDType(*node) != DType::kFloat32 || !Shape::Compatible(shape, Shape{*elements})) {
-        return InvalidArgument("the plan's {} graph takes '{}' for {}{}, and it is float32[{}]", what, name,
-                               Name(VariableDType(*node)), shape.ToString(), *elements);
+      if (VariableDType(*node) != flat->dtype || !Shape::Compatible(shape, flat->shape)) {
+        return InvalidArgument("the plan's {} graph takes '{}' for {}{}, and it is {}{}", what, name,
+                               Name(VariableDType(*node)), shape.ToString(), Name(flat->dtype), flat->shape.ToString());
       }
     }
     out = std::make_unique<Graph>(*std::move(graph));

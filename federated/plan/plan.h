@@ -41,6 +41,7 @@ class Plan {
   const Graph& step_graph() const { return *step_graph_; }
   const Graph& final_graph() const { return *final_graph_; }
   int slots() const { return slots_; }
+  int scalars() const { return scalars_; }
   int64_t epochs() const { return epochs_; }
   int64_t batch_size() const { return batch_size_; }
   bool shuffle() const { return shuffle_; }
@@ -57,7 +58,7 @@ class Plan {
   std::shared_ptr<const ModelLayout> layout_;
   std::vector<FeatureSpec> features_;
   std::unique_ptr<Graph> init_graph_, step_graph_, final_graph_;
-  int slots_ = 0;
+  int slots_ = 0, scalars_ = 0;
   int64_t epochs_ = 1, batch_size_ = 1, max_steps_ = 0;
   bool shuffle_ = true;
   std::string dataset_;

@@ -13,11 +13,34 @@ bool IsDirichlet(const Scenario& s) { return s.data.partition.kind == "dirichlet
 bool IsByKey(const Scenario& s) { return s.data.partition.kind == "by_key"; }
 bool HasSynth(const Scenario& s) { return !s.data.synth.kind.empty(); }
 bool IsMomentum(const Scenario& s) { return s.client.optimizer.kind == "momentum"; }
+bool HasMomentum(const Scenario& s) { return IsMomentum(s) || s.client.optimizer.kind == "rmsprop"; }
+bool HasRho(const Scenario& s) { return s.client.optimizer.kind == "rmsprop" || s.client.optimizer.kind == "adadelta"; }
+bool IsRmsProp(const Scenario& s) { return s.client.optimizer.kind == "rmsprop"; }
+bool HasBetas(const Scenario& s) {
+  const std::string& kind = s.client.optimizer.kind;
+  return kind == "adam" || kind == "adamw" || kind == "yogi";
+}
+bool IsAdaptive(const Scenario& s) { return s.client.optimizer.kind != "sgd" && !IsMomentum(s); }
+bool HasAccumulator(const Scenario& s) {
+  return s.client.optimizer.kind == "adagrad" || s.client.optimizer.kind == "yogi";
+}
+bool IsScheduled(const Scenario& s) { return s.client.schedule.kind != "constant" || s.client.schedule.warmup > 0; }
+bool Decays(const Scenario& s) { return s.client.schedule.kind != "constant"; }
+bool DecaysByRate(const Scenario& s) {
+  return s.client.schedule.kind == "step" || s.client.schedule.kind == "exponential";
+}
+bool DecaysToEnd(const Scenario& s) {
+  return s.client.schedule.kind == "cosine" || s.client.schedule.kind == "polynomial";
+}
+bool IsPolynomial(const Scenario& s) { return s.client.schedule.kind == "polynomial"; }
 
 Key&& ForGraph(Key&& key) { return std::move(key).When("model.graph", HasGraph, "model.graph is given"); }
 Key&& ForSynth(Key&& key) { return std::move(key).When("data.synth.kind", HasSynth, "data.synth.kind is given"); }
-Key&& ForMomentum(Key&& key) {
-  return std::move(key).When("client.optimizer.kind", IsMomentum, "client.optimizer.kind is \"momentum\"");
+Key&& ForKinds(Key&& key, bool (*predicate)(const Scenario&), std::string_view kinds) {
+  return std::move(key).When("client.optimizer.kind", predicate, fmt::format("client.optimizer.kind is {}", kinds));
+}
+Key&& ForSchedule(Key&& key, bool (*predicate)(const Scenario&), std::string_view kinds) {
+  return std::move(key).When("client.schedule.kind", predicate, fmt::format("client.schedule.kind is {}", kinds));
 }
 
 std::vector<Key> MakeKeys() {
@@ -120,16 +143,93 @@ std::vector<Key> MakeKeys() {
           "Draws a new order of the client's examples for every epoch; otherwise they are taken in stored order."));
 
   add(Key("client.optimizer.kind", FIELD(client.optimizer.kind), "\"momentum\"",
-          "Local update rule. `momentum` starts from rest in every task and leaves with it.")
-          .OneOf({"sgd", "momentum"}));
+          "Local update rule; what it remembers starts anew in every task and leaves with it. `sgd`; `momentum` (also "
+          "Nesterov's); `adagrad`, `adadelta`, `adam` and `adamw` as PyTorch has them; `rmsprop` as TensorFlow's op "
+          "(epsilon under the root); `yogi` as its paper.")
+          .OneOf({"sgd", "momentum", "adagrad", "rmsprop", "adam", "adamw", "adadelta", "yogi"}));
   add(Key("client.optimizer.learning_rate", FIELD(client.optimizer.learning_rate), "0.215", "Step length of a client.")
           .Between(0, 1e6));
-  add(ForMomentum(Key("client.optimizer.momentum", FIELD(client.optimizer.momentum), "0.5",
-                      "Share of the velocity that survives a step: v = momentum · v + g, w = w − learning_rate · v.")
-                      .AtLeast(0)
-                      .Below(1)));
-  add(ForMomentum(Key("client.optimizer.nesterov", FIELD(client.optimizer.nesterov), "true",
-                      "Looks ahead: w = w − learning_rate · (g + momentum · v).")));
+  add(ForKinds(Key("client.optimizer.momentum", FIELD(client.optimizer.momentum), "0.5",
+                   "Share of the velocity that survives a step: v = momentum · v + g, w = w − learning_rate · v.")
+                   .AtLeast(0)
+                   .Below(1)
+                   .Default("`0.9`; `rmsprop`: `0.0`"),
+               HasMomentum, "\"momentum\" or \"rmsprop\""));
+  add(ForKinds(Key("client.optimizer.nesterov", FIELD(client.optimizer.nesterov), "true",
+                   "Looks ahead: w = w − learning_rate · (g + momentum · v)."),
+               IsMomentum, "\"momentum\""));
+  add(ForKinds(Key("client.optimizer.rho", FIELD(client.optimizer.rho), "0.99",
+                   "Share of the mean square of gradients that survives a step.")
+                   .AtLeast(0)
+                   .Below(1),
+               HasRho, "\"rmsprop\" or \"adadelta\""));
+  add(ForKinds(Key("client.optimizer.centered", FIELD(client.optimizer.centered), "true",
+                   "Divides by the gradients' deviation instead of their root mean square."),
+               IsRmsProp, "\"rmsprop\""));
+  add(ForKinds(Key("client.optimizer.beta1", FIELD(client.optimizer.beta1), "0.8",
+                   "Share of the mean gradient that survives a step.")
+                   .AtLeast(0)
+                   .Below(1),
+               HasBetas, "\"adam\", \"adamw\" or \"yogi\""));
+  add(ForKinds(Key("client.optimizer.beta2", FIELD(client.optimizer.beta2), "0.99",
+                   "Share of the mean square of gradients that survives a step.")
+                   .AtLeast(0)
+                   .Below(1),
+               HasBetas, "\"adam\", \"adamw\" or \"yogi\""));
+  add(ForKinds(Key("client.optimizer.epsilon", FIELD(client.optimizer.epsilon), "0.001",
+                   "Keeps quotients finite; larger values adapt less.")
+                   .Above(0)
+                   .Below(1e6)
+                   .Default("`adam`, `adamw`: `1e-08`; `adagrad`: `1e-10`; `rmsprop`: `1e-07`; `adadelta`: `1e-06`; "
+                            "`yogi`: `0.001`"),
+               IsAdaptive, "none of \"sgd\" and \"momentum\""));
+  add(ForKinds(Key("client.optimizer.initial_accumulator", FIELD(client.optimizer.initial_accumulator), "0.1",
+                   "What the sums of squares start with in every task.")
+                   .Between(0, 1e6)
+                   .Default("`adagrad`: `0.0`; `yogi`: `1e-06`"),
+               HasAccumulator, "\"adagrad\" or \"yogi\""));
+  add(Key("client.optimizer.weight_decay", FIELD(client.optimizer.weight_decay), "0.0001",
+          "Adds weight_decay · w to the gradient, after clipping; `adamw` instead multiplies w by 1 − learning_rate · "
+          "weight_decay in every step.")
+          .Between(0, 1e6)
+          .Default("`0.0`; `adamw`: `0.01`"));
+  add(Key("client.optimizer.clip_norm", FIELD(client.optimizer.clip_norm), "1.0",
+          "Shortens a step's gradient, all variables together, to this length. 0: no bound.")
+          .Between(0, 1e6));
+  add(Key("client.optimizer.clip_value", FIELD(client.optimizer.clip_value), "0.5",
+          "Bounds each element of a step's gradient, before `clip_norm`. 0: no bound.")
+          .Between(0, 1e6));
+
+  add(Key("client.schedule.kind", FIELD(client.schedule.kind), "\"cosine\"",
+          "What becomes of the learning rate after warm-up: `step` multiplies it by `decay_rate` after every `length`; "
+          "`exponential` does so gradually; `cosine` and `polynomial` go to `end` within `length` and stay there.")
+          .OneOf({"constant", "step", "exponential", "cosine", "polynomial"}));
+  add(Key("client.schedule.warmup", FIELD(client.schedule.warmup), "5",
+          "Units over which the learning rate rises in equal steps; the first has learning_rate / warmup.")
+          .Between(0, 1e9));
+  add(Key("client.schedule.unit", FIELD(client.schedule.unit), "\"step\"",
+          "What time is counted in: `round`s of the run, or `step`s of a task, from 0 in each.")
+          .OneOf({"round", "step"})
+          .When("client.schedule.kind", IsScheduled,
+                "client.schedule.kind is not \"constant\" or client.schedule.warmup is given"));
+  add(ForSchedule(Key("client.schedule.length", FIELD(client.schedule.length), "100", "Units that the decay takes.")
+                      .Between(1, 1e9)
+                      .Default("`run.rounds`"),
+                  Decays, "not \"constant\""));
+  add(ForSchedule(Key("client.schedule.decay_rate", FIELD(client.schedule.decay_rate), "0.1",
+                      "What remains of the learning rate after each `length`.")
+                      .Above(0)
+                      .Below(1e6),
+                  DecaysByRate, "\"step\" or \"exponential\""));
+  add(ForSchedule(Key("client.schedule.end", FIELD(client.schedule.end), "0.01",
+                      "Share of the learning rate that is left at the end.")
+                      .Between(0, 1e6),
+                  DecaysToEnd, "\"cosine\" or \"polynomial\""));
+  add(ForSchedule(Key("client.schedule.power", FIELD(client.schedule.power), "2.0",
+                      "The rate falls with (1 − t / length)^power; 1 is a straight line.")
+                      .Above(0)
+                      .Below(100),
+                  IsPolynomial, "\"polynomial\""));
 
   add(Key("server.algorithm", FIELD(server.algorithm), "\"fedavg\"",
           "Name of a composition. `fedavg`: uniform selection, plain deltas, mean weighted by examples (McMahan et al. "

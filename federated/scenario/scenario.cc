@@ -84,9 +84,31 @@ Status RefuseWhatDoesNotApply(Scenario& scenario, Given& given) {
   return absl::OkStatus();
 }
 
+// What is usual for the kind, where nothing else is given.
+void FillOptimizer(OptimizerConfig& optimizer, const Given& given) {
+  struct Usual {
+    std::string_view kind, key;
+    double& field;
+    double value;
+  };
+  const Usual usual[] = {{"rmsprop", "momentum", optimizer.momentum, 0},
+                         {"rmsprop", "epsilon", optimizer.epsilon, 1e-7},
+                         {"adagrad", "epsilon", optimizer.epsilon, 1e-10},
+                         {"adadelta", "epsilon", optimizer.epsilon, 1e-6},
+                         {"yogi", "epsilon", optimizer.epsilon, 1e-3},
+                         {"yogi", "initial_accumulator", optimizer.initial_accumulator, 1e-6},
+                         {"adamw", "weight_decay", optimizer.weight_decay, 0.01}};
+  for (const Usual& one : usual)
+    if (one.kind == optimizer.kind && !given.contains(fmt::format("client.optimizer.{}", one.key)))
+      one.field = one.value;
+}
+
 void FillDefaults(Scenario& scenario, const Given& given) {
   const std::filesystem::path path(scenario.path);
   if (!given.contains("run.name")) scenario.run.name = path.stem().string();
+  FillOptimizer(scenario.client.optimizer, given);
+  if (scenario.client.schedule.kind != "constant" && !given.contains("client.schedule.length"))
+    scenario.client.schedule.length = scenario.run.rounds;
   DataConfig& data = scenario.data;
   if (data.synth.kind.empty()) return;
   if (data.train.empty()) {

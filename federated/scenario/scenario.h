@@ -54,10 +54,29 @@ struct DataConfig {
 };
 
 struct OptimizerConfig {
-  std::string kind = "sgd";  // sgd, momentum
+  std::string kind = "sgd";  // sgd, momentum, adagrad, rmsprop, adam, adamw, adadelta, yogi
   double learning_rate = 0.1;
-  double momentum = 0.9;  // momentum
-  bool nesterov = false;  // momentum
+  double momentum = 0.9;           // momentum; rmsprop, there 0 unless given
+  bool nesterov = false;           // momentum
+  double rho = 0.9;                // rmsprop, adadelta
+  bool centered = false;           // rmsprop
+  double beta1 = 0.9;              // adam, adamw, yogi
+  double beta2 = 0.999;            // adam, adamw, yogi
+  double epsilon = 1e-8;           // adaptive kinds; unless given, what is usual for the kind
+  double initial_accumulator = 0;  // adagrad, yogi; there 1e-6 unless given
+  double weight_decay = 0;         // adamw: 0.01 unless given
+  double clip_norm = 0;            // 0: none
+  double clip_value = 0;           // 0: none
+};
+
+struct ScheduleConfig {           // [client.schedule]: what becomes of client.optimizer.learning_rate
+  std::string kind = "constant";  // constant, step, exponential, cosine, polynomial
+  std::string unit = "round";     // round, step: of the task
+  int64_t warmup = 0;             // units that the rate takes to rise
+  int64_t length = 0;             // units; unless given run.rounds
+  double decay_rate = 0.5;        // step, exponential
+  double end = 0;                 // cosine, polynomial: last share of the learning rate
+  double power = 1;               // polynomial
 };
 
 struct ClientConfig {
@@ -65,6 +84,7 @@ struct ClientConfig {
   int64_t batch_size = 10;
   bool shuffle = true;
   OptimizerConfig optimizer;
+  ScheduleConfig schedule;
 };
 
 struct ServerConfig {

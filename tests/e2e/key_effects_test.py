@@ -7,7 +7,7 @@ import re
 import harness
 from harness import RivuletTest, main
 
-DOCUMENTED = re.findall(r"^\| `([a-z_.]+)` \|", (pathlib.Path(__file__).parents[2] / "docs/scenario.md").read_text(), re.M)
+DOCUMENTED = re.findall(r"^\| `([a-z0-9_.]+)` \|", (pathlib.Path(__file__).parents[2] / "docs/scenario.md").read_text(), re.M)
 
 
 class KeyEffects(RivuletTest):
@@ -179,6 +179,60 @@ class KeyEffects(RivuletTest):
 
     def test_client__optimizer__nesterov(self):
         self.changes({"client.optimizer.nesterov": "true"}, {"client.optimizer.kind": "momentum"})
+
+    def optimizer(self, key, value, kind):
+        self.changes({f"client.optimizer.{key}": value}, {"client.optimizer.kind": kind})
+
+    def test_client__optimizer__rho(self):
+        self.optimizer("rho", 0.5, "adadelta")
+
+    def test_client__optimizer__centered(self):
+        self.optimizer("centered", "true", "rmsprop")
+
+    def test_client__optimizer__beta1(self):
+        self.optimizer("beta1", 0.5, "adam")
+
+    def test_client__optimizer__beta2(self):
+        self.optimizer("beta2", 0.5, "yogi")
+
+    def test_client__optimizer__epsilon(self):
+        self.optimizer("epsilon", 0.1, "adamw")
+
+    def test_client__optimizer__initial_accumulator(self):
+        self.optimizer("initial_accumulator", 0.1, "adagrad")
+
+    def test_client__optimizer__weight_decay(self):
+        self.changes({"client.optimizer.weight_decay": 0.1})
+
+    def test_client__optimizer__clip_norm(self):
+        self.changes({"client.optimizer.clip_norm": 0.1})
+
+    def test_client__optimizer__clip_value(self):
+        self.changes({"client.optimizer.clip_value": 0.001})
+
+    def schedule(self, key, value, kind):
+        self.changes({f"client.schedule.{key}": value}, {"client.schedule.kind": kind})
+
+    def test_client__schedule__kind(self):
+        self.changes({"client.schedule.kind": "cosine"})
+
+    def test_client__schedule__warmup(self):
+        self.changes({"client.schedule.warmup": 2})
+
+    def test_client__schedule__unit(self):
+        self.schedule("unit", "step", "cosine")
+
+    def test_client__schedule__length(self):
+        self.schedule("length", 1, "cosine")
+
+    def test_client__schedule__decay_rate(self):
+        self.schedule("decay_rate", 0.1, "exponential")
+
+    def test_client__schedule__end(self):
+        self.schedule("end", 0.5, "polynomial")
+
+    def test_client__schedule__power(self):
+        self.schedule("power", 2, "polynomial")
 
     def test_server__algorithm(self):
         self.refused({"server.algorithm": "fedavgg"}, "fedavg")

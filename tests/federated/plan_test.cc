@@ -17,6 +17,7 @@ namespace rivulet {
 namespace {
 
 using testing::HasSubstr;
+using Overrides = std::vector<std::pair<std::string, std::string>>;
 
 // Four pixels to three classes; weights drawn from the run's stream, biases zero, and an average that is shared.
 ModelDef TinyModel(bool with_shared = false) {
@@ -165,13 +166,16 @@ TEST(LocalRule, SharedVariables_TravelWithTheDelta) {
                   {"VarHandleOp shared[16]", "VarHandleOp base_shared[16]", "VarHandleOp update/shared_delta[16]"}));
 }
 
-TEST(FlatElements, OtherNames_AreNotFound) {
+TEST(FlatSpec, OtherNames_AreNotFound) {
   const auto plan = Plan::Open(Built(SomeScenario(), TinyModel()));
   ASSERT_TRUE(plan.ok());
   const ModelLayout& layout = *(*plan)->layout();
-  EXPECT_EQ(*FlatElements("slots/1", layout, 2), 32);
-  for (const char* name : {"slots/2", "slots/", "slots/-1", "slots/1x", "shared", "param", "", "grads/w"}) {
-    EXPECT_EQ(FlatElements(name, layout, 2).status().code(), absl::StatusCode::kNotFound) << name;
+  EXPECT_EQ(*FlatSpec("slots/1", layout, 2, 1), (TensorSpec{DType::kFloat32, Shape{32}}));
+  EXPECT_EQ(*FlatSpec("scalars/0", layout, 2, 1), (TensorSpec{DType::kFloat64, Shape{}}));
+  EXPECT_EQ(*FlatSpec("round", layout, 0, 0), (TensorSpec{DType::kFloat64, Shape{}}));
+  for (const char* name :
+       {"slots/2", "slots/", "slots/-1", "slots/1x", "shared", "param", "", "grads/w", "scalars/1", "scalars/"}) {
+    EXPECT_EQ(FlatSpec(name, layout, 2, 1).status().code(), absl::StatusCode::kNotFound) << name;
   }
 }
 
@@ -344,11 +348,13 @@ class FlatBuffers {
   explicit FlatBuffers(const Plan& plan) : plan_(plan) {}
 
   std::span<float> operator[](const std::string& name) {
-    const auto elements = FlatElements(name, *plan_.layout(), plan_.slots());
-    EXPECT_TRUE(elements.ok()) << elements.status();
-    auto [at, added] = memory_.try_emplace(name, static_cast<size_t>(*elements) * sizeof(float));
-    return {reinterpret_cast<float*>(at->second.data()), static_cast<size_t>(*elements)};
+    const auto spec = FlatSpec(name, *plan_.layout(), plan_.slots(), plan_.scalars());
+    EXPECT_TRUE(spec.ok()) << spec.status();
+    const auto elements = static_cast<size_t>(spec->shape.elements());
+    auto [at, added] = memory_.try_emplace(name, elements * SizeOf(spec->dtype));
+    return {reinterpret_cast<float*>(at->second.data()), elements};
   }
+  double& number(const std::string& name) { return *reinterpret_cast<double*>((*this)[name].data()); }
 
   void Run(const Graph& graph) {
     Signature signature;
@@ -358,8 +364,8 @@ class FlatBuffers {
       if (node->type() != "VarHandleOp") continue;
       const std::string name(VariableName(*node));
       const std::span<float> memory = (*this)[name];
-      signature.variables.push_back(
-          {name, static_cast<int>(buffers.size()), 0, {DType::kFloat32, {static_cast<int64_t>(memory.size())}}});
+      signature.variables.push_back({name, static_cast<int>(buffers.size()), 0,
+                                     *FlatSpec(name, *plan_.layout(), plan_.slots(), plan_.scalars())});
       buffers.push_back({reinterpret_cast<std::byte*>(memory.data()), DType::kFloat32, 0});
     }
     const auto program = Program::Compile(graph, signature);
@@ -417,6 +423,183 @@ TEST(LocalRule, Momentum_TwoStepsByHand) {
     EXPECT_EQ(buffers["slots/0"][0], 6.0f);
     EXPECT_EQ(buffers["params"][0], nesterov ? -1.5f - 1.75f : -2.5f);
   }
+}
+
+// One element, as the papers have it, in float64.
+struct Element {
+  double w = 1, first = 0, second = 0, third = 0;
+};
+struct RuleCase {
+  std::string kind;
+  Overrides with;
+  std::function<void(Element&, double g, int t)> step;  // t from 1; learning rate 0.25
+  Element start = {};
+};
+
+std::vector<RuleCase> RuleCases() {
+  const auto adam = [](double decay, double epsilon) {
+    return [=](Element& e, double g, int t) {
+      e.w *= 1 - 0.25 * decay;
+      e.first = 0.9 * e.first + 0.1 * g;
+      e.second = 0.999 * e.second + 0.001 * g * g;
+      const double m = e.first / (1 - std::pow(0.9, t)), v = e.second / (1 - std::pow(0.999, t));
+      e.w -= 0.25 * m / (std::sqrt(v) + epsilon);
+    };
+  };
+  const auto rmsprop = [](double momentum, bool centered) {
+    return [=](Element& e, double g, int) {
+      e.first = 0.9 * e.first + 0.1 * g * g;
+      e.second = 0.9 * e.second + 0.1 * g;
+      e.third = momentum * e.third + 0.25 * g / std::sqrt(e.first - (centered ? e.second * e.second : 0) + 1e-7);
+      e.w -= e.third;
+    };
+  };
+  return {
+      {"sgd", {}, [](Element& e, double g, int) { e.w -= 0.25 * g; }},
+      {"sgd",
+       {{"client.optimizer.weight_decay", "0.5"}},
+       [](Element& e, double g, int) { e.w -= 0.25 * (g + 0.5 * e.w); }},
+      {"sgd",
+       {{"client.optimizer.clip_value", "1.5"}},
+       [](Element& e, double g, int) { e.w -= 0.25 * std::clamp(g, -1.5, 1.5); }},
+      // The gradient is g in two elements: their norm is √2 · |g|.
+      {"sgd",
+       {{"client.optimizer.clip_norm", "2"}},
+       [](Element& e, double g, int) { e.w -= 0.25 * g * std::min(1.0, 2 / (std::sqrt(2.0) * std::abs(g))); }},
+      {"momentum",
+       {{"client.optimizer.weight_decay", "0.5"}},
+       [](Element& e, double g, int) {
+         e.first = 0.9 * e.first + g + 0.5 * e.w;
+         e.w -= 0.25 * e.first;
+       }},
+      {"adagrad",
+       {{"client.optimizer.initial_accumulator", "0.5"}},
+       [](Element& e, double g, int) {
+         e.first += g * g;
+         e.w -= 0.25 * g / (std::sqrt(e.first) + 1e-10);
+       },
+       {1, 0.5}},
+      {"rmsprop", {}, rmsprop(0, false)},
+      {"rmsprop", {{"client.optimizer.momentum", "0.5"}, {"client.optimizer.centered", "true"}}, rmsprop(0.5, true)},
+      {"adam", {}, adam(0, 1e-8)},
+      {"adam", {{"client.optimizer.epsilon", "0.5"}}, adam(0, 0.5)},
+      {"adamw", {}, adam(0.01, 1e-8)},
+      {"adadelta",
+       {},
+       [](Element& e, double g, int) {
+         e.first = 0.9 * e.first + 0.1 * g * g;
+         const double step = std::sqrt(e.second + 1e-6) / std::sqrt(e.first + 1e-6) * g;
+         e.second = 0.9 * e.second + 0.1 * step * step;
+         e.w -= 0.25 * step;
+       }},
+      {"yogi",
+       {},
+       [](Element& e, double g, int t) {
+         e.first = 0.9 * e.first + 0.1 * g;
+         e.second -= 0.001 * (e.second > g * g ? 1 : -1) * g * g;
+         const double rate = 0.25 * std::sqrt(1 - std::pow(0.999, t)) / (1 - std::pow(0.9, t));
+         e.w -= rate * e.first / (std::sqrt(e.second) + 1e-3 * std::sqrt(1 - std::pow(0.999, t)));
+       },
+       {1, 0, 1e-6}},
+  };
+}
+
+TEST(LocalRule, EveryKind_ThreeStepsAreTheFormula) {
+  for (const RuleCase& rule : RuleCases()) {
+    Overrides settings = rule.with;
+    settings.emplace_back("client.optimizer.kind", rule.kind);
+    SCOPED_TRACE(rule.kind + (rule.with.empty() ? "" : " " + rule.with[0].first));
+    const auto plan = Plan::Open(Built(SomeScenario(settings), TinyModel()));
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    FlatBuffers buffers(**plan);
+    Element element = rule.start;
+    buffers["params"][0] = buffers["params"][20] = static_cast<float>(element.w);
+    for (int task = 0; task < 2; ++task) {  // the second begins like the first
+      buffers.Run((*plan)->init_graph());
+      element = {element.w, rule.start.first, rule.start.second, rule.start.third};
+      int t = 0;
+      for (const float gradient : {2.0f, -0.75f, 0.5f}) {
+        buffers["grads"][0] = buffers["grads"][20] = gradient;
+        buffers.Run((*plan)->step_graph());
+        rule.step(element, gradient, ++t);
+        EXPECT_NEAR(buffers["params"][0], element.w, 3e-6 * std::max(1.0, std::abs(element.w))) << "step " << t;
+        EXPECT_EQ(buffers["params"][20], buffers["params"][0]);
+        EXPECT_EQ(buffers["params"][31], 0.0f);  // padding
+      }
+    }
+  }
+}
+
+TEST(LocalRule, BadSettings_AreRefusedByTheirKey) {
+  EXPECT_THAT(std::string(Message(BuildPlan(
+                                      [] {
+                                        Scenario scenario = SomeScenario();
+                                        scenario.client.optimizer.kind = "adm";
+                                        return scenario;
+                                      }(),
+                                      TinyModel())
+                                      .status())),
+              HasSubstr("client.optimizer.kind: there is no optimizer 'adm'. Did you mean 'adam'?"));
+}
+
+// ---- Learning rates ------------------------------------------------------------------------------------------------
+
+struct ScheduleCase {
+  std::string name;
+  Overrides with;
+  std::function<double(double t)> share;  // of the learning rate
+};
+
+std::vector<ScheduleCase> ScheduleCases() {
+  const double pi = std::acos(-1.0);
+  return {
+      {"constant", {{"client.schedule.warmup", "4"}}, [](double t) { return std::min(1.0, (t + 1) / 4); }},
+      {"step",
+       {{"client.schedule.length", "3"}, {"client.schedule.decay_rate", "0.1"}},
+       [](double t) { return std::pow(0.1, std::floor(t / 3)); }},
+      {"exponential",
+       {{"client.schedule.length", "3"}, {"client.schedule.decay_rate", "0.5"}, {"client.schedule.warmup", "2"}},
+       [](double t) { return t < 2 ? (t + 1) / 2 : std::pow(0.5, (t - 2) / 3); }},
+      {"cosine",
+       {{"client.schedule.length", "8"}, {"client.schedule.end", "0.25"}},
+       [=](double t) { return 0.25 + 0.75 * (1 + std::cos(pi * std::min(1.0, t / 8))) / 2; }},
+      {"polynomial", {{"client.schedule.length", "8"}}, [](double t) { return 1 - std::min(1.0, t / 8); }},
+      {"polynomial",
+       {{"client.schedule.length", "8"}, {"client.schedule.power", "2.5"}, {"client.schedule.end", "0.1"}},
+       [](double t) { return 0.1 + 0.9 * std::pow(1 - std::min(1.0, t / 8), 2.5); }},
+  };
+}
+
+TEST(Schedule, EveryKind_IsTheFormulaByRoundAndByStep) {
+  for (const ScheduleCase& schedule : ScheduleCases()) {
+    for (const std::string unit : {"round", "step"}) {
+      SCOPED_TRACE(schedule.name + " by " + unit);
+      Overrides settings = schedule.with;
+      settings.emplace_back("client.schedule.kind", schedule.name);
+      settings.emplace_back("client.schedule.unit", unit);
+      const auto plan = Plan::Open(Built(SomeScenario(settings), TinyModel()));
+      ASSERT_TRUE(plan.ok()) << plan.status();
+      FlatBuffers buffers(**plan);
+      buffers["grads"][0] = 1;
+      buffers.number("round") = 0;
+      buffers.Run((*plan)->init_graph());
+      for (int t = 0; t < 12; ++t) {
+        if (unit == "round") {
+          buffers.number("round") = t;
+          buffers.Run((*plan)->init_graph());
+        }
+        buffers["params"][0] = 0;
+        buffers.Run((*plan)->step_graph());
+        EXPECT_FLOAT_EQ(-buffers["params"][0], static_cast<float>(0.25 * schedule.share(t))) << "t = " << t;
+      }
+    }
+  }
+}
+
+TEST(Schedule, LengthNotGiven_IsTheRunsRounds) {
+  EXPECT_EQ(SomeScenario({{"client.schedule.kind", "cosine"}}).client.schedule.length, 3);
+  EXPECT_EQ(SomeScenario({{"client.schedule.kind", "cosine"}, {"client.schedule.length", "9"}}).client.schedule.length,
+            9);
 }
 
 // ---- First values --------------------------------------------------------------------------------------------------

@@ -93,6 +93,8 @@ std::vector<Effect> Effects() {
   const Overrides graph = {{"model.preset", ""}, {"model.graph", "m.pb"}};
   const Overrides synth = {{"data.synth.kind", "digits"}};
   const Overrides momentum = {{"client.optimizer.kind", "momentum"}};
+  const auto kind = [](const char* name) { return Overrides{{"client.optimizer.kind", name}}; };
+  const auto schedule = [](const char* name) { return Overrides{{"client.schedule.kind", name}}; };
   const auto cwd = [](const char* name) { return (std::filesystem::current_path() / name).string(); };
   return {
       {"run.name", "n", [](auto& s) { return s.run.name == "n"; }},
@@ -139,6 +141,24 @@ std::vector<Effect> Effects() {
       {"client.optimizer.learning_rate", "2", [](auto& s) { return s.client.optimizer.learning_rate == 2.0; }},
       {"client.optimizer.momentum", "0.5", [](auto& s) { return s.client.optimizer.momentum == 0.5; }, momentum},
       {"client.optimizer.nesterov", "true", [](auto& s) { return s.client.optimizer.nesterov; }, momentum},
+      {"client.optimizer.rho", "0.5", [](auto& s) { return s.client.optimizer.rho == 0.5; }, kind("adadelta")},
+      {"client.optimizer.centered", "true", [](auto& s) { return s.client.optimizer.centered; }, kind("rmsprop")},
+      {"client.optimizer.beta1", "0.5", [](auto& s) { return s.client.optimizer.beta1 == 0.5; }, kind("adam")},
+      {"client.optimizer.beta2", "0.5", [](auto& s) { return s.client.optimizer.beta2 == 0.5; }, kind("yogi")},
+      {"client.optimizer.epsilon", "0.5", [](auto& s) { return s.client.optimizer.epsilon == 0.5; }, kind("adamw")},
+      {"client.optimizer.initial_accumulator", "0.5",
+       [](auto& s) { return s.client.optimizer.initial_accumulator == 0.5; }, kind("adagrad")},
+      {"client.optimizer.weight_decay", "0.5", [](auto& s) { return s.client.optimizer.weight_decay == 0.5; }},
+      {"client.optimizer.clip_norm", "2", [](auto& s) { return s.client.optimizer.clip_norm == 2; }},
+      {"client.optimizer.clip_value", "2", [](auto& s) { return s.client.optimizer.clip_value == 2; }},
+      {"client.schedule.kind", "cosine", [](auto& s) { return s.client.schedule.kind == "cosine"; }},
+      {"client.schedule.warmup", "2", [](auto& s) { return s.client.schedule.warmup == 2; }},
+      {"client.schedule.unit", "step", [](auto& s) { return s.client.schedule.unit == "step"; }, schedule("step")},
+      {"client.schedule.length", "7", [](auto& s) { return s.client.schedule.length == 7; }, schedule("step")},
+      {"client.schedule.decay_rate", "0.25", [](auto& s) { return s.client.schedule.decay_rate == 0.25; },
+       schedule("exponential")},
+      {"client.schedule.end", "0.25", [](auto& s) { return s.client.schedule.end == 0.25; }, schedule("cosine")},
+      {"client.schedule.power", "3", [](auto& s) { return s.client.schedule.power == 3; }, schedule("polynomial")},
       {"server.algorithm", "fedavg", [](auto& s) { return s.server.algorithm == "fedavg"; }},
       {"server.clients_per_round", "11", [](auto& s) { return s.server.clients_per_round == 11; }},
       {"server.min_clients", "13", [](auto& s) { return s.server.min_clients == 13; }},
@@ -453,10 +473,9 @@ TEST(Refuse, Contradictions_NameBothKeys) {
 }
 
 TEST(Refuse, AKeyThatDoesNotApply_IsNotIgnored) {
-  EXPECT_EQ(
-      ErrorOf(With("[client]\noptimizer = { kind = \"sgd\", momentum = 0.9 }\n")),
-      "client.optimizer.momentum in s.toml:7:40 has an effect only when client.optimizer.kind is \"momentum\"; remove "
-      "it, or change client.optimizer.kind");
+  EXPECT_EQ(ErrorOf(With("[client]\noptimizer = { kind = \"sgd\", momentum = 0.9 }\n")),
+            "client.optimizer.momentum in s.toml:7:40 has an effect only when client.optimizer.kind is \"momentum\" or "
+            "\"rmsprop\"; remove it, or change client.optimizer.kind");
   EXPECT_EQ(ErrorOf(kMinimal, {{"data.partition.alpha", "1"}}),
             "data.partition.alpha in --set has an effect only when data.partition.kind is \"dirichlet\"; remove it, or "
             "change "

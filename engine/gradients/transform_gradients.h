@@ -1,0 +1,25 @@
+// What may happen to gradients between ComputeGradients and ApplyGradients. Each function adds nodes and returns the
+// new gradients in the same order; errors go to the scope.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "engine/graph/graph.h"
+#include "engine/graph/scope.h"
+
+namespace rivulet {
+
+// Every element within [-limit, limit]. INVALID_ARGUMENT: a limit that is not positive.
+std::vector<Output> ClipGradientsByValue(const Scope& scope, std::span<const Output> gradients, double limit);
+
+// All gradients times clip_norm / max(norm, clip_norm), norm being the length of all of them as one vector: as
+// tf.clip_by_global_norm and, but for its 1e-6, torch.nn.utils.clip_grad_norm_. INVALID_ARGUMENT: a norm that is not
+// positive, gradients of several types.
+std::vector<Output> ClipGradientsByNorm(const Scope& scope, std::span<const Output> gradients, double clip_norm);
+
+// gradients[i] · masks[i], where masks[i] is not empty: 0 keeps an element where it is, 1 trains it. A mask broadcasts
+// to its gradient. INVALID_ARGUMENT: sizes differ.
+std::vector<Output> MaskGradients(const Scope& scope, std::span<const Output> gradients, std::span<const Output> masks);
+
+}  // namespace rivulet

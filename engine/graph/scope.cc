@@ -74,7 +74,9 @@ Node* Scope::AddNode(std::string_view op, std::vector<Output> inputs, AttrMap at
                          name.empty() ? op : name, line, i));
     return nullptr;
   }
-  const std::string wanted = prefix_ + std::string(name.empty() ? op : name);
+  // "_FusedConv2D" is an op's name but no node's.
+  if (name.empty()) name = op.substr(std::min(op.find_first_not_of('_'), op.size()));
+  const std::string wanted = prefix_ + std::string(name);
   std::string unique = wanted;
   for (int& count = shared_->taken[wanted]; graph().Find(unique) != nullptr;)
     unique = fmt::format("{}_{}", wanted, ++count);

@@ -1,10 +1,21 @@
-// Two-dimensional convolution, and its gradients by image and by filter.
+// Two-dimensional convolutions, full, grouped and depthwise, and their gradients by image and by filter.
 #include "engine/ops/gradient_ops.h"
 #include "engine/ops/shape_functions.h"
 #include "engine/ops/window.h"
 
 namespace rivulet {
 namespace {
+
+// The three ops that are each other's gradients.
+struct Family {
+  const char* forward;
+  const char* backprop_input;
+  const char* backprop_filter;
+  bool depthwise;  // the filter is [height, width, in, multiplier] instead of [height, width, in / groups, out]
+};
+constexpr Family kFull = {"Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter", false};
+constexpr Family kDepthwise = {"DepthwiseConv2dNative", "DepthwiseConv2dNativeBackpropInput",
+                               "DepthwiseConv2dNativeBackpropFilter", true};
 
 Shape ImageShape(const ImageLayout& layout, int64_t batch, int64_t height, int64_t width, int64_t channels) {
   Shape shape({0, 0, 0, 0});
@@ -15,32 +26,46 @@ Shape ImageShape(const ImageLayout& layout, int64_t batch, int64_t height, int64
   return shape;
 }
 
-// The shape of the convolution of `image` with `filter`, and checks on the way.
-StatusOr<Shape> ConvolvedShape(const AttrMap& attrs, const Shape& image, const Shape& filter) {
-  RIVULET_ASSIGN_OR_RETURN(const ImageWindow window, ConvolutionWindow(attrs, image, filter));
-  const int64_t channels = image.dim(window.layout.channels), filter_channels = filter.dim(2);
-  if (channels != kUnknownDim && filter_channels != kUnknownDim && channels != filter_channels) {
-    if (filter_channels > 0 && channels % filter_channels == 0)
-      return Unimplemented("the image {} has {} channels and the filter {} takes {}: grouped convolutions",
-                           image.ToString(), channels, filter.ToString(), filter_channels);
-    return InvalidArgument("the image {} has {} channels, but the filter {} takes {}", image.ToString(), channels,
-                           filter.ToString(), filter_channels);
+// Channels of the output, and checks of the filter against the image.
+StatusOr<int64_t> OutputChannels(const Family& family, int64_t channels, const Shape& image, const Shape& filter) {
+  const int64_t filter_channels = filter.dim(2);
+  if (family.depthwise) {
+    if (channels != kUnknownDim && filter_channels != kUnknownDim && channels != filter_channels)
+      return InvalidArgument("the image {} has {} channels, but the depthwise filter {} is for {}", image.ToString(),
+                             channels, filter.ToString(), filter_channels);
+    return MultiplyDims(channels == kUnknownDim ? filter_channels : channels, filter.dim(3));
   }
-  return ImageShape(window.layout, image.dim(window.layout.batch), window.height.output, window.width.output,
-                    filter.dim(3));
+  if (channels == kUnknownDim || filter_channels == kUnknownDim || channels == filter_channels) return filter.dim(3);
+  if (filter_channels <= 0 || channels % filter_channels != 0)
+    return InvalidArgument("the image {} has {} channels, but the filter {} takes {} (or a divisor, in groups)",
+                           image.ToString(), channels, filter.ToString(), filter_channels);
+  const int64_t groups = channels / filter_channels;
+  if (filter.dim(3) != kUnknownDim && groups > 0 && filter.dim(3) % groups != 0)
+    return InvalidArgument(
+        "{} channels of the image {} in {} groups: the filter {} must give a multiple of {} channels", channels,
+        image.ToString(), groups, filter.ToString(), groups);
+  return filter.dim(3);
 }
 
-Status Conv2DShape(InferenceContext& c) {
+StatusOr<Shape> ConvolvedShape(const Family& family, const AttrMap& attrs, const Shape& image, const Shape& filter) {
+  RIVULET_ASSIGN_OR_RETURN(const ImageWindow window, ConvolutionWindow(attrs, image, filter));
+  RIVULET_ASSIGN_OR_RETURN(const int64_t channels,
+                           OutputChannels(family, image.dim(window.layout.channels), image, filter));
+  return ImageShape(window.layout, image.dim(window.layout.batch), window.height.output, window.width.output, channels);
+}
+
+template <const Family& kFamily>
+Status ForwardShape(InferenceContext& c) {
   RIVULET_ASSIGN_OR_RETURN(const Shape image, c.WithRank(0, 4));
   RIVULET_ASSIGN_OR_RETURN(const Shape filter, c.WithRank(1, 4));
-  RIVULET_ASSIGN_OR_RETURN(Shape output, ConvolvedShape(c.attrs(), image, filter));
+  RIVULET_ASSIGN_OR_RETURN(Shape output, ConvolvedShape(kFamily, c.attrs(), image, filter));
   c.set_output(0, std::move(output));
   return absl::OkStatus();
 }
 
-Status CheckBackprop(const InferenceContext& c, const Shape& image, const Shape& filter) {
+Status CheckBackprop(const Family& family, const InferenceContext& c, const Shape& image, const Shape& filter) {
   RIVULET_ASSIGN_OR_RETURN(const Shape backprop, c.WithRank(2, 4));
-  RIVULET_ASSIGN_OR_RETURN(const Shape expected, ConvolvedShape(c.attrs(), image, filter));
+  RIVULET_ASSIGN_OR_RETURN(const Shape expected, ConvolvedShape(family, c.attrs(), image, filter));
   if (!Shape::Compatible(backprop, expected))
     return InvalidArgument("out_backprop is {}, but the convolution of {} with {} is {}", backprop.ToString(),
                            image.ToString(), filter.ToString(), expected.ToString());
@@ -54,18 +79,34 @@ StatusOr<Shape> SizesOfRank4(const InferenceContext& c, int i) {
   return sizes;
 }
 
+// The image's sizes: all four, or height and width alone, the rest then following from the other inputs and, where the
+// filter is in groups, the attribute _groups.
+StatusOr<Shape> ImageSizes(const Family& family, const InferenceContext& c, const Shape& filter) {
+  RIVULET_ASSIGN_OR_RETURN(const Shape sizes, ShapeFromInput(c, 0));
+  if (family.depthwise || !sizes.known_rank() || sizes.rank() != 2) return SizesOfRank4(c, 0);
+  RIVULET_ASSIGN_OR_RETURN(const Shape backprop, c.WithRank(2, 4));
+  RIVULET_ASSIGN_OR_RETURN(const ImageLayout layout, ImageLayout::Parse(c.attr<std::string>("data_format")));
+  const auto groups = c.attrs().find("_groups");
+  const bool given = groups != c.attrs().end() && std::holds_alternative<int64_t>(groups->second);
+  RIVULET_ASSIGN_OR_RETURN(const int64_t channels,
+                           MultiplyDims(filter.dim(2), given ? std::get<int64_t>(groups->second) : 1));
+  return ImageShape(layout, backprop.dim(0), sizes.dim(0), sizes.dim(1), channels);
+}
+
+template <const Family& kFamily>
 Status BackpropInputShape(InferenceContext& c) {
-  RIVULET_ASSIGN_OR_RETURN(const Shape image, SizesOfRank4(c, 0));
   RIVULET_ASSIGN_OR_RETURN(const Shape filter, c.WithRank(1, 4));
-  RIVULET_RETURN_IF_ERROR(CheckBackprop(c, image, filter));
+  RIVULET_ASSIGN_OR_RETURN(const Shape image, ImageSizes(kFamily, c, filter));
+  RIVULET_RETURN_IF_ERROR(CheckBackprop(kFamily, c, image, filter));
   c.set_output(0, image);
   return absl::OkStatus();
 }
 
+template <const Family& kFamily>
 Status BackpropFilterShape(InferenceContext& c) {
   RIVULET_ASSIGN_OR_RETURN(const Shape image, c.WithRank(0, 4));
   RIVULET_ASSIGN_OR_RETURN(const Shape filter, SizesOfRank4(c, 1));
-  RIVULET_RETURN_IF_ERROR(CheckBackprop(c, image, filter));
+  RIVULET_RETURN_IF_ERROR(CheckBackprop(kFamily, c, image, filter));
   c.set_output(0, filter);
   return absl::OkStatus();
 }
@@ -77,69 +118,136 @@ AttrMap WindowAttrs(const Node& node) {
   return attrs;
 }
 
-Status Conv2DGradient(GradientContext& g) {
+template <const Family& kFamily>
+Status ForwardGradient(GradientContext& g) {
   GradientOps ops(g);
   const Output image = g.input(0), filter = g.input(1);
   const AttrMap attrs = WindowAttrs(*g.node());
-  g.set_input_grad(0, ops.Op("Conv2DBackpropInput", {ops.ShapeOf(image), filter, g.grad()}, attrs));
-  g.set_input_grad(1, ops.Op("Conv2DBackpropFilter", {image, ops.ShapeOf(filter), g.grad()}, attrs));
+  g.set_input_grad(0, ops.Op(kFamily.backprop_input, {ops.ShapeOf(image), filter, g.grad()}, attrs));
+  g.set_input_grad(1, ops.Op(kFamily.backprop_filter, {image, ops.ShapeOf(filter), g.grad()}, attrs));
   return ops.status();
 }
 
 // The convolution is bilinear, so each of its gradients is linear in what the other two are.
+template <const Family& kFamily>
 Status BackpropInputGradient(GradientContext& g) {
   GradientOps ops(g);
   const Output filter = g.input(1), out_backprop = g.input(2);
   const AttrMap attrs = WindowAttrs(*g.node());
-  g.set_input_grad(1, ops.Op("Conv2DBackpropFilter", {g.grad(), ops.ShapeOf(filter), out_backprop}, attrs));
-  g.set_input_grad(2, ops.Op("Conv2D", {g.grad(), filter}, attrs));
+  g.set_input_grad(1, ops.Op(kFamily.backprop_filter, {g.grad(), ops.ShapeOf(filter), out_backprop}, attrs));
+  g.set_input_grad(2, ops.Op(kFamily.forward, {g.grad(), filter}, attrs));
   return ops.status();
 }
 
+template <const Family& kFamily>
 Status BackpropFilterGradient(GradientContext& g) {
   GradientOps ops(g);
   const Output image = g.input(0), out_backprop = g.input(2);
   const AttrMap attrs = WindowAttrs(*g.node());
-  g.set_input_grad(0, ops.Op("Conv2DBackpropInput", {ops.ShapeOf(image), g.grad(), out_backprop}, attrs));
-  g.set_input_grad(2, ops.Op("Conv2D", {image, g.grad()}, attrs));
+  g.set_input_grad(0, ops.Op(kFamily.backprop_input, {ops.ShapeOf(image), g.grad(), out_backprop}, attrs));
+  g.set_input_grad(2, ops.Op(kFamily.forward, {image, g.grad()}, attrs));
   return ops.status();
 }
 
-#define RIVULET_CONVOLUTION_ATTRS                     \
-  Attr("T: floattype")                                \
-      .Attr("strides: list(int)")                     \
-      .Attr("use_cudnn_on_gpu: bool = true")          \
+Status FusedShape(InferenceContext& c) {
+  RIVULET_RETURN_IF_ERROR(ForwardShape<kFull>(c));
+  RIVULET_ASSIGN_OR_RETURN(const FusedOps fused, FusedOpsOf(c.attrs()));
+  if (c.num_inputs() != 2 + (fused.bias ? 1 : 0))
+    return InvalidArgument("fused_ops ask for {} args, not {}", fused.bias ? 1 : 0, c.num_inputs() - 2);
+  if (!fused.bias) return absl::OkStatus();
+  RIVULET_ASSIGN_OR_RETURN(const Shape bias, c.WithRank(2, 1));
+  const int64_t channels = c.input(1).known_rank() ? c.input(1).dim(3) : kUnknownDim;
+  if (bias.dim(0) != kUnknownDim && channels != kUnknownDim && bias.dim(0) != channels)
+    return InvalidArgument("the bias {} does not fit {} channels", bias.ToString(), channels);
+  return absl::OkStatus();
+}
+
+#define RIVULET_CONVOLUTION_WINDOW                    \
+  Attr("strides: list(int)")                          \
       .Attr("padding: {'SAME', 'VALID', 'EXPLICIT'}") \
       .Attr("explicit_paddings: list(int) = []")      \
       .Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'") \
       .Attr("dilations: list(int) = [1, 1, 1, 1]")
+#define RIVULET_CONVOLUTION_ATTRS RIVULET_CONVOLUTION_WINDOW.Attr("use_cudnn_on_gpu: bool = true")
 
 RIVULET_OP("Conv2D")
     .Input("input: T")
     .Input("filter: T")
     .Output("output: T")
-    .RIVULET_CONVOLUTION_ATTRS.Shape(Conv2DShape)
-    .Gradient(Conv2DGradient)
+    .Attr("T: floattype")
+    .RIVULET_CONVOLUTION_ATTRS.Shape(ForwardShape<kFull>)
+    .Gradient(ForwardGradient<kFull>)
     .Doc(
-        "Convolution (cross-correlation) of images [batch, height, width, in] with a filter [height, width, in, out].");
+        "Convolution (cross-correlation) of images [batch, height, width, in] with a filter [height, width, in / "
+        "groups, out]; the channels of images and filter tell the groups.");
 
 RIVULET_OP("Conv2DBackpropInput")
     .Input("input_sizes: int32")
     .Input("filter: T")
     .Input("out_backprop: T")
     .Output("output: T")
-    .RIVULET_CONVOLUTION_ATTRS.Shape(BackpropInputShape)
-    .Gradient(BackpropInputGradient)
-    .Doc("The gradient of Conv2D with respect to its images, whose shape is input_sizes.");
+    .Attr("T: floattype")
+    .RIVULET_CONVOLUTION_ATTRS.Shape(BackpropInputShape<kFull>)
+    .Gradient(BackpropInputGradient<kFull>)
+    .Doc(
+        "The gradient of Conv2D with respect to its images, whose shape is input_sizes (four sizes, or height and "
+        "width, with the attribute _groups for a filter in groups); also the transposed convolution.");
 
 RIVULET_OP("Conv2DBackpropFilter")
     .Input("input: T")
     .Input("filter_sizes: int32")
     .Input("out_backprop: T")
     .Output("output: T")
-    .RIVULET_CONVOLUTION_ATTRS.Shape(BackpropFilterShape)
-    .Gradient(BackpropFilterGradient)
+    .Attr("T: floattype")
+    .RIVULET_CONVOLUTION_ATTRS.Shape(BackpropFilterShape<kFull>)
+    .Gradient(BackpropFilterGradient<kFull>)
     .Doc("The gradient of Conv2D with respect to its filter, whose shape is filter_sizes.");
+
+RIVULET_OP("DepthwiseConv2dNative")
+    .Input("input: T")
+    .Input("filter: T")
+    .Output("output: T")
+    .Attr("T: floattype")
+    .RIVULET_CONVOLUTION_WINDOW.Shape(ForwardShape<kDepthwise>)
+    .Gradient(ForwardGradient<kDepthwise>)
+    .Doc(
+        "Convolution of each channel by itself with a filter [height, width, in, multiplier]; output channel c · "
+        "multiplier + m is channel c under the filter's (c, m).");
+
+RIVULET_OP("DepthwiseConv2dNativeBackpropInput")
+    .Input("input_sizes: int32")
+    .Input("filter: T")
+    .Input("out_backprop: T")
+    .Output("output: T")
+    .Attr("T: floattype")
+    .RIVULET_CONVOLUTION_WINDOW.Shape(BackpropInputShape<kDepthwise>)
+    .Gradient(BackpropInputGradient<kDepthwise>)
+    .Doc("The gradient of DepthwiseConv2dNative with respect to its images, whose shape is input_sizes.");
+
+RIVULET_OP("DepthwiseConv2dNativeBackpropFilter")
+    .Input("input: T")
+    .Input("filter_sizes: int32")
+    .Input("out_backprop: T")
+    .Output("output: T")
+    .Attr("T: floattype")
+    .RIVULET_CONVOLUTION_WINDOW.Shape(BackpropFilterShape<kDepthwise>)
+    .Gradient(BackpropFilterGradient<kDepthwise>)
+    .Doc("The gradient of DepthwiseConv2dNative with respect to its filter, whose shape is filter_sizes.");
+
+RIVULET_OP("_FusedConv2D")
+    .Input("input: T")
+    .Input("filter: T")
+    .Input("args: num_args * T")
+    .Output("output: T")
+    .Attr("T: floattype")
+    .Attr("num_args: int >= 0")
+    .RIVULET_CONVOLUTION_ATTRS.Attr("fused_ops: list(string) = []")
+    .Shape(FusedShape)
+    .NotDifferentiable("passes make it after gradients have been built")
+    .Doc(
+        "Conv2D, then BiasAdd of args[0], then an activation, as fused_ops list them: any of ['BiasAdd'], ['Relu'], "
+        "['Relu6'], ['BiasAdd', 'Relu'], ['BiasAdd', 'Relu6']. The bias is added to the finished sums: bit for bit "
+        "what the ops in sequence give, save that where oneDNN computes it a NaN comes out of Relu as 0.");
 
 }  // namespace
 }  // namespace rivulet

@@ -132,4 +132,24 @@ StatusOr<ImageWindow> PoolWindow(const AttrMap& attrs, const Shape& image) {
                     ksize[static_cast<size_t>(layout.width)]);
 }
 
+StatusOr<FusedOps> FusedOpsOf(const AttrMap& attrs) {
+  FusedOps fused;
+  const auto* names = FindAttr<std::vector<std::string>>(attrs, "fused_ops");
+  if (names == nullptr) return fused;
+  for (const std::string& name : *names) {
+    const bool last = &name == &names->back();
+    if (name == "BiasAdd" && &name == &names->front()) {
+      fused.bias = true;
+    } else if (name == "Relu" && last) {
+      fused.activation = FusedOps::Activation::kRelu;
+    } else if (name == "Relu6" && last) {
+      fused.activation = FusedOps::Activation::kRelu6;
+    } else {
+      return Unimplemented("fused_ops hold '{}' at a place where BiasAdd (first), Relu or Relu6 (last) may stand",
+                           name);
+    }
+  }
+  return fused;
+}
+
 }  // namespace rivulet

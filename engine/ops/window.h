@@ -48,4 +48,14 @@ StatusOr<ImageWindow> ConvolutionWindow(const AttrMap& attrs, const Shape& image
 // The window of a pool: attributes ksize, strides, padding, data_format (and explicit_paddings where the op has them).
 StatusOr<ImageWindow> PoolWindow(const AttrMap& attrs, const Shape& image);
 
+// What follows a fused convolution, in this order.
+struct FusedOps {
+  enum class Activation { kNone, kRelu, kRelu6 };
+  bool bias = false;
+  Activation activation = Activation::kNone;
+  bool any() const { return bias || activation != Activation::kNone; }
+};
+// Attribute fused_ops. UNIMPLEMENTED for what is none of BiasAdd, Relu and Relu6, or in another order.
+StatusOr<FusedOps> FusedOpsOf(const AttrMap& attrs);
+
 }  // namespace rivulet

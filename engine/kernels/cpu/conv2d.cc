@@ -1,95 +1,14 @@
-// Conv2D and its two gradients: oneDNN and our direct convolutions for float32, plain loops for everything else and as
-// the portable kernel.
-#include <algorithm>
-#include <cstring>
-
+// Conv2D, DepthwiseConv2dNative, their gradients and _FusedConv2D: chosen by shape between oneDNN and our direct
+// kernels for float32; plain loops for everything else and as the portable kernel.
+#include "engine/kernels/cpu/conv_loops.h"
+#include "engine/kernels/cpu/convolution.h"
+#include "engine/kernels/cpu/depthwise.h"
 #include "engine/kernels/cpu/direct_conv.h"
 #include "engine/kernels/cpu/dnnl_shim.h"
-#include "engine/kernels/cpu/window.h"
-#include "engine/program/kernel.h"
+#include "engine/kernels/cpu/epilogue.h"
 
 namespace rivulet {
 namespace {
-
-// Calls f(input pixel, filter tap) for every tap of the window at (row, column) that lies inside the image.
-template <typename F>
-void ForEachTap(const Window& w, int64_t row, int64_t column, F f) {
-  for (int64_t y = 0; y < w.height; ++y) {
-    const int64_t in_y = row * w.stride_height - w.pad_top + y * w.dilation_height;
-    if (in_y < 0 || in_y >= w.in_height) continue;
-    for (int64_t x = 0; x < w.width; ++x) {
-      const int64_t in_x = column * w.stride_width - w.pad_left + x * w.dilation_width;
-      if (in_x < 0 || in_x >= w.in_width) continue;
-      f(in_y * w.in_width + in_x, y * w.width + x);
-    }
-  }
-}
-
-// Calls f(input offset, filter offset, output offset) for every pair of pixels that a tap joins; offsets in elements.
-template <typename F>
-void ForEachPair(const Window& w, F f) {
-  for (int64_t image = 0; image < w.batch; ++image) {
-    for (int64_t row = 0; row < w.out_height; ++row) {
-      for (int64_t column = 0; column < w.out_width; ++column) {
-        const int64_t out = ((image * w.out_height + row) * w.out_width + column) * w.out_channels;
-        ForEachTap(w, row, column, [&](int64_t pixel, int64_t tap) {
-          f((image * w.in_height * w.in_width + pixel) * w.in_channels, tap * w.in_channels * w.out_channels, out);
-        });
-      }
-    }
-  }
-}
-
-template <typename T>
-class ConvLoops final : public Kernel {
- public:
-  ConvLoops(ConvDirection direction, const Window& window) : direction_(direction), w_(window) {}
-
-  Status Run(const KernelContext& context) const override {
-    const T* first = reinterpret_cast<const T*>(context.inputs[0]);
-    const T* second = reinterpret_cast<const T*>(context.inputs[1]);
-    T* result = reinterpret_cast<T*>(context.outputs[0]);
-    const int64_t in_channels = w_.in_channels, out_channels = w_.out_channels;
-    switch (direction_) {
-      case ConvDirection::kForward:
-        std::fill_n(result, w_.out_elements(), T{0});
-        ForEachPair(w_, [&](int64_t in, int64_t filter, int64_t out) {
-          for (int64_t i = 0; i < in_channels; ++i) {
-            const T x = first[in + i];
-            const T* weights = second + filter + i * out_channels;
-            for (int64_t o = 0; o < out_channels; ++o) result[out + o] += x * weights[o];
-          }
-        });
-        break;
-      case ConvDirection::kBackwardInput:
-        std::fill_n(result, w_.in_elements(), T{0});
-        ForEachPair(w_, [&](int64_t in, int64_t filter, int64_t out) {
-          for (int64_t i = 0; i < in_channels; ++i) {
-            const T* weights = first + filter + i * out_channels;
-            T sum{0};
-            for (int64_t o = 0; o < out_channels; ++o) sum += second[out + o] * weights[o];
-            result[in + i] += sum;
-          }
-        });
-        break;
-      case ConvDirection::kBackwardFilter:
-        std::fill_n(result, w_.filter_elements(), T{0});
-        ForEachPair(w_, [&](int64_t in, int64_t filter, int64_t out) {
-          for (int64_t i = 0; i < in_channels; ++i) {
-            const T x = first[in + i];
-            T* weights = result + filter + i * out_channels;
-            for (int64_t o = 0; o < out_channels; ++o) weights[o] += x * second[out + o];
-          }
-        });
-        break;
-    }
-    return {};
-  }
-
- private:
-  ConvDirection direction_;
-  Window w_;
-};
 
 // Drops the size inputs of the gradients, which say what the shapes say: the kernel sees the two tensors.
 class TwoOfThree final : public Kernel {
@@ -109,53 +28,136 @@ class TwoOfThree final : public Kernel {
   size_t first_, second_;
 };
 
+// One convolution: its geometry and the tensors that a kernel sees, in ConvDirection's order.
+struct Problem {
+  ConvDirection direction;
+  Window window;
+  std::array<TensorSpec, 2> inputs;
+  TensorSpec output;
+  FusedOps fused = {};
+};
+
+std::vector<bool> ImageInputs(ConvDirection direction) {
+  switch (direction) {
+    case ConvDirection::kForward:
+      return {true, false};
+    case ConvDirection::kBackwardInput:
+      return {false, true};
+    case ConvDirection::kBackwardFilter:
+      return {true, true};
+  }
+  return {};
+}
+
+// An NHWC kernel for the problem's layout.
+Prepared InLayout(Prepared nhwc, const Problem& p) {
+  if (!p.window.nchw) return nhwc;
+  return ForNchw(std::move(nhwc), p.inputs, p.output, ImageInputs(p.direction),
+                 p.direction != ConvDirection::kBackwardFilter);
+}
+
 template <typename T>
-Prepared PrepareDirection(ConvDirection direction, const Window& window, const KernelPolicy& policy) {
+Prepared WithFusedOps(Prepared inner, const Problem& p) {
+  if (!p.fused.any()) return inner;
+  const Window& w = p.window;
+  const int64_t pixels = w.out_height * w.out_width;
+  return WithEpilogue<T>(std::move(inner), p.fused, w.nchw ? w.batch : w.batch * pixels, w.out_channels,
+                         w.nchw ? pixels : 1);
+}
+
+// Our kernels read each pixel of a depthwise convolution once and beat the library's on NCHW, whose images it would
+// reorder; on NHWC its forward pass is as fast, its gradients are not.
+bool OwnDepthwise(const Problem& p) {
+  const Window& w = p.window;
+  return w.depthwise() && w.out_channels == w.in_channels && (w.nchw || p.direction != ConvDirection::kForward);
+}
+
+std::optional<Prepared> PrepareFast(const Problem& p) {
+  if (OwnDepthwise(p)) {
+    if (std::optional<Prepared> own = DepthwiseConvolution(p.direction, p.window))
+      return WithFusedOps<float>(*std::move(own), p);
+  }
+  if (std::optional<Prepared> fused = DnnlConvolution(p.direction, p.window, p.fused)) return fused;
+  if (p.fused.any()) {
+    if (std::optional<Prepared> plain = DnnlConvolution(p.direction, p.window))
+      return WithFusedOps<float>(*std::move(plain), p);
+  }
+  if (p.window.depthwise()) {
+    if (std::optional<Prepared> own = DepthwiseConvolution(p.direction, p.window))
+      return WithFusedOps<float>(*std::move(own), p);
+  }
+  if (p.window.nchw) {
+    if (std::optional<Prepared> direct = DirectConvolution(p.direction, p.window))
+      return WithFusedOps<float>(InLayout(*std::move(direct), p), p);
+  }
+  return DirectConvolution(p.direction, p.window, p.fused);
+}
+
+template <typename T>
+Prepared PrepareProblem(const Problem& p, const KernelPolicy& policy) {
   if constexpr (std::is_same_v<T, float>) {
-    if (!policy.portable) {
-      if (std::optional<Prepared> fast = DnnlConvolution(direction, window)) return *std::move(fast);
-      if (std::optional<Prepared> direct = DirectConvolution(direction, window)) return *std::move(direct);
+    const Window& w = p.window;
+    if (!policy.portable && w.depthwise() && w.group_out() > 1 && !p.fused.any()) {
+      Problem one = p;  // its images have each channel as often as there are filters for it
+      one.window.in_channels = one.window.groups = w.out_channels;
+      if (std::optional<Prepared> fast = PrepareFast(one))
+        return WithChannelMultiplier<T>(*std::move(fast), p.direction, w);
+    } else if (!policy.portable) {
+      if (std::optional<Prepared> fast = PrepareFast(p)) return *std::move(fast);
     }
   }
-  Prepared prepared;
-  prepared.kernel = std::make_unique<ConvLoops<T>>(direction, window);
-  prepared.implementation = "loops";
-  prepared.flops = 2 * window.multiply_adds();
+  return WithFusedOps<T>(InLayout(ConvolutionByLoops<T>(p.direction, p.window), p), p);
+}
+
+template <typename T, bool kDepthwise>
+StatusOr<Prepared> PrepareForward(const NodeView& node, const KernelPolicy& policy) {
+  Problem p{ConvDirection::kForward, {}, {node.inputs[0], node.inputs[1]}, node.outputs[0]};
+  RIVULET_ASSIGN_OR_RETURN(p.window,
+                           ConvWindow(node, p.inputs[0].shape, p.inputs[1].shape, p.output.shape, kDepthwise));
+  return PrepareProblem<T>(p, policy);
+}
+
+template <typename T>
+StatusOr<Prepared> PrepareFused(const NodeView& node, const KernelPolicy& policy) {
+  Problem p{ConvDirection::kForward, {}, {node.inputs[0], node.inputs[1]}, node.outputs[0]};
+  RIVULET_ASSIGN_OR_RETURN(p.window, ConvWindow(node, p.inputs[0].shape, p.inputs[1].shape, p.output.shape));
+  RIVULET_ASSIGN_OR_RETURN(p.fused, FusedOpsOf(node.node.attrs()));
+  if (p.fused.bias && (node.inputs.size() != 3 || node.inputs[2].shape != Shape({p.window.out_channels})))
+    return InvalidArgument("BiasAdd needs one arg, a bias of {} channels", p.window.out_channels);
+  return PrepareProblem<T>(p, policy);
+}
+
+template <typename T, bool kDepthwise>
+StatusOr<Prepared> PrepareBackpropInput(const NodeView& node, const KernelPolicy& policy) {
+  Problem p{ConvDirection::kBackwardInput, {}, {node.inputs[1], node.inputs[2]}, node.outputs[0]};
+  RIVULET_ASSIGN_OR_RETURN(p.window,
+                           ConvWindow(node, p.output.shape, p.inputs[0].shape, p.inputs[1].shape, kDepthwise));
+  Prepared prepared = PrepareProblem<T>(p, policy);
+  prepared.kernel = std::make_unique<TwoOfThree>(std::move(prepared.kernel), 1, 2);
   return prepared;
 }
 
-template <typename T>
-StatusOr<Prepared> PrepareConv2D(const NodeView& node, const KernelPolicy& policy) {
-  RIVULET_ASSIGN_OR_RETURN(const Window window,
-                           ConvWindow(node, node.inputs[0].shape, node.inputs[1].shape, node.outputs[0].shape));
-  Prepared prepared = PrepareDirection<T>(ConvDirection::kForward, window, policy);
-  return window.nchw ? ForNchw(std::move(prepared), node, {true, false}, true) : std::move(prepared);
-}
-
-template <typename T>
-StatusOr<Prepared> PrepareBackpropInput(const NodeView& node, const KernelPolicy& policy) {
-  RIVULET_ASSIGN_OR_RETURN(const Window window,
-                           ConvWindow(node, node.outputs[0].shape, node.inputs[1].shape, node.inputs[2].shape));
-  Prepared prepared = PrepareDirection<T>(ConvDirection::kBackwardInput, window, policy);
-  prepared.kernel = std::make_unique<TwoOfThree>(std::move(prepared.kernel), 1, 2);
-  return window.nchw ? ForNchw(std::move(prepared), node, {false, false, true}, true) : std::move(prepared);
-}
-
-template <typename T>
+template <typename T, bool kDepthwise>
 StatusOr<Prepared> PrepareBackpropFilter(const NodeView& node, const KernelPolicy& policy) {
-  RIVULET_ASSIGN_OR_RETURN(const Window window,
-                           ConvWindow(node, node.inputs[0].shape, node.outputs[0].shape, node.inputs[2].shape));
-  Prepared prepared = PrepareDirection<T>(ConvDirection::kBackwardFilter, window, policy);
+  Problem p{ConvDirection::kBackwardFilter, {}, {node.inputs[0], node.inputs[2]}, node.outputs[0]};
+  RIVULET_ASSIGN_OR_RETURN(p.window,
+                           ConvWindow(node, p.inputs[0].shape, p.output.shape, p.inputs[1].shape, kDepthwise));
+  Prepared prepared = PrepareProblem<T>(p, policy);
   prepared.kernel = std::make_unique<TwoOfThree>(std::move(prepared.kernel), 0, 2);
-  return window.nchw ? ForNchw(std::move(prepared), node, {true, false, true}, false) : std::move(prepared);
+  return prepared;
 }
 
-RIVULET_KERNEL("Conv2D", Device::kCpu, float, PrepareConv2D<float>);
-RIVULET_KERNEL("Conv2D", Device::kCpu, double, PrepareConv2D<double>);
-RIVULET_KERNEL("Conv2DBackpropInput", Device::kCpu, float, PrepareBackpropInput<float>);
-RIVULET_KERNEL("Conv2DBackpropInput", Device::kCpu, double, PrepareBackpropInput<double>);
-RIVULET_KERNEL("Conv2DBackpropFilter", Device::kCpu, float, PrepareBackpropFilter<float>);
-RIVULET_KERNEL("Conv2DBackpropFilter", Device::kCpu, double, PrepareBackpropFilter<double>);
+#define RIVULET_CONVOLUTION_KERNELS(T)                                                                      \
+  RIVULET_KERNEL("Conv2D", Device::kCpu, T, (PrepareForward<T, false>));                                    \
+  RIVULET_KERNEL("Conv2DBackpropInput", Device::kCpu, T, (PrepareBackpropInput<T, false>));                 \
+  RIVULET_KERNEL("Conv2DBackpropFilter", Device::kCpu, T, (PrepareBackpropFilter<T, false>));               \
+  RIVULET_KERNEL("DepthwiseConv2dNative", Device::kCpu, T, (PrepareForward<T, true>));                      \
+  RIVULET_KERNEL("DepthwiseConv2dNativeBackpropInput", Device::kCpu, T, (PrepareBackpropInput<T, true>));   \
+  RIVULET_KERNEL("DepthwiseConv2dNativeBackpropFilter", Device::kCpu, T, (PrepareBackpropFilter<T, true>)); \
+  RIVULET_KERNEL("_FusedConv2D", Device::kCpu, T, PrepareFused<T>)
+
+RIVULET_CONVOLUTION_KERNELS(float);
+RIVULET_CONVOLUTION_KERNELS(double);
 
 }  // namespace
 }  // namespace rivulet

@@ -4,12 +4,13 @@
 
 #include <optional>
 
-#include "engine/kernels/cpu/dnnl_shim.h"
-#include "engine/kernels/cpu/window.h"
+#include "engine/kernels/cpu/convolution.h"
 
 namespace rivulet {
 
-// Inputs as DnnlConvolution's. nullopt for dilated windows, and for the gradient of the input where windows stride.
-std::optional<Prepared> DirectConvolution(ConvDirection direction, const Window& window);
+// The tensors are NHWC whatever `window.nchw` says. `fused` is for the forward direction and is applied row by row,
+// with BiasAdd's and Relu's arithmetic. nullopt for the gradient of the input where windows stride, and for padding
+// beyond the window.
+std::optional<Prepared> DirectConvolution(ConvDirection direction, const Window& window, const FusedOps& fused = {});
 
 }  // namespace rivulet

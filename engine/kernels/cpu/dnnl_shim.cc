@@ -147,87 +147,130 @@ class Builder {
 memory::desc F32(const memory::dims& dims, Tag tag) { return {dims, memory::data_type::f32, tag}; }
 
 // One channel: NHWC and NCHW are the same bytes, and the library has fast code only for what it calls NCHW.
-memory::desc Image(int64_t batch, int64_t channels, int64_t height, int64_t width) {
-  return F32({batch, channels, height, width}, channels == 1 ? Tag::nchw : Tag::nhwc);
+memory::desc Image(int64_t batch, int64_t channels, int64_t height, int64_t width, bool nchw = false) {
+  return F32({batch, channels, height, width}, channels == 1 || nchw ? Tag::nchw : Tag::nhwc);
 }
 
 bool IsReference(const std::string& implementation) { return implementation.find("ref") != std::string::npos; }
 
+// The descriptors of one convolution.
+struct Convolution {
+  explicit Convolution(const Window& w)
+      : strides{w.stride_height, w.stride_width},
+        dilations{w.dilation_height - 1, w.dilation_width - 1},
+        before{w.pad_top, w.pad_left},
+        after{w.pad_bottom, w.pad_right},
+        image(Image(w.batch, w.in_channels, w.in_height, w.in_width)),
+        out(Image(w.batch, w.out_channels, w.out_height, w.out_width)),
+        image_given(Image(w.batch, w.in_channels, w.in_height, w.in_width, w.nchw)),
+        out_given(Image(w.batch, w.out_channels, w.out_height, w.out_width, w.nchw)),
+        bias(F32({w.out_channels}, Tag::x)) {
+    if (w.groups == 1) {
+      const memory::dims dims = {w.out_channels, w.in_channels, w.height, w.width};
+      filter = F32(dims, Tag::hwio);
+      any_filter = F32(dims, Tag::any);
+    } else {
+      const memory::dims dims = {w.groups, w.group_out(), w.group_in(), w.height, w.width};
+      filter = F32(dims, Tag::hwigo);
+      any_filter = F32(dims, Tag::any);
+    }
+  }
+  dnnl::convolution_forward::primitive_desc Forward(const dnnl::primitive_attr& attributes) const {
+    return {{dnnl::prop_kind::forward_training, kAlgorithm, image, any_filter, out, strides, dilations, before, after},
+            attributes,
+            Engine()};
+  }
+  dnnl::convolution_backward_data::primitive_desc BackwardInput(const dnnl::primitive_attr& attributes) const {
+    return {{kAlgorithm, image, any_filter, out, strides, dilations, before, after},
+            attributes,
+            Engine(),
+            Forward(attributes)};
+  }
+  dnnl::convolution_backward_weights::primitive_desc BackwardFilter(const dnnl::primitive_attr& attributes) const {
+    return {{kAlgorithm, image, any_filter, out, strides, dilations, before, after},
+            attributes,
+            Engine(),
+            Forward(attributes)};
+  }
+
+  static constexpr dnnl::algorithm kAlgorithm = dnnl::algorithm::convolution_direct;
+  memory::dims strides, dilations, before, after;
+  memory::desc image, out;              // as computed: NHWC
+  memory::desc image_given, out_given;  // as the node's tensors lie
+  memory::desc filter, any_filter, bias;
+};
+
+// The bias as a post-operation, because the primitive's own bias argument may be added before the last sums; as an
+// image of one pixel. A bias for one channel lies in any format.
+memory::desc BiasPixel(const Window& w) { return F32({1, w.out_channels, 1, 1}, Tag::nhwc); }
+
+dnnl::post_ops PostOps(const Window& w, const FusedOps& fused) {
+  dnnl::post_ops operations;
+  if (fused.bias) operations.append_binary(dnnl::algorithm::binary_add, BiasPixel(w));
+  if (fused.activation == FusedOps::Activation::kRelu)
+    operations.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+  if (fused.activation == FusedOps::Activation::kRelu6)
+    operations.append_eltwise(1.0f, dnnl::algorithm::eltwise_bounded_relu, 6.0f, 0.0f);
+  return operations;
+}
+
 }  // namespace
 
-std::optional<Prepared> DnnlConvolution(ConvDirection direction, const Window& w, bool bias_and_relu) try {
+std::optional<Prepared> DnnlConvolution(ConvDirection direction, const Window& w, const FusedOps& fused) try {
   if (w.in_elements() == 0 || w.out_elements() == 0 || w.filter_elements() == 0) return std::nullopt;
-  const memory::dims filter_dims = {w.out_channels, w.in_channels, w.height, w.width};
-  const memory::dims strides = {w.stride_height, w.stride_width};
-  const memory::dims dilations = {w.dilation_height - 1, w.dilation_width - 1};
-  const memory::dims before = {w.pad_top, w.pad_left}, after = {w.pad_bottom, w.pad_right};
-  const memory::desc image = Image(w.batch, w.in_channels, w.in_height, w.in_width);
-  const memory::desc out = Image(w.batch, w.out_channels, w.out_height, w.out_width);
-  const memory::desc filter = F32(filter_dims, Tag::hwio), any_filter = F32(filter_dims, Tag::any);
-  const auto algorithm = dnnl::algorithm::convolution_direct;
-  const double flops = 2 * w.multiply_adds();
+  const Convolution convolution(w);
   Builder builder;
-  const auto forward = [&](dnnl::primitive_attr attributes, bool with_bias) {
-    const dnnl::convolution_forward::desc descriptor =
-        with_bias
-            ? dnnl::convolution_forward::desc(dnnl::prop_kind::forward_training, algorithm, image, any_filter,
-                                              F32({w.out_channels}, Tag::x), out, strides, dilations, before, after)
-            : dnnl::convolution_forward::desc(dnnl::prop_kind::forward_training, algorithm, image, any_filter, out,
-                                              strides, dilations, before, after);
-    return dnnl::convolution_forward::primitive_desc(descriptor, attributes, Engine());
-  };
   std::string implementation;
   switch (direction) {
     case ConvDirection::kForward: {
-      if (bias_and_relu) {
-        dnnl::post_ops relu;
-        relu.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
-        builder.attributes().set_post_ops(relu);
-      }
-      const auto descriptor = forward(builder.attributes(), bias_and_relu);
+      builder.attributes().set_post_ops(PostOps(w, fused));
+      const auto descriptor = convolution.Forward(builder.attributes());
       implementation = descriptor.impl_info_str();
       if (IsReference(implementation)) return std::nullopt;
       builder.attributes().set_post_ops({});
-      const size_t input = builder.Input(0, image);
-      const size_t weights = builder.Reordered(builder.Input(1, filter), descriptor.weights_desc());
-      std::vector<Argument> arguments = {
-          {DNNL_ARG_SRC, input}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DST, builder.Output(0, out)}};
-      if (bias_and_relu) arguments.push_back({DNNL_ARG_BIAS, builder.Input(2, F32({w.out_channels}, Tag::x))});
+      const size_t image = builder.Reordered(builder.Input(0, convolution.image_given), convolution.image);
+      const size_t weights = builder.Reordered(builder.Input(1, convolution.filter), descriptor.weights_desc());
+      const size_t result = builder.Output(0, convolution.out_given);
+      const size_t out = convolution.out_given == convolution.out ? result : builder.Scratch(convolution.out);
+      std::vector<Argument> arguments = {{DNNL_ARG_SRC, image}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DST, out}};
+      if (fused.bias)
+        arguments.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, builder.Input(2, BiasPixel(w))});
       builder.Execute<dnnl::convolution_forward>(descriptor, std::move(arguments));
+      if (out != result) builder.Reorder(out, result);
       break;
     }
     case ConvDirection::kBackwardInput: {
-      const dnnl::convolution_backward_data::desc backward(algorithm, image, any_filter, out, strides, dilations,
-                                                           before, after);
-      const dnnl::convolution_backward_data::primitive_desc descriptor(backward, builder.attributes(), Engine(),
-                                                                       forward(builder.attributes(), false));
+      const auto descriptor = convolution.BackwardInput(builder.attributes());
       implementation = descriptor.impl_info_str();
       if (IsReference(implementation)) return std::nullopt;
-      const size_t weights = builder.Reordered(builder.Input(0, filter), descriptor.weights_desc());
-      const size_t gradient = builder.Input(1, out);
+      const size_t weights = builder.Reordered(builder.Input(0, convolution.filter), descriptor.weights_desc());
+      const size_t gradient = builder.Reordered(builder.Input(1, convolution.out_given), convolution.out);
+      const size_t result = builder.Output(0, convolution.image_given);
+      const size_t image = convolution.image_given == convolution.image ? result : builder.Scratch(convolution.image);
       builder.Execute<dnnl::convolution_backward_data>(
-          descriptor,
-          {{DNNL_ARG_DIFF_DST, gradient}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DIFF_SRC, builder.Output(0, image)}});
+          descriptor, {{DNNL_ARG_DIFF_DST, gradient}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DIFF_SRC, image}});
+      if (image != result) builder.Reorder(image, result);
       break;
     }
     case ConvDirection::kBackwardFilter: {
-      const dnnl::convolution_backward_weights::desc backward(algorithm, image, any_filter, out, strides, dilations,
-                                                              before, after);
-      const dnnl::convolution_backward_weights::primitive_desc descriptor(backward, builder.attributes(), Engine(),
-                                                                          forward(builder.attributes(), false));
+      const auto descriptor = convolution.BackwardFilter(builder.attributes());
       implementation = descriptor.impl_info_str();
       if (IsReference(implementation)) return std::nullopt;
-      const size_t input = builder.Input(0, image), gradient = builder.Input(1, out);
-      const size_t result = builder.Output(0, filter);
+      const size_t image = builder.Reordered(builder.Input(0, convolution.image_given), convolution.image);
+      const size_t gradient = builder.Reordered(builder.Input(1, convolution.out_given), convolution.out);
+      const size_t result = builder.Output(0, convolution.filter);
       const memory::desc own = descriptor.diff_weights_desc();
-      const size_t weights = own == filter ? result : builder.Scratch(own);
+      const size_t weights = own == convolution.filter ? result : builder.Scratch(own);
       builder.Execute<dnnl::convolution_backward_weights>(
-          descriptor, {{DNNL_ARG_SRC, input}, {DNNL_ARG_DIFF_DST, gradient}, {DNNL_ARG_DIFF_WEIGHTS, weights}});
+          descriptor, {{DNNL_ARG_SRC, image}, {DNNL_ARG_DIFF_DST, gradient}, {DNNL_ARG_DIFF_WEIGHTS, weights}});
       if (weights != result) builder.Reorder(weights, result);
       break;
     }
   }
-  return std::move(builder).Build(implementation, flops);
+  Prepared prepared = std::move(builder).Build(implementation, 2 * w.multiply_adds());
+  if (w.nchw && (!(convolution.image_given == convolution.image) || !(convolution.out_given == convolution.out)))
+    prepared.implementation += ", transposed";
+  return prepared;
 } catch (const dnnl::error&) {
   return std::nullopt;  // no such primitive on this CPU
 }

@@ -222,9 +222,10 @@ StatusOr<Prepared> PreparePool(const NodeView& node, const KernelPolicy&) {
   prepared.kernel = std::make_unique<PoolKernel<T, kPool>>(window);
   prepared.implementation = "hwy";
   if (!window.nchw) return prepared;
-  if (kPool == Pool::kMaxGrad) return ForNchw(std::move(prepared), node, {true, true, true}, true);
-  if (kPool == Pool::kAvgGrad) return ForNchw(std::move(prepared), node, {false, true}, true);
-  return ForNchw(std::move(prepared), node, {true}, true);
+  if (kPool == Pool::kMaxGrad)
+    return ForNchw(std::move(prepared), node.inputs, node.outputs[0], {true, true, true}, true);
+  if (kPool == Pool::kAvgGrad) return ForNchw(std::move(prepared), node.inputs, node.outputs[0], {false, true}, true);
+  return ForNchw(std::move(prepared), node.inputs, node.outputs[0], {true}, true);
 }
 
 RIVULET_KERNEL("MaxPool", Device::kCpu, float, (PreparePool<float, Pool::kMax>));

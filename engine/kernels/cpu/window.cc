@@ -76,14 +76,22 @@ Status SetPadding(const NodeView& node, Window& w) {
   return {};
 }
 
-// Four-byte or eight-byte elements, [batch, rows, columns] → [batch, columns, rows].
+// Four-byte or eight-byte elements, [batch, rows, columns] → [batch, columns, rows], in tiles whose lines stay in
+// cache.
 template <typename Word>
 void Transpose(const std::byte* from, std::byte* to, int64_t batch, int64_t rows, int64_t columns) {
   const Word* in = reinterpret_cast<const Word*>(from);
   Word* out = reinterpret_cast<Word*>(to);
   for (int64_t b = 0; b < batch; ++b, in += rows * columns, out += rows * columns) {
-    for (int64_t row = 0; row < rows; ++row) {
-      for (int64_t column = 0; column < columns; ++column) out[column * rows + row] = in[row * columns + column];
+    constexpr int64_t kTile = 16;
+    for (int64_t top = 0; top < rows; top += kTile) {
+      const int64_t bottom = std::min(rows, top + kTile);
+      for (int64_t left = 0; left < columns; left += kTile) {
+        const int64_t right = std::min(columns, left + kTile);
+        for (int64_t column = left; column < right; ++column) {
+          for (int64_t row = top; row < bottom; ++row) out[column * rows + row] = in[row * columns + column];
+        }
+      }
     }
   }
 }
@@ -135,14 +143,23 @@ class NchwKernel final : public Kernel {
 
 }  // namespace
 
-StatusOr<Window> ConvWindow(const NodeView& node, const Shape& input, const Shape& filter, const Shape& output) {
+StatusOr<Window> ConvWindow(const NodeView& node, const Shape& input, const Shape& filter, const Shape& output,
+                            bool depthwise_filter) {
   RIVULET_ASSIGN_OR_RETURN(Window w, Geometry(node, input, output));
-  if (filter.rank() != 4 || filter.dim(3) != w.out_channels) {
-    return InvalidArgument("a filter of {} does not give {} channels", filter.ToString(), w.out_channels);
-  }
-  if (filter.dim(2) != w.in_channels) {
-    return Unimplemented("a filter of {} on {} channels is a grouped convolution, which is not supported",
-                         filter.ToString(), w.in_channels);
+  if (filter.rank() != 4) return InvalidArgument("a filter has 4 dimensions, not {}", filter.ToString());
+  if (depthwise_filter) {
+    if (filter.dim(2) != w.in_channels || filter.dim(2) * filter.dim(3) != w.out_channels) {
+      return InvalidArgument("a depthwise filter of {} does not make {} channels of {}", filter.ToString(),
+                             w.out_channels, w.in_channels);
+    }
+    w.groups = std::max<int64_t>(w.in_channels, 1);
+  } else {
+    const int64_t in = filter.dim(2);
+    w.groups = in > 0 ? std::max<int64_t>(w.in_channels / in, 1) : 1;
+    if (filter.dim(3) != w.out_channels || in * w.groups != w.in_channels || w.out_channels % w.groups != 0) {
+      return InvalidArgument("a filter of {} does not make {} channels of {}", filter.ToString(), w.out_channels,
+                             w.in_channels);
+    }
   }
   w.height = filter.dim(0);
   w.width = filter.dim(1);
@@ -163,7 +180,8 @@ StatusOr<Window> PoolWindow(const NodeView& node, const Shape& input, const Shap
   return w;
 }
 
-Prepared ForNchw(Prepared nhwc, const NodeView& node, std::vector<bool> image_inputs, bool image_output) {
+Prepared ForNchw(Prepared nhwc, std::span<const TensorSpec> inputs, const TensorSpec& output,
+                 std::vector<bool> image_inputs, bool image_output) {
   size_t offset = 0;
   const auto image = [&](const TensorSpec& spec, bool transposed) {
     Image made;
@@ -177,12 +195,12 @@ Prepared ForNchw(Prepared nhwc, const NodeView& node, std::vector<bool> image_in
     offset += RoundUp64(static_cast<size_t>(spec.shape.elements()) * made.word);
     return made;
   };
-  std::vector<Image> inputs;
-  for (size_t i = 0; i < image_inputs.size(); ++i) inputs.push_back(image(node.inputs[i], image_inputs[i]));
-  const Image output = image(node.outputs[0], image_output);
+  std::vector<Image> images;
+  for (size_t i = 0; i < image_inputs.size(); ++i) images.push_back(image(inputs[i], image_inputs[i]));
+  const Image result = image(output, image_output);
   const size_t inner_scratch = RoundUp64(nhwc.scratch_bytes);
   Prepared prepared;
-  prepared.kernel = std::make_unique<NchwKernel>(std::move(nhwc.kernel), std::move(inputs), output, inner_scratch);
+  prepared.kernel = std::make_unique<NchwKernel>(std::move(nhwc.kernel), std::move(images), result, inner_scratch);
   prepared.scratch_bytes = inner_scratch + offset;
   prepared.implementation = nhwc.implementation + ", transposed";
   prepared.flops = nhwc.flops;

@@ -255,6 +255,31 @@ std::vector<Case> LayerCases() {
                    {X({2, 2, 5, 4}, 1), filter},
                    Op("Conv2D", window("SAME", one, one, {}, "NCHW")),
                    Both()});
+  cases.push_back(
+      {"Conv2DGrouped", {X({2, 5, 4, 4}, 1), X({3, 2, 2, 6}, 2)}, Op("Conv2D", window("SAME", two, one)), Both()});
+  cases.push_back({"Conv2DGroupedChannelsFirst",
+                   {X({2, 4, 5, 4}, 1), X({3, 2, 2, 6}, 2)},
+                   Op("Conv2D", window("VALID", one, {1, 1, 2, 1}, {}, "NCHW")),
+                   Both()});
+  const Tensor depthwise = X({3, 2, 2, 3}, 5);
+  for (const std::string padding : {"SAME", "VALID"}) {
+    cases.push_back(
+        {"Depthwise" + padding, {image, depthwise}, Op("DepthwiseConv2dNative", window(padding, one, one)), Both()});
+    cases.push_back({"Depthwise" + padding + "Strided",
+                     {image, depthwise},
+                     Op("DepthwiseConv2dNative", window(padding, two, one)),
+                     Both()});
+  }
+  cases.push_back(
+      {"DepthwiseDilated", {image, depthwise}, Op("DepthwiseConv2dNative", window("SAME", one, two)), Both()});
+  cases.push_back({"DepthwiseExplicit",
+                   {image, depthwise},
+                   Op("DepthwiseConv2dNative", window("EXPLICIT", one, one, {0, 0, 1, 2, 0, 1, 0, 0})),
+                   Both()});
+  cases.push_back({"DepthwiseChannelsFirst",
+                   {X({2, 2, 5, 4}, 1), depthwise},
+                   Op("DepthwiseConv2dNative", window("SAME", {1, 1, 2, 2}, one, {}, "NCHW")),
+                   Both()});
   const auto pool = [](std::string padding, std::vector<int64_t> size, std::vector<int64_t> strides,
                        std::string format = "NHWC") {
     return AttrMap{{"padding", std::move(padding)},

@@ -237,16 +237,21 @@ Maker Convolution(std::string kind) {
   return [=](Grower& g) -> std::vector<Output> {
     const Value* x = g.PickRank(4);
     if (x == nullptr) return {};
-    const int64_t in = x->shape().dim(3), out = g.draw().Between(1, 2);
+    const bool depthwise = kind.starts_with("Depthwise");
+    const std::string forward = depthwise ? "DepthwiseConv2dNative" : "Conv2D";
+    // The filter's last two axes: groups of channels at times.
+    const int64_t channels = x->shape().dim(3);
+    const int64_t in = !depthwise && channels % 2 == 0 && g.draw().Coin() ? channels / 2 : channels;
+    const int64_t out = g.draw().Between(1, 2) * (depthwise ? 1 : channels / in);
     const bool same = g.draw().Coin();
     const int64_t height = same ? g.draw().Between(1, 3) : g.draw().Between(1, x->shape().dim(1));
     const int64_t width = same ? g.draw().Between(1, 3) : g.draw().Between(1, x->shape().dim(2));
     const AttrMap attrs = {{"strides", std::vector<int64_t>{1, g.draw().Between(1, 2), g.draw().Between(1, 2), 1}},
                            {"padding", std::string(same ? "SAME" : "VALID")}};
     const Output filter = g.Random({height, width, in, out});
-    const Output convolved = g.Op("Conv2D", {x->output, filter}, attrs);
-    if (kind == "Conv2D" || !convolved) return {convolved};
-    if (kind == "Conv2DBackpropInput") return {g.Op(kind, {g.Op("Shape", {x->output}), filter, convolved}, attrs)};
+    const Output convolved = g.Op(forward, {x->output, filter}, attrs);
+    if (kind == forward || !convolved) return {convolved};
+    if (kind == forward + "BackpropInput") return {g.Op(kind, {g.Op("Shape", {x->output}), filter, convolved}, attrs)};
     return {g.Op(kind, {x->output, g.Op("Shape", {filter}), convolved}, attrs)};
   };
 }
@@ -519,7 +524,9 @@ const std::map<std::string, Maker>& Makers() {
       if (x == nullptr) return {};
       return {g.Op("BiasAddGrad", {x->output})};
     };
-    for (const char* op : {"Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter"}) m[op] = Convolution(op);
+    for (const char* op : {"Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter", "DepthwiseConv2dNative",
+                           "DepthwiseConv2dNativeBackpropInput", "DepthwiseConv2dNativeBackpropFilter"})
+      m[op] = Convolution(op);
     for (const char* op : {"MaxPool", "AvgPool", "AvgPoolGrad"}) m[op] = Pool(op);
     for (const char* op : {"Softmax", "LogSoftmax"})
       m[op] = Unary(op, [](const Value& v) { return v.shape().rank() > 0; });

@@ -1,0 +1,56 @@
+// Convolutions and pools that are put together from ops, for models and importers: one-dimensional and transposed
+// convolutions, pools with the options of other frameworks, global pools. Errors stick in the scope.
+//
+//   Output y = Conv1D(scope, x, filter, {.strides = {2}, .padding = "EXPLICIT", .paddings = {{1, 0}}});
+//   Output up = Conv2DTranspose(scope, x, filter, {.strides = {2, 2}, .padding = "SAME"});
+//
+// Images are [batch, spatial…, channels] with data_format "NHWC" and [batch, channels, spatial…] with "NCHW", with one
+// spatial axis where the function says so. Filters are [spatial…, in / groups, out]: a transposed convolution's has its
+// own output where the convolution it transposes has its input, as Conv2DBackpropInput does.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/graph/scope.h"
+
+namespace rivulet {
+
+// How a window slides. Lists hold one entry per spatial axis; an empty one means all 1, or all {0, 0}.
+struct WindowOptions {
+  std::vector<int64_t> strides = {};
+  std::vector<int64_t> dilations = {};
+  std::string padding = "VALID";                           // SAME, VALID or EXPLICIT
+  std::vector<std::pair<int64_t, int64_t>> paddings = {};  // before and after, of EXPLICIT
+  std::string data_format = "NHWC";
+};
+
+// x [batch, length, in] (or [batch, in, length]), filter [width, in / groups, out]: ExpandDims, Conv2D, Squeeze.
+Output Conv1D(const Scope& scope, Output x, Output filter, const WindowOptions& options = {},
+              std::string_view name = "Conv1D");
+// As Conv2D takes them; here for the sake of one set of options.
+Output Conv2D(const Scope& scope, Output x, Output filter, const WindowOptions& options = {},
+              std::string_view name = "Conv2D");
+// Each channel by itself, filter [height, width, in, multiplier].
+Output DepthwiseConv2D(const Scope& scope, Output x, Output filter, const WindowOptions& options = {},
+                       std::string_view name = "DepthwiseConv2d");
+
+struct TransposeOptions {
+  WindowOptions window = {};
+  // Sizes of the result per spatial axis. Empty: (size - 1) · stride + reach of the window - paddings + output_padding;
+  // with SAME size · stride.
+  std::vector<int64_t> output_sizes = {};
+  std::vector<int64_t> output_padding = {};  // more pixels at the end, each below its stride; not with output_sizes
+  int64_t groups = 1;
+};
+// The transposed convolution (Keras' Conv2DTranspose, ONNX's ConvTranspose): Conv2DBackpropInput with the sizes above.
+// x [batch, height, width, in], filter [height, width, out / groups, in]. Spatial sizes of x and of the filter must be
+// known; the batch need not.
+Output Conv2DTranspose(const Scope& scope, Output x, Output filter, const TransposeOptions& options = {},
+                       std::string_view name = "Conv2DTranspose");
+// x [batch, length, in], filter [width, out / groups, in].
+Output Conv1DTranspose(const Scope& scope, Output x, Output filter, const TransposeOptions& options = {},
+                       std::string_view name = "Conv1DTranspose");
+
+}  // namespace rivulet

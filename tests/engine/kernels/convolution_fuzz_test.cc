@@ -1,0 +1,267 @@
+// Full, grouped and depthwise convolutions of random shapes, and their gradients, against plain float64 loops: every
+// padding, stride, dilation and layout, on every instruction set and with the portable kernels.
+#include <random>
+
+#include "tests/engine/kernels/every_target.h"
+#include "tests/engine/kernels/run_op.h"
+
+namespace rivulet::testing {
+namespace {
+
+struct Axis {
+  int64_t in, out, window, stride, dilation, before, after;
+};
+
+struct Problem {
+  std::string padding;
+  bool depthwise, nchw;
+  int64_t batch, groups, group_in, group_out;
+  Axis y, x;
+
+  int64_t in_channels() const { return groups * group_in; }
+  int64_t out_channels() const { return groups * group_out; }
+  std::string op(const std::string& suffix) const { return (depthwise ? "DepthwiseConv2dNative" : "Conv2D") + suffix; }
+  Shape Image(int64_t height, int64_t width, int64_t channels) const {
+    return nchw ? Shape({batch, channels, height, width}) : Shape({batch, height, width, channels});
+  }
+  Shape in() const { return Image(y.in, x.in, in_channels()); }
+  Shape out() const { return Image(y.out, x.out, out_channels()); }
+  Shape filter() const {
+    return depthwise ? Shape({y.window, x.window, in_channels(), group_out})
+                     : Shape({y.window, x.window, group_in, out_channels()});
+  }
+  std::vector<int64_t> ByAxis(int64_t at_y, int64_t at_x) const {
+    return nchw ? std::vector<int64_t>{1, 1, at_y, at_x} : std::vector<int64_t>{1, at_y, at_x, 1};
+  }
+  AttrMap Attrs() const {
+    AttrMap attrs = {{"strides", ByAxis(y.stride, x.stride)},
+                     {"dilations", ByAxis(y.dilation, x.dilation)},
+                     {"padding", padding},
+                     {"data_format", std::string(nchw ? "NCHW" : "NHWC")}};
+    if (padding == "EXPLICIT") {
+      const size_t first = nchw ? 4 : 2;
+      std::vector<int64_t> amounts(8, 0);
+      amounts[first] = y.before;
+      amounts[first + 1] = y.after;
+      amounts[first + 2] = x.before;
+      amounts[first + 3] = x.after;
+      attrs["explicit_paddings"] = amounts;
+    }
+    return attrs;
+  }
+  std::string Name() const {
+    const auto axis = [](const Axis& a) {
+      return fmt::format("{}-{}>{} s{} d{} p{},{}", a.in, a.window, a.out, a.stride, a.dilation, a.before, a.after);
+    };
+    return fmt::format("{}{} {} batch {} groups {} of {} to {}; {}; {}", op(""), nchw ? " NCHW" : "", padding, batch,
+                       groups, group_in, group_out, axis(y), axis(x));
+  }
+  // Flat index into an image of this layout.
+  size_t At(int64_t b, int64_t row, int64_t column, int64_t channel, int64_t height, int64_t width,
+            int64_t channels) const {
+    return static_cast<size_t>(nchw ? ((b * channels + channel) * height + row) * width + column
+                                    : ((b * height + row) * width + column) * channels + channel);
+  }
+  // f(input, filter, output) with the flat indices of every product.
+  template <typename F>
+  void ForEachProduct(F f) const {
+    for (int64_t b = 0; b < batch; ++b)
+      for (int64_t oy = 0; oy < y.out; ++oy)
+        for (int64_t ox = 0; ox < x.out; ++ox)
+          for (int64_t ky = 0; ky < y.window; ++ky)
+            for (int64_t kx = 0; kx < x.window; ++kx) {
+              const int64_t iy = oy * y.stride - y.before + ky * y.dilation;
+              const int64_t ix = ox * x.stride - x.before + kx * x.dilation;
+              if (iy < 0 || iy >= y.in || ix < 0 || ix >= x.in) continue;
+              for (int64_t o = 0; o < out_channels(); ++o)
+                for (int64_t i = 0; i < group_in; ++i)
+                  f(At(b, iy, ix, o / group_out * group_in + i, y.in, x.in, in_channels()),
+                    // The same bytes for [y, x, in, multiplier], where group_in is 1.
+                    static_cast<size_t>(((ky * x.window + kx) * group_in + i) * out_channels() + o),
+                    At(b, oy, ox, o, y.out, x.out, out_channels()));
+            }
+  }
+};
+
+class Random {
+ public:
+  explicit Random(uint32_t seed) : engine_(seed) {}
+  int64_t From(int64_t low, int64_t high) {  // both included
+    return low + static_cast<int64_t>(engine_() % static_cast<uint32_t>(high - low + 1));
+  }
+  template <typename T>
+  T OneOf(std::initializer_list<T> values) {
+    return values.begin()[From(0, static_cast<int64_t>(values.size()) - 1)];
+  }
+
+ private:
+  std::mt19937 engine_;
+};
+
+Axis RandomAxis(Random& random, const std::string& padding, int64_t most) {
+  while (true) {
+    Axis a{random.From(1, most),
+           0,
+           random.From(1, 5),
+           random.OneOf<int64_t>({1, 1, 2, 2, 3}),
+           random.OneOf<int64_t>({1, 1, 1, 2, 3}),
+           0,
+           0};
+    const int64_t reach = (a.window - 1) * a.dilation + 1;
+    if (padding == "SAME") {
+      a.out = (a.in + a.stride - 1) / a.stride;
+      const int64_t total = std::max<int64_t>(0, (a.out - 1) * a.stride + reach - a.in);
+      a.before = total / 2;
+      a.after = total - total / 2;
+      return a;
+    }
+    if (padding == "EXPLICIT") {
+      a.before = random.From(0, 4);  // beyond the window at times
+      a.after = random.From(0, 4);
+    }
+    if (a.in + a.before + a.after < reach) continue;
+    a.out = (a.in + a.before + a.after - reach) / a.stride + 1;
+    return a;
+  }
+}
+
+Problem RandomProblem(uint32_t seed) {
+  Random random(seed);
+  Problem p;
+  p.padding = random.OneOf<std::string>({"SAME", "VALID", "EXPLICIT"});
+  p.depthwise = random.From(0, 1) == 1;
+  p.nchw = random.From(0, 1) == 1;
+  p.batch = random.From(1, 3);
+  p.groups = p.depthwise ? random.OneOf<int64_t>({1, 2, 5, 8, 16, 19, 40}) : random.OneOf<int64_t>({1, 1, 1, 2, 3, 4});
+  p.group_in = p.depthwise ? 1 : random.OneOf<int64_t>({1, 2, 3, 4, 8, 17});
+  p.group_out = p.depthwise ? random.OneOf<int64_t>({1, 1, 1, 2, 3}) : random.OneOf<int64_t>({1, 2, 5, 8, 16, 20});
+  const int64_t most = p.depthwise && p.nchw ? 70 : 13;
+  p.y = RandomAxis(random, p.padding, 12);
+  p.x = RandomAxis(random, p.padding, most);
+  return p;
+}
+
+Tensor Sizes(const Shape& shape) {
+  std::vector<int32_t> sizes(shape.dims().begin(), shape.dims().end());
+  return Tensor::Of<int32_t>({4}, std::span<const int32_t>(sizes));
+}
+
+template <typename T>
+void Check(const Problem& p, KernelPolicy policy, double epsilon, const std::string& target) {
+  const Tensor image = RandomTensor<T>(p.in(), 1), filter = RandomTensor<T>(p.filter(), 2);
+  const Tensor gradient = RandomTensor<T>(p.out(), 3);
+  const std::vector<double> x = AsDoubles<T>(image), w = AsDoubles<T>(filter), g = AsDoubles<T>(gradient);
+  std::vector<double> y(g.size(), 0), dx(x.size(), 0), dw(w.size(), 0);
+  p.ForEachProduct([&](size_t in, size_t tap, size_t out) {
+    y[out] += x[in] * w[tap];
+    dx[in] += g[out] * w[tap];
+    dw[tap] += g[out] * x[in];
+  });
+  const auto expect = [&](const StatusOr<OpRun>& run, const std::vector<double>& expected, int64_t terms,
+                          const std::string& what) {
+    ASSERT_TRUE(run.ok()) << what << " " << p.Name() << ": " << run.status();
+    ExpectNear<T>(run->outputs[0], expected, epsilon * static_cast<double>(terms + 1),
+                  fmt::format("{} {} {}; {}", target, run->implementation, what, p.Name()));
+  };
+  const int64_t taps = p.y.window * p.x.window;
+  expect(RunOp(p.op(""), {image, filter}, p.Attrs(), policy), y, taps * p.group_in, "forward");
+  expect(RunOp(p.op("BackpropInput"), {Sizes(p.in()), filter, gradient}, p.Attrs(), policy, {0}), dx,
+         taps * p.group_out, "input");
+  expect(RunOp(p.op("BackpropFilter"), {image, Sizes(p.filter()), gradient}, p.Attrs(), policy, {1}), dw,
+         p.batch * p.y.out * p.x.out, "filter");
+}
+
+TEST(ConvolutionFuzz, Float32_IsTheFloat64Convolution) {
+  for (uint32_t seed = 0; seed < 150; ++seed) Check<float>(RandomProblem(seed), {}, 1.2e-7, "");
+}
+
+TEST(ConvolutionFuzz, Float32OnEveryTarget_IsTheFloat64Convolution) {
+  OnEveryTarget([](const std::string& target) {
+    for (uint32_t seed = 1000; seed < 1040; ++seed) Check<float>(RandomProblem(seed), {}, 1.2e-7, target);
+  });
+}
+
+TEST(ConvolutionFuzz, Portable_IsTheFloat64Convolution) {
+  KernelPolicy portable;
+  portable.portable = true;
+  for (uint32_t seed = 2000; seed < 2040; ++seed) Check<float>(RandomProblem(seed), portable, 1.2e-7, "portable");
+}
+
+TEST(ConvolutionFuzz, Float64_IsTheFloat64Convolution) {
+  for (uint32_t seed = 3000; seed < 3040; ++seed) Check<double>(RandomProblem(seed), {}, 3e-16, "float64");
+}
+
+// A fused convolution gives the bits of its parts.
+template <typename T>
+void CheckFused(uint32_t seed, KernelPolicy policy) {
+  Problem p = RandomProblem(seed);
+  if (p.depthwise) p.depthwise = false;  // depthwise by its channels, which a grouped convolution may be
+  const Tensor image = RandomTensor<T>(p.in(), 1), filter = RandomTensor<T>(p.filter(), 2);
+  const Tensor bias = RandomTensor<T>({p.out_channels()}, 3);
+  const AttrMap layout = {{"data_format", std::string(p.nchw ? "NCHW" : "NHWC")}};
+  for (const std::vector<std::string>& fused :
+       std::vector<std::vector<std::string>>{{"BiasAdd"}, {"Relu"}, {"BiasAdd", "Relu"}}) {
+    SCOPED_TRACE(fmt::format("{} {} {}", p.Name(), fused.front(), fused.back()));
+    const auto plain = RunOp("Conv2D", {image, filter}, p.Attrs(), policy);
+    ASSERT_TRUE(plain.ok()) << plain.status();
+    Tensor expected = plain->outputs[0];
+    std::vector<Tensor> inputs = {image, filter};
+    if (fused.front() == "BiasAdd") {
+      inputs.push_back(bias);
+      const auto added = RunOp("BiasAdd", {expected, bias}, layout, policy);
+      ASSERT_TRUE(added.ok()) << added.status();
+      expected = added->outputs[0];
+    }
+    if (fused.back() == "Relu") {
+      const auto positive = RunOp("Relu", {expected}, {}, policy);
+      ASSERT_TRUE(positive.ok()) << positive.status();
+      expected = positive->outputs[0];
+    }
+    AttrMap attrs = p.Attrs();
+    attrs["fused_ops"] = fused;
+    attrs["num_args"] = static_cast<int64_t>(inputs.size() - 2);
+    const auto run = RunOp("_FusedConv2D", inputs, attrs, policy);
+    ASSERT_TRUE(run.ok()) << run.status();
+    SCOPED_TRACE(plain->implementation + " and " + run->implementation);
+    ExpectNear<T>(run->outputs[0], AsDoubles<T>(expected), 0, "fused");
+  }
+}
+
+TEST(ConvolutionFuzz, FusedFloat32_HasTheBitsOfItsParts) {
+  for (uint32_t seed = 4000; seed < 4060; ++seed) CheckFused<float>(seed, {});
+}
+
+TEST(ConvolutionFuzz, FusedPortableAndFloat64_HaveTheBitsOfTheirParts) {
+  KernelPolicy portable;
+  portable.portable = true;
+  for (uint32_t seed = 5000; seed < 5020; ++seed) {
+    CheckFused<float>(seed, portable);
+    CheckFused<double>(seed, {});
+  }
+}
+
+TEST(ConvolutionFuzz, FusedRelu6_EndsAtSix) {
+  const Tensor image = Tensor::Of<float>({1, 1, 3, 1}, {-1, 2, 4}), filter = Tensor::Of<float>({1, 1, 1, 1}, {2});
+  const auto run = RunOp("_FusedConv2D", {image, filter, Tensor::Of<float>({1}, {1})},
+                         {{"strides", std::vector<int64_t>{1, 1, 1, 1}},
+                          {"padding", std::string("SAME")},
+                          {"num_args", int64_t{1}},
+                          {"fused_ops", std::vector<std::string>{"BiasAdd", "Relu6"}}});
+  ASSERT_TRUE(run.ok()) << run.status();
+  ExpectNear<float>(run->outputs[0], {0, 5, 6}, 0, "relu6");
+}
+
+TEST(ConvolutionFuzz, InputSizesOfHeightAndWidth_AreTheWholeShape) {
+  const Tensor filter = RandomTensor<float>({3, 3, 2, 4}, 1), gradient = RandomTensor<float>({2, 3, 4, 4}, 2);
+  const AttrMap attrs = {{"strides", std::vector<int64_t>{1, 2, 2, 1}}, {"padding", std::string("SAME")}};
+  const auto four =
+      RunOp("Conv2DBackpropInput", {Tensor::Of<int32_t>({4}, {2, 6, 7, 2}), filter, gradient}, attrs, {}, {0});
+  const auto two = RunOp("Conv2DBackpropInput", {Tensor::Of<int32_t>({2}, {6, 7}), filter, gradient}, attrs, {}, {0});
+  ASSERT_TRUE(four.ok()) << four.status();
+  ASSERT_TRUE(two.ok()) << two.status();
+  EXPECT_EQ(two->outputs[0].shape(), Shape({2, 6, 7, 2}));
+  ExpectNear<float>(two->outputs[0], AsDoubles<float>(four->outputs[0]), 0, "two sizes");
+}
+
+}  // namespace
+}  // namespace rivulet::testing

@@ -9,10 +9,8 @@ StatusOr<std::shared_ptr<const ExampleDecoder>> ExampleDecoder::Create(std::span
   for (const FeatureSpec& spec : features) {
     RIVULET_ASSIGN_OR_RETURN(const int64_t values, spec.shape.CheckedElements());
     Feature& feature = decoder->features_.emplace_back(Feature{spec, values});
-    if (spec.encoding == FeatureSpec::Encoding::kInt64 && (values != 1 || spec.scale != 1)) {
-      return InvalidArgument(
-          "feature '{}' is int64 with {} values and scale {}; a plan may bind one unscaled int64 value", spec.feature,
-          values, spec.scale);
+    if (spec.encoding == FeatureSpec::Encoding::kInt64 && spec.scale != 1) {
+      return InvalidArgument("feature '{}' is int64 with scale {}; integers are not scaled", spec.feature, spec.scale);
     }
     for (int byte = 0; byte < 256; ++byte) {
       feature.of_byte[static_cast<size_t>(byte)] = static_cast<float>(byte * spec.scale);
@@ -58,13 +56,15 @@ Status ExampleDecoder::Decode(std::string_view example, int64_t row, std::span<c
         break;
       }
       case FeatureSpec::Encoding::kInt64: {
-        int64_t value = 0;
-        RIVULET_RETURN_IF_ERROR(FindInt64Feature(example, spec.feature, &value));
-        if (spec.upper_bound > 0 && (value < 0 || value >= spec.upper_bound)) {
-          return InvalidArgument("feature '{}' is {}, but the model has classes 0 to {}", spec.feature, value,
-                                 spec.upper_bound - 1);
+        const std::span<int64_t> out(reinterpret_cast<int64_t*>(feeds[i].data) + static_cast<size_t>(row) * values,
+                                     values);
+        RIVULET_RETURN_IF_ERROR(FindInt64Features(example, spec.feature, out));
+        if (spec.upper_bound == 0) break;
+        for (size_t k = 0; k < values; ++k) {
+          if (out[k] >= 0 && out[k] < spec.upper_bound) continue;
+          return InvalidArgument("feature '{}' is {}{}, but the model has classes 0 to {}", spec.feature, out[k],
+                                 values > 1 ? fmt::format(" at {}", k) : "", spec.upper_bound - 1);
         }
-        reinterpret_cast<int64_t*>(feeds[i].data)[row] = value;
         break;
       }
     }

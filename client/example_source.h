@@ -19,14 +19,14 @@ namespace rivulet {
 // Decodes one tf.train.Example into rows of the feed tensors. Immutable; one per plan, shared by all workers.
 class ExampleDecoder {
  public:
-  // INVALID_ARGUMENT: an int64 feature of more than one value, or with a scale.
+  // INVALID_ARGUMENT: an int64 feature with a scale.
   static StatusOr<std::shared_ptr<const ExampleDecoder>> Create(std::span<const FeatureSpec> features);
 
-  // What each feature feeds for a batch: float32 for bytes and floats, int64 for labels; batch first.
+  // What each feature feeds for a batch: float32 for bytes and floats, int64 for integers; batch first.
   std::vector<FeedSpec> FeedSpecs(int64_t batch_size) const;
 
   // Writes row `row` of every feed (in the order of the features, as FeedSpecs says). INVALID_ARGUMENT names the
-  // feature and the values: missing, another kind, another number of values, a label out of range.
+  // feature and the values: missing, another kind, another number of values, an integer out of range.
   Status Decode(std::string_view example, int64_t row, std::span<const TensorView> feeds) const;
 
  private:

@@ -30,6 +30,7 @@ class Dataset {
 // INVALID_ARGUMENT: malformed, missing feature (lists those present), another kind, another number of values.
 Status FindBytesFeature(std::string_view example, std::string_view name, std::string_view* value);
 Status FindInt64Feature(std::string_view example, std::string_view name, int64_t* value);
+Status FindInt64Features(std::string_view example, std::string_view name, std::span<int64_t> values);
 Status FindFloatFeature(std::string_view example, std::string_view name, std::span<float> values);
 
 }  // namespace rivulet

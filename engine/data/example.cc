@@ -290,6 +290,14 @@ void FeatureView::CopyFloats(std::span<float> values) const {
   });
 }
 
+void FeatureView::CopyInt64s(std::span<int64_t> values) const {
+  RIVULET_CHECK(kind_ == FeatureKind::kInt64 && static_cast<int64_t>(values.size()) == count_);
+  size_t filled = 0;
+  FeatureParser::ForEachList(*this, [&](std::string_view list) {
+    return ForEachVarint(list, [&](uint64_t value) { values[filled++] = static_cast<int64_t>(value); });
+  });
+}
+
 StatusOr<std::vector<std::pair<std::string_view, FeatureView>>> ParseExample(std::string_view example) {
   std::map<std::string_view, FeatureView> features;
   const bool well_formed = ForEachEntry(example, [&](std::string_view entry) {
@@ -391,6 +399,13 @@ Status FindInt64Feature(std::string_view example, std::string_view name, int64_t
   return absl::OkStatus();
 }
 
+Status FindInt64Features(std::string_view example, std::string_view name, std::span<int64_t> values) {
+  FeatureView view;
+  RIVULET_RETURN_IF_ERROR(FindFeature(example, name, FeatureKind::kInt64, static_cast<int64_t>(values.size()), view));
+  view.CopyInt64s(values);
+  return absl::OkStatus();
+}
+
 Status FindFloatFeature(std::string_view example, std::string_view name, std::span<float> values) {
   FeatureView view;
   RIVULET_RETURN_IF_ERROR(FindFeature(example, name, FeatureKind::kFloat, static_cast<int64_t>(values.size()), view));
@@ -410,9 +425,11 @@ ExampleBuilder& ExampleBuilder::Bytes(std::string_view name, std::string_view va
   return *this;
 }
 
-ExampleBuilder& ExampleBuilder::Int64(std::string_view name, int64_t value) {
+ExampleBuilder& ExampleBuilder::Int64(std::string_view name, int64_t value) { return Int64s(name, {&value, 1}); }
+
+ExampleBuilder& ExampleBuilder::Int64s(std::string_view name, std::span<const int64_t> values) {
   std::string packed;
-  PutVarint(static_cast<uint64_t>(value), packed);
+  for (const int64_t value : values) PutVarint(static_cast<uint64_t>(value), packed);
   Add(name, Message(3, Message(1, packed)));
   return *this;
 }

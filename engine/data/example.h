@@ -1,6 +1,6 @@
 // tf.train.Example without a copy: views into the serialized message, read as Protobuf would (packed and unpacked
 // lists, repeated submessages merged, the last of several map entries or oneof members wins, unknown fields skipped).
-// engine/data/dataset.h has the three functions that take one feature out.
+// engine/data/dataset.h has the functions that take one feature out.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,9 @@ class FeatureView {
   // Value 0 of a list of that kind with at least one value.
   std::string_view FirstBytes() const;
   int64_t FirstInt64() const;
-  // Copies the values of a kFloat list; `values` has count() of them.
+  // Copies the values of a kFloat list, or of a kInt64 list; `values` has count() of them.
   void CopyFloats(std::span<float> values) const;
+  void CopyInt64s(std::span<int64_t> values) const;
 
  private:
   friend class FeatureParser;
@@ -54,6 +55,7 @@ class ExampleBuilder {
  public:
   ExampleBuilder& Bytes(std::string_view name, std::string_view value);
   ExampleBuilder& Int64(std::string_view name, int64_t value);
+  ExampleBuilder& Int64s(std::string_view name, std::span<const int64_t> values);
   ExampleBuilder& Floats(std::string_view name, std::span<const float> values);
   std::string Serialize() const;
 

@@ -68,8 +68,8 @@ StatusOr<ModelDef> Classifier(int64_t classes, Output (*body)(const Scope& scope
   RIVULET_RETURN_IF_ERROR(scope.status());
 
   model.init_target = kInitTarget;
-  model.image = {"image", {DType::kFloat32, image.shape()}};
-  model.label = {"label", {DType::kInt64, label.shape()}};
+  model.input = {"image", {DType::kFloat32, image.shape()}, FeatureEncoding::kUint8, 1.0 / 255.0};
+  model.label = {"label", {DType::kInt64, label.shape()}, FeatureEncoding::kInt64, 1, classes};
   model.classes = classes;
   model.train_loss = "loss";
   model.eval_loss = "loss";

@@ -162,10 +162,10 @@ StatusOr<ModelDef> ModelFromGraph(std::string_view graph_def, const GraphModelSp
     results.push_back(metric.node);
   }
   ModelDef model;
-  RIVULET_ASSIGN_OR_RETURN(model.image, FindPlaceholder(graph, spec.image, "the image input"));
-  RIVULET_RETURN_IF_ERROR(CheckImage(model.image));
+  RIVULET_ASSIGN_OR_RETURN(model.input, FindPlaceholder(graph, spec.image, "the image input"));
+  RIVULET_RETURN_IF_ERROR(CheckImage(model.input));
   RIVULET_ASSIGN_OR_RETURN(model.label, FindPlaceholder(graph, spec.label, "the label input"));
-  results.push_back(graph.Find(model.image.placeholder));
+  results.push_back(graph.Find(model.input.placeholder));
   results.push_back(graph.Find(model.label.placeholder));
   if (spec.classes < 0) return InvalidArgument("a model cannot have {} classes", spec.classes);
   model.classes = spec.classes;
@@ -175,6 +175,11 @@ StatusOr<ModelDef> ModelFromGraph(std::string_view graph_def, const GraphModelSp
 
   RIVULET_ASSIGN_OR_RETURN(model.graph, KeepModel(graph, std::move(results), spec.init_target));
   RIVULET_RETURN_IF_ERROR(SetLabel(model.graph, model.label));
+  model.input.scale = 1.0 / 255.0;  // bytes of an image
+  model.input.feature = "image";
+  model.label.encoding = FeatureEncoding::kInt64;
+  model.label.upper_bound = model.classes;
+  model.label.feature = "label";
   model.init_target = spec.init_target;
   model.train_loss = spec.loss;
   model.eval_loss = eval_loss;

@@ -13,9 +13,17 @@
 
 namespace rivulet {
 
+// How a feature of a tf.train.Example becomes the values of a placeholder: the bytes of one string (float32), a list of
+// floats (float32), a list of integers (int64).
+enum class FeatureEncoding { kUint8, kFloat, kInt64 };
+
 struct ModelInput {
   std::string placeholder;  // "image"
-  TensorSpec spec;          // batch first, unknown: [?,28,28,1]
+  TensorSpec spec;          // batch first, unknown: [?,28,28,1]; an example has as many values as the rest says
+  FeatureEncoding encoding = FeatureEncoding::kUint8;
+  double scale = 1;         // of kUint8 and kFloat: the model sees value × scale
+  int64_t upper_bound = 0;  // of kInt64: values are 0 .. upper_bound-1; 0: any
+  std::string feature;      // its name in the examples where nobody says another; empty: the placeholder's
 };
 
 struct ModelVariable {
@@ -27,8 +35,8 @@ struct ModelVariable {
 struct ModelDef {
   Graph graph;  // with a node `init_target` that assigns every variable its first value
   std::string init_target = "init";
-  ModelInput image;
-  ModelInput label;        // int64 [?]
+  ModelInput input;        // what the model sees
+  ModelInput label;        // int64: a class per example [?], or one per position [?,length]
   int64_t classes = 0;     // labels are 0 .. classes-1
   std::string train_loss;  // scalar tensor names
   std::string eval_loss;

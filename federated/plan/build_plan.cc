@@ -28,30 +28,44 @@ StatusOr<Shape> ExampleShape(const ModelInput& input) {
   return example;
 }
 
-Status AddFeatures(const DataConfig& data, const ModelDef& model, proto::ModelProgram& out) {
-  RIVULET_ASSIGN_OR_RETURN(const Shape image, ExampleShape(model.image));
-  RIVULET_ASSIGN_OR_RETURN(const Shape label, ExampleShape(model.label));
-  if (model.image.spec.dtype != DType::kFloat32) {
-    return InvalidArgument("placeholder '{}' is {}; pixels are fed as float32", model.image.placeholder,
-                           Name(model.image.spec.dtype));
+std::string_view NameOf(FeatureEncoding encoding) {
+  switch (encoding) {
+    case FeatureEncoding::kUint8:
+      return "uint8";
+    case FeatureEncoding::kFloat:
+      return "float";
+    case FeatureEncoding::kInt64:
+      return "int64";
   }
-  if (model.label.spec.dtype != DType::kInt64 || label.elements() != 1) {
-    return InvalidArgument("placeholder '{}' is {}{}; labels are fed as int64, one per example",
-                           model.label.placeholder, Name(model.label.spec.dtype), model.label.spec.shape.ToString());
+  return "";
+}
+
+// `feature`: the scenario's name for it, empty for the model's own.
+Status AddFeature(const std::string& feature, const ModelInput& input, proto::ModelProgram& out) {
+  RIVULET_ASSIGN_OR_RETURN(const Shape example, ExampleShape(input));
+  const DType fed = input.encoding == FeatureEncoding::kInt64 ? DType::kInt64 : DType::kFloat32;
+  if (input.spec.dtype != fed) {
+    return InvalidArgument("placeholder '{}' is {}; {} features are fed as {}", input.placeholder,
+                           Name(input.spec.dtype), NameOf(input.encoding), Name(fed));
   }
-  proto::FeatureBinding* pixels = out.add_features();
-  pixels->set_feature(data.image_feature);
-  pixels->set_placeholder(model.image.placeholder);
-  pixels->set_encoding("uint8");
-  for (const int64_t dim : image.dims()) pixels->add_shape(dim);
-  pixels->set_scale(1.0 / 255.0);
-  proto::FeatureBinding* digit = out.add_features();
-  digit->set_feature(data.label_feature);
-  digit->set_placeholder(model.label.placeholder);
-  digit->set_encoding("int64");
-  for (const int64_t dim : label.dims()) digit->add_shape(dim);
-  digit->set_upper_bound(model.classes);
+  proto::FeatureBinding* binding = out.add_features();
+  binding->set_feature(!feature.empty() ? feature : !input.feature.empty() ? input.feature : input.placeholder);
+  binding->set_placeholder(input.placeholder);
+  binding->set_encoding(std::string(NameOf(input.encoding)));
+  for (const int64_t dim : example.dims()) binding->add_shape(dim);
+  // What is left out is its default, as ever: a plan's bytes do not change with what it does not use.
+  if (input.scale != 1) binding->set_scale(input.scale);
+  binding->set_upper_bound(input.upper_bound);
   return absl::OkStatus();
+}
+
+Status AddFeatures(const DataConfig& data, const ModelDef& model, proto::ModelProgram& out) {
+  if (model.label.encoding != FeatureEncoding::kInt64) {
+    return InvalidArgument("placeholder '{}' takes {} features; labels are int64", model.label.placeholder,
+                           NameOf(model.label.encoding));
+  }
+  RIVULET_RETURN_IF_ERROR(AddFeature(data.image_feature, model.input, out));
+  return AddFeature(data.label_feature, model.label, out);
 }
 
 StatusOr<ModelLayout> LayoutOf(const ModelDef& model) {

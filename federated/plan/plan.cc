@@ -145,13 +145,13 @@ class PlanReader {
       }
       ModelDef& model = *plan_->model_;
       const Node* placeholder = model.graph.Find(feature.placeholder);
-      const ModelInput input = {feature.placeholder, placeholder->outputs()[0]};
-      const bool label = feature.encoding == FeatureSpec::Encoding::kInt64;
-      if (label && model.label.placeholder.empty()) {
+      const ModelInput input = {feature.placeholder, placeholder->outputs()[0], feature.encoding,
+                                feature.scale,       feature.upper_bound,       feature.feature};
+      if (plan_->features_.empty()) {
+        model.input = input;
+      } else if (plan_->features_.size() == 1) {
         model.label = input;
         model.classes = feature.upper_bound;
-      } else if (!label && model.image.placeholder.empty()) {
-        model.image = input;
       }
       plan_->features_.push_back(std::move(feature));
     }
@@ -186,7 +186,7 @@ class PlanReader {
                              feature.shape.ToString(), feature.placeholder, fed.shape.ToString());
     }
     feature.scale = binding.scale() == 0 ? 1 : binding.scale();
-    if (!std::isfinite(feature.scale)) {
+    if (!std::isfinite(feature.scale) || (feature.scale != 1 && wanted == DType::kInt64)) {
       return InvalidArgument("feature '{}' of the plan is scaled by {}", feature.feature, feature.scale);
     }
     feature.upper_bound = binding.upper_bound();

@@ -18,10 +18,11 @@ namespace rivulet {
 struct FeatureSpec {
   std::string feature;
   std::string placeholder;
-  enum class Encoding { kUint8, kFloat, kInt64 } encoding = Encoding::kUint8;
+  using Encoding = FeatureEncoding;
+  Encoding encoding = Encoding::kUint8;
   Shape shape;  // of one example
   double scale = 1;
-  int64_t upper_bound = 0;  // labels; 0: unchecked
+  int64_t upper_bound = 0;  // of integers: classes, a vocabulary; 0: unchecked
 };
 
 // A plan as both sides use it. Immutable; shared by all workers.

@@ -89,10 +89,12 @@ std::vector<Key> MakeKeys() {
           .Path()
           .Default("none; with `data.synth.kind` `test.tfrecord` beside `data.train`"));
   add(Key("data.image_feature", FIELD(data.image_feature), "\"pixels\"",
-          "Feature with the input: one byte a pixel, as many as the model's input has elements; the model sees pixel / "
-          "255."));
+          "Feature with the input. Of images one byte a pixel, as many as the model's input has elements; the model "
+          "sees "
+          "pixel / 255. Of text the characters' numbers, one `int64` each.")
+          .Default("the model's: `image`, or `tokens` for text"));
   add(Key("data.label_feature", FIELD(data.label_feature), "\"digit\"",
-          "Feature with the class: one `int64`, from 0 to the model's classes less one."));
+          "Feature with the class: one `int64`, from 0 to the model's classes less one; of text one a position."));
 
   add(Key("data.partition.kind", FIELD(data.partition.kind), "\"shards\"",
           "How the training data is divided into clients: `iid` shuffles and deals evenly; `shards` sorts by label, "

@@ -48,7 +48,7 @@ struct DataConfig {
   std::string train;  // absolute after parsing
   std::string test;   // "" for no central evaluation
   PartitionConfig partition;
-  std::string image_feature = "image";
+  std::string image_feature;  // "" for the model's own: image, tokens
   std::string label_feature = "label";
   SynthConfig synth;
 };

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/data/example.h"
 #include "tests/testing/memory_dataset.h"
 
 namespace rivulet {
@@ -115,13 +116,41 @@ TEST(ExampleSourceTest, IndexBeyondTheShare_IsRefused) {
   EXPECT_TRUE(absl::IsOutOfRange(Decode({Label()}, {DigitExample("", 1), DigitExample("", 2)}, {1}, share).status));
 }
 
-TEST(ExampleSourceTest, ScaledLabel_IsRefusedAtOnce) {
+TEST(ExampleSourceTest, ScaledIntegers_AreRefusedAtOnce) {
   FeatureSpec scaled = Label();
   scaled.scale = 0.5;
   EXPECT_TRUE(absl::IsInvalidArgument(ExampleDecoder::Create(std::vector{scaled}).status()));
-  FeatureSpec several = Label();
-  several.shape = Shape{2};
-  EXPECT_TRUE(absl::IsInvalidArgument(ExampleDecoder::Create(std::vector{several}).status()));
+}
+
+TEST(ExampleSourceTest, IntegersOfAText_FillTheirRow) {
+  const FeatureSpec tokens = {"tokens", "x", FeatureSpec::Encoding::kInt64, Shape{3}, 1, 90};
+  const auto decoder = ExampleDecoder::Create(std::vector{tokens});
+  ASSERT_TRUE(decoder.ok()) << decoder.status();
+  const auto feeds = (*decoder)->FeedSpecs(2);
+  EXPECT_EQ(feeds[0].spec, (TensorSpec{DType::kInt64, Shape{2, 3}}));
+  Tensor batch(DType::kInt64, Shape{2, 3});
+  const TensorView views[] = {batch.view()};
+  const auto decode = [&](std::vector<int64_t> values) {
+    return (*decoder)->Decode(ExampleBuilder().Int64s("tokens", values).Serialize(), 1, views);
+  };
+  ASSERT_TRUE(decode({7, 0, 89}).ok());
+  EXPECT_EQ(std::vector<int64_t>(batch.flat<int64_t>().begin(), batch.flat<int64_t>().end()),
+            (std::vector<int64_t>{0, 0, 0, 7, 0, 89}));
+  EXPECT_EQ(Message(decode({7, 90, 1})), "feature 'tokens' is 90 at 1, but the model has classes 0 to 89");
+  EXPECT_EQ(Message(decode({7, -1, 1})), "feature 'tokens' is -1 at 1, but the model has classes 0 to 89");
+  EXPECT_EQ(Message(decode({7, 1})), "feature 'tokens' has 2 int64 values, but 3 are wanted");
+}
+
+TEST(ExampleSourceTest, ImageOfAnotherShape_IsTakenAsTheModelSays) {
+  FeatureSpec colour = Pixels(1);
+  colour.shape = Shape{1, 2, 3};
+  const auto decoder = ExampleDecoder::Create(std::vector{colour});
+  ASSERT_TRUE(decoder.ok()) << decoder.status();
+  Tensor batch((*decoder)->FeedSpecs(1)[0].spec.dtype, (*decoder)->FeedSpecs(1)[0].spec.shape);
+  EXPECT_EQ(batch.shape(), (Shape{1, 1, 2, 3}));
+  const TensorView views[] = {batch.view()};
+  ASSERT_TRUE((*decoder)->Decode(ExampleBuilder().Bytes("image", "abcdef").Serialize(), 0, views).ok());
+  EXPECT_EQ(batch.flat<float>()[5], 102.0f);
 }
 
 }  // namespace

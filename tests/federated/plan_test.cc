@@ -54,8 +54,8 @@ ModelDef TinyModel(bool with_shared = false) {
   const Output losses = scope.Op("SparseSoftmaxCrossEntropyWithLogits", {logits, label});
   scope.Op("Mean", {losses, scope.Const(Tensor::Of<int32_t>({1}, {0}))}, {}, "loss");
   EXPECT_TRUE(scope.status().ok()) << scope.status();
-  model.image = {"image", {DType::kFloat32, {-1, 2, 2, 1}}};
-  model.label = {"label", {DType::kInt64, {-1}}};
+  model.input = {"image", {DType::kFloat32, {-1, 2, 2, 1}}, FeatureEncoding::kUint8, 1.0 / 255.0};
+  model.label = {"label", {DType::kInt64, {-1}}, FeatureEncoding::kInt64, 1, 3};
   model.classes = 3;
   model.train_loss = model.eval_loss = "loss";
   auto variables = VariablesOf(model.graph);
@@ -97,7 +97,7 @@ TEST(BuildPlan, Opens_AndSaysWhatTheScenarioSaid) {
   EXPECT_EQ((*plan)->slots(), 0);
   EXPECT_EQ((*plan)->layout()->parameters(), 15);
   EXPECT_EQ((*plan)->model().classes, 3);
-  EXPECT_EQ((*plan)->model().image.placeholder, "image");
+  EXPECT_EQ((*plan)->model().input.placeholder, "image");
   EXPECT_EQ((*plan)->aggregation().elements, 15);
   EXPECT_EQ((*plan)->aggregation().fraction_bits(), 32);
   ASSERT_EQ((*plan)->features().size(), 2u);
@@ -319,16 +319,18 @@ TEST(BuildPlan, UnfitModels_AreRefused) {
     const auto bytes = BuildPlan(SomeScenario(), model);
     return bytes.ok() ? "no error" : std::string(Message(bytes.status()));
   };
-  EXPECT_EQ(error([](auto& m) { m.image.spec.dtype = DType::kFloat64; }),
-            "placeholder 'image' is float64; pixels are fed as float32");
+  EXPECT_EQ(error([](auto& m) { m.input.spec.dtype = DType::kFloat64; }),
+            "placeholder 'image' is float64; uint8 features are fed as float32");
   EXPECT_EQ(error([](auto& m) {
-              m.image.spec.shape = Shape{-1, -1, 4};
+              m.input.spec.shape = Shape{-1, -1, 4};
             }),
             "placeholder 'image' has shape [?,?,4]; only its batch dimension may be open");
   EXPECT_EQ(error([](auto& m) { m.label.spec.shape = Shape{}; }),
             "placeholder 'label' has shape []; it needs a batch dimension first");
   EXPECT_EQ(error([](auto& m) { m.label.spec.dtype = DType::kFloat32; }),
-            "placeholder 'label' is float32[?]; labels are fed as int64, one per example");
+            "placeholder 'label' is float32; int64 features are fed as int64");
+  EXPECT_EQ(error([](auto& m) { m.label.encoding = FeatureEncoding::kFloat; }),
+            "placeholder 'label' takes float features; labels are int64");
   EXPECT_EQ(error([](auto& m) { m.variables.clear(); }),
             "the model has no trainable variable with elements, so there is nothing to learn");
   EXPECT_THAT(error([](auto& m) { m.train_loss = "perte"; }), HasSubstr("the plan's training loss: "));

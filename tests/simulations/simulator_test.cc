@@ -269,7 +269,7 @@ TEST_F(SimulatorTest, GraphFile_TrainsToTheBitsOfThePresetItHolds) {
   scenario.model.graph = Path("model.pb");
   scenario.model.loss = model->train_loss;
   scenario.model.metrics = {model->metrics[0].second};
-  scenario.model.image_input = model->image.placeholder;
+  scenario.model.image_input = model->input.placeholder;
   scenario.model.label_input = model->label.placeholder;
   ASSERT_TRUE(WriteFileAtomically(FileSystem::Default(), scenario.model.graph, SerializeGraph(model->graph)).ok());
   const Trace graph = Simulate(scenario, 2, "graph.sqlite");

@@ -42,7 +42,7 @@ TEST_F(ModelFromGraphTest, PresetWrittenAndRead_IsTheSameModel) {
   EXPECT_EQ(model.classes, 10);
   ASSERT_EQ(model.variables.size(), 2u);
   EXPECT_EQ(model.variables[0].name, "dense1/kernel");
-  EXPECT_EQ(model.image.spec, preset_.image.spec);
+  EXPECT_EQ(model.input.spec, preset_.input.spec);
   EXPECT_EQ(model.label.spec, preset_.label.spec);
 }
 

@@ -44,7 +44,7 @@ class PresetTest : public ::testing::TestWithParam<std::pair<const char*, int64_
 TEST_P(PresetTest, Built_HasThePublishedNumberOfParameters) {
   ASSERT_OK_AND_ASSIGN(const ModelDef model, Preset(GetParam().first));
   EXPECT_EQ(Parameters(model), GetParam().second);
-  EXPECT_EQ(model.image.spec, (TensorSpec{DType::kFloat32, Shape{kUnknownDim, 28, 28, 1}}));
+  EXPECT_EQ(model.input.spec, (TensorSpec{DType::kFloat32, Shape{kUnknownDim, 28, 28, 1}}));
   EXPECT_EQ(model.label.spec, (TensorSpec{DType::kInt64, Shape{kUnknownDim}}));
   EXPECT_EQ(model.classes, 10);
 }

@@ -20,7 +20,7 @@ Status Export(const Options& options) {
   StatusOr<ModelDef> model = Preset(options.preset);
   if (!model.ok()) return AsUsageError(model.status());
   RIVULET_RETURN_IF_ERROR(WriteFileAtomically(FileSystem::Default(), options.out, SerializeGraph(model->graph)));
-  fmt::print("{}: {} nodes; inputs {}, {}; loss {}", options.out, model->graph.nodes().size(), model->image.placeholder,
+  fmt::print("{}: {} nodes; inputs {}, {}; loss {}", options.out, model->graph.nodes().size(), model->input.placeholder,
              model->label.placeholder, model->eval_loss);
   for (const auto& [name, tensor] : model->metrics) fmt::print("; {} {}", name, tensor);
   fmt::print("\n");

@@ -54,6 +54,9 @@ void ExpOfShifted(const float* in, float shift, float* out, size_t count) {
   HWY_DYNAMIC_DISPATCH(ExpShiftedLoop)(in, shift, out, count);
 }
 
+void TanhOfRow(float* values, size_t count) { HWY_DYNAMIC_DISPATCH(TanhLoop)(values, values, count); }
+void SigmoidOfRow(float* values, size_t count) { HWY_DYNAMIC_DISPATCH(SigmoidLoop)(values, values, count); }
+
 namespace {
 
 template <auto kLoop>

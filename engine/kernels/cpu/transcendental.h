@@ -1,4 +1,4 @@
-// Exponentials of float rows, for kernels that need them inside.
+// Transcendental functions of float rows, for kernels that need them inside.
 #pragma once
 
 #include <cstddef>
@@ -7,5 +7,9 @@ namespace rivulet {
 
 // out[i] = e^(in[i] - shift). `out` may be `in`. The same bits on every CPU.
 void ExpOfShifted(const float* in, float shift, float* out, size_t count);
+
+// In place; the same bits on every CPU.
+void TanhOfRow(float* values, size_t count);
+void SigmoidOfRow(float* values, size_t count);
 
 }  // namespace rivulet

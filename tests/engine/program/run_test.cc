@@ -49,7 +49,7 @@ Training TrainingOf(const std::string& preset, int64_t batch) {
   const auto train = ApplyGradients(Scope(graph), sgd, handles, *gradients);
   EXPECT_TRUE(train.ok()) << train.status();
   Signature& s = training.signature;
-  s.feeds = {{model->image.placeholder, F32({batch, 28, 28, 1})}, {model->label.placeholder, {DType::kInt64, {batch}}}};
+  s.feeds = {{model->input.placeholder, F32({batch, 28, 28, 1})}, {model->label.placeholder, {DType::kInt64, {batch}}}};
   s.fetches = {model->train_loss};
   s.targets = {(*train)->name()};
   return training;

@@ -1,0 +1,228 @@
+// GRU over sequences and its backward pass. With reset_after each step is one product; otherwise two, since the
+// candidate sees the state after its reset.
+#include "engine/kernels/cpu/recurrent.h"
+#include "engine/kernels/cpu/step_product.h"
+
+namespace rivulet {
+namespace {
+
+// Copies the columns [begin, begin + columns) of a matrix.
+template <typename T>
+void CopyColumns(const T* from, int64_t stride, int64_t begin, T* to, int64_t rows, int64_t columns) {
+  for (int64_t row = 0; row < rows; ++row) std::copy_n(from + row * stride + begin, columns, to + row * columns);
+}
+
+// A row of `gates`: z, r, candidate, and what the candidate's derivative by r needs: h · R_h + b_h (reset_after) or
+// r · h.
+template <typename T>
+class GruKernel final : public Kernel {
+ public:
+  GruKernel(const NodeView& node, bool portable, ScratchPlan<T>& scratch)
+      : walk_(SequenceWalk::Of(node, node.inputs[0].shape, 3)),
+        lengths_(node.inputs[4], 4),
+        gate_(node.attr<std::string>("recurrent_activation"), node.attr<float>("clip")),
+        candidate_(node.attr<std::string>("activation"), node.attr<float>("clip")),
+        reset_after_(node.attr<bool>("reset_after")),
+        has_bias_(IsGiven(node, 2)),
+        has_h_(IsGiven(node, 3)),
+        portable_(portable),
+        product_(scratch.Add(walk_.batch * 3 * walk_.units)),
+        reset_(scratch.Add(reset_after_ ? 0 : walk_.batch * walk_.units)),
+        kernel_(scratch.Add(reset_after_ ? 0 : 3 * walk_.units * walk_.units)) {}
+
+  Status Run(const KernelContext& context) const override {
+    RIVULET_RETURN_IF_ERROR(lengths_.Check(context, walk_));
+    const int64_t units = walk_.units, batch = walk_.batch;
+    const T *projection = InputOf<T>(context, 0), *kernel = InputOf<T>(context, 1);
+    T *output = OutputOf<T>(context, 0), *h = OutputOf<T>(context, 1), *gates = OutputOf<T>(context, 2);
+    T *product = As<T>(context.scratch) + product_, *reset = As<T>(context.scratch) + reset_;
+    T *gate_kernel = As<T>(context.scratch) + kernel_, *candidate_kernel = gate_kernel + 2 * units * units;
+    CopyOrZero(OptionalInput<T>(context, 3, has_h_), h, batch * units);
+    if (!reset_after_) {
+      CopyColumns(kernel, 3 * units, 0, gate_kernel, units, 2 * units);
+      CopyColumns(kernel, 3 * units, 2 * units, candidate_kernel, units, units);
+    }
+    for (int64_t s = 0; s < walk_.steps; ++s) {
+      const int64_t t = walk_.Step(s), width = reset_after_ ? 3 * units : 2 * units;
+      StepProduct<T>(portable_, h, units, 1, reset_after_ ? kernel : gate_kernel, product, batch, width, units);
+      AddBias(context, product, batch, width, 0);
+      for (int64_t b = 0; b < batch; ++b) {
+        const int64_t row = walk_.Row(t, b);
+        const T *p = projection + row * 3 * units, *q = product + b * width;
+        T* g = gates + row * 4 * units;
+        if (!lengths_.Covers(context, t, b)) {
+          std::fill_n(g, 4 * units, T{0});
+          if (!reset_after_) std::fill_n(reset + b * units, units, T{0});
+          continue;
+        }
+        for (int64_t i = 0; i < 2 * units; ++i) g[i] = p[i] + q[i];
+        gate_.Apply(g, 2 * units);
+        if (reset_after_) {
+          std::copy_n(q + 2 * units, units, g + 3 * units);
+          for (int64_t i = 0; i < units; ++i) g[2 * units + i] = p[2 * units + i] + g[units + i] * q[2 * units + i];
+        } else {
+          for (int64_t i = 0; i < units; ++i) g[3 * units + i] = g[units + i] * h[b * units + i];
+          std::copy_n(g + 3 * units, units, reset + b * units);
+        }
+      }
+      if (!reset_after_) {
+        StepProduct<T>(portable_, reset, units, 1, candidate_kernel, product, batch, units, units);
+        AddBias(context, product, batch, units, 2 * units);
+      }
+      for (int64_t b = 0; b < batch; ++b) {
+        const int64_t row = walk_.Row(t, b);
+        T *g = gates + row * 4 * units, *out = output + row * units, *h_now = h + b * units;
+        if (!lengths_.Covers(context, t, b)) {
+          std::fill_n(out, units, T{0});
+          continue;
+        }
+        T* candidate = g + 2 * units;
+        if (!reset_after_) {
+          const T *p = projection + row * 3 * units + 2 * units, *q = product + b * units;
+          for (int64_t i = 0; i < units; ++i) candidate[i] = p[i] + q[i];
+        }
+        candidate_.Apply(candidate, units);
+        for (int64_t i = 0; i < units; ++i) h_now[i] = g[i] * h_now[i] + (1 - g[i]) * candidate[i];
+        std::copy_n(h_now, units, out);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  void AddBias(const KernelContext& context, T* product, int64_t rows, int64_t width, int64_t begin) const {
+    if (!has_bias_) return;
+    const T* bias = InputOf<T>(context, 2) + begin;
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t i = 0; i < width; ++i) product[row * width + i] += bias[i];
+  }
+
+  SequenceWalk walk_;
+  SequenceLengths lengths_;
+  Gate<T> gate_, candidate_;
+  bool reset_after_, has_bias_, has_h_, portable_;
+  size_t product_, reset_, kernel_;
+};
+
+template <typename T>
+class GruGradKernel final : public Kernel {
+ public:
+  GruGradKernel(const NodeView& node, bool portable, ScratchPlan<T>& scratch)
+      : walk_(SequenceWalk::Of(node, node.inputs[3].shape, 1)),
+        lengths_(node.inputs[2], 2),
+        gate_(node.attr<std::string>("recurrent_activation"), node.attr<float>("clip")),
+        candidate_(node.attr<std::string>("activation"), node.attr<float>("clip")),
+        reset_after_(node.attr<bool>("reset_after")),
+        has_h_(IsGiven(node, 1)),
+        portable_(portable),
+        transposed_(scratch.Add(3 * walk_.units * walk_.units)),
+        product_(scratch.Add(walk_.batch * walk_.units)) {}
+
+  Status Run(const KernelContext& context) const override {
+    RIVULET_RETURN_IF_ERROR(lengths_.Check(context, walk_));
+    const int64_t units = walk_.units, batch = walk_.batch, stride = walk_.row_stride() * 3 * units;
+    const T *h0 = OptionalInput<T>(context, 1, has_h_), *output = InputOf<T>(context, 3);
+    T *grads = OutputOf<T>(context, 0), *recurrent = reset_after_ ? OutputOf<T>(context, 1) : grads;
+    T *previous = OutputOf<T>(context, 2), *h_grad = OutputOf<T>(context, 3);
+    // R transposed: the rows of z and r, then those of the candidate.
+    T *transposed = As<T>(context.scratch) + transposed_, *product = As<T>(context.scratch) + product_;
+    TransposeBlock(InputOf<T>(context, 0), 3 * units, transposed, units, 3 * units);
+    std::copy_n(InputOf<T>(context, 6), batch * units, h_grad);
+    for (int64_t s = walk_.steps - 1; s >= 0; --s) {
+      const int64_t t = walk_.Step(s), before = walk_.Before(t), first = walk_.Row(t, 0) * 3 * units;
+      for (int64_t b = 0; b < batch; ++b) {
+        const int64_t row = walk_.Row(t, b);
+        if (!lengths_.Covers(context, t, b)) {
+          std::fill_n(grads + row * 3 * units, 3 * units, T{0});
+          if (reset_after_) std::fill_n(recurrent + row * 3 * units, 3 * units, T{0});
+          std::fill_n(previous + row * units, units, T{0});
+          continue;
+        }
+        const bool inside = before >= 0 && before < walk_.steps && lengths_.Covers(context, before, b);
+        CopyOrZero(inside   ? output + walk_.Row(before, b) * units
+                   : has_h_ ? h0 + b * units
+                            : nullptr,
+                   previous + row * units, units);
+        Candidate(context, row, h_grad + b * units);
+      }
+      if (!reset_after_) {
+        StepProduct<T>(portable_, grads + first + 2 * units, stride, 1, transposed + 2 * units * units, product, batch,
+                       units, units);
+        for (int64_t b = 0; b < batch; ++b)
+          if (lengths_.Covers(context, t, b)) Reset(context, walk_.Row(t, b), product + b * units, h_grad + b * units);
+      }
+      StepProduct<T>(portable_, recurrent + first, stride, 1, transposed, product, batch, units,
+                     reset_after_ ? 3 * units : 2 * units);
+      for (int64_t b = 0; b < batch; ++b)
+        if (lengths_.Covers(context, t, b))
+          for (int64_t i = 0; i < units; ++i) h_grad[b * units + i] += product[b * units + i];
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // The gradients of z and the candidate, and with reset_after that of r; h_grad becomes what passes through z.
+  void Candidate(const KernelContext& context, int64_t row, T* h_grad) const {
+    const int64_t units = walk_.units;
+    const T* gates = InputOf<T>(context, 4) + row * 4 * units;
+    const T *z = gates, *r = gates + units, *n = gates + 2 * units, *inner = gates + 3 * units;
+    const T *output_grad = InputOf<T>(context, 5) + row * units, *h = OutputOf<T>(context, 2) + row * units;
+    T* grad = OutputOf<T>(context, 0) + row * 3 * units;
+    T *z_grad = grad, *r_grad = grad + units, *n_grad = grad + 2 * units;
+    for (int64_t i = 0; i < units; ++i) {
+      const T dh = h_grad[i] + output_grad[i];
+      z_grad[i] = dh * (h[i] - n[i]);
+      n_grad[i] = dh * (1 - z[i]);
+      h_grad[i] = dh * z[i];
+    }
+    candidate_.TimesDerivative(n, n_grad, units);
+    gate_.TimesDerivative(z, z_grad, units);
+    if (!reset_after_) return;
+    T* recurrent = OutputOf<T>(context, 1) + row * 3 * units;
+    for (int64_t i = 0; i < units; ++i) {
+      r_grad[i] = n_grad[i] * inner[i];
+      recurrent[2 * units + i] = n_grad[i] * r[i];
+    }
+    gate_.TimesDerivative(r, r_grad, units);
+    std::copy_n(grad, 2 * units, recurrent);
+  }
+
+  // Without reset_after: `through` is the gradient of r · h.
+  void Reset(const KernelContext& context, int64_t row, const T* through, T* h_grad) const {
+    const int64_t units = walk_.units;
+    const T *r = InputOf<T>(context, 4) + row * 4 * units + units, *h = OutputOf<T>(context, 2) + row * units;
+    T* r_grad = OutputOf<T>(context, 0) + row * 3 * units + units;
+    for (int64_t i = 0; i < units; ++i) {
+      r_grad[i] = through[i] * h[i];
+      h_grad[i] += through[i] * r[i];
+    }
+    gate_.TimesDerivative(r, r_grad, units);
+  }
+
+  SequenceWalk walk_;
+  SequenceLengths lengths_;
+  Gate<T> gate_, candidate_;
+  bool reset_after_, has_h_, portable_;
+  size_t transposed_, product_;
+};
+
+template <typename T, template <typename> class K>
+StatusOr<Prepared> PrepareGru(const NodeView& node, const KernelPolicy& policy) {
+  ScratchPlan<T> scratch;
+  Prepared prepared;
+  prepared.kernel = std::make_unique<K<T>>(node, policy.portable, scratch);
+  prepared.scratch_bytes = scratch.bytes();
+  prepared.implementation = policy.portable ? "loop" : "hwy";
+  constexpr bool kForward = std::is_same_v<K<T>, GruKernel<T>>;
+  const Shape& rows = node.outputs[kForward ? 0 : 2].shape;
+  prepared.flops = 6.0 * static_cast<double>(rows.elements()) * static_cast<double>(rows.dim(2));
+  return prepared;
+}
+
+RIVULET_KERNEL("GRU", Device::kCpu, float, (PrepareGru<float, GruKernel>));
+RIVULET_KERNEL("GRU", Device::kCpu, double, (PrepareGru<double, GruKernel>));
+RIVULET_KERNEL("GRUGrad", Device::kCpu, float, (PrepareGru<float, GruGradKernel>));
+RIVULET_KERNEL("GRUGrad", Device::kCpu, double, (PrepareGru<double, GruGradKernel>));
+
+}  // namespace
+}  // namespace rivulet

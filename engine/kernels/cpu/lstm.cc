@@ -1,0 +1,216 @@
+// LSTM over sequences and its backward pass. Each step is one product of the batch's states with the recurrent kernel;
+// gates are activated row by row, in place in the output that the backward pass reads.
+#include "engine/kernels/cpu/recurrent.h"
+#include "engine/kernels/cpu/step_product.h"
+
+namespace rivulet {
+namespace {
+
+template <typename T>
+struct LstmGates {
+  explicit LstmGates(const NodeView& node)
+      : gate(node.attr<std::string>("recurrent_activation"), node.attr<float>("clip")),
+        candidate(node.attr<std::string>("activation"), node.attr<float>("clip")),
+        output(node.attr<std::string>("output_activation"), 0) {}
+  Gate<T> gate, candidate, output;
+};
+
+template <typename T>
+class LstmKernel final : public Kernel {
+ public:
+  LstmKernel(const NodeView& node, bool portable, ScratchPlan<T>& scratch)
+      : walk_(SequenceWalk::Of(node, node.inputs[0].shape, 4)),
+        lengths_(node.inputs[5], 5),
+        gates_(node),
+        has_h_(IsGiven(node, 2)),
+        has_c_(IsGiven(node, 3)),
+        has_peephole_(IsGiven(node, 4)),
+        portable_(portable),
+        product_(scratch.Add(walk_.batch * 4 * walk_.units)),
+        row_(scratch.Add(walk_.units)) {}
+
+  Status Run(const KernelContext& context) const override {
+    RIVULET_RETURN_IF_ERROR(lengths_.Check(context, walk_));
+    const int64_t units = walk_.units, batch = walk_.batch;
+    const T *projection = InputOf<T>(context, 0), *kernel = InputOf<T>(context, 1);
+    const T* peephole = OptionalInput<T>(context, 4, has_peephole_);
+    T *output = OutputOf<T>(context, 0), *h = OutputOf<T>(context, 1), *c = OutputOf<T>(context, 2);
+    T *gates = OutputOf<T>(context, 3), *cells = OutputOf<T>(context, 4);
+    T *product = As<T>(context.scratch) + product_, *activated = As<T>(context.scratch) + row_;
+    CopyOrZero(OptionalInput<T>(context, 2, has_h_), h, batch * units);
+    CopyOrZero(OptionalInput<T>(context, 3, has_c_), c, batch * units);
+    for (int64_t s = 0; s < walk_.steps; ++s) {
+      const int64_t t = walk_.Step(s);
+      if (s == 0 && !has_h_) {
+        std::fill_n(product, batch * 4 * units, T{0});
+      } else {
+        StepProduct<T>(portable_, h, units, 1, kernel, product, batch, 4 * units, units);
+      }
+      for (int64_t b = 0; b < batch; ++b) {
+        const int64_t row = walk_.Row(t, b);
+        T *g = gates + row * 4 * units, *cell = cells + row * units, *out = output + row * units;
+        T *c_now = c + b * units, *h_now = h + b * units;
+        if (!lengths_.Covers(context, t, b)) {
+          std::fill_n(g, 4 * units, T{0});
+          std::copy_n(c_now, units, cell);
+          std::fill_n(out, units, T{0});
+          continue;
+        }
+        Step(projection + row * 4 * units, product + b * 4 * units, peephole, g, c_now, h_now, activated);
+        std::copy_n(c_now, units, cell);
+        std::copy_n(h_now, units, out);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  void Step(const T* projection, const T* product, const T* peephole, T* g, T* c, T* h, T* activated) const {
+    const int64_t units = walk_.units;
+    for (int64_t i = 0; i < 4 * units; ++i) g[i] = projection[i] + product[i];
+    T *in = g, *forget = g + units, *candidate = g + 2 * units, *out = g + 3 * units;
+    if (peephole != nullptr) {
+      for (int64_t i = 0; i < units; ++i) {
+        in[i] += peephole[i] * c[i];
+        forget[i] += peephole[units + i] * c[i];
+      }
+    }
+    gates_.gate.Apply(in, 2 * units);
+    gates_.candidate.Apply(candidate, units);
+    for (int64_t i = 0; i < units; ++i) c[i] = forget[i] * c[i] + in[i] * candidate[i];
+    if (peephole != nullptr)
+      for (int64_t i = 0; i < units; ++i) out[i] += peephole[2 * units + i] * c[i];
+    gates_.gate.Apply(out, units);
+    std::copy_n(c, units, activated);
+    gates_.output.Apply(activated, units);
+    for (int64_t i = 0; i < units; ++i) h[i] = out[i] * activated[i];
+  }
+
+  SequenceWalk walk_;
+  SequenceLengths lengths_;
+  LstmGates<T> gates_;
+  bool has_h_, has_c_, has_peephole_, portable_;
+  size_t product_, row_;
+};
+
+template <typename T>
+class LstmGradKernel final : public Kernel {
+ public:
+  LstmGradKernel(const NodeView& node, bool portable, ScratchPlan<T>& scratch)
+      : walk_(SequenceWalk::Of(node, node.inputs[5].shape, 1)),
+        lengths_(node.inputs[4], 4),
+        gates_(node),
+        has_h_(IsGiven(node, 1)),
+        has_c_(IsGiven(node, 2)),
+        has_peephole_(IsGiven(node, 3)),
+        portable_(portable),
+        transposed_(scratch.Add(4 * walk_.units * walk_.units)),
+        product_(scratch.Add(walk_.batch * walk_.units)),
+        rows_(scratch.Add(3 * walk_.units)) {}
+
+  Status Run(const KernelContext& context) const override {
+    RIVULET_RETURN_IF_ERROR(lengths_.Check(context, walk_));
+    const int64_t units = walk_.units, batch = walk_.batch;
+    const T *h0 = OptionalInput<T>(context, 1, has_h_), *c0 = OptionalInput<T>(context, 2, has_c_);
+    const T* output = InputOf<T>(context, 5);
+    T *projection_grad = OutputOf<T>(context, 0), *previous = OutputOf<T>(context, 1);
+    T *h_grad = OutputOf<T>(context, 2), *c_grad = OutputOf<T>(context, 3);
+    T *transposed = As<T>(context.scratch) + transposed_, *product = As<T>(context.scratch) + product_;
+    T* rows = As<T>(context.scratch) + rows_;
+    TransposeBlock(InputOf<T>(context, 0), 4 * units, transposed, units, 4 * units);
+    std::copy_n(InputOf<T>(context, 9), batch * units, h_grad);
+    std::copy_n(InputOf<T>(context, 10), batch * units, c_grad);
+    if (has_peephole_) std::fill_n(OutputOf<T>(context, 4), 3 * units, T{0});
+    for (int64_t s = walk_.steps - 1; s >= 0; --s) {
+      const int64_t t = walk_.Step(s), before = walk_.Before(t);
+      for (int64_t b = 0; b < batch; ++b) {
+        const int64_t row = walk_.Row(t, b);
+        if (!lengths_.Covers(context, t, b)) {
+          std::fill_n(projection_grad + row * 4 * units, 4 * units, T{0});
+          std::fill_n(previous + row * units, units, T{0});
+          continue;
+        }
+        const bool inside = before >= 0 && before < walk_.steps && lengths_.Covers(context, before, b);
+        const int64_t row_before = inside ? walk_.Row(before, b) * units : 0;
+        CopyOrZero(inside ? output + row_before : has_h_ ? h0 + b * units : nullptr, previous + row * units, units);
+        const T* c_before = inside ? InputOf<T>(context, 7) + row_before : has_c_ ? c0 + b * units : nullptr;
+        Step(context, row, c_before, h_grad + b * units, c_grad + b * units, rows);
+      }
+      StepProduct<T>(portable_, projection_grad + walk_.Row(t, 0) * 4 * units, walk_.row_stride() * 4 * units, 1,
+                     transposed, product, batch, units, 4 * units);
+      for (int64_t b = 0; b < batch; ++b)
+        if (lengths_.Covers(context, t, b)) std::copy_n(product + b * units, units, h_grad + b * units);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // One step of one sequence. c_grad becomes the gradient of the cell before it; h_grad is only read.
+  void Step(const KernelContext& context, int64_t row, const T* c_before, const T* h_grad, T* c_grad, T* rows) const {
+    const int64_t units = walk_.units;
+    const T *gates = InputOf<T>(context, 6) + row * 4 * units, *cell = InputOf<T>(context, 7) + row * units;
+    const T* output_grad = InputOf<T>(context, 8) + row * units;
+    const T *in = gates, *forget = gates + units, *candidate = gates + 2 * units, *out = gates + 3 * units;
+    T* grad = OutputOf<T>(context, 0) + row * 4 * units;
+    T *in_grad = grad, *forget_grad = grad + units, *candidate_grad = grad + 2 * units, *out_grad = grad + 3 * units;
+    T *activated = rows, *through = rows + units, *c_old = rows + 2 * units;
+    const T* peephole = OptionalInput<T>(context, 3, has_peephole_);
+    CopyOrZero(c_before, c_old, units);
+    std::copy_n(cell, units, activated);
+    gates_.output.Apply(activated, units);
+    for (int64_t i = 0; i < units; ++i) {
+      const T dh = h_grad[i] + output_grad[i];
+      out_grad[i] = dh * activated[i];
+      through[i] = dh * out[i];
+    }
+    gates_.gate.TimesDerivative(out, out_grad, units);
+    gates_.output.TimesDerivative(activated, through, units);
+    for (int64_t i = 0; i < units; ++i) c_grad[i] += through[i];
+    if (peephole != nullptr)
+      for (int64_t i = 0; i < units; ++i) c_grad[i] += out_grad[i] * peephole[2 * units + i];
+    for (int64_t i = 0; i < units; ++i) {
+      in_grad[i] = c_grad[i] * candidate[i];
+      forget_grad[i] = c_grad[i] * c_old[i];
+      candidate_grad[i] = c_grad[i] * in[i];
+      c_grad[i] *= forget[i];
+    }
+    gates_.gate.TimesDerivative(in, in_grad, 2 * units);
+    gates_.candidate.TimesDerivative(candidate, candidate_grad, units);
+    if (peephole != nullptr) {
+      T* peephole_grad = OutputOf<T>(context, 4);
+      for (int64_t i = 0; i < units; ++i) {
+        c_grad[i] += in_grad[i] * peephole[i] + forget_grad[i] * peephole[units + i];
+        peephole_grad[i] += in_grad[i] * c_old[i];
+        peephole_grad[units + i] += forget_grad[i] * c_old[i];
+        peephole_grad[2 * units + i] += out_grad[i] * cell[i];
+      }
+    }
+  }
+
+  SequenceWalk walk_;
+  SequenceLengths lengths_;
+  LstmGates<T> gates_;
+  bool has_h_, has_c_, has_peephole_, portable_;
+  size_t transposed_, product_, rows_;
+};
+
+template <typename T, template <typename> class K>
+StatusOr<Prepared> PrepareLstm(const NodeView& node, const KernelPolicy& policy) {
+  ScratchPlan<T> scratch;
+  Prepared prepared;
+  prepared.kernel = std::make_unique<K<T>>(node, policy.portable, scratch);
+  prepared.scratch_bytes = scratch.bytes();
+  prepared.implementation = policy.portable ? "loop" : "hwy";
+  constexpr bool kForward = std::is_same_v<K<T>, LstmKernel<T>>;
+  const Shape& gates = node.outputs[kForward ? 3 : 0].shape;
+  prepared.flops = 2.0 * static_cast<double>(gates.elements()) * static_cast<double>(gates.dim(2) / 4);
+  return prepared;
+}
+
+RIVULET_KERNEL("LSTM", Device::kCpu, float, (PrepareLstm<float, LstmKernel>));
+RIVULET_KERNEL("LSTM", Device::kCpu, double, (PrepareLstm<double, LstmKernel>));
+RIVULET_KERNEL("LSTMGrad", Device::kCpu, float, (PrepareLstm<float, LstmGradKernel>));
+RIVULET_KERNEL("LSTMGrad", Device::kCpu, double, (PrepareLstm<double, LstmGradKernel>));
+
+}  // namespace
+}  // namespace rivulet

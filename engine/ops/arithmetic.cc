@@ -76,6 +76,27 @@ Status ChooseGradient(GradientContext& g, std::string_view comparison) {
 Status MaximumGradient(GradientContext& g) { return ChooseGradient(g, "GreaterEqual"); }
 Status MinimumGradient(GradientContext& g) { return ChooseGradient(g, "LessEqual"); }
 
+Status ClipShape(InferenceContext& c) {
+  for (int i = 1; i < 3; ++i) {
+    RIVULET_ASSIGN_OR_RETURN(const Shape both, Shape::Broadcast(c.input(0), c.input(i)));
+    if (!Shape::Compatible(both, c.input(0)))
+      return InvalidArgument("the bound {} has more elements than t {}", c.input(i).ToString(), c.input(0).ToString());
+  }
+  c.set_output(0, c.input(0));
+  return absl::OkStatus();
+}
+
+Status ClipGradient(GradientContext& g) {
+  GradientOps ops(g);
+  const Output t = g.input(0), zeros = ops.ZerosLike(g.grad());
+  const Output below = ops.Op("Less", {t, g.input(1)}), above = ops.Op("Greater", {t, g.input(2)});
+  const Output outside = ops.Op("LogicalOr", {below, above});
+  g.set_input_grad(0, ops.Op("SelectV2", {outside, zeros, g.grad()}));
+  g.set_input_grad(1, ops.SumTo(ops.Op("SelectV2", {below, g.grad(), zeros}), g.input(1)));
+  g.set_input_grad(2, ops.SumTo(ops.Op("SelectV2", {above, g.grad(), zeros}), g.input(2)));
+  return ops.status();
+}
+
 Status AddNGradient(GradientContext& g) {
   for (int i = 0; i < static_cast<int>(g.node()->inputs().size()); ++i) g.set_input_grad(i, g.grad());
   return absl::OkStatus();
@@ -97,6 +118,18 @@ RIVULET_BINARY_OP("SquaredDifference", RIVULET_SIGNED).Gradient(SquaredDifferenc
 RIVULET_BINARY_OP("Pow", RIVULET_FLOATS).Gradient(PowGradient).Doc("x to the power y.");
 RIVULET_BINARY_OP("Maximum", RIVULET_NUMBERS).Gradient(MaximumGradient).Doc("The larger of x and y.");
 RIVULET_BINARY_OP("Minimum", RIVULET_NUMBERS).Gradient(MinimumGradient).Doc("The smaller of x and y.");
+
+RIVULET_OP("ClipByValue")
+    .Input("t: T")
+    .Input("clip_value_min: T")
+    .Input("clip_value_max: T")
+    .Output("output: T")
+    .Attr("T: " RIVULET_NUMBERS)
+    .Shape(ClipShape)
+    .Gradient(ClipGradient)
+    .Doc(
+        "min(max(t, clip_value_min), clip_value_max); the bounds are scalars or can be broadcast to t. Where t is "
+        "beyond a bound, that bound gets the gradient.");
 
 RIVULET_OP("AddN")
     .Input("inputs: N * T")

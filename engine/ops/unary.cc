@@ -28,6 +28,12 @@ RIVULET_UNARY_GRADIENT(RsqrtGradient, ops.Mul(ops.Scale(dy, -0.5), ops.Mul(y, op
 RIVULET_UNARY_GRADIENT(ExpGradient, ops.Mul(dy, y))
 RIVULET_UNARY_GRADIENT(LogGradient, ops.Div(dy, x))
 RIVULET_UNARY_GRADIENT(Log1pGradient, ops.Div(dy, ops.Add(x, ops.Scalar(x.dtype(), 1))))
+// 2/sqrt(pi) e^-x².
+Output Bell(GradientOps& ops, Output x, double sign) {
+  return ops.Scale(ops.Op("Exp", {ops.Neg(ops.Square(x))}), sign * 1.12837916709551257390);
+}
+RIVULET_UNARY_GRADIENT(ErfGradient, ops.Mul(dy, Bell(ops, x, 1)))
+RIVULET_UNARY_GRADIENT(ErfcGradient, ops.Mul(dy, Bell(ops, x, -1)))
 RIVULET_UNARY_GRADIENT(L2LossGradient, ops.Mul(x, dy))
 
 RIVULET_UNARY_OP("Neg", RIVULET_SIGNED).Gradient(NegGradient).Doc("-x.");
@@ -39,6 +45,8 @@ RIVULET_UNARY_OP("Rsqrt", RIVULET_FLOATS).Gradient(RsqrtGradient).Doc("1 / sqrt(
 RIVULET_UNARY_OP("Exp", RIVULET_FLOATS).Gradient(ExpGradient).Doc("e^x.");
 RIVULET_UNARY_OP("Log", RIVULET_FLOATS).Gradient(LogGradient).Doc("The natural logarithm of x.");
 RIVULET_UNARY_OP("Log1p", RIVULET_FLOATS).Gradient(Log1pGradient).Doc("log(1 + x), exact near 0.");
+RIVULET_UNARY_OP("Erf", RIVULET_FLOATS).Gradient(ErfGradient).Doc("The error function of x.");
+RIVULET_UNARY_OP("Erfc", RIVULET_FLOATS).Gradient(ErfcGradient).Doc("1 - erf(x), exact where that is small.");
 RIVULET_UNARY_OP("Floor", RIVULET_FLOATS).Gradient(NoGradient).Doc("The largest integer not above x.");
 
 RIVULET_OP("L2Loss")

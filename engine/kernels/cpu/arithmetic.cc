@@ -129,6 +129,50 @@ StatusOr<Prepared> PrepareAddN(const NodeView& node, const KernelPolicy&) {
   return prepared;
 }
 
+// min(max(t, low), high), the bounds broadcast to t. NaN stays NaN.
+template <typename T>
+class ClipKernel final : public Kernel {
+ public:
+  explicit ClipKernel(StridedWalk<4> walk) : walk_(walk) {}
+  Status Run(const KernelContext& context) const override {
+    const T *t = InputOf<T>(context, 0), *low = InputOf<T>(context, 1), *high = InputOf<T>(context, 2);
+    T* out = OutputOf<T>(context, 0);
+    walk_.ForEachRow([&](const std::array<int64_t, 4>& at, const std::array<int64_t, 4>& stride, int64_t count) {
+      if (stride[1] == 1 && stride[2] == 0 && stride[3] == 0) {
+        const T *from = t + at[1], least = low[at[2]], most = high[at[3]];
+        T* to = out + at[0];
+#pragma GCC ivdep
+        for (int64_t i = 0; i < count; ++i) to[i] = Clip(from[i], least, most);
+      } else {
+        for (int64_t i = 0; i < count; ++i)
+          out[at[0] + i] = Clip(t[at[1] + i * stride[1]], low[at[2] + i * stride[2]], high[at[3] + i * stride[3]]);
+      }
+    });
+    return absl::OkStatus();
+  }
+
+ private:
+  static T Clip(T x, T low, T high) {
+    const T raised = x < low ? low : x;
+    return raised > high ? high : raised;
+  }
+
+  StridedWalk<4> walk_;
+};
+
+template <typename T>
+StatusOr<Prepared> PrepareClip(const NodeView& node, const KernelPolicy&) {
+  RIVULET_ASSIGN_OR_RETURN(
+      auto walk,
+      MakeBroadcastWalk<3>(node.outputs[0].shape, {node.inputs[0].shape, node.inputs[1].shape, node.inputs[2].shape}));
+  Prepared prepared;
+  prepared.kernel = std::make_unique<ClipKernel<T>>(walk);
+  prepared.in_place = {{0, 0}};
+  prepared.implementation = "loop";
+  prepared.flops = 2.0 * static_cast<double>(node.outputs[0].shape.elements());
+  return prepared;
+}
+
 #define RIVULET_BINARY_KERNEL(name, function, type) \
   RIVULET_KERNEL(name, Device::kCpu, type, (PrepareBinary<type, type, function<type>>));
 #define RIVULET_FLOATS(M, name, function) M(name, function, float) M(name, function, double)
@@ -150,6 +194,9 @@ RIVULET_NUMBERS(RIVULET_BINARY_KERNEL, "Minimum", Minimum)
 
 RIVULET_KERNEL("Pow", Device::kCpu, float, PreparePow<float>);
 RIVULET_KERNEL("Pow", Device::kCpu, double, PreparePow<double>);
+
+#define RIVULET_CLIP_KERNEL(name, function, type) RIVULET_KERNEL(name, Device::kCpu, type, function<type>);
+RIVULET_NUMBERS(RIVULET_CLIP_KERNEL, "ClipByValue", PrepareClip)
 
 RIVULET_KERNEL("AddN", Device::kCpu, float, PrepareAddN<float>);
 RIVULET_KERNEL("AddN", Device::kCpu, double, PrepareAddN<double>);

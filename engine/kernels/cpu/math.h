@@ -104,6 +104,10 @@ inline double Sigmoid(double x) {
 
 inline double Softplus(double x) { return (x > 0.0 ? x : 0.0) + Log1p(Exp(x < 0.0 ? x : -x)); }
 
+// The error function 2/sqrt(pi) ∫ e^-t² dt from 0 to x, and 1 minus it, which keeps its digits where it is small.
+double Erf(double x);
+double Erfc(double x);
+
 // The inverse of the normal distribution's cumulative function for p in (0, 1). Wichura, "Algorithm AS 241: The
 // percentage points of the normal distribution", Applied Statistics 37 (1988), PPND16: relative error about 1e-16.
 double NormalQuantile(double p);

@@ -121,6 +121,62 @@ HWY_INLINE V SoftplusOf(D d, V x) {
   return hn::Add(positive, Log1pOf(d, ExpOf(d, hn::Neg(hn::Abs(x)))));
 }
 
+// e^x - 1, exact near 0.
+template <class D, class V>
+HWY_INLINE V Expm1Of(D d, V x) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const auto small = hn::Lt(hn::Abs(x), hn::Set(d, 0.6f));
+  const V near = Expm1Near0(d, hn::IfThenElseZero(small, x));
+  return hn::IfThenElse(small, near, hn::Sub(ExpOf(d, x), hn::Set(d, 1.0f)));
+}
+
+// erf(a) for 0 <= a < 1: a times a polynomial in a², fitted to 2e-9.
+template <class D, class V>
+HWY_INLINE V ErfNear0(D d, V a) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  static constexpr float kFit[] = {7.875875063e-5f, -8.016864287e-4f, 5.189087423e-3f, -2.685421201e-2f,
+                                   1.128359472e-1f, -3.761262667e-1f, 1.128379166f};
+  return hn::Mul(a, PolynomialOf(d, hn::Mul(a, a), kFit));
+}
+
+// erfc(a) = e^(-a²) P(t) / a for a >= 1, with t = (a - 2) / (a + 2) and P fitted to 2e-9. NaN stays NaN.
+template <class D, class V>
+HWY_INLINE V ErfcFrom1(D d, V a) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::RebindToUnsigned<D> du;
+  const V two = hn::Set(d, 2.0f);
+  static constexpr float kFit[] = {-9.208569823e-4f, 1.101590883e-3f,  4.822018002e-3f,
+                                   -7.519322617e-3f, -2.897868689e-2f, 1.215152872e-1f,
+                                   -2.038442609e-1f, 1.672110041e-1f,  5.107913526e-1f};
+  a = hn::IfThenElse(hn::Gt(a, hn::Set(d, 12.0f)), hn::Set(d, 12.0f), a);  // 0 from there on
+  const V p = PolynomialOf(d, hn::Div(hn::Sub(a, two), hn::Add(a, two)), kFit);
+  // a² in two parts: the first is of 12 bits and so exact, the second's rounding does not matter.
+  const V head = hn::BitCast(d, hn::And(hn::BitCast(du, a), hn::Set(du, 0xFFFFF000u)));
+  const V rest = hn::Mul(hn::Sub(a, head), hn::Add(a, head));
+  const V power = hn::Mul(ExpOf(d, hn::Neg(hn::Mul(head, head))), ExpOf(d, hn::Neg(rest)));
+  return hn::Div(hn::Mul(power, p), a);
+}
+
+template <class D, class V>
+HWY_INLINE V ErfOf(D d, V x) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const V a = hn::Abs(x), one = hn::Set(d, 1.0f);
+  const auto small = hn::Lt(a, one);
+  const V near = ErfNear0(d, hn::IfThenElseZero(small, a));
+  const V far = hn::Sub(one, ErfcFrom1(d, hn::IfThenElse(small, one, a)));
+  return hn::CopySign(hn::IfThenElse(small, near, far), x);
+}
+
+template <class D, class V>
+HWY_INLINE V ErfcOf(D d, V x) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const V a = hn::Abs(x), one = hn::Set(d, 1.0f);
+  const auto small = hn::Lt(a, one), negative = hn::Lt(x, hn::Zero(d));
+  const V near = hn::CopySign(ErfNear0(d, hn::IfThenElseZero(small, a)), x);
+  const V far = ErfcFrom1(d, hn::IfThenElse(small, one, a));
+  return hn::IfThenElse(small, hn::Sub(one, near), hn::IfThenElse(negative, hn::Sub(hn::Set(d, 2.0f), far), far));
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace rivulet
 HWY_AFTER_NAMESPACE();

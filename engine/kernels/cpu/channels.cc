@@ -1,0 +1,308 @@
+#include "engine/kernels/cpu/channels.h"
+
+#include <algorithm>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "engine/kernels/cpu/channels.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+// clang-format off: the order matters
+#include "engine/kernels/cpu/lane_sums-inl.h"
+#include "engine/kernels/cpu/tail-inl.h"
+#include "hwy/highway.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace rivulet {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Of elements that a block keeps in the first-level cache.
+constexpr int64_t kBlock = 4096;
+
+int64_t BlockRows(int64_t channels) { return std::clamp<int64_t>(kBlock / channels, 16, 256); }
+
+// f(vectors, offset, load, store) over groups of four vectors, then over single ones, then the tail.
+template <class D, class F>
+HWY_INLINE void ForEachGroup(D d, size_t count, F f) {
+  const size_t lanes = hn::Lanes(d);
+  using T = hn::TFromD<D>;
+  const auto at = [=](size_t i) HWY_ATTR {
+    return std::pair([=](const T* p, size_t v) HWY_ATTR { return hn::LoadU(d, p + i + v * lanes); },
+                     [=](T* p, size_t v, hn::Vec<D> x) HWY_ATTR { hn::StoreU(x, d, p + i + v * lanes); });
+  };
+  size_t i = 0;
+  for (; i + 4 * lanes <= count; i += 4 * lanes) {
+    const auto [load, store] = at(i);
+    f(std::integral_constant<size_t, 4>(), load, store);
+  }
+  for (; i + lanes <= count; i += lanes) {
+    const auto [load, store] = at(i);
+    f(std::integral_constant<size_t, 1>(), load, store);
+  }
+  if (i < count) {
+    const size_t rest = count - i;
+    f(
+        std::integral_constant<size_t, 1>(), [=](const T* p, size_t) HWY_ATTR { return LoadTail(d, p + i, rest); },
+        [=](T* p, size_t, hn::Vec<D> x) HWY_ATTR { StoreTail(x, d, p + i, rest); });
+  }
+}
+
+// Mean and squares of `rows` rows of channels-last x: to block_mean and block_squares.
+template <typename T>
+HWY_INLINE void BlockMoments(const T* x, int64_t rows, int64_t channels, T* block_mean, T* block_squares) {
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
+  const V inverse = hn::Set(d, T{1} / static_cast<T>(rows));
+  ForEachGroup(d, static_cast<size_t>(channels), [&](auto vectors, auto load, auto store) HWY_ATTR {
+    constexpr size_t kVectors = decltype(vectors)::value;
+    V sum[kVectors], mean[kVectors];
+    for (V& s : sum) s = hn::Zero(d);
+    for (int64_t row = 0; row < rows; ++row)
+      for (size_t v = 0; v < kVectors; ++v) sum[v] = hn::Add(sum[v], load(x + row * channels, v));
+    for (size_t v = 0; v < kVectors; ++v) {
+      mean[v] = hn::Mul(sum[v], inverse);
+      sum[v] = hn::Zero(d);
+    }
+    for (int64_t row = 0; row < rows; ++row) {
+      for (size_t v = 0; v < kVectors; ++v) {
+        const V distance = hn::Sub(load(x + row * channels, v), mean[v]);
+        sum[v] = hn::Add(sum[v], hn::Mul(distance, distance));
+      }
+    }
+    for (size_t v = 0; v < kVectors; ++v) {
+      store(block_mean, v, mean[v]);
+      store(block_squares, v, sum[v]);
+    }
+  });
+}
+
+// The same of `count` elements of one channel that lie side by side.
+template <typename T>
+HWY_INLINE void RowMoments(const T* x, int64_t count, T* block_mean, T* block_squares) {
+  const hn::CappedTag<T, 16> d;
+  T sum[1];
+  LaneSums<1>(
+      static_cast<size_t>(count), [&](auto load, auto add) HWY_ATTR { add(0, load(x)); }, sum);
+  const T mean = sum[0] / static_cast<T>(count);
+  const auto from = hn::Set(d, mean);
+  LaneSums<1>(
+      static_cast<size_t>(count),
+      [&](auto load, auto add) HWY_ATTR {
+        const auto distance = hn::Sub(load(x), from);
+        add(0, hn::Mul(distance, distance));
+      },
+      sum);
+  *block_mean = mean;
+  *block_squares = sum[0];
+}
+
+// Joins a block's moments, of `count` elements, to those of `before` elements.
+template <typename T>
+HWY_INLINE void Join(double before, double count, T block_mean, T block_squares, double* mean, double* squares) {
+  const double total = before + count, delta = static_cast<double>(block_mean) - *mean;
+  *mean += delta * (count / total);
+  *squares += static_cast<double>(block_squares) + delta * delta * (before * count / total);
+}
+
+template <typename T>
+HWY_INLINE void Moments(const T* x, const ChannelLayout& layout, double* mean, double* squares, T* scratch) {
+  const int64_t channels = layout.channels, inner = layout.inner;
+  std::fill_n(mean, channels, 0.0);
+  std::fill_n(squares, channels, 0.0);
+  if (layout.elements() == 0) return;
+  if (inner == 1) {
+    T *block_mean = scratch, *block_squares = scratch + channels;
+    const int64_t block_rows = BlockRows(channels);
+    for (int64_t row = 0; row < layout.rows; row += block_rows) {
+      const int64_t rows = std::min(block_rows, layout.rows - row);
+      BlockMoments(x + row * channels, rows, channels, block_mean, block_squares);
+      for (int64_t c = 0; c < channels; ++c)
+        Join(static_cast<double>(row), static_cast<double>(rows), block_mean[c], block_squares[c], mean + c,
+             squares + c);
+    }
+    return;
+  }
+  for (int64_t row = 0; row < layout.rows; ++row) {
+    for (int64_t c = 0; c < channels; ++c) {
+      for (int64_t begin = 0; begin < inner; begin += kBlock) {
+        const int64_t count = std::min(kBlock, inner - begin);
+        T block_mean, block_squares;
+        RowMoments(x + (row * channels + c) * inner + begin, count, &block_mean, &block_squares);
+        Join(static_cast<double>(row * inner + begin), static_cast<double>(count), block_mean, block_squares, mean + c,
+             squares + c);
+      }
+    }
+  }
+}
+
+template <typename T>
+HWY_INLINE void GradientSums(const T* dy, const T* x, const T* mean, const ChannelLayout& layout, double* sum_dy,
+                             double* sum_dy_x, T* scratch) {
+  const int64_t channels = layout.channels, inner = layout.inner;
+  std::fill_n(sum_dy, channels, 0.0);
+  std::fill_n(sum_dy_x, channels, 0.0);
+  if (inner == 1) {
+    const hn::ScalableTag<T> d;
+    using V = hn::Vec<decltype(d)>;
+    T *block_dy = scratch, *block_dy_x = scratch + channels;
+    const int64_t block_rows = BlockRows(std::max<int64_t>(channels, 1));
+    for (int64_t begin = 0; begin < layout.rows; begin += block_rows) {
+      const int64_t end = std::min(begin + block_rows, layout.rows);
+      ForEachGroup(d, static_cast<size_t>(channels), [&](auto vectors, auto load, auto store) HWY_ATTR {
+        constexpr size_t kVectors = decltype(vectors)::value;
+        V first[kVectors], second[kVectors], from[kVectors];
+        for (size_t v = 0; v < kVectors; ++v) {
+          first[v] = second[v] = hn::Zero(d);
+          from[v] = load(mean, v);
+        }
+        for (int64_t row = begin; row < end; ++row) {
+          for (size_t v = 0; v < kVectors; ++v) {
+            const V gradient = load(dy + row * channels, v);
+            first[v] = hn::Add(first[v], gradient);
+            second[v] = hn::Add(second[v], hn::Mul(gradient, hn::Sub(load(x + row * channels, v), from[v])));
+          }
+        }
+        for (size_t v = 0; v < kVectors; ++v) {
+          store(block_dy, v, first[v]);
+          store(block_dy_x, v, second[v]);
+        }
+      });
+      for (int64_t c = 0; c < channels; ++c) {
+        sum_dy[c] += static_cast<double>(block_dy[c]);
+        sum_dy_x[c] += static_cast<double>(block_dy_x[c]);
+      }
+    }
+    return;
+  }
+  const hn::CappedTag<T, 16> d;
+  for (int64_t row = 0; row < layout.rows * channels; ++row) {
+    const int64_t c = row % channels;
+    const auto from = hn::Set(d, mean[c]);
+    for (int64_t begin = 0; begin < inner; begin += kBlock) {
+      const T *dy_block = dy + row * inner + begin, *x_block = x + row * inner + begin;
+      T sums[2];
+      LaneSums<2>(
+          static_cast<size_t>(std::min(kBlock, inner - begin)),
+          [&](auto load, auto add) HWY_ATTR {
+            const auto gradient = load(dy_block);
+            add(0, gradient);
+            add(1, hn::Mul(gradient, hn::Sub(load(x_block), from)));
+          },
+          sums);
+      sum_dy[c] += static_cast<double>(sums[0]);
+      sum_dy_x[c] += static_cast<double>(sums[1]);
+    }
+  }
+}
+
+template <typename T>
+HWY_INLINE void Normalize(const T* x, const T* mean, const T* factor, const T* offset, const ChannelLayout& layout,
+                          T* y) {
+  const hn::ScalableTag<T> d;
+  const int64_t channels = layout.channels, inner = layout.inner;
+  if (inner == 1) {
+    for (int64_t row = 0; row < layout.rows; ++row, x += channels, y += channels) {
+      ForEachVector(d, static_cast<size_t>(channels), [&](auto load, auto store) HWY_ATTR {
+        store(y, hn::Add(hn::Mul(hn::Sub(load(x), load(mean)), load(factor)), load(offset)));
+      });
+    }
+    return;
+  }
+  for (int64_t row = 0; row < layout.rows * channels; ++row, x += inner, y += inner) {
+    const int64_t c = row % channels;
+    const auto from = hn::Set(d, mean[c]), by = hn::Set(d, factor[c]), plus = hn::Set(d, offset[c]);
+    ForEachVector(d, static_cast<size_t>(inner), [&](auto load, auto store) HWY_ATTR {
+      store(y, hn::Add(hn::Mul(hn::Sub(load(x), from), by), plus));
+    });
+  }
+}
+
+template <typename T>
+HWY_INLINE void NormalizeGradient(const T* dy, const T* x, const GradientFactors<T>& f, const ChannelLayout& layout,
+                                  T* dx) {
+  const hn::ScalableTag<T> d;
+  const int64_t channels = layout.channels, inner = layout.inner;
+  if (inner == 1) {
+    for (int64_t row = 0; row < layout.rows; ++row, dy += channels, x += channels, dx += channels) {
+      ForEachVector(d, static_cast<size_t>(channels), [&](auto load, auto store) HWY_ATTR {
+        const auto straight = hn::Sub(hn::Mul(load(dy), load(f.scale)), load(f.q));
+        const auto distance = hn::Sub(load(x), load(f.mean));
+        store(dx, hn::Mul(hn::Sub(straight, hn::Mul(distance, load(f.r))), load(f.factor)));
+      });
+    }
+    return;
+  }
+  for (int64_t row = 0; row < layout.rows * channels; ++row, dy += inner, x += inner, dx += inner) {
+    const int64_t c = row % channels;
+    const auto mean = hn::Set(d, f.mean[c]), scale = hn::Set(d, f.scale[c]), q = hn::Set(d, f.q[c]);
+    const auto r = hn::Set(d, f.r[c]), factor = hn::Set(d, f.factor[c]);
+    ForEachVector(d, static_cast<size_t>(inner), [&](auto load, auto store) HWY_ATTR {
+      const auto straight = hn::Sub(hn::Mul(load(dy), scale), q);
+      store(dx, hn::Mul(hn::Sub(straight, hn::Mul(hn::Sub(load(x), mean), r)), factor));
+    });
+  }
+}
+
+#define RIVULET_CHANNEL_FUNCTIONS(T, suffix)                                                                       \
+  void Moments##suffix(const T* x, const ChannelLayout& layout, double* mean, double* squares, T* scratch) {       \
+    Moments(x, layout, mean, squares, scratch);                                                                    \
+  }                                                                                                                \
+  void GradientSums##suffix(const T* dy, const T* x, const T* mean, const ChannelLayout& layout, double* sum_dy,   \
+                            double* sum_dy_x, T* scratch) {                                                        \
+    GradientSums(dy, x, mean, layout, sum_dy, sum_dy_x, scratch);                                                  \
+  }                                                                                                                \
+  void Normalize##suffix(const T* x, const T* mean, const T* factor, const T* offset, const ChannelLayout& layout, \
+                         T* y) {                                                                                   \
+    Normalize(x, mean, factor, offset, layout, y);                                                                 \
+  }                                                                                                                \
+  void NormalizeGradient##suffix(const T* dy, const T* x, const GradientFactors<T>& factors,                       \
+                                 const ChannelLayout& layout, T* dx) {                                             \
+    NormalizeGradient(dy, x, factors, layout, dx);                                                                 \
+  }
+RIVULET_CHANNEL_FUNCTIONS(float, F32)
+RIVULET_CHANNEL_FUNCTIONS(double, F64)
+
+}  // namespace HWY_NAMESPACE
+}  // namespace rivulet
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace rivulet {
+namespace {
+
+HWY_EXPORT(MomentsF32);
+HWY_EXPORT(MomentsF64);
+HWY_EXPORT(GradientSumsF32);
+HWY_EXPORT(GradientSumsF64);
+HWY_EXPORT(NormalizeF32);
+HWY_EXPORT(NormalizeF64);
+HWY_EXPORT(NormalizeGradientF32);
+HWY_EXPORT(NormalizeGradientF64);
+
+}  // namespace
+
+#define RIVULET_DISPATCHED(T, suffix)                                                                             \
+  template <>                                                                                                     \
+  void ChannelMoments(const T* x, const ChannelLayout& layout, double* mean, double* squares, T* scratch) {       \
+    HWY_DYNAMIC_DISPATCH(Moments##suffix)(x, layout, mean, squares, scratch);                                     \
+  }                                                                                                               \
+  template <>                                                                                                     \
+  void ChannelGradientSums(const T* dy, const T* x, const T* mean, const ChannelLayout& layout, double* sum_dy,   \
+                           double* sum_dy_x, T* scratch) {                                                        \
+    HWY_DYNAMIC_DISPATCH(GradientSums##suffix)(dy, x, mean, layout, sum_dy, sum_dy_x, scratch);                   \
+  }                                                                                                               \
+  template <>                                                                                                     \
+  void ChannelNormalize(const T* x, const T* mean, const T* factor, const T* offset, const ChannelLayout& layout, \
+                        T* y) {                                                                                   \
+    HWY_DYNAMIC_DISPATCH(Normalize##suffix)(x, mean, factor, offset, layout, y);                                  \
+  }                                                                                                               \
+  template <>                                                                                                     \
+  void ChannelNormalizeGradient(const T* dy, const T* x, const GradientFactors<T>& factors,                       \
+                                const ChannelLayout& layout, T* dx) {                                             \
+    HWY_DYNAMIC_DISPATCH(NormalizeGradient##suffix)(dy, x, factors, layout, dx);                                  \
+  }
+RIVULET_DISPATCHED(float, F32)
+RIVULET_DISPATCHED(double, F64)
+
+}  // namespace rivulet
+#endif

@@ -1,0 +1,264 @@
+// LayerNorm and RmsNorm over rows, and their gradients. Sums within a row run in 16 virtual lanes, blocks of a row and
+// rows one after the other in double.
+#include <algorithm>
+#include <cmath>
+
+#include "engine/program/kernel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "engine/kernels/cpu/layer_norm.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+// clang-format off: the order matters
+#include "engine/kernels/cpu/lane_sums-inl.h"
+#include "engine/kernels/cpu/tail-inl.h"
+#include "hwy/highway.h"
+// clang-format on
+
+#ifndef RIVULET_LAYER_NORM_ROWS_
+#define RIVULET_LAYER_NORM_ROWS_
+namespace rivulet {
+template <typename T>
+struct NormRows {
+  int64_t rows = 0, width = 0;
+  double epsilon = 0;
+};
+// Gradients of scale and offset are summed in T over this many rows at most, then in double.
+inline constexpr int64_t kNormRowBlock = 64;
+}  // namespace rivulet
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace rivulet {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr int64_t kBlock = 4096;
+
+// Sums of f over a row, in blocks: f(begin of the block, load, add) as in LaneSums.
+template <size_t kSums, typename T, class F>
+HWY_INLINE void RowSums(int64_t width, F f, double (&sums)[kSums]) {
+  for (double& sum : sums) sum = 0;
+  for (int64_t begin = 0; begin < width; begin += kBlock) {
+    T block[kSums];
+    LaneSums<kSums>(
+        static_cast<size_t>(std::min(kBlock, width - begin)),
+        [&](auto load, auto add) HWY_ATTR { f(begin, load, add); }, block);
+    for (size_t s = 0; s < kSums; ++s) sums[s] += static_cast<double>(block[s]);
+  }
+}
+
+// Centered (LayerNorm): y = (x - mean) · inverse · scale + offset. Otherwise (RmsNorm): y = x · inverse · scale.
+template <bool kCentered, typename T>
+HWY_INLINE void Forward(const NormRows<T>& n, const T* x, const T* scale, const T* offset, T* y, T* mean, T* inverse) {
+  const hn::CappedTag<T, 16> d16;
+  const hn::ScalableTag<T> d;
+  const double width = static_cast<double>(n.width);
+  for (int64_t row = 0; row < n.rows; ++row, x += n.width, y += n.width) {
+    double sums[1] = {};
+    T center{0};
+    if constexpr (kCentered) {
+      RowSums<1, T>(
+          n.width, [&](int64_t begin, auto load, auto add) HWY_ATTR { add(0, load(x + begin)); }, sums);
+      center = mean[row] = static_cast<T>(sums[0] / width);
+    }
+    const auto from16 = hn::Set(d16, center);
+    RowSums<1, T>(
+        n.width,
+        [&](int64_t begin, auto load, auto add) HWY_ATTR {
+          const auto distance = hn::Sub(load(x + begin), from16);
+          add(0, hn::Mul(distance, distance));
+        },
+        sums);
+    inverse[row] = static_cast<T>(1.0 / std::sqrt(sums[0] / width + n.epsilon));
+    const auto from = hn::Set(d, center), by = hn::Set(d, inverse[row]);
+    ForEachVector(d, static_cast<size_t>(n.width), [&](auto load, auto store) HWY_ATTR {
+      if constexpr (kCentered)
+        store(y, hn::Add(hn::Mul(hn::Mul(hn::Sub(load(x), from), by), load(scale)), load(offset)));
+      else
+        store(y, hn::Mul(hn::Mul(load(x), by), load(scale)));
+    });
+  }
+}
+
+// dx = inverse (dy · scale - s1 / width - (x - mean) inverse² s2 / width), s1 and s2 the row's sums of dy · scale and
+// of dy · scale · (x - mean); without s1 where nothing is centered. `totals`: 2 · width doubles, `partial`: 2 · width
+// of T.
+template <bool kCentered, typename T>
+HWY_INLINE void Backward(const NormRows<T>& n, const T* dy, const T* x, const T* scale, const T* mean, const T* inverse,
+                         T* dx, T* scale_grad, T* offset_grad, double* totals, T* partial) {
+  const hn::CappedTag<T, 16> d16;
+  const hn::ScalableTag<T> d;
+  const double width = static_cast<double>(n.width);
+  std::fill_n(totals, 2 * n.width, 0.0);
+  std::fill_n(partial, 2 * n.width, T{0});
+  T *of_scale = partial, *of_offset = partial + n.width;
+  for (int64_t row = 0; row < n.rows; ++row, dy += n.width, x += n.width, dx += n.width) {
+    const T center = kCentered ? mean[row] : T{0};
+    const auto from16 = hn::Set(d16, center);
+    double sums[2];
+    RowSums<2, T>(
+        n.width,
+        [&](int64_t begin, auto load, auto add) HWY_ATTR {
+          const auto gradient = hn::Mul(load(dy + begin), load(scale + begin));
+          add(0, gradient);
+          add(1, hn::Mul(gradient, hn::Sub(load(x + begin), from16)));
+        },
+        sums);
+    const double factor = static_cast<double>(inverse[row]);
+    const auto from = hn::Set(d, center), by = hn::Set(d, inverse[row]);
+    const auto minus = hn::Set(d, kCentered ? static_cast<T>(sums[0] / width) : T{0});
+    const auto of_x = hn::Set(d, static_cast<T>(factor * factor * (sums[1] / width)));
+    ForEachVector(d, static_cast<size_t>(n.width), [&](auto load, auto store) HWY_ATTR {
+      const auto gradient = load(dy), distance = hn::Sub(load(x), from);
+      store(of_scale, hn::Add(load(of_scale), hn::Mul(gradient, hn::Mul(distance, by))));
+      if constexpr (kCentered) store(of_offset, hn::Add(load(of_offset), gradient));
+      auto result = hn::Mul(gradient, load(scale));
+      if constexpr (kCentered) result = hn::Sub(result, minus);
+      store(dx, hn::Mul(hn::Sub(result, hn::Mul(distance, of_x)), by));
+    });
+    if (row + 1 == n.rows || (row + 1) % kNormRowBlock == 0) {
+      for (int64_t i = 0; i < 2 * n.width; ++i) {
+        totals[i] += static_cast<double>(partial[i]);
+        partial[i] = T{0};
+      }
+    }
+  }
+  for (int64_t i = 0; i < n.width; ++i) scale_grad[i] = static_cast<T>(totals[i]);
+  if constexpr (kCentered)
+    for (int64_t i = 0; i < n.width; ++i) offset_grad[i] = static_cast<T>(totals[n.width + i]);
+}
+
+#define RIVULET_NORM_FUNCTIONS(name, centered, T)                                                                     \
+  void name##Forward(const NormRows<T>& n, const T* x, const T* scale, const T* offset, T* y, T* mean, T* inverse) {  \
+    Forward<centered>(n, x, scale, offset, y, mean, inverse);                                                         \
+  }                                                                                                                   \
+  void name##Backward(const NormRows<T>& n, const T* dy, const T* x, const T* scale, const T* mean, const T* inverse, \
+                      T* dx, T* scale_grad, T* offset_grad, double* totals, T* partial) {                             \
+    Backward<centered>(n, dy, x, scale, mean, inverse, dx, scale_grad, offset_grad, totals, partial);                 \
+  }
+RIVULET_NORM_FUNCTIONS(LayerF32, true, float)
+RIVULET_NORM_FUNCTIONS(LayerF64, true, double)
+RIVULET_NORM_FUNCTIONS(RmsF32, false, float)
+RIVULET_NORM_FUNCTIONS(RmsF64, false, double)
+
+}  // namespace HWY_NAMESPACE
+}  // namespace rivulet
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace rivulet {
+namespace {
+
+HWY_EXPORT(LayerF32Forward);
+HWY_EXPORT(LayerF64Forward);
+HWY_EXPORT(RmsF32Forward);
+HWY_EXPORT(RmsF64Forward);
+HWY_EXPORT(LayerF32Backward);
+HWY_EXPORT(LayerF64Backward);
+HWY_EXPORT(RmsF32Backward);
+HWY_EXPORT(RmsF64Backward);
+
+template <typename T>
+T* At(std::span<std::byte* const> tensors, size_t i) {
+  return reinterpret_cast<T*>(tensors[i]);
+}
+
+// Outputs y, mean (LayerNorm only), inverse deviation.
+template <bool kCentered, typename T>
+class NormKernel final : public Kernel {
+ public:
+  explicit NormKernel(const NormRows<T>& rows) : rows_(rows) {}
+  Status Run(const KernelContext& context) const override {
+    const T *x = At<T>(context.inputs, 0), *scale = At<T>(context.inputs, 1);
+    const T* offset = kCentered ? At<T>(context.inputs, 2) : nullptr;
+    T* y = At<T>(context.outputs, 0);
+    T *mean = kCentered ? At<T>(context.outputs, 1) : nullptr, *inverse = At<T>(context.outputs, kCentered ? 2 : 1);
+    if constexpr (std::is_same_v<T, float> && kCentered)
+      HWY_DYNAMIC_DISPATCH(LayerF32Forward)(rows_, x, scale, offset, y, mean, inverse);
+    else if constexpr (kCentered)
+      HWY_DYNAMIC_DISPATCH(LayerF64Forward)(rows_, x, scale, offset, y, mean, inverse);
+    else if constexpr (std::is_same_v<T, float>)
+      HWY_DYNAMIC_DISPATCH(RmsF32Forward)(rows_, x, scale, offset, y, mean, inverse);
+    else
+      HWY_DYNAMIC_DISPATCH(RmsF64Forward)(rows_, x, scale, offset, y, mean, inverse);
+    return {};
+  }
+
+ private:
+  NormRows<T> rows_;
+};
+
+// Inputs dy, x, scale, mean (LayerNorm only), inverse; outputs dx, scale's gradient, offset's (LayerNorm only).
+template <bool kCentered, typename T>
+class NormGradKernel final : public Kernel {
+ public:
+  explicit NormGradKernel(const NormRows<T>& rows) : rows_(rows) {}
+  Status Run(const KernelContext& context) const override {
+    const T *dy = At<T>(context.inputs, 0), *x = At<T>(context.inputs, 1), *scale = At<T>(context.inputs, 2);
+    const T* mean = kCentered ? At<T>(context.inputs, 3) : nullptr;
+    const T* inverse = At<T>(context.inputs, kCentered ? 4 : 3);
+    T *dx = At<T>(context.outputs, 0), *scale_grad = At<T>(context.outputs, 1);
+    T* offset_grad = kCentered ? At<T>(context.outputs, 2) : nullptr;
+    auto* totals = reinterpret_cast<double*>(context.scratch);
+    T* partial = reinterpret_cast<T*>(totals + 2 * rows_.width);
+    if constexpr (std::is_same_v<T, float> && kCentered) HWY_DYNAMIC_DISPATCH(LayerF32Backward)
+    (rows_, dy, x, scale, mean, inverse, dx, scale_grad, offset_grad, totals, partial);
+    else if constexpr (kCentered) HWY_DYNAMIC_DISPATCH(LayerF64Backward)(rows_, dy, x, scale, mean, inverse, dx,
+                                                                         scale_grad, offset_grad, totals, partial);
+    else if constexpr (std::is_same_v<T, float>) HWY_DYNAMIC_DISPATCH(RmsF32Backward)(
+        rows_, dy, x, scale, mean, inverse, dx, scale_grad, offset_grad, totals, partial);
+    else HWY_DYNAMIC_DISPATCH(RmsF64Backward)(rows_, dy, x, scale, mean, inverse, dx, scale_grad, offset_grad, totals,
+                                              partial);
+    return {};
+  }
+
+ private:
+  NormRows<T> rows_;
+};
+
+// Rows are what the axes before begin_norm_axis count.
+template <typename T>
+StatusOr<NormRows<T>> RowsOf(const NodeView& node, const Shape& x) {
+  const int64_t begin = node.attr<int64_t>("begin_norm_axis");
+  const int axis = static_cast<int>(begin < 0 ? begin + x.rank() : begin);
+  NormRows<T> rows{1, 1, static_cast<double>(node.attr<float>("epsilon"))};
+  for (int i = 0; i < x.rank(); ++i) (i < axis ? rows.rows : rows.width) *= x.dim(i);
+  if (rows.width == 0) return InvalidArgument("the axes of {} to normalise over are empty", x.ToString());
+  return rows;
+}
+
+template <bool kCentered, typename T>
+StatusOr<Prepared> PrepareNorm(const NodeView& node, const KernelPolicy&) {
+  RIVULET_ASSIGN_OR_RETURN(const NormRows<T> rows, RowsOf<T>(node, node.inputs[0].shape));
+  Prepared prepared;
+  prepared.kernel = std::make_unique<NormKernel<kCentered, T>>(rows);
+  prepared.in_place = {{0, 0}};
+  prepared.implementation = "hwy";
+  prepared.flops = (kCentered ? 8.0 : 4.0) * static_cast<double>(rows.rows * rows.width);
+  return prepared;
+}
+
+template <bool kCentered, typename T>
+StatusOr<Prepared> PrepareNormGrad(const NodeView& node, const KernelPolicy&) {
+  RIVULET_ASSIGN_OR_RETURN(const NormRows<T> rows, RowsOf<T>(node, node.inputs[1].shape));
+  Prepared prepared;
+  prepared.kernel = std::make_unique<NormGradKernel<kCentered, T>>(rows);
+  prepared.scratch_bytes = static_cast<size_t>(rows.width) * 2 * (sizeof(double) + sizeof(T));
+  prepared.in_place = {{0, 0}, {1, 0}};
+  prepared.implementation = "hwy";
+  prepared.flops = 14.0 * static_cast<double>(rows.rows * rows.width);
+  return prepared;
+}
+
+RIVULET_KERNEL("LayerNorm", Device::kCpu, float, (PrepareNorm<true, float>));
+RIVULET_KERNEL("LayerNorm", Device::kCpu, double, (PrepareNorm<true, double>));
+RIVULET_KERNEL("RmsNorm", Device::kCpu, float, (PrepareNorm<false, float>));
+RIVULET_KERNEL("RmsNorm", Device::kCpu, double, (PrepareNorm<false, double>));
+RIVULET_KERNEL("LayerNormGrad", Device::kCpu, float, (PrepareNormGrad<true, float>));
+RIVULET_KERNEL("LayerNormGrad", Device::kCpu, double, (PrepareNormGrad<true, double>));
+RIVULET_KERNEL("RmsNormGrad", Device::kCpu, float, (PrepareNormGrad<false, float>));
+RIVULET_KERNEL("RmsNormGrad", Device::kCpu, double, (PrepareNormGrad<false, double>));
+
+}  // namespace
+}  // namespace rivulet
+#endif

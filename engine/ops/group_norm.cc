@@ -1,0 +1,124 @@
+// Group normalisation (Wu and He, 2018) and instance normalisation (Ulyanov, Vedaldi and Lempitsky, 2016). TensorFlow
+// composes both; these ops are our own.
+#include "engine/ops/gradient_ops.h"
+#include "engine/ops/normalization.h"
+
+namespace rivulet {
+namespace {
+
+#define RIVULET_FLOATS "floattype"
+#define RIVULET_DATA_FORMAT "data_format: {'NHWC', 'NCHW', 'NDHWC', 'NCDHW'} = 'NHWC'"
+
+// The shape of statistics, [examples, groups], and of scale and offset, [channels].
+struct Shapes {
+  Shape statistics, channels;
+};
+
+bool HasGroups(const InferenceContext& c) { return c.attrs().contains("num_groups"); }
+
+StatusOr<Shapes> ShapesOf(InferenceContext& c, Shape& x, int first, std::initializer_list<std::string_view> names) {
+  Shapes shapes{Shape({kUnknownDim, kUnknownDim}), Shape({kUnknownDim})};
+  int axis = -1;
+  if (x.known_rank()) {
+    RIVULET_ASSIGN_OR_RETURN(axis, NormalizedChannelAxis(x, c.attr<std::string>("data_format")));
+    shapes.channels.set_dim(0, x.dim(axis));
+    shapes.statistics.set_dim(0, x.dim(0));
+  }
+  for (std::string_view name : names) RIVULET_RETURN_IF_ERROR(MergeChannels(c, first++, name, shapes.channels));
+  const int64_t channels = shapes.channels.dim(0);
+  if (axis >= 0) x.set_dim(axis, channels);
+  const int64_t groups = HasGroups(c) ? c.attr<int64_t>("num_groups") : channels;
+  if (groups > 0 && channels != kUnknownDim && channels % groups != 0)
+    return InvalidArgument("{} channels cannot be divided into num_groups = {} groups", channels, groups);
+  shapes.statistics.set_dim(1, groups);
+  return shapes;
+}
+
+Status NormShape(InferenceContext& c) {
+  Shape x = c.input(0);
+  RIVULET_ASSIGN_OR_RETURN(const Shapes shapes, ShapesOf(c, x, 1, {"scale", "offset"}));
+  c.set_output(0, std::move(x));
+  c.set_output(1, shapes.statistics);
+  c.set_output(2, shapes.statistics);
+  return absl::OkStatus();
+}
+
+Status NormGradShape(InferenceContext& c) {
+  auto x = Shape::Merge(c.input(0), c.input(1));
+  if (!x.ok())
+    return InvalidArgument("y_backprop {} and x {} must have one shape", c.input(0).ToString(), c.input(1).ToString());
+  RIVULET_ASSIGN_OR_RETURN(const Shapes shapes, ShapesOf(c, *x, 2, {"scale"}));
+  for (int i = 3; i < 5; ++i)
+    if (!Shape::Compatible(c.input(i), shapes.statistics))
+      return InvalidArgument("{} is {}, but one value per example and group is needed: {}",
+                             i == 3 ? "mean" : "inverse_deviation", c.input(i).ToString(),
+                             shapes.statistics.ToString());
+  c.set_output(0, *std::move(x));
+  c.set_output(1, shapes.channels);
+  c.set_output(2, shapes.channels);
+  return absl::OkStatus();
+}
+
+Status NormGradient(GradientContext& g) {
+  if (g.grad(1) || g.grad(2))
+    return Unimplemented(
+        "gradients through the statistics that a normalisation gives out; let the loss depend on its "
+        "first output alone");
+  GradientOps ops(g);
+  AttrMap attrs = {{"data_format", g.node()->attr<std::string>("data_format")},
+                   {"epsilon", g.node()->attr<float>("epsilon")}};
+  if (g.node()->HasAttr("num_groups")) attrs["num_groups"] = g.node()->attr<int64_t>("num_groups");
+  Node* backward = ops.AddNode(std::string(g.node()->type()) + "Grad",
+                               {g.grad(), g.input(0), g.input(1), g.output(1), g.output(2)}, std::move(attrs));
+  if (backward != nullptr)
+    for (int i = 0; i < 3; ++i) g.set_input_grad(i, backward->output(i));
+  return ops.status();
+}
+
+#define RIVULET_NORM(name)              \
+  RIVULET_OP(name)                      \
+      .Input("x: T")                    \
+      .Input("scale: T")                \
+      .Input("offset: T")               \
+      .Output("y: T")                   \
+      .Output("mean: T")                \
+      .Output("inverse_deviation: T")   \
+      .Attr("T: " RIVULET_FLOATS)       \
+      .Attr("epsilon: float = 0.00001") \
+      .Attr(RIVULET_DATA_FORMAT)        \
+      .Shape(NormShape)                 \
+      .Gradient(NormGradient)
+
+#define RIVULET_NORM_GRAD(name)         \
+  RIVULET_OP(name)                      \
+      .Input("y_backprop: T")           \
+      .Input("x: T")                    \
+      .Input("scale: T")                \
+      .Input("mean: T")                 \
+      .Input("inverse_deviation: T")    \
+      .Output("x_backprop: T")          \
+      .Output("scale_backprop: T")      \
+      .Output("offset_backprop: T")     \
+      .Attr("T: " RIVULET_FLOATS)       \
+      .Attr("epsilon: float = 0.00001") \
+      .Attr(RIVULET_DATA_FORMAT)        \
+      .Shape(NormGradShape)             \
+      .NotDifferentiable("second derivatives of a fused normalisation are not offered; build it from Mean and Mul")
+
+RIVULET_NORM("GroupNorm")
+    .Attr("num_groups: int >= 1")
+    .Doc(
+        "(x - m) / sqrt(v + epsilon) * scale + offset, where m and v are the mean and the variance of each example's "
+        "group of neighbouring channels, over all pixels; scale and offset are per channel. Also gives m and 1 / "
+        "sqrt(v + epsilon) as [examples, groups]. x has any rank from 2 on: channels are its last axis, or its second "
+        "where data_format says so.");
+RIVULET_NORM_GRAD("GroupNormGrad")
+    .Attr("num_groups: int >= 1")
+    .Doc("The gradients of GroupNorm by x, scale and offset, from the statistics that it gave.");
+
+RIVULET_NORM("InstanceNorm").Doc("GroupNorm with a group for each channel; the statistics are [examples, channels].");
+RIVULET_NORM_GRAD("InstanceNormGrad")
+    .Doc("The gradients of InstanceNorm by x, scale and offset, from the statistics that it gave.");
+
+}  // namespace
+}  // namespace rivulet

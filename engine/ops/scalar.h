@@ -1,0 +1,11 @@
+// Scalar constants for functions that build graphs of any floating type.
+#pragma once
+
+#include "engine/graph/scope.h"
+
+namespace rivulet {
+
+// `value` as a scalar of the floating type of `like`; empty when `like` is.
+Output ScalarLike(const Scope& scope, Output like, double value);
+
+}  // namespace rivulet

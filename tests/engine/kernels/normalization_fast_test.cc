@@ -1,0 +1,181 @@
+// Normalisations and activations on every instruction set: the same bits, and close to plain loops in double.
+#include <cmath>
+
+#include "tests/engine/kernels/every_target.h"
+#include "tests/engine/kernels/run_op.h"
+
+namespace rivulet::testing {
+namespace {
+
+// Runs the op on every target; all must give the bits of the first, which are returned.
+std::vector<Tensor> SameOnEveryTarget(const std::string& op, const std::vector<Tensor>& inputs, const AttrMap& attrs) {
+  std::vector<Tensor> first;
+  OnEveryTarget([&](const std::string& target) {
+    const auto run = RunOp(op, inputs, attrs, {}, {}, /*misalign=*/sizeof(double));
+    ASSERT_TRUE(run.ok()) << op << " on " << target << ": " << Message(run.status());
+    if (first.empty()) first = run->outputs;
+    for (size_t i = 0; i < first.size(); ++i)
+      EXPECT_TRUE(first[i].bytes() == 0 || std::memcmp(first[i].data(), run->outputs[i].data(), first[i].bytes()) == 0)
+          << op << " output " << i << " on " << target;
+  });
+  return first;
+}
+
+template <typename T>
+Tensor Shifted(Shape shape, uint32_t seed, T by) {
+  Tensor tensor = RandomTensor<T>(std::move(shape), seed);
+  for (T& value : tensor.flat<T>()) value += by;
+  return tensor;
+}
+
+// Mean and variance in double of the elements that `same` tells to belong together.
+struct Moments {
+  double mean = 0, variance = 0;
+};
+template <typename F>
+Moments MomentsOf(const std::vector<double>& x, F belongs) {
+  double sum = 0, squares = 0, count = 0;
+  for (size_t i = 0; i < x.size(); ++i)
+    if (belongs(i)) sum += x[i], ++count;
+  for (size_t i = 0; i < x.size(); ++i)
+    if (belongs(i)) squares += (x[i] - sum / count) * (x[i] - sum / count);
+  return {sum / count, squares / count};
+}
+
+template <typename T>
+void CheckBatchNorm(int64_t rows, int64_t channels, bool channels_first) {
+  // The mean is a thousand times the deviation: a sum of squares would lose it in float.
+  const Shape shape = channels_first ? Shape{2, channels, rows} : Shape{rows, channels};
+  const Tensor x = Shifted<T>(shape, 1, T{600}), scale = RandomTensor<T>({channels}, 2),
+               offset = RandomTensor<T>({channels}, 3);
+  const Tensor zeros(kDTypeOf<T>, Shape({channels}));
+  const AttrMap attrs = {{"data_format", std::string(channels_first ? "NCHW" : "NHWC")}, {"epsilon", 1e-5f}};
+  const auto outputs = SameOnEveryTarget("FusedBatchNormV3", {x, scale, offset, zeros, zeros}, attrs);
+  ASSERT_EQ(outputs.size(), 6u);
+  const std::vector<double> values = AsDoubles<T>(x), s = AsDoubles<T>(scale), o = AsDoubles<T>(offset);
+  const auto channel = [&](size_t i) {
+    return channels_first ? i / static_cast<size_t>(rows) % static_cast<size_t>(channels)
+                          : i % static_cast<size_t>(channels);
+  };
+  std::vector<double> y(values.size());
+  for (size_t c = 0; c < static_cast<size_t>(channels); ++c) {
+    const Moments m = MomentsOf(values, [&](size_t i) { return channel(i) == c; });
+    EXPECT_NEAR(static_cast<double>(outputs[3].flat<T>()[c]), m.mean, 600 * (sizeof(T) == 4 ? 4e-7 : 1e-15));
+    EXPECT_NEAR(static_cast<double>(outputs[4].flat<T>()[c]), m.variance, sizeof(T) == 4 ? 2e-5 : 1e-12);
+    for (size_t i = 0; i < values.size(); ++i)
+      if (channel(i) == c) y[i] = (values[i] - m.mean) / std::sqrt(m.variance + double{1e-5f}) * s[c] + o[c];
+  }
+  ExpectNear<T>(outputs[0], y, sizeof(T) == 4 ? 6e-4 : 1e-11, "batch norm");
+
+  const Tensor dy = RandomTensor<T>(shape, 4);
+  const Tensor reserve(kDTypeOf<T>, Shape({0}));
+  const auto grads = SameOnEveryTarget("FusedBatchNormGradV3", {dy, x, scale, outputs[3], outputs[4], reserve}, attrs);
+  ASSERT_EQ(grads.size(), 5u);
+  // Along x and along a constant the gradient vanishes, by what normalisation takes away.
+  for (size_t c = 0; c < static_cast<size_t>(channels); ++c) {
+    double sum = 0, along = 0;
+    for (size_t i = 0; i < values.size(); ++i)
+      if (channel(i) == c) {
+        sum += static_cast<double>(grads[0].flat<T>()[i]);
+        along += static_cast<double>(grads[0].flat<T>()[i]) * (values[i] - 600);
+      }
+    const double root = std::sqrt(static_cast<double>(values.size()));
+    EXPECT_NEAR(sum, 0, (sizeof(T) == 4 ? 1e-3 : 1e-10) * root);
+    EXPECT_NEAR(along, 0, 1e-3 * root);  // but for epsilon
+  }
+}
+
+TEST(BatchNorm, EveryTarget_SameBitsAndExactStatistics) {
+  for (const int64_t channels : {1, 3, 16, 70, 133}) {
+    CheckBatchNorm<float>(600, channels, false);
+    CheckBatchNorm<double>(40, channels, false);
+  }
+  CheckBatchNorm<float>(5000, 3, true);
+  CheckBatchNorm<float>(49, 20, true);
+  CheckBatchNorm<double>(37, 5, true);
+}
+
+template <typename T>
+void CheckRows(int64_t rows, int64_t width) {
+  const Tensor x = Shifted<T>({rows, width}, 1, T{50}), dy = RandomTensor<T>({rows, width}, 2),
+               scale = RandomTensor<T>({width}, 3), offset = RandomTensor<T>({width}, 4);
+  const auto forward = SameOnEveryTarget("LayerNorm", {x, scale, offset}, {});
+  ASSERT_EQ(forward.size(), 3u);
+  const std::vector<double> values = AsDoubles<T>(x);
+  std::vector<double> y(values.size());
+  for (int64_t row = 0; row < rows; ++row) {
+    const auto within = [&](size_t i) { return static_cast<int64_t>(i) / width == row; };
+    const Moments m = MomentsOf(values, within);
+    for (size_t i = 0; i < values.size(); ++i)
+      if (within(i)) {
+        const size_t column = i % static_cast<size_t>(width);
+        y[i] = (values[i] - m.mean) / std::sqrt(m.variance + double{1e-5f}) *
+                   static_cast<double>(scale.flat<T>()[column]) +
+               static_cast<double>(offset.flat<T>()[column]);
+      }
+  }
+  ExpectNear<T>(forward[0], y, sizeof(T) == 4 ? (width == 1 ? 1e-6 : 1e-4) : 1e-12, "layer norm");
+  SameOnEveryTarget("LayerNormGrad", {dy, x, scale, forward[1], forward[2]}, {});
+  const auto rms = SameOnEveryTarget("RmsNorm", {x, scale}, {});
+  ASSERT_EQ(rms.size(), 2u);
+  SameOnEveryTarget("RmsNormGrad", {dy, x, scale, rms[1]}, {});
+}
+
+TEST(LayerNorm, EveryTarget_SameBits) {
+  for (const int64_t width : {1, 7, 16, 33, 768}) CheckRows<float>(5, width);
+  CheckRows<float>(2, 10000);
+  CheckRows<float>(200, 9);
+  CheckRows<double>(3, 61);
+}
+
+TEST(GroupNorm, EveryTarget_SameBits) {
+  for (const std::string format : {"NHWC", "NCHW"}) {
+    const Shape shape = format == "NHWC" ? Shape{2, 9, 5, 12} : Shape{2, 12, 9, 5};
+    const Tensor x = RandomTensor<float>(shape, 1), dy = RandomTensor<float>(shape, 2);
+    const Tensor scale = RandomTensor<float>({12}, 3), offset = RandomTensor<float>({12}, 4);
+    const AttrMap attrs = {{"num_groups", int64_t{4}}, {"data_format", format}};
+    const auto forward = SameOnEveryTarget("GroupNorm", {x, scale, offset}, attrs);
+    ASSERT_EQ(forward.size(), 3u);
+    SameOnEveryTarget("GroupNormGrad", {dy, x, scale, forward[1], forward[2]}, attrs);
+  }
+}
+
+TEST(Activations, EveryTarget_SameBits) {
+  Tensor x = RandomTensor<float>({1037}, 1);
+  for (float& value : x.flat<float>()) value *= 8;
+  Tensor wide = RandomTensor<double>({131}, 1);
+  for (double& value : wide.flat<double>()) value *= 8;
+  for (const std::string op : {"Relu6", "LeakyRelu", "Elu", "Selu", "Softsign", "Gelu"}) {
+    SameOnEveryTarget(op, {x}, {});
+    SameOnEveryTarget(op, {wide}, {});
+    SameOnEveryTarget(op + "Grad", {x, x}, {});
+    SameOnEveryTarget(op + "Grad", {wide, wide}, {});
+  }
+  SameOnEveryTarget("Gelu", {x}, {{"approximate", true}});
+  SameOnEveryTarget("GeluGrad", {x, x}, {{"approximate", true}});
+  SameOnEveryTarget("Erf", {x}, {});
+  SameOnEveryTarget("Erfc", {x}, {});
+}
+
+// erf and erfc over the whole range, against the C library's in double.
+TEST(Erf, WholeRange_IsWithinAFewUnits) {
+  Tensor x(DType::kFloat32, Shape({24001})), wide(DType::kFloat64, Shape({24001}));
+  for (int i = 0; i <= 24000; ++i) {
+    wide.flat<double>()[static_cast<size_t>(i)] = (i - 12000) * 1e-3 + 1e-5;
+    x.flat<float>()[static_cast<size_t>(i)] = static_cast<float>((i - 12000) * 1e-3 + 1e-5);
+  }
+  const auto run = [](const std::string& op, const Tensor& in) { return RunOp(op, {in}).value().outputs[0]; };
+  const Tensor erf = run("Erf", x), erfc = run("Erfc", x), wide_erf = run("Erf", wide), wide_erfc = run("Erfc", wide);
+  for (size_t i = 0; i <= 24000; ++i) {
+    const double v = wide.flat<double>()[i], f = static_cast<double>(x.flat<float>()[i]);
+    EXPECT_NEAR(wide_erf.flat<double>()[i], std::erf(v), 4e-16 * std::abs(std::erf(v))) << v;
+    EXPECT_NEAR(wide_erfc.flat<double>()[i], std::erfc(v), 1.5e-15 * std::erfc(v)) << v;
+    EXPECT_NEAR(static_cast<double>(erf.flat<float>()[i]), std::erf(f), 2.5e-7 * std::abs(std::erf(f))) << f;
+    if (std::erfc(f) > 1e-36) {
+      EXPECT_NEAR(static_cast<double>(erfc.flat<float>()[i]), std::erfc(f), 1e-6 * std::erfc(f)) << f;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rivulet::testing

@@ -50,6 +50,18 @@ Status MatMulGradient(GradientContext& g) {
   return ops.status();
 }
 
+Status FusedMatMulShape(InferenceContext& c) {
+  RIVULET_RETURN_IF_ERROR(MatMulShape(c));
+  const Shape b = c.input(1);
+  const int64_t columns = b.known_rank() ? b.dim(c.attr<bool>("transpose_b") ? 0 : 1) : kUnknownDim;
+  for (int i = 2; i < c.num_inputs(); ++i) {
+    RIVULET_ASSIGN_OR_RETURN(const Shape bias, c.WithRank(i, 1));
+    if (columns != kUnknownDim && bias.dim(0) != kUnknownDim && bias.dim(0) != columns)
+      return InvalidArgument("the product has {} columns, but the bias has {}", columns, bias.dim(0));
+  }
+  return absl::OkStatus();
+}
+
 Status BatchMatMulShape(InferenceContext& c) {
   const Shape &x = c.input(0), &y = c.input(1);
   if (!x.known_rank() || !y.known_rank()) {
@@ -111,6 +123,24 @@ RIVULET_OP("MatMul")
     .Shape(MatMulShape)
     .Gradient(MatMulGradient)
     .Doc("The product of two matrices, each transposed first where asked.");
+
+RIVULET_OP("_FusedMatMul")
+    .Input("a: T")
+    .Input("b: T")
+    .Input("args: num_args * T")
+    .Output("product: T")
+    .Attr("transpose_a: bool = false")
+    .Attr("transpose_b: bool = false")
+    .Attr("T: {float, double}")
+    .Attr("num_args: int >= 0")
+    .Attr("fused_ops: list(string) = []")
+    .Attr("epsilon: float = 0.0001")
+    .Attr("leakyrelu_alpha: float = 0.2")
+    .Shape(FusedMatMulShape)
+    .NotDifferentiable("a pass makes it of ops that are, after their gradients are there")
+    .Doc(
+        "MatMul and what follows it, one after the other: fused_ops is [BiasAdd], [BiasAdd, Relu] or [BiasAdd, "
+        "Relu6], and args is the bias.");
 
 RIVULET_OP("BatchMatMulV2")
     .Input("x: T")

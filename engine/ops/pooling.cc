@@ -99,6 +99,23 @@ RIVULET_OP("MaxPoolGrad")
     .NotDifferentiable("second derivatives of max pooling are not provided")
     .Doc("The gradient of MaxPool: each window's goes to its first largest element.");
 
+RIVULET_OP("_MaxPoolReluGrad")
+    .Input("orig_input: T")
+    .Input("orig_output: T")
+    .Input("grad: T")
+    .Output("output: T")
+    .Attr("ksize: list(int) >= 4")
+    .Attr("strides: list(int) >= 4")
+    .Attr("padding: {'SAME', 'VALID', 'EXPLICIT'}")
+    .Attr("explicit_paddings: list(int) = []")
+    .Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'")
+    .Attr("T: {float, double}")
+    .Shape(MaxPoolGradShape)
+    .NotDifferentiable("second derivatives of max pooling are not provided")
+    .Doc(
+        "ReluGrad(MaxPoolGrad(orig_input, orig_output, grad), orig_input): the gradient of MaxPool of a Relu's output "
+        "by that Relu's input. An op of our own, which a pass makes.");
+
 RIVULET_OP("AvgPool")
     .Input("value: T")
     .Output("output: T")

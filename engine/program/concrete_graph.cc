@@ -46,9 +46,10 @@ std::vector<std::string> NodeNames(const Graph& graph) {
   return names;
 }
 
-bool IsRandom(const Node& node) {
-  const OpDef& op = node.op();
-  return op.stateful && op.FindAttr("seed") != nullptr && op.FindAttr("seed2") != nullptr;
+// Where a rewritten graph says that a random op stood; -1 where it says nothing.
+int StatedRandomIndex(const Node& node) {
+  const int64_t* index = node.FindAttr<int64_t>("_random_index");
+  return index == nullptr || *index < 0 || *index >= (int64_t{1} << 24) ? -1 : static_cast<int>(*index);
 }
 
 template <typename T>
@@ -78,6 +79,10 @@ Tensor ShapeFact(std::string_view op, DType dtype, const Shape& shape) {
 }
 
 }  // namespace
+
+bool DrawsRandomNumbers(const OpDef& op) {
+  return op.stateful && op.FindAttr("seed") != nullptr && op.FindAttr("seed2") != nullptr;
+}
 
 DType KernelDType(const Node& node) {
   const auto type_of = [&](const std::string& name) {
@@ -140,7 +145,12 @@ Status ConcreteGraph::ResolveSignature(const Graph& graph, const Signature& sign
   for (const auto& node : graph.nodes()) {
     first_value_.push_back(values);
     values += static_cast<int>(node->outputs().size());
-    random_index_.push_back(IsRandom(*node) ? randoms++ : 0);
+    int random_index = 0;
+    if (DrawsRandomNumbers(node->op())) {
+      random_index = randoms++;
+      if (const int stated = StatedRandomIndex(*node); stated >= 0) random_index = stated;
+    }
+    random_index_.push_back(random_index);
   }
   values_.resize(static_cast<size_t>(values));
   for (const auto& node : graph.nodes()) {
@@ -165,6 +175,7 @@ Status ConcreteGraph::ResolveSignature(const Graph& graph, const Signature& sign
     RIVULET_RETURN_IF_ERROR(CheckConcrete(feed.spec.shape, fmt::format("feed '{}'", feed.tensor)));
     fed.spec = feed.spec;
     fed.feed = static_cast<int>(i);
+    fed_outputs_.push_back(*output);
   }
   for (const std::string& name : signature.fetches) {
     const StatusOr<Output> output = graph.FindOutput(name);
@@ -396,6 +407,11 @@ void ConcreteGraph::Fold(const Node& node, const CompileOptions& options) {
     if (known == nullptr) return;
     input_bytes += known->bytes();
   }
+  // Without the pass only what kernels and shapes ask for at compile time: small integers.
+  const auto is_small = [](const TensorSpec& spec) {
+    return (spec.dtype == DType::kInt32 || spec.dtype == DType::kInt64) && spec.shape.elements() <= 256;
+  };
+  if (!options.passes.Runs("fold_constants") && !is_small(spec(first))) return;
   std::vector<Tensor> outputs;
   for (size_t port = 0; port < node.outputs().size(); ++port) {
     const TensorSpec& output = spec(first + static_cast<int>(port));

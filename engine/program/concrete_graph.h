@@ -31,9 +31,12 @@ class ConcreteGraph {
   // Nodes in the order in which they run: inputs and control inputs first, otherwise in order of creation.
   std::span<const Node* const> schedule() const { return schedule_; }
   std::span<const Output> fetches() const { return fetches_; }
+  std::span<const Output> fed_outputs() const { return fed_outputs_; }  // in order of Signature::feeds
+  const Graph& graph() const { return *graph_; }
   bool IsConstant(const Node& node) const;  // all its outputs are
   bool IsFed(const Node& node) const;       // all its outputs are, and it has some
-  // Position among the random ops of the whole graph, in order of creation, so that pruning changes no draw.
+  // Position among the random ops of the whole graph, in order of creation, so that pruning changes no draw; an
+  // attribute "_random_index" says where an op stood before the graph was rewritten.
   int random_index(const Node& node) const { return random_index_[static_cast<size_t>(node.id())]; }
 
   // `node` as its kernel sees it. The view borrows from `storage`.
@@ -65,9 +68,12 @@ class ConcreteGraph {
   std::vector<int> random_index_;
   std::vector<Value> values_;
   std::vector<const Node*> schedule_;
-  std::vector<Output> fetches_;
+  std::vector<Output> fetches_, fed_outputs_;
   std::vector<const Node*> roots_;
 };
+
+// True for the stateful ops that draw from the run's stream.
+bool DrawsRandomNumbers(const OpDef& op);
 
 // A dtype attribute that chooses the kernel: "T", else the first type attribute of the op's definition, else kInvalid.
 DType KernelDType(const Node& node);

@@ -54,7 +54,8 @@ class Lowering {
       const auto key = [](const Step& s) { return std::pair(s.position, s.kind == Step::Kind::kFetch); };
       return key(a) < key(b);
     });
-    RIVULET_RETURN_IF_ERROR(FuseGradientDescent(signature_.variables, options_.kernels, storages_, steps_));
+    if (options_.passes.Runs("fuse_updates"))
+      RIVULET_RETURN_IF_ERROR(FuseGradientDescent(signature_.variables, options_.kernels, storages_, steps_));
     ReuseInPlace();
     PlanArena();
     return Emit();

@@ -1,5 +1,6 @@
 #include "engine/program/program.h"
 
+#include "engine/passes/optimize.h"
 #include "engine/program/instance.h"
 #include "engine/program/lowering.h"
 
@@ -30,7 +31,8 @@ StatusOr<std::shared_ptr<const Program>> Program::Compile(const Graph& graph, co
   if (options.kernels.device != Device::kCpu) {
     return Unimplemented("programs run on the CPU; there is no {} device here", Name(options.kernels.device));
   }
-  RIVULET_ASSIGN_OR_RETURN(const ConcreteGraph concrete, ConcreteGraph::Build(graph, signature, options));
+  RIVULET_ASSIGN_OR_RETURN(const OptimizedGraph optimized, OptimizeGraph(graph, signature, options));
+  RIVULET_ASSIGN_OR_RETURN(const ConcreteGraph concrete, ConcreteGraph::Build(optimized.graph, signature, options));
   RIVULET_ASSIGN_OR_RETURN(LoweredProgram lowered, Lower(concrete, signature, options));
   std::vector<TensorSpec> fetch_specs;
   for (const Output& fetch : concrete.fetches()) fetch_specs.push_back(concrete.spec(concrete.value(fetch)));

@@ -14,6 +14,7 @@
 #include "engine/base/philox.h"
 #include "engine/base/status.h"
 #include "engine/graph/graph.h"
+#include "engine/passes/options.h"
 #include "engine/program/kernel.h"
 #include "engine/tensor/tensor.h"
 
@@ -46,6 +47,7 @@ struct Signature {
 
 struct CompileOptions {
   KernelPolicy kernels;
+  PassOptions passes;
 };
 
 struct Buffer {
@@ -102,7 +104,7 @@ class Program : public std::enable_shared_from_this<Program> {
   virtual ~Program() = default;
   // NOT_FOUND: a feed, fetch, target or variable that the graph or the signature lacks. INVALID_ARGUMENT: a shape that
   // does not follow from the feeds, or clashes. UNIMPLEMENTED: no kernel. RESOURCE_EXHAUSTED: a tensor beyond 2^40
-  // elements.
+  // elements. NOT_FOUND, INVALID_ARGUMENT: a pass to leave out that is none, or cannot be.
   static StatusOr<std::shared_ptr<const Program>> Compile(const Graph& graph, const Signature& signature,
                                                           const CompileOptions& options = {});
   virtual const Signature& signature() const = 0;

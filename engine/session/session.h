@@ -23,6 +23,7 @@ namespace rivulet {
 struct SessionConfig {
   uint64_t seed = 0;  // of random ops; the same seed and the same Runs give the same bits
   KernelPolicy kernels;
+  PassOptions passes;
 };
 
 // Thread-safe. Runs that only read variables go on at once; a Run that changes one waits for the others and they for

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "engine/kernels/cpu/bias_activation.h"
 #include "engine/kernels/cpu/dnnl_shim.h"
 #include "engine/kernels/cpu/small_matmul.h"
 #include "engine/program/kernel.h"
@@ -195,6 +196,46 @@ StatusOr<Prepared> PrepareMatMul(const NodeView& node, const KernelPolicy& polic
   return prepared;
 }
 
+// A product whose result is finished while it is near.
+template <typename T>
+class FinishedMatMul final : public Kernel {
+ public:
+  FinishedMatMul(std::unique_ptr<const Kernel> product, FusedActivation activation, int64_t rows, int64_t columns)
+      : product_(std::move(product)), activation_(activation), rows_(rows), columns_(columns) {}
+  Status Run(const KernelContext& context) const override {
+    RIVULET_RETURN_IF_ERROR(product_->Run(context));
+    AddBiasAndActivate(reinterpret_cast<T*>(context.outputs[0]), reinterpret_cast<const T*>(context.inputs[2]),
+                       activation_, rows_, columns_);
+    return absl::OkStatus();
+  }
+  std::unique_ptr<KernelState> NewState() const override { return product_->NewState(); }
+
+ private:
+  std::unique_ptr<const Kernel> product_;  // looks at the first two inputs alone
+  FusedActivation activation_;
+  int64_t rows_, columns_;
+};
+
+template <typename T>
+StatusOr<Prepared> PrepareFusedMatMul(const NodeView& node, const KernelPolicy& policy) {
+  const auto& fused_ops = node.attr<std::vector<std::string>>("fused_ops");
+  RIVULET_ASSIGN_OR_RETURN(const FusedActivation activation, ParseFusedOps(fused_ops, node.inputs.size() - 2));
+  RIVULET_ASSIGN_OR_RETURN(Prepared prepared, PrepareMatMul<T>(node, policy));
+  const Shape& product = node.outputs[0].shape;
+  if (node.inputs[2].shape != Shape({product.dim(1)})) {
+    return InvalidArgument("a bias of {} does not fit a product of {}", node.inputs[2].shape.ToString(),
+                           product.ToString());
+  }
+  prepared.kernel =
+      std::make_unique<FinishedMatMul<T>>(std::move(prepared.kernel), activation, product.dim(0), product.dim(1));
+  prepared.implementation += activation == FusedActivation::kNone   ? " + bias"
+                             : activation == FusedActivation::kRelu ? " + bias + relu"
+                                                                    : " + bias + relu6";
+  return prepared;
+}
+
+RIVULET_KERNEL("_FusedMatMul", Device::kCpu, float, PrepareFusedMatMul<float>);
+RIVULET_KERNEL("_FusedMatMul", Device::kCpu, double, PrepareFusedMatMul<double>);
 RIVULET_KERNEL("MatMul", Device::kCpu, float, PrepareMatMul<float>);
 RIVULET_KERNEL("MatMul", Device::kCpu, double, PrepareMatMul<double>);
 RIVULET_KERNEL("MatMul", Device::kCpu, int32_t, PrepareMatMul<int32_t>);

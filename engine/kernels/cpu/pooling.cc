@@ -69,7 +69,8 @@ void MaxPool(const Window& w, const T* in, T* out) {
   });
 }
 
-template <typename T>
+// With kRelu, `in` is a Relu's output, and what is not positive there passes no gradient.
+template <typename T, bool kRelu>
 void MaxPoolGrad(const Window& w, const T* in, const T* out, const T* gradient, T* result) {
   const hn::ScalableTag<T> d;
   const int64_t channels = w.in_channels;
@@ -84,8 +85,10 @@ void MaxPoolGrad(const Window& w, const T* in, const T* out, const T* gradient, 
       for (int64_t y = taps.y0; y < taps.y1; ++y) {
         for (int64_t x = taps.x0; x < taps.x1; ++x) {
           const int64_t at = (y * w.in_width + x) * channels;
-          const auto is_best = hn::Eq(load(pixels + at), best);
-          const auto share = hn::IfThenElseZero(is_best, left);
+          const auto pixel = load(pixels + at);
+          const auto is_best = hn::Eq(pixel, best);
+          auto share = hn::IfThenElseZero(is_best, left);
+          if constexpr (kRelu) share = hn::IfThenElseZero(hn::Gt(pixel, hn::Zero(d)), share);
           left = hn::IfThenZeroElse(is_best, left);
           store(results + at, tiles ? share : hn::Add(load(results + at), share));
         }
@@ -133,14 +136,20 @@ void AvgPoolGrad(const Window& w, const T* gradient, T* result) {
 
 void MaxPoolF32(const Window& w, const float* in, float* out) { MaxPool(w, in, out); }
 void MaxPoolGradF32(const Window& w, const float* in, const float* out, const float* gradient, float* result) {
-  MaxPoolGrad(w, in, out, gradient, result);
+  MaxPoolGrad<float, false>(w, in, out, gradient, result);
+}
+void MaxPoolReluGradF32(const Window& w, const float* in, const float* out, const float* gradient, float* result) {
+  MaxPoolGrad<float, true>(w, in, out, gradient, result);
 }
 void AvgPoolF32(const Window& w, const float* in, float* out) { AvgPool(w, in, out); }
 void AvgPoolGradF32(const Window& w, const float* gradient, float* result) { AvgPoolGrad(w, gradient, result); }
 #if HWY_HAVE_FLOAT64
 void MaxPoolF64(const Window& w, const double* in, double* out) { MaxPool(w, in, out); }
 void MaxPoolGradF64(const Window& w, const double* in, const double* out, const double* gradient, double* result) {
-  MaxPoolGrad(w, in, out, gradient, result);
+  MaxPoolGrad<double, false>(w, in, out, gradient, result);
+}
+void MaxPoolReluGradF64(const Window& w, const double* in, const double* out, const double* gradient, double* result) {
+  MaxPoolGrad<double, true>(w, in, out, gradient, result);
 }
 void AvgPoolF64(const Window& w, const double* in, double* out) { AvgPool(w, in, out); }
 void AvgPoolGradF64(const Window& w, const double* gradient, double* result) { AvgPoolGrad(w, gradient, result); }
@@ -156,6 +165,8 @@ namespace {
 
 HWY_EXPORT(MaxPoolF32);
 HWY_EXPORT(MaxPoolGradF32);
+HWY_EXPORT(MaxPoolReluGradF32);
+HWY_EXPORT(MaxPoolReluGradF64);
 HWY_EXPORT(AvgPoolF32);
 HWY_EXPORT(AvgPoolGradF32);
 HWY_EXPORT(MaxPoolF64);
@@ -163,7 +174,8 @@ HWY_EXPORT(MaxPoolGradF64);
 HWY_EXPORT(AvgPoolF64);
 HWY_EXPORT(AvgPoolGradF64);
 
-enum class Pool { kMax, kMaxGrad, kAvg, kAvgGrad };
+enum class Pool { kMax, kMaxGrad, kMaxReluGrad, kAvg, kAvgGrad };
+constexpr bool IsMaxGrad(Pool pool) { return pool == Pool::kMaxGrad || pool == Pool::kMaxReluGrad; }
 
 template <typename T, Pool kPool>
 class PoolKernel final : public Kernel {
@@ -183,6 +195,11 @@ class PoolKernel final : public Kernel {
         HWY_DYNAMIC_DISPATCH(MaxPoolGradF32)(w_, in(0), in(1), in(2), out);
       else
         HWY_DYNAMIC_DISPATCH(MaxPoolGradF64)(w_, in(0), in(1), in(2), out);
+    } else if constexpr (kPool == Pool::kMaxReluGrad) {
+      if constexpr (kFloat)
+        HWY_DYNAMIC_DISPATCH(MaxPoolReluGradF32)(w_, in(0), in(1), in(2), out);
+      else
+        HWY_DYNAMIC_DISPATCH(MaxPoolReluGradF64)(w_, in(0), in(1), in(2), out);
     } else if constexpr (kPool == Pool::kAvg) {
       if constexpr (kFloat)
         HWY_DYNAMIC_DISPATCH(AvgPoolF32)(w_, in(0), out);
@@ -205,7 +222,7 @@ template <typename T, Pool kPool>
 StatusOr<Prepared> PreparePool(const NodeView& node, const KernelPolicy&) {
   const Shape* in = &node.inputs[0].shape;
   const Shape* out = &node.outputs[0].shape;
-  if (kPool == Pool::kMaxGrad) out = &node.inputs[1].shape;
+  if (IsMaxGrad(kPool)) out = &node.inputs[1].shape;
   if (kPool == Pool::kAvgGrad) {
     in = &node.outputs[0].shape;
     out = &node.inputs[1].shape;
@@ -222,7 +239,7 @@ StatusOr<Prepared> PreparePool(const NodeView& node, const KernelPolicy&) {
   prepared.kernel = std::make_unique<PoolKernel<T, kPool>>(window);
   prepared.implementation = "hwy";
   if (!window.nchw) return prepared;
-  if (kPool == Pool::kMaxGrad)
+  if (IsMaxGrad(kPool))
     return ForNchw(std::move(prepared), node.inputs, node.outputs[0], {true, true, true}, true);
   if (kPool == Pool::kAvgGrad) return ForNchw(std::move(prepared), node.inputs, node.outputs[0], {false, true}, true);
   return ForNchw(std::move(prepared), node.inputs, node.outputs[0], {true}, true);
@@ -232,6 +249,8 @@ RIVULET_KERNEL("MaxPool", Device::kCpu, float, (PreparePool<float, Pool::kMax>))
 RIVULET_KERNEL("MaxPool", Device::kCpu, double, (PreparePool<double, Pool::kMax>));
 RIVULET_KERNEL("MaxPoolGrad", Device::kCpu, float, (PreparePool<float, Pool::kMaxGrad>));
 RIVULET_KERNEL("MaxPoolGrad", Device::kCpu, double, (PreparePool<double, Pool::kMaxGrad>));
+RIVULET_KERNEL("_MaxPoolReluGrad", Device::kCpu, float, (PreparePool<float, Pool::kMaxReluGrad>));
+RIVULET_KERNEL("_MaxPoolReluGrad", Device::kCpu, double, (PreparePool<double, Pool::kMaxReluGrad>));
 RIVULET_KERNEL("AvgPool", Device::kCpu, float, (PreparePool<float, Pool::kAvg>));
 RIVULET_KERNEL("AvgPool", Device::kCpu, double, (PreparePool<double, Pool::kAvg>));
 RIVULET_KERNEL("AvgPoolGrad", Device::kCpu, float, (PreparePool<float, Pool::kAvgGrad>));

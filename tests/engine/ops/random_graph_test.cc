@@ -7,7 +7,9 @@
 #include <map>
 
 #include "engine/base/philox.h"
+#include "engine/gradients/gradients.h"
 #include "engine/graph/op.h"
+#include "engine/passes/pass.h"
 #include "tests/testing/gradient_check.h"
 #include "tests/testing/run_graph.h"
 
@@ -598,6 +600,60 @@ TEST(RandomGraphs, GradientsOfAThousand_EqualFiniteDifferences) {
     ASSERT_TRUE(status.ok()) << "seed " << seed << ": " << Message(status);
   }
   for (const auto& [op, maker] : Makers()) EXPECT_GE(used[op], 10) << op << " is hardly ever chosen";
+}
+
+// What passes leave of a graph and its gradient computes the same bits.
+TEST(RandomGraphs, Passes_ChangeNoBit) {
+  CompileOptions none;
+  for (const Pass& pass : Passes())
+    if (pass.optional) none.passes.without.emplace_back(pass.name);
+  std::map<std::string, int> used;
+  size_t calls = 0, calls_without = 0;
+  for (uint64_t seed = 5000; seed < 5300; ++seed) {
+    Draw draw(seed);
+    const std::vector<Shape> shapes = {{2, 3}, {3}, {1, 3}, {2, 3, 2, 1}, {1, 3, 3, 2}, {2, 2}, {4}};
+    std::vector<Tensor> inputs;
+    for (int64_t i = 0; i < 3; ++i)
+      inputs.push_back(
+          testing::DistinctTensor(shapes[static_cast<size_t>(draw.Below(static_cast<int64_t>(shapes.size())))],
+                                  seed * 8 + static_cast<uint64_t>(i), 0.07));
+    Graph graph;
+    const Scope scope(graph);
+    Feeds feeds;
+    std::vector<Output> placeholders;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      placeholders.push_back(scope.Placeholder(
+          "x" + std::to_string(i), DType::kFloat64,
+          draw.Coin() ? inputs[i].shape() : Shape(std::vector<int64_t>(inputs[i].shape().rank(), -1))));
+      feeds.emplace_back(placeholders.back().name(), inputs[i]);
+    }
+    const std::vector<Output> outputs = Grow(scope, placeholders, inputs, seed, used);
+    ASSERT_TRUE(scope.status().ok()) << "seed " << seed << ": " << scope.status();
+    std::vector<Output> sums;
+    for (const Output& output : outputs) {
+      const Output flat = scope.Op("Reshape", {output, scope.Const(Ints({-1}))});
+      sums.push_back(scope.Op("Sum", {flat, scope.Const(Ints({0}))}));
+    }
+    const Output loss = scope.Op("AddN", sums);
+    ASSERT_TRUE(scope.status().ok()) << "seed " << seed << ": " << scope.status();
+    const auto gradients = ComputeGradients(graph, loss, placeholders);
+    ASSERT_TRUE(gradients.ok()) << "seed " << seed << ": " << gradients.status();
+    std::vector<std::string> fetches = {loss.name()};
+    for (const Output& output : outputs) fetches.push_back(output.name());
+    for (const Output& gradient : *gradients) fetches.push_back(gradient.name());
+    auto plain = testing::CompiledGraph::Compile(graph, feeds, fetches, none);
+    auto optimized = testing::CompiledGraph::Compile(graph, feeds, fetches);
+    ASSERT_TRUE(plain.ok()) << "seed " << seed << ": " << plain.status();
+    ASSERT_TRUE(optimized.ok()) << "seed " << seed << ": " << optimized.status();
+    const auto expected = plain->Run(feeds, {}, seed), actual = optimized->Run(feeds, {}, seed);
+    ASSERT_TRUE(expected.ok() && actual.ok()) << "seed " << seed;
+    for (size_t i = 0; i < fetches.size(); ++i)
+      ASSERT_EQ(std::memcmp((*expected)[i].data(), (*actual)[i].data(), (*expected)[i].bytes()), 0)
+          << "seed " << seed << ": " << fetches[i];
+    calls += optimized->program().instructions().size();
+    calls_without += plain->program().instructions().size();
+  }
+  EXPECT_LT(calls, calls_without * 9 / 10) << "passes leave a tenth of the calls out";
 }
 
 }  // namespace

@@ -1,0 +1,24 @@
+// What a product does to its result before it leaves it: adds the bias, applies the activation. The bits are those of
+// BiasAdd, Relu and Relu6 one after the other.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+enum class FusedActivation { kNone, kRelu, kRelu6 };
+
+// From the attribute fused_ops, with `biases` inputs after the product's two. INVALID_ARGUMENT: a sequence that no
+// kernel has.
+StatusOr<FusedActivation> ParseFusedOps(const std::vector<std::string>& fused_ops, size_t biases);
+
+// c[rows, channels] in place; `bias` has `channels` elements.
+template <typename T>
+void AddBiasAndActivate(T* c, const T* bias, FusedActivation activation, int64_t rows, int64_t channels);
+
+}  // namespace rivulet

@@ -1,0 +1,126 @@
+// Nodes of one op, with equal attributes and equal inputs, compute the same: the first of them serves all. Random ops
+// and effects are never alike. Reads of a variable are, as long as nothing writes a variable between them.
+#include <cstring>
+#include <unordered_map>
+
+#include "engine/passes/pass.h"
+#include "engine/program/structural_ops.h"
+
+namespace rivulet {
+namespace {
+
+// Larger constants are alike only where they share their memory: comparing them costs more than they do.
+constexpr size_t kComparedBytes = 4096;
+
+// The node as bytes: equal keys, equal values.
+class Key {
+ public:
+  void Add(std::string_view text) {
+    Add(static_cast<uint64_t>(text.size()));
+    bytes_.append(text);
+  }
+  template <typename T>
+  requires std::is_trivially_copyable_v<T>
+  void Add(const T& value) { bytes_.append(reinterpret_cast<const char*>(&value), sizeof value); }
+  void Add(const Shape& shape) {
+    Add(shape.known_rank());
+    Add(static_cast<uint64_t>(shape.dims().size()));
+    for (const int64_t dim : shape.dims()) Add(dim);
+  }
+  void Add(const Tensor& tensor) {
+    Add(tensor.dtype());
+    Add(tensor.shape());
+    if (tensor.empty()) return;
+    if (tensor.bytes() > kComparedBytes) {
+      Add(tensor.data());
+    } else {
+      bytes_.append(reinterpret_cast<const char*>(tensor.data()), tensor.bytes());
+    }
+  }
+  void Add(const AttrValue& attr) {
+    Add(attr.index());
+    std::visit(
+        [&](const auto& value) {
+          using T = std::decay_t<decltype(value)>;
+          if constexpr (std::is_same_v<T, std::string>) {
+            Add(std::string_view(value));
+          } else if constexpr (requires {
+                                 typename T::value_type;
+                                 value.begin();
+                               }) {
+            Add(static_cast<uint64_t>(value.size()));
+            for (const auto& each : value) AddElement(each);
+          } else {
+            Add(value);
+          }
+        },
+        attr);
+  }
+  std::string Take() && { return std::move(bytes_); }
+
+ private:
+  void AddElement(const std::string& each) { Add(std::string_view(each)); }
+  void AddElement(const Shape& each) { Add(each); }
+  template <typename T>
+  requires std::is_trivially_copyable_v<T>
+  void AddElement(const T& each) { Add(each); }
+  void AddElement(std::vector<bool>::const_reference each) { Add(static_cast<bool>(each)); }
+
+  std::string bytes_;
+};
+
+bool WritesVariables(const EditNode& node) {
+  if (!node.op->stateful || OnlyReadsVariables(node.type())) return false;
+  for (const Edge& input : node.inputs)
+    if (input.dtype() == DType::kResource) return true;
+  return false;
+}
+
+std::string KeyOf(const EditNode& node, int writes) {
+  Key key;
+  key.Add(std::string_view(node.type()));
+  key.Add(std::string_view(node.device));
+  for (const auto& [name, value] : node.attrs) {
+    key.Add(std::string_view(name));
+    key.Add(value);
+  }
+  for (const Edge& input : node.inputs) {
+    key.Add(input.node->index);
+    key.Add(input.port);
+  }
+  key.Add(-1);
+  for (const EditNode* before : node.control_inputs) key.Add(before->index);
+  if (node.type() == "VarHandleOp") {
+    const std::string* shared = node.FindAttr<std::string>("shared_name");
+    key.Add(std::string_view(shared == nullptr || shared->empty() ? node.name : *shared));
+  }
+  if (node.type() == "ReadVariableOp") key.Add(writes);
+  return std::move(key).Take();
+}
+
+bool MayMerge(const EditNode& node) {
+  if (node.fed || node.outputs.size() != 1) return false;
+  const std::string_view op = node.type();
+  if (op == "Placeholder") return false;
+  return !node.op->stateful || op == "VarHandleOp" || op == "ReadVariableOp";
+}
+
+}  // namespace
+
+Status MergeCommonSubexpressions(GraphEditor& graph, PassContext& context) {
+  std::unordered_map<std::string, EditNode*> first;
+  int writes = 0;
+  for (EditNode* node : graph.Nodes()) {
+    if (node->removed) continue;
+    writes += WritesVariables(*node);
+    if (!MayMerge(*node)) continue;
+    const auto [known, inserted] = first.try_emplace(KeyOf(*node, writes), node);
+    if (inserted) continue;
+    if (node->pinned && node->type() == "Identity") continue;  // what it would become
+    const std::string line = fmt::format("{}: is '{}'", node->name, known->second->name);
+    if (graph.Replace(*node, known->second->output())) context.log.push_back(line);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace rivulet

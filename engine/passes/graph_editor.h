@@ -1,0 +1,117 @@
+// A graph as passes change it: only what a signature needs, every shape known, who uses what, and an order in which
+// the nodes run. It begins as a ConcreteGraph and ends as a Graph.
+//
+// Invariants that every change keeps:
+//   - Feeds, fetches and targets keep their names; such a node is `pinned`, and one that is replaced stays as an
+//     Identity of its replacement. What is fed is a Placeholder here.
+//   - Whoever waited for a node, by data or by control, waits for its replacement and for what the node waited for.
+//   - Nodes run by `position`, as in the graph before: reads and writes of variables keep their order.
+//   - Random ops carry their place among those of the whole graph, so that they draw what they drew.
+// Edits cost what they touch, never a walk over the graph.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/graph/graph.h"
+#include "engine/graph/op.h"
+#include "engine/program/concrete_graph.h"
+
+namespace rivulet {
+
+struct EditNode;
+
+struct Edge {
+  EditNode* node = nullptr;
+  int port = 0;
+  bool operator==(const Edge&) const = default;
+  const TensorSpec& spec() const;
+  DType dtype() const { return spec().dtype; }
+  const Shape& shape() const { return spec().shape; }
+};
+
+struct EditNode {
+  std::string name;
+  const OpDef* op = nullptr;
+  std::vector<Edge> inputs;
+  std::vector<EditNode*> control_inputs;
+  AttrMap attrs;
+  std::vector<TensorSpec> outputs;
+  std::string source_line, device;
+  int64_t position = 0;  // nodes run in this order, equal ones in order of creation
+  bool pinned = false;   // fed, fetched or a target
+  bool fed = false;      // pinned, and its value comes from outside
+  bool removed = false;
+
+  // Kept by the editor.
+  int index = 0;
+  std::vector<int> uses;         // data edges from each output
+  int control_uses = 0;          // control edges
+  std::vector<EditNode*> users;  // everyone who ever used it: may hold strangers and repeat itself
+
+  std::string_view type() const { return op->name; }
+  Edge output(int port = 0) { return {this, port}; }
+  template <typename T>
+  const T* FindAttr(std::string_view attr) const {
+    const auto found = attrs.find(std::string(attr));
+    return found == attrs.end() ? nullptr : std::get_if<T>(&found->second);
+  }
+  int all_uses() const;
+};
+inline const TensorSpec& Edge::spec() const { return node->outputs[static_cast<size_t>(port)]; }
+
+class GraphEditor {
+ public:
+  static StatusOr<GraphEditor> Create(const ConcreteGraph& graph, const Signature& signature);
+  GraphEditor(GraphEditor&&) = default;
+
+  // The nodes that are left, in the order in which they run. A pass walks a copy, and skips what was `removed` on the
+  // way.
+  std::vector<EditNode*> Nodes() const;
+  size_t size() const { return alive_; }
+
+  // The value of a Const; nullptr for everything else.
+  static const Tensor* Constant(Edge edge);
+
+  // True when `node` may be merged or taken apart: nobody outside sees it, it has no effect, and only `edge`'s consumer
+  // uses it.
+  static bool OnlyUse(Edge edge);
+
+  // A new node at `position`; inputs lie before it. `op` is registered (callers ask HasOp for those that may not be).
+  EditNode* Add(std::string name, std::string_view op, std::vector<Edge> inputs, AttrMap attrs,
+                std::vector<TensorSpec> outputs, const EditNode& beside);
+  EditNode* AddConst(std::string name, Tensor value, const EditNode& beside);
+  void SetInput(EditNode& node, size_t input, Edge edge);
+  // `node` becomes another op on other inputs, under its name and with its control inputs.
+  void Become(EditNode& node, std::string_view op, std::vector<Edge> inputs, AttrMap attrs);
+  // Everyone who used the one output of `node` uses `edge`. False, and nothing changed, where it must stay: it is fed,
+  // or too many edges would be needed to keep the order.
+  bool Replace(EditNode& node, Edge edge);
+  void AddControlInput(EditNode& node, EditNode& before);
+  // Takes out nodes that nobody uses or asked for. Returns how many.
+  int Prune();
+
+  static bool HasOp(std::string_view op);
+  std::string UniqueName(std::string_view wanted);
+
+  // Errors here are bugs of passes: INTERNAL.
+  StatusOr<Graph> Finish() const;
+
+ private:
+  GraphEditor() = default;
+  EditNode* New(std::string name, std::string_view op, int64_t position);
+  void Use(EditNode* user, Edge edge);
+  void Release(Edge edge);
+  void Remove(EditNode& node);
+
+  std::vector<std::unique_ptr<EditNode>> nodes_;
+  std::unordered_set<std::string> names_;
+  size_t alive_ = 0;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,53 @@
+#include <array>
+
+#include "engine/base/nearest.h"
+#include "engine/passes/pass.h"
+
+namespace rivulet {
+namespace {
+
+constexpr Pass kPasses[] = {
+    {.name = "prune", .doc = "Leaves out what no fetch and no target needs.", .optional = false},
+    {.name = "fold_constants",
+     .doc = "Computes what is known before the run: constants, shapes and what follows from them."},
+    {.name = "simplify_shapes",
+     .doc = "Takes out Identity and moves of data that move nothing: reshapes and transposes of one another or to the "
+            "same shape, casts to the same type and back, slices, pads and tiles of the whole.",
+     .run = SimplifyShapes},
+    {.name = "simplify_arithmetic",
+     .doc = "Takes out arithmetic that changes no bit: times one, minus zero, double negation, sums of one addend; "
+            "division by a power of two becomes a product.",
+     .run = SimplifyArithmetic},
+    {.name = "common_subexpressions",
+     .doc = "Computes once what several nodes compute alike; reads of a variable are alike while nothing writes one.",
+     .run = MergeCommonSubexpressions},
+    {.name = "fuse_products",
+     .doc = "Adds bias and applies Relu or Relu6 where a MatMul or Conv2D leaves its result.",
+     .run = FuseProducts},
+    {.name = "fuse_pooling",
+     .doc = "The gradients of MaxPool and of the Relu before it in one, which writes the large tensor once.",
+     .run = FusePooling},
+    {.name = "fuse_updates",
+     .doc = "Plain SGD inside the kernels that make gradients nobody else reads, and a dense layer's input gradient in "
+            "the same walk over its weights."},
+};
+
+}  // namespace
+
+std::span<const Pass> Passes() { return kPasses; }
+
+Status CheckPassOptions(const PassOptions& options) {
+  for (const std::string& name : options.without) {
+    const Pass* found = nullptr;
+    std::vector<std::string> known;
+    for (const Pass& pass : kPasses) {
+      known.emplace_back(pass.name);
+      if (pass.name == name) found = &pass;
+    }
+    if (found == nullptr) return NotFound("there is no pass '{}'.{}", name, DidYouMean(name, known));
+    if (!found->optional) return InvalidArgument("the pass '{}' cannot be left out", name);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace rivulet

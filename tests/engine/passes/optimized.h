@@ -1,0 +1,51 @@
+// What passes leave of a graph, for tests that look at it.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/graph/scope.h"
+#include "engine/passes/optimize.h"
+#include "engine/passes/pass.h"
+#include "tests/testing/status_matchers.h"
+
+namespace rivulet::testing {
+
+inline TensorSpec F32(Shape shape) { return {DType::kFloat32, std::move(shape)}; }
+
+// Options under which `name` alone runs, of those that can be left out.
+inline CompileOptions Only(std::string_view name) {
+  CompileOptions options;
+  for (const Pass& pass : Passes())
+    if (pass.optional && pass.name != name) options.passes.without.emplace_back(pass.name);
+  return options;
+}
+inline CompileOptions NoPasses() { return Only(""); }
+
+inline int Count(const Graph& graph, std::string_view op) {
+  return static_cast<int>(
+      std::count_if(graph.nodes().begin(), graph.nodes().end(), [&](const auto& node) { return node->type() == op; }));
+}
+
+// A graph in the making, its feeds and fetches.
+struct Build {
+  Graph graph;
+  Scope scope{graph};
+  Signature signature;
+
+  Output Feed(const std::string& name, Shape shape) {
+    signature.feeds.push_back({name, F32(shape)});
+    return scope.Placeholder(name, DType::kFloat32, std::move(shape));
+  }
+  void Fetch(Output output) { signature.fetches.push_back(output.name()); }
+  Graph Optimized(const CompileOptions& options = {}) {
+    EXPECT_TRUE(scope.status().ok()) << scope.status();
+    StatusOr<OptimizedGraph> optimized = OptimizeGraph(graph, signature, options);
+    EXPECT_TRUE(optimized.ok()) << optimized.status();
+    return optimized.ok() ? std::move(optimized->graph) : Graph();
+  }
+};
+
+}  // namespace rivulet::testing

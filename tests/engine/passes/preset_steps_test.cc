@@ -1,0 +1,91 @@
+// Training steps of every preset, with the passes that claim exactness and without them: the same bits.
+#include <cstring>
+
+#include "engine/gradients/apply_gradients.h"
+#include "engine/gradients/gradients.h"
+#include "engine/models/presets.h"
+#include "engine/session/session.h"
+#include "tests/engine/passes/optimized.h"
+
+namespace rivulet::testing {
+namespace {
+
+class PresetSteps : public ::testing::TestWithParam<std::string> {};
+
+Tensor Batch(const TensorSpec& spec, int64_t batch, int64_t classes) {
+  Shape shape = spec.shape;
+  shape.set_dim(0, batch);
+  Tensor tensor(spec.dtype, shape);
+  int64_t i = 0;
+  if (spec.dtype == DType::kFloat32) {
+    for (float& x : tensor.flat<float>()) x = static_cast<float>(i++ * 37 % 256) / 255;
+  } else if (spec.dtype == DType::kInt32) {
+    for (int32_t& x : tensor.flat<int32_t>()) x = static_cast<int32_t>(i++ % classes);
+  } else {
+    for (int64_t& x : tensor.flat<int64_t>()) x = i++ % classes;
+  }
+  return tensor;
+}
+
+// Variables and losses after some steps.
+std::vector<Tensor> Train(const std::string& preset, const OptimizerSpec& optimizer, const PassOptions& passes) {
+  StatusOr<ModelDef> model = Preset(preset);
+  EXPECT_TRUE(model.ok()) << model.status();
+  Graph& graph = model->graph;
+  std::vector<Output> variables;
+  for (const ModelVariable& variable : model->variables) {
+    if (variable.segment != "trainable") continue;
+    for (const auto& node : graph.nodes())
+      if (node->type() == "VarHandleOp" &&
+          (node->name() == variable.name || node->attr<std::string>("shared_name") == variable.name)) {
+        variables.push_back(node->output());
+        break;
+      }
+  }
+  const auto gradients = ComputeGradients(graph, *graph.FindOutput(model->train_loss), variables);
+  EXPECT_TRUE(gradients.ok()) << gradients.status();
+  const auto step = ApplyGradients(Scope(graph), optimizer, variables, *gradients);
+  EXPECT_TRUE(step.ok()) << step.status();
+  const std::string target = (*step)->name(), loss = model->train_loss;
+  SessionConfig config;
+  config.seed = 7;
+  config.passes = passes;
+  auto session = Session::Create(std::move(graph), config);
+  EXPECT_TRUE(session.ok()) << session.status();
+  EXPECT_THAT((*session)->Run({}, {}, {model->init_target}), IsOk());
+  std::vector<Tensor> results;
+  const Session::Feeds feeds = {{model->image.placeholder, Batch(model->image.spec, 3, model->classes)},
+                                {model->label.placeholder, Batch(model->label.spec, 3, model->classes)}};
+  for (int i = 0; i < 2; ++i) {
+    auto losses = (*session)->Run(feeds, {loss}, {target});
+    EXPECT_TRUE(losses.ok()) << losses.status();
+    if (losses.ok()) results.push_back((*losses)[0]);
+  }
+  for (const std::string& name : (*session)->variables()) {
+    auto value = (*session)->GetVariable(name);
+    EXPECT_TRUE(value.ok()) << value.status();
+    if (value.ok()) results.push_back(*value);
+  }
+  return results;
+}
+
+TEST_P(PresetSteps, WithAndWithoutExactPasses_GiveTheSameBits) {
+  PassOptions exact, none = NoPasses().passes;
+  for (const Pass& pass : Passes())
+    if (!pass.exact) exact.without.emplace_back(pass.name);
+  for (const auto kind : {OptimizerSpec::Kind::kSgd, OptimizerSpec::Kind::kMomentum}) {
+    OptimizerSpec optimizer;
+    optimizer.kind = kind;
+    const std::vector<Tensor> with = Train(GetParam(), optimizer, exact), without = Train(GetParam(), optimizer, none);
+    ASSERT_EQ(with.size(), without.size());
+    for (size_t i = 0; i < with.size(); ++i) {
+      ASSERT_EQ(with[i].shape(), without[i].shape());
+      EXPECT_EQ(std::memcmp(with[i].data(), without[i].data(), with[i].bytes()), 0) << "result " << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Presets, PresetSteps, ::testing::ValuesIn(PresetNames()));
+
+}  // namespace
+}  // namespace rivulet::testing

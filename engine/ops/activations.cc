@@ -46,8 +46,8 @@ Output ThresholdedRelu(const Scope& scope, Output x, double theta) {
 
 Output Celu(const Scope& scope, Output x, double alpha) {
   if (!x) return {};
-  if (alpha == 0) {
-    scope.Fail(InvalidArgument("Celu of '{}' with alpha 0: x is divided by alpha", x.name()));
+  if (!(alpha > 0)) {
+    scope.Fail(InvalidArgument("Celu of '{}' with alpha {}; it must be above 0", x.name(), alpha));
     return {};
   }
   const Scope s = scope.SubScope("celu");

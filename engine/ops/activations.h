@@ -18,7 +18,7 @@ Output HardSigmoid(const Scope& scope, Output x, double alpha, double beta);
 Output PRelu(const Scope& scope, Output x, Output slope);
 // x where x > theta, else 0.
 Output ThresholdedRelu(const Scope& scope, Output x, double theta);
-// x where it is above 0, else alpha (e^(x / alpha) - 1): Barron (2017). alpha is not 0.
+// x where it is above 0, else alpha (e^(x / alpha) - 1): Barron (2017). alpha > 0.
 Output Celu(const Scope& scope, Output x, double alpha);
 // x where it is above 0, else alpha (e^x - 1); the op Elu has alpha = 1.
 Output EluWithAlpha(const Scope& scope, Output x, double alpha);

@@ -31,12 +31,12 @@ Status LogSoftmaxGradient(GradientContext& g) {
 }
 
 // Both cross-entropies have the outputs loss [batch] and backprop [batch, classes] = softmax - labels. The second's
-// gradient appears only in second derivatives.
-Output FeaturesGradient(GradientContext& g, GradientOps& ops) {
+// gradient appears only in second derivatives. The gradient of `features`, which are the input in backprop's shape.
+Output FeaturesGradient(GradientContext& g, GradientOps& ops, Output features) {
   Output features_grad;
   if (g.grad(0)) features_grad = ops.Mul(ops.Op("ExpandDims", {g.grad(0), ops.Int(-1)}), g.output(1));
   if (g.grad(1)) {
-    const Output second = TimesJacobian(ops, ops.Op("Softmax", {g.input(0)}), g.grad(1));
+    const Output second = TimesJacobian(ops, ops.Op("Softmax", {features}), g.grad(1));
     features_grad = features_grad ? ops.Add(features_grad, second) : second;
   }
   return features_grad;
@@ -44,29 +44,32 @@ Output FeaturesGradient(GradientContext& g, GradientOps& ops) {
 
 Status CrossEntropyGradient(GradientContext& g) {
   GradientOps ops(g);
-  g.set_input_grad(0, FeaturesGradient(g, ops));
+  // Features and labels may be broadcast against each other.
+  const Output features = ops.BroadcastLike(g.input(0), g.output(1));
+  g.set_input_grad(0, ops.SumTo(FeaturesGradient(g, ops, features), g.input(0)));
   Output labels_grad;
   if (g.grad(0))
-    labels_grad = ops.Neg(ops.Mul(ops.Op("ExpandDims", {g.grad(0), ops.Int(-1)}), ops.Op("LogSoftmax", {g.input(0)})));
+    labels_grad = ops.Neg(ops.Mul(ops.Op("ExpandDims", {g.grad(0), ops.Int(-1)}), ops.Op("LogSoftmax", {features})));
   if (g.grad(1)) labels_grad = labels_grad ? ops.Sub(labels_grad, g.grad(1)) : ops.Neg(g.grad(1));
-  g.set_input_grad(1, labels_grad);
+  g.set_input_grad(1, ops.SumTo(labels_grad, g.input(1)));
   return ops.status();
 }
 
 Status SparseCrossEntropyGradient(GradientContext& g) {
   GradientOps ops(g);
-  g.set_input_grad(0, FeaturesGradient(g, ops));
+  g.set_input_grad(0, FeaturesGradient(g, ops, g.input(0)));
   return ops.status();
 }
 
 Status CrossEntropyShape(InferenceContext& c) {
   RIVULET_ASSIGN_OR_RETURN(const Shape features, c.WithRank(0, 2));
   RIVULET_ASSIGN_OR_RETURN(const Shape labels, c.WithRank(1, 2));
-  if (!Shape::Compatible(features, labels))
-    return InvalidArgument("features {} and labels {} must have one shape", features.ToString(), labels.ToString());
-  RIVULET_ASSIGN_OR_RETURN(const Shape both, Shape::Merge(features, labels));
-  c.set_output(0, Shape({both.dim(0)}));
-  c.set_output(1, both);
+  const auto both = Shape::Broadcast(features, labels);
+  if (!both.ok())
+    return InvalidArgument("features {} and labels {} must have one shape, or be broadcast to one", features.ToString(),
+                           labels.ToString());
+  c.set_output(0, Shape({both->dim(0)}));
+  c.set_output(1, *both);
   return absl::OkStatus();
 }
 
@@ -108,7 +111,7 @@ RIVULET_OP("SoftmaxCrossEntropyWithLogits")
     .Gradient(CrossEntropyGradient)
     .Doc(
         "The cross-entropy of each row of labels (probabilities) with softmax(features), and softmax(features) - "
-        "labels.");
+        "labels. The two are broadcast together.");
 
 RIVULET_OP("SparseSoftmaxCrossEntropyWithLogits")
     .Input("features: T")

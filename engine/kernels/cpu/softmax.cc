@@ -2,71 +2,20 @@
 #include <algorithm>
 
 #include "engine/kernels/cpu/elementwise.h"
-#include "engine/kernels/cpu/math.h"
-#include "engine/kernels/cpu/transcendental.h"
+#include "engine/kernels/cpu/softmax_rows.h"
 
 namespace rivulet {
 namespace {
-
-// Rows are shifted by their largest element, so that no exponential overflows.
-template <typename T>
-T Largest(const T* row, int64_t count) {
-  T largest = row[0];
-  for (int64_t i = 1; i < count; ++i) largest = row[i] > largest || row[i] != row[i] ? row[i] : largest;
-  return largest;
-}
-
-// out[i] = e^(in[i] - largest); `out` may be `in`.
-void Exps(const float* in, float largest, float* out, int64_t count) {
-  ExpOfShifted(in, largest, out, static_cast<size_t>(count));
-}
-void Exps(const double* in, double largest, double* out, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) out[i] = math::Exp(in[i] - largest);
-}
-
-// In eight virtual lanes, so that the order is fixed and not one chain.
-template <typename T>
-double SumOf(const T* values, int64_t count) {
-  double lanes[8] = {};
-  int64_t i = 0;
-  for (; i + 8 <= count; i += 8)
-    for (int64_t lane = 0; lane < 8; ++lane) lanes[lane] += static_cast<double>(values[i + lane]);
-  for (int64_t lane = 0; i < count; ++i, ++lane) lanes[lane] += static_cast<double>(values[i]);
-  return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
-}
-
-// The sum of e^(in[i] - largest), which is not kept.
-template <typename T>
-double SumOfExps(const T* in, T largest, int64_t count) {
-  constexpr int64_t kBlock = 256;
-  T exps[kBlock];
-  double sum = 0;
-  for (int64_t begin = 0; begin < count; begin += kBlock) {
-    const int64_t width = std::min(kBlock, count - begin);
-    Exps(in + begin, largest, exps, width);
-    sum += SumOf(exps, width);
-  }
-  return sum;
-}
 
 template <typename T, bool kLog>
 class SoftmaxKernel final : public Kernel {
  public:
   SoftmaxKernel(int64_t rows, int64_t classes) : rows_(rows), classes_(classes) {}
   Status Run(const KernelContext& context) const override {
-    const T* in = InputOf<T>(context, 0);
-    T* out = OutputOf<T>(context, 0);
-    for (int64_t row = 0; row < rows_; ++row, in += classes_, out += classes_) {
-      const T largest = Largest(in, classes_);
-      if constexpr (kLog) {
-        const T log_sum = static_cast<T>(math::Log(SumOfExps(in, largest, classes_)));
-        for (int64_t i = 0; i < classes_; ++i) out[i] = (in[i] - largest) - log_sum;
-      } else {
-        Exps(in, largest, out, classes_);
-        const T sum = static_cast<T>(SumOf(out, classes_));
-        for (int64_t i = 0; i < classes_; ++i) out[i] /= sum;
-      }
-    }
+    if constexpr (kLog)
+      LogSoftmaxRows(InputOf<T>(context, 0), OutputOf<T>(context, 0), rows_, classes_);
+    else
+      SoftmaxRows(InputOf<T>(context, 0), OutputOf<T>(context, 0), rows_, classes_);
     return absl::OkStatus();
   }
 
@@ -86,7 +35,7 @@ StatusOr<Prepared> PrepareSoftmax(const NodeView& node, const KernelPolicy&) {
   Prepared prepared;
   prepared.kernel = std::make_unique<SoftmaxKernel<T, kLog>>(rows, classes);
   prepared.in_place = {{0, 0}};
-  prepared.implementation = "loop";
+  prepared.implementation = std::is_same_v<T, float> ? "hwy" : "loop";
   return prepared;
 }
 
@@ -95,27 +44,81 @@ class CrossEntropyKernel final : public Kernel {
  public:
   CrossEntropyKernel(int64_t rows, int64_t classes) : rows_(rows), classes_(classes) {}
   Status Run(const KernelContext& context) const override {
-    const T *features = InputOf<T>(context, 0), *labels = InputOf<T>(context, 1);
+    CrossEntropyRows(InputOf<T>(context, 0), InputOf<T>(context, 1), OutputOf<T>(context, 0), OutputOf<T>(context, 1),
+                     rows_, classes_);
+    return absl::OkStatus();
+  }
+
+ private:
+  int64_t rows_, classes_;
+};
+
+// One of the operands is broadcast: each row is made whole in the scratch first.
+template <typename T>
+class BroadcastCrossEntropyKernel final : public Kernel {
+ public:
+  struct Operand {
+    int64_t row_stride, column_stride;
+  };
+  BroadcastCrossEntropyKernel(int64_t rows, int64_t classes, Operand features, Operand labels)
+      : rows_(rows), classes_(classes), features_(features), labels_(labels) {}
+  Status Run(const KernelContext& context) const override {
+    T* whole = As<T>(context.scratch);
+    for (int64_t row = 0; row < rows_; ++row) {
+      const T* features = Row(InputOf<T>(context, 0), features_, row, whole);
+      const T* labels = Row(InputOf<T>(context, 1), labels_, row, whole + classes_);
+      CrossEntropyRows(features, labels, OutputOf<T>(context, 0) + row, OutputOf<T>(context, 1) + row * classes_, 1,
+                       classes_);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const T* Row(const T* values, Operand operand, int64_t row, T* whole) const {
+    values += row * operand.row_stride;
+    if (operand.column_stride == 1) return values;
+    std::fill_n(whole, classes_, *values);
+    return whole;
+  }
+
+  int64_t rows_, classes_;
+  Operand features_, labels_;
+};
+
+template <typename T>
+StatusOr<Prepared> PrepareCrossEntropy(const NodeView& node, const KernelPolicy&) {
+  const Shape &features = node.inputs[0].shape, &labels = node.inputs[1].shape, &both = node.outputs[1].shape;
+  if (both.dim(1) == 0) return InvalidArgument("features {} have no classes", features.ToString());
+  Prepared prepared;
+  prepared.implementation = std::is_same_v<T, float> ? "hwy" : "loop";
+  if (features == labels) {
+    prepared.kernel = std::make_unique<CrossEntropyKernel<T>>(both.dim(0), both.dim(1));
+    prepared.in_place = {{0, 1}, {1, 1}};
+    return prepared;
+  }
+  const auto strides = [&](const Shape& shape) {
+    const std::vector<int64_t> of = BroadcastStrides(shape, both);
+    return typename BroadcastCrossEntropyKernel<T>::Operand{of[0], both.dim(1) == 1 ? 1 : of[1]};
+  };
+  prepared.kernel =
+      std::make_unique<BroadcastCrossEntropyKernel<T>>(both.dim(0), both.dim(1), strides(features), strides(labels));
+  prepared.scratch_bytes = static_cast<size_t>(both.dim(1)) * 2 * sizeof(T);
+  return prepared;
+}
+
+template <typename T, typename Label>
+class SparseCrossEntropyKernel final : public Kernel {
+ public:
+  SparseCrossEntropyKernel(int64_t rows, int64_t classes) : rows_(rows), classes_(classes) {}
+  Status Run(const KernelContext& context) const override {
+    const T* features = InputOf<T>(context, 0);
+    const Label* labels = InputOf<Label>(context, 1);
     T *loss = OutputOf<T>(context, 0), *backprop = OutputOf<T>(context, 1);
-    for (int64_t row = 0; row < rows_; ++row, features += classes_, labels += classes_, backprop += classes_) {
-      const T largest = Largest(features, classes_);
-      // The exponentials wait in a block, because backprop may lie in the place of features or labels.
-      const double sum = SumOfExps(features, largest, classes_);
-      const double log_sum = math::Log(sum);
-      double total = 0;
-      constexpr int64_t kBlock = 256;
-      T exps[kBlock];
-      for (int64_t begin = 0; begin < classes_; begin += kBlock) {
-        const int64_t end = std::min(begin + kBlock, classes_);
-        Exps(features + begin, largest, exps, end - begin);
-        for (int64_t i = begin; i < end; ++i) {
-          const double shifted = static_cast<double>(features[i]) - static_cast<double>(largest);
-          const double label = static_cast<double>(labels[i]);
-          if (label != 0) total += label * (log_sum - shifted);  // 0 · inf counts nothing
-          backprop[i] = static_cast<T>(static_cast<double>(exps[i - begin]) / sum - label);
-        }
-      }
-      loss[row] = static_cast<T>(total);
+    for (int64_t row = 0; row < rows_; ++row, features += classes_, backprop += classes_) {
+      const int64_t label = labels[row];
+      if (label < 0 || label >= classes_)
+        return InvalidArgument("label {} in row {} is outside 0 to {}", label, row, classes_ - 1);
+      SparseCrossEntropyRow(features, label, loss + row, backprop, classes_);
     }
     return absl::OkStatus();
   }
@@ -125,13 +128,20 @@ class CrossEntropyKernel final : public Kernel {
 };
 
 template <typename T>
-StatusOr<Prepared> PrepareCrossEntropy(const NodeView& node, const KernelPolicy&) {
+StatusOr<Prepared> PrepareSparseCrossEntropy(const NodeView& node, const KernelPolicy&) {
   const Shape& features = node.inputs[0].shape;
-  if (features.dim(1) == 0) return InvalidArgument("features {} have no classes", features.ToString());
+  if (features.rank() != 2 || features.dim(1) < 1 || node.inputs[1].shape != Shape({features.dim(0)}))
+    return InvalidArgument("logits {} and labels {} do not match: [batch, classes] and [batch] are needed",
+                           features.ToString(), node.inputs[1].shape.ToString());
   Prepared prepared;
-  prepared.kernel = std::make_unique<CrossEntropyKernel<T>>(features.dim(0), features.dim(1));
-  prepared.in_place = {{0, 1}, {1, 1}};
-  prepared.implementation = "loop";
+  if (node.inputs[1].dtype == DType::kInt64)
+    prepared.kernel = std::make_unique<SparseCrossEntropyKernel<T, int64_t>>(features.dim(0), features.dim(1));
+  else if (node.inputs[1].dtype == DType::kInt32)
+    prepared.kernel = std::make_unique<SparseCrossEntropyKernel<T, int32_t>>(features.dim(0), features.dim(1));
+  else
+    return InvalidArgument("labels must be int32 or int64, not {}", Name(node.inputs[1].dtype));
+  prepared.in_place = {{0, 1}};
+  prepared.implementation = std::is_same_v<T, float> ? "hwy" : "loop";
   return prepared;
 }
 
@@ -141,6 +151,8 @@ RIVULET_KERNEL("LogSoftmax", Device::kCpu, float, (PrepareSoftmax<float, true>))
 RIVULET_KERNEL("LogSoftmax", Device::kCpu, double, (PrepareSoftmax<double, true>));
 RIVULET_KERNEL("SoftmaxCrossEntropyWithLogits", Device::kCpu, float, PrepareCrossEntropy<float>);
 RIVULET_KERNEL("SoftmaxCrossEntropyWithLogits", Device::kCpu, double, PrepareCrossEntropy<double>);
+RIVULET_KERNEL("SparseSoftmaxCrossEntropyWithLogits", Device::kCpu, float, PrepareSparseCrossEntropy<float>);
+RIVULET_KERNEL("SparseSoftmaxCrossEntropyWithLogits", Device::kCpu, double, PrepareSparseCrossEntropy<double>);
 
 }  // namespace
 }  // namespace rivulet

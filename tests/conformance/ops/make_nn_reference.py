@@ -265,6 +265,43 @@ case("ClipByValue_int32", "ClipByValue", [np.arange(-5, 6, dtype=np.int32), np.i
 case("ClipByValue_edges", "ClipByValue", [np.array([np.nan, np.inf, -np.inf, 0.5], np.float32), np.float32(-1), np.float32(1)],
      lambda t, low, high: tf.where(tf.math.is_nan(t), t, tf.raw_ops.ClipByValue(t=t, clip_value_min=low, clip_value_max=high)), by=[])
 
+# Softmax and cross-entropies: rows longer than a block of the sum, large logits, labels broadcast against features.
+wide = floats(2, 531, low=-8, high=8)
+case("Softmax_wide", "Softmax", [wide], tf.nn.softmax, by=[])
+case("LogSoftmax_wide", "LogSoftmax", [wide], tf.nn.log_softmax, by=[])
+for suffix, dtype in BOTH:
+    large = (floats(3, 9) * 100).astype(dtype)
+    case("Softmax_large" + suffix, "Softmax", [large], tf.nn.softmax)
+    case("LogSoftmax_large" + suffix, "LogSoftmax", [large], tf.nn.log_softmax)
+
+
+def cross_entropy(features, labels):
+    shape = tf.broadcast_dynamic_shape(tf.shape(features), tf.shape(labels))
+    features, labels = tf.broadcast_to(features, shape), tf.broadcast_to(labels, shape)
+    return list(tf.raw_ops.SoftmaxCrossEntropyWithLogits(features=features, labels=labels))
+
+
+def probabilities(*shape):
+    p = rng.uniform(0, 1, shape)
+    return p / p.sum(-1, keepdims=True)
+
+
+for name, features, labels in (("", (4, 19), (4, 19)), ("_one_label_row", (3, 5), (1, 5)), ("_one_feature_row", (1, 5), (3, 5)),
+                               ("_label_column", (3, 4), (3, 1)), ("_outer", (1, 4), (3, 1))):
+    for suffix, dtype in BOTH:
+        f, p = floats(*features, low=-9, high=9, dtype=dtype), probabilities(*labels).astype(dtype)
+        case("SoftmaxCrossEntropyWithLogits_of" + name + suffix, "SoftmaxCrossEntropyWithLogits", [f, p], cross_entropy,
+             rtol=2e-14 if suffix else 1e-6)
+hot = np.eye(6, dtype=np.float32)[[1, 5, 0]]
+far = floats(3, 6) * np.float32(200)
+far[0, 2] = -np.inf
+case("SoftmaxCrossEntropyWithLogits_of_large", "SoftmaxCrossEntropyWithLogits", [far, hot],
+     lambda f, p: [tf.where(tf.math.is_nan(f[:, 0]), 0.0, v) if i == 0 else v for i, v in enumerate(
+         tf.raw_ops.SparseSoftmaxCrossEntropyWithLogits(features=f, labels=np.array([1, 5, 0])))], by=[])
+case("SparseSoftmaxCrossEntropyWithLogits_wide", "SparseSoftmaxCrossEntropyWithLogits",
+     [wide, np.array([530, 3], np.int64)],
+     lambda f, l: list(tf.raw_ops.SparseSoftmaxCrossEntropyWithLogits(features=f, labels=l)), by=[])
+
 folder = pathlib.Path(__file__).parent
 (folder / "nn_reference.json").write_text("[\n" + ",\n".join(json.dumps(c) for c in cases) + "\n]\n")
 names = [c["name"] for c in cases]

@@ -1,5 +1,7 @@
 // Normalisations and activations on every instruction set: the same bits, and close to plain loops in double.
 #include <cmath>
+#include <limits>
+#include <numeric>
 
 #include "tests/engine/kernels/every_target.h"
 #include "tests/engine/kernels/run_op.h"
@@ -155,6 +157,39 @@ TEST(Activations, EveryTarget_SameBits) {
   SameOnEveryTarget("GeluGrad", {x, x}, {{"approximate", true}});
   SameOnEveryTarget("Erf", {x}, {});
   SameOnEveryTarget("Erfc", {x}, {});
+}
+
+TEST(Softmax, EveryTarget_SameBits) {
+  for (const int64_t classes : {1, 2, 10, 33, 512, 10007}) {
+    Tensor x = RandomTensor<float>({3, classes}, 1), labels = RandomTensor<float>({3, classes}, 2);
+    for (float& value : x.flat<float>()) value *= 20;
+    const Tensor classes_of = Tensor::Of<int64_t>({3}, {0, classes - 1, classes / 2});
+    SameOnEveryTarget("LogSoftmax", {x}, {});
+    SameOnEveryTarget("SoftmaxCrossEntropyWithLogits", {x, labels}, {});
+    SameOnEveryTarget("SparseSoftmaxCrossEntropyWithLogits", {x, classes_of}, {});
+    const auto softmax = SameOnEveryTarget("Softmax", {x}, {});
+    ASSERT_EQ(softmax.size(), 1u);
+    for (int row = 0; row < 3; ++row) {
+      const auto p = softmax[0].flat<float>().subspan(static_cast<size_t>(row * classes), static_cast<size_t>(classes));
+      EXPECT_NEAR(std::accumulate(p.begin(), p.end(), 0.0), 1, 1e-6);
+    }
+  }
+}
+
+TEST(Softmax, NotFinite_MakesItsRowNaNAndNoOther) {
+  constexpr float kInf = std::numeric_limits<float>::infinity(), kNaN = std::numeric_limits<float>::quiet_NaN();
+  Tensor x(DType::kFloat32, Shape({4, 20}));
+  x.flat<float>()[7] = kNaN;
+  x.flat<float>()[20 + 19] = kInf;
+  x.flat<float>()[40 + 3] = -kInf;
+  for (const std::string op : {"Softmax", "LogSoftmax"}) {
+    const Tensor y = RunOp(op, {x}).value().outputs[0];
+    for (size_t i = 0; i < 80; ++i) {
+      const float value = y.flat<float>()[i];
+      EXPECT_EQ(std::isnan(value), i < 40) << op << " element " << i;
+      EXPECT_TRUE(op != "Softmax" || i != 43 || value == 0.0f);
+    }
+  }
 }
 
 // erf and erfc over the whole range, against the C library's in double.

@@ -1,6 +1,7 @@
 // Gradients of activations, normalisations and losses against finite differences, for each attribute that changes the
 // formula.
 #include "engine/ops/activations.h"
+#include "engine/ops/losses.h"
 #include "engine/ops/scalar.h"
 #include "tests/testing/gradient_check.h"
 
@@ -106,6 +107,34 @@ std::vector<Case> Normalisations() {
   return cases;
 }
 INSTANTIATE_TEST_SUITE_P(Normalisations, NnGradient, ::testing::ValuesIn(Normalisations()),
+                         [](const auto& info) { return info.param.name; });
+
+std::vector<Case> Losses() {
+  const Tensor x = DistinctTensor({3, 4}, 21, 0.31), y = RandomTensor({3, 4}, 22, -0.1, 0.1);
+  const Tensor probabilities = RandomTensor({3, 4}, 23, 0.1, 0.9);
+  std::vector<Case> cases;
+  const auto add = [&](std::string name, Output (*loss)(const Scope&, Output, Output), std::vector<Tensor> inputs) {
+    cases.push_back({name, inputs, [=](const Scope& s, const Outputs& in) { return Outputs{loss(s, in[0], in[1])}; }});
+  };
+  add("SquaredError", SquaredError, {x, y});
+  add("HuberLoss", [](const Scope& s, Output a, Output b) { return HuberLoss(s, a, b, 0.8); }, {x, y});
+  add("SigmoidCrossEntropy", SigmoidCrossEntropyWithLogits, {x, probabilities});
+  add("ClipByNorm_clipped", ClipByNorm, {x, Tensor::Scalar(1.3)});
+  add("ClipByNorm_whole", ClipByNorm, {x, Tensor::Scalar(100.0)});
+  cases.push_back({"ClipByGlobalNorm", {x, y, Tensor::Scalar(1.3)}, [](const Scope& s, const Outputs& in) {
+                     return ClipByGlobalNorm(s, std::vector{in[0], in[1]}, in[2]);
+                   }});
+  cases.push_back({"GlobalNorm", {x, y}, [](const Scope& s, const Outputs& in) { return Outputs{GlobalNorm(s, in)}; }});
+  // The op's gradient supposes labels that sum to 1.
+  for (const auto& [name, features, labels] :
+       {std::tuple{"LabelRow", Shape{3, 4}, Shape{1, 4}}, std::tuple{"FeatureRow", Shape{1, 4}, Shape{3, 4}}})
+    cases.push_back(
+        {std::string("CrossEntropy_") + name, {X(features, 1), X(labels, 2)}, [](const Scope& s, const Outputs& in) {
+           return Outputs{s.Op("SoftmaxCrossEntropyWithLogits", {in[0], s.Op("Softmax", {in[1]})})};
+         }});
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(Losses, NnGradient, ::testing::ValuesIn(Losses()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -243,7 +243,7 @@ TEST(ShapeInference, ClashingInputs_AreRefusedWithTheDimension) {
        "grad is [1,4,4,2]",
        {{"ksize", two}, {"strides", two}, {"padding", same}}},
       {"SparseSoftmaxCrossEntropyWithLogits", {F({2, 3}), I({4})}, "differ in batch size: 2 and 4"},
-      {"SoftmaxCrossEntropyWithLogits", {F({2, 3}), F({2, 4})}, "must have one shape"},
+      {"SoftmaxCrossEntropyWithLogits", {F({2, 3}), F({2, 4})}, "must have one shape, or be broadcast"},
       {"Softmax", {F({})}, "at least one axis"},
       {"StatelessRandomUniform", {Ints({2}), Ints({1, 2, 3})}, "the seed must be two integers"},
       {"RandomUniform", {Ints({-1})}, "holds -1, which is no size", {{"dtype", DType::kFloat32}}},

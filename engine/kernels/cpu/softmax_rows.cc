@@ -1,0 +1,235 @@
+#include "engine/kernels/cpu/softmax_rows.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+
+#include "engine/kernels/cpu/math.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "engine/kernels/cpu/softmax_rows.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+// clang-format off: the order matters
+#include "engine/kernels/cpu/tail-inl.h"
+#include "engine/kernels/cpu/vector_math-inl.h"
+#include "hwy/highway.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace rivulet {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr size_t kLanes = 16, kBlock = 512;
+using D = hn::CappedTag<float, kLanes>;
+using V = hn::Vec<D>;
+constexpr size_t kVector = hn::MaxLanes(D()), kVectors = kLanes / kVector;
+
+// The sum over a row of f(load, store), where load(p) gives a vector of elements and store(p, v) writes there.
+template <class F>
+HWY_INLINE double SumOverRow(size_t count, F f) {
+  const D d;
+  double total = 0;
+  for (size_t begin = 0; begin < count; begin += kBlock) {
+    const size_t end = std::min(begin + kBlock, count);
+    V sum[kVectors];
+    for (V& s : sum) s = hn::Zero(d);
+    size_t i = begin;
+    for (; i + kLanes <= end; i += kLanes) {
+      for (size_t k = 0; k < kVectors; ++k) {
+        const size_t at = i + k * kVector;
+        sum[k] = hn::Add(sum[k], f([=](const float* p) HWY_ATTR { return hn::LoadU(d, p + at); },
+                                   [=](float* p, V v) HWY_ATTR { hn::StoreU(v, d, p + at); }));
+      }
+    }
+    for (size_t k = 0; i < end; ++k, i += kVector) {
+      const size_t rest = std::min(end - i, kVector);
+      const V v = f([=](const float* p) HWY_ATTR { return LoadTail(d, p + i, rest); },
+                    [=](float* p, V x) HWY_ATTR { StoreTail(x, d, p + i, rest); });
+      sum[k] = hn::Add(sum[k], hn::IfThenElseZero(hn::FirstN(d, rest), v));
+    }
+    HWY_ALIGN float lanes[kLanes];
+    for (size_t k = 0; k < kVectors; ++k) hn::Store(sum[k], d, lanes + k * kVector);
+    for (size_t width = kLanes / 2; width > 0; width /= 2)
+      for (size_t lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
+    total += static_cast<double>(lanes[0]);
+  }
+  return total;
+}
+
+HWY_INLINE V Larger(V a, V b) { return hn::IfThenElse(hn::Or(hn::Gt(b, a), hn::IsNaN(b)), b, a); }
+
+// The largest element; NaN when there is one.
+HWY_INLINE float LargestOfRow(const float* row, size_t count) {
+  const D d;
+  const V least = hn::Set(d, -std::numeric_limits<float>::infinity());
+  V largest[4] = {least, least, least, least};
+  size_t i = 0;
+  for (; i + 4 * kVector <= count; i += 4 * kVector)
+    for (size_t k = 0; k < 4; ++k) largest[k] = Larger(largest[k], hn::LoadU(d, row + i + k * kVector));
+  for (; i + kVector <= count; i += kVector) largest[0] = Larger(largest[0], hn::LoadU(d, row + i));
+  if (i < count) {
+    const size_t rest = count - i;
+    largest[1] = Larger(largest[1], hn::IfThenElse(hn::FirstN(d, rest), LoadTail(d, row + i, rest), least));
+  }
+  HWY_ALIGN float lanes[kVector];
+  hn::Store(Larger(Larger(largest[0], largest[1]), Larger(largest[2], largest[3])), d, lanes);
+  float result = lanes[0];
+  for (size_t lane = 1; lane < kVector; ++lane)
+    result = lanes[lane] > result || lanes[lane] != lanes[lane] ? lanes[lane] : result;
+  return result;
+}
+
+HWY_INLINE double SumOfExps(const float* in, float largest, size_t count) {
+  const D d;
+  const V by = hn::Set(d, largest);
+  return SumOverRow(count, [&](auto load, auto) HWY_ATTR { return ExpOf(d, hn::Sub(load(in), by)); });
+}
+
+// The exponentials to `out`, and their sum.
+HWY_INLINE double StoreExps(const float* in, float largest, float* out, size_t count) {
+  const D d;
+  const V by = hn::Set(d, largest);
+  return SumOverRow(count, [&](auto load, auto store) HWY_ATTR {
+    const V e = ExpOf(d, hn::Sub(load(in), by));
+    store(out, e);
+    return e;
+  });
+}
+
+HWY_INLINE void Scale(float* row, float factor, size_t count) {
+  const hn::ScalableTag<float> d;
+  const auto by = hn::Set(d, factor);
+  ForEachVector(d, count, [&](auto load, auto store) HWY_ATTR { store(row, hn::Mul(load(row), by)); });
+}
+
+void SoftmaxF32(const float* in, float* out, size_t rows, size_t classes) {
+  for (size_t row = 0; row < rows; ++row, in += classes, out += classes) {
+    const double sum = StoreExps(in, LargestOfRow(in, classes), out, classes);
+    Scale(out, static_cast<float>(1.0 / sum), classes);
+  }
+}
+
+void LogSoftmaxF32(const float* in, float* out, size_t rows, size_t classes) {
+  const hn::ScalableTag<float> d;
+  for (size_t row = 0; row < rows; ++row, in += classes, out += classes) {
+    const float largest = LargestOfRow(in, classes);
+    const auto by = hn::Set(d, largest);
+    const auto log_sum = hn::Set(d, static_cast<float>(math::Log(SumOfExps(in, largest, classes))));
+    ForEachVector(d, classes,
+                  [&](auto load, auto store) HWY_ATTR { store(out, hn::Sub(hn::Sub(load(in), by), log_sum)); });
+  }
+}
+
+void CrossEntropyF32(const float* features, const float* labels, float* loss, float* backprop, size_t rows,
+                     size_t classes) {
+  const D d;
+  for (size_t row = 0; row < rows; ++row, features += classes, labels += classes, backprop += classes) {
+    const float largest = LargestOfRow(features, classes);
+    const double sum = SumOfExps(features, largest, classes);
+    const V by = hn::Set(d, largest), log_sum = hn::Set(d, static_cast<float>(math::Log(sum)));
+    const V inverse = hn::Set(d, static_cast<float>(1.0 / sum));
+    // Each element's label and feature are read before its gradient may be written in their place.
+    const double total = SumOverRow(classes, [&](auto load, auto store) HWY_ATTR {
+      const V label = load(labels), shifted = hn::Sub(load(features), by);
+      store(backprop, hn::Sub(hn::Mul(ExpOf(d, shifted), inverse), label));
+      const V term = hn::Mul(label, hn::Sub(log_sum, shifted));
+      return hn::IfThenZeroElse(hn::Eq(label, hn::Zero(d)), term);  // 0 · inf counts nothing
+    });
+    loss[row] = static_cast<float>(total);
+  }
+}
+
+void SparseCrossEntropyF32(const float* features, size_t label, float* loss, float* backprop, size_t classes) {
+  const float largest = LargestOfRow(features, classes), of_label = features[label] - largest;
+  const double sum = StoreExps(features, largest, backprop, classes);
+  *loss = static_cast<float>(math::Log(sum) - static_cast<double>(of_label));
+  Scale(backprop, static_cast<float>(1.0 / sum), classes);
+  backprop[label] -= 1.0f;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace rivulet
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace rivulet {
+namespace {
+
+HWY_EXPORT(SoftmaxF32);
+HWY_EXPORT(LogSoftmaxF32);
+HWY_EXPORT(CrossEntropyF32);
+HWY_EXPORT(SparseCrossEntropyF32);
+
+double Largest(const double* row, int64_t count) {
+  double largest = row[0];
+  for (int64_t i = 1; i < count; ++i) largest = row[i] > largest || row[i] != row[i] ? row[i] : largest;
+  return largest;
+}
+
+// In eight virtual lanes, so that the order is fixed and not one chain.
+template <typename F>
+double SumOf(int64_t count, F f) {
+  double lanes[8] = {};
+  for (int64_t i = 0; i < count; ++i) lanes[i & 7] += f(i);
+  return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+}
+
+double StoreExps(const double* in, double largest, double* out, int64_t count) {
+  return SumOf(count, [&](int64_t i) { return out[i] = math::Exp(in[i] - largest); });
+}
+
+}  // namespace
+
+void SoftmaxRows(const float* in, float* out, int64_t rows, int64_t classes) {
+  HWY_DYNAMIC_DISPATCH(SoftmaxF32)(in, out, static_cast<size_t>(rows), static_cast<size_t>(classes));
+}
+void LogSoftmaxRows(const float* in, float* out, int64_t rows, int64_t classes) {
+  HWY_DYNAMIC_DISPATCH(LogSoftmaxF32)(in, out, static_cast<size_t>(rows), static_cast<size_t>(classes));
+}
+void CrossEntropyRows(const float* features, const float* labels, float* loss, float* backprop, int64_t rows,
+                      int64_t classes) {
+  HWY_DYNAMIC_DISPATCH(CrossEntropyF32)
+  (features, labels, loss, backprop, static_cast<size_t>(rows), static_cast<size_t>(classes));
+}
+void SparseCrossEntropyRow(const float* features, int64_t label, float* loss, float* backprop, int64_t classes) {
+  HWY_DYNAMIC_DISPATCH(SparseCrossEntropyF32)
+  (features, static_cast<size_t>(label), loss, backprop, static_cast<size_t>(classes));
+}
+
+void SoftmaxRows(const double* in, double* out, int64_t rows, int64_t classes) {
+  for (int64_t row = 0; row < rows; ++row, in += classes, out += classes) {
+    const double sum = StoreExps(in, Largest(in, classes), out, classes);
+    for (int64_t i = 0; i < classes; ++i) out[i] /= sum;
+  }
+}
+void LogSoftmaxRows(const double* in, double* out, int64_t rows, int64_t classes) {
+  for (int64_t row = 0; row < rows; ++row, in += classes, out += classes) {
+    const double largest = Largest(in, classes);
+    const double log_sum = math::Log(SumOf(classes, [&](int64_t i) { return math::Exp(in[i] - largest); }));
+    for (int64_t i = 0; i < classes; ++i) out[i] = (in[i] - largest) - log_sum;
+  }
+}
+void CrossEntropyRows(const double* features, const double* labels, double* loss, double* backprop, int64_t rows,
+                      int64_t classes) {
+  for (int64_t row = 0; row < rows; ++row, features += classes, labels += classes, backprop += classes) {
+    const double largest = Largest(features, classes);
+    const double sum = SumOf(classes, [&](int64_t i) { return math::Exp(features[i] - largest); });
+    const double log_sum = math::Log(sum);
+    loss[row] = SumOf(classes, [&](int64_t i) {
+      const double label = labels[i], shifted = features[i] - largest;
+      backprop[i] = math::Exp(shifted) / sum - label;
+      return label != 0 ? label * (log_sum - shifted) : 0.0;
+    });
+  }
+}
+void SparseCrossEntropyRow(const double* features, int64_t label, double* loss, double* backprop, int64_t classes) {
+  const double largest = Largest(features, classes), of_label = features[label] - largest;
+  const double sum = StoreExps(features, largest, backprop, classes);
+  *loss = math::Log(sum) - of_label;
+  for (int64_t i = 0; i < classes; ++i) backprop[i] /= sum;
+  backprop[label] -= 1;
+}
+
+}  // namespace rivulet
+#endif

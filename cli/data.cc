@@ -12,6 +12,7 @@
 #include "cli/run_options.h"
 #include "engine/data/inspect.h"
 #include "engine/data/mnist.h"
+#include "engine/data/shakespeare.h"
 #include "engine/data/synth_digits.h"
 #include "simulations/partition_files.h"
 #include "simulations/scenario_data.h"
@@ -67,6 +68,15 @@ Status ImportFromMnist(const ImportOptions& options) {
   return absl::OkStatus();
 }
 
+Status ImportFromShakespeare(const ImportOptions& options) {
+  RIVULET_ASSIGN_OR_RETURN(const ShakespeareCounts counts,
+                           ImportShakespeare(FileSystem::Default(), options.from, options.out));
+  fmt::print("{}: {} examples of {} speakers\n", JoinPath(options.out, "train.tfrecord"), counts.train,
+             counts.speakers);
+  fmt::print("{}: {} examples\n", JoinPath(options.out, "test.tfrecord"), counts.test);
+  return absl::OkStatus();
+}
+
 Command ImportCommand() {
   auto options = std::make_shared<ImportOptions>();
   Command mnist{.name = "mnist",
@@ -78,7 +88,14 @@ Command ImportCommand() {
   Command command{.name = "import",
                   .summary = "Turn a data set's original files into TFRecord files.",
                   .example = "rivulet data import mnist --from mnist --out mnist"};
-  command.subcommands = {std::move(mnist)};
+  Command shakespeare{.name = "shakespeare",
+                      .summary = "Plays as plain text, in windows of 80 characters by speaker.",
+                      .example = "rivulet data import shakespeare --from input.txt --out shakespeare"};
+  shakespeare.Required("--from", "FILE", &options->from, "speeches between blank lines, each begun by a line SPEAKER:")
+      .Required("--out", "DIR", &options->out, "the folder to write to");
+  shakespeare.run = [options] { return ImportFromShakespeare(*options); };
+  command.subcommands.push_back(std::move(mnist));
+  command.subcommands.push_back(std::move(shakespeare));
   return command;
 }
 

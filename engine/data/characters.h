@@ -1,0 +1,23 @@
+// The fixed vocabulary of texts read character by character: 90 numbers, so that every client agrees without having
+// seen the others' text. 0 is padding, 1 to 86 the characters below, 87 any other byte, 88 begins a passage and 89 ends
+// it. The counts are those of the federated Shakespeare task in the literature (86 characters and 4 special numbers);
+// the order is ASCII's.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace rivulet {
+
+inline constexpr int64_t kPadding = 0;
+inline constexpr int64_t kUnknownCharacter = 87;
+inline constexpr int64_t kBeginPassage = 88;
+inline constexpr int64_t kEndPassage = 89;
+inline constexpr int64_t kCharacters = 90;  // numbers in the vocabulary
+
+int64_t TokenOf(char character);
+// The character of 1 to 86; '?' for the others.
+char CharacterOf(int64_t token);
+
+}  // namespace rivulet

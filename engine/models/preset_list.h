@@ -9,5 +9,7 @@ namespace rivulet {
 StatusOr<ModelDef> LogisticRegression();
 StatusOr<ModelDef> Mlp();
 StatusOr<ModelDef> MnistCnn();
+StatusOr<ModelDef> CharLstm();
+StatusOr<ModelDef> TinyTransformer();
 
 }  // namespace rivulet

@@ -12,6 +12,8 @@ constexpr std::pair<std::string_view, StatusOr<ModelDef> (*)()> kPresets[] = {
     {"logistic_regression", LogisticRegression},
     {"mlp", Mlp},
     {"mnist_cnn", MnistCnn},
+    {"char_lstm", CharLstm},
+    {"tiny_transformer", TinyTransformer},
 };
 
 }  // namespace

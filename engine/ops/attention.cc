@@ -81,12 +81,12 @@ Status AttentionGradient(GradientContext& g) {
   return ops.status();
 }
 
-#define RIVULET_ATTENTION_ATTRS                       \
-  Attr("T: floattype")                          \
+#define RIVULET_ATTENTION_ATTRS                                       \
+  Attr("T: floattype")                                                \
       .Attr("Tmask: {bool, half, bfloat16, float, double} = DT_BOOL") \
-      .Attr("causal: bool = false")                   \
-      .Attr("causal_offset: int = 0")                 \
-      .Attr("scale: float = 0")                       \
+      .Attr("causal: bool = false")                                   \
+      .Attr("causal_offset: int = 0")                                 \
+      .Attr("scale: float = 0")                                       \
       .Attr("softcap: float = 0")
 
 RIVULET_OP("ScaledDotProductAttention")
@@ -134,10 +134,15 @@ Output MultiHeadAttention(const Scope& scope, Output query, Output key, Output v
     return scope.Const(
         Tensor::Of<int32_t>(Shape{static_cast<int64_t>(values.size())}, std::span<const int32_t>(values)));
   };
-  // The first `count` sizes of x, and what follows them.
-  const auto reshaped = [&](Output x, int32_t count, std::vector<int32_t> rest) {
+  // x in the shape of the first two sizes of `like`, and what follows them.
+  const auto reshaped = [&](Output x, Output like, std::vector<int32_t> rest) {
+    const int64_t a = like.shape().dim(0), b = like.shape().dim(1);
+    if (a != kUnknownDim || b != kUnknownDim) {  // one may be left to Reshape, so that the other stays known
+      rest.insert(rest.begin(), {static_cast<int32_t>(a), static_cast<int32_t>(b)});
+      return scope.Op("Reshape", {x, constant(std::move(rest))});
+    }
     const Output leading =
-        scope.Op("StridedSlice", {scope.Op("Shape", {x}), constant({0}), constant({count}), constant({1})});
+        scope.Op("StridedSlice", {scope.Op("Shape", {like}), constant({0}), constant({2}), constant({1})});
     const Output shape =
         scope.Op("ConcatV2", {leading, constant(std::move(rest)), scope.Const(Tensor::Scalar<int32_t>(0))});
     return scope.Op("Reshape", {x, shape});
@@ -150,16 +155,17 @@ Output MultiHeadAttention(const Scope& scope, Output query, Output key, Output v
       return {};
     }
     width = shape.dim(2) / heads;
-    const Output apart = reshaped(x, 2, {static_cast<int32_t>(heads), static_cast<int32_t>(width)});
+    const Output apart = reshaped(x, x, {static_cast<int32_t>(heads), static_cast<int32_t>(width)});
     return scope.Op("Transpose", {apart, constant({0, 2, 1, 3})});
   };
   const Output q = split(query, options.heads, "query"), k = split(key, shared, "key"),
                v = split(value, shared, "value");
+  if (!q || !k || !v) return {};
   const Output mask = options.mask ? options.mask : scope.Const(Tensor(DType::kBool, Shape{0}), "no_mask");
   const Output attended =
       scope.Op("ScaledDotProductAttention", {q, k, v, mask},
                {{"causal", options.causal}, {"scale", options.scale}, {"softcap", options.softcap}});
-  return reshaped(scope.Op("Transpose", {attended, constant({0, 2, 1, 3})}), 2,
+  return reshaped(scope.Op("Transpose", {attended, constant({0, 2, 1, 3})}), query,
                   {static_cast<int32_t>(width * options.heads)});
 }
 

@@ -3,6 +3,8 @@
 // before the op: `projection` is x · kernel + bias. engine/ops/recurrent.h builds both.
 #include "engine/ops/recurrent.h"
 
+#include <algorithm>
+
 #include "engine/ops/gradient_ops.h"
 #include "engine/ops/shape_functions.h"
 
@@ -287,7 +289,7 @@ constexpr char kNoSecondOrder[] = "second derivatives of recurrent layers are no
 
 // What all have: rows are [batch, time, width], or [time, batch, width] where time_major.
 #define RIVULET_SEQUENCE_ATTRS                                   \
-  Attr("T: floattype")                                     \
+  Attr("T: floattype")                                           \
       .Attr("Tlen: {int32, int64} = DT_INT32")                   \
       .Attr("time_major: bool = false")                          \
       .Attr("reverse: bool = false")                             \
@@ -443,19 +445,29 @@ AttrMap AttrsOf(const RecurrentOptions& options) {
 
 Output SequenceProduct(const Scope& scope, Output x, Output kernel, Output bias) {
   if (!x || !kernel) return {};
-  const auto width = [&](Output of, int32_t axis, std::string_view name) {
-    const Shape& shape = of.shape();
-    if (shape.known_rank() && shape.rank() > axis && shape.dim(axis) != kUnknownDim)
-      return Ints(scope, {static_cast<int32_t>(shape.dim(axis))}, name);
-    return scope.Op("StridedSlice", {scope.Op("Shape", {of}), Ints(scope, {axis}, "begin"),
-                                     Ints(scope, {axis + 1}, "end"), Ints(scope, {1}, "stride")});
+  const auto dim = [](Output of, int axis) {
+    return of.shape().known_rank() && of.shape().rank() > axis ? of.shape().dim(axis) : kUnknownDim;
   };
-  const Output axis = scope.Const(Tensor::Scalar<int32_t>(0), "axis");
-  const Output leading = scope.Op("StridedSlice", {scope.Op("Shape", {x}), Ints(scope, {0}, "begin"),
-                                                   Ints(scope, {2}, "end"), Ints(scope, {1}, "stride")});
-  const Output rows = scope.Op("ConcatV2", {Ints(scope, {-1}, "rows"), width(x, 2, "width"), axis}, {}, "flat_shape");
-  const Output shape = scope.Op("ConcatV2", {leading, width(kernel, 1, "width"), axis}, {}, "shape");
-  Output product = scope.Op("MatMul", {scope.Op("Reshape", {x, rows}, {}, "flat"), kernel});
+  // Axes [begin, end) of the shape, known or asked for in the graph.
+  const auto sizes = [&](Output of, int32_t begin, int32_t end) {
+    std::vector<int32_t> known;
+    for (int axis = begin; axis < end; ++axis) known.push_back(static_cast<int32_t>(dim(of, axis)));
+    if (std::ranges::find(known, -1) == known.end()) return Ints(scope, std::move(known), "sizes");
+    return scope.Op("StridedSlice", {scope.Op("Shape", {of}), Ints(scope, {begin}, "begin"), Ints(scope, {end}, "end"),
+                                     Ints(scope, {1}, "stride")});
+  };
+  const auto joined = [&](Output first, Output second, std::string_view name) {
+    return scope.Op("ConcatV2", {first, second, scope.Const(Tensor::Scalar<int32_t>(0), "axis")}, {}, name);
+  };
+  const int64_t in = dim(x, 2), out = dim(kernel, 1), a = dim(x, 0), b = dim(x, 1);
+  const Output flat = in != kUnknownDim ? Ints(scope, {-1, static_cast<int32_t>(in)}, "flat_shape")
+                                        : joined(Ints(scope, {-1}, "rows"), sizes(x, 2, 3), "flat_shape");
+  // One size may be left to Reshape, so that the others stay known.
+  const Output shape =
+      out != kUnknownDim && (a != kUnknownDim || b != kUnknownDim)
+          ? Ints(scope, {static_cast<int32_t>(a), static_cast<int32_t>(b), static_cast<int32_t>(out)}, "shape")
+          : joined(sizes(x, 0, 2), sizes(kernel, 1, 2), "shape");
+  Output product = scope.Op("MatMul", {scope.Op("Reshape", {x, flat}, {}, "flat"), kernel});
   if (bias) product = scope.Op("BiasAdd", {product, bias});
   return scope.Op("Reshape", {product, shape}, {}, "projection");
 }

@@ -54,7 +54,7 @@ std::vector<Tensor> Train(const std::string& preset, const OptimizerSpec& optimi
   EXPECT_TRUE(session.ok()) << session.status();
   EXPECT_THAT((*session)->Run({}, {}, {model->init_target}), IsOk());
   std::vector<Tensor> results;
-  const Session::Feeds feeds = {{model->image.placeholder, Batch(model->image.spec, 3, model->classes)},
+  const Session::Feeds feeds = {{model->input.placeholder, Batch(model->input.spec, 3, model->classes)},
                                 {model->label.placeholder, Batch(model->label.spec, 3, model->classes)}};
   for (int i = 0; i < 2; ++i) {
     auto losses = (*session)->Run(feeds, {loss}, {target});

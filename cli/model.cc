@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/onnx.h"
 #include "engine/base/file_system.h"
 #include "engine/graph/graph_def.h"
 #include "engine/models/presets.h"
@@ -37,7 +38,7 @@ const RegisterCommand kModel(60, [] {
   exporting.run = [options] { return Export(*options); };
   Command command{
       .name = "model", .summary = "Work with models.", .example = "rivulet model export mnist_cnn --out mnist_cnn.pb"};
-  command.subcommands = {std::move(exporting)};
+  command.subcommands = {std::move(exporting), OnnxImportCommand(), OnnxCheckCommand()};
   return command;
 });
 

@@ -1,0 +1,380 @@
+#include "engine/onnx/import.h"
+
+#include <algorithm>
+#include <limits>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "engine/base/nearest.h"
+#include "engine/graph/scope.h"
+#include "engine/models/variables.h"
+#include "engine/onnx/known_values.h"
+#include "engine/onnx/operator.h"
+#include "engine/onnx/tensor.h"
+
+namespace rivulet::onnx {
+namespace {
+
+// What a node's names mean: the graph's values, or a function's.
+struct Frame {
+  std::unordered_map<std::string, Output> values;
+  std::map<std::string, int64_t> opsets;                            // by domain; "" is ONNX's own
+  const std::map<std::string, proto::AttributeProto>* attributes;  // of the call; null outside functions
+  int depth = 0;
+};
+
+std::string Domain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
+
+// The model's name with characters that a graph's names may not have replaced.
+std::string GraphName(std::string_view name, std::string_view otherwise) {
+  std::string legal;
+  for (char c : name) {
+    const bool alphanumeric = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    legal += alphanumeric || c == '.' || (!legal.empty() && (c == '_' || c == '-' || c == '/')) ? c : '_';
+  }
+  while (!legal.empty() && legal.front() == '_') legal.erase(0, 1);
+  while (!legal.empty() && legal.back() == '/') legal.pop_back();
+  if (legal.size() > 200) legal.resize(200);
+  return legal.empty() ? std::string(otherwise) : legal;
+}
+
+// Inputs that steer an operator and are no weights, by position.
+bool IsParameter(std::string_view op, int input) {
+  static const std::map<std::string_view, int> first_parameter = {
+      {"Clip", 1}, {"Pad", 1},    {"Resize", 1}, {"Upsample", 1}, {"Dropout", 1}, {"OneHot", 1},
+      {"Pow", 1},  {"Range", 0},  {"Tile", 1},   {"Cast", 0},     {"CastLike", 1}, {"Where", 1},
+      {"Mod", 0},  {"Equal", 0},  {"Less", 0},   {"Greater", 0},  {"LessOrEqual", 0}, {"GreaterOrEqual", 0}};
+  const auto found = first_parameter.find(op);
+  return found != first_parameter.end() && input >= found->second;
+}
+
+class Importer {
+ public:
+  Importer(const proto::ModelProto& model, const ImportOptions& options, OnnxModel& out)
+      : model_(model), options_(options), out_(out), root_(out.graph), known_(out.graph) {}
+
+  Status Run();
+  const KnownValues& known() const { return known_; }
+  const std::map<std::string, std::string>& input_of_node() const { return input_of_node_; }
+
+ private:
+  Status ReadOpsets(const google::protobuf::RepeatedPtrField<proto::OperatorSetIdProto>& from, Frame& frame) const;
+  Status IndexFunctions();
+  void FindUses(const proto::NodeProto& node);
+  Status AddInitializers(Frame& frame);
+  Status AddInputs(Frame& frame);
+  Status AddNode(const proto::NodeProto& node, Frame& frame, const Scope& scope);
+  Status Convert(const proto::NodeProto& node, Frame& frame, const Scope& scope);
+  Status Call(const proto::FunctionProto& function, const proto::NodeProto& call, Frame& frame, const Scope& scope);
+  Status AddOutputs(const Frame& frame);
+  Status Bind(Frame& frame, const std::string& name, Output value) const;
+  Output Weight(const std::string& name, Tensor value);
+
+  const proto::ModelProto& model_;
+  const ImportOptions& options_;
+  OnnxModel& out_;
+  Scope root_;
+  KnownValues known_;
+  std::map<std::tuple<std::string, std::string, std::string>, const proto::FunctionProto*> functions_;
+  std::unordered_set<std::string> initialized_;
+  std::unordered_set<std::string> parameters_;  // initializers that some node takes as a parameter
+  std::unordered_set<std::string> statistics_;  // that are running statistics
+  std::map<std::string, std::string> input_of_node_;
+  int nodes_ = 0;
+};
+
+Status Importer::ReadOpsets(const google::protobuf::RepeatedPtrField<proto::OperatorSetIdProto>& from,
+                            Frame& frame) const {
+  for (const auto& entry : from) {
+    const std::string domain = Domain(entry.domain());
+    if (entry.version() < 1) return InvalidArgument("the opset {} of '{}' is no version", entry.version(), domain);
+    if (domain.empty() && entry.version() > kNewestOpset)
+      return Unimplemented("opset {} is newer than {}, the newest known here; convert the model to that one",
+                           entry.version(), kNewestOpset);
+    frame.opsets[domain] = entry.version();
+  }
+  return absl::OkStatus();
+}
+
+Status Importer::IndexFunctions() {
+  for (const proto::FunctionProto& function : model_.functions()) {
+    const std::tuple key(Domain(function.domain()), function.name(), function.overload());
+    if (!functions_.emplace(key, &function).second)
+      return InvalidArgument("the function '{}' is defined twice", function.name());
+  }
+  return absl::OkStatus();
+}
+
+void Importer::FindUses(const proto::NodeProto& node) {
+  for (int i = 0; i < node.input_size(); ++i) {
+    if (IsParameter(node.op_type(), i)) parameters_.insert(node.input(i));
+    if (node.op_type() == "BatchNormalization" && i >= 3) statistics_.insert(node.input(i));
+  }
+}
+
+Status Importer::Bind(Frame& frame, const std::string& name, Output value) const {
+  if (!frame.values.emplace(name, value).second) return InvalidArgument("the value '{}' is made twice", name);
+  return absl::OkStatus();
+}
+
+Output Importer::Weight(const std::string& name, Tensor value) {
+  const std::string segment = statistics_.contains(name) ? "shared" : "trainable";
+  const DType dtype = value.dtype();
+  const std::string wanted = GraphName(name, "weight");
+  std::string variable = wanted;
+  for (int count = 1; out_.graph.Find(variable) != nullptr; ++count) variable = fmt::format("{}_{}", wanted, count);
+  const Output handle = root_.Op("VarHandleOp", {},
+                                 {{"dtype", dtype},
+                                  {"shape", value.shape()},
+                                  {"shared_name", variable},
+                                  {std::string(kSegmentAttr), segment}},
+                                 variable);
+  out_.weights.push_back({name, variable, segment, std::move(value)});
+  if (!handle) return {};
+  return root_.Op("ReadVariableOp", {handle}, {{"dtype", dtype}}, variable + "/Read");
+}
+
+Status Importer::AddInitializers(Frame& frame) {
+  if (model_.graph().sparse_initializer_size() > 0)
+    return Unimplemented("sparse initializers; '{}' is one", model_.graph().sparse_initializer(0).values().name());
+  for (const proto::TensorProto& initializer : model_.graph().initializer()) {
+    const std::string& name = initializer.name();
+    if (options_.constants.contains(name)) continue;
+    StatusOr<Tensor> value = TensorFromOnnx(initializer, {options_.folder});
+    if (!value.ok()) return Annotate(value.status(), fmt::format("the initializer '{}'", name));
+    initialized_.insert(name);
+    const bool weight = IsFloating(value->dtype()) && value->shape().rank() > 0 && value->elements() > 0 &&
+                        !parameters_.contains(name);
+    const Output output =
+        weight ? Weight(name, *std::move(value)) : root_.Const(*std::move(value), GraphName(name, "constant"));
+    RIVULET_RETURN_IF_ERROR(root_.status());
+    RIVULET_RETURN_IF_ERROR(Bind(frame, name, output));
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<TensorSpec> SpecOf(const proto::ValueInfoProto& info) {
+  if (!info.has_type() || !info.type().has_tensor_type()) return Unimplemented("'{}' is not a tensor", info.name());
+  const auto& type = info.type().tensor_type();
+  const StatusOr<DType> dtype = DTypeFromOnnx(type.elem_type());
+  if (!dtype.ok()) return Annotate(dtype.status(), fmt::format("'{}'", info.name()));
+  TensorSpec spec{*dtype, Shape::UnknownRank()};
+  if (!type.has_shape()) return spec;
+  if (type.shape().dim_size() > 254) return InvalidArgument("'{}' has {} axes", info.name(), type.shape().dim_size());
+  std::vector<int64_t> dims;
+  for (const auto& dim : type.shape().dim()) {
+    // Exporters write 0 or -1 for a size that is open too.
+    const bool known = dim.has_dim_value() && dim.dim_value() >= 0;
+    dims.push_back(known ? dim.dim_value() : kUnknownDim);
+  }
+  spec.shape = Shape(std::move(dims));
+  return spec;
+}
+
+Status Importer::AddInputs(Frame& frame) {
+  for (const proto::ValueInfoProto& info : model_.graph().input()) {
+    const std::string& name = info.name();
+    if (initialized_.contains(name)) continue;
+    if (name.empty()) return InvalidArgument("an input of the graph has no name");
+    if (const auto constant = options_.constants.find(name); constant != options_.constants.end()) {
+      RIVULET_RETURN_IF_ERROR(Bind(frame, name, root_.Const(constant->second, GraphName(name, "input"))));
+      continue;
+    }
+    RIVULET_ASSIGN_OR_RETURN(TensorSpec spec, SpecOf(info));
+    if (const auto shape = options_.shapes.find(name); shape != options_.shapes.end()) {
+      if (spec.shape.known_rank() && spec.shape.rank() != shape->second.rank())
+        return InvalidArgument("the input '{}' has shape {}, which {} does not fit", name, spec.shape.ToString(),
+                               shape->second.ToString());
+      spec.shape = shape->second;
+    }
+    const Output placeholder = root_.Placeholder(GraphName(name, "input"), spec.dtype, spec.shape);
+    if (!placeholder) return root_.status();
+    input_of_node_[placeholder.node->name()] = name;
+    out_.inputs.push_back({name, placeholder.name(), spec});
+    RIVULET_RETURN_IF_ERROR(Bind(frame, name, placeholder));
+  }
+  return root_.status();
+}
+
+Status Importer::Convert(const proto::NodeProto& node, Frame& frame, const Scope& scope) {
+  const std::string domain = Domain(node.domain());
+  const auto function = functions_.find({domain, node.op_type(), node.overload()});
+  if (function != functions_.end()) return Call(*function->second, node, frame, scope);
+  const Operator* op = OperatorRegistry::Global().Find(domain, node.op_type());
+  if (op == nullptr) {
+    std::vector<std::string> known;
+    for (const Operator* other : OperatorRegistry::Global().All()) known.push_back(other->name);
+    const std::string where = domain.empty() ? "" : fmt::format(" of '{}'", domain);
+    return Unimplemented("the operator {}{} is not supported.{}", node.op_type(), where,
+                         DidYouMean(node.op_type(), known));
+  }
+  const auto opset = frame.opsets.find(domain);
+  if (opset == frame.opsets.end() && !domain.empty() && domain != "ai.onnx.preview.training")
+    return InvalidArgument("the model imports no opset of '{}'", domain);
+  std::vector<Output> inputs;
+  for (const std::string& name : node.input()) {
+    if (name.empty()) {
+      inputs.emplace_back();
+      continue;
+    }
+    const auto found = frame.values.find(name);
+    if (found == frame.values.end())
+      return InvalidArgument("its input '{}' is no input, no initializer and made by no node before it", name);
+    inputs.push_back(found->second);  // empty inside a function where the caller left it out
+  }
+  NodeContext context(node, opset == frame.opsets.end() ? 1 : opset->second, Builder(scope), std::move(inputs), known_);
+  RIVULET_RETURN_IF_ERROR(op->convert(context));
+  RIVULET_RETURN_IF_ERROR(context.status());
+  for (int i = 0; i < node.output_size(); ++i) {
+    if (node.output(i).empty()) continue;
+    const Output value = context.outputs()[static_cast<size_t>(i)];
+    if (!value) return Unimplemented("its output {} ('{}')", i, node.output(i));
+    RIVULET_RETURN_IF_ERROR(Bind(frame, node.output(i), value));
+  }
+  return absl::OkStatus();
+}
+
+Status Importer::AddNode(const proto::NodeProto& original, Frame& frame, const Scope& scope) {
+  const auto opset = frame.opsets.find(Domain(original.domain()));
+  const std::string where = fmt::format("{} '{}' (opset {})", original.op_type(), original.name(),
+                                        opset == frame.opsets.end() ? 0 : opset->second);
+  if (++nodes_ > options_.limits.nodes)
+    return ResourceExhausted("the model has more than {} nodes", options_.limits.nodes);
+  for (const auto& attr : original.attribute())
+    if (attr.has_g() || attr.graphs_size() > 0)
+      return Unimplemented("{}: it has a graph of its own; control flow is not supported", where);
+  // Inside a function, attributes that refer to the call's are replaced by these.
+  const proto::NodeProto* node = &original;
+  proto::NodeProto resolved;
+  if (frame.attributes != nullptr) {
+    resolved = original;
+    resolved.clear_attribute();
+    for (const auto& attr : original.attribute()) {
+      if (attr.ref_attr_name().empty()) {
+        *resolved.add_attribute() = attr;
+      } else if (const auto given = frame.attributes->find(attr.ref_attr_name()); given != frame.attributes->end()) {
+        *resolved.add_attribute() = given->second;
+        resolved.mutable_attribute(resolved.attribute_size() - 1)->set_name(attr.name());
+      }
+    }
+    node = &resolved;
+  }
+  const std::string name = GraphName(original.name().empty() ? original.op_type() : original.name(), "node");
+  return Annotate(Convert(*node, frame, scope.SubScope(name)), where);
+}
+
+Status Importer::Call(const proto::FunctionProto& function, const proto::NodeProto& call, Frame& frame,
+                      const Scope& scope) {
+  if (frame.depth >= options_.limits.call_depth)
+    return InvalidArgument("functions call each other more than {} deep", options_.limits.call_depth);
+  std::map<std::string, proto::AttributeProto> attributes;
+  for (const auto& attr : function.attribute_proto()) attributes[attr.name()] = attr;
+  for (const auto& attr : call.attribute()) attributes[attr.name()] = attr;
+  Frame inner{{}, {}, &attributes, frame.depth + 1};
+  RIVULET_RETURN_IF_ERROR(ReadOpsets(function.opset_import(), inner));
+  if (call.input_size() > function.input_size())
+    return InvalidArgument("gives {} inputs to a function of {}", call.input_size(), function.input_size());
+  for (int i = 0; i < function.input_size(); ++i) {
+    Output value;
+    if (i < call.input_size() && !call.input(i).empty()) {
+      const auto found = frame.values.find(call.input(i));
+      if (found == frame.values.end()) return InvalidArgument("its input '{}' is not there", call.input(i));
+      value = found->second;
+    }
+    RIVULET_RETURN_IF_ERROR(Bind(inner, function.input(i), value));
+  }
+  for (const proto::NodeProto& node : function.node()) RIVULET_RETURN_IF_ERROR(AddNode(node, inner, scope));
+  if (call.output_size() > function.output_size())
+    return InvalidArgument("takes {} outputs of a function of {}", call.output_size(), function.output_size());
+  for (int i = 0; i < call.output_size(); ++i) {
+    if (call.output(i).empty()) continue;
+    const auto found = inner.values.find(function.output(i));
+    if (found == inner.values.end())
+      return InvalidArgument("the function makes no value '{}', its output {}", function.output(i), i);
+    RIVULET_RETURN_IF_ERROR(Bind(frame, call.output(i), found->second));
+  }
+  return absl::OkStatus();
+}
+
+Status Importer::AddOutputs(const Frame& frame) {
+  std::unordered_set<std::string> seen;
+  for (const proto::ValueInfoProto& info : model_.graph().output()) {
+    const auto found = frame.values.find(info.name());
+    if (found == frame.values.end() || !found->second)
+      return InvalidArgument("the output '{}' of the graph is made by no node", info.name());
+    if (!seen.insert(info.name()).second) return InvalidArgument("the output '{}' stands twice", info.name());
+    const Output output = root_.Op("Identity", {found->second}, {}, GraphName(info.name(), "output"));
+    RIVULET_RETURN_IF_ERROR(root_.status());
+    out_.outputs.push_back({info.name(), output.name(), {output.dtype(), output.shape()}});
+  }
+  if (out_.outputs.empty()) return InvalidArgument("the graph has no outputs");
+  return absl::OkStatus();
+}
+
+Status Importer::Run() {
+  Frame frame{{}, {}, nullptr, 0};
+  if (!model_.has_graph()) return InvalidArgument("the model has no graph");
+  RIVULET_RETURN_IF_ERROR(ReadOpsets(model_.opset_import(), frame));
+  if (frame.opsets.empty()) {
+    if (model_.ir_version() >= 3) return InvalidArgument("the model imports no opset");
+    frame.opsets[""] = 1;
+  }
+  RIVULET_RETURN_IF_ERROR(IndexFunctions());
+  for (const auto& node : model_.graph().node()) FindUses(node);
+  RIVULET_RETURN_IF_ERROR(AddInitializers(frame));
+  RIVULET_RETURN_IF_ERROR(AddInputs(frame));
+  for (const auto& [name, tensor] : options_.constants)
+    if (!frame.values.contains(name)) return NotFound("the model has no input '{}' to be given a value", name);
+  for (const auto& [name, shape] : options_.shapes) {
+    if (frame.values.contains(name)) continue;
+    std::vector<std::string> names;
+    for (const OnnxValue& input : out_.inputs) names.push_back(input.name);
+    return NotFound("the model has no input '{}' to be given a shape.{}", name, DidYouMean(name, names));
+  }
+  for (const auto& node : model_.graph().node()) RIVULET_RETURN_IF_ERROR(AddNode(node, frame, root_));
+  return AddOutputs(frame);
+}
+
+StatusOr<proto::ModelProto> ParseModel(std::string_view bytes, const ImportLimits& limits) {
+  if (bytes.size() > limits.bytes || bytes.size() > static_cast<size_t>(std::numeric_limits<int>::max()))
+    return ResourceExhausted("a model of {} bytes", bytes.size());
+  proto::ModelProto model;
+  if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) ||
+      (!model.has_graph() && !model.has_ir_version()))
+    return DataLoss("these bytes are no ModelProto of ONNX's");
+  return model;
+}
+
+}  // namespace
+
+StatusOr<ModelSummary> SummarizeOnnx(std::string_view bytes) {
+  RIVULET_ASSIGN_OR_RETURN(const proto::ModelProto model, ParseModel(bytes, {}));
+  ModelSummary summary;
+  std::set<std::string> ops, initialized;
+  for (const auto& node : model.graph().node()) ops.insert(node.op_type());
+  for (const auto& initializer : model.graph().initializer()) initialized.insert(initializer.name());
+  for (const auto& input : model.graph().input()) {
+    summary.all_inputs.push_back(input.name());
+    if (!initialized.contains(input.name())) summary.inputs.push_back(input.name());
+  }
+  summary.ops.assign(ops.begin(), ops.end());
+  return summary;
+}
+
+StatusOr<OnnxModel> ImportOnnx(std::string_view bytes, const ImportOptions& options, std::set<std::string>* needed) {
+  RIVULET_ASSIGN_OR_RETURN(const proto::ModelProto model, ParseModel(bytes, options.limits));
+  OnnxModel out;
+  Importer importer(model, options, out);
+  const Status status = importer.Run();
+  if (needed != nullptr) {
+    needed->clear();
+    for (const std::string& node : importer.known().needed()) {
+      const auto found = importer.input_of_node().find(node);
+      if (found != importer.input_of_node().end()) needed->insert(found->second);
+    }
+  }
+  if (!status.ok()) return status;
+  return out;
+}
+
+}  // namespace rivulet::onnx

@@ -1,0 +1,71 @@
+// ONNX models as graphs. Each node becomes ops of ours (engine/onnx/operator.h); initializers of a floating type become
+// variables, so that an imported model can be trained, and everything else that is constant stays in the graph.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/graph/graph.h"
+
+namespace rivulet::onnx {
+
+// The newest version of ONNX's own operators that is known here.
+inline constexpr int64_t kNewestOpset = 27;
+
+struct ImportLimits {
+  size_t bytes = size_t{1} << 31;
+  int nodes = 200'000;  // after functions were put in place of their calls
+  int call_depth = 16;
+};
+
+struct ImportOptions {
+  // By input name; in place of what the model declares.
+  std::map<std::string, Shape> shapes;
+  // By input name: the input becomes this constant. Needed where shapes depend on it.
+  std::map<std::string, Tensor> constants;
+  // Where the model lies: external data are read from this folder only. Empty: external data are refused.
+  std::string folder;
+  ImportLimits limits;
+};
+
+struct OnnxValue {
+  std::string name;    // in the model
+  std::string tensor;  // in the graph; names are the model's as far as the graph allows them
+  TensorSpec spec;     // sizes that the model leaves open are unknown
+};
+
+struct OnnxWeight {
+  std::string name;      // in the model
+  std::string variable;  // in the graph
+  std::string segment;   // trainable, or shared: running statistics of a normalisation
+  Tensor value;
+};
+
+struct OnnxModel {
+  Graph graph;
+  std::vector<OnnxValue> inputs;  // without initializers and constants
+  std::vector<OnnxValue> outputs;
+  std::vector<OnnxWeight> weights;
+};
+
+// What a model asks for, without building anything.
+struct ModelSummary {
+  std::vector<std::string> ops;         // operators, each once, sorted
+  std::vector<std::string> inputs;      // in order, without those that initializers give
+  std::vector<std::string> all_inputs;  // in order
+};
+// DATA_LOSS: no ModelProto.
+StatusOr<ModelSummary> SummarizeOnnx(std::string_view bytes);
+
+// Errors name the operator, the node and the opset. DATA_LOSS: no ModelProto. UNIMPLEMENTED: an operator, attribute,
+// type or opset that is not supported. INVALID_ARGUMENT: a malformed model. FAILED_PRECONDITION: a shape or value must
+// be known that depends on an input; `needed` (optional) then receives the inputs to give as constants.
+StatusOr<OnnxModel> ImportOnnx(std::string_view bytes, const ImportOptions& options = {},
+                               std::set<std::string>* needed = nullptr);
+
+}  // namespace rivulet::onnx

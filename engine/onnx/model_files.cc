@@ -1,0 +1,30 @@
+#include "engine/onnx/model_files.h"
+
+#include "engine/base/file_system.h"
+#include "engine/graph/graph_def.h"
+#include "engine/io/safetensors.h"
+
+namespace rivulet::onnx {
+
+StatusOr<std::string> WeightsToSafetensors(const OnnxModel& model) {
+  std::map<std::string, std::string> metadata = {{"format", "rivulet.onnx"}};
+  std::vector<SafetensorsEntry> entries;
+  for (const OnnxValue& input : model.inputs) metadata["onnx.input." + input.name] = input.tensor;
+  for (const OnnxValue& output : model.outputs) metadata["onnx.output." + output.name] = output.tensor;
+  for (const OnnxWeight& weight : model.weights) {
+    metadata["onnx.weight." + weight.name] = weight.variable;
+    entries.push_back({weight.variable, weight.value.dtype(), weight.value.shape(),
+                       {weight.value.data(), weight.value.bytes()}});
+  }
+  return SerializeSafetensors(entries, metadata);
+}
+
+Status WriteModelFiles(const OnnxModel& model, const std::string& folder) {
+  FileSystem& files = FileSystem::Default();
+  RIVULET_ASSIGN_OR_RETURN(const std::string weights, WeightsToSafetensors(model));
+  RIVULET_RETURN_IF_ERROR(files.CreateFolders(folder));
+  RIVULET_RETURN_IF_ERROR(WriteFileAtomically(files, JoinPath(folder, "graph.pb"), SerializeGraph(model.graph)));
+  return WriteFileAtomically(files, JoinPath(folder, "model.safetensors"), weights);
+}
+
+}  // namespace rivulet::onnx

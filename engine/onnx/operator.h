@@ -1,0 +1,131 @@
+// What an ONNX operator means here: a function that builds our ops for one node. Each family's file registers its own:
+//
+//   Status Relu(NodeContext& n) {
+//     n.set_output(0, n.b().Op("Relu", {n.input(0)}));
+//     return n.status();
+//   }
+//   RIVULET_ONNX("Relu", Relu);
+//
+// One function serves every version of its operator; n.opset() tells which is meant. Errors stick: a converter checks
+// them where it goes on with a value of its own, and the importer puts operator, node and opset before them.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/onnx/builder.h"
+#include "proto/onnx/onnx.pb.h"
+
+namespace rivulet::onnx {
+
+class KnownValues;  // engine/onnx/known_values.h
+
+class NodeContext {
+ public:
+  // `inputs` holds an empty Output for each one left out.
+  NodeContext(const proto::NodeProto& node, int64_t opset, const Builder& builder, std::vector<Output> inputs,
+              KnownValues& known);
+
+  const Builder& b() const { return builder_; }
+  int64_t opset() const { return opset_; }
+  std::string_view op_type() const { return node_.op_type(); }
+  // Of the builder. INVALID_ARGUMENT besides: an attribute of another kind than asked for, an input that is missing.
+  const Status& status() const { return builder_.status(); }
+  Status Fail(Status status) const {
+    builder_.Fail(std::move(status));
+    return builder_.status();
+  }
+
+  int num_inputs() const { return static_cast<int>(inputs_.size()); }
+  bool has_input(int i) const { return i < num_inputs() && inputs_[static_cast<size_t>(i)]; }
+  Output input(int i) const;           // must be there
+  Output optional_input(int i) const;  // empty when left out
+  const std::vector<Output>& inputs() const { return inputs_; }
+
+  int num_outputs() const { return node_.output_size(); }
+  bool wants_output(int i) const { return i < num_outputs() && !node_.output(i).empty(); }
+  void set_output(int i, Output value);
+  const std::vector<Output>& outputs() const { return outputs_; }
+
+  bool has_attr(std::string_view name) const { return Find(name) != nullptr; }
+  int64_t Int(std::string_view name, int64_t otherwise) const;
+  double Float(std::string_view name, double otherwise) const;
+  std::string String(std::string_view name, std::string_view otherwise) const;
+  std::vector<int64_t> Ints(std::string_view name, std::vector<int64_t> otherwise = {}) const;
+  std::vector<float> Floats(std::string_view name) const;
+  std::vector<std::string> Strings(std::string_view name) const;
+  StatusOr<Tensor> TensorAttr(std::string_view name) const;
+  bool Flag(std::string_view name, bool otherwise) const { return Int(name, otherwise) != 0; }
+  // The names of all attributes, in the node's order.
+  std::vector<std::string> AttrNames() const;
+  // UNIMPLEMENTED, naming it, where the attribute is given: for what no converter reads.
+  Status Refuse(std::string_view attr) const;
+
+  // The input's value, which must follow from constants and known shapes. FAILED_PRECONDITION: it depends on what is
+  // fed; those inputs are remembered, so that a caller who knows them can bind them.
+  StatusOr<Tensor> Value(int i) const;
+  StatusOr<std::vector<int64_t>> IntValues(int i) const;  // of any integer type or bool, flattened
+  StatusOr<int64_t> IntValue(int i) const;                // of one element
+  StatusOr<std::vector<double>> NumberValues(int i) const;
+  // As IntValues, but nullopt where the value is not known, and that is not remembered as a need.
+  std::optional<std::vector<int64_t>> IntValuesIfKnown(int i) const;
+
+  // Input i's rank, and its shape. FAILED_PRECONDITION: unknown here.
+  StatusOr<int> Rank(int i) const;
+  StatusOr<Shape> KnownShape(int i) const;
+  // `axis` in [-rank, rank) as [0, rank).
+  StatusOr<int> Axis(int64_t axis, int rank) const;
+  StatusOr<std::vector<int64_t>> Axes(std::vector<int64_t> axes, int rank) const;  // each once, sorted
+
+ private:
+  const proto::AttributeProto* Find(std::string_view name, int kind = 0) const;
+  const proto::NodeProto& node_;
+  int64_t opset_;
+  Builder builder_;
+  std::vector<Output> inputs_;
+  std::vector<Output> outputs_;
+  KnownValues& known_;
+};
+
+using Converter = Status (*)(NodeContext&);
+
+struct Operator {
+  std::string domain;  // "" for ONNX's own
+  std::string name;
+  Converter convert = nullptr;
+};
+
+class OperatorRegistry {
+ public:
+  static OperatorRegistry& Global();
+  // A second registration of a name stops the program.
+  void Register(Operator op);
+  const Operator* Find(std::string_view domain, std::string_view name) const;  // "ai.onnx" is ""
+  std::vector<const Operator*> All() const;                                    // by domain and name
+
+ private:
+  std::map<std::pair<std::string, std::string>, Operator> operators_;
+};
+
+namespace internal {
+struct OperatorRegistration {
+  OperatorRegistration(const char* domain, const char* name, Converter convert) {
+    OperatorRegistry::Global().Register({domain, name, convert});
+  }
+};
+}  // namespace internal
+
+// The converter may be a lambda, with commas in it.
+#define RIVULET_ONNX(name, ...) RIVULET_ONNX_IN("", name, __VA_ARGS__)
+#define RIVULET_ONNX_IN(domain, name, ...) RIVULET_ONNX_IMPL_(__COUNTER__, domain, name, __VA_ARGS__)
+#define RIVULET_ONNX_IMPL_(counter, domain, name, ...) RIVULET_ONNX_IMPL2_(counter, domain, name, __VA_ARGS__)
+#define RIVULET_ONNX_IMPL2_(counter, domain, name, ...)                                                 \
+  [[maybe_unused]] static const ::rivulet::onnx::internal::OperatorRegistration rivulet_onnx_##counter( \
+      domain, name, __VA_ARGS__)
+
+}  // namespace rivulet::onnx

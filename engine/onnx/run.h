@@ -1,0 +1,26 @@
+// One run of a graph, with a bound on what it may take: models and cases come from outside.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/graph/graph.h"
+#include "engine/program/kernel.h"
+
+namespace rivulet::onnx {
+
+struct RunLimits {
+  size_t bytes = size_t{1} << 30;  // of the arena, the constants and the results together
+};
+
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+
+// `feeds` by tensor name; `variables` hold the value of each variable that the fetches need. RESOURCE_EXHAUSTED: more
+// memory than `limits` allow; others as Program::Compile and Instance::Run.
+StatusOr<std::vector<Tensor>> RunOnce(const Graph& graph, const NamedTensors& feeds,
+                                      const std::vector<std::string>& fetches, const NamedTensors& variables = {},
+                                      const KernelPolicy& kernels = {}, const RunLimits& limits = {});
+
+}  // namespace rivulet::onnx

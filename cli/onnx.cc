@@ -129,10 +129,12 @@ Status Import(const ImportArguments& arguments) {
 Command OnnxCheckCommand() {
   auto arguments = std::make_shared<CheckArguments>();
   Command check{.name = "check",
-                .summary = "Run cases of ONNX's own test layout (model.onnx, test_data_set_*/input_*.pb, output_*.pb) "
-                           "and compare. Exit code 0 when all pass, 1 otherwise.",
-                .example = "rivulet model check onnx/node/test_conv_with_strides_padding\n"
-                           "rivulet model check --json --rtol 1e-4 onnx/node/*"};
+                .summary =
+                    "Run cases of ONNX's own test layout (model.onnx, test_data_set_*/input_*.pb, output_*.pb) "
+                    "and compare. Exit code 0 when all pass, 1 otherwise.",
+                .example =
+                    "rivulet model check onnx/node/test_conv_with_strides_padding\n"
+                    "rivulet model check --json --rtol 1e-4 onnx/node/*"};
   check.Positional("DIR", &arguments->folders, "folders, a case each")
       .Option("--rtol", "R", &arguments->rtol, "largest |actual - expected| per |expected| (default 1e-3)")
       .Option("--atol", "A", &arguments->atol, "and besides (default 1e-7)")
@@ -145,16 +147,19 @@ Command OnnxCheckCommand() {
 Command OnnxImportCommand() {
   auto arguments = std::make_shared<ImportArguments>();
   Command import{.name = "import",
-                 .summary = "Turn an ONNX model into a graph (graph.pb, a GraphDef) and its weights "
-                            "(model.safetensors), which become variables.",
-                 .example = "rivulet model import mnist.onnx --out mnist\n"
-                            "rivulet model import net.onnx --shape image=?,3,224,224 --out net"};
+                 .summary =
+                     "Turn an ONNX model into a graph (graph.pb, a GraphDef) and its weights "
+                     "(model.safetensors), which become variables.",
+                 .example =
+                     "rivulet model import mnist.onnx --out mnist\n"
+                     "rivulet model import net.onnx --shape image=?,3,224,224 --out net"};
   import.Positional("FILE.onnx", &arguments->file, "the model")
       .Required("--out", "DIR", &arguments->out, "the folder to write; made where it is not there")
       .Repeated("--shape", "NAME=SIZES", &arguments->shapes, "the shape of an input, '?' for open sizes")
       .Flag("--json", &arguments->json, "print one JSON object");
-  import.run = [arguments] { return Import(*arguments); };
-  return import;
-}
+  import.run = [arguments] { return Import(*arguments);
+};
+return import;
+}  // namespace rivulet
 
 }  // namespace rivulet

@@ -68,8 +68,8 @@ Status Elu(NodeContext& n) {
   const Builder& b = n.b();
   const Output x = n.input(0);
   const double alpha = n.Float("alpha", 1);
-  n.set_output(0, alpha == 1 && Builder::Has("Elu") ? b.Op("Elu", {x})
-                                                    : PositiveOr(b, x, b.Times(ExpLessOne(b, x), alpha)));
+  n.set_output(
+      0, alpha == 1 && Builder::Has("Elu") ? b.Op("Elu", {x}) : PositiveOr(b, x, b.Times(ExpLessOne(b, x), alpha)));
   return n.status();
 }
 RIVULET_ONNX("Elu", Elu);
@@ -176,7 +176,8 @@ Status Shrink(NodeContext& n) {
   // Of integers too, whose threshold need not be one.
   const Output wide = IsFloating(dtype) ? x : b.Cast(x, DType::kFloat64);
   const Output low = b.Select(b.Less(wide, b.ScalarLike(wide, -lambda)), b.Plus(wide, bias), b.ScalarLike(wide, 0));
-  n.set_output(0, b.Cast(b.Select(b.Op("Greater", {wide, b.ScalarLike(wide, lambda)}), b.Plus(wide, -bias), low), dtype));
+  n.set_output(0,
+               b.Cast(b.Select(b.Op("Greater", {wide, b.ScalarLike(wide, lambda)}), b.Plus(wide, -bias), low), dtype));
   return n.status();
 }
 RIVULET_ONNX("Shrink", Shrink);

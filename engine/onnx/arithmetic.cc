@@ -70,9 +70,7 @@ Status Pow(NodeContext& n) {
 }
 RIVULET_ONNX("Pow", Pow);
 
-Output Truncated(const Builder& b, Output x) {
-  return b.Mul(b.Op("Sign", {x}), b.Op("Floor", {b.Op("Abs", {x})}));
-}
+Output Truncated(const Builder& b, Output x) { return b.Mul(b.Op("Sign", {x}), b.Op("Floor", {b.Op("Abs", {x})})); }
 
 // fmod = 0: the sign of the divisor, as Python; fmod = 1: of the dividend, as C.
 Status Mod(NodeContext& n) {
@@ -81,8 +79,7 @@ Status Mod(NodeContext& n) {
   if (!n.status().ok()) return n.status();
   const bool floating = IsFloating(TypeOf(x));
   if (!n.Flag("fmod", false)) {
-    n.set_output(0, Builder::Has("FloorMod") ? b.Op("FloorMod", {x, y})
-                                             : b.Sub(x, b.Mul(b.Op("FloorDiv", {x, y}), y)));
+    n.set_output(0, Builder::Has("FloorMod") ? b.Op("FloorMod", {x, y}) : b.Sub(x, b.Mul(b.Op("FloorDiv", {x, y}), y)));
   } else if (floating && Builder::Has("TruncateMod")) {
     n.set_output(0, b.Op("TruncateMod", {x, y}));
   } else {

@@ -101,7 +101,8 @@ std::vector<Output> Builder::All(std::string_view op, std::vector<Output> inputs
       if (attr.kind != AttrDef::Kind::kType) continue;
       size_t next = 0;
       for (const ArgDef& arg : def->inputs) {
-        const size_t count = arg.number_attr.empty() ? 1 : inputs.size() - std::min(inputs.size(), def->inputs.size() - 1);
+        const size_t count =
+            arg.number_attr.empty() ? 1 : inputs.size() - std::min(inputs.size(), def->inputs.size() - 1);
         for (size_t i = 0; i < count && next < inputs.size(); ++i, ++next) {
           if (arg.type_attr != attr.name) continue;
           const DType taken = Taken(*def, attr, inputs[next].dtype());
@@ -224,7 +225,8 @@ Output Builder::Slice(Output x, int axis, int64_t begin, int64_t end, int64_t st
   ends.back() = end;
   strides.back() = stride;
   const int64_t others = (int64_t{1} << axis) - 1;
-  return Op("StridedSlice", {x, Ints(begins), Ints(ends), Ints(strides)}, {{"begin_mask", others}, {"end_mask", others}});
+  return Op("StridedSlice", {x, Ints(begins), Ints(ends), Ints(strides)},
+            {{"begin_mask", others}, {"end_mask", others}});
 }
 
 Output Builder::From(Output x, int axis, int64_t begin, int64_t stride) const {
@@ -288,8 +290,7 @@ Output Builder::Pad(Output x, const std::vector<int64_t>& before, const std::vec
   for (size_t axis = 0; axis < before.size(); ++axis) {
     const auto border = [&](int64_t amount) {
       std::vector<Output> dims;
-      for (int i = 0; i < ShapeOf(x).rank(); ++i)
-        dims.push_back(i == static_cast<int>(axis) ? Int(amount) : Dim(x, i));
+      for (int i = 0; i < ShapeOf(x).rank(); ++i) dims.push_back(i == static_cast<int>(axis) ? Int(amount) : Dim(x, i));
       return Op("Fill", {Stack(dims, 0), value});
     };
     std::vector<Output> parts;

@@ -27,9 +27,9 @@ class Builder {
 
   // True when the engine has this op.
   static bool Has(std::string_view op) { return OpRegistry::Global().Find(op) != nullptr; }
-  // Adds `op`. Where it does not take the inputs' type, they are cast to the next wider type that it takes (int8, int16,
-  // uint8, uint16 and bool to int32 or int64, uint32 and uint64 to int64, float16 and bfloat16 to float32, int32 to
-  // int64), and the outputs back.
+  // Adds `op`. Where it does not take the inputs' type, they are cast to the next wider type that it takes (int8,
+  // int16, uint8, uint16 and bool to int32 or int64, uint32 and uint64 to int64, float16 and bfloat16 to float32, int32
+  // to int64), and the outputs back.
   std::vector<Output> All(std::string_view op, std::vector<Output> inputs, AttrMap attrs = {}) const;
   Output Op(std::string_view op, std::vector<Output> inputs, AttrMap attrs = {}) const;
 

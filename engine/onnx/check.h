@@ -33,7 +33,8 @@ struct CheckReport {
 // An unreadable case is a report that did not pass, too.
 CheckReport CheckCase(const std::string& folder, const CheckOptions& options = {});
 
-// Compares one output; updates the report's errors. INVALID_ARGUMENT names the first element that differs, and how many.
+// Compares one output; updates the report's errors. INVALID_ARGUMENT names the first element that differs, and how
+// many.
 Status CompareTensors(const std::string& name, const Tensor& actual, const Tensor& expected,
                       const CheckOptions& options, CheckReport& report);
 

@@ -23,7 +23,8 @@ Status Constant(NodeContext& n) {
   } else if (n.has_attr("value_ints")) {
     n.set_output(0, b.Ints(n.Ints("value_ints")));
   } else {
-    for (const char* other : {"value_string", "value_strings", "sparse_value"}) RIVULET_RETURN_IF_ERROR(n.Refuse(other));
+    for (const char* other : {"value_string", "value_strings", "sparse_value"})
+      RIVULET_RETURN_IF_ERROR(n.Refuse(other));
     RIVULET_ASSIGN_OR_RETURN(Tensor value, n.TensorAttr("value"));
     n.set_output(0, b.Const(std::move(value)));
   }
@@ -125,8 +126,7 @@ Status Random(NodeContext& n, bool like, bool normal) {
     RIVULET_ASSIGN_OR_RETURN(dtype, DTypeFromOnnx(static_cast<int>(n.Int("dtype", 1))));
   }
   const Output dims = like ? b.Dims(n.input(0)) : b.Ints(n.Ints("shape"));
-  const Output draw =
-      b.Op(normal ? "RandomStandardNormal" : "RandomUniform", {dims}, {{"dtype", DType::kFloat32}});
+  const Output draw = b.Op(normal ? "RandomStandardNormal" : "RandomUniform", {dims}, {{"dtype", DType::kFloat32}});
   const double low = normal ? n.Float("mean", 0) : n.Float("low", 0);
   const double range = normal ? n.Float("scale", 1) : n.Float("high", 1) - low;
   n.set_output(0, b.Cast(b.Plus(b.Times(draw, range), low), dtype));

@@ -16,13 +16,13 @@ std::vector<int64_t> Four(int64_t height, int64_t width) { return {1, 1, height,
 Output Filter(const Builder& b, Output w) { return b.Transpose(w, {2, 3, 1, 0}); }
 
 Output Conv2d(const Builder& b, Output x, Output filter, const Window& height, const Window& width) {
-  return b.Op("Conv2D", {x, filter},
-              {{"strides", Four(height.stride, width.stride)},
-               {"dilations", Four(height.dilation, width.dilation)},
-               {"padding", std::string("EXPLICIT")},
-               {"explicit_paddings",
-                std::vector<int64_t>{0, 0, 0, 0, height.before, height.after, width.before, width.after}},
-               {"data_format", std::string("NCHW")}});
+  return b.Op(
+      "Conv2D", {x, filter},
+      {{"strides", Four(height.stride, width.stride)},
+       {"dilations", Four(height.dilation, width.dilation)},
+       {"padding", std::string("EXPLICIT")},
+       {"explicit_paddings", std::vector<int64_t>{0, 0, 0, 0, height.before, height.after, width.before, width.after}},
+       {"data_format", std::string("NCHW")}});
 }
 
 Output WithBias(const Builder& b, Output y, Output bias) {
@@ -32,9 +32,7 @@ Output WithBias(const Builder& b, Output y, Output bias) {
 // x [batch, in, depth, height, width] as [batch, depth, in, height, width].
 Output DepthFirst(const Builder& b, Output x) { return b.Transpose(x, {0, 2, 1, 3, 4}); }
 // [batch, depth, c, h, w] as [batch · depth, c, h, w].
-Output Merged(const Builder& b, Output x) {
-  return b.Shaped(x, {b.Int(-1), b.Dim(x, 2), b.Dim(x, 3), b.Dim(x, 4)});
-}
+Output Merged(const Builder& b, Output x) { return b.Shaped(x, {b.Int(-1), b.Dim(x, 2), b.Dim(x, 3), b.Dim(x, 4)}); }
 Output Parted(const Builder& b, Output y, Output depth) {
   return b.Shaped(y, {b.Int(-1), depth, b.Dim(y, 1), b.Dim(y, 2), b.Dim(y, 3)});
 }
@@ -66,7 +64,8 @@ StatusOr<Layer> LayerOf(NodeContext& n) {
   layer.spatial = rank - 2;
   layer.groups = n.Int("group", 1);
   if (layer.spatial < 1 || layer.spatial > 3) return Unimplemented("{} spatial axes", layer.spatial);
-  if (filter.rank() != rank) return InvalidArgument("the filter {} does not fit the image {}", filter.ToString(), ShapeOf(layer.x).ToString());
+  if (filter.rank() != rank)
+    return InvalidArgument("the filter {} does not fit the image {}", filter.ToString(), ShapeOf(layer.x).ToString());
   if (layer.groups < 1) return InvalidArgument("{} groups", layer.groups);
   const std::vector<int64_t> kernel = n.Ints("kernel_shape");
   if (n.has_attr("kernel_shape") && !std::ranges::equal(kernel, filter.dims().subspan(2)))
@@ -103,8 +102,8 @@ Status Conv(NodeContext& n) {
 }
 RIVULET_ONNX("Conv", Conv);
 
-// One axis of a transposed convolution. Without padding it gives `full` = (input - 1) · stride + reach; `before` and what
-// is beyond `output` are cut off, or zeros put there where negative.
+// One axis of a transposed convolution. Without padding it gives `full` = (input - 1) · stride + reach; `before` and
+// what is beyond `output` are cut off, or zeros put there where negative.
 struct Stretched {
   int64_t input = 0, kernel = 1, stride = 1, dilation = 1, before = 0, output = 0;
   int64_t reach() const { return (kernel - 1) * dilation + 1; }
@@ -124,7 +123,8 @@ StatusOr<std::vector<Stretched>> StretchedOf(NodeContext& n, Output x, const std
   if (sizes.size() == axes + 2) sizes.erase(sizes.begin(), sizes.begin() + 2);  // some writers give the whole shape
   if (strides.size() != axes || dilations.size() != axes || extra.size() != axes || pads.size() != 2 * axes ||
       (!sizes.empty() && sizes.size() != axes))
-    return InvalidArgument("strides, dilations, pads, output_padding or output_shape are not for {} spatial axes", axes);
+    return InvalidArgument("strides, dilations, pads, output_padding or output_shape are not for {} spatial axes",
+                           axes);
   const std::string auto_pad = n.String("auto_pad", "NOTSET");
   std::vector<Stretched> all;
   for (size_t i = 0; i < axes; ++i) {
@@ -176,18 +176,18 @@ Output Transposed2d(const Builder& b, Output x, Output filter, int64_t out, cons
   const auto size = [&](const Stretched& s) { return b.Int(both ? s.output : s.full()); };
   const auto pad = [&](int64_t amount) { return both ? std::max<int64_t>(0, amount) : 0; };
   const Output sizes = b.Stack({b.Dim(x, 0), b.Int(out), size(height), size(width)}, 0);
-  const Output y =
-      b.Op("Conv2DBackpropInput", {b.Cast(sizes, DType::kInt32), filter, x},
-           {{"strides", Four(height.stride, width.stride)},
-            {"dilations", Four(height.dilation, width.dilation)},
-            {"padding", std::string("EXPLICIT")},
-            {"explicit_paddings", std::vector<int64_t>{0, 0, 0, 0, pad(height.before), pad(height.after()),
-                                                       pad(width.before), pad(width.after())}},
-            {"data_format", std::string("NCHW")}});
+  const Output y = b.Op("Conv2DBackpropInput", {b.Cast(sizes, DType::kInt32), filter, x},
+                        {{"strides", Four(height.stride, width.stride)},
+                         {"dilations", Four(height.dilation, width.dilation)},
+                         {"padding", std::string("EXPLICIT")},
+                         {"explicit_paddings", std::vector<int64_t>{0, 0, 0, 0, pad(height.before), pad(height.after()),
+                                                                    pad(width.before), pad(width.after())}},
+                         {"data_format", std::string("NCHW")}});
   return both ? y : Cropped(b, Cropped(b, y, 2, height), 3, width);
 }
 
-// Each plane of the filter spreads every plane of x; the results lie `stride` planes apart, shifted by the plane's place.
+// Each plane of the filter spreads every plane of x; the results lie `stride` planes apart, shifted by the plane's
+// place.
 Output Transposed3d(const Builder& b, Output x, Output w, int64_t out, const std::vector<Stretched>& windows) {
   const Stretched& depth = windows[0];
   const Output planes = Merged(b, DepthFirst(b, x));

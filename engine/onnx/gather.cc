@@ -73,8 +73,8 @@ StatusOr<Output> FlatRows(NodeContext& n, const Shape& data, Output indices, int
   Output flat = b.Int(0);
   for (int i = 0; i < end; ++i) {
     RIVULET_ASSIGN_OR_RETURN(const int64_t stride, Product(data, i + 1, end));
-    const Output place = i < batch ? b.Iota(shape.dim(i), last, i)
-                                   : Wrapped(b, b.At(indices, last, i - batch), b.Int(data.dim(i)));
+    const Output place =
+        i < batch ? b.Iota(shape.dim(i), last, i) : Wrapped(b, b.At(indices, last, i - batch), b.Int(data.dim(i)));
     flat = b.Add(flat, b.Mul(place, b.Int(stride)));
   }
   std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end() - 1);
@@ -130,8 +130,8 @@ Status ScatterElements(NodeContext& n) {
   RIVULET_ASSIGN_OR_RETURN(const Shape data, n.KnownShape(0));
   RIVULET_ASSIGN_OR_RETURN(const int axis, n.Axis(n.Int("axis", 0), data.rank()));
   RIVULET_ASSIGN_OR_RETURN(const Output rows, FlatElements(n, data, n.input(1), axis));
-  RIVULET_ASSIGN_OR_RETURN(
-      const Output result, ScatterRows(n, b.Reshape(n.input(0), {-1, 1}), rows, b.Reshape(n.input(2), {-1, 1}),
+  RIVULET_ASSIGN_OR_RETURN(const Output result,
+                           ScatterRows(n, b.Reshape(n.input(0), {-1, 1}), rows, b.Reshape(n.input(2), {-1, 1}),
                                        n.String("reduction", "none")));
   n.set_output(0, b.ReshapeLike(result, n.input(0)));
   return n.status();
@@ -148,8 +148,8 @@ Status ScatterND(NodeContext& n) {
   RIVULET_ASSIGN_OR_RETURN(const int64_t count, Product(data, 0, end));
   RIVULET_ASSIGN_OR_RETURN(const int64_t width, Product(data, end, data.rank()));
   RIVULET_ASSIGN_OR_RETURN(const int64_t updated, Product(indices, 0, indices.rank() - 1));
-  RIVULET_ASSIGN_OR_RETURN(
-      const Output result, ScatterRows(n, b.Reshape(n.input(0), {count, width}), rows,
+  RIVULET_ASSIGN_OR_RETURN(const Output result,
+                           ScatterRows(n, b.Reshape(n.input(0), {count, width}), rows,
                                        b.Reshape(n.input(2), {updated, width}), n.String("reduction", "none")));
   n.set_output(0, b.ReshapeLike(result, n.input(0)));
   return n.status();
@@ -164,8 +164,9 @@ Status OneHot(NodeContext& n) {
     return InvalidArgument("the depth is {}", depth.empty() ? 0 : depth[0]);
   RIVULET_ASSIGN_OR_RETURN(const int axis, n.Axis(n.Int("axis", -1), rank + 1));
   const Output values = n.input(2), indices = Wrapped(b, n.input(0), b.Int(static_cast<int64_t>(depth[0])));
-  n.set_output(0, b.Op("OneHot", {indices, b.Int32(static_cast<int64_t>(depth[0])), b.At(values, 0, 1), b.At(values, 0, 0)},
-                       {{"axis", int64_t{axis}}}));
+  n.set_output(
+      0, b.Op("OneHot", {indices, b.Int32(static_cast<int64_t>(depth[0])), b.At(values, 0, 1), b.At(values, 0, 0)},
+              {{"axis", int64_t{axis}}}));
   return n.status();
 }
 RIVULET_ONNX("OneHot", OneHot);
@@ -182,7 +183,8 @@ Status TopK(NodeContext& n) {
   }
   if (k < 0 || k > INT32_MAX) return InvalidArgument("k is {}", k);
   const DType dtype = TypeOf(x);
-  const bool is_unsigned = dtype == DType::kUint8 || dtype == DType::kUint16 || dtype == DType::kUint32 || dtype == DType::kUint64;
+  const bool is_unsigned =
+      dtype == DType::kUint8 || dtype == DType::kUint16 || dtype == DType::kUint32 || dtype == DType::kUint64;
   Output last = b.ToLast(is_unsigned ? b.Cast(x, DType::kInt64) : x, axis);
   const bool largest = n.Flag("largest", true);
   // The complement of an integer orders backwards without overflow.

@@ -18,7 +18,7 @@ namespace {
 // What a node's names mean: the graph's values, or a function's.
 struct Frame {
   std::unordered_map<std::string, Output> values;
-  std::map<std::string, int64_t> opsets;                            // by domain; "" is ONNX's own
+  std::map<std::string, int64_t> opsets;                           // by domain; "" is ONNX's own
   const std::map<std::string, proto::AttributeProto>* attributes;  // of the call; null outside functions
   int depth = 0;
 };
@@ -41,9 +41,9 @@ std::string GraphName(std::string_view name, std::string_view otherwise) {
 // Inputs that steer an operator and are no weights, by position.
 bool IsParameter(std::string_view op, int input) {
   static const std::map<std::string_view, int> first_parameter = {
-      {"Clip", 1}, {"Pad", 1},    {"Resize", 1}, {"Upsample", 1}, {"Dropout", 1}, {"OneHot", 1},
-      {"Pow", 1},  {"Range", 0},  {"Tile", 1},   {"Cast", 0},     {"CastLike", 1}, {"Where", 1},
-      {"Mod", 0},  {"Equal", 0},  {"Less", 0},   {"Greater", 0},  {"LessOrEqual", 0}, {"GreaterOrEqual", 0}};
+      {"Clip", 1}, {"Pad", 1},   {"Resize", 1}, {"Upsample", 1}, {"Dropout", 1},     {"OneHot", 1},
+      {"Pow", 1},  {"Range", 0}, {"Tile", 1},   {"Cast", 0},     {"CastLike", 1},    {"Where", 1},
+      {"Mod", 0},  {"Equal", 0}, {"Less", 0},   {"Greater", 0},  {"LessOrEqual", 0}, {"GreaterOrEqual", 0}};
   const auto found = first_parameter.find(op);
   return found != first_parameter.end() && input >= found->second;
 }
@@ -123,12 +123,10 @@ Output Importer::Weight(const std::string& name, Tensor value) {
   const std::string wanted = GraphName(name, "weight");
   std::string variable = wanted;
   for (int count = 1; out_.graph.Find(variable) != nullptr; ++count) variable = fmt::format("{}_{}", wanted, count);
-  const Output handle = root_.Op("VarHandleOp", {},
-                                 {{"dtype", dtype},
-                                  {"shape", value.shape()},
-                                  {"shared_name", variable},
-                                  {std::string(kSegmentAttr), segment}},
-                                 variable);
+  const Output handle = root_.Op(
+      "VarHandleOp", {},
+      {{"dtype", dtype}, {"shape", value.shape()}, {"shared_name", variable}, {std::string(kSegmentAttr), segment}},
+      variable);
   out_.weights.push_back({name, variable, segment, std::move(value)});
   if (!handle) return {};
   return root_.Op("ReadVariableOp", {handle}, {{"dtype", dtype}}, variable + "/Read");
@@ -143,8 +141,8 @@ Status Importer::AddInitializers(Frame& frame) {
     StatusOr<Tensor> value = TensorFromOnnx(initializer, {options_.folder});
     if (!value.ok()) return Annotate(value.status(), fmt::format("the initializer '{}'", name));
     initialized_.insert(name);
-    const bool weight = IsFloating(value->dtype()) && value->shape().rank() > 0 && value->elements() > 0 &&
-                        !parameters_.contains(name);
+    const bool weight =
+        IsFloating(value->dtype()) && value->shape().rank() > 0 && value->elements() > 0 && !parameters_.contains(name);
     const Output output =
         weight ? Weight(name, *std::move(value)) : root_.Const(*std::move(value), GraphName(name, "constant"));
     RIVULET_RETURN_IF_ERROR(root_.status());

@@ -15,14 +15,16 @@ StatusOr<Rows> RowsOf(NodeContext& n) {
   const Output scores = n.input(0), targets = n.input(1);
   RIVULET_ASSIGN_OR_RETURN(const int rank, n.Rank(0));
   const int64_t classes = DimOf(scores, 1);
-  if (rank < 2 || classes < 1) return InvalidArgument("the scores {} have no known classes along axis 1", ShapeOf(scores).ToString());
+  if (rank < 2 || classes < 1)
+    return InvalidArgument("the scores {} have no known classes along axis 1", ShapeOf(scores).ToString());
   std::vector<int64_t> perm;
   for (int i = 0; i < rank; ++i)
     if (i != 1) perm.push_back(i);
   perm.push_back(1);
   Rows rows{b.Reshape(b.Transpose(scores, perm), {-1, classes}), b.Reshape(targets, {-1}), {}};
   if (n.has_attr("ignore_index")) {
-    const Output ignored = b.Equal(rows.targets, b.ScalarLike(rows.targets, static_cast<double>(n.Int("ignore_index", 0))));
+    const Output ignored =
+        b.Equal(rows.targets, b.ScalarLike(rows.targets, static_cast<double>(n.Int("ignore_index", 0))));
     rows.counted = b.Cast(b.Op("LogicalNot", {ignored}), TypeOf(scores));
     rows.targets = b.Select(ignored, b.ScalarLike(rows.targets, 0), rows.targets);
   }
@@ -58,7 +60,8 @@ Status Reduced(NodeContext& n, const Rows& rows, Output losses) {
 Status NegativeLogLikelihood(NodeContext& n) {
   const Builder& b = n.b();
   RIVULET_ASSIGN_OR_RETURN(const Rows rows, RowsOf(n));
-  const Output own = b.Op("GatherV2", {rows.scores, b.ExpandDims(rows.targets, 1), b.Int32(1)}, {{"batch_dims", int64_t{1}}});
+  const Output own =
+      b.Op("GatherV2", {rows.scores, b.ExpandDims(rows.targets, 1), b.Int32(1)}, {{"batch_dims", int64_t{1}}});
   return Reduced(n, rows, b.Neg(b.Squeeze(own, 1)));
 }
 RIVULET_ONNX("NegativeLogLikelihoodLoss", NegativeLogLikelihood);

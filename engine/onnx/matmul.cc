@@ -31,7 +31,8 @@ Status Gemm(NodeContext& n) {
   const Builder& b = n.b();
   const Output x = n.input(0), y = n.input(1);
   const double alpha = n.Float("alpha", 1), beta = n.Float("beta", 1);
-  Output product = b.Op("MatMul", {x, y}, {{"transpose_a", n.Flag("transA", false)}, {"transpose_b", n.Flag("transB", false)}});
+  Output product =
+      b.Op("MatMul", {x, y}, {{"transpose_a", n.Flag("transA", false)}, {"transpose_b", n.Flag("transB", false)}});
   if (alpha != 1) product = b.Times(product, alpha);
   if (Output c = n.optional_input(2)) {
     if (beta != 1) c = b.Times(c, beta);

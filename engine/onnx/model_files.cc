@@ -13,8 +13,8 @@ StatusOr<std::string> WeightsToSafetensors(const OnnxModel& model) {
   for (const OnnxValue& output : model.outputs) metadata["onnx.output." + output.name] = output.tensor;
   for (const OnnxWeight& weight : model.weights) {
     metadata["onnx.weight." + weight.name] = weight.variable;
-    entries.push_back({weight.variable, weight.value.dtype(), weight.value.shape(),
-                       {weight.value.data(), weight.value.bytes()}});
+    entries.push_back(
+        {weight.variable, weight.value.dtype(), weight.value.shape(), {weight.value.data(), weight.value.bytes()}});
   }
   return SerializeSafetensors(entries, metadata);
 }

@@ -50,12 +50,13 @@ Status BatchNormalization(NodeContext& n) {
                         : n.opset() >= 7 ? n.wants_output(1)
                                          : !n.Flag("is_test", false) && n.wants_output(1);
   const DType dtype = TypeOf(x);
-  const bool plain = dtype == TypeOf(scale) && dtype == TypeOf(mean) && (dtype == DType::kFloat32 || dtype == DType::kFloat64);
+  const bool plain =
+      dtype == TypeOf(scale) && dtype == TypeOf(mean) && (dtype == DType::kFloat32 || dtype == DType::kFloat64);
   if (!training && rank == 4 && plain && Builder::Has("FusedBatchNormV3")) {
-    n.set_output(0, b.Op("FusedBatchNormV3", {x, scale, offset, mean, variance},
-                         {{"epsilon", static_cast<float>(epsilon)},
-                          {"data_format", std::string("NCHW")},
-                          {"is_training", false}}));
+    n.set_output(
+        0,
+        b.Op("FusedBatchNormV3", {x, scale, offset, mean, variance},
+             {{"epsilon", static_cast<float>(epsilon)}, {"data_format", std::string("NCHW")}, {"is_training", false}}));
     return n.status();
   }
   const Output wide = Wide(b, x);
@@ -82,7 +83,8 @@ Status BatchNormalization(NodeContext& n) {
 }
 RIVULET_ONNX("BatchNormalization", BatchNormalization);
 
-Output Grouped(const Builder& b, Output x, Output scale, Output offset, int64_t groups, bool per_group, double epsilon) {
+Output Grouped(const Builder& b, Output x, Output scale, Output offset, int64_t groups, bool per_group,
+               double epsilon) {
   const int rank = ShapeOf(x).rank();
   const Output wide = Wide(b, x);
   const Output rows = b.Shaped(wide, {b.Dim(x, 0), b.Int(groups), b.Int(-1)});
@@ -127,10 +129,10 @@ Status GroupNormalization(NodeContext& n) {
     return InvalidArgument("{} groups of the channels of {}", groups, ShapeOf(x).ToString());
   const double epsilon = n.Float("epsilon", 1e-5);
   if (rank == 4 && n.opset() >= 21 && Builder::Has("GroupNorm") && TypeOf(x) == TypeOf(scale)) {
-    n.set_output(0, b.Op("GroupNorm", {x, scale, offset},
-                         {{"epsilon", static_cast<float>(epsilon)},
-                          {"num_groups", groups},
-                          {"data_format", std::string("NCHW")}}));
+    n.set_output(
+        0,
+        b.Op("GroupNorm", {x, scale, offset},
+             {{"epsilon", static_cast<float>(epsilon)}, {"num_groups", groups}, {"data_format", std::string("NCHW")}}));
     return n.status();
   }
   n.set_output(0, Grouped(b, x, scale, offset, groups, n.opset() < 21, epsilon));
@@ -177,8 +179,8 @@ Status RmsNormalization(NodeContext& n) {
   const bool fits = scaled.IsFullyKnown() && scaled.rank() == rank - axis &&
                     std::ranges::equal(scaled.dims(), shape.dims().subspan(static_cast<size_t>(axis)));
   if (fits && TypeOf(x) == TypeOf(scale) && TypeOf(x) == DType::kFloat32 && Builder::Has("RmsNorm")) {
-    n.set_output(0, b.Op("RmsNorm", {x, scale},
-                         {{"epsilon", static_cast<float>(epsilon)}, {"begin_norm_axis", int64_t{axis}}}));
+    n.set_output(
+        0, b.Op("RmsNorm", {x, scale}, {{"epsilon", static_cast<float>(epsilon)}, {"begin_norm_axis", int64_t{axis}}}));
     return n.status();
   }
   const Output wide = Wide(b, x);
@@ -220,8 +222,8 @@ Status LpNormalization(NodeContext& n) {
   RIVULET_ASSIGN_OR_RETURN(const int axis, n.Axis(n.Int("axis", -1), rank));
   const int64_t p = n.Int("p", 2);
   if (p != 1 && p != 2) return InvalidArgument("p is {}, not 1 or 2", p);
-  const Output norm = p == 1 ? b.Reduce("Sum", b.Op("Abs", {x}), {axis}, true)
-                             : b.Sqrt(b.Reduce("Sum", b.Square(x), {axis}, true));
+  const Output norm =
+      p == 1 ? b.Reduce("Sum", b.Op("Abs", {x}), {axis}, true) : b.Sqrt(b.Reduce("Sum", b.Square(x), {axis}, true));
   n.set_output(0, b.Op("DivNoNan", {x, norm}));
   return n.status();
 }

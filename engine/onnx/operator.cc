@@ -97,9 +97,10 @@ const AttributeProto* NodeContext::Find(std::string_view name, int kind) const {
     // An empty list may come without any sign of its kind.
     if (kind != 0 && given != kind && given != AttributeProto::UNDEFINED) {
       if (status().ok())
-        builder_.Fail(InvalidArgument("the attribute '{}' must be {}, but is {}", name,
-                             AttributeProto::AttributeType_Name(static_cast<AttributeProto::AttributeType>(kind)),
-                             AttributeProto::AttributeType_Name(static_cast<AttributeProto::AttributeType>(given))));
+        builder_.Fail(
+            InvalidArgument("the attribute '{}' must be {}, but is {}", name,
+                            AttributeProto::AttributeType_Name(static_cast<AttributeProto::AttributeType>(kind)),
+                            AttributeProto::AttributeType_Name(static_cast<AttributeProto::AttributeType>(given))));
       return nullptr;
     }
     return &attr;
@@ -134,8 +135,7 @@ std::vector<std::string> NodeContext::Strings(std::string_view name) const {
 }
 StatusOr<Tensor> NodeContext::TensorAttr(std::string_view name) const {
   const AttributeProto* attr = Find(name, AttributeProto::TENSOR);
-  if (attr == nullptr)
-    return status().ok() ? InvalidArgument("needs the attribute '{}', a tensor", name) : status();
+  if (attr == nullptr) return status().ok() ? InvalidArgument("needs the attribute '{}', a tensor", name) : status();
   StatusOr<Tensor> tensor = TensorFromOnnx(attr->t());
   if (!tensor.ok()) return Annotate(tensor.status(), fmt::format("the attribute '{}'", name));
   return tensor;

@@ -124,8 +124,8 @@ struct OperatorRegistration {
 #define RIVULET_ONNX(name, ...) RIVULET_ONNX_IN("", name, __VA_ARGS__)
 #define RIVULET_ONNX_IN(domain, name, ...) RIVULET_ONNX_IMPL_(__COUNTER__, domain, name, __VA_ARGS__)
 #define RIVULET_ONNX_IMPL_(counter, domain, name, ...) RIVULET_ONNX_IMPL2_(counter, domain, name, __VA_ARGS__)
-#define RIVULET_ONNX_IMPL2_(counter, domain, name, ...)                                                 \
-  [[maybe_unused]] static const ::rivulet::onnx::internal::OperatorRegistration rivulet_onnx_##counter( \
-      domain, name, __VA_ARGS__)
+#define RIVULET_ONNX_IMPL2_(counter, domain, name, ...)                                                              \
+  [[maybe_unused]] static const ::rivulet::onnx::internal::OperatorRegistration rivulet_onnx_##counter(domain, name, \
+                                                                                                       __VA_ARGS__)
 
 }  // namespace rivulet::onnx

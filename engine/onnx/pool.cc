@@ -200,11 +200,13 @@ Status AveragePool(NodeContext& n) {
     const Window& window = pool.windows[i];
     const bool padded = window.before > 0 || window.after > 0;
     if (window.output == kUnknownDim) {
-      if (padded && !count_padding) return FailedPrecondition("the image's sizes must be known, not {}", ShapeOf(pool.x).ToString());
+      if (padded && !count_padding)
+        return FailedPrecondition("the image's sizes must be known, not {}", ShapeOf(pool.x).ToString());
       continue;
     }
     if (!padded && window.beyond() == 0) continue;
-    if (window.output * window.kernel > (int64_t{1} << 26)) return ResourceExhausted("a pool of {} positions", window.output);
+    if (window.output * window.kernel > (int64_t{1} << 26))
+      return ResourceExhausted("a pool of {} positions", window.output);
     const std::vector<float> counts = Counts(window, count_padding);
     std::vector<float> factors;
     for (float count : counts) factors.push_back(static_cast<float>(window.kernel) / count);

@@ -66,12 +66,8 @@ RIVULET_ONNX("ReduceL2", [](NodeContext& n) { return Reduce(n, "Sum", Square, Sq
 RIVULET_ONNX("ReduceSumSquare", [](NodeContext& n) { return Reduce(n, "Sum", Square); });
 RIVULET_ONNX("ReduceLogSum", [](NodeContext& n) { return Reduce(n, "Sum", Same, Log); });
 
-RIVULET_ONNX("ReduceMax", [](NodeContext& n) {
-  return Reduce(n, TypeOf(n.input(0)) == DType::kBool ? "Any" : "Max");
-});
-RIVULET_ONNX("ReduceMin", [](NodeContext& n) {
-  return Reduce(n, TypeOf(n.input(0)) == DType::kBool ? "All" : "Min");
-});
+RIVULET_ONNX("ReduceMax", [](NodeContext& n) { return Reduce(n, TypeOf(n.input(0)) == DType::kBool ? "Any" : "Max"); });
+RIVULET_ONNX("ReduceMin", [](NodeContext& n) { return Reduce(n, TypeOf(n.input(0)) == DType::kBool ? "All" : "Min"); });
 
 // log Σ e^x = m + log Σ e^(x - m), where m is the largest x, or 0 where that is infinite.
 Status ReduceLogSumExp(NodeContext& n) {

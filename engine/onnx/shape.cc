@@ -40,7 +40,8 @@ Status Reshape(NodeContext& n) {
       continue;
     }
     RIVULET_ASSIGN_OR_RETURN(const int rank, n.Rank(0));
-    if (static_cast<int>(i) >= rank) return InvalidArgument("size {} of the shape is 0, but the input has {} axes", i, rank);
+    if (static_cast<int>(i) >= rank)
+      return InvalidArgument("size {} of the shape is 0, but the input has {} axes", i, rank);
     dims.push_back(b.Dim(x, static_cast<int>(i)));
   }
   n.set_output(0, b.Shaped(x, dims));
@@ -222,7 +223,8 @@ Status Slice(NodeContext& n) {
     cut[static_cast<size_t>(axis)] = true;
     // Ends far outside mean "to the end"; within what StridedSlice adds a size to without overflow.
     constexpr int64_t far = int64_t{1} << 60;
-    x = b.Slice(x, axis, std::clamp(starts[i], -far, far), std::clamp(ends[i], -far, far), std::clamp(steps[i], -far, far));
+    x = b.Slice(x, axis, std::clamp(starts[i], -far, far), std::clamp(ends[i], -far, far),
+                std::clamp(steps[i], -far, far));
   }
   n.set_output(0, b.Op("Identity", {x}));
   return n.status();
@@ -301,7 +303,8 @@ Status Pad(NodeContext& n) {
     first = std::max<int64_t>(0, first);
     last = std::max<int64_t>(0, last);
     if (mode == "reflect" && (first > 0 || last > 0)) x = ReflectAxis(b, x, axis, first, last);
-    if ((mode == "edge" || mode == "wrap") && (first > 0 || last > 0)) x = PadAxis(b, x, axis, first, last, mode == "edge");
+    if ((mode == "edge" || mode == "wrap") && (first > 0 || last > 0))
+      x = PadAxis(b, x, axis, first, last, mode == "edge");
     if (cut_after > 0) {
       x = b.Slice(x, axis, cut_before, -cut_after);
     } else if (cut_before > 0) {
@@ -363,8 +366,8 @@ Status DepthToSpace(NodeContext& n) {
   const Output depth = b.Int(channels / block / block), size = b.Int(block), height = b.Dim(x, 2), width = b.Dim(x, 3);
   const Output split = mode == "DCR" ? b.Shaped(x, {b.Dim(x, 0), size, size, depth, height, width})
                                      : b.Shaped(x, {b.Dim(x, 0), depth, size, size, height, width});
-  const Output moved = b.Transpose(split, mode == "DCR" ? std::vector<int64_t>{0, 3, 4, 1, 5, 2}
-                                                        : std::vector<int64_t>{0, 1, 4, 2, 5, 3});
+  const Output moved = b.Transpose(
+      split, mode == "DCR" ? std::vector<int64_t>{0, 3, 4, 1, 5, 2} : std::vector<int64_t>{0, 1, 4, 2, 5, 3});
   n.set_output(0, b.Shaped(moved, {b.Dim(x, 0), depth, b.Mul(height, size), b.Mul(width, size)}));
   return n.status();
 }
@@ -375,13 +378,14 @@ Status SpaceToDepth(NodeContext& n) {
   const Output x = n.input(0);
   RIVULET_ASSIGN_OR_RETURN(const int rank, n.Rank(0));
   const int64_t block = n.Int("blocksize", 0);
-  if (rank != 4 || block < 1 || block > (1 << 20)) return InvalidArgument("blocks of {} in {}", block, ShapeOf(x).ToString());
+  if (rank != 4 || block < 1 || block > (1 << 20))
+    return InvalidArgument("blocks of {} in {}", block, ShapeOf(x).ToString());
   const std::string mode = n.String("mode", "DCR");
   const Output size = b.Int(block), channels = b.Dim(x, 1), height = b.Div(b.Dim(x, 2), size),
                width = b.Div(b.Dim(x, 3), size);
   const Output split = b.Shaped(x, {b.Dim(x, 0), channels, height, size, width, size});
-  const Output moved = b.Transpose(split, mode == "DCR" ? std::vector<int64_t>{0, 3, 5, 1, 2, 4}
-                                                        : std::vector<int64_t>{0, 1, 3, 5, 2, 4});
+  const Output moved = b.Transpose(
+      split, mode == "DCR" ? std::vector<int64_t>{0, 3, 5, 1, 2, 4} : std::vector<int64_t>{0, 1, 3, 5, 2, 4});
   n.set_output(0, b.Shaped(moved, {b.Dim(x, 0), b.Mul(channels, b.Mul(size, size)), height, width}));
   return n.status();
 }

@@ -43,7 +43,8 @@ Status Momentum(NodeContext& n) {
   RIVULET_ASSIGN_OR_RETURN(const int count, CountOf(n, 3));
   const Output rate = Scalar(b, n.input(0)), steps = Scalar(b, n.input(1));
   const std::string mode = n.String("mode", "");
-  if (mode != "standard" && mode != "nesterov") return InvalidArgument("mode '{}' is neither standard nor nesterov", mode);
+  if (mode != "standard" && mode != "nesterov")
+    return InvalidArgument("mode '{}' is neither standard nor nesterov", mode);
   const double alpha = n.Float("alpha", 0), beta = n.Float("beta", 0);
   const Output first = b.Equal(steps, b.ScalarLike(steps, 0));
   for (int i = 0; i < count; ++i) {
@@ -64,7 +65,8 @@ Status Adam(NodeContext& n) {
   const Builder& b = n.b();
   RIVULET_ASSIGN_OR_RETURN(const int count, CountOf(n, 4));
   const Output rate = Scalar(b, n.input(0)), steps = Scalar(b, n.input(1));
-  const double alpha = n.Float("alpha", 0.9), beta = n.Float("beta", 0.999), after = n.Float("norm_coefficient_post", 0);
+  const double alpha = n.Float("alpha", 0.9), beta = n.Float("beta", 0.999),
+               after = n.Float("norm_coefficient_post", 0);
   const DType dtype = TypeOf(rate);
   const Output t = b.Cast(steps, dtype);
   const auto left = [&](double factor) {  // 1 - factor^t
@@ -78,7 +80,8 @@ Status Adam(NodeContext& n) {
     const Output g = Regularized(b, n.input(2 + count + i), x, n.Float("norm_coefficient", 0));
     const Output first = b.Add(b.Times(v, alpha), b.Times(g, 1 - alpha));
     const Output second = b.Add(b.Times(h, beta), b.Times(b.Square(g), 1 - beta));
-    const Output step = b.Div(b.Mul(b.Cast(corrected, TypeOf(x)), first), b.Plus(b.Sqrt(second), n.Float("epsilon", 1e-6)));
+    const Output step =
+        b.Div(b.Mul(b.Cast(corrected, TypeOf(x)), first), b.Plus(b.Sqrt(second), n.Float("epsilon", 1e-6)));
     const Output moved = b.Sub(x, step);
     n.set_output(i, after == 0 ? moved : b.Times(moved, 1 - after));
     n.set_output(count + i, first);

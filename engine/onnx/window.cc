@@ -43,8 +43,7 @@ StatusOr<std::vector<Window>> WindowsOf(NodeContext& n, Output x, const std::vec
     }
     if (same) {
       window.output = window.input / window.stride + (window.input % window.stride != 0);
-      const int64_t total =
-          std::max<int64_t>(0, (window.output - 1) * window.stride + window.reach() - window.input);
+      const int64_t total = std::max<int64_t>(0, (window.output - 1) * window.stride + window.reach() - window.input);
       window.before = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
       window.after = total - window.before;
     } else {

@@ -21,6 +21,7 @@ struct Options {
   int insecure = 0;
   std::string name;
   std::vector<std::string> data;  // NAME=GLOB
+  std::string kernels;
   bool json = false;
 };
 
@@ -136,6 +137,8 @@ Status RunClient(const Options& options) {
   if (!address.ok()) return AsUsageError(Annotate(address.status(), "--coordinator"));
   RIVULET_ASSIGN_OR_RETURN(auto credentials, CredentialsFor(options.insecure, *address));
   if (options.name.empty()) return UsageError("--name must not be empty");
+  if (!options.kernels.empty() && options.kernels != "native" && options.kernels != "portable")
+    return UsageError("--kernels takes native or portable, not '{}'", options.kernels);
   RIVULET_ASSIGN_OR_RETURN(BoundData data, Bind(options.data));
   StatusOr<std::unique_ptr<GrpcClient>> connection =
       GrpcClient::Create({.coordinator = *address, .credentials = std::move(credentials)});
@@ -145,7 +148,8 @@ Status RunClient(const Options& options) {
   Agent agent(**connection, {.client_id = options.name,
                              .version = RIVULET_VERSION,
                              .data = std::move(data),
-                             .observer = options.json ? ObserveInJson() : ObserveInWords(options.name)});
+                             .observer = options.json ? ObserveInJson() : ObserveInWords(options.name),
+                             .artifacts = std::make_shared<ArtifactCache>(options.kernels)});
   interrupt.Call([&] {
     agent.Stop();
     (*connection)->Cancel();
@@ -171,6 +175,8 @@ const RegisterCommand kClient(25, [] {
   command.Repeated("--data", "NAME=GLOB", &options->data,
                    "TFRecord files bound to a name plans may use ('train'); repeatable");
   command.arguments.back().required = true;
+  command.Option("--kernels", "KIND", &options->kernels,
+                 "take only plans that compute with native or with portable kernels [what the plan says]");
   command.Flag("--json", &options->json, "say what happens as JSON on stdout, one object per line");
   command.run = [options] { return RunClient(*options); };
   return command;

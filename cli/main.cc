@@ -14,6 +14,7 @@
 
 #include "cli/command.h"
 #include "engine/base/nearest.h"
+#include "engine/kernels/cpu/cpu_targets.h"
 
 namespace rivulet {
 namespace {
@@ -169,6 +170,10 @@ int Report(const Status& status) {
 
 int Main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // `rivulet … | head` ends by a failed write, and a lost peer by a Status
+  if (const char* targets = std::getenv(kCpuTargetsVariable)) {
+    const Status status = RestrictCpuTargets(targets);
+    if (!status.ok()) return Report(AsUsageError(Annotate(status, kCpuTargetsVariable)));
+  }
   Command root{.name = "rivulet",
                .summary = "Federated learning: simulate, deploy and inspect.",
                .example = "rivulet simulate simulations/scenarios/quickstart.toml",

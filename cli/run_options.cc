@@ -22,6 +22,8 @@ void AddRunOptions(Command& command, RunOptions* options) {
   command.Positional("SCENARIO.toml", &options->scenario, "what to run (docs/scenario.md lists every key)")
       .Repeated("--set", "KEY=VALUE", &options->sets, "set a key of the scenario, such as client.epochs=5; repeatable")
       .Option("--rounds", "N", &options->rounds, "rounds to run; as --set run.rounds=N")
+      .Option("--kernels", "KIND", &options->kernels,
+              "native: the fastest here; portable: the same bits on any CPU; as --set run.kernels=KIND")
       .Option("--db", "FILE", &options->db,
               "the history, created when missing; models lie in FILE.models/ [./rivulet.sqlite]")
       .Option("--resume", "RUN", &options->resume, "go on with a run, by id, name or 'latest'");
@@ -39,6 +41,11 @@ StatusOr<Scenario> LoadScenario(const RunOptions& options) {
     RIVULET_ASSIGN_OR_RETURN(rounds, StoredRounds(options));
   }
   if (rounds) overrides.emplace_back("run.rounds", std::to_string(*rounds));
+  if (!options.kernels.empty()) {
+    if (options.kernels != "native" && options.kernels != "portable")
+      return UsageError("--kernels takes native or portable, not '{}'", options.kernels);
+    overrides.emplace_back("run.kernels", options.kernels);
+  }
   StatusOr<Scenario> scenario = Scenario::Load(options.scenario, overrides);
   if (absl::IsInvalidArgument(scenario.status())) return AsUsageError(scenario.status());
   return scenario;
@@ -58,6 +65,7 @@ std::vector<std::string> ProcessArguments(const RunOptions& options) {
   std::vector<std::string> arguments = {options.scenario};
   for (const std::string& set : options.sets) arguments.insert(arguments.end(), {"--set", set});
   if (options.rounds) arguments.insert(arguments.end(), {"--rounds", std::to_string(*options.rounds)});
+  if (!options.kernels.empty()) arguments.insert(arguments.end(), {"--kernels", options.kernels});
   arguments.insert(arguments.end(), {"--db", options.db});
   if (!options.resume.empty()) arguments.insert(arguments.end(), {"--resume", options.resume});
   return arguments;

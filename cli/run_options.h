@@ -16,11 +16,12 @@ struct RunOptions {
   std::string scenario;
   std::vector<std::string> sets;  // KEY=VALUE
   std::optional<int64_t> rounds;
+  std::string kernels;  // "native", "portable"; "": as the scenario says
   std::string db = "./rivulet.sqlite";
   std::string resume;
 };
 
-// Declares SCENARIO.toml, --set, --rounds, --db and --resume.
+// Declares SCENARIO.toml, --set, --rounds, --kernels, --db and --resume.
 void AddRunOptions(Command& command, RunOptions* options);
 
 // The scenario with --set and --rounds applied; a resumed run keeps its number of rounds unless --rounds says another.

@@ -9,6 +9,11 @@ StatusOr<std::shared_ptr<const PlanArtifacts>> ArtifactCache::Plan(const Digest&
     RIVULET_ASSIGN_OR_RETURN(std::string bytes, fetch());
     auto artifacts = std::make_shared<PlanArtifacts>();
     RIVULET_ASSIGN_OR_RETURN(artifacts->plan, rivulet::Plan::Open(std::move(bytes)));
+    const std::string_view kernels = artifacts->plan->compile_options().kernels.portable ? "portable" : "native";
+    if (!only_kernels_.empty() && only_kernels_ != kernels) {
+      return FailedPrecondition("plan '{}' computes with {} kernels, and this client takes plans with {} ones alone",
+                                artifacts->plan->name(), kernels, only_kernels_);
+    }
     RIVULET_ASSIGN_OR_RETURN(artifacts->decoder, ExampleDecoder::Create(artifacts->plan->features()));
     artifacts->programs = NewProgramCache(artifacts->plan);
     return std::shared_ptr<const PlanArtifacts>(std::move(artifacts));

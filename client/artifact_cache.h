@@ -79,6 +79,9 @@ class ArtifactCache {
  public:
   using FetchFn = std::function<StatusOr<std::string>()>;
 
+  // With `only_kernels` ("native", "portable") plans that ask for others are refused.
+  explicit ArtifactCache(std::string only_kernels = "") : only_kernels_(std::move(only_kernels)) {}
+
   // The plan whose bytes have `digest`. `fetch` brings bytes that have it. Errors are fetch's, or say why the plan
   // cannot be used.
   StatusOr<std::shared_ptr<const PlanArtifacts>> Plan(const Digest& digest, const FetchFn& fetch);
@@ -89,6 +92,7 @@ class ArtifactCache {
                                                       const rivulet::Plan& plan, const FetchFn& fetch);
 
  private:
+  const std::string only_kernels_;
   DigestCache<PlanArtifacts> plans_{4};
   DigestCache<Model> models_{2};
 };

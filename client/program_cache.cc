@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/gradients/gradients.h"
+#include "engine/gradients/mixed_precision.h"
 #include "engine/graph/compose.h"
 #include "engine/graph/scope.h"
 #include "engine/graph/variable_name.h"
@@ -85,7 +86,7 @@ StatusOr<std::vector<VariableBinding>> ProgramCache::BindVariables(const Graph& 
 StatusOr<Graph> ProgramCache::ComposeStep() const {
   const ModelDef& model = plan_->model();
   Graph graph = model.graph.Clone();
-  RIVULET_ASSIGN_OR_RETURN(const Output loss, graph.FindOutput(model.train_loss));
+  RIVULET_ASSIGN_OR_RETURN(Output loss, graph.FindOutput(model.train_loss));
 
   std::map<std::string_view, Output> handle_of;
   for (const auto& node : graph.nodes()) {
@@ -99,9 +100,18 @@ StatusOr<Graph> ProgramCache::ComposeStep() const {
     trainable.push_back(&slice);
     handles.push_back(handle->second);
   }
-  RIVULET_ASSIGN_OR_RETURN(const std::vector<Output> gradients, ComputeGradients(graph, loss, handles));
-
   Scope scope(graph);
+  if (!plan_->loss_scale().empty()) {
+    const std::string& name = plan_->loss_scale();
+    const Output handle =
+        scope.Op("VarHandleOp", {}, {{"dtype", DType::kFloat64}, {"shape", Shape{}}, {"shared_name", name}}, name);
+    const Output scale = scope.Op("ReadVariableOp", {handle}, {{"dtype", DType::kFloat64}});
+    loss = scope.Op("Mul", {loss, scope.Op("Cast", {scale}, {{"DstT", DType::kFloat32}})}, {}, "scaled_loss");
+    RIVULET_RETURN_IF_ERROR(scope.status());
+  }
+  RIVULET_ASSIGN_OR_RETURN(std::vector<Output> gradients, ComputeGradients(graph, loss, handles));
+  RIVULET_RETURN_IF_ERROR(WidenWeightGradients(graph, gradients));
+
   std::vector<Node*> assigned;
   for (size_t i = 0; i < trainable.size(); ++i) {
     const std::string name = "grads/" + trainable[i]->name;
@@ -120,7 +130,7 @@ StatusOr<std::shared_ptr<const Program>> ProgramCache::CompileLocal(const Graph&
   Signature signature;
   signature.targets = {kRunTarget};
   RIVULET_ASSIGN_OR_RETURN(signature.variables, BindVariables(graph));
-  StatusOr<std::shared_ptr<const Program>> program = Program::Compile(graph, signature);
+  StatusOr<std::shared_ptr<const Program>> program = Program::Compile(graph, signature, plan_->compile_options());
   if (!program.ok()) return Annotate(program.status(), what);
   return program;
 }
@@ -156,7 +166,8 @@ StatusOr<std::shared_ptr<const Program>> ProgramCache::Step(int64_t batch_size) 
   signature.fetches = {plan_->model().train_loss};
   signature.targets = {fmt::format("{}/{}", kLocalScope, kRunTarget)};
   RIVULET_ASSIGN_OR_RETURN(signature.variables, BindVariables(*step_graph_));
-  StatusOr<std::shared_ptr<const Program>> program = Program::Compile(*step_graph_, signature);
+  StatusOr<std::shared_ptr<const Program>> program =
+      Program::Compile(*step_graph_, signature, plan_->compile_options());
   if (!program.ok()) {
     return Annotate(program.status(), fmt::format("the plan's training step at batch size {}", batch_size));
   }

@@ -3,8 +3,10 @@
 #include <utility>
 #include <vector>
 
+#include "engine/gradients/mixed_precision.h"
 #include "engine/graph/graph_def.h"
 #include "federated/plan/local_rules.h"
+#include "federated/plan/loss_scale.h"
 #include "federated/plan/plan.h"
 #include "proto/federated/plan.pb.h"
 
@@ -77,6 +79,14 @@ StatusOr<ModelLayout> LayoutOf(const ModelDef& model) {
   return ModelLayout::Create(variables);
 }
 
+// The model's graph as clients run it.
+StatusOr<std::string> GraphDefAt(const std::string& precision, const Graph& graph) {
+  if (precision == "float32") return SerializeGraph(graph);
+  RIVULET_ASSIGN_OR_RETURN(const DType compute, DTypeFromName(precision));
+  RIVULET_ASSIGN_OR_RETURN(const Graph mixed, ToMixedPrecision(graph, compute));
+  return SerializeGraph(mixed);
+}
+
 }  // namespace
 
 StatusOr<std::string> BuildPlan(const Scenario& scenario, const ModelDef& model) {
@@ -86,7 +96,8 @@ StatusOr<std::string> BuildPlan(const Scenario& scenario, const ModelDef& model)
   plan.set_name(scenario.run.name);
 
   proto::ModelProgram& program = *plan.mutable_model();
-  program.set_graph_def(SerializeGraph(model.graph));
+  RIVULET_ASSIGN_OR_RETURN(const std::string graph_def, GraphDefAt(scenario.client.precision, model.graph));
+  program.set_graph_def(graph_def);
   program.set_init_target(model.init_target);
   program.set_train_loss(model.train_loss);
   program.set_eval_loss(model.eval_loss);
@@ -105,8 +116,11 @@ StatusOr<std::string> BuildPlan(const Scenario& scenario, const ModelDef& model)
     entry->set_segment(variable.segment);
   }
 
-  RIVULET_ASSIGN_OR_RETURN(const LocalRule rule, MakeLocalRule(scenario.client, layout));
+  RIVULET_ASSIGN_OR_RETURN(LocalRule rule, MakeLocalRule(scenario.client, layout));
   proto::LocalAlgorithm& algorithm = *plan.mutable_algorithm();
+  if (scenario.client.loss_scale.kind != "none") {
+    RIVULET_ASSIGN_OR_RETURN(*algorithm.mutable_loss_scale(), AddLossScale(scenario.client.loss_scale, rule));
+  }
   algorithm.set_init_graph(SerializeGraph(rule.init));
   algorithm.set_step_graph(SerializeGraph(rule.step));
   algorithm.set_final_graph(SerializeGraph(rule.final));
@@ -118,6 +132,7 @@ StatusOr<std::string> BuildPlan(const Scenario& scenario, const ModelDef& model)
   training.set_batch_size(scenario.client.batch_size);
   training.set_shuffle(scenario.client.shuffle);
   training.set_dataset("train");
+  training.set_kernels(scenario.run.kernels);
 
   AggregationSpec spec;
   spec.elements = layout.update_elements();

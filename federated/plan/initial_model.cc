@@ -16,7 +16,7 @@ StatusOr<std::shared_ptr<Model>> Initialise(const Plan& plan, uint64_t seed) {
   for (const Slice& slice : plan.layout()->slices()) {
     signature.variables.push_back({slice.name, 0, slice.offset, slice.spec});
   }
-  RIVULET_ASSIGN_OR_RETURN(const auto program, Program::Compile(plan.model().graph, signature));
+  RIVULET_ASSIGN_OR_RETURN(const auto program, Program::Compile(plan.model().graph, signature, plan.compile_options()));
   RIVULET_ASSIGN_OR_RETURN(const auto instance, program->Instantiate());
   AlignedBuffer arena(program->memory().arena_bytes);
   const Buffer params = {model->arena().data(), DType::kFloat32, 0};

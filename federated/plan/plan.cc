@@ -207,6 +207,12 @@ class PlanReader {
     if (message.scalars() < 0 || message.scalars() > kMaxScalars) {
       return InvalidArgument("the plan asks for {} scalars; a client has 0 to {}", message.scalars(), kMaxScalars);
     }
+    plan_->loss_scale_ = message.loss_scale();
+    if (!plan_->loss_scale_.empty()) {
+      const auto flat = FlatSpec(plan_->loss_scale_, *plan_->layout_, plan_->slots_, plan_->scalars_);
+      if (!flat.ok()) return Annotate(flat.status(), "the plan's loss scale");
+      if (flat->shape != Shape{}) return InvalidArgument("the plan's loss scale '{}' is no scalar", plan_->loss_scale_);
+    }
     RIVULET_RETURN_IF_ERROR(ReadFlatGraph("init", message.init_graph(), plan_->init_graph_));
     RIVULET_RETURN_IF_ERROR(ReadFlatGraph("step", message.step_graph(), plan_->step_graph_));
     return ReadFlatGraph("final", message.final_graph(), plan_->final_graph_);
@@ -251,6 +257,10 @@ class PlanReader {
     plan_->shuffle_ = message.shuffle();
     plan_->max_steps_ = message.max_steps();
     plan_->dataset_ = message.dataset();
+    plan_->portable_kernels_ = message.kernels() == "portable";
+    if (!plan_->portable_kernels_ && !message.kernels().empty() && message.kernels() != "native") {
+      return InvalidArgument("the plan asks for kernels '{}'; there are 'native' and 'portable'", message.kernels());
+    }
     return absl::OkStatus();
   }
 
@@ -276,6 +286,12 @@ class PlanReader {
   // Not make_shared: only this class may construct, and it hands out a const Plan.
   std::unique_ptr<Plan> plan_ = std::make_unique<Plan>();
 };
+
+CompileOptions Plan::compile_options() const {
+  CompileOptions options;
+  options.kernels.portable = portable_kernels_;
+  return options;
+}
 
 StatusOr<std::shared_ptr<const Plan>> Plan::Open(std::string bytes) { return PlanReader::Read(std::move(bytes)); }
 

@@ -9,6 +9,7 @@
 #include "engine/base/status.h"
 #include "engine/graph/graph.h"
 #include "engine/models/model_def.h"
+#include "engine/program/program.h"
 #include "federated/aggregation/aggregation_spec.h"
 #include "federated/scenario/scenario.h"
 #include "federated/weights/layout.h"
@@ -43,6 +44,10 @@ class Plan {
   const Graph& final_graph() const { return *final_graph_; }
   int slots() const { return slots_; }
   int scalars() const { return scalars_; }
+  // The scalar that the loss is multiplied by before it is differentiated; "" for none.
+  const std::string& loss_scale() const { return loss_scale_; }
+  // What every program of this plan is compiled with.
+  CompileOptions compile_options() const;
   int64_t epochs() const { return epochs_; }
   int64_t batch_size() const { return batch_size_; }
   bool shuffle() const { return shuffle_; }
@@ -60,6 +65,8 @@ class Plan {
   std::vector<FeatureSpec> features_;
   std::unique_ptr<Graph> init_graph_, step_graph_, final_graph_;
   int slots_ = 0, scalars_ = 0;
+  std::string loss_scale_;
+  bool portable_kernels_ = false;
   int64_t epochs_ = 1, batch_size_ = 1, max_steps_ = 0;
   bool shuffle_ = true;
   std::string dataset_;

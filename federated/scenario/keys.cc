@@ -10,6 +10,8 @@ namespace {
 bool HasGraph(const Scenario& s) { return !s.model.graph.empty(); }
 bool IsShards(const Scenario& s) { return s.data.partition.kind == "shards"; }
 bool IsDirichlet(const Scenario& s) { return s.data.partition.kind == "dirichlet"; }
+bool HasLossScale(const Scenario& s) { return s.client.loss_scale.kind != "none"; }
+bool ScalesDynamically(const Scenario& s) { return s.client.loss_scale.kind == "dynamic"; }
 bool IsByKey(const Scenario& s) { return s.data.partition.kind == "by_key"; }
 bool HasSynth(const Scenario& s) { return !s.data.synth.kind.empty(); }
 bool IsMomentum(const Scenario& s) { return s.client.optimizer.kind == "momentum"; }
@@ -63,6 +65,13 @@ std::vector<Key> MakeKeys() {
           "in the "
           "history.")
           .OneOf({"last", "all"}));
+  add(Key("run.kernels", FIELD(run.kernels), "\"portable\"",
+          "`native` kernels are the fastest for each machine, and unlike machines round differently. `portable` "
+          "kernels give "
+          "the same model, bit for bit, on any CPU, and take longer. The plan carries it to every client; `--kernels` "
+          "sets "
+          "it.")
+          .OneOf({"native", "portable"}));
 
   add(Key(
       "model.preset", FIELD(model.preset), "\"mlp\"",
@@ -144,6 +153,14 @@ std::vector<Key> MakeKeys() {
   add(Key("client.shuffle", FIELD(client.shuffle), "false",
           "Draws a new order of the client's examples for every epoch; otherwise they are taken in stored order."));
 
+  add(Key("client.precision", FIELD(client.precision), "\"bfloat16\"",
+          "What products and convolutions compute in. Below `float32`, variables and their updates stay float32 "
+          "(master "
+          "weights), and so do losses, means and norms. `bfloat16` is fast where the CPU multiplies it, and emulated "
+          "with the "
+          "same roundings elsewhere; `float16` is always emulated. docs/precision.md says more.")
+          .OneOf({"float32", "bfloat16", "float16"}));
+
   add(Key("client.optimizer.kind", FIELD(client.optimizer.kind), "\"momentum\"",
           "Local update rule; what it remembers starts anew in every task and leaves with it. `sgd`; `momentum` (also "
           "Nesterov's); `adagrad`, `adadelta`, `adam` and `adamw` as PyTorch has them; `rmsprop` as TensorFlow's op "
@@ -201,6 +218,23 @@ std::vector<Key> MakeKeys() {
   add(Key("client.optimizer.clip_value", FIELD(client.optimizer.clip_value), "0.5",
           "Bounds each element of a step's gradient, before `clip_norm`. 0: no bound.")
           .Between(0, 1e6));
+
+  add(Key("client.loss_scale.kind", FIELD(client.loss_scale.kind), "\"dynamic\"",
+          "Multiplies the loss before it is differentiated and divides the gradients by the same, so that small ones "
+          "survive "
+          "in 16 bits; a step whose gradients are not all finite changes nothing. `dynamic` halves the scale after "
+          "such a "
+          "step and doubles it after `client.loss_scale.growth_steps` good ones. `float16` needs it, `bfloat16` "
+          "seldom.")
+          .OneOf({"none", "static", "dynamic"}));
+  add(Key("client.loss_scale.scale", FIELD(client.loss_scale.scale), "1024.0",
+          "The scale; where it is dynamic, that with which every task begins. A power of two rounds nothing.")
+          .Between(1, 1 << 24)
+          .When("client.loss_scale.kind", HasLossScale, "client.loss_scale.kind is not \"none\""));
+  add(Key("client.loss_scale.growth_steps", FIELD(client.loss_scale.growth_steps), "100",
+          "Good steps in a row after which the scale doubles.")
+          .Between(1, 1e9)
+          .When("client.loss_scale.kind", ScalesDynamically, "client.loss_scale.kind is \"dynamic\""));
 
   add(Key("client.schedule.kind", FIELD(client.schedule.kind), "\"cosine\"",
           "What becomes of the learning rate after warm-up: `step` multiplies it by `decay_rate` after every `length`; "

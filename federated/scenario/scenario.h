@@ -17,6 +17,7 @@ struct RunConfig {
   int64_t rounds = 10;
   uint64_t seed = 1;
   std::string keep_models = "last";  // "last" or "all": which committed models stay on disk
+  std::string kernels = "native";    // or "portable"
 };
 
 struct ModelConfig {
@@ -79,12 +80,20 @@ struct ScheduleConfig {           // [client.schedule]: what becomes of client.o
   double power = 1;               // polynomial
 };
 
+struct LossScaleConfig {        // [client.loss_scale]
+  std::string kind = "none";    // none, static, dynamic
+  double scale = 32768;         // the first, where it is dynamic
+  int64_t growth_steps = 2000;  // dynamic
+};
+
 struct ClientConfig {
   int64_t epochs = 1;
   int64_t batch_size = 10;
   bool shuffle = true;
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
+  std::string precision = "float32";  // of products: float32, bfloat16, float16
+  LossScaleConfig loss_scale;
 };
 
 struct ServerConfig {

@@ -71,6 +71,12 @@ class KeyEffects(RivuletTest):
         self.assertEqual(files(self.outcome({"run.keep_models": "last"})[1]), ["round-000002.safetensors"])
         self.assertEqual(len(files(self.outcome({"run.keep_models": "all"})[1])), 3)
 
+    def test_run__kernels(self):
+        portable = self.outcome({"run.kernels": "portable"})[0]
+        self.assertNotEqual(portable, self.outcome({})[0])  # sums are rounded in another order
+        self.simulate("--rounds", 2, "--kernels", "portable", db="option.sqlite")
+        self.assertEqual(self.digests("option.sqlite"), portable)
+
     def test_model__preset(self):
         db = self.outcome({"model.preset": "mlp"})[1]
         self.assertEqual(self.query("SELECT DISTINCT parameters FROM models", db=db), [(199210,)])
@@ -233,6 +239,25 @@ class KeyEffects(RivuletTest):
 
     def test_client__schedule__power(self):
         self.schedule("power", 2, "polynomial")
+
+    def test_client__precision(self):
+        self.changes({"client.precision": "bfloat16"})
+        self.changes({"client.precision": "float16"}, {"client.precision": "bfloat16"})
+
+    def test_client__loss_scale__kind(self):
+        # A power of two changes no bit of float32, and in float16 too large a scale makes every step one that does not count.
+        self.assertEqual(self.outcome({"client.loss_scale.kind": "dynamic"})[0], self.outcome({})[0])
+        huge = {"client.precision": "float16", "client.loss_scale.kind": "static", "client.loss_scale.scale": 16777216}
+        self.assertEqual(len(set(self.outcome(huge)[0])), 1)
+        self.changes({"client.loss_scale.kind": "dynamic"}, huge)  # falls until steps count
+
+    def test_client__loss_scale__scale(self):
+        self.changes({"client.loss_scale.scale": 1000}, {"client.loss_scale.kind": "static"})  # no power of two
+
+    def test_client__loss_scale__growth_steps(self):
+        # Doubled at every step, the scale soon overflows float16.
+        self.changes({"client.loss_scale.growth_steps": 1}, {"client.precision": "float16", "client.epochs": 5,
+                                                             "client.loss_scale.kind": "dynamic"})
 
     def test_server__algorithm(self):
         self.refused({"server.algorithm": "fedavgg"}, "fedavg")

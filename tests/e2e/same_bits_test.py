@@ -33,6 +33,31 @@ class SameBits(RivuletTest):
         self.simulate(*small, "--workers", "3", db="b.sqlite", env={"OMP_NUM_THREADS": "2"})
         self.assertEqual(self.digests("a.sqlite"), self.digests("b.sqlite"))
 
+    def test_portable_kernels_on_any_instruction_set(self):
+        small = ["--set", "model.preset=mnist_cnn", "--rounds", "1", "--set", "server.clients_per_round=1"]
+        for precision in ("float32", "bfloat16"):
+            arguments = [*small, "--kernels", "portable", "--set", f"client.precision={precision}"]
+            self.simulate(*arguments, db=f"{precision}.sqlite")
+            for targets in ("avx2", "sse4", "ssse3,sse4", "none"):
+                with self.subTest(precision=precision, targets=targets):
+                    db = f"{precision}-{targets}.sqlite"
+                    self.simulate(*arguments, db=db, env={"RIVULET_CPU_TARGETS": targets})
+                    self.assertEqual(self.digests(db), self.digests(f"{precision}.sqlite"))
+
+    def test_native_kernels_of_two_instruction_sets_differ(self):
+        """So the variable does restrict what is used, on a machine that has more."""
+        with open("/proc/cpuinfo") as file:
+            if "avx512f" not in file.read():
+                self.skipTest("no AVX-512 here")
+        small = ["--set", "model.preset=mlp", "--rounds", "1"]
+        self.simulate(*small, db="all.sqlite")
+        self.simulate(*small, db="sse4.sqlite", env={"RIVULET_CPU_TARGETS": "sse4"})
+        self.assertNotEqual(self.digests("all.sqlite")[-1], self.digests("sse4.sqlite")[-1])
+
+    def test_unknown_instruction_set_is_refused(self):
+        self.assert_refused(self.run_rivulet("simulate", self.scenario, env={"RIVULET_CPU_TARGETS": "avx22"}),
+                            "RIVULET_CPU_TARGETS", "avx22", "avx2", code=2)
+
 
 if __name__ == "__main__":
     main()

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "engine/kernels/cpu/elementwise.h"
+#include "engine/kernels/cpu/power.h"
 
 namespace rivulet {
 namespace {
@@ -85,10 +86,15 @@ template <typename T>
 struct Pow {
   static T Apply(T x, T y) { return static_cast<T>(std::pow(static_cast<double>(x), static_cast<double>(y))); }
 };
+// The C library's differs between machines.
+template <typename T>
+struct PortablePow {
+  static T Apply(T x, T y) { return static_cast<T>(PowerOf(static_cast<double>(x), static_cast<double>(y))); }
+};
 
 template <typename T>
 StatusOr<Prepared> PreparePow(const NodeView& node, const KernelPolicy& policy) {
-  if (policy.portable) return Unimplemented("Pow is the C library's and differs between machines: no portable kernel");
+  if (policy.portable) return PrepareBinary<T, T, PortablePow<T>>(node, policy);
   return PrepareBinary<T, T, Pow<T>>(node, policy);
 }
 

@@ -1,11 +1,12 @@
 // MatMul. The choice by shape is a static table: small sides go to our own kernels, the rest of float32 to oneDNN,
-// float64 to Eigen, integers and the portable kernels to plain loops.
+// float64 to Eigen, integers to plain loops. Under KernelPolicy::portable all floats go to the portable product.
 #include <Eigen/Core>
 #include <algorithm>
 #include <mutex>
 
 #include "engine/kernels/cpu/bias_activation.h"
 #include "engine/kernels/cpu/dnnl_shim.h"
+#include "engine/kernels/cpu/portable_product.h"
 #include "engine/kernels/cpu/small_matmul.h"
 #include "engine/program/kernel.h"
 
@@ -58,6 +59,34 @@ class LoopMatMul final : public Kernel {
       return sum + x * y;
     }
   }
+  Product p_;
+};
+
+// A transposed B is turned in scratch first, so that every element is one sum in order.
+template <typename T>
+class PortableMatMul final : public Kernel {
+ public:
+  explicit PortableMatMul(const Product& product) : p_(product) {}
+  Status Run(const KernelContext& context) const override {
+    const T* a = reinterpret_cast<const T*>(context.inputs[0]);
+    const T* b = reinterpret_cast<const T*>(context.inputs[1]);
+    if (p_.transpose_b) {
+      T* turned = reinterpret_cast<T*>(context.scratch);
+      TransposeMatrix(b, turned, p_.n, p_.k);
+      b = turned;
+    }
+    PortableProduct product;
+    product.m = p_.m;
+    product.n = p_.n;
+    product.k = p_.k;
+    product.a_row = p_.transpose_a ? 1 : p_.k;
+    product.a_k = p_.transpose_a ? p_.m : 1;
+    product.b_row = product.c_row = p_.n;
+    RunPortableProduct(product, a, b, reinterpret_cast<T*>(context.outputs[0]));
+    return absl::OkStatus();
+  }
+
+ private:
   Product p_;
 };
 
@@ -171,25 +200,29 @@ StatusOr<Prepared> PrepareMatMul(const NodeView& node, const KernelPolicy& polic
   }
   Prepared prepared;
   prepared.flops = p.flops();
-  if constexpr (std::is_same_v<T, float>) {
-    if (!policy.portable) {
-      if (const auto form = SmallForm(p)) {
-        prepared.kernel = std::make_unique<SmallMatMul>(p, *form);
-        prepared.implementation = "hwy";
-        if (*form == SmallMatMul::Form::kTransposeThenPanel) {
-          prepared.scratch_bytes = static_cast<size_t>(p.n * p.k) * sizeof(float);
-        }
-        return prepared;
-      }
-      if (auto fast = DnnlMatMul(p.m, p.n, p.k, p.transpose_a, p.transpose_b)) return *std::move(fast);
-    }
-  }
   if constexpr (std::is_floating_point_v<T>) {
-    if (!policy.portable) {
-      prepared.kernel = std::make_unique<EigenMatMul<T>>(p);
-      prepared.implementation = "eigen";
+    if (policy.portable) {
+      prepared.kernel = std::make_unique<PortableMatMul<T>>(p);
+      prepared.implementation = "portable";
+      if (p.transpose_b) prepared.scratch_bytes = static_cast<size_t>(p.n * p.k) * sizeof(T);
       return prepared;
     }
+  }
+  if constexpr (std::is_same_v<T, float>) {
+    if (const auto form = SmallForm(p)) {
+      prepared.kernel = std::make_unique<SmallMatMul>(p, *form);
+      prepared.implementation = "hwy";
+      if (*form == SmallMatMul::Form::kTransposeThenPanel) {
+        prepared.scratch_bytes = static_cast<size_t>(p.n * p.k) * sizeof(float);
+      }
+      return prepared;
+    }
+    if (auto fast = DnnlMatMul(p.m, p.n, p.k, p.transpose_a, p.transpose_b)) return *std::move(fast);
+  }
+  if constexpr (std::is_floating_point_v<T>) {
+    prepared.kernel = std::make_unique<EigenMatMul<T>>(p);
+    prepared.implementation = "eigen";
+    return prepared;
   }
   prepared.kernel = std::make_unique<LoopMatMul<T>>(p);
   prepared.implementation = "loops";

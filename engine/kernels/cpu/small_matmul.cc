@@ -149,7 +149,8 @@ void DotMatMul(const float* a, const float* b, float* c, int64_t m, int64_t n, i
   HWY_DYNAMIC_DISPATCH(Dot)(a, b, c, m, n, k);
 }
 
-void TransposeMatrix(const float* from, float* to, int64_t rows, int64_t columns) {
+template <typename T>
+static void Transpose(const T* from, T* to, int64_t rows, int64_t columns) {
   constexpr int64_t kTile = 16;  // a cache line of floats each way
   for (int64_t row0 = 0; row0 < rows; row0 += kTile) {
     const int64_t row1 = std::min(rows, row0 + kTile);
@@ -160,6 +161,12 @@ void TransposeMatrix(const float* from, float* to, int64_t rows, int64_t columns
       }
     }
   }
+}
+void TransposeMatrix(const float* from, float* to, int64_t rows, int64_t columns) {
+  Transpose(from, to, rows, columns);
+}
+void TransposeMatrix(const double* from, double* to, int64_t rows, int64_t columns) {
+  Transpose(from, to, rows, columns);
 }
 
 }  // namespace rivulet

@@ -19,5 +19,6 @@ void DotMatMul(const float* a, const float* b, float* c, int64_t m, int64_t n, i
 
 // to[columns, rows] = from[rows, columns]ᵀ.
 void TransposeMatrix(const float* from, float* to, int64_t rows, int64_t columns);
+void TransposeMatrix(const double* from, double* to, int64_t rows, int64_t columns);
 
 }  // namespace rivulet

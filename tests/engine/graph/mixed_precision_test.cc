@@ -130,6 +130,27 @@ TEST(MixedPrecision, WideWeightGradients_AreFloat32ProductsOfTheRoundedFactors) 
   EXPECT_TRUE(finer);
 }
 
+TEST(MixedPrecision, SmallGradients_SurviveInFloat16WhereTheLossIsScaled) {
+  Dense dense;
+  ASSERT_OK_AND_ASSIGN(const Output all, dense.graph.FindOutput("loss"));
+  dense.scope.Op("Mul", {all, dense.scope.Const(1e-9f)}, {}, "small");
+  ASSERT_OK_AND_ASSIGN(Graph mixed, ToMixedPrecision(dense.graph, DType::kFloat16));
+  const Scope scope(mixed);
+  const Output loss = *mixed.FindOutput("small"), w = *mixed.FindOutput("w");
+  const Output scaled = scope.Op("Mul", {loss, scope.Const(0x1p20f)});
+  ASSERT_OK_AND_ASSIGN(const std::vector<Output> lost, ComputeGradients(mixed, loss, std::vector{w}));
+  ASSERT_OK_AND_ASSIGN(const std::vector<Output> kept, ComputeGradients(mixed, scaled, std::vector{w}));
+  ASSERT_OK_AND_ASSIGN(const auto got, RunGraph(mixed, dense.feeds, {lost[0].name(), kept[0].name()}));
+  ASSERT_OK_AND_ASSIGN(const std::vector<Output> wide,
+                       ComputeGradients(dense.graph, *dense.graph.FindOutput("small"), std::vector{dense.w}));
+  ASSERT_OK_AND_ASSIGN(const auto exact, RunGraph(dense.graph, dense.feeds, {wide[0].name()}));
+  for (size_t i = 0; i < 200; ++i) {
+    EXPECT_EQ(got[0].flat<float>()[i], 0.0f);
+    const float unscaled = got[1].flat<float>()[i] * 0x1p-20f, expected = exact[0].flat<float>()[i];
+    EXPECT_NEAR(unscaled, expected, 3e-12f) << i;
+  }
+}
+
 TEST(MixedPrecision, RandomOps_DrawWhatTheyDrewBefore) {
   Graph graph;
   Scope scope(graph);

@@ -1,0 +1,23 @@
+// Which instruction sets kernels may use. Normally the best that the CPU has; fewer, to see on one machine what another
+// would compute.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+// The environment variable that programs pass on to RestrictCpuTargets.
+inline constexpr char kCpuTargetsVariable[] = "RIVULET_CPU_TARGETS";
+
+// From now on only instruction sets of the comma-separated list: "avx512", "avx2", "sse4", "ssse3", "none" (the
+// compiler's baseline, which is always allowed). oneDNN is held to the best of them too. Once, before the first kernel
+// is prepared and before other threads are started. INVALID_ARGUMENT: an unknown name, an empty list.
+Status RestrictCpuTargets(std::string_view list);
+
+// The instruction set that our own kernels use: "AVX3".
+std::string CpuTargetName();
+
+}  // namespace rivulet

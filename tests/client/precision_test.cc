@@ -1,0 +1,174 @@
+// Local training in 16-bit products, with scaled losses, and with portable kernels.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "client/artifact_cache.h"
+#include "client/example_source.h"
+#include "client/program_cache.h"
+#include "client/trainer.h"
+#include "proto/federated/update.pb.h"
+#include "tests/client/local_plan.h"
+#include "tests/engine/kernels/every_target.h"
+
+namespace rivulet {
+namespace {
+
+using testing::DigitRecords;
+using ::testing::HasSubstr;
+using testing::LocalPlan;
+using testing::LocalScenario;
+using testing::MemoryDataset;
+using testing::PatternModel;
+using testing::PlanBytes;
+
+struct Trained {
+  std::vector<float> delta;
+  double loss = 0;
+};
+
+Trained Train(const Scenario& scenario, int examples = 40) {
+  const auto plan = LocalPlan(scenario);
+  auto decoder = ExampleDecoder::Create(plan->features());
+  EXPECT_TRUE(decoder.ok()) << decoder.status();
+  const DatasetExamples source(std::make_shared<MemoryDataset>(DigitRecords(examples)), std::nullopt, *decoder);
+  auto trainer = Trainer::Create(NewProgramCache(plan));
+  EXPECT_TRUE(trainer.ok()) << trainer.status();
+  Task task;
+  task.id = "run-r3-a1-client-00007-0";
+  task.round = 3;
+  task.base_round = 2;
+  task.seed = 42;
+  const auto result = (*trainer)->Train(task, "client-00007", *PatternModel(*plan), source);
+  EXPECT_TRUE(result.ok()) << result.status();
+  proto::Update update;
+  EXPECT_TRUE(update.ParseFromString(result->update));
+  Trained trained;
+  trained.delta.resize(update.parts(0).data().size() / sizeof(float));
+  std::memcpy(trained.delta.data(), update.parts(0).data().data(), trained.delta.size() * sizeof(float));
+  trained.loss = result->train_loss;
+  return trained;
+}
+
+Scenario With(const std::string& precision, const std::string& scaling = "none", double scale = 32768) {
+  Scenario scenario = LocalScenario();
+  scenario.client.precision = precision;
+  scenario.client.loss_scale.kind = scaling;
+  scenario.client.loss_scale.scale = scale;
+  return scenario;
+}
+
+double Distance(const std::vector<float>& a, const std::vector<float>& b) {
+  double sum = 0, size = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    sum += (a[i] - b[i]) * (a[i] - b[i]);
+    size += b[i] * b[i];
+  }
+  return std::sqrt(sum / size);
+}
+
+TEST(Precision, SixteenBits_TrainNearlyAsFloat32) {
+  for (const char* preset : {"logistic_regression", "mnist_cnn"}) {
+    Scenario wide = With("float32");
+    wide.model.preset = preset;
+    wide.client.optimizer.learning_rate = 0.05;
+    const Trained expected = Train(wide);
+    for (const char* precision : {"bfloat16", "float16"}) {
+      Scenario narrow = wide;
+      narrow.client.precision = precision;
+      const Trained trained = Train(narrow);
+      EXPECT_NEAR(trained.loss, expected.loss, 0.02 * expected.loss) << preset << " " << precision;
+      const double distance = Distance(trained.delta, expected.delta);
+      EXPECT_LT(distance, 0.2) << preset << " " << precision;
+      EXPECT_GT(distance, 0) << preset << " " << precision;
+    }
+  }
+}
+
+TEST(LossScale, PowerOfTwo_ChangesNoBitInFloat32) {
+  for (const char* optimizer : {"sgd", "momentum", "adam"}) {
+    Scenario plain = With("float32");
+    plain.client.optimizer.kind = optimizer;
+    plain.client.optimizer.learning_rate = 0.01;
+    for (const char* scaling : {"static", "dynamic"}) {
+      Scenario scaled = plain;
+      scaled.client.loss_scale.kind = scaling;
+      scaled.client.loss_scale.scale = 1024;
+      scaled.client.loss_scale.growth_steps = 3;  // grows on the way
+      EXPECT_EQ(Train(scaled).delta, Train(plain).delta) << optimizer << " " << scaling;
+    }
+  }
+}
+
+TEST(LossScale, GradientsThatOverflow_ChangeNothing) {
+  for (const char* optimizer : {"sgd", "momentum", "adam"}) {
+    Scenario scenario = With("float16", "static", 1 << 24);  // gradients of a logit are up to 0.1, and float16 to 65504
+    scenario.client.optimizer.kind = optimizer;
+    for (const float change : Train(scenario).delta) ASSERT_EQ(change, 0.0f) << optimizer;
+  }
+}
+
+TEST(LossScale, DynamicScale_FallsUntilStepsCount) {
+  for (const char* optimizer : {"sgd", "momentum", "adam"}) {
+    Scenario scenario = With("float16", "dynamic", 1 << 24);
+    scenario.client.optimizer.kind = optimizer;
+    scenario.client.optimizer.learning_rate = 0.05;
+    scenario.client.epochs = 10;  // 40 steps, of which the first some do not count
+    const Trained trained = Train(scenario);
+    bool moved = false;
+    for (const float change : trained.delta) {
+      ASSERT_TRUE(std::isfinite(change)) << optimizer;
+      moved = moved || change != 0;
+    }
+    EXPECT_TRUE(moved) << optimizer;
+    Scenario first = scenario;
+    first.client.epochs = 1;
+    EXPECT_LT(trained.loss, Train(first).loss) << optimizer;
+  }
+}
+
+TEST(PortableKernels, EveryInstructionSet_GivesTheSameUpdate) {
+  for (const char* preset : {"logistic_regression", "mnist_cnn"}) {
+    for (const char* precision : {"float32", "bfloat16"}) {
+      Scenario scenario = With(precision);
+      scenario.model.preset = preset;
+      scenario.run.kernels = "portable";
+      scenario.client.epochs = 1;
+      scenario.client.batch_size = 4;  // and a rest of 2
+      scenario.client.optimizer.learning_rate = 0.05;
+      std::vector<float> first;
+      testing::OnEveryTarget([&](const std::string& target) {
+        const std::vector<float> delta = Train(scenario, 6).delta;
+        if (first.empty()) first = delta;
+        EXPECT_TRUE(delta == first) << preset << " in " << precision << " on " << target;
+      });
+    }
+  }
+}
+
+TEST(PortableKernels, Update_IsNearThatOfNativeKernels) {
+  Scenario scenario = With("float32");
+  scenario.model.preset = "mnist_cnn";
+  scenario.client.optimizer.learning_rate = 0.05;
+  Scenario portable = scenario;
+  portable.run.kernels = "portable";
+  EXPECT_LT(Distance(Train(portable, 20).delta, Train(scenario, 20).delta), 1e-4);
+}
+
+TEST(PortableKernels, ClientThatTakesOthersAlone_RefusesThePlan) {
+  Scenario scenario = LocalScenario();
+  scenario.run.kernels = "portable";
+  const std::string bytes = PlanBytes(scenario);
+  ArtifactCache native("native"), portable("portable"), any;
+  const auto fetch = [&]() -> StatusOr<std::string> { return bytes; };
+  EXPECT_TRUE(any.Plan(Sha256Of(bytes), fetch).ok());
+  EXPECT_TRUE(portable.Plan(Sha256Of(bytes), fetch).ok());
+  const auto refused = native.Plan(Sha256Of(bytes), fetch);
+  ASSERT_TRUE(absl::IsFailedPrecondition(refused.status())) << refused.status();
+  EXPECT_THAT(Message(refused.status()), HasSubstr("portable kernels"));
+}
+
+}  // namespace
+}  // namespace rivulet

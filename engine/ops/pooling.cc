@@ -109,7 +109,7 @@ RIVULET_OP("_MaxPoolReluGrad")
     .Attr("padding: {'SAME', 'VALID', 'EXPLICIT'}")
     .Attr("explicit_paddings: list(int) = []")
     .Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'")
-    .Attr("T: {float, double}")
+    .Attr("T: floattype")
     .Shape(MaxPoolGradShape)
     .NotDifferentiable("second derivatives of max pooling are not provided")
     .Doc(

@@ -34,8 +34,15 @@ void StepProduct(bool portable, const T* a, int64_t a_row, int64_t a_k, const T*
 // to[columns, rows] = the block [rows, columns] of a matrix whose rows are `stride` long, transposed.
 template <typename T>
 void TransposeBlock(const T* from, int64_t stride, T* to, int64_t rows, int64_t columns) {
-  for (int64_t column = 0; column < columns; ++column)
-    for (int64_t row = 0; row < rows; ++row) to[column * rows + row] = from[row * stride + column];
+  constexpr int64_t kTile = 64 / sizeof(T);  // a cache line each way
+  for (int64_t row0 = 0; row0 < rows; row0 += kTile) {
+    const int64_t row1 = std::min(rows, row0 + kTile);
+    for (int64_t column0 = 0; column0 < columns; column0 += kTile) {
+      const int64_t column1 = std::min(columns, column0 + kTile);
+      for (int64_t column = column0; column < column1; ++column)
+        for (int64_t row = row0; row < row1; ++row) to[column * rows + row] = from[row * stride + column];
+    }
+  }
 }
 
 }  // namespace rivulet

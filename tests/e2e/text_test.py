@@ -1,0 +1,80 @@
+"""Text from a plain file to a trained model: imported by speaker, learned by clients, judged on speeches kept apart."""
+import math
+
+from harness import RivuletTest, main
+
+SPEAKERS = {"FIRST LORD": "aye, my lord, ", "SECOND LORD": "no, my lord, ", "FOOL": "hey ho, the wind and the rain, ", "Messenger": "he comes, "}
+
+SCENARIO = """
+[run]
+name = "text"
+rounds = 3
+seed = 5
+
+[model]
+preset = "tiny_transformer"
+
+[data]
+train = "plays/train.tfrecord"
+test = "plays/test.tfrecord"
+partition = { kind = "by_key", key = "speaker" }
+
+[client]
+epochs = 2
+batch_size = 4
+optimizer = { kind = "sgd", learning_rate = 0.3 }
+
+[server]
+clients_per_round = 4
+"""
+
+
+def play():
+    """Every speaker says the same again and again, 11 times in turn with the others."""
+    return "\n".join(f"{speaker}:\n{(words * 40)[:200]}\n" for _ in range(11) for speaker, words in SPEAKERS.items())
+
+
+class Text(RivuletTest):
+    def setUp(self):
+        super().setUp()
+        self.write("play.txt", play())
+        self.run_rivulet("data", "import", "shakespeare", "--from", "play.txt", "--out", "plays", code=0)
+        self.scenario = self.write("text.toml", SCENARIO)
+
+    def losses(self, db):
+        return [row[0] for row in self.query("SELECT value FROM metrics WHERE name = 'test/loss' ORDER BY round", db=db)]
+
+    def test_import_makes_windows_by_speaker(self):
+        told = self.run_rivulet("data", "inspect", "plays/train.tfrecord", code=0).out
+        self.assertIn("tokens   int64[80]", told)
+        # Ten speeches of 202 numbers each: 25 windows and the rest of a 26th, for each of four speakers.
+        self.assertIn("examples  104", told)
+        self.run_rivulet("data", "partition", self.scenario, "--out", "clients", code=0)
+        self.assertTrue((self.folder / "clients/FIRST LORD.tfrecord").exists())
+        refused = self.run_rivulet("data", "import", "shakespeare", "--from", self.write("no.txt", "Once\n"), "--out", "x")
+        self.assert_refused(refused, "no.txt", "line 1", "text before the first speaker", code=1)
+
+    def test_transformer_learns_and_workers_change_nothing(self):
+        self.simulate("--workers", "1", db="a.sqlite")
+        self.simulate("--workers", "3", db="b.sqlite")
+        self.assertEqual(self.digests("a.sqlite"), self.digests("b.sqlite"))
+        losses = self.losses("a.sqlite")
+        self.assertLess(losses[-1], math.log(90) - 0.5)
+        self.assertLess(losses[-1], losses[0])
+
+    def test_lstm_learns_and_workers_change_nothing(self):
+        lstm = ["--set", "model.preset=char_lstm", "--set", "client.optimizer.learning_rate=1", "--rounds", "2", "--set",
+                "server.clients_per_round=2"]
+        self.simulate(*lstm, "--workers", "1", db="a.sqlite")
+        self.simulate(*lstm, "--workers", "2", db="b.sqlite", env={"OMP_NUM_THREADS": "2"})
+        self.assertEqual(self.digests("a.sqlite"), self.digests("b.sqlite"))
+        losses = self.losses("a.sqlite")
+        self.assertLess(losses[-1], math.log(90) - 0.5)
+
+    def test_images_are_no_text(self):
+        refused = self.run_rivulet("simulate", self.scenario, "--set", "data.image_feature=speaker", "--db", "x.sqlite")
+        self.assert_refused(refused, "speaker", "int64")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes sequence_reference.json: LSTM, GRU, SimpleRNN and attention with their gradients, by PyTorch and Keras.
+"""Writes sequence_reference.json: LSTM, GRU, SimpleRNN and attention with their gradients, by PyTorch, and
+keras_sequence_reference.json: the layers by Keras, and TensorFlow's fused cells.
 
 Our recurrent ops take the product of the inputs with the kernel ready-made, so a peer's layer gets that product as its
 input and an identity as its kernel. Run with an interpreter that has torch, then (for the rest) one that has tensorflow:
@@ -188,6 +189,47 @@ def with_keras():
         label = "_".join(["Keras", kind] + [str(v) for v in options.values()])
         case(label, kind, attrs, inputs, [r.numpy() for r in results], upstream, gradients, unseen, rtol=1e-12)
 
+    def sigmoid(v):
+        return tf.math.sigmoid(v)
+
+    def lstm_cell(forget_bias, cell_clip, use_peephole):
+        """The formula of LSTMBlockCell, for its gradients; its values come from the op itself."""
+        def formula(x, cs_prev, h_prev, w, wci, wcf, wco, b):
+            i, ci, f, o = tf.split(tf.concat([x, h_prev], 1) @ w + b, 4, axis=1)
+            peep = 1.0 if use_peephole else 0.0
+            i, f, ci = sigmoid(i + peep * cs_prev * wci), sigmoid(f + forget_bias + peep * cs_prev * wcf), tf.tanh(ci)
+            cs = ci * i + cs_prev * f
+            if cell_clip > 0:
+                cs = tf.clip_by_value(cs, -cell_clip, cell_clip)
+            o, co = sigmoid(o + peep * cs * wco), tf.tanh(cs)
+            return i, cs, f, o, ci, co, co * o
+        return formula
+
+    def gru_cell(x, h_prev, w_ru, w_c, b_ru, b_c):
+        r, u = tf.split(sigmoid(tf.concat([x, h_prev], 1) @ w_ru + b_ru), 2, axis=1)
+        c = tf.tanh(tf.concat([x, h_prev * r], 1) @ w_c + b_c)
+        return r, u, c, u * h_prev + (1 - u) * c
+
+    def cell(name, op, attrs, shapes, formula):
+        inputs = [tf.Variable(rng.uniform(-1, 1, shape).astype(np.float32)) for shape in shapes]
+        results = getattr(tf.raw_ops, op)(**dict(zip(INPUT_NAMES[op], inputs)), **attrs)
+        with tf.GradientTape() as tape:
+            again = formula(*inputs)
+            upstream = [rng.uniform(-1, 1, r.shape).astype(np.float32) for r in again]
+            loss = tf.add_n([tf.reduce_sum(r * u) for r, u in zip(again, upstream)])
+        for a, b in zip(results, again):
+            np.testing.assert_allclose(a.numpy(), b.numpy(), atol=1e-6)
+        gradients = [None if g is None else g.numpy() for g in tape.gradient(loss, inputs)]
+        case(name, op, attrs, [tensor(v.numpy()) for v in inputs], [r.numpy() for r in results], upstream, gradients, rtol=3e-6)
+
+    INPUT_NAMES = {"LSTMBlockCell": ["x", "cs_prev", "h_prev", "w", "wci", "wcf", "wco", "b"],
+                   "GRUBlockCell": ["x", "h_prev", "w_ru", "w_c", "b_ru", "b_c"]}
+    lstm_shapes = [(3, 5), (3, 4), (3, 4), (9, 16), (4,), (4,), (4,), (16,)]
+    for name, attrs in {"plain": {}, "peephole": {"use_peephole": True, "forget_bias": 0.25},
+                        "clip": {"cell_clip": 0.25, "use_peephole": True}, "no_clip": {"cell_clip": -1.0}}.items():
+        whole = {"forget_bias": 1.0, "cell_clip": 3.0, "use_peephole": False, **attrs}
+        cell(f"LSTMBlockCell_{name}", "LSTMBlockCell", whole, lstm_shapes, lstm_cell(**whole))
+    cell("GRUBlockCell", "GRUBlockCell", {}, [(3, 5), (3, 4), (9, 8), (9, 4), (8,), (4,)], gru_cell)
     recurrent("LSTM")
     recurrent("LSTM", activation="softsign")
     recurrent("GRU")

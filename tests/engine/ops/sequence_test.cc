@@ -186,8 +186,37 @@ std::vector<Case> AttentionCases() {
   return cases;
 }
 
+std::vector<Case> CellCases() {
+  GradientCheckOptions both;  // gradients of gradients; the number of inputs is known
+  both.second_order = true;
+  both.known_shapes = {KnownShapes::kAll, KnownShapes::kAllButBatch};
+  const std::vector<Tensor> lstm = {X({2, 3}, 40), X({2, 2}, 41), X({2, 2}, 42), X({5, 8}, 43),
+                                    X({2}, 44),    X({2}, 45),    X({2}, 46),    X({8}, 47)};
+  std::vector<Case> cases = {
+      {"LSTMBlockCell_Plain", lstm, Op("LSTMBlockCell", {}, 7), both},
+      {"LSTMBlockCell_Peephole", lstm, Op("LSTMBlockCell", {{"use_peephole", true}, {"forget_bias", 0.5f}}, 7), both},
+      {"LSTMBlockCell_Clip", lstm, Op("LSTMBlockCell", {{"use_peephole", true}, {"cell_clip", 0.15f}}, 7), {}},
+      {"LSTMBlockCell_NoClip", lstm, Op("LSTMBlockCell", {{"cell_clip", 0.0f}}, 7), both},
+      {"GRUBlockCell",
+       {X({2, 3}, 50), X({2, 2}, 51), X({5, 4}, 52), X({5, 2}, 53), X({4}, 54), X({2}, 55)},
+       Op("GRUBlockCell", {}, 4),
+       both},
+  };
+  cases[2].options.known_shapes = both.known_shapes;
+  // Outputs that reach the loss alone.
+  for (const int port : {1, 6})
+    cases.push_back({fmt::format("LSTMBlockCell_OutputAlone{}", port), lstm,
+                     [port](const Scope& scope, const std::vector<Output>& x) {
+                       Node* node = scope.AddNode("LSTMBlockCell", x, {{"use_peephole", true}});
+                       return std::vector<Output>{node != nullptr ? node->output(port) : Output{}};
+                     },
+                     both});
+  return cases;
+}
+
 std::string CaseName(const ::testing::TestParamInfo<Case>& info) { return info.param.name; }
 INSTANTIATE_TEST_SUITE_P(Recurrent, SequenceGradient, ::testing::ValuesIn(RecurrentCases()), CaseName);
+INSTANTIATE_TEST_SUITE_P(Cells, SequenceGradient, ::testing::ValuesIn(CellCases()), CaseName);
 INSTANTIATE_TEST_SUITE_P(Attention, SequenceGradient, ::testing::ValuesIn(AttentionCases()), CaseName);
 
 // ---- What attributes mean
@@ -280,6 +309,23 @@ TEST(Gru, UnfitOperands_AreRefused) {
   inputs = fit;
   inputs[0] = Tensor(DType::kFloat32, {4, 6});
   EXPECT_NE(Refusal("GRU", inputs), "no error");
+}
+
+TEST(LstmBlockCell, UnfitOperands_AreRefused) {
+  const std::vector<Tensor> fit = {Tensor(DType::kFloat32, {2, 3}), Tensor(DType::kFloat32, {2, 4}),
+                                   Tensor(DType::kFloat32, {2, 4}), Tensor(DType::kFloat32, {7, 16}),
+                                   Tensor(DType::kFloat32, {4}),    Tensor(DType::kFloat32, {4}),
+                                   Tensor(DType::kFloat32, {4}),    Tensor(DType::kFloat32, {16})};
+  EXPECT_EQ(Refusal("LSTMBlockCell", fit), "no error");
+  const auto with = [&](size_t place, Shape shape) {
+    auto inputs = fit;
+    inputs[place] = Tensor(DType::kFloat32, std::move(shape));
+    return Refusal("LSTMBlockCell", inputs);
+  };
+  EXPECT_THAT(with(1, {3, 4}), HasSubstr("axis 0 of cs_prev has 3 elements, where an earlier input has 2"));
+  EXPECT_THAT(with(3, {6, 16}), HasSubstr("w has 6 rows, where x has 3 columns and the state 4"));
+  EXPECT_THAT(with(3, {7, 12}), HasSubstr("w must be 4 times the units long, 16, but is 12"));
+  EXPECT_THAT(with(7, {4}), HasSubstr("b must be 4 times the units long, 16, but is 4"));
 }
 
 TEST(Recurrent, PortableKernels_AgreeWithTheFastOnes) {

@@ -46,6 +46,6 @@ Output Body(const Scope& scope, Output tokens) {
 
 }  // namespace
 
-StatusOr<ModelDef> CharLstm() { return NextTokenModel(kCharacters, kWindowLength, kPadding, Body); }
+StatusOr<ModelDef> CharLstm(const PresetOptions&) { return NextTokenModel(kCharacters, kWindowLength, kPadding, Body); }
 
 }  // namespace rivulet

@@ -61,6 +61,7 @@ Fans FansOf(const Shape& shape) {
 }
 
 double FanIn(const Fans& fans) { return fans.in; }
+double FanOut(const Fans& fans) { return fans.out; }
 double FanAverage(const Fans& fans) { return (fans.in + fans.out) / 2; }
 
 // Variance scale / fan, uniform or truncated normal.
@@ -71,6 +72,34 @@ Initializer Scaled(std::string name, double scale, double (*fan)(const Fans&), b
     const double limit = std::sqrt(3 * variance);
     return Uniform(scope, dtype, shape, -limit, limit);
   });
+}
+
+// Ones on the diagonal; no constant of this size in the graph.
+Output Eye(const Scope& scope, DType dtype, int64_t rows, int64_t columns) {
+  const auto integer = [&](int64_t value) { return scope.Const(Tensor::Scalar(static_cast<int32_t>(value))); };
+  const Output range = scope.Op("Range", {integer(0), integer(rows), integer(1)});
+  return scope.Op("OneHot", {range, integer(columns), Scalar(scope, dtype, 1, "on"), Scalar(scope, dtype, 0, "off")});
+}
+
+Output EmitOrthogonal(const Scope& scope, DType dtype, const Shape& shape, double gain) {
+  if (shape.rank() < 2) {
+    scope.Fail(InvalidArgument("an orthogonal first value needs two axes or more, not {}", shape.ToString()));
+    return {};
+  }
+  const int64_t columns = shape.dim(shape.rank() - 1);
+  const int64_t rows = columns == 0 ? 0 : shape.elements() / columns;
+  const bool wide = rows < columns;
+  const Shape tall = wide ? Shape{columns, rows} : Shape{rows, columns};
+  const Output drawn = Drawn(scope, "RandomStandardNormal", dtype, tall, 1, 0);
+  Node* qr = scope.AddNode("Qr", {drawn});
+  if (qr == nullptr) return {};
+  // The factors are unique, and q evenly distributed, once r has a positive diagonal.
+  const Output diagonal = scope.Op("Mul", {qr->output(1), Eye(scope, dtype, tall.dim(1), tall.dim(1))});
+  const Output axis = scope.Const(Tensor::Of<int32_t>(Shape{1}, {0}));
+  Output q = scope.Op("Mul", {qr->output(0), scope.Op("Sign", {scope.Op("Sum", {diagonal, axis})})});
+  if (wide) q = scope.Op("Transpose", {q, scope.Const(Tensor::Of<int32_t>(Shape{2}, {1, 0}))});
+  if (gain != 1) q = scope.Op("Mul", {q, Scalar(scope, dtype, gain, "gain")});
+  return shape.rank() == 2 ? q : scope.Op("Reshape", {q, Dims(scope, shape)});
 }
 
 }  // namespace
@@ -119,16 +148,66 @@ Initializer HeNormal() { return Scaled("he_normal", 2, FanIn, true); }
 Initializer LecunUniform() { return Scaled("lecun_uniform", 1, FanIn, false); }
 Initializer LecunNormal() { return Scaled("lecun_normal", 1, FanIn, true); }
 
-StatusOr<Initializer> InitializerByName(std::string_view name) {
-  static const std::vector<Initializer> known = {Zeros(),           Ones(),          RandomUniform(), RandomNormal(),
-                                                 TruncatedNormal(), GlorotUniform(), GlorotNormal(),  HeUniform(),
-                                                 HeNormal(),        LecunUniform(),  LecunNormal()};
+Initializer VarianceScaling(double scale, std::string mode, std::string distribution) {
+  return Initializer("variance_scaling", [=](const Scope& scope, DType dtype, const Shape& shape) -> Output {
+    const Fans fans = FansOf(shape);
+    const bool known = mode == "fan_in" || mode == "fan_out" || mode == "fan_avg";
+    if (!known || !(scale > 0)) {
+      scope.Fail(
+          InvalidArgument("variance_scaling needs a positive scale and the mode fan_in, fan_out or fan_avg, not "
+                          "{} and '{}'",
+                          scale, mode));
+      return {};
+    }
+    const double fan = mode == "fan_in" ? FanIn(fans) : mode == "fan_out" ? FanOut(fans) : FanAverage(fans);
+    const double variance = scale / std::max(1.0, fan);
+    if (distribution == "uniform")
+      return Uniform(scope, dtype, shape, -std::sqrt(3 * variance), std::sqrt(3 * variance));
+    if (distribution == "normal") return Drawn(scope, "RandomStandardNormal", dtype, shape, std::sqrt(variance), 0);
+    if (distribution == "truncated_normal")
+      return Drawn(scope, "TruncatedNormal", dtype, shape, std::sqrt(variance) / kTruncatedStddev, 0);
+    scope.Fail(
+        InvalidArgument("variance_scaling draws from uniform, normal or truncated_normal, not '{}'", distribution));
+    return {};
+  });
+}
+Initializer Orthogonal(double gain) {
+  return Initializer("orthogonal", [gain](const Scope& scope, DType dtype, const Shape& shape) {
+    return EmitOrthogonal(scope, dtype, shape, gain);
+  });
+}
+Initializer Identity(double gain) {
+  return Initializer("identity", [gain](const Scope& scope, DType dtype, const Shape& shape) -> Output {
+    if (shape.rank() != 2) {
+      scope.Fail(InvalidArgument("an identity as first value is a matrix, not {}", shape.ToString()));
+      return {};
+    }
+    const Output eye = Eye(scope, dtype, shape.dim(0), shape.dim(1));
+    return gain == 1 ? eye : scope.Op("Mul", {eye, Scalar(scope, dtype, gain, "gain")});
+  });
+}
+
+namespace {
+
+const std::vector<Initializer>& Known() {
+  static const auto* const known = new std::vector<Initializer>{
+      Zeros(),     Ones(),     RandomUniform(), RandomNormal(), TruncatedNormal(), GlorotUniform(), GlorotNormal(),
+      HeUniform(), HeNormal(), LecunUniform(),  LecunNormal(),  VarianceScaling(), Orthogonal(),    Identity()};
+  return *known;
+}
+
+}  // namespace
+
+std::vector<std::string> InitializerNames() {
   std::vector<std::string> names;
-  for (const Initializer& initializer : known) {
+  for (const Initializer& initializer : Known()) names.push_back(initializer.name());
+  return names;
+}
+
+StatusOr<Initializer> InitializerByName(std::string_view name) {
+  for (const Initializer& initializer : Known())
     if (initializer.name() == name) return initializer;
-    names.push_back(initializer.name());
-  }
-  return NotFound("there is no initializer '{}'.{}", name, DidYouMean(name, names));
+  return NotFound("there is no initializer '{}'.{}", name, DidYouMean(name, InitializerNames()));
 }
 
 }  // namespace rivulet

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/base/status.h"
 #include "engine/graph/graph.h"
@@ -40,7 +41,18 @@ Initializer HeNormal();
 Initializer LecunUniform();
 Initializer LecunNormal();
 
+// A variance of scale / fan ("fan_in", "fan_out", "fan_avg"), drawn as "uniform", "normal" or "truncated_normal", which
+// is divided by its own deviation. Glorot's, He's and LeCun's are cases of it. Errors go to the scope at use.
+Initializer VarianceScaling(double scale = 1, std::string mode = "fan_in",
+                            std::string distribution = "truncated_normal");
+// Rows or columns (whichever are fewer) that are orthonormal times `gain`, of the matrix [all but the last axis, last
+// axis]. Saxe et al., ICLR 2014. Needs two axes or more.
+Initializer Orthogonal(double gain = 1);
+// gain on the diagonal of a matrix.
+Initializer Identity(double gain = 1);
+
 // "glorot_uniform" and so on, with the defaults above ("constant" has none). NOT_FOUND names the nearest.
 StatusOr<Initializer> InitializerByName(std::string_view name);
+std::vector<std::string> InitializerNames();
 
 }  // namespace rivulet

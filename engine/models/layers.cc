@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/models/variables.h"
+#include "engine/ops/convolution_layers.h"
 #include "engine/ops/dropout.h"
 
 namespace rivulet {
@@ -32,8 +33,8 @@ bool Layers::Check(std::string_view name, Output x, int rank, std::string_view k
   for (int axis = 1; known && axis < shape.rank(); ++axis) known = shape.dim(axis) > 0;
   if (known) return true;
   const std::string wanted = rank == 0 ? "two dimensions or more" : fmt::format("{} dimensions", rank);
-  scope_.Fail(InvalidArgument("layer '{}' ({}) needs an input of {}, all but the first known and positive, not {}", name,
-                              kind, wanted, shape.ToString()));
+  scope_.Fail(InvalidArgument("layer '{}' ({}) needs an input of {}, all but the first known and positive, not {}",
+                              name, kind, wanted, shape.ToString()));
   return false;
 }
 
@@ -88,25 +89,52 @@ Output Layers::Conv2D(std::string_view name, Output x, int64_t filters, const Co
   }
   const Output kernel = Weight(layer, name, "kernel",
                                Shape{options.size[0], options.size[1], in / options.groups, filters}, options.kernel);
-  const Output convolved = layer.Op("Conv2D", {x, kernel},
-                                    {{"strides", Window(options.strides)},
-                                     {"dilations", Window(options.dilations)},
-                                     {"padding", options.padding}});
+  const Output convolved = layer.Op(
+      "Conv2D", {x, kernel},
+      {{"strides", Window(options.strides)}, {"dilations", Window(options.dilations)}, {"padding", options.padding}});
   return Biased(layer, name, convolved, filters, options.bias, options.bias_initializer, options.activation);
 }
 
-Output Layers::DepthwiseConv2D(std::string_view name, Output x, int64_t multiplier,
-                               const ConvolutionOptions& options) {
+Output Layers::DepthwiseConv2D(std::string_view name, Output x, int64_t multiplier, const ConvolutionOptions& options) {
   if (!Check(name, x, 4, "depthwise_conv2d")) return {};
   const Scope layer = scope_.SubScope(name);
   const int64_t in = Last(x.shape());
   const Output kernel =
       Weight(layer, name, "kernel", Shape{options.size[0], options.size[1], in, multiplier}, options.kernel);
-  const Output convolved = layer.Op("DepthwiseConv2dNative", {x, kernel},
-                                    {{"strides", Window(options.strides)},
-                                     {"dilations", Window(options.dilations)},
-                                     {"padding", options.padding}});
+  const Output convolved = layer.Op(
+      "DepthwiseConv2dNative", {x, kernel},
+      {{"strides", Window(options.strides)}, {"dilations", Window(options.dilations)}, {"padding", options.padding}});
   return Biased(layer, name, convolved, in * multiplier, options.bias, options.bias_initializer, options.activation);
+}
+
+Output Layers::Conv2DTranspose(std::string_view name, Output x, int64_t filters, const ConvolutionOptions& options) {
+  if (!Check(name, x, 4, "conv2d_transpose")) return {};
+  const Scope layer = scope_.SubScope(name);
+  const Output kernel =
+      Weight(layer, name, "kernel", Shape{options.size[0], options.size[1], filters, Last(x.shape())}, options.kernel);
+  if (!kernel) return {};
+  TransposeOptions transpose;
+  transpose.window.strides = options.strides;
+  transpose.window.padding = options.padding;
+  const Output up = rivulet::Conv2DTranspose(layer, x, kernel, transpose);
+  return Biased(layer, name, up, filters, options.bias, options.bias_initializer, options.activation);
+}
+
+Output Layers::Conv1D(std::string_view name, Output x, int64_t filters, const ConvolutionOptions& options) {
+  if (!Check(name, x, 3, "conv1d")) return {};
+  const Scope layer = scope_.SubScope(name);
+  const int64_t in = Last(x.shape());
+  if (options.groups < 1 || in % options.groups != 0 || filters % options.groups != 0) {
+    scope_.Fail(InvalidArgument("layer '{}' cannot divide {} channels and {} filters into {} groups", name, in, filters,
+                                options.groups));
+    return {};
+  }
+  const Output kernel =
+      Weight(layer, name, "kernel", Shape{options.size[0], in / options.groups, filters}, options.kernel);
+  if (!kernel) return {};
+  const Output convolved = rivulet::Conv1D(
+      layer, x, kernel, {.strides = options.strides, .dilations = options.dilations, .padding = options.padding});
+  return Biased(layer, name, convolved, filters, options.bias, options.bias_initializer, options.activation);
 }
 
 Output Layers::Pool(std::string_view op, std::string_view name, Output x, const PoolOptions& options) {
@@ -124,7 +152,8 @@ Output Layers::Pool(std::string_view op, std::string_view name, Output x, const 
                      name);
   const Scope layer = scope_.SubScope(name);
   x = layer.Op("ExpandDims", {x, layer.Const(Tensor::Scalar<int32_t>(1))});
-  x = layer.Op(op, {x}, {{"ksize", Window({1, size[0]})}, {"strides", Window({1, strides[0]})}, {"padding", options.padding}});
+  x = layer.Op(op, {x},
+               {{"ksize", Window({1, size[0]})}, {"strides", Window({1, strides[0]})}, {"padding", options.padding}});
   return layer.Op("Squeeze", {x}, {{"squeeze_dims", std::vector<int64_t>{1}}});
 }
 
@@ -160,7 +189,8 @@ Output Layers::Reshape(std::string_view name, Output x, const std::vector<int64_
   const bool positive = AllPositive(dims, dims.size());
   for (const int64_t dim : dims) after = positive && after <= before ? after * dim : -1;
   if (before != after) {
-    scope_.Fail(InvalidArgument("layer '{}' cannot make [{}] of examples of {} values", name, fmt::join(dims, ","), before));
+    scope_.Fail(
+        InvalidArgument("layer '{}' cannot make [{}] of examples of {} values", name, fmt::join(dims, ","), before));
     return {};
   }
   const Scope layer = scope_.SubScope(name);
@@ -211,7 +241,8 @@ Output Layers::Embedding(std::string_view name, Output x, int64_t vocabulary, in
                          const Initializer& initializer) {
   if (!x || !scope_.status().ok()) return {};
   if (IsFloating(x.dtype())) {
-    scope_.Fail(InvalidArgument("layer '{}' (embedding) looks up integers, but its input is {}", name, rivulet::Name(x.dtype())));
+    scope_.Fail(InvalidArgument("layer '{}' (embedding) looks up integers, but its input is {}", name,
+                                rivulet::Name(x.dtype())));
     return {};
   }
   const Scope layer = scope_.SubScope(name);

@@ -2,8 +2,8 @@
 // the name scope "conv1".
 //
 // A model with dropout or batch normalisation is two graphs over the same variables, one for evaluation and one for
-// training: its body runs once for each, and the layers differ. Everything stands in one Graph; the first to run creates
-// the variables.
+// training: its body runs once for each, and the layers differ. Everything stands in one Graph; the first to run
+// creates the variables.
 #pragma once
 
 #include <map>
@@ -88,16 +88,17 @@ class Layers {
   Output GlobalMaxPool(std::string_view name, Output x);
   Output GlobalAvgPool(std::string_view name, Output x);
 
-  Output Flatten(std::string_view name, Output x);                                          // [batch, features]
-  Output Reshape(std::string_view name, Output x, const std::vector<int64_t>& dims);        // [batch, dims…]
-  Output ZeroPad2D(std::string_view name, Output x, const std::vector<int64_t>& amounts);  // rows, columns, on each side
+  Output Flatten(std::string_view name, Output x);                                    // [batch, features]
+  Output Reshape(std::string_view name, Output x, const std::vector<int64_t>& dims);  // [batch, dims…]
+  Output ZeroPad2D(std::string_view name, Output x,
+                   const std::vector<int64_t>& amounts);  // rows, columns, on each side
   Output Dropout(std::string_view name, Output x, double rate);
   Output Activation(std::string_view name, Output x, std::string_view activation);
   Output Add(std::string_view name, Output x, Output y, std::string_view activation = "");
   Output Concat(std::string_view name, Output x, Output y);  // along channels
 
-  // Over batch and space in training, by running statistics in evaluation: variables gamma and beta, and moving_mean and
-  // moving_variance of the segment SharedLayers::statistics.
+  // Over batch and space in training, by running statistics in evaluation: variables gamma and beta, and moving_mean
+  // and moving_variance of the segment SharedLayers::statistics.
   Output BatchNorm(std::string_view name, Output x, const BatchNormOptions& options = {});
   Output LayerNorm(std::string_view name, Output x, double epsilon = 1e-5);
   Output GroupNorm(std::string_view name, Output x, int64_t groups, double epsilon = 1e-5);

@@ -1,12 +1,13 @@
-// 784-10: a linear classifier, 7,850 parameters.
-#include "engine/models/layers.h"
+// Softmax regression, 784-10: 7,850 parameters.
 #include "engine/models/preset_list.h"
+#include "engine/models/preset_options.h"
 
 namespace rivulet {
 
-StatusOr<ModelDef> LogisticRegression() {
-  return Classifier(10, [](const Scope& scope, Output image) {
-    return Dense(scope, "dense1", Flatten(scope, image, 784), 784, 10, Activation::kNone);
+StatusOr<ModelDef> LogisticRegression(const PresetOptions& options) {
+  return Classifier(InputOr(options, {28, 28, 1}), [&](Layers& layers, Output image) {
+    const Output x = layers.Flatten("flatten", image);
+    return layers.Dense("dense1", x, ClassesOr(options, 10));
   });
 }
 

@@ -1,16 +1,16 @@
 // 784-200-200-10 with ReLU, 199,210 parameters: the "2NN" of McMahan et al., "Communication-Efficient Learning of Deep
 // Networks from Decentralized Data", AISTATS 2017.
-#include "engine/models/layers.h"
 #include "engine/models/preset_list.h"
+#include "engine/models/preset_options.h"
 
 namespace rivulet {
 
-StatusOr<ModelDef> Mlp() {
-  return Classifier(10, [](const Scope& scope, Output image) {
-    Output x = Flatten(scope, image, 784);
-    x = Dense(scope, "dense1", x, 784, 200, Activation::kRelu);
-    x = Dense(scope, "dense2", x, 200, 200, Activation::kRelu);
-    return Dense(scope, "dense3", x, 200, 10, Activation::kNone);
+StatusOr<ModelDef> Mlp(const PresetOptions& options) {
+  return Classifier(InputOr(options, {28, 28, 1}), [&](Layers& layers, Output image) {
+    Output x = layers.Flatten("flatten", image);
+    x = layers.Dense("dense1", x, 200, {.activation = "relu"});
+    x = layers.Dense("dense2", x, 200, {.activation = "relu"});
+    return layers.Dense("dense3", x, ClassesOr(options, 10));
   });
 }
 

@@ -62,8 +62,7 @@ Output Layers::GroupNorm(std::string_view name, Output x, int64_t groups, double
   const Scope layer = scope_.SubScope(name);
   const Shape width{LastOf(x)};
   const Output gamma = Weight(layer, name, "gamma", width, Ones()), beta = Weight(layer, name, "beta", width, Zeros());
-  return layer.Op("GroupNorm", {x, gamma, beta},
-                  {{"num_groups", groups}, {"epsilon", static_cast<float>(epsilon)}});
+  return layer.Op("GroupNorm", {x, gamma, beta}, {{"num_groups", groups}, {"epsilon", static_cast<float>(epsilon)}});
 }
 
 Output Layers::InstanceNorm(std::string_view name, Output x, double epsilon) {

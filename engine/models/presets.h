@@ -10,14 +10,19 @@
 
 namespace rivulet {
 
-// "logistic_regression" (784-10, 7,850 parameters), "mlp" (784-200-200-10 ReLU, 199,210), "mnist_cnn" (conv5×5×32,
-// pool, conv5×5×64, pool, 512, 10: 1,663,370; McMahan et al. 2017). Input image float32 [?,28,28,1] in [0,1], label
-// int64 [?].
-// "char_lstm" (embedding 8, two LSTMs of 256, 90 characters: 820,522; Reddi et al. 2021) and "tiny_transformer" (width 64,
-// two blocks of 4 heads: 110,976): tokens and label int64 [?,80] of the vocabulary in engine/data/characters.h, padded
-// with 0, which does not count.
-// NOT_FOUND names the nearest.
-StatusOr<ModelDef> Preset(std::string_view name);
+// What a preset can be told; 0 and empty mean the preset's own.
+struct PresetOptions {
+  int64_t classes = 0;
+  std::vector<int64_t> input = {};    // of one example: height, width, channels
+  std::string normalization = "";     // batch, group, none: of the residual networks and mobilenet_v2
+  std::string statistics = "shared";  // segment of batch normalisation's running statistics
+};
+
+// docs/models.md lists the presets, their layers and their parameters. Those of images take float32 [?,height,width,
+// channels] in [0,1] and int64 labels [?]; "char_lstm" and "tiny_transformer" int64 tokens and labels [?,80] of the
+// vocabulary in engine/data/characters.h, padded with 0, which does not count. NOT_FOUND names the nearest. INVALID_ARGUMENT:
+// an option that the preset has not, or that its layers refuse.
+StatusOr<ModelDef> Preset(std::string_view name, const PresetOptions& options = {});
 std::vector<std::string> PresetNames();
 
 }  // namespace rivulet

@@ -36,7 +36,8 @@ TEST_P(PresetPlan, OpensAndInitialises) {
 
 INSTANTIATE_TEST_SUITE_P(All, PresetPlan,
                          testing::Values(std::pair("logistic_regression", int64_t{7850}),
-                                         std::pair("mlp", int64_t{199210}), std::pair("mnist_cnn", int64_t{1663370})),
+                                         std::pair("mlp", int64_t{199210}), std::pair("mnist_cnn", int64_t{1663370}),
+                                         std::pair("lenet5", int64_t{61706}), std::pair("cifar_cnn", int64_t{1626442})),
                          [](const auto& info) { return info.param.first; });
 
 }  // namespace

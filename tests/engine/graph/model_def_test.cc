@@ -209,6 +209,58 @@ TEST(InitializerValuesTest, RandomNormal_HasItsMeanAndDeviation) {
   EXPECT_NEAR(spread.stddev, 0.5, 0.01);
 }
 
+TEST(InitializerValuesTest, VarianceScaling_HasItsVariance) {
+  for (const char* distribution : {"uniform", "normal", "truncated_normal"}) {
+    const Spread spread = Draw(VarianceScaling(3, "fan_out", distribution), Shape{300, 200});
+    EXPECT_NEAR(spread.stddev, std::sqrt(3.0 / 200), 0.002) << distribution;
+  }
+  Graph graph;
+  const Scope scope(graph);
+  VarianceScaling(1, "fan_side")(scope, DType::kFloat32, Shape{2, 2});
+  EXPECT_THAT(scope.status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not 1 and 'fan_side'")));
+}
+
+// The first value of a variable of this shape.
+std::vector<float> ValueOf(const Initializer& initializer, const Shape& shape) {
+  Graph graph;
+  const Scope scope(graph);
+  Variable(scope, "w", shape, initializer);
+  EXPECT_OK(scope.status());
+  const auto session = Session::Create(std::move(graph));
+  EXPECT_OK(session);
+  EXPECT_OK((*session)->Run({}, {}, {"init"}));
+  const auto value = (*session)->GetVariable("w");
+  EXPECT_OK(value);
+  const auto flat = value->flat<float>();
+  return {flat.begin(), flat.end()};
+}
+
+TEST(InitializerValuesTest, Orthogonal_HasOrthonormalRowsOrColumns) {
+  for (const auto& [rows, columns, shape] :
+       {std::tuple{5, 3, Shape{5, 3}}, {3, 7, Shape{3, 7}}, {18, 4, Shape{3, 3, 2, 4}}}) {
+    SCOPED_TRACE(shape.ToString());
+    const std::vector<float> w = ValueOf(Orthogonal(2), shape);
+    const int small = std::min(rows, columns), large = std::max(rows, columns);
+    const auto at = [&, wide = rows < columns](int i, int k) {
+      return w[static_cast<size_t>(wide ? i * columns + k : k * columns + i)];
+    };
+    for (int i = 0; i < small; ++i)
+      for (int j = 0; j < small; ++j) {
+        double dot = 0;
+        for (int k = 0; k < large; ++k) dot += static_cast<double>(at(i, k)) * at(j, k);
+        EXPECT_NEAR(dot, i == j ? 4 : 0, 2e-6);
+      }
+  }
+  Graph graph;
+  const Scope scope(graph);
+  Orthogonal()(scope, DType::kFloat32, Shape{4});
+  EXPECT_THAT(scope.status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("two axes or more, not [4]")));
+}
+
+TEST(InitializerValuesTest, Identity_IsTheDiagonal) {
+  EXPECT_THAT(ValueOf(Identity(2), Shape{2, 3}), ::testing::ElementsAre(2, 0, 0, 0, 2, 0));
+}
+
 TEST(InitializerValuesTest, Constants_AreConstant) {
   const Spread spread = Draw(Constant(-1.5), Shape{3, 4});
   EXPECT_EQ(spread.low, -1.5);

@@ -1,0 +1,28 @@
+// Models as a list of layers, such as a scenario's [[model.layers]]: docs/models.md has the table of kinds and keys.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/models/classifier.h"
+#include "engine/models/model_def.h"
+
+namespace rivulet {
+
+using LayerValue = std::variant<int64_t, double, bool, std::string, std::vector<int64_t>>;
+using LayerSpec = std::map<std::string, LayerValue>;  // "type" and the keys of that kind
+
+// The model of these layers, each taking the output of the one before, or of the layer that its "from" names; the last
+// gives the scores. A layer without "name" is called after its kind and number ("conv1", "dense2"). Integers as input
+// get the vocabulary of the first embedding. INVALID_ARGUMENT: an unknown kind, key or name (with the nearest), a value
+// of a wrong type or range, sizes that do not fit, each naming the layer by number and name.
+StatusOr<ModelDef> ModelFromLayers(ClassifierOptions options, std::span<const LayerSpec> layers);
+
+// The kinds with their keys as Markdown: what docs/models.md holds between its markers.
+std::string LayerReference();
+
+}  // namespace rivulet

@@ -2,6 +2,7 @@
 
 #include "engine/base/nearest.h"
 #include "engine/models/layers.h"
+#include "engine/ops/activations.h"
 
 namespace rivulet {
 namespace {
@@ -17,7 +18,8 @@ Output ByOp(const Scope& scope, Output x) {
 }
 
 constexpr char kRelu[] = "Relu", kTanh[] = "Tanh", kSigmoid[] = "Sigmoid", kSoftmax[] = "Softmax",
-               kSoftplus[] = "Softplus", kExp[] = "Exp";
+               kSoftplus[] = "Softplus", kExp[] = "Exp", kRelu6[] = "Relu6", kElu[] = "Elu", kSelu[] = "Selu",
+               kGelu[] = "Gelu", kSoftsign[] = "Softsign", kLeakyRelu[] = "LeakyRelu";
 
 constexpr NamedActivation kActivations[] = {
     {"linear", [](const Scope&, Output x) { return x; }},
@@ -27,6 +29,15 @@ constexpr NamedActivation kActivations[] = {
     {"softmax", ByOp<kSoftmax>},
     {"softplus", ByOp<kSoftplus>},
     {"exponential", ByOp<kExp>},
+    {"relu6", ByOp<kRelu6>},
+    {"leaky_relu", ByOp<kLeakyRelu>},
+    {"elu", ByOp<kElu>},
+    {"selu", ByOp<kSelu>},
+    {"gelu", ByOp<kGelu>},
+    {"softsign", ByOp<kSoftsign>},
+    {"swish", Swish},
+    {"hard_swish", HardSwish},
+    {"mish", Mish},
 };
 
 }  // namespace

@@ -68,6 +68,8 @@ Output Body(const Scope& scope, Output tokens) {
 
 }  // namespace
 
-StatusOr<ModelDef> TinyTransformer(const PresetOptions&) { return NextTokenModel(kCharacters, kWindowLength, kPadding, Body); }
+StatusOr<ModelDef> TinyTransformer(const PresetOptions&) {
+  return NextTokenModel(kCharacters, kWindowLength, kPadding, Body);
+}
 
 }  // namespace rivulet

@@ -10,6 +10,7 @@ namespace {
 
 #define RIVULET_NUMBERS "{half, bfloat16, float, double, int32, int64, uint8}"
 #define RIVULET_SIGNED "{half, bfloat16, float, double, int32, int64}"
+#define RIVULET_POWERS "{half, bfloat16, float, double, int8, int16, int32, int64}"
 #define RIVULET_FLOATS "floattype"
 
 // Sets the gradients of both inputs, summed to their shapes.
@@ -102,22 +103,24 @@ Status AddNGradient(GradientContext& g) {
   return absl::OkStatus();
 }
 
-RIVULET_BINARY_OP("Add", RIVULET_NUMBERS).Gradient(AddGradient).Doc("x + y.");
-RIVULET_BINARY_OP("AddV2", RIVULET_NUMBERS).Gradient(AddGradient).Doc("x + y.");
-RIVULET_BINARY_OP("Sub", RIVULET_NUMBERS).Gradient(SubGradient).Doc("x - y.");
-RIVULET_BINARY_OP("Mul", RIVULET_NUMBERS).Gradient(MulGradient).Doc("x * y.");
-RIVULET_BINARY_OP("Div", RIVULET_NUMBERS)
+RIVULET_BINARY_OP("Add", "realnumbertype").Gradient(AddGradient).Doc("x + y.");
+RIVULET_BINARY_OP("AddV2", "realnumbertype").Gradient(AddGradient).Doc("x + y.");
+RIVULET_BINARY_OP("Sub", "realnumbertype").Gradient(SubGradient).Doc("x - y.");
+RIVULET_BINARY_OP("Mul", "realnumbertype").Gradient(MulGradient).Doc("x * y.");
+RIVULET_BINARY_OP("Div", "realnumbertype")
     .Gradient(DivGradient)
     .Doc("x / y; between integers rounded towards zero, and an error where y is 0.");
 RIVULET_BINARY_OP("RealDiv", RIVULET_FLOATS).Gradient(DivGradient).Doc("x / y.");
 RIVULET_BINARY_OP("DivNoNan", RIVULET_FLOATS).Gradient(DivNoNanGradient).Doc("x / y, and 0 where y is 0.");
-RIVULET_BINARY_OP("FloorDiv", RIVULET_SIGNED)
+RIVULET_BINARY_OP("FloorDiv", "realnumbertype")
     .Gradient(NoGradient)
     .Doc("The largest integer not above x / y; between integers an error where y is 0.");
 RIVULET_BINARY_OP("SquaredDifference", RIVULET_SIGNED).Gradient(SquaredDifferenceGradient).Doc("(x - y)^2.");
-RIVULET_BINARY_OP("Pow", RIVULET_FLOATS).Gradient(PowGradient).Doc("x to the power y.");
-RIVULET_BINARY_OP("Maximum", RIVULET_NUMBERS).Gradient(MaximumGradient).Doc("The larger of x and y.");
-RIVULET_BINARY_OP("Minimum", RIVULET_NUMBERS).Gradient(MinimumGradient).Doc("The smaller of x and y.");
+RIVULET_BINARY_OP("Pow", RIVULET_POWERS)
+    .Gradient(PowGradient)
+    .Doc("x to the power y; an integer to a negative power is an error.");
+RIVULET_BINARY_OP("Maximum", "realnumbertype").Gradient(MaximumGradient).Doc("The larger of x and y.");
+RIVULET_BINARY_OP("Minimum", "realnumbertype").Gradient(MinimumGradient).Doc("The smaller of x and y.");
 
 RIVULET_OP("ClipByValue")
     .Input("t: T")

@@ -5,7 +5,8 @@
 namespace rivulet {
 namespace {
 
-#define RIVULET_NUMBERS "{half, bfloat16, float, double, int32, int64, uint8}"
+#define RIVULET_NUMBERS "realnumbertype"
+#define RIVULET_ANY "{half, bfloat16, float, double, int8, int16, int32, int64, uint8, uint16, uint32, uint64, bool}"
 
 Status SelectShape(InferenceContext& c) {
   RIVULET_ASSIGN_OR_RETURN(Shape values, Shape::Broadcast(c.input(1), c.input(2)));
@@ -32,12 +33,22 @@ Status SelectGradient(GradientContext& g) {
       .Shape(BroadcastShape)               \
       .NotDifferentiable("its output is bool")
 
-RIVULET_COMPARISON_OP("Equal", "{half, bfloat16, float, double, int32, int64, uint8, bool}").Doc("x == y.");
-RIVULET_COMPARISON_OP("NotEqual", "{half, bfloat16, float, double, int32, int64, uint8, bool}").Doc("x != y.");
+RIVULET_COMPARISON_OP("Equal", RIVULET_ANY).Doc("x == y.");
+RIVULET_COMPARISON_OP("NotEqual", RIVULET_ANY).Doc("x != y.");
 RIVULET_COMPARISON_OP("Less", RIVULET_NUMBERS).Doc("x < y.");
 RIVULET_COMPARISON_OP("LessEqual", RIVULET_NUMBERS).Doc("x <= y.");
 RIVULET_COMPARISON_OP("Greater", RIVULET_NUMBERS).Doc("x > y.");
 RIVULET_COMPARISON_OP("GreaterEqual", RIVULET_NUMBERS).Doc("x >= y.");
+
+RIVULET_OP("ApproximateEqual")
+    .Input("x: T")
+    .Input("y: T")
+    .Output("z: bool")
+    .Attr("T: floattype")
+    .Attr("tolerance: float = 0.00001")
+    .Shape(AllSameShape)
+    .NotDifferentiable("its output is bool")
+    .Doc("|x - y| < tolerance.");
 
 RIVULET_OP("LogicalAnd")
     .Input("x: bool")
@@ -67,7 +78,7 @@ RIVULET_OP("SelectV2")
     .Input("t: T")
     .Input("e: T")
     .Output("output: T")
-    .Attr("T: {half, bfloat16, float, double, int32, int64, uint8, bool}")
+    .Attr("T: " RIVULET_ANY)
     .Shape(SelectShape)
     .Gradient(SelectGradient)
     .Doc("t where condition, else e; all three are broadcast together.");

@@ -8,7 +8,7 @@ namespace {
 #define RIVULET_UNARY_OP(name, types) \
   RIVULET_OP(name).Input("x: T").Output("y: T").Attr("T: " types).Shape(SameAsInput(0))
 
-#define RIVULET_SIGNED "{half, bfloat16, float, double, int32, int64}"
+#define RIVULET_SIGNED "{half, bfloat16, float, double, int8, int16, int32, int64}"
 #define RIVULET_FLOATS "floattype"
 
 // Registers input 0's gradient as `expression` of g.grad() = dy, x and y.
@@ -34,12 +34,14 @@ Output Bell(GradientOps& ops, Output x, double sign) {
 }
 RIVULET_UNARY_GRADIENT(ErfGradient, ops.Mul(dy, Bell(ops, x, 1)))
 RIVULET_UNARY_GRADIENT(ErfcGradient, ops.Mul(dy, Bell(ops, x, -1)))
+RIVULET_UNARY_GRADIENT(ReciprocalGradient, ops.Mul(ops.Neg(dy), ops.Square(y)))
+RIVULET_UNARY_GRADIENT(Expm1Gradient, ops.Mul(dy, ops.Add(y, ops.Scalar(y.dtype(), 1))))
 RIVULET_UNARY_GRADIENT(L2LossGradient, ops.Mul(x, dy))
 
 RIVULET_UNARY_OP("Neg", RIVULET_SIGNED).Gradient(NegGradient).Doc("-x.");
 RIVULET_UNARY_OP("Abs", RIVULET_SIGNED).Gradient(AbsGradient).Doc("|x|; its gradient at 0 is 0.");
 RIVULET_UNARY_OP("Sign", RIVULET_SIGNED).Gradient(NoGradient).Doc("-1, 0 or 1; NaN stays NaN.");
-RIVULET_UNARY_OP("Square", RIVULET_SIGNED).Gradient(SquareGradient).Doc("x^2.");
+RIVULET_UNARY_OP("Square", "realnumbertype").Gradient(SquareGradient).Doc("x^2.");
 RIVULET_UNARY_OP("Sqrt", RIVULET_FLOATS).Gradient(SqrtGradient).Doc("The square root of x.");
 RIVULET_UNARY_OP("Rsqrt", RIVULET_FLOATS).Gradient(RsqrtGradient).Doc("1 / sqrt(x).");
 RIVULET_UNARY_OP("Exp", RIVULET_FLOATS).Gradient(ExpGradient).Doc("e^x.");
@@ -48,6 +50,27 @@ RIVULET_UNARY_OP("Log1p", RIVULET_FLOATS).Gradient(Log1pGradient).Doc("log(1 + x
 RIVULET_UNARY_OP("Erf", RIVULET_FLOATS).Gradient(ErfGradient).Doc("The error function of x.");
 RIVULET_UNARY_OP("Erfc", RIVULET_FLOATS).Gradient(ErfcGradient).Doc("1 - erf(x), exact where that is small.");
 RIVULET_UNARY_OP("Floor", RIVULET_FLOATS).Gradient(NoGradient).Doc("The largest integer not above x.");
+
+RIVULET_UNARY_OP("Ceil", RIVULET_FLOATS).Gradient(NoGradient).Doc("The smallest integer not below x.");
+RIVULET_UNARY_OP("Round", RIVULET_SIGNED)
+    .Gradient(NoGradient)
+    .Doc("The integer nearest to x, the even one where two are.");
+RIVULET_UNARY_OP("Rint", RIVULET_FLOATS).Gradient(NoGradient).Doc("As Round.");
+RIVULET_UNARY_OP("Reciprocal", RIVULET_FLOATS).Gradient(ReciprocalGradient).Doc("1 / x.");
+RIVULET_UNARY_OP("Inv", RIVULET_FLOATS).Gradient(ReciprocalGradient).Doc("1 / x: the older name of Reciprocal.");
+RIVULET_UNARY_OP("Expm1", RIVULET_FLOATS).Gradient(Expm1Gradient).Doc("e^x - 1, exact near 0.");
+
+#define RIVULET_PREDICATE_OP(name) \
+  RIVULET_OP(name)                 \
+      .Input("x: T")               \
+      .Output("y: bool")           \
+      .Attr("T: " RIVULET_FLOATS)  \
+      .Shape(SameAsInput(0))       \
+      .NotDifferentiable("its output is bool")
+
+RIVULET_PREDICATE_OP("IsNan").Doc("Whether x is NaN.");
+RIVULET_PREDICATE_OP("IsInf").Doc("Whether x is infinite.");
+RIVULET_PREDICATE_OP("IsFinite").Doc("Whether x is neither NaN nor infinite.");
 
 RIVULET_OP("L2Loss")
     .Input("t: T")

@@ -299,7 +299,7 @@ class Lowering {
           for (const VariablePlace& variable : step.variables) call.variables.push_back(At(variable));
           call.kernel = std::move(step.prepared.kernel);
           call.stateful = step.node->op().stateful;
-          program.draws = program.draws || (call.stateful && step.variables.empty() && !step.outputs.empty());
+          program.draws = program.draws || DrawsRandomNumbers(step.node->op());
           if (step.scratch >= 0) {
             call.has_scratch = true;
             call.scratch = At(step.scratch);

@@ -1,91 +1,13 @@
 // Arithmetic on two tensors. Integers wrap around, as in TensorFlow.
 #include <algorithm>
-#include <cmath>
 
+#include "engine/kernels/cpu/arithmetic_functions.h"
 #include "engine/kernels/cpu/elementwise.h"
 #include "engine/kernels/cpu/power.h"
 
 namespace rivulet {
 namespace {
 
-// The type in which wrap-around is defined.
-template <typename T>
-using Wrapping = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
-
-template <typename T>
-struct Add {
-  static T Apply(T x, T y) { return static_cast<T>(Wrapping<T>(x) + Wrapping<T>(y)); }
-};
-template <typename T>
-struct Sub {
-  static T Apply(T x, T y) { return static_cast<T>(Wrapping<T>(x) - Wrapping<T>(y)); }
-};
-template <typename T>
-struct Mul {
-  static T Apply(T x, T y) { return static_cast<T>(Wrapping<T>(x) * Wrapping<T>(y)); }
-};
-
-template <typename T>
-Status CheckDivisor(std::span<const T> divisor) {
-  for (T y : divisor)
-    if (y == T{0}) return InvalidArgument("an integer is divided by 0");
-  return absl::OkStatus();
-}
-
-template <typename T>
-struct Div {
-  static T Apply(T x, T y) { return x / y; }
-};
-template <typename T>
-requires std::is_integral_v<T>
-struct Div<T> {
-  static Status Check(std::span<const T> y) { return CheckDivisor(y); }
-  static T Apply(T x, T y) {
-    if constexpr (std::is_signed_v<T>)
-      if (y == T{-1}) return Sub<T>::Apply(0, x);  // the smallest integer over -1 wraps around
-    return static_cast<T>(x / y);
-  }
-};
-
-template <typename T>
-struct FloorDiv {
-  static T Apply(T x, T y) { return std::floor(x / y); }
-};
-template <typename T>
-requires std::is_integral_v<T>
-struct FloorDiv<T> {
-  static Status Check(std::span<const T> y) { return CheckDivisor(y); }
-  static T Apply(T x, T y) {
-    if (y == T{-1}) return Sub<T>::Apply(0, x);
-    const T quotient = static_cast<T>(x / y);
-    return x % y != 0 && (x < 0) != (y < 0) ? static_cast<T>(quotient - 1) : quotient;
-  }
-};
-
-template <typename T>
-struct DivNoNan {
-  static T Apply(T x, T y) { return y == T{0} ? T{0} : x / y; }
-};
-template <typename T>
-struct SquaredDifference {
-  static T Apply(T x, T y) {
-    const T difference = Sub<T>::Apply(x, y);
-    return Mul<T>::Apply(difference, difference);
-  }
-};
-// NaN in either operand stays NaN.
-template <typename T>
-struct Maximum {
-  static T Apply(T x, T y) { return x > y || x != x ? x : y; }
-};
-template <typename T>
-struct Minimum {
-  static T Apply(T x, T y) { return x < y || x != x ? x : y; }
-};
-template <typename T>
-struct Pow {
-  static T Apply(T x, T y) { return static_cast<T>(std::pow(static_cast<double>(x), static_cast<double>(y))); }
-};
 // The C library's differs between machines.
 template <typename T>
 struct PortablePow {

@@ -1,5 +1,8 @@
 // Comparisons, logic, and the choice between two tensors.
+#include <cmath>
+
 #include "engine/kernels/cpu/elementwise.h"
+#include "engine/tensor/float16.h"
 
 namespace rivulet {
 namespace {
@@ -66,6 +69,31 @@ StatusOr<Prepared> PrepareSelect(const NodeView& node, const KernelPolicy&) {
   return prepared;
 }
 
+template <typename T>
+class ApproximateEqualKernel final : public Kernel {
+ public:
+  ApproximateEqualKernel(int64_t count, T tolerance) : count_(count), tolerance_(tolerance) {}
+  Status Run(const KernelContext& context) const override {
+    const T *x = InputOf<T>(context, 0), *y = InputOf<T>(context, 1);
+    bool* out = OutputOf<bool>(context, 0);
+    for (int64_t i = 0; i < count_; ++i) out[i] = std::abs(x[i] - y[i]) < tolerance_;
+    return absl::OkStatus();
+  }
+
+ private:
+  int64_t count_;
+  T tolerance_;
+};
+
+template <typename T>
+StatusOr<Prepared> PrepareApproximateEqual(const NodeView& node, const KernelPolicy&) {
+  Prepared prepared;
+  prepared.kernel = std::make_unique<ApproximateEqualKernel<T>>(node.outputs[0].shape.elements(),
+                                                                static_cast<T>(node.attr<float>("tolerance")));
+  prepared.implementation = "loop";
+  return prepared;
+}
+
 #define RIVULET_COMPARISON_KERNEL(name, type) \
   RIVULET_KERNEL(#name, Device::kCpu, type, (PrepareBinary<type, bool, name<type>>));
 #define RIVULET_NUMBERS(M, name) M(name, float) M(name, double) M(name, int32_t) M(name, int64_t) M(name, uint8_t)
@@ -83,12 +111,24 @@ RIVULET_KERNEL("LogicalAnd", Device::kCpu, void, (PrepareBinary<bool, bool, And>
 RIVULET_KERNEL("LogicalOr", Device::kCpu, void, (PrepareBinary<bool, bool, Or>));
 RIVULET_KERNEL("LogicalNot", Device::kCpu, void, (PrepareUnary<bool, bool, Not>));
 
-RIVULET_KERNEL("SelectV2", Device::kCpu, float, PrepareSelect<float>);
-RIVULET_KERNEL("SelectV2", Device::kCpu, double, PrepareSelect<double>);
-RIVULET_KERNEL("SelectV2", Device::kCpu, int32_t, PrepareSelect<int32_t>);
-RIVULET_KERNEL("SelectV2", Device::kCpu, int64_t, PrepareSelect<int64_t>);
-RIVULET_KERNEL("SelectV2", Device::kCpu, uint8_t, PrepareSelect<uint8_t>);
-RIVULET_KERNEL("SelectV2", Device::kCpu, bool, PrepareSelect<bool>);
+// A choice looks at no element: types of one size share a kernel.
+#define RIVULET_SELECT(type, size) RIVULET_KERNEL("SelectV2", Device::kCpu, type, PrepareSelect<size>);
+RIVULET_SELECT(bool, uint8_t)
+RIVULET_SELECT(int8_t, uint8_t)
+RIVULET_SELECT(uint8_t, uint8_t)
+RIVULET_SELECT(int16_t, uint16_t)
+RIVULET_SELECT(uint16_t, uint16_t)
+RIVULET_SELECT(bfloat16, uint16_t)
+RIVULET_SELECT(float16, uint16_t)
+RIVULET_SELECT(int32_t, uint32_t)
+RIVULET_SELECT(uint32_t, uint32_t)
+RIVULET_SELECT(float, uint32_t)
+RIVULET_SELECT(int64_t, uint64_t)
+RIVULET_SELECT(uint64_t, uint64_t)
+RIVULET_SELECT(double, uint64_t)
+
+RIVULET_KERNEL("ApproximateEqual", Device::kCpu, float, PrepareApproximateEqual<float>);
+RIVULET_KERNEL("ApproximateEqual", Device::kCpu, double, PrepareApproximateEqual<double>);
 
 }  // namespace
 }  // namespace rivulet

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstddef>
+#include <limits>
 
 namespace rivulet::math {
 namespace {
@@ -39,20 +40,8 @@ double ErfcFrom1(double a) {
   return power * Polynomial(fit, (a - 3.0) / (a + 3.0)) / a;
 }
 
-}  // namespace
-
-double Erf(double x) {
-  if (x > -1.0 && x < 1.0) return ErfNear0(x);
-  return x < 0.0 ? ErfcFrom1(-x) - 1.0 : 1.0 - ErfcFrom1(x);
-}
-
-double Erfc(double x) {
-  if (x > -1.0 && x < 1.0) return 1.0 - ErfNear0(x);
-  return x < 0.0 ? 2.0 - ErfcFrom1(-x) : ErfcFrom1(x);
-}
-
-double NormalQuantile(double p) {
-  const double q = p - 0.5;
+// With q = p - 0.5 and `tail` = the smaller of p and 1 - p, each as exact as the caller has it.
+double QuantileOf(double q, double tail) {
   if (q > -0.425 && q < 0.425) {
     const double r = 0.180625 - q * q;
     static constexpr std::array<double, 8> a = {
@@ -63,7 +52,7 @@ double NormalQuantile(double p) {
         5.3941960214247511077e3, 6.8718700749205790830e2, 4.2313330701600911252e1, 1.0};
     return q * Polynomial(a, r) / Polynomial(b, r);
   }
-  double r = std::sqrt(-Log(q < 0.0 ? p : 1.0 - p));
+  double r = std::sqrt(-Log(tail));
   double value = 0.0;
   if (r <= 5.0) {
     r -= 1.6;
@@ -85,6 +74,51 @@ double NormalQuantile(double p) {
     value = Polynomial(e, r) / Polynomial(f, r);
   }
   return q < 0.0 ? -value : value;
+}
+
+}  // namespace
+
+double Erf(double x) {
+  if (x > -1.0 && x < 1.0) return ErfNear0(x);
+  return x < 0.0 ? ErfcFrom1(-x) - 1.0 : 1.0 - ErfcFrom1(x);
+}
+
+double Erfc(double x) {
+  if (x > -1.0 && x < 1.0) return 1.0 - ErfNear0(x);
+  return x < 0.0 ? 2.0 - ErfcFrom1(-x) : ErfcFrom1(x);
+}
+
+double NormalQuantile(double p) {
+  if (!(p > 0.0 && p < 1.0)) {
+    const double infinity = std::numeric_limits<double>::infinity();
+    return p == 0.0 ? -infinity : p == 1.0 ? infinity : std::numeric_limits<double>::quiet_NaN();
+  }
+  return QuantileOf(p - 0.5, p < 0.5 ? p : 1.0 - p);
+}
+
+// erf(x) = 2 Φ(√2 x) - 1.
+double ErfInverse(double x) {
+  const double magnitude = x < 0.0 ? -x : x;
+  if (!(magnitude < 1.0))
+    return magnitude == 1.0 ? x * std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
+  return QuantileOf(0.5 * x, 0.5 * (1.0 - magnitude)) * 0.70710678118654752440;
+}
+
+double Digamma(double x) {
+  if (x != x) return x;
+  if (x <= 0.0) {
+    if (x == std::floor(x)) return std::numeric_limits<double>::quiet_NaN();
+    constexpr double kPi = 3.14159265358979323846;
+    // Whole periods are taken away first, where the tangent would lose them.
+    return Digamma(1.0 - x) - kPi / std::tan(kPi * (x - std::floor(x)));
+  }
+  double value = 0.0;
+  for (; x < 10.0; x += 1.0) value -= 1.0 / x;
+  // log x - 1/(2x) - Σ B_2k / (2k x^2k).
+  const double z = 1.0 / (x * x);
+  static constexpr std::array<double, 8> series = {-3617.0 / 8160.0, 1.0 / 12.0,  -691.0 / 32760.0, 1.0 / 132.0,
+                                                   -1.0 / 240.0,     1.0 / 252.0, -1.0 / 120.0,     1.0 / 12.0};
+  return value + (Log(x) - 0.5 / x - z * Polynomial(series, z));
 }
 
 }  // namespace rivulet::math

@@ -108,8 +108,16 @@ inline double Softplus(double x) { return (x > 0.0 ? x : 0.0) + Log1p(Exp(x < 0.
 double Erf(double x);
 double Erfc(double x);
 
-// The inverse of the normal distribution's cumulative function for p in (0, 1). Wichura, "Algorithm AS 241: The
-// percentage points of the normal distribution", Applied Statistics 37 (1988), PPND16: relative error about 1e-16.
+// The inverse of Erf for x in [-1, 1]; NaN beyond.
+double ErfInverse(double x);
+
+// The derivative of the logarithm of the gamma function; NaN at 0 and the negative integers, its poles. (The tangent
+// that reflects negative x is the C library's.)
+double Digamma(double x);
+
+// The inverse of the normal distribution's cumulative function: infinite at 0 and 1, NaN beyond. Wichura, "Algorithm AS
+// 241: The percentage points of the normal distribution", Applied Statistics 37 (1988), PPND16: relative error about
+// 1e-16.
 double NormalQuantile(double p);
 
 }  // namespace rivulet::math

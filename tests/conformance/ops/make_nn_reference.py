@@ -302,8 +302,111 @@ case("SparseSoftmaxCrossEntropyWithLogits_wide", "SparseSoftmaxCrossEntropyWithL
      [wide, np.array([530, 3], np.int64)],
      lambda f, l: list(tf.raw_ops.SparseSoftmaxCrossEntropyWithLogits(features=f, labels=l)), by=[])
 
+# Elementwise mathematics.
+unary = {
+    "Sin": (tf.sin, -9, 9), "Cos": (tf.cos, -9, 9), "Tan": (tf.tan, -1.4, 1.4), "Asin": (tf.asin, -0.95, 0.95),
+    "Acos": (tf.acos, -0.95, 0.95), "Atan": (tf.atan, -9, 9), "Sinh": (tf.sinh, -3, 3), "Cosh": (tf.cosh, -3, 3),
+    "Asinh": (tf.asinh, -9, 9), "Acosh": (tf.acosh, 1.1, 9), "Atanh": (tf.atanh, -0.95, 0.95), "Expm1": (tf.math.expm1, -3, 3),
+    "Lgamma": (tf.math.lgamma, 0.2, 9), "Erfinv": (tf.math.erfinv, -0.99, 0.99), "Ndtri": (tf.math.ndtri, 0.01, 0.99),
+    "Reciprocal": (tf.math.reciprocal, 0.2, 3), "Inv": (tf.math.reciprocal, -3, -0.2),
+}
+edges = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1, -1, 1e-30, -1e-30], np.float32)
+for op, (function, low, high) in unary.items():
+    for suffix, dtype in BOTH:
+        case(f"{op}_math{suffix}", op, [floats(23, low=low, high=high, dtype=dtype)], function,
+             rtol=2e-14 if suffix else 1e-6)
+    # TensorFlow's NaN of some infinities is no mathematics.
+    own = {"Tan": edges[[0, 3, 4, 5]], "Lgamma": edges[[0, 1, 3, 5]], "Erfinv": edges[[0, 3, 5, 6, 7]],
+           "Ndtri": np.array([np.nan, 0, 1, 0.5, -0.5, 2], np.float32), "Expm1": edges, "Asinh": edges[[0, 1, 2, 3, 5]]}
+    case(f"{op}_math_edges", op, [own.get(op, edges)], function, by=[])
+x = np.concatenate([floats(21, low=0.1, high=12), floats(9, low=-5.8, high=-0.2)])
+for suffix, dtype in BOTH:
+    case("Digamma_math" + suffix, "Digamma", [x.astype(dtype)], tf.math.digamma, by=[], rtol=4e-14 if suffix else 1e-6)
+case("Lgamma_negative", "Lgamma", [floats(20, low=-5.8, high=-0.2)], tf.math.lgamma, rtol=2e-6)
+halves = np.concatenate([np.arange(-4, 4.25, 0.25), [np.nan, np.inf, -np.inf, 1e9, -0.2]]).astype(np.float32)
+for op, function in (("Ceil", tf.math.ceil), ("Round", tf.round), ("Rint", tf.math.rint), ("IsNan", tf.math.is_nan),
+                     ("IsInf", tf.math.is_inf), ("IsFinite", tf.math.is_finite)):
+    case(op + "_math", op, [halves], function, by=[])
+    case(op + "_math_double", op, [halves.astype(np.float64)], function, by=[])
+
+binary = {
+    "Atan2": tf.atan2, "FloorMod": tf.math.floormod, "TruncateMod": lambda x, y: tf.raw_ops.TruncateMod(x=x, y=y),
+    "Mod": lambda x, y: tf.raw_ops.Mod(x=x, y=y), "Xdivy": tf.math.xdivy, "Xlogy": tf.math.xlogy, "Xlog1py": tf.math.xlog1py,
+    "MulNoNan": lambda x, y: tf.raw_ops.MulNoNan(x=x, y=y),
+}
+for op, function in binary.items():
+    for suffix, dtype in BOTH:
+        x, y = floats(4, 1, 6, dtype=dtype), floats(3, 6, low=0.3, high=2, dtype=dtype)
+        no_gradient = op in ("TruncateMod", "Mod")  # TensorFlow has none
+        case(f"{op}_math{suffix}", op, [x, y], function, by=[] if no_gradient else None, rtol=2e-14 if suffix else 2e-6)
+    zero = np.array([0, 0, 0, 2, np.nan], np.float32)
+    if op in ("Xdivy", "Xlogy", "Xlog1py"):
+        case(op + "_math_zero", op, [zero, np.array([0, np.inf, np.nan, 0, 1], np.float32)], function)
+    if op == "MulNoNan":
+        case(op + "_math_zero", op, [np.array([np.inf, np.nan, 1, np.inf], np.float32), np.array([0, 0, 0, 2], np.float32)], function, by=[])
+    if op == "Atan2":
+        y, x = (v.reshape(-1).astype(np.float32) for v in np.meshgrid([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan], [0.0, -0.0, 2, -2, np.inf, -np.inf]))
+        case("Atan2_math_edges", op, [y, x], function, by=[])
+    if op in ("FloorMod", "TruncateMod"):
+        y, x = (v.reshape(-1).astype(np.float32) for v in np.meshgrid([5.5, -5.5, 6, -6, 0.0], [4, -4, 1.5, -1.5, 0.25]))
+        case(op + "_math_signs", op, [y, x], function, by=[])
+case("TruncateDiv_math", "TruncateDiv", [floats(20), floats(20, low=0.3, high=1)], lambda x, y: tf.sign(x / y) * tf.floor(tf.abs(x / y)), by=[])
+case("ApproximateEqual_math", "ApproximateEqual", [np.array([1, 2, 3, np.nan, np.inf], np.float32), np.array([1.05, 2.2, 3, np.nan, np.inf], np.float32)],
+     lambda x, y: tf.raw_ops.ApproximateEqual(x=x, y=y, tolerance=0.1), {"tolerance": 0.1}, by=[])
+
+# Integers of every width: by NumPy, which has all of them; TensorFlow's kernels lack some.
+widths = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
+
+
+def integer_case(name, op, inputs, output):
+    cases.append({"name": "Integers_" + name, "op": op, "attrs": {}, "inputs": [tensor(v) for v in inputs],
+                  "outputs": [tensor(output)]})
+
+
+def truncated(x, y):
+    quotient = np.abs(x.astype(object)) // np.abs(y.astype(object))
+    return (quotient * np.where((x < 0) != (y < 0), -1, 1)).astype(x.dtype)
+
+
+with np.errstate(over="ignore"):
+    for dtype in widths:
+        info, kind = np.iinfo(dtype), np.dtype(dtype).name
+        x = rng.integers(info.min, info.max, (3, 7), dtype=dtype, endpoint=True)
+        x[0, :2] = [info.min, info.max]
+        y = rng.integers(info.min, info.max, (7,), dtype=dtype, endpoint=True)
+        small = rng.integers(1, 9, (7,)).astype(dtype)
+        divisor = np.where(y == 0, dtype(1), np.where(np.arange(7) % 2 == 0, small, y)).astype(dtype)
+        if info.min < 0:
+            divisor[3] = -3
+        for op, function in (("AddV2", np.add), ("Sub", np.subtract), ("Mul", np.multiply), ("Maximum", np.maximum), ("Minimum", np.minimum),
+                             ("Equal", np.equal), ("NotEqual", np.not_equal), ("Less", np.less), ("LessEqual", np.less_equal),
+                             ("Greater", np.greater), ("GreaterEqual", np.greater_equal), ("BitwiseAnd", np.bitwise_and),
+                             ("BitwiseOr", np.bitwise_or), ("BitwiseXor", np.bitwise_xor)):
+            second = np.where(np.arange(7) < 2, x[1], y).astype(dtype)  # some equal
+            integer_case(f"{op}_{kind}", op, [x, second], function(x, second))
+        integer_case(f"Div_{kind}", "Div", [x, divisor], truncated(x, np.broadcast_to(divisor, x.shape)))
+        integer_case(f"TruncateDiv_{kind}", "TruncateDiv", [x, divisor], truncated(x, np.broadcast_to(divisor, x.shape)))
+        integer_case(f"FloorDiv_{kind}", "FloorDiv", [x, divisor], x // divisor)
+        integer_case(f"FloorMod_{kind}", "FloorMod", [x, divisor], np.mod(x, divisor))
+        integer_case(f"TruncateMod_{kind}", "TruncateMod", [x, divisor], np.fmod(x, divisor))
+        integer_case(f"Mod_{kind}", "Mod", [x, divisor], np.fmod(x, divisor))
+        integer_case(f"Invert_{kind}", "Invert", [x], np.invert(x))
+        integer_case(f"Square_{kind}", "Square", [x], x * x)
+        distance = rng.integers(0, info.bits, (7,)).astype(dtype)
+        integer_case(f"LeftShift_{kind}", "LeftShift", [x, distance], np.left_shift(x, distance))
+        integer_case(f"RightShift_{kind}", "RightShift", [x, distance], np.right_shift(x, distance))
+        condition = rng.integers(0, 2, (3, 1)).astype(bool)
+        integer_case(f"SelectV2_{kind}", "SelectV2", [condition, x, y], np.where(condition, x, y))
+        if info.min < 0:
+            integer_case(f"Neg_{kind}", "Neg", [x], np.negative(x))
+            integer_case(f"Abs_{kind}", "Abs", [x], np.abs(x))
+            integer_case(f"Sign_{kind}", "Sign", [x], np.sign(x))
+            integer_case(f"Round_{kind}", "Round", [x], x)
+            base, exponent = rng.integers(-7, 8, (3, 5)).astype(dtype), np.array([0, 1, 2, 3, 7], dtype)
+            integer_case(f"Pow_{kind}", "Pow", [base, exponent], np.power(base, exponent))
+
 folder = pathlib.Path(__file__).parent
-(folder / "nn_reference.json").write_text("[\n" + ",\n".join(json.dumps(c) for c in cases) + "\n]\n")
+(folder / "nn_reference.json").write_text("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases) + "\n]\n")
 names = [c["name"] for c in cases]
 assert len(names) == len(set(names)), [n for n in names if names.count(n) > 1]
 print(len(cases), "cases")

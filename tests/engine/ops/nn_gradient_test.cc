@@ -109,6 +109,32 @@ std::vector<Case> Normalisations() {
 INSTANTIATE_TEST_SUITE_P(Normalisations, NnGradient, ::testing::ValuesIn(Normalisations()),
                          [](const auto& info) { return info.param.name; });
 
+std::vector<Case> Mathematics() {
+  std::vector<Case> cases;
+  const auto add = [&](std::string op, double low, double high, bool second_order = true) {
+    cases.push_back({op, {RandomTensor({2, 3}, 31, low, high)}, First(op), second_order});
+  };
+  for (const char* op : {"Sin", "Cos", "Sinh", "Cosh", "Asinh", "Atan", "Expm1"}) add(op, -2, 2);
+  for (const char* op : {"Tan", "Asin", "Acos", "Atanh", "Erfinv"}) add(op, -0.8, 0.8);
+  add("Acosh", 1.2, 3);
+  add("Reciprocal", 0.5, 2);
+  add("Inv", -2, -0.5);
+  add("Ndtri", 0.1, 0.9);
+  add("Lgamma", 0.5, 4, /*second_order=*/false);
+  for (const char* op : {"Ceil", "Round", "Rint"}) add(op, 0.1, 0.4);
+  for (const char* op : {"Atan2", "Xdivy", "Xlogy", "Xlog1py", "MulNoNan"})
+    cases.push_back({op, {RandomTensor({2, 3}, 32, 0.5, 2), RandomTensor({3}, 33, 0.5, 2)}, First(op)});
+  // Off the jumps: x between 2.2 and 2.8 times y, both signs.
+  const Tensor x = Tensor::Of<double>({2, 2}, {2.3, -2.6, 4.6, -5.1}), y = Tensor::Of<double>({2, 1}, {1, 2});
+  for (const char* op : {"FloorMod", "TruncateMod", "Mod", "TruncateDiv"}) cases.push_back({op, {x, y}, First(op)});
+  cases.push_back({"Print", {X({2, 2})}, [](const Scope& s, const Outputs& in) {
+                     return Outputs{s.Op("Print", {s.Op("Square", {in[0]})}, {{"first_n", int64_t{0}}})};
+                   }});
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(Mathematics, NnGradient, ::testing::ValuesIn(Mathematics()),
+                         [](const auto& info) { return info.param.name; });
+
 std::vector<Case> Losses() {
   const Tensor x = DistinctTensor({3, 4}, 21, 0.31), y = RandomTensor({3, 4}, 22, -0.1, 0.1);
   const Tensor probabilities = RandomTensor({3, 4}, 23, 0.1, 0.9);

@@ -1,0 +1,137 @@
+// Print and Assert. Both write text, and so may allocate where other kernels do not.
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+
+#include "engine/kernels/cpu/elementwise.h"
+#include "engine/tensor/float16.h"
+
+namespace rivulet {
+namespace {
+
+using Text = fmt::memory_buffer;
+
+// A graph may come from elsewhere: its words must not drive a terminal.
+void AppendWords(std::string_view words, Text& text) {
+  for (char c : words) text.push_back(static_cast<unsigned char>(c) < 32 || c == 127 ? ' ' : c);
+}
+
+template <typename T>
+void AppendElements(const std::byte* data, int64_t shown, Text& text) {
+  for (int64_t i = 0; i < shown; ++i) {
+    if (i > 0) text.push_back(' ');
+    const T value = reinterpret_cast<const T*>(data)[i];
+    if constexpr (sizeof(T) == 1)
+      fmt::format_to(std::back_inserter(text), "{}", static_cast<int>(value));
+    else if constexpr (std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>)
+      fmt::format_to(std::back_inserter(text), "{}", static_cast<float>(value));
+    else
+      fmt::format_to(std::back_inserter(text), "{}", value);
+  }
+}
+
+void AppendTensor(const TensorSpec& spec, const std::byte* data, int64_t summarize, Text& text) {
+  const int64_t elements = spec.shape.elements(), shown = summarize < 0 ? elements : std::min(elements, summarize);
+  text.push_back('[');
+  switch (spec.dtype) {
+#define RIVULET_CASE(dtype, type)            \
+  case DType::dtype:                         \
+    AppendElements<type>(data, shown, text); \
+    break
+    RIVULET_CASE(kFloat32, float);
+    RIVULET_CASE(kFloat64, double);
+    RIVULET_CASE(kBFloat16, bfloat16);
+    RIVULET_CASE(kFloat16, float16);
+    RIVULET_CASE(kInt8, int8_t);
+    RIVULET_CASE(kInt16, int16_t);
+    RIVULET_CASE(kInt32, int32_t);
+    RIVULET_CASE(kInt64, int64_t);
+    RIVULET_CASE(kUint8, uint8_t);
+    RIVULET_CASE(kUint16, uint16_t);
+    RIVULET_CASE(kUint32, uint32_t);
+    RIVULET_CASE(kUint64, uint64_t);
+    RIVULET_CASE(kBool, bool);
+#undef RIVULET_CASE
+    default:
+      AppendWords(Name(spec.dtype), text);
+  }
+  AppendWords(shown < elements ? "...]" : "]", text);
+}
+
+class Printed final : public KernelState {
+ public:
+  int64_t times = 0;
+};
+
+class PrintKernel final : public Kernel {
+ public:
+  explicit PrintKernel(const NodeView& node)
+      : specs_(node.inputs.begin(), node.inputs.end()),
+        message_(node.attr<std::string>("message")),
+        first_n_(node.attr<int64_t>("first_n")),
+        summarize_(node.attr<int64_t>("summarize")),
+        bytes_(static_cast<size_t>(specs_[0].shape.elements()) * SizeOf(specs_[0].dtype)) {}
+
+  std::unique_ptr<KernelState> NewState() const override { return std::make_unique<Printed>(); }
+
+  Status Run(const KernelContext& context) const override {
+    if (context.outputs[0] != context.inputs[0] && bytes_ > 0)
+      std::memcpy(context.outputs[0], context.inputs[0], bytes_);
+    auto& printed = static_cast<Printed&>(*context.state);
+    if (first_n_ >= 0 && printed.times >= first_n_) return absl::OkStatus();
+    ++printed.times;
+    Text text;
+    AppendWords(message_, text);
+    for (size_t i = 1; i < specs_.size(); ++i) AppendTensor(specs_[i], context.inputs[i], summarize_, text);
+    text.push_back('\n');
+    std::fwrite(text.data(), 1, text.size(), stderr);
+    return absl::OkStatus();
+  }
+
+ private:
+  std::vector<TensorSpec> specs_;
+  std::string message_;
+  int64_t first_n_, summarize_;
+  size_t bytes_;
+};
+
+StatusOr<Prepared> PreparePrint(const NodeView& node, const KernelPolicy&) {
+  Prepared prepared;
+  prepared.kernel = std::make_unique<PrintKernel>(node);
+  prepared.implementation = "text";
+  return prepared;
+}
+
+class AssertKernel final : public Kernel {
+ public:
+  explicit AssertKernel(const NodeView& node)
+      : specs_(node.inputs.begin(), node.inputs.end()), summarize_(node.attr<int64_t>("summarize")) {}
+  Status Run(const KernelContext& context) const override {
+    if (*InputOf<bool>(context, 0)) return absl::OkStatus();
+    Text text;
+    for (size_t i = 1; i < specs_.size(); ++i) {
+      AppendWords(i > 1 ? " " : ": ", text);
+      AppendTensor(specs_[i], context.inputs[i], summarize_, text);
+    }
+    return InvalidArgument("the assertion failed{}", std::string_view(text.data(), text.size()));
+  }
+
+ private:
+  std::vector<TensorSpec> specs_;
+  int64_t summarize_;
+};
+
+StatusOr<Prepared> PrepareAssert(const NodeView& node, const KernelPolicy&) {
+  if (node.inputs[0].shape.rank() != 0)
+    return InvalidArgument("the condition is {}; a scalar is needed", node.inputs[0].shape.ToString());
+  Prepared prepared;
+  prepared.kernel = std::make_unique<AssertKernel>(node);
+  prepared.implementation = "text";
+  return prepared;
+}
+
+RIVULET_KERNEL("Print", Device::kCpu, void, PreparePrint);
+RIVULET_KERNEL("Assert", Device::kCpu, void, PrepareAssert);
+
+}  // namespace
+}  // namespace rivulet

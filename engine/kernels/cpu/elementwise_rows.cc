@@ -1,0 +1,63 @@
+#include "engine/kernels/cpu/elementwise_rows.h"
+
+namespace rivulet {
+namespace {
+
+class UnaryLoopKernel final : public Kernel {
+ public:
+  UnaryLoopKernel(UnaryLoop loop, int64_t count) : loop_(loop), count_(count) {}
+  Status Run(const KernelContext& context) const override {
+    loop_(context.inputs[0], context.outputs[0], count_);
+    return absl::OkStatus();
+  }
+
+ private:
+  UnaryLoop loop_;
+  int64_t count_;
+};
+
+class BinaryLoopKernel final : public Kernel {
+ public:
+  BinaryLoopKernel(const NodeView& node, BinaryLoop loop, SecondCheck check, const StridedWalk<3>& walk)
+      : loop_(loop), check_(check), walk_(walk), second_count_(node.inputs[1].shape.elements()) {
+    in_size_ = static_cast<int64_t>(SizeOf(node.inputs[0].dtype));
+    out_size_ = static_cast<int64_t>(SizeOf(node.outputs[0].dtype));
+  }
+  Status Run(const KernelContext& context) const override {
+    if (check_ != nullptr) RIVULET_RETURN_IF_ERROR(check_(context.inputs[1], second_count_));
+    walk_.ForEachRow([&](const std::array<int64_t, 3>& at, const std::array<int64_t, 3>& stride, int64_t count) {
+      loop_(context.inputs[0] + at[1] * in_size_, stride[1], context.inputs[1] + at[2] * in_size_, stride[2],
+            context.outputs[0] + at[0] * out_size_, count);
+    });
+    return absl::OkStatus();
+  }
+
+ private:
+  BinaryLoop loop_;
+  SecondCheck check_;
+  StridedWalk<3> walk_;
+  int64_t second_count_, in_size_, out_size_;
+};
+
+Prepared Loop(const NodeView& node, std::unique_ptr<const Kernel> kernel) {
+  Prepared prepared;
+  prepared.kernel = std::move(kernel);
+  prepared.in_place = InPlacePairs(node);
+  prepared.implementation = "loop";
+  prepared.flops = static_cast<double>(node.outputs[0].shape.elements());
+  return prepared;
+}
+
+}  // namespace
+
+StatusOr<Prepared> PrepareUnaryLoop(const NodeView& node, UnaryLoop loop) {
+  return Loop(node, std::make_unique<UnaryLoopKernel>(loop, node.outputs[0].shape.elements()));
+}
+
+StatusOr<Prepared> PrepareBinaryLoop(const NodeView& node, BinaryLoop loop, SecondCheck check) {
+  RIVULET_ASSIGN_OR_RETURN(const auto walk,
+                           MakeBroadcastWalk<2>(node.outputs[0].shape, {node.inputs[0].shape, node.inputs[1].shape}));
+  return Loop(node, std::make_unique<BinaryLoopKernel>(node, loop, check, walk));
+}
+
+}  // namespace rivulet

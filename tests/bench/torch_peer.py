@@ -50,9 +50,97 @@ def logistic_regression():
     return nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
 
 
-def training_step(make, batch, layout, bfloat16):
+class TwoConvolutions(nn.Module):
+    """cifar_cnn and femnist_cnn: two convolutions, pooling, two dense layers."""
+
+    def __init__(self, channels, size, padding, pool_each, features, hidden, classes):
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, 32, size, padding=padding)
+        self.conv2 = nn.Conv2d(32, 64, size, padding=padding)
+        self.dense1, self.dense2 = nn.Linear(features, hidden), nn.Linear(hidden, classes)
+        self.pool_each = pool_each
+
+    def forward(self, x):
+        x = F.relu(self.conv1(x))
+        if self.pool_each:
+            x = F.max_pool2d(x, 2)
+        x = F.max_pool2d(F.relu(self.conv2(x)), 2)
+        return self.dense2(F.relu(self.dense1(x.flatten(1))))
+
+
+class ResidualBlock(nn.Module):
+    def __init__(self, channels, filters, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, filters, 3, stride, 1, bias=False)
+        self.conv2 = nn.Conv2d(filters, filters, 3, 1, 1, bias=False)
+        self.norm1, self.norm2 = nn.GroupNorm(min(32, filters // 8), filters), nn.GroupNorm(min(32, filters // 8), filters)
+        self.shortcut = nn.Conv2d(channels, filters, 1, stride, bias=False) if channels != filters else nn.Identity()
+
+    def forward(self, x):
+        y = F.relu(self.norm1(self.conv1(x)))
+        return F.relu(self.norm2(self.conv2(y)) + self.shortcut(x))
+
+
+class ResNet(nn.Module):
+    """The CIFAR form of depth 6n + 2."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.stem, self.norm = nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.GroupNorm(2, 16)
+        blocks, channels = [], 16
+        for filters in (16, 32, 64):
+            for i in range(n):
+                blocks.append(ResidualBlock(channels, filters, 2 if filters != 16 and i == 0 else 1))
+                channels = filters
+        self.blocks, self.dense = nn.Sequential(*blocks), nn.Linear(64, 10)
+
+    def forward(self, x):
+        x = self.blocks(F.relu(self.norm(self.stem(x))))
+        return self.dense(x.mean((2, 3)))
+
+
+class CharLstm(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.lstm, self.dense = nn.Embedding(90, 8), nn.LSTM(8, 256, 2, batch_first=True), nn.Linear(256, 90)
+
+    def forward(self, tokens):
+        return self.dense(self.lstm(self.embedding(tokens))[0]).flatten(0, 1)
+
+
+class TransformerBlock(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(64), nn.LayerNorm(64)
+        self.qkv, self.out = nn.Linear(64, 192), nn.Linear(64, 64)
+        self.hidden, self.back = nn.Linear(64, 256), nn.Linear(256, 64)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        q, k, v = (t.view(batch, length, 4, 16).transpose(1, 2) for t in self.qkv(self.norm1(x)).split(64, -1))
+        if hasattr(F, "scaled_dot_product_attention"):
+            attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        else:
+            mask = torch.full((length, length), float("-inf")).triu(1)
+            attended = torch.softmax(q @ k.transpose(-1, -2) / 4 + mask, -1) @ v
+        x = x + self.out(attended.transpose(1, 2).reshape(batch, length, width))
+        return x + self.back(F.gelu(self.hidden(self.norm2(x))))
+
+
+class TinyTransformer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.positions = nn.Embedding(90, 64), nn.Parameter(torch.randn(80, 64) * 0.02)
+        self.blocks, self.norm = nn.Sequential(TransformerBlock(), TransformerBlock()), nn.LayerNorm(64)
+
+    def forward(self, tokens):
+        x = self.norm(self.blocks(self.embedding(tokens) + self.positions))
+        return (x @ self.embedding.weight.t()).flatten(0, 1)
+
+
+def training_step(make, inputs, layout, bfloat16):
     torch.manual_seed(0)
-    model, x, y = make(), torch.rand(batch, 1, 28, 28), torch.randint(0, 10, (batch,))
+    model, (x, y) = make(), inputs()
     if layout == "channels_last":
         model, x = model.to(memory_format=torch.channels_last), x.contiguous(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -72,11 +160,19 @@ def training_step(make, batch, layout, bfloat16):
     return step
 
 
-def step_variants(make, batch, convolutions, bfloat16=False):
+def images(batch, channels, size, classes):
+    return lambda: (torch.rand(batch, channels, size, size), torch.randint(0, classes, (batch,)))
+
+
+def characters(batch):
+    return lambda: (torch.randint(1, 90, (batch, 80)), torch.randint(1, 90, (batch * 80,)))
+
+
+def step_variants(make, inputs, convolutions, bfloat16=False):
     layouts = ["eager"] + (["channels_last"] if convolutions else [])
     if hasattr(torch, "compile"):
         layouts.append("compiled")
-    return {layout: training_step(make, batch, layout, bfloat16) for layout in layouts}
+    return {layout: training_step(make, inputs, layout, bfloat16) for layout in layouts}
 
 
 def depthwise_variants(direction, batch, channels, size, stride):
@@ -96,12 +192,21 @@ def depthwise_variants(direction, batch, channels, size, stride):
     return {layout: variant(layout) for layout in ("eager", "channels_last")}
 
 
+DIGITS = images(10, 1, 28, 10)
 ROWS = {
-    "step/mnist_cnn/10": lambda: step_variants(MnistCnn, 10, True),
-    "step/mnist_cnn_bf16/10": lambda: step_variants(MnistCnn, 10, True, bfloat16=True),
-    "step/mlp/10": lambda: step_variants(mlp, 10, False),
-    "step/logistic_regression/10": lambda: step_variants(logistic_regression, 10, False),
-    "step/lenet5/64": lambda: step_variants(LeNet5, 64, True),
+    "step/mnist_cnn/10": lambda: step_variants(MnistCnn, DIGITS, True),
+    "step/mnist_cnn_bf16/10": lambda: step_variants(MnistCnn, DIGITS, True, bfloat16=True),
+    "step/mlp/10": lambda: step_variants(mlp, DIGITS, False),
+    "step/logistic_regression/10": lambda: step_variants(logistic_regression, DIGITS, False),
+    "step/lenet5/64": lambda: step_variants(LeNet5, images(64, 1, 28, 10), True),
+    "step/cifar_cnn/10": lambda: step_variants(
+        lambda: TwoConvolutions(3, 3, 0, False, 12544, 128, 10), images(10, 3, 32, 10), True),
+    "step/femnist_cnn/10": lambda: step_variants(
+        lambda: TwoConvolutions(1, 5, 2, True, 3136, 2048, 62), images(10, 1, 28, 62), True),
+    "step/resnet8/10": lambda: step_variants(lambda: ResNet(1), images(10, 3, 32, 10), True),
+    "step/resnet20/10": lambda: step_variants(lambda: ResNet(3), images(10, 3, 32, 10), True),
+    "step/char_lstm/10": lambda: step_variants(CharLstm, characters(10), False),
+    "step/tiny_transformer/10": lambda: step_variants(TinyTransformer, characters(10), False),
 }
 for direction in ("forward", "input", "filter"):
     for batch, channels, stride in ((16, 32, 1), (1, 96, 2), (16, 96, 2)):

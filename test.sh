@@ -15,7 +15,25 @@ install_packages "${build_packages[@]}" "${test_packages[@]}" "${bench_packages[
 
 run_tests() {
   local preset=$1; shift
-  ctest --test-dir "build/$preset" -j "$(nproc)" --output-on-failure --no-tests=error "$@"
+  local status=0 results=$PWD/build/$preset/tests.xml
+  ctest --test-dir "build/$preset" -j "$(nproc)" --output-on-failure --no-tests=error --output-junit "$results" "$@" || status=$?
+  count_conformance "$preset" "$results" || true
+  return $status
+}
+
+# Cases made by others (ONNX, PyTorch, TensorFlow, NumPy), each a test labelled conformance.
+count_conformance() {
+  ctest --test-dir "build/$1" -N -L conformance | sed -n 's/^ *Test *#[0-9]*: //p' | awk -v results="$2" '
+    BEGIN {
+      while ((getline line < results) > 0)
+        if (match(line, /<testcase name="[^"]*"/)) {
+          name = substr(line, RSTART + 16, RLENGTH - 17)
+          match(line, / status="[^"]*"/)
+          status[name] = substr(line, RSTART + 9, RLENGTH - 10)
+        }
+    }
+    $0 in status { ++count[status[$0]] }
+    END { printf "Conformance cases: %d passed, %d skipped, %d failed\n", count["run"], count["notrun"], count["fail"] }'
 }
 
 if [ $sanitize = 0 ]; then

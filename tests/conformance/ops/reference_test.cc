@@ -241,8 +241,8 @@ INSTANTIATE_TEST_SUITE_P(Ops, Reference, ::testing::Range(size_t{0}, Cases().siz
                          [](const auto& info) { return Cases()[info.param]["name"].template get<std::string>(); });
 
 // Sources, effects and random numbers have no forward value that a peer could know.
-TEST(ReferenceCensus, EveryOp_HasACaseOrIsNamedHere) {
-  const std::set<std::string> without = {
+const std::set<std::string>& WithoutCase() {
+  static const std::set<std::string> names = {
       "Const",
       "NoOp",
       "Placeholder",
@@ -262,6 +262,10 @@ TEST(ReferenceCensus, EveryOp_HasACaseOrIsNamedHere) {
       "Print",
       "Assert",
   };
+  return names;
+}
+
+TEST(ReferenceCensus, EveryOp_HasACaseOrIsNamedHere) {
   std::set<std::string> covered;
   for (const Json& c : Cases()) {
     const std::string op = c["op"].get<std::string>();
@@ -272,8 +276,39 @@ TEST(ReferenceCensus, EveryOp_HasACaseOrIsNamedHere) {
   }
   for (const OpDef* op : OpRegistry::Global().All()) {
     if (op->name.starts_with("ResourceApply")) continue;  // their cases are in tests/conformance/training
-    EXPECT_NE(covered.contains(op->name), without.contains(op->name)) << op->name;
+    EXPECT_NE(covered.contains(op->name), WithoutCase().contains(op->name)) << op->name;
   }
+}
+
+// Every gradient has been compared with a peer's. Gradients that the finite differences of tests/engine/ops/ alone
+// check are named here, with the reason.
+TEST(ReferenceCensus, EveryDifferentiableOp_HasAGradientCaseOrIsNamedHere) {
+  const std::set<std::string> without = {
+      // Constant almost everywhere, or of no gradient by purpose: there is nothing to compare.
+      "Ceil",
+      "Floor",
+      "FloorDiv",
+      "OnesLike",
+      "Rint",
+      "Round",
+      "Sign",
+      "StopGradient",
+      "TruncateDiv",
+      "ZerosLike",
+      // The peer has no gradient.
+      "Mod",
+      "TruncateMod",
+      // The same gradient as RealDiv's.
+      "Add",
+      "Div",
+  };
+  std::set<std::string> covered;
+  for (const Json& c : Cases())
+    if (c.contains("output_gradients")) covered.insert(c["op"].get<std::string>());
+  for (const OpDef* op : OpRegistry::Global().All())
+    if (op->gradient != nullptr && !WithoutCase().contains(op->name)) {
+      EXPECT_NE(covered.contains(op->name), without.contains(op->name)) << op->name;
+    }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "engine/gradients/indexed_slices.h"
 #include "engine/graph/inference.h"
 #include "engine/graph/variable_name.h"
 
@@ -60,7 +61,8 @@ StatusOr<Node*> ApplyGradients(const Scope& scope, const OptimizerSpec& optimize
   std::vector<Node*> before;
   for (size_t i = 0; i < variables.size(); ++i) {
     RIVULET_RETURN_IF_ERROR(CheckPair(variables[i], gradients[i], i, !slots.empty()));
-    before.push_back(gradients[i].node);
+    const auto rows = AsIndexedSlices(gradients[i]);
+    before.push_back(rows ? rows->values.node : gradients[i].node);  // so that a dense form need not be made
   }
 
   const Scope root(scope.graph());

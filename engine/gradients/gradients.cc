@@ -4,6 +4,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "engine/gradients/indexed_slices.h"
 #include "engine/graph/inference.h"
 #include "engine/graph/op.h"
 #include "engine/graph/variable_name.h"
@@ -65,7 +66,7 @@ class Backward {
       }
     }
     for (Node* node : order) {
-      if (node->type() == "ReadVariableOp") {
+      if (node->type() == "ReadVariableOp" || node->type() == "ResourceGather") {
         if (node->input(0).node->type() != "VarHandleOp") continue;
         const auto found = reads_.find(VariableName(*node->input(0).node));
         if (found == reads_.end()) continue;
@@ -130,11 +131,47 @@ class Backward {
       return sum ? sum : scope_.Op("ZerosLike", {x});
     }
     std::vector<Output> addends;
-    for (const Output& read : reads_.find(VariableName(*x.node))->second)
-      if (const Output sum = Sum(read)) addends.push_back(sum);
+    std::vector<IndexedSlices> rows;  // of gathers
+    for (const Output& read : reads_.find(VariableName(*x.node))->second) {
+      const Output sum = Sum(read);
+      if (!sum) continue;
+      if (read.node->type() == "ResourceGather")
+        rows.push_back({sum, read.node->input(1)});
+      else
+        addends.push_back(sum);
+    }
+    if (!rows.empty()) addends.push_back(RowsOf(x, std::move(rows)));
     if (addends.size() > 1) return scope_.Op("AddN", std::move(addends), {}, x.node->name() + "_sum");
     if (addends.size() == 1) return addends.front();
     return scope_.Op("ZerosLike", {scope_.Op("ReadVariableOp", {x}, {{"dtype", VariableDType(*x.node)}})});
+  }
+
+  Output Ints(std::initializer_list<int32_t> values) {
+    return scope_.Const(Tensor::Of<int32_t>(Shape({static_cast<int64_t>(values.size())}), values));
+  }
+
+  // The gradient of a variable of which rows were chosen, once or several times.
+  Output RowsOf(Output handle, std::vector<IndexedSlices> rows) {
+    const Output value = scope_.Op("ReadVariableOp", {handle}, {{"dtype", VariableDType(*handle.node)}});
+    const Output shape = scope_.Op("Shape", {value});
+    const auto slice = [&](int32_t begin, int32_t end, AttrMap masks) {
+      return scope_.Op("StridedSlice", {shape, Ints({begin}), Ints({end}), Ints({1})}, std::move(masks));
+    };
+    const Output count = slice(0, 1, {{"shrink_axis_mask", int64_t{1}}});
+    if (rows.size() == 1) return scope_.Op("UnsortedSegmentSum", {rows[0].values, rows[0].indices, count});
+    std::vector<Output> values, indices;
+    const Output row = scope_.Op(
+        "ConcatV2", {Ints({-1}), slice(1, 0, {{"end_mask", int64_t{1}}}), scope_.Const(Tensor::Scalar<int32_t>(0))});
+    for (const IndexedSlices& slices : rows) {
+      values.push_back(scope_.Op("Reshape", {slices.values, row}));
+      const Output flat = scope_.Op("Reshape", {slices.indices, Ints({-1})});
+      indices.push_back(flat.dtype() == DType::kInt64 ? flat : scope_.Op("Cast", {flat}, {{"DstT", DType::kInt64}}));
+    }
+    for (auto* joined : {&values, &indices}) {
+      joined->push_back(scope_.Const(Tensor::Scalar<int32_t>(0)));
+      *joined = {scope_.Op("ConcatV2", *joined)};
+    }
+    return scope_.Op("UnsortedSegmentSum", {values[0], indices[0], count});
   }
 
   Output Ones(DType dtype) {

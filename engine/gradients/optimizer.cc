@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/base/nearest.h"
+#include "engine/gradients/indexed_slices.h"
 #include "engine/graph/variable_name.h"
 
 namespace rivulet {
@@ -191,6 +192,13 @@ Node* OptimizerUpdates::Update(Output variable, std::span<const Output> slots, O
     inputs.insert(inputs.end(), rest);
     return scope_.AddNode(op, inputs, std::move(attrs), name);
   };
+  // Where rows without gradient would stay as they are, a sparse gradient need not be made dense.
+  if (const auto rows = AsIndexedSlices(gradient)) {
+    if (o.kind == Kind::kSgd)
+      return add("ResourceSparseApplyGradientDescent", {learning_rate_, rows->values, rows->indices});
+    if (o.kind == Kind::kAdagrad)
+      return add("ResourceSparseApplyAdagradV2", {learning_rate_, epsilon_, rows->values, rows->indices});
+  }
   switch (o.kind) {
     case Kind::kSgd:
       return add("ResourceApplyGradientDescent", {learning_rate_, gradient});

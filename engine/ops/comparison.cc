@@ -6,7 +6,6 @@ namespace rivulet {
 namespace {
 
 #define RIVULET_NUMBERS "realnumbertype"
-#define RIVULET_ANY "{half, bfloat16, float, double, int8, int16, int32, int64, uint8, uint16, uint32, uint64, bool}"
 
 Status SelectShape(InferenceContext& c) {
   RIVULET_ASSIGN_OR_RETURN(Shape values, Shape::Broadcast(c.input(1), c.input(2)));
@@ -24,6 +23,28 @@ Status SelectGradient(GradientContext& g) {
   return ops.status();
 }
 
+// condition: a scalar, of t's shape, or a vector that chooses among t's slices along the first axis.
+Status SelectV1Shape(InferenceContext& c) {
+  RIVULET_ASSIGN_OR_RETURN(Shape values, Shape::Merge(c.input(1), c.input(2)));
+  const Shape& condition = c.input(0);
+  const bool fits = !condition.known_rank() || condition.rank() == 0 || Shape::Compatible(condition, values) ||
+                    (condition.rank() == 1 && values.known_rank() && values.rank() >= 1 &&
+                     Shape::Compatible(condition, Shape({values.dim(0)})));
+  if (!fits)
+    return InvalidArgument("the condition {} must be a scalar, of the shape {}, or a vector of its first size",
+                           condition.ToString(), values.ToString());
+  c.set_output(0, std::move(values));
+  return absl::OkStatus();
+}
+
+Status SelectV1Gradient(GradientContext& g) {
+  GradientOps ops(g);
+  const Output zeros = ops.ZerosLike(g.grad());
+  g.set_input_grad(1, ops.Op("Select", {g.input(0), g.grad(), zeros}));
+  g.set_input_grad(2, ops.Op("Select", {g.input(0), zeros, g.grad()}));
+  return ops.status();
+}
+
 #define RIVULET_COMPARISON_OP(name, types) \
   RIVULET_OP(name)                         \
       .Input("x: T")                       \
@@ -33,8 +54,8 @@ Status SelectGradient(GradientContext& g) {
       .Shape(BroadcastShape)               \
       .NotDifferentiable("its output is bool")
 
-RIVULET_COMPARISON_OP("Equal", RIVULET_ANY).Doc("x == y.");
-RIVULET_COMPARISON_OP("NotEqual", RIVULET_ANY).Doc("x != y.");
+RIVULET_COMPARISON_OP("Equal", RIVULET_ANY_TYPE).Doc("x == y.");
+RIVULET_COMPARISON_OP("NotEqual", RIVULET_ANY_TYPE).Doc("x != y.");
 RIVULET_COMPARISON_OP("Less", RIVULET_NUMBERS).Doc("x < y.");
 RIVULET_COMPARISON_OP("LessEqual", RIVULET_NUMBERS).Doc("x <= y.");
 RIVULET_COMPARISON_OP("Greater", RIVULET_NUMBERS).Doc("x > y.");
@@ -73,12 +94,22 @@ RIVULET_OP("LogicalNot")
     .NotDifferentiable("its output is bool")
     .Doc("not x.");
 
+RIVULET_OP("Select")
+    .Input("condition: bool")
+    .Input("t: T")
+    .Input("e: T")
+    .Output("output: T")
+    .Attr("T: " RIVULET_ANY_TYPE)
+    .Shape(SelectV1Shape)
+    .Gradient(SelectV1Gradient)
+    .Doc("t where condition, else e, of one shape; a vector chooses slices along the first axis.");
+
 RIVULET_OP("SelectV2")
     .Input("condition: bool")
     .Input("t: T")
     .Input("e: T")
     .Output("output: T")
-    .Attr("T: " RIVULET_ANY)
+    .Attr("T: " RIVULET_ANY_TYPE)
     .Shape(SelectShape)
     .Gradient(SelectGradient)
     .Doc("t where condition, else e; all three are broadcast together.");

@@ -1,11 +1,11 @@
 // Joining tensors along an axis, and taking them apart.
+#include <algorithm>
+
 #include "engine/ops/gradient_ops.h"
 #include "engine/ops/shape_functions.h"
 
 namespace rivulet {
 namespace {
-
-#define RIVULET_ANY "{half, bfloat16, float, double, int32, int64, uint8, bool}"
 
 Status ConcatShape(InferenceContext& c) {
   const int count = c.num_inputs() - 1;
@@ -126,6 +126,53 @@ Status SplitGradient(GradientContext& g) {
   return ops.status();
 }
 
+// Sizes of -1 (one at most) follow from the others.
+Status SplitVShape(InferenceContext& c) {
+  const Shape& value = c.input(0);
+  const int64_t parts = c.attr<int64_t>("num_split");
+  RIVULET_ASSIGN_OR_RETURN(auto sizes, KnownIntegers(c, 1));
+  RIVULET_ASSIGN_OR_RETURN(auto axis, KnownInteger(c, 2));
+  if (!Shape::Compatible(c.input(1), Shape({parts})))
+    return InvalidArgument("size_splits has shape {}, but num_split is {}", c.input(1).ToString(), parts);
+  if (!value.known_rank() || !axis) {
+    const Shape part = value.known_rank() ? Shape(std::vector<int64_t>(static_cast<size_t>(value.rank()), kUnknownDim))
+                                          : Shape::UnknownRank();
+    for (int64_t i = 0; i < parts; ++i) c.set_output(static_cast<int>(i), part);
+    return absl::OkStatus();
+  }
+  RIVULET_ASSIGN_OR_RETURN(const int normal, NormalizeAxis(*axis, value.rank(), "split_dim"));
+  const int64_t size = value.dim(normal);
+  int64_t given = 0, open = 0;
+  for (int64_t i = 0; sizes && i < parts; ++i) {
+    const int64_t part = (*sizes)[static_cast<size_t>(i)];
+    if (part < -1) return InvalidArgument("size_splits holds {}, which is no size", part);
+    if (part == -1) ++open;
+    RIVULET_ASSIGN_OR_RETURN(given, AddDims(given, std::max<int64_t>(part, 0)));
+  }
+  if (open > 1) return InvalidArgument("size_splits holds -1 {} times; once is possible", open);
+  if (sizes && size != kUnknownDim && (open == 0 ? given != size : given > size))
+    return InvalidArgument("size_splits add up to {}, but axis {} of {} has size {}", given, *axis, value.ToString(),
+                           size);
+  for (int64_t i = 0; i < parts; ++i) {
+    Shape part = value;
+    part.set_dim(normal, kUnknownDim);
+    if (sizes) {
+      const int64_t own = (*sizes)[static_cast<size_t>(i)];
+      part.set_dim(normal, own >= 0 ? own : size == kUnknownDim ? kUnknownDim : size - given);
+    }
+    c.set_output(static_cast<int>(i), std::move(part));
+  }
+  return absl::OkStatus();
+}
+
+Status SplitVGradient(GradientContext& g) {
+  GradientOps ops(g);
+  std::vector<Output> args = OutputGradients(g, ops);
+  args.push_back(g.input(2));
+  g.set_input_grad(0, ops.Op("ConcatV2", std::move(args)));
+  return ops.status();
+}
+
 Status PackShape(InferenceContext& c) {
   Shape merged = c.input(0);
   for (int i = 1; i < c.num_inputs(); ++i) {
@@ -181,7 +228,7 @@ RIVULET_OP("ConcatV2")
     .Input("axis: Tidx")
     .Output("output: T")
     .Attr("N: int >= 1")
-    .Attr("T: " RIVULET_ANY)
+    .Attr("T: " RIVULET_ANY_TYPE)
     .Attr("Tidx: {int32, int64} = DT_INT32")
     .Shape(ConcatShape)
     .Gradient(ConcatGradient)
@@ -201,16 +248,30 @@ RIVULET_OP("Split")
     .Input("value: T")
     .Output("output: num_split * T")
     .Attr("num_split: int >= 1")
-    .Attr("T: " RIVULET_ANY)
+    .Attr("T: " RIVULET_ANY_TYPE)
     .Shape(SplitShape)
     .Gradient(SplitGradient)
     .Doc("value cut into num_split equal parts along an axis, which must be known when a program is compiled.");
+
+RIVULET_OP("SplitV")
+    .Input("value: T")
+    .Input("size_splits: Tlen")
+    .Input("split_dim: int32")
+    .Output("output: num_split * T")
+    .Attr("num_split: int >= 1")
+    .Attr("T: " RIVULET_ANY_TYPE)
+    .Attr("Tlen: {int32, int64} = DT_INT64")
+    .Shape(SplitVShape)
+    .Gradient(SplitVGradient)
+    .Doc(
+        "value cut along an axis into parts of the given sizes, of which one may be -1. Sizes and axis must be known "
+        "when a program is compiled.");
 
 RIVULET_OP("Pack")
     .Input("values: N * T")
     .Output("output: T")
     .Attr("N: int >= 1")
-    .Attr("T: " RIVULET_ANY)
+    .Attr("T: " RIVULET_ANY_TYPE)
     .Attr("axis: int = 0")
     .Shape(PackShape)
     .Gradient(PackGradient)
@@ -220,7 +281,7 @@ RIVULET_OP("Unpack")
     .Input("value: T")
     .Output("output: num * T")
     .Attr("num: int >= 0")
-    .Attr("T: " RIVULET_ANY)
+    .Attr("T: " RIVULET_ANY_TYPE)
     .Attr("axis: int = 0")
     .Shape(UnpackShape)
     .Gradient(UnpackGradient)

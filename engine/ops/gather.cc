@@ -7,13 +7,22 @@
 namespace rivulet {
 namespace {
 
-#define RIVULET_ANY "{half, bfloat16, float, double, int32, int64, uint8, bool}"
-#define RIVULET_SIGNED "{half, bfloat16, float, double, int32, int64}"
+// batch_dims as a number of axes that params and indices share.
+StatusOr<int> BatchDims(const AttrMap& attrs, const Shape& params, const Shape& indices, int axis) {
+  int64_t batch_dims = std::get<int64_t>(attrs.at("batch_dims"));
+  if (batch_dims < 0) batch_dims += indices.rank();
+  if (batch_dims < 0 || batch_dims > std::min(indices.rank(), axis))
+    return InvalidArgument("batch_dims = {} does not fit indices of {} and axis {}",
+                           std::get<int64_t>(attrs.at("batch_dims")), indices.ToString(), axis);
+  for (int i = 0; i < batch_dims; ++i)
+    if (params.dim(i) != indices.dim(i) && params.dim(i) != kUnknownDim && indices.dim(i) != kUnknownDim)
+      return InvalidArgument("params {} and indices {} differ in their first {} axes", params.ToString(),
+                             indices.ToString(), batch_dims);
+  return static_cast<int>(batch_dims);
+}
 
 Status GatherShape(InferenceContext& c) {
   const Shape &params = c.input(0), &indices = c.input(1);
-  if (c.attr<int64_t>("batch_dims") != 0)
-    return Unimplemented("batch_dims = {}; only 0 is provided", c.attr<int64_t>("batch_dims"));
   RIVULET_ASSIGN_OR_RETURN(auto axis, KnownInteger(c, 2));
   if (params.known_rank() && params.rank() == 0) return InvalidArgument("params is a scalar: nothing to choose from");
   if (!params.known_rank() || !indices.known_rank()) {
@@ -21,79 +30,69 @@ Status GatherShape(InferenceContext& c) {
     return absl::OkStatus();
   }
   if (!axis) {
-    c.set_output(0, Shape(std::vector<int64_t>(static_cast<size_t>(params.rank() - 1 + indices.rank()), kUnknownDim)));
+    const int64_t batch_dims = c.attr<int64_t>("batch_dims");
+    const int64_t rank =
+        params.rank() - 1 + indices.rank() - (batch_dims < 0 ? batch_dims + indices.rank() : batch_dims);
+    if (rank < 0) return InvalidArgument("batch_dims = {} is more than there are axes", batch_dims);
+    c.set_output(0, Shape(std::vector<int64_t>(static_cast<size_t>(rank), kUnknownDim)));
     return absl::OkStatus();
   }
   RIVULET_ASSIGN_OR_RETURN(const int normal, NormalizeAxis(*axis, params.rank()));
+  RIVULET_ASSIGN_OR_RETURN(const int batch_dims, BatchDims(c.attrs(), params, indices, normal));
   std::vector<int64_t> dims(params.dims().begin(), params.dims().begin() + normal);
-  dims.insert(dims.end(), indices.dims().begin(), indices.dims().end());
+  for (int i = 0; i < batch_dims; ++i)
+    if (params.dim(i) == kUnknownDim) dims[static_cast<size_t>(i)] = indices.dim(i);
+  dims.insert(dims.end(), indices.dims().begin() + batch_dims, indices.dims().end());
   dims.insert(dims.end(), params.dims().begin() + normal + 1, params.dims().end());
+  if (dims.size() > 254) return InvalidArgument("an output of {} dimensions; at most 254 are possible", dims.size());
   c.set_output(0, Shape(std::move(dims)));
   return absl::OkStatus();
 }
 
-// Sums the gradient of each choice into its place. For an axis other than 0 the axes of indices are moved to the front
-// and back.
+// Sums the gradient of each choice into its place. Along the first axis that is a segment sum, which ApplyGradients
+// knows as a sparse gradient.
 Status GatherGradient(GradientContext& g) {
   GradientOps ops(g);
   const Output params = g.input(0), indices = g.input(1);
   const auto axis = ConstantIntegers(g.input(2));
   if (!axis || !params.shape().known_rank() || !indices.shape().known_rank())
     return Unimplemented("the gradient of GatherV2 with an axis or ranks that are unknown when it is built");
-  const int rank = params.shape().rank(), index_rank = indices.shape().rank();
-  RIVULET_ASSIGN_OR_RETURN(const int chosen, NormalizeAxis(axis->front(), rank));
-  const Output count =
-      params.shape().dim(chosen) != kUnknownDim
-          ? ops.Int(params.shape().dim(chosen))
-          : ops.Op("StridedSlice", {ops.ShapeOf(params), ops.Ints({chosen}), ops.Ints({chosen + 1}), ops.Ints({1})},
-                   {{"shrink_axis_mask", int64_t{1}}});
-  Output grad = g.grad();
+  RIVULET_ASSIGN_OR_RETURN(const int chosen, NormalizeAxis(axis->front(), params.shape().rank()));
   if (chosen == 0) {
-    g.set_input_grad(0, ops.Op("UnsortedSegmentSum", {grad, indices, count}));
+    const Output count =
+        params.shape().dim(0) != kUnknownDim
+            ? ops.Int(params.shape().dim(0))
+            : ops.Op("StridedSlice", {ops.ShapeOf(params), ops.Ints({0}), ops.Ints({1}), ops.Ints({1})},
+                     {{"shrink_axis_mask", int64_t{1}}});
+    g.set_input_grad(0, ops.Op("UnsortedSegmentSum", {g.grad(), indices, count}));
     return ops.status();
   }
-  std::vector<int64_t> to_front, back;
-  for (int i = 0; i < index_rank; ++i) to_front.push_back(chosen + i);
-  for (int i = 0; i < chosen; ++i) to_front.push_back(i);
-  for (int i = chosen + index_rank; i < rank - 1 + index_rank; ++i) to_front.push_back(i);
-  for (int i = 0; i < rank; ++i) back.push_back(i < chosen ? i + 1 : i == chosen ? 0 : i);
-  grad = ops.Op("Transpose", {grad, ops.Ints(std::move(to_front))});
-  grad = ops.Op("UnsortedSegmentSum", {grad, indices, count});
-  g.set_input_grad(0, ops.Op("Transpose", {grad, ops.Ints(std::move(back))}));
+  g.set_input_grad(0, ops.Op("GatherGrad", {g.grad(), indices, ops.ShapeOf(params)},
+                             {{"axis", int64_t{chosen}}, {"batch_dims", g.node()->attr<int64_t>("batch_dims")}}));
   return ops.status();
 }
 
-Status SegmentSumShape(InferenceContext& c) {
-  const Shape &data = c.input(0), &ids = c.input(1);
-  RIVULET_ASSIGN_OR_RETURN(auto count, KnownInteger(c, 2));
-  if (count && *count < 0) return InvalidArgument("num_segments is {}, below 0", *count);
-  if (!data.known_rank() || !ids.known_rank()) {
-    c.set_output(0, Shape::UnknownRank());
-    return absl::OkStatus();
+Status GatherGradShape(InferenceContext& c) {
+  RIVULET_ASSIGN_OR_RETURN(Shape params, ShapeFromInput(c, 2));
+  const Shape& indices = c.input(1);
+  if (params.known_rank() && indices.known_rank()) {
+    RIVULET_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(c.attr<int64_t>("axis"), params.rank()));
+    RIVULET_ASSIGN_OR_RETURN(const int batch_dims, BatchDims(c.attrs(), params, indices, axis));
+    std::vector<int64_t> dims(params.dims().begin(), params.dims().begin() + axis);
+    dims.insert(dims.end(), indices.dims().begin() + batch_dims, indices.dims().end());
+    dims.insert(dims.end(), params.dims().begin() + axis + 1, params.dims().end());
+    if (!Shape::Compatible(c.input(0), Shape(std::move(dims))))
+      return InvalidArgument("dy {} is not what indices {} choose from {}", c.input(0).ToString(), indices.ToString(),
+                             params.ToString());
   }
-  const bool prefix =
-      ids.rank() <= data.rank() &&
-      Shape::Compatible(ids, Shape(std::vector<int64_t>(data.dims().begin(), data.dims().begin() + ids.rank())));
-  if (!prefix)
-    return InvalidArgument("data {} must begin with the shape of segment_ids, {}", data.ToString(), ids.ToString());
-  std::vector<int64_t> dims = {count ? *count : kUnknownDim};
-  dims.insert(dims.end(), data.dims().begin() + ids.rank(), data.dims().end());
-  c.set_output(0, Shape(std::move(dims)));
+  c.set_output(0, std::move(params));
   return absl::OkStatus();
 }
 
-// Each element's gradient is that of its segment; a negative id belongs to none.
-Status SegmentSumGradient(GradientContext& g) {
+Status GatherGradGradient(GradientContext& g) {
   GradientOps ops(g);
-  const Output ids = g.input(1);
-  const Shape &data_shape = g.input(0).shape(), &ids_shape = ids.shape();
-  if (!data_shape.known_rank() || !ids_shape.known_rank())
-    return Unimplemented("the gradient of UnsortedSegmentSum with ranks that are unknown when it is built");
-  const Output zero = ops.Scalar(ids.dtype(), 0);
-  const Output gathered = ops.Op("GatherV2", {g.grad(), ops.Op("Maximum", {ids, zero}), ops.Int(0)});
-  Output belongs = ops.Op("GreaterEqual", {ids, zero});
-  for (int i = ids_shape.rank(); i < data_shape.rank(); ++i) belongs = ops.Op("ExpandDims", {belongs, ops.Int(-1)});
-  g.set_input_grad(0, ops.Op("SelectV2", {belongs, gathered, ops.ZerosLike(gathered)}));
+  g.set_input_grad(0, ops.Op("GatherV2", {g.grad(), g.input(1), ops.Int(g.node()->attr<int64_t>("axis"))},
+                             {{"batch_dims", g.node()->attr<int64_t>("batch_dims")}}));
   return ops.status();
 }
 
@@ -160,24 +159,28 @@ RIVULET_OP("GatherV2")
     .Input("axis: Taxis")
     .Output("output: Tparams")
     .Attr("batch_dims: int = 0")
-    .Attr("Tparams: " RIVULET_ANY)
+    .Attr("Tparams: " RIVULET_ANY_TYPE)
     .Attr("Tindices: {int32, int64}")
     .Attr("Taxis: {int32, int64}")
     .Shape(GatherShape)
     .Gradient(GatherGradient)
     .Doc("The slices of params along an axis that indices name. An index out of range is an error.");
 
-RIVULET_OP("UnsortedSegmentSum")
-    .Input("data: T")
-    .Input("segment_ids: Tindices")
-    .Input("num_segments: Tnumsegments")
+RIVULET_OP("GatherGrad")
+    .Input("dy: T")
+    .Input("indices: Tindices")
+    .Input("params_shape: Tshape")
     .Output("output: T")
-    .Attr("T: " RIVULET_SIGNED)
+    .Attr("axis: int")
+    .Attr("batch_dims: int = 0")
+    .Attr("T: {half, bfloat16, float, double}")
     .Attr("Tindices: {int32, int64}")
-    .Attr("Tnumsegments: {int32, int64} = DT_INT32")
-    .Shape(SegmentSumShape)
-    .Gradient(SegmentSumGradient)
-    .Doc("output[i] is the sum of the slices of data whose segment id is i, in their order; negative ids are dropped.");
+    .Attr("Tshape: {int32, int64} = DT_INT32")
+    .Shape(GatherGradShape)
+    .Gradient(GatherGradGradient)
+    .Doc(
+        "The gradient of GatherV2 by params, of the given shape: dy summed, in order, where it was chosen. Our own "
+        "op.");
 
 RIVULET_OP("OneHot")
     .Input("indices: TI")
@@ -186,8 +189,8 @@ RIVULET_OP("OneHot")
     .Input("off_value: T")
     .Output("output: T")
     .Attr("axis: int = -1")
-    .Attr("T: " RIVULET_ANY)
-    .Attr("TI: {uint8, int32, int64} = DT_INT64")
+    .Attr("T: " RIVULET_ANY_TYPE)
+    .Attr("TI: {uint8, int8, int32, int64} = DT_INT64")
     .Shape(OneHotShape)
     .NotDifferentiable("TensorFlow defines no gradient by on_value and off_value")
     .Doc("on_value at each index along a new axis of size depth, off_value elsewhere; an index outside marks nothing.");
@@ -197,7 +200,7 @@ RIVULET_OP("DynamicStitch")
     .Input("data: N * T")
     .Output("merged: T")
     .Attr("N: int >= 1")
-    .Attr("T: " RIVULET_ANY)
+    .Attr("T: " RIVULET_ANY_TYPE)
     .Shape(StitchShape)
     .NotDifferentiable("it serves shapes here")
     .Doc("merged[indices[m][i]] = data[m][i]; the last wins. Indices must be known when a program is compiled.");

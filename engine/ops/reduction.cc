@@ -7,8 +7,7 @@
 namespace rivulet {
 namespace {
 
-#define RIVULET_NUMBERS "{half, bfloat16, float, double, int32, int64, uint8}"
-#define RIVULET_SIGNED "{half, bfloat16, float, double, int32, int64}"
+#define RIVULET_NUMBERS "realnumbertype"
 
 Status ReductionShape(InferenceContext& c) {
   const Shape& x = c.input(0);
@@ -83,6 +82,49 @@ Status ExtremeGradient(GradientContext& g) {
   return ops.status();
 }
 
+// The product of the other factors: of those before times those after, so that zeros need no care. The reduced axes are
+// brought to the end and seen as one.
+Status ProdGradient(GradientContext& g) {
+  GradientOps ops(g);
+  const Output x = g.input(0);
+  const auto axes = ConstantIntegers(g.input(1));
+  if (!axes || !x.shape().known_rank())
+    return Unimplemented("the gradient of Prod with axes or a rank that are unknown when it is built");
+  const int rank = x.shape().rank();
+  std::vector<bool> reduced(static_cast<size_t>(rank), false);
+  for (int64_t axis : *axes) {
+    RIVULET_ASSIGN_OR_RETURN(const int normal, NormalizeAxis(axis, rank));
+    reduced[static_cast<size_t>(normal)] = true;
+  }
+  std::vector<int64_t> order, inverse(static_cast<size_t>(rank)), last;
+  for (bool want : {false, true})
+    for (int axis = 0; axis < rank; ++axis)
+      if (reduced[static_cast<size_t>(axis)] == want) {
+        inverse[static_cast<size_t>(axis)] = static_cast<int64_t>(order.size());
+        order.push_back(axis);
+        if (want) last.push_back(axis);
+      }
+  const Output moved = ops.Op("Transpose", {x, ops.Ints(order)});
+  const Output count =
+      ops.Op("Prod", {ops.Op("GatherV2", {ops.ShapeOf(x), ops.Ints(last), ops.Int(0)}), ops.Ints({0})});
+  const Output kept = ops.Op("FloorDiv", {ops.Op("Size", {x}), ops.Op("Maximum", {count, ops.Int(1)})});
+  const Output rows = ops.Op("Reshape", {moved, ops.Op("Pack", {kept, count})});
+  const auto product = [&](bool reverse) {
+    return ops.Op("Cumprod", {rows, ops.Int(1)}, {{"exclusive", true}, {"reverse", reverse}});
+  };
+  const Output others = ops.Op("Reshape", {ops.Mul(product(false), product(true)), ops.ShapeOf(moved)});
+  g.set_input_grad(
+      0, ops.Mul(WithKeptDims(g, ops, g.grad()), ops.ReshapeLike(ops.Op("Transpose", {others, ops.Ints(inverse)}), x)));
+  return ops.status();
+}
+
+Status NormGradient(GradientContext& g) {
+  GradientOps ops(g);
+  const Output y = WithKeptDims(g, ops, g.output(0)), dy = WithKeptDims(g, ops, g.grad());
+  g.set_input_grad(0, ops.Mul(g.input(0), ops.Op("DivNoNan", {dy, y})));
+  return ops.status();
+}
+
 #define RIVULET_REDUCTION_OP(name, types)      \
   RIVULET_OP(name)                             \
       .Input("input: T")                       \
@@ -93,13 +135,16 @@ Status ExtremeGradient(GradientContext& g) {
       .Attr("Tidx: {int32, int64} = DT_INT32") \
       .Shape(ReductionShape)
 
-RIVULET_REDUCTION_OP("Sum", RIVULET_SIGNED).Gradient(SumGradient).Doc("The sum over the given axes.");
-RIVULET_REDUCTION_OP("Mean", "floattype").Gradient(MeanGradient).Doc("The mean over the given axes.");
+RIVULET_REDUCTION_OP("Sum", RIVULET_NUMBERS).Gradient(SumGradient).Doc("The sum over the given axes.");
+RIVULET_REDUCTION_OP("Mean", "{half, bfloat16, float, double, int32, int64}")
+    .Gradient(MeanGradient)
+    .Doc("The mean over the given axes; of integers it is rounded towards 0.");
 RIVULET_REDUCTION_OP("Max", RIVULET_NUMBERS).Gradient(ExtremeGradient).Doc("The largest element over the given axes.");
 RIVULET_REDUCTION_OP("Min", RIVULET_NUMBERS).Gradient(ExtremeGradient).Doc("The smallest element over the given axes.");
-RIVULET_REDUCTION_OP("Prod", RIVULET_SIGNED)
-    .NotDifferentiable("the gradient of a product with zeros among its factors needs a cumulative product")
-    .Doc("The product over the given axes.");
+RIVULET_REDUCTION_OP("Prod", RIVULET_NUMBERS).Gradient(ProdGradient).Doc("The product over the given axes.");
+RIVULET_REDUCTION_OP("EuclideanNorm", "floattype")
+    .Gradient(NormGradient)
+    .Doc("The square root of the sum of squares over the given axes. Its gradient at 0 is 0.");
 
 #define RIVULET_LOGICAL_REDUCTION_OP(name)     \
   RIVULET_OP(name)                             \

@@ -10,8 +10,6 @@
 namespace rivulet {
 namespace {
 
-#define RIVULET_ANY "{half, bfloat16, float, double, int32, int64, uint8, bool}"
-
 Status ShapeShape(InferenceContext& c) {
   c.set_output(0, Shape({c.input(0).known_rank() ? c.input(0).rank() : kUnknownDim}));
   return absl::OkStatus();
@@ -86,6 +84,26 @@ Status RangeShape(InferenceContext& c) {
   }
   RIVULET_RETURN_IF_ERROR(size.status());
   c.set_output(0, Shape({*size}));
+  return absl::OkStatus();
+}
+
+Status LinSpaceShape(InferenceContext& c) {
+  for (int i = 0; i < 3; ++i)
+    if (c.input(i).known_rank() && c.input(i).rank() != 0)
+      return InvalidArgument("start, stop and num must be scalars, but input {} has shape {}", i,
+                             c.input(i).ToString());
+  RIVULET_ASSIGN_OR_RETURN(const auto num, KnownInteger(c, 2));
+  if (num && (*num < 1 || *num > int64_t{1} << 40)) return InvalidArgument("num is {}, outside [1, 2^40]", *num);
+  c.set_output(0, Shape({num ? *num : kUnknownDim}));
+  return absl::OkStatus();
+}
+
+Status EnsureShapeShape(InferenceContext& c) {
+  auto shape = Shape::Merge(c.input(0), c.attr<Shape>("shape"));
+  if (!shape.ok())
+    return InvalidArgument("the input {} has not the shape {} that is asked for", c.input(0).ToString(),
+                           c.attr<Shape>("shape").ToString());
+  c.set_output(0, *std::move(shape));
   return absl::OkStatus();
 }
 
@@ -256,7 +274,7 @@ RIVULET_OP("Fill")
     .Input("dims: index_type")
     .Input("value: T")
     .Output("output: T")
-    .Attr("T: " RIVULET_ANY)
+    .Attr("T: " RIVULET_ANY_TYPE)
     .Attr("index_type: {int32, int64} = DT_INT32")
     .Shape(FillShape)
     .Gradient(FillGradient)
@@ -265,7 +283,7 @@ RIVULET_OP("Fill")
 RIVULET_OP("ZerosLike")
     .Input("x: T")
     .Output("y: T")
-    .Attr("T: " RIVULET_ANY)
+    .Attr("T: " RIVULET_ANY_TYPE)
     .Shape(SameAsInput(0))
     .Gradient(NoGradient)
     .Doc("Zeros in the shape of x.");
@@ -273,7 +291,7 @@ RIVULET_OP("ZerosLike")
 RIVULET_OP("OnesLike")
     .Input("x: T")
     .Output("y: T")
-    .Attr("T: " RIVULET_ANY)
+    .Attr("T: " RIVULET_ANY_TYPE)
     .Shape(SameAsInput(0))
     .Gradient(NoGradient)
     .Doc("Ones in the shape of x.");
@@ -288,11 +306,50 @@ RIVULET_OP("Range")
     .NotDifferentiable("its length depends on its inputs")
     .Doc("start, start + delta, … up to before limit. All three must be known when a program is compiled.");
 
+RIVULET_OP("LinSpace")
+    .Input("start: T")
+    .Input("stop: T")
+    .Input("num: Tidx")
+    .Output("output: T")
+    .Attr("T: floattype")
+    .Attr("Tidx: {int32, int64} = DT_INT32")
+    .Shape(LinSpaceShape)
+    .NotDifferentiable("TensorFlow defines no gradient by start and stop")
+    .Doc(
+        "num values at equal distances from start to stop, both included. num must be known when a program is "
+        "compiled.");
+
+RIVULET_OP("EnsureShape")
+    .Input("input: T")
+    .Output("output: T")
+    .Attr("shape: shape")
+    .Attr("T: " RIVULET_ANY_TYPE)
+    .Shape(EnsureShapeShape)
+    .Gradient(PassGradient)
+    .Doc("Its input, which must have the given shape.");
+
+RIVULET_OP("Snapshot")
+    .Input("input: T")
+    .Output("output: T")
+    .Attr("T: " RIVULET_ANY_TYPE)
+    .Shape(SameAsInput(0))
+    .Gradient(PassGradient)
+    .Doc("Its input, unchanged.");
+
+RIVULET_OP("PreventGradient")
+    .Input("input: T")
+    .Output("output: T")
+    .Attr("T: " RIVULET_ANY_TYPE)
+    .Attr("message: string = ''")
+    .Shape(SameAsInput(0))
+    .NotDifferentiable("whoever built it forbids gradients through it")
+    .Doc("Its input; a gradient through it is an error.");
+
 RIVULET_OP("Reshape")
     .Input("tensor: T")
     .Input("shape: Tshape")
     .Output("output: T")
-    .Attr("T: " RIVULET_ANY)
+    .Attr("T: " RIVULET_ANY_TYPE)
     .Attr("Tshape: {int32, int64} = DT_INT32")
     .Shape(ReshapeShape)
     .Gradient(ReshapeLikeInput)
@@ -301,7 +358,7 @@ RIVULET_OP("Reshape")
 RIVULET_OP("Squeeze")
     .Input("input: T")
     .Output("output: T")
-    .Attr("T: " RIVULET_ANY)
+    .Attr("T: " RIVULET_ANY_TYPE)
     .Attr("squeeze_dims: list(int) >= 0 = []")
     .Shape(SqueezeShape)
     .Gradient(ReshapeLikeInput)
@@ -311,7 +368,7 @@ RIVULET_OP("ExpandDims")
     .Input("input: T")
     .Input("dim: Tdim")
     .Output("output: T")
-    .Attr("T: " RIVULET_ANY)
+    .Attr("T: " RIVULET_ANY_TYPE)
     .Attr("Tdim: {int32, int64} = DT_INT32")
     .Shape(ExpandDimsShape)
     .Gradient(ReshapeLikeInput)
@@ -321,7 +378,7 @@ RIVULET_OP("BroadcastTo")
     .Input("input: T")
     .Input("shape: Tidx")
     .Output("output: T")
-    .Attr("T: " RIVULET_ANY)
+    .Attr("T: " RIVULET_ANY_TYPE)
     .Attr("Tidx: {int32, int64} = DT_INT32")
     .Shape(BroadcastToShape)
     .Gradient(BroadcastToGradient)

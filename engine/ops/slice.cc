@@ -1,4 +1,4 @@
-// Parts of a tensor, and tensors as parts of larger ones: slices, padding, tiles.
+// Parts of a tensor, and tensors as parts of larger ones: slices and tiles.
 #include <algorithm>
 
 #include "engine/ops/gradient_ops.h"
@@ -94,7 +94,6 @@ StatusOr<StridedSliceGeometry> ResolveStridedSlice(const AttrMap& attrs, const S
 
 namespace {
 
-#define RIVULET_ANY "{half, bfloat16, float, double, int32, int64, uint8, bool}"
 
 Status SliceShape(InferenceContext& c) {
   const Shape& x = c.input(0);
@@ -208,49 +207,6 @@ Status StridedSliceGradGradient(GradientContext& g) {
   return ops.status();
 }
 
-// Pad and PadV2: paddings are [rank, 2].
-Status PadShape(InferenceContext& c) {
-  RIVULET_ASSIGN_OR_RETURN(const Shape of_paddings, c.WithRank(1, 2));
-  if (of_paddings.dim(1) != kUnknownDim && of_paddings.dim(1) != 2)
-    return InvalidArgument("paddings must have shape [rank, 2], not {}", of_paddings.ToString());
-  const Shape& x = c.input(0);
-  if (x.known_rank() && of_paddings.dim(0) != kUnknownDim && of_paddings.dim(0) != x.rank())
-    return InvalidArgument("paddings {} must have a row for each of the {} axes of {}", of_paddings.ToString(),
-                           x.rank(), x.ToString());
-  if (!x.known_rank()) {
-    c.set_output(0, of_paddings.dim(0) == kUnknownDim || of_paddings.dim(0) > 254
-                        ? Shape::UnknownRank()
-                        : Shape(std::vector<int64_t>(static_cast<size_t>(of_paddings.dim(0)), kUnknownDim)));
-    return absl::OkStatus();
-  }
-  std::vector<int64_t> dims(static_cast<size_t>(x.rank()), kUnknownDim);
-  if (const Tensor* paddings = c.input_value(1)) {
-    const bool wide = paddings->dtype() == DType::kInt64;
-    for (int axis = 0; axis < x.rank(); ++axis) {
-      const auto i = static_cast<size_t>(axis);
-      const int64_t before = wide ? paddings->flat<int64_t>()[2 * i] : paddings->flat<int32_t>()[2 * i];
-      const int64_t after = wide ? paddings->flat<int64_t>()[2 * i + 1] : paddings->flat<int32_t>()[2 * i + 1];
-      if (before < 0 || after < 0)
-        return InvalidArgument("the paddings of axis {}, {} and {}, must not be negative", axis, before, after);
-      RIVULET_ASSIGN_OR_RETURN(const int64_t both, AddDims(before, after));
-      RIVULET_ASSIGN_OR_RETURN(dims[i], AddDims(x.dim(axis), both));
-    }
-  }
-  c.set_output(0, Shape(std::move(dims)));
-  return absl::OkStatus();
-}
-
-Status PadGradient(GradientContext& g) {
-  GradientOps ops(g);
-  const Output x = g.input(0), paddings = AsInt32(ops, g.input(1));
-  // The column "before" of paddings.
-  const Output before =
-      ops.Op("StridedSlice", {paddings, ops.Ints({0, 0}), ops.Ints({0, 1}), ops.Ints({1, 1})},
-             {{"begin_mask", int64_t{1}}, {"end_mask", int64_t{1}}, {"shrink_axis_mask", int64_t{2}}});
-  g.set_input_grad(0, ops.Op("Slice", {g.grad(), before, ops.ShapeOf(x)}));
-  return ops.status();
-}
-
 Status TileShape(InferenceContext& c) {
   const Shape& x = c.input(0);
   RIVULET_ASSIGN_OR_RETURN(auto multiples, KnownIntegers(c, 1));
@@ -302,7 +258,7 @@ RIVULET_OP("Slice")
     .Input("begin: Index")
     .Input("size: Index")
     .Output("output: T")
-    .Attr("T: " RIVULET_ANY)
+    .Attr("T: " RIVULET_ANY_TYPE)
     .Attr("Index: {int32, int64}")
     .Shape(SliceShape)
     .Gradient(SliceGradient)
@@ -314,7 +270,7 @@ RIVULET_OP("StridedSlice")
     .Input("end: Index")
     .Input("strides: Index")
     .Output("output: T")
-    .Attr("T: " RIVULET_ANY)
+    .Attr("T: " RIVULET_ANY_TYPE)
     .RIVULET_STRIDED_SLICE_ATTRS.Shape(StridedSliceShape)
     .Gradient(StridedSliceGradient)
     .Doc(
@@ -327,26 +283,16 @@ RIVULET_OP("StridedSliceGrad")
     .Input("strides: Index")
     .Input("dy: T")
     .Output("output: T")
-    .Attr("T: " RIVULET_ANY)
+    .Attr("T: " RIVULET_ANY_TYPE)
     .RIVULET_STRIDED_SLICE_ATTRS.Shape(StridedSliceGradShape)
     .Gradient(StridedSliceGradGradient)
     .Doc("Zeros of the given shape with dy in the place that StridedSlice would take.");
-
-RIVULET_OP("Pad")
-    .Input("input: T")
-    .Input("paddings: Tpaddings")
-    .Output("output: T")
-    .Attr("T: " RIVULET_ANY)
-    .Attr("Tpaddings: {int32, int64} = DT_INT32")
-    .Shape(PadShape)
-    .Gradient(PadGradient)
-    .Doc("input with zeros around it: paddings[axis] = [before, after], known when a program is compiled.");
 
 RIVULET_OP("Tile")
     .Input("input: T")
     .Input("multiples: Tmultiples")
     .Output("output: T")
-    .Attr("T: " RIVULET_ANY)
+    .Attr("T: " RIVULET_ANY_TYPE)
     .Attr("Tmultiples: {int32, int64} = DT_INT32")
     .Shape(TileShape)
     .Gradient(TileGradient)

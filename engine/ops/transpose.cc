@@ -5,7 +5,6 @@
 namespace rivulet {
 namespace {
 
-#define RIVULET_ANY "{half, bfloat16, float, double, int32, int64, uint8, bool}"
 
 Status TransposeShape(InferenceContext& c) {
   const Shape& x = c.input(0);
@@ -59,7 +58,7 @@ RIVULET_OP("Transpose")
     .Input("x: T")
     .Input("perm: Tperm")
     .Output("y: T")
-    .Attr("T: " RIVULET_ANY)
+    .Attr("T: " RIVULET_ANY_TYPE)
     .Attr("Tperm: {int32, int64} = DT_INT32")
     .Shape(TransposeShape)
     .Gradient(TransposeGradient)

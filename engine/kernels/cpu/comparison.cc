@@ -1,6 +1,7 @@
 // Comparisons, logic, and the choice between two tensors.
 #include <cmath>
 
+#include "engine/kernels/cpu/copies.h"
 #include "engine/kernels/cpu/elementwise.h"
 #include "engine/tensor/float16.h"
 
@@ -57,13 +58,20 @@ class SelectKernel final : public Kernel {
   StridedWalk<4> walk_;
 };
 
-template <typename T>
+template <typename Word>
+std::unique_ptr<const Kernel> MakeSelect(const StridedWalk<4>& walk) {
+  return std::make_unique<SelectKernel<Word>>(walk);
+}
+
+// By the size of an element: what it means does not matter here.
 StatusOr<Prepared> PrepareSelect(const NodeView& node, const KernelPolicy&) {
   RIVULET_ASSIGN_OR_RETURN(
       auto walk,
       MakeBroadcastWalk<3>(node.outputs[0].shape, {node.inputs[0].shape, node.inputs[1].shape, node.inputs[2].shape}));
   Prepared prepared;
-  prepared.kernel = std::make_unique<SelectKernel<T>>(walk);
+  RIVULET_ASSIGN_OR_RETURN(prepared.kernel, ForElementSize(node.outputs[0].dtype, [&](auto word) {
+                             return MakeSelect<decltype(word)>(walk);
+                           }));
   prepared.in_place = InPlacePairs(node);
   prepared.implementation = "loop";
   return prepared;
@@ -94,6 +102,19 @@ StatusOr<Prepared> PrepareApproximateEqual(const NodeView& node, const KernelPol
   return prepared;
 }
 
+// A vector of conditions stands for slices.
+StatusOr<Prepared> PrepareSelectV1(const NodeView& node, const KernelPolicy& policy) {
+  const Shape &condition = node.inputs[0].shape, &output = node.outputs[0].shape;
+  if (condition.rank() != 1 || output.rank() <= 1) return PrepareSelect(node, policy);
+  std::vector<TensorSpec> inputs(node.inputs.begin(), node.inputs.end());
+  std::vector<int64_t> dims(static_cast<size_t>(output.rank()), 1);
+  dims[0] = condition.dim(0);
+  inputs[0].shape = Shape(std::move(dims));
+  NodeView sliced = node;
+  sliced.inputs = inputs;
+  return PrepareSelect(sliced, policy);
+}
+
 #define RIVULET_COMPARISON_KERNEL(name, type) \
   RIVULET_KERNEL(#name, Device::kCpu, type, (PrepareBinary<type, bool, name<type>>));
 #define RIVULET_NUMBERS(M, name) M(name, float) M(name, double) M(name, int32_t) M(name, int64_t) M(name, uint8_t)
@@ -111,21 +132,8 @@ RIVULET_KERNEL("LogicalAnd", Device::kCpu, void, (PrepareBinary<bool, bool, And>
 RIVULET_KERNEL("LogicalOr", Device::kCpu, void, (PrepareBinary<bool, bool, Or>));
 RIVULET_KERNEL("LogicalNot", Device::kCpu, void, (PrepareUnary<bool, bool, Not>));
 
-// A choice looks at no element: types of one size share a kernel.
-#define RIVULET_SELECT(type, size) RIVULET_KERNEL("SelectV2", Device::kCpu, type, PrepareSelect<size>);
-RIVULET_SELECT(bool, uint8_t)
-RIVULET_SELECT(int8_t, uint8_t)
-RIVULET_SELECT(uint8_t, uint8_t)
-RIVULET_SELECT(int16_t, uint16_t)
-RIVULET_SELECT(uint16_t, uint16_t)
-RIVULET_SELECT(bfloat16, uint16_t)
-RIVULET_SELECT(float16, uint16_t)
-RIVULET_SELECT(int32_t, uint32_t)
-RIVULET_SELECT(uint32_t, uint32_t)
-RIVULET_SELECT(float, uint32_t)
-RIVULET_SELECT(int64_t, uint64_t)
-RIVULET_SELECT(uint64_t, uint64_t)
-RIVULET_SELECT(double, uint64_t)
+RIVULET_KERNEL_OF_EVERY_SIZE("Select", PrepareSelectV1);
+RIVULET_KERNEL_OF_EVERY_SIZE("SelectV2", PrepareSelect);
 
 RIVULET_KERNEL("ApproximateEqual", Device::kCpu, float, PrepareApproximateEqual<float>);
 RIVULET_KERNEL("ApproximateEqual", Device::kCpu, double, PrepareApproximateEqual<double>);

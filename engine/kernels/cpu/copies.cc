@@ -1,5 +1,6 @@
 #include "engine/kernels/cpu/copies.h"
 
+#include <algorithm>
 #include <cstring>
 
 #pragma GCC optimize("O3")
@@ -11,10 +12,13 @@ namespace {
 template <typename Word>
 class CopiesKernel final : public Kernel {
  public:
-  CopiesKernel(std::vector<StridedCopy> copies, size_t zero_bytes)
-      : copies_(std::move(copies)), zero_bytes_(zero_bytes) {}
+  CopiesKernel(std::vector<StridedCopy> copies, size_t zero_bytes, int fill_input, int64_t elements)
+      : copies_(std::move(copies)), zero_bytes_(zero_bytes), fill_input_(fill_input), elements_(elements) {}
   Status Run(const KernelContext& context) const override {
     if (zero_bytes_ > 0) std::memset(context.outputs[0], 0, zero_bytes_);
+    if (fill_input_ >= 0)
+      std::fill_n(reinterpret_cast<Word*>(context.outputs[0]), elements_,
+                  *reinterpret_cast<const Word*>(context.inputs[static_cast<size_t>(fill_input_)]));
     for (const StridedCopy& copy : copies_) {
       Word* to = reinterpret_cast<Word*>(context.outputs[static_cast<size_t>(copy.output)]);
       const Word* from = reinterpret_cast<const Word*>(context.inputs[static_cast<size_t>(copy.input)]);
@@ -41,7 +45,15 @@ class CopiesKernel final : public Kernel {
 
   std::vector<StridedCopy> copies_;
   size_t zero_bytes_;
+  int fill_input_;
+  int64_t elements_;
 };
+
+template <typename Word>
+std::unique_ptr<const Kernel> MakeCopies(std::vector<StridedCopy> copies, size_t zero_bytes, int fill_input,
+                                         int64_t elements) {
+  return std::make_unique<CopiesKernel<Word>>(std::move(copies), zero_bytes, fill_input, elements);
+}
 
 }  // namespace
 
@@ -52,27 +64,15 @@ Status AddCopy(std::vector<StridedCopy>& copies, int input, int output, std::spa
   return absl::OkStatus();
 }
 
-StatusOr<Prepared> PrepareCopies(const NodeView& node, std::vector<StridedCopy> copies, bool zero_first) {
-  const size_t element = SizeOf(node.outputs[0].dtype);
-  const size_t zero_bytes = zero_first ? static_cast<size_t>(node.outputs[0].shape.elements()) * element : 0;
+StatusOr<Prepared> PrepareCopies(const NodeView& node, std::vector<StridedCopy> copies, bool zero_first,
+                                 int fill_input) {
+  const int64_t elements = node.outputs[0].shape.elements();
+  const size_t zero_bytes = zero_first ? static_cast<size_t>(elements) * SizeOf(node.outputs[0].dtype) : 0;
   Prepared prepared;
   prepared.implementation = "copy";
-  switch (element) {
-    case 1:
-      prepared.kernel = std::make_unique<CopiesKernel<uint8_t>>(std::move(copies), zero_bytes);
-      break;
-    case 2:
-      prepared.kernel = std::make_unique<CopiesKernel<uint16_t>>(std::move(copies), zero_bytes);
-      break;
-    case 4:
-      prepared.kernel = std::make_unique<CopiesKernel<uint32_t>>(std::move(copies), zero_bytes);
-      break;
-    case 8:
-      prepared.kernel = std::make_unique<CopiesKernel<uint64_t>>(std::move(copies), zero_bytes);
-      break;
-    default:
-      return Unimplemented("{} '{}' of {} elements", node.node.type(), node.node.name(), Name(node.outputs[0].dtype));
-  }
+  RIVULET_ASSIGN_OR_RETURN(prepared.kernel, ForElementSize(node.outputs[0].dtype, [&](auto word) {
+                             return MakeCopies<decltype(word)>(std::move(copies), zero_bytes, fill_input, elements);
+                           }));
   return prepared;
 }
 

@@ -1,18 +1,20 @@
 // Tensors from shapes and scalars, and small arithmetic on shapes.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
+#include "engine/kernels/cpu/copies.h"
 #include "engine/kernels/cpu/elementwise.h"
 
 namespace rivulet {
 namespace {
 
-template <typename T>
+template <typename Word>
 class FillKernel final : public Kernel {
  public:
   explicit FillKernel(int64_t count) : count_(count) {}
   Status Run(const KernelContext& context) const override {
-    std::fill_n(OutputOf<T>(context, 0), count_, *InputOf<T>(context, 1));
+    std::fill_n(OutputOf<Word>(context, 0), count_, *InputOf<Word>(context, 1));
     return absl::OkStatus();
   }
 
@@ -20,31 +22,62 @@ class FillKernel final : public Kernel {
   int64_t count_;
 };
 
-template <typename T>
+// A value that is known when the kernel is made.
+template <typename Word>
+class ValueKernel final : public Kernel {
+ public:
+  ValueKernel(int64_t count, Word value) : count_(count), value_(value) {}
+  Status Run(const KernelContext& context) const override {
+    std::fill_n(OutputOf<Word>(context, 0), count_, value_);
+    return absl::OkStatus();
+  }
+
+ private:
+  int64_t count_;
+  Word value_;
+};
+
+template <typename Word>
+std::unique_ptr<const Kernel> MakeFill(int64_t count) {
+  return std::make_unique<FillKernel<Word>>(count);
+}
+template <typename Word>
+std::unique_ptr<const Kernel> MakeValue(int64_t count, uint64_t bits) {
+  return std::make_unique<ValueKernel<Word>>(count, static_cast<Word>(bits));
+}
+
 StatusOr<Prepared> PrepareFill(const NodeView& node, const KernelPolicy&) {
+  const int64_t count = node.outputs[0].shape.elements();
   Prepared prepared;
-  prepared.kernel = std::make_unique<FillKernel<T>>(node.outputs[0].shape.elements());
+  RIVULET_ASSIGN_OR_RETURN(prepared.kernel, ForElementSize(node.outputs[0].dtype,
+                                                           [&](auto word) { return MakeFill<decltype(word)>(count); }));
   prepared.implementation = "loop";
   return prepared;
 }
 
-template <typename T, int kValue>
-class LikeKernel final : public Kernel {
- public:
-  explicit LikeKernel(int64_t count) : count_(count) {}
-  Status Run(const KernelContext& context) const override {
-    std::fill_n(OutputOf<T>(context, 0), count_, T{kValue});
-    return absl::OkStatus();
+uint64_t BitsOfOne(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return std::bit_cast<uint32_t>(1.0f);
+    case DType::kFloat64:
+      return std::bit_cast<uint64_t>(1.0);
+    case DType::kBFloat16:
+      return bfloat16(1.0f).bits;
+    case DType::kFloat16:
+      return float16(1.0f).bits;
+    default:
+      return 1;  // integers, and true
   }
+}
 
- private:
-  int64_t count_;
-};
-
-template <typename T, int kValue>
+template <int kValue>
 StatusOr<Prepared> PrepareLike(const NodeView& node, const KernelPolicy&) {
+  const DType dtype = node.outputs[0].dtype;
+  const int64_t count = node.outputs[0].shape.elements();
   Prepared prepared;
-  prepared.kernel = std::make_unique<LikeKernel<T, kValue>>(node.outputs[0].shape.elements());
+  RIVULET_ASSIGN_OR_RETURN(prepared.kernel, ForElementSize(dtype, [&](auto word) {
+                             return MakeValue<decltype(word)>(count, kValue == 0 ? 0 : BitsOfOne(dtype));
+                           }));
   prepared.in_place = {{0, 0}};
   prepared.implementation = "loop";
   return prepared;
@@ -76,6 +109,32 @@ template <typename T>
 StatusOr<Prepared> PrepareRange(const NodeView& node, const KernelPolicy&) {
   Prepared prepared;
   prepared.kernel = std::make_unique<RangeKernel<T>>(node.outputs[0].shape.elements());
+  prepared.implementation = "loop";
+  return prepared;
+}
+
+// Each value from its index, and the last exactly stop.
+template <typename T>
+class LinSpaceKernel final : public Kernel {
+ public:
+  explicit LinSpaceKernel(int64_t count) : count_(count) {}
+  Status Run(const KernelContext& context) const override {
+    const T start = *InputOf<T>(context, 0), stop = *InputOf<T>(context, 1);
+    T* out = OutputOf<T>(context, 0);
+    const T step = count_ > 1 ? (stop - start) / static_cast<T>(count_ - 1) : T{0};
+    for (int64_t i = 0; i < count_; ++i) out[i] = start + step * static_cast<T>(i);
+    if (count_ > 1) out[count_ - 1] = stop;
+    return absl::OkStatus();
+  }
+
+ private:
+  int64_t count_;
+};
+
+template <typename T>
+StatusOr<Prepared> PrepareLinSpace(const NodeView& node, const KernelPolicy&) {
+  Prepared prepared;
+  prepared.kernel = std::make_unique<LinSpaceKernel<T>>(node.outputs[0].shape.elements());
   prepared.implementation = "loop";
   return prepared;
 }
@@ -184,21 +243,16 @@ StatusOr<Prepared> PrepareInvertPermutation(const NodeView& node, const KernelPo
   return prepared;
 }
 
-#define RIVULET_FILL_KERNELS(type)                                         \
-  RIVULET_KERNEL("Fill", Device::kCpu, type, PrepareFill<type>);           \
-  RIVULET_KERNEL("ZerosLike", Device::kCpu, type, (PrepareLike<type, 0>)); \
-  RIVULET_KERNEL("OnesLike", Device::kCpu, type, (PrepareLike<type, 1>));
-RIVULET_FILL_KERNELS(float)
-RIVULET_FILL_KERNELS(double)
-RIVULET_FILL_KERNELS(int32_t)
-RIVULET_FILL_KERNELS(int64_t)
-RIVULET_FILL_KERNELS(uint8_t)
-RIVULET_FILL_KERNELS(bool)
+RIVULET_KERNEL_OF_EVERY_SIZE("Fill", PrepareFill);
+RIVULET_KERNEL_OF_EVERY_SIZE("ZerosLike", PrepareLike<0>);
+RIVULET_KERNEL_OF_EVERY_SIZE("OnesLike", PrepareLike<1>);
 
 RIVULET_KERNEL("Range", Device::kCpu, float, PrepareRange<float>);
 RIVULET_KERNEL("Range", Device::kCpu, double, PrepareRange<double>);
 RIVULET_KERNEL("Range", Device::kCpu, int32_t, PrepareRange<int32_t>);
 RIVULET_KERNEL("Range", Device::kCpu, int64_t, PrepareRange<int64_t>);
+RIVULET_KERNEL("LinSpace", Device::kCpu, float, PrepareLinSpace<float>);
+RIVULET_KERNEL("LinSpace", Device::kCpu, double, PrepareLinSpace<double>);
 RIVULET_KERNEL("BroadcastGradientArgs", Device::kCpu, int32_t, PrepareBroadcastGradientArgs<int32_t>);
 RIVULET_KERNEL("BroadcastGradientArgs", Device::kCpu, int64_t, PrepareBroadcastGradientArgs<int64_t>);
 RIVULET_KERNEL("ConcatOffset", Device::kCpu, void, PrepareConcatOffset);

@@ -4,98 +4,106 @@
 
 #include "engine/kernels/cpu/constant_input.h"
 #include "engine/kernels/cpu/copies.h"
-#include "engine/kernels/cpu/elementwise.h"
+#include "engine/kernels/cpu/scatter.h"
 
 namespace rivulet {
 namespace {
 
-// params as [outer, size, inner bytes].
+// params as [batch, outer, size, inner], indices as [batch, indices].
+struct GatherSizes {
+  int64_t batch = 1, outer = 1, size = 0, inner = 1, indices = 0;
+
+  template <typename Index>
+  Status Check(const Index* index) const {
+    for (int64_t i = 0; i < batch * indices; ++i)
+      if (index[i] < 0 || index[i] >= size)
+        return InvalidArgument("index {} at position {} is outside [0, {})", index[i], i, size);
+    return absl::OkStatus();
+  }
+};
+
+GatherSizes SizesOf(const Shape& params, const Shape& indices, int axis, int64_t batch_dims) {
+  const int batch = static_cast<int>(batch_dims < 0 ? batch_dims + indices.rank() : batch_dims);
+  GatherSizes sizes;
+  for (int i = 0; i < batch; ++i) sizes.batch *= params.dim(i);
+  for (int i = batch; i < axis; ++i) sizes.outer *= params.dim(i);
+  sizes.size = params.dim(axis);
+  for (int i = axis + 1; i < params.rank(); ++i) sizes.inner *= params.dim(i);
+  sizes.indices = 1;
+  for (int i = batch; i < indices.rank(); ++i) sizes.indices *= indices.dim(i);
+  return sizes;
+}
+
 template <typename Index>
 class GatherKernel final : public Kernel {
  public:
-  GatherKernel(int64_t outer, int64_t size, size_t inner_bytes, int64_t indices)
-      : outer_(outer), size_(size), inner_bytes_(inner_bytes), indices_(indices) {}
+  GatherKernel(const GatherSizes& sizes, size_t element)
+      : s_(sizes), inner_bytes_(static_cast<size_t>(sizes.inner) * element) {}
   Status Run(const KernelContext& context) const override {
     const Index* indices = InputOf<Index>(context, 1);
-    for (int64_t i = 0; i < indices_; ++i)
-      if (indices[i] < 0 || indices[i] >= size_)
-        return InvalidArgument("index {} at position {} is outside [0, {})", indices[i], i, size_);
+    RIVULET_RETURN_IF_ERROR(s_.Check(indices));
+    if (inner_bytes_ == 0) return absl::OkStatus();
     const std::byte* params = context.inputs[0];
     std::byte* out = context.outputs[0];
-    for (int64_t outer = 0; outer < outer_; ++outer, params += static_cast<size_t>(size_) * inner_bytes_)
-      for (int64_t i = 0; i < indices_; ++i, out += inner_bytes_)
-        std::memcpy(out, params + static_cast<size_t>(indices[i]) * inner_bytes_, inner_bytes_);
+    for (int64_t batch = 0; batch < s_.batch; ++batch, indices += s_.indices)
+      for (int64_t outer = 0; outer < s_.outer; ++outer, params += static_cast<size_t>(s_.size) * inner_bytes_)
+        for (int64_t i = 0; i < s_.indices; ++i, out += inner_bytes_)
+          std::memcpy(out, params + static_cast<size_t>(indices[i]) * inner_bytes_, inner_bytes_);
     return absl::OkStatus();
   }
 
  private:
-  int64_t outer_, size_;
+  GatherSizes s_;
   size_t inner_bytes_;
-  int64_t indices_;
 };
 
 StatusOr<Prepared> PrepareGather(const NodeView& node, const KernelPolicy&) {
   const Shape &params = node.inputs[0].shape, &indices = node.inputs[1].shape;
   RIVULET_ASSIGN_OR_RETURN(const int64_t given, ConstantScalar(node, 2, "the axis"));
-  const auto axis = static_cast<int>(AxisOf(given, params.rank()));
-  int64_t outer = 1, inner = 1;
-  for (int i = 0; i < axis; ++i) outer *= params.dim(i);
-  for (int i = axis + 1; i < params.rank(); ++i) inner *= params.dim(i);
-  const size_t inner_bytes = static_cast<size_t>(inner) * SizeOf(node.inputs[0].dtype);
-  if (inner_bytes == 0) outer = 0;
+  const GatherSizes sizes =
+      SizesOf(params, indices, static_cast<int>(AxisOf(given, params.rank())), node.attr<int64_t>("batch_dims"));
+  const size_t element = SizeOf(node.inputs[0].dtype);
   Prepared prepared;
   if (node.inputs[1].dtype == DType::kInt32)
-    prepared.kernel = std::make_unique<GatherKernel<int32_t>>(outer, params.dim(axis), inner_bytes, indices.elements());
+    prepared.kernel = std::make_unique<GatherKernel<int32_t>>(sizes, element);
   else
-    prepared.kernel = std::make_unique<GatherKernel<int64_t>>(outer, params.dim(axis), inner_bytes, indices.elements());
+    prepared.kernel = std::make_unique<GatherKernel<int64_t>>(sizes, element);
   prepared.implementation = "copy";
   return prepared;
 }
 
-template <typename T, typename Index>
-class SegmentSumKernel final : public Kernel {
+template <typename T>
+class GatherGradKernel final : public Kernel {
  public:
-  SegmentSumKernel(int64_t ids, int64_t inner, int64_t segments) : ids_(ids), inner_(inner), segments_(segments) {}
+  GatherGradKernel(const GatherSizes& sizes, bool wide) : s_(sizes), wide_(wide) {}
   Status Run(const KernelContext& context) const override {
-    const T* data = InputOf<T>(context, 0);
-    const Index* ids = InputOf<Index>(context, 1);
+    RIVULET_RETURN_IF_ERROR(wide_ ? s_.Check(InputOf<int64_t>(context, 1)) : s_.Check(InputOf<int32_t>(context, 1)));
+    const IndexView indices{context.inputs[1], wide_};
+    const T* dy = InputOf<T>(context, 0);
     T* out = OutputOf<T>(context, 0);
-    for (int64_t i = 0; i < ids_; ++i)
-      if (ids[i] >= segments_)
-        return InvalidArgument("segment id {} at position {} is not below num_segments = {}", ids[i], i, segments_);
-    std::fill_n(out, segments_ * inner_, T{0});
-    for (int64_t i = 0; i < ids_; ++i, data += inner_) {
-      if (ids[i] < 0) continue;
-      T* sum = out + static_cast<int64_t>(ids[i]) * inner_;
-      for (int64_t j = 0; j < inner_; ++j) {
-        if constexpr (std::is_integral_v<T>) {
-          using Unsigned = std::make_unsigned_t<T>;
-          sum[j] = static_cast<T>(static_cast<Unsigned>(sum[j]) + static_cast<Unsigned>(data[j]));
-        } else {
-          sum[j] += data[j];
-        }
-      }
-    }
+    std::fill_n(out, s_.batch * s_.outer * s_.size * s_.inner, T{0});
+    for (int64_t batch = 0; batch < s_.batch; ++batch)
+      for (int64_t outer = 0; outer < s_.outer; ++outer, out += s_.size * s_.inner)
+        for (int64_t i = 0; i < s_.indices; ++i, dy += s_.inner)
+          Combine<ScatterOp::kAdd>(out + indices[batch * s_.indices + i] * s_.inner, dy, s_.inner);
     return absl::OkStatus();
   }
 
  private:
-  int64_t ids_, inner_, segments_;
+  GatherSizes s_;
+  bool wide_;
 };
 
 template <typename T>
-StatusOr<Prepared> PrepareSegmentSum(const NodeView& node, const KernelPolicy&) {
-  const Shape &data = node.inputs[0].shape, &ids = node.inputs[1].shape;
-  int64_t inner = 1;
-  for (int axis = ids.rank(); axis < data.rank(); ++axis) inner *= data.dim(axis);
-  const int64_t segments = node.outputs[0].shape.dim(0);
+StatusOr<Prepared> PrepareGatherGrad(const NodeView& node, const KernelPolicy&) {
+  const Shape &params = node.outputs[0].shape, &indices = node.inputs[1].shape;
   Prepared prepared;
-  if (node.inputs[1].dtype == DType::kInt32)
-    prepared.kernel = std::make_unique<SegmentSumKernel<T, int32_t>>(ids.elements(), inner, segments);
-  else
-    prepared.kernel = std::make_unique<SegmentSumKernel<T, int64_t>>(ids.elements(), inner, segments);
+  prepared.kernel = std::make_unique<GatherGradKernel<T>>(
+      SizesOf(params, indices, static_cast<int>(AxisOf(node.attr<int64_t>("axis"), params.rank())),
+              node.attr<int64_t>("batch_dims")),
+      node.inputs[1].dtype == DType::kInt64);
   prepared.implementation = "loop";
-  prepared.flops = static_cast<double>(data.elements());
+  prepared.flops = static_cast<double>(node.inputs[0].shape.elements());
   return prepared;
 }
 
@@ -124,6 +132,7 @@ class OneHotKernel final : public Kernel {
 template <typename Word>
 std::unique_ptr<const Kernel> MakeOneHot(DType index, int64_t outer, int64_t depth, int64_t inner) {
   if (index == DType::kUint8) return std::make_unique<OneHotKernel<Word, uint8_t>>(outer, depth, inner);
+  if (index == DType::kInt8) return std::make_unique<OneHotKernel<Word, int8_t>>(outer, depth, inner);
   if (index == DType::kInt32) return std::make_unique<OneHotKernel<Word, int32_t>>(outer, depth, inner);
   return std::make_unique<OneHotKernel<Word, int64_t>>(outer, depth, inner);
 }
@@ -195,10 +204,8 @@ StatusOr<Prepared> PrepareStitch(const NodeView& node, const KernelPolicy&) {
 }
 
 RIVULET_KERNEL_OF_EVERY_SIZE("GatherV2", PrepareGather);
-RIVULET_KERNEL("UnsortedSegmentSum", Device::kCpu, float, PrepareSegmentSum<float>);
-RIVULET_KERNEL("UnsortedSegmentSum", Device::kCpu, double, PrepareSegmentSum<double>);
-RIVULET_KERNEL("UnsortedSegmentSum", Device::kCpu, int32_t, PrepareSegmentSum<int32_t>);
-RIVULET_KERNEL("UnsortedSegmentSum", Device::kCpu, int64_t, PrepareSegmentSum<int64_t>);
+RIVULET_KERNEL("GatherGrad", Device::kCpu, float, PrepareGatherGrad<float>);
+RIVULET_KERNEL("GatherGrad", Device::kCpu, double, PrepareGatherGrad<double>);
 RIVULET_KERNEL_OF_EVERY_SIZE("OneHot", PrepareOneHot);
 RIVULET_KERNEL_OF_EVERY_SIZE("DynamicStitch", PrepareStitch);
 

@@ -1,4 +1,4 @@
-// Transpose, BroadcastTo, Tile; ConcatV2, Split, Pack, Unpack; Slice, StridedSlice and its gradient, Pad.
+// Transpose, BroadcastTo, Tile; ConcatV2, Split, SplitV, Pack, Unpack; Slice, StridedSlice and its gradient.
 #include <numeric>
 
 #include "engine/kernels/cpu/constant_input.h"
@@ -72,6 +72,22 @@ StatusOr<Prepared> PrepareSplit(const NodeView& node, const KernelPolicy&) {
   for (int i = 0; i < static_cast<int>(node.outputs.size()); ++i)
     RIVULET_RETURN_IF_ERROR(AddCopy(copies, 1, i, part.dims(), RowMajorStrides(part), from, 0,
                                     i * part.dim(static_cast<int>(axis)) * from[axis]));
+  return PrepareCopies(node, std::move(copies));
+}
+
+StatusOr<Prepared> PrepareSplitV(const NodeView& node, const KernelPolicy&) {
+  RIVULET_RETURN_IF_ERROR(ConstantInput(node, 1, "size_splits").status());
+  RIVULET_ASSIGN_OR_RETURN(const int64_t given, ConstantScalar(node, 2, "the axis"));
+  const Shape& input = node.inputs[0].shape;
+  const size_t axis = AxisOf(given, input.rank());
+  const Ints from = RowMajorStrides(input);
+  std::vector<StridedCopy> copies;
+  int64_t offset = 0;
+  for (int i = 0; i < static_cast<int>(node.outputs.size()); ++i) {
+    const Shape& part = node.outputs[static_cast<size_t>(i)].shape;
+    RIVULET_RETURN_IF_ERROR(AddCopy(copies, 0, i, part.dims(), RowMajorStrides(part), from, 0, offset * from[axis]));
+    offset += part.dim(static_cast<int>(axis));
+  }
   return PrepareCopies(node, std::move(copies));
 }
 
@@ -152,28 +168,17 @@ StatusOr<Prepared> PrepareStridedSliceGrad(const NodeView& node, const KernelPol
   return PrepareCopies(node, std::move(copies), /*zero_first=*/true);
 }
 
-StatusOr<Prepared> PreparePad(const NodeView& node, const KernelPolicy&) {
-  RIVULET_ASSIGN_OR_RETURN(const Ints paddings, ConstantInput(node, 1, "the paddings"));
-  const Shape& input = node.inputs[0].shape;
-  const Ints to = RowMajorStrides(node.outputs[0].shape);
-  int64_t offset = 0;
-  for (size_t axis = 0; axis < to.size(); ++axis) offset += paddings[2 * axis] * to[axis];
-  std::vector<StridedCopy> copies;
-  RIVULET_RETURN_IF_ERROR(AddCopy(copies, 0, 0, input.dims(), to, RowMajorStrides(input), offset));
-  return PrepareCopies(node, std::move(copies), /*zero_first=*/true);
-}
-
 RIVULET_KERNEL_OF_EVERY_SIZE("Transpose", PrepareTranspose);
 RIVULET_KERNEL_OF_EVERY_SIZE("BroadcastTo", PrepareBroadcastTo);
 RIVULET_KERNEL_OF_EVERY_SIZE("Tile", PrepareTile);
 RIVULET_KERNEL_OF_EVERY_SIZE("ConcatV2", PrepareConcat);
 RIVULET_KERNEL_OF_EVERY_SIZE("Split", PrepareSplit);
+RIVULET_KERNEL_OF_EVERY_SIZE("SplitV", PrepareSplitV);
 RIVULET_KERNEL_OF_EVERY_SIZE("Pack", PreparePack);
 RIVULET_KERNEL_OF_EVERY_SIZE("Unpack", PrepareUnpack);
 RIVULET_KERNEL_OF_EVERY_SIZE("Slice", PrepareSlice);
 RIVULET_KERNEL_OF_EVERY_SIZE("StridedSlice", PrepareStridedSlice);
 RIVULET_KERNEL_OF_EVERY_SIZE("StridedSliceGrad", PrepareStridedSliceGrad);
-RIVULET_KERNEL_OF_EVERY_SIZE("Pad", PreparePad);
 
 }  // namespace
 }  // namespace rivulet

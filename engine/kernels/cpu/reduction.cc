@@ -1,5 +1,6 @@
 // Reductions over axes, and the positions of extremes.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "engine/kernels/cpu/constant_input.h"
@@ -10,7 +11,12 @@ namespace {
 
 template <typename T>
 struct MeanReducer : SumReducer<T> {
-  static T Result(double carry, int64_t count) { return static_cast<T>(carry / static_cast<double>(count)); }
+  static T Result(Carried<T> carry, int64_t count) {
+    if constexpr (std::is_integral_v<T>)
+      return count == 0 ? T{0} : static_cast<T>(static_cast<T>(carry) / static_cast<T>(count));
+    else
+      return static_cast<T>(carry / static_cast<double>(count));
+  }
 };
 template <typename T>
 struct HalfSquaresReducer : SumReducer<T> {
@@ -19,11 +25,15 @@ struct HalfSquaresReducer : SumReducer<T> {
   static T Result(double carry, int64_t) { return static_cast<T>(carry * 0.5); }
 };
 template <typename T>
+struct NormReducer : HalfSquaresReducer<T> {
+  static T Result(double carry, int64_t) { return static_cast<T>(std::sqrt(carry)); }
+};
+template <typename T>
 struct ProdReducer : SumReducer<T> {
   static constexpr bool kPlainSum = false;
   using Carry = Carried<T>;
   static Carry Neutral() { return Carry{1}; }
-  static Carry Join(Carry a, Carry b) { return a * b; }
+  static Carry Join(Carry a, Carry b) { return static_cast<Carry>(a * b); }
 };
 // NaN, once met, stays.
 template <typename T>
@@ -157,13 +167,18 @@ StatusOr<Prepared> PrepareArg(const NodeView& node, const KernelPolicy&) {
 #define RIVULET_FLOATS(M, name, reducer) M(name, reducer, float) M(name, reducer, double)
 #define RIVULET_SIGNED(M, name, reducer) \
   RIVULET_FLOATS(M, name, reducer) M(name, reducer, int32_t) M(name, reducer, int64_t)
-#define RIVULET_NUMBERS(M, name, reducer) RIVULET_SIGNED(M, name, reducer) M(name, reducer, uint8_t)
+#define RIVULET_NUMBERS(M, name, reducer)                                                                   \
+  RIVULET_SIGNED(M, name, reducer)                                                                          \
+  M(name, reducer, int8_t)                                                                                  \
+  M(name, reducer, int16_t) M(name, reducer, uint8_t) M(name, reducer, uint16_t) M(name, reducer, uint32_t) \
+      M(name, reducer, uint64_t)
 
-RIVULET_SIGNED(RIVULET_REDUCTION_KERNEL, "Sum", SumReducer)
-RIVULET_FLOATS(RIVULET_REDUCTION_KERNEL, "Mean", MeanReducer)
+RIVULET_NUMBERS(RIVULET_REDUCTION_KERNEL, "Sum", SumReducer)
+RIVULET_SIGNED(RIVULET_REDUCTION_KERNEL, "Mean", MeanReducer)
+RIVULET_FLOATS(RIVULET_REDUCTION_KERNEL, "EuclideanNorm", NormReducer)
 RIVULET_NUMBERS(RIVULET_REDUCTION_KERNEL, "Max", MaxReducer)
 RIVULET_NUMBERS(RIVULET_REDUCTION_KERNEL, "Min", MinReducer)
-RIVULET_SIGNED(RIVULET_REDUCTION_KERNEL, "Prod", ProdReducer)
+RIVULET_NUMBERS(RIVULET_REDUCTION_KERNEL, "Prod", ProdReducer)
 RIVULET_KERNEL("All", Device::kCpu, void, (PrepareReduction<AllReducer, bool>));
 RIVULET_KERNEL("Any", Device::kCpu, void, (PrepareReduction<AnyReducer, bool>));
 RIVULET_KERNEL("L2Loss", Device::kCpu, float, PrepareL2Loss<float>);

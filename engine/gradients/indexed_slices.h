@@ -1,0 +1,23 @@
+// Sparse gradients. The gradient of rows chosen from a table is the table's gradient with zeros everywhere else. In the
+// graph it is one node, UnsortedSegmentSum(values, indices, rows), so that everything that wants a tensor has one
+// (clipping, noise, a flat gradient); who only wants the rows takes the node's inputs, and the node is never computed.
+#pragma once
+
+#include <optional>
+
+#include "engine/graph/graph.h"
+
+namespace rivulet {
+
+struct IndexedSlices {
+  Output values;   // [indices…, row…]
+  Output indices;  // int32 or int64; one row may be named several times, and then its values are summed
+};
+
+// The rows that make up `gradient`, where it is such a node over the first axis of a table.
+inline std::optional<IndexedSlices> AsIndexedSlices(Output gradient) {
+  if (!gradient || gradient.node->type() != "UnsortedSegmentSum") return std::nullopt;
+  return IndexedSlices{gradient.node->input(0), gradient.node->input(1)};
+}
+
+}  // namespace rivulet

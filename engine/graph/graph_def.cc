@@ -37,7 +37,8 @@ std::string Deterministic(const Message& message) {
 // Attributes of TensorFlow's that say how its own kernels run and change no result; dropped whatever their value.
 bool IsForeignHint(std::string_view attr) {
   static const std::unordered_set<std::string_view> kHints = {
-      "use_cudnn_on_gpu", "allowed_devices", "debug_name", "use_locking", "validate_shape", "parallel_iterations"};
+      "use_cudnn_on_gpu", "allowed_devices",     "debug_name", "use_locking", "validate_shape",
+      "grad_a",           "parallel_iterations", "grad_b",     "grad_x",      "grad_y"};
   return kHints.contains(attr);
 }
 

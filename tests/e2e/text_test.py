@@ -71,6 +71,17 @@ class Text(RivuletTest):
         losses = self.losses("a.sqlite")
         self.assertLess(losses[-1], math.log(90) - 0.5)
 
+    def test_portable_kernels_on_any_instruction_set(self):
+        for preset in ("tiny_transformer", "char_lstm"):
+            small = ["--set", f"model.preset={preset}", "--rounds", "1", "--set", "server.clients_per_round=1", "--set",
+                     "client.epochs=1", "--kernels", "portable"]
+            self.simulate(*small, db=f"{preset}.sqlite")
+            for targets in ("avx2", "none"):
+                with self.subTest(preset=preset, targets=targets):
+                    db = f"{preset}-{targets}.sqlite"
+                    self.simulate(*small, db=db, env={"RIVULET_CPU_TARGETS": targets})
+                    self.assertEqual(self.digests(db), self.digests(f"{preset}.sqlite"))
+
     def test_images_are_no_text(self):
         refused = self.run_rivulet("simulate", self.scenario, "--set", "data.image_feature=speaker", "--db", "x.sqlite")
         self.assert_refused(refused, "speaker", "int64")

@@ -54,7 +54,7 @@ struct AttentionSizes {
   }
 };
 
-// Turns products of a query and the keys into scores; `slope` (unless null) gets d score / d product.
+// Turns products of a query and the first `visible` keys into scores; `slope` (unless null) gets d score / d product.
 template <typename T>
 void Scores(const AttentionSizes& s, const std::byte* mask, int64_t mask_row, int64_t visible, T* row, T* slope) {
   const T scale = static_cast<T>(s.scale), infinity = std::numeric_limits<T>::infinity();
@@ -80,8 +80,6 @@ void Scores(const AttentionSizes& s, const std::byte* mask, int64_t mask_row, in
     const T* added = reinterpret_cast<const T*>(mask) + mask_row;
     for (int64_t j = 0; j < visible; ++j) row[j] += added[j * s.mask_key];
   }
-  std::fill(row + visible, row + s.keys, -infinity);
-  if (slope != nullptr) std::fill(slope + visible, slope + s.keys, T{0});
 }
 
 template <typename T>
@@ -104,19 +102,37 @@ double SumOver(int64_t count, F f) {
   return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
 }
 
-// Scores to probabilities; returns the log of the sum of their exponentials, -inf where no key is seen.
+// The largest of `count` elements, -inf of none; a NaN may be passed over, since the sum of exponentials meets it.
 template <typename T>
-T SoftmaxRow(T* row, int64_t count) {
-  T largest = -std::numeric_limits<T>::infinity();
-  for (int64_t j = 0; j < count; ++j) largest = row[j] > largest || row[j] != row[j] ? row[j] : largest;
-  if (largest == -std::numeric_limits<T>::infinity()) {
-    std::fill_n(row, count, T{0});
+T LargestOf(const T* row, int64_t count) {
+  constexpr int64_t kLanes = 16;
+  T lanes[kLanes];
+  std::fill_n(lanes, kLanes, -std::numeric_limits<T>::infinity());
+  int64_t j = 0;
+  for (; j + kLanes <= count; j += kLanes)
+    for (int64_t lane = 0; lane < kLanes; ++lane)
+      lanes[lane] = row[j + lane] > lanes[lane] ? row[j + lane] : lanes[lane];
+  for (; j < count; ++j) lanes[0] = row[j] > lanes[0] ? row[j] : lanes[0];
+  for (int64_t lane = 1; lane < kLanes; ++lane) lanes[0] = lanes[lane] > lanes[0] ? lanes[lane] : lanes[0];
+  return lanes[0];
+}
+
+// Scores to probabilities, of which only the first `visible` may differ from 0; returns the log of the sum of their
+// exponentials, -inf where no key is seen.
+template <typename T>
+T SoftmaxRow(T* row, int64_t visible, int64_t keys) {
+  const T largest = LargestOf(row, visible);
+  bool unseen = largest == -std::numeric_limits<T>::infinity();
+  for (int64_t j = 0; unseen && j < visible; ++j) unseen = row[j] == row[j];  // NaN alone is no absence
+  if (unseen) {
+    std::fill_n(row, keys, T{0});
     return largest;
   }
-  ExpShifted(row, largest, count);
-  const double sum = SumOver<T>(count, [&](int64_t j) { return static_cast<double>(row[j]); });
-  const T total = static_cast<T>(sum);
-  for (int64_t j = 0; j < count; ++j) row[j] /= total;
+  ExpShifted(row, largest, visible);
+  const double sum = SumOver<T>(visible, [&](int64_t j) { return static_cast<double>(row[j]); });
+  const T share = static_cast<T>(1 / sum);
+  for (int64_t j = 0; j < visible; ++j) row[j] *= share;
+  std::fill(row + visible, row + keys, T{0});
   return largest + static_cast<T>(math::Log(sum));
 }
 
@@ -145,7 +161,7 @@ class AttentionKernel final : public Kernel {
             for (int64_t row = 0; row < rows; ++row) {
               Scores<T>(s_, context.inputs[3], s_.MaskRow(b, h, t + row), s_.Visible(t + row), scores + row * s_.keys,
                         nullptr);
-              OutputOf<T>(context, 1)[first + row] = SoftmaxRow(scores + row * s_.keys, s_.keys);
+              OutputOf<T>(context, 1)[first + row] = SoftmaxRow(scores + row * s_.keys, s_.Visible(t + row), s_.keys);
             }
             StepProduct<T>(portable_, scores, s_.keys, 1, value, OutputOf<T>(context, 0) + first * s_.width, rows,
                            s_.width, s_.keys);
@@ -211,21 +227,20 @@ class AttentionGradKernel final : public Kernel {
     for (int64_t row = 0; row < rows; ++row) {
       T *p = probabilities + row * s_.keys, *g = grads + row * s_.keys, *slope = slopes + row * s_.keys;
       const int64_t mask_row = s_.MaskRow(b, h, t + row);
-      Scores<T>(s_, context.inputs[3], mask_row, s_.Visible(t + row), p, slope);
-      if (log_sum[row] == -std::numeric_limits<T>::infinity()) {
-        std::fill_n(p, s_.keys, T{0});
-      } else {
-        ExpShifted(p, log_sum[row], s_.keys);
-      }
+      const int64_t visible = log_sum[row] == -std::numeric_limits<T>::infinity() ? 0 : s_.Visible(t + row);
+      Scores<T>(s_, context.inputs[3], mask_row, visible, p, slope);
+      ExpShifted(p, log_sum[row], visible);
+      std::fill(p + visible, p + s_.keys, T{0});
+      std::fill(g + visible, g + s_.keys, T{0});
       const T *o = output + row * s_.width, *og = output_grad + row * s_.width;
       const T mean = static_cast<T>(
           SumOver<T>(s_.width, [&](int64_t i) { return static_cast<double>(o[i]) * static_cast<double>(og[i]); }));
-      for (int64_t j = 0; j < s_.keys; ++j) g[j] = p[j] * (g[j] - mean);
+      for (int64_t j = 0; j < visible; ++j) g[j] = p[j] * (g[j] - mean);
       if (mask_elements_ > 0) {
         T* mask_grad = OutputOf<T>(context, 3) + mask_row;
-        for (int64_t j = 0; j < s_.keys; ++j) mask_grad[j * s_.mask_key] += g[j];
+        for (int64_t j = 0; j < visible; ++j) mask_grad[j * s_.mask_key] += g[j];
       }
-      for (int64_t j = 0; j < s_.keys; ++j) g[j] *= slope[j];
+      for (int64_t j = 0; j < visible; ++j) g[j] *= slope[j];
     }
     StepProduct<T>(portable_, grads, s_.keys, 1, InputOf<T>(context, 1) + key,
                    OutputOf<T>(context, 0) + first * s_.depth, rows, s_.depth, s_.keys);

@@ -1,11 +1,12 @@
 // Conv2D, DepthwiseConv2dNative, their gradients and _FusedConv2D: chosen by shape between oneDNN and our direct
-// kernels for float32; plain loops for everything else and as the portable kernel.
+// kernels for float32; plain loops for everything else. Portable kernels are products of patches, or loops.
 #include "engine/kernels/cpu/conv_loops.h"
 #include "engine/kernels/cpu/convolution.h"
 #include "engine/kernels/cpu/depthwise.h"
 #include "engine/kernels/cpu/direct_conv.h"
 #include "engine/kernels/cpu/dnnl_shim.h"
 #include "engine/kernels/cpu/epilogue.h"
+#include "engine/kernels/cpu/portable_conv.h"
 
 namespace rivulet {
 namespace {
@@ -94,7 +95,7 @@ std::optional<Prepared> PrepareFast(const Problem& p) {
 }
 
 template <typename T>
-Prepared PrepareProblem(const Problem& p, const KernelPolicy& policy) {
+StatusOr<Prepared> PrepareProblem(const Problem& p, const KernelPolicy& policy) {
   if constexpr (std::is_same_v<T, float>) {
     const Window& w = p.window;
     if (!policy.portable && w.depthwise() && w.group_out() > 1 && !p.fused.any()) {
@@ -106,7 +107,22 @@ Prepared PrepareProblem(const Problem& p, const KernelPolicy& policy) {
       if (std::optional<Prepared> fast = PrepareFast(p)) return *std::move(fast);
     }
   }
+  if (policy.portable) {
+    if (std::optional<Prepared> product = PortableConvolution<T>(p.direction, p.window))
+      return WithFusedOps<T>(InLayout(*std::move(product), p), p);
+  }
   return WithFusedOps<T>(InLayout(ConvolutionByLoops<T>(p.direction, p.window), p), p);
+}
+
+// bfloat16 where the library is fast at it; else UNIMPLEMENTED, and the node runs through float32.
+template <>
+StatusOr<Prepared> PrepareProblem<bfloat16>(const Problem& p, const KernelPolicy& policy) {
+  const Window& w = p.window;
+  const bool depthwise_multiplier = w.depthwise() && w.group_out() > 1;
+  if (!policy.portable && !depthwise_multiplier) {
+    if (auto fast = DnnlConvolution(p.direction, w, p.fused, DType::kBFloat16)) return *std::move(fast);
+  }
+  return Unimplemented("bfloat16 convolutions of this shape are not fast on this CPU");
 }
 
 template <typename T, bool kDepthwise>
@@ -132,7 +148,7 @@ StatusOr<Prepared> PrepareBackpropInput(const NodeView& node, const KernelPolicy
   Problem p{ConvDirection::kBackwardInput, {}, {node.inputs[1], node.inputs[2]}, node.outputs[0]};
   RIVULET_ASSIGN_OR_RETURN(p.window,
                            ConvWindow(node, p.output.shape, p.inputs[0].shape, p.inputs[1].shape, kDepthwise));
-  Prepared prepared = PrepareProblem<T>(p, policy);
+  RIVULET_ASSIGN_OR_RETURN(Prepared prepared, PrepareProblem<T>(p, policy));
   prepared.kernel = std::make_unique<TwoOfThree>(std::move(prepared.kernel), 1, 2);
   return prepared;
 }
@@ -142,22 +158,24 @@ StatusOr<Prepared> PrepareBackpropFilter(const NodeView& node, const KernelPolic
   Problem p{ConvDirection::kBackwardFilter, {}, {node.inputs[0], node.inputs[2]}, node.outputs[0]};
   RIVULET_ASSIGN_OR_RETURN(p.window,
                            ConvWindow(node, p.inputs[0].shape, p.output.shape, p.inputs[1].shape, kDepthwise));
-  Prepared prepared = PrepareProblem<T>(p, policy);
+  RIVULET_ASSIGN_OR_RETURN(Prepared prepared, PrepareProblem<T>(p, policy));
   prepared.kernel = std::make_unique<TwoOfThree>(std::move(prepared.kernel), 0, 2);
   return prepared;
 }
 
-#define RIVULET_CONVOLUTION_KERNELS(T)                                                                      \
-  RIVULET_KERNEL("Conv2D", Device::kCpu, T, (PrepareForward<T, false>));                                    \
-  RIVULET_KERNEL("Conv2DBackpropInput", Device::kCpu, T, (PrepareBackpropInput<T, false>));                 \
-  RIVULET_KERNEL("Conv2DBackpropFilter", Device::kCpu, T, (PrepareBackpropFilter<T, false>));               \
-  RIVULET_KERNEL("DepthwiseConv2dNative", Device::kCpu, T, (PrepareForward<T, true>));                      \
-  RIVULET_KERNEL("DepthwiseConv2dNativeBackpropInput", Device::kCpu, T, (PrepareBackpropInput<T, true>));   \
-  RIVULET_KERNEL("DepthwiseConv2dNativeBackpropFilter", Device::kCpu, T, (PrepareBackpropFilter<T, true>)); \
-  RIVULET_KERNEL("_FusedConv2D", Device::kCpu, T, PrepareFused<T>)
+#define RIVULET_CONVOLUTION_KERNELS(T)                                                                    \
+  RIVULET_KERNEL("Conv2D", Device::kCpu, T, (PrepareForward<T, false>));                                  \
+  RIVULET_KERNEL("Conv2DBackpropInput", Device::kCpu, T, (PrepareBackpropInput<T, false>));               \
+  RIVULET_KERNEL("Conv2DBackpropFilter", Device::kCpu, T, (PrepareBackpropFilter<T, false>));             \
+  RIVULET_KERNEL("DepthwiseConv2dNative", Device::kCpu, T, (PrepareForward<T, true>));                    \
+  RIVULET_KERNEL("DepthwiseConv2dNativeBackpropInput", Device::kCpu, T, (PrepareBackpropInput<T, true>)); \
+  RIVULET_KERNEL("DepthwiseConv2dNativeBackpropFilter", Device::kCpu, T, (PrepareBackpropFilter<T, true>))
 
 RIVULET_CONVOLUTION_KERNELS(float);
 RIVULET_CONVOLUTION_KERNELS(double);
+RIVULET_CONVOLUTION_KERNELS(bfloat16);
+RIVULET_KERNEL("_FusedConv2D", Device::kCpu, float, PrepareFused<float>);
+RIVULET_KERNEL("_FusedConv2D", Device::kCpu, double, PrepareFused<double>);
 
 }  // namespace
 }  // namespace rivulet

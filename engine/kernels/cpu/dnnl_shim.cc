@@ -144,35 +144,47 @@ class Builder {
   size_t scratch_bytes_ = 0;
 };
 
-memory::desc F32(const memory::dims& dims, Tag tag) { return {dims, memory::data_type::f32, tag}; }
+using Type = memory::data_type;
+Type TypeOf(DType dtype) { return dtype == DType::kBFloat16 ? Type::bf16 : Type::f32; }
+
+memory::desc F32(const memory::dims& dims, Tag tag) { return {dims, Type::f32, tag}; }
 
 // One channel: NHWC and NCHW are the same bytes, and the library has fast code only for what it calls NCHW.
-memory::desc Image(int64_t batch, int64_t channels, int64_t height, int64_t width, bool nchw = false) {
-  return F32({batch, channels, height, width}, channels == 1 || nchw ? Tag::nchw : Tag::nhwc);
+memory::desc Image(Type type, int64_t batch, int64_t channels, int64_t height, int64_t width, bool nchw = false) {
+  return {{batch, channels, height, width}, type, channels == 1 || nchw ? Tag::nchw : Tag::nhwc};
 }
 
-bool IsReference(const std::string& implementation) { return implementation.find("ref") != std::string::npos; }
+bool Contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+// The table of CPU kinds. bfloat16 pays where the matrix unit multiplies it (AMX), and where the vector instructions
+// that do so run at full rate: AMD's. Intel's cores without AMX take longer than for float32, and without any such
+// instruction the library converts element by element.
+bool IsSlow(const std::string& implementation, DType dtype) {
+  if (Contains(implementation, "ref")) return true;
+  if (dtype == DType::kFloat32 || Contains(implementation, "amx")) return false;
+  return !Contains(implementation, "avx512_core_bf16") || !__builtin_cpu_is("amd");
+}
 
 // The descriptors of one convolution.
 struct Convolution {
-  explicit Convolution(const Window& w)
+  Convolution(const Window& w, Type type)
       : strides{w.stride_height, w.stride_width},
         dilations{w.dilation_height - 1, w.dilation_width - 1},
         before{w.pad_top, w.pad_left},
         after{w.pad_bottom, w.pad_right},
-        image(Image(w.batch, w.in_channels, w.in_height, w.in_width)),
-        out(Image(w.batch, w.out_channels, w.out_height, w.out_width)),
-        image_given(Image(w.batch, w.in_channels, w.in_height, w.in_width, w.nchw)),
-        out_given(Image(w.batch, w.out_channels, w.out_height, w.out_width, w.nchw)),
-        bias(F32({w.out_channels}, Tag::x)) {
+        image(Image(type, w.batch, w.in_channels, w.in_height, w.in_width)),
+        out(Image(type, w.batch, w.out_channels, w.out_height, w.out_width)),
+        image_given(Image(type, w.batch, w.in_channels, w.in_height, w.in_width, w.nchw)),
+        out_given(Image(type, w.batch, w.out_channels, w.out_height, w.out_width, w.nchw)),
+        bias({w.out_channels}, type, Tag::x) {
     if (w.groups == 1) {
       const memory::dims dims = {w.out_channels, w.in_channels, w.height, w.width};
-      filter = F32(dims, Tag::hwio);
-      any_filter = F32(dims, Tag::any);
+      filter = {dims, type, Tag::hwio};
+      any_filter = {dims, type, Tag::any};
     } else {
       const memory::dims dims = {w.groups, w.group_out(), w.group_in(), w.height, w.width};
-      filter = F32(dims, Tag::hwigo);
-      any_filter = F32(dims, Tag::any);
+      filter = {dims, type, Tag::hwigo};
+      any_filter = {dims, type, Tag::any};
     }
   }
   dnnl::convolution_forward::primitive_desc Forward(const dnnl::primitive_attr& attributes) const {
@@ -216,9 +228,11 @@ dnnl::post_ops PostOps(const Window& w, const FusedOps& fused) {
 
 }  // namespace
 
-std::optional<Prepared> DnnlConvolution(ConvDirection direction, const Window& w, const FusedOps& fused) try {
+std::optional<Prepared> DnnlConvolution(ConvDirection direction, const Window& w, const FusedOps& fused,
+                                        DType dtype) try {
   if (w.in_elements() == 0 || w.out_elements() == 0 || w.filter_elements() == 0) return std::nullopt;
-  const Convolution convolution(w);
+  if (dtype != DType::kFloat32 && (fused.any() || dtype != DType::kBFloat16)) return std::nullopt;
+  const Convolution convolution(w, TypeOf(dtype));
   Builder builder;
   std::string implementation;
   switch (direction) {
@@ -226,7 +240,7 @@ std::optional<Prepared> DnnlConvolution(ConvDirection direction, const Window& w
       builder.attributes().set_post_ops(PostOps(w, fused));
       const auto descriptor = convolution.Forward(builder.attributes());
       implementation = descriptor.impl_info_str();
-      if (IsReference(implementation)) return std::nullopt;
+      if (IsSlow(implementation, dtype)) return std::nullopt;
       builder.attributes().set_post_ops({});
       const size_t image = builder.Reordered(builder.Input(0, convolution.image_given), convolution.image);
       const size_t weights = builder.Reordered(builder.Input(1, convolution.filter), descriptor.weights_desc());
@@ -242,7 +256,7 @@ std::optional<Prepared> DnnlConvolution(ConvDirection direction, const Window& w
     case ConvDirection::kBackwardInput: {
       const auto descriptor = convolution.BackwardInput(builder.attributes());
       implementation = descriptor.impl_info_str();
-      if (IsReference(implementation)) return std::nullopt;
+      if (IsSlow(implementation, dtype)) return std::nullopt;
       const size_t weights = builder.Reordered(builder.Input(0, convolution.filter), descriptor.weights_desc());
       const size_t gradient = builder.Reordered(builder.Input(1, convolution.out_given), convolution.out);
       const size_t result = builder.Output(0, convolution.image_given);
@@ -255,7 +269,7 @@ std::optional<Prepared> DnnlConvolution(ConvDirection direction, const Window& w
     case ConvDirection::kBackwardFilter: {
       const auto descriptor = convolution.BackwardFilter(builder.attributes());
       implementation = descriptor.impl_info_str();
-      if (IsReference(implementation)) return std::nullopt;
+      if (IsSlow(implementation, dtype)) return std::nullopt;
       const size_t image = builder.Reordered(builder.Input(0, convolution.image_given), convolution.image);
       const size_t gradient = builder.Reordered(builder.Input(1, convolution.out_given), convolution.out);
       const size_t result = builder.Output(0, convolution.filter);
@@ -275,13 +289,16 @@ std::optional<Prepared> DnnlConvolution(ConvDirection direction, const Window& w
   return std::nullopt;  // no such primitive on this CPU
 }
 
-std::optional<Prepared> DnnlMatMul(int64_t m, int64_t n, int64_t k, bool transpose_a, bool transpose_b) try {
+std::optional<Prepared> DnnlMatMul(int64_t m, int64_t n, int64_t k, bool transpose_a, bool transpose_b,
+                                   DType dtype) try {
   if (m == 0 || n == 0 || k == 0) return std::nullopt;
-  const memory::desc a = F32({m, k}, transpose_a ? Tag::ba : Tag::ab), b = F32({k, n}, transpose_b ? Tag::ba : Tag::ab);
-  const memory::desc c = F32({m, n}, Tag::ab);
+  if (dtype != DType::kFloat32 && dtype != DType::kBFloat16) return std::nullopt;
+  const Type type = TypeOf(dtype);
+  const memory::desc a({m, k}, type, transpose_a ? Tag::ba : Tag::ab), b({k, n}, type, transpose_b ? Tag::ba : Tag::ab);
+  const memory::desc c({m, n}, type, Tag::ab);
   Builder builder;
   const dnnl::matmul::primitive_desc descriptor(dnnl::matmul::desc(a, b, c), builder.attributes(), Engine());
-  if (IsReference(descriptor.impl_info_str())) return std::nullopt;
+  if (IsSlow(descriptor.impl_info_str(), dtype)) return std::nullopt;
   const size_t left = builder.Input(0, a), right = builder.Input(1, b), result = builder.Output(0, c);
   builder.Execute<dnnl::matmul>(descriptor, {{DNNL_ARG_SRC, left}, {DNNL_ARG_WEIGHTS, right}, {DNNL_ARG_DST, result}});
   return std::move(builder).Build(descriptor.impl_info_str(),

@@ -16,6 +16,8 @@ namespace {
 constexpr int64_t kSmallRows = 16;   // of C, for A·B and A·Bᵀ: a batch
 constexpr int64_t kSmallDepth = 32;  // of the sum, for Aᵀ·B: a batch as well
 
+constexpr double kBFloat16Flops = 2.0 * 64 * 64 * 64;
+
 struct Product {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
@@ -182,8 +184,7 @@ std::optional<SmallMatMul::Form> SmallForm(const Product& p) {
   return std::nullopt;
 }
 
-template <typename T>
-StatusOr<Prepared> PrepareMatMul(const NodeView& node, const KernelPolicy& policy) {
+StatusOr<Product> ProductOf(const NodeView& node) {
   const Shape& a = node.inputs[0].shape;
   const Shape& b = node.inputs[1].shape;
   if (a.rank() != 2 || b.rank() != 2) {
@@ -198,6 +199,22 @@ StatusOr<Prepared> PrepareMatMul(const NodeView& node, const KernelPolicy& polic
   if (b.dim(p.transpose_b ? 1 : 0) != p.k) {
     return InvalidArgument("the inner dimensions of {} and {} differ", a.ToString(), b.ToString());
   }
+  return p;
+}
+
+// bfloat16 where the library is fast at it and the product is worth the call; else UNIMPLEMENTED, and the node runs
+// through float32.
+StatusOr<Prepared> PrepareBFloat16(const NodeView& node, const KernelPolicy& policy) {
+  RIVULET_ASSIGN_OR_RETURN(const Product p, ProductOf(node));
+  if (!policy.portable && p.flops() >= kBFloat16Flops) {
+    if (auto fast = DnnlMatMul(p.m, p.n, p.k, p.transpose_a, p.transpose_b, DType::kBFloat16)) return *std::move(fast);
+  }
+  return Unimplemented("bfloat16 products of this shape are not fast on this CPU");
+}
+
+template <typename T>
+StatusOr<Prepared> PrepareMatMul(const NodeView& node, const KernelPolicy& policy) {
+  RIVULET_ASSIGN_OR_RETURN(const Product p, ProductOf(node));
   Prepared prepared;
   prepared.flops = p.flops();
   if constexpr (std::is_floating_point_v<T>) {
@@ -271,6 +288,7 @@ RIVULET_KERNEL("_FusedMatMul", Device::kCpu, float, PrepareFusedMatMul<float>);
 RIVULET_KERNEL("_FusedMatMul", Device::kCpu, double, PrepareFusedMatMul<double>);
 RIVULET_KERNEL("MatMul", Device::kCpu, float, PrepareMatMul<float>);
 RIVULET_KERNEL("MatMul", Device::kCpu, double, PrepareMatMul<double>);
+RIVULET_KERNEL("MatMul", Device::kCpu, bfloat16, PrepareBFloat16);
 RIVULET_KERNEL("MatMul", Device::kCpu, int32_t, PrepareMatMul<int32_t>);
 RIVULET_KERNEL("MatMul", Device::kCpu, int64_t, PrepareMatMul<int64_t>);
 

@@ -133,6 +133,68 @@ void ExpectRoundedFloat(const std::string& op, const std::vector<Tensor>& inputs
   }
 }
 
+// Every value of the type, and some gradient for each.
+TEST(BFloat16, ReluOfEveryValue_IsThatOfTheFloat) {
+  Tensor every(DType::kBFloat16, {65536}), wide(DType::kFloat32, {65536});
+  for (uint32_t i = 0; i < 65536; ++i) {
+    every.flat<bfloat16>()[i] = bfloat16::FromBits(static_cast<uint16_t>(i));
+    wide.flat<float>()[i] = every.flat<bfloat16>()[i];
+  }
+  const auto same = [](const Tensor& narrow, const Tensor& expected) {
+    for (size_t i = 0; i < 65536; ++i) {
+      const float e = expected.flat<float>()[i];
+      if (std::isnan(e)) {
+        ASSERT_TRUE(std::isnan(static_cast<float>(narrow.flat<bfloat16>()[i])));
+      } else {
+        ASSERT_EQ(narrow.flat<bfloat16>()[i].bits, bfloat16(e).bits) << i;
+      }
+    }
+  };
+  const auto narrow = RunOp("Relu", {every}), expected = RunOp("Relu", {wide});
+  ASSERT_TRUE(narrow.ok() && expected.ok());
+  EXPECT_EQ(narrow->implementation.find("via float32"), std::string::npos) << narrow->implementation;
+  same(narrow->outputs[0], expected->outputs[0]);
+  Tensor gradient(DType::kBFloat16, {65536}), wide_gradient(DType::kFloat32, {65536});
+  for (size_t i = 0; i < 65536; ++i) {
+    gradient.flat<bfloat16>()[i] = bfloat16(static_cast<float>(i % 253) - 100);
+    wide_gradient.flat<float>()[i] = gradient.flat<bfloat16>()[i];
+  }
+  const auto narrow_grad = RunOp("ReluGrad", {gradient, every}), grad = RunOp("ReluGrad", {wide_gradient, wide});
+  ASSERT_TRUE(narrow_grad.ok() && grad.ok());
+  same(narrow_grad->outputs[0], grad->outputs[0]);
+}
+
+// Products of bfloat16 sum in float32, whoever computes them: within the order of sums and one rounding.
+TEST(BFloat16, ProductsAndConvolutions_AreNearThoseOfFloat) {
+  const auto near = [](const std::string& op, const Tensor& a, const Tensor& b, AttrMap attrs) {
+    SCOPED_TRACE(op);
+    const auto narrow = RunOp(op, {Narrow<bfloat16>(a), Narrow<bfloat16>(b)}, attrs);
+    const auto wide = RunOp(op, {Widen<bfloat16>(Narrow<bfloat16>(a)), Widen<bfloat16>(Narrow<bfloat16>(b))}, attrs);
+    ASSERT_TRUE(narrow.ok()) << Message(narrow.status());
+    ASSERT_TRUE(wide.ok()) << Message(wide.status());
+    float largest = 0;
+    for (const float x : wide->outputs[0].flat<float>()) largest = std::max(largest, std::abs(x));
+    for (size_t i = 0; i < wide->outputs[0].flat<float>().size(); ++i)
+      ASSERT_NEAR(static_cast<float>(narrow->outputs[0].flat<bfloat16>()[i]), wide->outputs[0].flat<float>()[i],
+                  largest * 0x1p-8f)
+          << narrow->implementation << " " << i;
+  };
+  near("MatMul", RandomTensor<float>({70, 130}, 1), RandomTensor<float>({130, 90}, 2), {});
+  near("MatMul", RandomTensor<float>({130, 70}, 1), RandomTensor<float>({90, 130}, 2),
+       {{"transpose_a", true}, {"transpose_b", true}});
+  near("MatMul", RandomTensor<float>({3, 5}, 1), RandomTensor<float>({5, 4}, 2), {});
+  for (const char* format : {"NHWC", "NCHW"}) {
+    const bool last = std::string(format) == "NHWC";
+    for (const int64_t channels : {1, 16}) {
+      near("Conv2D", RandomTensor<float>(last ? Shape{2, 9, 8, channels} : Shape{2, channels, 9, 8}, 3),
+           RandomTensor<float>({3, 3, channels, 32}, 4),
+           {{"strides", std::vector<int64_t>{1, 1, 1, 1}},
+            {"padding", std::string("SAME")},
+            {"data_format", std::string(format)}});
+    }
+  }
+}
+
 template <typename T>
 class Low16 : public ::testing::Test {};
 using Types16 = ::testing::Types<bfloat16, float16>;
@@ -146,6 +208,9 @@ TYPED_TEST(Low16, OpsWithoutAKernelOfTheirOwn_RunThroughFloat) {
   ExpectRoundedFloat<TypeParam>("Less", {x, y});
   ExpectRoundedFloat<TypeParam>("Softmax", {x});
   ExpectRoundedFloat<TypeParam>("BiasAdd", {x, row});
+  ExpectRoundedFloat<TypeParam>("BiasAdd", {RandomTensor<float>({700, 30}, 5), RandomTensor<float>({30}, 6)});
+  ExpectRoundedFloat<TypeParam>("BiasAdd", {RandomTensor<float>({2, 6, 3, 3}, 5), row},
+                                {{"data_format", std::string("NCHW")}});
   ExpectRoundedFloat<TypeParam>("Tanh", {x});
   ExpectRoundedFloat<TypeParam>("Sum", {x, Tensor::Of<int32_t>({1}, {1})}, {}, {1});
   ExpectRoundedFloat<TypeParam>("AddN", {x, y, x}, {{"N", int64_t{3}}});

@@ -10,13 +10,17 @@
 
 namespace rivulet::bench {
 
-inline StatusOr<std::shared_ptr<const Plan>> PresetPlan(const std::string& preset) {
+inline StatusOr<std::shared_ptr<const Plan>> PresetPlan(const std::string& preset,
+                                                        const std::string& precision = "float32",
+                                                        const std::string& kernels = "native") {
   Scenario scenario;
   scenario.run.name = "bench";
+  scenario.run.kernels = kernels;
   scenario.model.preset = preset;
   scenario.client.epochs = 1;
   scenario.client.batch_size = 10;
   scenario.client.optimizer.learning_rate = 0.01;
+  scenario.client.precision = precision;
   RIVULET_ASSIGN_OR_RETURN(const ModelDef model, Preset(preset));
   RIVULET_ASSIGN_OR_RETURN(std::string bytes, BuildPlan(scenario, model));
   return Plan::Open(std::move(bytes));

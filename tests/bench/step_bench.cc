@@ -1,10 +1,13 @@
 // step/PRESET/BATCH: one training step (forward, backward, SGD) of a preset on one thread, as a client runs it.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <thread>
 
 #include "client/program_cache.h"
 #include "client/trainer.h"
@@ -29,9 +32,11 @@ struct Step {
   Bindings bindings;
 };
 
-StatusOr<std::unique_ptr<Step>> NewStep(const std::string& preset, int64_t batch) {
+StatusOr<std::unique_ptr<Step>> NewStep(const std::string& preset, int64_t batch,
+                                        const std::string& precision = "float32",
+                                        const std::string& kernels = "native") {
   EnterWorkerThread();
-  RIVULET_ASSIGN_OR_RETURN(const auto plan, PresetPlan(preset));
+  RIVULET_ASSIGN_OR_RETURN(const auto plan, PresetPlan(preset, precision, kernels));
   const auto cache = NewProgramCache(plan);
   auto step = std::make_unique<Step>();
   RIVULET_ASSIGN_OR_RETURN(step->program, cache->Step(batch));
@@ -61,8 +66,9 @@ StatusOr<std::unique_ptr<Step>> NewStep(const std::string& preset, int64_t batch
   return step;
 }
 
-void BenchStep(benchmark::State& state, const std::string& preset, int64_t batch) {
-  const auto made = NewStep(preset, batch);
+void BenchStep(benchmark::State& state, const std::string& preset, int64_t batch,
+               const std::string& precision = "float32", const std::string& kernels = "native") {
+  const auto made = NewStep(preset, batch, precision, kernels);
   if (!made.ok()) return state.SkipWithError(std::string(made.status().message()).c_str());
   Step& step = **made;
   double peak = PeakGflops(), best = std::numeric_limits<double>::max(), first_loss = 0;
@@ -86,7 +92,67 @@ void BenchStep(benchmark::State& state, const std::string& preset, int64_t batch
   state.counters["best_us"] = best * 1e6;
 }
 
+// Compiling mnist_cnn's training program from its plan.
+void BenchCompile(benchmark::State& state) {
+  EnterWorkerThread();
+  const auto plan = PresetPlan("mnist_cnn");
+  if (!plan.ok()) return state.SkipWithError("no plan");
+  for (auto _ : state) {
+    if (!NewProgramCache(*plan)->Step(10).ok()) return state.SkipWithError("the step does not compile");
+  }
+}
+
+// Seconds that each of `threads` threads takes for `steps` steps of its own, all at once.
+StatusOr<double> SecondsOf(int threads, int steps) {
+  std::vector<std::thread> workers;
+  std::vector<Status> statuses(static_cast<size_t>(threads));
+  std::vector<double> seconds(static_cast<size_t>(threads));
+  std::atomic<int> ready = 0;
+  for (size_t i = 0; i < statuses.size(); ++i) {
+    workers.emplace_back([&, i] {
+      const auto run = [&]() -> Status {
+        RIVULET_ASSIGN_OR_RETURN(const auto step, NewStep("mnist_cnn", 10));
+        RIVULET_RETURN_IF_ERROR(step->instance->Run(step->bindings));
+        ++ready;
+        while (ready < threads) std::this_thread::yield();
+        const auto start = std::chrono::steady_clock::now();
+        for (int n = 0; n < steps; ++n) RIVULET_RETURN_IF_ERROR(step->instance->Run(step->bindings));
+        seconds[i] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        return absl::OkStatus();
+      };
+      statuses[i] = run();
+      if (!statuses[i].ok()) ready = threads;
+    });
+  }
+  for (std::thread& worker : workers) worker.join();
+  for (const Status& status : statuses) RIVULET_RETURN_IF_ERROR(status);
+  return *std::max_element(seconds.begin(), seconds.end());
+}
+
+// Steps per second of two workers over those of one.
+void BenchWorkers(benchmark::State& state) {
+  constexpr int kSteps = 100;
+  double one = std::numeric_limits<double>::max(), two = one;
+  for (auto _ : state) {
+    const auto alone = SecondsOf(1, kSteps), both = SecondsOf(2, kSteps);
+    if (!alone.ok() || !both.ok()) return state.SkipWithError("a worker failed");
+    one = std::min(one, *alone);
+    two = std::min(two, *both);
+  }
+  state.counters["speedup"] = 2 * one / two;
+  state.counters["cores"] = std::thread::hardware_concurrency();
+}
+
 const bool registered = [] {
+  const auto row = [](const char* name, const char* precision, const char* kernels) {
+    benchmark::RegisterBenchmark(name, [=](benchmark::State& state) {
+      BenchStep(state, "mnist_cnn", 10, precision, kernels);
+    })->Unit(benchmark::kMillisecond);
+  };
+  row("step/mnist_cnn_bf16/10", "bfloat16", "native");
+  row("step/mnist_cnn_portable/10", "float32", "portable");
+  benchmark::RegisterBenchmark("compile/mnist_cnn/10", BenchCompile)->Unit(benchmark::kMillisecond);
+  benchmark::RegisterBenchmark("workers/2", BenchWorkers)->Unit(benchmark::kMillisecond)->Iterations(3);
   for (const std::string preset : {"mnist_cnn", "mlp", "logistic_regression"}) {
     benchmark::RegisterBenchmark(("step/" + preset + "/10").c_str(), [preset](benchmark::State& state) {
       BenchStep(state, preset, 10);

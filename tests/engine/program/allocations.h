@@ -2,9 +2,18 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 namespace rivulet::testing {
 
-int CountAllocations(const std::function<void()>& body);
+struct AllocationCount {
+  int ours = 0;
+  int libraries = 0;       // called from a shared library that is neither this program nor the C++ library
+  std::string of_library;  // the first such library
+};
+
+AllocationCount CountAllocationsApart(const std::function<void()>& body);
+
+int CountAllocations(const std::function<void()>& body);  // both
 
 }  // namespace rivulet::testing

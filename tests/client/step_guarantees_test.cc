@@ -1,0 +1,157 @@
+// What a training step promises, whatever the preset: no allocation, no lock, the memory that was planned; and that its
+// program is soon compiled.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+
+#include "client/program_cache.h"
+#include "engine/base/mutex.h"
+#include "tests/client/local_plan.h"
+#include "tests/engine/program/allocations.h"
+#include "tests/engine/program/locks.h"
+
+namespace rivulet {
+namespace {
+
+using testing::AllocationCount;
+using testing::CountAllocationsApart;
+using testing::CountLocks;
+using testing::LocalPlan;
+using testing::LocalScenario;
+using testing::PatternModel;
+
+constexpr std::byte kUntouched{0xA5};
+constexpr size_t kGuard = 4096, kPage = 4096;
+
+// A preset's step with memory to run in.
+class BoundStep {
+ public:
+  explicit BoundStep(const Scenario& scenario, int64_t batch = 10) {
+    EnterWorkerThread();
+    const auto plan = LocalPlan(scenario);
+    const auto cache = NewProgramCache(plan);
+    auto compiled = cache->Step(batch);
+    EXPECT_TRUE(compiled.ok()) << compiled.status();
+    program = *compiled;
+    auto made = program->Instantiate();
+    EXPECT_TRUE(made.ok()) << made.status();
+    instance_ = *std::move(made);
+    for (int i = 0; i < cache->buffers(); ++i) memory_.emplace_back(cache->buffer_bytes(i));
+    const auto model = PatternModel(*plan);
+    std::memcpy(memory_[kParamsBuffer].data(), model->arena().data(), model->arena().size());
+    for (AlignedBuffer& buffer : memory_) buffers_.push_back({buffer.data()});
+    for (const FeedSpec& feed : program->signature().feeds) {
+      Tensor tensor(feed.spec.dtype, feed.spec.shape);
+      if (feed.spec.dtype == DType::kFloat32) {
+        for (size_t i = 0; float& x : tensor.flat<float>()) x = static_cast<float>((i++ * 37) % 256) / 255;
+      } else {
+        for (int64_t i = 0; int64_t & label : tensor.flat<int64_t>()) label = 1 + i++ % 9;
+      }
+      tensors_.push_back(std::move(tensor));
+      feeds_.push_back(tensors_.back().view());
+    }
+    fetch_ = {reinterpret_cast<std::byte*>(&loss), DType::kFloat32, Shape{}};
+    arena = AlignedBuffer(program->memory().arena_bytes + kGuard);
+    bindings_.arena = arena.data();
+    bindings_.buffers = buffers_;
+    bindings_.feeds = feeds_;
+    bindings_.fetches = {&fetch_, 1};
+    bindings_.rng = {&rng_, 1};
+    bindings_.step = {&step_, 1};
+  }
+  Status Run() { return instance_->Run(bindings_); }
+
+  std::shared_ptr<const Program> program;
+  AlignedBuffer arena;
+  float loss = 0;
+
+ private:
+  std::unique_ptr<Instance> instance_;
+  std::vector<AlignedBuffer> memory_;
+  std::vector<Buffer> buffers_;
+  std::vector<Tensor> tensors_;
+  std::vector<TensorView> feeds_;
+  TensorView fetch_;
+  StreamKey rng_;
+  uint64_t step_ = 0;
+  Bindings bindings_;
+};
+
+struct Case {
+  std::string preset, precision, kernels;
+  friend void PrintTo(const Case& c, std::ostream* out) { *out << c.preset << " " << c.precision << " " << c.kernels; }
+};
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (const std::string& preset : PresetNames()) {
+    cases.push_back({preset, "float32", "native"});
+    cases.push_back({preset, "bfloat16", "native"});
+  }
+  cases.push_back({"mlp", "float32", "portable"});
+  return cases;
+}
+
+class StepGuarantees : public ::testing::TestWithParam<Case> {
+ protected:
+  static Scenario Scenario_() {
+    Scenario scenario = LocalScenario();
+    scenario.model.preset = GetParam().preset;
+    scenario.client.precision = GetParam().precision;
+    scenario.run.kernels = GetParam().kernels;
+    return scenario;
+  }
+};
+
+TEST_P(StepGuarantees, Step_AllocatesNothingAndTakesNoLock) {
+  BoundStep step(Scenario_(), 2);
+  ASSERT_TRUE(step.Run().ok());  // what a library does once is done
+  Status status;
+  const AllocationCount count = CountAllocationsApart([&] { status = step.Run(); });
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(count.ours, 0);
+  RecordProperty("allocations_of_libraries", count.libraries);
+  if (count.libraries > 0) fmt::print("{} allocations of {}\n", count.libraries, count.of_library);
+  EXPECT_LE(CountLocks([&] { status = step.Run(); }), 0);
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST_P(StepGuarantees, PlannedMemory_IsWhatARunTouches) {
+  BoundStep step(Scenario_(), 2);
+  std::memset(step.arena.data(), static_cast<int>(kUntouched), step.arena.size());
+  ASSERT_TRUE(step.Run().ok());
+  const size_t planned = step.program->memory().arena_bytes;
+  size_t touched = 0, pages = 0;
+  for (size_t page = 0; page < planned; page += kPage, ++pages) {
+    const size_t end = std::min(planned, page + kPage);
+    bool any = false;
+    for (size_t i = page; i < end && !any; ++i) any = step.arena.data()[i] != kUntouched;
+    touched += any;
+  }
+  EXPECT_GE(static_cast<double>(touched), 0.95 * static_cast<double>(pages)) << "of " << pages << " pages";
+  for (size_t i = planned; i < planned + kGuard; ++i) ASSERT_EQ(step.arena.data()[i], kUntouched) << "beyond the plan";
+}
+
+INSTANTIATE_TEST_SUITE_P(Presets, StepGuarantees, ::testing::ValuesIn(Cases()), [](const auto& info) {
+  return info.param.preset + "_" + info.param.precision + "_" + info.param.kernels;
+});
+
+TEST(CountLocks, OneMutex_IsOne) {
+  Mutex mutex;
+  const int locks = CountLocks([&] { MutexLock lock(mutex); });
+  EXPECT_TRUE(locks == 1 || locks == -1) << locks;
+}
+
+// A bound that a slow machine keeps too; what it takes is a row of the benchmarks ("compile").
+TEST(Compile, TrainingProgramOfMnistCnn_TakesLessThanTwoSeconds) {
+  Scenario scenario = LocalScenario();
+  scenario.model.preset = "mnist_cnn";
+  const auto plan = LocalPlan(scenario);
+  const auto start = std::chrono::steady_clock::now();
+  EnterWorkerThread();
+  ASSERT_TRUE(NewProgramCache(plan)->Step(10).ok());
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 2.0);
+}
+
+}  // namespace
+}  // namespace rivulet

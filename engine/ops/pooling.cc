@@ -1,4 +1,8 @@
-// Maximum and average over windows.
+// Maximum and average over windows, their gradients, and the gradients of those.
+//
+// Attributes of our own let pools of other frameworks be said: `_dilations` (four, as strides) and `_ceil_mode` (see
+// window.h) of all of them, and `_count_include_pad` of AvgPool: a mean is then over the window's part of the padded
+// image. Padding is 0 in a mean and never wins a maximum. One-dimensional pools come by ExpandDims.
 #include "engine/ops/gradient_ops.h"
 #include "engine/ops/shape_functions.h"
 #include "engine/ops/window.h"
@@ -29,11 +33,30 @@ Status PoolShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
+Status ArgmaxShape(InferenceContext& c) {
+  RIVULET_ASSIGN_OR_RETURN(const Shape image, c.WithRank(0, 4));
+  RIVULET_ASSIGN_OR_RETURN(const Shape output, PooledShape(c.attrs(), image));
+  c.set_output(0, output);
+  c.set_output(1, output);
+  return absl::OkStatus();
+}
+
 Status MaxPoolGradShape(InferenceContext& c) {
   RIVULET_ASSIGN_OR_RETURN(const Shape image, c.WithRank(0, 4));
   RIVULET_RETURN_IF_ERROR(CheckPooled(c.attrs(), image, c.input(1), "orig_output"));
   RIVULET_RETURN_IF_ERROR(CheckPooled(c.attrs(), image, c.input(2), "grad"));
   c.set_output(0, image);
+  return absl::OkStatus();
+}
+
+Status MaxPoolGradGradShape(InferenceContext& c) {
+  RIVULET_ASSIGN_OR_RETURN(const Shape image, c.WithRank(0, 4));
+  RIVULET_RETURN_IF_ERROR(CheckPooled(c.attrs(), image, c.input(1), "orig_output"));
+  RIVULET_ASSIGN_OR_RETURN(const Shape gradient, c.WithRank(2, 4));
+  if (!Shape::Compatible(image, gradient))
+    return InvalidArgument("grad is {}, but orig_input is {}", gradient.ToString(), image.ToString());
+  RIVULET_ASSIGN_OR_RETURN(Shape output, PooledShape(c.attrs(), image));
+  c.set_output(0, std::move(output));
   return absl::OkStatus();
 }
 
@@ -48,14 +71,29 @@ Status AvgPoolGradShape(InferenceContext& c) {
 
 AttrMap WindowAttrs(const Node& node) {
   AttrMap attrs;
-  for (const char* name : {"ksize", "strides", "padding", "explicit_paddings", "data_format"})
+  for (const char* name : {"ksize", "strides", "padding", "explicit_paddings", "data_format", "_dilations",
+                           "_ceil_mode", "_count_include_pad"})
     if (node.HasAttr(name)) attrs.emplace(name, node.attrs().at(name));
   return attrs;
 }
 
+// Also of MaxPoolWithArgmax, whose indices have no gradient.
 Status MaxPoolGradient(GradientContext& g) {
   GradientOps ops(g);
   g.set_input_grad(0, ops.Op("MaxPoolGrad", {g.input(0), g.output(0), g.grad()}, WindowAttrs(*g.node())));
+  return ops.status();
+}
+
+// Linear in grad; which elements win does not change near by.
+Status MaxPoolGradGradient(GradientContext& g) {
+  GradientOps ops(g);
+  g.set_input_grad(2, ops.Op("MaxPoolGradGrad", {g.input(0), g.input(1), g.grad()}, WindowAttrs(*g.node())));
+  return ops.status();
+}
+
+Status MaxPoolGradGradGradient(GradientContext& g) {
+  GradientOps ops(g);
+  g.set_input_grad(2, ops.Op("MaxPoolGrad", {g.input(0), g.input(1), g.grad()}, WindowAttrs(*g.node())));
   return ops.status();
 }
 
@@ -71,72 +109,81 @@ Status AvgPoolGradGradient(GradientContext& g) {
   return ops.status();
 }
 
+#define RIVULET_POOL_WINDOW \
+  Attr("ksize: list(int) >= 4").Attr("strides: list(int) >= 4").Attr("padding: {'SAME', 'VALID', 'EXPLICIT'}")
+#define RIVULET_POOL_ATTRS \
+  RIVULET_POOL_WINDOW.Attr("explicit_paddings: list(int) = []").Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'")
+
 RIVULET_OP("MaxPool")
     .Input("input: T")
     .Output("output: T")
-    .Attr("T: floattype = DT_FLOAT")
-    .Attr("ksize: list(int) >= 4")
-    .Attr("strides: list(int) >= 4")
-    .Attr("padding: {'SAME', 'VALID', 'EXPLICIT'}")
-    .Attr("explicit_paddings: list(int) = []")
-    .Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'")
-    .Shape(PoolShape)
+    .Attr("T: {half, bfloat16, float, double, int8, uint8, int16, uint16, int32, int64} = DT_FLOAT")
+    .RIVULET_POOL_ATTRS.Shape(PoolShape)
     .Gradient(MaxPoolGradient)
-    .Doc("The largest element of each window; padding never wins.");
+    .Doc("The largest element of each window; padding never wins, NaN always does.");
 
 RIVULET_OP("MaxPoolGrad")
     .Input("orig_input: T")
     .Input("orig_output: T")
     .Input("grad: T")
     .Output("output: T")
-    .Attr("ksize: list(int) >= 4")
-    .Attr("strides: list(int) >= 4")
-    .Attr("padding: {'SAME', 'VALID', 'EXPLICIT'}")
-    .Attr("explicit_paddings: list(int) = []")
-    .Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'")
-    .Attr("T: floattype = DT_FLOAT")
+    .RIVULET_POOL_ATTRS.Attr("T: floattype = DT_FLOAT")
     .Shape(MaxPoolGradShape)
-    .NotDifferentiable("second derivatives of max pooling are not provided")
+    .Gradient(MaxPoolGradGradient)
     .Doc("The gradient of MaxPool: each window's goes to its first largest element.");
+
+RIVULET_OP("MaxPoolGradGrad")
+    .Input("orig_input: T")
+    .Input("orig_output: T")
+    .Input("grad: T")
+    .Output("output: T")
+    .RIVULET_POOL_ATTRS.Attr("T: floattype")
+    .Shape(MaxPoolGradGradShape)
+    .Gradient(MaxPoolGradGradGradient)
+    .Doc(
+        "The gradient of MaxPoolGrad by grad: for each window, the element of grad where the largest of orig_input "
+        "is.");
 
 RIVULET_OP("_MaxPoolReluGrad")
     .Input("orig_input: T")
     .Input("orig_output: T")
     .Input("grad: T")
     .Output("output: T")
-    .Attr("ksize: list(int) >= 4")
-    .Attr("strides: list(int) >= 4")
-    .Attr("padding: {'SAME', 'VALID', 'EXPLICIT'}")
-    .Attr("explicit_paddings: list(int) = []")
-    .Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'")
-    .Attr("T: floattype")
+    .RIVULET_POOL_ATTRS.Attr("T: floattype")
     .Shape(MaxPoolGradShape)
-    .NotDifferentiable("second derivatives of max pooling are not provided")
+    .NotDifferentiable("passes make it after gradients have been built")
     .Doc(
-        "ReluGrad(MaxPoolGrad(orig_input, orig_output, grad), orig_input): the gradient of MaxPool of a Relu's output "
-        "by that Relu's input. An op of our own, which a pass makes.");
+        "ReluGrad(MaxPoolGrad(orig_input, orig_output, grad), orig_input) in one pass, bit for bit: the gradient "
+        "before "
+        "the Relu whose output orig_input is.");
+
+RIVULET_OP("MaxPoolWithArgmax")
+    .Input("input: T")
+    .Output("output: T")
+    .Output("argmax: Targmax")
+    .RIVULET_POOL_WINDOW.Attr("Targmax: {int32, int64} = DT_INT64")
+    .Attr("T: floattype")
+    .Attr("explicit_paddings: list(int) = []")
+    .Attr("include_batch_in_index: bool = false")
+    .Shape(ArgmaxShape)
+    .Gradient(MaxPoolGradient)
+    .Doc(
+        "MaxPool of NHWC images, and where each maximum is: (y · width + x) · channels + c, plus the image's offset in "
+        "the batch with include_batch_in_index.");
 
 RIVULET_OP("AvgPool")
     .Input("value: T")
     .Output("output: T")
-    .Attr("ksize: list(int) >= 4")
-    .Attr("strides: list(int) >= 4")
-    .Attr("padding: {'SAME', 'VALID'}")
-    .Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'")
-    .Attr("T: floattype")
+    .RIVULET_POOL_ATTRS.Attr("T: floattype")
     .Shape(PoolShape)
     .Gradient(AvgPoolGradient)
-    .Doc("The mean of each window; padding does not count.");
+    .Doc("The mean of each window; padding does not count, or with the attribute _count_include_pad counts as 0.");
 
 RIVULET_OP("AvgPoolGrad")
     .Input("orig_input_shape: int32")
     .Input("grad: T")
     .Output("output: T")
-    .Attr("ksize: list(int) >= 4")
-    .Attr("strides: list(int) >= 4")
-    .Attr("padding: {'SAME', 'VALID'}")
-    .Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'")
-    .Attr("T: floattype")
+    .RIVULET_POOL_ATTRS.Attr("T: floattype")
     .Shape(AvgPoolGradShape)
     .Gradient(AvgPoolGradGradient)
     .Doc("The gradient of AvgPool: each window's is shared equally by its elements.");

@@ -48,10 +48,11 @@ StatusOr<Paddings> PaddingsOf(const AttrMap& attrs, const ImageLayout& layout) {
 }
 
 StatusOr<ImageWindow> MakeWindow(const AttrMap& attrs, const Shape& image, const ImageLayout& layout,
-                                 int64_t window_height, int64_t window_width) {
+                                 int64_t window_height, int64_t window_width,
+                                 const char* dilations_name = "dilations") {
   if (image.rank() != 4) return InvalidArgument("the image must have 4 axes, not shape {}", image.ToString());
   RIVULET_ASSIGN_OR_RETURN(const auto strides, FourIntegers(attrs, "strides"));
-  RIVULET_ASSIGN_OR_RETURN(const auto dilations, FourIntegers(attrs, "dilations"));
+  RIVULET_ASSIGN_OR_RETURN(const auto dilations, FourIntegers(attrs, dilations_name));
   const auto at = [](const std::vector<int64_t>& list, int axis) { return list[static_cast<size_t>(axis)]; };
   for (int axis : {layout.batch, layout.channels})
     if (at(strides, axis) != 1 || at(dilations, axis) != 1)
@@ -128,8 +129,19 @@ StatusOr<ImageWindow> PoolWindow(const AttrMap& attrs, const Shape& image) {
   RIVULET_ASSIGN_OR_RETURN(const auto ksize, FourIntegers(attrs, "ksize"));
   if (ksize[static_cast<size_t>(layout.batch)] != 1 || ksize[static_cast<size_t>(layout.channels)] != 1)
     return Unimplemented("a pool over the batch or over channels (ksize other than 1 there)");
-  return MakeWindow(attrs, image, layout, ksize[static_cast<size_t>(layout.height)],
-                    ksize[static_cast<size_t>(layout.width)]);
+  RIVULET_ASSIGN_OR_RETURN(ImageWindow window,
+                           MakeWindow(attrs, image, layout, ksize[static_cast<size_t>(layout.height)],
+                                      ksize[static_cast<size_t>(layout.width)], "_dilations"));
+  const bool* ceil_mode = FindAttr<bool>(attrs, "_ceil_mode");
+  if (ceil_mode == nullptr || !*ceil_mode || *FindAttr<std::string>(attrs, "padding") == "SAME") return window;
+  for (WindowAxis* axis : {&window.height, &window.width}) {
+    if (axis->output == kUnknownDim) continue;
+    const int64_t padded = axis->input + axis->pad_before + axis->pad_after;
+    const int64_t rest = (padded - ((axis->window - 1) * axis->dilation + 1)) % axis->stride;
+    // One more window, where it begins in the image or in the padding before it.
+    if (rest != 0 && axis->output * axis->stride < axis->input + axis->pad_before) ++axis->output;
+  }
+  return window;
 }
 
 StatusOr<FusedOps> FusedOpsOf(const AttrMap& attrs) {

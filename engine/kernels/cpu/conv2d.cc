@@ -66,11 +66,13 @@ Prepared WithFusedOps(Prepared inner, const Problem& p) {
                          w.nchw ? pixels : 1);
 }
 
-// Our kernels read each pixel of a depthwise convolution once and beat the library's on NCHW, whose images it would
-// reorder; on NHWC its forward pass is as fast, its gradients are not.
+// Where our depthwise kernels beat the library's: on NCHW, whose images it would reorder, and in the gradient of the
+// filter from images that no cache holds.
 bool OwnDepthwise(const Problem& p) {
   const Window& w = p.window;
-  return w.depthwise() && w.out_channels == w.in_channels && (w.nchw || p.direction != ConvDirection::kForward);
+  constexpr int64_t kManyElements = 4 << 20;
+  return w.depthwise() && w.out_channels == w.in_channels &&
+         (w.nchw || (p.direction == ConvDirection::kBackwardFilter && w.in_elements() > kManyElements));
 }
 
 std::optional<Prepared> PrepareFast(const Problem& p) {

@@ -10,6 +10,7 @@
 #define HWY_TARGET_INCLUDE "engine/kernels/cpu/depthwise.cc"
 // clang-format off
 #include "hwy/foreach_target.h"  // first: it includes this file once per target
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "engine/kernels/cpu/tail-inl.h"
 // clang-format on
@@ -32,27 +33,35 @@ struct PixelPlan {
   std::vector<TapRun> rows, columns;
 };
 
-// NCHW: planes are copied into scratch, padded and with the columns of each phase of the stride side by side, so that
-// the pixels under one tap of neighbouring windows are neighbours.
+// NCHW: rows of a plane are copied into a ring of padded rows in scratch, with the columns of each phase of the stride
+// side by side, so that the pixels under one tap of neighbouring windows are neighbours.
+struct PlaneTap {
+  int64_t row = 0;     // padded, from a window's first
+  int64_t column = 0;  // elements, from a padded row's first
+  int64_t filter = 0;  // offset of the weight of channel 0
+};
 struct PlanePlan {
   int64_t planes, channels, height, width;  // of what is padded
   int64_t phases;                           // of columns
-  int64_t pad_top, pad_left, padded_height;
-  int64_t line;  // elements of one phase of a padded row
-  int64_t row() const { return phases * line; }
-  size_t padded_bytes() const { return RoundUp64(static_cast<size_t>(padded_height * row()) * sizeof(float)); }
+  int64_t pad_top, pad_left;
+  int64_t line;                   // elements of one phase of a padded row
+  int64_t ring;                   // rows
   int64_t out_height, out_width;  // of the other image
-  int64_t stride_height;
-  int64_t window;                  // taps
-  std::vector<DepthwiseTap> taps;  // forward and filter: all of them, .in within the padded plane
-  // Backward input: rows and columns of the result.
-  struct Phase {
-    int64_t first, step, count;      // result pixels first, first + step, …
-    int64_t source;                  // padded pixel of the first, before a tap's offset
-    std::vector<DepthwiseTap> taps;  // .in: offset along the axis; .filter: position in the window
+  int64_t stride_height, pad_result;
+  std::vector<PlaneTap> taps;  // forward and filter
+  // Backward input: the result's rows and columns fall into phases, each under its own taps.
+  struct Columns {
+    int64_t first, step, count;  // pixels first, first + step, …
+    std::vector<PlaneTap> taps;  // for the first of them
   };
-  std::vector<Phase> row_phases, column_phases;
-  int64_t window_width;
+  struct Rows {
+    int64_t rest;  // rows j · stride + rest - padding
+    std::vector<Columns> columns;
+  };
+  std::vector<Rows> row_phases;
+
+  int64_t row() const { return phases * line; }
+  size_t ring_bytes() const { return RoundUp64(static_cast<size_t>(ring * row()) * sizeof(float)); }
 };
 
 }  // namespace rivulet
@@ -84,9 +93,13 @@ HWY_INLINE void StoreMaybe(V v, D d, float* at, size_t tail) {
 // P pixels' vector of channels.
 template <int P, bool kTail>
 HWY_INLINE void Pixels(const DepthwiseTap* taps, int count, const float* in, int64_t in_step, const float* filter,
-                       float* out, int64_t out_step, bool add, size_t tail) {
+                       float* out, int64_t out_step, bool add, size_t tail, int64_t ahead) {
   const D d;
   V sum[P];
+  if (count > 0) {
+    RIVULET_UNROLL
+    for (int p = 0; p < P; ++p) hwy::Prefetch(in + taps[count - 1].in + p * in_step + ahead);
+  }
   RIVULET_UNROLL
   for (int p = 0; p < P; ++p) sum[p] = add ? LoadMaybe<kTail>(d, out + p * out_step, tail) : hn::Zero(d);
   for (int t = 0; t < count; ++t) {
@@ -99,18 +112,17 @@ HWY_INLINE void Pixels(const DepthwiseTap* taps, int count, const float* in, int
   for (int p = 0; p < P; ++p) StoreMaybe<kTail>(sum[p], d, out + p * out_step, tail);
 }
 
-template <bool kTail>
-HWY_INLINE void PixelRun(const DepthwiseTap* taps, int count, const float* in, int64_t in_step, const float* filter,
-                         float* out, int64_t out_step, int64_t pixels, bool add, size_t tail) {
-  int64_t p = 0;
-  for (; p + 8 <= pixels; p += 8)
-    Pixels<8, kTail>(taps, count, in + p * in_step, in_step, filter, out + p * out_step, out_step, add, tail);
-  if (p + 4 <= pixels) {
-    Pixels<4, kTail>(taps, count, in + p * in_step, in_step, filter, out + p * out_step, out_step, add, tail);
-    p += 4;
-  }
-  for (; p < pixels; ++p)
-    Pixels<1, kTail>(taps, count, in + p * in_step, in_step, filter, out + p * out_step, out_step, add, tail);
+// All channels of P pixels, so that memory is read and written in order.
+template <int P>
+HWY_INLINE void PixelBlock(const DepthwiseTap* taps, int count, const float* in, int64_t in_step, const float* filter,
+                           float* out, int64_t out_step, int64_t channels, bool add, int64_t ahead) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
+  int64_t c = 0;
+  for (; c + lanes <= channels; c += lanes)
+    Pixels<P, false>(taps, count, in + c, in_step, filter + c, out + c, out_step, add, 0, ahead);
+  if (c < channels)
+    Pixels<P, true>(taps, count, in + c, in_step, filter + c, out + c, out_step, add, static_cast<size_t>(channels - c),
+                    ahead);
 }
 
 // Calls f(taps, how many) for the taps of a row and a run of columns, at most `most` at a time, and once when there are
@@ -134,10 +146,10 @@ HWY_INLINE void ForEachTapChunk(const PixelPlan& plan, const TapRun& row, const 
 }
 
 void DepthwisePixels(const PixelPlan& plan, const float* in, const float* filter, float* out) {
-  const D d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), channels = plan.channels;
+  const int64_t channels = plan.channels;
   for (int64_t image = 0; image < plan.batch; ++image) {
     for (const TapRun& rows : plan.rows) {
+      const int64_t ahead = rows.in_step * plan.in_width * channels;  // the row that the next one needs
       for (int64_t y = 0; y < rows.count; ++y) {
         const float* in_row = in + y * rows.in_step * plan.in_width * channels;
         float* out_row = out + (rows.out + y * rows.out_step) * plan.out_width * channels;
@@ -145,12 +157,18 @@ void DepthwisePixels(const PixelPlan& plan, const float* in, const float* filter
           ForEachTapChunk(plan, rows, run, kMostTaps, [&](const DepthwiseTap* taps, int count, bool add) HWY_ATTR {
             float* at = out_row + run.out * channels;
             const int64_t in_step = run.in_step * channels, out_step = run.out_step * channels;
-            int64_t c = 0;
-            for (; c + lanes <= channels; c += lanes)
-              PixelRun<false>(taps, count, in_row + c, in_step, filter + c, at + c, out_step, run.count, add, 0);
-            if (c < channels)
-              PixelRun<true>(taps, count, in_row + c, in_step, filter + c, at + c, out_step, run.count, add,
-                             static_cast<size_t>(channels - c));
+            int64_t p = 0;
+            for (; p + 8 <= run.count; p += 8)
+              PixelBlock<8>(taps, count, in_row + p * in_step, in_step, filter, at + p * out_step, out_step, channels,
+                            add, ahead);
+            if (p + 4 <= run.count) {
+              PixelBlock<4>(taps, count, in_row + p * in_step, in_step, filter, at + p * out_step, out_step, channels,
+                            add, ahead);
+              p += 4;
+            }
+            for (; p < run.count; ++p)
+              PixelBlock<1>(taps, count, in_row + p * in_step, in_step, filter, at + p * out_step, out_step, channels,
+                            add, ahead);
           });
         }
       }
@@ -163,7 +181,7 @@ void DepthwisePixels(const PixelPlan& plan, const float* in, const float* filter
 // Sums over a run of pixels for T taps at once, in registers.
 template <int T, bool kTail>
 HWY_INLINE void FilterRun(const DepthwiseTap* taps, const float* in, int64_t in_step, const float* gradient,
-                          int64_t gradient_step, int64_t pixels, float* result, size_t tail) {
+                          int64_t gradient_step, int64_t pixels, float* result, size_t tail, int64_t ahead) {
   const D d;
   V sum[T];
   RIVULET_UNROLL
@@ -171,6 +189,7 @@ HWY_INLINE void FilterRun(const DepthwiseTap* taps, const float* in, int64_t in_
   for (int64_t p = 0; p < pixels; ++p) {
     const V g = LoadMaybe<kTail>(d, gradient + p * gradient_step, tail);
     const float* at = in + p * in_step;
+    hwy::Prefetch(at + taps[T - 1].in + ahead);
     RIVULET_UNROLL
     for (int t = 0; t < T; ++t) sum[t] = hn::MulAdd(g, LoadMaybe<kTail>(d, at + taps[t].in, tail), sum[t]);
   }
@@ -182,8 +201,8 @@ HWY_INLINE void FilterRun(const DepthwiseTap* taps, const float* in, int64_t in_
 }
 
 constexpr int kFilterTaps = 9;
-using FilterRunFn = void (*)(const DepthwiseTap*, const float*, int64_t, const float*, int64_t, int64_t, float*,
-                             size_t);
+using FilterRunFn = void (*)(const DepthwiseTap*, const float*, int64_t, const float*, int64_t, int64_t, float*, size_t,
+                             int64_t);
 template <bool kTail, int... T>
 HWY_INLINE FilterRunFn FilterRunTable(int taps, std::integer_sequence<int, T...>) {
   static constexpr FilterRunFn kTable[] = {&FilterRun<T + 1, kTail>...};
@@ -198,6 +217,7 @@ void DepthwisePixelFilter(const PixelPlan& plan, const float* in, const float* g
   constexpr auto kSequence = std::make_integer_sequence<int, kFilterTaps>();
   for (int64_t image = 0; image < plan.batch; ++image) {
     for (const TapRun& rows : plan.rows) {
+      const int64_t ahead = rows.in_step * plan.in_width * channels;  // the row that the next one needs
       for (int64_t y = 0; y < rows.count; ++y) {
         const float* in_row = in + y * rows.in_step * plan.in_width * channels;
         const float* gradient_row = gradient + (rows.out + y * rows.out_step) * plan.out_width * channels;
@@ -209,10 +229,10 @@ void DepthwisePixelFilter(const PixelPlan& plan, const float* in, const float* g
             const FilterRunFn whole = FilterRunTable<false>(count, kSequence);
             int64_t c = 0;
             for (; c + lanes <= channels; c += lanes)
-              whole(taps, in_row + c, in_step, at + c, step, run.count, result + c, 0);
+              whole(taps, in_row + c, in_step, at + c, step, run.count, result + c, 0, ahead);
             if (c < channels)
               FilterRunTable<true>(count, kSequence)(taps, in_row + c, in_step, at + c, step, run.count, result + c,
-                                                     static_cast<size_t>(channels - c));
+                                                     static_cast<size_t>(channels - c), ahead);
           });
         }
       }
@@ -222,235 +242,239 @@ void DepthwisePixelFilter(const PixelPlan& plan, const float* in, const float* g
   }
 }
 
-// `padded` was zeroed before; only the inside changes from plane to plane.
-HWY_INLINE void CopyPlane(const PlanePlan& plan, const float* plane, float* padded) {
-  const D d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t rows = std::min(plan.height, plan.padded_height - plan.pad_top);
-  const int64_t columns = std::min(plan.width, plan.phases * plan.line - plan.pad_left);
-  for (int64_t y = 0; y < rows; ++y) {
+// The padded rows of one plane, filled as they are asked for, in order. What lies left and right of the image was
+// zeroed before.
+struct Ring {
+  const PlanePlan& plan;
+  const float* plane;
+  float* rows;
+  int64_t next = 0;
+
+  int64_t Position(int64_t row) const { return static_cast<uint32_t>(row) % static_cast<uint32_t>(plan.ring); }
+  float* Slot(int64_t row) const { return rows + Position(row) * plan.row(); }
+  HWY_INLINE void Fill(int64_t row) const {
+    float* to = Slot(row);
+    const int64_t y = row - plan.pad_top;
+    if (y < 0 || y >= plan.height) {
+      std::fill_n(to, plan.row(), 0.0f);
+      return;
+    }
     const float* from = plane + y * plan.width;
-    float* to = padded + (plan.pad_top + y) * plan.row();
+    const int64_t columns = std::min(plan.width, plan.row() - plan.pad_left);
     if (plan.phases == 1) {
-      std::copy_n(from, columns, to + plan.pad_left);
-      continue;
+      std::copy_n(from, std::max<int64_t>(columns, 0), to + plan.pad_left);
+      return;
     }
     int64_t x = 0;
     if (plan.phases == 2) {
-      // Column x goes to phase (x + pad) mod 2; `odd` starts in phase 1.
-      const int64_t odd = plan.pad_left % 2;
-      float* even_to = to + odd * plan.line + plan.pad_left / 2;
-      float* odd_to = to + (1 - odd) * plan.line + (plan.pad_left + 1) / 2;
+      // Column x goes to phase (x + padding) mod 2.
+      const D d;
+      const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), odd = plan.pad_left % 2;
+      float* first = to + odd * plan.line + plan.pad_left / 2;
+      float* second = to + (1 - odd) * plan.line + (plan.pad_left + 1) / 2;
+      V even, uneven;
       for (; x + 2 * lanes <= columns; x += 2 * lanes) {
-        V even, uneven;
         hn::LoadInterleaved2(d, from + x, even, uneven);
-        hn::StoreU(even, d, even_to + x / 2);
-        hn::StoreU(uneven, d, odd_to + x / 2);
+        hn::StoreU(even, d, first + x / 2);
+        hn::StoreU(uneven, d, second + x / 2);
+      }
+      if (x < columns) {
+        HWY_ALIGN float rest[2 * HWY_MAX_BYTES / sizeof(float)];
+        std::copy_n(from + x, columns - x, rest);
+        hn::LoadInterleaved2(d, rest, even, uneven);
+        StoreTail(even, d, first + x / 2, static_cast<size_t>((columns - x + 1) / 2));
+        StoreTail(uneven, d, second + x / 2, static_cast<size_t>((columns - x) / 2));
+      }
+      return;
+    }
+    int64_t phase = plan.pad_left % plan.phases, at = plan.pad_left / plan.phases;
+    for (; x < columns; ++x) {
+      to[phase * plan.line + at] = from[x];
+      if (++phase == plan.phases) {
+        phase = 0;
+        ++at;
       }
     }
-    for (; x < columns; ++x) {
-      const int64_t at = x + plan.pad_left;
-      to[at % plan.phases * plan.line + at / plan.phases] = from[x];
+  }
+  // The rows from `first` to `last` are there afterwards; they are fewer than the ring's.
+  HWY_INLINE void FillTo(int64_t first, int64_t last) {
+    next = std::max(next, first);
+    for (; next <= last; ++next) Fill(next);
+  }
+  // Where each tap's first pixel lies for the window that begins at padded row `first`.
+  HWY_INLINE void Point(const std::vector<PlaneTap>& taps, int64_t first, const float** pointers) const {
+    const int64_t position = Position(first), row = plan.row();
+    for (size_t t = 0; t < taps.size(); ++t) {
+      const int64_t at = position + taps[t].row;
+      pointers[t] = rows + (at < plan.ring ? at : at - plan.ring) * row + taps[t].column;
     }
   }
-}
+};
 
-// `count` neighbouring sums, from padded rows to a row of results.
-template <int P>
-HWY_INLINE void Sums(const DepthwiseTap* taps, const V* weights, int count, const float* in, float* out, bool add,
-                     int64_t rest) {
+// P vectors of neighbouring sums; the last has `tail` elements when kTail.
+template <int P, bool kTail>
+HWY_INLINE void Sums(const float* const* taps, const V* weights, size_t count, int64_t at, float* out, size_t tail) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   V sum[P];
   RIVULET_UNROLL
-  for (int p = 0; p < P; ++p) {
-    const int64_t left = rest - p * lanes;
-    if (!add)
-      sum[p] = hn::Zero(d);
-    else
-      sum[p] = left >= lanes ? hn::LoadU(d, out + p * lanes) : LoadTail(d, out + p * lanes, static_cast<size_t>(left));
-  }
-  for (int t = 0; t < count; ++t) {
-    const float* at = in + taps[t].in;
+  for (int p = 0; p < P; ++p) sum[p] = hn::Zero(d);
+  for (size_t t = 0; t < count; ++t) {
+    const float* from = taps[t] + at;
     RIVULET_UNROLL
-    for (int p = 0; p < P; ++p) sum[p] = hn::MulAdd(weights[t], hn::LoadU(d, at + p * lanes), sum[p]);
+    for (int p = 0; p < P; ++p) sum[p] = hn::MulAdd(weights[t], hn::LoadU(d, from + p * lanes), sum[p]);
   }
   RIVULET_UNROLL
   for (int p = 0; p < P; ++p) {
-    const int64_t left = rest - p * lanes;
-    if (left >= lanes)
-      hn::StoreU(sum[p], d, out + p * lanes);
+    if (kTail && p == P - 1)
+      StoreTail(sum[p], d, out + at + p * lanes, tail);
     else
-      StoreTail(sum[p], d, out + p * lanes, static_cast<size_t>(left));
+      hn::StoreU(sum[p], d, out + at + p * lanes);
   }
 }
 
-HWY_INLINE void SumRow(const DepthwiseTap* taps, const V* weights, int count, const float* in, float* out, bool add,
-                       int64_t pixels) {
+HWY_INLINE void SumRow(const float* const* taps, const V* weights, size_t count, float* out, int64_t pixels) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
   int64_t x = 0;
-  for (; x + 4 * lanes <= pixels; x += 4 * lanes) Sums<4>(taps, weights, count, in + x, out + x, add, 4 * lanes);
+  for (; x + 4 * lanes <= pixels; x += 4 * lanes) Sums<4, false>(taps, weights, count, x, out, 0);
+  if (x == pixels) return;
   const int64_t vectors = (pixels - x + lanes - 1) / lanes;
-  if (vectors == 4) Sums<4>(taps, weights, count, in + x, out + x, add, pixels - x);
-  if (vectors == 3) Sums<3>(taps, weights, count, in + x, out + x, add, pixels - x);
-  if (vectors == 2) Sums<2>(taps, weights, count, in + x, out + x, add, pixels - x);
-  if (vectors == 1) Sums<1>(taps, weights, count, in + x, out + x, add, pixels - x);
+  const size_t tail = static_cast<size_t>(pixels - x - (vectors - 1) * lanes);
+  if (vectors == 4) Sums<4, true>(taps, weights, count, x, out, tail);
+  if (vectors == 3) Sums<3, true>(taps, weights, count, x, out, tail);
+  if (vectors == 2) Sums<2, true>(taps, weights, count, x, out, tail);
+  if (vectors == 1) Sums<1, true>(taps, weights, count, x, out, tail);
 }
 
-void DepthwisePlanes(const PlanePlan& plan, const float* in, const float* filter, float* out, float* padded) {
-  const D d;
-  std::fill_n(padded, plan.padded_height * plan.row(), 0.0f);
+HWY_INLINE void Spread(const std::vector<PlaneTap>& taps, const float* filter, V* weights) {
+  for (size_t t = 0; t < taps.size(); ++t) weights[t] = hn::Set(D(), filter[taps[t].filter]);
+}
+
+void DepthwisePlanes(const PlanePlan& plan, const float* in, const float* filter, float* out, float* rows) {
+  const int64_t reach = plan.taps.back().row;
+  std::fill_n(rows, plan.ring * plan.row(), 0.0f);
   for (int64_t plane = 0; plane < plan.planes; ++plane) {
-    CopyPlane(plan, in + plane * plan.height * plan.width, padded);
-    const int64_t channel = plane % plan.channels;
-    for (int64_t first = 0; first < plan.window; first += kMostTaps) {
-      const int count = static_cast<int>(std::min<int64_t>(kMostTaps, plan.window - first));
-      const DepthwiseTap* taps = plan.taps.data() + first;
-      V weights[kMostTaps];
-      for (int t = 0; t < count; ++t) weights[t] = hn::Set(d, filter[taps[t].filter + channel]);
-      for (int64_t y = 0; y < plan.out_height; ++y)
-        SumRow(taps, weights, count, padded + y * plan.stride_height * plan.row(), out + y * plan.out_width, first > 0,
-               plan.out_width);
+    V weights[kMostTaps];
+    const float* pointers[kMostTaps];
+    Spread(plan.taps, filter + plane % plan.channels, weights);
+    Ring ring{plan, in + plane * plan.height * plan.width, rows};
+    for (int64_t y = 0; y < plan.out_height; ++y, out += plan.out_width) {
+      ring.FillTo(y * plan.stride_height, y * plan.stride_height + reach);
+      ring.Point(plan.taps, y * plan.stride_height, pointers);
+      SumRow(pointers, weights, plan.taps.size(), out, plan.out_width);
     }
-    out += plan.out_height * plan.out_width;
   }
 }
 
-// What is padded is the gradient; rows and columns of the result fall into phases, each under its own taps. `lines`
-// holds a line of one phase.
-void DepthwisePlanesBack(const PlanePlan& plan, const float* gradient, const float* filter, float* out, float* padded,
+// What is padded is the gradient. `lines` holds two lines of a phase.
+void DepthwisePlanesBack(const PlanePlan& plan, const float* gradient, const float* filter, float* out, float* rows,
                          float* lines) {
   const D d;
-  const size_t column_phases = plan.column_phases.size();
-  std::fill_n(padded, plan.padded_height * plan.row(), 0.0f);
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  std::fill_n(rows, plan.ring * plan.row(), 0.0f);
   for (int64_t plane = 0; plane < plan.planes; ++plane, out += plan.out_height * plan.out_width) {
-    CopyPlane(plan, gradient + plane * plan.height * plan.width, padded);
-    const float* weights_of = filter + plane % plan.channels;
-    for (const PlanePlan::Phase& rows : plan.row_phases) {
-      for (size_t phase = 0; phase < column_phases; ++phase) {
-        // One phase of rows and columns at a time, so that its weights are spread once; with stride 1 there is one.
-        const PlanePlan::Phase& columns = plan.column_phases[phase];
-        DepthwiseTap taps[kMostTaps];
-        V weights[kMostTaps];
-        int count = 0;
-        bool add = false;
-        const auto flush = [&]() HWY_ATTR {
-          for (int64_t y = 0; y < rows.count; ++y) {
-            const float* from = padded + (rows.source + y) * plan.line + columns.source;
-            float* row = out + (rows.first + y * rows.step) * plan.out_width;
-            if (columns.step == 1) {
-              SumRow(taps, weights, count, from, row + columns.first, add, columns.count);
-              continue;
-            }
-            SumRow(taps, weights, count, from, lines, false, columns.count);
-            float* to = row + columns.first;
-            if (add) {
-              for (int64_t x = 0; x < columns.count; ++x) to[x * columns.step] += lines[x];
-            } else {
-              for (int64_t x = 0; x < columns.count; ++x) to[x * columns.step] = lines[x];
-            }
-          }
-          add = true;
-          count = 0;
-        };
-        for (const DepthwiseTap& y : rows.taps) {
-          for (const DepthwiseTap& x : columns.taps) {
-            if (count == kMostTaps) flush();
-            taps[count] = {y.in * plan.line + x.in, 0};
-            weights[count++] = hn::Set(d, weights_of[(y.filter * plan.window_width + x.filter) * plan.channels]);
-          }
-        }
-        if (count > 0 || !add) flush();
+    V weights[2 * kMostTaps];  // of all phases, whose taps are the window's
+    size_t used = 0;
+    for (const PlanePlan::Rows& phase : plan.row_phases) {
+      for (const PlanePlan::Columns& columns : phase.columns) {
+        Spread(columns.taps, filter + plane % plan.channels, weights + used);
+        used += columns.taps.size();
       }
     }
-  }
-}
-
-// The same where two phases of columns alternate and a phase's taps fit: rows are written whole. `lines` holds two.
-void DepthwisePlanesBackByTwo(const PlanePlan& plan, const float* gradient, const float* filter, float* out,
-                              float* padded, float* lines) {
-  const D d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  // The phase that begins at pixel 0 comes first.
-  const size_t zero = plan.column_phases[0].first == 0 ? 0 : 1;
-  const PlanePlan::Phase* phases[2] = {&plan.column_phases[zero], &plan.column_phases[1 - zero]};
-  std::fill_n(padded, plan.padded_height * plan.row(), 0.0f);
-  for (int64_t plane = 0; plane < plan.planes; ++plane, out += plan.out_height * plan.out_width) {
-    CopyPlane(plan, gradient + plane * plan.height * plan.width, padded);
-    const float* weights_of = filter + plane % plan.channels;
-    for (const PlanePlan::Phase& rows : plan.row_phases) {
-      DepthwiseTap taps[2][kMostTaps];
-      V weights[2][kMostTaps];
-      int count[2] = {0, 0};
-      for (int phase = 0; phase < 2; ++phase) {
-        for (const DepthwiseTap& y : rows.taps) {
-          for (const DepthwiseTap& x : phases[phase]->taps) {
-            taps[phase][count[phase]] = {y.in * plan.line + x.in, 0};
-            weights[phase][count[phase]++] =
-                hn::Set(d, weights_of[(y.filter * plan.window_width + x.filter) * plan.channels]);
+    Ring ring{plan, gradient + plane * plan.height * plan.width, rows};
+    for (int64_t j = 0; j * plan.stride_height - plan.pad_result < plan.out_height; ++j) {
+      ring.FillTo(j, j + plan.pad_top);
+      const V* of_phase = weights;
+      for (const PlanePlan::Rows& phase : plan.row_phases) {
+        const int64_t y = j * plan.stride_height + phase.rest - plan.pad_result;
+        const bool inside = y >= 0 && y < plan.out_height;
+        float* row = out + y * plan.out_width;
+        const bool by_two = phase.columns.size() == 2 && phase.columns[0].step == 2;
+        float* line = lines;
+        for (const PlanePlan::Columns& columns : phase.columns) {
+          const V* own = of_phase;
+          of_phase += columns.taps.size();
+          if (!inside) continue;
+          const float* pointers[kMostTaps];
+          ring.Point(columns.taps, j, pointers);
+          const bool whole = columns.step == 1;
+          SumRow(pointers, own, columns.taps.size(), whole ? row + columns.first : line, columns.count);
+          if (by_two) {
+            line += plan.line;
+          } else if (!whole) {
+            for (int64_t x = 0; x < columns.count; ++x) row[columns.first + x * columns.step] = line[x];
           }
         }
-      }
-      for (int64_t y = 0; y < rows.count; ++y) {
-        for (int phase = 0; phase < 2; ++phase) {
-          SumRow(taps[phase], weights[phase], count[phase],
-                 padded + (rows.source + y) * plan.line + phases[phase]->source, lines + phase * plan.line, false,
-                 phases[phase]->count);
-        }
-        float* row = out + (rows.first + y * rows.step) * plan.out_width;
-        const float *even = lines, *odd = lines + plan.line;
+        if (!inside || !by_two) continue;
+        const bool zero_first = phase.columns[0].first == 0;
+        const float *even = zero_first ? lines : lines + plan.line, *odd = zero_first ? lines + plan.line : lines;
         int64_t x = 0;
         for (; 2 * (x + lanes) <= plan.out_width; x += lanes)
           hn::StoreInterleaved2(hn::LoadU(d, even + x), hn::LoadU(d, odd + x), d, row + 2 * x);
-        for (x *= 2; x < plan.out_width; ++x) row[x] = x % 2 == 0 ? even[x / 2] : odd[x / 2];
+        if (2 * x < plan.out_width) {
+          HWY_ALIGN float rest[2 * HWY_MAX_BYTES / sizeof(float)];
+          hn::StoreInterleaved2(hn::LoadU(d, even + x), hn::LoadU(d, odd + x), d, rest);
+          std::copy_n(rest, plan.out_width - 2 * x, row + 2 * x);
+        }
       }
     }
   }
 }
 
+// Sums over a plane for T taps at once, in registers.
 template <int T>
-HWY_INLINE void FilterPlane(const PlanePlan& plan, const DepthwiseTap* taps, const float* padded, const float* gradient,
+HWY_INLINE void FilterPlane(const PlanePlan& plan, const PlaneTap* taps, Ring ring, const float* gradient,
                             float* result) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   V sum[T];
   RIVULET_UNROLL
   for (int t = 0; t < T; ++t) sum[t] = hn::Zero(d);
+  const int64_t reach = taps[T - 1].row;
   for (int64_t y = 0; y < plan.out_height; ++y, gradient += plan.out_width) {
-    const float* row = padded + y * plan.stride_height * plan.row();
+    const int64_t first = y * plan.stride_height;
+    ring.FillTo(first + taps[0].row, first + reach);
+    const float* at[T];
+    const int64_t position = ring.Position(first), row = plan.row();
+    RIVULET_UNROLL
+    for (int t = 0; t < T; ++t) {
+      const int64_t slot = position + taps[t].row;
+      at[t] = ring.rows + (slot < plan.ring ? slot : slot - plan.ring) * row + taps[t].column;
+    }
     int64_t x = 0;
     for (; x + lanes <= plan.out_width; x += lanes) {
       const V g = hn::LoadU(d, gradient + x);
       RIVULET_UNROLL
-      for (int t = 0; t < T; ++t) sum[t] = hn::MulAdd(g, hn::LoadU(d, row + taps[t].in + x), sum[t]);
+      for (int t = 0; t < T; ++t) sum[t] = hn::MulAdd(g, hn::LoadU(d, at[t] + x), sum[t]);
     }
     if (x < plan.out_width) {
       const size_t rest = static_cast<size_t>(plan.out_width - x);
       const V g = LoadTail(d, gradient + x, rest);
       RIVULET_UNROLL
-      for (int t = 0; t < T; ++t) sum[t] = hn::MulAdd(g, LoadTail(d, row + taps[t].in + x, rest), sum[t]);
+      for (int t = 0; t < T; ++t) sum[t] = hn::MulAdd(g, LoadTail(d, at[t] + x, rest), sum[t]);
     }
   }
   RIVULET_UNROLL
   for (int t = 0; t < T; ++t) result[taps[t].filter] += hn::GetLane(hn::SumOfLanes(d, sum[t]));
 }
 
-using FilterPlaneFn = void (*)(const PlanePlan&, const DepthwiseTap*, const float*, const float*, float*);
+using FilterPlaneFn = void (*)(const PlanePlan&, const PlaneTap*, Ring, const float*, float*);
 template <int... T>
-HWY_INLINE FilterPlaneFn FilterPlaneTable(int taps, std::integer_sequence<int, T...>) {
+HWY_INLINE FilterPlaneFn FilterPlaneTable(int64_t taps, std::integer_sequence<int, T...>) {
   static constexpr FilterPlaneFn kTable[] = {&FilterPlane<T + 1>...};
   return kTable[taps - 1];
 }
 
-void DepthwisePlaneFilter(const PlanePlan& plan, const float* in, const float* gradient, float* result, float* padded) {
-  std::fill_n(result, plan.window * plan.channels, 0.0f);
-  std::fill_n(padded, plan.padded_height * plan.row(), 0.0f);
+void DepthwisePlaneFilter(const PlanePlan& plan, const float* in, const float* gradient, float* result, float* rows) {
+  const int64_t window = static_cast<int64_t>(plan.taps.size());
+  std::fill_n(result, window * plan.channels, 0.0f);
+  std::fill_n(rows, plan.ring * plan.row(), 0.0f);
   for (int64_t plane = 0; plane < plan.planes; ++plane) {
-    CopyPlane(plan, in + plane * plan.height * plan.width, padded);
-    for (int64_t first = 0; first < plan.window; first += kFilterTaps) {
-      const int count = static_cast<int>(std::min<int64_t>(kFilterTaps, plan.window - first));
-      FilterPlaneTable(count, std::make_integer_sequence<int, kFilterTaps>())(plan, plan.taps.data() + first, padded,
-                                                                              gradient, result + plane % plan.channels);
+    for (int64_t first = 0; first < window; first += kFilterTaps) {
+      const int64_t count = std::min<int64_t>(kFilterTaps, window - first);
+      FilterPlaneTable(count, std::make_integer_sequence<int, kFilterTaps>())(
+          plan, plan.taps.data() + first, Ring{plan, in + plane * plan.height * plan.width, rows}, gradient,
+          result + plane % plan.channels);
     }
     gradient += plan.out_height * plan.out_width;
   }
@@ -468,7 +492,6 @@ HWY_EXPORT(DepthwisePixels);
 HWY_EXPORT(DepthwisePixelFilter);
 HWY_EXPORT(DepthwisePlanes);
 HWY_EXPORT(DepthwisePlanesBack);
-HWY_EXPORT(DepthwisePlanesBackByTwo);
 HWY_EXPORT(DepthwisePlaneFilter);
 
 class PixelKernel final : public Kernel {
@@ -506,28 +529,23 @@ class PlaneKernel final : public Kernel {
     const float* first = reinterpret_cast<const float*>(context.inputs[0]);
     const float* second = reinterpret_cast<const float*>(context.inputs[1]);
     float* result = reinterpret_cast<float*>(context.outputs[0]);
-    float* padded = reinterpret_cast<float*>(context.scratch);
+    float* rows = reinterpret_cast<float*>(context.scratch);
+    float* lines = reinterpret_cast<float*>(context.scratch + plan_.ring_bytes());
     switch (direction_) {
       case ConvDirection::kForward:
-        HWY_DYNAMIC_DISPATCH(DepthwisePlanes)(plan_, first, second, result, padded);
+        HWY_DYNAMIC_DISPATCH(DepthwisePlanes)(plan_, first, second, result, rows);
         break;
       case ConvDirection::kBackwardInput:
-        RunBack(second, first, result, padded, reinterpret_cast<float*>(context.scratch + plan_.padded_bytes()));
+        HWY_DYNAMIC_DISPATCH(DepthwisePlanesBack)(plan_, second, first, result, rows, lines);
         break;
       case ConvDirection::kBackwardFilter:
-        HWY_DYNAMIC_DISPATCH(DepthwisePlaneFilter)(plan_, first, second, result, padded);
+        HWY_DYNAMIC_DISPATCH(DepthwisePlaneFilter)(plan_, first, second, result, rows);
         break;
     }
     return {};
   }
 
  private:
-  void RunBack(const float* gradient, const float* filter, float* result, float* padded, float* lines) const {
-    const auto& columns = plan_.column_phases;
-    const bool by_two = columns.size() == 2 && columns[0].step == 2 && plan_.window <= kMostTaps;
-    by_two ? HWY_DYNAMIC_DISPATCH(DepthwisePlanesBackByTwo)(plan_, gradient, filter, result, padded, lines)
-           : HWY_DYNAMIC_DISPATCH(DepthwisePlanesBack)(plan_, gradient, filter, result, padded, lines);
-  }
   ConvDirection direction_;
   PlanePlan plan_;
 };
@@ -562,22 +580,27 @@ std::unique_ptr<const Kernel> OverPixels(ConvDirection direction, const Window& 
 
 constexpr int64_t kSlack = 64 + HWY_MAX_BYTES / sizeof(float);  // what whole vectors may read beyond a line
 
-// The phases of an input axis: pixels whose positions (counted with the padding) leave the same rest. Padded gradients
-// begin with `before` zeros.
-std::vector<PlanePlan::Phase> PhasesOf(const TapAxis& axis, int64_t before) {
-  std::vector<PlanePlan::Phase> phases;
+// The phases of an input axis: pixels j · stride + rest - padding for one rest. Offsets count from pixel j of a
+// gradient that is padded with `before` zeros.
+struct AxisPhase {
+  int64_t rest, first, count;  // pixels first, first + stride, …
+  int64_t j;                   // of the first
+  struct Tap {
+    int64_t at, k;
+  };
+  std::vector<Tap> taps;
+};
+std::vector<AxisPhase> PhasesOf(const TapAxis& axis, int64_t before) {
+  std::vector<AxisPhase> phases;
   for (int64_t rest = 0; rest < axis.stride; ++rest) {
-    // Pixel i = j · stride + rest - pad.
-    const int64_t least = std::max<int64_t>(0, axis.pad - rest);
-    const int64_t j = (least + axis.stride - 1) / axis.stride;
-    PlanePlan::Phase phase;
-    phase.first = j * axis.stride + rest - axis.pad;
-    phase.step = axis.stride;
+    AxisPhase phase;
+    phase.rest = rest;
+    phase.j = (std::max<int64_t>(0, axis.pad - rest) + axis.stride - 1) / axis.stride;
+    phase.first = phase.j * axis.stride + rest - axis.pad;
     phase.count = phase.first >= axis.in ? 0 : (axis.in - 1 - phase.first) / axis.stride + 1;
-    phase.source = j + before;
     for (int64_t k = 0; k < axis.window; ++k) {
       const int64_t back = k * axis.dilation - rest;
-      if (back % axis.stride == 0) phase.taps.push_back({-back / axis.stride, k});
+      if (back % axis.stride == 0) phase.taps.push_back({before - back / axis.stride, k});
     }
     if (phase.count > 0) phases.push_back(std::move(phase));
   }
@@ -585,15 +608,13 @@ std::vector<PlanePlan::Phase> PhasesOf(const TapAxis& axis, int64_t before) {
 }
 
 Prepared OverPlanes(ConvDirection direction, const Window& w) {
-  const TapAxis rows = Rows(w), columns = Columns(w);
   const int64_t reach_height = (w.height - 1) * w.dilation_height + 1;
   const int64_t reach_width = (w.width - 1) * w.dilation_width + 1;
   PlanePlan plan;
   plan.planes = w.batch * w.in_channels;
   plan.channels = w.in_channels;
-  plan.window = w.height * w.width;
-  plan.window_width = w.width;
   plan.stride_height = w.stride_height;
+  plan.pad_result = w.pad_top;
   Prepared prepared;
   if (direction == ConvDirection::kBackwardInput) {
     plan.height = w.out_height;
@@ -603,11 +624,22 @@ Prepared OverPlanes(ConvDirection direction, const Window& w) {
     plan.phases = 1;
     plan.pad_top = (reach_height - 1) / w.stride_height;
     plan.pad_left = (reach_width - 1) / w.stride_width;
-    plan.padded_height = plan.pad_top + (w.in_height - 1 + w.pad_top) / w.stride_height + 1;
+    plan.ring = plan.pad_top + 1;
     plan.line = plan.pad_left + (w.in_width - 1 + w.pad_left) / w.stride_width + 1 + kSlack;
-    plan.row_phases = PhasesOf(rows, plan.pad_top);
-    plan.column_phases = PhasesOf(columns, plan.pad_left);
-    prepared.scratch_bytes = plan.padded_bytes() + 2 * static_cast<size_t>(plan.line) * sizeof(float);
+    const std::vector<AxisPhase> columns = PhasesOf(Columns(w), plan.pad_left);
+    for (const AxisPhase& y : PhasesOf(Rows(w), plan.pad_top)) {
+      PlanePlan::Rows rows{y.rest, {}};
+      for (const AxisPhase& x : columns) {
+        PlanePlan::Columns made{x.first, w.stride_width, x.count, {}};
+        for (const auto& tap_y : y.taps) {
+          for (const auto& tap_x : x.taps)
+            made.taps.push_back({tap_y.at, x.j + tap_x.at, (tap_y.k * w.width + tap_x.k) * w.in_channels});
+        }
+        rows.columns.push_back(std::move(made));
+      }
+      plan.row_phases.push_back(std::move(rows));
+    }
+    prepared.scratch_bytes = plan.ring_bytes() + 2 * static_cast<size_t>(plan.line) * sizeof(float);
   } else {
     plan.height = w.in_height;
     plan.width = w.in_width;
@@ -616,17 +648,16 @@ Prepared OverPlanes(ConvDirection direction, const Window& w) {
     plan.phases = w.stride_width;
     plan.pad_top = w.pad_top;
     plan.pad_left = w.pad_left;
-    plan.padded_height = (w.out_height - 1) * w.stride_height + reach_height;
+    plan.ring = reach_height;
     plan.line = w.out_width + (reach_width - 1) / w.stride_width + 1 + kSlack;
     for (int64_t y = 0; y < w.height; ++y) {
       for (int64_t x = 0; x < w.width; ++x) {
         const int64_t column = x * w.dilation_width;
-        plan.taps.push_back(
-            {y * w.dilation_height * plan.row() + column % plan.phases * plan.line + column / plan.phases,
-             (y * w.width + x) * w.in_channels});
+        plan.taps.push_back({y * w.dilation_height, column % plan.phases * plan.line + column / plan.phases,
+                             (y * w.width + x) * w.in_channels});
       }
     }
-    prepared.scratch_bytes = plan.padded_bytes();
+    prepared.scratch_bytes = plan.ring_bytes();
   }
   prepared.kernel = std::make_unique<PlaneKernel>(direction, std::move(plan));
   return prepared;
@@ -645,8 +676,8 @@ std::optional<Prepared> DepthwiseConvolution(ConvDirection direction, const Wind
     return std::nullopt;
   Prepared prepared;
   if (w.nchw) {
-    // Lines of each phase would mostly be slack.
-    if (w.stride_width > 8) return std::nullopt;
+    // Lines of each phase would mostly be slack; and all weights are held at once.
+    if (w.stride_width > 8 || w.height * w.width > kMostTaps) return std::nullopt;
     prepared = OverPlanes(direction, w);
   } else {
     prepared.kernel = OverPixels(direction, w);

@@ -167,19 +167,6 @@ StatusOr<Window> ConvWindow(const NodeView& node, const Shape& input, const Shap
   return w;
 }
 
-StatusOr<Window> PoolWindow(const NodeView& node, const Shape& input, const Shape& output) {
-  RIVULET_ASSIGN_OR_RETURN(Window w, Geometry(node, input, output));
-  const auto& size = node.attr<std::vector<int64_t>>("ksize");
-  const size_t h = w.nchw ? 2 : 1, c = w.nchw ? 1 : 3;
-  if (size.size() != 4 || size[0] != 1 || size[c] != 1 || size[h] < 1 || size[h + 1] < 1) {
-    return InvalidArgument("ksize must be 4 positive numbers with 1 for batch and channels");
-  }
-  w.height = size[h];
-  w.width = size[h + 1];
-  RIVULET_RETURN_IF_ERROR(SetPadding(node, w));
-  return w;
-}
-
 Prepared ForNchw(Prepared nhwc, std::span<const TensorSpec> inputs, const TensorSpec& output,
                  std::vector<bool> image_inputs, bool image_output) {
   size_t offset = 0;

@@ -32,8 +32,6 @@ struct Window {
 // Of Conv2D and its gradients; `filter` is [height, width, in / groups, out], or [height, width, in, multiplier].
 StatusOr<Window> ConvWindow(const NodeView& node, const Shape& input, const Shape& filter, const Shape& output,
                             bool depthwise_filter = false);
-// Of the pools, whose attribute "ksize" is the window.
-StatusOr<Window> PoolWindow(const NodeView& node, const Shape& input, const Shape& output);
 
 // Runs an NHWC kernel with `inputs` (at most 4) and one output on NCHW tensors: transposes the marked inputs into
 // scratch, and its output back.

@@ -138,8 +138,9 @@ StatusOr<ImageWindow> PoolWindow(const AttrMap& attrs, const Shape& image) {
     if (axis->output == kUnknownDim) continue;
     const int64_t padded = axis->input + axis->pad_before + axis->pad_after;
     const int64_t rest = (padded - ((axis->window - 1) * axis->dilation + 1)) % axis->stride;
-    // One more window, where it begins in the image or in the padding before it.
-    if (rest != 0 && axis->output * axis->stride < axis->input + axis->pad_before) ++axis->output;
+    if (rest != 0) ++axis->output;
+    // A last window begins in the image or in the padding before it.
+    if ((axis->output - 1) * axis->stride >= axis->input + axis->pad_before) --axis->output;
   }
   return window;
 }

@@ -143,6 +143,113 @@ for nchw in (False, True):
         case(f"FusedConv2D_{'_'.join(fused)}{'_NCHW' * nchw}", "_FusedConv2D", attrs,
              [x, w, bias] if "BiasAdd" in fused else [x, w], [last(y, nchw)], "float32")
 
+
+
+def pool_attrs(size, padding, strides, dilations, amounts, nchw, ceil_mode, count_include_pad):
+    attrs = window_attrs(padding, strides, None, amounts, nchw)
+    attrs["ksize"] = by_axis(size, nchw)
+    if dilations != (1, 1):
+        attrs["_dilations"] = by_axis(dilations, nchw)
+    if ceil_mode:
+        attrs["_ceil_mode"] = True
+    if count_include_pad:
+        attrs["_count_include_pad"] = True
+    return attrs
+
+
+def pool(name, image, size, padding, strides, dilations=(1, 1), amounts=((0, 0), (0, 0)), nchw=False, ceil_mode=False,
+         count_include_pad=False, dtype="float32", kinds=("MaxPool", "AvgPool")):
+    """Pools of each kind with their gradients, and the gradients of those."""
+    batch, height, width, channels = image
+    shape = (batch, channels, height, width) if nchw else image
+    attrs = pool_attrs(size, padding, strides, dilations, amounts, nchw, ceil_mode, count_include_pad)
+    spatial = (2, 3) if nchw else (1, 2)
+    pads = [paddings(padding, shape[axis], size[i], strides[i], dilations[i], amounts[i]) for i, axis in enumerate(spatial)]
+    flat = [*pads[1], *pads[0]]
+    symmetric = all(before == after for before, after in pads)
+    for kind in kinds:
+        x = floats(*shape).requires_grad_()
+        images = first(x, nchw)
+        if kind == "MaxPool":
+            if ceil_mode:  # PyTorch's own, which knows equal paddings alone
+                assert symmetric
+                y = F.max_pool2d(images, size, strides, [p[0] for p in pads], dilations, ceil_mode=True)
+            else:
+                y = F.max_pool2d(F.pad(images, flat, value=-1e9), size, strides, 0, dilations)
+        elif ceil_mode or count_include_pad:
+            assert symmetric
+            y = F.avg_pool2d(images, size, strides, [p[0] for p in pads], ceil_mode, count_include_pad)
+        else:
+            inside = F.avg_pool2d(F.pad(torch.ones_like(images), flat), size, strides)
+            y = F.avg_pool2d(F.pad(images, flat), size, strides) / inside
+        y = last(y, nchw)
+        dy = floats(*y.shape).requires_grad_()
+        (dx,) = torch.autograd.grad(y, x, dy, create_graph=True)
+        case(f"{kind}_{name}", kind, attrs, [x], [y], dtype, [dy.detach()], [dx.detach()])
+        ddx = floats(*x.shape)
+        (picked,) = torch.autograd.grad(dx, dy, ddx)
+        if kind == "AvgPool":
+            case(f"AvgPool_{name}_grad", "AvgPoolGrad", attrs, [list(x.shape), dy], [dx], dtype, [ddx], [None, picked])
+            continue
+        inputs = [x, y, dy]
+        case(f"MaxPool_{name}_grad", "MaxPoolGrad", attrs, inputs, [dx], dtype, [ddx], [None, None, picked])
+        back = floats(*y.shape)
+        (spread,) = torch.autograd.grad(y, x, back)
+        case(f"MaxPool_{name}_gradgrad", "MaxPoolGradGrad", attrs, [x, y, ddx], [picked], dtype, [back], [None, None, spread])
+        relu = F.relu(x.detach())
+        largest = F.relu(y.detach())
+        case(f"MaxPool_{name}_relu", "_MaxPoolReluGrad", attrs, [relu, largest, dy], [torch.where(x.detach() > 0, dx, 0.0)], dtype)
+
+
+pool("same_NCHW", (2, 5, 7, 3), (3, 2), "SAME", (2, 1), nchw=True)
+pool("valid", (2, 5, 6, 3), (2, 3), "VALID", (2, 2))
+pool("tiles_NCHW", (1, 4, 6, 2), (2, 2), "VALID", (2, 2), nchw=True, dtype="float64")
+pool("tiles", (1, 4, 6, 19), (2, 2), "VALID", (2, 2), kinds=("MaxPool",))
+pool("explicit", (1, 5, 4, 3), (3, 2), "EXPLICIT", (2, 1), amounts=uneven, dtype="float64")
+pool("explicit_NCHW", (1, 5, 4, 3), (3, 2), "EXPLICIT", (1, 2), amounts=uneven, nchw=True)
+pool("ceil", (1, 6, 5, 2), (3, 2), "EXPLICIT", (2, 2), amounts=((1, 1), (0, 0)), ceil_mode=True)
+pool("ceil_NCHW", (1, 6, 8, 2), (2, 3), "VALID", (3, 3), nchw=True, ceil_mode=True, dtype="float64")
+pool("counted", (1, 5, 4, 2), (3, 2), "EXPLICIT", (1, 1), amounts=((1, 1), (1, 1)), count_include_pad=True, kinds=("AvgPool",))
+pool("counted_ceil_NCHW", (1, 6, 5, 2), (3, 3), "EXPLICIT", (2, 2), amounts=((1, 1), (1, 1)), nchw=True, ceil_mode=True,
+     count_include_pad=True, kinds=("AvgPool",), dtype="float64")
+pool("dilated", (1, 6, 7, 2), (2, 3), "VALID", (1, 2), (3, 2), kinds=("MaxPool",))
+pool("dilated_NCHW", (1, 6, 5, 2), (2, 2), "EXPLICIT", (2, 1), (2, 3), ((1, 0), (2, 1)), nchw=True, kinds=("MaxPool",))
+
+integers = rng.permutation(40).reshape(1, 5, 4, 2)
+for dtype in ("int8", "uint8", "int16", "uint16", "int32", "int64"):
+    y = F.max_pool2d(first(torch.tensor(integers, dtype=torch.float64), False), (2, 2), (1, 2))
+    attrs = pool_attrs((2, 2), "VALID", (1, 2), (1, 1), None, False, False, False)
+    cases.append({"name": f"MaxPool_{dtype}", "op": "MaxPool", "attrs": attrs, "inputs": [tensor(integers, dtype)],
+                  "outputs": [tensor(last(y, False).numpy().astype(int), dtype)]})
+
+x = floats(2, 4, 5, 3).requires_grad_()
+y, where = F.max_pool2d(first(x, False), (2, 2), (2, 1), return_indices=True)
+dy = floats(*last(y, False).shape)
+(dx,) = torch.autograd.grad(last(y, False), x, dy)
+for batched in (False, True):
+    channel = torch.arange(3).reshape(1, 3, 1, 1)
+    index = last(where * 3 + channel + (torch.arange(2).reshape(2, 1, 1, 1) * 60 if batched else 0), False)
+    cases.append({"name": f"MaxPoolWithArgmax{'_batch' * batched}", "op": "MaxPoolWithArgmax",
+                  "attrs": {"ksize": [1, 2, 2, 1], "strides": [1, 2, 1, 1], "padding": "VALID", "include_batch_in_index": batched},
+                  "inputs": [tensor(x.detach().numpy(), "float32")],
+                  "outputs": [tensor(last(y, False).detach().numpy(), "float32"), tensor(index.numpy(), "int64")],
+                  "output_gradients": [tensor(dy.numpy(), "float32"), None], "input_gradients": [tensor(dx.numpy(), "float32")]})
+
+for radius, bias, alpha, beta, nchw in ((1, 1.0, 0.5, 0.5, False), (2, 2.0, 0.25, 0.75, False), (1, 1.5, 0.25, 1.0, True),
+                                        (9, 1.0, 0.125, 0.75, True)):
+    x = floats(*((1, 5, 2, 3) if nchw else (1, 2, 3, 5))).requires_grad_()
+    size = 2 * radius + 1
+    y = last(F.local_response_norm(first(x, nchw), size, alpha * size, beta, bias), nchw)
+    dy = floats(*y.shape)
+    (dx,) = torch.autograd.grad(y, x, dy)
+    attrs = {"depth_radius": radius, "bias": bias, "alpha": alpha, "beta": beta}
+    if nchw:
+        attrs["_data_format"] = "NCHW"
+    name = f"LRN_{radius}_{beta}".replace(".", "_")
+    for dtype in ("float32", "float64"):
+        case(f"{name}_{dtype}", "LRN", attrs, [x], [y], dtype, [dy], [dx])
+        case(f"{name}_grad_{dtype}", "LRNGrad", attrs, [dy, x, y], [dx], dtype)
+
 path = pathlib.Path(__file__).with_name("conv_reference.json")
 with path.open("w") as out:
     out.write("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases) + "\n]\n")

@@ -2,6 +2,7 @@
 // padding, stride, dilation and layout, on every instruction set and with the portable kernels.
 #include <random>
 
+#include "engine/kernels/cpu/depthwise.h"
 #include "tests/engine/kernels/every_target.h"
 #include "tests/engine/kernels/run_op.h"
 
@@ -189,6 +190,68 @@ TEST(ConvolutionFuzz, Portable_IsTheFloat64Convolution) {
 
 TEST(ConvolutionFuzz, Float64_IsTheFloat64Convolution) {
   for (uint32_t seed = 3000; seed < 3040; ++seed) Check<double>(RandomProblem(seed), {}, 3e-16, "float64");
+}
+
+// Our depthwise kernels by themselves, also where a program would choose the library's.
+TEST(ConvolutionFuzz, OwnDepthwiseOnEveryTarget_IsTheFloat64Convolution) {
+  OnEveryTarget([](const std::string& target) {
+    int served = 0;
+    for (uint32_t seed = 6000; seed < 6120; ++seed) {
+      const Problem p = RandomProblem(seed);
+      if (!p.depthwise || p.group_out != 1) continue;
+      Window w;
+      w.batch = p.batch;
+      w.in_height = p.y.in;
+      w.in_width = p.x.in;
+      w.out_height = p.y.out;
+      w.out_width = p.x.out;
+      w.in_channels = w.out_channels = w.groups = p.groups;
+      w.height = p.y.window;
+      w.width = p.x.window;
+      w.stride_height = p.y.stride;
+      w.stride_width = p.x.stride;
+      w.dilation_height = p.y.dilation;
+      w.dilation_width = p.x.dilation;
+      w.pad_top = p.y.before;
+      w.pad_bottom = p.y.after;
+      w.pad_left = p.x.before;
+      w.pad_right = p.x.after;
+      w.nchw = p.nchw;
+      const Tensor image = RandomTensor<float>(p.in(), 1), filter = RandomTensor<float>(p.filter(), 2);
+      const Tensor gradient = RandomTensor<float>(p.out(), 3);
+      const auto x = AsDoubles<float>(image), f = AsDoubles<float>(filter), g = AsDoubles<float>(gradient);
+      std::vector<double> y(g.size(), 0), dx(x.size(), 0), dw(f.size(), 0);
+      p.ForEachProduct([&](size_t in, size_t tap, size_t out) {
+        y[out] += x[in] * f[tap];
+        dx[in] += g[out] * f[tap];
+        dw[tap] += g[out] * x[in];
+      });
+      const auto check = [&](ConvDirection direction, const Tensor& first, const Tensor& second,
+                             const std::vector<double>& expected, double terms) {
+        const auto prepared = DepthwiseConvolution(direction, w);
+        if (!prepared) return;
+        ++served;
+        AlignedBuffer result(expected.size() * sizeof(float)), scratch(prepared->scratch_bytes);
+        std::memset(result.data(), 0xFF, result.size());
+        std::memset(scratch.data(), 0xFF, scratch.size());
+        std::byte* const inputs[] = {const_cast<Tensor&>(first).data(), const_cast<Tensor&>(second).data()};
+        std::byte* const outputs[] = {result.data()};
+        KernelContext context;
+        context.inputs = inputs;
+        context.outputs = outputs;
+        context.scratch = scratch.data();
+        ASSERT_EQ(prepared->kernel->Run(context), absl::OkStatus());
+        Tensor actual(DType::kFloat32, Shape({static_cast<int64_t>(expected.size())}));
+        std::memcpy(actual.data(), result.data(), actual.bytes());
+        ExpectNear<float>(actual, expected, 1.2e-7 * (terms + 1), target + " " + p.Name());
+      };
+      const double taps = static_cast<double>(p.y.window * p.x.window);
+      check(ConvDirection::kForward, image, filter, y, taps);
+      check(ConvDirection::kBackwardInput, filter, gradient, dx, taps);
+      check(ConvDirection::kBackwardFilter, image, gradient, dw, static_cast<double>(p.batch * p.y.out * p.x.out));
+    }
+    EXPECT_GT(served, 60) << target;
+  });
 }
 
 // A fused convolution gives the bits of its parts.

@@ -287,17 +287,48 @@ std::vector<Case> LayerCases() {
                    {"strides", std::move(strides)},
                    {"data_format", std::move(format)}};
   };
-  const Tensor distinct = DistinctTensor({2, 5, 4, 2}, 3);
-  cases.push_back({"MaxPoolSame", {distinct}, Op("MaxPool", pool("SAME", two, two)), FirstOrder()});
-  cases.push_back({"MaxPoolValid", {distinct}, Op("MaxPool", pool("VALID", two, two)), FirstOrder()});
-  cases.push_back({"MaxPoolOverlapping", {distinct}, Op("MaxPool", pool("SAME", {1, 3, 3, 1}, one)), FirstOrder()});
-  cases.push_back({"MaxPoolChannelsFirst",
-                   {DistinctTensor({2, 2, 4, 5}, 4)},
-                   Op("MaxPool", pool("VALID", {1, 1, 2, 2}, {1, 1, 2, 2}, "NCHW")),
+  const auto with = [](AttrMap attrs, const AttrMap& more) {
+    for (const auto& [name, value] : more) attrs[name] = value;
+    return attrs;
+  };
+  const std::vector<int64_t> three = {1, 3, 3, 1}, last_two = {1, 1, 2, 2}, last_three = {1, 1, 3, 3};
+  const Tensor distinct = DistinctTensor({2, 5, 4, 2}, 3), channels_first = DistinctTensor({2, 2, 4, 5}, 4);
+  const AttrMap explicit_padding = {{"explicit_paddings", std::vector<int64_t>{0, 0, 1, 2, 0, 1, 0, 0}}};
+  for (const std::string op : {"MaxPool", "AvgPool"}) {
+    const Tensor& x = op == "MaxPool" ? distinct : image;
+    const auto add = [&](const std::string& name, const Tensor& input, AttrMap attrs) {
+      cases.push_back({op + name, {input}, Op(op, std::move(attrs)), Both()});
+    };
+    add("Same", x, pool("SAME", two, two));
+    add("Valid", x, pool("VALID", two, two));
+    add("Overlapping", x, pool("SAME", three, one));
+    add("ChannelsFirst", channels_first, pool("VALID", last_two, last_two, "NCHW"));
+    add("ChannelsFirstOverlapping", channels_first, pool("SAME", last_three, last_two, "NCHW"));
+    add("Explicit", x, with(pool("EXPLICIT", three, two), explicit_padding));
+    add("Ceil", x, with(pool("VALID", two, two), {{"_ceil_mode", true}}));
+    add("CeilChannelsFirst", channels_first, with(pool("VALID", last_three, last_two, "NCHW"), {{"_ceil_mode", true}}));
+    add("Dilated", x, with(pool("VALID", two, one), {{"_dilations", std::vector<int64_t>{1, 3, 2, 1}}}));
+  }
+  cases.push_back({"AvgPoolCounted",
+                   {image},
+                   Op("AvgPool", with(with(pool("EXPLICIT", three, two), explicit_padding),
+                                      {{"_count_include_pad", true}, {"_ceil_mode", true}})),
+                   Both()});
+  cases.push_back({"MaxPoolWithArgmax",
+                   {distinct},
+                   [=](const Scope& s, const Outputs& x) {
+                     AttrMap attrs = pool("SAME", {1, 3, 2, 1}, two);
+                     attrs.erase("data_format");
+                     return Outputs{s.Op("MaxPoolWithArgmax", x, attrs)};
+                   },
+                   Both()});
+  const AttrMap lrn = {{"depth_radius", int64_t{1}}, {"bias", 1.5f}, {"alpha", 0.7f}, {"beta", 0.75f}};
+  cases.push_back({"LRN", {X({1, 2, 2, 5})}, Op("LRN", lrn), FirstOrder()});
+  cases.push_back({"LRNHalf", {X({1, 2, 2, 5})}, Op("LRN", with(lrn, {{"beta", 0.5f}})), FirstOrder()});
+  cases.push_back({"LRNChannelsFirst",
+                   {X({1, 5, 2, 2})},
+                   Op("LRN", with(lrn, {{"_data_format", std::string("NCHW")}, {"beta", 1.0f}})),
                    FirstOrder()});
-  cases.push_back({"AvgPoolSame", {image}, Op("AvgPool", pool("SAME", two, two)), Both()});
-  cases.push_back({"AvgPoolValid", {image}, Op("AvgPool", pool("VALID", two, two)), Both()});
-  cases.push_back({"AvgPoolOverlapping", {image}, Op("AvgPool", pool("SAME", {1, 3, 3, 1}, one)), Both()});
   return cases;
 }
 INSTANTIATE_TEST_SUITE_P(Layer, OpGradient, ::testing::ValuesIn(LayerCases()), CaseName);

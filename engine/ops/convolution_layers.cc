@@ -96,7 +96,8 @@ StatusOr<std::vector<int64_t>> TransposedSizes(const Output& x, const Output& fi
   return sizes;
 }
 
-Output Pool2D(const Scope& scope, std::string_view op, Output x, const PoolOptions& options, std::string_view name) {
+Output Pool2D(const Scope& scope, std::string_view op, Output x, const PoolWindowOptions& options,
+              std::string_view name) {
   Status status = CheckLengths(options.window, 2);
   if (status.ok() && options.size.size() != 2)
     status = InvalidArgument("a pool over 2 spatial axes has a window of {} sizes", options.size.size());
@@ -113,7 +114,7 @@ Output Pool2D(const Scope& scope, std::string_view op, Output x, const PoolOptio
   return scope.Op(op, {x}, std::move(attrs), name);
 }
 
-Output Pool1D(const Scope& scope, std::string_view op, Output x, PoolOptions options, std::string_view name) {
+Output Pool1D(const Scope& scope, std::string_view op, Output x, PoolWindowOptions options, std::string_view name) {
   if (Status status = CheckLengths(options.window, 1); !status.ok()) scope.Fail(std::move(status));
   if (!scope.status().ok()) return {};
   const Scope inner = scope.SubScope(name);
@@ -196,16 +197,16 @@ Output Conv1DTranspose(const Scope& scope, Output x, Output filter, const Transp
   return Squeeze(inner, Conv2DTranspose(inner, Expand(inner, x, axis), Expand(inner, filter, 0), wide), axis);
 }
 
-Output MaxPool2D(const Scope& scope, Output x, const PoolOptions& options, std::string_view name) {
+Output MaxPool2D(const Scope& scope, Output x, const PoolWindowOptions& options, std::string_view name) {
   return Pool2D(scope, "MaxPool", x, options, name);
 }
-Output AvgPool2D(const Scope& scope, Output x, const PoolOptions& options, std::string_view name) {
+Output AvgPool2D(const Scope& scope, Output x, const PoolWindowOptions& options, std::string_view name) {
   return Pool2D(scope, "AvgPool", x, options, name);
 }
-Output MaxPool1D(const Scope& scope, Output x, const PoolOptions& options, std::string_view name) {
+Output MaxPool1D(const Scope& scope, Output x, const PoolWindowOptions& options, std::string_view name) {
   return Pool1D(scope, "MaxPool", x, options, name);
 }
-Output AvgPool1D(const Scope& scope, Output x, const PoolOptions& options, std::string_view name) {
+Output AvgPool1D(const Scope& scope, Output x, const PoolWindowOptions& options, std::string_view name) {
   return Pool1D(scope, "AvgPool", x, options, name);
 }
 

@@ -54,16 +54,16 @@ Output Conv1DTranspose(const Scope& scope, Output x, Output filter, const Transp
                        std::string_view name = "Conv1DTranspose");
 
 // Pools over two spatial axes, or over one: [batch, length, channels] or [batch, channels, length].
-struct PoolOptions {
+struct PoolWindowOptions {
   std::vector<int64_t> size;       // of the window, per spatial axis
   WindowOptions window = {};       // strides: an empty list means 1, as above, and not the size
   bool ceil_mode = false;          // a last window that sticks out beyond the padding counts too
   bool count_include_pad = false;  // of averages: over the window's part of the padded image
 };
-Output MaxPool2D(const Scope& scope, Output x, const PoolOptions& options, std::string_view name = "MaxPool");
-Output AvgPool2D(const Scope& scope, Output x, const PoolOptions& options, std::string_view name = "AvgPool");
-Output MaxPool1D(const Scope& scope, Output x, const PoolOptions& options, std::string_view name = "MaxPool1D");
-Output AvgPool1D(const Scope& scope, Output x, const PoolOptions& options, std::string_view name = "AvgPool1D");
+Output MaxPool2D(const Scope& scope, Output x, const PoolWindowOptions& options, std::string_view name = "MaxPool");
+Output AvgPool2D(const Scope& scope, Output x, const PoolWindowOptions& options, std::string_view name = "AvgPool");
+Output MaxPool1D(const Scope& scope, Output x, const PoolWindowOptions& options, std::string_view name = "MaxPool1D");
+Output AvgPool1D(const Scope& scope, Output x, const PoolWindowOptions& options, std::string_view name = "AvgPool1D");
 
 // Over all spatial axes of an image of any rank above 2, whose rank is known: [batch, channels], or with 1 for each
 // spatial axis where `keep_dims`.

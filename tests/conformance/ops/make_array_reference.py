@@ -239,7 +239,7 @@ def choosing_cases():
         return tf.convert_to_tensor(tape.gradient(y, x))
 
     case("GatherGrad", "GatherGrad", [dy, indices.numpy(), Const([2, 4, 3])],
-         lambda d, i, s: gather_grad(d, i), {"axis": 1, "batch_dims": 1}, gradients=False)
+         lambda d, i, s: gather_grad(d, i), {"axis": 1, "batch_dims": 1})
 
     vectors = np.array([[1, 0], [0, 2], [1, 0]], np.int32)
     case("GatherNd", "GatherNd", [f32(2, 3, 2), vectors], lambda p, i: raw.GatherNd(params=p, indices=i))

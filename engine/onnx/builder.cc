@@ -4,9 +4,9 @@
 #include <limits>
 #include <numeric>
 
-#include "engine/program/concrete_graph.h"
 #include "engine/program/kernel.h"
 #include "engine/program/structural_ops.h"
+#include "engine/program/via_float32.h"
 
 namespace rivulet::onnx {
 namespace {
@@ -48,8 +48,8 @@ const AttrDef* KernelAttr(const OpDef& op) {
 bool Runs(const OpDef& op, const AttrDef& attr, DType dtype) {
   if (!Allows(attr, dtype)) return false;
   if (&attr != KernelAttr(op) || StructuralKind(op.name) != StructuralOp::kNone) return true;
-  const KernelRegistry& kernels = KernelRegistry::Global();
-  return !kernels.Has(op.name, Device::kCpu) || kernels.Find(op.name, Device::kCpu, dtype).ok();
+  // An op without any kernel is told of when the program is bound.
+  return !KernelRegistry::Global().Has(op.name, Device::kCpu) || HasKernelFor(op.name, Device::kCpu, dtype);
 }
 
 // For each type attribute, the type to use in place of `dtype`.
@@ -324,7 +324,7 @@ Output Builder::Dims(Output x) const {
 }
 
 Output Builder::Iota(int64_t size, int rank, int axis) const {
-  if (size < 0 || size > (int64_t{1} << 28)) {
+  if (size < 0 || size > (int64_t{1} << 24)) {
     if (status().ok()) Fail(ResourceExhausted("positions along an axis of {}", size));
     return {};
   }

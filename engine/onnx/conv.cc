@@ -67,6 +67,8 @@ StatusOr<Layer> LayerOf(NodeContext& n) {
   if (filter.rank() != rank)
     return InvalidArgument("the filter {} does not fit the image {}", filter.ToString(), ShapeOf(layer.x).ToString());
   if (layer.groups < 1) return InvalidArgument("{} groups", layer.groups);
+  if (layer.spatial == 3 && filter.dim(2) > 1024)
+    return ResourceExhausted("a filter with a depth of {}", filter.dim(2));
   const std::vector<int64_t> kernel = n.Ints("kernel_shape");
   if (n.has_attr("kernel_shape") && !std::ranges::equal(kernel, filter.dims().subspan(2)))
     return InvalidArgument("kernel_shape is not that of the filter {}", filter.ToString());
@@ -141,9 +143,8 @@ StatusOr<std::vector<Stretched>> StretchedOf(NodeContext& n, Output x, const std
       axis.output = axis.full() + extra[i] - axis.before - pads[i + axes];
     } else {
       axis.output = sizes.empty() ? axis.input * axis.stride : sizes[i];
-      const int64_t total = axis.full() + extra[i] - axis.output;
-      // Cut evenly; the odd one at the end with SAME_UPPER, at the beginning otherwise.
-      const int64_t half = total >= 0 ? total / 2 : -((-total) / 2);
+      // Cut evenly; the odd one at the end with SAME_UPPER, at the beginning otherwise. A larger size adds zeros.
+      const int64_t total = std::max<int64_t>(0, axis.full() + extra[i] - axis.output), half = total / 2;
       axis.before = auto_pad == "SAME_UPPER" ? half : total - half;
     }
     if (axis.output < 1 || axis.output > (int64_t{1} << 40))

@@ -3,7 +3,6 @@
 #include <numeric>
 
 #include "engine/onnx/operator.h"
-#include "engine/onnx/sequences.h"
 #include "engine/onnx/tensor.h"
 
 namespace rivulet::onnx {
@@ -25,133 +24,73 @@ Status Gather(NodeContext& n) {
 }
 RIVULET_ONNX("Gather", Gather);
 
-StatusOr<int64_t> Product(const Shape& shape, int from, int to) {
-  int64_t product = 1;
-  for (int i = from; i < to; ++i) product *= shape.dim(i);  // known shapes passed CheckedElements
-  return product;
-}
-
-// Where each element of `indices`, of data's rank, points in flattened data: `indices` along `axis`, its own place
-// along the others.
-StatusOr<Output> FlatElements(NodeContext& n, const Shape& data, Output indices, int axis) {
-  const Builder& b = n.b();
-  const Shape& shape = ShapeOf(indices);
-  if (!shape.IsFullyKnown() || shape.rank() != data.rank())
-    return InvalidArgument("indices {} do not fit data {}", shape.ToString(), data.ToString());
-  Output flat = b.Int(0);
-  for (int i = 0; i < data.rank(); ++i) {
-    RIVULET_ASSIGN_OR_RETURN(const int64_t stride, Product(data, i + 1, data.rank()));
-    const Output place = i == axis ? Wrapped(b, indices, b.Int(data.dim(i))) : b.Iota(shape.dim(i), shape.rank(), i);
-    flat = b.Add(flat, b.Mul(place, b.Int(stride)));
-  }
-  return b.Reshape(flat, {-1});
-}
-
 Status GatherElements(NodeContext& n) {
   const Builder& b = n.b();
-  RIVULET_ASSIGN_OR_RETURN(const Shape data, n.KnownShape(0));
-  RIVULET_ASSIGN_OR_RETURN(const int axis, n.Axis(n.Int("axis", 0), data.rank()));
-  RIVULET_ASSIGN_OR_RETURN(const Output flat, FlatElements(n, data, n.input(1), axis));
-  const Output taken = b.Op("GatherV2", {b.Reshape(n.input(0), {-1}), flat, b.Int32(0)});
-  n.set_output(0, b.ReshapeLike(taken, n.input(1)));
+  RIVULET_ASSIGN_OR_RETURN(const int rank, n.Rank(0));
+  RIVULET_ASSIGN_OR_RETURN(const int axis, n.Axis(n.Int("axis", 0), rank));
+  n.set_output(0, b.Op("TakeAlongAxis", {n.input(0), n.input(1)}, {{"axis", int64_t{axis}}}));
   return n.status();
 }
 RIVULET_ONNX("GatherElements", GatherElements);
 
-// The row that each index vector points to, where data's axes [batch, batch + k) are flattened to rows: [M] for
-// indices [.., k], after `batch` leading axes that both share.
-StatusOr<Output> FlatRows(NodeContext& n, const Shape& data, Output indices, int batch) {
-  const Builder& b = n.b();
-  const Shape& shape = ShapeOf(indices);
-  if (!shape.IsFullyKnown() || shape.rank() < 1 || batch < 0 || batch >= shape.rank())
-    return InvalidArgument("indices {} with {} batch axes", shape.ToString(), batch);
-  const int last = shape.rank() - 1;
-  const int64_t depth = shape.dim(last);
-  if (depth < 1 || batch + depth > data.rank())
-    return InvalidArgument("indices of {} into data {}", depth, data.ToString());
-  const int end = batch + static_cast<int>(depth);
-  Output flat = b.Int(0);
-  for (int i = 0; i < end; ++i) {
-    RIVULET_ASSIGN_OR_RETURN(const int64_t stride, Product(data, i + 1, end));
-    const Output place =
-        i < batch ? b.Iota(shape.dim(i), last, i) : Wrapped(b, b.At(indices, last, i - batch), b.Int(data.dim(i)));
-    flat = b.Add(flat, b.Mul(place, b.Int(stride)));
-  }
-  std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end() - 1);
-  return b.Reshape(b.BroadcastTo(flat, b.Ints(dims)), {-1});
-}
-
-Status GatherND(NodeContext& n) {
-  const Builder& b = n.b();
-  RIVULET_ASSIGN_OR_RETURN(const Shape data, n.KnownShape(0));
-  RIVULET_ASSIGN_OR_RETURN(const Shape indices, n.KnownShape(1));
-  const int batch = static_cast<int>(std::clamp<int64_t>(n.Int("batch_dims", 0), -1, 254));
-  RIVULET_ASSIGN_OR_RETURN(const Output rows, FlatRows(n, data, n.input(1), batch));
-  const int end = batch + static_cast<int>(indices.dim(indices.rank() - 1));
-  RIVULET_ASSIGN_OR_RETURN(const int64_t count, Product(data, 0, end));
-  RIVULET_ASSIGN_OR_RETURN(const int64_t width, Product(data, end, data.rank()));
-  const Output taken = b.Op("GatherV2", {b.Reshape(n.input(0), {count, width}), rows, b.Int32(0)});
-  std::vector<int64_t> dims(indices.dims().begin(), indices.dims().end() - 1);
-  for (int i = end; i < data.rank(); ++i) dims.push_back(data.dim(i));
-  n.set_output(0, b.Reshape(taken, dims));
-  return n.status();
-}
-RIVULET_ONNX("GatherND", GatherND);
-
-// data [N,S] with updates [M,S] put into, or combined with, its rows [M].
-StatusOr<Output> ScatterRows(NodeContext& n, Output data, Output rows, Output updates, const std::string& reduction) {
-  const Builder& b = n.b();
-  const int64_t count = DimOf(data, 0), updated = DimOf(rows, 0), width = DimOf(data, 1);
-  if (count == kUnknownDim || updated == kUnknownDim || width == kUnknownDim)
-    return FailedPrecondition("the shapes of data and indices must be known");
-  if (reduction == "none") {
-    const Output places = b.Cast(b.Iota(count, 1, 0), DType::kInt32);
-    return b.Op("DynamicStitch", {places, b.Cast(rows, DType::kInt32), data, updates});
-  }
-  if (reduction == "add") {
-    return b.Add(data, b.Op("UnsortedSegmentSum", {updates, rows, b.Int(count)}));
-  }
-  const std::string_view op = reduction == "mul" ? "Mul" : reduction == "max" ? "Maximum" : "Minimum";
-  if (op == "Minimum" && reduction != "min") return Unimplemented("reduction '{}'", reduction);
-  // Each update takes part in its own row; small, or it would not be done this way.
-  if (updated * std::max<int64_t>(1, count) > (int64_t{1} << 26) / std::max<int64_t>(1, width))
-    return ResourceExhausted("reduction '{}' of {} updates into {} rows", reduction, updated, count);
-  Output result = data;
-  const Output own = b.Iota(count, 2, 0);
-  for (int64_t i = 0; i < updated; ++i) {
-    const Output here = b.Equal(own, b.At(rows, 0, i));
-    result = b.Select(here, b.Op(op, {result, b.At(updates, 0, i)}), result);
-  }
-  return result;
-}
-
 Status ScatterElements(NodeContext& n) {
   const Builder& b = n.b();
-  RIVULET_ASSIGN_OR_RETURN(const Shape data, n.KnownShape(0));
-  RIVULET_ASSIGN_OR_RETURN(const int axis, n.Axis(n.Int("axis", 0), data.rank()));
-  RIVULET_ASSIGN_OR_RETURN(const Output rows, FlatElements(n, data, n.input(1), axis));
-  RIVULET_ASSIGN_OR_RETURN(const Output result,
-                           ScatterRows(n, b.Reshape(n.input(0), {-1, 1}), rows, b.Reshape(n.input(2), {-1, 1}),
-                                       n.String("reduction", "none")));
-  n.set_output(0, b.ReshapeLike(result, n.input(0)));
+  RIVULET_ASSIGN_OR_RETURN(const int rank, n.Rank(0));
+  RIVULET_ASSIGN_OR_RETURN(const int axis, n.Axis(n.Int("axis", 0), rank));
+  n.set_output(0, b.Op("ScatterAlongAxis", {n.input(0), n.input(1), n.input(2)},
+                       {{"axis", int64_t{axis}}, {"reduction", n.String("reduction", "none")}}));
   return n.status();
 }
 RIVULET_ONNX("ScatterElements", ScatterElements);
 RIVULET_ONNX("Scatter", ScatterElements);
 
-Status ScatterND(NodeContext& n) {
+// Index vectors along the last axis into data's axes from `batch` on, none of them negative.
+StatusOr<Output> IndexVectors(NodeContext& n, int batch) {
   const Builder& b = n.b();
-  RIVULET_ASSIGN_OR_RETURN(const Shape data, n.KnownShape(0));
-  RIVULET_ASSIGN_OR_RETURN(const Shape indices, n.KnownShape(1));
-  RIVULET_ASSIGN_OR_RETURN(const Output rows, FlatRows(n, data, n.input(1), 0));
-  const int end = static_cast<int>(indices.dim(indices.rank() - 1));
-  RIVULET_ASSIGN_OR_RETURN(const int64_t count, Product(data, 0, end));
-  RIVULET_ASSIGN_OR_RETURN(const int64_t width, Product(data, end, data.rank()));
-  RIVULET_ASSIGN_OR_RETURN(const int64_t updated, Product(indices, 0, indices.rank() - 1));
-  RIVULET_ASSIGN_OR_RETURN(const Output result,
-                           ScatterRows(n, b.Reshape(n.input(0), {count, width}), rows,
-                                       b.Reshape(n.input(2), {updated, width}), n.String("reduction", "none")));
-  n.set_output(0, b.ReshapeLike(result, n.input(0)));
+  const Output indices = n.input(1);
+  RIVULET_ASSIGN_OR_RETURN(const int rank, n.Rank(1));
+  RIVULET_ASSIGN_OR_RETURN(const int data_rank, n.Rank(0));
+  const int64_t depth = DimOf(indices, rank - 1);
+  if (rank < 1 || depth < 1 || batch + depth > data_rank)
+    return InvalidArgument("indices {} into data {}", ShapeOf(indices).ToString(), ShapeOf(n.input(0)).ToString());
+  std::vector<Output> sizes;
+  for (int64_t i = 0; i < depth; ++i) sizes.push_back(b.Dim(n.input(0), batch + static_cast<int>(i)));
+  return Wrapped(b, indices, b.Stack(sizes, 0));
+}
+
+Status GatherND(NodeContext& n) {
+  const Builder& b = n.b();
+  RIVULET_ASSIGN_OR_RETURN(const int rank, n.Rank(1));
+  const int64_t batch = n.Int("batch_dims", 0);
+  if (batch < 0 || batch >= rank) return InvalidArgument("batch_dims is {}, but indices have {} axes", batch, rank);
+  RIVULET_ASSIGN_OR_RETURN(Output indices, IndexVectors(n, static_cast<int>(batch)));
+  if (batch > 0) {
+    // Each index vector gets its place along the batch axes before it.
+    RIVULET_ASSIGN_OR_RETURN(const Shape shape, n.KnownShape(1));
+    std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end());
+    dims.back() = 1;
+    std::vector<Output> parts;
+    for (int axis = 0; axis < batch; ++axis)
+      parts.push_back(b.BroadcastTo(b.Iota(shape.dim(axis), rank, axis), b.Ints(dims)));
+    parts.push_back(indices);
+    indices = b.Concat(parts, rank - 1);
+  }
+  n.set_output(0, b.Op("GatherNd", {n.input(0), indices}));
+  return n.status();
+}
+RIVULET_ONNX("GatherND", GatherND);
+
+Status ScatterND(NodeContext& n) {
+  const std::string reduction = n.String("reduction", "none");
+  const std::string op = reduction == "none"  ? "TensorScatterUpdate"
+                         : reduction == "add" ? "TensorScatterAdd"
+                         : reduction == "mul" ? "TensorScatterMul"
+                         : reduction == "max" ? "TensorScatterMax"
+                         : reduction == "min" ? "TensorScatterMin"
+                                              : "";
+  if (op.empty()) return InvalidArgument("reduction '{}' is none of none, add, mul, max and min", reduction);
+  RIVULET_ASSIGN_OR_RETURN(const Output indices, IndexVectors(n, 0));
+  n.set_output(0, n.b().Op(op, {n.input(0), indices, n.input(2)}));
   return n.status();
 }
 RIVULET_ONNX("ScatterND", ScatterND);
@@ -281,32 +220,13 @@ Status EyeLike(NodeContext& n) {
 }
 RIVULET_ONNX("EyeLike", EyeLike);
 
-}  // namespace
-
-Output ReversedSequences(const Builder& b, Output x, Output lengths) {
-  // x is [batch, time, …]; the first lengths[i] steps of sequence i are turned around.
-  const int64_t steps = DimOf(x, 1);
-  if (steps == kUnknownDim) {
-    b.Fail(FailedPrecondition("the number of time steps must be known"));
-    return {};
-  }
-  const Output time = b.Iota(steps, 2, 1), length = b.ExpandDims(b.Cast(lengths, DType::kInt64), 1);
-  const Output turned = b.Select(b.Less(time, length), b.Sub(b.Sub(length, b.Int(1)), time), time);
-  return b.Op("GatherV2", {x, turned, b.Int32(1)}, {{"batch_dims", int64_t{1}}});
-}
-
-namespace {
-
 Status ReverseSequence(NodeContext& n) {
-  const Builder& b = n.b();
   RIVULET_ASSIGN_OR_RETURN(const int rank, n.Rank(0));
   RIVULET_ASSIGN_OR_RETURN(const int time, n.Axis(n.Int("time_axis", 0), rank));
   RIVULET_ASSIGN_OR_RETURN(const int batch, n.Axis(n.Int("batch_axis", 1), rank));
   if (time + batch != 1) return InvalidArgument("time_axis {} and batch_axis {} must be 0 and 1", time, batch);
-  std::vector<int64_t> swap(static_cast<size_t>(rank));
-  std::iota(swap.begin(), swap.end(), 0);
-  if (time == 0) std::swap(swap[0], swap[1]);
-  n.set_output(0, b.Transpose(ReversedSequences(b, b.Transpose(n.input(0), swap), n.input(1)), swap));
+  n.set_output(0, n.b().Op("ReverseSequence", {n.input(0), n.input(1)},
+                           {{"seq_dim", int64_t{time}}, {"batch_dim", int64_t{batch}}}));
   return n.status();
 }
 RIVULET_ONNX("ReverseSequence", ReverseSequence);

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "engine/base/nearest.h"
+#include "engine/gradients/gradients.h"
 #include "engine/graph/scope.h"
 #include "engine/models/variables.h"
 #include "engine/onnx/known_values.h"
@@ -65,6 +66,7 @@ class Importer {
   Status AddInputs(Frame& frame);
   Status AddNode(const proto::NodeProto& node, Frame& frame, const Scope& scope);
   Status Convert(const proto::NodeProto& node, Frame& frame, const Scope& scope);
+  Status Gradient(const proto::NodeProto& node, Frame& frame, const Scope& scope);
   Status Call(const proto::FunctionProto& function, const proto::NodeProto& call, Frame& frame, const Scope& scope);
   Status AddOutputs(const Frame& frame);
   Status Bind(Frame& frame, const std::string& name, Output value) const;
@@ -198,6 +200,7 @@ Status Importer::Convert(const proto::NodeProto& node, Frame& frame, const Scope
   const std::string domain = Domain(node.domain());
   const auto function = functions_.find({domain, node.op_type(), node.overload()});
   if (function != functions_.end()) return Call(*function->second, node, frame, scope);
+  if (domain == "ai.onnx.preview.training" && node.op_type() == "Gradient") return Gradient(node, frame, scope);
   const Operator* op = OperatorRegistry::Global().Find(domain, node.op_type());
   if (op == nullptr) {
     std::vector<std::string> known;
@@ -229,6 +232,40 @@ Status Importer::Convert(const proto::NodeProto& node, Frame& frame, const Scope
     if (!value) return Unimplemented("its output {} ('{}')", i, node.output(i));
     RIVULET_RETURN_IF_ERROR(Bind(frame, node.output(i), value));
   }
+  return absl::OkStatus();
+}
+
+// The derivatives of the value `y` by the values `xs`, which are its first inputs; those that y's other inputs `zs`
+// hold follow from the graph.
+Status Importer::Gradient(const proto::NodeProto& node, Frame& frame, const Scope& scope) {
+  std::vector<std::string> xs;
+  std::string y;
+  for (const auto& attr : node.attribute()) {
+    if (attr.name() == "xs") xs.assign(attr.strings().begin(), attr.strings().end());
+    if (attr.name() == "y") y = attr.s();
+  }
+  if (static_cast<int>(xs.size()) != node.output_size() || node.input_size() < node.output_size())
+    return InvalidArgument("derives by {} values, and has {} outputs", xs.size(), node.output_size());
+  const auto value = [&](const std::string& name) -> StatusOr<Output> {
+    const auto found = frame.values.find(name);
+    if (found == frame.values.end() || !found->second) return InvalidArgument("the value '{}' is not there", name);
+    return found->second;
+  };
+  RIVULET_ASSIGN_OR_RETURN(const Output of, value(y));
+  if (!of.shape().known_rank()) return FailedPrecondition("the rank of '{}' must be known", y);
+  std::vector<Output> by;
+  for (int i = 0; i < node.output_size(); ++i) {
+    RIVULET_ASSIGN_OR_RETURN(const Output x, value(node.input(i)));
+    by.push_back(x);
+  }
+  const Builder builder(scope);
+  std::vector<int64_t> axes;
+  for (int axis = 0; axis < of.shape().rank(); ++axis) axes.push_back(axis);
+  const Output sum = builder.Reduce("Sum", of, axes, false);
+  RIVULET_RETURN_IF_ERROR(builder.status());
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<Output> gradients, ComputeGradients(out_.graph, sum, by));
+  for (int i = 0; i < node.output_size(); ++i)
+    RIVULET_RETURN_IF_ERROR(Bind(frame, node.output(i), gradients[static_cast<size_t>(i)]));
   return absl::OkStatus();
 }
 

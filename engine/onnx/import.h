@@ -15,7 +15,7 @@
 namespace rivulet::onnx {
 
 // The newest version of ONNX's own operators that is known here.
-inline constexpr int64_t kNewestOpset = 27;
+inline constexpr int64_t kNewestOpset = 28;
 
 struct ImportLimits {
   size_t bytes = size_t{1} << 31;

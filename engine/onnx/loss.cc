@@ -60,8 +60,7 @@ Status Reduced(NodeContext& n, const Rows& rows, Output losses) {
 Status NegativeLogLikelihood(NodeContext& n) {
   const Builder& b = n.b();
   RIVULET_ASSIGN_OR_RETURN(const Rows rows, RowsOf(n));
-  const Output own =
-      b.Op("GatherV2", {rows.scores, b.ExpandDims(rows.targets, 1), b.Int32(1)}, {{"batch_dims", int64_t{1}}});
+  const Output own = b.Op("TakeAlongAxis", {rows.scores, b.ExpandDims(rows.targets, 1)}, {{"axis", int64_t{1}}});
   return Reduced(n, rows, b.Neg(b.Squeeze(own, 1)));
 }
 RIVULET_ONNX("NegativeLogLikelihoodLoss", NegativeLogLikelihood);

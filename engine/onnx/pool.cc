@@ -72,6 +72,11 @@ Output Places(const Builder& b, Output x, int axis, const Window& window, int64_
 
 // A pool of a padded image by folding, one axis after the other.
 Output Folded(const Builder& b, std::string_view op, Output x, const std::vector<Window>& windows) {
+  for (const Window& window : windows) {
+    if (window.kernel <= 4096) continue;
+    b.Fail(ResourceExhausted("a window of {} places", window.kernel));
+    return {};
+  }
   for (size_t i = 0; i < windows.size(); ++i) {
     Output all;
     for (int64_t k = 0; k < windows[i].kernel; ++k) {
@@ -110,7 +115,7 @@ Status Positions(NodeContext& n, const Pool& pool, Output padded, bool reversed)
     stride[axis] = plane;
     plane *= pool.windows[axis].input;
     places *= pool.windows[i].kernel;
-    if (places > (1 << 16)) return ResourceExhausted("positions in a window of {} places", places);
+    if (places > 4096) return ResourceExhausted("positions in a window of {} places", places);
   }
   Output best, where;
   for (int64_t place = 0; place < places; ++place) {

@@ -96,6 +96,7 @@ Status Unsqueeze(NodeContext& n) {
   Output x = n.input(0);
   RIVULET_ASSIGN_OR_RETURN(const auto given, AxesOf(n, 13));
   if (!given) return InvalidArgument("needs axes");
+  if (given->size() > 254) return InvalidArgument("{} new axes", given->size());
   RIVULET_ASSIGN_OR_RETURN(const int rank, n.Rank(0));
   RIVULET_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, n.Axes(*given, rank + static_cast<int>(given->size())));
   for (int64_t axis : axes) x = b.ExpandDims(x, static_cast<int>(axis));
@@ -238,7 +239,7 @@ Output PadAxis(const Builder& b, Output x, int axis, int64_t before, int64_t aft
     b.Fail(FailedPrecondition("the size of axis {} must be known and not 0", axis));
     return {};
   }
-  if (before + after + size > (int64_t{1} << 28)) {
+  if (before + after + size > (int64_t{1} << 24)) {
     b.Fail(ResourceExhausted("an axis padded to {}", before + after + size));
     return {};
   }
@@ -250,7 +251,7 @@ Output PadAxis(const Builder& b, Output x, int axis, int64_t before, int64_t aft
 
 Output ReflectAxis(const Builder& b, Output x, int axis, int64_t before, int64_t after) {
   const int64_t size = DimOf(x, axis);
-  if (size == kUnknownDim || size == 0 || before + after + size > (int64_t{1} << 28)) {
+  if (size == kUnknownDim || size == 0 || before + after + size > (int64_t{1} << 24)) {
     b.Fail(FailedPrecondition("the size of axis {} must be known, not 0 and not too large", axis));
     return {};
   }

@@ -224,8 +224,14 @@ Status Slice(NodeContext& n) {
     cut[static_cast<size_t>(axis)] = true;
     // Ends far outside mean "to the end"; within what StridedSlice adds a size to without overflow.
     constexpr int64_t far = int64_t{1} << 60;
-    x = b.Slice(x, axis, std::clamp(starts[i], -far, far), std::clamp(ends[i], -far, far),
-                std::clamp(steps[i], -far, far));
+    int64_t start = std::clamp(starts[i], -far, far), end = std::clamp(ends[i], -far, far);
+    const int64_t step = std::clamp(steps[i], -far, far), size = DimOf(x, axis);
+    if (step < 0 && size > 0) {
+      // Backwards, a start before the first element means the first, unlike NumPy's.
+      start = std::clamp<int64_t>(start < 0 ? start + size : start, 0, size - 1);
+      end = std::clamp<int64_t>(end < 0 ? end + size : end, -1, size - 1);
+    }
+    x = step < 0 && size > 0 && end == -1 ? b.From(x, axis, start, step) : b.Slice(x, axis, start, end, step);
   }
   n.set_output(0, b.Op("Identity", {x}));
   return n.status();

@@ -1,0 +1,198 @@
+#include "engine/onnx/import.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/gradients/gradients.h"
+#include "engine/graph/graph_def.h"
+#include "engine/io/safetensors.h"
+#include "engine/onnx/model_files.h"
+#include "engine/onnx/run.h"
+#include "tests/engine/onnx/text_model.h"
+#include "tests/testing/status_matchers.h"
+
+namespace rivulet::onnx {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using testing::Floats;
+using ::testing::HasSubstr;
+using testing::StatusIs;
+using testing::TextModel;
+
+StatusOr<OnnxModel> Import(const proto::ModelProto& model, const ImportOptions& options = {}) {
+  return ImportOnnx(model.SerializeAsString(), options);
+}
+StatusOr<OnnxModel> Import(const std::string& graph) { return Import(TextModel(graph)); }
+
+// y = x · w, x [?,2], w [2,1] = (2, 3).
+const char kLinear[] =
+    "input { name: 'x' type { tensor_type { elem_type: 1 shape { dim { dim_param: 'n' } dim { dim_value: 2 } } } } } "
+    "output { name: 'y' } initializer { name: 'w' data_type: 1 dims: 2 dims: 1 float_data: 2 float_data: 3 } "
+    "node { op_type: 'MatMul' name: 'product' input: 'x' input: 'w' output: 'y' }";
+
+StatusOr<Tensor> Predict(const OnnxModel& model, const Tensor& x) {
+  NamedTensors variables;
+  for (const OnnxWeight& weight : model.weights) variables.emplace_back(weight.variable, weight.value);
+  RIVULET_ASSIGN_OR_RETURN(auto values,
+                           RunOnce(model.graph, {{model.inputs[0].tensor, x}}, {model.outputs[0].tensor}, variables));
+  return values[0];
+}
+
+TEST(OnnxImport, Initializers_AreVariablesAndTheBatchStaysOpen) {
+  ASSERT_OK_AND_ASSIGN(const OnnxModel model, Import(kLinear));
+  ASSERT_EQ(model.weights.size(), 1u);
+  EXPECT_EQ(model.weights[0].variable, "w");
+  EXPECT_EQ(model.weights[0].segment, "trainable");
+  EXPECT_EQ(model.inputs[0].spec.shape.ToString(), "[?,2]");
+  for (int64_t rows : {1, 3}) {
+    const Tensor x(DType::kFloat32, Shape{rows, 2});
+    ASSERT_OK_AND_ASSIGN(const Tensor y, Predict(model, x));
+    EXPECT_EQ(y.shape().ToString(), fmt::format("[{},1]", rows));
+  }
+}
+
+TEST(OnnxImport, WrittenFiles_PredictTheSame) {
+  ASSERT_OK_AND_ASSIGN(const OnnxModel model, Import(kLinear));
+  const Tensor x = Tensor::Of<float>({1, 2}, {5, 7});
+  ASSERT_OK_AND_ASSIGN(const Tensor expected, Predict(model, x));
+  EXPECT_EQ(expected.flat<float>()[0], 31.0f);
+
+  const std::string folder = ::testing::TempDir() + "/onnx_written";
+  ASSERT_TRUE(WriteModelFiles(model, folder).ok());
+  ASSERT_OK_AND_ASSIGN(const std::string graph_bytes, FileSystem::Default().ReadAll(folder + "/graph.pb"));
+  ASSERT_OK_AND_ASSIGN(const Graph graph, ParseGraph(graph_bytes));
+  ASSERT_OK_AND_ASSIGN(const std::string bytes, FileSystem::Default().ReadAll(folder + "/model.safetensors"));
+  ASSERT_OK_AND_ASSIGN(const SafetensorsContent weights, ParseSafetensors(bytes));
+  EXPECT_EQ(weights.metadata.at("onnx.output.y"), "y");
+  NamedTensors variables;
+  for (const SafetensorsEntry& entry : weights.tensors) {
+    Tensor value(entry.dtype, entry.shape);
+    std::memcpy(value.data(), entry.data.data(), entry.data.size());
+    variables.emplace_back(entry.name, value);
+  }
+  ASSERT_OK_AND_ASSIGN(const auto values, RunOnce(graph, {{"x", x}}, {"y"}, variables));
+  EXPECT_EQ(values[0].flat<float>()[0], 31.0f);
+}
+
+TEST(OnnxImport, ImportedModel_CanBeTrained) {
+  ASSERT_OK_AND_ASSIGN(OnnxModel model, Import(kLinear));
+  Scope scope(model.graph);
+  ASSERT_OK_AND_ASSIGN(const Output y, model.graph.FindOutput("y"));
+  const Output loss = scope.Op("L2Loss", {y}, {}, "loss");
+  ASSERT_OK_AND_ASSIGN(const Output handle, model.graph.FindOutput("w"));
+  ASSERT_OK_AND_ASSIGN(const auto gradients, ComputeGradients(model.graph, loss, std::vector{handle}));
+  ASSERT_OK_AND_ASSIGN(const auto values, RunOnce(model.graph, {{"x", Tensor::Of<float>({1, 2}, {5, 7})}},
+                                                  {gradients[0].name()}, {{"w", model.weights[0].value}}));
+  EXPECT_EQ(values[0].flat<float>()[0], 31.0f * 5);
+  EXPECT_EQ(values[0].flat<float>()[1], 31.0f * 7);
+}
+
+TEST(OnnxImport, RunningStatistics_AreSharedAndNotTrained) {
+  const std::string vector = " data_type: 1 dims: 1 float_data: 1 } ";
+  ASSERT_OK_AND_ASSIGN(
+      const OnnxModel model,
+      Import("input { " + Floats("x", {1, 1, 2, 2}) + " } output { name: 'y' } initializer { name: 's'" + vector +
+             "initializer { name: 'b'" + vector + "initializer { name: 'm'" + vector + "initializer { name: 'v'" +
+             vector + "node { op_type: 'BatchNormalization' input: ['x', 's', 'b', 'm', 'v'] output: 'y' }"));
+  ASSERT_EQ(model.weights.size(), 4u);
+  EXPECT_EQ(model.weights[1].segment, "trainable");
+  EXPECT_EQ(model.weights[2].segment, "shared");
+  EXPECT_EQ(model.weights[3].segment, "shared");
+}
+
+TEST(OnnxImport, NamesThatAGraphMayNotHave_AreReplaced) {
+  ASSERT_OK_AND_ASSIGN(const OnnxModel model,
+                       Import("input { " + Floats("/in:0 (a)", {2}) +
+                              " } output { name: '::' } "
+                              "node { op_type: 'Neg' name: '@' input: '/in:0 (a)' output: '::' }"));
+  EXPECT_EQ(model.inputs[0].name, "/in:0 (a)");
+  EXPECT_EQ(model.inputs[0].tensor, "in_0__a_");
+  ASSERT_OK_AND_ASSIGN(const Graph again, ParseGraph(SerializeGraph(model.graph)));
+  EXPECT_NE(again.Find(model.outputs[0].tensor), nullptr);
+}
+
+TEST(OnnxImport, MissingOperator_IsNamedWithNodeAndOpset) {
+  EXPECT_THAT(Import("input { " + Floats("x", {2}) +
+                     " } output { name: 'y' } "
+                     "node { op_type: 'Cosinus' name: 'c1' input: 'x' output: 'y' }"),
+              StatusIs(absl::StatusCode::kUnimplemented,
+                       AllOf(HasSubstr("Cosinus 'c1' (opset 17)"), HasSubstr("not supported"))));
+}
+
+TEST(OnnxImport, ControlFlow_IsRefusedByName) {
+  EXPECT_THAT(Import("output { name: 'y' } node { op_type: 'If' name: 'branch' output: 'y' attribute { name: "
+                     "'then_branch' type: GRAPH g { } } }"),
+              StatusIs(absl::StatusCode::kUnimplemented, AllOf(HasSubstr("If 'branch'"), HasSubstr("control flow"))));
+}
+
+TEST(OnnxImport, ValueMadeLater_IsAnError) {
+  EXPECT_THAT(Import("output { name: 'a' } node { op_type: 'Neg' name: 'n1' input: 'b' output: 'a' } "
+                     "node { op_type: 'Neg' name: 'n2' input: 'a' output: 'b' }"),
+              StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr("Neg 'n1'"), HasSubstr("'b'"))));
+}
+
+TEST(OnnxImport, ValueMadeTwice_IsAnError) {
+  EXPECT_THAT(Import("input { " + Floats("x", {2}) +
+                     " } output { name: 'y' } node { op_type: 'Neg' input: 'x' output: "
+                     "'y' } node { op_type: 'Abs' input: 'x' output: 'y' }"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'y' is made twice")));
+}
+
+TEST(OnnxImport, OutputThatNoNodeMakes_IsAnError) {
+  EXPECT_THAT(Import("output { name: 'y' }"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'y'")));
+  EXPECT_THAT(Import(""), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no outputs")));
+}
+
+TEST(OnnxImport, AttributeOfAnotherKind_IsAnError) {
+  EXPECT_THAT(Import("input { " + Floats("x", {2}) +
+                     " } output { name: 'y' } node { op_type: 'Elu' input: 'x' output: "
+                     "'y' attribute { name: 'alpha' type: INT i: 1 } }"),
+              StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr("'alpha'"), HasSubstr("FLOAT"))));
+}
+
+TEST(OnnxImport, NewerOpset_IsRefused) {
+  EXPECT_THAT(Import(TextModel("output { name: 'y' }", "opset_import { version: 1000 }")),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("opset 1000")));
+}
+
+TEST(OnnxImport, BytesOfSomethingElse_AreDataLoss) {
+  EXPECT_THAT(ImportOnnx("\xff\xff no model"), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("no ModelProto")));
+  EXPECT_THAT(ImportOnnx(""), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("no ModelProto")));
+}
+
+TEST(OnnxImport, FunctionThatCallsItself_IsRefused) {
+  const auto model = TextModel("input { " + Floats("x", {2}) +
+                                   " } output { name: 'y' } node { op_type: 'F' domain: 'd' input: 'x' output: 'y' }",
+                               "opset_import { version: 17 } opset_import { domain: 'd' version: 1 } functions { name: "
+                               "'F' domain: 'd' input: 'a' output: 'b' opset_import { version: 17 } opset_import { "
+                               "domain: 'd' version: 1 } node { op_type: 'F' domain: 'd' input: 'a' output: 'b' } }");
+  EXPECT_THAT(Import(model), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("16 deep")));
+}
+
+TEST(OnnxImport, ShapeThatAnInputDecides_NamesTheInputAndIsMendedByItsValue) {
+  const auto model = TextModel("input { " + Floats("x", {2, 3}) +
+                               " } input { name: 's' type { tensor_type { elem_type: 7 shape { dim { dim_value: 1 } } "
+                               "} } } output { name: 'y' } "
+                               "node { op_type: 'Reshape' name: 'r' input: 'x' input: 's' output: 'y' }");
+  std::set<std::string> needed;
+  EXPECT_THAT(ImportOnnx(model.SerializeAsString(), {}, &needed),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("the input 's'")));
+  EXPECT_THAT(needed, ElementsAre("s"));
+  ImportOptions options;
+  options.constants["s"] = Tensor::Of<int64_t>({1}, {6});
+  ASSERT_OK_AND_ASSIGN(const OnnxModel imported, Import(model, options));
+  EXPECT_EQ(imported.outputs[0].spec.shape.ToString(), "[6]");
+}
+
+TEST(OnnxImport, ShapeOfAnUnknownInput_NamesTheNearest) {
+  ImportOptions options;
+  options.shapes["imag"] = Shape{1};
+  EXPECT_THAT(Import(TextModel("input { " + Floats("image", {2}) +
+                               " } output { name: 'y' } node { op_type: 'Neg' input: 'image' output: 'y' }"),
+                     options),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("Did you mean 'image'?")));
+}
+
+}  // namespace
+}  // namespace rivulet::onnx

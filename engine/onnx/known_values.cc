@@ -36,7 +36,7 @@ StatusOr<Tensor> KnownValues::Value(Output output) {
   if (const Node* unknown = Unknown(output, &needed_))
     return FailedPrecondition("it depends on {} '{}', which is known only when the graph runs",
                               unknown->type() == "Placeholder" ? "the input" : unknown->type(), unknown->name());
-  RIVULET_ASSIGN_OR_RETURN(std::vector<Tensor> values, RunOnce(graph_, {}, {output.name()}));
+  RIVULET_ASSIGN_OR_RETURN(std::vector<Tensor> values, RunOnce(graph_, {}, {output.name()}, {}, {}, {size_t{1} << 28}));
   values_.emplace(key, values[0]);
   return values[0];
 }

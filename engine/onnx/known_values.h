@@ -16,7 +16,7 @@ class KnownValues {
   explicit KnownValues(const Graph& graph) : graph_(graph) {}
 
   // FAILED_PRECONDITION: it depends on a placeholder, which `needed` then names, on a variable or on chance.
-  // RESOURCE_EXHAUSTED: it would take more than 1 GiB.
+  // RESOURCE_EXHAUSTED: it would take more than 256 MiB.
   StatusOr<Tensor> Value(Output output);
   // Whether it follows from constants.
   bool Knows(Output output) const;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/base/file_system.h"
 #include "engine/gradients/gradients.h"
 #include "engine/graph/graph_def.h"
 #include "engine/io/safetensors.h"

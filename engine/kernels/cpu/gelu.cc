@@ -56,7 +56,7 @@ template <class D, class V>
 HWY_INLINE V GeluSlope(D d, V x) {
   const V bounded = Within(d, x, 20.0f);
   const V density =
-      hn::Mul(hn::Set(d, kInverseSqrt2Pi), ExpOf(d, hn::Mul(hn::Set(d, -0.5f), hn::Mul(bounded, bounded))));
+      hn::Mul(hn::Set(d, kInverseSqrt2Pi), ExpOfNonPositive(d, hn::Mul(hn::Set(d, -0.5f), hn::Mul(bounded, bounded))));
   return hn::Add(Phi(d, x), hn::Mul(bounded, density));
 }
 template <class D, class V>

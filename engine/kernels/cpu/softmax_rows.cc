@@ -10,6 +10,7 @@
 #define HWY_TARGET_INCLUDE "engine/kernels/cpu/softmax_rows.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 // clang-format off: the order matters
+#include "engine/kernels/cpu/lane_sums-inl.h"
 #include "engine/kernels/cpu/tail-inl.h"
 #include "engine/kernels/cpu/vector_math-inl.h"
 #include "hwy/highway.h"
@@ -48,42 +49,37 @@ HWY_INLINE double SumOverRow(size_t count, F f) {
                     [=](float* p, V x) HWY_ATTR { StoreTail(x, d, p + i, rest); });
       sum[k] = hn::Add(sum[k], hn::IfThenElseZero(hn::FirstN(d, rest), v));
     }
-    HWY_ALIGN float lanes[kLanes];
-    for (size_t k = 0; k < kVectors; ++k) hn::Store(sum[k], d, lanes + k * kVector);
-    for (size_t width = kLanes / 2; width > 0; width /= 2)
-      for (size_t lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
-    total += static_cast<double>(lanes[0]);
+    total += static_cast<double>(JoinLanes(d, sum));
   }
   return total;
 }
 
-HWY_INLINE V Larger(V a, V b) { return hn::IfThenElse(hn::Or(hn::Gt(b, a), hn::IsNaN(b)), b, a); }
+HWY_INLINE V Larger(V a, V b) { return hn::IfThenElse(hn::Gt(a, b), a, b); }
 
-// The largest element; NaN when there is one.
+// The largest element, NaN left out of account: it makes the row's sum of exponentials NaN.
 HWY_INLINE float LargestOfRow(const float* row, size_t count) {
   const D d;
   const V least = hn::Set(d, -std::numeric_limits<float>::infinity());
   V largest[4] = {least, least, least, least};
   size_t i = 0;
   for (; i + 4 * kVector <= count; i += 4 * kVector)
-    for (size_t k = 0; k < 4; ++k) largest[k] = Larger(largest[k], hn::LoadU(d, row + i + k * kVector));
-  for (; i + kVector <= count; i += kVector) largest[0] = Larger(largest[0], hn::LoadU(d, row + i));
+    for (size_t k = 0; k < 4; ++k) largest[k] = Larger(hn::LoadU(d, row + i + k * kVector), largest[k]);
+  for (; i + kVector <= count; i += kVector) largest[0] = Larger(hn::LoadU(d, row + i), largest[0]);
   if (i < count) {
     const size_t rest = count - i;
-    largest[1] = Larger(largest[1], hn::IfThenElse(hn::FirstN(d, rest), LoadTail(d, row + i, rest), least));
+    largest[1] = Larger(hn::IfThenElse(hn::FirstN(d, rest), LoadTail(d, row + i, rest), least), largest[1]);
   }
   HWY_ALIGN float lanes[kVector];
   hn::Store(Larger(Larger(largest[0], largest[1]), Larger(largest[2], largest[3])), d, lanes);
   float result = lanes[0];
-  for (size_t lane = 1; lane < kVector; ++lane)
-    result = lanes[lane] > result || lanes[lane] != lanes[lane] ? lanes[lane] : result;
+  for (size_t lane = 1; lane < kVector; ++lane) result = lanes[lane] > result ? lanes[lane] : result;
   return result;
 }
 
 HWY_INLINE double SumOfExps(const float* in, float largest, size_t count) {
   const D d;
   const V by = hn::Set(d, largest);
-  return SumOverRow(count, [&](auto load, auto) HWY_ATTR { return ExpOf(d, hn::Sub(load(in), by)); });
+  return SumOverRow(count, [&](auto load, auto) HWY_ATTR { return ExpOfNonPositive(d, hn::Sub(load(in), by)); });
 }
 
 // The exponentials to `out`, and their sum.
@@ -91,7 +87,7 @@ HWY_INLINE double StoreExps(const float* in, float largest, float* out, size_t c
   const D d;
   const V by = hn::Set(d, largest);
   return SumOverRow(count, [&](auto load, auto store) HWY_ATTR {
-    const V e = ExpOf(d, hn::Sub(load(in), by));
+    const V e = ExpOfNonPositive(d, hn::Sub(load(in), by));
     store(out, e);
     return e;
   });
@@ -132,7 +128,7 @@ void CrossEntropyF32(const float* features, const float* labels, float* loss, fl
     // Each element's label and feature are read before its gradient may be written in their place.
     const double total = SumOverRow(classes, [&](auto load, auto store) HWY_ATTR {
       const V label = load(labels), shifted = hn::Sub(load(features), by);
-      store(backprop, hn::Sub(hn::Mul(ExpOf(d, shifted), inverse), label));
+      store(backprop, hn::Sub(hn::Mul(ExpOfNonPositive(d, shifted), inverse), label));
       const V term = hn::Mul(label, hn::Sub(log_sum, shifted));
       return hn::IfThenZeroElse(hn::Eq(label, hn::Zero(d)), term);  // 0 · inf counts nothing
     });

@@ -2,6 +2,7 @@
 // 2i and 2i + 1; a normal number is the quantile of a uniform one. So each element is a function of its index alone.
 #include "engine/kernels/cpu/elementwise.h"
 #include "engine/kernels/cpu/math.h"
+#include "engine/kernels/cpu/random_blocks.h"
 
 namespace rivulet {
 namespace {
@@ -46,22 +47,13 @@ void Fill(T* out, int64_t count, F block) {
   }
 }
 
-// A stream's 48-bit index: 24 bits of the run's step, 24 bits of the block within the tensor.
-constexpr int kBlockBits = 24;
-constexpr uint64_t kMaxSteps = uint64_t{1} << 24;
-
 template <typename T, Distribution kDistribution>
 class StatefulRandomKernel final : public Kernel {
  public:
   StatefulRandomKernel(int64_t count, uint32_t op) : count_(count), op_(op) {}
   Status Run(const KernelContext& context) const override {
-    if (context.rng == nullptr) return FailedPrecondition("a random op runs without a random stream; bind one");
-    if (context.step >= kMaxSteps)
-      return OutOfRange("step {} is beyond the {} steps of a random stream", context.step, kMaxSteps);
-    const StreamKey& stream = *context.rng;
-    const uint64_t first = context.step << kBlockBits;
-    Fill<T, kDistribution>(OutputOf<T>(context, 0), count_,
-                           [&](uint64_t block) { return stream.Block(first + block, op_); });
+    RIVULET_ASSIGN_OR_RETURN(const RandomBlocks blocks, RandomBlocks::OfRun(context, op_));
+    Fill<T, kDistribution>(OutputOf<T>(context, 0), count_, blocks);
     return absl::OkStatus();
   }
 
@@ -73,9 +65,9 @@ class StatefulRandomKernel final : public Kernel {
 template <typename T, Distribution kDistribution>
 StatusOr<Prepared> PrepareStatefulFor(const NodeView& node) {
   const int64_t count = node.outputs[0].shape.elements();
-  if (count > (int64_t{1} << kBlockBits) * (sizeof(T) == 4 ? 4 : 2))
+  if (count > (int64_t{1} << RandomBlocks::kBlockBits) * (sizeof(T) == 4 ? 4 : 2))
     return Unimplemented("{} '{}' of {} elements; one op draws at most {}", node.node.type(), node.node.name(), count,
-                         (int64_t{1} << kBlockBits) * (sizeof(T) == 4 ? 4 : 2));
+                         (int64_t{1} << RandomBlocks::kBlockBits) * (sizeof(T) == 4 ? 4 : 2));
   Prepared prepared;
   prepared.kernel =
       std::make_unique<StatefulRandomKernel<T, kDistribution>>(count, static_cast<uint32_t>(node.op_index));
@@ -94,15 +86,7 @@ class StatelessRandomKernel final : public Kernel {
  public:
   StatelessRandomKernel(int64_t count, bool wide_seed) : count_(count), wide_seed_(wide_seed) {}
   Status Run(const KernelContext& context) const override {
-    uint64_t seed[2];
-    for (size_t i = 0; i < 2; ++i)
-      seed[i] = wide_seed_ ? static_cast<uint64_t>(InputOf<int64_t>(context, 1)[i])
-                           : static_cast<uint64_t>(int64_t{InputOf<int32_t>(context, 1)[i]});
-    const PhiloxKey key{{static_cast<uint32_t>(seed[0]), static_cast<uint32_t>(seed[0] >> 32)}};
-    Fill<T, kDistribution>(OutputOf<T>(context, 0), count_, [&](uint64_t block) {
-      return Philox4x32(key, {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
-                              static_cast<uint32_t>(seed[1]), static_cast<uint32_t>(seed[1] >> 32)});
-    });
+    Fill<T, kDistribution>(OutputOf<T>(context, 0), count_, RandomBlocks::OfSeed(context.inputs[1], wide_seed_));
     return absl::OkStatus();
   }
 

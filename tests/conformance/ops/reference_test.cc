@@ -258,6 +258,11 @@ const std::set<std::string>& WithoutCase() {
       "StatelessRandomUniform",
       "StatelessRandomNormal",
       "StatelessTruncatedNormal",
+      "RandomUniformInt",
+      "StatelessRandomUniformInt",
+      "Multinomial",
+      "StatelessMultinomial",
+      "RandomShuffle",
       "Add",  // the same kernel as AddV2
       "Print",
       "Assert",

@@ -1,0 +1,60 @@
+// Where a kernel's random numbers come from: blocks of Philox words by their index, from the stream of the run at this
+// step and op, or from a seed that is given as a tensor.
+#pragma once
+
+#include "engine/program/kernel.h"
+
+namespace rivulet {
+
+class RandomBlocks {
+ public:
+  // A stream's 48-bit index: 24 bits of the run's step, 24 bits of the block within the tensor.
+  static constexpr int kBlockBits = 24;
+  static constexpr uint64_t kMaxSteps = uint64_t{1} << 24;
+
+  // FAILED_PRECONDITION without a stream, OUT_OF_RANGE after its last step.
+  static StatusOr<RandomBlocks> OfRun(const KernelContext& context, uint32_t op) {
+    if (context.rng == nullptr) return FailedPrecondition("a random op runs without a random stream; bind one");
+    if (context.step >= kMaxSteps)
+      return OutOfRange("step {} is beyond the {} steps of a random stream", context.step, kMaxSteps);
+    RandomBlocks blocks;
+    blocks.stream_ = context.rng;
+    blocks.first_ = context.step << kBlockBits;
+    blocks.op_ = op;
+    return blocks;
+  }
+  // `seed`: two integers, int64 where `wide`, else int32.
+  static RandomBlocks OfSeed(const std::byte* seed, bool wide) {
+    uint64_t words[2];
+    for (size_t i = 0; i < 2; ++i)
+      words[i] = wide ? static_cast<uint64_t>(reinterpret_cast<const int64_t*>(seed)[i])
+                      : static_cast<uint64_t>(int64_t{reinterpret_cast<const int32_t*>(seed)[i]});
+    RandomBlocks blocks;
+    blocks.key_ = {{static_cast<uint32_t>(words[0]), static_cast<uint32_t>(words[0] >> 32)}};
+    blocks.first_ = words[1];
+    return blocks;
+  }
+
+  PhiloxBlock operator()(uint64_t block) const {
+    if (stream_ != nullptr) return stream_->Block(first_ + block, op_);
+    return Philox4x32(key_, {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
+                             static_cast<uint32_t>(first_), static_cast<uint32_t>(first_ >> 32)});
+  }
+  // Words 2i and 2i + 1 as one.
+  uint64_t Word64(uint64_t i) const {
+    const PhiloxBlock block = (*this)(i / 2);
+    const size_t at = (i % 2) * 2;
+    return uint64_t{block[at + 1]} << 32 | block[at];
+  }
+
+ private:
+  const StreamKey* stream_ = nullptr;
+  uint64_t first_ = 0;  // of the stream; of a seed, its second number
+  uint32_t op_ = 0;
+  PhiloxKey key_;
+};
+
+// How many words of 64 bits one op may draw in one step of a run.
+inline constexpr int64_t kMaxWords64 = int64_t{2} << RandomBlocks::kBlockBits;
+
+}  // namespace rivulet

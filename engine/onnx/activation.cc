@@ -1,7 +1,4 @@
 // Activation functions.
-#include <cmath>
-#include <numbers>
-
 #include "engine/onnx/operator.h"
 
 namespace rivulet::onnx {
@@ -142,19 +139,10 @@ RIVULET_ONNX("Swish", [](NodeContext& n) {
 });
 
 Status Gelu(NodeContext& n) {
-  const Builder& b = n.b();
-  const Output x = n.input(0);
   const std::string approximate = n.String("approximate", "none");
-  Output gate;
-  if (approximate == "tanh") {
-    const Output inner = b.Mul(x, b.Plus(b.Times(b.Square(x), 0.044715), 1));
-    gate = b.Op("Tanh", {b.Times(inner, std::sqrt(2 / std::numbers::pi))});
-  } else if (approximate == "none") {
-    gate = b.Op("Erf", {b.Times(x, std::numbers::sqrt2 / 2)});
-  } else {
+  if (approximate != "none" && approximate != "tanh")
     return n.Fail(InvalidArgument("approximate = '{}' is neither none nor tanh", approximate));
-  }
-  n.set_output(0, b.Mul(b.Times(x, 0.5), b.Plus(gate, 1)));
+  n.set_output(0, n.b().Op("Gelu", {n.input(0)}, {{"approximate", approximate == "tanh"}}));
   return n.status();
 }
 RIVULET_ONNX("Gelu", Gelu);

@@ -52,14 +52,18 @@ Status Div(NodeContext& n) {
 }
 RIVULET_ONNX("Div", Div);
 
-// Base and exponent may differ in type; the result has the base's. Integers go through float64, which is exact up to
-// 2^53, and are rounded as NumPy rounds them: towards zero, after what float64 itself rounded is mended.
+// Base and exponent may differ in type; the result has the base's. An integer to a power that is none goes through
+// float64 and is rounded as NumPy rounds it: towards zero, after what float64 itself rounded is mended.
 Status Pow(NodeContext& n) {
   const std::vector<Output> operands = Operands(n);
   if (!n.status().ok()) return n.status();
   const Builder& b = n.b();
   const Output x = operands[0], y = operands[1];
   if (IsFloating(TypeOf(x))) {
+    n.set_output(0, b.Op("Pow", {x, b.Cast(y, TypeOf(x))}));
+    return n.status();
+  }
+  if (!IsFloating(TypeOf(y))) {
     n.set_output(0, b.Op("Pow", {x, b.Cast(y, TypeOf(x))}));
     return n.status();
   }
@@ -121,11 +125,7 @@ Status Reciprocal(NodeContext& n) {
 }
 RIVULET_ONNX("Reciprocal", Reciprocal);
 
-Status IsNan(NodeContext& n) {
-  n.set_output(0, n.b().Op("NotEqual", {n.input(0), n.input(0)}));
-  return n.status();
-}
-RIVULET_ONNX("IsNaN", IsNan);
+RIVULET_ONNX_UNARY("IsNaN", "IsNan");
 
 Status IsInf(NodeContext& n) {
   const Builder& b = n.b();
@@ -153,11 +153,20 @@ RIVULET_ONNX_BINARY("BitwiseAnd", "BitwiseAnd");
 RIVULET_ONNX_BINARY("BitwiseOr", "BitwiseOr");
 RIVULET_ONNX_BINARY("BitwiseXor", "BitwiseXor");
 
+// A shift that is negative or not below the type's width leaves nothing but the sign.
 Status BitShift(NodeContext& n) {
+  const Builder& b = n.b();
   const std::string direction = n.String("direction", "");
   if (direction != "LEFT" && direction != "RIGHT")
     return n.Fail(InvalidArgument("the direction '{}' is neither LEFT nor RIGHT", direction));
-  return Binary(n, direction == "LEFT" ? "LeftShift" : "RightShift");
+  const Output x = n.input(0), shift = n.input(1);
+  const double width = 8.0 * static_cast<double>(SizeOf(TypeOf(x)));
+  const Output within = b.Op(
+      "LogicalAnd", {b.Op("GreaterEqual", {shift, b.ScalarLike(shift, 0)}), b.Less(shift, b.ScalarLike(shift, width))});
+  const Output bounded = b.Select(within, shift, b.ScalarLike(shift, width - 1));
+  n.set_output(0, direction == "RIGHT" ? b.Op("RightShift", {x, bounded})
+                                       : b.Select(within, b.Op("LeftShift", {x, bounded}), b.ScalarLike(x, 0)));
+  return n.status();
 }
 RIVULET_ONNX("BitShift", BitShift);
 

@@ -24,7 +24,7 @@ class Usage(RivuletTest):
             seen.append(" ".join(path))
             todo += [path + [child] for child in children]
         for name in ("simulate", "up", "coordinator", "client", "runs list", "runs show", "runs rounds", "runs clients",
-                     "model export", "data import", "data inspect", "data verify", "data partition",
+                     "model export", "model import", "model check", "data import", "data inspect", "data verify", "data partition",
                      "data synth"):
             self.assertIn(name, seen)
 

@@ -56,11 +56,16 @@ std::string DataFolder() {
   return folder == nullptr ? "" : folder;
 }
 
-TEST(OnnxCases, CommittedCases_GiveOnnxRuntimesValues) {
-  const Counts counts = CheckAll(RIVULET_ONNX_CASES);
-  EXPECT_GE(counts.passed, 40);
-  EXPECT_EQ(counts.skipped, 0);
+// Every case that stands beside this file is a test of its own.
+class CommittedCase : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(CommittedCase, Outputs_AreOnnxRuntimes) {
+  const onnx::CheckReport report = onnx::CheckCase(GetParam());
+  EXPECT_TRUE(report.passed) << report.message;
 }
+
+INSTANTIATE_TEST_SUITE_P(Onnx, CommittedCase, ::testing::ValuesIn(CasesIn(RIVULET_ONNX_CASES)),
+                         [](const auto& info) { return fs::path(info.param).filename().string(); });
 
 TEST(OnnxCases, CommittedCasesWithPortableKernels_GiveOnnxRuntimesValues) {
   EXPECT_EQ(CheckAll(RIVULET_ONNX_CASES, {.portable = true}).skipped, 0);

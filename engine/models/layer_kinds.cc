@@ -66,6 +66,11 @@ const LayerKey kSize = Sizes("size", "3", "Height and width of the window"),
                kDilation = Sizes("dilation", "1", "Distance of the window's pixels"),
                kGroups = Count("groups", "1", "Parts that channels and filters are divided into");
 
+// What the ops of recurrent layers allow.
+std::vector<std::string> CellActivationNames() {
+  return {"tanh", "sigmoid", "hard_sigmoid", "relu", "softsign", "softplus", "elu", "leaky_relu", "linear"};
+}
+
 std::vector<LayerKind> Make() {
   std::vector<LayerKind> kinds;
   const auto add = [&](LayerKind kind) { kinds.push_back(std::move(kind)); };
@@ -205,6 +210,55 @@ std::vector<LayerKind> Make() {
        [](Layers& layers, const std::string& name, Output x, Output, const LayerArgs& args) {
          return layers.Embedding(name, x, args.integer("vocabulary"), args.integer("units"),
                                  InitializerOf(args, "initializer"));
+       }});
+  struct RecurrentKind {
+    const char* name;
+    const char* doc;
+    Output (Layers::*build)(std::string_view, Output, int64_t, const RecurrentLayerOptions&);
+    bool gated, resets;
+  };
+  for (const RecurrentKind& kind :
+       {RecurrentKind{"lstm", "Long short-term memory over [positions, features].", &Layers::Lstm, true, false},
+        RecurrentKind{"gru", "Gated recurrent units over [positions, features].", &Layers::Gru, true, true},
+        RecurrentKind{"simple_rnn", "A recurrent layer without gates over [positions, features].", &Layers::SimpleRnn,
+                      false, false}}) {
+    std::vector<LayerKey> keys = {
+        Count("units", "", "Width of the state"),
+        Flag("sequences", "false", "Whether every position gives its state, not only the last"),
+        Text("direction", "\"forward\"", "`bidirectional`: both ways, side by side",
+             {"forward", "reverse", "bidirectional"}),
+        Text("activation", "\"tanh\"", "Of what enters the state", CellActivationNames())};
+    if (kind.gated) keys.push_back(Text("recurrent_activation", "\"sigmoid\"", "Of the gates", CellActivationNames()));
+    if (kind.resets) keys.push_back(Flag("reset_after", "true", "Whether the reset gate follows the product"));
+    keys.push_back(InitializerKey("initializer", "\"glorot_uniform\""));
+    keys.push_back(InitializerKey("recurrent_initializer", "\"orthogonal\""));
+    add({kind.name, kind.name, kind.doc, std::move(keys),
+         [kind](Layers& layers, const std::string& name, Output x, Output, const LayerArgs& args) {
+           RecurrentLayerOptions options;
+           options.sequences = args.flag("sequences");
+           options.direction = args.text("direction");
+           options.activation = args.text("activation");
+           if (kind.gated) options.recurrent_activation = args.text("recurrent_activation");
+           if (kind.resets) options.reset_after = args.flag("reset_after");
+           options.kernel = InitializerOf(args, "initializer");
+           options.recurrent_kernel = InitializerOf(args, "recurrent_initializer");
+           return (layers.*kind.build)(name, x, args.integer("units"), options);
+         }});
+  }
+  add({"self_attention",
+       "attention",
+       "Every position looks at the others of [positions, features], in heads.",
+       {Count("heads", "", "Parts that the features are divided into"),
+        Flag("causal", "false", "Whether a position sees only itself and those before")},
+       [](Layers& layers, const std::string& name, Output x, Output, const LayerArgs& args) {
+         return layers.SelfAttention(name, x, args.integer("heads"), args.flag("causal"));
+       }});
+  add({"positions",
+       "positions",
+       "Adds a learnt row for each position of [positions, features].",
+       {InitializerKey("initializer", "\"random_normal\"")},
+       [](Layers& layers, const std::string& name, Output x, Output, const LayerArgs& args) {
+         return layers.Positions(name, x, InitializerOf(args, "initializer"));
        }});
   return kinds;
 }

@@ -53,6 +53,20 @@ struct BatchNormOptions {
   bool center = true;
 };
 
+struct RecurrentInputs;  // engine/ops/recurrent.h
+struct RecurrentOptions;
+struct RecurrentOutputs;
+
+struct RecurrentLayerOptions {
+  bool sequences = false;             // the output at every position, not only the last state
+  std::string direction = "forward";  // reverse; bidirectional: both, side by side, with weights of their own
+  std::string activation = "tanh";
+  std::string recurrent_activation = "sigmoid";  // of gates
+  bool reset_after = true;                       // of a GRU; it has a recurrent_bias then
+  Initializer kernel = GlorotUniform();
+  Initializer recurrent_kernel = Orthogonal();
+};
+
 // What the graphs of one model share.
 struct SharedLayers {
   std::map<std::string, Output, std::less<>> reads;  // of variables, by name
@@ -108,11 +122,30 @@ class Layers {
   Output Embedding(std::string_view name, Output x, int64_t vocabulary, int64_t units,
                    const Initializer& table = RandomUniform());
 
+  // x [batch, positions, features]; the result is [batch, units], or [batch, positions, units] of `sequences`. Gates
+  // lie side by side in Keras' order. Variables: kernel, recurrent_kernel, bias; the backward half's begin with
+  // "backward_".
+  Output Lstm(std::string_view name, Output x, int64_t units, const RecurrentLayerOptions& options = {});
+  Output Gru(std::string_view name, Output x, int64_t units, const RecurrentLayerOptions& options = {});
+  Output SimpleRnn(std::string_view name, Output x, int64_t units, const RecurrentLayerOptions& options = {});
+  // Heads over all positions, or those up to one's own where `causal`. Variables: kernel and bias of query, key and
+  // value side by side, output_kernel and output_bias.
+  Output SelfAttention(std::string_view name, Output x, int64_t heads, bool causal);
+  // x + a learnt row for each position.
+  Output Positions(std::string_view name, Output x, const Initializer& initializer = RandomNormal(0, 0.02));
+
   // The variable "<name>/<variable>" as read in this graph, created by the first graph that asks.
   Output Weight(const Scope& layer, std::string_view name, std::string_view variable, const Shape& shape,
                 const Initializer& initializer, std::string_view segment = "trainable");
 
  private:
+  struct RecurrentCell {
+    std::string_view kind;
+    int64_t gates;
+    RecurrentOutputs (*build)(const Scope&, const RecurrentInputs&, const RecurrentOptions&);
+  };
+  Output Recurrent(std::string_view name, Output x, int64_t units, const RecurrentLayerOptions& options,
+                   const RecurrentCell& cell);
   bool Check(std::string_view name, Output x, int rank, std::string_view kind) const;
   Output Biased(const Scope& layer, std::string_view name, Output x, int64_t width, bool bias,
                 const Initializer& initializer, std::string_view activation);

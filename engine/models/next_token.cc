@@ -1,5 +1,6 @@
 #include "engine/models/next_token.h"
 
+#include "engine/base/check.h"
 #include "engine/models/variables.h"
 
 namespace rivulet {
@@ -12,17 +13,15 @@ Output Ints(const Scope& scope, std::vector<int32_t> values, std::string_view na
 
 }  // namespace
 
-Output EmbeddingRows(const Scope& scope, Output table, Output tokens) {
-  return scope.Op("GatherV2", {table, tokens, scope.Const(Tensor::Scalar<int32_t>(0), "axis")});
-}
-
-StatusOr<ModelDef> NextTokenModel(int64_t vocabulary, int64_t length, int64_t padding,
-                                  Output (*body)(const Scope& scope, Output tokens)) {
+StatusOr<ModelDef> NextTokenModel(int64_t vocabulary, int64_t length, int64_t padding, const ModelBody& body) {
   ModelDef model;
   const Scope scope(model.graph);
   const Output tokens = scope.Placeholder("tokens", DType::kInt64, Shape{kUnknownDim, length});
   const Output label = scope.Placeholder("label", DType::kInt64, Shape{kUnknownDim, length});
-  const Output logits = scope.Op("Identity", {body(scope, tokens)}, {}, "logits");
+  SharedLayers shared;
+  Layers layers(scope, /*training=*/false, shared);
+  const Output logits = scope.Op("Identity", {body(layers, tokens)}, {}, "logits");
+  RIVULET_CHECK(!shared.differs);
 
   const Output rows = scope.Op(
       "Reshape", {logits, Ints(scope, {-1, static_cast<int32_t>(vocabulary)}, "logits/rows/shape")}, {}, "logits/rows");

@@ -2,18 +2,14 @@
 #pragma once
 
 #include "engine/base/status.h"
-#include "engine/graph/scope.h"
+#include "engine/models/classifier.h"
 #include "engine/models/model_def.h"
 
 namespace rivulet {
 
 // Builds one: placeholders "tokens" and "label" (int64 [?, length], numbers below `vocabulary`), `body` from tokens to
 // logits [batch, length, vocabulary], "loss" (mean sparse softmax cross-entropy) and "accuracy". Positions whose label
-// is `padding` count in neither.
-StatusOr<ModelDef> NextTokenModel(int64_t vocabulary, int64_t length, int64_t padding,
-                                  Output (*body)(const Scope& scope, Output tokens));
-
-// Rows of a [vocabulary, width] table; `tokens` of any shape.
-Output EmbeddingRows(const Scope& scope, Output table, Output tokens);
+// is `padding` count in neither. The body's layers must not differ between training and evaluation.
+StatusOr<ModelDef> NextTokenModel(int64_t vocabulary, int64_t length, int64_t padding, const ModelBody& body);
 
 }  // namespace rivulet

@@ -8,9 +8,6 @@
 #include "engine/data/shakespeare.h"
 #include "engine/models/next_token.h"
 #include "engine/models/preset_list.h"
-#include "engine/models/variables.h"
-#include "engine/ops/attention.h"
-#include "engine/ops/recurrent.h"
 
 namespace rivulet {
 namespace {
@@ -18,49 +15,28 @@ namespace {
 constexpr int64_t kWidth = 64, kHeads = 4, kHidden = 256;
 constexpr int kBlocks = 2;
 
-Output Dense(const Scope& scope, std::string_view name, Output x, int64_t in, int64_t units) {
-  const Scope layer = scope.SubScope(name);
-  const Output kernel = Variable(layer, "kernel", Shape{in, units}, GlorotUniform());
-  return SequenceProduct(layer, x, kernel, Variable(layer, "bias", Shape{units}, Zeros()));
-}
-
-Output Norm(const Scope& scope, std::string_view name, Output x) {
-  const Scope layer = scope.SubScope(name);
-  const Output scale = Variable(layer, "gamma", Shape{kWidth}, Ones());
-  return layer.Op("LayerNorm", {x, scale, Variable(layer, "beta", Shape{kWidth}, Zeros())});
-}
-
-Output Attention(const Scope& scope, Output x) {
-  const Scope layer = scope.SubScope("attention");
-  const Output all = Dense(layer, "query_key_value", x, kWidth, 3 * kWidth);
-  Node* parts = layer.AddNode("Split", {layer.Const(Tensor::Scalar<int32_t>(2), "axis"), all},
-                              {{"num_split", int64_t{3}}}, "split");
-  if (parts == nullptr) return {};
-  AttentionOptions options;
-  options.heads = kHeads;
-  options.causal = true;
-  const Output attended = MultiHeadAttention(layer, parts->output(0), parts->output(1), parts->output(2), options);
-  return Dense(layer, "output", attended, kWidth, kWidth);
-}
-
-Output Body(const Scope& scope, Output tokens) {
-  const Scope embedding = scope.SubScope("embedding");
-  const Output table = Variable(embedding, "embeddings", Shape{kCharacters, kWidth}, RandomNormal(0, 0.02));
-  const Output positions = Variable(embedding, "positions", Shape{kWindowLength, kWidth}, RandomNormal(0, 0.02));
-  Output x = embedding.Op("AddV2", {EmbeddingRows(embedding, table, tokens), positions});
+Output Body(Layers& layers, Output tokens) {
+  Output x = layers.Embedding("embedding", tokens, kCharacters, kWidth, RandomNormal(0, 0.02));
+  x = layers.Positions("positions", x);
   for (int i = 1; i <= kBlocks; ++i) {
-    const Scope block = scope.SubScope(fmt::format("block{}", i));
-    x = block.Op("AddV2", {x, Attention(block, Norm(block, "norm1", x))});
-    Output hidden = Dense(block, "hidden", Norm(block, "norm2", x), kWidth, kHidden);
-    hidden = block.Op("Gelu", {hidden});
-    x = block.Op("AddV2", {x, Dense(block, "output", hidden, kHidden, kWidth)});
+    const auto name = [&](std::string_view part) { return fmt::format("block{}_{}", i, part); };
+    Output inner = layers.LayerNorm(name("norm1"), x);
+    inner = layers.SelfAttention(name("attention"), inner, kHeads, /*causal=*/true);
+    x = layers.Add(name("sum1"), x, inner);
+    inner = layers.LayerNorm(name("norm2"), x);
+    inner = layers.Dense(name("hidden"), inner, kHidden);
+    inner = layers.scope().Op("Gelu", {inner}, {}, name("gelu"));
+    inner = layers.Dense(name("output"), inner, kWidth);
+    x = layers.Add(name("sum2"), x, inner);
   }
-  x = Norm(scope, "norm", x);
-  const Scope output = scope.SubScope("output");
+  x = layers.LayerNorm("norm", x);
+
+  const Scope output = layers.scope().SubScope("output");
   const auto ints = [&](std::vector<int32_t> values, std::string_view name) {
     return output.Const(
         Tensor::Of<int32_t>(Shape{static_cast<int64_t>(values.size())}, std::span<const int32_t>(values)), name);
   };
+  const Output table = layers.Weight(output, "embedding", "embeddings", Shape{kCharacters, kWidth}, Zeros());
   const Output rows = output.Op("Reshape", {x, ints({-1, kWidth}, "rows")});
   const Output logits = output.Op("MatMul", {rows, table}, {{"transpose_b", true}});
   return output.Op("Reshape", {logits, ints({-1, kWindowLength, kCharacters}, "shape")});

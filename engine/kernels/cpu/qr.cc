@@ -20,15 +20,17 @@ class QrKernel final : public Kernel {
   Status Run(const KernelContext& context) const override {
     const T* in = InputOf<T>(context, 0);
     T *q = OutputOf<T>(context, 0), *r = OutputOf<T>(context, 1);
-    double* a = reinterpret_cast<double*>(context.scratch);  // the reflections below the diagonal, r above
+    double* a = reinterpret_cast<double*>(context.scratch);  // by columns: the reflections below the diagonal, r above
     double* column = a + rows_ * columns_;
     double* scales = column + rows_;
     for (int64_t m = 0; m < matrices_; ++m) {
-      for (int64_t i = 0; i < rows_ * columns_; ++i) a[i] = static_cast<double>(in[m * rows_ * columns_ + i]);
+      for (int64_t i = 0; i < rows_; ++i)
+        for (int64_t j = 0; j < columns_; ++j)
+          a[j * rows_ + i] = static_cast<double>(in[(m * rows_ + i) * columns_ + j]);
       Reflect(a, scales);
       for (int64_t i = 0; i < inner_; ++i)
         for (int64_t j = 0; j < columns_; ++j)
-          r[(m * inner_ + i) * columns_ + j] = i <= j ? static_cast<T>(a[i * columns_ + j]) : T(0);
+          r[(m * inner_ + i) * columns_ + j] = i <= j ? static_cast<T>(a[j * rows_ + i]) : T(0);
       for (int64_t j = 0; j < inner_; ++j) {
         UnitReflected(a, scales, j, column);
         for (int64_t i = 0; i < rows_; ++i) q[(m * rows_ + i) * inner_ + j] = static_cast<T>(column[i]);
@@ -42,33 +44,33 @@ class QrKernel final : public Kernel {
   void Reflect(double* a, double* scales) const {
     for (int64_t k = 0; k < std::min(rows_, columns_); ++k) {
       double below = 0;
-      for (int64_t i = k + 1; i < rows_; ++i) below += a[i * columns_ + k] * a[i * columns_ + k];
-      const double head = a[k * columns_ + k];
+      for (int64_t i = k + 1; i < rows_; ++i) below += a[k * rows_ + i] * a[k * rows_ + i];
+      const double head = a[k * rows_ + k];
       scales[k] = 0;
       if (below == 0) continue;  // LAPACK leaves such a column, whatever its sign
       const double norm = std::copysign(std::sqrt(head * head + below), -head);
       scales[k] = (norm - head) / norm;
-      for (int64_t i = k + 1; i < rows_; ++i) a[i * columns_ + k] /= head - norm;
-      a[k * columns_ + k] = norm;
+      for (int64_t i = k + 1; i < rows_; ++i) a[k * rows_ + i] /= head - norm;
+      a[k * rows_ + k] = norm;
       for (int64_t j = k + 1; j < columns_; ++j) {
-        double dot = a[k * columns_ + j];
-        for (int64_t i = k + 1; i < rows_; ++i) dot += a[i * columns_ + k] * a[i * columns_ + j];
+        double dot = a[j * rows_ + k];
+        for (int64_t i = k + 1; i < rows_; ++i) dot += a[k * rows_ + i] * a[j * rows_ + i];
         dot *= scales[k];
-        a[k * columns_ + j] -= dot;
-        for (int64_t i = k + 1; i < rows_; ++i) a[i * columns_ + j] -= dot * a[i * columns_ + k];
+        a[j * rows_ + k] -= dot;
+        for (int64_t i = k + 1; i < rows_; ++i) a[j * rows_ + i] -= dot * a[k * rows_ + i];
       }
     }
   }
 
-  // Column j of q: all reflections, the last first, of the unit vector.
+  // Column j of q: all reflections, the last first, of the unit vector, which those after j leave as it is.
   void UnitReflected(const double* a, const double* scales, int64_t j, double* column) const {
     for (int64_t i = 0; i < rows_; ++i) column[i] = i == j ? 1 : 0;
-    for (int64_t k = std::min(rows_, columns_) - 1; k >= 0; --k) {
+    for (int64_t k = std::min(j, std::min(rows_, columns_) - 1); k >= 0; --k) {
       double dot = column[k];
-      for (int64_t i = k + 1; i < rows_; ++i) dot += a[i * columns_ + k] * column[i];
+      for (int64_t i = k + 1; i < rows_; ++i) dot += a[k * rows_ + i] * column[i];
       dot *= scales[k];
       column[k] -= dot;
-      for (int64_t i = k + 1; i < rows_; ++i) column[i] -= dot * a[i * columns_ + k];
+      for (int64_t i = k + 1; i < rows_; ++i) column[i] -= dot * a[k * rows_ + i];
     }
   }
 

@@ -42,6 +42,33 @@ void ToBfloat16(const float* from, uint16_t* to, int64_t count) {
   for (; i < count; ++i) to[i] = bfloat16(from[i]).bits;
 }
 
+// AVX2 and AVX-512 (the lower numbers) convert float16 in hardware, rounding to nearest even.
+void FromFloat16(const uint16_t* from, float* to, int64_t count) {
+  int64_t i = 0;
+#if HWY_TARGET <= HWY_AVX2
+  const hn::ScalableTag<float> df;
+  const hn::Rebind<hwy::float16_t, decltype(df)> dh;
+  const hn::RebindToUnsigned<decltype(dh)> d16;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(df));
+  for (; i + lanes <= count; i += lanes)
+    hn::StoreU(hn::PromoteTo(df, hn::BitCast(dh, hn::LoadU(d16, from + i))), df, to + i);
+#endif
+  for (; i < count; ++i) to[i] = float16::FromBits(from[i]);
+}
+
+void ToFloat16(const float* from, uint16_t* to, int64_t count) {
+  int64_t i = 0;
+#if HWY_TARGET <= HWY_AVX2
+  const hn::ScalableTag<float> df;
+  const hn::Rebind<hwy::float16_t, decltype(df)> dh;
+  const hn::RebindToUnsigned<decltype(dh)> d16;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(df));
+  for (; i + lanes <= count; i += lanes)
+    hn::StoreU(hn::BitCast(d16, hn::DemoteTo(dh, hn::LoadU(df, from + i))), d16, to + i);
+#endif
+  for (; i < count; ++i) to[i] = float16(from[i]).bits;
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace rivulet
 HWY_AFTER_NAMESPACE();
@@ -51,19 +78,21 @@ namespace rivulet {
 
 HWY_EXPORT(FromBfloat16);
 HWY_EXPORT(ToBfloat16);
+HWY_EXPORT(FromFloat16);
+HWY_EXPORT(ToFloat16);
 
 void Float32From16(DType from_type, const std::byte* from, float* to, int64_t count) {
   RIVULET_CHECK(Is16BitFloat(from_type));
   const auto* bits = reinterpret_cast<const uint16_t*>(from);
   if (from_type == DType::kBFloat16) return HWY_DYNAMIC_DISPATCH(FromBfloat16)(bits, to, count);
-  for (int64_t i = 0; i < count; ++i) to[i] = float16::FromBits(bits[i]);
+  HWY_DYNAMIC_DISPATCH(FromFloat16)(bits, to, count);
 }
 
 void Float16From32(DType to_type, const float* from, std::byte* to, int64_t count) {
   RIVULET_CHECK(Is16BitFloat(to_type));
   auto* bits = reinterpret_cast<uint16_t*>(to);
   if (to_type == DType::kBFloat16) return HWY_DYNAMIC_DISPATCH(ToBfloat16)(from, bits, count);
-  for (int64_t i = 0; i < count; ++i) bits[i] = float16(from[i]).bits;
+  HWY_DYNAMIC_DISPATCH(ToFloat16)(from, bits, count);
 }
 
 }  // namespace rivulet

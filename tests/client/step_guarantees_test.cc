@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstring>
 
 #include "client/program_cache.h"
 #include "engine/base/mutex.h"
 #include "tests/client/local_plan.h"
+#include "tests/engine/kernels/every_target.h"
 #include "tests/engine/program/allocations.h"
 #include "tests/engine/program/locks.h"
 
@@ -61,6 +63,8 @@ class BoundStep {
     bindings_.step = {&step_, 1};
   }
   Status Run() { return instance_->Run(bindings_); }
+
+  std::span<const std::byte> params() const { return memory_[kParamsBuffer].bytes(); }
 
   std::shared_ptr<const Program> program;
   AlignedBuffer arena;
@@ -135,6 +139,47 @@ TEST_P(StepGuarantees, PlannedMemory_IsWhatARunTouches) {
 INSTANTIATE_TEST_SUITE_P(Presets, StepGuarantees, ::testing::ValuesIn(Cases()), [](const auto& info) {
   return info.param.preset + "_" + info.param.precision + "_" + info.param.kernels;
 });
+
+class KernelSets : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(KernelSets, PortableStep_HasTheSameBitsOnEveryInstructionSet) {
+  const bool large = GetParam() == "mobilenet_v2";  // seconds without vector instructions
+  for (const char* precision : {"float32", "bfloat16"}) {
+    if (large && std::string(precision) != "float32") continue;
+    Scenario scenario = LocalScenario();
+    scenario.model.preset = GetParam();
+    scenario.client.precision = precision;
+    scenario.run.kernels = "portable";
+    std::string first;
+    testing::OnEveryTarget([&](const std::string& target) {
+      BoundStep step(scenario, large ? 1 : 2);
+      ASSERT_TRUE(step.Run().ok());
+      const std::string now(reinterpret_cast<const char*>(step.params().data()), step.params().size());
+      if (first.empty()) first = now;
+      EXPECT_TRUE(now == first) << precision << " on " << target;
+    });
+  }
+}
+
+// Losses of the kernel sets differ by the order of sums in float32 alone.
+TEST_P(KernelSets, NativeLosses_AgreeOnEveryInstructionSet) {
+  Scenario scenario = LocalScenario();
+  scenario.model.preset = GetParam();
+  scenario.client.optimizer.learning_rate = 0.01;
+  scenario.run.kernels = "portable";
+  BoundStep portable(scenario, 2);
+  ASSERT_TRUE(portable.Run().ok());
+  ASSERT_TRUE(portable.Run().ok());
+  scenario.run.kernels = "native";
+  testing::OnEveryTarget([&](const std::string& target) {
+    BoundStep step(scenario, 2);
+    ASSERT_TRUE(step.Run().ok());
+    ASSERT_TRUE(step.Run().ok());  // the loss after one update
+    EXPECT_NEAR(step.loss, portable.loss, 1e-3f * std::abs(portable.loss) + 1e-4f) << target;
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Presets, KernelSets, ::testing::ValuesIn(PresetNames()));
 
 TEST(CountLocks, OneMutex_IsOne) {
   Mutex mutex;

@@ -93,6 +93,36 @@ TEST(BFloat16, VectorConversions_AreTheScalarOnes) {
   });
 }
 
+TEST(Float16, VectorConversions_AreTheScalarOnes) {
+  // All float16 values, and between any two neighbours a tie and what lies beside it.
+  std::vector<float> values;
+  for (uint32_t bits = 0; bits < 0x7C00u; ++bits) {
+    const float here = float16::FromBits(static_cast<uint16_t>(bits)),
+                next = bits + 1 == 0x7C00u ? 65536.0f
+                                           : static_cast<float>(float16::FromBits(static_cast<uint16_t>(bits + 1)));
+    const float tie = (here + next) / 2;
+    for (const float value : {here, tie, std::nextafter(tie, 0.0f), std::nextafter(tie, 1e9f)}) {
+      values.push_back(value);
+      values.push_back(-value);
+    }
+  }
+  for (const uint32_t bits :
+       {0x7F800000u, 0xFF800000u, 0x7FC00000u, 0x7F800001u, 0xFFABCDEFu, 0x7F7FFFFFu, 0x00000001u})
+    values.push_back(std::bit_cast<float>(bits));
+  const auto count = static_cast<int64_t>(values.size());
+  testing::OnEveryTarget([&](const std::string& target) {
+    std::vector<uint16_t> narrow(values.size());
+    Float16From32(DType::kFloat16, values.data(), reinterpret_cast<std::byte*>(narrow.data()), count);
+    std::vector<float> wide(values.size());
+    Float32From16(DType::kFloat16, reinterpret_cast<const std::byte*>(narrow.data()), wide.data(), count);
+    for (size_t i = 0; i < values.size(); ++i) {
+      ASSERT_EQ(narrow[i], float16(values[i]).bits) << target << " " << values[i];
+      const float expected = float16::FromBits(narrow[i]);
+      ASSERT_EQ(std::bit_cast<uint32_t>(wide[i]), std::bit_cast<uint32_t>(expected)) << target << " " << values[i];
+    }
+  });
+}
+
 template <typename T>
 Tensor Narrow(const Tensor& wide) {
   Tensor narrow(kDTypeOf<T>, wide.shape());

@@ -1,8 +1,11 @@
 // Normalisations and activations on every instruction set: the same bits, and close to plain loops in double.
+#include <gmock/gmock.h>
+
 #include <cmath>
 #include <limits>
 #include <numeric>
 
+#include "engine/tensor/float16.h"
 #include "tests/engine/kernels/every_target.h"
 #include "tests/engine/kernels/run_op.h"
 
@@ -157,6 +160,89 @@ TEST(Activations, EveryTarget_SameBits) {
   SameOnEveryTarget("GeluGrad", {x, x}, {{"approximate", true}});
   SameOnEveryTarget("Erf", {x}, {});
   SameOnEveryTarget("Erfc", {x}, {});
+}
+
+TEST(BatchNorm, SixteenBitImages_KeepStatisticsInFloat) {
+  const Tensor x = RandomTensor<float>({2, 3, 3, 5}, 1), scale = RandomTensor<float>({5}, 2);
+  Tensor narrow(DType::kBFloat16, x.shape()), whole(DType::kFloat32, x.shape());
+  Float16From32(DType::kBFloat16, x.flat<float>().data(), narrow.data(), x.elements());
+  Float32From16(DType::kBFloat16, narrow.data(), whole.flat<float>().data(), x.elements());
+  for (const bool training : {true, false}) {
+    const AttrMap attrs = {{"is_training", training}};
+    const Tensor ones = Tensor::Of<float>({5}, {1, 1, 1, 1, 1});
+    const auto run = RunOp("FusedBatchNormV3", {narrow, scale, scale, scale, ones}, attrs);
+    ASSERT_TRUE(run.ok()) << Message(run.status());
+    const auto expected = RunOp("FusedBatchNormV3", {whole, scale, scale, scale, ones}, attrs).value().outputs;
+    EXPECT_EQ(Name(run->outputs[0].dtype()), "bfloat16");
+    for (size_t i = 1; i < 5; ++i)
+      EXPECT_EQ(AsDoubles<float>(run->outputs[i]), AsDoubles<float>(expected[i])) << "output " << i;
+    const Tensor none(DType::kFloat32, Shape({0}));
+    const auto grad = RunOp("FusedBatchNormGradV3", {narrow, narrow, scale, expected[3], expected[4], none}, attrs);
+    ASSERT_TRUE(grad.ok()) << Message(grad.status());
+    EXPECT_EQ(Name(grad->outputs[0].dtype()), "bfloat16");
+    EXPECT_EQ(Name(grad->outputs[1].dtype()), "float32");
+  }
+}
+
+// No examples, or no channels: nothing is read or written, and gradients of parameters are 0.
+TEST(Normalisations, EmptyTensors_GiveEmptyOnes) {
+  const Tensor none(DType::kFloat32, Shape({0})), ones = Tensor::Of<float>({2}, {1, 1});
+  const Tensor no_rows(DType::kFloat32, Shape({0, 3, 2})), no_channels(DType::kFloat32, Shape({3, 4, 0}));
+  const auto batch = RunOp("FusedBatchNormV3", {no_rows, ones, ones, ones, ones}, {{"exponential_avg_factor", 0.5f}});
+  ASSERT_TRUE(batch.ok()) << Message(batch.status());
+  EXPECT_EQ(AsDoubles<float>(batch->outputs[3]), (std::vector<double>{0, 0}));
+  EXPECT_TRUE(RunOp("FusedBatchNormV3", {no_channels, none, none, none, none}).ok());
+  const auto grad = RunOp("FusedBatchNormGradV3", {no_rows, no_rows, ones, ones, ones, none});
+  ASSERT_TRUE(grad.ok()) << Message(grad.status());
+  EXPECT_EQ(AsDoubles<float>(grad->outputs[1]), (std::vector<double>{0, 0}));
+  EXPECT_TRUE(RunOp("FusedBatchNormGradV3", {no_channels, no_channels, none, none, none, none}).ok());
+  EXPECT_TRUE(RunOp("LayerNorm", {no_rows, ones, ones}).ok());
+  EXPECT_TRUE(RunOp("RmsNorm", {no_rows, ones}).ok());
+  EXPECT_TRUE(RunOp("GroupNorm", {no_rows, ones, ones}, {{"num_groups", int64_t{2}}}).ok());
+  const auto statistics =
+      RunOp("GroupNormGrad",
+            {no_rows, no_rows, ones, Tensor(DType::kFloat32, Shape({0, 2})), Tensor(DType::kFloat32, Shape({0, 2}))},
+            {{"num_groups", int64_t{2}}});
+  ASSERT_TRUE(statistics.ok()) << Message(statistics.status());
+  EXPECT_EQ(AsDoubles<float>(statistics->outputs[1]), (std::vector<double>{0, 0}));
+  EXPECT_THAT(Message(RunOp("LayerNorm", {no_channels, none, none}).status()), ::testing::HasSubstr("are empty"));
+  EXPECT_FALSE(RunOp("InstanceNorm", {no_channels, none, none}).ok());
+}
+
+// What is not finite stays with its row, example or channel.
+TEST(Normalisations, NotFinite_StaysWithItsStatistics) {
+  Tensor x = RandomTensor<float>({4, 6, 2}, 1);
+  x.flat<float>()[3] = std::numeric_limits<float>::quiet_NaN();  // example 0, pixel 1, channel 1
+  const Tensor ones = Tensor::Of<float>({2}, {1, 1});
+  const auto nan_at = [](const Tensor& y, auto wanted) {
+    for (size_t i = 0; i < y.flat<float>().size(); ++i)
+      EXPECT_EQ(std::isnan(y.flat<float>()[i]), wanted(i)) << "element " << i;
+  };
+  nan_at(RunOp("LayerNorm", {x, ones, ones}).value().outputs[0], [](size_t i) { return i == 2 || i == 3; });
+  nan_at(RunOp("FusedBatchNormV3", {x, ones, ones, ones, ones}).value().outputs[0],
+         [](size_t i) { return i % 2 == 1; });
+  nan_at(RunOp("GroupNorm", {x, ones, ones}, {{"num_groups", int64_t{1}}}).value().outputs[0],
+         [](size_t i) { return i < 12; });
+  nan_at(RunOp("InstanceNorm", {x, ones, ones}).value().outputs[0], [](size_t i) { return i < 12 && i % 2 == 1; });
+}
+
+TEST(Normalisations, ShapesThatDoNotFit_AreRefusedByName) {
+  const Tensor x = RandomTensor<float>({2, 3, 6}, 1), six = RandomTensor<float>({6}, 2),
+               five = RandomTensor<float>({5}, 3);
+  const auto refused = [](const std::string& op, const std::vector<Tensor>& inputs, AttrMap attrs,
+                          const std::string& why) {
+    EXPECT_THAT(Message(RunOp(op, inputs, std::move(attrs)).status()), ::testing::HasSubstr(why));
+  };
+  refused("LayerNorm", {x, five, six}, {}, "scale is [5], but x has [6]");
+  refused("LayerNorm", {x, six, six}, {{"begin_norm_axis", int64_t{3}}}, "begin_norm_axis 3 is outside [-3, 3)");
+  refused("RmsNorm", {x, six}, {{"begin_norm_axis", int64_t{-4}}}, "begin_norm_axis -4 is outside");
+  refused("GroupNorm", {x, six, six}, {{"num_groups", int64_t{4}}}, "6 channels cannot be divided into num_groups = 4");
+  refused("GroupNorm", {x, six, five}, {{"num_groups", int64_t{2}}}, "offset is [5]");
+  refused("GroupNorm", {x, six, six}, {{"num_groups", int64_t{0}}}, "num_groups");
+  refused("FusedBatchNormV3", {x, six, six, five, six}, {}, "mean is [5]");
+  refused("FusedBatchNormV3", {x, six, six, Tensor(DType::kFloat32, Shape({0})), six},
+          {{"exponential_avg_factor", 0.5f}}, "mean is [0]");
+  refused("FusedBatchNormV3", {six, six, six, six, six}, {}, "axis of examples");
 }
 
 TEST(Softmax, EveryTarget_SameBits) {

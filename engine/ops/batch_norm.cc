@@ -69,6 +69,32 @@ Status BatchNormGradient(GradientContext& g) {
   return ops.status();
 }
 
+Status BatchNormGradGradient(GradientContext& g) {
+  const Shape& shape = g.input(1).shape();
+  if (!shape.known_rank()) return Unimplemented("second derivatives of a normalisation of unknown rank");
+  RIVULET_ASSIGN_OR_RETURN(const int channel, NormalizedChannelAxis(shape, g.node()->attr<std::string>("data_format")));
+  NormalizationGradient gradient;
+  gradient.epsilon = g.node()->attr<float>("epsilon");
+  for (int axis = 0; axis < shape.rank(); ++axis)
+    if (axis != channel) gradient.axes.push_back(axis);
+  // [channels, 1, …]: broadcast to x.
+  std::vector<int64_t> per_channel(static_cast<size_t>(shape.rank() - channel), 1);
+  per_channel[0] = -1;
+  return GradientOfGradient(g, [&](GradientOps& ops, Output dy, Output x, Output scale) {
+    const auto spread = [&](Output value) { return ops.Op("Reshape", {value, ops.Ints(per_channel)}); };
+    if (!g.node()->attr<bool>("is_training")) {
+      gradient.mean = spread(g.input(3));
+      gradient.variance = spread(g.input(4));
+    }
+    const Output factor = spread(scale);
+    const std::vector<Output> whole = gradient(ops, dy, x, factor);
+    const auto of_scale = [&](Output value) {
+      return ops.Op("Reshape", {ops.SumTo(value, factor), ops.ShapeOf(scale)});
+    };
+    return std::vector{whole[0], of_scale(whole[1]), of_scale(whole[2])};
+  });
+}
+
 RIVULET_OP("FusedBatchNormV3")
     .Input("x: T")
     .Input("scale: U")
@@ -115,7 +141,7 @@ RIVULET_OP("FusedBatchNormGradV3")
     .Attr(RIVULET_DATA_FORMAT)
     .Attr("is_training: bool = true")
     .Shape(BatchNormGradShape)
-    .NotDifferentiable("second derivatives of a fused batch normalisation are not offered; build it from Mean and Mul")
+    .Gradient(BatchNormGradGradient)
     .Doc(
         "The gradients of FusedBatchNormV3 by x, scale and offset, from the mean and the variance that it normalised "
         "with; outside training these are constants. The last two outputs are 0.");

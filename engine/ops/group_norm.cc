@@ -75,6 +75,42 @@ Status NormGradient(GradientContext& g) {
   return ops.status();
 }
 
+// The groups are made an axis: [examples, …, groups, size] or [examples, groups, size, …].
+Status NormGradGradient(GradientContext& g) {
+  const Shape& shape = g.input(1).shape();
+  if (!shape.known_rank()) return Unimplemented("second derivatives of a normalisation of unknown rank");
+  const int rank = shape.rank();
+  const bool last = g.node()->attr<std::string>("data_format").ends_with('C');
+  const bool instance = !g.node()->HasAttr("num_groups");
+  NormalizationGradient gradient;
+  gradient.epsilon = g.node()->attr<float>("epsilon");
+  // Where a group is a channel, its size is 1 and the channels are the groups.
+  const int64_t groups = instance ? -1 : g.node()->attr<int64_t>("num_groups"), size = instance ? 1 : -1;
+  if (last) {
+    for (int axis = 1; axis < rank - 1; ++axis) gradient.axes.push_back(axis);
+    gradient.axes.push_back(rank);
+  } else {
+    for (int axis = 2; axis <= rank; ++axis) gradient.axes.push_back(axis);
+  }
+  return GradientOfGradient(g, [&](GradientOps& ops, Output dy, Output x, Output scale) {
+    const auto part = [&](int begin, int count) {
+      return ops.Op("Slice", {ops.ShapeOf(x), ops.Ints({begin}), ops.Ints({count})});
+    };
+    const Output split = ops.Ints({groups, size});
+    const Output grouped = last ? ops.Op("ConcatV2", {part(0, rank - 1), split, ops.Int(0)})
+                                : ops.Op("ConcatV2", {part(0, 1), split, part(2, rank - 2), ops.Int(0)});
+    std::vector<int64_t> per_channel = {groups, size};
+    if (!last) per_channel.resize(static_cast<size_t>(rank), 1);
+    const Output factor = ops.Op("Reshape", {scale, ops.Ints(per_channel)});
+    const std::vector<Output> whole =
+        gradient(ops, ops.Op("Reshape", {dy, grouped}), ops.Op("Reshape", {x, grouped}), factor);
+    const auto of_scale = [&](Output value) {
+      return ops.Op("Reshape", {ops.SumTo(value, factor), ops.ShapeOf(scale)});
+    };
+    return std::vector{ops.Op("Reshape", {whole[0], ops.ShapeOf(x)}), of_scale(whole[1]), of_scale(whole[2])};
+  });
+}
+
 #define RIVULET_NORM(name)              \
   RIVULET_OP(name)                      \
       .Input("x: T")                    \
@@ -103,7 +139,7 @@ Status NormGradient(GradientContext& g) {
       .Attr("epsilon: float = 0.00001") \
       .Attr(RIVULET_DATA_FORMAT)        \
       .Shape(NormGradShape)             \
-      .NotDifferentiable("second derivatives of a fused normalisation are not offered; build it from Mean and Mul")
+      .Gradient(NormGradGradient)
 
 RIVULET_NORM("GroupNorm")
     .Attr("num_groups: int >= 1")

@@ -1,7 +1,7 @@
 // Layer normalisation (Ba, Kiros and Hinton, 2016) and its form without a mean (Zhang and Sennrich, "Root Mean Square
 // Layer Normalization", 2019). TensorFlow composes both; these ops are our own.
 #include "engine/ops/gradient_ops.h"
-#include "engine/ops/shape_functions.h"
+#include "engine/ops/normalization.h"
 
 namespace rivulet {
 namespace {
@@ -77,9 +77,22 @@ Status NormGradient(GradientContext& g) {
   return ops.status();
 }
 
+Status NormGradGradient(GradientContext& g) {
+  const Shape& shape = g.input(1).shape();
+  if (!shape.known_rank()) return Unimplemented("second derivatives of a normalisation of unknown rank");
+  NormalizationGradient gradient;
+  gradient.centered = g.node()->type() == "LayerNormGrad";
+  gradient.epsilon = g.node()->attr<float>("epsilon");
+  RIVULET_ASSIGN_OR_RETURN(const int begin,
+                           NormalizeAxis(g.node()->attr<int64_t>("begin_norm_axis"), shape.rank(), "begin_norm_axis"));
+  for (int axis = begin; axis < shape.rank(); ++axis) gradient.axes.push_back(axis);
+  return GradientOfGradient(g, [&](GradientOps& ops, Output dy, Output x, Output scale) {
+    const std::vector<Output> whole = gradient(ops, dy, x, scale);
+    return std::vector{whole[0], ops.SumTo(whole[1], scale), ops.SumTo(whole[2], scale)};
+  });
+}
+
 #define RIVULET_NORM_ATTRS Attr("T: " RIVULET_FLOATS).Attr("epsilon: float = 0.00001").Attr("begin_norm_axis: int = -1")
-#define RIVULET_NO_SECOND \
-  NotDifferentiable("second derivatives of a fused normalisation are not offered; build it from Mean and Mul")
 
 RIVULET_OP("LayerNorm")
     .Input("x: T")
@@ -105,7 +118,8 @@ RIVULET_OP("LayerNormGrad")
     .Output("scale_backprop: T")
     .Output("offset_backprop: T")
     .RIVULET_NORM_ATTRS.Shape(NormGradShape)
-    .RIVULET_NO_SECOND.Doc("The gradients of LayerNorm by x, scale and offset, from the statistics that it gave.");
+    .Gradient(NormGradGradient)
+    .Doc("The gradients of LayerNorm by x, scale and offset, from the statistics that it gave.");
 
 RIVULET_OP("RmsNorm")
     .Input("x: T")
@@ -127,7 +141,8 @@ RIVULET_OP("RmsNormGrad")
     .Output("x_backprop: T")
     .Output("scale_backprop: T")
     .RIVULET_NORM_ATTRS.Shape(NormGradShape)
-    .RIVULET_NO_SECOND.Doc("The gradients of RmsNorm by x and scale, from what it gave.");
+    .Gradient(NormGradGradient)
+    .Doc("The gradients of RmsNorm by x and scale, from what it gave.");
 
 }  // namespace
 }  // namespace rivulet

@@ -79,7 +79,7 @@ std::vector<Case> Normalisations() {
   const auto add = [&](std::string name, std::string op, Shape x, Shape scale, AttrMap attrs) {
     std::vector<Tensor> inputs = {X(std::move(x), 1), X(scale, 2)};
     if (op != "RmsNorm") inputs.push_back(X(scale, 3));
-    cases.push_back({op + name, std::move(inputs), First(op, std::move(attrs)), /*second_order=*/false});
+    cases.push_back({op + name, std::move(inputs), First(op, std::move(attrs))});
   };
   for (const std::string op : {"LayerNorm", "RmsNorm"}) {
     add("", op, {3, 5}, {5}, {});
@@ -99,8 +99,7 @@ std::vector<Case> Normalisations() {
                          const Output mean = s.Const(Tensor::Of<double>({4}, {0.1, -0.2, 0.3, 0}));
                          const Output variance = s.Const(Tensor::Of<double>({4}, {1, 0.5, 2, 0.1}));
                          return Outputs{s.Op("FusedBatchNormV3", {in[0], in[1], in[2], mean, variance}, attrs)};
-                       },
-                       /*second_order=*/false});
+                       }});
     }
   }
   add("_vector_of_channels", "GroupNorm", {3, 6}, {6}, {{"num_groups", int64_t{2}}});

@@ -128,8 +128,8 @@ class Layers {
   Output Lstm(std::string_view name, Output x, int64_t units, const RecurrentLayerOptions& options = {});
   Output Gru(std::string_view name, Output x, int64_t units, const RecurrentLayerOptions& options = {});
   Output SimpleRnn(std::string_view name, Output x, int64_t units, const RecurrentLayerOptions& options = {});
-  // Heads over all positions, or those up to one's own where `causal`. Variables: kernel and bias of query, key and
-  // value side by side, output_kernel and output_bias.
+  // Heads over all positions, or those up to one's own where `causal`. Variables: query_key_value/kernel and /bias, of
+  // the three side by side, output/kernel and /bias.
   Output SelfAttention(std::string_view name, Output x, int64_t heads, bool causal);
   // x + a learnt row for each position.
   Output Positions(std::string_view name, Output x, const Initializer& initializer = RandomNormal(0, 0.02));

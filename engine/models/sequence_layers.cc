@@ -87,11 +87,12 @@ Output Layers::SelfAttention(std::string_view name, Output x, int64_t heads, boo
     return {};
   }
   const Scope layer = scope_.SubScope(name);
-  const auto weight = [&](std::string_view variable, Shape shape, const Initializer& initializer) {
-    return Weight(layer, name, variable, shape, initializer);
+  const auto dense = [&](const Scope& scope, std::string_view part, Output rows, int64_t units) {
+    const Output kernel = Weight(layer, name, fmt::format("{}/kernel", part), Shape{width, units}, GlorotUniform());
+    const Output bias = Weight(layer, name, fmt::format("{}/bias", part), Shape{units}, Zeros());
+    return SequenceProduct(scope, rows, kernel, bias);
   };
-  const Output projected = SequenceProduct(layer, x, weight("kernel", Shape{width, 3 * width}, GlorotUniform()),
-                                           weight("bias", Shape{3 * width}, Zeros()));
+  const Output projected = dense(layer, "query_key_value", x, 3 * width);
   Node* parts = layer.AddNode("Split", {layer.Const(Tensor::Scalar<int32_t>(2), "axis"), projected},
                               {{"num_split", int64_t{3}}}, "split");
   if (parts == nullptr) return {};
@@ -99,9 +100,7 @@ Output Layers::SelfAttention(std::string_view name, Output x, int64_t heads, boo
   options.heads = heads;
   options.causal = causal;
   const Output attended = MultiHeadAttention(layer, parts->output(0), parts->output(1), parts->output(2), options);
-  return SequenceProduct(layer.SubScope("output"), attended,
-                         weight("output_kernel", Shape{width, width}, GlorotUniform()),
-                         weight("output_bias", Shape{width}, Zeros()));
+  return dense(layer.SubScope("output"), "output", attended, width);
 }
 
 Output Layers::Positions(std::string_view name, Output x, const Initializer& initializer) {

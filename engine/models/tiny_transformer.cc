@@ -17,21 +17,23 @@ constexpr int kBlocks = 2;
 
 Output Body(Layers& layers, Output tokens) {
   Output x = layers.Embedding("embedding", tokens, kCharacters, kWidth, RandomNormal(0, 0.02));
-  x = layers.Positions("positions", x);
+  const Scope& scope = layers.scope();
+  x = scope.Op("AddV2", {x, layers.Weight(scope, "embedding", "embedding/positions", Shape{kWindowLength, kWidth},
+                                          RandomNormal(0, 0.02))});
   for (int i = 1; i <= kBlocks; ++i) {
-    const auto name = [&](std::string_view part) { return fmt::format("block{}_{}", i, part); };
+    const auto name = [&](std::string_view part) { return fmt::format("block{}/{}", i, part); };
     Output inner = layers.LayerNorm(name("norm1"), x);
     inner = layers.SelfAttention(name("attention"), inner, kHeads, /*causal=*/true);
     x = layers.Add(name("sum1"), x, inner);
     inner = layers.LayerNorm(name("norm2"), x);
     inner = layers.Dense(name("hidden"), inner, kHidden);
-    inner = layers.scope().Op("Gelu", {inner}, {}, name("gelu"));
+    inner = scope.Op("Gelu", {inner}, {}, name("gelu"));
     inner = layers.Dense(name("output"), inner, kWidth);
     x = layers.Add(name("sum2"), x, inner);
   }
   x = layers.LayerNorm("norm", x);
 
-  const Scope output = layers.scope().SubScope("output");
+  const Scope output = scope.SubScope("output");
   const auto ints = [&](std::vector<int32_t> values, std::string_view name) {
     return output.Const(
         Tensor::Of<int32_t>(Shape{static_cast<int64_t>(values.size())}, std::span<const int32_t>(values)), name);

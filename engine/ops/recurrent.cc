@@ -214,6 +214,12 @@ Output TransposedProduct(GradientOps& ops, Output a, Output b) {
   return ops.Op("MatMul", {a, b}, {{"transpose_a", true}});
 }
 
+// The sum over all rows of a's outer products with b's.
+Output RowProduct(GradientOps& ops, Output a, Output b) {
+  const Output left = FlattenRows(ops, a);
+  return TransposedProduct(ops, left, FlattenRows(ops, b));
+}
+
 Status NoGradientOf(GradientContext& g, int port, std::string_view name) {
   if (!g.grad(port)) return absl::OkStatus();
   return Unimplemented("{} is for the backward pass; a loss cannot depend on it", name);
@@ -236,7 +242,7 @@ Status LstmGradient(GradientContext& g) {
                            SharedAttrs(*g.node(), {"recurrent_activation", "output_activation"}));
   if (grad == nullptr) return ops.status();
   g.set_input_grad(0, grad->output(0));
-  g.set_input_grad(1, TransposedProduct(ops, FlattenRows(ops, grad->output(1)), FlattenRows(ops, grad->output(0))));
+  g.set_input_grad(1, RowProduct(ops, grad->output(1), grad->output(0)));
   if (!IsLeftOut(g.input(2).shape())) g.set_input_grad(2, grad->output(2));
   if (!IsLeftOut(g.input(3).shape())) g.set_input_grad(3, grad->output(3));
   g.set_input_grad(4, grad->output(4));
@@ -280,7 +286,7 @@ Status SimpleRnnGradient(GradientContext& g) {
                   SharedAttrs(*g.node(), {}));
   if (grad == nullptr) return ops.status();
   g.set_input_grad(0, grad->output(0));
-  g.set_input_grad(1, TransposedProduct(ops, FlattenRows(ops, grad->output(1)), FlattenRows(ops, grad->output(0))));
+  g.set_input_grad(1, RowProduct(ops, grad->output(1), grad->output(0)));
   if (!IsLeftOut(g.input(2).shape())) g.set_input_grad(2, grad->output(2));
   return ops.status();
 }

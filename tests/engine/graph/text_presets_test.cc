@@ -98,6 +98,30 @@ TEST_P(TextPresetTest, TrainedOnARepeatedPhrase_LearnsItByHeart) {
   EXPECT_GT(after[1].flat<float>()[0], 0.95f);
 }
 
+std::vector<std::string> VariableNames(std::string_view preset) {
+  std::vector<std::string> names;
+  if (const auto model = Preset(preset); model.ok())
+    for (const ModelVariable& variable : model->variables) names.push_back(variable.name);
+  return names;
+}
+
+// Names and their order are part of the digests of old models.
+TEST(TextPresets, Variables_StandInOrderOfLayers) {
+  EXPECT_THAT(
+      VariableNames("char_lstm"),
+      ::testing::ElementsAre("embedding/embeddings", "lstm1/kernel", "lstm1/recurrent_kernel", "lstm1/bias",
+                             "lstm2/kernel", "lstm2/recurrent_kernel", "lstm2/bias", "dense/kernel", "dense/bias"));
+  std::vector<std::string> names = {"embedding/embeddings", "embedding/positions"};
+  for (const std::string block : {"block1", "block2"})
+    for (const char* part :
+         {"norm1/gamma", "norm1/beta", "attention/query_key_value/kernel", "attention/query_key_value/bias",
+          "attention/output/kernel", "attention/output/bias", "norm2/gamma", "norm2/beta", "hidden/kernel",
+          "hidden/bias", "output/kernel", "output/bias"})
+      names.push_back(block + "/" + part);
+  names.insert(names.end(), {"norm/gamma", "norm/beta"});
+  EXPECT_EQ(VariableNames("tiny_transformer"), names);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, TextPresetTest,
                          ::testing::Values(std::pair{"char_lstm", int64_t{820'522}},
                                            std::pair{"tiny_transformer", int64_t{110'976}}),

@@ -94,42 +94,6 @@ HWY_INLINE V Log1pOf(D d, V x) {
   return hn::IfThenElse(plain, hn::Add(log, correction), log);
 }
 
-// expm1(2|x|) / (expm1(2|x|) + 2), with the sign of x.
-template <class D, class V>
-HWY_INLINE V TanhOf(D d, V x) {
-  namespace hn = hwy::HWY_NAMESPACE;
-  const V magnitude = hn::Abs(x), twice = hn::Add(magnitude, magnitude);
-  const V capped = hn::IfThenElse(hn::Gt(twice, hn::Set(d, 30.0f)), hn::Set(d, 30.0f), twice);  // NaN stays
-  const V near = Expm1Near0(d, hn::IfThenElse(hn::Lt(capped, hn::Set(d, 0.6f)), capped, hn::Zero(d)));
-  const V far = hn::Sub(ExpOf(d, capped), hn::Set(d, 1.0f));
-  const V e = hn::IfThenElse(hn::Lt(capped, hn::Set(d, 0.6f)), near, far);
-  return hn::CopySign(hn::Div(e, hn::Add(e, hn::Set(d, 2.0f))), x);
-}
-
-// The exponential of a negative number only, so that nothing overflows.
-template <class D, class V>
-HWY_INLINE V SigmoidOf(D d, V x) {
-  namespace hn = hwy::HWY_NAMESPACE;
-  const V one = hn::Set(d, 1.0f), e = ExpOf(d, hn::Neg(hn::Abs(x)));
-  return hn::Div(hn::IfThenElse(hn::Lt(x, hn::Zero(d)), e, one), hn::Add(one, e));
-}
-
-template <class D, class V>
-HWY_INLINE V SoftplusOf(D d, V x) {
-  namespace hn = hwy::HWY_NAMESPACE;
-  const V positive = hn::IfThenZeroElse(hn::Lt(x, hn::Zero(d)), x);
-  return hn::Add(positive, Log1pOf(d, ExpOf(d, hn::Neg(hn::Abs(x)))));
-}
-
-// e^x - 1, exact near 0.
-template <class D, class V>
-HWY_INLINE V Expm1Of(D d, V x) {
-  namespace hn = hwy::HWY_NAMESPACE;
-  const auto small = hn::Lt(hn::Abs(x), hn::Set(d, 0.6f));
-  const V near = Expm1Near0(d, hn::IfThenElseZero(small, x));
-  return hn::IfThenElse(small, near, hn::Sub(ExpOf(d, x), hn::Set(d, 1.0f)));
-}
-
 // e^x for x <= 0, in fewer steps: 2^n times a polynomial of degree 6 fitted to 3e-9. Below the smallest normal number:
 // 0. NaN stays NaN.
 template <class D, class V>
@@ -143,6 +107,54 @@ HWY_INLINE V ExpOfNonPositive(D d, V x) {
       1.39411466e-3f, 8.375156955e-3f, 4.166635244e-2f, 1.666641515e-1f, 5.000000047e-1f, 1.000000038f, 1.0f};
   const V power = hn::Mul(PolynomialOf(d, r, kFit), PowerOfTwo(d, n));
   return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.336544f)), power);
+}
+
+// e^x - 1 for x in [-87, 87], exact near 0: with x = n ln(2) + r, 2^n (e^r - 1) + (2^n - 1); e^r - 1 = r + r² q(r), q
+// fitted to 6e-10 of it. NaN stays NaN.
+template <class D, class V>
+HWY_INLINE V Expm1Within87(D d, V x) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const auto n = hn::NearestInt(hn::Mul(x, hn::Set(d, 1.44269504f)));
+  const V whole = hn::ConvertTo(d, n);
+  V r = hn::Sub(x, hn::Mul(whole, hn::Set(d, 0.693359375f)));
+  r = hn::Sub(r, hn::Mul(whole, hn::Set(d, -2.12194440e-4f)));
+  static constexpr float kFit[] = {1.989101718e-4f, 1.393367373e-3f, 8.333310902e-3f,
+                                   4.166646471e-2f, 1.666666668e-1f, 5.000000013e-1f};
+  const V near = hn::Add(r, hn::Mul(hn::Mul(r, r), PolynomialOf(d, r, kFit)));
+  const V power = PowerOfTwo(d, n);
+  return hn::Add(hn::Mul(near, power), hn::Sub(power, hn::Set(d, 1.0f)));
+}
+
+// e^x - 1 for x <= 0; anything for others.
+template <class D, class V>
+HWY_INLINE V Expm1OfNonPositive(D d, V x) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const V least = hn::Set(d, -20.0f);  // -1 from there on
+  return Expm1Within87(d, hn::IfThenElse(hn::Lt(x, least), least, x));
+}
+
+// expm1(2|x|) / (expm1(2|x|) + 2), with the sign of x.
+template <class D, class V>
+HWY_INLINE V TanhOf(D d, V x) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const V magnitude = hn::Abs(x), twice = hn::Add(magnitude, magnitude), most = hn::Set(d, 30.0f);
+  const V e = Expm1Within87(d, hn::IfThenElse(hn::Gt(twice, most), most, twice));  // NaN stays
+  return hn::CopySign(hn::Div(e, hn::Add(e, hn::Set(d, 2.0f))), x);
+}
+
+// The exponential of a negative number only, so that nothing overflows.
+template <class D, class V>
+HWY_INLINE V SigmoidOf(D d, V x) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const V one = hn::Set(d, 1.0f), e = ExpOfNonPositive(d, hn::Neg(hn::Abs(x)));
+  return hn::Div(hn::IfThenElse(hn::Lt(x, hn::Zero(d)), e, one), hn::Add(one, e));
+}
+
+template <class D, class V>
+HWY_INLINE V SoftplusOf(D d, V x) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const V positive = hn::IfThenZeroElse(hn::Lt(x, hn::Zero(d)), x);
+  return hn::Add(positive, Log1pOf(d, ExpOfNonPositive(d, hn::Neg(hn::Abs(x)))));
 }
 
 // erf(a) for 0 <= a < 1: a times a polynomial in a², fitted to 2e-9.

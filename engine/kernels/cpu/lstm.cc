@@ -202,6 +202,7 @@ StatusOr<Prepared> PrepareLstm(const NodeView& node, const KernelPolicy& policy)
   prepared.scratch_bytes = scratch.bytes();
   prepared.implementation = policy.portable ? "loop" : "hwy";
   constexpr bool kForward = std::is_same_v<K<T>, LstmKernel<T>>;
+  if (kForward) prepared.in_place = {{0, 3}};  // a row of gates is made of its row of the projection
   const Shape& gates = node.outputs[kForward ? 3 : 0].shape;
   prepared.flops = 2.0 * static_cast<double>(gates.elements()) * static_cast<double>(gates.dim(2) / 4);
   return prepared;

@@ -345,6 +345,50 @@ TEST(Recurrent, PortableKernels_AgreeWithTheFastOnes) {
   }
 }
 
+TEST(Recurrent, NothingToWalk_LeavesTheStateAsItWas) {
+  for (const auto& [steps, batch] : {std::pair<int64_t, int64_t>{0, 2}, {3, 0}}) {
+    const Tensor h = testing::RandomTensor<float>({batch, 3}, 5);
+    const auto run =
+        RunOp("LSTM", {Tensor(DType::kFloat32, {batch, steps, 12}), testing::RandomTensor<float>({3, 12}, 2), h, h,
+                       None(DType::kFloat32), None(DType::kInt32)});
+    ASSERT_TRUE(run.ok()) << Message(run.status());
+    for (const size_t port : {1, 2})
+      testing::ExpectNear<float>(run->outputs[port], testing::AsDoubles<float>(h), 0, "state");
+  }
+}
+
+// Through the float kernels, with inputs and outputs rounded.
+TEST(Recurrent, SixteenBits_AreThoseOfFloatsRounded) {
+  const auto rounded = [](const Tensor& from, DType dtype) {
+    return RunOp("Cast", {from}, {{"DstT", dtype}})->outputs[0];
+  };
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
+    for (const std::string op : {"LSTM", "ScaledDotProductAttention"}) {
+      std::vector<Tensor> floats, small;
+      const auto add = [&](const Tensor& tensor) {
+        small.push_back(rounded(tensor, dtype));
+        floats.push_back(rounded(small.back(), DType::kFloat32));
+      };
+      if (op == "LSTM") {
+        add(testing::RandomTensor<float>({2, 4, 12}, 1));
+        add(testing::RandomTensor<float>({3, 12}, 2));
+        for (int i = 0; i < 3; ++i) add(None(DType::kFloat32));
+      } else {
+        for (uint32_t i = 1; i < 4; ++i) add(testing::RandomTensor<float>({2, 2, 4, 6}, i));
+        add(testing::RandomTensor<float>({4}, 4));  // a mask that is added
+      }
+      if (op == "LSTM")
+        for (auto* inputs : {&floats, &small}) inputs->push_back(Lengths({4, 2}));
+      const auto exact = RunOp(op, floats), half = RunOp(op, small);
+      ASSERT_TRUE(exact.ok() && half.ok()) << Message(exact.status()) << Message(half.status());
+      EXPECT_EQ(half->outputs[0].dtype(), dtype);
+      const Tensor wide = rounded(half->outputs[0], DType::kFloat32);
+      testing::ExpectNear<float>(
+          wide, testing::AsDoubles<float>(rounded(rounded(exact->outputs[0], dtype), DType::kFloat32)), 0, op);
+    }
+  }
+}
+
 std::vector<Tensor> AttentionInputs(int64_t time, int64_t keys) {
   return {testing::RandomTensor<float>({1, 2, time, 8}, 1), testing::RandomTensor<float>({1, 2, keys, 8}, 2),
           testing::RandomTensor<float>({1, 2, keys, 8}, 3), None(DType::kBool)};
@@ -374,6 +418,24 @@ TEST(Attention, LargeScores_StayFinite) {
   const auto run = RunOp("ScaledDotProductAttention", inputs);
   ASSERT_TRUE(run.ok());
   for (const float value : run->outputs[0].flat<float>()) EXPECT_TRUE(std::isfinite(value) && std::abs(value) <= 1);
+}
+
+TEST(Attention, NoKeysOrQueries_GiveZerosOrNothing) {
+  const auto no_keys = RunOp("ScaledDotProductAttention", AttentionInputs(3, 0));
+  ASSERT_TRUE(no_keys.ok()) << Message(no_keys.status());
+  for (const float value : no_keys->outputs[0].flat<float>()) EXPECT_EQ(value, 0);
+  const auto no_queries = RunOp("ScaledDotProductAttention", AttentionInputs(0, 4));
+  ASSERT_TRUE(no_queries.ok()) << Message(no_queries.status());
+  EXPECT_EQ(no_queries->outputs[0].elements(), 0);
+}
+
+TEST(Attention, NaN_StaysInItsRow) {
+  auto inputs = AttentionInputs(3, 20);
+  inputs[0].flat<float>()[8] = std::nanf("");  // query 1 of head 0
+  const auto run = RunOp("ScaledDotProductAttention", inputs);
+  ASSERT_TRUE(run.ok());
+  const auto values = run->outputs[0].flat<float>();
+  for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(std::isnan(values[i]), i >= 8 && i < 16) << i;
 }
 
 TEST(Attention, UnfitOperands_AreRefused) {

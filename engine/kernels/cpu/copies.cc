@@ -22,6 +22,10 @@ class CopiesKernel final : public Kernel {
     for (const StridedCopy& copy : copies_) {
       Word* to = reinterpret_cast<Word*>(context.outputs[static_cast<size_t>(copy.output)]);
       const Word* from = reinterpret_cast<const Word*>(context.inputs[static_cast<size_t>(copy.input)]);
+      if (IsTransposing(copy.walk)) {
+        Transposing(copy.walk, to, from);
+        continue;
+      }
       copy.walk.ForEachRow([&](const std::array<int64_t, 2>& at, const std::array<int64_t, 2>& stride, int64_t count) {
         Row(to + at[0], stride[0], from + at[1], stride[1], count);
       });
@@ -30,6 +34,43 @@ class CopiesKernel final : public Kernel {
   }
 
  private:
+  // Whether the last two axes are a matrix that is written by rows and read by columns.
+  static bool IsTransposing(const StridedWalk<2>& walk) {
+    if (walk.axes < 2) return false;
+    const auto last = static_cast<size_t>(walk.axes - 1);
+    return walk.strides[0][last] == 1 && walk.strides[1][last - 1] == 1 && walk.dims[last] >= kTile / 4 &&
+           walk.dims[last - 1] >= kTile / 4;
+  }
+
+  // In tiles of a cache line each way.
+  static constexpr int64_t kTile = 16;
+  static void Transposing(const StridedWalk<2>& walk, Word* to, const Word* from) {
+    const auto last = static_cast<size_t>(walk.axes - 1);
+    const int64_t rows = walk.dims[last - 1], columns = walk.dims[last];
+    const int64_t to_row = walk.strides[0][last - 1], from_column = walk.strides[1][last];
+    StridedWalk<2> outer = walk;
+    outer.axes = walk.axes - 2;
+    if (outer.axes == 0) {
+      outer.axes = 1;
+      outer.dims[0] = rows == 0 || columns == 0 ? 0 : 1;
+    }
+    outer.ForEachRow([&](const std::array<int64_t, 2>& at, const std::array<int64_t, 2>& stride, int64_t count) {
+      for (int64_t i = 0; i < count; ++i) {
+        Word* matrix = to + at[0] + i * stride[0];
+        const Word* source = from + at[1] + i * stride[1];
+        for (int64_t row0 = 0; row0 < rows; row0 += kTile) {
+          const int64_t row1 = std::min(rows, row0 + kTile);
+          for (int64_t column0 = 0; column0 < columns; column0 += kTile) {
+            const int64_t column1 = std::min(columns, column0 + kTile);
+            for (int64_t row = row0; row < row1; ++row)
+              for (int64_t column = column0; column < column1; ++column)
+                matrix[row * to_row + column] = source[column * from_column + row];
+          }
+        }
+      }
+    });
+  }
+
   static void Row(Word* to, int64_t to_stride, const Word* from, int64_t from_stride, int64_t count) {
     if (to_stride == 1 && from_stride == 1) {
       std::memcpy(to, from, static_cast<size_t>(count) * sizeof(Word));

@@ -57,6 +57,12 @@ struct MinReducer {
   static T Join(T a, T b) { return b < a || b != b ? b : a; }
   static T Result(T carry, int64_t) { return carry; }
 };
+struct FloatMaxReducer : MaxReducer<float> {
+  static float Row(const float* in, int64_t count) { return MaxRowF32(in, count); }
+};
+struct FloatMinReducer : MinReducer<float> {
+  static float Row(const float* in, int64_t count) { return MinRowF32(in, count); }
+};
 struct AllReducer {
   using Carry = bool;
   static bool Neutral() { return true; }
@@ -122,25 +128,60 @@ class ArgKernel final : public Kernel {
   Status Run(const KernelContext& context) const override {
     const T* in = InputOf<T>(context, 0);
     Index* out = OutputOf<Index>(context, 0);
-    for (int64_t o = 0; o < outer_; ++o) {
-      for (int64_t i = 0; i < inner_; ++i) {
-        const T* first = in + o * size_ * inner_ + i;
-        T best = *first;
-        int64_t at = 0;
-        for (int64_t k = 1; k < size_; ++k) {
-          const T x = first[k * inner_];
-          if (kLargest ? x > best : x < best) {
-            best = x;
-            at = k;
-          }
-        }
-        out[o * inner_ + i] = static_cast<Index>(at);
+    for (int64_t o = 0; o < outer_; ++o, in += size_ * inner_, out += inner_) {
+      if (inner_ == 1) {
+        *out = static_cast<Index>(InRow(in));
+      } else {
+        InColumns(in, out);
       }
     }
     return absl::OkStatus();
   }
 
  private:
+  static bool Beyond(T x, T best) { return kLargest ? x > best : x < best; }
+
+  // The extreme first, in lanes, then where it stands: NaN is never beyond anything, and nothing is beyond NaN.
+  int64_t InRow(const T* in) const {
+    if (in[0] != in[0]) return 0;
+    T lanes[kReductionLanes];
+    for (T& lane : lanes) lane = in[0];
+    int64_t i = 0;
+    for (; i + kReductionLanes <= size_; i += kReductionLanes)
+      for (int64_t lane = 0; lane < kReductionLanes; ++lane) {
+        const T x = in[i + lane];
+        lanes[lane] = Beyond(x, lanes[lane]) ? x : lanes[lane];
+      }
+    T best = lanes[0];
+    for (const T lane : lanes) best = Beyond(lane, best) ? lane : best;
+    for (; i < size_; ++i) best = Beyond(in[i], best) ? in[i] : best;
+    int64_t at = 0;
+    while (!(in[at] == best)) ++at;
+    return at;
+  }
+
+  // Neighbouring columns side by side.
+  void InColumns(const T* in, Index* out) const {
+    constexpr int64_t kBlock = 128;
+    T best[kBlock];
+    Index at[kBlock];
+    for (int64_t begin = 0; begin < inner_; begin += kBlock) {
+      const int64_t width = std::min(kBlock, inner_ - begin);
+      std::copy_n(in + begin, width, best);
+      std::fill_n(at, width, Index{0});
+      for (int64_t k = 1; k < size_; ++k) {
+        const T* row = in + k * inner_ + begin;
+        const Index index = static_cast<Index>(k);
+        for (int64_t i = 0; i < width; ++i) {
+          const bool beyond = Beyond(row[i], best[i]);
+          best[i] = beyond ? row[i] : best[i];
+          at[i] = beyond ? index : at[i];
+        }
+      }
+      std::copy_n(at, width, out + begin);
+    }
+  }
+
   int64_t outer_, size_, inner_;
 };
 
@@ -167,17 +208,21 @@ StatusOr<Prepared> PrepareArg(const NodeView& node, const KernelPolicy&) {
 #define RIVULET_FLOATS(M, name, reducer) M(name, reducer, float) M(name, reducer, double)
 #define RIVULET_SIGNED(M, name, reducer) \
   RIVULET_FLOATS(M, name, reducer) M(name, reducer, int32_t) M(name, reducer, int64_t)
-#define RIVULET_NUMBERS(M, name, reducer)                                                                   \
-  RIVULET_SIGNED(M, name, reducer)                                                                          \
-  M(name, reducer, int8_t)                                                                                  \
-  M(name, reducer, int16_t) M(name, reducer, uint8_t) M(name, reducer, uint16_t) M(name, reducer, uint32_t) \
-      M(name, reducer, uint64_t)
+#define RIVULET_INTEGERS(M, name, reducer)                                                                 \
+  M(name, reducer, int8_t)                                                                                 \
+  M(name, reducer, int16_t)                                                                                \
+  M(name, reducer, int32_t) M(name, reducer, int64_t) M(name, reducer, uint8_t) M(name, reducer, uint16_t) \
+      M(name, reducer, uint32_t) M(name, reducer, uint64_t)
+#define RIVULET_NUMBERS(M, name, reducer) RIVULET_FLOATS(M, name, reducer) RIVULET_INTEGERS(M, name, reducer)
+#define RIVULET_BUT_FLOAT(M, name, reducer) M(name, reducer, double) RIVULET_INTEGERS(M, name, reducer)
 
 RIVULET_NUMBERS(RIVULET_REDUCTION_KERNEL, "Sum", SumReducer)
 RIVULET_SIGNED(RIVULET_REDUCTION_KERNEL, "Mean", MeanReducer)
 RIVULET_FLOATS(RIVULET_REDUCTION_KERNEL, "EuclideanNorm", NormReducer)
-RIVULET_NUMBERS(RIVULET_REDUCTION_KERNEL, "Max", MaxReducer)
-RIVULET_NUMBERS(RIVULET_REDUCTION_KERNEL, "Min", MinReducer)
+RIVULET_KERNEL("Max", Device::kCpu, float, (PrepareReduction<FloatMaxReducer, float>));
+RIVULET_KERNEL("Min", Device::kCpu, float, (PrepareReduction<FloatMinReducer, float>));
+RIVULET_BUT_FLOAT(RIVULET_REDUCTION_KERNEL, "Max", MaxReducer)
+RIVULET_BUT_FLOAT(RIVULET_REDUCTION_KERNEL, "Min", MinReducer)
 RIVULET_NUMBERS(RIVULET_REDUCTION_KERNEL, "Prod", ProdReducer)
 RIVULET_KERNEL("All", Device::kCpu, void, (PrepareReduction<AllReducer, bool>));
 RIVULET_KERNEL("Any", Device::kCpu, void, (PrepareReduction<AnyReducer, bool>));

@@ -21,7 +21,20 @@ class ScanKernel final : public Kernel {
     T* out = OutputOf<T>(context, 0);
     // Rows in the order in which they are joined.
     const int64_t block = s_.size * s_.inner, step = s_.reverse ? -s_.inner : s_.inner;
-    for (int64_t outer = 0; outer < s_.outer && s_.size > 0; ++outer, in += block, out += block) {
+    int64_t outer = 0;
+    // Rows by themselves, several at once: each waits for its own last sum only.
+    constexpr int64_t kRows = 8;
+    for (; s_.inner == 1 && outer + kRows <= s_.outer; outer += kRows, in += kRows * block, out += kRows * block) {
+      T carry[kRows];
+      for (T& value : carry) value = T{kProduct ? 1 : 0};
+      for (int64_t i = 0, at = s_.reverse ? block - 1 : 0; i < block; ++i, at += step)
+        for (int64_t row = 0; row < kRows; ++row) {
+          const T next = Join(carry[row], in[row * block + at]);
+          out[row * block + at] = s_.exclusive ? carry[row] : next;
+          carry[row] = next;
+        }
+    }
+    for (; outer < s_.outer && s_.size > 0; ++outer, in += block, out += block) {
       const T* from = in + (s_.reverse ? block - s_.inner : 0);
       T* to = out + (s_.reverse ? block - s_.inner : 0);
       for (int64_t i = 0; i < s_.inner; ++i) to[i] = s_.exclusive ? T{kProduct ? 1 : 0} : from[i];

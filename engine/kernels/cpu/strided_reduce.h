@@ -78,12 +78,18 @@ concept SumsFloats = std::is_same_v<T, float> && requires {
   requires R::kPlainSum;
 };
 
+// A reducer may have `static Carry Row(const T*, int64_t)`: the whole row at once, with the bits of ReduceRow.
+template <typename R, typename T>
+concept HasRow = requires(const T* in, int64_t count) {
+  { R::Row(in, count) } -> std::same_as<typename R::Carry>;
+};
+
 template <typename R, typename T>
 T ReduceOne(const ReductionPlan& plan, const T* in) {
   typename R::Carry carry = R::Neutral();
   plan.reduced.ForEachRow([&](const std::array<int64_t, 1>& at, const std::array<int64_t, 1>& stride, int64_t count) {
     if constexpr (SumsFloats<R, T>) {
-      if (stride[0] == 1) {
+      if (stride[0] == 1 && count >= kReductionLanes) {
         carry += SumRowF32(in + at[0], count);
         return;
       }

@@ -1,5 +1,5 @@
-// The k largest elements of each row: a heap over the row's indices, ordered by value and then by index, so that the
-// result depends on the values alone.
+// The k largest elements of each row: a heap of the best indices so far, the worst of them on top, ordered by value and
+// then by index, so that the result depends on the values alone.
 #include <algorithm>
 
 #include "engine/kernels/cpu/constant_input.h"
@@ -17,14 +17,22 @@ class TopKKernel final : public Kernel {
     T* values = OutputOf<T>(context, 0);
     int64_t* order = As<int64_t>(context.scratch);
     for (int64_t row = 0; row < rows_; ++row, in += size_, values += k_) {
-      for (int64_t i = 0; i < size_; ++i) order[i] = i;
-      std::partial_sort(order, order + k_, order + size_, [in](int64_t a, int64_t b) {
+      const auto before = [in](int64_t a, int64_t b) {
         const T x = in[a], y = in[b];
         const bool x_nan = x != x, y_nan = y != y;
         if (x_nan != y_nan) return x_nan;
         if (!x_nan && x != y) return x > y;
         return a < b;
-      });
+      };
+      for (int64_t i = 0; i < k_; ++i) order[i] = i;
+      std::make_heap(order, order + k_, before);
+      for (int64_t i = k_; i < size_ && k_ > 0; ++i) {
+        if (in[i] <= in[order[0]] || !before(i, order[0])) continue;  // most are no better than the worst kept
+        std::pop_heap(order, order + k_, before);
+        order[k_ - 1] = i;
+        std::push_heap(order, order + k_, before);
+      }
+      std::sort_heap(order, order + k_, before);
       for (int64_t i = 0; i < k_; ++i) {
         values[i] = in[order[i]];
         if (wide_)
@@ -51,7 +59,7 @@ StatusOr<Prepared> PrepareTopK(const NodeView& node, const KernelPolicy&) {
     return InvalidArgument("an axis of {} elements has positions beyond int32; ask for index_type = int64", size);
   Prepared prepared;
   prepared.kernel = std::make_unique<TopKKernel<T>>(size == 0 ? 0 : input.elements() / size, size, k, wide);
-  prepared.scratch_bytes = static_cast<size_t>(size) * sizeof(int64_t);
+  prepared.scratch_bytes = static_cast<size_t>(k) * sizeof(int64_t);
   prepared.implementation = "heap";
   return prepared;
 }

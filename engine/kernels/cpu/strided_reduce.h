@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <limits>
 #include <vector>
 
@@ -91,6 +92,11 @@ T ReduceOne(const ReductionPlan& plan, const T* in) {
     if constexpr (SumsFloats<R, T>) {
       if (stride[0] == 1 && count >= kReductionLanes) {
         carry += SumRowF32(in + at[0], count);
+        return;
+      }
+    } else if constexpr (HasRow<R, T>) {
+      if (stride[0] == 1 && count >= kReductionLanes) {
+        carry = R::Join(carry, R::Row(in + at[0], count));
         return;
       }
     }

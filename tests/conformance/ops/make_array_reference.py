@@ -333,6 +333,23 @@ def reducing_cases():
         return tape.gradient(y, v)
 
     case("CumprodGrad", "CumprodGrad", [x, Const(1), dy], lambda v, a, d: cumprod_grad(v, d), gradients=False, rtol=5e-6)
+    for n, (shape, axis) in enumerate([((3, 40), 1), ((5, 3, 130), 1), ((20, 2), 0)]):
+        for op in ("ArgMax", "ArgMin"):
+            x = random.integers(0, 9, shape).astype(np.float32)  # with ties
+            case(f"{op}_float32_{n}", op, [x, Const(axis)],
+                 lambda v, a: getattr(raw, op)(input=v, dimension=a, output_type=tf.int32),
+                 {"output_type": tf.int32}, gradients=False)
+    for n, (shape, perm) in enumerate([((9, 21), (1, 0)), ((3, 7, 18), (0, 2, 1)), ((2, 5, 3, 6), (2, 0, 3, 1)),
+                                       ((17, 2, 5), (2, 1, 0))]):
+        for dtype in (np.uint8, np.int16, np.float32, np.int64):
+            x = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+            case(f"Transpose_{n}_{np.dtype(dtype).name}", "Transpose", [x, Const(perm)],
+                 lambda v, p: raw.Transpose(x=v, perm=p), gradients=False)
+    for op in ("Cumsum", "Cumprod"):
+        for exclusive, reverse in ((False, False), (True, True)):
+            case(f"{op}_rows_{exclusive}", op, [i32(19, 5), Const(1)],
+                 lambda v, a: getattr(raw, op)(x=v, axis=a, exclusive=exclusive, reverse=reverse),
+                 {"exclusive": exclusive, "reverse": reverse})
     for op in ("ArgMax", "ArgMin"):
         for dtype in (np.int8, np.int16, np.uint16, np.uint32, np.uint64):
             x = random.integers(0, 3, (3, 4)).astype(dtype)

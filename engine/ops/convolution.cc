@@ -247,7 +247,7 @@ RIVULET_OP("_FusedConv2D")
     .Doc(
         "Conv2D, then BiasAdd of args[0], then an activation, as fused_ops list them: any of ['BiasAdd'], ['Relu'], "
         "['Relu6'], ['BiasAdd', 'Relu'], ['BiasAdd', 'Relu6']. The bias is added to the finished sums: bit for bit "
-        "what the ops in sequence give, save that where oneDNN computes it a NaN comes out of Relu as 0.");
+        "what the ops in sequence give.");
 
 }  // namespace
 }  // namespace rivulet

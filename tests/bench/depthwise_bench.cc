@@ -4,13 +4,12 @@
 
 #include <cmath>
 #include <cstring>
-#include <ctime>
 #include <functional>
 #include <limits>
 #include <oneapi/dnnl/dnnl.hpp>
 
-#include "engine/program/kernel.h"
 #include "engine/program/program.h"
+#include "tests/bench/kernel_run.h"
 #include "tests/bench/peak.h"
 
 namespace rivulet::bench {
@@ -26,91 +25,27 @@ struct Depthwise {
 
 enum class Direction { kForward, kInput, kFilter };
 
-void Fill(AlignedBuffer& buffer) {
-  float* values = reinterpret_cast<float*>(buffer.data());
-  for (size_t i = 0; i < buffer.size() / sizeof(float); ++i) values[i] = static_cast<float>(i * 37 % 256) / 255;
-}
-
-// The kernel that a program would run, with memory for it.
-struct Ours {
-  Graph graph;
-  Prepared prepared;
-  std::unique_ptr<KernelState> state;
-  std::vector<AlignedBuffer> memory;
-  std::vector<std::byte*> inputs, outputs;
-  AlignedBuffer scratch;
-
-  Status Run() {
-    KernelContext context;
-    context.inputs = inputs;
-    context.outputs = outputs;
-    context.scratch = scratch.data();
-    context.state = state.get();
-    return prepared.kernel->Run(context);
-  }
-};
-
-StatusOr<std::unique_ptr<Ours>> MakeOurs(const Depthwise& s, Direction direction, bool nchw) {
-  auto ours = std::make_unique<Ours>();
+StatusOr<std::unique_ptr<KernelRun>> MakeOurs(const Depthwise& s, Direction direction, bool nchw) {
   const auto image = [&](int64_t size) {
     return nchw ? Shape({s.batch, s.channels, size, size}) : Shape({s.batch, size, size, s.channels});
   };
   const Shape in = image(s.size), out = image(s.out()), filter({3, 3, s.channels, 1});
-  const auto sizes = [](const Shape& shape) {
-    const std::vector<int32_t> values(shape.dims().begin(), shape.dims().end());
-    return Tensor::Of<int32_t>({4}, std::span<const int32_t>(values));
-  };
-  std::vector<TensorSpec> specs;
-  std::vector<Tensor> constants(3);
-  const DType kFloat = DType::kFloat32;
-  std::string op = "DepthwiseConv2dNative";
-  if (direction == Direction::kForward) specs = {{kFloat, in}, {kFloat, filter}};
-  if (direction == Direction::kInput) {
-    op += "BackpropInput";
-    specs = {{DType::kInt32, {4}}, {kFloat, filter}, {kFloat, out}};
-    constants[0] = sizes(in);
-  }
-  if (direction == Direction::kFilter) {
-    op += "BackpropFilter";
-    specs = {{kFloat, in}, {DType::kInt32, {4}}, {kFloat, out}};
-    constants[1] = sizes(filter);
-  }
-  std::vector<Output> edges;
-  std::vector<const Tensor*> known;
-  for (size_t i = 0; i < specs.size(); ++i) {
-    const bool constant = specs[i].dtype == DType::kInt32;
-    NodeSpec spec{.name = fmt::format("x{}", i), .op = constant ? "Const" : "Placeholder", .inputs = {}};
-    spec.attrs["dtype"] = specs[i].dtype;
-    if (constant)
-      spec.attrs["value"] = constants[i];
-    else
-      spec.attrs["shape"] = specs[i].shape;
-    RIVULET_ASSIGN_OR_RETURN(Node * node, ours->graph.AddNode(std::move(spec)));
-    edges.push_back(node->output());
-    known.push_back(constant ? &constants[i] : nullptr);
-  }
   const std::vector<int64_t> strides =
       nchw ? std::vector<int64_t>{1, 1, s.stride, s.stride} : std::vector<int64_t>{1, s.stride, s.stride, 1};
-  RIVULET_ASSIGN_OR_RETURN(Node * node,
-                           ours->graph.AddNode({.name = "op",
-                                                .op = op,
-                                                .inputs = edges,
-                                                .attrs = {{"strides", strides},
-                                                          {"padding", std::string("SAME")},
-                                                          {"data_format", std::string(nchw ? "NCHW" : "NHWC")}}}));
-  RIVULET_ASSIGN_OR_RETURN(const PrepareFn* prepare, KernelRegistry::Global().Find(op, Device::kCpu, kFloat));
-  const NodeView view{*node, specs, node->outputs(), {}, known};
-  RIVULET_ASSIGN_OR_RETURN(ours->prepared, (*prepare)(view, {}));
-  ours->state = ours->prepared.kernel->NewState();
-  ours->scratch = AlignedBuffer(ours->prepared.scratch_bytes);
-  const auto buffer = [&](const TensorSpec& spec) {
-    ours->memory.emplace_back(static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype));
-    Fill(ours->memory.back());
-    return ours->memory.back().data();
-  };
-  for (const TensorSpec& spec : specs) ours->inputs.push_back(buffer(spec));
-  ours->outputs.push_back(buffer(node->outputs()[0]));
-  return ours;
+  const AttrMap attrs = {
+      {"strides", strides}, {"padding", std::string("SAME")}, {"data_format", std::string(nchw ? "NCHW" : "NHWC")}};
+  const DType kFloat = DType::kFloat32;
+  switch (direction) {
+    case Direction::kForward:
+      return MakeKernelRun("DepthwiseConv2dNative", {{kFloat, in}, {kFloat, filter}}, attrs);
+    case Direction::kInput:
+      return MakeKernelRun("DepthwiseConv2dNativeBackpropInput", {SizesInput(in), {kFloat, filter}, {kFloat, out}},
+                           attrs);
+    case Direction::kFilter:
+      return MakeKernelRun("DepthwiseConv2dNativeBackpropFilter", {{kFloat, in}, SizesInput(filter), {kFloat, out}},
+                           attrs);
+  }
+  return Internal("no such direction");
 }
 
 // oneDNN's primitive in the layout of its choice.
@@ -162,7 +97,7 @@ std::function<void()> MakePeer(const Depthwise& s, Direction direction) {
 }
 
 // Of one convolution in NHWC, by hand: the first output pixel of channel 1, or what belongs there.
-bool IsRight(const Ours& ours, const Depthwise& s, Direction direction, bool nchw) {
+bool IsRight(const KernelRun& ours, const Depthwise& s, Direction direction, bool nchw) {
   const auto at = [&](const std::byte* image, int64_t size, int64_t y, int64_t x) {
     const int64_t i = nchw ? (size + y) * size + x : (y * size + x) * s.channels + 1;
     return static_cast<double>(reinterpret_cast<const float*>(image)[i]);
@@ -195,15 +130,9 @@ void BenchDepthwise(benchmark::State& state, const Depthwise& s, Direction direc
   if (!ours.ok()) return state.SkipWithError(std::string(ours.status().message()).c_str());
   const auto peer = MakePeer(s, direction);
   const auto seconds = [](const auto& run) {
-    // The thread's own time: another process on the core would be counted to one side only.
-    const auto now = [] {
-      timespec time;
-      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-      return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-    };
-    const double start = now();
+    const double start = ThreadSeconds();
     run();
-    return now() - start;
+    return ThreadSeconds() - start;
   };
   double best = std::numeric_limits<double>::max(), best_peer = best;
   for (auto _ : state) {

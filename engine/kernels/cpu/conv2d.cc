@@ -6,6 +6,7 @@
 #include "engine/kernels/cpu/direct_conv.h"
 #include "engine/kernels/cpu/dnnl_shim.h"
 #include "engine/kernels/cpu/epilogue.h"
+#include "engine/kernels/cpu/planar_conv.h"
 #include "engine/kernels/cpu/portable_conv.h"
 
 namespace rivulet {
@@ -80,11 +81,12 @@ std::optional<Prepared> PrepareFast(const Problem& p) {
     if (std::optional<Prepared> own = DepthwiseConvolution(p.direction, p.window))
       return WithFusedOps<float>(*std::move(own), p);
   }
-  if (std::optional<Prepared> fused = DnnlConvolution(p.direction, p.window, p.fused)) return fused;
-  if (p.fused.any()) {
-    if (std::optional<Prepared> plain = DnnlConvolution(p.direction, p.window))
-      return WithFusedOps<float>(*std::move(plain), p);
-  }
+  if (std::optional<Prepared> planar = PlanarConvolution(p.direction, p.window))
+    return WithFusedOps<float>(InLayout(*std::move(planar), p), p);
+  // The library's own bias and activation would save little beside ours, but add the bias before the last sums, and
+  // make 0 of a NaN.
+  if (std::optional<Prepared> library = DnnlConvolution(p.direction, p.window))
+    return WithFusedOps<float>(*std::move(library), p);
   if (p.window.depthwise()) {
     if (std::optional<Prepared> own = DepthwiseConvolution(p.direction, p.window))
       return WithFusedOps<float>(*std::move(own), p);

@@ -96,7 +96,10 @@ void DirectForward(const DirectShape& s, const FusedOps& fused, const float* bia
           }
         }
       }
-      if (fused.any()) ApplyEpilogue<float>(fused, bias, out, s.out_width, s.out_channels);
+    }
+    if (fused.any()) {
+      const int64_t pixels = s.out_height * s.out_width;
+      ApplyEpilogue<float>(fused, bias, out - pixels * s.out_channels, pixels, s.out_channels);
     }
   }
 }

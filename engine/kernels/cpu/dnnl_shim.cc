@@ -209,22 +209,8 @@ struct Convolution {
   memory::dims strides, dilations, before, after;
   memory::desc image, out;              // as computed: NHWC
   memory::desc image_given, out_given;  // as the node's tensors lie
-  memory::desc filter, any_filter, bias;
+  memory::desc filter, any_filter;
 };
-
-// The bias as a post-operation, because the primitive's own bias argument may be added before the last sums; as an
-// image of one pixel. A bias for one channel lies in any format.
-memory::desc BiasPixel(const Window& w) { return F32({1, w.out_channels, 1, 1}, Tag::nhwc); }
-
-dnnl::post_ops PostOps(const Window& w, const FusedOps& fused) {
-  dnnl::post_ops operations;
-  if (fused.bias) operations.append_binary(dnnl::algorithm::binary_add, BiasPixel(w));
-  if (fused.activation == FusedOps::Activation::kRelu)
-    operations.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
-  if (fused.activation == FusedOps::Activation::kRelu6)
-    operations.append_eltwise(1.0f, dnnl::algorithm::eltwise_bounded_relu, 6.0f, 0.0f);
-  return operations;
-}
 
 }  // namespace
 
@@ -237,7 +223,6 @@ std::optional<Prepared> DnnlConvolution(ConvDirection direction, const Window& w
   std::string implementation;
   switch (direction) {
     case ConvDirection::kForward: {
-      builder.attributes().set_post_ops(PostOps(w, fused));
       const auto descriptor = convolution.Forward(builder.attributes());
       implementation = descriptor.impl_info_str();
       if (IsSlow(implementation, dtype)) return std::nullopt;
@@ -246,10 +231,8 @@ std::optional<Prepared> DnnlConvolution(ConvDirection direction, const Window& w
       const size_t weights = builder.Reordered(builder.Input(1, convolution.filter), descriptor.weights_desc());
       const size_t result = builder.Output(0, convolution.out_given);
       const size_t out = convolution.out_given == convolution.out ? result : builder.Scratch(convolution.out);
-      std::vector<Argument> arguments = {{DNNL_ARG_SRC, image}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DST, out}};
-      if (fused.bias)
-        arguments.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, builder.Input(2, BiasPixel(w))});
-      builder.Execute<dnnl::convolution_forward>(descriptor, std::move(arguments));
+      builder.Execute<dnnl::convolution_forward>(
+          descriptor, {{DNNL_ARG_SRC, image}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DST, out}});
       if (out != result) builder.Reorder(out, result);
       break;
     }

@@ -10,11 +10,8 @@
 namespace rivulet {
 
 // Full, grouped and depthwise convolutions on NHWC or NCHW tensors (the latter reordered to NHWC in scratch: the same
-// bits). `fused` is for the forward direction: the bias is added to the finished sums; Relu gives 0 for a NaN. nullopt
-// where the library has no fast implementation for the shape on this CPU. All tensors are of `dtype`: kFloat32, or
-// kBFloat16 with sums in float32 and without fused ops.
-std::optional<Prepared> DnnlConvolution(ConvDirection direction, const Window& window, const FusedOps& fused = {},
-                                        DType dtype = DType::kFloat32);
+// bits). nullopt where the library has no fast implementation for the shape on this CPU.
+std::optional<Prepared> DnnlConvolution(ConvDirection direction, const Window& window);
 
 // Row-major C[m,n] = op(A)·op(B), inputs (A, B); op transposes the stored [k,m] or [n,k]. nullopt as above.
 std::optional<Prepared> DnnlMatMul(int64_t m, int64_t n, int64_t k, bool transpose_a, bool transpose_b,

@@ -34,14 +34,30 @@ HWY_INLINE void Pass(T* at, size_t count, BiasOf bias_of) {
 template <typename T, bool kBias, FusedOps::Activation kActivation>
 HWY_INLINE void Rows(const T* bias, bool one_bias, T* at, int64_t rows, int64_t length) {
   const hn::ScalableTag<T> d;
-  for (int64_t row = 0; row < rows; ++row, at += length) {
-    if (one_bias) {
-      const auto value = hn::Set(d, kBias ? *bias : T{0});
-      Pass<T, kBias, kActivation>(at, static_cast<size_t>(length), [&](auto) HWY_ATTR { return value; });
-    } else {
-      Pass<T, kBias, kActivation>(at, static_cast<size_t>(length), [&](auto load) HWY_ATTR { return load(bias); });
-    }
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  if (one_bias) {
+    const auto value = hn::Set(d, kBias ? *bias : T{0});
+    Pass<T, kBias, kActivation>(at, static_cast<size_t>(rows * length), [&](auto) HWY_ATTR { return value; });
+    return;
   }
+  if (!kBias) {
+    const auto zero = hn::Zero(d);
+    Pass<T, false, kActivation>(at, static_cast<size_t>(rows * length), [&](auto) HWY_ATTR { return zero; });
+    return;
+  }
+  // Short rows: the biases of as many rows as make whole vectors.
+  constexpr int64_t kShort = 32;
+  if (length % lanes != 0 && length <= kShort && rows >= 4 * lanes) {
+    HWY_ALIGN T biases[kShort * HWY_MAX_BYTES / sizeof(T)];
+    const int64_t period = length * lanes;
+    for (int64_t i = 0; i < period; ++i) biases[i] = bias[i % length];
+    const int64_t periods = rows / lanes;
+    for (int64_t i = 0; i < periods; ++i, at += period)
+      Pass<T, true, kActivation>(at, static_cast<size_t>(period), [&](auto load) HWY_ATTR { return load(biases); });
+    rows -= periods * lanes;
+  }
+  for (int64_t row = 0; row < rows; ++row, at += length)
+    Pass<T, true, kActivation>(at, static_cast<size_t>(length), [&](auto load) HWY_ATTR { return load(bias); });
 }
 
 template <typename T>

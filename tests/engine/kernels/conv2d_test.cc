@@ -25,7 +25,8 @@ const std::vector<Case>& Cases() {
       {10, 28, 28, 1, 32, 5, 5, 1, "SAME"}, {2, 14, 14, 32, 64, 5, 5, 1, "SAME"}, {1, 1, 1, 1, 1, 1, 1, 1, "VALID"},
       {3, 7, 5, 3, 2, 3, 2, 1, "VALID"},    {2, 8, 9, 5, 7, 3, 3, 2, "SAME"},     {2, 9, 8, 4, 16, 2, 2, 2, "SAME"},
       {1, 11, 10, 3, 10, 4, 3, 3, "VALID"}, {2, 6, 6, 16, 17, 1, 1, 1, "SAME"},   {1, 12, 12, 8, 8, 3, 3, 1, "SAME", 2},
-      {2, 5, 5, 2, 1, 3, 3, 1, "SAME"},     {2, 5, 6, 3, 4, 3, 3, 1, "EXPLICIT"},
+      {2, 5, 5, 2, 1, 3, 3, 1, "SAME"},     {2, 5, 6, 3, 4, 3, 3, 1, "EXPLICIT"}, {2, 7, 14, 16, 6, 5, 5, 1, "SAME"},
+      {2, 6, 14, 6, 16, 5, 5, 1, "SAME"},   {1, 5, 31, 9, 8, 3, 2, 1, "VALID"},   {1, 4, 15, 3, 12, 2, 3, 1, "SAME", 2},
   };
   return cases;
 }
@@ -180,6 +181,14 @@ TEST(Conv2D, ManyChannels_UseOneDnnAndNeverItsReference) {
     EXPECT_THAT(run->implementation, HasSubstr("dnnl"));
     EXPECT_THAT(run->implementation, Not(HasSubstr("ref")));
   }
+}
+
+TEST(Conv2D, FewChannelsOfResult_LieInPlanes) {
+  const auto forward = AllThree({2, 7, 14, 16, 6, 5, 5, 1, "SAME"}),
+             backward = AllThree({2, 6, 14, 6, 16, 5, 5, 1, "SAME"});
+  ASSERT_TRUE(forward[0].ok() && backward[1].ok());
+  EXPECT_EQ(forward[0]->implementation, "hwy planar");
+  EXPECT_EQ(backward[1]->implementation, "hwy planar");
 }
 
 TEST(Conv2D, OneInputChannel_NeverUsesLoops) {

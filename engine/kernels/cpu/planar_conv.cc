@@ -1,0 +1,223 @@
+#include "engine/kernels/cpu/planar_conv.h"
+
+#include <algorithm>
+
+#include "engine/program/memory_plan.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "engine/kernels/cpu/planar_conv.cc"
+// clang-format off
+#include "hwy/foreach_target.h"  // first: it includes this file once per target
+#include "hwy/highway.h"
+// clang-format on
+
+#ifndef RIVULET_PLANAR_CONV_ONCE
+#define RIVULET_PLANAR_CONV_ONCE
+namespace rivulet {
+// A convolution of stride 1; the gradient of an input is one too, under the turned filter.
+struct PlanarShape {
+  int64_t batch, height, width, channels;  // of what is convolved
+  int64_t pad_top, pad_left;
+  int64_t out_height, out_width, out_channels;
+  int64_t window_height, window_width, dilation_height, dilation_width;
+  int64_t padded_height, line;  // of a plane; a line has room for whole vectors
+
+  int64_t plane() const { return padded_height * line; }
+  size_t planes_bytes() const { return RoundUp64(static_cast<size_t>(channels * plane()) * sizeof(float)); }
+};
+constexpr int64_t kMostFew = 8;  // channels of the result
+}  // namespace rivulet
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace rivulet {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+#ifndef RIVULET_UNROLL
+#define RIVULET_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+// R rows of a vector of pixels, for N channels: sums in the order of taps and channels. `filter` is [taps, channels,
+// N].
+template <int N, int R>
+HWY_INLINE void Tile(const PlanarShape& s, const float* planes, const float* filter, float* out, int64_t pixels) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  const size_t lanes = hn::Lanes(d);
+  V sum[R][N];
+  RIVULET_UNROLL
+  for (int r = 0; r < R; ++r) {
+    RIVULET_UNROLL
+    for (int n = 0; n < N; ++n) sum[r][n] = hn::Zero(d);
+  }
+  for (int64_t y = 0; y < s.window_height; ++y) {
+    for (int64_t x = 0; x < s.window_width; ++x) {
+      const float* at = planes + y * s.dilation_height * s.line + x * s.dilation_width;
+      for (int64_t c = 0; c < s.channels; ++c, at += s.plane(), filter += N) {
+        V in[R];
+        RIVULET_UNROLL
+        for (int r = 0; r < R; ++r) in[r] = hn::LoadU(d, at + r * s.line);
+        RIVULET_UNROLL
+        for (int n = 0; n < N; ++n) {
+          const V weight = hn::Set(d, filter[n]);
+          RIVULET_UNROLL
+          for (int r = 0; r < R; ++r) sum[r][n] = hn::MulAdd(weight, in[r], sum[r][n]);
+        }
+      }
+    }
+  }
+  HWY_ALIGN float tile[N * HWY_MAX_BYTES / sizeof(float)];
+  RIVULET_UNROLL
+  for (int r = 0; r < R; ++r) {
+    RIVULET_UNROLL
+    for (int n = 0; n < N; ++n) hn::Store(sum[r][n], d, tile + static_cast<size_t>(n) * lanes);
+    float* to = out + r * s.out_width * N;
+    for (int64_t p = 0; p < pixels; ++p) {
+      RIVULET_UNROLL
+      for (int n = 0; n < N; ++n) to[p * N + n] = tile[static_cast<size_t>(n) * lanes + static_cast<size_t>(p)];
+    }
+  }
+}
+
+template <int N>
+void Planar(const PlanarShape& s, const float* images, const float* filter, float* out, float* planes) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
+  std::fill_n(planes, s.channels * s.plane(), 0.0f);
+  const int64_t rows = std::min(s.height, s.padded_height - s.pad_top);
+  const int64_t columns = std::min(s.width, s.line - s.pad_left);
+  for (int64_t image = 0; image < s.batch; ++image, images += s.height * s.width * s.channels) {
+    for (int64_t y = 0; y < rows; ++y) {
+      const float* from = images + y * s.width * s.channels;
+      float* to = planes + (s.pad_top + y) * s.line + s.pad_left;
+      for (int64_t c = 0; c < s.channels; ++c) {
+        for (int64_t x = 0; x < columns; ++x) to[c * s.plane() + x] = from[x * s.channels + c];
+      }
+    }
+    int64_t y = 0;
+    for (; y + 2 <= s.out_height; y += 2, out += 2 * s.out_width * N) {
+      for (int64_t x = 0; x < s.out_width; x += lanes)
+        Tile<N, 2>(s, planes + y * s.line + x, filter, out + x * N, std::min(lanes, s.out_width - x));
+    }
+    if (y < s.out_height) {
+      for (int64_t x = 0; x < s.out_width; x += lanes)
+        Tile<N, 1>(s, planes + y * s.line + x, filter, out + x * N, std::min(lanes, s.out_width - x));
+      out += s.out_width * N;
+    }
+  }
+}
+
+void PlanarOf(const PlanarShape& s, const float* images, const float* filter, float* out, float* planes) {
+  switch (s.out_channels) {
+    case 1:
+      return Planar<1>(s, images, filter, out, planes);
+    case 2:
+      return Planar<2>(s, images, filter, out, planes);
+    case 3:
+      return Planar<3>(s, images, filter, out, planes);
+    case 4:
+      return Planar<4>(s, images, filter, out, planes);
+    case 5:
+      return Planar<5>(s, images, filter, out, planes);
+    case 6:
+      return Planar<6>(s, images, filter, out, planes);
+    case 7:
+      return Planar<7>(s, images, filter, out, planes);
+    case 8:
+      return Planar<8>(s, images, filter, out, planes);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace rivulet
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace rivulet {
+namespace {
+
+HWY_EXPORT(PlanarOf);
+
+class PlanarKernel final : public Kernel {
+ public:
+  PlanarKernel(ConvDirection direction, const PlanarShape& shape) : direction_(direction), s_(shape) {}
+  Status Run(const KernelContext& context) const override {
+    const float* first = reinterpret_cast<const float*>(context.inputs[0]);
+    const float* second = reinterpret_cast<const float*>(context.inputs[1]);
+    float* result = reinterpret_cast<float*>(context.outputs[0]);
+    float* planes = reinterpret_cast<float*>(context.scratch);
+    if (direction_ == ConvDirection::kForward) {
+      HWY_DYNAMIC_DISPATCH(PlanarOf)(s_, first, second, result, planes);
+      return {};
+    }
+    float* turned = reinterpret_cast<float*>(context.scratch + s_.planes_bytes());
+    // [y, x, in, out] as [height-1-y, width-1-x, out, in].
+    const int64_t taps = s_.window_height * s_.window_width;
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      const float* from = first + (taps - 1 - tap) * s_.out_channels * s_.channels;
+      for (int64_t o = 0; o < s_.channels; ++o) {
+        for (int64_t i = 0; i < s_.out_channels; ++i)
+          turned[(tap * s_.channels + o) * s_.out_channels + i] = from[i * s_.channels + o];
+      }
+    }
+    HWY_DYNAMIC_DISPATCH(PlanarOf)(s_, second, turned, result, planes);
+    return {};
+  }
+
+ private:
+  ConvDirection direction_;
+  PlanarShape s_;
+};
+
+}  // namespace
+
+std::optional<Prepared> PlanarConvolution(ConvDirection direction, const Window& w) {
+  if (w.groups != 1 || w.stride_height != 1 || w.stride_width != 1 || w.in_elements() == 0 || w.out_elements() == 0 ||
+      w.filter_elements() == 0 || direction == ConvDirection::kBackwardFilter)
+    return std::nullopt;
+  const int64_t reach_height = (w.height - 1) * w.dilation_height + 1;
+  const int64_t reach_width = (w.width - 1) * w.dilation_width + 1;
+  PlanarShape s;
+  s.batch = w.batch;
+  s.window_height = w.height;
+  s.window_width = w.width;
+  s.dilation_height = w.dilation_height;
+  s.dilation_width = w.dilation_width;
+  if (direction == ConvDirection::kForward) {
+    s.height = w.in_height;
+    s.width = w.in_width;
+    s.channels = w.in_channels;
+    s.pad_top = w.pad_top;
+    s.pad_left = w.pad_left;
+    s.out_height = w.out_height;
+    s.out_width = w.out_width;
+    s.out_channels = w.out_channels;
+  } else {
+    if (w.pad_top >= reach_height || w.pad_left >= reach_width) return std::nullopt;
+    s.height = w.out_height;
+    s.width = w.out_width;
+    s.channels = w.out_channels;
+    s.pad_top = reach_height - 1 - w.pad_top;
+    s.pad_left = reach_width - 1 - w.pad_left;
+    s.out_height = w.in_height;
+    s.out_width = w.in_width;
+    s.out_channels = w.in_channels;
+  }
+  // Sixteen pixels in a vector, whatever this machine's length: the choice must not depend on it.
+  constexpr int64_t kPixels = 16;
+  const int64_t in_vectors = (s.out_width + kPixels - 1) / kPixels * kPixels;
+  if (s.out_channels > kMostFew || s.channels < 8 || s.out_width * 4 < in_vectors * 3) return std::nullopt;
+  s.padded_height = s.out_height - 1 + reach_height;
+  s.line = in_vectors + reach_width - 1 + HWY_MAX_BYTES / static_cast<int64_t>(sizeof(float));
+  if (s.padded_height > 4 * (s.height + reach_height) || s.line > 4 * (s.width + reach_width + kPixels) + 64)
+    return std::nullopt;
+  Prepared prepared;
+  prepared.scratch_bytes = s.planes_bytes() + static_cast<size_t>(w.filter_elements()) * sizeof(float);
+  prepared.kernel = std::make_unique<PlanarKernel>(direction, s);
+  prepared.implementation = "hwy planar";
+  prepared.flops = 2 * w.multiply_adds();
+  return prepared;
+}
+
+}  // namespace rivulet
+#endif

@@ -102,11 +102,12 @@ template <typename T>
 StatusOr<Prepared> PrepareProblem(const Problem& p, const KernelPolicy& policy) {
   if constexpr (std::is_same_v<T, float>) {
     const Window& w = p.window;
-    if (!policy.portable && w.depthwise() && w.group_out() > 1 && !p.fused.any()) {
+    if (!policy.portable && w.depthwise() && w.group_out() > 1) {
       Problem one = p;  // its images have each channel as often as there are filters for it
       one.window.in_channels = one.window.groups = w.out_channels;
+      one.fused = {};
       if (std::optional<Prepared> fast = PrepareFast(one))
-        return WithChannelMultiplier<T>(*std::move(fast), p.direction, w);
+        return WithFusedOps<T>(WithChannelMultiplier<T>(*std::move(fast), p.direction, w), p);
     } else if (!policy.portable) {
       if (std::optional<Prepared> fast = PrepareFast(p)) return *std::move(fast);
     }
@@ -123,8 +124,8 @@ template <>
 StatusOr<Prepared> PrepareProblem<bfloat16>(const Problem& p, const KernelPolicy& policy) {
   const Window& w = p.window;
   const bool depthwise_multiplier = w.depthwise() && w.group_out() > 1;
-  if (!policy.portable && !depthwise_multiplier) {
-    if (auto fast = DnnlConvolution(p.direction, w, p.fused, DType::kBFloat16)) return *std::move(fast);
+  if (!policy.portable && !depthwise_multiplier && !p.fused.any()) {
+    if (auto fast = DnnlConvolution(p.direction, w, DType::kBFloat16)) return *std::move(fast);
   }
   return Unimplemented("bfloat16 convolutions of this shape are not fast on this CPU");
 }

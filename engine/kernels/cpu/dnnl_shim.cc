@@ -147,8 +147,6 @@ class Builder {
 using Type = memory::data_type;
 Type TypeOf(DType dtype) { return dtype == DType::kBFloat16 ? Type::bf16 : Type::f32; }
 
-memory::desc F32(const memory::dims& dims, Tag tag) { return {dims, Type::f32, tag}; }
-
 // One channel: NHWC and NCHW are the same bytes, and the library has fast code only for what it calls NCHW.
 memory::desc Image(Type type, int64_t batch, int64_t channels, int64_t height, int64_t width, bool nchw = false) {
   return {{batch, channels, height, width}, type, channels == 1 || nchw ? Tag::nchw : Tag::nhwc};
@@ -175,8 +173,7 @@ struct Convolution {
         image(Image(type, w.batch, w.in_channels, w.in_height, w.in_width)),
         out(Image(type, w.batch, w.out_channels, w.out_height, w.out_width)),
         image_given(Image(type, w.batch, w.in_channels, w.in_height, w.in_width, w.nchw)),
-        out_given(Image(type, w.batch, w.out_channels, w.out_height, w.out_width, w.nchw)),
-        bias({w.out_channels}, type, Tag::x) {
+        out_given(Image(type, w.batch, w.out_channels, w.out_height, w.out_width, w.nchw)) {
     if (w.groups == 1) {
       const memory::dims dims = {w.out_channels, w.in_channels, w.height, w.width};
       filter = {dims, type, Tag::hwio};
@@ -214,10 +211,9 @@ struct Convolution {
 
 }  // namespace
 
-std::optional<Prepared> DnnlConvolution(ConvDirection direction, const Window& w, const FusedOps& fused,
-                                        DType dtype) try {
+std::optional<Prepared> DnnlConvolution(ConvDirection direction, const Window& w, DType dtype) try {
   if (w.in_elements() == 0 || w.out_elements() == 0 || w.filter_elements() == 0) return std::nullopt;
-  if (dtype != DType::kFloat32 && (fused.any() || dtype != DType::kBFloat16)) return std::nullopt;
+  if (dtype != DType::kFloat32 && dtype != DType::kBFloat16) return std::nullopt;
   const Convolution convolution(w, TypeOf(dtype));
   Builder builder;
   std::string implementation;
@@ -226,7 +222,6 @@ std::optional<Prepared> DnnlConvolution(ConvDirection direction, const Window& w
       const auto descriptor = convolution.Forward(builder.attributes());
       implementation = descriptor.impl_info_str();
       if (IsSlow(implementation, dtype)) return std::nullopt;
-      builder.attributes().set_post_ops({});
       const size_t image = builder.Reordered(builder.Input(0, convolution.image_given), convolution.image);
       const size_t weights = builder.Reordered(builder.Input(1, convolution.filter), descriptor.weights_desc());
       const size_t result = builder.Output(0, convolution.out_given);

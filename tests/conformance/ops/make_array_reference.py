@@ -218,6 +218,51 @@ def moving_cases():
              {"axis": axis}, gradients=False)
 
 
+def resizing_cases():
+    sizes = [((4, 3), (7, 5)), ((7, 5), (3, 4)), ((4, 4), (8, 8)), ((3, 3), (1, 1)), ((1, 2), (3, 5))]
+    for n, (small, large) in enumerate(sizes):
+        for align, half in ((False, False), (True, False), (False, True)):
+            attrs = {"align_corners": align, "half_pixel_centers": half}
+            x, size = f32(2, *small, 2), Const(large)
+            suffix = f"{n}_{'align' if align else 'half' if half else 'legacy'}"
+            case(f"ResizeNearestNeighbor_{suffix}", "ResizeNearestNeighbor", [x, size],
+                 lambda v, s: raw.ResizeNearestNeighbor(images=v, size=s, **attrs), attrs)
+            case(f"ResizeBilinear_{suffix}", "ResizeBilinear", [x, size],
+                 lambda v, s: raw.ResizeBilinear(images=v, size=s, **attrs), attrs)
+    case("ResizeBilinear_uint8", "ResizeBilinear", [random.integers(0, 255, (1, 3, 3, 1)).astype(np.uint8), Const([5, 4])],
+         lambda v, s: raw.ResizeBilinear(images=v, size=s), gradients=False)
+    case("ResizeNearestNeighbor_int64", "ResizeNearestNeighbor", [i64(1, 3, 3, 1), Const([5, 4])],
+         lambda v, s: raw.ResizeNearestNeighbor(images=v, size=s), gradients=False)
+    x = tf.constant(f32(1, 3, 4, 2))
+
+    def bilinear_grad(d, image):
+        with tf.GradientTape() as tape:
+            tape.watch(image)
+            y = tf.reduce_sum(raw.ResizeBilinear(images=image, size=[5, 6]) * d)
+        return tape.gradient(y, image)
+
+    # TensorFlow gives this gradient none of its own; it is linear, and resizing undoes it.
+    dy, w = f32(1, 5, 6, 2), f32(1, 3, 4, 2)
+    cases.append({"name": "array_ResizeBilinearGrad", "op": "ResizeBilinearGrad", "attrs": {},
+                  "inputs": [tensor(dy), tensor(x.numpy())],
+                  "outputs": [tensor(bilinear_grad(tf.constant(dy), x).numpy())], "output_gradients": [tensor(w)],
+                  "input_gradients": [tensor(raw.ResizeBilinear(images=w, size=[5, 6]).numpy()), None]})
+    image = f32(1, 3, 4, 2)
+    resized = tf.constant(f32(1, 5, 6, 2))
+
+    def nearest_grad(d):
+        v = tf.constant(image)
+        with tf.GradientTape() as tape:
+            tape.watch(v)
+            y = tf.reduce_sum(raw.ResizeNearestNeighbor(images=v, size=[5, 6]) * d)
+        return tape.gradient(y, v)
+
+    cases.append({"name": "array_ResizeNearestNeighborGrad", "op": "ResizeNearestNeighborGrad", "attrs": {},
+                  "inputs": [tensor(resized.numpy()), tensor(np.array([3, 4], np.int32), True)],
+                  "outputs": [tensor(nearest_grad(resized).numpy())], "output_gradients": [tensor(image)],
+                  "input_gradients": [tensor(raw.ResizeNearestNeighbor(images=image, size=[5, 6]).numpy()), None]})
+
+
 def choosing_cases():
     def gather(name, shape, indices, axis, batch_dims, make=f32):
         case(f"GatherV2_{name}", "GatherV2", [make(*shape), indices, Const(axis)],
@@ -360,6 +405,7 @@ def reducing_cases():
 einsum_cases()
 product_cases()
 moving_cases()
+resizing_cases()
 choosing_cases()
 reducing_cases()
 

@@ -94,6 +94,12 @@ std::vector<Case> MovingCases() {
                      {R({6, 7})},
                      Op("MirrorPadGrad", {X{}, Ints({2, 2}, {1, 2, 3, 0})}, {{"mode", mode}})});
   }
+  for (const auto& [name, align, half] : std::vector<std::tuple<std::string, bool, bool>>{
+           {"", false, false}, {"Aligned", true, false}, {"Half", false, true}})
+    for (const std::string op : {"ResizeNearestNeighbor", "ResizeNearestNeighborGrad"})
+      cases.push_back({op + name,
+                       {R({2, 3, 4, 2})},
+                       Op(op, {X{}, Ints({5, 3})}, {{"align_corners", align}, {"half_pixel_centers", half}})});
   for (const std::string format : {"NHWC", "NCHW"}) {
     const AttrMap attrs = {{"block_size", int64_t{2}}, {"data_format", format}};
     const bool first = format == "NCHW";
@@ -198,7 +204,7 @@ INSTANTIATE_TEST_SUITE_P(Reducing, ArrayGradient, ::testing::ValuesIn(ReducingCa
 
 // Runs an op whose inputs are fed, save for those listed as constant. The message of what it says otherwise.
 StatusOr<std::vector<Tensor>> Evaluate(const std::string& op, const std::vector<Tensor>& inputs, AttrMap attrs = {},
-                                  std::vector<size_t> constants = {}) {
+                                       std::vector<size_t> constants = {}) {
   Graph graph;
   Scope scope(graph);
   std::vector<Output> outputs;
@@ -295,6 +301,19 @@ TEST(ArrayRefusals, ShapesThatDoNotFit_AreNamed) {
               HasSubstr("must be a scalar"));
   EXPECT_THAT(Refusal("LinSpace", {Tensor::Scalar(0.0f), Tensor::Scalar(1.0f), Int(0)}, {}, {2}),
               HasSubstr("num is 0"));
+}
+
+TEST(ArrayRefusals, ImagesWithoutPixels_AreRefused) {
+  const Tensor image(DType::kFloat32, {1, 2, 2, 1});
+  for (const std::string op : {"ResizeBilinear", "ResizeNearestNeighbor"}) {
+    EXPECT_THAT(Refusal(op, {image, Ints({0, 2})}, {}, {1}), HasSubstr("no side may be 0"));
+    EXPECT_THAT(Refusal(op, {Tensor(DType::kFloat32, {1, 0, 2, 1}), Ints({2, 2})}, {}, {1}),
+                HasSubstr("no side may be 0"));
+    EXPECT_THAT(Refusal(op, {image, Ints({-1, 2})}, {}, {1}), HasSubstr("-1, which is no size"));
+    EXPECT_THAT(Refusal(op, {image, Ints({2, 2})}, {{"align_corners", true}, {"half_pixel_centers", true}}, {1}),
+                HasSubstr("exclude each other"));
+    EXPECT_NE(Refusal(op, {image, Ints({INT32_MAX, INT32_MAX})}, {}, {1}), "no error");
+  }
 }
 
 TEST(ArrayRefusals, AbsurdSizes_AreRefusedWithoutMemory) {

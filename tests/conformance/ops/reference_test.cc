@@ -280,7 +280,7 @@ TEST(ReferenceCensus, EveryOp_HasACaseOrIsNamedHere) {
       covered.insert(op + "Grad");
   }
   for (const OpDef* op : OpRegistry::Global().All()) {
-    // Effects on variables: tests/conformance/training and tests/engine/program/embedding_test.cc.
+    // Effects on variables: tests/conformance/training, tests/engine/program/embedding_test.cc.
     if (op->name.starts_with("Resource")) continue;
     EXPECT_NE(covered.contains(op->name), WithoutCase().contains(op->name)) << op->name;
   }

@@ -2,6 +2,8 @@
 // refused: indices out of range, shapes that do not fit, sizes beyond reason.
 #include <gmock/gmock.h>
 
+#include <numeric>
+
 #include "tests/testing/gradient_check.h"
 #include "tests/testing/run_graph.h"
 
@@ -328,6 +330,66 @@ TEST(ArrayRefusals, AbsurdSizes_AreRefusedWithoutMemory) {
                     {1, 2}),
             "no error");
   EXPECT_NE(Refusal("SpaceToDepth", {Tensor(DType::kFloat32, {1, 2, 2, 1})}, {{"block_size", INT64_MAX}}), "no error");
+}
+
+// Tensors without elements, fed and folded: the right shape, and nothing touched.
+TEST(EmptyTensors, EveryOp_GivesTheShape) {
+  const auto f = [](Shape shape) { return Tensor(DType::kFloat32, std::move(shape)); };
+  struct Empty {
+    std::string op;
+    std::vector<Tensor> inputs;
+    std::vector<size_t> constants;
+    AttrMap attrs;
+    std::string shape;
+  };
+  const std::vector<Empty> cases = {
+      {"SplitV", {f({0, 3}), Ints({0}), Int(0)}, {1, 2}, {{"num_split", int64_t{1}}}, "[0,3]"},
+      {"PadV2", {f({0, 2}), Ints({2, 2}, {1, 1, 0, 0}), Tensor::Scalar(3.0f)}, {1}, {}, "[2,2]"},
+      {"MirrorPad", {f({2, 0}), Ints({2, 2}, {1, 1, 0, 0})}, {1}, {{"mode", std::string("SYMMETRIC")}}, "[4,0]"},
+      {"ReverseV2", {f({0, 3}), Ints({0, 1})}, {1}, {}, "[0,3]"},
+      {"Roll", {f({0, 3}), Ints({2}), Ints({0})}, {1, 2}, {}, "[0,3]"},
+      {"ReverseSequence", {f({0, 3}), Ints({})}, {}, {{"seq_dim", int64_t{1}}}, "[0,3]"},
+      {"SpaceToDepth", {f({0, 2, 2, 1})}, {}, {{"block_size", int64_t{2}}}, "[0,1,1,4]"},
+      {"SpaceToBatchND", {f({2, 0}), Ints({2}), Ints({1, 2}, {2, 2})}, {1, 2}, {}, "[4,2]"},
+      {"BatchToSpaceND", {f({0, 2}), Ints({2}), Ints({1, 2}, {1, 0})}, {1, 2}, {}, "[0,3]"},
+      {"MatrixBandPart", {f({2, 0, 3}), Int(0), Int(1)}, {}, {}, "[2,0,3]"},
+      {"MatrixDiag", {f({2, 0})}, {}, {}, "[2,0,0]"},
+      {"MatrixDiagPart", {f({2, 0, 3})}, {}, {}, "[2,0]"},
+      {"GatherV2", {f({0, 3}), Ints({}), Int(0)}, {2}, {}, "[0,3]"},
+      {"GatherV2", {f({2, 0}), Ints({1}), Int(0)}, {2}, {}, "[1,0]"},
+      {"GatherNd", {f({0, 3}), Ints({0, 1}, {})}, {}, {}, "[0,3]"},
+      {"GatherNd", {f({2, 0}), Ints({3, 1}, {0, 1, 0})}, {}, {}, "[3,0]"},
+      {"ScatterNd", {Ints({0, 1}, {}), f({0, 3}), Ints({2, 3})}, {2}, {}, "[2,3]"},
+      {"TensorScatterAdd", {f({0, 3}), Ints({0, 1}, {}), f({0, 3})}, {}, {}, "[0,3]"},
+      {"TakeAlongAxis", {f({0, 3}), Ints({0, 3}, {})}, {}, {}, "[0,3]"},
+      {"ScatterAlongAxis", {f({0, 3}), Ints({0, 3}, {}), f({0, 3})}, {}, {}, "[0,3]"},
+      {"UnsortedSegmentSum", {f({2, 0}), Ints({0, 1}), Int(2)}, {2}, {}, "[2,0]"},
+      {"UnsortedSegmentMax", {f({0, 2}), Ints({}), Int(0)}, {2}, {}, "[0,2]"},
+      {"TopKV2", {f({2, 0}), Int(0)}, {1}, {}, "[2,0]"},
+      {"TopKV2", {f({0, 5}), Int(2)}, {1}, {}, "[0,2]"},
+      {"Cumsum", {f({0, 3}), Int(0)}, {1}, {}, "[0,3]"},
+      {"Cumprod", {f({9, 0}), Int(1)}, {1}, {}, "[9,0]"},
+      {"ArgMax", {f({0, 3}), Int(1)}, {1}, {}, "[0]"},
+      {"Sum", {f({0, 3}), Ints({0})}, {1}, {}, "[3]"},
+      {"Max", {f({0, 40}), Ints({1})}, {1}, {}, "[0]"},
+      {"Prod", {f({3, 0}), Ints({1})}, {1}, {}, "[3]"},
+      {"BatchMatMulV2", {f({0, 2, 3}), f({3, 4})}, {}, {}, "[0,2,4]"},
+      {"BatchMatMulV2", {f({2, 2, 0}), f({2, 0, 4})}, {}, {}, "[2,2,4]"},
+      {"ResizeBilinear", {f({0, 2, 2, 1}), Ints({3, 3})}, {1}, {}, "[0,3,3,1]"},
+      {"ResizeNearestNeighbor", {f({1, 2, 2, 0}), Ints({3, 3})}, {1}, {}, "[1,3,3,0]"},
+      {"Where", {Tensor(DType::kBool, {0, 2})}, {0}, {}, "[0,2]"},
+      {"RandomShuffle", {f({0, 2})}, {}, {}, "[0,2]"},
+  };
+  for (const Empty& c : cases) {
+    SCOPED_TRACE(c.op);
+    std::vector<size_t> all(c.inputs.size());
+    std::iota(all.begin(), all.end(), size_t{0});
+    for (const auto& constants : {c.constants, all}) {
+      const auto result = Evaluate(c.op, c.inputs, c.attrs, constants);
+      ASSERT_TRUE(result.ok()) << Message(result.status());
+      EXPECT_EQ(result->front().shape().ToString(), c.shape);
+    }
+  }
 }
 
 TEST(ArrayRefusals, CountsThatNoShapeTells_AreRefusedWhenCompiled) {

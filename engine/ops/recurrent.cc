@@ -116,6 +116,7 @@ Status LstmGradShape(InferenceContext& c) {
   RIVULET_RETURN_IF_ERROR(sizes.Rows(c, 8, 1, "output_grad"));
   RIVULET_RETURN_IF_ERROR(sizes.State(c, 9, "final_h_grad"));
   RIVULET_RETURN_IF_ERROR(sizes.State(c, 10, "final_c_grad"));
+  if (!IsLeftOut(c.input(11))) RIVULET_RETURN_IF_ERROR(sizes.Rows(c, 11, 1, "cells_grad"));
   RIVULET_ASSIGN_OR_RETURN(const Shape gates, sizes.RowsOf(4));
   RIVULET_ASSIGN_OR_RETURN(const Shape rows, sizes.RowsOf(1));
   c.set_output(0, gates);
@@ -238,7 +239,8 @@ Status LstmGradient(GradientContext& g) {
   GradientOps ops(g);
   Node* grad = ops.AddNode("LSTMGrad",
                            {g.input(1), g.input(2), g.input(3), g.input(4), g.input(5), g.output(0), g.output(3),
-                            g.output(4), GradOrZeros(g, ops, 0), GradOrZeros(g, ops, 1), GradOrZeros(g, ops, 2)},
+                            g.output(4), GradOrZeros(g, ops, 0), GradOrZeros(g, ops, 1), GradOrZeros(g, ops, 2),
+                            g.scope().Const(Tensor(g.output(0).dtype(), Shape{0}), "no_cells_grad")},
                            SharedAttrs(*g.node(), {"recurrent_activation", "output_activation"}));
   if (grad == nullptr) return ops.status();
   g.set_input_grad(0, grad->output(0));
@@ -345,18 +347,21 @@ RIVULET_OP("LSTMGrad")
     .Input("output_grad: T")
     .Input("final_h_grad: T")
     .Input("final_c_grad: T")
+    .Input("cells_grad: T")
     .Output("projection_grad: T")
     .Output("previous_h: T")
     .Output("initial_h_grad: T")
     .Output("initial_c_grad: T")
     .Output("peephole_grad: T")
     .RIVULET_SEQUENCE_ATTRS.RIVULET_GATE_ATTR.Attr("output_activation: " RIVULET_CELL_ACTIVATIONS " = 'tanh'")
+    .Attr("cell_clip: float = 0")
     .Shape(LstmGradShape)
     .NotDifferentiable(kNoSecondOrder)
     .Doc(
         "The backward pass of LSTM. previous_h, the state before each step, times projection_grad over all steps is "
         "the "
-        "gradient of recurrent_kernel. Not an op of TensorFlow.");
+        "gradient of recurrent_kernel. cells_grad (optional) reached the cells themselves, which the forward pass "
+        "bounded to ±cell_clip where that is above 0. Not an op of TensorFlow.");
 
 RIVULET_OP("GRU")
     .Input("projection: T")

@@ -103,6 +103,8 @@ class LstmGradKernel final : public Kernel {
         has_h_(IsGiven(node, 1)),
         has_c_(IsGiven(node, 2)),
         has_peephole_(IsGiven(node, 3)),
+        has_cells_grad_(IsGiven(node, 11)),
+        cell_clip_(static_cast<T>(node.attr<float>("cell_clip"))),
         portable_(portable),
         transposed_(scratch.Add(4 * walk_.units * walk_.units)),
         product_(scratch.Add(walk_.batch * walk_.units)),
@@ -168,6 +170,12 @@ class LstmGradKernel final : public Kernel {
     for (int64_t i = 0; i < units; ++i) c_grad[i] += through[i];
     if (peephole != nullptr)
       for (int64_t i = 0; i < units; ++i) c_grad[i] += out_grad[i] * peephole[2 * units + i];
+    if (has_cells_grad_) {
+      const T* cells_grad = InputOf<T>(context, 11) + row * units;
+      for (int64_t i = 0; i < units; ++i) c_grad[i] += cells_grad[i];
+    }
+    if (cell_clip_ > 0)
+      for (int64_t i = 0; i < units; ++i) c_grad[i] = std::abs(cell[i]) < cell_clip_ ? c_grad[i] : T{0};
     for (int64_t i = 0; i < units; ++i) {
       in_grad[i] = c_grad[i] * candidate[i];
       forget_grad[i] = c_grad[i] * c_old[i];
@@ -190,7 +198,9 @@ class LstmGradKernel final : public Kernel {
   SequenceWalk walk_;
   SequenceLengths lengths_;
   LstmGates<T> gates_;
-  bool has_h_, has_c_, has_peephole_, portable_;
+  bool has_h_, has_c_, has_peephole_, has_cells_grad_;
+  T cell_clip_;
+  bool portable_;
   size_t transposed_, product_, rows_;
 };
 

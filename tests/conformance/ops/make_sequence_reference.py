@@ -35,7 +35,7 @@ def case(name, op, attrs, inputs, outputs, output_gradients, input_gradients, un
         entry["outputs"].append(tensor(np.zeros(shape, outputs[0].dtype)))
         output_gradients = output_gradients + [np.zeros(shape, outputs[0].dtype)]
     entry["any"] = list(range(len(outputs), len(outputs) + len(unseen)))
-    entry["output_gradients"] = [None if i >= len(outputs) else tensor(g) for i, g in enumerate(output_gradients)]
+    entry["output_gradients"] = [None if i >= len(outputs) or g is None else tensor(g) for i, g in enumerate(output_gradients)]
     entry["input_gradients"] = [None if g is None else tensor(g) for g in input_gradients]
     if rtol:
         entry["rtol"] = rtol
@@ -230,6 +230,44 @@ def with_keras():
         whole = {"forget_bias": 1.0, "cell_clip": 3.0, "use_peephole": False, **attrs}
         cell(f"LSTMBlockCell_{name}", "LSTMBlockCell", whole, lstm_shapes, lstm_cell(**whole))
     cell("GRUBlockCell", "GRUBlockCell", {}, [(3, 5), (3, 4), (9, 8), (9, 4), (8,), (4,)], gru_cell)
+
+    def block(op, name, length, **attrs):
+        """Whole sequences. The gradient is that of the cell's formula step by step: TensorFlow's own gradient of
+        BlockLSTMV2 (2.21) does not agree with finite differences of the op, as that of BlockLSTM does."""
+        shapes = [(4, 3, 5), (3, 4), (3, 4), (9, 16), (4,), (4,), (4,), (16,)]
+        inputs = [tf.Variable(rng.uniform(-1, 1, shape).astype(np.float32)) for shape in shapes]
+        names = ["x", "cs_prev", "h_prev", "w", "wci", "wcf", "wco", "b"]
+        results = [r.numpy() for r in getattr(tf.raw_ops, op)(seq_len_max=length, **dict(zip(names, inputs)), **attrs)]
+        for r in results:
+            r[length:] = 0  # TensorFlow leaves some of them as they were
+        swapped = [0, 2, 1, 3] if op == "BlockLSTMV2" else [0, 1, 2, 3]  # to the cell's i, ci, f, o
+        with tf.GradientTape() as tape:
+            x, cs, h, w, wci, wcf, wco, b = [tf.identity(v) for v in inputs]
+            w = tf.concat([tf.split(w, 4, axis=1)[k] for k in swapped], 1)
+            b = tf.concat([tf.split(b, 4)[k] for k in swapped], 0)
+            one = lstm_cell(attrs.get("forget_bias", 1.0) if op == "BlockLSTM" else 0.0, attrs.get("cell_clip", 0.0),
+                            attrs.get("use_peephole", False))
+            cells, states = [], []
+            for t in range(length):
+                _, cs, _, _, _, _, h = one(x[t], cs, h, w, wci, wcf, wco, b)
+                cells.append(cs)
+                states.append(h)
+            rest = [tf.zeros_like(h)] * (4 - length)
+            again = {1: tf.stack(cells + rest), 6: tf.stack(states + rest)}
+            upstream = [rng.uniform(-1, 1, r.shape).astype(np.float32) if k in again else None for k, r in enumerate(results)]
+            loss = tf.add_n([tf.reduce_sum(again[k] * upstream[k]) for k in again])
+        for k in again:
+            np.testing.assert_allclose(results[k], again[k].numpy(), atol=1e-6)
+        gradients = [None if g is None else g.numpy() for g in tape.gradient(loss, inputs)]
+        if not attrs.get("use_peephole"):
+            gradients[4:7] = [None] * 3
+        case(f"{op}_{name}", op, attrs, [tensor(np.int64(length), constant=True)] + [tensor(v.numpy()) for v in inputs],
+             results, upstream, [None] + gradients, rtol=3e-6)
+
+    block("BlockLSTM", "plain", 4, forget_bias=0.5, cell_clip=-1.0)
+    block("BlockLSTM", "peephole", 3, cell_clip=-1.0, use_peephole=True)
+    block("BlockLSTMV2", "plain", 4)
+    block("BlockLSTMV2", "peephole", 2, use_peephole=True)
     recurrent("LSTM")
     recurrent("LSTM", activation="softsign")
     recurrent("GRU")

@@ -203,6 +203,23 @@ std::vector<Case> CellCases() {
        both},
   };
   cases[2].options.known_shapes = both.known_shapes;
+  // Sequences of three steps, of which two count.
+  GradientCheckOptions widths;
+  widths.known_shapes = both.known_shapes;
+  for (const std::string op : {"BlockLSTM", "BlockLSTMV2"})
+    for (const auto& [name, attrs] : std::vector<std::pair<std::string, AttrMap>>{
+             {"Plain", {}}, {"Peephole", {{"use_peephole", true}}}, {"Clip", {{"cell_clip", 0.15f}}}})
+      cases.push_back({op + "_" + name,
+                       {X({3, 2, 3}, 60), X({2, 2}, 61), X({2, 2}, 62), X({5, 8}, 63), X({2}, 64), X({2}, 65),
+                        X({2}, 66), X({8}, 67)},
+                       [op = op, attrs = attrs](const Scope& scope, const std::vector<Output>& x) {
+                         std::vector<Output> inputs = {scope.Const(Tensor::Scalar<int64_t>(2))};
+                         inputs.insert(inputs.end(), x.begin(), x.end());
+                         Node* node = scope.AddNode(op, inputs, attrs);
+                         if (node == nullptr) return std::vector<Output>{};
+                         return std::vector<Output>{node->output(1), node->output(6)};
+                       },
+                       widths});
   // Outputs that reach the loss alone.
   for (const int port : {1, 6})
     cases.push_back({fmt::format("LSTMBlockCell_OutputAlone{}", port), lstm,
@@ -343,6 +360,24 @@ TEST(Recurrent, PortableKernels_AgreeWithTheFastOnes) {
     for (size_t i = 0; i < fast->outputs.size(); ++i)
       testing::ExpectNear<float>(fast->outputs[i], testing::AsDoubles<float>(plain->outputs[i]), 1e-5, op);
   }
+}
+
+TEST(BlockLstm, UnfitOperands_AreRefused) {
+  const std::vector<Tensor> fit = {
+      Tensor::Scalar<int64_t>(3),      Tensor(DType::kFloat32, {3, 2, 5}), Tensor(DType::kFloat32, {2, 4}),
+      Tensor(DType::kFloat32, {2, 4}), Tensor(DType::kFloat32, {9, 16}),   Tensor(DType::kFloat32, {4}),
+      Tensor(DType::kFloat32, {4}),    Tensor(DType::kFloat32, {4}),       Tensor(DType::kFloat32, {16})};
+  EXPECT_EQ(Refusal("BlockLSTMV2", fit), "no error");
+  const auto with = [&](size_t place, Tensor tensor) {
+    auto inputs = fit;
+    inputs[place] = std::move(tensor);
+    return Refusal("BlockLSTMV2", inputs);
+  };
+  EXPECT_THAT(with(0, Tensor::Scalar<int64_t>(4)), HasSubstr("seq_len_max is 4, but x has 3 steps"));
+  EXPECT_THAT(with(2, Tensor(DType::kFloat32, {3, 4})), HasSubstr("the batch of cs_prev is 3"));
+  EXPECT_THAT(with(4, Tensor(DType::kFloat32, {8, 16})), HasSubstr("the number of rows of w is 8"));
+  EXPECT_THAT(with(6, Tensor(DType::kFloat32, {5})), HasSubstr("the length of wcf is 5"));
+  EXPECT_THAT(with(8, Tensor(DType::kFloat32, {12})), HasSubstr("the length of b is 12"));
 }
 
 TEST(Recurrent, NothingToWalk_LeavesTheStateAsItWas) {

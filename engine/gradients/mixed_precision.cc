@@ -29,6 +29,15 @@ Role RoleOf(std::string_view op) {
   return Role::kWide;
 }
 
+// A convolution of an image of few channels sums too few terms for 16 bits to pay, and what it makes is large: rounded
+// here, it would be converted again and again.
+constexpr int64_t kFewChannels = 4;
+bool IsFirstConvolution(const Node& node) {
+  if (node.type() != "Conv2D") return false;
+  const Shape& filter = node.input(1).shape();
+  return filter.known_rank() && filter.rank() == 4 && filter.dim(2) != kUnknownDim && filter.dim(2) <= kFewChannels;
+}
+
 // Copies a graph node by node.
 class Rewriter {
  public:
@@ -50,7 +59,7 @@ class Rewriter {
   bool RunsNarrow(const Node& node) const {
     const Role role = RoleOf(node.type());
     if (role == Role::kWide || node.outputs().size() != 1 || node.outputs()[0].dtype != DType::kFloat32) return false;
-    if (role == Role::kProduct) return true;
+    if (role == Role::kProduct) return !IsFirstConvolution(node);
     bool any = false;
     for (const Output& input : node.inputs()) {
       if (input.dtype() != DType::kFloat32) continue;

@@ -86,7 +86,9 @@ TEST(MixedPrecision, ProductsAndWhatPassesThemOn_AreIn16Bits) {
       EXPECT_EQ(node->attr<DType>("T"), DType::kFloat32);
     }
   }
-  EXPECT_GE(narrow, 4 + 4 + 3 + 2);  // products, biases, rectifiers, pools
+  EXPECT_GE(narrow, 3 + 3 + 2 + 1);  // products, biases, rectifiers, pools
+  EXPECT_EQ(At(cnn, "conv1/Conv2D").type(), "Conv2D");  // of one channel
+  EXPECT_EQ(At(cnn, "conv2/Conv2D").type(), "Cast");
   EXPECT_EQ(wide_variables, 8);
 }
 

@@ -162,10 +162,15 @@ StatusOr<TensorSpec> SpecOf(const proto::ValueInfoProto& info) {
   if (!type.has_shape()) return spec;
   if (type.shape().dim_size() > 254) return InvalidArgument("'{}' has {} axes", info.name(), type.shape().dim_size());
   std::vector<int64_t> dims;
+  int64_t known_elements = 1;
   for (const auto& dim : type.shape().dim()) {
     // Exporters write 0 or -1 for a size that is open too.
     const bool known = dim.has_dim_value() && dim.dim_value() >= 0;
     dims.push_back(known ? dim.dim_value() : kUnknownDim);
+    if (!known || dim.dim_value() == 0) continue;
+    if (dim.dim_value() > (int64_t{1} << 40) / known_elements)
+      return InvalidArgument("'{}' has more than 2^40 elements", info.name());
+    known_elements *= dim.dim_value();
   }
   spec.shape = Shape(std::move(dims));
   return spec;

@@ -366,8 +366,11 @@ def conv(d):
     spatial = d.r.choice([1, 2, 2, 2, 3])
     kernel, attributes = window(d, spatial)
     groups = d.r.choice([1, 1, 2, 3])
-    channels, out = groups * d.r.randint(1, 2), groups * d.r.randint(1, 3)
-    x = d.floats(d.r.randint(1, 2), channels, *d.shape(spatial, low=5, high=8))
+    high = 2 if d.r.random() < 0.8 else 12  # wide ones meet other kernels
+    channels, out = groups * d.r.randint(1, high), groups * d.r.randint(1, high)
+    if d.r.random() < 0.15:
+        groups = out = channels  # depthwise
+    x = d.floats(d.r.randint(1, 2), channels, *d.shape(spatial, low=5, high=8 + high))
     names = [d.input(x), d.constant(d.floats(out, channels // groups, *kernel, scale=0.5))]
     if d.r.random() < 0.5:
         names.append(d.constant(d.floats(out)))
@@ -400,6 +403,8 @@ def pool(d):
         attributes["ceil_mode"] = d.maybe(lambda: 1, 0.3)
     if op == "AveragePool":
         attributes["count_include_pad"] = d.maybe(lambda: 1)
+    if attributes["auto_pad"].startswith("SAME") and attributes["strides"]:  # onnxruntime crops where a window is smaller
+        attributes["strides"] = [min(pair) for pair in zip(kernel, attributes["strides"])]
     x = d.floats(d.r.randint(1, 2), d.r.randint(1, 3), *d.shape(spatial, low=5, high=8))
     d.node(op, [d.input(x)], outputs=2 if op == "MaxPool" and d.r.random() < 0.3 else 1, kernel_shape=kernel, **attributes)
 
@@ -487,6 +492,147 @@ def einsum(d):
     d.node("Einsum", [d.input(d.floats(*s)) for s in shapes], equation=equation)
 
 
+def attention(d):
+    d.opset = d.r.choice([23, 24])
+    batch, heads, time, keys, width = d.shape(5, high=4)
+    shared = d.r.choice([h for h in range(1, heads + 1) if heads % h == 0])
+    value = d.r.randint(1, 4)
+    flat = d.r.random() < 0.4
+    past = d.r.randint(1, 3) if d.r.random() < 0.3 else 0
+    attributes = dict(is_causal=d.maybe(lambda: 1, 0.4), scale=d.maybe(lambda: 0.4, 0.3), softcap=d.maybe(lambda: 1.5, 0.2))
+    if flat:
+        attributes.update(q_num_heads=heads, kv_num_heads=shared)
+        q, k, v = (batch, time, heads * width), (batch, keys, shared * width), (batch, keys, shared * value)
+    else:
+        q, k, v = (batch, heads, time, width), (batch, shared, keys, width), (batch, shared, keys, value)
+    names = [d.input(d.floats(*q)), d.input(d.floats(*k)), d.input(d.floats(*v))]
+    if past and attributes["is_causal"] and keys != time:  # onnxruntime aligns to the last key, ONNX's reference to the cache
+        attributes["is_causal"] = None
+    total = keys + past
+    kind = d.r.choice(["", "bool", "float"])
+    shape = d.r.choice([[time, total], [1, 1, time, total], [batch, heads, time, total], [batch, 1, time, total]])
+    if kind == "bool":
+        mask = d.np.random(shape) < 0.7
+        mask[..., 0] = True
+        names.append(d.input(mask))
+    elif kind == "float":
+        names.append(d.input(d.floats(*shape)))
+    elif past:
+        names.append("")
+    if past:
+        names += [d.input(d.floats(batch, shared, past, width)), d.input(d.floats(batch, shared, past, value))]
+    d.node("Attention", names, outputs=3 if past else 1, **attributes)
+
+
+def rms_rotary(d):
+    d.opset = 23
+    if d.r.random() < 0.5:
+        shape = d.shape(low=2)
+        axis = d.axis(len(shape))
+        d.node("RMSNormalization", [d.input(d.floats(*shape)), d.constant(d.floats(*shape[axis % len(shape):]))], axis=axis,
+               epsilon=d.maybe(lambda: 1e-2))
+        return
+    batch, heads, time = d.shape(3)
+    width = d.r.choice([4, 8])
+    rotary = d.maybe(lambda: width // 2, 0.3)
+    shape = (batch, heads, time, width) if d.r.random() < 0.5 else (batch, time, heads * width)
+    names = [d.input(d.floats(*shape))]
+    half = (rotary or width) // 2
+    if d.r.random() < 0.5:
+        names += [d.input(d.floats(9, half)), d.input(d.floats(9, half)), d.input(d.np.integers(0, 9, (batch, time)).astype(np.int64))]
+    else:
+        names += [d.input(d.floats(batch, time, half)), d.input(d.floats(batch, time, half))]
+    d.node("RotaryEmbedding", names, interleaved=d.maybe(lambda: 1), rotary_embedding_dim=rotary,
+           num_heads=heads if len(shape) == 3 else None)
+
+
+def gelu(d):
+    d.opset = 20
+    d.node("Gelu", [d.input(d.floats(*d.shape()))], approximate=d.maybe(lambda: d.r.choice(["none", "tanh"])))
+
+
+def depth_space(d):
+    block = d.r.randint(1, 3)
+    n, c, h, w = d.shape(4, high=3)
+    if d.r.random() < 0.5:
+        d.node("DepthToSpace", [d.input(d.floats(n, c * block * block, h, w))], blocksize=block, mode=d.r.choice(["DCR", "CRD"]))
+    else:
+        d.node("SpaceToDepth", [d.input(d.floats(n, c, h * block, w * block))], blocksize=block)
+
+
+def shapes(d):
+    """Shapes that are computed in the model."""
+    x = d.input(d.floats(*d.shape(rank=3)))
+    s = d.node("Shape", [x])[0]
+    last = d.node("Gather", [s, d.constant(np.array([2], np.int64))])[0]
+    rest = d.node("Concat", [last, d.ints([-1])], axis=0)[0]
+    y = d.node("Reshape", [x, rest])[0]
+    op = d.r.choice(["ConstantOfShape", "Expand", "Range", "Trilu", "EyeLike"])
+    if op == "ConstantOfShape":
+        d.node(op, [d.node("Shape", [y])[0]])
+    elif op == "Expand":
+        one = d.node("Concat", [d.ints([d.r.randint(1, 3)]), d.node("Shape", [y])[0]], axis=0)[0]
+        d.node(op, [y, one])
+    elif op == "Range":
+        n = d.node("Squeeze", [last])[0]
+        d.node(op, [d.constant(np.int64(0)), n, d.constant(np.int64(1))])
+    else:
+        d.opset = 17
+        if op == "Trilu":
+            d.node(op, [y, d.constant(np.array(d.r.randint(-2, 2), np.int64))], upper=d.r.randint(0, 1))
+        else:
+            d.node(op, [y], k=d.r.randint(-1, 2))
+
+
+def variadic(d):
+    shape = d.shape()
+    names = [d.input(d.floats(*shape))] + [d.input(d.floats(*d.broadcastable(shape))) for _ in range(d.r.randint(0, 2))]
+    d.node(d.r.choice(["Sum", "Mean", "Max", "Min"]), names)
+
+
+def logic(d):
+    shape = d.shape()
+    a, b = d.np.random(shape) < 0.5, d.np.random(d.broadcastable(shape)) < 0.5
+    op = d.r.choice(["And", "Or", "Xor", "Not"])
+    d.node(op, [d.input(a)] if op == "Not" else [d.input(a), d.input(b)])
+
+
+def sequences(d):
+    time, batch = d.r.randint(2, 5), d.r.randint(1, 4)
+    first = d.r.randint(0, 1)
+    shape = [time, batch] if first == 0 else [batch, time]
+    lengths = d.np.integers(1, time + 1, batch).astype(np.int64)
+    d.node("ReverseSequence", [d.input(d.floats(*shape, *d.shape(1))), d.constant(lengths)], time_axis=first, batch_axis=1 - first)
+
+
+def chosen(d):
+    shape = d.shape()
+    x = np.where(d.np.random(shape) < 0.5, 0, d.floats(*shape)).astype(F32)
+    if d.r.random() < 0.5:
+        d.node("NonZero", [d.input(x)])
+    else:
+        axis = d.axis(len(shape))
+        d.node("Compress", [d.input(x), d.constant(d.np.random(shape[axis]) < 0.6)], axis=axis)
+
+
+def training_norm(d):
+    c = d.r.randint(1, 4)
+    x = d.floats(d.r.randint(2, 4), c, *d.shape(d.r.randint(1, 2), low=2))
+    d.opset = 15
+    d.node("BatchNormalization", [d.input(x)] + [d.constant(d.floats(c)) for _ in range(3)] + [d.constant(np.abs(d.floats(c)))],
+           outputs=3, training_mode=1, momentum=d.maybe(lambda: 0.7))
+
+
+def double(d):
+    """float64 through the operators that onnxruntime has it for."""
+    x = (d.np.standard_normal(d.shape(2, low=2)) * 2).astype(np.float64)
+    op = d.r.choice(["MatMul", "Softmax", "ReduceMean", "Relu", "Sigmoid", "Tanh", "Gemm", "Exp"])
+    if op in ("MatMul", "Gemm"):
+        d.node(op, [d.input(x), d.input(d.np.standard_normal((x.shape[1], 3)))])
+    else:
+        d.node(op, [d.input(x)])
+
+
 def network(d):
     """A small chain: convolution, normalisation, activation, pool, product."""
     c, size = d.r.randint(1, 3), d.r.randint(6, 9)
@@ -506,7 +652,8 @@ def network(d):
 GENERATORS = [binary, binary, power, modulo, unary, unary, unary_positive, unary_unit, activation, prelu, softmax, clip, where, cast,
               reshape, transpose, squeezes, concat, split, slices, slices, pad, tile_expand, gather, gather_elements, gather_nd, arg,
               top_k, cumulative, one_hot, reduce, reduce, matmul, gemm, conv, conv, conv, conv_transpose, conv_transpose, pool, pool,
-              pool, global_pool, norm, norm, loss, recurrent, recurrent, einsum, network]
+              pool, global_pool, norm, norm, loss, recurrent, recurrent, einsum, network, attention, attention, rms_rotary, gelu, depth_space, shapes, shapes, variadic, logic,
+              sequences, chosen, training_norm, double]
 
 
 def build(seed, folder):

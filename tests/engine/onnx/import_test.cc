@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "engine/base/file_system.h"
 #include "engine/gradients/gradients.h"
 #include "engine/graph/graph_def.h"
@@ -87,6 +89,51 @@ TEST(OnnxImport, ImportedModel_CanBeTrained) {
                                                   {gradients[0].name()}, {{"w", model.weights[0].value}}));
   EXPECT_EQ(values[0].flat<float>()[0], 31.0f * 5);
   EXPECT_EQ(values[0].flat<float>()[1], 31.0f * 7);
+}
+
+// A convolution, a pool, a product and a log-softmax: along each weight the loss falls as its gradient says.
+TEST(OnnxImport, GradientsOfAnImportedNetwork_AreItsSlopes) {
+  ASSERT_OK_AND_ASSIGN(const std::string bytes,
+                       FileSystem::Default().ReadAll(RIVULET_ONNX_CASES "/small_network/model.onnx"));
+  ASSERT_OK_AND_ASSIGN(OnnxModel model, ImportOnnx(bytes));
+  Scope scope(model.graph);
+  ASSERT_OK_AND_ASSIGN(const Output y, model.graph.FindOutput(model.outputs[0].tensor));
+  const Output loss = scope.Op("L2Loss", {y}, {}, "loss");
+  std::vector<Output> handles;
+  for (const OnnxWeight& weight : model.weights) {
+    ASSERT_OK_AND_ASSIGN(const Output handle, model.graph.FindOutput(weight.variable));
+    handles.push_back(handle);
+  }
+  ASSERT_OK_AND_ASSIGN(const auto gradients, ComputeGradients(model.graph, loss, handles));
+  Tensor x(DType::kFloat32, Shape{2, 1, 6, 6});
+  for (size_t i = 0; i < 72; ++i) x.flat<float>()[i] = static_cast<float>(static_cast<int>(i * 7 % 13) - 6) / 5;
+  const auto run = [&](const std::string& fetch, size_t moved, float by) -> StatusOr<Tensor> {
+    NamedTensors variables;
+    for (size_t w = 0; w < model.weights.size(); ++w) {
+      const Tensor& value = model.weights[w].value;
+      Tensor copy(value.dtype(), value.shape());
+      std::memcpy(copy.data(), value.data(), value.bytes());
+      if (w == moved) copy.flat<float>()[0] += by;
+      variables.emplace_back(model.weights[w].variable, copy);
+    }
+    RIVULET_ASSIGN_OR_RETURN(auto values, RunOnce(model.graph, {{"x", x}}, {fetch}, variables));
+    return values[0];
+  };
+  for (size_t w = 0; w < model.weights.size(); ++w) {
+    constexpr float kStep = 1e-2f;
+    ASSERT_OK_AND_ASSIGN(const Tensor gradient, run(gradients[w].name(), w, 0));
+    ASSERT_OK_AND_ASSIGN(const Tensor up, run("loss", w, kStep));
+    ASSERT_OK_AND_ASSIGN(const Tensor down, run("loss", w, -kStep));
+    const float slope = (up.flat<float>()[0] - down.flat<float>()[0]) / (2 * kStep);
+    EXPECT_NEAR(gradient.flat<float>()[0], slope, 0.02f * std::abs(slope) + 0.02f) << model.weights[w].name;
+    EXPECT_NE(gradient.flat<float>()[0], 0) << model.weights[w].name;
+  }
+}
+
+TEST(OnnxImport, InputOfAnAbsurdShape_IsRefused) {
+  EXPECT_THAT(Import("input { " + Floats("x", {2000000000, 2000000000}) +
+                     " } output { name: 'y' } node { op_type: 'Neg' input: 'x' output: 'y' }"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'x' has more than 2^40")));
 }
 
 TEST(OnnxImport, RunningStatistics_AreSharedAndNotTrained) {

@@ -134,7 +134,7 @@ StatusOr<std::vector<Stretched>> StretchedOf(NodeContext& n, Output x, const std
     for (int64_t value : {strides[i], dilations[i], kernel[i]})
       if (value < 1 || value > limit) return InvalidArgument("a stride, dilation or filter size of {}", value);
     for (int64_t value : {extra[i], pads[i], pads[i + axes]})
-      if (value < 0 || value > limit) return InvalidArgument("a padding of {}", value);
+      if (value < 0 || value > (1 << 16)) return InvalidArgument("a padding of {}, not 0 to 65536", value);
     Stretched axis{DimOf(x, static_cast<int>(i) + 2), kernel[i], strides[i], dilations[i], pads[i], 0};
     if (axis.input < 1 || axis.input > limit)
       return FailedPrecondition("the image's sizes must be known and positive, not {}", ShapeOf(x).ToString());

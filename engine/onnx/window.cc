@@ -25,7 +25,7 @@ StatusOr<std::vector<Window>> WindowsOf(NodeContext& n, Output x, const std::vec
     for (int64_t value : {kernel[i], strides[i], dilations[i]})
       if (value < 1 || value > limit) return InvalidArgument("a window, stride or dilation of {}", value);
     for (int64_t value : {pads[i], pads[i + axes]})
-      if (value < 0 || value > limit) return InvalidArgument("a padding of {}", value);
+      if (value < 0 || value > (1 << 16)) return InvalidArgument("a padding of {}, not 0 to 65536", value);
     Window window;
     window.input = DimOf(x, static_cast<int>(i) + 2);
     window.kernel = kernel[i];

@@ -153,10 +153,17 @@ const bool registered = [] {
   row("step/mnist_cnn_portable/10", "float32", "portable");
   benchmark::RegisterBenchmark("compile/mnist_cnn/10", BenchCompile)->Unit(benchmark::kMillisecond);
   benchmark::RegisterBenchmark("workers/2", BenchWorkers)->Unit(benchmark::kMillisecond)->Iterations(3);
-  for (const std::string preset : {"mnist_cnn", "mlp", "logistic_regression"}) {
-    benchmark::RegisterBenchmark(("step/" + preset + "/10").c_str(), [preset](benchmark::State& state) {
-      BenchStep(state, preset, 10);
-    })->Unit(preset == "mnist_cnn" ? benchmark::kMillisecond : benchmark::kMicrosecond);
+  const std::pair<const char*, int64_t> presets[] = {
+      {"mnist_cnn", 10},       {"mlp", 10},       {"logistic_regression", 10},
+      {"lenet5", 64},          {"cifar_cnn", 10}, {"femnist_cnn", 10},
+      {"resnet8", 10},         {"resnet20", 10},  {"char_lstm", 10},
+      {"tiny_transformer", 10}};
+  for (const auto& [preset, batch] : presets) {
+    const bool small = preset == std::string_view("mlp") || preset == std::string_view("logistic_regression");
+    benchmark::RegisterBenchmark(fmt::format("step/{}/{}", preset, batch).c_str(), [preset = preset, batch = batch](
+                                                                                       benchmark::State& state) {
+      BenchStep(state, preset, batch);
+    })->Unit(small ? benchmark::kMicrosecond : benchmark::kMillisecond);
   }
   return true;
 }();

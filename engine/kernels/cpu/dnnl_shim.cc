@@ -214,6 +214,11 @@ struct Convolution {
 std::optional<Prepared> DnnlConvolution(ConvDirection direction, const Window& w, DType dtype) try {
   if (w.in_elements() == 0 || w.out_elements() == 0 || w.filter_elements() == 0) return std::nullopt;
   if (dtype != DType::kFloat32 && dtype != DType::kBFloat16) return std::nullopt;
+  // The library counts in 32 bits inside.
+  for (int64_t size : {w.in_height, w.in_width, w.out_height, w.out_width, w.stride_height, w.stride_width,
+                       w.height * w.dilation_height, w.width * w.dilation_width, w.pad_top, w.pad_bottom, w.pad_left,
+                       w.pad_right, w.in_channels, w.out_channels, w.batch})
+    if (size > (int64_t{1} << 24)) return std::nullopt;
   const Convolution convolution(w, TypeOf(dtype));
   Builder builder;
   std::string implementation;

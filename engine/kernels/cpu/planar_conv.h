@@ -1,4 +1,4 @@
-// Direct convolutions for float32 whose result has few channels (at most 8) from many: a vector holds pixels of one
+// Direct convolutions for float32 whose result has few channels (at most 8): a vector holds pixels of one
 // channel, where a vector of channels would be mostly empty. Planes are made of the image in scratch, one image at a
 // time.
 #pragma once

@@ -244,8 +244,8 @@ std::optional<Prepared> DirectConvolution(ConvDirection direction, const Window&
   s.padded_height = (s.out_height - 1) * s.stride_height + reach_height;
   s.padded_width = (s.out_width - 1) * s.stride_width + reach_width;
   // Where padding outweighs the image, the plain loops skip what is not there.
-  if (s.padded_height - s.pad_top < 0 || s.padded_width - s.pad_left < 0 ||
-      s.padded_height > 4 * (s.height + reach_height) || s.padded_width > 4 * (s.width + reach_width))
+  if (s.padded_height - s.pad_top < 0 || s.padded_width - s.pad_left < 0 || s.padded_height > 4 * s.height + 64 ||
+      s.padded_width > 4 * s.width + 64)
     return std::nullopt;
   prepared.scratch_bytes = s.padded_bytes();
   if (direction == ConvDirection::kBackwardInput) {

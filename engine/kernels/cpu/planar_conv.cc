@@ -212,8 +212,7 @@ std::optional<Prepared> PlanarConvolution(ConvDirection direction, const Window&
     return std::nullopt;
   s.padded_height = s.out_height - 1 + reach_height;
   s.line = in_vectors + reach_width - 1 + HWY_MAX_BYTES / static_cast<int64_t>(sizeof(float));
-  if (s.padded_height > 4 * (s.height + reach_height) || s.line > 4 * (s.width + reach_width + kPixels) + 64)
-    return std::nullopt;
+  if (s.padded_height > 4 * s.height + 64 || s.line > 4 * s.width + 128) return std::nullopt;
   Prepared prepared;
   prepared.scratch_bytes = s.planes_bytes() + static_cast<size_t>(w.filter_elements()) * sizeof(float);
   prepared.kernel = std::make_unique<PlanarKernel>(direction, s);

@@ -250,6 +250,68 @@ for radius, bias, alpha, beta, nchw in ((1, 1.0, 0.5, 0.5, False), (2, 2.0, 0.25
         case(f"{name}_{dtype}", "LRN", attrs, [x], [y], dtype, [dy], [dx])
         case(f"{name}_grad_{dtype}", "LRNGrad", attrs, [dy, x, y], [dx], dtype)
 
+
+
+def volume(name, shape, filters, padding, strides, dilations=(1, 1, 1), first_channels=False, dtype="float32"):
+    """Conv3D with its gradients, and each of those; shape is [batch, depth, height, width, channels]."""
+    to_first = (lambda t: t) if first_channels else (lambda t: t.permute(0, 4, 1, 2, 3))
+    to_last = (lambda t: t) if first_channels else (lambda t: t.permute(0, 2, 3, 4, 1))
+    over = (lambda v: [1, 1, *v]) if first_channels else (lambda v: [1, *v, 1])
+    dims = (shape[0], shape[4], *shape[1:4]) if first_channels else shape
+    pads = [paddings(padding, shape[i + 1], filters[i], strides[i], dilations[i], (0, 0)) for i in range(3)]
+    flat = [*pads[2], *pads[1], *pads[0]]
+    attrs = {"strides": over(strides), "dilations": over(dilations), "padding": padding,
+             "data_format": "NCDHW" if first_channels else "NDHWC"}
+    x, w = floats(*dims).requires_grad_(), floats(*filters).requires_grad_()
+    y = to_last(F.conv3d(F.pad(to_first(x), flat), w.permute(4, 3, 0, 1, 2), stride=strides, dilation=dilations,
+                         groups=shape[4] // filters[3]))
+    dy = floats(*y.shape).requires_grad_()
+    dx, dw = torch.autograd.grad(y, (x, w), dy, create_graph=True)
+    case(f"Conv3D_{name}", "Conv3D", attrs, [x, w], [y], dtype, [dy.detach()], [dx.detach(), dw.detach()])
+    ddx, ddw = floats(*x.shape), floats(*w.shape)
+    case(f"Conv3D_{name}_input", "Conv3DBackpropInputV2", attrs, [list(x.shape), w, dy], [dx], dtype, [ddx],
+         [None, *torch.autograd.grad(dx, (w, dy), ddx, retain_graph=True)])
+    from_dw = torch.autograd.grad(dw, (x, dy), ddw)
+    case(f"Conv3D_{name}_filter", "Conv3DBackpropFilterV2", attrs, [x, list(w.shape), dy], [dw], dtype, [ddw],
+         [from_dw[0], None, from_dw[1]])
+
+
+def volume_pool(name, shape, size, padding, strides, first_channels=False, dtype="float32"):
+    to_first = (lambda t: t) if first_channels else (lambda t: t.permute(0, 4, 1, 2, 3))
+    to_last = (lambda t: t) if first_channels else (lambda t: t.permute(0, 2, 3, 4, 1))
+    over = (lambda v: [1, 1, *v]) if first_channels else (lambda v: [1, *v, 1])
+    dims = (shape[0], shape[4], *shape[1:4]) if first_channels else shape
+    pads = [paddings(padding, shape[i + 1], size[i], strides[i], 1, (0, 0)) for i in range(3)]
+    flat = [*pads[2], *pads[1], *pads[0]]
+    attrs = {"ksize": over(size), "strides": over(strides), "padding": padding,
+             "data_format": "NCDHW" if first_channels else "NDHWC"}
+    x = floats(*dims).requires_grad_()
+    for kind in ("MaxPool3D", "AvgPool3D"):
+        if kind == "MaxPool3D":
+            y = to_last(F.max_pool3d(F.pad(to_first(x), flat, value=-1e9), size, strides))
+        else:
+            inside = F.avg_pool3d(F.pad(torch.ones_like(to_first(x)), flat), size, strides)
+            y = to_last(F.avg_pool3d(F.pad(to_first(x), flat), size, strides) / inside)
+        dy, ddx = floats(*y.shape).requires_grad_(), floats(*x.shape)
+        (dx,) = torch.autograd.grad(y, x, dy, create_graph=True)
+        (picked,) = torch.autograd.grad(dx, dy, ddx)
+        case(f"{kind}_{name}", kind, attrs, [x], [y], dtype, [dy.detach()], [dx.detach()])
+        if kind == "AvgPool3D":
+            case(f"{kind}_{name}_grad", "AvgPool3DGrad", attrs, [list(x.shape), dy], [dx], dtype, [ddx], [None, picked])
+            continue
+        typed = {**attrs, "TInput": {"type": dtype}}
+        case(f"{kind}_{name}_grad", "MaxPool3DGrad", typed, [x, y, dy], [dx], dtype, [ddx], [None, None, picked])
+        back = floats(*y.shape)
+        (spread,) = torch.autograd.grad(y, x, back)
+        case(f"{kind}_{name}_gradgrad", "MaxPool3DGradGrad", attrs, [x, y, ddx], [picked], dtype, [back], [None, None, spread])
+
+
+volume("same", (1, 3, 4, 3, 2), (2, 3, 2, 2, 2), "SAME", (1, 2, 1))
+volume("groups_NCDHW", (1, 3, 3, 4, 4), (2, 2, 2, 2, 2), "VALID", (1, 1, 2), first_channels=True, dtype="float64")
+volume("dilated", (1, 4, 4, 3, 1), (2, 2, 2, 1, 2), "SAME", (1, 1, 1), (2, 1, 2))
+volume_pool("same", (1, 3, 4, 3, 2), (2, 3, 2), "SAME", (1, 2, 2))
+volume_pool("valid_NCDHW", (1, 4, 3, 4, 2), (2, 2, 3), "VALID", (2, 1, 1), first_channels=True, dtype="float64")
+
 path = pathlib.Path(__file__).with_name("conv_reference.json")
 with path.open("w") as out:
     out.write("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases) + "\n]\n")

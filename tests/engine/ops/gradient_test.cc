@@ -329,6 +329,30 @@ std::vector<Case> LayerCases() {
                    {X({1, 5, 2, 2})},
                    Op("LRN", with(lrn, {{"_data_format", std::string("NCHW")}, {"beta", 1.0f}})),
                    FirstOrder()});
+  const auto volume = [&](std::string padding, std::vector<int64_t> strides, std::string format) {
+    return AttrMap{
+        {"padding", std::move(padding)}, {"strides", std::move(strides)}, {"data_format", std::move(format)}};
+  };
+  const std::vector<int64_t> last_size = {1, 2, 2, 1, 1}, first_size = {1, 1, 2, 1, 2};
+  cases.push_back({"Conv3D",
+                   {X({1, 3, 3, 2, 2}, 1), X({2, 2, 1, 2, 2}, 2)},
+                   Op("Conv3D", volume("SAME", {1, 2, 1, 1, 1}, "NDHWC")),
+                   Both()});
+  cases.push_back({"Conv3DGroupsChannelsFirst",
+                   {X({1, 2, 3, 2, 3}, 1), X({2, 1, 2, 1, 2}, 2)},
+                   Op("Conv3D", with(volume("VALID", {1, 1, 1, 1, 1}, "NCDHW"),
+                                     {{"dilations", std::vector<int64_t>{1, 1, 2, 1, 1}}})),
+                   Both()});
+  for (const std::string op : {"MaxPool3D", "AvgPool3D"}) {
+    cases.push_back({op,
+                     {DistinctTensor({1, 3, 4, 2, 2}, 3)},
+                     Op(op, with(volume("SAME", {1, 2, 1, 1, 1}, "NDHWC"), {{"ksize", last_size}})),
+                     Both()});
+    cases.push_back({op + "ChannelsFirst",
+                     {DistinctTensor({1, 2, 3, 2, 4}, 3)},
+                     Op(op, with(volume("VALID", {1, 1, 1, 1, 2}, "NCDHW"), {{"ksize", first_size}})),
+                     Both()});
+  }
   return cases;
 }
 INSTANTIATE_TEST_SUITE_P(Layer, OpGradient, ::testing::ValuesIn(LayerCases()), CaseName);

@@ -633,6 +633,22 @@ def double(d):
         d.node(op, [d.input(x)])
 
 
+def resize(d):
+    d.opset = d.r.choice([11, 13, 18, 19])
+    shape = d.shape(2, high=2) + d.shape(2, low=2, high=6)
+    mode = d.r.choice(["nearest", "linear", "cubic"])
+    coordinates = d.r.choice(["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"])
+    names = [d.input(d.floats(*shape)), ""]
+    if d.r.random() < 0.5:
+        names.append(d.constant(np.array([1, 1] + [d.r.choice([0.5, 2, 3, 1.5]) for _ in range(2)], F32)))
+    else:
+        names += ["", d.ints(shape[:2] + [d.r.randint(1, 8) for _ in range(2)])]
+    d.node("Resize", names, mode=mode, coordinate_transformation_mode=coordinates,
+           nearest_mode=d.maybe(lambda: d.r.choice(["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])),
+           exclude_outside=d.maybe(lambda: 1, 0.2) if mode == "cubic" else None,
+           cubic_coeff_a=d.maybe(lambda: -0.5, 0.3) if mode == "cubic" else None)
+
+
 def network(d):
     """A small chain: convolution, normalisation, activation, pool, product."""
     c, size = d.r.randint(1, 3), d.r.randint(6, 9)
@@ -653,7 +669,7 @@ GENERATORS = [binary, binary, power, modulo, unary, unary, unary_positive, unary
               reshape, transpose, squeezes, concat, split, slices, slices, pad, tile_expand, gather, gather_elements, gather_nd, arg,
               top_k, cumulative, one_hot, reduce, reduce, matmul, gemm, conv, conv, conv, conv_transpose, conv_transpose, pool, pool,
               pool, global_pool, norm, norm, loss, recurrent, recurrent, einsum, network, attention, attention, rms_rotary, gelu, depth_space, shapes, shapes, variadic, logic,
-              sequences, chosen, training_norm, double]
+              sequences, chosen, training_norm, double, resize]
 
 
 def build(seed, folder):

@@ -114,6 +114,8 @@ def main():
         pads=[1, 1, 1, 0])
     one("average_pool_3d", "AveragePool", {"x": floats(1, 1, 4, 4, 3)}, kernel_shape=[2, 2, 2], strides=[2, 1, 1],
         pads=[0, 1, 0, 0, 0, 1], count_include_pad=1)
+    one("resize_cubic_half_pixel", "Resize", {"x": floats(1, 1, 4, 5)},
+        initializers={"r": np.zeros(0, np.float32), "s": np.array([1, 1, 1.5, 0.8], np.float32)}, mode="cubic")
     # Normalisations and losses.
     one("batch_norm_1d", "BatchNormalization", {"x": floats(3, 4)},
         initializers={"s": floats(4), "b": floats(4), "m": floats(4), "v": floats(4) ** 2})

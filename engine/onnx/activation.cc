@@ -138,6 +138,11 @@ RIVULET_ONNX("Swish", [](NodeContext& n) {
   return n.status();
 });
 
+RIVULET_ONNX("SwiGLU", [](NodeContext& n) {
+  n.set_output(0, n.b().Mul(SwishOf(n.b(), n.input(0), n.Float("alpha", 1)), n.input(1)));
+  return n.status();
+});
+
 Status Gelu(NodeContext& n) {
   const std::string approximate = n.String("approximate", "none");
   if (approximate != "none" && approximate != "tanh")

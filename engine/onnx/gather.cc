@@ -95,6 +95,30 @@ Status ScatterND(NodeContext& n) {
 }
 RIVULET_ONNX("ScatterND", ScatterND);
 
+// Updates put into a cache along one axis, from a position of each example's own on; circular: around its end.
+Status TensorScatter(NodeContext& n) {
+  const Builder& b = n.b();
+  RIVULET_ASSIGN_OR_RETURN(const int rank, n.Rank(0));
+  RIVULET_ASSIGN_OR_RETURN(const int axis, n.Axis(n.Int("axis", -2), rank));
+  const std::string mode = n.String("mode", "linear");
+  if (mode != "linear" && mode != "circular") return InvalidArgument("mode '{}' is neither linear nor circular", mode);
+  const Output update = n.input(1);
+  const int64_t steps = DimOf(update, axis);
+  if (axis == 0 || steps == kUnknownDim)
+    return FailedPrecondition("the size of axis {} must be known, and it not the batch", axis);
+  Output place = b.Iota(steps, rank, axis);
+  if (n.has_input(2)) {
+    std::vector<int64_t> dims(static_cast<size_t>(rank), 1);
+    dims[0] = -1;
+    place = b.Add(place, b.Reshape(b.Cast(n.input(2), DType::kInt64), dims));
+  }
+  if (mode == "circular") place = b.Op("FloorMod", {place, b.Dim(n.input(0), axis)});
+  place = b.BroadcastTo(place, b.Dims(update));
+  n.set_output(0, b.Op("ScatterAlongAxis", {n.input(0), place, update}, {{"axis", int64_t{axis}}}));
+  return n.status();
+}
+RIVULET_ONNX("TensorScatter", TensorScatter);
+
 Status OneHot(NodeContext& n) {
   const Builder& b = n.b();
   RIVULET_ASSIGN_OR_RETURN(const int rank, n.Rank(0));

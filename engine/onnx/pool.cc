@@ -164,6 +164,44 @@ Status MaxPool(NodeContext& n) {
 }
 RIVULET_ONNX("MaxPool", MaxPool);
 
+// Each element put back to the position that MaxPool's second output names, zeros elsewhere.
+Status MaxUnpool(NodeContext& n) {
+  const Builder& b = n.b();
+  RIVULET_ASSIGN_OR_RETURN(const Shape shape, n.KnownShape(0));
+  const std::vector<int64_t> kernel = n.Ints("kernel_shape");
+  const size_t axes = kernel.size();
+  const std::vector<int64_t> strides = n.Ints("strides", std::vector<int64_t>(axes, 1)),
+                             pads = n.Ints("pads", std::vector<int64_t>(2 * axes, 0));
+  if (axes + 2 != static_cast<size_t>(shape.rank()) || strides.size() != axes || pads.size() != 2 * axes)
+    return InvalidArgument("kernel_shape, strides or pads are not for the image {}", shape.ToString());
+  std::vector<int64_t> sizes = {shape.dim(0), shape.dim(1)}, none(axes + 2, 0), after = none;
+  for (size_t i = 0; i < axes; ++i) {
+    constexpr int64_t limit = 1 << 16;
+    for (int64_t value : {kernel[i], strides[i], pads[i], pads[i + axes]})
+      if (value < 0 || value > limit) return InvalidArgument("a window, stride or padding of {}", value);
+    sizes.push_back((shape.dim(static_cast<int>(i) + 2) - 1) * strides[i] - pads[i] - pads[i + axes] + kernel[i]);
+    if (sizes.back() < 1) return InvalidArgument("the result has a size of {}", sizes.back());
+  }
+  RIVULET_ASSIGN_OR_RETURN(const int64_t elements, Shape(sizes).CheckedElements());
+  const Output zeros = b.Filled(TypeOf(n.input(0)), b.Ints({elements}), 0);
+  const Output flat = b.Op("ScatterAlongAxis", {zeros, b.Reshape(n.input(1), {-1}), b.Reshape(n.input(0), {-1})},
+                           {{"axis", int64_t{0}}});
+  Output y = b.Reshape(flat, sizes);
+  if (n.has_input(2)) {
+    RIVULET_ASSIGN_OR_RETURN(const std::vector<int64_t> wanted, n.IntValues(2));
+    if (wanted.size() != sizes.size()) return InvalidArgument("output_shape has {} sizes", wanted.size());
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      after[i] = wanted[i] - sizes[i];
+      if (after[i] < 0 || after[i] > (int64_t{1} << 40))
+        return InvalidArgument("output_shape {} is below the {} of axis {}", wanted[i], sizes[i], i);
+    }
+    y = b.Pad(y, none, after);
+  }
+  n.set_output(0, y);
+  return n.status();
+}
+RIVULET_ONNX("MaxUnpool", MaxUnpool);
+
 // How many of a window's places count, for each of its positions along one axis.
 std::vector<float> Counts(const Window& window, bool count_padding) {
   std::vector<float> counts;

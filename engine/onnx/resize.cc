@@ -135,6 +135,8 @@ StatusOr<std::vector<std::pair<int, Axis>>> AxesOf(NodeContext& n, const Shape& 
     RIVULET_ASSIGN_OR_RETURN(roi, n.NumberValues(1));
     if (roi.size() != 2 * axes.size())
       return InvalidArgument("roi has {} numbers for {} axes", roi.size(), axes.size());
+    for (double at : roi)
+      if (!(std::abs(at) < 1e6)) return InvalidArgument("roi holds {}", at);
   }
   if ((scales.empty() ? sizes.size() : scales.size()) != axes.size())
     return InvalidArgument("{} scales and {} sizes are given for {} axes", scales.size(), sizes.size(), axes.size());

@@ -398,6 +398,33 @@ Status SpaceToDepth(NodeContext& n) {
 }
 RIVULET_ONNX("SpaceToDepth", SpaceToDepth);
 
+// Cut or padded with zeros on both sides to the sizes wanted; an odd element is cut, or put, at the end.
+Status CenterCropPad(NodeContext& n) {
+  const Builder& b = n.b();
+  Output x = n.input(0);
+  RIVULET_ASSIGN_OR_RETURN(const int rank, n.Rank(0));
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, n.IntValues(1));
+  std::vector<int64_t> axes(static_cast<size_t>(rank)), before(axes.size(), 0), after = before;
+  std::iota(axes.begin(), axes.end(), 0);
+  if (n.has_attr("axes")) axes = n.Ints("axes");
+  if (axes.size() != sizes.size()) return InvalidArgument("{} sizes are given for {} axes", sizes.size(), axes.size());
+  for (size_t i = 0; i < axes.size(); ++i) {
+    RIVULET_ASSIGN_OR_RETURN(const int axis, n.Axis(axes[i], rank));
+    const int64_t size = DimOf(x, axis), wanted = sizes[i];
+    if (size == kUnknownDim) return FailedPrecondition("the size of axis {} must be known", axis);
+    if (wanted < 0 || wanted > (int64_t{1} << 40)) return InvalidArgument("a size of {}", wanted);
+    if (wanted < size) {
+      x = b.Slice(x, axis, (size - wanted) / 2, (size - wanted) / 2 + wanted);
+    } else {
+      before[static_cast<size_t>(axis)] = (wanted - size) / 2;
+      after[static_cast<size_t>(axis)] = wanted - size - (wanted - size) / 2;
+    }
+  }
+  n.set_output(0, b.Op("Identity", {b.Pad(x, before, after)}));
+  return n.status();
+}
+RIVULET_ONNX("CenterCropPad", CenterCropPad);
+
 // Which elements of the last two axes lie on or beside a diagonal: column - row compared with k.
 Output Diagonal(const Builder& b, int64_t rows, int64_t columns, std::string_view comparison, int64_t k) {
   const Output difference = b.Sub(b.Iota(columns, 2, 1), b.Iota(rows, 2, 0));

@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/kernels/cpu/constant_input.h"
 #include "engine/kernels/cpu/copies.h"
 #include "engine/kernels/cpu/elementwise.h"
+#include "engine/ops/diagonals.h"
 
 namespace rivulet {
 namespace {
@@ -94,6 +96,64 @@ StatusOr<Prepared> PrepareSetDiag(const NodeView& node, const KernelPolicy&) {
   return PrepareCopies(node, std::move(copies));
 }
 
+constexpr int64_t kMaxDiagonals = 1 << 16;
+
+// Copies between the diagonals of `matrices` and rows of `band` (the last diagonal first), in either direction.
+Status AddDiagonals(std::vector<StridedCopy>& copies, const NodeView& node, int k_input, int from,
+                    const Shape& matrices, const Shape& diagonals, bool to_matrices) {
+  RIVULET_ASSIGN_OR_RETURN(const Ints k, ConstantInput(node, k_input, "k"));
+  RIVULET_ASSIGN_OR_RETURN(DiagonalBand band, DiagonalBand::Of(k));
+  band.rows = matrices.dim(matrices.rank() - 2);
+  band.columns = matrices.dim(matrices.rank() - 1);
+  if (band.count() > kMaxDiagonals)
+    return Unimplemented("{} '{}' of {} diagonals", node.node.type(), node.node.name(), band.count());
+  const std::string& align = node.attr<std::string>("align");
+  const Ints in_band = RowMajorStrides(diagonals);
+  const Ints own = RowMajorStrides(matrices);
+  for (int64_t d = band.lower; d <= band.upper; ++d) {
+    Ints dims(matrices.dims().begin(), matrices.dims().end() - 2);
+    Ints of_matrix = DiagonalStrides(matrices), of_band = in_band;
+    int64_t band_offset = band.Offset(d, align);
+    if (band.count() > 1) {
+      of_band.erase(of_band.end() - 2);
+      band_offset += (band.upper - d) * in_band[in_band.size() - 2];
+    }
+    const int64_t matrix_offset = d >= 0 ? d : -d * own[own.size() - 2];
+    dims.push_back(band.Length(d));
+    if (std::any_of(dims.begin(), dims.end(), [](int64_t dim) { return dim == 0; })) continue;
+    RIVULET_RETURN_IF_ERROR(to_matrices
+                                ? AddCopy(copies, from, 0, dims, of_matrix, of_band, matrix_offset, band_offset)
+                                : AddCopy(copies, from, 0, dims, of_band, of_matrix, band_offset, matrix_offset));
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<Prepared> PrepareDiagV3(const NodeView& node, const KernelPolicy&) {
+  std::vector<StridedCopy> copies;
+  RIVULET_RETURN_IF_ERROR(
+      AddDiagonals(copies, node, 1, 0, node.outputs[0].shape, node.inputs[0].shape, /*to_matrices=*/true));
+  return PrepareCopies(node, std::move(copies), /*zero_first=*/false, /*fill_input=*/4);
+}
+
+StatusOr<Prepared> PrepareDiagPartV3(const NodeView& node, const KernelPolicy&) {
+  std::vector<StridedCopy> copies;
+  RIVULET_RETURN_IF_ERROR(
+      AddDiagonals(copies, node, 1, 0, node.inputs[0].shape, node.outputs[0].shape, /*to_matrices=*/false));
+  return PrepareCopies(node, std::move(copies), /*zero_first=*/false, /*fill_input=*/2);
+}
+
+StatusOr<Prepared> PrepareSetDiagV3(const NodeView& node, const KernelPolicy&) {
+  const Shape& matrices = node.inputs[0].shape;
+  std::vector<StridedCopy> copies;
+  const Ints all = RowMajorStrides(matrices);
+  RIVULET_RETURN_IF_ERROR(AddCopy(copies, 0, 0, matrices.dims(), all, all));
+  RIVULET_RETURN_IF_ERROR(AddDiagonals(copies, node, 2, 1, matrices, node.inputs[1].shape, /*to_matrices=*/true));
+  return PrepareCopies(node, std::move(copies));
+}
+
+RIVULET_KERNEL_OF_EVERY_SIZE("MatrixDiagV3", PrepareDiagV3);
+RIVULET_KERNEL_OF_EVERY_SIZE("MatrixDiagPartV3", PrepareDiagPartV3);
+RIVULET_KERNEL_OF_EVERY_SIZE("MatrixSetDiagV3", PrepareSetDiagV3);
 RIVULET_KERNEL_OF_EVERY_SIZE("MatrixBandPart", PrepareBandPart);
 RIVULET_KERNEL_OF_EVERY_SIZE("MatrixDiag", PrepareDiag);
 RIVULET_KERNEL_OF_EVERY_SIZE("MatrixDiagPart", PrepareDiagPart);

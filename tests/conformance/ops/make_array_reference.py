@@ -194,6 +194,19 @@ def moving_cases():
     case("MatrixDiagPart", "MatrixDiagPart", [f32(2, 3, 4)], lambda v: raw.MatrixDiagPart(input=v))
     case("MatrixSetDiag", "MatrixSetDiag", [f32(2, 4, 3), f32(2, 3)],
          lambda v, d: raw.MatrixSetDiag(input=v, diagonal=d))
+    for n, (k, shape) in enumerate([(0, (2, 3, 4)), (1, (2, 3, 4)), (-2, (4, 3)), ([-1, 2], (2, 3, 4)), ([-2, -1], (4, 3)),
+                                    ([1, 2], (3, 3))]):
+        for align in ("LEFT_RIGHT", "RIGHT_LEFT", "LEFT_LEFT", "RIGHT_RIGHT"):
+            part = raw.MatrixDiagPartV3(input=np.zeros(shape, np.float32), k=k, padding_value=0.0, align=align).shape
+            name = f"{n}_{align}"
+            case(f"MatrixDiagPartV3_{name}", "MatrixDiagPartV3", [f32(*shape), Const(k), Const(7, np.float32)],
+                 lambda v, d, p: raw.MatrixDiagPartV3(input=v, k=d, padding_value=p, align=align), {"align": align})
+            case(f"MatrixSetDiagV3_{name}", "MatrixSetDiagV3", [f32(*shape), f32(*part), Const(k)],
+                 lambda v, d, i: raw.MatrixSetDiagV3(input=v, diagonal=d, k=i, align=align), {"align": align})
+            case(f"MatrixDiagV3_{name}", "MatrixDiagV3",
+                 [f32(*part), Const(k), Const(-1), Const(shape[-1] if n % 2 else -1), Const(9, np.float32)],
+                 lambda d, i, r, c, p: raw.MatrixDiagV3(diagonal=d, k=i, num_rows=r, num_cols=c, padding_value=p,
+                                                        align=align), {"align": align})
     case("EnsureShape", "EnsureShape", [f32(2, 3)], lambda v: tf.identity(v), {"shape": {"shape": [2, -1]}})
     case("Snapshot", "Snapshot", [f32(2, 3)], lambda v: tf.identity(v))
     case("PreventGradient", "PreventGradient", [f32(2, 3)], lambda v: tf.identity(v), gradients=False)

@@ -80,6 +80,9 @@ std::vector<Case> MovingCases() {
       {"MatrixDiag", {R({2, 3})}, Op("MatrixDiag", {X{}})},
       {"MatrixDiagPart", {R({2, 3, 4})}, Op("MatrixDiagPart", {X{}})},
       {"MatrixSetDiag", {R({2, 4, 3}), R({2, 3}, 2)}, Op("MatrixSetDiag", {X{}, X{}})},
+      {"MatrixDiagV3", {R({2, 3})}, Op("MatrixDiagV3", {X{}, Int(1), Int(-1), Int(-1), Tensor::Scalar(2.0)})},
+      {"MatrixDiagPartV3Band", {R({2, 3, 4})}, Op("MatrixDiagPartV3", {X{}, Ints({-1, 2}), Tensor::Scalar(2.0)})},
+      {"MatrixSetDiagV3Band", {R({4, 3}), R({2, 3}, 2)}, Op("MatrixSetDiagV3", {X{}, X{}, Ints({-1, 0})})},
       {"EnsureShape", {R({2, 3})}, Op("EnsureShape", {X{}}, {{"shape", Shape({2, kUnknownDim})}})},
       {"Snapshot", {R({2, 3})}, Op("Snapshot", {X{}})},
       {"SpaceToBatchND", {R({2, 3, 4, 2})}, Op("SpaceToBatchND", {X{}, Ints({2, 3}), Ints({2, 2}, {1, 0, 0, 2})})},
@@ -290,6 +293,18 @@ TEST(ArrayRefusals, ShapesThatDoNotFit_AreNamed) {
               HasSubstr("no multiple of the block's 3"));
   EXPECT_THAT(Refusal("BatchToSpaceND", {kFloats, Ints({2}), Ints({1, 2}, {7, 0})}, {}, {1, 2}), HasSubstr("crops"));
   EXPECT_THAT(Refusal("MatrixSetDiag", {kFloats, Tensor(DType::kFloat32, {3})}), HasSubstr("does not fit"));
+  const Tensor zero = Tensor::Scalar(0.0f);
+  EXPECT_THAT(Refusal("MatrixDiagPartV3", {kFloats, Int(3), zero}, {}, {1}),
+              HasSubstr("not all inside a matrix of 2x3"));
+  EXPECT_THAT(Refusal("MatrixDiagPartV3", {kFloats, Ints({1, 0}), zero}, {}, {1}), HasSubstr("no band"));
+  EXPECT_THAT(Refusal("MatrixDiagPartV3", {kFloats, Ints({0, 0, 0}), zero}, {}, {1}), HasSubstr("one or two"));
+  EXPECT_THAT(Refusal("MatrixSetDiagV3", {kFloats, Tensor(DType::kFloat32, {3}), Int(0)}, {}, {2}),
+              HasSubstr("do not fit"));
+  EXPECT_THAT(Refusal("MatrixDiagV3", {Tensor(DType::kFloat32, {3}), Int(0), Int(2), Int(2), zero}, {}, {1, 2, 3}),
+              HasSubstr("do not fit a matrix of 2x2"));
+  EXPECT_NE(
+      Refusal("MatrixDiagV3", {Tensor(DType::kFloat32, {3}), Int(INT32_MIN), Int(-1), Int(-1), zero}, {}, {1, 2, 3}),
+      "no error");
   EXPECT_THAT(Refusal("GatherNd", {kFloats, Ints({1, 3}, {0, 0, 0})}), HasSubstr("name 3 axes"));
   EXPECT_THAT(Refusal("TensorScatterAdd", {kFloats, Ints({1, 1}, {0}), Tensor(DType::kFloat32, {1, 2})}),
               HasSubstr("do not fit"));

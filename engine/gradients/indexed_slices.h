@@ -10,8 +10,9 @@
 namespace rivulet {
 
 struct IndexedSlices {
-  Output values;   // [indices…, row…]
-  Output indices;  // int32 or int64; one row may be named several times, and then its values are summed
+  Output values;  // [indices…, row…]
+  Output
+      indices;  // int32 or int64; the values of a row that is named several times are summed; negative ones name none
 };
 
 // The rows that make up `gradient`, where it is such a node over the first axis of a table.

@@ -128,7 +128,7 @@ RIVULET_OP("ResourceSparseApplyGradientDescent")
     .Doc(
         "var[row] -= alpha * (the sum of the gradients of that row, in their order), for each row that indices name: "
         "the "
-        "bits of ResourceApplyGradientDescent with the dense gradient. Our own op.");
+        "bits of ResourceApplyGradientDescent with the dense gradient. Negative indices name no row. Our own op.");
 
 RIVULET_OP("ResourceSparseApplyAdagrad")
     .Input("var: resource")

@@ -11,9 +11,10 @@ struct Rows {
   int64_t rows = 0, inner = 1, count = 0;  // of the variable; indices
   bool wide = false;
 
-  Status Check(const IndexView& indices) const {
+  // `lowest`: 0, or less where negative indices name no row.
+  Status Check(const IndexView& indices, int64_t lowest = 0) const {
     for (int64_t i = 0; i < count; ++i)
-      if (const int64_t row = indices[i]; row < 0 || row >= rows)
+      if (const int64_t row = indices[i]; row < lowest || row >= rows)
         return InvalidArgument("index {} at position {} is outside [0, {}), the variable's rows", row, i, rows);
     return absl::OkStatus();
   }
@@ -152,7 +153,7 @@ class SparseApplyKernel final : public Kernel {
   SparseApplyKernel(const Rows& rows, const Rule& rule) : r_(rows), rule_(rule) {}
   Status Run(const KernelContext& context) const override {
     const IndexView indices{context.inputs[Rule::kIndices], r_.wide};
-    RIVULET_RETURN_IF_ERROR(r_.Check(indices));
+    RIVULET_RETURN_IF_ERROR(r_.Check(indices, /*lowest=*/INT64_MIN));
     T* variable = As<T>(context.variables[0]);
     T* slot = context.variables.size() > 1 ? As<T>(context.variables[1]) : nullptr;
     ForEachDistinctRow(indices, r_.count, InputOf<T>(context, Rule::kGradient), r_.inner, context.scratch,

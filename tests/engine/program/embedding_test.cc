@@ -105,6 +105,32 @@ TEST(Embedding, Adagrad_TouchesOnlyRowsLookedUpWithTheBitsOfTheDenseStep) {
                      "ResourceSparseApplyAdagradV2");
 }
 
+// A segment sum drops negative ids; so does the step that takes its place.
+TEST(Embedding, NegativeIndices_NameNoRow) {
+  for (bool dense : {false, true}) {
+    Graph graph;
+    Scope scope(graph);
+    const Output table = VariableHandle(scope, "table", {3, 1});
+    const Output values = scope.Const(Tensor::Of<float>({3, 1}, {1, 2, 4}));
+    const Output ids = scope.Placeholder("ids", DType::kInt32, {3});
+    Output gradient = scope.Op("UnsortedSegmentSum", {values, ids, scope.Const(Tensor::Scalar<int32_t>(3))});
+    if (dense) gradient = scope.Op("Mul", {gradient, scope.Const(1.0f)});
+    const auto step = ApplyGradients(scope, {.learning_rate = 1}, std::vector{table}, std::vector{gradient});
+    ASSERT_TRUE(step.ok()) << step.status();
+    Signature signature;
+    signature.feeds = {{"ids", {DType::kInt32, Shape{3}}}};
+    signature.targets = {(*step)->name()};
+    signature.variables = {{"table", 0, 0, F32({3, 1})}};
+    const auto runner = Runner::Create(graph, signature, {3});
+    ASSERT_TRUE(runner.ok()) << runner.status();
+    EXPECT_EQ(Runs(**runner, "ResourceSparseApplyGradientDescent"), !dense);
+    ASSERT_TRUE((*runner)->Run({Tensor::Of<int32_t>({3}, {2, -1, 2})}).ok());
+    EXPECT_THAT((*runner)->floats(0), ::testing::ElementsAre(0, 0, -5));
+    EXPECT_THAT(std::string((*runner)->Run({Tensor::Of<int32_t>({3}, {2, 3, 2})}).message()), HasSubstr("3"));
+    EXPECT_THAT((*runner)->floats(0), ::testing::ElementsAre(0, 0, -5));
+  }
+}
+
 TEST(Embedding, WeightDecay_MovesEveryRow) {
   const auto runner = Compiled(Lookup::kResourceGather, {.learning_rate = 0.3, .weight_decay = 0.1}, false);
   EXPECT_FALSE(Runs(*runner, "ResourceSparseApplyGradientDescent"));

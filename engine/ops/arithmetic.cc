@@ -127,7 +127,7 @@ RIVULET_OP("ClipByValue")
     .Input("clip_value_min: T")
     .Input("clip_value_max: T")
     .Output("output: T")
-    .Attr("T: " RIVULET_NUMBERS)
+    .Attr("T: realnumbertype")
     .Shape(ClipShape)
     .Gradient(ClipGradient)
     .Doc(

@@ -125,6 +125,11 @@ RIVULET_KERNEL("Pow", Device::kCpu, double, PreparePow<double>);
 
 #define RIVULET_CLIP_KERNEL(name, function, type) RIVULET_KERNEL(name, Device::kCpu, type, function<type>);
 RIVULET_NUMBERS(RIVULET_CLIP_KERNEL, "ClipByValue", PrepareClip)
+RIVULET_CLIP_KERNEL("ClipByValue", PrepareClip, int8_t)
+RIVULET_CLIP_KERNEL("ClipByValue", PrepareClip, int16_t)
+RIVULET_CLIP_KERNEL("ClipByValue", PrepareClip, uint16_t)
+RIVULET_CLIP_KERNEL("ClipByValue", PrepareClip, uint32_t)
+RIVULET_CLIP_KERNEL("ClipByValue", PrepareClip, uint64_t)
 
 RIVULET_KERNEL("AddN", Device::kCpu, float, PrepareAddN<float>);
 RIVULET_KERNEL("AddN", Device::kCpu, double, PrepareAddN<double>);

@@ -41,12 +41,4 @@ StatusOr<Prepared> PrepareBinaryRows(const NodeView& node, const KernelPolicy&) 
   return PrepareBinaryLoop(node, loop, check);
 }
 
-// For functions of the C library, whose last bits differ between machines.
-template <PrepareFn::result_type (*kPrepare)(const NodeView&, const KernelPolicy&)>
-StatusOr<Prepared> NotPortable(const NodeView& node, const KernelPolicy& policy) {
-  if (policy.portable)
-    return Unimplemented("{} is the C library's and differs between machines: no portable kernel", node.node.type());
-  return kPrepare(node, policy);
-}
-
 }  // namespace rivulet

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <limits>
 
+#include "engine/kernels/cpu/trigonometry.h"
+
 namespace rivulet::math {
 namespace {
 
@@ -110,7 +112,7 @@ double Digamma(double x) {
     if (x == std::floor(x)) return std::numeric_limits<double>::quiet_NaN();
     constexpr double kPi = 3.14159265358979323846;
     // Whole periods are taken away first, where the tangent would lose them.
-    return Digamma(1.0 - x) - kPi / std::tan(kPi * (x - std::floor(x)));
+    return Digamma(1.0 - x) - kPi / Tan(kPi * (x - std::floor(x)));
   }
   double value = 0.0;
   for (; x < 10.0; x += 1.0) value -= 1.0 / x;

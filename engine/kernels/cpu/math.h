@@ -111,8 +111,7 @@ double Erfc(double x);
 // The inverse of Erf for x in [-1, 1]; NaN beyond.
 double ErfInverse(double x);
 
-// The derivative of the logarithm of the gamma function; NaN at 0 and the negative integers, its poles. (The tangent
-// that reflects negative x is the C library's.)
+// The derivative of the logarithm of the gamma function; NaN at 0 and the negative integers, its poles.
 double Digamma(double x);
 
 // The inverse of the normal distribution's cumulative function: infinite at 0 and 1, NaN beyond. Wichura, "Algorithm AS

@@ -1,11 +1,11 @@
-// Mathematics of single floats and doubles that is seldom hot. Where the C library computes, it does so in double, and
-// the portable policy refuses it.
+// Mathematics of single floats and doubles that is seldom hot, computed in double without the C library.
 #include <cmath>
 #include <limits>
 
 #include "engine/kernels/cpu/arithmetic_functions.h"
 #include "engine/kernels/cpu/elementwise_rows.h"
 #include "engine/kernels/cpu/math.h"
+#include "engine/kernels/cpu/trigonometry.h"
 
 namespace rivulet {
 namespace {
@@ -19,27 +19,23 @@ namespace {
       return static_cast<T>(expression);           \
     }                                              \
   };
-RIVULET_FUNCTION(Sin, std::sin(x))
-RIVULET_FUNCTION(Cos, std::cos(x))
-RIVULET_FUNCTION(Tan, std::tan(x))
-RIVULET_FUNCTION(Asin, std::asin(x))
-RIVULET_FUNCTION(Acos, std::acos(x))
-RIVULET_FUNCTION(Atan, std::atan(x))
-RIVULET_FUNCTION(Sinh, std::sinh(x))
-RIVULET_FUNCTION(Cosh, std::cosh(x))
-RIVULET_FUNCTION(Asinh, std::asinh(x))
-RIVULET_FUNCTION(Acosh, std::acosh(x))
-RIVULET_FUNCTION(Atanh, std::atanh(x))
+RIVULET_FUNCTION(Sin, math::Sin(x))
+RIVULET_FUNCTION(Cos, math::Cos(x))
+RIVULET_FUNCTION(Tan, math::Tan(x))
+RIVULET_FUNCTION(Asin, math::Asin(x))
+RIVULET_FUNCTION(Acos, math::Acos(x))
+RIVULET_FUNCTION(Atan, math::Atan(x))
+RIVULET_FUNCTION(Sinh, math::Sinh(x))
+RIVULET_FUNCTION(Cosh, math::Cosh(x))
+RIVULET_FUNCTION(Asinh, math::Asinh(x))
+RIVULET_FUNCTION(Acosh, math::Acosh(x))
+RIVULET_FUNCTION(Atanh, math::Atanh(x))
 RIVULET_FUNCTION(Expm1, math::Expm1(x))
 RIVULET_FUNCTION(Erfinv, math::ErfInverse(x))
 RIVULET_FUNCTION(Ndtri, math::NormalQuantile(x))
 RIVULET_FUNCTION(Digamma, math::Digamma(x))
 
-double LogGamma(double x) {
-  int sign;  // std::lgamma would write a global
-  return lgamma_r(x, &sign);
-}
-RIVULET_FUNCTION(Lgamma, LogGamma(x))
+RIVULET_FUNCTION(Lgamma, math::Lgamma(x))
 
 template <typename T>
 struct Reciprocal {
@@ -69,7 +65,7 @@ struct IsFinite {
 
 template <typename T>
 struct Atan2 {
-  static T Apply(T y, T x) { return static_cast<T>(std::atan2(static_cast<double>(y), static_cast<double>(x))); }
+  static T Apply(T y, T x) { return static_cast<T>(math::Atan2(static_cast<double>(y), static_cast<double>(x))); }
 };
 template <typename T>
 struct Xdivy {
@@ -95,27 +91,23 @@ struct MulNoNan {
 #define RIVULET_UNARY(name, type) RIVULET_KERNEL(#name, Device::kCpu, type, (PrepareUnaryRows<type, type, name<type>>));
 #define RIVULET_PREDICATE(name, type) \
   RIVULET_KERNEL(#name, Device::kCpu, type, (PrepareUnaryRows<type, bool, name<type>>));
-#define RIVULET_LIBRARY(name, type) \
-  RIVULET_KERNEL(#name, Device::kCpu, type, (NotPortable<PrepareUnaryRows<type, type, name<type>>>));
 #define RIVULET_BINARY(name, type) \
   RIVULET_KERNEL(#name, Device::kCpu, type, (PrepareBinaryRows<type, type, name<type>>));
-#define RIVULET_LIBRARY_BINARY(name, type) \
-  RIVULET_KERNEL(#name, Device::kCpu, type, (NotPortable<PrepareBinaryRows<type, type, name<type>>>));
 #define RIVULET_FLOATS(M, name) M(name, float) M(name, double)
 
-RIVULET_FLOATS(RIVULET_LIBRARY, Sin)
-RIVULET_FLOATS(RIVULET_LIBRARY, Cos)
-RIVULET_FLOATS(RIVULET_LIBRARY, Tan)
-RIVULET_FLOATS(RIVULET_LIBRARY, Asin)
-RIVULET_FLOATS(RIVULET_LIBRARY, Acos)
-RIVULET_FLOATS(RIVULET_LIBRARY, Atan)
-RIVULET_FLOATS(RIVULET_LIBRARY, Sinh)
-RIVULET_FLOATS(RIVULET_LIBRARY, Cosh)
-RIVULET_FLOATS(RIVULET_LIBRARY, Asinh)
-RIVULET_FLOATS(RIVULET_LIBRARY, Acosh)
-RIVULET_FLOATS(RIVULET_LIBRARY, Atanh)
-RIVULET_FLOATS(RIVULET_LIBRARY, Lgamma)
-RIVULET_FLOATS(RIVULET_LIBRARY, Digamma)
+RIVULET_FLOATS(RIVULET_UNARY, Sin)
+RIVULET_FLOATS(RIVULET_UNARY, Cos)
+RIVULET_FLOATS(RIVULET_UNARY, Tan)
+RIVULET_FLOATS(RIVULET_UNARY, Asin)
+RIVULET_FLOATS(RIVULET_UNARY, Acos)
+RIVULET_FLOATS(RIVULET_UNARY, Atan)
+RIVULET_FLOATS(RIVULET_UNARY, Sinh)
+RIVULET_FLOATS(RIVULET_UNARY, Cosh)
+RIVULET_FLOATS(RIVULET_UNARY, Asinh)
+RIVULET_FLOATS(RIVULET_UNARY, Acosh)
+RIVULET_FLOATS(RIVULET_UNARY, Atanh)
+RIVULET_FLOATS(RIVULET_UNARY, Lgamma)
+RIVULET_FLOATS(RIVULET_UNARY, Digamma)
 RIVULET_FLOATS(RIVULET_UNARY, Expm1)
 RIVULET_FLOATS(RIVULET_UNARY, Erfinv)
 RIVULET_FLOATS(RIVULET_UNARY, Ndtri)
@@ -132,7 +124,7 @@ RIVULET_FLOATS(RIVULET_BINARY, MulNoNan)
 RIVULET_FLOATS(RIVULET_BINARY, FloorMod)
 RIVULET_FLOATS(RIVULET_BINARY, TruncateMod)
 RIVULET_FLOATS(RIVULET_BINARY, TruncateDiv)
-RIVULET_FLOATS(RIVULET_LIBRARY_BINARY, Atan2)
+RIVULET_FLOATS(RIVULET_BINARY, Atan2)
 
 // Other names of the same functions.
 RIVULET_KERNEL("Inv", Device::kCpu, float, (PrepareUnaryRows<float, float, Reciprocal<float>>));

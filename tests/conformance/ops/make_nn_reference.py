@@ -420,6 +420,8 @@ with np.errstate(over="ignore"):
         integer_case(f"RightShift_{kind}", "RightShift", [x, distance], np.right_shift(x, distance))
         condition = rng.integers(0, 2, (3, 1)).astype(bool)
         integer_case(f"SelectV2_{kind}", "SelectV2", [condition, x, y], np.where(condition, x, y))
+        low, high = sorted(x[2, :2])
+        integer_case(f"ClipByValue_{kind}", "ClipByValue", [x, low, high], np.clip(x, low, high))
         if info.min < 0:
             integer_case(f"Neg_{kind}", "Neg", [x], np.negative(x))
             integer_case(f"Abs_{kind}", "Abs", [x], np.abs(x))

@@ -67,16 +67,29 @@ Prepared WithFusedOps(Prepared inner, const Problem& p) {
                          w.nchw ? pixels : 1);
 }
 
-// Where our depthwise kernels beat the library's: on NCHW, whose images it would reorder, and in the gradient of the
-// filter from images that no cache holds.
+// Where our depthwise kernels beat the library's: on NCHW, whose images it would reorder, and in gradients of images
+// that no cache holds.
 bool OwnDepthwise(const Problem& p) {
   const Window& w = p.window;
   constexpr int64_t kManyElements = 4 << 20;
   return w.depthwise() && w.out_channels == w.in_channels &&
-         (w.nchw || (p.direction == ConvDirection::kBackwardFilter && w.in_elements() > kManyElements));
+         (w.nchw || (p.direction != ConvDirection::kForward && w.in_elements() > kManyElements));
+}
+
+// The library's forward depthwise kernels are faster than its gradients of images.
+std::optional<Prepared> TurnedDepthwise(const Problem& p) {
+  const Window& w = p.window;
+  if (p.direction != ConvDirection::kBackwardInput || !w.depthwise() || w.nchw || w.out_channels != w.in_channels)
+    return std::nullopt;
+  const std::optional<Window> turned = TurnedWindow(w);
+  if (!turned) return std::nullopt;
+  std::optional<Prepared> forward = DnnlConvolution(ConvDirection::kForward, *turned);
+  if (!forward) return std::nullopt;
+  return WithTurnedFilter(*std::move(forward), w);
 }
 
 std::optional<Prepared> PrepareFast(const Problem& p) {
+  if (std::optional<Prepared> turned = TurnedDepthwise(p)) return turned;
   if (OwnDepthwise(p)) {
     if (std::optional<Prepared> own = DepthwiseConvolution(p.direction, p.window))
       return WithFusedOps<float>(*std::move(own), p);

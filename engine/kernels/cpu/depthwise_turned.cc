@@ -1,0 +1,64 @@
+// The gradient of a depthwise convolution's image, where windows do not stride: a forward convolution of the gradient
+// under the filter turned about.
+#include <algorithm>
+#include <array>
+
+#include "engine/kernels/cpu/depthwise.h"
+#include "engine/program/memory_plan.h"
+
+namespace rivulet {
+namespace {
+
+class TurnedKernel final : public Kernel {
+ public:
+  TurnedKernel(std::unique_ptr<const Kernel> forward, int64_t taps, int64_t channels, size_t filter_at)
+      : forward_(std::move(forward)), taps_(taps), channels_(channels), filter_at_(filter_at) {}
+
+  Status Run(const KernelContext& context) const override {
+    const float* filter = reinterpret_cast<const float*>(context.inputs[0]);
+    float* turned = reinterpret_cast<float*>(context.scratch + filter_at_);
+    for (int64_t tap = 0; tap < taps_; ++tap)
+      std::copy_n(filter + (taps_ - 1 - tap) * channels_, channels_, turned + tap * channels_);
+    const std::array<std::byte*, 2> inputs = {context.inputs[1], context.scratch + filter_at_};
+    KernelContext inner = context;
+    inner.inputs = inputs;
+    return forward_->Run(inner);
+  }
+  std::unique_ptr<KernelState> NewState() const override { return forward_->NewState(); }
+
+ private:
+  std::unique_ptr<const Kernel> forward_;
+  int64_t taps_, channels_;
+  size_t filter_at_;  // in the scratch
+};
+
+}  // namespace
+
+std::optional<Window> TurnedWindow(const Window& w) {
+  const int64_t reach_height = (w.height - 1) * w.dilation_height + 1;
+  const int64_t reach_width = (w.width - 1) * w.dilation_width + 1;
+  if (w.stride_height != 1 || w.stride_width != 1 || w.pad_top >= reach_height || w.pad_left >= reach_width)
+    return std::nullopt;
+  Window turned = w;
+  std::swap(turned.in_height, turned.out_height);
+  std::swap(turned.in_width, turned.out_width);
+  std::swap(turned.in_channels, turned.out_channels);
+  turned.pad_top = reach_height - 1 - w.pad_top;
+  turned.pad_left = reach_width - 1 - w.pad_left;
+  // What the window that ends at the last pixel asks for.
+  turned.pad_bottom = turned.out_height - 1 + reach_height - turned.in_height - turned.pad_top;
+  turned.pad_right = turned.out_width - 1 + reach_width - turned.in_width - turned.pad_left;
+  if (turned.pad_bottom < 0 || turned.pad_right < 0) return std::nullopt;
+  return turned;
+}
+
+Prepared WithTurnedFilter(Prepared forward, const Window& w) {
+  const size_t filter_at = RoundUp64(forward.scratch_bytes);
+  forward.scratch_bytes = filter_at + static_cast<size_t>(w.filter_elements()) * sizeof(float);
+  forward.kernel =
+      std::make_unique<TurnedKernel>(std::move(forward.kernel), w.height * w.width, w.in_channels, filter_at);
+  forward.implementation += ", turned";
+  return forward;
+}
+
+}  // namespace rivulet

@@ -23,7 +23,8 @@ namespace rivulet {
 struct DepthwiseTap {
   int64_t in, filter;
 };
-constexpr int kMostTaps = 64;  // that are summed before a result is written; larger windows add to it
+constexpr int64_t kRowsAhead = 3;  // to fetch, of a plane that is read once
+constexpr int kMostTaps = 64;      // that are summed before a result is written; larger windows add to it
 
 // NHWC: the result's rows and columns, each with the taps that meet it.
 struct PixelPlan {
@@ -242,6 +243,24 @@ void DepthwisePixelFilter(const PixelPlan& plan, const float* in, const float* g
   }
 }
 
+// Elements 0, 2, … and 1, 3, … of two vectors.
+HWY_INLINE V Evens(V low, V high) {
+#if HWY_TARGET == HWY_SCALAR
+  (void)high;
+  return low;
+#else
+  return hn::ConcatEven(D(), high, low);
+#endif
+}
+HWY_INLINE V Odds(V low, V high) {
+#if HWY_TARGET == HWY_SCALAR
+  (void)low;
+  return high;
+#else
+  return hn::ConcatOdd(D(), high, low);
+#endif
+}
+
 // The padded rows of one plane, filled as they are asked for, in order. What lies left and right of the image was
 // zeroed before.
 struct Ring {
@@ -260,6 +279,8 @@ struct Ring {
       return;
     }
     const float* from = plane + y * plan.width;
+    // Planes lie one after the other: the rows ahead are this plane's, or the next one's.
+    for (int64_t x = 0; x < plan.width; x += 16) hwy::Prefetch(from + kRowsAhead * plan.width + x);
     const int64_t columns = std::min(plan.width, plan.row() - plan.pad_left);
     if (plan.phases == 1) {
       std::copy_n(from, std::max<int64_t>(columns, 0), to + plan.pad_left);
@@ -272,18 +293,17 @@ struct Ring {
       const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), odd = plan.pad_left % 2;
       float* first = to + odd * plan.line + plan.pad_left / 2;
       float* second = to + (1 - odd) * plan.line + (plan.pad_left + 1) / 2;
-      V even, uneven;
       for (; x + 2 * lanes <= columns; x += 2 * lanes) {
-        hn::LoadInterleaved2(d, from + x, even, uneven);
-        hn::StoreU(even, d, first + x / 2);
-        hn::StoreU(uneven, d, second + x / 2);
+        const V low = hn::LoadU(d, from + x), high = hn::LoadU(d, from + x + lanes);
+        hn::StoreU(Evens(low, high), d, first + x / 2);
+        hn::StoreU(Odds(low, high), d, second + x / 2);
       }
       if (x < columns) {
-        HWY_ALIGN float rest[2 * HWY_MAX_BYTES / sizeof(float)];
-        std::copy_n(from + x, columns - x, rest);
-        hn::LoadInterleaved2(d, rest, even, uneven);
-        StoreTail(even, d, first + x / 2, static_cast<size_t>((columns - x + 1) / 2));
-        StoreTail(uneven, d, second + x / 2, static_cast<size_t>((columns - x) / 2));
+        const int64_t rest = columns - x;
+        const V low = LoadTail(d, from + x, static_cast<size_t>(std::min(rest, lanes)));
+        const V high = rest > lanes ? LoadTail(d, from + x + lanes, static_cast<size_t>(rest - lanes)) : hn::Zero(d);
+        StoreTail(Evens(low, high), d, first + x / 2, static_cast<size_t>((rest + 1) / 2));
+        if (rest > 1) StoreTail(Odds(low, high), d, second + x / 2, static_cast<size_t>(rest / 2));
       }
       return;
     }
@@ -335,11 +355,12 @@ HWY_INLINE void Sums(const float* const* taps, const V* weights, size_t count, i
 
 HWY_INLINE void SumRow(const float* const* taps, const V* weights, size_t count, float* out, int64_t pixels) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
-  int64_t x = 0;
-  for (; x + 4 * lanes <= pixels; x += 4 * lanes) Sums<4, false>(taps, weights, count, x, out, 0);
-  if (x == pixels) return;
-  const int64_t vectors = (pixels - x + lanes - 1) / lanes;
+  // Four vectors at a time while more than six are left: a lone vector's sums would wait for each other.
+  int64_t x = 0, vectors = (pixels + lanes - 1) / lanes;
+  for (; vectors > 6; vectors -= 4, x += 4 * lanes) Sums<4, false>(taps, weights, count, x, out, 0);
   const size_t tail = static_cast<size_t>(pixels - x - (vectors - 1) * lanes);
+  if (vectors == 6) Sums<6, true>(taps, weights, count, x, out, tail);
+  if (vectors == 5) Sums<5, true>(taps, weights, count, x, out, tail);
   if (vectors == 4) Sums<4, true>(taps, weights, count, x, out, tail);
   if (vectors == 3) Sums<3, true>(taps, weights, count, x, out, tail);
   if (vectors == 2) Sums<2, true>(taps, weights, count, x, out, tail);

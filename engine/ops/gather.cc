@@ -49,6 +49,12 @@ Status GatherShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
+Output FirstSize(GradientOps& ops, Output params) {
+  if (params.shape().known_rank() && params.shape().dim(0) != kUnknownDim) return ops.Int(params.shape().dim(0));
+  return ops.Op("StridedSlice", {ops.ShapeOf(params), ops.Ints({0}), ops.Ints({1}), ops.Ints({1})},
+                {{"shrink_axis_mask", int64_t{1}}});
+}
+
 // Sums the gradient of each choice into its place. Along the first axis that is a segment sum, which ApplyGradients
 // knows as a sparse gradient.
 Status GatherGradient(GradientContext& g) {
@@ -59,16 +65,32 @@ Status GatherGradient(GradientContext& g) {
     return Unimplemented("the gradient of GatherV2 with an axis or ranks that are unknown when it is built");
   RIVULET_ASSIGN_OR_RETURN(const int chosen, NormalizeAxis(axis->front(), params.shape().rank()));
   if (chosen == 0) {
-    const Output count =
-        params.shape().dim(0) != kUnknownDim
-            ? ops.Int(params.shape().dim(0))
-            : ops.Op("StridedSlice", {ops.ShapeOf(params), ops.Ints({0}), ops.Ints({1}), ops.Ints({1})},
-                     {{"shrink_axis_mask", int64_t{1}}});
-    g.set_input_grad(0, ops.Op("UnsortedSegmentSum", {g.grad(), indices, count}));
+    g.set_input_grad(0, ops.Op("UnsortedSegmentSum", {g.grad(), indices, FirstSize(ops, params)}));
     return ops.status();
   }
   g.set_input_grad(0, ops.Op("GatherGrad", {g.grad(), indices, ops.ShapeOf(params)},
                              {{"axis", int64_t{chosen}}, {"batch_dims", g.node()->attr<int64_t>("batch_dims")}}));
+  return ops.status();
+}
+
+// Along the first axis.
+Status GatherV1Shape(InferenceContext& c) {
+  const Shape &params = c.input(0), &indices = c.input(1);
+  if (!params.known_rank() || !indices.known_rank()) {
+    c.set_output(0, Shape::UnknownRank());
+    return absl::OkStatus();
+  }
+  if (params.rank() == 0) return InvalidArgument("params is a scalar: nothing to choose from");
+  std::vector<int64_t> dims(indices.dims().begin(), indices.dims().end());
+  dims.insert(dims.end(), params.dims().begin() + 1, params.dims().end());
+  if (dims.size() > 254) return InvalidArgument("an output of {} dimensions; at most 254 are possible", dims.size());
+  c.set_output(0, Shape(std::move(dims)));
+  return absl::OkStatus();
+}
+
+Status GatherV1Gradient(GradientContext& g) {
+  GradientOps ops(g);
+  g.set_input_grad(0, ops.Op("UnsortedSegmentSum", {g.grad(), g.input(1), FirstSize(ops, g.input(0))}));
   return ops.status();
 }
 
@@ -165,6 +187,19 @@ RIVULET_OP("GatherV2")
     .Shape(GatherShape)
     .Gradient(GatherGradient)
     .Doc("The slices of params along an axis that indices name. An index out of range is an error.");
+
+RIVULET_OP("Gather")
+    .Input("params: Tparams")
+    .Input("indices: Tindices")
+    .Output("output: Tparams")
+    .Attr("validate_indices: bool = true")
+    .Attr("Tparams: " RIVULET_ANY_TYPE)
+    .Attr("Tindices: {int32, int64}")
+    .Shape(GatherV1Shape)
+    .Gradient(GatherV1Gradient)
+    .Doc(
+        "The slices of params along its first axis that indices name, as old graphs have it. Indices are always "
+        "checked.");
 
 RIVULET_OP("GatherGrad")
     .Input("dy: T")

@@ -85,6 +85,17 @@ Status BatchMatMulShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
+// Without broadcasting.
+Status BatchMatMulV1Shape(InferenceContext& c) {
+  const Shape &x = c.input(0), &y = c.input(1);
+  if (x.known_rank() && y.known_rank() && x.rank() >= 2 && y.rank() >= 2 &&
+      !Shape::Compatible(Shape(std::vector<int64_t>(x.dims().begin(), x.dims().end() - 2)),
+                         Shape(std::vector<int64_t>(y.dims().begin(), y.dims().end() - 2))))
+    return InvalidArgument("x {} and y {} differ in the axes before the matrices; BatchMatMulV2 broadcasts them",
+                           x.ToString(), y.ToString());
+  return BatchMatMulShape(c);
+}
+
 // The rows of all matrices as one matrix: [-1, columns].
 Output AllRows(GradientOps& ops, Output x) {
   return ops.Op("Reshape", {x, ops.Ints({-1, x.shape().dim(x.shape().rank() - 1)})});
@@ -152,6 +163,17 @@ RIVULET_OP("BatchMatMulV2")
     .Shape(BatchMatMulShape)
     .Gradient(BatchMatMulGradient)
     .Doc("The products of matrices in the last two axes; the axes before them are broadcast together.");
+
+RIVULET_OP("BatchMatMul")
+    .Input("x: T")
+    .Input("y: T")
+    .Output("output: T")
+    .Attr("T: {half, bfloat16, float, double, int32, int64}")
+    .Attr("adj_x: bool = false")
+    .Attr("adj_y: bool = false")
+    .Shape(BatchMatMulV1Shape)
+    .Gradient(BatchMatMulGradient)
+    .Doc("The products of matrices in the last two axes; the axes before them are equal. Old graphs have it.");
 
 }  // namespace
 }  // namespace rivulet

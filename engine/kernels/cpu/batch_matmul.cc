@@ -63,9 +63,13 @@ StatusOr<Prepared> PrepareBatchMatMul(const NodeView& node, const KernelPolicy& 
 }
 
 RIVULET_KERNEL("BatchMatMulV2", Device::kCpu, float, PrepareBatchMatMul<float>);
+RIVULET_KERNEL("BatchMatMul", Device::kCpu, float, PrepareBatchMatMul<float>);
 RIVULET_KERNEL("BatchMatMulV2", Device::kCpu, double, PrepareBatchMatMul<double>);
+RIVULET_KERNEL("BatchMatMul", Device::kCpu, double, PrepareBatchMatMul<double>);
 RIVULET_KERNEL("BatchMatMulV2", Device::kCpu, int32_t, PrepareBatchMatMul<int32_t>);
+RIVULET_KERNEL("BatchMatMul", Device::kCpu, int32_t, PrepareBatchMatMul<int32_t>);
 RIVULET_KERNEL("BatchMatMulV2", Device::kCpu, int64_t, PrepareBatchMatMul<int64_t>);
+RIVULET_KERNEL("BatchMatMul", Device::kCpu, int64_t, PrepareBatchMatMul<int64_t>);
 
 }  // namespace
 }  // namespace rivulet

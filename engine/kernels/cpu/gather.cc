@@ -57,11 +57,8 @@ class GatherKernel final : public Kernel {
   size_t inner_bytes_;
 };
 
-StatusOr<Prepared> PrepareGather(const NodeView& node, const KernelPolicy&) {
-  const Shape &params = node.inputs[0].shape, &indices = node.inputs[1].shape;
-  RIVULET_ASSIGN_OR_RETURN(const int64_t given, ConstantScalar(node, 2, "the axis"));
-  const GatherSizes sizes =
-      SizesOf(params, indices, static_cast<int>(AxisOf(given, params.rank())), node.attr<int64_t>("batch_dims"));
+Prepared Gathering(const NodeView& node, int axis, int64_t batch_dims) {
+  const GatherSizes sizes = SizesOf(node.inputs[0].shape, node.inputs[1].shape, axis, batch_dims);
   const size_t element = SizeOf(node.inputs[0].dtype);
   Prepared prepared;
   if (node.inputs[1].dtype == DType::kInt32)
@@ -71,6 +68,14 @@ StatusOr<Prepared> PrepareGather(const NodeView& node, const KernelPolicy&) {
   prepared.implementation = "copy";
   return prepared;
 }
+
+StatusOr<Prepared> PrepareGather(const NodeView& node, const KernelPolicy&) {
+  RIVULET_ASSIGN_OR_RETURN(const int64_t given, ConstantScalar(node, 2, "the axis"));
+  return Gathering(node, static_cast<int>(AxisOf(given, node.inputs[0].shape.rank())),
+                   node.attr<int64_t>("batch_dims"));
+}
+
+StatusOr<Prepared> PrepareGatherV1(const NodeView& node, const KernelPolicy&) { return Gathering(node, 0, 0); }
 
 template <typename T>
 class GatherGradKernel final : public Kernel {
@@ -204,6 +209,7 @@ StatusOr<Prepared> PrepareStitch(const NodeView& node, const KernelPolicy&) {
 }
 
 RIVULET_KERNEL_OF_EVERY_SIZE("GatherV2", PrepareGather);
+RIVULET_KERNEL_OF_EVERY_SIZE("Gather", PrepareGatherV1);
 RIVULET_KERNEL("GatherGrad", Device::kCpu, float, PrepareGatherGrad<float>);
 RIVULET_KERNEL("GatherGrad", Device::kCpu, double, PrepareGatherGrad<double>);
 RIVULET_KERNEL_OF_EVERY_SIZE("OneHot", PrepareOneHot);

@@ -131,6 +131,8 @@ def product_cases():
                      lambda a, b: raw.BatchMatMulV2(x=a, y=b, adj_x=adj_x, adj_y=adj_y),
                      {"adj_x": adj_x, "adj_y": adj_y}, rtol=2e-6)
                 n += 1
+    case("BatchMatMul", "BatchMatMul", [f32(2, 3, 5), f32(2, 4, 5)],
+         lambda a, b: raw.BatchMatMul(x=a, y=b, adj_y=True), {"adj_y": True}, rtol=2e-6)
     case("BatchMatMulV2_long", "BatchMatMulV2", [f64(2, 3, 40), f64(2, 21, 40)],
          lambda a, b: raw.BatchMatMulV2(x=a, y=b, adj_x=False, adj_y=True), {"adj_y": True})
     case("BatchMatMulV2_int64", "BatchMatMulV2", [i64(2, 3, 4), i64(2, 4, 2)], lambda a, b: raw.BatchMatMulV2(x=a, y=b))
@@ -287,6 +289,8 @@ def choosing_cases():
     gather("middle", (2, 4, 3), np.array([[3, 1], [1, 1]], np.int32), 1, 0)
     gather("first", (4, 3), np.array([3, 1, 1, 0, 3], np.int32), 0, 0)
     gather("int32", (4, 3), np.array([3, 1], np.int32), 1 - 1, 0, make=i32)
+    case("Gather", "Gather", [f32(4, 3), np.array([[3, 1], [1, 0]], np.int64)],
+         lambda p, i: raw.GatherV2(params=p, indices=i, axis=0))
     x, indices = tf.constant(f32(2, 4, 3)), tf.constant([[3, 1], [1, 1]])
     dy = f32(2, 2, 3)
 

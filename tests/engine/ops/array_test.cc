@@ -133,6 +133,8 @@ std::vector<Case> ChoosingCases() {
        {R({2, 3, 4})},
        Op("GatherV2", {X{}, Ints({2, 2}, {3, 1, 1, 1}), Int(2)}, {{"batch_dims", int64_t{-1}}})},
       {"GatherMatrixOfIndices", {R({2, 4})}, Op("GatherV2", {X{}, Ints({2, 2}, {3, 1, 1, 1}), Int(1)})},
+      {"Gather", {R({4, 2})}, Op("Gather", {X{}, Ints({2, 2}, {3, 1, 1, 1})})},
+      {"BatchMatMul", {R({2, 3, 2}), R({2, 3, 4}, 2)}, Op("BatchMatMul", {X{}, X{}}, {{"adj_x", true}})},
       {"GatherNone", {R({4, 2})}, Op("GatherV2", {X{}, Ints({}), Int(0)})},
       {"GatherNd", {R({2, 3, 2})}, Op("GatherNd", {X{}, vectors})},
       {"GatherNdScalars", {R({2, 3})}, Op("GatherNd", {X{}, vectors})},
@@ -264,6 +266,9 @@ TEST(ArrayRefusals, IndicesOutOfRange_AreNamed) {
 }
 
 TEST(ArrayRefusals, ShapesThatDoNotFit_AreNamed) {
+  EXPECT_THAT(Refusal("BatchMatMul", {Tensor(DType::kFloat32, {2, 1, 3}), Tensor(DType::kFloat32, {1, 3, 2})}),
+              HasSubstr("differ in the axes before the matrices"));
+  EXPECT_THAT(Refusal("Gather", {kFloats, Ints({2})}), HasSubstr("index 2 at position 0 is outside [0, 2)"));
   EXPECT_THAT(Refusal("SplitV", {kFloats, Ints({1, 1}), Int(1)}, {{"num_split", int64_t{2}}}, {1, 2}),
               HasSubstr("add up to 2, but axis 1 of [2,3] has size 3"));
   EXPECT_THAT(Refusal("SplitV", {kFloats, Ints({-1, -1}), Int(1)}, {{"num_split", int64_t{2}}}, {1, 2}),

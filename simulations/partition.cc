@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "engine/base/nearest.h"
+#include "engine/kernels/cpu/math.h"
 #include "federated/random/streams.h"
 
 namespace rivulet {
@@ -82,7 +83,7 @@ StatusOr<std::vector<ClientShare>> PartitionShards(const Dataset& data, const Pa
 double LogGamma(double shape, Draws& draws) {
   double boost = 0;
   if (shape < 1) {
-    boost = std::log(1 - draws.Uniform()) / shape;
+    boost = math::Log(1 - draws.Uniform()) / shape;
     shape += 1;
   }
   const double d = shape - 1.0 / 3, c = 1 / std::sqrt(9 * d);
@@ -91,7 +92,7 @@ double LogGamma(double shape, Draws& draws) {
     const double base = 1 + c * x;
     if (base <= 0) continue;
     const double v = base * base * base;
-    if (std::log(1 - draws.Uniform()) < 0.5 * x * x + d - d * v + d * std::log(v)) return std::log(d * v) + boost;
+    if (math::Log(1 - draws.Uniform()) < 0.5 * x * x + d - d * v + d * math::Log(v)) return math::Log(d * v) + boost;
   }
 }
 
@@ -117,7 +118,7 @@ StatusOr<std::vector<ClientShare>> PartitionDirichlet(const Dataset& data, const
   for (int64_t client = 0; client < config.clients; ++client) {
     for (double& weight : weights) weight = LogGamma(config.alpha, proportions);
     const double largest = *std::max_element(weights.begin(), weights.end());
-    for (double& weight : weights) weight = std::exp(weight - largest);
+    for (double& weight : weights) weight = math::Exp(weight - largest);
     std::vector<uint32_t>& mine = shares[static_cast<size_t>(client)].examples;
     const int64_t quota = Cut(data.size(), client + 1, config.clients) - Cut(data.size(), client, config.clients);
     while (static_cast<int64_t>(mine.size()) < quota) {

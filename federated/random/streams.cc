@@ -1,12 +1,12 @@
 #include "federated/random/streams.h"
 
 #include <cmath>
-#include <numbers>
 #include <numeric>
 #include <utility>
 
 #include "engine/base/check.h"
 #include "engine/base/sha256.h"
+#include "engine/kernels/cpu/math.h"
 
 namespace rivulet {
 namespace {
@@ -66,11 +66,17 @@ double Draws::Normal() {
     has_spare_ = false;
     return spare_;
   }
-  const double radius = std::sqrt(-2.0 * std::log(1.0 - Uniform()));  // 1 - u is never zero
-  const double angle = 2.0 * std::numbers::pi * Uniform();
-  spare_ = radius * std::sin(angle);
+  // Marsaglia's polar method: without sines, and with a logarithm that is the same on every machine.
+  double x = 0, y = 0, square = 0;
+  do {
+    x = 2 * Uniform() - 1;
+    y = 2 * Uniform() - 1;
+    square = x * x + y * y;
+  } while (square >= 1 || square == 0);
+  const double factor = std::sqrt(-2.0 * math::Log(square) / square);
+  spare_ = y * factor;
   has_spare_ = true;
-  return radius * std::cos(angle);
+  return x * factor;
 }
 
 std::vector<uint32_t> Permutation(Draws& draws, uint32_t n) {

@@ -35,7 +35,7 @@ class Draws {
   // Uniform on [0, bound), without bias (Lemire 2019); bound >= 1.
   uint64_t Below(uint64_t bound);
   double Uniform();  // [0, 1), 53 bits
-  double Normal();   // Box–Muller
+  double Normal();   // mean 0, deviation 1; the same on every machine
 
  private:
   StreamKey stream_;

@@ -151,6 +151,23 @@ StatusOr<std::shared_ptr<const Program>> ProgramCache::Final() {
   return final_;
 }
 
+StatusOr<Signature> ProgramCache::StepSignature(const Graph& graph, int64_t batch_size) const {
+  RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(plan_->features()));
+  Signature signature;
+  signature.feeds = decoder->FeedSpecs(batch_size);
+  signature.fetches = {plan_->model().train_loss};
+  signature.targets = {fmt::format("{}/{}", kLocalScope, kRunTarget)};
+  RIVULET_ASSIGN_OR_RETURN(signature.variables, BindVariables(graph));
+  return signature;
+}
+
+StatusOr<ProgramCache::StepGraph> ProgramCache::DescribeStep(int64_t batch_size) {
+  StatusOr<Graph> composed = ComposeStep();
+  if (!composed.ok()) return Annotate(composed.status(), "the plan's training step");
+  RIVULET_ASSIGN_OR_RETURN(Signature signature, StepSignature(*composed, batch_size));
+  return StepGraph{*std::move(composed), std::move(signature)};
+}
+
 StatusOr<std::shared_ptr<const Program>> ProgramCache::Step(int64_t batch_size) {
   MutexLock lock(mutex_);
   std::shared_ptr<const Program>& step = steps_[batch_size];
@@ -160,12 +177,7 @@ StatusOr<std::shared_ptr<const Program>> ProgramCache::Step(int64_t batch_size) 
     if (!composed.ok()) return Annotate(composed.status(), "the plan's training step");
     step_graph_ = std::move(*composed);
   }
-  RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(plan_->features()));
-  Signature signature;
-  signature.feeds = decoder->FeedSpecs(batch_size);
-  signature.fetches = {plan_->model().train_loss};
-  signature.targets = {fmt::format("{}/{}", kLocalScope, kRunTarget)};
-  RIVULET_ASSIGN_OR_RETURN(signature.variables, BindVariables(*step_graph_));
+  RIVULET_ASSIGN_OR_RETURN(const Signature signature, StepSignature(*step_graph_, batch_size));
   StatusOr<std::shared_ptr<const Program>> program =
       Program::Compile(*step_graph_, signature, plan_->compile_options());
   if (!program.ok()) {

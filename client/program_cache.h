@@ -49,6 +49,13 @@ class ProgramCache {
   StatusOr<std::shared_ptr<const Program>> Step(int64_t batch_size);  // fetches the training loss, a float32 scalar
   StatusOr<std::shared_ptr<const Program>> Final();
 
+  // What Step compiles, for tools that show it.
+  struct StepGraph {
+    Graph graph;
+    Signature signature;
+  };
+  StatusOr<StepGraph> DescribeStep(int64_t batch_size);
+
   // Of a TrainingBuffer. Params and base params are whole arenas; grads and slots mirror the trainable segment, update
   // the trainable and shared ones: each begins where its segment begins in the arena, at 0.
   size_t buffer_bytes(int buffer) const;
@@ -57,6 +64,7 @@ class ProgramCache {
  private:
   StatusOr<std::shared_ptr<const Program>> CompileLocal(const Graph& graph, std::string_view what);
   StatusOr<Graph> ComposeStep() const;
+  StatusOr<Signature> StepSignature(const Graph& graph, int64_t batch_size) const;
   StatusOr<std::vector<VariableBinding>> BindVariables(const Graph& graph) const;
 
   const std::shared_ptr<const Plan> plan_;

@@ -40,22 +40,24 @@ StatusOr<OptimizedGraph> OptimizeGraph(const ConcreteGraph& concrete, const Sign
   }
   optimized.report.push_back(std::move(folded));
 
-  for (int round = 0; round < kRounds; ++round) {
-    bool changed = false;
+  // The last round is that of the passes that run once.
+  bool changed = true;
+  for (int round = 0; round <= kRounds; ++round) {
+    if (!changed && round < kRounds) continue;
+    changed = false;
     for (const Pass& pass : Passes()) {
-      if (pass.run == nullptr || !options.passes.Runs(pass.name)) continue;
+      if (pass.run == nullptr || !options.passes.Runs(pass.name) || pass.last != (round == kRounds)) continue;
       std::vector<std::string> log;
       PassContext context{options.kernels, options.passes, log};
       const size_t before = editor->size();
       RIVULET_RETURN_IF_ERROR(Annotate(pass.run(*editor, context), fmt::format("the pass {}", pass.name)));
       if (!log.empty()) editor->Prune();
       PassReport& report = ReportOf(optimized.report, pass.name);
-      if (round == 0) report.nodes_before = before;
+      if (round == 0 || pass.last) report.nodes_before = before;
       report.nodes_after = editor->size();
       changed = changed || !log.empty();
       std::move(log.begin(), log.end(), std::back_inserter(report.rewrites));
     }
-    if (!changed) break;
   }
   RIVULET_ASSIGN_OR_RETURN(optimized.graph, editor->Finish());
   return optimized;

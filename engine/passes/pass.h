@@ -31,6 +31,8 @@ struct Pass {
   double tolerance = 0;
   // Chosen by hand: it cannot be left out, or runs elsewhere (in the lowering of the program).
   bool optional = true;
+  // After all others and once, or its work would be merged again.
+  bool last = false;
   // Null for those that run elsewhere.
   Status (*run)(GraphEditor& graph, PassContext& context) = nullptr;
 };
@@ -49,5 +51,6 @@ Status RecogniseSoftmaxLoss(GraphEditor& graph, PassContext& context);
 Status ChooseLayout(GraphEditor& graph, PassContext& context);
 Status FuseProducts(GraphEditor& graph, PassContext& context);
 Status FusePooling(GraphEditor& graph, PassContext& context);
+Status RecomputeWithinBudget(GraphEditor& graph, PassContext& context);
 
 }  // namespace rivulet

@@ -21,12 +21,27 @@ constexpr Pass kPasses[] = {
     {.name = "common_subexpressions",
      .doc = "Computes once what several nodes compute alike; reads of a variable are alike while nothing writes one.",
      .run = MergeCommonSubexpressions},
+    {.name = "softmax_loss",
+     .doc = "Log of Softmax becomes LogSoftmax, its gradient loses the division, and a cross-entropy written by hand "
+            "becomes the op.",
+     .exact = false,
+     .tolerance = 1e-5,
+     .run = RecogniseSoftmaxLoss},
+    {.name = "layout",
+     .doc =
+         "Runs chains of NCHW convolutions and pools on NHWC, for which the kernels are made, with transposes at the "
+         "borders.",
+     .run = ChooseLayout},
     {.name = "fuse_products",
      .doc = "Adds bias and applies Relu or Relu6 where a MatMul or Conv2D leaves its result.",
      .run = FuseProducts},
     {.name = "fuse_pooling",
      .doc = "The gradients of MaxPool and of the Relu before it in one, which writes the large tensor once.",
      .run = FusePooling},
+    {.name = "recompute",
+     .doc = "Under a memory budget, computes values again before the backward pass needs them instead of keeping them.",
+     .last = true,
+     .run = RecomputeWithinBudget},
     {.name = "fuse_updates",
      .doc = "Plain SGD inside the kernels that make gradients nobody else reads, and a dense layer's input gradient in "
             "the same walk over its weights."},

@@ -55,6 +55,14 @@ class Kernel {
   // ResourceApplyGradientDescent afterwards; null where there is none. Its inputs are this kernel's and alpha after
   // them, variables[0] is the variable.
   virtual std::unique_ptr<const Kernel> FusedGradientDescent() const { return nullptr; }
+  // Of a kernel that FusedGradientDescent gave: one that also writes what `input_gradient` would have written before
+  // it, a product of the same output gradient with the weights as they were, in one walk over the weights and with the
+  // same bits. Inputs and variables are this kernel's, output 0 is input_gradient's; null where there is none, or where
+  // it would not pay.
+  virtual std::unique_ptr<const Kernel> WithInputGradient(const Kernel& input_gradient) const {
+    (void)input_gradient;
+    return nullptr;
+  }
   // Most kernels need none. Called once per Instance.
   virtual std::unique_ptr<KernelState> NewState() const { return nullptr; }
 };

@@ -285,6 +285,11 @@ class Lowering {
   }
   static Location At(const VariablePlace& place) { return {Location::Base::kBuffer, place.buffer, place.offset}; }
 
+  size_t ArenaBytes(int index) {
+    const Storage& made = storage(index);
+    return made.kind == Storage::Kind::kArena && made.same_as < 0 ? RoundUp64(made.bytes) : 0;
+  }
+
   StatusOr<LoweredProgram> Emit() {
     LoweredProgram program;
     for (Step& step : steps_) {
@@ -293,7 +298,9 @@ class Lowering {
       call.op = step.node == nullptr ? "" : std::string(step.node->type());
       for (const int input : step.inputs) call.inputs.push_back(At(input));
       for (const int output : step.outputs) call.outputs.push_back(At(output));
-      Instruction listing{call.node, call.op, "copy", 0};
+      Instruction listing{call.node, call.op, "copy", 0, {}, 0};
+      for (const int made : step.outputs) listing.arena_bytes += ArenaBytes(made);
+      if (step.scratch >= 0) listing.arena_bytes += ArenaBytes(step.scratch);
       switch (step.kind) {
         case Step::Kind::kKernel:
           for (const VariablePlace& variable : step.variables) call.variables.push_back(At(variable));
@@ -305,6 +312,10 @@ class Lowering {
             call.scratch = At(step.scratch);
           }
           listing.implementation = step.prepared.implementation;
+          for (size_t port = 0; port < step.outputs.size(); ++port) {
+            Node* made_for = const_cast<Node*>(step.made_for == nullptr ? step.node : step.made_for);
+            listing.outputs.push_back(graph_.spec(graph_.value({made_for, static_cast<int>(port)})));
+          }
           listing.flops = step.prepared.flops;
           break;
         case Step::Kind::kAssign:

@@ -7,6 +7,9 @@
 namespace rivulet {
 namespace {
 
+// Compilations before a memory budget is given up.
+constexpr int kBudgetAttempts = 8;
+
 class CompiledProgram final : public Program {
  public:
   CompiledProgram(Signature signature, std::vector<TensorSpec> fetch_specs, LoweredProgram lowered)
@@ -27,17 +30,37 @@ class CompiledProgram final : public Program {
 }  // namespace
 
 StatusOr<std::shared_ptr<const Program>> Program::Compile(const Graph& graph, const Signature& signature,
-                                                          const CompileOptions& options) {
+                                                          const CompileOptions& options, OptimizedGraph* made_of) {
   if (options.kernels.device != Device::kCpu) {
     return Unimplemented("programs run on the CPU; there is no {} device here", Name(options.kernels.device));
   }
-  RIVULET_ASSIGN_OR_RETURN(const OptimizedGraph optimized, OptimizeGraph(graph, signature, options));
-  RIVULET_ASSIGN_OR_RETURN(const ConcreteGraph concrete, ConcreteGraph::Build(optimized.graph, signature, options));
-  RIVULET_ASSIGN_OR_RETURN(LoweredProgram lowered, Lower(concrete, signature, options));
-  std::vector<TensorSpec> fetch_specs;
-  for (const Output& fetch : concrete.fetches()) fetch_specs.push_back(concrete.spec(concrete.value(fetch)));
-  return std::shared_ptr<const Program>(
-      std::make_shared<CompiledProgram>(signature, std::move(fetch_specs), std::move(lowered)));
+  const size_t budget = options.passes.memory_budget_bytes;
+  CompileOptions adjusted = options;
+  adjusted.passes.memory_budget_bytes = 0;  // first as it is: it may fit
+  for (int attempt = 0;; ++attempt) {
+    RIVULET_ASSIGN_OR_RETURN(OptimizedGraph optimized, OptimizeGraph(graph, signature, adjusted));
+    RIVULET_ASSIGN_OR_RETURN(const ConcreteGraph concrete, ConcreteGraph::Build(optimized.graph, signature, options));
+    RIVULET_ASSIGN_OR_RETURN(LoweredProgram lowered, Lower(concrete, signature, options));
+    const size_t arena_bytes = lowered.memory.arena_bytes;
+    if (budget > 0 && arena_bytes > budget) {
+      // The pass counts what lives at once; the plan has gaps and scratch besides. It is told to save so much more.
+      const size_t excess = attempt == 0 ? 0 : arena_bytes - budget;
+      const size_t wanted = attempt == 0 ? budget : adjusted.passes.memory_budget_bytes;
+      if (attempt == kBudgetAttempts || wanted <= excess) {
+        return ResourceExhausted(
+            "the program needs {} bytes of memory at its peak, and the budget is {}; computing values again saves no "
+            "more, so raise the budget or lower the batch size",
+            arena_bytes, budget);
+      }
+      adjusted.passes.memory_budget_bytes = wanted - excess;
+      continue;
+    }
+    std::vector<TensorSpec> fetch_specs;
+    for (const Output& fetch : concrete.fetches()) fetch_specs.push_back(concrete.spec(concrete.value(fetch)));
+    if (made_of != nullptr) *made_of = std::move(optimized);
+    return std::shared_ptr<const Program>(
+        std::make_shared<CompiledProgram>(signature, std::move(fetch_specs), std::move(lowered)));
+  }
 }
 
 }  // namespace rivulet

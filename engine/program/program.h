@@ -95,18 +95,25 @@ struct Instruction {  // for listings and profiles
   std::string op;
   std::string implementation;
   double flops = 0;
+  std::vector<TensorSpec> outputs;  // empty for what changes variables alone
+  // New bytes of the arena for outputs and scratch; 0 where a call works in place or writes elsewhere.
+  size_t arena_bytes = 0;
 };
 
 class Instance;
+struct OptimizedGraph;  // engine/passes/optimize.h
 
 class Program : public std::enable_shared_from_this<Program> {
  public:
   virtual ~Program() = default;
   // NOT_FOUND: a feed, fetch, target or variable that the graph or the signature lacks. INVALID_ARGUMENT: a shape that
   // does not follow from the feeds, or clashes. UNIMPLEMENTED: no kernel. RESOURCE_EXHAUSTED: a tensor beyond 2^40
-  // elements. NOT_FOUND, INVALID_ARGUMENT: a pass to leave out that is none, or cannot be.
+  // elements, or more memory than PassOptions::memory_budget_bytes. NOT_FOUND, INVALID_ARGUMENT: a pass to leave out
+  // that is none, or cannot be.
+  // `optimized` (optional) receives the graph that the program was made of, and what the passes did.
   static StatusOr<std::shared_ptr<const Program>> Compile(const Graph& graph, const Signature& signature,
-                                                          const CompileOptions& options = {});
+                                                          const CompileOptions& options = {},
+                                                          OptimizedGraph* optimized = nullptr);
   virtual const Signature& signature() const = 0;
   virtual std::span<const TensorSpec> fetch_specs() const = 0;
   virtual const MemoryPlan& memory() const = 0;

@@ -48,6 +48,7 @@ struct Step {
   enum class Kind { kKernel, kAssign, kReadCopy, kFetch };
   Kind kind = Kind::kKernel;
   const Node* node = nullptr;
+  const Node* made_for = nullptr;  // whose outputs these are, where they are another node's
   int position = 0;
   Prepared prepared;
   std::vector<int> inputs;   // storages
@@ -56,7 +57,8 @@ struct Step {
   int fetch = -1;
   int scratch = -1;  // storage
   bool writes_variables = false;
-  bool removed = false;  // an assignment whose producer writes into the variable
+  bool removed = false;   // an assignment whose producer writes into the variable
+  bool descends = false;  // updates its variable by plain SGD instead of writing a gradient
 };
 
 }  // namespace rivulet

@@ -13,6 +13,11 @@ class Fusion {
 
   Status Run() {
     for (size_t i = 0; i < steps_.size(); ++i) {
+      if (FuseWhole(i)) {
+        steps_.erase(steps_.begin() + static_cast<std::ptrdiff_t>(i));
+        --i;
+        continue;
+      }
       if (!IsFusable(steps_[i])) continue;
       const std::vector<Part> parts = FuseParts(i);
       if (parts.empty()) continue;
@@ -24,6 +29,8 @@ class Fusion {
       i += added;
       --i;
     }
+    for (size_t i = 0; i < steps_.size(); ++i)
+      if (steps_[i].descends) i -= MergeInputGradient(i);
     return absl::OkStatus();
   }
 
@@ -31,6 +38,9 @@ class Fusion {
   struct Part {  // of the updated variable, in bytes from its start
     size_t begin, end;
   };
+
+  // Steps before an update in which its layer's input gradient is looked for.
+  static constexpr size_t kNear = 64;
 
   const Storage& storage(int index) const { return storages_[static_cast<size_t>(index)]; }
 
@@ -40,14 +50,90 @@ class Fusion {
     });
   }
 
-  bool IsFusable(const Step& update) const {
+  // An update of float32 whose rate is there whenever the producers run.
+  bool IsDescent(const Step& update) const {
     if (update.kind != Step::Kind::kKernel || update.node->type() != "ResourceApplyGradientDescent") return false;
     if (update.variables[0].spec.dtype != DType::kFloat32) return false;
     const Storage& alpha = storage(update.inputs[0]);
+    return alpha.kind == Storage::Kind::kConstant || alpha.kind == Storage::Kind::kFeed;
+  }
+
+  bool IsFusable(const Step& update) const {
+    if (!IsDescent(update)) return false;
     const Storage& delta = storage(update.inputs[1]);
-    // Alpha must be there whenever the producers run.
-    return (alpha.kind == Storage::Kind::kConstant || alpha.kind == Storage::Kind::kFeed) &&
-           delta.kind == Storage::Kind::kVariable && delta.producer < 0 && IsTransient(PlaceOf(delta));
+    return delta.kind == Storage::Kind::kVariable && delta.producer < 0 && IsTransient(PlaceOf(delta));
+  }
+
+  // Lets `producer` update `target` with what its output was to be. False where its kernel cannot.
+  bool Descend(Step& producer, const Step& update, const VariablePlace& target) {
+    std::unique_ptr<const Kernel> fused = producer.prepared.kernel->FusedGradientDescent();
+    if (fused == nullptr) return false;
+    producer.prepared.kernel = std::move(fused);
+    producer.prepared.implementation += " + sgd";
+    producer.prepared.in_place.clear();
+    producer.prepared.flops += 2.0 * static_cast<double>(target.bytes / sizeof(float));
+    producer.inputs.push_back(update.inputs[0]);
+    producer.variables = {target};
+    producer.outputs.clear();
+    producer.writes_variables = true;
+    producer.descends = true;
+    return true;
+  }
+
+  // The update at `update_index` inside the kernel that makes all of its delta, which is nobody else's.
+  bool FuseWhole(size_t update_index) {
+    const Step& update = steps_[update_index];
+    if (!IsDescent(update)) return false;
+    const int delta = update.inputs[1];
+    if (storage(delta).kind != Storage::Kind::kArena) return false;
+    size_t from = update_index;
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      const Step& step = steps_[i];
+      if (i != update_index && std::find(step.inputs.begin(), step.inputs.end(), delta) != step.inputs.end())
+        return false;
+      if (i < update_index && step.kind == Step::Kind::kKernel && step.outputs == std::vector<int>{delta}) from = i;
+    }
+    if (from == update_index || !steps_[from].variables.empty()) return false;
+    const VariablePlace target = update.variables[0];
+    if (storage(delta).bytes != target.bytes || !MayMove(from, update_index, VariablePlace(), target)) return false;
+    if (!Descend(steps_[from], update, target)) return false;
+    storages_[static_cast<size_t>(delta)].bytes = 0;
+    return true;
+  }
+
+  // The weights' gradient descends in step `update_index`: moves the layer's input gradient into it. Returns how many
+  // steps were taken out before it.
+  size_t MergeInputGradient(size_t update_index) {
+    Step& update = steps_[update_index];
+    if (update.inputs.size() != 3 || !update.outputs.empty()) return 0;
+    for (size_t i = update_index; i-- > 0 && update_index - i <= kNear;) {
+      Step& gradient = steps_[i];
+      if (gradient.kind != Step::Kind::kKernel || gradient.inputs.size() != 2 || gradient.outputs.size() != 1 ||
+          !gradient.variables.empty() || gradient.scratch >= 0 || gradient.inputs[0] != update.inputs[1]) {
+        continue;
+      }
+      const Storage& weights = storage(gradient.inputs[1]);
+      const int result = gradient.outputs[0];
+      if (weights.kind != Storage::Kind::kVariable || !PlaceOf(weights).SameMemory(update.variables[0]) ||
+          storage(result).kind != Storage::Kind::kArena) {
+        continue;
+      }
+      for (size_t between = i + 1; between < update_index; ++between) {
+        const Step& step = steps_[between];
+        if (std::find(step.inputs.begin(), step.inputs.end(), result) != step.inputs.end()) return 0;
+      }
+      std::unique_ptr<const Kernel> both = update.prepared.kernel->WithInputGradient(*gradient.prepared.kernel);
+      if (both == nullptr) return 0;
+      update.prepared.kernel = std::move(both);
+      update.prepared.implementation += " + input gradient";
+      update.prepared.flops += gradient.prepared.flops;
+      update.outputs = {result};
+      update.made_for = gradient.node;
+      storages_[static_cast<size_t>(result)].first = update.position;
+      steps_.erase(steps_.begin() + static_cast<std::ptrdiff_t>(i));
+      return 1;
+    }
+    return 0;
   }
 
   std::vector<Part> FuseParts(size_t update_index) {
@@ -66,17 +152,9 @@ class Fusion {
       target.offset += gradient.offset - delta.offset;
       target.bytes = gradient.bytes;
       if (!MayMove(i, update_index, PlaceOf(gradient), target)) continue;
-      std::unique_ptr<const Kernel> fused = producer.prepared.kernel->FusedGradientDescent();
-      if (fused == nullptr) continue;
-      producer.prepared.kernel = std::move(fused);
-      producer.prepared.implementation += " + sgd";
-      producer.prepared.in_place.clear();
-      producer.prepared.flops += 2.0 * static_cast<double>(target.bytes / sizeof(float));
-      producer.inputs.push_back(update.inputs[0]);
-      producer.variables = {target};
-      producer.outputs.clear();
-      producer.writes_variables = true;
-      parts.push_back({gradient.offset - delta.offset, gradient.offset - delta.offset + gradient.bytes});
+      const Storage part = gradient;
+      if (!Descend(producer, update, target)) continue;
+      parts.push_back({part.offset - delta.offset, part.offset - delta.offset + part.bytes});
     }
     std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.begin < b.begin; });
     return parts;

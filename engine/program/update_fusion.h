@@ -14,8 +14,11 @@ namespace rivulet {
 // For each ResourceApplyGradientDescent whose delta is a read of a transient variable (VariableBinding::transient):
 // every kernel that writes a part of that variable, and nobody else reads that part, and that offers
 // FusedGradientDescent, takes over its part of the update, where nothing touches that part of the updated variable in
-// between. What is left of the update becomes one step per remaining stretch. `steps` are in order, after
-// ResolveVariableHazards.
+// between. What is left of the update becomes one step per remaining stretch. A delta that lies in the arena and that
+// nobody else uses is taken over whole in the same way.
+// Then a dense layer's input gradient joins the kernel that updates the layer's weights (Kernel::WithInputGradient),
+// where nobody uses it in between: both read the weights, once instead of twice.
+// `steps` are in order, after ResolveVariableHazards.
 Status FuseGradientDescent(std::span<const VariableBinding> variables, const KernelPolicy& policy,
                            std::vector<Storage>& storages, std::vector<Step>& steps);
 

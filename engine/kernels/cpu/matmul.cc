@@ -126,23 +126,6 @@ class EigenMatMul final : public Kernel {
   Product p_;
 };
 
-// A weight's gradient, used at once.
-class DescendingMatMul final : public Kernel {
- public:
-  explicit DescendingMatMul(const Product& product) : p_(product) {}
-  Status Run(const KernelContext& context) const override {
-    const float* a = reinterpret_cast<const float*>(context.inputs[0]);
-    const float* b = reinterpret_cast<const float*>(context.inputs[1]);
-    const float rate = *reinterpret_cast<const float*>(context.inputs[2]);
-    PanelMatMulDescent(a, p_.transpose_a ? 1 : p_.k, p_.transpose_a ? p_.m : 1, b, rate,
-                       reinterpret_cast<float*>(context.variables[0]), p_.m, p_.n, p_.k);
-    return absl::OkStatus();
-  }
-
- private:
-  Product p_;
-};
-
 class SmallMatMul final : public Kernel {
  public:
   enum class Form { kPanel, kDot, kTransposeThenPanel };
@@ -163,16 +146,64 @@ class SmallMatMul final : public Kernel {
     PanelMatMul(a, p_.transpose_a ? 1 : p_.k, p_.transpose_a ? p_.m : 1, b, c, p_.m, p_.n, p_.k);
     return {};
   }
-  std::unique_ptr<const Kernel> FusedGradientDescent() const override {
-    // One panel of depth: the product is whole when the block ends.
-    if (form_ != Form::kPanel || p_.k > kSmallDepth) return nullptr;
-    return std::make_unique<DescendingMatMul>(p_);
-  }
+  std::unique_ptr<const Kernel> FusedGradientDescent() const override;
+  Form form() const { return form_; }
+  const Product& product() const { return p_; }
 
  private:
   Product p_;
   Form form_;
 };
+
+constexpr int64_t kFarWeights = int64_t{1} << 16;  // elements: 256 KiB, a good part of a second-level cache
+
+// Both gradients of a dense layer; the weights' is used at once.
+class DenseBackward final : public Kernel {
+ public:
+  explicit DenseBackward(const Product& weights) : p_(weights) {}
+  Status Run(const KernelContext& context) const override {
+    DenseBackwardDescent(
+        reinterpret_cast<const float*>(context.inputs[0]), reinterpret_cast<const float*>(context.inputs[1]),
+        *reinterpret_cast<const float*>(context.inputs[2]), reinterpret_cast<float*>(context.variables[0]),
+        reinterpret_cast<float*>(context.outputs[0]), p_.k, p_.m, p_.n);
+    return absl::OkStatus();
+  }
+
+ private:
+  Product p_;
+};
+
+// A weight's gradient, used at once.
+class DescendingMatMul final : public Kernel {
+ public:
+  explicit DescendingMatMul(const Product& product) : p_(product) {}
+  Status Run(const KernelContext& context) const override {
+    const float* a = reinterpret_cast<const float*>(context.inputs[0]);
+    const float* b = reinterpret_cast<const float*>(context.inputs[1]);
+    const float rate = *reinterpret_cast<const float*>(context.inputs[2]);
+    PanelMatMulDescent(a, p_.transpose_a ? 1 : p_.k, p_.transpose_a ? p_.m : 1, b, rate,
+                       reinterpret_cast<float*>(context.variables[0]), p_.m, p_.n, p_.k);
+    return absl::OkStatus();
+  }
+  std::unique_ptr<const Kernel> WithInputGradient(const Kernel& input_gradient) const override {
+    const auto* dots = dynamic_cast<const SmallMatMul*>(&input_gradient);
+    if (dots == nullptr || dots->form() != SmallMatMul::Form::kDot || !p_.transpose_a) return nullptr;
+    const Product& dx = dots->product();
+    if (dx.m != p_.k || dx.n != p_.m || dx.k != p_.n) return nullptr;
+    // Weights that stay near between the two walks gain nothing.
+    if (p_.m * p_.n < kFarWeights) return nullptr;
+    return std::make_unique<DenseBackward>(p_);
+  }
+
+ private:
+  Product p_;
+};
+
+std::unique_ptr<const Kernel> SmallMatMul::FusedGradientDescent() const {
+  // One panel of depth: the product is whole when the block ends.
+  if (form_ != Form::kPanel || p_.k > kSmallDepth) return nullptr;
+  return std::make_unique<DescendingMatMul>(p_);
+}
 
 std::optional<SmallMatMul::Form> SmallForm(const Product& p) {
   using Form = SmallMatMul::Form;

@@ -59,7 +59,7 @@ void Panel(const float* a, int64_t a_row, int64_t a_k, const float* b, float* c,
 
 // Dots of R rows of A with two rows of B (or one).
 template <int R, int kPair>
-void DotRows(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, float* HWY_RESTRICT c, int64_t n, int64_t k,
+void DotRows(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, float* HWY_RESTRICT c, int64_t c_row, int64_t k,
              int64_t ahead) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -99,7 +99,7 @@ void DotRows(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, float* HW
   RIVULET_UNROLL
   for (int r = 0; r < R; ++r) {
     RIVULET_UNROLL
-    for (int p = 0; p < kPair; ++p) c[r * n + p] = hn::GetLane(hn::SumOfLanes(d, sum[r][p]));
+    for (int p = 0; p < kPair; ++p) c[r * c_row + p] = hn::GetLane(hn::SumOfLanes(d, sum[r][p]));
   }
 }
 
@@ -110,18 +110,35 @@ DotFn DotFor(int64_t rows, std::integer_sequence<int, R...>) {
   return kTable[rows - 1];
 }
 
-void Dot(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k) {
+// A row of C has `c_row` elements, of which n are made here; `following` more rows of B come after these n.
+void DotPart(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k, int64_t c_row,
+             int64_t following) {
   const int64_t blocks = (m + kRows - 1) / kRows;
   const int64_t rows_per_block = blocks == 0 ? 1 : (m + blocks - 1) / blocks;
   constexpr auto kCounts = std::make_integer_sequence<int, kRows>();
   for (int64_t column = 0; column < n; column += 2) {
     const bool pair = column + 1 < n;
-    const int64_t ahead = column + 10 < n ? 8 * k : 0;
+    const int64_t ahead = column + 10 < n + following ? 8 * k : 0;
     for (int64_t row = 0; row < m; row += rows_per_block) {
       const int64_t rows = std::min(rows_per_block, m - row);
-      (pair ? DotFor<2>(rows, kCounts) : DotFor<1>(rows, kCounts))(a + row * k, b + column * k, c + row * n + column, n,
-                                                                   k, ahead);
+      (pair ? DotFor<2>(rows, kCounts) : DotFor<1>(rows, kCounts))(a + row * k, b + column * k,
+                                                                   c + row * c_row + column, c_row, k, ahead);
     }
+  }
+}
+
+void Dot(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k) { DotPart(a, b, c, m, n, k, n, 0); }
+
+// Some rows of the weights at a time: the dots bring them near, the descent finds them there.
+void DenseBackward(const float* x, const float* dy, float rate, float* weights, float* dx, int64_t batch, int64_t in,
+                   int64_t out) {
+  constexpr int64_t kRowsAtOnce = 12;
+  static_assert(kRowsAtOnce % kRows == 0);
+  for (int64_t row = 0; row < in; row += kRowsAtOnce) {
+    const int64_t rows = std::min(kRowsAtOnce, in - row);
+    float* part = weights + row * out;
+    DotPart(dy, part, dx + row, batch, rows, out, in, in - row - rows);
+    Panel(x + row, 1, in, dy, part, rows, out, batch, &rate);
   }
 }
 
@@ -134,6 +151,7 @@ namespace rivulet {
 
 HWY_EXPORT(Panel);
 HWY_EXPORT(Dot);
+HWY_EXPORT(DenseBackward);
 
 void PanelMatMul(const float* a, int64_t a_row, int64_t a_k, const float* b, float* c, int64_t m, int64_t n,
                  int64_t k) {
@@ -147,6 +165,11 @@ void PanelMatMulDescent(const float* a, int64_t a_row, int64_t a_k, const float*
 
 void DotMatMul(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k) {
   HWY_DYNAMIC_DISPATCH(Dot)(a, b, c, m, n, k);
+}
+
+void DenseBackwardDescent(const float* x, const float* dy, float rate, float* weights, float* dx, int64_t batch,
+                          int64_t in, int64_t out) {
+  HWY_DYNAMIC_DISPATCH(DenseBackward)(x, dy, rate, weights, dx, batch, in, out);
 }
 
 template <typename T>

@@ -17,6 +17,11 @@ void PanelMatMulDescent(const float* a, int64_t a_row, int64_t a_k, const float*
 // C[m,n] = A[m,k]·B[n,k]ᵀ, both row-major.
 void DotMatMul(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k);
 
+// The gradients of a dense layer y = x·W and its update in one walk over the weights: dx[batch, in] = dy·Wᵀ and then
+// W[in, out] -= rate · xᵀ·dy, with the bits of DotMatMul and PanelMatMulDescent one after the other.
+void DenseBackwardDescent(const float* x, const float* dy, float rate, float* weights, float* dx, int64_t batch,
+                          int64_t in, int64_t out);
+
 // to[columns, rows] = from[rows, columns]ᵀ.
 void TransposeMatrix(const float* from, float* to, int64_t rows, int64_t columns);
 void TransposeMatrix(const double* from, double* to, int64_t rows, int64_t columns);

@@ -7,7 +7,7 @@
 namespace rivulet::testing {
 namespace {
 
-constexpr int64_t kBatch = 10, kIn = 37, kHidden = 48, kOut = 5;
+constexpr int64_t kBatch = 10, kIn = 37;
 
 // A two-layer model whose gradients go to slices of "grads", and one flat update of "params", as a client's step has
 // them.
@@ -16,7 +16,7 @@ struct FlatStep {
   Signature signature;
   size_t floats = 0;
 
-  explicit FlatStep(bool transient) {
+  explicit FlatStep(bool transient, int64_t hidden = 48, int64_t out = 5) {
     Scope scope(graph);
     const Output x = scope.Placeholder("x", DType::kFloat32, Shape{kBatch, kIn});
     struct Weight {
@@ -26,7 +26,7 @@ struct FlatStep {
       Output handle;
     };
     std::vector<Weight> weights = {
-        {"w1", {kIn, kHidden}, 0, {}}, {"b1", {kHidden}, 0, {}}, {"w2", {kHidden, kOut}, 0, {}}, {"b2", {kOut}, 0, {}}};
+        {"w1", {kIn, hidden}, 0, {}}, {"b1", {hidden}, 0, {}}, {"w2", {hidden, out}, 0, {}}, {"b2", {out}, 0, {}}};
     for (Weight& weight : weights) {
       weight.offset = floats * sizeof(float);
       floats += (static_cast<size_t>(weight.shape.elements()) + 15) / 16 * 16;
@@ -98,6 +98,62 @@ TEST(UpdateFusion, TransientGradients_AreUsedAtOnceWithTheSameBits) {
     ASSERT_TRUE(fused->Run(Input()).ok());
     EXPECT_EQ(separate->fetched[0].flat<float>()[0], fused->fetched[0].flat<float>()[0]);
     ASSERT_EQ(std::memcmp(separate->memory[0].data(), fused->memory[0].data(), fused->memory[0].size()), 0);
+  }
+}
+
+int WithInputGradient(const Runner& runner) {
+  int merged = 0;
+  for (const Instruction& i : runner.program->instructions())
+    merged += i.implementation.ends_with("+ sgd + input gradient");
+  return merged;
+}
+
+TEST(UpdateFusion, LargeLayer_MakesItsInputGradientInTheSameWalkWithTheSameBits) {
+  // 250 · 301 weights: more than stay near between two walks, and no multiple of any block.
+  const auto separate = FlatStep(false, 250, 301).Compiled(), fused = FlatStep(true, 250, 301).Compiled();
+  EXPECT_EQ(WithInputGradient(*separate), 0);
+  EXPECT_EQ(WithInputGradient(*fused), 1);
+  EXPECT_EQ(Fused(*fused), 1) << "the first layer's input is no variable's business";
+  for (int step = 0; step < 3; ++step) {
+    ASSERT_TRUE(separate->Run(Input()).ok());
+    ASSERT_TRUE(fused->Run(Input()).ok());
+    ASSERT_EQ(std::memcmp(separate->memory[0].data(), fused->memory[0].data(), fused->memory[0].size()), 0);
+  }
+}
+
+TEST(UpdateFusion, InputGradientOfASmallLayer_StaysApart) {
+  EXPECT_EQ(WithInputGradient(*FlatStep(true).Compiled()), 0);
+}
+
+// Variables by name, updated each by its own gradient, as a session has them.
+TEST(UpdateFusion, GradientUsedOnceInTheArena_IsUsedAtOnceWithTheSameBits) {
+  std::unique_ptr<Runner> runners[2];
+  for (const bool observed : {false, true}) {
+    Graph graph;
+    Scope scope(graph);
+    Signature signature;
+    const Output x = scope.Placeholder("x", DType::kFloat32, Shape{kBatch, kIn});
+    const Output w = VariableHandle(scope, "w", {kIn, 64});
+    const Output y = scope.Op("MatMul", {x, ReadVariable(scope, w)});
+    const Output gradient = scope.Op("MatMul", {x, y}, {{"transpose_a", true}}, "gradient");
+    scope.WithControl({gradient.node})
+        .AddNode("ResourceApplyGradientDescent", {w, scope.Const(0.1f), gradient}, {}, "update");
+    signature.feeds = {{"x", F32({kBatch, kIn})}};
+    signature.targets = {"update"};
+    if (observed) signature.fetches = {"gradient"};
+    signature.variables = {{"w", 0, 0, F32({kIn, 64})}};
+    ASSERT_TRUE(scope.status().ok()) << scope.status();
+    auto runner = Runner::Create(graph, signature, {kIn * 64});
+    ASSERT_TRUE(runner.ok()) << runner.status();
+    for (size_t i = 0; float& value : (*runner)->floats(0)) value = static_cast<float>(i++ * 37 % 101) * 0.01f - 0.5f;
+    runners[observed] = *std::move(runner);
+  }
+  EXPECT_EQ(Fused(*runners[0]), 1);
+  EXPECT_EQ(Fused(*runners[1]), 0);
+  for (int step = 0; step < 3; ++step) {
+    ASSERT_TRUE(runners[0]->Run(Input()).ok());
+    ASSERT_TRUE(runners[1]->Run(Input()).ok());
+    ASSERT_EQ(std::memcmp(runners[0]->memory[0].data(), runners[1]->memory[0].data(), runners[0]->memory[0].size()), 0);
   }
 }
 

@@ -1,0 +1,35 @@
+// What `rivulet graph` looks at: the graph of a preset, a scenario or a file, with what a program of it would compute.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/graph/graph.h"
+#include "engine/program/program.h"
+
+namespace rivulet {
+
+struct GraphSourceOptions {
+  std::string what;                  // FILE.pb, FILE.pbtxt, SCENARIO.toml or a preset's name
+  std::optional<int64_t> batch;      // the scenario's, or 10
+  bool training = false;             // with gradients and SGD; of a scenario: a client's step
+  std::string loss = "loss";         // of a file, for `training`
+  std::vector<std::string> fetches;  // of a file; none: every output that no node uses
+};
+
+struct GraphSource {
+  std::string title;  // "mnist_cnn, training step, batch 10"
+  Graph graph;
+  Signature signature;
+  KernelPolicy kernels;  // as the scenario says
+  int64_t parameters = 0;  // elements of trainable and shared variables
+};
+
+// A usage error: a preset, file or tensor that is not there. INVALID_ARGUMENT: a placeholder whose shape the batch does
+// not tell. Others as ParseGraph, Scenario::Load and ComputeGradients.
+StatusOr<GraphSource> LoadGraphSource(const GraphSourceOptions& options);
+
+}  // namespace rivulet

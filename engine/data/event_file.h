@@ -1,0 +1,17 @@
+// TensorBoard event files: TFRecord files of Event messages, the first of which names the version.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "engine/base/file_system.h"
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+// Writes "FOLDER/events.out.tfevents.SECONDS.rivulet" (the folder is made) with one graph, which TensorBoard's Graphs
+// page draws: `tensorboard --logdir FOLDER`. `graph_def` is a serialised GraphDef. Returns the file's path.
+StatusOr<std::string> WriteGraphEvent(FileSystem& fs, const std::string& folder, std::string_view graph_def,
+                                      double wall_time);
+
+}  // namespace rivulet

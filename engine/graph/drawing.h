@@ -1,0 +1,18 @@
+// Graphs for eyes: DOT for Graphviz, and the form of GraphDef in which TensorBoard shows shapes.
+#pragma once
+
+#include <string>
+
+#include "engine/base/status.h"
+#include "engine/graph/graph.h"
+
+namespace rivulet {
+
+// "digraph …": a box per node with op, name and output shapes; control edges are dashed.
+std::string ToDot(const Graph& graph);
+
+// A copy whose nodes say their outputs' shapes in the attribute "_output_shapes", as TensorFlow's do. Constants of more
+// than a few elements keep their shape and lose their values, which no drawing shows.
+StatusOr<Graph> WithOutputShapes(const Graph& graph);
+
+}  // namespace rivulet

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <span>
 
 #include "engine/program/kernel.h"
 #include "engine/program/structural_ops.h"
@@ -58,6 +59,12 @@ DType Taken(const OpDef& op, const AttrDef& attr, DType dtype) {
   for (DType wider : WiderThan(dtype))
     if (Runs(op, attr, wider)) return wider;
   return dtype;  // and the graph says what is wrong
+}
+
+// At most one size is unknown, and it follows from the others: a reshape may leave it to the number of elements.
+bool LeavesOneOpen(std::span<const int64_t> sizes) {
+  const auto open = std::ranges::count(sizes, kUnknownDim);
+  return open == 0 || (open == 1 && std::ranges::find(sizes, 0) == sizes.end());
 }
 
 template <typename T>
@@ -195,17 +202,21 @@ Output Builder::Reshape(Output x, const std::vector<int64_t>& dims) const {
 
 Output Builder::Shaped(Output x, const std::vector<Output>& dims) const {
   if (dims.empty()) return Reshape(x, std::vector<int64_t>{});
-  std::vector<int64_t> known;
+  std::vector<int64_t> sizes;
   for (Output dim : dims) {
     if (!dim) return {};
-    if (dim.node->type() == "Const" && dim.dtype() == DType::kInt64 && dim.shape().rank() == 0)
-      known.push_back(dim.node->attr<Tensor>("value").flat<int64_t>()[0]);
+    const bool known = dim.node->type() == "Const" && dim.dtype() == DType::kInt64 && dim.shape().rank() == 0;
+    sizes.push_back(known ? dim.node->attr<Tensor>("value").flat<int64_t>()[0] : kUnknownDim);
   }
-  if (known.size() == dims.size()) return Reshape(x, known);
+  if (LeavesOneOpen(sizes)) return Reshape(x, sizes);
   return Op("Reshape", {x, Stack(dims, 0)});
 }
 
-Output Builder::ReshapeLike(Output x, Output like) const { return Op("Reshape", {x, Dims(like)}); }
+Output Builder::ReshapeLike(Output x, Output like) const {
+  const auto& shape = ShapeOf(like);
+  if (shape.known_rank() && LeavesOneOpen(shape.dims())) return Reshape(x, {shape.dims().begin(), shape.dims().end()});
+  return Op("Reshape", {x, Dims(like)});
+}
 
 Output Builder::Transpose(Output x, const std::vector<int64_t>& perm) const {
   std::vector<int64_t> identity(perm.size());

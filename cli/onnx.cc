@@ -20,6 +20,7 @@ struct CheckArguments {
   std::vector<std::string> folders;
   std::string rtol, atol;
   bool portable = false;
+  bool open_batch = false;
   bool json = false;
 };
 
@@ -37,14 +38,16 @@ void PrintReport(const std::string& folder, const onnx::CheckReport& report, boo
                                    {"passed", report.passed},
                                    {"unsupported", report.unsupported},
                                    {"ops", fmt::format("{}", fmt::join(report.ops, ","))},
+                                   {"open_batch", report.open_batch},
                                    {"data_sets", int64_t{report.data_sets}},
                                    {"outputs", int64_t{report.outputs}},
                                    {"largest_error", report.largest_error},
                                    {"largest_relative_error", report.largest_relative_error},
                                    {"message", TextCell(report.message)}}));
   } else if (report.passed) {
-    fmt::print("{}: passed; {} output{}, largest error {:g}, relative {:g}\n", folder, report.outputs,
-               report.outputs == 1 ? "" : "s", report.largest_error, report.largest_relative_error);
+    fmt::print("{}: passed; {} output{}, largest error {:g}, relative {:g}{}\n", folder, report.outputs,
+               report.outputs == 1 ? "" : "s", report.largest_error, report.largest_relative_error,
+               report.open_batch ? "; open batch" : "");
   } else {
     fmt::print("{}: {}: {}\n", folder, report.unsupported ? "not supported" : "differs", OneLine(report.message));
   }
@@ -55,6 +58,7 @@ Status Check(const CheckArguments& arguments) {
   RIVULET_RETURN_IF_ERROR(ReadTolerance("--rtol", arguments.rtol, options.rtol));
   RIVULET_RETURN_IF_ERROR(ReadTolerance("--atol", arguments.atol, options.atol));
   options.kernels.portable = arguments.portable;
+  options.open_batch = arguments.open_batch;
   size_t failed = 0;
   std::string first;
   for (const std::string& folder : arguments.folders) {
@@ -139,6 +143,7 @@ Command OnnxCheckCommand() {
       .Option("--rtol", "R", &arguments->rtol, "largest |actual - expected| per |expected| (default 1e-3)")
       .Option("--atol", "A", &arguments->atol, "and besides (default 1e-7)")
       .Flag("--portable", &arguments->portable, "use the portable kernels only")
+      .Flag("--open-batch", &arguments->open_batch, "import with the first axis of every input open, where that can be")
       .Flag("--json", &arguments->json, "print one JSON object per case");
   check.run = [arguments] { return Check(*arguments); };
   return check;

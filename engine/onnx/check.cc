@@ -84,10 +84,14 @@ struct Case {
 
 // Imports for the inputs' shapes; where something must be known that an input gives, again with that input a constant.
 StatusOr<OnnxModel> ImportFor(const Case& test, const std::vector<std::string>& names,
-                              const std::vector<Tensor>& inputs) {
+                              const std::vector<Tensor>& inputs, bool open_batch) {
   ImportOptions options;
   options.folder = test.folder;
-  for (size_t i = 0; i < names.size(); ++i) options.shapes[names[i]] = inputs[i].shape();
+  for (size_t i = 0; i < names.size(); ++i) {
+    Shape shape = inputs[i].shape();
+    if (open_batch && shape.rank() > 0) shape.set_dim(0, kUnknownDim);
+    options.shapes[names[i]] = shape;
+  }
   for (;;) {
     std::set<std::string> needed;
     StatusOr<OnnxModel> model = ImportOnnx(test.model, options, &needed);
@@ -138,7 +142,10 @@ Status CheckDataSet(const Case& test, const std::string& folder, const CheckOpti
     given.push_back(names[i]);
     values.push_back(inputs[i]);
   }
-  RIVULET_ASSIGN_OR_RETURN(const OnnxModel model, ImportFor(test, given, values));
+  StatusOr<OnnxModel> imported = ImportFor(test, given, values, options.open_batch);
+  report.open_batch = options.open_batch && imported.ok();
+  if (!imported.ok() && options.open_batch) imported = ImportFor(test, given, values, false);
+  RIVULET_ASSIGN_OR_RETURN(const OnnxModel model, std::move(imported));
   RIVULET_ASSIGN_OR_RETURN(const std::vector<Tensor> actual, Run(model, given, values, options));
   if (actual.size() != expected.size())
     return InvalidArgument("the model has {} outputs, but the case has {}", actual.size(), expected.size());

@@ -16,6 +16,8 @@ struct CheckOptions {
   double rtol = 1e-3;
   double atol = 1e-7;
   KernelPolicy kernels;
+  // Import with the first axis of every input open, as a model for any batch is, where the model can be so imported.
+  bool open_batch = false;
   size_t bytes = size_t{4} << 30;  // what one run may take
 };
 
@@ -24,6 +26,7 @@ struct CheckReport {
   bool unsupported = false;      // the importer or the engine lacks something, which `message` names
   std::string message;           // why it did not pass; one sentence
   std::vector<std::string> ops;  // operators of the model, each once, sorted
+  bool open_batch = false;       // the model was imported with an open batch, as asked for
   int data_sets = 0;
   int outputs = 0;                    // compared
   double largest_error = 0;           // |actual - expected| over all outputs

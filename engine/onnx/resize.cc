@@ -148,6 +148,9 @@ StatusOr<std::vector<std::pair<int, Axis>>> AxesOf(NodeContext& n, const Shape& 
     Axis axis;
     axis.input = shape.dim(index);
     const auto input = static_cast<double>(axis.input);
+    if (axis.input == kUnknownDim && i < scales.size() && scales[i] == 1 && roi.empty()) continue;  // stays as it is
+    if (axis.input == kUnknownDim)
+      return FailedPrecondition("the size of axis {} must be known where it is resized", index);
     if (axis.input < 1) return InvalidArgument("the image {} is empty", shape.ToString());
     axis.scale = scales.empty() ? static_cast<double>(sizes[i]) / input : scales[i];
     if (!(axis.scale > 0 && axis.scale <= 65536)) return InvalidArgument("axis {} is scaled by {}", index, axis.scale);
@@ -176,7 +179,8 @@ StatusOr<std::vector<std::pair<int, Axis>>> AxesOf(NodeContext& n, const Shape& 
 
 Status Resize(NodeContext& n) {
   const Builder& b = n.b();
-  RIVULET_ASSIGN_OR_RETURN(const Shape shape, n.KnownShape(0));
+  RIVULET_RETURN_IF_ERROR(n.Rank(0).status());
+  const Shape shape = ShapeOf(n.input(0));
   Resizing r;
   r.mode = n.String("mode", "nearest");
   if (r.mode == "bilinear") r.mode = "linear";

@@ -26,6 +26,16 @@ class Onnx(RivuletTest):
         self.assertEqual([report["case"] for report in reports], cases)
         self.assertTrue(all(report["passed"] and report["outputs"] >= 1 for report in reports))
 
+    def test_an_open_batch_is_tried_where_it_is_asked_for(self):
+        case = str(CASES / "small_network")
+        self.assertNotIn("open batch", self.run_rivulet("model", "check", case, code=0).out)
+        self.assertIn("open batch", self.run_rivulet("model", "check", "--open-batch", case, code=0).out)
+
+    def test_portable_kernels_sum_in_another_order(self):
+        cases = sorted(str(case) for case in CASES.iterdir() if case.name.startswith("conv"))
+        outputs = [self.run_rivulet("model", "check", *flags, *cases, code=0).out for flags in ([], ["--portable"])]
+        self.assertNotEqual(*outputs)
+
     def test_another_value_is_named_with_its_place(self):
         folder = self.copy("elu_alpha")
         file = os.path.join(folder, "test_data_set_0", "output_0.pb")

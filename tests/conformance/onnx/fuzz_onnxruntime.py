@@ -708,6 +708,7 @@ def main():
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--portable", action="store_true", help="portable kernels only")
+    parser.add_argument("--open-batch", action="store_true", help="import with open batches")
     parser.add_argument("--keep", help="folder for the cases that disagree")
     arguments = parser.parse_args()
     counts, refused, disagreements = collections.Counter(), collections.Counter(), []
@@ -720,7 +721,7 @@ def main():
         cases = sorted(str(p) for p in folder.iterdir())
         for i in range(0, len(cases), 200):
             command = [arguments.rivulet, "model", "check", "--json", "--atol", "1e-5"]
-            command += (["--portable"] if arguments.portable else []) + cases[i : i + 200]
+            command += (["--portable"] if arguments.portable else []) + (["--open-batch"] if arguments.open_batch else []) + cases[i : i + 200]
             run = subprocess.run(command, capture_output=True, text=True)
             lines = run.stdout.splitlines()
             if run.returncode not in (0, 1) or len(lines) != len(cases[i : i + 200]):

@@ -64,6 +64,11 @@ TEST_P(CommittedCase, Outputs_AreOnnxRuntimes) {
   EXPECT_TRUE(report.passed) << report.message;
 }
 
+TEST_P(CommittedCase, OutputsForAnOpenBatch_AreOnnxRuntimes) {
+  const onnx::CheckReport report = onnx::CheckCase(GetParam(), {.open_batch = true});
+  EXPECT_TRUE(report.passed) << report.message;
+}
+
 INSTANTIATE_TEST_SUITE_P(Onnx, CommittedCase, ::testing::ValuesIn(CasesIn(RIVULET_ONNX_CASES)),
                          [](const auto& info) { return fs::path(info.param).filename().string(); });
 

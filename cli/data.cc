@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/run_options.h"
+#include "engine/data/cifar10.h"
 #include "engine/data/inspect.h"
 #include "engine/data/mnist.h"
 #include "engine/data/shakespeare.h"
@@ -68,6 +69,13 @@ Status ImportFromMnist(const ImportOptions& options) {
   return absl::OkStatus();
 }
 
+Status ImportFromCifar10(const ImportOptions& options) {
+  RIVULET_ASSIGN_OR_RETURN(const Cifar10Counts counts, ImportCifar10(FileSystem::Default(), options.from, options.out));
+  fmt::print("{}: {} examples\n", JoinPath(options.out, "train.tfrecord"), counts.train);
+  fmt::print("{}: {} examples\n", JoinPath(options.out, "test.tfrecord"), counts.test);
+  return absl::OkStatus();
+}
+
 Status ImportFromShakespeare(const ImportOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const ShakespeareCounts counts,
                            ImportShakespeare(FileSystem::Default(), options.from, options.out));
@@ -85,6 +93,12 @@ Command ImportCommand() {
   mnist.Required("--from", "DIR", &options->from, "the folder of train-images-idx3-ubyte and the other three")
       .Required("--out", "DIR", &options->out, "the folder to write to");
   mnist.run = [options] { return ImportFromMnist(*options); };
+  Command cifar10{.name = "cifar10",
+                  .summary = "CIFAR-10's binary version, raw or .gz, as train.tfrecord and test.tfrecord.",
+                  .example = "rivulet data import cifar10 --from cifar-10-batches-bin --out cifar10"};
+  cifar10.Required("--from", "DIR", &options->from, "the folder of data_batch_1.bin and the others, and test_batch.bin")
+      .Required("--out", "DIR", &options->out, "the folder to write to");
+  cifar10.run = [options] { return ImportFromCifar10(*options); };
   Command command{.name = "import",
                   .summary = "Turn a data set's original files into TFRecord files.",
                   .example = "rivulet data import mnist --from mnist --out mnist"};
@@ -95,6 +109,7 @@ Command ImportCommand() {
       .Required("--out", "DIR", &options->out, "the folder to write to");
   shakespeare.run = [options] { return ImportFromShakespeare(*options); };
   command.subcommands.push_back(std::move(mnist));
+  command.subcommands.push_back(std::move(cifar10));
   command.subcommands.push_back(std::move(shakespeare));
   return command;
 }

@@ -4,13 +4,26 @@
 #include <string_view>
 
 #include "engine/base/file_system.h"
+#include "engine/models/freeze.h"
+#include "engine/models/layer_list.h"
 #include "engine/models/presets.h"
 
 namespace rivulet {
+namespace {
 
-StatusOr<ModelDef> ModelOf(const Scenario& scenario) {
-  const ModelConfig& config = scenario.model;
-  if (!config.preset.empty()) return Preset(config.preset);
+StatusOr<ModelDef> FromLayers(const ModelConfig& config) {
+  if (config.input.shape.empty())
+    return InvalidArgument("model.layers needs model.input.shape, the shape of one example, such as [28, 28, 1]");
+  ClassifierOptions options;
+  options.input = config.input.shape;
+  options.loss = config.objective;
+  options.encoding = config.input.kind == "tokens"   ? FeatureEncoding::kInt64
+                     : config.input.kind == "values" ? FeatureEncoding::kFloat
+                                                     : FeatureEncoding::kUint8;
+  return ModelFromLayers(options, config.layers);
+}
+
+StatusOr<ModelDef> FromGraph(const ModelConfig& config) {
   RIVULET_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Default().ReadAll(config.graph));
   GraphModelSpec spec;
   spec.image = config.image_input;
@@ -22,6 +35,21 @@ StatusOr<ModelDef> ModelOf(const Scenario& scenario) {
   spec.text = config.graph.ends_with(".pbtxt");
   StatusOr<ModelDef> model = ModelFromGraph(bytes, spec);
   if (!model.ok()) return Annotate(model.status(), config.graph);
+  return model;
+}
+
+StatusOr<ModelDef> Whole(const ModelConfig& config) {
+  if (!config.preset.empty())
+    return Preset(config.preset,
+                  {.classes = config.classes, .input = config.input.shape, .normalization = config.normalization});
+  return config.layers.empty() ? FromGraph(config) : FromLayers(config);
+}
+
+}  // namespace
+
+StatusOr<ModelDef> ModelOf(const Scenario& scenario) {
+  RIVULET_ASSIGN_OR_RETURN(ModelDef model, Whole(scenario.model));
+  RIVULET_RETURN_IF_ERROR(Annotate(Freeze(model, scenario.model.freeze), "model.freeze"));
   return model;
 }
 

@@ -56,7 +56,6 @@ class Builder {
     if (loss_ == nullptr)
       return NotFound("there is no loss '{}'.{} Losses are {}", options_.loss, DidYouMean(options_.loss, LossNames()),
                       fmt::join(LossNames(), ", "));
-    shared_.statistics = options_.statistics;
     const bool tokens = options_.encoding == FeatureEncoding::kInt64;
     const std::string name = tokens ? "tokens" : "image";
     std::vector<int64_t> dims = {kUnknownDim};

@@ -21,8 +21,7 @@ struct ClassifierOptions {
   // "sparse_softmax_cross_entropy" of logits; "sigmoid_cross_entropy" of logits, each class by itself, and "mse", both
   // against 1 for the label's class and 0 for the others.
   std::string loss = "sparse_softmax_cross_entropy";
-  int64_t classes = 0;                // 0: as many as the body's output is wide
-  std::string statistics = "shared";  // segment of running statistics (SharedLayers)
+  int64_t classes = 0;  // 0: as many as the body's output is wide
 };
 
 // From one input batch to scores [batch, classes], or [batch, positions, classes] with a label for each position.

@@ -260,6 +260,25 @@ std::vector<LayerKind> Make() {
        [](Layers& layers, const std::string& name, Output x, Output, const LayerArgs& args) {
          return layers.Positions(name, x, InitializerOf(args, "initializer"));
        }});
+  add({"transformer",
+       "transformer",
+       "A block of self-attention and a GELU network, each behind a layer_norm and beside a residual connection.",
+       {Count("heads", "", "Parts that the features are divided into"), Count("hidden", "", "Width of the network"),
+        Flag("causal", "false", "Whether a position sees only itself and those before"),
+        Number("dropout", "0", "Share that is dropped of both results", 0, 1)},
+       [](Layers& layers, const std::string& name, Output x, Output, const LayerArgs& args) {
+         const auto add = [&](const std::string& part, Output y) {
+           y = layers.Dropout(name + "_dropout" + part, y, args.number("dropout"));
+           return layers.Add(name + "_add" + part, x, y);
+         };
+         x = add("1", layers.SelfAttention(name + "_attention", layers.LayerNorm(name + "_norm1", x),
+                                           args.integer("heads"), args.flag("causal")));
+         if (!x) return Output();
+         const int64_t width = x.shape().dim(x.shape().rank() - 1);
+         const Output hidden = layers.Dense(name + "_hidden", layers.LayerNorm(name + "_norm2", x),
+                                            args.integer("hidden"), {.activation = "gelu"});
+         return add("2", layers.Dense(name + "_output", hidden, width));
+       }});
   return kinds;
 }
 

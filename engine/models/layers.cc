@@ -1,6 +1,7 @@
 #include "engine/models/layers.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "engine/models/variables.h"
 #include "engine/ops/convolution_layers.h"
@@ -31,10 +32,32 @@ bool Layers::Check(std::string_view name, Output x, int rank, std::string_view k
   const Shape& shape = x.shape();
   bool known = shape.known_rank() && shape.rank() >= 2 && (rank == 0 || shape.rank() == rank);
   for (int axis = 1; known && axis < shape.rank(); ++axis) known = shape.dim(axis) > 0;
-  if (known) return true;
+  if (known) {
+    const Shape example(std::vector<int64_t>(shape.dims().begin() + 1, shape.dims().end()));
+    const StatusOr<int64_t> elements = example.CheckedElements();
+    if (elements.ok() && *elements <= std::numeric_limits<int32_t>::max()) return true;
+    scope_.Fail(InvalidArgument("layer '{}' ({}) has an input of {}, more than 2^31 - 1 values an example", name, kind,
+                                shape.ToString()));
+    return false;
+  }
   const std::string wanted = rank == 0 ? "two dimensions or more" : fmt::format("{} dimensions", rank);
   scope_.Fail(InvalidArgument("layer '{}' ({}) needs an input of {}, all but the first known and positive, not {}",
                               name, kind, wanted, shape.ToString()));
+  return false;
+}
+
+bool Layers::CheckWindow(std::string_view name, const ConvolutionOptions& options, size_t axes, int64_t in,
+                         int64_t filters) const {
+  for (const auto& [what, values] :
+       {std::pair("size", &options.size), {"stride", &options.strides}, {"dilation", &options.dilations}}) {
+    if (AllPositive(*values, axes)) continue;
+    scope_.Fail(InvalidArgument("{} must be one integer or {}, each at least 1, not [{}]", what, axes,
+                                fmt::join(*values, ", ")));
+    return false;
+  }
+  if (options.groups >= 1 && in % options.groups == 0 && filters % options.groups == 0) return true;
+  scope_.Fail(InvalidArgument("layer '{}' cannot divide {} channels and {} filters into {} groups", name, in, filters,
+                              options.groups));
   return false;
 }
 
@@ -82,11 +105,7 @@ Output Layers::Conv2D(std::string_view name, Output x, int64_t filters, const Co
   if (!Check(name, x, 4, "conv2d")) return {};
   const Scope layer = scope_.SubScope(name);
   const int64_t in = Last(x.shape());
-  if (options.groups < 1 || in % options.groups != 0 || filters % options.groups != 0) {
-    scope_.Fail(InvalidArgument("layer '{}' cannot divide {} channels and {} filters into {} groups", name, in, filters,
-                                options.groups));
-    return {};
-  }
+  if (!CheckWindow(name, options, 2, in, filters)) return {};
   const Output kernel = Weight(layer, name, "kernel",
                                Shape{options.size[0], options.size[1], in / options.groups, filters}, options.kernel);
   const Output convolved = layer.Op(
@@ -99,6 +118,7 @@ Output Layers::DepthwiseConv2D(std::string_view name, Output x, int64_t multipli
   if (!Check(name, x, 4, "depthwise_conv2d")) return {};
   const Scope layer = scope_.SubScope(name);
   const int64_t in = Last(x.shape());
+  if (!CheckWindow(name, options, 2, in, in)) return {};
   const Output kernel =
       Weight(layer, name, "kernel", Shape{options.size[0], options.size[1], in, multiplier}, options.kernel);
   const Output convolved = layer.Op(
@@ -110,6 +130,7 @@ Output Layers::DepthwiseConv2D(std::string_view name, Output x, int64_t multipli
 Output Layers::Conv2DTranspose(std::string_view name, Output x, int64_t filters, const ConvolutionOptions& options) {
   if (!Check(name, x, 4, "conv2d_transpose")) return {};
   const Scope layer = scope_.SubScope(name);
+  if (!CheckWindow(name, options, 2, Last(x.shape()), filters)) return {};
   const Output kernel =
       Weight(layer, name, "kernel", Shape{options.size[0], options.size[1], filters, Last(x.shape())}, options.kernel);
   if (!kernel) return {};
@@ -124,11 +145,7 @@ Output Layers::Conv1D(std::string_view name, Output x, int64_t filters, const Co
   if (!Check(name, x, 3, "conv1d")) return {};
   const Scope layer = scope_.SubScope(name);
   const int64_t in = Last(x.shape());
-  if (options.groups < 1 || in % options.groups != 0 || filters % options.groups != 0) {
-    scope_.Fail(InvalidArgument("layer '{}' cannot divide {} channels and {} filters into {} groups", name, in, filters,
-                                options.groups));
-    return {};
-  }
+  if (!CheckWindow(name, options, 1, in, filters)) return {};
   const Output kernel =
       Weight(layer, name, "kernel", Shape{options.size[0], in / options.groups, filters}, options.kernel);
   if (!kernel) return {};
@@ -201,6 +218,10 @@ Output Layers::Reshape(std::string_view name, Output x, const std::vector<int64_
 
 Output Layers::ZeroPad2D(std::string_view name, Output x, const std::vector<int64_t>& amounts) {
   if (!Check(name, x, 4, "zero_pad")) return {};
+  if (amounts.size() != 2) {
+    scope_.Fail(InvalidArgument("amount must be one integer or 2, not [{}]", fmt::join(amounts, ", ")));
+    return {};
+  }
   const Scope layer = scope_.SubScope(name);
   const auto rows = static_cast<int32_t>(amounts[0]), columns = static_cast<int32_t>(amounts[1]);
   const Output paddings =

@@ -72,7 +72,6 @@ struct SharedLayers {
   std::map<std::string, Output, std::less<>> reads;  // of variables, by name
   std::vector<std::string> updates;                  // nodes that a training step runs beside the gradient
   bool differs = false;                              // a layer that training runs otherwise has been built
-  std::string statistics = "shared";                 // segment of running statistics: shared or local
 };
 
 // Sizes follow from the input's shape, all of which but the batch must be known. Errors go to the scope and name the
@@ -112,7 +111,7 @@ class Layers {
   Output Concat(std::string_view name, Output x, Output y);  // along channels
 
   // Over batch and space in training, by running statistics in evaluation: variables gamma and beta, and moving_mean
-  // and moving_variance of the segment SharedLayers::statistics.
+  // and moving_variance of the shared segment.
   Output BatchNorm(std::string_view name, Output x, const BatchNormOptions& options = {});
   Output LayerNorm(std::string_view name, Output x, double epsilon = 1e-5);
   Output GroupNorm(std::string_view name, Output x, int64_t groups, double epsilon = 1e-5);
@@ -147,6 +146,9 @@ class Layers {
   Output Recurrent(std::string_view name, Output x, int64_t units, const RecurrentLayerOptions& options,
                    const RecurrentCell& cell);
   bool Check(std::string_view name, Output x, int rank, std::string_view kind) const;
+  // Whether sizes, strides and dilations have an entry per axis, and channels and filters divide into the groups.
+  bool CheckWindow(std::string_view name, const ConvolutionOptions& options, size_t axes, int64_t in,
+                   int64_t filters) const;
   Output Biased(const Scope& layer, std::string_view name, Output x, int64_t width, bool bias,
                 const Initializer& initializer, std::string_view activation);
   Output Pool(std::string_view op, std::string_view name, Output x, const PoolOptions& options);

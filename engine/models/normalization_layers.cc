@@ -18,8 +18,8 @@ Output Layers::BatchNorm(std::string_view name, Output x, const BatchNormOptions
   };
   const Output gamma = options.scale ? Weight(layer, name, "gamma", channels, Ones()) : constant(1, "one");
   const Output beta = options.center ? Weight(layer, name, "beta", channels, Zeros()) : constant(0, "zero");
-  const Output mean = Weight(layer, name, "moving_mean", channels, Zeros(), shared_.statistics);
-  const Output variance = Weight(layer, name, "moving_variance", channels, Ones(), shared_.statistics);
+  const Output mean = Weight(layer, name, "moving_mean", channels, Zeros(), "shared");
+  const Output variance = Weight(layer, name, "moving_variance", channels, Ones(), "shared");
   if (!scope_.status().ok()) return {};
   if (flat) {
     const auto size = static_cast<int32_t>(width);

@@ -16,7 +16,6 @@ inline int64_t ClassesOr(const PresetOptions& options, int64_t usual) {
 inline ClassifierOptions InputOr(const PresetOptions& options, std::vector<int64_t> usual) {
   ClassifierOptions classifier;
   classifier.input = options.input.empty() ? std::move(usual) : options.input;
-  classifier.statistics = options.statistics;
   return classifier;
 }
 

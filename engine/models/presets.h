@@ -13,9 +13,8 @@ namespace rivulet {
 // What a preset can be told; 0 and empty mean the preset's own.
 struct PresetOptions {
   int64_t classes = 0;
-  std::vector<int64_t> input = {};    // of one example: height, width, channels
-  std::string normalization = "";     // batch, group, none: of the residual networks and mobilenet_v2
-  std::string statistics = "shared";  // segment of batch normalisation's running statistics
+  std::vector<int64_t> input = {};  // of one example: height, width, channels
+  std::string normalization = "";   // batch, group, none: of the residual networks and mobilenet_v2
 };
 
 // docs/models.md lists the presets, their layers and their parameters. Those of images take float32 [?,height,width,

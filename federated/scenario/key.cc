@@ -1,4 +1,6 @@
 // One key: its range, its types, its text.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -19,6 +21,26 @@ std::string TomlFloat(double number) {
   std::string text = fmt::format("{}", number);
   if (text.find_first_of(".en") == std::string::npos) text += ".0";
   return text;
+}
+
+std::string TomlTable(const LayerSpec& table) {
+  struct Visitor {
+    std::string operator()(int64_t v) const { return fmt::format("{}", v); }
+    std::string operator()(double v) const { return TomlFloat(v); }
+    std::string operator()(bool v) const { return v ? "true" : "false"; }
+    std::string operator()(const std::string& v) const { return TomlString(v); }
+    std::string operator()(const std::vector<int64_t>& v) const { return fmt::format("[{}]", fmt::join(v, ", ")); }
+  };
+  std::string text;
+  for (const auto& [key, value] : table)
+    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", key, std::visit(Visitor{}, value));
+  return fmt::format("{{ {} }}", text);
+}
+
+// TOML does not tell what an empty array is of.
+bool IsEmptyArray(const Value& value) {
+  const auto* texts = std::get_if<std::vector<std::string>>(&value);
+  return texts != nullptr && texts->empty();
 }
 
 std::string Quoted(const std::vector<std::string>& names) {
@@ -86,6 +108,8 @@ std::string Describe(const Value& value) {
     std::string operator()(bool v) const { return fmt::format("the boolean {}", v); }
     std::string operator()(const std::string& v) const { return fmt::format("the string {}", Shortened(v)); }
     std::string operator()(const std::vector<std::string>&) const { return "an array of strings"; }
+    std::string operator()(const std::vector<int64_t>&) const { return "an array of integers"; }
+    std::string operator()(const std::vector<LayerSpec>&) const { return "an array of tables"; }
     std::string operator()(const Unusable& v) const { return v.what; }
   };
   return std::visit(Visitor{}, value);
@@ -132,7 +156,8 @@ Key&& Key::When(std::string selector, bool (*predicate)(const Scenario&), std::s
 }
 
 std::string Key::TypeName() const {
-  static constexpr const char* kNames[] = {"integer", "integer", "float", "boolean", "string", "array of strings"};
+  static constexpr const char* kNames[] = {
+      "integer", "integer", "float", "boolean", "string", "array of strings", "array of integers", "array of tables"};
   return kNames[field_.index()];
 }
 
@@ -192,6 +217,18 @@ Status Key::Set(const Value& value, std::string_view where, const std::string& f
                                    Quoted(choices_), Shortened(*text), DidYouMean(*text, choices_));
           }
           field(scenario) = path_ && !text->empty() ? AbsolutePath(*text, folder) : *text;
+        } else if constexpr (std::is_same_v<T, std::vector<int64_t>>) {
+          const std::vector<int64_t>* numbers = std::get_if<std::vector<int64_t>>(&value);
+          if (numbers == nullptr && !IsEmptyArray(value)) return wrong_type("an array of integers");
+          field(scenario).clear();
+          if (numbers == nullptr) return absl::OkStatus();
+          for (const int64_t number : *numbers)
+            RIVULET_RETURN_IF_ERROR(CheckNumber(static_cast<double>(number), fmt::format("{}", number), where));
+          field(scenario) = *numbers;
+        } else if constexpr (std::is_same_v<T, std::vector<LayerSpec>>) {
+          const std::vector<LayerSpec>* tables = std::get_if<std::vector<LayerSpec>>(&value);
+          if (tables == nullptr && !IsEmptyArray(value)) return wrong_type("an array of tables");
+          field(scenario) = tables == nullptr ? std::vector<LayerSpec>() : *tables;
         } else {
           const std::vector<std::string>* texts = std::get_if<std::vector<std::string>>(&value);
           if (texts == nullptr) return wrong_type("an array of strings");
@@ -226,6 +263,12 @@ std::string Key::Toml(const Scenario& scenario) const {
         } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
           std::string list;
           for (const std::string& text : value) list += (list.empty() ? "" : ", ") + TomlString(text);
+          return fmt::format("[{}]", list);
+        } else if constexpr (std::is_same_v<T, std::vector<int64_t>>) {
+          return fmt::format("[{}]", fmt::join(value, ", "));
+        } else if constexpr (std::is_same_v<T, std::vector<LayerSpec>>) {
+          std::string list;
+          for (const LayerSpec& layer : value) list += (list.empty() ? "" : ", ") + TomlTable(layer);
           return fmt::format("[{}]", list);
         } else {
           return fmt::format("{}", value);

@@ -8,6 +8,13 @@ namespace {
 #define FIELD(path) +[](Scenario& s) -> decltype(auto) { return (s.path); }
 
 bool HasGraph(const Scenario& s) { return !s.model.graph.empty(); }
+bool HasPreset(const Scenario& s) { return !s.model.preset.empty(); }
+bool HasLayers(const Scenario& s) { return !s.model.layers.empty(); }
+bool HasPresetOrLayers(const Scenario& s) { return HasPreset(s) || HasLayers(s); }
+bool IsNormalized(const Scenario& s) {
+  const std::string& preset = s.model.preset;
+  return preset == "resnet8" || preset == "resnet20" || preset == "mobilenet_v2";
+}
 bool IsShards(const Scenario& s) { return s.data.partition.kind == "shards"; }
 bool IsDirichlet(const Scenario& s) { return s.data.partition.kind == "dirichlet"; }
 bool HasLossScale(const Scenario& s) { return s.client.loss_scale.kind != "none"; }
@@ -73,10 +80,10 @@ std::vector<Key> MakeKeys() {
           "it.")
           .OneOf({"native", "portable"}));
 
-  add(Key(
-      "model.preset", FIELD(model.preset), "\"mlp\"",
-      "A model by name: `logistic_regression` (7,850 parameters), `mlp` (784-200-200-10, 199,210) or `mnist_cnn` (two "
-      "convolutions, 1,663,370). Exactly one of `model.preset` and `model.graph` is given."));
+  add(Key("model.preset", FIELD(model.preset), "\"mlp\"",
+          "A model by name, such as `logistic_regression`, `mlp`, `mnist_cnn`, `cifar_cnn`, `resnet20`, `char_lstm`; "
+          "[models.md]"
+          "(models.md) lists them. Exactly one of `model.preset`, `model.graph` and `[[model.layers]]` is given."));
   add(Key("model.graph", FIELD(model.graph), "\"model.pb\"",
           "A model as a file: a `GraphDef` with variables and an `init` node. Clients need no new program for it.")
           .Path());
@@ -89,6 +96,41 @@ std::vector<Key> MakeKeys() {
   add(ForGraph(Key("model.label_input", FIELD(model.label_input), "\"y\"",
                    "Placeholder of the graph that `data.label_feature` is fed to.")));
 
+  add(Key("model.layers", FIELD(model.layers), "[{ type = \"flatten\" }, { type = \"dense\", units = 10 }]",
+          "A model as a list of layers, each a table `[[model.layers]]`; [models.md](models.md) has the types and "
+          "their keys.")
+          .Default("none"));
+  add(Key("model.classes", FIELD(model.classes), "62", "Classes of a preset. 0: the preset's own.")
+          .Between(0, 1e6)
+          .When("model.preset", HasPreset, "model.preset is given"));
+  add(Key("model.normalization", FIELD(model.normalization), "\"group\"",
+          "Normalisation after each convolution: over the batch, of 8 groups of channels of each example, or none. "
+          "Running statistics of `batch` are averaged over clients like weights.")
+          .OneOf({"", "batch", "group", "none"})
+          .Default("`\"batch\"`")
+          .When("model.preset", IsNormalized, "model.preset is \"resnet8\", \"resnet20\" or \"mobilenet_v2\""));
+  add(Key("model.objective", FIELD(model.objective), "\"mse\"",
+          "What training minimises, the last layer giving one score per class: `sparse_softmax_cross_entropy`; "
+          "`sigmoid_cross_entropy` and `mse` of all scores against 1 for the label's class and 0 for the others.")
+          .OneOf({"sparse_softmax_cross_entropy", "sigmoid_cross_entropy", "mse"})
+          .When("model.layers", HasLayers, "model.layers is given"));
+  add(Key("model.freeze", FIELD(model.freeze), "[\"conv1/*\"]",
+          "Variables that keep their first values: names, in which `*` stands for any characters. They cost no "
+          "gradient, "
+          "and are neither sent up nor aggregated.")
+          .Default("`[]`"));
+
+  add(Key("model.input.shape", FIELD(model.input.shape), "[32, 32, 3]",
+          "Shape of one example: height, width and channels of an image, length of a text, number of values.")
+          .Between(1, 1e9)
+          .Default("the preset's own; required for `model.layers`")
+          .When("model.graph", HasPresetOrLayers, "model.graph is not given"));
+  add(Key("model.input.kind", FIELD(model.input.kind), "\"values\"",
+          "What an example's feature holds: `pixels` are bytes, of which the model sees byte / 255; `values` are "
+          "floats; "
+          "`tokens` are integers below the vocabulary of the first `embedding`.")
+          .OneOf({"pixels", "values", "tokens"})
+          .When("model.layers", HasLayers, "model.layers is given"));
   add(Key("data.train", FIELD(data.train), "\"mnist/train.tfrecord\"",
           "TFRecord file of `tf.train.Example` that the clients of a simulation share out.")
           .Path()

@@ -17,12 +17,14 @@ namespace rivulet::scenario {
 struct Unusable {
   std::string what;
 };
-using Value = std::variant<int64_t, double, bool, std::string, std::vector<std::string>, Unusable>;
+using Value = std::variant<int64_t, double, bool, std::string, std::vector<std::string>, std::vector<int64_t>,
+                           std::vector<LayerSpec>, Unusable>;
 std::string Describe(const Value& value);  // `the string "x"`
 
 // Where a key's value lives. The type of the reference is the type of the key.
 using Field = std::variant<int64_t& (*)(Scenario&), uint64_t& (*)(Scenario&), double& (*)(Scenario&),
-                           bool& (*)(Scenario&), std::string& (*)(Scenario&), std::vector<std::string>& (*)(Scenario&)>;
+                           bool& (*)(Scenario&), std::string& (*)(Scenario&), std::vector<std::string>& (*)(Scenario&),
+                           std::vector<int64_t>& (*)(Scenario&), std::vector<LayerSpec>& (*)(Scenario&)>;
 
 class Key {
  public:

@@ -46,23 +46,35 @@ Status Assign(const std::vector<Entry>& entries, const std::string& folder, Scen
   return absl::OkStatus();
 }
 
-// A file has a preset or a graph; an override of one replaces the file's other.
+// A file has a preset, a graph or layers; an override of one replaces the file's other.
 Status ChooseModel(Scenario& scenario, Given& given) {
   ModelConfig& model = scenario.model;
-  if (!model.preset.empty() && !model.graph.empty()) {
-    const bool preset_overrides = given["model.preset"].is_override;
-    const bool graph_overrides = given["model.graph"].is_override;
-    if (preset_overrides == graph_overrides) {
-      return InvalidArgument("{} and {} exclude each other; keep one", Cite(scenario, given, "model.preset"),
-                             Cite(scenario, given, "model.graph"));
-    }
-    const std::string dropped = preset_overrides ? "model.graph" : "model.preset";
+  const std::pair<std::string, bool> ways[] = {{"model.preset", !model.preset.empty()},
+                                               {"model.graph", !model.graph.empty()},
+                                               {"model.layers", !model.layers.empty()}};
+  std::vector<std::string> taken, overriding;
+  for (const auto& [name, is_given] : ways) {
+    if (!is_given) continue;
+    taken.push_back(name);
+    if (given[name].is_override) overriding.push_back(name);
+  }
+  if (taken.empty()) {
+    return InvalidArgument(
+        "{} names no model; give model.preset (such as \"mnist_cnn\"), model.graph (a GraphDef file) or "
+        "[[model.layers]]",
+        scenario.path);
+  }
+  if (taken.size() == 1) return absl::OkStatus();
+  if (overriding.size() != 1) {
+    const auto cite = [&](const std::string& name) {
+      return name == "model.layers" ? fmt::format("model.layers ({})", given[name].where) : Cite(scenario, given, name);
+    };
+    return InvalidArgument("{} and {} exclude each other; keep one", cite(taken[0]), cite(taken[1]));
+  }
+  for (const std::string& dropped : taken) {
+    if (dropped == overriding[0]) continue;
     FindKey(dropped)->Reset(scenario);
     given.erase(dropped);
-  }
-  if (model.preset.empty() && model.graph.empty()) {
-    return InvalidArgument(
-        "{} names no model; give model.preset (such as \"mnist_cnn\") or model.graph (a GraphDef file)", scenario.path);
   }
   return absl::OkStatus();
 }
@@ -72,7 +84,8 @@ Status RefuseWhatDoesNotApply(Scenario& scenario, Given& given) {
     const auto origin = given.find(key.name());
     if (origin == given.end() || key.Applies(scenario)) continue;
     const auto selector = given.find(key.selector());
-    const bool chosen_anew = selector != given.end() ? selector->second.is_override : key.selector() == "model.graph";
+    const bool chosen_anew =
+        selector != given.end() ? selector->second.is_override : key.selector().starts_with("model.");
     if (chosen_anew && !origin->second.is_override) {
       key.Reset(scenario);
       given.erase(origin);

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "engine/base/status.h"
@@ -20,12 +21,27 @@ struct RunConfig {
   std::string kernels = "native";    // or "portable"
 };
 
+// One table of [[model.layers]], as engine/models/layer_list.h takes it (this file needs nothing of the engine).
+using LayerValue = std::variant<int64_t, double, bool, std::string, std::vector<int64_t>>;
+using LayerSpec = std::map<std::string, LayerValue>;
+
+struct InputConfig {            // [model.input]
+  std::vector<int64_t> shape;   // of one example; empty: the preset's own
+  std::string kind = "pixels";  // pixels, values, tokens; for `layers`
+};
+
 struct ModelConfig {
-  std::string preset;                               // exactly one of preset and graph
-  std::string graph;                                // a GraphDef file (absolute after parsing)
-  std::string loss = "loss";                        // for `graph`: scalar tensor, mean over the batch
-  std::vector<std::string> metrics = {"accuracy"};  // for `graph`: scalar tensors
-  std::string image_input = "image";                // for `graph`: placeholders fed from the features
+  std::string preset;  // exactly one of preset, graph and layers
+  std::string graph;   // a GraphDef file (absolute after parsing)
+  std::vector<LayerSpec> layers;
+  InputConfig input;
+  int64_t classes = 0;                                     // 0: the preset's own
+  std::string normalization;                               // "": the preset's own
+  std::string objective = "sparse_softmax_cross_entropy";  // for `layers`
+  std::vector<std::string> freeze;                         // patterns of variables that keep their first values
+  std::string loss = "loss";                               // for `graph`: scalar tensor, mean over the batch
+  std::vector<std::string> metrics = {"accuracy"};         // for `graph`: scalar tensors
+  std::string image_input = "image";                       // for `graph`: placeholders fed from the features
   std::string label_input = "label";
 };
 

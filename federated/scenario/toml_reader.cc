@@ -1,6 +1,8 @@
 // The only file that sees the TOML library. Its exceptions end here.
 #include <toml++/toml.h>
 
+#include <optional>
+
 #include "federated/scenario/keys.h"
 
 namespace rivulet::scenario {
@@ -18,6 +20,55 @@ std::string KeyText(std::string_view key) {
   return bare ? std::string(key) : TomlString(key);
 }
 
+// A table of plain values, as a layer is; nothing where it holds anything else. Keys keep their quotes.
+std::optional<LayerSpec> ToLayer(const toml::table& table) {
+  LayerSpec layer;
+  for (const auto& [key, node] : table) {
+    const std::string name = KeyText(key.str());
+    if (const auto* integer = node.as_integer()) {
+      layer[name] = integer->get();
+    } else if (const auto* real = node.as_floating_point()) {
+      layer[name] = real->get();
+    } else if (const auto* flag = node.as_boolean()) {
+      layer[name] = flag->get();
+    } else if (const auto* text = node.as_string()) {
+      layer[name] = text->get();
+    } else if (const auto* array = node.as_array()) {
+      std::vector<int64_t> numbers;
+      for (const toml::node& item : *array) {
+        if (!item.is_integer()) return std::nullopt;
+        numbers.push_back(item.as_integer()->get());
+      }
+      layer[name] = std::move(numbers);
+    } else {
+      return std::nullopt;
+    }
+  }
+  return layer;
+}
+
+Value ToArray(const toml::array& array) {
+  std::vector<std::string> texts;
+  std::vector<int64_t> numbers;
+  std::vector<LayerSpec> tables;
+  for (const toml::node& item : array) {
+    if (const auto* text = item.as_string()) texts.push_back(text->get());
+    if (const auto* number = item.as_integer()) numbers.push_back(number->get());
+    if (const auto* table = item.as_table()) {
+      std::optional<LayerSpec> layer = ToLayer(*table);
+      if (!layer.has_value())
+        return Unusable{
+            "an array of tables with other things than numbers, strings and lists of "
+            "integers in them"};
+      tables.push_back(*std::move(layer));
+    }
+  }
+  if (texts.size() == array.size()) return texts;
+  if (numbers.size() == array.size()) return numbers;
+  if (tables.size() == array.size()) return tables;
+  return Unusable{"an array of other things"};
+}
+
 Value ToValue(const toml::node& node) {
   switch (node.type()) {
     case toml::node_type::integer:
@@ -28,14 +79,8 @@ Value ToValue(const toml::node& node) {
       return node.as_boolean()->get();
     case toml::node_type::string:
       return node.as_string()->get();
-    case toml::node_type::array: {
-      std::vector<std::string> texts;
-      for (const toml::node& item : *node.as_array()) {
-        if (!item.is_string()) return Unusable{item.is_table() ? "an array of tables" : "an array of other things"};
-        texts.push_back(item.as_string()->get());
-      }
-      return texts;
-    }
+    case toml::node_type::array:
+      return ToArray(*node.as_array());
     case toml::node_type::date:
       return Unusable{"a date"};
     case toml::node_type::time:

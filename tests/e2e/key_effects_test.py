@@ -99,6 +99,40 @@ class KeyEffects(RivuletTest):
     def test_model__label_input(self):
         self.refused({**self.graph(), "model.label_input": "nowhere"}, "nowhere")
 
+    LAYERS = '[{ type = "flatten" }, { type = "dense", units = 10 }]'
+
+    def layers(self, settings):
+        return {"model.layers": self.LAYERS, "model.input.shape": "[28, 28, 1]", **settings}
+
+    def test_model__layers(self):
+        self.assertEqual(self.outcome(self.layers({}))[0], self.outcome({})[0])  # the same model as the preset's
+        self.refused(self.layers({"model.layers": '[{ type = "flatten" }, { type = "dense", unit = 10 }]'}), "layer 2", "units")
+        self.refused({"model.layers": self.LAYERS}, "model.input.shape")
+
+    def test_model__input__shape(self):
+        self.refused({"model.input.shape": "[28, 28, 3]"}, "image")  # the data has one channel
+
+    def test_model__input__kind(self):
+        self.refused(self.layers({"model.input.kind": "values"}), "image")  # the data has bytes
+
+    def test_model__classes(self):
+        db = self.outcome({"model.classes": 20})[1]
+        self.assertEqual(self.query("SELECT DISTINCT parameters FROM models", db=db), [(785 * 20,)])
+
+    def test_model__normalization(self):
+        parameters = {}
+        for normalization in ("batch", "none"):
+            db = self.outcome({"model.preset": "resnet8", "model.input.shape": "[28, 28, 1]", "model.normalization": normalization})[1]
+            parameters[normalization] = self.query("SELECT DISTINCT parameters FROM models", db=db)[0][0]
+        self.assertGreater(parameters["batch"], parameters["none"])
+
+    def test_model__objective(self):
+        self.changes({"model.objective": "mse"}, self.layers({}))
+
+    def test_model__freeze(self):
+        self.changes({"model.freeze": '["*/bias"]'})
+        self.refused({"model.freeze": '["dense1/bia"]'}, "model.freeze", "dense1/bias")
+
     def test_data__train(self):
         other = {"data.train": self.write("other.tfrecord", harness.tfrecord(
             [harness.example(bytes([i]) * 784, i % 10) for i in range(60)]))}

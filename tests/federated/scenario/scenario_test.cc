@@ -91,6 +91,7 @@ struct Effect {
 
 std::vector<Effect> Effects() {
   const Overrides graph = {{"model.preset", ""}, {"model.graph", "m.pb"}};
+  const Overrides layers = {{"model.layers", "[{ type = \"flatten\" }]"}, {"model.input.shape", "[784]"}};
   const Overrides synth = {{"data.synth.kind", "digits"}};
   const Overrides momentum = {{"client.optimizer.kind", "momentum"}};
   const auto kind = [](const char* name) { return Overrides{{"client.optimizer.kind", name}}; };
@@ -112,6 +113,30 @@ std::vector<Effect> Effects() {
        graph},
       {"model.image_input", "x", [](auto& s) { return s.model.image_input == "x"; }, graph},
       {"model.label_input", "y", [](auto& s) { return s.model.label_input == "y"; }, graph},
+      {"model.layers",
+       R"([{ type = "conv2d", filters = 8, size = [3, 5], rate = 0.5, bias = false }, { type = "flatten" }])",
+       [](auto& s) {
+         return s.model.preset.empty() &&
+                s.model.layers == std::vector<LayerSpec>{{{"type", std::string("conv2d")},
+                                                          {"filters", int64_t{8}},
+                                                          {"size", std::vector<int64_t>{3, 5}},
+                                                          {"rate", 0.5},
+                                                          {"bias", false}},
+                                                         {{"type", std::string("flatten")}}};
+       },
+       {{"model.input.shape", "[28, 28, 1]"}}},
+      {"model.input.shape", "[32, 30, 3]",
+       [](auto& s) {
+         return s.model.input.shape == std::vector<int64_t>{32, 30, 3};
+       }},
+      {"model.input.kind", "tokens", [](auto& s) { return s.model.input.kind == "tokens"; }, layers},
+      {"model.classes", "62", [](auto& s) { return s.model.classes == 62; }},
+      {"model.normalization",
+       "group",
+       [](auto& s) { return s.model.normalization == "group"; },
+       {{"model.preset", "resnet20"}}},
+      {"model.objective", "mse", [](auto& s) { return s.model.objective == "mse"; }, layers},
+      {"model.freeze", "[\"conv*\"]", [](auto& s) { return s.model.freeze == std::vector<std::string>{"conv*"}; }},
       {"data.train", "t.tfrecord", [=](auto& s) { return s.data.train == cwd("t.tfrecord"); }},
       {"data.test", "u.tfrecord", [=](auto& s) { return s.data.test == cwd("u.tfrecord"); }},
       {"data.image_feature", "i", [](auto& s) { return s.data.image_feature == "i"; }},
@@ -472,7 +497,14 @@ TEST(Refuse, Contradictions_NameBothKeys) {
       "model.preset = \"mlp\" (s.toml:1:20) and model.graph = \"/scenarios/m.pb\" (s.toml:1:35) exclude each other; "
       "keep one");
   EXPECT_EQ(ErrorOf("[run]\nrounds = 3\n"),
-            "s.toml names no model; give model.preset (such as \"mnist_cnn\") or model.graph (a GraphDef file)");
+            "s.toml names no model; give model.preset (such as \"mnist_cnn\"), model.graph (a GraphDef file) or "
+            "[[model.layers]]");
+  EXPECT_EQ(ErrorOf("[model]\npreset = \"mlp\"\n[[model.layers]]\ntype = \"flatten\"\n"),
+            "model.preset = \"mlp\" (s.toml:2:10) and model.layers (s.toml:3:1) exclude each other; keep one");
+  EXPECT_THAT(ErrorOf("[[model.layers]]\ntype = { a = 1 }\n"),
+              HasSubstr("model.layers in s.toml:1:1 must be an array of tables"));
+  EXPECT_THAT(ErrorOf(kMinimal, {{"model.input.shape", "[28, 0]"}}),
+              HasSubstr("model.input.shape in --set must be at least 1 and at most 1000000000, not 0"));
   EXPECT_EQ(ErrorOf("model.preset = \"mlp\"\ndata.partition.clients = 100\n"),
             "s.toml gives no data.train; name a TFRecord file, or give data.synth.kind to have data generated");
   EXPECT_THAT(ErrorOf(kMinimal, {{"server.min_clients", "101"}}), HasSubstr("so the run would never start"));

@@ -1,0 +1,23 @@
+// CIFAR-10's binary version (Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009) as TFRecord
+// files. A record of its files is one label byte and 3,072 pixel bytes: 1,024 red, 1,024 green, 1,024 blue, each row by
+// row.
+#pragma once
+
+#include <string>
+
+#include "engine/base/file_system.h"
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+struct Cifar10Counts {
+  int64_t train = 0, test = 0;
+};
+
+// Reads `from`/data_batch*.bin and test_batch*.bin, raw or .gz, in order of their names, and writes
+// `out`/train.tfrecord and test.tfrecord: examples of "image", bytes[3072] as [32,32,3] (height, width, channel), and
+// "label", int64. Both files are published whole or not at all. NOT_FOUND: no such files. DATA_LOSS: a file that is no
+// sequence of such records, by name and record.
+StatusOr<Cifar10Counts> ImportCifar10(FileSystem& fs, const std::string& from, const std::string& out);
+
+}  // namespace rivulet

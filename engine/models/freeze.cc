@@ -1,0 +1,76 @@
+#include "engine/models/freeze.h"
+
+#include <algorithm>
+#include <set>
+
+#include "engine/base/nearest.h"
+#include "engine/graph/graph_def.h"
+#include "engine/graph/variable_name.h"
+#include "engine/models/variables.h"
+#include "proto/graph/graph.pb.h"
+
+namespace rivulet {
+namespace {
+
+constexpr char kFrozen[] = "frozen";
+
+bool Matches(std::string_view pattern, std::string_view name) {
+  size_t at = 0, star = std::string_view::npos, resume = 0, p = 0;
+  while (at < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      resume = at;
+    } else if (p < pattern.size() && pattern[p] == name[at]) {
+      ++p;
+      ++at;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      at = ++resume;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', p) == std::string_view::npos;
+}
+
+}  // namespace
+
+Status Freeze(ModelDef& model, std::span<const std::string> patterns) {
+  if (patterns.empty()) return absl::OkStatus();
+  std::set<std::string> frozen;
+  for (const std::string& pattern : patterns) {
+    std::vector<std::string> names;
+    bool matched = false;
+    for (const ModelVariable& variable : model.variables) {
+      names.push_back(variable.name);
+      if (!Matches(pattern, variable.name)) continue;
+      matched = true;
+      frozen.insert(variable.name);
+    }
+    if (!matched)
+      return NotFound("no variable matches '{}'.{} Variables are {}", pattern, DidYouMean(pattern, names),
+                      fmt::join(names, ", "));
+  }
+  // Attributes of a node do not change, so the graph is made anew.
+  proto::GraphDef graph;
+  if (!graph.ParseFromString(SerializeGraph(model.graph))) return Internal("the model's own graph cannot be read back");
+  for (auto& node : *graph.mutable_node()) {
+    if (node.op() != "VarHandleOp") continue;
+    const auto shared = node.attr().find("shared_name");
+    const std::string& name =
+        shared == node.attr().end() || shared->second.s().empty() ? node.name() : shared->second.s();
+    if (frozen.contains(name)) (*node.mutable_attr())[kSegmentAttr].set_s(kFrozen);
+  }
+  RIVULET_ASSIGN_OR_RETURN(model.graph, ParseGraph(graph.SerializeAsString()));
+  RIVULET_ASSIGN_OR_RETURN(model.variables, VariablesOf(model.graph));
+  std::erase_if(model.train_updates, [&](const std::string& update) {
+    const Node* node = model.graph.Find(update);
+    return node != nullptr && !node->inputs().empty() && node->input(0).node->type() == "VarHandleOp" &&
+           frozen.contains(std::string(VariableName(*node->input(0).node)));
+  });
+  if (std::ranges::none_of(model.variables, [](const ModelVariable& v) { return v.segment == "trainable"; }))
+    return InvalidArgument("every variable is frozen, so there is nothing to train");
+  return absl::OkStatus();
+}
+
+}  // namespace rivulet

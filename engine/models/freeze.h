@@ -1,0 +1,17 @@
+// Variables that are not trained.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "engine/base/status.h"
+#include "engine/models/model_def.h"
+
+namespace rivulet {
+
+// Moves every variable whose name matches a pattern ("conv1/*": `*` stands for any characters) into the segment
+// "frozen": training computes no gradient for it and leaves out updates of its own, such as running averages.
+// NOT_FOUND: a pattern that matches no variable (names the nearest). INVALID_ARGUMENT: nothing is left to train.
+Status Freeze(ModelDef& model, std::span<const std::string> patterns);
+
+}  // namespace rivulet

@@ -1,0 +1,172 @@
+// Twenty steps of SGD, momentum and Adam on each preset against PyTorch (make_training_reference.py wrote
+// training_reference.json and says what is in it).
+//
+// The reference is float64. A float32 computation strays from it by rounding, and every step adds to it and carries on
+// what was there; how far is measured, not guessed: the file tells, step by step, how far PyTorch's own float32 was
+// from its float64. Ours may be kAllowance times as far as that ever was until then, since we sum in another order, and
+// by a few roundings more, since PyTorch's error may be small by luck.
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "engine/gradients/apply_gradients.h"
+#include "engine/gradients/gradients.h"
+#include "engine/models/presets.h"
+#include "engine/models/variables.h"
+#include "engine/session/session.h"
+
+namespace rivulet {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr double kAllowance = 16, kRounding = 4e-6;
+
+const Json& Cases() {
+  static const Json cases = [] {
+    std::ifstream file(RIVULET_REFERENCE_FOLDER "/training_reference.json");
+    return Json::parse(file);
+  }();
+  return cases;
+}
+
+uint32_t Fnv(std::string_view text) {
+  uint32_t value = 2166136261u;
+  for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 16777619u;
+  return value;
+}
+
+// In [-0.5, 0.5): murmur3's finaliser of index and seed, as the script has it.
+double Uniform(uint32_t seed, size_t index) {
+  uint32_t x = static_cast<uint32_t>(index) * 2654435761u + seed;
+  x ^= x >> 16;
+  x *= 0x85EBCA6Bu;
+  x ^= x >> 13;
+  x *= 0xC2B2AE35u;
+  x ^= x >> 16;
+  return x / 4294967296.0 - 0.5;
+}
+
+Tensor FirstValue(const std::string& name, const Shape& shape) {
+  Tensor tensor(DType::kFloat32, shape);
+  const auto ends = [&](std::string_view ending) { return name.ends_with(ending); };
+  double scale = 0.2, offset = 0;
+  if (ends("gamma") || ends("moving_variance")) {
+    offset = 1;
+  } else if (shape.rank() >= 2 && !ends("embeddings") && !ends("positions")) {
+    int64_t fan = 1;
+    for (int axis = 0; axis + 1 < shape.rank(); ++axis) fan *= shape.dim(axis);
+    if (name.find("depthwise") != std::string::npos) fan = shape.dim(0) * shape.dim(1);
+    scale = std::sqrt(24 / static_cast<double>(fan));
+  }
+  const uint32_t seed = Fnv(name);
+  const auto values = tensor.flat<float>();
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(offset + scale * Uniform(seed, i));
+  return tensor;
+}
+
+Session::Feeds Batch(const Json& c, const ModelDef& model, int step) {
+  const auto examples = c["batch"].get<int64_t>();
+  const auto batched = [&](Shape shape) {
+    shape.set_dim(0, examples);
+    return shape;
+  };
+  Tensor input(model.input.spec.dtype, batched(model.input.spec.shape));
+  Tensor label(DType::kInt64, batched(model.label.spec.shape));
+  const auto classes = c["classes"].get<double>();
+  const auto seed = static_cast<uint32_t>(step % 3);
+  const auto index = [&](uint32_t of, size_t i) {
+    return static_cast<int64_t>(std::floor((Uniform(of + seed, i) + 0.5) * classes));
+  };
+  for (size_t i = 0; i < static_cast<size_t>(input.shape().elements()); ++i) {
+    if (input.dtype() == DType::kInt64)
+      input.flat<int64_t>()[i] = index(1000, i);
+    else
+      input.flat<float>()[i] = static_cast<float>(Uniform(1000 + seed, i) + 0.5);
+  }
+  for (size_t i = 0; i < label.flat<int64_t>().size(); ++i) label.flat<int64_t>()[i] = index(2000, i);
+  return {{model.input.placeholder, input}, {model.label.placeholder, label}};
+}
+
+class TrainingReference : public ::testing::TestWithParam<size_t> {};
+
+TEST_P(TrainingReference, TwentySteps_ArePyTorchs) {
+  const Json& c = Cases()[GetParam()];
+  PresetOptions options;
+  if (!c.contains("tokens")) {
+    options.classes = c["classes"].get<int64_t>();
+    options.input = c["input"].get<std::vector<int64_t>>();
+    options.normalization = c.value("normalization", "");
+  }
+  auto model = Preset(c["preset"].get<std::string>(), options);
+  ASSERT_TRUE(model.ok()) << Message(model.status());
+  const std::string loss = c.value("loss", model->eval_loss);
+  std::vector<Output> handles;
+  for (const ModelVariable& variable : model->variables)
+    if (variable.segment == "trainable") handles.push_back(FindVariable(model->graph, variable.name).value());
+  const auto gradients = ComputeGradients(model->graph, model->graph.FindOutput(loss).value(), handles);
+  ASSERT_TRUE(gradients.ok()) << Message(gradients.status());
+  OptimizerSpec optimizer = OptimizerSpec::Of(OptimizerByName(c["optimizer"].get<std::string>()).value());
+  optimizer.learning_rate = c["learning_rate"].get<double>();
+  const auto step = ApplyGradients(Scope(model->graph), optimizer, handles, *gradients);
+  ASSERT_TRUE(step.ok()) << Message(step.status());
+  std::vector<std::string> targets = {(*step)->name()};
+  if (loss == model->train_loss)
+    targets.insert(targets.end(), model->train_updates.begin(), model->train_updates.end());
+  auto session = Session::Create(model->graph.Clone());
+  ASSERT_TRUE(session.ok()) << Message(session.status());
+  const auto initialised = (*session)->Run({}, {}, {model->init_target});  // the optimiser's slots
+  ASSERT_TRUE(initialised.ok()) << Message(initialised.status());
+  for (const ModelVariable& variable : model->variables)
+    ASSERT_TRUE((*session)->SetVariable(variable.name, FirstValue(variable.name, variable.spec.shape)).ok());
+
+  double error = 0;
+  for (size_t i = 0; i < c["losses"].size(); ++i) {
+    const auto fetched = (*session)->Run(Batch(c, *model, static_cast<int>(i)), {loss}, targets);
+    ASSERT_TRUE(fetched.ok()) << Message(fetched.status());
+    error = std::max(error, c["float32_errors"][i].get<double>());
+    const double expected = c["losses"][i].get<double>(), actual = (*fetched)[0].flat<float>()[0];
+    ASSERT_LE(std::abs(actual - expected), kAllowance * error + kRounding * std::max(1.0, expected))
+        << "loss of step " << i << ": " << actual << ", expected " << expected;
+  }
+  size_t compared = 0;
+  for (const ModelVariable& variable : model->variables) {
+    ASSERT_TRUE(c["variables"].contains(variable.name) || loss != model->train_loss) << variable.name;
+    if (!c["variables"].contains(variable.name)) continue;
+    const Json& expected = c["variables"][variable.name];
+    const auto value = (*session)->GetVariable(variable.name);
+    ASSERT_TRUE(value.ok());
+    const uint32_t seed = Fnv(variable.name) ^ 0x5A5A5A5Au;
+    double squares = 0, signed_sum = 0;
+    const std::span<const float> elements = value->flat<float>();
+    for (size_t i = 0; i < elements.size(); ++i) {
+      squares += static_cast<double>(elements[i]) * elements[i];
+      signed_sum += Uniform(seed, i) < 0 ? -elements[i] : elements[i];
+    }
+    const double length = expected[0].get<double>(), difference = expected[2].get<double>();
+    const double tolerance = kAllowance * difference + kRounding * std::max(length, 0.1);
+    EXPECT_LE(std::abs(std::sqrt(squares) - length), tolerance) << variable.name << ": its length";
+    EXPECT_LE(std::abs(signed_sum / std::sqrt(static_cast<double>(elements.size())) - expected[1].get<double>()),
+              tolerance)
+        << variable.name << ": its signed sum";
+    ++compared;
+  }
+  EXPECT_EQ(compared, c["variables"].size());
+}
+
+INSTANTIATE_TEST_SUITE_P(Presets, TrainingReference, ::testing::Range(size_t{0}, Cases().size()), [](const auto& info) {
+  const Json& c = Cases()[info.param];
+  return c["preset"].template get<std::string>() + "_" + c["optimizer"].template get<std::string>();
+});
+
+TEST(TrainingReferenceCensus, EveryPreset_HasACaseOfEachOptimizer) {
+  for (const std::string& preset : PresetNames())
+    for (const char* optimizer : {"sgd", "momentum", "adam"})
+      EXPECT_TRUE(std::ranges::any_of(
+          Cases(), [&](const Json& c) { return c["preset"] == preset && c["optimizer"] == optimizer; }))
+          << preset << " " << optimizer;
+}
+
+}  // namespace
+}  // namespace rivulet

@@ -22,7 +22,9 @@ class Cifar10Test : public DataTest {
   std::string Error() {
     const auto counts = ImportCifar10(FileSystem::Default(), Path("in"), Path("out"));
     if (counts.ok()) return "imported";
-    if (std::filesystem::exists(Path("out"))) EXPECT_TRUE(std::filesystem::is_empty(Path("out")));
+    if (std::filesystem::exists(Path("out"))) {
+      EXPECT_TRUE(std::filesystem::is_empty(Path("out")));
+    }
     return std::string(Message(counts.status()));
   }
 };

@@ -444,7 +444,7 @@ TEST(Refuse, WrongType_NamesKeyPlaceWantedAndGiven) {
   EXPECT_EQ(ErrorOf("[client]\noptimizer = { learning_rate = \"fast\" }\n"),
             "client.optimizer.learning_rate in s.toml:2:31 must be a number, not the string \"fast\"");
   EXPECT_EQ(ErrorOf("[model]\nmetrics = [1]\n"),
-            "model.metrics in s.toml:2:11 must be an array of strings, not an array of other things");
+            "model.metrics in s.toml:2:11 must be an array of strings, not an array of integers");
   EXPECT_EQ(ErrorOf("run = 5\n"), "run in s.toml:1:7 must be a table, not the integer 5");
   EXPECT_EQ(ErrorOf("[[data]]\ntrain = \"t\"\n"), "data in s.toml:1:1 must be a table, not an array of tables");
   EXPECT_EQ(ErrorOf(kMinimal, {{"run.rounds", "many"}}),

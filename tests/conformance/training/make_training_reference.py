@@ -1,6 +1,7 @@
 """Writes training_reference.json: twenty steps of SGD, momentum and Adam on each preset, by PyTorch in float64, and how far float32
 strays from it there: the most of three computations that differ in the order of their sums alone (as they come, with the examples of a
-batch reversed, and without oneDNN). No weights are stored: first values and batches follow from a formula that training_test.cc computes too.
+batch reversed, and without oneDNN), and in the deepest model, where a rounding may carry a value over a kink, of some more whose first
+values are one rounding away. No weights are stored: first values and batches follow from a formula that training_test.cc computes too.
 
   python make_training_reference.py [PRESET ...]     (PyTorch; all presets, or only these, the others being kept)
 
@@ -73,13 +74,17 @@ def batch(case, step):
 class Model:
     """Shapes on the first run, values afterwards: `get` makes a variable where there is none."""
 
-    def __init__(self, dtype):
-        self.dtype, self.trained, self.statistics = dtype, {}, {}
+    def __init__(self, dtype, nudge=0):
+        self.dtype, self.nudge, self.trained, self.statistics = dtype, nudge, {}, {}
 
     def get(self, name, shape, trained=True):
         store = self.trained if trained else self.statistics
         if name not in store:
-            store[name] = torch.tensor(first_value(name, shape), dtype=self.dtype, requires_grad=trained)
+            value = first_value(name, shape)
+            if self.nudge:  # half of the elements by one rounding
+                u = uniform(fnv(name) + self.nudge, value.size).reshape(shape)
+                value = np.where(u < 0, np.nextafter(value, np.float32(2)), value).astype(np.float32)
+            store[name] = torch.tensor(value, dtype=self.dtype, requires_grad=trained)
         return store[name]
 
     def dense(self, name, x, units):
@@ -213,15 +218,14 @@ def char_lstm(m, x, classes):
 
 def tiny_transformer(m, x, classes):
     table = m.get("embedding/embeddings", [classes, 64])
-    x = table[x] + m.get("positions/positions", [80, 64])
+    x = table[x] + m.get("embedding/positions", [80, 64])
     causal = torch.full((80, 80), -math.inf, dtype=m.dtype).triu(1)
     for i in (1, 2):
-        y, attention = m.layer_norm(f"block{i}_norm1", x), f"block{i}_attention"
-        y = y @ m.get(f"{attention}/kernel", [64, 192]) + m.get(f"{attention}/bias", [192])
+        y = m.dense(f"block{i}/attention/query_key_value", m.layer_norm(f"block{i}/norm1", x), 192)
         q, k, v = (part.reshape(x.shape[0], 80, 4, 16).transpose(1, 2) for part in y.chunk(3, dim=2))
         y = (torch.softmax(q @ k.transpose(2, 3) / 4 + causal, dim=3) @ v).transpose(1, 2).reshape(x.shape)
-        x = x + y @ m.get(f"{attention}/output_kernel", [64, 64]) + m.get(f"{attention}/output_bias", [64])
-        x = x + m.dense(f"block{i}_output", F.gelu(m.dense(f"block{i}_hidden", m.layer_norm(f"block{i}_norm2", x), 256)), 64)
+        x = x + m.dense(f"block{i}/attention/output", y, 64)
+        x = x + m.dense(f"block{i}/output", F.gelu(m.dense(f"block{i}/hidden", m.layer_norm(f"block{i}/norm2", x), 256)), 64)
     return m.layer_norm("norm", x) @ table.T
 
 
@@ -236,7 +240,7 @@ CASES = {
     "emnist_cnn": (dropout_cnn, {"input": [28, 28, 1], "classes": 62, "batch": 4}),
     "resnet8": (resnet(1), {"input": [32, 32, 3], "classes": 10, "batch": 8, "normalization": "batch", "loss": "training/loss"}),
     "resnet20": (resnet(3, "group_norm"), {"input": [32, 32, 3], "classes": 10, "batch": 4, "normalization": "group", "slower": 0.1}),
-    "mobilenet_v2": (mobilenet_v2, {"input": [64, 64, 3], "classes": 10, "batch": 2, "normalization": "group", "slower": 0.1}),
+    "mobilenet_v2": (mobilenet_v2, {"input": [64, 64, 3], "classes": 10, "batch": 2, "normalization": "group", "slower": 0.1, "nudges": 3}),
     "char_lstm": (char_lstm, {"input": [80], "classes": 90, "batch": 2, "tokens": True}),
     "tiny_transformer": (tiny_transformer, {"input": [80], "classes": 90, "batch": 2, "tokens": True}),
 }
@@ -246,8 +250,8 @@ def rate_of(case, optimizer):
     return OPTIMIZERS[optimizer] * case.get("slower", 1)
 
 
-def train(forward, case, optimizer, dtype, backwards=False):
-    model = Model(dtype)
+def train(forward, case, optimizer, dtype, backwards=False, nudge=0):
+    model = Model(dtype, nudge)
     losses, steps = [], None
     for step in range(STEPS):
         x, label = batch(case, step)
@@ -288,6 +292,8 @@ def main():
             singles = [train(forward, case, optimizer, torch.float32), train(forward, case, optimizer, torch.float32, True)]
             with torch.backends.mkldnn.flags(enabled=False):
                 singles.append(train(forward, case, optimizer, torch.float32))
+            for nudge in range(1, case.get("nudges", 0) + 1):
+                singles.append(train(forward, case, optimizer, torch.float32, nudge=nudge))
             errors = [max(abs(loss - single[i]) for single, _ in singles) for i, loss in enumerate(losses)]
             variables = {}
             for name, value in exact.items():

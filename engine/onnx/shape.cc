@@ -190,6 +190,20 @@ Status Split(NodeContext& n) {
 }
 RIVULET_ONNX("Split", Split);
 
+// Backwards from `start`, counted from the end, along an axis whose size is known only when the graph runs.
+Output SliceBackwards(const Builder& b, Output x, int axis, int64_t start, int64_t end, int64_t step) {
+  if (axis >= 32) return b.Slice(x, axis, start, end, step);  // and its error
+  const auto size = static_cast<size_t>(axis) + 1;
+  std::vector<Output> begins(size, b.Int(0));
+  begins.back() = b.Maximum(b.Add(b.Dim(x, axis), b.Int(start)), b.Int(0));
+  std::vector<int64_t> ends(size, 0), steps(size, 1);
+  ends.back() = end;
+  steps.back() = step;
+  const int64_t others = (int64_t{1} << axis) - 1;
+  return b.Op("StridedSlice", {x, b.Stack(begins, 0), b.Ints(ends), b.Ints(steps)},
+              {{"begin_mask", others}, {"end_mask", others}});
+}
+
 Status Slice(NodeContext& n) {
   const Builder& b = n.b();
   Output x = n.input(0);
@@ -230,6 +244,10 @@ Status Slice(NodeContext& n) {
       // Backwards, a start before the first element means the first, unlike NumPy's.
       start = std::clamp<int64_t>(start < 0 ? start + size : start, 0, size - 1);
       end = std::clamp<int64_t>(end < 0 ? end + size : end, -1, size - 1);
+    }
+    if (step < 0 && size == kUnknownDim && start < 0) {
+      x = SliceBackwards(b, x, axis, start, end, step);
+      continue;
     }
     x = step < 0 && size > 0 && end == -1 ? b.From(x, axis, start, step) : b.Slice(x, axis, start, end, step);
   }

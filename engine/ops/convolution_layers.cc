@@ -109,6 +109,10 @@ Output Pool2D(const Scope& scope, std::string_view op, Output x, const PoolWindo
   attrs["ksize"] = OverImage(options.window, options.size);
   if (!options.window.dilations.empty()) attrs["_dilations"] = attrs["dilations"];
   attrs.erase("dilations");
+  if (const auto amounts = attrs.find("explicit_paddings"); op == "AvgPool" && amounts != attrs.end()) {
+    attrs["_explicit_paddings"] = amounts->second;
+    attrs.erase("explicit_paddings");
+  }
   if (options.ceil_mode) attrs["_ceil_mode"] = true;
   if (options.count_include_pad && op == "AvgPool") attrs["_count_include_pad"] = true;
   return scope.Op(op, {x}, std::move(attrs), name);

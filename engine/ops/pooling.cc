@@ -1,8 +1,9 @@
 // Maximum and average over windows, their gradients, and the gradients of those.
 //
 // Attributes of our own let pools of other frameworks be said: `_dilations` (four, as strides) and `_ceil_mode` (see
-// window.h) of all of them, and `_count_include_pad` of AvgPool: a mean is then over the window's part of the padded
-// image. Padding is 0 in a mean and never wins a maximum. One-dimensional pools come by ExpandDims.
+// window.h) of all of them, `_explicit_paddings` of those whose TensorFlow namesakes pad by SAME and VALID alone (so
+// that a graph without it still loads there), and `_count_include_pad` of AvgPool: a mean is then over the window's
+// part of the padded image. Padding is 0 in a mean and never wins a maximum. One-dimensional pools come by ExpandDims.
 #include "engine/ops/gradient_ops.h"
 #include "engine/ops/shape_functions.h"
 #include "engine/ops/window.h"
@@ -69,56 +70,62 @@ Status AvgPoolGradShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
-AttrMap WindowAttrs(const Node& node) {
+// For a gradient of `node`, which declares explicit_paddings or does not.
+AttrMap WindowAttrs(const Node& node, bool declares_paddings) {
   AttrMap attrs;
-  for (const char* name : {"ksize", "strides", "padding", "explicit_paddings", "data_format", "_dilations",
-                           "_ceil_mode", "_count_include_pad"})
+  for (const char* name :
+       {"ksize", "strides", "padding", "data_format", "_dilations", "_ceil_mode", "_count_include_pad"})
     if (node.HasAttr(name)) attrs.emplace(name, node.attrs().at(name));
+  for (const char* name : {"explicit_paddings", "_explicit_paddings"}) {
+    const auto* amounts = node.FindAttr<std::vector<int64_t>>(name);
+    if (amounts != nullptr && !amounts->empty())
+      attrs.emplace(declares_paddings ? "explicit_paddings" : "_explicit_paddings", *amounts);
+  }
   return attrs;
 }
 
 // Also of MaxPoolWithArgmax, whose indices have no gradient.
 Status MaxPoolGradient(GradientContext& g) {
   GradientOps ops(g);
-  g.set_input_grad(0, ops.Op("MaxPoolGrad", {g.input(0), g.output(0), g.grad()}, WindowAttrs(*g.node())));
+  g.set_input_grad(0, ops.Op("MaxPoolGrad", {g.input(0), g.output(0), g.grad()}, WindowAttrs(*g.node(), true)));
   return ops.status();
 }
 
 // Linear in grad; which elements win does not change near by.
 Status MaxPoolGradGradient(GradientContext& g) {
   GradientOps ops(g);
-  g.set_input_grad(2, ops.Op("MaxPoolGradGrad", {g.input(0), g.input(1), g.grad()}, WindowAttrs(*g.node())));
+  g.set_input_grad(2, ops.Op("MaxPoolGradGrad", {g.input(0), g.input(1), g.grad()}, WindowAttrs(*g.node(), false)));
   return ops.status();
 }
 
 Status MaxPoolGradGradGradient(GradientContext& g) {
   GradientOps ops(g);
-  g.set_input_grad(2, ops.Op("MaxPoolGrad", {g.input(0), g.input(1), g.grad()}, WindowAttrs(*g.node())));
+  g.set_input_grad(2, ops.Op("MaxPoolGrad", {g.input(0), g.input(1), g.grad()}, WindowAttrs(*g.node(), true)));
   return ops.status();
 }
 
 Status AvgPoolGradient(GradientContext& g) {
   GradientOps ops(g);
-  g.set_input_grad(0, ops.Op("AvgPoolGrad", {ops.ShapeOf(g.input(0)), g.grad()}, WindowAttrs(*g.node())));
+  g.set_input_grad(0, ops.Op("AvgPoolGrad", {ops.ShapeOf(g.input(0)), g.grad()}, WindowAttrs(*g.node(), false)));
   return ops.status();
 }
 
 Status AvgPoolGradGradient(GradientContext& g) {
   GradientOps ops(g);
-  g.set_input_grad(1, ops.Op("AvgPool", {g.grad()}, WindowAttrs(*g.node())));
+  g.set_input_grad(1, ops.Op("AvgPool", {g.grad()}, WindowAttrs(*g.node(), false)));
   return ops.status();
 }
 
 #define RIVULET_POOL_WINDOW \
   Attr("ksize: list(int) >= 4").Attr("strides: list(int) >= 4").Attr("padding: {'SAME', 'VALID', 'EXPLICIT'}")
-#define RIVULET_POOL_ATTRS \
-  RIVULET_POOL_WINDOW.Attr("explicit_paddings: list(int) = []").Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'")
+#define RIVULET_POOL_ATTRS RIVULET_POOL_WINDOW.Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'")
+#define RIVULET_PADDED_POOL_ATTRS RIVULET_POOL_ATTRS.Attr("explicit_paddings: list(int) = []")
 
 RIVULET_OP("MaxPool")
     .Input("input: T")
     .Output("output: T")
     .Attr("T: {half, bfloat16, float, double, int8, uint8, int16, uint16, int32, int64} = DT_FLOAT")
-    .RIVULET_POOL_ATTRS.Shape(PoolShape)
+    .RIVULET_PADDED_POOL_ATTRS.Shape(PoolShape)
     .Gradient(MaxPoolGradient)
     .Doc("The largest element of each window; padding never wins, NaN always does.");
 
@@ -127,7 +134,7 @@ RIVULET_OP("MaxPoolGrad")
     .Input("orig_output: T")
     .Input("grad: T")
     .Output("output: T")
-    .RIVULET_POOL_ATTRS.Attr("T: floattype = DT_FLOAT")
+    .RIVULET_PADDED_POOL_ATTRS.Attr("T: floattype = DT_FLOAT")
     .Shape(MaxPoolGradShape)
     .Gradient(MaxPoolGradGradient)
     .Doc("The gradient of MaxPool: each window's goes to its first largest element.");
@@ -149,7 +156,7 @@ RIVULET_OP("_MaxPoolReluGrad")
     .Input("orig_output: T")
     .Input("grad: T")
     .Output("output: T")
-    .RIVULET_POOL_ATTRS.Attr("T: floattype")
+    .RIVULET_PADDED_POOL_ATTRS.Attr("T: floattype")
     .Shape(MaxPoolGradShape)
     .NotDifferentiable("passes make it after gradients have been built")
     .Doc(
@@ -163,7 +170,6 @@ RIVULET_OP("MaxPoolWithArgmax")
     .Output("argmax: Targmax")
     .RIVULET_POOL_WINDOW.Attr("Targmax: {int32, int64} = DT_INT64")
     .Attr("T: floattype")
-    .Attr("explicit_paddings: list(int) = []")
     .Attr("include_batch_in_index: bool = false")
     .Shape(ArgmaxShape)
     .Gradient(MaxPoolGradient)

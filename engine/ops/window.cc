@@ -31,6 +31,7 @@ struct Paddings {
 StatusOr<Paddings> PaddingsOf(const AttrMap& attrs, const ImageLayout& layout) {
   Paddings paddings{*FindAttr<std::string>(attrs, "padding")};
   const auto* list = FindAttr<std::vector<int64_t>>(attrs, "explicit_paddings");
+  if (list == nullptr) list = FindAttr<std::vector<int64_t>>(attrs, "_explicit_paddings");
   const bool given = list != nullptr && !list->empty();
   if (paddings.kind != "EXPLICIT") {
     if (given) return InvalidArgument("explicit_paddings need padding = EXPLICIT, not {}", paddings.kind);

@@ -45,9 +45,10 @@ struct ImageWindow {
 // The window of a convolution: attributes strides, padding, explicit_paddings, data_format, dilations; the image's
 // shape of rank 4 (spatial sizes may be unknown) and the filter's [height, width, in, out].
 StatusOr<ImageWindow> ConvolutionWindow(const AttrMap& attrs, const Shape& image, const Shape& filter);
-// The window of a pool: attributes ksize, strides, padding, data_format (and explicit_paddings where the op has them);
-// and of our own, where they are given: _dilations (as strides), and _ceil_mode: a last window that does not fit wholly
-// into the padded image counts too, where it does not begin beyond the image.
+// The window of a pool: attributes ksize, strides, padding, data_format and explicit_paddings; where TensorFlow's op
+// has none of the latter, _explicit_paddings. Of our own, too, where they are given: _dilations (as strides), and
+// _ceil_mode: a last window that does not fit wholly into the padded image counts, where it does not begin beyond the
+// image.
 StatusOr<ImageWindow> PoolWindow(const AttrMap& attrs, const Shape& image);
 
 // What follows a fused convolution, in this order.

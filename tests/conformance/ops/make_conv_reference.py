@@ -67,6 +67,9 @@ def window_attrs(padding, strides, dilations, amounts, nchw):
 
 def case(name, op, attrs, inputs, outputs, dtype, output_gradients=None, input_gradients=None, rtol=None):
     """Inputs are float tensors, or lists of constants; gradients None where there is none."""
+    if "explicit_paddings" in attrs and op in ("AvgPool", "AvgPoolGrad", "MaxPoolGradGrad"):
+        attrs = dict(attrs)  # TensorFlow's have none
+        attrs["_explicit_paddings"] = attrs.pop("explicit_paddings")
     entry = {"name": name, "op": op, "attrs": attrs,
              "inputs": [tensor(x, "int32", True) if isinstance(x, list) else tensor(x.detach().numpy(), dtype) for x in inputs],
              "outputs": [tensor(y.detach().numpy(), dtype) for y in outputs]}

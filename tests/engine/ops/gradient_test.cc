@@ -294,6 +294,7 @@ std::vector<Case> LayerCases() {
   const std::vector<int64_t> three = {1, 3, 3, 1}, last_two = {1, 1, 2, 2}, last_three = {1, 1, 3, 3};
   const Tensor distinct = DistinctTensor({2, 5, 4, 2}, 3), channels_first = DistinctTensor({2, 2, 4, 5}, 4);
   const AttrMap explicit_padding = {{"explicit_paddings", std::vector<int64_t>{0, 0, 1, 2, 0, 1, 0, 0}}};
+  const AttrMap padding_of_our_own = {{"_explicit_paddings", explicit_padding.at("explicit_paddings")}};
   for (const std::string op : {"MaxPool", "AvgPool"}) {
     const Tensor& x = op == "MaxPool" ? distinct : image;
     const auto add = [&](const std::string& name, const Tensor& input, AttrMap attrs) {
@@ -304,14 +305,14 @@ std::vector<Case> LayerCases() {
     add("Overlapping", x, pool("SAME", three, one));
     add("ChannelsFirst", channels_first, pool("VALID", last_two, last_two, "NCHW"));
     add("ChannelsFirstOverlapping", channels_first, pool("SAME", last_three, last_two, "NCHW"));
-    add("Explicit", x, with(pool("EXPLICIT", three, two), explicit_padding));
+    add("Explicit", x, with(pool("EXPLICIT", three, two), op == "MaxPool" ? explicit_padding : padding_of_our_own));
     add("Ceil", x, with(pool("VALID", two, two), {{"_ceil_mode", true}}));
     add("CeilChannelsFirst", channels_first, with(pool("VALID", last_three, last_two, "NCHW"), {{"_ceil_mode", true}}));
     add("Dilated", x, with(pool("VALID", two, one), {{"_dilations", std::vector<int64_t>{1, 3, 2, 1}}}));
   }
   cases.push_back({"AvgPoolCounted",
                    {image},
-                   Op("AvgPool", with(with(pool("EXPLICIT", three, two), explicit_padding),
+                   Op("AvgPool", with(with(pool("EXPLICIT", three, two), padding_of_our_own),
                                       {{"_count_include_pad", true}, {"_ceil_mode", true}})),
                    Both()});
   cases.push_back({"MaxPoolWithArgmax",

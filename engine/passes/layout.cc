@@ -131,7 +131,7 @@ class LayoutChoice {
     }
     AttrMap attrs = node.attrs;
     attrs["data_format"] = std::string("NHWC");
-    for (const char* name : {"strides", "ksize", "dilations"}) {
+    for (const char* name : {"strides", "ksize", "dilations", "_dilations"}) {
       const auto found = attrs.find(name);
       if (found == attrs.end()) continue;
       auto* values = std::get_if<std::vector<int64_t>>(&found->second);
@@ -139,14 +139,15 @@ class LayoutChoice {
       const std::vector<int64_t> nchw = *values;
       for (size_t axis = 0; axis < 4; ++axis) (*values)[axis] = nchw[static_cast<size_t>(kToNhwc[axis])];
     }
-    if (const auto found = attrs.find("explicit_paddings"); found != attrs.end()) {
+    for (const char* name : {"explicit_paddings", "_explicit_paddings"}) {
+      const auto found = attrs.find(name);
+      if (found == attrs.end()) continue;
       auto* values = std::get_if<std::vector<int64_t>>(&found->second);
-      if (values != nullptr && values->size() == 8) {
-        const std::vector<int64_t> nchw = *values;
-        for (size_t axis = 0; axis < 4; ++axis) {
-          (*values)[2 * axis] = nchw[2 * static_cast<size_t>(kToNhwc[axis])];
-          (*values)[2 * axis + 1] = nchw[2 * static_cast<size_t>(kToNhwc[axis]) + 1];
-        }
+      if (values == nullptr || values->size() != 8) continue;
+      const std::vector<int64_t> nchw = *values;
+      for (size_t axis = 0; axis < 4; ++axis) {
+        (*values)[2 * axis] = nchw[2 * static_cast<size_t>(kToNhwc[axis])];
+        (*values)[2 * axis + 1] = nchw[2 * static_cast<size_t>(kToNhwc[axis]) + 1];
       }
     }
     context_.log.push_back(fmt::format("{}: this {} works on NHWC", node.name, node.type()));

@@ -221,7 +221,7 @@ const RegisterCommand kGraph(65, [] {
   Command inspect{.name = "inspect",
                   .summary = "List the nodes of a graph as it is written.",
                   .example =
-                      "rivulet graph inspect mnist_cnn --training\n"
+                      "rivulet graph inspect mnist_cnn --training\n  "
                       "rivulet graph inspect model.pb --format dot | dot -Tsvg > model.svg"};
   AddSourceOptions(inspect, *options);
   inspect.run = [options] { return Inspect(*options); };
@@ -231,8 +231,8 @@ const RegisterCommand kGraph(65, [] {
   Command optimize{.name = "optimize",
                    .summary = "Show what the passes make of a graph, and the calls of the program that runs.",
                    .example =
-                       "rivulet graph optimize mnist_cnn --training --rewrites\n"
-                       "rivulet graph optimize model.pb --without fuse_products --out smaller.pb\n"
+                       "rivulet graph optimize mnist_cnn --training --rewrites\n  "
+                       "rivulet graph optimize model.pb --without fuse_products --out smaller.pb\n  "
                        "rivulet graph optimize quickstart.toml --training --tensorboard events"};
   AddSourceOptions(optimize, *options);
   optimize

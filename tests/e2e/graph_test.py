@@ -1,6 +1,7 @@
 """rivulet graph: what a user sees of a graph before and after the passes, and what TensorBoard reads of it."""
 import json
 import os
+import pathlib
 import unittest
 
 from harness import RivuletTest, main
@@ -62,6 +63,15 @@ class Graph(RivuletTest):
         shown = self.optimize(self.scenario, "--training")
         self.assertTrue([call for call in shown["calls"] if "sgd" in call["implementation"]
                          or call["op"] == "ResourceApplyGradientDescent"])
+
+    def test_guide_names_every_pass(self):
+        path = pathlib.Path(__file__).resolve().parents[2] / "docs" / "graph.md"
+        guide = path.read_text(encoding="utf-8")
+        text = " ".join(self.run_rivulet("graph", "optimize", "--help", code=0).out.split())
+        names = text.split("this pass and no others: ", 1)[1].split(" --", 1)[0].rstrip(" .").split(", ")
+        self.assertIn("fuse_updates", names)
+        for name in names:
+            self.assertIn(f"| `{name}` |", guide)
 
     def test_dot(self):
         text = self.run_rivulet("graph", "optimize", "logistic_regression", "--format", "dot", code=0).out

@@ -149,9 +149,9 @@ def two_convolutions(hidden):
 
 
 def lenet5(m, x, classes):
-    x = pool(torch.tanh(m.conv("conv1", x, 6, 5)), F.avg_pool2d)
-    x = pool(torch.tanh(m.conv("conv2", x, 16, 5, padding="VALID")), F.avg_pool2d)
-    x = torch.tanh(m.dense("dense2", torch.tanh(m.dense("dense1", flat(x), 120)), 84))
+    x = pool(torch.relu(m.conv("conv1", x, 6, 5)))
+    x = pool(torch.relu(m.conv("conv2", x, 16, 5, padding="VALID")))
+    x = torch.relu(m.dense("dense2", torch.relu(m.dense("dense1", flat(x), 120)), 84))
     return m.dense("dense3", x, classes)
 
 

@@ -17,6 +17,7 @@ run_tests() {
   local preset=$1; shift
   local status=0 results=$PWD/build/$preset/tests.xml
   ctest --test-dir "build/$preset" -j "$(nproc)" --output-on-failure --no-tests=error --output-junit "$results" "$@" || status=$?
+  grep -h '^conformance: ' "build/$preset/Testing/Temporary/LastTest.log" || true
   count_conformance "$preset" "$results" || true
   return $status
 }
@@ -28,6 +29,8 @@ count_conformance() {
       while ((getline line < results) > 0)
         if (match(line, /<testcase name="[^"]*"/)) {
           name = substr(line, RSTART + 16, RLENGTH - 17)
+          gsub(/&quot;/, "\"", name); gsub(/&lt;/, "<", name); gsub(/&gt;/, ">", name); gsub(/&apos;/, "\047", name)
+          gsub(/&amp;/, "\\&", name)
           match(line, / status="[^"]*"/)
           status[name] = substr(line, RSTART + 9, RLENGTH - 10)
         }

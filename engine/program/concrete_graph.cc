@@ -15,6 +15,8 @@ namespace {
 
 // Folded values stay in the program: not worth it for what a kernel makes faster than memory gives.
 constexpr size_t kFoldedBytes = size_t{1} << 20;
+// Nor for a kernel that needs this much to work in: a graph from outside may ask for more than there is.
+constexpr size_t kFoldingScratchBytes = size_t{1} << 28;
 
 class ConcreteInference final : public InferenceContext {
  public:
@@ -431,7 +433,7 @@ void ConcreteGraph::Fold(const Node& node, const CompileOptions& options) {
     if (options.kernels.device != Device::kCpu) return;
     ViewStorage storage;
     const auto prepared = PrepareKernel(View(node, storage), options.kernels);
-    if (!prepared.ok()) return;
+    if (!prepared.ok() || prepared->scratch_bytes > kFoldingScratchBytes) return;
     std::vector<std::byte*> in, out;
     for (const Output& input : node.inputs()) in.push_back(constant(value(input))->view().data);
     for (Tensor& output : outputs) out.push_back(output.data());

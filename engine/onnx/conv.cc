@@ -66,7 +66,7 @@ StatusOr<Layer> LayerOf(NodeContext& n) {
   if (layer.spatial < 1 || layer.spatial > 3) return Unimplemented("{} spatial axes", layer.spatial);
   if (filter.rank() != rank)
     return InvalidArgument("the filter {} does not fit the image {}", filter.ToString(), ShapeOf(layer.x).ToString());
-  if (layer.groups < 1) return InvalidArgument("{} groups", layer.groups);
+  if (layer.groups < 1 || layer.groups > (1 << 20)) return InvalidArgument("{} groups, not 1 to 1048576", layer.groups);
   if (layer.spatial == 3 && filter.dim(2) > 1024)
     return ResourceExhausted("a filter with a depth of {}", filter.dim(2));
   const std::vector<int64_t> kernel = n.Ints("kernel_shape");

@@ -35,7 +35,8 @@ StatusOr<PoolPlan> MakePoolPlan(const NodeView& node, const Shape& input, const 
   if (output != expected)
     return InvalidArgument("a pool of {} gives {}, not {}", input.ToString(), expected.ToString(), output.ToString());
   const bool* include = node.node.FindAttr<bool>("_count_include_pad");
-  const bool count_padding = include != nullptr && *include;
+  // Only a mean counts: a maximum must have an element to take.
+  const bool count_padding = include != nullptr && *include && node.node.type().starts_with("AvgPool");
   PoolPlan plan;
   plan.batch = input.dim(layout.batch);
   plan.channels = input.dim(layout.channels);

@@ -24,7 +24,7 @@ struct GraphSource {
   std::string title;  // "mnist_cnn, training step, batch 10"
   Graph graph;
   Signature signature;
-  KernelPolicy kernels;  // as the scenario says
+  KernelPolicy kernels;    // as the scenario says
   int64_t parameters = 0;  // elements of trainable and shared variables
 };
 

@@ -12,8 +12,9 @@
 // Types: an input or output is "name: TYPE", "name: T" (a type attr), "name: N * T" or "name: Tlist". Attr kinds: int,
 // float, bool, string, type, shape, tensor, list(int|float|string|type|shape); "{a, b}" lists allowed types or strings;
 // ">= n" bounds an int or a list's length; "= value" is the default; numbertype, realnumbertype name the numeric types,
-// floattype is {half, bfloat16, float, double}: a kernel for float serves half and bfloat16 too (program/via_float32.h).
-// Attributes named "_…" are free. A type or number attribute that the inputs tell may be left out when a node is added.
+// floattype is {half, bfloat16, float, double}: a kernel for float serves half and bfloat16 too
+// (program/via_float32.h). Attributes named "_…" are free. A type or number attribute that the inputs tell may be left
+// out when a node is added.
 #pragma once
 
 #include <functional>

@@ -101,8 +101,8 @@ const std::vector<DType>& FloatTypes() {
   return types;
 }
 
-// "type", "realnumbertype", "floattype", "{float, double}", "{'SAME', 'VALID'}", "int", …: sets kind (of one element) and what is
-// allowed.
+// "type", "realnumbertype", "floattype", "{float, double}", "{'SAME', 'VALID'}", "int", …: sets kind (of one element)
+// and what is allowed.
 void ReadElementKind(SpecReader& in, AttrDef& attr) {
   if (in.Skip("{")) {
     const bool strings = in.AtQuote();

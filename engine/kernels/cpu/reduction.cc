@@ -208,11 +208,12 @@ StatusOr<Prepared> PrepareArg(const NodeView& node, const KernelPolicy&) {
 #define RIVULET_FLOATS(M, name, reducer) M(name, reducer, float) M(name, reducer, double)
 #define RIVULET_SIGNED(M, name, reducer) \
   RIVULET_FLOATS(M, name, reducer) M(name, reducer, int32_t) M(name, reducer, int64_t)
-#define RIVULET_INTEGERS(M, name, reducer)                                                                 \
-  M(name, reducer, int8_t)                                                                                 \
-  M(name, reducer, int16_t)                                                                                \
-  M(name, reducer, int32_t) M(name, reducer, int64_t) M(name, reducer, uint8_t) M(name, reducer, uint16_t) \
-      M(name, reducer, uint32_t) M(name, reducer, uint64_t)
+#define RIVULET_INTEGERS(M, name, reducer)                                                                  \
+  M(name, reducer, int8_t)                                                                                  \
+  M(name, reducer, int16_t)                                                                                 \
+  M(name, reducer, int32_t)                                                                                 \
+  M(name, reducer, int64_t) M(name, reducer, uint8_t) M(name, reducer, uint16_t) M(name, reducer, uint32_t) \
+      M(name, reducer, uint64_t)
 #define RIVULET_NUMBERS(M, name, reducer) RIVULET_FLOATS(M, name, reducer) RIVULET_INTEGERS(M, name, reducer)
 #define RIVULET_BUT_FLOAT(M, name, reducer) M(name, reducer, double) RIVULET_INTEGERS(M, name, reducer)
 

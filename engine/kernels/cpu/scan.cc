@@ -37,7 +37,8 @@ class ScanKernel final : public Kernel {
     for (; outer < s_.outer && s_.size > 0; ++outer, in += block, out += block) {
       const T* from = in + (s_.reverse ? block - s_.inner : 0);
       T* to = out + (s_.reverse ? block - s_.inner : 0);
-      for (int64_t i = 0; i < s_.inner; ++i) to[i] = s_.exclusive ? T{kProduct ? 1 : 0} : Join(T{kProduct ? 1 : 0}, from[i]);
+      for (int64_t i = 0; i < s_.inner; ++i)
+        to[i] = s_.exclusive ? T{kProduct ? 1 : 0} : Join(T{kProduct ? 1 : 0}, from[i]);
       for (int64_t row = 1; row < s_.size; ++row) {
         const T* added = s_.exclusive ? from : from + step;
         for (int64_t i = 0; i < s_.inner; ++i) to[step + i] = Join(to[i], added[i]);

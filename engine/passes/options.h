@@ -16,6 +16,11 @@ struct PassOptions {
   // until the plan fits.
   size_t memory_budget_bytes = 0;
 
+  // Values that are known before the run and take more bytes than this are computed in every run all the same, unless
+  // what they are computed from takes as many: a program holds no large constants that a kernel makes faster than
+  // memory gives them.
+  size_t max_folded_bytes = size_t{1} << 20;
+
   bool Runs(std::string_view pass) const { return std::find(without.begin(), without.end(), pass) == without.end(); }
 };
 

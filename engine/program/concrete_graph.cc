@@ -13,9 +13,8 @@
 namespace rivulet {
 namespace {
 
-// Folded values stay in the program: not worth it for what a kernel makes faster than memory gives.
-constexpr size_t kFoldedBytes = size_t{1} << 20;
-// Nor for a kernel that needs this much to work in: a graph from outside may ask for more than there is.
+// No value is folded by a kernel that needs more than this to work in: a graph from outside may ask for more than there
+// is.
 constexpr size_t kFoldingScratchBytes = size_t{1} << 28;
 
 class ConcreteInference final : public InferenceContext {
@@ -419,7 +418,7 @@ void ConcreteGraph::Fold(const Node& node, const CompileOptions& options) {
     const TensorSpec& output = spec(first + static_cast<int>(port));
     output_bytes += static_cast<size_t>(output.shape.elements()) * SizeOf(output.dtype);
   }
-  if (output_bytes > std::max(kFoldedBytes, input_bytes)) return;
+  if (output_bytes > std::max(options.passes.max_folded_bytes, input_bytes)) return;
   for (size_t port = 0; port < node.outputs().size(); ++port) {
     const TensorSpec& output = spec(first + static_cast<int>(port));
     outputs.emplace_back(output.dtype, output.shape);

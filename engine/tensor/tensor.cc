@@ -1,5 +1,7 @@
 #include "engine/tensor/tensor.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <new>
 
@@ -11,7 +13,33 @@ AlignedBuffer::AlignedBuffer(size_t bytes) : size_(bytes) {
   std::memset(data_.get(), 0, bytes);
 }
 
+StatusOr<AlignedBuffer> AlignedBuffer::Create(size_t bytes) {
+  // A system that promises more than it has would end the process once the pages are touched.
+  static const size_t kMachineBytes =
+      static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  if (bytes > kMachineBytes)
+    return ResourceExhausted("{} bytes were asked for, and the machine has {}", bytes, kMachineBytes);
+  AlignedBuffer buffer;
+  buffer.data_.reset(
+      static_cast<std::byte*>(::operator new[](bytes == 0 ? 1 : bytes, std::align_val_t{64}, std::nothrow)));
+  if (buffer.data_ == nullptr) return ResourceExhausted("the machine has no {} bytes left", bytes);
+  buffer.size_ = bytes;
+  std::memset(buffer.data_.get(), 0, bytes);
+  return buffer;
+}
+
 void AlignedBuffer::Free::operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t{64}); }
+
+StatusOr<Tensor> Tensor::Create(DType dtype, Shape shape) {
+  if (SizeOf(dtype) == 0) return InvalidArgument("there is no tensor of {}, which has no values", Name(dtype));
+  RIVULET_ASSIGN_OR_RETURN(const int64_t elements, shape.CheckedElements());
+  RIVULET_ASSIGN_OR_RETURN(AlignedBuffer buffer, AlignedBuffer::Create(static_cast<size_t>(elements) * SizeOf(dtype)));
+  Tensor tensor;
+  tensor.dtype_ = dtype;
+  tensor.shape_ = std::move(shape);
+  tensor.buffer_ = std::make_shared<AlignedBuffer>(std::move(buffer));
+  return tensor;
+}
 
 Tensor::Tensor(DType dtype, Shape shape) : dtype_(dtype), shape_(std::move(shape)) {
   const StatusOr<int64_t> elements = shape_.CheckedElements();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/base/check.h"
+#include "engine/base/status.h"
 #include "engine/tensor/dtype.h"
 #include "engine/tensor/shape.h"
 
@@ -23,7 +24,10 @@ struct TensorSpec {
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;
+  // For sizes that are ours; where memory is short the process ends.
   explicit AlignedBuffer(size_t bytes);
+  // For sizes that come from outside. RESOURCE_EXHAUSTED: more than the machine has, or than it gives now.
+  static StatusOr<AlignedBuffer> Create(size_t bytes);
   std::byte* data() { return data_.get(); }
   const std::byte* data() const { return data_.get(); }
   size_t size() const { return size_; }
@@ -53,7 +57,10 @@ struct TensorView {
 class Tensor {
  public:
   Tensor() = default;                // float32 scalar without a buffer: "no tensor"
-  Tensor(DType dtype, Shape shape);  // zeros
+  Tensor(DType dtype, Shape shape);  // zeros; for sizes that are ours, as AlignedBuffer
+  // Zeros, for sizes that come from outside. INVALID_ARGUMENT: a shape that is not fully known or has more than 2^40
+  // elements, a type without values. RESOURCE_EXHAUSTED as AlignedBuffer::Create.
+  static StatusOr<Tensor> Create(DType dtype, Shape shape);
   template <typename T>
   static Tensor Of(Shape shape, std::span<const T> values) {
     Tensor tensor(kDTypeOf<T>, std::move(shape));

@@ -25,6 +25,8 @@ std::string_view KindName(Kind kind) {
       return "shape";
     case Kind::kTensor:
       return "tensor";
+    case Kind::kFunc:
+      return "func";
     case Kind::kIntList:
       return "list(int)";
     case Kind::kFloatList:
@@ -37,16 +39,18 @@ std::string_view KindName(Kind kind) {
       return "list(type)";
     case Kind::kShapeList:
       return "list(shape)";
+    case Kind::kFuncList:
+      return "list(func)";
   }
   return "?";
 }
 
 Kind KindOf(const AttrValue& value) {
   // In order of AttrValue's alternatives.
-  static constexpr Kind kKinds[] = {Kind::kInt,       Kind::kFloat,    Kind::kBool,       Kind::kString,
-                                    Kind::kType,      Kind::kShape,    Kind::kTensor,     Kind::kIntList,
-                                    Kind::kFloatList, Kind::kBoolList, Kind::kStringList, Kind::kTypeList,
-                                    Kind::kShapeList};
+  static constexpr Kind kKinds[] = {Kind::kInt,      Kind::kFloat,     Kind::kBool,     Kind::kString,
+                                    Kind::kType,     Kind::kShape,     Kind::kTensor,   Kind::kFunc,
+                                    Kind::kIntList,  Kind::kFloatList, Kind::kBoolList, Kind::kStringList,
+                                    Kind::kTypeList, Kind::kShapeList, Kind::kFuncList};
   static_assert(std::size(kKinds) == std::variant_size_v<AttrValue>);
   return kKinds[value.index()];
 }

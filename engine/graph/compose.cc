@@ -14,6 +14,7 @@ Status ImportInto(Graph& into, const Graph& from, std::string_view prefix, std::
   const auto renamed = [&](const std::string& name) {
     return prefix.empty() ? name : fmt::format("{}/{}", prefix, name);
   };
+  for (const auto& [name, function] : from.functions()) RIVULET_RETURN_IF_ERROR(into.AddFunction(function));
   std::vector<Node*> all;
   for (const auto& node : from.nodes()) {
     if (into.Find(renamed(node->name())) != nullptr)
@@ -51,6 +52,7 @@ Status ImportInto(Graph& into, const Graph& from, std::string_view prefix, std::
 
 StatusOr<Graph> Subgraph(const Graph& graph, std::span<Node* const> targets) {
   Graph cut;
+  for (const auto& [name, function] : graph.functions()) RIVULET_RETURN_IF_ERROR(cut.AddFunction(function));
   for (const Node* node : graph.TopologicalOrder(targets)) {
     NodeSpec spec{node->name(), std::string(node->type()), {}, {}, node->attrs(), node->source_line(), node->device()};
     for (const Output& input : node->inputs()) spec.inputs.push_back({cut.Find(input.node->name()), input.port});

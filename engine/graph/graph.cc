@@ -5,6 +5,7 @@
 #include <queue>
 
 #include "engine/base/nearest.h"
+#include "engine/graph/function.h"
 #include "engine/graph/inference.h"
 #include "engine/graph/op.h"
 
@@ -64,7 +65,7 @@ StatusOr<Node*> Graph::AddNode(NodeSpec spec) {
   RIVULET_RETURN_IF_ERROR(ResolveAttributes(**op, where, input_types, spec.attrs));
   RIVULET_ASSIGN_OR_RETURN(
       std::vector<TensorSpec> outputs,
-      InferOutputs(InferenceNode{**op, spec.name, where, spec.attrs, spec.inputs}, ShapeLookup(BuiltShape)));
+      InferOutputs(InferenceNode{**op, spec.name, where, spec.attrs, spec.inputs, this}, ShapeLookup(BuiltShape)));
 
   auto node = std::make_unique<Node>();
   node->id_ = static_cast<int>(nodes_.size());
@@ -212,6 +213,7 @@ std::vector<Node*> Graph::TopologicalOrder(std::span<Node* const> targets) const
 Graph Graph::Clone() const {
   Graph copy;
   copy.ordered_ = ordered_;
+  copy.functions_ = functions_;
   for (const auto& node : nodes_) {
     copy.nodes_.push_back(std::make_unique<Node>(*node));
     copy.by_name_.emplace(node->name(), copy.nodes_.back().get());
@@ -222,6 +224,29 @@ Graph Graph::Clone() const {
     for (Node*& before : node->control_inputs_) before = mine(before);
   }
   return copy;
+}
+
+Status Graph::AddFunction(std::shared_ptr<const Function> function) {
+  RIVULET_CHECK(function != nullptr, "no function");
+  const auto taken = [&](const std::string& name, const Function* other) {
+    const auto found = functions_.find(name);
+    return found != functions_.end() && found->second.get() != other;
+  };
+  if (taken(function->name, function.get()))
+    return AlreadyExists("the graph has another function '{}' already", function->name);
+  for (const auto& [name, called] : function->body->functions())
+    if (taken(name, called.get()))
+      return AlreadyExists("function '{}' calls '{}', but the graph has another function of this name", function->name,
+                           name);
+  for (const auto& [name, called] : function->body->functions()) functions_.emplace(name, called);
+  const std::string name = function->name;
+  functions_.emplace(name, std::move(function));
+  return absl::OkStatus();
+}
+
+const Function* Graph::FindFunction(std::string_view name) const {
+  const auto found = functions_.find(std::string(name));
+  return found == functions_.end() ? nullptr : found->second.get();
 }
 
 }  // namespace rivulet

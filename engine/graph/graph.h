@@ -3,6 +3,7 @@
 // thread-safe while being built; a finished graph may be read by many threads.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,7 +19,8 @@ namespace rivulet {
 
 class Graph;
 class Node;
-struct OpDef;  // engine/graph/op.h
+struct OpDef;     // engine/graph/op.h
+struct Function;  // engine/graph/function.h
 
 // One output of one node.
 struct Output {
@@ -109,12 +111,19 @@ class Graph {
   Status AddControlInput(Node* node, Node* before);
   // Nodes reachable backwards from `targets`, in an order in which inputs come first (ties: creation order).
   std::vector<Node*> TopologicalOrder(std::span<Node* const> targets) const;
-  // Deep copy; nodes keep names and ids.
+  // Deep copy; nodes keep names and ids. Functions are shared.
   Graph Clone() const;
+
+  // The graph's library, by name. Adding a function adds those that its body holds; the same one again changes nothing.
+  // ALREADY_EXISTS: another function has the name of one of them.
+  Status AddFunction(std::shared_ptr<const Function> function);
+  const Function* FindFunction(std::string_view name) const;  // nullptr when there is none
+  const std::map<std::string, std::shared_ptr<const Function>>& functions() const { return functions_; }
 
  private:
   std::vector<std::unique_ptr<Node>> nodes_;
   std::unordered_map<std::string, Node*> by_name_;
+  std::map<std::string, std::shared_ptr<const Function>> functions_;
   bool ordered_ =
       true;  // every input was created before its node: true until ReplaceInput or AddControlInput say otherwise
 

@@ -23,6 +23,9 @@ class NodeInference final : public InferenceContext {
     return found->second ? &*found->second : nullptr;
   }
   const AttrMap& attrs() const override { return node_.attrs; }
+  const Function* FindFunction(std::string_view name) const override {
+    return node_.graph == nullptr ? nullptr : node_.graph->FindFunction(name);
+  }
   void set_output(int i, Shape shape) override { outputs_[static_cast<size_t>(i)].shape = std::move(shape); }
 
  private:
@@ -70,9 +73,9 @@ StatusOr<std::vector<TensorSpec>> InferOutputs(const InferenceNode& node, const 
   return outputs;
 }
 
-StatusOr<std::vector<TensorSpec>> InferOutputs(const Node& node, const ShapeLookup& shape_of) {
+StatusOr<std::vector<TensorSpec>> InferOutputs(const Node& node, const ShapeLookup& shape_of, const Graph* graph) {
   const std::string where = DescribeNode(node);
-  return InferOutputs(InferenceNode{node.op(), node.name(), where, node.attrs(), node.inputs()}, shape_of);
+  return InferOutputs(InferenceNode{node.op(), node.name(), where, node.attrs(), node.inputs(), graph}, shape_of);
 }
 
 }  // namespace rivulet

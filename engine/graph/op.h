@@ -10,7 +10,8 @@
 //       .Doc("Matrix product a · b.");
 //
 // Types: an input or output is "name: TYPE", "name: T" (a type attr), "name: N * T" or "name: Tlist". Attr kinds: int,
-// float, bool, string, type, shape, tensor, list(int|float|string|type|shape); "{a, b}" lists allowed types or strings;
+// float, bool, string, type, shape, tensor, func, list(int|float|string|type|shape|func); "{a, b}" lists allowed types
+// or strings;
 // ">= n" bounds an int or a list's length; "= value" is the default; numbertype, realnumbertype name the numeric types,
 // floattype is {half, bfloat16, float, double}: a kernel for float serves half and bfloat16 too
 // (program/via_float32.h). Attributes named "_…" are free. A type or number attribute that the inputs tell may be left
@@ -50,6 +51,11 @@ class InferenceContext {
     return std::nullopt;
   }
   virtual const AttrMap& attrs() const = 0;
+  // A function of the graph that the node is in; nullptr when it has none of this name.
+  virtual const Function* FindFunction(std::string_view name) const {
+    (void)name;
+    return nullptr;
+  }
   virtual void set_output(int i, Shape shape) = 0;
   template <typename T>
   const T& attr(const std::string& name) const {
@@ -80,12 +86,14 @@ struct AttrDef {
     kType,
     kShape,
     kTensor,
+    kFunc,
     kIntList,
     kFloatList,
     kBoolList,
     kStringList,
     kTypeList,
-    kShapeList
+    kShapeList,
+    kFuncList
   };
   std::string name;
   Kind kind = Kind::kInt;

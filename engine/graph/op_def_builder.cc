@@ -136,6 +136,8 @@ void ReadElementKind(SpecReader& in, AttrDef& attr) {
     attr.allowed_types = FloatTypes();
   } else if (word == "shape") {
     attr.kind = Kind::kShape;
+  } else if (word == "func") {
+    attr.kind = Kind::kFunc;
   } else {
     in.Require(word == "tensor", "an attribute type");
     attr.kind = Kind::kTensor;
@@ -156,6 +158,8 @@ Kind ListOf(Kind kind, const SpecReader& in) {
       return Kind::kTypeList;
     case Kind::kShape:
       return Kind::kShapeList;
+    case Kind::kFunc:
+      return Kind::kFuncList;
     default:
       in.Require(false, "a list of another type");
       return kind;
@@ -219,9 +223,11 @@ AttrValue ReadDefault(SpecReader& in, Kind kind) {
     case Kind::kShapeList:
       return ReadList<Shape>(in, [&] { return ReadShape(in); });
     case Kind::kTensor:
+    case Kind::kFunc:
+    case Kind::kFuncList:
       break;
   }
-  in.Require(false, "no default for a tensor");
+  in.Require(false, "no default for a tensor or a function");
   return int64_t{0};
 }
 

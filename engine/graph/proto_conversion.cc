@@ -107,6 +107,8 @@ std::string_view Wanted(Kind kind) {
       return "a shape";
     case Kind::kTensor:
       return "a tensor";
+    case Kind::kFunc:
+      return "a function";
     case Kind::kIntList:
       return "a list of ints";
     case Kind::kFloatList:
@@ -119,6 +121,8 @@ std::string_view Wanted(Kind kind) {
       return "a list of types";
     case Kind::kShapeList:
       return "a list of shapes";
+    case Kind::kFuncList:
+      return "a list of functions";
   }
   return "?";
 }
@@ -142,16 +146,29 @@ Kind KindHeld(const proto::AttrValue& proto) {
       return Kind::kShape;
     case proto::AttrValue::kTensor:
       return Kind::kTensor;
+    case proto::AttrValue::kFunc:
+      return Kind::kFunc;
     case proto::AttrValue::kList:
       if (proto.list().s_size() > 0) return Kind::kStringList;
       if (proto.list().f_size() > 0) return Kind::kFloatList;
       if (proto.list().b_size() > 0) return Kind::kBoolList;
       if (proto.list().type_size() > 0) return Kind::kTypeList;
       if (proto.list().shape_size() > 0) return Kind::kShapeList;
+      if (proto.list().func_size() > 0) return Kind::kFuncList;
       return Kind::kIntList;
     default:
       return Kind::kInt;
   }
+}
+
+// Attributes of the reference would make the function polymorphic; those that only tell the runtime how ("_…") are
+// left.
+StatusOr<FunctionRef> FunctionFromProto(const proto::NameAttrList& proto) {
+  if (proto.name().empty()) return InvalidArgument("names no function");
+  for (const auto& [name, value] : proto.attr())
+    if (!name.starts_with('_'))
+      return Unimplemented("gives the function '{}' an attribute '{}'; functions here take none", proto.name(), name);
+  return FunctionRef{proto.name()};
 }
 
 }  // namespace
@@ -177,6 +194,7 @@ void ToProto(const AttrValue& value, proto::AttrValue* out) {
     void operator()(DType v) const { out->set_type(Number(v)); }
     void operator()(const Shape& v) const { ToProto(v, out->mutable_shape()); }
     void operator()(const Tensor& v) const { ToProto(v, out->mutable_tensor()); }
+    void operator()(const FunctionRef& v) const { out->mutable_func()->set_name(v.name); }
     void operator()(const std::vector<int64_t>& list) const {
       out->mutable_list();
       for (int64_t v : list) out->mutable_list()->add_i(v);
@@ -200,6 +218,10 @@ void ToProto(const AttrValue& value, proto::AttrValue* out) {
     void operator()(const std::vector<Shape>& list) const {
       out->mutable_list();
       for (const Shape& v : list) ToProto(v, out->mutable_list()->add_shape());
+    }
+    void operator()(const std::vector<FunctionRef>& list) const {
+      out->mutable_list();
+      for (const FunctionRef& v : list) out->mutable_list()->add_func()->set_name(v.name);
     }
   };
   std::visit(Visitor{out}, value);
@@ -301,6 +323,9 @@ StatusOr<AttrValue> AttrFromProto(const proto::AttrValue& proto, const AttrDef* 
       RIVULET_ASSIGN_OR_RETURN(Tensor tensor, TensorFromProto(proto.tensor(), fill_budget));
       return AttrValue(std::move(tensor));
     }
+    case Kind::kFunc:
+      RIVULET_RETURN_IF_ERROR(want(proto::AttrValue::kFunc));
+      return FunctionFromProto(proto.func());
     case Kind::kIntList:
       RIVULET_RETURN_IF_ERROR(want_list(list.i_size()));
       return AttrValue(std::vector<int64_t>(list.i().begin(), list.i().end()));
@@ -330,6 +355,15 @@ StatusOr<AttrValue> AttrFromProto(const proto::AttrValue& proto, const AttrDef* 
         shapes.push_back(std::move(shape));
       }
       return AttrValue(std::move(shapes));
+    }
+    case Kind::kFuncList: {
+      RIVULET_RETURN_IF_ERROR(want_list(list.func_size()));
+      std::vector<FunctionRef> functions;
+      for (const auto& each : list.func()) {
+        RIVULET_ASSIGN_OR_RETURN(FunctionRef function, FunctionFromProto(each));
+        functions.push_back(std::move(function));
+      }
+      return AttrValue(std::move(functions));
     }
   }
   return mismatch;

@@ -44,6 +44,8 @@ class Key {
           using T = std::decay_t<decltype(value)>;
           if constexpr (std::is_same_v<T, std::string>) {
             Add(std::string_view(value));
+          } else if constexpr (std::is_same_v<T, FunctionRef>) {
+            AddElement(value);
           } else if constexpr (requires {
                                  typename T::value_type;
                                  value.begin();
@@ -61,6 +63,7 @@ class Key {
  private:
   void AddElement(const std::string& each) { Add(std::string_view(each)); }
   void AddElement(const Shape& each) { Add(each); }
+  void AddElement(const FunctionRef& each) { Add(std::string_view(each.name)); }
   template <typename T>
   requires std::is_trivially_copyable_v<T>
   void AddElement(const T& each) { Add(each); }

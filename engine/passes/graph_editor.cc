@@ -34,6 +34,7 @@ EditNode* GraphEditor::New(std::string name, std::string_view op, int64_t positi
 
 StatusOr<GraphEditor> GraphEditor::Create(const ConcreteGraph& graph, const Signature& signature) {
   GraphEditor editor;
+  editor.functions_ = graph.graph().functions();
   std::unordered_set<std::string_view> asked_for(signature.targets.begin(), signature.targets.end());
   for (const Output& fetch : graph.fetches()) asked_for.insert(fetch.node->name());
   const auto is_pinned = [&](const Node& node) { return asked_for.contains(node.name()); };
@@ -319,6 +320,7 @@ std::string GraphEditor::UniqueName(std::string_view wanted) {
 
 StatusOr<Graph> GraphEditor::Finish() const {
   Graph graph;
+  for (const auto& [name, function] : functions_) RIVULET_RETURN_IF_ERROR(graph.AddFunction(function));
   std::vector<Node*> made(nodes_.size(), nullptr);
   for (const EditNode* node : Nodes()) {
     NodeSpec spec{node->name, std::string(node->type()), {}, {}, node->attrs, node->source_line, node->device};

@@ -109,6 +109,7 @@ class GraphEditor {
   void Release(Edge edge);
   void Remove(EditNode& node);
 
+  std::map<std::string, std::shared_ptr<const Function>> functions_;
   std::vector<std::unique_ptr<EditNode>> nodes_;
   std::unordered_set<std::string> names_;
   size_t alive_ = 0;

@@ -19,8 +19,13 @@ constexpr size_t kFoldingScratchBytes = size_t{1} << 28;
 
 class ConcreteInference final : public InferenceContext {
  public:
-  ConcreteInference(const Node& node, std::vector<const TensorSpec*> inputs, std::vector<const Tensor*> constants)
-      : node_(node), inputs_(std::move(inputs)), constants_(std::move(constants)), outputs_(node.outputs().size()) {
+  ConcreteInference(const Graph& graph, const Node& node, std::vector<const TensorSpec*> inputs,
+                    std::vector<const Tensor*> constants)
+      : graph_(graph),
+        node_(node),
+        inputs_(std::move(inputs)),
+        constants_(std::move(constants)),
+        outputs_(node.outputs().size()) {
     for (size_t port = 0; port < outputs_.size(); ++port) outputs_[port] = Shape::UnknownRank();
   }
   std::string_view node_name() const override { return node_.name(); }
@@ -29,12 +34,14 @@ class ConcreteInference final : public InferenceContext {
   DType input_dtype(int i) const override { return inputs_[static_cast<size_t>(i)]->dtype; }
   const Tensor* input_value(int i) const override { return constants_[static_cast<size_t>(i)]; }
   const AttrMap& attrs() const override { return node_.attrs(); }
+  const Function* FindFunction(std::string_view name) const override { return graph_.FindFunction(name); }
   void set_output(int i, Shape shape) override {
     if (static_cast<size_t>(i) < outputs_.size()) outputs_[static_cast<size_t>(i)] = std::move(shape);
   }
   const Shape& output(int i) const { return outputs_[static_cast<size_t>(i)]; }
 
  private:
+  const Graph& graph_;
   const Node& node_;
   std::vector<const TensorSpec*> inputs_;
   std::vector<const Tensor*> constants_;
@@ -131,6 +138,7 @@ StatusOr<ConcreteGraph> ConcreteGraph::Build(const Graph& graph, const Signature
   ConcreteGraph concrete;
   concrete.graph_ = &graph;
   concrete.signature_ = &signature;
+  concrete.options_ = &options;
   RIVULET_RETURN_IF_ERROR(concrete.ResolveSignature(graph, signature));
   RIVULET_RETURN_IF_ERROR(concrete.Schedule(concrete.roots_, /*skip_constants=*/false));
   for (const Node* node : concrete.schedule_) {
@@ -341,7 +349,7 @@ Status ConcreteGraph::InferShapes(const Node& node) {
     inputs.push_back(&spec(value(input)));
     constants.push_back(constant(value(input)));
   }
-  ConcreteInference inference(node, std::move(inputs), std::move(constants));
+  ConcreteInference inference(*graph_, node, std::move(inputs), std::move(constants));
   if (node.op().shape) {
     const Status inferred = node.op().shape(inference);
     if (!inferred.ok()) {
@@ -386,7 +394,8 @@ NodeView ConcreteGraph::View(const Node& node, ViewStorage& storage) const {
   const int first = first_value_[static_cast<size_t>(node.id())];
   for (size_t port = 0; port < node.outputs().size(); ++port)
     storage.outputs.push_back(spec(first + static_cast<int>(port)));
-  return {node, storage.inputs, storage.outputs, storage.variables, storage.constants, random_index(node)};
+  return {node,   storage.inputs,   storage.outputs, storage.variables, storage.constants, random_index(node),
+          graph_, &options_->passes};
 }
 
 void ConcreteGraph::Fold(const Node& node, const CompileOptions& options) {

@@ -14,7 +14,7 @@ namespace rivulet {
 
 class ConcreteGraph {
  public:
-  // The errors of Program::Compile, save those about kernels. `graph` and `signature` must outlive it.
+  // The errors of Program::Compile, save those about kernels. `graph`, `signature` and `options` must outlive it.
   static StatusOr<ConcreteGraph> Build(const Graph& graph, const Signature& signature, const CompileOptions& options);
 
   // Values number every output of every node.
@@ -64,6 +64,7 @@ class ConcreteGraph {
 
   const Graph* graph_ = nullptr;
   const Signature* signature_ = nullptr;
+  const CompileOptions* options_ = nullptr;
   std::vector<int> first_value_;  // by node id
   std::vector<int> random_index_;
   std::vector<Value> values_;

@@ -34,7 +34,8 @@ class TableInstance final : public Instance {
       }
       states_.push_back(call.kernel->NewState());
       context.state = states_.back().get();
-      if (call.stateful) stateful_.push_back(i);
+      if (call.stateful || call.nested) stateful_.push_back(i);
+      if (call.nested) nested_.push_back(i);
     }
     // AlignedBuffer is not const-correct about what it points to; kernels only read their inputs.
     Patch(bases_[1], const_cast<std::byte*>(lowered_.constants.data()));
@@ -42,6 +43,10 @@ class TableInstance final : public Instance {
 
   Status Run(const Bindings& bindings, const CancellationToken& cancel) override {
     RIVULET_RETURN_IF_ERROR(Bind(bindings));
+    if (!nested_.empty()) HandOn(bindings, cancel);
+    RunObserver* const observer = bindings.outer != nullptr ? bindings.outer->observer : bindings.observer;
+    if (observer != nullptr) [[unlikely]]
+      return RunObserved(*observer, cancel);
     for (size_t i = 0; i < contexts_.size(); ++i) {
       if (cancel.cancelled()) [[unlikely]]
         return Cancelled("the run was cancelled before node '{}'", lowered_.calls[i].node);
@@ -54,6 +59,31 @@ class TableInstance final : public Instance {
   }
 
  private:
+  // The same calls in the same order, with the observer told of each.
+  Status RunObserved(RunObserver& observer, const CancellationToken& cancel) {
+    for (size_t i = 0; i < contexts_.size(); ++i) {
+      if (cancel.cancelled()) return Cancelled("the run was cancelled before node '{}'", lowered_.calls[i].node);
+      const int index = static_cast<int>(i);
+      observer.Begin(*program_, index, contexts_[i]);
+      const Status status = lowered_.calls[i].kernel->Run(contexts_[i]);
+      if (!status.ok()) {
+        observer.Failed(*program_, index, status);
+        return Annotate(status, fmt::format("{} '{}'", lowered_.calls[i].op, lowered_.calls[i].node));
+      }
+      RIVULET_RETURN_IF_ERROR(observer.End(*program_, index, contexts_[i]));
+    }
+    return {};
+  }
+
+  void HandOn(const Bindings& bindings, const CancellationToken& cancel) {
+    RunContext* run = bindings.outer;
+    if (run == nullptr) {
+      run_ = {cancel, bindings.observer, bindings.max_loop_steps, bindings.deadline};
+      run = &run_;
+    }
+    for (const size_t i : nested_) contexts_[i].run = run;
+  }
+
   struct Slot {
     size_t index;
     size_t offset;
@@ -160,7 +190,9 @@ class TableInstance final : public Instance {
   std::vector<KernelContext> contexts_;
   std::vector<Base> bases_;  // arena, constants, feeds, fetches, buffers
   size_t first_feed_ = 0, first_fetch_ = 0, first_buffer_ = 0;
-  std::vector<size_t> stateful_;
+  std::vector<size_t> stateful_;  // and nested ones
+  std::vector<size_t> nested_;
+  RunContext run_;
 };
 
 }  // namespace

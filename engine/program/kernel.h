@@ -3,6 +3,7 @@
 // first step.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <span>
@@ -13,6 +14,7 @@
 #include "engine/base/philox.h"
 #include "engine/base/status.h"
 #include "engine/graph/graph.h"
+#include "engine/program/cancellation.h"
 #include "engine/tensor/float16.h"
 #include "engine/tensor/tensor.h"
 
@@ -34,6 +36,19 @@ class KernelState {
   virtual ~KernelState() = default;
 };
 
+class RunObserver;   // engine/program/run_observer.h
+struct PassOptions;  // engine/passes/options.h
+
+// One Run, as kernels that run programs of their own (If, While, calls) hand it on.
+struct RunContext {
+  CancellationToken cancel;
+  RunObserver* observer = nullptr;
+  // Iterations that the loops of this run may still make in all; negative: no limit.
+  int64_t loop_steps_left = -1;
+  // When loops give up; max: never.
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+};
+
 // What a running kernel may touch. Pointers are 64-byte aligned where the memory plan made them; variables start at 64
 // bytes.
 struct KernelContext {
@@ -44,6 +59,7 @@ struct KernelContext {
   const StreamKey* rng = nullptr;         // of the lane
   uint64_t step = 0;                      // index of this Run, for random ops
   KernelState* state = nullptr;           // what NewState gave for this instance
+  RunContext* run = nullptr;              // for kernels whose Prepared::nested says so
 };
 
 class Kernel {
@@ -75,6 +91,7 @@ struct Prepared {
   std::vector<std::pair<int, int>> in_place;
   std::string implementation;  // for listings: "dnnl jit:avx512_core", "hwy", "eigen"
   double flops = 0;            // of one Run, for profiles and benchmarks
+  bool nested = false;         // it runs programs of its own, and gets KernelContext::run, the stream and the step
 };
 
 // A node as its kernel sees it: fully known shapes.
@@ -85,6 +102,8 @@ struct NodeView {
   std::span<const TensorSpec> variables;     // of the resource inputs
   std::span<const Tensor* const> constants;  // per non-resource input: its value where it is a compile-time constant
   int op_index = 0;                          // position among the random ops of the program's model (philox word "op")
+  const Graph* graph = nullptr;              // where functions are found; null in tests of a single kernel
+  const PassOptions* passes = nullptr;       // for programs of its own
   template <typename T>
   const T& attr(std::string_view name) const {
     return node.attr<T>(name);

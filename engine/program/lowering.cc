@@ -40,7 +40,14 @@ class Lowering {
       : graph_(graph),
         signature_(signature),
         options_(options),
-        storage_of_(static_cast<size_t>(graph.num_values()), -1) {}
+        storage_of_(static_cast<size_t>(graph.num_values()), -1),
+        output_of_(static_cast<size_t>(graph.num_values())) {
+    for (const auto& node : graph.graph().nodes())
+      for (size_t port = 0; port < node->outputs().size(); ++port) {
+        const Output output = node->output(static_cast<int>(port));
+        output_of_[static_cast<size_t>(graph.value(output))] = output;
+      }
+  }
 
   StatusOr<LoweredProgram> Run() {
     for (size_t position = 0; position < graph_.schedule().size(); ++position) {
@@ -65,6 +72,7 @@ class Lowering {
   int NewStorage(Storage storage) {
     storages_.push_back(storage);
     readers_.push_back(nullptr);
+    value_in_.push_back(-1);
     return static_cast<int>(storages_.size()) - 1;
   }
   Storage& storage(int index) { return storages_[static_cast<size_t>(index)]; }
@@ -94,7 +102,9 @@ class Lowering {
       constants_.push_back(constant);
       constant_bytes_ += RoundUp64(std::max<size_t>(made.bytes, 1));
     }
-    return known = NewStorage(made);
+    known = NewStorage(made);
+    value_in_.back() = value;
+    return known;
   }
   int Use(int value, int position) {
     const int index = StorageOf(value);
@@ -131,6 +141,7 @@ class Lowering {
         read.first = read.last = position;
         const int index = NewStorage(read);
         readers_[static_cast<size_t>(index)] = &node;
+        value_in_[static_cast<size_t>(index)] = value_of(0);
         storage_of_[static_cast<size_t>(value_of(0))] = index;
         return {};
       }
@@ -182,6 +193,7 @@ class Lowering {
       made.first = made.last = position;
       made.producer = static_cast<int>(steps_.size());
       step.outputs.push_back(NewStorage(made));
+      value_in_.back() = value;
       // A fed output is still written, to memory that nobody reads.
       if (graph_.feed(value) < 0) storage_of_[static_cast<size_t>(value)] = step.outputs.back();
     }
@@ -290,6 +302,16 @@ class Lowering {
     return made.kind == Storage::Kind::kArena && made.same_as < 0 ? RoundUp64(made.bytes) : 0;
   }
 
+  void AddInput(int index, Instruction& listing) {
+    const int value = static_cast<size_t>(index) < value_in_.size() ? value_in_[static_cast<size_t>(index)] : -1;
+    listing.input_names.push_back(value < 0 ? "" : output_of_[static_cast<size_t>(value)].name());
+    if (value < 0) {
+      listing.inputs.push_back({DType::kUint8, Shape({static_cast<int64_t>(storage(index).bytes)})});
+    } else {
+      listing.inputs.push_back(graph_.spec(value));
+    }
+  }
+
   StatusOr<LoweredProgram> Emit() {
     LoweredProgram program;
     for (Step& step : steps_) {
@@ -298,7 +320,12 @@ class Lowering {
       call.op = step.node == nullptr ? "" : std::string(step.node->type());
       for (const int input : step.inputs) call.inputs.push_back(At(input));
       for (const int output : step.outputs) call.outputs.push_back(At(output));
-      Instruction listing{call.node, call.op, "copy", 0, {}, 0};
+      Instruction listing;
+      listing.node = call.node;
+      listing.op = call.op;
+      listing.implementation = "copy";
+      if (step.node != nullptr) listing.source_line = step.node->source_line();
+      for (const int input : step.inputs) AddInput(input, listing);
       for (const int made : step.outputs) listing.arena_bytes += ArenaBytes(made);
       if (step.scratch >= 0) listing.arena_bytes += ArenaBytes(step.scratch);
       switch (step.kind) {
@@ -306,6 +333,9 @@ class Lowering {
           for (const VariablePlace& variable : step.variables) call.variables.push_back(At(variable));
           call.kernel = std::move(step.prepared.kernel);
           call.stateful = step.node->op().stateful;
+          call.nested = step.prepared.nested;
+          for (const Output& input : step.node->inputs())
+            if (graph_.variable(graph_.value(input)) >= 0) listing.variables.push_back(VariableOf(input).name);
           program.draws = program.draws || DrawsRandomNumbers(step.node->op());
           if (step.scratch >= 0) {
             call.has_scratch = true;
@@ -359,7 +389,9 @@ class Lowering {
   const ConcreteGraph& graph_;
   const Signature& signature_;
   const CompileOptions& options_;
-  std::vector<int> storage_of_;  // by value
+  std::vector<int> storage_of_;    // by value
+  std::vector<Output> output_of_;  // by value
+  std::vector<int> value_in_;      // by storage: the value it was made for, or -1
   std::vector<Storage> storages_;
   std::vector<const Node*> readers_;  // by storage: the ReadVariableOp that made it
   std::vector<Step> steps_;

@@ -28,6 +28,7 @@ struct Call {
   bool has_scratch = false;
   Location scratch;
   bool stateful = false;  // gets the stream and the step
+  bool nested = false;    // gets the run
 };
 
 struct LoweredProgram {

@@ -4,7 +4,7 @@
 // nothing up.
 #pragma once
 
-#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -15,7 +15,9 @@
 #include "engine/base/status.h"
 #include "engine/graph/graph.h"
 #include "engine/passes/options.h"
+#include "engine/program/cancellation.h"
 #include "engine/program/kernel.h"
+#include "engine/program/run_observer.h"
 #include "engine/tensor/tensor.h"
 
 namespace rivulet {
@@ -62,26 +64,14 @@ struct Bindings {
   std::span<const TensorView> feeds;    // in order of Signature::feeds; shapes as compiled
   std::span<const TensorView> fetches;  // written; the caller's memory, in order of Signature::fetches
   int lanes = 1;
-  std::span<const StreamKey> rng;  // one per lane; may be empty when the program draws nothing
-  std::span<const uint64_t> step;  // one per lane
-};
-
-// Cancelled from any thread; a run ends before its next kernel with CANCELLED.
-class CancellationToken {
- public:
-  CancellationToken() = default;  // never cancelled
-  static CancellationToken Create() {
-    CancellationToken token;
-    token.flag_ = std::make_shared<std::atomic<bool>>(false);
-    return token;
-  }
-  void Cancel() const {
-    if (flag_) flag_->store(true, std::memory_order_relaxed);
-  }
-  bool cancelled() const { return flag_ && flag_->load(std::memory_order_relaxed); }
-
- private:
-  std::shared_ptr<std::atomic<bool>> flag_;
+  std::span<const StreamKey> rng;   // one per lane; may be empty when the program draws nothing
+  std::span<const uint64_t> step;   // one per lane
+  RunObserver* observer = nullptr;  // watches this run; without one nothing is spent on it
+  // What loops may cost: iterations of all loops of this run together (negative: no limit), and until when.
+  // RESOURCE_EXHAUSTED and DEADLINE_EXCEEDED name the loop.
+  int64_t max_loop_steps = -1;
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+  RunContext* outer = nullptr;  // of the run that this one is part of; its observer and limits hold then
 };
 
 struct MemoryPlan {
@@ -96,6 +86,12 @@ struct Instruction {  // for listings and profiles
   std::string implementation;
   double flops = 0;
   std::vector<TensorSpec> outputs;  // empty for what changes variables alone
+  // In order of KernelContext::inputs. A view of another tensor's memory (a Reshape) goes by that tensor's name and
+  // shape; what a fusion added has no name.
+  std::vector<std::string> input_names;
+  std::vector<TensorSpec> inputs;
+  std::vector<std::string> variables;  // in order of KernelContext::variables
+  std::string source_line;             // "file.cc:12" of the code that built the node, or ""
   // New bytes of the arena for outputs and scratch; 0 where a call works in place or writes elsewhere.
   size_t arena_bytes = 0;
 };

@@ -7,9 +7,10 @@
 namespace rivulet {
 
 StructuralOp StructuralKind(std::string_view op) {
-  static constexpr std::array<std::pair<std::string_view, StructuralOp>, 15> kTable = {{
+  static constexpr std::array<std::pair<std::string_view, StructuralOp>, 16> kTable = {{
       {"Const", StructuralOp::kConst},
       {"Placeholder", StructuralOp::kPlaceholder},
+      {"_Arg", StructuralOp::kPlaceholder},
       {"VarHandleOp", StructuralOp::kVariable},
       {"NoOp", StructuralOp::kNoOp},
       {"Identity", StructuralOp::kView},

@@ -8,7 +8,7 @@ namespace rivulet {
 enum class StructuralOp {
   kNone,         // an ordinary op with a kernel
   kConst,        // its value lies in the program
-  kPlaceholder,  // fed
+  kPlaceholder,  // fed: a Placeholder, or an argument of a function
   kVariable,     // VarHandleOp: a slice of a bound buffer
   kNoOp,         // control edges only
   kView,         // output 0 is input 0's memory under another shape

@@ -14,7 +14,7 @@ struct DTypeInfo {
   std::string_view safetensors;
 };
 
-constexpr std::array<DTypeInfo, 16> kDTypes = {{
+constexpr std::array<DTypeInfo, 17> kDTypes = {{
     {DType::kFloat32, 4, "float32", "float", "DT_FLOAT", "F32"},
     {DType::kFloat64, 8, "float64", "double", "DT_DOUBLE", "F64"},
     {DType::kInt32, 4, "int32", "int32", "DT_INT32", "I32"},
@@ -28,6 +28,7 @@ constexpr std::array<DTypeInfo, 16> kDTypes = {{
     {DType::kUint16, 2, "uint16", "uint16", "DT_UINT16", "U16"},
     {DType::kFloat16, 2, "float16", "half", "DT_HALF", "F16"},
     {DType::kResource, 0, "resource", "resource", "DT_RESOURCE", ""},
+    {DType::kVariant, 8, "variant", "variant", "DT_VARIANT", ""},
     {DType::kUint32, 4, "uint32", "uint32", "DT_UINT32", "U32"},
     {DType::kUint64, 8, "uint64", "uint64", "DT_UINT64", "U64"},
     {DType::kInvalid, 0, "invalid", "invalid", "DT_INVALID", ""},

@@ -24,6 +24,7 @@ enum class DType : int32_t {
   kUint16 = 17,
   kFloat16 = 19,
   kResource = 20,  // a variable's handle: known when a program is compiled, never a value at run time
+  kVariant = 21,   // a handle of 8 bytes (a tensor list) that means something within one run only
   kUint32 = 22,
   kUint64 = 23,
 };

@@ -247,6 +247,7 @@ const std::set<std::string>& WithoutCase() {
       "NoOp",
       "Placeholder",
       "PlaceholderWithDefault",
+      "_Arg",
       "VarHandleOp",
       "ReadVariableOp",
       "AssignVariableOp",

@@ -1,0 +1,43 @@
+// Functions: subgraphs with arguments and results that If, While and calls run. A function is immutable once made, and
+// shared by every graph that holds it.
+//
+//   Graph body;
+//   Scope scope(body);
+//   Node* x = scope.AddNode("_Arg", {}, {{"T", DType::kFloat32}, {"index", int64_t{0}}}, "x");
+//   Output y = scope.Op("Square", {x->output()});
+//   RIVULET_ASSIGN_OR_RETURN(auto square, Function::Create("square", std::move(body), {y}));
+//   RIVULET_RETURN_IF_ERROR(graph.AddFunction(square));
+//
+// A body holds the functions that it calls itself (Graph::functions), so a function can call only what was made before
+// it: there is no recursion.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/graph/graph.h"
+
+namespace rivulet {
+
+struct Function {
+  std::string name;
+  std::shared_ptr<const Graph> body;
+  std::vector<Node*> arguments;           // nodes "_Arg" of the body, by their attribute "index"
+  std::vector<std::string> result_names;  // as many as results
+  std::vector<Output> results;            // tensors of the body, arguments among them
+  std::vector<Node*> control_results;     // nodes that run for their effect, whether a result needs them or not
+
+  // Arguments are the body's "_Arg" nodes. `result_names`, where given, name the results in the file format; else
+  // "result_0", "result_1", …. INVALID_ARGUMENT: indices of arguments that are not 0, 1, 2, … each once; a result or
+  // control result that is not of the body; as many names as results are not given.
+  static StatusOr<std::shared_ptr<const Function>> Create(std::string name, Graph body, std::vector<Output> results,
+                                                          std::vector<Node*> control_results = {},
+                                                          std::vector<std::string> result_names = {});
+
+  DType argument_dtype(size_t i) const { return arguments[i]->outputs()[0].dtype; }
+  DType result_dtype(size_t i) const { return results[i].dtype(); }
+};
+
+}  // namespace rivulet

@@ -172,7 +172,8 @@ StatusOr<std::shared_ptr<CompiledRun>> Session::State::Compile(const Feeds& feed
   signature.targets = targets;
   for (const SessionVariable& variable : variables)
     signature.variables.push_back({variable.name, 0, variable.offset, variable.spec});
-  RIVULET_ASSIGN_OR_RETURN(run->program, Program::Compile(graph, signature, CompileOptions{config.kernels, config.passes}));
+  RIVULET_ASSIGN_OR_RETURN(run->program,
+                           Program::Compile(graph, signature, CompileOptions{config.kernels, config.passes}));
   cached = run;
   return run;
 }

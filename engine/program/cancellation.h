@@ -2,26 +2,33 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <functional>
 #include <memory>
 
 namespace rivulet {
 
-// Cancelled from any thread; a run ends before its next kernel with CANCELLED.
+// Cancelled from any thread; a program ends before its next kernel with CANCELLED, and what is blocked is told. Copies
+// are the same token. Thread-safe.
 class CancellationToken {
  public:
   CancellationToken() = default;  // never cancelled
-  static CancellationToken Create() {
-    CancellationToken token;
-    token.flag_ = std::make_shared<std::atomic<bool>>(false);
-    return token;
-  }
-  void Cancel() const {
-    if (flag_) flag_->store(true, std::memory_order_relaxed);
-  }
-  bool cancelled() const { return flag_ && flag_->load(std::memory_order_relaxed); }
+  static CancellationToken Create();
+  // The first call tells everybody who asked to be told, on this thread, before it returns.
+  void Cancel() const;
+  bool cancelled() const { return flag_ != nullptr && flag_->load(std::memory_order_relaxed); }
+
+  // `callback` will run once, on the thread that cancels. Returns a number for Forget; 0 when the token is cancelled
+  // already, or never can be: then the callback is not kept.
+  uint64_t OnCancel(std::function<void()> callback) const;
+  // True: the callback will never run. False: it has run, perhaps it did before this returns; or `id` is 0. Waits for a
+  // callback that is running on another thread, so hold no lock that it takes.
+  bool Forget(uint64_t id) const;
 
  private:
-  std::shared_ptr<std::atomic<bool>> flag_;
+  struct State;
+  std::shared_ptr<State> state_;
+  const std::atomic<bool>* flag_ = nullptr;  // in state_
 };
 
 }  // namespace rivulet

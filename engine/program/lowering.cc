@@ -376,7 +376,8 @@ class Lowering {
         }
       }
     }
-    program.constants = AlignedBuffer(constant_bytes_);
+    ListArena();
+    RIVULET_ASSIGN_OR_RETURN(program.constants, AlignedBuffer::Create(constant_bytes_));
     size_t offset = 0;
     for (const Tensor* constant : constants_) {
       if (constant->bytes() > 0) std::memcpy(program.constants.data() + offset, constant->data(), constant->bytes());
@@ -384,6 +385,28 @@ class Lowering {
     }
     program.memory = memory_;
     return program;
+  }
+
+  // Steps are instructions by now. The lives of storages, counted in positions of the schedule, become theirs.
+  void ListArena() {
+    const auto before = [](const Step& step, int position) { return step.position < position; };
+    const auto first_at = [&](int position) {
+      return static_cast<int>(std::lower_bound(steps_.begin(), steps_.end(), position, before) - steps_.begin());
+    };
+    const auto list = [&](int index, int instruction, int output) {
+      const Storage& made = storage(index);
+      if (made.kind != Storage::Kind::kArena) return;
+      const Storage& root = storage(Root(index));
+      memory_.tensors.push_back({instruction, output, made.bytes, root.offset,
+                                 std::min(instruction, first_at(made.first)),
+                                 std::max(instruction, first_at(made.last + 1) - 1), made.same_as >= 0});
+    };
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      const int instruction = static_cast<int>(i);
+      for (size_t port = 0; port < steps_[i].outputs.size(); ++port)
+        list(steps_[i].outputs[port], instruction, static_cast<int>(port));
+      if (steps_[i].scratch >= 0) list(steps_[i].scratch, instruction, -1);
+    }
   }
 
   const ConcreteGraph& graph_;

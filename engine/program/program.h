@@ -74,10 +74,21 @@ struct Bindings {
   RunContext* outer = nullptr;  // of the run that this one is part of; its observer and limits hold then
 };
 
+// One stretch of the arena: an output of an instruction, or the scratch memory of its kernel.
+struct PlannedTensor {
+  int instruction = 0;  // that makes it
+  int output = 0;       // of that instruction, or -1: scratch
+  size_t bytes = 0;
+  size_t offset = 0;               // in the arena
+  int first = 0, last = 0;         // instructions, both inclusive, between which these bytes are taken
+  bool continues_another = false;  // written over an input in place: the bytes are counted there
+};
+
 struct MemoryPlan {
-  size_t arena_bytes = 0;     // peak of the reused arena, kernel scratch included
-  size_t constant_bytes = 0;  // held by the Program itself
-  size_t unshared_bytes = 0;  // what the arena would need without reuse, for listings
+  size_t arena_bytes = 0;              // peak of the reused arena, kernel scratch included
+  size_t constant_bytes = 0;           // held by the Program itself
+  size_t unshared_bytes = 0;           // what the arena would need without reuse, for listings
+  std::vector<PlannedTensor> tensors;  // what lies in the arena, in order of instructions
 };
 
 struct Instruction {  // for listings and profiles

@@ -14,12 +14,15 @@
 
 #include "cli/command.h"
 #include "engine/base/nearest.h"
+#include "engine/base/stack_trace.h"
+#include "engine/base/vlog.h"
 #include "engine/kernels/cpu/cpu_targets.h"
 
 namespace rivulet {
 namespace {
 
 constexpr char kVersion[] = RIVULET_VERSION;
+constexpr char kVlogFlag[] = "--vlog";  // of every command
 
 // A Command as the parser knows it: where the texts of its arguments land until they are checked.
 struct Parsed {
@@ -52,7 +55,8 @@ class HelpFormatter : public CLI::Formatter {
   const Parsed& parsed_;
 };
 
-void Declare(const Command& command, Parsed& parsed) {
+// `vlog` receives the value of --vlog, wherever on the command line it stands.
+void Declare(const Command& command, std::string& vlog, Parsed& parsed) {
   CLI::App& app = *parsed.app;
   parsed.command = &command;
   app.allow_extras();  // unknown arguments are named, with the nearest known one, in CheckArguments
@@ -79,11 +83,13 @@ void Declare(const Command& command, Parsed& parsed) {
     }
     parsed.options[&argument] = option;
   }
+  app.add_option(kVlogFlag, vlog, "verbose logs on stderr, by source file: program=2,pass*=1")
+      ->option_text("MODULE=LEVEL,…");
   for (const Command& subcommand : command.subcommands) {
     auto child = std::make_unique<Parsed>();
     child->app = app.add_subcommand(subcommand.name, subcommand.summary);
     child->path = parsed.path + " " + subcommand.name;
-    Declare(subcommand, *child);
+    Declare(subcommand, vlog, *child);
     parsed.children.push_back(std::move(child));
   }
 }
@@ -97,7 +103,7 @@ std::string Hint(const Parsed& parsed, std::string_view unknown, std::span<const
 Status CheckUnknown(const Parsed& parsed) {
   for (const std::string& extra : parsed.app->remaining()) {
     if (extra.size() > 1 && extra[0] == '-') {
-      std::vector<std::string> known = {"--help"};
+      std::vector<std::string> known = {"--help", kVlogFlag};
       for (const Argument& argument : parsed.command->arguments) {
         if (!IsPositional(argument)) known.push_back(argument.name);
       }
@@ -168,7 +174,20 @@ int Report(const Status& status) {
   return IsUsageError(status) ? 2 : 1;
 }
 
+// Levels of the command line, or else of the environment. Processes that this one starts inherit them.
+Status SetUpLogs(const std::string& vlog) {
+  const char* variable = std::getenv(kVlogVariable);
+  if (!vlog.empty()) {
+    RIVULET_RETURN_IF_ERROR(AsUsageError(Annotate(SetVlogLevels(vlog), kVlogFlag)));
+    setenv(kVlogVariable, vlog.c_str(), 1);
+  } else if (variable != nullptr) {
+    return AsUsageError(Annotate(SetVlogLevels(variable), kVlogVariable));
+  }
+  return absl::OkStatus();
+}
+
 int Main(int argc, char** argv) {
+  InstallFatalSignalHandler();
   std::signal(SIGPIPE, SIG_IGN);  // `rivulet … | head` ends by a failed write, and a lost peer by a Status
   if (const char* targets = std::getenv(kCpuTargetsVariable)) {
     const Status status = RestrictCpuTargets(targets);
@@ -192,7 +211,8 @@ int Main(int argc, char** argv) {
   Parsed parsed;
   parsed.app = &app;
   parsed.path = "rivulet";
-  Declare(root, parsed);
+  std::string vlog;
+  Declare(root, vlog, parsed);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -206,6 +226,7 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return Report(UsageError("{}; see '{} --help'", error.what(), Deepest(parsed).path));
   }
+  if (const Status status = SetUpLogs(vlog); !status.ok()) return Report(status);
   return Report(Run(parsed));
 }
 

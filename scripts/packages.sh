@@ -23,6 +23,7 @@ build_packages=(
   "nlohmann-json3-dev|JSON output"
   "libspdlog-dev|logs"
   "libfmt-dev|text"
+  "libedit-dev|line editing in rivulet debug (optional)"
 )
 test_packages=(
   "libgtest-dev|unit tests"

@@ -1,17 +1,13 @@
-// RIVULET_CHECK(condition, "format", …): for what only a bug in this house can cause; no input reaches one.
+// RIVULET_CHECK(condition, "format", …): for what only a bug in this house can cause; no input reaches one. A check
+// that fails says where and why, prints a stack trace (engine/base/stack_trace.h) and aborts.
 #pragma once
 
 #include <fmt/format.h>
 
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 
 namespace rivulet::internal {
-[[noreturn]] inline void CheckFailed(const char* file, int line, const char* condition, const std::string& message) {
-  std::fprintf(stderr, "fatal: %s:%d: check `%s` failed. %s\n", file, line, condition, message.c_str());
-  std::abort();
-}
+[[noreturn]] void CheckFailed(const char* file, int line, const char* condition, const std::string& message);
 }  // namespace rivulet::internal
 
 #define RIVULET_CHECK(condition, ...)                                                                  \

@@ -46,10 +46,15 @@ RIVULET_DEFINE_ERROR(PermissionDenied)
 RIVULET_DEFINE_ERROR(DeadlineExceeded)
 #undef RIVULET_DEFINE_ERROR
 
-// The same code with `context` and ": " before the message; OK stays OK.
+// A message's sentence: its first line. Lines after it explain (an expression with the shapes of its operands).
+inline std::string_view Sentence(std::string_view message) { return message.substr(0, message.find('\n')); }
+
+// The same code and payloads with `context` and ": " before the message; OK stays OK.
 inline Status Annotate(const Status& status, std::string_view context) {
   if (status.ok()) return status;
-  return Status(status.code(), ToAbsl(fmt::format("{}: {}", context, Message(status))));
+  Status annotated(status.code(), ToAbsl(fmt::format("{}: {}", context, Message(status))));
+  status.ForEachPayload([&](absl::string_view key, const absl::Cord& value) { annotated.SetPayload(key, value); });
+  return annotated;
 }
 
 }  // namespace rivulet

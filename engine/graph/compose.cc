@@ -8,6 +8,11 @@
 #include "engine/graph/variable_name.h"
 
 namespace rivulet {
+namespace {
+
+constexpr std::string_view kColocation = "loc:@";
+
+}  // namespace
 
 Status ImportInto(Graph& into, const Graph& from, std::string_view prefix, std::span<Node* const> control_roots,
                   std::map<std::string, std::string>* new_names) {
@@ -42,6 +47,14 @@ Status ImportInto(Graph& into, const Graph& from, std::string_view prefix, std::
     if (node->op().stateful && !handle && !waiting) {
       spec.control_inputs.insert(spec.control_inputs.end(), control_roots.begin(), control_roots.end());
       waiting = true;
+    }
+    // Colocated with a node of `from`: with its copy.
+    if (const auto groups = spec.attrs.find("_class"); groups != spec.attrs.end()) {
+      if (auto* list = std::get_if<std::vector<std::string>>(&groups->second)) {
+        for (std::string& group : *list)
+          if (group.starts_with(kColocation))
+            group = fmt::format("{}{}", kColocation, renamed(group.substr(kColocation.size())));
+      }
     }
     waits[static_cast<size_t>(node->id())] = waiting;
     RIVULET_ASSIGN_OR_RETURN(copies[static_cast<size_t>(node->id())], into.AddNode(std::move(spec)));

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "engine/graph/op.h"
+#include "engine/placement/device_name.h"
 
 namespace rivulet {
 
@@ -52,6 +53,27 @@ Scope Scope::WithControl(std::vector<Node*> before) const {
   return scope;
 }
 
+Scope Scope::WithDevice(std::string_view device) const {
+  Scope scope = *this;
+  const StatusOr<DeviceName> inner = ParseDeviceName(device);
+  const StatusOr<DeviceName> outer = ParseDeviceName(device_);
+  if (!inner.ok() || !outer.ok()) {
+    Fail(inner.ok() ? outer.status() : inner.status());
+    return scope;
+  }
+  scope.device_ = OverrideDevice(*outer, *inner).ToString();
+  return scope;
+}
+
+Scope Scope::ColocateWith(const Node* node) const {
+  Scope scope = *this;
+  if (node == nullptr) return scope;  // an earlier failure, which status() tells
+  const std::string group = "loc:@" + node->name();
+  if (std::ranges::find(scope.colocation_, group) == scope.colocation_.end()) scope.colocation_.push_back(group);
+  scope.device_ = node->device();
+  return scope;
+}
+
 Scope Scope::At(std::source_location where) const {
   Scope scope = *this;
   scope.source_line_ = SourceLine(where);
@@ -80,8 +102,13 @@ Node* Scope::AddNode(std::string_view op, std::vector<Output> inputs, AttrMap at
   std::string unique = wanted;
   for (int& count = shared_->taken[wanted]; graph().Find(unique) != nullptr;)
     unique = fmt::format("{}_{}", wanted, ++count);
-  StatusOr<Node*> node =
-      graph().AddNode({std::move(unique), std::string(op), std::move(inputs), control_, std::move(attrs), line, {}});
+  if (!colocation_.empty()) {
+    AttrValue& groups = attrs.try_emplace("_class", std::vector<std::string>()).first->second;
+    if (auto* list = std::get_if<std::vector<std::string>>(&groups))
+      list->insert(list->end(), colocation_.begin(), colocation_.end());
+  }
+  StatusOr<Node*> node = graph().AddNode(
+      {std::move(unique), std::string(op), std::move(inputs), control_, std::move(attrs), line, device_});
   if (!node.ok()) {
     Fail(node.status());
     return nullptr;

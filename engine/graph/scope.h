@@ -27,6 +27,13 @@ class Scope {
   explicit Scope(Graph& graph);                 // `graph` must outlive the scope
   Scope SubScope(std::string_view name) const;  // names get the prefix "name/", made unique
   Scope WithControl(std::vector<Node*> before) const;
+  // Nodes are constrained to `device` ("/device:CPU:1" or another part of a name, engine/placement/device_name.h). What
+  // it states wins over outer scopes, part by part, as nested tf.device blocks; "" changes nothing. Fails on a name that
+  // is none.
+  Scope WithDevice(std::string_view device) const;
+  // Nodes are to live on the device of `node`, wherever that is: they get its constraint instead of this scope's and the
+  // attribute _class = ["loc:@<node>"], as tf.compat.v1.colocate_with does.
+  Scope ColocateWith(const Node* node) const;
 
   // The same scope, whose nodes say that `where` built them: for functions that build on behalf of a caller.
   Scope At(std::source_location where) const;
@@ -52,6 +59,8 @@ class Scope {
   std::string prefix_;
   std::vector<Node*> control_;
   std::string source_line_;
+  std::string device_;                   // canonical
+  std::vector<std::string> colocation_;  // "loc:@node"
 };
 
 }  // namespace rivulet

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "engine/program/tensor_list.h"
+
 namespace rivulet {
 namespace {
 
@@ -78,7 +80,8 @@ class TableInstance final : public Instance {
   void HandOn(const Bindings& bindings, const CancellationToken& cancel) {
     RunContext* run = bindings.outer;
     if (run == nullptr) {
-      run_ = {cancel, bindings.observer, bindings.max_loop_steps, bindings.deadline};
+      run_ = {cancel, bindings.observer, bindings.max_loop_steps, bindings.deadline, &lists_};
+      lists_.Reset();
       run = &run_;
     }
     for (const size_t i : nested_) contexts_[i].run = run;
@@ -193,6 +196,7 @@ class TableInstance final : public Instance {
   std::vector<size_t> stateful_;  // and nested ones
   std::vector<size_t> nested_;
   RunContext run_;
+  TensorListStore lists_;  // of runs that are not part of another
 };
 
 }  // namespace

@@ -36,8 +36,9 @@ class KernelState {
   virtual ~KernelState() = default;
 };
 
-class RunObserver;   // engine/program/run_observer.h
-struct PassOptions;  // engine/passes/options.h
+class RunObserver;      // engine/program/run_observer.h
+class TensorListStore;  // engine/program/tensor_list.h
+struct PassOptions;     // engine/passes/options.h
 
 // One Run, as kernels that run programs of their own (If, While, calls) hand it on.
 struct RunContext {
@@ -47,6 +48,7 @@ struct RunContext {
   int64_t loop_steps_left = -1;
   // When loops give up; max: never.
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+  TensorListStore* lists = nullptr;  // where this run's tensor lists lie
 };
 
 // What a running kernel may touch. Pointers are 64-byte aligned where the memory plan made them; variables start at 64

@@ -81,7 +81,7 @@ TEST(DeviceNameTest, Parse_WhatIsNoDeviceName_IsRefusedInOneSentence) {
   refused("/device:CPU:0:1", "has a number '0:1'");
   refused("/job:a/job:b", "the device name '/job:a/job:b' states its job twice; keep one");
   refused("/cpu:0/gpu:1", "states its device twice");
-  refused("/job:\n\x01", "the device name '/job:??'");
+  refused("/job:\n", "the device name '/job:?'");
   refused(std::string(10'000, 'a'), "a device name of 10000 characters is refused; at most 512 are read");
 }
 

@@ -41,9 +41,10 @@ class ResourceManager {
  public:
   static constexpr std::string_view kDefaultContainer = "localhost";  // also meant by ""
 
-  // `memory_limit_bytes`: of variables, arenas and results of all sessions that share this; 0: no limit.
-  explicit ResourceManager(size_t memory_limit_bytes = 0)
-      : memory_(std::make_shared<MemoryBudget>("the shared state", memory_limit_bytes)) {}
+  // `memory_limit_bytes`: of the variables and arenas of all sessions that share this; 0: no limit. `name` is for
+  // errors about it.
+  explicit ResourceManager(size_t memory_limit_bytes = 0, std::string name = "the sessions' shared state")
+      : memory_(std::make_shared<MemoryBudget>(std::move(name), memory_limit_bytes)) {}
   ~ResourceManager();
   ResourceManager(const ResourceManager&) = delete;
   ResourceManager& operator=(const ResourceManager&) = delete;

@@ -1,287 +1,242 @@
 #include "engine/session/session.h"
 
 #include <algorithm>
-#include <map>
-#include <shared_mutex>
+#include <cstring>
+#include <numeric>
 
-#include "engine/base/mutex.h"
-#include "engine/base/nearest.h"
-#include "engine/graph/inference.h"
-#include "engine/graph/op.h"
-#include "engine/graph/variable_name.h"
+#include "engine/graph/compose.h"
+#include "engine/graph/function.h"
+#include "engine/graph/graph_def.h"
+#include "engine/session/session_state.h"
+#include "proto/graph/graph.pb.h"
 
 namespace rivulet {
-namespace {
 
-constexpr size_t kAlignment = 64;
-
-// Compiled for one set of names and feed shapes.
-struct CompiledRun {
-  std::shared_ptr<const Program> program;
-  bool writes = false;
-  std::vector<size_t> reads;     // variables that must have a value before
-  std::vector<size_t> assigned;  // that have one after
-  Mutex mutex;
-  std::vector<std::unique_ptr<Instance>> idle;  // guarded by mutex; each run takes one
-  std::vector<AlignedBuffer> arenas;            // likewise
-};
-
-struct SessionVariable {
-  std::string name;
-  TensorSpec spec;
-  size_t offset = 0;
-  bool initialized = false;
-};
-
-std::string Key(const Session::Feeds& feeds, const std::vector<std::string>& fetches,
-                const std::vector<std::string>& targets) {
-  std::string key;
-  for (const auto& [name, tensor] : feeds)
-    key += fmt::format("{}={}{};", name, Name(tensor.dtype()), tensor.shape().ToString());
-  for (const std::string& name : fetches) key += fmt::format("|{}", name);
-  for (const std::string& name : targets) key += fmt::format("^{}", name);
-  return key;
+Status CheckFeed(const std::string& name, const Tensor& value, const TensorSpec& spec) {
+  if (value.empty()) return InvalidArgument("the feed of '{}' is no tensor", name);
+  if (value.dtype() == spec.dtype && Shape::Compatible(value.shape(), spec.shape)) return absl::OkStatus();
+  return InvalidArgument("'{}' is {}{}, but is fed {}{}", name, Name(spec.dtype), spec.shape.ToString(),
+                         Name(value.dtype()), value.shape().ToString());
 }
 
-}  // namespace
+StatusOr<std::shared_ptr<const RunPlan>> Session::State::Plan(const RunNames& names, std::string* key) {
+  // No name has a space or a line's end in it.
+  key->assign(names.feeds_come_later ? "later" : "");
+  for (const std::string& name : names.feeds) key->append(name).append("\n");
+  for (const std::string& name : names.fetches) key->append("|").append(name).append("\n");
+  for (const std::string& name : names.targets) key->append("^").append(name).append("\n");
+  if (config.placer != nullptr) key->append(fmt::format("@{}", config.placer->generation()));
+  return plans.Get(*key, [&]() -> StatusOr<std::shared_ptr<const RunPlan>> {
+    if (config.placer == nullptr) return PlanRun(graph(), names);
+    RIVULET_ASSIGN_OR_RETURN(RunGraph run, PruneForRun(*graph(), names.feeds, names.fetches, names.targets));
+    RIVULET_RETURN_IF_ERROR(config.placer->Partition(run));
+    RunNames placed{std::move(run.feeds), std::move(run.fetches), std::move(run.targets), names.feeds_come_later};
+    return PlanRun(std::make_shared<const Graph>(std::move(run.graph)), placed);
+  });
+}
 
-struct Session::State {
-  Graph graph;
-  SessionConfig config;
-  std::vector<SessionVariable> variables;
-  AlignedBuffer storage;
-  mutable std::shared_mutex variables_mutex;  // shared: reads values and flags; exclusive: changes them
-
-  Mutex cache_mutex;
-  std::map<std::string, std::shared_ptr<CompiledRun>> cache GUARDED_BY(cache_mutex);
-  std::atomic<uint64_t> step{0};
-
-  SessionVariable* Find(std::string_view name) {
-    const auto found = std::ranges::find(variables, name, &SessionVariable::name);
-    return found == variables.end() ? nullptr : &*found;
+StatusOr<Session::State::PoolChoice> Session::State::ChoosePool(const RunOptions& options) {
+  if (options.use_run_handler_pool) {
+    RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<ThreadPool> pool, ThreadPool::Shared("run_handler", 0));
+    return PoolChoice{std::move(pool), true};
   }
-  Status Missing(std::string_view name) const {
-    std::vector<std::string> names;
-    for (const SessionVariable& variable : variables) names.push_back(variable.name);
-    return NotFound("the session has no variable '{}'.{}", name, DidYouMean(name, names));
-  }
-  std::byte* Data(const SessionVariable& variable) { return storage.data() + variable.offset; }
-
-  Status AddVariables();
-  StatusOr<std::vector<Node*>> Roots(const Feeds& feeds, const std::vector<std::string>& fetches,
-                                     const std::vector<std::string>& targets) const;
-  Status DescribeEffects(const Feeds& feeds, const std::vector<Node*>& roots, CompiledRun& run);
-  StatusOr<std::shared_ptr<CompiledRun>> Compile(const Feeds& feeds, const std::vector<std::string>& fetches,
-                                                 const std::vector<std::string>& targets);
-};
-
-Status Session::State::AddVariables() {
-  size_t offset = 0;
-  for (const auto& node : graph.nodes()) {
-    if (node->type() != "VarHandleOp") continue;
-    SessionVariable variable{std::string(VariableName(*node)), {VariableDType(*node), node->attr<Shape>("shape")}};
-    if (const SessionVariable* same = Find(variable.name)) {
-      if (same->spec != variable.spec)
-        return InvalidArgument("the variable '{}' is both {}{} and {}{}", variable.name, Name(same->spec.dtype),
-                               same->spec.shape.ToString(), Name(variable.spec.dtype), variable.spec.shape.ToString());
-      continue;
+  const size_t count = std::max<size_t>(1, config.inter_op_pools.size());
+  if (options.inter_op_pool < -1 || options.inter_op_pool >= static_cast<int>(count))
+    return InvalidArgument(
+        "there is no inter-op pool {}; the session has {}, counted from 0, and -1 means the calling "
+        "thread",
+        options.inter_op_pool, count);
+  if (options.inter_op_pool == -1 || (config.inter_op_pools.empty() && config.inter_op_threads < 0))
+    return PoolChoice{};
+  const size_t index = static_cast<size_t>(options.inter_op_pool);
+  MutexLock lock(pools_mutex);
+  pools.resize(count);
+  std::shared_ptr<ThreadPool>& pool = pools[index];
+  if (pool == nullptr) {
+    const InterOpPool asked =
+        config.inter_op_pools.empty()
+            ? InterOpPool{config.inter_op_threads,
+                          config.per_session_threads ? "" : fmt::format("inter_op/{}", config.inter_op_threads)}
+            : config.inter_op_pools[index];
+    if (asked.global_name.empty()) {
+      pool = std::make_shared<ThreadPool>(fmt::format("inter_op {}", index), asked.threads);
+    } else {
+      RIVULET_ASSIGN_OR_RETURN(pool, ThreadPool::Shared(asked.global_name, asked.threads));
     }
-    const StatusOr<int64_t> elements = variable.spec.shape.CheckedElements();
-    if (!elements.ok()) return Annotate(elements.status(), fmt::format("the variable '{}'", variable.name));
-    const size_t bytes = static_cast<size_t>(*elements) * SizeOf(variable.spec.dtype);
-    if (SizeOf(variable.spec.dtype) == 0)
-      return InvalidArgument("the variable '{}' is {}, which has no values", variable.name, Name(variable.spec.dtype));
-    variable.offset = offset;
-    offset += (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    variables.push_back(std::move(variable));
   }
-  if (offset > size_t{1} << 40) return ResourceExhausted("the graph's variables take {} bytes", offset);
-  storage = AlignedBuffer(offset);
+  return PoolChoice{pool, !config.inter_op_pools.empty() || config.inter_op_threads > 0};
+}
+
+RunInfo Session::State::InfoOf(const RunOptions& options, const ActiveRun& active_run, Mutex* observer_mutex) {
+  RunInfo info;
+  info.rng.key.words = {static_cast<uint32_t>(config.seed), static_cast<uint32_t>(config.seed >> 32)};
+  info.step = step.fetch_add(1);
+  info.cancel = active_run.token();
+  info.deadline = active_run.deadline();
+  info.observer = options.observer;
+  info.observer_mutex = options.observer_is_thread_safe ? nullptr : observer_mutex;
+  info.report_allocations = options.report_allocations;
+  return info;
+}
+
+Status Session::State::Adopt(Graph graph) {
+  RIVULET_RETURN_IF_ERROR(variables->Add(graph));
+  auto adopted = std::make_shared<const Graph>(std::move(graph));
+  if (config.placer != nullptr) RIVULET_RETURN_IF_ERROR(config.placer->OnGraph(*adopted));
+  MutexLock lock(graph_mutex);
+  graphs.push_back(std::move(adopted));
   return absl::OkStatus();
 }
 
-StatusOr<std::vector<Node*>> Session::State::Roots(const Feeds& feeds, const std::vector<std::string>& fetches,
-                                                   const std::vector<std::string>& targets) const {
-  std::vector<Node*> roots;
-  for (const std::string& name : fetches) {
-    RIVULET_ASSIGN_OR_RETURN(const Output output, graph.FindOutput(name));
-    roots.push_back(output.node);
-  }
-  for (const std::string& name : targets) {
-    Node* node = graph.Find(name);
-    if (node == nullptr) return graph.FindOutput(name).status();  // names the nearest
-    roots.push_back(node);
-  }
-  if (roots.empty()) return InvalidArgument("a run needs a fetch or a target");
-  for (const auto& [name, tensor] : feeds) {
-    RIVULET_ASSIGN_OR_RETURN(const Output output, graph.FindOutput(name));
-    if (tensor.empty()) return InvalidArgument("the feed of '{}' is no tensor", name);
-    if (output.dtype() != tensor.dtype() || !Shape::Compatible(output.shape(), tensor.shape()))
-      return InvalidArgument("'{}' is {}{}, but is fed {}{}", name, Name(output.dtype()), output.shape().ToString(),
-                             Name(tensor.dtype()), tensor.shape().ToString());
-  }
-  return roots;
-}
+Session::Session() = default;
 
-// Which variables a run reads and writes. A fed tensor cuts off what computes it.
-Status Session::State::DescribeEffects(const Feeds& feeds, const std::vector<Node*>& roots, CompiledRun& run) {
-  std::vector<Output> fed;
-  for (const auto& [name, tensor] : feeds) {
-    RIVULET_ASSIGN_OR_RETURN(const Output output, graph.FindOutput(name));
-    fed.push_back(output);
-  }
-  std::vector<bool> needed(graph.nodes().size());
-  std::vector<Node*> stack = roots;
-  while (!stack.empty()) {
-    Node* node = stack.back();
-    stack.pop_back();
-    if (needed[static_cast<size_t>(node->id())]) continue;
-    needed[static_cast<size_t>(node->id())] = true;
-    for (const Output& input : node->inputs())
-      if (std::ranges::find(fed, input) == fed.end()) stack.push_back(input.node);
-    for (Node* before : node->control_inputs()) stack.push_back(before);
-  }
-  for (Node* node : graph.TopologicalOrder(roots)) {
-    if (!needed[static_cast<size_t>(node->id())]) continue;
-    for (const Output& input : node->inputs()) {
-      if (input.node->type() != "VarHandleOp") continue;
-      const size_t variable = static_cast<size_t>(Find(VariableName(*input.node)) - variables.data());
-      const bool assigns = node->type() == "AssignVariableOp";
-      const bool assigned_before = std::ranges::find(run.assigned, variable) != run.assigned.end();
-      if (assigns && !assigned_before) run.assigned.push_back(variable);
-      if (!assigns && !assigned_before) run.reads.push_back(variable);
-      run.writes = run.writes || node->type() != "ReadVariableOp";
-    }
-  }
-  return absl::OkStatus();
-}
-
-StatusOr<std::shared_ptr<CompiledRun>> Session::State::Compile(const Feeds& feeds,
-                                                               const std::vector<std::string>& fetches,
-                                                               const std::vector<std::string>& targets) {
-  const std::string key = Key(feeds, fetches, targets);
-  MutexLock lock(cache_mutex);
-  std::shared_ptr<CompiledRun>& cached = cache[key];
-  if (cached != nullptr) return cached;
-  RIVULET_ASSIGN_OR_RETURN(const std::vector<Node*> roots, Roots(feeds, fetches, targets));
-  auto run = std::make_shared<CompiledRun>();
-  RIVULET_RETURN_IF_ERROR(DescribeEffects(feeds, roots, *run));
-  Signature signature;
-  for (const auto& [name, tensor] : feeds) signature.feeds.push_back({name, {tensor.dtype(), tensor.shape()}});
-  signature.fetches = fetches;
-  signature.targets = targets;
-  for (const SessionVariable& variable : variables)
-    signature.variables.push_back({variable.name, 0, variable.offset, variable.spec});
-  RIVULET_ASSIGN_OR_RETURN(run->program,
-                           Program::Compile(graph, signature, CompileOptions{config.kernels, config.passes}));
-  cached = run;
-  return run;
-}
-
-Session::Session() : state_(std::make_unique<State>()) {}
-Session::~Session() = default;
+Session::~Session() { Close(); }
 
 StatusOr<std::unique_ptr<Session>> Session::Create(Graph graph, const SessionConfig& config) {
+  for (const InterOpPool& pool : config.inter_op_pools)
+    if (pool.threads < 0) return InvalidArgument("an inter-op pool cannot have {} threads", pool.threads);
+  if (config.max_programs == 0) return InvalidArgument("a session keeps at least 1 program");
   std::unique_ptr<Session> session(new Session());
-  session->state_->graph = std::move(graph);
-  session->state_->config = config;
-  RIVULET_RETURN_IF_ERROR(session->state_->AddVariables());
+  session->state_ = std::make_shared<State>(config);
+  State& state = *session->state_;
+  std::shared_ptr<MemoryBudget> memory;
+  if (config.shared_state == nullptr) {
+    state.resources = std::make_shared<ResourceManager>(config.memory_limit_bytes, "the session");
+    memory = state.resources->memory();
+  } else {
+    state.resources = config.shared_state;
+    memory = std::make_shared<MemoryBudget>("the session", config.memory_limit_bytes, state.resources->memory());
+  }
+  state.variables = std::make_shared<SessionVariables>(state.resources);
+  state.parts = std::make_shared<PartRunner>(CompileOptions{config.kernels, config.passes}, state.variables,
+                                             std::move(memory), config.max_programs);
+  RIVULET_RETURN_IF_ERROR(state.Adopt(std::move(graph)));
   return session;
 }
 
 StatusOr<std::vector<Tensor>> Session::Run(const Feeds& feeds, const std::vector<std::string>& fetches,
                                            const std::vector<std::string>& targets, const CancellationToken& cancel) {
-  EnterWorkerThread();
+  RunOptions options;
+  options.cancel = cancel;
+  return RunWith(options, feeds, fetches, targets);
+}
+
+StatusOr<std::vector<Tensor>> Session::RunWith(const RunOptions& options, const Feeds& feeds,
+                                               const std::vector<std::string>& fetches,
+                                               const std::vector<std::string>& targets) {
   State& state = *state_;
-  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<CompiledRun> run, state.Compile(feeds, fetches, targets));
+  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<ActiveRun> active_run,
+                           ActiveRun::Create(state.active, options.cancel, state.TimeoutOf(options)));
+  RunNames names;
+  names.fetches = fetches;
+  names.targets = targets;
+  std::vector<Tensor> values;
+  for (const auto& [name, value] : feeds) {
+    names.feeds.push_back(name);
+    values.push_back(value);
+  }
+  std::string key;
+  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const RunPlan> plan, state.Plan(names, &key));
+  for (size_t i = 0; i < feeds.size(); ++i)
+    RIVULET_RETURN_IF_ERROR(CheckFeed(feeds[i].first, feeds[i].second, plan->feed_specs[i]));
+  Mutex observer_mutex;
+  const RunInfo info = state.InfoOf(options, *active_run, &observer_mutex);
+  RIVULET_ASSIGN_OR_RETURN(const State::PoolChoice choice, state.ChoosePool(options));
 
-  std::unique_ptr<Instance> instance;
-  AlignedBuffer arena;
-  {
-    MutexLock lock(run->mutex);
-    if (!run->idle.empty()) {
-      instance = std::move(run->idle.back());
-      arena = std::move(run->arenas.back());
-      run->idle.pop_back();
-      run->arenas.pop_back();
-    }
+  if (plan->whole && (choice.pool == nullptr || !choice.always)) {
+    EnterWorkerThread();
+    StatusOr<std::vector<Tensor>> results = state.parts->Run(plan->parts[0], key, values, info);
+    if (!results.ok()) return active_run->Explain(results.status());
+    return results;
   }
-  if (instance == nullptr) {
-    RIVULET_ASSIGN_OR_RETURN(instance, run->program->Instantiate());
-    arena = AlignedBuffer(run->program->memory().arena_bytes);
-  }
-
-  std::vector<TensorView> feed_views, fetch_views;
-  for (const auto& [name, tensor] : feeds) feed_views.push_back(tensor.view());
-  std::vector<Tensor> results;
-  for (const TensorSpec& spec : run->program->fetch_specs()) {
-    results.emplace_back(spec.dtype, spec.shape);
-    fetch_views.push_back(results.back().view());
-  }
-  const Buffer buffer{state.storage.data(), DType::kFloat32, 0};
-  StreamKey rng;
-  rng.key.words = {static_cast<uint32_t>(state.config.seed), static_cast<uint32_t>(state.config.seed >> 32)};
-  const uint64_t step = state.step.fetch_add(1);
-  Bindings bindings;
-  bindings.arena = arena.data();
-  bindings.buffers = {&buffer, 1};
-  bindings.feeds = feed_views;
-  bindings.fetches = fetch_views;
-  bindings.rng = {&rng, 1};
-  bindings.step = {&step, 1};
-
-  std::shared_lock<std::shared_mutex> shared(state.variables_mutex, std::defer_lock);
-  std::unique_lock<std::shared_mutex> exclusive(state.variables_mutex, std::defer_lock);
-  if (run->writes) {
-    exclusive.lock();
-  } else {
-    shared.lock();
-  }
-  for (size_t variable : run->reads)
-    if (!state.variables[variable].initialized)
-      return FailedPrecondition("the variable '{}' is read before it has a value; run the target that initialises it",
-                                state.variables[variable].name);
-  RIVULET_RETURN_IF_ERROR(instance->Run(bindings, cancel));
-  for (size_t variable : run->assigned) state.variables[variable].initialized = true;
-  if (run->writes) {
-    exclusive.unlock();
-  } else {
-    shared.unlock();
-  }
-
-  MutexLock lock(run->mutex);
-  run->idle.push_back(std::move(instance));
-  run->arenas.push_back(std::move(arena));
+  if (choice.pool == nullptr) EnterWorkerThread();
+  const auto execution = std::make_shared<Execution>(
+      ExecutionEnvironment{plan, key, state.parts, state.resources, choice.pool, options.priority, info});
+  execution->Start(std::move(values));
+  std::vector<int> all(fetches.size());
+  std::iota(all.begin(), all.end(), 0);
+  StatusOr<std::vector<Tensor>> results = execution->Wait(all, /*all=*/true);
+  if (!results.ok()) return active_run->Explain(results.status());
   return results;
 }
 
-const Graph& Session::graph() const { return state_->graph; }
-
-std::vector<std::string> Session::variables() const {
-  std::vector<std::string> names;
-  for (const SessionVariable& variable : state_->variables) names.push_back(variable.name);
-  return names;
+Status Session::Extend(const Graph& more) {
+  State& state = *state_;
+  if (state.config.static_graph)
+    return FailedPrecondition("the session's graph was said to be static, and cannot be extended");
+  if (state.active->closed()) return FailedPrecondition("the session is closed, and cannot be extended");
+  MutexLock lock(state.extend_mutex);
+  Graph extended = state.graph()->Clone();
+  for (const auto& node : more.nodes())
+    if (extended.Find(node->name()) != nullptr)
+      return AlreadyExists("the session's graph has a node '{}' already; nothing was added", node->name());
+  RIVULET_RETURN_IF_ERROR(ImportInto(extended, more, ""));
+  return state.Adopt(std::move(extended));
 }
 
+Status Session::ExtendDef(std::string_view graph_def) {
+  State& state = *state_;
+  if (state.config.static_graph)
+    return FailedPrecondition("the session's graph was said to be static, and cannot be extended");
+  if (state.active->closed()) return FailedPrecondition("the session is closed, and cannot be extended");
+  MutexLock lock(state.extend_mutex);
+  Graph extended = state.graph()->Clone();
+  // What the new nodes refer to stands in the same bytes when they are checked.
+  proto::GraphDef added;
+  if (graph_def.size() > GraphLimits().bytes ||
+      !added.ParseFromArray(graph_def.data(), static_cast<int>(graph_def.size())))
+    return DataLoss("{} bytes are no GraphDef; they may be damaged or another format", graph_def.size());
+  for (const proto::NodeDef& node : added.node())
+    if (extended.Find(node.name()) != nullptr)
+      return AlreadyExists("the session's graph has a node '{}' already; nothing was added", node.name());
+  proto::GraphDef whole;
+  if (!whole.ParseFromString(SerializeGraph(extended))) return Internal("the session's graph does not parse");
+  whole.MergeFrom(added);
+  RIVULET_ASSIGN_OR_RETURN(const Graph parsed, ParseGraph(whole.SerializeAsString()));
+  for (const auto& [name, function] : parsed.functions())
+    if (extended.FindFunction(name) == nullptr) RIVULET_RETURN_IF_ERROR(extended.AddFunction(function));
+  std::vector<Node*> all;
+  for (const auto& node : parsed.nodes()) all.push_back(node.get());
+  for (const Node* node : parsed.TopologicalOrder(all)) {
+    if (extended.Find(node->name()) != nullptr) continue;
+    NodeSpec spec{node->name(), std::string(node->type()), {}, {}, node->attrs(), node->source_line(), node->device()};
+    for (const Output& input : node->inputs()) spec.inputs.push_back({extended.Find(input.node->name()), input.port});
+    for (const Node* before : node->control_inputs()) spec.control_inputs.push_back(extended.Find(before->name()));
+    RIVULET_RETURN_IF_ERROR(extended.AddNode(std::move(spec)).status());
+  }
+  return state.Adopt(std::move(extended));
+}
+
+void Session::Close() { state_->active->Close(Cancelled("the session was closed while it ran")); }
+
+void Session::Reset(std::span<const std::string> containers) { state_->resources->Reset(containers); }
+
+const Graph& Session::graph() const { return *state_->graph(); }
+
+std::vector<std::string> Session::variables() const { return state_->variables->names(); }
+
+const std::shared_ptr<ResourceManager>& Session::resources() const { return state_->resources; }
+
+size_t Session::programs() const { return state_->parts->programs(); }
+
 StatusOr<Tensor> Session::GetVariable(std::string_view name) const {
-  const SessionVariable* variable = state_->Find(name);
-  if (variable == nullptr) return state_->Missing(name);
-  std::shared_lock<std::shared_mutex> lock(state_->variables_mutex);
-  if (!variable->initialized) return FailedPrecondition("the variable '{}' has no value yet", name);
-  Tensor value(variable->spec.dtype, variable->spec.shape);
-  std::memcpy(value.data(), state_->Data(*variable), value.bytes());
+  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<VariableResource> variable, state_->variables->Find(name));
+  std::shared_lock<std::shared_mutex> lock(variable->mutex());
+  if (!variable->initialized()) return FailedPrecondition("the variable '{}' has no value yet", name);
+  RIVULET_ASSIGN_OR_RETURN(Tensor value, Tensor::Create(variable->spec().dtype, variable->spec().shape));
+  if (value.bytes() > 0) std::memcpy(value.data(), variable->data(), value.bytes());
   return value;
 }
 
 Status Session::SetVariable(std::string_view name, const Tensor& value) {
-  SessionVariable* variable = state_->Find(name);
-  if (variable == nullptr) return state_->Missing(name);
-  if (value.empty() || value.dtype() != variable->spec.dtype || value.shape() != variable->spec.shape)
-    return InvalidArgument("the variable '{}' is {}{}, and cannot be set to {}{}", name, Name(variable->spec.dtype),
-                           variable->spec.shape.ToString(), Name(value.dtype()), value.shape().ToString());
-  std::unique_lock<std::shared_mutex> lock(state_->variables_mutex);
-  std::memcpy(state_->Data(*variable), value.data(), value.bytes());
-  variable->initialized = true;
+  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<VariableResource> variable, state_->variables->Find(name));
+  const TensorSpec& spec = variable->spec();
+  if (value.empty() || value.dtype() != spec.dtype || value.shape() != spec.shape)
+    return InvalidArgument("the variable '{}' is {}{}, and cannot be set to {}{}", name, Name(spec.dtype),
+                           spec.shape.ToString(), Name(value.dtype()), value.shape().ToString());
+  std::unique_lock<std::shared_mutex> lock(variable->mutex());
+  if (value.bytes() > 0) std::memcpy(variable->data(), value.data(), value.bytes());
+  variable->set_initialized();
   return absl::OkStatus();
 }
 

@@ -1,0 +1,23 @@
+// Calls back when a time has come: what ends runs that take too long.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+
+namespace rivulet {
+
+// Rings once at `when`, on a thread of the process's own, unless it is destroyed before. The destructor waits for a
+// callback that is running.
+class Alarm {
+ public:
+  Alarm(std::chrono::steady_clock::time_point when, std::function<void()> callback);
+  ~Alarm();
+  Alarm(const Alarm&) = delete;
+  Alarm& operator=(const Alarm&) = delete;
+
+ private:
+  uint64_t id_ = 0;
+};
+
+}  // namespace rivulet

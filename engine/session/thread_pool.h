@@ -1,0 +1,39 @@
+// The threads that runs share: a pool runs closures, those of higher priority first, else in the order they came.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+// Thread-safe. Threads start when there is work for them, are worker threads (EnterWorkerThread), and sleep when there
+// is none.
+class ThreadPool {
+ public:
+  // `threads` 0: as many as the machine has cores.
+  ThreadPool(std::string name, int threads);
+  // Runs what was scheduled before it returns.
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  void Schedule(std::function<void()> closure, int64_t priority = 0);
+  const std::string& name() const;
+  int threads() const;
+
+  // The process's pool of this name, made when first asked for. INVALID_ARGUMENT: it has another number of threads.
+  static StatusOr<std::shared_ptr<ThreadPool>> Shared(const std::string& name, int threads);
+  // Name of the pool whose thread this is, or "".
+  static std::string_view Current();
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace rivulet

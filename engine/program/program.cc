@@ -1,7 +1,13 @@
 #include "engine/program/program.h"
 
+#include <cxxabi.h>
+
+#include <cstdlib>
+#include <typeinfo>
+
 #include "engine/passes/optimize.h"
 #include "engine/program/instance.h"
+#include "engine/program/kernel_symbols.h"
 #include "engine/program/lowering.h"
 
 namespace rivulet {
@@ -20,6 +26,7 @@ class CompiledProgram final : public Program {
   std::span<const Instruction> instructions() const override { return lowered_.instructions; }
   double flops() const override { return lowered_.flops; }
   StatusOr<std::unique_ptr<Instance>> Instantiate() const override { return NewInstance(shared_from_this(), lowered_); }
+  const LoweredProgram& lowered() const { return lowered_; }
 
  private:
   Signature signature_;
@@ -27,7 +34,26 @@ class CompiledProgram final : public Program {
   LoweredProgram lowered_;
 };
 
+std::string Demangled(const char* name) {
+  int status = 0;
+  char* text = abi::__cxa_demangle(name, nullptr, nullptr, &status);
+  const std::string symbol = text == nullptr ? name : text;
+  std::free(text);
+  return symbol;
+}
+
 }  // namespace
+
+std::vector<std::string> KernelSymbols(const Program& program) {
+  std::vector<std::string> symbols(program.instructions().size());
+  const auto* compiled = dynamic_cast<const CompiledProgram*>(&program);
+  if (compiled == nullptr) return symbols;
+  for (size_t i = 0; i < symbols.size(); ++i) {
+    const Kernel& kernel = *compiled->lowered().calls[i].kernel;
+    symbols[i] = Demangled(typeid(kernel).name());
+  }
+  return symbols;
+}
 
 StatusOr<std::shared_ptr<const Program>> Program::Compile(const Graph& graph, const Signature& signature,
                                                           const CompileOptions& options, OptimizedGraph* made_of) {

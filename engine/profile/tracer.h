@@ -1,0 +1,100 @@
+// Where the spans of a run go: what was done when, by which thread, for whom. Code that can be traced holds a Tracer*,
+// null where nobody wants a trace; tracing changes no result.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "engine/profile/run_recorder.h"
+
+namespace rivulet {
+
+struct TraceArg {
+  std::string_view name;
+  std::variant<int64_t, double, std::string_view> value;
+};
+using TraceArgs = std::initializer_list<TraceArg>;
+
+// A line of the picture: the calling thread's own, or one made by Tracer::Row.
+struct TraceRow {
+  int process = 0, thread = 0;  // both 0: the calling thread's
+};
+
+// Thread-safe. Times are ProfileNanos. Nothing here fails or waits for long; what cannot be written is left out.
+class Tracer {
+ public:
+  virtual ~Tracer() = default;
+
+  // Names the calling thread's row.
+  virtual void NameThread(std::string_view name) = 0;
+  // The row `name` of a group `process` ("clients") that stands beside the threads; made at the first call. There is a
+  // limit to them: beyond it all names get one row, "others".
+  virtual TraceRow Row(std::string_view process, std::string_view name) = 0;
+
+  // Something lasted from `begin` to `end`. Spans of one row lie within each other or apart.
+  virtual void Complete(TraceRow row, std::string_view category, std::string_view name, int64_t begin, int64_t end,
+                        std::span<const TraceArg> args) = 0;
+  virtual void Instant(TraceRow row, std::string_view category, std::string_view name,
+                       std::span<const TraceArg> args) = 0;
+  // A quantity is `value` from now on.
+  virtual void Counter(std::string_view name, double value) = 0;
+  // An arrow: from the span around kStart, through those around kStep, to the one around kEnd. `id` names the arrow.
+  enum class Flow { kStart, kStep, kEnd };
+  virtual void Arrow(TraceRow row, Flow flow, std::string_view name, std::string_view id) = 0;
+};
+
+// A span of the calling thread, from construction to destruction.
+//
+//   TraceSpan span(tracer, "phase", "upload");
+//   span.Arg("bytes", size);
+class TraceSpan {
+ public:
+  TraceSpan(Tracer* tracer, std::string_view category, std::string_view name)  // the names outlive the span
+      : tracer_(tracer), category_(category), name_(name), begin_(tracer == nullptr ? 0 : ProfileNanos()) {}
+  TraceSpan(const TraceSpan&) = delete;
+  TraceSpan& operator=(const TraceSpan&) = delete;
+  ~TraceSpan() { End(); }
+
+  void Arg(std::string_view name, int64_t value) { Add(name, value); }
+  void Arg(std::string_view name, double value) { Add(name, value); }
+  void Arg(std::string_view name, std::string_view value) {
+    if (tracer_ != nullptr) Add(name, std::string(value));
+  }
+  void Arrow(Tracer::Flow flow, std::string_view name, std::string_view id) {
+    if (tracer_ != nullptr) tracer_->Arrow({}, flow, name, id);
+  }
+  // Before the destructor. A second time does nothing.
+  void End() {
+    if (tracer_ == nullptr) return;
+    std::vector<TraceArg> args;
+    for (const auto& [name, value] : args_) {
+      TraceArg& arg = args.emplace_back(TraceArg{name, int64_t{0}});
+      if (const auto* text = std::get_if<std::string>(&value)) {
+        arg.value = std::string_view(*text);
+      } else if (const auto* real = std::get_if<double>(&value)) {
+        arg.value = *real;
+      } else {
+        arg.value = std::get<int64_t>(value);
+      }
+    }
+    std::exchange(tracer_, nullptr)->Complete({}, category_, name_, begin_, ProfileNanos(), args);
+  }
+
+ private:
+  using Value = std::variant<int64_t, double, std::string>;
+  void Add(std::string_view name, Value value) {
+    if (tracer_ != nullptr) args_.emplace_back(name, std::move(value));
+  }
+
+  Tracer* tracer_;
+  std::string_view category_, name_;
+  int64_t begin_;
+  std::vector<std::pair<std::string_view, Value>> args_;
+};
+
+}  // namespace rivulet

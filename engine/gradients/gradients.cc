@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "engine/gradients/indexed_slices.h"
+#include "engine/graph/function_call.h"
 #include "engine/graph/inference.h"
 #include "engine/graph/op.h"
 #include "engine/graph/variable_name.h"
@@ -21,16 +22,20 @@ struct OutputHash {
 // One call of ComputeGradients.
 class Backward {
  public:
-  Backward(Graph& graph, Output loss, std::span<const Output> xs)
-      : graph_(graph), scope_(Scope(graph).SubScope("gradients")), loss_(loss), xs_(xs) {}
+  Backward(const Scope& scope, std::span<const Output> ys, std::span<const Output> xs)
+      : graph_(scope.graph()), scope_(scope.SubScope("gradients")), ys_(ys), xs_(xs) {}
 
-  StatusOr<std::vector<Output>> Run() {
-    RIVULET_RETURN_IF_ERROR(CheckArguments());
-    Node* const target = loss_.node;
-    const std::vector<Node*> order = graph_.TopologicalOrder({&target, 1});
+  // Without `y_gradients` the one y is a scalar loss.
+  StatusOr<std::vector<Output>> Run(std::span<const Output> y_gradients) {
+    RIVULET_RETURN_IF_ERROR(CheckArguments(y_gradients));
+    std::vector<Node*> targets;
+    for (const Output& y : ys_) targets.push_back(y.node);
+    const std::vector<Node*> order = graph_.TopologicalOrder(targets);
     MarkPath(order);
     // Nodes are added from here on; `order` holds the forward ones.
-    if (on_path_.contains(loss_)) gradients_[loss_].push_back(Ones(loss_.dtype()));
+    for (size_t i = 0; i < ys_.size(); ++i)
+      if (on_path_.contains(ys_[i]))
+        gradients_[ys_[i]].push_back(y_gradients.empty() ? Ones(ys_[i].dtype()) : y_gradients[i]);
     for (auto node = order.rbegin(); node != order.rend(); ++node) RIVULET_RETURN_IF_ERROR(Visit(*node));
     std::vector<Output> results;
     for (const Output& x : xs_) results.push_back(GradientOf(x));
@@ -39,14 +44,20 @@ class Backward {
   }
 
  private:
-  Status CheckArguments() const {
-    if (!loss_) return InvalidArgument("gradients need a loss; the one given is empty");
-    if (!IsFloating(loss_.dtype()) || !loss_.shape().known_rank() || loss_.shape().rank() != 0)
+  Status CheckArguments(std::span<const Output> y_gradients) const {
+    for (const Output& y : ys_)
+      if (!y) return InvalidArgument("gradients need a loss; the one given is empty");
+    if (y_gradients.empty() && (!IsFloating(ys_[0].dtype()) || !ys_[0].shape().known_rank() || ys_[0].shape().rank() != 0))
       return InvalidArgument("the loss '{}' must be a floating scalar, but is {}{}; reduce it with Mean or Sum",
-                             loss_.name(), Name(loss_.dtype()), loss_.shape().ToString());
+                             ys_[0].name(), Name(ys_[0].dtype()), ys_[0].shape().ToString());
+    for (size_t i = 0; i < y_gradients.size(); ++i)
+      if (!y_gradients[i] || y_gradients[i].dtype() != ys_[i].dtype() ||
+          !Shape::Compatible(y_gradients[i].shape(), ys_[i].shape()))
+        return InvalidArgument("the gradient given of '{}' is not of its type and shape, {}{}", ys_[i].name(),
+                               Name(ys_[i].dtype()), ys_[i].shape().ToString());
     for (size_t i = 0; i < xs_.size(); ++i) {
-      if (!xs_[i]) return InvalidArgument("x {} of the gradient of '{}' is empty", i, loss_.name());
-      const DType dtype = IsHandle(xs_[i]) ? VariableDType(*xs_[i].node) : xs_[i].dtype();
+      if (!xs_[i]) return InvalidArgument("x {} of the gradient of '{}' is empty", i, Goal());
+      const DType dtype = IsHandle(xs_[i]) ? HandleDType(*xs_[i].node) : xs_[i].dtype();
       if (!IsFloating(dtype))
         return InvalidArgument("'{}' is {} and has no gradient; only floating tensors have", xs_[i].name(),
                                Name(dtype));
@@ -54,30 +65,49 @@ class Backward {
     return absl::OkStatus();
   }
 
-  static bool IsHandle(Output x) { return x.node->type() == "VarHandleOp"; }
+  std::string Goal() const { return ys_.empty() ? "nothing" : ys_[0].name(); }
+
+  static bool IsHandle(Output x) { return x.dtype() == DType::kResource && HandleOf(x) == x.node; }
+  // Which variable a handle is of: the variable's name, or, in a body, the argument's.
+  static std::string HandleKey(const Node& handle) {
+    return handle.type() == "_Arg" ? fmt::format("argument {}", handle.name())
+                                   : fmt::format("variable {}", VariableName(handle));
+  }
 
   // A tensor is on the path when a gradient with respect to some x must pass through it.
   void MarkPath(std::span<Node* const> order) {
     for (const Output& x : xs_) {
       if (IsHandle(x)) {
-        reads_.try_emplace(std::string(VariableName(*x.node)));
+        reads_.try_emplace(HandleKey(*x.node));
       } else {
         on_path_.insert({x, true});
       }
     }
     for (Node* node : order) {
       if (node->type() == "ReadVariableOp" || node->type() == "ResourceGather") {
-        if (node->input(0).node->type() != "VarHandleOp") continue;
-        const auto found = reads_.find(VariableName(*node->input(0).node));
+        const auto found = ReadsOf(node->input(0));
         if (found == reads_.end()) continue;
         found->second.push_back(node->output(0));
         on_path_.insert({node->output(0), true});
         continue;
       }
-      if (std::ranges::any_of(node->inputs(), [&](const Output& input) { return on_path_.contains(input); }))
+      if (OnPath(*node))
         for (size_t port = 0; port < node->outputs().size(); ++port)
           if (IsFloating(node->outputs()[port].dtype)) on_path_.insert({node->output(static_cast<int>(port)), true});
     }
+  }
+
+  using Reads = std::map<std::string, std::vector<Output>>;
+  Reads::iterator ReadsOf(Output input) {
+    const Node* handle = input.dtype() == DType::kResource ? HandleOf(input) : nullptr;
+    return handle == nullptr ? reads_.end() : reads_.find(HandleKey(*handle));
+  }
+  // A variable that is asked for and passed to a function is read there.
+  bool Wants(const Node& node, const Output& input) {
+    return on_path_.contains(input) || (RunsFunctions(node.type()) && ReadsOf(input) != reads_.end());
+  }
+  bool OnPath(const Node& node) {
+    return std::ranges::any_of(node.inputs(), [&](const Output& input) { return Wants(node, input); });
   }
 
   // The sum of what reached `output`; empty when nothing did.
@@ -92,8 +122,7 @@ class Backward {
   }
 
   Status Visit(Node* node) {
-    if (std::ranges::none_of(node->inputs(), [&](const Output& input) { return on_path_.contains(input); }))
-      return absl::OkStatus();
+    if (!OnPath(*node)) return absl::OkStatus();
     std::vector<Output> reached;
     bool any = false;
     for (size_t port = 0; port < node->outputs().size(); ++port) {
@@ -108,14 +137,20 @@ class Backward {
           "{} has no gradient{}, but the gradient of '{}' passes through it; StopGradient before it "
           "holds it back",
           DescribeNode(*node), op.not_differentiable.empty() ? "" : fmt::format(" ({})", op.not_differentiable),
-          loss_.name());
-    GradientContext context(scope_.SubScope(node->name() + "_grad"), node, reached);
+          Goal());
+    std::vector<bool> wanted;
+    for (const Output& input : node->inputs()) wanted.push_back(Wants(*node, input));
+    GradientContext context(scope_.SubScope(node->name() + "_grad"), node, reached, wanted);
     RIVULET_RETURN_IF_ERROR(Annotate(op.gradient(context), fmt::format("gradient of {}", DescribeNode(*node))));
     RIVULET_RETURN_IF_ERROR(Annotate(scope_.status(), fmt::format("gradient of {}", DescribeNode(*node))));
     for (size_t i = 0; i < node->inputs().size(); ++i) {
       const Output input = node->inputs()[i];
       const Output gradient = context.input_grads()[i];
-      if (!gradient || !on_path_.contains(input)) continue;
+      if (!gradient || !wanted[i]) continue;
+      if (input.dtype() == DType::kResource) {
+        handle_gradients_[ReadsOf(input)->first].push_back(gradient);
+        continue;
+      }
       if (gradient.dtype() != input.dtype() || !Shape::Compatible(gradient.shape(), input.shape()))
         return Internal("gradient of {}: input {} is {}{}, but its gradient is {}{}", DescribeNode(*node), i,
                         Name(input.dtype()), input.shape().ToString(), Name(gradient.dtype()),
@@ -132,7 +167,8 @@ class Backward {
     }
     std::vector<Output> addends;
     std::vector<IndexedSlices> rows;  // of gathers
-    for (const Output& read : reads_.find(VariableName(*x.node))->second) {
+    const std::string key = HandleKey(*x.node);
+    for (const Output& read : reads_.find(key)->second) {
       const Output sum = Sum(read);
       if (!sum) continue;
       if (read.node->type() == "ResourceGather")
@@ -141,9 +177,11 @@ class Backward {
         addends.push_back(sum);
     }
     if (!rows.empty()) addends.push_back(RowsOf(x, std::move(rows)));
+    if (const auto passed = handle_gradients_.find(key); passed != handle_gradients_.end())
+      addends.insert(addends.end(), passed->second.begin(), passed->second.end());
     if (addends.size() > 1) return scope_.Op("AddN", std::move(addends), {}, x.node->name() + "_sum");
     if (addends.size() == 1) return addends.front();
-    return scope_.Op("ZerosLike", {scope_.Op("ReadVariableOp", {x}, {{"dtype", VariableDType(*x.node)}})});
+    return scope_.Op("ZerosLike", {scope_.Op("ReadVariableOp", {x}, {{"dtype", HandleDType(*x.node)}})});
   }
 
   Output Ints(std::initializer_list<int32_t> values) {
@@ -152,7 +190,7 @@ class Backward {
 
   // The gradient of a variable of which rows were chosen, once or several times.
   Output RowsOf(Output handle, std::vector<IndexedSlices> rows) {
-    const Output value = scope_.Op("ReadVariableOp", {handle}, {{"dtype", VariableDType(*handle.node)}});
+    const Output value = scope_.Op("ReadVariableOp", {handle}, {{"dtype", HandleDType(*handle.node)}});
     const Output shape = scope_.Op("Shape", {value});
     const auto slice = [&](int32_t begin, int32_t end, AttrMap masks) {
       return scope_.Op("StridedSlice", {shape, Ints({begin}), Ints({end}), Ints({1})}, std::move(masks));
@@ -182,20 +220,22 @@ class Backward {
 
   Graph& graph_;
   Scope scope_;
-  Output loss_;
-  std::span<const Output> xs_;
+  std::span<const Output> ys_, xs_;
   std::unordered_map<Output, bool, OutputHash> on_path_;
   std::unordered_map<Output, std::vector<Output>, OutputHash> gradients_;
-  std::map<std::string, std::vector<Output>, std::less<>> reads_;  // variable's name → its reads on the path
+  Reads reads_;                                                    // variable → its reads on the path
+  std::map<std::string, std::vector<Output>> handle_gradients_;  // variable → what came from functions that read it
 };
 
 }  // namespace
 
-GradientContext::GradientContext(Scope scope, Node* node, std::span<const Output> output_gradients)
+GradientContext::GradientContext(Scope scope, Node* node, std::span<const Output> output_gradients,
+                                 std::vector<bool> wanted)
     : scope_(std::move(scope)),
       node_(node),
       output_gradients_(output_gradients.begin(), output_gradients.end()),
-      input_gradients_(node->inputs().size()) {}
+      input_gradients_(node->inputs().size()),
+      wanted_(std::move(wanted)) {}
 
 StatusOr<Output> GradientContext::Emit(std::string_view op, std::vector<Output> inputs, AttrMap attrs) {
   const Output output = scope_.Op(op, std::move(inputs), std::move(attrs));
@@ -206,7 +246,21 @@ StatusOr<Output> GradientContext::Emit(std::string_view op, std::vector<Output> 
 void GradientContext::set_input_grad(int i, Output gradient) { input_gradients_[static_cast<size_t>(i)] = gradient; }
 
 StatusOr<std::vector<Output>> ComputeGradients(Graph& graph, Output loss, std::span<const Output> xs) {
-  return Backward(graph, loss, xs).Run();
+  return Backward(Scope(graph), {&loss, 1}, xs).Run({});
+}
+
+StatusOr<std::vector<Output>> ComputeGradients(const Scope& scope, std::span<const Output> ys,
+                                               std::span<const Output> y_gradients, std::span<const Output> xs) {
+  if (ys.size() != y_gradients.size())
+    return InvalidArgument("gradients of {} tensors are asked for, but the own gradients of {} are given", ys.size(),
+                           y_gradients.size());
+  if (ys.empty()) {
+    std::vector<Output> zeros;
+    for (const Output& x : xs) zeros.push_back(scope.Op("ZerosLike", {x}));
+    RIVULET_RETURN_IF_ERROR(scope.status());
+    return zeros;
+  }
+  return Backward(scope, ys, xs).Run(y_gradients);
 }
 
 }  // namespace rivulet

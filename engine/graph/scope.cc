@@ -14,6 +14,8 @@ struct Scope::Shared {
   Status status;
   std::unordered_map<std::string, int> taken = {};  // full name → how often it was asked for
   std::unordered_set<std::string> scopes = {};
+  std::string function = {};
+  Capture capture = nullptr;
 };
 
 namespace {
@@ -31,9 +33,21 @@ bool HoldsANode(const Graph& graph, const std::string& scope) {
   });
 }
 
+bool Belongs(const Graph& graph, const Node* node) {
+  const size_t id = static_cast<size_t>(node->id());
+  return id < graph.nodes().size() && graph.nodes()[id].get() == node;
+}
+
 }  // namespace
 
 Scope::Scope(Graph& graph) : shared_(new Shared{graph, absl::OkStatus()}) {}
+
+Scope::Scope(Graph& body, std::string function, Capture capture) : Scope(body) {
+  shared_->function = std::move(function);
+  shared_->capture = std::move(capture);
+}
+
+const std::string& Scope::function() const { return shared_->function; }
 
 Scope Scope::SubScope(std::string_view name) const {
   Scope scope = *this;
@@ -95,6 +109,15 @@ Node* Scope::AddNode(std::string_view op, std::vector<Output> inputs, AttrMap at
     Fail(InvalidArgument("{} '{}{}' ({}): input {} is empty; it came from an op without outputs", op, prefix_,
                          name.empty() ? op : name, line, i));
     return nullptr;
+  }
+  for (Output& input : inputs) {
+    if (shared_->capture == nullptr || Belongs(graph(), input.node)) continue;
+    const StatusOr<Output> captured = shared_->capture(input);
+    if (!captured.ok()) {
+      Fail(captured.status());
+      return nullptr;
+    }
+    input = *captured;
   }
   // "_FusedConv2D" is an op's name but no node's.
   if (name.empty()) name = op.substr(std::min(op.find_first_not_of('_'), op.size()));

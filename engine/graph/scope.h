@@ -11,6 +11,7 @@
 // without a check per line, and checked once.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <source_location>
 #include <string>
@@ -25,6 +26,13 @@ namespace rivulet {
 class Scope {
  public:
   explicit Scope(Graph& graph);                 // `graph` must outlive the scope
+  // The scope of a function's body. A node that is given a tensor of another graph gets what `capture` makes of it, an
+  // argument of the function; without one it is refused. Functions that are made inside take names after `function`.
+  using Capture = std::function<StatusOr<Output>(Output)>;
+  Scope(Graph& body, std::string function, Capture capture = nullptr);
+  // Of the function whose body this is; "" for a graph's own scopes.
+  const std::string& function() const;
+
   Scope SubScope(std::string_view name) const;  // names get the prefix "name/", made unique
   Scope WithControl(std::vector<Node*> before) const;
   // Nodes are constrained to `device` ("/device:CPU:1" or another part of a name, engine/placement/device_name.h). What

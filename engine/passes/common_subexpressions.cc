@@ -1,8 +1,10 @@
 // Nodes of one op, with equal attributes and equal inputs, compute the same: the first of them serves all. Random ops
 // and effects are never alike. Reads of a variable are, as long as nothing writes a variable between them.
+#include <algorithm>
 #include <cstring>
 #include <unordered_map>
 
+#include "engine/graph/function_call.h"
 #include "engine/passes/pass.h"
 #include "engine/program/structural_ops.h"
 
@@ -72,7 +74,12 @@ class Key {
   std::string bytes_;
 };
 
-bool WritesVariables(const EditNode& node) {
+bool WritesVariables(const GraphEditor& graph, const EditNode& node) {
+  if (RunsFunctions(node.type())) {
+    const auto find = [&](std::string_view name) { return graph.FindFunction(name); };
+    const std::vector<bool> writes = EffectsOfCall(node.type(), node.attrs, node.inputs.size(), find).writes;
+    return std::find(writes.begin(), writes.end(), true) != writes.end();
+  }
   if (!node.op->stateful || OnlyReadsVariables(node.type())) return false;
   for (const Edge& input : node.inputs)
     if (input.dtype() == DType::kResource) return true;
@@ -97,7 +104,9 @@ std::string KeyOf(const EditNode& node, int writes) {
     const std::string* shared = node.FindAttr<std::string>("shared_name");
     key.Add(std::string_view(shared == nullptr || shared->empty() ? node.name : *shared));
   }
-  if (node.type() == "ReadVariableOp") key.Add(writes);
+  bool reads = node.type() == "ReadVariableOp";
+  for (const Edge& input : node.inputs) reads = reads || (RunsFunctions(node.type()) && input.dtype() == DType::kResource);
+  if (reads) key.Add(writes);
   return std::move(key).Take();
 }
 
@@ -115,7 +124,7 @@ Status MergeCommonSubexpressions(GraphEditor& graph, PassContext& context) {
   int writes = 0;
   for (EditNode* node : graph.Nodes()) {
     if (node->removed) continue;
-    writes += WritesVariables(*node);
+    writes += WritesVariables(graph, *node);
     if (!MayMerge(*node)) continue;
     const auto [known, inserted] = first.try_emplace(KeyOf(*node, writes), node);
     if (inserted) continue;

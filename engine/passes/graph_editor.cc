@@ -5,6 +5,7 @@
 #include <numeric>
 #include <queue>
 
+#include "engine/graph/function_call.h"
 #include "engine/program/structural_ops.h"
 
 namespace rivulet {
@@ -12,6 +13,11 @@ namespace {
 
 // Control edges that one replacement may add.
 constexpr size_t kMaxNewControlEdges = 256;
+
+bool DrawsInFunctions(const Graph& graph, const Node& node) {
+  return RunsFunctions(node.type()) &&
+         EffectsOfCall(node.type(), node.attrs(), node.inputs().size(), FunctionsOf(graph)).draws;
+}
 
 }  // namespace
 
@@ -137,7 +143,10 @@ StatusOr<GraphEditor> GraphEditor::Create(const ConcreteGraph& graph, const Sign
         edit->inputs.push_back(edge);
         editor.Use(edit, edge);
       }
-      if (DrawsRandomNumbers(node->op())) edit->attrs["_random_index"] = int64_t{graph.random_index(*node)};
+      if (DrawsRandomNumbers(node->op()) || DrawsInFunctions(graph.graph(), *node)) {
+        edit->attrs["_random_index"] = int64_t{graph.random_index(*node)};
+        edit->attrs.erase("_random_of");
+      }
     }
     edit->pinned = edit->pinned || is_pinned(*node);
     wait(*edit, *node);
@@ -309,6 +318,11 @@ int GraphEditor::Prune() {
     ++removed;
   }
   return removed;
+}
+
+const Function* GraphEditor::FindFunction(std::string_view name) const {
+  const auto found = functions_.find(std::string(name));
+  return found == functions_.end() ? nullptr : found->second.get();
 }
 
 std::string GraphEditor::UniqueName(std::string_view wanted) {

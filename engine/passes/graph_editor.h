@@ -96,6 +96,9 @@ class GraphEditor {
   // Takes out nodes that nobody uses or asked for. Returns how many.
   int Prune();
 
+  // Of the graph's library.
+  const Function* FindFunction(std::string_view name) const;
+
   static bool HasOp(std::string_view op);
   std::string UniqueName(std::string_view wanted);
 

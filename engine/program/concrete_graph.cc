@@ -6,7 +6,10 @@
 #include <queue>
 
 #include "engine/base/nearest.h"
+#include "engine/graph/function_call.h"
+#include "engine/graph/inference.h"
 #include "engine/graph/op.h"
+#include "engine/program/function_program.h"
 #include "engine/program/structural_ops.h"
 #include "engine/program/via_float32.h"
 
@@ -54,12 +57,6 @@ std::vector<std::string> NodeNames(const Graph& graph) {
   return names;
 }
 
-// Where a rewritten graph says that a random op stood; -1 where it says nothing.
-int StatedRandomIndex(const Node& node) {
-  const int64_t* index = node.FindAttr<int64_t>("_random_index");
-  return index == nullptr || *index < 0 || *index >= (int64_t{1} << 24) ? -1 : static_cast<int>(*index);
-}
-
 template <typename T>
 Tensor IntegerTensor(const Shape& shape, const std::vector<int64_t>& values) {
   Tensor tensor(kDTypeOf<T>, shape);
@@ -88,9 +85,7 @@ Tensor ShapeFact(std::string_view op, DType dtype, const Shape& shape) {
 
 }  // namespace
 
-bool DrawsRandomNumbers(const OpDef& op) {
-  return op.stateful && op.FindAttr("seed") != nullptr && op.FindAttr("seed2") != nullptr;
-}
+bool DrawsRandomNumbers(const OpDef& op) { return DrawsFromStream(op); }
 
 DType KernelDType(const Node& node) {
   const auto type_of = [&](const std::string& name) {
@@ -150,17 +145,12 @@ StatusOr<ConcreteGraph> ConcreteGraph::Build(const Graph& graph, const Signature
 }
 
 Status ConcreteGraph::ResolveSignature(const Graph& graph, const Signature& signature) {
-  int values = 0, randoms = 0;
+  int values = 0;
   for (const auto& node : graph.nodes()) {
     first_value_.push_back(values);
     values += static_cast<int>(node->outputs().size());
-    int random_index = 0;
-    if (DrawsRandomNumbers(node->op())) {
-      random_index = randoms++;
-      if (const int stated = StatedRandomIndex(*node); stated >= 0) random_index = stated;
-    }
-    random_index_.push_back(random_index);
   }
+  random_index_ = RandomIndices(graph);
   values_.resize(static_cast<size_t>(values));
   for (const auto& node : graph.nodes()) {
     for (size_t port = 0; port < node->outputs().size(); ++port) {
@@ -289,6 +279,8 @@ Status ConcreteGraph::InferAndFold(const Node& node, const Signature& signature,
       return {};
     }
     case StructuralOp::kPlaceholder:
+      if (node.type() == "_Arg" && node.outputs()[0].dtype == DType::kResource)
+        return BindVariable(node, ArgumentVariable(node), signature);
       return NotFound("placeholder '{}' is needed and not fed", node.name());
     case StructuralOp::kVariable:
       return ResolveVariable(node, signature);
@@ -309,6 +301,8 @@ Status ConcreteGraph::InferAndFold(const Node& node, const Signature& signature,
                            input.node->type(), input.node->name());
     }
   }
+  if (RunsFunctions(node.type())) return InferCall(node);
+  RIVULET_RETURN_IF_ERROR(CheckHandles(node));
   RIVULET_RETURN_IF_ERROR(InferShapes(node));
   Fold(node, options);
   return {};
@@ -317,12 +311,16 @@ Status ConcreteGraph::InferAndFold(const Node& node, const Signature& signature,
 Status ConcreteGraph::ResolveVariable(const Node& node, const Signature& signature) {
   std::string name = node.attr<std::string>("shared_name");
   if (name.empty()) name = node.name();
+  return BindVariable(node, name, signature);
+}
+
+Status ConcreteGraph::BindVariable(const Node& node, const std::string& name, const Signature& signature) {
   std::vector<std::string> known;
   for (size_t i = 0; i < signature.variables.size(); ++i) {
     const VariableBinding& binding = signature.variables[i];
     known.push_back(binding.name);
     if (binding.name != name) continue;
-    const DType dtype = node.attr<DType>("dtype");
+    const DType dtype = node.type() == "VarHandleOp" ? node.attr<DType>("dtype") : binding.spec.dtype;
     const Shape& shape = node.attr<Shape>("shape");
     if (dtype != binding.spec.dtype || !Shape::Compatible(shape, binding.spec.shape)) {
       return InvalidArgument("variable '{}' is {}{} in the graph and bound as {}{}", name, Name(dtype),
@@ -336,6 +334,48 @@ Status ConcreteGraph::ResolveVariable(const Node& node, const Signature& signatu
   }
   return NotFound("the signature binds no variable '{}', which node '{}' needs.{}", name, node.name(),
                   DidYouMean(name, known));
+}
+
+// A handle that a function is given may be of any variable: an op must not take it for one of another type.
+Status ConcreteGraph::CheckHandles(const Node& node) const {
+  for (const Output& input : node.inputs()) {
+    if (variable(value(input)) < 0) continue;
+    const VariableBinding& bound = binding(value(input));
+    const DType* dtype = node.FindAttr<DType>("dtype");
+    if (dtype == nullptr) dtype = node.FindAttr<DType>("T");
+    if (dtype != nullptr && *dtype != bound.spec.dtype && *dtype != DType::kResource)
+      return InvalidArgument("{} '{}' takes variable '{}' for {}, but it is {}", node.type(), node.name(), bound.name,
+                             Name(*dtype), Name(bound.spec.dtype));
+  }
+  return {};
+}
+
+Status ConcreteGraph::InferCall(const Node& node) {
+  std::vector<KnownArgument> inputs;
+  for (const Output& input : node.inputs()) {
+    const int v = value(input);
+    KnownArgument known{spec(v), constant(v)};
+    if (variable(v) >= 0) known.variable = binding(v).spec.dtype;
+    inputs.push_back(std::move(known));
+  }
+  const std::string where = DescribeNode(node);
+  const StatusOr<std::vector<TensorSpec>> outputs = ConcreteOutputs(node, *graph_, inputs, *options_);
+  if (!outputs.ok()) return Annotate(outputs.status(), where);
+  for (size_t port = 0; port < node.outputs().size(); ++port) {
+    Value& result = values_[static_cast<size_t>(first_value_[static_cast<size_t>(node.id())]) + port];
+    if (result.spec.dtype != DType::kResource) {
+      RIVULET_RETURN_IF_ERROR(SetShape(node, static_cast<int>(port), (*outputs)[port].shape));
+      continue;
+    }
+    const int passed = PassedInput(node, *graph_, static_cast<int>(port));
+    if (passed < 0)
+      return Unimplemented("{}: output {} is a handle, but not always that of one input; a program must know which "
+                           "variable it is",
+                           where, port);
+    result.variable = variable(value(node.input(passed)));
+    result.spec.shape = spec(value(node.input(passed))).shape;
+  }
+  return {};
 }
 
 Status ConcreteGraph::InferShapes(const Node& node) {

@@ -3,6 +3,7 @@
 // run.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -35,9 +36,13 @@ class ConcreteGraph {
   const Graph& graph() const { return *graph_; }
   bool IsConstant(const Node& node) const;  // all its outputs are
   bool IsFed(const Node& node) const;       // all its outputs are, and it has some
-  // Position among the random ops of the whole graph, in order of creation, so that pruning changes no draw; an
-  // attribute "_random_index" says where an op stood before the graph was rewritten.
-  int random_index(const Node& node) const { return random_index_[static_cast<size_t>(node.id())]; }
+  // Position among the random ops of the whole graph, or among its nodes that run functions, in order of creation, so
+  // that pruning changes no draw; see RandomIndices (engine/graph/function_call.h).
+  int random_index(const Node& node) const { return std::max(0, random_index_[static_cast<size_t>(node.id())]); }
+  // What the signature binds; of the handle `value`.
+  const VariableBinding& binding(int value) const {
+    return signature_->variables[static_cast<size_t>(variable(value))];
+  }
 
   // `node` as its kernel sees it. The view borrows from `storage`.
   struct ViewStorage {
@@ -58,6 +63,10 @@ class ConcreteGraph {
   Status Schedule(std::span<const Node* const> roots, bool skip_constants);
   Status InferAndFold(const Node& node, const Signature& signature, const CompileOptions& options);
   Status ResolveVariable(const Node& node, const Signature& signature);
+  Status BindVariable(const Node& node, const std::string& name, const Signature& signature);
+  Status CheckHandles(const Node& node) const;
+  // Of a node that runs functions.
+  Status InferCall(const Node& node);
   Status InferShapes(const Node& node);
   Status SetShape(const Node& node, int port, const Shape& inferred);
   void Fold(const Node& node, const CompileOptions& options);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/graph/function_call.h"
 #include "engine/graph/op.h"
 #include "engine/program/memory_plan.h"
 #include "engine/program/storage.h"
@@ -185,7 +186,7 @@ class Lowering {
         step.inputs.push_back(Use(value, position));
       }
     }
-    step.writes_variables = !step.variables.empty() && node.op().stateful && !OnlyReadsVariables(node.type());
+    step.writes_variables = !step.variables.empty() && WritesVariables(node);
     for (size_t port = 0; port < node.outputs().size(); ++port) {
       const int value = graph_.value({const_cast<Node*>(&node), static_cast<int>(port)});
       Storage made;
@@ -205,6 +206,13 @@ class Lowering {
     }
     steps_.push_back(std::move(step));
     return {};
+  }
+
+  bool WritesVariables(const Node& node) const {
+    if (!RunsFunctions(node.type())) return node.op().stateful && !OnlyReadsVariables(node.type());
+    const std::vector<bool> writes =
+        EffectsOfCall(node.type(), node.attrs(), node.inputs().size(), FunctionsOf(graph_.graph())).writes;
+    return std::find(writes.begin(), writes.end(), true) != writes.end();
   }
 
   // A fetched tensor is copied to the caller right after its node, so that it need not outlive it.

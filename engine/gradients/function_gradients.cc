@@ -1,0 +1,171 @@
+#include "engine/gradients/function_gradients.h"
+
+#include <algorithm>
+
+#include "engine/graph/function_call.h"
+#include "engine/graph/inference.h"
+#include "engine/graph/op.h"
+
+namespace rivulet {
+namespace {
+
+bool HasFloats(const Function& function, size_t argument) {
+  const Node& node = *function.arguments[argument];
+  const DType dtype = node.outputs()[0].dtype;
+  return IsFloating(dtype == DType::kResource ? HandleDType(node) : dtype);
+}
+
+// Copies what the results need of a body, without its effects.
+class BodyCopy {
+ public:
+  BodyCopy(const Function& function, Graph& copy) : function_(function), copy_(copy) {}
+
+  Status Run(std::span<const int> results) {
+    for (const auto& [name, called] : function_.body->functions()) RIVULET_RETURN_IF_ERROR(copy_.AddFunction(called));
+    const auto& nodes = function_.body->nodes();
+    copies_.resize(nodes.size());
+    std::vector<bool> needed(nodes.size());
+    std::vector<const Node*> stack;
+    const auto need = [&](const Node* node) {
+      if (needed[static_cast<size_t>(node->id())]) return;
+      needed[static_cast<size_t>(node->id())] = true;
+      stack.push_back(node);
+    };
+    for (const Node* argument : function_.arguments) need(argument);
+    for (const int result : results) need(function_.results[static_cast<size_t>(result)].node);
+    while (!stack.empty()) {
+      const Node* node = stack.back();
+      stack.pop_back();
+      for (const Output& input : node->inputs()) need(input.node);
+    }
+    const FunctionEffects effects = EffectsOf(function_);
+    std::vector<Node*> all;
+    for (const auto& node : nodes) all.push_back(node.get());
+    const std::vector<int> random_indices = RandomIndices(*function_.body);
+    for (const Node* node : function_.body->TopologicalOrder(all)) {
+      const size_t id = static_cast<size_t>(node->id());
+      if (!needed[id]) continue;
+      RIVULET_RETURN_IF_ERROR(CheckRepeatable(*node, effects));
+      NodeSpec spec{node->name(), std::string(node->type()), {}, {}, node->attrs(), node->source_line(),
+                    node->device()};
+      for (const Output& input : node->inputs()) spec.inputs.push_back(At(input));
+      if (random_indices[id] >= 0) spec.attrs["_random_index"] = int64_t{random_indices[id]};
+      RIVULET_ASSIGN_OR_RETURN(copies_[id], copy_.AddNode(std::move(spec)));
+    }
+    return absl::OkStatus();
+  }
+
+  Output At(Output output) const { return {copies_[static_cast<size_t>(output.node->id())], output.port}; }
+
+ private:
+  // May be run again after the function has run.
+  Status CheckRepeatable(const Node& node, const FunctionEffects& effects) const {
+    FunctionEffects own;
+    if (RunsFunctions(node.type()))
+      own = EffectsOfCall(node.type(), node.attrs(), node.inputs().size(), FunctionsOf(*function_.body));
+    else
+      own.effects = !HasNoEffect(node.op());
+    if (own.effects)
+      return Unimplemented("function '{}': {} has an effect, and a gradient through it would run it again",
+                           function_.name, DescribeNode(node));
+    for (size_t i = 0; i < node.inputs().size(); ++i) {
+      const Node* handle = node.inputs()[i].dtype() == DType::kResource ? HandleOf(node.inputs()[i]) : nullptr;
+      if (handle == nullptr || node.type() == "Identity" || (i < own.reads.size() && !own.reads[i])) continue;
+      if (handle->type() != "_Arg")
+        return Unimplemented("function '{}' makes the handle of the variable '{}' itself; pass it as an argument",
+                             function_.name, handle->name());
+      if (effects.writes[static_cast<size_t>(handle->attr<int64_t>("index"))])
+        return Unimplemented(
+            "function '{}' reads and changes the variable of its argument '{}', and a gradient would read it again; "
+            "read it outside and pass its value",
+            function_.name, handle->name());
+    }
+    return absl::OkStatus();
+  }
+
+  const Function& function_;
+  Graph& copy_;
+  std::vector<Node*> copies_;
+};
+
+}  // namespace
+
+std::string UniqueFunctionName(const Scope& scope, std::string_view base) {
+  std::string wanted = scope.function().empty() ? std::string(base) : fmt::format("{}_{}", scope.function(), base);
+  for (char& c : wanted)
+    if (c == '/' || c == '>' || c == '\\') c = '_';
+  std::string unique = wanted;
+  for (int count = 0; scope.graph().FindFunction(unique) != nullptr;) unique = fmt::format("{}_{}", wanted, ++count);
+  return unique;
+}
+
+StatusOr<std::shared_ptr<const Function>> GradientFunction(const Function& function, std::span<const int> results,
+                                                           std::span<const int> arguments, std::string name) {
+  Graph body;
+  BodyCopy copy(function, body);
+  RIVULET_RETURN_IF_ERROR(copy.Run(results));
+  Scope scope(body, name);
+  std::vector<Output> ys, y_gradients, xs;
+  for (const int result : results) {
+    const Output y = function.results[static_cast<size_t>(result)];
+    ys.push_back(copy.At(y));
+    const int64_t index = static_cast<int64_t>(function.arguments.size() + y_gradients.size());
+    y_gradients.push_back(
+        scope.Op("_Arg", {}, {{"T", y.dtype()}, {"index", index}, {"shape", y.shape()}}, "gradient"));
+  }
+  for (const int argument : arguments)
+    xs.push_back(copy.At(function.arguments[static_cast<size_t>(argument)]->output()));
+  RIVULET_RETURN_IF_ERROR(scope.status());
+  const StatusOr<std::vector<Output>> gradients = ComputeGradients(scope, ys, y_gradients, xs);
+  if (!gradients.ok()) return Annotate(gradients.status(), fmt::format("function '{}'", function.name));
+  return Function::Create(std::move(name), std::move(body), *gradients);
+}
+
+Status FunctionCallGradient(GradientContext& g) {
+  const Node& node = *g.node();
+  const FunctionCall call = DescribeFunctionCall(node.type(), node.attrs());
+  Graph& graph = g.scope().graph();
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<const Function*> functions, FindFunctions(call, FunctionsOf(graph)));
+  std::vector<int> results, arguments;
+  std::vector<Output> inputs(node.inputs().begin(), node.inputs().end());
+  for (size_t port = 0; port < node.outputs().size(); ++port) {
+    const Output gradient = g.grad(static_cast<int>(port));
+    if (!gradient) continue;
+    results.push_back(static_cast<int>(port));
+    inputs.push_back(gradient);
+  }
+  std::vector<DType> types;
+  for (size_t i = 0; i < node.inputs().size() - call.first_argument; ++i) {
+    const int input = static_cast<int>(call.first_argument + i);
+    const auto has_floats = [&](const Function* function) { return HasFloats(*function, i); };
+    if (!g.wants(input) || !std::ranges::all_of(functions, has_floats)) continue;
+    arguments.push_back(static_cast<int>(i));
+    const Node& argument = *functions[0]->arguments[i];
+    types.push_back(node.input(input).dtype() == DType::kResource ? HandleDType(argument) : node.input(input).dtype());
+  }
+  if (results.empty() || arguments.empty()) return absl::OkStatus();
+
+  std::vector<FunctionRef> references;
+  for (const Function* function : functions) {
+    std::string name = UniqueFunctionName(g.scope(), function->name + "_grad");
+    RIVULET_ASSIGN_OR_RETURN(auto gradient, GradientFunction(*function, results, arguments, name));
+    RIVULET_RETURN_IF_ERROR(graph.AddFunction(std::move(gradient)));
+    references.push_back({std::move(name)});
+  }
+  AttrMap attrs = {{"Tout", types}};
+  if (call.kind == FunctionCall::Kind::kCase) {
+    attrs["branches"] = references;
+  } else {
+    for (size_t i = 0; i < references.size(); ++i) attrs[call.roles[i]] = references[i];
+  }
+  if (EffectsOfCall(node.type(), node.attrs(), node.inputs().size(), FunctionsOf(graph)).draws)
+    attrs["_random_of"] = node.name();
+  if (node.HasAttr("_noinline")) attrs["_noinline"] = node.attrs().at("_noinline");
+  Node* gradient = g.scope().AddNode(node.type(), std::move(inputs), std::move(attrs));
+  RIVULET_RETURN_IF_ERROR(g.scope().status());
+  for (size_t i = 0; i < arguments.size(); ++i)
+    g.set_input_grad(static_cast<int>(call.first_argument) + arguments[i], gradient->output(static_cast<int>(i)));
+  return absl::OkStatus();
+}
+
+}  // namespace rivulet

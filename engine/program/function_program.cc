@@ -1,0 +1,248 @@
+#include "engine/program/function_program.h"
+
+#include <algorithm>
+
+#include "engine/graph/op.h"
+#include "engine/graph/variable_name.h"
+#include "engine/program/concrete_graph.h"
+#include "engine/program/memory_plan.h"
+
+namespace rivulet {
+namespace {
+
+// Purposes (StreamKey::purpose) of derived keys: those of clients and servers count from 0.
+constexpr uint8_t kBodyPurpose = 0xFF, kConditionPurpose = 0xFE;
+
+std::string Quoted(const Function& function) { return fmt::format("function '{}'", function.name); }
+
+// The body for one call, and what Compile needs to know of it.
+struct CallSite {
+  Graph body;
+  Signature signature;
+  std::vector<int> feeds, fetches;
+};
+
+StatusOr<CallSite> MakeCallSite(const Function& function, std::span<const KnownArgument> arguments,
+                                std::span<const int> buffers, const std::vector<bool>& wanted) {
+  CallSite site;
+  RIVULET_ASSIGN_OR_RETURN(site.body, SpecializeBody(function, arguments));
+  size_t resources = 0;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const Node& argument = *function.arguments[i];
+    if (arguments[i].spec.dtype == DType::kResource) {
+      VariableBinding binding;
+      binding.name = ArgumentVariable(argument);
+      binding.buffer = buffers.empty() ? static_cast<int>(resources) : buffers[resources];
+      binding.spec = {arguments[i].variable, arguments[i].spec.shape};
+      site.signature.variables.push_back(std::move(binding));
+      ++resources;
+    } else if (arguments[i].value == nullptr) {
+      site.signature.feeds.push_back({argument.name(), arguments[i].spec});
+      site.feeds.push_back(static_cast<int>(i));
+    }
+  }
+  for (size_t i = 0; i < function.results.size(); ++i) {
+    if (function.result_dtype(i) == DType::kResource || (!wanted.empty() && !wanted[i])) continue;
+    site.signature.fetches.push_back(function.results[i].name());
+    site.fetches.push_back(static_cast<int>(i));
+  }
+  for (const Node* node : function.control_results) site.signature.targets.push_back(node->name());
+  for (const auto& node : function.body->nodes()) {
+    const bool effects = RunsFunctions(node->type())
+                             ? EffectsOfCall(node->type(), node->attrs(), node->inputs().size(),
+                                             FunctionsOf(*function.body))
+                                   .effects
+                             : !HasNoEffect(node->op());
+    if (effects && std::ranges::find(site.signature.targets, node->name()) == site.signature.targets.end())
+      site.signature.targets.push_back(node->name());
+  }
+  return site;
+}
+
+}  // namespace
+
+std::string ArgumentVariable(const Node& argument) { return fmt::format("argument '{}'", argument.name()); }
+
+StatusOr<std::vector<TensorSpec>> ConcreteResults(const Function& function, std::span<const KnownArgument> arguments,
+                                                  const CompileOptions& options) {
+  RIVULET_ASSIGN_OR_RETURN(const CallSite site, MakeCallSite(function, arguments, {}, {}));
+  std::vector<TensorSpec> specs;
+  bool known = true;
+  for (const Output& result : function.results) {
+    RIVULET_ASSIGN_OR_RETURN(const Output inferred, site.body.FindOutput(result.name()));
+    specs.push_back({inferred.dtype(), inferred.shape()});
+    known = known && inferred.shape().IsFullyKnown();
+  }
+  if (known) return specs;
+  const StatusOr<ConcreteGraph> concrete = ConcreteGraph::Build(site.body, site.signature, options);
+  if (!concrete.ok()) return Annotate(concrete.status(), Quoted(function));
+  for (size_t i = 0; i < site.fetches.size(); ++i)
+    specs[static_cast<size_t>(site.fetches[i])] = concrete->spec(concrete->value(concrete->fetches()[i]));
+  for (size_t i = 0; i < specs.size(); ++i) {
+    if (specs[i].shape.IsFullyKnown()) continue;
+    const int argument = PassedArgument(function.results[i]);
+    if (argument < 0)
+      return Unimplemented("{}: result {} ('{}') is a handle that the function makes itself; pass it as an argument",
+                           Quoted(function), i, function.result_names[i]);
+    specs[i].shape = arguments[static_cast<size_t>(argument)].spec.shape;
+  }
+  return specs;
+}
+
+StatusOr<std::vector<TensorSpec>> ConcreteOutputs(const Node& node, const Graph& graph,
+                                                  std::span<const KnownArgument> inputs,
+                                                  const CompileOptions& options) {
+  const FunctionCall call = DescribeFunctionCall(node.type(), node.attrs());
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<const Function*> functions, FindFunctions(call, FunctionsOf(graph)));
+  const std::span<const KnownArgument> arguments = inputs.subspan(call.first_argument);
+  if (call.kind == FunctionCall::Kind::kWhile) {
+    const Function& body = *functions[1];
+    std::vector<KnownArgument> kept(arguments.begin(), arguments.end());
+    for (size_t i = 0; i < kept.size(); ++i)
+      if (PassedArgument(body.results[i]) != static_cast<int>(i)) kept[i].value = nullptr;
+    RIVULET_ASSIGN_OR_RETURN(std::vector<TensorSpec> after, ConcreteResults(body, kept, options));
+    for (size_t i = 0; i < kept.size(); ++i) {
+      if (after[i].shape == kept[i].spec.shape) continue;
+      return InvalidArgument(
+          "loop variable {} ('{}') enters an iteration as {} and leaves it as {}; a program needs loop variables of one "
+          "shape, so give it its largest shape from the start",
+          i, body.arguments[i]->name(), kept[i].spec.shape.ToString(), after[i].shape.ToString());
+    }
+    return after;
+  }
+  const Tensor* selector = call.first_argument == 0 ? nullptr : inputs[0].value;
+  size_t first = 0, last = functions.size();
+  if (selector != nullptr) {
+    const bool is_if = call.kind == FunctionCall::Kind::kIf;
+    first = is_if ? (TruthOf(*selector).value_or(false) ? 0 : 1)
+                  : BranchOf(selector->flat<int32_t>()[0], functions.size());
+    last = first + 1;
+  }
+  std::vector<TensorSpec> specs;
+  for (size_t branch = first; branch < last; ++branch) {
+    StatusOr<std::vector<TensorSpec>> own = ConcreteResults(*functions[branch], arguments, options);
+    if (!own.ok()) return Annotate(own.status(), call.roles[branch]);
+    if (branch == first) specs = *own;
+    for (size_t i = 0; i < specs.size(); ++i) {
+      if (specs[i] == (*own)[i]) continue;
+      return InvalidArgument(
+          "output {} is {} by {} '{}' and {} by {} '{}'; a program needs branches that give one shape", i,
+          specs[i].shape.ToString(), call.roles[first], functions[first]->name, (*own)[i].shape.ToString(),
+          call.roles[branch], functions[branch]->name);
+    }
+  }
+  return specs;
+}
+
+int PassedInput(const Node& node, const Graph& graph, int port) {
+  const FunctionCall call = DescribeFunctionCall(node.type(), node.attrs());
+  const StatusOr<std::vector<const Function*>> functions = FindFunctions(call, FunctionsOf(graph));
+  if (!functions.ok()) return -1;
+  const bool loop = call.kind == FunctionCall::Kind::kWhile;
+  int passed = -1;
+  for (size_t i = loop ? 1 : 0; i < functions->size(); ++i) {
+    const Function& function = *(*functions)[i];
+    const int argument = PassedArgument(function.results[static_cast<size_t>(port)]);
+    if (argument < 0 || (passed >= 0 && argument != passed) || (loop && argument != port)) return -1;
+    passed = argument;
+  }
+  return passed < 0 ? -1 : passed + static_cast<int>(call.first_argument);
+}
+
+std::string HandleName(Output handle, const Graph& graph) {
+  while (RunsFunctions(handle.node->type())) {
+    const int passed = PassedInput(*handle.node, graph, handle.port);
+    if (passed < 0) return "";
+    handle = handle.node->input(passed);
+  }
+  const Node* node = HandleOf(handle);
+  if (node == nullptr) return "";
+  return node->type() == "_Arg" ? ArgumentVariable(*node) : std::string(VariableName(*node));
+}
+
+StatusOr<FunctionProgram> CompileFunction(const Function& function, std::span<const KnownArgument> arguments,
+                                          std::span<const int> handles, const std::vector<bool>& wanted,
+                                          const CompileOptions& options) {
+  FunctionProgram made;
+  for (size_t i = 0; i < handles.size(); ++i) {
+    const auto first = std::ranges::find(handles.first(i), handles[i]);
+    made.variables.push_back(first == handles.begin() + static_cast<std::ptrdiff_t>(i)
+                                 ? static_cast<int>(i)
+                                 : static_cast<int>(first - handles.begin()));
+  }
+  RIVULET_ASSIGN_OR_RETURN(CallSite site, MakeCallSite(function, arguments, made.variables, wanted));
+  CompileOptions inner = options;
+  inner.passes.memory_budget_bytes = 0;  // the budget is the whole program's
+  StatusOr<std::shared_ptr<const Program>> program = Program::Compile(site.body, site.signature, inner);
+  if (!program.ok()) return Annotate(program.status(), Quoted(function));
+  made.program = *std::move(program);
+  made.feeds = std::move(site.feeds);
+  made.fetches = std::move(site.fetches);
+  const FunctionEffects effects = EffectsOf(function);
+  made.draws = effects.draws;
+  made.writes = std::ranges::find(effects.writes, true) != effects.writes.end();
+  return made;
+}
+
+FunctionRun::FunctionRun(const FunctionProgram& function)
+    : function_(function), instance_(function.program->Instantiate()) {
+  const Signature& signature = function.program->signature();
+  for (const FeedSpec& feed : signature.feeds) feeds_.push_back({nullptr, feed.spec.dtype, feed.spec.shape});
+  for (const TensorSpec& fetch : function.program->fetch_specs()) fetches_.push_back({nullptr, fetch.dtype, fetch.shape});
+  for (const VariableBinding& variable : signature.variables) {
+    if (buffers_.size() <= static_cast<size_t>(variable.buffer)) buffers_.resize(static_cast<size_t>(variable.buffer) + 1);
+    buffers_[static_cast<size_t>(variable.buffer)].dtype = variable.spec.dtype;
+  }
+}
+
+Status FunctionRun::CheckAliases(const KernelContext& context) const {
+  const auto& variables = function_.program->signature().variables;
+  for (size_t i = 0; i < variables.size(); ++i) {
+    const std::byte* begin = context.variables[i];
+    const TensorSpec& spec = variables[i].spec;
+    const std::byte* end = begin + static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype);
+    for (size_t j = 0; j < i; ++j) {
+      if (variables[i].buffer == variables[j].buffer) continue;
+      const std::byte* other = context.variables[j];
+      const TensorSpec& other_spec = variables[j].spec;
+      if (begin < other + static_cast<size_t>(other_spec.shape.elements()) * SizeOf(other_spec.dtype) && other < end)
+        return InvalidArgument("{} and {} are variables that overlap, and the function changes one of them",
+                               variables[j].name, variables[i].name);
+    }
+  }
+  return {};
+}
+
+Status FunctionRun::Run(const KernelContext& context, std::byte* arena, std::span<std::byte* const> arguments,
+                        std::span<std::byte* const> results, uint32_t call, uint64_t iteration, int part) {
+  RIVULET_RETURN_IF_ERROR(instance_.status());
+  if (function_.writes && iteration == 0) RIVULET_RETURN_IF_ERROR(CheckAliases(context));
+  for (size_t i = 0; i < feeds_.size(); ++i) feeds_[i].data = arguments[static_cast<size_t>(function_.feeds[i])];
+  for (size_t i = 0; i < fetches_.size(); ++i) fetches_[i].data = results[static_cast<size_t>(function_.fetches[i])];
+  for (size_t i = 0; i < function_.variables.size(); ++i)
+    buffers_[static_cast<size_t>(function_.variables[i])].data = context.variables[i];
+  Bindings bindings;
+  bindings.arena = arena;
+  bindings.buffers = buffers_;
+  bindings.feeds = feeds_;
+  bindings.fetches = fetches_;
+  bindings.step = {&context.step, 1};
+  StreamKey stream;
+  if (function_.draws && context.rng != nullptr) {
+    stream = StreamOfCall(*context.rng, call, iteration, part);
+    bindings.rng = {&stream, 1};
+  }
+  bindings.outer = context.run;
+  return (*instance_)->Run(bindings, context.run == nullptr ? CancellationToken() : context.run->cancel);
+}
+
+StreamKey StreamOfCall(const StreamKey& outer, uint32_t call, uint64_t iteration, int part) {
+  StreamKey counter = outer;
+  counter.purpose = part == 0 ? kBodyPurpose : kConditionPurpose;
+  const PhiloxBlock block = counter.Block(iteration, call);
+  StreamKey inner = outer;
+  inner.key.words = {block[0], block[1]};
+  return inner;
+}
+
+}  // namespace rivulet

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/graph/function_builder.h"
 #include "engine/graph/function_call.h"
 #include "engine/graph/inference.h"
 #include "engine/graph/op.h"
@@ -46,7 +47,7 @@ class BodyCopy {
       const size_t id = static_cast<size_t>(node->id());
       if (!needed[id]) continue;
       RIVULET_RETURN_IF_ERROR(CheckRepeatable(*node, effects));
-      NodeSpec spec{node->name(), std::string(node->type()), {}, {}, node->attrs(), node->source_line(),
+      NodeSpec spec{node->name(),  std::string(node->type()), {}, {}, node->attrs(), node->source_line(),
                     node->device()};
       for (const Output& input : node->inputs()) spec.inputs.push_back(At(input));
       if (random_indices[id] >= 0) spec.attrs["_random_index"] = int64_t{random_indices[id]};
@@ -90,15 +91,6 @@ class BodyCopy {
 
 }  // namespace
 
-std::string UniqueFunctionName(const Scope& scope, std::string_view base) {
-  std::string wanted = scope.function().empty() ? std::string(base) : fmt::format("{}_{}", scope.function(), base);
-  for (char& c : wanted)
-    if (c == '/' || c == '>' || c == '\\') c = '_';
-  std::string unique = wanted;
-  for (int count = 0; scope.graph().FindFunction(unique) != nullptr;) unique = fmt::format("{}_{}", wanted, ++count);
-  return unique;
-}
-
 StatusOr<std::shared_ptr<const Function>> GradientFunction(const Function& function, std::span<const int> results,
                                                            std::span<const int> arguments, std::string name) {
   Graph body;
@@ -110,8 +102,7 @@ StatusOr<std::shared_ptr<const Function>> GradientFunction(const Function& funct
     const Output y = function.results[static_cast<size_t>(result)];
     ys.push_back(copy.At(y));
     const int64_t index = static_cast<int64_t>(function.arguments.size() + y_gradients.size());
-    y_gradients.push_back(
-        scope.Op("_Arg", {}, {{"T", y.dtype()}, {"index", index}, {"shape", y.shape()}}, "gradient"));
+    y_gradients.push_back(scope.Op("_Arg", {}, {{"T", y.dtype()}, {"index", index}, {"shape", y.shape()}}, "gradient"));
   }
   for (const int argument : arguments)
     xs.push_back(copy.At(function.arguments[static_cast<size_t>(argument)]->output()));

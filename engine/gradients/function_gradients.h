@@ -1,10 +1,10 @@
 // Gradients of functions, and of the nodes that run them.
 //
 // The gradient of a function is a function: it computes again what it needs of the forward pass, rather than being
-// handed it. So a forward call stays as it was built, memory holds only what crosses the call, and a branch that was not
-// taken leaves nothing to fill in; and it is exact, because draws are counted and not consumed: a gradient call draws
-// from the place of its forward node (the attribute "_random_of"). Calls cost nothing for it: both are inlined, and what
-// is computed twice is merged.
+// handed it. So a forward call stays as it was built, memory holds only what crosses the call, and a branch that was
+// not taken leaves nothing to fill in; and it is exact, because draws are counted and not consumed: a gradient call
+// draws from the place of its forward node (the attribute "_random_of"). Calls cost nothing for it: both are inlined,
+// and what is computed twice is merged.
 #pragma once
 
 #include <memory>
@@ -23,9 +23,6 @@ namespace rivulet {
 // the function changes and the gradient would read again.
 StatusOr<std::shared_ptr<const Function>> GradientFunction(const Function& function, std::span<const int> results,
                                                            std::span<const int> arguments, std::string name);
-
-// A name for a function that `scope` makes, after `base`, which no function of the graph has.
-std::string UniqueFunctionName(const Scope& scope, std::string_view base);
 
 // Of PartitionedCall, If and Case, with and without state.
 Status FunctionCallGradient(GradientContext& g);

@@ -47,7 +47,8 @@ class Backward {
   Status CheckArguments(std::span<const Output> y_gradients) const {
     for (const Output& y : ys_)
       if (!y) return InvalidArgument("gradients need a loss; the one given is empty");
-    if (y_gradients.empty() && (!IsFloating(ys_[0].dtype()) || !ys_[0].shape().known_rank() || ys_[0].shape().rank() != 0))
+    if (y_gradients.empty() &&
+        (!IsFloating(ys_[0].dtype()) || !ys_[0].shape().known_rank() || ys_[0].shape().rank() != 0))
       return InvalidArgument("the loss '{}' must be a floating scalar, but is {}{}; reduce it with Mean or Sum",
                              ys_[0].name(), Name(ys_[0].dtype()), ys_[0].shape().ToString());
     for (size_t i = 0; i < y_gradients.size(); ++i)
@@ -223,7 +224,7 @@ class Backward {
   std::span<const Output> ys_, xs_;
   std::unordered_map<Output, bool, OutputHash> on_path_;
   std::unordered_map<Output, std::vector<Output>, OutputHash> gradients_;
-  Reads reads_;                                                    // variable → its reads on the path
+  Reads reads_;                                                  // variable → its reads on the path
   std::map<std::string, std::vector<Output>> handle_gradients_;  // variable → what came from functions that read it
 };
 

@@ -41,14 +41,14 @@ class GradientContext {
 
 // Adds to `graph` the nodes that compute d loss / d x for each x in `xs`, and returns them in the same order. `loss` is
 // a floating scalar. An x is any floating tensor (a placeholder, one read of a variable), or a variable's handle, whose
-// gradient is the sum over all reads of that variable, those inside of functions that it is passed to included. An x that the loss does not depend on gets zeros of its shape. A
-// tensor used several times sums its gradients, in an order that depends on the graph alone. Integers and booleans
-// carry no gradient. INVALID_ARGUMENT: loss or an x of a wrong type or shape. UNIMPLEMENTED names an op on the path
-// without gradient, and why.
+// gradient is the sum over all reads of that variable, those inside of functions that it is passed to included. An x
+// that the loss does not depend on gets zeros of its shape. A tensor used several times sums its gradients, in an order
+// that depends on the graph alone. Integers and booleans carry no gradient. INVALID_ARGUMENT: loss or an x of a wrong
+// type or shape. UNIMPLEMENTED names an op on the path without gradient, and why.
 StatusOr<std::vector<Output>> ComputeGradients(Graph& graph, Output loss, std::span<const Output> xs);
 
-// The same for several tensors `ys` of any shape, whose own gradients `y_gradients` are given: d Σ y · y_gradient / d x.
-// `scope` is of the graph that all are in.
+// The same for several tensors `ys` of any shape, whose own gradients `y_gradients` are given: d Σ y · y_gradient / d
+// x. `scope` is of the graph that all are in.
 StatusOr<std::vector<Output>> ComputeGradients(const Scope& scope, std::span<const Output> ys,
                                                std::span<const Output> y_gradients, std::span<const Output> xs);
 

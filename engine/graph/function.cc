@@ -6,7 +6,7 @@ namespace rivulet {
 
 StatusOr<std::shared_ptr<const Function>> Function::Create(std::string name, Graph body, std::vector<Output> results,
                                                            std::vector<Node*> control_results,
-                                                           std::vector<std::string> result_names) {
+                                                           std::vector<std::string> result_names, bool noinline) {
   auto function = std::make_shared<Function>();
   const auto owned = [&](const Node* node) {
     return node != nullptr && static_cast<size_t>(node->id()) < body.nodes().size() &&
@@ -43,6 +43,7 @@ StatusOr<std::shared_ptr<const Function>> Function::Create(std::string name, Gra
   function->results = std::move(results);
   function->control_results = std::move(control_results);
   function->result_names = std::move(result_names);
+  function->noinline = noinline;
   return std::shared_ptr<const Function>(std::move(function));
 }
 

@@ -29,12 +29,15 @@ struct Function {
   std::vector<Output> results;            // tensors of the body, arguments among them
   std::vector<Node*> control_results;     // nodes that run for their effect, whether a result needs them or not
 
+  bool noinline = false;                  // calls stay calls (the attribute "_noinline")
+
   // Arguments are the body's "_Arg" nodes. `result_names`, where given, name the results in the file format; else
   // "result_0", "result_1", …. INVALID_ARGUMENT: indices of arguments that are not 0, 1, 2, … each once; a result or
   // control result that is not of the body; as many names as results are not given.
   static StatusOr<std::shared_ptr<const Function>> Create(std::string name, Graph body, std::vector<Output> results,
                                                           std::vector<Node*> control_results = {},
-                                                          std::vector<std::string> result_names = {});
+                                                          std::vector<std::string> result_names = {},
+                                                          bool noinline = false);
 
   DType argument_dtype(size_t i) const { return arguments[i]->outputs()[0].dtype; }
   DType result_dtype(size_t i) const { return results[i].dtype(); }

@@ -18,8 +18,8 @@ namespace rivulet {
 struct FunctionCall {
   enum class Kind { kCall, kIf, kCase, kWhile };
   Kind kind = Kind::kCall;
-  size_t first_argument = 0;          // inputs before it choose the branch: 1 for If and Case
-  std::vector<std::string> roles;     // the attribute that names each: "f"; "then_branch", "else_branch"; "cond", "body"
+  size_t first_argument = 0;       // inputs before it choose the branch: 1 for If and Case
+  std::vector<std::string> roles;  // the attribute that names each: "f"; "then_branch", "else_branch"; "cond", "body"
   std::vector<std::string> functions;  // names, one per role
 };
 
@@ -33,8 +33,8 @@ using FunctionLookup = std::function<const Function*(std::string_view name)>;
 StatusOr<std::vector<const Function*>> FindFunctions(const FunctionCall& call, const FunctionLookup& find);
 FunctionLookup FunctionsOf(const Graph& graph);  // `graph` must outlive it
 
-// Whether a condition holds: a scalar that is not zero, or any other tensor that has elements. nullopt for types that are
-// no condition.
+// Whether a condition holds: a scalar that is not zero, or any other tensor that has elements. nullopt for types that
+// are no condition.
 std::optional<bool> TruthOf(DType dtype, const Shape& shape, const std::byte* data);
 inline std::optional<bool> TruthOf(const Tensor& value) { return TruthOf(value.dtype(), value.shape(), value.data()); }
 // The branch of a Case that runs: the last one where there is none of this index.
@@ -53,9 +53,9 @@ DType HandleDType(const Node& handle);
 
 // What a call does beside its results, the functions that it calls in turn included.
 struct FunctionEffects {
-  bool draws = false;                 // random numbers of the run's stream
-  bool effects = false;               // changes a variable, prints, or has another effect
-  std::vector<bool> reads, writes;    // by argument: of the variable whose handle it is
+  bool draws = false;               // random numbers of the run's stream
+  bool effects = false;             // changes a variable, prints, or has another effect
+  std::vector<bool> reads, writes;  // by argument: of the variable whose handle it is
 };
 FunctionEffects EffectsOf(const Function& function);
 // Of a node that runs functions: over all of them; `reads` and `writes` by input of the node.

@@ -6,10 +6,12 @@
 #include <google/protobuf/stubs/logging.h>
 #include <google/protobuf/text_format.h>
 
+#include <map>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "engine/base/nearest.h"
+#include "engine/graph/function_library.h"
 #include "engine/graph/op.h"
 #include "engine/graph/proto_conversion.h"
 #include "engine/graph/raise_variables.h"
@@ -92,26 +94,19 @@ Status Prune(proto::GraphDef& graph, const std::vector<std::string>& roots) {
   for (int i = 0; i < graph.node_size(); ++i)
     if (keep[static_cast<size_t>(i)]) graph.mutable_node()->SwapElements(kept++, i);
   graph.mutable_node()->DeleteSubrange(kept, graph.node_size() - kept);
-  // Functions that nothing kept calls are no matter.
-  std::unordered_set<std::string_view> ops;
-  for (const proto::NodeDef& node : graph.node()) ops.insert(node.op());
-  bool called = false;
-  for (const proto::FunctionDef& function : graph.library().function())
-    called = called || ops.contains(function.signature().name());
-  if (!called) graph.clear_library();
   return absl::OkStatus();
 }
 
-StatusOr<Graph> Build(proto::GraphDef def, const GraphImport& options) {
-  if (static_cast<size_t>(def.node_size()) > options.limits.nodes)
-    return ResourceExhausted("the graph has {} nodes, more than {}", def.node_size(), options.limits.nodes);
-  if (!options.roots.empty()) RIVULET_RETURN_IF_ERROR(Prune(def, options.roots));
-  RIVULET_RETURN_IF_ERROR(RaiseReferenceVariables(def));
+using Functions = std::map<std::string, std::shared_ptr<const Function>>;
+
+// The nodes of `def`, which passed RaiseReferenceVariables and holds no library any more.
+StatusOr<Graph> BuildNodes(proto::GraphDef& def, const GraphLimits& limits, const Functions& functions,
+                           size_t& fill_budget) {
   DropHints(def);
-  RIVULET_RETURN_IF_ERROR(VerifyGraph(def, options.limits));
+  RIVULET_RETURN_IF_ERROR(VerifyGraph(def, limits));
   RIVULET_ASSIGN_OR_RETURN(const std::vector<int> order, BuildOrder(def));
-  size_t fill_budget = options.limits.filled_bytes;
   Graph graph;
+  for (const auto& [name, function] : functions) RIVULET_RETURN_IF_ERROR(graph.AddFunction(function));
   for (int i : order) {
     const proto::NodeDef& node = def.node(i);
     NodeSpec spec{node.name(), node.op(), {}, {}, {}, {}, node.device()};
@@ -143,6 +138,58 @@ StatusOr<Graph> Build(proto::GraphDef def, const GraphImport& options) {
   return graph;
 }
 
+StatusOr<std::shared_ptr<const Function>> BuildFunction(LibraryFunction& function, const GraphLimits& limits,
+                                                        const Functions& known, size_t& fill_budget) {
+  Functions called;
+  for (const std::string& name : function.calls) called.emplace(name, known.at(name));
+  RIVULET_ASSIGN_OR_RETURN(Graph body, BuildNodes(function.body, limits, called, fill_budget));
+  std::vector<Output> results;
+  for (const std::string& result : function.results) {
+    RIVULET_ASSIGN_OR_RETURN(const Output output, body.FindOutput(result));
+    results.push_back(output);
+  }
+  std::vector<Node*> controls;
+  for (const std::string& control : function.control_results) controls.push_back(body.Find(control));
+  return Function::Create(function.name, std::move(body), std::move(results), std::move(controls),
+                          std::move(function.result_names), function.noinline);
+}
+
+StatusOr<Graph> Build(proto::GraphDef def, const GraphImport& options) {
+  if (static_cast<size_t>(def.node_size()) > options.limits.nodes)
+    return ResourceExhausted("the graph has {} nodes, more than {}", def.node_size(), options.limits.nodes);
+  if (!options.roots.empty()) RIVULET_RETURN_IF_ERROR(Prune(def, options.roots));
+  RIVULET_RETURN_IF_ERROR(RaiseReferenceVariables(def));
+  RIVULET_ASSIGN_OR_RETURN(std::vector<LibraryFunction> library, TakeLibrary(def, options.limits));
+  size_t fill_budget = options.limits.filled_bytes;
+  Functions functions;
+  for (LibraryFunction& function : library) {
+    StatusOr<std::shared_ptr<const Function>> built = BuildFunction(function, options.limits, functions, fill_budget);
+    if (!built.ok()) return Annotate(built.status(), fmt::format("function '{}'", function.name));
+    functions.emplace(function.name, *std::move(built));
+  }
+  return BuildNodes(def, options.limits, functions, fill_budget);
+}
+
+void AddCalled(const Graph& graph, std::map<std::string, const Function*>& called) {
+  const auto add = [&](const std::string& name) {
+    const Function* function = graph.FindFunction(name);
+    if (function != nullptr && called.emplace(name, function).second) AddCalled(*function->body, called);
+  };
+  for (const auto& node : graph.nodes())
+    for (const auto& [name, value] : node->attrs()) {
+      if (const auto* function = std::get_if<FunctionRef>(&value)) add(function->name);
+      if (const auto* list = std::get_if<std::vector<FunctionRef>>(&value))
+        for (const FunctionRef& function : *list) add(function.name);
+    }
+}
+
+// What the nodes of a graph call, by themselves and by way of others.
+std::map<std::string, const Function*> CalledFunctions(const Graph& graph) {
+  std::map<std::string, const Function*> called;
+  AddCalled(graph, called);
+  return called;
+}
+
 class ErrorText : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int line, int column, const std::string& message) override {
@@ -169,6 +216,7 @@ std::string SerializeGraph(const Graph& graph) {
     for (const Node* before : node->control_inputs()) out->add_input("^" + before->name());
     for (const auto& [name, value] : node->attrs()) ToProto(value, &(*out->mutable_attr())[name]);
   }
+  for (const auto& [name, function] : CalledFunctions(graph)) ToProto(*function, def.mutable_library()->add_function());
   def.mutable_versions()->set_producer(kProducerVersion);
   return Deterministic(def);
 }

@@ -69,24 +69,9 @@ Status CheckInputs(const proto::NodeDef& node, const Index& index, const GraphLi
 }
 
 Status CheckOp(const proto::NodeDef& node) {
-  static const std::unordered_set<std::string_view> kControlFlow = {"Switch",
-                                                                    "Merge",
-                                                                    "Enter",
-                                                                    "Exit",
-                                                                    "NextIteration",
-                                                                    "LoopCond",
-                                                                    "RefSwitch",
-                                                                    "RefMerge",
-                                                                    "RefEnter",
-                                                                    "RefExit",
-                                                                    "RefNextIteration",
-                                                                    "If",
-                                                                    "StatelessIf",
-                                                                    "While",
-                                                                    "StatelessWhile",
-                                                                    "PartitionedCall",
-                                                                    "StatefulPartitionedCall",
-                                                                    "Case"};
+  static const std::unordered_set<std::string_view> kControlFlow = {
+      "Switch",    "Merge",    "Enter",    "Exit",    "NextIteration",   "LoopCond",
+      "RefSwitch", "RefMerge", "RefEnter", "RefExit", "RefNextIteration"};
   if (kControlFlow.contains(node.op()))
     return Unimplemented("{}: control flow is not supported; export the graph without conditions and loops",
                          Describe(node));
@@ -217,11 +202,6 @@ StatusOr<std::vector<int>> BuildOrder(const proto::GraphDef& graph) {
 Status VerifyGraph(const proto::GraphDef& graph, const GraphLimits& limits) {
   if (static_cast<size_t>(graph.node_size()) > limits.nodes)
     return ResourceExhausted("the graph has {} nodes, more than {}", graph.node_size(), limits.nodes);
-  if (graph.library().function_size() > 0)
-    return Unimplemented(
-        "the graph has a library function '{}'; functions are not supported, so inline them before "
-        "exporting",
-        Printable(graph.library().function(0).signature().name()));
   RIVULET_ASSIGN_OR_RETURN(const Index index, IndexNodes(graph));
   for (const proto::NodeDef& node : graph.node()) {
     RIVULET_RETURN_IF_ERROR(CheckInputs(node, index, limits));

@@ -26,8 +26,8 @@ StatusOr<InputRef> ParseInputRef(std::string_view text);
 // RESOURCE_EXHAUSTED: more nodes or inputs than `limits` allow. INVALID_ARGUMENT: an invalid or duplicate name, a
 // malformed input, a data input after a control input, a cycle (its nodes in order), an attribute of another kind than
 // the op's, or a shape that is impossible or overflows. NOT_FOUND: an input that is not there, an unknown op (with the
-// nearest known name). UNIMPLEMENTED: library functions, control flow by Switch and Merge, an attribute that means
-// something here unknown.
+// nearest known name). UNIMPLEMENTED: control flow by Switch and Merge, an attribute that means something here unknown.
+// Library functions are verified when they are taken out (engine/graph/function_library.h), then each body by this.
 Status VerifyGraph(const proto::GraphDef& graph, const GraphLimits& limits = {});
 
 // Indices of the nodes in an order in which inputs come first; ties in the order of the message.

@@ -15,9 +15,8 @@ class Callees {
   static StatusOr<Callees> Of(InferenceContext& c, std::string_view op, const std::vector<DType>& results) {
     Callees callees(c);
     callees.call_ = DescribeFunctionCall(op, c.attrs());
-    RIVULET_ASSIGN_OR_RETURN(
-        callees.functions_,
-        FindFunctions(callees.call_, [&](std::string_view name) { return c.FindFunction(name); }));
+    RIVULET_ASSIGN_OR_RETURN(callees.functions_,
+                             FindFunctions(callees.call_, [&](std::string_view name) { return c.FindFunction(name); }));
     for (int i = static_cast<int>(callees.call_.first_argument); i < c.num_inputs(); ++i)
       callees.arguments_.push_back({{c.input_dtype(i), c.input(i)}, c.input_value(i)});
     for (size_t i = 0; i < callees.functions_.size(); ++i) {
@@ -188,17 +187,17 @@ Status WhileShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
-#define RIVULET_CALL(name)                 \
-  RIVULET_OP(name)                         \
-      .Input("args: Tin")                  \
-      .Output("output: Tout")              \
-      .Attr("Tin: list(type) >= 0")        \
-      .Attr("Tout: list(type) >= 0")       \
-      .Attr("f: func")                     \
-      .Attr("config: string = ''")         \
-      .Attr("config_proto: string = ''")   \
-      .Attr("executor_type: string = ''")  \
-      .Shape(CallShape)                    \
+#define RIVULET_CALL(name)                \
+  RIVULET_OP(name)                        \
+      .Input("args: Tin")                 \
+      .Output("output: Tout")             \
+      .Attr("Tin: list(type) >= 0")       \
+      .Attr("Tout: list(type) >= 0")      \
+      .Attr("f: func")                    \
+      .Attr("config: string = ''")        \
+      .Attr("config_proto: string = ''")  \
+      .Attr("executor_type: string = ''") \
+      .Shape(CallShape)                   \
       .Gradient(FunctionCallGradient)
 
 RIVULET_CALL("PartitionedCall").Doc("Runs the function `f`, which has no effect beside its results.");
@@ -206,55 +205,57 @@ RIVULET_CALL("StatefulPartitionedCall")
     .Stateful()
     .Doc("Runs the function `f`, which may read and change variables and draw random numbers.");
 
-#define RIVULET_IF(name)                        \
-  RIVULET_OP(name)                              \
-      .Input("cond: Tcond")                     \
-      .Input("input: Tin")                      \
-      .Output("output: Tout")                   \
-      .Attr("Tcond: type")                      \
-      .Attr("Tin: list(type) >= 0")             \
-      .Attr("Tout: list(type) >= 0")            \
-      .Attr("then_branch: func")                \
-      .Attr("else_branch: func")                \
-      .Attr("output_shapes: list(shape) = []")  \
-      .Shape(IfShape)                           \
+#define RIVULET_IF(name)                       \
+  RIVULET_OP(name)                             \
+      .Input("cond: Tcond")                    \
+      .Input("input: Tin")                     \
+      .Output("output: Tout")                  \
+      .Attr("Tcond: type")                     \
+      .Attr("Tin: list(type) >= 0")            \
+      .Attr("Tout: list(type) >= 0")           \
+      .Attr("then_branch: func")               \
+      .Attr("else_branch: func")               \
+      .Attr("output_shapes: list(shape) = []") \
+      .Shape(IfShape)                          \
       .Gradient(FunctionCallGradient)
 
 RIVULET_IF("StatelessIf")
-    .Doc("Runs `then_branch` on `input` where `cond` holds, `else_branch` elsewhere; neither has an effect. A scalar "
-         "holds where it is not zero, any other tensor where it has elements.");
+    .Doc(
+        "Runs `then_branch` on `input` where `cond` holds, `else_branch` elsewhere; neither has an effect. A scalar "
+        "holds where it is not zero, any other tensor where it has elements.");
 RIVULET_IF("If").Stateful().Doc(
     "Runs `then_branch` on `input` where `cond` holds, `else_branch` elsewhere. A scalar holds where it is not zero, "
     "any other tensor where it has elements.");
 
-#define RIVULET_CASE(name)                      \
-  RIVULET_OP(name)                              \
-      .Input("branch_index: int32")             \
-      .Input("input: Tin")                      \
-      .Output("output: Tout")                   \
-      .Attr("Tin: list(type) >= 0")             \
-      .Attr("Tout: list(type) >= 0")            \
-      .Attr("branches: list(func) >= 1")        \
-      .Attr("output_shapes: list(shape) = []")  \
-      .Shape(CaseShape)                         \
+#define RIVULET_CASE(name)                     \
+  RIVULET_OP(name)                             \
+      .Input("branch_index: int32")            \
+      .Input("input: Tin")                     \
+      .Output("output: Tout")                  \
+      .Attr("Tin: list(type) >= 0")            \
+      .Attr("Tout: list(type) >= 0")           \
+      .Attr("branches: list(func) >= 1")       \
+      .Attr("output_shapes: list(shape) = []") \
+      .Shape(CaseShape)                        \
       .Gradient(FunctionCallGradient)
 
 RIVULET_CASE("StatelessCase")
-    .Doc("Runs `branches[branch_index]` on `input`, the last branch where there is none of this index; none has an "
-         "effect.");
+    .Doc(
+        "Runs `branches[branch_index]` on `input`, the last branch where there is none of this index; none has an "
+        "effect.");
 RIVULET_CASE("Case").Stateful().Doc(
     "Runs `branches[branch_index]` on `input`, the last branch where there is none of this index.");
 
-#define RIVULET_WHILE(name)                     \
-  RIVULET_OP(name)                              \
-      .Input("input: T")                        \
-      .Output("output: T")                      \
-      .Attr("T: list(type) >= 0")               \
-      .Attr("cond: func")                       \
-      .Attr("body: func")                       \
-      .Attr("output_shapes: list(shape) = []")  \
-      .Attr("parallel_iterations: int = 10")    \
-      .Shape(WhileShape)                        \
+#define RIVULET_WHILE(name)                    \
+  RIVULET_OP(name)                             \
+      .Input("input: T")                       \
+      .Output("output: T")                     \
+      .Attr("T: list(type) >= 0")              \
+      .Attr("cond: func")                      \
+      .Attr("body: func")                      \
+      .Attr("output_shapes: list(shape) = []") \
+      .Attr("parallel_iterations: int = 10")   \
+      .Shape(WhileShape)                       \
       .NotDifferentiable("its iterations leave nothing behind")
 
 RIVULET_WHILE("StatelessWhile")

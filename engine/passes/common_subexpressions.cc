@@ -105,7 +105,8 @@ std::string KeyOf(const EditNode& node, int writes) {
     key.Add(std::string_view(shared == nullptr || shared->empty() ? node.name : *shared));
   }
   bool reads = node.type() == "ReadVariableOp";
-  for (const Edge& input : node.inputs) reads = reads || (RunsFunctions(node.type()) && input.dtype() == DType::kResource);
+  for (const Edge& input : node.inputs)
+    reads = reads || (RunsFunctions(node.type()) && input.dtype() == DType::kResource);
   if (reads) key.Add(writes);
   return std::move(key).Take();
 }

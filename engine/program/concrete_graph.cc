@@ -369,9 +369,10 @@ Status ConcreteGraph::InferCall(const Node& node) {
     }
     const int passed = PassedInput(node, *graph_, static_cast<int>(port));
     if (passed < 0)
-      return Unimplemented("{}: output {} is a handle, but not always that of one input; a program must know which "
-                           "variable it is",
-                           where, port);
+      return Unimplemented(
+          "{}: output {} is a handle, but not always that of one input; a program must know which "
+          "variable it is",
+          where, port);
     result.variable = variable(value(node.input(passed)));
     result.spec.shape = spec(value(node.input(passed))).shape;
   }

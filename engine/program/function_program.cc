@@ -48,11 +48,10 @@ StatusOr<CallSite> MakeCallSite(const Function& function, std::span<const KnownA
   }
   for (const Node* node : function.control_results) site.signature.targets.push_back(node->name());
   for (const auto& node : function.body->nodes()) {
-    const bool effects = RunsFunctions(node->type())
-                             ? EffectsOfCall(node->type(), node->attrs(), node->inputs().size(),
-                                             FunctionsOf(*function.body))
-                                   .effects
-                             : !HasNoEffect(node->op());
+    const bool effects =
+        RunsFunctions(node->type())
+            ? EffectsOfCall(node->type(), node->attrs(), node->inputs().size(), FunctionsOf(*function.body)).effects
+            : !HasNoEffect(node->op());
     if (effects && std::ranges::find(site.signature.targets, node->name()) == site.signature.targets.end())
       site.signature.targets.push_back(node->name());
   }
@@ -104,7 +103,8 @@ StatusOr<std::vector<TensorSpec>> ConcreteOutputs(const Node& node, const Graph&
     for (size_t i = 0; i < kept.size(); ++i) {
       if (after[i].shape == kept[i].spec.shape) continue;
       return InvalidArgument(
-          "loop variable {} ('{}') enters an iteration as {} and leaves it as {}; a program needs loop variables of one "
+          "loop variable {} ('{}') enters an iteration as {} and leaves it as {}; a program needs loop variables of "
+          "one "
           "shape, so give it its largest shape from the start",
           i, body.arguments[i]->name(), kept[i].spec.shape.ToString(), after[i].shape.ToString());
     }
@@ -114,8 +114,8 @@ StatusOr<std::vector<TensorSpec>> ConcreteOutputs(const Node& node, const Graph&
   size_t first = 0, last = functions.size();
   if (selector != nullptr) {
     const bool is_if = call.kind == FunctionCall::Kind::kIf;
-    first = is_if ? (TruthOf(*selector).value_or(false) ? 0 : 1)
-                  : BranchOf(selector->flat<int32_t>()[0], functions.size());
+    first =
+        is_if ? (TruthOf(*selector).value_or(false) ? 0 : 1) : BranchOf(selector->flat<int32_t>()[0], functions.size());
     last = first + 1;
   }
   std::vector<TensorSpec> specs;
@@ -188,9 +188,11 @@ FunctionRun::FunctionRun(const FunctionProgram& function)
     : function_(function), instance_(function.program->Instantiate()) {
   const Signature& signature = function.program->signature();
   for (const FeedSpec& feed : signature.feeds) feeds_.push_back({nullptr, feed.spec.dtype, feed.spec.shape});
-  for (const TensorSpec& fetch : function.program->fetch_specs()) fetches_.push_back({nullptr, fetch.dtype, fetch.shape});
+  for (const TensorSpec& fetch : function.program->fetch_specs())
+    fetches_.push_back({nullptr, fetch.dtype, fetch.shape});
   for (const VariableBinding& variable : signature.variables) {
-    if (buffers_.size() <= static_cast<size_t>(variable.buffer)) buffers_.resize(static_cast<size_t>(variable.buffer) + 1);
+    if (buffers_.size() <= static_cast<size_t>(variable.buffer))
+      buffers_.resize(static_cast<size_t>(variable.buffer) + 1);
     buffers_[static_cast<size_t>(variable.buffer)].dtype = variable.spec.dtype;
   }
 }

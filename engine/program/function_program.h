@@ -20,8 +20,7 @@ StatusOr<std::vector<TensorSpec>> ConcreteResults(const Function& function, std:
 // The same of a node that runs functions, by output; `inputs` are the node's. INVALID_ARGUMENT also where branches give
 // different shapes, or a loop variable changes its shape from one iteration to the next.
 StatusOr<std::vector<TensorSpec>> ConcreteOutputs(const Node& node, const Graph& graph,
-                                                  std::span<const KnownArgument> inputs,
-                                                  const CompileOptions& options);
+                                                  std::span<const KnownArgument> inputs, const CompileOptions& options);
 
 // Which input of a node that runs functions its output `port`, a resource, is; -1 where that cannot be told.
 int PassedInput(const Node& node, const Graph& graph, int port);

@@ -22,8 +22,7 @@ struct Site {
   CompileOptions options;
 
   StatusOr<FunctionProgram> Compile(size_t function, const std::vector<bool>& wanted = {}) const {
-    StatusOr<FunctionProgram> program =
-        CompileFunction(*functions[function], arguments, handles, wanted, options);
+    StatusOr<FunctionProgram> program = CompileFunction(*functions[function], arguments, handles, wanted, options);
     if (!program.ok()) return Annotate(program.status(), call.roles[function]);
     return program;
   }

@@ -93,14 +93,9 @@ TEST(VerifyTest, UnknownOp_NamesTheNearest) {
 }
 
 TEST(VerifyTest, ControlFlow_IsRefusedByName) {
-  for (const char* op : {"Switch", "Merge", "Enter", "While", "PartitionedCall"})
+  for (const char* op : {"Switch", "Merge", "Enter"})
     EXPECT_THAT(ParseGraphText(Node("y", op)),
                 StatusIs(kUnimplemented, HasSubstr(fmt::format("{} 'y': control flow is not supported", op))));
-}
-
-TEST(VerifyTest, LibraryFunction_IsRefusedByName) {
-  EXPECT_THAT(ParseGraphText("library { function { signature { name: 'twice' } } }"),
-              StatusIs(kUnimplemented, HasSubstr("the graph has a library function 'twice'")));
 }
 
 TEST(VerifyTest, AttributeOfAnotherKind_NamesBoth) {

@@ -1,0 +1,71 @@
+// What nodes cost: how long they take and how many bytes they put out, measured in earlier steps. Placement and the
+// schedule of receives read it; nothing that decides values does.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/mutex.h"
+#include "engine/base/status.h"
+#include "engine/graph/graph.h"
+#include "engine/program/run_observer.h"
+
+namespace rivulet {
+
+class CostModel {
+ public:
+  // What is assumed of a node that was never measured; TensorFlow's estimate.
+  static constexpr double kUnmeasuredSeconds = 1e-6;
+  // A transfer between devices of one process hands a buffer over and wakes a thread.
+  double transfer_latency_seconds = 10e-6;
+  double transfer_bytes_per_second = 10e9;
+
+  // One more measurement: the mean counts.
+  void Record(std::string_view node, double seconds);
+  // The largest counts.
+  void RecordBytes(std::string_view node, int port, int64_t bytes);
+  bool measured(std::string_view node) const;
+  bool empty() const { return nodes_.empty(); }
+
+  double Seconds(const Node& node) const;
+  // As measured; otherwise what the inferred shape tells, an unknown dimension counted as 1.
+  int64_t Bytes(const Output& output) const;
+  double TransferSeconds(int64_t bytes) const {
+    return transfer_latency_seconds + static_cast<double>(bytes) / transfer_bytes_per_second;
+  }
+  void Merge(const CostModel& other);
+
+  // CostGraphDef bytes, TensorFlow's cost_graph.proto: a node per node of `graph`, with its device, inputs, the bytes of
+  // its outputs and compute_cost and compute_time in microseconds; what was not measured is marked inaccurate. Times are
+  // rounded to microseconds, as the format wants: at least 1 where there was any.
+  std::string Serialize(const Graph& graph) const;
+  // DATA_LOSS: no CostGraphDef. INVALID_ARGUMENT: a node without a name, two of one name, negative costs.
+  static StatusOr<CostModel> Parse(std::string_view cost_graph_def);
+
+ private:
+  struct Cost {
+    double seconds = 0;
+    int64_t count = 0;
+    std::vector<int64_t> bytes;  // by port; -1: not measured
+  };
+  std::map<std::string, Cost, std::less<>> nodes_;
+};
+
+// Fills a cost model from runs that it watches. What runs inside of If, While and calls counts for the node that holds
+// it. Thread-safe.
+class CostObserver : public RunObserver {
+ public:
+  void Begin(const Program& program, int index, const KernelContext& context) override;
+  Status End(const Program& program, int index, const KernelContext& context) override;
+  void Failed(const Program& program, int index, const Status& status) override;
+  CostModel model() const;
+
+ private:
+  mutable Mutex mutex_;
+  CostModel model_ GUARDED_BY(mutex_);
+};
+
+}  // namespace rivulet

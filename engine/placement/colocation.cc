@@ -116,8 +116,8 @@ Status Colocation::Join(const Node& a, const Node& b, std::string why, const Nod
   StatusOr<DeviceName> merged = MergeDevices(constraint(x), constraint(y), options_.soft);
   if (!merged.ok() && user != nullptr && members(Root(user->id())).size() == 1) {
     notes_.push_back(fmt::format("the constraint '{}' of '{}' is left aside: it uses the handle '{}', which is on '{}'",
-                                 constraint(Root(user->id())).ToString(), user->name(),
-                                 (user == &a ? b : a).name(), constraint(user == &a ? y : x).ToString()));
+                                 constraint(Root(user->id())).ToString(), user->name(), (user == &a ? b : a).name(),
+                                 constraint(user == &a ? y : x).ToString()));
     own_[static_cast<size_t>(user->id())] = {};
     constraints_[static_cast<size_t>(Root(user->id()))] = {};
     merged = MergeDevices(constraint(x), constraint(y), options_.soft);
@@ -162,8 +162,9 @@ StatusOr<Colocation> Colocation::Build(const Graph& graph, const Options& option
   for (const auto& node : graph.nodes()) {
     for (const Output& input : node->inputs()) {
       if (input.dtype() == DType::kResource) {
-        RIVULET_RETURN_IF_ERROR(groups.Join(
-            *node, *input.node, fmt::format("'{}' uses the handle '{}'", node->name(), input.node->name()), node.get()));
+        RIVULET_RETURN_IF_ERROR(groups.Join(*node, *input.node,
+                                            fmt::format("'{}' uses the handle '{}'", node->name(), input.node->name()),
+                                            node.get()));
       } else if (input.dtype() == DType::kVariant) {
         RIVULET_RETURN_IF_ERROR(groups.Join(
             *node, *input.node,
@@ -183,11 +184,12 @@ StatusOr<Colocation> Colocation::Build(const Graph& graph, const Options& option
         leader = first->second;
         RIVULET_RETURN_IF_ERROR(groups.Join(
             *node, *leader,
-            fmt::format("'{}' and '{}' are of one colocation group '{}'", node->name(), leader->name(), group), nullptr));
+            fmt::format("'{}' and '{}' are of one colocation group '{}'", node->name(), leader->name(), group),
+            nullptr));
         continue;
       }
-      RIVULET_RETURN_IF_ERROR(
-          groups.Join(*node, *leader, fmt::format("'{}' is colocated with '{}'", node->name(), leader->name()), nullptr));
+      RIVULET_RETURN_IF_ERROR(groups.Join(
+          *node, *leader, fmt::format("'{}' is colocated with '{}'", node->name(), leader->name()), nullptr));
     }
   }
   for (auto& members : groups.members_) std::ranges::sort(members);

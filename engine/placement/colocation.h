@@ -1,5 +1,5 @@
-// Which nodes must share a device, by union-find: nodes that say so (_class), handles with all who use them, tensors that
-// make sense only where they were made. For errors it keeps why any two nodes are together.
+// Which nodes must share a device, by union-find: nodes that say so (_class), handles with all who use them, tensors
+// that make sense only where they were made. For errors it keeps why any two nodes are together.
 #pragma once
 
 #include <string>

@@ -107,8 +107,7 @@ StatusOr<CostModel> CostModel::Parse(std::string_view cost_graph_def) {
   CostModel model;
   for (const proto::CostGraphDef::Node& node : def.node()) {
     if (node.name().empty()) return InvalidArgument("a node of the cost model has no name");
-    if (model.nodes_.contains(node.name()))
-      return InvalidArgument("the cost model has two nodes '{}'", node.name());
+    if (model.nodes_.contains(node.name())) return InvalidArgument("the cost model has two nodes '{}'", node.name());
     if (node.compute_cost() < 0 || node.compute_time() < 0)
       return InvalidArgument("the cost model says that '{}' takes {} us", node.name(),
                              std::min(node.compute_cost(), node.compute_time()));
@@ -119,7 +118,8 @@ StatusOr<CostModel> CostModel::Parse(std::string_view cost_graph_def) {
     if (!node.inaccurate() && microseconds > 0) model.Record(node.name(), static_cast<double>(microseconds) * 1e-6);
     for (int port = 0; port < node.output_info_size(); ++port) {
       const int64_t bytes = node.output_info(port).size();
-      if (bytes < -1) return InvalidArgument("the cost model gives output {} of '{}' {} bytes", port, node.name(), bytes);
+      if (bytes < -1)
+        return InvalidArgument("the cost model gives output {} of '{}' {} bytes", port, node.name(), bytes);
       if (bytes >= 0) model.RecordBytes(node.name(), port, bytes);
     }
   }

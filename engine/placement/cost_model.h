@@ -38,9 +38,9 @@ class CostModel {
   }
   void Merge(const CostModel& other);
 
-  // CostGraphDef bytes, TensorFlow's cost_graph.proto: a node per node of `graph`, with its device, inputs, the bytes of
-  // its outputs and compute_cost and compute_time in microseconds; what was not measured is marked inaccurate. Times are
-  // rounded to microseconds, as the format wants: at least 1 where there was any.
+  // CostGraphDef bytes, TensorFlow's cost_graph.proto: a node per node of `graph`, with its device, inputs, the bytes
+  // of its outputs and compute_cost and compute_time in microseconds; what was not measured is marked inaccurate. Times
+  // are rounded to microseconds, as the format wants: at least 1 where there was any.
   std::string Serialize(const Graph& graph) const;
   // DATA_LOSS: no CostGraphDef. INVALID_ARGUMENT: a node without a name, two of one name, negative costs.
   static StatusOr<CostModel> Parse(std::string_view cost_graph_def);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "engine/placement/placer.h"
 #include "engine/program/kernel.h"
 #include "engine/session/async_op.h"
 
@@ -69,7 +70,8 @@ std::string DeviceSet::ToString() const {
 }
 
 bool RunsOnCpu(const Node& node) {
-  return KernelRegistry::Global().Has(node.type(), Device::kCpu) || AsyncOpRegistry::Global().Has(node.type());
+  return ReadsOnlyTheShape(node) || KernelRegistry::Global().Has(node.type(), Device::kCpu) ||
+         AsyncOpRegistry::Global().Has(node.type());
 }
 
 }  // namespace rivulet

@@ -14,9 +14,9 @@
 namespace rivulet {
 
 struct PlacementDevice {
-  DeviceName name;           // complete
-  int priority = 0;          // nodes that may live anywhere go to the highest
-  uint64_t incarnation = 1;  // another number after a restart: keys of transfers tell the two apart
+  DeviceName name;                            // complete
+  int priority = 0;                           // nodes that may live anywhere go to the highest
+  uint64_t incarnation = 1;                   // another number after a restart: keys of transfers tell the two apart
   std::function<bool(const Node&)> supports;  // whether the device can run the node
 };
 

@@ -70,8 +70,7 @@ class GraphPlacer {
       if (!IsSpecificationOf(constraint, devices_[device].name)) continue;
       any_fits = true;
       const auto& members = groups_.members(group);
-      const auto cannot =
-          std::ranges::find_if(members, [&](int id) { return !devices_[device].supports(At(id)); });
+      const auto cannot = std::ranges::find_if(members, [&](int id) { return !devices_[device].supports(At(id)); });
       if (cannot == members.end()) {
         fitting.push_back(static_cast<int>(device));
       } else if (unable == nullptr) {
@@ -95,10 +94,9 @@ class GraphPlacer {
       fitting = Fitting(group, softened, soft_fits, still_unable);
       if (!fitting.empty()) {
         const Node* node = groups_.Constrained(group);
-        softened_[group] =
-            any_fits ? fmt::format("soft placement: '{}' cannot run the {} '{}'", constraint.ToString(), unable->type(),
-                                   unable->name())
-                     : fmt::format("soft placement: no device fits '{}'", constraint.ToString());
+        softened_[group] = any_fits ? fmt::format("soft placement: '{}' cannot run the {} '{}'", constraint.ToString(),
+                                                  unable->type(), unable->name())
+                                    : fmt::format("soft placement: no device fits '{}'", constraint.ToString());
         placement_.notes.push_back(fmt::format("the constraint '{}' of '{}' gives way: {}", constraint.ToString(),
                                                node == nullptr ? At(group).name() : node->name(), softened_[group]));
       }
@@ -113,10 +111,9 @@ class GraphPlacer {
     if (!any_fits) {
       const Node* node = groups_.Constrained(group);
       if (node == nullptr) node = &At(group);
-      return InvalidArgument(
-          "{} is constrained to '{}', which none of the devices {} fits; name one of these{}", DescribeNode(*node),
-          constraint.ToString(), devices_.ToString(),
-          constraint.type || constraint.id ? ", or allow soft placement" : "");
+      return InvalidArgument("{} is constrained to '{}', which none of the devices {} fits; name one of these{}",
+                             DescribeNode(*node), constraint.ToString(), devices_.ToString(),
+                             constraint.type || constraint.id ? ", or allow soft placement" : "");
     }
     const Node* asks = groups_.Constrained(group, unable);
     const std::string chain = asks == nullptr || asks == unable ? "" : groups_.Chain(*unable, *asks);
@@ -155,7 +152,9 @@ class GraphPlacer {
       placement_.device[static_cast<size_t>(id)] = device;
       std::string reason = Constraint(At(id));
       if (reason.empty())
-        reason = id == node.id() || members.size() > kLongGroup ? why : fmt::format("{}: {}", why, groups_.Chain(At(id), node));
+        reason = id == node.id() || members.size() > kLongGroup
+                     ? why
+                     : fmt::format("{}: {}", why, groups_.Chain(At(id), node));
       placement_.why[static_cast<size_t>(id)] = std::move(reason);
     }
   }
@@ -179,9 +178,9 @@ class GraphPlacer {
       const ListScheduleNode& entry = nodes[static_cast<size_t>(node->id())];
       if (entry.left_out || Placed(*node)) continue;
       Assign(*node, entry.device,
-             fmt::format("cost model: ends after {:.1f} us here{}", entry.finish * 1e6,
-                         entry.other_finish > 0 ? fmt::format(", {:.1f} us on the next best", entry.other_finish * 1e6)
-                                                : ""));
+             fmt::format(
+                 "cost model: ends after {:.1f} us here{}", entry.finish * 1e6,
+                 entry.other_finish > 0 ? fmt::format(", {:.1f} us on the next best", entry.other_finish * 1e6) : ""));
     }
   }
 
@@ -198,8 +197,9 @@ class GraphPlacer {
       if (device >= 0 && MayTake(*node, device) &&
           std::ranges::all_of(mine, [&](const Node* user) { return DeviceOf(*user) == device; })) {
         Assign(*node, device,
-               mine.size() == 1 ? fmt::format("with its user '{}'", mine.front()->name())
-                                : fmt::format("with its {} users", mine.size()));
+               std::ranges::all_of(mine, [&](const Node* user) { return user == mine.front(); })
+                   ? fmt::format("with its user '{}'", mine.front()->name())
+                   : "with its users");
       } else {
         AssignDefault(*node);
       }
@@ -236,8 +236,7 @@ std::vector<std::string> PlacementLog(const Graph& graph, const DeviceSet& devic
   for (const auto& node : graph.nodes()) {
     const size_t id = static_cast<size_t>(node->id());
     lines.push_back(fmt::format("{}: ({}): {} -- {}", node->name(), node->type(),
-                                devices[static_cast<size_t>(placement.device[id])].name.ToString(),
-                                placement.why[id]));
+                                devices[static_cast<size_t>(placement.device[id])].name.ToString(), placement.why[id]));
   }
   lines.insert(lines.end(), placement.notes.begin(), placement.notes.end());
   return lines;

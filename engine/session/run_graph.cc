@@ -73,8 +73,16 @@ class Pruner {
       needed_[static_cast<size_t>(node->id())] = true;
       for (const Output& input : node->inputs())
         if (!IsFed(input)) stack.push_back(input.node);
-      for (Node* before : node->control_inputs()) stack.push_back(before);
+      for (Node* before : node->control_inputs())
+        if (!FedWhole(before)) stack.push_back(before);
     }
+  }
+
+  // Everything it puts out is fed: there is nothing to wait for.
+  bool FedWhole(Node* node) const {
+    for (size_t port = 0; port < node->outputs().size(); ++port)
+      if (!IsFed(node->output(static_cast<int>(port)))) return false;
+    return !node->outputs().empty();
   }
 
   Output Mapped(const Output& output) const {
@@ -86,7 +94,8 @@ class Pruner {
   Status Copy(const Node& node) {
     NodeSpec spec{node.name(), std::string(node.type()), {}, {}, node.attrs(), node.source_line(), node.device()};
     for (const Output& input : node.inputs()) spec.inputs.push_back(Mapped(input));
-    for (const Node* before : node.control_inputs()) spec.control_inputs.push_back(copies_.at(before));
+    for (Node* before : node.control_inputs())
+      if (!FedWhole(before)) spec.control_inputs.push_back(copies_.at(before));
     if (const auto index = random_index_.find(&node); index != random_index_.end())
       spec.attrs.try_emplace("_random_index", int64_t{index->second});
     RIVULET_ASSIGN_OR_RETURN(copies_[&node], run_.graph.AddNode(std::move(spec)));

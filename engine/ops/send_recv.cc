@@ -1,0 +1,76 @@
+// How tensors change devices: a partition puts one pair where an edge crosses (engine/placement/partition.h). Both are
+// asynchronous ops of a session's run, which meet in its rendezvous.
+#include "engine/graph/op.h"
+#include "engine/placement/rendezvous.h"
+#include "engine/session/async_op.h"
+
+namespace rivulet {
+namespace {
+
+constexpr const char* kNotForLoss =
+    "gradients are made before a graph is cut for its devices; differentiate the graph as written";
+
+Status SendShape(InferenceContext&) { return absl::OkStatus(); }
+
+// A partition says what it knows of the tensor.
+Status RecvShape(InferenceContext& c) {
+  const auto known = c.attrs().find("_output_shapes");
+  const auto* shapes = known == c.attrs().end() ? nullptr : std::get_if<std::vector<Shape>>(&known->second);
+  c.set_output(0, shapes != nullptr && shapes->size() == 1 ? shapes->front() : Shape::UnknownRank());
+  return absl::OkStatus();
+}
+
+RIVULET_OP("_Send")
+    .Input("tensor: T")
+    .Attr("T: type")
+    .Attr("tensor_name: string")
+    .Attr("send_device: string")
+    .Attr("send_device_incarnation: int")
+    .Attr("recv_device: string")
+    .Attr("client_terminated: bool = false")
+    .Stateful()
+    .Shape(SendShape)
+    .NotDifferentiable(kNotForLoss)
+    .Doc("Sends the tensor from send_device to the _Recv of the same tensor_name on recv_device.");
+
+RIVULET_OP("_Recv")
+    .Output("tensor: tensor_type")
+    .Attr("tensor_type: type")
+    .Attr("tensor_name: string")
+    .Attr("send_device: string")
+    .Attr("send_device_incarnation: int")
+    .Attr("recv_device: string")
+    .Attr("client_terminated: bool = false")
+    .Stateful()
+    .Shape(RecvShape)
+    .NotDifferentiable(kNotForLoss)
+    .Doc("Receives on recv_device the tensor that the _Send of the same tensor_name sends from send_device.");
+
+std::string KeyOf(const Node& node) {
+  RendezvousKey key;
+  key.send_device = node.attr<std::string>("send_device");
+  key.send_incarnation = static_cast<uint64_t>(node.attr<int64_t>("send_device_incarnation"));
+  key.recv_device = node.attr<std::string>("recv_device");
+  key.tensor_name = node.attr<std::string>("tensor_name");
+  return key.ToString();
+}
+
+void Send(AsyncContext& context, AsyncDone done) {
+  const Status sent = context.scope.Get<Rendezvous>()->Send(KeyOf(context.node), context.inputs[0]);
+  if (!sent.ok()) return done(sent);
+  done(std::vector<Tensor>{});
+}
+
+void Recv(AsyncContext& context, AsyncDone done) {
+  context.scope.Get<Rendezvous>()->RecvAsync(KeyOf(context.node), context.cancel,
+                                             [done = std::move(done)](StatusOr<Tensor> value) {
+                                               if (!value.ok()) return done(value.status());
+                                               done(std::vector<Tensor>{*std::move(value)});
+                                             });
+}
+
+RIVULET_ASYNC_OP("_Send", Send);
+RIVULET_ASYNC_OP("_Recv", Recv);
+
+}  // namespace
+}  // namespace rivulet

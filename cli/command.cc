@@ -108,4 +108,19 @@ std::string OneLine(std::string_view message) {
   return line;
 }
 
+std::string ErrorLines(std::string_view message) {
+  constexpr std::string_view kIndent = "    ";
+  std::string lines = OneLine(Sentence(message));
+  message.remove_prefix(Sentence(message).size());
+  while (!message.empty()) {
+    message.remove_prefix(1);
+    std::string line(Sentence(message));
+    message.remove_prefix(line.size());
+    for (char& c : line) c = static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? ' ' : c;
+    line.erase(line.find_last_not_of(' ') + 1);
+    if (!line.empty()) lines += fmt::format("\n{}{}", line.starts_with(kIndent) ? "" : kIndent, line);
+  }
+  return lines;
+}
+
 }  // namespace rivulet

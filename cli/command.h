@@ -17,7 +17,8 @@
 //   }  // namespace
 //
 // Exit codes: 0 when `run` returns OK; 2 for a usage error (UsageError, AsUsageError, or anything the parser refuses);
-// 1 for any other error. An error is printed as one line on stderr, "rivulet: MESSAGE". Results go to stdout.
+// 1 for any other error. An error is printed as one line on stderr, "rivulet: MESSAGE"; an expression that explains it
+// follows on indented lines. Results go to stdout.
 #pragma once
 
 #include <cstdint>
@@ -91,5 +92,9 @@ template <typename... Args>
 
 // A message as one line: line breaks and control characters become spaces.
 std::string OneLine(std::string_view message);
+
+// A message as its sentence in one line, and what explains it (Sentence(), engine/base/status.h) on lines of their own,
+// without control characters.
+std::string ErrorLines(std::string_view message);
 
 }  // namespace rivulet

@@ -105,6 +105,7 @@ StatusOr<GraphSource> FromModel(ModelDef model, std::string title, const GraphSo
     for (const auto& [name, tensor] : model.metrics) source.signature.fetches.push_back(tensor);
   }
   source.title = std::move(title);
+  source.init = model.init_target;
   RIVULET_ASSIGN_OR_RETURN(source.signature.variables, BindAll(source.graph));
   return source;
 }
@@ -168,6 +169,7 @@ StatusOr<GraphSource> FromFile(const GraphSourceOptions& options, int64_t batch)
     RIVULET_ASSIGN_OR_RETURN(FeedSpec feed, FeedOf(*node, batch));
     source.signature.feeds.push_back(std::move(feed));
   }
+  if (source.graph.Find("init") != nullptr) source.init = "init";
   RIVULET_ASSIGN_OR_RETURN(source.signature.variables, BindAll(source.graph));
   return source;
 }

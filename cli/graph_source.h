@@ -25,6 +25,7 @@ struct GraphSource {
   Graph graph;
   Signature signature;
   KernelPolicy kernels;    // as the scenario says
+  std::string init;        // node that gives variables their first values; "" where there is none
   int64_t parameters = 0;  // elements of trainable and shared variables
 };
 

@@ -170,7 +170,7 @@ const Parsed& Deepest(const Parsed& parsed) {
 
 int Report(const Status& status) {
   if (status.ok()) return 0;
-  fmt::print(stderr, "rivulet: {}\n", OneLine(Message(status)));
+  fmt::print(stderr, "rivulet: {}\n", ErrorLines(Message(status)));
   return IsUsageError(status) ? 2 : 1;
 }
 

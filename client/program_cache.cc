@@ -39,6 +39,10 @@ std::shared_ptr<ProgramCache> NewProgramCache(std::shared_ptr<const Plan> plan) 
   return std::make_shared<ProgramCache>(std::move(plan));
 }
 
+std::shared_ptr<ProgramCache> NewProgramCache(std::shared_ptr<const Plan> plan, CompileOptions options) {
+  return std::make_shared<ProgramCache>(std::move(plan), std::move(options));
+}
+
 size_t ProgramCache::buffer_bytes(int buffer) const {
   const ModelLayout& layout = *plan_->layout();
   if (buffer == kParamsBuffer || buffer == kBaseParamsBuffer) return layout.arena_bytes();
@@ -130,7 +134,7 @@ StatusOr<std::shared_ptr<const Program>> ProgramCache::CompileLocal(const Graph&
   Signature signature;
   signature.targets = {kRunTarget};
   RIVULET_ASSIGN_OR_RETURN(signature.variables, BindVariables(graph));
-  StatusOr<std::shared_ptr<const Program>> program = Program::Compile(graph, signature, plan_->compile_options());
+  StatusOr<std::shared_ptr<const Program>> program = Program::Compile(graph, signature, options_);
   if (!program.ok()) return Annotate(program.status(), what);
   return program;
 }
@@ -179,7 +183,7 @@ StatusOr<std::shared_ptr<const Program>> ProgramCache::Step(int64_t batch_size) 
   }
   RIVULET_ASSIGN_OR_RETURN(const Signature signature, StepSignature(*step_graph_, batch_size));
   StatusOr<std::shared_ptr<const Program>> program =
-      Program::Compile(*step_graph_, signature, plan_->compile_options());
+      Program::Compile(*step_graph_, signature, options_);
   if (!program.ok()) {
     return Annotate(program.status(), fmt::format("the plan's training step at batch size {}", batch_size));
   }

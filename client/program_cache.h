@@ -40,7 +40,10 @@ inline constexpr size_t kScalarStride = 64;
 // Thread-safe. Compiling happens under the lock: workers that want the same program wait instead of compiling it again.
 class ProgramCache {
  public:
-  explicit ProgramCache(std::shared_ptr<const Plan> plan) : plan_(std::move(plan)) {}
+  explicit ProgramCache(std::shared_ptr<const Plan> plan)
+      : plan_(std::move(plan)), options_(plan_->compile_options()) {}
+  ProgramCache(std::shared_ptr<const Plan> plan, CompileOptions options)
+      : plan_(std::move(plan)), options_(std::move(options)) {}
   const Plan& plan() const { return *plan_; }
 
   // The calling thread has called EnterWorkerThread(). INVALID_ARGUMENT: the plan's graphs use a variable that is none
@@ -68,6 +71,7 @@ class ProgramCache {
   StatusOr<std::vector<VariableBinding>> BindVariables(const Graph& graph) const;
 
   const std::shared_ptr<const Plan> plan_;
+  const CompileOptions options_;
   Mutex mutex_;
   std::shared_ptr<const Program> init_ GUARDED_BY(mutex_), final_ GUARDED_BY(mutex_);
   std::optional<Graph> step_graph_ GUARDED_BY(mutex_);

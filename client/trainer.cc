@@ -10,6 +10,7 @@
 
 #include "client/program_cache.h"
 #include "client/update_encoder.h"
+#include "engine/base/vlog.h"
 #include "federated/random/streams.h"
 
 namespace rivulet {
@@ -44,6 +45,8 @@ class LocalTrainer : public Trainer {
     return absl::OkStatus();
   }
 
+  void Observe(RunObserver* observer) override { observer_ = observer; }
+
   StatusOr<TrainingResult> Train(const Task& task, std::string_view client_id, const Model& base,
                                  const ExampleSource& examples, const CancellationToken& cancel) override {
     EnterWorkerThread();
@@ -74,6 +77,7 @@ class LocalTrainer : public Trainer {
     bindings.buffers = buffers_;
     bindings.rng = {&rng, 1};
     bindings.step = {&step, 1};
+    bindings.observer = observer_;
     const auto run = [&](BoundProgram& program) { return program.instance->Run(bindings, cancel); };
     RIVULET_RETURN_IF_ERROR(run(*init_));
 
@@ -92,6 +96,7 @@ class LocalTrainer : public Trainer {
             std::span(order_).subspan(static_cast<size_t>(seen), static_cast<size_t>(count)), program.feeds));
         bindings.feeds = program.feeds;
         RIVULET_RETURN_IF_ERROR(run(program));
+        RIVULET_VLOG(2, "client '{}': step {}, {} examples, loss {}", client_id, step, count, loss);
         loss_sum += static_cast<double>(loss) * static_cast<double>(count);
         seen += count;
         ++step;
@@ -112,6 +117,8 @@ class LocalTrainer : public Trainer {
                                   {"train_loss", result.train_loss},
                                   {"train_seconds", result.train_seconds}});
     result.update_digest = Sha256Of(result.update);
+    RIVULET_VLOG(1, "client '{}': {} steps over {} examples from round {}, loss {:.4f}, {:.3f} s", client_id, step,
+                 size, task.base_round, result.train_loss, result.train_seconds);
     return result;
   }
 
@@ -166,6 +173,7 @@ class LocalTrainer : public Trainer {
   AlignedBuffer arena_;               // of the largest program; all share it
   std::vector<FloatRun> delta_;       // the update buffer without its padding: wire order
   std::vector<uint32_t> order_;
+  RunObserver* observer_ = nullptr;
   std::unique_ptr<BoundProgram> init_, final_;
   std::map<int64_t, std::unique_ptr<BoundProgram>> steps_;  // by batch size
 };

@@ -28,6 +28,8 @@ class ExampleSource {
 // Compiled programs of one plan, by batch size, compiled on demand. Thread-safe; shared by workers.
 class ProgramCache;
 std::shared_ptr<ProgramCache> NewProgramCache(std::shared_ptr<const Plan> plan);
+// The same with programs compiled otherwise than the plan says: for a debugger that wants to see every node.
+std::shared_ptr<ProgramCache> NewProgramCache(std::shared_ptr<const Plan> plan, CompileOptions options);
 
 struct TrainingResult {
   std::string update;    // serialized Update message (part "delta", weight = examples), ready to Submit
@@ -51,6 +53,9 @@ class Trainer {
   // no error here: the coordinator refuses the delta.
   virtual StatusOr<TrainingResult> Train(const Task& task, std::string_view client_id, const Model& base,
                                          const ExampleSource& examples, const CancellationToken& cancel = {}) = 0;
+  // From now on `observer` (null: nobody) watches every program that Train runs: init, the steps, final. The bits are
+  // the same. It must outlive the next Train.
+  virtual void Observe(RunObserver* observer) = 0;
 };
 
 }  // namespace rivulet

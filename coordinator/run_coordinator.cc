@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "engine/base/vlog.h"
+
 namespace rivulet {
 namespace {
 
@@ -78,6 +80,7 @@ TimeMs RunCoordinator::Now() const {
 std::vector<Action> RunCoordinator::Feed(const Event& event) {
   std::vector<Action> actions = machine_.On(event, Now());
   for (const Action& action : actions) {
+    RIVULET_VLOG(1, "{}", rivulet::Describe(action, run_id_));
     if (options_.observer.on_action) {
       Later([this, text = rivulet::Describe(action, run_id_)] { options_.observer.on_action(text); });
     }

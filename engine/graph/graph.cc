@@ -7,6 +7,7 @@
 #include "engine/base/nearest.h"
 #include "engine/graph/function.h"
 #include "engine/graph/inference.h"
+#include "engine/graph/node_error.h"
 #include "engine/graph/op.h"
 
 namespace rivulet {
@@ -62,7 +63,12 @@ StatusOr<Node*> Graph::AddNode(NodeSpec spec) {
   for (const Node* before : spec.control_inputs)
     if (!Owns(before)) return InvalidArgument("{}: a control input is not of this graph", where);
 
-  RIVULET_RETURN_IF_ERROR(ResolveAttributes(**op, where, input_types, spec.attrs));
+  std::vector<std::string> given;
+  for (const auto& [name, value] : spec.attrs) given.push_back(name);
+  if (const Status resolved = ResolveAttributes(**op, where, input_types, spec.attrs); !resolved.ok()) {
+    std::erase_if(spec.attrs, [&](const auto& attr) { return std::ranges::find(given, attr.first) == given.end(); });
+    return ExplainTypeError(**op, where, spec.attrs, spec.inputs, resolved);
+  }
   RIVULET_ASSIGN_OR_RETURN(
       std::vector<TensorSpec> outputs,
       InferOutputs(InferenceNode{**op, spec.name, where, spec.attrs, spec.inputs, this}, ShapeLookup(BuiltShape)));

@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "engine/graph/node_error.h"
+
 namespace rivulet {
 namespace {
 
@@ -45,14 +47,7 @@ StatusOr<std::vector<TensorSpec>> InferOutputs(const InferenceNode& node, const 
   if (!node.op.shape) return outputs;
   NodeInference context(node, shape_of, outputs);
   const Status status = node.op.shape(context);
-  if (!status.ok()) {
-    std::string operands;
-    for (const Output& input : node.inputs)
-      operands += fmt::format("{}'{}' {}{}", operands.empty() ? "" : ", ", input.name(), Name(input.dtype()),
-                              shape_of(input).ToString());
-    return Status(status.code(), ToAbsl(fmt::format("{}: {}{}", node.where, Message(status),
-                                                    operands.empty() ? "" : fmt::format(" (inputs: {})", operands))));
-  }
+  if (!status.ok()) return ExplainShapeError(node, shape_of, context, status);
   // Sizes that overflow are refused here once, for every op.
   for (size_t i = 0; i < outputs.size(); ++i) {
     Shape& shape = outputs[i].shape;

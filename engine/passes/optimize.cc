@@ -1,5 +1,6 @@
 #include "engine/passes/optimize.h"
 
+#include "engine/base/vlog.h"
 #include "engine/passes/graph_editor.h"
 #include "engine/passes/pass.h"
 
@@ -55,6 +56,9 @@ StatusOr<OptimizedGraph> OptimizeGraph(const ConcreteGraph& concrete, const Sign
       PassReport& report = ReportOf(optimized.report, pass.name);
       if (round == 0 || pass.last) report.nodes_before = before;
       report.nodes_after = editor->size();
+      RIVULET_VLOG(1, "pass {}, round {}: {} rewrites, {} nodes, before {}", pass.name, round, log.size(),
+                   editor->size(), before);
+      for (const std::string& rewrite : log) RIVULET_VLOG(2, "pass {}: {}", pass.name, rewrite);
       changed = changed || !log.empty();
       std::move(log.begin(), log.end(), std::back_inserter(report.rewrites));
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "engine/program/run_error.h"
 #include "engine/program/tensor_list.h"
 
 namespace rivulet {
@@ -54,7 +55,7 @@ class TableInstance final : public Instance {
         return Cancelled("the run was cancelled before node '{}'", lowered_.calls[i].node);
       Status status = lowered_.calls[i].kernel->Run(contexts_[i]);
       if (!status.ok()) [[unlikely]] {
-        return Annotate(status, fmt::format("{} '{}'", lowered_.calls[i].op, lowered_.calls[i].node));
+        return ExplainRunError(lowered_.instructions[i], contexts_[i], status);
       }
     }
     return {};
@@ -70,7 +71,7 @@ class TableInstance final : public Instance {
       const Status status = lowered_.calls[i].kernel->Run(contexts_[i]);
       if (!status.ok()) {
         observer.Failed(*program_, index, status);
-        return Annotate(status, fmt::format("{} '{}'", lowered_.calls[i].op, lowered_.calls[i].node));
+        return ExplainRunError(lowered_.instructions[i], contexts_[i], status);
       }
       RIVULET_RETURN_IF_ERROR(observer.End(*program_, index, contexts_[i]));
     }

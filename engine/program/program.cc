@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <typeinfo>
 
+#include "engine/base/vlog.h"
 #include "engine/passes/optimize.h"
 #include "engine/program/instance.h"
 #include "engine/program/kernel_symbols.h"
@@ -81,6 +82,10 @@ StatusOr<std::shared_ptr<const Program>> Program::Compile(const Graph& graph, co
       adjusted.passes.memory_budget_bytes = wanted - excess;
       continue;
     }
+    RIVULET_VLOG(1, "compiled {} calls of {} nodes: arena {} bytes, constants {} bytes, {:.0f} FLOPs a run",
+                 lowered.calls.size(), graph.nodes().size(), arena_bytes, lowered.memory.constant_bytes, lowered.flops);
+    for (const Instruction& call : lowered.instructions)
+      RIVULET_VLOG(2, "{} '{}': {}", call.op, call.node, call.implementation);
     std::vector<TensorSpec> fetch_specs;
     for (const Output& fetch : concrete.fetches()) fetch_specs.push_back(concrete.spec(concrete.value(fetch)));
     if (made_of != nullptr) *made_of = std::move(optimized);

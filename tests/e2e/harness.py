@@ -125,11 +125,13 @@ class RivuletTest(unittest.TestCase):
             return 0
 
     def assert_refused(self, result, *fragments, code=(1, 2)):
-        """One sentence on stderr that names what is wrong; no crash, no types, nothing on stdout."""
+        """One sentence on stderr that names what is wrong, perhaps with lines that draw it; no crash, no types, nothing
+        on stdout."""
         self.assertIn(result.code, code if isinstance(code, tuple) else (code,), result)
         errors = [line for line in result.err.splitlines() if line.startswith("rivulet: ")]
         self.assertEqual(len(errors), 1, result)
-        self.assertEqual(result.err.splitlines()[-1], errors[0], result)
+        last = [line for line in result.err.splitlines() if not line.startswith("    ")][-1]
+        self.assertEqual(last, errors[0], result)
         self.assertLess(len(errors[0]), 1000, result)
         for word in ("std::", "absl::", "terminate", "what()", "nlohmann", "toml::", "CLI::", "rivulet::"):
             self.assertNotIn(word, result.err)

@@ -1,0 +1,19 @@
+// Lines from a terminal: edited, with history and completion where the library for that was there when this was built.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rivulet {
+
+// What the last word of `line` could become.
+using CompleteFn = std::function<std::vector<std::string>(std::string_view line, std::string_view word)>;
+
+// The next line, without its end; nothing at the end of input. Empty lines and repetitions are not remembered. One
+// thread at a time.
+std::optional<std::string> ReadLine(const std::string& prompt, const CompleteFn& complete);
+
+}  // namespace rivulet

@@ -1,0 +1,69 @@
+#include "engine/debug/debugger.h"
+
+namespace rivulet {
+
+DebugStop Debugger::StopAt(DebugStop::Why why, const Program& program, int index) const {
+  const Instruction& call = program.instructions()[static_cast<size_t>(index)];
+  DebugStop stop;
+  stop.why = why;
+  stop.phase = phase_;
+  stop.step = steps_;
+  stop.instruction = index;
+  stop.instructions = static_cast<int>(program.instructions().size());
+  stop.node = recorder_.Qualified(call.node);
+  stop.op = call.op;
+  stop.source_line = call.source_line;
+  return stop;
+}
+
+void Debugger::Begin(const Program& program, int index, const KernelContext& context) {
+  if (recorder_.depth() == 0 && index == 0) {
+    recorder_.Clear();
+    phase_ = options_.phase_of ? options_.phase_of(program) : "step";
+    if (phase_ == "step") step_program_ = program.shared_from_this();
+  }
+  recorder_.Begin(program, index, context);
+}
+
+Status Debugger::End(const Program& program, int index, const KernelContext& context) {
+  DebugStop stop = StopAt(DebugStop::Why::kInstruction, program, index);  // names need the open instructions
+  const std::vector<const TensorRecord*> made = recorder_.End(program, index, context);
+  const bool over = recorder_.depth() == 0 && index + 1 == stop.instructions;
+  const bool step_over = over && phase_ == "step";
+  bool stops = false;
+  if (mode_ == Mode::kCondition) {
+    for (const TensorRecord* record : made) {
+      if (!condition_->Holds(record->statistics)) continue;
+      stop.why = DebugStop::Why::kCondition;
+      stop.tensor = record->name;
+      stop.condition = condition_->text();
+      stops = true;
+      break;
+    }
+  }
+  if (!stops && breakpoints_.contains(stop.node)) {
+    stop.why = DebugStop::Why::kBreakpoint;
+    stops = true;
+  }
+  if (!stops && mode_ == Mode::kInstructions && --count_ <= 0) stops = true;
+  if (!stops && mode_ == Mode::kSteps && step_over && --count_ <= 0) {
+    stop.why = DebugStop::Why::kStep;
+    stops = true;
+  }
+  const Status status = stops ? prompt_(stop) : absl::OkStatus();
+  steps_ += step_over;
+  return status;
+}
+
+void Debugger::Failed(const Program& program, int index, const Status& status) {
+  // Only where it happened: a While or call that it was inside of fails after it.
+  if (after_failure_.ok()) {
+    DebugStop stop = StopAt(DebugStop::Why::kFailed, program, index);
+    stop.error = status;
+    const Status answer = prompt_(stop);
+    after_failure_ = answer.ok() ? status : answer;
+  }
+  recorder_.Failed();
+}
+
+}  // namespace rivulet

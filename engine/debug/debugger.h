@@ -1,0 +1,92 @@
+// Runs something under observation and stops it where one asked to: after so many steps, at the first tensor that
+// fulfils a condition, at a node, after so many instructions. It stops inside of the run, on the running thread: the
+// prompt is called, looks around, says how to go on, and returns.
+//
+//   Debugger debugger(options, [&](const DebugStop& stop) { … debugger.RunSteps(1); return absl::OkStatus(); });
+//   debugger.RunUntil(*WatchCondition::Parse("has_nan"));
+//   const Status status = train(&debugger);
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/debug/recorder.h"
+#include "engine/debug/statistics.h"
+#include "engine/program/program.h"
+#include "engine/program/run_observer.h"
+
+namespace rivulet {
+
+struct DebugStop {
+  enum class Why { kStep, kCondition, kBreakpoint, kInstruction, kFailed };
+  Why why = Why::kStep;
+  std::string phase;     // "init", "step", "final"
+  int64_t step = 0;      // steps finished before this one; the step it stopped in or after has this index
+  int instruction = 0;   // of the program, that has just run (or failed)
+  int instructions = 0;  // of the program
+  std::string node, op, source_line;
+  std::string tensor;     // kCondition: which fulfils it
+  std::string condition;  // kCondition
+  Status error;           // kFailed
+};
+
+class Debugger final : public RunObserver {
+ public:
+  struct Options {
+    Recorder::Options recorder;
+    // Which phase a program belongs to; steps are counted by "step". Null: every program is a step.
+    std::function<std::string(const Program&)> phase_of;
+  };
+  // An error ends the run with it.
+  using Prompt = std::function<Status(const DebugStop&)>;
+  Debugger(Options options, Prompt prompt)
+      : options_(std::move(options)), prompt_(std::move(prompt)), recorder_(options_.recorder) {}
+
+  // How the run goes on; the last one holds. Breakpoints hold besides.
+  void RunSteps(int64_t count) { Go(Mode::kSteps, count); }  // until the end of that many steps, this one included
+  void StepInstructions(int64_t count) { Go(Mode::kInstructions, count); }
+  void RunUntil(WatchCondition condition) {
+    Go(Mode::kCondition, 0);
+    condition_ = std::move(condition);
+  }
+  void RunToEnd() { Go(Mode::kToEnd, 0); }
+  std::set<std::string, std::less<>>& breakpoints() { return breakpoints_; }  // node names
+
+  const Recorder& recorder() const { return recorder_; }
+  int64_t steps() const { return steps_; }                             // finished
+  const Program* step_program() const { return step_program_.get(); }  // the last that ran as a step
+
+  // RunObserver.
+  void Begin(const Program& program, int index, const KernelContext& context) override;
+  Status End(const Program& program, int index, const KernelContext& context) override;
+  void Failed(const Program& program, int index, const Status& status) override;
+  // What the prompt said about a failure: Failed cannot return it.
+  const Status& after_failure() const { return after_failure_; }
+
+ private:
+  enum class Mode { kSteps, kInstructions, kCondition, kToEnd };
+  void Go(Mode mode, int64_t count) {
+    mode_ = mode;
+    count_ = count;
+  }
+  DebugStop StopAt(DebugStop::Why why, const Program& program, int index) const;
+
+  const Options options_;
+  const Prompt prompt_;
+  Recorder recorder_;
+  Mode mode_ = Mode::kToEnd;
+  int64_t count_ = 0;
+  std::optional<WatchCondition> condition_;
+  std::set<std::string, std::less<>> breakpoints_;
+  std::string phase_;
+  int64_t steps_ = 0;
+  std::shared_ptr<const Program> step_program_;
+  Status after_failure_;
+};
+
+}  // namespace rivulet

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <deque>
+#include <iostream>
 #include <memory>
 
 #include "cli/command.h"
@@ -51,7 +52,11 @@ Status Debug(const Options& options) {
     return shell->Completions(line, word);
   };
   const auto next = [&]() -> std::optional<std::string> {
-    if (!scripted) return ReadLine(terminal ? "rivulet> " : "", complete);
+    if (terminal) return ReadLine("rivulet> ", complete);
+    if (!scripted) {
+      std::string line;
+      return std::getline(std::cin, line) ? std::optional(line) : std::nullopt;
+    }
     if (lines.empty()) return std::nullopt;
     std::string line = std::move(lines.front());
     lines.pop_front();

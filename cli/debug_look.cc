@@ -219,6 +219,13 @@ StatusOr<Tensor> DebugShell::TensorCalled(std::string_view name) const {
   return FailedPrecondition("'{}' {}", node->name(), WhyNoCall(*node));
 }
 
+std::string_view DebugShell::OpOf(const TensorRecord& record) const {
+  if (record.source == TensorRecord::Source::kInput)
+    for (const Graph* graph : {&target_.optimized.graph, &target_.graph})
+      if (const Node* node = graph->Find(WithoutPort(record.name))) return node->type();
+  return record.op;
+}
+
 Status DebugShell::ListTensors(const Arguments& arguments) {
   RIVULET_ASSIGN_OR_RETURN(const std::regex names, arguments.Regex('n'));
   RIVULET_ASSIGN_OR_RETURN(const std::regex ops, arguments.Regex('t'));
@@ -230,7 +237,7 @@ Status DebugShell::ListTensors(const Arguments& arguments) {
   }
   std::vector<const TensorRecord*> records;
   for (const TensorRecord& record : debugger_.recorder().records()) {
-    if (!std::regex_search(record.name, names) || !std::regex_search(record.op, ops)) continue;
+    if (!std::regex_search(record.name, names) || !std::regex_search(std::string(OpOf(record)), ops)) continue;
     if (!condition || condition->Holds(record.statistics)) records.push_back(&record);
   }
   const std::string by = arguments.Has('s') ? arguments.Value('s') : "dump";
@@ -238,7 +245,7 @@ Status DebugShell::ListTensors(const Arguments& arguments) {
   if (by == "name") {
     sort([](const TensorRecord* r) { return std::string_view(r->name); });
   } else if (by == "op") {
-    sort([](const TensorRecord* r) { return std::string_view(r->op); });
+    sort([this](const TensorRecord* r) { return OpOf(*r); });
   } else if (by == "size") {
     sort([](const TensorRecord* r) { return BytesOf(r->spec); });
   } else if (by == "time") {
@@ -250,7 +257,7 @@ Status DebugShell::ListTensors(const Arguments& arguments) {
   Table table(
       {{"tensor"}, {"op"}, {"value"}, {"bytes"}, {"ms", false, 3}, {"from"}, {"nan"}, {"inf"}, {"times", true}});
   for (const TensorRecord* record : records)
-    table.Add({record->name, record->op, Describe(record->spec), BytesOf(record->spec),
+    table.Add({record->name, std::string(OpOf(*record)), Describe(record->spec), BytesOf(record->spec),
                record->seconds > 0 ? Cell(record->seconds * 1000) : Cell(), std::string(Name(record->source)),
                record->statistics.nan > 0 ? Cell(record->statistics.nan) : Cell(),
                record->statistics.infinite() > 0 ? Cell(record->statistics.infinite()) : Cell(), record->times});

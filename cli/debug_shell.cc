@@ -1,5 +1,7 @@
 #include "cli/debug_shell.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -139,25 +141,26 @@ DebugShell::DebugShell(DebugTarget& target, DebugShellOptions options, NextLine 
 
 Status DebugShell::Run() {
   Status status = Loop();
+  Status failure;
   if (status.ok()) {
     const StatusOr<std::string> outcome = target_.run(&debugger_);
     over_ = true;
-    if (!quit_) {
-      outcome_ = outcome.ok() ? *outcome : std::string(Sentence(Message(outcome.status())));
+    status = outcome.status();
+    if (!quit_ && command_error_.ok()) {
+      failure = outcome.status();
+      outcome_ = outcome.ok() ? *outcome : std::string(Sentence(Message(failure)));
       if (options_.json) {
         Print({{"stopped", std::string(outcome.ok() ? "over" : "failed")}, {"outcome", outcome_}});
       } else {
         fmt::print("the run {}: {}\n", outcome.ok() ? "is over" : "failed", outcome_);
       }
-      status = Loop();
-      if (!outcome.ok() && absl::IsCancelled(status) && !failure_seen_) return outcome.status();
-    } else {
-      status = outcome.status();
+      Loop().IgnoreError();  // how it ended does not matter any more
+    } else if (!absl::IsCancelled(status)) {
+      failure = status;  // one that was looked into before "quit"
     }
   }
-  // A command's own error ends a script; "quit" does not.
-  if (quit_ && absl::IsCancelled(status)) return absl::OkStatus();
-  return status;
+  if (!command_error_.ok()) return command_error_;
+  return options_.interactive ? absl::OkStatus() : failure;
 }
 
 Status DebugShell::Loop() {
@@ -171,7 +174,10 @@ Status DebugShell::Loop() {
       }
       StatusOr<std::vector<std::vector<std::string>>> commands = SplitCommands(*line);
       if (!commands.ok()) {
-        if (!options_.interactive) return commands.status();
+        if (!options_.interactive) {
+          command_error_ = commands.status();
+          return Cancelled("a command failed");
+        }
         fmt::print("{}\n", Message(commands.status()));
         continue;
       }
@@ -185,7 +191,10 @@ Status DebugShell::Loop() {
     std::fflush(stdout);
     if (quit_) return Cancelled("quit");
     if (status.ok()) continue;
-    if (!options_.interactive) return status;
+    if (!options_.interactive) {
+      command_error_ = status;
+      return Cancelled("a command failed");
+    }
     fmt::print("{}\n", ErrorLines(Message(status)));
     pending_.clear();
   }
@@ -225,7 +234,6 @@ Status DebugShell::Execute(const std::vector<std::string>& words) {
 
 Status DebugShell::OnStop(const DebugStop& stop) {
   stop_ = stop;
-  failure_seen_ = failure_seen_ || stop.why == DebugStop::Why::kFailed;
   PrintStop(stop);
   return Loop();
 }

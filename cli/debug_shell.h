@@ -28,8 +28,8 @@ class DebugShell {
   using NextLine = std::function<std::optional<std::string>()>;
   DebugShell(DebugTarget& target, DebugShellOptions options, NextLine next);
 
-  // Until "quit" or the end of the commands. An error of a command (a usage error where its words are wrong), or of the
-  // run when nobody looked at it.
+  // Until "quit" or the end of the commands. Of a script: the error of a command, which ends it (a usage error where
+  // its words are wrong), or of the run.
   Status Run();
 
   // What a line could go on with: command names for its first word, node and tensor names after it.
@@ -41,7 +41,7 @@ class DebugShell {
   using Handler = Status (DebugShell::*)(const Arguments&);
   static const std::vector<CommandDef>& Commands();
 
-  // Reads and carries out commands until one lets the run go on. CANCELLED: quit.
+  // Reads and carries out commands until one lets the run go on. CANCELLED: quit, or a command of a script failed.
   Status Loop();
   Status Execute(const std::vector<std::string>& words);
   Status OnStop(const DebugStop& stop);
@@ -70,6 +70,8 @@ class DebugShell {
   // A node of the graph that runs, or of the graph before the passes. NOT_FOUND names the nearest.
   StatusOr<const Node*> NodeCalled(std::string_view name) const;
   const Graph& GraphOf(const Node& node) const;
+  // Of a tensor that was read: of the node that made it, not of its reader.
+  std::string_view OpOf(const TensorRecord& record) const;
   // Position of a node's call in the step's program, or -1.
   int CallOf(std::string_view node) const;
   // Why a node is no call of its own: "is left out by the pass fuse_products (…); …".
@@ -82,8 +84,9 @@ class DebugShell {
   Debugger debugger_;
   std::vector<std::vector<std::string>> pending_;  // commands of a line, last first
   std::optional<DebugStop> stop_;
-  bool over_ = false, goes_on_ = false, quit_ = false, failure_seen_ = false;
-  std::string outcome_;  // of a run that is over
+  bool over_ = false, goes_on_ = false, quit_ = false;
+  std::string outcome_;   // of a run that is over
+  Status command_error_;  // that ended a script
 };
 
 // The words of a command line, split at ';' into commands and at blanks into words; quotes and brackets keep theirs.

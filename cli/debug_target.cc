@@ -269,7 +269,6 @@ StatusOr<std::unique_ptr<DebugTarget>> FromGraph(const DebugTargetOptions& optio
     run->variable_bytes =
         std::max(run->variable_bytes,
                  variable.offset + static_cast<size_t>(variable.spec.shape.elements()) * SizeOf(variable.spec.dtype));
-  EnterWorkerThread();
   if (!source.init.empty()) {
     Signature init;
     init.targets = {source.init};
@@ -287,6 +286,7 @@ StatusOr<std::unique_ptr<DebugTarget>> FromGraph(const DebugTargetOptions& optio
 }  // namespace
 
 StatusOr<std::unique_ptr<DebugTarget>> LoadDebugTarget(const DebugTargetOptions& options) {
+  EnterWorkerThread();
   return options.what.ends_with(".toml") ? FromScenario(options) : FromGraph(options);
 }
 

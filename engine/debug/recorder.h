@@ -36,12 +36,14 @@ struct TensorRecord {
   double seconds = 0;  // that the instruction took
 };
 
+struct RecorderOptions {
+  size_t memory_bytes = size_t{1} << 30;  // of the values of one step
+};
+
 // Of one thread.
 class Recorder {
  public:
-  struct Options {
-    size_t memory_bytes = size_t{1} << 30;  // of the values of one step
-  };
+  using Options = RecorderOptions;
   explicit Recorder(Options options = {}) : options_(options) {}
 
   // A step begins: what the one before left is forgotten.

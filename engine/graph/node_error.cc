@@ -12,6 +12,7 @@ namespace {
 
 // What an error may cost: questions asked of the op, and what is drawn.
 constexpr int kMostQuestions = 512;
+constexpr size_t kMostListed = 16;
 constexpr size_t kMostOperands = 8;
 constexpr size_t kMostOrigins = 6;
 constexpr size_t kLongestText = 40;
@@ -186,7 +187,7 @@ class Drawing {
         return each.input == static_cast<int>(i) && each.what == what && each.axis == axis;
       });
     };
-    if (MixedTypes()) {
+    if (TypesClash()) {
       cell.shape += Name(input.dtype());
       if (is_marked(Mark::What::kType)) mark(0, cell.shape.size());
     }
@@ -215,9 +216,8 @@ class Drawing {
     return cell;
   }
 
-  bool MixedTypes() const {
-    return std::ranges::any_of(marks_, [](const Mark& mark) { return mark.what == Mark::What::kType; }) ||
-           std::ranges::any_of(inputs_, [&](Output input) { return input.dtype() != inputs_[0].dtype(); });
+  bool TypesClash() const {
+    return std::ranges::any_of(marks_, [](const Mark& mark) { return mark.what == Mark::What::kType; });
   }
 
   // What is not as by default, in the op's order: "transpose_b=true".
@@ -309,9 +309,10 @@ class Drawing {
 
 std::string Operands(std::span<const Output> inputs, const ShapeLookup& shape_of) {
   std::string operands;
-  for (const Output& input : inputs)
+  for (const Output& input : inputs.first(std::min(inputs.size(), kMostListed)))
     operands += fmt::format("{}'{}' {}{}", operands.empty() ? "" : ", ", input.name(), Name(input.dtype()),
                             shape_of(input).ToString());
+  if (inputs.size() > kMostListed) operands += fmt::format(" and {} more", inputs.size() - kMostListed);
   return operands.empty() ? operands : fmt::format(" (inputs: {})", operands);
 }
 
@@ -320,10 +321,9 @@ std::string Operands(std::span<const Output> inputs, const ShapeLookup& shape_of
 Status ExplainShapeError(const InferenceNode& node, const ShapeLookup& shape_of, InferenceContext& context,
                          const Status& error) {
   const std::string_view message = Message(error), sentence = Sentence(message);
+  if (sentence.size() < message.size()) return Annotate(error, node.where);
   std::string text = fmt::format("{}: {}{}", node.where, sentence, Operands(node.inputs, shape_of));
-  if (sentence.size() < message.size()) {
-    text += message.substr(sentence.size());
-  } else if (!asking && !node.inputs.empty()) {
+  if (!asking && !node.inputs.empty()) {
     const std::vector<Mark> marks = FindClash(node.op.shape, context, error);
     text += Drawing(node.op, node.inputs, marks).Draw(node.attrs, shape_of);
   }

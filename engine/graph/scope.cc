@@ -20,7 +20,9 @@ struct Scope::Shared {
 
 namespace {
 
+// Of code that no caller's line is known of: "".
 std::string SourceLine(const std::source_location& where) {
+  if (where.line() == 0) return "";
   std::string_view file = where.file_name();
   if (const size_t slash = file.rfind('/'); slash != std::string_view::npos) file.remove_prefix(slash + 1);
   return fmt::format("{}:{}", file, where.line());
@@ -147,13 +149,13 @@ Output Scope::Op(std::string_view op, std::vector<Output> inputs, AttrMap attrs,
 
 Output Scope::Const(Tensor value, std::string_view name) const {
   const DType dtype = value.dtype();
-  return Op("Const", {}, {{"value", std::move(value)}, {"dtype", dtype}}, name);
+  return Op("Const", {}, {{"value", std::move(value)}, {"dtype", dtype}}, name, std::source_location());
 }
 
 Output Scope::Const(float value, std::string_view name) const { return Const(Tensor::Scalar(value), name); }
 
 Output Scope::Placeholder(std::string_view name, DType dtype, Shape shape) const {
-  return Op("Placeholder", {}, {{"dtype", dtype}, {"shape", std::move(shape)}}, name);
+  return Op("Placeholder", {}, {{"dtype", dtype}, {"shape", std::move(shape)}}, name, std::source_location());
 }
 
 }  // namespace rivulet

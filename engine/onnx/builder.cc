@@ -120,7 +120,7 @@ std::vector<Output> Builder::All(std::string_view op, std::vector<Output> inputs
       }
     }
   }
-  Node* node = scope_.AddNode(op, std::move(inputs), std::move(attrs));
+  Node* node = scope_.AddNode(op, std::move(inputs), std::move(attrs), {}, std::source_location());
   if (node == nullptr) return {};
   std::vector<Output> outputs;
   int port = 0;
@@ -185,7 +185,7 @@ Output Builder::Filled(DType dtype, Output dims, double value) const {
 
 Output Builder::Cast(Output x, DType to) const {
   if (!x || TypeOf(x) == to) return x;
-  return scope_.Op("Cast", {x}, {{"DstT", to}});
+  return scope_.Op("Cast", {x}, {{"DstT", to}}, {}, std::source_location());
 }
 
 Output Builder::Div(Output a, Output b) const { return Op(IsFloating(TypeOf(a)) ? "RealDiv" : "Div", {a, b}); }

@@ -8,6 +8,7 @@
 #include "engine/base/nearest.h"
 #include "engine/graph/function_call.h"
 #include "engine/graph/inference.h"
+#include "engine/graph/node_error.h"
 #include "engine/graph/op.h"
 #include "engine/program/function_program.h"
 #include "engine/program/structural_ops.h"
@@ -394,9 +395,10 @@ Status ConcreteGraph::InferShapes(const Node& node) {
   if (node.op().shape) {
     const Status inferred = node.op().shape(inference);
     if (!inferred.ok()) {
-      const std::string_view line = node.source_line();
-      return Annotate(inferred, fmt::format("{} '{}'{}{}{}", node.type(), node.name(), line.empty() ? "" : " (", line,
-                                            line.empty() ? "" : ")"));
+      const std::string where = DescribeNode(node);
+      return ExplainShapeError(
+          {node.op(), node.name(), where, node.attrs(), node.inputs(), graph_},
+          [this](Output input) -> const Shape& { return spec(value(input)).shape; }, inference, inferred);
     }
   }
   for (size_t port = 0; port < node.outputs().size(); ++port) {

@@ -57,8 +57,9 @@ class Planner {
     for (const std::string& name : names_.fetches) {
       RIVULET_ASSIGN_OR_RETURN(const Output output, graph_->FindOutput(name));
       if (output.dtype() == DType::kResource)
-        return InvalidArgument("fetch '{}' is a handle, which has no value{}", name,
-                               HandleOf(output)->type() == "VarHandleOp" ? "; fetch its ReadVariableOp instead" : "");
+        return InvalidArgument(
+            "fetch '{}' is a handle, which has no value{}", name,
+            ResourceHandleOf(output)->type() == "VarHandleOp" ? "; fetch its ReadVariableOp instead" : "");
       fetches_.push_back(output);
     }
     for (const std::string& name : names_.targets) {
@@ -361,11 +362,11 @@ class Planner {
     if (!fed) {
       const Place place = place_[Id(input.node)];
       if (place == Place::kNowhere) {
-        if (HandleOf(input)->type() != "VarHandleOp")
+        if (ResourceHandleOf(input)->type() != "VarHandleOp")
           return Unimplemented(
               "{} '{}' runs within a program and cannot take a handle from {} '{}', which is no "
               "variable",
-              consumer->type(), consumer->name(), HandleOf(input)->type(), HandleOf(input)->name());
+              consumer->type(), consumer->name(), ResourceHandleOf(input)->type(), ResourceHandleOf(input)->name());
         RIVULET_ASSIGN_OR_RETURN(Node * copy, CopyNode(input.node, builder));
         return copy->output(input.port);
       }
@@ -405,7 +406,7 @@ class Planner {
     async.outputs.assign(async.node->outputs().size(), -1);
     for (const Output& input : async.node->inputs()) {
       if (input.dtype() == DType::kResource) {
-        async.handles.push_back(HandleOf(input));
+        async.handles.push_back(ResourceHandleOf(input));
       } else {
         async.inputs.push_back(Use(input));
         WaitFor(step, input);

@@ -70,7 +70,7 @@ class Walk {
 
   // The VarHandleOp, or nullptr: a queue's handle, or one that nobody gave.
   static const Node* Resolve(Output resource, std::span<const Node* const> arguments) {
-    const Node* handle = HandleOf(resource);
+    const Node* handle = ResourceHandleOf(resource);
     if (handle->type() == "_Arg") {
       const size_t index = static_cast<size_t>(handle->attr<int64_t>("index"));
       handle = index < arguments.size() ? arguments[index] : nullptr;
@@ -127,7 +127,7 @@ class Walk {
 
 }  // namespace
 
-const Node* HandleOf(Output resource) {
+const Node* ResourceHandleOf(Output resource) {
   const Node* node = resource.node;
   while (StructuralKind(node->type()) == StructuralOp::kView && !node->inputs().empty()) node = node->input(0).node;
   return node;

@@ -21,6 +21,6 @@ struct VariableUse {
 std::vector<VariableUse> VariableUses(const Graph& graph, std::span<const Node* const> nodes);
 
 // The node that names what a resource tensor stands for: through Identity and its like. Never null.
-const Node* HandleOf(Output resource);
+const Node* ResourceHandleOf(Output resource);
 
 }  // namespace rivulet

@@ -11,6 +11,7 @@ namespace rivulet {
 // An asynchronous op that was started. Its done-callback and its return meet: whoever comes second goes on.
 struct Execution::AsyncCall {
   explicit AsyncCall(AsyncContext given) : context(std::move(given)) {}
+  const std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   AsyncContext context;
   std::atomic<bool> done{false};
   std::atomic<int> arrived{0};
@@ -172,15 +173,17 @@ bool Execution::StartAsync(int step, Status* status) {
                   call->context.node.name());
     call->outputs = std::move(outputs);
     if (call->arrived.fetch_add(1, std::memory_order_acq_rel) == 0) return;  // the op has not returned yet
-    const Status done = self->FinishAsync(step, std::move(call->outputs));
+    const Status done = self->FinishAsync(step, *call, std::move(call->outputs));
     for (const int next : self->Complete(step, done)) self->Schedule([self, next] { self->RunStep(next); });
   });
   if (call->arrived.fetch_add(1, std::memory_order_acq_rel) == 0) return false;
-  *status = FinishAsync(step, std::move(call->outputs));
+  *status = FinishAsync(step, *call, std::move(call->outputs));
   return true;
 }
 
-Status Execution::FinishAsync(int step, StatusOr<std::vector<Tensor>> outputs) {
+Status Execution::FinishAsync(int step, const AsyncCall& call, StatusOr<std::vector<Tensor>> outputs) {
+  if (environment_.info.trace != nullptr)
+    environment_.info.trace->AddAsync(call.context.node, call.begin, std::chrono::steady_clock::now());
   const PlanAsync& async = plan_.asyncs[static_cast<size_t>(plan_.steps[static_cast<size_t>(step)].index)];
   const Node& node = *async.node;
   const std::string where = fmt::format("{} '{}'", node.type(), node.name());

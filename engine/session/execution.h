@@ -48,9 +48,9 @@ class Execution : public std::enable_shared_from_this<Execution> {
   void Schedule(std::function<void()> closure);
   void RunStep(int step);
   Status RunPart(int step);
-  // True when the op was done before it returned: then `finished` tells the rest.
+  // True when the op was done before it returned, `status` says how; else its done-callback goes on.
   bool StartAsync(int step, Status* status);
-  Status FinishAsync(int step, StatusOr<std::vector<Tensor>> outputs);
+  Status FinishAsync(int step, const AsyncCall& call, StatusOr<std::vector<Tensor>> outputs);
   std::vector<Tensor> TakeInputs(const std::vector<int>& values);
   // Marks the step as done or failed; the steps that can start now.
   std::vector<int> Complete(int step, const Status& status);

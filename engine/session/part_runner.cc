@@ -1,6 +1,7 @@
 #include "engine/session/part_runner.h"
 
 #include <algorithm>
+#include <optional>
 #include <shared_mutex>
 
 #include "engine/base/nearest.h"
@@ -105,6 +106,33 @@ void ArenaPool::Give(BudgetedBuffer arena) {
 }
 
 // ---- programs
+
+namespace {
+
+// Tells two observers.
+class Both final : public RunObserver {
+ public:
+  Both(RunObserver& first, RunObserver& second) : first_(first), second_(second) {}
+  void Begin(const Program& program, int index, const KernelContext& context) override {
+    first_.Begin(program, index, context);
+    second_.Begin(program, index, context);
+  }
+  Status End(const Program& program, int index, const KernelContext& context) override {
+    const Status status = second_.End(program, index, context);
+    const Status first = first_.End(program, index, context);
+    return status.ok() ? first : status;
+  }
+  void Failed(const Program& program, int index, const Status& status) override {
+    second_.Failed(program, index, status);
+    first_.Failed(program, index, status);
+  }
+
+ private:
+  RunObserver& first_;
+  RunObserver& second_;
+};
+
+}  // namespace
 
 // One thread's handle of a program.
 struct PartRunner::Worker {
@@ -260,6 +288,12 @@ StatusOr<std::vector<Tensor>> PartRunner::Run(const PlanPart& part, std::string_
       variables[i]->mutex().lock_shared();
     }
   }
+  std::optional<RunRecorder> recorder;
+  std::optional<Both> both;
+  if (info.trace != nullptr && info.trace->wishes().Times()) {
+    bindings.observer = &recorder.emplace();
+    if (info.observer != nullptr) bindings.observer = &both.emplace(*info.observer, *recorder);
+  }
   const auto run = [&]() -> Status {
     for (size_t i = 0; i < variables.size(); ++i)
       if (compiled.uses[i].needs_value && !variables[i]->initialized())
@@ -283,6 +317,7 @@ StatusOr<std::vector<Tensor>> PartRunner::Run(const PlanPart& part, std::string_
       variables[i]->mutex().unlock_shared();
     }
   }
+  if (info.trace != nullptr) info.trace->AddPart(part, compiled.program, options_, recorder ? &*recorder : nullptr);
   arenas_.Give(*std::move(arena));
   {
     MutexLock lock(compiled.mutex);

@@ -17,6 +17,7 @@
 #include "engine/session/once_cache.h"
 #include "engine/session/resource_manager.h"
 #include "engine/session/run_plan.h"
+#include "engine/session/run_trace.h"
 #include "engine/session/variable.h"
 
 namespace rivulet {
@@ -30,6 +31,7 @@ struct RunInfo {
   RunObserver* observer = nullptr;
   Mutex* observer_mutex = nullptr;  // held around each part that is observed, where the observer knows one thread
   bool report_allocations = false;  // in errors about memory
+  RunTrace* trace = nullptr;        // notes what parts do
 };
 
 // The variables that a session's graphs name. Thread-safe.

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <optional>
 
 #include "engine/graph/compose.h"
 #include "engine/graph/function.h"
 #include "engine/graph/graph_def.h"
 #include "engine/session/session_state.h"
 #include "proto/graph/graph.pb.h"
+#include "proto/graph/run_metadata.pb.h"
 
 namespace rivulet {
 
@@ -46,7 +48,8 @@ StatusOr<Session::State::PoolChoice> Session::State::ChoosePool(const RunOptions
         "there is no inter-op pool {}; the session has {}, counted from 0, and -1 means the calling "
         "thread",
         options.inter_op_pool, count);
-  if (options.inter_op_pool == -1 || (config.inter_op_pools.empty() && config.inter_op_threads < 0))
+  if (options.inter_op_pool == -1 || config.single_threaded ||
+      (config.inter_op_pools.empty() && config.inter_op_threads < 0))
     return PoolChoice{};
   const size_t index = static_cast<size_t>(options.inter_op_pool);
   MutexLock lock(pools_mutex);
@@ -77,6 +80,25 @@ RunInfo Session::State::InfoOf(const RunOptions& options, const ActiveRun& activ
   info.observer_mutex = options.observer_is_thread_safe ? nullptr : observer_mutex;
   info.report_allocations = options.report_allocations;
   return info;
+}
+
+TraceWishes Session::State::TraceOf(const RunOptions& options, uint64_t run) const {
+  TraceWishes wishes;
+  const auto every = [](uint64_t count, int64_t period) {
+    return period > 0 && (count + 1) % static_cast<uint64_t>(period) == 0;
+  };
+  wishes.step_stats = options.trace || every(run, config.timeline_step);
+  const uint64_t skipped = static_cast<uint64_t>(config.build_cost_model_after);
+  wishes.cost_graph = run >= skipped && every(run - skipped, config.build_cost_model);
+  wishes.partition_graphs = options.output_partition_graphs;
+  wishes.output_shapes = config.infer_shapes;
+  return wishes;
+}
+
+void Session::State::DescribeSession(proto::RunMetadata& metadata) const {
+  if (config.metadata_name.empty() && config.metadata_version == 0) return;
+  metadata.mutable_session_metadata()->set_name(config.metadata_name);
+  metadata.mutable_session_metadata()->set_version(config.metadata_version);
 }
 
 Status Session::State::Adopt(Graph graph) {
@@ -123,8 +145,11 @@ StatusOr<std::vector<Tensor>> Session::Run(const Feeds& feeds, const std::vector
 
 StatusOr<std::vector<Tensor>> Session::RunWith(const RunOptions& options, const Feeds& feeds,
                                                const std::vector<std::string>& fetches,
-                                               const std::vector<std::string>& targets) {
+                                               const std::vector<std::string>& targets, proto::RunMetadata* metadata) {
   State& state = *state_;
+  if (metadata != nullptr) metadata->Clear();
+  if (options.output_partition_graphs && !state.config.allow_partition_graphs)
+    return InvalidArgument("the run asks for its partition graphs, which the session's options switch off");
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<ActiveRun> active_run,
                            ActiveRun::Create(state.active, options.cancel, state.TimeoutOf(options)));
   RunNames names;
@@ -140,14 +165,23 @@ StatusOr<std::vector<Tensor>> Session::RunWith(const RunOptions& options, const 
   for (size_t i = 0; i < feeds.size(); ++i)
     RIVULET_RETURN_IF_ERROR(CheckFeed(feeds[i].first, feeds[i].second, plan->feed_specs[i]));
   Mutex observer_mutex;
-  const RunInfo info = state.InfoOf(options, *active_run, &observer_mutex);
+  RunInfo info = state.InfoOf(options, *active_run, &observer_mutex);
+  std::optional<RunTrace> trace;
+  if (metadata != nullptr) {
+    trace.emplace(state.TraceOf(options, info.step));
+    info.trace = trace->wanted() ? &*trace : nullptr;
+    state.DescribeSession(*metadata);
+  }
+  const auto finish = [&](StatusOr<std::vector<Tensor>> results) -> StatusOr<std::vector<Tensor>> {
+    if (info.trace != nullptr) trace->Write(*metadata);
+    if (!results.ok()) return active_run->Explain(results.status());
+    return results;
+  };
   RIVULET_ASSIGN_OR_RETURN(const State::PoolChoice choice, state.ChoosePool(options));
 
   if (plan->whole && (choice.pool == nullptr || !choice.always)) {
     EnterWorkerThread();
-    StatusOr<std::vector<Tensor>> results = state.parts->Run(plan->parts[0], key, values, info);
-    if (!results.ok()) return active_run->Explain(results.status());
-    return results;
+    return finish(state.parts->Run(plan->parts[0], key, values, info));
   }
   if (choice.pool == nullptr) EnterWorkerThread();
   const auto execution = std::make_shared<Execution>(
@@ -155,9 +189,7 @@ StatusOr<std::vector<Tensor>> Session::RunWith(const RunOptions& options, const 
   execution->Start(std::move(values));
   std::vector<int> all(fetches.size());
   std::iota(all.begin(), all.end(), 0);
-  StatusOr<std::vector<Tensor>> results = execution->Wait(all, /*all=*/true);
-  if (!results.ok()) return active_run->Explain(results.status());
-  return results;
+  return finish(execution->Wait(all, /*all=*/true));
 }
 
 Status Session::Extend(const Graph& more) {

@@ -23,6 +23,10 @@
 
 namespace rivulet {
 
+namespace proto {
+class RunMetadata;  // proto/graph/run_metadata.pb.h
+}  // namespace proto
+
 // Threads over which the steps of runs are spread.
 struct InterOpPool {
   int threads = 0;          // 0: as many as the machine has cores
@@ -47,7 +51,16 @@ struct SessionConfig {
   std::chrono::milliseconds operation_timeout{0};  // of runs that state none; 0: none
   size_t max_programs = 256;                       // compiled ones that are kept
   bool static_graph = false;                       // Extend is refused
-  std::shared_ptr<Placer> placer;                  // null: devices that nodes name are not looked at
+  bool single_threaded = false;                    // every step of every run on the calling thread, in order
+  // What RunMetadata is given without being asked for by a run: the cost_graph of every build_cost_model-th run after
+  // the first build_cost_model_after, step_stats of every timeline_step-th run. 0: never.
+  int64_t build_cost_model = 0, build_cost_model_after = 0;
+  int timeline_step = 0;
+  bool allow_partition_graphs = true;  // else a run that asks for them is refused
+  bool infer_shapes = false;           // nodes of partition graphs carry the attribute _output_shapes
+  std::string metadata_name;           // come back in RunMetadata
+  int64_t metadata_version = 0;
+  std::shared_ptr<Placer> placer;  // null: devices that nodes name are not looked at
 };
 
 struct RunOptions {
@@ -59,6 +72,9 @@ struct RunOptions {
   int64_t priority = 0;
   // Errors about memory say what it consists of: by op, what lives at the peak, what variables hold.
   bool report_allocations = false;
+  // What RunMetadata is given: step_stats, and the graph of every program of the run after all passes.
+  bool trace = false;
+  bool output_partition_graphs = false;
   RunObserver* observer = nullptr;       // watches every program of the run; must outlive it
   bool observer_is_thread_safe = false;  // else programs that it watches run one after the other
 };
@@ -86,9 +102,11 @@ class Session {
   // Instance::Run, and those of asynchronous ops.
   StatusOr<std::vector<Tensor>> Run(const Feeds& feeds, const std::vector<std::string>& fetches,
                                     const std::vector<std::string>& targets = {}, const CancellationToken& cancel = {});
+  // `metadata` (optional) is cleared, and receives what the options ask for; also of a run that fails.
   StatusOr<std::vector<Tensor>> RunWith(const RunOptions& options, const Feeds& feeds,
                                         const std::vector<std::string>& fetches,
-                                        const std::vector<std::string>& targets = {});
+                                        const std::vector<std::string>& targets = {},
+                                        proto::RunMetadata* metadata = nullptr);
 
   // A run in pieces: what is fed, fetched and run is named now, and given and taken in several steps; each node runs
   // once, as soon as it can. Errors as Run.

@@ -12,6 +12,7 @@
 #include "engine/session/once_cache.h"
 #include "engine/session/part_runner.h"
 #include "engine/session/run_plan.h"
+#include "engine/session/run_trace.h"
 #include "engine/session/session.h"
 #include "engine/session/thread_pool.h"
 
@@ -51,6 +52,8 @@ struct Session::State {
   };
   StatusOr<PoolChoice> ChoosePool(const RunOptions& options);
   RunInfo InfoOf(const RunOptions& options, const ActiveRun& active_run, Mutex* observer_mutex);
+  TraceWishes TraceOf(const RunOptions& options, uint64_t run) const;
+  void DescribeSession(proto::RunMetadata& metadata) const;
   std::chrono::milliseconds TimeoutOf(const RunOptions& options) const {
     return options.timeout.count() > 0 ? options.timeout : config.operation_timeout;
   }

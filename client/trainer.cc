@@ -31,7 +31,9 @@ class LocalTrainer : public Trainer {
   Status Initialise() {
     for (int i = 0; i < programs_->buffers(); ++i) {
       // The base model is bound to the memory of the model that all trainers share.
-      memory_.emplace_back(i == kBaseParamsBuffer ? 0 : programs_->buffer_bytes(i));
+      RIVULET_ASSIGN_OR_RETURN(AlignedBuffer memory,
+                               AlignedBuffer::Create(i == kBaseParamsBuffer ? 0 : programs_->buffer_bytes(i)));
+      memory_.push_back(std::move(memory));
       buffers_.push_back({memory_.back().data(), DType::kFloat32, 0});
     }
     feeds_.resize(plan_.features().size());
@@ -132,15 +134,18 @@ class LocalTrainer : public Trainer {
     for (size_t i = 0; i < feeds.size(); ++i) {
       TensorView& view = bound->feeds.emplace_back(TensorView{nullptr, feeds[i].spec.dtype, feeds[i].spec.shape});
       if (view.bytes() > feeds_[i].size()) {
-        feeds_[i] = AlignedBuffer(view.bytes());
+        RIVULET_ASSIGN_OR_RETURN(feeds_[i], AlignedBuffer::Create(view.bytes()));
         for (auto& [batch_size, step] : steps_) {
           if (step != nullptr) step->feeds[i].data = feeds_[i].data();
         }
       }
       view.data = feeds_[i].data();
     }
-    if (bound->program->memory().arena_bytes > arena_.size())
-      arena_ = AlignedBuffer(bound->program->memory().arena_bytes);
+    if (bound->program->memory().arena_bytes > arena_.size()) {
+      StatusOr<AlignedBuffer> arena = AlignedBuffer::Create(bound->program->memory().arena_bytes);
+      if (!arena.ok()) return Annotate(arena.status(), "the arena of the training program");
+      arena_ = *std::move(arena);
+    }
     return bound;
   }
 

@@ -94,7 +94,7 @@ StatusOr<std::unique_ptr<CentralEvaluator>> CentralEvaluator::Create(std::shared
           }
           arena_bytes = std::max(arena_bytes, program->memory().arena_bytes);
         }
-        worker->arena = AlignedBuffer(arena_bytes);
+        RIVULET_ASSIGN_OR_RETURN(worker->arena, AlignedBuffer::Create(arena_bytes));
         evaluator->workers_.push_back(std::move(worker));
       }
       // A test set of the wrong shape is told now, not after the first round.

@@ -27,10 +27,11 @@ StatusOr<std::vector<Tensor>> RunOnce(const Graph& graph, const NamedTensors& fe
     bytes += static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype);
   if (bytes > limits.bytes) return ResourceExhausted("a run takes {} bytes, more than {}", bytes, limits.bytes);
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Instance> instance, program->Instantiate());
-  AlignedBuffer arena(program->memory().arena_bytes);
+  RIVULET_ASSIGN_OR_RETURN(AlignedBuffer arena, AlignedBuffer::Create(program->memory().arena_bytes));
   std::vector<Tensor> results;
   for (const TensorSpec& spec : program->fetch_specs()) {
-    results.emplace_back(spec.dtype, spec.shape);
+    RIVULET_ASSIGN_OR_RETURN(Tensor result, Tensor::Create(spec.dtype, spec.shape));
+    results.push_back(std::move(result));
     fetch_views.push_back(results.back().view());
   }
   const StreamKey rng;

@@ -5,6 +5,7 @@
 #include <shared_mutex>
 
 #include "engine/base/nearest.h"
+#include "engine/graph/function.h"
 #include "engine/graph/variable_name.h"
 #include "engine/session/allocation_report.h"
 
@@ -26,8 +27,14 @@ Status SessionVariables::Add(const Graph& graph) {
   MutexLock lock(mutex_);
   std::vector<Entry> added;
   std::vector<std::shared_ptr<VariableResource>> held;  // until they are known to all fit
-  for (const auto& node : graph.nodes()) {
-    if (node->type() != "VarHandleOp") continue;
+  std::vector<const Node*> handles;
+  const auto collect = [&](const Graph& from) {
+    for (const auto& node : from.nodes())
+      if (node->type() == "VarHandleOp") handles.push_back(node.get());
+  };
+  collect(graph);
+  for (const auto& [name, function] : graph.functions()) collect(*function->body);
+  for (const Node* node : handles) {
     const std::string name(VariableName(*node));
     const std::string container = node->attr<std::string>("container");
     const Entry* known = nullptr;

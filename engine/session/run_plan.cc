@@ -36,7 +36,7 @@ class Planner {
   StatusOr<std::shared_ptr<const RunPlan>> Run() {
     RIVULET_RETURN_IF_ERROR(Resolve());
     FindNeeded();
-    if (names_.feeds_come_later || HasAsync()) {
+    if (names_.feeds_come_later || HasAsync() || HasSeveralDevices()) {
       RIVULET_RETURN_IF_ERROR(Cut());
     } else {
       OnePart();
@@ -97,6 +97,12 @@ class Planner {
       if (needed[Id(node)]) order_.push_back(node);
   }
 
+  std::string DeviceOf(const Node* node) const { return names_.placed ? node->device() : std::string(); }
+
+  bool HasSeveralDevices() const {
+    return names_.placed && std::any_of(order_.begin(), order_.end(),
+                                        [&](const Node* node) { return node->device() != order_[0]->device(); });
+  }
   bool HasAsync() const {
     return std::any_of(order_.begin(), order_.end(),
                        [](const Node* node) { return AsyncOpRegistry::Global().Has(node->type()); });
@@ -195,8 +201,8 @@ class Planner {
         asyncs_.push_back(node);
         plan_->asyncs.push_back({node, AsyncOpRegistry::Global().Find(node->type()), {}, {}, {}});
       } else if (place == Place::kPart) {
-        const auto key = std::pair(node->device(), waits);
-        const auto [known, inserted] = part_by_key_.try_emplace(key, static_cast<int>(members_.size()));
+        const auto [known, inserted] =
+            part_by_key_.try_emplace(std::pair(DeviceOf(node), waits), static_cast<int>(members_.size()));
         if (inserted) members_.emplace_back();
         part_of_[Id(node)] = known->second;
         members_[static_cast<size_t>(known->second)].push_back(node);
@@ -249,7 +255,7 @@ class Planner {
   void GiveHome(Node* node) {
     if (place_[Id(node)] != Place::kAnywhere || part_of_[Id(node)] >= 0) return;
     const auto [known, inserted] =
-        part_by_key_.try_emplace(std::pair(node->device(), waits_[Id(node)]), static_cast<int>(members_.size()));
+        part_by_key_.try_emplace(std::pair(DeviceOf(node), waits_[Id(node)]), static_cast<int>(members_.size()));
     if (inserted) members_.emplace_back();
     part_of_[Id(node)] = known->second;
     members_[static_cast<size_t>(known->second)].push_back(node);

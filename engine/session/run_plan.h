@@ -62,6 +62,8 @@ struct RunPlan {
 struct RunNames {
   std::vector<std::string> feeds, fetches, targets;
   bool feeds_come_later = false;
+  // Every node has a device, and edges between devices go through _Send and _Recv: parts are of one device.
+  bool placed = false;
 };
 
 // NOT_FOUND: a name the graph lacks (names the nearest). INVALID_ARGUMENT: nothing to run, one tensor fed twice, a

@@ -32,7 +32,8 @@ StatusOr<std::shared_ptr<const RunPlan>> Session::State::Plan(const RunNames& na
     if (config.placer == nullptr) return PlanRun(graph(), names);
     RIVULET_ASSIGN_OR_RETURN(RunGraph run, PruneForRun(*graph(), names.feeds, names.fetches, names.targets));
     RIVULET_RETURN_IF_ERROR(config.placer->Partition(run));
-    RunNames placed{std::move(run.feeds), std::move(run.fetches), std::move(run.targets), names.feeds_come_later};
+    RunNames placed{std::move(run.feeds), std::move(run.fetches), std::move(run.targets), names.feeds_come_later,
+                    /*placed=*/true};
     return PlanRun(std::make_shared<const Graph>(std::move(run.graph)), placed);
   });
 }

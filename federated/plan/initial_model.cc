@@ -18,7 +18,7 @@ StatusOr<std::shared_ptr<Model>> Initialise(const Plan& plan, uint64_t seed) {
   }
   RIVULET_ASSIGN_OR_RETURN(const auto program, Program::Compile(plan.model().graph, signature, plan.compile_options()));
   RIVULET_ASSIGN_OR_RETURN(const auto instance, program->Instantiate());
-  AlignedBuffer arena(program->memory().arena_bytes);
+  RIVULET_ASSIGN_OR_RETURN(AlignedBuffer arena, AlignedBuffer::Create(program->memory().arena_bytes));
   const Buffer params = {model->arena().data(), DType::kFloat32, 0};
   const StreamKey rng = StreamFor(seed, "", Purpose::kInitialise);
   const uint64_t step = 0;

@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "engine/graph/function.h"
-#include "engine/program/concrete_graph.h"
+#include "engine/graph/function_call.h"
 
 namespace rivulet {
 namespace {
@@ -35,9 +35,7 @@ class Pruner {
     }
     Need(roots);
     for (const auto& [name, function] : graph_.functions()) RIVULET_RETURN_IF_ERROR(run_.graph.AddFunction(function));
-    int random = 0;
-    for (const auto& node : graph_.nodes())
-      if (DrawsRandomNumbers(node->op())) random_index_[node.get()] = random++;
+    random_index_ = RandomIndices(graph_);
     // Feeds first: a Placeholder takes its producer's name where the producer itself is not needed.
     for (const Output& feed : feeds_) {
       std::string name = feed.node->name();
@@ -96,8 +94,8 @@ class Pruner {
     for (const Output& input : node.inputs()) spec.inputs.push_back(Mapped(input));
     for (Node* before : node.control_inputs())
       if (!FedWhole(before)) spec.control_inputs.push_back(copies_.at(before));
-    if (const auto index = random_index_.find(&node); index != random_index_.end())
-      spec.attrs.try_emplace("_random_index", int64_t{index->second});
+    if (const int index = random_index_[static_cast<size_t>(node.id())]; index >= 0)
+      spec.attrs["_random_index"] = int64_t{index};
     RIVULET_ASSIGN_OR_RETURN(copies_[&node], run_.graph.AddNode(std::move(spec)));
     return absl::OkStatus();
   }
@@ -108,7 +106,7 @@ class Pruner {
   std::vector<Output> feeds_;
   std::vector<Node*> placeholders_;
   std::unordered_map<const Node*, Node*> copies_;
-  std::unordered_map<const Node*, int> random_index_;
+  std::vector<int> random_index_;  // by node id
 };
 
 }  // namespace

@@ -8,9 +8,9 @@
 
 #include "engine/base/nearest.h"
 #include "engine/graph/function.h"
+#include "engine/graph/function_call.h"
 #include "engine/graph/op.h"
 #include "engine/graph/variable_name.h"
-#include "engine/program/concrete_graph.h"
 #include "engine/program/structural_ops.h"
 
 namespace rivulet {
@@ -355,8 +355,7 @@ class Planner {
         WaitFor(builder.index, before);
       }
     }
-    if (DrawsRandomNumbers(node->op()) && !node->HasAttr("_random_index"))
-      spec.attrs["_random_index"] = int64_t{RandomIndex(node)};
+    if (const int index = RandomIndex(node); index >= 0) spec.attrs["_random_index"] = int64_t{index};
     // A handle that goes by its node's name keeps it.
     RIVULET_ASSIGN_OR_RETURN(Node * copy, builder.graph.AddNode(std::move(spec)));
     builder.copies.emplace(node, copy);
@@ -397,12 +396,7 @@ class Planner {
   }
 
   int RandomIndex(const Node* node) {
-    if (random_index_.empty()) {
-      random_index_.resize(graph_->nodes().size());
-      int next = 0;
-      for (const auto& each : graph_->nodes())
-        if (DrawsRandomNumbers(each->op())) random_index_[Id(each.get())] = next++;
-    }
+    if (random_index_.empty()) random_index_ = RandomIndices(*graph_);
     return random_index_[Id(node)];
   }
 

@@ -116,27 +116,32 @@ void ArenaPool::Give(BudgetedBuffer arena) {
 
 namespace {
 
-// Tells two observers.
-class Both final : public RunObserver {
+// Tells several observers; the first one stands nearest to the kernel.
+class Several final : public RunObserver {
  public:
-  Both(RunObserver& first, RunObserver& second) : first_(first), second_(second) {}
+  void Add(RunObserver* observer) {
+    if (observer != nullptr) observers_[count_++] = observer;
+  }
+  // Null where there is none.
+  RunObserver* get() { return count_ == 0 ? nullptr : count_ == 1 ? observers_[0] : this; }
   void Begin(const Program& program, int index, const KernelContext& context) override {
-    first_.Begin(program, index, context);
-    second_.Begin(program, index, context);
+    for (int i = count_; i-- > 0;) observers_[i]->Begin(program, index, context);
   }
   Status End(const Program& program, int index, const KernelContext& context) override {
-    const Status status = second_.End(program, index, context);
-    const Status first = first_.End(program, index, context);
-    return status.ok() ? first : status;
+    Status status;
+    for (int i = 0; i < count_; ++i) {
+      Status each = observers_[i]->End(program, index, context);
+      if (status.ok()) status = std::move(each);
+    }
+    return status;
   }
   void Failed(const Program& program, int index, const Status& status) override {
-    second_.Failed(program, index, status);
-    first_.Failed(program, index, status);
+    for (int i = 0; i < count_; ++i) observers_[i]->Failed(program, index, status);
   }
 
  private:
-  RunObserver& first_;
-  RunObserver& second_;
+  RunObserver* observers_[3] = {};
+  int count_ = 0;
 };
 
 }  // namespace
@@ -281,7 +286,6 @@ StatusOr<std::vector<Tensor>> PartRunner::Run(const PlanPart& part, std::string_
   bindings.fetches = fetch_views;
   bindings.rng = {&info.rng, 1};
   bindings.step = {&info.step, 1};
-  bindings.observer = info.observer;
   bindings.deadline = info.deadline;
 
   std::vector<size_t> order(variables.size());
@@ -296,11 +300,11 @@ StatusOr<std::vector<Tensor>> PartRunner::Run(const PlanPart& part, std::string_
     }
   }
   std::optional<RunRecorder> recorder;
-  std::optional<Both> both;
-  if (info.trace != nullptr && info.trace->wishes().Times()) {
-    bindings.observer = &recorder.emplace();
-    if (info.observer != nullptr) bindings.observer = &both.emplace(*info.observer, *recorder);
-  }
+  Several observers;
+  if (info.trace != nullptr && info.trace->wishes().Times()) observers.Add(&recorder.emplace());
+  observers.Add(info.costs);
+  observers.Add(info.observer);
+  bindings.observer = observers.get();
   const auto run = [&]() -> Status {
     for (size_t i = 0; i < variables.size(); ++i)
       if (compiled.uses[i].needs_value && !variables[i]->initialized())

@@ -13,6 +13,7 @@
 #include "engine/base/mutex.h"
 #include "engine/base/philox.h"
 #include "engine/base/status.h"
+#include "engine/placement/cost_model.h"
 #include "engine/program/program.h"
 #include "engine/session/once_cache.h"
 #include "engine/session/resource_manager.h"
@@ -32,6 +33,7 @@ struct RunInfo {
   Mutex* observer_mutex = nullptr;  // held around each part that is observed, where the observer knows one thread
   bool report_allocations = false;  // in errors about memory
   RunTrace* trace = nullptr;        // notes what parts do
+  CostObserver* costs = nullptr;    // watches too
 };
 
 // The variables that a session's graphs name. Thread-safe.

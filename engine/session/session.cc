@@ -27,11 +27,11 @@ StatusOr<std::shared_ptr<const RunPlan>> Session::State::Plan(const RunNames& na
   for (const std::string& name : names.feeds) key->append(name).append("\n");
   for (const std::string& name : names.fetches) key->append("|").append(name).append("\n");
   for (const std::string& name : names.targets) key->append("^").append(name).append("\n");
-  if (config.placer != nullptr) key->append(fmt::format("@{}", config.placer->generation()));
+  if (placer != nullptr) key->append(fmt::format("@{}", placer->generation()));
   return plans.Get(*key, [&]() -> StatusOr<std::shared_ptr<const RunPlan>> {
-    if (config.placer == nullptr) return PlanRun(graph(), names);
+    if (placer == nullptr) return PlanRun(graph(), names);
     RIVULET_ASSIGN_OR_RETURN(RunGraph run, PruneForRun(*graph(), names.feeds, names.fetches, names.targets));
-    RIVULET_RETURN_IF_ERROR(config.placer->Partition(run));
+    RIVULET_RETURN_IF_ERROR(placer->Partition(run));
     RunNames placed{std::move(run.feeds), std::move(run.fetches), std::move(run.targets), names.feeds_come_later,
                     /*placed=*/true};
     return PlanRun(std::make_shared<const Graph>(std::move(run.graph)), placed);
@@ -105,7 +105,7 @@ void Session::State::DescribeSession(proto::RunMetadata& metadata) const {
 Status Session::State::Adopt(Graph graph) {
   RIVULET_RETURN_IF_ERROR(variables->Add(graph));
   auto adopted = std::make_shared<const Graph>(std::move(graph));
-  if (config.placer != nullptr) RIVULET_RETURN_IF_ERROR(config.placer->OnGraph(*adopted));
+  if (placer != nullptr) RIVULET_RETURN_IF_ERROR(placer->OnGraph(*adopted));
   MutexLock lock(graph_mutex);
   graphs.push_back(std::move(adopted));
   return absl::OkStatus();
@@ -122,6 +122,14 @@ StatusOr<std::unique_ptr<Session>> Session::Create(Graph graph, const SessionCon
   std::unique_ptr<Session> session(new Session());
   session->state_ = std::make_shared<State>(config);
   State& state = *session->state_;
+  state.placer = config.placer;
+  if (config.placement.has_value()) {
+    if (config.placer != nullptr)
+      return InvalidArgument("the session is given a placer, and options for one of its own; drop one of the two");
+    RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<DevicePlacer> own, DevicePlacer::Create(*config.placement));
+    state.placer = own;
+    if (config.placement->placement_period > 0) state.costs_wanted = own;
+  }
   std::shared_ptr<MemoryBudget> memory;
   if (config.shared_state == nullptr) {
     state.resources = std::make_shared<ResourceManager>(config.memory_limit_bytes, "the session");
@@ -173,7 +181,10 @@ StatusOr<std::vector<Tensor>> Session::RunWith(const RunOptions& options, const 
     info.trace = trace->wanted() ? &*trace : nullptr;
     state.DescribeSession(*metadata);
   }
+  std::optional<CostObserver> costs;
+  if (state.costs_wanted != nullptr) info.costs = &costs.emplace();
   const auto finish = [&](StatusOr<std::vector<Tensor>> results) -> StatusOr<std::vector<Tensor>> {
+    if (results.ok() && costs.has_value()) RIVULET_RETURN_IF_ERROR(state.costs_wanted->AddCosts(costs->model()));
     if (info.trace != nullptr) trace->Write(*metadata);
     if (!results.ok()) return active_run->Explain(results.status());
     return results;

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +17,7 @@
 
 #include "engine/base/status.h"
 #include "engine/graph/graph.h"
+#include "engine/placement/device_placer.h"
 #include "engine/program/program.h"
 #include "engine/session/resource_manager.h"
 #include "engine/session/run_graph.h"
@@ -60,7 +62,9 @@ struct SessionConfig {
   bool infer_shapes = false;           // nodes of partition graphs carry the attribute _output_shapes
   std::string metadata_name;           // come back in RunMetadata
   int64_t metadata_version = 0;
-  std::shared_ptr<Placer> placer;  // null: devices that nodes name are not looked at
+  // Devices. With neither, those that nodes name are not looked at.
+  std::shared_ptr<Placer> placer;
+  std::optional<DevicePlacerOptions> placement;  // of a placer that the session makes for itself
 };
 
 struct RunOptions {

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "engine/passes/pass.h"
+#include "engine/placement/device_placer.h"
 #include "proto/graph/config.pb.h"
 
 namespace rivulet {
@@ -133,6 +134,31 @@ Status ReadPasses(const proto::GraphOptions& graph, PassOptions& passes) {
   return absl::OkStatus();
 }
 
+StatusOr<DevicePlacerOptions> ReadPlacement(const proto::ConfigProto& options,
+                                            std::function<void(const std::string& line)> log) {
+  DevicePlacerOptions placement;
+  for (const auto& [type, count] : options.device_count()) {
+    if (type == "CPU") {
+      if (count < 1) return InvalidArgument("device_count of CPU is {}; a session needs at least 1", count);
+      placement.cpus = count;
+    } else if (count != 0) {
+      return Unimplemented("device_count of {} is {}, and sessions run on the CPU; write 0, or leave it out", type,
+                           count);
+    }
+  }
+  placement.device_filters.assign(options.device_filters().begin(), options.device_filters().end());
+  placement.allow_soft_placement = options.allow_soft_placement();
+  if (options.log_device_placement()) {
+    if (log == nullptr) log = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
+    placement.log_device_placement = std::move(log);
+  }
+  placement.placement_period = options.placement_period();
+  placement.place_pruned_graph = options.graph_options().place_pruned_graph();
+  placement.enable_bfloat16_sendrecv = options.graph_options().enable_bfloat16_sendrecv();
+  placement.enable_recv_scheduling = options.graph_options().enable_recv_scheduling();
+  return placement;
+}
+
 StatusOr<std::chrono::milliseconds> ReadTimeout(int64_t milliseconds, std::string_view field) {
   if (milliseconds < 0)
     return InvalidArgument("{} is {}; write how many milliseconds, or 0 for no limit", field, milliseconds);
@@ -142,7 +168,8 @@ StatusOr<std::chrono::milliseconds> ReadTimeout(int64_t milliseconds, std::strin
 }  // namespace
 
 StatusOr<SessionConfig> SessionConfigFrom(const proto::ConfigProto& options,
-                                          std::shared_ptr<ResourceManager> shared_state) {
+                                          std::shared_ptr<ResourceManager> shared_state,
+                                          std::function<void(const std::string& line)> log) {
   RIVULET_RETURN_IF_ERROR(CheckFields(options, ""));
   SessionConfig config;
   if (!options.isolate_session_state()) config.shared_state = std::move(shared_state);
@@ -164,6 +191,7 @@ StatusOr<SessionConfig> SessionConfigFrom(const proto::ConfigProto& options,
   config.build_cost_model_after = graph.build_cost_model_after();
   config.timeline_step = graph.timeline_step();
   config.infer_shapes = graph.infer_shapes();
+  RIVULET_ASSIGN_OR_RETURN(config.placement, ReadPlacement(options, std::move(log)));
   const proto::ConfigProto::Experimental& experimental = options.experimental();
   if (experimental.executor_type() == "SINGLE_THREADED_EXECUTOR") {
     config.single_threaded = true;

@@ -2,6 +2,8 @@
 // to something that would not be done. docs/session_options.md is the table.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,9 +35,11 @@ struct OptionRule {
 std::span<const OptionRule> OptionRules();
 
 // UNIMPLEMENTED: a refused field is set; INVALID_ARGUMENT: a value that makes no sense. Both name the field.
-// `shared_state` becomes the session's, unless the options ask for isolated state.
+// `shared_state` becomes the session's, unless the options ask for isolated state; `log` is given lines about placement
+// (log_device_placement), else they go to stderr. The session places its nodes, as TensorFlow's does.
 StatusOr<SessionConfig> SessionConfigFrom(const proto::ConfigProto& options,
-                                          std::shared_ptr<ResourceManager> shared_state = nullptr);
+                                          std::shared_ptr<ResourceManager> shared_state = nullptr,
+                                          std::function<void(const std::string& line)> log = nullptr);
 StatusOr<RunOptions> RunOptionsFrom(const proto::RunOptions& options);
 
 // The table, as Markdown.

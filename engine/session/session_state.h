@@ -23,6 +23,8 @@ struct Session::State {
 
   const SessionConfig config;
   std::shared_ptr<ResourceManager> resources;
+  std::shared_ptr<Placer> placer;              // null: there is none
+  std::shared_ptr<DevicePlacer> costs_wanted;  // where placement goes by what runs cost
   std::shared_ptr<SessionVariables> variables;
   std::shared_ptr<PartRunner> parts;
   const std::shared_ptr<ActiveRuns> active = std::make_shared<ActiveRuns>();

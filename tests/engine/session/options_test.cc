@@ -456,6 +456,114 @@ TEST_F(SessionOptionsTest, RewriteOptions_LeaveOutTheirPasses) {
                        "graph_options.rewrite_options.constant_folding is refused: write ON or OFF"));
 }
 
+// ---- placement
+
+// The square of x on one device, negated on another.
+Graph TwoDevices(const std::string& first, const std::string& second) {
+  Graph graph;
+  Node* x = graph.AddNode({"x", "Placeholder", {}, {}, {{"dtype", DType::kFloat32}, {"shape", Shape{}}}}).value();
+  NodeSpec square{"square", "Square", {x->output()}};
+  square.device = first;
+  NodeSpec negated{"negated", "Neg", {graph.AddNode(std::move(square)).value()->output()}};
+  negated.device = second;
+  EXPECT_OK(graph.AddNode(std::move(negated)));
+  return graph;
+}
+
+StatusOr<float> RunTwoDevices(const proto::ConfigProto& options, const Graph& graph, float x,
+                              proto::RunMetadata* metadata = nullptr) {
+  RIVULET_ASSIGN_OR_RETURN(const SessionConfig config, SessionConfigFrom(options));
+  RIVULET_ASSIGN_OR_RETURN(const auto session, Session::Create(graph.Clone(), config));
+  RunOptions run;
+  run.trace = true;
+  RIVULET_ASSIGN_OR_RETURN(const auto values,
+                           session->RunWith(run, {{"x", Tensor::Scalar(x)}}, {"negated"}, {}, metadata));
+  return values[0].flat<float>()[0];
+}
+
+TEST_F(SessionOptionsTest, DeviceCount_MakesDevices) {
+  const Graph graph = TwoDevices("/device:CPU:1", "/device:CPU:0");
+  proto::ConfigProto options;
+  EXPECT_THAT(RunTwoDevices(options, graph, 3), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("square")));
+  (*options.mutable_device_count())["CPU"] = 2;
+  (*options.mutable_device_count())["GPU"] = 0;
+  proto::RunMetadata metadata;
+  EXPECT_EQ(RunTwoDevices(options, graph, 3, &metadata).value(), -9.0f);
+  std::set<std::string> devices;
+  for (const auto& device : metadata.step_stats().dev_stats()) devices.insert(device.device());
+  EXPECT_THAT(devices, ::testing::IsSupersetOf({std::string("/job:localhost/replica:0/task:0/device:CPU:0"),
+                                                std::string("/job:localhost/replica:0/task:0/device:CPU:1")}));
+  (*options.mutable_device_count())["GPU"] = 1;
+  EXPECT_THAT(SessionConfigFrom(options), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("device_count of GPU")));
+}
+
+TEST_F(SessionOptionsTest, DeviceFilters_TakeDevicesAway) {
+  const Graph graph = TwoDevices("/device:CPU:1", "");
+  proto::ConfigProto options;
+  (*options.mutable_device_count())["CPU"] = 2;
+  EXPECT_EQ(RunTwoDevices(options, graph, 3).value(), -9.0f);
+  options.add_device_filters("/device:CPU:0");
+  EXPECT_THAT(RunTwoDevices(options, graph, 3), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("square")));
+}
+
+TEST_F(SessionOptionsTest, SoftPlacement_GivesWay) {
+  const Graph graph = TwoDevices("/device:GPU:0", "");
+  proto::ConfigProto options;
+  EXPECT_THAT(RunTwoDevices(options, graph, 3), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("GPU")));
+  options.set_allow_soft_placement(true);
+  EXPECT_EQ(RunTwoDevices(options, graph, 3).value(), -9.0f);
+}
+
+TEST_F(SessionOptionsTest, LogDevicePlacement_SaysWhereNodesAre) {
+  for (const bool log : {false, true}) {
+    proto::ConfigProto options;
+    options.set_log_device_placement(log);
+    std::string lines;
+    ASSERT_OK_AND_ASSIGN(const SessionConfig config,
+                         SessionConfigFrom(options, nullptr, [&](const std::string& line) { lines += line + "\n"; }));
+    ASSERT_OK(Session::Create(TwoDevices("", ""), config));
+    EXPECT_EQ(lines.find("square: (Square): /job:localhost/replica:0/task:0/device:CPU:0") != std::string::npos, log)
+        << lines;
+  }
+}
+
+TEST_F(SessionOptionsTest, PlacementPeriod_PlacesAgain) {
+  proto::ConfigProto options;
+  options.set_log_device_placement(true);
+  options.set_placement_period(2);
+  int lines = 0;
+  ASSERT_OK_AND_ASSIGN(const SessionConfig config,
+                       SessionConfigFrom(options, nullptr, [&](const std::string&) { ++lines; }));
+  ASSERT_OK_AND_ASSIGN(const auto session, Session::Create(TwoDevices("", ""), config));
+  const int once = lines;
+  EXPECT_GT(once, 0);
+  ASSERT_OK(session->Run({{"x", Tensor::Scalar(2.0f)}}, {"negated"}));
+  EXPECT_EQ(lines, once);
+  ASSERT_OK(session->Run({{"x", Tensor::Scalar(2.0f)}}, {"negated"}));
+  EXPECT_EQ(lines, 2 * once);
+}
+
+TEST_F(SessionOptionsTest, PlacePrunedGraph_LooksOnlyAtWhatRuns) {
+  Graph graph = TwoDevices("", "");
+  NodeSpec nowhere{"nowhere", "Neg", {graph.Find("x")->output()}};
+  nowhere.device = "/device:CPU:7";
+  ASSERT_OK(graph.AddNode(std::move(nowhere)));
+  proto::ConfigProto options;
+  EXPECT_THAT(RunTwoDevices(options, graph, 3), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("nowhere")));
+  options.mutable_graph_options()->set_place_pruned_graph(true);
+  EXPECT_EQ(RunTwoDevices(options, graph, 3).value(), -9.0f);
+}
+
+TEST_F(SessionOptionsTest, Bfloat16SendRecv_RoundsWhatIsSent) {
+  const Graph graph = TwoDevices("/device:CPU:1", "/device:CPU:0");
+  proto::ConfigProto options;
+  (*options.mutable_device_count())["CPU"] = 2;
+  const float x = 1.015625f;  // its square is 1.031494140625, of which bfloat16 keeps 1.03125
+  EXPECT_EQ(RunTwoDevices(options, graph, x).value(), -1.031494140625f);
+  options.mutable_graph_options()->set_enable_bfloat16_sendrecv(true);
+  EXPECT_EQ(RunTwoDevices(options, graph, x).value(), -1.03125f);
+}
+
 // ---- what runs tell
 
 TEST_F(SessionOptionsTest, PartitionGraphs_AreWhatRan) {

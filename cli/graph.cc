@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/graph_place.h"
 #include "cli/graph_source.h"
 #include "cli/table.h"
 #include "engine/base/file_system.h"
@@ -247,7 +248,7 @@ const RegisterCommand kGraph(65, [] {
   Command command{.name = "graph",
                   .summary = "Look at dataflow graphs, before and after the passes.",
                   .example = "rivulet graph optimize mnist_cnn --training"};
-  command.subcommands = {std::move(inspect), std::move(optimize)};
+  command.subcommands = {std::move(inspect), std::move(optimize), GraphPlaceCommand()};
   return command;
 });
 

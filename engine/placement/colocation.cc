@@ -86,16 +86,18 @@ std::string Colocation::Chain(const Node& from, const Node& to) const {
 
 Status Colocation::Clash(const Node& a, const Node& b, const Status& how, const std::string& why) const {
   // The two nodes that disagree may stand far from the tie that brings their groups together.
+  // What a group's nodes ask for fits together: there are few different constraints in it.
   const auto culprits = [&](const Node& near) {
-    std::vector<const Node*> nodes;
+    std::map<std::string, const Node*> nodes;
     for (int id : members(Root(near.id())))
-      if (!own_[static_cast<size_t>(id)].empty()) nodes.push_back(graph_->nodes()[static_cast<size_t>(id)].get());
+      if (const DeviceName& own = own_[static_cast<size_t>(id)]; !own.empty())
+        nodes.emplace(own.ToString(), graph_->nodes()[static_cast<size_t>(id)].get());
     return nodes;
   };
   const Node *first = &a, *second = &b;
   bool found = false;
-  for (const Node* x : culprits(a)) {
-    for (const Node* y : culprits(b)) {
+  for (const auto& [asked, x] : culprits(a)) {
+    for (const auto& [other, y] : culprits(b)) {
       if (found || AreCompatible(own_[static_cast<size_t>(x->id())], own_[static_cast<size_t>(y->id())])) continue;
       first = x;
       second = y;

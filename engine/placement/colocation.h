@@ -34,7 +34,9 @@ class Colocation {
   const std::vector<int>& members(int group) const { return members_[static_cast<size_t>(group)]; }
   // "'c' is colocated with 'b' (_class), 'b' uses the handle 'a'"; "" for a node and itself.
   std::string Chain(const Node& from, const Node& to) const;
-  // A node of the group that has a constraint of its own, preferably `first`; nullptr when none has.
+  // Whether the node has a constraint of its own that counts.
+  bool Constrained(const Node& node) const { return !own_[static_cast<size_t>(node.id())].empty(); }
+  // A node of the group that has one, preferably `first`; nullptr when none has.
   const Node* Constrained(int group, const Node* first = nullptr) const;
   const std::vector<std::string>& notes() const { return notes_; }
 

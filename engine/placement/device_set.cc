@@ -10,7 +10,7 @@
 namespace rivulet {
 namespace {
 
-constexpr int kMaxCpus = 1024;
+constexpr int kMaxCpus = 64;
 constexpr size_t kShownDevices = 16;
 
 auto Order(const PlacementDevice& device) {

@@ -28,7 +28,7 @@ class DeviceSet {
   // INVALID_ARGUMENT: an incomplete name, two devices of one name, or none.
   static StatusOr<DeviceSet> Create(std::vector<PlacementDevice> devices);
   // "/job:localhost/replica:0/task:0/device:CPU:0" and on, which run what has a kernel here (RunsOnCpu).
-  // INVALID_ARGUMENT: fewer than 1 or more than 1024.
+  // INVALID_ARGUMENT: fewer than 1 or more than 64.
   static StatusOr<DeviceSet> LocalCpus(int count);
 
   std::span<const PlacementDevice> devices() const { return devices_; }

@@ -135,26 +135,29 @@ class GraphPlacer {
     }
   }
 
-  std::string Constraint(const Node& node) const {
-    const int group = groups_.Group(node);
+  // "" where none decided. `asks`: a node of the group that has a constraint, or nullptr.
+  std::string Constraint(const Node& node, int group, const Node* asks) const {
     if (const auto soft = softened_.find(group); soft != softened_.end()) return soft->second;
-    const Node* asks = groups_.Constrained(group, &node);
+    if (groups_.Constrained(node)) return fmt::format("constrained to '{}'", node.device());
     if (asks == nullptr) return "";
-    if (asks == &node) return fmt::format("constrained to '{}'", node.device());
-    return fmt::format("'{}' is constrained to '{}': {}", asks->name(), asks->device(), groups_.Chain(node, *asks));
+    return fmt::format("'{}' is constrained to '{}'{}", asks->name(), asks->device(), Because(node, *asks, group));
+  }
+  // Of larger groups only the node that decides says why: chains cost a walk each.
+  std::string Because(const Node& node, const Node& decided, int group) const {
+    return groups_.members(group).size() > kLongGroup ? ", with which it shares a device"
+                                                      : ": " + groups_.Chain(node, decided);
   }
 
   // The whole group goes along.
   void Assign(const Node& node, int device, const std::string& why) {
-    const auto& members = groups_.members(groups_.Group(node));
-    for (int id : members) {
+    const int group = groups_.Group(node);
+    const Node* asks = groups_.Constrained(group);
+    for (int id : groups_.members(group)) {
       if (placement_.device[static_cast<size_t>(id)] >= 0) continue;
       placement_.device[static_cast<size_t>(id)] = device;
-      std::string reason = Constraint(At(id));
+      std::string reason = Constraint(At(id), group, asks);
       if (reason.empty())
-        reason = id == node.id() || members.size() > kLongGroup
-                     ? why
-                     : fmt::format("{}: {}", why, groups_.Chain(At(id), node));
+        reason = id == node.id() ? why : fmt::format("with '{}'{}", node.name(), Because(At(id), node, group));
       placement_.why[static_cast<size_t>(id)] = std::move(reason);
     }
   }
@@ -206,7 +209,6 @@ class GraphPlacer {
     }
   }
 
-  // Of larger groups only the node that decides says why: chains cost a walk each.
   static constexpr size_t kLongGroup = 64;
 
   const Graph& graph_;

@@ -78,6 +78,53 @@ class Graph(RivuletTest):
         self.assertTrue(text.startswith("digraph rivulet {") and text.endswith("}\n"))
         self.assertIn("_FusedMatMul", text)
 
+    def place(self, *arguments):
+        return json.loads(self.run_rivulet("graph", "place", *arguments, "--json", code=0).out)
+
+    def test_placement_follows_constraints_and_counts_what_travels(self):
+        alone = self.place("mlp", "--training")
+        self.assertEqual(alone["transfers"], 0)
+        self.assertEqual({node["device"] for node in alone["nodes"]}, {"/job:localhost/replica:0/task:0/device:CPU:0"})
+        split = self.place("mlp", "--training", "--on", "dense2=/cpu:1")
+        devices = {node["node"]: node["device"][-5:] for node in split["nodes"]}
+        self.assertEqual(devices["dense2/kernel"], "CPU:1")
+        self.assertEqual(devices["dense1/kernel"], "CPU:0")
+        self.assertGreater(split["transfers"], 1)
+        halved = self.place("mlp", "--training", "--on", "dense2=/cpu:1", "--bfloat16")
+        self.assertEqual(halved["transfers"], split["transfers"])
+        self.assertLess(halved["transferred_bytes"], 0.6 * split["transferred_bytes"])
+        text = self.run_rivulet("graph", "place", "mlp", "--on", "dense2=/cpu:1", code=0).out
+        self.assertRegex(text, r"dense2/kernel +VarHandleOp +CPU:1 +constrained to '/device:CPU:1'")
+
+    def test_placement_by_measured_costs_keeps_and_reads_them(self):
+        costs = self.path("costs.pb")
+        self.place("mlp", "--training", "--measure", "3", "--costs-out", costs)
+        first, second = (self.place("mlp", "--training", "--costs", costs) for _ in range(2))
+        self.assertEqual(first, second)
+        self.assertTrue([node for node in first["nodes"] if node["why"].startswith("cost model: ends after")])
+
+    def test_placement_writes_a_graph_per_device(self):
+        prefix = self.path("part")
+        self.run_rivulet("graph", "place", "mlp", "--on", "dense2=/cpu:1", "--out", prefix, code=0)
+        for number in (0, 1):
+            part = pathlib.Path(f"{prefix}.CPU_{number}.pb").read_bytes()
+            self.assertIn(b"_Send", part)
+            self.assertIn(b"_Recv", part)
+            self.assertEqual(b"dense1/MatMul" in part, number == 0)
+
+    def test_placement_that_cannot_be_is_refused(self):
+        for arguments, fragments in [
+            (["--on", "dense2=/cpu:7"], ["/device:CPU:7", "CPU:0", "soft placement"]),
+            (["--on", "dense2=/cup:1"], ["--on", "'cup:1'"]),
+            (["--on", "dense2"], ["PREFIX=DEVICE"]),
+            (["--on", "dense9=/cpu:1"], ["dense9"]),
+            (["--cpus", "0"], ["--cpus"]),
+            (["--device-filter", "/job:ps"], ["/job:ps", "none"]),
+            (["--costs", self.write("broken.costs", "no costs")], ["broken.costs"]),
+        ]:
+            self.assert_refused(self.run_rivulet("graph", "place", "mlp", *arguments), *fragments)
+        self.run_rivulet("graph", "place", "mlp", "--on", "dense2=/cpu:7", "--soft", code=0)
+
     def test_refusals_are_sentences(self):
         for arguments, fragments in [
             (["mnist_cn"], ["'mnist_cnn'", ".toml"]),

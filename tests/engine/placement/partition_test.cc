@@ -7,6 +7,7 @@
 #include "engine/base/philox.h"
 #include "engine/gradients/apply_gradients.h"
 #include "engine/gradients/gradients.h"
+#include "engine/graph/function_builder.h"
 #include "engine/graph/op.h"
 #include "engine/graph/scope.h"
 #include "engine/models/initializers.h"
@@ -201,6 +202,44 @@ TEST_F(PartitionTest, FailureOnOneDevice_EndsTheRunOnAll) {
   };
   EXPECT_THAT(run(7), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("loss")));
   EXPECT_OK(run(2).status());
+}
+
+// A loop on one device around a tensor of another, and a branch that changes a variable of the other.
+TEST_F(PartitionTest, NodesWithFunctions_ArePlacedWhole) {
+  const Output x = On(0).Placeholder("x", DType::kFloat32, Shape{});
+  const Output v = Variable(On(1), "v", Shape{}, Constant(1));
+  const Output two = On(0).Op("Mul", {x, On(0).Const(2.0f)}, {}, "two");
+  const Output power = WhileLoop(
+      On(1),
+      [&](const Scope& s, auto args) {
+        return s.Op("Less", {args[0], s.Const(100.0f)});
+      },
+      [&](const Scope& s, auto args) {
+        return std::vector{s.Op("Mul", {args[0], two})};
+      },
+      {x}, "power")[0];
+  const Output chosen = Cond(
+      scope_, On(0).Op("Greater", {power, On(0).Const(128.0f)}),
+      [&](const Scope& s) {
+        s.AddNode("AssignAddVariableOp", {v.node->input(0), power}, {}, "grow");
+        return std::vector{s.Op("Neg", {power})};
+      },
+      [&](const Scope& s) { return std::vector{s.Op("Abs", {power})}; }, "chosen")[0];
+  ASSERT_OK(scope_.status());
+  const std::string fetch = On(0).Op("Neg", {chosen}, {}, "last").name();
+  ASSERT_OK_AND_ASSIGN(const RunGraph run, Cut({fetch}, {.cpus = 2}, {"x"}));
+  EXPECT_EQ(run.graph.Find(power.node->name())->device(), kCpu1);
+  EXPECT_EQ(run.graph.Find(chosen.node->name())->device(), kCpu1);  // with the variable that it changes
+  for (float start : {1.5f, 3.0f}) {
+    std::vector<std::string> bits;
+    for (int cpus : {0, 2}) {
+      const auto session = MakeSession(cpus);
+      ASSERT_OK(session->Run({}, {}, {"init"}));
+      ASSERT_OK_AND_ASSIGN(const auto values, session->Run({{"x", Tensor::Scalar(start)}}, {fetch}));
+      bits.push_back(Bits(values[0]) + Bits(*session->GetVariable("v")));
+    }
+    EXPECT_EQ(bits[0], bits[1]) << start;
+  }
 }
 
 TEST_F(PartitionTest, ConstraintThatCannotBeMet_IsRefusedWhenTheSessionGetsTheGraph) {

@@ -321,7 +321,7 @@ TEST(DeviceSetTest, Create_RefusesIncompleteAndEqualNames) {
   EXPECT_THAT(DeviceSet::Create({device, device}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("two devices")));
   EXPECT_THAT(DeviceSet::Create({}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no device")));
-  EXPECT_THAT(DeviceSet::LocalCpus(0), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("1 to 1024")));
+  EXPECT_THAT(DeviceSet::LocalCpus(0), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("1 to 64")));
 }
 
 // ---- by cost

@@ -1,0 +1,10 @@
+// `rivulet graph place`.
+#pragma once
+
+#include "cli/command.h"
+
+namespace rivulet {
+
+Command GraphPlaceCommand();
+
+}  // namespace rivulet

@@ -76,12 +76,20 @@ class Planner {
     return found == feeds_.end() ? -1 : static_cast<int>(found - feeds_.begin());
   }
 
+  // All its outputs are: it does not run, and whoever comes after it comes after its feeds.
+  bool IsFed(const Node* node) const {
+    for (size_t port = 0; port < node->outputs().size(); ++port)
+      if (FeedOf({const_cast<Node*>(node), static_cast<int>(port)}) < 0) return false;
+    return !node->outputs().empty();
+  }
+
   // order_: what the run needs, inputs first.
   void FindNeeded() {
     std::vector<bool> needed(graph_->nodes().size());
     std::vector<Node*> roots;
     for (const Output& fetch : fetches_)
       if (FeedOf(fetch) < 0) roots.push_back(fetch.node);
+    std::erase_if(targets_, [&](const Node* target) { return IsFed(target); });
     roots.insert(roots.end(), targets_.begin(), targets_.end());
     std::vector<Node*> stack = roots;
     while (!stack.empty()) {
@@ -91,7 +99,8 @@ class Planner {
       needed[Id(node)] = true;
       for (const Output& input : node->inputs())
         if (FeedOf(input) < 0) stack.push_back(input.node);
-      for (Node* before : node->control_inputs()) stack.push_back(before);
+      for (Node* before : node->control_inputs())
+        if (!IsFed(before)) stack.push_back(before);
     }
     for (Node* node : graph_->TopologicalOrder(roots))
       if (needed[Id(node)]) order_.push_back(node);
@@ -192,7 +201,14 @@ class Planner {
           Unite(waits, After(input.node));
         }
       }
-      for (Node* before : node->control_inputs()) Unite(waits, After(before));
+      for (Node* before : node->control_inputs()) {
+        if (!IsFed(before)) {
+          Unite(waits, After(before));
+        } else if (names_.feeds_come_later) {
+          for (size_t port = 0; port < before->outputs().size(); ++port)
+            Insert(waits, static_cast<size_t>(FeedOf(before->output(static_cast<int>(port)))));
+        }
+      }
       if (place == Place::kAsync || (place == Place::kNowhere && node->type() != "VarHandleOp" && IsTarget(node))) {
         if (plan_->asyncs.size() == kMaxAsyncOps)
           return ResourceExhausted("a run of more than {} asynchronous ops is too large", kMaxAsyncOps);
@@ -286,7 +302,10 @@ class Planner {
     }
   }
   void WaitFor(size_t step, const Node* node) {
-    if (async_of_[Id(node)] >= 0) {
+    if (IsFed(node)) {
+      for (size_t port = 0; port < node->outputs().size(); ++port)
+        WaitFor(step, Output{const_cast<Node*>(node), static_cast<int>(port)});
+    } else if (async_of_[Id(node)] >= 0) {
       before_[step].insert(StepOfAsync(async_of_[Id(node)]));
     } else if (part_of_[Id(node)] >= 0 && StepOfPart(part_of_[Id(node)]) != step) {
       before_[step].insert(StepOfPart(part_of_[Id(node)]));

@@ -1,5 +1,7 @@
 #include "engine/session/session.h"
 
+#include <google/protobuf/stubs/logging.h>
+
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -227,6 +229,7 @@ Status Session::ExtendDef(std::string_view graph_def) {
   Graph extended = state.graph()->Clone();
   // What the new nodes refer to stands in the same bytes when they are checked.
   proto::GraphDef added;
+  const google::protobuf::LogSilencer silent;  // damage is told by the Status, not on stderr
   if (graph_def.size() > GraphLimits().bytes ||
       !added.ParseFromArray(graph_def.data(), static_cast<int>(graph_def.size())))
     return DataLoss("{} bytes are no GraphDef; they may be damaged or another format", graph_def.size());

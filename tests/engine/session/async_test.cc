@@ -144,6 +144,59 @@ TEST_F(AsyncTest, ControlEdgesThroughParts_Hold) {
   EXPECT_THAT(Values(session_->GetVariable("w").value()), ElementsAre(7.0f));
 }
 
+// The placeholder itself never runs: what comes after it comes after its feed.
+TEST_F(AsyncTest, ControlEdgeFromAFedPlaceholder_Holds) {
+  const Output x = scope_.Placeholder("x", DType::kFloat32, Shape{});
+  const Output gated = Gate(Scalar(1, "one"), "gated");
+  const Scope after = scope_.WithControl(std::vector<Node*>{x.node});
+  after.Op("Neg", {gated}, {}, "negated");
+  Make();
+  OpenGate(GateName());
+  const Session::Feeds feeds = {{"x", Tensor::Scalar(5.0f)}};
+  ASSERT_OK_AND_ASSIGN(const auto values, session_->Run(feeds, {"negated", "x"}, {"x"}));
+  EXPECT_THAT(Values(values[0]), ElementsAre(-1.0f));
+  EXPECT_THAT(Values(values[1]), ElementsAre(5.0f));
+  ASSERT_OK_AND_ASSIGN(const auto partial, session_->SetUpPartialRun({"x"}, {"negated"}));
+  EXPECT_THAT(partial->Run({}, {"negated"}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("needs 'x'")));
+  EXPECT_OK(partial->Run(feeds, {"negated"}));
+}
+
+// Watches what runs, and names it.
+class Watcher : public RunObserver {
+ public:
+  void Begin(const Program& program, int index, const KernelContext&) override {
+    begun.push_back(program.instructions()[static_cast<size_t>(index)].node);
+  }
+  Status End(const Program&, int, const KernelContext&) override {
+    ++ended;
+    return absl::OkStatus();
+  }
+  std::vector<std::string> begun;
+  size_t ended = 0;
+};
+
+// Property: an observer that knows one thread is told of one instruction at a time, on whatever threads parts run.
+TEST_F(AsyncTest, Observer_SeesEveryPartOneAtATime) {
+  std::vector<std::string> fetches;
+  for (int i = 0; i < 8; ++i) {
+    const std::string n = std::to_string(i);
+    const Output gated = Gate(Scalar(1, "one" + n), "gated" + n);
+    scope_.Op("Exp", {scope_.Op("Neg", {gated}, {}, "neg" + n)}, {}, "exp" + n);
+    fetches.push_back("exp" + n);
+  }
+  Make({.inter_op_threads = 4});
+  OpenGate(GateName());
+  Watcher watcher;
+  RunOptions options;
+  options.observer = &watcher;
+  ASSERT_OK_AND_ASSIGN(const auto watched, session_->RunWith(options, {}, fetches));
+  for (int i = 0; i < 8; ++i)
+    EXPECT_THAT(watcher.begun, ::testing::IsSupersetOf({"neg" + std::to_string(i), "exp" + std::to_string(i)}));
+  EXPECT_EQ(watcher.begun.size(), watcher.ended);
+  ASSERT_OK_AND_ASSIGN(const auto plain, session_->Run({}, fetches));
+  for (size_t i = 0; i < plain.size(); ++i) EXPECT_EQ(Values(plain[i]), Values(watched[i]));
+}
+
 TEST_F(AsyncTest, FedOutput_ReplacesTheOp) {
   const Output gated = Gate(Scalar(1, "one"), "gated");
   scope_.Op("Neg", {gated}, {}, "negated");

@@ -1,5 +1,6 @@
 // The one binary: parses the command line into a registered Command (cli/command.h), runs it, and turns its Status into
 // one line and an exit code. The only file that includes CLI11.
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -9,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <map>
 #include <system_error>
 
@@ -17,12 +19,20 @@
 #include "engine/base/stack_trace.h"
 #include "engine/base/vlog.h"
 #include "engine/kernels/cpu/cpu_targets.h"
+#include "engine/program/op_library.h"
 
 namespace rivulet {
 namespace {
 
 constexpr char kVersion[] = RIVULET_VERSION;
-constexpr char kVlogFlag[] = "--vlog";  // of every command
+// Of every command.
+constexpr char kVlogFlag[] = "--vlog";
+constexpr char kOpLibraryFlag[] = "--op-library";
+constexpr char kOpLibrariesVariable[] = "RIVULET_OP_LIBRARIES";  // paths with ':' between
+struct CommonOptions {
+  std::string vlog;
+  std::vector<std::string> op_libraries;
+};
 
 // A Command as the parser knows it: where the texts of its arguments land until they are checked.
 struct Parsed {
@@ -55,8 +65,8 @@ class HelpFormatter : public CLI::Formatter {
   const Parsed& parsed_;
 };
 
-// `vlog` receives the value of --vlog, wherever on the command line it stands.
-void Declare(const Command& command, std::string& vlog, Parsed& parsed) {
+// `common` receives what every command takes, wherever on the command line it stands.
+void Declare(const Command& command, CommonOptions& common, Parsed& parsed) {
   CLI::App& app = *parsed.app;
   parsed.command = &command;
   app.allow_extras();  // unknown arguments are named, with the nearest known one, in CheckArguments
@@ -83,13 +93,16 @@ void Declare(const Command& command, std::string& vlog, Parsed& parsed) {
     }
     parsed.options[&argument] = option;
   }
-  app.add_option(kVlogFlag, vlog, "verbose logs on stderr, by source file: program=2,pass*=1")
+  app.add_option(kVlogFlag, common.vlog, "verbose logs on stderr, by source file: program=2,pass*=1")
       ->option_text("MODULE=LEVEL,…");
+  app.add_option(kOpLibraryFlag, common.op_libraries, "a shared library of ops to load; may be given several times")
+      ->allow_extra_args(false)
+      ->option_text("FILE.so");
   for (const Command& subcommand : command.subcommands) {
     auto child = std::make_unique<Parsed>();
     child->app = app.add_subcommand(subcommand.name, subcommand.summary);
     child->path = parsed.path + " " + subcommand.name;
-    Declare(subcommand, vlog, *child);
+    Declare(subcommand, common, *child);
     parsed.children.push_back(std::move(child));
   }
 }
@@ -186,6 +199,27 @@ Status SetUpLogs(const std::string& vlog) {
   return absl::OkStatus();
 }
 
+// Those of the environment, then those of the command line. Processes that this one starts inherit them.
+Status LoadOpLibraries(std::vector<std::string> paths) {
+  std::vector<std::string> inherited;
+  if (const char* variable = std::getenv(kOpLibrariesVariable)) {
+    for (std::string_view rest = variable; !rest.empty();) {
+      const size_t end = std::min(rest.find(':'), rest.size());
+      if (end > 0) inherited.emplace_back(rest.substr(0, end));
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+  }
+  for (std::string& path : paths)
+    if (path[0] != '/') path = std::filesystem::absolute(path).string();  // for children that change folder
+  inherited.insert(inherited.end(), paths.begin(), paths.end());
+  for (const std::string& path : inherited) {
+    const StatusOr<OpLibrary> library = LoadOpLibrary(path);
+    if (!library.ok()) return AsUsageError(Annotate(library.status(), kOpLibraryFlag));
+  }
+  if (!paths.empty()) setenv(kOpLibrariesVariable, fmt::format("{}", fmt::join(inherited, ":")).c_str(), 1);
+  return absl::OkStatus();
+}
+
 int Main(int argc, char** argv) {
   InstallFatalSignalHandler();
   std::signal(SIGPIPE, SIG_IGN);  // `rivulet … | head` ends by a failed write, and a lost peer by a Status
@@ -211,8 +245,8 @@ int Main(int argc, char** argv) {
   Parsed parsed;
   parsed.app = &app;
   parsed.path = "rivulet";
-  std::string vlog;
-  Declare(root, vlog, parsed);
+  CommonOptions common;
+  Declare(root, common, parsed);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -226,7 +260,8 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return Report(UsageError("{}; see '{} --help'", error.what(), Deepest(parsed).path));
   }
-  if (const Status status = SetUpLogs(vlog); !status.ok()) return Report(status);
+  if (const Status status = SetUpLogs(common.vlog); !status.ok()) return Report(status);
+  if (const Status status = LoadOpLibraries(common.op_libraries); !status.ok()) return Report(status);
   return Report(Run(parsed));
 }
 

@@ -1,26 +1,7 @@
 # Every library the build may use, found once. All come from the distribution's packages (see docs/building.md).
-find_package(Threads REQUIRED)
-find_package(OpenMP REQUIRED COMPONENTS CXX)
-find_package(Protobuf REQUIRED)
-find_package(absl REQUIRED CONFIG)
+include(${CMAKE_CURRENT_LIST_DIR}/EngineDependencies.cmake)
 find_package(gRPC REQUIRED CONFIG)
-find_package(OpenSSL REQUIRED)
 find_package(SQLite3 REQUIRED)
-find_package(ZLIB REQUIRED)
-find_package(Eigen3 REQUIRED NO_MODULE)
-find_package(hwy REQUIRED CONFIG)
-find_package(fmt REQUIRED CONFIG)
 find_package(spdlog REQUIRED CONFIG)
 find_package(tomlplusplus REQUIRED CONFIG)
-find_package(nlohmann_json REQUIRED CONFIG)
 find_package(CLI11 REQUIRED CONFIG)
-
-# oneDNN's own CMake files ask for OpenCL headers that a CPU build does not need.
-find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp REQUIRED)
-find_library(DNNL_LIBRARY dnnl REQUIRED)
-add_library(rivulet_dnnl INTERFACE)
-target_include_directories(rivulet_dnnl SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
-# Only OpenMP's library: -fopenmp defines a macro that our precompiled headers, made without it, refuse.
-add_library(rivulet_openmp INTERFACE)
-target_link_libraries(rivulet_openmp INTERFACE ${OpenMP_CXX_LIBRARIES})
-target_link_libraries(rivulet_dnnl INTERFACE ${DNNL_LIBRARY} rivulet_openmp)

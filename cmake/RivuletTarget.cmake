@@ -2,7 +2,8 @@
 # repository's root ("engine/graph/graph.h"); a target can include only what it links, because generated headers and
 # SYSTEM includes come with the link.
 function(rivulet_options target)
-  target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/rivulet>)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Werror -Wno-missing-field-initializers)
   set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
 endfunction()

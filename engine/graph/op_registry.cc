@@ -2,6 +2,7 @@
 
 #include "engine/base/check.h"
 #include "engine/base/nearest.h"
+#include "engine/graph/collected_ops.h"
 #include "engine/graph/op.h"
 
 namespace rivulet {
@@ -20,12 +21,21 @@ StatusOr<Shape> InferenceContext::WithRank(int i, int rank) const {
   return shape;
 }
 
+std::vector<OpDef>*& internal::CollectedOps() {
+  thread_local std::vector<OpDef>* collected = nullptr;
+  return collected;
+}
+
 OpRegistry& OpRegistry::Global() {
   static OpRegistry registry;
   return registry;
 }
 
 void OpRegistry::Register(OpDef def) {
+  if (std::vector<OpDef>* collected = internal::CollectedOps()) {
+    collected->push_back(std::move(def));
+    return;
+  }
   const OpDef* earlier = Find(def.name);
   RIVULET_CHECK(earlier == nullptr, "Op '{}' is registered twice, at {} and at {}", def.name, earlier->registered_at,
                 def.registered_at);

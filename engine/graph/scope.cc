@@ -13,9 +13,13 @@ struct Scope::Shared {
   Graph& graph;
   Status status;
   std::unordered_map<std::string, int> taken = {};  // full name → how often it was asked for
-  std::unordered_set<std::string> scopes = {};
+  std::unordered_set<std::string> scopes = {};      // asked for
+  std::unordered_set<std::string> occupied = {};    // that hold a node, of the first `seen` nodes
+  size_t seen = 0;
   std::string function = {};
   Capture capture = nullptr;
+
+  bool HoldsANode(const std::string& scope);
 };
 
 namespace {
@@ -28,19 +32,22 @@ std::string SourceLine(const std::source_location& where) {
   return fmt::format("{}:{}", file, where.line());
 }
 
-// A node "conv1" and a scope "conv1/" may stand side by side: a variable has its initializer's nodes in its own scope.
-bool HoldsANode(const Graph& graph, const std::string& scope) {
-  return std::ranges::any_of(graph.nodes(), [&](const auto& node) {
-    return node->name().size() > scope.size() && node->name().starts_with(scope) && node->name()[scope.size()] == '/';
-  });
-}
-
 bool Belongs(const Graph& graph, const Node* node) {
   const size_t id = static_cast<size_t>(node->id());
   return id < graph.nodes().size() && graph.nodes()[id].get() == node;
 }
 
 }  // namespace
+
+// A node "conv1" and a scope "conv1/" may stand side by side: a variable has its initializer's nodes in its own scope.
+bool Scope::Shared::HoldsANode(const std::string& scope) {
+  for (; seen < graph.nodes().size(); ++seen) {
+    const std::string& name = graph.nodes()[seen]->name();
+    for (size_t slash = name.find('/'); slash != std::string::npos; slash = name.find('/', slash + 1))
+      occupied.insert(name.substr(0, slash));
+  }
+  return occupied.contains(scope);
+}
 
 Scope::Scope(Graph& graph) : shared_(new Shared{graph, absl::OkStatus()}) {}
 
@@ -55,7 +62,7 @@ Scope Scope::SubScope(std::string_view name) const {
   Scope scope = *this;
   const std::string wanted = prefix_ + std::string(name);
   std::string unique = wanted;
-  for (int count = 0; shared_->scopes.contains(unique) || HoldsANode(graph(), unique);)
+  for (int count = 0; shared_->scopes.contains(unique) || shared_->HoldsANode(unique);)
     unique = fmt::format("{}_{}", wanted, ++count);
   shared_->scopes.insert(unique);
   scope.prefix_ = unique + "/";

@@ -1,7 +1,7 @@
-// NumPy's .npy files: one array, a header in Python's notation before its bytes. numpy.load() opens what is written
-// here; version 1.0, C order, little-endian.
+// NumPy's .npy files: one array behind a header that is a Python literal (numpy.lib.format, versions 1 to 3).
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -11,18 +11,31 @@
 
 namespace rivulet {
 
-// The bytes of the file. bfloat16, which NumPy has not, becomes float32 with the same values. UNIMPLEMENTED: a type
-// without values.
-StatusOr<std::string> EncodeNpy(const TensorView& tensor);
+struct NpyHeader {
+  DType dtype = DType::kFloat32;
+  Shape shape;
+  bool fortran_order = false;  // column-major
+  bool big_endian = false;
+  size_t data_offset = 0;  // bytes before the data
+};
 
-// Reads such a file, of version 1, 2 or 3. DATA_LOSS: it ends too early, or is no .npy file. INVALID_ARGUMENT: a header
-// that is not NumPy's, sizes that overflow. UNIMPLEMENTED: a type that tensors have not, another byte order, Fortran's
-// order of several dimensions.
+// Of the beginning of a file; the data need not be there. DATA_LOSS: not this format, a header that is cut off or is no
+// literal of its form. UNIMPLEMENTED: a dtype without a counterpart here (strings, objects, records, complex numbers).
+StatusOr<NpyHeader> ParseNpyHeader(std::string_view bytes);
+
+// A whole file, as a row-major tensor in this machine's byte order. Errors as above, and DATA_LOSS where the data have
+// another size than the header says.
 StatusOr<Tensor> DecodeNpy(std::string_view bytes);
-
-// Whole or not at all (WriteFileAtomically).
-Status WriteNpy(FileSystem& fs, const std::string& path, const TensorView& tensor);
 // Errors begin with the path.
 StatusOr<Tensor> ReadNpy(FileSystem& fs, const std::string& path);
+
+// What stands before the data of a row-major array; its length is a multiple of 64. INVALID_ARGUMENT: a dtype that
+// NumPy has not (bfloat16, resources, strings), a shape that is not fully known.
+StatusOr<std::string> NpyPreamble(DType dtype, const Shape& shape);
+
+// A whole file. bfloat16, which NumPy has not, becomes float32 with the same values. Errors as above.
+StatusOr<std::string> EncodeNpy(const TensorView& tensor);
+// Whole or not at all (WriteFileAtomically).
+Status WriteNpy(FileSystem& fs, const std::string& path, const TensorView& tensor);
 
 }  // namespace rivulet

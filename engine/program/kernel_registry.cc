@@ -3,12 +3,18 @@
 #include <cstdlib>
 
 #include "engine/base/nearest.h"
+#include "engine/program/collected_kernels.h"
 #include "engine/program/kernel.h"
 #include "engine/program/structural_ops.h"
 
 namespace rivulet {
 
 std::string_view Name(Device device) { return device == Device::kCpu ? "CPU" : "CUDA"; }
+
+std::vector<internal::CollectedKernel>*& internal::CollectedKernels() {
+  thread_local std::vector<CollectedKernel>* collected = nullptr;
+  return collected;
+}
 
 KernelRegistry& KernelRegistry::Global() {
   static KernelRegistry& registry = *new KernelRegistry;  // never destroyed: kernels may be looked up at exit
@@ -17,6 +23,10 @@ KernelRegistry& KernelRegistry::Global() {
 
 void KernelRegistry::Register(std::string op, Device device, DType dtype, PrepareFn prepare, const char* file,
                               int line) {
+  if (std::vector<internal::CollectedKernel>* collected = internal::CollectedKernels()) {
+    collected->push_back({std::move(op), device, dtype, std::move(prepare), file, line});
+    return;
+  }
   std::vector<Entry>& entries = entries_[op];
   const std::string place = fmt::format("{}:{}", file, line);
   for (const Entry& entry : entries) {

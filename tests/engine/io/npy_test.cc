@@ -1,5 +1,7 @@
 #include "engine/io/npy.h"
 
+#include <random>
+
 #include "engine/tensor/float16.h"
 #include "tests/testing/status_matchers.h"
 
@@ -10,40 +12,75 @@ using ::rivulet::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// As numpy.lib.format.write_array(f, numpy.array([[1, 2, 3], [4, 5, 6]], "<i2")) writes it.
-std::string NumpysOwn() {
-  std::string header = "{'descr': '<i2', 'fortran_order': False, 'shape': (2, 3), }";
-  header.resize(117, ' ');
-  std::string bytes = std::string("\x93NUMPY\x01\x00", 8) + std::string("\x76\x00", 2) + header + "\n";
-  for (char i = 1; i <= 6; ++i) bytes += std::string({i, '\0'});
-  return bytes;
+// As numpy.save writes it, with any literal.
+std::string File(const std::string& literal, const std::string& data, char version = 1) {
+  std::string bytes = "\x93NUMPY";
+  bytes += version;
+  bytes += '\0';
+  const size_t length_bytes = version == 1 ? 2 : 4;
+  for (size_t i = 0; i < length_bytes; ++i) bytes += static_cast<char>(literal.size() >> (8 * i));
+  return bytes + literal + data;
 }
 
-TEST(NpyTest, FileOfNumpy_IsRead) {
-  ASSERT_OK_AND_ASSIGN(const Tensor tensor, DecodeNpy(NumpysOwn()));
-  EXPECT_EQ(tensor.shape(), (Shape{2, 3}));
-  EXPECT_THAT(tensor.flat<int16_t>(), ElementsAre(1, 2, 3, 4, 5, 6));
-}
-
-TEST(NpyTest, Written_HasNumpysHeaderAtAMultipleOf64) {
-  const Tensor vector = Tensor::Of<float>({3}, {1, 2, 3});
-  ASSERT_OK_AND_ASSIGN(const std::string bytes, EncodeNpy(vector.view()));
-  EXPECT_EQ(bytes.substr(0, 10), std::string("\x93NUMPY\x01\x00\x76\x00", 10));
-  EXPECT_THAT(bytes, HasSubstr("{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }"));
-  EXPECT_EQ(bytes.size(), 128u + 12u);
-  EXPECT_EQ(bytes[127], '\n');
+std::string Bytes(std::initializer_list<int16_t> values) {
+  return std::string(reinterpret_cast<const char*>(values.begin()), values.size() * 2);
 }
 
 TEST(NpyTest, EveryTypeAndRank_ComesBack) {
-  for (const Tensor& tensor :
-       {Tensor::Scalar<double>(0.1), Tensor::Of<int64_t>({2, 1, 2}, {-1, 2, 3, 4}),
-        Tensor::Of<bool>({2}, {true, false}), Tensor::Of<uint8_t>({0, 3}, {}), Tensor::Of<float>({1}, {-0.0f})}) {
-    ASSERT_OK_AND_ASSIGN(const std::string bytes, EncodeNpy(tensor.view()));
-    ASSERT_OK_AND_ASSIGN(const Tensor again, DecodeNpy(bytes));
-    EXPECT_EQ(again.dtype(), tensor.dtype());
-    EXPECT_EQ(again.shape(), tensor.shape());
-    EXPECT_EQ(std::memcmp(again.data(), tensor.data(), tensor.bytes()), 0);
+  for (DType dtype : {DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kInt8, DType::kInt16, DType::kInt32,
+                      DType::kInt64, DType::kUint8, DType::kUint16, DType::kUint32, DType::kUint64, DType::kBool}) {
+    for (const Shape& shape : {Shape{}, Shape{3}, Shape{2, 3}, Shape{0, 4}, Shape{1, 2, 1, 3}}) {
+      Tensor tensor(dtype, shape);
+      for (size_t i = 0; i < tensor.bytes(); ++i) tensor.data()[i] = std::byte(i % 2);
+      ASSERT_OK_AND_ASSIGN(const std::string bytes, EncodeNpy(tensor.view()));
+      EXPECT_EQ((bytes.size() - tensor.bytes()) % 64, 0u);
+      ASSERT_OK_AND_ASSIGN(const Tensor back, DecodeNpy(bytes));
+      EXPECT_EQ(back.dtype(), dtype);
+      EXPECT_EQ(back.shape(), shape);
+      EXPECT_TRUE(tensor.bytes() == 0 || std::memcmp(back.data(), tensor.data(), tensor.bytes()) == 0);
+    }
   }
+}
+
+TEST(NpyTest, ColumnMajorAndForeignByteOrder_AreTurned) {
+  const std::string columns =
+      File("{'descr': '<i2', 'fortran_order': True, 'shape': (2, 3), }", Bytes({1, 4, 2, 5, 3, 6}));
+  ASSERT_OK_AND_ASSIGN(const Tensor rows, DecodeNpy(columns));
+  EXPECT_THAT(rows.flat<int16_t>(), ElementsAre(1, 2, 3, 4, 5, 6));
+  const std::string big =
+      File("{'shape': (2,), 'descr': \">i2\", 'fortran_order': False}", std::string("\0\1\1\0", 4), 2);
+  ASSERT_OK_AND_ASSIGN(const Tensor swapped, DecodeNpy(big));
+  EXPECT_THAT(swapped.flat<int16_t>(), ElementsAre(1, 256));
+}
+
+TEST(NpyTest, WhatNumpyWrites_IsWhatWeWrite) {
+  ASSERT_OK_AND_ASSIGN(const std::string ours, NpyPreamble(DType::kFloat32, Shape{3, 4}));
+  EXPECT_THAT(ours, HasSubstr("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }"));
+  EXPECT_EQ(ours.size(), 128u);
+  ASSERT_OK_AND_ASSIGN(const std::string vector, NpyPreamble(DType::kBool, Shape{3}));
+  EXPECT_THAT(vector, HasSubstr("{'descr': '|b1', 'fortran_order': False, 'shape': (3,), }"));
+  ASSERT_OK_AND_ASSIGN(const std::string scalar, NpyPreamble(DType::kInt64, Shape{}));
+  EXPECT_THAT(scalar, HasSubstr("'shape': (), }"));
+}
+
+TEST(NpyTest, WhatIsNoArray_IsRefusedByName) {
+  using absl::StatusCode;
+  const std::string good = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }";
+  EXPECT_THAT(DecodeNpy("PK"), StatusIs(StatusCode::kDataLoss, HasSubstr("NUMPY")));
+  EXPECT_THAT(DecodeNpy(File(good, "1234567")), StatusIs(StatusCode::kDataLoss, HasSubstr("7 bytes of data")));
+  EXPECT_THAT(DecodeNpy(File(good, "", 9)), StatusIs(StatusCode::kUnimplemented, HasSubstr("version 9")));
+  EXPECT_THAT(DecodeNpy(File("{'descr': '<U4', 'fortran_order': False, 'shape': (), }", "")),
+              StatusIs(StatusCode::kUnimplemented, HasSubstr("'<U4'")));
+  EXPECT_THAT(DecodeNpy(File("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (), }", "")),
+              StatusIs(StatusCode::kUnimplemented, HasSubstr("records")));
+  for (const char* literal :
+       {"", "{", "{}", "{'descr': '<f4'}", "{'descr': '<f4', 'fortran_order': 1, 'shape': (2,)}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (-2,)}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': 2}", "{'descr': '<f4', 'descr': '<f4', 'shape': (2,)}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2,)} x",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (9999999, 9999999, 9999999)}"})
+    EXPECT_THAT(DecodeNpy(File(literal, "12345678")), StatusIs(StatusCode::kDataLoss, HasSubstr(".npy"))) << literal;
+  EXPECT_THAT(NpyPreamble(DType::kBFloat16, Shape{1}), StatusIs(StatusCode::kInvalidArgument, HasSubstr("bfloat16")));
 }
 
 TEST(NpyTest, BFloat16_IsWrittenAsFloat32) {
@@ -54,25 +91,21 @@ TEST(NpyTest, BFloat16_IsWrittenAsFloat32) {
 }
 
 TEST(NpyTest, EveryPrefix_IsRefused) {
-  const std::string whole = NumpysOwn();
+  const std::string whole = EncodeNpy(Tensor::Of<int16_t>({2}, {1, 2}).view()).value();
   for (size_t length = 0; length < whole.size(); ++length)
     EXPECT_FALSE(DecodeNpy(whole.substr(0, length)).ok()) << length;
-  EXPECT_THAT(DecodeNpy(whole + "x"), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("has 12 bytes, but 13 follow")));
+  EXPECT_FALSE(DecodeNpy(whole + "x").ok());
 }
 
-TEST(NpyTest, HeadersThatAreNot_AreRefusedBySentence) {
-  const auto with = [](std::string_view old, std::string_view replacement) {
-    std::string bytes = NumpysOwn();
-    bytes.replace(bytes.find(old), old.size(), replacement);
-    return DecodeNpy(bytes).status();
-  };
-  EXPECT_THAT(with("'<i2'", "'>i2'"), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("type is '>i2'")));
-  EXPECT_THAT(with("'<i2'", "'|O2'"), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("type is '|O2'")));
-  EXPECT_THAT(with("False,", "True, "), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("ascontiguousarray")));
-  EXPECT_THAT(with("'shape'", "'shapf'"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not NumPy's")));
-  EXPECT_THAT(with("(2, 3)", "(-2,3)"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not NumPy's")));
-  EXPECT_THAT(with("(2, 3), }                     ", "(3000000000, 3000000000000), }"),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("")));
+TEST(NpyTest, DamagedBytes_AreReadOrRefused) {
+  std::mt19937 random(1);
+  const std::string good = File("{'descr': '<f4', 'fortran_order': True, 'shape': (1, 2), }", "12345678");
+  for (int i = 0; i < 20000; ++i) {
+    std::string bytes = good.substr(0, random() % 4 == 0 ? random() % good.size() : good.size());
+    for (unsigned changes = random() % 4; changes > 0 && !bytes.empty(); --changes)
+      bytes[random() % bytes.size()] = static_cast<char>(random());
+    (void)DecodeNpy(bytes).ok();
+  }
 }
 
 }  // namespace

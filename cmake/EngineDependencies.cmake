@@ -1,0 +1,26 @@
+# The libraries of the engine alone, for its own build and for programs that use the installed package
+# (cmake/RivuletConfig.cmake.in). All come from the distribution's packages (docs/building.md).
+include(CMakeFindDependencyMacro)
+find_dependency(Threads)
+find_dependency(OpenMP COMPONENTS CXX)
+find_dependency(Protobuf)
+find_dependency(absl CONFIG)
+find_dependency(OpenSSL)
+find_dependency(ZLIB)
+find_dependency(Eigen3 NO_MODULE)
+find_dependency(hwy CONFIG)
+find_dependency(fmt CONFIG)
+find_dependency(nlohmann_json CONFIG)
+
+# oneDNN's own CMake files ask for OpenCL headers that a CPU build does not need. Imported targets, because their paths
+# are this machine's and are looked up again where the package is used.
+if(NOT TARGET rivulet_dnnl)
+  find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp REQUIRED)
+  find_library(DNNL_LIBRARY dnnl REQUIRED)
+  # Only OpenMP's library: -fopenmp defines a macro that our precompiled headers, made without it, refuse.
+  add_library(rivulet_openmp INTERFACE IMPORTED)
+  target_link_libraries(rivulet_openmp INTERFACE ${OpenMP_CXX_LIBRARIES})
+  add_library(rivulet_dnnl INTERFACE IMPORTED)
+  target_include_directories(rivulet_dnnl SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
+  target_link_libraries(rivulet_dnnl INTERFACE ${DNNL_LIBRARY} rivulet_openmp)
+endif()

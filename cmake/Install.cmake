@@ -1,0 +1,32 @@
+# `cmake --install`: the program, and the engine as a package for find_package(Rivulet). The federated parts are reached
+# through the program; only the engine is a library for others, and it links no gRPC.
+include(CMakePackageConfigHelpers)
+
+install(TARGETS rivulet RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+
+# What a library of ops compiles against: it takes the engine's functions from the program that loads it.
+add_library(engine_headers INTERFACE)
+set_target_properties(engine_headers PROPERTIES EXPORT_NAME headers)
+target_include_directories(engine_headers INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+                           $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/rivulet>)
+target_link_libraries(engine_headers INTERFACE absl::status absl::statusor fmt::fmt)
+target_compile_features(engine_headers INTERFACE cxx_std_20)
+
+install(TARGETS engine_headers engine engine_base engine_graph engine_ops engine_ops_objects engine_kernels
+                engine_kernels_objects engine_data engine_presets engine_onnx engine_onnx_objects proto_graph proto_onnx
+        EXPORT RivuletTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/rivulet)
+install(EXPORT RivuletTargets NAMESPACE Rivulet:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Rivulet)
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/RivuletConfig.cmake.in ${PROJECT_BINARY_DIR}/RivuletConfig.cmake
+                              INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Rivulet)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/RivuletConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/RivuletConfig.cmake ${PROJECT_BINARY_DIR}/RivuletConfigVersion.cmake
+              ${PROJECT_SOURCE_DIR}/cmake/EngineDependencies.cmake
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Rivulet)
+
+# Headers keep their paths, "engine/graph/graph.h". Kernels' own stay inside, save those that kernels of others build on.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/engine DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rivulet
+        FILES_MATCHING PATTERN "*.h" PATTERN "kernels/cpu/*" EXCLUDE)
+install(FILES ${PROJECT_SOURCE_DIR}/engine/kernels/cpu/elementwise.h ${PROJECT_SOURCE_DIR}/engine/kernels/cpu/math.h
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rivulet/engine/kernels/cpu)
+install(DIRECTORY ${PROJECT_BINARY_DIR}/proto/graph DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rivulet/proto
+        FILES_MATCHING PATTERN "*.pb.h")

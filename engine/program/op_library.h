@@ -1,0 +1,45 @@
+// Libraries of ops: shared libraries, built against the installed package, that register ops, gradients and kernels of
+// their own with RIVULET_OP and RIVULET_KERNEL. One file of such a library says
+//
+//   #include "engine/program/op_library.h"
+//   RIVULET_OP_LIBRARY("Activations of our own.");
+//
+// and CMake links it against nothing but headers, Rivulet::headers: it takes the engine from the program that loads it,
+// so that both have one registry. `rivulet … --op-library FILE.so` loads it, on every command.
+//
+// A library is code, and is trusted as the program is: only the user names one, never a file, a plan or a peer.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+
+// Changes whenever something changes that a library of ops sees compiled in: the layout of what op.h, graph.h, attr.h,
+// tensor.h, gradients.h and kernel.h declare. tests/engine/program/op_library_test.cc keeps the sizes of each number.
+#define RIVULET_OP_ABI 1
+
+#define RIVULET_OP_LIBRARY(description) RIVULET_OP_LIBRARY_IMPL_(description, RIVULET_OP_ABI)
+#define RIVULET_OP_LIBRARY_IMPL_(description, abi) RIVULET_OP_LIBRARY_IMPL2_(description, abi)
+// The name carries the number, so that it is read from the file before any of its code runs.
+#define RIVULET_OP_LIBRARY_IMPL2_(description, abi)                                                  \
+  extern "C" __attribute__((visibility("default"), used)) const char rivulet_op_library_abi_##abi[]; \
+  extern "C" const char rivulet_op_library_abi_##abi[] = description
+
+namespace rivulet {
+
+struct OpLibrary {
+  std::string path;
+  std::string description;
+  std::vector<std::string> ops;      // that it registered, by name
+  std::vector<std::string> kernels;  // "Hypot (CPU, float32)"
+};
+
+// Loads one library and registers what it holds: all of it or, with an error, nothing. Before graphs are built: the
+// registries are not locked. Loading a file a second time changes nothing and says so again.
+// NOT_FOUND: no such file. INVALID_ARGUMENT: not a shared library, without RIVULET_OP_LIBRARY, or it needs symbols that
+// are not there. FAILED_PRECONDITION: built for another RIVULET_OP_ABI; nothing of it has run. ALREADY_EXISTS: an op or
+// kernel that there is already.
+StatusOr<OpLibrary> LoadOpLibrary(const std::string& path);
+
+}  // namespace rivulet

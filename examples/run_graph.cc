@@ -23,7 +23,7 @@ Tensor FeedFor(const Node& placeholder) {
   return feed;
 }
 
-Status RunGraph(const char* path, const std::string& fetch) {
+Status Run(const char* path, const std::string& fetch) {
   std::ifstream file(path, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
   if (!file) return NotFound("{} cannot be read", path);
@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: run_graph FILE.pb TENSOR\n");
     return 2;
   }
-  const Status status = RunGraph(argv[1], argv[2]);
+  const Status status = Run(argv[1], argv[2]);
   if (!status.ok()) std::fprintf(stderr, "run_graph: %s\n", std::string(Message(status)).c_str());
   return status.ok() ? 0 : 1;
 }

@@ -37,7 +37,7 @@ Status WriteModel(const char* path) {
   const Output image = scope.Placeholder("image", DType::kFloat32, {kUnknownDim, 784});
   const Output label = scope.Placeholder("label", DType::kInt64, {kUnknownDim});
   const Output hidden = scope.Op("MatMul", {image, Variable(scope, "hidden", {784, 64}, GlorotUniform())});
-  const Output sines = scope.Op("Sine", {hidden}, {{"omega", 3.0f}});
+  const Output sines = scope.Op("Sine", {hidden}, {{"omega", 1.0f}});
   const Output logits = scope.Op("MatMul", {sines, Variable(scope, "output", {64, 10}, GlorotUniform())}, {}, "logits");
   const Output all = scope.Const(Tensor::Of<int32_t>({1}, {0}));
   scope.Op("Mean", {scope.Op("SparseSoftmaxCrossEntropyWithLogits", {logits, label}), all}, {}, "loss");

@@ -1,0 +1,25 @@
+// A frozen graph's constants as variables again. TensorFlow's freezing (convert_variables_to_constants) writes weights
+// into a graph as Const nodes; undone, the model can be trained and its weights exchanged.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/graph/graph.h"
+
+namespace rivulet {
+
+struct UnfrozenGraph {
+  Graph graph;
+  std::vector<std::string> variables;  // names of the constants that became variables, in the graph's order
+};
+
+// A copy of `graph` in which floating constants of rank 1 and more that stand where weights stand are variables of the
+// same names, whose first values are the constants (target "init"): filters of convolutions, the second operand of
+// products, biases, scales and offsets, tables that are gathered from, directly or through Identity. The means and
+// variances of batch normalisations become variables of the segment "shared", which a step does not train. Everything
+// else, names included, stays.
+StatusOr<UnfrozenGraph> Unfreeze(const Graph& graph);
+
+}  // namespace rivulet

@@ -94,12 +94,12 @@ TEST_F(NpzTest, Compressed_IsReadAndABombIsNot) {
 }
 
 TEST_F(NpzTest, WrongNamesAndTypes_AreRefusedAndNothingIsWritten) {
-  const Tensor x = Tensor::Scalar<float>(1), text(DType::kResource, {2});
+  const Tensor x = Tensor::Scalar<float>(1), list(DType::kVariant, {2});
   FileSystem& fs = FileSystem::Default();
   EXPECT_THAT(
       WriteNpz(fs, Path("b.npz"), std::vector<std::pair<std::string, TensorView>>{{"x", x.view()}, {"x", x.view()}}),
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'x' twice")));
-  EXPECT_THAT(WriteNpz(fs, Path("b.npz"), std::vector<std::pair<std::string, TensorView>>{{"h", text.view()}}),
+  EXPECT_THAT(WriteNpz(fs, Path("b.npz"), std::vector<std::pair<std::string, TensorView>>{{"h", list.view()}}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("array 'h'")));
   EXPECT_TRUE(std::filesystem::is_empty(folder_));
 }

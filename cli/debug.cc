@@ -60,7 +60,6 @@ Status Debug(const Options& options) {
     if (lines.empty()) return std::nullopt;
     std::string line = std::move(lines.front());
     lines.pop_front();
-    if (!options.json) fmt::print("rivulet> {}\n", line);
     return line;
   };
   shell = std::make_unique<DebugShell>(*target, shell_options, next);

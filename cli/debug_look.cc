@@ -339,7 +339,7 @@ Status DebugShell::NodeInfo(const Arguments& arguments) {
   Fields fields = {{"node", node->name()},
                    {"op", std::string(node->type())},
                    {"device", node->device().empty() ? std::string("CPU") : node->device()},
-                   {"built_at", TextCell(node->source_line())},
+                   {"built_at", TextCell(SourceLineOf(node->name(), node->source_line()))},
                    {"outputs", TextCell(Describe({node->outputs().begin(), node->outputs().end()}))},
                    {"inputs", TextCell(fmt::format("{}", fmt::join(inputs, ", ")))},
                    {"waits_for", TextCell(fmt::format("{}", fmt::join(before, ", ")))}};
@@ -457,7 +457,7 @@ Status DebugShell::PrintSource(const Arguments& arguments) {
   // By file, then by number: "mlp.cc:9" before "mlp.cc:10".
   std::map<std::pair<std::string, int64_t>, std::vector<const Node*>> lines;
   for (const auto& node : target_.graph.nodes()) {
-    const std::string& line = node->source_line();
+    const std::string line = SourceLineOf(node->name(), node->source_line());
     if (line.empty() || !std::regex_search(line, files)) continue;
     const size_t colon = line.rfind(':');
     int64_t number = 0;

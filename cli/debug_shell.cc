@@ -187,6 +187,7 @@ Status DebugShell::Loop() {
     }
     const std::vector<std::string> words = std::move(pending_.back());
     pending_.pop_back();
+    if (!options_.interactive && !options_.json) fmt::print("rivulet> {}\n", fmt::join(words, " "));
     const Status status = Execute(words);
     std::fflush(stdout);
     if (quit_) return Cancelled("quit");
@@ -234,7 +235,8 @@ Status DebugShell::Execute(const std::vector<std::string>& words) {
 
 Status DebugShell::OnStop(const DebugStop& stop) {
   stop_ = stop;
-  PrintStop(stop);
+  stop_->source_line = SourceLineOf(stop.node, stop.source_line);
+  PrintStop(*stop_);
   return Loop();
 }
 
@@ -377,9 +379,18 @@ void DebugShell::Print(const Table& table, std::string_view when_empty) const {
 void DebugShell::Print(const Fields& fields) const {
   if (options_.json) {
     fmt::print("{}\n", JsonObject(fields));
-  } else {
-    fmt::print("{}", FieldLines(fields));
+    return;
   }
+  Fields texts = fields;
+  for (auto& [name, cell] : texts)
+    if (const double* number = std::get_if<double>(&cell)) cell = fmt::format("{:.6g}", *number);
+  fmt::print("{}", FieldLines(texts));
+}
+
+std::string DebugShell::SourceLineOf(std::string_view node, const std::string& own) const {
+  if (!own.empty()) return own;
+  const auto found = target_.source_lines.find(node);
+  return found == target_.source_lines.end() ? "" : found->second;
 }
 
 }  // namespace rivulet

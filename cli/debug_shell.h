@@ -70,6 +70,7 @@ class DebugShell {
   // A node of the graph that runs, or of the graph before the passes. NOT_FOUND names the nearest.
   StatusOr<const Node*> NodeCalled(std::string_view name) const;
   const Graph& GraphOf(const Node& node) const;
+  std::string SourceLineOf(std::string_view node, const std::string& own) const;
   // Of a tensor that was read: of the node that made it, not of its reader.
   std::string_view OpOf(const TensorRecord& record) const;
   // Position of a node's call in the step's program, or -1.

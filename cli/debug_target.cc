@@ -109,6 +109,8 @@ StatusOr<std::unique_ptr<DebugTarget>> FromScenario(const DebugTargetOptions& op
     }
   }
   RIVULET_ASSIGN_OR_RETURN(const ModelDef model, ModelOf(scenario));
+  std::map<std::string, std::string, std::less<>> source_lines;
+  for (const auto& node : model.graph.nodes()) source_lines.emplace(node->name(), node->source_line());
   RIVULET_ASSIGN_OR_RETURN(std::string bytes, BuildPlan(scenario, model));
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, Plan::Open(std::move(bytes)));
   const int64_t round = options.round.value_or(1);
@@ -117,6 +119,7 @@ StatusOr<std::unique_ptr<DebugTarget>> FromScenario(const DebugTargetOptions& op
 
   auto target = std::make_unique<DebugTarget>();
   target->options = plan->compile_options();
+  target->source_lines = std::move(source_lines);
   if (options.no_passes) LeaveOutPasses(target->options);
   const auto programs = NewProgramCache(plan, target->options);
   const auto size = static_cast<int64_t>(share->examples.size());

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,6 +39,8 @@ struct DebugTarget {
   Signature signature;
   CompileOptions options;
   OptimizedGraph optimized;
+  // Of nodes that do not say it themselves: a plan's graph has been bytes since it was built.
+  std::map<std::string, std::string, std::less<>> source_lines;
   std::function<std::string(const Program&)> phase_of;
   // Runs until the end; says in a sentence what came out: "12 steps, loss 0.31, update 3f2a…".
   std::function<StatusOr<std::string>(RunObserver* observer)> run;

@@ -30,6 +30,7 @@ Status Debugger::End(const Program& program, int index, const KernelContext& con
   const std::vector<const TensorRecord*> made = recorder_.End(program, index, context);
   const bool over = recorder_.depth() == 0 && index + 1 == stop.instructions;
   const bool step_over = over && phase_ == "step";
+  steps_ += step_over;
   bool stops = false;
   if (mode_ == Mode::kCondition) {
     for (const TensorRecord* record : made) {
@@ -50,9 +51,7 @@ Status Debugger::End(const Program& program, int index, const KernelContext& con
     stop.why = DebugStop::Why::kStep;
     stops = true;
   }
-  const Status status = stops ? prompt_(stop) : absl::OkStatus();
-  steps_ += step_over;
-  return status;
+  return stops ? prompt_(stop) : absl::OkStatus();
 }
 
 void Debugger::Failed(const Program& program, int index, const Status& status) {

@@ -1,5 +1,6 @@
 #include "engine/debug/recorder.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -102,7 +103,9 @@ std::vector<const TensorRecord*> Recorder::End(const Program& program, int index
                            seconds},
                           context.outputs[port]));
   }
-  for (size_t i = 0; i < call.variables.size() && i < context.variables.size(); ++i) {
+  // An input without a name was added by a fusion: such a call updates the part of its variable that no other call has.
+  const bool whole = std::ranges::find(call.input_names, "") == call.input_names.end();
+  for (size_t i = 0; whole && i < call.variables.size() && i < context.variables.size(); ++i) {
     const VariableBinding* variable = FindVariable(program, call.variables[i]);
     if (variable == nullptr) continue;
     made.push_back(

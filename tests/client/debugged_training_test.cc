@@ -55,6 +55,9 @@ TEST(DebuggedTrainingTest, WithWatchesAndStops_DeltaIsThatOfThePlainRun) {
   EXPECT_GT(stops, 20);
   EXPECT_EQ(debugger.steps(), 6);  // 2 epochs over 27 examples in batches of 10
   EXPECT_EQ(debugged, plain);
+  // The gradient of the kernel is applied where it is made; what is left of the update is a part of "params", and no
+  // tensor of that name.
+  EXPECT_EQ(debugger.recorder().Find("params"), nullptr);
 }
 
 }  // namespace

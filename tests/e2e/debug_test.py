@@ -68,7 +68,7 @@ class Debug(RivuletTest):
 
     def test_planted_divergence_of_a_scenario_is_found(self):
         (stop,) = self.debug(self.scenario, "run -f has_inf_or_nan",
-                             arguments=("--set", "client.optimizer.learning_rate=1e38"))
+                             arguments=("--set", "model.preset=mlp", "--set", "client.optimizer.learning_rate=1e6"))
         self.assertEqual(stop["stopped"], "condition")
         self.assertEqual(stop["phase"], "step")
         self.assertGreater(stop["nan"] + stop["infinite"], 0)
@@ -118,6 +118,7 @@ class Debug(RivuletTest):
         self.assertEqual(run["client"], "client-00000")
         self.assertEqual(run["batch_size"], 5)
         self.assertTrue(all(":" in row["built_at"] for row in source) and source)
+        self.assertIn("logits", " ".join(row["which"] for row in source))
 
     def test_what_a_pass_took_away_is_explained(self):
         result = self.run_rivulet("debug", self.scenario, "-c", "run; pt dense1/MatMul", code=1)

@@ -17,6 +17,7 @@ def normal(text):
     lines = []
     for line in text.splitlines():
         line = re.sub(r"\b[0-9a-f]{64}\b", "DIGEST", line)
+        line = re.sub(r"\.cc:\d+", ".cc:N", line)
         line = re.sub(r"\b\d+:\d\d:\d\d\.\d+\b", "TIME", line)
         line = re.sub(r"-?\d+\.\d+(e[+-]\d+)?|\d+e[+-]?\d+", "#", line)
         line = re.sub(r"^(implementation|arena_bytes) .*", r"\1", line)
@@ -30,7 +31,7 @@ class DebuggingGuide(RivuletTest):
         for command in commands:
             done = subprocess.run(["bash", "-c", command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, cwd=self.folder, timeout=300,
-                                  env={**os.environ, "PATH": f"{pathlib.Path(RIVULET).parent}:{os.environ['PATH']}"})
+                                  env={**os.environ, "PATH": f"{pathlib.Path(RIVULET).parent}:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"})
             text += f"$ {command}\n{done.stdout.decode()}"
         return text
 

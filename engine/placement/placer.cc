@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "engine/base/vlog.h"
 #include "engine/graph/inference.h"
 #include "engine/graph/op.h"
 #include "engine/placement/colocation.h"
@@ -230,7 +231,16 @@ bool ReadsOnlyTheShape(const Node& node) {
 StatusOr<Placement> PlaceGraph(const Graph& graph, const DeviceSet& devices, const PlacementOptions& options) {
   if (devices.size() == 0) return InvalidArgument("there is no device to place nodes on");
   RIVULET_ASSIGN_OR_RETURN(Colocation groups, Colocation::Build(graph, {options.soft}));
-  return GraphPlacer(graph, devices, options, std::move(groups)).Run();
+  StatusOr<Placement> placement = GraphPlacer(graph, devices, options, std::move(groups)).Run();
+  if (placement.ok()) {
+    RIVULET_VLOG(1, "placed {} nodes on {} devices", graph.nodes().size(), devices.size());
+    for (const auto& node : graph.nodes()) {
+      const size_t id = static_cast<size_t>(node->id());
+      RIVULET_VLOG(2, "{} '{}': {}, {}", node->type(), node->name(),
+                   devices[static_cast<size_t>(placement->device[id])].name.ToString(), placement->why[id]);
+    }
+  }
+  return placement;
 }
 
 std::vector<std::string> PlacementLog(const Graph& graph, const DeviceSet& devices, const Placement& placement) {

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 
+#include "engine/base/vlog.h"
 #include "engine/graph/compose.h"
 #include "engine/graph/function.h"
 #include "engine/graph/graph_def.h"
@@ -192,6 +193,8 @@ StatusOr<std::vector<Tensor>> Session::RunWith(const RunOptions& options, const 
     return results;
   };
   RIVULET_ASSIGN_OR_RETURN(const State::PoolChoice choice, state.ChoosePool(options));
+  RIVULET_VLOG(2, "a run of {} feeds, {} fetches and {} targets in {} parts", feeds.size(), fetches.size(),
+               targets.size(), plan->parts.size());
 
   if (plan->whole && (choice.pool == nullptr || !choice.always)) {
     EnterWorkerThread();

@@ -3,6 +3,7 @@
 
 #include <random>
 
+#include "engine/graph/function.h"
 #include "engine/graph/op.h"
 #include "engine/graph/scope.h"
 #include "engine/models/variables.h"
@@ -44,19 +45,19 @@ class NodeErrorTest : public ::testing::Test {
 
 TEST_F(NodeErrorTest, InnerDimensionsThatDiffer_AreMarkedUnderTheExpression) {
   const Output image = Input("image", {kUnknownDim, 784}), kernel = Input("dense/kernel", {512, 10});
-  EXPECT_EQ(
-      Refusal({"dense/MatMul", "MatMul", {image, kernel}}),
-      Lines({"MatMul 'dense/MatMul' (mlp.cc:12): columns of a [?,784] and rows of b [512,10] differ: 784 and 512 "
-             "(inputs: 'image' float32[?,784], 'dense/kernel' float32[512,10])",
-             "    MatMul(image,  dense/kernel)", "           [?,784] [512,10]", "              ^^^   ^^^"}));
+  EXPECT_EQ(Refusal({"dense/MatMul", "MatMul", {image, kernel}}),
+            Lines({"MatMul 'dense/MatMul' (mlp.cc:12): columns of a [?,784] and rows of b [512,10] differ: 784 and 512 "
+                   "(inputs: 'image' float32[?,784], 'dense/kernel' float32[512,10])",
+                   "    MatMul(image,  dense/kernel)", "           [?,784] [512,10]", "              ^^^   ^^^"}));
 }
 
 TEST_F(NodeErrorTest, DimensionThatOneOfManyHas_IsMarkedAlone) {
   const Output a = Input("a", {2, 3}), b = Input("b", {2, 4}), c = Input("c", {7, 5});
   const Output axis = scope_.Const(Tensor::Scalar<int32_t>(1), "axis");
   const std::string refusal = Refusal({"joined", "ConcatV2", {a, b, c, axis}});
-  EXPECT_THAT(refusal, HasSubstr(Lines({"", "    ConcatV2(a,    b,    c,    axis)",
-                                        "             [2,3] [2,4] [7,5] [] = 1", "                          ^         ^"})));
+  EXPECT_THAT(refusal,
+              HasSubstr(Lines({"", "    ConcatV2(a,    b,    c,    axis)", "             [2,3] [2,4] [7,5] [] = 1",
+                               "                          ^         ^"})));
 }
 
 TEST_F(NodeErrorTest, WrongRank_MarksTheWholeShape) {
@@ -119,6 +120,28 @@ TEST_F(NodeErrorTest, Hundreds_OfOperandsAreDrawnInPart) {
   const std::string refusal = Refusal({"sum", "AddN", many});
   EXPECT_THAT(refusal, HasSubstr("part250"));
   EXPECT_LT(refusal.size() - Sentence(refusal).size(), 2000u);
+}
+
+TEST_F(NodeErrorTest, InsideOfAFunction_TheCallStandsBeforeTheNode) {
+  Graph body;
+  Scope scope(body);
+  Node* x = scope.AddNode("_Arg", {}, {{"T", DType::kFloat32}, {"index", int64_t{0}}}, "x");
+  const Output kernel = scope.Const(Tensor(DType::kFloat32, {512, 10}), "kernel");
+  const Output product = scope.Op("MatMul", {x->output(), kernel}, {}, "product");
+  ASSERT_OK(scope.status());
+  ASSERT_OK_AND_ASSIGN(auto dense, Function::Create("dense", std::move(body), {product}));
+  ASSERT_OK(graph_.AddFunction(dense));
+  const Output image = Input("image", {kUnknownDim, 784});
+  const std::string refusal = Refusal({"call",
+                                       "PartitionedCall",
+                                       {image},
+                                       {},
+                                       {{"Tin", std::vector<DType>{DType::kFloat32}},
+                                        {"Tout", std::vector<DType>{DType::kFloat32}},
+                                        {"f", FunctionRef{"dense"}}}});
+  EXPECT_THAT(refusal, ::testing::StartsWith("PartitionedCall 'call' (mlp.cc:12): "));
+  EXPECT_THAT(std::string(Sentence(refusal)), HasSubstr("'dense': MatMul 'product' (node_error_test.cc:"));
+  EXPECT_THAT(refusal, HasSubstr("\n    MatMul(x,      kernel)\n           [?,784] [512,10]\n              ^^^   ^^^"));
 }
 
 TEST_F(NodeErrorTest, AttributeThatNoInputTells_HasNoDrawing) {

@@ -241,7 +241,8 @@ constexpr OptionRule kRules[] = {
      "which of session_inter_op_thread_pool runs the programs; -1: the calling thread",
      "SessionOptionsTest.InterOpPools_AreChosenByTheRun"},
     {"RunOptions.output_partition_graphs", kHonoured,
-     "RunMetadata has the graph of every program of the run, after all passes",
+     "RunMetadata has the graph of every program of the run, after all passes; of a run over several devices the graph "
+     "of each device, with what it sends and receives",
      "SessionOptionsTest.PartitionGraphs_AreWhatRan"},
     {"RunOptions.debug_options", kRefused, "`rivulet debug` shows the tensors of a run"},
     {"RunOptions.report_tensor_allocations_upon_oom", kHonoured, "an error about memory says what it consists of",

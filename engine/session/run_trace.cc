@@ -7,6 +7,7 @@
 #include "engine/graph/graph_def.h"
 #include "engine/graph/proto_conversion.h"
 #include "engine/passes/optimize.h"
+#include "engine/placement/partition.h"
 #include "engine/profile/step_stats.h"
 #include "engine/session/thread_pool.h"
 #include "proto/graph/run_metadata.pb.h"
@@ -39,6 +40,23 @@ std::string GraphOf(const PlanPart& part, const Program& program, const CompileO
   return graph.SerializeAsString();
 }
 
+// False, and nothing is written, for a graph that is not cut.
+bool WritePartitions(const Graph& graph, bool shapes, proto::RunMetadata& metadata) {
+  if (std::ranges::none_of(graph.nodes(), [](const auto& node) { return node->type() == "_Send"; })) return false;
+  const auto parts = SplitByDevice(graph);
+  if (!parts.ok()) return false;
+  for (const auto& [device, part] : *parts) {
+    proto::GraphDef& written = *metadata.add_partition_graphs();
+    if (!written.ParseFromString(SerializeGraph(part)) || !shapes) continue;
+    for (proto::NodeDef& node : *written.mutable_node()) {
+      std::vector<Shape> outputs;
+      for (const TensorSpec& spec : part.Find(node.name())->outputs()) outputs.push_back(spec.shape);
+      ToProto(AttrValue(outputs), &(*node.mutable_attr())["_output_shapes"]);
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 void RunTrace::AddPart(const PlanPart& part, std::shared_ptr<const Program> program, const CompileOptions& options,
@@ -64,13 +82,14 @@ void RunTrace::AddAsync(const Node& node, Clock::time_point begin, Clock::time_p
   asyncs_.push_back(std::move(trace));
 }
 
-void RunTrace::Write(proto::RunMetadata& metadata) const {
+void RunTrace::Write(const Graph& run_graph, proto::RunMetadata& metadata) const {
+  const bool cut = wishes_.partition_graphs && WritePartitions(run_graph, wishes_.output_shapes, metadata);
   MutexLock lock(mutex_);
   std::vector<const PartTrace*> parts;
   for (const PartTrace& part : parts_) parts.push_back(&part);
   std::sort(parts.begin(), parts.end(), [](const auto* a, const auto* b) { return a->part < b->part; });
   for (const PartTrace* part : parts) {
-    if (wishes_.partition_graphs) (void)metadata.add_partition_graphs()->ParseFromString(part->graph);
+    if (wishes_.partition_graphs && !cut) (void)metadata.add_partition_graphs()->ParseFromString(part->graph);
     if (wishes_.step_stats)
       AppendStepStats(part->spans, {DeviceOf(part->part->device), part->thread, part->thread_name},
                       *metadata.mutable_step_stats());

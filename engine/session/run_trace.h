@@ -40,8 +40,9 @@ class RunTrace {
                const RunRecorder* recorder);
   // An asynchronous op was started and is done.
   void AddAsync(const Node& node, Clock::time_point begin, Clock::time_point end);
-  // After the run.
-  void Write(proto::RunMetadata& metadata) const;
+  // After the run. `run_graph` is the run's, cut where it was placed on several devices: then its parts, with their
+  // sends and receives, are the partition graphs.
+  void Write(const Graph& run_graph, proto::RunMetadata& metadata) const;
 
  private:
   struct PartTrace {

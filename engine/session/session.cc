@@ -188,7 +188,7 @@ StatusOr<std::vector<Tensor>> Session::RunWith(const RunOptions& options, const 
   if (state.costs_wanted != nullptr) info.costs = &costs.emplace();
   const auto finish = [&](StatusOr<std::vector<Tensor>> results) -> StatusOr<std::vector<Tensor>> {
     if (results.ok() && costs.has_value()) RIVULET_RETURN_IF_ERROR(state.costs_wanted->AddCosts(costs->model()));
-    if (info.trace != nullptr) trace->Write(*metadata);
+    if (info.trace != nullptr) trace->Write(*plan->graph, *metadata);
     if (!results.ok()) return active_run->Explain(results.status());
     return results;
   };

@@ -15,6 +15,7 @@
 #include "engine/placement/device_placer.h"
 #include "engine/placement/receive_schedule.h"
 #include "engine/session/session.h"
+#include "proto/graph/run_metadata.pb.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {
@@ -145,6 +146,23 @@ TEST_F(PartitionTest, PartitionGraphs_AreWholeByThemselves) {
   EXPECT_NE(parts[1].second.Find("z"), nullptr);
   EXPECT_EQ(parts[1].second.nodes().size(), 3u);  // receive, square, send
   EXPECT_THAT(SplitByDevice(graph_), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("the graph is not cut")));
+}
+
+TEST_F(PartitionTest, RunMetadata_HasTheGraphOfEachDevice) {
+  const Output y = On(0).Op("Neg", {On(0).Placeholder("x", DType::kFloat32, Shape{2})}, {}, "y");
+  On(1).Op("Square", {y}, {}, "z");
+  ASSERT_OK(scope_.status());
+  RunOptions options;
+  options.output_partition_graphs = true;
+  proto::RunMetadata metadata;
+  ASSERT_OK(
+      MakeSession(2)->RunWith(options, {{"x", Tensor(DType::kFloat32, Shape{2})}}, {"z"}, {}, &metadata).status());
+  std::map<std::string, std::multiset<std::string>> ops;
+  for (const proto::GraphDef& graph : metadata.partition_graphs())
+    for (const proto::NodeDef& node : graph.node()) ops[node.device()].insert(node.op());
+  EXPECT_THAT(ops[kCpu0], ElementsAre("Neg", "Placeholder", "_Send"));
+  EXPECT_THAT(ops[kCpu1], ElementsAre("Square", "_Recv"));
+  EXPECT_EQ(metadata.partition_graphs_size(), 2);
 }
 
 TEST_F(PartitionTest, Bfloat16Transfers_RoundFloatsOnTheWay) {

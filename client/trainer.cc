@@ -16,6 +16,11 @@
 namespace rivulet {
 namespace {
 
+// What a plan's loops may cost, whatever the plan says: iterations of all loops of one run of a program together, and
+// how long after the task began they may go on.
+constexpr int64_t kMaxLoopSteps = 1'000'000;
+constexpr std::chrono::hours kMaxLoopTime{1};
+
 // One program as this trainer runs it.
 struct BoundProgram {
   std::shared_ptr<const Program> program;
@@ -80,6 +85,8 @@ class LocalTrainer : public Trainer {
     bindings.rng = {&rng, 1};
     bindings.step = {&step, 1};
     bindings.observer = observer_;
+    bindings.max_loop_steps = kMaxLoopSteps;
+    bindings.deadline = started + kMaxLoopTime;
     const auto run = [&](BoundProgram& program) { return program.instance->Run(bindings, cancel); };
     RIVULET_RETURN_IF_ERROR(run(*init_));
 

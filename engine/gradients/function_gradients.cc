@@ -10,16 +10,21 @@
 namespace rivulet {
 namespace {
 
-bool HasFloats(const Function& function, size_t argument) {
-  const Node& node = *function.arguments[argument];
-  const DType dtype = node.outputs()[0].dtype;
-  return IsFloating(dtype == DType::kResource ? HandleDType(node) : dtype);
+// The type of a call's argument, or of the variable whose handle it is; kInvalid where nothing tells.
+DType ArgumentDType(Output input, std::span<const Function* const> functions, size_t argument) {
+  if (input.dtype() != DType::kResource) return input.dtype();
+  const Node* handle = HandleOf(input);
+  DType dtype = handle == nullptr ? DType::kInvalid : HandleDType(*handle);
+  for (const Function* function : functions)
+    if (dtype == DType::kInvalid) dtype = HandleDType(*function->arguments[argument]);
+  return dtype;
 }
 
 // Copies what the results need of a body, without its effects.
 class BodyCopy {
  public:
-  BodyCopy(const Function& function, Graph& copy) : function_(function), copy_(copy) {}
+  BodyCopy(const Function& function, std::span<const DType> handle_types, Graph& copy)
+      : function_(function), handle_types_(handle_types), copy_(copy) {}
 
   Status Run(std::span<const int> results) {
     for (const auto& [name, called] : function_.body->functions()) RIVULET_RETURN_IF_ERROR(copy_.AddFunction(called));
@@ -50,6 +55,11 @@ class BodyCopy {
       NodeSpec spec{node->name(),  std::string(node->type()), {}, {}, node->attrs(), node->source_line(),
                     node->device()};
       for (const Output& input : node->inputs()) spec.inputs.push_back(At(input));
+      if (node->type() == "_Arg" && HandleDType(*node) == DType::kInvalid && !handle_types_.empty()) {
+        const DType dtype = handle_types_[static_cast<size_t>(node->attr<int64_t>("index"))];
+        if (node->outputs()[0].dtype == DType::kResource && dtype != DType::kInvalid)
+          spec.attrs["_handle_dtype"] = dtype;
+      }
       if (random_indices[id] >= 0) spec.attrs["_random_index"] = int64_t{random_indices[id]};
       RIVULET_ASSIGN_OR_RETURN(copies_[id], copy_.AddNode(std::move(spec)));
     }
@@ -85,6 +95,7 @@ class BodyCopy {
   }
 
   const Function& function_;
+  std::span<const DType> handle_types_;
   Graph& copy_;
   std::vector<Node*> copies_;
 };
@@ -92,9 +103,10 @@ class BodyCopy {
 }  // namespace
 
 StatusOr<std::shared_ptr<const Function>> GradientFunction(const Function& function, std::span<const int> results,
-                                                           std::span<const int> arguments, std::string name) {
+                                                           std::span<const int> arguments, std::string name,
+                                                           std::span<const DType> handle_types) {
   Graph body;
-  BodyCopy copy(function, body);
+  BodyCopy copy(function, handle_types, body);
   RIVULET_RETURN_IF_ERROR(copy.Run(results));
   Scope scope(body, name);
   std::vector<Output> ys, y_gradients, xs;
@@ -125,21 +137,26 @@ Status FunctionCallGradient(GradientContext& g) {
     results.push_back(static_cast<int>(port));
     inputs.push_back(gradient);
   }
-  std::vector<DType> types;
+  const FunctionEffects effects = EffectsOfCall(node.type(), node.attrs(), node.inputs().size(), FunctionsOf(graph));
+  std::vector<DType> types, handle_types;
   for (size_t i = 0; i < node.inputs().size() - call.first_argument; ++i) {
     const int input = static_cast<int>(call.first_argument + i);
-    const auto has_floats = [&](const Function* function) { return HasFloats(*function, i); };
-    if (!g.wants(input) || !std::ranges::all_of(functions, has_floats)) continue;
+    const bool handle = node.input(input).dtype() == DType::kResource;
+    const DType dtype = ArgumentDType(node.input(input), functions, i);
+    handle_types.push_back(handle ? dtype : DType::kInvalid);
+    if (!g.wants(input)) continue;
+    if (dtype == DType::kInvalid && effects.reads[static_cast<size_t>(input)])
+      return Unimplemented("input {} is the handle of a variable whose type nothing tells", input);
+    if (!IsFloating(dtype)) continue;
     arguments.push_back(static_cast<int>(i));
-    const Node& argument = *functions[0]->arguments[i];
-    types.push_back(node.input(input).dtype() == DType::kResource ? HandleDType(argument) : node.input(input).dtype());
+    types.push_back(dtype);
   }
   if (results.empty() || arguments.empty()) return absl::OkStatus();
 
   std::vector<FunctionRef> references;
   for (const Function* function : functions) {
     std::string name = UniqueFunctionName(g.scope(), function->name + "_grad");
-    RIVULET_ASSIGN_OR_RETURN(auto gradient, GradientFunction(*function, results, arguments, name));
+    RIVULET_ASSIGN_OR_RETURN(auto gradient, GradientFunction(*function, results, arguments, name, handle_types));
     RIVULET_RETURN_IF_ERROR(graph.AddFunction(std::move(gradient)));
     references.push_back({std::move(name)});
   }
@@ -149,8 +166,7 @@ Status FunctionCallGradient(GradientContext& g) {
   } else {
     for (size_t i = 0; i < references.size(); ++i) attrs[call.roles[i]] = references[i];
   }
-  if (EffectsOfCall(node.type(), node.attrs(), node.inputs().size(), FunctionsOf(graph)).draws)
-    attrs["_random_of"] = node.name();
+  if (effects.draws) attrs["_random_of"] = node.name();
   if (node.HasAttr("_noinline")) attrs["_noinline"] = node.attrs().at("_noinline");
   Node* gradient = g.scope().AddNode(node.type(), std::move(inputs), std::move(attrs));
   RIVULET_RETURN_IF_ERROR(g.scope().status());

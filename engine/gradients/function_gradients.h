@@ -21,8 +21,11 @@ namespace rivulet {
 // `arguments`: floating tensors, or handles of floating variables, whose gradient has the variable's shape. Both are
 // indices. UNIMPLEMENTED: an op without gradient on the way; a result that an op with an effect gives; a variable that
 // the function changes and the gradient would read again.
+// `handle_types`, by argument: the type of the variable whose handle it is, for bodies that do not tell (a branch that
+// does not read what the other one reads); kInvalid for others, empty for none.
 StatusOr<std::shared_ptr<const Function>> GradientFunction(const Function& function, std::span<const int> results,
-                                                           std::span<const int> arguments, std::string name);
+                                                           std::span<const int> arguments, std::string name,
+                                                           std::span<const DType> handle_types = {});
 
 // Of PartitionedCall, If and Case, with and without state.
 Status FunctionCallGradient(GradientContext& g);

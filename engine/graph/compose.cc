@@ -44,6 +44,9 @@ Status ImportInto(Graph& into, const Graph& from, std::string_view prefix, std::
     }
     const bool handle = node->type() == "VarHandleOp";
     if (handle) spec.attrs["shared_name"] = std::string(VariableName(*node));
+    // Names the node whose draws this one repeats.
+    if (const std::string* first = node->FindAttr<std::string>("_random_of"); first != nullptr)
+      spec.attrs["_random_of"] = renamed(*first);
     if (node->op().stateful && !handle && !waiting) {
       spec.control_inputs.insert(spec.control_inputs.end(), control_roots.begin(), control_roots.end());
       waiting = true;

@@ -237,6 +237,7 @@ StatusOr<Graph> SpecializeBody(const Function& function, std::span<const KnownAr
       } else {
         RIVULET_ASSIGN_OR_RETURN(Shape merged, Shape::Merge(known.spec.shape, declared.shape));
         spec.attrs["shape"] = std::move(merged);
+        if (known.variable != DType::kInvalid) spec.attrs["_handle_dtype"] = known.variable;
       }
     }
     StatusOr<Node*> added = copy.AddNode(std::move(spec));

@@ -11,6 +11,7 @@
 #include <unordered_set>
 
 #include "engine/base/nearest.h"
+#include "engine/graph/function_call.h"
 #include "engine/graph/function_library.h"
 #include "engine/graph/op.h"
 #include "engine/graph/proto_conversion.h"
@@ -138,10 +139,42 @@ StatusOr<Graph> BuildNodes(proto::GraphDef& def, const GraphLimits& limits, cons
   return graph;
 }
 
+// The type of the variable that an argument is the handle of, where the body does not say it but only passes the handle
+// on to a function that does.
+void TellHandleTypes(proto::GraphDef& body, const Functions& known) {
+  std::unordered_map<std::string, DType> types;
+  for (const proto::NodeDef& node : body.node()) {
+    const int first = node.op().ends_with("If") || node.op().ends_with("Case") ? 1 : 0;
+    for (const auto& [attr, value] : node.attr()) {
+      if (attr.starts_with('_')) continue;
+      std::vector<std::string> callees;
+      if (value.value_case() == proto::AttrValue::kFunc) callees.push_back(value.func().name());
+      for (const auto& each : value.list().func()) callees.push_back(each.name());
+      for (const std::string& callee : callees) {
+        const auto found = known.find(callee);
+        if (found == known.end()) continue;
+        const std::vector<Node*>& arguments = found->second->arguments;
+        for (int i = first; i < node.input_size() && static_cast<size_t>(i - first) < arguments.size(); ++i) {
+          const DType dtype = HandleDType(*arguments[static_cast<size_t>(i - first)]);
+          if (dtype != DType::kInvalid) types.emplace(node.input(i), dtype);
+        }
+      }
+    }
+  }
+  for (proto::NodeDef& node : *body.mutable_node()) {
+    const auto found = types.find(node.name());
+    if (node.op() != "_Arg" || found == types.end() || node.attr().contains("_handle_dtype") ||
+        node.attr().at("T").type() != proto::DT_RESOURCE)
+      continue;
+    (*node.mutable_attr())["_handle_dtype"].set_type(static_cast<proto::DataType>(static_cast<int>(found->second)));
+  }
+}
+
 StatusOr<std::shared_ptr<const Function>> BuildFunction(LibraryFunction& function, const GraphLimits& limits,
                                                         const Functions& known, size_t& fill_budget) {
   Functions called;
   for (const std::string& name : function.calls) called.emplace(name, known.at(name));
+  TellHandleTypes(function.body, called);
   RIVULET_ASSIGN_OR_RETURN(Graph body, BuildNodes(function.body, limits, called, fill_budget));
   std::vector<Output> results;
   for (const std::string& result : function.results) {

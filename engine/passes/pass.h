@@ -44,6 +44,7 @@ std::span<const Pass> Passes();
 Status CheckPassOptions(const PassOptions& options);
 
 // The passes, one per file.
+Status InlineFunctions(GraphEditor& graph, PassContext& context);
 Status SimplifyShapes(GraphEditor& graph, PassContext& context);
 Status SimplifyArithmetic(GraphEditor& graph, PassContext& context);
 Status MergeCommonSubexpressions(GraphEditor& graph, PassContext& context);

@@ -15,16 +15,11 @@ constexpr uint8_t kBodyPurpose = 0xFF, kConditionPurpose = 0xFE;
 
 std::string Quoted(const Function& function) { return fmt::format("function '{}'", function.name); }
 
-// The body for one call, and what Compile needs to know of it.
-struct CallSite {
-  Graph body;
-  Signature signature;
-  std::vector<int> feeds, fetches;
-};
+}  // namespace
 
-StatusOr<CallSite> MakeCallSite(const Function& function, std::span<const KnownArgument> arguments,
-                                std::span<const int> buffers, const std::vector<bool>& wanted) {
-  CallSite site;
+StatusOr<FunctionSite> MakeFunctionSite(const Function& function, std::span<const KnownArgument> arguments,
+                                        std::span<const int> buffers, const std::vector<bool>& wanted) {
+  FunctionSite site;
   RIVULET_ASSIGN_OR_RETURN(site.body, SpecializeBody(function, arguments));
   size_t resources = 0;
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -58,13 +53,11 @@ StatusOr<CallSite> MakeCallSite(const Function& function, std::span<const KnownA
   return site;
 }
 
-}  // namespace
-
 std::string ArgumentVariable(const Node& argument) { return fmt::format("argument '{}'", argument.name()); }
 
 StatusOr<std::vector<TensorSpec>> ConcreteResults(const Function& function, std::span<const KnownArgument> arguments,
                                                   const CompileOptions& options) {
-  RIVULET_ASSIGN_OR_RETURN(const CallSite site, MakeCallSite(function, arguments, {}, {}));
+  RIVULET_ASSIGN_OR_RETURN(const FunctionSite site, MakeFunctionSite(function, arguments, {}, {}));
   std::vector<TensorSpec> specs;
   bool known = true;
   for (const Output& result : function.results) {
@@ -170,7 +163,7 @@ StatusOr<FunctionProgram> CompileFunction(const Function& function, std::span<co
                                  ? static_cast<int>(i)
                                  : static_cast<int>(first - handles.begin()));
   }
-  RIVULET_ASSIGN_OR_RETURN(CallSite site, MakeCallSite(function, arguments, made.variables, wanted));
+  RIVULET_ASSIGN_OR_RETURN(FunctionSite site, MakeFunctionSite(function, arguments, made.variables, wanted));
   CompileOptions inner = options;
   inner.passes.memory_budget_bytes = 0;  // the budget is the whole program's
   StatusOr<std::shared_ptr<const Program>> program = Program::Compile(site.body, site.signature, inner);

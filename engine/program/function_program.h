@@ -31,6 +31,17 @@ std::string HandleName(Output handle, const Graph& graph);
 // How the bindings of a function's program name the variable of a resource argument.
 std::string ArgumentVariable(const Node& argument);
 
+// A function's body for one call: the graph, and a signature whose feeds are the arguments that are no constants, whose
+// fetches are the results that are no handles, and whose targets are the effects.
+struct FunctionSite {
+  Graph body;
+  Signature signature;
+  std::vector<int> feeds, fetches;  // which argument, which result
+};
+// `buffers`, per resource argument in order, empty for one each; `wanted` as for CompileFunction.
+StatusOr<FunctionSite> MakeFunctionSite(const Function& function, std::span<const KnownArgument> arguments,
+                                        std::span<const int> buffers = {}, const std::vector<bool>& wanted = {});
+
 // A compiled function and how it is fed.
 struct FunctionProgram {
   std::shared_ptr<const Program> program;

@@ -1,10 +1,12 @@
 // If, Case, While and calls in programs.
+#include <algorithm>
 #include <chrono>
 #include <numeric>
 #include <set>
 
 #include "engine/graph/function_builder.h"
 #include "engine/graph/function_call.h"
+#include "engine/passes/optimize.h"
 #include "tests/engine/program/allocations.h"
 #include "tests/engine/program/runner.h"
 #include "tests/testing/status_matchers.h"
@@ -382,6 +384,87 @@ TEST_F(ControlFlowTest, ShapesThatFollowFromAConstantArgument_AreKnown) {
   EXPECT_EQ(y[0].shape(), (Shape{2, 3}));
   ASSERT_OK_AND_ASSIGN(auto runner, Compile({y[0]}));
   EXPECT_OK(runner->Run({Floats({1, 2, 3, 4, 5, 6})}));
+}
+
+TEST_F(ControlFlowTest, Calls_AreInlinedWithTheSameBits) {
+  const Output x = Feed("x", F32({64}));
+  const auto inner = MakeFunction(scope_, "inner", std::vector{F32({64})}, [&](const Scope& s, auto v) {
+    return std::vector{s.Op("Tanh", {s.Op("Mul", {v[0], x})}), v[0]};
+  });
+  const auto outer = MakeFunction(scope_, "outer", std::vector{F32({64})}, [&](const Scope& s, auto v) {
+    const auto called = Call(s, inner, {v[0]});
+    return std::vector{s.Op("AddV2", {called[0], called[1]})};
+  });
+  const Output y = scope_.Op("Identity", {Call(scope_, outer, {scope_.Op("Exp", {x})})[0]});
+  const Output always = Cond(
+      scope_, scope_.Const(Tensor::Scalar(true)), [&](const Scope& s) { return std::vector{s.Op("Neg", {y})}; },
+      [&](const Scope&) { return std::vector{x}; })[0];
+  const Output z = scope_.Op("Mul", {always, y});
+  ASSERT_OK(scope_.status());
+  signature_.fetches = {z.name()};
+  Tensor input(DType::kFloat32, {64});
+  for (size_t i = 0; float& value : input.flat<float>()) value = 0.05f * static_cast<float>(i++) - 1.5f;
+  std::vector<std::vector<float>> results;
+  std::vector<size_t> calls;
+  for (const bool inlines : {true, false}) {
+    CompileOptions options;
+    if (!inlines) options.passes.without = {"inline_functions"};
+    OptimizedGraph optimized;
+    ASSERT_OK_AND_ASSIGN(const auto program, Program::Compile(graph_, signature_, options, &optimized));
+    calls.push_back(static_cast<size_t>(
+        std::ranges::count_if(optimized.graph.nodes(), [](const auto& node) { return RunsFunctions(node->type()); })));
+    ASSERT_OK_AND_ASSIGN(const auto instance, program->Instantiate());
+    AlignedBuffer arena(program->memory().arena_bytes);
+    Tensor result(DType::kFloat32, {64});
+    const TensorView feed = input.view(), fetch = result.view();
+    Bindings bindings;
+    bindings.arena = arena.data();
+    bindings.feeds = {&feed, 1};
+    bindings.fetches = {&fetch, 1};
+    ASSERT_OK(instance->Run(bindings));
+    results.push_back(Values(result));
+  }
+  EXPECT_THAT(calls, ElementsAre(0, 2));
+  EXPECT_EQ(results[0], results[1]);
+}
+
+TEST_F(ControlFlowTest, InlinedEffects_KeepTheirOrder) {
+  const Output x = Feed("x", F32({2}));
+  const Output handle = VariableHandle(scope_, "v", {2});
+  signature_.variables = {{"v", 0, 0, F32({2})}};
+  const auto add = MakeFunction(scope_, "add", std::vector{F32({2})}, [&](const Scope& s, auto v) {
+    const Output before = s.Op("ReadVariableOp", {handle}, {{"dtype", DType::kFloat32}});
+    Node* changed = s.AddNode("AssignAddVariableOp", {handle, v[0]});
+    const Output after = s.WithControl({changed}).Op("ReadVariableOp", {handle}, {{"dtype", DType::kFloat32}});
+    return std::vector{s.Op("Mul", {before, s.Const(10.0f)}), s.Op("AddV2", {after, s.Const(0.0f)})};
+  });
+  const auto first = Call(scope_, add, {x});
+  const auto second = Call(scope_.WithControl({first[0].node}), add, {first[1]});
+  const Output last = scope_.WithControl({second[0].node}).Op("ReadVariableOp", {handle}, {{"dtype", DType::kFloat32}});
+  std::vector<Output> fetches;
+  for (const Output& output : {first[0], first[1], second[0], second[1], last})
+    fetches.push_back(scope_.Op("Neg", {output}));
+  ASSERT_OK_AND_ASSIGN(auto runner, Compile(fetches, {16}));
+  for (const Instruction& instruction : runner->program->instructions())
+    EXPECT_NE(instruction.op, "StatefulPartitionedCall");
+  runner->floats(0)[0] = 1;
+  ASSERT_OK(runner->Run({Floats({3, 5})}));
+  // v: 1 → 4 → 8.
+  const std::vector<float> expected = {-10, -4, -40, -8, -8};
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(Values(runner->fetched[i])[0], expected[i]) << i;
+  EXPECT_EQ(runner->floats(0)[0], 8);
+}
+
+TEST_F(ControlFlowTest, FunctionMarkedNoinline_StaysACall) {
+  const Output x = Feed("x", F32({2}));
+  Graph body;
+  const Scope inside(body, "kept");
+  const Output v = inside.Op("_Arg", {}, {{"T", DType::kFloat32}, {"index", int64_t{0}}}, "v");
+  const Output y = inside.Op("Neg", {v});
+  ASSERT_OK_AND_ASSIGN(const auto kept, Function::Create("kept", std::move(body), {y}, {}, {}, /*noinline=*/true));
+  const auto called = Call(scope_, {kept, {}}, {x});
+  ASSERT_OK_AND_ASSIGN(auto runner, Compile({scope_.Op("Exp", {called[0]})}));
+  EXPECT_EQ(runner->Count("function"), 1);
 }
 
 TEST_F(ControlFlowTest, FunctionThatIsGivenAVariableOfAnotherType_IsRefused) {

@@ -1,0 +1,70 @@
+// What a plan's loops may cost on a client.
+#include "client/program_cache.h"
+#include "client/trainer.h"
+#include "engine/graph/function_builder.h"
+#include "tests/client/local_plan.h"
+#include "tests/testing/status_matchers.h"
+
+namespace rivulet {
+namespace {
+
+using ::rivulet::testing::LocalScenario;
+using ::rivulet::testing::PatternModel;
+using ::rivulet::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// Ten black images.
+class Blank final : public ExampleSource {
+ public:
+  int64_t size() const override { return 10; }
+  Status Decode(std::span<const uint32_t>, std::span<const TensorView> feeds) const override {
+    for (const TensorView& feed : feeds) std::memset(feed.data, 0, feed.bytes());
+    return {};
+  }
+};
+
+// A plan whose loss is multiplied by what a loop of so many steps gives: one.
+std::shared_ptr<const Plan> LoopingPlan(int32_t steps) {
+  StatusOr<ModelDef> model = Preset("logistic_regression");
+  EXPECT_TRUE(model.ok()) << model.status();
+  Scope scope(model->graph);
+  const Output limit = scope.Const(Tensor::Scalar(steps));
+  const auto counted = WhileLoop(
+      scope,
+      [&](const Scope& s, auto v) {
+        return s.Op("Less", {v[0], limit});
+      },
+      [](const Scope& s, auto v) {
+        return std::vector{s.Op("AddV2", {v[0], s.Const(Tensor::Scalar<int32_t>(1))}), v[1]};
+      },
+      {scope.Const(Tensor::Scalar<int32_t>(0)), scope.Const(1.0f)}, "counting");
+  const Output loss = *model->graph.FindOutput(model->train_loss);
+  const Output one = scope.Op("Cast", {scope.Op("Div", {counted[0], counted[0]})}, {{"DstT", DType::kFloat32}});
+  model->train_loss = scope.Op("Mul", {loss, one}, {}, "looping_loss").name();
+  EXPECT_TRUE(scope.status().ok()) << scope.status();
+  StatusOr<std::string> bytes = BuildPlan(LocalScenario(), *model);
+  EXPECT_TRUE(bytes.ok()) << bytes.status();
+  StatusOr<std::shared_ptr<const Plan>> plan = Plan::Open(*bytes);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return *plan;
+}
+
+StatusOr<TrainingResult> Train(const std::shared_ptr<const Plan>& plan) {
+  RIVULET_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(NewProgramCache(plan)));
+  return trainer->Train(Task{}, "a", *PatternModel(*plan), Blank());
+}
+
+TEST(LoopBudgetTest, PlanWithALoop_Trains) {
+  ASSERT_OK_AND_ASSIGN(const TrainingResult result, Train(LoopingPlan(7)));
+  EXPECT_EQ(result.steps, 2);
+}
+
+TEST(LoopBudgetTest, PlanWhoseLoopGoesOnForever_EndsWithASentence) {
+  EXPECT_THAT(Train(LoopingPlan(INT32_MAX)).status(),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       AllOf(HasSubstr("While 'counting'"), HasSubstr("after 1000000 iterations"))));
+}
+
+}  // namespace
+}  // namespace rivulet

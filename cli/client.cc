@@ -9,6 +9,7 @@
 #include "cli/event_line.h"
 #include "cli/insecure.h"
 #include "cli/interrupt.h"
+#include "cli/watching.h"
 #include "client/agent.h"
 #include "engine/data/dataset.h"
 #include "federated/transport/grpc_client.h"
@@ -23,6 +24,7 @@ struct Options {
   std::vector<std::string> data;  // NAME=GLOB
   std::string kernels;
   bool json = false;
+  TraceOptions trace;
 };
 
 // The files a pattern matches, in byte order whatever the locale.
@@ -144,11 +146,14 @@ Status RunClient(const Options& options) {
       GrpcClient::Create({.coordinator = *address, .credentials = std::move(credentials)});
   if (!connection.ok()) return AsUsageError(Annotate(connection.status(), "--coordinator"));
 
+  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Watching> watching,
+                           Watching::Start(options.trace, "client " + options.name));
   Interrupt interrupt;
   Agent agent(**connection, {.client_id = options.name,
                              .version = RIVULET_VERSION,
                              .data = std::move(data),
                              .observer = options.json ? ObserveInJson() : ObserveInWords(options.name),
+                             .instruments = watching->instruments(),
                              .artifacts = std::make_shared<ArtifactCache>(options.kernels)});
   interrupt.Call([&] {
     agent.Stop();
@@ -156,10 +161,11 @@ Status RunClient(const Options& options) {
   });
   const Status status = agent.Run();
   interrupt.Forget();
+  const Status traced = watching->Finish();
   if (!status.ok() && interrupt.happened()) {
     return Cancelled("client '{}' was stopped; started again it takes up what it was doing", options.name);
   }
-  return status;
+  return status.ok() ? traced : status;
 }
 
 const RegisterCommand kClient(25, [] {
@@ -178,6 +184,7 @@ const RegisterCommand kClient(25, [] {
   command.Option("--kernels", "KIND", &options->kernels,
                  "take only plans that compute with native or with portable kernels [what the plan says]");
   command.Flag("--json", &options->json, "say what happens as JSON on stdout, one object per line");
+  AddTraceOptions(command, &options->trace);
   command.run = [options] { return RunClient(*options); };
   return command;
 });

@@ -13,6 +13,7 @@
 #include "cli/progress.h"
 #include "cli/run_options.h"
 #include "cli/run_result.h"
+#include "cli/watching.h"
 #include "coordinator/history/history.h"
 #include "engine/data/dataset.h"
 #include "federated/transport/attendance.h"
@@ -32,15 +33,17 @@ struct Options {
   std::string listen;
   int insecure = 0;
   bool json = false;
+  TraceOptions trace;
 };
 
 // The scenario's test set, for central evaluation; null without one. Training data stays with the clients.
-StatusOr<std::unique_ptr<Evaluator>> MakeEvaluator(const Scenario& scenario, const std::shared_ptr<const Plan>& plan) {
+StatusOr<std::unique_ptr<Evaluator>> MakeEvaluator(const Scenario& scenario, const std::shared_ptr<const Plan>& plan,
+                                                   StepMonitor* monitor) {
   if (scenario.data.test.empty() || scenario.evaluation.every == 0) return nullptr;
   if (!scenario.data.synth.kind.empty()) RIVULET_RETURN_IF_ERROR(PrepareData(scenario));
   RIVULET_ASSIGN_OR_RETURN(const auto test, Dataset::Open({scenario.data.test}));
   const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  return CentralEvaluator::Create(plan, test, scenario.evaluation.batch_size, threads);
+  return CentralEvaluator::Create(plan, test, scenario.evaluation.batch_size, threads, monitor);
 }
 
 Fields RoundFields(const RoundReport& report) {
@@ -89,14 +92,18 @@ Status Coordinate(const Options& options) {
   if (!listen.ok()) return AsUsageError(Annotate(listen.status(), "--listen"));
   RIVULET_ASSIGN_OR_RETURN(auto credentials, CredentialsFor(options.insecure, *listen));
 
+  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Watching> watching,
+                           Watching::Start(options.trace, "coordinator " + scenario.run.name));
   Interrupt interrupt;
   RoundProgress progress(scenario.run.rounds);
   RIVULET_ASSIGN_OR_RETURN(const ModelDef model, ModelOf(scenario));
   CoordinatorOptions coordinator_options{.db_path = options.run.db, .resume = options.run.resume};
   RIVULET_ASSIGN_OR_RETURN(coordinator_options.plan, BuildPlan(scenario, model));
   RIVULET_ASSIGN_OR_RETURN(const auto plan, Plan::Open(coordinator_options.plan));
-  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Evaluator> evaluator, MakeEvaluator(scenario, plan));
+  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Evaluator> evaluator,
+                           MakeEvaluator(scenario, plan, watching->instruments().steps));
   coordinator_options.evaluator = evaluator.get();
+  coordinator_options.tracer = watching->instruments().tracer;
   coordinator_options.observer = Observe(progress, options.json);
   coordinator_options.scenario = std::move(scenario);
   RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<Coordinator> coordinator,
@@ -129,13 +136,15 @@ Status Coordinate(const Options& options) {
   server->Stop(std::chrono::seconds(1));
   server.reset();
   coordinator.reset();  // closes the history, which is read next
+  const Status traced = watching->Finish();
   if (interrupted) {
     std::string more = "--listen " + address;
     for (int i = 0; i < options.insecure; ++i) more += " --insecure";
     return InterruptedError("coordinator", options.run, more, run_id);
   }
   RIVULET_RETURN_IF_ERROR(status);
-  return PrintResult(options.run.db, run_id, options.json);
+  RIVULET_RETURN_IF_ERROR(PrintResult(options.run.db, run_id, options.json));
+  return traced;
 }
 
 const RegisterCommand kCoordinator(20, [] {
@@ -149,6 +158,7 @@ const RegisterCommand kCoordinator(20, [] {
   command.Required("--listen", "HOST:PORT", &options->listen, "where clients reach it; port 0 takes any free one");
   AddInsecure(command, &options->insecure);
   command.Flag("--json", &options->json, "say what happens as JSON on stdout, one object per line, the result last");
+  AddTraceOptions(command, &options->trace);
   command.run = [options] { return Coordinate(*options); };
   return command;
 });

@@ -7,6 +7,7 @@
 
 #include "cli/command.h"
 #include "cli/graph_place.h"
+#include "cli/graph_profile.h"
 #include "cli/graph_source.h"
 #include "cli/table.h"
 #include "engine/base/file_system.h"
@@ -248,7 +249,7 @@ const RegisterCommand kGraph(65, [] {
   Command command{.name = "graph",
                   .summary = "Look at dataflow graphs, before and after the passes.",
                   .example = "rivulet graph optimize mnist_cnn --training"};
-  command.subcommands = {std::move(inspect), std::move(optimize), GraphPlaceCommand()};
+  command.subcommands = {std::move(inspect), std::move(optimize), GraphPlaceCommand(), GraphProfileCommand()};
   return command;
 });
 

@@ -6,6 +6,7 @@
 #include "cli/progress.h"
 #include "cli/run_options.h"
 #include "cli/run_result.h"
+#include "cli/watching.h"
 #include "simulations/simulator.h"
 
 namespace rivulet {
@@ -15,15 +16,19 @@ struct Options {
   RunOptions run;
   std::optional<int64_t> workers;
   bool json = false;
+  TraceOptions trace;
 };
 
 Status Simulate(const Options& options) {
   RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run));
+  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Watching> watching,
+                           Watching::Start(options.trace, "simulate " + scenario.run.name));
   Interrupt interrupt;
   RoundProgress progress(scenario.run.rounds);
   SimulationOptions simulation_options{.db_path = options.run.db,
                                        .resume = options.run.resume,
                                        .workers = static_cast<int>(options.workers.value_or(0))};
+  simulation_options.instruments = watching->instruments();
   progress.Observe(simulation_options.observer);
   if (!scenario.data.synth.kind.empty() && !FileSystem::Default().Exists(scenario.data.train)) {
     progress.Note(fmt::format("generating the {} of {} writers, once, in {}", scenario.data.synth.kind,
@@ -37,13 +42,15 @@ Status Simulate(const Options& options) {
   interrupt.Forget();
   progress.Finish();
   simulation.reset();  // closes the history, which is read next
+  const Status traced = watching->Finish();
   if (absl::IsCancelled(result.status()) && interrupt.happened()) {
     return InterruptedError("simulate", options.run,
                             options.workers ? fmt::format("--workers {}", *options.workers) : "", run_id);
   }
   RIVULET_RETURN_IF_ERROR(result.status());
   if (result->already_finished) progress.Note(fmt::format("run {} had finished; nothing to do", run_id));
-  return PrintResult(options.run.db, run_id, options.json);
+  RIVULET_RETURN_IF_ERROR(PrintResult(options.run.db, run_id, options.json));
+  return traced;
 }
 
 const RegisterCommand kSimulate(10, [] {
@@ -56,6 +63,7 @@ const RegisterCommand kSimulate(10, [] {
       .Option("--workers", "N", &options->workers,
               "threads that train clients; the result is the same for any number [one per core]", {1, 1024})
       .Flag("--json", &options->json, "print the result as one JSON object");
+  AddTraceOptions(command, &options->trace);
   command.run = [options] { return Simulate(*options); };
   return command;
 });

@@ -14,7 +14,8 @@ Agent::Agent(CoordinatorApi& api, AgentOptions options)
 Status Agent::Run() {
   EnterWorkerThread();
   const AgentObserver& observer = options_.observer;
-  TaskRunner runner(api_, *artifacts_, stop_, {options_.backoff, options_.chunk_bytes, observer.on_retry});
+  TaskRunner runner(api_, *artifacts_, stop_,
+                    {options_.backoff, options_.chunk_bytes, observer.on_retry, options_.instruments});
   Caller caller{options_.client_id, options_.certificate_serial, ""};
   const Capabilities capabilities{options_.version, {options_.data.name}, options_.data.size()};
   // After tasks that came to nothing: the coordinator may offer the same again at once, and nobody wants to see it

@@ -10,6 +10,7 @@
 #include "client/backoff.h"
 #include "client/stop_signal.h"
 #include "client/task_runner.h"
+#include "engine/profile/step_monitor.h"
 #include "federated/transport/coordinator_api.h"
 
 namespace rivulet {
@@ -32,6 +33,7 @@ struct AgentOptions {
   BackoffOptions backoff;
   int64_t chunk_bytes = 256 * 1024;
   AgentObserver observer;
+  Instruments instruments;
   std::function<void(int64_t ms)> sleep;     // null: the wall clock
   std::shared_ptr<ArtifactCache> artifacts;  // null: its own; agents in one process may share
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/profile/tracer.h"
+
 namespace rivulet {
 namespace {
 
@@ -10,6 +12,22 @@ constexpr int kFetchTries = 3;  // of a blob whose bytes do not have its digest
 
 bool IsTransient(const Status& status) { return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status); }
 bool TurnedAway(const Status& status) { return absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status); }
+
+std::string_view NameOf(TaskReport::Kind kind) {
+  switch (kind) {
+    case TaskReport::Kind::kAccepted:
+      return "accepted";
+    case TaskReport::Kind::kDuplicate:
+      return "duplicate";
+    case TaskReport::Kind::kRefused:
+      return "refused";
+    case TaskReport::Kind::kFailed:
+      return "failed";
+    case TaskReport::Kind::kGone:
+      return "gone";
+  }
+  return "";
+}
 
 }  // namespace
 
@@ -108,6 +126,8 @@ StatusOr<TrainingResult> TaskRunner::FetchAndTrain(const Caller& caller, const T
     return Unimplemented("task {} is of kind {}, which this client cannot do; update it", task.id,
                          static_cast<int>(task.kind));
   }
+  Tracer* const tracer = options_.instruments.tracer;
+  TraceSpan fetching(tracer, "phase", "fetch");
   RIVULET_ASSIGN_OR_RETURN(const auto artifacts,
                            artifacts_.Plan(task.plan_digest, [&] { return Fetch(caller, task.plan_digest); }));
   const Plan& plan = *artifacts->plan;
@@ -119,14 +139,49 @@ StatusOr<TrainingResult> TaskRunner::FetchAndTrain(const Caller& caller, const T
                                                                     [&] { return Fetch(caller, task.model_blob); }));
   if (trainer_ == nullptr || trainer_plan_ != task.plan_digest) {
     trainer_.reset();  // its buffers go before the next one's come
-    RIVULET_ASSIGN_OR_RETURN(trainer_, Trainer::Create(artifacts->programs));
+    RIVULET_ASSIGN_OR_RETURN(trainer_, Trainer::Create(artifacts->programs, options_.instruments.steps));
     trainer_plan_ = task.plan_digest;
   }
   const DatasetExamples examples(data.dataset, data.indices, artifacts->decoder);
-  return trainer_->Train(task, caller.name, *base, examples, stop_.token());
+  fetching.End();
+  TraceSpan training(tracer, "phase", "train");
+  training.Arrow(Tracer::Flow::kStep, Tracer::kTask, task.id);
+  StatusOr<TrainingResult> result = trainer_->Train(task, caller.name, *base, examples, stop_.token());
+  if (result.ok()) {
+    training.Arg("examples", result->examples);
+    training.Arg("steps", result->steps);
+    training.Arg("train_loss", result->train_loss);
+  }
+  return result;
 }
 
 StatusOr<TaskReport> TaskRunner::Run(const Caller& caller, const Task& task, const BoundData& data) {
+  Tracer* const tracer = options_.instruments.tracer;
+  if (tracer == nullptr) return Perform(caller, task, data);
+  // Twice: on the row of the thread that works, around its phases, and on the client's own row.
+  const TraceRow client = tracer->Row("clients", caller.name);
+  const int64_t begin = ProfileNanos();
+  TraceSpan span(tracer, "task", caller.name);
+  StatusOr<TaskReport> report = Perform(caller, task, data);
+  const std::string round = fmt::format("round {}", task.round);
+  const std::string_view outcome = report.ok() ? NameOf(report->kind) : "stopped";
+  span.Arg("task", task.id);
+  span.Arg("round", task.round);
+  span.Arg("outcome", outcome);
+  span.End();
+  std::vector<TraceArg> args = {{"task", std::string_view(task.id)}, {"outcome", outcome}};
+  if (report.ok()) {
+    args.push_back({"examples", report->examples});
+    args.push_back({"steps", report->steps});
+    args.push_back({"train_loss", report->train_loss});
+    args.push_back({"bytes_up", report->bytes_up});
+    if (!report->reason.empty()) args.push_back({"reason", std::string_view(report->reason)});
+  }
+  tracer->Complete(client, "client", round, begin, ProfileNanos(), args);
+  return report;
+}
+
+StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task, const BoundData& data) {
   TaskReport report;
   StatusOr<TrainingResult> trained = FetchAndTrain(caller, task, data);
   Status status = trained.status();
@@ -136,7 +191,10 @@ StatusOr<TaskReport> TaskRunner::Run(const Caller& caller, const Task& task, con
     report.train_loss = trained->train_loss;
     report.train_seconds = trained->train_seconds;
     report.bytes_up = static_cast<int64_t>(trained->update.size());
+    TraceSpan uploading(options_.instruments.tracer, "phase", "upload");
+    uploading.Arg("bytes", report.bytes_up);
     const StatusOr<SubmitResult> submitted = Submit(caller, task, *trained);
+    uploading.End();
     status = submitted.status();
     if (submitted.ok()) {
       report.kind = submitted->kind == SubmitResult::Kind::kAccepted    ? TaskReport::Kind::kAccepted

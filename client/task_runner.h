@@ -17,6 +17,7 @@
 #include "client/stop_signal.h"
 #include "client/trainer.h"
 #include "engine/data/dataset.h"
+#include "engine/profile/step_monitor.h"
 #include "federated/transport/coordinator_api.h"
 
 namespace rivulet {
@@ -48,6 +49,7 @@ struct TaskRunnerOptions {
   int64_t chunk_bytes = 256 * 1024;  // of an upload
   // Before the wait for the next try after `status`.
   std::function<void(const Status& status, int64_t wait_ms)> on_retry;
+  Instruments instruments;  // spans of each task and its phases, and what its steps cost
 };
 
 // Not thread-safe: one per thread. The thread has called EnterWorkerThread().
@@ -65,6 +67,7 @@ class TaskRunner {
   StatusOr<TaskReport> Run(const Caller& caller, const Task& task, const BoundData& data);
 
  private:
+  StatusOr<TaskReport> Perform(const Caller& caller, const Task& task, const BoundData& data);
   StatusOr<TrainingResult> FetchAndTrain(const Caller& caller, const Task& task, const BoundData& data);
   StatusOr<std::string> Fetch(const Caller& caller, const Digest& digest);
   StatusOr<SubmitResult> Submit(const Caller& caller, const Task& task, const TrainingResult& result);

@@ -11,6 +11,7 @@
 #include "client/program_cache.h"
 #include "client/update_encoder.h"
 #include "engine/base/vlog.h"
+#include "engine/profile/step_monitor.h"
 #include "federated/random/streams.h"
 
 namespace rivulet {
@@ -30,8 +31,8 @@ struct BoundProgram {
 
 class LocalTrainer : public Trainer {
  public:
-  explicit LocalTrainer(std::shared_ptr<ProgramCache> programs)
-      : programs_(std::move(programs)), plan_(programs_->plan()) {}
+  LocalTrainer(std::shared_ptr<ProgramCache> programs, StepMonitor* monitor)
+      : programs_(std::move(programs)), plan_(programs_->plan()), monitor_(monitor) {}
 
   Status Initialise() {
     for (int i = 0; i < programs_->buffers(); ++i) {
@@ -104,7 +105,9 @@ class LocalTrainer : public Trainer {
         RIVULET_RETURN_IF_ERROR(examples.Decode(
             std::span(order_).subspan(static_cast<size_t>(seen), static_cast<size_t>(count)), program.feeds));
         bindings.feeds = program.feeds;
+        MonitoredRun watched(monitor_, bindings);
         RIVULET_RETURN_IF_ERROR(run(program));
+        watched.Done();
         RIVULET_VLOG(2, "client '{}': step {}, {} examples, loss {}", client_id, step, count, loss);
         loss_sum += static_cast<double>(loss) * static_cast<double>(count);
         seen += count;
@@ -179,6 +182,7 @@ class LocalTrainer : public Trainer {
 
   const std::shared_ptr<ProgramCache> programs_;
   const Plan& plan_;
+  StepMonitor* const monitor_;
   std::vector<AlignedBuffer> memory_;  // by TrainingBuffer
   std::vector<Buffer> buffers_;
   std::vector<AlignedBuffer> feeds_;  // of the largest batch so far; smaller ones use their front
@@ -192,9 +196,9 @@ class LocalTrainer : public Trainer {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<Trainer>> Trainer::Create(std::shared_ptr<ProgramCache> programs) {
+StatusOr<std::unique_ptr<Trainer>> Trainer::Create(std::shared_ptr<ProgramCache> programs, StepMonitor* monitor) {
   EnterWorkerThread();
-  auto trainer = std::make_unique<LocalTrainer>(std::move(programs));
+  auto trainer = std::make_unique<LocalTrainer>(std::move(programs), monitor);
   RIVULET_RETURN_IF_ERROR(trainer->Initialise());
   return std::unique_ptr<Trainer>(std::move(trainer));
 }

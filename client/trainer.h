@@ -25,6 +25,8 @@ class ExampleSource {
   virtual Status Decode(std::span<const uint32_t> indices, std::span<const TensorView> feeds) const = 0;
 };
 
+class StepMonitor;  // engine/profile/step_monitor.h
+
 // Compiled programs of one plan, by batch size, compiled on demand. Thread-safe; shared by workers.
 class ProgramCache;
 std::shared_ptr<ProgramCache> NewProgramCache(std::shared_ptr<const Plan> plan);
@@ -44,7 +46,9 @@ struct TrainingResult {
 // thread-safe.
 class Trainer {
  public:
-  static StatusOr<std::unique_ptr<Trainer>> Create(std::shared_ptr<ProgramCache> programs);
+  // `monitor` may watch the steps; it must outlive the trainer.
+  static StatusOr<std::unique_ptr<Trainer>> Create(std::shared_ptr<ProgramCache> programs,
+                                                   StepMonitor* monitor = nullptr);
   virtual ~Trainer() = default;
   // The same (task's seed, client, base round, ordinal; base model; data) gives the same bytes, whichever trainer runs
   // it; save for the scalar "train_seconds", which is the clock's. Calls EnterWorkerThread() on the calling thread.

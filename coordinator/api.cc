@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "coordinator/run_coordinator.h"
+#include "engine/profile/tracer.h"
 #include "federated/updates/update_message.h"
 
 namespace rivulet {
@@ -281,6 +282,8 @@ StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Submit(const Caller& call
     }
   }
   Drain();
+  if (options_.tracer != nullptr)
+    options_.tracer->Counter("staging bytes", static_cast<double>(staging_.memory_in_use()));
   return writer;
 }
 
@@ -338,6 +341,7 @@ StatusOr<SubmitResult> RunCoordinator::CloseUpload(const std::shared_ptr<Attempt
   }
   RIVULET_RETURN_IF_ERROR(bytes.status());
 
+  TraceSpan checking(options_.tracer, "phase", "check");
   StatusOr<CheckedUpdate> update = CheckUpdate(task, *upload, *bytes);
   if (update.ok()) {
     MutexLock lock(attempt->fold_mutex);
@@ -346,6 +350,8 @@ StatusOr<SubmitResult> RunCoordinator::CloseUpload(const std::shared_ptr<Attempt
       if (const Status status = attempt->aggregation->Check(update->message.view()); !status.ok()) update = status;
     }
   }
+
+  checking.End();
 
   bool fold = false;
   SubmitResult result;
@@ -383,12 +389,15 @@ StatusOr<SubmitResult> RunCoordinator::CloseUpload(const std::shared_ptr<Attempt
   }
   if (fold) {
     Status folded;
+    TraceSpan folding(options_.tracer, "phase", "fold");
+    folding.Arrow(Tracer::Flow::kEnd, Tracer::kTask, task);
     {
       MutexLock lock(attempt->fold_mutex);
       const auto begin = std::chrono::steady_clock::now();
       folded = attempt->aggregation->Fold(update->message.view());
       attempt->fold_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     }
+    folding.End();
     if (!folded.ok()) result = refused(std::string(Message(folded)));
     MutexLock lock(mutex_);
     Feed(FoldDone{task, folded.ok(), result.reason});
@@ -400,6 +409,13 @@ StatusOr<SubmitResult> RunCoordinator::CloseUpload(const std::shared_ptr<Attempt
     }
   }
   upload->Release();
+  if (options_.tracer != nullptr) {
+    options_.tracer->Counter("staging bytes", static_cast<double>(staging_.memory_in_use()));
+    if (result.kind == SubmitResult::Kind::kRefused) {
+      const TraceArg args[] = {{"task", std::string_view(task)}, {"reason", std::string_view(result.reason)}};
+      options_.tracer->Instant({}, "round", "refused", args);
+    }
+  }
   return result;
 }
 

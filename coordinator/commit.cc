@@ -4,6 +4,7 @@
 
 #include "coordinator/run_coordinator.h"
 #include "coordinator/server_optimizers/sgd.h"
+#include "engine/profile/tracer.h"
 
 namespace rivulet {
 namespace {
@@ -116,6 +117,22 @@ AttemptRecord RunCoordinator::Describe(const Job& job, const std::string& status
   return record;
 }
 
+// The attempt as a span of the row "rounds", around the arrows of its offers.
+void RunCoordinator::TraceRound(const Attempt& attempt, const RoundReport& report) const {
+  Tracer* const tracer = options_.tracer;
+  if (tracer == nullptr) return;
+  std::vector<TraceArg> args = {{"attempt", report.attempt},
+                                {"status", std::string_view(report.status)},
+                                {"selected", report.selected},
+                                {"folded", report.folded},
+                                {"train_loss", report.train_loss}};
+  if (!report.reason.empty()) args.push_back({"reason", std::string_view(report.reason)});
+  for (const auto& [name, value] : report.central) args.push_back({name, value});
+  const TraceRow row = tracer->Row("coordinator", "rounds");
+  tracer->Complete(row, "round", fmt::format("round {}", report.round), attempt.traced_from, ProfileNanos(), args);
+  tracer->Instant(row, "round", fmt::format("round {} {}", report.round, report.status), {});
+}
+
 void RunCoordinator::AddSeen(const Job& job, AttemptRecord& record) {
   std::unordered_set<std::string_view> workers;
   for (const Lease& lease : job.leases) workers.insert(lease.client_id);
@@ -151,6 +168,9 @@ Status RunCoordinator::CommitRound(const Job& job) {
     base_row = current_.row;
   }
 
+  TraceSpan committing(options_.tracer, "phase", "commit");
+  committing.Arg("round", round);
+
   // The new model, and what it is worth.
   const auto begin = std::chrono::steady_clock::now();
   double lost_fraction = 0, aggregate_seconds = 0, evaluate_seconds = 0;
@@ -171,6 +191,7 @@ Status RunCoordinator::CommitRound(const Job& job) {
     const int64_t every = options_.scenario.evaluation.every;
     const bool last = round == options_.scenario.run.rounds;
     if (options_.evaluator != nullptr && every > 0 && (round % every == 0 || last)) {
+      TraceSpan evaluating(options_.tracer, "phase", "evaluate");
       const auto evaluation = std::chrono::steady_clock::now();
       RIVULET_ASSIGN_OR_RETURN(central, options_.evaluator->Evaluate(*model));
       evaluate_seconds = SecondsSince(evaluation);
@@ -192,6 +213,7 @@ Status RunCoordinator::CommitRound(const Job& job) {
   report.evaluate_seconds = record.round.evaluate_seconds = evaluate_seconds;
   const auto finish = [&](const Status& status) {
     report.aggregate_seconds = aggregate_seconds;
+    TraceRound(attempt, report);
     MutexLock lock(mutex_);
     RememberOutcomes(job, status.ok(), std::string(Message(status)));
     if (options_.observer.on_round) Later([this, report] { options_.observer.on_round(report); });
@@ -269,6 +291,7 @@ Status RunCoordinator::AbandonRound(const Job& job) {
   report.train_loss = record.round.train_loss.value_or(0);
   report.train_seconds = record.round.train_seconds;
   report.aggregate_seconds = record.round.aggregate_seconds;
+  TraceRound(attempt, report);
   MutexLock lock(mutex_);
   RememberOutcomes(job, false, "the round was abandoned: " + abandon.reason);
   if (options_.observer.on_round) Later([this, report] { options_.observer.on_round(report); });

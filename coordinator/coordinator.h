@@ -16,6 +16,8 @@
 
 namespace rivulet {
 
+class Tracer;  // engine/profile/tracer.h
+
 // What a finished attempt at a round tells whoever watches (progress lines, `up`, tests).
 struct RoundReport {
   int64_t round = 0;
@@ -53,6 +55,7 @@ struct CoordinatorOptions {
   Evaluator* evaluator = nullptr;     // may be null: no central evaluation; must outlive the coordinator
   FileSystem* file_system = nullptr;  // null: FileSystem::Default()
   CoordinatorObserver observer;
+  Tracer* tracer = nullptr;         // of rounds, folds, commits and evaluations; must outlive the coordinator
   std::function<int64_t()> now_ms;  // null: the system clock, milliseconds since 1970 UTC
   // False in simulations: a virtual client is slow with the machine it runs on and is never late, so server.deadline,
   // which is wall-clock time, does not hold for it.

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "engine/base/vlog.h"
+#include "engine/profile/tracer.h"
 
 namespace rivulet {
 namespace {
@@ -118,12 +119,17 @@ void RunCoordinator::BeginAttempt(const Offer& offer) {
     attempt_->number = offer.attempt;
     attempt_->started_unix_ms = NowUnixMs();
     attempt_->started = Now();
+    attempt_->traced_from = ProfileNanos();
     auto aggregation = Aggregation::Create(parts_.aggregation);
     RIVULET_CHECK(aggregation.ok(), "{}", Message(aggregation.status()));  // was created once before
     MutexLock lock(attempt_->fold_mutex);
     attempt_->aggregation = *std::move(aggregation);
   }
   attempt_->tasks[offer.lease.task].offered = Now();
+  if (options_.tracer != nullptr) {
+    options_.tracer->Arrow(options_.tracer->Row("coordinator", "rounds"), Tracer::Flow::kStart, Tracer::kTask,
+                           offer.lease.task);
+  }
 }
 
 void RunCoordinator::CloseAttempt() {
@@ -230,6 +236,7 @@ void RunCoordinator::Drain() {
 }
 
 void RunCoordinator::RunThread() {
+  if (options_.tracer != nullptr) options_.tracer->NameThread("commits");
   mutex_.Lock();
   while (!begun_ || !machine_.over() || job_) {
     if (job_) {

@@ -80,6 +80,7 @@ class RunCoordinator final : public Coordinator {
     int64_t number = 1;
     int64_t started_unix_ms = 0;
     TimeMs started = 0, closed = 0;
+    int64_t traced_from = 0;  // ProfileNanos
     std::unordered_map<TaskId, TaskRecord> tasks;
     Mutex fold_mutex;
     std::unique_ptr<Aggregation> aggregation GUARDED_BY(fold_mutex);
@@ -128,6 +129,7 @@ class RunCoordinator final : public Coordinator {
   AttemptRecord Describe(const Job& job, const std::string& status, const std::string& reason) const;
   void RememberOutcomes(const Job& job, bool committed, const std::string& reason) REQUIRES(mutex_);
   void AddSeen(const Job& job, AttemptRecord& record) EXCLUDES(mutex_);
+  void TraceRound(const Attempt& attempt, const RoundReport& report) const;
   EventRow Note(std::string level, std::string source, std::string message, std::optional<int64_t> round = {}) const;
 
   const CoordinatorOptions options_;

@@ -6,6 +6,8 @@
 #include <thread>
 #include <utility>
 
+#include "engine/profile/step_monitor.h"
+
 namespace rivulet {
 namespace {
 
@@ -50,8 +52,10 @@ CentralEvaluator::~CentralEvaluator() = default;
 
 StatusOr<std::unique_ptr<CentralEvaluator>> CentralEvaluator::Create(std::shared_ptr<const Plan> plan,
                                                                      std::shared_ptr<const Dataset> test,
-                                                                     int64_t batch_size, int threads) {
+                                                                     int64_t batch_size, int threads,
+                                                                     StepMonitor* monitor) {
   std::unique_ptr<CentralEvaluator> evaluator(new CentralEvaluator);
+  evaluator->monitor_ = monitor;
   if (test->size() == 0) return InvalidArgument("data.test has no examples");
   RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(plan->features()));
   evaluator->examples_ = std::make_unique<DatasetExamples>(test, std::nullopt, decoder);
@@ -127,7 +131,9 @@ StatusOr<std::map<std::string, double>> CentralEvaluator::Evaluate(const Model& 
     bindings.buffers = {&params, 1};
     bindings.feeds = bound.feeds;
     bindings.fetches = bound.fetches;
+    MonitoredRun watched(monitor_, bindings);
     RIVULET_RETURN_IF_ERROR(bound.instance->Run(bindings));
+    watched.Done();
     for (size_t k = 0; k < fetches; ++k) {
       const TensorView& fetch = bound.fetches[k];
       means[static_cast<size_t>(batch) * fetches + k] =

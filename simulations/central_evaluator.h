@@ -15,6 +15,8 @@
 
 namespace rivulet {
 
+class StepMonitor;  // engine/profile/step_monitor.h
+
 // Holds one instance and one arena per thread. One Evaluate at a time. Memory: threads × (the program's arena at the
 // batch size); the test set stays memory-mapped and is decoded anew each time.
 class CentralEvaluator : public Evaluator {
@@ -23,7 +25,7 @@ class CentralEvaluator : public Evaluator {
   // floating scalar.
   static StatusOr<std::unique_ptr<CentralEvaluator>> Create(std::shared_ptr<const Plan> plan,
                                                             std::shared_ptr<const Dataset> test, int64_t batch_size,
-                                                            int threads);
+                                                            int threads, StepMonitor* monitor = nullptr);
   ~CentralEvaluator() override;
 
   // Means over the examples. Batches are summed in their order, so that the result is the same for any number of
@@ -37,6 +39,7 @@ class CentralEvaluator : public Evaluator {
   std::shared_ptr<const Plan> plan_;
   std::unique_ptr<DatasetExamples> examples_;
   int64_t batch_size_ = 0;
+  StepMonitor* monitor_ = nullptr;               // may watch each batch
   std::vector<std::string> names_;               // "test/loss", "test/accuracy", …: in order of the fetches
   std::shared_ptr<const Program> whole_, rest_;  // of a full batch and of the last, smaller one; either may be null
   std::vector<std::unique_ptr<Worker>> workers_;

@@ -10,6 +10,7 @@
 #include "client/stop_signal.h"
 #include "client/task_runner.h"
 #include "engine/base/mutex.h"
+#include "engine/profile/tracer.h"
 #include "simulations/central_evaluator.h"
 #include "simulations/partition.h"
 #include "simulations/scenario_data.h"
@@ -55,6 +56,7 @@ class LocalSimulation : public Simulation {
  public:
   Status Initialise(SimulationOptions options) {
     Scenario& scenario = options.scenario;
+    instruments_ = options.instruments;
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     workers_ = options.workers > 0 ? options.workers : cores;
     RIVULET_RETURN_IF_ERROR(PrepareData(scenario));
@@ -95,6 +97,7 @@ class LocalSimulation : public Simulation {
     coordinator.resume = options.resume;
     coordinator.evaluator = evaluator_.get();
     coordinator.enforce_deadline = false;
+    coordinator.tracer = instruments_.tracer;
     coordinator.observer = std::move(options.observer);
     coordinator.observer.on_offer = [this](const std::string& client_id) {
       const auto found = by_id_.find(client_id);
@@ -123,7 +126,7 @@ class LocalSimulation : public Simulation {
     result.already_finished = coordinator_->already_finished();
     Status status;
     if (!result.already_finished) {
-      for (int i = 0; i < workers_; ++i) threads_.emplace_back([this] { Work(); });
+      for (int i = 0; i < workers_; ++i) threads_.emplace_back([this, i] { Work(i); });
       std::vector<std::string> ids;
       ids.reserve(shares_.size());
       for (const ClientShare& share : shares_) ids.push_back(share.client_id);
@@ -159,9 +162,12 @@ class LocalSimulation : public Simulation {
   }
 
   // One worker: speaks for whichever client is offered a task next.
-  void Work() {
+  void Work(int number) {
     EnterWorkerThread();
-    TaskRunner runner(*coordinator_, artifacts_, stop_);
+    if (instruments_.tracer != nullptr) instruments_.tracer->NameThread(fmt::format("worker {}", number));
+    TaskRunnerOptions options;
+    options.instruments = instruments_;
+    TaskRunner runner(*coordinator_, artifacts_, stop_, std::move(options));
     while (const std::optional<uint32_t> client = queue_.Pop()) {
       const Status status = ActFor(runner, shares_[*client]);
       if (status.ok() || stop_.stopped()) continue;
@@ -194,6 +200,7 @@ class LocalSimulation : public Simulation {
   }
 
   int workers_ = 1;
+  Instruments instruments_;
   std::shared_ptr<const Dataset> train_;
   std::vector<ClientShare> shares_;
   std::unordered_map<std::string, uint32_t> by_id_;

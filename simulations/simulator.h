@@ -7,6 +7,7 @@
 #include <string>
 
 #include "coordinator/coordinator.h"
+#include "engine/profile/step_monitor.h"
 
 namespace rivulet {
 
@@ -16,6 +17,7 @@ struct SimulationOptions {
   std::string resume;
   int workers = 0;               // 0: one per core
   CoordinatorObserver observer;  // of the caller; on_offer is the simulator's own
+  Instruments instruments;       // watch the run and its steps; they change no bit of it, and must outlive it
 };
 
 struct SimulationResult {

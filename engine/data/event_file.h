@@ -1,6 +1,8 @@
 // TensorBoard event files: TFRecord files of Event messages, the first of which names the version.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -13,5 +15,15 @@ namespace rivulet {
 // page draws: `tensorboard --logdir FOLDER`. `graph_def` is a serialised GraphDef. Returns the file's path.
 StatusOr<std::string> WriteGraphEvent(FileSystem& fs, const std::string& folder, std::string_view graph_def,
                                       double wall_time);
+
+// What one step cost: a serialised RunMetadata under a name that TensorBoard lists beside the graph.
+struct StepMetadata {
+  int64_t step = 0;
+  std::string tag;
+  std::string run_metadata;
+};
+// The same file with the graph and what its steps cost.
+StatusOr<std::string> WriteProfileEvents(FileSystem& fs, const std::string& folder, std::string_view graph_def,
+                                         std::span<const StepMetadata> steps, double wall_time);
 
 }  // namespace rivulet

@@ -1,9 +1,8 @@
 #include "engine/profile/instruction_costs.h"
 
 #include <algorithm>
-#include <map>
 
-#include "engine/program/kernel_symbols.h"
+#include "engine/program/call_details.h"
 #include "engine/program/structural_ops.h"
 
 namespace rivulet {
@@ -50,25 +49,22 @@ std::string LayerOf(std::string_view node) {
 }
 
 std::vector<InstructionCost> CostsOf(const Program& program) {
-  std::map<std::string_view, double> variable_bytes;
-  for (const VariableBinding& variable : program.signature().variables)
-    variable_bytes[variable.name] = BytesOf(variable.spec);
-  const std::vector<std::string> kernels = KernelSymbols(program);
+  const std::vector<CallDetails> details = CallDetailsOf(program);
   const std::vector<int64_t> live = LiveBytes(program);
   std::vector<InstructionCost> costs;
   for (size_t i = 0; i < program.instructions().size(); ++i) {
     const Instruction& instruction = program.instructions()[i];
     InstructionCost& cost = costs.emplace_back();
     cost.layer = LayerOf(instruction.node);
-    cost.kernel = kernels[i];
+    cost.kernel = details[i].kernel;
     cost.flops = instruction.flops;
     cost.live_bytes = live[i];
     for (const TensorSpec& input : instruction.inputs) cost.bytes += BytesOf(input);
     for (const TensorSpec& output : instruction.outputs) cost.bytes += BytesOf(output);
     const double passes = OnlyReadsVariables(instruction.op) ? 1 : 2;
-    for (const std::string& variable : instruction.variables) cost.bytes += passes * variable_bytes[variable];
+    cost.bytes += passes * static_cast<double>(details[i].variable_bytes);
     // A copy to a fetch or a variable lists what it reads alone.
-    if (instruction.outputs.empty() && instruction.variables.empty()) cost.bytes *= 2;
+    if (instruction.outputs.empty() && details[i].variable_bytes == 0) cost.bytes *= 2;
     cost.shapes = Described(instruction.inputs);
     if (!instruction.outputs.empty()) cost.shapes += " -> " + Described(instruction.outputs);
   }

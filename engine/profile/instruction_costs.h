@@ -12,7 +12,7 @@ namespace rivulet {
 
 struct InstructionCost {
   std::string layer;       // LayerOf its node
-  std::string kernel;      // the C++ class: KernelSymbols
+  std::string kernel;      // its C++ class
   std::string shapes;      // "float32[10,784] float32[784,200] -> float32[10,200]"
   double flops = 0;        // of one run, as far as the kernel tells
   double bytes = 0;        // inputs and outputs once each; variables that it updates twice

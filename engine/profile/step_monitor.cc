@@ -38,10 +38,12 @@ void MonitoredRun::Tell() {
   const RecordedRun run{recorder_->spans(), begin_, ProfileNanos(), recorder_->dropped()};
   for (size_t i = 0; i < monitor_->sinks_.size(); ++i)
     if ((wanted_ >> i & 1) != 0) monitor_->sinks_[i]->Take(run);
-  Leave();
+  Leave(true);
 }
 
-void MonitoredRun::Leave() {
+void MonitoredRun::Leave(bool told) {
+  for (size_t i = 0; !told && i < monitor_->sinks_.size(); ++i)
+    if ((wanted_ >> i & 1) != 0) monitor_->sinks_[i]->Lost();
   bindings_->observer = nullptr;
   monitor_->GiveBack(std::move(recorder_));
 }

@@ -31,6 +31,8 @@ class RunSink {
   virtual bool Wants() = 0;
   // A run that had been wanted when it began; on the thread that ran it. The programs live during the call.
   virtual void Take(const RecordedRun& run) = 0;
+  // A run that had been wanted did not end well and is not told of.
+  virtual void Lost() {}
 };
 
 // Thread-safe. A run that at least one sink wants is recorded, and handed to those that wanted it.
@@ -58,7 +60,7 @@ class MonitoredRun {
   MonitoredRun(const MonitoredRun&) = delete;
   MonitoredRun& operator=(const MonitoredRun&) = delete;
   ~MonitoredRun() {
-    if (recorder_ != nullptr) Leave();
+    if (recorder_ != nullptr) Leave(false);
   }
   // The run ended well; one without this is forgotten.
   void Done() {
@@ -68,7 +70,7 @@ class MonitoredRun {
  private:
   void Begin(StepMonitor& monitor, Bindings& bindings);
   void Tell();
-  void Leave();
+  void Leave(bool told);
 
   StepMonitor* monitor_ = nullptr;
   Bindings* bindings_ = nullptr;

@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cmath>
+#include <cstdio>
 #include <map>
 #include <optional>
 #include <vector>

@@ -45,6 +45,7 @@ class Tracer {
   virtual void Counter(std::string_view name, double value) = 0;
   // An arrow: from the span around kStart, through those around kStep, to the one around kEnd. `id` names the arrow.
   enum class Flow { kStart, kStep, kEnd };
+  static constexpr char kTask[] = "task";  // the arrow of a task: from its offer over its training to its fold
   virtual void Arrow(TraceRow row, Flow flow, std::string_view name, std::string_view id) = 0;
 };
 

@@ -338,7 +338,10 @@ class Lowering {
       if (step.scratch >= 0) listing.arena_bytes += ArenaBytes(step.scratch);
       switch (step.kind) {
         case Step::Kind::kKernel:
-          for (const VariablePlace& variable : step.variables) call.variables.push_back(At(variable));
+          for (const VariablePlace& variable : step.variables) {
+            call.variables.push_back(At(variable));
+            call.variable_bytes += variable.bytes;
+          }
           call.kernel = std::move(step.prepared.kernel);
           call.stateful = step.node->op().stateful;
           call.nested = step.prepared.nested;

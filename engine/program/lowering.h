@@ -29,6 +29,7 @@ struct Call {
   Location scratch;
   bool stateful = false;  // gets the stream and the step
   bool nested = false;    // gets the run
+  size_t variable_bytes = 0;
 };
 
 struct LoweredProgram {

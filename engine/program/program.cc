@@ -7,8 +7,8 @@
 
 #include "engine/base/vlog.h"
 #include "engine/passes/optimize.h"
+#include "engine/program/call_details.h"
 #include "engine/program/instance.h"
-#include "engine/program/kernel_symbols.h"
 #include "engine/program/lowering.h"
 
 namespace rivulet {
@@ -45,15 +45,16 @@ std::string Demangled(const char* name) {
 
 }  // namespace
 
-std::vector<std::string> KernelSymbols(const Program& program) {
-  std::vector<std::string> symbols(program.instructions().size());
+std::vector<CallDetails> CallDetailsOf(const Program& program) {
+  std::vector<CallDetails> details(program.instructions().size());
   const auto* compiled = dynamic_cast<const CompiledProgram*>(&program);
-  if (compiled == nullptr) return symbols;
-  for (size_t i = 0; i < symbols.size(); ++i) {
-    const Kernel& kernel = *compiled->lowered().calls[i].kernel;
-    symbols[i] = Demangled(typeid(kernel).name());
+  if (compiled == nullptr) return details;
+  for (size_t i = 0; i < details.size(); ++i) {
+    const Call& call = compiled->lowered().calls[i];
+    const Kernel& kernel = *call.kernel;
+    details[i] = {Demangled(typeid(kernel).name()), static_cast<int64_t>(call.variable_bytes)};
   }
-  return symbols;
+  return details;
 }
 
 StatusOr<std::shared_ptr<const Program>> Program::Compile(const Graph& graph, const Signature& signature,

@@ -8,6 +8,7 @@
 #include "engine/kernels/cpu/epilogue.h"
 #include "engine/kernels/cpu/planar_conv.h"
 #include "engine/kernels/cpu/portable_conv.h"
+#include "engine/program/kernel_alternatives.h"
 
 namespace rivulet {
 namespace {
@@ -143,12 +144,37 @@ StatusOr<Prepared> PrepareProblem<bfloat16>(const Problem& p, const KernelPolicy
   return Unimplemented("bfloat16 convolutions of this shape are not fast on this CPU");
 }
 
-template <typename T, bool kDepthwise>
+// What other than PrepareProblem's choice may be measured beside it.
+using ProblemFn = StatusOr<Prepared> (*)(const Problem&, const KernelPolicy&);
+
+StatusOr<Prepared> NoneFor(std::string_view what) { return Unimplemented("{} for this shape on this CPU", what); }
+
+StatusOr<Prepared> ByDnnl(const Problem& p, const KernelPolicy&) {
+  if (p.window.depthwise() && p.window.group_out() > 1) return NoneFor("oneDNN has no such convolution");
+  if (std::optional<Prepared> library = DnnlConvolution(p.direction, p.window)) return *std::move(library);
+  return NoneFor("oneDNN has no fast convolution");
+}
+
+StatusOr<Prepared> ByOwn(const Problem& p, const KernelPolicy&) {
+  if (p.window.depthwise() && p.window.group_out() > 1) return NoneFor("we have no such convolution of our own");
+  if (p.window.depthwise() && p.window.out_channels == p.window.in_channels) {
+    if (std::optional<Prepared> own = DepthwiseConvolution(p.direction, p.window)) return *std::move(own);
+  }
+  if (std::optional<Prepared> planar = PlanarConvolution(p.direction, p.window)) return InLayout(*std::move(planar), p);
+  if (std::optional<Prepared> direct = DirectConvolution(p.direction, p.window)) return InLayout(*std::move(direct), p);
+  return NoneFor("we have no convolution of our own");
+}
+
+StatusOr<Prepared> ByLoops(const Problem& p, const KernelPolicy&) {
+  return InLayout(ConvolutionByLoops<float>(p.direction, p.window), p);
+}
+
+template <typename T, bool kDepthwise, ProblemFn kChoose = PrepareProblem<T>>
 StatusOr<Prepared> PrepareForward(const NodeView& node, const KernelPolicy& policy) {
   Problem p{ConvDirection::kForward, {}, {node.inputs[0], node.inputs[1]}, node.outputs[0]};
   RIVULET_ASSIGN_OR_RETURN(p.window,
                            ConvWindow(node, p.inputs[0].shape, p.inputs[1].shape, p.output.shape, kDepthwise));
-  return PrepareProblem<T>(p, policy);
+  return kChoose(p, policy);
 }
 
 template <typename T>
@@ -161,22 +187,22 @@ StatusOr<Prepared> PrepareFused(const NodeView& node, const KernelPolicy& policy
   return PrepareProblem<T>(p, policy);
 }
 
-template <typename T, bool kDepthwise>
+template <typename T, bool kDepthwise, ProblemFn kChoose = PrepareProblem<T>>
 StatusOr<Prepared> PrepareBackpropInput(const NodeView& node, const KernelPolicy& policy) {
   Problem p{ConvDirection::kBackwardInput, {}, {node.inputs[1], node.inputs[2]}, node.outputs[0]};
   RIVULET_ASSIGN_OR_RETURN(p.window,
                            ConvWindow(node, p.output.shape, p.inputs[0].shape, p.inputs[1].shape, kDepthwise));
-  RIVULET_ASSIGN_OR_RETURN(Prepared prepared, PrepareProblem<T>(p, policy));
+  RIVULET_ASSIGN_OR_RETURN(Prepared prepared, kChoose(p, policy));
   prepared.kernel = std::make_unique<TwoOfThree>(std::move(prepared.kernel), 1, 2);
   return prepared;
 }
 
-template <typename T, bool kDepthwise>
+template <typename T, bool kDepthwise, ProblemFn kChoose = PrepareProblem<T>>
 StatusOr<Prepared> PrepareBackpropFilter(const NodeView& node, const KernelPolicy& policy) {
   Problem p{ConvDirection::kBackwardFilter, {}, {node.inputs[0], node.inputs[2]}, node.outputs[0]};
   RIVULET_ASSIGN_OR_RETURN(p.window,
                            ConvWindow(node, p.inputs[0].shape, p.output.shape, p.inputs[1].shape, kDepthwise));
-  RIVULET_ASSIGN_OR_RETURN(Prepared prepared, PrepareProblem<T>(p, policy));
+  RIVULET_ASSIGN_OR_RETURN(Prepared prepared, kChoose(p, policy));
   prepared.kernel = std::make_unique<TwoOfThree>(std::move(prepared.kernel), 0, 2);
   return prepared;
 }
@@ -188,6 +214,16 @@ StatusOr<Prepared> PrepareBackpropFilter(const NodeView& node, const KernelPolic
   RIVULET_KERNEL("DepthwiseConv2dNative", Device::kCpu, T, (PrepareForward<T, true>));                    \
   RIVULET_KERNEL("DepthwiseConv2dNativeBackpropInput", Device::kCpu, T, (PrepareBackpropInput<T, true>)); \
   RIVULET_KERNEL("DepthwiseConv2dNativeBackpropFilter", Device::kCpu, T, (PrepareBackpropFilter<T, true>))
+
+#define RIVULET_CONVOLUTION_ALTERNATIVES(name, choose)                                                            \
+  RIVULET_KERNEL_ALTERNATIVE("Conv2D", float, name, (PrepareForward<float, false, choose>));                      \
+  RIVULET_KERNEL_ALTERNATIVE("Conv2DBackpropInput", float, name, (PrepareBackpropInput<float, false, choose>));   \
+  RIVULET_KERNEL_ALTERNATIVE("Conv2DBackpropFilter", float, name, (PrepareBackpropFilter<float, false, choose>)); \
+  RIVULET_KERNEL_ALTERNATIVE("DepthwiseConv2dNative", float, name, (PrepareForward<float, true, choose>))
+
+RIVULET_CONVOLUTION_ALTERNATIVES("dnnl", ByDnnl);
+RIVULET_CONVOLUTION_ALTERNATIVES("own", ByOwn);
+RIVULET_CONVOLUTION_ALTERNATIVES("reference", ByLoops);
 
 RIVULET_CONVOLUTION_KERNELS(float);
 RIVULET_CONVOLUTION_KERNELS(double);

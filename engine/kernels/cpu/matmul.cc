@@ -9,6 +9,7 @@
 #include "engine/kernels/cpu/portable_product.h"
 #include "engine/kernels/cpu/small_matmul.h"
 #include "engine/program/kernel.h"
+#include "engine/program/kernel_alternatives.h"
 
 namespace rivulet {
 namespace {
@@ -314,6 +315,52 @@ StatusOr<Prepared> PrepareFusedMatMul(const NodeView& node, const KernelPolicy& 
                                                                     : " + bias + relu6";
   return prepared;
 }
+
+// For measurements beside the choice above.
+template <typename T>
+StatusOr<Prepared> PrepareEigen(const NodeView& node, const KernelPolicy&) {
+  RIVULET_ASSIGN_OR_RETURN(const Product p, ProductOf(node));
+  Prepared prepared;
+  prepared.flops = p.flops();
+  prepared.kernel = std::make_unique<EigenMatMul<T>>(p);
+  prepared.implementation = "eigen";
+  return prepared;
+}
+
+template <typename T>
+StatusOr<Prepared> PrepareLoops(const NodeView& node, const KernelPolicy&) {
+  RIVULET_ASSIGN_OR_RETURN(const Product p, ProductOf(node));
+  Prepared prepared;
+  prepared.flops = p.flops();
+  prepared.kernel = std::make_unique<LoopMatMul<T>>(p);
+  prepared.implementation = "loops";
+  return prepared;
+}
+
+StatusOr<Prepared> PrepareDnnl(const NodeView& node, const KernelPolicy&) {
+  RIVULET_ASSIGN_OR_RETURN(const Product p, ProductOf(node));
+  if (auto fast = DnnlMatMul(p.m, p.n, p.k, p.transpose_a, p.transpose_b)) return *std::move(fast);
+  return Unimplemented("oneDNN has no fast product of this shape on this CPU");
+}
+
+StatusOr<Prepared> PrepareOwn(const NodeView& node, const KernelPolicy&) {
+  RIVULET_ASSIGN_OR_RETURN(const Product p, ProductOf(node));
+  using Form = SmallMatMul::Form;
+  if (p.transpose_a && p.transpose_b) return Unimplemented("our products turn one factor at most");
+  const Form form = p.transpose_b ? p.k <= kSmallDepth ? Form::kTransposeThenPanel : Form::kDot : Form::kPanel;
+  Prepared prepared;
+  prepared.flops = p.flops();
+  prepared.kernel = std::make_unique<SmallMatMul>(p, form);
+  prepared.implementation = "hwy";
+  if (form == Form::kTransposeThenPanel) prepared.scratch_bytes = static_cast<size_t>(p.n * p.k) * sizeof(float);
+  return prepared;
+}
+
+RIVULET_KERNEL_ALTERNATIVE("MatMul", float, "dnnl", PrepareDnnl);
+RIVULET_KERNEL_ALTERNATIVE("MatMul", float, "eigen", PrepareEigen<float>);
+RIVULET_KERNEL_ALTERNATIVE("MatMul", float, "own", PrepareOwn);
+RIVULET_KERNEL_ALTERNATIVE("MatMul", float, "reference", PrepareLoops<float>);
+RIVULET_KERNEL_ALTERNATIVE("MatMul", double, "reference", PrepareLoops<double>);
 
 RIVULET_KERNEL("_FusedMatMul", Device::kCpu, float, PrepareFusedMatMul<float>);
 RIVULET_KERNEL("_FusedMatMul", Device::kCpu, double, PrepareFusedMatMul<double>);

@@ -1,0 +1,41 @@
+// What `simulate`, `client` and `coordinator` offer to whoever wants to look inside: --trace, and a profile asked for
+// by `rivulet graph profile --attach`.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cli/command.h"
+#include "engine/base/status.h"
+#include "engine/profile/profile_server.h"
+#include "engine/profile/step_monitor.h"
+#include "engine/profile/trace_file.h"
+
+namespace rivulet {
+
+struct TraceOptions {
+  std::string file;
+  std::optional<int64_t> megabytes;
+};
+// Declares --trace and --trace-megabytes.
+void AddTraceOptions(Command& command, TraceOptions* options);
+
+// Must outlive what it watches.
+class Watching {
+ public:
+  // `process` names it in traces and profiles: "simulate quickstart". A trace file that cannot be created is an error;
+  // a process that cannot be profiled from outside is none.
+  static StatusOr<std::unique_ptr<Watching>> Start(const TraceOptions& options, const std::string& process);
+  Instruments instruments() { return {trace_.get(), monitor_.get()}; }
+  // The trace's end, and on stderr what is missing in it. The first error of writing it.
+  Status Finish();
+
+ private:
+  std::unique_ptr<TraceFile> trace_;
+  std::unique_ptr<ProfileServer> server_;
+  std::unique_ptr<StepMonitor> monitor_;
+};
+
+}  // namespace rivulet

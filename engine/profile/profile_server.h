@@ -1,0 +1,59 @@
+// Profiling a process that runs: another process of the same user asks it for its next steps.
+//
+// The process listens on a Unix socket in Linux' abstract namespace, "rivulet-profile-PID": no file, so nothing stale
+// is left behind, and nobody is stopped by a signal that he does not expect. Both sides look at who is at the other end
+// (SO_PEERCRED): only the same user, or root, may ask, and an answer is only taken from the process asked. A request is
+// one line, "profile STEPS"; the answer is a profile as ProfileToJson gives it, without a roofline of its own, or one
+// line that begins with "error: ".
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "engine/base/mutex.h"
+#include "engine/base/status.h"
+#include "engine/profile/profile.h"
+#include "engine/profile/step_monitor.h"
+
+namespace rivulet {
+
+inline constexpr int64_t kMostProfiledSteps = 1'000'000;
+
+// One request at a time; others wait. While there is none, a step costs one atomic load. Thread-safe.
+class ProfileServer final : public RunSink {
+ public:
+  // `title` says what the process does. UNAVAILABLE: the socket cannot be had (another process of this number in
+  // another container holds it).
+  static StatusOr<std::unique_ptr<ProfileServer>> Start(std::string title);
+  // A request under way is answered with the steps seen so far. No run may be monitored any more.
+  ~ProfileServer() override;
+
+  bool Wants() override;
+  void Take(const RecordedRun& run) override;
+  void Lost() override { open_steps_.fetch_add(1); }
+
+ private:
+  ProfileServer(std::string title, int socket, int wake_read, int wake_write);
+  void Serve();
+  void Answer(int peer);
+
+  const std::string title_;
+  const int socket_, wake_read_, wake_write_;
+  std::atomic<int64_t> open_steps_ = 0;  // still to be claimed by a run
+  Mutex mutex_;
+  CondVar recorded_;
+  bool stopping_ GUARDED_BY(mutex_) = false;
+  std::unique_ptr<ProfileBuilder> builder_ GUARDED_BY(mutex_);  // while a request is under way
+  std::vector<std::thread::id> threads_ GUARDED_BY(mutex_);     // that ran its steps
+  std::thread thread_;
+};
+
+// Asks process `pid` for its next `steps` steps and waits for them; `interrupt` (a file descriptor, or -1) ends the
+// wait when it becomes readable. NOT_FOUND: no such process, or none that listens. PERMISSION_DENIED: another user's.
+// CANCELLED: interrupted. UNAVAILABLE: it ended before a step was done. INVALID_ARGUMENT: its answer is no profile.
+StatusOr<Profile> ProfileOfProcess(int pid, int64_t steps, int interrupt = -1);
+
+}  // namespace rivulet

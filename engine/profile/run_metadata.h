@@ -1,0 +1,14 @@
+// A recorded run as TensorFlow's RunMetadata.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "engine/profile/run_recorder.h"
+
+namespace rivulet {
+
+// Serialised, with the StepStats of these spans (engine/profile/step_stats.h).
+std::string RunMetadataOf(std::span<const InstructionSpan> spans);
+
+}  // namespace rivulet

@@ -1,0 +1,21 @@
+// What instructions do not list but profiles want to know of a compiled program's calls.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/program/program.h"
+
+namespace rivulet {
+
+struct CallDetails {
+  // The C++ class: the name that a sampling profiler or a debugger shows, "rivulet::(anonymous namespace)::SmallMatMul".
+  std::string kernel;
+  int64_t variable_bytes = 0;  // of the variables' memory that it touches; a fused update may touch a part of a variable
+};
+
+// By instruction. About a microsecond each.
+std::vector<CallDetails> CallDetailsOf(const Program& program);
+
+}  // namespace rivulet

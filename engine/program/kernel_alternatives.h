@@ -1,0 +1,48 @@
+// Other implementations of an op's kernel than the one that programs take, by name, so that they can be measured side
+// by side (`rivulet bench op`). No program ever runs one.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/program/kernel.h"
+
+namespace rivulet {
+
+class KernelAlternatives {
+ public:
+  static KernelAlternatives& Global();
+  // `prepare` fails with UNIMPLEMENTED where it has nothing for a shape.
+  void Register(std::string op, DType dtype, std::string name, PrepareFn prepare);
+  struct Alternative {
+    std::string op;
+    DType dtype;
+    std::string name;
+    PrepareFn prepare;
+  };
+  // For a CPU; by name.
+  std::vector<const Alternative*> Of(std::string_view op, DType dtype) const;
+
+ private:
+  std::vector<Alternative> all_;
+};
+
+namespace internal {
+struct KernelAlternativeRegistration {
+  KernelAlternativeRegistration(const char* op, DType dtype, const char* name, PrepareFn prepare) {
+    KernelAlternatives::Global().Register(op, dtype, name, std::move(prepare));
+  }
+};
+}  // namespace internal
+
+// RIVULET_KERNEL_ALTERNATIVE("MatMul", float, "eigen", PrepareEigen<float>);
+#define RIVULET_KERNEL_ALTERNATIVE(op, type, name, prepare) \
+  RIVULET_KERNEL_ALTERNATIVE_IMPL_(op, type, name, prepare, __COUNTER__)
+#define RIVULET_KERNEL_ALTERNATIVE_IMPL_(op, type, name, prepare, counter) \
+  RIVULET_KERNEL_ALTERNATIVE_IMPL2_(op, type, name, prepare, counter)
+#define RIVULET_KERNEL_ALTERNATIVE_IMPL2_(op, type, name, prepare, counter)                                 \
+  [[maybe_unused]] static const ::rivulet::internal::KernelAlternativeRegistration rivulet_other_##counter( \
+      op, ::rivulet::kDTypeOf<type>, name, prepare)
+
+}  // namespace rivulet

@@ -287,6 +287,7 @@ StatusOr<std::vector<Tensor>> PartRunner::Run(const PlanPart& part, std::string_
   bindings.rng = {&info.rng, 1};
   bindings.step = {&info.step, 1};
   bindings.deadline = info.deadline;
+  bindings.max_loop_steps = info.max_loop_steps;
 
   std::vector<size_t> order(variables.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;

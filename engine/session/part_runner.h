@@ -29,6 +29,7 @@ struct RunInfo {
   uint64_t step = 0;
   CancellationToken cancel;
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+  int64_t max_loop_steps = -1;
   RunObserver* observer = nullptr;
   Mutex* observer_mutex = nullptr;  // held around each part that is observed, where the observer knows one thread
   bool report_allocations = false;  // in errors about memory

@@ -80,6 +80,7 @@ RunInfo Session::State::InfoOf(const RunOptions& options, const ActiveRun& activ
   info.step = step.fetch_add(1);
   info.cancel = active_run.token();
   info.deadline = active_run.deadline();
+  info.max_loop_steps = options.max_loop_steps;
   info.observer = options.observer;
   info.observer_mutex = options.observer_is_thread_safe ? nullptr : observer_mutex;
   info.report_allocations = options.report_allocations;

@@ -70,7 +70,9 @@ struct SessionConfig {
 struct RunOptions {
   CancellationToken cancel;
   std::chrono::milliseconds timeout{0};  // 0: the session's operation_timeout; the run is cancelled after it
-  int inter_op_pool = 0;                 // which of SessionConfig::inter_op_pools; -1: the calling thread
+  // Iterations that the loops of one program may make in all; negative: as many as they like, until the time is up.
+  int64_t max_loop_steps = -1;
+  int inter_op_pool = 0;  // which of SessionConfig::inter_op_pools; -1: the calling thread
   // The process's pool for runs of different priorities: a step of a higher one comes before those that wait.
   bool use_run_handler_pool = false;
   int64_t priority = 0;

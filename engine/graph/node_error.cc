@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <vector>
 
 #include "engine/graph/variable_name.h"
@@ -12,6 +13,7 @@ namespace {
 
 // What an error may cost: questions asked of the op, and what is drawn.
 constexpr int kMostQuestions = 512;
+constexpr size_t kMostPaired = 12;  // dimensions
 constexpr size_t kMostListed = 16;
 constexpr size_t kMostOperands = 8;
 constexpr size_t kMostOrigins = 6;
@@ -27,22 +29,23 @@ struct Mark {
   int axis = 0;
 };
 
-// The context of a shape function, with one input known less.
+// The context of a shape function, with some inputs known less.
 class Variation final : public InferenceContext {
  public:
-  Variation(InferenceContext& base, int input) : base_(base), input_(input), shape_(base.input(input)) {}
-  Shape& shape() { return shape_; }
-  void HideValue() { hide_value_ = true; }
+  explicit Variation(InferenceContext& base) : base_(base) {}
+  Shape& shape(int input) { return shapes_.try_emplace(input, base_.input(input)).first->second; }
+  void HideValue(int input) { hidden_ = input; }
 
   std::string_view node_name() const override { return base_.node_name(); }
   int num_inputs() const override { return base_.num_inputs(); }
-  const Shape& input(int i) const override { return i == input_ ? shape_ : base_.input(i); }
-  DType input_dtype(int i) const override { return base_.input_dtype(i); }
-  const Tensor* input_value(int i) const override {
-    return hide_value_ && i == input_ ? nullptr : base_.input_value(i);
+  const Shape& input(int i) const override {
+    const auto found = shapes_.find(i);
+    return found == shapes_.end() ? base_.input(i) : found->second;
   }
+  DType input_dtype(int i) const override { return base_.input_dtype(i); }
+  const Tensor* input_value(int i) const override { return i == hidden_ ? nullptr : base_.input_value(i); }
   std::optional<Shape> input_as_shape(int i) const override {
-    return hide_value_ && i == input_ ? std::nullopt : base_.input_as_shape(i);
+    return i == hidden_ ? std::nullopt : base_.input_as_shape(i);
   }
   const AttrMap& attrs() const override { return base_.attrs(); }
   const Function* FindFunction(std::string_view name) const override { return base_.FindFunction(name); }
@@ -50,18 +53,17 @@ class Variation final : public InferenceContext {
 
  private:
   InferenceContext& base_;
-  const int input_;
-  Shape shape_;
-  bool hide_value_ = false;
+  std::map<int, Shape> shapes_;
+  int hidden_ = -1;
 };
 
 // Errors met while asking are not explained themselves: functions may call functions.
 thread_local bool asking = false;
 
-// Single dimensions and values without which there would be no error; else whole shapes; else dimensions without which
-// there would be another error (three that differ from each other).
+// Single dimensions and values without which there would be no error; else two together; else whole shapes; else
+// dimensions without which there would be another error (three that differ from each other).
 std::vector<Mark> FindClash(const ShapeFn& shape, InferenceContext& context, const Status& error) {
-  std::vector<Mark> causes, shapes, parts;
+  std::vector<Mark> causes, dims, shapes, parts;
   int questions = 0;
   const auto ask = [&](InferenceContext& question, const Mark& mark, std::vector<Mark>& found) {
     if (++questions > kMostQuestions) return;
@@ -79,27 +81,40 @@ std::vector<Mark> FindClash(const ShapeFn& shape, InferenceContext& context, con
     if (known.known_rank()) {
       for (int axis = 0; axis < known.rank(); ++axis) {
         if (known.dim(axis) == kUnknownDim) continue;
-        Variation less(context, i);
-        less.shape().set_dim(axis, kUnknownDim);
+        Variation less(context);
+        less.shape(i).set_dim(axis, kUnknownDim);
         ask(less, {i, Mark::What::kDim, axis}, causes);
+        dims.push_back({i, Mark::What::kDim, axis});
       }
     }
     if (context.input_value(i) != nullptr) {
-      Variation less(context, i);
-      less.HideValue();
+      Variation less(context);
+      less.HideValue(i);
       ask(less, {i, Mark::What::kValue}, causes);
+    }
+  }
+  if (!causes.empty()) return causes;
+  // Two clashes at once: a window too high and too wide.
+  const std::vector<Mark> single = parts;
+  for (size_t a = 0; a < dims.size() && dims.size() <= kMostPaired; ++a) {
+    for (size_t b = a + 1; b < dims.size(); ++b) {
+      Variation less(context);
+      less.shape(dims[a].input).set_dim(dims[a].axis, kUnknownDim);
+      less.shape(dims[b].input).set_dim(dims[b].axis, kUnknownDim);
+      const size_t before = causes.size();
+      ask(less, dims[a], causes);
+      if (causes.size() > before) causes.push_back(dims[b]);
     }
   }
   if (!causes.empty()) return causes;
   for (int i = 0; i < context.num_inputs(); ++i) {
     if (!context.input(i).known_rank()) continue;
-    Variation less(context, i);
-    less.shape() = Shape::UnknownRank();
+    Variation less(context);
+    less.shape(i) = Shape::UnknownRank();
     ask(less, {i, Mark::What::kShape}, shapes);
   }
   if (!shapes.empty()) return shapes;
-  std::erase_if(parts, [](const Mark& mark) { return mark.what != Mark::What::kDim; });
-  return parts;
+  return single;
 }
 
 std::string Shortened(std::string text) {

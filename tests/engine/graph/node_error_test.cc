@@ -66,6 +66,17 @@ TEST_F(NodeErrorTest, WrongRank_MarksTheWholeShape) {
               HasSubstr(Lines({"", "    MatMul(a,  b)", "           [3] [3,4]", "           ^^^"})));
 }
 
+TEST_F(NodeErrorTest, TwoClashesAtOnce_AreBothMarked) {
+  const Output image = Input("image", {kUnknownDim, 28, 28, 1}), kernel = Input("kernel", {40, 40, 1, 4});
+  EXPECT_THAT(Refusal({"x",
+                       "Conv2D",
+                       {image, kernel},
+                       {},
+                       {{"strides", std::vector<int64_t>{1, 1, 1, 1}}, {"padding", std::string("VALID")}}}),
+              HasSubstr(Lines({"", "    Conv2D(image,      kernel, strides=[1,1,1,1], padding='VALID')",
+                               "           [?,28,28,1] [40,40,1,4]", "              ^^ ^^     ^^ ^^"})));
+}
+
 TEST_F(NodeErrorTest, ValueThatDoesNotFit_IsMarkedBehindItsShape) {
   const Output a = Input("a", {2, 3});
   const Output shape = scope_.Const(Tensor::Of<int32_t>({2}, {4, 2}), "to");

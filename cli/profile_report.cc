@@ -98,7 +98,12 @@ std::string ProfileText(const Profile& profile, bool all) {
   if (all) text += "\n" + InstructionTable(profile).Text();
   const std::vector<ProfileLoss> losses = LargestLosses(profile);
   if (!losses.empty()) text += "\nlargest losses\n";
-  for (size_t i = 0; i < losses.size(); ++i) text += fmt::format("{}. {}\n", i + 1, losses[i].sentence);
+  for (size_t i = 0; i < losses.size(); ++i) {
+    // Where it comes from on one line, what it costs on the next.
+    std::string sentence = losses[i].sentence;
+    if (const size_t end = sentence.find("): "); end != std::string::npos) sentence.replace(end, 3, ")\n   ");
+    text += fmt::format("{}. {}\n", i + 1, sentence);
+  }
   if (profile.dropped > 0) text += fmt::format("\n{} calls of very long steps were not recorded\n", profile.dropped);
   return text;
 }

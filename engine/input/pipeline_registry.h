@@ -1,0 +1,93 @@
+// Dataset ops: each makes a pipeline of its node, once per (run of the node | place in a plan). One op, one file:
+//
+//   StatusOr<std::shared_ptr<Pipeline>> MakeTake(PipelineArguments& arguments);
+//   RIVULET_DATASET_OP("TakeDataset", MakeTake);
+//
+// The same makers serve a session, where each dataset op runs as an asynchronous op and its handle is a variant, and
+// graphs that are built into a pipeline as a whole (engine/input/build_pipeline.h): functions of InterleaveDataset, and
+// a plan's input.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/philox.h"
+#include "engine/graph/graph.h"
+#include "engine/input/pipeline.h"
+#include "engine/program/program.h"
+
+namespace rivulet {
+
+// Opens what a name stands for: the one way from a graph to data. Thread-safe.
+class BoundSources {
+ public:
+  virtual ~BoundSources() = default;
+  // All records in order, or those of file `file` when that is not negative. NOT_FOUND: nothing is bound to the name.
+  virtual StatusOr<std::shared_ptr<Pipeline>> Open(std::string_view name, int64_t file, std::string where) const = 0;
+  // How many files the name stands for.
+  virtual StatusOr<int64_t> Files(std::string_view name) const = 0;
+};
+
+// What all stages of one pipeline share.
+struct PipelineEnvironment {
+  CompileOptions compile;  // of functions
+  // Shuffles without seeds (0, 0) and random ops in functions draw from here.
+  StreamKey rng;
+  std::shared_ptr<const BoundSources> bound;  // null: no data set is bound
+};
+
+struct PipelineArguments {
+  const Node& node;
+  const Graph& graph;                                     // where functions are found
+  std::vector<std::shared_ptr<const Pipeline>> datasets;  // inputs that are variants, in order
+  std::vector<Tensor> tensors;                            // the others, in order
+  std::shared_ptr<const PipelineEnvironment> environment;
+  // Counts the stages made so far that draw random numbers, so that each has a stream of its own.
+  int* random_stages = nullptr;
+
+  std::string where() const;
+  // Tensor `i`, an int64 (or int32) scalar named `name`. INVALID_ARGUMENT: no such scalar.
+  StatusOr<int64_t> Integer(size_t i, std::string_view name) const;
+  StatusOr<bool> Boolean(size_t i, std::string_view name) const;
+  // output_types (or Toutput_types) and output_shapes of the node; INVALID_ARGUMENT: not as many of one as of the
+  // other.
+  StatusOr<std::vector<TensorSpec>> OutputSpecs() const;
+  // What elements of shape `computed` are, further told by the node's attributes. INVALID_ARGUMENT: they say something
+  // else.
+  StatusOr<std::vector<TensorSpec>> Check(const std::vector<TensorSpec>& computed) const;
+  // The function that attribute `attr` names. NOT_FOUND: the graph has none of this name.
+  StatusOr<std::shared_ptr<const Function>> FunctionOf(std::string_view attr) const;
+  // A stream of this stage's own.
+  StreamKey NextStream() const;
+};
+
+using MakePipelineFn = std::function<StatusOr<std::shared_ptr<Pipeline>>(PipelineArguments&)>;
+
+class PipelineRegistry {
+ public:
+  static PipelineRegistry& Global();
+  // A second registration of an op stops the program.
+  void Register(std::string op, MakePipelineFn make);
+  const MakePipelineFn* Find(std::string_view op) const;  // nullptr: no dataset op
+
+ private:
+  std::map<std::string, MakePipelineFn, std::less<>> makers_;
+};
+
+namespace internal {
+struct DatasetOpRegistration {
+  DatasetOpRegistration(const char* op, MakePipelineFn make, const char* file, int line);
+};
+}  // namespace internal
+
+#define RIVULET_DATASET_OP(op, make) RIVULET_DATASET_IMPL_(__COUNTER__, op, make)
+#define RIVULET_DATASET_IMPL_(counter, op, make) RIVULET_DATASET_IMPL2_(counter, op, make)
+#define RIVULET_DATASET_IMPL2_(counter, op, make)                                                     \
+  [[maybe_unused]] static const ::rivulet::internal::DatasetOpRegistration rivulet_dataset_##counter( \
+      op, make, __FILE__, __LINE__)
+
+}  // namespace rivulet

@@ -12,6 +12,7 @@
 #include "client/update_encoder.h"
 #include "engine/base/vlog.h"
 #include "engine/profile/step_monitor.h"
+#include "federated/plan/plan_input.h"
 #include "federated/random/streams.h"
 
 namespace rivulet {
@@ -21,6 +22,30 @@ namespace {
 // how long after the task began they may go on.
 constexpr int64_t kMaxLoopSteps = 1'000'000;
 constexpr std::chrono::hours kMaxLoopTime{1};
+constexpr size_t kMostBatchSizes = 32;  // of a plan's input: each is a program
+
+// Examples one by one, as a plan's input takes them. The examples must outlive it.
+class ExampleElements : public ElementSource {
+ public:
+  ExampleElements(const ExampleSource& examples, const Plan& plan) : examples_(examples), plan_(plan) {}
+  StatusOr<std::vector<Component>> Read(int64_t index) const override {
+    std::vector<Component> components;
+    std::vector<TensorView> rows;
+    for (const FeatureSpec& feature : plan_.features()) {
+      const bool integers = feature.encoding == FeatureSpec::Encoding::kInt64;
+      RIVULET_ASSIGN_OR_RETURN(Tensor value, Tensor::Create(integers ? DType::kInt64 : DType::kFloat32, feature.shape));
+      rows.push_back(value.view());
+      components.emplace_back(std::move(value));
+    }
+    const uint32_t wanted = static_cast<uint32_t>(index);
+    RIVULET_RETURN_IF_ERROR(examples_.Decode({&wanted, 1}, rows));
+    return components;
+  }
+
+ private:
+  const ExampleSource& examples_;
+  const Plan& plan_;
+};
 
 // One program as this trainer runs it.
 struct BoundProgram {
@@ -65,11 +90,14 @@ class LocalTrainer : public Trainer {
     if (&base.layout() != plan_.layout().get() && base.layout().digest() != plan_.layout()->digest()) {
       return InvalidArgument("the base model's variables are not those of plan '{}'", plan_.name());
     }
+    const bool own_input = plan_.input_graph() != nullptr;
     const int64_t batch_size = std::min(plan_.batch_size(), size);
-    RIVULET_ASSIGN_OR_RETURN(BoundProgram* const whole, StepProgram(batch_size));
-    BoundProgram* rest = nullptr;
-    if (size % batch_size != 0) {
-      RIVULET_ASSIGN_OR_RETURN(rest, StepProgram(size % batch_size));
+    BoundProgram *whole = nullptr, *rest = nullptr;
+    if (!own_input) {
+      RIVULET_ASSIGN_OR_RETURN(whole, StepProgram(batch_size));
+      if (size % batch_size != 0) {
+        RIVULET_ASSIGN_OR_RETURN(rest, StepProgram(size % batch_size));
+      }
     }
 
     std::memcpy(memory_[kParamsBuffer].data(), base.arena().data(), base.arena().size());
@@ -95,7 +123,42 @@ class LocalTrainer : public Trainer {
     double loss_sum = 0;
     int64_t seen = 0;  // examples of this epoch
     const auto bound = static_cast<uint64_t>(plan_.max_steps());
-    for (int64_t epoch = 0; epoch < plan_.epochs() && (bound == 0 || step < bound); ++epoch) {
+    const auto train_on = [&](BoundProgram& program, int64_t count) -> Status {
+      bindings.feeds = program.feeds;
+      MonitoredRun watched(monitor_, bindings);
+      RIVULET_RETURN_IF_ERROR(run(program));
+      watched.Done();
+      RIVULET_VLOG(2, "client '{}': step {}, {} examples, loss {}", client_id, step, count, loss);
+      loss_sum += static_cast<double>(loss) * static_cast<double>(count);
+      seen += count;
+      ++step;
+      return absl::OkStatus();
+    };
+    std::shared_ptr<const Pipeline> input;
+    IteratorContext input_context;
+    if (own_input) {
+      RIVULET_ASSIGN_OR_RETURN(input, BuildInput(plan_, std::make_shared<ExampleElements>(examples, plan_), size,
+                                                 StreamFor(task.seed, client_id, Purpose::kShuffle,
+                                                           static_cast<uint32_t>(task.base_round), task.ordinal)));
+      input_context.budget = InputBudgetFor(plan_, size);
+    }
+    for (int64_t epoch = 0; own_input && epoch < plan_.epochs() && (bound == 0 || step < bound); ++epoch) {
+      loss_sum = 0;
+      seen = 0;
+      RIVULET_ASSIGN_OR_RETURN(const auto batches, input->MakeIterator(input_context));
+      while (bound == 0 || step < bound) {
+        Element batch;
+        StatusOr<bool> more = batches->Next(cancel, batch);
+        if (!more.ok()) return Annotate(more.status(), fmt::format("the input of plan '{}'", plan_.name()));
+        if (!*more) break;
+        RIVULET_ASSIGN_OR_RETURN(const auto fed, Feed(batch));
+        RIVULET_RETURN_IF_ERROR(train_on(*fed.first, fed.second));
+      }
+      if (seen == 0)
+        return FailedPrecondition("the input of plan '{}' gives no batch of the {} examples of client '{}'",
+                                  plan_.name(), size, client_id);
+    }
+    for (int64_t epoch = 0; !own_input && epoch < plan_.epochs() && (bound == 0 || step < bound); ++epoch) {
       ShuffleInto(order_, task, client_id, static_cast<uint32_t>(epoch), static_cast<uint32_t>(size));
       loss_sum = 0;
       seen = 0;
@@ -104,14 +167,7 @@ class LocalTrainer : public Trainer {
         BoundProgram& program = count == batch_size ? *whole : *rest;
         RIVULET_RETURN_IF_ERROR(examples.Decode(
             std::span(order_).subspan(static_cast<size_t>(seen), static_cast<size_t>(count)), program.feeds));
-        bindings.feeds = program.feeds;
-        MonitoredRun watched(monitor_, bindings);
-        RIVULET_RETURN_IF_ERROR(run(program));
-        watched.Done();
-        RIVULET_VLOG(2, "client '{}': step {}, {} examples, loss {}", client_id, step, count, loss);
-        loss_sum += static_cast<double>(loss) * static_cast<double>(count);
-        seen += count;
-        ++step;
+        RIVULET_RETURN_IF_ERROR(train_on(program, count));
       }
     }
     bindings.feeds = {};
@@ -165,6 +221,33 @@ class LocalTrainer : public Trainer {
       RIVULET_ASSIGN_OR_RETURN(step, Bind(programs_->Step(batch_size)));
     }
     return step.get();
+  }
+
+  // Puts a batch of the plan's input into the feeds of the program of its size.
+  StatusOr<std::pair<BoundProgram*, int64_t>> Feed(Element& batch) {
+    RIVULET_ASSIGN_OR_RETURN(const auto components, batch.Components());
+    const std::vector<FeatureSpec>& features = plan_.features();
+    const Shape& first = components[0].shape();
+    const int64_t count = first.rank() > 0 ? first.dim(0) : 0;
+    bool fits = components.size() == features.size() && count > 0;
+    for (size_t i = 0; fits && i < features.size(); ++i) {
+      std::vector<int64_t> dims = {count};
+      dims.insert(dims.end(), features[i].shape.dims().begin(), features[i].shape.dims().end());
+      fits = components[i].shape() == Shape(dims);
+    }
+    if (!fits) {
+      std::vector<TensorSpec> specs;
+      for (const Component& component : components) specs.push_back(component.spec());
+      return InvalidArgument("the input of plan '{}' gives a batch {}, which the model cannot be fed with",
+                             plan_.name(), Describe(specs));
+    }
+    if (!steps_.contains(count) && steps_.size() >= kMostBatchSizes)
+      return ResourceExhausted("the input of plan '{}' gives batches of more than {} different sizes", plan_.name(),
+                               kMostBatchSizes);
+    RIVULET_ASSIGN_OR_RETURN(BoundProgram* const program, StepProgram(count));
+    for (size_t i = 0; i < components.size(); ++i)
+      std::memcpy(program->feeds[i].data, components[i].tensor().data(), program->feeds[i].bytes());
+    return std::pair(program, count);
   }
 
   void ShuffleInto(std::vector<uint32_t>& order, const Task& task, std::string_view client_id, uint32_t epoch,

@@ -75,6 +75,13 @@ Status CheckOp(const proto::NodeDef& node) {
   if (kControlFlow.contains(node.op()))
     return Unimplemented("{}: control flow is not supported; export the graph without conditions and loops",
                          Describe(node));
+  static const std::unordered_set<std::string_view> kReadsPaths = {
+      "TFRecordDataset",      "TFRecordDatasetV2",          "TextLineDataset",  "FixedLengthRecordDataset",
+      "MatchingFilesDataset", "FixedLengthRecordDatasetV2", "TFRecordReaderV2", "WholeFileReaderV2",
+      "TextLineReaderV2",     "FixedLengthRecordReaderV2",  "ReadFile"};
+  if (kReadsPaths.contains(node.op()))
+    return InvalidArgument("{}: opens files by path; a graph names data that whoever runs it has bound: BoundDataset",
+                           Describe(node));
   const StatusOr<const OpDef*> op = OpRegistry::Global().Get(node.op());
   if (!op.ok())
     return Status(op.status().code(),

@@ -27,6 +27,7 @@ StatusOr<InputRef> ParseInputRef(std::string_view text);
 // malformed input, a data input after a control input, a cycle (its nodes in order), an attribute of another kind than
 // the op's, or a shape that is impossible or overflows. NOT_FOUND: an input that is not there, an unknown op (with the
 // nearest known name). UNIMPLEMENTED: control flow by Switch and Merge, an attribute that means something here unknown.
+// INVALID_ARGUMENT too: an op that opens files by path.
 // Library functions are verified when they are taken out (engine/graph/function_library.h), then each body by this.
 Status VerifyGraph(const proto::GraphDef& graph, const GraphLimits& limits = {});
 

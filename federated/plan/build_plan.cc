@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/file_system.h"
 #include "engine/gradients/mixed_precision.h"
 #include "engine/graph/graph_def.h"
 #include "federated/plan/local_rules.h"
@@ -133,6 +134,11 @@ StatusOr<std::string> BuildPlan(const Scenario& scenario, const ModelDef& model)
   training.set_shuffle(scenario.client.shuffle);
   training.set_dataset("train");
   training.set_kernels(scenario.run.kernels);
+  if (!scenario.client.input_graph.empty()) {
+    auto graph = FileSystem::Default().ReadAll(scenario.client.input_graph);
+    if (!graph.ok()) return Annotate(graph.status(), "client.input_graph");
+    training.set_input_graph(*std::move(graph));
+  }
 
   AggregationSpec spec;
   spec.elements = layout.update_elements();

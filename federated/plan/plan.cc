@@ -7,6 +7,7 @@
 #include "engine/graph/graph_def.h"
 #include "engine/graph/variable_name.h"
 #include "federated/plan/local_rules.h"
+#include "federated/plan/plan_input.h"
 #include "proto/federated/plan.pb.h"
 
 namespace rivulet {
@@ -261,7 +262,11 @@ class PlanReader {
     if (!plan_->portable_kernels_ && !message.kernels().empty() && message.kernels() != "native") {
       return InvalidArgument("the plan asks for kernels '{}'; there are 'native' and 'portable'", message.kernels());
     }
-    return absl::OkStatus();
+    if (message.input_graph().empty()) return absl::OkStatus();
+    auto graph = ParseGraph(message.input_graph());
+    if (!graph.ok()) return Annotate(graph.status(), "the plan's input graph");
+    plan_->input_graph_ = std::make_shared<const Graph>(*std::move(graph));
+    return CheckInput(*plan_);
   }
 
   Status ReadUpdate(const proto::UpdateRule& message) {

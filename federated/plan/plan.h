@@ -53,6 +53,8 @@ class Plan {
   bool shuffle() const { return shuffle_; }
   int64_t max_steps() const { return max_steps_; }
   const std::string& dataset() const { return dataset_; }
+  // Dataset ops that give an epoch's batches (federated/plan/plan_input.h); null: the client's own loop.
+  const std::shared_ptr<const Graph>& input_graph() const { return input_graph_; }
   const AggregationSpec& aggregation() const { return aggregation_; }
 
  private:
@@ -70,6 +72,7 @@ class Plan {
   int64_t epochs_ = 1, batch_size_ = 1, max_steps_ = 0;
   bool shuffle_ = true;
   std::string dataset_;
+  std::shared_ptr<const Graph> input_graph_;
   AggregationSpec aggregation_;
 };
 

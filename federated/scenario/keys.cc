@@ -8,6 +8,7 @@ namespace {
 #define FIELD(path) +[](Scenario& s) -> decltype(auto) { return (s.path); }
 
 bool HasGraph(const Scenario& s) { return !s.model.graph.empty(); }
+bool HasNoInputGraph(const Scenario& s) { return s.client.input_graph.empty(); }
 bool HasPreset(const Scenario& s) { return !s.model.preset.empty(); }
 bool HasLayers(const Scenario& s) { return !s.model.layers.empty(); }
 bool HasPresetOrLayers(const Scenario& s) { return HasPreset(s) || HasLayers(s); }
@@ -191,9 +192,17 @@ std::vector<Key> MakeKeys() {
           .Between(1, 1e6));
   add(Key("client.batch_size", FIELD(client.batch_size), "32",
           "Examples per step; an epoch's last batch is as small as what is left.")
-          .Between(1, 1 << 20));
+          .Between(1, 1 << 20)
+          .When("client.input_graph", HasNoInputGraph, "client.input_graph is not given"));
   add(Key("client.shuffle", FIELD(client.shuffle), "false",
-          "Draws a new order of the client's examples for every epoch; otherwise they are taken in stored order."));
+          "Draws a new order of the client's examples for every epoch; otherwise they are taken in stored order.")
+          .When("client.input_graph", HasNoInputGraph, "client.input_graph is not given"));
+  add(Key("client.input_graph", FIELD(client.input_graph), "\"input.pb\"",
+          "An input pipeline as a file: a `GraphDef` of dataset ops over `BoundDataset(name = \"train\")`, whose node "
+          "`batches` gives the batches of one epoch. It travels in the plan, and clients run it over their own decoded "
+          "examples instead of the order and the batches that `client.shuffle` and `client.batch_size` ask for; "
+          "[data.md](data.md) has an example.")
+          .Path());
 
   add(Key("client.precision", FIELD(client.precision), "\"bfloat16\"",
           "What products and convolutions compute in. Below `float32`, variables and their updates stay float32 "

@@ -106,6 +106,7 @@ struct ClientConfig {
   int64_t epochs = 1;
   int64_t batch_size = 10;
   bool shuffle = true;
+  std::string input_graph;  // a GraphDef file of dataset ops (absolute after parsing), "" for none
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
   std::string precision = "float32";  // of products: float32, bfloat16, float16

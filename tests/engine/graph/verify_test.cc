@@ -98,6 +98,12 @@ TEST(VerifyTest, ControlFlow_IsRefusedByName) {
                 StatusIs(kUnimplemented, HasSubstr(fmt::format("{} 'y': control flow is not supported", op))));
 }
 
+TEST(VerifyTest, OpThatOpensFiles_IsRefusedByName) {
+  EXPECT_THAT(ParseGraphText(Node("y", "TFRecordDataset")),
+              StatusIs(kInvalid, HasSubstr("TFRecordDataset 'y': opens files by path; a graph names data that "
+                                                   "whoever runs it has bound: BoundDataset")));
+}
+
 TEST(VerifyTest, AttributeOfAnotherKind_NamesBoth) {
   EXPECT_THAT(ParseGraphText(kX + Node("y", "Neg", {"x"}, "attr { key: 'T' value { i: 1 } }")),
               StatusIs(kInvalid, "Neg 'y': attribute 'T': must hold a type, but holds an int"));

@@ -1,4 +1,8 @@
 // Nothing is half added: every registered op has all that an op needs.
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
 #include "engine/graph/op.h"
 #include "engine/program/kernel.h"
 #include "engine/program/structural_ops.h"
@@ -28,17 +32,35 @@ TEST(OpCensus, EveryOp_RunsOnACpu) {
   }
 }
 
+// What waits has no kernel, and no case among the kernels' tests: a test of a session or of a pipeline names it.
+TEST(OpCensus, EveryOpThatASessionRuns_IsTestedByName) {
+  std::string tests;
+  for (const char* folder : {"input", "session"})
+    for (const auto& file :
+         std::filesystem::directory_iterator(RIVULET_SOURCE_DIR "/tests/engine/" + std::string(folder))) {
+      std::ostringstream text;
+      text << std::ifstream(file.path()).rdbuf();
+      tests += text.str();
+    }
+  for (const OpDef* op : OpRegistry::Global().All()) {
+    if (!AsyncOpRegistry::Global().Has(op->name)) continue;
+    EXPECT_FALSE(KernelRegistry::Global().Has(op->name, Device::kCpu)) << op->name << " has a kernel that never runs";
+    EXPECT_NE(tests.find("\"" + op->name + "\""), std::string::npos)
+        << op->name << " is in no test of tests/engine/{input,session}";
+  }
+}
+
 TEST(OpCensus, EveryTypeThatAnOpAllows_HasAKernel) {
   for (const OpDef* op : OpRegistry::Global().All()) {
     if (op->name == "Shape" || op->name == "Size" || op->name == "Rank") continue;
+    if (AsyncOpRegistry::Global().Has(op->name)) continue;
     // The attribute that chooses the kernel.
     const AttrDef* chooses = op->FindAttr("T");
     for (const AttrDef& attr : op->attrs)
       if (chooses == nullptr && attr.kind == AttrDef::Kind::kType) chooses = &attr;
     if (chooses == nullptr || chooses->kind != AttrDef::Kind::kType) continue;
     for (DType dtype : chooses->allowed_types)
-      EXPECT_TRUE(HasKernelFor(op->name, Device::kCpu, dtype) ||
-                  StructuralKind(op->name) != StructuralOp::kNone)
+      EXPECT_TRUE(HasKernelFor(op->name, Device::kCpu, dtype) || StructuralKind(op->name) != StructuralOp::kNone)
           << op->name << " allows " << Name(dtype) << " and has no kernel for it";
   }
 }

@@ -1,0 +1,154 @@
+// A plan that brings its own input pipeline: what it trains on, and what it may not do.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "client/example_source.h"
+#include "client/trainer.h"
+#include "engine/graph/graph_def.h"
+#include "engine/graph/scope.h"
+#include "tests/client/local_plan.h"
+#include "tests/testing/status_matchers.h"
+
+namespace rivulet {
+namespace {
+
+using testing::DigitExample;
+using ::testing::HasSubstr;
+using testing::LocalScenario;
+using testing::MemoryDataset;
+using testing::PatternModel;
+using testing::StatusIs;
+
+class PlanInput : public ::testing::Test {
+ protected:
+  PlanInput() {
+    std::string pattern = ::testing::TempDir() + "/input_XXXXXX";
+    folder_ = mkdtemp(pattern.data());
+  }
+  ~PlanInput() override { std::filesystem::remove_all(folder_); }
+
+  static AttrMap Elements(bool batched) {
+    return {{"output_types", std::vector{DType::kFloat32, DType::kInt64}},
+            {"output_shapes", batched ? std::vector{Shape{kUnknownDim, 28, 28, 1}, Shape{kUnknownDim}}
+                                      : std::vector{Shape{28, 28, 1}, Shape{}}}};
+  }
+  Output Int(int64_t value) { return scope_.Const(Tensor::Scalar<int64_t>(value)); }
+  Output Bound(const std::string& name = "train") {
+    AttrMap attrs = Elements(false);
+    attrs["name"] = name;
+    return scope_.Op("BoundDataset", {}, std::move(attrs), "examples");
+  }
+  Output Shuffle(Output input, int64_t buffer) {
+    return scope_.Op("ShuffleDataset", {input, Int(buffer), Int(0), Int(0)}, Elements(false), "shuffle");
+  }
+  Output Repeat(Output input, int64_t count) {
+    return scope_.Op("RepeatDataset", {input, Int(count)}, Elements(false), "repeat");
+  }
+  Output Batch(Output input, int64_t size, std::string_view name = "batches") {
+    return scope_.Op("BatchDatasetV2", {input, Int(size), scope_.Const(Tensor::Scalar<bool>(false))}, Elements(true),
+                     name);
+  }
+  StatusOr<std::shared_ptr<const Plan>> MakePlan() {
+    RIVULET_RETURN_IF_ERROR(scope_.status());
+    Scenario scenario = LocalScenario();
+    scenario.client.input_graph = folder_ + "/input.pb";
+    std::ofstream(scenario.client.input_graph, std::ios::binary) << SerializeGraph(graph_);
+    RIVULET_ASSIGN_OR_RETURN(const ModelDef model, Preset(scenario.model.preset));
+    RIVULET_ASSIGN_OR_RETURN(std::string bytes, BuildPlan(scenario, model));
+    return Plan::Open(std::move(bytes));
+  }
+  // Of 27 digits under a plan, for two epochs.
+  static StatusOr<TrainingResult> Train(const std::shared_ptr<const Plan>& plan) {
+    std::vector<std::string> records;
+    for (int i = 0; i < 27; ++i) {
+      std::string image(784, '\0');
+      for (size_t k = 0; k < image.size(); ++k)
+        image[k] = static_cast<char>((k * 7 + static_cast<size_t>(i) * 31) % 256);
+      records.push_back(DigitExample(image, i % 10));
+    }
+    RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(plan->features()));
+    const DatasetExamples examples(std::make_shared<MemoryDataset>(std::move(records)), std::nullopt, decoder);
+    RIVULET_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(NewProgramCache(plan)));
+    Task task;
+    task.id = "task";
+    task.seed = 42;
+    return trainer->Train(task, "client-1", *PatternModel(*plan), examples);
+  }
+  StatusOr<TrainingResult> TrainOnThis() {
+    RIVULET_ASSIGN_OR_RETURN(const auto plan, MakePlan());
+    return Train(plan);
+  }
+  static std::string Delta(const TrainingResult& result) {  // all but the clock's scalar
+    return fmt::format("{} {} {}", result.examples, result.steps, result.train_loss) +
+           result.update.substr(0, result.update.rfind("train_seconds"));
+  }
+
+  std::string folder_;
+  Graph graph_;
+  Scope scope_{graph_};
+};
+
+TEST_F(PlanInput, TheDefaultWrittenAsAPipeline_GivesTheBuiltInBits) {
+  Batch(Shuffle(Bound(), -1), 10);
+  ASSERT_OK_AND_ASSIGN(const auto own, TrainOnThis());
+  ASSERT_OK_AND_ASSIGN(const auto built_in, Train(testing::LocalPlan()));
+  EXPECT_EQ(own.steps, 6);
+  EXPECT_EQ(Delta(own), Delta(built_in));
+}
+
+TEST_F(PlanInput, PrefetchAndAnyLargeEnoughBuffer_ChangeNoBit) {
+  const Output batches = Batch(Shuffle(Bound(), 27), 10, "plain");
+  scope_.Op("PrefetchDataset", {batches, Int(2)}, Elements(true), "batches");
+  ASSERT_OK_AND_ASSIGN(const auto own, TrainOnThis());
+  ASSERT_OK_AND_ASSIGN(const auto built_in, Train(testing::LocalPlan()));
+  EXPECT_EQ(Delta(own), Delta(built_in));
+}
+
+TEST_F(PlanInput, RepeatAndOtherBatches_TrainOnMore) {
+  Batch(Repeat(Bound(), 2), 9);
+  ASSERT_OK_AND_ASSIGN(const auto own, TrainOnThis());
+  EXPECT_EQ(own.steps, 12);
+  EXPECT_EQ(own.examples, 27);
+}
+
+TEST_F(PlanInput, EndlessRepeat_EndsWithASentence) {
+  Batch(Repeat(Bound(), -1), 500);
+  EXPECT_THAT(TrainOnThis(), StatusIs(absl::StatusCode::kResourceExhausted,
+                                      HasSubstr("the input of plan 'local': RepeatDataset 'repeat'")));
+}
+
+TEST_F(PlanInput, EndlessRepeatIntoABufferOfABillion_EndsWithASentence) {
+  Batch(Shuffle(Repeat(Bound(), -1), 1'000'000'000), 10);
+  EXPECT_THAT(TrainOnThis(), StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("all that it may")));
+}
+
+TEST_F(PlanInput, NoBatch_IsRefused) {
+  Batch(Repeat(Bound(), 0), 10);
+  EXPECT_THAT(TrainOnThis(), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                      HasSubstr("gives no batch of the 27 examples of client 'client-1'")));
+}
+
+TEST_F(PlanInput, OtherDataOrNoBatches_AreRefusedWithThePlan) {
+  Batch(Bound("secrets"), 10, "other");
+  EXPECT_THAT(MakePlan(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("no node 'batches'")));
+  Batch(Bound("secrets"), 10);
+  EXPECT_THAT(MakePlan(), StatusIs(absl::StatusCode::kNotFound,
+                                   HasSubstr("'secrets' is not bound; this plan's data set is 'train'")));
+}
+
+TEST_F(PlanInput, ExamplesInsteadOfBatches_AreRefusedWithThePlan) {
+  scope_.Op("RepeatDataset", {Bound(), Int(1)}, Elements(false), "batches");
+  EXPECT_THAT(MakePlan(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                   HasSubstr("gives (float32[28,28,1], int64[]), but the model is fed with "
+                                             "(float32[?,28,28,1], int64[?])")));
+}
+
+TEST_F(PlanInput, OpThatIsNoDataset_IsRefusedWithThePlan) {
+  scope_.Const(1.0f, "batches");
+  EXPECT_THAT(MakePlan(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("and no dataset")));
+}
+
+}  // namespace
+}  // namespace rivulet

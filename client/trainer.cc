@@ -109,14 +109,16 @@ class LocalTrainer : public Trainer {
     float loss = 0;
     const TensorView loss_view{reinterpret_cast<std::byte*>(&loss), DType::kFloat32, Shape{}};
     Bindings bindings;
-    bindings.arena = arena_.data();
     bindings.buffers = buffers_;
     bindings.rng = {&rng, 1};
     bindings.step = {&step, 1};
     bindings.observer = observer_;
     bindings.max_loop_steps = kMaxLoopSteps;
     bindings.deadline = started + kMaxLoopTime;
-    const auto run = [&](BoundProgram& program) { return program.instance->Run(bindings, cancel); };
+    const auto run = [&](BoundProgram& program) {
+      bindings.arena = arena_.data();  // a batch of a new size may have made it larger
+      return program.instance->Run(bindings, cancel);
+    };
     RIVULET_RETURN_IF_ERROR(run(*init_));
 
     bindings.fetches = {&loss_view, 1};

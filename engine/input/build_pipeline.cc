@@ -79,7 +79,8 @@ StatusOr<Tensor> TensorPrograms::Evaluate(const std::shared_ptr<const Graph>& gr
     entry.runner =
         std::make_shared<FunctionRunner>(graph, needed, std::vector{output}, std::vector<Node*>{}, environment.compile,
                                          environment.rng, fmt::format("the value of '{}'", output.name()));
-  RIVULET_ASSIGN_OR_RETURN(const std::vector<Component> results, entry.runner->Run(values, 0, budget, {}, entry.state));
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<Component> results,
+                           entry.runner->Run(values, {}, budget, {}, entry.state));
   return results[0].tensor();
 }
 

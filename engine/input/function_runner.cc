@@ -47,7 +47,7 @@ StatusOr<std::shared_ptr<const Program>> FunctionRunner::ProgramFor(std::span<co
   return program;
 }
 
-StatusOr<std::vector<Component>> FunctionRunner::Run(std::span<const Component> arguments, uint64_t step,
+StatusOr<std::vector<Component>> FunctionRunner::Run(std::span<const Component> arguments, const CallNumber& number,
                                                      const InputBudget* budget, const CancellationToken& cancel,
                                                      State& state) const {
   std::string key;
@@ -86,8 +86,10 @@ StatusOr<std::vector<Component>> FunctionRunner::Run(std::span<const Component> 
   bindings.arena = bound.arena.data();
   bindings.feeds = feeds;
   bindings.fetches = fetches;
-  bindings.rng = {&rng_, 1};
-  bindings.step = {&step, 1};
+  StreamKey rng = rng_;
+  rng.key.words[0] ^= number.iteration * 0x9E3779B1u;
+  bindings.rng = {&rng, 1};
+  bindings.step = {&number.step, 1};
   if (budget != nullptr) {
     bindings.max_loop_steps = budget->limits().max_loop_steps;
     bindings.deadline = budget->limits().deadline;

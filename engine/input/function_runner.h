@@ -33,10 +33,15 @@ class FunctionRunner {
     };
     std::map<std::string, Bound> by_shapes_;
   };
-  // `step` tells random ops which call this is. INVALID_ARGUMENT: arguments of another number or type, strings among
+  // Which call this is, for random ops: the `step`th of an iteration over the data.
+  struct CallNumber {
+    uint32_t iteration = 0;
+    uint64_t step = 0;
+  };
+  // INVALID_ARGUMENT: arguments of another number or type, strings among
   // them; else what compiling and running say. RESOURCE_EXHAUSTED: too many different shapes.
-  StatusOr<std::vector<Component>> Run(std::span<const Component> arguments, uint64_t step, const InputBudget* budget,
-                                       const CancellationToken& cancel, State& state) const;
+  StatusOr<std::vector<Component>> Run(std::span<const Component> arguments, const CallNumber& number,
+                                       const InputBudget* budget, const CancellationToken& cancel, State& state) const;
 
  private:
   StatusOr<std::shared_ptr<const Program>> ProgramFor(std::span<const Component> arguments,

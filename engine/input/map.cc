@@ -26,7 +26,7 @@ class MapPipeline : public Pipeline {
     Iterator(const MapPipeline& pipeline, const IteratorContext& context, std::unique_ptr<PipelineIterator> input)
         : IteratorOf(pipeline, context), input_(std::move(input)) {
       // Each iteration draws its own random numbers.
-      first_step_ = uint64_t{pipeline.iterations_.fetch_add(1)} << 32;
+      iteration_ = pipeline.iterations_.fetch_add(1);
     }
 
    private:
@@ -40,7 +40,7 @@ class MapPipeline : public Pipeline {
         for (const Tensor& captured : pipeline().captured_) arguments.emplace_back(captured);
         RIVULET_ASSIGN_OR_RETURN(
             std::vector<Component> results,
-            pipeline().function_->Run(arguments, first_step_ + step_++, context().budget.get(), cancel, state_));
+            pipeline().function_->Run(arguments, {iteration_, step_++}, context().budget.get(), cancel, state_));
         if (!pipeline().filter_) {
           RIVULET_RETURN_IF_ERROR(CheckComponents(results, pipeline().specs(), where(), "the function gives"));
           element = Element(std::move(results));
@@ -55,7 +55,8 @@ class MapPipeline : public Pipeline {
     }
     const std::unique_ptr<PipelineIterator> input_;
     FunctionRunner::State state_;
-    uint64_t first_step_ = 0, step_ = 0;
+    uint32_t iteration_ = 0;
+    uint64_t step_ = 0;
   };
 
   const std::shared_ptr<const Pipeline> input_;

@@ -27,8 +27,14 @@ Status InputBudget::Hold(size_t bytes, std::string_view where) {
 void InputBudget::Release(size_t bytes) { held_.fetch_sub(bytes, std::memory_order_relaxed); }
 
 bool InputBudget::TakeThread() {
-  const int taken = threads_.fetch_add(1, std::memory_order_relaxed) + 1;
-  return limits_.max_threads < 0 || taken <= limits_.max_threads;
+  if (limits_.max_threads < 0) return true;
+  if (threads_.fetch_add(1, std::memory_order_relaxed) < limits_.max_threads) return true;
+  threads_.fetch_sub(1, std::memory_order_relaxed);
+  return false;
+}
+
+void InputBudget::GiveThread() {
+  if (limits_.max_threads >= 0) threads_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 StatusOr<bool> PipelineIterator::Next(const CancellationToken& cancel, Element& element) {

@@ -42,7 +42,8 @@ class InputBudget {
   Status CountElement(std::string_view where);
   Status Hold(size_t bytes, std::string_view where);
   void Release(size_t bytes);
-  bool TakeThread();  // false: there may be no more
+  bool TakeThread();  // false: there may be no more now
+  void GiveThread();
   const Limits& limits() const { return limits_; }
 
  private:

@@ -40,7 +40,7 @@ class PrefetchPipeline : public Pipeline {
         shared_->changed.NotifyAll();
       }
       thread_.join();
-      threads_running.fetch_sub(1);
+      GiveThread();
     }
 
    private:
@@ -90,16 +90,24 @@ class PrefetchPipeline : public Pipeline {
     void Start() {
       started_ = true;
       if (pipeline().buffer_size_ == 0) return;
-      if (context().budget != nullptr && !context().budget->TakeThread()) return;
       if (threads_running.fetch_add(1) >= kMostThreads) {
+        threads_running.fetch_sub(1);
+        return;
+      }
+      if (context().budget != nullptr && !context().budget->TakeThread()) {
         threads_running.fetch_sub(1);
         return;
       }
       try {
         thread_ = std::thread([this] { Produce(); });
       } catch (const std::system_error&) {
-        threads_running.fetch_sub(1);  // no thread to be had: the caller's own makes the elements
+        GiveThread();  // no thread to be had: the caller's own makes the elements
       }
+    }
+
+    void GiveThread() {
+      threads_running.fetch_sub(1);
+      if (context().budget != nullptr) context().budget->GiveThread();
     }
 
     void Produce() {

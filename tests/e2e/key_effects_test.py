@@ -5,7 +5,7 @@ import pathlib
 import re
 
 import harness
-from harness import RivuletTest, main
+from harness import RivuletTest, field, main, node, varint
 
 DOCUMENTED = re.findall(r"^\| `([a-z0-9_.]+)` \|", (pathlib.Path(__file__).parents[2] / "docs/scenario.md").read_text(), re.M)
 
@@ -207,6 +207,35 @@ class KeyEffects(RivuletTest):
 
     def test_client__shuffle(self):
         self.changes({"client.shuffle": "false"})
+
+    def input_graph(self, name, batch, shuffle=True):
+        """A file with the dataset ops that give batches of so many examples."""
+        def scalar(dtype, value):
+            return {"dtype": field(6, dtype), "value": field(8, field(1, dtype) + field(2, b"") + value)}
+        def elements(*shapes):
+            shapes = b"".join(field(7, b"".join(field(2, field(1, size)) for size in shape)) for shape in shapes)
+            return {"output_types": field(1, field(6, bytes([1, 9]))), "output_shapes": field(1, shapes)}
+        examples = elements((28, 28, 1), ())
+        graph = node("examples", "BoundDataset", name=field(2, "train"), **examples)
+        for const, value in (("everything", -1), ("zero", 0), ("batch_size", batch)):
+            graph += node(const, "Const", **scalar(9, field(10, varint(value))))
+        graph += node("drop", "Const", **scalar(10, field(11, varint(0))))
+        graph += node("shuffled", "ShuffleDataset", "examples", "everything", "zero", "zero", **examples)
+        graph += node("batches", "BatchDatasetV2", "shuffled" if shuffle else "examples", "batch_size", "drop",
+                      **elements((-1, 28, 28, 1), (-1,)))
+        return {"client.input_graph": self.write(name, graph)}
+
+    def test_client__input_graph(self):
+        # What the built-in epochs do, written as a graph, gives their bits; 16 examples go by fives there.
+        built_in = self.outcome({})[0]
+        self.assertEqual(self.outcome(self.input_graph("same.pb", 5))[0], built_in)
+        self.assertNotEqual(self.outcome(self.input_graph("plain.pb", 5, shuffle=False))[0], built_in)
+        db = self.outcome(self.input_graph("large.pb", 16))[1]
+        self.assertEqual(self.query("SELECT DISTINCT steps FROM client_rounds", db=db), [(2,)])
+        self.refused({**self.input_graph("same.pb", 5), "client.shuffle": "false"}, "client.shuffle", "client.input_graph")
+        self.refused({"client.input_graph": self.write("junk.pb", b"junk")}, "the plan's input graph")
+        self.refused({"client.input_graph": self.write("path.pb", node("batches", "TFRecordDataset"))}, "TFRecordDataset",
+                     "by path")
 
     def test_client__optimizer__kind(self):
         self.changes({"client.optimizer.kind": "momentum"})

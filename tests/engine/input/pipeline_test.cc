@@ -202,6 +202,31 @@ TEST(Pipeline, MapOfAnotherType_IsRefusedWhenItIsBuilt) {
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("the function 'nowhere', which the graph does not")));
 }
 
+// Random numbers of a function differ by element, iteration and stream, and by nothing else.
+TEST(Pipeline, RandomMap_DrawsForEachElementAndIteration) {
+  const auto draws = [](uint32_t seed, int64_t prefetch) {
+    const auto elements = ElementsOfDataset(
+        [=](const Datasets& d, Graph& graph) {
+          AddFunction(graph, "random", {{DType::kInt64, Shape{}}}, [](const Scope& s, std::vector<Output>) {
+            const Output uniform =
+                s.Op("RandomUniform", {s.Const(Tensor(DType::kInt32, {0}))}, {{"dtype", DType::kFloat32}});
+            return std::vector{s.Op("Cast", {s.Op("Mul", {uniform, s.Const(1e6f)})}, {{"DstT", DType::kInt64}})};
+          });
+          const Output mapped = d.WithFunction("MapDataset", "f", {d.Range(20)}, "random");
+          return d.Count("RepeatDataset", d.Count("PrefetchDataset", mapped, prefetch), 2);
+        },
+        {}, seed);
+    EXPECT_OK(elements.status());
+    return Flat(*elements);
+  };
+  const std::vector<int64_t> values = draws(1, 0);
+  std::vector<int64_t> sorted = values;
+  std::sort(sorted.begin(), sorted.end());
+  EXPECT_EQ(std::unique(sorted.begin(), sorted.end()), sorted.end());
+  EXPECT_EQ(draws(1, 5), values);
+  EXPECT_NE(draws(2, 0), values);
+}
+
 TEST(Pipeline, ParallelMap_KeepsTheOrder) {
   EXPECT_THAT(Values([](const Datasets& d, Graph& graph) {
                 AddFunction(graph, "square", {{DType::kInt64, Shape{}}}, [](const Scope& s, std::vector<Output> x) {

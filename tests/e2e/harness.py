@@ -197,7 +197,7 @@ def example(image, label):
     return field(1, entry("image", field(1, field(1, image))) + entry("label", field(3, field(1, label))))
 
 
-def node(name, op, *inputs, **attributes):
+def node(name, op, /, *inputs, **attributes):
     """A NodeDef; attribute values are serialized AttrValues."""
     out = field(1, name) + field(2, op)
     for tensor in inputs:

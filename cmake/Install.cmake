@@ -13,7 +13,7 @@ target_link_libraries(engine_headers INTERFACE absl::status absl::statusor fmt::
 target_compile_features(engine_headers INTERFACE cxx_std_20)
 
 install(TARGETS engine_headers engine engine_base engine_graph engine_ops engine_ops_objects engine_kernels
-                engine_kernels_objects engine_data engine_profile engine_debug engine_presets engine_onnx engine_onnx_objects proto_graph proto_onnx
+                engine_kernels_objects engine_input engine_input_objects engine_data engine_profile engine_debug engine_presets engine_onnx engine_onnx_objects proto_graph proto_onnx
         EXPORT RivuletTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/rivulet)
 install(EXPORT RivuletTargets NAMESPACE Rivulet:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Rivulet)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/RivuletConfig.cmake.in ${PROJECT_BINARY_DIR}/RivuletConfig.cmake

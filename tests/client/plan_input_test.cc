@@ -6,6 +6,7 @@
 
 #include "client/example_source.h"
 #include "client/trainer.h"
+#include "engine/graph/function.h"
 #include "engine/graph/graph_def.h"
 #include "engine/graph/scope.h"
 #include "tests/client/local_plan.h"
@@ -14,8 +15,8 @@
 namespace rivulet {
 namespace {
 
-using testing::DigitExample;
 using ::testing::AllOf;
+using testing::DigitExample;
 using ::testing::HasSubstr;
 using testing::LocalScenario;
 using testing::MemoryDataset;
@@ -112,6 +113,28 @@ TEST_F(PlanInput, RepeatAndOtherBatches_TrainOnMore) {
   ASSERT_OK_AND_ASSIGN(const auto own, TrainOnThis());
   EXPECT_EQ(own.steps, 12);
   EXPECT_EQ(own.examples, 27);
+}
+
+// The function travels in the plan's bytes; the client calls it for each decoded example.
+TEST_F(PlanInput, MapOfExamples_ChangesWhatIsLearned) {
+  Graph body;
+  const Scope inner(body);
+  const Output image = inner.Op("_Arg", {}, {{"T", DType::kFloat32}, {"index", int64_t{0}}}, "image");
+  const Output label = inner.Op("_Arg", {}, {{"T", DType::kInt64}, {"index", int64_t{1}}}, "label");
+  const Output inverted = inner.Op("Sub", {inner.Const(1.0f), image});
+  ASSERT_OK(inner.status());
+  ASSERT_OK_AND_ASSIGN(const auto function, Function::Create("invert", std::move(body), {inverted, label}));
+  ASSERT_OK(graph_.AddFunction(function));
+  AttrMap attrs = Elements(false);
+  attrs["f"] = FunctionRef{"invert"};
+  attrs["Targuments"] = std::vector<DType>{};
+  Batch(scope_.Op("MapDataset", {Shuffle(Bound(), -1)}, std::move(attrs)), 10);
+  ASSERT_OK_AND_ASSIGN(const auto own, TrainOnThis());
+  ASSERT_OK_AND_ASSIGN(const auto again, TrainOnThis());
+  EXPECT_EQ(Delta(own), Delta(again));
+  ASSERT_OK_AND_ASSIGN(const auto built_in, Train(testing::LocalPlan()));
+  EXPECT_EQ(own.steps, built_in.steps);
+  EXPECT_NE(own.train_loss, built_in.train_loss);
 }
 
 TEST_F(PlanInput, EndlessRepeat_EndsWithASentence) {

@@ -163,6 +163,7 @@ std::vector<Effect> Effects() {
       {"client.epochs", "5", [](auto& s) { return s.client.epochs == 5; }},
       {"client.batch_size", "50", [](auto& s) { return s.client.batch_size == 50; }},
       {"client.shuffle", "false", [](auto& s) { return !s.client.shuffle; }},
+      {"client.input_graph", "i.pb", [=](auto& s) { return s.client.input_graph == cwd("i.pb"); }},
       {"client.optimizer.kind", "momentum", [](auto& s) { return s.client.optimizer.kind == "momentum"; }},
       {"client.optimizer.learning_rate", "2", [](auto& s) { return s.client.optimizer.learning_rate == 2.0; }},
       {"client.optimizer.momentum", "0.5", [](auto& s) { return s.client.optimizer.momentum == 0.5; }, momentum},

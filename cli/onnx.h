@@ -1,4 +1,4 @@
-// rivulet model check and rivulet model import.
+// rivulet model check.
 #pragma once
 
 #include "cli/command.h"
@@ -6,6 +6,5 @@
 namespace rivulet {
 
 Command OnnxCheckCommand();
-Command OnnxImportCommand();
 
 }  // namespace rivulet

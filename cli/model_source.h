@@ -1,0 +1,41 @@
+// What the commands under `rivulet model` work on: a model that is named in any of the ways there are, and its weights.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/models/model_def.h"
+#include "engine/tensor/tensor.h"
+
+namespace rivulet {
+
+struct ModelSourceOptions {
+  std::string what;                  // PRESET, SCENARIO.toml, FILE.pb, FILE.pbtxt, FILE.onnx or a folder of `model import`
+  std::string weights;               // a safetensors file, such as those of a run's history; empty: the first values
+  std::vector<std::string> outputs;  // tensors; empty: the scores, or of a file what no node uses
+};
+
+using NamedWeights = std::vector<std::pair<std::string, Tensor>>;  // in order of declaration
+
+struct ModelSource {
+  std::string title;  // as `what`
+  // Of a graph file without a loss only the graph and its variables.
+  ModelDef model;
+  bool has_loss = false;
+  std::vector<std::string> outputs;
+  // The values of all variables, but those that a weights file leaves out. FAILED_PRECONDITION: nothing gives them.
+  std::function<StatusOr<NamedWeights>()> weights;
+};
+
+// A usage error: nothing of that name, an output that the graph has not. Others as Scenario::Load, ParseGraph,
+// ImportOnnx.
+StatusOr<ModelSource> LoadModelSource(const ModelSourceOptions& options);
+
+// The tensors of a safetensors file. DATA_LOSS and UNIMPLEMENTED as ParseSafetensors, with the path.
+StatusOr<NamedWeights> ReadSafetensors(const std::string& path);
+
+}  // namespace rivulet

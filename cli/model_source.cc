@@ -141,9 +141,10 @@ StatusOr<ModelSource> FromScenario(const std::string& path) {
 StatusOr<ModelSource> FromPreset(const std::string& name) {
   StatusOr<ModelDef> model = Preset(name);
   if (!model.ok())
-    return UsageError("'{}' is no preset, no folder of `rivulet model import` and no file that ends in .toml, .pb, "
-                      ".pbtxt or .onnx: {}",
-                      name, Message(model.status()));
+    return UsageError(
+        "'{}' is no preset, no folder of `rivulet model import` and no file that ends in .toml, .pb, "
+        ".pbtxt or .onnx: {}",
+        name, Message(model.status()));
   ModelSource source;
   source.title = name;
   source.model = *std::move(model);

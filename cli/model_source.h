@@ -14,8 +14,8 @@
 namespace rivulet {
 
 struct ModelSourceOptions {
-  std::string what;                  // PRESET, SCENARIO.toml, FILE.pb, FILE.pbtxt, FILE.onnx or a folder of `model import`
-  std::string weights;               // a safetensors file, such as those of a run's history; empty: the first values
+  std::string what;     // PRESET, SCENARIO.toml, FILE.pb, FILE.pbtxt, FILE.onnx or a folder of `model import`
+  std::string weights;  // a safetensors file, such as those of a run's history; empty: the first values
   std::vector<std::string> outputs;  // tensors; empty: the scores, or of a file what no node uses
 };
 

@@ -17,6 +17,21 @@ RIVULET_ACTIVATION("Tanh", n.Op("Tanh", {x}));
 RIVULET_ACTIVATION("Softplus", n.Op("Softplus", {x}));
 RIVULET_ACTIVATION("Softsign", n.Op("Softsign", {x}));
 
+// ONNX has an operator for it since opset 20.
+Value Gelu(const ExportContext& n, const Value& x) {
+  const auto scalar = [&](double value) { return n.Scalar(n.dtype(0), value); };
+  Value share;  // 2 P(X <= x)
+  if (n.attr<bool>("approximate")) {
+    const Value cube = n.Op("Mul", {n.Op("Mul", {x, x}), x});
+    const Value inner = n.Op("Add", {x, n.Op("Mul", {cube, scalar(0.044715)})});
+    share = n.Op("Tanh", {n.Op("Mul", {inner, scalar(0.79788456080286535588)})});
+  } else {
+    share = n.Op("Erf", {n.Op("Mul", {x, scalar(0.70710678118654752440)})});
+  }
+  return n.Op("Mul", {n.Op("Mul", {x, scalar(0.5)}), n.Op("Add", {share, scalar(1)})});
+}
+RIVULET_ACTIVATION("Gelu", Gelu(n, x));
+
 // Over the last axis.
 Status Softmax(ExportContext& n) {
   n.set_output(0, n.Op(n.type(), {n.input(0)}, {{"axis", int64_t{-1}}}));

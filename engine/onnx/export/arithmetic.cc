@@ -8,7 +8,8 @@ bool IsInteger(DType dtype) { return !IsFloating(dtype) && dtype != DType::kBool
 
 // One operator of one input, by its name in ONNX.
 #define RIVULET_SAME_UNARY(op, onnx) \
-  RIVULET_ONNX_EXPORT(op, [](ExportContext& n) { return Elementwise(n, [&](const Value& x) { return n.Op(onnx, {x}); }); })
+  RIVULET_ONNX_EXPORT(               \
+      op, [](ExportContext& n) { return Elementwise(n, [&](const Value& x) { return n.Op(onnx, {x}); }); })
 
 RIVULET_SAME_UNARY("Abs", "Abs");
 RIVULET_SAME_UNARY("Neg", "Neg");
@@ -54,9 +55,9 @@ RIVULET_ONNX_EXPORT("Cast", [](ExportContext& n) {
   return Elementwise(n, [&](const Value& x) { return n.Cast(x, n.attr<DType>("DstT")); });
 });
 
-#define RIVULET_SAME_BINARY(op, onnx)                                                                       \
-  RIVULET_ONNX_EXPORT(op, [](ExportContext& n) {                                                            \
-    return ElementwisePair(n, [&](const Value& x, const Value& y) { return n.Op(onnx, {x, y}); });          \
+#define RIVULET_SAME_BINARY(op, onnx)                                                              \
+  RIVULET_ONNX_EXPORT(op, [](ExportContext& n) {                                                   \
+    return ElementwisePair(n, [&](const Value& x, const Value& y) { return n.Op(onnx, {x, y}); }); \
   })
 
 RIVULET_SAME_BINARY("Add", "Add");
@@ -79,9 +80,9 @@ RIVULET_SAME_BINARY("BitwiseAnd", "BitwiseAnd");
 RIVULET_SAME_BINARY("BitwiseOr", "BitwiseOr");
 RIVULET_SAME_BINARY("BitwiseXor", "BitwiseXor");
 
-#define RIVULET_BINARY(op, expression)                                                        \
-  RIVULET_ONNX_EXPORT(op, [](ExportContext& n) {                                              \
-    return ElementwisePair(n, [&](const Value& x, const Value& y) { return expression; });   \
+#define RIVULET_BINARY(op, expression)                                                     \
+  RIVULET_ONNX_EXPORT(op, [](ExportContext& n) {                                           \
+    return ElementwisePair(n, [&](const Value& x, const Value& y) { return expression; }); \
   })
 
 RIVULET_BINARY("NotEqual", n.Op("Not", {n.Op("Equal", {x, y})}));
@@ -132,15 +133,27 @@ Value ApproximateEqual(const ExportContext& n, const Value& x, const Value& y) {
 }
 RIVULET_BINARY("ApproximateEqual", ApproximateEqual(n, x, y));
 
+// Of unsigned integers, as ONNX has it. More bits than there are shift everything out.
+Status Shift(ExportContext& n, const char* direction) {
+  if (n.dtype(0) != DType::kUint8 && n.dtype(0) != DType::kUint16 && n.dtype(0) != DType::kUint32 &&
+      n.dtype(0) != DType::kUint64)
+    return Unimplemented("a shift of {}; ONNX shifts unsigned integers only", Name(n.dtype(0)));
+  return ElementwisePair(n, [&](const Value& x, const Value& y) {
+    return n.Op("BitShift", {x, y}, {{"direction", std::string(direction)}});
+  });
+}
+RIVULET_ONNX_EXPORT("LeftShift", [](ExportContext& n) { return Shift(n, "LEFT"); });
+RIVULET_ONNX_EXPORT("RightShift", [](ExportContext& n) { return Shift(n, "RIGHT"); });
+
 // 0 where x is, whatever y is.
 Value ZeroAware(const ExportContext& n, const Value& x, const Value& product) {
   const Value zero = n.Scalar(n.dtype(0), 0);
   return n.Op("Where", {n.Op("Equal", {x, zero}), zero, product});
 }
 RIVULET_BINARY("Xlogy", ZeroAware(n, x, n.Op("Mul", {x, n.Op("Log", {y})})));
+RIVULET_BINARY("MulNoNan", ZeroAware(n, y, n.Op("Mul", {x, y})));
 RIVULET_BINARY("Xdivy", ZeroAware(n, x, n.Op("Div", {x, y})));
-RIVULET_BINARY("Xlog1py",
-               ZeroAware(n, x, n.Op("Mul", {x, n.Op("Log", {n.Op("Add", {y, n.Scalar(n.dtype(0), 1)})})})));
+RIVULET_BINARY("Xlog1py", ZeroAware(n, x, n.Op("Mul", {x, n.Op("Log", {n.Op("Add", {y, n.Scalar(n.dtype(0), 1)})})})));
 
 RIVULET_ONNX_EXPORT("ClipByValue", [](ExportContext& n) {
   if (n.shape(1).known_rank() && n.shape(1).rank() == 0 && n.shape(2).known_rank() && n.shape(2).rank() == 0)
@@ -178,8 +191,8 @@ RIVULET_ONNX_EXPORT("Select", Select);
 RIVULET_ONNX_EXPORT("SelectV2", Select);
 
 Status L2Loss(ExportContext& n) {
-  n.set_output(0, n.Op("Mul", {n.Op("ReduceSumSquare", {n.input(0)}, {{"keepdims", false}}),
-                               n.Scalar(n.dtype(0), 0.5)}));
+  n.set_output(0,
+               n.Op("Mul", {n.Op("ReduceSumSquare", {n.input(0)}, {{"keepdims", false}}), n.Scalar(n.dtype(0), 0.5)}));
   return absl::OkStatus();
 }
 RIVULET_ONNX_EXPORT("L2Loss", L2Loss);

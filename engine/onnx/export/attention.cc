@@ -27,10 +27,10 @@ Value Repeated(const ExportContext& n, int i, int64_t heads) {
   const Value x = n.input(i);
   if (shape.dim(1) == heads) return x;
   const int64_t share = heads / shape.dim(1);
-  const Value spread = n.Op("Tile", {n.Unsqueeze(x, {2}), n.Ints({1, 1, share, 1, 1})});  // [batch, shared, share, keys, depth]
-  const Value dims = n.Concat({Dim(n, x, shape.dim(0), 0), n.Ints({heads}), Dim(n, x, shape.dim(2), 2),
-                               Dim(n, x, shape.dim(3), 3)},
-                              0);
+  const Value spread =
+      n.Op("Tile", {n.Unsqueeze(x, {2}), n.Ints({1, 1, share, 1, 1})});  // [batch, shared, share, keys, depth]
+  const Value dims = n.Concat(
+      {Dim(n, x, shape.dim(0), 0), n.Ints({heads}), Dim(n, x, shape.dim(2), 2), Dim(n, x, shape.dim(3), 3)}, 0);
   return n.Op("Reshape", {spread, dims});
 }
 
@@ -56,8 +56,8 @@ Status Attention(ExportContext& n) {
   bool hides_all = false;  // a query may see no key at all
   if (!n.IsLeftOut(3)) {
     hides_all = true;
-    scores = n.dtype(3) == DType::kBool ? n.Op("Where", {n.input(3), scores, never})
-                                        : n.Op("Add", {scores, n.input(3)});
+    scores =
+        n.dtype(3) == DType::kBool ? n.Op("Where", {n.input(3), scores, never}) : n.Op("Add", {scores, n.input(3)});
   }
   if (n.attr<bool>("causal")) {
     const int64_t offset = n.attr<int64_t>("causal_offset");

@@ -107,10 +107,9 @@ RIVULET_ONNX_EXPORT("Conv2DBackpropInput", Transposed);
 
 Status Conv3D(ExportContext& n) {
   RIVULET_ASSIGN_OR_RETURN(const Shape filter, n.KnownShape(1));
-  RIVULET_ASSIGN_OR_RETURN(const VolumeWindow window,
-                           MakeVolumeWindow(n.node().attrs(), n.shape(0), {filter.dim(0), filter.dim(1), filter.dim(2)}));
-  AttrMap attrs =
-      WindowAttributes({window.axes.begin(), window.axes.end()}, n.attr<std::string>("padding"));
+  RIVULET_ASSIGN_OR_RETURN(const VolumeWindow window, MakeVolumeWindow(n.node().attrs(), n.shape(0),
+                                                                       {filter.dim(0), filter.dim(1), filter.dim(2)}));
+  AttrMap attrs = WindowAttributes({window.axes.begin(), window.axes.end()}, n.attr<std::string>("padding"));
   RIVULET_ASSIGN_OR_RETURN(const int64_t groups, GroupsOf(n.shape(0).dim(window.channel_axis()), filter.dim(3)));
   if (groups != 1) attrs["group"] = groups;
   const Value x = Image(n, 0, window.channels_first);

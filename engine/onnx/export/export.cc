@@ -73,8 +73,7 @@ StatusOr<OnnxFile> ExportOnnx(const Graph& graph, const ExportOptions& options) 
   if (!options.external_data && writer.initializer_bytes() > kMostWeights)
     return ResourceExhausted("the weights have {} bytes, more than the 2 GB of one ONNX file; write external data",
                              writer.initializer_bytes());
-  if (options.external_data && options.data_file.empty())
-    return InvalidArgument("external data need a file name");
+  if (options.external_data && options.data_file.empty()) return InvalidArgument("external data need a file name");
   OnnxFile file;
   file.parameters = writer.parameters();
   proto::ModelProto model;
@@ -102,8 +101,7 @@ StatusOr<OnnxFile> ExportOnnx(const Graph& graph, const ExportOptions& options) 
     ops.insert(node.op_type());
   }
   for (const Node* node : exporter.placeholders()) {
-    RIVULET_RETURN_IF_ERROR(
-        Describe(node->name(), {const_cast<Node*>(node)->output()}, shapes, *out.add_input()));
+    RIVULET_RETURN_IF_ERROR(Describe(node->name(), {const_cast<Node*>(node)->output()}, shapes, *out.add_input()));
     file.inputs.push_back(node->name());
   }
   for (size_t i = 0; i < options.outputs.size(); ++i) {

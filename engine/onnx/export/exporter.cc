@@ -108,8 +108,7 @@ std::vector<Value> ExportContext::All(std::string_view op, std::vector<Value> in
 }
 Value ExportContext::Const(const Tensor& value) const { return exporter_.Const(value); }
 Value ExportContext::Ints(const std::vector<int64_t>& values) const {
-  return Const(
-      Tensor::Of<int64_t>(Shape{static_cast<int64_t>(values.size())}, std::span<const int64_t>(values)));
+  return Const(Tensor::Of<int64_t>(Shape{static_cast<int64_t>(values.size())}, std::span<const int64_t>(values)));
 }
 Value ExportContext::Int(int64_t value) const { return Const(Tensor::Scalar(value)); }
 

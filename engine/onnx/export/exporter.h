@@ -137,16 +137,14 @@ class ExporterRegistry {
 
 namespace internal {
 struct ExporterRegistration {
-  ExporterRegistration(const char* op, ExportFunction function) {
-    ExporterRegistry::Global().Register(op, function);
-  }
+  ExporterRegistration(const char* op, ExportFunction function) { ExporterRegistry::Global().Register(op, function); }
 };
 }  // namespace internal
 
 #define RIVULET_ONNX_EXPORT(op, ...) RIVULET_ONNX_EXPORT_(__COUNTER__, op, __VA_ARGS__)
 #define RIVULET_ONNX_EXPORT_(counter, op, ...) RIVULET_ONNX_EXPORT2_(counter, op, __VA_ARGS__)
-#define RIVULET_ONNX_EXPORT2_(counter, op, ...)                                                          \
-  [[maybe_unused]] static const ::rivulet::onnx::internal::ExporterRegistration rivulet_export_##counter( \
-      op, __VA_ARGS__)
+#define RIVULET_ONNX_EXPORT2_(counter, op, ...)                                                              \
+  [[maybe_unused]] static const ::rivulet::onnx::internal::ExporterRegistration rivulet_export_##counter(op, \
+                                                                                                         __VA_ARGS__)
 
 }  // namespace rivulet::onnx

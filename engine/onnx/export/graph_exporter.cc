@@ -74,11 +74,9 @@ Status Exporter::FindNodes() {
   for (const Node* node : graph_.TopologicalOrder(roots)) {
     order_.push_back(node);
     for (const Output& input : node->inputs()) ++used_[{input.node, input.port}];
-    const bool constant =
-        node->type() == "Const" ||
-        (!node->inputs().empty() && !node->op().stateful && std::ranges::all_of(node->inputs(), [&](const Output& in) {
-          return IsConstant(in.node);
-        }));
+    const bool constant = node->type() == "Const" ||
+                          (!node->inputs().empty() && !node->op().stateful &&
+                           std::ranges::all_of(node->inputs(), [&](const Output& in) { return IsConstant(in.node); }));
     if (constant) constant_.insert(node);
     if (node->type() == "Placeholder") placeholders_.push_back(node);
   }
@@ -185,7 +183,7 @@ void Exporter::Set(Output x, Order order, const Value& value) {
   }();
   if (fresh) {
     const std::string tensor = x.name();
-    name = writer_.NewName(order == Order::kPlain            ? tensor
+    name = writer_.NewName(order == Order::kPlain           ? tensor
                            : order == Order::kChannelsFirst ? tensor + "/channels_first"
                                                             : tensor + "/int64");
     writer_.Rename(value, name, first_node_);
@@ -299,10 +297,9 @@ Value Exporter::Arranged(Output x, const std::vector<int64_t>& perm, const std::
     }
     Value v = other.value;
     const auto reshaped = [&](const Value& from, const std::vector<int64_t>& to) {
-      return Emitted("Reshape",
-                     {from, Const(Tensor::Of<int64_t>(Shape{static_cast<int64_t>(to.size())},
-                                                      std::span<const int64_t>(to)))},
-                     {});
+      return Emitted(
+          "Reshape",
+          {from, Const(Tensor::Of<int64_t>(Shape{static_cast<int64_t>(to.size())}, std::span<const int64_t>(to)))}, {});
     };
     if (!other.dims.empty()) v = reshaped(v, stored_dims);
     v = Emitted("Transpose", {v}, {{"perm", inverse}});
@@ -315,9 +312,9 @@ Value Exporter::Arranged(Output x, const std::vector<int64_t>& perm, const std::
   }
   Value v = Plain(x);
   const auto shaped = [&](const std::vector<int64_t>& to) {
-    v = Emitted(
-        "Reshape",
-        {v, Const(Tensor::Of<int64_t>(Shape{static_cast<int64_t>(to.size())}, std::span<const int64_t>(to)))}, {});
+    v = Emitted("Reshape",
+                {v, Const(Tensor::Of<int64_t>(Shape{static_cast<int64_t>(to.size())}, std::span<const int64_t>(to)))},
+                {});
   };
   if (!split.empty()) shaped(split);
   if (!std::ranges::is_sorted(perm)) v = Emitted("Transpose", {v}, {{"perm", perm}});

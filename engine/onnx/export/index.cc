@@ -68,11 +68,10 @@ RIVULET_ONNX_EXPORT("TensorScatterMin", TensorScatter);
 // An index outside the range gives a row of off_value here; ONNX counts negative ones from the end.
 RIVULET_ONNX_EXPORT("OneHot", [](ExportContext& n) {
   const Value values = n.Concat({n.Unsqueeze(n.input(3), {0}), n.Unsqueeze(n.input(2), {0})}, 0);
-  Value indices = n.dtype(0) == DType::kUint8 || n.dtype(0) == DType::kInt8 ? n.Cast(n.input(0), DType::kInt64)
-                                                                           : n.int64s(0);
+  Value indices =
+      n.dtype(0) == DType::kUint8 || n.dtype(0) == DType::kInt8 ? n.Cast(n.input(0), DType::kInt64) : n.int64s(0);
   const Value depth = n.int64s(1);
-  if (n.dtype(0) != DType::kUint8)
-    indices = n.Op("Where", {n.Op("Less", {indices, n.Int(0)}), depth, indices});
+  if (n.dtype(0) != DType::kUint8) indices = n.Op("Where", {n.Op("Less", {indices, n.Int(0)}), depth, indices});
   n.set_output(0, n.Op("OneHot", {indices, n.Unsqueeze(depth, {0}), values}, {{"axis", n.attr<int64_t>("axis")}}));
   return absl::OkStatus();
 });

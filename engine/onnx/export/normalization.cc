@@ -68,8 +68,7 @@ Status OverGroups(ExportContext& n) {
     // ONNX has this operator with a scale for each channel since opset 21: a group is a channel of another image.
     const int64_t groups = n.attr_or<int64_t>("num_groups", n.shape(1).dim(0));
     const Value grouped = n.Reshape(x, {0, groups, -1});
-    const Value normal =
-        n.Op("InstanceNormalization", {grouped, Ones(n, groups, 1), Ones(n, groups, 0)}, epsilon);
+    const Value normal = n.Op("InstanceNormalization", {grouped, Ones(n, groups, 1), Ones(n, groups, 0)}, epsilon);
     const Value back = n.Op("Reshape", {normal, n.Op("Shape", {x})});
     const Value scaled = n.Op("Mul", {back, n.Unsqueeze(n.input(1), behind)});
     return n.Op("Add", {scaled, n.Unsqueeze(n.input(2), behind)});

@@ -28,6 +28,10 @@ Status Pool2d(ExportContext& n, const char* op) {
   return Pooled(n, {window.height, window.width}, window.layout.channels_first, op);
 }
 RIVULET_ONNX_EXPORT("MaxPool", [](ExportContext& n) { return Pool2d(n, "MaxPool"); });
+RIVULET_ONNX_EXPORT("MaxPoolWithArgmax", [](ExportContext& n) -> Status {
+  RIVULET_RETURN_IF_ERROR(n.RefuseOutput(1, "positions that count the channels too"));
+  return Pool2d(n, "MaxPool");
+});
 RIVULET_ONNX_EXPORT("AvgPool", [](ExportContext& n) { return Pool2d(n, "AveragePool"); });
 
 Status Pool3d(ExportContext& n, const char* op) {

@@ -48,9 +48,9 @@ struct Activations {
 // Names as the engine's ops have them. The lists hold a number for each activation that takes one.
 void AddActivation(Activations& all, const std::string& name) {
   static const std::map<std::string, std::string> names = {
-      {"tanh", "Tanh"},         {"sigmoid", "Sigmoid"}, {"hard_sigmoid", "HardSigmoid"}, {"relu", "Relu"},
-      {"softsign", "Softsign"}, {"softplus", "Softplus"}, {"elu", "Elu"},                {"leaky_relu", "LeakyRelu"},
-      {"linear", "Affine"}};
+      {"tanh", "Tanh"}, {"sigmoid", "Sigmoid"},      {"hard_sigmoid", "HardSigmoid"},
+      {"relu", "Relu"}, {"softsign", "Softsign"},    {"softplus", "Softplus"},
+      {"elu", "Elu"},   {"leaky_relu", "LeakyRelu"}, {"linear", "Affine"}};
   all.names.push_back(names.at(name));
   if (name == "hard_sigmoid") {
     all.alpha.push_back(0.2f);
@@ -108,8 +108,8 @@ Status Recurrent(ExportContext& n, const char* op, const std::vector<int64_t>& o
     const auto or_zeros = [&](const Value& value) {
       return value.empty() ? n.Op("Expand", {n.Scalar(n.dtype(0), 0), n.Ints({gates * units})}) : value;
     };
-    b = n.Unsqueeze(
-        n.Concat({Reordered(n, or_zeros(bias), order), Reordered(n, or_zeros(recurrent_bias), order)}, 0), {0});
+    b = n.Unsqueeze(n.Concat({Reordered(n, or_zeros(bias), order), Reordered(n, or_zeros(recurrent_bias), order)}, 0),
+                    {0});
   }
   const auto state = [&](int i) {
     const Value value = optional(i);
@@ -153,9 +153,7 @@ RIVULET_ONNX_EXPORT("LSTM", [](ExportContext& n) {  // i, f, c, o here; i, o, f,
 RIVULET_ONNX_EXPORT("GRU", [](ExportContext& n) {
   return Recurrent(n, "GRU", {0, 1, 2}, {.bias = 2, .h = 3, .lengths = 4});
 });
-RIVULET_ONNX_EXPORT("SimpleRNN", [](ExportContext& n) {
-  return Recurrent(n, "RNN", {0}, {.h = 2, .lengths = 3});
-});
+RIVULET_ONNX_EXPORT("SimpleRNN", [](ExportContext& n) { return Recurrent(n, "RNN", {0}, {.h = 2, .lengths = 3}); });
 
 }  // namespace
 }  // namespace rivulet::onnx

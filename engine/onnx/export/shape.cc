@@ -10,6 +10,9 @@ namespace {
 
 constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
 
+// The axis of channels, of images that lie channels first, is the second.
+int64_t AxisChannelsFirst(int64_t axis, int rank) { return axis == 0 ? 0 : axis == rank - 1 ? 1 : axis + 1; }
+
 Status SameValue(ExportContext& n) {
   n.Forward(0, 0);
   return absl::OkStatus();
@@ -101,9 +104,6 @@ RIVULET_ONNX_EXPORT("Range", [](ExportContext& n) {
   n.set_output(0, n.Op("Range", n.inputs()));
   return absl::OkStatus();
 });
-
-// The axis of channels, of images that lie channels first, is the second.
-int64_t AxisChannelsFirst(int64_t axis, int rank) { return axis == 0 ? 0 : axis == rank - 1 ? 1 : axis + 1; }
 
 Status ConcatV2(ExportContext& n) {
   const int parts = n.num_inputs() - 1;
@@ -260,6 +260,12 @@ Status StridedSlice(ExportContext& n) {
       ++axis;
     }
   }
+  if (squeezed.empty() && added.empty() && !axes.empty() && n.lies_channels_first(0)) {
+    for (int64_t& each : axes) each = AxisChannelsFirst(each, rank);
+    n.set_output_channels_first(
+        0, n.Op("Slice", {n.channels_first(0), n.Ints(begins), n.Ints(ends), n.Ints(axes), n.Ints(strides)}));
+    return absl::OkStatus();
+  }
   const bool sizes = n.dtype(0) == DType::kInt32 && rank == 1;
   Value x = sizes ? n.int64s(0) : n.input(0);
   if (!axes.empty()) x = n.Op("Slice", {x, n.Ints(begins), n.Ints(ends), n.Ints(axes), n.Ints(strides)});
@@ -321,9 +327,9 @@ Status Reverse(ExportContext& n) {
     return absl::OkStatus();
   }
   const size_t count = axes.size();
-  n.set_output(0, n.Op("Slice", {n.input(0), n.Ints(std::vector<int64_t>(count, -1)),
-                                 n.Ints(std::vector<int64_t>(count, -kEnd)), n.Ints(axes),
-                                 n.Ints(std::vector<int64_t>(count, -1))}));
+  n.set_output(
+      0, n.Op("Slice", {n.input(0), n.Ints(std::vector<int64_t>(count, -1)), n.Ints(std::vector<int64_t>(count, -kEnd)),
+                        n.Ints(axes), n.Ints(std::vector<int64_t>(count, -1))}));
   return absl::OkStatus();
 }
 RIVULET_ONNX_EXPORT("ReverseV2", Reverse);
@@ -332,8 +338,7 @@ Status ReverseSequence(ExportContext& n) {
   const int64_t time = n.attr<int64_t>("seq_dim"), batch = n.attr<int64_t>("batch_dim");
   if (time < 0 || batch < 0 || time > 1 || batch > 1)
     return Unimplemented("seq_dim {} and batch_dim {}; ONNX reverses over the first two axes", time, batch);
-  n.set_output(0,
-               n.Op("ReverseSequence", {n.input(0), n.int64s(1)}, {{"time_axis", time}, {"batch_axis", batch}}));
+  n.set_output(0, n.Op("ReverseSequence", {n.input(0), n.int64s(1)}, {{"time_axis", time}, {"batch_axis", batch}}));
   return absl::OkStatus();
 }
 RIVULET_ONNX_EXPORT("ReverseSequence", ReverseSequence);
@@ -372,6 +377,84 @@ Status Blocks(ExportContext& n) {
 }
 RIVULET_ONNX_EXPORT("SpaceToDepth", Blocks);
 RIVULET_ONNX_EXPORT("DepthToSpace", Blocks);
+
+struct SpatialBlocks {
+  std::vector<int64_t> block, amounts;  // amounts: before and after, for each axis
+  Shape shape;
+  size_t axes() const { return block.size(); }
+  int64_t times() const {
+    int64_t product = 1;
+    for (int64_t size : block) product *= size;
+    return product;
+  }
+};
+StatusOr<SpatialBlocks> SpatialBlocksOf(ExportContext& n) {
+  SpatialBlocks blocks;
+  RIVULET_ASSIGN_OR_RETURN(blocks.block, n.KnownInts(1));
+  RIVULET_ASSIGN_OR_RETURN(blocks.amounts, n.KnownInts(2));
+  RIVULET_ASSIGN_OR_RETURN(const int rank, n.Rank(0));
+  blocks.shape = n.shape(0);
+  for (int axis = 1; axis < rank; ++axis)
+    if (blocks.shape.dim(axis) == kUnknownDim)
+      return FailedPrecondition("all sizes of {} but the first must be known", blocks.shape.ToString());
+  return blocks;
+}
+
+// Pixels of a block go to the batch: split off, moved to the front, joined with it.
+Status SpaceToBatch(ExportContext& n) {
+  RIVULET_ASSIGN_OR_RETURN(const SpatialBlocks blocks, SpatialBlocksOf(n));
+  const int rank = blocks.shape.rank();
+  const auto axes = static_cast<int>(blocks.axes());
+  std::vector<int64_t> before(static_cast<size_t>(rank), 0), after = before, split = {-1}, perm, joined = {-1};
+  for (int i = 0; i < axes; ++i) {
+    const auto at = static_cast<size_t>(i);
+    before[at + 1] = blocks.amounts[2 * at];
+    after[at + 1] = blocks.amounts[2 * at + 1];
+    const int64_t size = blocks.shape.dim(i + 1) + before[at + 1] + after[at + 1];
+    split.insert(split.end(), {size / blocks.block[at], blocks.block[at]});
+    joined.push_back(size / blocks.block[at]);
+    perm.push_back(2 * i + 2);
+  }
+  perm.push_back(0);
+  for (int i = 0; i < axes; ++i) perm.push_back(2 * i + 1);
+  for (int axis = axes + 1; axis < rank; ++axis) {
+    split.push_back(blocks.shape.dim(axis));
+    joined.push_back(blocks.shape.dim(axis));
+    perm.push_back(axes + axis);
+  }
+  before.insert(before.end(), after.begin(), after.end());
+  const Value padded = n.Op("Pad", {n.input(0), n.Ints(before)});
+  n.set_output(0, n.Reshape(n.Transpose(n.Reshape(padded, split), perm), joined));
+  return absl::OkStatus();
+}
+RIVULET_ONNX_EXPORT("SpaceToBatchND", SpaceToBatch);
+
+Status BatchToSpace(ExportContext& n) {
+  RIVULET_ASSIGN_OR_RETURN(const SpatialBlocks blocks, SpatialBlocksOf(n));
+  const int rank = blocks.shape.rank();
+  const auto axes = static_cast<int>(blocks.axes());
+  std::vector<int64_t> split = blocks.block, perm = {axes}, joined = {-1}, places, begins, ends;
+  split.push_back(-1);
+  for (int i = 0; i < axes; ++i) {
+    const auto at = static_cast<size_t>(i);
+    const int64_t size = blocks.shape.dim(i + 1);
+    split.push_back(size);
+    perm.insert(perm.end(), {axes + 1 + i, i});
+    joined.push_back(size * blocks.block[at]);
+    places.push_back(i + 1);
+    begins.push_back(blocks.amounts[2 * at]);
+    ends.push_back(size * blocks.block[at] - blocks.amounts[2 * at + 1]);
+  }
+  for (int axis = axes + 1; axis < rank; ++axis) {
+    split.push_back(blocks.shape.dim(axis));
+    joined.push_back(blocks.shape.dim(axis));
+    perm.push_back(axes + axis);
+  }
+  const Value whole = n.Reshape(n.Transpose(n.Reshape(n.input(0), split), perm), joined);
+  n.set_output(0, n.Op("Slice", {whole, n.Ints(begins), n.Ints(ends), n.Ints(places)}));
+  return absl::OkStatus();
+}
+RIVULET_ONNX_EXPORT("BatchToSpaceND", BatchToSpace);
 
 RIVULET_ONNX_EXPORT("MatrixBandPart", [](ExportContext& n) -> Status {
   RIVULET_ASSIGN_OR_RETURN(const int64_t lower, n.KnownInt(1));

@@ -7,9 +7,16 @@
 #include "engine/models/freeze.h"
 #include "engine/models/layer_list.h"
 #include "engine/models/presets.h"
+#include "engine/onnx/trainable.h"
 
 namespace rivulet {
 namespace {
+
+FeatureEncoding EncodingOf(const std::string& kind) {
+  return kind == "tokens"   ? FeatureEncoding::kInt64
+         : kind == "values" ? FeatureEncoding::kFloat
+                            : FeatureEncoding::kUint8;
+}
 
 StatusOr<ModelDef> FromLayers(const ModelConfig& config) {
   if (config.input.shape.empty())
@@ -17,9 +24,7 @@ StatusOr<ModelDef> FromLayers(const ModelConfig& config) {
   ClassifierOptions options;
   options.input = config.input.shape;
   options.loss = config.objective;
-  options.encoding = config.input.kind == "tokens"   ? FeatureEncoding::kInt64
-                     : config.input.kind == "values" ? FeatureEncoding::kFloat
-                                                     : FeatureEncoding::kUint8;
+  options.encoding = EncodingOf(config.input.kind);
   return ModelFromLayers(options, config.layers);
 }
 
@@ -38,10 +43,23 @@ StatusOr<ModelDef> FromGraph(const ModelConfig& config) {
   return model;
 }
 
+StatusOr<ModelDef> FromOnnx(const ModelConfig& config) {
+  RIVULET_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Default().ReadAll(config.onnx));
+  onnx::TrainableOptions options;
+  options.input = config.input.shape;
+  options.encoding = EncodingOf(config.input.kind);
+  options.loss = config.objective;
+  options.folder = FolderOf(config.onnx);
+  StatusOr<ModelDef> model = onnx::ModelFromOnnx(bytes, options);
+  if (!model.ok()) return Annotate(model.status(), config.onnx);
+  return model;
+}
+
 StatusOr<ModelDef> Whole(const ModelConfig& config) {
   if (!config.preset.empty())
     return Preset(config.preset,
                   {.classes = config.classes, .input = config.input.shape, .normalization = config.normalization});
+  if (!config.onnx.empty()) return FromOnnx(config);
   return config.layers.empty() ? FromGraph(config) : FromLayers(config);
 }
 

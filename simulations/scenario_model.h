@@ -1,4 +1,4 @@
-// The model a scenario names: a preset, or a graph file made by anyone.
+// The model a scenario names: a preset, layers, or a graph file or ONNX model made by anyone.
 #pragma once
 
 #include "engine/base/status.h"

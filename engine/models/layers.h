@@ -82,6 +82,8 @@ class Layers {
       : scope_(scope), training_(training), shared_(shared) {}
   const Scope& scope() const { return scope_; }
   bool training() const { return training_; }
+  // For bodies that build more than layers: nodes of their own that a training step runs, or runs otherwise.
+  SharedLayers& shared() const { return shared_; }
 
   // x [batch, …, in] · kernel [in, units] + bias
   Output Dense(std::string_view name, Output x, int64_t units, const DenseOptions& options = {});

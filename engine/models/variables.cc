@@ -30,10 +30,12 @@ Output Create(const Scope& scope, const std::string& name, const Shape& shape, c
     return {};
   }
   const Scope root = Scope(scope.graph());
-  Node* handle = scope.AddNode(
-      "VarHandleOp", {},
-      {{"dtype", options.dtype}, {"shape", shape}, {"shared_name", name}, {kSegmentAttr, options.segment}},
-      name.substr(scope.prefix().size()));
+  AttrMap attrs = options.more;
+  attrs["dtype"] = options.dtype;
+  attrs["shape"] = shape;
+  attrs["shared_name"] = name;
+  attrs[kSegmentAttr] = options.segment;
+  Node* handle = scope.AddNode("VarHandleOp", {}, std::move(attrs), name.substr(scope.prefix().size()));
   if (handle == nullptr) return {};
   const Scope inner = scope.SubScope(name.substr(scope.prefix().size()));
   const Output value = initializer(inner, options.dtype, shape);

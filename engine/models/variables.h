@@ -22,6 +22,7 @@ struct VariableOptions {
   // kCreate: an existing name is an error. kReuse: a missing one is. kReuseOrCreate: as the name says; an existing
   // variable must have the same dtype, shape and segment. Tied weights are one variable read twice.
   enum class Sharing { kCreate, kReuse, kReuseOrCreate } sharing = Sharing::kCreate;
+  AttrMap more = {};  // attributes of the handle besides ("_…")
 };
 
 // The value of the variable "<scope>/<name>" at this point of the graph. Its nodes are "<scope>/<name>" (the handle),

@@ -82,11 +82,12 @@ Status Dropout(NodeContext& n) {
       RIVULET_ASSIGN_OR_RETURN(const int64_t mode, n.IntValue(2));
       training = mode != 0;
     }
-    if (n.has_input(1) && training) {
-      RIVULET_ASSIGN_OR_RETURN(const std::vector<double> value, n.NumberValues(1));
-      if (value.size() != 1) return InvalidArgument("the ratio has {} elements, not one", value.size());
-      ratio = value[0];
-    }
+  }
+  training = n.Trains(training);
+  if (n.opset() >= 12 && n.has_input(1) && training) {
+    RIVULET_ASSIGN_OR_RETURN(const std::vector<double> value, n.NumberValues(1));
+    if (value.size() != 1) return InvalidArgument("the ratio has {} elements, not one", value.size());
+    ratio = value[0];
   }
   if (!(ratio >= 0 && ratio < 1)) return InvalidArgument("the ratio is {}, not in [0, 1)", ratio);
   if (!training || ratio == 0) {

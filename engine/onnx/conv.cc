@@ -14,6 +14,10 @@ std::vector<int64_t> Four(int64_t height, int64_t width) { return {1, 1, height,
 
 // [out, in, height, width] to [height, width, in, out].
 Output Filter(const Builder& b, Output w) { return b.Transpose(w, {2, 3, 1, 0}); }
+// The same of the node's filter, which the graph may store so; of one spatial axis as a height of 1.
+Output FilterOf(const NodeContext& n, int spatial) {
+  return spatial == 1 ? n.b().ExpandDims(n.Transposed(1, {2, 1, 0}), 0) : n.Transposed(1, {2, 3, 1, 0});
+}
 
 Output Conv2d(const Builder& b, Output x, Output filter, const Window& height, const Window& width) {
   return b.Op(
@@ -52,13 +56,13 @@ Output Conv3d(const Builder& b, Output x, Output w, const std::vector<Window>& w
 }
 
 struct Layer {
-  Output x, w, bias;
+  Output x, bias;
   int spatial = 0;
   int64_t groups = 1;
 };
 
 StatusOr<Layer> LayerOf(NodeContext& n) {
-  Layer layer{n.input(0), n.input(1), n.optional_input(2)};
+  Layer layer{n.input(0), n.optional_input(2)};
   RIVULET_ASSIGN_OR_RETURN(const int rank, n.Rank(0));
   RIVULET_ASSIGN_OR_RETURN(const Shape filter, n.KnownShape(1));
   layer.spatial = rank - 2;
@@ -78,7 +82,7 @@ StatusOr<Layer> LayerOf(NodeContext& n) {
 Status Conv(NodeContext& n) {
   const Builder& b = n.b();
   RIVULET_ASSIGN_OR_RETURN(Layer layer, LayerOf(n));
-  const Shape filter = ShapeOf(layer.w);
+  RIVULET_ASSIGN_OR_RETURN(const Shape filter, n.KnownShape(1));
   const int64_t channels = DimOf(layer.x, 1), wanted = filter.dim(1) * layer.groups;
   if (channels != kUnknownDim && channels != wanted)
     return InvalidArgument("the filter {} with {} groups takes {} channels, but the image {} has {}", filter.ToString(),
@@ -89,14 +93,14 @@ Status Conv(NodeContext& n) {
   RIVULET_ASSIGN_OR_RETURN(const std::vector<Window> windows, WindowsOf(n, layer.x, kernel));
   Output y;
   if (layer.spatial == 1) {
-    const Output image = b.ExpandDims(layer.x, 2), row = b.ExpandDims(layer.w, 2);
-    y = b.Squeeze(WithBias(b, Conv2d(b, image, Filter(b, row), {}, windows[0]), layer.bias), 2);
+    const Output image = b.ExpandDims(layer.x, 2);
+    y = b.Squeeze(WithBias(b, Conv2d(b, image, FilterOf(n, 1), {}, windows[0]), layer.bias), 2);
   } else if (layer.spatial == 2) {
-    y = WithBias(b, Conv2d(b, layer.x, Filter(b, layer.w), windows[0], windows[1]), layer.bias);
+    y = WithBias(b, Conv2d(b, layer.x, FilterOf(n, 2), windows[0], windows[1]), layer.bias);
   } else {
     for (const Window& window : windows)
       if (window.output == kUnknownDim) return FailedPrecondition("the image's size must be known");
-    y = Conv3d(b, layer.x, layer.w, windows);
+    y = Conv3d(b, layer.x, n.input(1), windows);
     if (layer.bias) y = b.Add(y, b.Reshape(layer.bias, {1, -1, 1, 1, 1}));
   }
   n.set_output(0, y);
@@ -212,7 +216,7 @@ Output Transposed3d(const Builder& b, Output x, Output w, int64_t out, const std
 Status ConvTranspose(NodeContext& n) {
   const Builder& b = n.b();
   RIVULET_ASSIGN_OR_RETURN(Layer layer, LayerOf(n));
-  const Shape filter = ShapeOf(layer.w);
+  RIVULET_ASSIGN_OR_RETURN(const Shape filter, n.KnownShape(1));
   std::vector<int64_t> kernel(filter.dims().begin() + 2, filter.dims().end());
   RIVULET_ASSIGN_OR_RETURN(const std::vector<Stretched> windows, StretchedOf(n, layer.x, kernel));
   int64_t out = 0;
@@ -224,12 +228,12 @@ Status ConvTranspose(NodeContext& n) {
   Output y;
   if (layer.spatial == 1) {
     const Stretched height{1, 1, 1, 1, 0, 1};
-    y = Transposed2d(b, b.ExpandDims(layer.x, 2), Filter(b, b.ExpandDims(layer.w, 2)), out, height, windows[0]);
+    y = Transposed2d(b, b.ExpandDims(layer.x, 2), FilterOf(n, 1), out, height, windows[0]);
     y = b.Squeeze(WithBias(b, y, layer.bias), 2);
   } else if (layer.spatial == 2) {
-    y = WithBias(b, Transposed2d(b, layer.x, Filter(b, layer.w), out, windows[0], windows[1]), layer.bias);
+    y = WithBias(b, Transposed2d(b, layer.x, FilterOf(n, 2), out, windows[0], windows[1]), layer.bias);
   } else {
-    y = Transposed3d(b, layer.x, layer.w, out, windows);
+    y = Transposed3d(b, layer.x, n.input(1), out, windows);
     if (layer.bias) y = b.Add(y, b.Reshape(layer.bias, {1, -1, 1, 1, 1}));
   }
   n.set_output(0, y);

@@ -9,6 +9,7 @@
 #include "engine/gradients/gradients.h"
 #include "engine/graph/scope.h"
 #include "engine/models/variables.h"
+#include "engine/onnx/arrange.h"
 #include "engine/onnx/known_values.h"
 #include "engine/onnx/operator.h"
 #include "engine/onnx/tensor.h"
@@ -51,10 +52,16 @@ bool IsParameter(std::string_view op, int input) {
 
 class Importer {
  public:
-  Importer(const proto::ModelProto& model, const ImportOptions& options, OnnxModel& out)
-      : model_(model), options_(options), out_(out), root_(out.graph), known_(out.graph) {}
+  // Of a graph of its own, `out`'s, or with `body` in `root`; `out` then receives what else there is to say.
+  Importer(const proto::ModelProto& model, const ImportOptions& options, OnnxModel& out, const Scope& root,
+           const OnnxBody* body = nullptr)
+      : model_(model), options_(options), out_(out), root_(root), known_(root.graph()), body_(body) {
+    form_.training = body != nullptr && body->training;
+  }
 
   Status Run();
+  const ModelForm& form() const { return form_; }
+  const std::vector<Output>& results() const { return results_; }
   const KnownValues& known() const { return known_; }
   const std::map<std::string, std::string>& input_of_node() const { return input_of_node_; }
 
@@ -70,7 +77,10 @@ class Importer {
   Status Call(const proto::FunctionProto& function, const proto::NodeProto& call, Frame& frame, const Scope& scope);
   Status AddOutputs(const Frame& frame);
   Status Bind(Frame& frame, const std::string& name, Output value) const;
+  void FindUsesInside(const proto::GraphProto& graph);
   Output Weight(const std::string& name, Tensor value);
+  Output Variable(OnnxWeight& weight);
+  std::vector<int64_t> StoredOrder(const std::string& name, const Tensor& value) const;
 
   const proto::ModelProto& model_;
   const ImportOptions& options_;
@@ -81,8 +91,17 @@ class Importer {
   std::unordered_set<std::string> initialized_;
   std::unordered_set<std::string> parameters_;  // initializers that some node takes as a parameter
   std::unordered_set<std::string> statistics_;  // that are running statistics
+  std::map<std::string, std::string> copies_;   // outputs of Identity, and what they are
+  // How all uses of an initializer want it stored; kModel where one wants it as the model has it.
+  enum class Layout { kFilter, kMatrix, kModel };
+  std::unordered_map<std::string, Layout> layouts_;
+  std::map<std::string, StoredWeight> stored_;  // weights in another order than the model's
+  std::unordered_set<std::string> made_;        // by AddInitializers, of nodes that copy
   std::map<std::string, std::string> input_of_node_;
   int nodes_ = 0;
+  const OnnxBody* body_ = nullptr;
+  ModelForm form_;
+  std::vector<Output> results_;
 };
 
 Status Importer::ReadOpsets(const google::protobuf::RepeatedPtrField<proto::OperatorSetIdProto>& from,
@@ -107,10 +126,35 @@ Status Importer::IndexFunctions() {
   return absl::OkStatus();
 }
 
+// What a graph inside a node takes from outside, it takes as the model has it.
+void Importer::FindUsesInside(const proto::GraphProto& graph) {
+  for (const auto& node : graph.node()) {
+    for (const std::string& input : node.input()) layouts_[input] = Layout::kModel;
+    for (const auto& attr : node.attribute())
+      if (attr.has_g()) FindUsesInside(attr.g());
+  }
+  for (const auto& output : graph.output()) layouts_[output.name()] = Layout::kModel;
+}
+
 void Importer::FindUses(const proto::NodeProto& node) {
+  const std::string domain = Domain(node.domain());
+  const bool ours = domain.empty() && !functions_.contains({domain, node.op_type(), node.overload()});
+  const auto transposes = [&](const char* name) {
+    for (const auto& attr : node.attribute())
+      if (attr.name() == name) return attr.i() != 0;
+    return false;
+  };
+  for (const auto& attr : node.attribute())
+    if (attr.has_g()) FindUsesInside(attr.g());
   for (int i = 0; i < node.input_size(); ++i) {
+    Layout layout = Layout::kModel;
+    if (ours && i == 1 && (node.op_type() == "Conv" || node.op_type() == "ConvTranspose")) layout = Layout::kFilter;
+    if (ours && i == 1 && node.op_type() == "Gemm" && transposes("transB")) layout = Layout::kMatrix;
+    const auto [known, first] = layouts_.emplace(node.input(i), layout);
+    if (!first && known->second != layout) known->second = Layout::kModel;
     if (IsParameter(node.op_type(), i)) parameters_.insert(node.input(i));
     if (node.op_type() == "BatchNormalization" && i >= 3) statistics_.insert(node.input(i));
+    if (ours && node.op_type() == "Identity" && node.output_size() == 1) copies_[node.output(0)] = node.input(i);
   }
 }
 
@@ -119,24 +163,53 @@ Status Importer::Bind(Frame& frame, const std::string& name, Output value) const
   return absl::OkStatus();
 }
 
-Output Importer::Weight(const std::string& name, Tensor value) {
-  const std::string segment = statistics_.contains(name) ? "shared" : "trainable";
-  const DType dtype = value.dtype();
-  const std::string wanted = GraphName(name, "weight");
+std::vector<int64_t> Importer::StoredOrder(const std::string& name, const Tensor& value) const {
+  const auto layout = layouts_.find(name);
+  if (layout == layouts_.end()) return {};
+  const int rank = value.shape().rank();
+  if (layout->second == Layout::kFilter && rank == 4) return {2, 3, 1, 0};
+  if (layout->second == Layout::kFilter && rank == 3) return {2, 1, 0};
+  if (layout->second == Layout::kMatrix && rank == 2) return {1, 0};
+  return {};
+}
+
+Output Importer::Variable(OnnxWeight& weight) {
+  const std::string wanted = GraphName(weight.name, "weight");
   std::string variable = wanted;
-  for (int count = 1; out_.graph.Find(variable) != nullptr; ++count) variable = fmt::format("{}_{}", wanted, count);
-  const Output handle = root_.Op(
-      "VarHandleOp", {},
-      {{"dtype", dtype}, {"shape", value.shape()}, {"shared_name", variable}, {std::string(kSegmentAttr), segment}},
-      variable);
-  out_.weights.push_back({name, variable, segment, std::move(value)});
+  for (int count = 1; root_.graph().Find(variable) != nullptr; ++count) variable = fmt::format("{}_{}", wanted, count);
+  const DType dtype = weight.value.dtype();
+  AttrMap attrs = {{"dtype", dtype},
+                   {"shape", weight.value.shape()},
+                   {"shared_name", variable},
+                   {std::string(kSegmentAttr), weight.segment}};
+  if (!weight.perm.empty()) attrs["_onnx_perm"] = weight.perm;
+  const Output handle = root_.Op("VarHandleOp", {}, std::move(attrs), variable);
+  weight.variable = variable;
   if (!handle) return {};
   return root_.Op("ReadVariableOp", {handle}, {{"dtype", dtype}}, variable + "/Read");
+}
+
+Output Importer::Weight(const std::string& name, Tensor value) {
+  OnnxWeight weight{name, "", statistics_.contains(name) ? "shared" : "trainable", std::move(value), {}};
+  if (const std::vector<int64_t> order = StoredOrder(name, weight.value); !order.empty()) {
+    StatusOr<Tensor> arranged = ArrangeTensor(weight.value, order);
+    if (!arranged.ok()) {
+      root_.Fail(arranged.status());
+      return {};
+    }
+    weight.value = *std::move(arranged);
+    weight.perm = InversePermutation(order);
+  }
+  const Output read = body_ != nullptr ? body_->weight(weight) : Variable(weight);
+  if (!weight.perm.empty() && read) stored_[name] = {read, weight.perm};
+  out_.weights.push_back(std::move(weight));
+  return read;
 }
 
 Status Importer::AddInitializers(Frame& frame) {
   if (model_.graph().sparse_initializer_size() > 0)
     return Unimplemented("sparse initializers; '{}' is one", model_.graph().sparse_initializer(0).values().name());
+  std::map<std::string, const proto::TensorProto*> weights;
   for (const proto::TensorProto& initializer : model_.graph().initializer()) {
     const std::string& name = initializer.name();
     if (options_.constants.contains(name)) continue;
@@ -149,6 +222,16 @@ Status Importer::AddInitializers(Frame& frame) {
         weight ? Weight(name, *std::move(value)) : root_.Const(*std::move(value), GraphName(name, "constant"));
     RIVULET_RETURN_IF_ERROR(root_.status());
     RIVULET_RETURN_IF_ERROR(Bind(frame, name, output));
+    if (weight) weights.emplace(name, &initializer);
+  }
+  // Exporters write equal tensors once: running statistics that begin as a weight does are variables of their own.
+  for (const auto& [copy, original] : copies_) {
+    const auto found = weights.find(original);
+    if (found == weights.end() || !statistics_.contains(copy) || statistics_.contains(original)) continue;
+    RIVULET_ASSIGN_OR_RETURN(Tensor value, TensorFromOnnx(*found->second, {options_.folder}));
+    RIVULET_RETURN_IF_ERROR(Bind(frame, copy, Weight(copy, std::move(value))));
+    RIVULET_RETURN_IF_ERROR(root_.status());
+    made_.insert(copy);
   }
   return absl::OkStatus();
 }
@@ -177,6 +260,7 @@ StatusOr<TensorSpec> SpecOf(const proto::ValueInfoProto& info) {
 }
 
 Status Importer::AddInputs(Frame& frame) {
+  size_t given = 0;  // of a body's inputs
   for (const proto::ValueInfoProto& info : model_.graph().input()) {
     const std::string& name = info.name();
     if (initialized_.contains(name)) continue;
@@ -186,6 +270,16 @@ Status Importer::AddInputs(Frame& frame) {
       continue;
     }
     RIVULET_ASSIGN_OR_RETURN(TensorSpec spec, SpecOf(info));
+    if (body_ != nullptr) {
+      if (given >= body_->inputs.size())
+        return InvalidArgument("the model has more than {} inputs; '{}' is one", given, name);
+      const Output input = body_->inputs[given++];
+      if (input.dtype() != spec.dtype)
+        return InvalidArgument("the input '{}' is {}, not {}", name, Name(spec.dtype), Name(input.dtype()));
+      out_.inputs.push_back({name, input.name(), spec});
+      RIVULET_RETURN_IF_ERROR(Bind(frame, name, input));
+      continue;
+    }
     if (const auto shape = options_.shapes.find(name); shape != options_.shapes.end()) {
       if (spec.shape.known_rank() && spec.shape.rank() != shape->second.rank())
         return InvalidArgument("the input '{}' has shape {}, which {} does not fit", name, spec.shape.ToString(),
@@ -218,17 +312,22 @@ Status Importer::Convert(const proto::NodeProto& node, Frame& frame, const Scope
   if (opset == frame.opsets.end() && !domain.empty() && domain != "ai.onnx.preview.training")
     return InvalidArgument("the model imports no opset of '{}'", domain);
   std::vector<Output> inputs;
+  std::vector<StoredWeight*> stored;
   for (const std::string& name : node.input()) {
-    if (name.empty()) {
-      inputs.emplace_back();
-      continue;
-    }
+    inputs.emplace_back();
+    stored.push_back(nullptr);
+    if (name.empty()) continue;
     const auto found = frame.values.find(name);
     if (found == frame.values.end())
       return InvalidArgument("its input '{}' is no input, no initializer and made by no node before it", name);
-    inputs.push_back(found->second);  // empty inside a function where the caller left it out
+    const auto weight = frame.attributes == nullptr ? stored_.find(name) : stored_.end();
+    if (weight != stored_.end())
+      stored.back() = &weight->second;
+    else
+      inputs.back() = found->second;  // empty inside a function where the caller left it out
   }
-  NodeContext context(node, opset == frame.opsets.end() ? 1 : opset->second, Builder(scope), std::move(inputs), known_);
+  NodeContext context(node, opset == frame.opsets.end() ? 1 : opset->second, Builder(scope), std::move(inputs), known_,
+                      std::move(stored), body_ != nullptr ? &form_ : nullptr);
   RIVULET_RETURN_IF_ERROR(op->convert(context));
   RIVULET_RETURN_IF_ERROR(context.status());
   for (int i = 0; i < node.output_size(); ++i) {
@@ -268,7 +367,7 @@ Status Importer::Gradient(const proto::NodeProto& node, Frame& frame, const Scop
   for (int axis = 0; axis < of.shape().rank(); ++axis) axes.push_back(axis);
   const Output sum = builder.Reduce("Sum", of, axes, false);
   RIVULET_RETURN_IF_ERROR(builder.status());
-  RIVULET_ASSIGN_OR_RETURN(const std::vector<Output> gradients, ComputeGradients(out_.graph, sum, by));
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<Output> gradients, ComputeGradients(root_.graph(), sum, by));
   for (int i = 0; i < node.output_size(); ++i)
     RIVULET_RETURN_IF_ERROR(Bind(frame, node.output(i), gradients[static_cast<size_t>(i)]));
   return absl::OkStatus();
@@ -343,11 +442,13 @@ Status Importer::AddOutputs(const Frame& frame) {
     if (found == frame.values.end() || !found->second)
       return InvalidArgument("the output '{}' of the graph is made by no node", info.name());
     if (!seen.insert(info.name()).second) return InvalidArgument("the output '{}' stands twice", info.name());
+    results_.push_back(found->second);
+    if (body_ != nullptr) continue;
     const Output output = root_.Op("Identity", {found->second}, {}, GraphName(info.name(), "output"));
     RIVULET_RETURN_IF_ERROR(root_.status());
     out_.outputs.push_back({info.name(), output.name(), {output.dtype(), output.shape()}});
   }
-  if (out_.outputs.empty()) return InvalidArgument("the graph has no outputs");
+  if (results_.empty()) return InvalidArgument("the graph has no outputs");
   return absl::OkStatus();
 }
 
@@ -361,6 +462,7 @@ Status Importer::Run() {
   }
   RIVULET_RETURN_IF_ERROR(IndexFunctions());
   for (const auto& node : model_.graph().node()) FindUses(node);
+  for (const auto& output : model_.graph().output()) layouts_[output.name()] = Layout::kModel;
   RIVULET_RETURN_IF_ERROR(AddInitializers(frame));
   RIVULET_RETURN_IF_ERROR(AddInputs(frame));
   for (const auto& [name, tensor] : options_.constants)
@@ -371,7 +473,10 @@ Status Importer::Run() {
     for (const OnnxValue& input : out_.inputs) names.push_back(input.name);
     return NotFound("the model has no input '{}' to be given a shape.{}", name, DidYouMean(name, names));
   }
-  for (const auto& node : model_.graph().node()) RIVULET_RETURN_IF_ERROR(AddNode(node, frame, root_));
+  for (const auto& node : model_.graph().node()) {
+    if (node.op_type() == "Identity" && node.output_size() == 1 && made_.contains(node.output(0))) continue;
+    RIVULET_RETURN_IF_ERROR(AddNode(node, frame, root_));
+  }
   return AddOutputs(frame);
 }
 
@@ -401,10 +506,34 @@ StatusOr<ModelSummary> SummarizeOnnx(std::string_view bytes) {
   return summary;
 }
 
+StatusOr<std::vector<OnnxValue>> OnnxInputs(std::string_view bytes) {
+  RIVULET_ASSIGN_OR_RETURN(const proto::ModelProto model, ParseModel(bytes, {}));
+  std::unordered_set<std::string> initialized;
+  for (const auto& initializer : model.graph().initializer()) initialized.insert(initializer.name());
+  std::vector<OnnxValue> inputs;
+  for (const auto& input : model.graph().input()) {
+    if (initialized.contains(input.name())) continue;
+    RIVULET_ASSIGN_OR_RETURN(TensorSpec spec, SpecOf(input));
+    inputs.push_back({input.name(), "", std::move(spec)});
+  }
+  return inputs;
+}
+
+StatusOr<OnnxBodyOutputs> BuildOnnx(std::string_view bytes, const Scope& scope, const OnnxBody& body,
+                                    const ImportOptions& options) {
+  RIVULET_ASSIGN_OR_RETURN(const proto::ModelProto model, ParseModel(bytes, options.limits));
+  OnnxModel described;
+  Importer importer(model, options, described, scope, &body);
+  RIVULET_RETURN_IF_ERROR(importer.Run());
+  if (described.inputs.size() != body.inputs.size())
+    return InvalidArgument("the model has {} inputs, not {}", described.inputs.size(), body.inputs.size());
+  return OnnxBodyOutputs{importer.results(), importer.form().differs, importer.form().updates};
+}
+
 StatusOr<OnnxModel> ImportOnnx(std::string_view bytes, const ImportOptions& options, std::set<std::string>* needed) {
   RIVULET_ASSIGN_OR_RETURN(const proto::ModelProto model, ParseModel(bytes, options.limits));
   OnnxModel out;
-  Importer importer(model, options, out);
+  Importer importer(model, options, out, Scope(out.graph));
   const Status status = importer.Run();
   if (needed != nullptr) {
     needed->clear();

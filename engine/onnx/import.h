@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "engine/base/status.h"
 #include "engine/graph/graph.h"
+#include "engine/graph/scope.h"
 
 namespace rivulet::onnx {
 
@@ -43,7 +45,10 @@ struct OnnxWeight {
   std::string name;      // in the model
   std::string variable;  // in the graph
   std::string segment;   // trainable, or shared: running statistics of a normalisation
-  Tensor value;
+  Tensor value;          // as the graph stores it
+  // Filters and matrices that the graph stores in the engine's layout, so that no step transposes them: `value`
+  // transposed by it is the model's. Empty: as the model has it. Also the attribute "_onnx_perm" of the VarHandleOp.
+  std::vector<int64_t> perm;
 };
 
 struct OnnxModel {
@@ -53,6 +58,9 @@ struct OnnxModel {
   std::vector<OnnxWeight> weights;
 };
 
+// The model's inputs as it declares them, without those that initializers give. Errors as ImportOnnx.
+StatusOr<std::vector<OnnxValue>> OnnxInputs(std::string_view bytes);
+
 // What a model asks for, without building anything.
 struct ModelSummary {
   std::vector<std::string> ops;         // operators, each once, sorted
@@ -61,6 +69,26 @@ struct ModelSummary {
 };
 // DATA_LOSS: no ModelProto.
 StatusOr<ModelSummary> SummarizeOnnx(std::string_view bytes);
+
+// A model's nodes among those of a graph under construction: what a caller gives for the model's inputs and weights.
+struct OnnxBody {
+  // In the place of the model's inputs, in order; of their types.
+  std::vector<Output> inputs;
+  // The value of a weight (its `variable` is empty), read from a variable of the caller's choice.
+  std::function<Output(const OnnxWeight& weight)> weight;
+  // BatchNormalization by the batch, with running statistics moved, and Dropout that drops.
+  bool training = false;
+};
+
+struct OnnxBodyOutputs {
+  std::vector<Output> outputs;       // in order
+  bool differs = false;              // some node would be another with `training`
+  std::vector<std::string> updates;  // with `training`: nodes that a step runs besides
+};
+
+// Errors as ImportOnnx. INVALID_ARGUMENT besides: another number of inputs than the model has.
+StatusOr<OnnxBodyOutputs> BuildOnnx(std::string_view bytes, const Scope& scope, const OnnxBody& body,
+                                    const ImportOptions& options = {});
 
 // Errors name the operator, the node and the opset. DATA_LOSS: no ModelProto. UNIMPLEMENTED: an operator, attribute,
 // type or opset that is not supported. INVALID_ARGUMENT: a malformed model. FAILED_PRECONDITION: a shape or value must

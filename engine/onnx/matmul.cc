@@ -29,10 +29,13 @@ RIVULET_ONNX("MatMul", MatMul);
 // alpha A' B' + beta C.
 Status Gemm(NodeContext& n) {
   const Builder& b = n.b();
-  const Output x = n.input(0), y = n.input(1);
+  const Output x = n.input(0);
   const double alpha = n.Float("alpha", 1), beta = n.Float("beta", 1);
+  // A weight that the graph stores as [in, out] is taken as it is; anything else the product transposes.
+  const bool transposed = n.Flag("transB", false), stored = transposed && n.IsStored(1);
+  const Output y = stored ? n.Transposed(1, {1, 0}) : n.input(1);
   Output product =
-      b.Op("MatMul", {x, y}, {{"transpose_a", n.Flag("transA", false)}, {"transpose_b", n.Flag("transB", false)}});
+      b.Op("MatMul", {x, y}, {{"transpose_a", n.Flag("transA", false)}, {"transpose_b", transposed && !stored}});
   if (alpha != 1) product = b.Times(product, alpha);
   if (Output c = n.optional_input(2)) {
     if (beta != 1) c = b.Times(c, beta);

@@ -38,6 +38,32 @@ std::vector<int64_t> AxesFrom(int first, int rank) {
   return axes;
 }
 
+bool IsRead(Output x) { return x && x.node->type() == "ReadVariableOp"; }
+
+// The form of a training step: statistics of the batch, and the running ones, which are variables, moved.
+Output TrainedBatchNormalization(NodeContext& n, double epsilon, double momentum) {
+  const Builder& b = n.b();
+  const Output x = n.input(0);
+  const int64_t channels = DimOf(n.input(1), 0);
+  const int rank = ShapeOf(x).rank();
+  const Output image = rank == 4   ? x
+                       : rank == 2 ? b.Reshape(x, {-1, channels, 1, 1})
+                                   : b.Shaped(x, {b.Dim(x, 0), b.Int(channels), b.Int(-1), b.Int(1)});
+  const Output mean = n.input(3), variance = n.input(4);
+  const std::vector<Output> outputs = b.All("FusedBatchNormV3", {image, n.input(1), n.input(2), mean, variance},
+                                            {{"epsilon", static_cast<float>(epsilon)},
+                                             {"exponential_avg_factor", static_cast<float>(1 - momentum)},
+                                             {"data_format", std::string("NCHW")},
+                                             {"is_training", true}});
+  if (!n.status().ok()) return {};
+  for (int i = 1; i < n.num_outputs(); ++i) n.set_output(i, outputs[i % 2 == 1 ? 1 : 2]);
+  for (const auto& [read, next] : {std::pair(mean, outputs[1]), std::pair(variance, outputs[2])}) {
+    const Node* assign = b.scope().AddNode("AssignVariableOp", {read.node->input(0), next}, {}, "Update");
+    if (assign != nullptr) n.AddUpdate(assign->name());
+  }
+  return rank == 4 ? outputs[0] : b.ReshapeLike(outputs[0], x);
+}
+
 // With running statistics, or with those of the batch, which then also move the running ones:
 // running · momentum + batch · (1 - momentum).
 Status BatchNormalization(NodeContext& n) {
@@ -46,12 +72,19 @@ Status BatchNormalization(NodeContext& n) {
   RIVULET_ASSIGN_OR_RETURN(const int rank, n.Rank(0));
   if (n.opset() < 9 && !n.Flag("spatial", true)) return n.Fail(Unimplemented("spatial = 0"));
   const double epsilon = n.Float("epsilon", 1e-5), momentum = n.Float("momentum", 0.9);
-  const bool training = n.opset() >= 14  ? n.Flag("training_mode", false)
-                        : n.opset() >= 7 ? n.wants_output(1)
-                                         : !n.Flag("is_test", false) && n.wants_output(1);
+  const bool training = n.Trains(n.opset() >= 14  ? n.Flag("training_mode", false)
+                                 : n.opset() >= 7 ? n.wants_output(1)
+                                                  : !n.Flag("is_test", false) && n.wants_output(1));
   const DType dtype = TypeOf(x);
   const bool plain =
       dtype == TypeOf(scale) && dtype == TypeOf(mean) && (dtype == DType::kFloat32 || dtype == DType::kFloat64);
+  if (training && n.MovesStatistics() && plain && rank >= 2 && IsRead(mean) && IsRead(variance)) {
+    n.set_output(0, TrainedBatchNormalization(n, epsilon, momentum));
+    return n.status();
+  }
+  if (!training) {  // statistics that a model of training's form gives out stay as they are
+    for (int i = 1; i < n.num_outputs(); ++i) n.set_output(i, i % 2 == 1 ? mean : variance);
+  }
   if (!training && rank == 4 && plain && Builder::Has("FusedBatchNormV3")) {
     n.set_output(
         0,

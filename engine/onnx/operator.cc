@@ -68,23 +68,45 @@ int KindOf(const AttributeProto& attr) {
 }  // namespace
 
 NodeContext::NodeContext(const proto::NodeProto& node, int64_t opset, const Builder& builder,
-                         std::vector<Output> inputs, KnownValues& known)
+                         std::vector<Output> inputs, KnownValues& known, std::vector<StoredWeight*> stored,
+                         ModelForm* form)
     : node_(node),
       opset_(opset),
       builder_(builder),
       inputs_(std::move(inputs)),
       outputs_(static_cast<size_t>(node.output_size())),
-      known_(known) {}
+      known_(known),
+      stored_(std::move(stored)),
+      form_(form) {}
 
 Output NodeContext::input(int i) const {
   if (!has_input(i)) {
     if (status().ok()) builder_.Fail(InvalidArgument("needs input {}, and has {}", i, num_inputs()));
     return {};
   }
-  return inputs_[static_cast<size_t>(i)];
+  StoredWeight* weight = stored(i);
+  if (weight == nullptr) return inputs_[static_cast<size_t>(i)];
+  if (!weight->model) weight->model = builder_.Transpose(weight->stored, weight->perm);
+  return weight->model;
 }
 
-Output NodeContext::optional_input(int i) const { return has_input(i) ? inputs_[static_cast<size_t>(i)] : Output{}; }
+Output NodeContext::optional_input(int i) const { return has_input(i) ? input(i) : Output{}; }
+
+Output NodeContext::Transposed(int i, const std::vector<int64_t>& perm) const {
+  if (const StoredWeight* weight = stored(i); weight != nullptr && weight->perm.size() == perm.size()) {
+    bool same = true;
+    for (size_t axis = 0; axis < perm.size(); ++axis)
+      same = same && weight->perm[static_cast<size_t>(perm[axis])] == static_cast<int64_t>(axis);
+    if (same) return weight->stored;
+  }
+  return builder_.Transpose(input(i), perm);
+}
+
+bool NodeContext::Trains(bool model_says) const {
+  if (form_ == nullptr) return model_says;
+  form_->differs = true;
+  return form_->training;
+}
 
 void NodeContext::set_output(int i, Output value) {
   if (i < num_outputs()) outputs_[static_cast<size_t>(i)] = value;
@@ -195,6 +217,7 @@ std::optional<std::vector<int64_t>> NodeContext::IntValuesIfKnown(int i) const {
 }
 
 StatusOr<int> NodeContext::Rank(int i) const {
+  if (const StoredWeight* weight = stored(i)) return static_cast<int>(weight->perm.size());
   const Output output = input(i);
   if (!status().ok()) return status();
   if (!output.shape().known_rank()) return FailedPrecondition("the rank of input {} must be known", i);
@@ -202,6 +225,12 @@ StatusOr<int> NodeContext::Rank(int i) const {
 }
 
 StatusOr<Shape> NodeContext::KnownShape(int i) const {
+  if (const StoredWeight* weight = stored(i)) {
+    Shape shape = weight->stored.shape();
+    for (int axis = 0; axis < shape.rank(); ++axis)
+      shape.set_dim(axis, weight->stored.shape().dim(static_cast<int>(weight->perm[static_cast<size_t>(axis)])));
+    return shape;
+  }
   const Output output = input(i);
   if (!status().ok()) return status();
   if (!output.shape().IsFullyKnown())

@@ -25,11 +25,26 @@ namespace rivulet::onnx {
 
 class KnownValues;  // engine/onnx/known_values.h
 
+// A weight that the graph stores in the engine's own layout: filters as [spatial…, in / groups, out], the matrix of a
+// dense layer as [in, out]. So no step transposes it.
+struct StoredWeight {
+  Output stored;
+  std::vector<int64_t> perm;  // `stored` transposed by it is the model's
+  Output model = {};          // that, once somebody has asked for it
+};
+
+// A model that is built for evaluation or for training, whatever form its file has, and what its nodes say of it.
+struct ModelForm {
+  bool training = false;             // in: dropout drops, normalisations use the batch and move running statistics
+  bool differs = false;              // out: a node that training runs otherwise
+  std::vector<std::string> updates;  // out: nodes that a training step runs besides
+};
+
 class NodeContext {
  public:
-  // `inputs` holds an empty Output for each one left out.
+  // `inputs` holds an empty Output for each one left out, and for each one that `stored` (as long, or empty) has.
   NodeContext(const proto::NodeProto& node, int64_t opset, const Builder& builder, std::vector<Output> inputs,
-              KnownValues& known);
+              KnownValues& known, std::vector<StoredWeight*> stored = {}, ModelForm* form = nullptr);
 
   const Builder& b() const { return builder_; }
   int64_t opset() const { return opset_; }
@@ -42,10 +57,21 @@ class NodeContext {
   }
 
   int num_inputs() const { return static_cast<int>(inputs_.size()); }
-  bool has_input(int i) const { return i < num_inputs() && inputs_[static_cast<size_t>(i)]; }
+  bool has_input(int i) const { return i < num_inputs() && (inputs_[static_cast<size_t>(i)] || stored(i) != nullptr); }
   Output input(int i) const;           // must be there
   Output optional_input(int i) const;  // empty when left out
+  // Whether the graph stores input i, a weight, in another order of axes than the model's.
+  bool IsStored(int i) const { return stored(i) != nullptr; }
+  // Input i transposed by `perm`: a weight itself, where the graph stores it so.
+  Output Transposed(int i, const std::vector<int64_t>& perm) const;
   const std::vector<Output>& inputs() const { return inputs_; }
+
+  // Whether this node, which is another in training, is in its training form: as the caller of the importer wants it,
+  // else as the model says.
+  bool Trains(bool model_says) const;
+  // A training step is built whose running statistics move: by AddUpdate of a node that does it.
+  bool MovesStatistics() const { return form_ != nullptr && form_->training; }
+  void AddUpdate(std::string node) const { form_->updates.push_back(std::move(node)); }
 
   int num_outputs() const { return node_.output_size(); }
   bool wants_output(int i) const { return i < num_outputs() && !node_.output(i).empty(); }
@@ -87,9 +113,14 @@ class NodeContext {
   const proto::NodeProto& node_;
   int64_t opset_;
   Builder builder_;
+  StoredWeight* stored(int i) const {
+    return static_cast<size_t>(i) < stored_.size() ? stored_[static_cast<size_t>(i)] : nullptr;
+  }
   std::vector<Output> inputs_;
   std::vector<Output> outputs_;
   KnownValues& known_;
+  std::vector<StoredWeight*> stored_;
+  ModelForm* form_;
 };
 
 using Converter = Status (*)(NodeContext&);

@@ -11,7 +11,8 @@ bool HasGraph(const Scenario& s) { return !s.model.graph.empty(); }
 bool HasNoInputGraph(const Scenario& s) { return s.client.input_graph.empty(); }
 bool HasPreset(const Scenario& s) { return !s.model.preset.empty(); }
 bool HasLayers(const Scenario& s) { return !s.model.layers.empty(); }
-bool HasPresetOrLayers(const Scenario& s) { return HasPreset(s) || HasLayers(s); }
+bool HasLayersOrOnnx(const Scenario& s) { return HasLayers(s) || !s.model.onnx.empty(); }
+bool HasNoGraph(const Scenario& s) { return !HasGraph(s); }
 bool IsNormalized(const Scenario& s) {
   const std::string& preset = s.model.preset;
   return preset == "resnet8" || preset == "resnet20" || preset == "mobilenet_v2";
@@ -81,12 +82,18 @@ std::vector<Key> MakeKeys() {
           "it.")
           .OneOf({"native", "portable"}));
 
-  add(Key("model.preset", FIELD(model.preset), "\"mlp\"",
-          "A model by name, such as `logistic_regression`, `mlp`, `mnist_cnn`, `cifar_cnn`, `resnet20`, `char_lstm`; "
-          "[models.md]"
-          "(models.md) lists them. Exactly one of `model.preset`, `model.graph` and `[[model.layers]]` is given."));
+  add(Key(
+      "model.preset", FIELD(model.preset), "\"mlp\"",
+      "A model by name, such as `logistic_regression`, `mlp`, `mnist_cnn`, `cifar_cnn`, `resnet20`, `char_lstm`; "
+      "[models.md]"
+      "(models.md) lists them. Exactly one of `model.preset`, `model.graph`, `model.onnx` and `[[model.layers]]` is "
+      "given."));
   add(Key("model.graph", FIELD(model.graph), "\"model.pb\"",
           "A model as a file: a `GraphDef` with variables and an `init` node. Clients need no new program for it.")
+          .Path());
+  add(Key("model.onnx", FIELD(model.onnx), "\"model.onnx\"",
+          "A model as an ONNX file, trained from the weights that it holds; [onnx.md](onnx.md). Initializers are the "
+          "variables.")
           .Path());
   add(ForGraph(Key("model.loss", FIELD(model.loss), "\"mean_loss\"",
                    "Tensor of the graph that training minimises: a scalar, the mean over the batch.")));
@@ -114,7 +121,7 @@ std::vector<Key> MakeKeys() {
           "What training minimises, the last layer giving one score per class: `sparse_softmax_cross_entropy`; "
           "`sigmoid_cross_entropy` and `mse` of all scores against 1 for the label's class and 0 for the others.")
           .OneOf({"sparse_softmax_cross_entropy", "sigmoid_cross_entropy", "mse"})
-          .When("model.layers", HasLayers, "model.layers is given"));
+          .When("model.layers", HasLayersOrOnnx, "model.layers or model.onnx is given"));
   add(Key("model.freeze", FIELD(model.freeze), "[\"conv1/*\"]",
           "Variables that keep their first values: names, in which `*` stands for any characters. They cost no "
           "gradient, "
@@ -124,14 +131,14 @@ std::vector<Key> MakeKeys() {
   add(Key("model.input.shape", FIELD(model.input.shape), "[32, 32, 3]",
           "Shape of one example: height, width and channels of an image, length of a text, number of values.")
           .Between(1, 1e9)
-          .Default("the preset's own; required for `model.layers`")
-          .When("model.graph", HasPresetOrLayers, "model.graph is not given"));
+          .Default("the preset's or the ONNX model's own; required for `model.layers`")
+          .When("model.graph", HasNoGraph, "model.graph is not given"));
   add(Key("model.input.kind", FIELD(model.input.kind), "\"values\"",
           "What an example's feature holds: `pixels` are bytes, of which the model sees byte / 255; `values` are "
           "floats; "
           "`tokens` are integers below the vocabulary of the first `embedding`.")
           .OneOf({"pixels", "values", "tokens"})
-          .When("model.layers", HasLayers, "model.layers is given"));
+          .When("model.layers", HasLayersOrOnnx, "model.layers or model.onnx is given"));
   add(Key("data.train", FIELD(data.train), "\"mnist/train.tfrecord\"",
           "TFRecord file of `tf.train.Example` that the clients of a simulation share out.")
           .Path()

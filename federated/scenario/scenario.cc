@@ -46,11 +46,12 @@ Status Assign(const std::vector<Entry>& entries, const std::string& folder, Scen
   return absl::OkStatus();
 }
 
-// A file has a preset, a graph or layers; an override of one replaces the file's other.
+// A file has a preset, a graph, an ONNX model or layers; an override of one replaces the file's other.
 Status ChooseModel(Scenario& scenario, Given& given) {
   ModelConfig& model = scenario.model;
   const std::pair<std::string, bool> ways[] = {{"model.preset", !model.preset.empty()},
                                                {"model.graph", !model.graph.empty()},
+                                               {"model.onnx", !model.onnx.empty()},
                                                {"model.layers", !model.layers.empty()}};
   std::vector<std::string> taken, overriding;
   for (const auto& [name, is_given] : ways) {
@@ -60,8 +61,8 @@ Status ChooseModel(Scenario& scenario, Given& given) {
   }
   if (taken.empty()) {
     return InvalidArgument(
-        "{} names no model; give model.preset (such as \"mnist_cnn\"), model.graph (a GraphDef file) or "
-        "[[model.layers]]",
+        "{} names no model; give model.preset (such as \"mnist_cnn\"), model.graph (a GraphDef file), "
+        "model.onnx (an ONNX model) or [[model.layers]]",
         scenario.path);
   }
   if (taken.size() == 1) return absl::OkStatus();

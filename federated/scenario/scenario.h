@@ -31,13 +31,14 @@ struct InputConfig {            // [model.input]
 };
 
 struct ModelConfig {
-  std::string preset;  // exactly one of preset, graph and layers
+  std::string preset;  // exactly one of preset, graph, onnx and layers
   std::string graph;   // a GraphDef file (absolute after parsing)
+  std::string onnx;    // an ONNX model (absolute after parsing)
   std::vector<LayerSpec> layers;
   InputConfig input;
   int64_t classes = 0;                                     // 0: the preset's own
   std::string normalization;                               // "": the preset's own
-  std::string objective = "sparse_softmax_cross_entropy";  // for `layers`
+  std::string objective = "sparse_softmax_cross_entropy";  // for `layers` and `onnx`
   std::vector<std::string> freeze;                         // patterns of variables that keep their first values
   std::string loss = "loss";                               // for `graph`: scalar tensor, mean over the batch
   std::vector<std::string> metrics = {"accuracy"};         // for `graph`: scalar tensors

@@ -86,6 +86,12 @@ class KeyEffects(RivuletTest):
         self.assertEqual(self.outcome(graph)[0], self.outcome({})[0])  # the preset's own graph gives the preset's bits
         self.refused({"model.graph": self.write("junk.pb", b"junk")}, "junk.pb")
 
+    def test_model__onnx(self):
+        onnx = {"model.onnx": self.path("model.onnx")}
+        self.run_rivulet("model", "export", self.scenario, "--out", onnx["model.onnx"], code=0)
+        self.assertEqual(self.outcome(onnx)[0], self.outcome({})[0])  # the same first weights and the same bits after
+        self.refused({"model.onnx": self.write("junk.onnx", b"junk")}, "junk.onnx")
+
     def test_model__loss(self):
         self.refused({**self.graph(), "model.loss": "nowhere"}, "nowhere")
 

@@ -1,4 +1,4 @@
-"""rivulet model check and rivulet model import, as their users meet them."""
+"""ONNX models as the users of `rivulet model` and of model.onnx meet them."""
 import json
 import os
 import pathlib
@@ -6,6 +6,7 @@ import shutil
 
 from harness import RivuletTest, main
 
+SMALL_CNN = str(pathlib.Path(__file__).parent.parent / "conformance" / "onnx" / "torch" / "small_cnn.onnx")
 CASES = pathlib.Path(__file__).parent.parent / "conformance" / "onnx" / "cases"
 
 
@@ -96,6 +97,70 @@ class Onnx(RivuletTest):
                                              "--json", code=0).out)
         self.assertIn("[?,1,6,6]", report["inputs"])
         self.assertIn("[?,4]", report["outputs"])
+
+    def weights(self, file):
+        """Name to (shape, bytes) of a safetensors file."""
+        data = pathlib.Path(file).read_bytes()
+        length = int.from_bytes(data[:8], "little")
+        header = json.loads(data[8:8 + length])
+        return {name: (entry["shape"], data[8 + length + entry["data_offsets"][0]:8 + length + entry["data_offsets"][1]])
+                for name, entry in header.items() if name != "__metadata__"}
+
+    def test_export_says_opset_and_operators(self):
+        report = json.loads(self.run_rivulet("model", "export", "lenet5", "--out", self.path("m.onnx"), "--json", code=0).out)
+        self.assertEqual((report["opset"], report["inputs"], report["outputs"]), (18, "image", "logits"))
+        self.assertIn("Conv", report["operators"])
+        self.assertTrue(os.path.exists(self.path("m.onnx")))
+
+    def test_the_model_of_a_run_is_exported_and_comes_back_bit_for_bit(self):
+        self.simulate("--set", "run.rounds=2")
+        newest = str(sorted(self.folder.glob("runs.sqlite.models/*/round-000002.safetensors"))[0])
+        self.run_rivulet("model", "export", self.scenario, "--weights", newest, "--out", self.path("m.onnx"), code=0)
+        self.run_rivulet("model", "import", self.path("m.onnx"), "--out", self.path("net"), code=0)
+        self.assertEqual(self.weights(self.path("net/model.safetensors")), self.weights(newest))
+        # A folder of `import` is exported again: the same file but for what it says of its origin.
+        self.run_rivulet("model", "export", self.path("net"), "--out", self.path("again.onnx"), code=0)
+        self.run_rivulet("model", "import", self.path("again.onnx"), "--out", self.path("net2"), code=0)
+        self.assertEqual(self.weights(self.path("net2/model.safetensors")), self.weights(newest))
+
+    def test_weights_of_another_model_are_refused_by_name(self):
+        self.run_rivulet("model", "import", SMALL_CNN, "--out", self.path("net"), code=0)
+        run = self.run_rivulet("model", "export", "mlp", "--weights", self.path("net/model.safetensors"), "--out", self.path("m.onnx"))
+        self.assert_refused(run, "0.weight", "mlp", code=1)
+
+    def test_wrong_formats_and_outputs_are_usage_errors(self):
+        for arguments, fragments in ((["mlp", "--out", "m.xyz"], ["m.xyz", ".onnx"]),
+                                     (["mlp", "--out", "m.onnx", "--format", "onyx"], ["onyx", "onnx"]),
+                                     (["mlp", "--out", "m.onnx", "--output", "logit"], ["logit", "logits"]),
+                                     (["mpl", "--out", "m.onnx"], ["mpl", "mlp"])):
+            run = self.run_rivulet("model", "export", *arguments)
+            self.assert_refused(run, *fragments, code=2)
+
+    def test_an_op_without_form_is_named(self):
+        self.run_rivulet("model", "export", "logistic_regression", "--out", self.path("m.pb"), code=0)
+        run = self.run_rivulet("model", "export", self.path("m.pb"), "--output", "accuracy", "--out", self.path("m.onnx"))
+        self.assertEqual(run.code, 0, run)  # what evaluation computes has one
+
+    TORCH = ["--set", f"model.onnx={SMALL_CNN}", "--set", "client.epochs=3", "--set", "client.optimizer.learning_rate=0.05"]
+
+    def accuracy(self, db):
+        return [value for _, value in self.query("SELECT round, value FROM metrics WHERE name = 'test/accuracy' ORDER BY round", db=db)]
+
+    def test_a_model_of_pytorchs_learns_and_its_frozen_layer_stays(self):
+        self.simulate(*self.TORCH, "--rounds", 12, "--set", "model.freeze=[\"0.*\"]", "--set", "run.keep_models=all")
+        accuracy = self.accuracy("runs.sqlite")
+        self.assertGreater(accuracy[-1], accuracy[0] + 0.2)
+        files = sorted(self.folder.glob("runs.sqlite.models/*/*.safetensors"))
+        first, last = self.weights(files[0]), self.weights(files[-1])
+        for name in first:
+            (self.assertEqual if name.startswith("0.") else self.assertNotEqual)(first[name], last[name], name)
+
+    def test_deployed_it_gives_the_simulations_bits(self):
+        simulation = ["--rounds", 3, *self.TORCH, "--set", "server.clients_per_round=2", "--set", "data.partition.clients=3"]
+        self.simulate(*simulation)
+        self.run_rivulet("up", self.scenario, "--clients", 3, "--db", self.path("up.sqlite"), "--rounds", 3, *self.TORCH,
+                         "--set", "server.clients_per_round=2", code=0)
+        self.assertEqual(self.digests("up.sqlite"), self.digests())
 
 
 if __name__ == "__main__":

@@ -183,15 +183,17 @@ Status ExportContext::RefuseOutput(int port, std::string_view what) const {
   return Unimplemented("its output {}, {}, is used, which no operator of ONNX's gives", port, what);
 }
 
-bool ExportContext::AddBiasToConvolution(int i, const Value& bias) {
+bool ExportContext::AddBias(int i, const Value& bias) {
   const Output x = node_.input(i);
   if (!exporter_.IsUsedOnce(x)) return false;
   proto::NodeProto* maker = exporter_.writer().MakerOf(lies_channels_first(i) ? channels_first(i) : input(i));
-  if (maker == nullptr || maker->input_size() != 2 ||
-      (maker->op_type() != "Conv" && maker->op_type() != "ConvTranspose"))
-    return false;
-  // The bias must be there before the convolution: a weight is, a value that some node made need not be.
+  if (maker == nullptr || maker->input_size() != 2) return false;
+  const bool product = x.node->type() == "MatMul" && IsFloating(x.dtype()) &&
+                       (maker->op_type() == "MatMul" || maker->op_type() == "Gemm");
+  if (!product && maker->op_type() != "Conv" && maker->op_type() != "ConvTranspose") return false;
+  // The bias must be there before the product: a weight is, a value that some node made need not be.
   if (exporter_.writer().MakerOf(bias) != nullptr) return false;
+  if (product) maker->set_op_type("Gemm");
   maker->add_input(bias);
   return true;
 }

@@ -103,9 +103,9 @@ class ExportContext {
   // OK, or UNIMPLEMENTED naming the output where it is used: of outputs that only a backward pass needs.
   Status RefuseOutput(int port, std::string_view what) const;
 
-  // Makes `bias` the third input of the Conv or ConvTranspose that gives input i, of which this node is the only user;
-  // input i then has the bias. False, and nothing changed, where it is not so.
-  bool AddBiasToConvolution(int i, const Value& bias);
+  // Makes `bias` the third input of the Conv, ConvTranspose or Gemm (a MatMul becomes one) that gives input i, of which
+  // this node is the only user; input i then has the bias. False, and nothing changed, where it is not so.
+  bool AddBias(int i, const Value& bias);
 
  private:
   Exporter& exporter_;

@@ -1,62 +1,18 @@
 #include "engine/onnx/export/graph_exporter.h"
 
 #include <algorithm>
-#include <cstring>
 
-#include "engine/base/nearest.h"
 #include "engine/graph/inference.h"
 #include "engine/graph/op.h"
 #include "engine/graph/variable_name.h"
+#include "engine/onnx/arrange.h"
 
 namespace rivulet::onnx {
 namespace {
 
 bool PassesThrough(const Node& node) { return node.type() == "Identity" || node.type() == "StopGradient"; }
 
-StatusOr<Shape> Counted(const std::vector<int64_t>& dims, int64_t elements) {
-  Shape shape(dims);
-  const auto count = shape.CheckedElements();
-  if (!count.ok() || *count != elements) return Internal("{} is no shape of {} elements", shape.ToString(), elements);
-  return shape;
-}
-
 }  // namespace
-
-StatusOr<Tensor> ArrangeTensor(const Tensor& value, const std::vector<int64_t>& perm, const std::vector<int64_t>& dims,
-                               const std::vector<int64_t>& split) {
-  const int64_t elements = value.elements();
-  Shape from = value.shape();
-  if (!split.empty()) {
-    RIVULET_ASSIGN_OR_RETURN(from, Counted(split, elements));
-  }
-  const auto rank = static_cast<size_t>(from.rank());
-  if (perm.size() != rank) return Internal("a permutation of {} axes for {}", perm.size(), from.ToString());
-  Shape to = from;
-  std::vector<int64_t> steps(rank, 1), strides(rank, 1);
-  for (size_t axis = rank; axis-- > 1;) strides[axis - 1] = strides[axis] * from.dim(static_cast<int>(axis));
-  for (size_t axis = 0; axis < rank; ++axis) {
-    to.set_dim(static_cast<int>(axis), from.dim(static_cast<int>(perm[axis])));
-    steps[axis] = strides[static_cast<size_t>(perm[axis])];
-  }
-  Shape shape = to;
-  if (!dims.empty()) {
-    RIVULET_ASSIGN_OR_RETURN(shape, Counted(dims, elements));
-  }
-  Tensor result(value.dtype(), shape);
-  const size_t size = SizeOf(value.dtype());
-  std::vector<int64_t> at(rank, 0);
-  int64_t source = 0;
-  for (int64_t i = 0; i < elements; ++i) {
-    std::memcpy(result.data() + static_cast<size_t>(i) * size, value.data() + static_cast<size_t>(source) * size, size);
-    for (size_t axis = rank; axis-- > 0;) {
-      source += steps[axis];
-      if (++at[axis] < to.dim(static_cast<int>(axis))) break;
-      source -= steps[axis] * at[axis];
-      at[axis] = 0;
-    }
-  }
-  return result;
-}
 
 Status Exporter::FindNodes() {
   std::vector<Node*> roots;
@@ -288,13 +244,10 @@ Value Exporter::Arranged(Output x, const std::vector<int64_t>& perm, const std::
       return known->second.value;
     // It is stored in another order: taken back to the graph's, and arranged when the model runs.
     const Weight& other = known->second;
-    std::vector<int64_t> inverse(other.perm.size()), split_dims = other.split;
+    const std::vector<int64_t> inverse = InversePermutation(other.perm);
+    std::vector<int64_t> split_dims = other.split, stored_dims;
     if (split_dims.empty()) split_dims.assign(value->shape().dims().begin(), value->shape().dims().end());
-    std::vector<int64_t> stored_dims(other.perm.size());
-    for (size_t axis = 0; axis < other.perm.size(); ++axis) {
-      inverse[static_cast<size_t>(other.perm[axis])] = static_cast<int64_t>(axis);
-      stored_dims[axis] = split_dims[static_cast<size_t>(other.perm[axis])];
-    }
+    for (int64_t axis : other.perm) stored_dims.push_back(split_dims[static_cast<size_t>(axis)]);
     Value v = other.value;
     const auto reshaped = [&](const Value& from, const std::vector<int64_t>& to) {
       return Emitted(

@@ -86,8 +86,4 @@ class Exporter {
   size_t first_node_ = 0;  // of writer_, that the current node emitted
 };
 
-// `value` reshaped, transposed and reshaped again, as ExportContext::Arranged says.
-StatusOr<Tensor> ArrangeTensor(const Tensor& value, const std::vector<int64_t>& perm, const std::vector<int64_t>& dims,
-                               const std::vector<int64_t>& split);
-
 }  // namespace rivulet::onnx

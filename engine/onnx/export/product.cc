@@ -90,7 +90,7 @@ Status BiasAdd(ExportContext& n) {
   std::vector<int64_t> axes;  // behind the channels
   for (int axis = 2; axis < rank; ++axis) axes.push_back(axis - 1);
   const Value bias = n.input(1);
-  if (n.AddBiasToConvolution(0, bias)) {
+  if (n.AddBias(0, bias)) {
     n.Forward(0, 0);
   } else if (n.attr<std::string>("data_format") == "NCHW") {
     n.set_output(0, n.Op("Add", {n.input(0), n.Unsqueeze(bias, axes)}));

@@ -11,10 +11,7 @@
 // gradients by the inputs of sum(outputs · output_gradients) are compared too. Attributes: numbers, booleans, strings,
 // lists of integers, {"type": "float32"}, {"floats": […]}, {"strings": […]}, {"types": […]}, {"shape": […]}.
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -22,121 +19,19 @@
 #include "engine/gradients/gradients.h"
 #include "engine/graph/op.h"
 #include "engine/graph/scope.h"
+#include "tests/testing/reference_json.h"
 #include "tests/testing/run_graph.h"
 
 namespace rivulet {
 namespace {
 
-using Json = nlohmann::json;
+using testing::AttrsOf;
+using testing::Json;
+using testing::TensorOf;
 
 const Json& Cases() {
-  static const Json cases = [] {
-    std::vector<std::filesystem::path> files;
-    for (const auto& entry : std::filesystem::directory_iterator(RIVULET_REFERENCE_FOLDER))
-      if (entry.path().string().ends_with("_reference.json")) files.push_back(entry.path());
-    std::sort(files.begin(), files.end());
-    Json all = Json::array();
-    for (const auto& path : files) {
-      std::ifstream file(path);
-      for (Json& c : Json::parse(file)) all.push_back(std::move(c));
-    }
-    return all;
-  }();
+  static const Json cases = testing::ReferenceCases(RIVULET_REFERENCE_FOLDER);
   return cases;
-}
-
-template <typename T>
-T ValueOf(const Json& value) {
-  if constexpr (std::is_floating_point_v<T>) {
-    if (value.is_string()) {
-      const std::string text = value.get<std::string>();
-      if (text == "inf") return std::numeric_limits<T>::infinity();
-      if (text == "-inf") return -std::numeric_limits<T>::infinity();
-      return std::numeric_limits<T>::quiet_NaN();
-    }
-  }
-  return value.get<T>();
-}
-
-template <typename T>
-Tensor Filled(const Json& entry, Shape shape) {
-  Tensor tensor(kDTypeOf<T>, std::move(shape));
-  size_t i = 0;
-  for (const Json& value : entry["values"]) {
-    if constexpr (std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>)
-      tensor.flat<T>()[i++] = T(ValueOf<float>(value));
-    else
-      tensor.flat<T>()[i++] = ValueOf<T>(value);
-  }
-  return tensor;
-}
-
-Tensor TensorOf(const Json& entry) {
-  const Shape shape(entry["shape"].get<std::vector<int64_t>>());
-  switch (DTypeFromName(entry["dtype"].get<std::string>()).value_or(DType::kInvalid)) {
-    case DType::kFloat32:
-      return Filled<float>(entry, shape);
-    case DType::kFloat64:
-      return Filled<double>(entry, shape);
-    case DType::kBFloat16:
-      return Filled<bfloat16>(entry, shape);
-    case DType::kFloat16:
-      return Filled<float16>(entry, shape);
-    case DType::kInt32:
-      return Filled<int32_t>(entry, shape);
-    case DType::kInt64:
-      return Filled<int64_t>(entry, shape);
-    case DType::kUint8:
-      return Filled<uint8_t>(entry, shape);
-    case DType::kInt8:
-      return Filled<int8_t>(entry, shape);
-    case DType::kInt16:
-      return Filled<int16_t>(entry, shape);
-    case DType::kUint16:
-      return Filled<uint16_t>(entry, shape);
-    case DType::kUint32:
-      return Filled<uint32_t>(entry, shape);
-    case DType::kUint64:
-      return Filled<uint64_t>(entry, shape);
-    case DType::kBool:
-      return Filled<bool>(entry, shape);
-    default:
-      ADD_FAILURE() << "unknown dtype in " << entry.dump();
-      return {};
-  }
-}
-
-std::vector<DType> TypesOf(const Json& names) {
-  std::vector<DType> types;
-  for (const Json& name : names) types.push_back(DTypeFromName(name.get<std::string>()).value_or(DType::kInvalid));
-  return types;
-}
-
-AttrMap AttrsOf(const Json& entries) {
-  AttrMap attrs;
-  for (const auto& [name, value] : entries.items()) {
-    if (value.is_boolean())
-      attrs[name] = value.get<bool>();
-    else if (value.is_number_integer())
-      attrs[name] = value.get<int64_t>();
-    else if (value.is_number())
-      attrs[name] = value.get<float>();
-    else if (value.is_string())
-      attrs[name] = value.get<std::string>();
-    else if (value.is_array())
-      attrs[name] = value.get<std::vector<int64_t>>();
-    else if (value.contains("floats"))
-      attrs[name] = value["floats"].get<std::vector<float>>();
-    else if (value.contains("strings"))
-      attrs[name] = value["strings"].get<std::vector<std::string>>();
-    else if (value.contains("shape"))
-      attrs[name] = Shape(value["shape"].get<std::vector<int64_t>>());
-    else if (value.contains("types"))
-      attrs[name] = TypesOf(value["types"]);
-    else
-      attrs[name] = DTypeFromName(value["type"].get<std::string>()).value_or(DType::kInvalid);
-  }
-  return attrs;
 }
 
 // Sums of a few dozen products in float32 differ by their order; everything else by the last bits.

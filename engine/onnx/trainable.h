@@ -1,0 +1,31 @@
+// Models that someone else wrote in ONNX, trained: their scores under a loss of ours.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/models/classifier.h"
+#include "engine/models/model_def.h"
+
+namespace rivulet::onnx {
+
+struct TrainableOptions {
+  // Of one example; empty: the model's own, an image as [height, width, channels].
+  std::vector<int64_t> input;
+  FeatureEncoding encoding = FeatureEncoding::kUint8;
+  std::string loss = "sparse_softmax_cross_entropy";  // as ClassifierOptions
+  std::string folder;                                 // where the model's external data lie
+};
+
+// The model of one input, whose first output is a score per class [batch, classes] or [batch, positions, classes]; a
+// Softmax that gives it is left out. Initializers of a floating type are variables of their own names whose first
+// values are the model's, the running statistics of batch normalisations in the segment "shared". In the training graph
+// BatchNormalization is over the batch and Dropout drops. An image of examples [height, width, channels] is transposed
+// for a model of [channels, height, width]; examples of as many values in another shape are reshaped.
+// Errors as ImportOnnx and Classifier. INVALID_ARGUMENT besides: another number of inputs than one, an input that
+// examples of the given shape do not fit.
+StatusOr<ModelDef> ModelFromOnnx(std::string_view bytes, const TrainableOptions& options);
+
+}  // namespace rivulet::onnx

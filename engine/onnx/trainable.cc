@@ -35,6 +35,11 @@ std::string VariableNameOf(std::string_view name) {
 std::string Listed(const std::vector<int64_t>& dims) { return Shape(dims).ToString(); }
 
 bool IsImage(const std::vector<int64_t>& chw) { return chw.size() == 3; }
+// An image that has its channels first as far as its sizes tell: they are not at the end.
+bool ChannelsStandFirst(const std::vector<int64_t>& dims) {
+  const auto few = [](int64_t size) { return size == 1 || size == 3 || size == 4; };
+  return IsImage(dims) && (few(dims[0]) || !few(dims[2]));
+}
 std::vector<int64_t> ChannelsLast(const std::vector<int64_t>& chw) { return {chw[1], chw[2], chw[0]}; }
 
 // Whether `given` may be what the model, whose sizes may be open, wants.
@@ -68,7 +73,8 @@ class Body {
       if (std::ranges::find(wanted_, kUnknownDim) != wanted_.end())
         return InvalidArgument("the model leaves the size of its input '{}' {} open; give model.input.shape",
                                inputs[0].name, shape.ToString());
-      example_ = IsImage(wanted_) && options_.encoding != FeatureEncoding::kInt64 ? ChannelsLast(wanted_) : wanted_;
+      example_ =
+          ChannelsStandFirst(wanted_) && options_.encoding != FeatureEncoding::kInt64 ? ChannelsLast(wanted_) : wanted_;
     }
     if (Fits(example_, wanted_)) return absl::OkStatus();
     transposes_ = IsImage(wanted_) && IsImage(example_) && Fits(example_, ChannelsLast(wanted_));

@@ -94,7 +94,6 @@ StatusOr<StridedSliceGeometry> ResolveStridedSlice(const AttrMap& attrs, const S
 
 namespace {
 
-
 Status SliceShape(InferenceContext& c) {
   const Shape& x = c.input(0);
   RIVULET_ASSIGN_OR_RETURN(auto begin, KnownIntegers(c, 1));
@@ -193,11 +192,11 @@ AttrMap Masks(const Node& node) {
 
 Status StridedSliceGradient(GradientContext& g) {
   GradientOps ops(g);
-  const Output shape = ops.ShapeOf(g.input(0));
-  g.set_input_grad(
-      0, ops.Op("StridedSliceGrad",
-                {shape, AsInt32(ops, g.input(1)), AsInt32(ops, g.input(2)), AsInt32(ops, g.input(3)), g.grad()},
-                Masks(*g.node())));
+  Output shape = ops.ShapeOf(g.input(0));
+  // Ends such as 2^63 - 1, for all there is, have no place in 32 bits.
+  if (g.input(1).dtype() == DType::kInt64) shape = ops.Op("Cast", {shape}, {{"DstT", DType::kInt64}});
+  g.set_input_grad(0,
+                   ops.Op("StridedSliceGrad", {shape, g.input(1), g.input(2), g.input(3), g.grad()}, Masks(*g.node())));
   return ops.status();
 }
 

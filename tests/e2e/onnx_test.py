@@ -136,7 +136,7 @@ class Onnx(RivuletTest):
             run = self.run_rivulet("model", "export", *arguments)
             self.assert_refused(run, *fragments, code=2)
 
-    def test_an_op_without_form_is_named(self):
+    def test_what_evaluation_computes_has_a_form(self):
         self.run_rivulet("model", "export", "logistic_regression", "--out", self.path("m.pb"), code=0)
         run = self.run_rivulet("model", "export", self.path("m.pb"), "--output", "accuracy", "--out", self.path("m.onnx"))
         self.assertEqual(run.code, 0, run)  # what evaluation computes has one

@@ -99,16 +99,24 @@ Value DivNoNan(const ExportContext& n, const Value& x, const Value& y) {
 }
 RIVULET_BINARY("DivNoNan", DivNoNan(n, x, y));
 
-// Towards minus infinity. ONNX's Mod of integers has the divisor's sign, as FloorMod.
+// The rest of division towards zero. With fmod runtimes take integers through floating point.
+Value TruncateMod(const ExportContext& n, const Value& x, const Value& y) {
+  if (IsInteger(n.dtype(0))) return n.Op("Sub", {x, n.Op("Mul", {n.Op("Div", {x, y}), y})});
+  return n.Op("Mod", {x, y}, {{"fmod", true}});
+}
+
+// Towards minus infinity. ONNX's Mod of integers has the divisor's sign: where it is not the rest of Div, which goes
+// towards zero, Div gives one too much.
 Value FloorDiv(const ExportContext& n, const Value& x, const Value& y) {
-  if (IsInteger(n.dtype(0))) return n.Op("Div", {n.Op("Sub", {x, n.Op("Mod", {x, y})}), y});
+  if (IsInteger(n.dtype(0))) {
+    const Value quotient = n.Op("Div", {x, y});
+    const Value same = n.Op("Equal", {n.Op("Mod", {x, y}), TruncateMod(n, x, y)});
+    return n.Op("Sub", {quotient, n.Cast(n.Op("Not", {same}), n.dtype(0))});
+  }
   return n.Op("Floor", {n.Op("Div", {x, y})});
 }
 RIVULET_BINARY("FloorDiv", FloorDiv(n, x, y));
 
-Value TruncateMod(const ExportContext& n, const Value& x, const Value& y) {
-  return n.Op("Mod", {x, y}, {{"fmod", true}});
-}
 Value FloorMod(const ExportContext& n, const Value& x, const Value& y) {
   if (IsInteger(n.dtype(0))) return n.Op("Mod", {x, y});
   const Value rest = TruncateMod(n, x, y), zero = n.Scalar(n.dtype(0), 0);

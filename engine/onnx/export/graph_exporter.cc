@@ -70,14 +70,13 @@ Status Exporter::Run() {
     RIVULET_RETURN_IF_ERROR(status_);
     const std::string& wanted = options_.outputs[i];
     const bool shared = !given.insert(value).second;
-    if (shared || writer_.MakerOf(value) == nullptr) {
-      // An input, a weight, another output, or a node's second output: a value of its own.
+    if (shared || !writer_.IsMade(value)) {  // an input, a weight, another output: it gets a name of its own
       if (value == wanted)
         return InvalidArgument("the output '{}' is an input of the graph, so there is nothing to export", wanted);
       value = writer_.Emit(wanted, "Identity", {value}, 1, {})[0];
     }
     if (value != wanted) {
-      if (const auto other = writer_.MakerOf(wanted); other != nullptr && !given.contains(wanted)) {
+      if (writer_.IsMade(wanted) && !given.contains(wanted)) {
         const Value aside = writer_.NewName(wanted + "_inner");
         writer_.Rename(wanted, aside, 0);
         if (const auto entry = described_.extract(wanted)) described_[aside] = entry.mapped();

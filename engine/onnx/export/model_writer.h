@@ -38,6 +38,7 @@ class ModelWriter {
   proto::NodeProto& node(size_t i) { return nodes_[i]; }
   // The node that makes `value` as its first output; null: none, or an initializer, or an input.
   proto::NodeProto* MakerOf(const Value& value);
+  bool IsMade(const Value& value) const { return maker_.contains(value); }  // by a node
   // Calls a value otherwise, in all nodes from `first_node` on. `to` is free.
   void Rename(const Value& from, const Value& to, size_t first_node);
 

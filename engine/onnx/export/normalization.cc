@@ -46,8 +46,9 @@ Status RmsNorm(ExportContext& n) {
   const Value mean = n.Op("ReduceMean", {n.Op("Mul", {x, x}), n.Ints(axes)});
   const Value root = n.Op("Sqrt", {n.Op("Add", {mean, n.Scalar(n.dtype(0), n.attr<float>("epsilon"))})});
   const Value inverse = n.Op("Reciprocal", {root});
+  const Value y = n.Op("Mul", {n.Op("Mul", {x, inverse}), n.input(1)});
   n.set_output(1, inverse);
-  n.set_output(0, n.Op("Mul", {n.Op("Mul", {x, inverse}), n.input(1)}));
+  n.set_output(0, y);
   return absl::OkStatus();
 }
 RIVULET_ONNX_EXPORT("RmsNorm", RmsNorm);
@@ -69,7 +70,14 @@ Status OverGroups(ExportContext& n) {
     const int64_t groups = n.attr_or<int64_t>("num_groups", n.shape(1).dim(0));
     const Value grouped = n.Reshape(x, {0, groups, -1});
     const Value normal = n.Op("InstanceNormalization", {grouped, Ones(n, groups, 1), Ones(n, groups, 0)}, epsilon);
-    const Value back = n.Op("Reshape", {normal, n.Op("Shape", {x})});
+    Shape image = n.shape(0);  // as ONNX has it
+    if (ChannelsLast(n)) {
+      image.set_dim(1, n.shape(0).dim(rank - 1));
+      for (int axis = 2; axis < rank; ++axis) image.set_dim(axis, n.shape(0).dim(axis - 1));
+    }
+    image.set_dim(0, 0);  // as many as there are
+    const Value back = image.IsFullyKnown() ? n.Reshape(normal, {image.dims().begin(), image.dims().end()})
+                                            : n.Op("Reshape", {normal, n.Op("Shape", {x})});
     const Value scaled = n.Op("Mul", {back, n.Unsqueeze(n.input(1), behind)});
     return n.Op("Add", {scaled, n.Unsqueeze(n.input(2), behind)});
   });

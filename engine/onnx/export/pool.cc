@@ -7,17 +7,38 @@
 namespace rivulet::onnx {
 namespace {
 
-Status Pooled(ExportContext& n, const std::vector<WindowAxis>& axes, bool channels_first, const char* op) {
+Status Pooled(ExportContext& n, std::vector<WindowAxis> axes, bool channels_first, const char* op) {
   const bool average = op == std::string_view("AveragePool");
+  // A last window that reaches beyond the padding (_ceil_mode) is more padding: which windows count then is said by the
+  // sizes, not by rules that runtimes read differently.
+  bool known = true;
+  for (WindowAxis& axis : axes) {
+    known = known && axis.output != kUnknownDim;
+    if (axis.output == kUnknownDim || n.attr<std::string>("padding") == "SAME") continue;
+    const int64_t reach = (axis.window - 1) * axis.dilation + 1;
+    const int64_t beyond = (axis.output - 1) * axis.stride + reach - axis.input - axis.pad_before - axis.pad_after;
+    if (beyond <= 0) continue;
+    if (average && n.attr_or("_count_include_pad", false))
+      return Unimplemented("an average that counts padding, but not what its last window has beyond");
+    axis.pad_after += beyond;
+  }
   AttrMap attrs = WindowAttributes(axes, n.attr<std::string>("padding"));
   if (average && attrs.contains("dilations"))
     return Unimplemented("an average over a dilated window, which ONNX has since opset 19");
-  if (n.attr_or("_ceil_mode", false)) attrs["ceil_mode"] = true;
+  if (n.attr_or("_ceil_mode", false) && !known) attrs["ceil_mode"] = true;
   if (average && n.attr_or("_count_include_pad", false)) attrs["count_include_pad"] = true;
+  // ONNX's maxima are of floating types and of 8 bits; float32 holds all of 16.
+  const DType dtype = n.dtype(0);
+  const bool narrow = dtype == DType::kInt16 || dtype == DType::kUint16;
+  if (dtype == DType::kInt32 || dtype == DType::kInt64) return Unimplemented("a pool of {}", Name(dtype));
+  const auto pooled = [&](const Value& x) {
+    const Value y = n.Op(op, {narrow ? n.Cast(x, DType::kFloat32) : x}, std::move(attrs));
+    return narrow ? n.Cast(y, dtype) : y;
+  };
   if (channels_first)
-    n.set_output(0, n.Op(op, {n.input(0)}, std::move(attrs)));
+    n.set_output(0, pooled(n.input(0)));
   else
-    n.set_output_channels_first(0, n.Op(op, {n.channels_first(0)}, std::move(attrs)));
+    n.set_output_channels_first(0, pooled(n.channels_first(0)));
   return absl::OkStatus();
 }
 

@@ -80,10 +80,21 @@ Status BatchMatMul(ExportContext& n) {
 RIVULET_ONNX_EXPORT("BatchMatMul", BatchMatMul);
 RIVULET_ONNX_EXPORT("BatchMatMulV2", BatchMatMul);
 
-RIVULET_ONNX_EXPORT("Einsum", [](ExportContext& n) {
-  n.set_output(0, n.Op("Einsum", n.inputs(), {{"equation", n.attr<std::string>("equation")}}));
+// ONNX names each index of the result once, and its ellipses stand for equally many axes.
+Status Einsum(ExportContext& n) {
+  const std::string equation = n.attr<std::string>("equation");
+  const std::string result = equation.substr(std::min(equation.size(), equation.find("->")));
+  for (size_t i = 2; i < result.size(); ++i)
+    if (result[i] != '.' && result.find(result[i], i + 1) != std::string::npos)
+      return Unimplemented("the equation '{}', which names an index of the result twice", equation);
+  if (equation.find("...") != std::string::npos)
+    for (int i = 1; i < n.num_inputs(); ++i)
+      if (n.shape(i).rank() != n.shape(0).rank())
+        return Unimplemented("the equation '{}' with an ellipsis for operands of different ranks", equation);
+  n.set_output(0, n.Op("Einsum", n.inputs(), {{"equation", equation}}));
   return absl::OkStatus();
-});
+}
+RIVULET_ONNX_EXPORT("Einsum", Einsum);
 
 Status BiasAdd(ExportContext& n) {
   RIVULET_ASSIGN_OR_RETURN(const int rank, n.Rank(0));

@@ -7,11 +7,15 @@ namespace rivulet::onnx {
 namespace {
 
 Status Reduce(ExportContext& n, const char* op) {
-  const bool keep = n.attr<bool>("keep_dims"), logical = n.dtype(0) == DType::kBool;
+  const bool keep = n.attr<bool>("keep_dims");
+  const DType dtype = n.dtype(0);
+  // Types that ONNX's reductions have not; what wraps around in 32 bits wraps in fewer.
+  const bool narrow = dtype == DType::kBool || dtype == DType::kInt8 || dtype == DType::kUint8 ||
+                      dtype == DType::kInt16 || dtype == DType::kUint16;
   AttrMap attrs = {{"keepdims", keep}, {"noop_with_empty_axes", true}};
   const auto finish = [&](const Value& x, const Value& axes) {
-    const Value reduced = n.Op(op, {logical ? n.Cast(x, DType::kInt32) : x, axes}, attrs);
-    return logical ? n.Cast(reduced, DType::kBool) : reduced;
+    const Value reduced = n.Op(op, {narrow ? n.Cast(x, DType::kInt32) : x, axes}, attrs);
+    return narrow ? n.Cast(reduced, dtype) : reduced;
   };
   const auto known = n.IntsIfKnown(1);
   if (known && n.lies_channels_first(0)) {
@@ -50,7 +54,9 @@ RIVULET_REDUCTION("All", "ReduceMin");
 RIVULET_REDUCTION("Any", "ReduceMax");
 
 RIVULET_ONNX_EXPORT("AllFinite", [](ExportContext& n) {
-  const Value x = n.input(0);
+  const DType dtype = n.dtype(0);  // ONNX's IsInf takes no 16 bits
+  const Value x =
+      dtype == DType::kFloat16 || dtype == DType::kBFloat16 ? n.Cast(n.input(0), DType::kFloat32) : n.input(0);
   const Value infinite = n.Op("Or", {n.Op("IsNaN", {x}), n.Op("IsInf", {x})});
   const Value any = n.Op("ReduceMax", {n.Cast(infinite, DType::kInt32)}, {{"keepdims", false}});
   n.set_output(0, n.Op("Not", {n.Cast(any, DType::kBool)}));

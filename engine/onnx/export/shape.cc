@@ -382,11 +382,6 @@ struct SpatialBlocks {
   std::vector<int64_t> block, amounts;  // amounts: before and after, for each axis
   Shape shape;
   size_t axes() const { return block.size(); }
-  int64_t times() const {
-    int64_t product = 1;
-    for (int64_t size : block) product *= size;
-    return product;
-  }
 };
 StatusOr<SpatialBlocks> SpatialBlocksOf(ExportContext& n) {
   SpatialBlocks blocks;

@@ -105,6 +105,7 @@ std::vector<Effect> Effects() {
       {"run.kernels", "portable", [](auto& s) { return s.run.kernels == "portable"; }},
       {"model.preset", "mlp", [](auto& s) { return s.model.preset == "mlp"; }},
       {"model.graph", "g.pb", [=](auto& s) { return s.model.graph == cwd("g.pb") && s.model.preset.empty(); }},
+      {"model.onnx", "m.onnx", [=](auto& s) { return s.model.onnx == cwd("m.onnx") && s.model.preset.empty(); }},
       {"model.loss", "l", [](auto& s) { return s.model.loss == "l"; }, graph},
       {"model.metrics", "[\"a\", \"b\"]",
        [](auto& s) {
@@ -498,8 +499,8 @@ TEST(Refuse, Contradictions_NameBothKeys) {
       "model.preset = \"mlp\" (s.toml:1:20) and model.graph = \"/scenarios/m.pb\" (s.toml:1:35) exclude each other; "
       "keep one");
   EXPECT_EQ(ErrorOf("[run]\nrounds = 3\n"),
-            "s.toml names no model; give model.preset (such as \"mnist_cnn\"), model.graph (a GraphDef file) or "
-            "[[model.layers]]");
+            "s.toml names no model; give model.preset (such as \"mnist_cnn\"), model.graph (a GraphDef file), "
+            "model.onnx (an ONNX model) or [[model.layers]]");
   EXPECT_EQ(ErrorOf("[model]\npreset = \"mlp\"\n[[model.layers]]\ntype = \"flatten\"\n"),
             "model.preset = \"mlp\" (s.toml:2:10) and model.layers (s.toml:3:1) exclude each other; keep one");
   EXPECT_THAT(ErrorOf("[[model.layers]]\ntype = { a = 1 }\n"),

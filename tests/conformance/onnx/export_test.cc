@@ -184,6 +184,13 @@ TEST(OnnxExport, ConvolutionalNetwork_IsTransposedAtItsEndsOnly) {
   EXPECT_EQ(ops["Add"], 0);
 }
 
+TEST(OnnxExport, EveryExporter_StandsInTheDocumentation) {
+  ASSERT_OK_AND_ASSIGN(const std::string page, FileSystem::Default().ReadAll(RIVULET_ONNX_DOC));
+  const std::string part = page.substr(0, page.find("## In:"));
+  for (const std::string& op : onnx::ExporterRegistry::Global().All())
+    EXPECT_NE(part.find(fmt::format("`{}`", op)), std::string::npos) << op;
+}
+
 TEST(OnnxExport, OpWithoutForm_IsRefusedByNameWithWhatToDo) {
   OnnxExportCase c;
   const Scope scope(c.graph);

@@ -11,7 +11,7 @@ void ActiveRuns::Close(const Status& reason) {
     closed_ = true;
     for (ActiveRun* run : runs_) {
       MutexLock run_lock(run->mutex_);
-      if (run->reason_.ok()) run->reason_ = reason;
+      if (run->reason_.ok()) run->reason_ = Status(reason.code(), reason.message());  // each its own, see Execution
       tokens.push_back(run->token_);
     }
   }
@@ -56,7 +56,8 @@ ActiveRun::~ActiveRun() {
 
 Status ActiveRun::Explain(Status status) const {
   MutexLock lock(mutex_);
-  return absl::IsCancelled(status) && !reason_.ok() ? reason_ : status;
+  if (!absl::IsCancelled(status) || reason_.ok()) return status;
+  return Status(reason_.code(), reason_.message());
 }
 
 }  // namespace rivulet

@@ -254,7 +254,8 @@ StatusOr<std::vector<Tensor>> Execution::Wait(std::span<const int> fetches, bool
     work();
     mutex_.Lock();
   }
-  const Status error = error_;
+  // A copy of its own: the thread sanitizer cannot see how the distribution's absl counts references.
+  const Status error = error_.ok() ? error_ : Status(error_.code(), error_.message());
   std::vector<Tensor> results;
   for (size_t i = 0; i < fetches.size() && error.ok(); ++i) {
     const size_t value = static_cast<size_t>(plan_.fetches[static_cast<size_t>(fetches[i])]);

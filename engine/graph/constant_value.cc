@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/graph/inference.h"
+#include "engine/graph/list_shape.h"
 
 namespace rivulet {
 namespace {
@@ -78,6 +79,10 @@ class Folder {
       return value == nullptr ? std::nullopt : FromTensor(*value);
     }
     if (op == "Shape" || op == "Size" || op == "Rank") return OfShape(shape_of_(node.input(0)), op, dtype);
+    if (op == "TensorListLength") {
+      const int64_t length = ListLength(shape_of_(node.input(0)));
+      return length < 0 ? std::nullopt : std::optional(Ints{dtype, Shape{}, {length}});
+    }
     if (op == "Identity" || op == "StopGradient" || op == "Snapshot") return Value(node.input(0), depth + 1);
     if (op == "Cast") return Retyped(Value(node.input(0), depth + 1), dtype);
     if (op == "Pack" || op == "ConcatV2") return Joined(node, dtype, depth);

@@ -138,10 +138,10 @@ RIVULET_OP("AddN")
     .Input("inputs: N * T")
     .Output("sum: T")
     .Attr("N: int >= 1")
-    .Attr("T: " RIVULET_NUMBERS)
+    .Attr("T: {half, bfloat16, float, double, int32, int64, uint8, variant}")
     .Shape(AllSameShape)
     .Gradient(AddNGradient)
-    .Doc("The sum of all inputs, from the first to the last.");
+    .Doc("The sum of all inputs, from the first to the last; of lists, element by element.");
 
 }  // namespace
 }  // namespace rivulet

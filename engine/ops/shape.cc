@@ -283,10 +283,10 @@ RIVULET_OP("Fill")
 RIVULET_OP("ZerosLike")
     .Input("x: T")
     .Output("y: T")
-    .Attr("T: " RIVULET_ANY_TYPE)
+    .Attr("T: {half, bfloat16, float, double, int8, int16, int32, int64, uint8, uint16, uint32, uint64, bool, variant}")
     .Shape(SameAsInput(0))
     .Gradient(NoGradient)
-    .Doc("Zeros in the shape of x.");
+    .Doc("Zeros in the shape of x; of a list, one of as many elements, which are not set.");
 
 RIVULET_OP("OnesLike")
     .Input("x: T")

@@ -8,6 +8,7 @@
 #include "engine/base/nearest.h"
 #include "engine/graph/function_call.h"
 #include "engine/graph/inference.h"
+#include "engine/graph/list_shape.h"
 #include "engine/graph/node_error.h"
 #include "engine/graph/op.h"
 #include "engine/program/function_program.h"
@@ -69,6 +70,12 @@ Tensor IntegerTensor(const Shape& shape, const std::vector<int64_t>& values) {
 Tensor ShapeFact(std::string_view op, DType dtype, const Shape& shape) {
   Shape shape_of_result;
   std::vector<int64_t> values;
+  if (op == "TensorListLength") return ListLength(shape) < 0 ? Tensor() : IntegerTensor<int32_t>({}, {ListLength(shape)});
+  if (op == "TensorListElementShape") {
+    const Shape element = ListElement(shape);
+    if (!element.IsFullyKnown()) return {};
+    return ShapeFact("Shape", dtype, element);
+  }
   if (op == "Shape") {
     values.assign(shape.dims().begin(), shape.dims().end());
     shape_of_result = Shape({shape.rank()});
@@ -168,11 +175,12 @@ Status ConcreteGraph::ResolveSignature(const Graph& graph, const Signature& sign
       return InvalidArgument("feed '{}' is {}, the tensor it replaces is {}", feed.tensor, Name(feed.spec.dtype),
                              Name(fed.spec.dtype));
     }
-    if (!Shape::Compatible(feed.spec.shape, fed.spec.shape)) {
+    if (feed.spec.dtype != DType::kVariant && !Shape::Compatible(feed.spec.shape, fed.spec.shape)) {
       return InvalidArgument("feed '{}' has shape {}, the tensor it replaces has {}", feed.tensor,
                              feed.spec.shape.ToString(), fed.spec.shape.ToString());
     }
-    RIVULET_RETURN_IF_ERROR(CheckConcrete(feed.spec.shape, fmt::format("feed '{}'", feed.tensor)));
+    if (feed.spec.dtype != DType::kVariant)
+      RIVULET_RETURN_IF_ERROR(CheckConcrete(feed.spec.shape, fmt::format("feed '{}'", feed.tensor)));
     fed.spec = feed.spec;
     fed.feed = static_cast<int>(i);
     fed_outputs_.push_back(*output);
@@ -410,6 +418,10 @@ Status ConcreteGraph::InferShapes(const Node& node) {
 Status ConcreteGraph::SetShape(const Node& node, int port, const Shape& inferred) {
   Value& result = values_[static_cast<size_t>(first_value_[static_cast<size_t>(node.id())] + port)];
   if (result.feed >= 0) return {};
+  if (result.spec.dtype == DType::kVariant) {  // what is not known of a list yet is asked for where it is read
+    result.spec.shape = inferred;
+    return {};
+  }
   const std::string what = fmt::format("output {} of {} '{}'", port, node.type(), node.name());
   const StatusOr<Shape> merged = Shape::Merge(result.spec.shape, inferred);
   if (!merged.ok()) {
@@ -454,6 +466,8 @@ void ConcreteGraph::Fold(const Node& node, const CompileOptions& options) {
       return;
     }
   }
+  for (size_t port = 0; port < node.outputs().size(); ++port)
+    if (node.outputs()[port].dtype == DType::kVariant) return;  // means nothing outside of a run
   size_t input_bytes = 0, output_bytes = 0;
   for (const Output& input : node.inputs()) {
     const Tensor* known = constant(value(input));

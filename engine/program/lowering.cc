@@ -28,7 +28,12 @@ class CopyKernel final : public Kernel {
   size_t bytes_;
 };
 
-size_t BytesOf(const TensorSpec& spec) { return static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype); }
+// A list has a shape, but what stands for it is a handle.
+TensorSpec Held(const TensorSpec& spec) { return spec.dtype == DType::kVariant ? TensorSpec{spec.dtype, {}} : spec; }
+
+size_t BytesOf(const TensorSpec& spec) {
+  return static_cast<size_t>(Held(spec).shape.elements()) * SizeOf(spec.dtype);
+}
 
 std::string Described(const Node& node) {
   const std::string line = node.source_line().empty() ? "" : fmt::format(" ({})", node.source_line());
@@ -316,7 +321,7 @@ class Lowering {
     if (value < 0) {
       listing.inputs.push_back({DType::kUint8, Shape({static_cast<int64_t>(storage(index).bytes)})});
     } else {
-      listing.inputs.push_back(graph_.spec(value));
+      listing.inputs.push_back(Held(graph_.spec(value)));
     }
   }
 
@@ -355,7 +360,7 @@ class Lowering {
           listing.implementation = step.prepared.implementation;
           for (size_t port = 0; port < step.outputs.size(); ++port) {
             Node* made_for = const_cast<Node*>(step.made_for == nullptr ? step.node : step.made_for);
-            listing.outputs.push_back(graph_.spec(graph_.value({made_for, static_cast<int>(port)})));
+            listing.outputs.push_back(Held(graph_.spec(graph_.value({made_for, static_cast<int>(port)}))));
           }
           listing.flops = step.prepared.flops;
           break;

@@ -25,6 +25,7 @@ struct TensorList::Buffer {
   uint32_t max_length = 0;
   DType dtype = DType::kInvalid;
   size_t element_bytes = 0;
+  bool has_elements = false;
 };
 
 namespace {
@@ -75,15 +76,13 @@ StatusOr<const TensorList*> TensorListStore::NewVersion(TensorList::Buffer* buff
   return new (at) TensorList{buffer, version, length};
 }
 
-StatusOr<const TensorList*> TensorListStore::Create(DType dtype, size_t element_bytes, int64_t length,
-                                                    int64_t max_length) {
+StatusOr<const TensorList*> TensorListStore::Create(DType dtype, int64_t length, int64_t max_length) {
   max_length = std::min<int64_t>(max_length, std::numeric_limits<uint32_t>::max());
   if (length < 0 || length > max_length)
     return InvalidArgument("a list of {} elements was asked for; it may have 0 to {}", length, max_length);
   RIVULET_ASSIGN_OR_RETURN(std::byte * at, Allocate(sizeof(TensorList::Buffer)));
   auto* buffer = new (at) TensorList::Buffer;
   buffer->dtype = dtype;
-  buffer->element_bytes = element_bytes;
   buffer->max_length = static_cast<uint32_t>(max_length);
   buffer->capacity = static_cast<uint32_t>(length);
   if (length > 0) {
@@ -119,11 +118,19 @@ StatusOr<TensorList> TensorListStore::Writable(const TensorList* list, uint32_t 
   return TensorList{copy, 0, list->length};
 }
 
-StatusOr<const TensorList*> TensorListStore::Set(const TensorList* list, int64_t index, std::byte** element) {
+StatusOr<const TensorList*> TensorListStore::Set(const TensorList* list, int64_t index, DType dtype, size_t bytes,
+                                                 std::byte** element) {
   const uint32_t at = static_cast<uint32_t>(index);
+  if (dtype != list->buffer->dtype) [[unlikely]]
+    return InvalidArgument("a list of {} cannot hold an element of {}", Name(list->buffer->dtype), Name(dtype));
+  if (list->buffer->has_elements && bytes != list->buffer->element_bytes) [[unlikely]]
+    return InvalidArgument("the list has elements of {} bytes, and one of {} was to be put into it; all have one shape",
+                           list->buffer->element_bytes, bytes);
   RIVULET_ASSIGN_OR_RETURN(const TensorList writable, Writable(list, std::max(list->length, at + 1)));
   TensorList::Buffer& buffer = *writable.buffer;
-  RIVULET_ASSIGN_OR_RETURN(*element, Allocate(buffer.element_bytes));
+  RIVULET_ASSIGN_OR_RETURN(*element, Allocate(bytes));
+  buffer.element_bytes = bytes;
+  buffer.has_elements = true;
   Slot& slot = buffer.slots[at];
   Slot* older = nullptr;
   if (slot.element != nullptr || slot.older != nullptr) {
@@ -135,10 +142,11 @@ StatusOr<const TensorList*> TensorListStore::Set(const TensorList* list, int64_t
   return NewVersion(&buffer, buffer.newest, std::max(list->length, at + 1));
 }
 
-StatusOr<const TensorList*> TensorListStore::Push(const TensorList* list, std::byte** element) {
+StatusOr<const TensorList*> TensorListStore::Push(const TensorList* list, DType dtype, size_t bytes,
+                                                  std::byte** element) {
   if (list->length >= list->buffer->max_length)
     return InvalidArgument("the list is full: it may have {} elements", list->buffer->max_length);
-  return Set(list, list->length, element);
+  return Set(list, list->length, dtype, bytes, element);
 }
 
 StatusOr<const TensorList*> TensorListStore::Resize(const TensorList* list, int64_t length) {
@@ -146,8 +154,9 @@ StatusOr<const TensorList*> TensorListStore::Resize(const TensorList* list, int6
     return InvalidArgument("a list cannot have {} elements; it may have 0 to {}", length, list->buffer->max_length);
   if (length <= list->length) return NewVersion(list->buffer, list->version, static_cast<uint32_t>(length));
   // What a longer version left in the buffer must not show.
-  RIVULET_ASSIGN_OR_RETURN(const TensorList* longer,
-                           Create(list->buffer->dtype, list->buffer->element_bytes, length, list->buffer->max_length));
+  RIVULET_ASSIGN_OR_RETURN(const TensorList* longer, Create(list->buffer->dtype, length, list->buffer->max_length));
+  longer->buffer->element_bytes = list->buffer->element_bytes;
+  longer->buffer->has_elements = list->buffer->has_elements;
   for (uint32_t i = 0; i < list->length; ++i)
     if (const Slot* slot = SlotOf(*list, i); slot != nullptr) longer->buffer->slots[i].element = slot->element;
   return longer;

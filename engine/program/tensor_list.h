@@ -49,14 +49,17 @@ class TensorListStore {
   static int64_t Length(const TensorList* list) { return list == nullptr ? 0 : list->length; }
   // kInvalid for the empty list of handle 0.
   static DType ElementType(const TensorList* list);
+  // Of every element that is set; 0 as long as none ever was.
   static size_t ElementBytes(const TensorList* list);
   // The element's bytes; null where it was never set. `index` is within the list.
   static const std::byte* Get(const TensorList* list, int64_t index);
 
-  // The list with element `index` (below its length) replaced by memory that the caller fills at once: `*element`.
-  StatusOr<const TensorList*> Set(const TensorList* list, int64_t index, std::byte** element);
-  // The list with one more element, likewise. INVALID_ARGUMENT: beyond the list's max_length.
-  StatusOr<const TensorList*> Push(const TensorList* list, std::byte** element);
+  // The list with element `index` (below its length) replaced by `bytes` of memory that the caller fills at once:
+  // `*element`. INVALID_ARGUMENT: elements of another size or type were set before.
+  StatusOr<const TensorList*> Set(const TensorList* list, int64_t index, DType dtype, size_t bytes,
+                                  std::byte** element);
+  // The list with one more element, likewise. INVALID_ARGUMENT also: beyond the list's max_length.
+  StatusOr<const TensorList*> Push(const TensorList* list, DType dtype, size_t bytes, std::byte** element);
   // The first `length` elements, and unset ones behind them where the list is shorter.
   StatusOr<const TensorList*> Resize(const TensorList* list, int64_t length);
 

@@ -1,0 +1,40 @@
+// What is known of a tensor list: a tensor of type kVariant has the shape that its elements would have as one tensor,
+// [length, element…]. A list of lists has [length, …] of the shape that its lists have. An element shape of unknown
+// rank makes the whole shape unknown, and so does a scalar, as other programs write it for every variant.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "engine/tensor/shape.h"
+
+namespace rivulet {
+
+inline bool IsListShape(const Shape& shape) { return shape.known_rank() && shape.rank() > 0; }
+inline int64_t ListLength(const Shape& shape) { return IsListShape(shape) ? shape.dim(0) : kUnknownDim; }
+inline Shape ListElement(const Shape& shape) {
+  if (!IsListShape(shape)) return Shape::UnknownRank();
+  return Shape(std::vector<int64_t>(shape.dims().begin() + 1, shape.dims().end()));
+}
+inline Shape ListShape(int64_t length, const Shape& element) {
+  if (!element.known_rank()) return Shape::UnknownRank();
+  std::vector<int64_t> dims = {length};
+  dims.insert(dims.end(), element.dims().begin(), element.dims().end());
+  return Shape(std::move(dims));
+}
+// What two lists have in common, one of which may be there: a loop's variable before and after an iteration. Where the
+// element of one is not known yet, it is that of the other: a list has elements of one shape.
+inline Shape CommonList(const Shape& a, const Shape& b) {
+  if (!IsListShape(a)) return IsListShape(b) ? ListShape(kUnknownDim, ListElement(b)) : Shape::UnknownRank();
+  if (!IsListShape(b)) return ListShape(kUnknownDim, ListElement(a));
+  if (a.rank() != b.rank()) return Shape::UnknownRank();
+  Shape common = a;
+  for (int axis = 0; axis < a.rank(); ++axis) {
+    if (a.dim(axis) == b.dim(axis)) continue;
+    const bool known = axis > 0 && (a.dim(axis) == kUnknownDim || b.dim(axis) == kUnknownDim);
+    common.set_dim(axis, known ? std::max(a.dim(axis), b.dim(axis)) : kUnknownDim);
+  }
+  return common;
+}
+
+}  // namespace rivulet

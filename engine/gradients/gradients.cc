@@ -19,6 +19,9 @@ struct OutputHash {
   }
 };
 
+// A list may hold floating elements; the ops on it know.
+bool CarriesGradient(DType dtype) { return IsFloating(dtype) || dtype == DType::kVariant; }
+
 // One call of ComputeGradients.
 class Backward {
  public:
@@ -94,7 +97,8 @@ class Backward {
       }
       if (OnPath(*node))
         for (size_t port = 0; port < node->outputs().size(); ++port)
-          if (IsFloating(node->outputs()[port].dtype)) on_path_.insert({node->output(static_cast<int>(port)), true});
+          if (CarriesGradient(node->outputs()[port].dtype))
+            on_path_.insert({node->output(static_cast<int>(port)), true});
     }
   }
 
@@ -152,7 +156,8 @@ class Backward {
         handle_gradients_[ReadsOf(input)->first].push_back(gradient);
         continue;
       }
-      if (gradient.dtype() != input.dtype() || !Shape::Compatible(gradient.shape(), input.shape()))
+      if (gradient.dtype() != input.dtype() ||
+          (input.dtype() != DType::kVariant && !Shape::Compatible(gradient.shape(), input.shape())))
         return Internal("gradient of {}: input {} is {}{}, but its gradient is {}{}", DescribeNode(*node), i,
                         Name(input.dtype()), input.shape().ToString(), Name(gradient.dtype()),
                         gradient.shape().ToString());

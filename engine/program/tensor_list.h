@@ -41,9 +41,9 @@ class TensorListStore {
   size_t bytes_in_use() const { return in_use_; }
   size_t bytes_held() const { return held_; }
 
-  // A list of `length` elements that are not set yet, of `element_bytes` each. At most `max_length` elements may ever
-  // be in it. INVALID_ARGUMENT: a length that is negative or beyond that.
-  StatusOr<const TensorList*> Create(DType dtype, size_t element_bytes, int64_t length,
+  // A list of `length` elements that are not set yet. At most `max_length` elements may ever be in it.
+  // INVALID_ARGUMENT: a length that is negative or beyond that.
+  StatusOr<const TensorList*> Create(DType dtype, int64_t length,
                                      int64_t max_length = std::numeric_limits<uint32_t>::max());
 
   static int64_t Length(const TensorList* list) { return list == nullptr ? 0 : list->length; }

@@ -369,5 +369,69 @@ TEST(StopGradient, HoldsTheGradientBack) {
   EXPECT_THAT(std::string(Message(status)), ::testing::HasSubstr("finite difference"));
 }
 
+// Lists of rows of x, and back: each op's gradient on a way from rows to rows.
+std::vector<Case> ListCases() {
+  const auto of = [](std::function<Outputs(const Scope&, Output list, const Outputs& x)> then) -> BuildFn {
+    return [=](const Scope& scope, const Outputs& x) {
+      const Output any = scope.Const(Int(-1));
+      return then(scope, scope.Op("TensorListFromTensor", {x[0], any}), x);
+    };
+  };
+  const AttrMap doubles = {{"element_dtype", DType::kFloat64}};
+  const auto any = [](const Scope& scope) { return scope.Const(Int(-1)); };
+  const auto stacked = [=](const Scope& scope, Output list) {
+    return scope.Op("TensorListStack", {list, any(scope)}, doubles);
+  };
+  std::vector<Case> cases;
+  const auto add = [&](std::string name, std::vector<Tensor> inputs, BuildFn build) {
+    cases.push_back({std::move(name), std::move(inputs), std::move(build), FirstOrder()});
+  };
+  add("TensorListStack", {X({3, 2})},
+      of([=](const Scope& s, Output list, const Outputs&) -> Outputs { return {stacked(s, list)}; }));
+  add("TensorListPush", {X({3, 2}), X({2}, 3)}, of([=](const Scope& s, Output list, const Outputs& x) -> Outputs {
+        return {stacked(s, s.Op("TensorListPushBack", {list, x[1]}))};
+      }));
+  add("TensorListPop", {X({3, 2})}, of([=](const Scope& s, Output list, const Outputs&) -> Outputs {
+        Node* pop = s.AddNode("TensorListPopBack", {list, any(s)}, doubles);
+        return {stacked(s, pop->output(0)), pop->output(1)};
+      }));
+  add("TensorListGetItemTwice", {X({3, 2})}, of([=](const Scope& s, Output list, const Outputs&) -> Outputs {
+        const Output one = s.Const(Int(1));
+        const Output a = s.Op("TensorListGetItem", {list, one, any(s)}, doubles);
+        const Output b = s.Op("TensorListGetItem", {list, one, any(s)}, doubles);
+        return {s.Op("Mul", {a, b}), stacked(s, list)};
+      }));
+  add("TensorListSetItem", {X({3, 2}), X({2}, 3)}, of([=](const Scope& s, Output list, const Outputs& x) -> Outputs {
+        const Output set = s.Op("TensorListSetItem", {list, s.Const(Int(1)), x[1]});
+        return {stacked(s, set), stacked(s, list)};
+      }));
+  add("TensorListGather", {X({3, 2})}, of([=](const Scope& s, Output list, const Outputs&) -> Outputs {
+        return {s.Op("TensorListGather", {list, s.Const(Ints({2, 0})), any(s)}, doubles)};
+      }));
+  add("TensorListScatter", {X({3, 2})}, [=](const Scope& s, const Outputs& x) -> Outputs {
+    const Output list = s.Op("TensorListScatterV2", {x[0], s.Const(Ints({2, 0, 3})), any(s), s.Const(Int(4))}, doubles);
+    return {stacked(s, list)};
+  });
+  add("TensorListScatterInto", {X({3, 2}), X({2, 2}, 3)},
+      of([=](const Scope& s, Output list, const Outputs& x) -> Outputs {
+        const Output both = s.Op("TensorListScatterIntoExistingList", {list, x[1], s.Const(Ints({2, 0}))});
+        return {s.Op("TensorListGather", {both, s.Const(Ints({0, 1, 2})), any(s)}, doubles)};
+      }));
+  add("TensorListResize", {X({3, 2})}, of([=](const Scope& s, Output list, const Outputs&) -> Outputs {
+        return {stacked(s, s.Op("TensorListResize", {list, s.Const(Int(2))})),
+                stacked(s, s.Op("TensorListResize", {list, s.Const(Int(4))}))};
+      }));
+  add("TensorListConcat", {X({3, 2, 2})}, of([=](const Scope& s, Output list, const Outputs&) -> Outputs {
+        const Output lengths = s.Const(Tensor::Of<int64_t>({3}, {2, 2, 2}));
+        return {s.Op("TensorListConcatV2", {list, any(s), lengths}, doubles)};
+      }));
+  add("TensorListSplit", {X({6, 2})}, [=](const Scope& s, const Outputs& x) -> Outputs {
+    const Output lengths = s.Const(Tensor::Of<int64_t>({3}, {2, 2, 2}));
+    return {stacked(s, s.Op("TensorListSplit", {x[0], any(s), lengths}))};
+  });
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(Lists, OpGradient, ::testing::ValuesIn(ListCases()), CaseName);
+
 }  // namespace
 }  // namespace rivulet

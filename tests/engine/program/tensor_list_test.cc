@@ -11,6 +11,7 @@ namespace {
 using testing::CountAllocations;
 using testing::F32;
 using testing::Runner;
+using testing::StatusIs;
 
 constexpr DType kInt = DType::kInt32;
 

@@ -15,6 +15,7 @@
 #include "engine/graph/function_library.h"
 #include "engine/graph/op.h"
 #include "engine/graph/proto_conversion.h"
+#include "engine/graph/raise_control_flow.h"
 #include "engine/graph/raise_variables.h"
 #include "engine/graph/verify.h"
 #include "proto/graph/graph.pb.h"
@@ -192,6 +193,8 @@ StatusOr<Graph> Build(proto::GraphDef def, const GraphImport& options) {
     return ResourceExhausted("the graph has {} nodes, more than {}", def.node_size(), options.limits.nodes);
   if (!options.roots.empty()) RIVULET_RETURN_IF_ERROR(Prune(def, options.roots));
   RIVULET_RETURN_IF_ERROR(RaiseReferenceVariables(def));
+  RIVULET_RETURN_IF_ERROR(RaiseTensorArrays(def));
+  RIVULET_RETURN_IF_ERROR(RaiseControlFlow(def));
   RIVULET_ASSIGN_OR_RETURN(std::vector<LibraryFunction> library, TakeLibrary(def, options.limits));
   size_t fill_budget = options.limits.filled_bytes;
   Functions functions;

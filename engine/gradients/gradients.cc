@@ -56,13 +56,13 @@ class Backward {
                              ys_[0].name(), Name(ys_[0].dtype()), ys_[0].shape().ToString());
     for (size_t i = 0; i < y_gradients.size(); ++i)
       if (!y_gradients[i] || y_gradients[i].dtype() != ys_[i].dtype() ||
-          !Shape::Compatible(y_gradients[i].shape(), ys_[i].shape()))
+          (ys_[i].dtype() != DType::kVariant && !Shape::Compatible(y_gradients[i].shape(), ys_[i].shape())))
         return InvalidArgument("the gradient given of '{}' is not of its type and shape, {}{}", ys_[i].name(),
                                Name(ys_[i].dtype()), ys_[i].shape().ToString());
     for (size_t i = 0; i < xs_.size(); ++i) {
       if (!xs_[i]) return InvalidArgument("x {} of the gradient of '{}' is empty", i, Goal());
       const DType dtype = IsHandle(xs_[i]) ? HandleDType(*xs_[i].node) : xs_[i].dtype();
-      if (!IsFloating(dtype))
+      if (!CarriesGradient(dtype))
         return InvalidArgument("'{}' is {} and has no gradient; only floating tensors have", xs_[i].name(),
                                Name(dtype));
     }

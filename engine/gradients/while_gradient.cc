@@ -191,7 +191,7 @@ class LoopGradient {
     Graph condition, body;
     std::vector<Output> arguments;
     std::vector<DType> types;
-    const Scope in_condition(condition), in_body = Scope(body).SubScope("backward_loop");
+    const Scope in_condition(condition), in_body = Scope(body).SubScope(body_.name + "_backward");
     Output iteration;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const DType dtype = inputs[i].dtype();

@@ -227,7 +227,8 @@ StatusOr<Graph> SpecializeBody(const Function& function, std::span<const KnownAr
       const size_t index = static_cast<size_t>(node->attr<int64_t>("index"));
       const KnownArgument& known = arguments[index];
       const TensorSpec& declared = node->outputs()[0];
-      if (known.spec.dtype != declared.dtype || !Shape::Compatible(known.spec.shape, declared.shape))
+      const bool list = known.spec.dtype == DType::kVariant;  // what is known of it here is all that counts
+      if (known.spec.dtype != declared.dtype || (!list && !Shape::Compatible(known.spec.shape, declared.shape)))
         return InvalidArgument("function '{}' takes {}{} as argument {} ('{}'), not {}{}", function.name,
                                Name(declared.dtype), declared.shape.ToString(), index, node->name(),
                                Name(known.spec.dtype), known.spec.shape.ToString());
@@ -235,7 +236,10 @@ StatusOr<Graph> SpecializeBody(const Function& function, std::span<const KnownAr
         spec.op = "Const";
         spec.attrs = {{"value", *known.value}, {"dtype", known.value->dtype()}};
       } else {
-        RIVULET_ASSIGN_OR_RETURN(Shape merged, Shape::Merge(known.spec.shape, declared.shape));
+        Shape merged = known.spec.shape;
+        if (!list) {
+          RIVULET_ASSIGN_OR_RETURN(merged, Shape::Merge(known.spec.shape, declared.shape));
+        }
         spec.attrs["shape"] = std::move(merged);
         if (known.variable != DType::kInvalid) spec.attrs["_handle_dtype"] = known.variable;
       }

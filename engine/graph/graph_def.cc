@@ -11,6 +11,7 @@
 #include <unordered_set>
 
 #include "engine/base/nearest.h"
+#include "engine/graph/drop_messages.h"
 #include "engine/graph/function_call.h"
 #include "engine/graph/function_library.h"
 #include "engine/graph/op.h"
@@ -192,6 +193,7 @@ StatusOr<Graph> Build(proto::GraphDef def, const GraphImport& options) {
   if (static_cast<size_t>(def.node_size()) > options.limits.nodes)
     return ResourceExhausted("the graph has {} nodes, more than {}", def.node_size(), options.limits.nodes);
   if (!options.roots.empty()) RIVULET_RETURN_IF_ERROR(Prune(def, options.roots));
+  DropMessages(def);
   RIVULET_RETURN_IF_ERROR(RaiseReferenceVariables(def));
   RIVULET_RETURN_IF_ERROR(RaiseTensorArrays(def));
   RIVULET_RETURN_IF_ERROR(RaiseControlFlow(def));

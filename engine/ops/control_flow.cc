@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "engine/gradients/function_gradients.h"
+#include "engine/gradients/while_gradient.h"
 #include "engine/graph/function_call.h"
+#include "engine/graph/list_shape.h"
 #include "engine/graph/op.h"
 
 namespace rivulet {
@@ -92,7 +94,8 @@ StatusOr<const std::vector<Shape>*> OutputShapes(const InferenceContext& c, size
 // Sets the outputs, as far as output_shapes allows.
 Status SetOutputs(InferenceContext& c, std::vector<Shape> shapes, const std::vector<Shape>* given) {
   for (size_t i = 0; i < shapes.size(); ++i) {
-    if (given != nullptr && c.attr<std::vector<DType>>("Tout")[i] != DType::kResource) {
+    const DType dtype = c.attr<std::vector<DType>>("Tout")[i];
+    if (given != nullptr && dtype != DType::kResource && dtype != DType::kVariant) {
       StatusOr<Shape> merged = Shape::Merge(shapes[i], (*given)[i]);
       if (!merged.ok())
         return InvalidArgument("output_shapes says {} for output {}, which is {}", (*given)[i].ToString(), i,
@@ -133,7 +136,8 @@ Status BranchShape(InferenceContext& c, std::string_view op) {
     if (known >= 0 && static_cast<size_t>(known) != branch) continue;
     RIVULET_ASSIGN_OR_RETURN(std::vector<Shape> shapes, callees.Infer(branch));
     if (common.empty()) common = shapes;
-    for (size_t i = 0; i < shapes.size(); ++i) common[i] = Common(common[i], shapes[i]);
+    for (size_t i = 0; i < shapes.size(); ++i)
+      common[i] = types[i] == DType::kVariant ? CommonList(common[i], shapes[i]) : Common(common[i], shapes[i]);
   }
   return SetOutputs(c, std::move(common), given);
 }
@@ -156,7 +160,10 @@ Status WhileShape(InferenceContext& c) {
     KnownArgument& argument = callees.arguments()[i];
     // Only what no iteration changes keeps its value.
     if (PassedArgument(callees.function(1).results[i]) != static_cast<int>(i)) argument.value = nullptr;
-    if (given != nullptr && types[i] != DType::kResource) {
+    // A list's length may change, and its elements may be known only after the first iteration.
+    if (types[i] == DType::kVariant && PassedArgument(callees.function(1).results[i]) != static_cast<int>(i))
+      argument.spec.shape = CommonList(argument.spec.shape, Shape::UnknownRank());
+    if (given != nullptr && types[i] != DType::kResource && types[i] != DType::kVariant) {
       if (!Shape::Compatible((*given)[i], argument.spec.shape))
         return InvalidArgument("output_shapes says {} of loop variable {} ('{}'), which starts as {}",
                                (*given)[i].ToString(), i, callees.function(1).arguments[i]->name(),
@@ -169,6 +176,10 @@ Status WhileShape(InferenceContext& c) {
   RIVULET_ASSIGN_OR_RETURN(const std::vector<Shape> after, callees.Infer(1));
   bool changed = false;
   for (size_t i = 0; i < types.size(); ++i) {
+    if (types[i] == DType::kVariant) {
+      kept[i] = CommonList(kept[i], after[i]);
+      continue;
+    }
     if (!Shape::Compatible(kept[i], after[i]))
       return InvalidArgument(
           "loop variable {} ('{}') enters an iteration as {} and leaves it as {}; output_shapes must say which of its "
@@ -182,7 +193,9 @@ Status WhileShape(InferenceContext& c) {
     // What follows from a shape that the body does not keep is not known either.
     const bool passed = PassedArgument(callees.function(1).results[i]) == static_cast<int>(i);
     const bool keeps = passed || !changed || (kept[i].IsFullyKnown() && kept[i].rank() == 0);
-    c.set_output(static_cast<int>(i), keeps ? kept[i] : given != nullptr ? (*given)[i] : Shape::UnknownRank());
+    c.set_output(static_cast<int>(i), keeps || types[i] == DType::kVariant ? kept[i]
+                                      : given != nullptr                   ? (*given)[i]
+                                                                           : Shape::UnknownRank());
   }
   return absl::OkStatus();
 }
@@ -256,7 +269,7 @@ RIVULET_CASE("Case").Stateful().Doc(
       .Attr("output_shapes: list(shape) = []") \
       .Attr("parallel_iterations: int = 10")   \
       .Shape(WhileShape)                       \
-      .NotDifferentiable("its iterations leave nothing behind")
+      .Gradient(WhileGradient)
 
 RIVULET_WHILE("StatelessWhile")
     .Doc("While `cond` of the loop variables holds they become `body` of them; neither has an effect.");

@@ -30,8 +30,10 @@ bool LiesInArena(const EditNode& node) {
 
 size_t BytesOf(const EditNode& node) {
   size_t bytes = 0;
-  for (const TensorSpec& output : node.outputs)
-    bytes += RoundUp64(static_cast<size_t>(output.shape.elements()) * SizeOf(output.dtype));
+  for (const TensorSpec& output : node.outputs) {
+    const bool list = output.dtype == DType::kVariant;  // a handle, whatever its elements are
+    bytes += RoundUp64(static_cast<size_t>(list ? 1 : output.shape.elements()) * SizeOf(output.dtype));
+  }
   return bytes;
 }
 

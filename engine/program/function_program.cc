@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/graph/list_shape.h"
 #include "engine/graph/op.h"
 #include "engine/graph/variable_name.h"
 #include "engine/program/concrete_graph.h"
@@ -63,7 +64,8 @@ StatusOr<std::vector<TensorSpec>> ConcreteResults(const Function& function, std:
   for (const Output& result : function.results) {
     RIVULET_ASSIGN_OR_RETURN(const Output inferred, site.body.FindOutput(result.name()));
     specs.push_back({inferred.dtype(), inferred.shape()});
-    known = known && inferred.shape().IsFullyKnown();
+    // What is known of a list grows while its elements become known.
+    known = known && inferred.shape().IsFullyKnown() && inferred.dtype() != DType::kVariant;
   }
   if (known) return specs;
   const StatusOr<ConcreteGraph> concrete = ConcreteGraph::Build(site.body, site.signature, options);
@@ -71,7 +73,7 @@ StatusOr<std::vector<TensorSpec>> ConcreteResults(const Function& function, std:
   for (size_t i = 0; i < site.fetches.size(); ++i)
     specs[static_cast<size_t>(site.fetches[i])] = concrete->spec(concrete->value(concrete->fetches()[i]));
   for (size_t i = 0; i < specs.size(); ++i) {
-    if (specs[i].shape.IsFullyKnown()) continue;
+    if (specs[i].shape.IsFullyKnown() || specs[i].dtype == DType::kVariant) continue;
     const int argument = PassedArgument(function.results[i]);
     if (argument < 0)
       return Unimplemented("{}: result {} ('{}') is a handle that the function makes itself; pass it as an argument",
@@ -79,6 +81,33 @@ StatusOr<std::vector<TensorSpec>> ConcreteResults(const Function& function, std:
     specs[i].shape = arguments[static_cast<size_t>(argument)].spec.shape;
   }
   return specs;
+}
+
+// What is known of the lists that a loop carries, before any iteration and after it: an element that is put in tells
+// the shape of all, a list that grows has no known length.
+Status SettleLists(const Function& body, std::vector<KnownArgument>& kept, const CompileOptions& options) {
+  if (std::ranges::none_of(kept, [](const KnownArgument& each) { return each.spec.dtype == DType::kVariant; }))
+    return {};
+  constexpr int kMostRounds = 6;
+  for (int round = 0; round < kMostRounds; ++round) {
+    RIVULET_ASSIGN_OR_RETURN(const CallSite site, MakeCallSite(body, kept, {}, {}));
+    bool changed = false;
+    const auto settle = [&](size_t i, const Shape& after) {
+      if (kept[i].spec.dtype != DType::kVariant) return;
+      Shape common = CommonList(kept[i].spec.shape, after);
+      changed = changed || !(common == kept[i].spec.shape);
+      kept[i].spec.shape = std::move(common);
+    };
+    for (size_t i = 0; i < kept.size(); ++i) {
+      RIVULET_ASSIGN_OR_RETURN(const Output result, site.body.FindOutput(body.results[i].name()));
+      settle(i, result.shape());
+    }
+    if (changed) continue;  // what follows from the body's text comes first: it needs no list to be known
+    RIVULET_ASSIGN_OR_RETURN(const std::vector<TensorSpec> after, ConcreteResults(body, kept, options));
+    for (size_t i = 0; i < kept.size(); ++i) settle(i, after[i].shape);
+    if (!changed) return {};
+  }
+  return {};
 }
 
 StatusOr<std::vector<TensorSpec>> ConcreteOutputs(const Node& node, const Graph& graph,
@@ -92,8 +121,13 @@ StatusOr<std::vector<TensorSpec>> ConcreteOutputs(const Node& node, const Graph&
     std::vector<KnownArgument> kept(arguments.begin(), arguments.end());
     for (size_t i = 0; i < kept.size(); ++i)
       if (PassedArgument(body.results[i]) != static_cast<int>(i)) kept[i].value = nullptr;
+    RIVULET_RETURN_IF_ERROR(SettleLists(body, kept, options));
     RIVULET_ASSIGN_OR_RETURN(std::vector<TensorSpec> after, ConcreteResults(body, kept, options));
     for (size_t i = 0; i < kept.size(); ++i) {
+      if (after[i].dtype == DType::kVariant) {
+        after[i].shape = CommonList(kept[i].spec.shape, after[i].shape);
+        continue;
+      }
       if (after[i].shape == kept[i].spec.shape) continue;
       return InvalidArgument(
           "loop variable {} ('{}') enters an iteration as {} and leaves it as {}; a program needs loop variables of "
@@ -118,6 +152,10 @@ StatusOr<std::vector<TensorSpec>> ConcreteOutputs(const Node& node, const Graph&
     if (branch == first) specs = *own;
     for (size_t i = 0; i < specs.size(); ++i) {
       if (specs[i] == (*own)[i]) continue;
+      if (specs[i].dtype == DType::kVariant) {
+        specs[i].shape = CommonList(specs[i].shape, (*own)[i].shape);
+        continue;
+      }
       return InvalidArgument(
           "output {} is {} by {} '{}' and {} by {} '{}'; a program needs branches that give one shape", i,
           specs[i].shape.ToString(), call.roles[first], functions[first]->name, (*own)[i].shape.ToString(),

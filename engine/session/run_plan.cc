@@ -51,6 +51,9 @@ class Planner {
     for (const std::string& name : names_.feeds) {
       RIVULET_ASSIGN_OR_RETURN(const Output output, graph_->FindOutput(name));
       if (FeedOf(output) >= 0) return InvalidArgument("tensor '{}' is fed twice", name);
+      if (output.dtype() == DType::kVariant)
+        return InvalidArgument("feed '{}' is a variant, which means something within one run only; feed a tensor",
+                               name);
       feeds_.push_back(output);
       plan_->feed_specs.push_back({output.dtype(), output.shape()});
     }
@@ -60,6 +63,11 @@ class Planner {
         return InvalidArgument(
             "fetch '{}' is a handle, which has no value{}", name,
             ResourceHandleOf(output)->type() == "VarHandleOp" ? "; fetch its ReadVariableOp instead" : "");
+      if (output.dtype() == DType::kVariant)
+        return InvalidArgument(
+            "fetch '{}' is a variant, which means something within one run only; fetch a tensor that is made of it (of "
+            "a list its TensorListStack)",
+            name);
       fetches_.push_back(output);
     }
     for (const std::string& name : names_.targets) {

@@ -10,7 +10,11 @@
 namespace rivulet {
 namespace {
 
-size_t BytesOf(const TensorSpec& spec) { return static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype); }
+// A list is held as a handle.
+size_t BytesOf(const TensorSpec& spec) {
+  if (spec.dtype == DType::kVariant) return SizeOf(spec.dtype);
+  return static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype);
+}
 
 // What all of these kernels learn from their node.
 struct Site {
@@ -146,6 +150,8 @@ class WhileKernel final : public Kernel {
     std::vector<bool> changes;
     for (size_t i = 0; i < site.arguments.size(); ++i) {
       const bool passed = PassedArgument(site.functions[1]->results[i]) == static_cast<int>(i);
+      // What holds of a list in all iterations, not only in the first.
+      if (site.arguments[i].spec.dtype == DType::kVariant) site.arguments[i].spec.shape = view.outputs[i].shape;
       const TensorSpec& spec = site.arguments[i].spec;
       if (!passed) site.arguments[i].value = nullptr;
       changes.push_back(!passed && spec.dtype != DType::kResource);

@@ -3,8 +3,8 @@
 
 #include "engine/gradients/gradients.h"
 #include "engine/graph/function_builder.h"
-#include "engine/ops/recurrent.h"
 #include "tests/testing/gradient_check.h"
+#include "tests/testing/loop_rnn.h"
 #include "tests/testing/run_graph.h"
 #include "tests/testing/status_matchers.h"
 
@@ -14,8 +14,12 @@ namespace {
 using testing::BuildFn;
 using testing::CheckGradients;
 using testing::Feeds;
+using testing::FusedLayer;
 using testing::GradientCheckOptions;
+using testing::LoopLayer;
 using testing::RandomTensor;
+using testing::RnnInputs;
+using testing::RnnLayer;
 
 using Outputs = std::vector<Output>;
 using Variables = std::span<const Output>;
@@ -138,82 +142,6 @@ INSTANTIATE_TEST_SUITE_P(Loops, LoopGradient, ::testing::ValuesIn(Cases()),
 
 // ---- Recurrent layers ----------------------------------------------------------------------------------------------
 
-enum class Layer { kSimpleRnn, kGru, kLstm };
-
-struct RnnInputs {
-  Output x, kernel, recurrent, bias, lengths;
-};
-
-// One column block of a [batch, gates · units] tensor.
-Output Gate(const Scope& s, Output all, int32_t gate, int32_t units) {
-  const auto pair = [&](int32_t a, int32_t b) { return s.Const(Tensor::Of<int32_t>({2}, {a, b})); };
-  return s.Op("Slice", {all, pair(0, gate * units), pair(-1, units)});
-}
-
-// The layer as tf.while_loop with TensorArrays would have it; x is [time, batch, features].
-Output LoopLayer(const Scope& scope, Layer layer, const RnnInputs& in, int32_t time, int64_t batch, int32_t units) {
-  const AttrMap floats = {{"element_dtype", DType::kFloat32}};
-  const Output any = Int(scope, -1), steps = Int(scope, time);
-  const Output list = scope.Op("TensorListFromTensor", {in.x, any});
-  const Output out = scope.Op("TensorListReserve", {any, steps}, floats);
-  const Output zero = scope.Const(Tensor(DType::kFloat32, Shape({batch, units})));
-  const Outputs loop = WhileLoop(
-      scope,
-      [&](const Scope& s, Variables v) {
-        return s.Op("Less", {v[0], steps});
-      },
-      [&](const Scope& s, Variables v) -> Outputs {
-        const Output h = v[1], c = v[2];
-        const Output x = s.Op("TensorListGetItem", {list, v[0], any}, floats);
-        const Output projected = s.Op("AddV2", {s.Op("MatMul", {x, in.kernel}), in.bias});
-        const Output recurrent = s.Op("MatMul", {h, in.recurrent});
-        const auto part = [&](Output all, int32_t gate) { return Gate(s, all, gate, units); };
-        Output new_h, new_c = c;
-        if (layer == Layer::kSimpleRnn) {
-          new_h = s.Op("Tanh", {s.Op("AddV2", {projected, recurrent})});
-        } else if (layer == Layer::kLstm) {
-          const Output all = s.Op("AddV2", {projected, recurrent});
-          const Output i = s.Op("Sigmoid", {part(all, 0)}), f = s.Op("Sigmoid", {part(all, 1)}),
-                       o = s.Op("Sigmoid", {part(all, 3)});
-          new_c = s.Op("AddV2", {s.Op("Mul", {f, c}), s.Op("Mul", {i, s.Op("Tanh", {part(all, 2)})})});
-          new_h = s.Op("Mul", {o, s.Op("Tanh", {new_c})});
-        } else {
-          const Output z = s.Op("Sigmoid", {s.Op("AddV2", {part(projected, 0), part(recurrent, 0)})});
-          const Output r = s.Op("Sigmoid", {s.Op("AddV2", {part(projected, 1), part(recurrent, 1)})});
-          const Output n = s.Op("Tanh", {s.Op("AddV2", {part(projected, 2), s.Op("Mul", {r, part(recurrent, 2)})})});
-          const Output one = s.Const(Tensor::Scalar(1.0f));
-          new_h = s.Op("AddV2", {s.Op("Mul", {z, h}), s.Op("Mul", {s.Op("Sub", {one, z}), n})});
-        }
-        // Beyond a sequence's length the state holds, and the output is zero.
-        const Output runs = s.Op("ExpandDims", {s.Op("Less", {v[0], in.lengths}), Int(s, 1)});
-        const Output written = s.Op("SelectV2", {runs, new_h, zero});
-        return {Next(s, v[0]), s.Op("SelectV2", {runs, new_h, h}), s.Op("SelectV2", {runs, new_c, c}),
-                s.Op("TensorListSetItem", {v[3], v[0], written})};
-      },
-      {Int(scope, 0), zero, zero, out});
-  AttrMap stack = floats;
-  stack["num_elements"] = int64_t{time};
-  // The final state joins the loss as one more row.
-  const Output rows = scope.Op("TensorListStack", {loop[3], any}, stack);
-  return scope.Op("ConcatV2", {rows, scope.Op("ExpandDims", {loop[1], Int(scope, 0)}), Int(scope, 0)});
-}
-
-Output FusedLayer(const Scope& scope, Layer layer, const RnnInputs& in) {
-  RecurrentInputs inputs;
-  inputs.x = in.x;
-  inputs.kernel = in.kernel;
-  inputs.recurrent_kernel = in.recurrent;
-  inputs.bias = in.bias;
-  inputs.sequence_lengths = in.lengths;
-  RecurrentOptions options;
-  options.time_major = true;
-  const RecurrentOutputs outputs = layer == Layer::kLstm  ? BuildLstm(scope, inputs, options)
-                                   : layer == Layer::kGru ? BuildGru(scope, inputs, options)
-                                                          : BuildSimpleRnn(scope, inputs, options);
-  return scope.Op("ConcatV2",
-                  {outputs.output, scope.Op("ExpandDims", {outputs.final_h, Int(scope, 0)}), Int(scope, 0)});
-}
-
 Tensor Floats(Shape shape, uint64_t seed) {
   const Tensor wide = RandomTensor(shape, seed);
   Tensor narrow(DType::kFloat32, std::move(shape));
@@ -222,7 +150,7 @@ Tensor Floats(Shape shape, uint64_t seed) {
   return narrow;
 }
 
-class LoopRnn : public ::testing::TestWithParam<Layer> {};
+class LoopRnn : public ::testing::TestWithParam<RnnLayer> {};
 
 // Both compute in float32 and differ in the order of sums: of 5 features and 6 units forward, of up to 7 · 3 terms
 // backward.
@@ -231,7 +159,7 @@ constexpr float kTolerance = 2e-5f;
 TEST_P(LoopRnn, EqualsTheFusedLayer_OutputsAndGradients) {
   constexpr int32_t kTime = 7, kUnits = 6;
   constexpr int64_t kBatch = 3, kFeatures = 5;
-  const int64_t gates = GetParam() == Layer::kLstm ? 4 : GetParam() == Layer::kGru ? 3 : 1;
+  const int64_t gates = GetParam() == RnnLayer::kLstm ? 4 : GetParam() == RnnLayer::kGru ? 3 : 1;
   Graph graph;
   const Scope scope(graph);
   RnnInputs in;
@@ -270,10 +198,12 @@ TEST_P(LoopRnn, EqualsTheFusedLayer_OutputsAndGradients) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Layers, LoopRnn, ::testing::Values(Layer::kSimpleRnn, Layer::kGru, Layer::kLstm), [](const auto& info) {
-      return std::string(info.param == Layer::kSimpleRnn ? "SimpleRnn" : info.param == Layer::kGru ? "Gru" : "Lstm");
-    });
+INSTANTIATE_TEST_SUITE_P(Layers, LoopRnn, ::testing::Values(RnnLayer::kSimpleRnn, RnnLayer::kGru, RnnLayer::kLstm),
+                         [](const auto& info) {
+                           return std::string(info.param == RnnLayer::kSimpleRnn ? "SimpleRnn"
+                                              : info.param == RnnLayer::kGru     ? "Gru"
+                                                                                 : "Lstm");
+                         });
 
 }  // namespace
 }  // namespace rivulet

@@ -737,11 +737,16 @@ class Raiser {
     const auto keep = [&](int i) {
       if (i >= 0 && kept.insert(i).second) work.push_back(i);
     };
+    std::set<std::string> used;
+    for (int i = 0; i < nodes_.size(); ++i) {
+      RIVULET_ASSIGN_OR_RETURN(const std::vector<Ref> inputs, nodes_.Inputs(i));
+      for (const Ref& input : inputs) used.insert(input.node);
+    }
     for (int i = 0; i < nodes_.size(); ++i) {
       const proto::NodeDef& node = nodes_.at(i);
       const auto branches = branches_.find(node.name());
       const bool in_branch = branches != branches_.end() && !branches->second.empty();
-      const bool plumbing = node.op() == "Switch" || removed_.contains(node.name());
+      const bool plumbing = (node.op() == "Switch" && used.contains(node.name())) || removed_.contains(node.name());
       if (results == nullptr ? !in_branch && !plumbing : node.op() == "_Arg") keep(i);
     }
     if (results != nullptr)

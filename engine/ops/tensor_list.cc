@@ -215,6 +215,8 @@ Status SplitShape(InferenceContext& c) {
     if (tensor.dim(0) != kUnknownDim && tensor.dim(0) != rows)
       return InvalidArgument("lengths add up to {}, but the tensor has {} rows", rows, tensor.dim(0));
     element.set_dim(0, lengths->front());
+  } else if (const int64_t pieces = CountOf(c.input(2)); !lengths && pieces > 0 && tensor.dim(0) != kUnknownDim) {
+    element.set_dim(0, tensor.dim(0) / pieces);  // all have one length, which the kernel checks
   }
   c.set_output(0, ListShape(CountOf(c.input(2)), element));
   return absl::OkStatus();

@@ -201,15 +201,23 @@ StatusOr<Prepared> PrepareFromTensor(const NodeView& node, const KernelPolicy&) 
   const DType dtype = node.attr<DType>("element_dtype");
   size_t bytes = RowBytes(node.inputs[0]);
   int64_t count = node.inputs[0].shape.dim(0);
-  if (node.node.type() == "TensorListSplit") {
-    if (node.constants[2] == nullptr)
-      return Unimplemented("lengths that are not known before the run; the elements of a list here have one shape");
+  const bool splits = node.node.type() == "TensorListSplit";
+  int64_t rows = 1;  // of a piece
+  if (splits) {
     const int64_t pieces = node.inputs[2].shape.dim(0);
-    if (pieces > 0) bytes *= static_cast<size_t>(count / pieces);
+    rows = pieces > 0 ? count / pieces : 0;
+    bytes *= static_cast<size_t>(rows);
     count = pieces;
   }
   return MakeListKernel([=](const KernelContext& c, Store& store) -> Status {
     RIVULET_ASSIGN_OR_RETURN(const List* list, store.Create(dtype, count));
+    for (int64_t i = 0; splits && i < count; ++i) {
+      int64_t length;
+      std::memcpy(&length, c.inputs[2] + static_cast<size_t>(i) * sizeof length, sizeof length);
+      if (length != rows)
+        return InvalidArgument("piece {} has {} rows where {} would share the rows evenly; elements have one shape", i,
+                               length, rows);
+    }
     for (int64_t i = 0; i < count; ++i) {
       RIVULET_ASSIGN_OR_RETURN(
           list, PutElement(store, list, i, false, dtype, bytes, c.inputs[0] + static_cast<size_t>(i) * bytes));

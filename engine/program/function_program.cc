@@ -90,7 +90,7 @@ Status SettleLists(const Function& body, std::vector<KnownArgument>& kept, const
     return {};
   constexpr int kMostRounds = 6;
   for (int round = 0; round < kMostRounds; ++round) {
-    RIVULET_ASSIGN_OR_RETURN(const CallSite site, MakeCallSite(body, kept, {}, {}));
+    RIVULET_ASSIGN_OR_RETURN(const FunctionSite site, MakeFunctionSite(body, kept, {}, {}));
     bool changed = false;
     const auto settle = [&](size_t i, const Shape& after) {
       if (kept[i].spec.dtype != DType::kVariant) return;

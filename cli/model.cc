@@ -4,7 +4,9 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/model_diff.h"
 #include "cli/model_format.h"
+#include "cli/model_inspect.h"
 #include "cli/model_source.h"
 #include "cli/onnx.h"
 
@@ -99,7 +101,8 @@ const RegisterCommand kModel(60, [] {
   Command command{.name = "model",
                   .summary = "Work with models: exchange them with other tools, check them.",
                   .example = "rivulet model export mnist_cnn --out mnist_cnn.onnx"};
-  command.subcommands = {ExportCommand(), ImportCommand(), OnnxCheckCommand()};
+  command.subcommands = {ModelInspectCommand(), ModelDiffCommand(), ExportCommand(), ImportCommand(),
+                         OnnxCheckCommand()};
   return command;
 });
 

@@ -1,5 +1,7 @@
 // Tensor lists: what loops carry from one iteration to another. Values of type variant; what is known of one is its
 // shape as one tensor (engine/graph/list_shape.h). Elements of one list have one shape, which a program must know.
+#include <algorithm>
+
 #include "engine/graph/list_shape.h"
 #include "engine/ops/gradient_ops.h"
 #include "engine/ops/shape_functions.h"
@@ -157,6 +159,14 @@ StatusOr<Shape> ScatteredRow(const InferenceContext& c, int tensor, int indices)
   return ListElement(rows);
 }
 
+// How long a list of `length` is when the elements that input `indices` names are there too; unknown where either is.
+int64_t LengthFor(const InferenceContext& c, int indices, int64_t length) {
+  const Tensor* known = c.input_value(indices);
+  if (known == nullptr || length == kUnknownDim) return kUnknownDim;
+  for (const int32_t index : known->flat<int32_t>()) length = std::max<int64_t>(length, int64_t{index} + 1);
+  return length;
+}
+
 Status ScatterShape(InferenceContext& c) {
   RIVULET_ASSIGN_OR_RETURN(const Shape row, ScatteredRow(c, 0, 1));
   RIVULET_ASSIGN_OR_RETURN(const Shape said, ElementShapeInput(c, 2));
@@ -167,6 +177,7 @@ Status ScatterShape(InferenceContext& c) {
     RIVULET_ASSIGN_OR_RETURN(const auto known, KnownInteger(c, 3));
     if (known && *known >= 0) length = *known;
   }
+  if (length == kUnknownDim) length = LengthFor(c, 1, 0);
   c.set_output(0, ListShape(length, element));
   return absl::OkStatus();
 }
@@ -174,7 +185,7 @@ Status ScatterShape(InferenceContext& c) {
 Status ScatterIntoShape(InferenceContext& c) {
   RIVULET_ASSIGN_OR_RETURN(const Shape row, ScatteredRow(c, 1, 2));
   RIVULET_ASSIGN_OR_RETURN(const Shape element, MergeElements(ListElement(c.input(0)), row));
-  c.set_output(0, ListShape(kUnknownDim, element));
+  c.set_output(0, ListShape(LengthFor(c, 2, ListLength(c.input(0))), element));
   return absl::OkStatus();
 }
 
@@ -396,9 +407,10 @@ RIVULET_OP("TensorListPopBack")
 RIVULET_OP("TensorListGetItem")
     .Input("input_handle: variant")
     .Input("index: int32")
-    .Input("element_shape: int32")
+    .Input("element_shape: Tshape")
     .Output("item: element_dtype")
     .Attr(RIVULET_ELEMENT)
+    .Attr("Tshape: {int32, int64} = DT_INT32")
     .Shape(GetItemShape)
     .Gradient(GetItemGradient)
     .Doc("Element `index` of the list.");

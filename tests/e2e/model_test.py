@@ -5,13 +5,17 @@ import os
 import pathlib
 import unittest
 
-import numpy
+try:
+    import numpy
+except ImportError:
+    numpy = None
 
 from harness import RivuletTest, main
 
 FROZEN = pathlib.Path(__file__).parents[1] / "engine/graph/tensorflow/frozen.pb"
 
 
+@unittest.skipUnless(numpy, "NumPy is not installed")
 class Models(RivuletTest):
     def model_files(self):
         folders = list(self.folder.glob("runs.sqlite.models/*"))

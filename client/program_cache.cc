@@ -182,8 +182,7 @@ StatusOr<std::shared_ptr<const Program>> ProgramCache::Step(int64_t batch_size) 
     step_graph_ = std::move(*composed);
   }
   RIVULET_ASSIGN_OR_RETURN(const Signature signature, StepSignature(*step_graph_, batch_size));
-  StatusOr<std::shared_ptr<const Program>> program =
-      Program::Compile(*step_graph_, signature, options_);
+  StatusOr<std::shared_ptr<const Program>> program = Program::Compile(*step_graph_, signature, options_);
   if (!program.ok()) {
     return Annotate(program.status(), fmt::format("the plan's training step at batch size {}", batch_size));
   }

@@ -207,7 +207,7 @@ StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task,
   if (stop_.stopped()) return Cancelled("stopped");
   if (TurnedAway(status)) return status;
   report.reason = std::string(Sentence(Message(status)));  // a row and a log line have no room for drawings
-  if (absl::IsNotFound(status) && trained.ok()) {  // the task went while this client trained
+  if (absl::IsNotFound(status) && trained.ok()) {          // the task went while this client trained
     report.kind = TaskReport::Kind::kGone;
     return report;
   }

@@ -29,7 +29,7 @@ struct Function {
   std::vector<Output> results;            // tensors of the body, arguments among them
   std::vector<Node*> control_results;     // nodes that run for their effect, whether a result needs them or not
 
-  bool noinline = false;                  // calls stay calls (the attribute "_noinline")
+  bool noinline = false;  // calls stay calls (the attribute "_noinline")
 
   // Arguments are the body's "_Arg" nodes. `result_names`, where given, name the results in the file format; else
   // "result_0", "result_1", …. INVALID_ARGUMENT: indices of arguments that are not 0, 1, 2, … each once; a result or

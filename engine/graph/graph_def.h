@@ -15,8 +15,8 @@ namespace rivulet {
 // What a graph from outside may cost before it is refused.
 struct GraphLimits {
   size_t bytes = size_t{1} << 30;
-  size_t nodes = 200'000;               // of the graph, and of all function bodies together
-  size_t expanded_nodes = 1'000'000;    // when a function's body is counted anew for every call
+  size_t nodes = 200'000;             // of the graph, and of all function bodies together
+  size_t expanded_nodes = 1'000'000;  // when a function's body is counted anew for every call
   size_t inputs_per_node = 65'536;
   size_t filled_bytes = size_t{256} << 20;  // of all tensors whose values are given once and repeated
 };
@@ -28,8 +28,9 @@ struct GraphImport {
   std::vector<std::string> roots;
 };
 
-// The canonical bytes: functions that are called, by name; nodes with inputs first (otherwise in order of creation), attributes by name, defaults written
-// out. Two equal graphs give equal bytes. Inferred shapes and source lines are not stored.
+// The canonical bytes: functions that are called, by name; nodes with inputs first (otherwise in order of creation),
+// attributes by name, defaults written out. Two equal graphs give equal bytes. Inferred shapes and source lines are not
+// stored.
 std::string SerializeGraph(const Graph& graph);
 
 // Reads bytes from outside and builds the graph, after engine/graph/verify.h found no fault. Version-1 reference

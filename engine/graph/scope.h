@@ -25,7 +25,7 @@ namespace rivulet {
 
 class Scope {
  public:
-  explicit Scope(Graph& graph);                 // `graph` must outlive the scope
+  explicit Scope(Graph& graph);  // `graph` must outlive the scope
   // The scope of a function's body. A node that is given a tensor of another graph gets what `capture` makes of it, an
   // argument of the function; without one it is refused. Functions that are made inside take names after `function`.
   using Capture = std::function<StatusOr<Output>(Output)>;
@@ -36,11 +36,11 @@ class Scope {
   Scope SubScope(std::string_view name) const;  // names get the prefix "name/", made unique
   Scope WithControl(std::vector<Node*> before) const;
   // Nodes are constrained to `device` ("/device:CPU:1" or another part of a name, engine/placement/device_name.h). What
-  // it states wins over outer scopes, part by part, as nested tf.device blocks; "" changes nothing. Fails on a name that
-  // is none.
+  // it states wins over outer scopes, part by part, as nested tf.device blocks; "" changes nothing. Fails on a name
+  // that is none.
   Scope WithDevice(std::string_view device) const;
-  // Nodes are to live on the device of `node`, wherever that is: they get its constraint instead of this scope's and the
-  // attribute _class = ["loc:@<node>"], as tf.compat.v1.colocate_with does.
+  // Nodes are to live on the device of `node`, wherever that is: they get its constraint instead of this scope's and
+  // the attribute _class = ["loc:@<node>"], as tf.compat.v1.colocate_with does.
   Scope ColocateWith(const Node* node) const;
 
   // The same scope, whose nodes say that `where` built them: for functions that build on behalf of a caller.

@@ -12,7 +12,8 @@
 namespace rivulet::onnx {
 
 struct TrainableOptions {
-  // Of one example; empty: the model's own, an image of [1, 3 or 4 channels, height, width] as [height, width, channels].
+  // Of one example; empty: the model's own, an image of [1, 3 or 4 channels, height, width] as [height, width,
+  // channels].
   std::vector<int64_t> input;
   FeatureEncoding encoding = FeatureEncoding::kUint8;
   std::string loss = "sparse_softmax_cross_entropy";  // as ClassifierOptions

@@ -10,9 +10,11 @@
 namespace rivulet {
 
 struct CallDetails {
-  // The C++ class: the name that a sampling profiler or a debugger shows, "rivulet::(anonymous namespace)::SmallMatMul".
+  // The C++ class: the name that a sampling profiler or a debugger shows, "rivulet::(anonymous
+  // namespace)::SmallMatMul".
   std::string kernel;
-  int64_t variable_bytes = 0;  // of the variables' memory that it touches; a fused update may touch a part of a variable
+  int64_t variable_bytes =
+      0;  // of the variables' memory that it touches; a fused update may touch a part of a variable
 };
 
 // By instruction. About a microsecond each.

@@ -70,7 +70,8 @@ Tensor IntegerTensor(const Shape& shape, const std::vector<int64_t>& values) {
 Tensor ShapeFact(std::string_view op, DType dtype, const Shape& shape) {
   Shape shape_of_result;
   std::vector<int64_t> values;
-  if (op == "TensorListLength") return ListLength(shape) < 0 ? Tensor() : IntegerTensor<int32_t>({}, {ListLength(shape)});
+  if (op == "TensorListLength")
+    return ListLength(shape) < 0 ? Tensor() : IntegerTensor<int32_t>({}, {ListLength(shape)});
   if (op == "TensorListElementShape") {
     const Shape element = ListElement(shape);
     if (!element.IsFullyKnown()) return {};

@@ -31,9 +31,7 @@ class CopyKernel final : public Kernel {
 // A list has a shape, but what stands for it is a handle.
 TensorSpec Held(const TensorSpec& spec) { return spec.dtype == DType::kVariant ? TensorSpec{spec.dtype, {}} : spec; }
 
-size_t BytesOf(const TensorSpec& spec) {
-  return static_cast<size_t>(Held(spec).shape.elements()) * SizeOf(spec.dtype);
-}
+size_t BytesOf(const TensorSpec& spec) { return static_cast<size_t>(Held(spec).shape.elements()) * SizeOf(spec.dtype); }
 
 std::string Described(const Node& node) {
   const std::string line = node.source_line().empty() ? "" : fmt::format(" ({})", node.source_line());

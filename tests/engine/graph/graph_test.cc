@@ -60,12 +60,14 @@ TEST_F(GraphTest, AddNode_InvalidName_IsRefused) {
 
 TEST_F(GraphTest, AddNode_WrongNumberOfInputs_NamesWhatItTakes) {
   EXPECT_THAT(Add({"x", "MatMul", {a_}}), StatusIs(kInvalid, HasSubstr("MatMul 'x': has 1 input, but takes 2 (a, b)")));
-  EXPECT_THAT(Add({"x", "MatMul", {a_, b_, b_}}), StatusIs(kInvalid, HasSubstr("MatMul 'x': has 3 inputs, but takes 2 (a, b)")));
+  EXPECT_THAT(Add({"x", "MatMul", {a_, b_, b_}}),
+              StatusIs(kInvalid, HasSubstr("MatMul 'x': has 3 inputs, but takes 2 (a, b)")));
 }
 
 TEST_F(GraphTest, AddNode_InputsOfTwoTypes_NamesBoth) {
-  EXPECT_THAT(Add({"x", "AddV2", {a_, n_}}),
-              StatusIs(kInvalid, HasSubstr("AddV2 'x': input 1 ('y') is int32, but must be float32 as attribute 'T' says")));
+  EXPECT_THAT(
+      Add({"x", "AddV2", {a_, n_}}),
+      StatusIs(kInvalid, HasSubstr("AddV2 'x': input 1 ('y') is int32, but must be float32 as attribute 'T' says")));
 }
 
 TEST_F(GraphTest, AddNode_TypeTheOpDoesNotTake_IsRefused) {

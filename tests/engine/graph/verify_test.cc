@@ -102,7 +102,7 @@ TEST(VerifyTest, ControlFlowThatCannotBeRaised_IsRefusedByName) {
 TEST(VerifyTest, OpThatOpensFiles_IsRefusedByName) {
   EXPECT_THAT(ParseGraphText(Node("y", "TFRecordDataset")),
               StatusIs(kInvalid, HasSubstr("TFRecordDataset 'y': opens files by path; a graph names data that "
-                                                   "whoever runs it has bound: BoundDataset")));
+                                           "whoever runs it has bound: BoundDataset")));
 }
 
 TEST(VerifyTest, AttributeOfAnotherKind_NamesBoth) {

@@ -46,8 +46,7 @@ TEST(OpCensus, EveryOpThatASessionRuns_IsTestedByName) {
   for (const OpDef* op : OpRegistry::Global().All()) {
     if (!AsyncOpRegistry::Global().Has(op->name)) continue;
     EXPECT_FALSE(KernelRegistry::Global().Has(op->name, Device::kCpu)) << op->name << " has a kernel that never runs";
-    EXPECT_NE(tests.find("\"" + op->name + "\""), std::string::npos)
-        << op->name << " is in no test";
+    EXPECT_NE(tests.find("\"" + op->name + "\""), std::string::npos) << op->name << " is in no test";
   }
 }
 

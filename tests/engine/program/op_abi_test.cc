@@ -1,5 +1,5 @@
-// Libraries of ops are built against these structures: whoever changes one raises RIVULET_OP_ABI and writes the new sizes
-// here.
+// Libraries of ops are built against these structures: whoever changes one raises RIVULET_OP_ABI and writes the new
+// sizes here.
 #include <gtest/gtest.h>
 
 #include "engine/gradients/gradients.h"

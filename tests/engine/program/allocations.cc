@@ -54,6 +54,17 @@ void* operator new[](size_t bytes, std::align_val_t alignment) {
   if (void* p = std::aligned_alloc(a, (bytes + a) / a * a)) return p;
   throw std::bad_alloc();
 }
+// So does memory that may be refused (AlignedBuffer::Create).
+void* operator new(size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  Count(__builtin_return_address(0));
+  const size_t a = static_cast<size_t>(alignment);
+  return std::aligned_alloc(a, (bytes + a) / a * a);
+}
+void* operator new[](size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  Count(__builtin_return_address(0));
+  const size_t a = static_cast<size_t>(alignment);
+  return std::aligned_alloc(a, (bytes + a) / a * a);
+}
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete[](void* p) noexcept { std::free(p); }
 void operator delete(void* p, size_t) noexcept { std::free(p); }

@@ -16,7 +16,7 @@
 #include "engine/base/status.h"
 
 // Changes whenever something changes that a library of ops sees compiled in: the layout of what op.h, graph.h, attr.h,
-// tensor.h, gradients.h and kernel.h declare. tests/engine/program/op_library_test.cc keeps the sizes of each number.
+// tensor.h, gradients.h and kernel.h declare. tests/engine/program/op_abi_test.cc keeps the sizes of each number.
 #define RIVULET_OP_ABI 1
 
 #define RIVULET_OP_LIBRARY(description) RIVULET_OP_LIBRARY_IMPL_(description, RIVULET_OP_ABI)

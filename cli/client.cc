@@ -61,22 +61,6 @@ StatusOr<BoundData> Bind(const std::vector<std::string>& bindings) {
   return data;
 }
 
-std::string_view Name(TaskReport::Kind kind) {
-  switch (kind) {
-    case TaskReport::Kind::kAccepted:
-      return "accepted";
-    case TaskReport::Kind::kDuplicate:
-      return "duplicate";
-    case TaskReport::Kind::kRefused:
-      return "refused";
-    case TaskReport::Kind::kFailed:
-      return "failed";
-    case TaskReport::Kind::kGone:
-      return "too late";
-  }
-  return "";
-}
-
 AgentObserver ObserveInWords(const std::string& name) {
   const auto say = [name](const std::string& sentence) { fmt::print(stderr, "{}: {}\n", name, OneLine(sentence)); };
   auto last = std::make_shared<std::string>();  // what is awaited is said once, not at every poll

@@ -13,7 +13,9 @@ constexpr int kFetchTries = 3;  // of a blob whose bytes do not have its digest
 bool IsTransient(const Status& status) { return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status); }
 bool TurnedAway(const Status& status) { return absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status); }
 
-std::string_view NameOf(TaskReport::Kind kind) {
+}  // namespace
+
+std::string_view Name(TaskReport::Kind kind) {
   switch (kind) {
     case TaskReport::Kind::kAccepted:
       return "accepted";
@@ -24,12 +26,10 @@ std::string_view NameOf(TaskReport::Kind kind) {
     case TaskReport::Kind::kFailed:
       return "failed";
     case TaskReport::Kind::kGone:
-      return "gone";
+      return "too late";
   }
   return "";
 }
-
-}  // namespace
 
 TaskRunner::TaskRunner(CoordinatorApi& api, ArtifactCache& artifacts, StopSignal& stop, TaskRunnerOptions options)
     : api_(api), artifacts_(artifacts), stop_(stop), options_(std::move(options)) {}
@@ -164,7 +164,7 @@ StatusOr<TaskReport> TaskRunner::Run(const Caller& caller, const Task& task, con
   TraceSpan span(tracer, "task", caller.name);
   StatusOr<TaskReport> report = Perform(caller, task, data);
   const std::string round = fmt::format("round {}", task.round);
-  const std::string_view outcome = report.ok() ? NameOf(report->kind) : "stopped";
+  const std::string_view outcome = report.ok() ? Name(report->kind) : "stopped";
   span.Arg("task", task.id);
   span.Arg("round", task.round);
   span.Arg("outcome", outcome);

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "client/artifact_cache.h"
 #include "client/backoff.h"
@@ -43,6 +44,7 @@ struct TaskReport {
   int64_t examples = 0, steps = 0, bytes_up = 0;
   double train_loss = 0, train_seconds = 0;
 };
+std::string_view Name(TaskReport::Kind kind);  // "accepted", "duplicate", "refused", "failed", "too late"
 
 struct TaskRunnerOptions {
   BackoffOptions backoff;

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "engine/compile/compile.h"
 #include "engine/gradients/gradients.h"
 #include "engine/gradients/mixed_precision.h"
 #include "engine/graph/compose.h"
@@ -134,7 +135,7 @@ StatusOr<std::shared_ptr<const Program>> ProgramCache::CompileLocal(const Graph&
   Signature signature;
   signature.targets = {kRunTarget};
   RIVULET_ASSIGN_OR_RETURN(signature.variables, BindVariables(graph));
-  StatusOr<std::shared_ptr<const Program>> program = Program::Compile(graph, signature, options_);
+  StatusOr<std::shared_ptr<const Program>> program = CompileProgram(graph, signature, options_);
   if (!program.ok()) return Annotate(program.status(), what);
   return program;
 }
@@ -182,7 +183,7 @@ StatusOr<std::shared_ptr<const Program>> ProgramCache::Step(int64_t batch_size) 
     step_graph_ = std::move(*composed);
   }
   RIVULET_ASSIGN_OR_RETURN(const Signature signature, StepSignature(*step_graph_, batch_size));
-  StatusOr<std::shared_ptr<const Program>> program = Program::Compile(*step_graph_, signature, options_);
+  StatusOr<std::shared_ptr<const Program>> program = CompileProgram(*step_graph_, signature, options_);
   if (!program.ok()) {
     return Annotate(program.status(), fmt::format("the plan's training step at batch size {}", batch_size));
   }

@@ -47,7 +47,7 @@ class ProgramCache {
   const Plan& plan() const { return *plan_; }
 
   // The calling thread has called EnterWorkerThread(). INVALID_ARGUMENT: the plan's graphs use a variable that is none
-  // of the above, or of another size. Else Program::Compile's errors, each saying which program it was.
+  // of the above, or of another size. Else CompileProgram's errors, each saying which program it was.
   StatusOr<std::shared_ptr<const Program>> Init();
   StatusOr<std::shared_ptr<const Program>> Step(int64_t batch_size);  // fetches the training loss, a float32 scalar
   StatusOr<std::shared_ptr<const Program>> Final();

@@ -12,8 +12,10 @@ target_include_directories(engine_headers INTERFACE $<BUILD_INTERFACE:${PROJECT_
 target_link_libraries(engine_headers INTERFACE absl::status absl::statusor fmt::fmt)
 target_compile_features(engine_headers INTERFACE cxx_std_20)
 
-install(TARGETS engine_headers engine engine_base engine_graph engine_ops engine_ops_objects engine_kernels
-                engine_kernels_objects engine_input engine_input_objects engine_data engine_profile engine_debug engine_presets engine_onnx engine_onnx_objects proto_graph proto_onnx
+get_property(engine_libraries GLOBAL PROPERTY RIVULET_ENGINE_LIBRARIES)
+get_property(RIVULET_REGISTERING GLOBAL PROPERTY RIVULET_ENGINE_REGISTERING)
+list(JOIN RIVULET_REGISTERING " " RIVULET_REGISTERING)
+install(TARGETS engine_headers engine ${engine_libraries} proto_graph proto_onnx
         EXPORT RivuletTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/rivulet)
 install(EXPORT RivuletTargets NAMESPACE Rivulet:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Rivulet)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/RivuletConfig.cmake.in ${PROJECT_BINARY_DIR}/RivuletConfig.cmake
@@ -27,7 +29,6 @@ install(FILES ${PROJECT_BINARY_DIR}/RivuletConfig.cmake ${PROJECT_BINARY_DIR}/Ri
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/engine DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rivulet
         FILES_MATCHING PATTERN "*.h" PATTERN "kernels/cpu/*" EXCLUDE)
 install(FILES ${PROJECT_SOURCE_DIR}/engine/kernels/cpu/elementwise.h ${PROJECT_SOURCE_DIR}/engine/kernels/cpu/strided.h
-              ${PROJECT_SOURCE_DIR}/engine/kernels/cpu/math.h
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rivulet/engine/kernels/cpu)
 install(DIRECTORY ${PROJECT_BINARY_DIR}/proto/graph DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rivulet/proto
         FILES_MATCHING PATTERN "*.pb.h")

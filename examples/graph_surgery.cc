@@ -3,8 +3,8 @@
 
 #include "engine/gradients/gradients.h"
 #include "engine/graph/scope.h"
-#include "engine/models/variables.h"
 #include "engine/session/session.h"
+#include "engine/variables/variables.h"
 
 namespace {
 

@@ -4,10 +4,10 @@
 #include <fstream>
 #include <iterator>
 
-#include "engine/graph/graph_def.h"
 #include "engine/graph/op.h"
-#include "engine/models/variables.h"
+#include "engine/graphdef/graph_def.h"
 #include "engine/session/session.h"
+#include "engine/variables/variables.h"
 
 namespace {
 

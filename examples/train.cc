@@ -2,11 +2,11 @@
 #include <cmath>
 #include <cstdio>
 
-#include "engine/gradients/apply_gradients.h"
 #include "engine/gradients/gradients.h"
 #include "engine/graph/scope.h"
-#include "engine/models/variables.h"
+#include "engine/optimizers/apply_gradients.h"
 #include "engine/session/session.h"
+#include "engine/variables/variables.h"
 
 namespace {
 

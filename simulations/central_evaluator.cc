@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "engine/compile/compile.h"
 #include "engine/profile/step_monitor.h"
 
 namespace rivulet {
@@ -21,7 +22,7 @@ StatusOr<std::shared_ptr<const Program>> CompileEvaluation(const Plan& plan, con
   for (const Slice& slice : plan.layout()->slices()) {
     signature.variables.push_back({slice.name, 0, slice.offset, slice.spec});
   }
-  RIVULET_ASSIGN_OR_RETURN(auto program, Program::Compile(model.graph, signature, plan.compile_options()));
+  RIVULET_ASSIGN_OR_RETURN(auto program, CompileProgram(model.graph, signature, plan.compile_options()));
   for (size_t i = 0; i < signature.fetches.size(); ++i) {
     const TensorSpec& spec = program->fetch_specs()[i];
     if (spec.shape != Shape{} || (spec.dtype != DType::kFloat32 && spec.dtype != DType::kFloat64)) {

@@ -8,8 +8,8 @@
 #include <numeric>
 #include <utility>
 
+#include "engine/base/math.h"
 #include "engine/base/nearest.h"
-#include "engine/kernels/cpu/math.h"
 #include "federated/random/streams.h"
 
 namespace rivulet {

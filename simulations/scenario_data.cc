@@ -1,7 +1,7 @@
 #include "simulations/scenario_data.h"
 
 #include "engine/base/file_system.h"
-#include "engine/data/synth_digits.h"
+#include "engine/datasets/synth_digits.h"
 
 namespace rivulet {
 

@@ -6,8 +6,8 @@
 #include "engine/base/file_system.h"
 #include "engine/models/freeze.h"
 #include "engine/models/layer_list.h"
-#include "engine/models/presets.h"
 #include "engine/onnx/trainable.h"
+#include "engine/presets/presets.h"
 
 namespace rivulet {
 namespace {

@@ -4,8 +4,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "engine/graph/device_name.h"
 #include "engine/graph/op.h"
-#include "engine/placement/device_name.h"
 
 namespace rivulet {
 

@@ -1,5 +1,5 @@
 // Builds graphs: unique names under name scopes, control dependencies. Variables, their sharing and reuse:
-// engine/models/variables.h.
+// engine/variables/variables.h.
 //
 //   Graph graph;
 //   Scope root(graph);
@@ -35,7 +35,7 @@ class Scope {
 
   Scope SubScope(std::string_view name) const;  // names get the prefix "name/", made unique
   Scope WithControl(std::vector<Node*> before) const;
-  // Nodes are constrained to `device` ("/device:CPU:1" or another part of a name, engine/placement/device_name.h). What
+  // Nodes are constrained to `device` ("/device:CPU:1" or another part of a name, engine/graph/device_name.h). What
   // it states wins over outer scopes, part by part, as nested tf.device blocks; "" changes nothing. Fails on a name
   // that is none.
   Scope WithDevice(std::string_view device) const;

@@ -9,7 +9,7 @@
 
 #include "engine/data/dataset.h"
 #include "engine/input/pipeline_registry.h"
-#include "engine/session/resource_manager.h"
+#include "engine/resources/resource_manager.h"
 
 namespace rivulet {
 

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "engine/input/pipeline.h"
-#include "engine/session/async_op.h"
+#include "engine/resources/async_op.h"
 
 namespace rivulet {
 

@@ -1,5 +1,7 @@
 #include "engine/input/function_runner.h"
 
+#include "engine/compile/compile.h"
+
 namespace rivulet {
 namespace {
 
@@ -38,7 +40,7 @@ StatusOr<std::shared_ptr<const Program>> FunctionRunner::ProgramFor(std::span<co
   for (size_t i = 0; i < arguments.size(); ++i) signature.feeds.push_back({arguments_[i]->name(), arguments[i].spec()});
   for (const Output& result : results_) signature.fetches.push_back(result.name());
   for (const Node* node : control_results_) signature.targets.push_back(node->name());
-  StatusOr<std::shared_ptr<const Program>> compiled = Program::Compile(*body_, signature, options_);
+  StatusOr<std::shared_ptr<const Program>> compiled = CompileProgram(*body_, signature, options_);
   if (!compiled.ok()) {
     programs_.erase(key);
     return compiled;

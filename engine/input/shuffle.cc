@@ -2,8 +2,8 @@
 //
 // With seeds the order is TensorFlow's, draw for draw. Without (0, 0) it is drawn from the stream that the pipeline was
 // given: a client's own, so that the whole of its data in one buffer comes in the order of the built-in epochs.
+#include "engine/base/draws.h"
 #include "engine/base/mutex.h"
-#include "engine/input/draws.h"
 #include "engine/input/pipeline_registry.h"
 
 namespace rivulet {

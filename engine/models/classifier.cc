@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/nearest.h"
-#include "engine/models/variables.h"
+#include "engine/variables/variables.h"
 
 namespace rivulet {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/base/status.h"
-#include "engine/models/layers.h"
+#include "engine/layers/layers.h"
 #include "engine/models/model_def.h"
 
 namespace rivulet {

@@ -4,9 +4,9 @@
 #include <set>
 
 #include "engine/base/nearest.h"
-#include "engine/graph/graph_def.h"
 #include "engine/graph/variable_name.h"
-#include "engine/models/variables.h"
+#include "engine/graphdef/graph_def.h"
+#include "engine/variables/variables.h"
 #include "proto/graph/graph.pb.h"
 
 namespace rivulet {

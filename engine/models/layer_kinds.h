@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/layers/layers.h"
 #include "engine/models/layer_list.h"
-#include "engine/models/layers.h"
 
 namespace rivulet {
 

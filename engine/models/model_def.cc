@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "engine/graph/compose.h"
-#include "engine/graph/graph_def.h"
 #include "engine/graph/inference.h"
 #include "engine/graph/scope.h"
 #include "engine/graph/variable_name.h"
-#include "engine/models/variables.h"
+#include "engine/graphdef/graph_def.h"
+#include "engine/variables/variables.h"
 
 namespace rivulet {
 namespace {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "engine/graph/scope.h"
-#include "engine/models/variables.h"
+#include "engine/variables/variables.h"
 
 namespace rivulet {
 namespace {

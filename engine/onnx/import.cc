@@ -8,11 +8,11 @@
 #include "engine/base/nearest.h"
 #include "engine/gradients/gradients.h"
 #include "engine/graph/scope.h"
-#include "engine/models/variables.h"
 #include "engine/onnx/arrange.h"
 #include "engine/onnx/known_values.h"
 #include "engine/onnx/operator.h"
 #include "engine/onnx/tensor.h"
+#include "engine/variables/variables.h"
 
 namespace rivulet::onnx {
 namespace {

@@ -3,7 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "engine/base/file_system.h"
-#include "engine/graph/graph_def.h"
+#include "engine/graphdef/graph_def.h"
 #include "engine/io/safetensors.h"
 
 namespace rivulet::onnx {

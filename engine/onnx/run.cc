@@ -1,5 +1,6 @@
 #include "engine/onnx/run.h"
 
+#include "engine/compile/compile.h"
 #include "engine/program/program.h"
 
 namespace rivulet::onnx {
@@ -21,7 +22,7 @@ StatusOr<std::vector<Tensor>> RunOnce(const Graph& graph, const NamedTensors& fe
         {name, static_cast<int>(buffers.size()), 0, TensorSpec{tensor.dtype(), tensor.shape()}});
     buffers.push_back({tensor.view().data, tensor.dtype(), 0});
   }
-  RIVULET_ASSIGN_OR_RETURN(const auto program, Program::Compile(graph, signature, {kernels}));
+  RIVULET_ASSIGN_OR_RETURN(const auto program, CompileProgram(graph, signature, {kernels}));
   size_t bytes = program->memory().arena_bytes + program->memory().constant_bytes;
   for (const TensorSpec& spec : program->fetch_specs())
     bytes += static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype);

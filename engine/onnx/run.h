@@ -18,7 +18,7 @@ struct RunLimits {
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
 // `feeds` by tensor name; `variables` hold the value of each variable that the fetches need. RESOURCE_EXHAUSTED: more
-// memory than `limits` allow; others as Program::Compile and Instance::Run.
+// memory than `limits` allow; others as CompileProgram and Instance::Run.
 StatusOr<std::vector<Tensor>> RunOnce(const Graph& graph, const NamedTensors& feeds,
                                       const std::vector<std::string>& fetches, const NamedTensors& variables = {},
                                       const KernelPolicy& kernels = {}, const RunLimits& limits = {});

@@ -4,9 +4,9 @@
 #include <map>
 #include <set>
 
-#include "engine/models/variables.h"
 #include "engine/onnx/builder.h"
 #include "engine/onnx/import.h"
+#include "engine/variables/variables.h"
 
 namespace rivulet::onnx {
 namespace {

@@ -1,8 +1,6 @@
 // How tensors change devices: a partition puts one pair where an edge crosses (engine/placement/partition.h). Both are
-// asynchronous ops of a session's run, which meet in its rendezvous.
+// asynchronous ops of a session's run, which meet in its rendezvous (engine/placement/send_recv.cc).
 #include "engine/graph/op.h"
-#include "engine/placement/rendezvous.h"
-#include "engine/session/async_op.h"
 
 namespace rivulet {
 namespace {
@@ -45,32 +43,6 @@ RIVULET_OP("_Recv")
     .Shape(RecvShape)
     .NotDifferentiable(kNotForLoss)
     .Doc("Receives on recv_device the tensor that the _Send of the same tensor_name sends from send_device.");
-
-std::string KeyOf(const Node& node) {
-  RendezvousKey key;
-  key.send_device = node.attr<std::string>("send_device");
-  key.send_incarnation = static_cast<uint64_t>(node.attr<int64_t>("send_device_incarnation"));
-  key.recv_device = node.attr<std::string>("recv_device");
-  key.tensor_name = node.attr<std::string>("tensor_name");
-  return key.ToString();
-}
-
-void Send(AsyncContext& context, AsyncDone done) {
-  const Status sent = context.scope.Get<Rendezvous>()->Send(KeyOf(context.node), context.inputs[0]);
-  if (!sent.ok()) return done(sent);
-  done(std::vector<Tensor>{});
-}
-
-void Recv(AsyncContext& context, AsyncDone done) {
-  context.scope.Get<Rendezvous>()->RecvAsync(KeyOf(context.node), context.cancel,
-                                             [done = std::move(done)](StatusOr<Tensor> value) {
-                                               if (!value.ok()) return done(value.status());
-                                               done(std::vector<Tensor>{*std::move(value)});
-                                             });
-}
-
-RIVULET_ASYNC_OP("_Send", Send);
-RIVULET_ASYNC_OP("_Recv", Recv);
 
 }  // namespace
 }  // namespace rivulet

@@ -4,7 +4,7 @@
 
 #include "engine/graph/function_call.h"
 #include "engine/passes/pass.h"
-#include "engine/program/function_program.h"
+#include "engine/program/function_site.h"
 
 namespace rivulet {
 namespace {

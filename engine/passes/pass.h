@@ -9,8 +9,8 @@
 
 #include "engine/base/status.h"
 #include "engine/passes/graph_editor.h"
-#include "engine/passes/options.h"
 #include "engine/program/kernel.h"
+#include "engine/program/pass_options.h"
 
 namespace rivulet {
 

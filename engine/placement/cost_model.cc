@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "engine/graph/proto_conversion.h"
+#include "engine/graphdef/proto_conversion.h"
 #include "engine/program/program.h"
 #include "proto/graph/cost_graph.pb.h"
 

@@ -20,7 +20,7 @@
 #include "engine/placement/cost_model.h"
 #include "engine/placement/device_set.h"
 #include "engine/placement/placer.h"
-#include "engine/session/run_graph.h"
+#include "engine/placement/run_graph.h"
 
 namespace rivulet {
 

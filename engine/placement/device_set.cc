@@ -5,7 +5,7 @@
 
 #include "engine/placement/placer.h"
 #include "engine/program/kernel.h"
-#include "engine/session/async_op.h"
+#include "engine/resources/async_op.h"
 
 namespace rivulet {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "engine/base/status.h"
+#include "engine/graph/device_name.h"
 #include "engine/graph/graph.h"
-#include "engine/placement/device_name.h"
 
 namespace rivulet {
 

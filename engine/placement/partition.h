@@ -17,7 +17,7 @@
 #include "engine/graph/graph.h"
 #include "engine/placement/cost_model.h"
 #include "engine/placement/device_set.h"
-#include "engine/session/run_graph.h"
+#include "engine/placement/run_graph.h"
 
 namespace rivulet {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/base/check.h"
-#include "engine/placement/device_name.h"
+#include "engine/graph/device_name.h"
 
 namespace rivulet {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/graph/proto_conversion.h"
+#include "engine/graphdef/proto_conversion.h"
 #include "engine/profile/instruction_costs.h"
 #include "proto/graph/step_stats.pb.h"
 

@@ -11,7 +11,7 @@
 #include "engine/graph/list_shape.h"
 #include "engine/graph/node_error.h"
 #include "engine/graph/op.h"
-#include "engine/program/function_program.h"
+#include "engine/program/function_site.h"
 #include "engine/program/structural_ops.h"
 #include "engine/program/via_float32.h"
 
@@ -95,19 +95,6 @@ Tensor ShapeFact(std::string_view op, DType dtype, const Shape& shape) {
 }  // namespace
 
 bool DrawsRandomNumbers(const OpDef& op) { return DrawsFromStream(op); }
-
-DType KernelDType(const Node& node) {
-  const auto type_of = [&](const std::string& name) {
-    const auto found = node.attrs().find(name);
-    const DType* dtype = found == node.attrs().end() ? nullptr : std::get_if<DType>(&found->second);
-    return dtype == nullptr ? DType::kInvalid : *dtype;
-  };
-  if (const DType dtype = type_of("T"); dtype != DType::kInvalid) return dtype;
-  for (const AttrDef& attr : node.op().attrs) {
-    if (attr.kind == AttrDef::Kind::kType) return type_of(attr.name);
-  }
-  return DType::kInvalid;
-}
 
 Status CheckConcrete(const Shape& shape, std::string_view what) {
   if (!shape.IsFullyKnown())

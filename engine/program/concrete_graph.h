@@ -15,7 +15,7 @@ namespace rivulet {
 
 class ConcreteGraph {
  public:
-  // The errors of Program::Compile, save those about kernels. `graph`, `signature` and `options` must outlive it.
+  // The errors of CompileProgram, save those about kernels. `graph`, `signature` and `options` must outlive it.
   static StatusOr<ConcreteGraph> Build(const Graph& graph, const Signature& signature, const CompileOptions& options);
 
   // Values number every output of every node.
@@ -84,9 +84,6 @@ class ConcreteGraph {
 
 // True for the stateful ops that draw from the run's stream.
 bool DrawsRandomNumbers(const OpDef& op);
-
-// A dtype attribute that chooses the kernel: "T", else the first type attribute of the op's definition, else kInvalid.
-DType KernelDType(const Node& node);
 
 // Fails unless `shape` is fully known and not beyond 2^40 elements.
 Status CheckConcrete(const Shape& shape, std::string_view what);

@@ -38,7 +38,7 @@ class KernelState {
 
 class RunObserver;      // engine/program/run_observer.h
 class TensorListStore;  // engine/program/tensor_list.h
-struct PassOptions;     // engine/passes/options.h
+struct PassOptions;     // engine/program/pass_options.h
 
 // One Run, as kernels that run programs of their own (If, While, calls) hand it on.
 struct RunContext {
@@ -135,6 +135,9 @@ class KernelRegistry {
   };
   std::unordered_map<std::string, std::vector<Entry>> entries_;
 };
+
+// A dtype attribute that chooses the kernel: "T", else the first type attribute of the op's definition, else kInvalid.
+DType KernelDType(const Node& node);
 
 namespace internal {
 struct KernelRegistration {

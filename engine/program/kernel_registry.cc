@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "engine/base/nearest.h"
+#include "engine/graph/op.h"
 #include "engine/program/collected_kernels.h"
 #include "engine/program/kernel.h"
 #include "engine/program/structural_ops.h"
@@ -10,6 +11,19 @@
 namespace rivulet {
 
 std::string_view Name(Device device) { return device == Device::kCpu ? "CPU" : "CUDA"; }
+
+DType KernelDType(const Node& node) {
+  const auto type_of = [&](const std::string& name) {
+    const auto found = node.attrs().find(name);
+    const DType* dtype = found == node.attrs().end() ? nullptr : std::get_if<DType>(&found->second);
+    return dtype == nullptr ? DType::kInvalid : *dtype;
+  };
+  if (const DType dtype = type_of("T"); dtype != DType::kInvalid) return dtype;
+  for (const AttrDef& attr : node.op().attrs) {
+    if (attr.kind == AttrDef::Kind::kType) return type_of(attr.name);
+  }
+  return DType::kInvalid;
+}
 
 std::vector<internal::CollectedKernel>*& internal::CollectedKernels() {
   thread_local std::vector<CollectedKernel>* collected = nullptr;

@@ -14,9 +14,9 @@
 #include "engine/base/philox.h"
 #include "engine/base/status.h"
 #include "engine/graph/graph.h"
-#include "engine/passes/options.h"
 #include "engine/program/cancellation.h"
 #include "engine/program/kernel.h"
+#include "engine/program/pass_options.h"
 #include "engine/program/run_observer.h"
 #include "engine/tensor/tensor.h"
 
@@ -108,19 +108,11 @@ struct Instruction {  // for listings and profiles
 };
 
 class Instance;
-struct OptimizedGraph;  // engine/passes/optimize.h
 
+// Made by CompileProgram (engine/compile/compile.h).
 class Program : public std::enable_shared_from_this<Program> {
  public:
   virtual ~Program() = default;
-  // NOT_FOUND: a feed, fetch, target or variable that the graph or the signature lacks. INVALID_ARGUMENT: a shape that
-  // does not follow from the feeds, or clashes. UNIMPLEMENTED: no kernel. RESOURCE_EXHAUSTED: a tensor beyond 2^40
-  // elements, or more memory than PassOptions::memory_budget_bytes. NOT_FOUND, INVALID_ARGUMENT: a pass to leave out
-  // that is none, or cannot be.
-  // `optimized` (optional) receives the graph that the program was made of, and what the passes did.
-  static StatusOr<std::shared_ptr<const Program>> Compile(const Graph& graph, const Signature& signature,
-                                                          const CompileOptions& options = {},
-                                                          OptimizedGraph* optimized = nullptr);
   virtual const Signature& signature() const = 0;
   virtual std::span<const TensorSpec> fetch_specs() const = 0;
   virtual const MemoryPlan& memory() const = 0;

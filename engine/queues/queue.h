@@ -21,7 +21,7 @@
 #include "engine/base/philox.h"
 #include "engine/base/status.h"
 #include "engine/program/cancellation.h"
-#include "engine/session/resource_manager.h"
+#include "engine/resources/resource_manager.h"
 #include "engine/tensor/tensor.h"
 
 namespace rivulet {

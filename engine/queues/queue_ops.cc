@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "engine/queues/queue.h"
-#include "engine/session/async_op.h"
+#include "engine/resources/async_op.h"
 
 namespace rivulet {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/program/program.h"
-#include "engine/session/resource_manager.h"
+#include "engine/resources/resource_manager.h"
 
 namespace rivulet {
 

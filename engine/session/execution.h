@@ -10,7 +10,7 @@
 
 #include "engine/base/mutex.h"
 #include "engine/base/status.h"
-#include "engine/session/async_op.h"
+#include "engine/resources/async_op.h"
 #include "engine/session/part_runner.h"
 #include "engine/session/run_plan.h"
 #include "engine/session/thread_pool.h"

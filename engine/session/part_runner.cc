@@ -5,6 +5,7 @@
 #include <shared_mutex>
 
 #include "engine/base/nearest.h"
+#include "engine/compile/compile.h"
 #include "engine/graph/function.h"
 #include "engine/graph/variable_name.h"
 #include "engine/session/allocation_report.h"
@@ -190,7 +191,7 @@ StatusOr<std::shared_ptr<PartRunner::Compiled>> PartRunner::CompilePart(const Pl
     signature.variables.push_back({name, static_cast<int>(compiled->uses.size()), 0, variable->spec()});
     compiled->uses.push_back({name, use.needs_value, use.assigned, use.written});
   }
-  RIVULET_ASSIGN_OR_RETURN(compiled->program, Program::Compile(*part.graph, signature, options_));
+  RIVULET_ASSIGN_OR_RETURN(compiled->program, CompileProgram(*part.graph, signature, options_));
   return compiled;
 }
 

@@ -15,8 +15,8 @@
 #include "engine/base/status.h"
 #include "engine/placement/cost_model.h"
 #include "engine/program/program.h"
+#include "engine/resources/resource_manager.h"
 #include "engine/session/once_cache.h"
-#include "engine/session/resource_manager.h"
 #include "engine/session/run_plan.h"
 #include "engine/session/run_trace.h"
 #include "engine/session/variable.h"
@@ -84,7 +84,7 @@ class PartRunner {
 
   // `key` names the part, unlike all others of the session; `inputs` are those of the part. Compiles a program for the
   // shapes that came where there is none yet. Runs that only read a variable go on at once; one that changes it waits
-  // for them and they for it. Errors of Program::Compile and Instance::Run; FAILED_PRECONDITION: a variable is read
+  // for them and they for it. Errors of CompileProgram and Instance::Run; FAILED_PRECONDITION: a variable is read
   // before it has a value. The calling thread must be a worker thread.
   StatusOr<std::vector<Tensor>> Run(const PlanPart& part, std::string_view key, std::span<const Tensor> inputs,
                                     const RunInfo& info);

@@ -13,8 +13,8 @@
 
 #include "engine/base/status.h"
 #include "engine/graph/graph.h"
-#include "engine/session/async_op.h"
-#include "engine/session/run_graph.h"
+#include "engine/placement/run_graph.h"
+#include "engine/resources/async_op.h"
 #include "engine/session/variable_uses.h"
 
 namespace rivulet {

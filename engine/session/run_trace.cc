@@ -4,9 +4,9 @@
 #include <map>
 #include <thread>
 
-#include "engine/graph/graph_def.h"
-#include "engine/graph/proto_conversion.h"
-#include "engine/passes/optimize.h"
+#include "engine/compile/optimize.h"
+#include "engine/graphdef/graph_def.h"
+#include "engine/graphdef/proto_conversion.h"
 #include "engine/placement/partition.h"
 #include "engine/profile/step_stats.h"
 #include "engine/session/thread_pool.h"

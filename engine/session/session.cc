@@ -10,7 +10,7 @@
 #include "engine/base/vlog.h"
 #include "engine/graph/compose.h"
 #include "engine/graph/function.h"
-#include "engine/graph/graph_def.h"
+#include "engine/graphdef/graph_def.h"
 #include "engine/session/session_state.h"
 #include "proto/graph/graph.pb.h"
 #include "proto/graph/run_metadata.pb.h"

@@ -18,9 +18,9 @@
 #include "engine/base/status.h"
 #include "engine/graph/graph.h"
 #include "engine/placement/device_placer.h"
+#include "engine/placement/run_graph.h"
 #include "engine/program/program.h"
-#include "engine/session/resource_manager.h"
-#include "engine/session/run_graph.h"
+#include "engine/resources/resource_manager.h"
 #include "engine/tensor/tensor.h"
 
 namespace rivulet {
@@ -104,7 +104,7 @@ class Session {
   // given names and feed shapes compiles a program; later ones look it up. NOT_FOUND: a name the graph lacks (names the
   // nearest), a placeholder that is needed and not fed. INVALID_ARGUMENT: a feed of another type or shape, nothing to
   // run. FAILED_PRECONDITION: a variable is read before it has a value; the session is closed. CANCELLED;
-  // DEADLINE_EXCEEDED: the time was up. RESOURCE_EXHAUSTED: memory is short. Others as Program::Compile and
+  // DEADLINE_EXCEEDED: the time was up. RESOURCE_EXHAUSTED: memory is short. Others as CompileProgram and
   // Instance::Run, and those of asynchronous ops.
   StatusOr<std::vector<Tensor>> Run(const Feeds& feeds, const std::vector<std::string>& fetches,
                                     const std::vector<std::string>& targets = {}, const CancellationToken& cancel = {});

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "engine/session/resource_manager.h"
+#include "engine/resources/resource_manager.h"
 
 namespace rivulet {
 

@@ -5,7 +5,7 @@
 
 #include "engine/base/file_system.h"
 #include "engine/gradients/mixed_precision.h"
-#include "engine/graph/graph_def.h"
+#include "engine/graphdef/graph_def.h"
 #include "federated/plan/local_rules.h"
 #include "federated/plan/loss_scale.h"
 #include "federated/plan/plan.h"

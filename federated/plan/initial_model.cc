@@ -1,5 +1,6 @@
 #include <thread>
 
+#include "engine/compile/compile.h"
 #include "engine/program/program.h"
 #include "federated/plan/plan.h"
 #include "federated/random/streams.h"
@@ -16,7 +17,7 @@ StatusOr<std::shared_ptr<Model>> Initialise(const Plan& plan, uint64_t seed) {
   for (const Slice& slice : plan.layout()->slices()) {
     signature.variables.push_back({slice.name, 0, slice.offset, slice.spec});
   }
-  RIVULET_ASSIGN_OR_RETURN(const auto program, Program::Compile(plan.model().graph, signature, plan.compile_options()));
+  RIVULET_ASSIGN_OR_RETURN(const auto program, CompileProgram(plan.model().graph, signature, plan.compile_options()));
   RIVULET_ASSIGN_OR_RETURN(const auto instance, program->Instantiate());
   RIVULET_ASSIGN_OR_RETURN(AlignedBuffer arena, AlignedBuffer::Create(program->memory().arena_bytes));
   const Buffer params = {model->arena().data(), DType::kFloat32, 0};

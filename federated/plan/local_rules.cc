@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "engine/gradients/optimizer.h"
-#include "engine/gradients/transform_gradients.h"
 #include "engine/graph/scope.h"
+#include "engine/optimizers/optimizer.h"
+#include "engine/optimizers/transform_gradients.h"
 #include "federated/plan/learning_rate.h"
 
 namespace rivulet {

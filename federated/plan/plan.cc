@@ -4,8 +4,8 @@
 #include <set>
 #include <utility>
 
-#include "engine/graph/graph_def.h"
 #include "engine/graph/variable_name.h"
+#include "engine/graphdef/graph_def.h"
 #include "federated/plan/local_rules.h"
 #include "federated/plan/plan_input.h"
 #include "proto/federated/plan.pb.h"

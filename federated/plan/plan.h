@@ -29,7 +29,7 @@ struct FeatureSpec {
 // A plan as both sides use it. Immutable; shared by all workers.
 class Plan {
  public:
-  // Parses and verifies bytes from outside: graphs (engine/graph/verify.h), variables, features, ranges.
+  // Parses and verifies bytes from outside: graphs (engine/graphdef/verify.h), variables, features, ranges.
   // INVALID_ARGUMENT / DATA_LOSS say what is wrong.
   static StatusOr<std::shared_ptr<const Plan>> Open(std::string bytes);
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "engine/base/draws.h"
 #include "engine/base/philox.h"
-#include "engine/input/draws.h"
 
 namespace rivulet {
 

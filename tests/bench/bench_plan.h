@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "engine/models/presets.h"
+#include "engine/presets/presets.h"
 #include "federated/plan/plan.h"
 #include "federated/scenario/scenario.h"
 

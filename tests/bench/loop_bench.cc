@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "engine/compile/compile.h"
 #include "engine/gradients/gradients.h"
 #include "engine/program/program.h"
 #include "tests/bench/kernel_run.h"
@@ -52,7 +53,7 @@ struct Step {
     RIVULET_ASSIGN_OR_RETURN(const auto gradients,
                              ComputeGradients(graph, loss, std::vector{in.x, in.kernel, in.recurrent, in.bias}));
     for (const Output& gradient : gradients) signature.fetches.push_back(gradient.name());
-    RIVULET_ASSIGN_OR_RETURN(step->program, Program::Compile(graph, signature));
+    RIVULET_ASSIGN_OR_RETURN(step->program, CompileProgram(graph, signature));
     RIVULET_ASSIGN_OR_RETURN(step->instance, step->program->Instantiate());
     step->arena = AlignedBuffer(step->program->memory().arena_bytes);
     for (const TensorSpec& spec : step->program->fetch_specs()) step->outputs.emplace_back(spec.dtype, spec.shape);

@@ -3,7 +3,7 @@
 #include <benchmark/benchmark.h>
 
 #include "client/program_cache.h"
-#include "engine/passes/optimize.h"
+#include "engine/compile/optimize.h"
 #include "tests/bench/bench_plan.h"
 
 namespace rivulet::bench {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/models/presets.h"
+#include "engine/presets/presets.h"
 #include "federated/plan/plan.h"
 #include "federated/scenario/scenario.h"
 #include "federated/weights/model.h"

@@ -7,8 +7,8 @@
 #include "client/example_source.h"
 #include "client/trainer.h"
 #include "engine/graph/function.h"
-#include "engine/graph/graph_def.h"
 #include "engine/graph/scope.h"
+#include "engine/graphdef/graph_def.h"
 #include "tests/client/local_plan.h"
 #include "tests/testing/status_matchers.h"
 

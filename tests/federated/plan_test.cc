@@ -4,9 +4,10 @@
 #include <functional>
 #include <map>
 
-#include "engine/graph/graph_def.h"
+#include "engine/compile/compile.h"
 #include "engine/graph/scope.h"
 #include "engine/graph/variable_name.h"
+#include "engine/graphdef/graph_def.h"
 #include "engine/program/program.h"
 #include "federated/plan/local_rules.h"
 #include "federated/random/streams.h"
@@ -370,7 +371,7 @@ class FlatBuffers {
                                      *FlatSpec(name, *plan_.layout(), plan_.slots(), plan_.scalars())});
       buffers.push_back({reinterpret_cast<std::byte*>(memory.data()), DType::kFloat32, 0});
     }
-    const auto program = Program::Compile(graph, signature);
+    const auto program = CompileProgram(graph, signature);
     ASSERT_TRUE(program.ok()) << program.status();
     const auto instance = (*program)->Instantiate();
     ASSERT_TRUE(instance.ok()) << instance.status();

@@ -1,5 +1,5 @@
 // Every preset makes a plan that opens, and first values that the seed alone decides.
-#include "engine/models/presets.h"
+#include "engine/presets/presets.h"
 #include "federated/plan/plan.h"
 #include "federated/weights/model.h"
 

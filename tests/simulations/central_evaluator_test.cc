@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "engine/models/presets.h"
+#include "engine/presets/presets.h"
 #include "tests/testing/memory_dataset.h"
 
 namespace rivulet {

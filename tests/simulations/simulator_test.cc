@@ -10,8 +10,8 @@
 
 #include "client/agent.h"
 #include "engine/data/tfrecord.h"
-#include "engine/graph/graph_def.h"
-#include "engine/models/presets.h"
+#include "engine/graphdef/graph_def.h"
+#include "engine/presets/presets.h"
 #include "simulations/central_evaluator.h"
 #include "simulations/partition.h"
 #include "simulations/scenario_model.h"

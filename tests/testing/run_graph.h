@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/compile/compile.h"
 #include "engine/program/program.h"
 
 namespace rivulet::testing {
@@ -23,7 +24,7 @@ class CompiledGraph {
     for (const auto& [name, tensor] : feeds) signature.feeds.push_back({name, {tensor.dtype(), tensor.shape()}});
     signature.fetches = std::move(fetches);
     CompiledGraph compiled;
-    RIVULET_ASSIGN_OR_RETURN(compiled.program_, Program::Compile(graph, signature, options));
+    RIVULET_ASSIGN_OR_RETURN(compiled.program_, CompileProgram(graph, signature, options));
     RIVULET_ASSIGN_OR_RETURN(compiled.instance_, compiled.program_->Instantiate());
     compiled.arena_ = AlignedBuffer(compiled.program_->memory().arena_bytes);
     return compiled;

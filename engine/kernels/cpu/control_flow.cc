@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <chrono>
 
-#include "engine/passes/options.h"
-#include "engine/program/function_program.h"
+#include "engine/compile/function_program.h"
+#include "engine/program/function_site.h"
 #include "engine/program/memory_plan.h"
+#include "engine/program/pass_options.h"
 
 namespace rivulet {
 namespace {

@@ -1,8 +1,8 @@
 // Gelu and its gradient, Erf and Erfc.
 #include <algorithm>
 
+#include "engine/base/math.h"
 #include "engine/kernels/cpu/elementwise.h"
-#include "engine/kernels/cpu/math.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/cpu/gelu.cc"

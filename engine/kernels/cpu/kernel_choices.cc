@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "engine/compile/compile.h"
 #include "engine/graph/scope.h"
 #include "engine/kernels/cpu/cpu_targets.h"
 #include "engine/program/program.h"
@@ -30,7 +31,7 @@ StatusOr<std::string> ImplementationOf(std::string_view op, DType dtype, const s
   signature.fetches = {"op"};
   CompileOptions options;
   options.kernels = policy;
-  RIVULET_ASSIGN_OR_RETURN(const auto program, Program::Compile(graph, signature, options));
+  RIVULET_ASSIGN_OR_RETURN(const auto program, CompileProgram(graph, signature, options));
   for (const Instruction& instruction : program->instructions())
     if (instruction.node == "op" && instruction.implementation != "fetch") return instruction.implementation;
   return Internal("no instruction was bound for {}", op);

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/kernels/cpu/math.h"
+#include "engine/base/math.h"
 #include "engine/program/kernel.h"
 
 namespace rivulet {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/kernels/cpu/math.h"
+#include "engine/base/math.h"
 
 namespace rivulet {
 

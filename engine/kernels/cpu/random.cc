@@ -1,7 +1,7 @@
 // Random numbers from Philox4x32-10. Element i of a float tensor takes word i of the stream, of a double tensor words
 // 2i and 2i + 1; a normal number is the quantile of a uniform one. So each element is a function of its index alone.
+#include "engine/base/math.h"
 #include "engine/kernels/cpu/elementwise.h"
-#include "engine/kernels/cpu/math.h"
 #include "engine/kernels/cpu/random_blocks.h"
 
 namespace rivulet {

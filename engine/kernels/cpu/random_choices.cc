@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "engine/base/math.h"
 #include "engine/kernels/cpu/copies.h"
 #include "engine/kernels/cpu/elementwise.h"
-#include "engine/kernels/cpu/math.h"
 #include "engine/kernels/cpu/random_blocks.h"
 
 namespace rivulet {

@@ -1,5 +1,5 @@
 // Relu6, LeakyRelu, Elu, Selu, Softsign and their gradients. NaN stays NaN in all of them.
-#include "engine/kernels/cpu/math.h"
+#include "engine/base/math.h"
 #include "engine/program/kernel.h"
 
 #undef HWY_TARGET_INCLUDE

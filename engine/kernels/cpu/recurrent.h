@@ -4,8 +4,8 @@
 #include <cmath>
 #include <string>
 
+#include "engine/base/math.h"
 #include "engine/kernels/cpu/elementwise.h"
-#include "engine/kernels/cpu/math.h"
 #include "engine/kernels/cpu/transcendental.h"
 
 namespace rivulet {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <limits>
 
-#include "engine/kernels/cpu/math.h"
+#include "engine/base/math.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/cpu/softmax_rows.cc"

@@ -2,10 +2,10 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/base/math.h"
+#include "engine/base/trigonometry.h"
 #include "engine/kernels/cpu/arithmetic_functions.h"
 #include "engine/kernels/cpu/elementwise_rows.h"
-#include "engine/kernels/cpu/math.h"
-#include "engine/kernels/cpu/trigonometry.h"
 
 namespace rivulet {
 namespace {

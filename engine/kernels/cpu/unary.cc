@@ -1,8 +1,8 @@
 // Functions of each element, the gradients that TensorFlow has as ops, and half the sum of squares.
 #include <cmath>
 
+#include "engine/base/math.h"
 #include "engine/kernels/cpu/elementwise.h"
-#include "engine/kernels/cpu/math.h"
 
 namespace rivulet {
 namespace {

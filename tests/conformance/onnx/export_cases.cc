@@ -8,8 +8,8 @@
 #include "engine/graph/scope.h"
 #include "engine/models/layer_kinds.h"
 #include "engine/models/layer_list.h"
-#include "engine/models/presets.h"
 #include "engine/onnx/export/model_writer.h"
+#include "engine/presets/presets.h"
 #include "engine/session/session.h"
 #include "tests/testing/reference_json.h"
 

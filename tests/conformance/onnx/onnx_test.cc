@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <numeric>
 
-#include "engine/data/mnist.h"
+#include "engine/datasets/mnist.h"
 #include "engine/onnx/check.h"
 #include "engine/onnx/import.h"
 #include "engine/onnx/operator.h"

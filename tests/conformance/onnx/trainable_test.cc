@@ -6,12 +6,12 @@
 #include <algorithm>
 
 #include "engine/base/file_system.h"
-#include "engine/gradients/apply_gradients.h"
 #include "engine/gradients/gradients.h"
-#include "engine/models/presets.h"
-#include "engine/models/variables.h"
 #include "engine/onnx/import.h"
+#include "engine/optimizers/apply_gradients.h"
+#include "engine/presets/presets.h"
 #include "engine/session/session.h"
+#include "engine/variables/variables.h"
 #include "tests/conformance/onnx/export_cases.h"
 #include "tests/testing/status_matchers.h"
 

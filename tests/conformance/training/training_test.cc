@@ -10,11 +10,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "engine/gradients/apply_gradients.h"
 #include "engine/gradients/gradients.h"
-#include "engine/models/presets.h"
-#include "engine/models/variables.h"
+#include "engine/optimizers/apply_gradients.h"
+#include "engine/presets/presets.h"
 #include "engine/session/session.h"
+#include "engine/variables/variables.h"
 
 namespace rivulet {
 namespace {

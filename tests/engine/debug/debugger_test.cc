@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "engine/compile/compile.h"
 #include "engine/graph/scope.h"
 #include "tests/testing/status_matchers.h"
 
@@ -26,7 +27,7 @@ class DebuggerTest : public ::testing::Test {
     signature.feeds = {{"x", {DType::kFloat32, Shape{4}}}};
     signature.fetches = {"total"};
     EnterWorkerThread();
-    ASSERT_OK_AND_ASSIGN(program_, Program::Compile(graph_, signature));
+    ASSERT_OK_AND_ASSIGN(program_, CompileProgram(graph_, signature));
     ASSERT_OK_AND_ASSIGN(instance_, program_->Instantiate());
     arena_ = AlignedBuffer(program_->memory().arena_bytes);
   }

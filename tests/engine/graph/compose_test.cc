@@ -2,8 +2,8 @@
 
 #include "engine/graph/scope.h"
 #include "engine/models/model_def.h"
-#include "engine/models/variables.h"
 #include "engine/session/session.h"
+#include "engine/variables/variables.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {

@@ -6,7 +6,7 @@
 #include "engine/graph/function.h"
 #include "engine/graph/op.h"
 #include "engine/graph/scope.h"
-#include "engine/models/variables.h"
+#include "engine/variables/variables.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {

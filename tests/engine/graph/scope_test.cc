@@ -1,7 +1,7 @@
 #include "engine/graph/scope.h"
 
-#include "engine/models/initializers.h"
-#include "engine/models/variables.h"
+#include "engine/variables/initializers.h"
+#include "engine/variables/variables.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {

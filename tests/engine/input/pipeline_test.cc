@@ -2,7 +2,7 @@
 // are TensorFlow's (2.21: tf.data and raw_ops with the arguments stated here).
 #include <numeric>
 
-#include "engine/input/draws.h"
+#include "engine/base/draws.h"
 #include "tests/engine/input/datasets.h"
 
 namespace rivulet::testing {

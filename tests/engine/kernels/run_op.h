@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/base/philox.h"
+#include "engine/compile/compile.h"
 #include "engine/graph/graph.h"
 #include "engine/program/program.h"
 
@@ -56,7 +57,7 @@ inline StatusOr<OpRun> RunOp(const std::string& op, const std::vector<Tensor>& i
   for (size_t port = 0; port < node->outputs().size(); ++port) signature.fetches.push_back(fmt::format("op:{}", port));
   CompileOptions options;
   options.kernels = policy;
-  RIVULET_ASSIGN_OR_RETURN(const auto program, Program::Compile(graph, signature, options));
+  RIVULET_ASSIGN_OR_RETURN(const auto program, CompileProgram(graph, signature, options));
   for (const TensorSpec& spec : program->fetch_specs()) fetches.push_back(view(spec));
   RIVULET_ASSIGN_OR_RETURN(const auto instance, program->Instantiate());
   AlignedBuffer arena(program->memory().arena_bytes);

@@ -6,7 +6,7 @@
 
 #include "engine/base/file_system.h"
 #include "engine/gradients/gradients.h"
-#include "engine/graph/graph_def.h"
+#include "engine/graphdef/graph_def.h"
 #include "engine/io/safetensors.h"
 #include "engine/onnx/model_files.h"
 #include "engine/onnx/run.h"

@@ -9,7 +9,7 @@
 #include "engine/program/kernel.h"
 #include "engine/program/structural_ops.h"
 #include "engine/program/via_float32.h"
-#include "engine/session/async_op.h"
+#include "engine/resources/async_op.h"
 
 namespace rivulet {
 namespace {

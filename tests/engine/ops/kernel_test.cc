@@ -3,9 +3,9 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/base/math.h"
 #include "engine/graph/scope.h"
-#include "engine/kernels/cpu/math.h"
-#include "engine/ops/dropout.h"
+#include "engine/layers/dropout.h"
 #include "tests/testing/run_graph.h"
 
 namespace rivulet {

@@ -1,8 +1,8 @@
 // Gradients of activations, normalisations and losses against finite differences, for each attribute that changes the
 // formula.
-#include "engine/ops/activations.h"
-#include "engine/ops/losses.h"
-#include "engine/ops/scalar.h"
+#include "engine/layers/activations.h"
+#include "engine/layers/losses.h"
+#include "engine/layers/scalar.h"
 #include "tests/testing/gradient_check.h"
 
 namespace rivulet {

@@ -1,6 +1,6 @@
 // Shape functions: what follows from partly known shapes, and each refusal with its sentence.
 #include "engine/graph/scope.h"
-#include "engine/ops/dropout.h"
+#include "engine/layers/dropout.h"
 
 namespace rivulet {
 namespace {

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/compile/optimize.h"
 #include "engine/graph/scope.h"
-#include "engine/passes/optimize.h"
 #include "engine/passes/pass.h"
 #include "tests/testing/status_matchers.h"
 

@@ -1,9 +1,9 @@
 // Training steps of every preset, with the passes that claim exactness and without them: the same bits.
 #include <cstring>
 
-#include "engine/gradients/apply_gradients.h"
 #include "engine/gradients/gradients.h"
-#include "engine/models/presets.h"
+#include "engine/optimizers/apply_gradients.h"
+#include "engine/presets/presets.h"
 #include "engine/session/session.h"
 #include "tests/engine/passes/optimized.h"
 

@@ -5,16 +5,16 @@
 #include <set>
 
 #include "engine/base/philox.h"
-#include "engine/gradients/apply_gradients.h"
 #include "engine/gradients/gradients.h"
 #include "engine/graph/function_builder.h"
 #include "engine/graph/op.h"
 #include "engine/graph/scope.h"
-#include "engine/models/initializers.h"
-#include "engine/models/variables.h"
+#include "engine/optimizers/apply_gradients.h"
 #include "engine/placement/device_placer.h"
 #include "engine/placement/receive_schedule.h"
 #include "engine/session/session.h"
+#include "engine/variables/initializers.h"
+#include "engine/variables/variables.h"
 #include "proto/graph/run_metadata.pb.h"
 #include "tests/testing/status_matchers.h"
 

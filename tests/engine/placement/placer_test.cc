@@ -6,8 +6,8 @@
 #include "engine/graph/compose.h"
 #include "engine/graph/op.h"
 #include "engine/graph/scope.h"
-#include "engine/models/variables.h"
 #include "engine/placement/colocation.h"
+#include "engine/variables/variables.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {

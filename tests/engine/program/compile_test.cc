@@ -1,4 +1,6 @@
-// What Program::Compile refuses, folds and leaves out, and what Instance::Run checks.
+// What CompileProgram refuses, folds and leaves out, and what Instance::Run checks.
+#include "engine/compile/compile.h"
+
 #include <gmock/gmock.h>
 
 #include "engine/graph/op.h"
@@ -42,7 +44,7 @@ struct Linear {
 };
 
 void ExpectRefused(const Graph& graph, const Signature& signature, absl::StatusCode code, const std::string& part) {
-  const auto program = Program::Compile(graph, signature);
+  const auto program = CompileProgram(graph, signature);
   ASSERT_FALSE(program.ok());
   EXPECT_EQ(program.status().code(), code) << program.status();
   EXPECT_THAT(std::string(program.status().message()), HasSubstr(part));
@@ -95,7 +97,7 @@ TEST(Compile, UnfedPlaceholder_IsNamed) {
 TEST(Compile, UnfedPlaceholderNobodyNeeds_IsNoMatter) {
   Linear linear;
   Scope(linear.graph).Placeholder("other", DType::kFloat32, Shape{});
-  EXPECT_TRUE(Program::Compile(linear.graph, linear.signature()).ok());
+  EXPECT_TRUE(CompileProgram(linear.graph, linear.signature()).ok());
 }
 
 TEST(Compile, FeedOfAnotherType_IsRefused) {
@@ -199,7 +201,7 @@ TEST(Compile, NoCudaDevice_IsUnimplemented) {
   Linear linear;
   CompileOptions options;
   options.kernels.device = Device::kCuda;
-  EXPECT_EQ(Program::Compile(linear.graph, linear.signature(), options).status().code(),
+  EXPECT_EQ(CompileProgram(linear.graph, linear.signature(), options).status().code(),
             absl::StatusCode::kUnimplemented);
 }
 

@@ -4,9 +4,10 @@
 #include <numeric>
 #include <set>
 
+#include "engine/compile/compile.h"
+#include "engine/compile/optimize.h"
 #include "engine/graph/function_builder.h"
 #include "engine/graph/function_call.h"
-#include "engine/passes/optimize.h"
 #include "tests/engine/program/allocations.h"
 #include "tests/engine/program/runner.h"
 #include "tests/testing/status_matchers.h"
@@ -410,7 +411,7 @@ TEST_F(ControlFlowTest, Calls_AreInlinedWithTheSameBits) {
     CompileOptions options;
     if (!inlines) options.passes.without = {"inline_functions"};
     OptimizedGraph optimized;
-    ASSERT_OK_AND_ASSIGN(const auto program, Program::Compile(graph_, signature_, options, &optimized));
+    ASSERT_OK_AND_ASSIGN(const auto program, CompileProgram(graph_, signature_, options, &optimized));
     calls.push_back(static_cast<size_t>(
         std::ranges::count_if(optimized.graph.nodes(), [](const auto& node) { return RunsFunctions(node->type()); })));
     ASSERT_OK_AND_ASSIGN(const auto instance, program->Instantiate());

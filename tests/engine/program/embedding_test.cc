@@ -2,9 +2,9 @@
 // step; what wants a dense gradient gets one; a flat gradient of a federated step is fused into the rows it moves.
 #include <gmock/gmock.h>
 
-#include "engine/gradients/apply_gradients.h"
 #include "engine/gradients/gradients.h"
 #include "engine/gradients/indexed_slices.h"
+#include "engine/optimizers/apply_gradients.h"
 #include "tests/engine/program/runner.h"
 
 namespace rivulet::testing {

@@ -3,10 +3,10 @@
 
 #include <thread>
 
-#include "engine/gradients/apply_gradients.h"
 #include "engine/gradients/gradients.h"
 #include "engine/graph/op.h"
-#include "engine/models/presets.h"
+#include "engine/optimizers/apply_gradients.h"
+#include "engine/presets/presets.h"
 #include "tests/engine/program/allocations.h"
 #include "tests/engine/program/runner.h"
 

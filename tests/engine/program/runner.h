@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/compile/compile.h"
 #include "engine/graph/graph.h"
 #include "engine/graph/scope.h"
 #include "engine/program/program.h"
@@ -25,7 +26,7 @@ class Runner {
     auto runner = std::make_unique<Runner>();
     CompileOptions options;
     options.kernels = policy;
-    RIVULET_ASSIGN_OR_RETURN(runner->program, Program::Compile(graph, signature, options));
+    RIVULET_ASSIGN_OR_RETURN(runner->program, CompileProgram(graph, signature, options));
     RIVULET_ASSIGN_OR_RETURN(runner->instance, runner->program->Instantiate());
     runner->arena = AlignedBuffer(runner->program->memory().arena_bytes);
     for (const size_t floats : buffer_floats) runner->memory.emplace_back(floats * sizeof(float));

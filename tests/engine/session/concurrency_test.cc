@@ -5,11 +5,11 @@
 
 #include "engine/base/mutex.h"
 #include "engine/graph/scope.h"
-#include "engine/models/variables.h"
 #include "engine/session/alarm.h"
 #include "engine/session/once_cache.h"
 #include "engine/session/session.h"
 #include "engine/session/thread_pool.h"
+#include "engine/variables/variables.h"
 #include "tests/engine/session/gates.h"
 #include "tests/testing/status_matchers.h"
 

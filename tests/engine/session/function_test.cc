@@ -1,8 +1,8 @@
 // Functions in sessions: what they do to variables, what they draw, and how loops end.
 #include "engine/graph/function_builder.h"
 #include "engine/graph/scope.h"
-#include "engine/models/variables.h"
 #include "engine/session/session.h"
+#include "engine/variables/variables.h"
 #include "tests/engine/session/gates.h"
 #include "tests/testing/status_matchers.h"
 

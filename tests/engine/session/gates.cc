@@ -6,7 +6,7 @@
 
 #include "engine/base/mutex.h"
 #include "engine/graph/op.h"
-#include "engine/session/async_op.h"
+#include "engine/resources/async_op.h"
 #include "engine/session/thread_pool.h"
 
 namespace rivulet::testing {

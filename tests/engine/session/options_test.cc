@@ -11,10 +11,10 @@
 #include <thread>
 
 #include "engine/graph/scope.h"
-#include "engine/models/variables.h"
 #include "engine/passes/pass.h"
 #include "engine/session/session_options.h"
 #include "engine/session/thread_pool.h"
+#include "engine/variables/variables.h"
 #include "proto/graph/config.pb.h"
 #include "proto/graph/run_metadata.pb.h"
 #include "tests/engine/session/gates.h"

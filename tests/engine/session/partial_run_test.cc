@@ -2,8 +2,8 @@
 #include <thread>
 
 #include "engine/graph/scope.h"
-#include "engine/models/variables.h"
 #include "engine/session/session.h"
+#include "engine/variables/variables.h"
 #include "tests/engine/session/gates.h"
 #include "tests/testing/status_matchers.h"
 

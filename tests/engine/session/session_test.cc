@@ -3,10 +3,10 @@
 #include <cmath>
 #include <thread>
 
-#include "engine/gradients/apply_gradients.h"
 #include "engine/gradients/gradients.h"
 #include "engine/graph/scope.h"
-#include "engine/models/variables.h"
+#include "engine/optimizers/apply_gradients.h"
+#include "engine/variables/variables.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {

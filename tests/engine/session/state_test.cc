@@ -1,9 +1,10 @@
 // What outlives a run: variables in containers, shared and isolated; graphs that grow; memory that has a limit.
-#include "engine/graph/graph_def.h"
+#include "engine/compile/compile.h"
 #include "engine/graph/scope.h"
-#include "engine/models/variables.h"
+#include "engine/graphdef/graph_def.h"
 #include "engine/session/allocation_report.h"
 #include "engine/session/session.h"
+#include "engine/variables/variables.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {
@@ -180,7 +181,7 @@ TEST(MemoryTest, Report_SaysWhatLivesAtThePeak) {
   Signature signature;
   signature.feeds = {{"x", {DType::kFloat32, Shape{1000}}}};
   signature.fetches = {"sum"};
-  ASSERT_OK_AND_ASSIGN(const auto program, Program::Compile(graph, signature));
+  ASSERT_OK_AND_ASSIGN(const auto program, CompileProgram(graph, signature));
   const AllocationReport report = ReportAllocations(*program, nullptr, nullptr);
   // a and b live at once; c is b's memory and d one of theirs.
   EXPECT_EQ(report.live_bytes, 8000u);

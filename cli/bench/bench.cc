@@ -1,0 +1,156 @@
+// rivulet bench op: one kernel by itself, every implementation side by side.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/table.h"
+#include "engine/base/nearest.h"
+#include "engine/profile/op_bench.h"
+#include "engine/profile/profile.h"
+#include "engine/profile/roofline.h"
+
+namespace rivulet {
+namespace {
+
+struct Options {
+  OpBenchOptions bench;
+  std::string algorithm = "all";
+  bool json = false;
+};
+
+// The largest difference, relative to the largest value; infinite where one has no number.
+double Difference(const std::vector<float>& a, const std::vector<float>& b) {
+  if (a.size() != b.size()) return INFINITY;
+  double largest = 0, difference = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (std::isnan(a[i]) && std::isnan(b[i])) continue;
+    if (a[i] == b[i]) {
+      if (std::isfinite(a[i])) largest = std::max(largest, std::abs(static_cast<double>(a[i])));
+      continue;
+    }
+    const double gap = std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i]));
+    if (!std::isfinite(gap)) return INFINITY;
+    difference = std::max(difference, gap);
+    largest = std::max(largest, std::abs(static_cast<double>(a[i])));
+  }
+  return difference == 0 ? 0 : difference / std::max(largest, 1e-30);
+}
+
+// Sums of k numbers in another order differ by about the square root of k roundings, and 16-bit results by one of
+// theirs.
+double ToleranceOf(const std::string& dtype, const OpTiming& first) {
+  const double rounding = dtype == "float64" || dtype == "double" ? 1e-7  // compared as float32
+                          : dtype == "bfloat16"                   ? 1.0 / 128
+                          : dtype == "float16" || dtype == "half" ? 1.0 / 1024
+                                                                  : 6e-8;
+  const double outputs = static_cast<double>(std::max<size_t>(first.outputs.size(), 1));
+  const double depth = std::max(first.flops / 2 / outputs, 1.0);
+  return 8 * rounding * std::sqrt(depth);
+}
+
+Status BenchOp(const Options& options) {
+  RIVULET_ASSIGN_OR_RETURN(const OpBenchGraph bench, MakeOpBenchGraph(options.bench));
+  const std::vector<std::string> known = AlgorithmsFor(bench);
+  // Of the instruction sets the two that differ most from what a machine with AVX-512 takes anyway.
+  std::vector<std::string> wanted;
+  for (const std::string& name : known)
+    if (!IsInstructionSet(name) || name == "avx2" || name == "none") wanted.push_back(name);
+  if (options.algorithm != "all") {
+    if (std::find(known.begin(), known.end(), options.algorithm) == known.end()) {
+      return UsageError("--algorithm '{}' is none that this op has; there is all, {}.{}", options.algorithm,
+                        fmt::join(known, ", "), DidYouMean(options.algorithm, known));
+    }
+    wanted = {options.algorithm};
+  }
+  std::vector<OpTiming> timings;
+  std::vector<std::string> skipped;
+  for (const std::string& algorithm : wanted) {
+    StatusOr<OpTiming> timing = TimeAlgorithm(bench, algorithm);
+    if (!timing.ok()) {
+      // What the op itself refuses is the same for all of them.
+      if (algorithm == "native" || wanted.size() == 1) return Annotate(timing.status(), algorithm);
+      skipped.push_back(fmt::format("{}: {}", algorithm, Message(timing.status())));
+      continue;
+    }
+    if (!timing->skipped.empty()) {
+      if (wanted.size() == 1 || algorithm == "native") return FailedPrecondition("{}: {}", algorithm, timing->skipped);
+      skipped.push_back(fmt::format("{}: {}", algorithm, timing->skipped));
+      continue;
+    }
+    timings.push_back(*std::move(timing));
+  }
+  const Roofline roofline = MeasureRoofline(1);
+  const double tolerance = ToleranceOf(options.bench.dtype, timings.front());
+  Table table({{"algorithm"},
+               {"implementation"},
+               {"kernel", true},
+               {"runs"},
+               {"median_us", false, 2},
+               {"gflop_per_s", false, 2},
+               {"gb_per_s", false, 2},
+               {"roofline_percent", false, 1},
+               {"difference", true},
+               {"agrees"}});
+  std::vector<std::string> apart;
+  for (const OpTiming& timing : timings) {
+    const double difference = Difference(timings.front().outputs, timing.outputs);
+    const bool agrees = difference <= tolerance;
+    if (!agrees)
+      apart.push_back(
+          fmt::format("{} differs from {} by {:.2g}", timing.algorithm, timings.front().algorithm, difference));
+    table.Add({timing.algorithm, TextCell(timing.implementation), TextCell(timing.kernel), timing.runs,
+               timing.seconds * 1e6, timing.flops > 0 ? Cell(timing.flops / timing.seconds / 1e9) : Cell(),
+               timing.bytes / timing.seconds / 1e9, 100 * roofline.Seconds(timing.flops, timing.bytes) / timing.seconds,
+               difference, difference == 0 ? std::string("bits") : fmt::format("{:.1e}", difference)});
+  }
+  if (options.json) {
+    const nlohmann::json json = {{"op", options.bench.op},
+                                 {"title", bench.title},
+                                 {"flops", timings.front().flops},
+                                 {"bytes", timings.front().bytes},
+                                 {"tolerance", tolerance},
+                                 {"skipped", skipped},
+                                 {"algorithms", nlohmann::json::parse(table.Json())}};
+    fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  } else {
+    fmt::print("{}: {:.3f} MFLOP, {:.1f} KiB, one thread of {:.1f} GFLOP/s and {:.1f} GB/s for as much memory\n\n{}",
+               bench.title, timings.front().flops / 1e6, timings.front().bytes / 1024, roofline.flops_per_second / 1e9,
+               roofline.BytesPerSecond(timings.front().bytes) / 1e9, table.Text());
+    for (const std::string& line : skipped) fmt::print("{}\n", line);
+  }
+  if (apart.empty()) return absl::OkStatus();
+  return Internal("the results are farther apart than {:.1g} of the largest: {}", tolerance, fmt::join(apart, "; "));
+}
+
+const RegisterCommand kBench(67, [] {
+  auto options = std::make_shared<Options>();
+  Command op{.name = "op",
+             .summary = "Time one op on made-up data, every implementation side by side, and compare their results.",
+             .example =
+                 "rivulet bench op MatMul --shape 64x784 --shape 784x128\n  "
+                 "rivulet bench op Conv2D --shape 10x28x28x32 --shape 5x5x32x64 --attr strides=1,1,1,1 --attr "
+                 "padding=SAME\n  "
+                 "rivulet bench op Transpose --shape 64x32x16 --shape =2,0,1"};
+  op.Positional("NAME", &options->bench.op, "the op, such as MatMul")
+      .Repeated("--shape", "SHAPE", &options->bench.shapes,
+                "of each input in turn: 64x784, 'scalar', or its values: =1,0")
+      .Option("--dtype", "TYPE", &options->bench.dtype, "of the inputs that may have several [float32]")
+      .Repeated("--attr", "NAME=VALUE", &options->bench.attrs, "an attribute of the op; lists as 1,2,2,1")
+      .Option(
+          "--algorithm", "NAME", &options->algorithm,
+          "all; native, portable; dnnl, own, eigen, reference where the op has them; or an instruction set: avx512, "
+          "avx2, sse4, ssse3, none [all]")
+      .Flag("--json", &options->json, "print one JSON object");
+  op.run = [options] { return BenchOp(*options); };
+  Command bench{
+      .name = "bench", .summary = "Measure single parts.", .example = "rivulet bench op Relu --shape 1000x1000"};
+  bench.subcommands = {std::move(op)};
+  return bench;
+});
+
+}  // namespace
+}  // namespace rivulet

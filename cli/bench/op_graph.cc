@@ -1,0 +1,231 @@
+// From the words of a command line to a graph of one op.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "cli/command.h"
+#include "engine/base/nearest.h"
+#include "engine/graph/op.h"
+#include "engine/graph/scope.h"
+#include "engine/profile/op_bench.h"
+
+namespace rivulet {
+namespace {
+
+template <typename T>
+bool ParseNumber(std::string_view text, T& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+std::vector<std::string> Split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(separator), text.size());
+    parts.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return parts;
+}
+
+// "64x784", "64,784", "[64,784]", "scalar".
+StatusOr<Shape> ParseShape(std::string_view text) {
+  const std::string_view whole = text;
+  if (text == "scalar" || text == "[]") return Shape{};
+  if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);
+  std::vector<int64_t> dims;
+  for (const std::string& part : Split(text, text.find('x') != std::string_view::npos ? 'x' : ',')) {
+    int64_t dim = 0;
+    if (!ParseNumber(part, dim) || dim < 0)
+      return UsageError("--shape takes sizes such as 64x784, 'scalar', or values such as =1,0; not '{}'", whole);
+    dims.push_back(dim);
+  }
+  if (dims.empty() || dims.size() > 8) return UsageError("--shape '{}' has no sizes, or more than 8", whole);
+  const Shape shape(dims);
+  if (!shape.CheckedElements().ok() || *shape.CheckedElements() > int64_t{1} << 28)
+    return UsageError("--shape '{}' is larger than the 2^28 elements that are measured", whole);
+  return shape;
+}
+
+StatusOr<AttrValue> ParseAttr(const AttrDef& def, const std::string& text) {
+  using Kind = AttrDef::Kind;
+  const auto wrong = [&](std::string_view wanted) {
+    return UsageError("--attr {} takes {}, not '{}'", def.name, wanted, text);
+  };
+  int64_t integer = 0;
+  float real = 0;
+  switch (def.kind) {
+    case Kind::kInt:
+      if (!ParseNumber(text, integer)) return wrong("an integer");
+      return AttrValue(integer);
+    case Kind::kFloat:
+      if (!ParseNumber(text, real)) return wrong("a number");
+      return AttrValue(real);
+    case Kind::kBool:
+      if (text != "true" && text != "false") return wrong("true or false");
+      return AttrValue(text == "true");
+    case Kind::kString:
+      return AttrValue(text);
+    case Kind::kType: {
+      const StatusOr<DType> dtype = DTypeFromName(text);
+      if (!dtype.ok()) return AsUsageError(dtype.status());
+      return AttrValue(*dtype);
+    }
+    case Kind::kShape: {
+      RIVULET_ASSIGN_OR_RETURN(Shape shape, ParseShape(text));
+      return AttrValue(std::move(shape));
+    }
+    case Kind::kIntList: {
+      std::vector<int64_t> values;
+      for (const std::string& part : Split(text, ',')) {
+        if (!ParseNumber(part, integer)) return wrong("integers such as 1,2,2,1");
+        values.push_back(integer);
+      }
+      return AttrValue(std::move(values));
+    }
+    case Kind::kFloatList: {
+      std::vector<float> values;
+      for (const std::string& part : Split(text, ',')) {
+        if (!ParseNumber(part, real)) return wrong("numbers such as 0.5,1");
+        values.push_back(real);
+      }
+      return AttrValue(std::move(values));
+    }
+    case Kind::kStringList:
+      return AttrValue(Split(text, ','));
+    default:
+      return UsageError("--attr {}: an attribute of its kind cannot be given on the command line", def.name);
+  }
+}
+
+bool Allows(const AttrDef& def, DType dtype) {
+  return def.allowed_types.empty() ||
+         std::find(def.allowed_types.begin(), def.allowed_types.end(), dtype) != def.allowed_types.end();
+}
+
+// What a type attribute that nobody gives becomes: the type asked for where it may be, else its default.
+DType TypeFor(const OpDef& op, const std::string& attr, DType wanted) {
+  const AttrDef* def = op.FindAttr(attr);
+  if (def == nullptr) return wanted;
+  if (def->default_value.has_value() && attr != "T" && attr != "dtype")
+    if (const auto* dtype = std::get_if<DType>(&*def->default_value)) return *dtype;
+  if (Allows(*def, wanted)) return wanted;
+  return def->allowed_types.front();
+}
+
+}  // namespace
+
+StatusOr<OpBenchGraph> MakeOpBenchGraph(const OpBenchOptions& options) {
+  StatusOr<const OpDef*> found = OpRegistry::Global().Get(options.op);
+  if (!found.ok()) return AsUsageError(found.status());
+  const OpDef& op = **found;
+  const StatusOr<DType> dtype = DTypeFromName(options.dtype);
+  if (!dtype.ok() || SizeOf(*dtype) == 0) return UsageError("--dtype '{}' is no type of numbers", options.dtype);
+
+  AttrMap attrs;
+  for (const std::string& attr : options.attrs) {
+    const size_t equals = attr.find('=');
+    if (equals == std::string::npos || equals == 0) return UsageError("--attr takes NAME=VALUE, not '{}'", attr);
+    const std::string name = attr.substr(0, equals);
+    const AttrDef* def = op.FindAttr(name);
+    if (def == nullptr) {
+      std::vector<std::string> known;
+      for (const AttrDef& one : op.attrs) known.push_back(one.name);
+      return UsageError("op '{}' has no attribute '{}'; it has {}.{}", op.name, name, fmt::join(known, ", "),
+                        DidYouMean(name, known));
+    }
+    RIVULET_ASSIGN_OR_RETURN(attrs[name], ParseAttr(*def, attr.substr(equals + 1)));
+  }
+  // Type attributes that no input tells.
+  for (const AttrDef& def : op.attrs) {
+    const bool told = std::any_of(op.inputs.begin(), op.inputs.end(), [&](const ArgDef& arg) {
+      return arg.type_attr == def.name || arg.type_list_attr == def.name;
+    });
+    if (def.kind == AttrDef::Kind::kType && !told && !def.default_value && !attrs.contains(def.name))
+      attrs[def.name] = TypeFor(op, def.name, *dtype);
+  }
+
+  // Which input each shape is for: a list takes what the others leave.
+  std::vector<const ArgDef*> inputs;
+  size_t lists = 0;
+  for (const ArgDef& arg : op.inputs) lists += !arg.number_attr.empty() || !arg.type_list_attr.empty();
+  for (const ArgDef& arg : op.inputs) {
+    const bool list = !arg.number_attr.empty() || !arg.type_list_attr.empty();
+    const size_t others = op.inputs.size() - lists;
+    const size_t copies = !list ? 1 : options.shapes.size() > others ? (options.shapes.size() - others) / lists : 0;
+    for (size_t i = 0; i < copies; ++i) inputs.push_back(&arg);
+  }
+  if (inputs.size() != options.shapes.size()) {
+    std::vector<std::string> names;
+    for (const ArgDef& arg : op.inputs) names.push_back(arg.name);
+    return UsageError("op '{}' takes {} ({}), and --shape is given {} times; give one for each", op.name,
+                      op.inputs.size() == 1 ? "1 input" : fmt::format("{} inputs", op.inputs.size()),
+                      fmt::join(names, ", "), options.shapes.size());
+  }
+
+  OpBenchGraph bench;
+  const Scope scope(bench.graph);
+  std::vector<Output> edges;
+  std::vector<std::string> described;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const ArgDef& arg = *inputs[i];
+    DType type = arg.dtype;
+    if (!arg.type_attr.empty()) {
+      const auto given = attrs.find(arg.type_attr);
+      type = given == attrs.end() ? TypeFor(op, arg.type_attr, *dtype) : std::get<DType>(given->second);
+    } else if (!arg.type_list_attr.empty()) {
+      type = *dtype;
+    }
+    const std::string& text = options.shapes[i];
+    const std::string name = fmt::format("input_{}", i);
+    if (text.starts_with('=')) {
+      std::vector<double> values;
+      for (const std::string& part : Split(std::string_view(text).substr(1), ',')) {
+        double value = 0;
+        if (!ParseNumber(part, value)) return UsageError("--shape {} takes numbers such as =1,0", text);
+        values.push_back(value);
+      }
+      const Shape shape{static_cast<int64_t>(values.size())};
+      Tensor tensor(type, shape);
+      for (size_t k = 0; k < values.size(); ++k) {
+        if (type == DType::kInt32) tensor.flat<int32_t>()[k] = static_cast<int32_t>(values[k]);
+        if (type == DType::kInt64) tensor.flat<int64_t>()[k] = static_cast<int64_t>(values[k]);
+        if (type == DType::kFloat32) tensor.flat<float>()[k] = static_cast<float>(values[k]);
+        if (type == DType::kFloat64) tensor.flat<double>()[k] = values[k];
+      }
+      edges.push_back(scope.Const(std::move(tensor), name));
+      described.push_back(fmt::format("{}", text));
+      continue;
+    }
+    RIVULET_ASSIGN_OR_RETURN(const Shape shape, ParseShape(text));
+    if (type == DType::kResource) {
+      const std::string variable = fmt::format("variable_{}", bench.variables.size());
+      edges.push_back(
+          scope.Op("VarHandleOp", {}, {{"dtype", *dtype}, {"shape", shape}, {"shared_name", variable}}, name));
+      bench.variables.push_back({*dtype, shape});
+      described.push_back(fmt::format("variable {}{}", Name(*dtype), shape.ToString()));
+      continue;
+    }
+    edges.push_back(scope.Placeholder(name, type, shape));
+    bench.fed.push_back(edges.back());
+    described.push_back(fmt::format("{}{}", Name(type), shape.ToString()));
+  }
+  RIVULET_RETURN_IF_ERROR(AsUsageError(scope.status()));
+  StatusOr<Node*> node =
+      bench.graph.AddNode({.name = "op", .op = op.name, .inputs = std::move(edges), .attrs = std::move(attrs)});
+  if (!node.ok()) return AsUsageError(node.status());
+  bench.node = *node;
+  for (const TensorSpec& output : bench.node->outputs()) {
+    if (output.dtype != DType::kResource && (!output.shape.known_rank() || !output.shape.CheckedElements().ok()))
+      return UsageError(
+          "the shape of {}'s output does not follow from these inputs; give those that tell it as values, "
+          "such as --shape =2,3",
+          op.name);
+  }
+  bench.title = fmt::format("{} {}{}", op.name, fmt::join(described, " "),
+                            options.attrs.empty() ? "" : fmt::format(" ({})", fmt::join(options.attrs, ", ")));
+  return bench;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,97 @@
+// The commands of `rivulet debug`, modelled on those of TensorFlow's tfdbg: they look at what a step computed, and say
+// how the run goes on. The shell stands between a source of command lines (a terminal, -c, a script) and a Debugger.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/debug/target.h"
+#include "cli/table.h"
+#include "engine/base/status.h"
+#include "engine/debug/debugger.h"
+
+namespace rivulet {
+
+struct DebugShellOptions {
+  bool json = false;         // results as JSON, one value per command
+  bool interactive = false;  // an error is told and the next command read; else it ends the session
+  size_t memory_bytes = size_t{1} << 30;
+};
+
+class DebugShell {
+ public:
+  // The next command line; nothing: there are no more, which is as "quit".
+  using NextLine = std::function<std::optional<std::string>()>;
+  DebugShell(DebugTarget& target, DebugShellOptions options, NextLine next);
+
+  // Until "quit" or the end of the commands. Of a script: the error of a command, which ends it (a usage error where
+  // its words are wrong), or of the run.
+  Status Run();
+
+  // What a line could go on with: command names for its first word, node and tensor names after it.
+  std::vector<std::string> Completions(std::string_view line, std::string_view word) const;
+
+ private:
+  struct Arguments;
+  struct CommandDef;
+  using Handler = Status (DebugShell::*)(const Arguments&);
+  static const std::vector<CommandDef>& Commands();
+
+  // Reads and carries out commands until one lets the run go on. CANCELLED: quit, or a command of a script failed.
+  Status Loop();
+  Status Execute(const std::vector<std::string>& words);
+  Status OnStop(const DebugStop& stop);
+  void PrintStop(const DebugStop& stop) const;
+
+  // Commands that let the run go on.
+  Status RunCommand(const Arguments& arguments);
+  Status Step(const Arguments& arguments);
+  Status Break(const Arguments& arguments);
+  Status Quit(const Arguments& arguments);
+  Status Help(const Arguments& arguments);
+  // Commands that look (cli/debug/look.cc).
+  Status ListTensors(const Arguments& arguments);
+  Status PrintTensor(const Arguments& arguments);
+  Status NodeInfo(const Arguments& arguments);
+  Status ListInputs(const Arguments& arguments);
+  Status ListOutputs(const Arguments& arguments);
+  Status RunInfo(const Arguments& arguments);
+  Status PrintSource(const Arguments& arguments);
+  Status Dump(const Arguments& arguments);
+
+  void Print(const Table& table, std::string_view when_empty) const;
+  void Print(const Fields& fields) const;
+  // A recorded tensor, a constant, a variable, or a view of one of these.
+  StatusOr<Tensor> TensorCalled(std::string_view name) const;
+  // A node of the graph that runs, or of the graph before the passes. NOT_FOUND names the nearest.
+  StatusOr<const Node*> NodeCalled(std::string_view name) const;
+  const Graph& GraphOf(const Node& node) const;
+  std::string SourceLineOf(std::string_view node, const std::string& own) const;
+  // Of a tensor that was read: of the node that made it, not of its reader.
+  std::string_view OpOf(const TensorRecord& record) const;
+  // Position of a node's call in the step's program, or -1.
+  int CallOf(std::string_view node) const;
+  // Why a node is no call of its own: "is left out by the pass fuse_products (…); …".
+  std::string WhyNoCall(const Node& node) const;
+  Status ListEdges(const Arguments& arguments, bool inputs);
+
+  DebugTarget& target_;
+  const DebugShellOptions options_;
+  const NextLine next_;
+  Debugger debugger_;
+  std::vector<std::vector<std::string>> pending_;  // commands of a line, last first
+  std::optional<DebugStop> stop_;
+  bool over_ = false, goes_on_ = false, quit_ = false;
+  std::string outcome_;   // of a run that is over
+  Status command_error_;  // that ended a script
+};
+
+// The words of a command line, split at ';' into commands and at blanks into words; quotes and brackets keep theirs.
+// INVALID_ARGUMENT: a quote or bracket that does not end.
+StatusOr<std::vector<std::vector<std::string>>> SplitCommands(std::string_view line);
+
+}  // namespace rivulet

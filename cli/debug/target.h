@@ -1,0 +1,53 @@
+// What `rivulet debug` runs: a client's task of a scenario, or a graph on its own.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/table.h"
+#include "engine/base/status.h"
+#include "engine/compile/optimize.h"
+#include "engine/graph/graph.h"
+#include "engine/program/program.h"
+
+namespace rivulet {
+
+struct DebugTargetOptions {
+  std::string what;               // SCENARIO.toml, FILE.pb, FILE.pbtxt or a preset's name
+  std::vector<std::string> sets;  // of a scenario: KEY=VALUE
+  std::string client;             // of a scenario; "": the first
+  std::optional<int64_t> round;   // of a scenario: whose model to begin with; the first
+  std::optional<int64_t> batch;   // the scenario's, or 10
+  bool training = false;          // of a graph: with gradients and SGD
+  std::string loss = "loss";      // of a graph file
+  std::vector<std::string> fetches;
+  std::vector<std::string> feeds;  // of a graph: NAME=FILE.npy
+  std::optional<int64_t> steps;    // of a graph; 1
+  bool no_passes = false;          // every node a call of its own
+};
+
+struct DebugTarget {
+  std::string title;  // "quickstart, client-00000, round 1"
+  Fields facts;       // for `ri`: client, round, task …
+  // The step before and after the passes.
+  Graph graph;
+  Signature signature;
+  CompileOptions options;
+  OptimizedGraph optimized;
+  // Of nodes that do not say it themselves: a plan's graph has been bytes since it was built.
+  std::map<std::string, std::string, std::less<>> source_lines;
+  std::function<std::string(const Program&)> phase_of;
+  // Runs until the end; says in a sentence what came out: "12 steps, loss 0.31, update 3f2a…".
+  std::function<StatusOr<std::string>(RunObserver* observer)> run;
+};
+
+// Usage errors and errors of files as LoadScenario and LoadGraphSource; NOT_FOUND: no such client (the nearest).
+// With a round after the first, the rounds before it are simulated here and now.
+StatusOr<std::unique_ptr<DebugTarget>> LoadDebugTarget(const DebugTargetOptions& options);
+
+}  // namespace rivulet

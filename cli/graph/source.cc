@@ -1,0 +1,199 @@
+#include "cli/graph/source.h"
+
+#include <algorithm>
+#include <set>
+
+#include "cli/command.h"
+#include "client/program_cache.h"
+#include "engine/base/file_system.h"
+#include "engine/gradients/gradients.h"
+#include "engine/graph/variable_name.h"
+#include "engine/graphdef/graph_def.h"
+#include "engine/optimizers/apply_gradients.h"
+#include "engine/presets/presets.h"
+#include "engine/program/memory_plan.h"
+#include "federated/plan/plan.h"
+#include "federated/scenario/scenario.h"
+#include "simulations/scenario_model.h"
+
+namespace rivulet {
+namespace {
+
+constexpr int64_t kDefaultBatch = 10;
+
+bool EndsWith(const std::string& text, std::string_view ending) { return text.ends_with(ending); }
+
+// Every variable in one buffer, one after the other.
+StatusOr<std::vector<VariableBinding>> BindAll(const Graph& graph) {
+  std::vector<VariableBinding> bindings;
+  std::set<std::string> bound;
+  size_t offset = 0;
+  for (const auto& node : graph.nodes()) {
+    if (node->type() != "VarHandleOp") continue;
+    const std::string name(VariableName(*node));
+    if (!bound.insert(name).second) continue;
+    const Shape& shape = node->attr<Shape>("shape");
+    const DType dtype = VariableDType(*node);
+    const StatusOr<int64_t> elements = shape.CheckedElements();
+    if (!elements.ok())
+      return InvalidArgument("variable '{}' has the shape {}; a program needs all of it", name, shape.ToString());
+    bindings.push_back({name, 0, offset, {dtype, shape}});
+    offset += RoundUp64(static_cast<size_t>(*elements) * SizeOf(dtype));
+  }
+  return bindings;
+}
+
+StatusOr<FeedSpec> FeedOf(const Node& placeholder, int64_t batch) {
+  TensorSpec spec = placeholder.outputs()[0];
+  if (!spec.shape.known_rank())
+    return InvalidArgument("placeholder '{}' has an unknown rank; give it a shape in the graph", placeholder.name());
+  for (int axis = 0; axis < spec.shape.rank(); ++axis) {
+    if (spec.shape.dim(axis) != kUnknownDim) continue;
+    if (axis > 0)
+      return InvalidArgument("placeholder '{}' is {}{}; --batch tells its first size only", placeholder.name(),
+                             Name(spec.dtype), spec.shape.ToString());
+    spec.shape.set_dim(axis, batch);
+  }
+  return FeedSpec{placeholder.name(), std::move(spec)};
+}
+
+int64_t ParametersOf(const std::vector<ModelVariable>& variables) {
+  int64_t parameters = 0;
+  for (const ModelVariable& variable : variables)
+    if (variable.segment == "trainable" || variable.segment == "shared") parameters += variable.spec.shape.elements();
+  return parameters;
+}
+
+// Adds gradients of `loss` and plain SGD; the signature then wants the step.
+Status AddTraining(GraphSource& source, const std::string& loss, const std::vector<ModelVariable>& variables) {
+  Graph& graph = source.graph;
+  const StatusOr<Output> loss_output = graph.FindOutput(loss);
+  if (!loss_output.ok()) return Annotate(AsUsageError(loss_output.status()), "the loss to train on");
+  std::vector<Output> handles;
+  for (const ModelVariable& variable : variables) {
+    if (variable.segment != "trainable") continue;
+    for (const auto& node : graph.nodes()) {
+      if (node->type() != "VarHandleOp" || VariableName(*node) != variable.name) continue;
+      handles.push_back(node->output());
+      break;
+    }
+  }
+  if (handles.empty()) return InvalidArgument("the graph has no trainable variable");
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<Output> gradients, ComputeGradients(graph, *loss_output, handles));
+  RIVULET_ASSIGN_OR_RETURN(const Node* step, ApplyGradients(Scope(graph), OptimizerSpec(), handles, gradients));
+  source.signature.targets = {step->name()};
+  return absl::OkStatus();
+}
+
+StatusOr<GraphSource> FromModel(ModelDef model, std::string title, const GraphSourceOptions& options, int64_t batch) {
+  GraphSource source;
+  source.parameters = ParametersOf(model.variables);
+  source.graph = std::move(model.graph);
+  for (const ModelInput* input : {&model.input, &model.label}) {
+    const Node* placeholder = source.graph.Find(input->placeholder);
+    if (placeholder == nullptr) return NotFound("the model has no input '{}'", input->placeholder);
+    RIVULET_ASSIGN_OR_RETURN(FeedSpec feed, FeedOf(*placeholder, batch));
+    source.signature.feeds.push_back(std::move(feed));
+  }
+  if (options.training) {
+    source.signature.fetches = {model.train_loss};
+    RIVULET_RETURN_IF_ERROR(AddTraining(source, model.train_loss, model.variables));
+    source.signature.targets.insert(source.signature.targets.end(), model.train_updates.begin(),
+                                    model.train_updates.end());
+  } else {
+    source.signature.fetches = {model.eval_loss};
+    for (const auto& [name, tensor] : model.metrics) source.signature.fetches.push_back(tensor);
+  }
+  source.title = std::move(title);
+  source.init = model.init_target;
+  RIVULET_ASSIGN_OR_RETURN(source.signature.variables, BindAll(source.graph));
+  return source;
+}
+
+StatusOr<GraphSource> FromScenario(const GraphSourceOptions& options, int64_t& batch) {
+  StatusOr<Scenario> scenario = Scenario::Load(options.what);
+  if (!scenario.ok()) return absl::IsNotFound(scenario.status()) ? scenario.status() : AsUsageError(scenario.status());
+  batch = options.batch.value_or(scenario->client.batch_size);
+  RIVULET_ASSIGN_OR_RETURN(ModelDef model, ModelOf(*scenario));
+  if (!options.training) return FromModel(std::move(model), scenario->run.name, options, batch);
+  GraphSource source;
+  source.title = scenario->run.name;
+  source.parameters = ParametersOf(model.variables);
+  RIVULET_ASSIGN_OR_RETURN(std::string bytes, BuildPlan(*scenario, model));
+  RIVULET_ASSIGN_OR_RETURN(const auto plan, Plan::Open(std::move(bytes)));
+  RIVULET_ASSIGN_OR_RETURN(ProgramCache::StepGraph step, NewProgramCache(plan)->DescribeStep(batch));
+  source.graph = std::move(step.graph);
+  source.signature = std::move(step.signature);
+  source.kernels = plan->compile_options().kernels;
+  return source;
+}
+
+StatusOr<GraphSource> FromFile(const GraphSourceOptions& options, int64_t batch) {
+  RIVULET_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Default().ReadAll(options.what));
+  StatusOr<Graph> graph = EndsWith(options.what, ".pbtxt") ? ParseGraphText(bytes) : ParseGraph(bytes);
+  if (!graph.ok()) return Annotate(graph.status(), options.what);
+  GraphSource source;
+  source.title = options.what;
+  source.graph = *std::move(graph);
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<ModelVariable> variables, VariablesOf(source.graph));
+  source.parameters = ParametersOf(variables);
+  if (options.training) {
+    source.signature.fetches = {options.loss};
+    RIVULET_RETURN_IF_ERROR(AddTraining(source, options.loss, variables));
+  } else if (!options.fetches.empty()) {
+    for (const std::string& fetch : options.fetches) {
+      const StatusOr<Output> output = source.graph.FindOutput(fetch);
+      if (!output.ok()) return Annotate(AsUsageError(output.status()), fmt::format("--fetch {}", fetch));
+      source.signature.fetches.push_back(fetch);
+    }
+  } else {
+    std::vector<bool> used(source.graph.nodes().size(), false);
+    for (const auto& node : source.graph.nodes())
+      for (const Output& input : node->inputs()) used[static_cast<size_t>(input.node->id())] = true;
+    for (const auto& node : source.graph.nodes()) {
+      if (used[static_cast<size_t>(node->id())] || node->outputs().empty() || node->inputs().empty()) continue;
+      if (node->outputs()[0].dtype != DType::kResource) source.signature.fetches.push_back(node->name());
+    }
+    if (source.signature.fetches.empty())
+      return InvalidArgument("{}: no output is left over; name what to compute with --fetch", options.what);
+  }
+  // Only placeholders that what is wanted needs: others may have shapes that nothing tells.
+  std::vector<Node*> roots;
+  for (const std::string& fetch : source.signature.fetches) {
+    RIVULET_ASSIGN_OR_RETURN(const Output output, source.graph.FindOutput(fetch));
+    roots.push_back(output.node);
+  }
+  for (const std::string& target : source.signature.targets) roots.push_back(source.graph.Find(target));
+  for (const Node* node : source.graph.TopologicalOrder(roots)) {
+    if (node->type() != "Placeholder") continue;
+    RIVULET_ASSIGN_OR_RETURN(FeedSpec feed, FeedOf(*node, batch));
+    source.signature.feeds.push_back(std::move(feed));
+  }
+  if (source.graph.Find("init") != nullptr) source.init = "init";
+  RIVULET_ASSIGN_OR_RETURN(source.signature.variables, BindAll(source.graph));
+  return source;
+}
+
+}  // namespace
+
+StatusOr<GraphSource> LoadGraphSource(const GraphSourceOptions& options) {
+  int64_t batch = options.batch.value_or(kDefaultBatch);
+  StatusOr<GraphSource> source = GraphSource();
+  if (EndsWith(options.what, ".toml")) {
+    source = FromScenario(options, batch);
+  } else if (EndsWith(options.what, ".pb") || EndsWith(options.what, ".pbtxt")) {
+    source = FromFile(options, batch);
+  } else {
+    StatusOr<ModelDef> model = Preset(options.what);
+    if (!model.ok()) {
+      return UsageError("'{}' is no preset, and no file that ends in .pb, .pbtxt or .toml: {}", options.what,
+                        Message(model.status()));
+    }
+    source = FromModel(*std::move(model), options.what, options, batch);
+  }
+  if (!source.ok()) return source;
+  source->title += fmt::format("{}, batch {}", options.training ? ", training step" : "", batch);
+  return source;
+}
+
+}  // namespace rivulet

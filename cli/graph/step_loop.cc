@@ -1,0 +1,202 @@
+#include "cli/graph/step_loop.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "cli/command.h"
+#include "client/example_source.h"
+#include "client/program_cache.h"
+#include "engine/base/file_system.h"
+#include "engine/compile/compile.h"
+#include "engine/profile/instruction_costs.h"
+#include "federated/plan/plan.h"
+#include "federated/scenario/scenario.h"
+#include "federated/weights/model.h"
+#include "simulations/scenario_data.h"
+#include "simulations/scenario_model.h"
+
+namespace rivulet {
+namespace {
+
+std::map<std::string, std::string> SourceLinesOf(const Graph& graph) {
+  std::map<std::string, std::string> lines;
+  for (const auto& node : graph.nodes())
+    if (!node->source_line().empty()) lines[node->name()] = node->source_line();
+  return lines;
+}
+
+// Numbers in [0, 1), and of integers `bound` classes in turn (0: zeros, which are valid wherever an index is).
+void MakeUp(Tensor& tensor, int64_t bound) {
+  const auto fill = [&](auto example, auto value) {
+    for (size_t i = 0; auto& element : tensor.flat<decltype(example)>()) element = value(i++);
+  };
+  switch (tensor.dtype()) {
+    case DType::kFloat32:
+      return fill(0.0f, [](size_t i) { return static_cast<float>(i * 37 % 256) / 256; });
+    case DType::kFloat64:
+      return fill(0.0, [](size_t i) { return static_cast<double>(i * 37 % 256) / 256; });
+    case DType::kInt64:
+      return fill(int64_t{0}, [&](size_t i) { return bound > 0 ? static_cast<int64_t>(i) % bound : 0; });
+    case DType::kInt32:
+      return fill(int32_t{0},
+                  [&](size_t i) { return bound > 0 ? static_cast<int32_t>(static_cast<int64_t>(i) % bound) : 0; });
+    default:
+      return;  // zeros
+  }
+}
+
+// What a client runs.
+class ClientStep final : public StepLoop {
+ public:
+  Status Initialise(const GraphSourceOptions& options) {
+    Scenario scenario;
+    const bool from_file = options.what.ends_with(".toml");
+    if (from_file) {
+      StatusOr<Scenario> loaded = Scenario::Load(options.what);
+      if (!loaded.ok()) return absl::IsNotFound(loaded.status()) ? loaded.status() : AsUsageError(loaded.status());
+      scenario = *std::move(loaded);
+    } else {
+      scenario.run.name = options.what;
+      scenario.model.preset = options.what;
+      scenario.client.batch_size = 10;
+      scenario.client.optimizer.learning_rate = 0.01;
+    }
+    StatusOr<ModelDef> model = ModelOf(scenario);
+    if (!model.ok() && !from_file) {
+      return UsageError("'{}' is no preset, and no file that ends in .pb, .pbtxt or .toml: {}", options.what,
+                        Message(model.status()));
+    }
+    RIVULET_RETURN_IF_ERROR(model.status());
+    source_lines_ = SourceLinesOf(model->graph);
+    RIVULET_ASSIGN_OR_RETURN(std::string bytes, BuildPlan(scenario, *model));
+    RIVULET_ASSIGN_OR_RETURN(plan_, Plan::Open(std::move(bytes)));
+    const auto programs = NewProgramCache(plan_);
+    batch_ = options.batch.value_or(scenario.client.batch_size);
+    RIVULET_ASSIGN_OR_RETURN(ProgramCache::StepGraph described, programs->DescribeStep(batch_));
+    graph_ = std::move(described.graph);
+    RIVULET_ASSIGN_OR_RETURN(auto program, programs->Step(batch_));
+    std::vector<AlignedBuffer> memory;
+    for (int i = 0; i < programs->buffers(); ++i) memory.emplace_back(programs->buffer_bytes(i));
+    RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<Model> first, InitialModel(*plan_, scenario.run.seed));
+    for (const int buffer : {kParamsBuffer, kBaseParamsBuffer})
+      std::memcpy(memory[static_cast<size_t>(buffer)].data(), first->arena().data(), first->arena().size());
+    RIVULET_RETURN_IF_ERROR(Bind(std::move(program), std::move(memory)));
+    title_ = fmt::format("{}, training step, batch {}", scenario.run.name, batch_);
+
+    // What a rule keeps over the steps gets its first values, as at the start of a task.
+    RIVULET_ASSIGN_OR_RETURN(const auto init, programs->Init());
+    RIVULET_ASSIGN_OR_RETURN(const auto init_instance, init->Instantiate());
+    AlignedBuffer arena(init->memory().arena_bytes);
+    Bindings bindings;
+    bindings.arena = arena.data();
+    bindings.buffers = buffers_;
+    bindings.rng = {&rng_, 1};
+    bindings.step = {&step_, 1};
+    RIVULET_RETURN_IF_ERROR(init_instance->Run(bindings));
+    if (from_file) return OpenData(scenario);
+    data_ = "made-up data";
+    for (size_t i = 0; i < feed_tensors_.size(); ++i) MakeUp(feed_tensors_[i], plan_->features()[i].upper_bound);
+    return absl::OkStatus();
+  }
+
+  Status Feed(int64_t step) override {
+    if (examples_ == nullptr) return absl::OkStatus();
+    for (size_t i = 0; i < order_.size(); ++i)
+      order_[i] = static_cast<uint32_t>((step * batch_ + static_cast<int64_t>(i)) % examples_->size());
+    return examples_->Decode(order_, feeds_);
+  }
+
+ private:
+  Status OpenData(const Scenario& scenario) {
+    RIVULET_RETURN_IF_ERROR(PrepareData(scenario));
+    RIVULET_ASSIGN_OR_RETURN(const auto dataset, Dataset::Open({scenario.data.train}));
+    if (dataset->size() == 0) return InvalidArgument("{} has no examples", scenario.data.train);
+    RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(plan_->features()));
+    examples_ = std::make_unique<DatasetExamples>(dataset, std::nullopt, decoder);
+    order_.resize(static_cast<size_t>(batch_));
+    data_ = fmt::format("data of {}", scenario.data.train);
+    return absl::OkStatus();
+  }
+
+  std::shared_ptr<const Plan> plan_;
+  std::unique_ptr<DatasetExamples> examples_;
+  int64_t batch_ = 1;
+  std::vector<uint32_t> order_;
+};
+
+class SourceStep final : public StepLoop {
+ public:
+  Status Initialise(const GraphSourceOptions& options) {
+    RIVULET_ASSIGN_OR_RETURN(GraphSource source, LoadGraphSource(options));
+    title_ = std::move(source.title);
+    data_ = "made-up data and variables";
+    graph_ = std::move(source.graph);
+    source_lines_ = SourceLinesOf(graph_);
+    RIVULET_ASSIGN_OR_RETURN(auto program, CompileProgram(graph_, source.signature, {source.kernels, {}}));
+    std::vector<size_t> bytes;
+    for (const VariableBinding& variable : source.signature.variables) {
+      const size_t buffer = static_cast<size_t>(variable.buffer);
+      if (bytes.size() <= buffer) bytes.resize(buffer + 1, 0);
+      bytes[buffer] = std::max(bytes[buffer], variable.offset + static_cast<size_t>(variable.spec.shape.elements()) *
+                                                                    SizeOf(variable.spec.dtype));
+    }
+    std::vector<AlignedBuffer> memory;
+    for (const size_t size : bytes) {
+      RIVULET_ASSIGN_OR_RETURN(AlignedBuffer buffer, AlignedBuffer::Create(size));
+      memory.push_back(std::move(buffer));
+    }
+    // Small numbers: sums stay finite whatever the graph does with them.
+    for (const VariableBinding& variable : source.signature.variables) {
+      if (variable.spec.dtype != DType::kFloat32) continue;
+      auto* values = reinterpret_cast<float*>(memory[static_cast<size_t>(variable.buffer)].data() + variable.offset);
+      for (int64_t i = 0; i < variable.spec.shape.elements(); ++i)
+        values[i] = static_cast<float>(i * 37 % 256) / 2560 - 0.04f;
+    }
+    RIVULET_RETURN_IF_ERROR(Bind(std::move(program), std::move(memory)));
+    for (Tensor& tensor : feed_tensors_) MakeUp(tensor, 0);
+    return absl::OkStatus();
+  }
+  Status Feed(int64_t) override { return absl::OkStatus(); }
+};
+
+}  // namespace
+
+std::string StepLoop::SourceLine(const std::string& node) const {
+  const auto found = source_lines_.find(ForwardNodeOf(node));
+  return found == source_lines_.end() ? "" : found->second;
+}
+
+Status StepLoop::Bind(std::shared_ptr<const Program> program, std::vector<AlignedBuffer> memory) {
+  program_ = std::move(program);
+  memory_ = std::move(memory);
+  RIVULET_ASSIGN_OR_RETURN(instance_, program_->Instantiate());
+  RIVULET_ASSIGN_OR_RETURN(arena_, AlignedBuffer::Create(program_->memory().arena_bytes));
+  for (AlignedBuffer& buffer : memory_) buffers_.push_back({buffer.data()});
+  for (const FeedSpec& feed : program_->signature().feeds) feed_tensors_.emplace_back(feed.spec.dtype, feed.spec.shape);
+  for (const TensorSpec& spec : program_->fetch_specs()) fetch_tensors_.emplace_back(spec.dtype, spec.shape);
+  for (const Tensor& tensor : feed_tensors_) feeds_.push_back(tensor.view());
+  for (const Tensor& tensor : fetch_tensors_) fetches_.push_back(tensor.view());
+  bindings_.arena = arena_.data();
+  bindings_.buffers = buffers_;
+  bindings_.feeds = feeds_;
+  bindings_.fetches = fetches_;
+  bindings_.rng = {&rng_, 1};
+  bindings_.step = {&step_, 1};
+  return absl::OkStatus();
+}
+
+StatusOr<std::unique_ptr<StepLoop>> MakeStepLoop(const GraphSourceOptions& options) {
+  EnterWorkerThread();
+  const bool file = options.what.ends_with(".pb") || options.what.ends_with(".pbtxt");
+  if (options.training && !file) {
+    auto loop = std::make_unique<ClientStep>();
+    RIVULET_RETURN_IF_ERROR(loop->Initialise(options));
+    return std::unique_ptr<StepLoop>(std::move(loop));
+  }
+  auto loop = std::make_unique<SourceStep>();
+  RIVULET_RETURN_IF_ERROR(loop->Initialise(options));
+  return std::unique_ptr<StepLoop>(std::move(loop));
+}
+
+}  // namespace rivulet

@@ -1,0 +1,113 @@
+#include "cli/model/diff.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <memory>
+
+#include "cli/model/weights_source.h"
+#include "cli/table.h"
+#include "engine/debug/tensor_difference.h"
+
+namespace rivulet {
+namespace {
+
+struct Arguments {
+  std::string first, second;
+  std::string tolerance;
+  bool all = false;
+  bool json = false;
+};
+
+struct Count {
+  int64_t same = 0, changed = 0, reshaped = 0, only_first = 0, only_second = 0;
+  int64_t different() const { return changed + reshaped + only_first + only_second; }
+};
+
+StatusOr<double> ReadTolerance(const std::string& text) {
+  double value = 0;
+  if (text.empty()) return value;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !(value >= 0) || !std::isfinite(value))
+    return UsageError("--tolerance must be a number of at least 0, not '{}'", text);
+  return value;
+}
+
+std::string Described(const Tensor& tensor) {
+  return fmt::format("{}{}", Name(tensor.dtype()), tensor.shape().ToString());
+}
+
+Status Diff(const Arguments& arguments) {
+  RIVULET_ASSIGN_OR_RETURN(const double tolerance, ReadTolerance(arguments.tolerance));
+  RIVULET_ASSIGN_OR_RETURN(const WeightsSource first, LoadWeights(arguments.first));
+  RIVULET_ASSIGN_OR_RETURN(const WeightsSource second, LoadWeights(arguments.second));
+  const auto find = [](const NamedWeights& weights, const std::string& name) -> const Tensor* {
+    const auto found = std::ranges::find(weights, name, [](const auto& weight) { return weight.first; });
+    return found == weights.end() ? nullptr : &found->second;
+  };
+  Table table({{"tensor"}, {"status"}, {"first"}, {"second"}, {"differing"}, {"largest"}, {"mean"}, {"relative"}});
+  Count count;
+  for (const auto& [name, tensor] : first.weights) {
+    const Tensor* other = find(second.weights, name);
+    if (other == nullptr) {
+      ++count.only_first;
+      table.Add({name, "only in the first", Described(tensor), {}, {}, {}, {}, {}});
+    } else if (other->shape() != tensor.shape() || other->dtype() != tensor.dtype()) {
+      ++count.reshaped;
+      table.Add({name, "of another type or shape", Described(tensor), Described(*other), {}, {}, {}, {}});
+    } else {
+      const TensorDifference difference = DifferenceOf(tensor.view(), other->view());
+      const bool same = difference.only_one_finite == 0 &&
+                        (difference.differing == 0 || (tolerance > 0 && difference.relative <= tolerance));
+      ++(same ? count.same : count.changed);
+      if (!same || arguments.all)
+        table.Add({name, same ? "same" : "changed", Described(tensor), Described(*other), difference.differing,
+                   difference.largest, difference.mean, difference.relative});
+    }
+  }
+  for (const auto& [name, tensor] : second.weights) {
+    if (find(first.weights, name) != nullptr) continue;
+    ++count.only_second;
+    table.Add({name, "only in the second", {}, Described(tensor), {}, {}, {}, {}});
+  }
+  Fields fields = {{"same", count.same},
+                   {"changed", count.changed},
+                   {"of_another_type_or_shape", count.reshaped},
+                   {"only_in_the_first", count.only_first},
+                   {"only_in_the_second", count.only_second}};
+  // People are told of what there is; programs find every key.
+  if (!arguments.json)
+    std::erase_if(fields, [](const auto& field) { return field.first != "same" && field.second == Cell(int64_t{0}); });
+  if (arguments.json) {
+    std::string head = JsonObject(fields);
+    head.pop_back();
+    fmt::print("{},\n\"tensors\": {}}}\n", head, table.Json());
+  } else {
+    fmt::print("{}{}{}", FieldLines(fields), table.size() > 0 ? "\n" : "", table.Text());
+  }
+  if (count.different() == 0) return absl::OkStatus();
+  return FailedPrecondition("{} of {} tensors differ", count.different(), count.different() + count.same);
+}
+
+}  // namespace
+
+Command ModelDiffCommand() {
+  auto arguments = std::make_shared<Arguments>();
+  Command command{
+      .name = "diff",
+      .summary = "Compare the tensors of two models by name. Exit code 0 when they are the same, 1 when not.",
+      .example =
+          "rivulet model diff rivulet.sqlite.models/RUN/round-000009.safetensors "
+          "rivulet.sqlite.models/RUN/round-000010.safetensors\n  "
+          "rivulet model diff ours.safetensors theirs.npz --tolerance 1e-6"};
+  command.Positional("FIRST", &arguments->first, "FILE.safetensors, FILE.npz or a model")
+      .Positional("SECOND", &arguments->second, "what it is compared with")
+      .Option("--tolerance", "R", &arguments->tolerance,
+              "tensors with ||first - second|| <= R ||first|| count as the same [0: every bit]")
+      .Flag("--all", &arguments->all, "list those that are the same too")
+      .Flag("--json", &arguments->json, "print one JSON object");
+  command.run = [arguments] { return Diff(*arguments); };
+  return command;
+}
+
+}  // namespace rivulet

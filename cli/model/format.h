@@ -1,0 +1,44 @@
+// The formats in which models come and go: `rivulet model export --format` and `rivulet model import`. A format is a
+// file of this folder (format_NAME.cc) that registers itself; nothing lists them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/model/source.h"
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+struct ExportRequest {
+  const ModelSource& source;
+  std::string out;             // a path
+  bool external_data = false;  // weights in a file of their own, for formats that know both
+  bool json = false;           // what is printed
+};
+
+struct ImportRequest {
+  std::string file;
+  std::string out;                  // a folder or a file, as the format says
+  std::vector<std::string> shapes;  // "NAME=SIZES", of inputs; empty for formats without inputs
+  bool json = false;
+};
+
+struct ModelFormat {
+  std::string name;                  // "onnx": what --format takes
+  std::vector<std::string> endings;  // of file names that mean it: ".onnx"
+  std::string doc;                   // what a file of it holds, as part of a sentence
+  // Write or read one file and print one record about it. nullptr: this format is not written, or not read.
+  Status (*write)(const ExportRequest& request) = nullptr;
+  Status (*read)(const ImportRequest& request) = nullptr;
+};
+
+struct RegisterModelFormat {
+  explicit RegisterModelFormat(ModelFormat format);
+};
+
+const std::vector<ModelFormat>& ModelFormats();  // by name
+// The format called `name`, or where that is empty the one that `path` ends like. A usage error names those there are.
+StatusOr<const ModelFormat*> FindModelFormat(const std::string& name, const std::string& path);
+
+}  // namespace rivulet

@@ -1,0 +1,70 @@
+// GraphDef: the whole graph with its variables, as model.graph in a scenario takes it; and frozen graphs, whose weights
+// become variables again.
+#include "cli/command.h"
+#include "cli/model/format.h"
+#include "cli/table.h"
+#include "engine/base/file_system.h"
+#include "engine/graphdef/graph_def.h"
+#include "engine/io/safetensors.h"
+#include "engine/models/unfreeze.h"
+
+namespace rivulet {
+namespace {
+
+Status Write(const ExportRequest& request) {
+  if (request.out.ends_with(".pbtxt"))
+    return UsageError("graphs are written as bytes; give --out the name of a .pb file");
+  const ModelDef& model = request.source.model;
+  RIVULET_RETURN_IF_ERROR(WriteFileAtomically(FileSystem::Default(), request.out, SerializeGraph(model.graph)));
+  fmt::print("{}: {} nodes", request.out, model.graph.nodes().size());
+  if (request.source.has_loss) {
+    fmt::print("; inputs {}, {}; loss {}", model.input.placeholder, model.label.placeholder, model.eval_loss);
+    for (const auto& [name, tensor] : model.metrics) fmt::print("; {} {}", name, tensor);
+  }
+  fmt::print("\n");
+  return absl::OkStatus();
+}
+
+// FOLDER/graph.pb with variables, and FOLDER/model.safetensors with their values.
+Status Read(const ImportRequest& request) {
+  if (!request.shapes.empty()) return UsageError("a GraphDef says the shapes of its inputs; leave --shape out");
+  FileSystem& files = FileSystem::Default();
+  RIVULET_ASSIGN_OR_RETURN(const std::string bytes, files.ReadAll(request.file));
+  const StatusOr<Graph> frozen = request.file.ends_with(".pbtxt") ? ParseGraphText(bytes) : ParseGraph(bytes);
+  if (!frozen.ok()) return Annotate(frozen.status(), request.file);
+  RIVULET_ASSIGN_OR_RETURN(const UnfrozenGraph unfrozen, Unfreeze(*frozen));
+  if (unfrozen.variables.empty())
+    return InvalidArgument(
+        "{} has no constants that stand where weights stand: there is nothing to import; model.graph takes the file as "
+        "it is",
+        request.file);
+  std::vector<SafetensorsEntry> entries;
+  int64_t parameters = 0;
+  for (const std::string& name : unfrozen.variables) {
+    const Tensor& value = frozen->Find(name)->attr<Tensor>("value");
+    entries.push_back({name, value.dtype(), value.shape(), {value.data(), value.bytes()}});
+    parameters += value.elements();
+  }
+  RIVULET_ASSIGN_OR_RETURN(const std::string weights, SerializeSafetensors(entries, {{"format", "rivulet"}}));
+  const std::string graph_path = JoinPath(request.out, "graph.pb"),
+                    weights_path = JoinPath(request.out, "model.safetensors");
+  RIVULET_RETURN_IF_ERROR(files.CreateFolders(request.out));
+  RIVULET_RETURN_IF_ERROR(WriteFileAtomically(files, graph_path, SerializeGraph(unfrozen.graph)));
+  RIVULET_RETURN_IF_ERROR(WriteFileAtomically(files, weights_path, weights));
+  const Fields fields = {{"graph", graph_path},
+                         {"weights", weights_path},
+                         {"nodes", static_cast<int64_t>(unfrozen.graph.nodes().size())},
+                         {"variables", static_cast<int64_t>(unfrozen.variables.size())},
+                         {"parameters", parameters}};
+  fmt::print("{}", request.json ? JsonObject(fields) + "\n" : FieldLines(fields));
+  return absl::OkStatus();
+}
+
+const RegisterModelFormat kGraphDef({.name = "graphdef",
+                                     .endings = {".pb", ".pbtxt"},
+                                     .doc = "the whole graph, with loss and first values of the variables",
+                                     .write = Write,
+                                     .read = Read});
+
+}  // namespace
+}  // namespace rivulet

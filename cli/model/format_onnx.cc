@@ -1,0 +1,96 @@
+// ONNX: what the outputs need, with the weights; and graphs of ours from such files.
+#include <fmt/ranges.h>
+
+#include <charconv>
+
+#include "cli/command.h"
+#include "cli/model/format.h"
+#include "cli/table.h"
+#include "engine/base/file_system.h"
+#include "engine/onnx/export/export.h"
+#include "engine/onnx/import.h"
+#include "engine/onnx/model_files.h"
+
+namespace rivulet {
+namespace {
+
+Status Write(const ExportRequest& request) {
+  const ModelSource& source = request.source;
+  onnx::ExportOptions options;
+  options.outputs = source.outputs;
+  RIVULET_ASSIGN_OR_RETURN(const NamedWeights weights, source.weights());
+  for (const auto& [name, value] : weights) options.weights.emplace(name, value);
+  options.graph_name = source.title.substr(source.title.rfind('/') + 1);
+  options.doc = fmt::format("Written by Rivulet from {}.", options.graph_name);
+  options.external_data = request.external_data;
+  const StatusOr<onnx::OnnxFile> file = onnx::WriteOnnx(source.model.graph, std::move(options), request.out);
+  if (!file.ok()) return Annotate(file.status(), source.title);
+  const Fields fields = {{"model", request.out},
+                         {"opset", onnx::kExportOpset},
+                         {"nodes", int64_t{file->nodes}},
+                         {"parameters", file->parameters},
+                         {"inputs", fmt::format("{}", fmt::join(file->inputs, ", "))},
+                         {"outputs", fmt::format("{}", fmt::join(file->outputs, ", "))},
+                         {"operators", fmt::format("{}", fmt::join(file->ops, ", "))},
+                         {"data", file->data.empty() ? "" : request.out + ".data"}};
+  fmt::print("{}", request.json ? JsonObject(fields) + "\n" : FieldLines(fields));
+  return absl::OkStatus();
+}
+
+// "image=1,3,224,224"; "?" for a size that stays open.
+StatusOr<std::pair<std::string, Shape>> ReadShape(const std::string& text) {
+  const size_t equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0) return UsageError("--shape must be NAME=SIZES, not '{}'", text);
+  std::vector<int64_t> dims;
+  std::string_view rest = std::string_view(text).substr(equals + 1);
+  while (!rest.empty()) {
+    const std::string_view size = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), size.size() + 1));
+    int64_t dim = kUnknownDim;
+    if (size != "?" && (std::from_chars(size.data(), size.data() + size.size(), dim).ptr != size.data() + size.size() ||
+                        size.empty() || dim < 0))
+      return UsageError("--shape {}: '{}' is no size; give numbers and '?', with commas between", text, size);
+    dims.push_back(dim);
+  }
+  return std::pair(text.substr(0, equals), Shape(std::move(dims)));
+}
+
+std::string Listed(const std::vector<onnx::OnnxValue>& values) {
+  std::vector<std::string> texts;
+  for (const onnx::OnnxValue& value : values)
+    texts.push_back(fmt::format("{} {}{}", value.tensor, Name(value.spec.dtype), value.spec.shape.ToString()));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+Status Read(const ImportRequest& request) {
+  onnx::ImportOptions options;
+  for (const std::string& text : request.shapes) {
+    RIVULET_ASSIGN_OR_RETURN(auto shape, ReadShape(text));
+    options.shapes.insert(std::move(shape));
+  }
+  options.folder = FolderOf(request.file);
+  RIVULET_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Default().ReadAll(request.file));
+  StatusOr<onnx::OnnxModel> model = onnx::ImportOnnx(bytes, options);
+  if (!model.ok()) return Annotate(model.status(), request.file);
+  RIVULET_RETURN_IF_ERROR(onnx::WriteModelFiles(*model, request.out));
+  int64_t parameters = 0;
+  for (const onnx::OnnxWeight& weight : model->weights) parameters += weight.value.elements();
+  const Fields fields = {{"graph", JoinPath(request.out, "graph.pb")},
+                         {"weights", JoinPath(request.out, "model.safetensors")},
+                         {"nodes", static_cast<int64_t>(model->graph.nodes().size())},
+                         {"variables", static_cast<int64_t>(model->weights.size())},
+                         {"parameters", parameters},
+                         {"inputs", Listed(model->inputs)},
+                         {"outputs", Listed(model->outputs)}};
+  fmt::print("{}", request.json ? JsonObject(fields) + "\n" : FieldLines(fields));
+  return absl::OkStatus();
+}
+
+const RegisterModelFormat kOnnx({.name = "onnx",
+                                 .endings = {".onnx"},
+                                 .doc = "what the scores need, with the weights, for other runtimes",
+                                 .write = Write,
+                                 .read = Read});
+
+}  // namespace
+}  // namespace rivulet

@@ -1,0 +1,79 @@
+#include "cli/model/inspect.h"
+
+#include <cmath>
+#include <memory>
+
+#include "cli/model/weights_source.h"
+#include "cli/table.h"
+#include "engine/debug/statistics.h"
+
+namespace rivulet {
+namespace {
+
+struct Arguments {
+  std::string what;
+  bool json = false;
+};
+
+Status Inspect(const Arguments& arguments) {
+  RIVULET_ASSIGN_OR_RETURN(const WeightsSource source, LoadWeights(arguments.what));
+  Table table({{"tensor"},
+               {"dtype"},
+               {"shape"},
+               {"bytes"},
+               {"min"},
+               {"max"},
+               {"mean"},
+               {"deviation"},
+               {"norm"},
+               {"zeros"},
+               {"not_finite"}});
+  int64_t elements = 0, bytes = 0, not_finite = 0;
+  for (const auto& [name, tensor] : source.weights) {
+    const TensorStatistics statistics = StatisticsOf(tensor.view());
+    const bool any = statistics.finite() > 0;
+    // The sum of squares, from mean and deviation: n (mean^2 + deviation^2).
+    const double norm = std::sqrt(static_cast<double>(statistics.finite()) *
+                                  (statistics.mean * statistics.mean + statistics.deviation * statistics.deviation));
+    const int64_t strange = statistics.nan + statistics.infinite();
+    table.Add({name, std::string(Name(tensor.dtype())), tensor.shape().ToString(), static_cast<int64_t>(tensor.bytes()),
+               any ? Cell(statistics.min) : Cell(), any ? Cell(statistics.max) : Cell(),
+               any ? Cell(statistics.mean) : Cell(), any ? Cell(statistics.deviation) : Cell(),
+               any ? Cell(norm) : Cell(), statistics.zero, strange});
+    elements += tensor.elements();
+    bytes += static_cast<int64_t>(tensor.bytes());
+    not_finite += strange;
+  }
+  Fields fields = {
+      {"source", source.title}, {"format", source.format}, {"tensors", static_cast<int64_t>(source.weights.size())},
+      {"elements", elements},   {"bytes", bytes},          {"not_finite", not_finite}};
+  if (arguments.json) {
+    for (const auto& [key, value] : source.metadata) fields.emplace_back("metadata." + key, value);
+    std::string head = JsonObject(fields);
+    head.pop_back();
+    fmt::print("{},\n\"values\": {}}}\n", head, table.Json());
+    return absl::OkStatus();
+  }
+  for (const auto& [key, value] : source.metadata) fields.emplace_back(key, value);
+  fmt::print("{}\n{}", FieldLines(fields), table.Text());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Command ModelInspectCommand() {
+  auto arguments = std::make_shared<Arguments>();
+  Command command{.name = "inspect",
+                  .summary = "Show a model's tensors: types, shapes and what their values are like.",
+                  .example =
+                      "rivulet model inspect rivulet.sqlite.models/RUN/round-000010.safetensors\n  "
+                      "rivulet model inspect weights.npz"};
+  command
+      .Positional("WHAT", &arguments->what,
+                  "FILE.safetensors, FILE.npz, or a model: a preset, SCENARIO.toml, FILE.pb, FILE.onnx")
+      .Flag("--json", &arguments->json, "print one JSON object");
+  command.run = [arguments] { return Inspect(*arguments); };
+  return command;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,110 @@
+// rivulet model: models by themselves.
+#include <fmt/ranges.h>
+
+#include <memory>
+
+#include "cli/command.h"
+#include "cli/model/check.h"
+#include "cli/model/diff.h"
+#include "cli/model/format.h"
+#include "cli/model/inspect.h"
+#include "cli/model/source.h"
+
+namespace rivulet {
+namespace {
+
+struct ExportArguments {
+  ModelSourceOptions source;
+  std::string out, format;
+  bool external_data = false;
+  bool json = false;
+};
+
+// The names of formats that are written, or read.
+std::vector<std::string> FormatsThat(bool write) {
+  std::vector<std::string> names;
+  for (const ModelFormat& format : ModelFormats())
+    if (write ? format.write != nullptr : format.read != nullptr) names.push_back(format.name);
+  return names;
+}
+
+Status Export(const ExportArguments& arguments) {
+  RIVULET_ASSIGN_OR_RETURN(const ModelFormat* format, FindModelFormat(arguments.format, arguments.out));
+  if (format->write == nullptr)
+    return UsageError("{} is not written; formats that are: {}", format->name, fmt::join(FormatsThat(true), ", "));
+  RIVULET_ASSIGN_OR_RETURN(const ModelSource source, LoadModelSource(arguments.source));
+  return format->write({source, arguments.out, arguments.external_data, arguments.json});
+}
+
+struct ImportArguments {
+  ImportRequest request;
+  std::string format;
+};
+
+Status Import(const ImportArguments& arguments) {
+  RIVULET_ASSIGN_OR_RETURN(const ModelFormat* format, FindModelFormat(arguments.format, arguments.request.file));
+  if (format->read == nullptr)
+    return UsageError("{} is not read; formats that are: {}", format->name, fmt::join(FormatsThat(false), ", "));
+  return format->read(arguments.request);
+}
+
+std::string FormatHelp(bool write) {
+  std::vector<std::string> texts;
+  for (const ModelFormat& format : ModelFormats())
+    if (write ? format.write != nullptr : format.read != nullptr)
+      texts.push_back(fmt::format("{} ({})", format.name, format.doc));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+Command ExportCommand() {
+  auto arguments = std::make_shared<ExportArguments>();
+  Command command{.name = "export",
+                  .summary = "Write a model for other tools: its graph, its weights, or both.",
+                  .example =
+                      "rivulet model export mnist_cnn --out mnist_cnn.onnx\n  "
+                      "rivulet model export mnist.toml --weights history.db.models/RUN/round-000010.safetensors "
+                      "--out mnist.onnx\n  "
+                      "rivulet model export mnist_cnn --out mnist_cnn.pb"};
+  command
+      .Positional("WHAT", &arguments->source.what,
+                  "a preset, SCENARIO.toml, FILE.pb, FILE.onnx or a folder of `rivulet model import`")
+      .Required("--out", "FILE", &arguments->out, "where to write it")
+      .Option("--format", "FORMAT", &arguments->format, FormatHelp(true) + " [by FILE's ending]")
+      .Option("--weights", "FILE.safetensors", &arguments->source.weights,
+              "the weights, such as a model of a run's history [the first values: of a scenario by its seed]")
+      .Repeated("--output", "TENSOR", &arguments->source.outputs,
+                "a tensor that the model gives [the scores; of a file what no node uses]")
+      .Flag("--external-data", &arguments->external_data, "ONNX: the weights in FILE.data")
+      .Flag("--json", &arguments->json, "print one JSON object");
+  command.run = [arguments] { return Export(*arguments); };
+  return command;
+}
+
+Command ImportCommand() {
+  auto arguments = std::make_shared<ImportArguments>();
+  ImportRequest& request = arguments->request;
+  Command command{.name = "import",
+                  .summary = "Turn a model of other tools into a graph, and its weights into variables.",
+                  .example =
+                      "rivulet model import mnist.onnx --out mnist\n  "
+                      "rivulet model import net.onnx --shape image=?,3,224,224 --out net"};
+  command.Positional("FILE", &request.file, "the model")
+      .Required("--out", "DIR", &request.out, "the folder to write; made where it is not there")
+      .Option("--format", "FORMAT", &arguments->format, FormatHelp(false) + " [by FILE's ending]")
+      .Repeated("--shape", "NAME=SIZES", &request.shapes, "ONNX: the shape of an input, '?' for open sizes")
+      .Flag("--json", &request.json, "print one JSON object");
+  command.run = [arguments] { return Import(*arguments); };
+  return command;
+}
+
+const RegisterCommand kModel(60, [] {
+  Command command{.name = "model",
+                  .summary = "Work with models: exchange them with other tools, check them.",
+                  .example = "rivulet model export mnist_cnn --out mnist_cnn.onnx"};
+  command.subcommands = {ModelInspectCommand(), ModelDiffCommand(), ExportCommand(), ImportCommand(),
+                         OnnxCheckCommand()};
+  return command;
+});
+
+}  // namespace
+}  // namespace rivulet

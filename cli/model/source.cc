@@ -1,0 +1,219 @@
+#include "cli/model/source.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "cli/command.h"
+#include "engine/base/file_system.h"
+#include "engine/base/nearest.h"
+#include "engine/graphdef/graph_def.h"
+#include "engine/io/safetensors.h"
+#include "engine/onnx/import.h"
+#include "engine/presets/presets.h"
+#include "engine/session/session.h"
+#include "federated/plan/plan.h"
+#include "federated/scenario/scenario.h"
+#include "federated/weights/model.h"
+#include "simulations/scenario_model.h"
+
+namespace rivulet {
+namespace {
+
+bool EndsWith(const std::string& text, std::string_view ending) { return text.ends_with(ending); }
+
+// Runs the graph's own first values.
+StatusOr<NamedWeights> FirstValues(const ModelDef& model) {
+  NamedWeights weights;
+  if (model.variables.empty()) return weights;
+  if (model.graph.Find(model.init_target) == nullptr)
+    return FailedPrecondition("the graph has no '{}' that gives its variables values; give a file with --weights",
+                              model.init_target);
+  RIVULET_ASSIGN_OR_RETURN(const auto session, Session::Create(model.graph.Clone()));
+  RIVULET_RETURN_IF_ERROR(session->Run({}, {}, {model.init_target}).status());
+  for (const ModelVariable& variable : model.variables) {
+    StatusOr<Tensor> value = session->GetVariable(variable.name);
+    if (value.ok()) weights.emplace_back(variable.name, *std::move(value));
+  }
+  return weights;
+}
+
+StatusOr<NamedWeights> FirstValuesOf(const Scenario& scenario, const ModelDef& model) {
+  RIVULET_ASSIGN_OR_RETURN(std::string bytes, BuildPlan(scenario, model));
+  RIVULET_ASSIGN_OR_RETURN(const auto plan, Plan::Open(std::move(bytes)));
+  RIVULET_ASSIGN_OR_RETURN(const auto first, InitialModel(*plan, static_cast<uint64_t>(scenario.run.seed)));
+  NamedWeights weights;
+  for (int index : first->layout().declaration_order()) {
+    const Slice& slice = first->layout().slices()[static_cast<size_t>(index)];
+    Tensor value(slice.spec.dtype, slice.spec.shape);
+    const TensorView view = first->tensor(slice);
+    if (view.bytes() > 0) std::memcpy(value.data(), view.data, view.bytes());
+    weights.emplace_back(slice.name, std::move(value));
+  }
+  return weights;
+}
+
+// The tensor that the loss is computed from: "logits", or what goes into the cross-entropy.
+std::string ScoresOf(const ModelDef& model) {
+  if (model.graph.Find("logits") != nullptr) return "logits";
+  const StatusOr<Output> loss = model.graph.FindOutput(model.eval_loss);
+  if (!loss.ok()) return "";
+  Node* root = loss->node;
+  for (Node* node : model.graph.TopologicalOrder({&root, 1}))
+    if (node->type().ends_with("SoftmaxCrossEntropyWithLogits")) return node->input(0).name();
+  return "";
+}
+
+// Outputs that no node uses, and that are not for their effect alone.
+std::vector<std::string> Leaves(const Graph& graph) {
+  std::vector<bool> used(graph.nodes().size(), false);
+  for (const auto& node : graph.nodes())
+    for (const Output& input : node->inputs()) used[static_cast<size_t>(input.node->id())] = true;
+  std::vector<std::string> leaves;
+  for (const auto& node : graph.nodes())
+    if (!used[static_cast<size_t>(node->id())] && !node->outputs().empty() && !node->inputs().empty() &&
+        node->outputs()[0].dtype != DType::kResource)
+      leaves.push_back(node->name());
+  return leaves;
+}
+
+Status Complete(ModelSource& source) {
+  source.has_loss = true;
+  if (const std::string scores = ScoresOf(source.model); !scores.empty()) {
+    source.outputs = {scores};
+    return absl::OkStatus();
+  }
+  return UsageError("{}: no tensor of the graph is known to hold the scores; name the outputs with --output",
+                    source.title);
+}
+
+StatusOr<ModelSource> FromGraphFile(const std::string& path) {
+  RIVULET_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Default().ReadAll(path));
+  StatusOr<Graph> graph = EndsWith(path, ".pbtxt") ? ParseGraphText(bytes) : ParseGraph(bytes);
+  if (!graph.ok()) return Annotate(graph.status(), path);
+  ModelSource source;
+  source.model.graph = *std::move(graph);
+  RIVULET_ASSIGN_OR_RETURN(source.model.variables, VariablesOf(source.model.graph));
+  source.outputs = Leaves(source.model.graph);
+  return source;
+}
+
+StatusOr<ModelSource> FromOnnxFile(const std::string& path) {
+  RIVULET_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Default().ReadAll(path));
+  onnx::ImportOptions options;
+  options.folder = FolderOf(path);
+  StatusOr<onnx::OnnxModel> model = onnx::ImportOnnx(bytes, options);
+  if (!model.ok()) return Annotate(model.status(), path);
+  ModelSource source;
+  source.model.graph = std::move(model->graph);
+  RIVULET_ASSIGN_OR_RETURN(source.model.variables, VariablesOf(source.model.graph));
+  for (const onnx::OnnxValue& output : model->outputs) source.outputs.push_back(output.tensor);
+  NamedWeights weights;
+  for (const onnx::OnnxWeight& weight : model->weights) weights.emplace_back(weight.variable, weight.value);
+  source.weights = [weights] { return weights; };
+  return source;
+}
+
+StatusOr<ModelSource> FromFolder(const std::string& folder) {
+  RIVULET_ASSIGN_OR_RETURN(ModelSource source, FromGraphFile(JoinPath(folder, "graph.pb")));
+  const std::string weights = JoinPath(folder, "model.safetensors");
+  RIVULET_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Default().ReadAll(weights));
+  const StatusOr<SafetensorsContent> content = ParseSafetensors(bytes);
+  if (!content.ok()) return Annotate(content.status(), weights);
+  // What `model import` wrote says which tensors the outputs are.
+  std::vector<std::string> outputs;
+  for (const auto& [key, value] : content->metadata)
+    if (key.starts_with("onnx.output.")) outputs.push_back(value);
+  if (!outputs.empty()) source.outputs = std::move(outputs);
+  source.weights = [weights] { return ReadSafetensors(weights); };
+  return source;
+}
+
+StatusOr<ModelSource> FromScenario(const std::string& path) {
+  StatusOr<Scenario> scenario = Scenario::Load(path);
+  if (!scenario.ok()) return absl::IsNotFound(scenario.status()) ? scenario.status() : AsUsageError(scenario.status());
+  ModelSource source;
+  source.title = path;
+  RIVULET_ASSIGN_OR_RETURN(source.model, ModelOf(*scenario));
+  RIVULET_RETURN_IF_ERROR(Complete(source));
+  return source;
+}
+
+StatusOr<ModelSource> FromPreset(const std::string& name) {
+  StatusOr<ModelDef> model = Preset(name);
+  if (!model.ok())
+    return UsageError(
+        "'{}' is no preset, no folder of `rivulet model import` and no file that ends in .toml, .pb, "
+        ".pbtxt or .onnx: {}",
+        name, Message(model.status()));
+  ModelSource source;
+  source.title = name;
+  source.model = *std::move(model);
+  RIVULET_RETURN_IF_ERROR(Complete(source));
+  return source;
+}
+
+StatusOr<ModelSource> Load(const std::string& what) {
+  if (EndsWith(what, ".toml")) return FromScenario(what);
+  if (EndsWith(what, ".pb") || EndsWith(what, ".pbtxt")) return FromGraphFile(what);
+  if (EndsWith(what, ".onnx")) return FromOnnxFile(what);
+  if (FileSystem::Default().Exists(JoinPath(what, "graph.pb"))) return FromFolder(what);
+  return FromPreset(what);
+}
+
+}  // namespace
+
+StatusOr<NamedWeights> ReadSafetensors(const std::string& path) {
+  RIVULET_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Default().ReadAll(path));
+  const StatusOr<SafetensorsContent> content = ParseSafetensors(bytes);
+  if (!content.ok()) return Annotate(content.status(), path);
+  NamedWeights weights;
+  for (const SafetensorsEntry& entry : content->tensors) {
+    Tensor value(entry.dtype, entry.shape);
+    if (!entry.data.empty()) std::memcpy(value.data(), entry.data.data(), entry.data.size());
+    weights.emplace_back(entry.name, std::move(value));
+  }
+  return weights;
+}
+
+StatusOr<ModelSource> LoadModelSource(const ModelSourceOptions& options) {
+  RIVULET_ASSIGN_OR_RETURN(ModelSource source, Load(options.what));
+  source.title = options.what;
+  if (!options.outputs.empty()) source.outputs = options.outputs;
+  for (const std::string& output : source.outputs) {
+    const StatusOr<Output> found = source.model.graph.FindOutput(output);
+    if (!found.ok()) return Annotate(AsUsageError(found.status()), fmt::format("--output {}", output));
+  }
+  if (!options.weights.empty()) {
+    // Checked at once: a weight of no variable is a file of another model.
+    RIVULET_ASSIGN_OR_RETURN(const NamedWeights given, ReadSafetensors(options.weights));
+    std::vector<std::string> names;
+    for (const ModelVariable& variable : source.model.variables) names.push_back(variable.name);
+    for (const auto& [name, value] : given) {
+      const auto variable = std::ranges::find(source.model.variables, name, &ModelVariable::name);
+      if (variable == source.model.variables.end())
+        return NotFound("{} has '{}', which is no variable of {}.{}", options.weights, name, options.what,
+                        DidYouMean(name, names));
+      if (variable->spec.dtype != value.dtype() || variable->spec.shape != value.shape())
+        return InvalidArgument("{} has {}{} for '{}', which is {}{} in {}", options.weights, Name(value.dtype()),
+                               value.shape().ToString(), name, Name(variable->spec.dtype),
+                               variable->spec.shape.ToString(), options.what);
+    }
+    source.weights = [given] { return given; };
+  } else if (!source.weights && EndsWith(options.what, ".toml")) {
+    const std::string path = options.what;
+    source.weights = [path]() -> StatusOr<NamedWeights> {
+      RIVULET_ASSIGN_OR_RETURN(const Scenario scenario, Scenario::Load(path));
+      RIVULET_ASSIGN_OR_RETURN(const ModelDef whole, ModelOf(scenario));
+      return FirstValuesOf(scenario, whole);
+    };
+  } else if (!source.weights) {
+    const auto model = std::make_shared<ModelDef>();
+    model->graph = source.model.graph.Clone();
+    model->init_target = source.model.init_target;
+    model->variables = source.model.variables;
+    source.weights = [model] { return FirstValues(*model); };
+  }
+  return source;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,42 @@
+#include "cli/model/weights_source.h"
+
+#include <cstring>
+
+#include "engine/base/file_system.h"
+#include "engine/io/npz.h"
+#include "engine/io/safetensors.h"
+
+namespace rivulet {
+
+StatusOr<NamedWeights> ReadNpz(const std::string& path) {
+  RIVULET_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Default().ReadAll(path));
+  StatusOr<NamedWeights> arrays = ParseNpz(bytes);
+  if (!arrays.ok()) return Annotate(arrays.status(), path);
+  return arrays;
+}
+
+StatusOr<WeightsSource> LoadWeights(const std::string& what) {
+  WeightsSource source{.title = what};
+  if (what.ends_with(".npz")) {
+    source.format = "npz";
+    RIVULET_ASSIGN_OR_RETURN(source.weights, ReadNpz(what));
+  } else if (what.ends_with(".safetensors")) {
+    source.format = "safetensors";
+    RIVULET_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Default().ReadAll(what));
+    const StatusOr<SafetensorsContent> content = ParseSafetensors(bytes);
+    if (!content.ok()) return Annotate(content.status(), what);
+    source.metadata = content->metadata;
+    for (const SafetensorsEntry& entry : content->tensors) {
+      Tensor tensor(entry.dtype, entry.shape);
+      if (!entry.data.empty()) std::memcpy(tensor.data(), entry.data.data(), entry.data.size());
+      source.weights.emplace_back(entry.name, std::move(tensor));
+    }
+  } else {
+    source.format = "model";
+    RIVULET_ASSIGN_OR_RETURN(const ModelSource model, LoadModelSource({.what = what}));
+    RIVULET_ASSIGN_OR_RETURN(source.weights, model.weights());
+  }
+  return source;
+}
+
+}  // namespace rivulet

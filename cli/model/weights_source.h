@@ -1,0 +1,25 @@
+// The weights that a command line names: a file of weights alone, or anything that `rivulet model` takes as a model.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "cli/model/source.h"
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+struct WeightsSource {
+  std::string title;   // as named
+  std::string format;  // "safetensors", "npz", "model"
+  NamedWeights weights;
+  std::map<std::string, std::string> metadata;  // of a safetensors file
+};
+
+// FILE.safetensors, FILE.npz, or a model (LoadModelSource), whose first values count. Errors name the file.
+StatusOr<WeightsSource> LoadWeights(const std::string& what);
+
+// The arrays of an .npz file.
+StatusOr<NamedWeights> ReadNpz(const std::string& path);
+
+}  // namespace rivulet

@@ -1,0 +1,177 @@
+// rivulet client: one client of a run; trains on data that stays here.
+#include <fmt/ranges.h>
+#include <glob.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/run/event_line.h"
+#include "cli/run/insecure.h"
+#include "cli/run/watching.h"
+#include "client/agent.h"
+#include "engine/data/dataset.h"
+#include "federated/transport/grpc_client.h"
+
+namespace rivulet {
+namespace {
+
+struct Options {
+  std::string coordinator;
+  int insecure = 0;
+  std::string name;
+  std::vector<std::string> data;  // NAME=GLOB
+  std::string kernels;
+  bool json = false;
+  TraceOptions trace;
+};
+
+// The files a pattern matches, in byte order whatever the locale.
+StatusOr<std::vector<std::string>> FilesMatching(const std::string& pattern) {
+  glob_t found = {};
+  const int code = glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
+  std::vector<std::string> files(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  globfree(&found);
+  if (code != 0 || files.empty()) return NotFound("no file matches '{}'", pattern);
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+StatusOr<BoundData> Bind(const std::vector<std::string>& bindings) {
+  BoundData data;
+  std::vector<std::string> files;
+  for (const std::string& binding : bindings) {
+    const size_t equals = binding.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == binding.size()) {
+      return UsageError("--data takes NAME=GLOB, such as train=data/*.tfrecord, not '{}'", binding);
+    }
+    const std::string name = binding.substr(0, equals);
+    if (name != data.name) {
+      return UsageError("--data binds '{}', and plans train on 'train'; say --data train={}", name,
+                        binding.substr(equals + 1));
+    }
+    RIVULET_ASSIGN_OR_RETURN(const auto matched, FilesMatching(binding.substr(equals + 1)));
+    files.insert(files.end(), matched.begin(), matched.end());
+  }
+  RIVULET_ASSIGN_OR_RETURN(data.dataset, Dataset::Open(files));
+  if (data.dataset->size() == 0) {
+    return FailedPrecondition("{} has no examples; a client needs at least one", fmt::join(files, ", "));
+  }
+  return data;
+}
+
+AgentObserver ObserveInWords(const std::string& name) {
+  const auto say = [name](const std::string& sentence) { fmt::print(stderr, "{}: {}\n", name, OneLine(sentence)); };
+  auto last = std::make_shared<std::string>();  // what is awaited is said once, not at every poll
+  AgentObserver observer;
+  observer.on_wait = [=](const std::string& awaited, int64_t) {
+    if (*last != awaited) say(fmt::format("waiting: {}", awaited));
+    *last = awaited;
+  };
+  observer.on_task = [=](const Task& task) {
+    say(fmt::format("round {}: training", task.round));
+    last->clear();
+  };
+  observer.on_report = [=](const Task& task, const TaskReport& report) {
+    if (report.kind == TaskReport::Kind::kAccepted || report.kind == TaskReport::Kind::kDuplicate) {
+      say(fmt::format("round {}: {} examples in {:.2f} s, loss {:.4f}, {} bytes uploaded", task.round, report.examples,
+                      report.train_seconds, report.train_loss, report.bytes_up));
+    } else {
+      say(fmt::format("round {}: {}: {}", task.round, Name(report.kind), report.reason));
+    }
+  };
+  observer.on_retry = [=](const Status& status, int64_t wait_ms) {
+    say(fmt::format("{}; trying again in {:.1f} s", Message(status), static_cast<double>(wait_ms) / 1000));
+  };
+  observer.on_finished = [=](const std::string& message) {
+    say(message.empty() ? "the run is over" : fmt::format("the run is over: {}", message));
+  };
+  return observer;
+}
+
+AgentObserver ObserveInJson() {
+  AgentObserver observer;
+  observer.on_wait = [](const std::string& awaited, int64_t) { PrintEvent("wait", {{"reason", awaited}}); };
+  observer.on_task = [](const Task& task) { PrintEvent("task", {{"task_id", task.id}, {"round", task.round}}); };
+  observer.on_report = [](const Task& task, const TaskReport& report) {
+    PrintEvent("report", {{"task_id", task.id},
+                          {"round", task.round},
+                          {"status", std::string(Name(report.kind))},
+                          {"error", TextCell(report.reason)},
+                          {"examples", report.examples},
+                          {"steps", report.steps},
+                          {"train_loss", report.train_loss},
+                          {"train_seconds", report.train_seconds},
+                          {"bytes_up", report.bytes_up}});
+  };
+  observer.on_outcome = [](const TaskOutcome& outcome) {
+    static constexpr const char* kNames[] = {"folded", "refused", "dropped"};
+    PrintEvent("outcome", {{"task_id", outcome.task},
+                           {"status", kNames[static_cast<int>(outcome.outcome)]},
+                           {"error", TextCell(outcome.reason)}});
+  };
+  observer.on_retry = [](const Status& status, int64_t wait_ms) {
+    PrintEvent("retry", {{"error", std::string(Message(status))}, {"wait_ms", wait_ms}});
+  };
+  observer.on_finished = [](const std::string& message) { PrintEvent("finished", {{"reason", TextCell(message)}}); };
+  return observer;
+}
+
+Status RunClient(const Options& options) {
+  StatusOr<NetworkAddress> address = ParseAddress(options.coordinator);
+  if (!address.ok()) return AsUsageError(Annotate(address.status(), "--coordinator"));
+  RIVULET_ASSIGN_OR_RETURN(auto credentials, CredentialsFor(options.insecure, *address));
+  if (options.name.empty()) return UsageError("--name must not be empty");
+  if (!options.kernels.empty() && options.kernels != "native" && options.kernels != "portable")
+    return UsageError("--kernels takes native or portable, not '{}'", options.kernels);
+  RIVULET_ASSIGN_OR_RETURN(BoundData data, Bind(options.data));
+  StatusOr<std::unique_ptr<GrpcClient>> connection =
+      GrpcClient::Create({.coordinator = *address, .credentials = std::move(credentials)});
+  if (!connection.ok()) return AsUsageError(Annotate(connection.status(), "--coordinator"));
+
+  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Watching> watching,
+                           Watching::Start(options.trace, "client " + options.name));
+  Interrupt interrupt;
+  Agent agent(**connection, {.client_id = options.name,
+                             .version = RIVULET_VERSION,
+                             .data = std::move(data),
+                             .observer = options.json ? ObserveInJson() : ObserveInWords(options.name),
+                             .instruments = watching->instruments(),
+                             .artifacts = std::make_shared<ArtifactCache>(options.kernels)});
+  interrupt.Call([&] {
+    agent.Stop();
+    (*connection)->Cancel();
+  });
+  const Status status = agent.Run();
+  interrupt.Forget();
+  const Status traced = watching->Finish();
+  if (!status.ok() && interrupt.happened()) {
+    return Cancelled("client '{}' was stopped; started again it takes up what it was doing", options.name);
+  }
+  return status.ok() ? traced : status;
+}
+
+const RegisterCommand kClient(25, [] {
+  auto options = std::make_shared<Options>();
+  Command command{.name = "client",
+                  .summary = "Train for a coordinator on data that stays on this machine.",
+                  .example =
+                      "rivulet client --coordinator 127.0.0.1:7000 --insecure --name client-00000 "
+                      "--data 'train=clients/client-00000.tfrecord'"};
+  command.Required("--coordinator", "HOST:PORT", &options->coordinator, "the coordinator's address");
+  AddInsecure(command, &options->insecure);
+  command.Required("--name", "ID", &options->name, "this client's name, the same at every start");
+  command.Repeated("--data", "NAME=GLOB", &options->data,
+                   "TFRecord files bound to a name plans may use ('train'); repeatable");
+  command.arguments.back().required = true;
+  command.Option("--kernels", "KIND", &options->kernels,
+                 "take only plans that compute with native or with portable kernels [what the plan says]");
+  command.Flag("--json", &options->json, "say what happens as JSON on stdout, one object per line");
+  AddTraceOptions(command, &options->trace);
+  command.run = [options] { return RunClient(*options); };
+  return command;
+});
+
+}  // namespace
+}  // namespace rivulet

@@ -1,0 +1,167 @@
+// rivulet coordinator: serves one run to clients on other machines or in other processes.
+#include "coordinator/coordinator.h"
+
+#include <malloc.h>
+
+#include <memory>
+#include <thread>
+
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/run/event_line.h"
+#include "cli/run/insecure.h"
+#include "cli/run/options.h"
+#include "cli/run/progress.h"
+#include "cli/run/result.h"
+#include "cli/run/watching.h"
+#include "coordinator/history/history.h"
+#include "engine/data/dataset.h"
+#include "federated/transport/attendance.h"
+#include "federated/transport/grpc_server.h"
+#include "simulations/central_evaluator.h"
+#include "simulations/scenario_data.h"
+#include "simulations/scenario_model.h"
+
+namespace rivulet {
+namespace {
+
+// How long clients get to learn that the run is over: they poll every few seconds.
+constexpr std::chrono::seconds kFarewell{20};
+
+struct Options {
+  RunOptions run;
+  std::string listen;
+  int insecure = 0;
+  bool json = false;
+  TraceOptions trace;
+};
+
+// The scenario's test set, for central evaluation; null without one. Training data stays with the clients.
+StatusOr<std::unique_ptr<Evaluator>> MakeEvaluator(const Scenario& scenario, const std::shared_ptr<const Plan>& plan,
+                                                   StepMonitor* monitor) {
+  if (scenario.data.test.empty() || scenario.evaluation.every == 0) return nullptr;
+  if (!scenario.data.synth.kind.empty()) RIVULET_RETURN_IF_ERROR(PrepareData(scenario));
+  RIVULET_ASSIGN_OR_RETURN(const auto test, Dataset::Open({scenario.data.test}));
+  const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return CentralEvaluator::Create(plan, test, scenario.evaluation.batch_size, threads, monitor);
+}
+
+Fields RoundFields(const RoundReport& report) {
+  Fields fields = {{"round", report.round},
+                   {"attempt", report.attempt},
+                   {"status", report.status},
+                   {"reason", TextCell(report.reason)},
+                   {"selected", report.selected},
+                   {"folded", report.folded},
+                   {"train_loss", report.train_loss},
+                   {"train_seconds", report.train_seconds},
+                   {"aggregate_seconds", report.aggregate_seconds},
+                   {"evaluate_seconds", report.evaluate_seconds}};
+  if (report.status == "committed") fields.emplace_back("model_digest", report.model_digest.Hex());
+  for (const auto& [name, value] : report.central) fields.emplace_back(name, value);
+  return fields;
+}
+
+// The clients of a run that goes on are trying to reach its coordinator, and may do so only after its last round.
+Status ExpectKnownClients(const std::string& db, const std::string& run_id, Attendance& attendance) {
+  RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(db, History::Access::kReadOnly));
+  RIVULET_ASSIGN_OR_RETURN(ResumePoint point, history->FindResumePoint(run_id));
+  for (RunClient& client : point.clients) attendance.Expect(std::move(client.client_id));
+  return absl::OkStatus();
+}
+
+CoordinatorObserver Observe(RoundProgress& progress, bool json) {
+  CoordinatorObserver observer;
+  if (!json) {
+    progress.Observe(observer);
+    return observer;
+  }
+  observer.on_offer = [](const std::string& client_id) { PrintEvent("offer", {{"client_id", client_id}}); };
+  observer.on_progress = [](int64_t round, int64_t folded, int64_t selected) {
+    PrintEvent("progress", {{"round", round}, {"folded", folded}, {"selected", selected}});
+  };
+  observer.on_round = [](const RoundReport& report) { PrintEvent("round", RoundFields(report)); };
+  return observer;
+}
+
+Status Coordinate(const Options& options) {
+  // Uploads pass through many threads; in an arena per thread their freed buffers would stay, a quarter of the process.
+  mallopt(M_ARENA_MAX, 2);
+  RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run));
+  StatusOr<NetworkAddress> listen = ParseAddress(options.listen);
+  if (!listen.ok()) return AsUsageError(Annotate(listen.status(), "--listen"));
+  RIVULET_ASSIGN_OR_RETURN(auto credentials, CredentialsFor(options.insecure, *listen));
+
+  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Watching> watching,
+                           Watching::Start(options.trace, "coordinator " + scenario.run.name));
+  Interrupt interrupt;
+  RoundProgress progress(scenario.run.rounds);
+  RIVULET_ASSIGN_OR_RETURN(const ModelDef model, ModelOf(scenario));
+  CoordinatorOptions coordinator_options{.db_path = options.run.db, .resume = options.run.resume};
+  RIVULET_ASSIGN_OR_RETURN(coordinator_options.plan, BuildPlan(scenario, model));
+  RIVULET_ASSIGN_OR_RETURN(const auto plan, Plan::Open(coordinator_options.plan));
+  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Evaluator> evaluator,
+                           MakeEvaluator(scenario, plan, watching->instruments().steps));
+  coordinator_options.evaluator = evaluator.get();
+  coordinator_options.tracer = watching->instruments().tracer;
+  coordinator_options.observer = Observe(progress, options.json);
+  coordinator_options.scenario = std::move(scenario);
+  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<Coordinator> coordinator,
+                           Coordinator::Create(std::move(coordinator_options)));
+  const std::string run_id = coordinator->run_id();
+  if (coordinator->already_finished()) {
+    coordinator.reset();
+    progress.Note(fmt::format("run {} had finished; nothing to do", run_id));
+    return PrintResult(options.run.db, run_id, options.json);
+  }
+
+  Attendance attendance(*coordinator);
+  if (!options.run.resume.empty()) RIVULET_RETURN_IF_ERROR(ExpectKnownClients(options.run.db, run_id, attendance));
+  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<GrpcServer> server,
+                           GrpcServer::Start(attendance, {.listen = *listen, .credentials = std::move(credentials)}));
+  const std::string address = server->address().ToString();
+  if (options.json) {
+    PrintEvent("listening", {{"address", address}, {"run_id", run_id}});
+  } else {
+    fmt::print("listening on {}\n", address);
+    std::fflush(stdout);
+  }
+  interrupt.Call([&] { coordinator->Stop(); });
+  const Status status = coordinator->Wait();
+  interrupt.Forget();
+  progress.Finish();
+  // A finished or failed run is told to every client; after an interruption they keep trying until it goes on.
+  const bool interrupted = absl::IsCancelled(status) && interrupt.happened();
+  if (!interrupted) (void)attendance.WaitUntilAllKnow(kFarewell);
+  server->Stop(std::chrono::seconds(1));
+  server.reset();
+  coordinator.reset();  // closes the history, which is read next
+  const Status traced = watching->Finish();
+  if (interrupted) {
+    std::string more = "--listen " + address;
+    for (int i = 0; i < options.insecure; ++i) more += " --insecure";
+    return InterruptedError("coordinator", options.run, more, run_id);
+  }
+  RIVULET_RETURN_IF_ERROR(status);
+  RIVULET_RETURN_IF_ERROR(PrintResult(options.run.db, run_id, options.json));
+  return traced;
+}
+
+const RegisterCommand kCoordinator(20, [] {
+  auto options = std::make_shared<Options>();
+  Command command{.name = "coordinator",
+                  .summary = "Serve a run to clients over the network.",
+                  .example =
+                      "rivulet coordinator simulations/scenarios/mnist-fedavg.toml --listen 127.0.0.1:7000 "
+                      "--insecure --set data.partition.clients=5 --set server.clients_per_round=2"};
+  AddRunOptions(command, &options->run);
+  command.Required("--listen", "HOST:PORT", &options->listen, "where clients reach it; port 0 takes any free one");
+  AddInsecure(command, &options->insecure);
+  command.Flag("--json", &options->json, "say what happens as JSON on stdout, one object per line, the result last");
+  AddTraceOptions(command, &options->trace);
+  command.run = [options] { return Coordinate(*options); };
+  return command;
+});
+
+}  // namespace
+}  // namespace rivulet

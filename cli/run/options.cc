@@ -1,0 +1,82 @@
+#include "cli/run/options.h"
+
+#include <utility>
+
+#include "coordinator/history/history.h"
+
+namespace rivulet {
+namespace {
+
+// Of the run to be resumed, as stored.
+StatusOr<int64_t> StoredRounds(const RunOptions& options) {
+  RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(options.db, History::Access::kReadOnly));
+  RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(options.resume));
+  RIVULET_ASSIGN_OR_RETURN(const Scenario stored,
+                           Scenario::Parse(run.config, fmt::format("the stored run {}", run.run_id), "/"));
+  return stored.run.rounds;
+}
+
+}  // namespace
+
+void AddRunOptions(Command& command, RunOptions* options) {
+  command.Positional("SCENARIO.toml", &options->scenario, "what to run (docs/scenario.md lists every key)")
+      .Repeated("--set", "KEY=VALUE", &options->sets, "set a key of the scenario, such as client.epochs=5; repeatable")
+      .Option("--rounds", "N", &options->rounds, "rounds to run; as --set run.rounds=N")
+      .Option("--kernels", "KIND", &options->kernels,
+              "native: the fastest here; portable: the same bits on any CPU; as --set run.kernels=KIND")
+      .Option("--db", "FILE", &options->db,
+              "the history, created when missing; models lie in FILE.models/ [./rivulet.sqlite]")
+      .Option("--resume", "RUN", &options->resume, "go on with a run, by id, name or 'latest'");
+}
+
+StatusOr<Scenario> LoadScenario(const RunOptions& options) {
+  std::vector<std::pair<std::string, std::string>> overrides;
+  for (const std::string& set : options.sets) {
+    const size_t equals = set.find('=');
+    if (equals == std::string::npos || equals == 0) return UsageError("--set takes KEY=VALUE, not '{}'", set);
+    overrides.emplace_back(set.substr(0, equals), set.substr(equals + 1));
+  }
+  std::optional<int64_t> rounds = options.rounds;
+  if (!rounds && !options.resume.empty()) {
+    RIVULET_ASSIGN_OR_RETURN(rounds, StoredRounds(options));
+  }
+  if (rounds) overrides.emplace_back("run.rounds", std::to_string(*rounds));
+  if (!options.kernels.empty()) {
+    if (options.kernels != "native" && options.kernels != "portable")
+      return UsageError("--kernels takes native or portable, not '{}'", options.kernels);
+    overrides.emplace_back("run.kernels", options.kernels);
+  }
+  StatusOr<Scenario> scenario = Scenario::Load(options.scenario, overrides);
+  if (absl::IsInvalidArgument(scenario.status())) return AsUsageError(scenario.status());
+  return scenario;
+}
+
+std::string ShellQuote(const std::string& text) {
+  const bool plain = !text.empty() && text.find_first_not_of(
+                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                          "0123456789_-./=:,+@%") == std::string::npos;
+  if (plain) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+std::vector<std::string> ProcessArguments(const RunOptions& options) {
+  std::vector<std::string> arguments = {options.scenario};
+  for (const std::string& set : options.sets) arguments.insert(arguments.end(), {"--set", set});
+  if (options.rounds) arguments.insert(arguments.end(), {"--rounds", std::to_string(*options.rounds)});
+  if (!options.kernels.empty()) arguments.insert(arguments.end(), {"--kernels", options.kernels});
+  arguments.insert(arguments.end(), {"--db", options.db});
+  if (!options.resume.empty()) arguments.insert(arguments.end(), {"--resume", options.resume});
+  return arguments;
+}
+
+std::string ShellArguments(const RunOptions& options, const std::string& resume) {
+  RunOptions again = options;
+  again.resume = resume;
+  std::string text;
+  for (const std::string& argument : ProcessArguments(again)) text += (text.empty() ? "" : " ") + ShellQuote(argument);
+  return text;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,107 @@
+#include "cli/run/progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+namespace rivulet {
+
+bool StderrIsTerminal() {
+  const char* term = std::getenv("TERM");
+  return isatty(STDERR_FILENO) == 1 && term != nullptr && std::string_view(term) != "dumb";
+}
+
+std::string FormatDuration(double seconds) {
+  const auto whole = static_cast<int64_t>(std::ceil(std::max(0.0, seconds)));
+  if (whole < 60) return fmt::format("{} s", whole);
+  if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
+  return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
+}
+
+std::string Bar(int64_t filled, int64_t total, int width) {
+  const int marks = total > 0 ? static_cast<int>(std::clamp<int64_t>(filled * width / total, 0, width)) : 0;
+  return std::string(static_cast<size_t>(marks), '#') + std::string(static_cast<size_t>(width - marks), '-');
+}
+
+void RoundTracker::Round(const RoundReport& committed) {
+  round_ = committed.round;
+  ++rounds_seen_;
+  const auto accuracy = committed.central.find("test/accuracy"), loss = committed.central.find("test/loss");
+  if (accuracy != committed.central.end()) accuracy_ = accuracy->second;
+  loss_ = loss != committed.central.end() ? loss->second : committed.train_loss;
+}
+
+std::string RoundTracker::Line(int64_t round, double within) const {
+  constexpr int kBarWidth = 20;
+  const auto digits = std::to_string(rounds_).size();
+  std::string line =
+      fmt::format("round {:>{}}/{} [{}]", round, digits, rounds_,
+                  Bar(static_cast<int64_t>((static_cast<double>(round_) + within) * 1000), rounds_ * 1000, kBarWidth));
+  if (accuracy_) line += fmt::format(" accuracy {:.4f} ", *accuracy_);
+  if (loss_) line += fmt::format(" loss {:.4f} ", *loss_);
+  const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
+  if (round_ >= rounds_) {
+    line += fmt::format(" in {}", FormatDuration(elapsed));
+  } else if (rounds_seen_ > 0) {
+    const double done = static_cast<double>(rounds_seen_) + within;
+    line += fmt::format(" ETA {}", FormatDuration(elapsed / done * (static_cast<double>(rounds_ - round_) - within)));
+  }
+  return line;
+}
+
+void RoundProgress::Draw(const std::string& line) {
+  fmt::print(stderr, "\r\033[K{}", line);
+  std::fflush(stderr);
+  drawn_ = Clock::now();
+  open_ = true;
+}
+
+void RoundProgress::Clear() {
+  if (open_) fmt::print(stderr, "\r\033[K");
+  open_ = false;
+}
+
+void RoundProgress::Folded(int64_t round, int64_t folded, int64_t selected) {
+  if (!terminal_) return;
+  MutexLock lock(mutex_);
+  if (Clock::now() - drawn_ < std::chrono::milliseconds(80)) return;
+  const double within = selected > 0 ? static_cast<double>(folded) / static_cast<double>(selected) : 0;
+  Draw(tracker_.Line(round, within) + fmt::format("  {}/{} clients", folded, selected));
+}
+
+void RoundProgress::Round(const RoundReport& report) {
+  MutexLock lock(mutex_);
+  if (report.status != "committed") {
+    Clear();
+    fmt::print(stderr, "round {}, attempt {}: {}: {}\n", report.round, report.attempt, report.status, report.reason);
+    return;
+  }
+  tracker_.Round(report);
+  if (!terminal_) {
+    fmt::print(stderr, "{}\n", tracker_.Line(report.round, 0));
+  } else if (report.round == tracker_.rounds() || Clock::now() - drawn_ >= std::chrono::milliseconds(40)) {
+    Draw(tracker_.Line(report.round, 0));
+  }
+}
+
+void RoundProgress::Note(const std::string& sentence) {
+  MutexLock lock(mutex_);
+  Clear();
+  fmt::print(stderr, "{}\n", sentence);
+}
+
+void RoundProgress::Finish() {
+  MutexLock lock(mutex_);
+  if (open_) fmt::print(stderr, "\n");
+  open_ = false;
+}
+
+void RoundProgress::Observe(CoordinatorObserver& observer) {
+  observer.on_progress = [this](int64_t round, int64_t folded, int64_t selected) { Folded(round, folded, selected); };
+  observer.on_round = [this](const RoundReport& report) { Round(report); };
+}
+
+}  // namespace rivulet

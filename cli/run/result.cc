@@ -1,0 +1,61 @@
+#include "cli/run/result.h"
+
+#include <cstdio>
+
+#include "cli/table.h"
+#include "coordinator/history/history.h"
+#include "engine/base/file_system.h"
+
+namespace rivulet {
+
+Status PrintResult(const std::string& db, const std::string& run_id, bool json) {
+  RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(db, History::Access::kReadOnly));
+  RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(run_id));
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<ModelRow> models, history->Models(run_id));
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<MetricRow> metrics, history->Metrics(run_id));
+  int64_t evaluated = 0;
+  for (const MetricRow& metric : metrics) evaluated = std::max(evaluated, metric.round);
+  const ModelRow* model = nullptr;  // the newest
+  for (const ModelRow& row : models) {
+    if (model == nullptr || row.round > model->round) model = &row;
+  }
+  const std::string path = model == nullptr || model->path.empty() ? "" : JoinPath(FolderOf(db), model->path);
+
+  if (json) {
+    Fields fields = {{"run_id", run.run_id}, {"name", run.name}, {"status", run.status}};
+    if (model != nullptr) {
+      fields.insert(fields.end(), {{"round", model->round}, {"model_digest", model->digest}, {"path", TextCell(path)}});
+    }
+    fields.emplace_back("db", db);
+    for (const MetricRow& metric : metrics) {
+      if (metric.round == evaluated) fields.emplace_back(metric.name, CellOrNull(metric.value));
+    }
+    fmt::print("{}\n", JsonObject(fields));
+    return absl::OkStatus();
+  }
+  for (const MetricRow& metric : metrics) {
+    if (metric.round != evaluated || !metric.value) continue;
+    std::string name = metric.name;
+    for (char& c : name) c = c == '/' ? ' ' : c;
+    fmt::print("{:<13} {:.4f}\n", name, *metric.value);
+  }
+  if (model != nullptr) fmt::print("{:<13} {}\n", "rounds", model->round);
+  if (!path.empty()) fmt::print("{:<13} {}\n", "model", path);
+  fmt::print("{:<13} {}, run {}\n", "history", db, run.run_id);
+  return absl::OkStatus();
+}
+
+Status InterruptedError(const std::string& subcommand, const RunOptions& options, const std::string& more_arguments,
+                        const std::string& run_id) {
+  int64_t round = 0;
+  if (auto history = History::Open(options.db, History::Access::kReadOnly); history.ok()) {
+    if (const auto rounds = (*history)->RoundSummaries(run_id); rounds.ok() && !rounds->empty()) {
+      round = rounds->back().round;
+    }
+  }
+  return Cancelled("interrupted {}; to go on: rivulet {} {}{}{}",
+                   round == 0 ? "before the first round was committed" : fmt::format("after round {}", round),
+                   subcommand, ShellArguments(options, run_id), more_arguments.empty() ? "" : " ", more_arguments);
+}
+
+}  // namespace rivulet

@@ -1,0 +1,18 @@
+// How a run ended, read from its history: what `simulate`, `up` and `coordinator` print last on stdout.
+#pragma once
+
+#include <string>
+
+#include "cli/run/options.h"
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+// "test accuracy 0.9712", the other metrics, where model and history are; with `json` one object instead.
+Status PrintResult(const std::string& db, const std::string& run_id, bool json);
+
+// The error that ends an interrupted run: names the round reached and the command line that goes on.
+Status InterruptedError(const std::string& subcommand, const RunOptions& options, const std::string& more_arguments,
+                        const std::string& run_id);
+
+}  // namespace rivulet

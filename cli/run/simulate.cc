@@ -1,0 +1,72 @@
+// rivulet simulate: a federated run in one process.
+#include <memory>
+
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/run/options.h"
+#include "cli/run/progress.h"
+#include "cli/run/result.h"
+#include "cli/run/watching.h"
+#include "simulations/simulator.h"
+
+namespace rivulet {
+namespace {
+
+struct Options {
+  RunOptions run;
+  std::optional<int64_t> workers;
+  bool json = false;
+  TraceOptions trace;
+};
+
+Status Simulate(const Options& options) {
+  RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run));
+  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Watching> watching,
+                           Watching::Start(options.trace, "simulate " + scenario.run.name));
+  Interrupt interrupt;
+  RoundProgress progress(scenario.run.rounds);
+  SimulationOptions simulation_options{.db_path = options.run.db,
+                                       .resume = options.run.resume,
+                                       .workers = static_cast<int>(options.workers.value_or(0))};
+  simulation_options.instruments = watching->instruments();
+  progress.Observe(simulation_options.observer);
+  if (!scenario.data.synth.kind.empty() && !FileSystem::Default().Exists(scenario.data.train)) {
+    progress.Note(fmt::format("generating the {} of {} writers, once, in {}", scenario.data.synth.kind,
+                              scenario.data.synth.writers, FolderOf(scenario.data.train)));
+  }
+  simulation_options.scenario = std::move(scenario);
+  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<Simulation> simulation, Simulation::Create(std::move(simulation_options)));
+  const std::string run_id = simulation->run_id();
+  interrupt.Call([&] { simulation->Stop(); });
+  const StatusOr<SimulationResult> result = simulation->Run();
+  interrupt.Forget();
+  progress.Finish();
+  simulation.reset();  // closes the history, which is read next
+  const Status traced = watching->Finish();
+  if (absl::IsCancelled(result.status()) && interrupt.happened()) {
+    return InterruptedError("simulate", options.run,
+                            options.workers ? fmt::format("--workers {}", *options.workers) : "", run_id);
+  }
+  RIVULET_RETURN_IF_ERROR(result.status());
+  if (result->already_finished) progress.Note(fmt::format("run {} had finished; nothing to do", run_id));
+  RIVULET_RETURN_IF_ERROR(PrintResult(options.run.db, run_id, options.json));
+  return traced;
+}
+
+const RegisterCommand kSimulate(10, [] {
+  auto options = std::make_shared<Options>();
+  Command command{.name = "simulate",
+                  .summary = "Run a federation of virtual clients in this process.",
+                  .example = "rivulet simulate simulations/scenarios/quickstart.toml --rounds 5 --set client.epochs=2"};
+  AddRunOptions(command, &options->run);
+  command
+      .Option("--workers", "N", &options->workers,
+              "threads that train clients; the result is the same for any number [one per core]", {1, 1024})
+      .Flag("--json", &options->json, "print the result as one JSON object");
+  AddTraceOptions(command, &options->trace);
+  command.run = [options] { return Simulate(*options); };
+  return command;
+});
+
+}  // namespace
+}  // namespace rivulet

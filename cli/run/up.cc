@@ -1,0 +1,367 @@
+// rivulet up: a deployment on this machine. Starts a coordinator and its clients as processes of this same binary,
+// draws one picture of them from what they say (--json), and ends them all together.
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <deque>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/run/child_process.h"
+#include "cli/run/options.h"
+#include "cli/run/progress.h"
+#include "cli/run/result.h"
+#include "engine/data/dataset.h"
+#include "simulations/partition_files.h"
+#include "simulations/scenario_data.h"
+
+namespace rivulet {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Json = nlohmann::json;
+
+struct Options {
+  RunOptions run;
+  std::optional<int64_t> clients;
+  bool json = false;
+};
+
+// A folder that goes with this object.
+class TemporaryFolder {
+ public:
+  static StatusOr<std::unique_ptr<TemporaryFolder>> Create() {
+    const char* base = std::getenv("TMPDIR");
+    std::string path = JoinPath(base != nullptr && *base != '\0' ? base : "/tmp", "rivulet-up-XXXXXX");
+    if (mkdtemp(path.data()) == nullptr) return Internal("no temporary folder could be made as '{}'", path);
+    return std::unique_ptr<TemporaryFolder>(new TemporaryFolder(path));
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
+  const std::string path_;
+};
+
+// `path` as a glob pattern that matches nothing else.
+std::string GlobQuote(const std::string& path) {
+  std::string quoted;
+  for (const char c : path) {
+    if (c == '*' || c == '?' || c == '[' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return quoted;
+}
+
+struct Client {
+  std::string name;
+  std::vector<std::string> arguments;
+  std::unique_ptr<ChildProcess> process;
+  std::string state = "starting";
+  std::string last_error;  // last line on its stderr
+  int64_t folded = 0;
+  int restarts = 0;
+  bool done = false;
+};
+
+// On a terminal the clients' lines and the run's, drawn anew; elsewhere a line per round.
+class Picture {
+ public:
+  explicit Picture(int64_t rounds) : terminal_(StderrIsTerminal()), tracker_(rounds) {}
+
+  void Note(const std::string& sentence) {
+    Erase();
+    fmt::print(stderr, "{}\n", OneLine(sentence));
+  }
+
+  void Round(const Json& event) {
+    RoundReport report;
+    report.round = event.value("round", int64_t{0});
+    report.train_loss = event.value("train_loss", 0.0);
+    for (const char* metric : {"test/accuracy", "test/loss"}) {
+      if (event.contains(metric) && event[metric].is_number()) report.central[metric] = event[metric];
+    }
+    if (event.value("status", "") != "committed") {
+      const auto reason = event.find("reason");
+      Note(fmt::format("round {}, attempt {}: {}: {}", report.round, event.value("attempt", int64_t{1}),
+                       event.value("status", ""), reason != event.end() && reason->is_string() ? *reason : Json("")));
+      return;
+    }
+    tracker_.Round(report);
+    within_ = 0;
+    if (!terminal_) fmt::print(stderr, "{}\n", tracker_.Line(report.round, 0));
+  }
+
+  void Progress(int64_t folded, int64_t selected) {
+    within_ = selected > 0 ? static_cast<double>(folded) / static_cast<double>(selected) : 0;
+  }
+
+  void Draw(const std::deque<Client>& clients, bool now = false) {
+    if (!terminal_ || (!now && Clock::now() - drawn_ < std::chrono::milliseconds(100))) return;
+    drawn_ = Clock::now();
+    winsize size = {};
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0) size = {24, 80, 0, 0};
+    const size_t columns = std::max<size_t>(size.ws_col, 20) - 1, room = std::max<size_t>(size.ws_row, 4) - 3;
+    std::vector<std::string> lines;
+    if (clients.size() <= room) {
+      for (const Client& client : clients) {
+        lines.push_back(fmt::format("  {:<16} {:>4} folded  {}", client.name, client.folded, client.state));
+      }
+    } else {
+      std::map<std::string, int> states;
+      for (const Client& client : clients) ++states[client.state];
+      for (const auto& [state, count] : states) {
+        if (lines.size() < room) lines.push_back(fmt::format("  {:>5} {}", count, state));
+      }
+    }
+    lines.push_back(tracker_.Line(std::min(tracker_.round() + 1, tracker_.rounds()), within_));
+    Erase();
+    for (const std::string& line : lines) fmt::print(stderr, "{}\n", line.substr(0, columns));
+    std::fflush(stderr);
+    drawn_lines_ = lines.size();
+  }
+
+  // What is drawn stays.
+  void Finish() { drawn_lines_ = 0; }
+
+ private:
+  void Erase() {
+    if (drawn_lines_ > 0) fmt::print(stderr, "\033[{}F\033[J", drawn_lines_);
+    drawn_lines_ = 0;
+  }
+
+  const bool terminal_;
+  RoundTracker tracker_;
+  double within_ = 0;
+  Clock::time_point drawn_;
+  size_t drawn_lines_ = 0;
+};
+
+class Deployment {
+ public:
+  Deployment(const Options& options, int64_t rounds) : options_(options), picture_(rounds) {}
+
+  Status Run(const std::vector<ClientShare>& shares, const std::vector<std::string>& files) {
+    RIVULET_RETURN_IF_ERROR(StartCoordinator());
+    for (size_t i = 0; i < shares.size(); ++i) {
+      Client& client = clients_.emplace_back();
+      client.name = shares[i].client_id;
+      client.arguments = {"client", "--insecure", "--json", "--name=" + client.name,
+                          "--data=train=" + GlobQuote(files[i])};
+    }
+    const Status status = Watch();
+    picture_.Draw(clients_, true);
+    picture_.Finish();
+    StopAll();
+    if (interrupt_.happened()) {
+      if (run_id_.empty()) return Cancelled("interrupted before the run began");
+      return InterruptedError("up", options_.run, fmt::format("--clients {}", *options_.clients), run_id_);
+    }
+    RIVULET_RETURN_IF_ERROR(status);
+    return PrintResult(options_.run.db, run_id_, options_.json);
+  }
+
+ private:
+  Status StartCoordinator() {
+    std::vector<std::string> arguments = {"coordinator", "--listen=127.0.0.1:0", "--insecure", "--json"};
+    const std::vector<std::string> run = ProcessArguments(options_.run);
+    arguments.insert(arguments.end(), run.begin(), run.end());
+    RIVULET_ASSIGN_OR_RETURN(coordinator_, ChildProcess::Start(arguments));
+    return absl::OkStatus();
+  }
+
+  Status StartClient(Client& client) {
+    std::vector<std::string> arguments = client.arguments;
+    arguments.push_back("--coordinator=" + address_);
+    client.last_error.clear();
+    RIVULET_ASSIGN_OR_RETURN(client.process, ChildProcess::Start(arguments));
+    return absl::OkStatus();
+  }
+
+  // Until the coordinator has ended well and all clients with it; an error or Ctrl-C ends it sooner.
+  Status Watch() {
+    std::optional<Clock::time_point> coordinator_ended;
+    while (!interrupt_.happened()) {
+      Wait(std::chrono::milliseconds(100));
+      for (const std::string& line : coordinator_->StdoutLines()) RIVULET_RETURN_IF_ERROR(OnCoordinator(line));
+      for (const std::string& line : coordinator_->StderrLines()) {
+        coordinator_error_ = line;
+        if (!line.starts_with("rivulet: ")) picture_.Note(line);
+      }
+      bool all_done = !clients_.empty();
+      for (Client& client : clients_) {
+        RIVULET_RETURN_IF_ERROR(Attend(client, coordinator_ended.has_value()));
+        all_done = all_done && client.done;
+      }
+      picture_.Draw(clients_);
+      if (!coordinator_ended && coordinator_->stdout_fd() < 0 && coordinator_->stderr_fd() < 0) {
+        const std::optional<int> code = coordinator_->Exited();
+        if (!code) continue;
+        if (*code < 0) return Internal("the coordinator was killed by signal {}", -*code);
+        if (*code > 0) return ChildError(coordinator_error_, "the coordinator failed", *code);
+        coordinator_ended = Clock::now();
+      }
+      // A run that had finished before starts no client.
+      if (coordinator_ended && (all_done || address_.empty())) return absl::OkStatus();
+      if (coordinator_ended && Clock::now() - *coordinator_ended > std::chrono::seconds(5)) return absl::OkStatus();
+    }
+    return absl::OkStatus();
+  }
+
+  void Wait(std::chrono::milliseconds timeout) {
+    std::vector<pollfd> ends = {{interrupt_.fd(), POLLIN, 0}};
+    const auto add = [&](const ChildProcess* process) {
+      if (process == nullptr) return;
+      for (const int fd : {process->stdout_fd(), process->stderr_fd()}) {
+        if (fd >= 0) ends.push_back({fd, POLLIN, 0});
+      }
+    };
+    add(coordinator_.get());
+    for (const Client& client : clients_) add(client.process.get());
+    poll(ends.data(), ends.size(), static_cast<int>(timeout.count()));
+  }
+
+  Status OnCoordinator(const std::string& line) {
+    const Json event = Json::parse(line, nullptr, false);
+    if (!event.is_object()) return absl::OkStatus();
+    const std::string kind = event.value("event", "");
+    if (kind == "listening") {
+      address_ = event.value("address", "");
+      run_id_ = event.value("run_id", "");
+      for (Client& client : clients_) RIVULET_RETURN_IF_ERROR(StartClient(client));
+    } else if (kind == "progress") {
+      picture_.Progress(event.value("folded", int64_t{0}), event.value("selected", int64_t{0}));
+    } else if (kind == "round") {
+      picture_.Round(event);
+    } else if (kind.empty() && event.contains("run_id")) {
+      run_id_ = event.value("run_id", "");  // the result
+    }
+    return absl::OkStatus();
+  }
+
+  void OnClient(Client& client, const std::string& line) {
+    const Json event = Json::parse(line, nullptr, false);
+    if (!event.is_object()) return;
+    const std::string kind = event.value("event", "");
+    const int64_t round = event.value("round", int64_t{0});
+    if (kind == "task") {
+      client.state = fmt::format("round {}: training", round);
+    } else if (kind == "report") {
+      const std::string status = event.value("status", "");
+      if (status == "accepted") ++client.folded;
+      client.state = fmt::format("round {}: {}", round, status);
+      if (event.contains("error") && event["error"].is_string()) {
+        client.state += ": " + event["error"].get<std::string>();
+        picture_.Note(fmt::format("{}: {}", client.name, client.state));
+      }
+    } else if (kind == "wait") {
+      client.state = "waiting";
+    } else if (kind == "retry") {
+      client.state = "waiting for the coordinator";
+    } else if (kind == "finished") {
+      client.state = "finished";
+    }
+  }
+
+  Status Attend(Client& client, bool run_over) {
+    if (client.process == nullptr || client.done) return absl::OkStatus();
+    for (const std::string& line : client.process->StdoutLines()) OnClient(client, line);
+    for (const std::string& line : client.process->StderrLines()) client.last_error = line;
+    if (client.process->stdout_fd() >= 0) return absl::OkStatus();
+    const std::optional<int> code = client.process->Exited();
+    if (!code) return absl::OkStatus();
+    if (*code > 0) return ChildError(client.last_error, fmt::format("client '{}' failed", client.name), *code);
+    if (*code == 0 || run_over) {
+      client.done = true;
+      return absl::OkStatus();
+    }
+    // Killed: its task waits for it, and it comes back as it would on a machine of its own.
+    constexpr int kMostRestarts = 10;
+    if (++client.restarts > kMostRestarts) {
+      return Internal("client '{}' was killed {} times, last by signal {}", client.name, client.restarts, -*code);
+    }
+    picture_.Note(fmt::format("client '{}' was killed by signal {}; starting it again", client.name, -*code));
+    client.state = "starting again";
+    return StartClient(client);
+  }
+
+  // The child's own last line, which says it best, with its kind of failure.
+  static Status ChildError(std::string line, const std::string& otherwise, int code) {
+    if (line.starts_with("rivulet: ")) line = line.substr(9);
+    const Status status = Internal("{}", line.empty() ? fmt::format("{} with code {}", otherwise, code) : line);
+    return code == 2 ? AsUsageError(status) : status;
+  }
+
+  // Clients first leave a coordinator that still answers; whatever does not go within seconds is killed.
+  void StopAll() {
+    std::vector<ChildProcess*> running;
+    for (Client& client : clients_) {
+      if (client.process != nullptr) running.push_back(client.process.get());
+    }
+    if (coordinator_ != nullptr) running.push_back(coordinator_.get());
+    for (ChildProcess* process : running) {
+      if (!process->Exited()) process->Signal(SIGTERM);
+    }
+    const auto give_up = Clock::now() + std::chrono::seconds(15);  // a commit is finished first
+    for (ChildProcess* process : running) {
+      while (!process->Exited() && Clock::now() < give_up) {
+        pollfd ends[2] = {{process->stdout_fd(), POLLIN, 0}, {process->stderr_fd(), POLLIN, 0}};
+        poll(ends, 2, 20);
+        (void)process->StdoutLines();  // a full pipe would keep it
+        (void)process->StderrLines();
+      }
+    }
+    clients_.clear();  // kills the rest
+    coordinator_.reset();
+  }
+
+  const Options& options_;
+  Interrupt interrupt_;
+  Picture picture_;
+  std::unique_ptr<ChildProcess> coordinator_;
+  std::string coordinator_error_, address_, run_id_;
+  std::deque<Client> clients_;
+};
+
+Status Up(Options options) {
+  options.run.sets.push_back(fmt::format("data.partition.clients={}", *options.clients));
+  RIVULET_ASSIGN_OR_RETURN(const Scenario scenario, LoadScenario(options.run));
+  RIVULET_RETURN_IF_ERROR(PrepareData(scenario));
+  RIVULET_ASSIGN_OR_RETURN(const auto data, Dataset::Open({scenario.data.train}));
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<ClientShare> shares,
+                           Partition(*data, scenario.data.partition, scenario.data.label_feature, scenario.run.seed));
+  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<TemporaryFolder> folder, TemporaryFolder::Create());
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<std::string> files,
+                           WritePartitionFiles(FileSystem::Default(), *data, shares, folder->path()));
+  Deployment deployment(options, scenario.run.rounds);
+  return deployment.Run(shares, files);
+}
+
+const RegisterCommand kUp(15, [] {
+  auto options = std::make_shared<Options>();
+  Command command{.name = "up",
+                  .summary = "Run a coordinator and clients as processes on this machine.",
+                  .example =
+                      "rivulet up simulations/scenarios/quickstart.toml --clients 4 "
+                      "--set server.clients_per_round=2"};
+  AddRunOptions(command, &options->run);
+  command.Required("--clients", "N", &options->clients, "client processes, each with its part of the data", {1, 1000});
+  command.Flag("--json", &options->json, "print the result as one JSON object");
+  command.run = [options] { return Up(*options); };
+  return command;
+});
+
+}  // namespace
+}  // namespace rivulet

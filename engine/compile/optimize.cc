@@ -1,0 +1,75 @@
+#include "engine/compile/optimize.h"
+
+#include "engine/base/vlog.h"
+#include "engine/passes/graph_editor.h"
+#include "engine/passes/pass.h"
+
+namespace rivulet {
+namespace {
+
+// What one pass leaves may be work for an earlier one: merged nodes are neighbours then, folded ones have no users.
+constexpr int kRounds = 2;
+
+PassReport& ReportOf(std::vector<PassReport>& report, std::string_view pass) {
+  for (PassReport& entry : report)
+    if (entry.pass == pass) return entry;
+  report.push_back({std::string(pass), 0, 0, {}});
+  return report.back();
+}
+
+}  // namespace
+
+StatusOr<OptimizedGraph> OptimizeGraph(const ConcreteGraph& concrete, const Signature& signature,
+                                       const CompileOptions& options) {
+  RIVULET_RETURN_IF_ERROR(CheckPassOptions(options.passes));
+  OptimizedGraph optimized;
+  PassReport prune{"prune", concrete.graph().nodes().size(), concrete.schedule().size(), {}};
+  StatusOr<GraphEditor> editor = GraphEditor::Create(concrete, signature);
+  if (!editor.ok()) {
+    prune.rewrites.push_back(fmt::format("the graph is left as it is: {}", Message(editor.status())));
+    optimized.report.push_back(std::move(prune));
+    optimized.graph = concrete.graph().Clone();
+    return optimized;
+  }
+  editor->Prune();
+  prune.nodes_after = editor->size();
+  optimized.report.push_back(std::move(prune));
+  PassReport folded{"fold_constants", editor->size(), editor->size(), {}};
+  for (const Node* node : concrete.schedule()) {
+    if (concrete.IsConstant(*node) && node->type() != "Const")
+      folded.rewrites.push_back(fmt::format("{}: the value of this {} is known", node->name(), node->type()));
+  }
+  optimized.report.push_back(std::move(folded));
+
+  // The last round is that of the passes that run once.
+  bool changed = true;
+  for (int round = 0; round <= kRounds; ++round) {
+    if (!changed && round < kRounds) continue;
+    changed = false;
+    for (const Pass& pass : Passes()) {
+      if (pass.run == nullptr || !options.passes.Runs(pass.name) || pass.last != (round == kRounds)) continue;
+      std::vector<std::string> log;
+      PassContext context{options.kernels, options.passes, log};
+      const size_t before = editor->size();
+      RIVULET_RETURN_IF_ERROR(Annotate(pass.run(*editor, context), fmt::format("the pass {}", pass.name)));
+      if (!log.empty()) editor->Prune();
+      PassReport& report = ReportOf(optimized.report, pass.name);
+      if (round == 0 || pass.last) report.nodes_before = before;
+      report.nodes_after = editor->size();
+      RIVULET_VLOG(1, "pass {}, round {}: {} rewrites, {} nodes, before {}", pass.name, round, log.size(),
+                   editor->size(), before);
+      for (const std::string& rewrite : log) RIVULET_VLOG(2, "pass {}: {}", pass.name, rewrite);
+      changed = changed || !log.empty();
+      std::move(log.begin(), log.end(), std::back_inserter(report.rewrites));
+    }
+  }
+  RIVULET_ASSIGN_OR_RETURN(optimized.graph, editor->Finish());
+  return optimized;
+}
+
+StatusOr<OptimizedGraph> OptimizeGraph(const Graph& graph, const Signature& signature, const CompileOptions& options) {
+  RIVULET_ASSIGN_OR_RETURN(const ConcreteGraph concrete, ConcreteGraph::Build(graph, signature, options));
+  return OptimizeGraph(concrete, signature, options);
+}
+
+}  // namespace rivulet

@@ -1,0 +1,266 @@
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/graphdef/raise_control_flow.h"
+#include "engine/graphdef/verify.h"
+
+namespace rivulet {
+namespace {
+
+// Ops on arrays, how the list's op is called, and which of their inputs become its inputs, in order.
+struct ArrayOp {
+  std::string_view list_op;
+  std::vector<int> inputs;
+  int flow;         // the input
+  bool makes_flow;  // output 0 is the array's new flow
+};
+const std::map<std::string_view, ArrayOp>& ArrayOps() {
+  static const std::map<std::string_view, ArrayOp> ops = {
+      {"TensorArrayReadV3", {"TensorListGetItem", {2, 1}, 2, false}},
+      {"TensorArrayGatherV3", {"TensorListGather", {2, 1}, 2, false}},
+      {"TensorArrayConcatV3", {"TensorListConcatV2", {1}, 1, false}},
+      {"TensorArraySizeV3", {"TensorListLength", {1}, 1, false}},
+      {"TensorArrayWriteV3", {"TensorListSetItem", {3, 1, 2}, 3, true}},
+      {"TensorArrayScatterV3", {"TensorListScatterIntoExistingList", {3, 2, 1}, 3, true}},
+      {"TensorArraySplitV3", {"TensorListSplit", {1}, 3, true}},
+  };
+  return ops;
+}
+
+bool PassesOn(std::string_view op) {
+  return op == "Identity" || op == "Enter" || op == "Exit" || op == "NextIteration" || op == "Switch" ||
+         op == "Merge" || op == "RefEnter" || op == "RefSwitch" || op == "RefMerge" || op == "RefExit" ||
+         op == "RefNextIteration";
+}
+
+class ArrayRaiser {
+ public:
+  explicit ArrayRaiser(proto::GraphDef& graph) : graph_(graph) {}
+
+  Status Run() {
+    bool any = false;
+    for (int i = 0; i < graph_.node_size(); ++i) {
+      const proto::NodeDef& node = graph_.node(i);
+      index_.emplace(node.name(), i);
+      any = any || node.op().starts_with("TensorArray");
+    }
+    if (!any) return absl::OkStatus();
+    FindFlows();
+    const int count = graph_.node_size();
+    for (int i = 0; i < count; ++i) RIVULET_RETURN_IF_ERROR(Raise(i));
+    for (proto::NodeDef& node : added_) *graph_.add_node() = std::move(node);
+    // The list takes the place of the flow, output 1 of its maker; nothing uses the handle any more.
+    for (proto::NodeDef& node : *graph_.mutable_node())
+      for (std::string& input : *node.mutable_input()) {
+        int port = 0;
+        const std::string producer = Producer(input, &port);
+        if (port == 1 && makers_.contains(producer)) input = producer;
+      }
+    return absl::OkStatus();
+  }
+
+ private:
+  static std::string Producer(const std::string& input, int* port = nullptr) {
+    const StatusOr<InputRef> ref = ParseInputRef(input);
+    if (!ref.ok() || ref->control) return "";
+    if (port != nullptr) *port = ref->port;
+    return std::string(ref->node);
+  }
+
+  // Nodes that hand a flow on hold a list instead of a number.
+  void FindFlows() {
+    std::map<std::string, std::vector<int>> users;
+    std::vector<std::string> work;
+    for (int i = 0; i < graph_.node_size(); ++i) {
+      const proto::NodeDef& node = graph_.node(i);
+      for (const std::string& input : node.input()) {
+        int port = 0;
+        const std::string producer = Producer(input, &port);
+        if (producer.empty()) continue;
+        const auto found = index_.find(producer);
+        // Of a TensorArrayV3 the second output is the flow.
+        if (found != index_.end() && graph_.node(found->second).op() == "TensorArrayV3" && port != 1) continue;
+        users[producer].push_back(i);
+      }
+      const auto op = ArrayOps().find(node.op());
+      if (node.op() == "TensorArrayV3" || (op != ArrayOps().end() && op->second.makes_flow))
+        work.push_back(node.name());
+    }
+    std::set<int> flows;
+    while (!work.empty()) {
+      const std::string from = work.back();
+      work.pop_back();
+      for (const int user : users[from]) {
+        proto::NodeDef& node = *graph_.mutable_node(user);
+        if (!PassesOn(node.op()) || !flows.insert(user).second) continue;
+        (*node.mutable_attr())["T"].set_type(proto::DT_VARIANT);
+        work.push_back(node.name());
+      }
+    }
+  }
+
+  // The TensorArrayV3 that made a handle.
+  const proto::NodeDef* MakerOf(const std::string& handle) const {
+    std::string at = Producer(handle);
+    for (int steps = 0; steps < graph_.node_size(); ++steps) {
+      const auto found = index_.find(at);
+      if (found == index_.end()) return nullptr;
+      const proto::NodeDef& node = graph_.node(found->second);
+      if (makers_.contains(node.name())) return &makers_.at(node.name());
+      if (node.op() == "TensorArrayV3") return &node;
+      if (!PassesOn(node.op()) || node.input_size() == 0) return nullptr;
+      at = Producer(node.input(0));
+    }
+    return nullptr;
+  }
+
+  std::string UniqueName(const std::string& wanted) {
+    std::string name = wanted;
+    for (int n = 1; index_.contains(name); ++n) name = fmt::format("{}_{}", wanted, n);
+    index_.emplace(name, -1);
+    return name;
+  }
+
+  // A constant beside `node`, in the same frame and branch: it waits for what the node's flow comes from.
+  std::string AddInts(const proto::NodeDef& node, const std::string& what, const std::vector<int64_t>& values,
+                      bool scalar, const std::string& beside, proto::DataType dtype = proto::DT_INT32) {
+    proto::NodeDef constant;
+    constant.set_name(UniqueName(node.name() + "/" + what));
+    constant.set_op("Const");
+    if (const std::string producer = Producer(beside); !producer.empty()) {
+      // By way of an Identity: a control edge from a Switch would wait for either branch.
+      proto::NodeDef place;
+      place.set_name(UniqueName(node.name() + "/" + what + "/place"));
+      place.set_op("Identity");
+      place.add_input(beside);
+      (*place.mutable_attr())["T"].set_type(proto::DT_VARIANT);
+      constant.add_input("^" + place.name());
+      added_.push_back(std::move(place));
+    }
+    (*constant.mutable_attr())["dtype"].set_type(dtype);
+    proto::TensorProto& tensor = *(*constant.mutable_attr())["value"].mutable_tensor();
+    tensor.set_dtype(dtype);
+    tensor.mutable_tensor_shape();
+    if (!scalar) tensor.mutable_tensor_shape()->add_dim()->set_size(static_cast<int64_t>(values.size()));
+    for (const int64_t value : values) {
+      if (dtype == proto::DT_INT64)
+        tensor.add_int64_val(value);
+      else
+        tensor.add_int_val(static_cast<int32_t>(value));
+    }
+    std::string name = constant.name();
+    added_.push_back(std::move(constant));
+    return name;
+  }
+
+  // The attribute element_shape (or element_shape_except0) as an input: -1 where nothing is known.
+  std::string AddElementShape(const proto::NodeDef& node, const proto::TensorShapeProto* shape,
+                              const std::string& beside) {
+    if (shape == nullptr || shape->unknown_rank()) return AddInts(node, "element_shape", {-1}, true, beside);
+    std::vector<int64_t> dims;
+    for (const auto& dim : shape->dim()) dims.push_back(dim.size());
+    return AddInts(node, "element_shape", dims, false, beside);
+  }
+  static const proto::TensorShapeProto* ShapeAttr(const proto::NodeDef& node, const std::string& name) {
+    const auto found = node.attr().find(name);
+    return found == node.attr().end() ? nullptr : &found->second.shape();
+  }
+
+  Status Raise(int i) {
+    proto::NodeDef& node = *graph_.mutable_node(i);
+    if (node.op() == "TensorArrayCloseV3") {
+      node.set_op("NoOp");
+      KeepControls(node, {});
+      node.clear_attr();
+      return absl::OkStatus();
+    }
+    if (node.op() == "TensorArrayV3") {
+      makers_.emplace(node.name(), node);
+      if (node.input_size() < 1) return InvalidArgument("TensorArrayV3 '{}' has no size", node.name());
+      const proto::AttrValue dtype = node.attr().count("dtype") ? node.attr().at("dtype") : proto::AttrValue();
+      const std::string shape = AddElementShape(node, ShapeAttr(node, "element_shape"), "");
+      node.set_op("TensorListReserve");
+      KeepControls(node, {shape, node.input(0)});
+      node.clear_attr();
+      (*node.mutable_attr())["element_dtype"] = dtype;
+      (*node.mutable_attr())["shape_type"].set_type(proto::DT_INT32);
+      return absl::OkStatus();
+    }
+    const auto found = ArrayOps().find(node.op());
+    if (found == ArrayOps().end()) {
+      if (node.op().starts_with("TensorArray"))
+        return Unimplemented(
+            "{} '{}': gradients of tensor arrays are not raised; export the forward graph alone, and take its gradient "
+            "here",
+            node.op(), node.name());
+      return absl::OkStatus();
+    }
+    const ArrayOp& op = found->second;
+    if (node.input_size() <= op.flow)
+      return InvalidArgument("{} '{}' has {} inputs, fewer than it needs", node.op(), node.name(), node.input_size());
+    const proto::NodeDef* maker = MakerOf(node.input(0));
+    if (maker == nullptr)
+      return Unimplemented("{} '{}': which TensorArrayV3 its handle '{}' is of cannot be told", node.op(), node.name(),
+                           node.input(0));
+    const std::string flow = node.input(op.flow);
+    const bool dynamic = maker->attr().count("dynamic_size") != 0 && maker->attr().at("dynamic_size").b();
+    const proto::AttrValue dtype = maker->attr().count("dtype") ? maker->attr().at("dtype") : proto::AttrValue();
+    std::vector<std::string> inputs;
+    for (const int input : op.inputs) inputs.push_back(node.input(input));
+    proto::AttrValue integers;
+    integers.set_type(proto::DT_INT32);
+    std::map<std::string, proto::AttrValue> attrs = {{"element_dtype", dtype}};
+    if (node.op() == "TensorArrayReadV3") {
+      inputs.push_back(AddElementShape(node, ShapeAttr(*maker, "element_shape"), flow));
+    } else if (node.op() == "TensorArrayGatherV3") {
+      inputs.push_back(AddElementShape(node, ShapeAttr(node, "element_shape"), flow));
+    } else if (node.op() == "TensorArrayConcatV3") {
+      inputs.push_back(AddInts(node, "element_shape", {-1}, true, flow));
+      inputs.push_back(AddInts(node, "leading_dims", {}, false, flow, proto::DT_INT64));
+      attrs["shape_type"] = integers;
+    } else if (node.op() == "TensorArraySplitV3") {
+      inputs.push_back(AddInts(node, "element_shape", {-1}, true, flow));
+      inputs.push_back(node.input(2));
+      attrs["shape_type"] = integers;
+    } else if (node.op() == "TensorArrayWriteV3") {
+      attrs["resize_if_index_out_of_bounds"].set_b(dynamic);
+    } else if (node.op() == "TensorArraySizeV3") {
+      attrs.clear();
+      if (!dynamic) {  // the size is what was asked for, known where that is
+        node.set_op("Identity");
+        KeepControls(node, {maker->input(0)});
+        node.clear_attr();
+        (*node.mutable_attr())["T"] = integers;
+        return absl::OkStatus();
+      }
+    }
+    node.set_op(std::string(op.list_op));
+    KeepControls(node, inputs);
+    node.clear_attr();
+    for (const auto& [name, value] : attrs) (*node.mutable_attr())[name] = value;
+    return absl::OkStatus();
+  }
+
+  // The data inputs replaced, the control inputs kept.
+  static void KeepControls(proto::NodeDef& node, const std::vector<std::string>& inputs) {
+    std::vector<std::string> all = inputs;
+    for (const std::string& input : node.input())
+      if (input.starts_with('^')) all.push_back(input);
+    node.clear_input();
+    for (std::string& input : all) node.add_input(std::move(input));
+  }
+
+  proto::GraphDef& graph_;
+  std::map<std::string, int> index_;
+  std::map<std::string, proto::NodeDef> makers_;  // as they were
+  std::vector<proto::NodeDef> added_;
+};
+
+}  // namespace
+
+Status RaiseTensorArrays(proto::GraphDef& graph) { return ArrayRaiser(graph).Run(); }
+
+}  // namespace rivulet

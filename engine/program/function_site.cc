@@ -1,0 +1,190 @@
+#include "engine/program/function_site.h"
+
+#include <algorithm>
+
+#include "engine/graph/list_shape.h"
+#include "engine/graph/op.h"
+#include "engine/graph/variable_name.h"
+#include "engine/program/concrete_graph.h"
+
+namespace rivulet {
+namespace {
+
+std::string Quoted(const Function& function) { return fmt::format("function '{}'", function.name); }
+
+}  // namespace
+
+StatusOr<FunctionSite> MakeFunctionSite(const Function& function, std::span<const KnownArgument> arguments,
+                                        std::span<const int> buffers, const std::vector<bool>& wanted) {
+  FunctionSite site;
+  RIVULET_ASSIGN_OR_RETURN(site.body, SpecializeBody(function, arguments));
+  size_t resources = 0;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const Node& argument = *function.arguments[i];
+    if (arguments[i].spec.dtype == DType::kResource) {
+      VariableBinding binding;
+      binding.name = ArgumentVariable(argument);
+      binding.buffer = buffers.empty() ? static_cast<int>(resources) : buffers[resources];
+      binding.spec = {arguments[i].variable, arguments[i].spec.shape};
+      site.signature.variables.push_back(std::move(binding));
+      ++resources;
+    } else if (arguments[i].value == nullptr) {
+      site.signature.feeds.push_back({argument.name(), arguments[i].spec});
+      site.feeds.push_back(static_cast<int>(i));
+    }
+  }
+  for (size_t i = 0; i < function.results.size(); ++i) {
+    if (function.result_dtype(i) == DType::kResource || (!wanted.empty() && !wanted[i])) continue;
+    site.signature.fetches.push_back(function.results[i].name());
+    site.fetches.push_back(static_cast<int>(i));
+  }
+  for (const Node* node : function.control_results) site.signature.targets.push_back(node->name());
+  for (const auto& node : function.body->nodes()) {
+    const bool effects =
+        RunsFunctions(node->type())
+            ? EffectsOfCall(node->type(), node->attrs(), node->inputs().size(), FunctionsOf(*function.body)).effects
+            : !HasNoEffect(node->op());
+    if (effects && std::ranges::find(site.signature.targets, node->name()) == site.signature.targets.end())
+      site.signature.targets.push_back(node->name());
+  }
+  return site;
+}
+
+std::string ArgumentVariable(const Node& argument) { return fmt::format("argument '{}'", argument.name()); }
+
+StatusOr<std::vector<TensorSpec>> ConcreteResults(const Function& function, std::span<const KnownArgument> arguments,
+                                                  const CompileOptions& options) {
+  RIVULET_ASSIGN_OR_RETURN(const FunctionSite site, MakeFunctionSite(function, arguments, {}, {}));
+  std::vector<TensorSpec> specs;
+  bool known = true;
+  for (const Output& result : function.results) {
+    RIVULET_ASSIGN_OR_RETURN(const Output inferred, site.body.FindOutput(result.name()));
+    specs.push_back({inferred.dtype(), inferred.shape()});
+    // What is known of a list grows while its elements become known.
+    known = known && inferred.shape().IsFullyKnown() && inferred.dtype() != DType::kVariant;
+  }
+  if (known) return specs;
+  const StatusOr<ConcreteGraph> concrete = ConcreteGraph::Build(site.body, site.signature, options);
+  if (!concrete.ok()) return Annotate(concrete.status(), Quoted(function));
+  for (size_t i = 0; i < site.fetches.size(); ++i)
+    specs[static_cast<size_t>(site.fetches[i])] = concrete->spec(concrete->value(concrete->fetches()[i]));
+  for (size_t i = 0; i < specs.size(); ++i) {
+    if (specs[i].shape.IsFullyKnown() || specs[i].dtype == DType::kVariant) continue;
+    const int argument = PassedArgument(function.results[i]);
+    if (argument < 0)
+      return Unimplemented("{}: result {} ('{}') is a handle that the function makes itself; pass it as an argument",
+                           Quoted(function), i, function.result_names[i]);
+    specs[i].shape = arguments[static_cast<size_t>(argument)].spec.shape;
+  }
+  return specs;
+}
+
+// What is known of the lists that a loop carries, before any iteration and after it: an element that is put in tells
+// the shape of all, a list that grows has no known length.
+Status SettleLists(const Function& body, std::vector<KnownArgument>& kept, const CompileOptions& options) {
+  if (std::ranges::none_of(kept, [](const KnownArgument& each) { return each.spec.dtype == DType::kVariant; }))
+    return {};
+  constexpr int kMostRounds = 6;
+  for (int round = 0; round < kMostRounds; ++round) {
+    RIVULET_ASSIGN_OR_RETURN(const FunctionSite site, MakeFunctionSite(body, kept, {}, {}));
+    bool changed = false;
+    const auto settle = [&](size_t i, const Shape& after) {
+      if (kept[i].spec.dtype != DType::kVariant) return;
+      Shape common = CommonList(kept[i].spec.shape, after);
+      changed = changed || !(common == kept[i].spec.shape);
+      kept[i].spec.shape = std::move(common);
+    };
+    for (size_t i = 0; i < kept.size(); ++i) {
+      RIVULET_ASSIGN_OR_RETURN(const Output result, site.body.FindOutput(body.results[i].name()));
+      settle(i, result.shape());
+    }
+    if (changed) continue;  // what follows from the body's text comes first: it needs no list to be known
+    RIVULET_ASSIGN_OR_RETURN(const std::vector<TensorSpec> after, ConcreteResults(body, kept, options));
+    for (size_t i = 0; i < kept.size(); ++i) settle(i, after[i].shape);
+    if (!changed) return {};
+  }
+  return {};
+}
+
+StatusOr<std::vector<TensorSpec>> ConcreteOutputs(const Node& node, const Graph& graph,
+                                                  std::span<const KnownArgument> inputs,
+                                                  const CompileOptions& options) {
+  const FunctionCall call = DescribeFunctionCall(node.type(), node.attrs());
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<const Function*> functions, FindFunctions(call, FunctionsOf(graph)));
+  const std::span<const KnownArgument> arguments = inputs.subspan(call.first_argument);
+  if (call.kind == FunctionCall::Kind::kWhile) {
+    const Function& body = *functions[1];
+    std::vector<KnownArgument> kept(arguments.begin(), arguments.end());
+    for (size_t i = 0; i < kept.size(); ++i)
+      if (PassedArgument(body.results[i]) != static_cast<int>(i)) kept[i].value = nullptr;
+    RIVULET_RETURN_IF_ERROR(SettleLists(body, kept, options));
+    RIVULET_ASSIGN_OR_RETURN(std::vector<TensorSpec> after, ConcreteResults(body, kept, options));
+    for (size_t i = 0; i < kept.size(); ++i) {
+      if (after[i].dtype == DType::kVariant) {
+        after[i].shape = CommonList(kept[i].spec.shape, after[i].shape);
+        continue;
+      }
+      if (after[i].shape == kept[i].spec.shape) continue;
+      return InvalidArgument(
+          "loop variable {} ('{}') enters an iteration as {} and leaves it as {}; a program needs loop variables of "
+          "one "
+          "shape, so give it its largest shape from the start",
+          i, body.arguments[i]->name(), kept[i].spec.shape.ToString(), after[i].shape.ToString());
+    }
+    return after;
+  }
+  const Tensor* selector = call.first_argument == 0 ? nullptr : inputs[0].value;
+  size_t first = 0, last = functions.size();
+  if (selector != nullptr) {
+    const bool is_if = call.kind == FunctionCall::Kind::kIf;
+    first =
+        is_if ? (TruthOf(*selector).value_or(false) ? 0 : 1) : BranchOf(selector->flat<int32_t>()[0], functions.size());
+    last = first + 1;
+  }
+  std::vector<TensorSpec> specs;
+  for (size_t branch = first; branch < last; ++branch) {
+    StatusOr<std::vector<TensorSpec>> own = ConcreteResults(*functions[branch], arguments, options);
+    if (!own.ok()) return Annotate(own.status(), call.roles[branch]);
+    if (branch == first) specs = *own;
+    for (size_t i = 0; i < specs.size(); ++i) {
+      if (specs[i] == (*own)[i]) continue;
+      if (specs[i].dtype == DType::kVariant) {
+        specs[i].shape = CommonList(specs[i].shape, (*own)[i].shape);
+        continue;
+      }
+      return InvalidArgument(
+          "output {} is {} by {} '{}' and {} by {} '{}'; a program needs branches that give one shape", i,
+          specs[i].shape.ToString(), call.roles[first], functions[first]->name, (*own)[i].shape.ToString(),
+          call.roles[branch], functions[branch]->name);
+    }
+  }
+  return specs;
+}
+
+int PassedInput(const Node& node, const Graph& graph, int port) {
+  const FunctionCall call = DescribeFunctionCall(node.type(), node.attrs());
+  const StatusOr<std::vector<const Function*>> functions = FindFunctions(call, FunctionsOf(graph));
+  if (!functions.ok()) return -1;
+  const bool loop = call.kind == FunctionCall::Kind::kWhile;
+  int passed = -1;
+  for (size_t i = loop ? 1 : 0; i < functions->size(); ++i) {
+    const Function& function = *(*functions)[i];
+    const int argument = PassedArgument(function.results[static_cast<size_t>(port)]);
+    if (argument < 0 || (passed >= 0 && argument != passed) || (loop && argument != port)) return -1;
+    passed = argument;
+  }
+  return passed < 0 ? -1 : passed + static_cast<int>(call.first_argument);
+}
+
+std::string HandleName(Output handle, const Graph& graph) {
+  while (RunsFunctions(handle.node->type())) {
+    const int passed = PassedInput(*handle.node, graph, handle.port);
+    if (passed < 0) return "";
+    handle = handle.node->input(passed);
+  }
+  const Node* node = HandleOf(handle);
+  if (node == nullptr) return "";
+  return node->type() == "_Arg" ? ArgumentVariable(*node) : std::string(VariableName(*node));
+}
+
+}  // namespace rivulet

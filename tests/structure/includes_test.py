@@ -1,0 +1,97 @@
+"""Every #include of the tree goes along an arrow of arrows.txt, and the arrows make no cycle."""
+import pathlib
+import re
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).parent
+ROOT = HERE.parents[1]
+TOP = ("proto", "engine", "federated", "setup", "client", "coordinator", "simulations", "cli", "tests", "examples")
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+
+
+def read_arrows(path):
+    """{room: rooms that it may include}, in the order of the page."""
+    arrows = {}
+    for line in path.read_text().splitlines():
+        line = line.split("#")[0].strip()
+        if line:
+            room, _, allowed = line.partition(":")
+            arrows[room.strip()] = allowed.split()
+    return arrows
+
+
+def room_of(path, arrows):
+    """The innermost room that holds `path`, or None."""
+    parts = path.split("/")[:-1]
+    for size in range(len(parts), 0, -1):
+        if "/".join(parts[:size]) in arrows:
+            return "/".join(parts[:size])
+    return None
+
+
+def covers(allowed, room):
+    return room == allowed or room.startswith(allowed + "/")
+
+
+def wrong_includes(root, arrows):
+    """A sentence for each #include below `root` that no arrow allows."""
+    found = []
+    for top in TOP:
+        for path in sorted((root / top).rglob("*")):
+            if path.suffix not in (".h", ".cc", ".cu"):
+                continue
+            name = path.relative_to(root).as_posix()
+            room = room_of(name, arrows)
+            if room is None:
+                found.append(f"{name}: its folder is no room of tests/structure/arrows.txt; add it there")
+                continue
+            for include in INCLUDE.findall(path.read_text()):
+                if include.split("/")[0] not in TOP:
+                    continue
+                target = room_of(include, arrows)
+                if target == room or any(covers(allowed, target or include) for allowed in arrows[room]):
+                    continue
+                found.append(f"{name} includes {include}: {room} may not include {target}; "
+                             "move what is shared to where both may see it, or add the arrow to "
+                             "tests/structure/arrows.txt")
+    return found
+
+
+class Includes(unittest.TestCase):
+    arrows = read_arrows(HERE / "arrows.txt")
+
+    def test_every_include_goes_along_an_arrow(self):
+        self.assertEqual(wrong_includes(ROOT, self.arrows), [])
+
+    def test_arrows_point_to_rooms_that_stand_before(self):
+        above = []
+        for room, allowed in self.arrows.items():
+            for name in allowed:
+                self.assertTrue(any(covers(name, other) for other in above), f"{room}: {name} stands below it, or is no room")
+                self.assertFalse(covers(name, room), f"{room}: {name} holds it")
+            above.append(room)
+
+    def test_rooms_are_folders(self):
+        for room in self.arrows:
+            self.assertTrue((ROOT / room).is_dir(), room)
+
+    def test_a_planted_wrong_include_is_found(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for name, include in (("engine/graph/wrong.cc", "engine/session/session.h"),
+                                  ("client/wrong.cc", "coordinator/coordinator.h"),
+                                  ("engine/graph/right.cc", "engine/tensor/shape.h"),
+                                  ("engine/nowhere/new.cc", "engine/base/status.h")):
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).write_text(f'#include "{include}"\n')
+            found = wrong_includes(root, self.arrows)
+            self.assertEqual(len(found), 3, found)
+            self.assertIn("engine/graph/wrong.cc includes engine/session/session.h: engine/graph may not", found[0])
+            self.assertIn("engine/nowhere/new.cc: its folder is no room", found[1])
+            self.assertIn("client/wrong.cc includes coordinator/coordinator.h: client may not include coordinator", found[2])
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())

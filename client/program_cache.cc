@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "client/trainer.h"
 #include "engine/compile/compile.h"
 #include "engine/gradients/gradients.h"
 #include "engine/gradients/mixed_precision.h"

@@ -15,8 +15,8 @@
 #include "engine/datasets/mnist.h"
 #include "engine/datasets/shakespeare.h"
 #include "engine/datasets/synth_digits.h"
-#include "simulations/partition_files.h"
-#include "simulations/scenario_data.h"
+#include "setup/partition_files.h"
+#include "setup/run_setup.h"
 
 namespace rivulet {
 namespace {
@@ -181,21 +181,20 @@ Status RefuseOtherRecords(FileSystem& fs, const std::string& folder, const std::
 }
 
 Status WriteClients(const PartitionOptions& options) {
-  RIVULET_ASSIGN_OR_RETURN(const Scenario scenario, LoadScenario(options.run));
-  RIVULET_RETURN_IF_ERROR(PrepareData(scenario));
-  RIVULET_ASSIGN_OR_RETURN(const auto data, Dataset::Open({scenario.data.train}));
-  RIVULET_ASSIGN_OR_RETURN(const std::vector<ClientShare> shares,
-                           Partition(*data, scenario.data.partition, scenario.data.label_feature, scenario.run.seed));
+  RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run));
+  RunSetup setup(std::move(scenario));
+  RIVULET_ASSIGN_OR_RETURN(const auto data, setup.training_data());
+  RIVULET_ASSIGN_OR_RETURN(const auto shares, setup.shares());
   FileSystem& fs = FileSystem::Default();
   RIVULET_RETURN_IF_ERROR(fs.CreateFolders(options.out));
-  RIVULET_RETURN_IF_ERROR(RefuseOtherRecords(fs, options.out, shares));
+  RIVULET_RETURN_IF_ERROR(RefuseOtherRecords(fs, options.out, *shares));
   size_t examples = 0;
-  for (const ClientShare& share : shares) examples += share.examples.size();
+  for (const ClientShare& share : *shares) examples += share.examples.size();
   {
     LongWork work("writing clients");
-    RIVULET_RETURN_IF_ERROR(WritePartitionFiles(fs, *data, shares, options.out, work.progress()).status());
+    RIVULET_RETURN_IF_ERROR(WritePartitionFiles(fs, *data, *shares, options.out, work.progress()).status());
   }
-  fmt::print("{}: {} examples for {} clients\n", options.out, examples, shares.size());
+  fmt::print("{}: {} examples for {} clients\n", options.out, examples, shares->size());
   return absl::OkStatus();
 }
 

@@ -5,6 +5,7 @@
 
 #include "cli/command.h"
 #include "client/program_cache.h"
+#include "client/trainer.h"
 #include "engine/base/file_system.h"
 #include "engine/gradients/gradients.h"
 #include "engine/graph/variable_name.h"
@@ -14,7 +15,8 @@
 #include "engine/program/memory_plan.h"
 #include "federated/plan/plan.h"
 #include "federated/scenario/scenario.h"
-#include "simulations/scenario_model.h"
+#include "setup/model.h"
+#include "setup/run_setup.h"
 
 namespace rivulet {
 namespace {
@@ -114,13 +116,16 @@ StatusOr<GraphSource> FromScenario(const GraphSourceOptions& options, int64_t& b
   StatusOr<Scenario> scenario = Scenario::Load(options.what);
   if (!scenario.ok()) return absl::IsNotFound(scenario.status()) ? scenario.status() : AsUsageError(scenario.status());
   batch = options.batch.value_or(scenario->client.batch_size);
-  RIVULET_ASSIGN_OR_RETURN(ModelDef model, ModelOf(*scenario));
-  if (!options.training) return FromModel(std::move(model), scenario->run.name, options, batch);
+  if (!options.training) {
+    RIVULET_ASSIGN_OR_RETURN(ModelDef model, ModelOf(*scenario));
+    return FromModel(std::move(model), scenario->run.name, options, batch);
+  }
+  RunSetup setup(*std::move(scenario));
+  RIVULET_ASSIGN_OR_RETURN(const auto model, setup.model());
   GraphSource source;
-  source.title = scenario->run.name;
-  source.parameters = ParametersOf(model.variables);
-  RIVULET_ASSIGN_OR_RETURN(std::string bytes, BuildPlan(*scenario, model));
-  RIVULET_ASSIGN_OR_RETURN(const auto plan, Plan::Open(std::move(bytes)));
+  source.title = setup.scenario().run.name;
+  source.parameters = ParametersOf(model->variables);
+  RIVULET_ASSIGN_OR_RETURN(const auto plan, setup.plan());
   RIVULET_ASSIGN_OR_RETURN(ProgramCache::StepGraph step, NewProgramCache(plan)->DescribeStep(batch));
   source.graph = std::move(step.graph);
   source.signature = std::move(step.signature);

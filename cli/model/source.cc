@@ -14,7 +14,8 @@
 #include "federated/plan/plan.h"
 #include "federated/scenario/scenario.h"
 #include "federated/weights/model.h"
-#include "simulations/scenario_model.h"
+#include "setup/model.h"
+#include "setup/run_setup.h"
 
 namespace rivulet {
 namespace {
@@ -37,10 +38,10 @@ StatusOr<NamedWeights> FirstValues(const ModelDef& model) {
   return weights;
 }
 
-StatusOr<NamedWeights> FirstValuesOf(const Scenario& scenario, const ModelDef& model) {
-  RIVULET_ASSIGN_OR_RETURN(std::string bytes, BuildPlan(scenario, model));
-  RIVULET_ASSIGN_OR_RETURN(const auto plan, Plan::Open(std::move(bytes)));
-  RIVULET_ASSIGN_OR_RETURN(const auto first, InitialModel(*plan, static_cast<uint64_t>(scenario.run.seed)));
+StatusOr<NamedWeights> FirstValuesOf(Scenario scenario) {
+  RunSetup setup(std::move(scenario));
+  RIVULET_ASSIGN_OR_RETURN(const auto plan, setup.plan());
+  RIVULET_ASSIGN_OR_RETURN(const auto first, InitialModel(*plan, static_cast<uint64_t>(setup.scenario().run.seed)));
   NamedWeights weights;
   for (int index : first->layout().declaration_order()) {
     const Slice& slice = first->layout().slices()[static_cast<size_t>(index)];
@@ -202,9 +203,8 @@ StatusOr<ModelSource> LoadModelSource(const ModelSourceOptions& options) {
   } else if (!source.weights && EndsWith(options.what, ".toml")) {
     const std::string path = options.what;
     source.weights = [path]() -> StatusOr<NamedWeights> {
-      RIVULET_ASSIGN_OR_RETURN(const Scenario scenario, Scenario::Load(path));
-      RIVULET_ASSIGN_OR_RETURN(const ModelDef whole, ModelOf(scenario));
-      return FirstValuesOf(scenario, whole);
+      RIVULET_ASSIGN_OR_RETURN(Scenario scenario, Scenario::Load(path));
+      return FirstValuesOf(std::move(scenario));
     };
   } else if (!source.weights) {
     const auto model = std::make_shared<ModelDef>();

@@ -4,7 +4,6 @@
 #include <malloc.h>
 
 #include <memory>
-#include <thread>
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
@@ -15,12 +14,9 @@
 #include "cli/run/result.h"
 #include "cli/run/watching.h"
 #include "coordinator/history/history.h"
-#include "engine/data/dataset.h"
 #include "federated/transport/attendance.h"
 #include "federated/transport/grpc_server.h"
-#include "simulations/central_evaluator.h"
-#include "simulations/scenario_data.h"
-#include "simulations/scenario_model.h"
+#include "setup/run_setup.h"
 
 namespace rivulet {
 namespace {
@@ -35,16 +31,6 @@ struct Options {
   bool json = false;
   TraceOptions trace;
 };
-
-// The scenario's test set, for central evaluation; null without one. Training data stays with the clients.
-StatusOr<std::unique_ptr<Evaluator>> MakeEvaluator(const Scenario& scenario, const std::shared_ptr<const Plan>& plan,
-                                                   StepMonitor* monitor) {
-  if (scenario.data.test.empty() || scenario.evaluation.every == 0) return nullptr;
-  if (!scenario.data.synth.kind.empty()) RIVULET_RETURN_IF_ERROR(PrepareData(scenario));
-  RIVULET_ASSIGN_OR_RETURN(const auto test, Dataset::Open({scenario.data.test}));
-  const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  return CentralEvaluator::Create(plan, test, scenario.evaluation.batch_size, threads, monitor);
-}
 
 Fields RoundFields(const RoundReport& report) {
   Fields fields = {{"round", report.round},
@@ -96,12 +82,14 @@ Status Coordinate(const Options& options) {
                            Watching::Start(options.trace, "coordinator " + scenario.run.name));
   Interrupt interrupt;
   RoundProgress progress(scenario.run.rounds);
-  RIVULET_ASSIGN_OR_RETURN(const ModelDef model, ModelOf(scenario));
   CoordinatorOptions coordinator_options{.db_path = options.run.db, .resume = options.run.resume};
-  RIVULET_ASSIGN_OR_RETURN(coordinator_options.plan, BuildPlan(scenario, model));
-  RIVULET_ASSIGN_OR_RETURN(const auto plan, Plan::Open(coordinator_options.plan));
-  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Evaluator> evaluator,
-                           MakeEvaluator(scenario, plan, watching->instruments().steps));
+  std::shared_ptr<Evaluator> evaluator;
+  {
+    // Training data stays with the clients, and the model as it was read is not needed while the run goes on.
+    RunSetup setup(scenario, {.monitor = watching->instruments().steps});
+    RIVULET_ASSIGN_OR_RETURN(coordinator_options.plan, setup.plan());
+    RIVULET_ASSIGN_OR_RETURN(evaluator, setup.evaluator());
+  }
   coordinator_options.evaluator = evaluator.get();
   coordinator_options.tracer = watching->instruments().tracer;
   coordinator_options.observer = Observe(progress, options.json);

@@ -19,9 +19,8 @@
 #include "cli/run/options.h"
 #include "cli/run/progress.h"
 #include "cli/run/result.h"
-#include "engine/data/dataset.h"
-#include "simulations/partition_files.h"
-#include "simulations/scenario_data.h"
+#include "setup/partition_files.h"
+#include "setup/run_setup.h"
 
 namespace rivulet {
 namespace {
@@ -337,16 +336,15 @@ class Deployment {
 
 Status Up(Options options) {
   options.run.sets.push_back(fmt::format("data.partition.clients={}", *options.clients));
-  RIVULET_ASSIGN_OR_RETURN(const Scenario scenario, LoadScenario(options.run));
-  RIVULET_RETURN_IF_ERROR(PrepareData(scenario));
-  RIVULET_ASSIGN_OR_RETURN(const auto data, Dataset::Open({scenario.data.train}));
-  RIVULET_ASSIGN_OR_RETURN(const std::vector<ClientShare> shares,
-                           Partition(*data, scenario.data.partition, scenario.data.label_feature, scenario.run.seed));
+  RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run));
+  RunSetup setup(std::move(scenario));
+  RIVULET_ASSIGN_OR_RETURN(const auto data, setup.training_data());
+  RIVULET_ASSIGN_OR_RETURN(const auto shares, setup.shares());
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<TemporaryFolder> folder, TemporaryFolder::Create());
   RIVULET_ASSIGN_OR_RETURN(const std::vector<std::string> files,
-                           WritePartitionFiles(FileSystem::Default(), *data, shares, folder->path()));
-  Deployment deployment(options, scenario.run.rounds);
-  return deployment.Run(shares, files);
+                           WritePartitionFiles(FileSystem::Default(), *data, *shares, folder->path()));
+  Deployment deployment(options, setup.scenario().run.rounds);
+  return deployment.Run(*shares, files);
 }
 
 const RegisterCommand kUp(15, [] {

@@ -90,7 +90,7 @@ StatusOr<std::string> GraphDefAt(const std::string& precision, const Graph& grap
 
 }  // namespace
 
-StatusOr<std::string> BuildPlan(const Scenario& scenario, const ModelDef& model) {
+StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, const ModelDef& model) {
   RIVULET_ASSIGN_OR_RETURN(const ModelLayout layout, LayoutOf(model));
   proto::Plan plan;
   plan.set_format(kFormat);
@@ -155,9 +155,12 @@ StatusOr<std::string> BuildPlan(const Scenario& scenario, const ModelDef& model)
   update.set_weight_by("examples");
 
   // What every client will ask of these bytes is asked here first.
-  std::string bytes = plan.SerializeAsString();
-  RIVULET_RETURN_IF_ERROR(Plan::Open(bytes).status());
-  return bytes;
+  return Open(plan.SerializeAsString());
+}
+
+StatusOr<std::string> BuildPlan(const Scenario& scenario, const ModelDef& model) {
+  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, Plan::Build(scenario, model));
+  return plan->bytes();
 }
 
 }  // namespace rivulet

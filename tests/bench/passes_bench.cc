@@ -3,6 +3,7 @@
 #include <benchmark/benchmark.h>
 
 #include "client/program_cache.h"
+#include "client/trainer.h"
 #include "engine/compile/optimize.h"
 #include "tests/bench/bench_plan.h"
 

@@ -1,7 +1,7 @@
 // A task under the debugger gives the update of the task without it.
-#include "client/example_source.h"
 #include "client/trainer.h"
 #include "engine/debug/debugger.h"
+#include "federated/plan/example_source.h"
 #include "federated/updates/update_message.h"
 #include "tests/client/local_plan.h"
 #include "tests/testing/status_matchers.h"

@@ -4,11 +4,11 @@
 #include <filesystem>
 #include <fstream>
 
-#include "client/example_source.h"
 #include "client/trainer.h"
 #include "engine/graph/function.h"
 #include "engine/graph/scope.h"
 #include "engine/graphdef/graph_def.h"
+#include "federated/plan/example_source.h"
 #include "tests/client/local_plan.h"
 #include "tests/testing/status_matchers.h"
 

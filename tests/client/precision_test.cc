@@ -6,9 +6,9 @@
 #include <cstring>
 
 #include "client/artifact_cache.h"
-#include "client/example_source.h"
 #include "client/program_cache.h"
 #include "client/trainer.h"
+#include "federated/plan/example_source.h"
 #include "proto/federated/update.pb.h"
 #include "tests/client/local_plan.h"
 #include "tests/engine/kernels/every_target.h"

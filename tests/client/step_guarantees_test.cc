@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "client/program_cache.h"
+#include "client/trainer.h"
 #include "engine/base/mutex.h"
 #include "tests/client/local_plan.h"
 #include "tests/engine/kernels/every_target.h"

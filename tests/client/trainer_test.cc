@@ -8,7 +8,7 @@
 #include <numeric>
 #include <thread>
 
-#include "client/example_source.h"
+#include "federated/plan/example_source.h"
 #include "federated/random/streams.h"
 #include "proto/federated/update.pb.h"
 #include "proto/graph/example.pb.h"

@@ -12,9 +12,7 @@
 #include "engine/data/tfrecord.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/presets/presets.h"
-#include "simulations/central_evaluator.h"
-#include "simulations/partition.h"
-#include "simulations/scenario_model.h"
+#include "setup/run_setup.h"
 #include "tests/testing/memory_dataset.h"
 
 namespace rivulet {
@@ -142,24 +140,20 @@ class SimulatorTest : public ::testing::Test {
   Trace Deploy(const Scenario& scenario, const std::string& db) {
     Trace trace;
     trace.status = [&]() -> Status {
-      RIVULET_ASSIGN_OR_RETURN(const ModelDef model, ModelOf(scenario));
-      RIVULET_ASSIGN_OR_RETURN(std::string plan_bytes, BuildPlan(scenario, model));
-      RIVULET_ASSIGN_OR_RETURN(const auto plan, Plan::Open(plan_bytes));
-      RIVULET_ASSIGN_OR_RETURN(const auto test, Dataset::Open({scenario.data.test}));
-      RIVULET_ASSIGN_OR_RETURN(const auto evaluator, CentralEvaluator::Create(plan, test, 16, 1));
-      RIVULET_ASSIGN_OR_RETURN(const auto train, Dataset::Open({scenario.data.train}));
-      RIVULET_ASSIGN_OR_RETURN(const auto shares, Partition(*train, scenario.data.partition,
-                                                            scenario.data.label_feature, scenario.run.seed));
+      RunSetup setup(scenario, {.evaluation_threads = 1});
+      RIVULET_ASSIGN_OR_RETURN(const auto evaluator, setup.evaluator());
+      RIVULET_ASSIGN_OR_RETURN(const auto train, setup.training_data());
+      RIVULET_ASSIGN_OR_RETURN(const auto shares, setup.shares());
       Recorder recorder;
       CoordinatorOptions options;
       options.scenario = scenario;
-      options.plan = std::move(plan_bytes);
+      RIVULET_ASSIGN_OR_RETURN(options.plan, setup.plan());
       options.db_path = Path(db);
       options.evaluator = evaluator.get();
       options.observer = recorder.Observer();
       RIVULET_ASSIGN_OR_RETURN(const auto coordinator, Coordinator::Create(std::move(options)));
       std::vector<const ClientShare*> order;
-      for (const ClientShare& share : shares) order.push_back(&share);
+      for (const ClientShare& share : *shares) order.push_back(&share);
       std::shuffle(order.begin(), order.end(), std::mt19937(5));
       std::vector<std::thread> threads;
       std::vector<Status> ends(order.size());

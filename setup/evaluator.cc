@@ -1,4 +1,4 @@
-#include "simulations/central_evaluator.h"
+#include "setup/evaluator.h"
 
 #include <algorithm>
 #include <atomic>

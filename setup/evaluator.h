@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "client/example_source.h"
-#include "coordinator/coordinator.h"
 #include "engine/data/dataset.h"
 #include "engine/program/program.h"
+#include "federated/evaluation/evaluator.h"
+#include "federated/plan/example_source.h"
 #include "federated/plan/plan.h"
 
 namespace rivulet {

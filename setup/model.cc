@@ -1,4 +1,4 @@
-#include "simulations/scenario_model.h"
+#include "setup/model.h"
 
 #include <string>
 #include <string_view>

@@ -1,4 +1,4 @@
-// From records to feed tensors: a client's share of a TFRecord data set, decoded as the plan's features say.
+// From records to feed tensors: TFRecord data, decoded as a plan's features say, of a client's share or of a test set.
 #pragma once
 
 #include <array>
@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "client/trainer.h"
 #include "engine/data/dataset.h"
+#include "engine/program/program.h"
 #include "federated/plan/plan.h"
 
 namespace rivulet {
@@ -36,6 +36,16 @@ class ExampleDecoder {
     std::array<float, 256> of_byte{};  // byte × scale, rounded once
   };
   std::vector<Feature> features_;
+};
+
+// Examples, decoded as the plan's features say. Thread-safe.
+class ExampleSource {
+ public:
+  virtual ~ExampleSource() = default;
+  virtual int64_t size() const = 0;
+  // Decodes examples `indices` (0 .. size()-1) into the feed tensors, one per feature of the plan, batch first.
+  // Errors name file, record and byte: a label out of range, a wrong type, a wrong number of values.
+  virtual Status Decode(std::span<const uint32_t> indices, std::span<const TensorView> feeds) const = 0;
 };
 
 // The examples `indices` of a data set. Cheap to make: a virtual client's costs nothing but this object.

@@ -1,4 +1,4 @@
-#include "simulations/partition.h"
+#include "setup/partition.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "client/example_source.h"
+#include "federated/plan/example_source.h"
 
 #include <utility>
 

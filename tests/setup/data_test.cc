@@ -1,4 +1,4 @@
-#include "simulations/scenario_data.h"
+#include "setup/data.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

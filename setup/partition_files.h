@@ -9,7 +9,7 @@
 #include "engine/base/status.h"
 #include "engine/data/dataset.h"
 #include "engine/data/progress.h"
-#include "simulations/partition.h"
+#include "setup/partition.h"
 
 namespace rivulet {
 

@@ -1,20 +1,16 @@
-#include "cli/graph/step_loop.h"
+#include "simulations/step_loop.h"
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
+#include <utility>
 
-#include "cli/command.h"
-#include "client/example_source.h"
 #include "client/program_cache.h"
-#include "engine/base/file_system.h"
+#include "client/trainer.h"
 #include "engine/compile/compile.h"
 #include "engine/profile/instruction_costs.h"
+#include "federated/plan/example_source.h"
 #include "federated/plan/plan.h"
-#include "federated/scenario/scenario.h"
 #include "federated/weights/model.h"
-#include "simulations/scenario_data.h"
-#include "simulations/scenario_model.h"
 
 namespace rivulet {
 namespace {
@@ -49,30 +45,13 @@ void MakeUp(Tensor& tensor, int64_t bound) {
 // What a client runs.
 class ClientStep final : public StepLoop {
  public:
-  Status Initialise(const GraphSourceOptions& options) {
-    Scenario scenario;
-    const bool from_file = options.what.ends_with(".toml");
-    if (from_file) {
-      StatusOr<Scenario> loaded = Scenario::Load(options.what);
-      if (!loaded.ok()) return absl::IsNotFound(loaded.status()) ? loaded.status() : AsUsageError(loaded.status());
-      scenario = *std::move(loaded);
-    } else {
-      scenario.run.name = options.what;
-      scenario.model.preset = options.what;
-      scenario.client.batch_size = 10;
-      scenario.client.optimizer.learning_rate = 0.01;
-    }
-    StatusOr<ModelDef> model = ModelOf(scenario);
-    if (!model.ok() && !from_file) {
-      return UsageError("'{}' is no preset, and no file that ends in .pb, .pbtxt or .toml: {}", options.what,
-                        Message(model.status()));
-    }
-    RIVULET_RETURN_IF_ERROR(model.status());
+  Status Initialise(RunSetup& setup, int64_t batch, bool own_data) {
+    const Scenario& scenario = setup.scenario();
+    RIVULET_ASSIGN_OR_RETURN(const auto model, setup.model());
     source_lines_ = SourceLinesOf(model->graph);
-    RIVULET_ASSIGN_OR_RETURN(std::string bytes, BuildPlan(scenario, *model));
-    RIVULET_ASSIGN_OR_RETURN(plan_, Plan::Open(std::move(bytes)));
+    RIVULET_ASSIGN_OR_RETURN(plan_, setup.plan());
     const auto programs = NewProgramCache(plan_);
-    batch_ = options.batch.value_or(scenario.client.batch_size);
+    batch_ = batch;
     RIVULET_ASSIGN_OR_RETURN(ProgramCache::StepGraph described, programs->DescribeStep(batch_));
     graph_ = std::move(described.graph);
     RIVULET_ASSIGN_OR_RETURN(auto program, programs->Step(batch_));
@@ -94,7 +73,7 @@ class ClientStep final : public StepLoop {
     bindings.rng = {&rng_, 1};
     bindings.step = {&step_, 1};
     RIVULET_RETURN_IF_ERROR(init_instance->Run(bindings));
-    if (from_file) return OpenData(scenario);
+    if (own_data) return OpenData(setup);
     data_ = "made-up data";
     for (size_t i = 0; i < feed_tensors_.size(); ++i) MakeUp(feed_tensors_[i], plan_->features()[i].upper_bound);
     return absl::OkStatus();
@@ -108,14 +87,14 @@ class ClientStep final : public StepLoop {
   }
 
  private:
-  Status OpenData(const Scenario& scenario) {
-    RIVULET_RETURN_IF_ERROR(PrepareData(scenario));
-    RIVULET_ASSIGN_OR_RETURN(const auto dataset, Dataset::Open({scenario.data.train}));
-    if (dataset->size() == 0) return InvalidArgument("{} has no examples", scenario.data.train);
+  Status OpenData(RunSetup& setup) {
+    const std::string& file = setup.scenario().data.train;
+    RIVULET_ASSIGN_OR_RETURN(const auto dataset, setup.training_data());
+    if (dataset->size() == 0) return InvalidArgument("{} has no examples", file);
     RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(plan_->features()));
     examples_ = std::make_unique<DatasetExamples>(dataset, std::nullopt, decoder);
     order_.resize(static_cast<size_t>(batch_));
-    data_ = fmt::format("data of {}", scenario.data.train);
+    data_ = fmt::format("data of {}", file);
     return absl::OkStatus();
   }
 
@@ -125,17 +104,16 @@ class ClientStep final : public StepLoop {
   std::vector<uint32_t> order_;
 };
 
-class SourceStep final : public StepLoop {
+class GraphStep final : public StepLoop {
  public:
-  Status Initialise(const GraphSourceOptions& options) {
-    RIVULET_ASSIGN_OR_RETURN(GraphSource source, LoadGraphSource(options));
-    title_ = std::move(source.title);
+  Status Initialise(std::string title, Graph graph, const Signature& signature, const KernelPolicy& kernels) {
+    title_ = std::move(title);
     data_ = "made-up data and variables";
-    graph_ = std::move(source.graph);
+    graph_ = std::move(graph);
     source_lines_ = SourceLinesOf(graph_);
-    RIVULET_ASSIGN_OR_RETURN(auto program, CompileProgram(graph_, source.signature, {source.kernels, {}}));
+    RIVULET_ASSIGN_OR_RETURN(auto program, CompileProgram(graph_, signature, {kernels, {}}));
     std::vector<size_t> bytes;
-    for (const VariableBinding& variable : source.signature.variables) {
+    for (const VariableBinding& variable : signature.variables) {
       const size_t buffer = static_cast<size_t>(variable.buffer);
       if (bytes.size() <= buffer) bytes.resize(buffer + 1, 0);
       bytes[buffer] = std::max(bytes[buffer], variable.offset + static_cast<size_t>(variable.spec.shape.elements()) *
@@ -147,7 +125,7 @@ class SourceStep final : public StepLoop {
       memory.push_back(std::move(buffer));
     }
     // Small numbers: sums stay finite whatever the graph does with them.
-    for (const VariableBinding& variable : source.signature.variables) {
+    for (const VariableBinding& variable : signature.variables) {
       if (variable.spec.dtype != DType::kFloat32) continue;
       auto* values = reinterpret_cast<float*>(memory[static_cast<size_t>(variable.buffer)].data() + variable.offset);
       for (int64_t i = 0; i < variable.spec.shape.elements(); ++i)
@@ -186,16 +164,18 @@ Status StepLoop::Bind(std::shared_ptr<const Program> program, std::vector<Aligne
   return absl::OkStatus();
 }
 
-StatusOr<std::unique_ptr<StepLoop>> MakeStepLoop(const GraphSourceOptions& options) {
+StatusOr<std::unique_ptr<StepLoop>> MakeClientStepLoop(RunSetup& setup, int64_t batch, bool own_data) {
   EnterWorkerThread();
-  const bool file = options.what.ends_with(".pb") || options.what.ends_with(".pbtxt");
-  if (options.training && !file) {
-    auto loop = std::make_unique<ClientStep>();
-    RIVULET_RETURN_IF_ERROR(loop->Initialise(options));
-    return std::unique_ptr<StepLoop>(std::move(loop));
-  }
-  auto loop = std::make_unique<SourceStep>();
-  RIVULET_RETURN_IF_ERROR(loop->Initialise(options));
+  auto loop = std::make_unique<ClientStep>();
+  RIVULET_RETURN_IF_ERROR(loop->Initialise(setup, batch, own_data));
+  return std::unique_ptr<StepLoop>(std::move(loop));
+}
+
+StatusOr<std::unique_ptr<StepLoop>> MakeGraphStepLoop(std::string title, Graph graph, const Signature& signature,
+                                                      const KernelPolicy& kernels) {
+  EnterWorkerThread();
+  auto loop = std::make_unique<GraphStep>();
+  RIVULET_RETURN_IF_ERROR(loop->Initialise(std::move(title), std::move(graph), signature, kernels));
   return std::unique_ptr<StepLoop>(std::move(loop));
 }
 

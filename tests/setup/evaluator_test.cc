@@ -1,4 +1,4 @@
-#include "simulations/central_evaluator.h"
+#include "setup/evaluator.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "simulations/partition_files.h"
+#include "setup/partition_files.h"
 
 #include "engine/data/tfrecord.h"
 

@@ -1,5 +1,5 @@
-// A training step, or what a graph computes, ready to be run again and again: with a scenario's own data and first
-// values, or with made-up ones.
+// A client's training step, or what a graph computes, ready to be run again and again by whoever measures it: with a
+// scenario's own data and first values, or with made-up ones.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "cli/graph/source.h"
 #include "engine/base/status.h"
 #include "engine/graph/graph.h"
 #include "engine/program/program.h"
+#include "setup/run_setup.h"
 
 namespace rivulet {
 
@@ -53,9 +53,14 @@ class StepLoop {
   Bindings bindings_;
 };
 
-// With options.training: a client's step of a scenario or preset (first values and, of a scenario, data as in a run),
-// or of a graph file its loss, gradients and SGD. Without: what `rivulet graph inspect` shows, on made-up data. The
-// calling thread becomes a worker thread. Errors as LoadGraphSource, BuildPlan and CompileProgram; those of the data.
-StatusOr<std::unique_ptr<StepLoop>> MakeStepLoop(const GraphSourceOptions& options);
+// What a client of the scenario runs, from the first values of a run. Batches of `batch` examples come from the
+// training set, one after the other; without `own_data` they are made up. The calling thread becomes a worker thread.
+// Errors as RunSetup and CompileProgram.
+StatusOr<std::unique_ptr<StepLoop>> MakeClientStepLoop(RunSetup& setup, int64_t batch, bool own_data);
+
+// What `signature` asks of `graph`, on made-up data and variables. The calling thread becomes a worker thread. Errors
+// as CompileProgram.
+StatusOr<std::unique_ptr<StepLoop>> MakeGraphStepLoop(std::string title, Graph graph, const Signature& signature,
+                                                      const KernelPolicy& kernels);
 
 }  // namespace rivulet

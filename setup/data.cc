@@ -1,4 +1,4 @@
-#include "simulations/scenario_data.h"
+#include "setup/data.h"
 
 #include "engine/base/file_system.h"
 #include "engine/datasets/synth_digits.h"

@@ -3,8 +3,8 @@
 // tests/conformance/ops.
 #include <cmath>
 
-#include "engine/ops/attention.h"
-#include "engine/ops/recurrent.h"
+#include "engine/layers/attention.h"
+#include "engine/layers/recurrent.h"
 #include "tests/engine/kernels/run_op.h"
 #include "tests/testing/gradient_check.h"
 #include "tests/testing/run_graph.h"

@@ -48,8 +48,7 @@ Status InsertModel(Database& db, const ModelRow& m) {
 Status InsertRound(Database& db, const RoundRow& r) {
   return db.Run(
       "INSERT INTO rounds (run_id, round, attempt, status, reason, started_at, finished_at, selected, reported, "
-      "folded, "
-      "refused, dropped, failed, examples, train_loss, bytes_down, bytes_up, train_seconds, aggregate_seconds, "
+      "folded, refused, dropped, failed, examples, train_loss, bytes_down, bytes_up, train_seconds, aggregate_seconds, "
       "evaluate_seconds, model_digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
       {r.run_id,
        r.round,

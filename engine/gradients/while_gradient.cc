@@ -29,8 +29,7 @@ class LoopGradient {
     if (effects.effects)
       return Unimplemented(
           "the body '{}' has an effect beside its results, and the gradient would repeat it; change variables after "
-          "the "
-          "loop",
+          "the loop",
           body_.name);
     for (size_t i = 0; i < count; ++i)
       if (passed_[i] && Sums(i) && g_.wants(static_cast<int>(i))) sums_.push_back(static_cast<int>(i));

@@ -127,8 +127,7 @@ StatusOr<std::vector<TensorSpec>> ConcreteOutputs(const Node& node, const Graph&
       if (after[i].shape == kept[i].spec.shape) continue;
       return InvalidArgument(
           "loop variable {} ('{}') enters an iteration as {} and leaves it as {}; a program needs loop variables of "
-          "one "
-          "shape, so give it its largest shape from the start",
+          "one shape, so give it its largest shape from the start",
           i, body.arguments[i]->name(), kept[i].spec.shape.ToString(), after[i].shape.ToString());
     }
     return after;

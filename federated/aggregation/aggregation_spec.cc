@@ -39,8 +39,7 @@ Status ValidateSpec(const AggregationSpec& spec) {
   if (spec.fraction_bits() < 0) {
     return InvalidArgument(
         "server.value_bits = {}, server.max_weight = {} and {} updates per version need {} bits more than the 62 of a "
-        "sum; "
-        "lower one of them",
+        "sum; lower one of them",
         spec.value_bits, spec.max_weight, spec.updates_per_version, -spec.fraction_bits());
   }
   return absl::OkStatus();

@@ -71,8 +71,7 @@ class WeightedMean : public Aggregation {
         theirs.updates_per_version != ours.updates_per_version || theirs.value_bits != ours.value_bits) {
       return InvalidArgument(
           "a partial of rule {} ({} elements, {} updates, weights to {}, 2^{}) cannot join one of rule {} ({} "
-          "elements, {} "
-          "updates, weights to {}, 2^{})",
+          "elements, {} updates, weights to {}, 2^{})",
           theirs.rule, theirs.elements, theirs.updates_per_version, theirs.max_weight, theirs.value_bits, ours.rule,
           ours.elements, ours.updates_per_version, ours.max_weight, ours.value_bits);
     }

@@ -13,6 +13,8 @@ constexpr int kMaxValueBits = 30;
 
 }  // namespace
 
+// The resolution is not a setting but follows from the bounds: as fine as it can be while no set of updates that passes
+// Check can overflow. So a fold never has to look for overflow.
 int AggregationSpec::fraction_bits() const {
   // Sums stay below 2^62: updates × weight × 2^value_bits, in units of 2^-s.
   return 62 - value_bits - CeilLog2(static_cast<uint64_t>(updates_per_version) * static_cast<uint64_t>(max_weight));

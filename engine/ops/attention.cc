@@ -100,11 +100,9 @@ RIVULET_OP("ScaledDotProductAttention")
         "softmax(scale · query · keyᵀ + mask) · value for query [batch, heads, time, depth], key [batch, shared, keys, "
         "depth] and value [batch, shared, keys, width]: consecutive heads / shared heads of query see one of key and "
         "value. A bool mask says which keys may be seen, another is added; it broadcasts to [batch, heads, time, "
-        "keys], "
-        "and a vector without elements is none. `causal`: query t sees keys up to t + causal_offset. scale 0 stands "
-        "for "
-        "1 / sqrt(depth). softcap bounds scores before the mask: softcap · tanh(score / softcap). A query that sees no "
-        "key gives zeros. The scores of a few rows exist at a time. Not an op of TensorFlow.");
+        "keys], and a vector without elements is none. `causal`: query t sees keys up to t + causal_offset. scale 0 "
+        "stands for 1 / sqrt(depth). softcap bounds scores before the mask: softcap · tanh(score / softcap). A query "
+        "that sees no key gives zeros. The scores of a few rows exist at a time. Not an op of TensorFlow.");
 
 RIVULET_OP("ScaledDotProductAttentionGrad")
     .Input("query: T")

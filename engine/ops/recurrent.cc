@@ -325,8 +325,7 @@ RIVULET_OP("LSTM")
     .Gradient(LstmGradient)
     .Doc(
         "Long short-term memory over sequences. Gates stand in Keras' order i, f, c, o along widths of 4 · units: i, "
-        "f, "
-        "o = recurrent_activation(a), c' = f · c + i · activation(a_c), h = o · output_activation(c'). initial_h, "
+        "f, o = recurrent_activation(a), c' = f · c + i · activation(a_c), h = o · output_activation(c'). initial_h, "
         "initial_c [batch, units], peephole [3 · units] (i and f see c, o sees c') and sequence_lengths [batch] are "
         "optional. `gates` and `cells` are what the gradient needs." RIVULET_SEQUENCE_DOC);
 
@@ -354,8 +353,7 @@ RIVULET_OP("LSTMGrad")
     .NotDifferentiable(kNoSecondOrder)
     .Doc(
         "The backward pass of LSTM. previous_h, the state before each step, times projection_grad over all steps is "
-        "the "
-        "gradient of recurrent_kernel. cells_grad (optional) reached the cells themselves, which the forward pass "
+        "the gradient of recurrent_kernel. cells_grad (optional) reached the cells themselves, which the forward pass "
         "bounded to ±cell_clip where that is above 0. Not an op of TensorFlow.");
 
 RIVULET_OP("GRU")
@@ -372,10 +370,9 @@ RIVULET_OP("GRU")
     .Gradient(GruGradient)
     .Doc(
         "Gated recurrent units over sequences. Gates stand in Keras' and ONNX's order z, r, h along widths of 3 · "
-        "units: "
-        "z, r = recurrent_activation(a); the candidate is n = activation(a_h + r · (h · R_h + b_h)) where reset_after "
-        "(ONNX: linear_before_reset), else activation(a_h + (r · h) · R_h + b_h); h' = z · h + (1 - z) · n. "
-        "recurrent_bias [3 · units], initial_h [batch, units] and sequence_lengths [batch] are optional. `gates` "
+        "units: z, r = recurrent_activation(a); the candidate is n = activation(a_h + r · (h · R_h + b_h)) where "
+        "reset_after (ONNX: linear_before_reset), else activation(a_h + (r · h) · R_h + b_h); h' = z · h + (1 - z) · "
+        "n. recurrent_bias [3 · units], initial_h [batch, units] and sequence_lengths [batch] are optional. `gates` "
         "[.., 4 · units] is what the gradient needs." RIVULET_SEQUENCE_DOC);
 
 RIVULET_OP("GRUGrad")

@@ -246,8 +246,7 @@ TEST(Check, BadUpdates_AreRefusedAndAggregateUnchanged) {
        "the update of task 't' has infinity at element 17 of its delta; its training diverged"},
       {[](TestUpdate& u) { u.delta[0] = 1024.001f; },
        "the update of task 't' has 1024.001 at element 0 of its delta, beyond ±2^10; raise server.value_bits if that "
-       "is no "
-       "error"},
+       "is no error"},
       {[](TestUpdate& u) { u.delta[18] = -5000.0f; }, "has -5000 at element 18 of its delta, beyond ±2^10"},
       {[](TestUpdate& u) { u.delta.pop_back(); },
        "the delta of task 't' has 72 bytes where 19 float32 elements have 76"},
@@ -344,8 +343,7 @@ TEST(Create, BadSpecs_NameTheField) {
               s.max_weight = kMaxWeight;
             }),
             "server.value_bits = 30, server.max_weight = 536870911 and 10 updates per version need 1 bits more than "
-            "the 62 of "
-            "a sum; lower one of them");
+            "the 62 of a sum; lower one of them");
   EXPECT_EQ(error([](auto& s) { s.rule = "weighted_maen"; }),
             "there is no aggregation rule 'weighted_maen'. Did you mean 'weighted_mean'?");
 }

@@ -492,8 +492,7 @@ TEST(Refuse, Contradictions_NameBothKeys) {
       "make more clients");
   EXPECT_EQ(ErrorOf(kMinimal, {{"data.partition.clients", "0"}}),
             "data.partition.clients = 0 (--set) leaves no clients to train; data.partition.kind = \"iid\" "
-            "(s.toml:5:22) needs "
-            "at least 1");
+            "(s.toml:5:22) needs at least 1");
   EXPECT_EQ(
       ErrorOf("model = { preset = \"mlp\", graph = \"m.pb\" }\n"),
       "model.preset = \"mlp\" (s.toml:1:20) and model.graph = \"/scenarios/m.pb\" (s.toml:1:35) exclude each other; "
@@ -523,8 +522,7 @@ TEST(Refuse, AKeyThatDoesNotApply_IsNotIgnored) {
             "\"rmsprop\"; remove it, or change client.optimizer.kind");
   EXPECT_EQ(ErrorOf(kMinimal, {{"data.partition.alpha", "1"}}),
             "data.partition.alpha in --set has an effect only when data.partition.kind is \"dirichlet\"; remove it, or "
-            "change "
-            "data.partition.kind");
+            "change data.partition.kind");
   EXPECT_THAT(ErrorOf(kMinimal, {{"data.partition.kind", "iid"}, {"data.partition.alpha", "1"}}),
               HasSubstr("has an effect only when"));
 }

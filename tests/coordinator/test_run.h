@@ -13,6 +13,7 @@
 #include "coordinator/run_parts.h"
 #include "federated/random/streams.h"
 #include "proto/federated/update.pb.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 
@@ -21,9 +22,9 @@ namespace rivulet {
 class TestFolder {
  public:
   TestFolder() {
-    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
+    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
     static int count = 0;
-    const std::string parent = access("/dev/shm", W_OK) == 0 ? "/dev/shm/" : testing::TempDir();
+    const std::string parent = access("/dev/shm", W_OK) == 0 ? "/dev/shm/" : ::testing::TempDir();
     path_ = parent + fmt::format("rivulet-{}-{}-{}", getpid(), info->name(), count++);
     std::filesystem::create_directories(path_);
   }
@@ -101,7 +102,7 @@ inline std::string MakeUpdate(const TaskId& task, const std::vector<float>& delt
 // What `result` holds, by value: a loop over `*Rows(…)` would run over a temporary that is gone.
 template <typename T>
 T Value(StatusOr<T> result) {
-  EXPECT_TRUE(result.ok()) << result.status();
+  EXPECT_OK(result);
   return result.ok() ? *std::move(result) : T{};
 }
 

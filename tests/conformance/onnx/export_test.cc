@@ -47,9 +47,9 @@ StatusOr<std::vector<Tensor>> RunImported(const onnx::OnnxModel& model, const On
 
 void ExpectSameResults(const OnnxExportCase& c, std::string_view bytes, const onnx::ImportOptions& options = {}) {
   const auto model = onnx::ImportOnnx(bytes, options);
-  ASSERT_TRUE(model.ok()) << Message(model.status());
+  ASSERT_OK(model);
   const auto results = RunImported(*model, c);
-  ASSERT_TRUE(results.ok()) << Message(results.status());
+  ASSERT_OK(results);
   ASSERT_EQ(results->size(), c.expected.size());
   for (size_t i = 0; i < results->size(); ++i)
     EXPECT_EQ(DifferenceOf((*results)[i], c.expected[i], c.tolerance), "") << c.options.outputs[i];
@@ -195,7 +195,7 @@ TEST(OnnxExport, OpWithoutForm_IsRefusedByNameWithWhatToDo) {
   OnnxExportCase c;
   const Scope scope(c.graph);
   scope.Op("Lgamma", {scope.Placeholder("x", DType::kFloat32, Shape{3})}, {}, "y");
-  ASSERT_TRUE(scope.status().ok());
+  ASSERT_OK(scope.status());
   c.options.outputs = {"y"};
   EXPECT_THAT(onnx::ExportOnnx(c.graph, c.options),
               StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("Lgamma 'y'")));
@@ -292,10 +292,10 @@ TEST(OnnxExport, ModelsInOnnxRuntime_GiveOurResults) {
   const char* named = std::getenv("RIVULET_ONNX_EXPORT");
   const std::string folder = named == nullptr ? TestFolder() : std::string(named);
   const auto write = [&](const StatusOr<OnnxExportCase>& c) {
-    ASSERT_TRUE(c.ok()) << Message(c.status());
+    ASSERT_OK(c);
     const auto file = onnx::ExportOnnx(c->graph, c->options);
-    ASSERT_TRUE(file.ok()) << c->name << ": " << Message(file.status());
-    ASSERT_TRUE(WriteCase(*c, file->model, folder).ok());
+    ASSERT_OK(file) << c->name;
+    ASSERT_OK(WriteCase(*c, file->model, folder));
   };
   for (const std::string& preset : PresetNames()) write(PresetCase(preset));
   for (const std::string& layers : LayerCaseNames()) write(LayerCase(layers));
@@ -305,7 +305,7 @@ TEST(OnnxExport, ModelsInOnnxRuntime_GiveOurResults) {
       continue;
     const auto file = onnx::ExportOnnx(c->graph, c->options);
     if (file.ok()) {
-      ASSERT_TRUE(WriteCase(*c, file->model, folder).ok());
+      ASSERT_OK(WriteCase(*c, file->model, folder));
     }
   }
   const std::string command = fmt::format("'{}' '{}' '{}'", python, RIVULET_ONNX_CHECK_EXPORT, folder);

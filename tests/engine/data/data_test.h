@@ -19,7 +19,7 @@ namespace rivulet {
 class DataTest : public ::testing::Test {
  protected:
   DataTest() {
-    std::string pattern = testing::TempDir() + "/data_XXXXXX";
+    std::string pattern = ::testing::TempDir() + "/data_XXXXXX";
     folder_ = mkdtemp(pattern.data());
     setenv("XDG_CACHE_HOME", (folder_ + "/cache").c_str(), 1);
   }

@@ -34,7 +34,7 @@ TEST(EventFile, Graph_FollowsTheVersion) {
 TEST(EventFile, FolderThatIsAFile_IsAnError) {
   const std::string file = ::testing::TempDir() + "/event_file_not_a_folder";
   EXPECT_OK(WriteFileAtomically(FileSystem::Default(), file, "x"));
-  EXPECT_FALSE(WriteGraphEvent(FileSystem::Default(), file, "bytes", 1).ok());
+  EXPECT_THAT(WriteGraphEvent(FileSystem::Default(), file, "bytes", 1), ::testing::Not(IsOk()));
   std::filesystem::remove(file);
 }
 

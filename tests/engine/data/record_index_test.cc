@@ -4,10 +4,12 @@
 
 #include "engine/data/dataset.h"
 #include "tests/engine/data/data_test.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -38,7 +40,7 @@ class RecordIndexTest : public DataTest {
   std::vector<uint64_t> Load(const std::string& path, FileSystem& fs = FileSystem::Default()) {
     const auto file = MappedFile::Open(path);
     const auto offsets = LoadOrBuildIndex(**file, fs, Path("cache/rivulet"));
-    EXPECT_TRUE(offsets.ok()) << offsets.status();
+    EXPECT_OK(offsets);
     return offsets.ok() ? *offsets : std::vector<uint64_t>{};
   }
   IndexKey Key(const std::string& path) { return *MakeIndexKey(**MappedFile::Open(path)); }
@@ -64,7 +66,7 @@ TEST_F(RecordIndexTest, FrozenSample_Decodes) {
   const IndexKey key{39, 123456789, 0x12345678};
   EXPECT_EQ(EncodeIndex(key, {0, 19}), sample);
   const auto offsets = DecodeIndex(sample, key);
-  ASSERT_TRUE(offsets.ok()) << offsets.status();
+  ASSERT_OK(offsets);
   EXPECT_THAT(*offsets, ElementsAre(0, 19));
 }
 
@@ -112,11 +114,12 @@ TEST_F(RecordIndexTest, DamagedIndex_IsMadeAgain) {
   const std::string path = Write("f", Frames({"abc", "defg"}));
   const IndexKey key = Key(path);
   const std::string good = EncodeIndex(key, {0, 19});
-  for (size_t size = 0; size < good.size(); ++size) EXPECT_FALSE(DecodeIndex(good.substr(0, size), key).ok()) << size;
+  for (size_t size = 0; size < good.size(); ++size)
+    EXPECT_THAT(DecodeIndex(good.substr(0, size), key), StatusIs(absl::StatusCode::kDataLoss)) << size;
   for (size_t at = 0; at < good.size(); ++at) {
     std::string bad = good;
     bad[at] ^= 4;
-    EXPECT_FALSE(DecodeIndex(bad, key).ok()) << at;
+    EXPECT_THAT(DecodeIndex(bad, key), ::testing::Not(::rivulet::testing::IsOk())) << at;
     if (at < 8) continue;
     Write("f.index", bad);
     EXPECT_THAT(Load(path), ElementsAre(0, 19));

@@ -62,7 +62,7 @@ TEST(OnnxImport, WrittenFiles_PredictTheSame) {
   EXPECT_EQ(expected.flat<float>()[0], 31.0f);
 
   const std::string folder = ::testing::TempDir() + "/onnx_written";
-  ASSERT_TRUE(WriteModelFiles(model, folder).ok());
+  ASSERT_OK(WriteModelFiles(model, folder));
   ASSERT_OK_AND_ASSIGN(const std::string graph_bytes, FileSystem::Default().ReadAll(folder + "/graph.pb"));
   ASSERT_OK_AND_ASSIGN(const Graph graph, ParseGraph(graph_bytes));
   ASSERT_OK_AND_ASSIGN(const std::string bytes, FileSystem::Default().ReadAll(folder + "/model.safetensors"));

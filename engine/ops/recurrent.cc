@@ -17,6 +17,8 @@ namespace {
 bool IsLeftOut(const Shape& shape) { return shape.known_rank() && shape.rank() == 1 && shape.dim(0) == 0; }
 
 // Sizes of one op, as far as they are known; every operand may tell one.
+// Each operand states sizes that the others must have; taking them in one by one tells which input it is that
+// disagrees.
 struct Sizes {
   int64_t time = kUnknownDim, batch = kUnknownDim, units = kUnknownDim;
   bool time_major = false;
@@ -451,6 +453,8 @@ AttrMap AttrsOf(const RecurrentOptions& options) {
 
 }  // namespace
 
+// One product of all steps with the kernel instead of one per step: it is most of the layer's arithmetic, and a large
+// product runs at the machine's peak where many small ones do not.
 Output SequenceProduct(const Scope& scope, Output x, Output kernel, Output bias) {
   if (!x || !kernel) return {};
   const auto dim = [](Output of, int axis) {

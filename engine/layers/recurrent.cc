@@ -29,6 +29,8 @@ AttrMap AttrsOf(const RecurrentOptions& options) {
 
 }  // namespace
 
+// One product of all steps with the kernel instead of one per step: it is most of the layer's arithmetic, and a large
+// product runs at the machine's peak where many small ones do not.
 Output SequenceProduct(const Scope& scope, Output x, Output kernel, Output bias) {
   if (!x || !kernel) return {};
   const auto dim = [](Output of, int axis) {

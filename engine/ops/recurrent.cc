@@ -13,6 +13,8 @@ namespace {
 bool IsLeftOut(const Shape& shape) { return shape.known_rank() && shape.rank() == 1 && shape.dim(0) == 0; }
 
 // Sizes of one op, as far as they are known; every operand may tell one.
+// Each operand states sizes that the others must have; taking them in one by one tells which input it is that
+// disagrees.
 struct Sizes {
   int64_t time = kUnknownDim, batch = kUnknownDim, units = kUnknownDim;
   bool time_major = false;

@@ -264,8 +264,6 @@ Status ConcreteGraph::Schedule(std::span<const Node* const> roots, bool skip_con
     }
   }
   if (schedule_.size() == total) return {};
-  // AddNode cannot close a cycle, since a node names inputs that exist; control edges and inputs that are changed later
-  // can.
   for (size_t id = 0; id < count; ++id) {
     if (needed[id] && waits[id] > 0) {
       return InvalidArgument("the graph has a cycle through node '{}'", graph_->nodes()[id]->name());

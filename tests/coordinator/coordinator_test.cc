@@ -179,10 +179,10 @@ TEST_F(TrainingTest, TwoRounds_ModelIsTheWeightedMeanAndRowsSaySo) {
   ASSERT_EQ(models.size(), 3u);
   EXPECT_EQ(models[0].path, "");
   EXPECT_EQ(models[2].path, fmt::format("runs.sqlite.models/{}/round-000002.safetensors", run));
-  EXPECT_EQ(models[2].bytes, static_cast<int64_t>(std::filesystem::file_size(folder_.path() + "/" + models[2].path)));
+  EXPECT_EQ(models[2].bytes, static_cast<int64_t>(std::filesystem::file_size(folder_.File(models[2].path))));
   EXPECT_EQ(models[2].parameters, kElements);
   EXPECT_FALSE(
-      std::filesystem::exists(folder_.path() + fmt::format("/runs.sqlite.models/{}/round-000001.safetensors", run)));
+      std::filesystem::exists(folder_.File(fmt::format("runs.sqlite.models/{}/round-000001.safetensors", run))));
   EXPECT_EQ(Rows().ResolveRun(run)->status, "finished");
   bool resolution = false;
   for (const EventRow& event : Value(Rows().Events(run)))
@@ -197,7 +197,7 @@ TEST_F(TrainingTest, KeepAllModels_EveryFileStays) {
   Submit("b", b_, Good(b_));
   TaskFor("a");
   for (const ModelRow& model : Value(Rows().Models(coordinator_->run_id()))) {
-    EXPECT_TRUE(std::filesystem::exists(folder_.path() + "/" + model.path)) << model.round;
+    EXPECT_TRUE(std::filesystem::exists(folder_.File(model.path))) << model.round;
   }
 }
 
@@ -608,7 +608,7 @@ TEST_F(TrainingTest, DatabaseFull_AtAnyWrite_RunFailsAndCanBeResumed) {
 }
 
 TEST_F(TrainingTest, UnwritableDatabase_IsRefusedAndNothingIsLeft) {
-  options_.db_path = folder_.path() + "/none/runs.sqlite";
+  options_.db_path = folder_.File("none/runs.sqlite");
   EXPECT_THAT(StartError(), HasSubstr("does not exist; create it first"));
   options_.db_path = folder_.path();
   EXPECT_THAT(StartError(), HasSubstr("is a folder"));

@@ -6,6 +6,7 @@
 
 #include "tests/testing/memory_dataset.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_folder.h"
 
 namespace rivulet {
 namespace {
@@ -13,14 +14,11 @@ namespace {
 using ::rivulet::testing::StatusIs;
 using testing::MemoryDataset;
 
-std::string NewFolder(const std::string& name) {
-  return JoinPath(::testing::TempDir(), fmt::format("{}-{}", name, getpid()));
-}
-
 TEST(PartitionFilesTest, Shares_BecomeFilesInTheSharesOrder) {
+  const testing::TempFolder temp;
   const MemoryDataset data({"zero", "one", "two", "three"});
   const std::vector<ClientShare> shares = {{"b", {3, 0}}, {"a", {1}}};
-  const auto paths = WritePartitionFiles(FileSystem::Default(), data, shares, NewFolder("partition"));
+  const auto paths = WritePartitionFiles(FileSystem::Default(), data, shares, temp.File("partition"));
   ASSERT_OK(paths);
   ASSERT_EQ(paths->size(), 2u);
   EXPECT_TRUE((*paths)[0].ends_with("/b.tfrecord"));
@@ -38,7 +36,8 @@ TEST(PartitionFilesTest, Shares_BecomeFilesInTheSharesOrder) {
 TEST(PartitionFilesTest, ClientIdThatIsNoFileName_IsRefusedBeforeAnythingIsWritten) {
   const MemoryDataset data({"zero", "one"});
   for (const std::string id : {"", ".", "..", ".hidden", "a/b", "../../etc/x"}) {
-    const std::string folder = NewFolder("refused");
+    const testing::TempFolder temp;
+    const std::string folder = temp.File("refused");
     const auto paths =
         WritePartitionFiles(FileSystem::Default(), data, std::vector<ClientShare>{{"good", {0}}, {id, {1}}}, folder);
     EXPECT_THAT(paths, StatusIs(absl::StatusCode::kInvalidArgument)) << id;

@@ -11,6 +11,7 @@
 #include "engine/base/sha256.h"
 #include "engine/data/dataset.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_folder.h"
 
 namespace rivulet {
 namespace {
@@ -18,21 +19,17 @@ namespace {
 using ::rivulet::testing::StatusIs;
 using ::testing::HasSubstr;
 
-class ScenarioDataTest : public ::testing::Test {
+class ScenarioDataTest : public testing::FolderTest {
  protected:
   void SetUp() override {
-    const ::testing::TestInfo* info = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fmt::format("{}/scenario-data-{}-{}", ::testing::TempDir(), info->name(), getpid());
-    std::filesystem::remove_all(folder_);
     scenario_.path = "small.toml";
-    scenario_.data.train = folder_ + "/made/train.tfrecord";
-    scenario_.data.test = folder_ + "/made/test.tfrecord";
+    scenario_.data.train = Path("made/train.tfrecord");
+    scenario_.data.test = Path("made/test.tfrecord");
     scenario_.data.synth.kind = "digits";
     scenario_.data.synth.writers = 3;
     scenario_.data.synth.test_writers = 2;
     scenario_.data.synth.examples_per_writer = 4;
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   static std::string DigestOf(const std::string& path) {
     const auto bytes = FileSystem::Default().ReadAll(path);
@@ -40,7 +37,6 @@ class ScenarioDataTest : public ::testing::Test {
     return Sha256Of(*bytes).Hex();
   }
 
-  std::string folder_;
   Scenario scenario_;
 };
 
@@ -63,7 +59,7 @@ TEST_F(ScenarioDataTest, NothingThere_BothFilesAreMadeWithTheirWriters) {
 }
 
 TEST_F(ScenarioDataTest, FilesThere_AreLeftAsTheyAre) {
-  ASSERT_OK(FileSystem::Default().CreateFolders(folder_ + "/made"));
+  ASSERT_OK(FileSystem::Default().CreateFolders(Path("made")));
   ASSERT_OK(WriteFileAtomically(FileSystem::Default(), scenario_.data.train, "mine"));
   ASSERT_OK(WriteFileAtomically(FileSystem::Default(), scenario_.data.test, "too"));
   ASSERT_OK(PrepareData(scenario_));
@@ -88,7 +84,7 @@ TEST_F(ScenarioDataTest, NoTestFileWanted_NoneIsMade) {
   scenario_.data.test = "";
   ASSERT_OK(PrepareData(scenario_));
   size_t files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_ + "/made")) {
+  for (const auto& entry : std::filesystem::directory_iterator(Path("made"))) {
     files += entry.path().extension() == ".tfrecord";
   }
   EXPECT_EQ(files, 1u);
@@ -116,9 +112,8 @@ TEST_F(ScenarioDataTest, NoTrainingDataNamed_IsRefused) {
 }
 
 TEST_F(ScenarioDataTest, FolderCannotBeMade_SaysWhich) {
-  ASSERT_OK(FileSystem::Default().CreateFolders(folder_));
-  ASSERT_OK(WriteFileAtomically(FileSystem::Default(), folder_ + "/made", "a file"));
-  EXPECT_THAT(Message(PrepareData(scenario_)), HasSubstr(folder_ + "/made"));
+  ASSERT_OK(WriteFileAtomically(FileSystem::Default(), Path("made"), "a file"));
+  EXPECT_THAT(Message(PrepareData(scenario_)), HasSubstr(Path("made")));
 }
 
 TEST_F(ScenarioDataTest, AbsurdCount_IsRefusedAndNothingIsWritten) {

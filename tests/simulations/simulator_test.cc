@@ -17,6 +17,7 @@
 #include "simulations/scenario_model.h"
 #include "tests/testing/memory_dataset.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_folder.h"
 
 namespace rivulet {
 namespace {
@@ -73,20 +74,8 @@ class Recorder {
   std::vector<std::string> folds_;
 };
 
-class SimulatorTest : public ::testing::Test {
+class SimulatorTest : public testing::FolderTest {
  protected:
-  void SetUp() override {
-    const ::testing::TestInfo* info = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = std::filesystem::path(fmt::format("{}/simulator-{}-{}", ::testing::TempDir(), info->name(), getpid()))
-                  .lexically_normal()
-                  .string();
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
-
   std::string WriteRecords(const std::string& name, const std::vector<std::string>& records) {
     auto writer = RecordWriter::Create(FileSystem::Default(), Path(name));
     EXPECT_OK(writer);
@@ -185,8 +174,6 @@ class SimulatorTest : public ::testing::Test {
     }();
     return trace;
   }
-
-  std::string folder_;
 };
 
 TEST_F(SimulatorTest, Run_TrainsAndEvaluates) {

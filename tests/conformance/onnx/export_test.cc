@@ -16,6 +16,7 @@
 #include "proto/onnx/onnx.pb.h"
 #include "tests/conformance/onnx/export_cases.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_folder.h"
 
 namespace rivulet {
 namespace {
@@ -23,16 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 using ::rivulet::testing::StatusIs;
 using ::testing::HasSubstr;
-
-std::string TestFolder() {
-  const ::testing::TestInfo* info = ::testing::UnitTest::GetInstance()->current_test_info();
-  std::string name = fmt::format("{}_{}", info->test_suite_name(), info->name());
-  std::ranges::replace(name, '/', '_');
-  const fs::path folder = fs::path(::testing::TempDir()) / name;
-  fs::remove_all(folder);
-  fs::create_directories(folder);
-  return folder.string();
-}
 
 StatusOr<std::vector<Tensor>> RunImported(const onnx::OnnxModel& model, const OnnxExportCase& c) {
   onnx::NamedTensors feeds, variables;
@@ -212,7 +203,8 @@ TEST(OnnxExport, MissingOrMisshapenWeight_IsNamed) {
 }
 
 TEST(OnnxExport, ExternalData_IsReadFromBesideTheModelAlone) {
-  const std::string folder = TestFolder(), path = JoinPath(folder, "model.onnx");
+  const testing::TempFolder temp;
+  const std::string folder = temp.path(), path = temp.File("model.onnx");
   ASSERT_OK_AND_ASSIGN(OnnxExportCase c, PresetCase("mlp"));
   c.options.external_data = true;
   ASSERT_OK_AND_ASSIGN(const onnx::OnnxFile file, onnx::WriteOnnx(c.graph, c.options, path));
@@ -290,7 +282,8 @@ TEST(OnnxExport, ModelsInOnnxRuntime_GiveOurResults) {
   const std::string python = PeerPython("onnxruntime, onnx, numpy");
   if (python.empty()) GTEST_SKIP() << "no Python with onnxruntime: set RIVULET_PEER_PYTHON";
   const char* named = std::getenv("RIVULET_ONNX_EXPORT");
-  const std::string folder = named == nullptr ? TestFolder() : std::string(named);
+  const testing::TempFolder temp;
+  const std::string folder = named == nullptr ? temp.path() : std::string(named);
   const auto write = [&](const StatusOr<OnnxExportCase>& c) {
     ASSERT_OK(c);
     const auto file = onnx::ExportOnnx(c->graph, c->options);

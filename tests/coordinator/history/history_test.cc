@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_folder.h"
 
 namespace rivulet {
 namespace {
@@ -17,16 +18,8 @@ using ::rivulet::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class HistoryTest : public ::testing::Test {
+class HistoryTest : public testing::FolderTest {
  protected:
-  HistoryTest() {
-    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = ::testing::TempDir() + fmt::format("history-{}-{}", getpid(), info->name());
-    std::filesystem::create_directories(folder_);
-    path_ = folder_ + "/runs.sqlite";
-  }
-  ~HistoryTest() override { std::filesystem::remove_all(folder_); }
-
   std::unique_ptr<History> Open(History::Access access = History::Access::kReadWrite) {
     auto history = History::Open(path_, access);
     EXPECT_OK(history);
@@ -106,7 +99,7 @@ class HistoryTest : public ::testing::Test {
     ASSERT_OK(history.AddClients(id, std::span(&client, 1), Iso8601(0)));
   }
 
-  std::string folder_, path_;
+  std::string path_ = Path("runs.sqlite");
 };
 
 TEST_F(HistoryTest, Iso8601_HasMillisecondsAndZulu) {
@@ -186,8 +179,8 @@ TEST_F(HistoryTest, Close_LeavesOnePlainFile) {
   ASSERT_OK(history->Close());
   EXPECT_FALSE(std::filesystem::exists(path_ + "-wal"));
   EXPECT_FALSE(std::filesystem::exists(path_ + "-shm"));
-  std::filesystem::copy_file(path_, folder_ + "/copy.sqlite");
-  path_ = folder_ + "/copy.sqlite";
+  std::filesystem::copy_file(path_, Path("copy.sqlite"));
+  path_ = Path("copy.sqlite");
   EXPECT_EQ(Ask("SELECT run_id FROM runs"), "r1;");
 }
 
@@ -200,13 +193,13 @@ TEST_F(HistoryTest, Close_WhileAnotherHasItOpen_DoesNotWait) {
 }
 
 TEST_F(HistoryTest, Open_Folder_IsRefused) {
-  path_ = folder_;
+  path_ = folder_.path();
   EXPECT_EQ(OpenError(History::Access::kReadWrite),
-            fmt::format("history '{}' is a folder; name a file in it", folder_));
+            fmt::format("history '{}' is a folder; name a file in it", folder_.path()));
 }
 
 TEST_F(HistoryTest, Open_MissingFolder_IsRefused) {
-  path_ = folder_ + "/none/runs.sqlite";
+  path_ = Path("none/runs.sqlite");
   EXPECT_THAT(OpenError(History::Access::kReadWrite), HasSubstr("does not exist; create it first"));
 }
 

@@ -8,18 +8,13 @@
 #include "engine/base/sha256.h"
 #include "engine/tensor/tensor.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_folder.h"
 
 namespace rivulet {
 namespace {
 
 using ::rivulet::testing::StatusIs;
 using ::testing::HasSubstr;
-
-std::string FreshFolder() {
-  std::string folder = ::testing::TempDir() + "rivulet-base-XXXXXX";
-  RIVULET_CHECK(mkdtemp(folder.data()) != nullptr);
-  return folder;
-}
 
 // FIPS 180-4 examples.
 TEST(Sha256Test, PublishedVectors_Agree) {
@@ -70,7 +65,8 @@ TEST(ShapeTest, CheckedElements_OverflowIsRefused) {
 
 TEST(FileSystemTest, WriteFileAtomically_ReplacesAndLeavesNoTemporary) {
   FileSystem& fs = FileSystem::Default();
-  const std::string folder = FreshFolder();
+  const testing::TempFolder temp;
+  const std::string& folder = temp.path();
   ASSERT_OK(WriteFileAtomically(fs, folder + "/a", "one"));
   ASSERT_OK(WriteFileAtomically(fs, folder + "/a", "two"));
   EXPECT_EQ(*fs.ReadAll(folder + "/a"), "two");
@@ -79,7 +75,8 @@ TEST(FileSystemTest, WriteFileAtomically_ReplacesAndLeavesNoTemporary) {
 
 TEST(FileSystemTest, MissingFolderPipeAndFolder_AreErrorsThatNameThePath) {
   FileSystem& fs = FileSystem::Default();
-  const std::string folder = FreshFolder();
+  const testing::TempFolder temp;
+  const std::string& folder = temp.path();
   const Status status = WriteFileAtomically(fs, folder + "/no/such", "x");
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kNotFound, HasSubstr(folder + "/no/such")));
   ASSERT_EQ(mkfifo((folder + "/pipe").c_str(), 0600), 0);
@@ -88,7 +85,8 @@ TEST(FileSystemTest, MissingFolderPipeAndFolder_AreErrorsThatNameThePath) {
 }
 
 TEST(FileLockTest, SecondHolder_IsRefusedUntilTheFirstIsGone) {
-  const std::string path = FreshFolder() + "/lock";
+  const testing::TempFolder temp;
+  const std::string path = temp.File("lock");
   StatusOr<std::unique_ptr<FileLock>> first = FileLock::Acquire(path);
   ASSERT_OK(first);
   EXPECT_THAT(FileLock::Acquire(path), StatusIs(absl::StatusCode::kUnavailable));

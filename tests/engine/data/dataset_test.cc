@@ -21,10 +21,7 @@ class DatasetTest : public DataTest {
     const auto data = Dataset::Open({path});
     return data.ok() ? "opened" : Relative(data.status());
   }
-  std::string Relative(const Status& status) const {
-    std::string message(Message(status));
-    return message.starts_with(folder_) ? message.substr(folder_.size() + 1) : message;
-  }
+  std::string Relative(const Status& status) const { return folder_.Relative(Message(status)); }
 };
 
 TEST_F(DatasetTest, SeveralFiles_AreOneDataSet) {

@@ -16,8 +16,7 @@ class InspectTest : public DataTest {
  protected:
   std::string Error(const std::string& path, const std::string& label = "") {
     const auto summary = InspectRecords(path, label);
-    std::string message(summary.ok() ? "read" : Message(summary.status()));
-    return message.starts_with(folder_) ? message.substr(folder_.size() + 1) : message;
+    return folder_.Relative(summary.ok() ? "read" : Message(summary.status()));
   }
 };
 

@@ -74,7 +74,7 @@ TEST_F(RecordIndexTest, FirstUse_WritesASidecarThatTheSecondUses) {
   const std::string path = Write("f", Frames({"abc", "defg"}));
   EXPECT_THAT(Load(path), ElementsAre(0, 19));
   ASSERT_TRUE(std::filesystem::exists(path + ".index"));
-  EXPECT_EQ(FilesIn(folder_), 2u);  // no temporary is left, nothing in the cache
+  EXPECT_EQ(FilesIn(folder_.path()), 2u);  // no temporary is left, nothing in the cache
   // Seen to be used: an index with the right key and other offsets is believed.
   Write("f.index", EncodeIndex(Key(path), {0, 20}));
   EXPECT_THAT(Load(path), ElementsAre(0, 20));
@@ -123,7 +123,7 @@ TEST_F(RecordIndexTest, DamagedIndex_IsMadeAgain) {
     if (at < 8) continue;
     Write("f.index", bad);
     EXPECT_THAT(Load(path), ElementsAre(0, 19));
-    EXPECT_EQ(Content(path + ".index"), good);
+    EXPECT_EQ(testing::ContentOf(path + ".index"), good);
   }
   // Right checksum, impossible offsets.
   for (const std::vector<uint64_t>& offsets :
@@ -134,28 +134,28 @@ TEST_F(RecordIndexTest, DamagedIndex_IsMadeAgain) {
 
 TEST_F(RecordIndexTest, ReadOnlyFolder_KeepsItsIndexInTheCache) {
   const std::string path = Write("f", Frames({"abc", "defg"}));
-  ReadOnlyFolder fs(folder_);
+  ReadOnlyFolder fs(folder_.path());
   EXPECT_THAT(Load(path, fs), ElementsAre(0, 19));
   EXPECT_FALSE(std::filesystem::exists(path + ".index"));
   ASSERT_EQ(FilesIn(Path("cache/rivulet")), 1u);
   const std::string cached = std::filesystem::directory_iterator(Path("cache/rivulet"))->path();
-  Write(cached.substr(folder_.size() + 1), EncodeIndex(Key(path), {0, 20}));
+  Write(folder_.Relative(cached), EncodeIndex(Key(path), {0, 20}));
   EXPECT_THAT(Load(path, fs), ElementsAre(0, 20));
 }
 
 TEST_F(RecordIndexTest, NoPlaceToKeepIt_IsNoError) {
   const std::string path = Write("f", Frames({"abc", "defg"}));
   Write("cache", "a file where the folder should be");
-  ReadOnlyFolder fs(folder_);
+  ReadOnlyFolder fs(folder_.path());
   EXPECT_THAT(Load(path, fs), ElementsAre(0, 19));
-  EXPECT_EQ(FilesIn(folder_), 2u);
+  EXPECT_EQ(FilesIn(folder_.path()), 2u);
 }
 
 TEST_F(RecordIndexTest, SomethingElseOfThatName_IsLeftAlone) {
   const std::string path = Write("f", Frames({"abc"}));
   Write("f.index", "my own notes");
   EXPECT_THAT(Load(path), ElementsAre(0));
-  EXPECT_EQ(Content(path + ".index"), "my own notes");
+  EXPECT_EQ(testing::ContentOf(path + ".index"), "my own notes");
   EXPECT_EQ(FilesIn(Path("cache/rivulet")), 1u);
   std::filesystem::remove(path + ".index");
   ASSERT_EQ(mkfifo((path + ".index").c_str(), 0600), 0);

@@ -44,8 +44,7 @@ class MnistTest : public DataTest {
     if (std::filesystem::exists(Path("out"))) {
       EXPECT_TRUE(std::filesystem::is_empty(Path("out")));
     }
-    std::string message(Message(counts.status()));
-    return message.starts_with(folder_) ? message.substr(folder_.size() + 1) : message;
+    return folder_.Relative(Message(counts.status()));
   }
 };
 

@@ -162,8 +162,8 @@ TEST_F(SynthDigitsTest, SameSeed_GivesTheSameFilesAndAnotherSeedOthers) {
   ASSERT_OK(WriteSynthDigits(FileSystem::Default(), options, Path("b"), Path("b-test")));
   options.seed = 10;
   ASSERT_OK(WriteSynthDigits(FileSystem::Default(), options, Path("c"), ""));
-  EXPECT_EQ(Content(Path("a")), Content(Path("b")));
-  EXPECT_NE(Content(Path("a")), Content(Path("c")));
+  EXPECT_EQ(testing::ContentOf(Path("a")), testing::ContentOf(Path("b")));
+  EXPECT_NE(testing::ContentOf(Path("a")), testing::ContentOf(Path("c")));
 }
 
 TEST_F(SynthDigitsTest, ImpossibleRequest_LeavesNothing) {
@@ -173,11 +173,11 @@ TEST_F(SynthDigitsTest, ImpossibleRequest_LeavesNothing) {
   EXPECT_THAT(error({.writers = 0}), HasSubstr("0 writers; give 1 to"));
   EXPECT_THAT(error({.test_writers = 0}), HasSubstr("0 test writers; give 1 to"));
   EXPECT_THAT(error({.examples_per_writer = -1}), HasSubstr("-1 examples per writer; give 1 to"));
-  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
   EXPECT_THAT(
       WriteSynthDigits(FileSystem::Default(), {.writers = 1}, Path("train"), Path("no/such/folder/test")).ToString(),
       HasSubstr("No such file or directory"));
-  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_folder.h"
 
 namespace rivulet {
 namespace {
@@ -17,20 +18,7 @@ namespace {
 using ::rivulet::testing::StatusIs;
 using ::testing::HasSubstr;
 
-class MappedFileTest : public ::testing::Test {
- protected:
-  MappedFileTest() {
-    std::string pattern = ::testing::TempDir() + "/mapped_file_XXXXXX";
-    folder_ = mkdtemp(pattern.data());
-  }
-  ~MappedFileTest() override { std::filesystem::remove_all(folder_); }
-  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
-  std::string Write(const std::string& name, const std::string& content) const {
-    std::ofstream(Path(name), std::ios::binary) << content;
-    return Path(name);
-  }
-  std::string folder_;
-};
+class MappedFileTest : public testing::FolderTest {};
 
 std::span<std::byte> Bytes(std::string& text) { return std::as_writable_bytes(std::span(text.data(), text.size())); }
 
@@ -96,7 +84,7 @@ TEST_F(MappedFileTest, BusErrorElsewhere_StillEndsTheProcess) {
 }
 
 TEST_F(MappedFileTest, WhatIsNoRegularFile_IsRefusedWithoutBlocking) {
-  EXPECT_THAT(MappedFile::Open(folder_).status().ToString(), HasSubstr("a folder, not a file"));
+  EXPECT_THAT(MappedFile::Open(folder_.path()).status().ToString(), HasSubstr("a folder, not a file"));
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
   EXPECT_THAT(MappedFile::Open(Path("pipe")).status().ToString(), HasSubstr("a pipe cannot be read by position"));
   EXPECT_THAT(MappedFile::Open("/dev/null").status().ToString(), HasSubstr("a device cannot be read by position"));

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_folder.h"
 
 namespace rivulet {
 namespace {
@@ -360,14 +361,11 @@ TEST(Override, OfTheModelReplacesTheFilesModel) {
 }
 
 TEST(Load, PathsStartAtTheFilesFolder) {
-  const std::string folder = ::testing::TempDir() + "/scenario_load_" + std::to_string(getpid());
-  std::filesystem::create_directories(folder);
-  std::ofstream(folder + "/quick.toml") << kMinimal;
-  const auto scenario = Scenario::Load(folder + "/quick.toml");
+  const testing::TempFolder folder;
+  const auto scenario = Scenario::Load(folder.Write("quick.toml", kMinimal));
   ASSERT_OK(scenario);
   EXPECT_EQ(scenario->run.name, "quick");
-  EXPECT_EQ(scenario->data.train, std::filesystem::path(folder + "/mnist/train.tfrecord").lexically_normal().string());
-  std::filesystem::remove_all(folder);
+  EXPECT_EQ(scenario->data.train, folder.File("mnist/train.tfrecord"));
 }
 
 TEST(Load, AMissingFileIsNotFound) {

@@ -148,6 +148,8 @@ class Picture {
   size_t drawn_lines_ = 0;
 };
 
+// Processes and not threads, with the arguments that a user would give them: what `up` shows is what a deployment on
+// several machines does, faults included, and nothing is shared between them but the network.
 class Deployment {
  public:
   Deployment(const Options& options, int64_t rounds) : options_(options), picture_(rounds) {}
@@ -274,6 +276,7 @@ class Deployment {
     }
   }
 
+  // Exits are asked for only when the output has ended, so that a child's last words are read before its end is told.
   Status Attend(Client& client, bool run_over) {
     if (client.process == nullptr || client.done) return absl::OkStatus();
     for (const std::string& line : client.process->StdoutLines()) OnClient(client, line);

@@ -15,6 +15,8 @@ StatusOr<int64_t> ReadInteger(Database& db, std::string_view sql) {
 }
 
 // OK: a history of this version, or (kReadWrite) an empty file or an older one.
+// The program's number stands in the file's header, so that a database of something else is known before anything is
+// read from its tables, and never written to.
 StatusOr<int64_t> CheckOurs(Database& db, History::Access access) {
   RIVULET_ASSIGN_OR_RETURN(const int64_t tables, ReadInteger(db, "SELECT count(*) FROM sqlite_master"));
   RIVULET_ASSIGN_OR_RETURN(const int64_t application, ReadInteger(db, "PRAGMA application_id"));
@@ -34,6 +36,7 @@ StatusOr<int64_t> CheckOurs(Database& db, History::Access access) {
   return version;
 }
 
+// All in one transaction, with the version that it leads to: a process that dies here leaves the old version whole.
 Status Migrate(Database& db) {
   const auto migrations = HistoryMigrations();
   RIVULET_ASSIGN_OR_RETURN(int64_t version, CheckOurs(db, History::Access::kReadWrite));

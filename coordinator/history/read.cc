@@ -90,8 +90,7 @@ StatusOr<std::vector<RunSummaryRow>> History::RunSummaries() {
   std::vector<RunSummaryRow> runs;
   RIVULET_RETURN_IF_ERROR(
       db_->Query("SELECT l.run_id, l.name, l.status, l.seed, l.rounds, l.best_accuracy, l.best_round, l.last_accuracy, "
-                 "l.last_round, "
-                 "l.seconds, l.created_at FROM run_leaderboard l JOIN runs ON runs.run_id = l.run_id "
+                 "l.last_round, l.seconds, l.created_at FROM run_leaderboard l JOIN runs ON runs.run_id = l.run_id "
                  "ORDER BY l.created_at DESC, runs.rowid DESC",
                  {}, [&](const SqlRow& row) {
                    RunSummaryRow& run = runs.emplace_back();
@@ -113,69 +112,66 @@ StatusOr<std::vector<RunSummaryRow>> History::RunSummaries() {
 StatusOr<std::vector<RoundRow>> History::Rounds(const std::string& run_id) {
   MutexLock lock(mutex_);
   std::vector<RoundRow> rounds;
-  RIVULET_RETURN_IF_ERROR(
-      db_->Query("SELECT run_id, round, attempt, status, reason, started_at, finished_at, selected, reported, folded, "
-                 "refused, dropped, "
-                 "failed, examples, train_loss, bytes_down, bytes_up, train_seconds, aggregate_seconds, "
-                 "evaluate_seconds, model_digest "
-                 "FROM rounds WHERE run_id = ? ORDER BY round, attempt",
-                 {run_id}, [&](const SqlRow& row) {
-                   RoundRow& r = rounds.emplace_back();
-                   r.run_id = row.Text(0);
-                   r.round = row.Int(1);
-                   r.attempt = row.Int(2);
-                   r.status = row.Text(3);
-                   r.reason = row.Text(4);
-                   r.started_at = row.Text(5);
-                   r.finished_at = row.Text(6);
-                   r.selected = row.Int(7);
-                   r.reported = row.Int(8);
-                   r.folded = row.Int(9);
-                   r.refused = row.Int(10);
-                   r.dropped = row.Int(11);
-                   r.failed = row.Int(12);
-                   r.examples = row.Int(13);
-                   r.train_loss = row.OptionalReal(14);
-                   r.bytes_down = row.Int(15);
-                   r.bytes_up = row.Int(16);
-                   r.train_seconds = row.Real(17);
-                   r.aggregate_seconds = row.Real(18);
-                   r.evaluate_seconds = row.Real(19);
-                   r.model_digest = row.Text(20);
-                 }));
+  RIVULET_RETURN_IF_ERROR(db_->Query(
+      "SELECT run_id, round, attempt, status, reason, started_at, finished_at, selected, reported, folded, refused, "
+      "dropped, failed, examples, train_loss, bytes_down, bytes_up, train_seconds, aggregate_seconds, "
+      "evaluate_seconds, model_digest FROM rounds WHERE run_id = ? ORDER BY round, attempt",
+      {run_id}, [&](const SqlRow& row) {
+        RoundRow& r = rounds.emplace_back();
+        r.run_id = row.Text(0);
+        r.round = row.Int(1);
+        r.attempt = row.Int(2);
+        r.status = row.Text(3);
+        r.reason = row.Text(4);
+        r.started_at = row.Text(5);
+        r.finished_at = row.Text(6);
+        r.selected = row.Int(7);
+        r.reported = row.Int(8);
+        r.folded = row.Int(9);
+        r.refused = row.Int(10);
+        r.dropped = row.Int(11);
+        r.failed = row.Int(12);
+        r.examples = row.Int(13);
+        r.train_loss = row.OptionalReal(14);
+        r.bytes_down = row.Int(15);
+        r.bytes_up = row.Int(16);
+        r.train_seconds = row.Real(17);
+        r.aggregate_seconds = row.Real(18);
+        r.evaluate_seconds = row.Real(19);
+        r.model_digest = row.Text(20);
+      }));
   return rounds;
 }
 
 StatusOr<std::vector<RoundSummaryRow>> History::RoundSummaries(const std::string& run_id) {
   MutexLock lock(mutex_);
   std::vector<RoundSummaryRow> rounds;
-  RIVULET_RETURN_IF_ERROR(db_->Query(
-      "SELECT run_id, name, round, attempts, selected, folded, refused, dropped, failed, examples, train_loss, "
-      "test_accuracy, test_loss, bytes_down, bytes_up, train_seconds, aggregate_seconds, evaluate_seconds, "
-      "model_digest "
-      "FROM round_summary WHERE run_id = ? ORDER BY round",
-      {run_id}, [&](const SqlRow& row) {
-        RoundSummaryRow& r = rounds.emplace_back();
-        r.run_id = row.Text(0);
-        r.name = row.Text(1);
-        r.round = row.Int(2);
-        r.attempts = row.Int(3);
-        r.selected = row.Int(4);
-        r.folded = row.Int(5);
-        r.refused = row.Int(6);
-        r.dropped = row.Int(7);
-        r.failed = row.Int(8);
-        r.examples = row.Int(9);
-        r.train_loss = row.OptionalReal(10);
-        r.test_accuracy = row.OptionalReal(11);
-        r.test_loss = row.OptionalReal(12);
-        r.bytes_down = row.Int(13);
-        r.bytes_up = row.Int(14);
-        r.train_seconds = row.Real(15);
-        r.aggregate_seconds = row.Real(16);
-        r.evaluate_seconds = row.Real(17);
-        r.model_digest = row.Text(18);
-      }));
+  RIVULET_RETURN_IF_ERROR(
+      db_->Query("SELECT run_id, name, round, attempts, selected, folded, refused, dropped, failed, examples, "
+                 "train_loss, test_accuracy, test_loss, bytes_down, bytes_up, train_seconds, aggregate_seconds, "
+                 "evaluate_seconds, model_digest FROM round_summary WHERE run_id = ? ORDER BY round",
+                 {run_id}, [&](const SqlRow& row) {
+                   RoundSummaryRow& r = rounds.emplace_back();
+                   r.run_id = row.Text(0);
+                   r.name = row.Text(1);
+                   r.round = row.Int(2);
+                   r.attempts = row.Int(3);
+                   r.selected = row.Int(4);
+                   r.folded = row.Int(5);
+                   r.refused = row.Int(6);
+                   r.dropped = row.Int(7);
+                   r.failed = row.Int(8);
+                   r.examples = row.Int(9);
+                   r.train_loss = row.OptionalReal(10);
+                   r.test_accuracy = row.OptionalReal(11);
+                   r.test_loss = row.OptionalReal(12);
+                   r.bytes_down = row.Int(13);
+                   r.bytes_up = row.Int(14);
+                   r.train_seconds = row.Real(15);
+                   r.aggregate_seconds = row.Real(16);
+                   r.evaluate_seconds = row.Real(17);
+                   r.model_digest = row.Text(18);
+                 }));
   return rounds;
 }
 
@@ -184,10 +180,8 @@ StatusOr<std::vector<ClientRoundRow>> History::SelectTasks(std::string_view wher
   std::vector<ClientRoundRow> tasks;
   const std::string sql = fmt::format(
       "SELECT task_id, run_id, round, attempt, client_id, kind, status, base_round, committed_round, staleness, "
-      "parent_id, "
-      "examples, steps, train_loss, update_norm, update_digest, weight, bytes_down, bytes_up, wait_seconds, "
-      "train_seconds, "
-      "upload_seconds, error FROM client_rounds WHERE {}",
+      "parent_id, examples, steps, train_loss, update_norm, update_digest, weight, bytes_down, bytes_up, wait_seconds, "
+      "train_seconds, upload_seconds, error FROM client_rounds WHERE {}",
       where);
   RIVULET_RETURN_IF_ERROR(db_->Query(sql, values, [&](const SqlRow& row) { tasks.push_back(ReadTask(row)); }));
   return tasks;

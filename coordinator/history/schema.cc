@@ -159,6 +159,8 @@ LEFT JOIN accuracy l ON l.run_id = runs.run_id AND l.latest = 1
 ORDER BY best_accuracy DESC, best_round;
 )sql";
 
+// A migration is never edited once it was released, since histories exist that were made by it: a change of the schema
+// is another entry, and a file's version is how many it has seen.
 constexpr const char* kMigrations[] = {kVersion1};
 
 }  // namespace

@@ -48,8 +48,7 @@ Status InsertModel(Database& db, const ModelRow& m) {
 Status InsertRound(Database& db, const RoundRow& r) {
   return db.Run(
       "INSERT INTO rounds (run_id, round, attempt, status, reason, started_at, finished_at, selected, reported, "
-      "folded, "
-      "refused, dropped, failed, examples, train_loss, bytes_down, bytes_up, train_seconds, aggregate_seconds, "
+      "folded, refused, dropped, failed, examples, train_loss, bytes_down, bytes_up, train_seconds, aggregate_seconds, "
       "evaluate_seconds, model_digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
       {r.run_id,
        r.round,
@@ -132,6 +131,7 @@ Status History::EndRun(const std::string& run_id, const std::string& status, con
   return transaction->Commit();
 }
 
+// A client may be known from another run of this history; only being part of this one is new.
 Status History::AddClients(const std::string& run_id, std::span<const RunClient> clients, const std::string& at) {
   MutexLock lock(mutex_);
   RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
@@ -147,6 +147,9 @@ Status History::AddClients(const std::string& run_id, std::span<const RunClient>
   return transaction->Commit();
 }
 
+// Everything that an attempt leaves, in one transaction: its round, its tasks, metrics, model and events appear
+// together or not at all. The end of the run rides along with its last round, so no crash leaves a run that is complete
+// and says that it is running.
 Status History::AddAttempt(const AttemptRecord& attempt) {
   MutexLock lock(mutex_);
   RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
@@ -159,6 +162,8 @@ Status History::AddAttempt(const AttemptRecord& attempt) {
                  {m.run_id, m.round, m.scope, TextOrNull(m.client_id), m.name, OrNull(m.value)}));
   }
   if (attempt.model) {
+    // The path goes before the file does: between the two a row names no file, which is true; the other way round it
+    // would name one that is gone.
     if (attempt.forget_older_models) {
       RIVULET_RETURN_IF_ERROR(
           db_->Run("UPDATE models SET path = NULL WHERE run_id = ? AND round < ? AND path IS NOT NULL",

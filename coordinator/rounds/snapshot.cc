@@ -11,6 +11,8 @@ namespace {
 constexpr std::string_view kMagic = "RVRM";
 constexpr uint64_t kVersion = 1;
 
+// By hand and not by a message type: the bytes are hashed and compared, and must be the same for the same state in
+// every build.
 class Writer {
  public:
   void Integer(int64_t value) {
@@ -48,6 +50,7 @@ class Reader {
     return text;
   }
   // A number of things of at least 8 bytes each, or an enumerator up to `largest`.
+  // Bounded by what is left, so that a damaged count cannot ask for memory.
   int64_t Count() { return InRange(Integer(), static_cast<int64_t>(bytes_.size() / 8)); }
   int64_t UpTo(int64_t largest) { return InRange(Integer(), largest); }
 
@@ -102,6 +105,8 @@ std::string RunMachine::Save() const {
   return std::move(w.bytes());
 }
 
+// The digest comes first; what is behind it is then only ever of another version or run, and both have a sentence of
+// their own. Create checks the rules again, as the scenario may have been changed.
 StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapshot) {
   constexpr size_t kDigestBytes = sizeof(Digest::bytes);
   if (snapshot.size() < kMagic.size() + 8 + kDigestBytes || !snapshot.starts_with(kMagic)) {

@@ -21,6 +21,9 @@ struct Field {
 };
 
 // Reads the fields of one message. Never reads beyond it, whatever the bytes are.
+// By hand instead of by Protobuf's parser: an Example has a map of features, and parsing it whole would copy an image
+// to read its label. Views into the record cost nothing. What is accepted is what Protobuf accepts, groups included, so
+// that a file read elsewhere is read here.
 class WireReader {
  public:
   explicit WireReader(std::string_view message) : p_(message.data()), end_(p_ + message.size()) {}
@@ -32,6 +35,7 @@ class WireReader {
     for (int shift = 0; shift < 70; shift += 7) {
       if (p_ == end_) return false;
       const auto byte = static_cast<uint8_t>(*p_++);
+      // Ten bytes hold 70 bits; what lies beyond 64 is dropped, as Protobuf does.
       value |= uint64_t{byte & 0x7Fu} << std::min(shift, 63);
       if ((byte & 0x80) == 0) return true;
     }
@@ -105,6 +109,7 @@ bool ForEachEntry(std::string_view example, const Visit& visit) {
   return ForEachMessage(example, 1, [&](std::string_view features) { return ForEachMessage(features, 1, visit); });
 }
 
+// The last one counts, where a message has a field twice.
 bool EntryKey(std::string_view entry, std::string_view& key) {
   key = {};
   return ForEachMessage(entry, 1, [&](std::string_view bytes) {
@@ -198,6 +203,7 @@ std::string_view Name(FeatureKind kind) {
 class FeatureParser {
  public:
   // One map entry's value. False: malformed.
+  // Of a oneof the last kind counts, and lists of that kind are joined, as merging does in Protobuf.
   static bool ParseEntry(std::string_view entry, FeatureView& view) {
     view = FeatureView();
     const bool well_formed = ForEachMessage(entry, 2, [&](std::string_view feature) {
@@ -227,6 +233,8 @@ class FeatureParser {
   }
 
  private:
+  // Counting visits every value once, which also tells that the lists are well formed: whoever copies them later need
+  // not check again.
   static bool Count(FeatureView& view) {
     return ForEachList(view, [&](std::string_view list) {
       switch (view.kind_) {
@@ -347,6 +355,7 @@ Status FindFeature(std::string_view example, std::string_view name, FeatureKind 
                    FeatureView& view) {
   std::string_view found;
   bool present = false;
+  // All entries are looked at although the name may come first, since of two entries of one name the last counts.
   const bool well_formed = ForEachEntry(example, [&](std::string_view entry) {
     std::string_view key;
     if (!EntryKey(entry, key)) return false;

@@ -116,11 +116,14 @@ std::optional<bool> TruthOf(DType dtype, const Shape& shape, const std::byte* da
   return false;
 }
 
+// Seen through Identity, which is how functions hand an argument through by the form that frameworks write them in.
 int PassedArgument(Output result) {
   while (result.node->type() == "Identity") result = result.node->input(0);
   return result.node->type() == "_Arg" ? static_cast<int>(result.node->attr<int64_t>("index")) : -1;
 }
 
+// Handles only pass through Identity; any other op that made one would make it unknown which variable an op touches,
+// and with it the order of reads and writes.
 const Node* HandleOf(Output resource) {
   while (resource.node->type() == "Identity") resource = resource.node->input(0);
   if (resource.dtype() != DType::kResource) return nullptr;
@@ -132,10 +135,14 @@ DType HandleDType(const Node& handle) {
   return dtype == nullptr ? DType::kInvalid : *dtype;
 }
 
+// By attributes and not by a list of names: an op of somebody's library that has seeds draws like ours.
 bool DrawsFromStream(const OpDef& op) {
   return op.stateful && op.FindAttr("seed") != nullptr && op.FindAttr("seed2") != nullptr;
 }
 
+// Random ops are counted by their place in the graph and not as they run, so that what one draws does not depend on
+// which others a run needs, on threads or on the order of execution. Calls are counted apart, as each keys a stream for
+// its body. A rewritten graph states the numbers of the graph it came from.
 std::vector<int> RandomIndices(const Graph& graph) {
   std::vector<int> indices;
   int random_ops = 0, calls = 0;
@@ -159,6 +166,8 @@ bool HasNoEffect(const OpDef& op) {
   return !op.stateful || op.name == "VarHandleOp" || OnlyReads(op.name) || DrawsFromStream(op);
 }
 
+// Asked of a body by its nodes, each time: bodies are small, and an answer that was kept would have to be right for
+// every graph that is made of them.
 FunctionEffects EffectsOf(const Function& function) {
   FunctionEffects all;
   all.reads.resize(function.arguments.size());
@@ -208,6 +217,8 @@ FunctionEffects EffectsOfCall(std::string_view op, const AttrMap& attrs, size_t 
   return all;
 }
 
+// The body is built anew with what this call knows, so that AddNode infers everything again. A value becomes a Const in
+// the argument's place and under its name, and folding needs no idea of arguments.
 StatusOr<Graph> SpecializeBody(const Function& function, std::span<const KnownArgument> arguments) {
   if (arguments.size() != function.arguments.size())
     return InvalidArgument("function '{}' takes {} arguments, not {}", function.name, function.arguments.size(),
@@ -251,6 +262,8 @@ StatusOr<Graph> SpecializeBody(const Function& function, std::span<const KnownAr
   return copy;
 }
 
+// While a graph is built every call infers its body once more, nested ones again within it. Deeper than a few levels
+// the shapes that the bodies have by themselves are good enough; a program infers all of them.
 StatusOr<std::vector<Shape>> InferFunction(const Function& function, std::span<const KnownArgument> arguments) {
   std::vector<Shape> shapes;
   for (const Output& result : function.results) shapes.push_back(result.shape());

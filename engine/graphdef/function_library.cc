@@ -55,6 +55,9 @@ std::vector<std::string> Called(const proto::NodeDef& node) {
   return names;
 }
 
+// A call by name is cheap to write and may stand for any amount of work: ten functions that each call the one before
+// twice are a thousand bodies when they are inlined. So the library counts what every call would expand to before
+// anything is built, and refuses it by the name of the call.
 class Library {
  public:
   Library(proto::GraphDef& graph, const GraphLimits& limits) : graph_(graph), limits_(limits) {}
@@ -84,6 +87,8 @@ class Library {
 
  private:
   // Nodes whose op is a function's name become calls of it.
+  // Older files call a function by using its name as an op. The library knows names and signatures, and afterwards
+  // there is one form of call.
   Status CallByName(proto::GraphDef& graph) {
     for (proto::NodeDef& node : *graph.mutable_node()) {
       if (OpRegistry::Global().Find(node.op()) != nullptr) continue;
@@ -112,6 +117,8 @@ class Library {
   }
 
   // Takes `name` apart after what it calls.
+  // After its callees, so that whoever builds functions in this order finds what each calls. The path is carried along:
+  // it is what tells a recursion, and the way round it, from a function that is merely called twice.
   Status Visit(const std::string& name, std::vector<std::string>& path) {
     if (expanded_.contains(name)) return absl::OkStatus();
     const auto found = functions_.find(name);
@@ -251,6 +258,8 @@ class Library {
   }
 
   // "argument", "node:output:1" or "^node" as a graph writes it: "argument", "node:2", "^node".
+  // Bodies name tensors by the output's name and its place within it, graphs by one number over all outputs; what a
+  // list output counts for depends on the attributes of the node.
   StatusOr<std::string> InputOf(std::string_view text, const std::unordered_map<std::string_view, int>& arguments,
                                 const std::unordered_map<std::string_view, const proto::NodeDef*>& nodes) const {
     if (text.starts_with('^')) return std::string(text);

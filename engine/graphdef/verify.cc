@@ -32,6 +32,7 @@ bool ValidName(std::string_view name) {
       name, [&](char c) { return alphanumeric(c) || std::string_view("_.\\/>-").find(c) != std::string_view::npos; });
 }
 
+// Names stay in the message; views of them are cheap, and the message outlives the check.
 using Index = std::unordered_map<std::string_view, int>;
 
 StatusOr<Index> IndexNodes(const proto::GraphDef& graph) {
@@ -47,6 +48,8 @@ StatusOr<Index> IndexNodes(const proto::GraphDef& graph) {
   return index;
 }
 
+// The list of names for a suggestion is only made where there is an error: a graph may have a million nodes, all in
+// order.
 Status CheckInputs(const proto::NodeDef& node, const Index& index, const GraphLimits& limits) {
   if (static_cast<size_t>(node.input_size()) > limits.inputs_per_node)
     return ResourceExhausted("{}: has {} inputs, more than {}", Describe(node), node.input_size(),
@@ -68,6 +71,8 @@ Status CheckInputs(const proto::NodeDef& node, const Index& index, const GraphLi
   return absl::OkStatus();
 }
 
+// An attribute that is unknown here may change what the op means. It is let through only where it says what its absence
+// would say too; a model that silently computes something else is worse than one that is refused.
 Status CheckOp(const proto::NodeDef& node) {
   static const std::unordered_set<std::string_view> kControlFlow = {
       "Switch",    "Merge",    "Enter",    "Exit",    "NextIteration",   "LoopCond",
@@ -75,6 +80,7 @@ Status CheckOp(const proto::NodeDef& node) {
   if (kControlFlow.contains(node.op()))
     return Unimplemented("{}: control flow is not supported; export the graph without conditions and loops",
                          Describe(node));
+  // A graph may come from anybody, and must not say which files of this machine are read.
   static const std::unordered_set<std::string_view> kReadsPaths = {
       "TFRecordDataset",      "TFRecordDatasetV2",          "TextLineDataset",  "FixedLengthRecordDataset",
       "MatchingFilesDataset", "FixedLengthRecordDatasetV2", "TFRecordReaderV2", "WholeFileReaderV2",
@@ -174,6 +180,7 @@ bool IsNeutral(const proto::AttrValue& value) {
   }
 }
 
+// Ties in the order of the message, so that a graph that is read and written again stays as it was.
 StatusOr<std::vector<int>> BuildOrder(const proto::GraphDef& graph) {
   RIVULET_ASSIGN_OR_RETURN(const Index index, IndexNodes(graph));
   const size_t count = static_cast<size_t>(graph.node_size());
@@ -206,6 +213,7 @@ StatusOr<std::vector<int>> BuildOrder(const proto::GraphDef& graph) {
   return order;
 }
 
+// Sizes first: all other checks cost in proportion to them.
 Status VerifyGraph(const proto::GraphDef& graph, const GraphLimits& limits) {
   if (static_cast<size_t>(graph.node_size()) > limits.nodes)
     return ResourceExhausted("the graph has {} nodes, more than {}", graph.node_size(), limits.nodes);

@@ -37,6 +37,8 @@ Status AtomicFile::Append(std::span<const std::byte> bytes) {
   return absl::OkStatus();
 }
 
+// The order is the point. Synced before it is renamed, or a crash could leave the name on an empty file; the folder
+// synced after, or the name itself could be lost although the caller was told that the file is there.
 Status AtomicFile::Commit() {
   RIVULET_CHECK(file_ != nullptr, "Commit twice");
   RIVULET_RETURN_IF_ERROR(file_->Sync());

@@ -34,6 +34,9 @@ std::string CheckpointFolder::PathOf(int64_t step) const {
   return JoinPath(folder_, fmt::format("{}{:012}{}", kPrefix, step, kEnding));
 }
 
+// Old states go only when the new one is under its name and synced, so that at every moment the folder holds at least
+// one that is whole. The format's own header has no checksums; they stand in its metadata, where other readers of the
+// format pass them over.
 Status CheckpointFolder::Save(int64_t step, std::span<const NamedTensorView> tensors,
                               const std::map<std::string, std::string>& metadata) {
   if (step < 0) return InvalidArgument("a checkpoint's step is at least 0, not {}", step);
@@ -106,6 +109,8 @@ StatusOr<Checkpoint> CheckpointFolder::Load(int64_t step) const {
   return checkpoint;
 }
 
+// A damaged newest state is no reason to lose the training: the one before it serves, and the caller is told which ones
+// could not be read.
 StatusOr<Checkpoint> CheckpointFolder::Latest() const {
   RIVULET_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, Steps());
   std::vector<std::string> damaged;

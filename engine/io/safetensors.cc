@@ -63,6 +63,8 @@ struct Placed {
   uint64_t begin, end;
 };
 
+// A model file comes from anywhere and its tensors are handed out as views. Everything that a view rests on (sizes,
+// product of dimensions, offsets) is checked before there is one, and products are formed where they cannot overflow.
 StatusOr<Placed> ParseTensor(const std::string& name, const Json& value, uint64_t data_bytes) {
   const auto fail = [&](std::string_view what) { return DataLoss("safetensors tensor {} {}", Quoted(name), what); };
   if (!value.is_object()) return fail("is not described by a JSON object");
@@ -152,6 +154,8 @@ StatusOr<SafetensorsContent> ParseSafetensors(std::string_view bytes) {
     RIVULET_ASSIGN_OR_RETURN(Placed tensor, ParseTensor(name, value, data.size()));
     placed.push_back(std::move(tensor));
   }
+  // The format allows no holes and no overlaps, which is what makes a file's meaning independent of the order in its
+  // header, and leaves no place to hide other content in.
   std::stable_sort(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) {
     return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
   });
@@ -212,6 +216,8 @@ StatusOr<std::string> SafetensorsHeader(std::span<const SafetensorsEntry> tensor
   } catch (const Json::exception&) {
     return InvalidArgument("a safetensors name or metadata text is not UTF-8");
   }
+  // Spaces, which JSON ignores, so that tensors begin at a multiple of 64 bytes and can be used where the file is
+  // mapped.
   text.append((64 - (text.size() + 8) % 64) % 64, ' ');
   if (text.size() > kMaxSafetensorsHeaderBytes) {
     return InvalidArgument("a safetensors header of {} bytes is beyond the format's limit of {}", text.size(),

@@ -130,8 +130,7 @@ RIVULET_OP("RmsNorm")
     .Gradient(NormGradient)
     .Doc(
         "x / sqrt(mean(x^2) + epsilon) * scale, the mean being over the axes from begin_norm_axis on, whose shape "
-        "scale "
-        "has. Also gives 1 / sqrt(mean(x^2) + epsilon).");
+        "scale has. Also gives 1 / sqrt(mean(x^2) + epsilon).");
 
 RIVULET_OP("RmsNormGrad")
     .Input("y_backprop: T")

@@ -161,8 +161,7 @@ RIVULET_OP("_MaxPoolReluGrad")
     .NotDifferentiable("passes make it after gradients have been built")
     .Doc(
         "ReluGrad(MaxPoolGrad(orig_input, orig_output, grad), orig_input) in one pass, bit for bit: the gradient "
-        "before "
-        "the Relu whose output orig_input is.");
+        "before the Relu whose output orig_input is.");
 
 RIVULET_OP("MaxPoolWithArgmax")
     .Input("input: T")

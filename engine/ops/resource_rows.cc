@@ -85,8 +85,7 @@ RIVULET_OP("ResourceGather")
     .Gradient(NoGradient)
     .Doc(
         "The rows of a variable that indices name: an embedding. An index out of range is an error. The gradient by "
-        "the "
-        "variable is sparse (gradients/indexed_slices.h).");
+        "the variable is sparse (gradients/indexed_slices.h).");
 
 #define RIVULET_RESOURCE_SCATTER_OP(name, types) \
   RIVULET_OP(name)                               \
@@ -127,8 +126,7 @@ RIVULET_OP("ResourceSparseApplyGradientDescent")
     .NotDifferentiable("it has an effect and no output")
     .Doc(
         "var[row] -= alpha * (the sum of the gradients of that row, in their order), for each row that indices name: "
-        "the "
-        "bits of ResourceApplyGradientDescent with the dense gradient. Negative indices name no row. Our own op.");
+        "the bits of ResourceApplyGradientDescent with the dense gradient. Negative indices name no row. Our own op.");
 
 RIVULET_OP("ResourceSparseApplyAdagrad")
     .Input("var: resource")

@@ -20,6 +20,8 @@ StatusOr<Shape> ElementShapeInput(const InferenceContext& c, int i) {
   return ShapeFromInput(c, i, /*allow_minus_one=*/true);
 }
 
+// Each op on a list may know something of its elements, and all of it goes along in the list's shape. That is what lets
+// a program size a loop's lists although no single op says what they hold.
 StatusOr<Shape> MergeElements(const Shape& a, const Shape& b) {
   StatusOr<Shape> merged = Shape::Merge(a, b);
   if (merged.ok()) return merged;
@@ -70,6 +72,8 @@ Status ReserveShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
+// The length is counted while it is known; in a loop it becomes unknown at the loop's head, where the lists of before
+// and after an iteration meet (program/function_site.cc).
 Status PushBackShape(InferenceContext& c) {
   RIVULET_ASSIGN_OR_RETURN(const Shape element, MergeElements(ListElement(c.input(0)), Item(c, 1)));
   const int64_t length = ListLength(c.input(0));
@@ -235,6 +239,8 @@ Status SplitShape(InferenceContext& c) {
 
 // Gradients, as in TensorFlow's registry. A list's gradient is a list, and one that nobody set an element of stands for
 // zeros.
+// So every op that writes has one that reads as its gradient, and the other way round: what was set is taken, what was
+// taken is set, and what was not touched stays unset and costs nothing.
 DType ElementType(const GradientContext& g) { return g.node()->attr<DType>("element_dtype"); }
 AttrMap ElementAttr(const GradientContext& g) { return {{"element_dtype", ElementType(g)}}; }
 bool HasGradient(DType dtype) { return IsFloating(dtype) || dtype == DType::kVariant; }
@@ -279,6 +285,7 @@ Status GetItemGradient(GradientContext& g) {
   return ops.status();
 }
 
+// The old element was replaced, so no gradient reaches it: its place in the list's gradient is set to zeros.
 Status SetItemGradient(GradientContext& g) {
   if (!g.grad() || !HasGradient(ElementType(g))) return absl::OkStatus();
   GradientOps ops(g);

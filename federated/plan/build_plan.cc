@@ -81,6 +81,7 @@ StatusOr<ModelLayout> LayoutOf(const ModelDef& model) {
 }
 
 // The model's graph as clients run it.
+// Precision is decided here and written into the graph, so that a client need not know that there are several.
 StatusOr<std::string> GraphDefAt(const std::string& precision, const Graph& graph) {
   if (precision == "float32") return SerializeGraph(graph);
   RIVULET_ASSIGN_OR_RETURN(const DType compute, DTypeFromName(precision));
@@ -90,6 +91,8 @@ StatusOr<std::string> GraphDefAt(const std::string& precision, const Graph& grap
 
 }  // namespace
 
+// Everything that decides a client's bits is in these bytes, and their digest names them: two clients with one plan
+// compute the same, and a change of any setting is another plan.
 StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, const ModelDef& model) {
   RIVULET_ASSIGN_OR_RETURN(const ModelLayout layout, LayoutOf(model));
   proto::Plan plan;
@@ -140,6 +143,8 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
     training.set_input_graph(*std::move(graph));
   }
 
+  // The bounds go along, so a client can tell that its update would be refused, and a coordinator that is started with
+  // the plan alone sums with the same resolution.
   AggregationSpec spec;
   spec.elements = layout.update_elements();
   spec.updates_per_version = scenario.server.clients_per_round;

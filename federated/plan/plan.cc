@@ -40,6 +40,8 @@ StatusOr<FeatureSpec::Encoding> EncodingFromName(std::string_view feature, std::
 }  // namespace
 
 // Turns a message into a Plan, one part after another, each checked against those before it.
+// A plan is trusted with nothing. What can be wrong is found here, with the plan's words, so that a Plan that exists
+// can be compiled and run; a client never finds half way through training that a variable is missing.
 class PlanReader {
  public:
   static StatusOr<std::shared_ptr<const Plan>> Read(std::string bytes) {
@@ -98,6 +100,8 @@ class PlanReader {
   }
 
   // The variables that the plan lists are those of the graph, one by one.
+  // They are listed although the graph has them, because their order and segments are the layout of every update, and a
+  // client that read the graph another way would write its delta in another order.
   Status ReadVariables(const proto::ModelProgram& message) {
     ModelDef& model = *plan_->model_;
     RIVULET_ASSIGN_OR_RETURN(model.variables, VariablesOf(model.graph));
@@ -281,6 +285,7 @@ class PlanReader {
     spec.max_weight = message.max_weight();
     spec.value_bits = message.value_bits();
     RIVULET_RETURN_IF_ERROR(Annotate(ValidateSpec(spec), "the plan's update rule"));
+    // Stated in the plan for others to read, and checked, since a sum of another resolution would be another model.
     if (message.fraction_bits() != spec.fraction_bits()) {
       return InvalidArgument("the plan states {} fraction bits where its bounds give {}", message.fraction_bits(),
                              spec.fraction_bits());

@@ -13,6 +13,8 @@ constexpr uint32_t Tag(uint32_t field, uint32_t type) { return field << 3 | type
 
 Status Malformed(std::string_view what) { return InvalidArgument("this is no Update message: {}", what); }
 
+// By hand: the delta is most of the message, and Protobuf's parser would copy it. Here parts are views of the staged
+// bytes, folded from where they lie.
 class WireReader {
  public:
   explicit WireReader(std::string_view bytes) : bytes_(bytes) {}
@@ -42,6 +44,7 @@ class WireReader {
     return Take(count);
   }
 
+  // Fields that are not known are passed over, so that a later client may say more.
   Status Skip(uint64_t tag) {
     switch (tag & 7) {
       case kVarint:

@@ -16,7 +16,7 @@ using testing::PatternModel;
 
 std::string DeltaOf(const TrainingResult& result) {
   const StatusOr<UpdateMessage> update = ParseUpdate(result.update);
-  EXPECT_TRUE(update.ok());
+  EXPECT_OK(update);
   const std::span<const std::byte> data = update->parts[0].data;
   return {reinterpret_cast<const char*>(data.data()), data.size()};
 }

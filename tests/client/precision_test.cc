@@ -12,10 +12,12 @@
 #include "proto/federated/update.pb.h"
 #include "tests/client/local_plan.h"
 #include "tests/engine/kernels/every_target.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::StatusIs;
 using testing::DigitRecords;
 using ::testing::HasSubstr;
 using testing::LocalPlan;
@@ -32,17 +34,17 @@ struct Trained {
 Trained Train(const Scenario& scenario, int examples = 40) {
   const auto plan = LocalPlan(scenario);
   auto decoder = ExampleDecoder::Create(plan->features());
-  EXPECT_TRUE(decoder.ok()) << decoder.status();
+  EXPECT_OK(decoder);
   const DatasetExamples source(std::make_shared<MemoryDataset>(DigitRecords(examples)), std::nullopt, *decoder);
   auto trainer = Trainer::Create(NewProgramCache(plan));
-  EXPECT_TRUE(trainer.ok()) << trainer.status();
+  EXPECT_OK(trainer);
   Task task;
   task.id = "run-r3-a1-client-00007-0";
   task.round = 3;
   task.base_round = 2;
   task.seed = 42;
   const auto result = (*trainer)->Train(task, "client-00007", *PatternModel(*plan), source);
-  EXPECT_TRUE(result.ok()) << result.status();
+  EXPECT_OK(result);
   proto::Update update;
   EXPECT_TRUE(update.ParseFromString(result->update));
   Trained trained;
@@ -163,11 +165,10 @@ TEST(PortableKernels, ClientThatTakesOthersAlone_RefusesThePlan) {
   const std::string bytes = PlanBytes(scenario);
   ArtifactCache native("native"), portable("portable"), any;
   const auto fetch = [&]() -> StatusOr<std::string> { return bytes; };
-  EXPECT_TRUE(any.Plan(Sha256Of(bytes), fetch).ok());
-  EXPECT_TRUE(portable.Plan(Sha256Of(bytes), fetch).ok());
+  EXPECT_OK(any.Plan(Sha256Of(bytes), fetch));
+  EXPECT_OK(portable.Plan(Sha256Of(bytes), fetch));
   const auto refused = native.Plan(Sha256Of(bytes), fetch);
-  ASSERT_TRUE(absl::IsFailedPrecondition(refused.status())) << refused.status();
-  EXPECT_THAT(Message(refused.status()), HasSubstr("portable kernels"));
+  ASSERT_THAT(refused, StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("portable kernels")));
 }
 
 }  // namespace

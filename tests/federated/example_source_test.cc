@@ -5,10 +5,12 @@
 
 #include "engine/data/example.h"
 #include "tests/testing/memory_dataset.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::StatusIs;
 using testing::DigitExample;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -53,7 +55,7 @@ TEST(ExampleSourceTest, BytesAndLabels_FillRowsInTheAskedOrder) {
   const Decoded decoded =
       Decode({Pixels(), Label()},
              {DigitExample(std::string("\0\x01\x80\xff", 4), 3), DigitExample("\x02\x02\x02\x02", 9)}, {1, 0, 1});
-  ASSERT_TRUE(decoded.status.ok()) << decoded.status;
+  ASSERT_OK(decoded.status);
   const auto pixels = decoded.feeds[0].flat<float>();
   EXPECT_EQ(decoded.feeds[0].shape(), (Shape{3, 2, 2}));
   EXPECT_EQ(pixels[0], 2 / 255.0f);
@@ -68,39 +70,38 @@ TEST(ExampleSourceTest, Share_CountsFromItsOwnZero) {
   const std::vector<uint32_t> share = {2, 0};
   const Decoded decoded =
       Decode({Label()}, {DigitExample("", 0), DigitExample("", 1), DigitExample("", 2)}, {0, 1}, share);
-  ASSERT_TRUE(decoded.status.ok()) << decoded.status;
+  ASSERT_OK(decoded.status);
   EXPECT_THAT(decoded.feeds[0].flat<int64_t>(), ElementsAre(2, 0));
 }
 
 TEST(ExampleSourceTest, Floats_AreScaledOnce) {
   const Decoded decoded = Decode({Floats(0.5)}, {FloatExample({1, -2, 0.25f})}, {0});
-  ASSERT_TRUE(decoded.status.ok()) << decoded.status;
+  ASSERT_OK(decoded.status);
   EXPECT_THAT(decoded.feeds[0].flat<float>(), ElementsAre(0.5f, -1.0f, 0.125f));
 }
 
 TEST(ExampleSourceTest, LabelWithoutBound_MayBeAnything) {
   const Decoded decoded = Decode({Label(0)}, {DigitExample("", -5)}, {0});
-  ASSERT_TRUE(decoded.status.ok()) << decoded.status;
+  ASSERT_OK(decoded.status);
   EXPECT_THAT(decoded.feeds[0].flat<int64_t>(), ElementsAre(-5));
 }
 
 TEST(ExampleSourceTest, LabelAtItsBound_IsRefusedByRecord) {
   const Decoded decoded = Decode({Label(4)}, {DigitExample("", 3), DigitExample("", 4)}, {0, 1});
-  EXPECT_TRUE(absl::IsInvalidArgument(decoded.status));
-  EXPECT_THAT(Message(decoded.status), HasSubstr("memory.tfrecord: record 1 at byte"));
-  EXPECT_THAT(Message(decoded.status), HasSubstr("'label' is 4, but the model has classes 0 to 3"));
+  EXPECT_THAT(decoded.status, StatusIs(absl::StatusCode::kInvalidArgument,
+                                       ::testing::AllOf(HasSubstr("memory.tfrecord: record 1 at byte"),
+                                                        HasSubstr("'label' is 4, but the model has classes 0 to 3"))));
 }
 
 TEST(ExampleSourceTest, WrongNumberOfBytes_NamesBoth) {
   const Decoded decoded = Decode({Pixels()}, {DigitExample("abcde", 3)}, {0});
-  EXPECT_TRUE(absl::IsInvalidArgument(decoded.status));
-  EXPECT_THAT(Message(decoded.status), HasSubstr("'image' has 5 bytes, but the model takes 4 ([2,2])"));
+  EXPECT_THAT(decoded.status, StatusIs(absl::StatusCode::kInvalidArgument,
+                                       HasSubstr("'image' has 5 bytes, but the model takes 4 ([2,2])")));
 }
 
 TEST(ExampleSourceTest, WrongNumberOfFloats_IsRefused) {
   const Decoded decoded = Decode({Floats()}, {FloatExample({1, 2})}, {0});
-  EXPECT_TRUE(absl::IsInvalidArgument(decoded.status));
-  EXPECT_THAT(Message(decoded.status), HasSubstr("weights"));
+  EXPECT_THAT(decoded.status, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("weights")));
 }
 
 TEST(ExampleSourceTest, FeatureMissingOrOfAnotherKind_IsRefusedByName) {
@@ -111,21 +112,22 @@ TEST(ExampleSourceTest, FeatureMissingOrOfAnotherKind_IsRefusedByName) {
 }
 
 TEST(ExampleSourceTest, IndexBeyondTheShare_IsRefused) {
-  EXPECT_TRUE(absl::IsOutOfRange(Decode({Label()}, {DigitExample("", 1)}, {1}).status));
+  EXPECT_THAT(Decode({Label()}, {DigitExample("", 1)}, {1}).status, StatusIs(absl::StatusCode::kOutOfRange));
   const std::vector<uint32_t> share = {0};
-  EXPECT_TRUE(absl::IsOutOfRange(Decode({Label()}, {DigitExample("", 1), DigitExample("", 2)}, {1}, share).status));
+  EXPECT_THAT(Decode({Label()}, {DigitExample("", 1), DigitExample("", 2)}, {1}, share).status,
+              StatusIs(absl::StatusCode::kOutOfRange));
 }
 
 TEST(ExampleSourceTest, ScaledIntegers_AreRefusedAtOnce) {
   FeatureSpec scaled = Label();
   scaled.scale = 0.5;
-  EXPECT_TRUE(absl::IsInvalidArgument(ExampleDecoder::Create(std::vector{scaled}).status()));
+  EXPECT_THAT(ExampleDecoder::Create(std::vector{scaled}), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST(ExampleSourceTest, IntegersOfAText_FillTheirRow) {
   const FeatureSpec tokens = {"tokens", "x", FeatureSpec::Encoding::kInt64, Shape{3}, 1, 90};
   const auto decoder = ExampleDecoder::Create(std::vector{tokens});
-  ASSERT_TRUE(decoder.ok()) << decoder.status();
+  ASSERT_OK(decoder);
   const auto feeds = (*decoder)->FeedSpecs(2);
   EXPECT_EQ(feeds[0].spec, (TensorSpec{DType::kInt64, Shape{2, 3}}));
   Tensor batch(DType::kInt64, Shape{2, 3});
@@ -133,7 +135,7 @@ TEST(ExampleSourceTest, IntegersOfAText_FillTheirRow) {
   const auto decode = [&](std::vector<int64_t> values) {
     return (*decoder)->Decode(ExampleBuilder().Int64s("tokens", values).Serialize(), 1, views);
   };
-  ASSERT_TRUE(decode({7, 0, 89}).ok());
+  ASSERT_OK(decode({7, 0, 89}));
   EXPECT_EQ(std::vector<int64_t>(batch.flat<int64_t>().begin(), batch.flat<int64_t>().end()),
             (std::vector<int64_t>{0, 0, 0, 7, 0, 89}));
   EXPECT_EQ(Message(decode({7, 90, 1})), "feature 'tokens' is 90 at 1, but the model has classes 0 to 89");
@@ -145,11 +147,11 @@ TEST(ExampleSourceTest, ImageOfAnotherShape_IsTakenAsTheModelSays) {
   FeatureSpec colour = Pixels(1);
   colour.shape = Shape{1, 2, 3};
   const auto decoder = ExampleDecoder::Create(std::vector{colour});
-  ASSERT_TRUE(decoder.ok()) << decoder.status();
+  ASSERT_OK(decoder);
   Tensor batch((*decoder)->FeedSpecs(1)[0].spec.dtype, (*decoder)->FeedSpecs(1)[0].spec.shape);
   EXPECT_EQ(batch.shape(), (Shape{1, 1, 2, 3}));
   const TensorView views[] = {batch.view()};
-  ASSERT_TRUE((*decoder)->Decode(ExampleBuilder().Bytes("image", "abcdef").Serialize(), 0, views).ok());
+  ASSERT_OK((*decoder)->Decode(ExampleBuilder().Bytes("image", "abcdef").Serialize(), 0, views));
   EXPECT_EQ(batch.flat<float>()[5], 102.0f);
 }
 

@@ -7,10 +7,12 @@
 
 #include "engine/presets/presets.h"
 #include "tests/testing/memory_dataset.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::StatusIs;
 using testing::DigitExample;
 using testing::DigitRecords;
 using ::testing::HasSubstr;
@@ -23,11 +25,11 @@ std::shared_ptr<const Plan> LogisticPlan() {
   scenario.data.partition.clients = 2;
   scenario.server.clients_per_round = 1;
   StatusOr<ModelDef> model = Preset("logistic_regression");
-  EXPECT_TRUE(model.ok()) << model.status();
+  EXPECT_OK(model);
   StatusOr<std::string> bytes = BuildPlan(scenario, *model);
-  EXPECT_TRUE(bytes.ok()) << bytes.status();
+  EXPECT_OK(bytes);
   StatusOr<std::shared_ptr<const Plan>> plan = Plan::Open(*bytes);
-  EXPECT_TRUE(plan.ok()) << plan.status();
+  EXPECT_OK(plan);
   return *plan;
 }
 
@@ -47,9 +49,9 @@ TEST(CentralEvaluatorTest, MeansAreOverExamples_AlsoWithASmallLastBatch) {
   const auto test = std::make_shared<MemoryDataset>(records);
   for (const int64_t batch_size : {1, 2, 20, 21, 1000}) {
     const auto evaluator = CentralEvaluator::Create(plan, test, batch_size, 2);
-    ASSERT_TRUE(evaluator.ok()) << evaluator.status();
+    ASSERT_OK(evaluator);
     const auto result = (*evaluator)->Evaluate(Stubborn(*plan, 3));
-    ASSERT_TRUE(result.ok()) << result.status();
+    ASSERT_OK(result);
     EXPECT_EQ(result->size(), 2u);
     EXPECT_NEAR(result->at("test/accuracy"), 3.0 / 21, 1e-6) << batch_size;
     const double log_sum = std::log(9 + std::exp(2.0));
@@ -68,10 +70,10 @@ TEST(CentralEvaluatorTest, AnyNumberOfThreads_SameBits) {
   std::map<std::string, double> first;
   for (const int threads : {1, 2, 5, 64}) {
     const auto evaluator = CentralEvaluator::Create(plan, test, 10, threads);
-    ASSERT_TRUE(evaluator.ok()) << evaluator.status();
+    ASSERT_OK(evaluator);
     for (int again = 0; again < 3; ++again) {
       const auto result = (*evaluator)->Evaluate(model);
-      ASSERT_TRUE(result.ok()) << result.status();
+      ASSERT_OK(result);
       if (first.empty()) first = *result;
       EXPECT_EQ(*result, first) << threads;
     }
@@ -81,8 +83,7 @@ TEST(CentralEvaluatorTest, AnyNumberOfThreads_SameBits) {
 TEST(CentralEvaluatorTest, EmptyTestSet_IsRefused) {
   const auto evaluator =
       CentralEvaluator::Create(LogisticPlan(), std::make_shared<MemoryDataset>(std::vector<std::string>{}), 10, 1);
-  EXPECT_TRUE(absl::IsInvalidArgument(evaluator.status()));
-  EXPECT_THAT(Message(evaluator.status()), HasSubstr("data.test has no examples"));
+  EXPECT_THAT(evaluator, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("data.test has no examples")));
 }
 
 TEST(CentralEvaluatorTest, FirstRecordOfAnotherSize_IsRefusedAtOnce) {
@@ -96,10 +97,9 @@ TEST(CentralEvaluatorTest, BadRecord_IsTheFirstOneWhateverTheThreads) {
   std::vector<std::string> records = DigitRecords(100);
   records[37] = DigitExample(std::string(784, 'x'), 77);
   const auto evaluator = CentralEvaluator::Create(plan, std::make_shared<MemoryDataset>(records), 10, 4);
-  ASSERT_TRUE(evaluator.ok()) << evaluator.status();
+  ASSERT_OK(evaluator);
   const auto result = (*evaluator)->Evaluate(Stubborn(*plan, 1));
-  EXPECT_TRUE(absl::IsInvalidArgument(result.status()));
-  EXPECT_THAT(Message(result.status()), HasSubstr("record 37 at byte"));
+  EXPECT_THAT(result, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("record 37 at byte")));
 }
 
 }  // namespace

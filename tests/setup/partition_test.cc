@@ -7,10 +7,12 @@
 #include <set>
 
 #include "tests/testing/memory_dataset.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::StatusIs;
 using testing::DigitExample;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -57,7 +59,7 @@ bool Same(const std::vector<ClientShare>& a, const std::vector<ClientShare>& b) 
 
 TEST(PartitionTest, Iid_DealsEvenlyAndCoversEverything) {
   const auto shares = Partition(Digits(103), Config("iid", 10), "label", 1);
-  ASSERT_TRUE(shares.ok()) << shares.status();
+  ASSERT_OK(shares);
   ASSERT_EQ(shares->size(), 10u);
   EXPECT_EQ(shares->front().client_id, "client-00000");
   EXPECT_EQ(shares->back().client_id, "client-00009");
@@ -71,7 +73,9 @@ TEST(PartitionTest, SameSeed_SameSharesAndAnotherSeed_Others) {
     const auto first = Partition(Digits(500), Config(kind, 10), "label", 7);
     const auto again = Partition(Digits(500), Config(kind, 10), "label", 7);
     const auto other = Partition(Digits(500), Config(kind, 10), "label", 8);
-    ASSERT_TRUE(first.ok() && again.ok() && other.ok()) << first.status();
+    ASSERT_OK(first);
+    ASSERT_OK(again);
+    ASSERT_OK(other);
     EXPECT_TRUE(Same(*first, *again)) << kind;
     EXPECT_FALSE(Same(*first, *other)) << kind;
   }
@@ -79,7 +83,7 @@ TEST(PartitionTest, SameSeed_SameSharesAndAnotherSeed_Others) {
 
 TEST(PartitionTest, Shards_GiveEachClientFewLabels) {
   const auto shares = Partition(Digits(2000), Config("shards", 50), "label", 1);
-  ASSERT_TRUE(shares.ok()) << shares.status();
+  ASSERT_OK(shares);
   ExpectCovers(*shares, 2000);
   size_t two = 0;
   for (const ClientShare& share : *shares) {
@@ -96,7 +100,7 @@ TEST(PartitionTest, Dirichlet_SmallAlphaConcentratesAndLargeAlphaMixes) {
   for (const int large : {0, 1}) {
     config.alpha = large ? 1000.0 : 0.01;
     const auto shares = Partition(Digits(2000), config, "label", 3);
-    ASSERT_TRUE(shares.ok()) << shares.status();
+    ASSERT_OK(shares);
     ExpectCovers(*shares, 2000);
     double sum = 0;
     for (const ClientShare& share : *shares) {
@@ -115,14 +119,14 @@ TEST(PartitionTest, Dirichlet_TinyAlpha_StillFillsEveryClient) {
   PartitionConfig config = Config("dirichlet", 7);
   config.alpha = 1e-6;
   const auto shares = Partition(Digits(700), config, "label", 3);
-  ASSERT_TRUE(shares.ok()) << shares.status();
+  ASSERT_OK(shares);
   ExpectCovers(*shares, 700);
 }
 
 TEST(PartitionTest, ByKey_OneClientPerValueInByteOrder) {
   PartitionConfig config = Config("by_key", 0);
   const auto shares = Partition(Digits(9, {"zoe", "Ann", "bob"}), config, "label", 1);
-  ASSERT_TRUE(shares.ok()) << shares.status();
+  ASSERT_OK(shares);
   ASSERT_EQ(shares->size(), 3u);
   EXPECT_EQ((*shares)[0].client_id, "Ann");
   EXPECT_EQ((*shares)[1].client_id, "bob");
@@ -132,7 +136,7 @@ TEST(PartitionTest, ByKey_OneClientPerValueInByteOrder) {
 
 TEST(PartitionTest, ByKey_FewerClientsThanKeys_TakesTheFirst) {
   const auto shares = Partition(Digits(9, {"zoe", "Ann", "bob"}), Config("by_key", 2), "label", 1);
-  ASSERT_TRUE(shares.ok()) << shares.status();
+  ASSERT_OK(shares);
   ASSERT_EQ(shares->size(), 2u);
   EXPECT_EQ((*shares)[1].client_id, "bob");
 }
@@ -141,7 +145,7 @@ TEST(PartitionTest, ByKey_IntegerValues_AreWrittenInDecimal) {
   PartitionConfig config = Config("by_key", 0);
   config.key = "label";
   const auto shares = Partition(Digits(20), config, "label", 1);
-  ASSERT_TRUE(shares.ok()) << shares.status();
+  ASSERT_OK(shares);
   ASSERT_EQ(shares->size(), 10u);
   EXPECT_EQ((*shares)[9].client_id, "9");
 }
@@ -149,7 +153,7 @@ TEST(PartitionTest, ByKey_IntegerValues_AreWrittenInDecimal) {
 TEST(PartitionTest, ByKey_UnsafeValues_BecomeSafeFileNames) {
   const auto shares =
       Partition(Digits(6, {"../x", "a/b%", "\xff!", "Zoë", "a\nb", "c\\d"}), Config("by_key", 0), "label", 1);
-  ASSERT_TRUE(shares.ok()) << shares.status();
+  ASSERT_OK(shares);
   std::vector<std::string> ids;
   for (const ClientShare& share : *shares) ids.push_back(share.client_id);
   EXPECT_THAT(ids, ElementsAre("%2E.%2Fx", "Zoë", "a%0Ab", "a%2Fb%25", "c%5Cd", "%FF!"));
@@ -157,22 +161,19 @@ TEST(PartitionTest, ByKey_UnsafeValues_BecomeSafeFileNames) {
 
 TEST(PartitionTest, UnknownKind_NamesTheNearest) {
   const auto shares = Partition(Digits(9), Config("shard", 2), "label", 1);
-  EXPECT_TRUE(absl::IsInvalidArgument(shares.status()));
-  EXPECT_THAT(Message(shares.status()), HasSubstr("'shards'"));
+  EXPECT_THAT(shares, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'shards'")));
 }
 
 TEST(PartitionTest, ZeroClients_IsRefused) {
   for (const char* kind : {"iid", "shards", "dirichlet"}) {
     const auto shares = Partition(Digits(9), Config(kind, 0), "label", 1);
-    EXPECT_TRUE(absl::IsInvalidArgument(shares.status()));
-    EXPECT_THAT(Message(shares.status()), HasSubstr("data.partition.clients is 0"));
+    EXPECT_THAT(shares, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("data.partition.clients is 0")));
   }
 }
 
 TEST(PartitionTest, FewerExamplesThanClients_IsRefused) {
   const auto shares = Partition(Digits(9), Config("iid", 10), "label", 1);
-  EXPECT_TRUE(absl::IsInvalidArgument(shares.status()));
-  EXPECT_THAT(Message(shares.status()), HasSubstr("9 examples for 10 clients"));
+  EXPECT_THAT(shares, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("9 examples for 10 clients")));
 }
 
 TEST(PartitionTest, MoreShardsThanExamples_IsRefused) {
@@ -198,9 +199,9 @@ TEST(PartitionTest, MoreClientsThanKeys_IsRefused) {
 
 TEST(PartitionTest, MissingFeature_NamesFileRecordAndFeature) {
   const auto by_key = Partition(Digits(9), Config("by_key", 0), "label", 1);
-  EXPECT_TRUE(absl::IsInvalidArgument(by_key.status()));
-  EXPECT_THAT(Message(by_key.status()), HasSubstr("memory.tfrecord: record 0 at byte 0"));
-  EXPECT_THAT(Message(by_key.status()), HasSubstr("writer"));
+  EXPECT_THAT(by_key,
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       ::testing::AllOf(HasSubstr("memory.tfrecord: record 0 at byte 0"), HasSubstr("writer"))));
   const auto shards = Partition(Digits(40), Config("shards", 2), "digit", 1);
   EXPECT_THAT(Message(shards.status()), HasSubstr("digit"));
 }

@@ -2,8 +2,12 @@
 
 #include <thread>
 
+#include "tests/testing/status_matchers.h"
+
 namespace rivulet {
 namespace {
+
+using ::rivulet::testing::StatusIs;
 
 // Answers every poll with what the test set.
 class FakeCoordinator : public CoordinatorApi {
@@ -19,7 +23,7 @@ class FakeCoordinator : public CoordinatorApi {
   StatusOr<PollReply> reply = PollReply{.kind = PollReply::Kind::kWait};
 };
 
-class AttendanceTest : public testing::Test {
+class AttendanceTest : public ::testing::Test {
  protected:
   void Poll(const std::string& name) { (void)attendance_.Poll({.name = name}, {}); }
   bool AllKnow() { return attendance_.WaitUntilAllKnow(std::chrono::milliseconds(0)); }
@@ -62,8 +66,8 @@ TEST_F(AttendanceTest, LastOneTold_EndsTheWait) {
 }
 
 TEST_F(AttendanceTest, OtherCalls_PassThrough) {
-  EXPECT_EQ(attendance_.Fetch({}, {}, 0).status().code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(attendance_.Submit({}, "t", 0, 1, {}).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(attendance_.Fetch({}, {}, 0), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(attendance_.Submit({}, "t", 0, 1, {}), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_EQ(Message(attendance_.Fail({}, "t", "broken")), "broken");
 }
 

@@ -14,7 +14,7 @@ struct Projection {
   Output x, kernel, bias;  // bias may be empty
 };
 
-// x · kernel + bias, as SequenceProduct (engine/ops/recurrent.h) builds it.
+// x · kernel + bias, as SequenceProduct (engine/layers/recurrent.h) builds it.
 std::optional<Projection> FindProjection(Output projection) {
   const auto dim = [](Output of, int axis) { return of.shape().dim(axis); };
   const auto has_rank = [](Output of, int rank) { return of.shape().known_rank() && of.shape().rank() == rank; };

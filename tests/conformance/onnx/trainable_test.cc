@@ -90,7 +90,7 @@ TEST_P(TrainedFromOnnx, StepsAndStatistics_AreThePresets) {
   }
   EXPECT_EQ(model.train_updates.size(), preset.train_updates.size());
   const auto trained = Train(std::move(model), {}, c.feeds[0].second, 3);
-  ASSERT_TRUE(trained.ok()) << Message(trained.status());
+  ASSERT_OK(trained);
   const Trained& actual = *trained;
   ASSERT_OK_AND_ASSIGN(const Trained expected, Train(std::move(preset), c.options.weights, c.feeds[0].second, 3));
   for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(actual.losses[i], expected.losses[i], 2e-4 * expected.losses[i]) << i;
@@ -162,9 +162,9 @@ TEST(TrainableOnnx, ExamplesThatDoNotFit_AreRefusedWithBothShapes) {
   EXPECT_THAT(SmallCnn(options), StatusIs(absl::StatusCode::kInvalidArgument,
                                           ::testing::AllOf(HasSubstr("[32,32,3]"), HasSubstr("[?,1,28,28]"))));
   options.input = {784};
-  EXPECT_TRUE(SmallCnn(options).ok());
+  EXPECT_OK(SmallCnn(options));
   options.input = {1, 28, 28};
-  EXPECT_TRUE(SmallCnn(options).ok());
+  EXPECT_OK(SmallCnn(options));
   options.loss = "hinge";
   EXPECT_THAT(SmallCnn(options), StatusIs(absl::StatusCode::kNotFound, HasSubstr("hinge")));
 }

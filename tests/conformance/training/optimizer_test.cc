@@ -11,6 +11,7 @@
 #include "engine/graph/op.h"
 #include "engine/graph/scope.h"
 #include "engine/session/session.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
@@ -55,23 +56,23 @@ void Check(const Json& c, double tolerance) {
   AttrMap attrs;
   for (const auto& [name, value] : c["attrs"].items()) attrs[name] = value.template get<bool>();
   scope.AddNode(c["op"].get<std::string>(), inputs, attrs, "step");
-  ASSERT_TRUE(scope.status().ok()) << Message(scope.status());
+  ASSERT_OK(scope.status());
 
   const auto session = Session::Create(std::move(graph));
-  ASSERT_TRUE(session.ok()) << Message(session.status());
+  ASSERT_OK(session);
   for (size_t i = 0; i < names.size(); ++i)
-    ASSERT_TRUE((*session)->SetVariable(names[i], VectorOf<T>(c["variables"][i])).ok());
+    ASSERT_OK((*session)->SetVariable(names[i], VectorOf<T>(c["variables"][i])));
   for (size_t step = 0; step < c["gradients"].size(); ++step) {
     Session::Feeds feeds = {{"gradient", VectorOf<T>(c["gradients"][step])}};
     for (size_t i = 0; i < c["scalars"][step].size(); ++i)
       feeds.emplace_back(fmt::format("scalar{}", i),
                          Tensor::Scalar(static_cast<T>(c["scalars"][step][i].get<double>())));
     const auto ran = (*session)->Run(feeds, {}, {"step"});
-    ASSERT_TRUE(ran.ok()) << Message(ran.status());
+    ASSERT_OK(ran);
   }
   for (size_t i = 0; i < names.size(); ++i) {
     const auto actual = (*session)->GetVariable(names[i]);
-    ASSERT_TRUE(actual.ok());
+    ASSERT_OK(actual);
     for (size_t k = 0; k < c["after"][i].size(); ++k) {
       const double expected = c["after"][i][k].get<double>(), is = static_cast<double>(actual->flat<T>()[k]);
       // Relative, and absolute where a value has cancelled.

@@ -8,25 +8,21 @@
 #include <fstream>
 #include <thread>
 
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_folder.h"
+
 namespace rivulet {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::rivulet::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
-class HistoryTest : public testing::Test {
+class HistoryTest : public testing::FolderTest {
  protected:
-  HistoryTest() {
-    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = testing::TempDir() + fmt::format("history-{}-{}", getpid(), info->name());
-    std::filesystem::create_directories(folder_);
-    path_ = folder_ + "/runs.sqlite";
-  }
-  ~HistoryTest() override { std::filesystem::remove_all(folder_); }
-
   std::unique_ptr<History> Open(History::Access access = History::Access::kReadWrite) {
     auto history = History::Open(path_, access);
-    EXPECT_TRUE(history.ok()) << history.status();
+    EXPECT_OK(history);
     return history.ok() ? *std::move(history) : nullptr;
   }
   std::string OpenError(History::Access access) {
@@ -98,12 +94,12 @@ class HistoryTest : public testing::Test {
     return record;
   }
   void AddRunWithClient(History& history, const std::string& id, const std::string& name = "demo") {
-    ASSERT_TRUE(history.AddRun(Run(id, name), Model(id, 0), {}).ok());
+    ASSERT_OK(history.AddRun(Run(id, name), Model(id, 0), {}));
     const RunClient client = {"c", 1, 1};
-    ASSERT_TRUE(history.AddClients(id, std::span(&client, 1), Iso8601(0)).ok());
+    ASSERT_OK(history.AddClients(id, std::span(&client, 1), Iso8601(0)));
   }
 
-  std::string folder_, path_;
+  std::string path_ = Path("runs.sqlite");
 };
 
 TEST_F(HistoryTest, Iso8601_HasMillisecondsAndZulu) {
@@ -166,7 +162,7 @@ TEST_F(HistoryTest, EveryColumn_IsDocumented) {
     const size_t end = page[begin] == '#' ? page.find("\n##", begin + 1) : page.find('\n', begin);
     const std::string section = page.substr(begin, end - begin);
     for (const std::string& column : lines(Ask("SELECT name FROM pragma_table_info('" + table + "')"))) {
-      EXPECT_THAT(section, testing::ContainsRegex("[ ,|]" + column + "[ ,|]")) << table << "." << column;
+      EXPECT_THAT(section, ::testing::ContainsRegex("[ ,|]" + column + "[ ,|]")) << table << "." << column;
     }
   }
 }
@@ -180,30 +176,30 @@ TEST_F(HistoryTest, Close_LeavesOnePlainFile) {
   auto history = Open();
   AddRunWithClient(*history, "r1");
   EXPECT_TRUE(std::filesystem::exists(path_ + "-wal"));
-  ASSERT_TRUE(history->Close().ok());
+  ASSERT_OK(history->Close());
   EXPECT_FALSE(std::filesystem::exists(path_ + "-wal"));
   EXPECT_FALSE(std::filesystem::exists(path_ + "-shm"));
-  std::filesystem::copy_file(path_, folder_ + "/copy.sqlite");
-  path_ = folder_ + "/copy.sqlite";
+  std::filesystem::copy_file(path_, Path("copy.sqlite"));
+  path_ = Path("copy.sqlite");
   EXPECT_EQ(Ask("SELECT run_id FROM runs"), "r1;");
 }
 
 TEST_F(HistoryTest, Close_WhileAnotherHasItOpen_DoesNotWait) {
   auto one = Open(), two = Open();
   AddRunWithClient(*one, "r1");
-  EXPECT_TRUE(one->Close().ok());
+  EXPECT_OK(one->Close());
   AddRunWithClient(*two, "r2");
   EXPECT_EQ(Ask("SELECT count(*) FROM runs"), "2;");
 }
 
 TEST_F(HistoryTest, Open_Folder_IsRefused) {
-  path_ = folder_;
+  path_ = folder_.path();
   EXPECT_EQ(OpenError(History::Access::kReadWrite),
-            fmt::format("history '{}' is a folder; name a file in it", folder_));
+            fmt::format("history '{}' is a folder; name a file in it", folder_.path()));
 }
 
 TEST_F(HistoryTest, Open_MissingFolder_IsRefused) {
-  path_ = folder_ + "/none/runs.sqlite";
+  path_ = Path("none/runs.sqlite");
   EXPECT_THAT(OpenError(History::Access::kReadWrite), HasSubstr("does not exist; create it first"));
 }
 
@@ -253,8 +249,7 @@ TEST_F(HistoryTest, Open_DamagedPages_IsDataLossNotACrash) {
   auto history = History::Open(path_, History::Access::kReadOnly);
   Status status = history.status();
   if (history.ok()) status = (*history)->Runs().status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
-  EXPECT_THAT(std::string(Message(status)), HasSubstr("is damaged"));
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kDataLoss, HasSubstr("is damaged")));
 }
 
 TEST_F(HistoryTest, Open_ReadOnlyFile_IsRefused) {
@@ -283,10 +278,11 @@ TEST_F(HistoryTest, AddAttempt_RoundTripsEveryColumn) {
   task.train_seconds = 0.2;
   task.upload_seconds = 0.3;
   record.events.push_back({"r1", 1, Iso8601(1), "warning", "test", "it's a message"});
-  ASSERT_TRUE(history->AddAttempt(record).ok());
+  ASSERT_OK(history->AddAttempt(record));
 
   const auto tasks = history->ClientRounds("r1", 1);
-  ASSERT_TRUE(tasks.ok() && tasks->size() == 1);
+  ASSERT_OK(tasks);
+  ASSERT_EQ(tasks->size(), 1);
   const ClientRoundRow& row = tasks->front();
   EXPECT_EQ(row.task_id, "r1-r1-a1-c-0");
   EXPECT_EQ(row.committed_round, 1);
@@ -299,22 +295,23 @@ TEST_F(HistoryTest, AddAttempt_RoundTripsEveryColumn) {
   EXPECT_EQ(row.wait_seconds, 0.1);
   EXPECT_EQ(row.upload_seconds, 0.3);
   const auto events = history->Events("r1");
-  ASSERT_TRUE(events.ok() && events->size() == 1);
+  ASSERT_OK(events);
+  ASSERT_EQ(events->size(), 1);
   EXPECT_EQ(events->front().message, "it's a message");
   EXPECT_EQ(Ask("SELECT name, test_accuracy, folded FROM round_summary"), "demo|0.1|1;");
   EXPECT_EQ(Ask("SELECT tasks, folded, reliability, examples FROM client_reliability"), "1|1|1.0|5;");
   const auto clients = history->ClientReliability("r1");
-  ASSERT_TRUE(clients.ok());
+  ASSERT_OK(clients);
   EXPECT_EQ(clients->front().client_id, "c");
 }
 
 TEST_F(HistoryTest, AddAttempt_Twice_IsRefusedAndLeavesNothing) {
   auto history = Open();
   AddRunWithClient(*history, "r1");
-  ASSERT_TRUE(history->AddAttempt(Attempt("r1", 1, 1, "committed")).ok());
+  ASSERT_OK(history->AddAttempt(Attempt("r1", 1, 1, "committed")));
   AttemptRecord again = Attempt("r1", 1, 1, "committed");
   again.events.push_back({"r1", 1, Iso8601(1), "info", "test", "second"});
-  EXPECT_EQ(history->AddAttempt(again).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(history->AddAttempt(again), StatusIs(absl::StatusCode::kAlreadyExists));
   EXPECT_EQ(
       Ask("SELECT (SELECT count(*) FROM rounds), (SELECT count(*) FROM client_rounds), (SELECT count(*) FROM events)"),
       "1|1|0;");
@@ -322,8 +319,8 @@ TEST_F(HistoryTest, AddAttempt_Twice_IsRefusedAndLeavesNothing) {
 
 TEST_F(HistoryTest, AddAttempt_UnknownClient_IsRefusedByTheForeignKey) {
   auto history = Open();
-  ASSERT_TRUE(history->AddRun(Run("r1"), Model("r1", 0), {}).ok());
-  EXPECT_FALSE(history->AddAttempt(Attempt("r1", 1, 1, "committed")).ok());
+  ASSERT_OK(history->AddRun(Run("r1"), Model("r1", 0), {}));
+  EXPECT_THAT(history->AddAttempt(Attempt("r1", 1, 1, "committed")), ::testing::Not(::rivulet::testing::IsOk()));
   EXPECT_EQ(Ask("SELECT count(*) FROM rounds"), "0;");
 }
 
@@ -332,9 +329,10 @@ TEST_F(HistoryTest, AddAttempt_ForgetOlderModels_KeepsRowsWithoutPath) {
   AddRunWithClient(*history, "r1");
   AttemptRecord record = Attempt("r1", 1, 1, "committed");
   record.forget_older_models = true;
-  ASSERT_TRUE(history->AddAttempt(record).ok());
+  ASSERT_OK(history->AddAttempt(record));
   const auto models = history->Models("r1");
-  ASSERT_TRUE(models.ok() && models->size() == 2);
+  ASSERT_OK(models);
+  ASSERT_EQ(models->size(), 2);
   EXPECT_EQ((*models)[0].path, "");
   EXPECT_EQ((*models)[1].path, "runs.sqlite.models/r1/1");
 }
@@ -344,18 +342,18 @@ TEST_F(HistoryTest, AddAttempt_FinishesRun_InTheSameTransaction) {
   AddRunWithClient(*history, "r1");
   AttemptRecord record = Attempt("r1", 1, 1, "committed");
   record.finishes_run = true;
-  ASSERT_TRUE(history->AddAttempt(record).ok());
+  ASSERT_OK(history->AddAttempt(record));
   EXPECT_EQ(Ask("SELECT status, finished_at FROM runs"), "finished|1970-01-01T00:00:00.000Z;");
 }
 
 TEST_F(HistoryTest, FindResumePoint_CountsAbandonedAttemptsAndLeases) {
   auto history = Open();
   AddRunWithClient(*history, "r1");
-  ASSERT_TRUE(history->AddAttempt(Attempt("r1", 1, 1, "committed")).ok());
-  ASSERT_TRUE(history->AddAttempt(Attempt("r1", 2, 1, "abandoned")).ok());
-  ASSERT_TRUE(history->AddAttempt(Attempt("r1", 2, 2, "failed")).ok());
+  ASSERT_OK(history->AddAttempt(Attempt("r1", 1, 1, "committed")));
+  ASSERT_OK(history->AddAttempt(Attempt("r1", 2, 1, "abandoned")));
+  ASSERT_OK(history->AddAttempt(Attempt("r1", 2, 2, "failed")));
   const auto point = history->FindResumePoint("r1");
-  ASSERT_TRUE(point.ok());
+  ASSERT_OK(point);
   EXPECT_EQ(point->committed_round, 1);
   EXPECT_EQ(point->next_attempt, 3);
   ASSERT_EQ(point->clients.size(), 1u);
@@ -372,19 +370,20 @@ TEST_F(HistoryTest, ResolveRun_ByIdNameAndLatest) {
   EXPECT_EQ(history->ResolveRun("alpha")->run_id, "r2");
   EXPECT_EQ(history->ResolveRun("latest")->run_id, "r3");
   EXPECT_THAT(std::string(Message(history->ResolveRun("alpa").status())), HasSubstr("Did you mean 'alpha'?"));
-  EXPECT_EQ(history->ResolveRun("zzzzzzzzz").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(history->ResolveRun("zzzzzzzzz"), StatusIs(absl::StatusCode::kNotFound));
 }
 
 TEST_F(HistoryTest, RunLeaderboard_RanksByBestAccuracy) {
   auto history = Open();
   AddRunWithClient(*history, "r1");
   AddRunWithClient(*history, "r2");
-  ASSERT_TRUE(history->AddAttempt(Attempt("r1", 1, 1, "committed")).ok());
-  ASSERT_TRUE(history->AddAttempt(Attempt("r2", 1, 1, "committed")).ok());
-  ASSERT_TRUE(history->AddAttempt(Attempt("r2", 2, 1, "committed")).ok());
+  ASSERT_OK(history->AddAttempt(Attempt("r1", 1, 1, "committed")));
+  ASSERT_OK(history->AddAttempt(Attempt("r2", 1, 1, "committed")));
+  ASSERT_OK(history->AddAttempt(Attempt("r2", 2, 1, "committed")));
   EXPECT_EQ(Ask("SELECT run_id, rounds, best_accuracy, best_round FROM run_leaderboard"), "r2|2|0.2|2;r1|1|0.1|1;");
   const auto runs = history->RunSummaries();
-  ASSERT_TRUE(runs.ok() && runs->size() == 2);
+  ASSERT_OK(runs);
+  ASSERT_EQ(runs->size(), 2);
   EXPECT_EQ((*runs)[0].run_id, "r2");
   EXPECT_EQ((*runs)[0].best_round, 2);
 }
@@ -397,7 +396,7 @@ TEST_F(HistoryTest, TwoWriters_OfDifferentRuns_BothSucceed) {
   const auto write = [](History& history, const std::string& id) {
     for (int round = 1; round <= 50; ++round) {
       const Status status = history.AddAttempt(Attempt(id, round, 1, "committed"));
-      ASSERT_TRUE(status.ok()) << status;
+      ASSERT_OK(status);
     }
   };
   std::thread other([&] { write(*two, "r2"); });
@@ -411,7 +410,7 @@ TEST_F(HistoryTest, OpenAtTheSameTime_NewFile_MakesOneSchema) {
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&, i] {
       auto history = History::Open(path_, History::Access::kReadWrite);
-      ASSERT_TRUE(history.ok()) << history.status();
+      ASSERT_OK(history);
       AddRunWithClient(**history, fmt::format("r{}", i));
     });
   }
@@ -421,11 +420,11 @@ TEST_F(HistoryTest, OpenAtTheSameTime_NewFile_MakesOneSchema) {
 
 TEST_F(HistoryTest, AddClients_TenThousand_IsOneTransactionOfRows) {
   auto history = Open();
-  ASSERT_TRUE(history->AddRun(Run("r1"), Model("r1", 0), {}).ok());
+  ASSERT_OK(history->AddRun(Run("r1"), Model("r1", 0), {}));
   std::vector<RunClient> clients;
   for (int i = 0; i < 10'000; ++i) clients.push_back({fmt::format("client-{:05}", i), 1, 1});
-  ASSERT_TRUE(history->AddClients("r1", clients, Iso8601(0)).ok());
-  ASSERT_TRUE(history->AddClients("r1", clients, Iso8601(1)).ok()) << "known names keep their row";
+  ASSERT_OK(history->AddClients("r1", clients, Iso8601(0)));
+  ASSERT_OK(history->AddClients("r1", clients, Iso8601(1))) << "known names keep their row";
   EXPECT_EQ(history->FindResumePoint("r1")->clients.size(), 10'000u);
 }
 

@@ -93,8 +93,8 @@ TEST(NpyTest, BFloat16_IsWrittenAsFloat32) {
 TEST(NpyTest, EveryPrefix_IsRefused) {
   const std::string whole = EncodeNpy(Tensor::Of<int16_t>({2}, {1, 2}).view()).value();
   for (size_t length = 0; length < whole.size(); ++length)
-    EXPECT_FALSE(DecodeNpy(whole.substr(0, length)).ok()) << length;
-  EXPECT_FALSE(DecodeNpy(whole + "x").ok());
+    EXPECT_THAT(DecodeNpy(whole.substr(0, length)), StatusIs(absl::StatusCode::kDataLoss)) << length;
+  EXPECT_THAT(DecodeNpy(whole + "x"), StatusIs(absl::StatusCode::kDataLoss));
 }
 
 TEST(NpyTest, DamagedBytes_AreReadOrRefused) {

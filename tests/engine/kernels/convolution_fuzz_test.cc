@@ -5,6 +5,7 @@
 #include "engine/kernels/cpu/depthwise.h"
 #include "tests/engine/kernels/every_target.h"
 #include "tests/engine/kernels/run_op.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet::testing {
 namespace {
@@ -160,7 +161,7 @@ void Check(const Problem& p, KernelPolicy policy, double epsilon, const std::str
   });
   const auto expect = [&](const StatusOr<OpRun>& run, const std::vector<double>& expected, int64_t terms,
                           const std::string& what) {
-    ASSERT_TRUE(run.ok()) << what << " " << p.Name() << ": " << run.status();
+    ASSERT_OK(run) << what << " " << p.Name();
     ExpectNear<T>(run->outputs[0], expected, epsilon * static_cast<double>(terms + 1),
                   fmt::format("{} {} {}; {}", target, run->implementation, what, p.Name()));
   };
@@ -266,25 +267,25 @@ void CheckFused(uint32_t seed, KernelPolicy policy) {
        std::vector<std::vector<std::string>>{{"BiasAdd"}, {"Relu"}, {"BiasAdd", "Relu"}}) {
     SCOPED_TRACE(fmt::format("{} {} {}", p.Name(), fused.front(), fused.back()));
     const auto plain = RunOp("Conv2D", {image, filter}, p.Attrs(), policy);
-    ASSERT_TRUE(plain.ok()) << plain.status();
+    ASSERT_OK(plain);
     Tensor expected = plain->outputs[0];
     std::vector<Tensor> inputs = {image, filter};
     if (fused.front() == "BiasAdd") {
       inputs.push_back(bias);
       const auto added = RunOp("BiasAdd", {expected, bias}, layout, policy);
-      ASSERT_TRUE(added.ok()) << added.status();
+      ASSERT_OK(added);
       expected = added->outputs[0];
     }
     if (fused.back() == "Relu") {
       const auto positive = RunOp("Relu", {expected}, {}, policy);
-      ASSERT_TRUE(positive.ok()) << positive.status();
+      ASSERT_OK(positive);
       expected = positive->outputs[0];
     }
     AttrMap attrs = p.Attrs();
     attrs["fused_ops"] = fused;
     attrs["num_args"] = static_cast<int64_t>(inputs.size() - 2);
     const auto run = RunOp("_FusedConv2D", inputs, attrs, policy);
-    ASSERT_TRUE(run.ok()) << run.status();
+    ASSERT_OK(run);
     SCOPED_TRACE(plain->implementation + " and " + run->implementation);
     ExpectNear<T>(run->outputs[0], AsDoubles<T>(expected), 0, "fused");
   }
@@ -310,7 +311,7 @@ TEST(ConvolutionFuzz, FusedRelu6_EndsAtSix) {
                           {"padding", std::string("SAME")},
                           {"num_args", int64_t{1}},
                           {"fused_ops", std::vector<std::string>{"BiasAdd", "Relu6"}}});
-  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_OK(run);
   ExpectNear<float>(run->outputs[0], {0, 5, 6}, 0, "relu6");
 }
 
@@ -320,8 +321,8 @@ TEST(ConvolutionFuzz, InputSizesOfHeightAndWidth_AreTheWholeShape) {
   const auto four =
       RunOp("Conv2DBackpropInput", {Tensor::Of<int32_t>({4}, {2, 6, 7, 2}), filter, gradient}, attrs, {}, {0});
   const auto two = RunOp("Conv2DBackpropInput", {Tensor::Of<int32_t>({2}, {6, 7}), filter, gradient}, attrs, {}, {0});
-  ASSERT_TRUE(four.ok()) << four.status();
-  ASSERT_TRUE(two.ok()) << two.status();
+  ASSERT_OK(four);
+  ASSERT_OK(two);
   EXPECT_EQ(two->outputs[0].shape(), Shape({2, 6, 7, 2}));
   ExpectNear<float>(two->outputs[0], AsDoubles<float>(four->outputs[0]), 0, "two sizes");
 }

@@ -5,6 +5,7 @@
 
 #include "tests/engine/kernels/every_target.h"
 #include "tests/engine/kernels/run_op.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet::testing {
 namespace {
@@ -155,13 +156,13 @@ void Check(uint32_t seed, double epsilon) {
   average["_count_include_pad"] = p.count_padding;
   const auto expect = [&](const StatusOr<OpRun>& run, const std::vector<double>& expected, double tolerance,
                           const std::string& what) {
-    ASSERT_TRUE(run.ok()) << what << ": " << run.status();
+    ASSERT_OK(run) << what;
     ExpectNear<T>(run->outputs[0], expected, tolerance, what);
   };
   const double few = 20 * epsilon;
   const auto pooled = RunOp("MaxPool", {image}, p.Attrs());
   expect(pooled, largest, 0, "MaxPool");
-  ASSERT_TRUE(pooled.ok());
+  ASSERT_OK(pooled);
   const Tensor top = pooled->outputs[0];
   expect(RunOp("MaxPoolGrad", {image, top, gradient}, p.Attrs()), to_largest, few, "MaxPoolGrad");
   expect(RunOp("MaxPoolGradGrad", {image, top, picks}, picking), picked, 0, "MaxPoolGradGrad");
@@ -205,7 +206,7 @@ TEST(PoolFuzz, NaN_WinsAMaximum) {
                               {"strides", std::vector<int64_t>{1, 1, 1, 1}},
                               {"padding", std::string("VALID")},
                               {"data_format", format}});
-      ASSERT_TRUE(run.ok()) << run.status();
+      ASSERT_OK(run);
       EXPECT_TRUE(std::isnan(std::as_const(run->outputs[0]).flat<float>()[0]));
     }
   }

@@ -9,6 +9,7 @@
 #include "engine/gradients/gradients.h"
 #include "engine/layers/activations.h"
 #include "tests/testing/run_graph.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
@@ -37,14 +38,14 @@ std::vector<std::vector<float>> ValuesOf(const std::vector<Tensor>& inputs, Buil
   const std::vector<Output> outputs = build(scope, x);
   const Output flat = scope.Op("Reshape", {outputs[0], scope.Const(Tensor::Of<int32_t>({1}, {-1}))});
   const Output loss = scope.Op("Sum", {flat, scope.Const(Tensor::Of<int32_t>({1}, {0}))});
-  EXPECT_TRUE(scope.status().ok()) << Message(scope.status());
+  EXPECT_OK(scope.status());
   const auto gradients = ComputeGradients(graph, loss, std::vector{x[0]});
-  EXPECT_TRUE(gradients.ok()) << Message(gradients.status());
+  EXPECT_OK(gradients);
   std::vector<std::string> fetches;
   for (const Output& output : outputs) fetches.push_back(output.name());
   fetches.push_back((*gradients)[0].name());
   const auto tensors = testing::RunGraph(graph, feeds, fetches);
-  EXPECT_TRUE(tensors.ok()) << Message(tensors.status());
+  EXPECT_OK(tensors);
   std::vector<std::vector<float>> values;
   for (const Tensor& tensor : *tensors) values.emplace_back(tensor.flat<float>().begin(), tensor.flat<float>().end());
   return values;

@@ -6,6 +6,7 @@
 
 #include "tests/testing/gradient_check.h"
 #include "tests/testing/run_graph.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
@@ -57,7 +58,7 @@ TEST_P(ArrayGradient, EqualsFiniteDifference) {
   GradientCheckOptions options;
   options.second_order = c.second_order;
   const Status status = testing::CheckGradients(c.inputs, c.build, options);
-  EXPECT_TRUE(status.ok()) << Message(status);
+  EXPECT_OK(status);
 }
 
 std::string CaseName(const ::testing::TestParamInfo<Case>& info) { return info.param.name; }
@@ -406,7 +407,7 @@ TEST(EmptyTensors, EveryOp_GivesTheShape) {
     std::iota(all.begin(), all.end(), size_t{0});
     for (const auto& constants : {c.constants, all}) {
       const auto result = Evaluate(c.op, c.inputs, c.attrs, constants);
-      ASSERT_TRUE(result.ok()) << Message(result.status());
+      ASSERT_OK(result);
       EXPECT_EQ(result->front().shape().ToString(), c.shape);
     }
   }
@@ -415,7 +416,7 @@ TEST(EmptyTensors, EveryOp_GivesTheShape) {
 TEST(ArrayRefusals, CountsThatNoShapeTells_AreRefusedWhenCompiled) {
   EXPECT_THAT(Refusal("Where", {Tensor::Of<bool>({2}, {true, false})}), HasSubstr("does not follow from the feeds"));
   const auto found = Evaluate("Where", {Tensor::Of<float>({2, 2}, {0, -1, -0.0f, 2})}, {}, {0});
-  ASSERT_TRUE(found.ok()) << Message(found.status());
+  ASSERT_OK(found);
   EXPECT_THAT(std::vector<int64_t>(found->front().flat<int64_t>().begin(), found->front().flat<int64_t>().end()),
               ElementsAre(0, 1, 1, 1));
 }
@@ -428,7 +429,7 @@ TEST(ArrayRefusals, GradientThroughPreventGradient_IsAnError) {
 TEST(TopK, TiesAndNan_HaveAFixedOrder) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const auto top = Evaluate("TopKV2", {Tensor::Of<float>({5}, {1, 3, nan, 3, 1}), Int(4)}, {}, {1});
-  ASSERT_TRUE(top.ok()) << Message(top.status());
+  ASSERT_OK(top);
   EXPECT_THAT(std::vector<int32_t>((*top)[1].flat<int32_t>().begin(), (*top)[1].flat<int32_t>().end()),
               ElementsAre(2, 1, 3, 0));
 }

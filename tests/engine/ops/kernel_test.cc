@@ -7,6 +7,7 @@
 #include "engine/graph/scope.h"
 #include "engine/layers/dropout.h"
 #include "tests/testing/run_graph.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
@@ -49,7 +50,7 @@ StatusOr<std::vector<Tensor>> RunOp(const std::string& op, const std::vector<Ten
 
 template <typename T>
 std::vector<T> Values(const StatusOr<std::vector<Tensor>>& result, size_t output = 0) {
-  EXPECT_TRUE(result.ok()) << Message(result.status());
+  EXPECT_OK(result);
   if (!result.ok()) return {};
   const auto flat = (*result)[output].flat<T>();
   return {flat.begin(), flat.end()};
@@ -252,7 +253,7 @@ TEST(Dropout, KeptElementsAreScaled_AndTheMaskChangesWithTheStep) {
   Scope scope(graph);
   const Output x = scope.Placeholder("x", DType::kFloat32, {-1, 100});
   const Output y = Dropout(scope, x, 0.75f);
-  ASSERT_TRUE(scope.status().ok()) << Message(scope.status());
+  ASSERT_OK(scope.status());
   const testing::Feeds feeds = {
       {"x", Tensor::Of<float>({100, 100}, std::span<const float>(std::vector<float>(10000, 1.0f)))}};
   const auto first = Values<float>(RunGraph(graph, feeds, {y.name()}, {}, 0));

@@ -7,6 +7,7 @@
 
 #include "engine/graph/scope.h"
 #include "tests/testing/run_graph.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
@@ -31,7 +32,7 @@ Tensor Dims(std::vector<int32_t> dims) {
 }
 template <typename T>
 std::vector<T> Values(const StatusOr<Tensor>& tensor) {
-  EXPECT_TRUE(tensor.ok()) << Message(tensor.status());
+  EXPECT_OK(tensor);
   if (!tensor.ok()) return {};
   return {tensor->flat<T>().begin(), tensor->flat<T>().end()};
 }

@@ -41,9 +41,9 @@ struct Build {
   }
   void Fetch(Output output) { signature.fetches.push_back(output.name()); }
   Graph Optimized(const CompileOptions& options = {}) {
-    EXPECT_TRUE(scope.status().ok()) << scope.status();
+    EXPECT_OK(scope.status());
     StatusOr<OptimizedGraph> optimized = OptimizeGraph(graph, signature, options);
-    EXPECT_TRUE(optimized.ok()) << optimized.status();
+    EXPECT_OK(optimized);
     return optimized.ok() ? std::move(optimized->graph) : Graph();
   }
 };

@@ -6,6 +6,7 @@
 #include "engine/presets/presets.h"
 #include "engine/session/session.h"
 #include "tests/engine/passes/optimized.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet::testing {
 namespace {
@@ -30,7 +31,7 @@ Tensor Batch(const TensorSpec& spec, int64_t batch, int64_t classes) {
 // Variables and losses after some steps.
 std::vector<Tensor> Train(const std::string& preset, const OptimizerSpec& optimizer, const PassOptions& passes) {
   StatusOr<ModelDef> model = Preset(preset);
-  EXPECT_TRUE(model.ok()) << model.status();
+  EXPECT_OK(model);
   Graph& graph = model->graph;
   std::vector<Output> variables;
   for (const ModelVariable& variable : model->variables) {
@@ -43,27 +44,27 @@ std::vector<Tensor> Train(const std::string& preset, const OptimizerSpec& optimi
       }
   }
   const auto gradients = ComputeGradients(graph, *graph.FindOutput(model->train_loss), variables);
-  EXPECT_TRUE(gradients.ok()) << gradients.status();
+  EXPECT_OK(gradients);
   const auto step = ApplyGradients(Scope(graph), optimizer, variables, *gradients);
-  EXPECT_TRUE(step.ok()) << step.status();
+  EXPECT_OK(step);
   const std::string target = (*step)->name(), loss = model->train_loss;
   SessionConfig config;
   config.seed = 7;
   config.passes = passes;
   auto session = Session::Create(std::move(graph), config);
-  EXPECT_TRUE(session.ok()) << session.status();
+  EXPECT_OK(session);
   EXPECT_THAT((*session)->Run({}, {}, {model->init_target}), IsOk());
   std::vector<Tensor> results;
   const Session::Feeds feeds = {{model->input.placeholder, Batch(model->input.spec, 3, model->classes)},
                                 {model->label.placeholder, Batch(model->label.spec, 3, model->classes)}};
   for (int i = 0; i < 2; ++i) {
     auto losses = (*session)->Run(feeds, {loss}, {target});
-    EXPECT_TRUE(losses.ok()) << losses.status();
+    EXPECT_OK(losses);
     if (losses.ok()) results.push_back((*losses)[0]);
   }
   for (const std::string& name : (*session)->variables()) {
     auto value = (*session)->GetVariable(name);
-    EXPECT_TRUE(value.ok()) << value.status();
+    EXPECT_OK(value);
     if (value.ok()) results.push_back(*value);
   }
   return results;

@@ -6,6 +6,7 @@
 #include "engine/gradients/gradients.h"
 #include "tests/engine/passes/optimized.h"
 #include "tests/testing/run_graph.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet::testing {
 namespace {
@@ -24,7 +25,7 @@ struct HandWritten : Build {
     const Output product = scope.Op("Mul", {labels, scope.Op("Log", {scope.Op("Softmax", {logits})})});
     losses = scope.Op("Neg", {scope.Op("Sum", {product, scope.Const(Tensor::Of<int32_t>({1}, {-1}))})}, {}, "losses");
     mean = scope.Op("Mean", {losses, scope.Const(Tensor::Of<int32_t>({1}, {0}))}, {}, "mean");
-    EXPECT_TRUE(scope.status().ok()) << scope.status();
+    EXPECT_OK(scope.status());
   }
 };
 
@@ -64,7 +65,7 @@ TEST(SoftmaxLoss, ValueThatIsSeen_Stays) {
 TEST(SoftmaxLoss, TrainedByHand_DividesByNothingAndStaysWithinTheTolerance) {
   HandWritten model;
   const auto gradients = ComputeGradients(model.graph, model.mean, std::vector{model.logits});
-  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  ASSERT_OK(gradients);
   model.Fetch(model.mean);
   model.Fetch((*gradients)[0]);
   const Graph graph = model.Optimized();
@@ -89,7 +90,7 @@ TEST(SoftmaxLoss, TrainedByHand_DividesByNothingAndStaysWithinTheTolerance) {
 TEST(SoftmaxLoss, ProbabilityThatRoundsToZero_HasAFiniteLossAndGradient) {
   HandWritten model;
   const auto gradients = ComputeGradients(model.graph, model.mean, std::vector{model.logits});
-  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  ASSERT_OK(gradients);
   model.Fetch(model.mean);
   model.Fetch((*gradients)[0]);
   Tensor labels(DType::kFloat32, {6, 9});

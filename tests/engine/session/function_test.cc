@@ -93,7 +93,7 @@ TEST_F(SessionFunctionTest, EndlessLoop_EndsWithItsTimeOrItsSteps) {
   Make();
   RunOptions options;
   options.timeout = std::chrono::milliseconds(5);
-  EXPECT_EQ(session_->RunWith(options, {}, {"end"}).status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(session_->RunWith(options, {}, {"end"}), StatusIs(absl::StatusCode::kDeadlineExceeded));
   options.timeout = std::chrono::milliseconds(0);
   options.max_loop_steps = 100;
   EXPECT_THAT(session_->RunWith(options, {}, {"end"}),

@@ -107,7 +107,7 @@ TEST_F(SessionTest, Cancelled_SaysSo) {
   ASSERT_OK(session_->Run({}, {}, {"init"}));
   const CancellationToken token = CancellationToken::Create();
   token.Cancel();
-  EXPECT_EQ(session_->Run(X(1, 2), {"y"}, {}, token).status().code(), absl::StatusCode::kCancelled);
+  EXPECT_THAT(session_->Run(X(1, 2), {"y"}, {}, token), StatusIs(absl::StatusCode::kCancelled));
 }
 
 TEST_F(SessionTest, RandomDraws_DifferByRunAndRepeatBySeed) {

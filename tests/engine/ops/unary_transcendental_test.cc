@@ -6,6 +6,7 @@
 #include "engine/graph/scope.h"
 #include "tests/engine/kernels/every_target.h"
 #include "tests/testing/run_graph.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
@@ -42,7 +43,7 @@ std::vector<float> Apply(const std::string& op, const std::vector<float>& x) {
   const Output y = scope.Op(op, {scope.Placeholder("x", DType::kFloat32, shape)});
   const auto result =
       testing::RunGraph(graph, {{"x", Tensor::Of<float>(shape, std::span<const float>(x))}}, {y.name()});
-  EXPECT_TRUE(result.ok()) << Message(result.status());
+  EXPECT_OK(result);
   if (!result.ok()) return {};
   const auto flat = std::as_const((*result)[0]).flat<float>();
   return {flat.begin(), flat.end()};

@@ -1,5 +1,5 @@
 // Convolutions that are built from ops: shapes, values and gradients.
-#include "engine/layers/convolution_layers.h"
+#include "engine/layers/convolution.h"
 
 #include "tests/testing/gradient_check.h"
 #include "tests/testing/run_graph.h"

@@ -1,4 +1,4 @@
-// Attention over heads that lie side by side, built from ScaledDotProductAttention (attention.cc documents it).
+// Attention over heads that lie side by side, built from ScaledDotProductAttention (ops/attention.cc documents it).
 #pragma once
 
 #include "engine/graph/scope.h"

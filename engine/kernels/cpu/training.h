@@ -1,4 +1,4 @@
-// The element-wise rules of optimizers.cc by number, as each CPU target's code sees them.
+// The element-wise rules of training.cc by number, as each CPU target's code sees them.
 #pragma once
 
 #include <cstddef>

@@ -2,7 +2,7 @@
 #include "engine/program/kernel.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "engine/kernels/cpu/variable_updates.cc"
+#define HWY_TARGET_INCLUDE "engine/kernels/cpu/variable.cc"
 // clang-format off
 #include "hwy/foreach_target.h"  // first: it includes this file once per target
 #include "hwy/highway.h"

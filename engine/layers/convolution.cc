@@ -1,4 +1,4 @@
-#include "engine/layers/convolution_layers.h"
+#include "engine/layers/convolution.h"
 
 namespace rivulet {
 namespace {

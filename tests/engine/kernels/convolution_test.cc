@@ -3,6 +3,7 @@
 
 #include "tests/engine/kernels/every_target.h"
 #include "tests/engine/kernels/run_op.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet::testing {
 namespace {
@@ -111,15 +112,15 @@ void CheckAll(const Case& c, KernelPolicy policy, double epsilon) {
   });
   const double taps = static_cast<double>(c.k_height * c.k_width);
   const auto forward = RunOp("Conv2D", {p.image, p.filter}, Attrs(c), policy);
-  ASSERT_TRUE(forward.ok()) << forward.status();
+  ASSERT_OK(forward);
   ExpectNear<T>(forward->outputs[0], y, epsilon * (taps * static_cast<double>(c.in) + 1), "forward " + c.Name());
   const auto input =
       RunOp("Conv2DBackpropInput", {Sizes(p.image.shape()), p.filter, p.gradient}, Attrs(c), policy, {0});
-  ASSERT_TRUE(input.ok()) << input.status();
+  ASSERT_OK(input);
   ExpectNear<T>(input->outputs[0], dx, epsilon * (taps * static_cast<double>(c.out) + 1), "input " + c.Name());
   const auto filter =
       RunOp("Conv2DBackpropFilter", {p.image, Sizes(p.filter.shape()), p.gradient}, Attrs(c), policy, {1});
-  ASSERT_TRUE(filter.ok()) << filter.status();
+  ASSERT_OK(filter);
   const double pixels = static_cast<double>(p.gradient.elements()) / static_cast<double>(c.out);
   ExpectNear<T>(filter->outputs[0], dw, epsilon * (pixels + 1), "filter " + c.Name());
 }
@@ -155,8 +156,8 @@ TEST(Conv2D, Nchw_IsTheNhwcConvolutionTransposed) {
     const Problem<float> p(c);
     const Tensor image = ToNchw(p.image), gradient = ToNchw(p.gradient);
     const auto compare = [&](const StatusOr<OpRun>& nhwc, const StatusOr<OpRun>& nchw, bool is_image) {
-      ASSERT_TRUE(nhwc.ok()) << nhwc.status();
-      ASSERT_TRUE(nchw.ok()) << nchw.status();
+      ASSERT_OK(nhwc);
+      ASSERT_OK(nchw);
       const Tensor expected = is_image ? ToNchw(nhwc->outputs[0]) : nhwc->outputs[0];
       ExpectNear<float>(nchw->outputs[0], AsDoubles<float>(expected), 0, c.Name());
     };
@@ -177,7 +178,7 @@ std::vector<StatusOr<OpRun>> AllThree(const Case& c) {
 
 TEST(Conv2D, ManyChannels_UseOneDnnAndNeverItsReference) {
   for (const StatusOr<OpRun>& run : AllThree(Cases()[1])) {
-    ASSERT_TRUE(run.ok()) << run.status();
+    ASSERT_OK(run);
     EXPECT_THAT(run->implementation, HasSubstr("dnnl"));
     EXPECT_THAT(run->implementation, Not(HasSubstr("ref")));
   }
@@ -186,14 +187,15 @@ TEST(Conv2D, ManyChannels_UseOneDnnAndNeverItsReference) {
 TEST(Conv2D, FewChannelsOfResult_LieInPlanes) {
   const auto forward = AllThree({2, 7, 14, 16, 6, 5, 5, 1, "SAME"}),
              backward = AllThree({2, 6, 14, 6, 16, 5, 5, 1, "SAME"});
-  ASSERT_TRUE(forward[0].ok() && backward[1].ok());
+  ASSERT_OK(forward[0]);
+  ASSERT_OK(backward[1]);
   EXPECT_EQ(forward[0]->implementation, "hwy planar");
   EXPECT_EQ(backward[1]->implementation, "hwy planar");
 }
 
 TEST(Conv2D, OneInputChannel_NeverUsesLoops) {
   for (const StatusOr<OpRun>& run : AllThree(Cases()[0])) {
-    ASSERT_TRUE(run.ok()) << run.status();
+    ASSERT_OK(run);
     EXPECT_NE(run->implementation, "loops");
   }
 }
@@ -212,7 +214,7 @@ TEST(Conv2D, PortablePolicy_UsesNoLibrary) {
   portable.portable = true;
   const Problem<float> p(Cases()[1]);
   const auto run = RunOp("Conv2D", {p.image, p.filter}, Attrs(Cases()[1]), portable);
-  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_OK(run);
   EXPECT_EQ(run->implementation, "portable patches");
 }
 

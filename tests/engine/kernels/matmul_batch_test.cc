@@ -4,6 +4,7 @@
 
 #include "tests/engine/kernels/every_target.h"
 #include "tests/engine/kernels/run_op.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet::testing {
 namespace {
@@ -37,7 +38,7 @@ void Check(const Case& c, KernelPolicy policy, double epsilon, const std::string
   Shape of_y = Matrices(c.shared_y ? 1 : c.batch, c.k, c.n, c.adj_y);
   const Tensor y = RandomTensor<T>(of_y, 2);
   const auto run = RunOp("BatchMatMulV2", {x, y}, {{"adj_x", c.adj_x}, {"adj_y", c.adj_y}}, policy, {}, misalign);
-  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_OK(run);
   ExpectNear<T>(run->outputs[0], Reference(c, AsDoubles<T>(x), AsDoubles<T>(y)), epsilon * static_cast<double>(c.k + 1),
                 fmt::format("{} {} {}[{}x{}x{}] {}{}{}", target, run->implementation, c.batch, c.m, c.n, c.k,
                             c.adj_x ? "T" : "N", c.adj_y ? "T" : "N", c.shared_y ? " shared" : ""));
@@ -81,7 +82,7 @@ TEST(BatchMatMul, LargeMatrices_GoToTheLibrary) {
     }
   const auto run =
       RunOp("BatchMatMulV2", {RandomTensor<float>({2, 170, 170}, 1), RandomTensor<float>({2, 170, 170}, 2)});
-  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_OK(run);
   EXPECT_EQ(run->implementation, "dnnl");
 }
 
@@ -98,7 +99,7 @@ TEST(Einsum, LargeProducts_AreTheFloat64Product) {
   const Tensor x = RandomTensor<float>({2, 170, 165}, 1), y = RandomTensor<float>({2, 165, 161}, 2);
   const auto expected = Reference(c, AsDoubles<float>(x), AsDoubles<float>(y));
   const auto run = RunOp("Einsum", {x, y}, {{"equation", std::string("bij,bjk->bik")}});
-  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_OK(run);
   EXPECT_EQ(run->implementation, "einsum dnnl");
   ExpectNear<float>(run->outputs[0], expected, 2e-5, "einsum");
 }
@@ -112,7 +113,7 @@ TEST(Reductions, OfFloats_HaveTheSameBitsOnEveryTarget) {
       OnEveryTarget([&](const std::string& target) {
         for (bool portable : {false, true}) {
           const auto run = RunOp(op, {x, Tensor::Of<int32_t>({1}, {axis})}, {}, {.portable = portable}, {1});
-          ASSERT_TRUE(run.ok()) << run.status();
+          ASSERT_OK(run);
           if (!first) first = run->outputs[0];
           EXPECT_EQ(std::memcmp(first->data(), run->outputs[0].data(), first->bytes()), 0)
               << op << " over axis " << axis << " on " << target;

@@ -1,13 +1,13 @@
 // Adaptive optimisers on variables where they lie: Adagrad, Adadelta, RMSProp, Adam, AdamW, Yogi. Each is one pass over
 // the variable, its slots and the gradient.
-#include "engine/kernels/cpu/optimizers.h"
+#include "engine/kernels/cpu/training.h"
 
 #include <cmath>
 
 #include "engine/program/kernel.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "engine/kernels/cpu/optimizers.cc"
+#define HWY_TARGET_INCLUDE "engine/kernels/cpu/training.cc"
 // clang-format off
 #include "hwy/foreach_target.h"  // first: it includes this file once per target
 #include "hwy/highway.h"

@@ -1,7 +1,7 @@
 // Layers over sequences [batch, positions, features]: recurrent ones, attention, places.
 #include "engine/layers/layers.h"
-#include "engine/ops/attention.h"
-#include "engine/ops/recurrent.h"
+#include "engine/layers/attention.h"
+#include "engine/layers/recurrent.h"
 
 namespace rivulet {
 namespace {

@@ -1,4 +1,4 @@
-// Tensors from shapes and scalars, and small arithmetic on shapes.
+// Tensors from shapes and scalars, broadcasts to a shape, and small arithmetic on shapes.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -181,71 +181,18 @@ StatusOr<Prepared> PrepareBroadcastGradientArgs(const NodeView& node, const Kern
   return prepared;
 }
 
-// Where tensors of the given shapes (inputs 1, 2, …) begin when they are joined along axis input 0.
-class ConcatOffsetKernel final : public Kernel {
- public:
-  explicit ConcatOffsetKernel(int64_t rank) : rank_(rank) {}
-  Status Run(const KernelContext& context) const override {
-    int64_t axis = *InputOf<int32_t>(context, 0);
-    if (axis < -rank_ || axis >= rank_) return InvalidArgument("concat_dim {} is outside rank {}", axis, rank_);
-    if (axis < 0) axis += rank_;
-    int64_t offset = 0;
-    for (size_t i = 0; i < context.outputs.size(); ++i) {
-      const int32_t size = InputOf<int32_t>(context, i + 1)[axis];
-      int32_t* out = OutputOf<int32_t>(context, i);
-      std::fill_n(out, rank_, 0);
-      out[axis] = static_cast<int32_t>(offset);
-      offset += size;
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  int64_t rank_;
-};
-
-StatusOr<Prepared> PrepareConcatOffset(const NodeView& node, const KernelPolicy&) {
-  const Shape& first = node.inputs[1].shape;
-  for (const TensorSpec& shape : node.inputs.subspan(2))
-    if (shape.shape != first)
-      return InvalidArgument("shapes of {} and {} axes cannot be joined", first.dim(0), shape.shape.dim(0));
-  Prepared prepared;
-  prepared.kernel = std::make_unique<ConcatOffsetKernel>(first.dim(0));
-  prepared.implementation = "loop";
-  return prepared;
-}
-
-template <typename T>
-class InvertPermutationKernel final : public Kernel {
- public:
-  explicit InvertPermutationKernel(int64_t count) : count_(count) {}
-  Status Run(const KernelContext& context) const override {
-    const T* in = InputOf<T>(context, 0);
-    T* out = OutputOf<T>(context, 0);
-    std::fill_n(out, count_, T{-1});
-    for (int64_t i = 0; i < count_; ++i) {
-      if (in[i] < 0 || in[i] >= count_ || out[in[i]] != T{-1})
-        return InvalidArgument("x is no permutation: entry {} is {}", i, in[i]);
-      out[in[i]] = static_cast<T>(i);
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  int64_t count_;
-};
-
-template <typename T>
-StatusOr<Prepared> PrepareInvertPermutation(const NodeView& node, const KernelPolicy&) {
-  Prepared prepared;
-  prepared.kernel = std::make_unique<InvertPermutationKernel<T>>(node.inputs[0].shape.dim(0));
-  prepared.implementation = "loop";
-  return prepared;
+StatusOr<Prepared> PrepareBroadcastTo(const NodeView& node, const KernelPolicy&) {
+  const Shape& output = node.outputs[0].shape;
+  std::vector<StridedCopy> copies;
+  RIVULET_RETURN_IF_ERROR(
+      AddCopy(copies, 0, 0, output.dims(), RowMajorStrides(output), BroadcastStrides(node.inputs[0].shape, output)));
+  return PrepareCopies(node, std::move(copies));
 }
 
 RIVULET_KERNEL_OF_EVERY_SIZE("Fill", PrepareFill);
 RIVULET_KERNEL_OF_EVERY_SIZE("ZerosLike", PrepareLike<0>);
 RIVULET_KERNEL_OF_EVERY_SIZE("OnesLike", PrepareLike<1>);
+RIVULET_KERNEL_OF_EVERY_SIZE("BroadcastTo", PrepareBroadcastTo);
 
 RIVULET_KERNEL("Range", Device::kCpu, float, PrepareRange<float>);
 RIVULET_KERNEL("Range", Device::kCpu, double, PrepareRange<double>);
@@ -255,9 +202,6 @@ RIVULET_KERNEL("LinSpace", Device::kCpu, float, PrepareLinSpace<float>);
 RIVULET_KERNEL("LinSpace", Device::kCpu, double, PrepareLinSpace<double>);
 RIVULET_KERNEL("BroadcastGradientArgs", Device::kCpu, int32_t, PrepareBroadcastGradientArgs<int32_t>);
 RIVULET_KERNEL("BroadcastGradientArgs", Device::kCpu, int64_t, PrepareBroadcastGradientArgs<int64_t>);
-RIVULET_KERNEL("ConcatOffset", Device::kCpu, void, PrepareConcatOffset);
-RIVULET_KERNEL("InvertPermutation", Device::kCpu, int32_t, PrepareInvertPermutation<int32_t>);
-RIVULET_KERNEL("InvertPermutation", Device::kCpu, int64_t, PrepareInvertPermutation<int64_t>);
 
 }  // namespace
 }  // namespace rivulet

@@ -5,7 +5,7 @@
 #include "engine/kernels/cpu/elementwise.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "engine/kernels/cpu/gelu.cc"
+#define HWY_TARGET_INCLUDE "engine/kernels/cpu/rectifiers_gelu.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 // clang-format off: the order matters
 #include "engine/kernels/cpu/tail-inl.h"

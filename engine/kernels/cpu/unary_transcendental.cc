@@ -1,10 +1,10 @@
 // Exp, Log, Log1p, Tanh, Sigmoid and Softplus of floats. Those of doubles are in unary.cc.
-#include "engine/kernels/cpu/transcendental.h"
+#include "engine/kernels/cpu/unary_transcendental.h"
 
 #include "engine/program/kernel.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "engine/kernels/cpu/transcendental.cc"
+#define HWY_TARGET_INCLUDE "engine/kernels/cpu/unary_transcendental.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 // clang-format off: the order matters
 #include "engine/kernels/cpu/tail-inl.h"

@@ -62,7 +62,7 @@ TEST(SequenceLayers, Parameters_AreThoseOfKeras) {
 TEST(SequenceLayers, Widths_FollowTheKeys) {
   const auto out_rows = [](LayerSpec layer) {
     const auto model = With(std::move(layer));
-    EXPECT_TRUE(model.ok()) << model.status();
+    EXPECT_OK(model);
     for (const ModelVariable& variable : model->variables)
       if (variable.name == "out/kernel") return variable.spec.shape.dim(0);
     return int64_t{0};

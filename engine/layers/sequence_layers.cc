@@ -33,8 +33,7 @@ Output Layers::Recurrent(std::string_view name, Output x, int64_t units, const R
   const bool both = options.direction == "bidirectional";
   if (!both && options.direction != "forward" && options.direction != "reverse") {
     scope_.Fail(
-        InvalidArgument("layer '{}' ({}) has the direction '{}', which is none of forward, reverse and "
-                        "bidirectional",
+        InvalidArgument("layer '{}' ({}) has the direction '{}', which is none of forward, reverse and bidirectional",
                         name, cell.kind, options.direction));
     return {};
   }

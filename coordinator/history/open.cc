@@ -61,8 +61,7 @@ Status UseWriteAheadLog(Database& db) {
     if (status.ok() && mode == "wal") return absl::OkStatus();
     if (status.ok()) {
       return FailedPrecondition(
-          "the history '{}' lies on a file system without SQLite's write-ahead log (mode '{}'); use a "
-          "local disk",
+          "the history '{}' lies on a file system without SQLite's write-ahead log (mode '{}'); use a local disk",
           db.path(), mode);
     }
     if (status.code() != absl::StatusCode::kUnavailable) return status;

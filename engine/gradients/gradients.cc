@@ -151,8 +151,7 @@ class Backward {
     const OpDef& op = node->op();
     if (!op.gradient)
       return Unimplemented(
-          "{} has no gradient{}, but the gradient of '{}' passes through it; StopGradient before it "
-          "holds it back",
+          "{} has no gradient{}, but the gradient of '{}' passes through it; StopGradient before it holds it back",
           DescribeNode(*node), op.not_differentiable.empty() ? "" : fmt::format(" ({})", op.not_differentiable),
           Goal());
     std::vector<bool> wanted;

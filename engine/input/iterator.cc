@@ -83,8 +83,7 @@ class IteratorResource : public Resource {
     for (const Component& component : components) {
       if (component.dtype() == DType::kString)
         return InvalidArgument(
-            "the iterator '{}' gives strings, which are no tensors here; parse them before, with "
-            "ParseExampleDatasetV2",
+            "the iterator '{}' gives strings, which are no tensors here; parse them before, with ParseExampleDatasetV2",
             name_);
       values.push_back(component.tensor());
     }

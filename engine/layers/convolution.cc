@@ -41,6 +41,8 @@ AttrMap WindowAttrs(const WindowOptions& options) {
 }
 
 // The options of one spatial axis as those of two, the first of size 1.
+// Convolutions and pools over sequences are those over images of one row: no kernels, gradients or layouts of their
+// own.
 WindowOptions InTwoDimensions(WindowOptions options) {
   if (!options.strides.empty()) options.strides.insert(options.strides.begin(), 1);
   if (!options.dilations.empty()) options.dilations.insert(options.dilations.begin(), 1);
@@ -61,6 +63,9 @@ auto At(const List& list, size_t i, typename List::value_type otherwise) {
 }
 
 // The sizes of the transposed convolution's result along its two spatial axes.
+// Several sizes of a result give the same input size when a convolution strides over them, so the way back must be told
+// which is meant; without output_padding it is the smallest, and with SAME, whose sizes are rounded up, the largest.
+// Sizes are bounded by 2^20 before they are multiplied, so no product here overflows.
 StatusOr<std::vector<int64_t>> TransposedSizes(const Output& x, const Output& filter, const TransposeOptions& options) {
   const WindowOptions& window = options.window;
   if (!options.output_sizes.empty()) {

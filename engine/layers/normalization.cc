@@ -4,6 +4,9 @@
 
 namespace rivulet {
 
+// Rows are images of one pixel: the fused op knows images only, and its statistics over [batch, 1, 1] are those over
+// the batch. The running statistics are in the segment "shared": no gradient trains them, yet they belong to the model
+// and are averaged over clients as weights are.
 Output Layers::BatchNorm(std::string_view name, Output x, const BatchNormOptions& options) {
   const bool flat = x && x.shape().known_rank() && x.shape().rank() == 2;
   if (!Check(name, x, flat ? 2 : 4, "batch_norm")) return {};

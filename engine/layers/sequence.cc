@@ -33,8 +33,7 @@ Output Layers::Recurrent(std::string_view name, Output x, int64_t units, const R
   const bool both = options.direction == "bidirectional";
   if (!both && options.direction != "forward" && options.direction != "reverse") {
     scope_.Fail(
-        InvalidArgument("layer '{}' ({}) has the direction '{}', which is none of forward, reverse and "
-                        "bidirectional",
+        InvalidArgument("layer '{}' ({}) has the direction '{}', which is none of forward, reverse and bidirectional",
                         name, cell.kind, options.direction));
     return {};
   }
@@ -78,6 +77,8 @@ Output Layers::SimpleRnn(std::string_view name, Output x, int64_t units, const R
   return Recurrent(name, x, units, options, {"simple_rnn", 1, BuildSimpleRnn});
 }
 
+// Queries, keys and values come from one product three times as wide: the input is read once, and one kernel is the
+// variable.
 Output Layers::SelfAttention(std::string_view name, Output x, int64_t heads, bool causal) {
   if (!Check(name, x, 3, "self_attention")) return {};
   const int64_t width = Last(x.shape());

@@ -118,6 +118,7 @@ Status ProdGradient(GradientContext& g) {
   return ops.status();
 }
 
+// DivNoNan gives 0 at the origin, where the norm has no gradient and the quotient would be NaN.
 Status NormGradient(GradientContext& g) {
   GradientOps ops(g);
   const Output y = WithKeptDims(g, ops, g.output(0)), dy = WithKeptDims(g, ops, g.grad());

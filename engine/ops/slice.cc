@@ -7,6 +7,10 @@
 
 namespace rivulet {
 
+// Python's rules have more corners than anyone writes twice alike, so shape functions, kernels and the export to ONNX
+// all ask here. Sizes may be unknown then: an entry whose axis is unknown has an unknown result, and the others are
+// exact. The number of steps is (distance − 1) / stride + 1, since distance + stride − 1 runs over for strides near
+// 2^63.
 StatusOr<StridedSliceGeometry> ResolveStridedSlice(const AttrMap& attrs, const Shape& input,
                                                    std::span<const int64_t> begin, std::span<const int64_t> end,
                                                    std::span<const int64_t> strides) {
@@ -133,6 +137,8 @@ Output AsInt32(GradientOps& ops, Output integers) {
 }
 
 // [[before, after] per axis] as Pad takes them.
+// Padding with zeros undoes a slice. Where the shapes are known the amounts are a constant of the graph, and the nodes
+// that would compute them are not there.
 Status SliceGradient(GradientContext& g) {
   GradientOps ops(g);
   const Output x = g.input(0);

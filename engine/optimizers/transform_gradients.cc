@@ -30,6 +30,8 @@ std::vector<Output> ClipGradientsByValue(const Scope& caller, std::span<const Ou
   return clipped;
 }
 
+// The factor is limit / max(norm, limit): exactly 1 for gradients that are short enough, without a branch and with no
+// quotient by 0. L2Loss, half of a sum of squares, reads each gradient once and writes no squares.
 std::vector<Output> ClipGradientsByNorm(const Scope& caller, std::span<const Output> gradients, double clip_norm) {
   if (!CheckPositive(caller, "the norm that gradients are clipped to", clip_norm)) return {};
   const Scope scope = caller.SubScope("clip_by_norm");

@@ -183,10 +183,7 @@ Status ConcreteGraph::ResolveSignature(const Graph& graph, const Signature& sign
     const StatusOr<Output> output = graph.FindOutput(name);
     if (!output.ok()) return NotFound("fetch '{}': {}", name, Message(output.status()));
     if (output->dtype() == DType::kResource)
-      return InvalidArgument(
-          "fetch '{}' is a variable's handle; fetch its "
-          "ReadVariableOp instead",
-          name);
+      return InvalidArgument("fetch '{}' is a variable's handle; fetch its ReadVariableOp instead", name);
     fetches_.push_back(*output);
     // A tensor that is fed and fetched needs none of what makes it in the graph.
     if (feed(value(*output)) < 0) roots_.push_back(output->node);
@@ -380,8 +377,7 @@ Status ConcreteGraph::InferCall(const Node& node) {
     const int passed = PassedInput(node, *graph_, static_cast<int>(port));
     if (passed < 0)
       return Unimplemented(
-          "{}: output {} is a handle, but not always that of one input; a program must know which "
-          "variable it is",
+          "{}: output {} is a handle, but not always that of one input; a program must know which variable it is",
           where, port);
     result.variable = variable(value(node.input(passed)));
     result.spec.shape = spec(value(node.input(passed))).shape;

@@ -421,8 +421,7 @@ class Planner {
       if (place == Place::kNowhere) {
         if (ResourceHandleOf(input)->type() != "VarHandleOp")
           return Unimplemented(
-              "{} '{}' runs within a program and cannot take a handle from {} '{}', which is no "
-              "variable",
+              "{} '{}' runs within a program and cannot take a handle from {} '{}', which is no variable",
               consumer->type(), consumer->name(), ResourceHandleOf(input)->type(), ResourceHandleOf(input)->name());
         RIVULET_ASSIGN_OR_RETURN(Node * copy, CopyNode(input.node, builder));
         return copy->output(input.port);

@@ -51,8 +51,7 @@ StatusOr<Session::State::PoolChoice> Session::State::ChoosePool(const RunOptions
   const size_t count = std::max<size_t>(1, config.inter_op_pools.size());
   if (options.inter_op_pool < -1 || options.inter_op_pool >= static_cast<int>(count))
     return InvalidArgument(
-        "there is no inter-op pool {}; the session has {}, counted from 0, and -1 means the calling "
-        "thread",
+        "there is no inter-op pool {}; the session has {}, counted from 0, and -1 means the calling thread",
         options.inter_op_pool, count);
   if (options.inter_op_pool == -1 || config.single_threaded ||
       (config.inter_op_pools.empty() && config.inter_op_threads < 0))

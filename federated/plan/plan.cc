@@ -117,9 +117,8 @@ class PlanReader {
       if (listed.name() != variable.name || listed.dtype() != static_cast<int32_t>(variable.spec.dtype) ||
           Shape(dims) != variable.spec.shape || listed.segment() != variable.segment) {
         return InvalidArgument(
-            "variable {} is listed as {} '{}' {} of type {}, and the plan's model graph has {} '{}' {} of "
-            "type {}",
-            i, listed.segment(), listed.name(), Shape(dims).ToString(), listed.dtype(), variable.segment, variable.name,
+            "variable {} is listed as {} '{}' {} of type {}, and the plan's model graph has {} '{}' {} of type {}", i,
+            listed.segment(), listed.name(), Shape(dims).ToString(), listed.dtype(), variable.segment, variable.name,
             variable.spec.shape.ToString(), static_cast<int32_t>(variable.spec.dtype));
       }
       RIVULET_ASSIGN_OR_RETURN(const Segment segment, SegmentFromName(variable.segment));

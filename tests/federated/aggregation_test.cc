@@ -329,8 +329,7 @@ TEST(Create, BadSpecs_NameTheField) {
   const auto error = [](auto change) {
     AggregationSpec spec = Spec(1);
     change(spec);
-    const auto aggregation = Aggregation::Create(spec);
-    return aggregation.ok() ? "no error" : std::string(Message(aggregation.status()));
+    return testing::ErrorOf(Aggregation::Create(spec));
   };
   EXPECT_THAT(error([](auto& s) { s.elements = 0; }), HasSubstr("an update of 0 elements"));
   EXPECT_THAT(error([](auto& s) { s.max_weight = 0; }), HasSubstr("server.max_weight = 0 is not between"));

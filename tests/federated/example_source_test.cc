@@ -6,6 +6,7 @@
 #include "engine/data/example.h"
 #include "tests/testing/memory_dataset.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/tensors.h"
 
 namespace rivulet {
 namespace {
@@ -136,8 +137,7 @@ TEST(ExampleSourceTest, IntegersOfAText_FillTheirRow) {
     return (*decoder)->Decode(ExampleBuilder().Int64s("tokens", values).Serialize(), 1, views);
   };
   ASSERT_OK(decode({7, 0, 89}));
-  EXPECT_EQ(std::vector<int64_t>(batch.flat<int64_t>().begin(), batch.flat<int64_t>().end()),
-            (std::vector<int64_t>{0, 0, 0, 7, 0, 89}));
+  EXPECT_EQ(testing::Values<int64_t>(batch), (std::vector<int64_t>{0, 0, 0, 7, 0, 89}));
   EXPECT_EQ(Message(decode({7, 90, 1})), "feature 'tokens' is 90 at 1, but the model has classes 0 to 89");
   EXPECT_EQ(Message(decode({7, -1, 1})), "feature 'tokens' is -1 at 1, but the model has classes 0 to 89");
   EXPECT_EQ(Message(decode({7, 1})), "feature 'tokens' has 2 int64 values, but 3 are wanted");

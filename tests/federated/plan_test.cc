@@ -318,8 +318,7 @@ TEST(BuildPlan, UnfitModels_AreRefused) {
   const auto error = [](auto change) {
     ModelDef model = TinyModel();
     change(model);
-    const auto bytes = BuildPlan(SomeScenario(), model);
-    return bytes.ok() ? "no error" : std::string(Message(bytes.status()));
+    return testing::ErrorOf(BuildPlan(SomeScenario(), model));
   };
   EXPECT_EQ(error([](auto& m) { m.input.spec.dtype = DType::kFloat64; }),
             "placeholder 'image' is float64; uint8 features are fed as float32");

@@ -24,6 +24,13 @@ const Status& StatusOf(const StatusOr<T>& value) {
   return value.status();
 }
 
+// The message, or "no error": for lists of what is refused, and with which sentence.
+inline std::string ErrorOf(const Status& status) { return status.ok() ? "no error" : std::string(Message(status)); }
+template <typename T>
+std::string ErrorOf(const StatusOr<T>& value) {
+  return ErrorOf(value.status());
+}
+
 // For Not(IsOk()), where any error will do; that all is well is said by EXPECT_OK and ASSERT_OK.
 MATCHER(IsOk, "is OK") {
   const Status& status = StatusOf(arg);

@@ -4,25 +4,22 @@
 //   {"name", "op", "dtype", "attrs", "variables": [[…] of the variable and its slots], "scalars": [[…] of each step],
 //    "gradients": [[…] of each step], "after": [[…] of the variable and its slots]}
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "engine/graph/op.h"
 #include "engine/graph/scope.h"
 #include "engine/session/session.h"
+#include "tests/testing/reference_json.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
-using Json = nlohmann::json;
+using testing::Json;
 
 const Json& Cases() {
-  static const Json cases = [] {
-    std::ifstream file(RIVULET_REFERENCE_FOLDER "/optimizer_reference.json");
-    return Json::parse(file);
-  }();
+  static const Json cases = testing::ReadJson(RIVULET_REFERENCE_FOLDER "/optimizer_reference.json");
   return cases;
 }
 

@@ -3,25 +3,22 @@
 // "indices": TENSOR with "dtype", "after": [TENSOR of the variable and its slots]}, TENSOR = {"shape", "values"}. The
 // indices are the op's input of that name.
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "engine/graph/op.h"
 #include "engine/graph/scope.h"
 #include "engine/session/session.h"
+#include "tests/testing/reference_json.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
-using Json = nlohmann::json;
+using testing::Json;
 
 const Json& RowCases() {
-  static const Json cases = [] {
-    std::ifstream file(RIVULET_REFERENCE_FOLDER "/rows_reference.json");
-    return Json::parse(file);
-  }();
+  static const Json cases = testing::ReadJson(RIVULET_REFERENCE_FOLDER "/rows_reference.json");
   return cases;
 }
 

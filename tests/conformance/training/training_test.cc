@@ -7,28 +7,24 @@
 // by a few roundings more, since PyTorch's error may be small by luck.
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "engine/gradients/gradients.h"
-#include "engine/optimizers/apply_gradients.h"
 #include "engine/presets/presets.h"
 #include "engine/session/session.h"
-#include "engine/variables/variables.h"
+#include "tests/testing/reference_json.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/training_step.h"
 
 namespace rivulet {
 namespace {
 
-using Json = nlohmann::json;
+using testing::AddTrainingStep;
+using testing::Json;
 
 constexpr double kAllowance = 16, kRounding = 4e-6;
 
 const Json& Cases() {
-  static const Json cases = [] {
-    std::ifstream file(RIVULET_REFERENCE_FOLDER "/training_reference.json");
-    return Json::parse(file);
-  }();
+  static const Json cases = testing::ReadJson(RIVULET_REFERENCE_FOLDER "/training_reference.json");
   return cases;
 }
 
@@ -103,16 +99,11 @@ TEST_P(TrainingReference, TwentySteps_ArePyTorchs) {
   auto model = Preset(c["preset"].get<std::string>(), options);
   ASSERT_OK(model);
   const std::string loss = c.value("loss", model->eval_loss);
-  std::vector<Output> handles;
-  for (const ModelVariable& variable : model->variables)
-    if (variable.segment == "trainable") handles.push_back(FindVariable(model->graph, variable.name).value());
-  const auto gradients = ComputeGradients(model->graph, model->graph.FindOutput(loss).value(), handles);
-  ASSERT_OK(gradients);
   OptimizerSpec optimizer = OptimizerSpec::Of(OptimizerByName(c["optimizer"].get<std::string>()).value());
   optimizer.learning_rate = c["learning_rate"].get<double>();
-  const auto step = ApplyGradients(Scope(model->graph), optimizer, handles, *gradients);
+  const auto step = AddTrainingStep(*model, optimizer, loss);
   ASSERT_OK(step);
-  std::vector<std::string> targets = {(*step)->name()};
+  std::vector<std::string> targets = {*step};
   if (loss == model->train_loss)
     targets.insert(targets.end(), model->train_updates.begin(), model->train_updates.end());
   auto session = Session::Create(model->graph.Clone());

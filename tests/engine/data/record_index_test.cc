@@ -4,6 +4,7 @@
 
 #include "engine/data/dataset.h"
 #include "tests/engine/data/data_test.h"
+#include "tests/testing/forwarding_file_system.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {
@@ -14,24 +15,16 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // The file system with one folder that cannot be written.
-class ReadOnlyFolder : public FileSystem {
+class ReadOnlyFolder : public testing::ForwardingFileSystem {
  public:
   explicit ReadOnlyFolder(std::string folder) : folder_(std::move(folder) + "/") {}
   StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
     if (path.starts_with(folder_) && path.find('/', folder_.size()) == std::string::npos)
       return PermissionDenied("read-only");
-    return real_.Create(path);
+    return base_.Create(path);
   }
-  StatusOr<std::string> ReadAll(const std::string& path) override { return real_.ReadAll(path); }
-  Status Rename(const std::string& from, const std::string& to) override { return real_.Rename(from, to); }
-  Status SyncFolder(const std::string& folder) override { return real_.SyncFolder(folder); }
-  Status Remove(const std::string& path) override { return real_.Remove(path); }
-  Status CreateFolders(const std::string& folder) override { return real_.CreateFolders(folder); }
-  StatusOr<std::vector<std::string>> List(const std::string& folder) override { return real_.List(folder); }
-  bool Exists(const std::string& path) override { return real_.Exists(path); }
 
  private:
-  FileSystem& real_ = FileSystem::Default();
   std::string folder_;
 };
 

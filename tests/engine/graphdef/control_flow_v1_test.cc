@@ -1,25 +1,18 @@
 // Conditions and loops that TensorFlow 1 wrote (tensorflow/make_control_flow.py): raised to functions, they give
 // TensorFlow's outputs and gradients; what cannot be raised is refused by name.
-#include <fstream>
-#include <iterator>
 
 #include "engine/gradients/gradients.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/session/session.h"
+#include "tests/engine/graphdef/tensorflow_file.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::ReadTensorFlowFile;
 using ::rivulet::testing::StatusIs;
 using ::testing::HasSubstr;
-
-std::string ReadTestFile(const std::string& name) {
-  const std::string path = fmt::format("{}/tensorflow/{}", RIVULET_GRAPH_TEST_FOLDER, name);
-  std::ifstream file(path, std::ios::binary);
-  EXPECT_TRUE(file.good()) << path;
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
 
 class RaisedControlFlow : public ::testing::TestWithParam<const char*> {};
 
@@ -37,8 +30,8 @@ void ExpectNear(const Tensor& actual, const Tensor& expected, const std::string&
 
 TEST_P(RaisedControlFlow, OutputsAndGradients_AreTensorFlows) {
   const std::string name = fmt::format("control_{}", GetParam());
-  ASSERT_OK_AND_ASSIGN(Graph graph, ParseGraph(ReadTestFile(name + ".pb")));
-  ASSERT_OK_AND_ASSIGN(const Graph values, ParseGraph(ReadTestFile(name + ".values.pb")));
+  ASSERT_OK_AND_ASSIGN(Graph graph, ParseGraph(ReadTensorFlowFile(name + ".pb")));
+  ASSERT_OK_AND_ASSIGN(const Graph values, ParseGraph(ReadTensorFlowFile(name + ".values.pb")));
   std::vector<std::string> placeholders, gradient_of;
   std::vector<Output> xs;
   for (const auto& node : graph.nodes()) {

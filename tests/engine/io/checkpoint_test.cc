@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "tests/testing/forwarding_file_system.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_folder.h"
 
@@ -18,7 +19,7 @@ using ::testing::IsEmpty;
 
 // Stops as a power cut does, after a number of bytes: nothing that comes later happens. What was written before is
 // kept, or, where it was not synced, lost.
-class DyingFileSystem : public FileSystem {
+class DyingFileSystem : public testing::ForwardingFileSystem {
  public:
   explicit DyingFileSystem(uint64_t bytes_left) : left_(bytes_left) {}
   bool dead() const { return dead_; }
@@ -28,15 +29,11 @@ class DyingFileSystem : public FileSystem {
     RIVULET_ASSIGN_OR_RETURN(auto file, base_.Create(path));
     return std::make_unique<File>(*this, std::move(file));
   }
-  StatusOr<std::string> ReadAll(const std::string& path) override { return base_.ReadAll(path); }
   Status Rename(const std::string& from, const std::string& to) override {
     return Spend(1) ? base_.Rename(from, to) : Dead();
   }
   Status SyncFolder(const std::string& folder) override { return Spend(1) ? base_.SyncFolder(folder) : Dead(); }
   Status Remove(const std::string& path) override { return Spend(1) ? base_.Remove(path) : Dead(); }
-  Status CreateFolders(const std::string& folder) override { return base_.CreateFolders(folder); }
-  StatusOr<std::vector<std::string>> List(const std::string& folder) override { return base_.List(folder); }
-  bool Exists(const std::string& path) override { return base_.Exists(path); }
 
  private:
   class File : public WritableFile {
@@ -65,7 +62,6 @@ class DyingFileSystem : public FileSystem {
   }
   static Status Dead() { return Internal("the power is cut"); }
 
-  FileSystem& base_ = FileSystem::Default();
   uint64_t left_;
   bool dead_ = false;
 };

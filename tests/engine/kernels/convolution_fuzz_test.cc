@@ -5,64 +5,33 @@
 #include "engine/kernels/cpu/depthwise.h"
 #include "tests/engine/kernels/every_target.h"
 #include "tests/engine/kernels/run_op.h"
+#include "tests/engine/kernels/window_problem.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet::testing {
 namespace {
 
-struct Axis {
-  int64_t in, out, window, stride, dilation, before, after;
-};
-
-struct Problem {
-  std::string padding;
-  bool depthwise, nchw;
-  int64_t batch, groups, group_in, group_out;
-  Axis y, x;
+struct Problem : WindowProblem {
+  bool depthwise;
+  int64_t groups, group_in, group_out;
 
   int64_t in_channels() const { return groups * group_in; }
   int64_t out_channels() const { return groups * group_out; }
   std::string op(const std::string& suffix) const { return (depthwise ? "DepthwiseConv2dNative" : "Conv2D") + suffix; }
-  Shape Image(int64_t height, int64_t width, int64_t channels) const {
-    return nchw ? Shape({batch, channels, height, width}) : Shape({batch, height, width, channels});
-  }
   Shape in() const { return Image(y.in, x.in, in_channels()); }
   Shape out() const { return Image(y.out, x.out, out_channels()); }
   Shape filter() const {
     return depthwise ? Shape({y.window, x.window, in_channels(), group_out})
                      : Shape({y.window, x.window, group_in, out_channels()});
   }
-  std::vector<int64_t> ByAxis(int64_t at_y, int64_t at_x) const {
-    return nchw ? std::vector<int64_t>{1, 1, at_y, at_x} : std::vector<int64_t>{1, at_y, at_x, 1};
-  }
   AttrMap Attrs() const {
-    AttrMap attrs = {{"strides", ByAxis(y.stride, x.stride)},
-                     {"dilations", ByAxis(y.dilation, x.dilation)},
-                     {"padding", padding},
-                     {"data_format", std::string(nchw ? "NCHW" : "NHWC")}};
-    if (padding == "EXPLICIT") {
-      const size_t first = nchw ? 4 : 2;
-      std::vector<int64_t> amounts(8, 0);
-      amounts[first] = y.before;
-      amounts[first + 1] = y.after;
-      amounts[first + 2] = x.before;
-      amounts[first + 3] = x.after;
-      attrs["explicit_paddings"] = amounts;
-    }
+    AttrMap attrs = WindowAttrs();
+    attrs["dilations"] = ByAxis(y.dilation, x.dilation);
     return attrs;
   }
   std::string Name() const {
-    const auto axis = [](const Axis& a) {
-      return fmt::format("{}-{}>{} s{} d{} p{},{}", a.in, a.window, a.out, a.stride, a.dilation, a.before, a.after);
-    };
-    return fmt::format("{}{} {} batch {} groups {} of {} to {}; {}; {}", op(""), nchw ? " NCHW" : "", padding, batch,
-                       groups, group_in, group_out, axis(y), axis(x));
-  }
-  // Flat index into an image of this layout.
-  size_t At(int64_t b, int64_t row, int64_t column, int64_t channel, int64_t height, int64_t width,
-            int64_t channels) const {
-    return static_cast<size_t>(nchw ? ((b * channels + channel) * height + row) * width + column
-                                    : ((b * height + row) * width + column) * channels + channel);
+    return fmt::format("{}{} {} batch {} groups {} of {} to {}; {}", op(""), nchw ? " NCHW" : "", padding, batch,
+                       groups, group_in, group_out, AxisNames());
   }
   // f(input, filter, output) with the flat indices of every product.
   template <typename F>
@@ -100,15 +69,15 @@ class Random {
   std::mt19937 engine_;
 };
 
-Axis RandomAxis(Random& random, const std::string& padding, int64_t most) {
+WindowAxis RandomAxis(Random& random, const std::string& padding, int64_t most) {
   while (true) {
-    Axis a{random.From(1, most),
-           0,
-           random.From(1, 5),
-           random.OneOf<int64_t>({1, 1, 2, 2, 3}),
-           random.OneOf<int64_t>({1, 1, 1, 2, 3}),
-           0,
-           0};
+    WindowAxis a{random.From(1, most),
+                 0,
+                 random.From(1, 5),
+                 random.OneOf<int64_t>({1, 1, 2, 2, 3}),
+                 random.OneOf<int64_t>({1, 1, 1, 2, 3}),
+                 0,
+                 0};
     const int64_t reach = (a.window - 1) * a.dilation + 1;
     if (padding == "SAME") {
       a.out = (a.in + a.stride - 1) / a.stride;

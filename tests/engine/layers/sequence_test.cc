@@ -1,14 +1,13 @@
 // Recurrent layers, attention and positions in models that are lists of layers.
-#include "engine/gradients/gradients.h"
 #include "engine/models/layer_list.h"
-#include "engine/optimizers/apply_gradients.h"
 #include "engine/session/session.h"
-#include "engine/variables/variables.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/training_step.h"
 
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::AddTrainingStep;
 using ::rivulet::testing::StatusIs;
 using ::testing::HasSubstr;
 
@@ -94,18 +93,10 @@ TEST(SequenceLayers, EachKind_LearnsWhatStoodFirst) {
                                  Layer("self_attention", {{"heads", int64_t{1}}}), Layer("positions")}) {
     SCOPED_TRACE(std::get<std::string>(layer.at("type")));
     ASSERT_OK_AND_ASSIGN(ModelDef model, With(layer));
-    std::vector<Output> handles;
-    for (const ModelVariable& variable : model.variables) {
-      ASSERT_OK_AND_ASSIGN(const Output handle, FindVariable(model.graph, variable.name));
-      handles.push_back(handle);
-    }
-    ASSERT_OK_AND_ASSIGN(const Output loss, model.graph.FindOutput(model.train_loss));
-    ASSERT_OK_AND_ASSIGN(const auto gradients, ComputeGradients(model.graph, loss, handles));
     OptimizerSpec optimizer;
     optimizer.kind = OptimizerSpec::Kind::kAdam;
     optimizer.learning_rate = 0.03;
-    ASSERT_OK_AND_ASSIGN(const Node* step, ApplyGradients(Scope(model.graph), optimizer, handles, gradients));
-    const std::string target = step->name();
+    ASSERT_OK_AND_ASSIGN(const std::string target, AddTrainingStep(model, optimizer));
     Tensor input(DType::kFloat32, Shape{16, 5, 3}), label(DType::kInt64, Shape{16});
     for (int64_t i = 0; i < 16; ++i) {
       label.flat<int64_t>()[static_cast<size_t>(i)] = i % 2;

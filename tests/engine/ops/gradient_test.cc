@@ -4,6 +4,7 @@
 
 #include "tests/testing/gradient_check.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/tensors.h"
 
 namespace rivulet {
 namespace {
@@ -12,15 +13,13 @@ using testing::BuildFn;
 using testing::CheckGradients;
 using testing::DistinctTensor;
 using testing::GradientCheckOptions;
+using testing::Ints;
 using testing::KnownShapes;
 using testing::RandomTensor;
 using testing::StatusIs;
 
 using Outputs = std::vector<Output>;
 
-Tensor Ints(std::vector<int32_t> values) {
-  return Tensor::Of<int32_t>(Shape({static_cast<int64_t>(values.size())}), std::span<const int32_t>(values));
-}
 Tensor Int(int32_t value) { return Tensor::Scalar(value); }
 
 // One op of floating inputs, perhaps with constant inputs after them.

@@ -9,6 +9,7 @@
 #include "tests/testing/gradient_check.h"
 #include "tests/testing/run_graph.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/tensors.h"
 
 namespace rivulet {
 namespace {
@@ -17,13 +18,11 @@ using testing::BuildFn;
 using testing::CheckGradients;
 using testing::GradientCheckOptions;
 using ::testing::HasSubstr;
+using testing::Ints;
 using testing::KnownShapes;
 using testing::RunOp;
 
 Tensor X(Shape shape, uint64_t seed) { return testing::RandomTensor(std::move(shape), seed, -1, 1); }
-Tensor Lengths(std::vector<int32_t> values) {
-  return Tensor::Of<int32_t>(Shape{static_cast<int64_t>(values.size())}, std::span<const int32_t>(values));
-}
 Tensor None(DType dtype = DType::kFloat64) { return Tensor(dtype, Shape{0}); }
 
 struct Case {
@@ -84,7 +83,7 @@ std::vector<Case> RecurrentCases() {
     const auto rows = [&](int64_t width) {
       return time_major ? Shape{kTime, kBatch, width} : Shape{kBatch, kTime, width};
     };
-    const Tensor lengths = v.lengths.empty() ? None(DType::kInt32) : Lengths(v.lengths);
+    const Tensor lengths = v.lengths.empty() ? None(DType::kInt32) : Ints(v.lengths);
     cases.push_back({"LSTM_" + v.name,
                      {X(rows(4 * kUnits), 1), X({kUnits, 4 * kUnits}, 2), X({kBatch, kUnits}, 3),
                       X({kBatch, kUnits}, 4), X({3 * kUnits}, 5)},
@@ -297,8 +296,7 @@ TEST(Lstm, LengthOutOfRange_IsRefused) {
 }
 
 std::string Refusal(const std::string& op, const std::vector<Tensor>& inputs, AttrMap attrs = {}) {
-  const auto run = RunOp(op, inputs, std::move(attrs));
-  return run.ok() ? "no error" : std::string(Message(run.status()));
+  return testing::ErrorOf(RunOp(op, inputs, std::move(attrs)));
 }
 
 TEST(Lstm, UnfitOperands_AreRefused) {
@@ -313,14 +311,14 @@ TEST(Lstm, UnfitOperands_AreRefused) {
   EXPECT_THAT(with(2, Tensor(DType::kFloat32, {3, 5})), HasSubstr("initial_h has 3 sequences"));
   EXPECT_THAT(with(3, Tensor(DType::kFloat32, {2, 6})), HasSubstr("initial_c has 6 units"));
   EXPECT_THAT(with(4, Tensor(DType::kFloat32, {5})), HasSubstr("peephole must be 3 times the units long, but is 5"));
-  EXPECT_THAT(with(5, Lengths({1, 2, 3})), HasSubstr("sequence_lengths has 3 sequences"));
+  EXPECT_THAT(with(5, Ints({1, 2, 3})), HasSubstr("sequence_lengths has 3 sequences"));
   EXPECT_THAT(Refusal("LSTM", LstmInputs(DType::kInt32, {4, 2}), {{"clip", -1.0f}}), HasSubstr("clip is -1"));
   EXPECT_NE(Refusal("LSTM", LstmInputs(DType::kInt32, {4, 2}), {{"activation", std::string("cos")}}), "no error");
 }
 
 TEST(Gru, UnfitOperands_AreRefused) {
   const std::vector<Tensor> fit = {Tensor(DType::kFloat32, {2, 4, 6}), Tensor(DType::kFloat32, {2, 6}),
-                                   Tensor(DType::kFloat32, {6}), Tensor(DType::kFloat32, {2, 2}), Lengths({1, 2})};
+                                   Tensor(DType::kFloat32, {6}), Tensor(DType::kFloat32, {2, 2}), Ints({1, 2})};
   EXPECT_EQ(Refusal("GRU", fit), "no error");
   auto inputs = fit;
   inputs[2] = Tensor(DType::kFloat32, {2});
@@ -355,7 +353,7 @@ TEST(Recurrent, PortableKernels_AgreeWithTheFastOnes) {
     std::vector<Tensor> inputs = {testing::RandomTensor<float>({3, 5, gates * units}, 1),
                                   testing::RandomTensor<float>({units, gates * units}, 2)};
     for (int i = 0; i < (op == "LSTM" ? 3 : op == "GRU" ? 2 : 1); ++i) inputs.push_back(None(DType::kFloat32));
-    inputs.push_back(Lengths({5, 2, 4}));
+    inputs.push_back(Ints({5, 2, 4}));
     const auto fast = RunOp(op, inputs, {}, {}, {}, 4), plain = RunOp(op, inputs, {}, portable);
     ASSERT_OK(fast);
     ASSERT_OK(plain);
@@ -416,7 +414,7 @@ TEST(Recurrent, SixteenBits_AreThoseOfFloatsRounded) {
         add(testing::RandomTensor<float>({4}, 4));  // a mask that is added
       }
       if (op == "LSTM")
-        for (auto* inputs : {&floats, &small}) inputs->push_back(Lengths({4, 2}));
+        for (auto* inputs : {&floats, &small}) inputs->push_back(Ints({4, 2}));
       const auto exact = RunOp(op, floats), half = RunOp(op, small);
       ASSERT_OK(exact);
       ASSERT_OK(half);

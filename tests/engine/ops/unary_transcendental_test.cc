@@ -7,6 +7,7 @@
 #include "tests/engine/kernels/every_target.h"
 #include "tests/testing/run_graph.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/tensors.h"
 
 namespace rivulet {
 namespace {
@@ -39,14 +40,9 @@ const std::vector<Function>& Functions() {
 std::vector<float> Apply(const std::string& op, const std::vector<float>& x) {
   Graph graph;
   Scope scope(graph);
-  const Shape shape({static_cast<int64_t>(x.size())});
-  const Output y = scope.Op(op, {scope.Placeholder("x", DType::kFloat32, shape)});
-  const auto result =
-      testing::RunGraph(graph, {{"x", Tensor::Of<float>(shape, std::span<const float>(x))}}, {y.name()});
-  EXPECT_OK(result);
-  if (!result.ok()) return {};
-  const auto flat = std::as_const((*result)[0]).flat<float>();
-  return {flat.begin(), flat.end()};
+  const Tensor values = testing::Floats(x);
+  const Output y = scope.Op(op, {scope.Placeholder("x", DType::kFloat32, values.shape())});
+  return testing::Values(testing::RunGraph(graph, {{"x", values}}, {y.name()}));
 }
 
 // Dense around 0 and, for logarithms, over all magnitudes.

@@ -10,10 +10,9 @@
 #include "engine/graph/scope.h"
 #include "engine/passes/pass.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/tensors.h"
 
 namespace rivulet::testing {
-
-inline TensorSpec F32(Shape shape) { return {DType::kFloat32, std::move(shape)}; }
 
 // Options under which `name` alone runs, of those that can be left out.
 inline CompileOptions Only(std::string_view name) {

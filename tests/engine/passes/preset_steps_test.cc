@@ -1,12 +1,11 @@
 // Training steps of every preset, with the passes that claim exactness and without them: the same bits.
 #include <cstring>
 
-#include "engine/gradients/gradients.h"
-#include "engine/optimizers/apply_gradients.h"
 #include "engine/presets/presets.h"
 #include "engine/session/session.h"
 #include "tests/engine/passes/optimized.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/training_step.h"
 
 namespace rivulet::testing {
 namespace {
@@ -32,26 +31,13 @@ Tensor Batch(const TensorSpec& spec, int64_t batch, int64_t classes) {
 std::vector<Tensor> Train(const std::string& preset, const OptimizerSpec& optimizer, const PassOptions& passes) {
   StatusOr<ModelDef> model = Preset(preset);
   EXPECT_OK(model);
-  Graph& graph = model->graph;
-  std::vector<Output> variables;
-  for (const ModelVariable& variable : model->variables) {
-    if (variable.segment != "trainable") continue;
-    for (const auto& node : graph.nodes())
-      if (node->type() == "VarHandleOp" &&
-          (node->name() == variable.name || node->attr<std::string>("shared_name") == variable.name)) {
-        variables.push_back(node->output());
-        break;
-      }
-  }
-  const auto gradients = ComputeGradients(graph, *graph.FindOutput(model->train_loss), variables);
-  EXPECT_OK(gradients);
-  const auto step = ApplyGradients(Scope(graph), optimizer, variables, *gradients);
+  const auto step = AddTrainingStep(*model, optimizer);
   EXPECT_OK(step);
-  const std::string target = (*step)->name(), loss = model->train_loss;
+  const std::string target = *step, loss = model->train_loss;
   SessionConfig config;
   config.seed = 7;
   config.passes = passes;
-  auto session = Session::Create(std::move(graph), config);
+  auto session = Session::Create(std::move(model->graph), config);
   EXPECT_OK(session);
   EXPECT_THAT((*session)->Run({}, {}, {model->init_target}), IsOk());
   std::vector<Tensor> results;

@@ -3,13 +3,12 @@
 
 #include <thread>
 
-#include "engine/gradients/gradients.h"
 #include "engine/graph/op.h"
-#include "engine/optimizers/apply_gradients.h"
 #include "engine/presets/presets.h"
 #include "tests/engine/program/allocations.h"
 #include "tests/engine/program/runner.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/training_step.h"
 
 namespace rivulet::testing {
 namespace {
@@ -26,33 +25,21 @@ struct Training {
 Training TrainingOf(const std::string& preset, int64_t batch) {
   StatusOr<ModelDef> model = Preset(preset);
   EXPECT_OK(model);
-  Training training{std::move(model->graph), {}, {0}};
-  Graph& graph = training.graph;
-  std::vector<Output> handles;
-  size_t offset = 0;
-  for (const ModelVariable& variable : model->variables) {
-    training.signature.variables.push_back({variable.name, 0, offset, variable.spec});
-    offset += (static_cast<size_t>(variable.spec.shape.elements()) * sizeof(float) + 63) / 64 * 64;
-    for (const auto& node : graph.nodes()) {
-      if (node->type() == "VarHandleOp" &&
-          (node->attr<std::string>("shared_name") == variable.name || node->name() == variable.name)) {
-        handles.push_back(node->output());
-      }
-    }
-  }
-  training.buffer_floats = {offset / sizeof(float)};
-  const auto loss = graph.FindOutput(model->train_loss);
-  EXPECT_OK(loss);
-  const auto gradients = ComputeGradients(graph, *loss, handles);
-  EXPECT_OK(gradients);
   OptimizerSpec sgd;
   sgd.learning_rate = 0.05;
-  const auto train = ApplyGradients(Scope(graph), sgd, handles, *gradients);
-  EXPECT_OK(train);
+  const auto step = AddTrainingStep(*model, sgd);
+  EXPECT_OK(step);
+  Training training{std::move(model->graph), {}, {0}};
   Signature& s = training.signature;
+  size_t offset = 0;
+  for (const ModelVariable& variable : model->variables) {
+    s.variables.push_back({variable.name, 0, offset, variable.spec});
+    offset += (static_cast<size_t>(variable.spec.shape.elements()) * sizeof(float) + 63) / 64 * 64;
+  }
+  training.buffer_floats = {offset / sizeof(float)};
   s.feeds = {{model->input.placeholder, F32({batch, 28, 28, 1})}, {model->label.placeholder, {DType::kInt64, {batch}}}};
   s.fetches = {model->train_loss};
-  s.targets = {(*train)->name()};
+  s.targets = {*step};
   return training;
 }
 

@@ -6,6 +6,7 @@
 #include "engine/base/philox.h"
 #include "tests/engine/program/runner.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/tensors.h"
 
 namespace rivulet::testing {
 namespace {
@@ -256,9 +257,7 @@ class RandomProgram {
     ASSERT_OK((*runner)->Run());
     for (size_t i = 0; i < expected_.size(); ++i) {
       const Tensor& fetched = (*runner)->fetched[i];
-      ASSERT_THAT(std::vector<float>(fetched.flat<float>().begin(), fetched.flat<float>().end()),
-                  ::testing::ElementsAreArray(expected_[i]))
-          << signature_.fetches[i];
+      ASSERT_THAT(Values(fetched), ::testing::ElementsAreArray(expected_[i])) << signature_.fetches[i];
     }
     ASSERT_THAT(std::vector<float>((*runner)->floats(0).begin(), (*runner)->floats(0).end()),
                 ::testing::ElementsAreArray(memory_));

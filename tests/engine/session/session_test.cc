@@ -8,18 +8,15 @@
 #include "engine/optimizers/apply_gradients.h"
 #include "engine/variables/variables.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/tensors.h"
 
 namespace rivulet {
 namespace {
 
 using ::rivulet::testing::StatusIs;
+using ::rivulet::testing::Values;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-std::vector<float> Values(const Tensor& tensor) {
-  const auto flat = tensor.flat<float>();
-  return {flat.begin(), flat.end()};
-}
 
 // w = 3 at first; y = x · w; the target `grow` adds x to w.
 class SessionTest : public ::testing::Test {

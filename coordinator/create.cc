@@ -7,7 +7,7 @@
 namespace rivulet {
 namespace {
 
-constexpr char kVersion[] = RIVULET_VERSION;
+constexpr char kProgramVersion[] = RIVULET_VERSION;
 
 int64_t NowUnixMs(const CoordinatorOptions& options) {
   if (options.now_ms) return options.now_ms();
@@ -123,7 +123,7 @@ StatusOr<RunCoordinator::Setup> NewRun(CoordinatorOptions options, RunParts part
   run.config = options.scenario.ToToml();
   run.plan_digest = parts.plan_digest.Hex();
   run.seed = options.scenario.run.seed;
-  run.version = kVersion;
+  run.version = kProgramVersion;
   run.created_at = run.started_at = Iso8601(now);
   const EventRow events[] = {
       {setup.run_id,
@@ -183,7 +183,7 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
   RIVULET_RETURN_IF_ERROR(setup.models->RemoveUnnamed(rows));
   if (!setup.already_finished) {
     run.config = options.scenario.ToToml();
-    run.version = kVersion;
+    run.version = kProgramVersion;
     const EventRow event = {
         run.run_id,
         {},

@@ -85,7 +85,7 @@ Status ImportFromShakespeare(const ImportOptions& options) {
   return absl::OkStatus();
 }
 
-Command ImportCommand() {
+Command DataImportCommand() {
   auto options = std::make_shared<ImportOptions>();
   Command mnist{.name = "mnist",
                 .summary = "MNIST's four IDX files, raw or .gz, as train.tfrecord and test.tfrecord.",
@@ -160,8 +160,8 @@ Command SynthCommand() {
 
 // data partition
 
-struct PartitionOptions {
-  RunOptions run;
+struct PartitionCommandOptions {
+  ScenarioOptions run;
   std::string out;
 };
 
@@ -180,7 +180,7 @@ Status RefuseOtherRecords(FileSystem& fs, const std::string& folder, const std::
   return absl::OkStatus();
 }
 
-Status WriteClients(const PartitionOptions& options) {
+Status WriteClients(const PartitionCommandOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run));
   RunSetup setup(std::move(scenario));
   RIVULET_ASSIGN_OR_RETURN(const auto data, setup.training_data());
@@ -199,7 +199,7 @@ Status WriteClients(const PartitionOptions& options) {
 }
 
 Command PartitionCommand() {
-  auto options = std::make_shared<PartitionOptions>();
+  auto options = std::make_shared<PartitionCommandOptions>();
   Command command{.name = "partition",
                   .summary = "Write the training data of each client of a scenario to DIR/<client_id>.tfrecord.",
                   .example = "rivulet data partition simulations/scenarios/quickstart.toml --out clients"};
@@ -279,7 +279,7 @@ const RegisterCommand kData(50, [] {
   Command data{.name = "data",
                .summary = "Make, look at and check data sets.",
                .example = "rivulet data inspect mnist/train.tfrecord"};
-  data.subcommands.push_back(ImportCommand());
+  data.subcommands.push_back(DataImportCommand());
   data.subcommands.push_back(SynthCommand());
   data.subcommands.push_back(PartitionCommand());
   data.subcommands.push_back(InspectCommand());

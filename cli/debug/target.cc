@@ -35,14 +35,14 @@ Status Describe(DebugTarget& target) {
 }
 
 // A folder that goes with its files.
-class TemporaryFolder {
+class DebugFolder {
  public:
-  TemporaryFolder() : path_("/tmp/rivulet-debug-XXXXXX") {
+  DebugFolder() : path_("/tmp/rivulet-debug-XXXXXX") {
     if (const char* variable = std::getenv("TMPDIR"); variable != nullptr && *variable != '\0')
       path_ = JoinPath(variable, "rivulet-debug-XXXXXX");
     made_ = mkdtemp(path_.data()) != nullptr;
   }
-  ~TemporaryFolder() {
+  ~DebugFolder() {
     if (made_) Remove(path_);
   }
   bool made() const { return made_; }
@@ -65,7 +65,7 @@ class TemporaryFolder {
 // The model that `round` begins with.
 StatusOr<std::shared_ptr<const Model>> BaseModel(Scenario scenario, const Plan& plan, int64_t round) {
   if (round == 1) return InitialModel(plan, scenario.run.seed);
-  TemporaryFolder folder;
+  DebugFolder folder;
   if (!folder.made()) return Internal("cannot create the temporary folder '{}'", folder.path());
   scenario.run.rounds = round - 1;
   scenario.evaluation.every = 0;
@@ -88,7 +88,7 @@ StatusOr<std::string> DigestOf(const TrainingResult& result) {
 StatusOr<std::unique_ptr<DebugTarget>> FromScenario(const DebugTargetOptions& options) {
   if (options.training || !options.fetches.empty() || !options.feeds.empty() || options.steps)
     return UsageError("--training, --fetch, --feed and --steps are of a graph; a scenario says what its clients do");
-  RunOptions run;
+  ScenarioOptions run;
   run.scenario = options.what;
   run.sets = options.sets;
   if (options.batch) run.sets.push_back(fmt::format("client.batch_size={}", *options.batch));

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kMostSteps = 1'000'000;
 
-struct Options {
+struct ProfileOptions {
   GraphSourceOptions source;
   bool forward = false;
   std::string steps;
@@ -105,12 +105,12 @@ StatusOr<std::unique_ptr<StepLoop>> LoopOf(const GraphSourceOptions& options) {
   return MakeClientStepLoop(setup, batch, from_file);
 }
 
-Status Print(const Profile& profile, const Options& options) {
+Status Print(const Profile& profile, const ProfileOptions& options) {
   fmt::print("{}", options.json ? ProfileReportJson(profile) : ProfileText(profile, options.all));
   return absl::OkStatus();
 }
 
-Status Attach(const Options& options) {
+Status Attach(const ProfileOptions& options) {
   if (!options.source.what.empty())
     return UsageError("--attach profiles what process {} runs; leave out '{}'", *options.attach, options.source.what);
   int64_t steps = 20;
@@ -124,7 +124,7 @@ Status Attach(const Options& options) {
   return Print(profile, options);
 }
 
-Status ProfileSteps(Options options) {
+Status ProfileSteps(ProfileOptions options) {
   if (options.attach) return Attach(options);
   if (options.source.what.empty())
     return UsageError("say what to profile: a scenario, a preset, a graph file, or --attach PID");
@@ -191,7 +191,7 @@ Status ProfileSteps(Options options) {
 }  // namespace
 
 Command GraphProfileCommand() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ProfileOptions>();
   Command profile{.name = "profile",
                   .summary = "Run steps and tell where their time goes, held against what this machine can do.",
                   .example =

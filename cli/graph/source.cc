@@ -23,8 +23,6 @@ namespace {
 
 constexpr int64_t kDefaultBatch = 10;
 
-bool EndsWith(const std::string& text, std::string_view ending) { return text.ends_with(ending); }
-
 // Every variable in one buffer, one after the other.
 StatusOr<std::vector<VariableBinding>> BindAll(const Graph& graph) {
   std::vector<VariableBinding> bindings;
@@ -135,7 +133,7 @@ StatusOr<GraphSource> FromScenario(const GraphSourceOptions& options, int64_t& b
 
 StatusOr<GraphSource> FromFile(const GraphSourceOptions& options, int64_t batch) {
   RIVULET_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Default().ReadAll(options.what));
-  StatusOr<Graph> graph = EndsWith(options.what, ".pbtxt") ? ParseGraphText(bytes) : ParseGraph(bytes);
+  StatusOr<Graph> graph = options.what.ends_with(".pbtxt") ? ParseGraphText(bytes) : ParseGraph(bytes);
   if (!graph.ok()) return Annotate(graph.status(), options.what);
   GraphSource source;
   source.title = options.what;
@@ -184,9 +182,9 @@ StatusOr<GraphSource> FromFile(const GraphSourceOptions& options, int64_t batch)
 StatusOr<GraphSource> LoadGraphSource(const GraphSourceOptions& options) {
   int64_t batch = options.batch.value_or(kDefaultBatch);
   StatusOr<GraphSource> source = GraphSource();
-  if (EndsWith(options.what, ".toml")) {
+  if (options.what.ends_with(".toml")) {
     source = FromScenario(options, batch);
-  } else if (EndsWith(options.what, ".pb") || EndsWith(options.what, ".pbtxt")) {
+  } else if (options.what.ends_with(".pb") || options.what.ends_with(".pbtxt")) {
     source = FromFile(options, batch);
   } else {
     StatusOr<ModelDef> model = Preset(options.what);

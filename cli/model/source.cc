@@ -20,8 +20,6 @@
 namespace rivulet {
 namespace {
 
-bool EndsWith(const std::string& text, std::string_view ending) { return text.ends_with(ending); }
-
 // Runs the graph's own first values.
 StatusOr<NamedWeights> FirstValues(const ModelDef& model) {
   NamedWeights weights;
@@ -89,7 +87,7 @@ Status Complete(ModelSource& source) {
 
 StatusOr<ModelSource> FromGraphFile(const std::string& path) {
   RIVULET_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Default().ReadAll(path));
-  StatusOr<Graph> graph = EndsWith(path, ".pbtxt") ? ParseGraphText(bytes) : ParseGraph(bytes);
+  StatusOr<Graph> graph = path.ends_with(".pbtxt") ? ParseGraphText(bytes) : ParseGraph(bytes);
   if (!graph.ok()) return Annotate(graph.status(), path);
   ModelSource source;
   source.model.graph = *std::move(graph);
@@ -154,9 +152,9 @@ StatusOr<ModelSource> FromPreset(const std::string& name) {
 }
 
 StatusOr<ModelSource> Load(const std::string& what) {
-  if (EndsWith(what, ".toml")) return FromScenario(what);
-  if (EndsWith(what, ".pb") || EndsWith(what, ".pbtxt")) return FromGraphFile(what);
-  if (EndsWith(what, ".onnx")) return FromOnnxFile(what);
+  if (what.ends_with(".toml")) return FromScenario(what);
+  if (what.ends_with(".pb") || what.ends_with(".pbtxt")) return FromGraphFile(what);
+  if (what.ends_with(".onnx")) return FromOnnxFile(what);
   if (FileSystem::Default().Exists(JoinPath(what, "graph.pb"))) return FromFolder(what);
   return FromPreset(what);
 }
@@ -200,7 +198,7 @@ StatusOr<ModelSource> LoadModelSource(const ModelSourceOptions& options) {
                                variable->spec.shape.ToString(), options.what);
     }
     source.weights = [given] { return given; };
-  } else if (!source.weights && EndsWith(options.what, ".toml")) {
+  } else if (!source.weights && options.what.ends_with(".toml")) {
     const std::string path = options.what;
     source.weights = [path]() -> StatusOr<NamedWeights> {
       RIVULET_ASSIGN_OR_RETURN(Scenario scenario, Scenario::Load(path));

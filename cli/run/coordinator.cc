@@ -24,8 +24,8 @@ namespace {
 // How long clients get to learn that the run is over: they poll every few seconds.
 constexpr std::chrono::seconds kFarewell{20};
 
-struct Options {
-  RunOptions run;
+struct CoordinatorCommandOptions {
+  ScenarioOptions run;
   std::string listen;
   int insecure = 0;
   bool json = false;
@@ -70,7 +70,7 @@ CoordinatorObserver Observe(RoundProgress& progress, bool json) {
   return observer;
 }
 
-Status Coordinate(const Options& options) {
+Status Coordinate(const CoordinatorCommandOptions& options) {
   // Uploads pass through many threads; in an arena per thread their freed buffers would stay, a quarter of the process.
   mallopt(M_ARENA_MAX, 2);
   RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run));
@@ -136,13 +136,13 @@ Status Coordinate(const Options& options) {
 }
 
 const RegisterCommand kCoordinator(20, [] {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CoordinatorCommandOptions>();
   Command command{.name = "coordinator",
                   .summary = "Serve a run to clients over the network.",
                   .example =
                       "rivulet coordinator simulations/scenarios/mnist-fedavg.toml --listen 127.0.0.1:7000 "
                       "--insecure --set data.partition.clients=5 --set server.clients_per_round=2"};
-  AddRunOptions(command, &options->run);
+  AddScenarioOptions(command, &options->run);
   command.Required("--listen", "HOST:PORT", &options->listen, "where clients reach it; port 0 takes any free one");
   AddInsecure(command, &options->insecure);
   command.Flag("--json", &options->json, "say what happens as JSON on stdout, one object per line, the result last");

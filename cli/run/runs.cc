@@ -10,13 +10,13 @@
 namespace rivulet {
 namespace {
 
-struct Options {
+struct RunsOptions {
   std::string run;
   std::string db = "./rivulet.sqlite";
   bool json = false;
 };
 
-Status Print(const Table& table, const Options& options, std::string_view when_empty) {
+Status Print(const Table& table, const RunsOptions& options, std::string_view when_empty) {
   if (options.json) {
     fmt::print("{}", table.Json());
   } else if (table.size() == 0) {
@@ -27,7 +27,7 @@ Status Print(const Table& table, const Options& options, std::string_view when_e
   return absl::OkStatus();
 }
 
-Status List(const Options& options) {
+Status List(const RunsOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(options.db, History::Access::kReadOnly));
   RIVULET_ASSIGN_OR_RETURN(const auto runs, history->RunSummaries());
   Table table({{"run_id"},
@@ -49,7 +49,7 @@ Status List(const Options& options) {
   return Print(table, options, "no runs yet");
 }
 
-Status Show(const Options& options) {
+Status Show(const RunsOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(options.db, History::Access::kReadOnly));
   RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(options.run));
   RIVULET_ASSIGN_OR_RETURN(const auto runs, history->RunSummaries());
@@ -89,7 +89,7 @@ Status Show(const Options& options) {
   return absl::OkStatus();
 }
 
-Status Rounds(const Options& options) {
+Status Rounds(const RunsOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(options.db, History::Access::kReadOnly));
   RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(options.run));
   RIVULET_ASSIGN_OR_RETURN(const auto rounds, history->Rounds(run.run_id));
@@ -145,7 +145,7 @@ Status Rounds(const Options& options) {
   return Print(table, options, "no rounds yet");
 }
 
-Status Clients(const Options& options) {
+Status Clients(const RunsOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(options.db, History::Access::kReadOnly));
   RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(options.run));
   RIVULET_ASSIGN_OR_RETURN(const auto clients, history->ClientReliability(run.run_id));
@@ -169,8 +169,8 @@ Status Clients(const Options& options) {
 }
 
 Command Subcommand(std::string name, std::string summary, std::string example, bool of_a_run,
-                   Status (*run)(const Options&)) {
-  auto options = std::make_shared<Options>();
+                   Status (*run)(const RunsOptions&)) {
+  auto options = std::make_shared<RunsOptions>();
   Command command{.name = std::move(name), .summary = std::move(summary), .example = std::move(example)};
   if (of_a_run) command.Positional("RUN", &options->run, "a run's id or name, or 'latest'");
   command.Option("--db", "FILE", &options->db, "the history [./rivulet.sqlite]")

@@ -9,7 +9,7 @@ namespace rivulet {
 namespace {
 
 constexpr std::string_view kMagic = "RVRM";
-constexpr uint64_t kVersion = 1;
+constexpr uint64_t kSnapshotVersion = 1;
 
 // By hand and not by a message type: the bytes are hashed and compared, and must be the same for the same state in
 // every build.
@@ -70,7 +70,7 @@ class Reader {
 std::string RunMachine::Save() const {
   Writer w;
   w.bytes().append(kMagic);
-  w.Integer(static_cast<int64_t>(kVersion));
+  w.Integer(static_cast<int64_t>(kSnapshotVersion));
   w.Text(rules_.run_id);
   w.Integer(static_cast<int64_t>(phase_));
   w.Integer(stopping_);
@@ -118,9 +118,9 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
                     snapshot.size());
   }
   Reader r(body.substr(kMagic.size()));
-  if (const int64_t version = r.Integer(); version != static_cast<int64_t>(kVersion)) {
+  if (const int64_t version = r.Integer(); version != static_cast<int64_t>(kSnapshotVersion)) {
     return FailedPrecondition("the snapshot of a run's rounds has version {}, and this program reads {}", version,
-                              kVersion);
+                              kSnapshotVersion);
   }
   if (const std::string run_id = r.Text(); run_id != rules.run_id) {
     return FailedPrecondition("the snapshot is of run '{}', not of '{}'", run_id, rules.run_id);

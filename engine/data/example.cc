@@ -177,7 +177,7 @@ std::string Message(uint32_t number, std::string_view bytes) {
 }
 
 // Names come from the file; keep messages one printable line.
-std::string Printable(std::string_view name) {
+std::string PrintableFeature(std::string_view name) {
   std::string text;
   for (const char c : name.substr(0, 60)) text += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
   if (name.size() > 60) text += "...";
@@ -371,23 +371,24 @@ Status FindFeature(std::string_view example, std::string_view name, FeatureKind 
     int64_t others = 0;
     if (const auto features = ParseExample(example); features.ok()) {
       for (const auto& [other, unused] : *features) {
-        if (++others <= 12) names += fmt::format("{}'{}'", names.empty() ? "" : ", ", Printable(other));
+        if (++others <= 12) names += fmt::format("{}'{}'", names.empty() ? "" : ", ", PrintableFeature(other));
       }
       if (others > 12) names += fmt::format(" and {} more", others - 12);
     }
-    return InvalidArgument("the record has no feature '{}'; it has {}", Printable(name),
+    return InvalidArgument("the record has no feature '{}'; it has {}", PrintableFeature(name),
                            names.empty() ? "none" : names);
   }
   if (!FeatureParser::ParseEntry(found, view)) return Malformed();
   if (view.kind() != kind) {
     if (view.kind() == FeatureKind::kNone) {
-      return InvalidArgument("feature '{}' is empty; {} wanted", Printable(name), Name(kind));
+      return InvalidArgument("feature '{}' is empty; {} wanted", PrintableFeature(name), Name(kind));
     }
-    return InvalidArgument("feature '{}' is {}, but {} is wanted", Printable(name), Name(view.kind()), Name(kind));
+    return InvalidArgument("feature '{}' is {}, but {} is wanted", PrintableFeature(name), Name(view.kind()),
+                           Name(kind));
   }
   if (view.count() != count) {
-    return InvalidArgument("feature '{}' has {} {} values, but {} wanted", Printable(name), view.count(), Name(kind),
-                           count == 1 ? "1 is" : fmt::format("{} are", count));
+    return InvalidArgument("feature '{}' has {} {} values, but {} wanted", PrintableFeature(name), view.count(),
+                           Name(kind), count == 1 ? "1 is" : fmt::format("{} are", count));
   }
   return absl::OkStatus();
 }

@@ -19,9 +19,6 @@ struct OutputHash {
   }
 };
 
-// A list may hold floating elements; the ops on it know.
-bool CarriesGradient(DType dtype) { return IsFloating(dtype) || dtype == DType::kVariant; }
-
 // One call of ComputeGradients.
 // Reverse mode: one walk over the forward nodes in reverse topological order. When a node is visited, all that uses its
 // outputs has been, so the sums of its outputs' gradients are final, and each node's gradient function is called

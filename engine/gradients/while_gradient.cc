@@ -11,8 +11,6 @@
 namespace rivulet {
 namespace {
 
-bool CarriesGradient(DType dtype) { return IsFloating(dtype) || dtype == DType::kVariant; }
-
 // One loop, differentiated.
 class LoopGradient {
  public:

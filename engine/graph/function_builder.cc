@@ -9,7 +9,7 @@
 namespace rivulet {
 namespace {
 
-bool Belongs(const Graph& graph, const Node* node) {
+bool IsNodeOf(const Graph& graph, const Node* node) {
   const size_t id = static_cast<size_t>(node->id());
   return id < graph.nodes().size() && graph.nodes()[id].get() == node;
 }
@@ -42,7 +42,7 @@ class Body {
         scope_.Fail(InvalidArgument("function '{}': result {} is empty", name_, results_.size()));
         return;
       }
-      const StatusOr<Output> own = Belongs(graph_, result.node) ? StatusOr<Output>(result) : Capture(result);
+      const StatusOr<Output> own = IsNodeOf(graph_, result.node) ? StatusOr<Output>(result) : Capture(result);
       if (!own.ok()) {
         scope_.Fail(own.status());
         return;

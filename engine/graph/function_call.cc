@@ -9,20 +9,20 @@
 namespace rivulet {
 namespace {
 
-using Kind = FunctionCall::Kind;
+using CallKind = FunctionCall::Kind;
 
 struct CallOp {
   std::string_view op;
-  Kind kind;
+  CallKind kind;
 };
-constexpr std::array<CallOp, 8> kCallOps = {{{"PartitionedCall", Kind::kCall},
-                                             {"StatefulPartitionedCall", Kind::kCall},
-                                             {"If", Kind::kIf},
-                                             {"StatelessIf", Kind::kIf},
-                                             {"Case", Kind::kCase},
-                                             {"StatelessCase", Kind::kCase},
-                                             {"While", Kind::kWhile},
-                                             {"StatelessWhile", Kind::kWhile}}};
+constexpr std::array<CallOp, 8> kCallOps = {{{"PartitionedCall", CallKind::kCall},
+                                             {"StatefulPartitionedCall", CallKind::kCall},
+                                             {"If", CallKind::kIf},
+                                             {"StatelessIf", CallKind::kIf},
+                                             {"Case", CallKind::kCase},
+                                             {"StatelessCase", CallKind::kCase},
+                                             {"While", CallKind::kWhile},
+                                             {"StatelessWhile", CallKind::kWhile}}};
 
 // Shapes are inferred again through so many calls within calls; deeper ones keep what their bodies say. A function that
 // calls twice what calls twice … would cost without bound otherwise.
@@ -51,22 +51,22 @@ FunctionCall DescribeFunctionCall(std::string_view op, const AttrMap& attrs) {
     call.functions.push_back(std::get<FunctionRef>(attrs.at(role)).name);
   };
   switch (call.kind) {
-    case Kind::kCall:
+    case CallKind::kCall:
       add("f");
       break;
-    case Kind::kIf:
+    case CallKind::kIf:
       call.first_argument = 1;
       add("then_branch");
       add("else_branch");
       break;
-    case Kind::kCase:
+    case CallKind::kCase:
       call.first_argument = 1;
       for (const FunctionRef& branch : std::get<std::vector<FunctionRef>>(attrs.at("branches"))) {
         call.roles.push_back(fmt::format("branches[{}]", call.roles.size()));
         call.functions.push_back(branch.name);
       }
       break;
-    case Kind::kWhile:
+    case CallKind::kWhile:
       add("cond");
       add("body");
       break;

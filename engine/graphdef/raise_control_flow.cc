@@ -141,9 +141,9 @@ struct Body {
 std::string ArgumentRef(int i) { return fmt::format("%a{}", i); }
 std::string CaptureRef(int i) { return fmt::format("%c{}", i); }
 
-class Raiser {
+class ControlFlowRaiser {
  public:
-  Raiser(proto::GraphDef& graph, proto::FunctionDefLibrary& library, int depth)
+  ControlFlowRaiser(proto::GraphDef& graph, proto::FunctionDefLibrary& library, int depth)
       : graph_(graph), nodes_(graph), library_(library), depth_(depth) {}
 
   // `results` are what is wanted of a body; of a graph, everything that is not of a branch or a loop.
@@ -506,7 +506,7 @@ class Raiser {
     for (std::string& result : body.results) rename(result);
     // The body is a graph like any other while its arguments are nodes; so nested loops and conditions need nothing of
     // their own.
-    Raiser inner(graph, library_, depth_ + 1);
+    ControlFlowRaiser inner(graph, library_, depth_ + 1);
     inner.stateful_ = stateful_;
     RIVULET_RETURN_IF_ERROR(inner.Run(&body.results));
     stateful_ = inner.stateful_;
@@ -829,7 +829,7 @@ Status RaiseControlFlow(proto::GraphDef& graph) {
   for (const proto::NodeDef& node : graph.node())
     if (!names.insert(node.name()).second) return absl::OkStatus();  // the verifier tells of it
   proto::FunctionDefLibrary library;
-  RIVULET_RETURN_IF_ERROR(Raiser(graph, library, 0).Run(nullptr));
+  RIVULET_RETURN_IF_ERROR(ControlFlowRaiser(graph, library, 0).Run(nullptr));
   for (proto::FunctionDef& function : *library.mutable_function())
     graph.mutable_library()->add_function()->Swap(&function);
   return absl::OkStatus();

@@ -33,9 +33,9 @@ const std::map<std::string_view, Update>& Updates() {
 // Resources separate the two: a handle, and explicit reads and writes with control edges. The raised graph therefore
 // needs one read for every use that read by reference, placed behind what that use waited for, so that it sees what the
 // reference would have shown.
-class Raiser {
+class VariableRaiser {
  public:
-  explicit Raiser(proto::GraphDef& graph) : graph_(graph) {}
+  explicit VariableRaiser(proto::GraphDef& graph) : graph_(graph) {}
 
   Status Run() {
     for (const proto::NodeDef& node : graph_.node()) {
@@ -152,6 +152,6 @@ class Raiser {
 
 }  // namespace
 
-Status RaiseReferenceVariables(proto::GraphDef& graph) { return Raiser(graph).Run(); }
+Status RaiseReferenceVariables(proto::GraphDef& graph) { return VariableRaiser(graph).Run(); }
 
 }  // namespace rivulet

@@ -17,7 +17,7 @@ Initializer UnitForgetBias() {
   });
 }
 
-int64_t Last(const Shape& shape) { return shape.dim(shape.rank() - 1); }
+int64_t LastDim(const Shape& shape) { return shape.dim(shape.rank() - 1); }
 
 // What is added at the end of a layer's variables' names: the backward half of a bidirectional layer has its own.
 std::string Named(bool backward, std::string_view variable) {
@@ -46,7 +46,7 @@ Output Layers::Recurrent(std::string_view name, Output x, int64_t units, const R
     const int64_t width = cell.gates * units;
     RecurrentInputs inputs;
     inputs.x = x;
-    inputs.kernel = weight("kernel", Shape{Last(x.shape()), width}, options.kernel);
+    inputs.kernel = weight("kernel", Shape{LastDim(x.shape()), width}, options.kernel);
     inputs.recurrent_kernel = weight("recurrent_kernel", Shape{units, width}, options.recurrent_kernel);
     inputs.bias = weight("bias", Shape{width}, cell.gates == 4 ? UnitForgetBias() : Zeros());
     if (cell.gates == 3 && options.reset_after) inputs.recurrent_bias = weight("recurrent_bias", Shape{width}, Zeros());
@@ -81,7 +81,7 @@ Output Layers::SimpleRnn(std::string_view name, Output x, int64_t units, const R
 // variable.
 Output Layers::SelfAttention(std::string_view name, Output x, int64_t heads, bool causal) {
   if (!Check(name, x, 3, "self_attention")) return {};
-  const int64_t width = Last(x.shape());
+  const int64_t width = LastDim(x.shape());
   if (heads < 1 || width % heads != 0) {
     scope_.Fail(
         InvalidArgument("layer '{}' (self_attention) cannot divide {} features into {} heads", name, width, heads));

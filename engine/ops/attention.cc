@@ -6,8 +6,6 @@
 namespace rivulet {
 namespace {
 
-bool IsLeftOut(const Shape& shape) { return shape.known_rank() && shape.rank() == 1 && shape.dim(0) == 0; }
-
 Status CheckDim(int64_t a, int64_t b, std::string_view what) {
   if (a == kUnknownDim || b == kUnknownDim || a == b) return absl::OkStatus();
   return InvalidArgument("{} differ: {} and {}", what, a, b);

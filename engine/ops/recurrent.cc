@@ -10,8 +10,6 @@ namespace {
 #define RIVULET_CELL_ACTIVATIONS \
   "{'tanh', 'sigmoid', 'hard_sigmoid', 'relu', 'softsign', 'softplus', 'elu', 'leaky_relu', 'linear'}"
 
-bool IsLeftOut(const Shape& shape) { return shape.known_rank() && shape.rank() == 1 && shape.dim(0) == 0; }
-
 // Sizes of one op, as far as they are known; every operand may tell one.
 // Each operand states sizes that the others must have; taking them in one by one tells which input it is that
 // disagrees.

@@ -14,8 +14,6 @@
 namespace rivulet {
 namespace {
 
-constexpr uint32_t kFormat = 1;
-
 // The shape of one example: the placeholder's without its batch.
 StatusOr<Shape> ExampleShape(const ModelInput& input) {
   const Shape& shape = input.spec.shape;
@@ -96,7 +94,7 @@ StatusOr<std::string> GraphDefAt(const std::string& precision, const Graph& grap
 StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, const ModelDef& model) {
   RIVULET_ASSIGN_OR_RETURN(const ModelLayout layout, LayoutOf(model));
   proto::Plan plan;
-  plan.set_format(kFormat);
+  plan.set_format(kPlanFormat);
   plan.set_name(scenario.run.name);
 
   proto::ModelProgram& program = *plan.mutable_model();

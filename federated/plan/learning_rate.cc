@@ -3,10 +3,10 @@
 #include <cmath>
 #include <numbers>
 
+#include "federated/plan/number.h"
+
 namespace rivulet {
 namespace {
-
-Output Number(const Scope& scope, double value) { return scope.Const(Tensor::Scalar(value), "number"); }
 
 // sin² of z in [0, π/2], by the series of sin: its eleven terms leave an error below 1e-15.
 // From additions and products alone, which round the same everywhere; the C library's sine differs from machine to

@@ -8,6 +8,7 @@
 #include "engine/optimizers/optimizer.h"
 #include "engine/optimizers/transform_gradients.h"
 #include "federated/plan/learning_rate.h"
+#include "federated/plan/number.h"
 
 namespace rivulet {
 namespace {
@@ -51,8 +52,6 @@ class FlatGraph {
   Scope scope_;
   std::vector<Node*> before_;
 };
-
-Output Number(const Scope& scope, double value) { return scope.Const(Tensor::Scalar(value), "number"); }
 
 // Adds nodes to all three graphs for one rule.
 // The rule sees one flat vector. An optimiser is then one node over the whole model instead of one per variable, and

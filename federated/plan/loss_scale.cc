@@ -8,6 +8,7 @@
 #include "engine/graph/scope.h"
 #include "engine/graph/variable_name.h"
 #include "engine/program/structural_ops.h"
+#include "federated/plan/number.h"
 
 namespace rivulet {
 namespace {
@@ -17,8 +18,6 @@ constexpr double kSmallestScale = 1, kLargestScale = 1 << 24;
 Output ScalarHandle(const Scope& scope, const std::string& name) {
   return scope.Op("VarHandleOp", {}, {{"dtype", DType::kFloat64}, {"shape", Shape{}}, {"shared_name", name}}, name);
 }
-Output Number(const Scope& scope, double value) { return scope.Const(Tensor::Scalar(value), "number"); }
-
 // The run of `graph` waits for `node` too.
 Status RunsAlso(Graph& graph, Node* node) {
   if (node == nullptr) return absl::OkStatus();  // the scope says why

@@ -13,7 +13,6 @@
 namespace rivulet {
 namespace {
 
-constexpr uint32_t kFormat = 1;
 constexpr int64_t kMaxEpochs = 1'000'000, kMaxBatch = int64_t{1} << 20, kMaxSteps = int64_t{1} << 32;
 constexpr int kMaxSlots = 16, kMaxScalars = 64;
 
@@ -47,8 +46,8 @@ class PlanReader {
   static StatusOr<std::shared_ptr<const Plan>> Read(std::string bytes) {
     proto::Plan message;
     if (!message.ParseFromString(bytes)) return DataLoss("these {} bytes are no plan", bytes.size());
-    if (message.format() != kFormat) {
-      return InvalidArgument("the plan has format {}, and this program reads format {}", message.format(), kFormat);
+    if (message.format() != kPlanFormat) {
+      return InvalidArgument("the plan has format {}, and this program reads format {}", message.format(), kPlanFormat);
     }
     PlanReader reader;
     Plan& plan = *reader.plan_;

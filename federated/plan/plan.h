@@ -1,6 +1,7 @@
 // Plans: built by the coordinator from a scenario, opened and verified by the client.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,6 +26,9 @@ struct FeatureSpec {
   double scale = 1;
   int64_t upper_bound = 0;  // of integers: classes, a vocabulary; 0: unchecked
 };
+
+// Of the bytes that BuildPlan writes and Plan::Open reads.
+inline constexpr uint32_t kPlanFormat = 1;
 
 // A plan as both sides use it. Immutable; shared by all workers.
 class Plan {

@@ -12,7 +12,7 @@ constexpr size_t kAlignment = 64;
 constexpr uint64_t kMaxArenaBytes = uint64_t{1} << 46;
 
 // Together they keep the header of a model file below what the format allows.
-constexpr size_t kMaxVariables = size_t{1} << 16, kMaxNameBytes = 1024;
+constexpr size_t kMaxVariables = size_t{1} << 16, kMaxVariableNameBytes = 1024;
 
 // Well-formed UTF-8 (RFC 3629): the only names that a model file can hold.
 bool IsUtf8(std::string_view text) {
@@ -41,9 +41,9 @@ bool IsUtf8(std::string_view text) {
 
 Status CheckVariable(const VariableSpec& variable) {
   if (variable.name.empty()) return InvalidArgument("a {} variable has an empty name", Name(variable.segment));
-  if (variable.name.size() > kMaxNameBytes || variable.name == "__metadata__" || !IsUtf8(variable.name)) {
+  if (variable.name.size() > kMaxVariableNameBytes || variable.name == "__metadata__" || !IsUtf8(variable.name)) {
     return InvalidArgument("a {} variable of {} has a name that no model file can hold; use at most {} bytes of UTF-8",
-                           Name(variable.segment), variable.spec.shape.ToString(), kMaxNameBytes);
+                           Name(variable.segment), variable.spec.shape.ToString(), kMaxVariableNameBytes);
   }
   const auto elements = variable.spec.shape.CheckedElements();
   if (!elements.ok()) {

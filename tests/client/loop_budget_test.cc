@@ -50,18 +50,18 @@ std::shared_ptr<const Plan> LoopingPlan(int32_t steps) {
   return *plan;
 }
 
-StatusOr<TrainingResult> Train(const std::shared_ptr<const Plan>& plan) {
+StatusOr<TrainingResult> TrainOnce(const std::shared_ptr<const Plan>& plan) {
   RIVULET_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(NewProgramCache(plan)));
   return trainer->Train(Task{}, "a", *PatternModel(*plan), Blank());
 }
 
 TEST(LoopBudgetTest, PlanWithALoop_Trains) {
-  ASSERT_OK_AND_ASSIGN(const TrainingResult result, Train(LoopingPlan(7)));
+  ASSERT_OK_AND_ASSIGN(const TrainingResult result, TrainOnce(LoopingPlan(7)));
   EXPECT_EQ(result.steps, 2);
 }
 
 TEST(LoopBudgetTest, PlanWhoseLoopGoesOnForever_EndsWithASentence) {
-  EXPECT_THAT(Train(LoopingPlan(INT32_MAX)).status(),
+  EXPECT_THAT(TrainOnce(LoopingPlan(INT32_MAX)).status(),
               StatusIs(absl::StatusCode::kResourceExhausted,
                        AllOf(HasSubstr("While 'counting'"), HasSubstr("after 1000000 iterations"))));
 }

@@ -31,7 +31,7 @@ struct Trained {
   double loss = 0;
 };
 
-Trained Train(const Scenario& scenario, int examples = 40) {
+Trained TrainWith(const Scenario& scenario, int examples = 40) {
   const auto plan = LocalPlan(scenario);
   auto decoder = ExampleDecoder::Create(plan->features());
   EXPECT_OK(decoder);
@@ -76,11 +76,11 @@ TEST(Precision, SixteenBits_TrainNearlyAsFloat32) {
     Scenario wide = With("float32");
     wide.model.preset = preset;
     wide.client.optimizer.learning_rate = 0.05;
-    const Trained expected = Train(wide);
+    const Trained expected = TrainWith(wide);
     for (const char* precision : {"bfloat16", "float16"}) {
       Scenario narrow = wide;
       narrow.client.precision = precision;
-      const Trained trained = Train(narrow);
+      const Trained trained = TrainWith(narrow);
       EXPECT_NEAR(trained.loss, expected.loss, 0.02 * expected.loss) << preset << " " << precision;
       const double distance = Distance(trained.delta, expected.delta);
       EXPECT_LT(distance, 0.2) << preset << " " << precision;
@@ -99,7 +99,7 @@ TEST(LossScale, PowerOfTwo_ChangesNoBitInFloat32) {
       scaled.client.loss_scale.kind = scaling;
       scaled.client.loss_scale.scale = 1024;
       scaled.client.loss_scale.growth_steps = 3;  // grows on the way
-      EXPECT_EQ(Train(scaled).delta, Train(plain).delta) << optimizer << " " << scaling;
+      EXPECT_EQ(TrainWith(scaled).delta, TrainWith(plain).delta) << optimizer << " " << scaling;
     }
   }
 }
@@ -108,7 +108,7 @@ TEST(LossScale, GradientsThatOverflow_ChangeNothing) {
   for (const char* optimizer : {"sgd", "momentum", "adam"}) {
     Scenario scenario = With("float16", "static", 1 << 24);  // gradients of a logit are up to 0.1, and float16 to 65504
     scenario.client.optimizer.kind = optimizer;
-    for (const float change : Train(scenario).delta) ASSERT_EQ(change, 0.0f) << optimizer;
+    for (const float change : TrainWith(scenario).delta) ASSERT_EQ(change, 0.0f) << optimizer;
   }
 }
 
@@ -118,7 +118,7 @@ TEST(LossScale, DynamicScale_FallsUntilStepsCount) {
     scenario.client.optimizer.kind = optimizer;
     scenario.client.optimizer.learning_rate = 0.05;
     scenario.client.epochs = 10;  // 40 steps, of which the first some do not count
-    const Trained trained = Train(scenario);
+    const Trained trained = TrainWith(scenario);
     bool moved = false;
     for (const float change : trained.delta) {
       ASSERT_TRUE(std::isfinite(change)) << optimizer;
@@ -127,7 +127,7 @@ TEST(LossScale, DynamicScale_FallsUntilStepsCount) {
     EXPECT_TRUE(moved) << optimizer;
     Scenario first = scenario;
     first.client.epochs = 1;
-    EXPECT_LT(trained.loss, Train(first).loss) << optimizer;
+    EXPECT_LT(trained.loss, TrainWith(first).loss) << optimizer;
   }
 }
 
@@ -142,7 +142,7 @@ TEST(PortableKernels, EveryInstructionSet_GivesTheSameUpdate) {
       scenario.client.optimizer.learning_rate = 0.05;
       std::vector<float> first;
       testing::OnEveryTarget([&](const std::string& target) {
-        const std::vector<float> delta = Train(scenario, 6).delta;
+        const std::vector<float> delta = TrainWith(scenario, 6).delta;
         if (first.empty()) first = delta;
         EXPECT_TRUE(delta == first) << preset << " in " << precision << " on " << target;
       });
@@ -156,7 +156,7 @@ TEST(PortableKernels, Update_IsNearThatOfNativeKernels) {
   scenario.client.optimizer.learning_rate = 0.05;
   Scenario portable = scenario;
   portable.run.kernels = "portable";
-  EXPECT_LT(Distance(Train(portable, 20).delta, Train(scenario, 20).delta), 1e-4);
+  EXPECT_LT(Distance(TrainWith(portable, 20).delta, TrainWith(scenario, 20).delta), 1e-4);
 }
 
 TEST(PortableKernels, ClientThatTakesOthersAlone_RefusesThePlan) {

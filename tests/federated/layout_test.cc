@@ -74,13 +74,13 @@ TEST(ModelLayout, Digest_IsOfNamesDtypesAndShapes) {
   EXPECT_NE(Layout({Variable("w", {2, 3}), Variable("ours", {9}, Segment::kFrozen)})->digest(), Sha256Of(expected));
 }
 
-struct Refusal {
+struct LayoutRefusal {
   std::vector<VariableSpec> variables;
   std::string message;
 };
 
 TEST(ModelLayout, BadVariables_AreRefusedByName) {
-  const std::vector<Refusal> refusals = {
+  const std::vector<LayoutRefusal> refusals = {
       {{}, "the model has no trainable variable with elements, so there is nothing to learn"},
       {{Variable("m", {2}, Segment::kShared)}, "nothing to learn"},
       {{Variable("w", {0})}, "nothing to learn"},
@@ -100,7 +100,7 @@ TEST(ModelLayout, BadVariables_AreRefusedByName) {
       {{Variable("w", {2}), Variable("n", {2}, Segment::kShared, DType::kInt64)}, "shared variable 'n' is int64"},
       {{Variable("w", {2}), Variable("t", {2}, Segment::kFrozen, DType::kString)}, "which no model file can hold"},
   };
-  for (const Refusal& refusal : refusals) {
+  for (const LayoutRefusal& refusal : refusals) {
     const auto layout = Layout(refusal.variables);
     EXPECT_THAT(layout, StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr(refusal.message)))
         << refusal.message;

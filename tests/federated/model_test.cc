@@ -12,7 +12,7 @@ namespace {
 using ::rivulet::testing::StatusIs;
 using ::testing::HasSubstr;
 
-std::shared_ptr<const ModelLayout> Layout(std::vector<VariableSpec> variables) {
+std::shared_ptr<const ModelLayout> LayoutOf(std::vector<VariableSpec> variables) {
   auto layout = ModelLayout::Create(variables);
   EXPECT_OK(layout);
   return std::make_shared<const ModelLayout>(std::move(layout).value());
@@ -26,7 +26,7 @@ std::vector<VariableSpec> SomeVariables() {
 }
 
 Model SomeModel() {
-  Model model(Layout(SomeVariables()));
+  Model model(LayoutOf(SomeVariables()));
   float next = 1;
   for (const Slice& slice : model.layout().slices()) {
     if (slice.spec.dtype == DType::kInt64) {
@@ -39,12 +39,12 @@ Model SomeModel() {
 }
 
 TEST(Model, StartsWithZeros) {
-  const Model model(Layout(SomeVariables()));
+  const Model model(LayoutOf(SomeVariables()));
   for (const std::byte byte : model.arena()) EXPECT_EQ(byte, std::byte{0});
 }
 
 TEST(ModelDigest, IsWhatTheSpecificationSays) {
-  Model model(Layout({{"w", {DType::kFloat32, {2}}, Segment::kTrainable}}));
+  Model model(LayoutOf({{"w", {DType::kFloat32, {2}}, Segment::kTrainable}}));
   auto values = model.tensor(model.layout().slices()[0]).flat<float>();
   values[0] = 1.0f;
   values[1] = -2.0f;
@@ -106,7 +106,7 @@ TEST(Safetensors, OtherTensors_AreRefusedByName) {
   const auto error = [&](auto change) {
     std::vector<VariableSpec> variables = SomeVariables();
     change(variables);
-    const auto model = ModelFromSafetensors(Layout(variables), bytes);
+    const auto model = ModelFromSafetensors(LayoutOf(variables), bytes);
     EXPECT_THAT(model, StatusIs(absl::StatusCode::kInvalidArgument));
     return std::string(Message(model.status()));
   };
@@ -122,7 +122,7 @@ TEST(Safetensors, OtherTensors_AreRefusedByName) {
 }
 
 TEST(Safetensors, WithoutAStatedDigest_IsRead) {
-  Model model(Layout({{"w", {DType::kFloat32, {2}}, Segment::kTrainable}}));
+  Model model(LayoutOf({{"w", {DType::kFloat32, {2}}, Segment::kTrainable}}));
   const std::vector<float> values = {3, 4};
   const std::vector<SafetensorsEntry> entries = {{"w", DType::kFloat32, Shape{2}, std::as_bytes(std::span(values))}};
   const auto bytes = SerializeSafetensors(entries, {});

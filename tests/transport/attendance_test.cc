@@ -10,7 +10,7 @@ namespace {
 using ::rivulet::testing::StatusIs;
 
 // Answers every poll with what the test set.
-class FakeCoordinator : public CoordinatorApi {
+class CountingCoordinator : public CoordinatorApi {
  public:
   StatusOr<PollReply> Poll(const Caller&, const Capabilities&) override { return reply; }
   StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller&, const BlobId&, int64_t) override {
@@ -27,7 +27,7 @@ class AttendanceTest : public ::testing::Test {
  protected:
   void Poll(const std::string& name) { (void)attendance_.Poll({.name = name}, {}); }
   bool AllKnow() { return attendance_.WaitUntilAllKnow(std::chrono::milliseconds(0)); }
-  FakeCoordinator fake_;
+  CountingCoordinator fake_;
   Attendance attendance_{fake_};
 };
 

@@ -18,7 +18,7 @@ namespace {
 
 using testing::Json;
 
-const Json& Cases() {
+const Json& OptimizerCases() {
   static const Json cases = testing::ReadJson(RIVULET_REFERENCE_FOLDER "/optimizer_reference.json");
   return cases;
 }
@@ -82,19 +82,21 @@ void Check(const Json& c, double tolerance) {
 class OptimizerReference : public ::testing::TestWithParam<size_t> {};
 
 TEST_P(OptimizerReference, ThreeSteps_AreThePeers) {
-  const Json& c = Cases()[GetParam()];
+  const Json& c = OptimizerCases()[GetParam()];
   if (c["dtype"] == "float32")
     Check<float>(c, 2e-6);
   else
     Check<double>(c, 1e-14);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ops, OptimizerReference, ::testing::Range(size_t{0}, Cases().size()),
-                         [](const auto& info) { return Cases()[info.param]["name"].template get<std::string>(); });
+INSTANTIATE_TEST_SUITE_P(Ops, OptimizerReference, ::testing::Range(size_t{0}, OptimizerCases().size()),
+                         [](const auto& info) {
+                           return OptimizerCases()[info.param]["name"].template get<std::string>();
+                         });
 
 TEST(OptimizerReferenceCensus, EveryOptimizerOp_HasACaseOfEachType) {
   std::set<std::string> covered;
-  for (const Json& c : Cases())
+  for (const Json& c : OptimizerCases())
     covered.insert(fmt::format("{} {}", c["op"].get<std::string>(), c["dtype"].get<std::string>()));
   for (const OpDef* op : OpRegistry::Global().All()) {
     if (!op->name.starts_with("ResourceApply")) continue;

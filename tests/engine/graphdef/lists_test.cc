@@ -13,7 +13,7 @@ namespace {
 using testing::ConstantNamed;
 using testing::ReadTensorFlowGraph;
 
-void ExpectNear(const Tensor& actual, const Tensor& expected, const std::string& name) {
+void ExpectClose(const Tensor& actual, const Tensor& expected, const std::string& name) {
   ASSERT_EQ(actual.dtype(), expected.dtype()) << name;
   ASSERT_EQ(actual.shape(), expected.shape()) << name;
   if (actual.dtype() != DType::kFloat32) {
@@ -41,7 +41,7 @@ TEST(TensorFlowListsTest, EveryListOp_GivesTensorFlowsResultsAndGradient) {
   ASSERT_EQ(names.size(), 17u);
   ASSERT_OK_AND_ASSIGN(const auto session, Session::Create(std::move(graph)));
   ASSERT_OK_AND_ASSIGN(const auto results, session->Run({{"x", ConstantNamed(values, "x")}}, fetches));
-  for (size_t i = 0; i < names.size(); ++i) ExpectNear(results[i], ConstantNamed(values, names[i]), names[i]);
+  for (size_t i = 0; i < names.size(); ++i) ExpectClose(results[i], ConstantNamed(values, names[i]), names[i]);
 }
 
 }  // namespace

@@ -20,17 +20,19 @@ using ::testing::HasSubstr;
 
 class MappedFileTest : public testing::FolderTest {};
 
-std::span<std::byte> Bytes(std::string& text) { return std::as_writable_bytes(std::span(text.data(), text.size())); }
+std::span<std::byte> MutableBytes(std::string& text) {
+  return std::as_writable_bytes(std::span(text.data(), text.size()));
+}
 
 TEST_F(MappedFileTest, Copy_GivesTheFilesBytes) {
   const auto file = MappedFile::Open(Write("f", "0123456789"));
   ASSERT_OK(file);
   EXPECT_EQ((*file)->size(), 10u);
   std::string text(4, ' ');
-  ASSERT_TRUE((*file)->Copy(3, Bytes(text)));
+  ASSERT_TRUE((*file)->Copy(3, MutableBytes(text)));
   EXPECT_EQ(text, "3456");
   std::string a(2, ' '), b(3, ' '), c(1, ' ');
-  ASSERT_TRUE((*file)->Copy(1, Bytes(a), Bytes(b), Bytes(c)));
+  ASSERT_TRUE((*file)->Copy(1, MutableBytes(a), MutableBytes(b), MutableBytes(c)));
   EXPECT_EQ(a + "|" + b + "|" + c, "12|345|6");
 }
 
@@ -46,15 +48,15 @@ TEST_F(MappedFileTest, FileThatShrinks_IsFalseAndNotTheEnd) {
   const auto file = MappedFile::Open(path);
   ASSERT_OK(file);
   std::string text(5000, ' ');
-  ASSERT_TRUE((*file)->Copy(90000, Bytes(text)));
+  ASSERT_TRUE((*file)->Copy(90000, MutableBytes(text)));
   ASSERT_EQ(truncate(path.c_str(), 10000), 0);
-  EXPECT_FALSE((*file)->Copy(90000, Bytes(text)));
+  EXPECT_FALSE((*file)->Copy(90000, MutableBytes(text)));
   EXPECT_EQ((*file)->CurrentSize(), 10000u);
   // The guard is gone and comes back: reading goes on, and faults again where it must.
   text.resize(100);
-  EXPECT_TRUE((*file)->Copy(0, Bytes(text)));
+  EXPECT_TRUE((*file)->Copy(0, MutableBytes(text)));
   EXPECT_EQ(text, std::string(100, 'x'));
-  EXPECT_FALSE((*file)->Copy(50000, Bytes(text)));
+  EXPECT_FALSE((*file)->Copy(50000, MutableBytes(text)));
 }
 
 // Property: a fault in one thread ends that thread's copy alone.
@@ -67,7 +69,7 @@ TEST_F(MappedFileTest, FileThatShrinksUnderManyThreads_IsFalseInEach) {
   for (size_t t = 0; t < faulted.size(); ++t) {
     threads.emplace_back([&, t] {
       std::string text(1 << 20, ' ');
-      while ((*file)->Copy(0, Bytes(text))) {
+      while ((*file)->Copy(0, MutableBytes(text))) {
       }
       faulted[t] = true;
     });

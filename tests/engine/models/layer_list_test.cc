@@ -20,7 +20,7 @@ using ::rivulet::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+constexpr auto kRefused = absl::StatusCode::kInvalidArgument;
 
 std::string S(const char* text) { return text; }
 LayerSpec Layer(const char* type, LayerSpec more = {}) {
@@ -242,7 +242,7 @@ TEST(Freeze, PatternWithoutVariable_OrNothingLeft_IsRefused) {
   const std::vector<std::string> missing = {"dense4/*"}, all = {"*"};
   EXPECT_THAT(Freeze(model, missing),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("no variable matches 'dense4/*'.")));
-  EXPECT_THAT(Freeze(model, all), StatusIs(kInvalid, HasSubstr("every variable is frozen")));
+  EXPECT_THAT(Freeze(model, all), StatusIs(kRefused, HasSubstr("every variable is frozen")));
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace rivulet::testing {
 namespace {
 
-Tensor Numbers(Shape shape, double scale) {
+Tensor ScaledNumbers(Shape shape, double scale) {
   Tensor tensor(DType::kFloat32, std::move(shape));
   for (int64_t i = 0; float& x : tensor.flat<float>())
     x = static_cast<float>(scale * (static_cast<double>(i++ * 7919 % 211) * 0.01 - 1));
@@ -77,7 +77,7 @@ TEST(SoftmaxLoss, TrainedByHand_DividesByNothingAndStaysWithinTheTolerance) {
     EXPECT_EQ(node->input(1).node->type(), "Const") << node->name();
   }
 
-  const Feeds feeds = {{"logits", Numbers({6, 9}, 3)}, {"labels", Numbers({6, 9}, 1)}};
+  const Feeds feeds = {{"logits", ScaledNumbers({6, 9}, 3)}, {"labels", ScaledNumbers({6, 9}, 1)}};
   CompileOptions without;
   without.passes.without = {"softmax_loss"};
   ASSERT_OK_AND_ASSIGN(auto by_hand, CompiledGraph::Compile(model.graph, feeds, model.signature.fetches, without));
@@ -95,7 +95,7 @@ TEST(SoftmaxLoss, ProbabilityThatRoundsToZero_HasAFiniteLossAndGradient) {
   model.Fetch((*gradients)[0]);
   Tensor labels(DType::kFloat32, {6, 9});
   for (size_t row = 0; row < 6; ++row) labels.flat<float>()[row * 9 + row] = 1;
-  const Feeds feeds = {{"logits", Numbers({6, 9}, 300)}, {"labels", labels}};
+  const Feeds feeds = {{"logits", ScaledNumbers({6, 9}, 300)}, {"labels", labels}};
   ASSERT_OK_AND_ASSIGN(auto compiled, CompiledGraph::Compile(model.graph, feeds, model.signature.fetches));
   ASSERT_OK_AND_ASSIGN(const auto values, compiled.Run(feeds));
   for (const Tensor& value : values)

@@ -15,7 +15,7 @@ using ::rivulet::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::vector<std::string> VariableNames(const ModelDef& model) {
+std::vector<std::string> NamesOfVariables(const ModelDef& model) {
   std::vector<std::string> names;
   for (const ModelVariable& variable : model.variables) names.push_back(variable.name);
   return names;
@@ -138,8 +138,8 @@ TEST(PresetsTest, OptionsThatDoNotFit_AreRefused) {
 
 TEST(PresetsTest, MnistCnn_NamesVariablesInOrderOfLayers) {
   ASSERT_OK_AND_ASSIGN(const ModelDef model, Preset("mnist_cnn"));
-  EXPECT_THAT(VariableNames(model), ElementsAre("conv1/kernel", "conv1/bias", "conv2/kernel", "conv2/bias",
-                                                "dense1/kernel", "dense1/bias", "dense2/kernel", "dense2/bias"));
+  EXPECT_THAT(NamesOfVariables(model), ElementsAre("conv1/kernel", "conv1/bias", "conv2/kernel", "conv2/bias",
+                                                   "dense1/kernel", "dense1/bias", "dense2/kernel", "dense2/bias"));
 }
 
 TEST(PresetsTest, UnknownName_NamesTheNearest) {

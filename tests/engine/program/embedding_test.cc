@@ -141,7 +141,7 @@ TEST(Embedding, WeightDecay_MovesEveryRow) {
 }
 
 // As a federated client trains: the gradient goes to a slice of a flat vector, with which the flat model moves.
-std::unique_ptr<Runner> FlatStep(bool transient) {
+std::unique_ptr<Runner> FlatRunner(bool transient) {
   Graph graph;
   Scope scope(graph);
   const Output table = VariableHandle(scope, "table", {kRows, kWidth});
@@ -168,7 +168,7 @@ std::unique_ptr<Runner> FlatStep(bool transient) {
 }
 
 TEST(Embedding, FlatTransientGradient_IsFusedIntoItsRowsWithTheSameBits) {
-  const auto separate = FlatStep(false), fused = FlatStep(true);
+  const auto separate = FlatRunner(false), fused = FlatRunner(true);
   EXPECT_EQ(separate->Count("loop + sgd"), 0);
   EXPECT_EQ(fused->Count("loop + sgd"), 1);
   for (int step = 0; step < 5; ++step) {

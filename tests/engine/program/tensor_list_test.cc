@@ -32,7 +32,7 @@ const TensorList* Replaced(TensorListStore& store, const TensorList* list, int64
   return *made;
 }
 // Elements that are not set are -1.
-std::vector<int32_t> Values(const TensorList* list) {
+std::vector<int32_t> ValuesOf(const TensorList* list) {
   std::vector<int32_t> values;
   for (int64_t i = 0; i < TensorListStore::Length(list); ++i) {
     values.push_back(-1);
@@ -54,15 +54,15 @@ TEST(TensorListStore, ChangesOfAnyVersion_LeaveAllOthersAsTheyWere) {
   const TensorList* changed = Replaced(store, two, 0, 5);
   const TensorList* changed_again = Replaced(store, changed, 0, 6);
   const TensorList* longer = *store.Resize(popped, 3);
-  EXPECT_EQ(Values(empty), Ints{});
-  EXPECT_EQ(Values(one), Ints({1}));
-  EXPECT_EQ(Values(two), Ints({1, 2}));
-  EXPECT_EQ(Values(popped), Ints({1}));
-  EXPECT_EQ(Values(other_two), Ints({1, 3}));
-  EXPECT_EQ(Values(from_one), Ints({1, 4}));
-  EXPECT_EQ(Values(changed), Ints({5, 2}));
-  EXPECT_EQ(Values(changed_again), Ints({6, 2}));
-  EXPECT_EQ(Values(longer), Ints({1, -1, -1}));
+  EXPECT_EQ(ValuesOf(empty), Ints{});
+  EXPECT_EQ(ValuesOf(one), Ints({1}));
+  EXPECT_EQ(ValuesOf(two), Ints({1, 2}));
+  EXPECT_EQ(ValuesOf(popped), Ints({1}));
+  EXPECT_EQ(ValuesOf(other_two), Ints({1, 3}));
+  EXPECT_EQ(ValuesOf(from_one), Ints({1, 4}));
+  EXPECT_EQ(ValuesOf(changed), Ints({5, 2}));
+  EXPECT_EQ(ValuesOf(changed_again), Ints({6, 2}));
+  EXPECT_EQ(ValuesOf(longer), Ints({1, -1, -1}));
 }
 
 // A thousand random changes of random versions, beside vectors that are copied each time.
@@ -94,7 +94,7 @@ TEST(TensorListStore, RandomChanges_EqualThoseOfCopiedVectors) {
     }
     all.emplace_back(list, values);
   }
-  for (const auto& [list, values] : all) ASSERT_EQ(Values(list), values);
+  for (const auto& [list, values] : all) ASSERT_EQ(ValuesOf(list), values);
 }
 
 TEST(TensorListStore, MoreThanTheLimit_IsRefused) {

@@ -1,4 +1,4 @@
-#include "engine/kernels/cpu/elementwise_rows.h"
+#include "engine/kernels/cpu/elementwise.h"
 
 namespace rivulet {
 namespace {
@@ -20,14 +20,23 @@ class BinaryLoopKernel final : public Kernel {
  public:
   BinaryLoopKernel(const NodeView& node, BinaryLoop loop, SecondCheck check, const StridedWalk<3>& walk)
       : loop_(loop), check_(check), walk_(walk), second_count_(node.inputs[1].shape.elements()) {
-    in_size_ = static_cast<int64_t>(SizeOf(node.inputs[0].dtype));
-    out_size_ = static_cast<int64_t>(SizeOf(node.outputs[0].dtype));
+    const auto inner = static_cast<size_t>(walk.axes - 1);
+    a_stride_ = walk.strides[1][inner];
+    b_stride_ = walk.strides[2][inner];
+    // From here on the walk counts bytes.
+    const auto in = static_cast<int64_t>(SizeOf(node.inputs[0].dtype));
+    const std::array<int64_t, 3> sizes = {static_cast<int64_t>(SizeOf(node.outputs[0].dtype)), in, in};
+    for (size_t operand = 0; operand < 3; ++operand) {
+      walk_.offsets[operand] *= sizes[operand];
+      for (int64_t& stride : walk_.strides[operand]) stride *= sizes[operand];
+    }
   }
   Status Run(const KernelContext& context) const override {
-    if (check_ != nullptr) RIVULET_RETURN_IF_ERROR(check_(context.inputs[1], second_count_));
-    walk_.ForEachRow([&](const std::array<int64_t, 3>& at, const std::array<int64_t, 3>& stride, int64_t count) {
-      loop_(context.inputs[0] + at[1] * in_size_, stride[1], context.inputs[1] + at[2] * in_size_, stride[2],
-            context.outputs[0] + at[0] * out_size_, count);
+    const std::byte *a = context.inputs[0], *b = context.inputs[1];
+    std::byte* out = context.outputs[0];
+    if (check_ != nullptr) RIVULET_RETURN_IF_ERROR(check_(b, second_count_));
+    walk_.ForEachRow([&](const std::array<int64_t, 3>& at, const std::array<int64_t, 3>&, int64_t count) {
+      loop_(a + at[1], a_stride_, b + at[2], b_stride_, out + at[0], count);
     });
     return absl::OkStatus();
   }
@@ -36,7 +45,7 @@ class BinaryLoopKernel final : public Kernel {
   BinaryLoop loop_;
   SecondCheck check_;
   StridedWalk<3> walk_;
-  int64_t second_count_, in_size_, out_size_;
+  int64_t second_count_, a_stride_, b_stride_;
 };
 
 Prepared Loop(const NodeView& node, std::unique_ptr<const Kernel> kernel) {

@@ -37,6 +37,10 @@ int Bind(sqlite3_stmt* statement, int index, const SqlValue& value) {
       return sqlite3_bind_text64(statement, index, v.data() == nullptr ? "" : v.data(), v.size(), SQLITE_STATIC,
                                  SQLITE_UTF8);
     }
+    int operator()(SqlBlob v) const {
+      return sqlite3_bind_blob64(statement, index, v.bytes.data() == nullptr ? "" : v.bytes.data(), v.bytes.size(),
+                                 SQLITE_STATIC);
+    }
   };
   return std::visit(Binder{statement, index}, value);
 }
@@ -64,15 +68,11 @@ bool SqlRow::IsNull(int column) const { return sqlite3_column_type(statement_, c
 int64_t SqlRow::Int(int column) const { return sqlite3_column_int64(statement_, column); }
 double SqlRow::Real(int column) const { return sqlite3_column_double(statement_, column); }
 std::string SqlRow::Text(int column) const {
-  const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
+  const auto* text = sqlite3_column_type(statement_, column) == SQLITE_BLOB
+                         ? static_cast<const char*>(sqlite3_column_blob(statement_, column))
+                         : reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
   if (text == nullptr) return "";
   return std::string(text, static_cast<size_t>(sqlite3_column_bytes(statement_, column)));
-}
-std::optional<double> SqlRow::OptionalReal(int column) const {
-  return IsNull(column) ? std::nullopt : std::optional(Real(column));
-}
-std::optional<int64_t> SqlRow::OptionalInt(int column) const {
-  return IsNull(column) ? std::nullopt : std::optional(Int(column));
 }
 
 StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path, Access access) {
@@ -97,7 +97,7 @@ StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path, Acce
 }
 
 Database::~Database() {
-  for (auto& [sql, statement] : statements_) sqlite3_finalize(statement);
+  for (auto& [sql, statement] : statements_) sqlite3_finalize(statement->statement_);
   sqlite3_close(db_);
 }
 
@@ -126,35 +126,42 @@ Status Database::Error(int code, std::string_view doing) const {
   }
 }
 
-// Statements are kept by their text: a round of a thousand clients writes a thousand rows by the same four statements.
-StatusOr<sqlite3_stmt*> Database::Prepare(std::string_view sql) {
+// Kept by text: who writes many rows asks once and keeps what it got.
+StatusOr<Statement*> Database::Prepare(std::string_view sql) {
   std::string key(sql);
-  if (const auto found = statements_.find(key); found != statements_.end()) return found->second;
-  sqlite3_stmt* statement = nullptr;
-  const int code = sqlite3_prepare_v3(db_, key.c_str(), static_cast<int>(key.size()), SQLITE_PREPARE_PERSISTENT,
-                                      &statement, nullptr);
+  if (const auto found = statements_.find(key); found != statements_.end()) return found->second.get();
+  sqlite3_stmt* handle = nullptr;
+  const int code =
+      sqlite3_prepare_v3(db_, key.c_str(), static_cast<int>(key.size()), SQLITE_PREPARE_PERSISTENT, &handle, nullptr);
   if (code != SQLITE_OK) return Error(code, "read");
-  statements_.emplace(std::move(key), statement);
-  return statement;
+  std::unique_ptr<Statement> statement(new Statement(*this, handle));
+  return statements_.emplace(std::move(key), std::move(statement)).first->second.get();
 }
 
 // Values are always bound and never written into the text, so names from outside cannot be SQL.
-Status Database::Query(std::string_view sql, std::initializer_list<SqlValue> values,
-                       const std::function<void(const SqlRow&)>& row) {
-  RIVULET_ASSIGN_OR_RETURN(sqlite3_stmt * statement, Prepare(sql));
-  const bool reads = sqlite3_stmt_readonly(statement) != 0;
-  const ResetAtEnd reset(statement);
-  RIVULET_CHECK(static_cast<size_t>(sqlite3_bind_parameter_count(statement)) == values.size(), "{}", sql);
+Status Statement::Query(std::span<const SqlValue> values, const std::function<void(const SqlRow&)>& row) {
+  const bool reads = sqlite3_stmt_readonly(statement_) != 0;
+  const ResetAtEnd reset(statement_);
+  RIVULET_CHECK(static_cast<size_t>(sqlite3_bind_parameter_count(statement_)) == values.size(), "{}",
+                sqlite3_sql(statement_));
   int index = 0;
   for (const SqlValue& value : values) {
-    if (const int code = Bind(statement, ++index, value); code != SQLITE_OK) return Error(code, "bind values for");
+    if (const int code = Bind(statement_, ++index, value); code != SQLITE_OK) {
+      return db_.Error(code, "bind values for");
+    }
   }
   while (true) {
-    const int code = sqlite3_step(statement);
+    const int code = sqlite3_step(statement_);
     if (code == SQLITE_DONE) return absl::OkStatus();
-    if (code != SQLITE_ROW) return Error(code, reads ? "read" : "write to");
-    if (row) row(SqlRow(statement));
+    if (code != SQLITE_ROW) return db_.Error(code, reads ? "read" : "write to");
+    if (row) row(SqlRow(statement_));
   }
+}
+
+Status Database::Query(std::string_view sql, std::initializer_list<SqlValue> values,
+                       const std::function<void(const SqlRow&)>& row) {
+  RIVULET_ASSIGN_OR_RETURN(Statement * statement, Prepare(sql));
+  return statement->Query(std::span(values.begin(), values.size()), row);
 }
 
 Status Database::Run(std::string_view sql, std::initializer_list<SqlValue> values) {
@@ -169,6 +176,8 @@ Status Database::Script(const std::string& sql) {
 void Database::SetBusyTimeout(int milliseconds) { sqlite3_busy_timeout(db_, milliseconds); }
 
 bool Database::in_transaction() const { return sqlite3_get_autocommit(db_) == 0; }
+int64_t Database::changes() const { return sqlite3_changes64(db_); }
+int64_t Database::last_row() const { return sqlite3_last_insert_rowid(db_); }
 
 // IMMEDIATE takes the writer's lock at once. A transaction that began by reading would have to ask for it half way, and
 // could be refused when another one wrote in between.

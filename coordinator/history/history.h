@@ -96,8 +96,6 @@ class History {
   History(std::string path, Access access, std::unique_ptr<Database> db)
       : path_(std::move(path)), access_(access), db_(std::move(db)) {}
   Status InsertEvents(std::span<const EventRow> events) REQUIRES(mutex_);
-  StatusOr<std::vector<ClientRoundRow>> SelectTasks(std::string_view where, std::initializer_list<SqlValue> values)
-      REQUIRES(mutex_);
 
   const std::string path_;
   const Access access_;

@@ -1,12 +1,15 @@
 // The rows of a history as C++ values: a struct per table, a field per column, under the column's name
-// (docs/history.md).
+// (docs/history.md), and the list of columns that statements and what is printed derive from.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
+
+#include "coordinator/history/columns.h"
 
 namespace rivulet {
 
@@ -126,6 +129,141 @@ struct RunSummaryRow {  // run_leaderboard
   std::optional<int64_t> last_round;
   double seconds = 0;
   std::string created_at;
+};
+
+// --- Columns, by the members' names ----------------------------------------------------------------------------------
+
+template <>
+struct SqlTable<RunRow> {
+  static constexpr char kName[] = "runs";
+  static constexpr auto kColumns = std::tuple(
+      SqlColumn{"run_id", &RunRow::run_id, "TEXT NOT NULL"}, SqlColumn{"name", &RunRow::name, "TEXT NOT NULL"},
+      SqlColumn{"status", &RunRow::status, "TEXT NOT NULL"}, SqlColumn{"reason", &RunRow::reason},
+      SqlColumn{"config", &RunRow::config, "TEXT NOT NULL"},
+      SqlColumn{"plan_digest", &RunRow::plan_digest, "TEXT NOT NULL"}, SqlColumn{"seed", &RunRow::seed},
+      SqlColumn{"version", &RunRow::version, "TEXT NOT NULL"},
+      SqlColumn{"created_at", &RunRow::created_at, "TEXT NOT NULL"}, SqlColumn{"started_at", &RunRow::started_at},
+      SqlColumn{"finished_at", &RunRow::finished_at});
+};
+
+template <>
+struct SqlTable<RoundRow> {
+  static constexpr char kName[] = "rounds";
+  static constexpr auto kColumns = std::tuple(
+      SqlColumn{"run_id", &RoundRow::run_id, "TEXT NOT NULL"}, SqlColumn{"round", &RoundRow::round},
+      SqlColumn{"attempt", &RoundRow::attempt}, SqlColumn{"status", &RoundRow::status, "TEXT NOT NULL"},
+      SqlColumn{"reason", &RoundRow::reason}, SqlColumn{"started_at", &RoundRow::started_at, "TEXT NOT NULL"},
+      SqlColumn{"finished_at", &RoundRow::finished_at, "TEXT NOT NULL"}, SqlColumn{"selected", &RoundRow::selected},
+      SqlColumn{"reported", &RoundRow::reported}, SqlColumn{"folded", &RoundRow::folded},
+      SqlColumn{"refused", &RoundRow::refused}, SqlColumn{"dropped", &RoundRow::dropped},
+      SqlColumn{"failed", &RoundRow::failed}, SqlColumn{"examples", &RoundRow::examples},
+      SqlColumn{"train_loss", &RoundRow::train_loss}, SqlColumn{"bytes_down", &RoundRow::bytes_down},
+      SqlColumn{"bytes_up", &RoundRow::bytes_up}, SqlColumn{"train_seconds", &RoundRow::train_seconds},
+      SqlColumn{"aggregate_seconds", &RoundRow::aggregate_seconds},
+      SqlColumn{"evaluate_seconds", &RoundRow::evaluate_seconds}, SqlColumn{"model_digest", &RoundRow::model_digest});
+};
+
+template <>
+struct SqlTable<ClientRow> {
+  static constexpr char kName[] = "clients";
+  static constexpr auto kColumns = std::tuple(SqlColumn{"client_id", &ClientRow::client_id, "TEXT NOT NULL"},
+                                              SqlColumn{"fingerprint", &ClientRow::fingerprint},
+                                              SqlColumn{"status", &ClientRow::status, "TEXT NOT NULL"},
+                                              SqlColumn{"first_seen_at", &ClientRow::first_seen_at, "TEXT NOT NULL"},
+                                              SqlColumn{"last_seen_at", &ClientRow::last_seen_at, "TEXT NOT NULL"});
+};
+
+template <>
+struct SqlTable<ClientRoundRow> {
+  static constexpr char kName[] = "client_rounds";
+  static constexpr auto kColumns = std::tuple(
+      SqlColumn{"task_id", &ClientRoundRow::task_id, "TEXT NOT NULL"},
+      SqlColumn{"run_id", &ClientRoundRow::run_id, "TEXT NOT NULL"}, SqlColumn{"round", &ClientRoundRow::round},
+      SqlColumn{"attempt", &ClientRoundRow::attempt},
+      SqlColumn{"client_id", &ClientRoundRow::client_id, "TEXT NOT NULL"},
+      SqlColumn{"kind", &ClientRoundRow::kind, "TEXT NOT NULL"},
+      SqlColumn{"status", &ClientRoundRow::status, "TEXT NOT NULL"},
+      SqlColumn{"base_round", &ClientRoundRow::base_round},
+      SqlColumn{"committed_round", &ClientRoundRow::committed_round},
+      SqlColumn{"staleness", &ClientRoundRow::staleness}, SqlColumn{"parent_id", &ClientRoundRow::parent_id},
+      SqlColumn{"examples", &ClientRoundRow::examples}, SqlColumn{"steps", &ClientRoundRow::steps},
+      SqlColumn{"train_loss", &ClientRoundRow::train_loss}, SqlColumn{"update_norm", &ClientRoundRow::update_norm},
+      SqlColumn{"update_digest", &ClientRoundRow::update_digest}, SqlColumn{"weight", &ClientRoundRow::weight},
+      SqlColumn{"bytes_down", &ClientRoundRow::bytes_down}, SqlColumn{"bytes_up", &ClientRoundRow::bytes_up},
+      SqlColumn{"wait_seconds", &ClientRoundRow::wait_seconds},
+      SqlColumn{"train_seconds", &ClientRoundRow::train_seconds},
+      SqlColumn{"upload_seconds", &ClientRoundRow::upload_seconds}, SqlColumn{"error", &ClientRoundRow::error});
+};
+
+template <>
+struct SqlTable<MetricRow> {
+  static constexpr char kName[] = "metrics";
+  static constexpr auto kColumns =
+      std::tuple(SqlColumn{"run_id", &MetricRow::run_id, "TEXT NOT NULL"}, SqlColumn{"round", &MetricRow::round},
+                 SqlColumn{"scope", &MetricRow::scope, "TEXT NOT NULL"}, SqlColumn{"client_id", &MetricRow::client_id},
+                 SqlColumn{"name", &MetricRow::name, "TEXT NOT NULL"}, SqlColumn{"value", &MetricRow::value});
+};
+
+template <>
+struct SqlTable<ModelRow> {
+  static constexpr char kName[] = "models";
+  static constexpr auto kColumns =
+      std::tuple(SqlColumn{"run_id", &ModelRow::run_id, "TEXT NOT NULL"}, SqlColumn{"round", &ModelRow::round},
+                 SqlColumn{"digest", &ModelRow::digest, "TEXT NOT NULL"}, SqlColumn{"path", &ModelRow::path},
+                 SqlColumn{"bytes", &ModelRow::bytes}, SqlColumn{"parameters", &ModelRow::parameters});
+};
+
+template <>
+struct SqlTable<EventRow> {
+  static constexpr char kName[] = "events";
+  static constexpr auto kColumns =
+      std::tuple(SqlColumn{"run_id", &EventRow::run_id}, SqlColumn{"round", &EventRow::round},
+                 SqlColumn{"at", &EventRow::at, "TEXT NOT NULL"}, SqlColumn{"level", &EventRow::level, "TEXT NOT NULL"},
+                 SqlColumn{"source", &EventRow::source, "TEXT NOT NULL"},
+                 SqlColumn{"message", &EventRow::message, "TEXT NOT NULL"});
+};
+
+template <>
+struct SqlTable<RoundSummaryRow> {
+  static constexpr char kName[] = "round_summary";
+  static constexpr auto kColumns = std::tuple(
+      SqlColumn{"run_id", &RoundSummaryRow::run_id}, SqlColumn{"name", &RoundSummaryRow::name},
+      SqlColumn{"round", &RoundSummaryRow::round}, SqlColumn{"attempts", &RoundSummaryRow::attempts},
+      SqlColumn{"selected", &RoundSummaryRow::selected}, SqlColumn{"folded", &RoundSummaryRow::folded},
+      SqlColumn{"refused", &RoundSummaryRow::refused}, SqlColumn{"dropped", &RoundSummaryRow::dropped},
+      SqlColumn{"failed", &RoundSummaryRow::failed}, SqlColumn{"examples", &RoundSummaryRow::examples},
+      SqlColumn{"train_loss", &RoundSummaryRow::train_loss},
+      SqlColumn{"test_accuracy", &RoundSummaryRow::test_accuracy}, SqlColumn{"test_loss", &RoundSummaryRow::test_loss},
+      SqlColumn{"bytes_down", &RoundSummaryRow::bytes_down}, SqlColumn{"bytes_up", &RoundSummaryRow::bytes_up},
+      SqlColumn{"train_seconds", &RoundSummaryRow::train_seconds},
+      SqlColumn{"aggregate_seconds", &RoundSummaryRow::aggregate_seconds},
+      SqlColumn{"evaluate_seconds", &RoundSummaryRow::evaluate_seconds},
+      SqlColumn{"model_digest", &RoundSummaryRow::model_digest});
+};
+
+template <>
+struct SqlTable<ClientReliabilityRow> {
+  static constexpr char kName[] = "client_reliability";
+  static constexpr auto kColumns = std::tuple(
+      SqlColumn{"run_id", &ClientReliabilityRow::run_id}, SqlColumn{"client_id", &ClientReliabilityRow::client_id},
+      SqlColumn{"tasks", &ClientReliabilityRow::tasks}, SqlColumn{"folded", &ClientReliabilityRow::folded},
+      SqlColumn{"refused", &ClientReliabilityRow::refused}, SqlColumn{"dropped", &ClientReliabilityRow::dropped},
+      SqlColumn{"failed", &ClientReliabilityRow::failed}, SqlColumn{"reliability", &ClientReliabilityRow::reliability},
+      SqlColumn{"examples", &ClientReliabilityRow::examples},
+      SqlColumn{"mean_train_seconds", &ClientReliabilityRow::mean_train_seconds},
+      SqlColumn{"last_seen_at", &ClientReliabilityRow::last_seen_at});
+};
+
+template <>
+struct SqlTable<RunSummaryRow> {
+  static constexpr char kName[] = "run_leaderboard";
+  static constexpr auto kColumns = std::tuple(
+      SqlColumn{"run_id", &RunSummaryRow::run_id}, SqlColumn{"name", &RunSummaryRow::name},
+      SqlColumn{"status", &RunSummaryRow::status}, SqlColumn{"seed", &RunSummaryRow::seed},
+      SqlColumn{"rounds", &RunSummaryRow::rounds}, SqlColumn{"best_accuracy", &RunSummaryRow::best_accuracy},
+      SqlColumn{"best_round", &RunSummaryRow::best_round}, SqlColumn{"last_accuracy", &RunSummaryRow::last_accuracy},
+      SqlColumn{"last_round", &RunSummaryRow::last_round}, SqlColumn{"seconds", &RunSummaryRow::seconds},
+      SqlColumn{"created_at", &RunSummaryRow::created_at});
 };
 
 }  // namespace rivulet

@@ -6,75 +6,6 @@
 #include "coordinator/history/history.h"
 
 namespace rivulet {
-namespace {
-
-constexpr std::string_view kInsertTask =
-    "INSERT INTO client_rounds (task_id, run_id, round, attempt, client_id, kind, status, base_round, committed_round, "
-    "staleness, parent_id, examples, steps, train_loss, update_norm, update_digest, weight, bytes_down, bytes_up, "
-    "wait_seconds, train_seconds, upload_seconds, error) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
-
-Status InsertTask(Database& db, const ClientRoundRow& t) {
-  return db.Run(kInsertTask, {t.task_id,
-                              t.run_id,
-                              t.round,
-                              t.attempt,
-                              t.client_id,
-                              t.kind,
-                              t.status,
-                              t.base_round,
-                              OrNull(t.committed_round),
-                              OrNull(t.staleness),
-                              TextOrNull(t.parent_id),
-                              OrNull(t.examples),
-                              OrNull(t.steps),
-                              OrNull(t.train_loss),
-                              OrNull(t.update_norm),
-                              TextOrNull(t.update_digest),
-                              OrNull(t.weight),
-                              t.bytes_down,
-                              t.bytes_up,
-                              OrNull(t.wait_seconds),
-                              OrNull(t.train_seconds),
-                              OrNull(t.upload_seconds),
-                              TextOrNull(t.error)});
-}
-
-Status InsertModel(Database& db, const ModelRow& m) {
-  return db.Run("INSERT INTO models (run_id, round, digest, path, bytes, parameters) VALUES (?, ?, ?, ?, ?, ?)",
-                {m.run_id, m.round, m.digest, TextOrNull(m.path), m.bytes, m.parameters});
-}
-
-Status InsertRound(Database& db, const RoundRow& r) {
-  return db.Run(
-      "INSERT INTO rounds (run_id, round, attempt, status, reason, started_at, finished_at, selected, reported, "
-      "folded, refused, dropped, failed, examples, train_loss, bytes_down, bytes_up, train_seconds, aggregate_seconds, "
-      "evaluate_seconds, model_digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-      {r.run_id,
-       r.round,
-       r.attempt,
-       r.status,
-       TextOrNull(r.reason),
-       r.started_at,
-       r.finished_at,
-       r.selected,
-       r.reported,
-       r.folded,
-       r.refused,
-       r.dropped,
-       r.failed,
-       r.examples,
-       OrNull(r.train_loss),
-       r.bytes_down,
-       r.bytes_up,
-       r.train_seconds,
-       r.aggregate_seconds,
-       r.evaluate_seconds,
-       TextOrNull(r.model_digest)});
-}
-
-}  // namespace
-
 std::string Iso8601(int64_t unix_ms) {
   int64_t seconds = unix_ms / 1000;
   int64_t milliseconds = unix_ms % 1000;
@@ -90,23 +21,15 @@ std::string Iso8601(int64_t unix_ms) {
 }
 
 Status History::InsertEvents(std::span<const EventRow> events) {
-  for (const EventRow& e : events) {
-    RIVULET_RETURN_IF_ERROR(
-        db_->Run("INSERT INTO events (run_id, round, at, level, source, message) VALUES (?, ?, ?, ?, ?, ?)",
-                 {TextOrNull(e.run_id), OrNull(e.round), e.at, e.level, e.source, e.message}));
-  }
+  for (const EventRow& event : events) RIVULET_RETURN_IF_ERROR(Insert(*db_, event));
   return absl::OkStatus();
 }
 
 Status History::AddRun(const RunRow& run, const ModelRow& initial_model, std::span<const EventRow> events) {
   MutexLock lock(mutex_);
   RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
-  RIVULET_RETURN_IF_ERROR(
-      db_->Run("INSERT INTO runs (run_id, name, status, config, plan_digest, seed, version, created_at, started_at) "
-               "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-               {run.run_id, run.name, run.status, run.config, run.plan_digest, static_cast<int64_t>(run.seed),
-                run.version, run.created_at, TextOrNull(run.started_at)}));
-  RIVULET_RETURN_IF_ERROR(InsertModel(*db_, initial_model));
+  RIVULET_RETURN_IF_ERROR(Insert(*db_, run));
+  RIVULET_RETURN_IF_ERROR(Insert(*db_, initial_model));
   RIVULET_RETURN_IF_ERROR(InsertEvents(events));
   return transaction->Commit();
 }
@@ -154,13 +77,10 @@ Status History::AddAttempt(const AttemptRecord& attempt) {
   MutexLock lock(mutex_);
   RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
   const RoundRow& round = attempt.round;
-  RIVULET_RETURN_IF_ERROR(InsertRound(*db_, round));
-  for (const ClientRoundRow& task : attempt.tasks) RIVULET_RETURN_IF_ERROR(InsertTask(*db_, task));
-  for (const MetricRow& m : attempt.metrics) {
-    RIVULET_RETURN_IF_ERROR(
-        db_->Run("INSERT INTO metrics (run_id, round, scope, client_id, name, value) VALUES (?, ?, ?, ?, ?, ?)",
-                 {m.run_id, m.round, m.scope, TextOrNull(m.client_id), m.name, OrNull(m.value)}));
-  }
+  RIVULET_RETURN_IF_ERROR(Insert(*db_, round));
+  RIVULET_ASSIGN_OR_RETURN(Statement * insert_task, db_->Prepare(InsertSql<ClientRoundRow>()));
+  for (const ClientRoundRow& task : attempt.tasks) RIVULET_RETURN_IF_ERROR(Insert(*insert_task, task));
+  for (const MetricRow& metric : attempt.metrics) RIVULET_RETURN_IF_ERROR(Insert(*db_, metric));
   if (attempt.model) {
     // The path goes before the file does: between the two a row names no file, which is true; the other way round it
     // would name one that is gone.
@@ -169,7 +89,7 @@ Status History::AddAttempt(const AttemptRecord& attempt) {
           db_->Run("UPDATE models SET path = NULL WHERE run_id = ? AND round < ? AND path IS NOT NULL",
                    {round.run_id, round.round}));
     }
-    RIVULET_RETURN_IF_ERROR(InsertModel(*db_, *attempt.model));
+    RIVULET_RETURN_IF_ERROR(Insert(*db_, *attempt.model));
   }
   RIVULET_RETURN_IF_ERROR(InsertEvents(attempt.events));
   for (const auto& [client_id, at] : attempt.seen) {

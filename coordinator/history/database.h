@@ -85,6 +85,8 @@ class Database {
   Status Script(const std::string& sql);
   // How long a call waits for another process's transaction.
   void SetBusyTimeout(int milliseconds);
+  // bytes_of_hex(text): 32 bytes of 64 hexadecimal digits, NULL of NULL, an error of anything else.
+  void DefineBytesOfHex();
   bool in_transaction() const;
   int64_t changes() const;   // rows that the last statement inserted, updated or deleted
   int64_t last_row() const;  // the key of the last row inserted

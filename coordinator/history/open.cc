@@ -21,34 +21,31 @@ StatusOr<int64_t> CheckOurs(Database& db, History::Access access) {
   RIVULET_ASSIGN_OR_RETURN(const int64_t tables, ReadInteger(db, "SELECT count(*) FROM sqlite_master"));
   RIVULET_ASSIGN_OR_RETURN(const int64_t application, ReadInteger(db, "PRAGMA application_id"));
   RIVULET_ASSIGN_OR_RETURN(const int64_t version, ReadInteger(db, "PRAGMA user_version"));
-  const auto current = static_cast<int64_t>(HistoryMigrations().size());
   const bool fresh = tables == 0 && application == 0 && version == 0;
   if (fresh && access == History::Access::kReadWrite) return 0;
   if (application != kHistoryApplicationId) {
     return DataLoss("'{}' is not a Rivulet history: it is {}", db.path(),
                     fresh ? "empty" : "an SQLite database of something else");
   }
-  if (version > current) {
+  if (version > kHistoryVersion) {
     return FailedPrecondition("the history '{}' has version {}, and this program knows up to {}; use a newer program",
-                              db.path(), version, current);
+                              db.path(), version, kHistoryVersion);
   }
   if (version < 1) return DataLoss("the history '{}' is damaged: its version is {}", db.path(), version);
   return version;
 }
 
 // All in one transaction, with the version that it leads to: a process that dies here leaves the old version whole.
-Status Migrate(Database& db) {
-  const auto migrations = HistoryMigrations();
+Status MakeCurrent(Database& db) {
   RIVULET_ASSIGN_OR_RETURN(int64_t version, CheckOurs(db, History::Access::kReadWrite));
-  if (version == static_cast<int64_t>(migrations.size())) return absl::OkStatus();
+  if (version == kHistoryVersion) return absl::OkStatus();
   RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(db));
   RIVULET_ASSIGN_OR_RETURN(version,
                            CheckOurs(db, History::Access::kReadWrite));  // another process may have been faster
-  for (auto i = static_cast<size_t>(version); i < migrations.size(); ++i) {
-    RIVULET_RETURN_IF_ERROR(db.Script(migrations[i]));
-  }
+  if (version == 0) RIVULET_RETURN_IF_ERROR(db.Script(TablesSql() + ViewsSql()));
+  if (version == 1) RIVULET_RETURN_IF_ERROR(MigrateFrom1(db));
   RIVULET_RETURN_IF_ERROR(db.Script(
-      fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kHistoryApplicationId, migrations.size())));
+      fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kHistoryApplicationId, kHistoryVersion)));
   return transaction->Commit();
 }
 
@@ -73,6 +70,9 @@ Status UseWriteAheadLog(Database& db) {
 
 }  // namespace
 
+History::History(std::string path, Access access, std::unique_ptr<Database> db)
+    : path_(std::move(path)), access_(access), db_(std::move(db)) {}
+
 StatusOr<std::unique_ptr<History>> History::Open(const std::string& path, Access access) {
   const bool writes = access == Access::kReadWrite;
   RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<Database> db,
@@ -81,11 +81,18 @@ StatusOr<std::unique_ptr<History>> History::Open(const std::string& path, Access
   RIVULET_ASSIGN_OR_RETURN(const int64_t version, CheckOurs(*db, access));
   if (writes) {
     RIVULET_RETURN_IF_ERROR(UseWriteAheadLog(*db));
-    RIVULET_RETURN_IF_ERROR(db->Script("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON"));
-    RIVULET_RETURN_IF_ERROR(Migrate(*db));
-  } else if (version < static_cast<int64_t>(HistoryMigrations().size())) {
-    return FailedPrecondition("the history '{}' has the older version {}; open it for writing once to bring it to {}",
-                              path, version, HistoryMigrations().size());
+    RIVULET_RETURN_IF_ERROR(db->Script("PRAGMA synchronous = FULL"));
+    RIVULET_RETURN_IF_ERROR(MakeCurrent(*db));
+    RIVULET_RETURN_IF_ERROR(
+        db->Script("PRAGMA foreign_keys = ON"));  // afterwards: a migration drops what others refer to
+  } else if (version < kHistoryVersion) {
+    // What reads an older one brings it up to date too: nobody would start a run only to look at those that were.
+    db.reset();
+    if (const Status status = Open(path, Access::kReadWrite).status(); !status.ok()) {
+      return Annotate(status, fmt::format("the history '{}' has the older version {} and cannot be brought to {}", path,
+                                          version, kHistoryVersion));
+    }
+    return Open(path, access);
   }
   return std::unique_ptr<History>(new History(path, access, std::move(db)));
 }

@@ -1,5 +1,8 @@
 // What `rivulet runs`, a resumed run and tests read.
+#include <cctype>
+
 #include "coordinator/history/history.h"
+#include "coordinator/history/tables.h"
 #include "engine/base/nearest.h"
 
 namespace rivulet {
@@ -30,7 +33,7 @@ StatusOr<std::vector<RunRow>> History::Runs() {
 StatusOr<std::vector<RunSummaryRow>> History::RunSummaries() {
   MutexLock lock(mutex_);
   return Select<RunSummaryRow>(
-      *db_, "ORDER BY created_at DESC, (SELECT rowid FROM runs WHERE runs.run_id = run_leaderboard.run_id) DESC", {});
+      *db_, "ORDER BY created_at DESC, (SELECT run FROM run WHERE run.run_id = run_leaderboard.run_id) DESC", {});
 }
 
 StatusOr<std::vector<RoundRow>> History::Rounds(const std::string& run_id) {
@@ -49,18 +52,59 @@ StatusOr<std::vector<ClientRoundRow>> History::ClientRounds(const std::string& r
   return Select<ClientRoundRow>(*db_, "WHERE run_id = ? AND round = ? ORDER BY attempt, client_id", {run_id, *round});
 }
 
+// The ids of nearly all tasks follow from their rows and are in no index; what an id says leads to the row. A run's and
+// a client's id may look like parts of a task's, so every way to read it is tried.
 StatusOr<std::optional<ClientRoundRow>> History::FindTask(const std::string& task_id) {
   MutexLock lock(mutex_);
-  RIVULET_ASSIGN_OR_RETURN(auto tasks, Select<ClientRoundRow>(*db_, "WHERE task_id = ?", {task_id}));
+  std::optional<int64_t> key;
+  const auto take = [&](const SqlRow& row) { key = row.Int(0); };
+  RIVULET_RETURN_IF_ERROR(db_->Query("SELECT task FROM task WHERE task_id = ?", {task_id}, take));
+  const std::string_view id = task_id;
+  const size_t last = id.rfind('-');
+  const auto number = [&](size_t& at) -> std::optional<int64_t> {
+    int64_t value = 0;
+    const size_t begin = at;
+    for (; at < id.size() && at - begin < 18 && std::isdigit(static_cast<unsigned char>(id[at])); ++at) {
+      value = value * 10 + (id[at] - '0');
+    }
+    // As it is written: no sign, no leading zeros.
+    return at == begin || (id[begin] == '0' && at - begin > 1) ? std::nullopt : std::optional(value);
+  };
+  for (size_t dash = id.find('-'); !key && last != id.npos && dash < last; dash = id.find('-', dash + 1)) {
+    size_t at = dash + 1;
+    int64_t kind = 0;
+    while (kind < static_cast<int64_t>(kTaskLetters.size()) &&
+           !id.substr(at).starts_with(kTaskLetters[static_cast<size_t>(kind)])) {
+      ++kind;
+    }
+    if (kind == static_cast<int64_t>(kTaskLetters.size())) continue;
+    ++at;
+    const auto round = number(at);
+    if (!round || !id.substr(at).starts_with("-a")) continue;
+    at += 2;
+    const auto attempt = number(at);
+    if (!attempt || at >= last || id[at] != '-') continue;
+    const std::string_view client_id = id.substr(at + 1, last - at - 1);
+    size_t end = last + 1;
+    const auto ordinal = number(end);
+    if (!ordinal || end != id.size()) continue;
+    RIVULET_RETURN_IF_ERROR(db_->Query(
+        "SELECT t.task FROM run r JOIN attempt a ON a.run = r.run JOIN client c JOIN task t "
+        "ON t.attempt_key = a.attempt_key AND t.client = c.client WHERE r.run_id = ? AND a.round = ? AND a.attempt = ? "
+        "AND a.kind = ? AND c.client_id = ? AND t.ordinal = ?",
+        {id.substr(0, dash), *round, *attempt, kind, client_id, *ordinal}, take));
+  }
+  if (!key) return std::nullopt;
+  RIVULET_ASSIGN_OR_RETURN(auto tasks, Select<ClientRoundRow>(*db_, "WHERE rowid = ?", {*key}));
   return tasks.empty() ? std::nullopt : std::optional(std::move(tasks.front()));
 }
 
 StatusOr<std::optional<ClientRoundRow>> History::LastTask(const std::string& run_id, const std::string& client_id) {
   MutexLock lock(mutex_);
-  RIVULET_ASSIGN_OR_RETURN(
-      auto tasks,
-      Select<ClientRoundRow>(*db_, "WHERE run_id = ? AND client_id = ? ORDER BY round DESC, attempt DESC LIMIT 1",
-                             {run_id, client_id}));
+  RIVULET_ASSIGN_OR_RETURN(auto tasks, Select<ClientRoundRow>(*db_,
+                                                              "WHERE run_id = ? AND client_id = ? AND kind = 'train' "
+                                                              "ORDER BY round DESC, attempt DESC LIMIT 1",
+                                                              {run_id, client_id}));
   return tasks.empty() ? std::nullopt : std::optional(std::move(tasks.front()));
 }
 
@@ -89,6 +133,34 @@ StatusOr<std::vector<ClientRow>> History::Clients() {
   return Select<ClientRow>(*db_, "ORDER BY client_id", {});
 }
 
+StatusOr<std::vector<RunKeyRow>> History::RunKeys(const std::string& run_id) {
+  MutexLock lock(mutex_);
+  return Select<RunKeyRow>(*db_, "WHERE run_id = ? ORDER BY key", {run_id});
+}
+
+StatusOr<std::vector<TagRow>> History::Tags(const std::string& run_id) {
+  MutexLock lock(mutex_);
+  return Select<TagRow>(*db_, "WHERE run_id = ? ORDER BY tag", {run_id});
+}
+
+StatusOr<std::vector<NoteRow>> History::Notes(const std::string& run_id) {
+  MutexLock lock(mutex_);
+  return Select<NoteRow>(*db_, "WHERE run_id = ? ORDER BY at, rowid", {run_id});
+}
+
+StatusOr<std::optional<std::pair<int64_t, BlobRow>>> History::FindBlob(const std::string& run_id,
+                                                                       const std::string& name) {
+  MutexLock lock(mutex_);
+  std::optional<std::pair<int64_t, BlobRow>> blob;
+  RIVULET_RETURN_IF_ERROR(
+      db_->Query("SELECT b.round, b.bytes FROM blob b JOIN run r ON r.run = b.run WHERE r.run_id = ? AND b.name = ? "
+                 "ORDER BY b.round DESC LIMIT 1",
+                 {run_id, name}, [&](const SqlRow& row) {
+                   blob = {row.Int(0), {name, row.Text(1)}};
+                 }));
+  return blob;
+}
+
 StatusOr<ResumePoint> History::FindResumePoint(const std::string& run_id) {
   MutexLock lock(mutex_);
   ResumePoint point;
@@ -103,9 +175,12 @@ StatusOr<ResumePoint> History::FindResumePoint(const std::string& run_id) {
                  {run_id}, [&](const SqlRow& row) {
                    point.clients.push_back({row.Text(0), row.Int(1), row.Int(2)});
                  }));
-  RIVULET_RETURN_IF_ERROR(db_->Query(
-      "SELECT client_id, count(*) FROM client_rounds WHERE run_id = ? AND base_round = ? GROUP BY client_id",
-      {run_id, point.committed_round}, [&](const SqlRow& row) { point.leases.emplace_back(row.Text(0), row.Int(1)); }));
+  // A task ends in an attempt after the version that it started from.
+  RIVULET_RETURN_IF_ERROR(
+      db_->Query("SELECT client_id, count(*) FROM client_rounds WHERE run_id = ? AND round > ? AND base_round = ? AND "
+                 "kind = 'train' GROUP BY client_id ORDER BY client_id",
+                 {run_id, point.committed_round, point.committed_round},
+                 [&](const SqlRow& row) { point.leases.emplace_back(row.Text(0), row.Int(1)); }));
   return point;
 }
 

@@ -1,5 +1,6 @@
-// The rows of a history as C++ values: a struct per table, a field per column, under the column's name
-// (docs/history.md), and the list of columns that statements and what is printed derive from.
+// The rows of a history as people read them: a struct per view, a field per column, under the column's name
+// (docs/history.md), and the list of columns that SELECT and what is printed derive from. How they are stored is
+// tables.h.
 #pragma once
 
 #include <cstdint>
@@ -35,14 +36,14 @@ struct RoundRow {
   std::string status;  // committed, abandoned, failed
   std::string reason;
   std::string started_at, finished_at;
-  int64_t selected = 0;  // = reported + dropped + failed
-  int64_t reported = 0;  // = folded + refused
+  // Sums, and not written: reported = folded + refused, selected = reported + dropped + failed.
+  int64_t selected = 0, reported = 0;
   int64_t folded = 0, refused = 0, dropped = 0, failed = 0;
   int64_t examples = 0;              // of folded updates
   std::optional<double> train_loss;  // mean over those examples
   int64_t bytes_down = 0, bytes_up = 0;
   double train_seconds = 0, aggregate_seconds = 0, evaluate_seconds = 0;
-  std::string model_digest;  // "" unless committed
+  std::string model_digest;  // of a committed round; its model's, and not written
 };
 
 struct ClientRow {
@@ -60,13 +61,14 @@ struct ClientRoundRow {
   std::string kind = "train";
   std::string status;  // folded, refused, dropped, failed
   int64_t base_round = 0;
-  std::optional<int64_t> committed_round;  // the model version that holds this update
-  std::optional<int64_t> staleness;
-  std::string parent_id;  // the tier it came through
+  std::optional<int64_t>
+      committed_round;               // the model version that holds this update; of a folded one: `round` if nullopt
+  std::optional<int64_t> staleness;  // committed_round - 1 - base_round, and not written
+  std::string parent_id;             // the tier it came through
   std::optional<int64_t> examples, steps;
   std::optional<double> train_loss, update_norm;
   std::string update_digest;
-  std::optional<int64_t> weight;
+  std::optional<int64_t> weight;  // of a folded one: `examples` if nullopt
   int64_t bytes_down = 0, bytes_up = 0;
   std::optional<double> wait_seconds, train_seconds, upload_seconds;
   std::string error;
@@ -78,7 +80,8 @@ struct MetricRow {
   std::string scope;      // central, federated, client
   std::string client_id;  // scope client only
   std::string name;
-  std::optional<double> value;
+  std::optional<double> value;          // of a rate: right / total
+  std::optional<int64_t> right, total;  // of a rate: counts, so that it is exact
 };
 
 struct ModelRow {
@@ -99,7 +102,23 @@ struct EventRow {
   std::string message;
 };
 
-// Rows of the views.
+struct RunKeyRow {
+  std::string run_id, key, value;
+};
+
+struct TagRow {
+  std::string run_id, tag;
+};
+
+struct NoteRow {
+  std::string run_id, at, text;
+};
+
+// Bytes by version, for the program alone: the machine's state, a selector's table.
+struct BlobRow {
+  std::string name, bytes;
+};
+
 struct RoundSummaryRow {
   std::string run_id, name;
   int64_t round = 0, attempts = 1;
@@ -137,23 +156,21 @@ template <>
 struct SqlTable<RunRow> {
   static constexpr char kName[] = "runs";
   static constexpr auto kColumns = std::tuple(
-      SqlColumn{"run_id", &RunRow::run_id, "TEXT NOT NULL"}, SqlColumn{"name", &RunRow::name, "TEXT NOT NULL"},
-      SqlColumn{"status", &RunRow::status, "TEXT NOT NULL"}, SqlColumn{"reason", &RunRow::reason},
-      SqlColumn{"config", &RunRow::config, "TEXT NOT NULL"},
-      SqlColumn{"plan_digest", &RunRow::plan_digest, "TEXT NOT NULL"}, SqlColumn{"seed", &RunRow::seed},
-      SqlColumn{"version", &RunRow::version, "TEXT NOT NULL"},
-      SqlColumn{"created_at", &RunRow::created_at, "TEXT NOT NULL"}, SqlColumn{"started_at", &RunRow::started_at},
-      SqlColumn{"finished_at", &RunRow::finished_at});
+      SqlColumn{"run_id", &RunRow::run_id}, SqlColumn{"name", &RunRow::name}, SqlColumn{"status", &RunRow::status},
+      SqlColumn{"reason", &RunRow::reason}, SqlColumn{"config", &RunRow::config},
+      SqlColumn{"plan_digest", &RunRow::plan_digest}, SqlColumn{"seed", &RunRow::seed},
+      SqlColumn{"version", &RunRow::version}, SqlColumn{"created_at", &RunRow::created_at},
+      SqlColumn{"started_at", &RunRow::started_at}, SqlColumn{"finished_at", &RunRow::finished_at});
 };
 
 template <>
 struct SqlTable<RoundRow> {
   static constexpr char kName[] = "rounds";
   static constexpr auto kColumns = std::tuple(
-      SqlColumn{"run_id", &RoundRow::run_id, "TEXT NOT NULL"}, SqlColumn{"round", &RoundRow::round},
-      SqlColumn{"attempt", &RoundRow::attempt}, SqlColumn{"status", &RoundRow::status, "TEXT NOT NULL"},
-      SqlColumn{"reason", &RoundRow::reason}, SqlColumn{"started_at", &RoundRow::started_at, "TEXT NOT NULL"},
-      SqlColumn{"finished_at", &RoundRow::finished_at, "TEXT NOT NULL"}, SqlColumn{"selected", &RoundRow::selected},
+      SqlColumn{"run_id", &RoundRow::run_id}, SqlColumn{"round", &RoundRow::round},
+      SqlColumn{"attempt", &RoundRow::attempt}, SqlColumn{"status", &RoundRow::status},
+      SqlColumn{"reason", &RoundRow::reason}, SqlColumn{"started_at", &RoundRow::started_at},
+      SqlColumn{"finished_at", &RoundRow::finished_at}, SqlColumn{"selected", &RoundRow::selected},
       SqlColumn{"reported", &RoundRow::reported}, SqlColumn{"folded", &RoundRow::folded},
       SqlColumn{"refused", &RoundRow::refused}, SqlColumn{"dropped", &RoundRow::dropped},
       SqlColumn{"failed", &RoundRow::failed}, SqlColumn{"examples", &RoundRow::examples},
@@ -166,24 +183,20 @@ struct SqlTable<RoundRow> {
 template <>
 struct SqlTable<ClientRow> {
   static constexpr char kName[] = "clients";
-  static constexpr auto kColumns = std::tuple(SqlColumn{"client_id", &ClientRow::client_id, "TEXT NOT NULL"},
-                                              SqlColumn{"fingerprint", &ClientRow::fingerprint},
-                                              SqlColumn{"status", &ClientRow::status, "TEXT NOT NULL"},
-                                              SqlColumn{"first_seen_at", &ClientRow::first_seen_at, "TEXT NOT NULL"},
-                                              SqlColumn{"last_seen_at", &ClientRow::last_seen_at, "TEXT NOT NULL"});
+  static constexpr auto kColumns =
+      std::tuple(SqlColumn{"client_id", &ClientRow::client_id}, SqlColumn{"fingerprint", &ClientRow::fingerprint},
+                 SqlColumn{"status", &ClientRow::status}, SqlColumn{"first_seen_at", &ClientRow::first_seen_at},
+                 SqlColumn{"last_seen_at", &ClientRow::last_seen_at});
 };
 
 template <>
 struct SqlTable<ClientRoundRow> {
   static constexpr char kName[] = "client_rounds";
   static constexpr auto kColumns = std::tuple(
-      SqlColumn{"task_id", &ClientRoundRow::task_id, "TEXT NOT NULL"},
-      SqlColumn{"run_id", &ClientRoundRow::run_id, "TEXT NOT NULL"}, SqlColumn{"round", &ClientRoundRow::round},
-      SqlColumn{"attempt", &ClientRoundRow::attempt},
-      SqlColumn{"client_id", &ClientRoundRow::client_id, "TEXT NOT NULL"},
-      SqlColumn{"kind", &ClientRoundRow::kind, "TEXT NOT NULL"},
-      SqlColumn{"status", &ClientRoundRow::status, "TEXT NOT NULL"},
-      SqlColumn{"base_round", &ClientRoundRow::base_round},
+      SqlColumn{"task_id", &ClientRoundRow::task_id}, SqlColumn{"run_id", &ClientRoundRow::run_id},
+      SqlColumn{"round", &ClientRoundRow::round}, SqlColumn{"attempt", &ClientRoundRow::attempt},
+      SqlColumn{"client_id", &ClientRoundRow::client_id}, SqlColumn{"kind", &ClientRoundRow::kind},
+      SqlColumn{"status", &ClientRoundRow::status}, SqlColumn{"base_round", &ClientRoundRow::base_round},
       SqlColumn{"committed_round", &ClientRoundRow::committed_round},
       SqlColumn{"staleness", &ClientRoundRow::staleness}, SqlColumn{"parent_id", &ClientRoundRow::parent_id},
       SqlColumn{"examples", &ClientRoundRow::examples}, SqlColumn{"steps", &ClientRoundRow::steps},
@@ -199,17 +212,18 @@ template <>
 struct SqlTable<MetricRow> {
   static constexpr char kName[] = "metrics";
   static constexpr auto kColumns =
-      std::tuple(SqlColumn{"run_id", &MetricRow::run_id, "TEXT NOT NULL"}, SqlColumn{"round", &MetricRow::round},
-                 SqlColumn{"scope", &MetricRow::scope, "TEXT NOT NULL"}, SqlColumn{"client_id", &MetricRow::client_id},
-                 SqlColumn{"name", &MetricRow::name, "TEXT NOT NULL"}, SqlColumn{"value", &MetricRow::value});
+      std::tuple(SqlColumn{"run_id", &MetricRow::run_id}, SqlColumn{"round", &MetricRow::round},
+                 SqlColumn{"scope", &MetricRow::scope}, SqlColumn{"client_id", &MetricRow::client_id},
+                 SqlColumn{"name", &MetricRow::name}, SqlColumn{"value", &MetricRow::value},
+                 SqlColumn{"right", &MetricRow::right}, SqlColumn{"total", &MetricRow::total});
 };
 
 template <>
 struct SqlTable<ModelRow> {
   static constexpr char kName[] = "models";
   static constexpr auto kColumns =
-      std::tuple(SqlColumn{"run_id", &ModelRow::run_id, "TEXT NOT NULL"}, SqlColumn{"round", &ModelRow::round},
-                 SqlColumn{"digest", &ModelRow::digest, "TEXT NOT NULL"}, SqlColumn{"path", &ModelRow::path},
+      std::tuple(SqlColumn{"run_id", &ModelRow::run_id}, SqlColumn{"round", &ModelRow::round},
+                 SqlColumn{"digest", &ModelRow::digest}, SqlColumn{"path", &ModelRow::path},
                  SqlColumn{"bytes", &ModelRow::bytes}, SqlColumn{"parameters", &ModelRow::parameters});
 };
 
@@ -218,9 +232,8 @@ struct SqlTable<EventRow> {
   static constexpr char kName[] = "events";
   static constexpr auto kColumns =
       std::tuple(SqlColumn{"run_id", &EventRow::run_id}, SqlColumn{"round", &EventRow::round},
-                 SqlColumn{"at", &EventRow::at, "TEXT NOT NULL"}, SqlColumn{"level", &EventRow::level, "TEXT NOT NULL"},
-                 SqlColumn{"source", &EventRow::source, "TEXT NOT NULL"},
-                 SqlColumn{"message", &EventRow::message, "TEXT NOT NULL"});
+                 SqlColumn{"at", &EventRow::at}, SqlColumn{"level", &EventRow::level},
+                 SqlColumn{"source", &EventRow::source}, SqlColumn{"message", &EventRow::message});
 };
 
 template <>
@@ -264,6 +277,26 @@ struct SqlTable<RunSummaryRow> {
       SqlColumn{"best_round", &RunSummaryRow::best_round}, SqlColumn{"last_accuracy", &RunSummaryRow::last_accuracy},
       SqlColumn{"last_round", &RunSummaryRow::last_round}, SqlColumn{"seconds", &RunSummaryRow::seconds},
       SqlColumn{"created_at", &RunSummaryRow::created_at});
+};
+
+template <>
+struct SqlTable<RunKeyRow> {
+  static constexpr char kName[] = "run_keys";
+  static constexpr auto kColumns = std::tuple(SqlColumn{"run_id", &RunKeyRow::run_id},
+                                              SqlColumn{"key", &RunKeyRow::key}, SqlColumn{"value", &RunKeyRow::value});
+};
+
+template <>
+struct SqlTable<TagRow> {
+  static constexpr char kName[] = "tags";
+  static constexpr auto kColumns = std::tuple(SqlColumn{"run_id", &TagRow::run_id}, SqlColumn{"tag", &TagRow::tag});
+};
+
+template <>
+struct SqlTable<NoteRow> {
+  static constexpr char kName[] = "notes";
+  static constexpr auto kColumns = std::tuple(SqlColumn{"run_id", &NoteRow::run_id}, SqlColumn{"at", &NoteRow::at},
+                                              SqlColumn{"text", &NoteRow::text});
 };
 
 }  // namespace rivulet

@@ -3,8 +3,10 @@
 #include <sqlite3.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 #include "engine/base/check.h"
 #include "engine/base/file_system.h"
@@ -109,6 +111,7 @@ Status Database::Error(int code, std::string_view doing) const {
       return ResourceExhausted("cannot {} the history '{}': the disk is full", doing, path_);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
+    case SQLITE_PROTOCOL:  // too many others were opening it
       return Unavailable("cannot {} the history '{}': another process is writing to it and does not finish", doing,
                          path_);
     case SQLITE_NOTADB:
@@ -175,6 +178,22 @@ Status Database::Script(const std::string& sql) {
 }
 
 void Database::SetBusyTimeout(int milliseconds) { sqlite3_busy_timeout(db_, milliseconds); }
+
+void Database::WaitWithoutEnd(std::function<void()> on_busy) {
+  on_busy_ = std::move(on_busy);
+  const auto wait = [](void* self, int times) {
+    Database& db = *static_cast<Database*>(self);
+    const auto now = std::chrono::steady_clock::now();
+    if (times == 0) db.next_word_ = now + std::chrono::seconds(2);
+    if (now >= db.next_word_) {
+      db.next_word_ = now + std::chrono::minutes(1);
+      if (db.on_busy_) db.on_busy_();
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::min(1 + times, 50)));
+    return 1;
+  };
+  sqlite3_busy_handler(db_, wait, this);
+}
 
 void Database::DefineBytesOfHex() {
   const auto convert = [](sqlite3_context* context, int, sqlite3_value** values) {

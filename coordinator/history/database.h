@@ -6,6 +6,7 @@
 // file), PERMISSION_DENIED (unreadable, unwritable), ALREADY_EXISTS (a key twice), INTERNAL otherwise.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -83,8 +84,10 @@ class Database {
                const std::function<void(const SqlRow&)>& row);
   // Runs several statements, separated by ';'.
   Status Script(const std::string& sql);
-  // How long a call waits for another process's transaction.
+  // How long a call waits for another process's transaction: at first 20 s, then UNAVAILABLE.
   void SetBusyTimeout(int milliseconds);
+  // From here on a call waits without end, and calls `on_busy` after two seconds and every minute.
+  void WaitWithoutEnd(std::function<void()> on_busy);
   // bytes_of_hex(text): 32 bytes of 64 hexadecimal digits, NULL of NULL, an error of anything else.
   void DefineBytesOfHex();
   bool in_transaction() const;
@@ -99,6 +102,8 @@ class Database {
 
   std::string path_;
   sqlite3* db_;
+  std::function<void()> on_busy_;
+  std::chrono::steady_clock::time_point next_word_;  // of on_busy_
   std::unordered_map<std::string, std::unique_ptr<Statement>> statements_;
 };
 

@@ -2,9 +2,10 @@
 // views are a public interface (docs/history.md); this class is the only writer.
 //
 // Thread-safe; calls are serialised. A writer keeps the file in WAL mode with synchronous = FULL: what a call has
-// committed survives a crash and a power cut. Several processes may write different runs; a call waits up to 20 s for
-// another's transaction. Close (or the destructor) truncates the log and leaves one plain file, unless another process
-// still has it open. Errors as in database.h; what a run or client is not known for is NOT_FOUND.
+// committed survives a crash and a power cut. Several processes may write different runs, and open the file at any
+// moment of each other; a writer waits without end for another's transaction and says so (SetOnBusy), a reader up to 20
+// s. Close (or the destructor) truncates the log and leaves one plain file, unless another process still has it open.
+// Errors as in database.h; what a run or client is not known for is NOT_FOUND.
 #pragma once
 
 #include <functional>
@@ -63,6 +64,10 @@ class History {
   ~History();
 
   const std::string& path() const { return path_; }
+
+  // Who is told in one sentence that a call waits for another process: after two seconds and every minute, on the
+  // waiting thread. Nobody: a line on stderr.
+  void SetOnBusy(std::function<void(const std::string& sentence)> on_busy);
 
   // Writing. After an error of a commit itself (a sync that failed) a crash or the next opening may still find the
   // transaction in the log: what its rows name must stay in place until the history is opened again and asked.

@@ -2,8 +2,10 @@
 
 #include <sqlite3.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -420,6 +422,57 @@ TEST_F(HistoryTest, OpenAtTheSameTime_NewFile_MakesOneSchema) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(Ask("SELECT count(*) FROM runs"), "4;");
+}
+
+// Everybody opens the same new file at the same moment, writes a run, closes, and goes on to the next file: a file is
+// new, half made, in use and being folded up for others all the time.
+TEST_F(HistoryTest, OpenAtTheSameTime_ManyProcesses_NobodyIsToldAnything) {
+  constexpr int kProcesses = 8, kFiles = 10;
+  std::vector<pid_t> children;
+  for (int child = 0; child < kProcesses; ++child) {
+    const pid_t pid = fork();
+    ASSERT_GE(pid, 0);
+    if (pid == 0) {
+      for (int i = 0; i < kFiles; ++i) {
+        const auto history = History::Open(fmt::format("{}/{}.sqlite", folder_, i), History::Access::kReadWrite);
+        const std::string id = fmt::format("r{}", child);
+        const Status status = history.ok() ? (*history)->AddRun(Run(id), Model(id, 0), {}) : history.status();
+        if (!status.ok()) {
+          std::fprintf(stderr, "%s\n", std::string(Message(status)).c_str());
+          _exit(1);
+        }
+      }
+      _exit(0);
+    }
+    children.push_back(pid);
+  }
+  for (const pid_t pid : children) {
+    int status = 0;
+    waitpid(pid, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  for (int i = 0; i < kFiles; ++i) {
+    path_ = fmt::format("{}/{}.sqlite", folder_, i);
+    EXPECT_EQ(Ask("SELECT count(*) FROM runs"), fmt::format("{};", kProcesses));
+  }
+}
+
+TEST_F(HistoryTest, Write_WhileAnotherHoldsTheLock_WaitsAndSaysSo) {
+  auto history = Open();
+  AddRunWithClient(*history, "r1");
+  std::vector<std::string> said;
+  history->SetOnBusy([&](const std::string& sentence) { said.push_back(sentence); });
+  sqlite3* other = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &other), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  std::thread lets_go([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    sqlite3_exec(other, "COMMIT", nullptr, nullptr, nullptr);
+  });
+  EXPECT_OK(history->AddAttempt(Attempt("r1", 1, 1, "committed")));
+  lets_go.join();
+  sqlite3_close(other);
+  EXPECT_THAT(said, ElementsAre(fmt::format("waiting for another process that is writing to the history '{}'", path_)));
 }
 
 TEST_F(HistoryTest, AddClients_TenThousand_IsOneTransactionOfRows) {

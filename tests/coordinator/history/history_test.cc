@@ -2,8 +2,10 @@
 
 #include <sqlite3.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -57,14 +59,15 @@ class HistoryTest : public testing::FolderTest {
     run.name = name;
     run.status = "running";
     run.config = "[run]\nrounds = 2\n";
-    run.plan_digest = "ab";
+    run.plan_digest = Sha256Of("plan").Hex();
     run.seed = 1;
     run.version = "0.1.0";
     run.created_at = run.started_at = Iso8601(1'738'333'530'123);
     return run;
   }
   static ModelRow Model(const std::string& id, int64_t round) {
-    return {id, round, fmt::format("d{}", round), fmt::format("runs.sqlite.models/{}/{}", id, round), 100, 10};
+    return {id,  round, Sha256Of(fmt::format("{}", round)).Hex(), fmt::format("runs.sqlite.models/{}/{}", id, round),
+            100, 10};
   }
   static AttemptRecord Attempt(const std::string& id, int64_t round, int64_t attempt, const std::string& status) {
     AttemptRecord record;
@@ -114,7 +117,7 @@ TEST_F(HistoryTest, Open_NewFile_HasTheDocumentedColumns) {
     return Ask(fmt::format("SELECT group_concat(name, ' ') FROM pragma_table_info('{}')", table));
   };
   EXPECT_EQ(columns("runs"),
-            "run_id name status reason config plan_digest seed version created_at started_at finished_at;");
+            "run_id name status reason config plan_digest seed version created_at started_at finished_at rowid;");
   EXPECT_EQ(columns("rounds"),
             "run_id round attempt status reason started_at finished_at selected reported folded refused dropped failed "
             "examples train_loss bytes_down bytes_up train_seconds aggregate_seconds evaluate_seconds model_digest;");
@@ -124,21 +127,17 @@ TEST_F(HistoryTest, Open_NewFile_HasTheDocumentedColumns) {
       columns("client_rounds"),
       "task_id run_id round attempt client_id kind status base_round committed_round staleness parent_id examples "
       "steps train_loss update_norm update_digest weight bytes_down bytes_up wait_seconds train_seconds "
-      "upload_seconds error;");
-  EXPECT_EQ(columns("metrics"), "run_id round scope client_id name value;");
+      "upload_seconds error rowid;");
+  EXPECT_EQ(columns("metrics"), "run_id round scope client_id name value right total;");
   EXPECT_EQ(columns("models"), "run_id round digest path bytes parameters;");
-  EXPECT_EQ(columns("events"), "run_id round at level source message;");
-  const auto key = [&](const std::string& table) {
-    return Ask(fmt::format("SELECT group_concat(name, ' ') FROM pragma_table_info('{}') WHERE pk > 0", table));
-  };
-  EXPECT_EQ(key("runs"), "run_id;");
-  EXPECT_EQ(key("rounds"), "run_id round attempt;");
-  EXPECT_EQ(key("clients"), "client_id;");
-  EXPECT_EQ(key("client_rounds"), "task_id;");
-  EXPECT_EQ(key("models"), "run_id round;");
+  EXPECT_EQ(columns("events"), "run_id round at level source message rowid;");
+  EXPECT_EQ(columns("run_keys"), "run_id key value;");
+  EXPECT_EQ(columns("tags"), "run_id tag;");
+  EXPECT_EQ(columns("notes"), "run_id at text rowid;");
   EXPECT_EQ(Ask("SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY name"),
-            "client_reliability;round_summary;run_leaderboard;");
-  EXPECT_EQ(Ask("PRAGMA user_version"), "1;");
+            "client_reliability;client_rounds;clients;events;metrics;models;notes;round_summary;rounds;run_clients;"
+            "run_keys;run_leaderboard;runs;tags;");
+  EXPECT_EQ(Ask("PRAGMA user_version"), "2;");
 }
 
 TEST_F(HistoryTest, EveryColumn_IsDocumented) {
@@ -232,7 +231,7 @@ TEST_F(HistoryTest, Open_SomeoneElsesDatabase_IsRefusedAndUnchanged) {
 TEST_F(HistoryTest, Open_NewerVersion_IsRefused) {
   Open()->Close().IgnoreError();
   Ask("PRAGMA user_version = 99");
-  EXPECT_THAT(OpenError(History::Access::kReadWrite), HasSubstr("has version 99, and this program knows up to 1"));
+  EXPECT_THAT(OpenError(History::Access::kReadWrite), HasSubstr("has version 99, and this program knows up to 2"));
   EXPECT_THAT(OpenError(History::Access::kReadOnly), HasSubstr("use a newer program"));
 }
 
@@ -268,9 +267,9 @@ TEST_F(HistoryTest, AddAttempt_RoundTripsEveryColumn) {
   task.staleness = 0;
   task.parent_id = "tier";
   task.steps = 3;
-  task.train_loss = 0.25;
+  task.train_loss = 0.5;
   task.update_norm = 1.5;
-  task.update_digest = "ff";
+  task.update_digest = Sha256Of("update").Hex();
   task.weight = 5;
   task.bytes_down = 7;
   task.bytes_up = 8;
@@ -418,6 +417,57 @@ TEST_F(HistoryTest, OpenAtTheSameTime_NewFile_MakesOneSchema) {
   EXPECT_EQ(Ask("SELECT count(*) FROM runs"), "4;");
 }
 
+// Everybody opens the same new file at the same moment, writes a run, closes, and goes on to the next file: a file is
+// new, half made, in use and being folded up for others all the time.
+TEST_F(HistoryTest, OpenAtTheSameTime_ManyProcesses_NobodyIsToldAnything) {
+  constexpr int kProcesses = 8, kFiles = 10;
+  std::vector<pid_t> children;
+  for (int child = 0; child < kProcesses; ++child) {
+    const pid_t pid = fork();
+    ASSERT_GE(pid, 0);
+    if (pid == 0) {
+      for (int i = 0; i < kFiles; ++i) {
+        const auto history = History::Open(fmt::format("{}/{}.sqlite", folder_, i), History::Access::kReadWrite);
+        const std::string id = fmt::format("r{}", child);
+        const Status status = history.ok() ? (*history)->AddRun(Run(id), Model(id, 0), {}) : history.status();
+        if (!status.ok()) {
+          std::fprintf(stderr, "%s\n", std::string(Message(status)).c_str());
+          _exit(1);
+        }
+      }
+      _exit(0);
+    }
+    children.push_back(pid);
+  }
+  for (const pid_t pid : children) {
+    int status = 0;
+    waitpid(pid, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  for (int i = 0; i < kFiles; ++i) {
+    path_ = fmt::format("{}/{}.sqlite", folder_, i);
+    EXPECT_EQ(Ask("SELECT count(*) FROM runs"), fmt::format("{};", kProcesses));
+  }
+}
+
+TEST_F(HistoryTest, Write_WhileAnotherHoldsTheLock_WaitsAndSaysSo) {
+  auto history = Open();
+  AddRunWithClient(*history, "r1");
+  std::vector<std::string> said;
+  history->SetOnBusy([&](const std::string& sentence) { said.push_back(sentence); });
+  sqlite3* other = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &other), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  std::thread lets_go([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    sqlite3_exec(other, "COMMIT", nullptr, nullptr, nullptr);
+  });
+  EXPECT_OK(history->AddAttempt(Attempt("r1", 1, 1, "committed")));
+  lets_go.join();
+  sqlite3_close(other);
+  EXPECT_THAT(said, ElementsAre(fmt::format("waiting for another process that is writing to the history '{}'", path_)));
+}
+
 TEST_F(HistoryTest, AddClients_TenThousand_IsOneTransactionOfRows) {
   auto history = Open();
   ASSERT_OK(history->AddRun(Run("r1"), Model("r1", 0), {}));
@@ -426,6 +476,203 @@ TEST_F(HistoryTest, AddClients_TenThousand_IsOneTransactionOfRows) {
   ASSERT_OK(history->AddClients("r1", clients, Iso8601(0)));
   ASSERT_OK(history->AddClients("r1", clients, Iso8601(1))) << "known names keep their row";
   EXPECT_EQ(history->FindResumePoint("r1")->clients.size(), 10'000u);
+}
+
+// What a task costs: its row and its places in the indices.
+TEST_F(HistoryTest, TaskRow_IsAtMost200Bytes) {
+  constexpr int kClients = 2'000, kRounds = 50, kCohort = 2'000;
+  auto history = Open();
+  const std::string id = "mnist-fedavg-20250131T142530-7f3a";
+  ASSERT_OK(history->AddRun(Run(id), Model(id, 0), {}));
+  std::vector<RunClient> clients;
+  for (int i = 0; i < kClients; ++i) clients.push_back({fmt::format("client-{:05}", i), 1, 1});
+  ASSERT_OK(history->AddClients(id, clients, Iso8601(0)));
+  const auto write = [&](int64_t round) {
+    AttemptRecord record = Attempt(id, round, 1, "committed");
+    record.tasks.clear();
+    record.metrics.clear();
+    for (int i = 0; i < kCohort; ++i) {
+      ClientRoundRow& task = record.tasks.emplace_back();
+      task.run_id = id;
+      task.round = round;
+      task.client_id = clients[static_cast<size_t>(i)].client_id;
+      task.task_id = fmt::format("{}-r{}-a1-{}-0", id, round, task.client_id);
+      task.status = "folded";
+      task.base_round = round - 1;
+      task.examples = task.weight = 600;
+      task.steps = 60;
+      task.train_loss = 0.123 + i;
+      task.update_norm = 1.234 + i;
+      task.update_digest = Sha256Of(task.task_id).Hex();
+      task.bytes_down = task.bytes_up = 796'000;
+      task.wait_seconds = 0.014;
+      task.train_seconds = 0.001010719;
+      task.upload_seconds = 0.003;
+      record.metrics.push_back({id, round, "client", task.client_id, "train/loss", task.train_loss});
+    }
+    ASSERT_OK(history->AddAttempt(record));
+  };
+  const auto bytes = [&] {
+    return std::stoll(Ask("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"));
+  };
+  write(1);
+  const int64_t before = bytes();
+  for (int64_t round = 2; round <= kRounds + 1; ++round) write(round);
+  const int64_t each = (bytes() - before) / (kRounds * kCohort);
+  RecordProperty("bytes", static_cast<int>(each));
+  EXPECT_LE(each, 200);
+  EXPECT_EQ(Ask("SELECT count(*) FROM client_rounds"), "102000;");
+  EXPECT_EQ(Ask("SELECT count(*) FROM metrics WHERE scope = 'client'"), "102000;");
+}
+
+TEST_F(HistoryTest, FindTask_ByAnyId) {
+  auto history = Open();
+  const std::string run = "x-r1-a1-y";
+  ASSERT_OK(history->AddRun(Run(run), Model(run, 0), {}));
+  const std::vector<RunClient> clients = {{"c", 1, 1}, {"1-r1-a1-z", 1, 1}, {"ø-0", 1, 1}};
+  ASSERT_OK(history->AddClients(run, clients, Iso8601(0)));
+  AttemptRecord record = Attempt(run, 1, 1, "committed");
+  record.tasks[0].task_id = "an id of its own";
+  for (const std::string name : {"1-r1-a1-z", "ø-0"}) {
+    ClientRoundRow task = record.tasks[0];
+    task.client_id = name;
+    task.task_id = fmt::format("{}-r1-a1-{}-3", run, name);
+    record.tasks.push_back(task);
+  }
+  ASSERT_OK(history->AddAttempt(record));
+  // A cohort that measures the same version: the same client, the same ordinal, another kind.
+  AttemptRecord measured = Attempt(run, 1, 1, "committed");
+  measured.kind = measured.tasks[0].kind = "evaluate";
+  measured.tasks[0].client_id = "ø-0";
+  measured.tasks[0].task_id = run + "-e1-a1-ø-0-3";
+  measured.model.reset();
+  measured.metrics = {{run, 1, "client", "ø-0", "test/accuracy", {}, 228, 1000}};
+  ASSERT_OK(history->AddAttempt(measured));
+
+  for (const std::string id :
+       {"an id of its own", "x-r1-a1-y-r1-a1-1-r1-a1-z-3", "x-r1-a1-y-r1-a1-ø-0-3", "x-r1-a1-y-e1-a1-ø-0-3"}) {
+    const auto task = history->FindTask(id);
+    ASSERT_OK(task);
+    ASSERT_TRUE(task->has_value()) << id;
+    EXPECT_EQ((*task)->task_id, id);
+  }
+  for (const std::string id : {"", "-", "c", "x-r1-a1-y-r1-a1-c-0", "x-r1-a1-y-r1-a1-ø-0-03", "x-r1-a1-y-r2-a1-ø-0-3",
+                               "x-r1-a1-y-r99999999999999999999-a1-ø-0-3"}) {
+    const auto task = history->FindTask(id);
+    ASSERT_OK(task);
+    EXPECT_FALSE(task->has_value()) << id;
+  }
+  EXPECT_EQ((*history->LastTask(run, "ø-0"))->kind, "train");
+  EXPECT_EQ(Ask("SELECT count(*) FROM rounds"), "1;") << "measuring is no round";
+  EXPECT_EQ(Ask("SELECT kind, committed_round FROM client_rounds WHERE client_id = 'ø-0' ORDER BY rowid"),
+            "train|1;evaluate|NULL;");
+  EXPECT_EQ(Ask("SELECT value, right, total FROM metrics WHERE client_id = 'ø-0' AND scope = 'client'"),
+            "0.228|228|1000;");
+  EXPECT_THAT(history->AddAttempt(measured), StatusIs(absl::StatusCode::kAlreadyExists));
+}
+
+TEST_F(HistoryTest, AsynchronousTask_PointsToItsVersion) {
+  auto history = Open();
+  AddRunWithClient(*history, "r1");
+  for (int64_t round = 1; round <= 3; ++round) {
+    AttemptRecord record = Attempt("r1", round, 1, "committed");
+    if (round == 3) record.tasks[0].base_round = 0;
+    ASSERT_OK(history->AddAttempt(record));
+  }
+  EXPECT_EQ(Ask("SELECT base_round, committed_round, staleness FROM client_rounds ORDER BY rowid"),
+            "0|1|0;1|2|0;0|3|2;");
+}
+
+TEST_F(HistoryTest, Totals_AreTheSumsOfTasks) {
+  auto history = Open();
+  ASSERT_OK(history->AddRun(Run("r1"), Model("r1", 0), {}));
+  std::vector<RunClient> clients;
+  for (int i = 0; i < 20; ++i) clients.push_back({fmt::format("c{}", i), 1, 1});
+  ASSERT_OK(history->AddClients("r1", clients, Iso8601(0)));
+  const char* ends[] = {"folded", "refused", "dropped", "failed"};
+  uint32_t random = 1;
+  const auto draw = [&](uint32_t n) { return (random = random * 1664525u + 1013904223u) / 65536 % n; };
+  for (int64_t round = 1; round <= 50; ++round) {
+    AttemptRecord record = Attempt("r1", round, 1, "committed");
+    const ClientRoundRow blank = record.tasks[0];
+    record.tasks.clear();
+    record.metrics.clear();
+    for (const RunClient& client : clients) {
+      if (draw(3) == 0) continue;
+      ClientRoundRow& task = record.tasks.emplace_back(blank);
+      task.client_id = client.client_id;
+      task.task_id = fmt::format("r1-r{}-a1-{}-0", round, client.client_id);
+      task.status = ends[draw(4)];
+      task.examples = draw(100);
+      if (draw(2) == 0) task.train_seconds = draw(8) / 8.0;
+    }
+    ASSERT_OK(history->AddAttempt(record));
+  }
+  const std::string sums =
+      "SELECT client_id, count(*), sum(status = 'folded'), sum(status = 'refused'), sum(status = 'dropped'), "
+      "sum(status = 'failed'), avg(status = 'folded'), sum(CASE status WHEN 'folded' THEN examples ELSE 0 END), "
+      "avg(train_seconds) FROM client_rounds GROUP BY client_id ORDER BY client_id";
+  EXPECT_EQ(Ask("SELECT client_id, tasks, folded, refused, dropped, failed, reliability, examples, mean_train_seconds "
+                "FROM client_reliability"),
+            Ask(sums));
+}
+
+TEST_F(HistoryTest, AddAttempt_ClientOfAnotherRun_IsRefused) {
+  auto history = Open();
+  AddRunWithClient(*history, "r1");
+  ASSERT_OK(history->AddRun(Run("r2"), Model("r2", 0), {}));
+  EXPECT_THAT(history->AddAttempt(Attempt("r2", 1, 1, "committed")),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("client 'c' is not of run 'r2'")));
+  EXPECT_EQ(Ask("SELECT count(*) FROM rounds"), "0;");
+}
+
+TEST_F(HistoryTest, AddAttempt_LossToldTwice_IsStoredOnceOrRefused) {
+  auto history = Open();
+  AddRunWithClient(*history, "r1");
+  AttemptRecord record = Attempt("r1", 1, 1, "committed");
+  record.tasks[0].train_loss = 0.5;
+  record.metrics.push_back({"r1", 1, "federated", "", "train/loss", 0.5});
+  ASSERT_OK(history->AddAttempt(record));
+  EXPECT_EQ(Ask("SELECT count(*) FROM metric"), "1;");
+  EXPECT_EQ(Ask("SELECT scope, client_id, name, value FROM metrics ORDER BY scope"),
+            "central|NULL|test/accuracy|0.1;client|c|train/loss|0.5;federated|NULL|train/loss|0.5;");
+  record = Attempt("r1", 2, 1, "committed");
+  record.tasks[0].train_loss = 0.25;
+  EXPECT_THAT(history->AddAttempt(record), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("train/loss twice")));
+}
+
+TEST_F(HistoryTest, KeysTagsNotesAndBlobs_AreKept) {
+  auto history = Open();
+  AddRunWithClient(*history, "r1");
+  EXPECT_EQ(Ask("SELECT * FROM run_keys"), "r1|run.rounds|2;");
+  RunRow again = Run("r1");
+  again.config = "top = 1\n\n[run]\nrounds = 3\n\n[client.optimizer]\nkind = \"sgd\"\n";
+  ASSERT_OK(history->ReopenRun(again, {}));
+  const auto keys = history->RunKeys("r1");
+  ASSERT_OK(keys);
+  ASSERT_EQ(keys->size(), 3u);
+  EXPECT_EQ((*keys)[0].key + " " + (*keys)[0].value, "client.optimizer.kind \"sgd\"");
+  EXPECT_EQ((*keys)[1].key + " " + (*keys)[1].value, "run.rounds 3");
+
+  ASSERT_OK(history->AddTag("r1", "baseline"));
+  ASSERT_OK(history->AddTag("r1", "baseline"));
+  EXPECT_EQ(history->Tags("r1")->size(), 1u);
+  ASSERT_OK(history->AddNote("r1", Iso8601(5), "it's good"));
+  EXPECT_EQ(history->Notes("r1")->at(0).text, "it's good");
+  EXPECT_THAT(history->AddNote("none", Iso8601(5), "x"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(history->AddNote("r1", "today", "x"), StatusIs(absl::StatusCode::kInvalidArgument));
+
+  for (int64_t round = 1; round <= 2; ++round) {
+    AttemptRecord record = Attempt("r1", round, 1, "committed");
+    record.blobs.push_back({"machine", std::string("\0s", 2) + std::to_string(round)});
+    ASSERT_OK(history->AddAttempt(record));
+  }
+  const auto blob = history->FindBlob("r1", "machine");
+  ASSERT_OK(blob);
+  EXPECT_EQ((*blob)->first, 2);
+  EXPECT_EQ((*blob)->second.bytes, std::string("\0s2", 3));
+  EXPECT_EQ(Ask("SELECT count(*) FROM blob"), "1;");
+  EXPECT_FALSE(history->FindBlob("r1", "other")->has_value());
 }
 
 }  // namespace

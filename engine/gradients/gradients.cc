@@ -11,6 +11,10 @@
 #include "engine/graph/variable_name.h"
 
 namespace rivulet {
+
+// A list may hold floating elements; the ops on it know.
+bool CarriesGradient(DType dtype) { return IsFloating(dtype) || dtype == DType::kVariant; }
+
 namespace {
 
 struct OutputHash {

@@ -427,7 +427,7 @@ TEST_F(HistoryTest, OpenAtTheSameTime_ManyProcesses_NobodyIsToldAnything) {
     ASSERT_GE(pid, 0);
     if (pid == 0) {
       for (int i = 0; i < kFiles; ++i) {
-        const auto history = History::Open(fmt::format("{}/{}.sqlite", folder_, i), History::Access::kReadWrite);
+        const auto history = History::Open(folder_.File(fmt::format("{}.sqlite", i)), History::Access::kReadWrite);
         const std::string id = fmt::format("r{}", child);
         const Status status = history.ok() ? (*history)->AddRun(Run(id), Model(id, 0), {}) : history.status();
         if (!status.ok()) {
@@ -445,7 +445,7 @@ TEST_F(HistoryTest, OpenAtTheSameTime_ManyProcesses_NobodyIsToldAnything) {
     EXPECT_EQ(status, 0);
   }
   for (int i = 0; i < kFiles; ++i) {
-    path_ = fmt::format("{}/{}.sqlite", folder_, i);
+    path_ = folder_.File(fmt::format("{}.sqlite", i));
     EXPECT_EQ(Ask("SELECT count(*) FROM runs"), fmt::format("{};", kProcesses));
   }
 }

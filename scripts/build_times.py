@@ -2,7 +2,7 @@
 """Where a build's time went, from ninja's log and the compile commands. Usage: see scripts/build-times.sh.
 
 Times are those of single commands by the clock; with as many commands at once as there are cores, and nothing else
-running, they are processor time. An incremental build's log holds the last time of every command that still counts."""
+running, they are processor time. An incremental build's log holds each command's last time."""
 import argparse
 import collections
 import json
@@ -24,9 +24,13 @@ def read_log(folder):
                 continue
             start, end, _, output, command = fields
             latest[output] = (int(start), int(end), command)
+    # The log also remembers what is built no more: sources since put into batches, for one.
+    compiled = {output_of(command) for command in compile_commands(folder)}
     seconds, seen = {}, set()
     for output, (start, end, command) in latest.items():
-        if (start, end, command) in seen:
+        if (start, end, command) in seen or output.endswith("build.ninja"):
+            continue
+        if output.endswith((".o", ".gch")) and output not in compiled:
             continue
         seen.add((start, end, command))
         seconds[output] = (end - start) / 1000
@@ -74,7 +78,11 @@ def show_log(folder, count):
 
 def compile_commands(folder):
     with open(os.path.join(folder, "compile_commands.json")) as commands:
-        return [c for c in json.load(commands) if not c["file"].endswith(("cmake_pch.hxx.cxx", ".pb.cc"))]
+        return json.load(commands)
+
+
+def output_of(command):
+    return re.search(r" -o (\S+)", command["command"]).group(1)
 
 
 def without_output_and_pch(command):
@@ -93,7 +101,7 @@ def without_output_and_pch(command):
 
 def show_headers(folder, root, count):
     """Our own headers, each compiled alone, times how many sources include it, through others too."""
-    commands = compile_commands(folder)
+    commands = [c for c in compile_commands(folder) if not c["file"].endswith("cmake_pch.hxx.cxx")]
     sources = [f for f in subprocess.run(["git", "ls-files", "*.cc", "*.h"], cwd=root, text=True, check=True,
                                          capture_output=True).stdout.split()]
     includes = {}

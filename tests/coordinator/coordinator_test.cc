@@ -485,7 +485,7 @@ TEST_F(TrainingTest, Stop_ClientsAreAskedToWaitAndKeepTheirUpdates) {
   coordinator_->Stop();
   EXPECT_THAT(coordinator_->Wait(), StatusIs(absl::StatusCode::kCancelled));
   EXPECT_EQ(coordinator_->Poll(As("a"), Able())->kind, PollReply::Kind::kWait);
-  EXPECT_THAT(writer->Write(std::as_bytes(std::span(update))), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(writer->Write(std::as_bytes(std::span(update))), StatusIs(absl::StatusCode::kAborted));
   EXPECT_THAT(writer->Close(), StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_THAT(coordinator_->Submit(As("a"), a_.id, 0, 5, Sha256Of(update)), StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_EQ(Rows().ResolveRun("latest")->status, "interrupted");

@@ -1,9 +1,8 @@
 // Folds client updates into one aggregate. Calls: (Check Fold | Check Merge)* (Save | Finish).
 //
 // The result depends only on the set of folded updates, never on their order. Each addend is a pure function of
-// (update, weight): weight × value, exact in double, is rounded once to a multiple of 2^-s and added in 64-bit
-// integers; the sum of weights is an integer too. s = 62 − value_bits − ceil(log2(updates_per_version × max_weight)) is
-// a constant of the plan.
+// (update, weight): weight × value, exact in double, is rounded once to a multiple of 2^-s and added as an integer; the
+// sum of weights is an integer too. aggregation_spec.h has the arithmetic.
 //
 // Not thread-safe: shard updates over several aggregations and Merge their Partials.
 #pragma once
@@ -26,7 +25,7 @@ namespace rivulet {
 struct Partial {
   AggregationSpec spec;
   std::vector<int64_t> sums;  // two's complement, wrap-around
-  int64_t weight_sum = 0;
+  int64_t weight_sum = 0;     // in units of 2^-weight_fraction_bits
   std::set<TaskId> tasks;
   std::map<std::string, double> scalar_sums;  // weight × scalar, for reporting only
   int64_t lost_nonzeros = 0;                  // non-zero coordinates that rounding made zero
@@ -37,7 +36,7 @@ struct Partial {
 
 struct ServerInput {
   std::vector<float> mean_delta;  // wire order
-  int64_t weight_sum = 0;
+  int64_t weight_sum = 0;         // in units of 2^-weight_fraction_bits
   int64_t updates = 0;
   double lost_fraction = 0;  // of non-zero coordinates lost to rounding; above 0.001 the caller warns
 };

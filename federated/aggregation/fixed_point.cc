@@ -34,8 +34,8 @@ uint32_t MagnitudeBitsAt(const std::byte* values, size_t i) {
 // takes, the bits are the same, and with them those of machines with vectors of other lengths.
 void FoldOne(const std::byte* values, size_t i, double scale, int64_t* sums, FoldCounts& counts) {
   const double x = static_cast<double>(FloatAt(values, i)) * scale;
-  // Checked updates stay below 2^62; anything else adds nothing rather than being undefined.
-  const int64_t addend = std::abs(x) < 0x1p62 ? static_cast<int64_t>(std::nearbyint(x)) : 0;
+  // Checked updates do not exceed 2^62; anything else adds nothing rather than being undefined.
+  const int64_t addend = std::abs(x) <= 0x1p62 ? static_cast<int64_t>(std::nearbyint(x)) : 0;
   sums[i] = static_cast<int64_t>(static_cast<uint64_t>(sums[i]) + static_cast<uint64_t>(addend));
   // Bits, not values: a thread that flushes denormals to zero would count otherwise.
   const bool nonzero = MagnitudeBitsAt(values, i) != 0;

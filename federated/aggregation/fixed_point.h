@@ -17,7 +17,7 @@ struct FoldCounts {
   int64_t lost = 0;  // non-zero values that contributed 0
 };
 // sums[i] += round(values[i] × scale) for little-endian float32 `values` of any alignment; scale = weight × 2^s, and
-// |values[i] × scale| < 2^62. Reads 4 bytes and updates 8 per element.
+// |values[i] × scale| ≤ 2^62. Reads 4 bytes and updates 8 per element.
 FoldCounts FoldFloats(std::span<const std::byte> values, double scale, std::span<int64_t> sums);
 
 // The index of the first value that is NaN, infinite or beyond ±2^value_bits; the number of values when there is none.

@@ -1,7 +1,8 @@
 // The form of a saved Partial, all little-endian:
 //
 //   "RVPART01"
-//   u32 length, rule           i64 elements, updates_per_version, max_weight, value_bits, min_updates
+//   u32 length, rule           i64 elements, updates_per_version, max_weight, value_bits, min_updates, sum_bits,
+//                              weight_fraction_bits, staleness_bits
 //   i64 weight_sum, lost_nonzeros, nonzeros
 //   u32 count, then each scalar:  u32 length, name, f64 sum
 //   u64 count, then each task:    u32 length, task_id        (in byte order)
@@ -9,6 +10,7 @@
 //   32 bytes: SHA-256 of everything before
 #include <bit>
 #include <cstring>
+#include <limits>
 
 #include "engine/base/sha256.h"
 #include "federated/aggregation/aggregation.h"
@@ -52,6 +54,11 @@ struct Reader {
     if (ok) std::memcpy(&value, taken.data(), sizeof(T));
     return value;
   }
+  // What an int cannot hold is out of every range.
+  int GetInt() {
+    const auto value = Get<int64_t>();
+    return value == static_cast<int>(value) ? static_cast<int>(value) : std::numeric_limits<int>::min();
+  }
   std::string GetText() { return std::string(Take(Get<uint32_t>())); }
 };
 
@@ -63,9 +70,9 @@ std::string Partial::Serialize() const {
   out.reserve(sums.size() * 8 + tasks.size() * 64 + 256);
   out.append(kMagic);
   PutText(out, spec.rule);
-  for (const int64_t field :
-       {spec.elements, spec.updates_per_version, spec.max_weight, static_cast<int64_t>(spec.value_bits),
-        spec.min_updates, weight_sum, lost_nonzeros, nonzeros}) {
+  for (const int64_t field : {spec.elements, spec.updates_per_version, spec.max_weight, int64_t{spec.value_bits},
+                              spec.min_updates, int64_t{spec.sum_bits}, int64_t{spec.weight_fraction_bits},
+                              int64_t{spec.staleness_bits}, weight_sum, lost_nonzeros, nonzeros}) {
     Put(out, field);
   }
   Put(out, static_cast<uint32_t>(scalar_sums.size()));
@@ -98,9 +105,11 @@ StatusOr<Partial> Partial::Parse(std::string_view bytes) {
   partial.spec.elements = reader.Get<int64_t>();
   partial.spec.updates_per_version = reader.Get<int64_t>();
   partial.spec.max_weight = reader.Get<int64_t>();
-  const int64_t value_bits = reader.Get<int64_t>();
-  partial.spec.value_bits = value_bits == static_cast<int>(value_bits) ? static_cast<int>(value_bits) : -1;
+  partial.spec.value_bits = reader.GetInt();
   partial.spec.min_updates = reader.Get<int64_t>();
+  partial.spec.sum_bits = reader.GetInt();
+  partial.spec.weight_fraction_bits = reader.GetInt();
+  partial.spec.staleness_bits = reader.GetInt();
   partial.weight_sum = reader.Get<int64_t>();
   partial.lost_nonzeros = reader.Get<int64_t>();
   partial.nonzeros = reader.Get<int64_t>();

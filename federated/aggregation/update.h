@@ -18,7 +18,7 @@ struct PartView {
   std::string_view name;  // "delta"
   Encoding encoding = Encoding::kF32;
   std::span<const std::byte> data;
-  int64_t weight = 0;  // examples, or a real weight in units of 2^-16; 1 .. 2^29 - 1
+  int64_t weight = 0;  // in units of 2^-weight_fraction_bits: 1 .. AggregationSpec::weight_bound()
 };
 
 struct UpdateView {

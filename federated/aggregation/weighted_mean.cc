@@ -15,6 +15,19 @@ constexpr double kScalarUnit = 0x1p-20;
 
 double RoundedScalar(double weighted) { return std::nearbyint(weighted / kScalarUnit) * kScalarUnit; }
 
+// What the addends of updates that weigh `weight_sum` together can come to: each is at most its weight × 2^value_bits
+// in units of 2^-s. Where that is a fraction of a unit, rounding gives less than twice as much. Below 2^62 either way.
+int64_t SumBound(const AggregationSpec& spec, int64_t weight_sum) {
+  const int shift = spec.value_bits + spec.fraction_bits();
+  return shift >= 0 ? weight_sum << shift : weight_sum >> (-shift - 1);
+}
+
+std::string Describe(const AggregationSpec& spec) {
+  return fmt::format("{} ({} elements, {} updates, weights to {} in 2^-{}, values to 2^{}, sums of {} bits less {})",
+                     spec.rule, spec.elements, spec.updates_per_version, spec.max_weight, spec.weight_fraction_bits,
+                     spec.value_bits, spec.sum_bits, spec.staleness_bits);
+}
+
 class WeightedMean : public Aggregation {
  public:
   explicit WeightedMean(const AggregationSpec& spec) {
@@ -58,12 +71,13 @@ class WeightedMean : public Aggregation {
     RIVULET_RETURN_IF_ERROR(CheckRoom(1));
     const PartView& delta = update.parts[0];
     const double scale = std::ldexp(static_cast<double>(delta.weight), spec().fraction_bits());
+    const double weight = std::ldexp(static_cast<double>(delta.weight), -spec().weight_fraction_bits);
     const FoldCounts counts = FoldFloats(delta.data, scale, state_.sums);
     state_.nonzeros += counts.nonzeros;
     state_.lost_nonzeros += counts.lost;
     state_.weight_sum += delta.weight;
     for (const auto& [name, value] : update.scalars) {
-      state_.scalar_sums[name] += RoundedScalar(static_cast<double>(delta.weight) * value);
+      state_.scalar_sums[name] += RoundedScalar(weight * value);
     }
     state_.tasks.insert(update.task);
     return absl::OkStatus();
@@ -75,12 +89,10 @@ class WeightedMean : public Aggregation {
     const AggregationSpec& theirs = partial.spec;
     const AggregationSpec& ours = spec();
     if (theirs.rule != ours.rule || theirs.elements != ours.elements || theirs.max_weight != ours.max_weight ||
-        theirs.updates_per_version != ours.updates_per_version || theirs.value_bits != ours.value_bits) {
-      return InvalidArgument(
-          "a partial of rule {} ({} elements, {} updates, weights to {}, 2^{}) cannot join one of rule {} ({} "
-          "elements, {} updates, weights to {}, 2^{})",
-          theirs.rule, theirs.elements, theirs.updates_per_version, theirs.max_weight, theirs.value_bits, ours.rule,
-          ours.elements, ours.updates_per_version, ours.max_weight, ours.value_bits);
+        theirs.updates_per_version != ours.updates_per_version || theirs.value_bits != ours.value_bits ||
+        theirs.sum_bits != ours.sum_bits || theirs.weight_fraction_bits != ours.weight_fraction_bits ||
+        theirs.staleness_bits != ours.staleness_bits) {
+      return InvalidArgument("a partial of rule {} cannot join one of rule {}", Describe(theirs), Describe(ours));
     }
     if (partial.sums.size() != state_.sums.size()) {
       return InvalidArgument("a partial has {} sums where {} belong", partial.sums.size(), state_.sums.size());
@@ -90,12 +102,11 @@ class WeightedMean : public Aggregation {
       return InvalidArgument("a partial holds {} updates, more than the {} of a version", tasks,
                              ours.updates_per_version);
     }
-    if (partial.weight_sum < tasks || partial.weight_sum > tasks * ours.max_weight) {
+    if (partial.weight_sum < tasks || partial.weight_sum > tasks * ours.weight_bound()) {
       return InvalidArgument("a partial of {} updates says that they weigh {}, which is not between {} and {}", tasks,
-                             partial.weight_sum, tasks, tasks * ours.max_weight);
+                             partial.weight_sum, tasks, tasks * ours.weight_bound());
     }
-    // Each update adds at most weight × 2^value_bits, a whole number of units. The product stays at or below 2^62.
-    const int64_t bound = partial.weight_sum << (ours.value_bits + ours.fraction_bits());
+    const int64_t bound = SumBound(ours, partial.weight_sum);
     for (size_t i = 0; i < partial.sums.size(); ++i) {
       if (partial.sums[i] > bound || partial.sums[i] < -bound) {
         return InvalidArgument("a partial's sum {} at element {} is beyond what its weight of {} can give",
@@ -174,13 +185,15 @@ class WeightedMean : public Aggregation {
       return InvalidArgument("the delta of task '{}' has {} bytes where {} float32 elements have {}", update.task,
                              delta.data.size(), spec().elements, 4 * spec().elements);
     }
+    const int fraction_bits = spec().weight_fraction_bits;
     if (delta.weight < 1) {
-      return InvalidArgument("the update of task '{}' weighs {}; a weight is at least 1", update.task, delta.weight);
+      return InvalidArgument("the update of task '{}' weighs {}; a weight is at least {}", update.task, delta.weight,
+                             std::ldexp(1.0, -fraction_bits));
     }
-    if (delta.weight > spec().max_weight) {
+    if (delta.weight > spec().weight_bound()) {
       return InvalidArgument(
           "the update of task '{}' weighs {}, more than server.max_weight = {}; raise server.max_weight", update.task,
-          delta.weight, spec().max_weight);
+          std::ldexp(static_cast<double>(delta.weight), -fraction_bits), spec().max_weight);
     }
     return absl::OkStatus();
   }

@@ -126,6 +126,80 @@ TEST(FractionBits, AreWhatTheFormulaSays) {
   EXPECT_EQ(spec.fraction_bits(), 62);
 }
 
+TEST(FractionBits, EveryTermCounts) {
+  struct Row {
+    int sum_bits, value_bits, weight_fraction_bits, staleness_bits;
+    int64_t updates, max_weight;
+    int fraction_bits;
+  };
+  // By hand: sum_bits − 2 − value_bits − ceil(log2(updates × max_weight × 2^f)) − staleness_bits.
+  for (const Row& row :
+       {Row{64, 10, 0, 0, 10, 65536, 32}, Row{64, -30, 0, 0, 1, 1, 92}, Row{64, 0, 0, 0, 1, 1, 62},
+        Row{64, 30, 0, 0, 16, 65536, 12}, Row{64, 10, 8, 0, 10, 65536, 24}, Row{64, 10, 12, 8, 1000, 65536, 6},
+        Row{64, -3, 28, 0, 3, 1, 35}, Row{32, 0, 0, 0, 100, 1000, 13}, Row{32, -10, 4, 0, 100, 1000, 19},
+        Row{32, -30, 0, 0, int64_t{1} << 31, (int64_t{1} << 29) - 1, 0}, Row{32, 10, 0, 0, 1, 1, 20},
+        Row{32, 4, 0, 8, 64, 16, 8}}) {
+    AggregationSpec spec = Spec(1, row.updates);
+    spec.sum_bits = row.sum_bits;
+    spec.value_bits = row.value_bits;
+    spec.weight_fraction_bits = row.weight_fraction_bits;
+    spec.staleness_bits = row.staleness_bits;
+    spec.max_weight = row.max_weight;
+    EXPECT_EQ(spec.fraction_bits(), row.fraction_bits);
+    EXPECT_OK(ValidateSpec(spec));
+  }
+}
+
+TEST(FractionBits, WholeWeightsInSumsOf64Bits_AreWhatTheyAlwaysWere) {
+  Draws draws(StreamFor(11, "", Purpose::kSynthesize), 0);
+  for (int i = 0; i < 100'000; ++i) {
+    AggregationSpec spec = Spec(1, 1 + static_cast<int64_t>(draws.Below(int64_t{1} << (1 + draws.Below(31)))));
+    spec.max_weight = 1 + static_cast<int64_t>(draws.Below(kMaxWeight));
+    spec.value_bits = static_cast<int>(draws.Below(31));
+    const auto weights = static_cast<uint64_t>(spec.updates_per_version) * static_cast<uint64_t>(spec.max_weight);
+    ASSERT_EQ(spec.fraction_bits(), 62 - spec.value_bits - static_cast<int>(std::bit_width(weights - 1)));
+  }
+}
+
+TEST(WeightedMean, FractionsOfWeights_WeighAsTheyShould) {
+  AggregationSpec spec = Spec(2, 2);
+  spec.weight_fraction_bits = 1;
+  spec.max_weight = 2;
+  auto aggregation = Make(spec);
+  TestUpdate half{"a", {8.0f, -3.0f}, 1, {{"steps", 5.0}}};  // 0.5
+  TestUpdate more{"b", {0.0f, 1.0f}, 3, {{"steps", 7.0}}};   // 1.5
+  for (TestUpdate* update : {&half, &more}) {
+    ASSERT_OK(aggregation->Check(update->view()));
+    ASSERT_OK(aggregation->Fold(update->view()));
+  }
+  EXPECT_EQ(aggregation->Save().scalar_sums.at("steps"), 13.0);
+  TestUpdate heavy{"c", {0.0f, 1.0f}, 5};
+  EXPECT_THAT(aggregation->Check(heavy.view()),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("weighs 2.5, more than server.max_weight = 2")));
+  heavy.weight = 0;
+  EXPECT_THAT(aggregation->Check(heavy.view()),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("weighs 0; a weight is at least 0.5")));
+  const auto input = std::move(*aggregation).Finish();
+  ASSERT_OK(input);
+  EXPECT_THAT(input->mean_delta, ElementsAre(2.0f, 0.0f));
+}
+
+TEST(WeightedMean, ValuesBelowTwoToTheMinusTwenty_KeepTheirBits) {
+  AggregationSpec spec = Spec(3, 1);
+  spec.max_weight = 1;
+  spec.value_bits = -20;
+  OnEveryTarget([&] {
+    auto aggregation = Make(spec);
+    TestUpdate small{"a", {0x1.234568p-21f, -0x1.fffffep-40f, 0x1p-20f}, 1};
+    ASSERT_OK(aggregation->Check(small.view()));
+    ASSERT_OK(aggregation->Fold(small.view()));
+    EXPECT_EQ((std::move(*aggregation).Finish())->mean_delta, small.delta);
+  });
+  TestUpdate large{"b", {0, 0, 0x1.000002p-20f}, 1};
+  EXPECT_THAT(Make(spec)->Check(large.view()),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at element 2 of its delta, beyond ±2^-20")));
+}
+
 TEST(WeightedMean, RoundsToNearestEven) {
   AggregationSpec spec = Spec(4, 1);
   spec.max_weight = 1;
@@ -335,16 +409,30 @@ TEST(Create, BadSpecs_NameTheField) {
   EXPECT_THAT(error([](auto& s) { s.elements = 0; }), HasSubstr("an update of 0 elements"));
   EXPECT_THAT(error([](auto& s) { s.max_weight = 0; }), HasSubstr("server.max_weight = 0 is not between"));
   EXPECT_THAT(error([](auto& s) { s.max_weight = int64_t{1} << 29; }), HasSubstr("server.max_weight = 536870912"));
-  EXPECT_THAT(error([](auto& s) { s.value_bits = -1; }), HasSubstr("server.value_bits = -1"));
+  EXPECT_THAT(error([](auto& s) { s.value_bits = -31; }), HasSubstr("server.value_bits = -31 is not between -30"));
+  EXPECT_THAT(error([](auto& s) { s.weight_fraction_bits = -1; }), HasSubstr("server.weight_fraction_bits = -1"));
+  EXPECT_THAT(error([](auto& s) { s.weight_fraction_bits = 29; }), HasSubstr("server.weight_fraction_bits = 29"));
+  EXPECT_EQ(error([](auto& s) { s.weight_fraction_bits = 13; }),
+            "server.max_weight = 65536 in units of 2^-13 is not below 2^29; lower it or server.weight_fraction_bits");
+  EXPECT_THAT(error([](auto& s) { s.weight_fraction_bits = 12; }), HasSubstr("no error"));
+  EXPECT_THAT(error([](auto& s) { s.sum_bits = 48; }), HasSubstr("sums of 48 bits"));
+  EXPECT_THAT(error([](auto& s) { s.staleness_bits = 9; }), HasSubstr("9 bits for staleness"));
   EXPECT_THAT(error([](auto& s) { s.value_bits = 31; }), HasSubstr("server.value_bits = 31"));
   EXPECT_THAT(error([](auto& s) { s.updates_per_version = 0; }), HasSubstr("0 updates per version"));
   EXPECT_THAT(error([](auto& s) { s.min_updates = 11; }), HasSubstr("server.min_reports"));
+  EXPECT_EQ(
+      error([](auto& s) {
+        s.value_bits = 30;
+        s.max_weight = kMaxWeight;
+      }),
+      "server.value_bits = 30, server.max_weight = 536870911 and 10 updates per version (server.clients_per_round) "
+      "need 1 bits more than the 62 of a sum; lower one of them");
   EXPECT_EQ(error([](auto& s) {
-              s.value_bits = 30;
-              s.max_weight = kMaxWeight;
+              s.sum_bits = 32;
+              s.weight_fraction_bits = 8;
             }),
-            "server.value_bits = 30, server.max_weight = 536870911 and 10 updates per version need 1 bits more than "
-            "the 62 of a sum; lower one of them");
+            "server.value_bits = 10, server.max_weight = 65536, server.weight_fraction_bits = 8 and 10 updates per "
+            "version (server.clients_per_round) need 8 bits more than the 30 of a sum; lower one of them");
   EXPECT_EQ(error([](auto& s) { s.rule = "weighted_maen"; }),
             "there is no aggregation rule 'weighted_maen'. Did you mean 'weighted_mean'?");
 }
@@ -414,6 +502,9 @@ TEST(Merge, BadPartials_AreRefusedAndAggregateUnchanged) {
   };
   EXPECT_THAT(error([](auto& p) { p.spec.value_bits = 9; }), HasSubstr("cannot join one of rule weighted_mean"));
   EXPECT_THAT(error([](auto& p) { p.spec.elements = 6; }), HasSubstr("cannot join one of rule weighted_mean"));
+  EXPECT_THAT(error([](auto& p) { p.spec.weight_fraction_bits = 1; }), HasSubstr("in 2^-1"));
+  EXPECT_THAT(error([](auto& p) { p.spec.sum_bits = 32; }), HasSubstr("sums of 32 bits"));
+  EXPECT_THAT(error([](auto& p) { p.spec.staleness_bits = 8; }), HasSubstr("less 8"));
   EXPECT_THAT(error([](auto& p) { p.sums.pop_back(); }), HasSubstr("a partial has 4 sums where 5 belong"));
   EXPECT_THAT(error([](auto& p) { p.weight_sum = 65537; }), HasSubstr("says that they weigh 65537"));
   EXPECT_THAT(error([](auto& p) { p.weight_sum = 0; }), HasSubstr("says that they weigh 0"));

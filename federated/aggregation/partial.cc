@@ -6,7 +6,7 @@
 //   i64 weight_sum, lost_nonzeros, nonzeros
 //   u32 count, then each scalar:  u32 length, name, f64 sum
 //   u64 count, then each task:    u32 length, task_id        (in byte order)
-//   u64 count, then each sum:     i64
+//   u64 count, then each sum:     i64, or i32 where sum_bits is 32
 //   32 bytes: SHA-256 of everything before
 #include <bit>
 #include <cstring>
@@ -82,8 +82,10 @@ std::string Partial::Serialize() const {
   }
   Put(out, static_cast<uint64_t>(tasks.size()));
   for (const TaskId& task : tasks) PutText(out, task);
-  Put(out, static_cast<uint64_t>(sums.size()));
-  out.append(reinterpret_cast<const char*>(sums.data()), sums.size() * sizeof(int64_t));
+  const bool narrow = spec.sum_bits == 32;
+  Put(out, static_cast<uint64_t>(narrow ? sums32.size() : sums.size()));
+  out.append(narrow ? std::string_view(reinterpret_cast<const char*>(sums32.data()), sums32.size() * sizeof(int32_t))
+                    : std::string_view(reinterpret_cast<const char*>(sums.data()), sums.size() * sizeof(int64_t)));
   const Digest digest = Sha256Of(out);
   out.append(digest.AsBytes());
   return out;
@@ -119,14 +121,17 @@ StatusOr<Partial> Partial::Parse(std::string_view bytes) {
   }
   for (uint64_t left = reader.Get<uint64_t>(); left > 0 && reader.ok; --left) partial.tasks.insert(reader.GetText());
   const auto sums = reader.Get<uint64_t>();
+  const bool narrow = partial.spec.sum_bits == 32;
+  const size_t width = narrow ? sizeof(int32_t) : sizeof(int64_t);
   // The digest only proves that nothing was damaged on the way; who wrote it may still have written nonsense.
-  if (!reader.ok || sums > reader.bytes.size() / sizeof(int64_t) || sums * sizeof(int64_t) != reader.bytes.size() ||
+  if (!reader.ok || sums > reader.bytes.size() / width || sums * width != reader.bytes.size() ||
       static_cast<int64_t>(sums) != partial.spec.elements) {
     return DataLoss("a saved partial's counts do not fit its {} bytes", bytes.size());
   }
   RIVULET_RETURN_IF_ERROR(Annotate(ValidateSpec(partial.spec), "a saved partial"));
-  partial.sums.resize(sums);
-  std::memcpy(partial.sums.data(), reader.bytes.data(), reader.bytes.size());
+  narrow ? partial.sums32.resize(sums) : partial.sums.resize(sums);
+  std::memcpy(narrow ? static_cast<void*>(partial.sums32.data()) : partial.sums.data(), reader.bytes.data(),
+              reader.bytes.size());
   return partial;
 }
 

@@ -17,11 +17,11 @@
 #include "cli/interrupt.h"
 #include "cli/run/child_process.h"
 #include "cli/run/options.h"
+#include "cli/run/prepare_data.h"
 #include "cli/run/progress.h"
 #include "cli/run/result.h"
 #include "engine/data/dataset.h"
 #include "simulations/partition_files.h"
-#include "simulations/scenario_data.h"
 
 namespace rivulet {
 namespace {
@@ -126,7 +126,7 @@ class Picture {
         if (lines.size() < room) lines.push_back(fmt::format("  {:>5} {}", count, state));
       }
     }
-    lines.push_back(tracker_.Line(std::min(tracker_.round() + 1, tracker_.rounds()), within_));
+    lines.push_back(tracker_.Line(std::min(tracker_.round() + 1, tracker_.rounds()), within_, columns));
     Erase();
     for (const std::string& line : lines) fmt::print(stderr, "{}\n", line.substr(0, columns));
     std::fflush(stderr);
@@ -338,7 +338,7 @@ class Deployment {
 Status Up(Options options) {
   options.run.sets.push_back(fmt::format("data.partition.clients={}", *options.clients));
   RIVULET_ASSIGN_OR_RETURN(const Scenario scenario, LoadScenario(options.run));
-  RIVULET_RETURN_IF_ERROR(PrepareData(scenario));
+  RIVULET_RETURN_IF_ERROR(PrepareDataHere(scenario));
   RIVULET_ASSIGN_OR_RETURN(const auto data, Dataset::Open({scenario.data.train}));
   RIVULET_ASSIGN_OR_RETURN(const std::vector<ClientShare> shares,
                            Partition(*data, scenario.data.partition, scenario.data.label_feature, scenario.run.seed));

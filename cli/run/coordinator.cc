@@ -8,6 +8,7 @@
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/run/blame_model.h"
 #include "cli/run/event_line.h"
 #include "cli/run/insecure.h"
 #include "cli/run/options.h"
@@ -96,9 +97,12 @@ Status Coordinate(const Options& options) {
                            Watching::Start(options.trace, "coordinator " + scenario.run.name));
   Interrupt interrupt;
   RoundProgress progress(scenario.run.rounds);
-  RIVULET_ASSIGN_OR_RETURN(const ModelDef model, ModelOf(scenario));
+  const StatusOr<ModelDef> model = ModelOf(scenario);
+  if (!model.ok()) return BlameModel(scenario, model.status());
   CoordinatorOptions coordinator_options{.db_path = options.run.db, .resume = options.run.resume};
-  RIVULET_ASSIGN_OR_RETURN(coordinator_options.plan, BuildPlan(scenario, model));
+  StatusOr<std::string> built = BuildPlan(scenario, *model);
+  if (!built.ok()) return BlameModel(scenario, built.status());
+  coordinator_options.plan = *std::move(built);
   RIVULET_ASSIGN_OR_RETURN(const auto plan, Plan::Open(coordinator_options.plan));
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Evaluator> evaluator,
                            MakeEvaluator(scenario, plan, watching->instruments().steps));

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 
 #include "cli/command.h"
+#include "cli/run/blame_model.h"
 #include "client/program_cache.h"
 #include "engine/base/file_system.h"
 #include "engine/gradients/gradients.h"
@@ -69,14 +71,13 @@ Status AddTraining(GraphSource& source, const std::string& loss, const std::vect
   Graph& graph = source.graph;
   const StatusOr<Output> loss_output = graph.FindOutput(loss);
   if (!loss_output.ok()) return Annotate(AsUsageError(loss_output.status()), "the loss to train on");
+  std::unordered_map<std::string, Output> handle_of;
+  for (const auto& node : graph.nodes())
+    if (node->type() == "VarHandleOp") handle_of.emplace(VariableName(*node), node->output());
   std::vector<Output> handles;
   for (const ModelVariable& variable : variables) {
-    if (variable.segment != "trainable") continue;
-    for (const auto& node : graph.nodes()) {
-      if (node->type() != "VarHandleOp" || VariableName(*node) != variable.name) continue;
-      handles.push_back(node->output());
-      break;
-    }
+    const auto handle = handle_of.find(variable.name);
+    if (variable.segment == "trainable" && handle != handle_of.end()) handles.push_back(handle->second);
   }
   if (handles.empty()) return InvalidArgument("the graph has no trainable variable");
   RIVULET_ASSIGN_OR_RETURN(const std::vector<Output> gradients, ComputeGradients(graph, *loss_output, handles));
@@ -114,7 +115,9 @@ StatusOr<GraphSource> FromScenario(const GraphSourceOptions& options, int64_t& b
   StatusOr<Scenario> scenario = Scenario::Load(options.what);
   if (!scenario.ok()) return absl::IsNotFound(scenario.status()) ? scenario.status() : AsUsageError(scenario.status());
   batch = options.batch.value_or(scenario->client.batch_size);
-  RIVULET_ASSIGN_OR_RETURN(ModelDef model, ModelOf(*scenario));
+  StatusOr<ModelDef> made = ModelOf(*scenario);
+  if (!made.ok()) return BlameModel(*scenario, made.status());
+  ModelDef model = *std::move(made);
   if (!options.training) return FromModel(std::move(model), scenario->run.name, options, batch);
   GraphSource source;
   source.title = scenario->run.name;

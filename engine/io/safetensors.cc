@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
 
 namespace rivulet {
 namespace {
 
-using Json = nlohmann::ordered_json;
+// Objects with a search tree: a header may have hundreds of thousands of names.
+using Json = nlohmann::json;
 constexpr std::string_view kMetadataKey = "__metadata__";
 
 uint64_t LoadU64(std::string_view bytes) {
@@ -27,7 +29,8 @@ std::string Quoted(std::string_view name) {
 
 // JSON that says where it is broken, refuses a key given twice (the library would keep the last) and nests at most as
 // deep as the format does.
-StatusOr<Json> ParseHeader(std::string_view text) {
+// Also puts the names of the outermost object into `order`.
+StatusOr<Json> ParseHeader(std::string_view text, std::vector<std::string>& order) {
   constexpr int kMaxDepth = 3;  // {"name": {"shape": [..]}}
   std::vector<std::set<std::string>> keys;
   std::string duplicate;
@@ -39,8 +42,11 @@ StatusOr<Json> ParseHeader(std::string_view text) {
       if (event == Event::object_start) keys.emplace_back();
     } else if (event == Event::object_end) {
       keys.pop_back();
-    } else if (event == Event::key && !keys.back().insert(parsed.get_ref<const std::string&>()).second) {
-      if (duplicate.empty()) duplicate = parsed.get_ref<const std::string&>();
+    } else if (event == Event::key) {
+      const auto& key = parsed.get_ref<const std::string&>();
+      const bool added = keys.back().insert(key).second;
+      if (!added && duplicate.empty()) duplicate = key;
+      if (added && keys.size() == 1) order.push_back(key);
     }
     return !too_deep;
   };
@@ -117,8 +123,8 @@ StatusOr<Placed> ParseTensor(const std::string& name, const Json& value, uint64_
 
 const SafetensorsEntry* SafetensorsContent::Find(std::string_view name) const {
   const auto found =
-      std::find_if(tensors.begin(), tensors.end(), [&](const auto& entry) { return entry.name == name; });
-  return found == tensors.end() ? nullptr : &*found;
+      std::ranges::lower_bound(by_name, name, {}, [&](size_t i) { return std::string_view(tensors[i].name); });
+  return found == by_name.end() || tensors[*found].name != name ? nullptr : &tensors[*found];
 }
 
 StatusOr<SafetensorsContent> ParseSafetensors(std::string_view bytes) {
@@ -135,12 +141,14 @@ StatusOr<SafetensorsContent> ParseSafetensors(std::string_view bytes) {
   }
   const std::string_view text = bytes.substr(8, header_bytes);
   if (text.empty() || text[0] != '{') return DataLoss("not a safetensors file: its header does not begin with '{{'");
-  RIVULET_ASSIGN_OR_RETURN(const Json header, ParseHeader(text));
+  std::vector<std::string> order;
+  RIVULET_ASSIGN_OR_RETURN(const Json header, ParseHeader(text, order));
   const std::string_view data = bytes.substr(8 + header_bytes);
 
   SafetensorsContent content;
   std::vector<Placed> placed;
-  for (const auto& [name, value] : header.items()) {
+  for (const std::string& name : order) {
+    const Json& value = header.at(name);
     if (name == kMetadataKey) {
       if (!value.is_object()) return DataLoss("the safetensors header's __metadata__ is not a JSON object");
       for (const auto& [key, text_value] : value.items()) {
@@ -174,15 +182,22 @@ StatusOr<SafetensorsContent> ParseSafetensors(std::string_view bytes) {
   }
   content.tensors.reserve(placed.size());
   for (Placed& tensor : placed) content.tensors.push_back(std::move(tensor.entry));
+  content.by_name.resize(content.tensors.size());
+  std::iota(content.by_name.begin(), content.by_name.end(), size_t{0});
+  std::ranges::sort(content.by_name, {}, [&](size_t i) { return std::string_view(content.tensors[i].name); });
   return content;
 }
 
 StatusOr<std::string> SafetensorsHeader(std::span<const SafetensorsEntry> tensors,
                                         const std::map<std::string, std::string>& metadata) {
-  Json header = Json::object();
+  // In the order of the tensors, and appended without a search: the names are known to differ.
+  using Ordered = nlohmann::ordered_json;
+  Ordered header = Ordered::object();
+  auto& entries = header.get_ref<Ordered::object_t&>();
   if (!metadata.empty()) {
-    Json& texts = header[std::string(kMetadataKey)] = Json::object();
+    Ordered texts = Ordered::object();
     for (const auto& [key, value] : metadata) texts[key] = value;
+    entries.emplace_back(std::string(kMetadataKey), std::move(texts));
   }
   std::set<std::string_view> names = {kMetadataKey};
   uint64_t offset = 0;
@@ -200,16 +215,17 @@ StatusOr<std::string> SafetensorsHeader(std::span<const SafetensorsEntry> tensor
       return InvalidArgument("safetensors tensor {}: {} bytes of data, but {} {} need {}", Quoted(tensor.name),
                              tensor.data.size(), Name(tensor.dtype), tensor.shape.ToString(), bytes);
     }
-    Json& entry = header[tensor.name] = Json::object();
+    Ordered entry = Ordered::object();
     entry["dtype"] = std::string(dtype);
     entry["shape"] = std::vector<int64_t>(tensor.shape.dims().begin(), tensor.shape.dims().end());
     entry["data_offsets"] = {offset, offset + bytes};
+    entries.emplace_back(tensor.name, std::move(entry));
     offset += bytes;
   }
   std::string text;
   try {
     text = header.dump();
-  } catch (const Json::exception&) {
+  } catch (const Ordered::exception&) {
     return InvalidArgument("a safetensors name or metadata text is not UTF-8");
   }
   text.append((64 - (text.size() + 8) % 64) % 64, ' ');

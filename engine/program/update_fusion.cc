@@ -163,7 +163,9 @@ class Fusion {
   // Whether the update of `target` by `gradient` may happen in step `from` instead of step `to`: nobody else reads the
   // gradient, and nobody touches the target in between.
   bool MayMove(size_t from, size_t to, const VariablePlace& gradient, const VariablePlace& target) const {
-    for (size_t i = 0; i < steps_.size(); ++i) {
+    // A gradient that lies in no variable can only be disturbed by who is in between.
+    const bool everywhere = gradient.bytes > 0;
+    for (size_t i = everywhere ? 0 : from; i < (everywhere ? steps_.size() : to); ++i) {
       const Step& step = steps_[i];
       const bool between = i >= from && i < to;
       for (const VariablePlace& variable : step.variables) {

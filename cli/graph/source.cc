@@ -122,8 +122,9 @@ StatusOr<GraphSource> FromScenario(const GraphSourceOptions& options, int64_t& b
   GraphSource source;
   source.title = scenario->run.name;
   source.parameters = ParametersOf(model.variables);
-  RIVULET_ASSIGN_OR_RETURN(std::string bytes, BuildPlan(*scenario, model));
-  RIVULET_ASSIGN_OR_RETURN(const auto plan, Plan::Open(std::move(bytes)));
+  StatusOr<std::string> bytes = BuildPlan(*scenario, model);
+  if (!bytes.ok()) return BlameModel(*scenario, bytes.status());
+  RIVULET_ASSIGN_OR_RETURN(const auto plan, Plan::Open(*std::move(bytes)));
   RIVULET_ASSIGN_OR_RETURN(ProgramCache::StepGraph step, NewProgramCache(plan)->DescribeStep(batch));
   source.graph = std::move(step.graph);
   source.signature = std::move(step.signature);

@@ -71,8 +71,9 @@ class ClientStep final : public StepLoop {
     }
     if (!model.ok()) return BlameModel(scenario, model.status());
     source_lines_ = SourceLinesOf(model->graph);
-    RIVULET_ASSIGN_OR_RETURN(std::string bytes, BuildPlan(scenario, *model));
-    RIVULET_ASSIGN_OR_RETURN(plan_, Plan::Open(std::move(bytes)));
+    StatusOr<std::string> bytes = BuildPlan(scenario, *model);
+    if (!bytes.ok()) return BlameModel(scenario, bytes.status());
+    RIVULET_ASSIGN_OR_RETURN(plan_, Plan::Open(*std::move(bytes)));
     const auto programs = NewProgramCache(plan_);
     batch_ = options.batch.value_or(scenario.client.batch_size);
     RIVULET_ASSIGN_OR_RETURN(ProgramCache::StepGraph described, programs->DescribeStep(batch_));

@@ -111,7 +111,7 @@ std::string OneLine(std::string_view message) {
 namespace {
 
 // The first `most` characters (code points) of `text`, the last of them "…" where there are more.
-std::string Cut(std::string_view text, size_t most) {
+std::string CutText(std::string_view text, size_t most) {
   const auto begins = [&](size_t i) { return (static_cast<unsigned char>(text[i]) & 0xC0) != 0x80; };
   size_t characters = 0, end = 0;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -128,16 +128,16 @@ std::string Bounded(const std::string& line) {
   for (size_t begin = 0; begin < line.size();) {
     const size_t end = std::min(line.find(' ', begin), line.size());
     const std::string_view word = std::string_view(line).substr(begin, end - begin);
-    bounded += word.size() > kLongestWord ? Cut(word, kLongestEcho) : std::string(word);
+    bounded += word.size() > kLongestWord ? CutText(word, kLongestEcho) : std::string(word);
     if (end < line.size()) bounded += ' ';
     begin = end + 1;
   }
-  return Cut(bounded, kLongestSentence);
+  return CutText(bounded, kLongestSentence);
 }
 
 }  // namespace
 
-std::string Shortened(std::string_view text) { return Cut(text, kLongestEcho); }
+std::string Shortened(std::string_view text) { return CutText(text, kLongestEcho); }
 
 std::string ErrorLines(std::string_view message) {
   constexpr std::string_view kIndent = "    ";

@@ -102,7 +102,7 @@ void Declare(const Command& command, CommonOptions& common, Parsed& parsed) {
     }
     parsed.options[&argument] = option;
   }
-  app.add_option(kVlogFlag, common.vlog, "verbose logs on stderr, by source file: program=2,pass*=1")
+  app.add_option(kVlogFlag, common.vlog, "verbose logs on stderr, by source file: compile=2,pass*=1")
       ->option_text("MODULE=LEVEL,…");
   app.add_option(kOpLibraryFlag, common.op_libraries, "a shared library of ops to load; may be given several times")
       ->allow_extra_args(false)

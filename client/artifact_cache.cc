@@ -4,6 +4,8 @@
 
 namespace rivulet {
 
+// Opening a plan parses and verifies its graphs and compiling it takes longer still, and a process may speak for a
+// thousand clients: once per plan. If opening fails, the next one who asks tries again.
 StatusOr<std::shared_ptr<const PlanArtifacts>> ArtifactCache::Plan(const Digest& digest, const FetchFn& fetch) {
   return plans_.Get(digest, [&]() -> StatusOr<std::shared_ptr<const PlanArtifacts>> {
     RIVULET_ASSIGN_OR_RETURN(std::string bytes, fetch());
@@ -25,6 +27,8 @@ StatusOr<std::shared_ptr<const Model>> ArtifactCache::ModelVersion(const Digest&
   return models_.Get(blob, [&]() -> StatusOr<std::shared_ptr<const Model>> {
     RIVULET_ASSIGN_OR_RETURN(const std::string bytes, fetch());
     RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<Model> model, ModelFromSafetensors(plan.layout(), bytes));
+    // The blob's digest has vouched for the bytes of the file already; this one vouches for the values, which is what
+    // the update is a difference to.
     const Digest found = model->ComputeDigest();
     if (found != model_digest) {
       return DataLoss("the model sent for {} has digest {}; the coordinator's store may be damaged", model_digest.Hex(),

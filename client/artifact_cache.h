@@ -7,9 +7,9 @@
 #include <memory>
 #include <string>
 
-#include "client/example_source.h"
 #include "client/trainer.h"
 #include "engine/base/mutex.h"
+#include "federated/plan/example_source.h"
 #include "federated/plan/plan.h"
 #include "federated/weights/model.h"
 

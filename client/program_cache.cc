@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "client/trainer.h"
 #include "engine/compile/compile.h"
 #include "engine/gradients/gradients.h"
 #include "engine/gradients/mixed_precision.h"
@@ -18,6 +19,9 @@ namespace {
 constexpr char kLocalScope[] = "local";  // where the step graph's nodes go
 
 // Where a flat variable lies: its buffer, and the offset in it. FlatSpec has accepted its name.
+// The flat variables of a plan and the variables of its model are two names for the same bytes: "params" is the whole
+// trainable segment, and the model's weights are slices of it. That is what lets three small graphs over vectors serve
+// every model.
 std::pair<int, size_t> PlaceOf(std::string_view name, const ModelLayout& layout) {
   const auto in = [&](int buffer, Segment segment) { return std::pair(buffer, layout.segment_offset(segment)); };
   if (name == "params") return in(kParamsBuffer, Segment::kTrainable);
@@ -69,6 +73,7 @@ StatusOr<std::vector<VariableBinding>> ProgramCache::BindVariables(const Graph& 
     }
     if (slice != nullptr) {
       // A step's gradients are nobody's business after it.
+      // Being transient, they need not exist: the compiler may use a gradient where it is made and never write it.
       bindings.push_back({name, gradient ? kGradsBuffer : kParamsBuffer, slice->offset, slice->spec, gradient});
       continue;
     }
@@ -88,6 +93,9 @@ StatusOr<std::vector<VariableBinding>> ProgramCache::BindVariables(const Graph& 
   return bindings;
 }
 
+// One graph and one program for forward pass, gradients and local rule. Three programs would have to hand every
+// gradient over in memory, and the compiler could neither fuse an update with its gradient nor share the arena between
+// them.
 StatusOr<Graph> ProgramCache::ComposeStep() const {
   const ModelDef& model = plan_->model();
   Graph graph = model.graph.Clone();
@@ -106,6 +114,8 @@ StatusOr<Graph> ProgramCache::ComposeStep() const {
     handles.push_back(handle->second);
   }
   Scope scope(graph);
+  // The loss is scaled before gradients are taken, which scales each of them exactly where the scale is a power of two;
+  // the step graph takes it out again.
   if (!plan_->loss_scale().empty()) {
     const std::string& name = plan_->loss_scale();
     const Output handle =
@@ -117,6 +127,8 @@ StatusOr<Graph> ProgramCache::ComposeStep() const {
   RIVULET_ASSIGN_OR_RETURN(std::vector<Output> gradients, ComputeGradients(graph, loss, handles));
   RIVULET_RETURN_IF_ERROR(WidenWeightGradients(graph, gradients));
 
+  // The step waits for all assignments, since it reads the flat vector of which each is a slice; no edge of data says
+  // so.
   std::vector<Node*> assigned;
   for (size_t i = 0; i < trainable.size(); ++i) {
     const std::string name = "grads/" + trainable[i]->name;
@@ -173,6 +185,8 @@ StatusOr<ProgramCache::StepGraph> ProgramCache::DescribeStep(int64_t batch_size)
   return StepGraph{*std::move(composed), std::move(signature)};
 }
 
+// Compiled under the lock: of the trainers that ask for one size at the same time one compiles and the others wait for
+// it, which is sooner than doing it themselves.
 StatusOr<std::shared_ptr<const Program>> ProgramCache::Step(int64_t batch_size) {
   MutexLock lock(mutex_);
   std::shared_ptr<const Program>& step = steps_[batch_size];

@@ -7,10 +7,10 @@
 #include <memory>
 #include <optional>
 
-#include "client/example_source.h"
 #include "engine/base/mutex.h"
 #include "engine/graph/graph.h"
 #include "engine/program/program.h"
+#include "federated/plan/example_source.h"
 #include "federated/plan/plan.h"
 
 namespace rivulet {

@@ -56,6 +56,8 @@ StatusOr<PollReply> TaskRunner::Poll(const Caller& caller, const Capabilities& c
   }
 }
 
+// What has arrived is kept over lost connections, and only the rest is asked for; the digest is of the whole, so a
+// coordinator that was restarted, or another one, may serve the second half.
 StatusOr<std::string> TaskRunner::Fetch(const Caller& caller, const Digest& digest) {
   Backoff backoff(options_.backoff, caller.name);
   std::string blob;
@@ -74,6 +76,8 @@ StatusOr<std::string> TaskRunner::Fetch(const Caller& caller, const Digest& dige
       blob.append(reinterpret_cast<const char*>(chunk.data()), chunk.size());
       if (static_cast<int64_t>(blob.size()) > total) break;
     }
+    // Wrong bytes cannot be told from right ones by their place, so all go. A few tries: what is wrong again and again
+    // is wrong where it comes from.
     if (static_cast<int64_t>(blob.size()) != total || Sha256Of(blob) != digest) {
       const size_t got = blob.size();
       blob.clear();
@@ -90,6 +94,9 @@ StatusOr<std::string> TaskRunner::Fetch(const Caller& caller, const Digest& dige
   }
 }
 
+// The coordinator says at which offset to go on, as it alone knows what it has kept. Waiting times start anew only when
+// more has been staged than ever before; otherwise a connection that breaks at the same byte each time would be tried
+// again without a pause.
 StatusOr<SubmitResult> TaskRunner::Submit(const Caller& caller, const Task& task, const TrainingResult& result) {
   Backoff backoff(options_.backoff, caller.name);
   const std::span<const std::byte> bytes = std::as_bytes(std::span(result.update));
@@ -131,12 +138,15 @@ StatusOr<TrainingResult> TaskRunner::FetchAndTrain(const Caller& caller, const T
   RIVULET_ASSIGN_OR_RETURN(const auto artifacts,
                            artifacts_.Plan(task.plan_digest, [&] { return Fetch(caller, task.plan_digest); }));
   const Plan& plan = *artifacts->plan;
+  // A plan names its data set, and what the client's own configuration has bound decides; a plan cannot reach for
+  // another.
   if (plan.dataset() != data.name) {
     return FailedPrecondition("plan '{}' trains on data set '{}', but this client has bound '{}'", plan.name(),
                               plan.dataset(), data.name);
   }
   RIVULET_ASSIGN_OR_RETURN(const auto base, artifacts_.ModelVersion(task.model_blob, task.model_digest, plan,
                                                                     [&] { return Fetch(caller, task.model_blob); }));
+  // A trainer is kept from task to task: its buffers and programs are those of the plan.
   if (trainer_ == nullptr || trainer_plan_ != task.plan_digest) {
     trainer_.reset();  // its buffers go before the next one's come
     RIVULET_ASSIGN_OR_RETURN(trainer_, Trainer::Create(artifacts->programs, options_.instruments.steps));
@@ -181,6 +191,9 @@ StatusOr<TaskReport> TaskRunner::Run(const Caller& caller, const Task& task, con
   return report;
 }
 
+// A task always ends in one of two ways: with an update, or with a sentence to the coordinator, which would otherwise
+// wait for this client until its deadline. Only a client that is being stopped says nothing, since it may come back to
+// the same task.
 StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task, const BoundData& data) {
   TaskReport report;
   StatusOr<TrainingResult> trained = FetchAndTrain(caller, task, data);

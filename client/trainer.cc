@@ -20,6 +20,7 @@ namespace {
 
 // What a plan's loops may cost, whatever the plan says: iterations of all loops of one run of a program together, and
 // how long after the task began they may go on.
+// A plan comes from outside and may hold a loop whose condition is never false; a client must come back from any plan.
 constexpr int64_t kMaxLoopSteps = 1'000'000;
 constexpr std::chrono::hours kMaxLoopTime{1};
 constexpr size_t kMostBatchSizes = 32;  // of a plan's input: each is a program
@@ -54,6 +55,9 @@ struct BoundProgram {
   std::vector<TensorView> feeds;
 };
 
+// Everything that a task needs is allocated by size and kept: one arena for all programs, since one runs at a time,
+// feeds of the largest batch so far, and one buffer per flat variable. Programs hold offsets only, so binding them to
+// other memory, the next base model for instance, costs a pointer.
 class LocalTrainer : public Trainer {
  public:
   LocalTrainer(std::shared_ptr<ProgramCache> programs, StepMonitor* monitor)
@@ -92,6 +96,8 @@ class LocalTrainer : public Trainer {
     }
     const bool own_input = plan_.input_graph() != nullptr;
     const int64_t batch_size = std::min(plan_.batch_size(), size);
+    // Both programs before the first step, so that a plan that cannot be compiled for the last, smaller batch fails
+    // before anything has been trained.
     BoundProgram *whole = nullptr, *rest = nullptr;
     if (!own_input) {
       RIVULET_ASSIGN_OR_RETURN(whole, StepProgram(batch_size));
@@ -102,6 +108,8 @@ class LocalTrainer : public Trainer {
 
     std::memcpy(memory_[kParamsBuffer].data(), base.arena().data(), base.arena().size());
     buffers_[kBaseParamsBuffer].data = const_cast<std::byte*>(base.arena().data());  // the programs only read it
+    // The stream follows from the task alone (seed, client, base version, ordinal). Which trainer runs it, in which
+    // process and after how many other tasks, cannot change a draw.
     const StreamKey rng =
         StreamFor(task.seed, client_id, Purpose::kGraph, static_cast<uint32_t>(task.base_round), task.ordinal);
     *reinterpret_cast<double*>(memory_[kScalarsBuffer].data()) = static_cast<double>(task.base_round);
@@ -145,6 +153,7 @@ class LocalTrainer : public Trainer {
       input_context.budget = InputBudgetFor(plan_, size);
     }
     for (int64_t epoch = 0; own_input && epoch < plan_.epochs() && (bound == 0 || step < bound); ++epoch) {
+      // Of the last epoch: the loss that is reported is that of the model as it is sent, as nearly as training tells.
       loss_sum = 0;
       seen = 0;
       RIVULET_ASSIGN_OR_RETURN(const auto batches, input->MakeIterator(input_context));
@@ -201,6 +210,7 @@ class LocalTrainer : public Trainer {
     const std::vector<FeedSpec>& feeds = bound->program->signature().feeds;
     for (size_t i = 0; i < feeds.size(); ++i) {
       TensorView& view = bound->feeds.emplace_back(TensorView{nullptr, feeds[i].spec.dtype, feeds[i].spec.shape});
+      // A larger buffer has another address, so programs that were bound to the smaller one are told.
       if (view.bytes() > feeds_[i].size()) {
         RIVULET_ASSIGN_OR_RETURN(feeds_[i], AlignedBuffer::Create(view.bytes()));
         for (auto& [batch_size, step] : steps_) {
@@ -243,6 +253,8 @@ class LocalTrainer : public Trainer {
       return InvalidArgument("the input of plan '{}' gives a batch {}, which the model cannot be fed with",
                              plan_.name(), Describe(specs));
     }
+    // Each size is a program to compile and to keep. A plan whose input gives ever new sizes would cost memory without
+    // end.
     if (!steps_.contains(count) && steps_.size() >= kMostBatchSizes)
       return ResourceExhausted("the input of plan '{}' gives batches of more than {} different sizes", plan_.name(),
                                kMostBatchSizes);

@@ -9,21 +9,12 @@
 
 #include "engine/base/status.h"
 #include "engine/program/program.h"
+#include "federated/plan/example_source.h"
 #include "federated/plan/plan.h"
 #include "federated/transport/coordinator_api.h"
 #include "federated/weights/model.h"
 
 namespace rivulet {
-
-// A client's examples, decoded as the plan's features say. Thread-safe.
-class ExampleSource {
- public:
-  virtual ~ExampleSource() = default;
-  virtual int64_t size() const = 0;
-  // Decodes examples `indices` (0 .. size()-1) into the feed tensors, one per feature of the plan, batch first.
-  // Errors name file, record and byte: a label out of range, a wrong type, a wrong number of values.
-  virtual Status Decode(std::span<const uint32_t> indices, std::span<const TensorView> feeds) const = 0;
-};
 
 class StepMonitor;  // engine/profile/step_monitor.h
 

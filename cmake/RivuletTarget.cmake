@@ -1,4 +1,4 @@
-# rivulet_library(NAME [PCH] SOURCES … LINKS …): one of our libraries, with our warnings. Includes are written from the
+# rivulet_library(NAME [NO_UNITY] SOURCES … LINKS … [PCH_FROM TARGET]): one of our libraries, with our warnings. Includes are written from the
 # repository's root ("engine/graph/graph.h"); a target can include only what it links, because generated headers and
 # SYSTEM includes come with the link.
 function(rivulet_options target)
@@ -6,13 +6,38 @@ function(rivulet_options target)
                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/rivulet>)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Werror -Wno-missing-field-initializers)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
+endfunction()
+
+# rivulet_unity(TARGET SOURCES …): with RIVULET_UNITY, the target's files are compiled in batches of about 120 KB, since
+# most of a file's seconds go to headers and templates that its neighbours need too. Names in anonymous namespaces, and
+# macros, are therefore unique in a target. Files with compile options or definitions of their own stay by themselves,
+# as CMake sees to it; those with pragmas say SKIP_UNITY_BUILD_INCLUSION.
+function(rivulet_unity target)
+  if(NOT RIVULET_UNITY)
+    return()
+  endif()
+  set(files 0)
+  set(bytes 0)
+  foreach(source ${ARGN})
+    get_filename_component(path ${source} ABSOLUTE)
+    file(SIZE ${path} size)
+    math(EXPR bytes "${bytes} + ${size}")
+    math(EXPR files "${files} + 1")
+  endforeach()
+  math(EXPR batches "${bytes} / 120000 + 1")
+  math(EXPR batch_size "(${files} + ${batches} - 1) / ${batches}")
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch_size})
+  # What is included is taken for a header, where a type that others see must not hold one of an anonymous namespace.
+  target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
 endfunction()
 
 function(rivulet_library target)
-  cmake_parse_arguments(ARG "OBJECT" "PCH_FROM" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "NO_UNITY" "PCH_FROM" "SOURCES;LINKS" ${ARGN})
   add_library(${target} STATIC ${ARG_SOURCES})
   rivulet_options(${target})
+  if(NOT ARG_NO_UNITY)
+    rivulet_unity(${target} ${ARG_SOURCES})
+  endif()
   target_link_libraries(${target} PUBLIC ${ARG_LINKS})
   if(ARG_PCH_FROM)
     target_precompile_headers(${target} REUSE_FROM ${ARG_PCH_FROM})

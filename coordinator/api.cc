@@ -11,6 +11,7 @@ namespace rivulet {
 namespace {
 
 // Serves bytes that stay where they are: one chunk, however long. A transport cuts it as it likes.
+// The reader shares the blob, so a model that is replaced while somebody downloads it lives until the download ends.
 class BlobReader : public ChunkReader {
  public:
   BlobReader(std::shared_ptr<const std::string> blob, int64_t offset, std::shared_ptr<std::atomic<int64_t>> counter)
@@ -30,6 +31,8 @@ class BlobReader : public ChunkReader {
 };
 
 // For an upload whose fate is known: takes no bytes and tells it.
+// A client that asks again for an update that is folded or refused already is told so in the form that it expects,
+// without sending the bytes again.
 class DecidedWriter : public ChunkWriter {
  public:
   DecidedWriter(int64_t bytes, SubmitResult result) : bytes_(bytes), result_(std::move(result)) {}
@@ -140,6 +143,8 @@ Task RunCoordinator::MakeTask(const Offer& offer) const {
   return task;
 }
 
+// Looked up once per client, found or not: a thousand clients that poll a resumed run must not become a thousand
+// queries a second.
 std::optional<TaskOutcome> RunCoordinator::EarlierOutcome(const std::string& client_id) {
   const auto found = outcomes_.find(client_id);
   if (found != outcomes_.end()) return found->second;
@@ -150,6 +155,8 @@ std::optional<TaskOutcome> RunCoordinator::EarlierOutcome(const std::string& cli
   return outcomes_.emplace(client_id, OutcomeOf(**row)).first->second;
 }
 
+// A poll holds the lock only for a few lookups and, once per client and run, for the row of a new name. Training and
+// waiting hold no call open, so a coordinator's cost follows from polls and not from clients.
 StatusOr<PollReply> RunCoordinator::Poll(const Caller& caller, const Capabilities& capabilities) {
   RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
   PollReply reply;
@@ -205,6 +212,7 @@ StatusOr<std::unique_ptr<ChunkReader>> RunCoordinator::Fetch(const Caller& calle
   if (offset < 0 || offset > static_cast<int64_t>(bytes->size())) {
     return OutOfRange("offset {} is not within the {} bytes of blob {}", offset, bytes->size(), blob.digest.Hex());
   }
+  // Counted in the task that the caller has by now; a download outside of one belongs to no row.
   std::shared_ptr<std::atomic<int64_t>> counter;
   if (attempt_ != nullptr) {
     if (const Lease* lease = machine_.LeaseOf(caller.name); lease != nullptr) {
@@ -214,6 +222,8 @@ StatusOr<std::unique_ptr<ChunkReader>> RunCoordinator::Fetch(const Caller& calle
   return std::make_unique<BlobReader>(std::move(bytes), offset, std::move(counter));
 }
 
+// What the machine does not know may be of an earlier attempt or of the process before this one. Memory is asked first
+// and then the history; only who is in neither is told that there is no such task.
 StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Answer(const Refuse& refusal, int64_t bytes) {
   switch (refusal.why) {
     case Refuse::Why::kBusy:
@@ -240,6 +250,9 @@ StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Answer(const Refuse& refu
   return NotFound("{}", refusal.reason);
 }
 
+// The machine hears of an upload before its first byte, so that a late or repeated one costs no transfer. If something
+// is staged of the same bytes, by length and digest, the writer goes on at that offset; bytes of another training are
+// of another update, and start anew.
 StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Submit(const Caller& caller, const TaskId& task, int step,
                                                               int64_t bytes, const Digest& digest) {
   RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
@@ -253,6 +266,7 @@ StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Submit(const Caller& call
     if (const auto* refusal = std::get_if<Refuse>(&actions[0])) {
       writer = Answer(*refusal, bytes);
     } else if (bytes < 1 || bytes > max_update_bytes_) {
+      // Announced sizes are bounded by the plan before any memory is reserved.
       const std::string reason = fmt::format("an update of {} bytes was announced, and those of this plan have 1 to {}",
                                              bytes, max_update_bytes_);
       Feed(StageDone{task, false, reason});
@@ -307,6 +321,8 @@ Status RunCoordinator::Fail(const Caller& caller, const TaskId& task, const std:
   return status;
 }
 
+// Outside of all locks, as it reads every byte. Nothing in an update is trusted: the digest says that it is the one
+// that was announced, the task that it is no other's, and the scalars go into rows.
 StatusOr<RunCoordinator::CheckedUpdate> RunCoordinator::CheckUpdate(const TaskId& task, const Upload& upload,
                                                                     std::span<const std::byte> bytes) const {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -330,6 +346,9 @@ StatusOr<RunCoordinator::CheckedUpdate> RunCoordinator::CheckUpdate(const TaskId
   return update;
 }
 
+// In three steps: check, ask the machine, fold. The machine decides under the lock in between, and its state kFolding
+// keeps the attempt open while this thread adds without the lock; so two updates that arrive together cannot both be
+// the last one that is wanted, and a deadline cannot close an attempt under a fold.
 StatusOr<SubmitResult> RunCoordinator::CloseUpload(const std::shared_ptr<Attempt>& attempt, const TaskId& task,
                                                    const std::shared_ptr<Upload>& upload, int64_t writer) {
   const auto refused = [](std::string reason) { return SubmitResult{SubmitResult::Kind::kRefused, std::move(reason)}; };

@@ -15,6 +15,8 @@ double SecondsSince(std::chrono::steady_clock::time_point begin) {
   return Seconds(std::chrono::steady_clock::now() - begin).count();
 }
 
+// Below it the lost coordinates are those of nearly nothing; above it the settings do not fit the model, and somebody
+// should know.
 constexpr double kToleratedLoss = 0.001;  // of non-zero coordinates, to rounding
 
 }  // namespace
@@ -25,6 +27,8 @@ EventRow RunCoordinator::Note(std::string level, std::string source, std::string
 }
 
 // The rows of a closed attempt, but for what a commit adds. A closed attempt's records do not change any more.
+// Rows are made at the end and not as things happen: one transaction then tells a whole attempt or nothing of it, and
+// no reader sees half a round.
 AttemptRecord RunCoordinator::Describe(const Job& job, const std::string& status, const std::string& reason) const {
   const Attempt& attempt = *job.attempt;
   const bool committed = status == "committed";
@@ -133,6 +137,8 @@ void RunCoordinator::TraceRound(const Attempt& attempt, const RoundReport& repor
   tracer->Instant(row, "round", fmt::format("round {} {}", report.round, report.status), {});
 }
 
+// Rows of clients ride along in the transaction of an attempt, since a transaction of their own would cost a sync of
+// the disk for every poll.
 void RunCoordinator::AddSeen(const Job& job, AttemptRecord& record) {
   std::unordered_set<std::string_view> workers;
   for (const Lease& lease : job.leases) workers.insert(lease.client_id);
@@ -147,6 +153,8 @@ void RunCoordinator::AddSeen(const Job& job, AttemptRecord& record) {
   }
 }
 
+// A client that lost its connection at the wrong moment asks again, perhaps rounds later. The last outcome of each is
+// kept, so that the answer needs no query.
 void RunCoordinator::RememberOutcomes(const Job& job, bool committed, const std::string& reason) {
   for (const Lease& lease : job.leases) {
     TaskOutcome outcome{lease.task, Outcome::kDropped, lease.reason};
@@ -157,6 +165,10 @@ void RunCoordinator::RememberOutcomes(const Job& job, bool committed, const std:
   }
 }
 
+// The order is what a crash may interrupt anywhere. The file comes before its row, since a row without its file would
+// make the run impossible to resume, while a file without a row is only removed; the row comes before the old file's
+// removal for the same reason. In memory the new model is current only when both are on disk, so no client is ever
+// given a task on a model that a restart might not know.
 Status RunCoordinator::CommitRound(const Job& job) {
   Attempt& attempt = *job.attempt;
   const int64_t round = attempt.round;
@@ -175,6 +187,7 @@ Status RunCoordinator::CommitRound(const Job& job) {
   const auto begin = std::chrono::steady_clock::now();
   double lost_fraction = 0, aggregate_seconds = 0, evaluate_seconds = 0;
   std::map<std::string, double> central;
+  // No lock is held while the model is made and evaluated: clients go on polling, and are told to wait.
   const auto compute = [&]() -> StatusOr<std::shared_ptr<const Model>> {
     std::unique_ptr<Aggregation> aggregation;
     {
@@ -183,6 +196,7 @@ Status RunCoordinator::CommitRound(const Job& job) {
       aggregate_seconds = attempt.fold_seconds;
     }
     RIVULET_ASSIGN_OR_RETURN(const ServerInput input, std::move(*aggregation).Finish());
+    // Sums of 64 bits take twice the room of the model; they go before the new model and an evaluation need theirs.
     aggregation.reset();
     lost_fraction = input.lost_fraction;
     RIVULET_ASSIGN_OR_RETURN(auto model,

@@ -5,7 +5,8 @@
 namespace rivulet {
 
 StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions options) {
-  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, Plan::Open(options.plan));
+  const std::shared_ptr<const Plan> plan = options.plan;
+  if (plan == nullptr) return InvalidArgument("a run needs a plan: build it from the scenario and its model");
   RunParts parts;
   parts.plan = std::shared_ptr<const std::string>(plan, &plan->bytes());
   parts.plan_digest = plan->digest();
@@ -14,7 +15,6 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
   parts.initial_model = [plan, seed = options.scenario.run.seed]() -> StatusOr<std::shared_ptr<const Model>> {
     return InitialModel(*plan, seed);
   };
-  options.plan.clear();  // the opened plan holds the bytes
   return CreateCoordinator(std::move(options), std::move(parts));
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/base/file_system.h"
+#include "federated/evaluation/evaluator.h"
 #include "federated/plan/plan.h"
 #include "federated/scenario/scenario.h"
 #include "federated/transport/coordinator_api.h"
@@ -40,16 +41,9 @@ struct CoordinatorObserver {
   std::function<void(const std::string&)> on_action;  // every action of the round machine, as text (tests)
 };
 
-// Central evaluation of a committed model. Deterministic for any number of threads.
-class Evaluator {
- public:
-  virtual ~Evaluator() = default;
-  virtual StatusOr<std::map<std::string, double>> Evaluate(const Model& model) = 0;
-};
-
 struct CoordinatorOptions {
   Scenario scenario;
-  std::string plan;  // bytes; resume: must have the stored plan's digest
+  std::shared_ptr<const Plan> plan;  // resume: must have the stored plan's digest
   std::string db_path;
   std::string resume;                 // run id, name or "latest"; "" for a new run
   Evaluator* evaluator = nullptr;     // may be null: no central evaluation; must outlive the coordinator

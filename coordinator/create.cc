@@ -7,7 +7,7 @@
 namespace rivulet {
 namespace {
 
-constexpr char kVersion[] = RIVULET_VERSION;
+constexpr char kProgramVersion[] = RIVULET_VERSION;
 
 int64_t NowUnixMs(const CoordinatorOptions& options) {
   if (options.now_ms) return options.now_ms();
@@ -16,6 +16,7 @@ int64_t NowUnixMs(const CoordinatorOptions& options) {
 }
 
 // "<name>-<time>-<four random digits>", safe as a folder's name.
+// The time makes it sort, the name makes it readable, the digits keep two runs of one second apart.
 std::string NewRunId(const std::string& name, int64_t now_unix_ms) {
   std::string id;
   for (const char c : name.substr(0, 64)) {
@@ -53,6 +54,7 @@ RunRules RulesOf(const CoordinatorOptions& options, const RunParts& parts, const
 }
 
 // Canonical TOML as "section.key" → value.
+// By key, so that a difference can be told by the words of the file.
 std::map<std::string, std::string> Flatten(const std::string& toml) {
   std::map<std::string, std::string> keys;
   std::string section;
@@ -70,6 +72,7 @@ std::map<std::string, std::string> Flatten(const std::string& toml) {
 }
 
 // Only run.rounds may differ from what the history stored.
+// A run that goes on with another learning rate would have rows that nobody could repeat; only its length is free.
 Status CheckSameConfig(const RunRow& run, const Scenario& given) {
   // Read and written again, so that keys added since the run was stored have their defaults on both sides.
   StatusOr<Scenario> stored =
@@ -100,6 +103,8 @@ std::string DescribeAggregation(const AggregationSpec& spec) {
       spec.fraction_bits(), spec.value_bits, spec.max_weight, spec.updates_per_version);
 }
 
+// The model's file comes before the row that names it, as in every commit: a start that dies in between leaves a file
+// that the next one removes.
 StatusOr<RunCoordinator::Setup> NewRun(CoordinatorOptions options, RunParts parts) {
   FileSystem& fs = options.file_system != nullptr ? *options.file_system : FileSystem::Default();
   RunCoordinator::Setup setup;
@@ -118,7 +123,7 @@ StatusOr<RunCoordinator::Setup> NewRun(CoordinatorOptions options, RunParts part
   run.config = options.scenario.ToToml();
   run.plan_digest = parts.plan_digest.Hex();
   run.seed = options.scenario.run.seed;
-  run.version = kVersion;
+  run.version = kProgramVersion;
   run.created_at = run.started_at = Iso8601(now);
   const EventRow events[] = {
       {setup.run_id,
@@ -134,6 +139,8 @@ StatusOr<RunCoordinator::Setup> NewRun(CoordinatorOptions options, RunParts part
   return setup;
 }
 
+// Everything is held against the row before anything is written: the configuration, the plan that it gives today, and
+// the files of its models.
 StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts parts) {
   FileSystem& fs = options.file_system != nullptr ? *options.file_system : FileSystem::Default();
   RunCoordinator::Setup setup;
@@ -176,7 +183,7 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
   RIVULET_RETURN_IF_ERROR(setup.models->RemoveUnnamed(rows));
   if (!setup.already_finished) {
     run.config = options.scenario.ToToml();
-    run.version = kVersion;
+    run.version = kProgramVersion;
     const EventRow event = {
         run.run_id,
         {},

@@ -13,6 +13,8 @@ namespace {
 constexpr int64_t kUpdateOverheadBytes = 64 * 1024;
 
 // OK for a name that can stand in a row, a message and a log line. UTF-8 as RFC 3629 has it.
+// Stricter than any of the three needs: a name travels into files, terminals and SQL, and one that is refused at the
+// door need not be escaped anywhere.
 Status CheckClientId(std::string_view name) {
   if (name.empty()) return InvalidArgument("a client needs a name");
   if (name.size() > 255) {
@@ -59,6 +61,8 @@ RunCoordinator::RunCoordinator(Setup setup)
   thread_ = std::thread([this] { RunThread(); });
 }
 
+// The last callbacks may still stand in the queue when the thread has ended; whoever observes the run is to hear its
+// end.
 RunCoordinator::~RunCoordinator() {
   Stop();
   thread_.join();
@@ -78,6 +82,10 @@ TimeMs RunCoordinator::Now() const {
   return 1 + std::chrono::duration_cast<std::chrono::milliseconds>(elapsed).count();
 }
 
+// The one way into the machine, always under mutex_. What an action costs decides where it is carried out: what only
+// touches memory is done here, at once, so that the record and the machine never differ; commits and abandoned attempts
+// go to the run's own thread, as they write files and may take seconds; and callbacks wait in a queue until no lock is
+// held.
 std::vector<Action> RunCoordinator::Feed(const Event& event) {
   std::vector<Action> actions = machine_.On(event, Now());
   for (const Action& action : actions) {
@@ -101,6 +109,7 @@ std::vector<Action> RunCoordinator::Feed(const Event& event) {
     } else if (std::holds_alternative<Close>(action)) {
       CloseAttempt();
     } else if (const auto* commit = std::get_if<Commit>(&action)) {
+      // The leases are copied: the machine clears its own once the commit is done, and polls change them until then.
       job_ = Job{*commit, attempt_, machine_.leases()};
       changed_.NotifyAll();
     } else if (const auto* abandon = std::get_if<Abandon>(&action)) {
@@ -112,6 +121,8 @@ std::vector<Action> RunCoordinator::Feed(const Event& event) {
   return actions;
 }
 
+// An attempt's records lie in an object of their own, shared with the uploads and the commit that work on it. When the
+// next attempt begins, theirs stays as it is for as long as they need it, and nobody has to be waited for.
 void RunCoordinator::BeginAttempt(const Offer& offer) {
   if (attempt_ == nullptr || attempt_->round != offer.round || attempt_->number != offer.attempt) {
     attempt_ = std::make_shared<Attempt>();
@@ -132,6 +143,8 @@ void RunCoordinator::BeginAttempt(const Offer& offer) {
   }
 }
 
+// An upload that is still on its way would be written in full to be refused at its end; it is cut off now, and its
+// client may take part in the next round.
 void RunCoordinator::CloseAttempt() {
   attempt_->closed = Now();
   wake_at_ = 0;
@@ -148,6 +161,8 @@ void RunCoordinator::BeginRun() {
   if (!machine_.over()) Feed(Tick{});
 }
 
+// Whoever calls moves the clock on too: a client that polls just after a deadline must not be answered from before it,
+// whenever the run's thread wakes.
 void RunCoordinator::TickIfDue() {
   if (wake_at_ != 0 && Now() >= wake_at_) {
     wake_at_ = 0;
@@ -209,6 +224,8 @@ std::shared_ptr<const Model> RunCoordinator::model() const {
   return current_.model;
 }
 
+// Clients learn of the end when they poll, so a process that serves them stays until those that were heard of lately
+// have asked.
 int64_t RunCoordinator::unaware_clients() const {
   MutexLock lock(mutex_);
   const int64_t since = NowUnixMs() - 60'000;
@@ -235,6 +252,8 @@ void RunCoordinator::Drain() {
   mutex_.Unlock();
 }
 
+// Commits go before deadlines, as a deadline of the attempt that is being committed means nothing any more, and both
+// before callbacks.
 void RunCoordinator::RunThread() {
   if (options_.tracer != nullptr) options_.tracer->NameThread("commits");
   mutex_.Lock();

@@ -1,4 +1,4 @@
-// What a coordinator needs of a plan: Coordinator::Create takes it from the plan's bytes, and tests of the coordinator
+// What a coordinator needs of a plan: Coordinator::Create takes it from the options' plan, and tests of the coordinator
 // bring their own.
 #pragma once
 

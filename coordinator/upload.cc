@@ -2,6 +2,9 @@
 
 namespace rivulet {
 
+// A connection that broke without being noticed may still hold a writer. Each taking over gets the next number, and
+// bytes are accepted only from the holder of the latest, so two connections never interleave and the newer one need not
+// wait for the older one's time-out.
 StatusOr<Upload::Turn> Upload::TakeOver() {
   MutexLock lock(mutex_);
   if (complete_) return Unavailable("this update is being checked; ask again");
@@ -25,6 +28,8 @@ Status Upload::Write(int64_t writer, std::span<const std::byte> chunk) {
   return staged_->Append(chunk);
 }
 
+// From here on the bytes are read without the lock, so nothing may change or free them: no writer, and no cancellation
+// either. Release does, when they are folded.
 StatusOr<std::span<const std::byte>> Upload::Complete(int64_t writer) {
   MutexLock lock(mutex_);
   RIVULET_RETURN_IF_ERROR(CheckTurn(writer));

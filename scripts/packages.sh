@@ -28,6 +28,7 @@ build_packages=(
 test_packages=(
   "libgtest-dev|unit tests"
   "libgmock-dev|matchers of the unit tests"
+  "mold|links the test programs quickly"
   "python3|end-to-end tests"
   "python3-numpy|checks model files without our code"
 )

@@ -11,10 +11,7 @@
 #include "client/task_runner.h"
 #include "engine/base/mutex.h"
 #include "engine/profile/tracer.h"
-#include "simulations/central_evaluator.h"
-#include "simulations/partition.h"
-#include "simulations/scenario_data.h"
-#include "simulations/scenario_model.h"
+#include "setup/run_setup.h"
 
 namespace rivulet {
 namespace {
@@ -55,21 +52,20 @@ class OfferQueue {
 class LocalSimulation : public Simulation {
  public:
   Status Initialise(SimulationOptions options) {
-    Scenario& scenario = options.scenario;
     instruments_ = options.instruments;
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     workers_ = options.workers > 0 ? options.workers : cores;
-    RIVULET_RETURN_IF_ERROR(PrepareData(scenario));
-    RIVULET_ASSIGN_OR_RETURN(train_, Dataset::Open({scenario.data.train}));
-    RIVULET_ASSIGN_OR_RETURN(
-        shares_, Partition(*train_, scenario.data.partition, scenario.data.label_feature, scenario.run.seed));
-    const auto clients = static_cast<int64_t>(shares_.size());
+    RunSetup setup(options.scenario, {.evaluation_threads = workers_});
+    const Scenario& scenario = setup.scenario();
+    RIVULET_ASSIGN_OR_RETURN(train_, setup.training_data());
+    RIVULET_ASSIGN_OR_RETURN(shares_, setup.shares());
+    const auto clients = static_cast<int64_t>(shares_->size());
     if (scenario.server.clients_per_round > clients) {
       return InvalidArgument("server.clients_per_round is {}, but data.partition gives {} clients; lower it",
                              scenario.server.clients_per_round, clients);
     }
-    for (uint32_t client = 0; client < shares_.size(); ++client) {
-      const ClientShare& share = shares_[client];
+    for (uint32_t client = 0; client < shares_->size(); ++client) {
+      const ClientShare& share = (*shares_)[client];
       const auto examples = static_cast<int64_t>(share.examples.size());
       if (examples > scenario.server.max_weight) {
         return InvalidArgument("client '{}' has {} examples, and server.max_weight is {}; raise it", share.client_id,
@@ -77,22 +73,14 @@ class LocalSimulation : public Simulation {
       }
       by_id_[share.client_id] = client;
     }
-    // by_key without a number takes all keys; from here on the number is known, and the first selection waits for it.
-    scenario.data.partition.clients = clients;
-
-    RIVULET_ASSIGN_OR_RETURN(const ModelDef model, ModelOf(scenario));
-    RIVULET_ASSIGN_OR_RETURN(std::string plan_bytes, BuildPlan(scenario, model));
-    RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, Plan::Open(plan_bytes));
-    RIVULET_RETURN_IF_ERROR(CheckFirstExample(*plan));
-    if (!scenario.data.test.empty() && scenario.evaluation.every > 0) {
-      RIVULET_ASSIGN_OR_RETURN(const auto test, Dataset::Open({scenario.data.test}));
-      // More threads than cores would only hold more arenas.
-      RIVULET_ASSIGN_OR_RETURN(
-          evaluator_, CentralEvaluator::Create(plan, test, scenario.evaluation.batch_size, std::min(workers_, cores)));
-    }
-
     CoordinatorOptions coordinator;
-    coordinator.plan = std::move(plan_bytes);
+    RIVULET_ASSIGN_OR_RETURN(coordinator.plan, setup.plan());
+    RIVULET_RETURN_IF_ERROR(CheckFirstExample(*coordinator.plan));
+    RIVULET_ASSIGN_OR_RETURN(evaluator_, setup.evaluator());
+
+    coordinator.scenario = std::move(options.scenario);
+    // by_key without a number takes all keys; from here on the number is known, and the first selection waits for it.
+    coordinator.scenario.data.partition.clients = clients;
     coordinator.db_path = options.db_path;
     coordinator.resume = options.resume;
     coordinator.evaluator = evaluator_.get();
@@ -111,7 +99,6 @@ class LocalSimulation : public Simulation {
       }
       if (watch) watch(report);
     };
-    coordinator.scenario = std::move(scenario);
     RIVULET_ASSIGN_OR_RETURN(coordinator_, Coordinator::Create(std::move(coordinator)));
     return absl::OkStatus();
   }
@@ -128,8 +115,8 @@ class LocalSimulation : public Simulation {
     if (!result.already_finished) {
       for (int i = 0; i < workers_; ++i) threads_.emplace_back([this, i] { Work(i); });
       std::vector<std::string> ids;
-      ids.reserve(shares_.size());
-      for (const ClientShare& share : shares_) ids.push_back(share.client_id);
+      ids.reserve(shares_->size());
+      for (const ClientShare& share : *shares_) ids.push_back(share.client_id);
       status = coordinator_->Register(ids);
       if (status.ok()) status = coordinator_->Wait();
       JoinWorkers();
@@ -169,7 +156,7 @@ class LocalSimulation : public Simulation {
     options.instruments = instruments_;
     TaskRunner runner(*coordinator_, artifacts_, stop_, std::move(options));
     while (const std::optional<uint32_t> client = queue_.Pop()) {
-      const Status status = ActFor(runner, shares_[*client]);
+      const Status status = ActFor(runner, (*shares_)[*client]);
       if (status.ok() || stop_.stopped()) continue;
       {
         MutexLock lock(mutex_);
@@ -202,9 +189,9 @@ class LocalSimulation : public Simulation {
   int workers_ = 1;
   Instruments instruments_;
   std::shared_ptr<const Dataset> train_;
-  std::vector<ClientShare> shares_;
+  std::shared_ptr<const std::vector<ClientShare>> shares_;
   std::unordered_map<std::string, uint32_t> by_id_;
-  std::unique_ptr<CentralEvaluator> evaluator_;
+  std::shared_ptr<Evaluator> evaluator_;
   OfferQueue queue_;
   StopSignal stop_;
   ArtifactCache artifacts_;

@@ -16,7 +16,7 @@
 namespace rivulet {
 namespace {
 
-struct Options {
+struct BenchOptions {
   OpBenchOptions bench;
   std::string algorithm = "all";
   bool json = false;
@@ -52,7 +52,7 @@ double ToleranceOf(const std::string& dtype, const OpTiming& first) {
   return 8 * rounding * std::sqrt(depth);
 }
 
-Status BenchOp(const Options& options) {
+Status BenchOp(const BenchOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const OpBenchGraph bench, MakeOpBenchGraph(options.bench));
   const std::vector<std::string> known = AlgorithmsFor(bench);
   // Of the instruction sets the two that differ most from what a machine with AVX-512 takes anyway.
@@ -127,7 +127,7 @@ Status BenchOp(const Options& options) {
 }
 
 const RegisterCommand kBench(67, [] {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchOptions>();
   Command op{.name = "op",
              .summary = "Time one op on made-up data, every implementation side by side, and compare their results.",
              .example =

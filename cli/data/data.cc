@@ -13,7 +13,8 @@
 #include "engine/datasets/mnist.h"
 #include "engine/datasets/shakespeare.h"
 #include "engine/datasets/synth_digits.h"
-#include "simulations/partition_files.h"
+#include "setup/partition_files.h"
+#include "setup/run_setup.h"
 
 namespace rivulet {
 namespace {
@@ -50,7 +51,7 @@ Status ImportFromShakespeare(const ImportOptions& options) {
   return absl::OkStatus();
 }
 
-Command ImportCommand() {
+Command DataImportCommand() {
   auto options = std::make_shared<ImportOptions>();
   Command mnist{.name = "mnist",
                 .summary = "MNIST's four IDX files, raw or .gz, as train.tfrecord and test.tfrecord.",
@@ -125,8 +126,8 @@ Command SynthCommand() {
 
 // data partition
 
-struct PartitionOptions {
-  RunOptions run;
+struct PartitionCommandOptions {
+  ScenarioOptions run;
   std::string out;
 };
 
@@ -145,27 +146,27 @@ Status RefuseOtherRecords(FileSystem& fs, const std::string& folder, const std::
   return absl::OkStatus();
 }
 
-Status WriteClients(const PartitionOptions& options) {
-  RIVULET_ASSIGN_OR_RETURN(const Scenario scenario, LoadScenario(options.run));
+Status WriteClients(const PartitionCommandOptions& options) {
+  RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run));
   RIVULET_RETURN_IF_ERROR(PrepareDataHere(scenario));
-  RIVULET_ASSIGN_OR_RETURN(const auto data, Dataset::Open({scenario.data.train}));
-  RIVULET_ASSIGN_OR_RETURN(const std::vector<ClientShare> shares,
-                           Partition(*data, scenario.data.partition, scenario.data.label_feature, scenario.run.seed));
+  RunSetup setup(std::move(scenario));
+  RIVULET_ASSIGN_OR_RETURN(const auto data, setup.training_data());
+  RIVULET_ASSIGN_OR_RETURN(const auto shares, setup.shares());
   FileSystem& fs = FileSystem::Default();
   RIVULET_RETURN_IF_ERROR(fs.CreateFolders(options.out));
-  RIVULET_RETURN_IF_ERROR(RefuseOtherRecords(fs, options.out, shares));
+  RIVULET_RETURN_IF_ERROR(RefuseOtherRecords(fs, options.out, *shares));
   size_t examples = 0;
-  for (const ClientShare& share : shares) examples += share.examples.size();
+  for (const ClientShare& share : *shares) examples += share.examples.size();
   {
     LongWork work("writing clients");
-    RIVULET_RETURN_IF_ERROR(WritePartitionFiles(fs, *data, shares, options.out, work.progress()).status());
+    RIVULET_RETURN_IF_ERROR(WritePartitionFiles(fs, *data, *shares, options.out, work.progress()).status());
   }
-  fmt::print("{}: {} examples for {} clients\n", options.out, examples, shares.size());
+  fmt::print("{}: {} examples for {} clients\n", options.out, examples, shares->size());
   return absl::OkStatus();
 }
 
 Command PartitionCommand() {
-  auto options = std::make_shared<PartitionOptions>();
+  auto options = std::make_shared<PartitionCommandOptions>();
   Command command{.name = "partition",
                   .summary = "Write the training data of each client of a scenario to DIR/<client_id>.tfrecord.",
                   .example = "rivulet data partition simulations/scenarios/quickstart.toml --out clients"};
@@ -245,7 +246,7 @@ const RegisterCommand kData(50, [] {
   Command data{.name = "data",
                .summary = "Make, look at and check data sets.",
                .example = "rivulet data inspect mnist/train.tfrecord"};
-  data.subcommands.push_back(ImportCommand());
+  data.subcommands.push_back(DataImportCommand());
   data.subcommands.push_back(SynthCommand());
   data.subcommands.push_back(PartitionCommand());
   data.subcommands.push_back(InspectCommand());

@@ -15,7 +15,7 @@
 namespace rivulet {
 namespace {
 
-struct Options {
+struct DebugOptions {
   DebugTargetOptions target;
   std::vector<std::string> commands;
   std::string script;
@@ -24,7 +24,7 @@ struct Options {
 };
 
 // Lines of -c and of the script, in this order; '#' begins a comment.
-StatusOr<std::deque<std::string>> ScriptLines(const Options& options) {
+StatusOr<std::deque<std::string>> ScriptLines(const DebugOptions& options) {
   std::deque<std::string> lines(options.commands.begin(), options.commands.end());
   if (options.script.empty()) return lines;
   RIVULET_ASSIGN_OR_RETURN(const std::string text, FileSystem::Default().ReadAll(options.script));
@@ -38,7 +38,7 @@ StatusOr<std::deque<std::string>> ScriptLines(const Options& options) {
   return lines;
 }
 
-Status Debug(const Options& options) {
+Status Debug(const DebugOptions& options) {
   const bool scripted = !options.commands.empty() || !options.script.empty();
   RIVULET_ASSIGN_OR_RETURN(std::deque<std::string> lines, ScriptLines(options));
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<DebugTarget> target, LoadDebugTarget(options.target));
@@ -69,7 +69,7 @@ Status Debug(const Options& options) {
 }
 
 const RegisterCommand kDebug(55, [] {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DebugOptions>();
   Command command{.name = "debug",
                   .summary = "Run a client's training step, or a graph, under a debugger.",
                   .example =

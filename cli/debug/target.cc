@@ -9,7 +9,6 @@
 #include "cli/command.h"
 #include "cli/graph/source.h"
 #include "cli/run/options.h"
-#include "client/example_source.h"
 #include "client/program_cache.h"
 #include "client/trainer.h"
 #include "engine/base/nearest.h"
@@ -17,10 +16,9 @@
 #include "engine/compile/compile.h"
 #include "engine/io/npy.h"
 #include "engine/passes/pass.h"
+#include "federated/plan/example_source.h"
 #include "federated/updates/update_message.h"
-#include "simulations/partition.h"
-#include "simulations/scenario_data.h"
-#include "simulations/scenario_model.h"
+#include "setup/run_setup.h"
 #include "simulations/simulator.h"
 
 namespace rivulet {
@@ -37,14 +35,14 @@ Status Describe(DebugTarget& target) {
 }
 
 // A folder that goes with its files.
-class TemporaryFolder {
+class DebugFolder {
  public:
-  TemporaryFolder() : path_("/tmp/rivulet-debug-XXXXXX") {
+  DebugFolder() : path_("/tmp/rivulet-debug-XXXXXX") {
     if (const char* variable = std::getenv("TMPDIR"); variable != nullptr && *variable != '\0')
       path_ = JoinPath(variable, "rivulet-debug-XXXXXX");
     made_ = mkdtemp(path_.data()) != nullptr;
   }
-  ~TemporaryFolder() {
+  ~DebugFolder() {
     if (made_) Remove(path_);
   }
   bool made() const { return made_; }
@@ -67,7 +65,7 @@ class TemporaryFolder {
 // The model that `round` begins with.
 StatusOr<std::shared_ptr<const Model>> BaseModel(Scenario scenario, const Plan& plan, int64_t round) {
   if (round == 1) return InitialModel(plan, scenario.run.seed);
-  TemporaryFolder folder;
+  DebugFolder folder;
   if (!folder.made()) return Internal("cannot create the temporary folder '{}'", folder.path());
   scenario.run.rounds = round - 1;
   scenario.evaluation.every = 0;
@@ -90,15 +88,16 @@ StatusOr<std::string> DigestOf(const TrainingResult& result) {
 StatusOr<std::unique_ptr<DebugTarget>> FromScenario(const DebugTargetOptions& options) {
   if (options.training || !options.fetches.empty() || !options.feeds.empty() || options.steps)
     return UsageError("--training, --fetch, --feed and --steps are of a graph; a scenario says what its clients do");
-  RunOptions run;
+  ScenarioOptions run;
   run.scenario = options.what;
   run.sets = options.sets;
   if (options.batch) run.sets.push_back(fmt::format("client.batch_size={}", *options.batch));
-  RIVULET_ASSIGN_OR_RETURN(const Scenario scenario, LoadScenario(run));
-  RIVULET_RETURN_IF_ERROR(PrepareData(scenario));
-  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Dataset> data, Dataset::Open({scenario.data.train}));
-  RIVULET_ASSIGN_OR_RETURN(const std::vector<ClientShare> shares,
-                           Partition(*data, scenario.data.partition, scenario.data.label_feature, scenario.run.seed));
+  RIVULET_ASSIGN_OR_RETURN(Scenario loaded, LoadScenario(run));
+  RunSetup setup(std::move(loaded));
+  const Scenario& scenario = setup.scenario();
+  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Dataset> data, setup.training_data());
+  RIVULET_ASSIGN_OR_RETURN(const auto all_shares, setup.shares());
+  const std::vector<ClientShare>& shares = *all_shares;
   auto share = shares.begin();
   if (!options.client.empty()) {
     share = std::ranges::find(shares, options.client, &ClientShare::client_id);
@@ -109,11 +108,10 @@ StatusOr<std::unique_ptr<DebugTarget>> FromScenario(const DebugTargetOptions& op
           NotFound("the scenario has no client '{}'.{}", options.client, DidYouMean(options.client, names)));
     }
   }
-  RIVULET_ASSIGN_OR_RETURN(const ModelDef model, ModelOf(scenario));
+  RIVULET_ASSIGN_OR_RETURN(const auto model, setup.model());
   std::map<std::string, std::string, std::less<>> source_lines;
-  for (const auto& node : model.graph.nodes()) source_lines.emplace(node->name(), node->source_line());
-  RIVULET_ASSIGN_OR_RETURN(std::string bytes, BuildPlan(scenario, model));
-  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, Plan::Open(std::move(bytes)));
+  for (const auto& node : model->graph.nodes()) source_lines.emplace(node->name(), node->source_line());
+  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, setup.plan());
   const int64_t round = options.round.value_or(1);
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Model> base, BaseModel(scenario, *plan, round));
   RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(plan->features()));

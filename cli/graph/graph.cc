@@ -21,7 +21,7 @@
 namespace rivulet {
 namespace {
 
-struct Options {
+struct GraphOptions {
   GraphSourceOptions source;
   std::string format = "text";
   bool json = false;
@@ -32,7 +32,9 @@ struct Options {
   std::string out;
 };
 
-std::string Describe(const TensorSpec& spec) { return fmt::format("{}{}", Name(spec.dtype), spec.shape.ToString()); }
+std::string DescribeSpec(const TensorSpec& spec) {
+  return fmt::format("{}{}", Name(spec.dtype), spec.shape.ToString());
+}
 
 // Names of the first inputs; a sum of a hundred says how many there are.
 std::string InputNames(const Node& node) {
@@ -49,7 +51,7 @@ Table NodeTable(const Graph& graph) {
   Table table({{"node"}, {"op"}, {"output"}, {"inputs", false, 4, 72}, {"built_at", true}});
   for (const auto& node : graph.nodes()) {
     std::vector<std::string> outputs;
-    for (const TensorSpec& output : node->outputs()) outputs.push_back(Describe(output));
+    for (const TensorSpec& output : node->outputs()) outputs.push_back(DescribeSpec(output));
     table.Add({node->name(), std::string(node->type()), fmt::format("{}", fmt::join(outputs, " ")), InputNames(*node),
                TextCell(node->source_line())});
   }
@@ -60,7 +62,7 @@ Table CallTable(const Program& program) {
   Table table({{"node"}, {"op"}, {"implementation"}, {"output"}, {"mflop", false, 3}, {"arena_bytes"}});
   for (const Instruction& call : program.instructions()) {
     std::vector<std::string> outputs;
-    for (const TensorSpec& output : call.outputs) outputs.push_back(Describe(output));
+    for (const TensorSpec& output : call.outputs) outputs.push_back(DescribeSpec(output));
     table.Add({call.node, call.op, call.implementation, TextCell(fmt::format("{}", fmt::join(outputs, " "))),
                call.flops > 0 ? Cell(call.flops / 1e6) : Cell(),
                call.arena_bytes > 0 ? Cell(static_cast<int64_t>(call.arena_bytes)) : Cell()});
@@ -68,7 +70,7 @@ Table CallTable(const Program& program) {
   return table;
 }
 
-Status CheckFormat(Options& options) {
+Status CheckFormat(GraphOptions& options) {
   if (options.json) options.format = "json";
   if (options.format == "text" || options.format == "dot" || options.format == "json") return absl::OkStatus();
   return UsageError("--format is '{}'; there is text, dot and json", options.format);
@@ -84,7 +86,7 @@ Status WriteEvents(const std::string& folder, const Graph& graph) {
   return absl::OkStatus();
 }
 
-Status Inspect(Options options) {
+Status Inspect(GraphOptions options) {
   RIVULET_RETURN_IF_ERROR(CheckFormat(options));
   RIVULET_ASSIGN_OR_RETURN(const GraphSource source, LoadGraphSource(options.source));
   if (!options.tensorboard.empty()) RIVULET_RETURN_IF_ERROR(WriteEvents(options.tensorboard, source.graph));
@@ -104,7 +106,7 @@ Status Inspect(Options options) {
   return absl::OkStatus();
 }
 
-StatusOr<PassOptions> PassesOf(const Options& options) {
+StatusOr<PassOptions> PassesOf(const GraphOptions& options) {
   PassOptions passes;
   passes.without = options.without;
   passes.memory_budget_bytes = static_cast<size_t>(options.memory_budget.value_or(0));
@@ -150,7 +152,7 @@ std::string TotalsLine(std::string_view when, size_t nodes, const Program& progr
                      static_cast<double>(program.memory().constant_bytes) / 1024);
 }
 
-Status Optimize(Options options) {
+Status Optimize(GraphOptions options) {
   RIVULET_RETURN_IF_ERROR(CheckFormat(options));
   CompileOptions with, none;
   RIVULET_ASSIGN_OR_RETURN(with.passes, PassesOf(options));
@@ -207,7 +209,7 @@ Status Optimize(Options options) {
   return absl::OkStatus();
 }
 
-void AddSourceOptions(Command& command, Options& options) {
+void AddSourceOptions(Command& command, GraphOptions& options) {
   command.Positional("WHAT", &options.source.what, "a graph file (.pb, .pbtxt), a scenario (.toml) or a preset's name")
       .Option("--batch", "N", &options.source.batch, "examples at once [the scenario's, or 10]", {1, 1 << 20})
       .Flag("--training", &options.source.training,
@@ -220,7 +222,7 @@ void AddSourceOptions(Command& command, Options& options) {
 }
 
 const RegisterCommand kGraph(65, [] {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<GraphOptions>();
   Command inspect{.name = "inspect",
                   .summary = "List the nodes of a graph as it is written.",
                   .example =

@@ -20,7 +20,7 @@
 namespace rivulet {
 namespace {
 
-struct Options {
+struct PlaceOptions {
   GraphSourceOptions source;
   std::optional<int64_t> cpus, measure;
   std::vector<std::string> on, filters;
@@ -111,7 +111,7 @@ struct Cut {
 };
 
 StatusOr<Cut> CutGraph(const GraphSource& source, const Graph& graph, const DeviceSet& devices,
-                       const Placement& placement, const CostModel& costs, const Options& options) {
+                       const Placement& placement, const CostModel& costs, const PlaceOptions& options) {
   std::vector<std::string> feeds;
   for (const FeedSpec& feed : source.signature.feeds) feeds.push_back(feed.tensor);
   RIVULET_ASSIGN_OR_RETURN(const RunGraph run,
@@ -133,7 +133,7 @@ StatusOr<Cut> CutGraph(const GraphSource& source, const Graph& graph, const Devi
   return cut;
 }
 
-Status Place(const Options& options) {
+Status Place(const PlaceOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const GraphSource source, LoadGraphSource(options.source));
   RIVULET_ASSIGN_OR_RETURN(const Graph graph, Constrain(source.graph, options.on));
   RIVULET_ASSIGN_OR_RETURN(DeviceSet devices, DeviceSet::LocalCpus(static_cast<int>(options.cpus.value_or(2))));
@@ -209,7 +209,7 @@ Status Place(const Options& options) {
 }  // namespace
 
 Command GraphPlaceCommand() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PlaceOptions>();
   Command place{.name = "place",
                 .summary = "Show on which device each node of a graph would live, why, and what would travel.",
                 .example =

@@ -4,8 +4,9 @@
 #include <chrono>
 
 #include "cli/graph/profile_report.h"
-#include "cli/graph/step_loop.h"
+#include "cli/graph/source.h"
 #include "cli/interrupt.h"
+#include "cli/run/blame_model.h"
 #include "cli/run/watching.h"
 #include "engine/data/event_file.h"
 #include "engine/graph/drawing.h"
@@ -13,13 +14,14 @@
 #include "engine/profile/profile.h"
 #include "engine/profile/profile_server.h"
 #include "engine/profile/run_metadata.h"
+#include "simulations/step_loop.h"
 
 namespace rivulet {
 namespace {
 
 constexpr int64_t kMostSteps = 1'000'000;
 
-struct Options {
+struct ProfileOptions {
   GraphSourceOptions source;
   bool forward = false;
   std::string steps;
@@ -76,12 +78,41 @@ class ProfileSink final : public RunSink {
   std::vector<std::string> metadata;  // of the last runs, serialised
 };
 
-Status Print(const Profile& profile, const Options& options) {
+// With --training a client's step of a scenario or preset (first values and, of a scenario, data as in a run), or of a
+// graph file its loss, gradients and SGD. Without: what `rivulet graph inspect` shows, on made-up data.
+StatusOr<std::unique_ptr<StepLoop>> LoopOf(const GraphSourceOptions& options) {
+  if (!options.training || options.what.ends_with(".pb") || options.what.ends_with(".pbtxt")) {
+    RIVULET_ASSIGN_OR_RETURN(GraphSource source, LoadGraphSource(options));
+    return MakeGraphStepLoop(std::move(source.title), std::move(source.graph), source.signature, source.kernels);
+  }
+  Scenario scenario;
+  const bool from_file = options.what.ends_with(".toml");
+  if (from_file) {
+    StatusOr<Scenario> loaded = Scenario::Load(options.what);
+    if (!loaded.ok()) return absl::IsNotFound(loaded.status()) ? loaded.status() : AsUsageError(loaded.status());
+    scenario = *std::move(loaded);
+  } else {
+    scenario.run.name = options.what;
+    scenario.model.preset = options.what;
+    scenario.client.batch_size = 10;
+    scenario.client.optimizer.learning_rate = 0.01;
+  }
+  const int64_t batch = options.batch.value_or(scenario.client.batch_size);
+  RunSetup setup(std::move(scenario));
+  if (const auto model = setup.model(); !model.ok() && !from_file) {
+    return UsageError("'{}' is no preset, and no file that ends in .pb, .pbtxt or .toml: {}", options.what,
+                      Message(model.status()));
+  }
+  if (const auto plan = setup.plan(); !plan.ok()) return BlameModel(setup.scenario(), plan.status());
+  return MakeClientStepLoop(setup, batch, from_file);
+}
+
+Status Print(const Profile& profile, const ProfileOptions& options) {
   fmt::print("{}", options.json ? ProfileReportJson(profile) : ProfileText(profile, options.all));
   return absl::OkStatus();
 }
 
-Status Attach(const Options& options) {
+Status Attach(const ProfileOptions& options) {
   if (!options.source.what.empty())
     return UsageError("--attach profiles what process {} runs; leave out '{}'", *options.attach, options.source.what);
   int64_t steps = 20;
@@ -95,7 +126,7 @@ Status Attach(const Options& options) {
   return Print(profile, options);
 }
 
-Status ProfileSteps(Options options) {
+Status ProfileSteps(ProfileOptions options) {
   if (options.attach) return Attach(options);
   if (options.source.what.empty())
     return UsageError("say what to profile: a scenario, a preset, a graph file, or --attach PID");
@@ -107,7 +138,7 @@ Status ProfileSteps(Options options) {
   ProfileSink sink;
   sink.keep_metadata = !options.tensorboard.empty();
   std::vector<RunSink*> sinks = {&sink};
-  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<StepLoop> loop, MakeStepLoop(options.source));
+  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<StepLoop> loop, LoopOf(options.source));
   if (!options.trace.file.empty()) {
     RIVULET_ASSIGN_OR_RETURN(trace, TraceFile::Create(FileSystem::Default(), options.trace.file,
                                                       {.process = loop->title(),
@@ -162,7 +193,7 @@ Status ProfileSteps(Options options) {
 }  // namespace
 
 Command GraphProfileCommand() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ProfileOptions>();
   Command profile{.name = "profile",
                   .summary = "Run steps and tell where their time goes, held against what this machine can do.",
                   .example =

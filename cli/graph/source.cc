@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/run/blame_model.h"
 #include "client/program_cache.h"
+#include "client/trainer.h"
 #include "engine/base/file_system.h"
 #include "engine/gradients/gradients.h"
 #include "engine/graph/variable_name.h"
@@ -16,14 +17,13 @@
 #include "engine/program/memory_plan.h"
 #include "federated/plan/plan.h"
 #include "federated/scenario/scenario.h"
-#include "simulations/scenario_model.h"
+#include "setup/model.h"
+#include "setup/run_setup.h"
 
 namespace rivulet {
 namespace {
 
 constexpr int64_t kDefaultBatch = 10;
-
-bool EndsWith(const std::string& text, std::string_view ending) { return text.ends_with(ending); }
 
 // Every variable in one buffer, one after the other.
 StatusOr<std::vector<VariableBinding>> BindAll(const Graph& graph) {
@@ -115,16 +115,19 @@ StatusOr<GraphSource> FromScenario(const GraphSourceOptions& options, int64_t& b
   StatusOr<Scenario> scenario = Scenario::Load(options.what);
   if (!scenario.ok()) return absl::IsNotFound(scenario.status()) ? scenario.status() : AsUsageError(scenario.status());
   batch = options.batch.value_or(scenario->client.batch_size);
-  StatusOr<ModelDef> made = ModelOf(*scenario);
-  if (!made.ok()) return BlameModel(*scenario, made.status());
-  ModelDef model = *std::move(made);
-  if (!options.training) return FromModel(std::move(model), scenario->run.name, options, batch);
+  if (!options.training) {
+    StatusOr<ModelDef> model = ModelOf(*scenario);
+    if (!model.ok()) return BlameModel(*scenario, model.status());
+    return FromModel(*std::move(model), scenario->run.name, options, batch);
+  }
+  RunSetup setup(*std::move(scenario));
+  const auto plan_of_all = setup.plan();
+  if (!plan_of_all.ok()) return BlameModel(setup.scenario(), plan_of_all.status());
+  const auto plan = *plan_of_all;
+  RIVULET_ASSIGN_OR_RETURN(const auto model, setup.model());
   GraphSource source;
-  source.title = scenario->run.name;
-  source.parameters = ParametersOf(model.variables);
-  StatusOr<std::string> bytes = BuildPlan(*scenario, model);
-  if (!bytes.ok()) return BlameModel(*scenario, bytes.status());
-  RIVULET_ASSIGN_OR_RETURN(const auto plan, Plan::Open(*std::move(bytes)));
+  source.title = setup.scenario().run.name;
+  source.parameters = ParametersOf(model->variables);
   RIVULET_ASSIGN_OR_RETURN(ProgramCache::StepGraph step, NewProgramCache(plan)->DescribeStep(batch));
   source.graph = std::move(step.graph);
   source.signature = std::move(step.signature);
@@ -134,7 +137,7 @@ StatusOr<GraphSource> FromScenario(const GraphSourceOptions& options, int64_t& b
 
 StatusOr<GraphSource> FromFile(const GraphSourceOptions& options, int64_t batch) {
   RIVULET_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Default().ReadAll(options.what));
-  StatusOr<Graph> graph = EndsWith(options.what, ".pbtxt") ? ParseGraphText(bytes) : ParseGraph(bytes);
+  StatusOr<Graph> graph = options.what.ends_with(".pbtxt") ? ParseGraphText(bytes) : ParseGraph(bytes);
   if (!graph.ok()) return Annotate(graph.status(), options.what);
   GraphSource source;
   source.title = options.what;
@@ -183,9 +186,9 @@ StatusOr<GraphSource> FromFile(const GraphSourceOptions& options, int64_t batch)
 StatusOr<GraphSource> LoadGraphSource(const GraphSourceOptions& options) {
   int64_t batch = options.batch.value_or(kDefaultBatch);
   StatusOr<GraphSource> source = GraphSource();
-  if (EndsWith(options.what, ".toml")) {
+  if (options.what.ends_with(".toml")) {
     source = FromScenario(options, batch);
-  } else if (EndsWith(options.what, ".pb") || EndsWith(options.what, ".pbtxt")) {
+  } else if (options.what.ends_with(".pb") || options.what.ends_with(".pbtxt")) {
     source = FromFile(options, batch);
   } else {
     StatusOr<ModelDef> model = Preset(options.what);

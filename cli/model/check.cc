@@ -12,7 +12,7 @@
 namespace rivulet {
 namespace {
 
-struct CheckArguments {
+struct CheckOptions {
   std::vector<std::string> folders;
   std::string rtol, atol;
   bool portable = false;
@@ -49,7 +49,7 @@ void PrintReport(const std::string& folder, const onnx::CheckReport& report, boo
   }
 }
 
-Status Check(const CheckArguments& arguments) {
+Status Check(const CheckOptions& arguments) {
   onnx::CheckOptions options;
   RIVULET_RETURN_IF_ERROR(ReadTolerance("--rtol", arguments.rtol, options.rtol));
   RIVULET_RETURN_IF_ERROR(ReadTolerance("--atol", arguments.atol, options.atol));
@@ -71,7 +71,7 @@ Status Check(const CheckArguments& arguments) {
 }  // namespace
 
 Command OnnxCheckCommand() {
-  auto arguments = std::make_shared<CheckArguments>();
+  auto arguments = std::make_shared<CheckOptions>();
   Command check{.name = "check",
                 .summary =
                     "Run cases of ONNX's own test layout (model.onnx, test_data_set_*/input_*.pb, output_*.pb) "

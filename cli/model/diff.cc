@@ -12,14 +12,14 @@
 namespace rivulet {
 namespace {
 
-struct Arguments {
+struct DiffArguments {
   std::string first, second;
   std::string tolerance;
   bool all = false;
   bool json = false;
 };
 
-struct Count {
+struct DiffCount {
   int64_t same = 0, changed = 0, reshaped = 0, only_first = 0, only_second = 0;
   int64_t different() const { return changed + reshaped + only_first + only_second; }
 };
@@ -37,7 +37,7 @@ std::string Described(const Tensor& tensor) {
   return fmt::format("{}{}", Name(tensor.dtype()), tensor.shape().ToString());
 }
 
-Status Diff(const Arguments& arguments) {
+Status Diff(const DiffArguments& arguments) {
   RIVULET_ASSIGN_OR_RETURN(const double tolerance, ReadTolerance(arguments.tolerance));
   RIVULET_ASSIGN_OR_RETURN(const WeightsSource first, LoadWeights(arguments.first));
   RIVULET_ASSIGN_OR_RETURN(const WeightsSource second, LoadWeights(arguments.second));
@@ -46,7 +46,7 @@ Status Diff(const Arguments& arguments) {
     return found == weights.end() ? nullptr : &found->second;
   };
   Table table({{"tensor"}, {"status"}, {"first"}, {"second"}, {"differing"}, {"largest"}, {"mean"}, {"relative"}});
-  Count count;
+  DiffCount count;
   for (const auto& [name, tensor] : first.weights) {
     const Tensor* other = find(second.weights, name);
     if (other == nullptr) {
@@ -92,7 +92,7 @@ Status Diff(const Arguments& arguments) {
 }  // namespace
 
 Command ModelDiffCommand() {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<DiffArguments>();
   Command command{
       .name = "diff",
       .summary = "Compare the tensors of two models by name. Exit code 0 when they are the same, 1 when not.",

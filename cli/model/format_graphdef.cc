@@ -12,7 +12,7 @@
 namespace rivulet {
 namespace {
 
-Status Write(const ExportRequest& request) {
+Status WriteGraphDef(const ExportRequest& request) {
   if (request.out.ends_with(".pbtxt"))
     return UsageError("graphs are written as bytes; give --out the name of a .pb file");
   const ModelDef& model = request.source.model;
@@ -27,7 +27,7 @@ Status Write(const ExportRequest& request) {
 }
 
 // FOLDER/graph.pb with variables, and FOLDER/model.safetensors with their values.
-Status Read(const ImportRequest& request) {
+Status ReadGraphDef(const ImportRequest& request) {
   if (!request.shapes.empty()) return UsageError("a GraphDef says the shapes of its inputs; leave --shape out");
   FileSystem& files = FileSystem::Default();
   RIVULET_ASSIGN_OR_RETURN(const std::string bytes, files.ReadAll(request.file));
@@ -64,8 +64,8 @@ Status Read(const ImportRequest& request) {
 const RegisterModelFormat kGraphDef({.name = "graphdef",
                                      .endings = {".pb", ".pbtxt"},
                                      .doc = "the whole graph, with loss and first values of the variables",
-                                     .write = Write,
-                                     .read = Read});
+                                     .write = WriteGraphDef,
+                                     .read = ReadGraphDef});
 
 }  // namespace
 }  // namespace rivulet

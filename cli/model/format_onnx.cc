@@ -14,7 +14,7 @@
 namespace rivulet {
 namespace {
 
-Status Write(const ExportRequest& request) {
+Status WriteOnnx(const ExportRequest& request) {
   const ModelSource& source = request.source;
   onnx::ExportOptions options;
   options.outputs = source.outputs;
@@ -62,7 +62,7 @@ std::string Listed(const std::vector<onnx::OnnxValue>& values) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-Status Read(const ImportRequest& request) {
+Status ReadOnnx(const ImportRequest& request) {
   onnx::ImportOptions options;
   for (const std::string& text : request.shapes) {
     RIVULET_ASSIGN_OR_RETURN(auto shape, ReadShape(text));
@@ -89,8 +89,8 @@ Status Read(const ImportRequest& request) {
 const RegisterModelFormat kOnnx({.name = "onnx",
                                  .endings = {".onnx"},
                                  .doc = "what the scores need, with the weights, for other runtimes",
-                                 .write = Write,
-                                 .read = Read});
+                                 .write = WriteOnnx,
+                                 .read = ReadOnnx});
 
 }  // namespace
 }  // namespace rivulet

@@ -10,12 +10,12 @@
 namespace rivulet {
 namespace {
 
-struct Arguments {
+struct InspectArguments {
   std::string what;
   bool json = false;
 };
 
-Status Inspect(const Arguments& arguments) {
+Status Inspect(const InspectArguments& arguments) {
   RIVULET_ASSIGN_OR_RETURN(const WeightsSource source, LoadWeights(arguments.what));
   Table table({{"tensor"},
                {"dtype"},
@@ -62,7 +62,7 @@ Status Inspect(const Arguments& arguments) {
 }  // namespace
 
 Command ModelInspectCommand() {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<InspectArguments>();
   Command command{.name = "inspect",
                   .summary = "Show a model's tensors: types, shapes and what their values are like.",
                   .example =

@@ -15,12 +15,11 @@
 #include "federated/plan/plan.h"
 #include "federated/scenario/scenario.h"
 #include "federated/weights/model.h"
-#include "simulations/scenario_model.h"
+#include "setup/model.h"
+#include "setup/run_setup.h"
 
 namespace rivulet {
 namespace {
-
-bool EndsWith(const std::string& text, std::string_view ending) { return text.ends_with(ending); }
 
 // Runs the graph's own first values.
 StatusOr<NamedWeights> FirstValues(const ModelDef& model) {
@@ -38,10 +37,10 @@ StatusOr<NamedWeights> FirstValues(const ModelDef& model) {
   return weights;
 }
 
-StatusOr<NamedWeights> FirstValuesOf(const Scenario& scenario, const ModelDef& model) {
-  RIVULET_ASSIGN_OR_RETURN(std::string bytes, BuildPlan(scenario, model));
-  RIVULET_ASSIGN_OR_RETURN(const auto plan, Plan::Open(std::move(bytes)));
-  RIVULET_ASSIGN_OR_RETURN(const auto first, InitialModel(*plan, static_cast<uint64_t>(scenario.run.seed)));
+StatusOr<NamedWeights> FirstValuesOf(Scenario scenario) {
+  RunSetup setup(std::move(scenario));
+  RIVULET_ASSIGN_OR_RETURN(const auto plan, setup.plan());
+  RIVULET_ASSIGN_OR_RETURN(const auto first, InitialModel(*plan, static_cast<uint64_t>(setup.scenario().run.seed)));
   NamedWeights weights;
   for (int index : first->layout().declaration_order()) {
     const Slice& slice = first->layout().slices()[static_cast<size_t>(index)];
@@ -89,7 +88,7 @@ Status Complete(ModelSource& source) {
 
 StatusOr<ModelSource> FromGraphFile(const std::string& path) {
   RIVULET_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Default().ReadAll(path));
-  StatusOr<Graph> graph = EndsWith(path, ".pbtxt") ? ParseGraphText(bytes) : ParseGraph(bytes);
+  StatusOr<Graph> graph = path.ends_with(".pbtxt") ? ParseGraphText(bytes) : ParseGraph(bytes);
   if (!graph.ok()) return Annotate(graph.status(), path);
   ModelSource source;
   source.model.graph = *std::move(graph);
@@ -156,9 +155,9 @@ StatusOr<ModelSource> FromPreset(const std::string& name) {
 }
 
 StatusOr<ModelSource> Load(const std::string& what) {
-  if (EndsWith(what, ".toml")) return FromScenario(what);
-  if (EndsWith(what, ".pb") || EndsWith(what, ".pbtxt")) return FromGraphFile(what);
-  if (EndsWith(what, ".onnx")) return FromOnnxFile(what);
+  if (what.ends_with(".toml")) return FromScenario(what);
+  if (what.ends_with(".pb") || what.ends_with(".pbtxt")) return FromGraphFile(what);
+  if (what.ends_with(".onnx")) return FromOnnxFile(what);
   if (FileSystem::Default().Exists(JoinPath(what, "graph.pb"))) return FromFolder(what);
   return FromPreset(what);
 }
@@ -202,12 +201,11 @@ StatusOr<ModelSource> LoadModelSource(const ModelSourceOptions& options) {
                                variable->spec.shape.ToString(), options.what);
     }
     source.weights = [given] { return given; };
-  } else if (!source.weights && EndsWith(options.what, ".toml")) {
+  } else if (!source.weights && options.what.ends_with(".toml")) {
     const std::string path = options.what;
     source.weights = [path]() -> StatusOr<NamedWeights> {
-      RIVULET_ASSIGN_OR_RETURN(const Scenario scenario, Scenario::Load(path));
-      RIVULET_ASSIGN_OR_RETURN(const ModelDef whole, ModelOf(scenario));
-      return FirstValuesOf(scenario, whole);
+      RIVULET_ASSIGN_OR_RETURN(Scenario scenario, Scenario::Load(path));
+      return FirstValuesOf(std::move(scenario));
     };
   } else if (!source.weights) {
     const auto model = std::make_shared<ModelDef>();

@@ -28,6 +28,8 @@ StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::vector<st
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid == 0) {
+    // Its own group, so that the terminal's Ctrl-C reaches the parent alone, and the parent ends its children in order.
+    // Should the parent die, the system tells the child.
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(1);  // the parent died before the line above
@@ -36,6 +38,7 @@ StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::vector<st
     dup2(nothing, STDIN_FILENO);
     dup2(pipes[0][1], STDOUT_FILENO);
     dup2(pipes[1][1], STDERR_FILENO);
+    // The very binary that runs, even where the file was replaced meanwhile.
     execv("/proc/self/exe", argv.data());
     _exit(127);
   }

@@ -18,7 +18,7 @@
 namespace rivulet {
 namespace {
 
-struct Options {
+struct ClientOptions {
   std::string coordinator;
   int insecure = 0;
   std::string name;
@@ -119,7 +119,7 @@ AgentObserver ObserveInJson() {
   return observer;
 }
 
-Status RunClient(const Options& options) {
+Status ServeAsClient(const ClientOptions& options) {
   StatusOr<NetworkAddress> address = ParseAddress(options.coordinator);
   if (!address.ok()) return AsUsageError(Annotate(address.status(), "--coordinator"));
   RIVULET_ASSIGN_OR_RETURN(auto credentials, CredentialsFor(options.insecure, *address));
@@ -154,7 +154,7 @@ Status RunClient(const Options& options) {
 }
 
 const RegisterCommand kClient(25, [] {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ClientOptions>();
   Command command{.name = "client",
                   .summary = "Train for a coordinator on data that stays on this machine.",
                   .example =
@@ -170,7 +170,7 @@ const RegisterCommand kClient(25, [] {
                  "take only plans that compute with native or with portable kernels [what the plan says]");
   command.Flag("--json", &options->json, "say what happens as JSON on stdout, one object per line");
   AddTraceOptions(command, &options->trace);
-  command.run = [options] { return RunClient(*options); };
+  command.run = [options] { return ServeAsClient(*options); };
   return command;
 });
 

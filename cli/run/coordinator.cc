@@ -4,7 +4,6 @@
 #include <malloc.h>
 
 #include <memory>
-#include <thread>
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
@@ -16,12 +15,9 @@
 #include "cli/run/result.h"
 #include "cli/run/watching.h"
 #include "coordinator/history/history.h"
-#include "engine/data/dataset.h"
 #include "federated/transport/attendance.h"
 #include "federated/transport/grpc_server.h"
-#include "simulations/central_evaluator.h"
-#include "simulations/scenario_data.h"
-#include "simulations/scenario_model.h"
+#include "setup/run_setup.h"
 
 namespace rivulet {
 namespace {
@@ -29,23 +25,13 @@ namespace {
 // How long clients get to learn that the run is over: they poll every few seconds.
 constexpr std::chrono::seconds kFarewell{20};
 
-struct Options {
-  RunOptions run;
+struct CoordinatorCommandOptions {
+  ScenarioOptions run;
   std::string listen;
   int insecure = 0;
   bool json = false;
   TraceOptions trace;
 };
-
-// The scenario's test set, for central evaluation; null without one. Training data stays with the clients.
-StatusOr<std::unique_ptr<Evaluator>> MakeEvaluator(const Scenario& scenario, const std::shared_ptr<const Plan>& plan,
-                                                   StepMonitor* monitor) {
-  if (scenario.data.test.empty() || scenario.evaluation.every == 0) return nullptr;
-  if (!scenario.data.synth.kind.empty()) RIVULET_RETURN_IF_ERROR(PrepareData(scenario));
-  RIVULET_ASSIGN_OR_RETURN(const auto test, Dataset::Open({scenario.data.test}));
-  const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  return CentralEvaluator::Create(plan, test, scenario.evaluation.batch_size, threads, monitor);
-}
 
 Fields RoundFields(const RoundReport& report) {
   Fields fields = {{"round", report.round},
@@ -85,7 +71,7 @@ CoordinatorObserver Observe(RoundProgress& progress, bool json) {
   return observer;
 }
 
-Status Coordinate(const Options& options) {
+Status Coordinate(const CoordinatorCommandOptions& options) {
   // Uploads pass through many threads; in an arena per thread their freed buffers would stay, a quarter of the process.
   mallopt(M_ARENA_MAX, 2);
   RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run));
@@ -97,15 +83,16 @@ Status Coordinate(const Options& options) {
                            Watching::Start(options.trace, "coordinator " + scenario.run.name));
   Interrupt interrupt;
   RoundProgress progress(scenario.run.rounds);
-  const StatusOr<ModelDef> model = ModelOf(scenario);
-  if (!model.ok()) return BlameModel(scenario, model.status());
   CoordinatorOptions coordinator_options{.db_path = options.run.db, .resume = options.run.resume};
-  StatusOr<std::string> built = BuildPlan(scenario, *model);
-  if (!built.ok()) return BlameModel(scenario, built.status());
-  coordinator_options.plan = *std::move(built);
-  RIVULET_ASSIGN_OR_RETURN(const auto plan, Plan::Open(coordinator_options.plan));
-  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Evaluator> evaluator,
-                           MakeEvaluator(scenario, plan, watching->instruments().steps));
+  std::shared_ptr<Evaluator> evaluator;
+  {
+    // Training data stays with the clients, and the model as it was read is not needed while the run goes on.
+    RunSetup setup(scenario, {.monitor = watching->instruments().steps});
+    auto plan = setup.plan();
+    if (!plan.ok()) return BlameModel(scenario, plan.status());
+    coordinator_options.plan = *std::move(plan);
+    RIVULET_ASSIGN_OR_RETURN(evaluator, setup.evaluator());
+  }
   coordinator_options.evaluator = evaluator.get();
   coordinator_options.tracer = watching->instruments().tracer;
   coordinator_options.observer = Observe(progress, options.json);
@@ -152,13 +139,13 @@ Status Coordinate(const Options& options) {
 }
 
 const RegisterCommand kCoordinator(20, [] {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CoordinatorCommandOptions>();
   Command command{.name = "coordinator",
                   .summary = "Serve a run to clients over the network.",
                   .example =
                       "rivulet coordinator simulations/scenarios/mnist-fedavg.toml --listen 127.0.0.1:7000 "
                       "--insecure --set data.partition.clients=5 --set server.clients_per_round=2"};
-  AddRunOptions(command, &options->run);
+  AddScenarioOptions(command, &options->run);
   command.Required("--listen", "HOST:PORT", &options->listen, "where clients reach it; port 0 takes any free one");
   AddInsecure(command, &options->insecure);
   command.Flag("--json", &options->json, "say what happens as JSON on stdout, one object per line, the result last");

@@ -8,7 +8,7 @@ namespace rivulet {
 namespace {
 
 // Of the run to be resumed, as stored.
-StatusOr<int64_t> StoredRounds(const RunOptions& options) {
+StatusOr<int64_t> StoredRounds(const ScenarioOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(options.db, History::Access::kReadOnly));
   RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(options.resume));
   RIVULET_ASSIGN_OR_RETURN(const Scenario stored,
@@ -18,7 +18,7 @@ StatusOr<int64_t> StoredRounds(const RunOptions& options) {
 
 }  // namespace
 
-void AddRunOptions(Command& command, RunOptions* options) {
+void AddScenarioOptions(Command& command, ScenarioOptions* options) {
   command.Positional("SCENARIO.toml", &options->scenario, "what to run (docs/scenario.md lists every key)")
       .Repeated("--set", "KEY=VALUE", &options->sets, "set a key of the scenario, such as client.epochs=5; repeatable")
       .Option("--rounds", "N", &options->rounds, "rounds to run; as --set run.rounds=N")
@@ -29,7 +29,7 @@ void AddRunOptions(Command& command, RunOptions* options) {
       .Option("--resume", "RUN", &options->resume, "go on with a run, by id, name or 'latest'");
 }
 
-StatusOr<Scenario> LoadScenario(const RunOptions& options) {
+StatusOr<Scenario> LoadScenario(const ScenarioOptions& options) {
   std::vector<std::pair<std::string, std::string>> overrides;
   for (const std::string& set : options.sets) {
     const size_t equals = set.find('=');
@@ -62,7 +62,7 @@ std::string ShellQuote(const std::string& text) {
   return quoted + "'";
 }
 
-std::vector<std::string> ProcessArguments(const RunOptions& options) {
+std::vector<std::string> ProcessArguments(const ScenarioOptions& options) {
   std::vector<std::string> arguments = {options.scenario};
   for (const std::string& set : options.sets) arguments.insert(arguments.end(), {"--set", set});
   if (options.rounds) arguments.insert(arguments.end(), {"--rounds", std::to_string(*options.rounds)});
@@ -72,8 +72,8 @@ std::vector<std::string> ProcessArguments(const RunOptions& options) {
   return arguments;
 }
 
-std::string ShellArguments(const RunOptions& options, const std::string& resume) {
-  RunOptions again = options;
+std::string ShellArguments(const ScenarioOptions& options, const std::string& resume) {
+  ScenarioOptions again = options;
   again.resume = resume;
   std::string text;
   for (const std::string& argument : ProcessArguments(again)) text += (text.empty() ? "" : " ") + ShellQuote(argument);

@@ -12,7 +12,7 @@
 
 namespace rivulet {
 
-struct RunOptions {
+struct ScenarioOptions {
   std::string scenario;
   std::vector<std::string> sets;  // KEY=VALUE
   std::optional<int64_t> rounds;
@@ -22,17 +22,17 @@ struct RunOptions {
 };
 
 // Declares SCENARIO.toml, --set, --rounds, --kernels, --db and --resume.
-void AddRunOptions(Command& command, RunOptions* options);
+void AddScenarioOptions(Command& command, ScenarioOptions* options);
 
 // The scenario with --set and --rounds applied; a resumed run keeps its number of rounds unless --rounds says another.
 // What the file or the options say wrongly is a usage error; a missing file or run is not.
-StatusOr<Scenario> LoadScenario(const RunOptions& options);
+StatusOr<Scenario> LoadScenario(const ScenarioOptions& options);
 
 // The arguments that give these options again, for a shell: "s.toml --set 'a=b c' --db x.sqlite". `resume` replaces
 // --resume.
-std::string ShellArguments(const RunOptions& options, const std::string& resume);
+std::string ShellArguments(const ScenarioOptions& options, const std::string& resume);
 std::string ShellQuote(const std::string& text);
 // The same for exec.
-std::vector<std::string> ProcessArguments(const RunOptions& options);
+std::vector<std::string> ProcessArguments(const ScenarioOptions& options);
 
 }  // namespace rivulet

@@ -4,7 +4,7 @@
 
 #include "cli/long_work.h"
 #include "engine/base/file_system.h"
-#include "simulations/scenario_data.h"
+#include "setup/data.h"
 
 namespace rivulet {
 

@@ -6,7 +6,7 @@
 
 namespace rivulet {
 
-// PrepareData (simulations/scenario_data.h), which says that it generates and how far it is, and which Ctrl-C stops.
+// PrepareData (setup/data.h), which says that it generates and how far it is, and which Ctrl-C stops.
 // Before any Interrupt of the caller's.
 Status PrepareDataHere(const Scenario& scenario);
 

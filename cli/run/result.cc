@@ -45,8 +45,8 @@ Status PrintResult(const std::string& db, const std::string& run_id, bool json) 
   return absl::OkStatus();
 }
 
-Status InterruptedError(const std::string& subcommand, const RunOptions& options, const std::string& more_arguments,
-                        const std::string& run_id) {
+Status InterruptedError(const std::string& subcommand, const ScenarioOptions& options,
+                        const std::string& more_arguments, const std::string& run_id) {
   int64_t round = 0;
   if (auto history = History::Open(options.db, History::Access::kReadOnly); history.ok()) {
     if (const auto rounds = (*history)->RoundSummaries(run_id); rounds.ok() && !rounds->empty()) {

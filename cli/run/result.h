@@ -12,7 +12,7 @@ namespace rivulet {
 Status PrintResult(const std::string& db, const std::string& run_id, bool json);
 
 // The error that ends an interrupted run: names the round reached and the command line that goes on.
-Status InterruptedError(const std::string& subcommand, const RunOptions& options, const std::string& more_arguments,
-                        const std::string& run_id);
+Status InterruptedError(const std::string& subcommand, const ScenarioOptions& options,
+                        const std::string& more_arguments, const std::string& run_id);
 
 }  // namespace rivulet

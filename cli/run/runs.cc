@@ -1,4 +1,5 @@
 // rivulet runs: what the history of a database says, as tables or JSON.
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -10,13 +11,13 @@
 namespace rivulet {
 namespace {
 
-struct Options {
+struct RunsOptions {
   std::string run;
   std::string db = "./rivulet.sqlite";
   bool json = false;
 };
 
-Status Print(const Table& table, const Options& options, std::string_view when_empty) {
+Status Print(const Table& table, const RunsOptions& options, std::string_view when_empty) {
   if (options.json) {
     fmt::print("{}", table.Json());
   } else if (table.size() == 0) {
@@ -27,29 +28,34 @@ Status Print(const Table& table, const Options& options, std::string_view when_e
   return absl::OkStatus();
 }
 
-Status List(const Options& options) {
+// A row's cells, under the names of its columns.
+template <typename Row>
+std::vector<Cell> Cells(const Row& row) {
+  std::vector<Cell> cells;
+  for (auto& [name, value] : Shown(row)) cells.push_back(std::move(value));
+  return cells;
+}
+
+// All columns of a row in the order of its table, each printed as `how` says, or as it is.
+template <typename Row>
+std::vector<Column> ColumnsOf(const std::vector<Column>& how) {
+  std::vector<Column> columns;
+  ForEachColumn<Row>([&](const auto& column) {
+    const auto found = std::find_if(how.begin(), how.end(), [&](const Column& c) { return c.name == column.name; });
+    columns.push_back(found != how.end() ? *found : Column{column.name});
+  });
+  return columns;
+}
+
+Status List(const RunsOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(options.db, History::Access::kReadOnly));
   RIVULET_ASSIGN_OR_RETURN(const auto runs, history->RunSummaries());
-  Table table({{"run_id"},
-               {"name"},
-               {"status"},
-               {"seed", true},
-               {"rounds"},
-               {"best_accuracy"},
-               {"best_round"},
-               {"last_accuracy"},
-               {"last_round", true},
-               {"seconds", false, 1},
-               {"created_at"}});
-  for (const RunSummaryRow& run : runs) {
-    table.Add({run.run_id, run.name, run.status, static_cast<int64_t>(run.seed), run.rounds,
-               CellOrNull(run.best_accuracy), CellOrNull(run.best_round), CellOrNull(run.last_accuracy),
-               CellOrNull(run.last_round), run.seconds, run.created_at});
-  }
+  Table table(ColumnsOf<RunSummaryRow>({{"seed", true}, {"last_round", true}, {"seconds", false, 1}}));
+  for (const RunSummaryRow& run : runs) table.Add(Cells(run));
   return Print(table, options, "no runs yet");
 }
 
-Status Show(const Options& options) {
+Status Show(const RunsOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(options.db, History::Access::kReadOnly));
   RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(options.run));
   RIVULET_ASSIGN_OR_RETURN(const auto runs, history->RunSummaries());
@@ -89,88 +95,54 @@ Status Show(const Options& options) {
   return absl::OkStatus();
 }
 
-Status Rounds(const Options& options) {
+Status Rounds(const RunsOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(options.db, History::Access::kReadOnly));
   RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(options.run));
   RIVULET_ASSIGN_OR_RETURN(const auto rounds, history->Rounds(run.run_id));
   RIVULET_ASSIGN_OR_RETURN(const auto summaries, history->RoundSummaries(run.run_id));
   std::map<int64_t, const RoundSummaryRow*> evaluated;
   for (const RoundSummaryRow& summary : summaries) evaluated[summary.round] = &summary;
-  Table table({{"run_id", true},
-               {"round"},
-               {"attempt"},
-               {"status"},
-               {"reason", false, 4, 40},
-               {"started_at", true},
-               {"finished_at", true},
-               {"selected"},
-               {"reported"},
-               {"dropped"},
-               {"failed"},
-               {"examples"},
-               {"train_loss"},
-               {"test_accuracy"},
-               {"test_loss"},
-               {"bytes_down", true},
-               {"bytes_up", true},
-               {"train_seconds", false, 2},
-               {"aggregate_seconds", true},
-               {"evaluate_seconds", true},
-               {"model_digest", false, 4, 13}});
+  std::vector<Column> columns = ColumnsOf<RoundRow>({{"run_id", true},
+                                                     {"reason", false, 4, 40},
+                                                     {"started_at", true},
+                                                     {"finished_at", true},
+                                                     {"folded", true},
+                                                     {"refused", true},
+                                                     {"bytes_down", true},
+                                                     {"bytes_up", true},
+                                                     {"train_seconds", false, 2},
+                                                     {"aggregate_seconds", true},
+                                                     {"evaluate_seconds", true},
+                                                     {"model_digest", false, 4, 13}});
+  // What the committed model was worth stands beside its training's loss.
+  const auto after =
+      std::find_if(columns.begin(), columns.end(), [](const Column& c) { return c.name == "bytes_down"; });
+  const auto at = after - columns.begin();
+  columns.insert(after, {{"test_accuracy"}, {"test_loss"}});
+  Table table(std::move(columns));
   for (const RoundRow& round : rounds) {
     const auto found = evaluated.find(round.round);
     const bool committed = round.status == "committed" && found != evaluated.end();
-    table.Add({round.run_id,
-               round.round,
-               round.attempt,
-               round.status,
-               TextCell(round.reason),
-               TextCell(round.started_at),
-               TextCell(round.finished_at),
-               round.selected,
-               round.reported,
-               round.dropped,
-               round.failed,
-               round.examples,
-               CellOrNull(round.train_loss),
-               committed ? CellOrNull(found->second->test_accuracy) : Cell(),
-               committed ? CellOrNull(found->second->test_loss) : Cell(),
-               round.bytes_down,
-               round.bytes_up,
-               round.train_seconds,
-               round.aggregate_seconds,
-               round.evaluate_seconds,
-               TextCell(round.model_digest)});
+    std::vector<Cell> cells = Cells(round);
+    cells.insert(cells.begin() + at, {committed ? CellOrNull(found->second->test_accuracy) : Cell(),
+                                      committed ? CellOrNull(found->second->test_loss) : Cell()});
+    table.Add(std::move(cells));
   }
   return Print(table, options, "no rounds yet");
 }
 
-Status Clients(const Options& options) {
+Status Clients(const RunsOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(options.db, History::Access::kReadOnly));
   RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(options.run));
   RIVULET_ASSIGN_OR_RETURN(const auto clients, history->ClientReliability(run.run_id));
-  Table table({{"run_id", true},
-               {"client_id"},
-               {"tasks"},
-               {"folded"},
-               {"refused"},
-               {"dropped"},
-               {"failed"},
-               {"reliability"},
-               {"examples"},
-               {"mean_train_seconds", false, 3},
-               {"last_seen_at"}});
-  for (const ClientReliabilityRow& client : clients) {
-    table.Add({client.run_id, client.client_id, client.tasks, client.folded, client.refused, client.dropped,
-               client.failed, client.reliability, client.examples, CellOrNull(client.mean_train_seconds),
-               TextCell(client.last_seen_at)});
-  }
+  Table table(ColumnsOf<ClientReliabilityRow>({{"run_id", true}, {"mean_train_seconds", false, 3}}));
+  for (const ClientReliabilityRow& client : clients) table.Add(Cells(client));
   return Print(table, options, "no client has had a task yet");
 }
 
 Command Subcommand(std::string name, std::string summary, std::string example, bool of_a_run,
-                   Status (*run)(const Options&)) {
-  auto options = std::make_shared<Options>();
+                   Status (*run)(const RunsOptions&)) {
+  auto options = std::make_shared<RunsOptions>();
   Command command{.name = std::move(name), .summary = std::move(summary), .example = std::move(example)};
   if (of_a_run) command.Positional("RUN", &options->run, "a run's id or name, or 'latest'");
   command.Option("--db", "FILE", &options->db, "the history [./rivulet.sqlite]")

@@ -14,14 +14,14 @@
 namespace rivulet {
 namespace {
 
-struct Options {
-  RunOptions run;
+struct SimulateOptions {
+  ScenarioOptions run;
   std::optional<int64_t> workers;
   bool json = false;
   TraceOptions trace;
 };
 
-Status Simulate(const Options& options) {
+Status Simulate(const SimulateOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run));
   RIVULET_RETURN_IF_ERROR(PrepareDataHere(scenario));
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Watching> watching,
@@ -55,11 +55,11 @@ Status Simulate(const Options& options) {
 }
 
 const RegisterCommand kSimulate(10, [] {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SimulateOptions>();
   Command command{.name = "simulate",
                   .summary = "Run a federation of virtual clients in this process.",
                   .example = "rivulet simulate simulations/scenarios/quickstart.toml --rounds 5 --set client.epochs=2"};
-  AddRunOptions(command, &options->run);
+  AddScenarioOptions(command, &options->run);
   command
       .Option("--workers", "N", &options->workers,
               "threads that train clients; the result is the same for any number [one per core]", {1, 1024})

@@ -20,38 +20,37 @@
 #include "cli/run/prepare_data.h"
 #include "cli/run/progress.h"
 #include "cli/run/result.h"
-#include "engine/data/dataset.h"
-#include "simulations/partition_files.h"
+#include "setup/partition_files.h"
+#include "setup/run_setup.h"
 
 namespace rivulet {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Json = nlohmann::json;
 
-struct Options {
-  RunOptions run;
+struct UpOptions {
+  ScenarioOptions run;
   std::optional<int64_t> clients;
   bool json = false;
 };
 
 // A folder that goes with this object.
-class TemporaryFolder {
+class SocketFolder {
  public:
-  static StatusOr<std::unique_ptr<TemporaryFolder>> Create() {
+  static StatusOr<std::unique_ptr<SocketFolder>> Create() {
     const char* base = std::getenv("TMPDIR");
     std::string path = JoinPath(base != nullptr && *base != '\0' ? base : "/tmp", "rivulet-up-XXXXXX");
     if (mkdtemp(path.data()) == nullptr) return Internal("no temporary folder could be made as '{}'", path);
-    return std::unique_ptr<TemporaryFolder>(new TemporaryFolder(path));
+    return std::unique_ptr<SocketFolder>(new SocketFolder(path));
   }
-  ~TemporaryFolder() {
+  ~SocketFolder() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }
   const std::string& path() const { return path_; }
 
  private:
-  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
+  explicit SocketFolder(std::string path) : path_(std::move(path)) {}
   const std::string path_;
 };
 
@@ -86,7 +85,7 @@ class Picture {
     fmt::print(stderr, "{}\n", OneLine(sentence));
   }
 
-  void Round(const Json& event) {
+  void Round(const nlohmann::json& event) {
     RoundReport report;
     report.round = event.value("round", int64_t{0});
     report.train_loss = event.value("train_loss", 0.0);
@@ -96,7 +95,8 @@ class Picture {
     if (event.value("status", "") != "committed") {
       const auto reason = event.find("reason");
       Note(fmt::format("round {}, attempt {}: {}: {}", report.round, event.value("attempt", int64_t{1}),
-                       event.value("status", ""), reason != event.end() && reason->is_string() ? *reason : Json("")));
+                       event.value("status", ""),
+                       reason != event.end() && reason->is_string() ? *reason : nlohmann::json("")));
       return;
     }
     tracker_.Round(report);
@@ -149,9 +149,11 @@ class Picture {
   size_t drawn_lines_ = 0;
 };
 
+// Processes and not threads, with the arguments that a user would give them: what `up` shows is what a deployment on
+// several machines does, faults included, and nothing is shared between them but the network.
 class Deployment {
  public:
-  Deployment(const Options& options, int64_t rounds) : options_(options), picture_(rounds) {}
+  Deployment(const UpOptions& options, int64_t rounds) : options_(options), picture_(rounds) {}
 
   Status Run(const std::vector<ClientShare>& shares, const std::vector<std::string>& files) {
     RIVULET_RETURN_IF_ERROR(StartCoordinator());
@@ -234,7 +236,7 @@ class Deployment {
   }
 
   Status OnCoordinator(const std::string& line) {
-    const Json event = Json::parse(line, nullptr, false);
+    const nlohmann::json event = nlohmann::json::parse(line, nullptr, false);
     if (!event.is_object()) return absl::OkStatus();
     const std::string kind = event.value("event", "");
     if (kind == "listening") {
@@ -252,7 +254,7 @@ class Deployment {
   }
 
   void OnClient(Client& client, const std::string& line) {
-    const Json event = Json::parse(line, nullptr, false);
+    const nlohmann::json event = nlohmann::json::parse(line, nullptr, false);
     if (!event.is_object()) return;
     const std::string kind = event.value("event", "");
     const int64_t round = event.value("round", int64_t{0});
@@ -275,6 +277,7 @@ class Deployment {
     }
   }
 
+  // Exits are asked for only when the output has ended, so that a child's last words are read before its end is told.
   Status Attend(Client& client, bool run_over) {
     if (client.process == nullptr || client.done) return absl::OkStatus();
     for (const std::string& line : client.process->StdoutLines()) OnClient(client, line);
@@ -327,7 +330,7 @@ class Deployment {
     coordinator_.reset();
   }
 
-  const Options& options_;
+  const UpOptions& options_;
   Interrupt interrupt_;
   Picture picture_;
   std::unique_ptr<ChildProcess> coordinator_;
@@ -335,28 +338,28 @@ class Deployment {
   std::deque<Client> clients_;
 };
 
-Status Up(Options options) {
+Status Up(UpOptions options) {
   options.run.sets.push_back(fmt::format("data.partition.clients={}", *options.clients));
-  RIVULET_ASSIGN_OR_RETURN(const Scenario scenario, LoadScenario(options.run));
+  RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run));
   RIVULET_RETURN_IF_ERROR(PrepareDataHere(scenario));
-  RIVULET_ASSIGN_OR_RETURN(const auto data, Dataset::Open({scenario.data.train}));
-  RIVULET_ASSIGN_OR_RETURN(const std::vector<ClientShare> shares,
-                           Partition(*data, scenario.data.partition, scenario.data.label_feature, scenario.run.seed));
-  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<TemporaryFolder> folder, TemporaryFolder::Create());
+  RunSetup setup(std::move(scenario));
+  RIVULET_ASSIGN_OR_RETURN(const auto data, setup.training_data());
+  RIVULET_ASSIGN_OR_RETURN(const auto shares, setup.shares());
+  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<SocketFolder> folder, SocketFolder::Create());
   RIVULET_ASSIGN_OR_RETURN(const std::vector<std::string> files,
-                           WritePartitionFiles(FileSystem::Default(), *data, shares, folder->path()));
-  Deployment deployment(options, scenario.run.rounds);
-  return deployment.Run(shares, files);
+                           WritePartitionFiles(FileSystem::Default(), *data, *shares, folder->path()));
+  Deployment deployment(options, setup.scenario().run.rounds);
+  return deployment.Run(*shares, files);
 }
 
 const RegisterCommand kUp(15, [] {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<UpOptions>();
   Command command{.name = "up",
                   .summary = "Run a coordinator and clients as processes on this machine.",
                   .example =
                       "rivulet up simulations/scenarios/quickstart.toml --clients 4 "
                       "--set server.clients_per_round=2"};
-  AddRunOptions(command, &options->run);
+  AddScenarioOptions(command, &options->run);
   command.Required("--clients", "N", &options->clients, "client processes, each with its part of the data", {1, 1000});
   command.Flag("--json", &options->json, "print the result as one JSON object");
   command.run = [options] { return Up(*options); };

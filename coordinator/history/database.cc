@@ -3,16 +3,20 @@
 #include <sqlite3.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 #include "engine/base/check.h"
 #include "engine/base/file_system.h"
+#include "engine/base/sha256.h"
 
 namespace rivulet {
 namespace {
 
 // A statement bound and stepped, ready for its next use whatever happens.
+// Bindings are cleared too, since they point to the caller's texts.
 class ResetAtEnd {
  public:
   explicit ResetAtEnd(sqlite3_stmt* statement) : statement_(statement) {}
@@ -35,6 +39,10 @@ int Bind(sqlite3_stmt* statement, int index, const SqlValue& value) {
     int operator()(std::string_view v) const {
       return sqlite3_bind_text64(statement, index, v.data() == nullptr ? "" : v.data(), v.size(), SQLITE_STATIC,
                                  SQLITE_UTF8);
+    }
+    int operator()(SqlBlob v) const {
+      return sqlite3_bind_blob64(statement, index, v.bytes.data() == nullptr ? "" : v.bytes.data(), v.bytes.size(),
+                                 SQLITE_STATIC);
     }
   };
   return std::visit(Binder{statement, index}, value);
@@ -63,15 +71,11 @@ bool SqlRow::IsNull(int column) const { return sqlite3_column_type(statement_, c
 int64_t SqlRow::Int(int column) const { return sqlite3_column_int64(statement_, column); }
 double SqlRow::Real(int column) const { return sqlite3_column_double(statement_, column); }
 std::string SqlRow::Text(int column) const {
-  const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
+  const auto* text = sqlite3_column_type(statement_, column) == SQLITE_BLOB
+                         ? static_cast<const char*>(sqlite3_column_blob(statement_, column))
+                         : reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
   if (text == nullptr) return "";
   return std::string(text, static_cast<size_t>(sqlite3_column_bytes(statement_, column)));
-}
-std::optional<double> SqlRow::OptionalReal(int column) const {
-  return IsNull(column) ? std::nullopt : std::optional(Real(column));
-}
-std::optional<int64_t> SqlRow::OptionalInt(int column) const {
-  return IsNull(column) ? std::nullopt : std::optional(Int(column));
 }
 
 StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path, Access access) {
@@ -96,7 +100,7 @@ StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path, Acce
 }
 
 Database::~Database() {
-  for (auto& [sql, statement] : statements_) sqlite3_finalize(statement);
+  for (auto& [sql, statement] : statements_) sqlite3_finalize(statement->statement_);
   sqlite3_close(db_);
 }
 
@@ -107,6 +111,7 @@ Status Database::Error(int code, std::string_view doing) const {
       return ResourceExhausted("cannot {} the history '{}': the disk is full", doing, path_);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
+    case SQLITE_PROTOCOL:  // too many others were opening it
       return Unavailable("cannot {} the history '{}': another process is writing to it and does not finish", doing,
                          path_);
     case SQLITE_NOTADB:
@@ -125,33 +130,42 @@ Status Database::Error(int code, std::string_view doing) const {
   }
 }
 
-StatusOr<sqlite3_stmt*> Database::Prepare(std::string_view sql) {
+// Kept by text: who writes many rows asks once and keeps what it got.
+StatusOr<Statement*> Database::Prepare(std::string_view sql) {
   std::string key(sql);
-  if (const auto found = statements_.find(key); found != statements_.end()) return found->second;
-  sqlite3_stmt* statement = nullptr;
-  const int code = sqlite3_prepare_v3(db_, key.c_str(), static_cast<int>(key.size()), SQLITE_PREPARE_PERSISTENT,
-                                      &statement, nullptr);
+  if (const auto found = statements_.find(key); found != statements_.end()) return found->second.get();
+  sqlite3_stmt* handle = nullptr;
+  const int code =
+      sqlite3_prepare_v3(db_, key.c_str(), static_cast<int>(key.size()), SQLITE_PREPARE_PERSISTENT, &handle, nullptr);
   if (code != SQLITE_OK) return Error(code, "read");
-  statements_.emplace(std::move(key), statement);
-  return statement;
+  std::unique_ptr<Statement> statement(new Statement(*this, handle));
+  return statements_.emplace(std::move(key), std::move(statement)).first->second.get();
+}
+
+// Values are always bound and never written into the text, so names from outside cannot be SQL.
+Status Statement::Query(std::span<const SqlValue> values, const std::function<void(const SqlRow&)>& row) {
+  const bool reads = sqlite3_stmt_readonly(statement_) != 0;
+  const ResetAtEnd reset(statement_);
+  RIVULET_CHECK(static_cast<size_t>(sqlite3_bind_parameter_count(statement_)) == values.size(), "{}",
+                sqlite3_sql(statement_));
+  int index = 0;
+  for (const SqlValue& value : values) {
+    if (const int code = Bind(statement_, ++index, value); code != SQLITE_OK) {
+      return db_.Error(code, "bind values for");
+    }
+  }
+  while (true) {
+    const int code = sqlite3_step(statement_);
+    if (code == SQLITE_DONE) return absl::OkStatus();
+    if (code != SQLITE_ROW) return db_.Error(code, reads ? "read" : "write to");
+    if (row) row(SqlRow(statement_));
+  }
 }
 
 Status Database::Query(std::string_view sql, std::initializer_list<SqlValue> values,
                        const std::function<void(const SqlRow&)>& row) {
-  RIVULET_ASSIGN_OR_RETURN(sqlite3_stmt * statement, Prepare(sql));
-  const bool reads = sqlite3_stmt_readonly(statement) != 0;
-  const ResetAtEnd reset(statement);
-  RIVULET_CHECK(static_cast<size_t>(sqlite3_bind_parameter_count(statement)) == values.size(), "{}", sql);
-  int index = 0;
-  for (const SqlValue& value : values) {
-    if (const int code = Bind(statement, ++index, value); code != SQLITE_OK) return Error(code, "bind values for");
-  }
-  while (true) {
-    const int code = sqlite3_step(statement);
-    if (code == SQLITE_DONE) return absl::OkStatus();
-    if (code != SQLITE_ROW) return Error(code, reads ? "read" : "write to");
-    if (row) row(SqlRow(statement));
-  }
+  RIVULET_ASSIGN_OR_RETURN(Statement * statement, Prepare(sql));
+  return statement->Query(std::span(values.begin(), values.size()), row);
 }
 
 Status Database::Run(std::string_view sql, std::initializer_list<SqlValue> values) {
@@ -165,8 +179,41 @@ Status Database::Script(const std::string& sql) {
 
 void Database::SetBusyTimeout(int milliseconds) { sqlite3_busy_timeout(db_, milliseconds); }
 
-bool Database::in_transaction() const { return sqlite3_get_autocommit(db_) == 0; }
+void Database::WaitWithoutEnd(std::function<void()> on_busy) {
+  on_busy_ = std::move(on_busy);
+  const auto wait = [](void* self, int times) {
+    Database& db = *static_cast<Database*>(self);
+    const auto now = std::chrono::steady_clock::now();
+    if (times == 0) db.next_word_ = now + std::chrono::seconds(2);
+    if (now >= db.next_word_) {
+      db.next_word_ = now + std::chrono::minutes(1);
+      if (db.on_busy_) db.on_busy_();
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::min(1 + times, 50)));
+    return 1;
+  };
+  sqlite3_busy_handler(db_, wait, this);
+}
 
+void Database::DefineBytesOfHex() {
+  const auto convert = [](sqlite3_context* context, int, sqlite3_value** values) {
+    if (sqlite3_value_type(values[0]) == SQLITE_NULL) return sqlite3_result_null(context);
+    const std::string_view hex(reinterpret_cast<const char*>(sqlite3_value_text(values[0])),
+                               static_cast<size_t>(sqlite3_value_bytes(values[0])));
+    const StatusOr<Digest> digest = Digest::FromHex(hex);
+    if (!digest.ok()) return sqlite3_result_error(context, "a digest that is not 64 hexadecimal digits", -1);
+    sqlite3_result_blob(context, digest->bytes.data(), static_cast<int>(digest->bytes.size()), SQLITE_TRANSIENT);
+  };
+  sqlite3_create_function_v2(db_, "bytes_of_hex", 1, SQLITE_UTF8 | SQLITE_DETERMINISTIC, nullptr, convert, nullptr,
+                             nullptr, nullptr);
+}
+
+bool Database::in_transaction() const { return sqlite3_get_autocommit(db_) == 0; }
+int64_t Database::changes() const { return sqlite3_changes64(db_); }
+int64_t Database::last_row() const { return sqlite3_last_insert_rowid(db_); }
+
+// IMMEDIATE takes the writer's lock at once. A transaction that began by reading would have to ask for it half way, and
+// could be refused when another one wrote in between.
 StatusOr<std::unique_ptr<SqlTransaction>> SqlTransaction::Begin(Database& db) {
   RIVULET_RETURN_IF_ERROR(db.Run("BEGIN IMMEDIATE"));
   return std::unique_ptr<SqlTransaction>(new SqlTransaction(db));

@@ -6,11 +6,13 @@
 // file), PERMISSION_DENIED (unreadable, unwritable), ALREADY_EXISTS (a key twice), INTERNAL otherwise.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -23,15 +25,14 @@ struct sqlite3_stmt;
 
 namespace rivulet {
 
-// NULL, INTEGER, REAL or TEXT. Text is borrowed during the call.
-using SqlValue = std::variant<std::monostate, int64_t, double, std::string_view>;
+struct SqlBlob {
+  std::string_view bytes;
+};
+// NULL, INTEGER, REAL, TEXT or BLOB. Text and bytes are borrowed during the call.
+using SqlValue = std::variant<std::monostate, int64_t, double, std::string_view, SqlBlob>;
 
 // NULL for "".
 inline SqlValue TextOrNull(std::string_view text) { return text.empty() ? SqlValue() : SqlValue(text); }
-template <typename T>
-SqlValue OrNull(const std::optional<T>& value) {
-  return value ? SqlValue(*value) : SqlValue();
-}
 
 // One row of a result, valid during the callback. Columns count from 0; NULL reads as 0 or "".
 class SqlRow {
@@ -40,12 +41,29 @@ class SqlRow {
   bool IsNull(int column) const;
   int64_t Int(int column) const;
   double Real(int column) const;
-  std::string Text(int column) const;
-  std::optional<double> OptionalReal(int column) const;
-  std::optional<int64_t> OptionalInt(int column) const;
+  std::string Text(int column) const;  // of a BLOB: its bytes
 
  private:
   sqlite3_stmt* statement_;
+};
+
+class Database;
+
+// A statement that is prepared once and run many times: a row costs its binding and its step. Owned by its database.
+class Statement {
+ public:
+  Status Run(std::span<const SqlValue> values) { return Query(values, nullptr); }
+  Status Run(std::initializer_list<SqlValue> values) {
+    return Query(std::span(values.begin(), values.size()), nullptr);
+  }
+  // The same, calling `row` for each row of the result.
+  Status Query(std::span<const SqlValue> values, const std::function<void(const SqlRow&)>& row);
+
+ private:
+  friend class Database;
+  Statement(const Database& db, sqlite3_stmt* statement) : db_(db), statement_(statement) {}
+  const Database& db_;
+  sqlite3_stmt* const statement_;
 };
 
 class Database {
@@ -57,26 +75,36 @@ class Database {
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  // Runs one statement; its plan is prepared once per text.
+  // The statement of this text, prepared once. Valid as long as the database.
+  StatusOr<Statement*> Prepare(std::string_view sql);
+  // Runs one statement, as Prepare.
   Status Run(std::string_view sql, std::initializer_list<SqlValue> values = {});
   // The same, calling `row` for each row of the result.
   Status Query(std::string_view sql, std::initializer_list<SqlValue> values,
                const std::function<void(const SqlRow&)>& row);
   // Runs several statements, separated by ';'.
   Status Script(const std::string& sql);
-  // How long a call waits for another process's transaction.
+  // How long a call waits for another process's transaction: at first 20 s, then UNAVAILABLE.
   void SetBusyTimeout(int milliseconds);
+  // From here on a call waits without end, and calls `on_busy` after two seconds and every minute.
+  void WaitWithoutEnd(std::function<void()> on_busy);
+  // bytes_of_hex(text): 32 bytes of 64 hexadecimal digits, NULL of NULL, an error of anything else.
+  void DefineBytesOfHex();
   bool in_transaction() const;
+  int64_t changes() const;   // rows that the last statement inserted, updated or deleted
+  int64_t last_row() const;  // the key of the last row inserted
   const std::string& path() const { return path_; }
 
  private:
+  friend class Statement;
   Database(std::string path, sqlite3* db) : path_(std::move(path)), db_(db) {}
   Status Error(int code, std::string_view doing) const;
-  StatusOr<sqlite3_stmt*> Prepare(std::string_view sql);
 
   std::string path_;
   sqlite3* db_;
-  std::unordered_map<std::string, sqlite3_stmt*> statements_;
+  std::function<void()> on_busy_;
+  std::chrono::steady_clock::time_point next_word_;  // of on_busy_
+  std::unordered_map<std::string, std::unique_ptr<Statement>> statements_;
 };
 
 // BEGIN IMMEDIATE … COMMIT. Rolled back when destroyed without Commit, or when Commit fails.

@@ -1,10 +1,11 @@
 // The history of runs: who trained what and when, in one SQLite file that anyone may read while it is written. The
-// tables are a public interface (docs/history.md); this class is the only writer.
+// views are a public interface (docs/history.md); this class is the only writer.
 //
 // Thread-safe; calls are serialised. A writer keeps the file in WAL mode with synchronous = FULL: what a call has
-// committed survives a crash and a power cut. Several processes may write different runs; a call waits up to 20 s for
-// another's transaction. Close (or the destructor) truncates the log and leaves one plain file, unless another process
-// still has it open. Errors as in database.h.
+// committed survives a crash and a power cut. Several processes may write different runs, and open the file at any
+// moment of each other; a writer waits without end for another's transaction and says so (SetOnBusy), a reader up to 20
+// s. Close (or the destructor) truncates the log and leaves one plain file, unless another process still has it open.
+// Errors as in database.h; what a run or client is not known for is NOT_FOUND.
 #pragma once
 
 #include <functional>
@@ -12,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -32,6 +34,9 @@ struct AttemptRecord {
   std::vector<EventRow> events;
   std::vector<std::pair<std::string, std::string>> seen;  // (client_id, last_seen_at)
   bool finishes_run = false;  // the run's last round: runs.status becomes "finished" with it
+  std::string kind =
+      "train";  // of all its tasks; "evaluate": a cohort that measures `round`, which is no row of `rounds`
+  std::vector<BlobRow> blobs;  // as of this round; each replaces that of its name of earlier ones
 };
 
 // A name that may be selected from (from_round, from_attempt) on.
@@ -52,13 +57,17 @@ struct ResumePoint {
 class History {
  public:
   enum class Access { kReadOnly, kReadWrite };
-  // kReadWrite creates the file and brings older ones up to date. FAILED_PRECONDITION: written by a newer program.
-  // DATA_LOSS: damaged or not a history. INVALID_ARGUMENT: a folder, a pipe. NOT_FOUND: no such file (kReadOnly) or
-  // folder.
+  // kReadWrite creates the file. Either brings an older one up to date. FAILED_PRECONDITION: written by a newer
+  // program. DATA_LOSS: damaged or not a history. INVALID_ARGUMENT: a folder, a pipe. NOT_FOUND: no such file
+  // (kReadOnly) or folder.
   static StatusOr<std::unique_ptr<History>> Open(const std::string& path, Access access);
   ~History();
 
   const std::string& path() const { return path_; }
+
+  // Who is told in one sentence that a call waits for another process: after two seconds and every minute, on the
+  // waiting thread. Nobody: a line on stderr.
+  void SetOnBusy(std::function<void(const std::string& sentence)> on_busy);
 
   // Writing. After an error of a commit itself (a sync that failed) a crash or the next opening may still find the
   // transaction in the log: what its rows name must stay in place until the history is opened again and asked.
@@ -70,7 +79,10 @@ class History {
                 std::span<const EventRow> events);
   // Names that are new to the run; known ones keep their row. One transaction.
   Status AddClients(const std::string& run_id, std::span<const RunClient> clients, const std::string& at);
+  // Tasks are of the record's round, attempt and kind, and their clients of the run.
   Status AddAttempt(const AttemptRecord& attempt);
+  Status AddTag(const std::string& run_id, const std::string& tag);  // once, however often it is said
+  Status AddNote(const std::string& run_id, const std::string& at, const std::string& text);
   // Truncates the log and returns to one plain file where no other process has it open; nothing more can be called.
   Status Close();
 
@@ -88,21 +100,32 @@ class History {
   StatusOr<std::vector<ModelRow>> Models(const std::string& run_id);
   StatusOr<std::vector<EventRow>> Events(const std::string& run_id);
   StatusOr<std::vector<ClientRow>> Clients();
+  StatusOr<std::vector<RunKeyRow>> RunKeys(const std::string& run_id);  // by key
+  StatusOr<std::vector<TagRow>> Tags(const std::string& run_id);
+  StatusOr<std::vector<NoteRow>> Notes(const std::string& run_id);  // in order
+  // The newest of this name, with its round.
+  StatusOr<std::optional<std::pair<int64_t, BlobRow>>> FindBlob(const std::string& run_id, const std::string& name);
   StatusOr<ResumePoint> FindResumePoint(const std::string& run_id);
   StatusOr<std::optional<ClientRoundRow>> FindTask(const std::string& task_id);
   StatusOr<std::optional<ClientRoundRow>> LastTask(const std::string& run_id, const std::string& client_id);
 
  private:
-  History(std::string path, Access access, std::unique_ptr<Database> db)
-      : path_(std::move(path)), access_(access), db_(std::move(db)) {}
+  History(std::string path, Access access, std::unique_ptr<Database> db);
+  // Integer keys. NOT_FOUND.
+  StatusOr<int64_t> RunKey(const std::string& run_id) REQUIRES(mutex_);
+  StatusOr<int64_t> ClientKey(const std::string& client_id) REQUIRES(mutex_);
+  StatusOr<int64_t> ParentKey(const std::string& parent_id) REQUIRES(mutex_);
   Status InsertEvents(std::span<const EventRow> events) REQUIRES(mutex_);
-  StatusOr<std::vector<ClientRoundRow>> SelectTasks(std::string_view where, std::initializer_list<SqlValue> values)
-      REQUIRES(mutex_);
+  Status InsertModel(int64_t run, const ModelRow& model) REQUIRES(mutex_);
+  Status InsertTasks(int64_t run, int64_t attempt_key, const AttemptRecord& record) REQUIRES(mutex_);
+  Status InsertMetrics(int64_t run, const AttemptRecord& record) REQUIRES(mutex_);
 
   const std::string path_;
   const Access access_;
   Mutex mutex_;
   std::unique_ptr<Database> db_ GUARDED_BY(mutex_);  // null after Close
+  // Of the runs and clients that were written lately: a task costs one INSERT and no question.
+  std::unordered_map<std::string, int64_t> run_keys_ GUARDED_BY(mutex_), client_keys_ GUARDED_BY(mutex_);
 };
 
 }  // namespace rivulet

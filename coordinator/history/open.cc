@@ -1,5 +1,7 @@
 // Opening a history: is it ours, is it of this version, and the settings that its durability rests on.
+#include <array>
 #include <chrono>
+#include <cstdio>
 #include <thread>
 
 #include "coordinator/history/history.h"
@@ -15,74 +17,109 @@ StatusOr<int64_t> ReadInteger(Database& db, std::string_view sql) {
 }
 
 // OK: a history of this version, or (kReadWrite) an empty file or an older one.
+// The program's number stands in the file's header, so that a database of something else is known before anything is
+// read from its tables, and never written to. All is read in one transaction: between one question and the next another
+// process may make the file a history.
 StatusOr<int64_t> CheckOurs(Database& db, History::Access access) {
-  RIVULET_ASSIGN_OR_RETURN(const int64_t tables, ReadInteger(db, "SELECT count(*) FROM sqlite_master"));
-  RIVULET_ASSIGN_OR_RETURN(const int64_t application, ReadInteger(db, "PRAGMA application_id"));
-  RIVULET_ASSIGN_OR_RETURN(const int64_t version, ReadInteger(db, "PRAGMA user_version"));
-  const auto current = static_cast<int64_t>(HistoryMigrations().size());
+  const bool alone = !db.in_transaction();
+  if (alone) RIVULET_RETURN_IF_ERROR(db.Run("BEGIN"));
+  const auto read = [&]() -> StatusOr<std::array<int64_t, 3>> {
+    RIVULET_ASSIGN_OR_RETURN(const int64_t tables, ReadInteger(db, "SELECT count(*) FROM sqlite_master"));
+    RIVULET_ASSIGN_OR_RETURN(const int64_t application, ReadInteger(db, "PRAGMA application_id"));
+    RIVULET_ASSIGN_OR_RETURN(const int64_t version, ReadInteger(db, "PRAGMA user_version"));
+    return std::array<int64_t, 3>{tables, application, version};
+  };
+  const auto found = read();
+  if (alone) db.Run("ROLLBACK").IgnoreError();
+  RIVULET_RETURN_IF_ERROR(found.status());
+  const auto [tables, application, version] = *found;
   const bool fresh = tables == 0 && application == 0 && version == 0;
   if (fresh && access == History::Access::kReadWrite) return 0;
   if (application != kHistoryApplicationId) {
     return DataLoss("'{}' is not a Rivulet history: it is {}", db.path(),
                     fresh ? "empty" : "an SQLite database of something else");
   }
-  if (version > current) {
+  if (version > kHistoryVersion) {
     return FailedPrecondition("the history '{}' has version {}, and this program knows up to {}; use a newer program",
-                              db.path(), version, current);
+                              db.path(), version, kHistoryVersion);
   }
   if (version < 1) return DataLoss("the history '{}' is damaged: its version is {}", db.path(), version);
   return version;
 }
 
-Status Migrate(Database& db) {
-  const auto migrations = HistoryMigrations();
+// All in one transaction, with the version that it leads to: a process that dies here leaves the old version whole.
+Status MakeCurrent(Database& db) {
   RIVULET_ASSIGN_OR_RETURN(int64_t version, CheckOurs(db, History::Access::kReadWrite));
-  if (version == static_cast<int64_t>(migrations.size())) return absl::OkStatus();
+  if (version == kHistoryVersion) return absl::OkStatus();
   RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(db));
   RIVULET_ASSIGN_OR_RETURN(version,
                            CheckOurs(db, History::Access::kReadWrite));  // another process may have been faster
-  for (auto i = static_cast<size_t>(version); i < migrations.size(); ++i) {
-    RIVULET_RETURN_IF_ERROR(db.Script(migrations[i]));
-  }
+  if (version == 0) RIVULET_RETURN_IF_ERROR(db.Script(TablesSql() + ViewsSql()));
+  if (version == 1) RIVULET_RETURN_IF_ERROR(MigrateFrom1(db));
   RIVULET_RETURN_IF_ERROR(db.Script(
-      fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kHistoryApplicationId, migrations.size())));
+      fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kHistoryApplicationId, kHistoryVersion)));
   return transaction->Commit();
 }
 
-// Changing the journal's mode does not wait for other connections by itself.
-Status UseWriteAheadLog(Database& db) {
-  Status status;
-  for (int attempt = 0; attempt < 100; ++attempt) {
+// Changing the journal's mode needs the file for itself for a moment and does not wait for that: SQLite calls no busy
+// handler there.
+Status UseWriteAheadLog(Database& db, const std::function<void()>& on_busy) {
+  auto word = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  while (true) {
     std::string mode;
-    status = db.Query("PRAGMA journal_mode = WAL", {}, [&](const SqlRow& row) { mode = row.Text(0); });
+    const Status status = db.Query("PRAGMA journal_mode = WAL", {}, [&](const SqlRow& row) { mode = row.Text(0); });
     if (status.ok() && mode == "wal") return absl::OkStatus();
     if (status.ok()) {
       return FailedPrecondition(
-          "the history '{}' lies on a file system without SQLite's write-ahead log (mode '{}'); use a "
-          "local disk",
+          "the history '{}' lies on a file system without SQLite's write-ahead log (mode '{}'); use a local disk",
           db.path(), mode);
     }
     if (status.code() != absl::StatusCode::kUnavailable) return status;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (std::chrono::steady_clock::now() >= word) {
+      word += std::chrono::minutes(1);
+      on_busy();
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  return status;
+}
+
+std::string BusySentence(const std::string& path) {
+  return fmt::format("waiting for another process that is writing to the history '{}'", path);
 }
 
 }  // namespace
+
+History::History(std::string path, Access access, std::unique_ptr<Database> db)
+    : path_(std::move(path)), access_(access), db_(std::move(db)) {}
+
+void History::SetOnBusy(std::function<void(const std::string&)> on_busy) {
+  MutexLock lock(mutex_);
+  if (db_ == nullptr || access_ != Access::kReadWrite) return;
+  db_->WaitWithoutEnd([on_busy = std::move(on_busy), sentence = BusySentence(path_)] { on_busy(sentence); });
+}
 
 StatusOr<std::unique_ptr<History>> History::Open(const std::string& path, Access access) {
   const bool writes = access == Access::kReadWrite;
   RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<Database> db,
                            Database::Open(path, writes ? Database::Access::kReadWrite : Database::Access::kReadOnly));
+  const auto say = [sentence = BusySentence(path)] { fmt::print(stderr, "{}\n", sentence); };
+  if (writes) db->WaitWithoutEnd(say);
   // Before anything is written: a file of someone else is left as it is.
   RIVULET_ASSIGN_OR_RETURN(const int64_t version, CheckOurs(*db, access));
   if (writes) {
-    RIVULET_RETURN_IF_ERROR(UseWriteAheadLog(*db));
-    RIVULET_RETURN_IF_ERROR(db->Script("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON"));
-    RIVULET_RETURN_IF_ERROR(Migrate(*db));
-  } else if (version < static_cast<int64_t>(HistoryMigrations().size())) {
-    return FailedPrecondition("the history '{}' has the older version {}; open it for writing once to bring it to {}",
-                              path, version, HistoryMigrations().size());
+    RIVULET_RETURN_IF_ERROR(UseWriteAheadLog(*db, say));
+    RIVULET_RETURN_IF_ERROR(db->Script("PRAGMA synchronous = FULL"));
+    RIVULET_RETURN_IF_ERROR(MakeCurrent(*db));
+    RIVULET_RETURN_IF_ERROR(
+        db->Script("PRAGMA foreign_keys = ON"));  // afterwards: a migration drops what others refer to
+  } else if (version < kHistoryVersion) {
+    // What reads an older one brings it up to date too: nobody would start a run only to look at those that were.
+    db.reset();
+    if (const Status status = Open(path, Access::kReadWrite).status(); !status.ok()) {
+      return Annotate(status, fmt::format("the history '{}' has the older version {} and cannot be brought to {}", path,
+                                          version, kHistoryVersion));
+    }
+    return Open(path, access);
   }
   return std::unique_ptr<History>(new History(path, access, std::move(db)));
 }

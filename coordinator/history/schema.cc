@@ -1,168 +1,165 @@
 #include "coordinator/history/schema.h"
 
+#include <span>
+
+#include "coordinator/history/tables.h"
+
 namespace rivulet {
 namespace {
 
-constexpr const char* kVersion1 = R"sql(
-CREATE TABLE runs (
-  run_id      TEXT PRIMARY KEY NOT NULL,
-  name        TEXT NOT NULL,
-  status      TEXT NOT NULL CHECK (status IN ('running', 'finished', 'interrupted', 'failed')),
-  reason      TEXT,
-  config      TEXT NOT NULL,
-  plan_digest TEXT NOT NULL,
-  seed        INTEGER NOT NULL,
-  version     TEXT NOT NULL,
-  created_at  TEXT NOT NULL,
-  started_at  TEXT,
-  finished_at TEXT
-) STRICT;
-
-CREATE TABLE rounds (
-  run_id            TEXT NOT NULL REFERENCES runs (run_id),
-  round             INTEGER NOT NULL CHECK (round >= 1),
-  attempt           INTEGER NOT NULL CHECK (attempt >= 1),
-  status            TEXT NOT NULL CHECK (status IN ('committed', 'abandoned', 'failed')),
-  reason            TEXT,
-  started_at        TEXT NOT NULL,
-  finished_at       TEXT NOT NULL,
-  selected          INTEGER NOT NULL,
-  reported          INTEGER NOT NULL,
-  folded            INTEGER NOT NULL,
-  refused           INTEGER NOT NULL,
-  dropped           INTEGER NOT NULL,
-  failed            INTEGER NOT NULL,
-  examples          INTEGER NOT NULL,
-  train_loss        REAL,
-  bytes_down        INTEGER NOT NULL,
-  bytes_up          INTEGER NOT NULL,
-  train_seconds     REAL NOT NULL,
-  aggregate_seconds REAL NOT NULL,
-  evaluate_seconds  REAL NOT NULL,
-  model_digest      TEXT,
-  PRIMARY KEY (run_id, round, attempt)
-) STRICT;
-
-CREATE TABLE clients (
-  client_id     TEXT PRIMARY KEY NOT NULL,
-  fingerprint   TEXT,
-  status        TEXT NOT NULL,
-  first_seen_at TEXT NOT NULL,
-  last_seen_at  TEXT NOT NULL
-) STRICT;
-
-CREATE TABLE run_clients (
-  run_id       TEXT NOT NULL REFERENCES runs (run_id),
-  client_id    TEXT NOT NULL REFERENCES clients (client_id),
-  from_round   INTEGER NOT NULL,
-  from_attempt INTEGER NOT NULL,
-  PRIMARY KEY (run_id, client_id)
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE client_rounds (
-  task_id         TEXT PRIMARY KEY NOT NULL,
-  run_id          TEXT NOT NULL,
-  round           INTEGER NOT NULL,
-  attempt         INTEGER NOT NULL,
-  client_id       TEXT NOT NULL REFERENCES clients (client_id),
-  kind            TEXT NOT NULL CHECK (kind IN ('train', 'evaluate')),
-  status          TEXT NOT NULL CHECK (status IN ('folded', 'refused', 'dropped', 'failed')),
-  base_round      INTEGER NOT NULL,
-  committed_round INTEGER,
-  staleness       INTEGER,
-  parent_id       TEXT,
-  examples        INTEGER,
-  steps           INTEGER,
-  train_loss      REAL,
-  update_norm     REAL,
-  update_digest   TEXT,
-  weight          INTEGER,
-  bytes_down      INTEGER NOT NULL,
-  bytes_up        INTEGER NOT NULL,
-  wait_seconds    REAL,
-  train_seconds   REAL,
-  upload_seconds  REAL,
-  error           TEXT,
-  FOREIGN KEY (run_id, round, attempt) REFERENCES rounds (run_id, round, attempt)
-) STRICT;
-CREATE INDEX client_rounds_by_round ON client_rounds (run_id, round, attempt);
-CREATE INDEX client_rounds_by_client ON client_rounds (run_id, client_id, round, attempt);
-
-CREATE TABLE metrics (
-  run_id    TEXT NOT NULL REFERENCES runs (run_id),
-  round     INTEGER NOT NULL,
-  scope     TEXT NOT NULL CHECK (scope IN ('central', 'federated', 'client')),
-  client_id TEXT REFERENCES clients (client_id),
-  name      TEXT NOT NULL,
-  value     REAL,
-  CHECK ((scope = 'client') = (client_id IS NOT NULL))
-) STRICT;
-CREATE UNIQUE INDEX metrics_key ON metrics (run_id, round, scope, name, coalesce(client_id, ''));
-
-CREATE TABLE models (
-  run_id     TEXT NOT NULL REFERENCES runs (run_id),
-  round      INTEGER NOT NULL CHECK (round >= 0),
-  digest     TEXT NOT NULL,
-  path       TEXT,
-  bytes      INTEGER NOT NULL,
-  parameters INTEGER NOT NULL,
-  PRIMARY KEY (run_id, round)
-) STRICT;
-
-CREATE TABLE events (
-  run_id  TEXT REFERENCES runs (run_id),
-  round   INTEGER,
-  at      TEXT NOT NULL,
-  level   TEXT NOT NULL CHECK (level IN ('info', 'warning', 'error')),
-  source  TEXT NOT NULL,
-  message TEXT NOT NULL
-) STRICT;
-CREATE INDEX events_by_run ON events (run_id, at);
-
-CREATE VIEW round_summary AS
-SELECT r.run_id, runs.name, r.round, r.attempt AS attempts, r.selected, r.folded, r.refused, r.dropped, r.failed,
-       r.examples, r.train_loss,
-       (SELECT value FROM metrics m WHERE m.run_id = r.run_id AND m.round = r.round AND m.scope = 'central'
-                                      AND m.name = 'test/accuracy') AS test_accuracy,
-       (SELECT value FROM metrics m WHERE m.run_id = r.run_id AND m.round = r.round AND m.scope = 'central'
-                                      AND m.name = 'test/loss') AS test_loss,
-       r.bytes_down, r.bytes_up, r.train_seconds, r.aggregate_seconds, r.evaluate_seconds, r.model_digest
-FROM rounds r JOIN runs ON runs.run_id = r.run_id
-WHERE r.status = 'committed'
-ORDER BY r.run_id, r.round;
-
-CREATE VIEW client_reliability AS
-SELECT c.run_id, c.client_id, count(*) AS tasks,
-       sum(c.status = 'folded') AS folded, sum(c.status = 'refused') AS refused, sum(c.status = 'dropped') AS dropped,
-       sum(c.status = 'failed') AS failed, avg(c.status = 'folded') AS reliability,
-       sum(CASE WHEN c.status = 'folded' THEN c.examples ELSE 0 END) AS examples,
-       avg(c.train_seconds) AS mean_train_seconds, clients.last_seen_at
-FROM client_rounds c JOIN clients ON clients.client_id = c.client_id
-GROUP BY c.run_id, c.client_id
-ORDER BY c.run_id, c.client_id;
-
-CREATE VIEW run_leaderboard AS
-WITH accuracy AS (
-  SELECT run_id, round, value,
-         row_number() OVER (PARTITION BY run_id ORDER BY value DESC, round) AS best,
-         row_number() OVER (PARTITION BY run_id ORDER BY round DESC) AS latest
-  FROM metrics WHERE scope = 'central' AND name = 'test/accuracy')
-SELECT runs.run_id, runs.name, runs.status, runs.seed,
-       (SELECT count(*) FROM rounds r WHERE r.run_id = runs.run_id AND r.status = 'committed') AS rounds,
-       b.value AS best_accuracy, b.round AS best_round, l.value AS last_accuracy, l.round AS last_round,
-       (SELECT sum(train_seconds + aggregate_seconds + evaluate_seconds) FROM rounds r WHERE r.run_id = runs.run_id)
-         AS seconds,
-       runs.created_at
-FROM runs
-LEFT JOIN accuracy b ON b.run_id = runs.run_id AND b.best = 1
-LEFT JOIN accuracy l ON l.run_id = runs.run_id AND l.latest = 1
-ORDER BY best_accuracy DESC, best_round;
+// task_by_client serves a client's tasks; those of an attempt are found by the table's own uniqueness. Metrics begin
+// with what a reader asks for, one name of a run, and end with what makes them unique.
+constexpr const char* kIndices = R"sql(
+CREATE INDEX task_by_client ON task (client, attempt_key);
+CREATE UNIQUE INDEX task_by_id ON task (task_id) WHERE task_id IS NOT NULL;
+CREATE UNIQUE INDEX metric_key ON metric (run, scope, name, round, coalesce(client, 0));
+CREATE INDEX note_by_run ON note (run, at);
+CREATE INDEX event_by_run ON event (run, at);
 )sql";
 
-constexpr const char* kMigrations[] = {kVersion1};
+// "CASE column WHEN 0 THEN 'running' … END"
+std::string Word(std::string_view column, std::span<const std::string_view> words) {
+  std::string sql = fmt::format("CASE {}", column);
+  for (size_t i = 0; i < words.size(); ++i) sql += fmt::format(" WHEN {} THEN '{}'", i, words[i]);
+  return sql + " END";
+}
+std::string Time(std::string_view column) {
+  return fmt::format("strftime('%Y-%m-%dT%H:%M:%fZ', {} / 1000.0, 'unixepoch')", column);
+}
+// hex() of NULL is ''.
+std::string Hex(std::string_view column) { return fmt::format("nullif(lower(hex({})), '')", column); }
+
+constexpr std::string_view kVersionOfTask = "coalesce(t.into_round, a.round)";
+constexpr std::string_view kMetricValue = "coalesce(m.value, CAST(m.right AS REAL) / m.total)";
+
+std::string MetricsOf(int64_t scope) {
+  const bool of_clients = kScopes[static_cast<size_t>(scope)] == "client";
+  return fmt::format(
+      "SELECT r.run_id, m.round, '{}' AS scope, {} AS client_id, m.name, {} AS value, m.right, m.total\n"
+      "FROM metric m JOIN run r ON r.run = m.run{} WHERE m.scope = {}\nUNION ALL\n",
+      kScopes[static_cast<size_t>(scope)], of_clients ? "c.client_id" : "NULL", kMetricValue,
+      of_clients ? " JOIN client c ON c.client = m.client" : "", scope);
+}
 
 }  // namespace
 
-std::span<const char* const> HistoryMigrations() { return kMigrations; }
+std::string TablesSql() {
+  return CreateTableSql<StoredRun>() + CreateTableSql<StoredKey>() + CreateTableSql<StoredTag>() +
+         CreateTableSql<StoredNote>() + CreateTableSql<StoredClient>() + CreateTableSql<StoredMembership>() +
+         CreateTableSql<StoredAttempt>() + CreateTableSql<StoredTask>() + CreateTableSql<StoredMetric>() +
+         CreateTableSql<StoredModel>() + CreateTableSql<StoredBlob>() + CreateTableSql<StoredEvent>() + kIndices;
+}
+
+// Joins are by integer keys, and every expression that a reader will filter or sort by is a plain column or a constant
+// of one arm, so that SQLite goes from run_id, round or client_id straight to the rows (a million of them are no reason
+// to wait). An arm of `metrics` whose scope or name is not asked for costs nothing.
+std::string ViewsSql() {
+  std::string sql;
+  const auto view = [&](std::string_view name, const std::string& select) {
+    sql += fmt::format("CREATE VIEW {} AS\n{};\n", name, select);
+  };
+  view("runs",
+       fmt::format("SELECT run_id, name, {} AS status, reason, config, {} AS plan_digest, seed, version,\n"
+                   "       {} AS created_at, {} AS started_at, {} AS finished_at, run AS rowid\nFROM run",
+                   Word("status", kRunStates), Hex("plan_digest"), Time("created"), Time("started"), Time("finished")));
+  view("run_keys", "SELECT r.run_id, k.key, k.value\nFROM run_key k JOIN run r ON r.run = k.run");
+  view("tags", "SELECT r.run_id, t.tag\nFROM tag t JOIN run r ON r.run = t.run");
+  view("notes",
+       fmt::format("SELECT r.run_id, {} AS at, n.text, n.rowid AS rowid\nFROM note n JOIN run r ON r.run = n.run",
+                   Time("n.at")));
+  view("clients", fmt::format("SELECT client_id, fingerprint, {} AS status, {} AS first_seen_at, {} AS last_seen_at\n"
+                              "FROM client WHERE first_seen IS NOT NULL",
+                              Word("status", kClientStates), Time("first_seen"), Time("last_seen")));
+  view("run_clients",
+       "SELECT r.run_id, c.client_id, m.from_round, m.from_attempt\n"
+       "FROM membership m JOIN run r ON r.run = m.run JOIN client c ON c.client = m.client");
+  view("rounds",
+       fmt::format(
+           "SELECT r.run_id, a.round, a.attempt, {} AS status, a.reason, {} AS started_at, {} AS finished_at,\n"
+           "       a.folded + a.refused + a.dropped + a.failed AS selected, a.folded + a.refused AS reported,\n"
+           "       a.folded, a.refused, a.dropped, a.failed, a.examples, a.train_loss, a.bytes_down, a.bytes_up,\n"
+           "       a.train_seconds, a.aggregate_seconds, a.evaluate_seconds,\n"
+           "       CASE a.status WHEN {} THEN\n"
+           "         (SELECT {} FROM model m WHERE m.run = a.run AND m.round = a.round) END AS model_digest\n"
+           "FROM attempt a JOIN run r ON r.run = a.run WHERE a.kind = {}",
+           Word("a.status", kAttemptStates), Time("a.started"), Time("a.finished"), kCommitted, Hex("m.digest"),
+           kTrain));
+  const std::string folded = fmt::format("t.status = {} AND a.kind = {}", kFolded, kTrain);
+  const std::string tasks =
+      "FROM task t JOIN attempt a ON a.attempt_key = t.attempt_key JOIN run r ON r.run = a.run\n"
+      "  JOIN client c ON c.client = t.client";
+  view("client_rounds",
+       fmt::format(
+           "SELECT coalesce(t.task_id, r.run_id || '-' || {} || a.round || '-a' || a.attempt || '-' || c.client_id || "
+           "'-'\n"
+           "         || t.ordinal) AS task_id,\n"
+           "       r.run_id, a.round, a.attempt, c.client_id, {} AS kind, {} AS status, t.base_round,\n"
+           "       CASE WHEN {} THEN {} END AS committed_round,\n"
+           "       CASE WHEN {} THEN {} - 1 - t.base_round END AS staleness,\n"
+           "       (SELECT p.client_id FROM client p WHERE p.client = t.parent) AS parent_id, t.examples, t.steps,\n"
+           "       t.train_loss, t.update_norm, {} AS update_digest,\n"
+           "       CASE t.status WHEN {} THEN coalesce(t.weight, t.examples) ELSE t.weight END AS weight,\n"
+           "       t.bytes_down, t.bytes_up, t.wait_seconds, t.train_seconds, t.upload_seconds, t.error,\n"
+           "       t.task AS rowid\n{}",
+           Word("a.kind", kTaskLetters), Word("a.kind", kTaskKinds), Word("t.status", kTaskStates), folded,
+           kVersionOfTask, folded, kVersionOfTask, Hex("t.update_digest"), kFolded, tasks));
+  view("metrics", MetricsOf(0) + MetricsOf(1) + MetricsOf(2) +
+                      fmt::format("SELECT r.run_id, a.round, 'federated', NULL, '{}', a.train_loss, NULL, NULL\n"
+                                  "FROM attempt a JOIN run r ON r.run = a.run\n"
+                                  "WHERE a.kind = {} AND a.status = {} AND a.train_loss IS NOT NULL\nUNION ALL\n"
+                                  "SELECT r.run_id, {}, 'client', c.client_id, '{}', t.train_loss, NULL, NULL\n{}\n"
+                                  "WHERE {} AND t.train_loss IS NOT NULL",
+                                  kTrainLoss, kTrain, kCommitted, kVersionOfTask, kTrainLoss, tasks, folded));
+  view("models",
+       "SELECT r.run_id, m.round, lower(hex(m.digest)) AS digest,\n"
+       "       CASE WHEN instr(m.file, '/') > 0 OR r.models = '' THEN m.file ELSE r.models || '/' || m.file END AS "
+       "path,\n"
+       "       m.bytes, m.parameters\nFROM model m JOIN run r ON r.run = m.run");
+  view("events", fmt::format("SELECT r.run_id, e.round, {} AS at, {} AS level, e.source, e.message, e.event AS rowid\n"
+                             "FROM event e LEFT JOIN run r ON r.run = e.run",
+                             Time("e.at"), Word("e.level", kLevels)));
+
+  const auto central = [](std::string_view name) {
+    return fmt::format(
+        "(SELECT {} FROM metric m WHERE m.run = a.run AND m.scope = 0 AND m.name = '{}' AND m.round = a.round)",
+        kMetricValue, name);
+  };
+  view("round_summary",
+       fmt::format(
+           "SELECT r.run_id, r.name, a.round, a.attempt AS attempts,\n"
+           "       a.folded + a.refused + a.dropped + a.failed AS selected, a.folded, a.refused, a.dropped, a.failed,\n"
+           "       a.examples, a.train_loss,\n       {} AS test_accuracy,\n       {} AS test_loss,\n"
+           "       a.bytes_down, a.bytes_up, a.train_seconds, a.aggregate_seconds, a.evaluate_seconds,\n"
+           "       (SELECT {} FROM model m WHERE m.run = a.run AND m.round = a.round) AS model_digest\n"
+           "FROM attempt a JOIN run r ON r.run = a.run\nWHERE a.kind = {} AND a.status = {}\n"
+           "ORDER BY r.run_id, a.round",
+           central("test/accuracy"), central("test/loss"), Hex("m.digest"), kTrain, kCommitted));
+  view("client_reliability",
+       fmt::format("SELECT r.run_id, c.client_id, m.tasks, m.folded, m.refused, m.dropped, m.failed,\n"
+                   "       CAST(m.folded AS REAL) / m.tasks AS reliability, m.examples,\n"
+                   "       m.train_seconds / nullif(m.timed, 0) AS mean_train_seconds, {} AS last_seen_at\n"
+                   "FROM membership m JOIN run r ON r.run = m.run JOIN client c ON c.client = m.client\n"
+                   "WHERE m.tasks > 0\nORDER BY r.run_id, c.client_id",
+                   Time("c.last_seen")));
+  view(
+      "run_leaderboard",
+      fmt::format(
+          "WITH accuracy AS (\n"
+          "  SELECT m.run, m.round, {0} AS value,\n"
+          "         row_number() OVER (PARTITION BY m.run ORDER BY {0} DESC, m.round) AS best,\n"
+          "         row_number() OVER (PARTITION BY m.run ORDER BY m.round DESC) AS latest\n"
+          "  FROM metric m WHERE m.scope = 0 AND m.name = 'test/accuracy')\n"
+          "SELECT r.run_id, r.name, {1} AS status, r.seed,\n"
+          "       (SELECT count(*) FROM attempt a WHERE a.run = r.run AND a.kind = {2} AND a.status = {3}) AS rounds,\n"
+          "       b.value AS best_accuracy, b.round AS best_round, l.value AS last_accuracy, l.round AS last_round,\n"
+          "       (SELECT sum(a.train_seconds + a.aggregate_seconds + a.evaluate_seconds)\n"
+          "        FROM attempt a WHERE a.run = r.run AND a.kind = {2}) AS seconds,\n"
+          "       {4} AS created_at\nFROM run r\n"
+          "LEFT JOIN accuracy b ON b.run = r.run AND b.best = 1\n"
+          "LEFT JOIN accuracy l ON l.run = r.run AND l.latest = 1\n"
+          "ORDER BY best_accuracy DESC, best_round",
+          kMetricValue, Word("r.status", kRunStates), kTrain, kCommitted, Time("r.created")));
+  return sql;
+}
 
 }  // namespace rivulet

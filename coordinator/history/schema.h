@@ -1,15 +1,24 @@
-// The tables of a history (docs/history.md) and the migrations that lead to them, one script per version. PRAGMA
-// user_version counts the scripts that have run; a script never changes once released.
+// The schema of a history (docs/history.md): tables, indices and views of this version, and what leads there from older
+// ones.
 #pragma once
 
-#include <span>
+#include <string>
+
+#include "coordinator/history/database.h"
+#include "engine/base/status.h"
 
 namespace rivulet {
 
 // PRAGMA application_id: "RVLT". Tells a history from any other SQLite file.
 inline constexpr int kHistoryApplicationId = 0x52564C54;
+// PRAGMA user_version.
+inline constexpr int64_t kHistoryVersion = 2;
 
-// scripts[i] leads from version i to version i + 1.
-std::span<const char* const> HistoryMigrations();
+// CREATE statements. Views come apart, since a migration fills tables whose names they will have.
+std::string TablesSql();
+std::string ViewsSql();
+
+// Within the caller's transaction, and with foreign keys off. From version 1 to 2.
+Status MigrateFrom1(Database& db);
 
 }  // namespace rivulet

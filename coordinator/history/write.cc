@@ -1,77 +1,54 @@
-// What the coordinator writes.
+// What the coordinator writes: rows as people read them become rows as they are stored.
 #include <algorithm>
+#include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <ctime>
 
+#include "coordinator/history/config_keys.h"
 #include "coordinator/history/history.h"
+#include "coordinator/history/tables.h"
 
 namespace rivulet {
 namespace {
 
-constexpr std::string_view kInsertTask =
-    "INSERT INTO client_rounds (task_id, run_id, round, attempt, client_id, kind, status, base_round, committed_round, "
-    "staleness, parent_id, examples, steps, train_loss, update_norm, update_digest, weight, bytes_down, bytes_up, "
-    "wait_seconds, train_seconds, upload_seconds, error) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+// A name costs about 100 bytes; those of a large cohort are kept, those of a million clients are not.
+constexpr size_t kClientKeys = 100'000;
 
-Status InsertTask(Database& db, const ClientRoundRow& t) {
-  return db.Run(kInsertTask, {t.task_id,
-                              t.run_id,
-                              t.round,
-                              t.attempt,
-                              t.client_id,
-                              t.kind,
-                              t.status,
-                              t.base_round,
-                              OrNull(t.committed_round),
-                              OrNull(t.staleness),
-                              TextOrNull(t.parent_id),
-                              OrNull(t.examples),
-                              OrNull(t.steps),
-                              OrNull(t.train_loss),
-                              OrNull(t.update_norm),
-                              TextOrNull(t.update_digest),
-                              OrNull(t.weight),
-                              t.bytes_down,
-                              t.bytes_up,
-                              OrNull(t.wait_seconds),
-                              OrNull(t.train_seconds),
-                              OrNull(t.upload_seconds),
-                              TextOrNull(t.error)});
+template <size_t N>
+StatusOr<int64_t> PlaceOf(std::string_view word, const std::array<std::string_view, N>& words, std::string_view what) {
+  const auto found = std::find(words.begin(), words.end(), word);
+  if (found == words.end()) return InvalidArgument("a history has no {} '{}'", what, word);
+  return found - words.begin();
 }
 
-Status InsertModel(Database& db, const ModelRow& m) {
-  return db.Run("INSERT INTO models (run_id, round, digest, path, bytes, parameters) VALUES (?, ?, ?, ?, ?, ?)",
-                {m.run_id, m.round, m.digest, TextOrNull(m.path), m.bytes, m.parameters});
+// Milliseconds since 1970 of "2025-01-31T14:25:30.123Z".
+StatusOr<int64_t> UnixMs(const std::string& iso8601) {
+  int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0, milliseconds = 0, read = 0;
+  std::sscanf(iso8601.c_str(), "%4d-%2d-%2dT%2d:%2d:%2d.%3dZ%n", &year, &month, &day, &hour, &minute, &second,
+              &milliseconds, &read);
+  if (read != 24 || iso8601.size() != 24) {
+    return InvalidArgument("'{}' is not a time such as 2025-01-31T14:25:30.123Z", iso8601);
+  }
+  const auto days = std::chrono::sys_days(std::chrono::year(year) / month / day).time_since_epoch().count();
+  return ((int64_t{days} * 24 + hour) * 60 + minute) * 60'000 + second * 1000 + milliseconds;
+}
+StatusOr<std::optional<int64_t>> UnixMsOrNull(const std::string& iso8601) {
+  if (iso8601.empty()) return std::optional<int64_t>();
+  RIVULET_ASSIGN_OR_RETURN(const int64_t ms, UnixMs(iso8601));
+  return std::optional(ms);
 }
 
-Status InsertRound(Database& db, const RoundRow& r) {
-  return db.Run(
-      "INSERT INTO rounds (run_id, round, attempt, status, reason, started_at, finished_at, selected, reported, "
-      "folded, "
-      "refused, dropped, failed, examples, train_loss, bytes_down, bytes_up, train_seconds, aggregate_seconds, "
-      "evaluate_seconds, model_digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-      {r.run_id,
-       r.round,
-       r.attempt,
-       r.status,
-       TextOrNull(r.reason),
-       r.started_at,
-       r.finished_at,
-       r.selected,
-       r.reported,
-       r.folded,
-       r.refused,
-       r.dropped,
-       r.failed,
-       r.examples,
-       OrNull(r.train_loss),
-       r.bytes_down,
-       r.bytes_up,
-       r.train_seconds,
-       r.aggregate_seconds,
-       r.evaluate_seconds,
-       TextOrNull(r.model_digest)});
+// The ordinal in a task's id, if the id is the one that follows from the row.
+std::optional<int64_t> OrdinalIn(const ClientRoundRow& task, int64_t kind) {
+  const std::string stem = fmt::format("{}-{}{}-a{}-{}-", task.run_id, kTaskLetters[static_cast<size_t>(kind)],
+                                       task.round, task.attempt, task.client_id);
+  if (!task.task_id.starts_with(stem)) return std::nullopt;
+  const std::string_view digits = std::string_view(task.task_id).substr(stem.size());
+  int64_t ordinal = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), ordinal);
+  if (error != std::errc() || fmt::format("{}", ordinal) != digits) return std::nullopt;
+  return ordinal;
 }
 
 }  // namespace
@@ -90,34 +67,107 @@ std::string Iso8601(int64_t unix_ms) {
                      utc.tm_hour, utc.tm_min, utc.tm_sec, milliseconds);
 }
 
+StatusOr<int64_t> History::RunKey(const std::string& run_id) {
+  if (const auto found = run_keys_.find(run_id); found != run_keys_.end()) return found->second;
+  std::optional<int64_t> key;
+  RIVULET_RETURN_IF_ERROR(
+      db_->Query("SELECT run FROM run WHERE run_id = ?", {run_id}, [&](const SqlRow& row) { key = row.Int(0); }));
+  if (!key) return NotFound("the history '{}' has no run '{}'", path_, run_id);
+  return run_keys_.emplace(run_id, *key).first->second;
+}
+
+StatusOr<int64_t> History::ClientKey(const std::string& client_id) {
+  if (const auto found = client_keys_.find(client_id); found != client_keys_.end()) return found->second;
+  std::optional<int64_t> key;
+  RIVULET_RETURN_IF_ERROR(db_->Query("SELECT client FROM client WHERE client_id = ?", {client_id},
+                                     [&](const SqlRow& row) { key = row.Int(0); }));
+  if (!key) return NotFound("the history '{}' has no client '{}'", path_, client_id);
+  if (client_keys_.size() >= kClientKeys) client_keys_.clear();
+  return client_keys_.emplace(client_id, *key).first->second;
+}
+
+// A tier need not be a client: then it is a name without times. Not remembered, since the transaction may be rolled
+// back.
+StatusOr<int64_t> History::ParentKey(const std::string& parent_id) {
+  std::optional<int64_t> key;
+  RIVULET_RETURN_IF_ERROR(db_->Query("SELECT client FROM client WHERE client_id = ?", {parent_id},
+                                     [&](const SqlRow& row) { key = row.Int(0); }));
+  if (key) return *key;
+  RIVULET_RETURN_IF_ERROR(Insert(*db_, StoredClient{.client_id = parent_id}));
+  return db_->last_row();
+}
+
 Status History::InsertEvents(std::span<const EventRow> events) {
-  for (const EventRow& e : events) {
-    RIVULET_RETURN_IF_ERROR(
-        db_->Run("INSERT INTO events (run_id, round, at, level, source, message) VALUES (?, ?, ?, ?, ?, ?)",
-                 {TextOrNull(e.run_id), OrNull(e.round), e.at, e.level, e.source, e.message}));
+  for (const EventRow& event : events) {
+    StoredEvent row;
+    if (!event.run_id.empty()) {
+      RIVULET_ASSIGN_OR_RETURN(row.run, RunKey(event.run_id));
+    }
+    row.round = event.round;
+    RIVULET_ASSIGN_OR_RETURN(row.at, UnixMs(event.at));
+    RIVULET_ASSIGN_OR_RETURN(row.level, PlaceOf(event.level, kLevels, "level"));
+    row.source = event.source;
+    row.message = event.message;
+    RIVULET_RETURN_IF_ERROR(Insert(*db_, row));
   }
   return absl::OkStatus();
 }
 
+// A model lies in its run's folder, which its run names once.
+Status History::InsertModel(int64_t run, const ModelRow& model) {
+  StoredModel row;
+  row.run = run;
+  row.round = model.round;
+  RIVULET_ASSIGN_OR_RETURN(row.digest, Digest::FromHex(model.digest));
+  std::string folder;
+  RIVULET_RETURN_IF_ERROR(db_->Query("SELECT models FROM run WHERE run = ?", {run},
+                                     [&](const SqlRow& found) { folder = found.Text(0) + "/"; }));
+  const bool there = model.path.starts_with(folder) && model.path.find('/', folder.size()) == model.path.npos;
+  row.file = there ? model.path.substr(folder.size()) : model.path;
+  row.bytes = model.bytes;
+  row.parameters = model.parameters;
+  return Insert(*db_, row);
+}
+
 Status History::AddRun(const RunRow& run, const ModelRow& initial_model, std::span<const EventRow> events) {
   MutexLock lock(mutex_);
+  StoredRun row;
+  row.run_id = run.run_id;
+  row.name = run.name;
+  RIVULET_ASSIGN_OR_RETURN(row.status, PlaceOf(run.status, kRunStates, "status of a run"));
+  row.reason = run.reason;
+  row.config = run.config;
+  RIVULET_ASSIGN_OR_RETURN(row.plan_digest, Digest::FromHex(run.plan_digest));
+  row.seed = static_cast<int64_t>(run.seed);
+  row.version = run.version;
+  row.models = initial_model.path.substr(0, std::max(initial_model.path.rfind('/') + 1, size_t{1}) - 1);
+  RIVULET_ASSIGN_OR_RETURN(row.created, UnixMs(run.created_at));
+  RIVULET_ASSIGN_OR_RETURN(row.started, UnixMsOrNull(run.started_at));
+  RIVULET_ASSIGN_OR_RETURN(row.finished, UnixMsOrNull(run.finished_at));
+
   RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
-  RIVULET_RETURN_IF_ERROR(
-      db_->Run("INSERT INTO runs (run_id, name, status, config, plan_digest, seed, version, created_at, started_at) "
-               "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-               {run.run_id, run.name, run.status, run.config, run.plan_digest, static_cast<int64_t>(run.seed),
-                run.version, run.created_at, TextOrNull(run.started_at)}));
-  RIVULET_RETURN_IF_ERROR(InsertModel(*db_, initial_model));
-  RIVULET_RETURN_IF_ERROR(InsertEvents(events));
-  return transaction->Commit();
+  const auto write = [&]() REQUIRES(mutex_) -> Status {
+    RIVULET_RETURN_IF_ERROR(Insert(*db_, row));
+    const int64_t key = db_->last_row();
+    RIVULET_RETURN_IF_ERROR(WriteConfigKeys(*db_, key, run.config));
+    RIVULET_RETURN_IF_ERROR(InsertModel(key, initial_model));
+    RIVULET_RETURN_IF_ERROR(InsertEvents(events));
+    return transaction->Commit();
+  };
+  const Status status = write();
+  if (!status.ok()) run_keys_.erase(run.run_id);  // its events may have asked for a key that is none
+  return status;
 }
 
 Status History::ReopenRun(const RunRow& run, std::span<const EventRow> events) {
   MutexLock lock(mutex_);
+  RIVULET_ASSIGN_OR_RETURN(const int64_t key, RunKey(run.run_id));
+  RIVULET_ASSIGN_OR_RETURN(const int64_t running, PlaceOf("running", kRunStates, "status of a run"));
   RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
-  RIVULET_RETURN_IF_ERROR(db_->Run(
-      "UPDATE runs SET status = 'running', reason = NULL, config = ?, version = ?, finished_at = NULL WHERE run_id = ?",
-      {run.config, run.version, run.run_id}));
+  RIVULET_RETURN_IF_ERROR(
+      db_->Run("UPDATE run SET status = ?, reason = NULL, config = ?, version = ?, finished = NULL WHERE run = ?",
+               {running, run.config, run.version, key}));
+  RIVULET_RETURN_IF_ERROR(WriteConfigKeys(*db_, key, run.config));
   RIVULET_RETURN_IF_ERROR(InsertEvents(events));
   return transaction->Commit();
 }
@@ -125,57 +175,202 @@ Status History::ReopenRun(const RunRow& run, std::span<const EventRow> events) {
 Status History::EndRun(const std::string& run_id, const std::string& status, const std::string& reason,
                        const std::string& at, std::span<const EventRow> events) {
   MutexLock lock(mutex_);
+  RIVULET_ASSIGN_OR_RETURN(const int64_t key, RunKey(run_id));
+  RIVULET_ASSIGN_OR_RETURN(const int64_t state, PlaceOf(status, kRunStates, "status of a run"));
+  RIVULET_ASSIGN_OR_RETURN(const int64_t finished, UnixMs(at));
   RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
-  RIVULET_RETURN_IF_ERROR(db_->Run("UPDATE runs SET status = ?, reason = ?, finished_at = ? WHERE run_id = ?",
-                                   {status, TextOrNull(reason), at, run_id}));
+  RIVULET_RETURN_IF_ERROR(db_->Run("UPDATE run SET status = ?, reason = ?, finished = ? WHERE run = ?",
+                                   {state, TextOrNull(reason), finished, key}));
   RIVULET_RETURN_IF_ERROR(InsertEvents(events));
   return transaction->Commit();
 }
 
+// A client may be known from another run of this history; only being part of this one is new.
 Status History::AddClients(const std::string& run_id, std::span<const RunClient> clients, const std::string& at) {
   MutexLock lock(mutex_);
+  RIVULET_ASSIGN_OR_RETURN(const int64_t run, RunKey(run_id));
+  RIVULET_ASSIGN_OR_RETURN(const int64_t now, UnixMs(at));
   RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
+  RIVULET_ASSIGN_OR_RETURN(
+      Statement * insert_client,
+      db_->Prepare("INSERT INTO client (client_id, status, first_seen, last_seen) VALUES (?1, 0, ?2, ?2) "
+                   "ON CONFLICT (client_id) DO UPDATE SET first_seen = coalesce(first_seen, excluded.first_seen), "
+                   "last_seen = excluded.last_seen RETURNING client"));
+  RIVULET_ASSIGN_OR_RETURN(Statement * insert_membership,
+                           db_->Prepare(fmt::format("{} ON CONFLICT DO NOTHING", InsertSql<StoredMembership>())));
   for (const RunClient& client : clients) {
-    RIVULET_RETURN_IF_ERROR(
-        db_->Run("INSERT INTO clients (client_id, status, first_seen_at, last_seen_at) VALUES (?, 'active', ?, ?) "
-                 "ON CONFLICT (client_id) DO UPDATE SET last_seen_at = excluded.last_seen_at",
-                 {client.client_id, at, at}));
-    RIVULET_RETURN_IF_ERROR(
-        db_->Run("INSERT OR IGNORE INTO run_clients (run_id, client_id, from_round, from_attempt) VALUES (?, ?, ?, ?)",
-                 {run_id, client.client_id, client.from_round, client.from_attempt}));
+    StoredMembership row{.run = run, .from_round = client.from_round, .from_attempt = client.from_attempt};
+    RIVULET_RETURN_IF_ERROR(insert_client->Query(std::initializer_list<SqlValue>{client.client_id, now},
+                                                 [&](const SqlRow& key) { row.client = key.Int(0); }));
+    RIVULET_RETURN_IF_ERROR(Insert(*insert_membership, row));
   }
   return transaction->Commit();
 }
 
+// One INSERT a task, and one UPDATE of what its client's tasks came to.
+Status History::InsertTasks(int64_t run, int64_t attempt_key, const AttemptRecord& record) {
+  RIVULET_ASSIGN_OR_RETURN(const int64_t kind, PlaceOf(record.kind, kTaskKinds, "kind of a task"));
+  RIVULET_ASSIGN_OR_RETURN(Statement * insert, db_->Prepare(InsertSql<StoredTask>()));
+  RIVULET_ASSIGN_OR_RETURN(
+      Statement * add_up,
+      db_->Prepare("UPDATE membership SET tasks = tasks + 1, folded = folded + ?, refused = refused + ?, "
+                   "dropped = dropped + ?, failed = failed + ?, examples = examples + ?, "
+                   "train_seconds = train_seconds + ?, timed = timed + ? WHERE run = ? AND client = ?"));
+  for (const ClientRoundRow& task : record.tasks) {
+    if (task.run_id != record.round.run_id || task.round != record.round.round ||
+        task.attempt != record.round.attempt || task.kind != record.kind) {
+      return InvalidArgument("task '{}' is not of attempt {} at round {} of run '{}'", task.task_id,
+                             record.round.attempt, record.round.round, record.round.run_id);
+    }
+    StoredTask row;
+    row.attempt_key = attempt_key;
+    RIVULET_ASSIGN_OR_RETURN(row.client, ClientKey(task.client_id));
+    row.ordinal = OrdinalIn(task, kind);
+    if (!row.ordinal) row.task_id = task.task_id;
+    RIVULET_ASSIGN_OR_RETURN(row.status, PlaceOf(task.status, kTaskStates, "status of a task"));
+    row.base_round = task.base_round;
+    if (task.committed_round != task.round) row.into_round = task.committed_round;
+    if (!task.parent_id.empty()) {
+      RIVULET_ASSIGN_OR_RETURN(row.parent, ParentKey(task.parent_id));
+    }
+    row.examples = task.examples;
+    row.steps = task.steps;
+    row.train_loss = task.train_loss;
+    row.update_norm = task.update_norm;
+    if (!task.update_digest.empty()) {
+      RIVULET_ASSIGN_OR_RETURN(row.update_digest, Digest::FromHex(task.update_digest));
+    }
+    if (row.status != kFolded || task.weight != task.examples) row.weight = task.weight;
+    row.bytes_down = task.bytes_down;
+    row.bytes_up = task.bytes_up;
+    row.wait_seconds = task.wait_seconds;
+    row.train_seconds = task.train_seconds;
+    row.upload_seconds = task.upload_seconds;
+    row.error = task.error;
+    RIVULET_RETURN_IF_ERROR(Insert(*insert, row));
+
+    const auto ended = [&](int64_t state) { return int64_t{row.status == state}; };
+    RIVULET_RETURN_IF_ERROR(
+        add_up->Run({ended(0), ended(1), ended(2), ended(3), row.status == kFolded ? row.examples.value_or(0) : 0,
+                     row.train_seconds.value_or(0), int64_t{row.train_seconds.has_value()}, run, row.client}));
+    if (db_->changes() != 1) {
+      return NotFound("client '{}' is not of run '{}'", task.client_id, record.round.run_id);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// What a round's row and its tasks' rows say already is not written again.
+Status History::InsertMetrics(int64_t run, const AttemptRecord& record) {
+  const bool committed = record.kind == "train" && record.round.status == "committed";
+  std::unordered_map<std::string_view, double> losses;
+  if (committed) {
+    for (const ClientRoundRow& task : record.tasks) {
+      if (task.status == "folded" && task.train_loss) losses.emplace(task.client_id, *task.train_loss);
+    }
+  }
+  for (const MetricRow& metric : record.metrics) {
+    StoredMetric row;
+    row.run = run;
+    row.round = metric.round;
+    RIVULET_ASSIGN_OR_RETURN(row.scope, PlaceOf(metric.scope, kScopes, "scope"));
+    if (committed && metric.name == kTrainLoss) {
+      std::optional<double> known;
+      if (metric.scope == "federated") known = record.round.train_loss;
+      if (const auto loss = losses.find(metric.client_id); metric.scope == "client" && loss != losses.end()) {
+        known = loss->second;
+      }
+      if (known && known == metric.value) continue;
+      if (known) {
+        return InvalidArgument("round {} of run '{}' says {} twice, as {} and as {}", metric.round, metric.run_id,
+                               metric.name, *known, metric.value.value_or(0));
+      }
+    }
+    if (!metric.client_id.empty()) {
+      RIVULET_ASSIGN_OR_RETURN(row.client, ClientKey(metric.client_id));
+    }
+    row.name = metric.name;
+    row.right = metric.right;
+    row.total = metric.total;
+    if (!metric.right || !metric.total) row.value = metric.value;
+    RIVULET_RETURN_IF_ERROR(Insert(*db_, row));
+  }
+  return absl::OkStatus();
+}
+
+// Everything that an attempt leaves, in one transaction: its round, its tasks, metrics, model and events appear
+// together or not at all. The end of the run rides along with its last round, so no crash leaves a run that is complete
+// and says that it is running.
 Status History::AddAttempt(const AttemptRecord& attempt) {
   MutexLock lock(mutex_);
-  RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
   const RoundRow& round = attempt.round;
-  RIVULET_RETURN_IF_ERROR(InsertRound(*db_, round));
-  for (const ClientRoundRow& task : attempt.tasks) RIVULET_RETURN_IF_ERROR(InsertTask(*db_, task));
-  for (const MetricRow& m : attempt.metrics) {
-    RIVULET_RETURN_IF_ERROR(
-        db_->Run("INSERT INTO metrics (run_id, round, scope, client_id, name, value) VALUES (?, ?, ?, ?, ?, ?)",
-                 {m.run_id, m.round, m.scope, TextOrNull(m.client_id), m.name, OrNull(m.value)}));
-  }
+  RIVULET_ASSIGN_OR_RETURN(const int64_t run, RunKey(round.run_id));
+  StoredAttempt row;
+  row.run = run;
+  row.round = round.round;
+  row.attempt = round.attempt;
+  RIVULET_ASSIGN_OR_RETURN(row.kind, PlaceOf(attempt.kind, kTaskKinds, "kind of a task"));
+  RIVULET_ASSIGN_OR_RETURN(row.status, PlaceOf(round.status, kAttemptStates, "status of an attempt"));
+  row.reason = round.reason;
+  RIVULET_ASSIGN_OR_RETURN(row.started, UnixMs(round.started_at));
+  RIVULET_ASSIGN_OR_RETURN(row.finished, UnixMs(round.finished_at));
+  row.folded = round.folded;
+  row.refused = round.refused;
+  row.dropped = round.dropped;
+  row.failed = round.failed;
+  row.examples = round.examples;
+  row.train_loss = round.train_loss;
+  row.bytes_down = round.bytes_down;
+  row.bytes_up = round.bytes_up;
+  row.train_seconds = round.train_seconds;
+  row.aggregate_seconds = round.aggregate_seconds;
+  row.evaluate_seconds = round.evaluate_seconds;
+
+  RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
+  RIVULET_RETURN_IF_ERROR(Insert(*db_, row));
+  RIVULET_RETURN_IF_ERROR(InsertTasks(run, db_->last_row(), attempt));
+  RIVULET_RETURN_IF_ERROR(InsertMetrics(run, attempt));
   if (attempt.model) {
+    // The path goes before the file does: between the two a row names no file, which is true; the other way round it
+    // would name one that is gone.
     if (attempt.forget_older_models) {
-      RIVULET_RETURN_IF_ERROR(
-          db_->Run("UPDATE models SET path = NULL WHERE run_id = ? AND round < ? AND path IS NOT NULL",
-                   {round.run_id, round.round}));
+      RIVULET_RETURN_IF_ERROR(db_->Run("UPDATE model SET file = NULL WHERE run = ? AND round < ? AND file IS NOT NULL",
+                                       {run, round.round}));
     }
-    RIVULET_RETURN_IF_ERROR(InsertModel(*db_, *attempt.model));
+    RIVULET_RETURN_IF_ERROR(InsertModel(run, *attempt.model));
+  }
+  for (const BlobRow& blob : attempt.blobs) {
+    RIVULET_RETURN_IF_ERROR(
+        db_->Run("DELETE FROM blob WHERE run = ? AND name = ? AND round <= ?", {run, blob.name, round.round}));
+    RIVULET_RETURN_IF_ERROR(
+        Insert(*db_, StoredBlob{.run = run, .round = round.round, .name = blob.name, .bytes = {blob.bytes}}));
   }
   RIVULET_RETURN_IF_ERROR(InsertEvents(attempt.events));
   for (const auto& [client_id, at] : attempt.seen) {
-    RIVULET_RETURN_IF_ERROR(db_->Run("UPDATE clients SET last_seen_at = ? WHERE client_id = ?", {at, client_id}));
+    RIVULET_ASSIGN_OR_RETURN(const int64_t seen, UnixMs(at));
+    RIVULET_RETURN_IF_ERROR(db_->Run("UPDATE client SET last_seen = ? WHERE client_id = ?", {seen, client_id}));
   }
   if (attempt.finishes_run) {
-    RIVULET_RETURN_IF_ERROR(
-        db_->Run("UPDATE runs SET status = 'finished', reason = NULL, finished_at = ? WHERE run_id = ?",
-                 {round.finished_at, round.run_id}));
+    RIVULET_ASSIGN_OR_RETURN(const int64_t finished, PlaceOf("finished", kRunStates, "status of a run"));
+    RIVULET_RETURN_IF_ERROR(db_->Run("UPDATE run SET status = ?, reason = NULL, finished = ? WHERE run = ?",
+                                     {finished, row.finished, run}));
   }
   return transaction->Commit();
+}
+
+Status History::AddTag(const std::string& run_id, const std::string& tag) {
+  MutexLock lock(mutex_);
+  RIVULET_ASSIGN_OR_RETURN(const int64_t run, RunKey(run_id));
+  return db_->Run("INSERT INTO tag (run, tag) VALUES (?, ?) ON CONFLICT DO NOTHING", {run, tag});
+}
+
+Status History::AddNote(const std::string& run_id, const std::string& at, const std::string& text) {
+  MutexLock lock(mutex_);
+  StoredNote note;
+  RIVULET_ASSIGN_OR_RETURN(note.run, RunKey(run_id));
+  RIVULET_ASSIGN_OR_RETURN(note.at, UnixMs(at));
+  note.text = text;
+  return Insert(*db_, note);
 }
 
 }  // namespace rivulet

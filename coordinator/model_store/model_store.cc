@@ -16,6 +16,8 @@ ModelStore::ModelStore(FileSystem& fs, std::string db_folder, std::string relati
       folder_(JoinPath(db_folder_, relative_)),
       run_id_(std::move(run_id)) {}
 
+// Two processes that write one run would overwrite each other's rounds, and SQLite's locks last for a transaction only.
+// The lock lies beside the models and is the operating system's, so it goes with the process that held it.
 StatusOr<std::unique_ptr<ModelStore>> ModelStore::Open(FileSystem& fs, const std::string& db_path,
                                                        const std::string& run_id) {
   std::unique_ptr<ModelStore> store(
@@ -31,6 +33,8 @@ StatusOr<std::unique_ptr<ModelStore>> ModelStore::Open(FileSystem& fs, const std
   return store;
 }
 
+// The bytes of the file are kept, because they are also what clients download: what is on disk, what is hashed and what
+// is sent are one thing.
 StatusOr<StoredModel> ModelStore::Save(int64_t round, std::shared_ptr<const Model> model) {
   StoredModel stored;
   auto bytes = std::make_shared<std::string>(
@@ -54,6 +58,8 @@ StatusOr<StoredModel> ModelStore::Save(int64_t round, std::shared_ptr<const Mode
   return stored;
 }
 
+// A run must go on from exactly the model that its rows name, or the same seed would no longer give the same bits;
+// whatever differs is refused with the way out.
 StatusOr<StoredModel> ModelStore::Load(const ModelRow& row, std::shared_ptr<const ModelLayout> layout) {
   const auto refuse = [&](std::string_view why) {
     return FailedPrecondition("the model of round {} of run '{}' cannot be used, '{}': {}; restore it from a copy",
@@ -89,6 +95,8 @@ Status ModelStore::CheckFiles(std::span<const ModelRow> rows) const {
   return absl::OkStatus();
 }
 
+// Only at the start of a process, when no commit is under way: then a file without a row is what a crash between the
+// two has left.
 Status ModelStore::RemoveUnnamed(std::span<const ModelRow> rows) {
   RIVULET_ASSIGN_OR_RETURN(const std::vector<std::string> names, fs_.List(folder_));
   for (const std::string& name : names) {

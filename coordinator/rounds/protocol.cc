@@ -51,6 +51,8 @@ std::string_view Name(Lease::State state) {
   RIVULET_CHECK(false, "state {}", static_cast<int>(state));
 }
 
+// Short enough for a line of a log, and without the run's id, so that the lines of two runs of one seed can be compared
+// as text.
 std::string Describe(const Action& action, std::string_view run_id) {
   struct Describer {
     std::string_view run_id;

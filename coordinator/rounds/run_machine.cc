@@ -31,6 +31,8 @@ std::string Complaints(const std::vector<Lease>& leases) {
 
 }  // namespace
 
+// Every limit that the machine relies on is checked here and by the name of the key that sets it, so that Handle never
+// meets a dial that cannot work.
 StatusOr<RunMachine> RunMachine::Create(RunRules rules, RunStart start) {
   const RunDial& dial = rules.dial;
   if (rules.run_id.empty()) return InvalidArgument("a run needs an id");
@@ -77,6 +79,8 @@ std::vector<Action> RunMachine::On(const Event& event, TimeMs now) {
   return actions;
 }
 
+// A name that joins while an attempt is open may be drawn from the next one on. If it could be drawn at once, the
+// cohort would depend on when it joined; and after a crash, on whether it had joined before the attempt is drawn again.
 void RunMachine::Handle(const Joined& event, TimeMs now, Actions& actions) {
   const auto [round, attempt] = next_draw();
   for (const std::string& client_id : event.client_ids) {
@@ -143,6 +147,7 @@ void RunMachine::Handle(const StepReported& event, TimeMs, Actions& actions) {
   actions.push_back(Stage{event.task});
 }
 
+// Staging and checking took time, in which the round may have closed or filled. What counts is the state now.
 void RunMachine::Handle(const StageDone& event, TimeMs, Actions& actions) {
   Lease* lease = FindLease(event.task);
   if (lease == nullptr || phase_ != Phase::kTraining || lease->state != State::kStaging) {
@@ -159,6 +164,8 @@ void RunMachine::Handle(const StageDone& event, TimeMs, Actions& actions) {
     CloseWhenResolved(actions);
     return;
   }
+  // Those being folded count as folded: with only the folded ones counted, two that finish together would both be let
+  // in.
   if (CountInState(State::kFolding) + CountInState(State::kFolded) >= rules_.dial.updates_per_version) {
     SetState(*lease, State::kDropped, "the round had enough updates without it");
     actions.push_back(Refuse{lease->client_id, event.task, Refuse::Why::kLate, lease->reason});
@@ -176,6 +183,8 @@ void RunMachine::Handle(const FoldDone& event, TimeMs, Actions& actions) {
   if (phase_ == Phase::kTraining) CloseWhenResolved(actions);
 }
 
+// The machine does not move on until the disk has the round. Its own idea of the next round, drawn earlier, would be
+// wrong after a failed commit.
 void RunMachine::Handle(const CommitDone& event, TimeMs now, Actions& actions) {
   if (phase_ != Phase::kCommitting && phase_ != Phase::kAbandoning) return;
   const bool committed = phase_ == Phase::kCommitting;
@@ -186,6 +195,7 @@ void RunMachine::Handle(const CommitDone& event, TimeMs now, Actions& actions) {
     ++committed_round_;
     attempt_ = 1;
     attempts_tried_ = 0;
+    // Ordinals tell leases of one client at one version apart; a new version starts anew.
     ordinals_.clear();
     if (committed_round_ >= rules_.rounds) return End(Phase::kFinished, "");
   } else {
@@ -210,6 +220,8 @@ void RunMachine::Handle(const Tick&, TimeMs now, Actions& actions) {
   CloseWhenResolved(actions);
 }
 
+// A round that is being committed is finished first: its updates are all in, and throwing them away would cost a round
+// of every client.
 void RunMachine::Handle(const Operator&, TimeMs, Actions&) {
   if (over()) return;
   stopping_ = true;
@@ -261,6 +273,8 @@ void RunMachine::DrawCohort(TimeMs now, Actions& actions) {
     Lease lease;
     lease.via = candidates_.at(client_id).via;
     lease.base_round = committed_round_;
+    // The ordinal is in the task's name and in the stream of its randomness. An attempt that is run again under the
+    // same number gives the same tasks, so that a client that still holds an update can submit it after a restart.
     lease.ordinal = static_cast<uint16_t>(ordinals_[client_id]++ % kMaxOrdinals);
     lease.task = fmt::format("{}-r{}-a{}-{}-{}", rules_.run_id, round(), attempt_, client_id, lease.ordinal);
     lease.client_id = std::move(client_id);
@@ -273,6 +287,7 @@ void RunMachine::DrawCohort(TimeMs now, Actions& actions) {
   }
 }
 
+// A fold under way cannot be taken back; it ends as it ends.
 void RunMachine::DropOpenLeases(const std::string& reason) {
   for (Lease& lease : leases_) {
     if (lease.resolved() || lease.state == State::kFolding) continue;
@@ -280,6 +295,8 @@ void RunMachine::DropOpenLeases(const std::string& reason) {
   }
 }
 
+// The only place where an attempt ends, called after everything that may resolve a lease. It closes when nobody is
+// awaited any more, and not when enough is there, because a fold may still be under way on another thread.
 void RunMachine::CloseWhenResolved(Actions& actions) {
   if (CountInState(State::kFolded) >= rules_.dial.updates_per_version) {
     DropOpenLeases("the round had enough updates without it");
@@ -295,6 +312,7 @@ void RunMachine::CloseWhenResolved(Actions& actions) {
     for (const Lease& lease : leases_) {
       if (lease.state == State::kFolded) commit.tasks.push_back(lease.task);
     }
+    // Sorted, so that the action does not show the order in which updates came.
     std::sort(commit.tasks.begin(), commit.tasks.end());
     actions.push_back(std::move(commit));
     return;

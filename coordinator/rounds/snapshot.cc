@@ -9,8 +9,10 @@ namespace rivulet {
 namespace {
 
 constexpr std::string_view kMagic = "RVRM";
-constexpr uint64_t kVersion = 1;
+constexpr uint64_t kSnapshotVersion = 1;
 
+// By hand and not by a message type: the bytes are hashed and compared, and must be the same for the same state in
+// every build.
 class Writer {
  public:
   void Integer(int64_t value) {
@@ -48,6 +50,7 @@ class Reader {
     return text;
   }
   // A number of things of at least 8 bytes each, or an enumerator up to `largest`.
+  // Bounded by what is left, so that a damaged count cannot ask for memory.
   int64_t Count() { return InRange(Integer(), static_cast<int64_t>(bytes_.size() / 8)); }
   int64_t UpTo(int64_t largest) { return InRange(Integer(), largest); }
 
@@ -67,7 +70,7 @@ class Reader {
 std::string RunMachine::Save() const {
   Writer w;
   w.bytes().append(kMagic);
-  w.Integer(static_cast<int64_t>(kVersion));
+  w.Integer(static_cast<int64_t>(kSnapshotVersion));
   w.Text(rules_.run_id);
   w.Integer(static_cast<int64_t>(phase_));
   w.Integer(stopping_);
@@ -102,6 +105,8 @@ std::string RunMachine::Save() const {
   return std::move(w.bytes());
 }
 
+// The digest comes first; what is behind it is then only ever of another version or run, and both have a sentence of
+// their own. Create checks the rules again, as the scenario may have been changed.
 StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapshot) {
   constexpr size_t kDigestBytes = sizeof(Digest::bytes);
   if (snapshot.size() < kMagic.size() + 8 + kDigestBytes || !snapshot.starts_with(kMagic)) {
@@ -113,9 +118,9 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
                     snapshot.size());
   }
   Reader r(body.substr(kMagic.size()));
-  if (const int64_t version = r.Integer(); version != static_cast<int64_t>(kVersion)) {
+  if (const int64_t version = r.Integer(); version != static_cast<int64_t>(kSnapshotVersion)) {
     return FailedPrecondition("the snapshot of a run's rounds has version {}, and this program reads {}", version,
-                              kVersion);
+                              kSnapshotVersion);
   }
   if (const std::string run_id = r.Text(); run_id != rules.run_id) {
     return FailedPrecondition("the snapshot is of run '{}', not of '{}'", run_id, rules.run_id);

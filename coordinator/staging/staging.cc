@@ -83,6 +83,8 @@ class SpooledBytes : public StagedBytes {
   size_t mapped_ = 0;
 };
 
+// A file without a name goes with its descriptor, however the process ends, and nobody has to find and remove what a
+// crash has left.
 StatusOr<int> OpenUnlinked(const std::string& folder) {
   int fd = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (fd < 0) {  // not every file system has O_TMPFILE
@@ -110,6 +112,8 @@ Staging::~Staging() {
   for (const Buffer& buffer : free_) munmap(buffer.data, buffer.capacity);
 }
 
+// All of an update's room at once: one that begins in memory and outgrows the budget half way would have to be moved,
+// or two would wait for each other's room.
 StatusOr<std::unique_ptr<StagedBytes>> Staging::Reserve(int64_t bytes) {
   RIVULET_CHECK(bytes > 0);
   if (const Buffer buffer = Take(static_cast<size_t>(bytes)); buffer.data != nullptr) {
@@ -131,6 +135,8 @@ int64_t Staging::spilled() const {
   return spilled_;
 }
 
+// Buffers are kept for the next update within the same budget. Fresh pages would cost a fault for every 4 KiB of every
+// update; but what is kept gives way before an upload is sent to disk.
 Staging::Buffer Staging::Take(size_t bytes) {
   constexpr size_t kPage = 4096;
   const size_t capacity = (bytes + kPage - 1) / kPage * kPage;
@@ -138,6 +144,7 @@ Staging::Buffer Staging::Take(size_t bytes) {
   // The updates of a run are all of about one size, so one that fits usually lies there.
   for (size_t i = 0; i < free_.size(); ++i) {
     const Buffer buffer = free_[i];
+    // A buffer more than twice too large would waste what it holds back from others.
     if (buffer.capacity < capacity || buffer.capacity > 2 * capacity) continue;
     free_[i] = free_.back();
     free_.pop_back();

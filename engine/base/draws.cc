@@ -9,6 +9,8 @@
 
 namespace rivulet {
 
+// A block of four words per counter: what is drawn is a function of the stream and of how many words were taken before,
+// and of nothing else.
 uint32_t Draws::Word() {
   if (used_ == 4) {
     block_ = stream_.Block(index_++, op_);
@@ -55,6 +57,7 @@ double Draws::Normal() {
   return x * factor;
 }
 
+// Fisher and Yates, from the end; the order of draws is part of what a seed means and cannot be changed.
 std::vector<uint32_t> Permutation(Draws& draws, uint32_t n) {
   std::vector<uint32_t> order(n);
   std::iota(order.begin(), order.end(), uint32_t{0});

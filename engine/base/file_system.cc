@@ -169,6 +169,8 @@ FileSystem& FileSystem::Default() {
   return file_system;
 }
 
+// Order is all here: the bytes are on disk before they have the name, and the name is on disk before the caller is
+// told.
 Status WriteFileAtomically(FileSystem& fs, const std::string& path, std::string_view bytes) {
   RIVULET_ASSIGN_OR_RETURN(const WriteTarget target, WriteTargetOf(path));
   // The process id keeps two writers of one path apart; the last rename wins whole.
@@ -189,6 +191,8 @@ Status WriteFileAtomically(FileSystem& fs, const std::string& path, std::string_
   return fs.SyncFolder(FolderOf(target.path));
 }
 
+// flock is released by the system with the process, however it ends; a file that merely exists would lock out the next
+// start after a crash.
 StatusOr<std::unique_ptr<FileLock>> FileLock::Acquire(const std::string& path) {
   FileDescriptor fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   if (fd.get() < 0) return SystemError("open the lock", path, errno);

@@ -39,6 +39,7 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+// A third of the name may be wrong. Beyond that a suggestion is more often misleading than a help.
 std::string Nearest(std::string_view unknown, std::span<const std::string> known) {
   std::string_view best;
   size_t best_distance = std::string::npos;

@@ -78,6 +78,7 @@ void Trace(int file_descriptor, const void* from, int skip, bool interrupted) {
   }
 }
 
+// Only what may be called from a signal handler: the heap may be what is broken.
 void HandleFatalSignal(int signal, siginfo_t* info, void*) {
   Write(STDERR_FILENO, "fatal: signal ");
   Write(STDERR_FILENO, NameOf(signal));

@@ -95,6 +95,8 @@ int LevelOf(const std::vector<ModuleLevel>& levels, std::string_view module) {
 
 namespace internal {
 
+// Each site remembers its level and is found again when levels change, so that a log statement that is off costs one
+// relaxed load.
 int VlogSite::LevelOfModule() {
   const int known = level_.load(std::memory_order_relaxed);
   if (known != kUnknown) return known;

@@ -25,10 +25,15 @@ StatusOr<std::shared_ptr<const Program>> CompileProgram(const Graph& graph, cons
   CompileOptions adjusted = options;
   adjusted.passes.memory_budget_bytes = 0;  // first as it is: it may fit
   for (int attempt = 0;; ++attempt) {
+    // Three stages and a loop around them. The passes need concrete shapes and give back an ordinary graph, which is
+    // made concrete again instead of being patched: whatever a pass has left is checked, inferred and folded by the
+    // same code as what a user wrote, and a pass that breaks a shape is found here and not in a kernel.
     RIVULET_ASSIGN_OR_RETURN(OptimizedGraph optimized, OptimizeGraph(source, signature, adjusted));
     RIVULET_ASSIGN_OR_RETURN(const ConcreteGraph concrete, ConcreteGraph::Build(optimized.graph, signature, options));
     RIVULET_ASSIGN_OR_RETURN(LoweredProgram lowered, Lower(concrete, signature, options));
     const size_t arena_bytes = lowered.memory.arena_bytes;
+    // How much computing again saves is only known when offsets are planned, so the budget is met by trying: each
+    // attempt asks the pass for what the last plan was over.
     if (budget > 0 && arena_bytes > budget) {
       // The pass counts what lives at once; the plan has gaps and scratch besides. It is told to save so much more.
       const size_t excess = attempt == 0 ? 0 : arena_bytes - budget;

@@ -17,6 +17,8 @@ StatusOr<FunctionProgram> CompileFunction(const Function& function, std::span<co
                                           std::span<const int> handles, const std::vector<bool>& wanted,
                                           const CompileOptions& options) {
   FunctionProgram made;
+  // A variable that is passed twice is one buffer: reads and writes through either handle must see each other, and the
+  // compiler sees hazards by buffer and range.
   for (size_t i = 0; i < handles.size(); ++i) {
     const auto first = std::ranges::find(handles.first(i), handles[i]);
     made.variables.push_back(first == handles.begin() + static_cast<std::ptrdiff_t>(i)
@@ -50,6 +52,9 @@ FunctionRun::FunctionRun(const FunctionProgram& function)
   }
 }
 
+// What the compiler could not see: variables of different names whose memory overlaps, as a flat vector and a slice of
+// it do. In the function they are different buffers, so that a view of the one would go stale unnoticed when the other
+// is written.
 Status FunctionRun::CheckAliases(const KernelContext& context) const {
   const auto& variables = function_.program->signature().variables;
   for (size_t i = 0; i < variables.size(); ++i) {
@@ -71,6 +76,7 @@ Status FunctionRun::CheckAliases(const KernelContext& context) const {
 Status FunctionRun::Run(const KernelContext& context, std::byte* arena, std::span<std::byte* const> arguments,
                         std::span<std::byte* const> results, uint32_t call, uint64_t iteration, int part) {
   RIVULET_RETURN_IF_ERROR(instance_.status());
+  // Addresses of variables do not change between the iterations of a loop.
   if (function_.writes && iteration == 0) RIVULET_RETURN_IF_ERROR(CheckAliases(context));
   for (size_t i = 0; i < feeds_.size(); ++i) feeds_[i].data = arguments[static_cast<size_t>(function_.feeds[i])];
   for (size_t i = 0; i < fetches_.size(); ++i) fetches_[i].data = results[static_cast<size_t>(function_.fetches[i])];
@@ -91,6 +97,8 @@ Status FunctionRun::Run(const KernelContext& context, std::byte* arena, std::spa
   return (*instance_)->Run(bindings, context.run == nullptr ? CancellationToken() : context.run->cancel);
 }
 
+// The iteration is part of the counter and the call part of the index, so that any iteration's numbers can be drawn
+// without those before it: the gradient of a loop runs backwards and draws again what the forward iteration drew.
 StreamKey StreamOfCall(const StreamKey& outer, uint32_t call, uint64_t iteration, int part) {
   StreamKey counter = outer;
   counter.purpose = part == 0 ? kBodyPurpose : kConditionPurpose;

@@ -25,6 +25,7 @@ StatusOr<OptimizedGraph> OptimizeGraph(const ConcreteGraph& concrete, const Sign
   OptimizedGraph optimized;
   PassReport prune{"prune", concrete.graph().nodes().size(), concrete.schedule().size(), {}};
   StatusOr<GraphEditor> editor = GraphEditor::Create(concrete, signature);
+  // What the editor cannot represent is still a valid program. Passes are an improvement, never a condition.
   if (!editor.ok()) {
     prune.rewrites.push_back(fmt::format("the graph is left as it is: {}", Message(editor.status())));
     optimized.report.push_back(std::move(prune));
@@ -42,6 +43,8 @@ StatusOr<OptimizedGraph> OptimizeGraph(const ConcreteGraph& concrete, const Sign
   optimized.report.push_back(std::move(folded));
 
   // The last round is that of the passes that run once.
+  // The passes that run once come last and alone, because they undo on purpose what the others would do again:
+  // recomputation duplicates nodes that the next round of common subexpressions would merge.
   bool changed = true;
   for (int round = 0; round <= kRounds; ++round) {
     if (!changed && round < kRounds) continue;
@@ -52,6 +55,7 @@ StatusOr<OptimizedGraph> OptimizeGraph(const ConcreteGraph& concrete, const Sign
       PassContext context{options.kernels, options.passes, log};
       const size_t before = editor->size();
       RIVULET_RETURN_IF_ERROR(Annotate(pass.run(*editor, context), fmt::format("the pass {}", pass.name)));
+      // At once and not at the end: patterns ask for a single user, and a dead node would count as one.
       if (!log.empty()) editor->Prune();
       PassReport& report = ReportOf(optimized.report, pass.name);
       if (round == 0 || pass.last) report.nodes_before = before;

@@ -10,6 +10,8 @@ namespace rivulet {
 namespace {
 
 // One file: mapped, or unpacked into memory with its frames.
+// A packed file cannot be read at any place, so it is unpacked once. It keeps its frames, and every record is checked
+// by its checksum when it is read, from wherever it comes.
 struct RecordFile {
   std::string path;
   std::unique_ptr<MappedFile> mapped;  // of a plain file
@@ -82,6 +84,8 @@ class RecordDataset : public Dataset {
     return {&files_[file], static_cast<size_t>(index - starts_[file])};
   }
 
+  // The checksum is verified at each reading and not once: the file may change while it is open, and a mapped page is
+  // read from the disk again whenever memory was short.
   static Status ReadRecord(const RecordFile& file, size_t record, std::string& buffer) {
     const uint64_t offset = file.offsets[record];
     const uint64_t frame = file.FrameEnd(record) - offset;

@@ -21,6 +21,9 @@ struct Field {
 };
 
 // Reads the fields of one message. Never reads beyond it, whatever the bytes are.
+// By hand instead of by Protobuf's parser: an Example has a map of features, and parsing it whole would copy an image
+// to read its label. Views into the record cost nothing. What is accepted is what Protobuf accepts, groups included, so
+// that a file read elsewhere is read here.
 class WireReader {
  public:
   explicit WireReader(std::string_view message) : p_(message.data()), end_(p_ + message.size()) {}
@@ -32,6 +35,7 @@ class WireReader {
     for (int shift = 0; shift < 70; shift += 7) {
       if (p_ == end_) return false;
       const auto byte = static_cast<uint8_t>(*p_++);
+      // Ten bytes hold 70 bits; what lies beyond 64 is dropped, as Protobuf does.
       value |= uint64_t{byte & 0x7Fu} << std::min(shift, 63);
       if ((byte & 0x80) == 0) return true;
     }
@@ -105,6 +109,7 @@ bool ForEachEntry(std::string_view example, const Visit& visit) {
   return ForEachMessage(example, 1, [&](std::string_view features) { return ForEachMessage(features, 1, visit); });
 }
 
+// The last one counts, where a message has a field twice.
 bool EntryKey(std::string_view entry, std::string_view& key) {
   key = {};
   return ForEachMessage(entry, 1, [&](std::string_view bytes) {
@@ -172,7 +177,7 @@ std::string Message(uint32_t number, std::string_view bytes) {
 }
 
 // Names come from the file; keep messages one printable line.
-std::string Printable(std::string_view name) {
+std::string PrintableFeature(std::string_view name) {
   std::string text;
   for (const char c : name.substr(0, 60)) text += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
   if (name.size() > 60) text += "...";
@@ -198,6 +203,7 @@ std::string_view Name(FeatureKind kind) {
 class FeatureParser {
  public:
   // One map entry's value. False: malformed.
+  // Of a oneof the last kind counts, and lists of that kind are joined, as merging does in Protobuf.
   static bool ParseEntry(std::string_view entry, FeatureView& view) {
     view = FeatureView();
     const bool well_formed = ForEachMessage(entry, 2, [&](std::string_view feature) {
@@ -227,6 +233,8 @@ class FeatureParser {
   }
 
  private:
+  // Counting visits every value once, which also tells that the lists are well formed: whoever copies them later need
+  // not check again.
   static bool Count(FeatureView& view) {
     return ForEachList(view, [&](std::string_view list) {
       switch (view.kind_) {
@@ -347,6 +355,7 @@ Status FindFeature(std::string_view example, std::string_view name, FeatureKind 
                    FeatureView& view) {
   std::string_view found;
   bool present = false;
+  // All entries are looked at although the name may come first, since of two entries of one name the last counts.
   const bool well_formed = ForEachEntry(example, [&](std::string_view entry) {
     std::string_view key;
     if (!EntryKey(entry, key)) return false;
@@ -362,23 +371,24 @@ Status FindFeature(std::string_view example, std::string_view name, FeatureKind 
     int64_t others = 0;
     if (const auto features = ParseExample(example); features.ok()) {
       for (const auto& [other, unused] : *features) {
-        if (++others <= 12) names += fmt::format("{}'{}'", names.empty() ? "" : ", ", Printable(other));
+        if (++others <= 12) names += fmt::format("{}'{}'", names.empty() ? "" : ", ", PrintableFeature(other));
       }
       if (others > 12) names += fmt::format(" and {} more", others - 12);
     }
-    return InvalidArgument("the record has no feature '{}'; it has {}", Printable(name),
+    return InvalidArgument("the record has no feature '{}'; it has {}", PrintableFeature(name),
                            names.empty() ? "none" : names);
   }
   if (!FeatureParser::ParseEntry(found, view)) return Malformed();
   if (view.kind() != kind) {
     if (view.kind() == FeatureKind::kNone) {
-      return InvalidArgument("feature '{}' is empty; {} wanted", Printable(name), Name(kind));
+      return InvalidArgument("feature '{}' is empty; {} wanted", PrintableFeature(name), Name(kind));
     }
-    return InvalidArgument("feature '{}' is {}, but {} is wanted", Printable(name), Name(view.kind()), Name(kind));
+    return InvalidArgument("feature '{}' is {}, but {} is wanted", PrintableFeature(name), Name(view.kind()),
+                           Name(kind));
   }
   if (view.count() != count) {
-    return InvalidArgument("feature '{}' has {} {} values, but {} wanted", Printable(name), view.count(), Name(kind),
-                           count == 1 ? "1 is" : fmt::format("{} are", count));
+    return InvalidArgument("feature '{}' has {} {} values, but {} wanted", PrintableFeature(name), view.count(),
+                           Name(kind), count == 1 ? "1 is" : fmt::format("{} are", count));
   }
   return absl::OkStatus();
 }

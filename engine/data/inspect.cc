@@ -60,7 +60,7 @@ std::string Grouped(int64_t number) {  // 60,000
   return digits;
 }
 
-std::string Printable(std::string_view name) {
+std::string PrintableKey(std::string_view name) {
   std::string text;
   for (const char c : name) text += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
   return text;
@@ -131,10 +131,10 @@ StatusOr<FileSummary> InspectRecords(const std::string& path, const std::string&
   };
   if (!label_feature.empty()) {
     if (!summary.features.contains(label_feature))
-      return InvalidArgument("{}: no example has a feature '{}'", path, Printable(label_feature));
+      return InvalidArgument("{}: no example has a feature '{}'", path, PrintableKey(label_feature));
     if (!qualifies(label_feature))
       return InvalidArgument("{}: feature '{}' does not have one int64 value in each example", path,
-                             Printable(label_feature));
+                             PrintableKey(label_feature));
     summary.label_feature = label_feature;
   } else if (qualifies("label") && !candidates["label"].too_many) {
     summary.label_feature = "label";
@@ -162,10 +162,10 @@ std::string ToText(const FileSummary& summary) {
   if (!summary.features.empty()) {
     text += summary.examples > 0 ? "  features\n" : "  features of the context\n";
     size_t width = 0;
-    for (const auto& [name, feature] : summary.features) width = std::max(width, Printable(name).size());
+    for (const auto& [name, feature] : summary.features) width = std::max(width, PrintableKey(name).size());
     for (const auto& [name, feature] : summary.features) {
       const auto shape = feature.Shape();
-      text += fmt::format("    {:<{}}  {}{}", Printable(name), width, TypeName(feature),
+      text += fmt::format("    {:<{}}  {}{}", PrintableKey(name), width, TypeName(feature),
                           shape.empty() ? "" : ShapeText(shape));
       const int64_t all = summary.examples + summary.sequence_examples;
       if (feature.examples != all) text += fmt::format("  in {} of {}", Grouped(feature.examples), Grouped(all));
@@ -173,7 +173,7 @@ std::string ToText(const FileSummary& summary) {
     }
   }
   if (!summary.labels.empty()) {
-    text += fmt::format("  labels ({})\n", Printable(summary.label_feature));
+    text += fmt::format("  labels ({})\n", PrintableKey(summary.label_feature));
     int64_t most = 1;
     for (const auto& [label, count] : summary.labels) most = std::max(most, count);
     constexpr int64_t kBar = 40;

@@ -30,6 +30,7 @@ uint64_t Get(std::string_view bytes, size_t offset, size_t count) {
   return value;
 }
 
+// A file that is no index of ours is kept apart from one that is stale: the one is never written over.
 enum class Kept { kNothing, kUsable, kStale, kForeign };
 
 // Reads the index file at `path`, if it is one and belongs to the data file.
@@ -62,6 +63,8 @@ Status Store(FileSystem& fs, const std::string& path, const std::string& bytes) 
   return status;
 }
 
+// By the digest of the real path, so that data on a read-only disk have an index too, and two names of one file share
+// it.
 std::string CachePath(const std::string& data_path, const std::string& cache_folder) {
   if (cache_folder.empty()) return "";
   std::error_code error;
@@ -72,6 +75,10 @@ std::string CachePath(const std::string& data_path, const std::string& cache_fol
 
 }  // namespace
 
+// Size and time alone do not tell: a copy may keep the time, and a file may be written again within its resolution.
+// Hashing all of it would cost what the index is to save. 64 blocks spread over the file are read in any case within
+// milliseconds, and any rewriting of records shifts what lies in them; a change that keeps size, time and all samples
+// is still found when a record's checksum is read.
 StatusOr<IndexKey> MakeIndexKey(const MappedFile& file) {
   constexpr uint64_t kBlocks = 64, kBlockBytes = 4096;
   IndexKey key{file.size(), file.modified_nanoseconds(), 0};
@@ -113,6 +120,8 @@ std::string EncodeIndex(const IndexKey& key, const std::vector<uint64_t>& offset
   return out;
 }
 
+// Every offset is checked, as an index is a file that anybody may have written: no record may begin where the frame
+// before it has not ended, or reach beyond the data.
 StatusOr<std::vector<uint64_t>> DecodeIndex(std::string_view bytes, const IndexKey& key) {
   if (bytes.size() < kHeaderBytes + kCrcBytes || !IsIndex(bytes)) return DataLoss("not an index");
   const size_t body = bytes.size() - kCrcBytes;
@@ -136,6 +145,7 @@ StatusOr<std::vector<uint64_t>> DecodeIndex(std::string_view bytes, const IndexK
   return offsets;
 }
 
+// Only headers are read, so that indexing costs one page per record at most and not the whole of the data.
 StatusOr<std::vector<uint64_t>> ScanRecords(const MappedFile& file) {
   std::vector<uint64_t> offsets;
   uint64_t offset = 0;
@@ -169,6 +179,8 @@ std::string DefaultCacheFolder() {
   return "";
 }
 
+// Beside the file first, where others find it too; then in the cache of this user. If neither can be written the index
+// is made again each time, which is slower and no error.
 StatusOr<std::vector<uint64_t>> LoadOrBuildIndex(const MappedFile& file, FileSystem& fs,
                                                  const std::string& cache_folder) {
   RIVULET_ASSIGN_OR_RETURN(const IndexKey key, MakeIndexKey(file));

@@ -71,6 +71,8 @@ StatusOr<std::unique_ptr<MappedFile>> OpenRecordFile(const std::string& path) {
   return Annotate(file.status(), reached ? RecordPlace(path, 0, 0) : path);
 }
 
+// The checksum of the first length decides first: a plain file may begin with any length, also with one whose bytes
+// look like GZIP's.
 StatusOr<Compression> DetectRecordCompression(const MappedFile& file) {
   std::byte head[kRecordHeaderBytes] = {};
   const auto bytes = static_cast<size_t>(std::min<uint64_t>(file.size(), sizeof(head)));
@@ -90,6 +92,7 @@ StatusOr<std::unique_ptr<RecordReader>> RecordReader::Open(const std::string& pa
   return std::unique_ptr<RecordReader>(new RecordReader(std::move(file), compression, unpacked_bound));
 }
 
+// After an error nothing more is read: where one frame is damaged, nobody knows where the next begins.
 StatusOr<bool> RecordReader::Next(std::string& data) {
   if (done_) return false;
   offset_ = next_offset_;
@@ -181,6 +184,7 @@ Status RecordWriter::Flush() {
   return status;
 }
 
+// Finish and Publish are apart so that many files can be made whole first and then appear together.
 Status RecordWriter::Finish() {
   RIVULET_RETURN_IF_ERROR(Flush());
   buffer_ = std::string();  // many finished writers may wait for their Publish

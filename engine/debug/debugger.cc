@@ -16,6 +16,7 @@ DebugStop Debugger::StopAt(DebugStop::Why why, const Program& program, int index
   return stop;
 }
 
+// A new program begins a new record: what the shell shows is of one run, and the one before has been looked at.
 void Debugger::Begin(const Program& program, int index, const KernelContext& context) {
   if (recorder_.depth() == 0 && index == 0) {
     recorder_.Clear();
@@ -25,6 +26,8 @@ void Debugger::Begin(const Program& program, int index, const KernelContext& con
   recorder_.Begin(program, index, context);
 }
 
+// Names are taken before the recorder closes the instruction, conditions are asked after it has the values. Where
+// several reasons to stop meet, the most telling is said: a condition before a breakpoint, both before a count.
 Status Debugger::End(const Program& program, int index, const KernelContext& context) {
   DebugStop stop = StopAt(DebugStop::Why::kInstruction, program, index);  // names need the open instructions
   const std::vector<const TensorRecord*> made = recorder_.End(program, index, context);

@@ -38,6 +38,8 @@ const TensorRecord* Recorder::Find(std::string_view name) const {
   return found == by_name_.end() ? nullptr : &records_[found->second];
 }
 
+// Copied at once, since the arena gives the memory to the next value. Beyond the bound the statistics stay, which are
+// what most questions are about.
 const TensorRecord* Recorder::Record(TensorRecord record, const std::byte* data) {
   const size_t bytes = static_cast<size_t>(record.spec.shape.elements()) * SizeOf(record.spec.dtype);
   const TensorView view{const_cast<std::byte*>(data), record.spec.dtype, record.spec.shape};
@@ -66,6 +68,8 @@ const TensorRecord* Recorder::Record(TensorRecord record, const std::byte* data)
   return &records_.back();
 }
 
+// Inputs that no call has made are recorded too, as feeds and variables are seen nowhere else. The clock starts after
+// the copying.
 void Recorder::Begin(const Program& program, int index, const KernelContext& context) {
   const Instruction& call = program.instructions()[static_cast<size_t>(index)];
   open_.push_back({call.node, Clock::now()});

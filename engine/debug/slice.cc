@@ -77,6 +77,7 @@ StatusOr<Taken> TakeOf(const Place& place, int axis, int64_t size) {
   // Larger steps take one element, as these do; and they cannot overflow.
   const int64_t bounded = std::clamp<int64_t>(step, -(int64_t{1} << 41), int64_t{1} << 41);
   if (step == 0) return InvalidArgument("the step of a slice cannot be 0");
+  // As NumPy, which lets ranges reach beyond an axis and refuses single indices that do.
   const auto clamped = [&](int64_t at) {
     if (at < 0) at = std::max<int64_t>(at, -size - 1) + size;
     return step > 0 ? std::clamp<int64_t>(at, 0, size) : std::clamp<int64_t>(at, -1, size - 1);

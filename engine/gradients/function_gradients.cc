@@ -21,6 +21,10 @@ DType ArgumentDType(Output input, std::span<const Function* const> functions, si
 }
 
 // Copies what the results need of a body, without its effects.
+// The backward function needs values of the forward one. Handing them out as results would make every forward call
+// dearer, also where nobody asks for gradients, and a branch not taken has nothing to hand out; so the gradient
+// function computes them again from the arguments. Where both sides are inlined, what is equal merges and is computed
+// once.
 class BodyCopy {
  public:
   BodyCopy(const Function& function, std::span<const DType> handle_types, Graph& copy)
@@ -47,6 +51,8 @@ class BodyCopy {
     const FunctionEffects effects = EffectsOf(function_);
     std::vector<Node*> all;
     for (const auto& node : nodes) all.push_back(node.get());
+    // A dropout mask that is drawn again must be the same mask: the copy keeps each random op's place, although some
+    // nodes are left out.
     const std::vector<int> random_indices = RandomIndices(*function_.body);
     for (const Node* node : function_.body->TopologicalOrder(all)) {
       const size_t id = static_cast<size_t>(node->id());
@@ -70,6 +76,8 @@ class BodyCopy {
 
  private:
   // May be run again after the function has run.
+  // Effects would happen twice, and a variable that the function changes would be read with another value than in the
+  // forward run. Both are refused, with the way out in the message.
   Status CheckRepeatable(const Node& node, const FunctionEffects& effects) const {
     FunctionEffects own;
     if (RunsFunctions(node.type()))
@@ -124,11 +132,15 @@ StatusOr<std::shared_ptr<const Function>> GradientFunction(const Function& funct
   return Function::Create(std::move(name), std::move(body), *gradients);
 }
 
+// The gradient of a call is a call of the same kind: an If of gradient functions under the same condition, so that only
+// the branch that was taken is differentiated.
 Status FunctionCallGradient(GradientContext& g) {
   const Node& node = *g.node();
   const FunctionCall call = DescribeFunctionCall(node.type(), node.attrs());
   Graph& graph = g.scope().graph();
   RIVULET_ASSIGN_OR_RETURN(const std::vector<const Function*> functions, FindFunctions(call, FunctionsOf(graph)));
+  // Gradients that did not arrive are not passed, and those that nobody wants are not made: the functions are built for
+  // this call alone.
   std::vector<int> results, arguments;
   std::vector<Output> inputs(node.inputs().begin(), node.inputs().end());
   for (size_t port = 0; port < node.outputs().size(); ++port) {
@@ -166,6 +178,7 @@ Status FunctionCallGradient(GradientContext& g) {
   } else {
     for (size_t i = 0; i < references.size(); ++i) attrs[call.roles[i]] = references[i];
   }
+  // The stream of a call comes from the node, so the gradient names the node whose stream it draws again.
   if (effects.draws) attrs["_random_of"] = node.name();
   if (node.HasAttr("_noinline")) attrs["_noinline"] = node.attrs().at("_noinline");
   Node* gradient = g.scope().AddNode(node.type(), std::move(inputs), std::move(attrs));

@@ -11,6 +11,10 @@
 #include "engine/graph/variable_name.h"
 
 namespace rivulet {
+
+// A list may hold floating elements; the ops on it know.
+bool CarriesGradient(DType dtype) { return IsFloating(dtype) || dtype == DType::kVariant; }
+
 namespace {
 
 struct OutputHash {
@@ -19,10 +23,11 @@ struct OutputHash {
   }
 };
 
-// A list may hold floating elements; the ops on it know.
-bool CarriesGradient(DType dtype) { return IsFloating(dtype) || dtype == DType::kVariant; }
-
 // One call of ComputeGradients.
+// Reverse mode: one walk over the forward nodes in reverse topological order. When a node is visited, all that uses its
+// outputs has been, so the sums of its outputs' gradients are final, and each node's gradient function is called
+// exactly once. The gradient is built as graph and not computed, so the compiler sees forward and backward together and
+// can fuse across them, and a gradient has a gradient.
 class Backward {
  public:
   Backward(const Scope& scope, std::span<const Output> ys, std::span<const Output> xs)
@@ -33,6 +38,7 @@ class Backward {
     RIVULET_RETURN_IF_ERROR(CheckArguments(y_gradients));
     std::vector<Node*> targets;
     for (const Output& y : ys_) targets.push_back(y.node);
+    // By the graph alone: the order of addends in an AddN decides bits, so it may depend on nothing else.
     const std::vector<Node*> order = graph_.TopologicalOrder(targets);
     MarkPath(order);
     // Nodes are added from here on; `order` holds the forward ones.
@@ -73,12 +79,16 @@ class Backward {
 
   static bool IsHandle(Output x) { return x.dtype() == DType::kResource && HandleOf(x) == x.node; }
   // Which variable a handle is of: the variable's name, or, in a body, the argument's.
+  // Two handles of one variable are one variable. By name and not by node, because each use of a variable may have made
+  // a handle of its own.
   static std::string HandleKey(const Node& handle) {
     return handle.type() == "_Arg" ? fmt::format("argument {}", handle.name())
                                    : fmt::format("variable {}", VariableName(handle));
   }
 
   // A tensor is on the path when a gradient with respect to some x must pass through it.
+  // The path keeps the backward graph small, and, more than that, decides what must be differentiable: an op without
+  // gradient between data and a loss is no error as long as no variable lies behind it.
   void MarkPath(std::span<Node* const> order) {
     for (const Output& x : xs_) {
       if (IsHandle(x)) {
@@ -116,6 +126,7 @@ class Backward {
   }
 
   // The sum of what reached `output`; empty when nothing did.
+  // One AddN of all, which a kernel does in one pass, and only once per tensor: the sum takes the place of its addends.
   Output Sum(Output output) {
     const auto found = gradients_.find(output);
     if (found == gradients_.end() || found->second.empty()) return {};
@@ -135,15 +146,18 @@ class Backward {
       any |= static_cast<bool>(gradient);
       reached.push_back(gradient);
     }
+    // No gradient arrived, as behind StopGradient or an unused output: it is zero, and zeros are not propagated as
+    // tensors.
     if (!any) return absl::OkStatus();
     const OpDef& op = node->op();
     if (!op.gradient)
       return Unimplemented(
-          "{} has no gradient{}, but the gradient of '{}' passes through it; StopGradient before it "
-          "holds it back",
+          "{} has no gradient{}, but the gradient of '{}' passes through it; StopGradient before it holds it back",
           DescribeNode(*node), op.not_differentiable.empty() ? "" : fmt::format(" ({})", op.not_differentiable),
           Goal());
     std::vector<bool> wanted;
+    // A gradient function asks which inputs want one: the gradient of a first convolution by its images would cost as
+    // much as the forward pass, for nobody.
     for (const Output& input : node->inputs()) wanted.push_back(Wants(*node, input));
     GradientContext context(scope_.SubScope(node->name() + "_grad"), node, reached, wanted);
     RIVULET_RETURN_IF_ERROR(Annotate(op.gradient(context), fmt::format("gradient of {}", DescribeNode(*node))));
@@ -156,6 +170,7 @@ class Backward {
         handle_gradients_[ReadsOf(input)->first].push_back(gradient);
         continue;
       }
+      // An op whose gradient is wrong in type or shape is found at the op, and not several nodes later.
       if (gradient.dtype() != input.dtype() ||
           (input.dtype() != DType::kVariant && !Shape::Compatible(gradient.shape(), input.shape())))
         return Internal("gradient of {}: input {} is {}{}, but its gradient is {}{}", DescribeNode(*node), i,
@@ -166,6 +181,8 @@ class Backward {
     return absl::OkStatus();
   }
 
+  // A variable's gradient is the sum over all of its reads, whichever way they went: read whole, by rows, or inside a
+  // function. An x that nothing reached has zeros, so that callers need not know.
   Output GradientOf(Output x) {
     if (!IsHandle(x)) {
       const Output sum = Sum(x);
@@ -195,6 +212,8 @@ class Backward {
   }
 
   // The gradient of a variable of which rows were chosen, once or several times.
+  // All gathers of one variable join to one list of (row, values) before they are summed into rows: an optimiser that
+  // can take rows then sees one node that says which rows changed, and never a dense sum of a whole embedding.
   Output RowsOf(Output handle, std::vector<IndexedSlices> rows) {
     const Output value = scope_.Op("ReadVariableOp", {handle}, {{"dtype", HandleDType(*handle.node)}});
     const Output shape = scope_.Op("Shape", {value});

@@ -12,6 +12,9 @@
 
 namespace rivulet {
 
+// Whether tensors of the type can have a gradient. A list may hold floating elements; the ops on it know.
+bool CarriesGradient(DType dtype);
+
 // What a gradient function sees: a node of the forward graph, and the gradients that reached its outputs. It adds nodes
 // under the "gradients" name scope and says the gradient of each input; inputs it does not mention get none.
 class GradientContext {

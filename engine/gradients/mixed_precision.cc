@@ -11,6 +11,9 @@
 namespace rivulet {
 namespace {
 
+// Three roles are enough: products gain from 16 bits and sum in float32 inside; what passes on only moves, compares or
+// adds once and is as good in 16 bits when its neighbours are; everything else, sums, losses, exponentials and
+// normalisations, would lose digits and stays wide.
 enum class Role { kProduct, kPassesOn, kWide };
 
 Role RoleOf(std::string_view op) {
@@ -39,6 +42,9 @@ bool IsFirstConvolution(const Node& node) {
 }
 
 // Copies a graph node by node.
+// The forward graph is rewritten before gradients are made, so that the backward pass follows by itself: the gradient
+// of a Cast is a Cast, a 16-bit product has 16-bit products as gradients, and variables behind a cast get gradients in
+// float32.
 class Rewriter {
  public:
   Rewriter(const Graph& from, DType compute) : from_(from), compute_(compute) {}
@@ -56,6 +62,8 @@ class Rewriter {
   static size_t Id(const Node* node) { return static_cast<size_t>(node->id()); }
   bool IsNarrow(const Output& x) const { return x.port == 0 && narrow_[Id(x.node)] != nullptr; }
 
+  // What passes on follows its inputs: narrow only where the tensors it joins are, or converting them would cost more
+  // than is gained. Variables and constants count neither way, being small.
   bool RunsNarrow(const Node& node) const {
     const Role role = RoleOf(node.type());
     if (role == Role::kWide || node.outputs().size() != 1 || node.outputs()[0].dtype != DType::kFloat32) return false;
@@ -94,6 +102,7 @@ class Rewriter {
     }
     RIVULET_ASSIGN_OR_RETURN(narrow_[Id(&node)], to_.AddNode(std::move(spec)));
     // Whoever knows the old tensor by its name finds it, as float32.
+    // Feeds, fetches and losses go by name. Where nobody asks, the cast is dead and pruned.
     RIVULET_ASSIGN_OR_RETURN(wide_[Id(&node)],
                              AddCast(node, node.name(), narrow_[Id(&node)]->output(), DType::kFloat32));
     return absl::OkStatus();

@@ -11,14 +11,16 @@
 namespace rivulet {
 namespace {
 
-bool CarriesGradient(DType dtype) { return IsFloating(dtype) || dtype == DType::kVariant; }
-
 // One loop, differentiated.
 class LoopGradient {
  public:
   LoopGradient(GradientContext& g, const Function& condition, const Function& body)
       : g_(g), node_(*g.node()), graph_(g.scope().graph()), condition_(condition), body_(body) {}
 
+  // The backward loop needs, for each iteration, the values that the loop variables had when it began. The forward loop
+  // can only save them if it is told to, so it is replaced by one that pushes; the rest of an iteration is computed
+  // again from these, as in every function's gradient. That bounds memory by the loop variables and not by what the
+  // body makes.
   Status Run() {
     const size_t count = node_.inputs().size();
     for (size_t i = 0; i < count; ++i) passed_.push_back(PassedArgument(body_.results[i]) == static_cast<int>(i));
@@ -29,8 +31,7 @@ class LoopGradient {
     if (effects.effects)
       return Unimplemented(
           "the body '{}' has an effect beside its results, and the gradient would repeat it; change variables after "
-          "the "
-          "loop",
+          "the loop",
           body_.name);
     for (size_t i = 0; i < count; ++i)
       if (passed_[i] && Sums(i) && g_.wants(static_cast<int>(i))) sums_.push_back(static_cast<int>(i));
@@ -51,6 +52,8 @@ class LoopGradient {
  private:
   // Loop variables that change and whose gradient is asked for or feeds one that is: what an output with a gradient
   // depends on, over any number of iterations.
+  // A gradient can come round by another variable: what feeds y in this iteration fed it through x in the next. Hence
+  // the closure over any number of iterations, where one walk through the body would stop too early.
   void FindActive() {
     std::set<int> active;
     std::vector<int> work;
@@ -116,6 +119,9 @@ class LoopGradient {
     return Function::Create(std::move(name), std::move(graph), std::move(results), std::move(controls));
   }
 
+  // A new node beside the old one, since an op cannot get more outputs. Users of the old outputs move over; the old
+  // loop has none left, and a program leaves it out. Condition and body are copied under new names, because other loops
+  // may run the same functions.
   Status MakeForward() {
     const int64_t count = static_cast<int64_t>(node_.inputs().size());
     Graph body = body_.body->Clone(), condition = condition_.body->Clone();
@@ -136,6 +142,8 @@ class LoopGradient {
         const Output value = body.Find(body_.arguments[static_cast<size_t>(i)]->name())->output();
         pushed.push_back(in_body.Op("TensorListPushBack", {list, value}));
         const Output initial = node_.input(i);
+        // Lists grow by pushing, so that it does not matter whether the number of iterations is known. It is counted
+        // beside them.
         inputs.push_back(g_.scope().Op("EmptyTensorList", {ElementShape(g_.scope(), value), Int(g_.scope(), -1)},
                                        {{"element_dtype", initial.dtype()}}, "saved"));
       }
@@ -149,6 +157,7 @@ class LoopGradient {
     AttrMap attrs = node_.attrs();
     attrs["T"] = types;
     attrs["output_shapes"] = shapes;
+    // The new loop and the one that runs backwards draw what the user's loop would have drawn, whose place they name.
     if (draws_ && !attrs.contains("_random_of")) attrs["_random_of"] = node_.name();
     RIVULET_ASSIGN_OR_RETURN(attrs["cond"], Add(condition_, "_counted", std::move(condition), {}));
     RIVULET_ASSIGN_OR_RETURN(attrs["body"], Add(body_, "_saving", std::move(body), pushed));
@@ -172,11 +181,14 @@ class LoopGradient {
 
   // Loop variables: the iteration, which counts down to -1; gradients of the active loop variables; the sums; the
   // stacks; and what every iteration reads.
+  // Gradients of the loop variables travel from iteration to iteration as loop variables do, in the other direction;
+  // the sums collect what is asked of values that no iteration changes.
   Status MakeBackward() {
     const Scope& outer = g_.scope();
     const int count = static_cast<int>(node_.inputs().size());
     std::vector<Output> inputs = {
         outer.Op("Sub", {forward_->output(count + static_cast<int>(saved_.size())), Int(outer, 1)})};
+    // Begin with what reached the loop's results: the last iteration's results are the loop's.
     for (const int i : inner_) inputs.push_back(g_.grad(i) ? g_.grad(i) : outer.Op("ZerosLike", {forward_->output(i)}));
     for (const int i : sums_) {
       Output value = node_.input(i);
@@ -225,6 +237,8 @@ class LoopGradient {
     for (size_t i = 0; i < read_.size(); ++i)
       given[static_cast<size_t>(read_[i])] = results[first_read + i] = arguments[first_read + i];
     for (size_t i = 0; i < inner_.size(); ++i) given[static_cast<size_t>(count) + i] = arguments[1 + i];
+    // Inlined and not called, so that the iteration's forward half, computed again, and its gradient are optimised as
+    // one.
     RIVULET_ASSIGN_OR_RETURN(const std::vector<Output> gradients, Inline(*gradient_, given, body));
     for (size_t i = 0; i < inner_.size(); ++i) results[1 + i] = gradients[i];
     for (size_t i = 0; i < sums_.size(); ++i)
@@ -239,6 +253,8 @@ class LoopGradient {
     RIVULET_ASSIGN_OR_RETURN(auto body_function, Function::Create(body_name, std::move(body), results));
     RIVULET_RETURN_IF_ERROR(graph_.AddFunction(std::move(body_function)));
     AttrMap attrs = {{"T", types}, {"cond", FunctionRef{condition_name}}, {"body", FunctionRef{body_name}}};
+    // The backward loop counts its iterations from the last to the first; it says so, and each draws as its forward
+    // twin did.
     if (draws_) {
       attrs["_random_of"] = node_.name();
       attrs["_iteration_from"] = int64_t{0};
@@ -276,6 +292,8 @@ class LoopGradient {
 
   // A list that every iteration reads one element of gets that element's gradient in its place, rather than the sum of
   // two lists.
+  // A loop over a sequence reads element i in iteration i. Adding a whole list of zeros but for one element, each time,
+  // would make the gradient quadratic in the sequence's length.
   static Output Sum(const Scope& scope, Output sum, Output gradient) {
     if (gradient.dtype() != DType::kVariant) return scope.Op("AddV2", {sum, gradient});
     const Node& set = *gradient.node;

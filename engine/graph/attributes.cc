@@ -120,6 +120,8 @@ const T* Find(const AttrMap& attrs, const std::string& name) {
 }
 
 // How many inputs each argument takes, when `total` inputs are given; number attributes found on the way are filled in.
+// A node is given a flat list of inputs, and an op may take several lists. One open length follows from the others and
+// the total; two do not, and guessing between them would build another node than was meant.
 StatusOr<std::vector<size_t>> ArgumentLengths(const OpDef& op, std::string_view where, size_t total, AttrMap& attrs) {
   std::vector<size_t> lengths(op.inputs.size(), 1);
   size_t known = 0;
@@ -162,6 +164,8 @@ StatusOr<std::vector<size_t>> ArgumentLengths(const OpDef& op, std::string_view 
 
 }  // namespace
 
+// What the inputs tell need not be said: the types of most ops follow from their inputs. What is said as well must
+// agree, since it may have been written by somebody who believed something else of the inputs.
 Status ResolveAttributes(const OpDef& op, std::string_view where, std::span<const DType> input_types, AttrMap& attrs) {
   RIVULET_ASSIGN_OR_RETURN(const std::vector<size_t> lengths, ArgumentLengths(op, where, input_types.size(), attrs));
   size_t next = 0;
@@ -198,6 +202,8 @@ Status ResolveAttributes(const OpDef& op, std::string_view where, std::span<cons
       return InvalidArgument("{}: lacks the attribute '{}' ({})", where, def.name, KindName(def.kind));
     }
   }
+  // A name with "_" is a note that travels with the node; any other must be the op's, as a misspelt attribute would
+  // silently leave its default.
   for (const auto& [name, value] : attrs) {
     if (name.starts_with('_') || op.FindAttr(name) != nullptr) continue;
     std::vector<std::string> known;

@@ -14,6 +14,9 @@ constexpr std::string_view kColocation = "loc:@";
 
 }  // namespace
 
+// Variables keep their names under any prefix, because a name is what makes two handles one variable: two graphs that
+// are joined share state by it. What has effects waits for control_roots, and the rest need not, since it can only
+// matter through what has.
 Status ImportInto(Graph& into, const Graph& from, std::string_view prefix, std::span<Node* const> control_roots,
                   std::map<std::string, std::string>* new_names) {
   const auto renamed = [&](const std::string& name) {

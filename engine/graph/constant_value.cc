@@ -53,6 +53,8 @@ Tensor ToTensor(const Ints& ints) {
   return tensor;
 }
 
+// The values are remembered, and so are those being computed (as unknown): a graph may use one value in so many ways
+// that walking each would take time exponential in its depth.
 class Folder {
  public:
   explicit Folder(const ShapeLookup& shape_of) : shape_of_(shape_of) {}
@@ -125,6 +127,8 @@ class Folder {
   }
 
   // One stride over a vector. Of a shape, single known dimensions are enough.
+  // Taking the batch's size out of a shape is what model code does most with shapes, and it works there for all
+  // dimensions but the batch itself.
   std::optional<Ints> Sliced(const Node& node, int depth) const {
     const std::optional<Ints> begin = Value(node.input(1), depth + 1), end = Value(node.input(2), depth + 1),
                               strides = Value(node.input(3), depth + 1);

@@ -98,8 +98,7 @@ class Parser {
       if (type.empty() || !(IsLetter(type.front()) || type.front() == '_') || !std::ranges::all_of(type, IsWordChar))
         return InvalidArgument(
             "the device name '{}' has a device type '{}'; a type is a letter and then letters, digits and '_' (CPU), "
-            "or "
-            "'*'",
+            "or '*'",
             Shown(), Shown(type));
       SetType(type);
     }

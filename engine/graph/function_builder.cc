@@ -9,12 +9,14 @@
 namespace rivulet {
 namespace {
 
-bool Belongs(const Graph& graph, const Node* node) {
+bool IsNodeOf(const Graph& graph, const Node* node) {
   const size_t id = static_cast<size_t>(node->id());
   return id < graph.nodes().size() && graph.nodes()[id].get() == node;
 }
 
 // One body in the making. Bodies of one node share what they capture, so that all take the same arguments.
+// The bodies of an If or a While must take the same arguments, but each captures what it happens to use. So they share
+// one list of captures, and a body that does not use one of them gets an argument that nobody reads.
 class Body {
  public:
   Body(const Scope& around, std::string name, std::vector<Output>& captured)
@@ -40,7 +42,7 @@ class Body {
         scope_.Fail(InvalidArgument("function '{}': result {} is empty", name_, results_.size()));
         return;
       }
-      const StatusOr<Output> own = Belongs(graph_, result.node) ? StatusOr<Output>(result) : Capture(result);
+      const StatusOr<Output> own = IsNodeOf(graph_, result.node) ? StatusOr<Output>(result) : Capture(result);
       if (!own.ok()) {
         scope_.Fail(own.status());
         return;
@@ -51,6 +53,8 @@ class Body {
   size_t count() const { return count_; }
 
   // Those captured as arguments are results too: a loop hands them on.
+  // Unchanged: a capture of a loop is a loop variable that each iteration hands on, which the compiler recognises as
+  // invariant.
   void PassCapturesOn() {
     AddMissing();
     for (size_t i = 0; i < captured_.size() && scope_.status().ok(); ++i) results_.push_back(arguments_[i]);
@@ -133,6 +137,7 @@ std::string FunctionName(const Scope& scope, std::string_view name, std::string_
   return UniqueFunctionName(scope, fmt::format("{}{}_{}", scope.prefix(), name, part));
 }
 
+// All branches are built before any is finished, as the last may still capture something that all must take.
 std::vector<Output> Branches(const Scope& scope, Output selector, std::span<const BuildBranch> build,
                              std::string_view name, bool is_if) {
   std::vector<Output> captured;
@@ -168,6 +173,7 @@ std::vector<Output> Branches(const Scope& scope, Output selector, std::span<cons
 
 }  // namespace
 
+// A function's name is global to its library, so it is made of the whole way to where it is built.
 std::string UniqueFunctionName(const Scope& scope, std::string_view base) {
   std::string wanted = scope.function().empty() ? std::string(base) : fmt::format("{}_{}", scope.function(), base);
   for (char& c : wanted)

@@ -9,20 +9,20 @@
 namespace rivulet {
 namespace {
 
-using Kind = FunctionCall::Kind;
+using CallKind = FunctionCall::Kind;
 
 struct CallOp {
   std::string_view op;
-  Kind kind;
+  CallKind kind;
 };
-constexpr std::array<CallOp, 8> kCallOps = {{{"PartitionedCall", Kind::kCall},
-                                             {"StatefulPartitionedCall", Kind::kCall},
-                                             {"If", Kind::kIf},
-                                             {"StatelessIf", Kind::kIf},
-                                             {"Case", Kind::kCase},
-                                             {"StatelessCase", Kind::kCase},
-                                             {"While", Kind::kWhile},
-                                             {"StatelessWhile", Kind::kWhile}}};
+constexpr std::array<CallOp, 8> kCallOps = {{{"PartitionedCall", CallKind::kCall},
+                                             {"StatefulPartitionedCall", CallKind::kCall},
+                                             {"If", CallKind::kIf},
+                                             {"StatelessIf", CallKind::kIf},
+                                             {"Case", CallKind::kCase},
+                                             {"StatelessCase", CallKind::kCase},
+                                             {"While", CallKind::kWhile},
+                                             {"StatelessWhile", CallKind::kWhile}}};
 
 // Shapes are inferred again through so many calls within calls; deeper ones keep what their bodies say. A function that
 // calls twice what calls twice … would cost without bound otherwise.
@@ -51,22 +51,22 @@ FunctionCall DescribeFunctionCall(std::string_view op, const AttrMap& attrs) {
     call.functions.push_back(std::get<FunctionRef>(attrs.at(role)).name);
   };
   switch (call.kind) {
-    case Kind::kCall:
+    case CallKind::kCall:
       add("f");
       break;
-    case Kind::kIf:
+    case CallKind::kIf:
       call.first_argument = 1;
       add("then_branch");
       add("else_branch");
       break;
-    case Kind::kCase:
+    case CallKind::kCase:
       call.first_argument = 1;
       for (const FunctionRef& branch : std::get<std::vector<FunctionRef>>(attrs.at("branches"))) {
         call.roles.push_back(fmt::format("branches[{}]", call.roles.size()));
         call.functions.push_back(branch.name);
       }
       break;
-    case Kind::kWhile:
+    case CallKind::kWhile:
       add("cond");
       add("body");
       break;
@@ -116,11 +116,14 @@ std::optional<bool> TruthOf(DType dtype, const Shape& shape, const std::byte* da
   return false;
 }
 
+// Seen through Identity, which is how functions hand an argument through by the form that frameworks write them in.
 int PassedArgument(Output result) {
   while (result.node->type() == "Identity") result = result.node->input(0);
   return result.node->type() == "_Arg" ? static_cast<int>(result.node->attr<int64_t>("index")) : -1;
 }
 
+// Handles only pass through Identity; any other op that made one would make it unknown which variable an op touches,
+// and with it the order of reads and writes.
 const Node* HandleOf(Output resource) {
   while (resource.node->type() == "Identity") resource = resource.node->input(0);
   if (resource.dtype() != DType::kResource) return nullptr;
@@ -132,10 +135,14 @@ DType HandleDType(const Node& handle) {
   return dtype == nullptr ? DType::kInvalid : *dtype;
 }
 
+// By attributes and not by a list of names: an op of somebody's library that has seeds draws like ours.
 bool DrawsFromStream(const OpDef& op) {
   return op.stateful && op.FindAttr("seed") != nullptr && op.FindAttr("seed2") != nullptr;
 }
 
+// Random ops are counted by their place in the graph and not as they run, so that what one draws does not depend on
+// which others a run needs, on threads or on the order of execution. Calls are counted apart, as each keys a stream for
+// its body. A rewritten graph states the numbers of the graph it came from.
 std::vector<int> RandomIndices(const Graph& graph) {
   std::vector<int> indices;
   int random_ops = 0, calls = 0;
@@ -159,6 +166,8 @@ bool HasNoEffect(const OpDef& op) {
   return !op.stateful || op.name == "VarHandleOp" || OnlyReads(op.name) || DrawsFromStream(op);
 }
 
+// Asked of a body by its nodes, each time: bodies are small, and an answer that was kept would have to be right for
+// every graph that is made of them.
 FunctionEffects EffectsOf(const Function& function) {
   FunctionEffects all;
   all.reads.resize(function.arguments.size());
@@ -208,6 +217,8 @@ FunctionEffects EffectsOfCall(std::string_view op, const AttrMap& attrs, size_t 
   return all;
 }
 
+// The body is built anew with what this call knows, so that AddNode infers everything again. A value becomes a Const in
+// the argument's place and under its name, and folding needs no idea of arguments.
 StatusOr<Graph> SpecializeBody(const Function& function, std::span<const KnownArgument> arguments) {
   if (arguments.size() != function.arguments.size())
     return InvalidArgument("function '{}' takes {} arguments, not {}", function.name, function.arguments.size(),
@@ -251,6 +262,8 @@ StatusOr<Graph> SpecializeBody(const Function& function, std::span<const KnownAr
   return copy;
 }
 
+// While a graph is built every call infers its body once more, nested ones again within it. Deeper than a few levels
+// the shapes that the bodies have by themselves are good enough; a program infers all of them.
 StatusOr<std::vector<Shape>> InferFunction(const Function& function, std::span<const KnownArgument> arguments) {
   std::vector<Shape> shapes;
   for (const Output& result : function.results) shapes.push_back(result.shape());

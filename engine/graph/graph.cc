@@ -43,6 +43,9 @@ bool Graph::Owns(const Node* node) const {
          nodes_[static_cast<size_t>(node->id())].get() == node;
 }
 
+// The only way in, so that whatever holds a Graph holds a checked one: names are unique, inputs exist, attributes are
+// complete, types and shapes fit. Everything downstream rests on it and checks nothing of this again. The price is that
+// every pass and every copy goes through here, which is why it works in one step per node and never walks the graph.
 StatusOr<Node*> Graph::AddNode(NodeSpec spec) {
   if (!ValidName(spec.name))
     return InvalidArgument("'{}' is no valid name for a {} node; use letters, digits, '_', '-', '.' and '/'", spec.name,
@@ -63,6 +66,8 @@ StatusOr<Node*> Graph::AddNode(NodeSpec spec) {
   for (const Node* before : spec.control_inputs)
     if (!Owns(before)) return InvalidArgument("{}: a control input is not of this graph", where);
 
+  // Resolving fills attributes in; an error is explained by what the user said, not by what was inferred on the way to
+  // it.
   std::vector<std::string> given;
   for (const auto& [name, value] : spec.attrs) given.push_back(name);
   if (const Status resolved = ResolveAttributes(**op, where, input_types, spec.attrs); !resolved.ok()) {
@@ -118,6 +123,8 @@ StatusOr<Output> Graph::FindOutput(std::string_view tensor_name) const {
   return Output{node, port};
 }
 
+// A walk over the graph. Keeping users beside inputs would cost every graph what few ask for; passes, which ask often,
+// keep their own (passes/graph_editor.h).
 std::vector<Node*> Graph::Consumers(Output output) const {
   std::vector<Node*> consumers;
   for (const auto& node : nodes_)
@@ -125,6 +132,8 @@ std::vector<Node*> Graph::Consumers(Output output) const {
   return consumers;
 }
 
+// As long as every input was added before its node, ids tell the answer without a walk; the first edge that breaks this
+// makes later questions cost one.
 bool Graph::Reaches(const Node* from, const Node* to) const {
   if (ordered_ && from->id() < to->id()) return false;
   std::vector<bool> seen(nodes_.size());
@@ -141,6 +150,8 @@ bool Graph::Reaches(const Node* from, const Node* to) const {
   return false;
 }
 
+// Only by a tensor of the same type and a compatible shape: shapes behind the node were inferred from the old input,
+// and are not inferred again.
 Status Graph::ReplaceInput(Node* node, int input, Output replacement) {
   if (!Owns(node) || !Owns(replacement.node)) return InvalidArgument("ReplaceInput: a node is not of this graph");
   const std::string where = DescribeNode(*node);
@@ -216,6 +227,7 @@ std::vector<Node*> Graph::TopologicalOrder(std::span<Node* const> targets) const
   return order;
 }
 
+// Copied as they are and not added anew: what was checked once stays so, and a client clones its model for each plan.
 Graph Graph::Clone() const {
   Graph copy;
   copy.ordered_ = ordered_;
@@ -232,6 +244,8 @@ Graph Graph::Clone() const {
   return copy;
 }
 
+// A body brings the functions that it calls, which must be those that the graph has by these names: two of one name
+// would make a call mean what was added last.
 Status Graph::AddFunction(std::shared_ptr<const Function> function) {
   RIVULET_CHECK(function != nullptr, "no function");
   const auto taken = [&](const std::string& name, const Function* other) {

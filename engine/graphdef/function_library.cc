@@ -19,14 +19,14 @@ namespace {
 constexpr int kDeepestCalls = 64;
 
 // Names are quoted in messages; those from outside may be long or hold control characters.
-std::string Printable(std::string_view text) {
+std::string PrintableText(std::string_view text) {
   std::string out;
   for (char c : text.substr(0, 80)) out += c >= ' ' && c < '\x7f' ? c : '?';
   return text.size() > 80 ? out + "…" : out;
 }
 
-std::string Quoted(const proto::FunctionDef& function) {
-  return fmt::format("function '{}'", Printable(function.signature().name()));
+std::string QuotedFunction(const proto::FunctionDef& function) {
+  return fmt::format("function '{}'", PrintableText(function.signature().name()));
 }
 
 // How many tensors an output of a node is: list outputs have as many as an attribute says.
@@ -39,8 +39,8 @@ StatusOr<int64_t> TensorsOf(const ArgDef& output, const proto::NodeDef& node) {
     return found->second.i();
   if (found != node.attr().end() && output.number_attr.empty() && found->second.value_case() == proto::AttrValue::kList)
     return found->second.list().type_size();
-  return InvalidArgument("{} '{}' does not say by its attribute '{}' how many outputs it has", Printable(node.op()),
-                         Printable(node.name()), attr);
+  return InvalidArgument("{} '{}' does not say by its attribute '{}' how many outputs it has", PrintableText(node.op()),
+                         PrintableText(node.name()), attr);
 }
 
 std::vector<std::string> Called(const proto::NodeDef& node) {
@@ -55,6 +55,9 @@ std::vector<std::string> Called(const proto::NodeDef& node) {
   return names;
 }
 
+// A call by name is cheap to write and may stand for any amount of work: ten functions that each call the one before
+// twice are a thousand bodies when they are inlined. So the library counts what every call would expand to before
+// anything is built, and refuses it by the name of the call.
 class Library {
  public:
   Library(proto::GraphDef& graph, const GraphLimits& limits) : graph_(graph), limits_(limits) {}
@@ -63,7 +66,7 @@ class Library {
     for (const proto::FunctionDef& function : graph_.library().function()) {
       const std::string& name = function.signature().name();
       if (!functions_.try_emplace(name, &function).second)
-        return InvalidArgument("the graph has two functions of the name '{}'", Printable(name));
+        return InvalidArgument("the graph has two functions of the name '{}'", PrintableText(name));
     }
     RIVULET_RETURN_IF_ERROR(CallByName(graph_));
     std::vector<std::string> path;
@@ -72,11 +75,11 @@ class Library {
       for (const std::string& name : Called(node)) {
         const Status visited = Visit(name, path);
         if (!visited.ok())
-          return Annotate(visited, fmt::format("{} '{}'", Printable(node.op()), Printable(node.name())));
+          return Annotate(visited, fmt::format("{} '{}'", PrintableText(node.op()), PrintableText(node.name())));
         expanded += expanded_[name];
         if (expanded > limits_.expanded_nodes)
           return ResourceExhausted("the graph has more than {} nodes when the functions that '{}' calls are counted",
-                                   limits_.expanded_nodes, Printable(node.name()));
+                                   limits_.expanded_nodes, PrintableText(node.name()));
       }
     graph_.clear_library();
     return std::move(taken_);
@@ -84,6 +87,8 @@ class Library {
 
  private:
   // Nodes whose op is a function's name become calls of it.
+  // Older files call a function by using its name as an op. The library knows names and signatures, and afterwards
+  // there is one form of call.
   Status CallByName(proto::GraphDef& graph) {
     for (proto::NodeDef& node : *graph.mutable_node()) {
       if (OpRegistry::Global().Find(node.op()) != nullptr) continue;
@@ -97,7 +102,7 @@ class Library {
         return Unimplemented(
             "'{}' calls the function '{}' with the attribute '{}'; functions that differ by attributes are not "
             "supported, so export each form as a function of its own",
-            Printable(node.name()), Printable(node.op()), Printable(foreign[0]));
+            PrintableText(node.name()), PrintableText(node.op()), PrintableText(foreign[0]));
       proto::AttrValue in, out;
       in.mutable_list();
       out.mutable_list();
@@ -112,25 +117,27 @@ class Library {
   }
 
   // Takes `name` apart after what it calls.
+  // After its callees, so that whoever builds functions in this order finds what each calls. The path is carried along:
+  // it is what tells a recursion, and the way round it, from a function that is merely called twice.
   Status Visit(const std::string& name, std::vector<std::string>& path) {
     if (expanded_.contains(name)) return absl::OkStatus();
     const auto found = functions_.find(name);
     if (found == functions_.end()) {
       std::vector<std::string> names;
       for (const auto& [known, function] : functions_) names.push_back(known);
-      return NotFound("the graph has no function '{}'.{}", Printable(name), DidYouMean(name, names));
+      return NotFound("the graph has no function '{}'.{}", PrintableText(name), DidYouMean(name, names));
     }
     if (const auto start = std::ranges::find(path, name); start != path.end()) {
       std::string way;
-      for (auto at = start; at != path.end(); ++at) way += fmt::format("'{}' -> ", Printable(*at));
-      return InvalidArgument("the function calls itself: {}'{}'; use a While instead", way, Printable(name));
+      for (auto at = start; at != path.end(); ++at) way += fmt::format("'{}' -> ", PrintableText(*at));
+      return InvalidArgument("the function calls itself: {}'{}'; use a While instead", way, PrintableText(name));
     }
     if (path.size() >= kDeepestCalls)
       return ResourceExhausted("functions call one another more than {} deep, down to '{}'", kDeepestCalls,
-                               Printable(name));
+                               PrintableText(name));
     path.push_back(name);
     LibraryFunction function;
-    RIVULET_RETURN_IF_ERROR(Annotate(TakeApart(*found->second, function), Quoted(*found->second)));
+    RIVULET_RETURN_IF_ERROR(Annotate(TakeApart(*found->second, function), QuotedFunction(*found->second)));
     size_t expanded = static_cast<size_t>(function.body.node_size());
     nodes_ += expanded;
     if (nodes_ > limits_.nodes)
@@ -142,7 +149,7 @@ class Library {
         expanded += expanded_[callee];
         if (expanded > limits_.expanded_nodes)
           return ResourceExhausted("{} has more than {} nodes when those of the functions that it calls are counted",
-                                   Quoted(*found->second), limits_.expanded_nodes);
+                                   QuotedFunction(*found->second), limits_.expanded_nodes);
         calls.insert(callee);
       }
     path.pop_back();
@@ -157,7 +164,7 @@ class Library {
     out.name = signature.name();
     if (signature.attr_size() > 0)
       return Unimplemented("is polymorphic by its attribute '{}'; export each form as a function of its own",
-                           Printable(signature.attr(0).name()));
+                           PrintableText(signature.attr(0).name()));
     if (static_cast<size_t>(def.node_def_size()) > limits_.nodes)
       return ResourceExhausted("has {} nodes, more than {}", def.node_def_size(), limits_.nodes);
     const auto noinline = def.attr().find("_noinline");
@@ -170,14 +177,14 @@ class Library {
       if (!argument.type_attr().empty() || !argument.number_attr().empty() || !argument.type_list_attr().empty() ||
           argument.is_ref())
         return Unimplemented("is polymorphic by its argument '{}'; export each form as a function of its own",
-                             Printable(argument.name()));
+                             PrintableText(argument.name()));
       if (!arguments.try_emplace(argument.name(), i).second)
-        return InvalidArgument("has two arguments of the name '{}'", Printable(argument.name()));
+        return InvalidArgument("has two arguments of the name '{}'", PrintableText(argument.name()));
     }
     for (const proto::NodeDef& node : def.node_def()) {
       if (node.op() == "_Arg" || node.op() == "VarHandleOp")
         return Unimplemented(
-            "has a node {} '{}'; {}", node.op(), Printable(node.name()),
+            "has a node {} '{}'; {}", node.op(), PrintableText(node.name()),
             node.op() == "_Arg" ? "arguments stand in the signature" : "pass the variable's handle as an argument");
       nodes.try_emplace(node.name(), &node);
     }
@@ -186,32 +193,34 @@ class Library {
     for (const proto::NodeDef& node : def.node_def()) {
       for (const auto& [name, value] : node.attr())
         if (value.value_case() == proto::AttrValue::kPlaceholder && !name.starts_with('_'))
-          return Unimplemented("is polymorphic: attribute '{}' of {} '{}' is left open", Printable(name),
-                               Printable(node.op()), Printable(node.name()));
+          return Unimplemented("is polymorphic: attribute '{}' of {} '{}' is left open", PrintableText(name),
+                               PrintableText(node.op()), PrintableText(node.name()));
       proto::NodeDef* copy = out.body.add_node();
       *copy = node;
       for (std::string& input : *copy->mutable_input()) {
         StatusOr<std::string> converted = convert(input);
         if (!converted.ok())
-          return Annotate(converted.status(), fmt::format("{} '{}'", Printable(node.op()), Printable(node.name())));
+          return Annotate(converted.status(),
+                          fmt::format("{} '{}'", PrintableText(node.op()), PrintableText(node.name())));
         input = *std::move(converted);
       }
     }
     for (const auto& result : signature.output_arg()) {
       const auto found = def.ret().find(result.name());
       if (found == def.ret().end())
-        return InvalidArgument("does not say which tensor its result '{}' is", Printable(result.name()));
+        return InvalidArgument("does not say which tensor its result '{}' is", PrintableText(result.name()));
       StatusOr<std::string> converted = convert(found->second);
-      if (!converted.ok()) return Annotate(converted.status(), fmt::format("result '{}'", Printable(result.name())));
+      if (!converted.ok())
+        return Annotate(converted.status(), fmt::format("result '{}'", PrintableText(result.name())));
       if (std::ranges::find(out.result_names, result.name()) != out.result_names.end())
-        return InvalidArgument("has two results of the name '{}'", Printable(result.name()));
+        return InvalidArgument("has two results of the name '{}'", PrintableText(result.name()));
       out.results.push_back(*std::move(converted));
       out.result_names.push_back(result.name());
     }
     for (const std::string& control : signature.control_output()) {
       const auto found = def.control_ret().find(control);
       if (found == def.control_ret().end() || !nodes.contains(found->second))
-        return InvalidArgument("does not say which node its control result '{}' is", Printable(control));
+        return InvalidArgument("does not say which node its control result '{}' is", PrintableText(control));
       out.control_results.push_back(found->second);
     }
     RIVULET_RETURN_IF_ERROR(CallByName(out.body));
@@ -251,12 +260,14 @@ class Library {
   }
 
   // "argument", "node:output:1" or "^node" as a graph writes it: "argument", "node:2", "^node".
+  // Bodies name tensors by the output's name and its place within it, graphs by one number over all outputs; what a
+  // list output counts for depends on the attributes of the node.
   StatusOr<std::string> InputOf(std::string_view text, const std::unordered_map<std::string_view, int>& arguments,
                                 const std::unordered_map<std::string_view, const proto::NodeDef*>& nodes) const {
     if (text.starts_with('^')) return std::string(text);
     const size_t first = text.find(':');
     if (first == std::string_view::npos) {
-      if (!arguments.contains(text)) return NotFound("the function has no argument '{}'", Printable(text));
+      if (!arguments.contains(text)) return NotFound("the function has no argument '{}'", PrintableText(text));
       return std::string(text);
     }
     const size_t second = text.find(':', first + 1);
@@ -270,9 +281,9 @@ class Library {
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
     if (error != std::errc() || end != digits.data() + digits.size() || index < 0 || index > 1'000'000)
       return InvalidArgument("the input '{}' is malformed; inputs are 'argument', 'node:output:0' or '^node'",
-                             Printable(text));
+                             PrintableText(text));
     const auto found = nodes.find(name);
-    if (found == nodes.end()) return NotFound("the input '{}' is of no node of the function", Printable(text));
+    if (found == nodes.end()) return NotFound("the input '{}' is of no node of the function", PrintableText(text));
     RIVULET_ASSIGN_OR_RETURN(const int64_t port, PortOf(*found->second, output, index));
     return fmt::format("{}:{}", name, port);
   }
@@ -294,8 +305,8 @@ class Library {
         port += count;
       }
     }
-    return NotFound("{} '{}' has no output '{}:{}'", Printable(node.op()), Printable(node.name()), Printable(output),
-                    index);
+    return NotFound("{} '{}' has no output '{}:{}'", PrintableText(node.op()), PrintableText(node.name()),
+                    PrintableText(output), index);
   }
 
   proto::GraphDef& graph_;

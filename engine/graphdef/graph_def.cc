@@ -27,6 +27,7 @@ namespace {
 // TensorFlow's graph version that first knew every op used here.
 constexpr int kProducerVersion = 440;
 
+// Protobuf's maps have no order of their own; a plan's digest needs one.
 template <typename Message>
 std::string Deterministic(const Message& message) {
   std::string bytes;
@@ -40,6 +41,7 @@ std::string Deterministic(const Message& message) {
 }
 
 // Attributes of TensorFlow's that say how its own kernels run and change no result; dropped whatever their value.
+// By name, as only a person can know that they change nothing. Everything else unknown that says something is refused.
 bool IsForeignHint(std::string_view attr) {
   static const std::unordered_set<std::string_view> kHints = {
       "use_cudnn_on_gpu", "allowed_devices",     "debug_name", "use_locking", "validate_shape",
@@ -64,6 +66,8 @@ void DropHints(proto::GraphDef& graph) {
 }
 
 // Keeps what `roots` need. Malformed inputs are left for the verifier.
+// Before anything else: a file may hold a whole training setup around the model, with ops that nobody here knows and
+// nobody asked for.
 Status Prune(proto::GraphDef& graph, const std::vector<std::string>& roots) {
   std::unordered_map<std::string, int> index;
   for (int i = 0; i < graph.node_size(); ++i) index.emplace(graph.node(i).name(), i);
@@ -143,6 +147,7 @@ StatusOr<Graph> BuildNodes(proto::GraphDef& def, const GraphLimits& limits, cons
 
 // The type of the variable that an argument is the handle of, where the body does not say it but only passes the handle
 // on to a function that does.
+// Bodies come callees first, so what a callee's arguments are is known when its caller is built.
 void TellHandleTypes(proto::GraphDef& body, const Functions& known) {
   std::unordered_map<std::string, DType> types;
   for (const proto::NodeDef& node : body.node()) {
@@ -189,6 +194,8 @@ StatusOr<std::shared_ptr<const Function>> BuildFunction(LibraryFunction& functio
                           std::move(function.result_names), function.noinline);
 }
 
+// The order matters. Arrays are raised before loops, as a flow that leaves a loop is a list by then; both before the
+// library is taken, as raising adds to it; and the verifier runs last, on what is built, with the forms that remain.
 StatusOr<Graph> Build(proto::GraphDef def, const GraphImport& options) {
   if (static_cast<size_t>(def.node_size()) > options.limits.nodes)
     return ResourceExhausted("the graph has {} nodes, more than {}", def.node_size(), options.limits.nodes);
@@ -241,6 +248,8 @@ class ErrorText : public google::protobuf::io::ErrorCollector {
 
 }  // namespace
 
+// Canonical, so that equal graphs have equal digests: nodes in topological order, attributes by name, and functions
+// only where something calls them.
 std::string SerializeGraph(const Graph& graph) {
   proto::GraphDef def;
   std::vector<Node*> all;

@@ -13,6 +13,8 @@ constexpr int kRefOffset = 100;
 proto::DataType Number(DType dtype) { return static_cast<proto::DataType>(static_cast<int>(dtype)); }
 
 // Writes the values of a typed field into `tensor`, the last one repeated to the end.
+// TensorFlow writes one value for a tensor of equal ones. It is read so, and never written, since bytes must be
+// canonical.
 template <typename T, typename Values>
 void Fill(const Values& values, Tensor& tensor) {
   T* out = reinterpret_cast<T*>(tensor.data());
@@ -227,6 +229,8 @@ void ToProto(const AttrValue& value, proto::AttrValue* out) {
   std::visit(Visitor{out}, value);
 }
 
+// A product beyond all limits is refused even where a dimension is unknown: the known ones alone are too large then. A
+// zero makes any product harmless.
 StatusOr<Shape> ShapeFromProto(const proto::TensorShapeProto& proto) {
   if (proto.unknown_rank()) {
     if (proto.dim_size() > 0) return InvalidArgument("a shape of unknown rank has {} dimensions", proto.dim_size());

@@ -18,6 +18,7 @@ namespace rivulet {
 namespace {
 
 // Frames within frames, and switches that one node depends on: more than anybody writes.
+// Bodies are raised by recursion, so their depth must be bounded before the stack is.
 constexpr int kDeepest = 32;
 constexpr size_t kMostPredicates = 64;
 
@@ -63,6 +64,8 @@ StatusOr<AttrMap> TypeAttributes(const proto::NodeDef& node, const OpDef& op) {
 }
 
 // The nodes of a graph by name; new ones join at the end, and taken ones leave at last.
+// The message is changed in place, by name: what is raised runs before anything is verified or built, and a graph of
+// this version cannot be built from nodes first, because its loops are cycles.
 class Nodes {
  public:
   explicit Nodes(proto::GraphDef& graph) : graph_(graph) {
@@ -130,6 +133,7 @@ struct Captures {
 };
 
 // A body in the making: nodes whose inputs "%a<i>" are arguments and "%c<i>" captures, and results likewise.
+// The two kinds of names can be in no graph, as "%" is in no valid name.
 struct Body {
   proto::GraphDef graph;
   std::vector<std::string> results;
@@ -137,12 +141,15 @@ struct Body {
 std::string ArgumentRef(int i) { return fmt::format("%a{}", i); }
 std::string CaptureRef(int i) { return fmt::format("%c{}", i); }
 
-class Raiser {
+class ControlFlowRaiser {
  public:
-  Raiser(proto::GraphDef& graph, proto::FunctionDefLibrary& library, int depth)
+  ControlFlowRaiser(proto::GraphDef& graph, proto::FunctionDefLibrary& library, int depth)
       : graph_(graph), nodes_(graph), library_(library), depth_(depth) {}
 
   // `results` are what is wanted of a body; of a graph, everything that is not of a branch or a loop.
+  // Loops first, as their frames can be told from the graph alone; a condition within a loop is then raised when its
+  // body is, as a graph without cycles. Raising from the outside in means that each body meets the same code again, one
+  // level deeper.
   Status Run(const std::vector<std::string>* results) {
     if (depth_ > kDeepest) return Unimplemented("loops and conditions are nested more than {} deep", kDeepest);
     bool any = false;
@@ -183,6 +190,8 @@ class Raiser {
     return found->second;
   }
 
+  // Frames are not written down but follow from paths: an Enter leads into one, an Exit out of it. Two Enters of one
+  // frame name are one frame only within the same parent.
   Status FindFrames() {
     const size_t count = static_cast<size_t>(nodes_.size());
     frames_ = {{-1, 0, ""}};
@@ -229,6 +238,7 @@ class Raiser {
     return absl::OkStatus();
   }
 
+  // Only the outermost: inner ones are in the bodies that this makes, and are raised there.
   Status RaiseLoops() {
     RIVULET_RETURN_IF_ERROR(FindFrames());
     const size_t frames = frames_.size();
@@ -245,6 +255,10 @@ class Raiser {
     DType dtype = DType::kInvalid;
   };
 
+  // A loop variable is a Merge of an Enter and a NextIteration; its value within an iteration is the Merge's for the
+  // condition and the Switch's second output for the body. Both become the same argument, and whatever the two sides
+  // need besides becomes a further loop variable that never changes. A While of functions is then the same loop, with
+  // the iteration's graph drawn once instead of as a circle.
   Status RaiseLoop(int frame) {
     const std::string& name = frames_[static_cast<size_t>(frame)].name;
     std::vector<LoopVariable> variables;
@@ -304,6 +318,8 @@ class Raiser {
       if (const auto variable = boundary.find(ref); variable != boundary.end()) return variable->second;
       const int i = nodes_.Find(ref.node);
       const proto::NodeDef& node = nodes_.at(i);
+      // A constant of the graph around may be used in a frame without an Enter, when it has no inputs; it is captured
+      // like any other.
       if (!Within(i, frame) && FrameAfter(i) != frame) return CaptureRef(captures.Add(ref));
       if (node.op() != "Enter" || FrameAfter(i) != frame) return std::string();
       RIVULET_ASSIGN_OR_RETURN(const std::vector<Ref> inputs, nodes_.Inputs(i));
@@ -356,6 +372,7 @@ class Raiser {
     frame_.push_back(0);
 
     // From here on only what left the loop by an Exit, or waits for it, is known outside.
+    // Exits stay under their names, as an Identity of the loop's output: they are what users feed, fetch and build on.
     std::set<std::string> gone;
     for (int i = 0; i < count; ++i)
       if (Within(i, frame) || (nodes_.at(i).op() == "Enter" && FrameAfter(i) == frame))
@@ -383,6 +400,7 @@ class Raiser {
       for (std::string& input : *node.mutable_input()) {
         RIVULET_ASSIGN_OR_RETURN(const Ref ref, Parse(input));
         if (!gone.contains(ref.node)) continue;
+        // A value of some iteration has no meaning outside; to wait for it can only mean to wait for the loop.
         if (!ref.control)
           return Unimplemented("{}: its input '{}' leaves the loop '{}' other than by an Exit", Describe(node), input,
                                name);
@@ -391,6 +409,7 @@ class Raiser {
     }
     for (const std::string& each : gone) {
       proto::NodeDef& node = nodes_.at(nodes_.Find(each));
+      // Nodes are not taken out yet, because indices must hold until all loops are done.
       node.set_op("NoOp");  // until Prune takes it
       node.clear_input();
       node.clear_attr();
@@ -402,6 +421,9 @@ class Raiser {
 
   // What `roots` need, up to where `capture` gives a name for an input. Control inputs on boundaries mean nothing in a
   // body: it runs when they have.
+  // The walk goes from what the function gives back to its inputs, so nodes that only ran beside, such as prints, are
+  // taken only if something waits for them: version-1 graphs had them run with the loop only where a control edge said
+  // so.
   template <typename Inside, typename Capture, typename IsBoundary>
   StatusOr<Body> Extract(const std::vector<Ref>& roots, const Inside& inside, const Capture& capture,
                          const IsBoundary& is_boundary, Captures& captures) {
@@ -482,7 +504,9 @@ class Raiser {
     for (proto::NodeDef& node : *graph.mutable_node())
       for (std::string& input : *node.mutable_input()) rename(input);
     for (std::string& result : body.results) rename(result);
-    Raiser inner(graph, library_, depth_ + 1);
+    // The body is a graph like any other while its arguments are nodes; so nested loops and conditions need nothing of
+    // their own.
+    ControlFlowRaiser inner(graph, library_, depth_ + 1);
     inner.stateful_ = stateful_;
     RIVULET_RETURN_IF_ERROR(inner.Run(&body.results));
     stateful_ = inner.stateful_;
@@ -560,6 +584,7 @@ class Raiser {
   using Branches = std::map<std::string, int>;  // predicate → the branch that a node is in
 
   // A predicate by the tensor that it is, seen through Identity.
+  // tf.cond passes its predicate through an Identity for each branch, so that one condition shows as several names.
   StatusOr<std::string> Predicate(const Ref& predicate) const {
     Ref at = predicate;
     for (int steps = 0; steps < nodes_.size(); ++steps) {
@@ -584,12 +609,17 @@ class Raiser {
     return branches;
   }
 
+  // All Merges of one tf.cond become one If. If each became its own, the branches would run once per result, and with
+  // effects more often than they should.
   struct Group {
     std::string predicate;
     Branches around;
     std::vector<int> merges;
   };
 
+  // One walk in topological order tells for every node which branch of which predicate it is in: Switches add to what
+  // flows through them, and the Merge of two opposite branches takes it away again. A node that would need both
+  // branches of one predicate can never have run.
   Status RaiseConditions() {
     bool any = false;
     for (int i = 0; i < nodes_.size(); ++i) any = any || nodes_.at(i).op() == "Switch" || nodes_.at(i).op() == "Merge";
@@ -645,6 +675,7 @@ class Raiser {
       }
       branches_[node.name()] = std::move(all);
     }
+    // A condition within a branch is then one node when the branch around it is extracted.
     std::vector<Group*> inner_first;
     for (auto& [key, group] : groups) inner_first.push_back(&group);
     std::ranges::stable_sort(inner_first, std::greater<>(), [](const Group* group) { return group->around.size(); });
@@ -665,6 +696,7 @@ class Raiser {
       result_types.push_back(dtype);
     }
     std::vector<Body> bodies;
+    // The output 1 of a Switch is the taken one, the branch "then".
     for (const int branch : {1, 0}) {
       const auto inside = [&](int i) {
         const auto found = branches_.find(nodes_.at(i).name());
@@ -715,9 +747,11 @@ class Raiser {
     (*node.mutable_attr())["then_branch"].mutable_func()->set_name(then_name);
     (*node.mutable_attr())["else_branch"].mutable_func()->set_name(else_name);
     const std::string name = node.name();
+    // The new node takes its place in the branches around it, as the Merges had.
     branches_[name] = group.around;
     for (size_t i = 0; i < group.merges.size(); ++i) {
       proto::NodeDef& merge = nodes_.at(group.merges[i]);
+      // Which input a Merge took has no counterpart in an If; that it is asked at all is rare.
       if (const auto asks = second_outputs_.find(merge.name()); asks != second_outputs_.end())
         return Unimplemented("{}: '{}' asks which of its inputs it took", Describe(merge), asks->second);
       merge.set_op("Identity");
@@ -731,6 +765,8 @@ class Raiser {
 
   // ---- What is left ------------------------------------------------------------------------------------------------
 
+  // What was in a branch must go even if somebody could still reach it by name: outside of its branch it would now run
+  // always.
   Status Prune(const std::vector<std::string>* results) {
     std::set<int> kept;
     std::vector<int> work;
@@ -784,6 +820,7 @@ class Raiser {
 
 }  // namespace
 
+// References are variables', and by now values; the reference forms mean the same.
 Status RaiseControlFlow(proto::GraphDef& graph) {
   for (proto::NodeDef& node : *graph.mutable_node())
     for (const std::string_view op : {"RefSwitch", "RefMerge", "RefEnter", "RefExit", "RefNextIteration"})
@@ -792,7 +829,7 @@ Status RaiseControlFlow(proto::GraphDef& graph) {
   for (const proto::NodeDef& node : graph.node())
     if (!names.insert(node.name()).second) return absl::OkStatus();  // the verifier tells of it
   proto::FunctionDefLibrary library;
-  RIVULET_RETURN_IF_ERROR(Raiser(graph, library, 0).Run(nullptr));
+  RIVULET_RETURN_IF_ERROR(ControlFlowRaiser(graph, library, 0).Run(nullptr));
   for (proto::FunctionDef& function : *library.mutable_function())
     graph.mutable_library()->add_function()->Swap(&function);
   return absl::OkStatus();

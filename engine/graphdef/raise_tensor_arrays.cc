@@ -36,6 +36,9 @@ bool PassesOn(std::string_view op) {
          op == "RefNextIteration";
 }
 
+// In version 1 a handle names the array and a number, the flow, orders what happens to it. A tensor list is a value,
+// and whoever holds it holds its state; so the list can take exactly the place of the flow, edge by edge, and the order
+// that the flow stood for becomes one of data. The handle is needed no more.
 class ArrayRaiser {
  public:
   explicit ArrayRaiser(proto::GraphDef& graph) : graph_(graph) {}
@@ -71,6 +74,8 @@ class ArrayRaiser {
   }
 
   // Nodes that hand a flow on hold a list instead of a number.
+  // The type of Switch, Merge and their like was that of the flow, float, and is the list's now. Runs to a fixed point,
+  // since loops carry the flow round.
   void FindFlows() {
     std::map<std::string, std::vector<int>> users;
     std::vector<std::string> work;
@@ -103,6 +108,8 @@ class ArrayRaiser {
   }
 
   // The TensorArrayV3 that made a handle.
+  // Types and shapes stand at the maker only. The way back goes through Enter and Switch, and is bounded, because the
+  // message may hold any cycle.
   const proto::NodeDef* MakerOf(const std::string& handle) const {
     std::string at = Producer(handle);
     for (int steps = 0; steps < graph_.node_size(); ++steps) {
@@ -125,6 +132,8 @@ class ArrayRaiser {
   }
 
   // A constant beside `node`, in the same frame and branch: it waits for what the node's flow comes from.
+  // A constant without inputs would be of the outermost frame, and a node that joins two frames without an Enter is no
+  // valid graph.
   std::string AddInts(const proto::NodeDef& node, const std::string& what, const std::vector<int64_t>& values,
                       bool scalar, const std::string& beside, proto::DataType dtype = proto::DT_INT32) {
     proto::NodeDef constant;

@@ -29,9 +29,13 @@ const std::map<std::string_view, Update>& Updates() {
   return updates;
 }
 
-class Raiser {
+// A reference is an edge that means a place and not a value, and whoever is handed one may read or write at any time.
+// Resources separate the two: a handle, and explicit reads and writes with control edges. The raised graph therefore
+// needs one read for every use that read by reference, placed behind what that use waited for, so that it sees what the
+// reference would have shown.
+class VariableRaiser {
  public:
-  explicit Raiser(proto::GraphDef& graph) : graph_(graph) {}
+  explicit VariableRaiser(proto::GraphDef& graph) : graph_(graph) {}
 
   Status Run() {
     for (const proto::NodeDef& node : graph_.node()) {
@@ -40,6 +44,7 @@ class Raiser {
     }
     if (variable_of_.empty()) return absl::OkStatus();
     // An assignment hands its variable's reference on; so may an Identity or another assignment of it, in any order.
+    // Repeated until nothing is found, because the nodes of a message stand in any order.
     for (bool found = true; found;) {
       found = false;
       for (const proto::NodeDef& node : graph_.node()) {
@@ -71,6 +76,7 @@ class Raiser {
   }
 
   Status Raise(proto::NodeDef& node) {
+    // The name in checkpoints and in the session is the node's, unless it said otherwise.
     if (IsVariable(node)) {
       node.set_op("VarHandleOp");
       std::string& shared_name = *(*node.mutable_attr())["shared_name"].mutable_s();
@@ -85,6 +91,7 @@ class Raiser {
         RIVULET_RETURN_IF_ERROR(UseHandle(node, i));
       const bool assignment = node.op().starts_with("Assign");
       node.set_op(std::string(update->second.resource_op));
+      // These speak of references: of locks, of shapes that may change, of colocation with the reference.
       node.mutable_attr()->erase("use_locking");
       node.mutable_attr()->erase("validate_shape");
       node.mutable_attr()->erase("_class");
@@ -114,6 +121,8 @@ class Raiser {
     return absl::OkStatus();
   }
 
+  // A read per consumer and not per variable: two consumers may stand before and after an assignment, and one shared
+  // read could only be right for one of them.
   Status ReadOthers(proto::NodeDef& node, int first) {
     for (int i = first; i < node.input_size(); ++i) {
       if (!IsRaised(node.input(i))) continue;
@@ -143,6 +152,6 @@ class Raiser {
 
 }  // namespace
 
-Status RaiseReferenceVariables(proto::GraphDef& graph) { return Raiser(graph).Run(); }
+Status RaiseReferenceVariables(proto::GraphDef& graph) { return VariableRaiser(graph).Run(); }
 
 }  // namespace rivulet

@@ -13,10 +13,10 @@
 namespace rivulet {
 namespace {
 
-std::string Describe(const proto::NodeDef& node) { return fmt::format("{} '{}'", node.op(), node.name()); }
+std::string DescribeNode(const proto::NodeDef& node) { return fmt::format("{} '{}'", node.op(), node.name()); }
 
 // Names are quoted in messages; those from outside may be long or hold control characters.
-std::string Printable(std::string_view text) {
+std::string PrintableName(std::string_view text) {
   std::string out;
   for (char c : text.substr(0, 80)) out += c >= ' ' && c < '\x7f' ? c : '?';
   return text.size() > 80 ? out + "…" : out;
@@ -32,6 +32,7 @@ bool ValidName(std::string_view name) {
       name, [&](char c) { return alphanumeric(c) || std::string_view("_.\\/>-").find(c) != std::string_view::npos; });
 }
 
+// Names stay in the message; views of them are cheap, and the message outlives the check.
 using Index = std::unordered_map<std::string_view, int>;
 
 StatusOr<Index> IndexNodes(const proto::GraphDef& graph) {
@@ -40,56 +41,63 @@ StatusOr<Index> IndexNodes(const proto::GraphDef& graph) {
     const proto::NodeDef& node = graph.node(i);
     if (!ValidName(node.name()))
       return InvalidArgument("node {} ({}) has the invalid name '{}'; names use letters, digits, '_', '-', '.' and '/'",
-                             i, Printable(node.op()), Printable(node.name()));
+                             i, PrintableName(node.op()), PrintableName(node.name()));
     const auto [first, inserted] = index.try_emplace(node.name(), i);
-    if (!inserted) return InvalidArgument("{}: nodes {} and {} have this same name", Describe(node), first->second, i);
+    if (!inserted)
+      return InvalidArgument("{}: nodes {} and {} have this same name", DescribeNode(node), first->second, i);
   }
   return index;
 }
 
+// The list of names for a suggestion is only made where there is an error: a graph may have a million nodes, all in
+// order.
 Status CheckInputs(const proto::NodeDef& node, const Index& index, const GraphLimits& limits) {
   if (static_cast<size_t>(node.input_size()) > limits.inputs_per_node)
-    return ResourceExhausted("{}: has {} inputs, more than {}", Describe(node), node.input_size(),
+    return ResourceExhausted("{}: has {} inputs, more than {}", DescribeNode(node), node.input_size(),
                              limits.inputs_per_node);
   bool after_control = false;
   for (const std::string& text : node.input()) {
     const StatusOr<InputRef> input = ParseInputRef(text);
-    if (!input.ok()) return Annotate(input.status(), Describe(node));
+    if (!input.ok()) return Annotate(input.status(), DescribeNode(node));
     if (after_control && !input->control)
-      return InvalidArgument("{}: the data input '{}' follows a control input", Describe(node), Printable(text));
+      return InvalidArgument("{}: the data input '{}' follows a control input", DescribeNode(node),
+                             PrintableName(text));
     after_control = input->control;
     if (index.contains(input->node)) continue;
     std::vector<std::string> names;
     for (const auto& [name, at] : index) names.emplace_back(name);
     std::ranges::sort(names);
-    return NotFound("{}: its input '{}' is not in the graph.{}", Describe(node), Printable(text),
+    return NotFound("{}: its input '{}' is not in the graph.{}", DescribeNode(node), PrintableName(text),
                     DidYouMean(input->node, names));
   }
   return absl::OkStatus();
 }
 
+// An attribute that is unknown here may change what the op means. It is let through only where it says what its absence
+// would say too; a model that silently computes something else is worse than one that is refused.
 Status CheckOp(const proto::NodeDef& node) {
   static const std::unordered_set<std::string_view> kControlFlow = {
       "Switch",    "Merge",    "Enter",    "Exit",    "NextIteration",   "LoopCond",
       "RefSwitch", "RefMerge", "RefEnter", "RefExit", "RefNextIteration"};
   if (kControlFlow.contains(node.op()))
     return Unimplemented("{}: control flow is not supported; export the graph without conditions and loops",
-                         Describe(node));
+                         DescribeNode(node));
+  // A graph may come from anybody, and must not say which files of this machine are read.
   static const std::unordered_set<std::string_view> kReadsPaths = {
       "TFRecordDataset",      "TFRecordDatasetV2",          "TextLineDataset",  "FixedLengthRecordDataset",
       "MatchingFilesDataset", "FixedLengthRecordDatasetV2", "TFRecordReaderV2", "WholeFileReaderV2",
       "TextLineReaderV2",     "FixedLengthRecordReaderV2",  "ReadFile"};
   if (kReadsPaths.contains(node.op()))
     return InvalidArgument("{}: opens files by path; a graph names data that whoever runs it has bound: BoundDataset",
-                           Describe(node));
+                           DescribeNode(node));
   const StatusOr<const OpDef*> op = OpRegistry::Global().Get(node.op());
   if (!op.ok())
     return Status(op.status().code(),
-                  ToAbsl(fmt::format("node '{}': {}", node.name(), Printable(Message(op.status())))));
+                  ToAbsl(fmt::format("node '{}': {}", node.name(), PrintableName(Message(op.status())))));
   size_t no_budget = SIZE_MAX;
   for (const auto& [name, value] : node.attr()) {
     const AttrDef* def = (*op)->FindAttr(name);
-    const std::string where = fmt::format("{}: attribute '{}'", Describe(node), Printable(name));
+    const std::string where = fmt::format("{}: attribute '{}'", DescribeNode(node), PrintableName(name));
     if (def == nullptr) {
       if (!name.starts_with('_') && !IsNeutral(value))
         return Unimplemented("{} has a meaning that is not known here; leave it out", where);
@@ -148,11 +156,13 @@ StatusOr<InputRef> ParseInputRef(std::string_view text) {
     const std::string_view digits = rest.substr(colon + 1);
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), ref.port);
     if (error != std::errc() || end != digits.data() + digits.size() || ref.port < 0)
-      return InvalidArgument("the input '{}' is malformed; inputs are 'node', 'node:port' or '^node'", Printable(text));
+      return InvalidArgument("the input '{}' is malformed; inputs are 'node', 'node:port' or '^node'",
+                             PrintableName(text));
     rest = rest.substr(0, colon);
   }
   if (rest.empty() || rest.find_first_of(":^") != std::string_view::npos)
-    return InvalidArgument("the input '{}' is malformed; inputs are 'node', 'node:port' or '^node'", Printable(text));
+    return InvalidArgument("the input '{}' is malformed; inputs are 'node', 'node:port' or '^node'",
+                           PrintableName(text));
   ref.node = rest;
   return ref;
 }
@@ -174,6 +184,7 @@ bool IsNeutral(const proto::AttrValue& value) {
   }
 }
 
+// Ties in the order of the message, so that a graph that is read and written again stays as it was.
 StatusOr<std::vector<int>> BuildOrder(const proto::GraphDef& graph) {
   RIVULET_ASSIGN_OR_RETURN(const Index index, IndexNodes(graph));
   const size_t count = static_cast<size_t>(graph.node_size());
@@ -185,7 +196,7 @@ StatusOr<std::vector<int>> BuildOrder(const proto::GraphDef& graph) {
       RIVULET_ASSIGN_OR_RETURN(const InputRef input, ParseInputRef(text));
       const auto found = index.find(input.node);
       if (found == index.end())
-        return NotFound("{}: its input '{}' is not in the graph", Describe(graph.node(i)), Printable(text));
+        return NotFound("{}: its input '{}' is not in the graph", DescribeNode(graph.node(i)), PrintableName(text));
       inputs[static_cast<size_t>(i)].push_back(found->second);
       users[static_cast<size_t>(found->second)].push_back(i);
       ++waiting[static_cast<size_t>(i)];
@@ -206,6 +217,7 @@ StatusOr<std::vector<int>> BuildOrder(const proto::GraphDef& graph) {
   return order;
 }
 
+// Sizes first: all other checks cost in proportion to them.
 Status VerifyGraph(const proto::GraphDef& graph, const GraphLimits& limits) {
   if (static_cast<size_t>(graph.node_size()) > limits.nodes)
     return ResourceExhausted("the graph has {} nodes, more than {}", graph.node_size(), limits.nodes);

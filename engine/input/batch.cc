@@ -44,6 +44,7 @@ class BatchPipeline : public Pipeline {
           ended_ = true;
           break;
         }
+        // Read at once, so that what is held is what is counted; an unread element would say that it is nothing.
         RIVULET_RETURN_IF_ERROR(next.Components().status());
         RIVULET_RETURN_IF_ERROR(held.Add(next.bytes(), where()));
         elements.push_back(std::move(next));

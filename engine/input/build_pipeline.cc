@@ -17,6 +17,7 @@ class Builder {
           std::span<const Component> arguments, TensorPrograms& programs, const InputBudget* budget)
       : graph_(graph), environment_(environment), arguments_(arguments), programs_(programs), budget_(budget) {}
 
+  // A data set that is used twice is one pipeline with two iterators, and so its random stages draw the same for both.
   StatusOr<std::shared_ptr<const Pipeline>> Build(Output dataset, int depth) {
     const Node& node = *dataset.node;
     if (node.type() == "Identity" && depth < kMostStages) return Build(node.input(0), depth + 1);
@@ -52,6 +53,9 @@ class Builder {
 
 }  // namespace
 
+// Sizes, seeds and counts of a pipeline are tensors that may be computed from a function's arguments. Each becomes a
+// program, once per tensor, and an interleave that opens a thousand data sets evaluates and does not compile a thousand
+// times.
 StatusOr<Tensor> TensorPrograms::Evaluate(const std::shared_ptr<const Graph>& graph, Output output,
                                           std::span<const Component> arguments, const PipelineEnvironment& environment,
                                           const InputBudget* budget) {

@@ -61,12 +61,16 @@ class InterleavePipeline : public Pipeline {
       return false;
     }
 
+    // A data set that ends leaves its turn empty until the next element opens one there, as TensorFlow does; the order
+    // of elements depends on it.
     void NextTurn() {
       taken_ = 0;
       turn_ = (turn_ + 1) % open_.size();
     }
 
     // Null at the end of the input.
+    // The function's body is built into a pipeline for each element, with the element's values as constants; compiled
+    // programs are shared by way of programs_.
     StatusOr<std::unique_ptr<PipelineIterator>> Open(const CancellationToken& cancel) {
       Element next;
       RIVULET_ASSIGN_OR_RETURN(const bool more, input_->Next(cancel, next));

@@ -26,6 +26,8 @@ Status CheckSpecs(std::span<const TensorSpec> given, std::span<const TensorSpec>
   return InvalidArgument("{} gives {}, but {} is wanted", what, Describe(given), Describe(wanted));
 }
 
+// Running is an object of its own under a lock of its own: MakeIterator may start the iterator anew while another run
+// waits for an element of the old one, and must not wait for it.
 class IteratorResource : public Resource {
  public:
   // `make` (optional) gives the pipeline when an element is first wanted.
@@ -47,6 +49,7 @@ class IteratorResource : public Resource {
     return absl::OkStatus();
   }
 
+  // The elements are made under the lock: two runs that ask at once get two elements in order and not halves of one.
   StatusOr<std::vector<Tensor>> Next(AsyncContext& context) {
     std::shared_ptr<Running> running;
     {
@@ -80,8 +83,7 @@ class IteratorResource : public Resource {
     for (const Component& component : components) {
       if (component.dtype() == DType::kString)
         return InvalidArgument(
-            "the iterator '{}' gives strings, which are no tensors here; parse them before, with "
-            "ParseExampleDatasetV2",
+            "the iterator '{}' gives strings, which are no tensors here; parse them before, with ParseExampleDatasetV2",
             name_);
       values.push_back(component.tensor());
     }
@@ -127,6 +129,8 @@ StatusOr<std::shared_ptr<Resource>> MakeOneShotIterator(const ResourceContext& c
   const std::shared_ptr<const Function> factory = found->second;
   if (factory->results.size() != 1 || !factory->arguments.empty() || factory->results[0].dtype() != DType::kVariant)
     return InvalidArgument("{}: '{}' must take nothing and make one data set", DescribeNode(context.node), name);
+  // A one-shot iterator has no initialiser, so its pipeline is made when the first element is wanted, with the stream
+  // of that run.
   return std::make_shared<IteratorResource>(NameOf(context.node), std::move(specs),
                                             [factory](AsyncContext& run) -> StatusOr<std::shared_ptr<const Pipeline>> {
                                               auto environment = std::make_shared<PipelineEnvironment>();

@@ -2,6 +2,8 @@
 
 namespace rivulet {
 
+// Every stage counts, as a filter that drops everything or a repeat of nothing makes work without an element ever
+// coming out.
 Status InputBudget::CountElement(std::string_view where) {
   const int64_t count = elements_.fetch_add(1, std::memory_order_relaxed) + 1;
   if (limits_.max_elements >= 0 && count > limits_.max_elements)
@@ -37,6 +39,7 @@ void InputBudget::GiveThread() {
   if (limits_.max_threads >= 0) threads_.fetch_sub(1, std::memory_order_relaxed);
 }
 
+// Cancellation and budget in one place for all stages, which then cannot forget them.
 StatusOr<bool> PipelineIterator::Next(const CancellationToken& cancel, Element& element) {
   if (cancel.cancelled()) return Cancelled("{}: the input was cancelled", where_);
   if (context_.budget != nullptr) RIVULET_RETURN_IF_ERROR(context_.budget->CountElement(where_));

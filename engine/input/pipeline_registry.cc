@@ -37,6 +37,8 @@ StatusOr<std::vector<TensorSpec>> PipelineArguments::OutputSpecs() const {
   return specs;
 }
 
+// What the graph says of a data set's elements was believed when its consumers' shapes were inferred; a stage that
+// makes others is refused where it is built.
 StatusOr<std::vector<TensorSpec>> PipelineArguments::Check(const std::vector<TensorSpec>& computed) const {
   RIVULET_ASSIGN_OR_RETURN(std::vector<TensorSpec> said, OutputSpecs());
   bool fits = said.size() == computed.size();
@@ -83,6 +85,8 @@ const MakePipelineFn* PipelineRegistry::Find(std::string_view op) const {
 }
 
 namespace internal {
+// One registration for both ways to a pipeline (README.md): as an op of a session's graph, and as a stage of a plan's
+// input.
 DatasetOpRegistration::DatasetOpRegistration(const char* op, MakePipelineFn make, const char* file, int line) {
   PipelineRegistry::Global().Register(op, std::move(make));
   AsyncOpRegistry::Global().Register(op, RunDatasetOp, file, line);

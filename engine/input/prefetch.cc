@@ -10,6 +10,8 @@
 namespace rivulet {
 namespace {
 
+// More threads than cores make nothing faster, and a graph from outside could ask for any number. Without one the order
+// of elements is the same, only later.
 constexpr int64_t kAutotuned = 2;  // what a buffer_size of -1 (AUTOTUNE) means
 constexpr int kMostThreads = 64;   // of the process; a prefetch beyond them works without one
 std::atomic<int> threads_running{0};
@@ -31,6 +33,7 @@ class PrefetchPipeline : public Pipeline {
     Iterator(const PrefetchPipeline& pipeline, const IteratorContext& context, std::unique_ptr<PipelineIterator> input)
         : IteratorOf(pipeline, context), input_(std::move(input)), held_(context.budget) {}
 
+    // The token wakes a thread that waits in the input, the flag one that waits for room.
     ~Iterator() override {
       if (!thread_.joinable()) return;
       stop_.Cancel();
@@ -44,6 +47,7 @@ class PrefetchPipeline : public Pipeline {
     }
 
    private:
+    // Apart from the iterator, because the callback of a cancelled call may come when the iterator is gone.
     struct Shared {
       Mutex mutex;
       CondVar changed;
@@ -54,6 +58,7 @@ class PrefetchPipeline : public Pipeline {
       bool cancelled GUARDED_BY(mutex) = false;  // the call that waits
     };
 
+    // The thread begins with the first element that is asked for: many iterators are made and never used.
     StatusOr<bool> DoNext(const CancellationToken& cancel, Element& element) override {
       if (!started_) Start();
       if (!thread_.joinable()) return input_->Next(cancel, element);
@@ -122,9 +127,12 @@ class PrefetchPipeline : public Pipeline {
         Element element;
         StatusOr<bool> more = input_->Next(stop_, element);
         Status status = more.status();
+        // An element of a source is only read when somebody looks into it; unread it would be the caller who waits for
+        // the disk, which is what the thread is for.
         if (status.ok() && *more) status = element.Components().status();  // it is read here, and not by the caller
         MutexLock lock(shared_->mutex);
         if (status.ok() && *more) status = held_.Add(element.bytes(), where());
+        // An error waits behind the elements that came before it, as it would without a thread.
         if (!status.ok() || !*more) {
           shared_->error = status;
           shared_->ended = true;

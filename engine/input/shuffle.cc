@@ -50,6 +50,7 @@ class ShufflePipeline : public Pipeline {
     RIVULET_ASSIGN_OR_RETURN(auto input, input_->MakeIterator(context));
     uint64_t seed = settings_.seed, seed2 = settings_.seed2;
     uint32_t iteration = 0;
+    // The pipeline keeps the seeds of its iterations: each epoch of a Repeat makes an iterator, and gets the next pair.
     if (settings_.reshuffle_each_iteration) {
       MutexLock lock(mutex_);
       iteration = iterations_++;
@@ -62,6 +63,9 @@ class ShufflePipeline : public Pipeline {
   }
 
  private:
+  // Full, the buffer gives up an element for each that comes; at the end what is left comes in the order of one
+  // permutation. With the whole of the data in the buffer that permutation is all that is drawn, and it is the one that
+  // the built-in epochs of a client draw: a plan that writes its shuffling out gives the same bits.
   class StreamIterator : public IteratorOf<ShufflePipeline> {
    public:
     StreamIterator(const ShufflePipeline& pipeline, const IteratorContext& context,

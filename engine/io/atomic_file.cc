@@ -48,6 +48,8 @@ Status AtomicFile::Finish() {
   return file_->Close();
 }
 
+// The order is the point. Synced before it is renamed, or a crash could leave the name on an empty file; the folder
+// synced after, or the name itself could be lost although the caller was told that the file is there.
 Status AtomicFile::Commit() {
   RIVULET_CHECK(file_ != nullptr, "Commit twice");
   if (!finished_) RIVULET_RETURN_IF_ERROR(Finish());

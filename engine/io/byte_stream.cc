@@ -62,6 +62,8 @@ class InflateStream : public ByteStream {
   static constexpr size_t kChunk = 256 * 1024;
 
   // Refills `unpacked_`; leaves it empty at the end of the stream.
+  // A GZIP file may consist of several members, one behind the other, which read as one; ZLIB has no such form, and
+  // bytes behind its end are damage.
   Status Unpack() {
     next_ = available_ = 0;
     while (available_ == 0) {

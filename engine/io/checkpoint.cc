@@ -11,15 +11,16 @@
 namespace rivulet {
 namespace {
 
-constexpr std::string_view kPrefix = "checkpoint-", kEnding = ".safetensors";
+constexpr std::string_view kCheckpointPrefix = "checkpoint-", kCheckpointEnding = ".safetensors";
 constexpr std::string_view kStepKey = "rivulet.step", kChecksumsKey = "rivulet.crc32c", kCallersKey = "user.";
 
 std::span<const std::byte> BytesOf(const TensorView& tensor) { return {tensor.data, tensor.bytes()}; }
 
 // The step in a file's name; -1 for other files.
 int64_t StepOf(std::string_view name) {
-  if (!name.starts_with(kPrefix) || !name.ends_with(kEnding)) return -1;
-  const std::string_view digits = name.substr(kPrefix.size(), name.size() - kPrefix.size() - kEnding.size());
+  if (!name.starts_with(kCheckpointPrefix) || !name.ends_with(kCheckpointEnding)) return -1;
+  const std::string_view digits =
+      name.substr(kCheckpointPrefix.size(), name.size() - kCheckpointPrefix.size() - kCheckpointEnding.size());
   int64_t step = -1;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
   return error == std::errc() && end == digits.data() + digits.size() ? step : -1;
@@ -31,9 +32,12 @@ CheckpointFolder::CheckpointFolder(FileSystem& fs, std::string folder, int keep)
     : fs_(fs), folder_(std::move(folder)), keep_(std::max(keep, 1)) {}
 
 std::string CheckpointFolder::PathOf(int64_t step) const {
-  return JoinPath(folder_, fmt::format("{}{:012}{}", kPrefix, step, kEnding));
+  return JoinPath(folder_, fmt::format("{}{:012}{}", kCheckpointPrefix, step, kCheckpointEnding));
 }
 
+// Old states go only when the new one is under its name and synced, so that at every moment the folder holds at least
+// one that is whole. The format's own header has no checksums; they stand in its metadata, where other readers of the
+// format pass them over.
 Status CheckpointFolder::Save(int64_t step, std::span<const NamedTensorView> tensors,
                               const std::map<std::string, std::string>& metadata) {
   if (step < 0) return InvalidArgument("a checkpoint's step is at least 0, not {}", step);
@@ -61,7 +65,8 @@ Status CheckpointFolder::Save(int64_t step, std::span<const NamedTensorView> ten
   for (const std::string& name : *names) {
     if (const int64_t each = StepOf(name); each >= 0) {
       steps.push_back(each);
-    } else if (name.starts_with(kPrefix) && name.find(fmt::format("{}.tmp-", kEnding)) != std::string::npos) {
+    } else if (name.starts_with(kCheckpointPrefix) &&
+               name.find(fmt::format("{}.tmp-", kCheckpointEnding)) != std::string::npos) {
       fs_.Remove(JoinPath(folder_, name)).IgnoreError();
     }
   }
@@ -106,6 +111,8 @@ StatusOr<Checkpoint> CheckpointFolder::Load(int64_t step) const {
   return checkpoint;
 }
 
+// A damaged newest state is no reason to lose the training: the one before it serves, and the caller is told which ones
+// could not be read.
 StatusOr<Checkpoint> CheckpointFolder::Latest() const {
   RIVULET_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, Steps());
   std::vector<std::string> damaged;

@@ -18,6 +18,9 @@ namespace rivulet {
 namespace {
 
 // What the thread is copying right now, and where to go on when that faults.
+// A file that shrinks while it is mapped makes a read of what is gone a SIGBUS, and nothing can be locked against it.
+// So reads are copies under a guard that turns the signal into an error; without it one truncated file would end a
+// process that serves a thousand clients.
 struct CopyGuard {
   sigjmp_buf go_on;
   uintptr_t begin, end;
@@ -111,6 +114,7 @@ Status SystemError(int error) {
 
 }  // namespace
 
+// Looked at before and after opening: the name may have come to mean something else in between.
 StatusOr<std::unique_ptr<MappedFile>> MappedFile::Open(const std::string& path) {
   struct stat info;
   // Before opening: opening a pipe can block, opening a device can act.

@@ -9,11 +9,11 @@
 namespace rivulet {
 namespace {
 
-constexpr std::string_view kEnding = ".npy";
+constexpr std::string_view kNpyEnding = ".npy";
 constexpr size_t kLookedAt = size_t{1} << 20;  // below, an array is unpacked without a look at its header
 constexpr size_t kHeadBytes = size_t{1} << 17;
 
-std::string Quoted(std::string_view name) {  // names come from the file
+std::string QuotedArray(std::string_view name) {  // names come from the file
   std::string text;
   for (const char c : name.substr(0, 80)) text += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
   return "array '" + text + "'";
@@ -45,17 +45,17 @@ StatusOr<std::vector<std::pair<std::string, Tensor>>> ParseNpz(std::string_view 
           unpacked, bytes.size(), DefaultUnpackedBound(bytes.size()));
   }
   for (const ZipMember& member : members) {
-    if (!member.name.ends_with(kEnding))
-      return DataLoss("{} is no .npy array: an .npz file has nothing else in it", Quoted(member.name));
-    std::string name = member.name.substr(0, member.name.size() - kEnding.size());
-    if (!names.insert(member.name).second) return DataLoss("{} is there twice", Quoted(name));
+    if (!member.name.ends_with(kNpyEnding))
+      return DataLoss("{} is no .npy array: an .npz file has nothing else in it", QuotedArray(member.name));
+    std::string name = member.name.substr(0, member.name.size() - kNpyEnding.size());
+    if (!names.insert(member.name).second) return DataLoss("{} is there twice", QuotedArray(name));
     if (member.size <= limit && member.size > kLookedAt) {
-      if (const Status size = CheckSize(member); !size.ok()) return Annotate(size, Quoted(name));
+      if (const Status size = CheckSize(member); !size.ok()) return Annotate(size, QuotedArray(name));
     }
     const StatusOr<std::string> content = ReadZipMember(member, limit);
-    if (!content.ok()) return Annotate(content.status(), Quoted(name));
+    if (!content.ok()) return Annotate(content.status(), QuotedArray(name));
     StatusOr<Tensor> tensor = DecodeNpy(*content);
-    if (!tensor.ok()) return Annotate(tensor.status(), Quoted(name));
+    if (!tensor.ok()) return Annotate(tensor.status(), QuotedArray(name));
     arrays.emplace_back(std::move(name), *std::move(tensor));
   }
   return arrays;
@@ -68,18 +68,18 @@ Status WriteNpz(FileSystem& fs, const std::string& path, std::span<const std::pa
     if (!names.insert(name).second) return InvalidArgument("the .npz file would have the array '{}' twice", name);
     const DType dtype = tensor.dtype == DType::kBFloat16 ? DType::kFloat32 : tensor.dtype;
     const auto preamble = NpyPreamble(dtype, tensor.shape);
-    if (!preamble.ok()) return Annotate(preamble.status(), Quoted(name));
+    if (!preamble.ok()) return Annotate(preamble.status(), QuotedArray(name));
   }
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<AtomicFile> file, AtomicFile::Create(fs, path));
   ZipWriter zip(*file);
   for (const auto& [name, tensor] : arrays) {
     if (tensor.dtype == DType::kBFloat16) {
       RIVULET_ASSIGN_OR_RETURN(const std::string widened, EncodeNpy(tensor));
-      RIVULET_RETURN_IF_ERROR(zip.Add(name + std::string(kEnding), widened, {}));
+      RIVULET_RETURN_IF_ERROR(zip.Add(name + std::string(kNpyEnding), widened, {}));
       continue;
     }
     RIVULET_ASSIGN_OR_RETURN(const std::string preamble, NpyPreamble(tensor.dtype, tensor.shape));
-    RIVULET_RETURN_IF_ERROR(zip.Add(name + std::string(kEnding), preamble, {tensor.data, tensor.bytes()}));
+    RIVULET_RETURN_IF_ERROR(zip.Add(name + std::string(kNpyEnding), preamble, {tensor.data, tensor.bytes()}));
   }
   RIVULET_RETURN_IF_ERROR(zip.Finish());
   return file->Commit();

@@ -20,7 +20,7 @@ uint64_t LoadU64(std::string_view bytes) {
 }
 
 // Names in messages come from the file: printable and short.
-std::string Quoted(std::string_view name) {
+std::string QuotedName(std::string_view name) {
   std::string text;
   for (const char c : name.substr(0, 80)) text += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
   if (name.size() > 80) text += "...";
@@ -59,7 +59,7 @@ StatusOr<Json> ParseHeader(std::string_view text, std::vector<std::string>& orde
     return DataLoss("the safetensors header is not JSON");
   }
   if (too_deep) return DataLoss("the safetensors header nests deeper than the format does");
-  if (!duplicate.empty()) return DataLoss("the safetensors header has {} twice", Quoted(duplicate));
+  if (!duplicate.empty()) return DataLoss("the safetensors header has {} twice", QuotedName(duplicate));
   if (!header.is_object()) return DataLoss("the safetensors header is not a JSON object");
   return header;
 }
@@ -69,8 +69,10 @@ struct Placed {
   uint64_t begin, end;
 };
 
+// A model file comes from anywhere and its tensors are handed out as views. Everything that a view rests on (sizes,
+// product of dimensions, offsets) is checked before there is one, and products are formed where they cannot overflow.
 StatusOr<Placed> ParseTensor(const std::string& name, const Json& value, uint64_t data_bytes) {
-  const auto fail = [&](std::string_view what) { return DataLoss("safetensors tensor {} {}", Quoted(name), what); };
+  const auto fail = [&](std::string_view what) { return DataLoss("safetensors tensor {} {}", QuotedName(name), what); };
   if (!value.is_object()) return fail("is not described by a JSON object");
   const auto dtype = value.find("dtype");
   const auto shape = value.find("shape");
@@ -85,8 +87,8 @@ StatusOr<Placed> ParseTensor(const std::string& name, const Json& value, uint64_
   placed.entry.name = name;
   const auto known = DTypeFromSafetensors(dtype->get_ref<const std::string&>());
   if (!known.ok()) {
-    return Unimplemented("safetensors tensor {} has dtype {}, which is not supported; convert it to F32", Quoted(name),
-                         Quoted(dtype->get_ref<const std::string&>()));
+    return Unimplemented("safetensors tensor {} has dtype {}, which is not supported; convert it to F32",
+                         QuotedName(name), QuotedName(dtype->get_ref<const std::string&>()));
   }
   placed.entry.dtype = *known;
   if (shape->size() > 64) return fail("has more than 64 dimensions");
@@ -152,7 +154,7 @@ StatusOr<SafetensorsContent> ParseSafetensors(std::string_view bytes) {
     if (name == kMetadataKey) {
       if (!value.is_object()) return DataLoss("the safetensors header's __metadata__ is not a JSON object");
       for (const auto& [key, text_value] : value.items()) {
-        if (!text_value.is_string()) return DataLoss("the safetensors metadata {} is not a string", Quoted(key));
+        if (!text_value.is_string()) return DataLoss("the safetensors metadata {} is not a string", QuotedName(key));
         content.metadata[key] = text_value.get<std::string>();
       }
       continue;
@@ -160,6 +162,8 @@ StatusOr<SafetensorsContent> ParseSafetensors(std::string_view bytes) {
     RIVULET_ASSIGN_OR_RETURN(Placed tensor, ParseTensor(name, value, data.size()));
     placed.push_back(std::move(tensor));
   }
+  // The format allows no holes and no overlaps, which is what makes a file's meaning independent of the order in its
+  // header, and leaves no place to hide other content in.
   std::stable_sort(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) {
     return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
   });
@@ -167,11 +171,11 @@ StatusOr<SafetensorsContent> ParseSafetensors(std::string_view bytes) {
   std::string_view before = "the header";
   for (Placed& tensor : placed) {
     if (tensor.begin < next)
-      return DataLoss("safetensors tensors {} and {} overlap at byte {} of the data", Quoted(before),
-                      Quoted(tensor.entry.name), tensor.begin);
+      return DataLoss("safetensors tensors {} and {} overlap at byte {} of the data", QuotedName(before),
+                      QuotedName(tensor.entry.name), tensor.begin);
     if (tensor.begin > next)
       return DataLoss("safetensors data have a hole of {} bytes before tensor {}", tensor.begin - next,
-                      Quoted(tensor.entry.name));
+                      QuotedName(tensor.entry.name));
     next = tensor.end;
     before = tensor.entry.name;
     tensor.entry.data = std::as_bytes(std::span(data.data() + tensor.begin, tensor.end - tensor.begin));
@@ -203,16 +207,17 @@ StatusOr<std::string> SafetensorsHeader(std::span<const SafetensorsEntry> tensor
   uint64_t offset = 0;
   for (const SafetensorsEntry& tensor : tensors) {
     if (!names.insert(tensor.name).second)
-      return InvalidArgument("safetensors tensor {}: the name is taken; names must differ", Quoted(tensor.name));
+      return InvalidArgument("safetensors tensor {}: the name is taken; names must differ", QuotedName(tensor.name));
     const std::string_view dtype = SafetensorsName(tensor.dtype);
     if (dtype.empty())
-      return InvalidArgument("safetensors tensor {}: the format has no dtype {}", Quoted(tensor.name),
+      return InvalidArgument("safetensors tensor {}: the format has no dtype {}", QuotedName(tensor.name),
                              Name(tensor.dtype));
     const auto elements = tensor.shape.CheckedElements();
-    if (!elements.ok()) return Annotate(elements.status(), fmt::format("safetensors tensor {}", Quoted(tensor.name)));
+    if (!elements.ok())
+      return Annotate(elements.status(), fmt::format("safetensors tensor {}", QuotedName(tensor.name)));
     const uint64_t bytes = static_cast<uint64_t>(*elements) * SizeOf(tensor.dtype);
     if (bytes != tensor.data.size()) {
-      return InvalidArgument("safetensors tensor {}: {} bytes of data, but {} {} need {}", Quoted(tensor.name),
+      return InvalidArgument("safetensors tensor {}: {} bytes of data, but {} {} need {}", QuotedName(tensor.name),
                              tensor.data.size(), Name(tensor.dtype), tensor.shape.ToString(), bytes);
     }
     Ordered entry = Ordered::object();
@@ -228,6 +233,8 @@ StatusOr<std::string> SafetensorsHeader(std::span<const SafetensorsEntry> tensor
   } catch (const Ordered::exception&) {
     return InvalidArgument("a safetensors name or metadata text is not UTF-8");
   }
+  // Spaces, which JSON ignores, so that tensors begin at a multiple of 64 bytes and can be used where the file is
+  // mapped.
   text.append((64 - (text.size() + 8) % 64) % 64, ' ');
   if (text.size() > kMaxSafetensorsHeaderBytes) {
     return InvalidArgument("a safetensors header of {} bytes is beyond the format's limit of {}", text.size(),

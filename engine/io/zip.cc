@@ -31,6 +31,8 @@ struct Directory {
 };
 
 // The record at the archive's end, which a comment of up to 65,535 bytes may follow.
+// It can only be found from the end, and what looks like it may stand in a comment. The right one ends, with its
+// comment, exactly where the file does.
 StatusOr<Directory> FindDirectory(std::string_view bytes) {
   if (bytes.size() < kEndBytes) return DataLoss("not a ZIP archive: {} bytes", bytes.size());
   const size_t first = bytes.size() - std::min<size_t>(bytes.size(), kEndBytes + 65535);
@@ -87,6 +89,8 @@ bool HeaderAgrees(std::string_view header, const ZipMember& member, uint64_t met
 
 }  // namespace
 
+// The directory is what counts, as in every reader of the format; the local headers must agree with it, and tell where
+// data begin, since their extra fields may have other lengths.
 StatusOr<std::vector<ZipMember>> ReadZipDirectory(std::string_view bytes) {
   RIVULET_ASSIGN_OR_RETURN(const Directory directory, FindDirectory(bytes));
   std::string_view rest = bytes.substr(directory.offset, directory.bytes);
@@ -119,12 +123,15 @@ StatusOr<std::vector<ZipMember>> ReadZipDirectory(std::string_view bytes) {
     if (!HeaderAgrees(bytes.substr(offset, data - offset), member, method, stored))
       return Damaged(
           fmt::format("describes member {} in one way in its directory and in another at the member", i + 1));
+    // No Deflate stream unpacks to more than 1032 times its size, so a size beyond that is a lie, and no memory is
+    // taken for it.
     if (member.deflated ? member.size / kMaxDeflateRatio > stored + 64 : member.size != stored)
       return Damaged(fmt::format("has a member {} of {} bytes stored in {}", i + 1, member.size, stored));
     member.stored = bytes.substr(data, stored);
     ranges.emplace_back(offset, data + stored);
     members.push_back(std::move(member));
   }
+  // Members that share bytes are how a small archive unpacks to a huge one.
   std::ranges::sort(ranges);
   for (size_t i = 1; i < ranges.size(); ++i)
     if (ranges[i].first < ranges[i - 1].second) return Damaged("has members that overlap");

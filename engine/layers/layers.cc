@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "engine/layers/convolution_layers.h"
+#include "engine/layers/convolution.h"
 #include "engine/layers/dropout.h"
 #include "engine/variables/variables.h"
 

@@ -53,7 +53,7 @@ struct BatchNormOptions {
   bool center = true;
 };
 
-struct RecurrentInputs;  // engine/ops/recurrent.h
+struct RecurrentInputs;  // engine/layers/recurrent.h
 struct RecurrentOptions;
 struct RecurrentOutputs;
 

@@ -12,6 +12,9 @@ namespace rivulet {
 namespace {
 
 // Inputs of ops that hold weights; `statistics` are not trained.
+// A frozen graph does not say which constants were weights. What stands where an op takes weights, is floating and is
+// no scalar was one; a constant that is only added or multiplied counts where the other side is computed, as biases and
+// scales are.
 struct WeightInput {
   std::string_view op;
   int input;
@@ -83,6 +86,8 @@ std::map<const Node*, bool> FindWeights(const Graph& graph) {
 
 }  // namespace
 
+// The constant's own value becomes the first value, so that the graph computes what it did until it is trained; names
+// stay, so weights can be exchanged by them.
 StatusOr<UnfrozenGraph> Unfreeze(const Graph& graph) {
   const std::map<const Node*, bool> weights = FindWeights(graph);
   UnfrozenGraph result;

@@ -41,6 +41,7 @@ std::string GraphName(std::string_view name, std::string_view otherwise) {
 }
 
 // Inputs that steer an operator and are no weights, by position.
+// A limit of Clip may be a float tensor like any weight; training it would change the model into another.
 bool IsParameter(std::string_view op, int input) {
   static const std::map<std::string_view, int> first_parameter = {
       {"Clip", 1}, {"Pad", 1},   {"Resize", 1}, {"Upsample", 1}, {"Dropout", 1},     {"OneHot", 1},
@@ -95,6 +96,8 @@ StatusOr<std::vector<const proto::NodeProto*>> InOrder(
   return ordered;
 }
 
+// Once nodes are in an order in which inputs come first (InOrder), one walk builds the graph, and every node is checked by
+// Graph::AddNode as it comes. What cannot be told from one node, how each weight is used, is found in a walk before.
 class Importer {
  public:
   // Of a graph of its own, `out`'s, or with `body` in `root`; `out` then receives what else there is to say.
@@ -181,6 +184,8 @@ void Importer::FindUsesInside(const proto::GraphProto& graph) {
   for (const auto& output : graph.output()) layouts_[output.name()] = Layout::kModel;
 }
 
+// Our convolutions and products want their weights in another order than ONNX writes them. A weight that all its users
+// want so is stored so, once and for all; one that anybody wants as it was is left, and transposed where it is used.
 void Importer::FindUses(const proto::NodeProto& node) {
   const std::string domain = Domain(node.domain());
   const bool ours = domain.empty() && !functions_.contains({domain, node.op_type(), node.overload()});
@@ -234,6 +239,7 @@ Output Importer::Variable(OnnxWeight& weight) {
   return root_.Op("ReadVariableOp", {handle}, {{"dtype", dtype}}, variable + "/Read");
 }
 
+// The order goes along with the weight, so that a trained one can be written back as the model had it.
 Output Importer::Weight(const std::string& name, Tensor value) {
   OnnxWeight weight{name, "", statistics_.contains(name) ? "shared" : "trainable", std::move(value), {}};
   if (const std::vector<int64_t> order = StoredOrder(name, weight.value); !order.empty()) {
@@ -340,6 +346,7 @@ Status Importer::AddInputs(Frame& frame) {
   return root_.status();
 }
 
+// Functions of the model's own come before operators: a model may define what an operator of its opset does.
 Status Importer::Convert(const proto::NodeProto& node, Frame& frame, const Scope& scope) {
   const std::string domain = Domain(node.domain());
   const auto function = functions_.find({domain, node.op_type(), node.overload()});
@@ -365,6 +372,7 @@ Status Importer::Convert(const proto::NodeProto& node, Frame& frame, const Scope
     const auto found = frame.values.find(name);
     if (found == frame.values.end())
       return InvalidArgument("its input '{}' is no input, no initializer and made by no node before it", name);
+    // Inside of a function a weight is an argument like any other, and its name means the caller's value.
     const auto weight = frame.attributes == nullptr ? stored_.find(name) : stored_.end();
     if (weight != stored_.end())
       stored.back() = &weight->second;
@@ -386,6 +394,8 @@ Status Importer::Convert(const proto::NodeProto& node, Frame& frame, const Scope
 
 // The derivatives of the value `y` by the values `xs`, which are its first inputs; those that y's other inputs `zs`
 // hold follow from the graph.
+// By our own gradients over what has been built so far, so that training models of ONNX's need no operator of theirs
+// for each of ours.
 Status Importer::Gradient(const proto::NodeProto& node, Frame& frame, const Scope& scope) {
   std::vector<std::string> xs;
   std::string y;
@@ -418,6 +428,7 @@ Status Importer::Gradient(const proto::NodeProto& node, Frame& frame, const Scop
   return absl::OkStatus();
 }
 
+// Counted over calls as well: a function that calls another twice, and so on, would be a graph without bound.
 Status Importer::AddNode(const proto::NodeProto& original, Frame& frame, const Scope& scope) {
   const auto opset = frame.opsets.find(Domain(original.domain()));
   const std::string where = fmt::format("{} '{}' (opset {})", original.op_type(), original.name(),
@@ -447,6 +458,8 @@ Status Importer::AddNode(const proto::NodeProto& original, Frame& frame, const S
   return Annotate(Convert(*node, frame, scope.SubScope(name)), where);
 }
 
+// A function's body is put in the place of its call, with a frame of its own for names. That keeps the imported graph
+// flat, and a shape that depends on the caller's values is known in it.
 Status Importer::Call(const proto::FunctionProto& function, const proto::NodeProto& call, Frame& frame,
                       const Scope& scope) {
   if (frame.depth >= options_.limits.call_depth)
@@ -481,6 +494,7 @@ Status Importer::Call(const proto::FunctionProto& function, const proto::NodePro
   return absl::OkStatus();
 }
 
+// An Identity gives an output its name, since two outputs may be one value, and an input may be an output.
 Status Importer::AddOutputs(const Frame& frame) {
   std::unordered_set<std::string> seen;
   for (const proto::ValueInfoProto& info : model_.graph().output()) {

@@ -6,11 +6,11 @@ namespace rivulet::onnx {
 namespace {
 
 // Scores or log-probabilities as rows [examples, classes], and what belongs to each row.
-struct Rows {
+struct LossRows {
   Output scores, targets, counted;  // `counted`: 1 or 0 of the scores' type; empty when every row counts
 };
 
-StatusOr<Rows> RowsOf(NodeContext& n) {
+StatusOr<LossRows> RowsOf(NodeContext& n) {
   const Builder& b = n.b();
   const Output scores = n.input(0), targets = n.input(1);
   RIVULET_ASSIGN_OR_RETURN(const int rank, n.Rank(0));
@@ -21,7 +21,7 @@ StatusOr<Rows> RowsOf(NodeContext& n) {
   for (int i = 0; i < rank; ++i)
     if (i != 1) perm.push_back(i);
   perm.push_back(1);
-  Rows rows{b.Reshape(b.Transpose(scores, perm), {-1, classes}), b.Reshape(targets, {-1}), {}};
+  LossRows rows{b.Reshape(b.Transpose(scores, perm), {-1, classes}), b.Reshape(targets, {-1}), {}};
   if (n.has_attr("ignore_index")) {
     const Output ignored =
         b.Equal(rows.targets, b.ScalarLike(rows.targets, static_cast<double>(n.Int("ignore_index", 0))));
@@ -32,7 +32,7 @@ StatusOr<Rows> RowsOf(NodeContext& n) {
 }
 
 // `losses` of rows, weighted and reduced; the mean is over the sum of weights.
-Status Reduced(NodeContext& n, const Rows& rows, Output losses) {
+Status ReducedLoss(NodeContext& n, const LossRows& rows, Output losses) {
   const Builder& b = n.b();
   Output weights = rows.counted;
   if (const Output classes = n.optional_input(2)) {
@@ -59,20 +59,20 @@ Status Reduced(NodeContext& n, const Rows& rows, Output losses) {
 
 Status NegativeLogLikelihood(NodeContext& n) {
   const Builder& b = n.b();
-  RIVULET_ASSIGN_OR_RETURN(const Rows rows, RowsOf(n));
+  RIVULET_ASSIGN_OR_RETURN(const LossRows rows, RowsOf(n));
   const Output own = b.Op("TakeAlongAxis", {rows.scores, b.ExpandDims(rows.targets, 1)}, {{"axis", int64_t{1}}});
-  return Reduced(n, rows, b.Neg(b.Squeeze(own, 1)));
+  return ReducedLoss(n, rows, b.Neg(b.Squeeze(own, 1)));
 }
 RIVULET_ONNX("NegativeLogLikelihoodLoss", NegativeLogLikelihood);
 
 Status SoftmaxCrossEntropy(NodeContext& n) {
   const Builder& b = n.b();
-  RIVULET_ASSIGN_OR_RETURN(const Rows rows, RowsOf(n));
+  RIVULET_ASSIGN_OR_RETURN(const LossRows rows, RowsOf(n));
   if (n.wants_output(1)) {
     const Output scores = n.input(0);
     n.set_output(1, b.FromLast(b.Op("LogSoftmax", {b.ToLast(scores, 1)}), 1));
   }
-  return Reduced(n, rows, b.Op("SparseSoftmaxCrossEntropyWithLogits", {rows.scores, rows.targets}));
+  return ReducedLoss(n, rows, b.Op("SparseSoftmaxCrossEntropyWithLogits", {rows.scores, rows.targets}));
 }
 RIVULET_ONNX("SoftmaxCrossEntropyLoss", SoftmaxCrossEntropy);
 

@@ -115,7 +115,7 @@ Status Transpose(NodeContext& n) {
 }
 RIVULET_ONNX("Transpose", Transpose);
 
-Status Shape(NodeContext& n) {
+Status ShapeOfInput(NodeContext& n) {
   const Builder& b = n.b();
   const Output dims = b.Dims(n.input(0));
   if (n.opset() < 15 || (!n.has_attr("start") && !n.has_attr("end"))) {
@@ -128,7 +128,7 @@ Status Shape(NodeContext& n) {
   n.set_output(0, b.Slice(dims, 0, start, std::max(start, end)));
   return n.status();
 }
-RIVULET_ONNX("Shape", Shape);
+RIVULET_ONNX("Shape", ShapeOfInput);
 
 Status Size(NodeContext& n) {
   const Output x = n.input(0);

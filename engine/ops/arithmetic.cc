@@ -5,7 +5,7 @@
 namespace rivulet {
 namespace {
 
-#define RIVULET_BINARY_OP(name, types) \
+#define RIVULET_ARITHMETIC_OP(name, types) \
   RIVULET_OP(name).Input("x: T").Input("y: T").Output("z: T").Attr("T: " types).Shape(BroadcastShape)
 
 #define RIVULET_NUMBERS "{half, bfloat16, float, double, int32, int64, uint8}"
@@ -103,24 +103,24 @@ Status AddNGradient(GradientContext& g) {
   return absl::OkStatus();
 }
 
-RIVULET_BINARY_OP("Add", "realnumbertype").Gradient(AddGradient).Doc("x + y.");
-RIVULET_BINARY_OP("AddV2", "realnumbertype").Gradient(AddGradient).Doc("x + y.");
-RIVULET_BINARY_OP("Sub", "realnumbertype").Gradient(SubGradient).Doc("x - y.");
-RIVULET_BINARY_OP("Mul", "realnumbertype").Gradient(MulGradient).Doc("x * y.");
-RIVULET_BINARY_OP("Div", "realnumbertype")
+RIVULET_ARITHMETIC_OP("Add", "realnumbertype").Gradient(AddGradient).Doc("x + y.");
+RIVULET_ARITHMETIC_OP("AddV2", "realnumbertype").Gradient(AddGradient).Doc("x + y.");
+RIVULET_ARITHMETIC_OP("Sub", "realnumbertype").Gradient(SubGradient).Doc("x - y.");
+RIVULET_ARITHMETIC_OP("Mul", "realnumbertype").Gradient(MulGradient).Doc("x * y.");
+RIVULET_ARITHMETIC_OP("Div", "realnumbertype")
     .Gradient(DivGradient)
     .Doc("x / y; between integers rounded towards zero, and an error where y is 0.");
-RIVULET_BINARY_OP("RealDiv", RIVULET_FLOATS).Gradient(DivGradient).Doc("x / y.");
-RIVULET_BINARY_OP("DivNoNan", RIVULET_FLOATS).Gradient(DivNoNanGradient).Doc("x / y, and 0 where y is 0.");
-RIVULET_BINARY_OP("FloorDiv", "realnumbertype")
+RIVULET_ARITHMETIC_OP("RealDiv", RIVULET_FLOATS).Gradient(DivGradient).Doc("x / y.");
+RIVULET_ARITHMETIC_OP("DivNoNan", RIVULET_FLOATS).Gradient(DivNoNanGradient).Doc("x / y, and 0 where y is 0.");
+RIVULET_ARITHMETIC_OP("FloorDiv", "realnumbertype")
     .Gradient(NoGradient)
     .Doc("The largest integer not above x / y; between integers an error where y is 0.");
-RIVULET_BINARY_OP("SquaredDifference", RIVULET_SIGNED).Gradient(SquaredDifferenceGradient).Doc("(x - y)^2.");
-RIVULET_BINARY_OP("Pow", RIVULET_POWERS)
+RIVULET_ARITHMETIC_OP("SquaredDifference", RIVULET_SIGNED).Gradient(SquaredDifferenceGradient).Doc("(x - y)^2.");
+RIVULET_ARITHMETIC_OP("Pow", RIVULET_POWERS)
     .Gradient(PowGradient)
     .Doc("x to the power y; an integer to a negative power is an error.");
-RIVULET_BINARY_OP("Maximum", "realnumbertype").Gradient(MaximumGradient).Doc("The larger of x and y.");
-RIVULET_BINARY_OP("Minimum", "realnumbertype").Gradient(MinimumGradient).Doc("The smaller of x and y.");
+RIVULET_ARITHMETIC_OP("Maximum", "realnumbertype").Gradient(MaximumGradient).Doc("The larger of x and y.");
+RIVULET_ARITHMETIC_OP("Minimum", "realnumbertype").Gradient(MinimumGradient).Doc("The smaller of x and y.");
 
 RIVULET_OP("ClipByValue")
     .Input("t: T")

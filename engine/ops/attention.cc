@@ -1,14 +1,10 @@
 // Scaled dot-product attention. TensorFlow has no such op; Vaswani et al., "Attention is all you need", NeurIPS 2017,
-// equation 1.
-#include "engine/ops/attention.h"
-
+// equation 1. engine/layers/attention.h builds it for heads that lie side by side.
 #include "engine/ops/gradient_ops.h"
 #include "engine/ops/shape_functions.h"
 
 namespace rivulet {
 namespace {
-
-bool IsLeftOut(const Shape& shape) { return shape.known_rank() && shape.rank() == 1 && shape.dim(0) == 0; }
 
 Status CheckDim(int64_t a, int64_t b, std::string_view what) {
   if (a == kUnknownDim || b == kUnknownDim || a == b) return absl::OkStatus();
@@ -102,11 +98,9 @@ RIVULET_OP("ScaledDotProductAttention")
         "softmax(scale · query · keyᵀ + mask) · value for query [batch, heads, time, depth], key [batch, shared, keys, "
         "depth] and value [batch, shared, keys, width]: consecutive heads / shared heads of query see one of key and "
         "value. A bool mask says which keys may be seen, another is added; it broadcasts to [batch, heads, time, "
-        "keys], "
-        "and a vector without elements is none. `causal`: query t sees keys up to t + causal_offset. scale 0 stands "
-        "for "
-        "1 / sqrt(depth). softcap bounds scores before the mask: softcap · tanh(score / softcap). A query that sees no "
-        "key gives zeros. The scores of a few rows exist at a time. Not an op of TensorFlow.");
+        "keys], and a vector without elements is none. `causal`: query t sees keys up to t + causal_offset. scale 0 "
+        "stands for 1 / sqrt(depth). softcap bounds scores before the mask: softcap · tanh(score / softcap). A query "
+        "that sees no key gives zeros. The scores of a few rows exist at a time. Not an op of TensorFlow.");
 
 RIVULET_OP("ScaledDotProductAttentionGrad")
     .Input("query: T")
@@ -126,47 +120,4 @@ RIVULET_OP("ScaledDotProductAttentionGrad")
         "The backward pass of ScaledDotProductAttention; mask_grad is empty for a bool mask. Not an op of TensorFlow.");
 
 }  // namespace
-
-Output MultiHeadAttention(const Scope& scope, Output query, Output key, Output value, const AttentionOptions& options) {
-  if (!query || !key || !value) return {};
-  const int64_t shared = options.key_value_heads == 0 ? options.heads : options.key_value_heads;
-  const auto constant = [&](std::vector<int32_t> values) {
-    return scope.Const(
-        Tensor::Of<int32_t>(Shape{static_cast<int64_t>(values.size())}, std::span<const int32_t>(values)));
-  };
-  // x in the shape of the first two sizes of `like`, and what follows them.
-  const auto reshaped = [&](Output x, Output like, std::vector<int32_t> rest) {
-    const int64_t a = like.shape().dim(0), b = like.shape().dim(1);
-    if (a != kUnknownDim || b != kUnknownDim) {  // one may be left to Reshape, so that the other stays known
-      rest.insert(rest.begin(), {static_cast<int32_t>(a), static_cast<int32_t>(b)});
-      return scope.Op("Reshape", {x, constant(std::move(rest))});
-    }
-    const Output leading =
-        scope.Op("StridedSlice", {scope.Op("Shape", {like}), constant({0}), constant({2}), constant({1})});
-    const Output shape =
-        scope.Op("ConcatV2", {leading, constant(std::move(rest)), scope.Const(Tensor::Scalar<int32_t>(0))});
-    return scope.Op("Reshape", {x, shape});
-  };
-  int64_t width = 0;  // of a head of the value
-  const auto split = [&](Output x, int64_t heads, std::string_view what) -> Output {
-    const Shape& shape = x.shape();
-    if (!shape.known_rank() || shape.rank() != 3 || heads <= 0 || shape.dim(2) <= 0 || shape.dim(2) % heads != 0) {
-      scope.Fail(InvalidArgument("{} '{}' {} does not divide into {} heads", what, x.name(), shape.ToString(), heads));
-      return {};
-    }
-    width = shape.dim(2) / heads;
-    const Output apart = reshaped(x, x, {static_cast<int32_t>(heads), static_cast<int32_t>(width)});
-    return scope.Op("Transpose", {apart, constant({0, 2, 1, 3})});
-  };
-  const Output q = split(query, options.heads, "query"), k = split(key, shared, "key"),
-               v = split(value, shared, "value");
-  if (!q || !k || !v) return {};
-  const Output mask = options.mask ? options.mask : scope.Const(Tensor(DType::kBool, Shape{0}), "no_mask");
-  const Output attended =
-      scope.Op("ScaledDotProductAttention", {q, k, v, mask},
-               {{"causal", options.causal}, {"scale", options.scale}, {"softcap", options.softcap}});
-  return reshaped(scope.Op("Transpose", {attended, constant({0, 2, 1, 3})}), query,
-                  {static_cast<int32_t>(width * options.heads)});
-}
-
 }  // namespace rivulet

@@ -24,9 +24,8 @@ RIVULET_OP("Cast")
     .Gradient(CastGradient)
     .Doc(
         "x in another type. Floating to integer rounds towards zero and is clamped to the type's range, NaN to 0; "
-        "anything but 0 is true. "
-        "To a smaller floating type it rounds to the nearest, ties to even; float64 goes to 16 bits by way of "
-        "float32.");
+        "anything but 0 is true. To a smaller floating type it rounds to the nearest, ties to even; float64 goes to 16 "
+        "bits by way of float32.");
 
 }  // namespace
 }  // namespace rivulet

@@ -5,8 +5,6 @@
 namespace rivulet {
 namespace {
 
-#define RIVULET_NUMBERS "realnumbertype"
-
 Status SelectShape(InferenceContext& c) {
   RIVULET_ASSIGN_OR_RETURN(Shape values, Shape::Broadcast(c.input(1), c.input(2)));
   RIVULET_ASSIGN_OR_RETURN(Shape all, Shape::Broadcast(c.input(0), values));
@@ -56,10 +54,10 @@ Status SelectV1Gradient(GradientContext& g) {
 
 RIVULET_COMPARISON_OP("Equal", RIVULET_ANY_TYPE).Doc("x == y.");
 RIVULET_COMPARISON_OP("NotEqual", RIVULET_ANY_TYPE).Doc("x != y.");
-RIVULET_COMPARISON_OP("Less", RIVULET_NUMBERS).Doc("x < y.");
-RIVULET_COMPARISON_OP("LessEqual", RIVULET_NUMBERS).Doc("x <= y.");
-RIVULET_COMPARISON_OP("Greater", RIVULET_NUMBERS).Doc("x > y.");
-RIVULET_COMPARISON_OP("GreaterEqual", RIVULET_NUMBERS).Doc("x >= y.");
+RIVULET_COMPARISON_OP("Less", "realnumbertype").Doc("x < y.");
+RIVULET_COMPARISON_OP("LessEqual", "realnumbertype").Doc("x <= y.");
+RIVULET_COMPARISON_OP("Greater", "realnumbertype").Doc("x > y.");
+RIVULET_COMPARISON_OP("GreaterEqual", "realnumbertype").Doc("x >= y.");
 
 RIVULET_OP("ApproximateEqual")
     .Input("x: T")

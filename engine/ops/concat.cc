@@ -43,6 +43,8 @@ Status ConcatShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
+// With known sizes each part's place is a constant of the graph. ConcatOffset, which computes the places from shapes,
+// is there only where it must be.
 Status ConcatGradient(GradientContext& g) {
   GradientOps ops(g);
   const int count = static_cast<int>(g.node()->inputs().size()) - 1;

@@ -6,9 +6,9 @@
 namespace rivulet {
 namespace {
 
-constexpr std::string_view kNoGradient = "input is data, and not computed";
+constexpr std::string_view kNoDatasetGradient = "input is data, and not computed";
 
-Status HandleShape(InferenceContext& c) {
+Status DatasetHandleShape(InferenceContext& c) {
   c.set_output(0, Shape{});
   return absl::OkStatus();
 }
@@ -17,7 +17,7 @@ Status ScalarsShape(InferenceContext& c) {
   for (int i = 0; i < c.num_inputs(); ++i)
     if (!Shape::Compatible(c.input(i), Shape{}))
       return InvalidArgument("input {} must be a scalar, not of shape {}", i, c.input(i).ToString());
-  return HandleShape(c);
+  return DatasetHandleShape(c);
 }
 
 Status OutputsShape(InferenceContext& c) {
@@ -31,7 +31,7 @@ Status OutputsShape(InferenceContext& c) {
 
 // A dataset op: inputs are added by the caller, what all of them have is added here.
 #define RIVULET_DATASET(name) \
-  RIVULET_OP(name).Output("handle: variant").Stateful().NotDifferentiable(std::string(kNoGradient))
+  RIVULET_OP(name).Output("handle: variant").Stateful().NotDifferentiable(std::string(kNoDatasetGradient))
 #define RIVULET_ELEMENTS \
   Attr("output_types: list(type) >= 1").Attr("output_shapes: list(shape) >= 1").Attr("metadata: string = ''")
 
@@ -48,7 +48,7 @@ RIVULET_DATASET("TensorDataset")
     .Attr("Toutput_types: list(type) >= 1")
     .Attr("output_shapes: list(shape) >= 1")
     .Attr("metadata: string = ''")
-    .Shape(HandleShape)
+    .Shape(DatasetHandleShape)
     .Doc("One element: the components as they are.");
 
 RIVULET_DATASET("TensorSliceDataset")
@@ -58,19 +58,19 @@ RIVULET_DATASET("TensorSliceDataset")
     .Attr("is_files: bool = false")
     .Attr("metadata: string = ''")
     .Attr("replicate_on_split: bool = false")
-    .Shape(HandleShape)
+    .Shape(DatasetHandleShape)
     .Doc("One element for each row (the first dimension) of the components.");
 
 RIVULET_DATASET("BoundDataset")
     .Attr("name: string")
-    .RIVULET_ELEMENTS.Shape(HandleShape)
+    .RIVULET_ELEMENTS.Shape(DatasetHandleShape)
     .Doc(
         "All elements, in order, of the data set that whoever runs the graph has bound to `name`: TFRecord records as "
         "strings in a session, decoded examples on a client.");
 
 RIVULET_DATASET("BoundFilesDataset")
     .Attr("name: string")
-    .RIVULET_ELEMENTS.Shape(HandleShape)
+    .RIVULET_ELEMENTS.Shape(DatasetHandleShape)
     .Doc("The numbers 0, 1, … of the files that are bound to `name`.");
 
 RIVULET_DATASET("BoundFileDataset")
@@ -124,7 +124,7 @@ RIVULET_DATASET("PaddedBatchDatasetV2")
     .Attr("output_shapes: list(shape) >= 1")
     .Attr("N: int >= 1")
     .Attr("metadata: string = ''")
-    .Shape(HandleShape)
+    .Shape(DatasetHandleShape)
     .Doc(
         "Batches of elements of different sizes, each padded with padding_values to padded_shapes; a size of -1 there "
         "is the largest of the batch.");
@@ -137,7 +137,7 @@ RIVULET_DATASET("MapDataset")
     .RIVULET_ELEMENTS.Attr("use_inter_op_parallelism: bool = true")
     .Attr("preserve_cardinality: bool = false")
     .Attr("force_synchronous: bool = false")
-    .Shape(HandleShape)
+    .Shape(DatasetHandleShape)
     .Doc("f(element, other_arguments) of each element.");
 
 RIVULET_DATASET("ParallelMapDatasetV2")
@@ -150,7 +150,7 @@ RIVULET_DATASET("ParallelMapDatasetV2")
     .Attr("deterministic: string = 'default'")
     .Attr("preserve_cardinality: bool = false")
     .Attr("use_unbounded_threadpool: bool = false")
-    .Shape(HandleShape)
+    .Shape(DatasetHandleShape)
     .Doc("As MapDataset: the calls are made one after another, in order, whatever num_parallel_calls says.");
 
 RIVULET_DATASET("FilterDataset")
@@ -158,7 +158,7 @@ RIVULET_DATASET("FilterDataset")
     .Input("other_arguments: Targuments")
     .Attr("predicate: func")
     .Attr("Targuments: list(type) >= 0")
-    .RIVULET_ELEMENTS.Shape(HandleShape)
+    .RIVULET_ELEMENTS.Shape(DatasetHandleShape)
     .Doc("The elements of which predicate(element, other_arguments) is true.");
 
 RIVULET_DATASET("FlatMapDataset")
@@ -166,7 +166,7 @@ RIVULET_DATASET("FlatMapDataset")
     .Input("other_arguments: Targuments")
     .Attr("f: func")
     .Attr("Targuments: list(type) >= 0")
-    .RIVULET_ELEMENTS.Shape(HandleShape)
+    .RIVULET_ELEMENTS.Shape(DatasetHandleShape)
     .Doc("f makes a dataset of each element; the elements of these, one dataset after another.");
 
 RIVULET_DATASET("InterleaveDataset")
@@ -176,7 +176,7 @@ RIVULET_DATASET("InterleaveDataset")
     .Input("block_length: int64")
     .Attr("f: func")
     .Attr("Targuments: list(type) >= 0")
-    .RIVULET_ELEMENTS.Shape(HandleShape)
+    .RIVULET_ELEMENTS.Shape(DatasetHandleShape)
     .Doc("f makes a dataset of each element; cycle_length of these give block_length elements in turn.");
 
 RIVULET_DATASET("PrefetchDataset")
@@ -213,7 +213,7 @@ RIVULET_DATASET("ParseExampleDatasetV2")
     .Attr("ragged_keys: list(string) >= 0")
     .Attr("ragged_value_types: list(type) >= 0")
     .Attr("ragged_split_types: list(type) >= 0")
-    .Shape(HandleShape)
+    .Shape(DatasetHandleShape)
     .Doc(
         "Vectors of serialized tf.train.Example as dense tensors, in order of their keys. A default without elements "
         "makes its feature required. Beside TensorFlow's types, uint8 takes the bytes of one string.");
@@ -226,8 +226,8 @@ RIVULET_DATASET("ParseExampleDatasetV2")
       .Attr("container: string = ''")          \
       .Attr("shared_name: string = ''")        \
       .Stateful()                              \
-      .Shape(HandleShape)                      \
-      .NotDifferentiable(std::string(kNoGradient))
+      .Shape(DatasetHandleShape)               \
+      .NotDifferentiable(std::string(kNoDatasetGradient))
 
 RIVULET_ITERATOR("IteratorV2").Doc("An iterator, by its shared_name or the node's name; MakeIterator starts it.");
 RIVULET_ITERATOR("Iterator").Doc("As IteratorV2.");
@@ -240,7 +240,7 @@ RIVULET_OP("MakeIterator")
     .Input("iterator: resource")
     .Stateful()
     .Shape(NoOutputs)
-    .NotDifferentiable(std::string(kNoGradient))
+    .NotDifferentiable(std::string(kNoDatasetGradient))
     .Doc("Starts the iterator at the first element of `dataset`.");
 
 RIVULET_OP("IteratorGetNext")
@@ -250,7 +250,7 @@ RIVULET_OP("IteratorGetNext")
     .Attr("output_shapes: list(shape) >= 1")
     .Stateful()
     .Shape(OutputsShape)
-    .NotDifferentiable(std::string(kNoGradient))
+    .NotDifferentiable(std::string(kNoDatasetGradient))
     .Doc("The next element; OUT_OF_RANGE after the last.");
 
 }  // namespace

@@ -239,8 +239,7 @@ RIVULET_OP("Einsum")
     .Doc(
         "Products of the operands, summed over the labels that the output lacks: 'ij,jk->ik' is a matrix product, "
         "'ii->i' a diagonal, '...' stands for axes that are broadcast. Any number of operands, contracted pair by pair "
-        "in "
-        "the order of least cost.");
+        "in the order of least cost.");
 
 }  // namespace
 }  // namespace rivulet

@@ -55,6 +55,11 @@ Output GradientOps::Ints(std::vector<int64_t> values) {
 
 Output GradientOps::Int(int64_t value) { return scope_.Const(Tensor::Scalar(static_cast<int32_t>(value))); }
 
+Output GradientOps::AsInt32(Output integers) {
+  if (!integers || integers.dtype() == DType::kInt32) return integers;
+  return Op("Cast", {integers}, {{"DstT", DType::kInt32}});
+}
+
 Output GradientOps::ShapeOf(Output x) {
   if (!x) return {};
   if (x.shape().IsFullyKnown()) return Ints({x.shape().dims().begin(), x.shape().dims().end()});

@@ -40,6 +40,7 @@ class GradientOps {
   Output Scale(Output a, double factor);     // a · factor
   Output Ints(std::vector<int64_t> values);  // an int32 vector
   Output Int(int64_t value);                 // an int32 scalar
+  Output AsInt32(Output integers);           // an int32 tensor of any integer one
 
   // The shape of `x` as an int32 vector: a constant where it is known.
   Output ShapeOf(Output x);

@@ -10,14 +10,15 @@ namespace {
 #define RIVULET_DATA_FORMAT "data_format: {'NHWC', 'NCHW', 'NDHWC', 'NCDHW'} = 'NHWC'"
 
 // The shape of statistics, [examples, groups], and of scale and offset, [channels].
-struct Shapes {
+struct GroupNormShapes {
   Shape statistics, channels;
 };
 
 bool HasGroups(const InferenceContext& c) { return c.attrs().contains("num_groups"); }
 
-StatusOr<Shapes> ShapesOf(InferenceContext& c, Shape& x, int first, std::initializer_list<std::string_view> names) {
-  Shapes shapes{Shape({kUnknownDim, kUnknownDim}), Shape({kUnknownDim})};
+StatusOr<GroupNormShapes> ShapesOf(InferenceContext& c, Shape& x, int first,
+                                   std::initializer_list<std::string_view> names) {
+  GroupNormShapes shapes{Shape({kUnknownDim, kUnknownDim}), Shape({kUnknownDim})};
   int axis = -1;
   if (x.known_rank()) {
     RIVULET_ASSIGN_OR_RETURN(axis, NormalizedChannelAxis(x, c.attr<std::string>("data_format")));
@@ -34,20 +35,20 @@ StatusOr<Shapes> ShapesOf(InferenceContext& c, Shape& x, int first, std::initial
   return shapes;
 }
 
-Status NormShape(InferenceContext& c) {
+Status GroupNormShape(InferenceContext& c) {
   Shape x = c.input(0);
-  RIVULET_ASSIGN_OR_RETURN(const Shapes shapes, ShapesOf(c, x, 1, {"scale", "offset"}));
+  RIVULET_ASSIGN_OR_RETURN(const GroupNormShapes shapes, ShapesOf(c, x, 1, {"scale", "offset"}));
   c.set_output(0, std::move(x));
   c.set_output(1, shapes.statistics);
   c.set_output(2, shapes.statistics);
   return absl::OkStatus();
 }
 
-Status NormGradShape(InferenceContext& c) {
+Status GroupNormGradShape(InferenceContext& c) {
   auto x = Shape::Merge(c.input(0), c.input(1));
   if (!x.ok())
     return InvalidArgument("y_backprop {} and x {} must have one shape", c.input(0).ToString(), c.input(1).ToString());
-  RIVULET_ASSIGN_OR_RETURN(const Shapes shapes, ShapesOf(c, *x, 2, {"scale"}));
+  RIVULET_ASSIGN_OR_RETURN(const GroupNormShapes shapes, ShapesOf(c, *x, 2, {"scale"}));
   for (int i = 3; i < 5; ++i)
     if (!Shape::Compatible(c.input(i), shapes.statistics))
       return InvalidArgument("{} is {}, but one value per example and group is needed: {}",
@@ -59,7 +60,7 @@ Status NormGradShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
-Status NormGradient(GradientContext& g) {
+Status GroupNormGradient(GradientContext& g) {
   if (g.grad(1) || g.grad(2))
     return Unimplemented(
         "gradients through the statistics that a normalisation gives out; let the loss depend on its "
@@ -76,7 +77,7 @@ Status NormGradient(GradientContext& g) {
 }
 
 // The groups are made an axis: [examples, …, groups, size] or [examples, groups, size, …].
-Status NormGradGradient(GradientContext& g) {
+Status GroupNormGradGradient(GradientContext& g) {
   const Shape& shape = g.input(1).shape();
   if (!shape.known_rank()) return Unimplemented("second derivatives of a normalisation of unknown rank");
   const int rank = shape.rank();
@@ -122,8 +123,8 @@ Status NormGradGradient(GradientContext& g) {
       .Attr("T: " RIVULET_FLOATS)       \
       .Attr("epsilon: float = 0.00001") \
       .Attr(RIVULET_DATA_FORMAT)        \
-      .Shape(NormShape)                 \
-      .Gradient(NormGradient)
+      .Shape(GroupNormShape)            \
+      .Gradient(GroupNormGradient)
 
 #define RIVULET_NORM_GRAD(name)         \
   RIVULET_OP(name)                      \
@@ -138,8 +139,8 @@ Status NormGradGradient(GradientContext& g) {
       .Attr("T: " RIVULET_FLOATS)       \
       .Attr("epsilon: float = 0.00001") \
       .Attr(RIVULET_DATA_FORMAT)        \
-      .Shape(NormGradShape)             \
-      .Gradient(NormGradGradient)
+      .Shape(GroupNormGradShape)        \
+      .Gradient(GroupNormGradGradient)
 
 RIVULET_NORM("GroupNorm")
     .Attr("num_groups: int >= 1")

@@ -14,23 +14,23 @@ Status ModGradient(GradientContext& g) {
   return ops.status();
 }
 
-#define RIVULET_BINARY_OP(name, types) \
+#define RIVULET_INTEGER_OP(name, types) \
   RIVULET_OP(name).Input("x: T").Input("y: T").Output("z: T").Attr("T: " types).Shape(BroadcastShape)
 #define RIVULET_INTEGERS "{int8, int16, int32, int64, uint8, uint16, uint32, uint64}"
 
-RIVULET_BINARY_OP("TruncateDiv", "realnumbertype")
+RIVULET_INTEGER_OP("TruncateDiv", "realnumbertype")
     .Gradient(NoGradient)
     .Doc("x / y rounded towards zero; between integers an error where y is 0.");
-RIVULET_BINARY_OP("FloorMod", "realnumbertype")
+RIVULET_INTEGER_OP("FloorMod", "realnumbertype")
     .Gradient(ModGradient)
     .Doc("x - y * floor(x / y), with the sign of y; between integers an error where y is 0.");
-RIVULET_BINARY_OP("TruncateMod", "realnumbertype")
+RIVULET_INTEGER_OP("TruncateMod", "realnumbertype")
     .Gradient(ModGradient)
     .Doc("x - y * trunc(x / y), with the sign of x; between integers an error where y is 0.");
-RIVULET_BINARY_OP("Mod", "realnumbertype").Gradient(ModGradient).Doc("As TruncateMod.");
+RIVULET_INTEGER_OP("Mod", "realnumbertype").Gradient(ModGradient).Doc("As TruncateMod.");
 
 #define RIVULET_BITWISE_OP(name) \
-  RIVULET_BINARY_OP(name, RIVULET_INTEGERS).NotDifferentiable("integers have no gradient")
+  RIVULET_INTEGER_OP(name, RIVULET_INTEGERS).NotDifferentiable("integers have no gradient")
 RIVULET_BITWISE_OP("BitwiseAnd").Doc("The bits that x and y both have.");
 RIVULET_BITWISE_OP("BitwiseOr").Doc("The bits that x or y has.");
 RIVULET_BITWISE_OP("BitwiseXor").Doc("The bits that either x or y has.");

@@ -9,12 +9,12 @@ namespace {
 #define RIVULET_FLOATS "floattype"
 
 // x's axes from begin_norm_axis on, and its shape with 1 in their place.
-struct Shapes {
+struct LayerNormShapes {
   Shape normalized = Shape::UnknownRank(), statistics = Shape::UnknownRank();
 };
 
-StatusOr<Shapes> ShapesOf(const InferenceContext& c, const Shape& x) {
-  Shapes shapes;
+StatusOr<LayerNormShapes> ShapesOf(const InferenceContext& c, const Shape& x) {
+  LayerNormShapes shapes;
   if (!x.known_rank()) return shapes;
   RIVULET_ASSIGN_OR_RETURN(const int begin,
                            NormalizeAxis(c.attr<int64_t>("begin_norm_axis"), x.rank(), "begin_norm_axis"));
@@ -33,8 +33,8 @@ Status MergeNormalized(const InferenceContext& c, int i, std::string_view name, 
   return absl::OkStatus();
 }
 
-Status NormShape(InferenceContext& c) {
-  RIVULET_ASSIGN_OR_RETURN(Shapes shapes, ShapesOf(c, c.input(0)));
+Status LayerNormShape(InferenceContext& c) {
+  RIVULET_ASSIGN_OR_RETURN(LayerNormShapes shapes, ShapesOf(c, c.input(0)));
   RIVULET_RETURN_IF_ERROR(MergeNormalized(c, 1, "scale", shapes.normalized));
   const bool centered = c.num_inputs() == 3;
   if (centered) RIVULET_RETURN_IF_ERROR(MergeNormalized(c, 2, "offset", shapes.normalized));
@@ -44,11 +44,11 @@ Status NormShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
-Status NormGradShape(InferenceContext& c) {
+Status LayerNormGradShape(InferenceContext& c) {
   auto x = Shape::Merge(c.input(0), c.input(1));
   if (!x.ok())
     return InvalidArgument("y_backprop {} and x {} must have one shape", c.input(0).ToString(), c.input(1).ToString());
-  RIVULET_ASSIGN_OR_RETURN(Shapes shapes, ShapesOf(c, *x));
+  RIVULET_ASSIGN_OR_RETURN(LayerNormShapes shapes, ShapesOf(c, *x));
   RIVULET_RETURN_IF_ERROR(MergeNormalized(c, 2, "scale", shapes.normalized));
   for (int i = 3; i < c.num_inputs(); ++i)
     if (!Shape::Compatible(c.input(i), shapes.statistics))
@@ -60,7 +60,7 @@ Status NormGradShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
-Status NormGradient(GradientContext& g) {
+Status LayerNormGradient(GradientContext& g) {
   const bool centered = g.node()->type() == "LayerNorm";
   if (g.grad(1) || (centered && g.grad(2)))
     return Unimplemented(
@@ -77,7 +77,7 @@ Status NormGradient(GradientContext& g) {
   return ops.status();
 }
 
-Status NormGradGradient(GradientContext& g) {
+Status LayerNormGradGradient(GradientContext& g) {
   const Shape& shape = g.input(1).shape();
   if (!shape.known_rank()) return Unimplemented("second derivatives of a normalisation of unknown rank");
   NormalizationGradient gradient;
@@ -101,8 +101,8 @@ RIVULET_OP("LayerNorm")
     .Output("y: T")
     .Output("mean: T")
     .Output("inverse_deviation: T")
-    .RIVULET_NORM_ATTRS.Shape(NormShape)
-    .Gradient(NormGradient)
+    .RIVULET_NORM_ATTRS.Shape(LayerNormShape)
+    .Gradient(LayerNormGradient)
     .Doc(
         "(x - m) / sqrt(v + epsilon) * scale + offset, where m and v are the mean and the variance over the axes from "
         "begin_norm_axis on, whose shape scale and offset have. Also gives m and 1 / sqrt(v + epsilon), with 1 in the "
@@ -117,8 +117,8 @@ RIVULET_OP("LayerNormGrad")
     .Output("x_backprop: T")
     .Output("scale_backprop: T")
     .Output("offset_backprop: T")
-    .RIVULET_NORM_ATTRS.Shape(NormGradShape)
-    .Gradient(NormGradGradient)
+    .RIVULET_NORM_ATTRS.Shape(LayerNormGradShape)
+    .Gradient(LayerNormGradGradient)
     .Doc("The gradients of LayerNorm by x, scale and offset, from the statistics that it gave.");
 
 RIVULET_OP("RmsNorm")
@@ -126,12 +126,11 @@ RIVULET_OP("RmsNorm")
     .Input("scale: T")
     .Output("y: T")
     .Output("inverse_rms: T")
-    .RIVULET_NORM_ATTRS.Shape(NormShape)
-    .Gradient(NormGradient)
+    .RIVULET_NORM_ATTRS.Shape(LayerNormShape)
+    .Gradient(LayerNormGradient)
     .Doc(
         "x / sqrt(mean(x^2) + epsilon) * scale, the mean being over the axes from begin_norm_axis on, whose shape "
-        "scale "
-        "has. Also gives 1 / sqrt(mean(x^2) + epsilon).");
+        "scale has. Also gives 1 / sqrt(mean(x^2) + epsilon).");
 
 RIVULET_OP("RmsNormGrad")
     .Input("y_backprop: T")
@@ -140,8 +139,8 @@ RIVULET_OP("RmsNormGrad")
     .Input("inverse_rms: T")
     .Output("x_backprop: T")
     .Output("scale_backprop: T")
-    .RIVULET_NORM_ATTRS.Shape(NormGradShape)
-    .Gradient(NormGradGradient)
+    .RIVULET_NORM_ATTRS.Shape(LayerNormGradShape)
+    .Gradient(LayerNormGradGradient)
     .Doc("The gradients of RmsNorm by x and scale, from what it gave.");
 
 }  // namespace

@@ -49,8 +49,7 @@ RIVULET_OP("LRN")
     .Gradient(LrnGradient)
     .Doc(
         "input / (bias + alpha · sum of squares over the channels within depth_radius)^beta, for images [batch, "
-        "height, "
-        "width, channels]; with the attribute _data_format = 'NCHW' channels come second.");
+        "height, width, channels]; with the attribute _data_format = 'NCHW' channels come second.");
 
 RIVULET_OP("LRNGrad")
     .Input("input_grads: T")

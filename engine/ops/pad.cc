@@ -5,12 +5,6 @@
 namespace rivulet {
 namespace {
 
-// An int32 tensor of any integer one.
-Output AsInt32(GradientOps& ops, Output integers) {
-  if (!integers || integers.dtype() == DType::kInt32) return integers;
-  return ops.Op("Cast", {integers}, {{"DstT", DType::kInt32}});
-}
-
 // Paddings are [rank, 2].
 Status PadShape(InferenceContext& c) {
   RIVULET_ASSIGN_OR_RETURN(const Shape of_paddings, c.WithRank(1, 2));
@@ -44,7 +38,7 @@ Status PadShape(InferenceContext& c) {
 }
 
 Output PadInputGradient(GradientContext& g, GradientOps& ops) {
-  const Output x = g.input(0), paddings = AsInt32(ops, g.input(1));
+  const Output x = g.input(0), paddings = ops.AsInt32(g.input(1));
   // The column "before" of paddings.
   const Output before =
       ops.Op("StridedSlice", {paddings, ops.Ints({0, 0}), ops.Ints({0, 1}), ops.Ints({1, 1})},

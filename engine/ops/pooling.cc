@@ -71,7 +71,7 @@ Status AvgPoolGradShape(InferenceContext& c) {
 }
 
 // For a gradient of `node`, which declares explicit_paddings or does not.
-AttrMap WindowAttrs(const Node& node, bool declares_paddings) {
+AttrMap PoolWindowAttrs(const Node& node, bool declares_paddings) {
   AttrMap attrs;
   for (const char* name :
        {"ksize", "strides", "padding", "data_format", "_dilations", "_ceil_mode", "_count_include_pad"})
@@ -87,32 +87,32 @@ AttrMap WindowAttrs(const Node& node, bool declares_paddings) {
 // Also of MaxPoolWithArgmax, whose indices have no gradient.
 Status MaxPoolGradient(GradientContext& g) {
   GradientOps ops(g);
-  g.set_input_grad(0, ops.Op("MaxPoolGrad", {g.input(0), g.output(0), g.grad()}, WindowAttrs(*g.node(), true)));
+  g.set_input_grad(0, ops.Op("MaxPoolGrad", {g.input(0), g.output(0), g.grad()}, PoolWindowAttrs(*g.node(), true)));
   return ops.status();
 }
 
 // Linear in grad; which elements win does not change near by.
 Status MaxPoolGradGradient(GradientContext& g) {
   GradientOps ops(g);
-  g.set_input_grad(2, ops.Op("MaxPoolGradGrad", {g.input(0), g.input(1), g.grad()}, WindowAttrs(*g.node(), false)));
+  g.set_input_grad(2, ops.Op("MaxPoolGradGrad", {g.input(0), g.input(1), g.grad()}, PoolWindowAttrs(*g.node(), false)));
   return ops.status();
 }
 
 Status MaxPoolGradGradGradient(GradientContext& g) {
   GradientOps ops(g);
-  g.set_input_grad(2, ops.Op("MaxPoolGrad", {g.input(0), g.input(1), g.grad()}, WindowAttrs(*g.node(), true)));
+  g.set_input_grad(2, ops.Op("MaxPoolGrad", {g.input(0), g.input(1), g.grad()}, PoolWindowAttrs(*g.node(), true)));
   return ops.status();
 }
 
 Status AvgPoolGradient(GradientContext& g) {
   GradientOps ops(g);
-  g.set_input_grad(0, ops.Op("AvgPoolGrad", {ops.ShapeOf(g.input(0)), g.grad()}, WindowAttrs(*g.node(), false)));
+  g.set_input_grad(0, ops.Op("AvgPoolGrad", {ops.ShapeOf(g.input(0)), g.grad()}, PoolWindowAttrs(*g.node(), false)));
   return ops.status();
 }
 
 Status AvgPoolGradGradient(GradientContext& g) {
   GradientOps ops(g);
-  g.set_input_grad(1, ops.Op("AvgPool", {g.grad()}, WindowAttrs(*g.node(), false)));
+  g.set_input_grad(1, ops.Op("AvgPool", {g.grad()}, PoolWindowAttrs(*g.node(), false)));
   return ops.status();
 }
 
@@ -161,8 +161,7 @@ RIVULET_OP("_MaxPoolReluGrad")
     .NotDifferentiable("passes make it after gradients have been built")
     .Doc(
         "ReluGrad(MaxPoolGrad(orig_input, orig_output, grad), orig_input) in one pass, bit for bit: the gradient "
-        "before "
-        "the Relu whose output orig_input is.");
+        "before the Relu whose output orig_input is.");
 
 RIVULET_OP("MaxPoolWithArgmax")
     .Input("input: T")

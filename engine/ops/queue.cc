@@ -5,9 +5,9 @@
 namespace rivulet {
 namespace {
 
-constexpr std::string_view kNoGradient = "what a queue holds was computed in other runs";
+constexpr std::string_view kNoQueueGradient = "what a queue holds was computed in other runs";
 
-Status HandleShape(InferenceContext& c) {
+Status QueueHandleShape(InferenceContext& c) {
   c.set_output(0, Shape{});
   return absl::OkStatus();
 }
@@ -34,8 +34,8 @@ Status DequeueManyShape(InferenceContext& c) {
       .Attr("container: string = ''")           \
       .Attr("shared_name: string = ''")         \
       .Stateful()                               \
-      .Shape(HandleShape)                       \
-      .NotDifferentiable(std::string(kNoGradient))
+      .Shape(QueueHandleShape)                  \
+      .NotDifferentiable(std::string(kNoQueueGradient))
 
 RIVULET_QUEUE("FIFOQueueV2").Doc("A queue that gives its elements in the order in which they came.");
 RIVULET_QUEUE("PaddingFIFOQueueV2")
@@ -49,7 +49,7 @@ RIVULET_QUEUE("RandomShuffleQueueV2")
         "is closed. The order of operations and the seeds decide the draws, which are TensorFlow's.");
 
 #define RIVULET_QUEUE_OP(name) \
-  RIVULET_OP(name).Input("handle: resource").Stateful().NotDifferentiable(std::string(kNoGradient))
+  RIVULET_OP(name).Input("handle: resource").Stateful().NotDifferentiable(std::string(kNoQueueGradient))
 
 RIVULET_QUEUE_OP("QueueEnqueueV2")
     .Input("components: Tcomponents")
@@ -90,9 +90,12 @@ RIVULET_QUEUE_OP("QueueCloseV2")
     .Shape(NoOutputs)
     .Doc("After the enqueues that wait now (unless these are cancelled), none is accepted any more.");
 
-RIVULET_QUEUE_OP("QueueIsClosedV2").Output("is_closed: bool").Shape(HandleShape).Doc("Whether the queue is closed.");
+RIVULET_QUEUE_OP("QueueIsClosedV2")
+    .Output("is_closed: bool")
+    .Shape(QueueHandleShape)
+    .Doc("Whether the queue is closed.");
 
-RIVULET_QUEUE_OP("QueueSizeV2").Output("size: int32").Shape(HandleShape).Doc("How many elements the queue holds.");
+RIVULET_QUEUE_OP("QueueSizeV2").Output("size: int32").Shape(QueueHandleShape).Doc("How many elements the queue holds.");
 
 }  // namespace
 }  // namespace rivulet

@@ -19,13 +19,6 @@ Status StatelessShape(InferenceContext& c) {
   return RandomShape(c);
 }
 
-Status CheckScalars(const InferenceContext& c, std::initializer_list<int> inputs) {
-  for (int i : inputs)
-    if (c.input(i).known_rank() && c.input(i).rank() != 0)
-      return InvalidArgument("input {} must be a scalar, not of shape {}", i, c.input(i).ToString());
-  return absl::OkStatus();
-}
-
 Status UniformIntShape(InferenceContext& c) {
   RIVULET_RETURN_IF_ERROR(CheckScalars(c, {1, 2}));
   return RandomShape(c);

@@ -1,10 +1,6 @@
 // Recurrent layers over whole sequences. TensorFlow has no such ops (its layers are loops, or one library's); these are
 // ours. The product of the inputs with the kernel does not depend on the recurrence, so it stays a MatMul of the graph,
-// before the op: `projection` is x · kernel + bias. engine/ops/recurrent.h builds both.
-#include "engine/ops/recurrent.h"
-
-#include <algorithm>
-
+// before the op: `projection` is x · kernel + bias. engine/layers/recurrent.h builds both.
 #include "engine/ops/gradient_ops.h"
 #include "engine/ops/shape_functions.h"
 
@@ -14,9 +10,9 @@ namespace {
 #define RIVULET_CELL_ACTIVATIONS \
   "{'tanh', 'sigmoid', 'hard_sigmoid', 'relu', 'softsign', 'softplus', 'elu', 'leaky_relu', 'linear'}"
 
-bool IsLeftOut(const Shape& shape) { return shape.known_rank() && shape.rank() == 1 && shape.dim(0) == 0; }
-
 // Sizes of one op, as far as they are known; every operand may tell one.
+// Each operand states sizes that the others must have; taking them in one by one tells which input it is that
+// disagrees.
 struct Sizes {
   int64_t time = kUnknownDim, batch = kUnknownDim, units = kUnknownDim;
   bool time_major = false;
@@ -191,8 +187,7 @@ Status SimpleRnnGradShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
-// ---- Gradients. The op of the backward pass walks the sequence; sums over it are products of the graph again.
-// --------
+// Gradients: the op of the backward pass walks the sequence; sums over it are products of the graph again.
 
 Output Last(GradientOps& ops, Output x, int64_t begin, int64_t size) {
   return ops.Op("Slice", {x, ops.Ints({0, begin}), ops.Ints({-1, size})});
@@ -330,8 +325,7 @@ RIVULET_OP("LSTM")
     .Gradient(LstmGradient)
     .Doc(
         "Long short-term memory over sequences. Gates stand in Keras' order i, f, c, o along widths of 4 · units: i, "
-        "f, "
-        "o = recurrent_activation(a), c' = f · c + i · activation(a_c), h = o · output_activation(c'). initial_h, "
+        "f, o = recurrent_activation(a), c' = f · c + i · activation(a_c), h = o · output_activation(c'). initial_h, "
         "initial_c [batch, units], peephole [3 · units] (i and f see c, o sees c') and sequence_lengths [batch] are "
         "optional. `gates` and `cells` are what the gradient needs." RIVULET_SEQUENCE_DOC);
 
@@ -359,8 +353,7 @@ RIVULET_OP("LSTMGrad")
     .NotDifferentiable(kNoSecondOrder)
     .Doc(
         "The backward pass of LSTM. previous_h, the state before each step, times projection_grad over all steps is "
-        "the "
-        "gradient of recurrent_kernel. cells_grad (optional) reached the cells themselves, which the forward pass "
+        "the gradient of recurrent_kernel. cells_grad (optional) reached the cells themselves, which the forward pass "
         "bounded to ±cell_clip where that is above 0. Not an op of TensorFlow.");
 
 RIVULET_OP("GRU")
@@ -377,10 +370,9 @@ RIVULET_OP("GRU")
     .Gradient(GruGradient)
     .Doc(
         "Gated recurrent units over sequences. Gates stand in Keras' and ONNX's order z, r, h along widths of 3 · "
-        "units: "
-        "z, r = recurrent_activation(a); the candidate is n = activation(a_h + r · (h · R_h + b_h)) where reset_after "
-        "(ONNX: linear_before_reset), else activation(a_h + (r · h) · R_h + b_h); h' = z · h + (1 - z) · n. "
-        "recurrent_bias [3 · units], initial_h [batch, units] and sequence_lengths [batch] are optional. `gates` "
+        "units: z, r = recurrent_activation(a); the candidate is n = activation(a_h + r · (h · R_h + b_h)) where "
+        "reset_after (ONNX: linear_before_reset), else activation(a_h + (r · h) · R_h + b_h); h' = z · h + (1 - z) · "
+        "n. recurrent_bias [3 · units], initial_h [batch, units] and sequence_lengths [batch] are optional. `gates` "
         "[.., 4 · units] is what the gradient needs." RIVULET_SEQUENCE_DOC);
 
 RIVULET_OP("GRUGrad")
@@ -429,104 +421,5 @@ RIVULET_OP("SimpleRNNGrad")
     .NotDifferentiable(kNoSecondOrder)
     .Doc("The backward pass of SimpleRNN. Not an op of TensorFlow.");
 
-// ---- Builders
-// --------------------------------------------------------------------------------------------------------
-
-Output LeftOut(const Scope& scope, DType dtype, std::string_view name) {
-  return scope.Const(Tensor(dtype, Shape{0}), name);
-}
-
-Output Or(const Scope& scope, Output given, DType dtype, std::string_view name) {
-  return given ? given : LeftOut(scope, dtype, name);
-}
-
-Output Ints(const Scope& scope, std::vector<int32_t> values, std::string_view name) {
-  return scope.Const(Tensor::Of<int32_t>(Shape{static_cast<int64_t>(values.size())}, std::span<const int32_t>(values)),
-                     name);
-}
-
-AttrMap AttrsOf(const RecurrentOptions& options) {
-  return {{"time_major", options.time_major},
-          {"reverse", options.reverse},
-          {"activation", options.activation},
-          {"clip", options.clip}};
-}
-
 }  // namespace
-
-Output SequenceProduct(const Scope& scope, Output x, Output kernel, Output bias) {
-  if (!x || !kernel) return {};
-  const auto dim = [](Output of, int axis) {
-    return of.shape().known_rank() && of.shape().rank() > axis ? of.shape().dim(axis) : kUnknownDim;
-  };
-  // Axes [begin, end) of the shape, known or asked for in the graph.
-  const auto sizes = [&](Output of, int32_t begin, int32_t end) {
-    std::vector<int32_t> known;
-    for (int axis = begin; axis < end; ++axis) known.push_back(static_cast<int32_t>(dim(of, axis)));
-    if (std::ranges::find(known, -1) == known.end()) return Ints(scope, std::move(known), "sizes");
-    return scope.Op("StridedSlice", {scope.Op("Shape", {of}), Ints(scope, {begin}, "begin"), Ints(scope, {end}, "end"),
-                                     Ints(scope, {1}, "stride")});
-  };
-  const auto joined = [&](Output first, Output second, std::string_view name) {
-    return scope.Op("ConcatV2", {first, second, scope.Const(Tensor::Scalar<int32_t>(0), "axis")}, {}, name);
-  };
-  const int64_t in = dim(x, 2), out = dim(kernel, 1), a = dim(x, 0), b = dim(x, 1);
-  const Output flat = in != kUnknownDim ? Ints(scope, {-1, static_cast<int32_t>(in)}, "flat_shape")
-                                        : joined(Ints(scope, {-1}, "rows"), sizes(x, 2, 3), "flat_shape");
-  // One size may be left to Reshape, so that the others stay known.
-  const Output shape =
-      out != kUnknownDim && (a != kUnknownDim || b != kUnknownDim)
-          ? Ints(scope, {static_cast<int32_t>(a), static_cast<int32_t>(b), static_cast<int32_t>(out)}, "shape")
-          : joined(sizes(x, 0, 2), sizes(kernel, 1, 2), "shape");
-  Output product = scope.Op("MatMul", {scope.Op("Reshape", {x, flat}, {}, "flat"), kernel});
-  if (bias) product = scope.Op("BiasAdd", {product, bias});
-  return scope.Op("Reshape", {product, shape}, {}, "projection");
-}
-
-RecurrentOutputs BuildLstm(const Scope& scope, const RecurrentInputs& in, const RecurrentOptions& options) {
-  if (!in.x) return {};
-  const DType dtype = in.x.dtype();
-  const Output bias = in.bias && in.recurrent_bias ? scope.Op("AddV2", {in.bias, in.recurrent_bias})
-                                                   : (in.bias ? in.bias : in.recurrent_bias);
-  AttrMap attrs = AttrsOf(options);
-  attrs["recurrent_activation"] = options.recurrent_activation;
-  attrs["output_activation"] = options.output_activation;
-  Node* node = scope.AddNode(
-      "LSTM",
-      {SequenceProduct(scope, in.x, in.kernel, bias), in.recurrent_kernel, Or(scope, in.initial_h, dtype, "no_h"),
-       Or(scope, in.initial_c, dtype, "no_c"), Or(scope, in.peephole, dtype, "no_peephole"),
-       Or(scope, in.sequence_lengths, DType::kInt32, "no_lengths")},
-      std::move(attrs));
-  if (node == nullptr) return {};
-  return {node->output(0), node->output(1), node->output(2)};
-}
-
-RecurrentOutputs BuildGru(const Scope& scope, const RecurrentInputs& in, const RecurrentOptions& options) {
-  if (!in.x) return {};
-  const DType dtype = in.x.dtype();
-  AttrMap attrs = AttrsOf(options);
-  attrs["recurrent_activation"] = options.recurrent_activation;
-  attrs["reset_after"] = options.reset_after;
-  Node* node = scope.AddNode("GRU",
-                             {SequenceProduct(scope, in.x, in.kernel, in.bias), in.recurrent_kernel,
-                              Or(scope, in.recurrent_bias, dtype, "no_bias"), Or(scope, in.initial_h, dtype, "no_h"),
-                              Or(scope, in.sequence_lengths, DType::kInt32, "no_lengths")},
-                             std::move(attrs));
-  if (node == nullptr) return {};
-  return {node->output(0), node->output(1), {}};
-}
-
-RecurrentOutputs BuildSimpleRnn(const Scope& scope, const RecurrentInputs& in, const RecurrentOptions& options) {
-  if (!in.x) return {};
-  const Output bias = in.bias && in.recurrent_bias ? scope.Op("AddV2", {in.bias, in.recurrent_bias})
-                                                   : (in.bias ? in.bias : in.recurrent_bias);
-  Node* node = scope.AddNode(
-      "SimpleRNN",
-      {SequenceProduct(scope, in.x, in.kernel, bias), in.recurrent_kernel,
-       Or(scope, in.initial_h, in.x.dtype(), "no_h"), Or(scope, in.sequence_lengths, DType::kInt32, "no_lengths")},
-      AttrsOf(options));
-  if (node == nullptr) return {};
-  return {node->output(0), node->output(1), {}};
-}
-
 }  // namespace rivulet

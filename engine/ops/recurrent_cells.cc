@@ -200,12 +200,9 @@ RIVULET_OP("LSTMBlockCell")
     .Gradient(LstmCellGradient)
     .Doc(
         "One step of an LSTM: [x, h_prev] · w + b gives the gates i, ci, f, o in this order; i, f and o by sigmoid (f "
-        "after "
-        "forget_bias is added), ci by tanh; cs = ci · i + cs_prev · f, bounded to ±cell_clip where that is positive; "
-        "co = "
-        "tanh(cs), h = co · o. use_peephole adds cs_prev · wci, cs_prev · wcf and cs · wco to the gates i, f and o. "
-        "The "
-        "gradient of cs is 0 where it was bounded.");
+        "after forget_bias is added), ci by tanh; cs = ci · i + cs_prev · f, bounded to ±cell_clip where that is "
+        "positive; co = tanh(cs), h = co · o. use_peephole adds cs_prev · wci, cs_prev · wcf and cs · wco to the gates "
+        "i, f and o. The gradient of cs is 0 where it was bounded.");
 
 RIVULET_OP("GRUBlockCell")
     .Input("x: T")

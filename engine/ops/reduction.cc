@@ -7,8 +7,6 @@
 namespace rivulet {
 namespace {
 
-#define RIVULET_NUMBERS "realnumbertype"
-
 Status ReductionShape(InferenceContext& c) {
   const Shape& x = c.input(0);
   const bool keep_dims = c.attr<bool>("keep_dims");
@@ -118,6 +116,7 @@ Status ProdGradient(GradientContext& g) {
   return ops.status();
 }
 
+// DivNoNan gives 0 at the origin, where the norm has no gradient and the quotient would be NaN.
 Status NormGradient(GradientContext& g) {
   GradientOps ops(g);
   const Output y = WithKeptDims(g, ops, g.output(0)), dy = WithKeptDims(g, ops, g.grad());
@@ -135,13 +134,15 @@ Status NormGradient(GradientContext& g) {
       .Attr("Tidx: {int32, int64} = DT_INT32") \
       .Shape(ReductionShape)
 
-RIVULET_REDUCTION_OP("Sum", RIVULET_NUMBERS).Gradient(SumGradient).Doc("The sum over the given axes.");
+RIVULET_REDUCTION_OP("Sum", "realnumbertype").Gradient(SumGradient).Doc("The sum over the given axes.");
 RIVULET_REDUCTION_OP("Mean", "{half, bfloat16, float, double, int32, int64}")
     .Gradient(MeanGradient)
     .Doc("The mean over the given axes; of integers it is rounded towards 0.");
-RIVULET_REDUCTION_OP("Max", RIVULET_NUMBERS).Gradient(ExtremeGradient).Doc("The largest element over the given axes.");
-RIVULET_REDUCTION_OP("Min", RIVULET_NUMBERS).Gradient(ExtremeGradient).Doc("The smallest element over the given axes.");
-RIVULET_REDUCTION_OP("Prod", RIVULET_NUMBERS).Gradient(ProdGradient).Doc("The product over the given axes.");
+RIVULET_REDUCTION_OP("Max", "realnumbertype").Gradient(ExtremeGradient).Doc("The largest element over the given axes.");
+RIVULET_REDUCTION_OP("Min", "realnumbertype")
+    .Gradient(ExtremeGradient)
+    .Doc("The smallest element over the given axes.");
+RIVULET_REDUCTION_OP("Prod", "realnumbertype").Gradient(ProdGradient).Doc("The product over the given axes.");
 RIVULET_REDUCTION_OP("EuclideanNorm", "floattype")
     .Gradient(NormGradient)
     .Doc("The square root of the sum of squares over the given axes. Its gradient at 0 is 0.");
@@ -184,7 +185,7 @@ Status ArgShape(InferenceContext& c) {
       .Input("input: T")                              \
       .Input("dimension: Tidx")                       \
       .Output("output: output_type")                  \
-      .Attr("T: " RIVULET_NUMBERS)                    \
+      .Attr("T: realnumbertype")                      \
       .Attr("Tidx: {int32, int64} = DT_INT32")        \
       .Attr("output_type: {int32, int64} = DT_INT64") \
       .Shape(ArgShape)                                \

@@ -108,8 +108,7 @@ RIVULET_OP("ResizeBilinear")
     .Gradient(BilinearGradient)
     .Doc(
         "NHWC images of the given [height, width], in float32, interpolated between four pixels. The size must be "
-        "known "
-        "when compiled.");
+        "known when compiled.");
 
 RIVULET_OP("ResizeBilinearGrad")
     .Input("grads: float")

@@ -17,7 +17,7 @@ StatusOr<Shape> RowsShape(const Shape& variable, const Shape& indices) {
   return Shape(std::move(dims));
 }
 
-Status GatherShape(InferenceContext& c) {
+Status RowGatherShape(InferenceContext& c) {
   if (c.attr<int64_t>("batch_dims") != 0)
     return Unimplemented("batch_dims = {} of a variable; read it and use GatherV2", c.attr<int64_t>("batch_dims"));
   RIVULET_ASSIGN_OR_RETURN(Shape rows, RowsShape(c.input(0), c.input(1)));
@@ -34,14 +34,7 @@ Status CheckRows(const InferenceContext& c, int indices, int values) {
   return absl::OkStatus();
 }
 
-Status CheckScalars(const InferenceContext& c, std::initializer_list<int> inputs) {
-  for (int i : inputs)
-    if (c.input(i).known_rank() && c.input(i).rank() != 0)
-      return InvalidArgument("input {} must be a scalar, not of shape {}", i, c.input(i).ToString());
-  return absl::OkStatus();
-}
-
-Status ScatterShape(InferenceContext& c) { return CheckRows(c, 1, 2); }
+Status RowScatterShape(InferenceContext& c) { return CheckRows(c, 1, 2); }
 
 Status SparseDescentShape(InferenceContext& c) {
   RIVULET_RETURN_IF_ERROR(CheckScalars(c, {1}));
@@ -81,12 +74,11 @@ RIVULET_OP("ResourceGather")
     .Attr("dtype: " RIVULET_ANY_TYPE)
     .Attr("Tindices: {int32, int64}")
     .Stateful()
-    .Shape(GatherShape)
+    .Shape(RowGatherShape)
     .Gradient(NoGradient)
     .Doc(
         "The rows of a variable that indices name: an embedding. An index out of range is an error. The gradient by "
-        "the "
-        "variable is sparse (gradients/indexed_slices.h).");
+        "the variable is sparse (gradients/indexed_slices.h).");
 
 #define RIVULET_RESOURCE_SCATTER_OP(name, types) \
   RIVULET_OP(name)                               \
@@ -96,7 +88,7 @@ RIVULET_OP("ResourceGather")
       .Attr("dtype: " types)                     \
       .Attr("Tindices: {int32, int64}")          \
       .Stateful()                                \
-      .Shape(ScatterShape)                       \
+      .Shape(RowScatterShape)                    \
       .NotDifferentiable("it has an effect and no output")
 
 #define RIVULET_SCATTER_NUMBERS "{half, bfloat16, float, double, int32, int64}"
@@ -127,8 +119,7 @@ RIVULET_OP("ResourceSparseApplyGradientDescent")
     .NotDifferentiable("it has an effect and no output")
     .Doc(
         "var[row] -= alpha * (the sum of the gradients of that row, in their order), for each row that indices name: "
-        "the "
-        "bits of ResourceApplyGradientDescent with the dense gradient. Negative indices name no row. Our own op.");
+        "the bits of ResourceApplyGradientDescent with the dense gradient. Negative indices name no row. Our own op.");
 
 RIVULET_OP("ResourceSparseApplyAdagrad")
     .Input("var: resource")

@@ -104,8 +104,7 @@ RIVULET_OP("Roll")
     .Gradient(RollGradient)
     .Doc(
         "input with its elements moved by shift along each axis; what leaves at the end returns at the start. Shifts "
-        "of "
-        "an axis that is given several times add up. Both must be known when a program is compiled.");
+        "of an axis that is given several times add up. Both must be known when a program is compiled.");
 
 }  // namespace
 }  // namespace rivulet

@@ -31,6 +31,8 @@ Status FillGradient(GradientContext& g) {
 }
 
 // The number of elements of Range, in the arithmetic of its type.
+// In the type's own arithmetic, as a limit that a float cannot hold would give another number of elements than the
+// kernel writes.
 template <typename T>
 StatusOr<int64_t> RangeSize(const Tensor& start, const Tensor& limit, const Tensor& delta) {
   const T first = start.flat<T>()[0], last = limit.flat<T>()[0], step = delta.flat<T>()[0];

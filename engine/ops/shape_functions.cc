@@ -38,6 +38,13 @@ Status AllSameShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
+Status CheckScalars(const InferenceContext& c, std::initializer_list<int> inputs) {
+  for (int i : inputs)
+    if (c.input(i).known_rank() && c.input(i).rank() != 0)
+      return InvalidArgument("input {} must be a scalar, not of shape {}", i, c.input(i).ToString());
+  return absl::OkStatus();
+}
+
 Status NoOutputs(InferenceContext&) { return absl::OkStatus(); }
 
 StatusOr<std::optional<std::vector<int64_t>>> KnownIntegers(const InferenceContext& c, int i) {
@@ -90,6 +97,8 @@ StatusOr<Shape> ShapeFromInput(const InferenceContext& c, int i, bool allow_minu
   if (shape.IsFullyKnown()) RIVULET_RETURN_IF_ERROR(shape.CheckedElements().status());
   return shape;
 }
+
+bool IsLeftOut(const Shape& shape) { return shape.known_rank() && shape.rank() == 1 && shape.dim(0) == 0; }
 
 StatusOr<int> NormalizeAxis(int64_t axis, int rank, std::string_view what) {
   if (axis < -rank || axis >= rank)

@@ -3,6 +3,7 @@
 // a graph may come from outside.
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 #include <vector>
 
@@ -22,6 +23,8 @@ Status ScalarShape(InferenceContext& c);
 Status BroadcastShape(InferenceContext& c);
 // All inputs and output 0 have one shape.
 Status AllSameShape(InferenceContext& c);
+// Each of `inputs` is a scalar, as far as its shape is known.
+Status CheckScalars(const InferenceContext& c, std::initializer_list<int> inputs);
 // Ops without outputs, or whose outputs need no words.
 Status NoOutputs(InferenceContext& c);
 
@@ -32,6 +35,9 @@ StatusOr<std::optional<int64_t>> KnownInteger(const InferenceContext& c, int i);
 // The shape that input `i`, a vector of sizes, describes: as far as its values, or only its length, are known now.
 // `allow_minus_one`: a size of -1 stays unknown, and is an error otherwise.
 StatusOr<Shape> ShapeFromInput(const InferenceContext& c, int i, bool allow_minus_one = false);
+
+// An optional operand that is left out is an empty vector.
+bool IsLeftOut(const Shape& shape);
 
 // `axis` in [-rank, rank) as [0, rank). `what` names it in the error.
 StatusOr<int> NormalizeAxis(int64_t axis, int rank, std::string_view what = "axis");

@@ -7,6 +7,10 @@
 
 namespace rivulet {
 
+// Python's rules have more corners than anyone writes twice alike, so shape functions, kernels and the export to ONNX
+// all ask here. Sizes may be unknown then: an entry whose axis is unknown has an unknown result, and the others are
+// exact. The number of steps is (distance − 1) / stride + 1, since distance + stride − 1 runs over for strides near
+// 2^63.
 StatusOr<StridedSliceGeometry> ResolveStridedSlice(const AttrMap& attrs, const Shape& input,
                                                    std::span<const int64_t> begin, std::span<const int64_t> end,
                                                    std::span<const int64_t> strides) {
@@ -126,13 +130,9 @@ Status SliceShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
-// An int32 tensor of any integer one.
-Output AsInt32(GradientOps& ops, Output integers) {
-  if (!integers || integers.dtype() == DType::kInt32) return integers;
-  return ops.Op("Cast", {integers}, {{"DstT", DType::kInt32}});
-}
-
 // [[before, after] per axis] as Pad takes them.
+// Padding with zeros undoes a slice. Where the shapes are known the amounts are a constant of the graph, and the nodes
+// that would compute them are not there.
 Status SliceGradient(GradientContext& g) {
   GradientOps ops(g);
   const Output x = g.input(0);
@@ -148,7 +148,7 @@ Status SliceGradient(GradientContext& g) {
     g.set_input_grad(0, ops.Op("Pad", {g.grad(), g.scope().Const(std::move(paddings))}));
     return ops.status();
   }
-  const Output before = AsInt32(ops, g.input(1));
+  const Output before = ops.AsInt32(g.input(1));
   const Output after = ops.Sub(ops.Sub(ops.ShapeOf(x), ops.ShapeOf(g.output(0))), before);
   const Output paddings = ops.Op("Pack", {before, after}, {{"axis", int64_t{1}}});
   g.set_input_grad(0, ops.Op("Pad", {g.grad(), paddings}));
@@ -229,7 +229,7 @@ Status TileShape(InferenceContext& c) {
 // The gradient in the shape [m0, d0, m1, d1, …], summed over the repetitions.
 Status TileGradient(GradientContext& g) {
   GradientOps ops(g);
-  const Output x = g.input(0), multiples = AsInt32(ops, g.input(1));
+  const Output x = g.input(0), multiples = ops.AsInt32(g.input(1));
   const Output pairs = ops.Op("Pack", {multiples, ops.ShapeOf(x)}, {{"axis", int64_t{1}}});
   const Output interleaved = ops.Op("Reshape", {g.grad(), ops.Op("Reshape", {pairs, ops.Ints({-1})})});
   Output axes;

@@ -147,8 +147,7 @@ RIVULET_OP("SpaceToBatchND")
     .Gradient(BatchSpaceGradient("BatchToSpaceND"))
     .Doc(
         "The spatial axes, padded with zeros, in blocks; each position in a block becomes a batch of its own. Block "
-        "and "
-        "paddings must be known when a program is compiled.");
+        "and paddings must be known when a program is compiled.");
 
 RIVULET_OP("BatchToSpaceND")
     .Input("input: T")

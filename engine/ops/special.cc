@@ -32,7 +32,7 @@ Output NotZero(GradientOps& ops, Output x) {
   return ops.Op("Cast", {ops.Op("NotEqual", {x, ops.Scalar(x.dtype(), 0)})}, {{"DstT", x.dtype()}});
 }
 
-Status SetBoth(GradientContext& g, GradientOps& ops, Output by_x, Output by_y) {
+Status SetBothScaled(GradientContext& g, GradientOps& ops, Output by_x, Output by_y) {
   g.set_input_grad(0, ops.SumTo(ops.Mul(g.grad(), by_x), g.input(0)));
   g.set_input_grad(1, ops.SumTo(ops.Mul(g.grad(), by_y), g.input(1)));
   return ops.status();
@@ -41,18 +41,18 @@ Status SetBoth(GradientContext& g, GradientOps& ops, Output by_x, Output by_y) {
 Status XdivyGradient(GradientContext& g) {
   GradientOps ops(g);
   const Output x = g.input(0), y = g.input(1);
-  return SetBoth(g, ops, ops.Op("Xdivy", {NotZero(ops, x), y}), ops.Op("Xdivy", {ops.Neg(x), ops.Square(y)}));
+  return SetBothScaled(g, ops, ops.Op("Xdivy", {NotZero(ops, x), y}), ops.Op("Xdivy", {ops.Neg(x), ops.Square(y)}));
 }
 Status XlogyGradient(GradientContext& g) {
   GradientOps ops(g);
   const Output x = g.input(0), y = g.input(1);
-  return SetBoth(g, ops, ops.Op("Xlogy", {NotZero(ops, x), y}), ops.Op("Xdivy", {x, y}));
+  return SetBothScaled(g, ops, ops.Op("Xlogy", {NotZero(ops, x), y}), ops.Op("Xdivy", {x, y}));
 }
 Status Xlog1pyGradient(GradientContext& g) {
   GradientOps ops(g);
   const Output x = g.input(0), y = g.input(1);
-  return SetBoth(g, ops, ops.Op("Xlog1py", {NotZero(ops, x), y}),
-                 ops.Op("Xdivy", {x, ops.Add(y, ops.Scalar(y.dtype(), 1))}));
+  return SetBothScaled(g, ops, ops.Op("Xlog1py", {NotZero(ops, x), y}),
+                       ops.Op("Xdivy", {x, ops.Add(y, ops.Scalar(y.dtype(), 1))}));
 }
 
 Status MulNoNanGradient(GradientContext& g) {
@@ -62,26 +62,24 @@ Status MulNoNanGradient(GradientContext& g) {
   return ops.status();
 }
 
-#define RIVULET_FUNCTION_OP(name) \
+#define RIVULET_SPECIAL_OP(name) \
   RIVULET_OP(name).Input("x: T").Output("y: T").Attr("T: floattype").Shape(SameAsInput(0))
-#define RIVULET_BINARY_OP(name) \
+#define RIVULET_SPECIAL_BINARY_OP(name) \
   RIVULET_OP(name).Input("x: T").Input("y: T").Output("z: T").Attr("T: floattype").Shape(BroadcastShape)
 
-RIVULET_FUNCTION_OP("Lgamma")
-    .Gradient(LgammaGradient)
-    .Doc("The logarithm of the absolute value of the gamma function.");
-RIVULET_FUNCTION_OP("Digamma")
+RIVULET_SPECIAL_OP("Lgamma").Gradient(LgammaGradient).Doc("The logarithm of the absolute value of the gamma function.");
+RIVULET_SPECIAL_OP("Digamma")
     .NotDifferentiable("the trigamma function is not offered")
     .Doc("The derivative of Lgamma; NaN at 0 and the negative integers.");
-RIVULET_FUNCTION_OP("Erfinv").Gradient(ErfinvGradient).Doc("The inverse of Erf; NaN outside [-1, 1].");
-RIVULET_FUNCTION_OP("Ndtri")
+RIVULET_SPECIAL_OP("Erfinv").Gradient(ErfinvGradient).Doc("The inverse of Erf; NaN outside [-1, 1].");
+RIVULET_SPECIAL_OP("Ndtri")
     .Gradient(NdtriGradient)
     .Doc("The inverse of the standard normal distribution's cumulative function; NaN outside [0, 1].");
 
-RIVULET_BINARY_OP("Xdivy").Gradient(XdivyGradient).Doc("x / y, and 0 where x is 0, whatever y.");
-RIVULET_BINARY_OP("Xlogy").Gradient(XlogyGradient).Doc("x * log(y), and 0 where x is 0, whatever y.");
-RIVULET_BINARY_OP("Xlog1py").Gradient(Xlog1pyGradient).Doc("x * log(1 + y), and 0 where x is 0, whatever y.");
-RIVULET_BINARY_OP("MulNoNan").Gradient(MulNoNanGradient).Doc("x * y, and 0 where y is 0, whatever x.");
+RIVULET_SPECIAL_BINARY_OP("Xdivy").Gradient(XdivyGradient).Doc("x / y, and 0 where x is 0, whatever y.");
+RIVULET_SPECIAL_BINARY_OP("Xlogy").Gradient(XlogyGradient).Doc("x * log(y), and 0 where x is 0, whatever y.");
+RIVULET_SPECIAL_BINARY_OP("Xlog1py").Gradient(Xlog1pyGradient).Doc("x * log(1 + y), and 0 where x is 0, whatever y.");
+RIVULET_SPECIAL_BINARY_OP("MulNoNan").Gradient(MulNoNanGradient).Doc("x * y, and 0 where y is 0, whatever x.");
 
 }  // namespace
 }  // namespace rivulet

@@ -20,6 +20,8 @@ StatusOr<Shape> ElementShapeInput(const InferenceContext& c, int i) {
   return ShapeFromInput(c, i, /*allow_minus_one=*/true);
 }
 
+// Each op on a list may know something of its elements, and all of it goes along in the list's shape. That is what lets
+// a program size a loop's lists although no single op says what they hold.
 StatusOr<Shape> MergeElements(const Shape& a, const Shape& b) {
   StatusOr<Shape> merged = Shape::Merge(a, b);
   if (merged.ok()) return merged;
@@ -34,7 +36,7 @@ StatusOr<Shape> Element(const InferenceContext& c, int list, int i) {
   return MergeElements(ListElement(c.input(list)), said);
 }
 
-Status CheckScalar(const InferenceContext& c, int i, std::string_view what) {
+Status CheckScalarInput(const InferenceContext& c, int i, std::string_view what) {
   if (c.input(i).known_rank() && c.input(i).rank() != 0)
     return InvalidArgument("{} must be a scalar, but has shape {}", what, c.input(i).ToString());
   return absl::OkStatus();
@@ -47,7 +49,7 @@ Shape Item(const InferenceContext& c, int i) {
 }
 
 Status EmptyShape(InferenceContext& c) {
-  RIVULET_RETURN_IF_ERROR(CheckScalar(c, 1, "max_num_elements"));
+  RIVULET_RETURN_IF_ERROR(CheckScalarInput(c, 1, "max_num_elements"));
   if (c.attr<DType>("element_dtype") == DType::kVariant) {
     c.set_output(0, Shape::UnknownRank());
     return absl::OkStatus();
@@ -58,7 +60,7 @@ Status EmptyShape(InferenceContext& c) {
 }
 
 Status ReserveShape(InferenceContext& c) {
-  RIVULET_RETURN_IF_ERROR(CheckScalar(c, 1, "num_elements"));
+  RIVULET_RETURN_IF_ERROR(CheckScalarInput(c, 1, "num_elements"));
   RIVULET_ASSIGN_OR_RETURN(const auto length, KnownInteger(c, 1));
   if (length && *length < 0) return InvalidArgument("num_elements is {}; a list cannot have fewer than 0", *length);
   if (c.attr<DType>("element_dtype") == DType::kVariant) {
@@ -70,6 +72,8 @@ Status ReserveShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
+// The length is counted while it is known; in a loop it becomes unknown at the loop's head, where the lists of before
+// and after an iteration meet (program/function_site.cc).
 Status PushBackShape(InferenceContext& c) {
   RIVULET_ASSIGN_OR_RETURN(const Shape element, MergeElements(ListElement(c.input(0)), Item(c, 1)));
   const int64_t length = ListLength(c.input(0));
@@ -87,22 +91,22 @@ Status PopBackShape(InferenceContext& c) {
 }
 
 Status GetItemShape(InferenceContext& c) {
-  RIVULET_RETURN_IF_ERROR(CheckScalar(c, 1, "index"));
+  RIVULET_RETURN_IF_ERROR(CheckScalarInput(c, 1, "index"));
   RIVULET_ASSIGN_OR_RETURN(Shape element, Element(c, 0, 2));
   c.set_output(0, std::move(element));
   return absl::OkStatus();
 }
 
 Status SetItemShape(InferenceContext& c) {
-  RIVULET_RETURN_IF_ERROR(CheckScalar(c, 1, "index"));
+  RIVULET_RETURN_IF_ERROR(CheckScalarInput(c, 1, "index"));
   RIVULET_ASSIGN_OR_RETURN(const Shape element, MergeElements(ListElement(c.input(0)), Item(c, 2)));
   const bool resizes = c.attr<bool>("resize_if_index_out_of_bounds");
   c.set_output(0, ListShape(resizes ? kUnknownDim : ListLength(c.input(0)), element));
   return absl::OkStatus();
 }
 
-Status ResizeShape(InferenceContext& c) {
-  RIVULET_RETURN_IF_ERROR(CheckScalar(c, 1, "size"));
+Status ListResizeShape(InferenceContext& c) {
+  RIVULET_RETURN_IF_ERROR(CheckScalarInput(c, 1, "size"));
   RIVULET_ASSIGN_OR_RETURN(const auto size, KnownInteger(c, 1));
   c.set_output(0, ListShape(size.value_or(kUnknownDim), ListElement(c.input(0))));
   return absl::OkStatus();
@@ -141,7 +145,7 @@ Status CheckIndices(const InferenceContext& c, int i) {
 }
 int64_t CountOf(const Shape& indices) { return indices.known_rank() ? indices.dim(0) : kUnknownDim; }
 
-Status GatherShape(InferenceContext& c) {
+Status ListGatherShape(InferenceContext& c) {
   RIVULET_RETURN_IF_ERROR(CheckIndices(c, 1));
   RIVULET_ASSIGN_OR_RETURN(const Shape element, Element(c, 0, 2));
   c.set_output(0, ListShape(CountOf(c.input(1)), element));
@@ -167,13 +171,13 @@ int64_t LengthFor(const InferenceContext& c, int indices, int64_t length) {
   return length;
 }
 
-Status ScatterShape(InferenceContext& c) {
+Status ListScatterShape(InferenceContext& c) {
   RIVULET_ASSIGN_OR_RETURN(const Shape row, ScatteredRow(c, 0, 1));
   RIVULET_ASSIGN_OR_RETURN(const Shape said, ElementShapeInput(c, 2));
   RIVULET_ASSIGN_OR_RETURN(const Shape element, MergeElements(row, said));
   int64_t length = kUnknownDim;
   if (c.num_inputs() > 3) {
-    RIVULET_RETURN_IF_ERROR(CheckScalar(c, 3, "num_elements"));
+    RIVULET_RETURN_IF_ERROR(CheckScalarInput(c, 3, "num_elements"));
     RIVULET_ASSIGN_OR_RETURN(const auto known, KnownInteger(c, 3));
     if (known && *known >= 0) length = *known;
   }
@@ -189,7 +193,7 @@ Status ScatterIntoShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
-Status ConcatShape(InferenceContext& c) {
+Status ListConcatShape(InferenceContext& c) {
   RIVULET_ASSIGN_OR_RETURN(Shape element, Element(c, 0, 1));
   if (element.known_rank() && element.rank() == 0)
     return InvalidArgument("the list holds scalars, which cannot be joined along an axis; TensorListStack can");
@@ -203,7 +207,7 @@ Status ConcatShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
-Status SplitShape(InferenceContext& c) {
+Status ListSplitShape(InferenceContext& c) {
   const Shape& tensor = c.input(0);
   if (tensor.known_rank() && tensor.rank() == 0) return InvalidArgument("the tensor is a scalar; it cannot be split");
   if (c.input(2).known_rank() && c.input(2).rank() != 1)
@@ -235,6 +239,8 @@ Status SplitShape(InferenceContext& c) {
 
 // Gradients, as in TensorFlow's registry. A list's gradient is a list, and one that nobody set an element of stands for
 // zeros.
+// So every op that writes has one that reads as its gradient, and the other way round: what was set is taken, what was
+// taken is set, and what was not touched stays unset and costs nothing.
 DType ElementType(const GradientContext& g) { return g.node()->attr<DType>("element_dtype"); }
 AttrMap ElementAttr(const GradientContext& g) { return {{"element_dtype", ElementType(g)}}; }
 bool HasGradient(DType dtype) { return IsFloating(dtype) || dtype == DType::kVariant; }
@@ -279,6 +285,7 @@ Status GetItemGradient(GradientContext& g) {
   return ops.status();
 }
 
+// The old element was replaced, so no gradient reaches it: its place in the list's gradient is set to zeros.
 Status SetItemGradient(GradientContext& g) {
   if (!g.grad() || !HasGradient(ElementType(g))) return absl::OkStatus();
   GradientOps ops(g);
@@ -318,7 +325,7 @@ Status FromTensorGradient(GradientContext& g) {
   return ops.status();
 }
 
-Status GatherGradient(GradientContext& g) {
+Status ListGatherGradient(GradientContext& g) {
   if (!g.grad() || !HasGradient(ElementType(g))) return absl::OkStatus();
   GradientOps ops(g);
   const Output length = ops.Op("TensorListLength", {g.input(0)});
@@ -327,7 +334,7 @@ Status GatherGradient(GradientContext& g) {
   return ops.status();
 }
 
-Status ScatterGradient(GradientContext& g) {
+Status ListScatterGradient(GradientContext& g) {
   if (!g.grad() || !HasGradient(ElementType(g))) return absl::OkStatus();
   GradientOps ops(g);
   g.set_input_grad(0,
@@ -346,7 +353,7 @@ Status ScatterIntoGradient(GradientContext& g) {
   return ops.status();
 }
 
-Status ConcatGradient(GradientContext& g) {
+Status ListConcatGradient(GradientContext& g) {
   if (!g.grad() || !HasGradient(ElementType(g))) return absl::OkStatus();
   GradientOps ops(g);
   g.set_input_grad(0,
@@ -354,7 +361,7 @@ Status ConcatGradient(GradientContext& g) {
   return ops.status();
 }
 
-Status SplitGradient(GradientContext& g) {
+Status ListSplitGradient(GradientContext& g) {
   if (!g.grad() || !HasGradient(ElementType(g))) return absl::OkStatus();
   GradientOps ops(g);
   Node* joined =
@@ -437,7 +444,7 @@ RIVULET_OP("TensorListResize")
     .Input("input_handle: variant")
     .Input("size: int32")
     .Output("output_handle: variant")
-    .Shape(ResizeShape)
+    .Shape(ListResizeShape)
     .Gradient(ResizeGradient)
     .Doc("The list cut down to `size` elements, or with elements that are not set up to that number.");
 
@@ -475,8 +482,8 @@ RIVULET_OP("TensorListGather")
     .Input("element_shape: int32")
     .Output("values: element_dtype")
     .Attr(RIVULET_ELEMENT)
-    .Shape(GatherShape)
-    .Gradient(GatherGradient)
+    .Shape(ListGatherShape)
+    .Gradient(ListGatherGradient)
     .Doc("The elements of these indices as the rows of one tensor.");
 
 RIVULET_OP("TensorListScatter")
@@ -486,8 +493,8 @@ RIVULET_OP("TensorListScatter")
     .Output("output_handle: variant")
     .Attr(RIVULET_ELEMENT)
     .Attr("shape_type: {int32, int64}")
-    .Shape(ScatterShape)
-    .Gradient(ScatterGradient)
+    .Shape(ListScatterShape)
+    .Gradient(ListScatterGradient)
     .Doc("A list whose element indices[i] is row i of the tensor, as long as the largest index wants.");
 
 RIVULET_OP("TensorListScatterV2")
@@ -498,8 +505,8 @@ RIVULET_OP("TensorListScatterV2")
     .Output("output_handle: variant")
     .Attr(RIVULET_ELEMENT)
     .Attr("shape_type: {int32, int64}")
-    .Shape(ScatterShape)
-    .Gradient(ScatterGradient)
+    .Shape(ListScatterShape)
+    .Gradient(ListScatterGradient)
     .Doc(
         "A list of num_elements elements (or, where that is -1, as many as the largest index wants) whose element "
         "indices[i] is row i of the tensor.");
@@ -522,8 +529,8 @@ RIVULET_OP("TensorListConcatV2")
     .Output("lengths: int64")
     .Attr(RIVULET_ELEMENT)
     .Attr("shape_type: {int32, int64}")
-    .Shape(ConcatShape)
-    .Gradient(ConcatGradient)
+    .Shape(ListConcatShape)
+    .Gradient(ListConcatGradient)
     .Doc(
         "The elements joined along their first axis, and the size of each along it. A program must know how many "
         "elements there are.");
@@ -535,8 +542,8 @@ RIVULET_OP("TensorListSplit")
     .Output("output_handle: variant")
     .Attr(RIVULET_ELEMENT)
     .Attr("shape_type: {int32, int64}")
-    .Shape(SplitShape)
-    .Gradient(SplitGradient)
+    .Shape(ListSplitShape)
+    .Gradient(ListSplitGradient)
     .Doc("The list of pieces of the tensor, of lengths[i] rows each: all of one length.");
 
 }  // namespace

@@ -43,8 +43,8 @@ RIVULET_OP("TopKV2")
     .Gradient(TopKGradient)
     .Doc(
         "The k largest elements of the last axis and where they stand, the largest first (also without sorted), of "
-        "equal "
-        "ones the lower index. NaN counts as larger than every number. k must be known when a program is compiled.");
+        "equal ones the lower index. NaN counts as larger than every number. k must be known when a program is "
+        "compiled.");
 
 }  // namespace
 }  // namespace rivulet

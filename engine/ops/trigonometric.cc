@@ -40,20 +40,20 @@ Status Atan2Gradient(GradientContext& g) {
   return ops.status();
 }
 
-#define RIVULET_FUNCTION_OP(name) \
+#define RIVULET_TRIGONOMETRIC_OP(name) \
   RIVULET_OP(#name).Input("x: T").Output("y: T").Attr("T: floattype").Shape(SameAsInput(0)).Gradient(name##Gradient)
 
-RIVULET_FUNCTION_OP(Sin).Doc("The sine of x.");
-RIVULET_FUNCTION_OP(Cos).Doc("The cosine of x.");
-RIVULET_FUNCTION_OP(Tan).Doc("The tangent of x.");
-RIVULET_FUNCTION_OP(Asin).Doc("The angle in [-pi/2, pi/2] whose sine is x; NaN outside [-1, 1].");
-RIVULET_FUNCTION_OP(Acos).Doc("The angle in [0, pi] whose cosine is x; NaN outside [-1, 1].");
-RIVULET_FUNCTION_OP(Atan).Doc("The angle in [-pi/2, pi/2] whose tangent is x.");
-RIVULET_FUNCTION_OP(Sinh).Doc("The hyperbolic sine of x.");
-RIVULET_FUNCTION_OP(Cosh).Doc("The hyperbolic cosine of x.");
-RIVULET_FUNCTION_OP(Asinh).Doc("The inverse of Sinh.");
-RIVULET_FUNCTION_OP(Acosh).Doc("The inverse of Cosh for x >= 1; NaN below.");
-RIVULET_FUNCTION_OP(Atanh).Doc("The inverse of Tanh; NaN outside [-1, 1].");
+RIVULET_TRIGONOMETRIC_OP(Sin).Doc("The sine of x.");
+RIVULET_TRIGONOMETRIC_OP(Cos).Doc("The cosine of x.");
+RIVULET_TRIGONOMETRIC_OP(Tan).Doc("The tangent of x.");
+RIVULET_TRIGONOMETRIC_OP(Asin).Doc("The angle in [-pi/2, pi/2] whose sine is x; NaN outside [-1, 1].");
+RIVULET_TRIGONOMETRIC_OP(Acos).Doc("The angle in [0, pi] whose cosine is x; NaN outside [-1, 1].");
+RIVULET_TRIGONOMETRIC_OP(Atan).Doc("The angle in [-pi/2, pi/2] whose tangent is x.");
+RIVULET_TRIGONOMETRIC_OP(Sinh).Doc("The hyperbolic sine of x.");
+RIVULET_TRIGONOMETRIC_OP(Cosh).Doc("The hyperbolic cosine of x.");
+RIVULET_TRIGONOMETRIC_OP(Asinh).Doc("The inverse of Sinh.");
+RIVULET_TRIGONOMETRIC_OP(Acosh).Doc("The inverse of Cosh for x >= 1; NaN below.");
+RIVULET_TRIGONOMETRIC_OP(Atanh).Doc("The inverse of Tanh; NaN outside [-1, 1].");
 
 RIVULET_OP("Atan2")
     .Input("y: T")

@@ -8,7 +8,7 @@ namespace {
 #define RIVULET_UNARY_OP(name, types) \
   RIVULET_OP(name).Input("x: T").Output("y: T").Attr("T: " types).Shape(SameAsInput(0))
 
-#define RIVULET_SIGNED "{half, bfloat16, float, double, int8, int16, int32, int64}"
+#define RIVULET_SIGNED_NUMBERS "{half, bfloat16, float, double, int8, int16, int32, int64}"
 #define RIVULET_FLOATS "floattype"
 
 // Registers input 0's gradient as `expression` of g.grad() = dy, x and y.
@@ -38,9 +38,9 @@ RIVULET_UNARY_GRADIENT(ReciprocalGradient, ops.Mul(ops.Neg(dy), ops.Square(y)))
 RIVULET_UNARY_GRADIENT(Expm1Gradient, ops.Mul(dy, ops.Add(y, ops.Scalar(y.dtype(), 1))))
 RIVULET_UNARY_GRADIENT(L2LossGradient, ops.Mul(x, dy))
 
-RIVULET_UNARY_OP("Neg", RIVULET_SIGNED).Gradient(NegGradient).Doc("-x.");
-RIVULET_UNARY_OP("Abs", RIVULET_SIGNED).Gradient(AbsGradient).Doc("|x|; its gradient at 0 is 0.");
-RIVULET_UNARY_OP("Sign", RIVULET_SIGNED).Gradient(NoGradient).Doc("-1, 0 or 1; NaN stays NaN.");
+RIVULET_UNARY_OP("Neg", RIVULET_SIGNED_NUMBERS).Gradient(NegGradient).Doc("-x.");
+RIVULET_UNARY_OP("Abs", RIVULET_SIGNED_NUMBERS).Gradient(AbsGradient).Doc("|x|; its gradient at 0 is 0.");
+RIVULET_UNARY_OP("Sign", RIVULET_SIGNED_NUMBERS).Gradient(NoGradient).Doc("-1, 0 or 1; NaN stays NaN.");
 RIVULET_UNARY_OP("Square", "realnumbertype").Gradient(SquareGradient).Doc("x^2.");
 RIVULET_UNARY_OP("Sqrt", RIVULET_FLOATS).Gradient(SqrtGradient).Doc("The square root of x.");
 RIVULET_UNARY_OP("Rsqrt", RIVULET_FLOATS).Gradient(RsqrtGradient).Doc("1 / sqrt(x).");
@@ -52,7 +52,7 @@ RIVULET_UNARY_OP("Erfc", RIVULET_FLOATS).Gradient(ErfcGradient).Doc("1 - erf(x),
 RIVULET_UNARY_OP("Floor", RIVULET_FLOATS).Gradient(NoGradient).Doc("The largest integer not above x.");
 
 RIVULET_UNARY_OP("Ceil", RIVULET_FLOATS).Gradient(NoGradient).Doc("The smallest integer not below x.");
-RIVULET_UNARY_OP("Round", RIVULET_SIGNED)
+RIVULET_UNARY_OP("Round", RIVULET_SIGNED_NUMBERS)
     .Gradient(NoGradient)
     .Doc("The integer nearest to x, the even one where two are.");
 RIVULET_UNARY_OP("Rint", RIVULET_FLOATS).Gradient(NoGradient).Doc("As Round.");

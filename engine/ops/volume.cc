@@ -8,7 +8,7 @@ namespace {
 
 const Shape kUnknownVolume({kUnknownDim, kUnknownDim, kUnknownDim, kUnknownDim, kUnknownDim});
 
-StatusOr<Shape> ConvolvedShape(const AttrMap& attrs, const Shape& volume, const Shape& filter) {
+StatusOr<Shape> ConvolvedVolumeShape(const AttrMap& attrs, const Shape& volume, const Shape& filter) {
   RIVULET_ASSIGN_OR_RETURN(const VolumeWindow window,
                            MakeVolumeWindow(attrs, volume, {filter.dim(0), filter.dim(1), filter.dim(2)}));
   const int64_t channels = volume.dim(window.channel_axis()), taken = filter.dim(3), given = filter.dim(4);
@@ -21,7 +21,7 @@ StatusOr<Shape> ConvolvedShape(const AttrMap& attrs, const Shape& volume, const 
   return VolumeOutput(window, volume, given);
 }
 
-StatusOr<Shape> PooledShape(const AttrMap& attrs, const Shape& volume) {
+StatusOr<Shape> PooledVolumeShape(const AttrMap& attrs, const Shape& volume) {
   RIVULET_ASSIGN_OR_RETURN(const VolumeWindow window, PoolVolumeWindow(attrs, volume));
   return VolumeOutput(window, volume, volume.dim(window.channel_axis()));
 }
@@ -38,37 +38,37 @@ StatusOr<Shape> FiveSizes(const InferenceContext& c, int i) {
   return sizes;
 }
 
-Status ForwardShape(InferenceContext& c) {
+Status VolumeForwardShape(InferenceContext& c) {
   RIVULET_ASSIGN_OR_RETURN(const Shape volume, c.WithRank(0, 5));
   RIVULET_ASSIGN_OR_RETURN(const Shape filter, c.WithRank(1, 5));
-  RIVULET_ASSIGN_OR_RETURN(Shape output, ConvolvedShape(c.attrs(), volume, filter));
+  RIVULET_ASSIGN_OR_RETURN(Shape output, ConvolvedVolumeShape(c.attrs(), volume, filter));
   c.set_output(0, std::move(output));
   return absl::OkStatus();
 }
 
-Status BackpropInputShape(InferenceContext& c) {
+Status VolumeBackpropInputShape(InferenceContext& c) {
   RIVULET_ASSIGN_OR_RETURN(const Shape volume, FiveSizes(c, 0));
   RIVULET_ASSIGN_OR_RETURN(const Shape filter, c.WithRank(1, 5));
   RIVULET_ASSIGN_OR_RETURN(const Shape backprop, c.WithRank(2, 5));
-  RIVULET_ASSIGN_OR_RETURN(const Shape expected, ConvolvedShape(c.attrs(), volume, filter));
+  RIVULET_ASSIGN_OR_RETURN(const Shape expected, ConvolvedVolumeShape(c.attrs(), volume, filter));
   RIVULET_RETURN_IF_ERROR(Expect(backprop, expected, "out_backprop"));
   c.set_output(0, volume);
   return absl::OkStatus();
 }
 
-Status BackpropFilterShape(InferenceContext& c) {
+Status VolumeBackpropFilterShape(InferenceContext& c) {
   RIVULET_ASSIGN_OR_RETURN(const Shape volume, c.WithRank(0, 5));
   RIVULET_ASSIGN_OR_RETURN(const Shape filter, FiveSizes(c, 1));
   RIVULET_ASSIGN_OR_RETURN(const Shape backprop, c.WithRank(2, 5));
-  RIVULET_ASSIGN_OR_RETURN(const Shape expected, ConvolvedShape(c.attrs(), volume, filter));
+  RIVULET_ASSIGN_OR_RETURN(const Shape expected, ConvolvedVolumeShape(c.attrs(), volume, filter));
   RIVULET_RETURN_IF_ERROR(Expect(backprop, expected, "out_backprop"));
   c.set_output(0, filter);
   return absl::OkStatus();
 }
 
-Status PoolShape(InferenceContext& c) {
+Status VolumePoolShape(InferenceContext& c) {
   RIVULET_ASSIGN_OR_RETURN(const Shape volume, c.WithRank(0, 5));
-  RIVULET_ASSIGN_OR_RETURN(Shape output, PooledShape(c.attrs(), volume));
+  RIVULET_ASSIGN_OR_RETURN(Shape output, PooledVolumeShape(c.attrs(), volume));
   c.set_output(0, std::move(output));
   return absl::OkStatus();
 }
@@ -77,7 +77,7 @@ Status PoolShape(InferenceContext& c) {
 template <bool kBack>
 Status MaxGradShape(InferenceContext& c) {
   RIVULET_ASSIGN_OR_RETURN(const Shape volume, c.WithRank(0, 5));
-  RIVULET_ASSIGN_OR_RETURN(const Shape pooled, PooledShape(c.attrs(), volume));
+  RIVULET_ASSIGN_OR_RETURN(const Shape pooled, PooledVolumeShape(c.attrs(), volume));
   RIVULET_RETURN_IF_ERROR(Expect(c.input(1), pooled, "orig_output"));
   RIVULET_RETURN_IF_ERROR(Expect(c.input(2), kBack ? volume : pooled, "grad"));
   c.set_output(0, kBack ? pooled : volume);
@@ -86,39 +86,39 @@ Status MaxGradShape(InferenceContext& c) {
 
 Status AvgGradShape(InferenceContext& c) {
   RIVULET_ASSIGN_OR_RETURN(const Shape volume, FiveSizes(c, 0));
-  RIVULET_ASSIGN_OR_RETURN(const Shape pooled, PooledShape(c.attrs(), volume));
+  RIVULET_ASSIGN_OR_RETURN(const Shape pooled, PooledVolumeShape(c.attrs(), volume));
   RIVULET_RETURN_IF_ERROR(Expect(c.input(1), pooled, "grad"));
   c.set_output(0, volume);
   return absl::OkStatus();
 }
 
-AttrMap WindowAttrs(const Node& node) {
+AttrMap VolumeWindowAttrs(const Node& node) {
   AttrMap attrs;
   for (const char* name : {"ksize", "strides", "padding", "data_format", "dilations"})
     if (node.HasAttr(name)) attrs.emplace(name, node.attrs().at(name));
   return attrs;
 }
 
-Status ForwardGradient(GradientContext& g) {
+Status VolumeForwardGradient(GradientContext& g) {
   GradientOps ops(g);
-  const AttrMap attrs = WindowAttrs(*g.node());
+  const AttrMap attrs = VolumeWindowAttrs(*g.node());
   const Output volume = g.input(0), filter = g.input(1);
   g.set_input_grad(0, ops.Op("Conv3DBackpropInputV2", {ops.ShapeOf(volume), filter, g.grad()}, attrs));
   g.set_input_grad(1, ops.Op("Conv3DBackpropFilterV2", {volume, ops.ShapeOf(filter), g.grad()}, attrs));
   return ops.status();
 }
 
-Status BackpropInputGradient(GradientContext& g) {
+Status VolumeBackpropInputGradient(GradientContext& g) {
   GradientOps ops(g);
-  const AttrMap attrs = WindowAttrs(*g.node());
+  const AttrMap attrs = VolumeWindowAttrs(*g.node());
   g.set_input_grad(1, ops.Op("Conv3DBackpropFilterV2", {g.grad(), ops.ShapeOf(g.input(1)), g.input(2)}, attrs));
   g.set_input_grad(2, ops.Op("Conv3D", {g.grad(), g.input(1)}, attrs));
   return ops.status();
 }
 
-Status BackpropFilterGradient(GradientContext& g) {
+Status VolumeBackpropFilterGradient(GradientContext& g) {
   GradientOps ops(g);
-  const AttrMap attrs = WindowAttrs(*g.node());
+  const AttrMap attrs = VolumeWindowAttrs(*g.node());
   g.set_input_grad(0, ops.Op("Conv3DBackpropInputV2", {ops.ShapeOf(g.input(0)), g.grad(), g.input(2)}, attrs));
   g.set_input_grad(2, ops.Op("Conv3D", {g.input(0), g.grad()}, attrs));
   return ops.status();
@@ -126,7 +126,7 @@ Status BackpropFilterGradient(GradientContext& g) {
 
 Status MaxGradient(GradientContext& g) {
   GradientOps ops(g);
-  g.set_input_grad(0, ops.Op("MaxPool3DGrad", {g.input(0), g.output(0), g.grad()}, WindowAttrs(*g.node())));
+  g.set_input_grad(0, ops.Op("MaxPool3DGrad", {g.input(0), g.output(0), g.grad()}, VolumeWindowAttrs(*g.node())));
   return ops.status();
 }
 
@@ -134,19 +134,19 @@ Status MaxGradient(GradientContext& g) {
 Status MaxGradGradient(GradientContext& g) {
   GradientOps ops(g);
   const std::string back = g.node()->type() == "MaxPool3DGrad" ? "MaxPool3DGradGrad" : "MaxPool3DGrad";
-  g.set_input_grad(2, ops.Op(back, {g.input(0), g.input(1), g.grad()}, WindowAttrs(*g.node())));
+  g.set_input_grad(2, ops.Op(back, {g.input(0), g.input(1), g.grad()}, VolumeWindowAttrs(*g.node())));
   return ops.status();
 }
 
 Status AvgGradient(GradientContext& g) {
   GradientOps ops(g);
-  g.set_input_grad(0, ops.Op("AvgPool3DGrad", {ops.ShapeOf(g.input(0)), g.grad()}, WindowAttrs(*g.node())));
+  g.set_input_grad(0, ops.Op("AvgPool3DGrad", {ops.ShapeOf(g.input(0)), g.grad()}, VolumeWindowAttrs(*g.node())));
   return ops.status();
 }
 
 Status AvgGradGradient(GradientContext& g) {
   GradientOps ops(g);
-  g.set_input_grad(1, ops.Op("AvgPool3D", {g.grad()}, WindowAttrs(*g.node())));
+  g.set_input_grad(1, ops.Op("AvgPool3D", {g.grad()}, VolumeWindowAttrs(*g.node())));
   return ops.status();
 }
 
@@ -159,8 +159,8 @@ RIVULET_OP("Conv3D")
     .Output("output: T")
     .Attr("T: floattype")
     .RIVULET_VOLUME_ATTRS.Attr("dilations: list(int) = [1, 1, 1, 1, 1]")
-    .Shape(ForwardShape)
-    .Gradient(ForwardGradient)
+    .Shape(VolumeForwardShape)
+    .Gradient(VolumeForwardGradient)
     .Doc(
         "Convolution of volumes [batch, depth, height, width, in] with a filter [depth, height, width, in / groups, "
         "out].");
@@ -173,8 +173,8 @@ RIVULET_OP("Conv3DBackpropInputV2")
     .Attr("T: floattype")
     .Attr("Tshape: {int32, int64} = DT_INT32")
     .RIVULET_VOLUME_ATTRS.Attr("dilations: list(int) = [1, 1, 1, 1, 1]")
-    .Shape(BackpropInputShape)
-    .Gradient(BackpropInputGradient)
+    .Shape(VolumeBackpropInputShape)
+    .Gradient(VolumeBackpropInputGradient)
     .Doc("The gradient of Conv3D with respect to its volumes, whose shape is input_sizes.");
 
 RIVULET_OP("Conv3DBackpropFilterV2")
@@ -184,8 +184,8 @@ RIVULET_OP("Conv3DBackpropFilterV2")
     .Output("output: T")
     .Attr("T: floattype")
     .RIVULET_VOLUME_ATTRS.Attr("dilations: list(int) = [1, 1, 1, 1, 1]")
-    .Shape(BackpropFilterShape)
-    .Gradient(BackpropFilterGradient)
+    .Shape(VolumeBackpropFilterShape)
+    .Gradient(VolumeBackpropFilterGradient)
     .Doc("The gradient of Conv3D with respect to its filter, whose shape is filter_sizes.");
 
 RIVULET_OP("MaxPool3D")
@@ -193,7 +193,7 @@ RIVULET_OP("MaxPool3D")
     .Output("output: T")
     .Attr("ksize: list(int) >= 5")
     .RIVULET_VOLUME_ATTRS.Attr("T: floattype")
-    .Shape(PoolShape)
+    .Shape(VolumePoolShape)
     .Gradient(MaxGradient)
     .Doc("The largest element of each window of a volume; padding never wins, NaN always does.");
 
@@ -225,7 +225,7 @@ RIVULET_OP("AvgPool3D")
     .Output("output: T")
     .Attr("ksize: list(int) >= 5")
     .RIVULET_VOLUME_ATTRS.Attr("T: floattype")
-    .Shape(PoolShape)
+    .Shape(VolumePoolShape)
     .Gradient(AvgGradient)
     .Doc("The mean of each window of a volume; padding does not count.");
 

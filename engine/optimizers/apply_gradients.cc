@@ -52,6 +52,10 @@ Status CheckPair(const Output& variable, const Output& gradient, size_t i, bool 
 
 }  // namespace
 
+// Updates wait for all gradients, not only for their own: an update that ran as soon as it could would change a
+// variable that the rest of the backward pass still reads. The betas' powers decay behind all updates, since all of one
+// step read the same power. There is a pair of them per type: the op averages with beta rounded to its own type, and a
+// correction by another beta would not fit the averages.
 StatusOr<Node*> ApplyGradients(const Scope& scope, const OptimizerSpec& optimizer, std::span<const Output> variables,
                                std::span<const Output> gradients) {
   if (variables.size() != gradients.size())

@@ -5,7 +5,7 @@
 namespace rivulet {
 namespace {
 
-Output Scalar(const Scope& scope, DType dtype, double value, std::string_view name) {
+Output ScalarConst(const Scope& scope, DType dtype, double value, std::string_view name) {
   return dtype == DType::kFloat64 ? scope.Const(Tensor::Scalar(value), name)
                                   : scope.Const(static_cast<float>(value), name);
 }
@@ -24,12 +24,14 @@ std::vector<Output> ClipGradientsByValue(const Scope& caller, std::span<const Ou
   std::vector<Output> clipped;
   for (const Output& gradient : gradients) {
     if (!gradient) return {};
-    const Output below = scope.Op("Minimum", {gradient, Scalar(scope, gradient.dtype(), limit, "limit")});
-    clipped.push_back(scope.Op("Maximum", {below, Scalar(scope, gradient.dtype(), -limit, "limit")}));
+    const Output below = scope.Op("Minimum", {gradient, ScalarConst(scope, gradient.dtype(), limit, "limit")});
+    clipped.push_back(scope.Op("Maximum", {below, ScalarConst(scope, gradient.dtype(), -limit, "limit")}));
   }
   return clipped;
 }
 
+// The factor is limit / max(norm, limit): exactly 1 for gradients that are short enough, without a branch and with no
+// quotient by 0. L2Loss, half of a sum of squares, reads each gradient once and writes no squares.
 std::vector<Output> ClipGradientsByNorm(const Scope& caller, std::span<const Output> gradients, double clip_norm) {
   if (!CheckPositive(caller, "the norm that gradients are clipped to", clip_norm)) return {};
   const Scope scope = caller.SubScope("clip_by_norm");
@@ -47,8 +49,8 @@ std::vector<Output> ClipGradientsByNorm(const Scope& caller, std::span<const Out
   const DType dtype = gradients[0].dtype();
   const Output half =
       halves.size() == 1 ? halves[0] : scope.Op("AddN", halves, {{"N", static_cast<int64_t>(halves.size())}});
-  const Output norm = scope.Op("Sqrt", {scope.Op("Mul", {half, Scalar(scope, dtype, 2, "two")})}, {}, "norm");
-  const Output limit = Scalar(scope, dtype, clip_norm, "clip_norm");
+  const Output norm = scope.Op("Sqrt", {scope.Op("Mul", {half, ScalarConst(scope, dtype, 2, "two")})}, {}, "norm");
+  const Output limit = ScalarConst(scope, dtype, clip_norm, "clip_norm");
   const Output scale = scope.Op("RealDiv", {limit, scope.Op("Maximum", {norm, limit})}, {}, "scale");
   std::vector<Output> clipped;
   for (const Output& gradient : gradients) clipped.push_back(scope.Op("Mul", {gradient, scale}));

@@ -12,6 +12,7 @@ namespace rivulet {
 namespace {
 
 // Larger constants are alike only where they share their memory: comparing them costs more than they do.
+// Equal large constants nearly always come from one node that was copied, and then share it.
 constexpr size_t kComparedBytes = 4096;
 
 // The node as bytes: equal keys, equal values.
@@ -86,6 +87,9 @@ bool WritesVariables(const GraphEditor& graph, const EditNode& node) {
   return false;
 }
 
+// Everything that makes a difference goes into the key, the device and control inputs as well: two nodes that wait for
+// different things may run at different times. Inputs go by index of node, which is enough because producers were
+// merged before their users are looked at.
 std::string KeyOf(const EditNode& node, int writes) {
   Key key;
   key.Add(std::string_view(node.type()));
@@ -104,6 +108,8 @@ std::string KeyOf(const EditNode& node, int writes) {
     const std::string* shared = node.FindAttr<std::string>("shared_name");
     key.Add(std::string_view(shared == nullptr || shared->empty() ? node.name : *shared));
   }
+  // The number of writes so far stands for the time of a read. It counts writes of all variables, since memory may
+  // overlap under other names; two reads with any write between them stay two.
   bool reads = node.type() == "ReadVariableOp";
   for (const Edge& input : node.inputs)
     reads = reads || (RunsFunctions(node.type()) && input.dtype() == DType::kResource);
@@ -120,6 +126,7 @@ bool MayMerge(const EditNode& node) {
 
 }  // namespace
 
+// One walk in the order of execution: the first of equals serves all, and it runs before every user of the others.
 Status MergeCommonSubexpressions(GraphEditor& graph, PassContext& context) {
   std::unordered_map<std::string, EditNode*> first;
   int writes = 0;

@@ -35,10 +35,13 @@ class ProductFusion {
   }
 
   // `node` adds its other input to the product that is its input `product`.
+  // The sums of a product are in registers when they are final; adding the bias there saves a pass over the result in
+  // memory, and the activation after it another. The order of operations on each element stays, so the bits do.
   bool FuseBias(EditNode& node, size_t product) {
     const Edge result = node.inputs[product], bias = node.inputs[1 - product];
     const EditNode& inner = *result.node;
     const std::string_view fused = FusedOp(inner.type());
+    // A product that somebody else sees must exist as it is.
     if (fused.empty() || inner.fed || !GraphEditor::OnlyUse(result)) return false;
     if (result.spec() != node.outputs[0] || !HasKernel(fused, result.dtype())) return false;
     const std::string* format = inner.FindAttr<std::string>("data_format");
@@ -48,6 +51,8 @@ class ProductFusion {
     } else if (format != nullptr && *format != "NHWC") {
       return false;
     }
+    // Only what is a bias, one number per column or channel. Other broadcasts would be right for the graph and wrong
+    // for the kernel.
     const Shape& shape = result.shape();
     const int axis = format != nullptr && *format == "NCHW" ? 1 : shape.rank() - 1;
     if (bias.shape() != Shape{shape.dim(axis)}) return false;

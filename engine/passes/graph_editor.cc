@@ -12,6 +12,8 @@ namespace rivulet {
 namespace {
 
 // Control edges that one replacement may add.
+// Where many nodes waited for a replaced one that itself waited for many, keeping every wait multiplies; beyond this
+// the node simply stays.
 constexpr size_t kMaxNewControlEdges = 256;
 
 bool DrawsInFunctions(const Graph& graph, const Node& node) {
@@ -38,6 +40,8 @@ EditNode* GraphEditor::New(std::string name, std::string_view op, int64_t positi
   return nodes_.back().get();
 }
 
+// The editor begins from the concrete graph and not from the graph, so that passes never ask for a shape that is not
+// there, and what is known counts as a Const whoever made it: no pass has to evaluate anything.
 StatusOr<GraphEditor> GraphEditor::Create(const ConcreteGraph& graph, const Signature& signature) {
   GraphEditor editor;
   editor.functions_ = graph.graph().functions();
@@ -52,6 +56,8 @@ StatusOr<GraphEditor> GraphEditor::Create(const ConcreteGraph& graph, const Sign
     return made[id];
   };
   for (const auto& node : graph.graph().nodes()) editor.names_.insert(node->name());
+  // A folded op with several outputs becomes several constants, since a Const has one; they take names of their own,
+  // and only the node with one output can keep its.
   std::map<std::pair<const Node*, int>, EditNode*> folded;  // outputs of ops with several
   const auto new_node = [&](const Node& node, std::string_view op) {
     EditNode* edit = editor.New(node.name(), op, node.id());
@@ -110,6 +116,8 @@ StatusOr<GraphEditor> GraphEditor::Create(const ConcreteGraph& graph, const Sign
     }
     for (size_t port = 0; port < node->outputs().size() && !single; ++port) {
       if (graph.feed(graph.value({const_cast<Node*>(node), static_cast<int>(port)})) >= 0)
+        // A node of which only some outputs are fed would have to be half a placeholder. It is so rare that the whole
+        // graph goes without passes rather than each pass learning of it.
         return Unimplemented("'{}' has several outputs and some of them are fed", node->name());
     }
     const bool constant = graph.IsConstant(*node);
@@ -143,6 +151,8 @@ StatusOr<GraphEditor> GraphEditor::Create(const ConcreteGraph& graph, const Sign
         edit->inputs.push_back(edge);
         editor.Use(edit, edge);
       }
+      // A random op draws by its place among the random ops of the graph that the user built. The place is fixed here,
+      // before anything is removed or merged, so that optimised and plain programs draw the same.
       if (DrawsRandomNumbers(node->op()) || DrawsInFunctions(graph.graph(), *node)) {
         edit->attrs["_random_index"] = int64_t{graph.random_index(*node)};
         edit->attrs.erase("_random_of");
@@ -152,6 +162,7 @@ StatusOr<GraphEditor> GraphEditor::Create(const ConcreteGraph& graph, const Sign
     wait(*edit, *node);
   }
   // A feed that is fetched as it is, or that nobody uses, is part of the signature all the same.
+  // The program's signature names it, and every name is looked for when it is made concrete again.
   for (const Output& fed : graph.fed_outputs()) {
     if (fed.node->outputs().size() == 1) fed_edge(fed);
   }
@@ -163,6 +174,9 @@ StatusOr<GraphEditor> GraphEditor::Create(const ConcreteGraph& graph, const Sign
   return editor;
 }
 
+// The order is made anew whenever it is asked for. Keeping it through every edit would be dearer, and edits are free to
+// add a node anywhere: it carries the position of the node that it stands beside, and the edges do the rest. Ties go by
+// position, which keeps reads and writes of variables in their order.
 std::vector<EditNode*> GraphEditor::Nodes() const {
   struct Later {
     bool operator()(const EditNode* a, const EditNode* b) const {
@@ -199,11 +213,15 @@ const Tensor* GraphEditor::Constant(Edge edge) {
   return edge.node->type() == "Const" ? edge.node->FindAttr<Tensor>("value") : nullptr;
 }
 
+// Uses are counted by edges and control edges together: a node that something waits for may not vanish into another,
+// even if nobody takes its value.
 bool GraphEditor::OnlyUse(Edge edge) {
   const EditNode& node = *edge.node;
   return !node.pinned && !node.op->stateful && node.uses[static_cast<size_t>(edge.port)] == 1 && node.all_uses() == 1;
 }
 
+// Users are only ever added; a list that is exact would cost a search at every change of an edge. Whoever walks it
+// looks whether the user still uses.
 void GraphEditor::Use(EditNode* user, Edge edge) {
   ++edge.node->uses[static_cast<size_t>(edge.port)];
   edge.node->users.push_back(user);
@@ -253,6 +271,9 @@ void GraphEditor::AddControlInput(EditNode& node, EditNode& before) {
   before.users.push_back(&node);
 }
 
+// What the node waited for must not be lost when it goes: an assignment that it was ordered behind still has to come
+// first for its users. Constants hand down their waits too, since a folded node is a Const that may have waited for
+// something.
 bool GraphEditor::Replace(EditNode& node, Edge edge) {
   if (node.fed || edge.node == &node) return false;
   // What the node waited for, by itself or through its constants.
@@ -269,6 +290,8 @@ bool GraphEditor::Replace(EditNode& node, Edge edge) {
 
   std::vector<EditNode*> users = std::move(node.users);
   node.users.clear();
+  // By index, so that the order of new control edges, and with it the graph's bytes, follows from the graph and not
+  // from the order of earlier edits.
   std::sort(users.begin(), users.end(), [](const EditNode* a, const EditNode* b) { return a->index < b->index; });
   users.erase(std::unique(users.begin(), users.end()), users.end());
   for (EditNode* user : users) {
@@ -290,6 +313,7 @@ bool GraphEditor::Replace(EditNode& node, Edge edge) {
     if (!used) continue;
     for (EditNode* waits_for : before) AddControlInput(*user, *waits_for);
   }
+  // Somebody outside asks for this name.
   if (node.pinned) {
     AttrMap attrs = {{"T", edge.dtype()}};
     Become(node, "Identity", {edge}, std::move(attrs));
@@ -309,6 +333,7 @@ void GraphEditor::Remove(EditNode& node) {
   --alive_;
 }
 
+// Backwards, so that one walk takes out whole chains: a node is looked at after all of its users.
 int GraphEditor::Prune() {
   const std::vector<EditNode*> nodes = Nodes();
   int removed = 0;
@@ -332,6 +357,8 @@ std::string GraphEditor::UniqueName(std::string_view wanted) {
   return name;
 }
 
+// Through AddNode, which checks and infers every node as if a user had written it. A pass that lies about a shape is
+// found here, by its own claim, and not as wrong numbers in a run.
 StatusOr<Graph> GraphEditor::Finish() const {
   Graph graph;
   for (const auto& [name, function] : functions_) RIVULET_RETURN_IF_ERROR(graph.AddFunction(function));

@@ -12,6 +12,8 @@ namespace {
 // Calls stay calls where a graph would grow beyond this.
 constexpr size_t kMostNodes = 50'000;
 
+// First among the passes, because all others stop at the border of a function: a product in a body never meets the bias
+// outside. Loops stay, as their bodies are compiled once and run often.
 class Inliner {
  public:
   Inliner(GraphEditor& graph, PassContext& context) : graph_(graph), context_(context) {}
@@ -28,6 +30,7 @@ class Inliner {
         TakeBranch(node, call, *selector);
         call = DescribeFunctionCall(node.type(), node.attrs);
       }
+      // A branch whose condition is known has just become a call, so one path serves both.
       if (call.kind != FunctionCall::Kind::kCall) continue;
       const std::vector<EditNode*> added = Inline(node, call.functions[0]);
       std::ranges::copy_if(added, std::back_inserter(work),
@@ -52,6 +55,9 @@ class Inliner {
                   std::move(attrs));
   }
 
+  // Bodies that draw stay calls: each has a stream of its own, keyed by the call, and its draws would be others as
+  // nodes of the graph around. A call that is asked for by name and has several outputs stays too, because one Identity
+  // cannot stand for it.
   bool MayInline(const EditNode& node, const Function* function) const {
     if (function == nullptr || function->noinline) return false;
     if (const bool* stays = node.FindAttr<bool>("_noinline"); stays != nullptr && *stays) return false;
@@ -89,6 +95,7 @@ class Inliner {
       arguments.push_back(std::move(argument));
     }
     // What is wrong with a body is told where the call is compiled.
+    // An error here would name nodes that the user never wrote, under a pass that he did not ask for.
     const StatusOr<FunctionSite> site = MakeFunctionSite(*function, arguments);
     if (!site.ok()) return {};
     const CompileOptions options{context_.kernels, context_.options};
@@ -113,6 +120,8 @@ class Inliner {
       if (!each->device().empty()) copy->device = each->device();
       for (const Node* before : each->control_inputs())
         if (const auto found = made_.find(before); found != made_.end()) graph_.AddControlInput(*copy, *found->second);
+      // Only what has effects waits for what the call waited for; pure nodes may run when their inputs are there, which
+      // is what makes them free to fuse.
       if (each->op().stateful)
         for (EditNode* before : node.control_inputs) graph_.AddControlInput(*copy, *before);
       made_[each] = copy;
@@ -132,6 +141,9 @@ class Inliner {
     return added;
   }
 
+  // A user of a result waits for the call's effects as well, although no data says so: in the graph around, the call
+  // was one node, done when all of it was done. A NoOp stands for that moment, so that there is one edge per effect and
+  // one per user, and not their product.
   void MoveUsers(EditNode& node, const std::vector<Edge>& results, const std::vector<EditNode*>& effects) {
     // Stands for the end of the call to whoever waits for it.
     EditNode* done = nullptr;

@@ -55,6 +55,9 @@ Shape Permuted(const Shape& shape, const std::array<int64_t, 4>& order) {
   return permuted;
 }
 
+// Nothing decides beforehand where a chain begins or ends. Every op turns its own tensors, and the transposes that meet
+// their inverse vanish by themselves; what remains stands at the borders. This is right for any graph, also for
+// branches and sums, where a search for chains would need a case for each.
 class LayoutChoice {
  public:
   LayoutChoice(GraphEditor& graph, PassContext& context) : graph_(graph), context_(context) {}
@@ -93,12 +96,14 @@ class LayoutChoice {
     return order && std::ranges::equal(*order, kToNchw) ? edge.node->inputs[0] : Edge();
   }
 
+  // A constant per use: the pass for common subexpressions makes one of all.
   Edge Permutation(const std::array<int64_t, 4>& order, const EditNode& beside) {
     const Tensor value = Tensor::Of<int32_t>({4}, {static_cast<int32_t>(order[0]), static_cast<int32_t>(order[1]),
                                                    static_cast<int32_t>(order[2]), static_cast<int32_t>(order[3])});
     return graph_.AddConst(beside.name + "/perm", value, beside)->output();
   }
 
+  // One transpose per tensor, however many convolutions read it.
   Edge ToNhwc(Edge edge, const EditNode& beside) {
     if (const Edge source = Source(edge); source.node != nullptr) return source;
     Edge& known = to_nhwc_[{edge.node, edge.port}];
@@ -139,6 +144,7 @@ class LayoutChoice {
       const std::vector<int64_t> nchw = *values;
       for (size_t axis = 0; axis < 4; ++axis) (*values)[axis] = nchw[static_cast<size_t>(kToNhwc[axis])];
     }
+    // Two numbers per axis, which move together.
     for (const char* name : {"explicit_paddings", "_explicit_paddings"}) {
       const auto found = attrs.find(name);
       if (found == attrs.end()) continue;
@@ -157,6 +163,7 @@ class LayoutChoice {
     }
     EditNode* made = graph_.Add(node.name + "/nhwc", node.type(), std::move(inputs), std::move(attrs),
                                 {{node.outputs[0].dtype, Permuted(node.outputs[0].shape, kToNhwc)}}, node);
+    // The work is done by the new node now, so it is what must wait.
     for (EditNode* before : node.control_inputs) graph_.AddControlInput(*made, *before);
     BecomeTranspose(node, made->output());
   }
@@ -173,6 +180,8 @@ class LayoutChoice {
 
   // An elementwise op of transposes, or of one and scalars, is a transpose of the op. Only where one of them vanishes,
   // so that there is no transpose more than before.
+  // A transpose costs a pass over memory. If it stayed for another user, moving it behind this op would add one without
+  // removing any.
   void LetThrough(EditNode& node) {
     const bool concat = node.type() == "ConcatV2";
     if (node.outputs.size() != 1 || node.outputs[0].shape.rank() != 4 || (!concat && !IsElementwise(node.type())))

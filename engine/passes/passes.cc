@@ -12,8 +12,7 @@ constexpr Pass kPasses[] = {
      .doc = "Computes what is known before the run: constants, shapes and what follows from them."},
     {.name = "inline_functions",
      .doc = "Puts the bodies of functions in the place of their calls, effects in their order; a branch whose "
-            "condition is "
-            "known is a call. Bodies that draw random numbers, and those marked _noinline, stay calls.",
+            "condition is known is a call. Bodies that draw random numbers, and those marked _noinline, stay calls.",
      .run = InlineFunctions},
     {.name = "simplify_shapes",
      .doc = "Takes out Identity and moves of data that move nothing: reshapes and transposes of one another or to the "

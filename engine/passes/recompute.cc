@@ -19,6 +19,7 @@ constexpr size_t kMaxChain = 8;
 bool IsView(const EditNode& node) { return StructuralKind(node.type()) == StructuralOp::kView; }
 
 // The node whose memory `node`'s output is.
+// Views share their source's memory, so a value lives until the last use of any of its views.
 EditNode* Root(EditNode* node) {
   while (IsView(*node) && !node->fed && !node->inputs.empty()) node = node->inputs[0].node;
   return node;
@@ -61,6 +62,8 @@ class Recomputation {
  public:
   Recomputation(GraphEditor& graph, PassContext& context) : graph_(graph), context_(context) {}
 
+  // Greedy, one value a round, and everything measured anew: each copy moves the peak, and a plan of many values at
+  // once would be made for a graph that no longer exists.
   void Run() {
     const size_t budget = context_.options.memory_budget_bytes;
     // Every round takes a value out of what lives at the peak; there are not more rounds than values.
@@ -100,6 +103,7 @@ class Recomputation {
       }
     }
     // A gradient that is only assigned is written where it goes.
+    // (see variable_hazards.h), so it takes no room in the arena.
     for (EditNode* node : nodes_) {
       if (node->type() != "AssignVariableOp") continue;
       const auto life = lives_.find(Root(node->inputs[1].node));
@@ -121,6 +125,9 @@ class Recomputation {
   }
 
   // What has to be computed again for `node` to be there at `at`, inputs first; empty where that cannot be.
+  // What its inputs are by then decides: one that still lives is read, one that is gone must be made again as well, and
+  // that may go on. State and control edges end it, because an effect must not happen twice and a copy cannot wait as
+  // the original did.
   bool Chain(EditNode* node, int at, std::vector<EditNode*>& chain) const {
     if (std::find(chain.begin(), chain.end(), node) != chain.end()) return true;
     if (chain.size() >= kMaxChain || node->op->stateful || node->outputs.size() != 1 || node->fed) return false;
@@ -135,6 +142,8 @@ class Recomputation {
     return chain.size() <= kMaxChain;
   }
 
+  // Only values that lie idle over the peak are worth it: made before, needed after, and not used at the peak itself.
+  // Of those the one that frees most bytes per operation is taken.
   bool RecomputeBest() {
     const int peak = static_cast<int>(peak_);
     Candidate best;
@@ -153,6 +162,7 @@ class Recomputation {
         flops += FlopsOf(*each);
         if (each != node) extra += BytesOf(*each);
       }
+      // The copy and what its chain holds must not make a new peak where the value is needed again.
       if (live_[static_cast<size_t>(again)] + extra >= live_[peak_]) continue;
       const double gain = static_cast<double>(life.bytes) / flops;
       if (gain > best.gain) best = {node, again, gain};
@@ -169,6 +179,7 @@ class Recomputation {
     copies_.clear();
     for (EditNode* node : chain) Copy(node, beside);
     // Whoever needs the value from then on takes the copy, through copies of the views on the way.
+    // The uses before stay with the original, whose life now ends with the last of them.
     for (EditNode* user : nodes_) {
       if (At(user) < candidate.again || user->removed || IsView(*user)) continue;
       for (size_t i = 0; i < user->inputs.size(); ++i) {

@@ -31,6 +31,10 @@ Edge Other(const EditNode& node, Edge known) {
   return {};
 }
 
+// Written by hand, log(softmax(x)) is -inf where softmax rounds to zero, and its gradient divides by that zero:
+// training ends in NaN for a reason that the model does not show. The patterns are those that users write and that
+// gradients make of them. As what they compute is numerically better and not the same, this pass is the one that
+// declares a tolerance.
 class SoftmaxLoss {
  public:
   SoftmaxLoss(GraphEditor& graph, PassContext& context) : graph_(graph), context_(context) {}
@@ -55,6 +59,8 @@ class SoftmaxLoss {
   }
 
   // (v - Σ v·s) · s, as the gradient of Softmax is built, of v = g / s.
+  // With v = g / s the division cancels: v·s is g, so the result is g - s · Σ g, and no element is divided by a
+  // probability that may be zero.
   void Gradient(EditNode& node) {
     for (const size_t side : {0, 1}) {
       const Edge s = node.inputs[side], difference = node.inputs[1 - side];
@@ -94,6 +100,8 @@ class SoftmaxLoss {
     const Edge product = sum.node->inputs[0];
     if (!Is(product, "Mul") || !GraphEditor::OnlyUse(product)) return;
     for (const size_t side : {0, 1}) {
+      // The op wants the logits of a batch, so only matrices qualify; log-probabilities that somebody else reads are
+      // left as they are, or they would be computed twice.
       const Edge logarithm = product.node->inputs[side], labels = product.node->inputs[1 - side];
       if (!Is(logarithm, "LogSoftmax") || !GraphEditor::OnlyUse(logarithm)) continue;
       const Edge logits = logarithm.node->inputs[0];

@@ -34,6 +34,8 @@ std::vector<std::string> ColocationGroups(const Node& node) {
   return groups;
 }
 
+// Union-find with paths shortened on the way, and smaller groups joined to larger ones below, so that graphs of any
+// size take practically linear time.
 int Colocation::Root(int id) const {
   int root = id;
   while (parent_[static_cast<size_t>(root)] != root) root = parent_[static_cast<size_t>(root)];
@@ -53,6 +55,8 @@ const Node* Colocation::Constrained(int group, const Node* first) const {
   return nullptr;
 }
 
+// The ties form a forest, as only joins of two groups add one, and so there is exactly one way between two nodes of a
+// group: it is the reason why they are together. It is only looked for when an error or a log wants it.
 std::string Colocation::Chain(const Node& from, const Node& to) const {
   if (&from == &to) return "";
   std::vector<int> came(graph_->nodes().size(), -1);
@@ -112,6 +116,9 @@ Status Colocation::Clash(const Node& a, const Node& b, const Status& how, const 
       Show(*first), Show(*second), Message(how), fmt::join(chain, ", "));
 }
 
+// A user of a handle gives way to the handle, as in TensorFlow: state cannot be on two devices, and a model that puts
+// its layers on a device means the computation. Only a single node may give way; one that brings others along would
+// drag them where they did not ask to be.
 Status Colocation::Join(const Node& a, const Node& b, std::string why, const Node* user) {
   int x = Root(a.id()), y = Root(b.id());
   if (x == y) return absl::OkStatus();
@@ -175,6 +182,7 @@ StatusOr<Colocation> Colocation::Build(const Graph& graph, const Options& option
     }
   }
   // A group bears a node's name; where there is no such node, it joins those that name it.
+  // Graphs that were cut down to what a run needs lose nodes, and the name of a group may be that of a lost one.
   std::map<std::string, const Node*> absent;
   for (const auto& node : graph.nodes()) {
     for (const std::string& group : ColocationGroups(*node)) {
@@ -194,6 +202,8 @@ StatusOr<Colocation> Colocation::Build(const Graph& graph, const Options& option
           *node, *leader, fmt::format("'{}' is colocated with '{}'", node->name(), leader->name()), nullptr));
     }
   }
+  // Joins leave an order that depends on the sizes of groups; errors and placements name the members in the order of
+  // creation.
   for (auto& members : groups.members_) std::ranges::sort(members);
   return groups;
 }

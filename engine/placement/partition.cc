@@ -16,6 +16,9 @@
 namespace rivulet {
 namespace {
 
+// Everything that must be the same in the cut graph is kept by construction: names, the order of a variable's reads and
+// writes, and which values are known when a program is compiled. What is new are pairs of _Send and _Recv, one per
+// tensor and destination, since a second user on the same device takes what has already come.
 class Partitioner {
  public:
   Partitioner(const RunGraph& run, const DeviceSet& devices, const std::vector<int>& device,
@@ -53,6 +56,8 @@ class Partitioner {
   std::string DeviceName(int device) const { return devices_[static_cast<size_t>(device)].name.ToString(); }
 
   // Which devices each node is made on: its own, and for what follows from shapes alone those of its users.
+  // A shape that is sent arrives too late: the receiving program would be compiled without knowing it. It is cheaper
+  // and safer to compute it on each device from the tensor, which is there or is sent anyway.
   void FindCopies() {
     const size_t count = run_.graph.nodes().size();
     anywhere_.resize(count);
@@ -70,6 +75,7 @@ class Partitioner {
                             !(wanted[Id(node)] && !node->control_inputs().empty());
       if (!anywhere_[Id(node)] || wanted[Id(node)]) copies_[Id(node)].insert(DeviceOf(node));
     }
+    // Users first, as a copy of a copy is needed wherever its users are.
     for (auto it = order_.rbegin(); it != order_.rend(); ++it) {
       const Node* node = *it;
       // Nobody uses it elsewhere: it stays where it was placed.
@@ -132,6 +138,7 @@ class Partitioner {
         if (std::ranges::find(control, here) == control.end()) control.push_back(here);
       }
     }
+    // One of the copies keeps the name, so that feeds, fetches and errors find it; the node's own device comes first.
     const bool original = device == DeviceOf(&node) ||
                           (!copies_[Id(&node)].contains(DeviceOf(&node)) && device == *copies_[Id(&node)].begin());
     RIVULET_ASSIGN_OR_RETURN(Node * made, Add(original ? node.name() : Fresh(node.name()), node.type(),
@@ -157,6 +164,7 @@ class Partitioner {
   }
 
   // A node of `device` that runs after `before` did.
+  // If any tensor of the node is received here already, its receive is such a node, and nothing more need be sent.
   StatusOr<Node*> ControlHere(const Node& before, int device) {
     if (const auto made = made_.find({before.id(), device}); made != made_.end()) return made->second;
     for (size_t port = 0; port < before.outputs().size(); ++port)
@@ -175,6 +183,7 @@ class Partitioner {
 
   StatusOr<Output> Transfer(Output value, const Node& origin, int from, int to) {
     const DType dtype = value.dtype();
+    // Constants are exempt: they are sent only where somebody waits for them, and are of no use rounded.
     const bool narrow = options_.bfloat16_transfers && dtype == DType::kFloat32 && value.node->type() != "Const";
     const Shape shape = value.shape();
     if (narrow) {
@@ -203,6 +212,9 @@ class Partitioner {
   }
 
   // Each write of a variable after the reads and writes before it, each read after the last write before it.
+  // In one program the positions of nodes give this order. After the cut, what separates two accesses may be a receive,
+  // whose part starts whenever its tensor comes; only edges keep the order then. They suffice on one device, where all
+  // accesses of a variable are.
   Status OrderVariables() {
     struct Accesses {
       Node* write = nullptr;

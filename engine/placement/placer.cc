@@ -18,6 +18,9 @@ bool IsGenerator(const Node& node) {
          node.outputs()[0].dtype != DType::kVariant;
 }
 
+// Groups are placed and not nodes, because nodes that share a device can only go where all of them can run; what is
+// decided for one is decided for all. Constraints narrow first and preferences choose among what is left, so that no
+// preference ever costs a constraint. Each decision leaves its reason: a placement that surprises can be read.
 class GraphPlacer {
  public:
   GraphPlacer(const Graph& graph, const DeviceSet& devices, const PlacementOptions& options, Colocation groups)
@@ -86,6 +89,8 @@ class GraphPlacer {
     bool any_fits = false;
     const Node* unable = nullptr;
     std::vector<int> fitting = Fitting(group, constraint, any_fits, unable);
+    // What gives way is the kind and number of a device, never the machine: work that was meant for one worker must not
+    // move to another because of a missing kernel.
     if (fitting.empty() && options_.soft && (constraint.type || constraint.id)) {
       DeviceName softened = constraint;
       softened.type.reset();
@@ -116,6 +121,8 @@ class GraphPlacer {
                              DescribeNode(*node), constraint.ToString(), devices_.ToString(),
                              constraint.type || constraint.id ? ", or allow soft placement" : "");
     }
+    // The node that cannot run there and the node that asked for the device are seldom the same one. The error shows
+    // the chain between them.
     const Node* asks = groups_.Constrained(group, unable);
     const std::string chain = asks == nullptr || asks == unable ? "" : groups_.Chain(*unable, *asks);
     return InvalidArgument("{} cannot run on {}: {} has no kernel for {} there{}{}", DescribeNode(*unable),
@@ -188,6 +195,8 @@ class GraphPlacer {
     }
   }
 
+  // Last, when all users have a place: a constant that is made where it is used need not be sent. With users on several
+  // devices it goes where any other node would.
   void PlaceGenerators(const std::vector<const Node*>& generators) {
     std::vector<std::vector<const Node*>> users(graph_.nodes().size());
     for (const auto& node : graph_.nodes()) {

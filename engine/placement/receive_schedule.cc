@@ -14,6 +14,7 @@ namespace {
 size_t Id(const Node* node) { return static_cast<size_t>(node->id()); }
 
 // A node that a program does at some time: waiting for it means something.
+// Sends, receives and constants take their place in the plan but no time of a device.
 bool TakesTime(const Node& node) {
   return node.type() != "_Send" && node.type() != "_Recv" && node.type() != "Const" && node.type() != "VarHandleOp" &&
          node.type() != "Placeholder";
@@ -24,6 +25,7 @@ double Duration(const Node& node, const CostModel& costs) {
 }
 
 // For each receive its send; nullptr for other nodes, and where the send is not in this graph.
+// The edge that a cut graph does not show: without it a receive would seem to be ready from the start.
 std::vector<const Node*> Sends(const Graph& graph) {
   std::map<std::tuple<std::string, std::string, std::string>, const Node*> sends;
   const auto key = [](const Node& node) {
@@ -42,6 +44,8 @@ std::vector<const Node*> Sends(const Graph& graph) {
 
 }  // namespace
 
+// A simulation of list scheduling, as the devices will do it: each runs one node at a time, the oldest of those that
+// are ready. It needs no measured run, and with equal costs it still tells what is early and what is late.
 RunForecast ForecastRun(const Graph& graph, const CostModel& costs) {
   const size_t count = graph.nodes().size();
   const std::vector<const Node*> send_of = Sends(graph);
@@ -145,6 +149,9 @@ RunForecast ForecastRun(const Graph& graph, const CostModel& costs) {
   return forecast;
 }
 
+// A receive is tied to a node and not to a moment, since nothing can wait for a time: the last node of its device that
+// the forecast lets end early enough for the transfer. A wrong forecast then costs some memory or a short wait, and no
+// result.
 Status ScheduleReceivesLate(Graph& graph, const CostModel& costs) {
   const RunForecast forecast = ForecastRun(graph, costs);
   const std::vector<const Node*> send_of = Sends(graph);

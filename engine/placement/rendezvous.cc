@@ -56,6 +56,7 @@ StatusOr<RendezvousKey> RendezvousKey::Parse(std::string_view text) {
   return key;
 }
 
+// Shared with the callbacks of cancellations, which may come after the run is over and the rendezvous gone.
 struct Rendezvous::State {
   struct Waiter {
     uint64_t number = 0;
@@ -111,6 +112,9 @@ Status Rendezvous::Send(const std::string& key, Tensor value) {
   return absl::OkStatus();
 }
 
+// Three may want to end a waiting receive: its send, its cancellation and the end of the run. Who takes it out of the
+// table under the lock is the one that calls it back; the others find nothing. A number and not an address names it, as
+// a later receive may stand where an earlier one did.
 void Rendezvous::RecvAsync(const std::string& key, const CancellationToken& cancel, Done done) {
   uint64_t number = 0;
   Tensor value;
@@ -140,6 +144,9 @@ void Rendezvous::RecvAsync(const std::string& key, const CancellationToken& canc
     const State::Waiter waiter = alive->Take(key, number);
     if (waiter.done) waiter.done(Cancelled("the receive of '{}' was cancelled", key));
   };
+  // Registered after the waiter is in the table and without the lock: the token may call back at once, and would wait
+  // for the lock that this thread holds. In between the receive may have ended, so what was registered is forgotten
+  // again.
   const uint64_t callback = cancel.OnCancel(give_up);
   if (callback == 0) {
     if (cancel.cancelled()) give_up();
@@ -157,6 +164,8 @@ void Rendezvous::RecvAsync(const std::string& key, const CancellationToken& canc
   if (!waits) cancel.Forget(callback);  // received, aborted or cancelled in the meantime
 }
 
+// The table is emptied before anybody is told, because those who are told may send and receive again, and shall get the
+// error.
 void Rendezvous::Abort(const Status& status) {
   RIVULET_CHECK(!status.ok(), "a rendezvous is aborted with an error");
   std::map<std::string, State::Slot> slots;

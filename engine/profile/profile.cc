@@ -42,6 +42,8 @@ double Profile::kernel_seconds() const {
   return seconds;
 }
 
+// Rows are found by program and index, not by name: this runs for each span of each recorded step, and two programs of
+// one graph, of another batch size for instance, are told apart.
 int ProfileBuilder::RowOf(const InstructionSpan& span, std::span<const InstructionSpan> spans) {
   Known& known = known_[span.program];
   if (known.program == nullptr) {
@@ -122,6 +124,8 @@ std::vector<ProfileGroup> GroupBy(const Profile& profile, std::string Instructio
   return groups;
 }
 
+// Sorted by the time lost and not by the time taken: a product at the machine's peak takes longest and has nothing to
+// give, whereas a small op that is called often may.
 std::vector<ProfileLoss> LargestLosses(const Profile& profile, size_t count) {
   std::vector<ProfileLoss> losses;
   const auto steps = static_cast<double>(std::max<int64_t>(profile.steps, 1));

@@ -39,6 +39,8 @@ class Descriptor {
   int fd_;
 };
 
+// In the abstract namespace: there is no file to protect, to find or to leave behind, and the name goes with the
+// process.
 struct Address {
   sockaddr_un address = {};
   socklen_t length = 0;
@@ -53,6 +55,8 @@ Address AddressOf(int pid) {
   return made;
 }
 
+// A profile shows the model's graph. Abstract names have no permissions, so the kernel is asked who is at the other
+// end.
 bool MayTalkTo(int socket, ucred& peer) {
   socklen_t length = sizeof(peer);
   if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return false;
@@ -102,6 +106,8 @@ ProfileServer::~ProfileServer() {
   for (const int fd : {socket_, wake_read_, wake_write_}) close(fd);
 }
 
+// The first look is a relaxed load, as this is asked in every step of every thread; only when somebody waits do threads
+// contend for the steps that are wanted.
 bool ProfileServer::Wants() {
   if (open_steps_.load(std::memory_order_relaxed) <= 0) return false;
   int64_t open = open_steps_.load();
@@ -120,6 +126,7 @@ void ProfileServer::Take(const RecordedRun& run) {
   recorded_.NotifyAll();
 }
 
+// One request at a time, on a thread of its own. The pipe is what wakes poll when the server is to end.
 void ProfileServer::Serve() {
   for (;;) {
     pollfd ends[2] = {{socket_, POLLIN, 0}, {wake_read_, POLLIN, 0}};
@@ -133,6 +140,7 @@ void ProfileServer::Serve() {
 
 void ProfileServer::Answer(int peer) {
   std::string request;
+  // A peer that connects and says nothing is let go after two seconds.
   while (request.find('\n') == std::string::npos && request.size() < 64) {
     pollfd ends[2] = {{peer, POLLIN, 0}, {wake_read_, POLLIN, 0}};
     if (poll(ends, 2, kRequestMs) <= 0 || ends[1].revents != 0) return;
@@ -156,6 +164,7 @@ void ProfileServer::Answer(int peer) {
     builder_ = std::make_unique<ProfileBuilder>();
     threads_.clear();
     open_steps_.store(steps);
+    // The wait is short and repeated, to notice that whoever asked has gone: the steps would be recorded for nobody.
     while (builder_->steps() < steps && !stopping_) {
       recorded_.WaitFor(mutex_, std::chrono::milliseconds(kLookMs));
       pollfd end_of_peer = {peer, POLLRDHUP, 0};

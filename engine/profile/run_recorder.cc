@@ -2,11 +2,13 @@
 
 namespace rivulet {
 
+// All memory in advance: a recorder that allocated between two calls would measure its own allocations.
 RunRecorder::RunRecorder(size_t capacity) : capacity_(capacity) {
   spans_.reserve(capacity);
   open_.reserve(64);
 }
 
+// What does not fit is counted and still opened, so that nesting stays right for those around it.
 void RunRecorder::Begin(const Program& program, int index, const KernelContext&) {
   int32_t span = -1;
   if (spans_.size() < capacity_) {
@@ -26,6 +28,8 @@ Status RunRecorder::End(const Program&, int, const KernelContext&) {
 
 void RunRecorder::Failed(const Program&, int, const Status&) { Leave(ProfileNanos(), true); }
 
+// A call's own time is its span without what ran inside of it: sums over instructions then count each nanosecond once,
+// loops and branches included.
 void RunRecorder::Leave(int64_t end, bool failed) {
   if (open_.empty()) return;
   const Open left = open_.back();

@@ -90,6 +90,9 @@ std::optional<double> ResidentBytes() {
   return static_cast<double>(resident) * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
+// The file must be of use however the process ends, and must never end it. So it is written as whole events in the
+// array form of the format, which viewers read without its closing bracket; a part of the limit is kept from steps and
+// ops for what tells the course of the run; and a disk that is full ends the trace and nothing else.
 class JsonTraceFile final : public TraceFile {
  public:
   JsonTraceFile(std::unique_ptr<WritableFile> file, std::string path, TraceFileOptions options)
@@ -108,6 +111,7 @@ class JsonTraceFile final : public TraceFile {
     NameLocked("thread_name", pid_, thread, name);
   }
 
+  // Bounded, as a run may have a million clients and a viewer draws each row.
   TraceRow Row(std::string_view process, std::string_view name) override {
     MutexLock lock(mutex_);
     auto group = groups_.find(process);
@@ -158,6 +162,8 @@ class JsonTraceFile final : public TraceFile {
 
   bool Wants() override { return !detail_over_.load(std::memory_order_relaxed); }
 
+  // Formatting is done outside of the lock by the thread that ran the step, so that threads wait for each other only
+  // while bytes are copied.
   void Take(const RecordedRun& run) override {
     std::vector<std::shared_ptr<const Lines>> lines_of_span;
     std::map<const Program*, std::shared_ptr<const Lines>> seen;
@@ -242,6 +248,7 @@ class JsonTraceFile final : public TraceFile {
                        pid_, Micros(time), Quoted(name), Number(value));
   }
 
+  // All that an instruction's events say alike is made once per program; per event only times are formatted.
   std::shared_ptr<const Lines> LinesOf(const Program& program) {
     {
       MutexLock lock(mutex_);
@@ -303,6 +310,7 @@ class JsonTraceFile final : public TraceFile {
     if (bytes_ > 2) buffer_ += ",\n";
     buffer_ += events;
     bytes_ += added;
+    // At least once a second, so that a process that is killed leaves a trace up to its last second.
     const int64_t now = ProfileNanos();
     if (buffer_.size() >= kBufferBytes || now - flushed_ > kFlushNanos) Flush();
   }

@@ -124,6 +124,9 @@ bool ConcreteGraph::IsFed(const Node& node) const {
   return true;
 }
 
+// Shapes are inferred anew rather than taken from the graph, because the graph was built with the batch unknown:
+// gradients wrote Shape, BroadcastGradientArgs and Reshape where they could not know better. With the feeds' shapes
+// known those fold, often into a reduction over no axes at all, and kernels may be prepared for exact sizes.
 StatusOr<ConcreteGraph> ConcreteGraph::Build(const Graph& graph, const Signature& signature,
                                              const CompileOptions& options) {
   ConcreteGraph concrete;
@@ -136,6 +139,7 @@ StatusOr<ConcreteGraph> ConcreteGraph::Build(const Graph& graph, const Signature
     RIVULET_RETURN_IF_ERROR(concrete.InferAndFold(*node, signature, options));
   }
   // What only folded nodes needed is not needed any more.
+  // Two schedules, because folding needs an order and itself makes part of that order superfluous.
   RIVULET_RETURN_IF_ERROR(concrete.Schedule(concrete.roots_, /*skip_constants=*/true));
   return concrete;
 }
@@ -148,6 +152,8 @@ Status ConcreteGraph::ResolveSignature(const Graph& graph, const Signature& sign
   }
   random_index_ = RandomIndices(graph);
   values_.resize(static_cast<size_t>(values));
+  // Values are numbered densely by (node, port), so that everything known of a value is an array access. Compilation of
+  // a large graph would otherwise be spent in maps.
   for (const auto& node : graph.nodes()) {
     for (size_t port = 0; port < node->outputs().size(); ++port) {
       values_[static_cast<size_t>(value({node.get(), static_cast<int>(port)}))].spec = node->outputs()[port];
@@ -177,11 +183,9 @@ Status ConcreteGraph::ResolveSignature(const Graph& graph, const Signature& sign
     const StatusOr<Output> output = graph.FindOutput(name);
     if (!output.ok()) return NotFound("fetch '{}': {}", name, Message(output.status()));
     if (output->dtype() == DType::kResource)
-      return InvalidArgument(
-          "fetch '{}' is a variable's handle; fetch its "
-          "ReadVariableOp instead",
-          name);
+      return InvalidArgument("fetch '{}' is a variable's handle; fetch its ReadVariableOp instead", name);
     fetches_.push_back(*output);
+    // A tensor that is fed and fetched needs none of what makes it in the graph.
     if (feed(value(*output)) < 0) roots_.push_back(output->node);
   }
   for (const std::string& name : signature.targets) {
@@ -239,6 +243,10 @@ Status ConcreteGraph::Schedule(std::span<const Node* const> roots, bool skip_con
       if (feed(value(input)) < 0) follow(input.node);
     }
   }
+  // Of what is ready the oldest node goes first. Any topological order that keeps the edges would compute the same
+  // values, but the order also decides in which sequence variables are read and written where no edge says so, and
+  // which lives overlap. The order in which nodes were added is the one that a reader of the graph expects, and it
+  // depends neither on hash tables nor on the order of roots.
   std::priority_queue<int, std::vector<int>, std::greater<>> ready;
   for (size_t id = 0; id < count; ++id) {
     if (needed[id] && waits[id] == 0) ready.push(static_cast<int>(id));
@@ -298,6 +306,8 @@ Status ConcreteGraph::InferAndFold(const Node& node, const Signature& signature,
                            input.node->type(), input.node->name());
     }
   }
+  // Nodes that run functions are inferred by their bodies and never folded: a body may loop for long, and its limits
+  // are those of a run.
   if (RunsFunctions(node.type())) return InferCall(node);
   RIVULET_RETURN_IF_ERROR(CheckHandles(node));
   RIVULET_RETURN_IF_ERROR(InferShapes(node));
@@ -367,8 +377,7 @@ Status ConcreteGraph::InferCall(const Node& node) {
     const int passed = PassedInput(node, *graph_, static_cast<int>(port));
     if (passed < 0)
       return Unimplemented(
-          "{}: output {} is a handle, but not always that of one input; a program must know which "
-          "variable it is",
+          "{}: output {} is a handle, but not always that of one input; a program must know which variable it is",
           where, port);
     result.variable = variable(value(node.input(passed)));
     result.spec.shape = spec(value(node.input(passed))).shape;
@@ -384,6 +393,8 @@ Status ConcreteGraph::InferShapes(const Node& node) {
   std::vector<const TensorSpec*> inputs;
   std::vector<const Tensor*> constants;
   for (const Output& input : node.inputs()) {
+    // Constants go along: the shape of a Reshape or a Fill is the value of an input, and it is known here where it was
+    // not when the graph was built.
     inputs.push_back(&spec(value(input)));
     constants.push_back(constant(value(input)));
   }
@@ -410,6 +421,8 @@ Status ConcreteGraph::SetShape(const Node& node, int port, const Shape& inferred
     result.spec.shape = inferred;
     return {};
   }
+  // The shape said in the graph is kept as a promise and merged, never replaced: a feed that contradicts what somebody
+  // declared is told to him, and not discovered by a kernel.
   const std::string what = fmt::format("output {} of {} '{}'", port, node.type(), node.name());
   const StatusOr<Shape> merged = Shape::Merge(result.spec.shape, inferred);
   if (!merged.ok()) {
@@ -441,6 +454,9 @@ NodeView ConcreteGraph::View(const Node& node, ViewStorage& storage) const {
           graph_, &options_->passes};
 }
 
+// Folding runs the op's own kernel rather than an evaluator of its own, so that a folded value has the bits that the
+// run would have computed. It is bounded on every side (results, scratch, no state, no variables), because a graph from
+// outside must not make the compiler work or allocate without end; what does not fit is simply computed in the run.
 void ConcreteGraph::Fold(const Node& node, const CompileOptions& options) {
   if (node.op().stateful || node.outputs().empty()) return;
   const int first = first_value_[static_cast<size_t>(node.id())];
@@ -472,6 +488,8 @@ void ConcreteGraph::Fold(const Node& node, const CompileOptions& options) {
     const TensorSpec& output = spec(first + static_cast<int>(port));
     output_bytes += static_cast<size_t>(output.shape.elements()) * SizeOf(output.dtype);
   }
+  // A small constant must not become a large one that every copy of the program carries; what shrinks or keeps its size
+  // may always fold.
   if (output_bytes > std::max(options.passes.max_folded_bytes, input_bytes)) return;
   for (size_t port = 0; port < node.outputs().size(); ++port) {
     const TensorSpec& output = spec(first + static_cast<int>(port));

@@ -17,6 +17,9 @@ std::string Quoted(const Function& function) { return fmt::format("function '{}'
 StatusOr<FunctionSite> MakeFunctionSite(const Function& function, std::span<const KnownArgument> arguments,
                                         std::span<const int> buffers, const std::vector<bool>& wanted) {
   FunctionSite site;
+  // A function is compiled anew for each place that calls it: with the shapes, and with the values where these are
+  // known there. A constant argument is put into the body instead of being fed, so that a shape or an axis that a
+  // caller passes folds as it would have in the caller's graph.
   RIVULET_ASSIGN_OR_RETURN(site.body, SpecializeBody(function, arguments));
   size_t resources = 0;
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -24,6 +27,8 @@ StatusOr<FunctionSite> MakeFunctionSite(const Function& function, std::span<cons
     if (arguments[i].spec.dtype == DType::kResource) {
       VariableBinding binding;
       binding.name = ArgumentVariable(argument);
+      // Each handle is a buffer of its own unless the caller knows that two are the same variable; sharing the buffer
+      // then is what lets hazards inside the body be seen.
       binding.buffer = buffers.empty() ? static_cast<int>(resources) : buffers[resources];
       binding.spec = {arguments[i].variable, arguments[i].spec.shape};
       site.signature.variables.push_back(std::move(binding));
@@ -39,6 +44,8 @@ StatusOr<FunctionSite> MakeFunctionSite(const Function& function, std::span<cons
     site.fetches.push_back(static_cast<int>(i));
   }
   for (const Node* node : function.control_results) site.signature.targets.push_back(node->name());
+  // A body's effects happen whether or not its results are used, as TensorFlow's automatic control dependencies have
+  // it, so they are targets of the program.
   for (const auto& node : function.body->nodes()) {
     const bool effects =
         RunsFunctions(node->type())
@@ -63,6 +70,8 @@ StatusOr<std::vector<TensorSpec>> ConcreteResults(const Function& function, std:
     // What is known of a list grows while its elements become known.
     known = known && inferred.shape().IsFullyKnown() && inferred.dtype() != DType::kVariant;
   }
+  // Most bodies' shapes follow from the text, and a ConcreteGraph of a body that itself calls functions would be built
+  // again at every level on the way down. It is only built where shapes depend on values.
   if (known) return specs;
   const StatusOr<ConcreteGraph> concrete = ConcreteGraph::Build(site.body, site.signature, options);
   if (!concrete.ok()) return Annotate(concrete.status(), Quoted(function));
@@ -84,6 +93,8 @@ StatusOr<std::vector<TensorSpec>> ConcreteResults(const Function& function, std:
 Status SettleLists(const Function& body, std::vector<KnownArgument>& kept, const CompileOptions& options) {
   if (std::ranges::none_of(kept, [](const KnownArgument& each) { return each.spec.dtype == DType::kVariant; }))
     return {};
+  // A round either learns the shape of elements or gives up a length. There are few facts of either kind, so it settles
+  // soon; the bound is for bodies that nobody has thought of.
   constexpr int kMostRounds = 6;
   for (int round = 0; round < kMostRounds; ++round) {
     RIVULET_ASSIGN_OR_RETURN(const FunctionSite site, MakeFunctionSite(body, kept, {}, {}));
@@ -116,6 +127,7 @@ StatusOr<std::vector<TensorSpec>> ConcreteOutputs(const Node& node, const Graph&
     const Function& body = *functions[1];
     std::vector<KnownArgument> kept(arguments.begin(), arguments.end());
     for (size_t i = 0; i < kept.size(); ++i)
+      // A value known before the loop is only known inside of it where no iteration changes it.
       if (PassedArgument(body.results[i]) != static_cast<int>(i)) kept[i].value = nullptr;
     RIVULET_RETURN_IF_ERROR(SettleLists(body, kept, options));
     RIVULET_ASSIGN_OR_RETURN(std::vector<TensorSpec> after, ConcreteResults(body, kept, options));
@@ -124,15 +136,18 @@ StatusOr<std::vector<TensorSpec>> ConcreteOutputs(const Node& node, const Graph&
         after[i].shape = CommonList(kept[i].spec.shape, after[i].shape);
         continue;
       }
+      // Buffers of loop variables are planned once for all iterations, so a loop variable that grows has no place to
+      // lie.
       if (after[i].shape == kept[i].spec.shape) continue;
       return InvalidArgument(
           "loop variable {} ('{}') enters an iteration as {} and leaves it as {}; a program needs loop variables of "
-          "one "
-          "shape, so give it its largest shape from the start",
+          "one shape, so give it its largest shape from the start",
           i, body.arguments[i]->name(), kept[i].spec.shape.ToString(), after[i].shape.ToString());
     }
     return after;
   }
+  // A branch that is known not to be taken is never compiled, and need not even fit: that is how one model serves
+  // training and inference by a constant.
   const Tensor* selector = call.first_argument == 0 ? nullptr : inputs[0].value;
   size_t first = 0, last = functions.size();
   if (selector != nullptr) {
@@ -161,6 +176,8 @@ StatusOr<std::vector<TensorSpec>> ConcreteOutputs(const Node& node, const Graph&
   return specs;
 }
 
+// A program must know which variable a handle is when it is compiled. Through a call that holds if every branch passes
+// on the same argument, and through a loop if each iteration passes it on in its own place.
 int PassedInput(const Node& node, const Graph& graph, int port) {
   const FunctionCall call = DescribeFunctionCall(node.type(), node.attrs());
   const StatusOr<std::vector<const Function*>> functions = FindFunctions(call, FunctionsOf(graph));

@@ -35,6 +35,9 @@ KernelRegistry& KernelRegistry::Global() {
   return registry;
 }
 
+// Two kernels for the same are a fault of the program and end it at its start: which of them a run took would hang on
+// the order in which objects are linked. A library that is loaded later collects first, since its faults must be
+// errors.
 void KernelRegistry::Register(std::string op, Device device, DType dtype, PrepareFn prepare, const char* file,
                               int line) {
   if (std::vector<internal::CollectedKernel>* collected = internal::CollectedKernels()) {

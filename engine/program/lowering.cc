@@ -38,6 +38,10 @@ std::string Described(const Node& node) {
   return fmt::format("{} '{}'{}", node.type(), node.name(), line);
 }
 
+// Lowering never asks the graph again once a node is a step: from here on there are storages (some bytes that hold a
+// value) and steps that read and write them. Positions in the schedule are the clock. They, and not indices of steps,
+// bound every life, because steps are still removed, added and merged after lives are known, and a position means the
+// same before and after.
 class Lowering {
  public:
   Lowering(const ConcreteGraph& graph, const Signature& signature, const CompileOptions& options)
@@ -53,6 +57,10 @@ class Lowering {
       }
   }
 
+  // The stages stand in the only order that works. Hazards first: they decide which values lie in variables and need no
+  // arena. Then update fusion, which recognises a gradient by where it lies and takes it out of memory. Then reuse in
+  // place, which lengthens the lives of what is left, and last the arena, when lives are final. A plan made earlier
+  // would reserve bytes for gradients that are never written.
   StatusOr<LoweredProgram> Run() {
     for (size_t position = 0; position < graph_.schedule().size(); ++position) {
       RIVULET_RETURN_IF_ERROR(AddNode(*graph_.schedule()[position], static_cast<int>(position)));
@@ -61,6 +69,9 @@ class Lowering {
     ResolveVariableHazards(storages_, steps_, readers_);
     readers_.resize(storages_.size(), nullptr);
     std::erase_if(steps_, [](const Step& step) { return step.removed; });
+    // Copies of reads were appended; they belong at the position of their read, and a fetch behind the node that makes
+    // what it copies. The sort is stable, so that steps of one position keep the order in which they were made and the
+    // program depends on the graph alone.
     std::stable_sort(steps_.begin(), steps_.end(), [](const Step& a, const Step& b) {
       const auto key = [](const Step& s) { return std::pair(s.position, s.kind == Step::Kind::kFetch); };
       return key(a) < key(b);
@@ -90,6 +101,8 @@ class Lowering {
   }
 
   // The storage that holds `value`; feeds and constants get theirs at first use.
+  // Late, because most constants are gone by then: whoever used them was folded, and a constant that no kernel reads
+  // shall not be carried by every program.
   int StorageOf(int value) {
     int& known = storage_of_[static_cast<size_t>(value)];
     if (known >= 0) return known;
@@ -110,6 +123,8 @@ class Lowering {
     value_in_.back() = value;
     return known;
   }
+  // A use lengthens the life of the storage, not of the value: views share their source's storage, so the last reader
+  // of any of them keeps the bytes.
   int Use(int value, int position) {
     const int index = StorageOf(value);
     storage(index).last = std::max(storage(index).last, position);
@@ -119,6 +134,8 @@ class Lowering {
   Status AddNode(const Node& node, int position) {
     if (graph_.IsConstant(node) || graph_.IsFed(node)) return {};
     const auto value_of = [&](int port) { return graph_.value({const_cast<Node*>(&node), port}); };
+    // Structural nodes need no call. What is left for kernels is what computes; a Reshape costs nothing in a run and
+    // cannot get in the way of reuse, because its result is the same storage and not a second one.
     switch (StructuralKind(node.type())) {
       case StructuralOp::kConst:
       case StructuralOp::kPlaceholder:
@@ -135,6 +152,9 @@ class Lowering {
         storage_of_[static_cast<size_t>(value_of(0))] = StorageOf(source);
         return {};
       }
+      // Each read is a storage of its own although several lie in the same memory: two reads with a write between them
+      // are two values, and it is lives that tell whether both can be views. ResolveVariableHazards turns those that
+      // cannot into copies.
       case StructuralOp::kRead: {
         const VariableBinding& variable = VariableOf(node.input(0));
         Storage read;
@@ -189,6 +209,8 @@ class Lowering {
         step.inputs.push_back(Use(value, position));
       }
     }
+    // A handle alone does not say that a variable changes, and a step that only reads must not count as a hazard: each
+    // false write would cost a copy of a whole weight matrix.
     step.writes_variables = !step.variables.empty() && WritesVariables(node);
     for (size_t port = 0; port < node.outputs().size(); ++port) {
       const int value = graph_.value({const_cast<Node*>(&node), static_cast<int>(port)});
@@ -201,6 +223,8 @@ class Lowering {
       // A fed output is still written, to memory that nobody reads.
       if (graph_.feed(value) < 0) storage_of_[static_cast<size_t>(value)] = step.outputs.back();
     }
+    // Scratch is a storage that lives for one position, so that all calls share one stretch of the arena where nothing
+    // else needs it, and no kernel allocates.
     if (step.prepared.scratch_bytes > 0) {
       Storage scratch;
       scratch.bytes = step.prepared.scratch_bytes;
@@ -240,6 +264,9 @@ class Lowering {
     }
   }
 
+  // In the order of execution, so that a chain of elementwise ops collapses into one storage: the root's life has grown
+  // by the time the next link asks. Reuse saves the bytes and, more than that, the memory traffic: what was just read
+  // is in the cache when it is written.
   void ReuseInPlace() {
     for (Step& step : steps_) {
       if (step.kind != Step::Kind::kKernel) continue;
@@ -259,6 +286,9 @@ class Lowering {
     }
   }
 
+  // The input must die here, be of the same size, and not already be another output's. A storage that the step reads
+  // several times, as x · x does, is overwritten only where the kernel allows it of every one of those inputs: one that
+  // is read by rows and one by columns would see what the other has destroyed.
   bool MayReuse(const Step& step, int in, int out, const std::vector<int>& taken) {
     const int root = Root(step.inputs[static_cast<size_t>(in)]);
     const Storage& input = storage(root);
@@ -282,6 +312,8 @@ class Lowering {
     for (int i = 0; i < static_cast<int>(storages_.size()); ++i) {
       const Storage& made = storage(i);
       if (made.kind != Storage::Kind::kArena) continue;
+      // What the same tensors would take without sharing: the plan reports it, so that what the planning gains can be
+      // seen.
       memory_.unshared_bytes += std::max<size_t>(RoundUp64(made.bytes), 64);
       if (made.same_as >= 0) continue;
       lifetimes.push_back({made.bytes, made.first, made.last});
@@ -313,6 +345,7 @@ class Lowering {
     return made.kind == Storage::Kind::kArena && made.same_as < 0 ? RoundUp64(made.bytes) : 0;
   }
 
+  // Storages that hazards and fusion have added are no values of the graph; observers see them as bytes.
   void AddInput(int index, Instruction& listing) {
     const int value = static_cast<size_t>(index) < value_in_.size() ? value_in_[static_cast<size_t>(index)] : -1;
     listing.input_names.push_back(value < 0 ? "" : output_of_[static_cast<size_t>(value)].name());
@@ -383,6 +416,8 @@ class Lowering {
       const size_t buffer = static_cast<size_t>(variable.buffer);
       if (program.uses_buffer.size() <= buffer) program.uses_buffer.resize(buffer + 1, false);
     }
+    // Only buffers that some call touches are asked for when a run is bound, so that a program for evaluation does not
+    // need the optimiser's slots.
     for (const Call& call : program.calls) {
       for (const auto* locations : {&call.inputs, &call.outputs, &call.variables}) {
         for (const Location& location : *locations) {
@@ -402,6 +437,7 @@ class Lowering {
   }
 
   // Steps are instructions by now. The lives of storages, counted in positions of the schedule, become theirs.
+  // Observers and reports count in instructions, and copies and fusions have made these fewer or more than positions.
   void ListArena() {
     const auto before = [](const Step& step, int position) { return step.position < position; };
     const auto first_at = [&](int position) {

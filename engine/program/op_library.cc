@@ -23,6 +23,8 @@ struct Pending {
 constexpr std::string_view kMarker = "rivulet_op_library_abi_";
 
 // The number in the marker's name, from the file's table of strings. -1 where there is none.
+// Read from the file's bytes, before the loader sees it: loading runs the library's initializers, and those of another
+// version would hand over structures of another layout before anybody could ask.
 int MarkedAbi(std::string_view file) {
   for (size_t at = file.find(kMarker); at != std::string_view::npos; at = file.find(kMarker, at + 1)) {
     int abi = 0;
@@ -72,6 +74,10 @@ Status CheckAgainstRegistries(const Pending& pending, const std::string& path) {
 
 }  // namespace
 
+// A library counts whole or not at all. Its initializers register into lists of this thread, which are checked against
+// the registries before anything is entered: half of a library's ops would make graphs that load and cannot run. Names
+// are bound at once (RTLD_NOW), so that a missing symbol is an error here and no crash in a kernel, and stay the
+// library's own (RTLD_LOCAL), so that two libraries may have functions of one name.
 StatusOr<OpLibrary> LoadOpLibrary(const std::string& path) {
   static Mutex mutex;
   static std::map<std::string, OpLibrary>& loaded = *new std::map<std::string, OpLibrary>;

@@ -64,6 +64,9 @@ std::string Values(const TensorSpec& spec, const std::byte* data) {
 
 }  // namespace
 
+// The inputs' first values are said, since errors of a run are mostly about them: a label of 12 where there are ten
+// classes cannot be found from shapes. A run that was cancelled or came too late failed for no value of its inputs, so
+// nothing is said of them. All of it goes into the message's first line, before what other lines say.
 Status ExplainRunError(const Instruction& call, const KernelContext& context, const Status& error) {
   const std::string where = DescribeNode(call.op, call.node, call.source_line);
   if (absl::IsCancelled(error) || absl::IsDeadlineExceeded(error)) return Annotate(error, where);

@@ -51,6 +51,10 @@ const std::byte* TensorListStore::Get(const TensorList* list, int64_t index) {
   return slot == nullptr ? nullptr : slot->element;
 }
 
+// Memory is only ever taken off the end, and is all given back at once with the run, since nothing in it has a
+// destructor. The rest of a chunk that is too small is passed over for this run; looking back for it would make each
+// element of a long loop search all chunks. A program makes the same lists in every run, so what fitted in the first
+// fits again.
 StatusOr<std::byte*> TensorListStore::Allocate(size_t bytes) {
   bytes = std::max((bytes + kAlignment - 1) / kAlignment * kAlignment, kAlignment);
   if (bytes > max_bytes_ || in_use_ > max_bytes_ - bytes) [[unlikely]]
@@ -93,6 +97,9 @@ StatusOr<const TensorList*> TensorListStore::Create(DType dtype, int64_t length,
   return NewVersion(buffer, 0, buffer->capacity);
 }
 
+// Doubling makes a list built by pushes linear in its length, and the tables it leaves behind are together no larger
+// than the last. A buffer whose version numbers are used up counts as one that is not the newest: the copy counts from
+// 0.
 StatusOr<TensorList> TensorListStore::Writable(const TensorList* list, uint32_t capacity) {
   TensorList::Buffer* const old = list->buffer;
   const bool newest = list->version == old->newest && old->newest < std::numeric_limits<uint32_t>::max();

@@ -5,6 +5,11 @@
 namespace rivulet {
 namespace {
 
+// The update of a dense layer is bound by memory: of 1.6 million weights it would write the gradient, read it and the
+// weights, and write the weights. In the kernel of the gradient's product the values are in registers when they are
+// final, and the weights are read and written once. It works on storages and not on the graph, because "nobody else
+// reads this gradient" is a question about memory: gradients lie in slices of one flat buffer, which whole-vector ops
+// read by another name.
 class Fusion {
  public:
   Fusion(std::span<const VariableBinding> variables, const KernelPolicy& policy, std::vector<Storage>& storages,
@@ -30,6 +35,8 @@ class Fusion {
       --i;
     }
     for (size_t i = 0; i < steps_.size(); ++i)
+      // Only when all updates have found their producers: whether a step may be moved depends on the steps around it,
+      // and those still change in the loop above.
       if (steps_[i].descends) i -= MergeInputGradient(i);
     return absl::OkStatus();
   }
@@ -44,6 +51,8 @@ class Fusion {
 
   const Storage& storage(int index) const { return storages_[static_cast<size_t>(index)]; }
 
+  // Every binding that overlaps the place must be transient, not only the one it was found by: the caller may have
+  // bound the same memory under another name that he reads after the run.
   bool IsTransient(const VariablePlace& place) const {
     return std::all_of(variables_.begin(), variables_.end(), [&](const VariableBinding& variable) {
       return variable.transient || !PlaceOf(variable).Overlaps(place);
@@ -51,6 +60,7 @@ class Fusion {
   }
 
   // An update of float32 whose rate is there whenever the producers run.
+  // A rate that a kernel computes may not exist yet when the gradient's product runs; a constant or a feed always does.
   bool IsDescent(const Step& update) const {
     if (update.kind != Step::Kind::kKernel || update.node->type() != "ResourceApplyGradientDescent") return false;
     if (update.variables[0].spec.dtype != DType::kFloat32) return false;
@@ -70,6 +80,7 @@ class Fusion {
     if (fused == nullptr) return false;
     producer.prepared.kernel = std::move(fused);
     producer.prepared.implementation += " + sgd";
+    // The output that might have overwritten an input is gone.
     producer.prepared.in_place.clear();
     producer.prepared.flops += 2.0 * static_cast<double>(target.bytes / sizeof(float));
     producer.inputs.push_back(update.inputs[0]);
@@ -97,12 +108,16 @@ class Fusion {
     const VariablePlace target = update.variables[0];
     if (storage(delta).bytes != target.bytes || !MayMove(from, update_index, VariablePlace(), target)) return false;
     if (!Descend(steps_[from], update, target)) return false;
+    // The gradient stays in the list, where indices must not move, and takes no room.
     storages_[static_cast<size_t>(delta)].bytes = 0;
     return true;
   }
 
   // The weights' gradient descends in step `update_index`: moves the layer's input gradient into it. Returns how many
   // steps were taken out before it.
+  // The product that makes the input gradient reads the same weights that the update rewrites. Done together each block
+  // of weights comes from memory once: first it serves the input gradient, with the values of before the step, then it
+  // is updated. It must therefore be the later of the two, and nobody may want the input gradient before.
   size_t MergeInputGradient(size_t update_index) {
     Step& update = steps_[update_index];
     if (update.inputs.size() != 3 || !update.outputs.empty()) return 0;
@@ -142,6 +157,8 @@ class Fusion {
     std::vector<Part> parts;
     for (size_t i = 0; i < update_index; ++i) {
       Step& producer = steps_[i];
+      // Only a step that writes one thing and touches no variable: its kernel is replaced as a whole, and a second
+      // output or another variable would be lost.
       if (producer.kind != Step::Kind::kKernel || producer.outputs.size() != 1 || !producer.variables.empty()) continue;
       const Storage& gradient = storage(producer.outputs[0]);
       if (gradient.kind != Storage::Kind::kVariable || gradient.index != delta.buffer ||
@@ -163,7 +180,9 @@ class Fusion {
   // Whether the update of `target` by `gradient` may happen in step `from` instead of step `to`: nobody else reads the
   // gradient, and nobody touches the target in between.
   bool MayMove(size_t from, size_t to, const VariablePlace& gradient, const VariablePlace& target) const {
-    // A gradient that lies in no variable can only be disturbed by who is in between.
+    // A gradient that lies in a variable must not be read by anybody at any time, so all steps are looked at, also those
+    // before and after; one that does not can only be disturbed by who is in between, where the weights matter too. A
+    // list of users per variable would not do, since places overlap without being equal.
     const bool everywhere = gradient.bytes > 0;
     for (size_t i = everywhere ? 0 : from; i < (everywhere ? steps_.size() : to); ++i) {
       const Step& step = steps_[i];

@@ -13,6 +13,10 @@ struct Access {
   bool writes = false;
 };
 
+// A variable's memory is written in the middle of a program, by an optimiser's kernel or an assignment, while views of
+// it may still be read. Copying every read would be simple and would cost a pass over all weights in each step; so a
+// read is a view by default and a copy only where a write falls into its life. Accesses are held by byte ranges,
+// because a plan binds one flat vector and each weight as a slice of it.
 class Hazards {
  public:
   Hazards(std::vector<Storage>& storages, std::vector<Step>& steps) : storages_(storages), steps_(steps) {
@@ -23,6 +27,9 @@ class Hazards {
     }
   }
 
+  // The producer of an assigned value may write into the variable itself, which saves the copy. Then the memory changes
+  // not at the assignment but already at the producer, so that whoever reads the old value between the two, through the
+  // handle or through a view, forbids it.
   void WriteDirectly() {
     for (Access& access : accesses_) {
       Step& step = steps_[access.step];
@@ -45,6 +52,8 @@ class Hazards {
       if (access.position <= storage.first || access.position > storage.last) return false;
       if (access.position < storage.last) return true;
       // The last use and the write are one step: an assignment copies as memmove does, a producer was checked before.
+      // A step that reads a view while its kernel writes the same variable gets a copy: no kernel promises in which
+      // order it touches an input and a variable that overlap.
       const Step& step = steps_[access.step];
       if (step.kind != Step::Kind::kAssign) return true;
       return step.removed ? !ReadInPlaceBy(storage_index, storages_[static_cast<size_t>(step.inputs[0])].producer)
@@ -70,6 +79,8 @@ class Hazards {
     if (value.bytes != assign.range.bytes) return false;
     const Step& producer = steps_[static_cast<size_t>(value.producer)];
     if (producer.kind != Step::Kind::kKernel) return false;
+    // Asked anew for each assignment with the accesses as they are by now: an earlier direct write has moved its access
+    // to its producer's position, and that one counts.
     for (const Access& other : accesses_) {
       if (&other == &assign || !other.range.Overlaps(assign.range)) continue;
       // From the producer on until the value's last use nobody else may touch the memory by its handle.
@@ -79,6 +90,8 @@ class Hazards {
       const Storage& read = storages_[i];
       if (read.kind != Storage::Kind::kVariable || !PlaceOf(read).Overlaps(assign.range)) continue;
       if (read.last < value.first || read.first > assign.position) continue;
+      // The one reader that may stay is the producer itself, where it computes the new value in place of the old: v = v
+      // · 0.9 needs neither a copy nor a temporary.
       const bool updates_in_place = read.last == value.first && PlaceOf(read).SameMemory(assign.range) &&
                                     ReadInPlaceBy(static_cast<int>(i), value.producer);
       if (!updates_in_place) return false;
@@ -93,6 +106,8 @@ class Hazards {
 
 }  // namespace
 
+// Assignments first: one that becomes direct changes the moment at which its memory is written, and by these moments it
+// is decided which reads must be copies.
 void ResolveVariableHazards(std::vector<Storage>& storages, std::vector<Step>& steps,
                             std::span<const Node* const> reader_of) {
   Hazards hazards(storages, steps);

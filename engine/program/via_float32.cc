@@ -21,6 +21,9 @@ struct Converted {
   size_t offset;  // into the scratch
 };
 
+// Sixteen bits are a format of storage. An op without a kernel of its own for them computes in float32 between two
+// conversions and is rounded once, at the end; so 16-bit models need no second set of kernels. Kernels of their own
+// exist only where that would cost too much.
 class ViaFloat32Kernel final : public Kernel {
  public:
   Status Run(const KernelContext& context) const override {
@@ -70,6 +73,7 @@ class ViaFloat32Kernel final : public Kernel {
  private:
   friend class ViaFloat32;
   // What the inner kernel sees; here, since a run allocates nothing.
+  // The state is the instance's and the kernel is shared by all, so the tables cannot be members of the kernel.
   struct Addresses final : KernelState {
     std::vector<std::byte*> inputs, outputs, variables;
     std::unique_ptr<KernelState> inner;
@@ -122,6 +126,8 @@ class ViaFloat32 {
     convert(view_.variables, variables_, kernel->variables_);
     Prepared prepared;
     // Converted inputs are read before converted outputs are written.
+    // All inputs are widened into scratch before any output is narrowed, so an output may take its input's place
+    // whatever the inner kernel says, if both have as many elements.
     for (const Converted& in : kernel->inputs_)
       for (const Converted& out : kernel->outputs_)
         if (in.count == out.count)
@@ -143,6 +149,8 @@ class ViaFloat32 {
   static DType Widened(DType dtype) { return Is16BitFloat(dtype) ? DType::kFloat32 : dtype; }
 
   // The node with every 16-bit type attribute as float, over stand-ins for its inputs.
+  // A kernel reads attributes and types from its node, so the float kernel needs a float node; a graph of its own, of
+  // placeholders and constants, is the cheapest thing that passes every check that a real node passes.
   StatusOr<Node*> FloatNode(Graph& graph) {
     const Node& node = view_.node;
     NodeSpec spec{node.name(), std::string(node.type()), {}, {}, node.attrs(), node.source_line(), node.device()};
@@ -211,6 +219,8 @@ StatusOr<Prepared> PrepareKernel(const NodeView& node, const KernelPolicy& polic
   const std::vector<DType> types = Types16(node.node);
   const bool own = std::all_of(types.begin(), types.end(),
                                [&](DType dtype) { return registry.IsRegisteredFor(op, policy.device, dtype); });
+  // A kernel registered for 16 bits may still decline a shape with UNIMPLEMENTED; then float32 has it. Any other error
+  // is one that the user is to see.
   if (own) {
     RIVULET_ASSIGN_OR_RETURN(const PrepareFn* prepare, registry.Find(op, policy.device, KernelDType(node.node)));
     StatusOr<Prepared> prepared = (*prepare)(node, policy);

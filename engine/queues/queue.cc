@@ -122,6 +122,8 @@ void Queue::DequeueMany(int64_t n, bool up_to, const CancellationToken& cancel, 
   Start(std::move(attempt));
 }
 
+// A closing stands in line behind the enqueues that wait, which were there first; only when they are to be cancelled
+// does it take effect at once.
 void Queue::Close(bool cancel_pending_enqueues, EnqueueDone done) {
   auto attempt = std::make_shared<Attempt>();
   attempt->kind = Attempt::Kind::kClose;
@@ -140,6 +142,9 @@ void Queue::Close(bool cancel_pending_enqueues, EnqueueDone done) {
   Start(std::move(attempt));
 }
 
+// Callbacks are called when the lock is gone, since what they start may come back to this queue. The cancellation is
+// registered only for an attempt that has to wait, and without the lock, as the token may call back at once; hence the
+// second look whether the attempt still waits.
 void Queue::Start(std::shared_ptr<Attempt> attempt) {
   const bool dequeue = attempt->dequeued != nullptr;
   std::vector<Finished> finished;
@@ -208,6 +213,9 @@ void Queue::Tell(std::vector<Finished> finished) {
   }
 }
 
+// Only the first of each line is tried: queues are first come, first served, and a small dequeue must not overtake a
+// large one that has waited longer. An enqueue that goes on may let a dequeue go on and the other way round, hence the
+// loop until neither moves.
 void Queue::Advance(std::vector<Finished>& finished) {
   for (bool changed = true; changed;) {
     changed = false;
@@ -247,6 +255,8 @@ Queue::Progress Queue::TryEnqueue(Attempt& attempt, Status& status) {
 
 Queue::Progress Queue::TryDequeue(Attempt& attempt, Status& status) {
   auto available = static_cast<int64_t>(elements_.size());
+  // No more elements will come, so an attempt that lacks some can never be complete. What it took so far goes back to
+  // the front for those who want less.
   if (closed_ && available < attempt.wanted) {
     const int64_t wanted = attempt.wanted + static_cast<int64_t>(attempt.elements.size());
     PutBack(attempt);

@@ -4,6 +4,9 @@
 
 namespace rivulet {
 
+// The tensor holds a number, not an address: variants are fed, fetched and copied like any bytes, and one from another
+// run, or from nowhere, must be an error and not a wild pointer. What is kept lives as long as the run, since nobody
+// can say which copy of the tensor is the last.
 Tensor RunScope::Keep(std::shared_ptr<Resource> resource) {
   MutexLock lock(mutex_);
   kept_.push_back(std::move(resource));

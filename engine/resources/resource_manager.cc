@@ -26,6 +26,8 @@ StatusOr<std::shared_ptr<Resource>> ResourceManager::Find(std::string_view conta
   return NotFound("the container '{}' has no {} '{}'.{}", ContainerOf(container), type, name, DidYouMean(name, known));
 }
 
+// Made under the lock, so that two runs which meet a queue for the first time at once get one queue, and not each its
+// own with half of the elements. What cannot be made leaves no entry: the next run tries again.
 StatusOr<std::shared_ptr<Resource>> ResourceManager::FindOrMake(std::string_view container, std::string_view type,
                                                                 std::string_view name, const Make& make) {
   MutexLock lock(mutex_);
@@ -41,6 +43,8 @@ StatusOr<std::shared_ptr<Resource>> ResourceManager::FindOrMake(std::string_view
   return resource;
 }
 
+// The generation is counted after the entry is gone and before the lock is: whoever sees the new number and looks again
+// finds what is there now. Runs keep what they found as long as the number stays.
 bool ResourceManager::Remove(std::string_view container, std::string_view type, std::string_view name) {
   std::shared_ptr<Resource> removed;
   {

@@ -18,6 +18,8 @@ void ActiveRuns::Close(const Status& reason) {
   for (const CancellationToken& token : tokens) token.Cancel();
 }
 
+// A run may be ended by its caller, its time or its session. All three cancel one token, so the run asks in one place;
+// who was first leaves the reason, and Explain puts it in the place of a bare CANCELLED.
 StatusOr<std::unique_ptr<ActiveRun>> ActiveRun::Create(std::shared_ptr<ActiveRuns> runs, const CancellationToken& outer,
                                                        std::chrono::milliseconds timeout) {
   std::unique_ptr<ActiveRun> run(new ActiveRun());
@@ -46,6 +48,7 @@ StatusOr<std::unique_ptr<ActiveRun>> ActiveRun::Create(std::shared_ptr<ActiveRun
   return run;
 }
 
+// The alarm first, and waited for: its callback holds this run.
 ActiveRun::~ActiveRun() {
   alarm_.reset();
   outer_.Forget(outer_callback_);

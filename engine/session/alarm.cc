@@ -13,6 +13,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // One thread for all alarms of the process; it never ends.
+// A thread per run would cost more than many runs. It is never joined, so that alarms may be set and forgotten while
+// the process ends.
 class Clockwork {
  public:
   static Clockwork& Global() {
@@ -34,6 +36,7 @@ class Clockwork {
     return id;
   }
 
+  // Waits for a callback that is running, or the alarm's owner could be gone under it.
   void Forget(uint64_t id) {
     MutexLock lock(mutex_);
     if (const auto found = times_.find(id); found != times_.end()) {

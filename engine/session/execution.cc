@@ -9,6 +9,9 @@
 namespace rivulet {
 
 // An asynchronous op that was started. Its done-callback and its return meet: whoever comes second goes on.
+// An op may call back before it returns, from this thread or another. Two flags meet so that exactly one side goes on,
+// and an op that is done at once continues on this thread instead of growing the stack or taking a turn through the
+// pool.
 struct Execution::AsyncCall {
   explicit AsyncCall(AsyncContext given) : context(std::move(given)) {}
   const std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
@@ -28,6 +31,8 @@ Execution::Execution(ExecutionEnvironment environment)
   left_ = static_cast<int>(plan_.steps.size());
 }
 
+// Without a pool the thread that waits is the only one, so work comes to it in a queue of its own; callbacks from other
+// threads only add to it.
 void Execution::Schedule(std::function<void()> closure) {
   if (environment_.pool != nullptr) {
     environment_.pool->Schedule(std::move(closure), environment_.priority);
@@ -38,6 +43,8 @@ void Execution::Schedule(std::function<void()> closure) {
   changed_.NotifyAll();
 }
 
+// Counted as under way before any is scheduled: the first may be done before the second is on its way, and the run
+// would look as if it were over.
 void Execution::Start(std::vector<Tensor> feeds) {
   std::vector<int> ready;
   {
@@ -73,6 +80,8 @@ void Execution::Feed(int feed, Tensor value) {
 }
 
 // Runs `first` and then, on this thread, one of the steps that can start after it; the others go to the pool.
+// A chain of parts stays on its thread, with what it has just written in the cache; only where the graph forks does the
+// pool get work.
 void Execution::RunStep(int first) {
   for (int step = first; step >= 0;) {
     Status status;
@@ -90,6 +99,8 @@ void Execution::RunStep(int first) {
   }
 }
 
+// Tensors share their memory, so taking is cheap, and the last taker is the last holder: large values between parts go
+// as soon as nobody needs them.
 std::vector<Tensor> Execution::TakeInputs(const std::vector<int>& values) {
   MutexLock lock(mutex_);
   std::vector<Tensor> taken;
@@ -118,6 +129,8 @@ Status Execution::RunPart(int step) {
   return absl::OkStatus();
 }
 
+// By name at every run, since the container may have been reset in between. The handle's own attributes are held
+// against the resource that is there: another session may have made it, of another type.
 StatusOr<std::shared_ptr<Resource>> Execution::ResourceOf(const Node& handle) const {
   const Graph& graph = *plan_.graph;
   const std::string& container = handle.attr<std::string>("container");
@@ -141,6 +154,7 @@ StatusOr<std::shared_ptr<Resource>> Execution::ResourceOf(const Node& handle) co
   return resource;
 }
 
+// The call's context is shared with the callback, which may outlive this frame and, if the run is given up, the caller.
 bool Execution::StartAsync(int step, Status* status) {
   const PlanAsync& async = plan_.asyncs[static_cast<size_t>(plan_.steps[static_cast<size_t>(step)].index)];
   const Node& node = *async.node;
@@ -190,6 +204,8 @@ Status Execution::FinishAsync(int step, const AsyncCall& call, StatusOr<std::vec
   if (!outputs.ok()) return Annotate(outputs.status(), where);
   if (outputs->size() != node.outputs().size())
     return Internal("{} gave {} outputs, and has {}", where, outputs->size(), node.outputs().size());
+  // Programs were compiled on the graph's word. What comes from outside of it is checked here, at the op's name, and
+  // not where a part fails to compile for it.
   for (size_t port = 0; port < outputs->size(); ++port) {
     const TensorSpec& spec = node.outputs()[port];
     const Tensor& value = (*outputs)[port];
@@ -207,6 +223,8 @@ Status Execution::FinishAsync(int step, const AsyncCall& call, StatusOr<std::vec
   return absl::OkStatus();
 }
 
+// After an error nothing new starts, and the steps that were started are waited for: they use the run's memory,
+// variables and callbacks, which the caller may free as soon as it has the error.
 std::vector<int> Execution::Complete(int step, const Status& status) {
   std::vector<int> ready;
   bool failed = false;

@@ -24,6 +24,8 @@ StatusOr<std::shared_ptr<VariableResource>> SessionVariables::Resolve(const Entr
   return std::static_pointer_cast<VariableResource>(std::move(resource));
 }
 
+// All or none: a graph that extends a session and fails half way must leave it as it was. What is already made is held
+// until all fit and goes with this frame where they do not.
 Status SessionVariables::Add(const Graph& graph) {
   MutexLock lock(mutex_);
   std::vector<Entry> added;
@@ -78,6 +80,9 @@ std::vector<std::string> SessionVariables::names() const {
 
 // ---- arenas
 
+// Runs come in any order and size, and memory that is freed and taken again costs page faults in every step. So arenas
+// are kept and handed to whichever program they fit best; their number is that of runs that were once under way
+// together. Under a budget the idle ones go first.
 StatusOr<BudgetedBuffer> ArenaPool::Take(size_t bytes) {
   std::vector<BudgetedBuffer> returned;
   {
@@ -118,6 +123,7 @@ void ArenaPool::Give(BudgetedBuffer arena) {
 namespace {
 
 // Tells several observers; the first one stands nearest to the kernel.
+// Nested like brackets: the first begins last and ends first, so that what it times is the kernel and not the others.
 class Several final : public RunObserver {
  public:
   void Add(RunObserver* observer) {
@@ -195,6 +201,9 @@ StatusOr<std::shared_ptr<PartRunner::Compiled>> PartRunner::CompilePart(const Pl
   return compiled;
 }
 
+// The key holds the shapes that came and not those that the graph declares: a batch that may be of any size gets a
+// program for each size that occurs, and OnceCache lets go of those that were not used for the longest. Types need no
+// place in it, as the graph fixes them.
 StatusOr<std::shared_ptr<PartRunner::Compiled>> PartRunner::Find(const PlanPart& part, std::string_view key,
                                                                  std::span<const Tensor> inputs) {
   std::string full(key);
@@ -236,6 +245,8 @@ StatusOr<std::vector<Tensor>> PartRunner::Run(const PlanPart& part, std::string_
   Compiled& compiled = **found;
   const Program& program = *compiled.program;
 
+  // An instance is one thread's. Taken from the pool it brings its tables with it, so a run in the usual case binds new
+  // feeds and nothing else.
   Worker worker;
   {
     MutexLock lock(compiled.mutex);
@@ -251,6 +262,8 @@ StatusOr<std::vector<Tensor>> PartRunner::Run(const PlanPart& part, std::string_
   // The variables, locked in one order for all runs.
   ResourceManager& resources = variables_->resources();
   std::vector<std::shared_ptr<VariableResource>> variables(compiled.uses.size());
+  // Looking up names under the manager's lock at every run would make runs of small programs wait for each other. The
+  // generation tells that nothing was removed since; weak pointers, so that an idle worker keeps no variable alive.
   const uint64_t generation = resources.generation();
   for (size_t i = 0; i < variables.size(); ++i) {
     if (worker.generation == generation) variables[i] = worker.variables[i].lock();
@@ -262,6 +275,7 @@ StatusOr<std::vector<Tensor>> PartRunner::Run(const PlanPart& part, std::string_
   }
   worker.generation = generation;
 
+  // Before the locks: a run that cannot have memory shall not make others wait to hear of it.
   StatusOr<BudgetedBuffer> arena = arenas_.Take(program.memory().arena_bytes);
   if (!arena.ok()) return info.report_allocations ? WithReport(arena.status(), program) : arena.status();
   std::vector<Tensor> results;
@@ -290,6 +304,9 @@ StatusOr<std::vector<Tensor>> PartRunner::Run(const PlanPart& part, std::string_
   bindings.deadline = info.deadline;
   bindings.max_loop_steps = info.max_loop_steps;
 
+  // Two runs that lock the same variables in different orders could wait for each other; the order of creation is one
+  // that all agree on. Locks are held for the whole part, because a program reads a variable in place, anywhere between
+  // its first and its last call.
   std::vector<size_t> order(variables.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::sort(order.begin(), order.end(),
@@ -308,6 +325,7 @@ StatusOr<std::vector<Tensor>> PartRunner::Run(const PlanPart& part, std::string_
   observers.Add(info.observer);
   bindings.observer = observers.get();
   const auto run = [&]() -> Status {
+    // Only now, under the locks: another run may be the one that initialises.
     for (size_t i = 0; i < variables.size(); ++i)
       if (compiled.uses[i].needs_value && !variables[i]->initialized())
         return FailedPrecondition("the variable '{}' is read before it has a value; run the target that initialises it",

@@ -5,6 +5,9 @@
 
 namespace rivulet {
 
+// Nothing of a partial run is special below here. Each feed is a step that is done when the feed comes, so the
+// planner's cut separates what needs which feed, and the execution starts each part once, when the last of its feeds is
+// there. What has been computed is kept as values of the one execution.
 struct PartialRun::State {
   std::shared_ptr<Session::State> session;
   RunNames names;
@@ -21,6 +24,7 @@ struct PartialRun::State {
 namespace {
 
 // Which feeds each step waits for, itself or through others.
+// Known from the plan, so a fetch whose feeds are missing is refused at once, where it would otherwise wait for ever.
 std::vector<std::set<int>> FeedsOf(const RunPlan& plan) {
   std::vector<std::set<int>> needs(plan.steps.size());
   for (size_t step = 0; step < plan.steps.size(); ++step) {  // each comes after what it waits for
@@ -76,6 +80,7 @@ StatusOr<std::unique_ptr<PartialRun>> Session::SetUpPartialRun(const std::vector
 
 PartialRun::PartialRun() = default;
 
+// Steps that wait for feeds will never get them; steps under way hold the state, so they are ended before it goes.
 PartialRun::~PartialRun() {
   if (state_ != nullptr && state_->execution != nullptr) state_->execution->Abandon();
 }

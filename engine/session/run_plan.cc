@@ -16,6 +16,8 @@
 namespace rivulet {
 namespace {
 
+// Every node keeps a bit for each, so that memory goes with their number times that of the nodes: a graph from outside
+// must not decide it.
 constexpr size_t kMaxAsyncOps = 4096;
 
 // Where a node's work is done.
@@ -26,6 +28,11 @@ enum class Place {
   kAsync
 };
 
+// A program cannot wait in the middle; a queue can make one wait for ever. So whatever depends on an asynchronous op
+// must be a program of its own, started when the op is done, and what does not depend on it must not be in that
+// program, or it would wait for nothing. The set of asynchronous ops that a node depends on tells both: nodes of equal
+// sets can start at the same moment and lose nothing by being together. As a part comes after all whose sets it
+// contains, parts can never wait for each other in a circle, which a cut by any other rule would have to check.
 class Planner {
  public:
   Planner(std::shared_ptr<const Graph> graph, const RunNames& names) : graph_(std::move(graph)), names_(names) {
@@ -79,6 +86,7 @@ class Planner {
     return absl::OkStatus();
   }
 
+  // Feeds are few; a search is cheaper than a table over all values.
   int FeedOf(const Output& output) const {
     const auto found = std::find(feeds_.begin(), feeds_.end(), output);
     return found == feeds_.end() ? -1 : static_cast<int>(found - feeds_.begin());
@@ -97,6 +105,7 @@ class Planner {
     std::vector<Node*> roots;
     for (const Output& fetch : fetches_)
       if (FeedOf(fetch) < 0) roots.push_back(fetch.node);
+    // A target that is fed does not run, and its own inputs are not needed for it.
     std::erase_if(targets_, [&](const Node* target) { return IsFed(target); });
     roots.insert(roots.end(), targets_.begin(), targets_.end());
     std::vector<Node*> stack = roots;
@@ -130,6 +139,8 @@ class Planner {
   }
 
   // The graph as it is: names in errors and listings are the user's own.
+  // The usual case, and the fast one: no copy, no values between steps, and compiled programs are shared with whoever
+  // runs the same names.
   void OnePart() {
     plan_->whole = true;
     PlanPart part;
@@ -161,6 +172,8 @@ class Planner {
   // ---- several parts
 
   // Sets of steps that wait: bits by number of the asynchronous op or the feed.
+  // Bits in words, since nodes unite the sets of all their inputs: with trees of names this would be the slowest thing
+  // in planning.
   using Waits = std::vector<uint64_t>;
   static void Unite(Waits& to, const Waits& from) {
     if (to.size() < from.size()) to.resize(from.size());
@@ -171,6 +184,9 @@ class Planner {
     to[bit / 64] |= uint64_t{1} << (bit % 64);
   }
 
+  // What is known when a program is compiled is copied to every part that uses it. If it were computed in one part and
+  // handed to the others it would arrive as a feed, and a shape, an axis or a size of a tensor in these would not be
+  // known any more.
   Place PlaceOf(const Node& node) const {
     if (node.type() == "VarHandleOp" || AsyncOpRegistry::Global().FindResource(node.type()) != nullptr)
       return Place::kNowhere;
@@ -225,6 +241,8 @@ class Planner {
         asyncs_.push_back(node);
         plan_->asyncs.push_back({node, AsyncOpRegistry::Global().Find(node->type()), {}, {}, {}});
       } else if (place == Place::kPart) {
+        // The device is part of the key, as a part is compiled for one device and edges between devices are
+        // asynchronous ops anyway.
         const auto [known, inserted] =
             part_by_key_.try_emplace(std::pair(DeviceOf(node), waits), static_cast<int>(members_.size()));
         if (inserted) members_.emplace_back();
@@ -233,6 +251,7 @@ class Planner {
       }
     }
     // What is wanted although no part makes it: a constant that is fetched or sent.
+    // A constant that only parts use has no part of its own; one that somebody outside wants must be made somewhere.
     for (const Output& fetch : fetches_)
       if (FeedOf(fetch) < 0) GiveHome(fetch.node);
     for (Node* target : targets_) GiveHome(target);
@@ -240,6 +259,7 @@ class Planner {
       for (const Output& input : node->inputs())
         if (FeedOf(input) < 0) GiveHome(input.node);
 
+    // First all parts, with placeholders for what they take; only then is it known which of their values others use.
     plan_->parts.resize(members_.size());
     before_.resize(members_.size() + asyncs_.size() + (names_.feeds_come_later ? feeds_.size() : 0));
     for (size_t part = 0; part < members_.size(); ++part) RIVULET_RETURN_IF_ERROR(BuildPart(part));
@@ -258,6 +278,8 @@ class Planner {
       made_by.outputs.push_back(value);
       made_by.fetches.push_back(graph_->nodes()[id]->output(output.second).name());
     }
+    // A part of NoOps only joins control edges. It stays a step, since others wait for it, but compiling an empty
+    // program for it would cost more than running it.
     for (size_t part = 0; part < members_.size(); ++part) {
       PlanPart& made = plan_->parts[part];
       made.nothing = made.fetches.empty() &&
@@ -349,6 +371,7 @@ class Planner {
     return absl::OkStatus();
   }
 
+  // Made at first use: a run of one part never asks.
   size_t Rank(const Node* node) {
     if (rank_.empty()) {
       rank_.resize(graph_->nodes().size());
@@ -382,6 +405,8 @@ class Planner {
         WaitFor(builder.index, before);
       }
     }
+    // Random ops draw by their place among those of the whole graph. The part has fewer nodes, so the place is written
+    // down: a run draws the same whether it is cut or not.
     if (const int index = RandomIndex(node); index >= 0) spec.attrs["_random_index"] = int64_t{index};
     // A handle that goes by its node's name keeps it.
     RIVULET_ASSIGN_OR_RETURN(Node * copy, builder.graph.AddNode(std::move(spec)));
@@ -396,8 +421,7 @@ class Planner {
       if (place == Place::kNowhere) {
         if (ResourceHandleOf(input)->type() != "VarHandleOp")
           return Unimplemented(
-              "{} '{}' runs within a program and cannot take a handle from {} '{}', which is no "
-              "variable",
+              "{} '{}' runs within a program and cannot take a handle from {} '{}', which is no variable",
               consumer->type(), consumer->name(), ResourceHandleOf(input)->type(), ResourceHandleOf(input)->name());
         RIVULET_ASSIGN_OR_RETURN(Node * copy, CopyNode(input.node, builder));
         return copy->output(input.port);
@@ -411,6 +435,8 @@ class Planner {
     if (placeholder) return placeholder;
     std::string name = fmt::format("in/{}", input.node->name());
     if (input.port > 0) name += fmt::format("_{}", input.port);
+    // Names of the user's graph are avoided, not only those of the part: an error that names "in/x" shall not point at
+    // a node of his.
     while (graph_->Find(name) != nullptr || builder.graph.Find(name) != nullptr) name += "_";
     RIVULET_ASSIGN_OR_RETURN(
         Node * made,
@@ -444,6 +470,9 @@ class Planner {
 
   // Steps in an order in which each comes after what it waits for; parts that touch one variable, of which one writes
   // it, run in that order.
+  // Parts that share a variable must run in the order that one program would have given them, although no edge says so:
+  // a program orders reads and writes by position, and cutting must not change results. The topological order below
+  // follows the ranks of the whole graph, and accesses are chained along it, readers side by side and writers alone.
   Status Order() {
     const size_t count = before_.size();
     std::vector<std::vector<size_t>> after(count);
@@ -455,6 +484,8 @@ class Planner {
     for (size_t step = 0; step < count; ++step)
       for (size_t earlier : before_[step]) edge(earlier, step);
     // A receive comes after its send, although no edge says so.
+    // Otherwise both could be ordered by their ranks with the receive first, and a part behind it be chained before the
+    // part that feeds the send.
     std::map<std::string, size_t> sends;
     const auto rendezvous = [](const Node& node) {
       const std::string* name = node.FindAttr<std::string>("tensor_name");

@@ -24,6 +24,8 @@ uint32_t ThisThread() {
 }
 
 // The graph of a program, as GraphDef bytes.
+// Programs do not keep the graph they were made of, which few ask for. The passes are deterministic, so running them
+// again gives it.
 std::string GraphOf(const PlanPart& part, const Program& program, const CompileOptions& options, bool shapes) {
   // What Compile made the program of; it does not keep it.
   const StatusOr<OptimizedGraph> optimized = OptimizeGraph(*part.graph, program.signature(), options);
@@ -95,6 +97,8 @@ void RunTrace::Write(const Graph& run_graph, proto::RunMetadata& metadata) const
                       *metadata.mutable_step_stats());
   }
   if (wishes_.step_stats) {
+    // Spans are measured by a clock that never jumps, and StepStats are in time of day: one offset for all, so that
+    // their order holds.
     const int64_t since_epoch =
         std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
             .count() -

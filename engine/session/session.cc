@@ -24,6 +24,8 @@ Status CheckFeed(const std::string& name, const Tensor& value, const TensorSpec&
                          Name(value.dtype()), value.shape().ToString());
 }
 
+// What a run asks for is a set of names, and few sets occur: each is planned once. The names themselves are the key, in
+// the order given, as feeds and results go by their place. A placement that has changed makes other plans.
 StatusOr<std::shared_ptr<const RunPlan>> Session::State::Plan(const RunNames& names, std::string* key) {
   // No name has a space or a line's end in it.
   key->assign(names.feeds_come_later ? "later" : "");
@@ -49,8 +51,7 @@ StatusOr<Session::State::PoolChoice> Session::State::ChoosePool(const RunOptions
   const size_t count = std::max<size_t>(1, config.inter_op_pools.size());
   if (options.inter_op_pool < -1 || options.inter_op_pool >= static_cast<int>(count))
     return InvalidArgument(
-        "there is no inter-op pool {}; the session has {}, counted from 0, and -1 means the calling "
-        "thread",
+        "there is no inter-op pool {}; the session has {}, counted from 0, and -1 means the calling thread",
         options.inter_op_pool, count);
   if (options.inter_op_pool == -1 || config.single_threaded ||
       (config.inter_op_pools.empty() && config.inter_op_threads < 0))
@@ -106,6 +107,8 @@ void Session::State::DescribeSession(proto::RunMetadata& metadata) const {
   metadata.mutable_session_metadata()->set_version(config.metadata_version);
 }
 
+// Variables first, as they can fail for want of memory: then the session is as it was. Old graphs are kept, because
+// runs of theirs may be under way and plans point into them.
 Status Session::State::Adopt(Graph graph) {
   RIVULET_RETURN_IF_ERROR(variables->Add(graph));
   auto adopted = std::make_shared<const Graph>(std::move(graph));
@@ -197,6 +200,8 @@ StatusOr<std::vector<Tensor>> Session::RunWith(const RunOptions& options, const 
   RIVULET_VLOG(2, "a run of {} feeds, {} fetches and {} targets in {} parts", feeds.size(), fetches.size(),
                targets.size(), plan->parts.size());
 
+  // The usual run, on the caller's thread: no execution, no pool, no value handed from step to step. A pool is used for
+  // it only where its user asked for one.
   if (plan->whole && (choice.pool == nullptr || !choice.always)) {
     EnterWorkerThread();
     return finish(state.parts->Run(plan->parts[0], key, values, info));
@@ -224,6 +229,9 @@ Status Session::Extend(const Graph& more) {
   return state.Adopt(std::move(extended));
 }
 
+// The new nodes refer to old ones, and version-1 forms are only understood as a whole. So both are read together,
+// through the same doubts as any file, and what is new is then added to the session's own graph, whose nodes stay what
+// they are.
 Status Session::ExtendDef(std::string_view graph_def) {
   State& state = *state_;
   if (state.config.static_graph)
@@ -270,6 +278,7 @@ const std::shared_ptr<ResourceManager>& Session::resources() const { return stat
 
 size_t Session::programs() const { return state_->parts->programs(); }
 
+// A copy under the shared lock, since the memory is changed in place by the next run.
 StatusOr<Tensor> Session::GetVariable(std::string_view name) const {
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<VariableResource> variable, state_->variables->Find(name));
   std::shared_lock<std::shared_mutex> lock(variable->mutex());

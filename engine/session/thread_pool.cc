@@ -9,6 +9,7 @@
 
 namespace rivulet {
 
+// Shared by the threads, since the last owner of a pool may be a closure that one of them runs.
 struct ThreadPool::State {
   std::string name;
   int threads = 0;

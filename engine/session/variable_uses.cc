@@ -35,6 +35,9 @@ Called CalledBy(const Node& node) {
   return called;
 }
 
+// A session must know before a run which variables it locks alone and which must have a value. Both follow from the
+// graph, through functions too; where a path is not certain, the answer is the careful one: written if it may be,
+// needing a value unless one was certainly assigned before.
 class Walk {
  public:
   std::vector<VariableUse> Of(std::span<const Node* const> nodes, const Graph* graph,
@@ -53,6 +56,8 @@ class Walk {
         if (handle == nullptr || StructuralKind(node->type()) == StructuralOp::kView) continue;
         VariableUse& use = At(uses, handle);
         const bool assigns = node->type() == "AssignVariableOp";
+        // Nodes come in the order of execution, so that an assignment earlier in the same run spares the variable a
+        // value from before. A shape is known without one.
         if (!assigns && !use.assigned && node->type() != "VariableShape") use.needs_value = true;
         if (assigns) use.assigned = true;
         if (node->op().stateful && !OnlyReadsVariables(node->type())) use.written = true;
@@ -80,6 +85,7 @@ class Walk {
 
   void AddCalls(std::vector<VariableUse>& uses, const Node& node, const Called& called, const Graph* graph,
                 std::span<const Node* const> arguments) {
+    // The careful answer again: it locks more than it must, and no result changes.
     if (++walks_ > kMaxWalks) {  // then everything that it is given
       for (const Output& input : node.inputs()) {
         const Node* handle = input.dtype() == DType::kResource ? Resolve(input, arguments) : nullptr;
@@ -112,6 +118,8 @@ class Walk {
         outer.written = outer.written || use.written;
       }
     if (called.how == Called::How::kPerhaps || each.empty()) return;
+    // Of branches one is taken, and nobody knows which: a variable has certainly a value after them only where every
+    // branch gives it one.
     for (const VariableUse& use : each[0]) {
       const bool in_all = std::all_of(each.begin(), each.end(), [&](const std::vector<VariableUse>& inner) {
         return std::any_of(inner.begin(), inner.end(), [&](const VariableUse& other) {

@@ -25,6 +25,8 @@ void FromBfloat16(const uint16_t* from, float* to, int64_t count) {
   for (; i < count; ++i) to[i] = bfloat16::FromBits(from[i]);
 }
 
+// To nearest, ties to even, by adding just below half and the lowest bit that stays; NaN apart, which the addition
+// would turn into an infinity.
 void ToBfloat16(const float* from, uint16_t* to, int64_t count) {
   const hn::ScalableTag<uint32_t> d32;
   const hn::Rebind<uint16_t, decltype(d32)> d16;

@@ -21,6 +21,8 @@ int64_t Shape::elements() const {
   return product;
 }
 
+// Divided and not multiplied, as the product may overflow before it is compared. A dimension of zero comes first: it
+// makes any product zero, however large the others are.
 StatusOr<int64_t> Shape::CheckedElements() const {
   if (!IsFullyKnown()) return InvalidArgument("the shape {} is not fully known", ToString());
   if (std::find(dims_.begin(), dims_.end(), 0) != dims_.end()) return 0;
@@ -57,6 +59,8 @@ StatusOr<Shape> Shape::Merge(const Shape& a, const Shape& b) {
   return merged;
 }
 
+// Right-aligned, as NumPy. An unknown dimension beside one that is not 1 can only be that one, or 1, and either gives
+// it.
 StatusOr<Shape> Shape::Broadcast(const Shape& a, const Shape& b) {
   if (!a.known_rank() || !b.known_rank()) return UnknownRank();
   const int rank = std::max(a.rank(), b.rank());

@@ -81,6 +81,7 @@ Output Eye(const Scope& scope, DType dtype, int64_t rows, int64_t columns) {
   return scope.Op("OneHot", {range, integer(columns), Scalar(scope, dtype, 1, "on"), Scalar(scope, dtype, 0, "off")});
 }
 
+// A wide matrix is the transpose of a tall one, since a factor q has no more columns than rows.
 Output EmitOrthogonal(const Scope& scope, DType dtype, const Shape& shape, double gain) {
   if (shape.rank() < 2) {
     scope.Fail(InvalidArgument("an orthogonal first value needs two axes or more, not {}", shape.ToString()));
@@ -104,6 +105,9 @@ Output EmitOrthogonal(const Scope& scope, DType dtype, const Shape& shape, doubl
 
 }  // namespace
 
+// First values are nodes, not tensors: a graph of a hundred million weights is a few kilobytes, and which values they
+// draw is decided by the run's seed. The size is checked here, before any op is asked for a shape that has no number of
+// elements.
 Output Initializer::operator()(const Scope& scope, DType dtype, const Shape& shape) const {
   const Scope inner = scope.SubScope(name_);
   if (const StatusOr<int64_t> elements = shape.CheckedElements(); !elements.ok()) {

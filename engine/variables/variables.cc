@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::string_view kSegments[] = {"trainable", "shared", "local", "frozen"};
 
+// A variable that is shared must be asked for as it is. Taking the first shape in silence would train one layer with
+// the weights of another and fail somewhere else, or nowhere.
 Status CheckSame(const Node& handle, const Shape& shape, const VariableOptions& options) {
   const std::string* segment = handle.FindAttr<std::string>(kSegmentAttr);
   const std::string_view existing = segment == nullptr ? kSegments[0] : std::string_view(*segment);
@@ -22,6 +24,8 @@ Status CheckSame(const Node& handle, const Shape& shape, const VariableOptions& 
                          Name(options.dtype), shape.ToString(), options.segment);
 }
 
+// Each assignment becomes a control input of the one node `init`, as variables come: a session sets all of them by
+// running it, whoever made them and in which order.
 Output Create(const Scope& scope, const std::string& name, const Shape& shape, const Initializer& initializer,
               const VariableOptions& options) {
   if (std::ranges::find(kSegments, options.segment) == std::end(kSegments)) {

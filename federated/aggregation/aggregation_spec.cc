@@ -13,6 +13,8 @@ constexpr int kMaxValueBits = 30;
 
 }  // namespace
 
+// The resolution is not a setting but follows from the bounds: as fine as it can be while no set of updates that passes
+// Check can overflow. So a fold never has to look for overflow.
 int AggregationSpec::fraction_bits() const {
   // Sums stay below 2^62: updates × weight × 2^value_bits, in units of 2^-s.
   return 62 - value_bits - CeilLog2(static_cast<uint64_t>(updates_per_version) * static_cast<uint64_t>(max_weight));
@@ -39,8 +41,7 @@ Status ValidateSpec(const AggregationSpec& spec) {
   if (spec.fraction_bits() < 0) {
     return InvalidArgument(
         "server.value_bits = {}, server.max_weight = {} and {} updates per version need {} bits more than the 62 of a "
-        "sum; "
-        "lower one of them",
+        "sum; lower one of them",
         spec.value_bits, spec.max_weight, spec.updates_per_version, -spec.fraction_bits());
   }
   return absl::OkStatus();

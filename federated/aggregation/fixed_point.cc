@@ -30,6 +30,8 @@ uint32_t MagnitudeBitsAt(const std::byte* values, size_t i) {
   return bits & 0x7FFFFFFFu;
 }
 
+// Rounded to the nearest even integer, as the vectors below do by the addition of 1.5 × 2^52: whichever path an element
+// takes, the bits are the same, and with them those of machines with vectors of other lengths.
 void FoldOne(const std::byte* values, size_t i, double scale, int64_t* sums, FoldCounts& counts) {
   const double x = static_cast<double>(FloatAt(values, i)) * scale;
   // Checked updates stay below 2^62; anything else adds nothing rather than being undefined.
@@ -41,6 +43,9 @@ void FoldOne(const std::byte* values, size_t i, double scale, int64_t* sums, Fol
   counts.lost += nonzero && addend == 0;
 }
 
+// The loop is bound by memory: 4 bytes come and 8 are read and written per element. So the counting is done in the same
+// pass, in registers, and the conversion of doubles to 64-bit integers, which older instruction sets lack, by one
+// addition and one subtraction.
 FoldCounts Fold(const std::byte* HWY_RESTRICT values, size_t n, double scale, int64_t* HWY_RESTRICT sums) {
   const hn::ScalableTag<double> doubles;
   const hn::RebindToSigned<decltype(doubles)> integers;
@@ -64,6 +69,7 @@ FoldCounts Fold(const std::byte* HWY_RESTRICT values, size_t n, double scale, in
     for (; i + lanes <= stretch; i += lanes) {
       const auto value = hn::LoadU(floats, reinterpret_cast<const float*>(values + 4 * i));
       const auto x = hn::Mul(hn::PromoteTo(doubles, value), scales);
+      // Only weights and values near their bounds get here.
       if (HWY_UNLIKELY(!hn::AllTrue(doubles, hn::Lt(hn::Abs(x), limit)))) {
         for (size_t lane = 0; lane < lanes; ++lane) FoldOne(values, i + lane, scale, sums, counts);
         apart += lanes;
@@ -99,6 +105,8 @@ size_t Beyond(const std::byte* HWY_RESTRICT values, size_t n, int32_t bound_bits
   return i;
 }
 
+// The one place where integers become floating again. One rounding to double, one division, one rounding to float per
+// element, whatever was folded in which order.
 void Divide(const int64_t* HWY_RESTRICT sums, size_t n, double denominator, float* HWY_RESTRICT means) {
   for (size_t i = 0; i < n; ++i) means[i] = static_cast<float>(static_cast<double>(sums[i]) / denominator);
 }

@@ -57,6 +57,7 @@ struct Reader {
 
 }  // namespace
 
+// Maps and sets are sorted, so that equal partials are equal bytes.
 std::string Partial::Serialize() const {
   std::string out;
   out.reserve(sums.size() * 8 + tasks.size() * 64 + 256);

@@ -22,6 +22,8 @@ class WeightedMean : public Aggregation {
     state_.sums.resize(static_cast<size_t>(spec.elements));
   }
 
+  // All of an update is read before any of it is added: an update that is refused in the middle of a fold could not be
+  // taken out again.
   Status Check(const UpdateView& update) const override {
     RIVULET_RETURN_IF_ERROR(CheckForm(update));
     const PartView& delta = update.parts[0];
@@ -47,6 +49,9 @@ class WeightedMean : public Aggregation {
     return absl::OkStatus();
   }
 
+  // weight × value is rounded once, to a multiple of 2^-s, and added as an integer. Integers add up to the same sum in
+  // any order, which is why updates may be folded as they arrive, by any number of threads, and a partial may be
+  // merged.
   Status Fold(const UpdateView& update) override {
     if (state_.tasks.contains(update.task)) return absl::OkStatus();
     RIVULET_RETURN_IF_ERROR(CheckForm(update));
@@ -64,6 +69,8 @@ class WeightedMean : public Aggregation {
     return absl::OkStatus();
   }
 
+  // A partial comes from another process. Its digest says that it arrived whole; that what it claims is possible at all
+  // can only be told from the bounds.
   Status Check(const Partial& partial) const override {
     const AggregationSpec& theirs = partial.spec;
     const AggregationSpec& ours = spec();
@@ -71,8 +78,7 @@ class WeightedMean : public Aggregation {
         theirs.updates_per_version != ours.updates_per_version || theirs.value_bits != ours.value_bits) {
       return InvalidArgument(
           "a partial of rule {} ({} elements, {} updates, weights to {}, 2^{}) cannot join one of rule {} ({} "
-          "elements, {} "
-          "updates, weights to {}, 2^{})",
+          "elements, {} updates, weights to {}, 2^{})",
           theirs.rule, theirs.elements, theirs.updates_per_version, theirs.max_weight, theirs.value_bits, ours.rule,
           ours.elements, ours.updates_per_version, ours.max_weight, ours.value_bits);
     }
@@ -115,6 +121,7 @@ class WeightedMean : public Aggregation {
       }
     }
     RIVULET_RETURN_IF_ERROR(CheckRoom(partial.tasks.size()));
+    // Unsigned, because the overflow of a signed sum would be undefined even where Check has excluded it.
     for (size_t i = 0; i < state_.sums.size(); ++i) {
       state_.sums[i] =
           static_cast<int64_t>(static_cast<uint64_t>(state_.sums[i]) + static_cast<uint64_t>(partial.sums[i]));

@@ -14,8 +14,6 @@
 namespace rivulet {
 namespace {
 
-constexpr uint32_t kFormat = 1;
-
 // The shape of one example: the placeholder's without its batch.
 StatusOr<Shape> ExampleShape(const ModelInput& input) {
   const Shape& shape = input.spec.shape;
@@ -81,6 +79,7 @@ StatusOr<ModelLayout> LayoutOf(const ModelDef& model) {
 }
 
 // The model's graph as clients run it.
+// Precision is decided here and written into the graph, so that a client need not know that there are several.
 StatusOr<std::string> GraphDefAt(const std::string& precision, const Graph& graph) {
   if (precision == "float32") return SerializeGraph(graph);
   RIVULET_ASSIGN_OR_RETURN(const DType compute, DTypeFromName(precision));
@@ -90,10 +89,12 @@ StatusOr<std::string> GraphDefAt(const std::string& precision, const Graph& grap
 
 }  // namespace
 
-StatusOr<std::string> BuildPlan(const Scenario& scenario, const ModelDef& model) {
+// Everything that decides a client's bits is in these bytes, and their digest names them: two clients with one plan
+// compute the same, and a change of any setting is another plan.
+StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, const ModelDef& model) {
   RIVULET_ASSIGN_OR_RETURN(const ModelLayout layout, LayoutOf(model));
   proto::Plan plan;
-  plan.set_format(kFormat);
+  plan.set_format(kPlanFormat);
   plan.set_name(scenario.run.name);
 
   proto::ModelProgram& program = *plan.mutable_model();
@@ -140,6 +141,8 @@ StatusOr<std::string> BuildPlan(const Scenario& scenario, const ModelDef& model)
     training.set_input_graph(*std::move(graph));
   }
 
+  // The bounds go along, so a client can tell that its update would be refused, and a coordinator that is started with
+  // the plan alone sums with the same resolution.
   AggregationSpec spec;
   spec.elements = layout.update_elements();
   spec.updates_per_version = scenario.server.clients_per_round;
@@ -155,9 +158,12 @@ StatusOr<std::string> BuildPlan(const Scenario& scenario, const ModelDef& model)
   update.set_weight_by("examples");
 
   // What every client will ask of these bytes is asked here first.
-  std::string bytes = plan.SerializeAsString();
-  RIVULET_RETURN_IF_ERROR(Plan::Open(bytes).status());
-  return bytes;
+  return Open(plan.SerializeAsString());
+}
+
+StatusOr<std::string> BuildPlan(const Scenario& scenario, const ModelDef& model) {
+  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, Plan::Build(scenario, model));
+  return plan->bytes();
 }
 
 }  // namespace rivulet

@@ -9,6 +9,8 @@
 namespace rivulet {
 namespace {
 
+// By the plan's own graph and compiled as the plan says, so that deployed and simulated runs of one seed start from the
+// same bits.
 StatusOr<std::shared_ptr<Model>> Initialise(const Plan& plan, uint64_t seed) {
   EnterWorkerThread();
   auto model = std::make_shared<Model>(plan.layout());

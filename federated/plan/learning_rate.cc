@@ -3,12 +3,14 @@
 #include <cmath>
 #include <numbers>
 
+#include "federated/plan/number.h"
+
 namespace rivulet {
 namespace {
 
-Output Number(const Scope& scope, double value) { return scope.Const(Tensor::Scalar(value), "number"); }
-
 // sin² of z in [0, π/2], by the series of sin: its eleven terms leave an error below 1e-15.
+// From additions and products alone, which round the same everywhere; the C library's sine differs from machine to
+// machine in the last bit, and with it every weight after the first step.
 Output SquaredSine(const Scope& scope, Output z) {
   constexpr int kTerms = 11;
   const Output square = scope.Op("Square", {z});
@@ -26,6 +28,7 @@ Output Power(const Scope& scope, double base, Output exponent) {
   return scope.Op("Exp", {scope.Op("Mul", {exponent, Number(scope, std::log(base))})});
 }
 
+// As graph and not as code of the client: a plan may bring a schedule that no client has heard of.
 Output Decay(const Scope& scope, const ScheduleConfig& schedule, Output u) {
   const Output periods = scope.Op("RealDiv", {u, Number(scope, static_cast<double>(schedule.length))});
   if (schedule.kind == "step") return Power(scope, schedule.decay_rate, scope.Op("Floor", {periods}));

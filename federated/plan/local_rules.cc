@@ -8,6 +8,7 @@
 #include "engine/optimizers/optimizer.h"
 #include "engine/optimizers/transform_gradients.h"
 #include "federated/plan/learning_rate.h"
+#include "federated/plan/number.h"
 
 namespace rivulet {
 namespace {
@@ -52,9 +53,9 @@ class FlatGraph {
   std::vector<Node*> before_;
 };
 
-Output Number(const Scope& scope, double value) { return scope.Const(Tensor::Scalar(value), "number"); }
-
 // Adds nodes to all three graphs for one rule.
+// The rule sees one flat vector. An optimiser is then one node over the whole model instead of one per variable, and
+// the plan is as small for a large model as for a small one.
 class RuleBuilder {
  public:
   RuleBuilder(const ClientConfig& client, const OptimizerSpec& optimizer, int64_t elements)
@@ -107,6 +108,8 @@ class RuleBuilder {
     const ScheduleConfig& schedule = client_.schedule;
     if (IsConstant(schedule)) return scope.Const(static_cast<float>(optimizer_.learning_rate), "learning_rate");
     Output rate;
+    // A counter of steps is a scalar of the plan that each step moves on; a rate per round is computed once, in init,
+    // from the number of the round that the client writes.
     if (schedule.unit == "step") {
       const Output t = Counting(0, [&](Output now) { return scope.Op("AddV2", {now, Number(scope, 1)}); });
       rate = LearningRateAt(scope, schedule, optimizer_.learning_rate, t);
@@ -159,6 +162,8 @@ StatusOr<OptimizerSpec> SpecOf(const OptimizerConfig& config) {
   return spec;
 }
 
+// The update is a difference, so that weights the task has not moved are exact zeros, and sums of many clients' small
+// changes lose nothing to the weights' size.
 StatusOr<Graph> FinalGraph(int64_t elements, int64_t shared_elements) {
   FlatGraph graph;
   const auto subtract = [&](const char* update, const char* now, const char* base, int64_t count) {
@@ -181,6 +186,8 @@ StatusOr<LocalRule> MakeLocalRule(const ClientConfig& client, const ModelLayout&
   return rule;
 }
 
+// The vocabulary of plans. Clients allocate what these names say and bind nothing else, so a plan cannot reach memory
+// that is not its own.
 StatusOr<TensorSpec> FlatSpec(std::string_view name, const ModelLayout& layout, int slots, int scalars) {
   const int64_t shared = SegmentElements(layout, Segment::kShared);
   if (shared > 0 && (name == "shared" || name == "base_shared" || name == "update/shared_delta"))

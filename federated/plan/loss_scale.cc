@@ -8,6 +8,7 @@
 #include "engine/graph/scope.h"
 #include "engine/graph/variable_name.h"
 #include "engine/program/structural_ops.h"
+#include "federated/plan/number.h"
 
 namespace rivulet {
 namespace {
@@ -17,8 +18,6 @@ constexpr double kSmallestScale = 1, kLargestScale = 1 << 24;
 Output ScalarHandle(const Scope& scope, const std::string& name) {
   return scope.Op("VarHandleOp", {}, {{"dtype", DType::kFloat64}, {"shape", Shape{}}, {"shared_name", name}}, name);
 }
-Output Number(const Scope& scope, double value) { return scope.Const(Tensor::Scalar(value), "number"); }
-
 // The run of `graph` waits for `node` too.
 Status RunsAlso(Graph& graph, Node* node) {
   if (node == nullptr) return absl::OkStatus();  // the scope says why
@@ -34,6 +33,8 @@ Status AssignFirst(Graph& init, const std::string& name, double value) {
 }
 
 // Rewrites a step graph.
+// The rule itself knows nothing of scales: any rule is wrapped, by looking at what it reads and writes. A branch around
+// the step would do too, but its body would be a function, into which no gradient can be fused.
 class ScaledStep {
  public:
   ScaledStep(Graph& step, const std::string& scale) : graph_(step), scope_(step) {
@@ -43,6 +44,7 @@ class ScaledStep {
   }
 
   // Gradients as if the loss had not been scaled, or zero where the step does not count.
+  // Zero where any is not finite, as an infinity would survive a product with zero as NaN.
   Status UnscaleGradients() {
     const Output scale = scope_.Op("Cast", {scale_}, {{"DstT", DType::kFloat32}});
     const Output inverse = scope_.Op("RealDiv", {scope_.Const(1.0f), scale}, {}, "inverse_scale");
@@ -65,6 +67,8 @@ class ScaledStep {
   }
 
   // What the step changes stays as it was where it does not count.
+  // Slots must stand still with the weights: momentum that takes in one NaN never gets rid of it. Each variable is read
+  // before the step, and after it the old or the new value is kept.
   Status KeepWhatDoesNotCount() {
     std::map<std::string, std::vector<Node*>, std::less<>> writers;
     std::map<std::string, Output, std::less<>> handles;
@@ -88,6 +92,8 @@ class ScaledStep {
     return scope_.status();
   }
 
+  // Halved at once and doubled slowly: a scale that is too large costs steps, one that is too small only digits. Both
+  // by a factor of two, so that no digit is lost by it.
   Status AdaptScale(const std::string& good_steps, int64_t growth_steps) {
     const Output handle = ScalarHandle(scope_, good_steps);
     const Output good = scope_.Op("AddV2", {Read(handle, DType::kFloat64), Number(scope_, 1)});
@@ -111,6 +117,7 @@ class ScaledStep {
     return RunsAlso(graph_, assign);
   }
   // Plain SGD without anything between it and the gradient.
+  // weights − rate · 0 are the weights, so that keeping the old ones costs nothing, and the update may still be fused.
   bool StandsStillOnZero(const Node& node) const {
     return node.type() == "ResourceApplyGradientDescent" && std::ranges::find(usable_, node.input(2)) != usable_.end();
   }

@@ -13,7 +13,6 @@
 namespace rivulet {
 namespace {
 
-constexpr uint32_t kFormat = 1;
 constexpr int64_t kMaxEpochs = 1'000'000, kMaxBatch = int64_t{1} << 20, kMaxSteps = int64_t{1} << 32;
 constexpr int kMaxSlots = 16, kMaxScalars = 64;
 
@@ -40,13 +39,15 @@ StatusOr<FeatureSpec::Encoding> EncodingFromName(std::string_view feature, std::
 }  // namespace
 
 // Turns a message into a Plan, one part after another, each checked against those before it.
+// A plan is trusted with nothing. What can be wrong is found here, with the plan's words, so that a Plan that exists
+// can be compiled and run; a client never finds half way through training that a variable is missing.
 class PlanReader {
  public:
   static StatusOr<std::shared_ptr<const Plan>> Read(std::string bytes) {
     proto::Plan message;
     if (!message.ParseFromString(bytes)) return DataLoss("these {} bytes are no plan", bytes.size());
-    if (message.format() != kFormat) {
-      return InvalidArgument("the plan has format {}, and this program reads format {}", message.format(), kFormat);
+    if (message.format() != kPlanFormat) {
+      return InvalidArgument("the plan has format {}, and this program reads format {}", message.format(), kPlanFormat);
     }
     PlanReader reader;
     Plan& plan = *reader.plan_;
@@ -98,6 +99,8 @@ class PlanReader {
   }
 
   // The variables that the plan lists are those of the graph, one by one.
+  // They are listed although the graph has them, because their order and segments are the layout of every update, and a
+  // client that read the graph another way would write its delta in another order.
   Status ReadVariables(const proto::ModelProgram& message) {
     ModelDef& model = *plan_->model_;
     RIVULET_ASSIGN_OR_RETURN(model.variables, VariablesOf(model.graph));
@@ -113,9 +116,8 @@ class PlanReader {
       if (listed.name() != variable.name || listed.dtype() != static_cast<int32_t>(variable.spec.dtype) ||
           Shape(dims) != variable.spec.shape || listed.segment() != variable.segment) {
         return InvalidArgument(
-            "variable {} is listed as {} '{}' {} of type {}, and the plan's model graph has {} '{}' {} of "
-            "type {}",
-            i, listed.segment(), listed.name(), Shape(dims).ToString(), listed.dtype(), variable.segment, variable.name,
+            "variable {} is listed as {} '{}' {} of type {}, and the plan's model graph has {} '{}' {} of type {}", i,
+            listed.segment(), listed.name(), Shape(dims).ToString(), listed.dtype(), variable.segment, variable.name,
             variable.spec.shape.ToString(), static_cast<int32_t>(variable.spec.dtype));
       }
       RIVULET_ASSIGN_OR_RETURN(const Segment segment, SegmentFromName(variable.segment));
@@ -281,6 +283,7 @@ class PlanReader {
     spec.max_weight = message.max_weight();
     spec.value_bits = message.value_bits();
     RIVULET_RETURN_IF_ERROR(Annotate(ValidateSpec(spec), "the plan's update rule"));
+    // Stated in the plan for others to read, and checked, since a sum of another resolution would be another model.
     if (message.fraction_bits() != spec.fraction_bits()) {
       return InvalidArgument("the plan states {} fraction bits where its bounds give {}", message.fraction_bits(),
                              spec.fraction_bits());

@@ -1,6 +1,7 @@
 // Plans: built by the coordinator from a scenario, opened and verified by the client.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,12 +27,19 @@ struct FeatureSpec {
   int64_t upper_bound = 0;  // of integers: classes, a vocabulary; 0: unchecked
 };
 
+// Of the bytes that BuildPlan writes and Plan::Open reads.
+inline constexpr uint32_t kPlanFormat = 1;
+
 // A plan as both sides use it. Immutable; shared by all workers.
 class Plan {
  public:
   // Parses and verifies bytes from outside: graphs (engine/graphdef/verify.h), variables, features, ranges.
   // INVALID_ARGUMENT / DATA_LOSS say what is wrong.
   static StatusOr<std::shared_ptr<const Plan>> Open(std::string bytes);
+  // The plan of a scenario's run, verified as every client will verify it: by opening its bytes. Whoever ships the plan
+  // uses this object, so that the bytes are opened once here. `model` comes from a preset or a graph file; nothing of
+  // federated/ links presets, so the caller brings it.
+  static StatusOr<std::shared_ptr<const Plan>> Build(const Scenario& scenario, const ModelDef& model);
 
   const std::string& bytes() const { return bytes_; }
   const Digest& digest() const { return digest_; }  // SHA-256 of bytes()
@@ -76,8 +84,7 @@ class Plan {
   AggregationSpec aggregation_;
 };
 
-// The plan of a scenario's run. `model` comes from a preset or a graph file (federated/plan/build_plan.cc does not link
-// presets: the caller brings the model).
+// The bytes of Plan::Build alone.
 StatusOr<std::string> BuildPlan(const Scenario& scenario, const ModelDef& model);
 
 // Gives every variable its first value by running the model's init target under `seed` (Purpose::kInitialise).

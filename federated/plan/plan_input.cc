@@ -6,6 +6,8 @@
 namespace rivulet {
 namespace {
 
+// What a plan's input may cost on a client: enough for augmentation and repeats, too little to keep a client busy for
+// ever or fill its memory.
 constexpr int64_t kElementsPerExample = 256, kElementsBeside = 65536;
 constexpr size_t kHeldBytes = size_t{512} << 20;
 constexpr int64_t kLoopSteps = 100'000;  // in one call of a function
@@ -83,6 +85,7 @@ StatusOr<std::shared_ptr<const Pipeline>> BuildInput(const Plan& plan, std::shar
   return pipeline;
 }
 
+// One thread: a client's cores belong to as many trainings, and elements must come in one order.
 std::shared_ptr<InputBudget> InputBudgetFor(const Plan& plan, int64_t size) {
   InputBudget::Limits limits;
   limits.max_elements = kElementsPerExample * size * plan.epochs() + kElementsBeside;
@@ -93,6 +96,7 @@ std::shared_ptr<InputBudget> InputBudgetFor(const Plan& plan, int64_t size) {
   return std::make_shared<InputBudget>(limits);
 }
 
+// Built over no examples: what a pipeline asks for and gives is known from its graph.
 Status CheckInput(const Plan& plan) { return BuildInput(plan, nullptr, 0, {}).status(); }
 
 }  // namespace rivulet

@@ -60,34 +60,27 @@ std::vector<Key> MakeKeys() {
 
   add(Key("run.name", FIELD(run.name), "\"mnist-fedavg\"",
           "What the run is called in the history, where `latest` is taken. Several runs may share a name; the newest "
-          "answers "
-          "to it.")
+          "answers to it.")
           .Default("the scenario file's name without `.toml`"));
   add(Key("run.rounds", FIELD(run.rounds), "50", "Rounds to commit. A resumed run may be given more.").Between(1, 1e9));
   add(Key("run.seed", FIELD(run.seed), "7",
           "Every draw of the run comes from it: initial weights, partition, cohorts, order of examples, dropout. The "
-          "same "
-          "seed gives the same model, bit for bit.")
+          "same seed gives the same model, bit for bit.")
           .AtLeast(0));
   add(Key("run.keep_models", FIELD(run.keep_models), "\"all\"",
           "Which committed models stay on disk: the newest alone, or every round's. The row of a removed model stays "
-          "in the "
-          "history.")
+          "in the history.")
           .OneOf({"last", "all"}));
   add(Key("run.kernels", FIELD(run.kernels), "\"portable\"",
           "`native` kernels are the fastest for each machine, and unlike machines round differently. `portable` "
-          "kernels give "
-          "the same model, bit for bit, on any CPU, and take longer. The plan carries it to every client; `--kernels` "
-          "sets "
-          "it.")
+          "kernels give the same model, bit for bit, on any CPU, and take longer. The plan carries it to every client; "
+          "`--kernels` sets it.")
           .OneOf({"native", "portable"}));
 
-  add(Key(
-      "model.preset", FIELD(model.preset), "\"mlp\"",
-      "A model by name, such as `logistic_regression`, `mlp`, `mnist_cnn`, `cifar_cnn`, `resnet20`, `char_lstm`; "
-      "[models.md]"
-      "(models.md) lists them. Exactly one of `model.preset`, `model.graph`, `model.onnx` and `[[model.layers]]` is "
-      "given."));
+  add(Key("model.preset", FIELD(model.preset), "\"mlp\"",
+          "A model by name, such as `logistic_regression`, `mlp`, `mnist_cnn`, `cifar_cnn`, `resnet20`, `char_lstm`; "
+          "[models.md](models.md) lists them. Exactly one of `model.preset`, `model.graph`, `model.onnx` and "
+          "`[[model.layers]]` is given."));
   add(Key("model.graph", FIELD(model.graph), "\"model.pb\"",
           "A model as a file: a `GraphDef` with variables and an `init` node. Clients need no new program for it.")
           .Path());
@@ -124,8 +117,7 @@ std::vector<Key> MakeKeys() {
           .When("model.layers", HasLayersOrOnnx, "model.layers or model.onnx is given"));
   add(Key("model.freeze", FIELD(model.freeze), "[\"conv1/*\"]",
           "Variables that keep their first values: names, in which `*` stands for any characters. They cost no "
-          "gradient, "
-          "and are neither sent up nor aggregated.")
+          "gradient, and are neither sent up nor aggregated.")
           .Default("`[]`"));
 
   add(Key("model.input.shape", FIELD(model.input.shape), "[32, 32, 3]",
@@ -135,8 +127,7 @@ std::vector<Key> MakeKeys() {
           .When("model.graph", HasNoGraph, "model.graph is not given"));
   add(Key("model.input.kind", FIELD(model.input.kind), "\"values\"",
           "What an example's feature holds: `pixels` are bytes, of which the model sees byte / 255; `values` are "
-          "floats; "
-          "`tokens` are integers below the vocabulary of the first `embedding`.")
+          "floats; `tokens` are integers below the vocabulary of the first `embedding`.")
           .OneOf({"pixels", "values", "tokens"})
           .When("model.layers", HasLayersOrOnnx, "model.layers or model.onnx is given"));
   add(Key("data.train", FIELD(data.train), "\"mnist/train.tfrecord\"",
@@ -149,23 +140,19 @@ std::vector<Key> MakeKeys() {
           .Default("none; with `data.synth.kind` `test.tfrecord` beside `data.train`"));
   add(Key("data.image_feature", FIELD(data.image_feature), "\"pixels\"",
           "Feature with the input. Of images one byte a pixel, as many as the model's input has elements; the model "
-          "sees "
-          "pixel / 255. Of text the characters' numbers, one `int64` each.")
+          "sees pixel / 255. Of text the characters' numbers, one `int64` each.")
           .Default("the model's: `image`, or `tokens` for text"));
   add(Key("data.label_feature", FIELD(data.label_feature), "\"digit\"",
           "Feature with the class: one `int64`, from 0 to the model's classes less one; of text one a position."));
 
   add(Key("data.partition.kind", FIELD(data.partition.kind), "\"shards\"",
           "How the training data is divided into clients: `iid` shuffles and deals evenly; `shards` sorts by label, "
-          "cuts, and "
-          "deals each client a few cuts (McMahan et al. 2017); `dirichlet` draws each client's label proportions (Hsu "
-          "et al. "
-          "2019); `by_key` makes a client of every value of a feature.")
+          "cuts, and deals each client a few cuts (McMahan et al. 2017); `dirichlet` draws each client's label "
+          "proportions (Hsu et al. 2019); `by_key` makes a client of every value of a feature.")
           .OneOf({"iid", "shards", "dirichlet", "by_key"}));
   add(Key("data.partition.clients", FIELD(data.partition.clients), "100",
           "How many clients there are. Under `by_key` a cap: the first so many keys in byte order, and 0 takes every "
-          "key. `up "
-          "--clients N` sets it.")
+          "key. `up --clients N` sets it.")
           .Between(0, 1e8)
           .Default("0, which only `by_key` allows"));
   add(Key("data.partition.shards_per_client", FIELD(data.partition.shards_per_client), "3",
@@ -213,10 +200,8 @@ std::vector<Key> MakeKeys() {
 
   add(Key("client.precision", FIELD(client.precision), "\"bfloat16\"",
           "What products and convolutions compute in. Below `float32`, variables and their updates stay float32 "
-          "(master "
-          "weights), and so do losses, means and norms. `bfloat16` is fast where the CPU multiplies it, and emulated "
-          "with the "
-          "same roundings elsewhere; `float16` is always emulated. docs/precision.md says more.")
+          "(master weights), and so do losses, means and norms. `bfloat16` is fast where the CPU multiplies it, and "
+          "emulated with the same roundings elsewhere; `float16` is always emulated. docs/precision.md says more.")
           .OneOf({"float32", "bfloat16", "float16"}));
 
   add(Key("client.optimizer.kind", FIELD(client.optimizer.kind), "\"momentum\"",
@@ -279,11 +264,9 @@ std::vector<Key> MakeKeys() {
 
   add(Key("client.loss_scale.kind", FIELD(client.loss_scale.kind), "\"dynamic\"",
           "Multiplies the loss before it is differentiated and divides the gradients by the same, so that small ones "
-          "survive "
-          "in 16 bits; a step whose gradients are not all finite changes nothing. `dynamic` halves the scale after "
-          "such a "
-          "step and doubles it after `client.loss_scale.growth_steps` good ones. `float16` needs it, `bfloat16` "
-          "seldom.")
+          "survive in 16 bits; a step whose gradients are not all finite changes nothing. `dynamic` halves the scale "
+          "after such a step and doubles it after `client.loss_scale.growth_steps` good ones. `float16` needs it, "
+          "`bfloat16` seldom.")
           .OneOf({"none", "static", "dynamic"}));
   add(Key("client.loss_scale.scale", FIELD(client.loss_scale.scale), "1024.0",
           "The scale; where it is dynamic, that with which every task begins. A power of two rounds nothing.")

@@ -110,9 +110,7 @@ Value ToArray(const toml::array& array) {
     if (const auto* table = item.as_table()) {
       std::optional<LayerSpec> layer = ToLayer(*table);
       if (!layer.has_value())
-        return Unusable{
-            "an array of tables with other things than numbers, strings and lists of "
-            "integers in them"};
+        return Unusable{"an array of tables with other things than numbers, strings and lists of integers in them"};
       tables.push_back(*std::move(layer));
     }
   }

@@ -2,6 +2,8 @@
 
 namespace rivulet {
 
+// Stands between transport and coordinator, so that neither has to know who must still be told of the end before a
+// process may stop serving.
 StatusOr<PollReply> Attendance::Poll(const Caller& caller, const Capabilities& capabilities) {
   StatusOr<PollReply> reply = api_.Poll(caller, capabilities);
   if (reply.ok()) {

@@ -8,6 +8,7 @@ namespace {
 class Insecure final : public TransportCredentials {
  public:
   explicit Insecure(bool beyond_loopback) : beyond_loopback_(beyond_loopback) {}
+  // Plain text is right on one machine and wrong beyond it; the second is possible, but has to be said.
   Status Check(const NetworkAddress& address) const override {
     if (beyond_loopback_ || address.IsLoopback()) return absl::OkStatus();
     return FailedPrecondition(

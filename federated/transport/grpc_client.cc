@@ -13,6 +13,7 @@
 
 namespace rivulet {
 
+// What gRPC logs by itself would stand between the lines of a command; errors reach the user as a Status.
 void QuietGrpcLog() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -31,6 +32,8 @@ grpc::Status ToGrpc(const Status& status) {
 namespace {
 
 // The calls in flight, so that Cancel can end them.
+// A blocked call cannot be woken otherwise. A call that is added after Cancel is cancelled at once, so none slips
+// through between the two.
 class Calls {
  public:
   bool Add(grpc::ClientContext* context) {
@@ -79,6 +82,9 @@ class Call {
   grpc::ClientContext* context() { return &context_; }
   rpc::Coordinator::Stub& stub() { return *connection_->stub; }
 
+  // A client acts by the code alone: UNAVAILABLE means try again. So everything that only says that the connection is
+  // gone, in whichever of its ways gRPC says it, becomes that one code, and what the coordinator itself has answered
+  // keeps its own.
   Status End(const grpc::Status& status) const {
     if (status.ok()) return absl::OkStatus();
     if (connection_->calls.cancelled()) return Cancelled("the connection is being closed");
@@ -115,6 +121,7 @@ class Call {
   grpc::ClientContext context_;
 };
 
+// The destructor cancels and finishes: a stream that is left open holds a thread of the server.
 class Reader final : public ChunkReader {
  public:
   Reader(std::shared_ptr<Connection> connection, std::chrono::milliseconds timeout, const rpc::FetchRequest& request)

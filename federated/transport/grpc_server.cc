@@ -53,6 +53,7 @@ class StallWatch {
     while (!stopping_) {
       changed_.WaitFor(mutex_, std::min<std::chrono::nanoseconds>(timeout_ / 4, std::chrono::seconds(5)));
       const auto now = Clock::now();
+      // Cancelled, and taken off the list by its own thread, which wakes with a failed read or write.
       for (const auto& [context, since] : waiting_) {
         if (now - since > timeout_) context->TryCancel();
       }
@@ -95,6 +96,8 @@ class Service final : public rpc::Coordinator::Service {
   }
 
  private:
+  // The total goes with the first chunk alone; an empty blob is one empty chunk, since the receiver wants to hear of
+  // the total.
   Status DoFetch(grpc::ServerContext* context, const rpc::FetchRequest& request,
                  grpc::ServerWriter<rpc::Chunk>& writer) {
     RIVULET_ASSIGN_OR_RETURN(const Digest digest, Digest::FromBytes(request.digest()));
@@ -122,6 +125,8 @@ class Service final : public rpc::Coordinator::Service {
     }
   }
 
+  // The offset is answered before the first byte is sent, so an upload that is known already costs one round trip and
+  // no transfer.
   Status DoSubmit(grpc::ServerContext* context,
                   grpc::ServerReaderWriter<rpc::SubmitReply, rpc::SubmitMessage>& stream) {
     StallWatch::Guard guard(watch_, context);
@@ -170,6 +175,8 @@ class Server final : public GrpcServer {
     grpc::ServerBuilder builder;
     SetCommonArguments([&](const char* name, int value) { builder.AddChannelArgument(name, value); });
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // else a second coordinator would share the port
+    // Each call of the synchronous server holds a thread; without a bound, clients that connect and wait could exhaust
+    // the process.
     grpc::ResourceQuota quota("coordinator");
     quota.SetMaxThreads(options.max_threads);
     builder.SetResourceQuota(quota);

@@ -4,6 +4,7 @@ namespace rivulet {
 namespace {
 
 // `value` as the enumeration E, whose last value is `last`.
+// A newer peer may send a value that is none of ours. Taken for some other it would do harm later; here it can be told.
 template <typename E>
 StatusOr<E> ToEnum(int value, E last, std::string_view what) {
   if (value < 0 || value > static_cast<int>(last)) {

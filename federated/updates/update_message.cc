@@ -5,7 +5,7 @@
 namespace rivulet {
 namespace {
 
-constexpr size_t kMaxParts = 16, kMaxScalars = 64, kMaxNameBytes = 256, kMaxTaskBytes = 1024;
+constexpr size_t kMaxParts = 16, kMaxMessageScalars = 64, kMaxPartNameBytes = 256, kMaxTaskBytes = 1024;
 
 // Protobuf's wire types.
 constexpr uint32_t kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5;
@@ -13,6 +13,8 @@ constexpr uint32_t Tag(uint32_t field, uint32_t type) { return field << 3 | type
 
 Status Malformed(std::string_view what) { return InvalidArgument("this is no Update message: {}", what); }
 
+// By hand: the delta is most of the message, and Protobuf's parser would copy it. Here parts are views of the staged
+// bytes, folded from where they lie.
 class WireReader {
  public:
   explicit WireReader(std::string_view bytes) : bytes_(bytes) {}
@@ -42,6 +44,7 @@ class WireReader {
     return Take(count);
   }
 
+  // Fields that are not known are passed over, so that a later client may say more.
   Status Skip(uint64_t tag) {
     switch (tag & 7) {
       case kVarint:
@@ -81,7 +84,7 @@ StatusOr<PartView> ParsePart(std::string_view bytes) {
       RIVULET_RETURN_IF_ERROR(reader.Skip(tag));
     }
   }
-  if (part.name.empty() || part.name.size() > kMaxNameBytes) {
+  if (part.name.empty() || part.name.size() > kMaxPartNameBytes) {
     return Malformed(fmt::format("a part's name has {} bytes", part.name.size()));
   }
   if (encoding != static_cast<uint64_t>(Encoding::kF32)) {
@@ -106,9 +109,9 @@ Status ParseScalar(std::string_view bytes, Scalars& scalars) {
       RIVULET_RETURN_IF_ERROR(reader.Skip(tag));
     }
   }
-  if (name.empty() || name.size() > kMaxNameBytes)
+  if (name.empty() || name.size() > kMaxPartNameBytes)
     return Malformed(fmt::format("a scalar's name has {} bytes", name.size()));
-  if (scalars.size() == kMaxScalars) return Malformed(fmt::format("more than {} scalars", kMaxScalars));
+  if (scalars.size() == kMaxMessageScalars) return Malformed(fmt::format("more than {} scalars", kMaxMessageScalars));
   if (!scalars.emplace(name, value).second) return Malformed(fmt::format("the scalar '{}' is there twice", name));
   return absl::OkStatus();
 }

@@ -6,12 +6,13 @@
 namespace rivulet {
 namespace {
 
+// Of a cache line and of the widest vectors; kernels take aligned rows for granted.
 constexpr size_t kAlignment = 64;
 // Keeps offsets, and a few buffers of this size added up, far from any overflow.
 constexpr uint64_t kMaxArenaBytes = uint64_t{1} << 46;
 
 // Together they keep the header of a model file below what the format allows.
-constexpr size_t kMaxVariables = size_t{1} << 16, kMaxNameBytes = 1024;
+constexpr size_t kMaxVariables = size_t{1} << 16, kMaxVariableNameBytes = 1024;
 
 // Well-formed UTF-8 (RFC 3629): the only names that a model file can hold.
 bool IsUtf8(std::string_view text) {
@@ -40,9 +41,9 @@ bool IsUtf8(std::string_view text) {
 
 Status CheckVariable(const VariableSpec& variable) {
   if (variable.name.empty()) return InvalidArgument("a {} variable has an empty name", Name(variable.segment));
-  if (variable.name.size() > kMaxNameBytes || variable.name == "__metadata__" || !IsUtf8(variable.name)) {
+  if (variable.name.size() > kMaxVariableNameBytes || variable.name == "__metadata__" || !IsUtf8(variable.name)) {
     return InvalidArgument("a {} variable of {} has a name that no model file can hold; use at most {} bytes of UTF-8",
-                           Name(variable.segment), variable.spec.shape.ToString(), kMaxNameBytes);
+                           Name(variable.segment), variable.spec.shape.ToString(), kMaxVariableNameBytes);
   }
   const auto elements = variable.spec.shape.CheckedElements();
   if (!elements.ok()) {
@@ -83,6 +84,9 @@ StatusOr<Segment> SegmentFromName(std::string_view name) {
   return InvalidArgument("segment '{}' is none of trainable, shared, local and frozen", name);
 }
 
+// Segments lie one behind the other, each with its variables in the order of declaration: so a rule sees the trainable
+// part as one vector, and what does not travel is apart from what does. Offsets are padded and the wire is not, since
+// padding would be sent by every client in every round.
 StatusOr<ModelLayout> ModelLayout::Create(std::span<const VariableSpec> declaration_order) {
   if (declaration_order.size() > kMaxVariables) {
     return InvalidArgument("the model has {} variables, more than {}", declaration_order.size(), kMaxVariables);
@@ -133,6 +137,7 @@ const Slice* ModelLayout::Find(std::string_view name) const {
   return nullptr;
 }
 
+// With lengths before texts, so that no two layouts give the same bytes.
 void HashTensorHeader(const Slice& slice, Sha256& hash) {
   hash.UpdateU32(static_cast<uint32_t>(slice.name.size())).Update(slice.name);
   const std::string_view dtype = SafetensorsName(slice.spec.dtype);

@@ -35,6 +35,8 @@ TensorView Model::tensor(const Slice& slice) const {
   return {const_cast<std::byte*>(arena_.data()) + slice.offset, slice.spec.dtype, slice.spec.shape};
 }
 
+// Of names, shapes and values in the order of declaration and not of the file: two files that differ in metadata or
+// order hold the same model, and a client that computes it from memory needs no file.
 Digest Model::ComputeDigest() const {
   Sha256 hash;
   for (const Slice* slice : PublicSlices(*layout_)) {
@@ -61,6 +63,8 @@ std::string ModelToSafetensors(const Model& model, const std::map<std::string, s
   return *std::move(bytes);
 }
 
+// Every tensor must be there and no other: a file that fits by half would leave variables at zero, which trains and
+// means nothing.
 StatusOr<std::shared_ptr<Model>> ModelFromSafetensors(std::shared_ptr<const ModelLayout> layout,
                                                       std::string_view bytes) {
   RIVULET_ASSIGN_OR_RETURN(const SafetensorsContent content, ParseSafetensors(bytes));

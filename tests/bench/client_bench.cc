@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "client/example_source.h"
 #include "client/trainer.h"
+#include "federated/plan/example_source.h"
 #include "federated/weights/model.h"
 #include "tests/bench/bench_plan.h"
 #include "tests/testing/memory_dataset.h"

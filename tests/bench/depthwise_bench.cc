@@ -154,7 +154,7 @@ void BenchDepthwise(benchmark::State& state, const Depthwise& s, Direction direc
       bytes * static_cast<double>(state.iterations()) / 1e9 / ReadGigabytes(), benchmark::Counter::kIsRate);
 }
 
-const bool registered = [] {
+const bool depthwise_registered = [] {
   const std::pair<const char*, Direction> directions[] = {
       {"forward", Direction::kForward}, {"input", Direction::kInput}, {"filter", Direction::kFilter}};
   for (const Depthwise& s : {Depthwise{16, 32, 150, 1}, Depthwise{1, 96, 150, 2}, Depthwise{16, 96, 150, 2}}) {

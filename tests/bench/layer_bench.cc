@@ -95,7 +95,7 @@ std::vector<Row> Rows() {
   return rows;
 }
 
-const bool registered = [] {
+const bool layer_registered = [] {
   for (const Row& row : Rows()) {
     benchmark::RegisterBenchmark(("layer/" + row.name).c_str(), [row](benchmark::State& state) {
       BenchLayer(state, row);

@@ -19,19 +19,19 @@ using testing::RnnLayer;
 constexpr int32_t kTime = 20, kUnits = 64;
 constexpr int64_t kBatch = 10, kFeatures = 64;
 
-struct Step {
+struct LoopStep {
   std::shared_ptr<const Program> program;
   std::unique_ptr<Instance> instance;
   AlignedBuffer arena;
   std::vector<Tensor> inputs, outputs;
   std::vector<TensorView> feeds, fetches;
 
-  static StatusOr<std::unique_ptr<Step>> Create(RnnLayer layer, bool fused) {
+  static StatusOr<std::unique_ptr<LoopStep>> Create(RnnLayer layer, bool fused) {
     const int64_t gates = layer == RnnLayer::kLstm ? 4 : layer == RnnLayer::kGru ? 3 : 1;
     Graph graph;
     const Scope scope(graph);
     Signature signature;
-    auto step = std::make_unique<Step>();
+    auto step = std::make_unique<LoopStep>();
     const auto feed = [&](const std::string& name, Shape shape) {
       signature.feeds.push_back({name, {DType::kFloat32, shape}});
       step->inputs.emplace_back(DType::kFloat32, shape);
@@ -73,11 +73,11 @@ struct Step {
 
 void BenchLoop(benchmark::State& state, RnnLayer layer) {
   EnterWorkerThread();
-  auto loop = Step::Create(layer, false), fused = Step::Create(layer, true);
+  auto loop = LoopStep::Create(layer, false), fused = LoopStep::Create(layer, true);
   if (!loop.ok()) return state.SkipWithError(std::string(Message(loop.status())).c_str());
   if (!fused.ok()) return state.SkipWithError(std::string(Message(fused.status())).c_str());
   double best = std::numeric_limits<double>::max(), best_fused = best;
-  const auto time = [&](Step& step, double& shortest) {
+  const auto time = [&](LoopStep& step, double& shortest) {
     const double start = ThreadSeconds();
     const Status status = step.Run();
     shortest = std::min(shortest, ThreadSeconds() - start);

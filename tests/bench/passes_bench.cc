@@ -3,6 +3,7 @@
 #include <benchmark/benchmark.h>
 
 #include "client/program_cache.h"
+#include "client/trainer.h"
 #include "engine/compile/optimize.h"
 #include "tests/bench/bench_plan.h"
 
@@ -25,7 +26,7 @@ void BenchPasses(benchmark::State& state, const std::string& preset) {
   state.counters["nodes_after"] = static_cast<double>(nodes);
 }
 
-const bool registered = [] {
+const bool passes_registered = [] {
   for (const std::string preset : {"mnist_cnn", "resnet20", "logistic_regression"}) {
     benchmark::RegisterBenchmark(("passes/" + preset + "/10").c_str(), [preset](benchmark::State& state) {
       BenchPasses(state, preset);

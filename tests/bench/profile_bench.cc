@@ -101,7 +101,7 @@ void BenchProfile(benchmark::State& state, const std::string& preset) {
   state.counters["on_percent"] = 100 * (Median(on) / one - 1);
 }
 
-const bool registered = [] {
+const bool profile_registered = [] {
   for (const char* preset : {"mnist_cnn", "mlp", "logistic_regression"}) {
     benchmark::RegisterBenchmark(fmt::format("profile/{}", preset).c_str(), [preset](benchmark::State& state) {
       BenchProfile(state, preset);

@@ -143,7 +143,7 @@ void BenchWorkers(benchmark::State& state) {
   state.counters["cores"] = std::thread::hardware_concurrency();
 }
 
-const bool registered = [] {
+const bool step_registered = [] {
   const auto row = [](const char* name, const char* precision, const char* kernels) {
     benchmark::RegisterBenchmark(name, [=](benchmark::State& state) {
       BenchStep(state, "mnist_cnn", 10, precision, kernels);

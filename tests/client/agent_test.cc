@@ -8,10 +8,12 @@
 
 #include "proto/federated/update.pb.h"
 #include "tests/client/local_plan.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::StatusIs;
 using testing::DigitRecords;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -201,7 +203,7 @@ class AgentTest : public ::testing::Test {
 
 TEST_F(AgentTest, OneTask_IsTrainedAndSubmittedAndTheRunEnds) {
   const Status status = Agent(coordinator_, Options()).Run();
-  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_OK(status);
   EXPECT_EQ(finished_, "finished after round 1");
   EXPECT_EQ(coordinator_.submitted_task_, "task-1");
   EXPECT_EQ(coordinator_.capabilities_.examples, 25);
@@ -218,7 +220,7 @@ TEST_F(AgentTest, OneTask_IsTrainedAndSubmittedAndTheRunEnds) {
 
 TEST_F(AgentTest, SecondTaskOfTheSameVersion_FetchesNothingAgain) {
   coordinator_.tasks_ = 2;
-  ASSERT_TRUE(Agent(coordinator_, Options()).Run().ok());
+  ASSERT_OK(Agent(coordinator_, Options()).Run());
   EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.plan_digest], ElementsAre(0));
   EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.model_blob], ElementsAre(0));
   EXPECT_THAT(reports_, SizeIs(2));
@@ -233,7 +235,7 @@ TEST_F(AgentTest, CoordinatorAway_WaitsLongerAndLongerUpToTheCap) {
     ++retries;
     EXPECT_EQ(Message(status), "no coordinator");
   };
-  ASSERT_TRUE(Agent(coordinator_, options).Run().ok());
+  ASSERT_OK(Agent(coordinator_, options).Run());
   EXPECT_EQ(retries, 10);
   ASSERT_THAT(waits_, SizeIs(10));
   for (size_t i = 0; i < 10; ++i) {
@@ -262,21 +264,21 @@ TEST_F(AgentTest, ToldToWait_WaitsAsLongAsItIsTold) {
   AgentOptions options = Options();
   std::string awaited;
   options.observer.on_wait = [&](const std::string& message, int64_t) { awaited = message; };
-  ASSERT_TRUE(Agent(coordinator_, options).Run().ok());
+  ASSERT_OK(Agent(coordinator_, options).Run());
   EXPECT_THAT(waits_, ElementsAre(70, 70));
   EXPECT_EQ(awaited, "4 more clients");
 }
 
 TEST_F(AgentTest, FetchCut_GoesOnAtTheOffsetReached) {
   coordinator_.read_breaks_ = 1;  // of the plan: the first blob
-  ASSERT_TRUE(Agent(coordinator_, Options()).Run().ok());
+  ASSERT_OK(Agent(coordinator_, Options()).Run());
   EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.plan_digest], ElementsAre(0, 1000));
   EXPECT_THAT(reports_, SizeIs(1));
 }
 
 TEST_F(AgentTest, SubmitCut_GoesOnAtTheOffsetStaged) {
   coordinator_.write_breaks_ = 1;
-  ASSERT_TRUE(Agent(coordinator_, Options()).Run().ok());
+  ASSERT_OK(Agent(coordinator_, Options()).Run());
   EXPECT_THAT(coordinator_.submit_offsets_, ElementsAre(0, 2 * 4096));
 }
 
@@ -284,13 +286,13 @@ TEST_F(AgentTest, AnswerToTheLastChunkLost_SubmitsAgainWithoutBytes) {
   AgentOptions options = Options();
   options.chunk_bytes = 1 << 20;  // one chunk, so that the break comes at Close
   coordinator_.write_breaks_ = 1;
-  ASSERT_TRUE(Agent(coordinator_, options).Run().ok());
+  ASSERT_OK(Agent(coordinator_, options).Run());
   EXPECT_THAT(coordinator_.submit_offsets_, ElementsAre(0, coordinator_.bytes_));
 }
 
 TEST_F(AgentTest, StagingFull_TriesAgainLater) {
   coordinator_.submit_errors_.push_back(ResourceExhausted("staging is full"));
-  ASSERT_TRUE(Agent(coordinator_, Options()).Run().ok());
+  ASSERT_OK(Agent(coordinator_, Options()).Run());
   EXPECT_THAT(coordinator_.submit_offsets_, SizeIs(2));
   EXPECT_THAT(waits_, SizeIs(1));
   EXPECT_EQ(reports_[0].kind, TaskReport::Kind::kAccepted);
@@ -298,35 +300,35 @@ TEST_F(AgentTest, StagingFull_TriesAgainLater) {
 
 TEST_F(AgentTest, BlobDamagedOnce_IsFetchedAgain) {
   coordinator_.corruptions_ = 1;
-  ASSERT_TRUE(Agent(coordinator_, Options()).Run().ok());
+  ASSERT_OK(Agent(coordinator_, Options()).Run());
   EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.plan_digest], ElementsAre(0, 0));
   EXPECT_THAT(coordinator_.failures_, SizeIs(0));
 }
 
 TEST_F(AgentTest, BlobDamagedAlways_FailsTheTaskWithItsDigest) {
   coordinator_.corruptions_ = 1000;
-  ASSERT_TRUE(Agent(coordinator_, Options()).Run().ok());
+  ASSERT_OK(Agent(coordinator_, Options()).Run());
   ASSERT_THAT(coordinator_.failures_, SizeIs(1));
   EXPECT_THAT(coordinator_.failures_[0], HasSubstr(coordinator_.task_.plan_digest.Hex()));
 }
 
 TEST_F(AgentTest, PlanThatIsNone_FailsTheTask) {
   coordinator_.task_.plan_digest = coordinator_.AddBlob("this is no plan");
-  ASSERT_TRUE(Agent(coordinator_, Options()).Run().ok());
+  ASSERT_OK(Agent(coordinator_, Options()).Run());
   EXPECT_THAT(coordinator_.failures_, SizeIs(1));
   EXPECT_EQ(reports_[0].kind, TaskReport::Kind::kFailed);
 }
 
 TEST_F(AgentTest, ModelWithAnotherDigestThanAnnounced_FailsTheTask) {
   coordinator_.task_.model_digest = Sha256Of("another model");
-  ASSERT_TRUE(Agent(coordinator_, Options()).Run().ok());
+  ASSERT_OK(Agent(coordinator_, Options()).Run());
   ASSERT_THAT(coordinator_.failures_, SizeIs(1));
   EXPECT_THAT(coordinator_.failures_[0], HasSubstr(coordinator_.task_.model_digest.Hex()));
 }
 
 TEST_F(AgentTest, BlobGone_FailsTheTask) {
   coordinator_.task_.model_blob = Sha256Of("gone");
-  ASSERT_TRUE(Agent(coordinator_, Options()).Run().ok());
+  ASSERT_OK(Agent(coordinator_, Options()).Run());
   ASSERT_THAT(coordinator_.failures_, SizeIs(1));
   EXPECT_THAT(coordinator_.failures_[0], HasSubstr("no blob"));
 }
@@ -334,14 +336,14 @@ TEST_F(AgentTest, BlobGone_FailsTheTask) {
 TEST_F(AgentTest, PlanOfADataSetThatIsNotBound_FailsTheTask) {
   AgentOptions options = Options();
   options.data.name = "other";
-  ASSERT_TRUE(Agent(coordinator_, options).Run().ok());
+  ASSERT_OK(Agent(coordinator_, options).Run());
   ASSERT_THAT(coordinator_.failures_, SizeIs(1));
   EXPECT_THAT(coordinator_.failures_[0], HasSubstr("'train', but this client has bound 'other'"));
 }
 
 TEST_F(AgentTest, KindOfTaskNotKnown_FailsTheTask) {
   coordinator_.task_.kind = TaskKind::kEvaluate;
-  ASSERT_TRUE(Agent(coordinator_, Options()).Run().ok());
+  ASSERT_OK(Agent(coordinator_, Options()).Run());
   EXPECT_THAT(coordinator_.failures_, SizeIs(1));
 }
 
@@ -350,7 +352,7 @@ TEST_F(AgentTest, BadRecord_FailsTheTaskNamingIt) {
   std::vector<std::string> records = DigitRecords(25);
   records[13] = testing::DigitExample(std::string(784, 'x'), 99);
   options.data.dataset = std::make_shared<MemoryDataset>(records);
-  ASSERT_TRUE(Agent(coordinator_, options).Run().ok());
+  ASSERT_OK(Agent(coordinator_, options).Run());
   ASSERT_THAT(coordinator_.failures_, SizeIs(1));
   EXPECT_THAT(coordinator_.failures_[0], HasSubstr("memory.tfrecord: record 13 at byte"));
   EXPECT_THAT(waits_, SizeIs(1));  // no spinning on a task that comes back at once
@@ -359,7 +361,7 @@ TEST_F(AgentTest, BadRecord_FailsTheTaskNamingIt) {
 TEST_F(AgentTest, FailureCannotBeTold_IsToldAgain) {
   coordinator_.task_.kind = TaskKind::kEvaluate;
   coordinator_.fail_errors_.push_back(Unavailable("connection lost"));
-  ASSERT_TRUE(Agent(coordinator_, Options()).Run().ok());
+  ASSERT_OK(Agent(coordinator_, Options()).Run());
   EXPECT_THAT(coordinator_.failures_, SizeIs(1));
 }
 
@@ -368,7 +370,7 @@ TEST_F(AgentTest, TaskGoneWhileTraining_IsLetGo) {
   coordinator_.tasks_ = 1;
   AgentOptions options = Options();
   on_sleep_ = [&] { coordinator_.tasks_ = 0; };
-  ASSERT_TRUE(Agent(coordinator_, options).Run().ok());
+  ASSERT_OK(Agent(coordinator_, options).Run());
   ASSERT_THAT(reports_, SizeIs(1));
   EXPECT_EQ(reports_[0].kind, TaskReport::Kind::kGone);
   EXPECT_THAT(coordinator_.failures_, SizeIs(0));
@@ -376,7 +378,7 @@ TEST_F(AgentTest, TaskGoneWhileTraining_IsLetGo) {
 
 TEST_F(AgentTest, UpdateRefused_IsReportedWithItsReason) {
   coordinator_.result_ = {SubmitResult::Kind::kRefused, "value 2000 is beyond 2^10"};
-  ASSERT_TRUE(Agent(coordinator_, Options()).Run().ok());
+  ASSERT_OK(Agent(coordinator_, Options()).Run());
   ASSERT_THAT(reports_, SizeIs(1));
   EXPECT_EQ(reports_[0].kind, TaskReport::Kind::kRefused);
   EXPECT_EQ(reports_[0].reason, "value 2000 is beyond 2^10");
@@ -385,15 +387,14 @@ TEST_F(AgentTest, UpdateRefused_IsReportedWithItsReason) {
 TEST_F(AgentTest, TurnedAway_EndsWithTheCoordinatorsWords) {
   coordinator_.poll_errors_.push_back(PermissionDenied("'site-1' is revoked"));
   const Status status = Agent(coordinator_, Options()).Run();
-  EXPECT_TRUE(absl::IsPermissionDenied(status));
-  EXPECT_EQ(Message(status), "'site-1' is revoked");
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kPermissionDenied, "'site-1' is revoked"));
   EXPECT_EQ(coordinator_.polls_, 1);
 }
 
 TEST_F(AgentTest, CoordinatorServesAnotherRun_WorksForThatOne) {
   coordinator_.tasks_ = 2;
   coordinator_.next_run_ = "another-run";
-  ASSERT_TRUE(Agent(coordinator_, Options()).Run().ok());
+  ASSERT_OK(Agent(coordinator_, Options()).Run());
   EXPECT_THAT(coordinator_.runs_asked_, ElementsAre("", "run", "", "another-run"));
   EXPECT_THAT(reports_, SizeIs(2));
 }
@@ -406,7 +407,7 @@ TEST_F(AgentTest, StoppedWhileItWaits_EndsCancelled) {
   };
   Agent agent(coordinator_, Options());
   running = &agent;
-  EXPECT_TRUE(absl::IsCancelled(agent.Run()));
+  EXPECT_THAT(agent.Run(), StatusIs(absl::StatusCode::kCancelled));
   EXPECT_EQ(coordinator_.polls_, 3);
 }
 
@@ -419,7 +420,7 @@ TEST_F(AgentTest, StoppedOnTheWallClock_EndsAtOnce) {
   options.observer.on_retry = [&](const Status&, int64_t) { running->Stop(); };
   Agent agent(coordinator_, options);
   running = &agent;
-  EXPECT_TRUE(absl::IsCancelled(agent.Run()));
+  EXPECT_THAT(agent.Run(), StatusIs(absl::StatusCode::kCancelled));
 }
 
 }  // namespace

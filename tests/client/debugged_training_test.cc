@@ -1,7 +1,7 @@
 // A task under the debugger gives the update of the task without it.
-#include "client/example_source.h"
 #include "client/trainer.h"
 #include "engine/debug/debugger.h"
+#include "federated/plan/example_source.h"
 #include "federated/updates/update_message.h"
 #include "tests/client/local_plan.h"
 #include "tests/testing/status_matchers.h"
@@ -14,14 +14,14 @@ using testing::LocalPlan;
 using testing::MemoryDataset;
 using testing::PatternModel;
 
-std::string DeltaOf(const TrainingResult& result) {
+std::string DeltaBytes(const TrainingResult& result) {
   const StatusOr<UpdateMessage> update = ParseUpdate(result.update);
-  EXPECT_TRUE(update.ok());
+  EXPECT_OK(update);
   const std::span<const std::byte> data = update->parts[0].data;
   return {reinterpret_cast<const char*>(data.data()), data.size()};
 }
 
-StatusOr<std::string> Train(const std::shared_ptr<const Plan>& plan, RunObserver* observer) {
+StatusOr<std::string> TrainObserved(const std::shared_ptr<const Plan>& plan, RunObserver* observer) {
   Task task;
   task.id = "run-r1-a1-client-00000-0";
   task.round = 1;
@@ -32,12 +32,12 @@ StatusOr<std::string> Train(const std::shared_ptr<const Plan>& plan, RunObserver
   trainer->Observe(observer);
   RIVULET_ASSIGN_OR_RETURN(const TrainingResult result,
                            trainer->Train(task, "client-00000", *PatternModel(*plan), examples));
-  return DeltaOf(result);
+  return DeltaBytes(result);
 }
 
 TEST(DebuggedTrainingTest, WithWatchesAndStops_DeltaIsThatOfThePlainRun) {
   const auto plan = LocalPlan();
-  ASSERT_OK_AND_ASSIGN(const std::string plain, Train(plan, nullptr));
+  ASSERT_OK_AND_ASSIGN(const std::string plain, TrainObserved(plan, nullptr));
   int stops = 0;
   Debugger* current = nullptr;
   Debugger debugger({.recorder = {},
@@ -51,7 +51,7 @@ TEST(DebuggedTrainingTest, WithWatchesAndStops_DeltaIsThatOfThePlainRun) {
                     });
   current = &debugger;
   debugger.RunUntil(*WatchCondition::Parse("abs>0"));
-  ASSERT_OK_AND_ASSIGN(const std::string debugged, Train(plan, &debugger));
+  ASSERT_OK_AND_ASSIGN(const std::string debugged, TrainObserved(plan, &debugger));
   EXPECT_GT(stops, 20);
   EXPECT_EQ(debugger.steps(), 6);  // 2 epochs over 27 examples in batches of 10
   EXPECT_EQ(debugged, plain);

@@ -12,6 +12,7 @@
 #include "federated/scenario/scenario.h"
 #include "federated/weights/model.h"
 #include "tests/testing/memory_dataset.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet::testing {
 
@@ -29,15 +30,15 @@ inline Scenario LocalScenario() {
 
 inline std::string PlanBytes(const Scenario& scenario) {
   StatusOr<ModelDef> model = Preset(scenario.model.preset);
-  EXPECT_TRUE(model.ok()) << model.status();
+  EXPECT_OK(model);
   StatusOr<std::string> bytes = BuildPlan(scenario, *model);
-  EXPECT_TRUE(bytes.ok()) << bytes.status();
+  EXPECT_OK(bytes);
   return *bytes;
 }
 
 inline std::shared_ptr<const Plan> LocalPlan(const Scenario& scenario = LocalScenario()) {
   StatusOr<std::shared_ptr<const Plan>> plan = Plan::Open(PlanBytes(scenario));
-  EXPECT_TRUE(plan.ok()) << plan.status();
+  EXPECT_OK(plan);
   return *plan;
 }
 

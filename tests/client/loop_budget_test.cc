@@ -27,7 +27,7 @@ class Blank final : public ExampleSource {
 // A plan whose loss is multiplied by what a loop of so many steps gives: one.
 std::shared_ptr<const Plan> LoopingPlan(int32_t steps) {
   StatusOr<ModelDef> model = Preset("logistic_regression");
-  EXPECT_TRUE(model.ok()) << model.status();
+  EXPECT_OK(model);
   Scope scope(model->graph);
   const Output limit = scope.Const(Tensor::Scalar(steps));
   const auto counted = WhileLoop(
@@ -42,26 +42,26 @@ std::shared_ptr<const Plan> LoopingPlan(int32_t steps) {
   const Output loss = *model->graph.FindOutput(model->train_loss);
   const Output one = scope.Op("Cast", {scope.Op("Div", {counted[0], counted[0]})}, {{"DstT", DType::kFloat32}});
   model->train_loss = scope.Op("Mul", {loss, one}, {}, "looping_loss").name();
-  EXPECT_TRUE(scope.status().ok()) << scope.status();
+  EXPECT_OK(scope.status());
   StatusOr<std::string> bytes = BuildPlan(LocalScenario(), *model);
-  EXPECT_TRUE(bytes.ok()) << bytes.status();
+  EXPECT_OK(bytes);
   StatusOr<std::shared_ptr<const Plan>> plan = Plan::Open(*bytes);
-  EXPECT_TRUE(plan.ok()) << plan.status();
+  EXPECT_OK(plan);
   return *plan;
 }
 
-StatusOr<TrainingResult> Train(const std::shared_ptr<const Plan>& plan) {
+StatusOr<TrainingResult> TrainOnce(const std::shared_ptr<const Plan>& plan) {
   RIVULET_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(NewProgramCache(plan)));
   return trainer->Train(Task{}, "a", *PatternModel(*plan), Blank());
 }
 
 TEST(LoopBudgetTest, PlanWithALoop_Trains) {
-  ASSERT_OK_AND_ASSIGN(const TrainingResult result, Train(LoopingPlan(7)));
+  ASSERT_OK_AND_ASSIGN(const TrainingResult result, TrainOnce(LoopingPlan(7)));
   EXPECT_EQ(result.steps, 2);
 }
 
 TEST(LoopBudgetTest, PlanWhoseLoopGoesOnForever_EndsWithASentence) {
-  EXPECT_THAT(Train(LoopingPlan(INT32_MAX)).status(),
+  EXPECT_THAT(TrainOnce(LoopingPlan(INT32_MAX)).status(),
               StatusIs(absl::StatusCode::kResourceExhausted,
                        AllOf(HasSubstr("While 'counting'"), HasSubstr("after 1000000 iterations"))));
 }

@@ -4,13 +4,14 @@
 #include <filesystem>
 #include <fstream>
 
-#include "client/example_source.h"
 #include "client/trainer.h"
 #include "engine/graph/function.h"
 #include "engine/graph/scope.h"
 #include "engine/graphdef/graph_def.h"
+#include "federated/plan/example_source.h"
 #include "tests/client/local_plan.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_folder.h"
 
 namespace rivulet {
 namespace {
@@ -23,14 +24,8 @@ using testing::MemoryDataset;
 using testing::PatternModel;
 using testing::StatusIs;
 
-class PlanInput : public ::testing::Test {
+class PlanInput : public testing::FolderTest {
  protected:
-  PlanInput() {
-    std::string pattern = ::testing::TempDir() + "/input_XXXXXX";
-    folder_ = mkdtemp(pattern.data());
-  }
-  ~PlanInput() override { std::filesystem::remove_all(folder_); }
-
   static AttrMap Elements(bool batched) {
     return {{"output_types", std::vector{DType::kFloat32, DType::kInt64}},
             {"output_shapes", batched ? std::vector{Shape{kUnknownDim, 28, 28, 1}, Shape{kUnknownDim}}
@@ -55,8 +50,7 @@ class PlanInput : public ::testing::Test {
   StatusOr<std::shared_ptr<const Plan>> MakePlan() {
     RIVULET_RETURN_IF_ERROR(scope_.status());
     Scenario scenario = LocalScenario();
-    scenario.client.input_graph = folder_ + "/input.pb";
-    std::ofstream(scenario.client.input_graph, std::ios::binary) << SerializeGraph(graph_);
+    scenario.client.input_graph = Write("input.pb", SerializeGraph(graph_));
     RIVULET_ASSIGN_OR_RETURN(const ModelDef model, Preset(scenario.model.preset));
     RIVULET_ASSIGN_OR_RETURN(std::string bytes, BuildPlan(scenario, model));
     return Plan::Open(std::move(bytes));
@@ -87,7 +81,6 @@ class PlanInput : public ::testing::Test {
            result.update.substr(0, result.update.rfind("train_seconds"));
   }
 
-  std::string folder_;
   Graph graph_;
   Scope scope_{graph_};
 };

@@ -6,16 +6,18 @@
 #include <cstring>
 
 #include "client/artifact_cache.h"
-#include "client/example_source.h"
 #include "client/program_cache.h"
 #include "client/trainer.h"
+#include "federated/plan/example_source.h"
 #include "proto/federated/update.pb.h"
 #include "tests/client/local_plan.h"
 #include "tests/engine/kernels/every_target.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::StatusIs;
 using testing::DigitRecords;
 using ::testing::HasSubstr;
 using testing::LocalPlan;
@@ -29,20 +31,20 @@ struct Trained {
   double loss = 0;
 };
 
-Trained Train(const Scenario& scenario, int examples = 40) {
+Trained TrainWith(const Scenario& scenario, int examples = 40) {
   const auto plan = LocalPlan(scenario);
   auto decoder = ExampleDecoder::Create(plan->features());
-  EXPECT_TRUE(decoder.ok()) << decoder.status();
+  EXPECT_OK(decoder);
   const DatasetExamples source(std::make_shared<MemoryDataset>(DigitRecords(examples)), std::nullopt, *decoder);
   auto trainer = Trainer::Create(NewProgramCache(plan));
-  EXPECT_TRUE(trainer.ok()) << trainer.status();
+  EXPECT_OK(trainer);
   Task task;
   task.id = "run-r3-a1-client-00007-0";
   task.round = 3;
   task.base_round = 2;
   task.seed = 42;
   const auto result = (*trainer)->Train(task, "client-00007", *PatternModel(*plan), source);
-  EXPECT_TRUE(result.ok()) << result.status();
+  EXPECT_OK(result);
   proto::Update update;
   EXPECT_TRUE(update.ParseFromString(result->update));
   Trained trained;
@@ -74,11 +76,11 @@ TEST(Precision, SixteenBits_TrainNearlyAsFloat32) {
     Scenario wide = With("float32");
     wide.model.preset = preset;
     wide.client.optimizer.learning_rate = 0.05;
-    const Trained expected = Train(wide);
+    const Trained expected = TrainWith(wide);
     for (const char* precision : {"bfloat16", "float16"}) {
       Scenario narrow = wide;
       narrow.client.precision = precision;
-      const Trained trained = Train(narrow);
+      const Trained trained = TrainWith(narrow);
       EXPECT_NEAR(trained.loss, expected.loss, 0.02 * expected.loss) << preset << " " << precision;
       const double distance = Distance(trained.delta, expected.delta);
       EXPECT_LT(distance, 0.2) << preset << " " << precision;
@@ -97,7 +99,7 @@ TEST(LossScale, PowerOfTwo_ChangesNoBitInFloat32) {
       scaled.client.loss_scale.kind = scaling;
       scaled.client.loss_scale.scale = 1024;
       scaled.client.loss_scale.growth_steps = 3;  // grows on the way
-      EXPECT_EQ(Train(scaled).delta, Train(plain).delta) << optimizer << " " << scaling;
+      EXPECT_EQ(TrainWith(scaled).delta, TrainWith(plain).delta) << optimizer << " " << scaling;
     }
   }
 }
@@ -106,7 +108,7 @@ TEST(LossScale, GradientsThatOverflow_ChangeNothing) {
   for (const char* optimizer : {"sgd", "momentum", "adam"}) {
     Scenario scenario = With("float16", "static", 1 << 24);  // gradients of a logit are up to 0.1, and float16 to 65504
     scenario.client.optimizer.kind = optimizer;
-    for (const float change : Train(scenario).delta) ASSERT_EQ(change, 0.0f) << optimizer;
+    for (const float change : TrainWith(scenario).delta) ASSERT_EQ(change, 0.0f) << optimizer;
   }
 }
 
@@ -116,7 +118,7 @@ TEST(LossScale, DynamicScale_FallsUntilStepsCount) {
     scenario.client.optimizer.kind = optimizer;
     scenario.client.optimizer.learning_rate = 0.05;
     scenario.client.epochs = 10;  // 40 steps, of which the first some do not count
-    const Trained trained = Train(scenario);
+    const Trained trained = TrainWith(scenario);
     bool moved = false;
     for (const float change : trained.delta) {
       ASSERT_TRUE(std::isfinite(change)) << optimizer;
@@ -125,7 +127,7 @@ TEST(LossScale, DynamicScale_FallsUntilStepsCount) {
     EXPECT_TRUE(moved) << optimizer;
     Scenario first = scenario;
     first.client.epochs = 1;
-    EXPECT_LT(trained.loss, Train(first).loss) << optimizer;
+    EXPECT_LT(trained.loss, TrainWith(first).loss) << optimizer;
   }
 }
 
@@ -140,7 +142,7 @@ TEST(PortableKernels, EveryInstructionSet_GivesTheSameUpdate) {
       scenario.client.optimizer.learning_rate = 0.05;
       std::vector<float> first;
       testing::OnEveryTarget([&](const std::string& target) {
-        const std::vector<float> delta = Train(scenario, 6).delta;
+        const std::vector<float> delta = TrainWith(scenario, 6).delta;
         if (first.empty()) first = delta;
         EXPECT_TRUE(delta == first) << preset << " in " << precision << " on " << target;
       });
@@ -154,7 +156,7 @@ TEST(PortableKernels, Update_IsNearThatOfNativeKernels) {
   scenario.client.optimizer.learning_rate = 0.05;
   Scenario portable = scenario;
   portable.run.kernels = "portable";
-  EXPECT_LT(Distance(Train(portable, 20).delta, Train(scenario, 20).delta), 1e-4);
+  EXPECT_LT(Distance(TrainWith(portable, 20).delta, TrainWith(scenario, 20).delta), 1e-4);
 }
 
 TEST(PortableKernels, ClientThatTakesOthersAlone_RefusesThePlan) {
@@ -163,11 +165,10 @@ TEST(PortableKernels, ClientThatTakesOthersAlone_RefusesThePlan) {
   const std::string bytes = PlanBytes(scenario);
   ArtifactCache native("native"), portable("portable"), any;
   const auto fetch = [&]() -> StatusOr<std::string> { return bytes; };
-  EXPECT_TRUE(any.Plan(Sha256Of(bytes), fetch).ok());
-  EXPECT_TRUE(portable.Plan(Sha256Of(bytes), fetch).ok());
+  EXPECT_OK(any.Plan(Sha256Of(bytes), fetch));
+  EXPECT_OK(portable.Plan(Sha256Of(bytes), fetch));
   const auto refused = native.Plan(Sha256Of(bytes), fetch);
-  ASSERT_TRUE(absl::IsFailedPrecondition(refused.status())) << refused.status();
-  EXPECT_THAT(Message(refused.status()), HasSubstr("portable kernels"));
+  ASSERT_THAT(refused, StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("portable kernels")));
 }
 
 }  // namespace

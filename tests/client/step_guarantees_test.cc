@@ -7,11 +7,13 @@
 #include <cstring>
 
 #include "client/program_cache.h"
+#include "client/trainer.h"
 #include "engine/base/mutex.h"
 #include "tests/client/local_plan.h"
 #include "tests/engine/kernels/every_target.h"
 #include "tests/engine/program/allocations.h"
 #include "tests/engine/program/locks.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
@@ -34,10 +36,10 @@ class BoundStep {
     const auto plan = LocalPlan(scenario);
     const auto cache = NewProgramCache(plan);
     auto compiled = cache->Step(batch);
-    EXPECT_TRUE(compiled.ok()) << compiled.status();
+    EXPECT_OK(compiled);
     program = *compiled;
     auto made = program->Instantiate();
-    EXPECT_TRUE(made.ok()) << made.status();
+    EXPECT_OK(made);
     instance_ = *std::move(made);
     for (int i = 0; i < cache->buffers(); ++i) memory_.emplace_back(cache->buffer_bytes(i));
     const auto model = PatternModel(*plan);
@@ -109,21 +111,21 @@ class StepGuarantees : public ::testing::TestWithParam<Case> {
 
 TEST_P(StepGuarantees, Step_AllocatesNothingAndTakesNoLock) {
   BoundStep step(Scenario_(), 2);
-  ASSERT_TRUE(step.Run().ok());  // what a library does once is done
+  ASSERT_OK(step.Run());  // what a library does once is done
   Status status;
   const AllocationCount count = CountAllocationsApart([&] { status = step.Run(); });
-  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_OK(status);
   EXPECT_EQ(count.ours, 0);
   RecordProperty("allocations_of_libraries", count.libraries);
   if (count.libraries > 0) fmt::print("{} allocations of {}\n", count.libraries, count.of_library);
   EXPECT_LE(CountLocks([&] { status = step.Run(); }), 0);
-  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_OK(status);
 }
 
 TEST_P(StepGuarantees, PlannedMemory_IsWhatARunTouches) {
   BoundStep step(Scenario_(), 2);
   std::memset(step.arena.data(), static_cast<int>(kUntouched), step.arena.size());
-  ASSERT_TRUE(step.Run().ok());
+  ASSERT_OK(step.Run());
   const size_t planned = step.program->memory().arena_bytes;
   size_t touched = 0, pages = 0;
   for (size_t page = 0; page < planned; page += kPage, ++pages) {
@@ -153,7 +155,7 @@ TEST_P(KernelSets, PortableStep_HasTheSameBitsOnEveryInstructionSet) {
     std::string first;
     testing::OnEveryTarget([&](const std::string& target) {
       BoundStep step(scenario, large ? 1 : 2);
-      ASSERT_TRUE(step.Run().ok());
+      ASSERT_OK(step.Run());
       const std::string now(reinterpret_cast<const char*>(step.params().data()), step.params().size());
       if (first.empty()) first = now;
       EXPECT_TRUE(now == first) << precision << " on " << target;
@@ -168,13 +170,13 @@ TEST_P(KernelSets, NativeLosses_AgreeOnEveryInstructionSet) {
   scenario.client.optimizer.learning_rate = 0.01;
   scenario.run.kernels = "portable";
   BoundStep portable(scenario, 2);
-  ASSERT_TRUE(portable.Run().ok());
-  ASSERT_TRUE(portable.Run().ok());
+  ASSERT_OK(portable.Run());
+  ASSERT_OK(portable.Run());
   scenario.run.kernels = "native";
   testing::OnEveryTarget([&](const std::string& target) {
     BoundStep step(scenario, 2);
-    ASSERT_TRUE(step.Run().ok());
-    ASSERT_TRUE(step.Run().ok());  // the loss after one update
+    ASSERT_OK(step.Run());
+    ASSERT_OK(step.Run());  // the loss after one update
     EXPECT_NEAR(step.loss, portable.loss, 1e-3f * std::abs(portable.loss) + 1e-4f) << target;
   });
 }
@@ -194,7 +196,7 @@ TEST(Compile, TrainingProgramOfMnistCnn_TakesLessThanTwoSeconds) {
   const auto plan = LocalPlan(scenario);
   const auto start = std::chrono::steady_clock::now();
   EnterWorkerThread();
-  ASSERT_TRUE(NewProgramCache(plan)->Step(10).ok());
+  ASSERT_OK(NewProgramCache(plan)->Step(10));
   EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 2.0);
 }
 

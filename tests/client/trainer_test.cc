@@ -8,15 +8,17 @@
 #include <numeric>
 #include <thread>
 
-#include "client/example_source.h"
+#include "federated/plan/example_source.h"
 #include "federated/random/streams.h"
 #include "proto/federated/update.pb.h"
 #include "proto/graph/example.pb.h"
 #include "tests/client/local_plan.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::StatusIs;
 using testing::DigitExample;
 using testing::DigitRecords;
 using ::testing::HasSubstr;
@@ -39,13 +41,13 @@ Task LocalTask(uint16_t ordinal = 0) {
 
 std::unique_ptr<DatasetExamples> Examples(std::vector<std::string> records, const Plan& plan) {
   auto decoder = ExampleDecoder::Create(plan.features());
-  EXPECT_TRUE(decoder.ok()) << decoder.status();
+  EXPECT_OK(decoder);
   return std::make_unique<DatasetExamples>(std::make_shared<MemoryDataset>(std::move(records)), std::nullopt, *decoder);
 }
 
 std::unique_ptr<Trainer> NewTrainer(const std::shared_ptr<const Plan>& plan) {
   auto trainer = Trainer::Create(NewProgramCache(plan));
-  EXPECT_TRUE(trainer.ok()) << trainer.status();
+  EXPECT_OK(trainer);
   return *std::move(trainer);
 }
 
@@ -145,7 +147,7 @@ void ExpectMatchesReference(const Scenario& scenario, int examples) {
   const auto base = PatternModel(*plan);
   const std::vector<std::string> records = DigitRecords(examples);
   const auto result = NewTrainer(plan)->Train(LocalTask(), "client-00007", *base, *Examples(records, *plan));
-  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_OK(result);
   Reference reference;
   const std::vector<double> wanted = reference.Train(*plan, scenario, *base, records, LocalTask(), "client-00007");
   const std::vector<float> delta = DeltaOf(*result);
@@ -195,7 +197,7 @@ TEST(TrainerTest, MomentumZero_EqualsSgdToTheBit) {
     const auto plan = LocalPlan(with ? momentum : LocalScenario());
     const auto result =
         NewTrainer(plan)->Train(LocalTask(), "a", *PatternModel(*plan), *Examples(DigitRecords(20), *plan));
-    ASSERT_TRUE(result.ok()) << result.status();
+    ASSERT_OK(result);
     deltas[with] = DeltaOf(*result);
   }
   EXPECT_EQ(deltas[0], deltas[1]);
@@ -205,7 +207,7 @@ TEST(TrainerTest, Update_CarriesTaskWeightAndScalars) {
   const auto plan = LocalPlan();
   const auto result =
       NewTrainer(plan)->Train(LocalTask(), "a", *PatternModel(*plan), *Examples(DigitRecords(27), *plan));
-  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_OK(result);
   proto::Update update;
   ASSERT_TRUE(update.ParseFromString(result->update));
   EXPECT_EQ(update.task_id(), LocalTask().id);
@@ -231,13 +233,13 @@ TEST(TrainerTest, AnyTrainerOnAnyThread_GivesTheSameBits) {
   for (size_t i = 0; i < deltas.size(); ++i) {
     threads.emplace_back([&, i] {
       auto trainer = Trainer::Create(programs);
-      ASSERT_TRUE(trainer.ok()) << trainer.status();
+      ASSERT_OK(trainer);
       for (size_t other = 0; other < i; ++other) {
         const auto before = Examples(DigitRecords(11 + static_cast<int>(other), 9), *plan);
-        ASSERT_TRUE((*trainer)->Train(LocalTask(), "other", *base, *before).ok());
+        ASSERT_OK((*trainer)->Train(LocalTask(), "other", *base, *before));
       }
       const auto result = (*trainer)->Train(LocalTask(), "client-00007", *base, *examples);
-      ASSERT_TRUE(result.ok()) << result.status();
+      ASSERT_OK(result);
       deltas[i] = DeltaOf(*result);
     });
   }
@@ -265,8 +267,7 @@ TEST(TrainerTest, AnotherOrdinalSeedOrName_ShufflesAnew) {
 TEST(TrainerTest, NoExamples_IsRefused) {
   const auto plan = LocalPlan();
   const auto result = NewTrainer(plan)->Train(LocalTask(), "a", *PatternModel(*plan), *Examples({}, *plan));
-  EXPECT_TRUE(absl::IsFailedPrecondition(result.status()));
-  EXPECT_THAT(Message(result.status()), HasSubstr("'a' has no examples"));
+  EXPECT_THAT(result, StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("'a' has no examples")));
 }
 
 TEST(TrainerTest, LabelOutOfRange_NamesFileRecordByteAndValue) {
@@ -275,10 +276,11 @@ TEST(TrainerTest, LabelOutOfRange_NamesFileRecordByteAndValue) {
     std::vector<std::string> records = DigitRecords(12);
     records[11] = DigitExample(std::string(784, 'x'), label);
     const auto result = NewTrainer(plan)->Train(LocalTask(), "a", *PatternModel(*plan), *Examples(records, *plan));
-    EXPECT_TRUE(absl::IsInvalidArgument(result.status()));
-    EXPECT_THAT(Message(result.status()), HasSubstr("memory.tfrecord: record 11 at byte"));
-    EXPECT_THAT(Message(result.status()),
-                HasSubstr(fmt::format("'label' is {}, but the model has classes 0 to 9", label)));
+    EXPECT_THAT(
+        result,
+        StatusIs(absl::StatusCode::kInvalidArgument,
+                 ::testing::AllOf(HasSubstr("memory.tfrecord: record 11 at byte"),
+                                  HasSubstr(fmt::format("'label' is {}, but the model has classes 0 to 9", label)))));
   }
 }
 
@@ -286,16 +288,14 @@ TEST(TrainerTest, ImageOfAnotherSize_NamesBothSizes) {
   const auto plan = LocalPlan();
   const auto result = NewTrainer(plan)->Train(LocalTask(), "a", *PatternModel(*plan),
                                               *Examples({DigitExample(std::string(783, 'x'), 1)}, *plan));
-  EXPECT_TRUE(absl::IsInvalidArgument(result.status()));
-  EXPECT_THAT(Message(result.status()), HasSubstr("783 bytes, but the model takes 784"));
+  EXPECT_THAT(result, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("783 bytes, but the model takes 784")));
 }
 
 TEST(TrainerTest, RecordThatIsNoExample_IsRefusedByRecord) {
   const auto plan = LocalPlan();
   const auto result =
       NewTrainer(plan)->Train(LocalTask(), "a", *PatternModel(*plan), *Examples({std::string("\xff\xff\xff")}, *plan));
-  EXPECT_TRUE(absl::IsInvalidArgument(result.status()));
-  EXPECT_THAT(Message(result.status()), HasSubstr("record 0 at byte 0"));
+  EXPECT_THAT(result, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("record 0 at byte 0")));
 }
 
 TEST(TrainerTest, BaseModelOfAnotherLayout_IsRefused) {
@@ -304,7 +304,7 @@ TEST(TrainerTest, BaseModelOfAnotherLayout_IsRefused) {
   mlp.model.preset = "mlp";
   const auto result =
       NewTrainer(plan)->Train(LocalTask(), "a", *PatternModel(*LocalPlan(mlp)), *Examples(DigitRecords(3), *plan));
-  EXPECT_TRUE(absl::IsInvalidArgument(result.status()));
+  EXPECT_THAT(result, StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST(TrainerTest, Cancelled_Stops) {
@@ -313,7 +313,7 @@ TEST(TrainerTest, Cancelled_Stops) {
   cancel.Cancel();
   const auto result =
       NewTrainer(plan)->Train(LocalTask(), "a", *PatternModel(*plan), *Examples(DigitRecords(3), *plan), cancel);
-  EXPECT_TRUE(absl::IsCancelled(result.status()));
+  EXPECT_THAT(result, StatusIs(absl::StatusCode::kCancelled));
 }
 
 }  // namespace

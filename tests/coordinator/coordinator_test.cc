@@ -5,17 +5,19 @@
 #include "faulty_file_system.h"
 #include "faulty_sqlite.h"
 #include "test_run.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::UnorderedElementsAre;
+using ::rivulet::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 
 constexpr int64_t kElements = 3;
 
-class CoordinatorTest : public testing::Test {
+class CoordinatorTest : public ::testing::Test {
  protected:
   CoordinatorTest() {
     options_.scenario = TinyScenario(2, 2, 2);
@@ -25,7 +27,7 @@ class CoordinatorTest : public testing::Test {
   // `parts` has as many updates a version as the scenario has clients a round.
   void Start() {
     auto created = CreateCoordinator(options_, TinyParts(kElements, options_.scenario.server.clients_per_round));
-    ASSERT_TRUE(created.ok()) << created.status();
+    ASSERT_OK(created);
     coordinator_ = *std::move(created);
   }
   std::string StartError() {
@@ -36,7 +38,7 @@ class CoordinatorTest : public testing::Test {
   Task TaskFor(const std::string& name) {
     while (true) {
       const auto reply = coordinator_->Poll(As(name), Able());
-      EXPECT_TRUE(reply.ok()) << reply.status();
+      EXPECT_OK(reply);
       if (!reply.ok() || reply->kind == PollReply::Kind::kFinished) return {};
       if (reply->task) return *reply->task;
       std::this_thread::yield();
@@ -47,7 +49,7 @@ class CoordinatorTest : public testing::Test {
   }
   SubmitResult Submit(const std::string& name, const Task& task, const std::string& update) {
     const auto result = Send(*coordinator_, name, task.id, update);
-    EXPECT_TRUE(result.ok()) << result.status();
+    EXPECT_OK(result);
     return result.ok() ? *result : SubmitResult{SubmitResult::Kind::kRefused, std::string(Message(result.status()))};
   }
   History& Rows() {
@@ -75,7 +77,7 @@ class CoordinatorTest : public testing::Test {
 TEST_F(CoordinatorTest, Poll_BeforeAllHaveJoined_SaysWhatIsAwaited) {
   Start();
   const auto reply = coordinator_->Poll(As("a"), Able());
-  ASSERT_TRUE(reply.ok());
+  ASSERT_OK(reply);
   EXPECT_EQ(reply->kind, PollReply::Kind::kWait);
   EXPECT_EQ(reply->message, "1 of 2 clients; round 1 starts when all have joined");
   EXPECT_GT(reply->wait_ms, 0);
@@ -84,8 +86,7 @@ TEST_F(CoordinatorTest, Poll_BeforeAllHaveJoined_SaysWhatIsAwaited) {
 TEST_F(CoordinatorTest, Poll_NoExamples_IsRefusedAndDoesNotJoin) {
   Start();
   const auto reply = coordinator_->Poll(As("a"), Able(0));
-  EXPECT_EQ(reply.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(Message(reply.status())), HasSubstr("client 'a' has no examples"));
+  EXPECT_THAT(reply, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("client 'a' has no examples")));
   EXPECT_EQ(Rows().Clients()->size(), 0u);
 }
 
@@ -93,21 +94,21 @@ TEST_F(CoordinatorTest, Poll_NameThatNoRowCanHold_IsRefused) {
   Start();
   for (const std::string& name :
        {std::string(), std::string(300, 'a'), std::string("a\nb"), std::string("\xC3\x28"), std::string("a\0b", 3)}) {
-    EXPECT_EQ(coordinator_->Poll(As(name), Able()).status().code(), absl::StatusCode::kInvalidArgument) << name;
+    EXPECT_THAT(coordinator_->Poll(As(name), Able()), StatusIs(absl::StatusCode::kInvalidArgument)) << name;
   }
-  EXPECT_TRUE(coordinator_->Poll(As("Zoë 文"), Able()).ok());
+  EXPECT_OK(coordinator_->Poll(As("Zoë 文"), Able()));
 }
 
 TEST_F(CoordinatorTest, Poll_ForAnotherRun_IsRefused) {
   Start();
-  EXPECT_EQ(coordinator_->Poll({"a", "", "another"}, Able()).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(coordinator_->Poll({"a", "", "another"}, Able()), StatusIs(absl::StatusCode::kNotFound));
 }
 
 class TrainingTest : public CoordinatorTest {
  protected:
   void Begin() {
     Start();
-    ASSERT_TRUE(coordinator_->Register(std::vector<std::string>{"a", "b"}).ok());
+    ASSERT_OK(coordinator_->Register(std::vector<std::string>{"a", "b"}));
     a_ = TaskFor("a");
     b_ = TaskFor("b");
   }
@@ -133,9 +134,9 @@ TEST_F(TrainingTest, TwoRounds_ModelIsTheWeightedMeanAndRowsSaySo) {
   b_ = TaskFor("b");
   Submit("b", b_, Good(b_, 0));
   Submit("a", a_, Good(a_, 0));
-  ASSERT_TRUE(coordinator_->Wait().ok());
+  ASSERT_OK(coordinator_->Wait());
   const auto reply = coordinator_->Poll(As("a"), Able());
-  ASSERT_TRUE(reply.ok());
+  ASSERT_OK(reply);
   EXPECT_EQ(reply->kind, PollReply::Kind::kFinished);
   EXPECT_EQ(reply->message, "the run has finished after round 2");
   EXPECT_EQ(coordinator_->unaware_clients(), 1) << "b does not know";
@@ -178,10 +179,10 @@ TEST_F(TrainingTest, TwoRounds_ModelIsTheWeightedMeanAndRowsSaySo) {
   ASSERT_EQ(models.size(), 3u);
   EXPECT_EQ(models[0].path, "");
   EXPECT_EQ(models[2].path, fmt::format("runs.sqlite.models/{}/round-000002.safetensors", run));
-  EXPECT_EQ(models[2].bytes, static_cast<int64_t>(std::filesystem::file_size(folder_.path() + "/" + models[2].path)));
+  EXPECT_EQ(models[2].bytes, static_cast<int64_t>(std::filesystem::file_size(folder_.File(models[2].path))));
   EXPECT_EQ(models[2].parameters, kElements);
   EXPECT_FALSE(
-      std::filesystem::exists(folder_.path() + fmt::format("/runs.sqlite.models/{}/round-000001.safetensors", run)));
+      std::filesystem::exists(folder_.File(fmt::format("runs.sqlite.models/{}/round-000001.safetensors", run))));
   EXPECT_EQ(Rows().ResolveRun(run)->status, "finished");
   bool resolution = false;
   for (const EventRow& event : Value(Rows().Events(run)))
@@ -196,7 +197,7 @@ TEST_F(TrainingTest, KeepAllModels_EveryFileStays) {
   Submit("b", b_, Good(b_));
   TaskFor("a");
   for (const ModelRow& model : Value(Rows().Models(coordinator_->run_id()))) {
-    EXPECT_TRUE(std::filesystem::exists(folder_.path() + "/" + model.path)) << model.round;
+    EXPECT_TRUE(std::filesystem::exists(folder_.File(model.path))) << model.round;
   }
 }
 
@@ -207,7 +208,7 @@ TEST_F(TrainingTest, EvaluationEvery_EvaluatesThoseRoundsAndTheLast) {
   options_.scenario.evaluation.every = 2;
   FakeFleet fleet(options_);
   Start();
-  ASSERT_TRUE(fleet.Run(*coordinator_, Names(2)).ok());
+  ASSERT_OK(fleet.Run(*coordinator_, Names(2)));
   std::vector<int64_t> evaluated;
   for (const RoundReport& report : fleet.reports) {
     if (!report.central.empty()) evaluated.push_back(report.round);
@@ -219,23 +220,23 @@ TEST_F(TrainingTest, EvaluationEvery_EvaluatesThoseRoundsAndTheLast) {
 TEST_F(TrainingTest, Fetch_ServesPlanAndModelFromAnyOffset) {
   Begin();
   const auto plan = coordinator_->Fetch(As("a"), BlobId{a_.plan_digest}, 4);
-  ASSERT_TRUE(plan.ok());
+  ASSERT_OK(plan);
   EXPECT_EQ((*plan)->total_bytes(), 8);
   const auto bytes = *(*plan)->Next();
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), "plan");
   EXPECT_TRUE((*plan)->Next()->empty());
   auto model = coordinator_->Fetch(As("a"), BlobId{a_.model_blob}, 0);
-  ASSERT_TRUE(model.ok());
+  ASSERT_OK(model);
   const auto file = *(*model)->Next();
   EXPECT_EQ(Sha256Of({reinterpret_cast<const char*>(file.data()), file.size()}), a_.model_blob);
-  EXPECT_EQ(coordinator_->Fetch(As("a"), BlobId{a_.plan_digest}, 9).status().code(), absl::StatusCode::kOutOfRange);
-  EXPECT_EQ(coordinator_->Fetch(As("a"), BlobId{a_.plan_digest}, -1).status().code(), absl::StatusCode::kOutOfRange);
-  EXPECT_EQ(coordinator_->Fetch(As("a"), BlobId{Sha256Of("?")}, 0).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(coordinator_->Fetch(As("a"), BlobId{a_.plan_digest}, 9), StatusIs(absl::StatusCode::kOutOfRange));
+  EXPECT_THAT(coordinator_->Fetch(As("a"), BlobId{a_.plan_digest}, -1), StatusIs(absl::StatusCode::kOutOfRange));
+  EXPECT_THAT(coordinator_->Fetch(As("a"), BlobId{Sha256Of("?")}, 0), StatusIs(absl::StatusCode::kNotFound));
   Submit("a", a_, Good(a_));
   Submit("b", b_, Good(b_));
   TaskFor("a");
   EXPECT_EQ((*Rows().ClientRounds(coordinator_->run_id(), 1))[0].bytes_down, 4 + static_cast<int64_t>(file.size()));
-  EXPECT_EQ(coordinator_->Fetch(As("a"), BlobId{a_.model_blob}, 0).status().code(), absl::StatusCode::kNotFound)
+  EXPECT_THAT(coordinator_->Fetch(As("a"), BlobId{a_.model_blob}, 0), StatusIs(absl::StatusCode::kNotFound))
       << "that version is no longer served";
 }
 
@@ -244,16 +245,16 @@ TEST_F(TrainingTest, Submit_AfterACutConnection_GoesOnAtTheOffset) {
   const std::string update = Good(a_, 7);
   auto cut = *coordinator_->Submit(As("a"), a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of(update));
   EXPECT_EQ(cut->offset(), 0);
-  ASSERT_TRUE(cut->Write(std::as_bytes(std::span(update.data(), 10))).ok());
+  ASSERT_OK(cut->Write(std::as_bytes(std::span(update.data(), 10))));
   auto next = *coordinator_->Submit(As("a"), a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of(update));
   EXPECT_EQ(next->offset(), 10);
-  EXPECT_EQ(cut->Write(std::as_bytes(std::span(update.data(), 1))).code(), absl::StatusCode::kUnavailable)
+  EXPECT_THAT(cut->Write(std::as_bytes(std::span(update.data(), 1))), StatusIs(absl::StatusCode::kUnavailable))
       << "the newer connection has taken over";
-  EXPECT_EQ(cut->Close().status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(next->Close().status().code(), absl::StatusCode::kInvalidArgument) << "bytes are missing";
+  EXPECT_THAT(cut->Close(), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(next->Close(), StatusIs(absl::StatusCode::kInvalidArgument)) << "bytes are missing";
   next.reset();
   const auto result = Send(*coordinator_, "a", a_.id, update, 7);
-  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_OK(result);
   EXPECT_EQ(result->kind, SubmitResult::Kind::kAccepted);
 }
 
@@ -261,7 +262,7 @@ TEST_F(TrainingTest, Submit_OtherBytesThanBefore_StartsAnew) {
   Begin();
   const std::string first = Good(a_, 1), second = Good(a_, 2);
   auto cut = *coordinator_->Submit(As("a"), a_.id, 0, static_cast<int64_t>(first.size()), Sha256Of(first));
-  ASSERT_TRUE(cut->Write(std::as_bytes(std::span(first.data(), 10))).ok());
+  ASSERT_OK(cut->Write(std::as_bytes(std::span(first.data(), 10))));
   cut.reset();
   auto next = *coordinator_->Submit(As("a"), a_.id, 0, static_cast<int64_t>(second.size()), Sha256Of(second));
   EXPECT_EQ(next->offset(), 0);
@@ -282,21 +283,19 @@ TEST_F(TrainingTest, Submit_NotThisCallersTask_IsNotFound) {
   Begin();
   const std::string update = Good(a_);
   const auto submit = [&](const std::string& name, const TaskId& task, int step = 0) {
-    return coordinator_->Submit(As(name), task, step, static_cast<int64_t>(update.size()), Sha256Of(update))
-        .status()
-        .code();
+    return coordinator_->Submit(As(name), task, step, static_cast<int64_t>(update.size()), Sha256Of(update)).status();
   };
-  EXPECT_EQ(submit("b", a_.id), absl::StatusCode::kNotFound);
-  EXPECT_EQ(submit("a", "no-such-task"), absl::StatusCode::kNotFound);
-  EXPECT_EQ(submit("stranger", a_.id), absl::StatusCode::kNotFound);
-  EXPECT_EQ(submit("a", a_.id, 1), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(submit("b", a_.id), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(submit("a", "no-such-task"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(submit("stranger", a_.id), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(submit("a", a_.id, 1), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST_F(TrainingTest, Submit_MoreBytesThanAnnounced_IsAnError) {
   Begin();
   const std::string update = Good(a_);
   auto writer = *coordinator_->Submit(As("a"), a_.id, 0, 5, Sha256Of(update));
-  EXPECT_EQ(writer->Write(std::as_bytes(std::span(update.data(), 6))).code(), absl::StatusCode::kOutOfRange);
+  EXPECT_THAT(writer->Write(std::as_bytes(std::span(update.data(), 6))), StatusIs(absl::StatusCode::kOutOfRange));
 }
 
 struct BadUpdate {
@@ -367,7 +366,8 @@ TEST_F(TrainingTest, Submit_BadUpdate_IsRefusedWithAReasonAndTheModelIsUntouched
     EXPECT_EQ(FirstValue(), 4) << "b's alone";
     EXPECT_THAT(Tasks(1), UnorderedElementsAre(HasSubstr("a: refused " + result.reason), "a1 b: folded"));
     const auto reply = coordinator_->Poll(As("a"), Able());
-    ASSERT_TRUE(reply.ok() && reply->outcomes.size() == 1);
+    ASSERT_OK(reply);
+    ASSERT_EQ(reply->outcomes.size(), 1);
     EXPECT_EQ(reply->outcomes[0].outcome, Outcome::kRefused);
     EXPECT_EQ(reply->outcomes[0].reason, result.reason);
     coordinator_.reset();
@@ -378,9 +378,9 @@ TEST_F(TrainingTest, Submit_DigestDiffers_IsRefused) {
   Begin();
   const std::string update = Good(a_);
   auto writer = *coordinator_->Submit(As("a"), a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of("other bytes"));
-  ASSERT_TRUE(writer->Write(std::as_bytes(std::span(update))).ok());
+  ASSERT_OK(writer->Write(std::as_bytes(std::span(update))));
   const auto result = writer->Close();
-  ASSERT_TRUE(result.ok());
+  ASSERT_OK(result);
   EXPECT_EQ(result->kind, SubmitResult::Kind::kRefused);
   EXPECT_THAT(result->reason, HasSubstr("was announced"));
 }
@@ -390,7 +390,7 @@ TEST_F(TrainingTest, Deadline_LateClient_IsDroppedAndTheRoundGoesOnWithoutIt) {
   Begin();
   const std::string update = Good(a_);
   auto late = *coordinator_->Submit(As("a"), a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of(update));
-  ASSERT_TRUE(late->Write(std::as_bytes(std::span(update))).ok());
+  ASSERT_OK(late->Write(std::as_bytes(std::span(update))));
   Submit("b", b_, Good(b_, 3));
   now_ms_ += 599'999;
   EXPECT_EQ(coordinator_->Poll(As("a"), Able())->task->id, a_.id) << "still its own";
@@ -398,7 +398,7 @@ TEST_F(TrainingTest, Deadline_LateClient_IsDroppedAndTheRoundGoesOnWithoutIt) {
   b_ = TaskFor("b");
   EXPECT_EQ(b_.round, 2);
   const auto result = late->Close();
-  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_OK(result);
   EXPECT_EQ(result->kind, SubmitResult::Kind::kRefused);
   EXPECT_EQ(result->reason, "no update arrived before the deadline of 600 s");
   EXPECT_THAT(Tasks(1), ElementsAre("a1 a: dropped no update arrived before the deadline of 600 s", "a1 b: folded"));
@@ -427,13 +427,14 @@ TEST_F(TrainingTest, TooFewReports_AttemptIsAbandonedAndTheNextOneCommits) {
   EXPECT_EQ(again.attempt, 2);
   EXPECT_EQ(again.ordinal, 1) << "its second lease at this version";
   const auto reply = coordinator_->Poll(As("a"), Able());
-  ASSERT_TRUE(reply.ok() && reply->outcomes.size() == 1);
+  ASSERT_OK(reply);
+  ASSERT_EQ(reply->outcomes.size(), 1);
   EXPECT_EQ(reply->outcomes[0].outcome, Outcome::kDropped);
   EXPECT_THAT(reply->outcomes[0].reason, HasSubstr("the round was abandoned: 1 of 2 updates"));
   Submit("a", again, Good(again, 1));
   const Task b = TaskFor("b");
   Submit("b", b, Good(b, 1));
-  ASSERT_TRUE(coordinator_->Wait().ok());
+  ASSERT_OK(coordinator_->Wait());
   EXPECT_EQ(FirstValue(), 2) << "nothing of the abandoned attempt";
   const auto rounds = *Rows().Rounds(coordinator_->run_id());
   ASSERT_EQ(rounds.size(), 2u);
@@ -448,7 +449,7 @@ TEST_F(TrainingTest, Fail_EveryAttempt_RunFailsWithTheClientsWordsAndCanBeResume
   options_.scenario.server.max_attempts = 2;
   FakeFleet fleet(options_);
   fleet.act = [](Coordinator& c, const std::string& name, const Task& task) {
-    EXPECT_TRUE(c.Fail(As(name), task.id, "label 12 at record 3 of " + name).ok());
+    EXPECT_OK(c.Fail(As(name), task.id, "label 12 at record 3 of " + name));
   };
   Start();
   const Status status = fleet.Run(*coordinator_, Names(2));
@@ -459,22 +460,22 @@ TEST_F(TrainingTest, Fail_EveryAttempt_RunFailsWithTheClientsWordsAndCanBeResume
   EXPECT_EQ(Rows().Rounds(coordinator_->run_id())->size(), 2u);
   EXPECT_EQ((*Rows().ClientRounds(coordinator_->run_id()))[0].status, "failed");
   const auto reply = coordinator_->Poll(As("client-00000"), Able());
-  ASSERT_TRUE(reply.ok());
+  ASSERT_OK(reply);
   EXPECT_EQ(reply->kind, PollReply::Kind::kFinished);
   EXPECT_THAT(reply->message, HasSubstr("the run has failed: round 1 was given up"));
   coordinator_.reset();
   history_.reset();
   options_.resume = "latest";
   const auto digests = RunTiny(options_, TinyParts(kElements, 2), 2);
-  ASSERT_TRUE(digests.ok()) << digests.status();
+  ASSERT_OK(digests);
   EXPECT_EQ(digests->size(), 2u);
   EXPECT_EQ((*Rows().Rounds(Rows().ResolveRun("latest")->run_id))[2].attempt, 3);
 }
 
 TEST_F(TrainingTest, Fail_UnknownTask_IsNotFound) {
   Begin();
-  EXPECT_EQ(coordinator_->Fail(As("a"), "no-such-task", "x").code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(coordinator_->Fail(As("b"), a_.id, "x").code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(coordinator_->Fail(As("a"), "no-such-task", "x"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(coordinator_->Fail(As("b"), a_.id, "x"), StatusIs(absl::StatusCode::kNotFound));
 }
 
 TEST_F(TrainingTest, Stop_ClientsAreAskedToWaitAndKeepTheirUpdates) {
@@ -482,12 +483,11 @@ TEST_F(TrainingTest, Stop_ClientsAreAskedToWaitAndKeepTheirUpdates) {
   const std::string update = Good(a_);
   auto writer = *coordinator_->Submit(As("a"), a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of(update));
   coordinator_->Stop();
-  EXPECT_EQ(coordinator_->Wait().code(), absl::StatusCode::kCancelled);
+  EXPECT_THAT(coordinator_->Wait(), StatusIs(absl::StatusCode::kCancelled));
   EXPECT_EQ(coordinator_->Poll(As("a"), Able())->kind, PollReply::Kind::kWait);
-  EXPECT_FALSE(writer->Write(std::as_bytes(std::span(update))).ok());
-  EXPECT_EQ(writer->Close().status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(coordinator_->Submit(As("a"), a_.id, 0, 5, Sha256Of(update)).status().code(),
-            absl::StatusCode::kUnavailable);
+  EXPECT_THAT(writer->Write(std::as_bytes(std::span(update))), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(writer->Close(), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(coordinator_->Submit(As("a"), a_.id, 0, 5, Sha256Of(update)), StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_EQ(Rows().ResolveRun("latest")->status, "interrupted");
   EXPECT_FALSE(std::filesystem::exists(folder_.db() + "-wal"));
 }
@@ -514,14 +514,14 @@ TEST_F(TrainingTest, EvaluatorFails_RoundIsFailedAndAResumedRunTriesAgain) {
   options_.resume = "latest";
   options_.evaluator = nullptr;
   const auto digests = RunTiny(options_, TinyParts(kElements, 2), 2);
-  ASSERT_TRUE(digests.ok()) << digests.status();
+  ASSERT_OK(digests);
 }
 
 TEST_F(TrainingTest, ModelNotFinite_RoundIsFailed) {
   options_.scenario.server.learning_rate = 1e38;
   FakeFleet fleet(options_);
   fleet.act = [this](Coordinator& c, const std::string& name, const Task& task) {
-    EXPECT_TRUE(Send(c, name, task.id, Good(task, 1000)).ok());
+    EXPECT_OK(Send(c, name, task.id, Good(task, 1000)));
   };
   Start();
   EXPECT_THAT(std::string(Message(fleet.Run(*coordinator_, Names(2)))),
@@ -533,7 +533,7 @@ TEST_F(TrainingTest, ModelNotFinite_RoundIsFailed) {
 // left and no row without its file, and with room again it goes on to the same model.
 TEST_F(TrainingTest, DiskFull_AtAnyFileOperation_RunFailsAndCanBeResumed) {
   const auto reference = RunTiny(options_, TinyParts(kElements, 2), 2);
-  ASSERT_TRUE(reference.ok());
+  ASSERT_OK(reference);
   int failures = 0;
   for (int victim = 1;; ++victim) {
     SCOPED_TRACE(victim);
@@ -551,8 +551,7 @@ TEST_F(TrainingTest, DiskFull_AtAnyFileOperation_RunFailsAndCanBeResumed) {
     const auto failed = RunTiny(options, TinyParts(kElements, 2), 2);
     if (failed.ok()) break;
     ++failures;
-    EXPECT_THAT(std::string(Message(failed.status())), HasSubstr("No space left on device"));
-    EXPECT_EQ(failed.status().code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(failed, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("No space left on device")));
     options.file_system = nullptr;
     {
       auto history = *History::Open(folder.db(), History::Access::kReadOnly);
@@ -569,7 +568,7 @@ TEST_F(TrainingTest, DiskFull_AtAnyFileOperation_RunFailsAndCanBeResumed) {
       }
     }
     const auto digests = RunTiny(options, TinyParts(kElements, 2), 2);
-    ASSERT_TRUE(digests.ok()) << digests.status();
+    ASSERT_OK(digests);
     EXPECT_EQ(*digests, *reference);
   }
   EXPECT_GT(failures, 10);
@@ -577,12 +576,12 @@ TEST_F(TrainingTest, DiskFull_AtAnyFileOperation_RunFailsAndCanBeResumed) {
 
 TEST_F(TrainingTest, DatabaseFull_AtAnyWrite_RunFailsAndCanBeResumed) {
   const auto reference = RunTiny(options_, TinyParts(kElements, 2), 2);
-  ASSERT_TRUE(reference.ok());
+  ASSERT_OK(reference);
   int failures = 0, step = 1;
   for (int victim = 1;; victim += step) {
     SCOPED_TRACE(victim);
     TestFolder folder;
-    ASSERT_TRUE((*History::Open(folder.db(), History::Access::kReadWrite))->Close().ok());
+    ASSERT_OK((*History::Open(folder.db(), History::Access::kReadWrite))->Close());
     std::atomic<int> count = 0;
     InstallFaultySqlite(
         [&](const std::string& point) { return point.starts_with("sqlite-synced") || ++count < victim; });
@@ -597,19 +596,19 @@ TEST_F(TrainingTest, DatabaseFull_AtAnyWrite_RunFailsAndCanBeResumed) {
     }
     {
       auto history = History::Open(folder.db(), History::Access::kReadOnly);
-      ASSERT_TRUE(history.ok()) << history.status();
+      ASSERT_OK(history);
       if ((*history)->ResolveRun("latest").ok()) options.resume = "latest";
     }
     if (failed.ok()) continue;  // only the tidying at the end was refused
     const auto digests = RunTiny(options, TinyParts(kElements, 2), 2);
-    ASSERT_TRUE(digests.ok()) << digests.status();
+    ASSERT_OK(digests);
     EXPECT_EQ(*digests, *reference);
   }
   EXPECT_GT(failures, 20);
 }
 
 TEST_F(TrainingTest, UnwritableDatabase_IsRefusedAndNothingIsLeft) {
-  options_.db_path = folder_.path() + "/none/runs.sqlite";
+  options_.db_path = folder_.File("none/runs.sqlite");
   EXPECT_THAT(StartError(), HasSubstr("does not exist; create it first"));
   options_.db_path = folder_.path();
   EXPECT_THAT(StartError(), HasSubstr("is a folder"));
@@ -646,7 +645,7 @@ TEST_F(TrainingTest, ArrivalOrderAndThreads_DoNotChangeABit) {
     auto coordinator = *CreateCoordinator(options, TinyParts(kElements, 4));
     // Every thread polls for all names, each starting elsewhere, so that tasks are worked on in any order, some twice
     // at once.
-    ASSERT_TRUE(coordinator->Register(Names(8)).ok());
+    ASSERT_OK(coordinator->Register(Names(8)));
     std::vector<std::thread> workers;
     for (int t = 0; t < threads; ++t) {
       workers.emplace_back([&, t] {
@@ -654,14 +653,14 @@ TEST_F(TrainingTest, ArrivalOrderAndThreads_DoNotChangeABit) {
         for (size_t i = static_cast<size_t>(t * 3);; ++i) {
           const std::string& name = names[i % names.size()];
           const auto reply = coordinator->Poll(As(name), Able());
-          ASSERT_TRUE(reply.ok());
+          ASSERT_OK(reply);
           if (reply->kind == PollReply::Kind::kFinished) return;
           if (reply->task) FakeFleet::Work(*coordinator, name, *reply->task).IgnoreError();
         }
       });
     }
     for (std::thread& worker : workers) worker.join();
-    ASSERT_TRUE(coordinator->Wait().ok());
+    ASSERT_OK(coordinator->Wait());
     const Digest digest = coordinator->model()->ComputeDigest();
     if (threads == 1) {
       reference = digest;
@@ -678,26 +677,27 @@ TEST_F(TrainingTest, HundredUploadsAtOnce_StayWithinTheStagingBudget) {
   options_.scenario.server.staging_megabytes = 1;
   RunParts parts = TinyParts(100'000, 100);
   auto coordinator = *CreateCoordinator(options_, parts);
-  ASSERT_TRUE(coordinator->Register(Names(100)).ok());
+  ASSERT_OK(coordinator->Register(Names(100)));
   std::vector<std::unique_ptr<ChunkWriter>> writers;
   std::vector<std::string> updates;
   for (const std::string& name : Names(100)) {
     const auto reply = coordinator->Poll(As(name), Able());
-    ASSERT_TRUE(reply.ok() && reply->task);
+    ASSERT_OK(reply);
+    ASSERT_TRUE(reply->task);
     updates.push_back(MakeUpdate(reply->task->id, std::vector<float>(100'000, 0.5f), 1));
     writers.push_back(*coordinator->Submit(As(name), reply->task->id, 0, static_cast<int64_t>(updates.back().size()),
                                            Sha256Of(updates.back())));
     const auto bytes = std::as_bytes(std::span(updates.back()));
-    ASSERT_TRUE(writers.back()->Write(bytes.first(200'000)).ok());
-    ASSERT_TRUE(writers.back()->Write(bytes.subspan(200'000)).ok());
+    ASSERT_OK(writers.back()->Write(bytes.first(200'000)));
+    ASSERT_OK(writers.back()->Write(bytes.subspan(200'000)));
   }
   for (auto& writer : writers) {
     const auto result = writer->Close();
-    ASSERT_TRUE(result.ok()) << result.status();
+    ASSERT_OK(result);
     EXPECT_EQ(result->kind, SubmitResult::Kind::kAccepted) << result->reason;
   }
   writers.clear();
-  ASSERT_TRUE(coordinator->Wait().ok());
+  ASSERT_OK(coordinator->Wait());
   EXPECT_EQ(*reinterpret_cast<const float*>(coordinator->model()->arena().data()), 1.5f);
 }
 

@@ -10,10 +10,11 @@
 #include <set>
 
 #include "engine/base/file_system.h"
+#include "tests/testing/forwarding_file_system.h"
 
 namespace rivulet {
 
-class FaultyFileSystem : public FileSystem {
+class FaultyFileSystem : public testing::ForwardingFileSystem {
  public:
   // Asked before ("sync …") and after ("synced …") each durable operation; an error it returns before is the
   // operation's own.
@@ -33,7 +34,6 @@ class FaultyFileSystem : public FileSystem {
     unsynced_files_.insert(path);
     return std::make_unique<File>(*this, path, std::move(file));
   }
-  StatusOr<std::string> ReadAll(const std::string& path) override { return base_.ReadAll(path); }
   Status Rename(const std::string& from, const std::string& to) override {
     RIVULET_RETURN_IF_ERROR(at("rename " + from));
     const bool was_there = base_.Exists(to);
@@ -52,9 +52,6 @@ class FaultyFileSystem : public FileSystem {
     unsynced_renames_.erase(path);
     return base_.Remove(path);
   }
-  Status CreateFolders(const std::string& folder) override { return base_.CreateFolders(folder); }
-  StatusOr<std::vector<std::string>> List(const std::string& folder) override { return base_.List(folder); }
-  bool Exists(const std::string& path) override { return base_.Exists(path); }
 
  private:
   class File : public WritableFile {
@@ -79,7 +76,6 @@ class FaultyFileSystem : public FileSystem {
     const std::unique_ptr<WritableFile> base_;
   };
 
-  FileSystem& base_ = FileSystem::Default();
   std::set<std::string> unsynced_files_;
   std::map<std::string, std::string> unsynced_renames_;  // to → from
 };

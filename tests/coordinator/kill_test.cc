@@ -7,6 +7,7 @@
 #include "faulty_file_system.h"
 #include "faulty_sqlite.h"
 #include "test_run.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
@@ -58,7 +59,7 @@ bool RunUntilKilled(const std::string& db, const std::string& resume, int victim
 TEST(KillTest, AtEveryDurableOperation_ResumeGivesTheSameBitsAndEveryRowOnce) {
   TestFolder reference_folder;
   const auto reference = RunTiny(Options(reference_folder.db()), TinyParts(3, kCohort), kClients);
-  ASSERT_TRUE(reference.ok()) << reference.status();
+  ASSERT_OK(reference);
   ASSERT_EQ(reference->size(), static_cast<size_t>(kRounds));
 
   int points = 0, resumed = 0;
@@ -66,25 +67,25 @@ TEST(KillTest, AtEveryDurableOperation_ResumeGivesTheSameBitsAndEveryRowOnce) {
     SCOPED_TRACE(fmt::format("killed at operation {}", victim));
     TestFolder folder;
     // With its tables made: they are the same for every point.
-    ASSERT_TRUE((*History::Open(folder.db(), History::Access::kReadWrite))->Close().ok());
+    ASSERT_OK((*History::Open(folder.db(), History::Access::kReadWrite))->Close());
     const bool ended = RunUntilKilled(folder.db(), "", victim);
     if (ended) break;
     ++points;
     CoordinatorOptions options = Options(folder.db());
     {
       auto history = History::Open(folder.db(), History::Access::kReadOnly);
-      ASSERT_TRUE(history.ok()) << history.status();
+      ASSERT_OK(history);
       if ((*history)->ResolveRun("latest").ok()) options.resume = "latest";
     }
     resumed += !options.resume.empty();
     const auto digests = RunTiny(options, TinyParts(3, kCohort), kClients);
-    ASSERT_TRUE(digests.ok()) << digests.status();
+    ASSERT_OK(digests);
     EXPECT_EQ(*digests, *reference);
 
     auto history = History::Open(folder.db(), History::Access::kReadOnly);
-    ASSERT_TRUE(history.ok());
+    ASSERT_OK(history);
     const auto run = (*history)->ResolveRun("latest");
-    ASSERT_TRUE(run.ok());
+    ASSERT_OK(run);
     EXPECT_EQ(run->status, "finished");
     EXPECT_EQ((*history)->Runs()->size(), 1u);
     EXPECT_EQ((*history)->Rounds(run->run_id)->size(), static_cast<size_t>(kRounds));
@@ -98,7 +99,7 @@ TEST(KillTest, AtEveryDurableOperation_ResumeGivesTheSameBitsAndEveryRowOnce) {
     }
     EXPECT_EQ(files, 1);
     EXPECT_TRUE(std::filesystem::exists(folder.path() + "/" + models.back().path));
-    if (testing::Test::HasFailure()) break;
+    if (::testing::Test::HasFailure()) break;
   }
   // Syncs, renames and removals of four models, and the writes of the transactions between them.
   EXPECT_GT(points, 60);

@@ -1,11 +1,13 @@
 #include "test_run.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
-using testing::HasSubstr;
+using ::rivulet::testing::StatusIs;
+using ::testing::HasSubstr;
 
-class ResumeTest : public testing::Test {
+class ResumeTest : public ::testing::Test {
  protected:
   CoordinatorOptions Options(int64_t rounds) {
     CoordinatorOptions options;
@@ -18,13 +20,13 @@ class ResumeTest : public testing::Test {
     CoordinatorOptions options = Options(5);
     FakeFleet fleet(options);
     auto created = CreateCoordinator(options, TinyParts(4, 3));
-    ASSERT_TRUE(created.ok()) << created.status();
+    ASSERT_OK(created);
     Coordinator& coordinator = **created;
     fleet.act = [](Coordinator& c, const std::string& client_id, const Task& task) {
       if (task.round == 3) return c.Stop();
-      EXPECT_TRUE(FakeFleet::Work(c, client_id, task).ok());
+      EXPECT_OK(FakeFleet::Work(c, client_id, task));
     };
-    EXPECT_EQ(fleet.Run(coordinator, Names(6)).code(), absl::StatusCode::kCancelled);
+    EXPECT_THAT(fleet.Run(coordinator, Names(6)), StatusIs(absl::StatusCode::kCancelled));
     run_id_ = coordinator.run_id();
   }
   std::string ResumeError(CoordinatorOptions options, RunParts parts = TinyParts(4, 3)) {
@@ -43,7 +45,7 @@ TEST_F(ResumeTest, Interrupted_GoesOnToTheSameBits) {
   CoordinatorOptions reference_options = Options(5);
   reference_options.db_path = reference_folder.db();
   const auto reference = RunTiny(reference_options, TinyParts(4, 3), 6);
-  ASSERT_TRUE(reference.ok());
+  ASSERT_OK(reference);
   Interrupt();
   {
     auto history = *History::Open(folder_.db(), History::Access::kReadOnly);
@@ -53,7 +55,7 @@ TEST_F(ResumeTest, Interrupted_GoesOnToTheSameBits) {
     CoordinatorOptions options = Options(name == std::string("tiny") ? 4 : 5);
     options.resume = name;
     const auto digests = RunTiny(options, TinyParts(4, 3), 6);
-    ASSERT_TRUE(digests.ok()) << digests.status();
+    ASSERT_OK(digests);
     for (const auto& [round, digest] : *digests) EXPECT_EQ(digest, reference->at(round)) << round;
   }
   auto history = *History::Open(folder_.db(), History::Access::kReadOnly);
@@ -66,12 +68,12 @@ TEST_F(ResumeTest, Interrupted_GoesOnToTheSameBits) {
 TEST_F(ResumeTest, Finished_DoesNothing) {
   CoordinatorOptions options = Options(2);
   const auto digests = RunTiny(options, TinyParts(4, 3), 6);
-  ASSERT_TRUE(digests.ok());
+  ASSERT_OK(digests);
   options.resume = "latest";
   auto again = CreateCoordinator(options, TinyParts(4, 3));
-  ASSERT_TRUE(again.ok()) << again.status();
+  ASSERT_OK(again);
   EXPECT_TRUE((*again)->already_finished());
-  EXPECT_TRUE((*again)->Wait().ok());
+  EXPECT_OK((*again)->Wait());
   EXPECT_EQ((*again)->model()->ComputeDigest().Hex(), digests->at(2));
   again->reset();
   EXPECT_EQ((*History::Open(folder_.db(), History::Access::kReadOnly))->Rounds("")->size(), 0u);
@@ -83,7 +85,7 @@ TEST_F(ResumeTest, OtherConfiguration_IsRefusedNamingTheKey) {
   CoordinatorOptions options = Options(5);
   options.scenario.server.learning_rate = 0.5;
   EXPECT_THAT(ResumeError(options),
-              testing::AllOf(HasSubstr("server.learning_rate = "), HasSubstr("may change run.rounds only")));
+              ::testing::AllOf(HasSubstr("server.learning_rate = "), HasSubstr("may change run.rounds only")));
   EXPECT_EQ(ResumeError(Options(9)), "resumed");
 }
 
@@ -116,7 +118,7 @@ TEST_F(ResumeTest, ModelMissing_IsRefused) {
 TEST_F(ResumeTest, ModelDiffers_IsRefused) {
   Interrupt();
   auto other = *TinyParts(4, 3).initial_model();
-  ASSERT_TRUE(WriteFileAtomically(FileSystem::Default(), ModelFile(), ModelToSafetensors(*other, {})).ok());
+  ASSERT_OK(WriteFileAtomically(FileSystem::Default(), ModelFile(), ModelToSafetensors(*other, {})));
   EXPECT_THAT(ResumeError(Options(5)), HasSubstr("and the history says"));
 }
 
@@ -124,14 +126,14 @@ TEST_F(ResumeTest, ModelDamaged_IsRefused) {
   Interrupt();
   std::string bytes = *FileSystem::Default().ReadAll(ModelFile());
   bytes[bytes.size() - 10] = static_cast<char>(bytes[bytes.size() - 10] ^ 1);
-  ASSERT_TRUE(WriteFileAtomically(FileSystem::Default(), ModelFile(), bytes).ok());
+  ASSERT_OK(WriteFileAtomically(FileSystem::Default(), ModelFile(), bytes));
   EXPECT_THAT(ResumeError(Options(5)), HasSubstr("cannot be used"));
 }
 
 TEST_F(ResumeTest, OwnedByAnother_IsRefused) {
   CoordinatorOptions options = Options(5);
   auto owner = CreateCoordinator(options, TinyParts(4, 3));
-  ASSERT_TRUE(owner.ok());
+  ASSERT_OK(owner);
   run_id_ = (*owner)->run_id();
   EXPECT_THAT(ResumeError(options), HasSubstr("belongs to another process that is still running"));
 }
@@ -140,7 +142,7 @@ TEST_F(ResumeTest, UnnamedFiles_AreRemoved) {
   Interrupt();
   const std::string folder = folder_.db() + ".models/" + run_id_;
   for (const char* name : {"/round-000003.safetensors", "/round-000003.safetensors.tmp-77"}) {
-    ASSERT_TRUE(WriteFileAtomically(FileSystem::Default(), folder + name, "left by a crash").ok());
+    ASSERT_OK(WriteFileAtomically(FileSystem::Default(), folder + name, "left by a crash"));
   }
   EXPECT_EQ(ResumeError(Options(5)), "resumed");
   EXPECT_EQ(*FileSystem::Default().List(folder), (std::vector<std::string>{"lock", "round-000002.safetensors"}));
@@ -156,22 +158,22 @@ TEST_F(ResumeTest, CutOffInAnAttempt_RunsTheSameAttemptWithTheSameTasks) {
       tasks.push_back(task.id);
       // A name that comes in the middle is a candidate later, not when this attempt is run again.
       if (tasks.size() == 1) {
-        EXPECT_TRUE(c.Poll(As("client-99999"), Able()).ok());
+        EXPECT_OK(c.Poll(As("client-99999"), Able()));
       }
       if (tasks.size() == 3) c.Stop();
     };
-    EXPECT_EQ(fleet.Run(**created, Names(6)).code(), absl::StatusCode::kCancelled);
+    EXPECT_THAT(fleet.Run(**created, Names(6)), StatusIs(absl::StatusCode::kCancelled));
   }
   options.resume = "latest";
   FakeFleet second(options);
   std::vector<TaskId> again;
   auto created = CreateCoordinator(options, TinyParts(4, 3));
-  ASSERT_TRUE(created.ok()) << created.status();
+  ASSERT_OK(created);
   second.act = [&](Coordinator& c, const std::string&, const Task& task) {
     again.push_back(task.id);
     if (again.size() == 3) c.Stop();
   };
-  EXPECT_EQ(second.Run(**created, {}).code(), absl::StatusCode::kCancelled);
+  EXPECT_THAT(second.Run(**created, {}), StatusIs(absl::StatusCode::kCancelled));
   EXPECT_EQ(again, tasks);
 }
 
@@ -186,18 +188,19 @@ TEST_F(ResumeTest, UpdateSentAgainAfterItsRoundWasCommitted_IsADuplicate) {
       if (task.round == 3) return c.Stop();
       client = client_id;
       sent = task.id;
-      EXPECT_TRUE(FakeFleet::Work(c, client_id, task).ok());
+      EXPECT_OK(FakeFleet::Work(c, client_id, task));
     };
     fleet.Run(**created, Names(6)).IgnoreError();
   }
   options.resume = "latest";
   auto created = CreateCoordinator(options, TinyParts(4, 3));
-  ASSERT_TRUE(created.ok());
+  ASSERT_OK(created);
   const auto result = Send(**created, client, sent, "the answer was lost");
-  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_OK(result);
   EXPECT_EQ(result->kind, SubmitResult::Kind::kDuplicate);
   const auto reply = (*created)->Poll(As(client), Able());
-  ASSERT_TRUE(reply.ok() && reply->outcomes.size() == 1);
+  ASSERT_OK(reply);
+  ASSERT_EQ(reply->outcomes.size(), 1);
   EXPECT_EQ(reply->outcomes[0].task, sent);
   EXPECT_EQ(reply->outcomes[0].outcome, Outcome::kFolded);
 }

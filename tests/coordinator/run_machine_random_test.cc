@@ -5,6 +5,7 @@
 #include <set>
 
 #include "coordinator/rounds/run_machine.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
@@ -85,7 +86,7 @@ TEST(RunMachineRandomTest, AnyEvents_KeepTheBookBalanced) {
     rules.deadline_ms = 50 * below(3);
     rules.max_attempts = 1 + below(4);
     auto created = RunMachine::Create(rules, RunStart{});
-    ASSERT_TRUE(created.ok()) << created.status();
+    ASSERT_OK(created);
     RunMachine machine = *std::move(created);
     Book book(rules);
     std::vector<TaskId> tasks = {"run-r1-a1-nobody-0"};
@@ -138,7 +139,7 @@ TEST(RunMachineRandomTest, AnyEvents_KeepTheBookBalanced) {
         book.Folded(fold->task);
       }
       auto copy = RunMachine::Restore(rules, machine.Save());
-      ASSERT_TRUE(copy.ok()) << copy.status();
+      ASSERT_OK(copy);
       const std::vector<Action> actions = machine.On(event, now);
       const std::vector<Action> again = copy->On(event, now);
       ASSERT_EQ(actions.size(), again.size());

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 
+#include "tests/testing/status_matchers.h"
+
 namespace rivulet {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::rivulet::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 RunRules Rules(int64_t cohort) {
   RunRules rules;
@@ -23,7 +26,7 @@ RunRules Rules(int64_t cohort) {
 
 RunMachine Machine(RunRules rules, RunStart start = {}) {
   auto machine = RunMachine::Create(std::move(rules), std::move(start));
-  EXPECT_TRUE(machine.ok()) << machine.status();
+  EXPECT_OK(machine);
   return *std::move(machine);
 }
 
@@ -63,7 +66,7 @@ TEST(RunMachineTest, Joined_FewerThanMinClients_DrawsNothing) {
 TEST(RunMachineTest, TwoClients_TwoRounds_Finishes) {
   RunMachine machine = Machine(Rules(2));
   EXPECT_THAT(On(machine, Joined{{"b", "a"}}),
-              testing::UnorderedElementsAre("offer r1 a1 a#0", "offer r1 a1 b#0", "wake"));
+              ::testing::UnorderedElementsAre("offer r1 a1 a#0", "offer r1 a1 b#0", "wake"));
   EXPECT_THAT(On(machine, Polled{"a"}), ElementsAre("offer-again r1 a1 a#0"));
   const TaskId a = TaskOf(machine, "a");
   EXPECT_EQ(a, "run-r1-a1-a-0");
@@ -73,7 +76,7 @@ TEST(RunMachineTest, TwoClients_TwoRounds_Finishes) {
   EXPECT_THAT(On(machine, Polled{"a"}), ElementsAre("wait a"));
   EXPECT_THAT(Deliver(machine, "b"), ElementsAre("close r1 a1", "commit r1 a1 a#0 b#0"));
   EXPECT_EQ(machine.phase(), RunMachine::Phase::kCommitting);
-  EXPECT_THAT(On(machine, CommitDone{}), testing::Contains("offer r2 a1 a#0"));
+  EXPECT_THAT(On(machine, CommitDone{}), ::testing::Contains("offer r2 a1 a#0"));
   EXPECT_EQ(machine.committed_round(), 1);
   Deliver(machine, "b");
   Deliver(machine, "a");
@@ -151,7 +154,7 @@ TEST(RunMachineTest, Tick_AtTheDeadlineWithTooFewReports_AbandonsAndTriesAgain) 
   EXPECT_THAT(actions[1], HasSubstr("client 'b' dropped: no update arrived before the deadline of 1 s"));
   EXPECT_EQ(machine.phase(), RunMachine::Phase::kAbandoning);
   // The second lease at the same base version has the next ordinal: other random numbers, another task.
-  EXPECT_THAT(On(machine, CommitDone{}, 1200), testing::Contains("offer r1 a2 a#1"));
+  EXPECT_THAT(On(machine, CommitDone{}, 1200), ::testing::Contains("offer r1 a2 a#1"));
   EXPECT_EQ(machine.deadline(), 2200);
 }
 
@@ -349,12 +352,13 @@ TEST(RunMachineTest, Restore_DamagedAnywhere_IsRefused) {
   RunMachine machine = Machine(Rules(2));
   On(machine, Joined{{"a", "b"}});
   const std::string snapshot = machine.Save();
-  ASSERT_TRUE(RunMachine::Restore(Rules(2), snapshot).ok());
+  ASSERT_OK(RunMachine::Restore(Rules(2), snapshot));
   for (size_t i = 0; i < snapshot.size(); ++i) {
     std::string damaged = snapshot;
     damaged[i] = static_cast<char>(damaged[i] ^ 0x10);
-    EXPECT_FALSE(RunMachine::Restore(Rules(2), damaged).ok()) << "byte " << i;
-    EXPECT_FALSE(RunMachine::Restore(Rules(2), snapshot.substr(0, i)).ok()) << "cut at " << i;
+    EXPECT_THAT(RunMachine::Restore(Rules(2), damaged), StatusIs(absl::StatusCode::kDataLoss)) << "byte " << i;
+    EXPECT_THAT(RunMachine::Restore(Rules(2), snapshot.substr(0, i)), StatusIs(absl::StatusCode::kDataLoss))
+        << "cut at " << i;
   }
 }
 
@@ -362,7 +366,7 @@ TEST(RunMachineTest, Restore_OfAnotherRun_IsRefused) {
   const std::string snapshot = Machine(Rules(2)).Save();
   RunRules other = Rules(2);
   other.run_id = "other";
-  EXPECT_EQ(RunMachine::Restore(other, snapshot).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(RunMachine::Restore(other, snapshot), StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
 }  // namespace

@@ -1,9 +1,12 @@
 #include "coordinator/server_optimizers/sgd.h"
 
 #include "test_run.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
+
+using ::rivulet::testing::StatusIs;
 
 std::vector<float> Values(const Model& model, const char* name) {
   for (const Slice& slice : model.layout().slices()) {
@@ -24,7 +27,7 @@ TEST(ApplyMeanDeltaTest, TwoTensors_TrainedOnesMoveAndFrozenOnesStay) {
   }
   // Wire order: trainable first.
   const auto model = ApplyMeanDelta(base, std::vector<float>{1, 2, 3, 10, 20}, 0.5);
-  ASSERT_TRUE(model.ok()) << model.status();
+  ASSERT_OK(model);
   EXPECT_EQ(Values(**model, "w"), (std::vector<float>{1.5f, 2.0f, 2.5f}));
   EXPECT_EQ(Values(**model, "statistics"), (std::vector<float>{6, 11}));
   EXPECT_EQ(Values(**model, "fixed"), (std::vector<float>{1}));
@@ -41,20 +44,19 @@ TEST(ApplyMeanDeltaTest, LearningRateOne_IsTheFloatSum) {
     expected[i] = values[i] + delta[i];
   }
   const auto model = ApplyMeanDelta(base, delta, 1);
-  ASSERT_TRUE(model.ok());
+  ASSERT_OK(model);
   EXPECT_EQ(Values(**model, "w"), expected);
 }
 
 TEST(ApplyMeanDeltaTest, WrongLength_IsRefused) {
   Model base(TinyParts(3, 1).layout);
-  EXPECT_EQ(ApplyMeanDelta(base, std::vector<float>{1, 2}, 1).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(ApplyMeanDelta(base, std::vector<float>{1, 2}, 1), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST(ApplyMeanDeltaTest, Overflow_IsRefusedNamingTheTensor) {
   Model base(TinyParts(3, 1).layout);
   const auto model = ApplyMeanDelta(base, std::vector<float>{0, 1000, 0}, 1e38);
-  EXPECT_EQ(model.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(Message(model.status())), testing::HasSubstr("not finite in 'w'"));
+  EXPECT_THAT(model, StatusIs(absl::StatusCode::kFailedPrecondition, ::testing::HasSubstr("not finite in 'w'")));
 }
 
 }  // namespace

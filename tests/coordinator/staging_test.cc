@@ -2,9 +2,12 @@
 
 #include "coordinator/upload.h"
 #include "test_run.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
+
+using ::rivulet::testing::StatusIs;
 
 std::span<const std::byte> Bytes(std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); }
 std::string Text(std::span<const std::byte> bytes) {
@@ -16,8 +19,8 @@ TEST(StagingTest, Reserve_WithinTheBudget_StaysInMemory) {
   Staging staging(folder.path(), 8192);
   auto staged = *staging.Reserve(5000);
   EXPECT_EQ(staging.memory_in_use(), 8192);
-  ASSERT_TRUE(staged->Append(Bytes("many ")).ok());
-  ASSERT_TRUE(staged->Append(Bytes("streams")).ok());
+  ASSERT_OK(staged->Append(Bytes("many ")));
+  ASSERT_OK(staged->Append(Bytes("streams")));
   EXPECT_EQ(Text(*staged->View()), "many streams");
   EXPECT_EQ(staging.spilled(), 0);
   staged.reset();
@@ -32,9 +35,9 @@ TEST(StagingTest, Reserve_BeyondTheBudget_SpillsToAFileWithoutAName) {
   EXPECT_EQ(staging.spilled(), 1);
   EXPECT_EQ(staging.memory_in_use(), 4096);
   EXPECT_TRUE(spooled->View()->empty());
-  ASSERT_TRUE(spooled->Append(Bytes("one ")).ok());
+  ASSERT_OK(spooled->Append(Bytes("one ")));
   EXPECT_EQ(Text(*spooled->View()), "one ");
-  ASSERT_TRUE(spooled->Append(Bytes("river")).ok());
+  ASSERT_OK(spooled->Append(Bytes("river")));
   EXPECT_EQ(Text(*spooled->View()), "one river");
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
@@ -58,10 +61,11 @@ TEST(StagingTest, Reserve_OtherSizeThanKept_MakesRoom) {
 
 TEST(StagingTest, Reserve_FolderGone_IsAnError) {
   Staging staging("/nonexistent/folder", 0);
-  EXPECT_FALSE(staging.Reserve(10).ok());
+  EXPECT_THAT(staging.Reserve(10),
+              StatusIs(absl::StatusCode::kInternal, ::testing::HasSubstr("'/nonexistent/folder'")));
 }
 
-class UploadTest : public testing::Test {
+class UploadTest : public ::testing::Test {
  protected:
   UploadTest() : staging_(folder_.path(), 1 << 20), upload_(*staging_.Reserve(5), 5, Sha256Of("river")) {}
   TestFolder folder_;
@@ -71,32 +75,32 @@ class UploadTest : public testing::Test {
 
 TEST_F(UploadTest, TakeOver_EndsTheWriterBefore) {
   const Upload::Turn first = *upload_.TakeOver();
-  ASSERT_TRUE(upload_.Write(first.writer, Bytes("riv")).ok());
+  ASSERT_OK(upload_.Write(first.writer, Bytes("riv")));
   const Upload::Turn second = *upload_.TakeOver();
   EXPECT_EQ(second.offset, 3);
-  EXPECT_EQ(upload_.Write(first.writer, Bytes("er")).code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(upload_.Complete(first.writer).status().code(), absl::StatusCode::kUnavailable);
-  ASSERT_TRUE(upload_.Write(second.writer, Bytes("er")).ok());
+  EXPECT_THAT(upload_.Write(first.writer, Bytes("er")), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(upload_.Complete(first.writer), StatusIs(absl::StatusCode::kUnavailable));
+  ASSERT_OK(upload_.Write(second.writer, Bytes("er")));
   EXPECT_EQ(Text(*upload_.Complete(second.writer)), "river");
 }
 
 TEST_F(UploadTest, Write_BeyondTheAnnouncedLength_IsRefusedWhole) {
   const auto turn = *upload_.TakeOver();
-  EXPECT_EQ(upload_.Write(turn.writer, Bytes("rivers")).code(), absl::StatusCode::kOutOfRange);
+  EXPECT_THAT(upload_.Write(turn.writer, Bytes("rivers")), StatusIs(absl::StatusCode::kOutOfRange));
   EXPECT_EQ(upload_.TakeOver()->offset, 0);
 }
 
 TEST_F(UploadTest, Complete_TooEarly_SaysHowMuchIsThere) {
   const auto turn = *upload_.TakeOver();
-  ASSERT_TRUE(upload_.Write(turn.writer, Bytes("ri")).ok());
-  EXPECT_THAT(std::string(Message(upload_.Complete(turn.writer).status())), testing::HasSubstr("2 of 5 bytes"));
+  ASSERT_OK(upload_.Write(turn.writer, Bytes("ri")));
+  EXPECT_THAT(std::string(Message(upload_.Complete(turn.writer).status())), ::testing::HasSubstr("2 of 5 bytes"));
 }
 
 TEST_F(UploadTest, TakeOver_WhileItIsChecked_IsAskedToWait) {
   const auto turn = *upload_.TakeOver();
-  ASSERT_TRUE(upload_.Write(turn.writer, Bytes("river")).ok());
-  ASSERT_TRUE(upload_.Complete(turn.writer).ok());
-  EXPECT_EQ(upload_.TakeOver().status().code(), absl::StatusCode::kUnavailable);
+  ASSERT_OK(upload_.Write(turn.writer, Bytes("river")));
+  ASSERT_OK(upload_.Complete(turn.writer));
+  EXPECT_THAT(upload_.TakeOver(), StatusIs(absl::StatusCode::kUnavailable));
 }
 
 TEST_F(UploadTest, Cancel_FreesTheBytesAndTellsTheWriterWhy) {
@@ -104,13 +108,12 @@ TEST_F(UploadTest, Cancel_FreesTheBytesAndTellsTheWriterWhy) {
   upload_.Cancel("too late");
   EXPECT_EQ(staging_.memory_in_use(), 0);
   const Status status = upload_.Write(turn.writer, Bytes("r"));
-  EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
-  EXPECT_EQ(Message(status), "too late");
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kAborted, "too late"));
 }
 
 TEST_F(UploadTest, Cancel_WhileItIsChecked_LeavesTheBytesToTheChecker) {
   const auto turn = *upload_.TakeOver();
-  ASSERT_TRUE(upload_.Write(turn.writer, Bytes("river")).ok());
+  ASSERT_OK(upload_.Write(turn.writer, Bytes("river")));
   const auto bytes = *upload_.Complete(turn.writer);
   upload_.Cancel("too late");
   EXPECT_EQ(Text(bytes), "river");

@@ -13,26 +13,16 @@
 #include "coordinator/run_parts.h"
 #include "federated/random/streams.h"
 #include "proto/federated/update.pb.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_folder.h"
 
 namespace rivulet {
 
-// A folder of its own for each test, removed at its end; in memory where the system has such a place: these tests sync
-// thousands of times, and what a crash loses is played by FaultyFileSystem.
-class TestFolder {
+// In memory: these tests sync thousands of times, and what a crash loses is played by FaultyFileSystem.
+class TestFolder : public testing::TempFolder {
  public:
-  TestFolder() {
-    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    static int count = 0;
-    const std::string parent = access("/dev/shm", W_OK) == 0 ? "/dev/shm/" : testing::TempDir();
-    path_ = parent + fmt::format("rivulet-{}-{}-{}", getpid(), info->name(), count++);
-    std::filesystem::create_directories(path_);
-  }
-  ~TestFolder() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
-  std::string db() const { return path_ + "/runs.sqlite"; }
-
- private:
-  std::string path_;
+  TestFolder() : TempFolder(Place::kMemory) {}
+  std::string db() const { return File("runs.sqlite"); }
 };
 
 inline RunParts TinyParts(int64_t elements, int64_t updates_per_version) {
@@ -101,7 +91,7 @@ inline std::string MakeUpdate(const TaskId& task, const std::vector<float>& delt
 // What `result` holds, by value: a loop over `*Rows(…)` would run over a temporary that is gone.
 template <typename T>
 T Value(StatusOr<T> result) {
-  EXPECT_TRUE(result.ok()) << result.status();
+  EXPECT_OK(result);
   return result.ok() ? *std::move(result) : T{};
 }
 

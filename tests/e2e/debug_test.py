@@ -208,8 +208,8 @@ class Debug(RivuletTest):
         self.assertIn("loss", [row["tensor"] for row in listed])
 
     def test_verbose_logs_have_module_and_level(self):
-        result = self.run_rivulet("debug", self.scenario, "-c", "run -n", "--vlog", "trainer=2,progr?m=1", code=0)
-        self.assertRegex(result.err, r"(?m)^V1 [0-9:.]+ program\.cc:\d+\] compiled \d+ calls")
+        result = self.run_rivulet("debug", self.scenario, "-c", "run -n", "--vlog", "trainer=2,comp?le=1", code=0)
+        self.assertRegex(result.err, r"(?m)^V1 [0-9:.]+ compile\.cc:\d+\] compiled \d+ calls")
         self.assertRegex(result.err, r"(?m)^V2 [0-9:.]+ trainer\.cc:\d+\] client 'client-00000': step 0, 5 examples")
         result = self.run_rivulet("debug", self.scenario, "-c", "run -n", env={"RIVULET_VLOG": "optimize=1"}, code=0)
         self.assertRegex(result.err, r"(?m)^V1 .* optimize\.cc:\d+\] pass fuse_products")

@@ -108,6 +108,11 @@ class RivuletTest(unittest.TestCase):
         self.assertEqual([row[0] for row in rows], list(range(1, len(rows) + 1)))
         return [row[1] for row in rows]
 
+    def metric(self, name, db="runs.sqlite"):
+        """A metric of the coordinator's own test set, of every round that was evaluated, in order."""
+        return [value for (value,) in self.query(
+            "SELECT value FROM metrics WHERE scope = 'central' AND name = ? ORDER BY round", name, db=db)]
+
     def wait_for(self, condition, what, timeout=60):
         give_up = time.monotonic() + timeout
         while time.monotonic() < give_up:

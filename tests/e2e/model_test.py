@@ -12,7 +12,7 @@ except ImportError:
 
 from harness import RivuletTest, main
 
-FROZEN = pathlib.Path(__file__).parents[1] / "engine/graph/tensorflow/frozen.pb"
+FROZEN = pathlib.Path(__file__).parents[1] / "engine/graphdef/tensorflow/frozen.pb"
 
 
 @unittest.skipUnless(numpy, "NumPy is not installed")

@@ -143,12 +143,9 @@ class Onnx(RivuletTest):
 
     TORCH = ["--set", f"model.onnx={SMALL_CNN}", "--set", "client.epochs=3", "--set", "client.optimizer.learning_rate=0.05"]
 
-    def accuracy(self, db):
-        return [value for _, value in self.query("SELECT round, value FROM metrics WHERE name = 'test/accuracy' ORDER BY round", db=db)]
-
     def test_a_model_of_pytorchs_learns_and_its_frozen_layer_stays(self):
         self.simulate(*self.TORCH, "--rounds", 12, "--set", "model.freeze=[\"0.*\"]", "--set", "run.keep_models=all")
-        accuracy = self.accuracy("runs.sqlite")
+        accuracy = self.metric("test/accuracy")
         self.assertGreater(accuracy[-1], accuracy[0] + 0.2)
         files = sorted(self.folder.glob("runs.sqlite.models/*/*.safetensors"))
         first, last = self.weights(files[0]), self.weights(files[-1])

@@ -10,8 +10,7 @@ class Precision(RivuletTest):
     def accuracy(self, precision, *settings, rounds):
         db = f"{precision}.sqlite"
         self.simulate("--rounds", rounds, "--set", f"client.precision={precision}", *settings, db=db)
-        return self.query("SELECT value FROM metrics WHERE scope = 'central' AND name = 'test/accuracy' ORDER BY round DESC",
-                          db=db)[0][0]
+        return self.metric("test/accuracy", db)[-1]
 
     def test_synthetic_digits_are_learned_alike(self):
         settings = ["--set", "model.preset=mlp", "--set", "data.synth.writers=40", "--set", "data.synth.test_writers=20",

@@ -41,9 +41,6 @@ class Text(RivuletTest):
         self.run_rivulet("data", "import", "shakespeare", "--from", "play.txt", "--out", "plays", code=0)
         self.scenario = self.write("text.toml", SCENARIO)
 
-    def losses(self, db):
-        return [row[0] for row in self.query("SELECT value FROM metrics WHERE name = 'test/loss' ORDER BY round", db=db)]
-
     def test_import_makes_windows_by_speaker(self):
         told = self.run_rivulet("data", "inspect", "plays/train.tfrecord", code=0).out
         self.assertIn("tokens   int64[80]", told)
@@ -58,7 +55,7 @@ class Text(RivuletTest):
         self.simulate("--workers", "1", db="a.sqlite")
         self.simulate("--workers", "3", db="b.sqlite")
         self.assertEqual(self.digests("a.sqlite"), self.digests("b.sqlite"))
-        losses = self.losses("a.sqlite")
+        losses = self.metric("test/loss", "a.sqlite")
         self.assertLess(losses[-1], math.log(90) - 0.5)
         self.assertLess(losses[-1], losses[0])
 
@@ -68,7 +65,7 @@ class Text(RivuletTest):
         self.simulate(*lstm, "--workers", "1", db="a.sqlite")
         self.simulate(*lstm, "--workers", "2", db="b.sqlite", env={"OMP_NUM_THREADS": "2"})
         self.assertEqual(self.digests("a.sqlite"), self.digests("b.sqlite"))
-        losses = self.losses("a.sqlite")
+        losses = self.metric("test/loss", "a.sqlite")
         self.assertLess(losses[-1], math.log(90) - 0.5)
 
     def test_portable_kernels_on_any_instruction_set(self):

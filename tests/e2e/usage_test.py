@@ -110,9 +110,7 @@ class Runs(RivuletTest):
         for name in rounds[0]:
             self.assertTrue(name in columns or name in ("test_accuracy", "test_loss"), name)
         self.assertEqual([row["model_digest"] for row in rounds], self.digests())
-        accuracy = self.query("SELECT value FROM metrics WHERE name = 'test/accuracy' AND scope = 'central' "
-                              "ORDER BY round")
-        self.assertEqual([row["test_accuracy"] for row in rounds], [value for (value,) in accuracy])
+        self.assertEqual([row["test_accuracy"] for row in rounds], self.metric("test/accuracy"))
 
         clients = json.loads(self.run_rivulet("runs", "clients", "latest", *db, "--json", code=0).out)
         self.assertEqual(sum(client["tasks"] for client in clients), 4 * 3)

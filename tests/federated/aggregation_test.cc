@@ -11,12 +11,14 @@
 #include "engine/base/sha256.h"
 #include "federated/aggregation/fixed_point.h"
 #include "federated/random/streams.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::rivulet::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 // An update that owns what its view borrows.
 struct TestUpdate {
@@ -41,7 +43,7 @@ AggregationSpec Spec(int64_t elements, int64_t updates = 10) {
 
 std::unique_ptr<Aggregation> Make(const AggregationSpec& spec) {
   auto aggregation = Aggregation::Create(spec);
-  EXPECT_TRUE(aggregation.ok()) << aggregation.status();
+  EXPECT_OK(aggregation);
   return std::move(aggregation).value();
 }
 
@@ -95,12 +97,12 @@ TEST(WeightedMean, TwoClientsFiveExamples) {
   auto aggregation = Make(Spec(3));
   TestUpdate two{"a", {1.0f, -0.5f, 0.0f}, 2};
   TestUpdate three{"b", {0.0f, 0.5f, -10.0f}, 3};
-  ASSERT_TRUE(aggregation->Check(two.view()).ok());
-  ASSERT_TRUE(aggregation->Fold(two.view()).ok());
-  ASSERT_TRUE(aggregation->Check(three.view()).ok());
-  ASSERT_TRUE(aggregation->Fold(three.view()).ok());
+  ASSERT_OK(aggregation->Check(two.view()));
+  ASSERT_OK(aggregation->Fold(two.view()));
+  ASSERT_OK(aggregation->Check(three.view()));
+  ASSERT_OK(aggregation->Fold(three.view()));
   const auto input = std::move(*aggregation).Finish();
-  ASSERT_TRUE(input.ok()) << input.status();
+  ASSERT_OK(input);
   EXPECT_THAT(input->mean_delta, ElementsAre(0.4f, 0.1f, -6.0f));  // (2·1)/5, (−1+1.5)/5, −30/5
   EXPECT_EQ(input->weight_sum, 5);
   EXPECT_EQ(input->updates, 2);
@@ -110,7 +112,7 @@ TEST(WeightedMean, TwoClientsFiveExamples) {
 TEST(WeightedMean, OneClient_IsItsDelta) {
   auto aggregation = Make(Spec(4));
   TestUpdate only{"a", {0.125f, -1024.0f, 1e-3f, 0.0f}, 600};
-  ASSERT_TRUE(aggregation->Fold(only.view()).ok());
+  ASSERT_OK(aggregation->Fold(only.view()));
   EXPECT_EQ((std::move(*aggregation).Finish())->mean_delta, only.delta);
 }
 
@@ -133,7 +135,7 @@ TEST(WeightedMean, RoundsToNearestEven) {
     auto aggregation = Make(spec);
     // In units of 2^-32: 0.5, 1.5, 2.5 and −1.5.
     TestUpdate update{"a", {0x1p-33f, 0x3p-33f, 0x5p-33f, -0x3p-33f}, 1};
-    ASSERT_TRUE(aggregation->Fold(update.view()).ok());
+    ASSERT_OK(aggregation->Fold(update.view()));
     EXPECT_THAT(aggregation->Save().sums, ElementsAre(0, 2, 2, -2));
     EXPECT_EQ(aggregation->Save().nonzeros, 4);
     EXPECT_EQ(aggregation->Save().lost_nonzeros, 1);
@@ -153,8 +155,8 @@ TEST(WeightedMean, EveryTargetGivesTheReferencesBits) {
   OnEveryTarget([&] {
     auto aggregation = Make(Spec(kElements));
     for (TestUpdate& update : updates) {
-      ASSERT_TRUE(aggregation->Check(update.view()).ok());
-      ASSERT_TRUE(aggregation->Fold(update.view()).ok());
+      ASSERT_OK(aggregation->Check(update.view()));
+      ASSERT_OK(aggregation->Fold(update.view()));
     }
     EXPECT_EQ(aggregation->Save().nonzeros, 7 * 1037);
     EXPECT_EQ(aggregation->Save().lost_nonzeros, 1);
@@ -168,10 +170,10 @@ TEST(WeightedMean, BytesOfAnyAlignment_GiveTheSame) {
   std::memcpy(shifted.data() + 1, updates[0].delta.data(), 400);
   const PartView part{"delta", Encoding::kF32, std::as_bytes(std::span(shifted).subspan(1)), updates[0].weight};
   auto aligned = Make(Spec(100)), unaligned = Make(Spec(100));
-  ASSERT_TRUE(aligned->Fold(updates[0].view()).ok());
+  ASSERT_OK(aligned->Fold(updates[0].view()));
   const UpdateView view{"a", {&part, 1}, updates[0].scalars};
-  ASSERT_TRUE(unaligned->Check(view).ok());
-  ASSERT_TRUE(unaligned->Fold(view).ok());
+  ASSERT_OK(unaligned->Check(view));
+  ASSERT_OK(unaligned->Fold(view));
   EXPECT_EQ(aligned->Save().sums, unaligned->Save().sums);
 }
 
@@ -179,7 +181,7 @@ TEST(WeightedMean, AnyOrderOfFolds_GivesTheSameBits) {
   auto updates = RandomUpdates(10, 257);
   const auto fold = [&] {
     auto aggregation = Make(Spec(257));
-    for (TestUpdate& update : updates) EXPECT_TRUE(aggregation->Fold(update.view()).ok());
+    for (TestUpdate& update : updates) EXPECT_OK(aggregation->Fold(update.view()));
     return aggregation->Save();
   };
   const Partial first = fold();
@@ -193,16 +195,16 @@ TEST(WeightedMean, AnyOrderOfFolds_GivesTheSameBits) {
 TEST(WeightedMean, AnySplitIntoPartials_GivesTheSameBits) {
   auto updates = RandomUpdates(10, 64);
   auto whole = Make(Spec(64));
-  for (TestUpdate& update : updates) ASSERT_TRUE(whole->Fold(update.view()).ok());
+  for (TestUpdate& update : updates) ASSERT_OK(whole->Fold(update.view()));
   const std::string expected = whole->Save().Serialize();
   for (size_t cut = 0; cut <= 10; ++cut) {
     auto left = Make(Spec(64)), right = Make(Spec(64));
-    for (size_t i = 0; i < 10; ++i) ASSERT_TRUE((i < cut ? left : right)->Fold(updates[i].view()).ok());
+    for (size_t i = 0; i < 10; ++i) ASSERT_OK((i < cut ? left : right)->Fold(updates[i].view()));
     // The right one travels.
     const auto travelled = Partial::Parse(right->Save().Serialize());
-    ASSERT_TRUE(travelled.ok()) << travelled.status();
-    ASSERT_TRUE(left->Check(*travelled).ok()) << left->Check(*travelled);
-    ASSERT_TRUE(left->Merge(*travelled).ok());
+    ASSERT_OK(travelled);
+    ASSERT_OK(left->Check(*travelled));
+    ASSERT_OK(left->Merge(*travelled));
     EXPECT_EQ(left->Save().Serialize(), expected) << cut;
   }
 }
@@ -210,9 +212,9 @@ TEST(WeightedMean, AnySplitIntoPartials_GivesTheSameBits) {
 TEST(WeightedMean, FoldOfATaskTwice_CountsOnce) {
   auto aggregation = Make(Spec(2, 1));
   TestUpdate update{"a", {1.0f, 2.0f}, 3};
-  ASSERT_TRUE(aggregation->Fold(update.view()).ok());
+  ASSERT_OK(aggregation->Fold(update.view()));
   const std::string once = aggregation->Save().Serialize();
-  ASSERT_TRUE(aggregation->Fold(update.view()).ok());
+  ASSERT_OK(aggregation->Fold(update.view()));
   EXPECT_EQ(aggregation->Save().Serialize(), once);
 }
 
@@ -223,8 +225,8 @@ TEST(WeightedMean, TheLargestValuesAndWeights_DoNotOverflow) {
     auto aggregation = Make(spec);
     for (int i = 0; i < 4; ++i) {
       TestUpdate update{fmt::format("t{}", i), std::vector<float>(9, i % 2 == 0 ? 1024.0f : 1024.0f), kMaxWeight};
-      ASSERT_TRUE(aggregation->Check(update.view()).ok());
-      ASSERT_TRUE(aggregation->Fold(update.view()).ok());
+      ASSERT_OK(aggregation->Check(update.view()));
+      ASSERT_OK(aggregation->Fold(update.view()));
     }
     EXPECT_EQ((std::move(*aggregation).Finish())->mean_delta, std::vector<float>(9, 1024.0f));
   });
@@ -246,8 +248,7 @@ TEST(Check, BadUpdates_AreRefusedAndAggregateUnchanged) {
        "the update of task 't' has infinity at element 17 of its delta; its training diverged"},
       {[](TestUpdate& u) { u.delta[0] = 1024.001f; },
        "the update of task 't' has 1024.001 at element 0 of its delta, beyond ±2^10; raise server.value_bits if that "
-       "is no "
-       "error"},
+       "is no error"},
       {[](TestUpdate& u) { u.delta[18] = -5000.0f; }, "has -5000 at element 18 of its delta, beyond ±2^10"},
       {[](TestUpdate& u) { u.delta.pop_back(); },
        "the delta of task 't' has 72 bytes where 19 float32 elements have 76"},
@@ -269,8 +270,7 @@ TEST(Check, BadUpdates_AreRefusedAndAggregateUnchanged) {
       TestUpdate update{"t", std::vector<float>(19, 0.5f), 3, {{"train_loss", 1.0}}};
       refusal.spoil(update);
       const Status status = aggregation->Check(update.view());
-      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-      EXPECT_THAT(std::string(Message(status)), HasSubstr(refusal.message));
+      EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(refusal.message)));
       EXPECT_EQ(aggregation->Save().Serialize(), before);
     }
   });
@@ -279,7 +279,7 @@ TEST(Check, BadUpdates_AreRefusedAndAggregateUnchanged) {
 TEST(Check, ValuesAtTheBound_AreTaken) {
   auto aggregation = Make(Spec(2));
   TestUpdate update{"t", {1024.0f, -1024.0f}, 65536};
-  EXPECT_TRUE(aggregation->Check(update.view()).ok());
+  EXPECT_OK(aggregation->Check(update.view()));
 }
 
 TEST(Check, WrongParts_AreRefused) {
@@ -305,12 +305,12 @@ TEST(Fold, MoreUpdatesThanAVersionTakes_IsResourceExhausted) {
   auto aggregation = Make(Spec(1, 2));
   for (const char* task : {"a", "b"}) {
     TestUpdate update{task, {1.0f}};
-    ASSERT_TRUE(aggregation->Fold(update.view()).ok());
+    ASSERT_OK(aggregation->Fold(update.view()));
   }
   TestUpdate third{"c", {1.0f}};
   const Status status = aggregation->Fold(third.view());
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(Message(status), "2 updates were folded and 1 more would exceed the 2 of a version");
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted,
+                               "2 updates were folded and 1 more would exceed the 2 of a version"));
   EXPECT_EQ(aggregation->Save().tasks.size(), 2u);
 }
 
@@ -319,18 +319,17 @@ TEST(Finish, TooFewUpdates_IsFailedPrecondition) {
   spec.min_updates = 2;
   auto aggregation = Make(spec);
   TestUpdate update{"a", {1.0f}};
-  ASSERT_TRUE(aggregation->Fold(update.view()).ok());
+  ASSERT_OK(aggregation->Fold(update.view()));
   const auto input = std::move(*aggregation).Finish();
-  EXPECT_EQ(input.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(Message(input.status()), "1 of the 2 updates that a commit needs (server.min_reports) were folded");
+  EXPECT_THAT(input, StatusIs(absl::StatusCode::kFailedPrecondition,
+                              "1 of the 2 updates that a commit needs (server.min_reports) were folded"));
 }
 
 TEST(Create, BadSpecs_NameTheField) {
   const auto error = [](auto change) {
     AggregationSpec spec = Spec(1);
     change(spec);
-    const auto aggregation = Aggregation::Create(spec);
-    return aggregation.ok() ? "no error" : std::string(Message(aggregation.status()));
+    return testing::ErrorOf(Aggregation::Create(spec));
   };
   EXPECT_THAT(error([](auto& s) { s.elements = 0; }), HasSubstr("an update of 0 elements"));
   EXPECT_THAT(error([](auto& s) { s.max_weight = 0; }), HasSubstr("server.max_weight = 0 is not between"));
@@ -344,8 +343,7 @@ TEST(Create, BadSpecs_NameTheField) {
               s.max_weight = kMaxWeight;
             }),
             "server.value_bits = 30, server.max_weight = 536870911 and 10 updates per version need 1 bits more than "
-            "the 62 of "
-            "a sum; lower one of them");
+            "the 62 of a sum; lower one of them");
   EXPECT_EQ(error([](auto& s) { s.rule = "weighted_maen"; }),
             "there is no aggregation rule 'weighted_maen'. Did you mean 'weighted_mean'?");
 }
@@ -355,14 +353,14 @@ TEST(Create, BadSpecs_NameTheField) {
 Partial SomePartial() {
   auto aggregation = Make(Spec(5));
   TestUpdate update{"a", {1, 2, 3, 4, 5}, 7, {{"train_loss", 0.5}}};
-  EXPECT_TRUE(aggregation->Fold(update.view()).ok());
+  EXPECT_OK(aggregation->Fold(update.view()));
   return aggregation->Save();
 }
 
 TEST(Partial, Serialize_ReadsBack) {
   const Partial partial = SomePartial();
   const auto again = Partial::Parse(partial.Serialize());
-  ASSERT_TRUE(again.ok()) << again.status();
+  ASSERT_OK(again);
   EXPECT_EQ(again->sums, partial.sums);
   EXPECT_EQ(again->tasks, partial.tasks);
   EXPECT_EQ(again->weight_sum, 7);
@@ -376,10 +374,10 @@ TEST(Partial, AnyDamage_IsDataLoss) {
   for (size_t at = 0; at < bytes.size(); ++at) {
     std::string damaged = bytes;
     damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
-    EXPECT_EQ(Partial::Parse(damaged).status().code(), absl::StatusCode::kDataLoss) << at;
-    EXPECT_EQ(Partial::Parse(bytes.substr(0, at)).status().code(), absl::StatusCode::kDataLoss) << at;
+    EXPECT_THAT(Partial::Parse(damaged), StatusIs(absl::StatusCode::kDataLoss)) << at;
+    EXPECT_THAT(Partial::Parse(bytes.substr(0, at)), StatusIs(absl::StatusCode::kDataLoss)) << at;
   }
-  EXPECT_EQ(Partial::Parse(bytes + "x").status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(Partial::Parse(bytes + "x"), StatusIs(absl::StatusCode::kDataLoss));
 }
 
 // Changes bytes and signs them anew, as someone who writes nonsense on purpose would.
@@ -398,7 +396,7 @@ TEST(Partial, NonsenseWithAValidDigest_IsRefusedWithoutACrash) {
   for (size_t length = 8; length < body.size(); ++length) {
     std::string forged = body.substr(0, length);
     forged += Sha256Of(forged).AsBytes();
-    EXPECT_EQ(Partial::Parse(forged).status().code(), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(Partial::Parse(forged), StatusIs(absl::StatusCode::kDataLoss));
   }
 }
 
@@ -409,7 +407,7 @@ TEST(Merge, BadPartials_AreRefusedAndAggregateUnchanged) {
     Partial partial = SomePartial();
     spoil(partial);
     const Status status = aggregation->Merge(partial);
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument));
     EXPECT_EQ(aggregation->Save().Serialize(), before);
     return std::string(Message(status));
   };
@@ -431,10 +429,10 @@ TEST(Merge, BadPartials_AreRefusedAndAggregateUnchanged) {
 
 TEST(Merge, ATaskFoldedHere_IsFailedPrecondition) {
   auto aggregation = Make(Spec(5));
-  ASSERT_TRUE(aggregation->Merge(SomePartial()).ok());
+  ASSERT_OK(aggregation->Merge(SomePartial()));
   const Status status = aggregation->Merge(SomePartial());
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(Message(status), "task 'a' of a partial was folded here already; it would count twice");
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition,
+                               "task 'a' of a partial was folded here already; it would count twice"));
   EXPECT_EQ(aggregation->Save().weight_sum, 7);
 }
 
@@ -442,9 +440,9 @@ TEST(Merge, MoreThanAVersionTakes_IsResourceExhausted) {
   AggregationSpec spec = Spec(5, 1);
   auto one = Make(spec), other = Make(spec);
   TestUpdate a{"a", {1, 1, 1, 1, 1}}, b{"b", {1, 1, 1, 1, 1}};
-  ASSERT_TRUE(one->Fold(a.view()).ok());
-  ASSERT_TRUE(other->Fold(b.view()).ok());
-  EXPECT_EQ(one->Merge(other->Save()).code(), absl::StatusCode::kResourceExhausted);
+  ASSERT_OK(one->Fold(a.view()));
+  ASSERT_OK(other->Fold(b.view()));
+  EXPECT_THAT(one->Merge(other->Save()), StatusIs(absl::StatusCode::kResourceExhausted));
   EXPECT_EQ(one->Save().weight_sum, 1);
 }
 

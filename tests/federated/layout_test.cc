@@ -1,7 +1,11 @@
 #include "federated/weights/layout.h"
 
+#include "tests/testing/status_matchers.h"
+
 namespace rivulet {
 namespace {
+
+using ::rivulet::testing::StatusIs;
 
 VariableSpec Variable(std::string name, Shape shape, Segment segment = Segment::kTrainable,
                       DType dtype = DType::kFloat32) {
@@ -12,7 +16,7 @@ StatusOr<ModelLayout> Layout(std::vector<VariableSpec> variables) { return Model
 
 TEST(ModelLayout, TwoTensors_StartAt64Bytes) {
   const auto layout = Layout({Variable("w", {5, 2}), Variable("b", {3})});
-  ASSERT_TRUE(layout.ok()) << layout.status();
+  ASSERT_OK(layout);
   ASSERT_EQ(layout->slices().size(), 2u);
   EXPECT_EQ(layout->slices()[0].offset, 0u);
   EXPECT_EQ(layout->slices()[1].offset, 64u);  // 40 bytes, padded
@@ -26,7 +30,7 @@ TEST(ModelLayout, Segments_LieInOrderWhateverTheDeclaration) {
   const auto layout =
       Layout({Variable("frozen", {4}, Segment::kFrozen, DType::kInt64), Variable("local", {2}, Segment::kLocal),
               Variable("mean", {3}, Segment::kShared), Variable("w", {20})});
-  ASSERT_TRUE(layout.ok()) << layout.status();
+  ASSERT_OK(layout);
   std::vector<std::string> names;
   for (const Slice& slice : layout->slices()) names.push_back(slice.name);
   EXPECT_EQ(names, (std::vector<std::string>{"w", "mean", "local", "frozen"}));
@@ -45,12 +49,12 @@ TEST(ModelLayout, Segments_LieInOrderWhateverTheDeclaration) {
 
 TEST(ModelLayout, NamesInAnyScript_AreTaken) {
   for (const char* name : {"größe", "重み", "\xf0\x9f\x8c\x8a/kernel"})
-    EXPECT_TRUE(Layout({Variable(name, {1})}).ok()) << name;
+    EXPECT_OK(Layout({Variable(name, {1})})) << name;
 }
 
 TEST(ModelLayout, Scalar_IsOneElement) {
   const auto layout = Layout({Variable("s", {})});
-  ASSERT_TRUE(layout.ok());
+  ASSERT_OK(layout);
   EXPECT_EQ(layout->parameters(), 1);
   EXPECT_EQ(layout->arena_bytes(), 64u);
 }
@@ -70,13 +74,13 @@ TEST(ModelLayout, Digest_IsOfNamesDtypesAndShapes) {
   EXPECT_NE(Layout({Variable("w", {2, 3}), Variable("ours", {9}, Segment::kFrozen)})->digest(), Sha256Of(expected));
 }
 
-struct Refusal {
+struct LayoutRefusal {
   std::vector<VariableSpec> variables;
   std::string message;
 };
 
 TEST(ModelLayout, BadVariables_AreRefusedByName) {
-  const std::vector<Refusal> refusals = {
+  const std::vector<LayoutRefusal> refusals = {
       {{}, "the model has no trainable variable with elements, so there is nothing to learn"},
       {{Variable("m", {2}, Segment::kShared)}, "nothing to learn"},
       {{Variable("w", {0})}, "nothing to learn"},
@@ -96,11 +100,10 @@ TEST(ModelLayout, BadVariables_AreRefusedByName) {
       {{Variable("w", {2}), Variable("n", {2}, Segment::kShared, DType::kInt64)}, "shared variable 'n' is int64"},
       {{Variable("w", {2}), Variable("t", {2}, Segment::kFrozen, DType::kString)}, "which no model file can hold"},
   };
-  for (const Refusal& refusal : refusals) {
+  for (const LayoutRefusal& refusal : refusals) {
     const auto layout = Layout(refusal.variables);
-    ASSERT_FALSE(layout.ok()) << refusal.message;
-    EXPECT_EQ(layout.status().code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(Message(layout.status())), testing::HasSubstr(refusal.message));
+    EXPECT_THAT(layout, StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr(refusal.message)))
+        << refusal.message;
   }
 }
 
@@ -108,8 +111,8 @@ TEST(ModelLayout, TooManyBytes_AreRefused) {
   std::vector<VariableSpec> variables;
   for (int i = 0; i < 40; ++i) variables.push_back(Variable(fmt::format("w{}", i), {int64_t{1} << 40}));
   const auto layout = Layout(variables);
-  ASSERT_FALSE(layout.ok());
-  EXPECT_THAT(std::string(Message(layout.status())), testing::HasSubstr("more than 2^46 bytes at variable 'w16'"));
+  EXPECT_THAT(layout, StatusIs(absl::StatusCode::kInvalidArgument,
+                               ::testing::HasSubstr("more than 2^46 bytes at variable 'w16'")));
 }
 
 TEST(Segment, NamesReadBack) {

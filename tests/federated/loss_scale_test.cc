@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 ModelLayout SixteenNumbers() {
   const std::vector<VariableSpec> variables = {{"w", {DType::kFloat32, Shape{16}}, Segment::kTrainable}};
   auto layout = ModelLayout::Create(variables);
-  EXPECT_TRUE(layout.ok()) << layout.status();
+  EXPECT_OK(layout);
   return *std::move(layout);
 }
 
@@ -26,19 +26,19 @@ class ScaledRule {
     client.optimizer.kind = optimizer;
     client.optimizer.learning_rate = 0.5;
     auto rule = MakeLocalRule(client, SixteenNumbers());
-    EXPECT_TRUE(rule.ok()) << rule.status();
+    EXPECT_OK(rule);
     auto scale = AddLossScale(config, *rule);
-    EXPECT_TRUE(scale.ok()) << scale.status();
+    EXPECT_OK(scale);
     scale_ = *scale;
     scalars_ = rule->scalars;
     slots_ = rule->slots;
     auto init = Session::Create(std::move(rule->init));
-    EXPECT_TRUE(init.ok()) << init.status();
+    EXPECT_OK(init);
     for (int slot = 0; slot < slots_; ++slot)
       EXPECT_OK((*init)->SetVariable(fmt::format("slots/{}", slot), Tensor(DType::kFloat32, Shape{16})));
     EXPECT_OK((*init)->Run({}, {}, {kRunTarget}).status());
     auto step = Session::Create(std::move(rule->step));
-    EXPECT_TRUE(step.ok()) << step.status();
+    EXPECT_OK(step);
     step_ = *std::move(step);
     for (const std::string& name : (*init)->variables())
       EXPECT_OK(step_->SetVariable(name, *(*init)->GetVariable(name)));

@@ -4,15 +4,17 @@
 #include <numeric>
 
 #include "engine/io/safetensors.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
-using testing::HasSubstr;
+using ::rivulet::testing::StatusIs;
+using ::testing::HasSubstr;
 
-std::shared_ptr<const ModelLayout> Layout(std::vector<VariableSpec> variables) {
+std::shared_ptr<const ModelLayout> LayoutOf(std::vector<VariableSpec> variables) {
   auto layout = ModelLayout::Create(variables);
-  EXPECT_TRUE(layout.ok()) << layout.status();
+  EXPECT_OK(layout);
   return std::make_shared<const ModelLayout>(std::move(layout).value());
 }
 
@@ -24,7 +26,7 @@ std::vector<VariableSpec> SomeVariables() {
 }
 
 Model SomeModel() {
-  Model model(Layout(SomeVariables()));
+  Model model(LayoutOf(SomeVariables()));
   float next = 1;
   for (const Slice& slice : model.layout().slices()) {
     if (slice.spec.dtype == DType::kInt64) {
@@ -37,12 +39,12 @@ Model SomeModel() {
 }
 
 TEST(Model, StartsWithZeros) {
-  const Model model(Layout(SomeVariables()));
+  const Model model(LayoutOf(SomeVariables()));
   for (const std::byte byte : model.arena()) EXPECT_EQ(byte, std::byte{0});
 }
 
 TEST(ModelDigest, IsWhatTheSpecificationSays) {
-  Model model(Layout({{"w", {DType::kFloat32, {2}}, Segment::kTrainable}}));
+  Model model(LayoutOf({{"w", {DType::kFloat32, {2}}, Segment::kTrainable}}));
   auto values = model.tensor(model.layout().slices()[0]).flat<float>();
   values[0] = 1.0f;
   values[1] = -2.0f;
@@ -72,7 +74,7 @@ TEST(Safetensors, ReadsBackAllButLocalTensors) {
   const Model model = SomeModel();
   const std::string bytes = ModelToSafetensors(model, {{"rivulet.round", "3"}});
   const auto content = ParseSafetensors(bytes);
-  ASSERT_TRUE(content.ok()) << content.status();
+  ASSERT_OK(content);
   std::vector<std::string> names;
   for (const SafetensorsEntry& entry : content->tensors) names.push_back(entry.name);
   EXPECT_EQ(names, (std::vector<std::string>{"step", "w", "mean"}));  // declaration order
@@ -81,7 +83,7 @@ TEST(Safetensors, ReadsBackAllButLocalTensors) {
   EXPECT_EQ(content->metadata.at("rivulet.segments"), R"({"mean":"shared","step":"frozen","w":"trainable"})");
 
   const auto again = ModelFromSafetensors(model.shared_layout(), bytes);
-  ASSERT_TRUE(again.ok()) << again.status();
+  ASSERT_OK(again);
   EXPECT_EQ((*again)->ComputeDigest(), model.ComputeDigest());
   for (const float value : (*again)->tensor(*model.layout().Find("mine")).flat<float>()) EXPECT_EQ(value, 0.0f);
   EXPECT_EQ(ModelToSafetensors(**again, {{"rivulet.round", "3"}}), bytes);
@@ -92,11 +94,10 @@ TEST(Safetensors, AChangedBit_IsDataLoss) {
   std::string bytes = ModelToSafetensors(model, {});
   bytes[bytes.size() - 1] = static_cast<char>(bytes[bytes.size() - 1] ^ 1);
   const auto damaged = ModelFromSafetensors(model.shared_layout(), bytes);
-  EXPECT_EQ(damaged.status().code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(Message(damaged.status())), HasSubstr("the model file states the digest"));
+  EXPECT_THAT(damaged, StatusIs(absl::StatusCode::kDataLoss, HasSubstr("the model file states the digest")));
   for (size_t length = 0; length < bytes.size(); length += 7) {
-    EXPECT_EQ(ModelFromSafetensors(model.shared_layout(), bytes.substr(0, length)).status().code(),
-              absl::StatusCode::kDataLoss);
+    EXPECT_THAT(ModelFromSafetensors(model.shared_layout(), bytes.substr(0, length)),
+                StatusIs(absl::StatusCode::kDataLoss));
   }
 }
 
@@ -105,8 +106,8 @@ TEST(Safetensors, OtherTensors_AreRefusedByName) {
   const auto error = [&](auto change) {
     std::vector<VariableSpec> variables = SomeVariables();
     change(variables);
-    const auto model = ModelFromSafetensors(Layout(variables), bytes);
-    EXPECT_EQ(model.status().code(), absl::StatusCode::kInvalidArgument);
+    const auto model = ModelFromSafetensors(LayoutOf(variables), bytes);
+    EXPECT_THAT(model, StatusIs(absl::StatusCode::kInvalidArgument));
     return std::string(Message(model.status()));
   };
   EXPECT_EQ(error([](auto& v) {
@@ -121,13 +122,13 @@ TEST(Safetensors, OtherTensors_AreRefusedByName) {
 }
 
 TEST(Safetensors, WithoutAStatedDigest_IsRead) {
-  Model model(Layout({{"w", {DType::kFloat32, {2}}, Segment::kTrainable}}));
+  Model model(LayoutOf({{"w", {DType::kFloat32, {2}}, Segment::kTrainable}}));
   const std::vector<float> values = {3, 4};
   const std::vector<SafetensorsEntry> entries = {{"w", DType::kFloat32, Shape{2}, std::as_bytes(std::span(values))}};
   const auto bytes = SerializeSafetensors(entries, {});
-  ASSERT_TRUE(bytes.ok());
+  ASSERT_OK(bytes);
   const auto again = ModelFromSafetensors(model.shared_layout(), *bytes);
-  ASSERT_TRUE(again.ok()) << again.status();
+  ASSERT_OK(again);
   EXPECT_EQ((*again)->tensor(model.layout().slices()[0]).flat<float>()[1], 4.0f);
 }
 

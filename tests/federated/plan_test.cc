@@ -13,11 +13,13 @@
 #include "federated/random/streams.h"
 #include "federated/weights/model.h"
 #include "proto/federated/plan.pb.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
-using testing::HasSubstr;
+using ::rivulet::testing::StatusIs;
+using ::testing::HasSubstr;
 using Overrides = std::vector<std::pair<std::string, std::string>>;
 
 // Four pixels to three classes; weights drawn from the run's stream, biases zero, and an average that is shared.
@@ -54,13 +56,13 @@ ModelDef TinyModel(bool with_shared = false) {
   const Output logits = scope.Op("BiasAdd", {scope.Op("MatMul", {flat, read(w)}), read(b)}, {}, "logits");
   const Output losses = scope.Op("SparseSoftmaxCrossEntropyWithLogits", {logits, label});
   scope.Op("Mean", {losses, scope.Const(Tensor::Of<int32_t>({1}, {0}))}, {}, "loss");
-  EXPECT_TRUE(scope.status().ok()) << scope.status();
+  EXPECT_OK(scope.status());
   model.input = {"image", {DType::kFloat32, {-1, 2, 2, 1}}, FeatureEncoding::kUint8, 1.0 / 255.0};
   model.label = {"label", {DType::kInt64, {-1}}, FeatureEncoding::kInt64, 1, 3};
   model.classes = 3;
   model.train_loss = model.eval_loss = "loss";
   auto variables = VariablesOf(model.graph);
-  EXPECT_TRUE(variables.ok()) << variables.status();
+  EXPECT_OK(variables);
   model.variables = *std::move(variables);
   return model;
 }
@@ -73,20 +75,20 @@ client = { epochs = 2, batch_size = 5, shuffle = false, optimizer = { learning_r
 server = { clients_per_round = 10 }
 )",
                                   "tiny.toml", "/", overrides);
-  EXPECT_TRUE(scenario.ok()) << scenario.status();
+  EXPECT_OK(scenario);
   return *std::move(scenario);
 }
 
 std::string Built(const Scenario& scenario, const ModelDef& model) {
   auto bytes = BuildPlan(scenario, model);
-  EXPECT_TRUE(bytes.ok()) << bytes.status();
+  EXPECT_OK(bytes);
   return bytes.ok() ? *std::move(bytes) : "";
 }
 
 TEST(BuildPlan, Opens_AndSaysWhatTheScenarioSaid) {
   const std::string bytes = Built(SomeScenario(), TinyModel());
   const auto plan = Plan::Open(bytes);
-  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_OK(plan);
   EXPECT_EQ((*plan)->bytes(), bytes);
   EXPECT_EQ((*plan)->digest(), Sha256Of(bytes));
   EXPECT_EQ((*plan)->name(), "tiny");
@@ -129,24 +131,24 @@ std::vector<std::string> OpsOf(const Graph& graph) {
 
 TEST(LocalRule, Sgd_IsOneApplyOverFlatVariables) {
   const auto plan = Plan::Open(Built(SomeScenario(), TinyModel()));
-  ASSERT_TRUE(plan.ok());
+  ASSERT_OK(plan);
   // "w" has 48 bytes and "b" 12, each padded to 64: 32 elements.
   EXPECT_THAT(OpsOf((*plan)->step_graph()),
-              testing::UnorderedElementsAre("VarHandleOp params[32]", "VarHandleOp grads[32]", "ReadVariableOp",
-                                            "Const", "ResourceApplyGradientDescent", "NoOp"));
+              ::testing::UnorderedElementsAre("VarHandleOp params[32]", "VarHandleOp grads[32]", "ReadVariableOp",
+                                              "Const", "ResourceApplyGradientDescent", "NoOp"));
   EXPECT_THAT(OpsOf((*plan)->final_graph()),
-              testing::UnorderedElementsAre("VarHandleOp params[32]", "VarHandleOp base_params[32]", "ReadVariableOp",
-                                            "ReadVariableOp", "VarHandleOp update/delta[32]", "Sub", "AssignVariableOp",
-                                            "NoOp"));
-  EXPECT_THAT(OpsOf((*plan)->init_graph()), testing::ElementsAre("NoOp"));
+              ::testing::UnorderedElementsAre("VarHandleOp params[32]", "VarHandleOp base_params[32]", "ReadVariableOp",
+                                              "ReadVariableOp", "VarHandleOp update/delta[32]", "Sub",
+                                              "AssignVariableOp", "NoOp"));
+  EXPECT_THAT(OpsOf((*plan)->init_graph()), ::testing::ElementsAre("NoOp"));
 }
 
 TEST(LocalRule, Momentum_HasASlotThatStartsAtZero) {
   const auto plan = Plan::Open(
       Built(SomeScenario({{"client.optimizer.kind", "momentum"}, {"client.optimizer.nesterov", "true"}}), TinyModel()));
-  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_OK(plan);
   EXPECT_EQ((*plan)->slots(), 1);
-  EXPECT_THAT(OpsOf((*plan)->step_graph()), testing::Contains("VarHandleOp slots/0[32]"));
+  EXPECT_THAT(OpsOf((*plan)->step_graph()), ::testing::Contains("VarHandleOp slots/0[32]"));
   const Node* apply = nullptr;
   for (const auto& node : (*plan)->step_graph().nodes()) {
     if (node->type() == "ResourceApplyMomentum") apply = node.get();
@@ -154,29 +156,29 @@ TEST(LocalRule, Momentum_HasASlotThatStartsAtZero) {
   ASSERT_NE(apply, nullptr);
   EXPECT_TRUE(apply->attr<bool>("use_nesterov"));
   EXPECT_EQ(apply->input(4).node->attr<Tensor>("value").flat<float>()[0], 0.9f);
-  EXPECT_THAT(OpsOf((*plan)->init_graph()), testing::UnorderedElementsAre("VarHandleOp slots/0[32]", "ReadVariableOp",
-                                                                          "ZerosLike", "AssignVariableOp", "NoOp"));
+  EXPECT_THAT(OpsOf((*plan)->init_graph()), ::testing::UnorderedElementsAre("VarHandleOp slots/0[32]", "ReadVariableOp",
+                                                                            "ZerosLike", "AssignVariableOp", "NoOp"));
 }
 
 TEST(LocalRule, SharedVariables_TravelWithTheDelta) {
   const auto plan = Plan::Open(Built(SomeScenario(), TinyModel(true)));
-  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_OK(plan);
   EXPECT_EQ((*plan)->aggregation().elements, 20);
   EXPECT_THAT(OpsOf((*plan)->final_graph()),
-              testing::IsSupersetOf(
+              ::testing::IsSupersetOf(
                   {"VarHandleOp shared[16]", "VarHandleOp base_shared[16]", "VarHandleOp update/shared_delta[16]"}));
 }
 
 TEST(FlatSpec, OtherNames_AreNotFound) {
   const auto plan = Plan::Open(Built(SomeScenario(), TinyModel()));
-  ASSERT_TRUE(plan.ok());
+  ASSERT_OK(plan);
   const ModelLayout& layout = *(*plan)->layout();
   EXPECT_EQ(*FlatSpec("slots/1", layout, 2, 1), (TensorSpec{DType::kFloat32, Shape{32}}));
   EXPECT_EQ(*FlatSpec("scalars/0", layout, 2, 1), (TensorSpec{DType::kFloat64, Shape{}}));
   EXPECT_EQ(*FlatSpec("round", layout, 0, 0), (TensorSpec{DType::kFloat64, Shape{}}));
   for (const char* name :
        {"slots/2", "slots/", "slots/-1", "slots/1x", "shared", "param", "", "grads/w", "scalars/1", "scalars/"}) {
-    EXPECT_EQ(FlatSpec(name, layout, 2, 1).status().code(), absl::StatusCode::kNotFound) << name;
+    EXPECT_THAT(FlatSpec(name, layout, 2, 1), StatusIs(absl::StatusCode::kNotFound)) << name;
   }
 }
 
@@ -191,7 +193,7 @@ std::string OtherGraph(const std::function<void(Scope&)>& build) {
   Graph graph;
   Scope scope(graph);
   build(scope);
-  EXPECT_TRUE(scope.status().ok()) << scope.status();
+  EXPECT_OK(scope.status());
   return SerializeGraph(graph);
 }
 
@@ -293,21 +295,20 @@ TEST(Open, ForgedPlans_AreRefusedInASentence) {
     ASSERT_TRUE(message.ParseFromString(bytes));
     forgery.forge(message);
     const auto plan = Plan::Open(message.SerializeAsString());
-    ASSERT_FALSE(plan.ok()) << forgery.message;
-    EXPECT_THAT(std::string(Message(plan.status())), HasSubstr(forgery.message));
-    EXPECT_THAT(std::string(Message(plan.status())), testing::Not(HasSubstr("\n")));
+    EXPECT_THAT(plan, ::testing::Not(::rivulet::testing::IsOk())) << forgery.message;
+    EXPECT_THAT(Message(plan.status()), ::testing::AllOf(HasSubstr(forgery.message), ::testing::Not(HasSubstr("\n"))));
   }
 }
 
 TEST(Open, NoPlanAtAll_IsDataLoss) {
-  EXPECT_EQ(Plan::Open("\xff\xff").status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(Plan::Open("\xff\xff"), StatusIs(absl::StatusCode::kDataLoss));
   EXPECT_EQ(Message(Plan::Open("").status()), "the plan has format 0, and this program reads format 1");
 }
 
 TEST(Open, CutAnywhere_NeverCrashes) {
   const std::string bytes = Built(SomeScenario(), TinyModel());
   for (size_t length = 0; length < bytes.size(); length += 3) {
-    EXPECT_FALSE(Plan::Open(bytes.substr(0, length)).ok()) << length;
+    EXPECT_THAT(Plan::Open(bytes.substr(0, length)), ::testing::Not(::rivulet::testing::IsOk())) << length;
   }
 }
 
@@ -317,8 +318,7 @@ TEST(BuildPlan, UnfitModels_AreRefused) {
   const auto error = [](auto change) {
     ModelDef model = TinyModel();
     change(model);
-    const auto bytes = BuildPlan(SomeScenario(), model);
-    return bytes.ok() ? "no error" : std::string(Message(bytes.status()));
+    return testing::ErrorOf(BuildPlan(SomeScenario(), model));
   };
   EXPECT_EQ(error([](auto& m) { m.input.spec.dtype = DType::kFloat64; }),
             "placeholder 'image' is float64; uint8 features are fed as float32");
@@ -352,7 +352,7 @@ class FlatBuffers {
 
   std::span<float> operator[](const std::string& name) {
     const auto spec = FlatSpec(name, *plan_.layout(), plan_.slots(), plan_.scalars());
-    EXPECT_TRUE(spec.ok()) << spec.status();
+    EXPECT_OK(spec);
     const auto elements = static_cast<size_t>(spec->shape.elements());
     auto [at, added] = memory_.try_emplace(name, elements * SizeOf(spec->dtype));
     return {reinterpret_cast<float*>(at->second.data()), elements};
@@ -372,15 +372,15 @@ class FlatBuffers {
       buffers.push_back({reinterpret_cast<std::byte*>(memory.data()), DType::kFloat32, 0});
     }
     const auto program = CompileProgram(graph, signature);
-    ASSERT_TRUE(program.ok()) << program.status();
+    ASSERT_OK(program);
     const auto instance = (*program)->Instantiate();
-    ASSERT_TRUE(instance.ok()) << instance.status();
+    ASSERT_OK(instance);
     AlignedBuffer arena((*program)->memory().arena_bytes);
     Bindings bindings;
     bindings.arena = arena.data();
     bindings.buffers = buffers;
     const Status status = (*instance)->Run(bindings);
-    ASSERT_TRUE(status.ok()) << status;
+    ASSERT_OK(status);
   }
 
  private:
@@ -390,7 +390,7 @@ class FlatBuffers {
 
 TEST(LocalRule, Sgd_TwoStepsByHand) {
   const auto plan = Plan::Open(Built(SomeScenario(), TinyModel(true)));
-  ASSERT_TRUE(plan.ok());
+  ASSERT_OK(plan);
   FlatBuffers buffers(**plan);
   buffers["base_params"][2] = buffers["params"][2] = 1.0f;
   buffers["base_shared"][1] = 3.0f;
@@ -413,7 +413,7 @@ TEST(LocalRule, Momentum_TwoStepsByHand) {
                                                      {"client.optimizer.momentum", "0.5"},
                                                      {"client.optimizer.nesterov", nesterov ? "true" : "false"}}),
                                        TinyModel()));
-    ASSERT_TRUE(plan.ok());
+    ASSERT_OK(plan);
     FlatBuffers buffers(**plan);
     for (float& left_over : buffers["slots/0"]) left_over = std::nanf("");  // of the task before
     buffers.Run((*plan)->init_graph());
@@ -513,7 +513,7 @@ TEST(LocalRule, EveryKind_ThreeStepsAreTheFormula) {
     settings.emplace_back("client.optimizer.kind", rule.kind);
     SCOPED_TRACE(rule.kind + (rule.with.empty() ? "" : " " + rule.with[0].first));
     const auto plan = Plan::Open(Built(SomeScenario(settings), TinyModel()));
-    ASSERT_TRUE(plan.ok()) << plan.status();
+    ASSERT_OK(plan);
     FlatBuffers buffers(**plan);
     Element element = rule.start;
     buffers["params"][0] = buffers["params"][20] = static_cast<float>(element.w);
@@ -581,7 +581,7 @@ TEST(Schedule, EveryKind_IsTheFormulaByRoundAndByStep) {
       settings.emplace_back("client.schedule.kind", schedule.name);
       settings.emplace_back("client.schedule.unit", unit);
       const auto plan = Plan::Open(Built(SomeScenario(settings), TinyModel()));
-      ASSERT_TRUE(plan.ok()) << plan.status();
+      ASSERT_OK(plan);
       FlatBuffers buffers(**plan);
       buffers["grads"][0] = 1;
       buffers.number("round") = 0;
@@ -609,9 +609,9 @@ TEST(Schedule, LengthNotGiven_IsTheRunsRounds) {
 
 TEST(InitialModel, ComesFromTheSeedAlone) {
   const auto plan = Plan::Open(Built(SomeScenario(), TinyModel()));
-  ASSERT_TRUE(plan.ok());
+  ASSERT_OK(plan);
   const auto model = InitialModel(**plan, 7);
-  ASSERT_TRUE(model.ok()) << model.status();
+  ASSERT_OK(model);
   EXPECT_EQ((*model)->ComputeDigest(), (*InitialModel(**plan, 7))->ComputeDigest());
   EXPECT_NE((*model)->ComputeDigest(), (*InitialModel(**plan, 8))->ComputeDigest());
   double squares = 0;

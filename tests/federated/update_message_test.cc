@@ -1,11 +1,13 @@
 #include "federated/updates/update_message.h"
 
 #include "proto/federated/update.pb.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
-using testing::HasSubstr;
+using ::rivulet::testing::StatusIs;
+using ::testing::HasSubstr;
 
 proto::Update SampleUpdate() {
   proto::Update update;
@@ -24,7 +26,7 @@ proto::Update SampleUpdate() {
 TEST(ParseUpdate, ReadsWhatProtobufWrites) {
   const std::string bytes = SampleUpdate().SerializeAsString();
   const auto update = ParseUpdate(bytes);
-  ASSERT_TRUE(update.ok()) << update.status();
+  ASSERT_OK(update);
   EXPECT_EQ(update->task, "run-r1-a1-client-00003-0");
   ASSERT_EQ(update->parts.size(), 1u);
   EXPECT_EQ(update->parts[0].name, "delta");
@@ -42,7 +44,7 @@ TEST(ParseUpdate, MissingDataAndWeight_AreEmptyAndZero) {
   message.mutable_parts(0)->clear_weight();
   const std::string bytes = message.SerializeAsString();
   const auto update = ParseUpdate(bytes);
-  ASSERT_TRUE(update.ok()) << update.status();
+  ASSERT_OK(update);
   EXPECT_TRUE(update->parts[0].data.empty());
   EXPECT_EQ(update->parts[0].weight, 0);
 }
@@ -56,13 +58,13 @@ TEST(ParseUpdate, UnknownFields_AreSkipped) {
       5);                                             // field 15, bytes
   bytes += std::string("\x7d\x01\x02\x03\x04", 5);    // field 15, fixed32
   bytes += std::string("\x79\1\2\3\4\5\6\7\x08", 9);  // field 15, fixed64
-  EXPECT_TRUE(ParseUpdate(bytes).ok()) << ParseUpdate(bytes).status();
+  EXPECT_OK(ParseUpdate(bytes));
 }
 
 std::string ErrorOf(const std::string& bytes) {
   const auto update = ParseUpdate(bytes);
   if (update.ok()) return "no error";
-  EXPECT_EQ(update.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(update, StatusIs(absl::StatusCode::kInvalidArgument));
   return std::string(Message(update.status()));
 }
 

@@ -12,14 +12,15 @@
 #include "engine/data/tfrecord.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/presets/presets.h"
-#include "simulations/central_evaluator.h"
-#include "simulations/partition.h"
-#include "simulations/scenario_model.h"
+#include "setup/run_setup.h"
 #include "tests/testing/memory_dataset.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_folder.h"
 
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::StatusIs;
 using testing::DigitExample;
 using testing::DigitRecords;
 using ::testing::HasSubstr;
@@ -71,26 +72,14 @@ class Recorder {
   std::vector<std::string> folds_;
 };
 
-class SimulatorTest : public ::testing::Test {
+class SimulatorTest : public testing::FolderTest {
  protected:
-  void SetUp() override {
-    const ::testing::TestInfo* info = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = std::filesystem::path(fmt::format("{}/simulator-{}-{}", ::testing::TempDir(), info->name(), getpid()))
-                  .lexically_normal()
-                  .string();
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
-
   std::string WriteRecords(const std::string& name, const std::vector<std::string>& records) {
     auto writer = RecordWriter::Create(FileSystem::Default(), Path(name));
-    EXPECT_TRUE(writer.ok()) << writer.status();
-    for (const std::string& record : records) EXPECT_TRUE((*writer)->Append(record).ok());
-    EXPECT_TRUE((*writer)->Finish().ok());
-    EXPECT_TRUE((*writer)->Publish().ok());
+    EXPECT_OK(writer);
+    for (const std::string& record : records) EXPECT_OK((*writer)->Append(record));
+    EXPECT_OK((*writer)->Finish());
+    EXPECT_OK((*writer)->Publish());
     return Path(name);
   }
 
@@ -142,24 +131,20 @@ class SimulatorTest : public ::testing::Test {
   Trace Deploy(const Scenario& scenario, const std::string& db) {
     Trace trace;
     trace.status = [&]() -> Status {
-      RIVULET_ASSIGN_OR_RETURN(const ModelDef model, ModelOf(scenario));
-      RIVULET_ASSIGN_OR_RETURN(std::string plan_bytes, BuildPlan(scenario, model));
-      RIVULET_ASSIGN_OR_RETURN(const auto plan, Plan::Open(plan_bytes));
-      RIVULET_ASSIGN_OR_RETURN(const auto test, Dataset::Open({scenario.data.test}));
-      RIVULET_ASSIGN_OR_RETURN(const auto evaluator, CentralEvaluator::Create(plan, test, 16, 1));
-      RIVULET_ASSIGN_OR_RETURN(const auto train, Dataset::Open({scenario.data.train}));
-      RIVULET_ASSIGN_OR_RETURN(const auto shares, Partition(*train, scenario.data.partition,
-                                                            scenario.data.label_feature, scenario.run.seed));
+      RunSetup setup(scenario, {.evaluation_threads = 1});
+      RIVULET_ASSIGN_OR_RETURN(const auto evaluator, setup.evaluator());
+      RIVULET_ASSIGN_OR_RETURN(const auto train, setup.training_data());
+      RIVULET_ASSIGN_OR_RETURN(const auto shares, setup.shares());
       Recorder recorder;
       CoordinatorOptions options;
       options.scenario = scenario;
-      options.plan = std::move(plan_bytes);
+      RIVULET_ASSIGN_OR_RETURN(options.plan, setup.plan());
       options.db_path = Path(db);
       options.evaluator = evaluator.get();
       options.observer = recorder.Observer();
       RIVULET_ASSIGN_OR_RETURN(const auto coordinator, Coordinator::Create(std::move(options)));
       std::vector<const ClientShare*> order;
-      for (const ClientShare& share : shares) order.push_back(&share);
+      for (const ClientShare& share : *shares) order.push_back(&share);
       std::shuffle(order.begin(), order.end(), std::mt19937(5));
       std::vector<std::thread> threads;
       std::vector<Status> ends(order.size());
@@ -176,20 +161,18 @@ class SimulatorTest : public ::testing::Test {
       }
       const Status status = coordinator->Wait();
       for (std::thread& thread : threads) thread.join();
-      for (const Status& end : ends) EXPECT_TRUE(end.ok()) << end;
+      for (const Status& end : ends) EXPECT_OK(end);
       trace = recorder.trace();
       trace.final_digest = coordinator->model()->ComputeDigest().Hex();
       return status;
     }();
     return trace;
   }
-
-  std::string folder_;
 };
 
 TEST_F(SimulatorTest, Run_TrainsAndEvaluates) {
   const Trace trace = Simulate(SmallScenario(), 2, "a.sqlite");
-  ASSERT_TRUE(trace.status.ok()) << trace.status;
+  ASSERT_OK(trace.status);
   ASSERT_THAT(trace.digests, SizeIs(5));
   EXPECT_EQ(trace.digests.back(), "5 " + trace.final_digest);
   EXPECT_THAT(trace.central[0], IsEmpty());
@@ -203,11 +186,11 @@ TEST_F(SimulatorTest, Run_TrainsAndEvaluates) {
 TEST_F(SimulatorTest, AnyNumberOfWorkers_SameBits) {
   const Scenario scenario = SmallScenario();
   const Trace one = Simulate(scenario, 1, "1.sqlite");
-  ASSERT_TRUE(one.status.ok()) << one.status;
+  ASSERT_OK(one.status);
   ASSERT_THAT(one.offers, SizeIs(20));
   for (const int workers : {2, 3, 16}) {
     const Trace many = Simulate(scenario, workers, fmt::format("{}.sqlite", workers));
-    ASSERT_TRUE(many.status.ok()) << many.status;
+    ASSERT_OK(many.status);
     EXPECT_EQ(many.digests, one.digests) << workers;
     EXPECT_EQ(many.central, one.central) << workers;
     EXPECT_EQ(many.offers, one.offers) << workers;
@@ -220,8 +203,8 @@ TEST_F(SimulatorTest, DeployedAgents_DoWhatTheSimulationDid) {
   const Scenario scenario = SmallScenario();
   const Trace simulated = Simulate(scenario, 2, "simulated.sqlite");
   const Trace deployed = Deploy(scenario, "deployed.sqlite");
-  ASSERT_TRUE(simulated.status.ok()) << simulated.status;
-  ASSERT_TRUE(deployed.status.ok()) << deployed.status;
+  ASSERT_OK(simulated.status);
+  ASSERT_OK(deployed.status);
   EXPECT_EQ(deployed.digests, simulated.digests);
   EXPECT_EQ(deployed.offers, simulated.offers);
   EXPECT_EQ(deployed.folds, simulated.folds);
@@ -241,10 +224,10 @@ TEST_F(SimulatorTest, StoppedAndResumed_EndsAtTheSameBits) {
   const Scenario scenario = SmallScenario();
   const Trace whole = Simulate(scenario, 2, "whole.sqlite");
   const Trace before = Simulate(scenario, 2, "parts.sqlite", "", 2);
-  EXPECT_TRUE(absl::IsCancelled(before.status)) << before.status;
+  EXPECT_THAT(before.status, StatusIs(absl::StatusCode::kCancelled));
   ASSERT_GE(before.digests.size(), 2u);
   const Trace after = Simulate(scenario, 3, "parts.sqlite", "latest");
-  ASSERT_TRUE(after.status.ok()) << after.status;
+  ASSERT_OK(after.status);
   EXPECT_EQ(after.final_digest, whole.final_digest);
   std::vector<std::string> digests = before.digests;
   digests.insert(digests.end(), after.digests.begin(), after.digests.end());
@@ -255,7 +238,7 @@ TEST_F(SimulatorTest, FinishedRunResumed_DoesNothing) {
   const Scenario scenario = SmallScenario();
   const Trace whole = Simulate(scenario, 2, "a.sqlite");
   const Trace again = Simulate(scenario, 2, "a.sqlite", "latest");
-  ASSERT_TRUE(again.status.ok()) << again.status;
+  ASSERT_OK(again.status);
   EXPECT_THAT(again.digests, IsEmpty());
   EXPECT_EQ(again.final_digest, whole.final_digest);
 }
@@ -264,16 +247,16 @@ TEST_F(SimulatorTest, GraphFile_TrainsToTheBitsOfThePresetItHolds) {
   Scenario scenario = SmallScenario();
   const Trace preset = Simulate(scenario, 2, "preset.sqlite");
   const auto model = Preset("logistic_regression");
-  ASSERT_TRUE(model.ok()) << model.status();
+  ASSERT_OK(model);
   scenario.model.preset = "";
   scenario.model.graph = Path("model.pb");
   scenario.model.loss = model->train_loss;
   scenario.model.metrics = {model->metrics[0].second};
   scenario.model.image_input = model->input.placeholder;
   scenario.model.label_input = model->label.placeholder;
-  ASSERT_TRUE(WriteFileAtomically(FileSystem::Default(), scenario.model.graph, SerializeGraph(model->graph)).ok());
+  ASSERT_OK(WriteFileAtomically(FileSystem::Default(), scenario.model.graph, SerializeGraph(model->graph)));
   const Trace graph = Simulate(scenario, 2, "graph.sqlite");
-  ASSERT_TRUE(graph.status.ok()) << graph.status;
+  ASSERT_OK(graph.status);
   EXPECT_EQ(graph.digests, preset.digests);
   EXPECT_EQ(graph.central.back().at("test/loss"), preset.central.back().at("test/loss"));
 }
@@ -283,7 +266,6 @@ TEST_F(SimulatorTest, GraphFileThatIsNone_IsNamed) {
   scenario.model.preset = "";
   scenario.model.graph = WriteRecords("model.pb", {"not a graph"});
   const Trace trace = Simulate(scenario, 2, "a.sqlite");
-  EXPECT_FALSE(trace.status.ok());
   EXPECT_THAT(Message(trace.status), HasSubstr("model.pb"));
   scenario.model.graph = Path("absent.pb");
   EXPECT_THAT(Message(Simulate(scenario, 2, "a.sqlite").status), HasSubstr("absent.pb"));
@@ -299,7 +281,7 @@ TEST_F(SimulatorTest, ByKeyWithoutANumber_TakesEveryWriter) {
   scenario.data.partition.kind = "by_key";
   scenario.run.rounds = 2;
   const Trace trace = Simulate(scenario, 2, "a.sqlite");
-  ASSERT_TRUE(trace.status.ok()) << trace.status;
+  ASSERT_OK(trace.status);
   for (const std::string& offer : trace.offers) EXPECT_THAT(offer, HasSubstr(" w"));
 }
 
@@ -309,7 +291,7 @@ TEST_F(SimulatorTest, TenThousandClients_CostRowsOnly) {
   scenario.data.partition.clients = 10'000;
   scenario.run.rounds = 2;
   const Trace trace = Simulate(scenario, 2, "a.sqlite");
-  ASSERT_TRUE(trace.status.ok()) << trace.status;
+  ASSERT_OK(trace.status);
   EXPECT_THAT(trace.offers, SizeIs(8));
 }
 
@@ -320,9 +302,8 @@ TEST_F(SimulatorTest, RecordThatCannotBeTrained_EndsTheRunNamingIt) {
   scenario.data.train = WriteRecords("bad.tfrecord", records);
   scenario.server.max_attempts = 2;
   const Trace trace = Simulate(scenario, 2, "a.sqlite");
-  EXPECT_FALSE(trace.status.ok());
-  EXPECT_THAT(Message(trace.status), HasSubstr("bad.tfrecord: record "));
-  EXPECT_THAT(Message(trace.status), HasSubstr("'label' is 42, but the model has classes 0 to 9"));
+  EXPECT_THAT(Message(trace.status), ::testing::AllOf(HasSubstr("bad.tfrecord: record "),
+                                                      HasSubstr("'label' is 42, but the model has classes 0 to 9")));
   EXPECT_THAT(trace.digests, SizeIs(2));  // both attempts were abandoned
 }
 
@@ -330,8 +311,8 @@ TEST_F(SimulatorTest, FirstRecordOfTheWrongSize_IsToldBeforeTheRunHasARow) {
   Scenario scenario = SmallScenario();
   scenario.data.train = WriteRecords("small.tfrecord", std::vector<std::string>(20, DigitExample("tiny", 1)));
   const Trace trace = Simulate(scenario, 2, "a.sqlite");
-  EXPECT_TRUE(absl::IsInvalidArgument(trace.status));
-  EXPECT_THAT(Message(trace.status), HasSubstr("small.tfrecord: record 0 at byte 0"));
+  EXPECT_THAT(trace.status,
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("small.tfrecord: record 0 at byte 0")));
   EXPECT_FALSE(std::filesystem::exists(Path("a.sqlite")));
 }
 
@@ -347,34 +328,32 @@ TEST_F(SimulatorTest, MoreClientsPerRoundThanClients_IsRefused) {
   Scenario scenario = SmallScenario();
   scenario.server.clients_per_round = 13;
   const Trace trace = Simulate(scenario, 2, "a.sqlite");
-  EXPECT_TRUE(absl::IsInvalidArgument(trace.status));
-  EXPECT_THAT(Message(trace.status), HasSubstr("server.clients_per_round is 13"));
-  EXPECT_THAT(Message(trace.status), HasSubstr("12 clients"));
+  EXPECT_THAT(trace.status,
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       ::testing::AllOf(HasSubstr("server.clients_per_round is 13"), HasSubstr("12 clients"))));
 }
 
 TEST_F(SimulatorTest, ClientHeavierThanMaxWeight_IsRefusedByName) {
   Scenario scenario = SmallScenario();
   scenario.server.max_weight = 17;
   const Trace trace = Simulate(scenario, 2, "a.sqlite");
-  EXPECT_TRUE(absl::IsInvalidArgument(trace.status));
-  EXPECT_THAT(Message(trace.status), HasSubstr("client-00000"));
-  EXPECT_THAT(Message(trace.status), HasSubstr("server.max_weight is 17"));
+  EXPECT_THAT(trace.status,
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       ::testing::AllOf(HasSubstr("client-00000"), HasSubstr("server.max_weight is 17"))));
 }
 
 TEST_F(SimulatorTest, MissingTrainingFile_IsNamed) {
   Scenario scenario = SmallScenario();
   scenario.data.train = Path("absent.tfrecord");
   const Trace trace = Simulate(scenario, 2, "a.sqlite");
-  EXPECT_TRUE(absl::IsNotFound(trace.status));
-  EXPECT_THAT(Message(trace.status), HasSubstr("absent.tfrecord"));
+  EXPECT_THAT(trace.status, StatusIs(absl::StatusCode::kNotFound, HasSubstr("absent.tfrecord")));
 }
 
 TEST_F(SimulatorTest, UnknownPreset_NamesTheNearest) {
   Scenario scenario = SmallScenario();
   scenario.model.preset = "logistic_regresion";
   const Trace trace = Simulate(scenario, 2, "a.sqlite");
-  EXPECT_TRUE(absl::IsNotFound(trace.status));
-  EXPECT_THAT(Message(trace.status), HasSubstr("logistic_regression"));
+  EXPECT_THAT(trace.status, StatusIs(absl::StatusCode::kNotFound, HasSubstr("logistic_regression")));
 }
 
 }  // namespace

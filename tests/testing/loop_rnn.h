@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/graph/function_builder.h"
-#include "engine/ops/recurrent.h"
+#include "engine/layers/recurrent.h"
 
 namespace rivulet::testing {
 

@@ -19,6 +19,11 @@ namespace rivulet::testing {
 
 using Json = nlohmann::json;
 
+inline Json ReadJson(const std::string& path) {
+  std::ifstream file(path);
+  return Json::parse(file);
+}
+
 // The cases of all files *_reference.json in `folder`, in order of the files' names.
 inline Json ReferenceCases(const std::string& folder) {
   std::vector<std::filesystem::path> files;
@@ -26,10 +31,8 @@ inline Json ReferenceCases(const std::string& folder) {
     if (entry.path().string().ends_with("_reference.json")) files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   Json all = Json::array();
-  for (const auto& path : files) {
-    std::ifstream file(path);
-    for (Json& c : Json::parse(file)) all.push_back(std::move(c));
-  }
+  for (const auto& path : files)
+    for (Json& c : ReadJson(path)) all.push_back(std::move(c));
   return all;
 }
 

@@ -1,12 +1,14 @@
 // Compiles a graph for given feeds and runs it, for tests that want values rather than programs.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/compile/compile.h"
+#include "engine/graph/scope.h"
 #include "engine/program/program.h"
 
 namespace rivulet::testing {
@@ -62,6 +64,30 @@ inline StatusOr<std::vector<Tensor>> RunGraph(const Graph& graph, const Feeds& f
                                               const StreamKey& stream = {}, uint64_t step = 0) {
   RIVULET_ASSIGN_OR_RETURN(auto compiled, CompiledGraph::Compile(graph, feeds, std::move(fetches)));
   return compiled.Run(feeds, stream, step);
+}
+
+// All outputs of one op. Its inputs are fed, save for those whose positions stand in `constants`: Const nodes, which a
+// shape function can read. Kernels are named and watched by RunOp of tests/engine/kernels/run_op.h.
+inline StatusOr<std::vector<Tensor>> EvaluateOp(const std::string& op, const std::vector<Tensor>& inputs,
+                                                AttrMap attrs = {}, const std::vector<size_t>& constants = {}) {
+  Graph graph;
+  const Scope scope(graph);
+  std::vector<Output> edges;
+  Feeds feeds;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (std::find(constants.begin(), constants.end(), i) != constants.end()) {
+      edges.push_back(scope.Const(inputs[i]));
+      continue;
+    }
+    edges.push_back(scope.Placeholder(fmt::format("x{}", i), inputs[i].dtype(), inputs[i].shape()));
+    feeds.emplace_back(edges.back().name(), inputs[i]);
+  }
+  Node* const node = scope.AddNode(op, edges, std::move(attrs));
+  RIVULET_RETURN_IF_ERROR(scope.status());
+  std::vector<std::string> fetches;
+  for (int port = 0; port < static_cast<int>(node->outputs().size()); ++port)
+    fetches.push_back(node->output(port).name());
+  return RunGraph(graph, feeds, fetches);
 }
 
 }  // namespace rivulet::testing

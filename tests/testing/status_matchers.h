@@ -3,6 +3,9 @@
 //   EXPECT_OK(session->SetVariable("w", value));
 //   ASSERT_OK_AND_ASSIGN(auto graph, ParseGraph(bytes));
 //   EXPECT_THAT(ParseGraph("x"), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("no GraphDef")));
+//   EXPECT_THAT(Partial::Parse(cut), StatusIs(absl::StatusCode::kDataLoss));
+//
+// A failure prints the code and the message that were found, so a test needs no `<< status` behind the assertion.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -21,10 +24,31 @@ const Status& StatusOf(const StatusOr<T>& value) {
   return value.status();
 }
 
+// The message, or "no error": for lists of what is refused, and with which sentence.
+inline std::string ErrorOf(const Status& status) { return status.ok() ? "no error" : std::string(Message(status)); }
+template <typename T>
+std::string ErrorOf(const StatusOr<T>& value) {
+  return ErrorOf(value.status());
+}
+
+// For Not(IsOk()), where any error will do; that all is well is said by EXPECT_OK and ASSERT_OK.
 MATCHER(IsOk, "is OK") {
   const Status& status = StatusOf(arg);
   if (!status.ok()) *result_listener << "which says: " << Message(status);
   return status.ok();
+}
+
+// What EXPECT_OK and ASSERT_OK ask. No matcher: one of those is compiled anew for every type, and these stand in
+// every test program some hundred times.
+inline ::testing::AssertionResult IsOkOrSays(const char* text, const Status& status) {
+  if (status.ok()) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << "Value of: " << text
+                                       << "\nExpected: is OK\n  Actual: " << absl::StatusCodeToString(status.code())
+                                       << ": " << Message(status);
+}
+template <typename T>
+::testing::AssertionResult IsOkOrSays(const char* text, const StatusOr<T>& value) {
+  return IsOkOrSays(text, value.status());
 }
 
 template <typename MessageMatcher>
@@ -61,18 +85,19 @@ class StatusIsMatcher {
   ::testing::Matcher<const std::string&> message_;
 };
 
-// The code, and a matcher of (or exactly) the message.
+// The code, and a matcher of (or exactly) the message; without one, any message.
 template <typename MessageMatcher>
 StatusIsMatcher<MessageMatcher> StatusIs(absl::StatusCode code, MessageMatcher message) {
   return {code, std::move(message)};
 }
+inline auto StatusIs(absl::StatusCode code) { return StatusIs(code, ::testing::_); }
 
 }  // namespace rivulet::testing
 
-#define EXPECT_OK(expr) EXPECT_THAT(expr, ::rivulet::testing::IsOk())
-#define ASSERT_OK(expr) ASSERT_THAT(expr, ::rivulet::testing::IsOk())
+#define EXPECT_OK(expr) EXPECT_PRED_FORMAT1(::rivulet::testing::IsOkOrSays, expr)
+#define ASSERT_OK(expr) ASSERT_PRED_FORMAT1(::rivulet::testing::IsOkOrSays, expr)
 #define ASSERT_OK_AND_ASSIGN(lhs, expr) ASSERT_OK_AND_ASSIGN_(RIVULET_CONCAT_(or_, __LINE__), lhs, expr)
-#define ASSERT_OK_AND_ASSIGN_(result, lhs, expr)   \
-  auto result = (expr);                            \
-  ASSERT_THAT(result, ::rivulet::testing::IsOk()); \
+#define ASSERT_OK_AND_ASSIGN_(result, lhs, expr) \
+  auto result = (expr);                          \
+  ASSERT_OK(result);                             \
   lhs = std::move(result).value()

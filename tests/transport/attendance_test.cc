@@ -2,11 +2,15 @@
 
 #include <thread>
 
+#include "tests/testing/status_matchers.h"
+
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::StatusIs;
+
 // Answers every poll with what the test set.
-class FakeCoordinator : public CoordinatorApi {
+class CountingCoordinator : public CoordinatorApi {
  public:
   StatusOr<PollReply> Poll(const Caller&, const Capabilities&) override { return reply; }
   StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller&, const BlobId&, int64_t) override {
@@ -19,11 +23,11 @@ class FakeCoordinator : public CoordinatorApi {
   StatusOr<PollReply> reply = PollReply{.kind = PollReply::Kind::kWait};
 };
 
-class AttendanceTest : public testing::Test {
+class AttendanceTest : public ::testing::Test {
  protected:
   void Poll(const std::string& name) { (void)attendance_.Poll({.name = name}, {}); }
   bool AllKnow() { return attendance_.WaitUntilAllKnow(std::chrono::milliseconds(0)); }
-  FakeCoordinator fake_;
+  CountingCoordinator fake_;
   Attendance attendance_{fake_};
 };
 
@@ -62,8 +66,8 @@ TEST_F(AttendanceTest, LastOneTold_EndsTheWait) {
 }
 
 TEST_F(AttendanceTest, OtherCalls_PassThrough) {
-  EXPECT_EQ(attendance_.Fetch({}, {}, 0).status().code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(attendance_.Submit({}, "t", 0, 1, {}).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(attendance_.Fetch({}, {}, 0), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(attendance_.Submit({}, "t", 0, 1, {}), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_EQ(Message(attendance_.Fail({}, "t", "broken")), "broken");
 }
 

@@ -1,11 +1,15 @@
 #include "federated/transport/credentials.h"
 
+#include "tests/testing/status_matchers.h"
+
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::StatusIs;
+
 TEST(ParseAddress, HostAndPort_AreSplit) {
   const auto address = ParseAddress("127.0.0.1:7000");
-  ASSERT_TRUE(address.ok());
+  ASSERT_OK(address);
   EXPECT_EQ(address->host, "127.0.0.1");
   EXPECT_EQ(address->port, 7000);
   EXPECT_EQ(address->ToString(), "127.0.0.1:7000");
@@ -13,7 +17,7 @@ TEST(ParseAddress, HostAndPort_AreSplit) {
 
 TEST(ParseAddress, Ipv6InBrackets_KeepsThemOnlyInText) {
   const auto address = ParseAddress("[::1]:0");
-  ASSERT_TRUE(address.ok());
+  ASSERT_OK(address);
   EXPECT_EQ(address->host, "::1");
   EXPECT_EQ(address->ToString(), "[::1]:0");
 }
@@ -22,9 +26,7 @@ TEST(ParseAddress, Nonsense_IsRefusedAndQuoted) {
   for (const std::string text : {"", "host", ":80", "host:", "host:x", "host:65536", "host:-1", "ho st:80", "::1:80",
                                  "[::zz]:80", "unix:/tmp/x", "host:80 ", "dns:///host:80"}) {
     const auto address = ParseAddress(text);
-    ASSERT_FALSE(address.ok()) << text;
-    EXPECT_EQ(address.status().code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_NE(Message(address.status()).find("'" + text + "'"), std::string_view::npos) << address.status();
+    EXPECT_THAT(address, StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("'" + text + "'"))) << text;
   }
 }
 
@@ -40,10 +42,9 @@ TEST(NetworkAddress, Loopback_IsToldFromNamesThatOnlyLookLikeIt) {
 TEST(InsecureCredentials, BeyondLoopback_MustBeSaidTwice) {
   const NetworkAddress everywhere{.host = "0.0.0.0", .port = 7000}, here{.host = "127.0.0.1", .port = 7000};
   const Status once = InsecureCredentials(false)->Check(everywhere);
-  EXPECT_EQ(once.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_NE(Message(once).find("--insecure twice"), std::string_view::npos) << once;
-  EXPECT_TRUE(InsecureCredentials(false)->Check(here).ok());
-  EXPECT_TRUE(InsecureCredentials(true)->Check(everywhere).ok());
+  EXPECT_THAT(once, StatusIs(absl::StatusCode::kFailedPrecondition, ::testing::HasSubstr("--insecure twice")));
+  EXPECT_OK(InsecureCredentials(false)->Check(here));
+  EXPECT_OK(InsecureCredentials(true)->Check(everywhere));
 }
 
 }  // namespace

@@ -6,9 +6,12 @@
 #include "engine/base/mutex.h"
 #include "federated/transport/grpc_client.h"
 #include "federated/transport/grpc_server.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
+
+using ::rivulet::testing::StatusIs;
 
 std::string Pattern(size_t bytes) {
   std::string text(bytes, '\0');
@@ -104,7 +107,7 @@ class FakeCoordinator : public CoordinatorApi {
   Status fail_status;
 };
 
-class GrpcTransportTest : public testing::Test {
+class GrpcTransportTest : public ::testing::Test {
  protected:
   void SetUp() override { StartServer(0, std::chrono::minutes(2)); }
 
@@ -113,10 +116,10 @@ class GrpcTransportTest : public testing::Test {
     auto server = GrpcServer::Start(fake_, {.listen = {.host = "127.0.0.1", .port = port},
                                             .credentials = InsecureCredentials(false),
                                             .stall_timeout = stall_timeout});
-    ASSERT_TRUE(server.ok()) << server.status();
+    ASSERT_OK(server);
     server_ = std::move(*server);
     auto client = GrpcClient::Create({.coordinator = server_->address(), .credentials = InsecureCredentials(false)});
-    ASSERT_TRUE(client.ok()) << client.status();
+    ASSERT_OK(client);
     client_ = std::move(*client);
   }
 
@@ -148,7 +151,7 @@ TEST_F(GrpcTransportTest, Poll_CarriesEveryField) {
   fake_.poll_reply = reply;
 
   const auto got = client_->Poll(caller_, {.version = "0.1.0", .datasets = {"train", "extra"}, .examples = 600});
-  ASSERT_TRUE(got.ok()) << got.status();
+  ASSERT_OK(got);
   EXPECT_EQ(fake_.last_caller.name, "client-00003");
   EXPECT_EQ(fake_.last_caller.run_id, "run-7");
   EXPECT_EQ(fake_.last_caller.certificate_serial, "");
@@ -182,23 +185,21 @@ TEST_F(GrpcTransportTest, Errors_CrossWithCodeAndMessage) {
         absl::StatusCode::kDeadlineExceeded, absl::StatusCode::kInternal, absl::StatusCode::kUnknown}) {
     fake_.poll_reply = Status(code, "client 'a' is not welcome: ünïcode, 100 %");
     const auto got = client_->Poll(caller_, {});
-    EXPECT_EQ(got.status().code(), code);
-    EXPECT_EQ(Message(got.status()), "client 'a' is not welcome: ünïcode, 100 %");
+    EXPECT_THAT(got, StatusIs(code, "client 'a' is not welcome: ünïcode, 100 %"));
   }
 }
 
 TEST_F(GrpcTransportTest, ErrorLongerThanAHeader_IsCutAndKeepsItsCode) {
   fake_.poll_reply = InvalidArgument("{}", std::string(100'000, '%'));
   const auto got = client_->Poll(caller_, {});
-  EXPECT_EQ(got.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_TRUE(Message(got.status()).starts_with("%%%%"));
+  EXPECT_THAT(got, StatusIs(absl::StatusCode::kInvalidArgument, ::testing::StartsWith("%%%%")));
 }
 
 TEST_F(GrpcTransportTest, Fail_CarriesTaskAndReasonAndAnswers) {
-  EXPECT_TRUE(client_->Fail(caller_, "task-1", "a label out of range").ok());
+  EXPECT_OK(client_->Fail(caller_, "task-1", "a label out of range"));
   EXPECT_EQ(fake_.failed, "client-00003/task-1/a label out of range");
   fake_.fail_status = NotFound("no such task");
-  EXPECT_EQ(client_->Fail(caller_, "task-1", "x").code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(client_->Fail(caller_, "task-1", "x"), StatusIs(absl::StatusCode::kNotFound));
 }
 
 TEST_F(GrpcTransportTest, Fetch_GivesTheSameBytesWhateverTheChunks) {
@@ -206,7 +207,7 @@ TEST_F(GrpcTransportTest, Fetch_GivesTheSameBytesWhateverTheChunks) {
   for (const size_t chunk : {size_t{70'000}, size_t{262'144}, size_t{3'000'001}}) {
     fake_.fetch_chunk = chunk;
     const auto got = FetchAll(*client_, 0);
-    ASSERT_TRUE(got.ok()) << got.status();
+    ASSERT_OK(got);
     EXPECT_TRUE(*got == fake_.blob) << chunk;
   }
 }
@@ -215,59 +216,57 @@ TEST_F(GrpcTransportTest, FetchAtAnOffset_GivesTheRest) {
   fake_.blob = Pattern(1'000'000);
   EXPECT_TRUE(FetchAll(*client_, 999'999).value() == fake_.blob.substr(999'999));
   EXPECT_EQ(FetchAll(*client_, 1'000'000).value(), "");
-  EXPECT_EQ(FetchAll(*client_, 1'000'001).status().code(), absl::StatusCode::kOutOfRange);
-  EXPECT_EQ(FetchAll(*client_, -1).status().code(), absl::StatusCode::kOutOfRange);
+  EXPECT_THAT(FetchAll(*client_, 1'000'001), StatusIs(absl::StatusCode::kOutOfRange));
+  EXPECT_THAT(FetchAll(*client_, -1), StatusIs(absl::StatusCode::kOutOfRange));
 }
 
 TEST_F(GrpcTransportTest, FetchOfAnEmptyBlob_EndsAtOnce) { EXPECT_EQ(FetchAll(*client_, 0).value(), ""); }
 
 TEST_F(GrpcTransportTest, FetchOfAnUnknownBlob_IsNotFoundAtTheCall) {
   const auto got = client_->Fetch(caller_, BlobId{Sha256Of("other")}, 0);
-  EXPECT_EQ(got.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(got, StatusIs(absl::StatusCode::kNotFound));
 }
 
 TEST_F(GrpcTransportTest, FetchThatFailsMidway_GivesThatError) {
   fake_.blob = Pattern(1'000'000);
   fake_.fail_fetch_at = 500'000;
   const auto got = FetchAll(*client_, 0);
-  EXPECT_EQ(got.status().code(), absl::StatusCode::kDataLoss);
-  EXPECT_EQ(Message(got.status()), "the model's file shrank");
+  EXPECT_THAT(got, StatusIs(absl::StatusCode::kDataLoss, "the model's file shrank"));
 }
 
 TEST_F(GrpcTransportTest, Submit_StagesTheSameBytesInBoundedChunks) {
   const std::string update = Pattern(2'000'003);
   fake_.result = {SubmitResult::Kind::kDuplicate, "seen before"};
   auto writer = client_->Submit(caller_, "task-1", 2, static_cast<int64_t>(update.size()), Sha256Of(update));
-  ASSERT_TRUE(writer.ok()) << writer.status();
+  ASSERT_OK(writer);
   EXPECT_EQ((*writer)->offset(), 0);
-  ASSERT_TRUE((*writer)->Write(std::as_bytes(std::span(update))).ok());
+  ASSERT_OK((*writer)->Write(std::as_bytes(std::span(update))));
   const auto result = (*writer)->Close();
-  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_OK(result);
   EXPECT_EQ(result->kind, SubmitResult::Kind::kDuplicate);
   EXPECT_EQ(result->reason, "seen before");
   EXPECT_TRUE(fake_.staged == update);
   EXPECT_EQ(fake_.last_step, 2);
   EXPECT_LE(fake_.largest_chunk, size_t{256} << 10);
-  EXPECT_EQ((*writer)->Close().status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT((*writer)->Close(), StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
 TEST_F(GrpcTransportTest, SubmitOfAnUnknownTask_IsNotFoundAtTheCall) {
   const auto writer = client_->Submit(caller_, "task-9", 0, 10, Digest{});
-  EXPECT_EQ(writer.status().code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(Message(writer.status()), "no task 'task-9' for client 'client-00003'");
+  EXPECT_THAT(writer, StatusIs(absl::StatusCode::kNotFound, "no task 'task-9' for client 'client-00003'"));
 }
 
 TEST_F(GrpcTransportTest, SubmitAfterALostConnection_GoesOnAtTheOffsetStaged) {
   const std::string update = Pattern(600'000);
   {
     auto writer = client_->Submit(caller_, "task-1", 0, 600'000, Sha256Of(update)).value();
-    ASSERT_TRUE(writer->Write(std::as_bytes(std::span(update)).first(300'000)).ok());
+    ASSERT_OK(writer->Write(std::as_bytes(std::span(update)).first(300'000)));
     MutexLock lock(fake_.mutex);
     while (fake_.staged.size() < 300'000) fake_.moved.Wait(fake_.mutex);
   }
   auto writer = client_->Submit(caller_, "task-1", 0, 600'000, Sha256Of(update)).value();
   EXPECT_EQ(writer->offset(), 300'000);
-  ASSERT_TRUE(writer->Write(std::as_bytes(std::span(update)).subspan(300'000)).ok());
+  ASSERT_OK(writer->Write(std::as_bytes(std::span(update)).subspan(300'000)));
   EXPECT_EQ(writer->Close()->kind, SubmitResult::Kind::kAccepted);
   EXPECT_TRUE(fake_.staged == update);
 }
@@ -277,42 +276,38 @@ TEST_F(GrpcTransportTest, SubmitOfTooMuch_GivesTheCoordinatorsReason) {
   auto writer = client_->Submit(caller_, "task-1", 0, 1'000'000, Sha256Of(update)).value();
   Status status = writer->Write(std::as_bytes(std::span(update)));  // may be refused only at the close
   if (status.ok()) status = writer->Close().status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(Message(status), "more than the 1000000 bytes announced");
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument, "more than the 1000000 bytes announced"));
 }
 
 TEST_F(GrpcTransportTest, NobodyListens_IsUnavailableAndNamesTheAddress) {
   server_->Stop(std::chrono::milliseconds(0));
   const auto got = client_->Poll(caller_, {});
-  EXPECT_EQ(got.status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_NE(Message(got.status()).find(server_->address().ToString()), std::string_view::npos) << got.status();
+  EXPECT_THAT(got, StatusIs(absl::StatusCode::kUnavailable, ::testing::HasSubstr(server_->address().ToString())));
 }
 
 TEST_F(GrpcTransportTest, ServerStopsDuringAnUpload_IsUnavailable) {
   auto writer = client_->Submit(caller_, "task-1", 0, 1'000'000, Digest{}).value();
   server_->Stop(std::chrono::milliseconds(0));
-  EXPECT_EQ(writer->Close().status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(writer->Close(), StatusIs(absl::StatusCode::kUnavailable));
 }
 
 TEST_F(GrpcTransportTest, ServerComesBack_TheSameClientReachesItAgain) {
   const int port = server_->address().port;
   auto client = std::move(client_);
-  ASSERT_TRUE(client->Poll(caller_, {}).ok());
+  ASSERT_OK(client->Poll(caller_, {}));
   StartServer(port, std::chrono::minutes(2));
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   Status last;
   do {
     last = client->Poll(caller_, {}).status();
   } while (last.code() == absl::StatusCode::kUnavailable && std::chrono::steady_clock::now() < give_up);
-  EXPECT_TRUE(last.ok()) << last;
+  EXPECT_OK(last);
 }
 
 TEST_F(GrpcTransportTest, SecondServerOnTheSamePort_IsUnavailable) {
   const auto second =
       GrpcServer::Start(fake_, {.listen = server_->address(), .credentials = InsecureCredentials(false)});
-  ASSERT_FALSE(second.ok());
-  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_NE(Message(second.status()).find("in use"), std::string_view::npos);
+  EXPECT_THAT(second, StatusIs(absl::StatusCode::kUnavailable, ::testing::HasSubstr("in use")));
 }
 
 TEST_F(GrpcTransportTest, PeerThatStallsInAnUpload_IsEnded) {
@@ -326,14 +321,14 @@ TEST_F(GrpcTransportTest, PeerThatStallsInAnUpload_IsEnded) {
     std::this_thread::sleep_for(std::chrono::milliseconds(300));  // longer than the server's patience
     status = writer->Write(std::as_bytes(std::span(part)));
   }
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnavailable));
 }
 
 TEST_F(GrpcTransportTest, Cancel_EndsCallsInFlightAndLaterOnes) {
   auto writer = client_->Submit(caller_, "task-1", 0, 1'000'000, Digest{}).value();
   client_->Cancel();
-  EXPECT_EQ(writer->Close().status().code(), absl::StatusCode::kCancelled);
-  EXPECT_EQ(client_->Poll(caller_, {}).status().code(), absl::StatusCode::kCancelled);
+  EXPECT_THAT(writer->Close(), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(client_->Poll(caller_, {}), StatusIs(absl::StatusCode::kCancelled));
 }
 
 // Property: downloads of many callers at once over one connection do not mix.
@@ -365,7 +360,7 @@ TEST_F(GrpcTransportTest, MoreCallsThanTheServerServes_AreUnavailableAndServedLa
     refused = writer.status();
     if (writer.ok()) open.push_back(std::move(*writer));
   }
-  EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable) << refused;
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_LE(open.size(), 6u);
   open.clear();
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -373,19 +368,19 @@ TEST_F(GrpcTransportTest, MoreCallsThanTheServerServes_AreUnavailableAndServedLa
   do {
     last = client->Poll(caller_, {}).status();
   } while (last.code() == absl::StatusCode::kUnavailable && std::chrono::steady_clock::now() < give_up);
-  EXPECT_TRUE(last.ok()) << last;
+  EXPECT_OK(last);
 }
 
 TEST(GrpcClient, PortZero_IsRefused) {
   const auto client =
       GrpcClient::Create({.coordinator = {.host = "127.0.0.1", .port = 0}, .credentials = InsecureCredentials(false)});
-  EXPECT_EQ(client.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(client, StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST(GrpcClient, PlaintextBeyondLoopback_IsRefused) {
   const auto client = GrpcClient::Create(
       {.coordinator = {.host = "192.0.2.1", .port = 7000}, .credentials = InsecureCredentials(false)});
-  EXPECT_EQ(client.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(client, StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
 }  // namespace

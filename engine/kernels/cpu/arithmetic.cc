@@ -1,5 +1,6 @@
 // Arithmetic on two tensors. Integers wrap around, as in TensorFlow.
 #include <algorithm>
+#include <cstring>
 
 #include "engine/kernels/cpu/arithmetic_functions.h"
 #include "engine/kernels/cpu/elementwise.h"
@@ -20,85 +21,116 @@ StatusOr<Prepared> PreparePow(const NodeView& node, const KernelPolicy& policy) 
   return PrepareBinary<T, T, Pow<T>>(node, policy);
 }
 
-// The sum of any number of tensors of one shape, from the first to the last.
+constexpr int64_t kSumBytes = 4096;
+
 template <typename T>
+void AddTo(std::byte* sums, const std::byte* next, int64_t count) {
+  T* sum = reinterpret_cast<T*>(sums);
+  const T* added = reinterpret_cast<const T*>(next);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < count; ++i) sum[i] = Add<T>::Apply(sum[i], added[i]);
+}
+using AddLoop = void (*)(std::byte* sums, const std::byte* next, int64_t count);
+
+// The sum of any number of tensors of one shape, from the first to the last.
 class AddNKernel final : public Kernel {
  public:
-  explicit AddNKernel(int64_t count) : count_(count) {}
+  AddNKernel(AddLoop add, int64_t element, int64_t count) : add_(add), element_(element), count_(count) {}
   Status Run(const KernelContext& context) const override {
-    T* out = OutputOf<T>(context, 0);
     // A block of sums at a time: so no element is written before it was read from every input, and the output may lie
     // in the place of any of them.
-    constexpr int64_t kBlock = 512;
-    T sum[kBlock];
-    for (int64_t begin = 0; begin < count_; begin += kBlock) {
-      const int64_t count = std::min(kBlock, count_ - begin);
-      std::copy_n(InputOf<T>(context, 0) + begin, count, sum);
-      for (size_t input = 1; input < context.inputs.size(); ++input) {
-        const T* next = InputOf<T>(context, input) + begin;
-        for (int64_t i = 0; i < count; ++i) sum[i] = Add<T>::Apply(sum[i], next[i]);
-      }
-      std::copy_n(sum, count, out + begin);
+    alignas(64) std::byte sum[kSumBytes];
+    const int64_t block = std::min<int64_t>(kSumBytes / element_, 512);
+    for (int64_t begin = 0; begin < count_; begin += block) {
+      const int64_t count = std::min(block, count_ - begin);
+      const auto bytes = static_cast<size_t>(count * element_);
+      std::memcpy(sum, context.inputs[0] + begin * element_, bytes);
+      for (size_t input = 1; input < context.inputs.size(); ++input)
+        add_(sum, context.inputs[input] + begin * element_, count);
+      std::memcpy(context.outputs[0] + begin * element_, sum, bytes);
     }
     return absl::OkStatus();
   }
 
  private:
-  int64_t count_;
+  AddLoop add_;
+  int64_t element_, count_;
 };
+
+StatusOr<Prepared> PrepareSum(const NodeView& node, AddLoop add) {
+  const int64_t elements = node.outputs[0].shape.elements();
+  Prepared prepared;
+  prepared.kernel = std::make_unique<AddNKernel>(add, static_cast<int64_t>(SizeOf(node.outputs[0].dtype)), elements);
+  prepared.in_place = InPlacePairs(node);
+  prepared.implementation = "loop";
+  prepared.flops = static_cast<double>(elements) * static_cast<double>(node.inputs.size() - 1);
+  return prepared;
+}
 
 template <typename T>
 StatusOr<Prepared> PrepareAddN(const NodeView& node, const KernelPolicy&) {
-  Prepared prepared;
-  prepared.kernel = std::make_unique<AddNKernel<T>>(node.outputs[0].shape.elements());
-  prepared.in_place = InPlacePairs(node);
-  prepared.implementation = "loop";
-  prepared.flops = static_cast<double>(node.outputs[0].shape.elements()) * static_cast<double>(node.inputs.size() - 1);
-  return prepared;
+  return PrepareSum(node, AddTo<T>);
 }
 
 // min(max(t, low), high), the bounds broadcast to t. NaN stays NaN.
 template <typename T>
+T Clip(T x, T low, T high) {
+  const T raised = x < low ? low : x;
+  return raised > high ? high : raised;
+}
+
+template <typename T>
+void ClipRow(const std::array<const std::byte*, 3>& inputs, const std::array<int64_t, 3>& strides, std::byte* out,
+             int64_t count) {
+  const T* t = reinterpret_cast<const T*>(inputs[0]);
+  const T *low = reinterpret_cast<const T*>(inputs[1]), *high = reinterpret_cast<const T*>(inputs[2]);
+  T* to = reinterpret_cast<T*>(out);
+  if (strides[0] == 1 && strides[1] == 0 && strides[2] == 0) {
+    const T least = *low, most = *high;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < count; ++i) to[i] = Clip(t[i], least, most);
+  } else {
+    for (int64_t i = 0; i < count; ++i) to[i] = Clip(t[i * strides[0]], low[i * strides[1]], high[i * strides[2]]);
+  }
+}
+// The inputs t, low and high; strides count elements.
+using ClipLoop = void (*)(const std::array<const std::byte*, 3>& inputs, const std::array<int64_t, 3>& strides,
+                          std::byte* out, int64_t count);
+
 class ClipKernel final : public Kernel {
  public:
-  explicit ClipKernel(StridedWalk<4> walk) : walk_(walk) {}
+  ClipKernel(ClipLoop clip, int64_t element, const StridedWalk<4>& walk)
+      : clip_(clip), element_(element), walk_(walk) {}
   Status Run(const KernelContext& context) const override {
-    const T *t = InputOf<T>(context, 0), *low = InputOf<T>(context, 1), *high = InputOf<T>(context, 2);
-    T* out = OutputOf<T>(context, 0);
     walk_.ForEachRow([&](const std::array<int64_t, 4>& at, const std::array<int64_t, 4>& stride, int64_t count) {
-      if (stride[1] == 1 && stride[2] == 0 && stride[3] == 0) {
-        const T *from = t + at[1], least = low[at[2]], most = high[at[3]];
-        T* to = out + at[0];
-#pragma GCC ivdep
-        for (int64_t i = 0; i < count; ++i) to[i] = Clip(from[i], least, most);
-      } else {
-        for (int64_t i = 0; i < count; ++i)
-          out[at[0] + i] = Clip(t[at[1] + i * stride[1]], low[at[2] + i * stride[2]], high[at[3] + i * stride[3]]);
-      }
+      clip_({context.inputs[0] + at[1] * element_, context.inputs[1] + at[2] * element_,
+             context.inputs[2] + at[3] * element_},
+            {stride[1], stride[2], stride[3]}, context.outputs[0] + at[0] * element_, count);
     });
     return absl::OkStatus();
   }
 
  private:
-  static T Clip(T x, T low, T high) {
-    const T raised = x < low ? low : x;
-    return raised > high ? high : raised;
-  }
-
+  ClipLoop clip_;
+  int64_t element_;
   StridedWalk<4> walk_;
 };
 
-template <typename T>
-StatusOr<Prepared> PrepareClip(const NodeView& node, const KernelPolicy&) {
+StatusOr<Prepared> PrepareClipLoop(const NodeView& node, ClipLoop clip) {
   RIVULET_ASSIGN_OR_RETURN(
-      auto walk,
+      const auto walk,
       MakeBroadcastWalk<3>(node.outputs[0].shape, {node.inputs[0].shape, node.inputs[1].shape, node.inputs[2].shape}));
   Prepared prepared;
-  prepared.kernel = std::make_unique<ClipKernel<T>>(walk);
+  prepared.kernel = std::make_unique<ClipKernel>(clip, static_cast<int64_t>(SizeOf(node.outputs[0].dtype)), walk);
   prepared.in_place = {{0, 0}};
   prepared.implementation = "loop";
   prepared.flops = 2.0 * static_cast<double>(node.outputs[0].shape.elements());
   return prepared;
+}
+
+template <typename T>
+StatusOr<Prepared> PrepareClip(const NodeView& node, const KernelPolicy&) {
+  return PrepareClipLoop(node, ClipRow<T>);
 }
 
 #define RIVULET_BINARY_KERNEL(name, function, type) \

@@ -1,4 +1,4 @@
-// Two-dimensional convolutions (full, grouped, depthwise) as conv2d.cc puts them together from oneDNN (dnnl_shim.h),
+// Two-dimensional convolutions (full, grouped, depthwise) as convolution.cc puts them together from oneDNN (dnnl_shim.h),
 // our own direct kernels (direct_conv.h, depthwise.h) and plain loops (conv_loops.h).
 #pragma once
 

@@ -1,7 +1,6 @@
 // Print and Assert. Both write text, and so may allocate where other kernels do not.
 #include <algorithm>
 #include <cstdio>
-#include <iterator>
 
 #include "engine/kernels/cpu/elementwise.h"
 #include "engine/tensor/float16.h"
@@ -16,17 +15,31 @@ void AppendWords(std::string_view words, Text& text) {
   for (char c : words) text.push_back(static_cast<unsigned char>(c) < 32 || c == 127 ? ' ' : c);
 }
 
+// By way of a string: fmt's library has the code for that, where formatting into a buffer would be compiled here.
+template <typename Number>
+void AppendNumber(Number value, Text& text) {
+  const std::string digits = fmt::format("{}", value);
+  text.append(digits.data(), digits.data() + digits.size());
+}
+
+// As the widest type that has the same digits.
+template <typename T>
+auto Widest(T value) {
+  if constexpr (std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>)
+    return static_cast<float>(value);
+  else if constexpr (std::is_floating_point_v<T>)
+    return value;
+  else if constexpr (std::is_signed_v<T>)
+    return static_cast<int64_t>(value);
+  else
+    return static_cast<uint64_t>(value);
+}
+
 template <typename T>
 void AppendElements(const std::byte* data, int64_t shown, Text& text) {
   for (int64_t i = 0; i < shown; ++i) {
     if (i > 0) text.push_back(' ');
-    const T value = reinterpret_cast<const T*>(data)[i];
-    if constexpr (sizeof(T) == 1)
-      fmt::format_to(std::back_inserter(text), "{}", static_cast<int>(value));
-    else if constexpr (std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>)
-      fmt::format_to(std::back_inserter(text), "{}", static_cast<float>(value));
-    else
-      fmt::format_to(std::back_inserter(text), "{}", value);
+    AppendNumber(Widest(reinterpret_cast<const T*>(data)[i]), text);
   }
 }
 

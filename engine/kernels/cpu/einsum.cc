@@ -23,12 +23,99 @@ struct Place {
   enum class Base { kInput, kScratch, kOutput };
   Base base = Base::kInput;
   size_t at = 0;  // index of the input, or bytes
-  template <typename T>
-  T* In(const KernelContext& context) const {
-    if (base == Base::kInput) return As<T>(context.inputs[at]);
-    return As<T>(base == Base::kOutput ? context.outputs[0] : context.scratch + at);
+  std::byte* In(const KernelContext& context) const {
+    if (base == Base::kInput) return context.inputs[at];
+    return base == Base::kOutput ? context.outputs[0] : context.scratch + at;
   }
 };
+
+// A BatchProduct of any type.
+class Product {
+ public:
+  virtual ~Product() = default;
+  virtual size_t scratch_bytes() const = 0;
+  virtual const char* implementation() const = 0;
+  virtual std::unique_ptr<KernelState> NewState() const = 0;
+  virtual Status Run(const std::byte* a, const std::byte* b, std::byte* c, std::byte* scratch,
+                     KernelState* state) const = 0;
+};
+
+template <typename T>
+class ProductOf final : public Product {
+ public:
+  ProductOf(const ProductShape& shape, const KernelPolicy& policy) : product_(BatchProduct<T>::Plan(shape, policy)) {}
+  size_t scratch_bytes() const override { return product_.scratch_bytes(); }
+  const char* implementation() const override { return product_.implementation(); }
+  std::unique_ptr<KernelState> NewState() const override { return product_.NewState(); }
+  Status Run(const std::byte* a, const std::byte* b, std::byte* c, std::byte* scratch,
+             KernelState* state) const override {
+    return product_.Run(reinterpret_cast<const T*>(a), reinterpret_cast<const T*>(b), reinterpret_cast<T*>(c), scratch,
+                        state);
+  }
+
+ private:
+  BatchProduct<T> product_;
+};
+
+// Strides count elements.
+template <typename T>
+void CopyRow(const std::byte* in, int64_t in_stride, std::byte* out, int64_t out_stride, int64_t count) {
+  const T* from = reinterpret_cast<const T*>(in);
+  T* to = reinterpret_cast<T*>(out);
+  if (out_stride == 1 && in_stride == 1) {
+    std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
+  } else {
+    for (int64_t i = 0; i < count; ++i) to[i * out_stride] = from[i * in_stride];
+  }
+}
+
+template <typename T>
+T Times(T x, T y) {
+  if constexpr (std::is_integral_v<T>) {  // wraps around
+    using U = std::make_unsigned_t<T>;
+    return static_cast<T>(static_cast<U>(x) * static_cast<U>(y));
+  } else {
+    return x * y;
+  }
+}
+
+template <typename T>
+void MultiplyRow(const std::byte* x, int64_t sa, const std::byte* y, int64_t sb, std::byte* out, int64_t so,
+                 int64_t count) {
+  const T *a = reinterpret_cast<const T*>(x), *b = reinterpret_cast<const T*>(y);
+  T* to = reinterpret_cast<T*>(out);
+  if (so == 1 && sa == 1 && sb == 1) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < count; ++i) to[i] = Times(a[i], b[i]);
+  } else if (so == 1 && sa == 0 && sb == 1) {
+    const T first = *a;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < count; ++i) to[i] = Times(first, b[i]);
+  } else if (so == 1 && sa == 1 && sb == 0) {
+    const T second = *b;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < count; ++i) to[i] = Times(a[i], second);
+  } else {
+    for (int64_t i = 0; i < count; ++i) to[i * so] = Times(a[i * sa], b[i * sb]);
+  }
+}
+
+// What planner and kernel need to know of a type.
+struct ElementType {
+  size_t size;
+  const ReductionLoops& (*sums)();
+  void (*copy_row)(const std::byte* in, int64_t in_stride, std::byte* out, int64_t out_stride, int64_t count);
+  void (*multiply_row)(const std::byte* a, int64_t a_stride, const std::byte* b, int64_t b_stride, std::byte* out,
+                       int64_t out_stride, int64_t count);
+  std::shared_ptr<const Product> (*product)(const ProductShape& shape, const KernelPolicy& policy);
+};
+
+template <typename T>
+constexpr ElementType kElementType = {
+    sizeof(T), SumLoops<T>, CopyRow<T>, MultiplyRow<T>,
+    [](const ProductShape& shape, const KernelPolicy& policy) -> std::shared_ptr<const Product> {
+      return std::make_shared<ProductOf<T>>(shape, policy);
+    }};
 
 // A tensor as labelled axes with strides; each label once.
 struct Term {
@@ -42,7 +129,6 @@ struct Term {
   bool Has(int label) const { return std::find(labels.begin(), labels.end(), label) != labels.end(); }
 };
 
-template <typename T>
 struct Step {
   enum class Kind { kCopy, kSum, kMultiply, kProduct };
   Kind kind = Kind::kCopy;
@@ -51,7 +137,7 @@ struct Step {
   StridedWalk<2> copy;
   ReductionPlan sum;
   StridedWalk<3> walk;  // of a multiplication's elements, or of a product's matrices: result, from, second
-  BatchProduct<T> product = BatchProduct<T>::Plan({}, {});
+  std::shared_ptr<const Product> product;
   size_t scratch = 0;  // where the product's begins
 };
 
@@ -61,37 +147,46 @@ class EinsumState final : public KernelState {
   std::vector<std::unique_ptr<KernelState>> steps;
 };
 
-template <typename T>
 class EinsumKernel final : public Kernel {
  public:
-  explicit EinsumKernel(std::vector<Step<T>> steps) : steps_(std::move(steps)) {}
+  EinsumKernel(std::vector<Step> steps, const ElementType& type) : steps_(std::move(steps)), type_(type) {}
   Status Run(const KernelContext& context) const override {
     const auto* state = static_cast<const EinsumState*>(context.state);
+    const auto size = static_cast<int64_t>(type_.size);
     for (size_t i = 0; i < steps_.size(); ++i) {
-      const Step<T>& step = steps_[i];
-      const T* a = step.from.template In<T>(context);
-      T* out = step.to.template In<T>(context);
+      const Step& step = steps_[i];
+      const std::byte* a = step.from.In(context);
+      std::byte* out = step.to.In(context);
       if (step.clear_bytes > 0) std::memset(out, 0, step.clear_bytes);
       switch (step.kind) {
-        case Step<T>::Kind::kCopy:
-          Copy(step.copy, a, out);
+        case Step::Kind::kCopy:
+          step.copy.ForEachRow(
+              [&](const std::array<int64_t, 2>& at, const std::array<int64_t, 2>& stride, int64_t count) {
+                type_.copy_row(a + at[1] * size, stride[1], out + at[0] * size, stride[0], count);
+              });
           break;
-        case Step<T>::Kind::kSum:
-          ReduceStrided<SumReducer<T>>(step.sum, a, out);
+        case Step::Kind::kSum:
+          ReduceStrided(step.sum, type_.sums(), a, out);
           break;
-        case Step<T>::Kind::kMultiply:
-          Multiply(step.walk, a, step.second.template In<T>(context), out);
+        case Step::Kind::kMultiply: {
+          const std::byte* b = step.second.In(context);
+          step.walk.ForEachRow(
+              [&](const std::array<int64_t, 3>& at, const std::array<int64_t, 3>& stride, int64_t count) {
+                type_.multiply_row(a + at[1] * size, stride[1], b + at[2] * size, stride[2], out + at[0] * size,
+                                   stride[0], count);
+              });
           break;
-        case Step<T>::Kind::kProduct: {
+        }
+        case Step::Kind::kProduct: {
           Status status;
-          const T* b = step.second.template In<T>(context);
-          step.walk.ForEachRow([&](const std::array<int64_t, 3>& at, const std::array<int64_t, 3>& stride,
-                                   int64_t count) {
-            for (int64_t j = 0; j < count && status.ok(); ++j)
-              status =
-                  step.product.Run(a + at[1] + j * stride[1], b + at[2] + j * stride[2], out + at[0] + j * stride[0],
-                                   context.scratch + step.scratch, state == nullptr ? nullptr : state->steps[i].get());
-          });
+          const std::byte* b = step.second.In(context);
+          step.walk.ForEachRow(
+              [&](const std::array<int64_t, 3>& at, const std::array<int64_t, 3>& stride, int64_t count) {
+                for (int64_t j = 0; j < count && status.ok(); ++j)
+                  status = step.product->Run(a + (at[1] + j * stride[1]) * size, b + (at[2] + j * stride[2]) * size,
+                                             out + (at[0] + j * stride[0]) * size, context.scratch + step.scratch,
+                                             state == nullptr ? nullptr : state->steps[i].get());
+              });
           RIVULET_RETURN_IF_ERROR(status);
           break;
         }
@@ -101,53 +196,14 @@ class EinsumKernel final : public Kernel {
   }
   std::unique_ptr<KernelState> NewState() const override {
     auto state = std::make_unique<EinsumState>();
-    for (const Step<T>& step : steps_) state->steps.push_back(step.product.NewState());
+    for (const Step& step : steps_)
+      state->steps.push_back(step.product == nullptr ? nullptr : step.product->NewState());
     return state;
   }
 
  private:
-  static void Copy(const StridedWalk<2>& walk, const T* in, T* out) {
-    walk.ForEachRow([&](const std::array<int64_t, 2>& at, const std::array<int64_t, 2>& stride, int64_t count) {
-      const T* from = in + at[1];
-      T* to = out + at[0];
-      if (stride[0] == 1 && stride[1] == 1) {
-        std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
-      } else {
-        for (int64_t i = 0; i < count; ++i) to[i * stride[0]] = from[i * stride[1]];
-      }
-    });
-  }
-  static T Times(T x, T y) {
-    if constexpr (std::is_integral_v<T>) {  // wraps around
-      using U = std::make_unsigned_t<T>;
-      return static_cast<T>(static_cast<U>(x) * static_cast<U>(y));
-    } else {
-      return x * y;
-    }
-  }
-  static void Multiply(const StridedWalk<3>& walk, const T* x, const T* y, T* out) {
-    walk.ForEachRow([&](const std::array<int64_t, 3>& at, const std::array<int64_t, 3>& stride, int64_t count) {
-      const T *a = x + at[1], *b = y + at[2];
-      T* to = out + at[0];
-      const int64_t sa = stride[1], sb = stride[2], so = stride[0];
-      if (so == 1 && sa == 1 && sb == 1) {
-#pragma GCC ivdep
-        for (int64_t i = 0; i < count; ++i) to[i] = Times(a[i], b[i]);
-      } else if (so == 1 && sa == 0 && sb == 1) {
-        const T first = *a;
-#pragma GCC ivdep
-        for (int64_t i = 0; i < count; ++i) to[i] = Times(first, b[i]);
-      } else if (so == 1 && sa == 1 && sb == 0) {
-        const T second = *b;
-#pragma GCC ivdep
-        for (int64_t i = 0; i < count; ++i) to[i] = Times(a[i], second);
-      } else {
-        for (int64_t i = 0; i < count; ++i) to[i * so] = Times(a[i * sa], b[i * sb]);
-      }
-    });
-  }
-
-  std::vector<Step<T>> steps_;
+  std::vector<Step> steps_;
+  const ElementType& type_;
 };
 
 // Which terms to contract next, given all labels of each: pairs of indices into a list from which both go and to whose
@@ -238,11 +294,10 @@ class OrderSearch {
   std::vector<std::pair<size_t, size_t>> best_, current_;
 };
 
-template <typename T>
 class Planner {
  public:
-  Planner(const NodeView& node, const EinsumLabels& labels, const KernelPolicy& policy)
-      : node_(node), sizes_(labels.sizes), policy_(policy) {
+  Planner(const NodeView& node, const EinsumLabels& labels, const ElementType& type, const KernelPolicy& policy)
+      : node_(node), sizes_(labels.sizes), type_(type), policy_(policy) {
     for (int label : labels.output)
       if (SizeOf(label) != 1) output_.push_back(label);
     for (size_t i = 0; i < labels.inputs.size(); ++i) terms_.push_back(Read(i, labels.inputs[i]));
@@ -251,11 +306,11 @@ class Planner {
   StatusOr<Prepared> Run() {
     Prepared prepared;
     prepared.implementation = "einsum";
-    const size_t output_bytes = static_cast<size_t>(node_.outputs[0].shape.elements()) * sizeof(T);
+    const size_t output_bytes = static_cast<size_t>(node_.outputs[0].shape.elements()) * type_.size;
     const bool empty = std::any_of(sizes_.begin(), sizes_.end(), [](int64_t size) { return size == 0; });
     if (empty) {  // sums of nothing
       if (output_bytes > 0) {
-        Step<T> zeros;
+        Step zeros;
         zeros.to.base = Place::Base::kOutput;
         zeros.clear_bytes = output_bytes;
         zeros.copy.axes = 1;  // of no elements
@@ -264,12 +319,12 @@ class Planner {
     } else {
       RIVULET_RETURN_IF_ERROR(Plan(output_bytes));
     }
-    for (const Step<T>& step : steps_)
-      if (step.kind == Step<T>::Kind::kProduct)
-        prepared.implementation = std::string("einsum ") + step.product.implementation();
+    for (const Step& step : steps_)
+      if (step.kind == Step::Kind::kProduct)
+        prepared.implementation = std::string("einsum ") + step.product->implementation();
     prepared.scratch_bytes = scratch_;
     prepared.flops = flops_;
-    prepared.kernel = std::make_unique<EinsumKernel<T>>(std::move(steps_));
+    prepared.kernel = std::make_unique<EinsumKernel>(std::move(steps_), type_);
     return prepared;
   }
 
@@ -310,7 +365,7 @@ class Planner {
     Place place;
     place.base = Place::Base::kScratch;
     place.at = scratch_;
-    scratch_ += RoundUp64(static_cast<size_t>(elements) * sizeof(T));
+    scratch_ += RoundUp64(static_cast<size_t>(elements) * type_.size);
     if (scratch_ > size_t{1} << 42)
       return ResourceExhausted("this Einsum would need more than 4 TiB of scratch memory");
     return place;
@@ -372,7 +427,7 @@ class Planner {
         out.strides.push_back(strides[axis]);
       }
     }
-    Step<T> step;
+    Step step;
     step.from = term.place;
     step.to.base = Place::Base::kOutput;
     if (!PlainOutput()) step.clear_bytes = output_bytes;
@@ -393,8 +448,8 @@ class Planner {
       if (elsewhere) kept.push_back(label);
     }
     if (kept.size() == term.labels.size()) return absl::OkStatus();
-    Step<T> step;
-    step.kind = Step<T>::Kind::kSum;
+    Step step;
+    step.kind = Step::Kind::kSum;
     step.from = term.place;
     RIVULET_ASSIGN_OR_RETURN(step.sum, PlanReduction(Dims(term.labels), term.strides, lonely));
     RIVULET_ASSIGN_OR_RETURN(const int64_t elements, Elements(term.labels));
@@ -532,7 +587,7 @@ class Planner {
       for (int label : *part)
         if (term.Has(label)) order.push_back(label);
     RIVULET_ASSIGN_OR_RETURN(Term packed, NewTerm(order));
-    Step<T> step;
+    Step step;
     step.from = term.place;
     step.to = packed.place;
     RIVULET_ASSIGN_OR_RETURN(step.copy, MakeWalk<2>(Dims(order), {packed.strides, StridesOf(term, order)}));
@@ -553,17 +608,18 @@ class Planner {
     natural.insert(natural.end(), c.columns.begin(), c.columns.end());
     Term result;
     RIVULET_ASSIGN_OR_RETURN(result, c.direct ? StatusOr<Term>(OutputTerm()) : NewTerm(natural));
-    Step<T> step;
-    step.kind = Step<T>::Kind::kProduct;
+    Step step;
+    step.kind = Step::Kind::kProduct;
     step.from = left.place;
     step.second = right.place;
     step.to = result.place;
     RIVULET_ASSIGN_OR_RETURN(
         step.walk,
         MakeWalk<3>(Dims(c.batch), {StridesOf(result, c.batch), StridesOf(left, c.batch), StridesOf(right, c.batch)}));
-    step.product = BatchProduct<T>::Plan(c.shape, policy_);
+    step.product = type_.product(c.shape, policy_);
+    const size_t scratch_bytes = step.product->scratch_bytes();
     RIVULET_ASSIGN_OR_RETURN(const Place scratch,
-                             Scratch(static_cast<int64_t>((step.product.scratch_bytes() + sizeof(T) - 1) / sizeof(T))));
+                             Scratch(static_cast<int64_t>((scratch_bytes + type_.size - 1) / type_.size)));
     step.scratch = scratch.at;
     flops_ += Count(c.batch) * c.shape.flops();
     steps_.push_back(std::move(step));
@@ -586,8 +642,8 @@ class Planner {
     const bool direct = last && PlainOutput();
     Term result;
     RIVULET_ASSIGN_OR_RETURN(result, direct ? StatusOr<Term>(OutputTerm()) : NewTerm(labels));
-    Step<T> step;
-    step.kind = Step<T>::Kind::kMultiply;
+    Step step;
+    step.kind = Step::Kind::kMultiply;
     step.from = a.place;
     step.second = b.place;
     step.to = result.place;
@@ -600,23 +656,28 @@ class Planner {
 
   const NodeView& node_;
   const std::vector<int64_t>& sizes_;
+  const ElementType& type_;
   const KernelPolicy& policy_;
   Labels output_;
   std::vector<Term> terms_;
-  std::vector<Step<T>> steps_;
+  std::vector<Step> steps_;
   size_t scratch_ = 0;
   double flops_ = 0;
 };
 
-template <typename T>
-StatusOr<Prepared> PrepareEinsum(const NodeView& node, const KernelPolicy& policy) {
+StatusOr<Prepared> PrepareOf(const NodeView& node, const ElementType& type, const KernelPolicy& policy) {
   RIVULET_ASSIGN_OR_RETURN(const auto equation,
                            EinsumEquation::Parse(node.attr<std::string>("equation"), node.inputs.size()));
   std::vector<Shape> shapes;
   for (const TensorSpec& input : node.inputs) shapes.push_back(input.shape);
   RIVULET_ASSIGN_OR_RETURN(EinsumLabels labels, ResolveEinsum(equation, shapes));
   for (int64_t& size : labels.sizes) size = size == kUnknownDim ? 1 : size;  // letters that the equation lacks
-  return Planner<T>(node, labels, policy).Run();
+  return Planner(node, labels, type, policy).Run();
+}
+
+template <typename T>
+StatusOr<Prepared> PrepareEinsum(const NodeView& node, const KernelPolicy& policy) {
+  return PrepareOf(node, kElementType<T>, policy);
 }
 
 RIVULET_KERNEL("Einsum", Device::kCpu, float, PrepareEinsum<float>);

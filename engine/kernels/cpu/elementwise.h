@@ -34,31 +34,29 @@ inline std::vector<std::pair<int, int>> InPlacePairs(const NodeView& node) {
   return pairs;
 }
 
-template <typename In, typename Out, typename F>
-class UnaryKernel final : public Kernel {
- public:
-  explicit UnaryKernel(int64_t count) : count_(count) {}
-  Status Run(const KernelContext& context) const override {
-    const In* in = InputOf<In>(context, 0);
-    Out* out = OutputOf<Out>(context, 0);
-    const int64_t count = count_;
-#pragma GCC ivdep
-    for (int64_t i = 0; i < count; ++i) out[i] = F::Apply(in[i]);
-    return absl::OkStatus();
-  }
+// A function's loops over one type. The kernels that call them are the same for all functions and types, so that a
+// further one costs its loops to compile and no more.
+using UnaryLoop = void (*)(const std::byte* in, std::byte* out, int64_t count);
+// Of a row; strides count elements.
+using BinaryLoop = void (*)(const std::byte* a, int64_t a_stride, const std::byte* b, int64_t b_stride, std::byte* out,
+                            int64_t count);
+// Refuses values of the second input, before anything is written.
+using SecondCheck = Status (*)(const std::byte* b, int64_t count);
 
- private:
-  int64_t count_;
-};
+StatusOr<Prepared> PrepareUnaryLoop(const NodeView& node, UnaryLoop loop);
+StatusOr<Prepared> PrepareBinaryLoop(const NodeView& node, BinaryLoop loop, SecondCheck check);
+
+template <typename In, typename Out, typename F>
+void UnaryRow(const std::byte* in_bytes, std::byte* out_bytes, int64_t count) {
+  const In* in = reinterpret_cast<const In*>(in_bytes);
+  Out* out = reinterpret_cast<Out*>(out_bytes);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < count; ++i) out[i] = F::Apply(in[i]);
+}
 
 template <typename In, typename Out, typename F>
 StatusOr<Prepared> PrepareUnary(const NodeView& node, const KernelPolicy&) {
-  Prepared prepared;
-  prepared.kernel = std::make_unique<UnaryKernel<In, Out, F>>(node.outputs[0].shape.elements());
-  prepared.in_place = InPlacePairs(node);
-  prepared.implementation = "loop";
-  prepared.flops = static_cast<double>(node.outputs[0].shape.elements());
-  return prepared;
+  return PrepareUnaryLoop(node, UnaryRow<In, Out, F>);
 }
 
 // F may have `static Status Check(std::span<const In> b)`, called before anything is written.
@@ -67,53 +65,40 @@ concept ChecksSecond = requires(std::span<const In> b) {
   { F::Check(b) } -> std::same_as<Status>;
 };
 
+template <typename In, typename F>
+constexpr SecondCheck SecondCheckOf() {
+  if constexpr (ChecksSecond<F, In>)
+    return [](const std::byte* b, int64_t count) {
+      return F::Check(std::span(reinterpret_cast<const In*>(b), static_cast<size_t>(count)));
+    };
+  else
+    return nullptr;
+}
+
 template <typename In, typename Out, typename F>
-class BinaryKernel final : public Kernel {
- public:
-  BinaryKernel(StridedWalk<3> walk, int64_t second_count) : walk_(walk), second_count_(second_count) {}
-  Status Run(const KernelContext& context) const override {
-    const In *a = InputOf<In>(context, 0), *b = InputOf<In>(context, 1);
-    Out* out = OutputOf<Out>(context, 0);
-    if constexpr (ChecksSecond<F, In>)
-      RIVULET_RETURN_IF_ERROR(F::Check(std::span(b, static_cast<size_t>(second_count_))));
-    walk_.ForEachRow([&](const std::array<int64_t, 3>& at, const std::array<int64_t, 3>& stride, int64_t count) {
-      Row(a + at[1], stride[1], b + at[2], stride[2], out + at[0], count);
-    });
-    return absl::OkStatus();
+void BinaryRow(const std::byte* a_bytes, int64_t a_stride, const std::byte* b_bytes, int64_t b_stride,
+               std::byte* out_bytes, int64_t count) {
+  const In *a = reinterpret_cast<const In*>(a_bytes), *b = reinterpret_cast<const In*>(b_bytes);
+  Out* out = reinterpret_cast<Out*>(out_bytes);
+  if (a_stride == 1 && b_stride == 1) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < count; ++i) out[i] = F::Apply(a[i], b[i]);
+  } else if (a_stride == 1 && b_stride == 0) {
+    const In y = *b;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < count; ++i) out[i] = F::Apply(a[i], y);
+  } else if (a_stride == 0 && b_stride == 1) {
+    const In x = *a;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < count; ++i) out[i] = F::Apply(x, b[i]);
+  } else {
+    for (int64_t i = 0; i < count; ++i) out[i] = F::Apply(a[i * a_stride], b[i * b_stride]);
   }
-
- private:
-  static void Row(const In* a, int64_t a_stride, const In* b, int64_t b_stride, Out* out, int64_t count) {
-    if (a_stride == 1 && b_stride == 1) {
-#pragma GCC ivdep
-      for (int64_t i = 0; i < count; ++i) out[i] = F::Apply(a[i], b[i]);
-    } else if (a_stride == 1 && b_stride == 0) {
-      const In y = *b;
-#pragma GCC ivdep
-      for (int64_t i = 0; i < count; ++i) out[i] = F::Apply(a[i], y);
-    } else if (a_stride == 0 && b_stride == 1) {
-      const In x = *a;
-#pragma GCC ivdep
-      for (int64_t i = 0; i < count; ++i) out[i] = F::Apply(x, b[i]);
-    } else {
-      for (int64_t i = 0; i < count; ++i) out[i] = F::Apply(a[i * a_stride], b[i * b_stride]);
-    }
-  }
-
-  StridedWalk<3> walk_;
-  int64_t second_count_;
-};
+}
 
 template <typename In, typename Out, typename F>
 StatusOr<Prepared> PrepareBinary(const NodeView& node, const KernelPolicy&) {
-  RIVULET_ASSIGN_OR_RETURN(auto walk,
-                           MakeBroadcastWalk<2>(node.outputs[0].shape, {node.inputs[0].shape, node.inputs[1].shape}));
-  Prepared prepared;
-  prepared.kernel = std::make_unique<BinaryKernel<In, Out, F>>(walk, node.inputs[1].shape.elements());
-  prepared.in_place = InPlacePairs(node);
-  prepared.implementation = "loop";
-  prepared.flops = static_cast<double>(node.outputs[0].shape.elements());
-  return prepared;
+  return PrepareBinaryLoop(node, BinaryRow<In, Out, F>, SecondCheckOf<In, F>());
 }
 
 }  // namespace rivulet

@@ -6,7 +6,7 @@
 
 #include "engine/base/math.h"
 #include "engine/kernels/cpu/elementwise.h"
-#include "engine/kernels/cpu/transcendental.h"
+#include "engine/kernels/cpu/unary_transcendental.h"
 
 namespace rivulet {
 

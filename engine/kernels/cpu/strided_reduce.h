@@ -18,8 +18,10 @@ using Carried =
     typename std::conditional_t<std::is_floating_point_v<T>, std::type_identity<double>, std::make_unsigned<T>>::type;
 
 // A reducer: what it carries, its neutral element, how an element enters, how two partial results join, the result.
+// `Joining` is the reducer whose loops it shares: its own, or those of one that differs in the result alone.
 template <typename T>
 struct SumReducer {
+  using Joining = SumReducer;
   using Carry = Carried<T>;
   static Carry Neutral() { return Carry{0}; }
   static Carry Enter(T x) { return static_cast<Carry>(x); }
@@ -29,26 +31,7 @@ struct SumReducer {
 };
 
 constexpr int64_t kReductionLanes = 16;
-
-template <typename R, typename T>
-typename R::Carry ReduceRow(const T* in, int64_t stride, int64_t count) {
-  using Carry = typename R::Carry;
-  Carry lanes[kReductionLanes];
-  for (Carry& lane : lanes) lane = R::Neutral();
-  int64_t i = 0;
-  if (stride == 1) {
-    for (; i + kReductionLanes <= count; i += kReductionLanes)
-      for (int64_t lane = 0; lane < kReductionLanes; ++lane) lanes[lane] = R::Join(lanes[lane], R::Enter(in[i + lane]));
-  } else {
-    for (; i + kReductionLanes <= count; i += kReductionLanes)
-      for (int64_t lane = 0; lane < kReductionLanes; ++lane)
-        lanes[lane] = R::Join(lanes[lane], R::Enter(in[(i + lane) * stride]));
-  }
-  for (int64_t lane = 0; i < count; ++i, ++lane) lanes[lane] = R::Join(lanes[lane], R::Enter(in[i * stride]));
-  for (int64_t width = kReductionLanes / 2; width > 0; width /= 2)
-    for (int64_t lane = 0; lane < width; ++lane) lanes[lane] = R::Join(lanes[lane], lanes[lane + width]);
-  return lanes[0];
-}
+constexpr int64_t kReductionBlock = 128;  // columns at once
 
 struct ReductionPlan {
   bool rows = false;       // each result by itself; otherwise neighbouring results side by side
@@ -58,83 +41,130 @@ struct ReductionPlan {
 };
 
 // `dims` and `strides` of the input, per axis.
-inline StatusOr<ReductionPlan> PlanReduction(std::span<const int64_t> dims, std::span<const int64_t> strides,
-                                             const std::vector<bool>& is_reduced) {
-  std::vector<int64_t> kept_dims, kept_in, reduced_dims, reduced_in;
-  ReductionPlan plan;
-  for (size_t axis = 0; axis < dims.size(); ++axis) {
-    if (dims[axis] == 1) continue;
-    (is_reduced[axis] ? reduced_dims : kept_dims).push_back(dims[axis]);
-    (is_reduced[axis] ? reduced_in : kept_in).push_back(strides[axis]);
-    plan.rows = is_reduced[axis] || strides[axis] != 1;
-    if (is_reduced[axis]) plan.count *= dims[axis];
-  }
-  RIVULET_ASSIGN_OR_RETURN(plan.kept, MakeWalk<2>(kept_dims, {RowMajorStrides(Shape(kept_dims)), kept_in}));
-  RIVULET_ASSIGN_OR_RETURN(plan.reduced, MakeWalk<1>(reduced_dims, {reduced_in}));
-  return plan;
-}
+StatusOr<ReductionPlan> PlanReduction(std::span<const int64_t> dims, std::span<const int64_t> strides,
+                                      const std::vector<bool>& is_reduced);
+
+// A reducer's loops over one type; the walks around them are the same for all. A carry has at most 8 bytes, an input
+// stride counts elements.
+struct ReductionLoops {
+  size_t element;  // bytes
+  void (*neutral)(void* carries, int64_t count);
+  // Joins a row to one carry.
+  void (*row)(const std::byte* in, int64_t stride, int64_t count, void* carry);
+  // Joins `rows` rows of `width` neighbours to as many carries.
+  void (*columns)(const std::byte* in, int64_t stride, int64_t rows, void* carries, int64_t width);
+  // `reduced`: elements per result.
+  void (*results)(const void* carries, int64_t reduced, std::byte* out, int64_t count);
+  // What most reductions are, at one call: `results` rows, each from its first element to its result.
+  void (*each_row)(const std::byte* in, int64_t in_stride, int64_t stride, int64_t count, int64_t reduced,
+                   std::byte* out, int64_t out_stride, int64_t results);
+};
+
+void ReduceStrided(const ReductionPlan& plan, const ReductionLoops& loops, const std::byte* in, std::byte* out);
+
+// Integers may be joined in any order; those that are seldom reduced do without lanes.
+template <typename T>
+constexpr bool kSeldomReduced =
+    std::is_integral_v<T> && !std::is_same_v<T, bool> && (sizeof(T) < 4 || std::is_unsigned_v<T>);
 
 template <typename R, typename T>
 concept SumsFloats = std::is_same_v<T, float> && requires {
   requires R::kPlainSum;
 };
 
-// A reducer may have `static Carry Row(const T*, int64_t)`: the whole row at once, with the bits of ReduceRow.
+// A reducer may have `static Carry Row(const T*, int64_t)`: the whole row at once, with the bits of the lanes.
 template <typename R, typename T>
 concept HasRow = requires(const T* in, int64_t count) {
   { R::Row(in, count) } -> std::same_as<typename R::Carry>;
 };
 
 template <typename R, typename T>
-T ReduceOne(const ReductionPlan& plan, const T* in) {
-  typename R::Carry carry = R::Neutral();
-  plan.reduced.ForEachRow([&](const std::array<int64_t, 1>& at, const std::array<int64_t, 1>& stride, int64_t count) {
-    if constexpr (SumsFloats<R, T>) {
-      if (stride[0] == 1 && count >= kReductionLanes) {
-        carry += SumRowF32(in + at[0], count);
-        return;
-      }
-    } else if constexpr (HasRow<R, T>) {
-      if (stride[0] == 1 && count >= kReductionLanes) {
-        carry = R::Join(carry, R::Row(in + at[0], count));
-        return;
-      }
-    }
-    carry = R::Join(carry, ReduceRow<R>(in + at[0], stride[0], count));
-  });
-  return R::Result(carry, plan.count);
-}
+struct JoiningLoops {
+  using Carry = typename R::Carry;
+  static_assert(sizeof(Carry) <= 8);
 
-// `count` neighbouring results.
-template <typename R, typename T>
-void ReduceColumns(const ReductionPlan& plan, const T* in, T* out, int64_t count) {
-  constexpr int64_t kBlock = 128;
-  typename R::Carry carry[kBlock];
-  for (int64_t begin = 0; begin < count; begin += kBlock) {
-    const int64_t width = std::min(kBlock, count - begin);
-    for (int64_t i = 0; i < width; ++i) carry[i] = R::Neutral();
-    plan.reduced.ForEachRow([&](const std::array<int64_t, 1>& at, const std::array<int64_t, 1>& stride, int64_t rows) {
-      const T* row = in + begin + at[0];
-      if constexpr (SumsFloats<R, T>) {
-        AddRowsF32(row, stride[0], rows, carry, width);
-      } else {
-        for (int64_t r = 0; r < rows; ++r, row += stride[0])
-          for (int64_t i = 0; i < width; ++i) carry[i] = R::Join(carry[i], R::Enter(row[i]));
-      }
-    });
-    for (int64_t i = 0; i < width; ++i) out[begin + i] = R::Result(carry[i], plan.count);
-  }
-}
-
-template <typename R, typename T>
-void ReduceStrided(const ReductionPlan& plan, const T* in, T* out) {
-  plan.kept.ForEachRow([&](const std::array<int64_t, 2>& at, const std::array<int64_t, 2>& stride, int64_t count) {
-    if (plan.rows) {
-      for (int64_t i = 0; i < count; ++i) out[at[0] + i * stride[0]] = ReduceOne<R>(plan, in + at[1] + i * stride[1]);
+  static Carry InLanes(const T* in, int64_t stride, int64_t count) {
+    Carry lanes[kReductionLanes];
+    for (Carry& lane : lanes) lane = R::Neutral();
+    int64_t i = 0;
+    if (stride == 1) {
+      for (; i + kReductionLanes <= count; i += kReductionLanes)
+        for (int64_t lane = 0; lane < kReductionLanes; ++lane)
+          lanes[lane] = R::Join(lanes[lane], R::Enter(in[i + lane]));
     } else {
-      ReduceColumns<R>(plan, in + at[1], out + at[0], count);
+      for (; i + kReductionLanes <= count; i += kReductionLanes)
+        for (int64_t lane = 0; lane < kReductionLanes; ++lane)
+          lanes[lane] = R::Join(lanes[lane], R::Enter(in[(i + lane) * stride]));
     }
-  });
-}
+    for (int64_t lane = 0; i < count; ++i, ++lane) lanes[lane] = R::Join(lanes[lane], R::Enter(in[i * stride]));
+    for (int64_t width = kReductionLanes / 2; width > 0; width /= 2)
+      for (int64_t lane = 0; lane < width; ++lane) lanes[lane] = R::Join(lanes[lane], lanes[lane + width]);
+    return lanes[0];
+  }
+
+  __attribute__((noinline)) static Carry OfRow(const T* in, int64_t stride, int64_t count) {
+    if constexpr (kSeldomReduced<T>) {
+      Carry carry = R::Neutral();
+      if (stride == 1)
+        for (int64_t i = 0; i < count; ++i) carry = R::Join(carry, R::Enter(in[i]));
+      else
+        for (int64_t i = 0; i < count; ++i) carry = R::Join(carry, R::Enter(in[i * stride]));
+      return carry;
+    }
+    if constexpr (SumsFloats<R, T>) {
+      if (stride == 1 && count >= kReductionLanes) return SumRowF32(in, count);
+    } else if constexpr (HasRow<R, T>) {
+      if (stride == 1 && count >= kReductionLanes) return R::Row(in, count);
+    }
+    return InLanes(in, stride, count);
+  }
+
+  static void Neutral(void* carries, int64_t count) { std::fill_n(static_cast<Carry*>(carries), count, R::Neutral()); }
+  static void Row(const std::byte* in, int64_t stride, int64_t count, void* carry) {
+    Carry& joined = *static_cast<Carry*>(carry);
+    joined = R::Join(joined, OfRow(reinterpret_cast<const T*>(in), stride, count));
+  }
+  static void Columns(const std::byte* in, int64_t stride, int64_t rows, void* carries, int64_t width) {
+    Carry* carry = static_cast<Carry*>(carries);
+    const T* row = reinterpret_cast<const T*>(in);
+    if constexpr (SumsFloats<R, T>) {
+      AddRowsF32(row, stride, rows, carry, width);
+    } else {
+      for (int64_t r = 0; r < rows; ++r, row += stride)
+        for (int64_t i = 0; i < width; ++i) carry[i] = R::Join(carry[i], R::Enter(row[i]));
+    }
+  }
+};
+
+template <typename R, typename T>
+struct ResultLoops {
+  using Carry = typename R::Carry;
+
+  static void Results(const void* carries, int64_t reduced, std::byte* out, int64_t count) {
+    for (int64_t i = 0; i < count; ++i)
+      reinterpret_cast<T*>(out)[i] = R::Result(static_cast<const Carry*>(carries)[i], reduced);
+  }
+  static void EachRow(const std::byte* in, int64_t in_stride, int64_t stride, int64_t count, int64_t reduced,
+                      std::byte* out, int64_t out_stride, int64_t results) {
+    const T* row = reinterpret_cast<const T*>(in);
+    T* to = reinterpret_cast<T*>(out);
+    for (int64_t i = 0; i < results; ++i, row += in_stride, to += out_stride)
+      *to = R::Result(R::Join(R::Neutral(), JoiningLoops<typename R::Joining, T>::OfRow(row, stride, count)), reduced);
+  }
+};
+
+template <typename R, typename T>
+constexpr ReductionLoops kReductionLoops = {
+    sizeof(T),
+    JoiningLoops<typename R::Joining, T>::Neutral,
+    JoiningLoops<typename R::Joining, T>::Row,
+    JoiningLoops<typename R::Joining, T>::Columns,
+    ResultLoops<R, T>::Results,
+    ResultLoops<R, T>::EachRow,
+};
+
+// Sums of float, double, int32_t and int64_t, which reduction.cc has.
+template <typename T>
+const ReductionLoops& SumLoops();
 
 }  // namespace rivulet

@@ -58,7 +58,7 @@ struct Floor {
   struct name {                                                                        \
     static T Apply(T x) { return static_cast<T>(math::name(static_cast<double>(x))); } \
   };
-// Of doubles; transcendental.cc has those of floats.
+// Of doubles; unary_transcendental.cc has those of floats.
 RIVULET_MATH_FUNCTION(Exp)
 RIVULET_MATH_FUNCTION(Log)
 RIVULET_MATH_FUNCTION(Log1p)

@@ -14,6 +14,8 @@ bool PassesThrough(const Node& node) { return node.type() == "Identity" || node.
 
 }  // namespace
 
+// What follows from constants alone is written as its value: ONNX's readers fold little, and sizes that gradients and
+// layers compute would be nodes that every run repeats.
 Status Exporter::FindNodes() {
   std::vector<Node*> roots;
   for (const std::string& name : options_.outputs) {
@@ -40,6 +42,8 @@ Status Exporter::FindNodes() {
   return absl::OkStatus();
 }
 
+// Outputs come last, since only then is it clear which of their values exist, in which order of axes, and under which
+// names.
 Status Exporter::Run() {
   RIVULET_RETURN_IF_ERROR(FindNodes());
   for (const Node* node : placeholders_) {
@@ -127,6 +131,8 @@ StatusOr<Tensor> Exporter::WeightOf(const Node& handle) const {
   return value;
 }
 
+// A value that was just made gets the tensor's name, so that the model can be compared with the graph tensor by tensor;
+// one that is merely handed on keeps the name it has.
 void Exporter::Set(Output x, Order order, const Value& value) {
   if (!status_.ok()) return;
   Value name = value;
@@ -156,6 +162,8 @@ void Exporter::Forward(Output to, Output from) {
   At(to) = At(from);
 }
 
+// A tensor may exist in several forms: as the graph has it, channels first, or wider integers. Each is made when
+// somebody asks for it and kept, so a chain of ONNX's image operators never turns back and forth.
 Value Exporter::Plain(Output x) {
   if (!status_.ok()) return "";
   Slot& slot = At(x);
@@ -203,6 +211,7 @@ bool Exporter::LiesChannelsFirst(Output x) const {
   return found != slots_.end() && !found->second.channels_first.empty() && found->second.plain.empty();
 }
 
+// ONNX takes sizes and indices as int64, where our graphs mostly have int32; for a constant the widening costs nothing.
 Value Exporter::Int64s(Output x) {
   if (!status_.ok() || x.dtype() == DType::kInt64) return Plain(x);
   if (!At(x).int64s.empty()) return At(x).int64s;
@@ -218,6 +227,8 @@ Value Exporter::Int64s(Output x) {
   return At(x).int64s = value;
 }
 
+// A weight is one initializer, in the order that its first user wants, for most have one. A second user who wants
+// another order gets it by nodes.
 Value Exporter::Arranged(Output x, const std::vector<int64_t>& perm, const std::vector<int64_t>& dims,
                          const std::vector<int64_t>& split) {
   if (!status_.ok()) return "";

@@ -10,16 +10,16 @@
 namespace rivulet::onnx {
 namespace {
 
-struct Projection {
+struct InputProjection {
   Output x, kernel, bias;  // bias may be empty
 };
 
-// x · kernel + bias, as SequenceProduct (engine/ops/recurrent.h) builds it.
-std::optional<Projection> FindProjection(Output projection) {
+// x · kernel + bias, as SequenceProduct (engine/layers/recurrent.h) builds it.
+std::optional<InputProjection> FindProjection(Output projection) {
   const auto dim = [](Output of, int axis) { return of.shape().dim(axis); };
   const auto has_rank = [](Output of, int rank) { return of.shape().known_rank() && of.shape().rank() == rank; };
   if (projection.node->type() != "Reshape" || !has_rank(projection, 3)) return std::nullopt;
-  Projection found;
+  InputProjection found;
   Output product = projection.node->input(0);
   if (product.node->type() == "BiasAdd") {
     found.bias = product.node->input(1);
@@ -40,13 +40,13 @@ std::optional<Projection> FindProjection(Output projection) {
   return std::nullopt;
 }
 
-struct Activations {
+struct CellActivations {
   std::vector<std::string> names;
   std::vector<float> alpha, beta;
 };
 
 // Names as the engine's ops have them. The lists hold a number for each activation that takes one.
-void AddActivation(Activations& all, const std::string& name) {
+void AddActivation(CellActivations& all, const std::string& name) {
   static const std::map<std::string, std::string> names = {
       {"tanh", "Tanh"}, {"sigmoid", "Sigmoid"},      {"hard_sigmoid", "HardSigmoid"},
       {"relu", "Relu"}, {"softsign", "Softsign"},    {"softplus", "Softplus"},
@@ -123,7 +123,7 @@ Status Recurrent(ExportContext& n, const char* op, const std::vector<int64_t>& o
     const Value peephole = optional(at.peephole);  // i, f, o here; i, o, f there
     inputs.push_back(peephole.empty() ? peephole : n.Unsqueeze(Reordered(n, peephole, {0, 2, 1}), {0}));
   }
-  Activations activations;
+  CellActivations activations;
   if (gates > 1) AddActivation(activations, n.attr<std::string>("recurrent_activation"));
   AddActivation(activations, n.attr<std::string>("activation"));
   if (at.c >= 0) AddActivation(activations, n.attr<std::string>("output_activation"));

@@ -16,6 +16,7 @@
 #include "proto/onnx/onnx.pb.h"
 #include "tests/conformance/onnx/export_cases.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_folder.h"
 
 namespace rivulet {
 namespace {
@@ -23,16 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 using ::rivulet::testing::StatusIs;
 using ::testing::HasSubstr;
-
-std::string TestFolder() {
-  const ::testing::TestInfo* info = ::testing::UnitTest::GetInstance()->current_test_info();
-  std::string name = fmt::format("{}_{}", info->test_suite_name(), info->name());
-  std::ranges::replace(name, '/', '_');
-  const fs::path folder = fs::path(::testing::TempDir()) / name;
-  fs::remove_all(folder);
-  fs::create_directories(folder);
-  return folder.string();
-}
 
 StatusOr<std::vector<Tensor>> RunImported(const onnx::OnnxModel& model, const OnnxExportCase& c) {
   onnx::NamedTensors feeds, variables;
@@ -47,9 +38,9 @@ StatusOr<std::vector<Tensor>> RunImported(const onnx::OnnxModel& model, const On
 
 void ExpectSameResults(const OnnxExportCase& c, std::string_view bytes, const onnx::ImportOptions& options = {}) {
   const auto model = onnx::ImportOnnx(bytes, options);
-  ASSERT_TRUE(model.ok()) << Message(model.status());
+  ASSERT_OK(model);
   const auto results = RunImported(*model, c);
-  ASSERT_TRUE(results.ok()) << Message(results.status());
+  ASSERT_OK(results);
   ASSERT_EQ(results->size(), c.expected.size());
   for (size_t i = 0; i < results->size(); ++i)
     EXPECT_EQ(DifferenceOf((*results)[i], c.expected[i], c.tolerance), "") << c.options.outputs[i];
@@ -195,7 +186,7 @@ TEST(OnnxExport, OpWithoutForm_IsRefusedByNameWithWhatToDo) {
   OnnxExportCase c;
   const Scope scope(c.graph);
   scope.Op("Lgamma", {scope.Placeholder("x", DType::kFloat32, Shape{3})}, {}, "y");
-  ASSERT_TRUE(scope.status().ok());
+  ASSERT_OK(scope.status());
   c.options.outputs = {"y"};
   EXPECT_THAT(onnx::ExportOnnx(c.graph, c.options),
               StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("Lgamma 'y'")));
@@ -212,7 +203,8 @@ TEST(OnnxExport, MissingOrMisshapenWeight_IsNamed) {
 }
 
 TEST(OnnxExport, ExternalData_IsReadFromBesideTheModelAlone) {
-  const std::string folder = TestFolder(), path = JoinPath(folder, "model.onnx");
+  const testing::TempFolder temp;
+  const std::string folder = temp.path(), path = temp.File("model.onnx");
   ASSERT_OK_AND_ASSIGN(OnnxExportCase c, PresetCase("mlp"));
   c.options.external_data = true;
   ASSERT_OK_AND_ASSIGN(const onnx::OnnxFile file, onnx::WriteOnnx(c.graph, c.options, path));
@@ -290,12 +282,13 @@ TEST(OnnxExport, ModelsInOnnxRuntime_GiveOurResults) {
   const std::string python = PeerPython("onnxruntime, onnx, numpy");
   if (python.empty()) GTEST_SKIP() << "no Python with onnxruntime: set RIVULET_PEER_PYTHON";
   const char* named = std::getenv("RIVULET_ONNX_EXPORT");
-  const std::string folder = named == nullptr ? TestFolder() : std::string(named);
+  const testing::TempFolder temp;
+  const std::string folder = named == nullptr ? temp.path() : std::string(named);
   const auto write = [&](const StatusOr<OnnxExportCase>& c) {
-    ASSERT_TRUE(c.ok()) << Message(c.status());
+    ASSERT_OK(c);
     const auto file = onnx::ExportOnnx(c->graph, c->options);
-    ASSERT_TRUE(file.ok()) << c->name << ": " << Message(file.status());
-    ASSERT_TRUE(WriteCase(*c, file->model, folder).ok());
+    ASSERT_OK(file) << c->name;
+    ASSERT_OK(WriteCase(*c, file->model, folder));
   };
   for (const std::string& preset : PresetNames()) write(PresetCase(preset));
   for (const std::string& layers : LayerCaseNames()) write(LayerCase(layers));
@@ -305,7 +298,7 @@ TEST(OnnxExport, ModelsInOnnxRuntime_GiveOurResults) {
       continue;
     const auto file = onnx::ExportOnnx(c->graph, c->options);
     if (file.ok()) {
-      ASSERT_TRUE(WriteCase(*c, file->model, folder).ok());
+      ASSERT_OK(WriteCase(*c, file->model, folder));
     }
   }
   const std::string command = fmt::format("'{}' '{}' '{}'", python, RIVULET_ONNX_CHECK_EXPORT, folder);

@@ -11,6 +11,7 @@
 #include "engine/onnx/import.h"
 #include "engine/onnx/operator.h"
 #include "engine/session/session.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
@@ -94,17 +95,18 @@ TEST_P(TrainedModel, TestDigits_AreRecognised) {
   const fs::path data = DataFolder();
   const auto images = ReadIdx(data / "mnist" / "t10k-images-idx3-ubyte.gz", 3);
   const auto labels = ReadIdx(data / "mnist" / "t10k-labels-idx1-ubyte.gz", 1);
-  ASSERT_TRUE(images.ok() && labels.ok());
+  ASSERT_OK(images);
+  ASSERT_OK(labels);
   const auto bytes = FileSystem::Default().ReadAll(data / "onnx" / "models" / GetParam());
-  ASSERT_TRUE(bytes.ok());
+  ASSERT_OK(bytes);
   auto model = onnx::ImportOnnx(*bytes);
-  ASSERT_TRUE(model.ok()) << Message(model.status());
+  ASSERT_OK(model);
   ASSERT_EQ(model->inputs.size(), 1u);
   const std::string input = model->inputs[0].tensor, output = model->outputs[0].tensor;
   const auto weights = std::move(model->weights);
   auto session = Session::Create(std::move(model->graph));
-  ASSERT_TRUE(session.ok()) << Message(session.status());
-  for (const auto& weight : weights) ASSERT_TRUE((*session)->SetVariable(weight.variable, weight.value).ok());
+  ASSERT_OK(session);
+  for (const auto& weight : weights) ASSERT_OK((*session)->SetVariable(weight.variable, weight.value));
   constexpr int kImages = 500;
   int right = 0;
   for (int i = 0; i < kImages; ++i) {
@@ -113,7 +115,7 @@ TEST_P(TrainedModel, TestDigits_AreRecognised) {
       image.flat<float>()[p] =
           static_cast<float>(static_cast<uint8_t>(images->data[static_cast<size_t>(i) * 784 + p])) / 255.0f;
     const auto scores = (*session)->Run({{input, image}}, {output});
-    ASSERT_TRUE(scores.ok()) << Message(scores.status());
+    ASSERT_OK(scores);
     const auto values = (*scores)[0].flat<float>();
     right +=
         std::ranges::max_element(values) - values.begin() == static_cast<uint8_t>(labels->data[static_cast<size_t>(i)]);
@@ -128,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(Mnist, TrainedModel,
 
 TEST(OnnxOperators, EveryOperator_StandsInTheDocumentation) {
   const auto page = FileSystem::Default().ReadAll(RIVULET_ONNX_DOC);
-  ASSERT_TRUE(page.ok()) << Message(page.status());
+  ASSERT_OK(page);
   for (const onnx::Operator* op : onnx::OperatorRegistry::Global().All())
     EXPECT_NE(page->find("`" + op->name + "`"), std::string::npos) << op->name;
 }

@@ -6,18 +6,17 @@
 #include <algorithm>
 
 #include "engine/base/file_system.h"
-#include "engine/gradients/gradients.h"
 #include "engine/onnx/import.h"
-#include "engine/optimizers/apply_gradients.h"
 #include "engine/presets/presets.h"
 #include "engine/session/session.h"
-#include "engine/variables/variables.h"
 #include "tests/conformance/onnx/export_cases.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/training_step.h"
 
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::AddTrainingStep;
 using ::rivulet::testing::StatusIs;
 using ::testing::HasSubstr;
 
@@ -35,19 +34,11 @@ struct Trained {
 
 // Steps of SGD over one batch, with the updates that a step runs besides.
 StatusOr<Trained> Train(ModelDef model, const std::map<std::string, Tensor>& weights, const Tensor& input, int steps) {
-  std::vector<Output> handles;
-  for (const ModelVariable& variable : model.variables) {
-    if (variable.segment != "trainable") continue;
-    RIVULET_ASSIGN_OR_RETURN(const Output handle, FindVariable(model.graph, variable.name));
-    handles.push_back(handle);
-  }
-  RIVULET_ASSIGN_OR_RETURN(const Output loss, model.graph.FindOutput(model.train_loss));
-  RIVULET_ASSIGN_OR_RETURN(const auto gradients, ComputeGradients(model.graph, loss, handles));
   OptimizerSpec sgd;
   sgd.learning_rate = 0.05;
-  RIVULET_ASSIGN_OR_RETURN(const Node* step, ApplyGradients(Scope(model.graph), sgd, handles, gradients));
+  RIVULET_ASSIGN_OR_RETURN(const std::string step, AddTrainingStep(model, sgd));
   std::vector<std::string> targets = model.train_updates;
-  targets.push_back(step->name());
+  targets.push_back(step);
   RIVULET_ASSIGN_OR_RETURN(const auto session, Session::Create(std::move(model.graph), {.seed = 9}));
   RIVULET_RETURN_IF_ERROR(session->Run({}, {}, {model.init_target}).status());
   for (const auto& [name, value] : weights) RIVULET_RETURN_IF_ERROR(session->SetVariable(name, value));
@@ -90,7 +81,7 @@ TEST_P(TrainedFromOnnx, StepsAndStatistics_AreThePresets) {
   }
   EXPECT_EQ(model.train_updates.size(), preset.train_updates.size());
   const auto trained = Train(std::move(model), {}, c.feeds[0].second, 3);
-  ASSERT_TRUE(trained.ok()) << Message(trained.status());
+  ASSERT_OK(trained);
   const Trained& actual = *trained;
   ASSERT_OK_AND_ASSIGN(const Trained expected, Train(std::move(preset), c.options.weights, c.feeds[0].second, 3));
   for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(actual.losses[i], expected.losses[i], 2e-4 * expected.losses[i]) << i;
@@ -162,9 +153,9 @@ TEST(TrainableOnnx, ExamplesThatDoNotFit_AreRefusedWithBothShapes) {
   EXPECT_THAT(SmallCnn(options), StatusIs(absl::StatusCode::kInvalidArgument,
                                           ::testing::AllOf(HasSubstr("[32,32,3]"), HasSubstr("[?,1,28,28]"))));
   options.input = {784};
-  EXPECT_TRUE(SmallCnn(options).ok());
+  EXPECT_OK(SmallCnn(options));
   options.input = {1, 28, 28};
-  EXPECT_TRUE(SmallCnn(options).ok());
+  EXPECT_OK(SmallCnn(options));
   options.loss = "hinge";
   EXPECT_THAT(SmallCnn(options), StatusIs(absl::StatusCode::kNotFound, HasSubstr("hinge")));
 }

@@ -21,6 +21,7 @@
 #include "engine/graph/scope.h"
 #include "tests/testing/reference_json.h"
 #include "tests/testing/run_graph.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
@@ -102,7 +103,7 @@ TEST_P(Reference, ValuesAndGradients_AreThePeers) {
       }
     }
     Node* node = scope.AddNode(c["op"].get<std::string>(), inputs, AttrsOf(c["attrs"]));
-    ASSERT_TRUE(scope.status().ok()) << Message(scope.status());
+    ASSERT_OK(scope.status());
     std::vector<std::string> fetches;
     for (int port = 0; port < static_cast<int>(node->outputs().size()); ++port)
       fetches.push_back(node->output(port).name());
@@ -111,7 +112,7 @@ TEST_P(Reference, ValuesAndGradients_AreThePeers) {
 
     if (c.contains("output_gradients")) {
       const Output loss = WeightedSum(scope, *node, c["output_gradients"]);
-      ASSERT_TRUE(scope.status().ok()) << Message(scope.status());
+      ASSERT_OK(scope.status());
       std::vector<Output> xs;
       for (size_t i = 0; i < inputs.size(); ++i)
         if (!c["input_gradients"][i].is_null()) {
@@ -119,12 +120,12 @@ TEST_P(Reference, ValuesAndGradients_AreThePeers) {
           expected.push_back(c["input_gradients"][i]);
         }
       const auto gradients = ComputeGradients(graph, loss, xs);
-      ASSERT_TRUE(gradients.ok()) << Message(gradients.status());
+      ASSERT_OK(gradients);
       for (const Output& gradient : *gradients) fetches.push_back(gradient.name());
     }
 
     const auto outputs = testing::RunGraph(graph, feeds, fetches);
-    ASSERT_TRUE(outputs.ok()) << Message(outputs.status());
+    ASSERT_OK(outputs);
     for (size_t i = 0; i < outputs->size(); ++i) {
       SCOPED_TRACE(fetches[i]);
       if (!any.contains(i)) ExpectEqual((*outputs)[i], TensorOf(expected[i]), tolerance);

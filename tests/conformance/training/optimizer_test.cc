@@ -4,24 +4,22 @@
 //   {"name", "op", "dtype", "attrs", "variables": [[…] of the variable and its slots], "scalars": [[…] of each step],
 //    "gradients": [[…] of each step], "after": [[…] of the variable and its slots]}
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "engine/graph/op.h"
 #include "engine/graph/scope.h"
 #include "engine/session/session.h"
+#include "tests/testing/reference_json.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
-using Json = nlohmann::json;
+using testing::Json;
 
-const Json& Cases() {
-  static const Json cases = [] {
-    std::ifstream file(RIVULET_REFERENCE_FOLDER "/optimizer_reference.json");
-    return Json::parse(file);
-  }();
+const Json& OptimizerCases() {
+  static const Json cases = testing::ReadJson(RIVULET_REFERENCE_FOLDER "/optimizer_reference.json");
   return cases;
 }
 
@@ -55,23 +53,23 @@ void Check(const Json& c, double tolerance) {
   AttrMap attrs;
   for (const auto& [name, value] : c["attrs"].items()) attrs[name] = value.template get<bool>();
   scope.AddNode(c["op"].get<std::string>(), inputs, attrs, "step");
-  ASSERT_TRUE(scope.status().ok()) << Message(scope.status());
+  ASSERT_OK(scope.status());
 
   const auto session = Session::Create(std::move(graph));
-  ASSERT_TRUE(session.ok()) << Message(session.status());
+  ASSERT_OK(session);
   for (size_t i = 0; i < names.size(); ++i)
-    ASSERT_TRUE((*session)->SetVariable(names[i], VectorOf<T>(c["variables"][i])).ok());
+    ASSERT_OK((*session)->SetVariable(names[i], VectorOf<T>(c["variables"][i])));
   for (size_t step = 0; step < c["gradients"].size(); ++step) {
     Session::Feeds feeds = {{"gradient", VectorOf<T>(c["gradients"][step])}};
     for (size_t i = 0; i < c["scalars"][step].size(); ++i)
       feeds.emplace_back(fmt::format("scalar{}", i),
                          Tensor::Scalar(static_cast<T>(c["scalars"][step][i].get<double>())));
     const auto ran = (*session)->Run(feeds, {}, {"step"});
-    ASSERT_TRUE(ran.ok()) << Message(ran.status());
+    ASSERT_OK(ran);
   }
   for (size_t i = 0; i < names.size(); ++i) {
     const auto actual = (*session)->GetVariable(names[i]);
-    ASSERT_TRUE(actual.ok());
+    ASSERT_OK(actual);
     for (size_t k = 0; k < c["after"][i].size(); ++k) {
       const double expected = c["after"][i][k].get<double>(), is = static_cast<double>(actual->flat<T>()[k]);
       // Relative, and absolute where a value has cancelled.
@@ -84,19 +82,21 @@ void Check(const Json& c, double tolerance) {
 class OptimizerReference : public ::testing::TestWithParam<size_t> {};
 
 TEST_P(OptimizerReference, ThreeSteps_AreThePeers) {
-  const Json& c = Cases()[GetParam()];
+  const Json& c = OptimizerCases()[GetParam()];
   if (c["dtype"] == "float32")
     Check<float>(c, 2e-6);
   else
     Check<double>(c, 1e-14);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ops, OptimizerReference, ::testing::Range(size_t{0}, Cases().size()),
-                         [](const auto& info) { return Cases()[info.param]["name"].template get<std::string>(); });
+INSTANTIATE_TEST_SUITE_P(Ops, OptimizerReference, ::testing::Range(size_t{0}, OptimizerCases().size()),
+                         [](const auto& info) {
+                           return OptimizerCases()[info.param]["name"].template get<std::string>();
+                         });
 
 TEST(OptimizerReferenceCensus, EveryOptimizerOp_HasACaseOfEachType) {
   std::set<std::string> covered;
-  for (const Json& c : Cases())
+  for (const Json& c : OptimizerCases())
     covered.insert(fmt::format("{} {}", c["op"].get<std::string>(), c["dtype"].get<std::string>()));
   for (const OpDef* op : OpRegistry::Global().All()) {
     if (!op->name.starts_with("ResourceApply")) continue;

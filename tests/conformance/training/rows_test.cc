@@ -3,24 +3,22 @@
 // "indices": TENSOR with "dtype", "after": [TENSOR of the variable and its slots]}, TENSOR = {"shape", "values"}. The
 // indices are the op's input of that name.
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "engine/graph/op.h"
 #include "engine/graph/scope.h"
 #include "engine/session/session.h"
+#include "tests/testing/reference_json.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
-using Json = nlohmann::json;
+using testing::Json;
 
 const Json& RowCases() {
-  static const Json cases = [] {
-    std::ifstream file(RIVULET_REFERENCE_FOLDER "/rows_reference.json");
-    return Json::parse(file);
-  }();
+  static const Json cases = testing::ReadJson(RIVULET_REFERENCE_FOLDER "/rows_reference.json");
   return cases;
 }
 
@@ -55,16 +53,16 @@ void CheckRows(const Json& c, double tolerance) {
   AttrMap attrs;
   for (const auto& [name, value] : c["attrs"].items()) attrs[name] = value.template get<bool>();
   scope.AddNode(op->name, inputs, attrs, "step");
-  ASSERT_TRUE(scope.status().ok()) << Message(scope.status());
+  ASSERT_OK(scope.status());
   const auto session = Session::Create(std::move(graph));
-  ASSERT_TRUE(session.ok()) << Message(session.status());
+  ASSERT_OK(session);
   for (size_t i = 0; i < c["variables"].size(); ++i)
-    ASSERT_TRUE((*session)->SetVariable(fmt::format("variable{}", i), Values<T>(c["variables"][i])).ok());
+    ASSERT_OK((*session)->SetVariable(fmt::format("variable{}", i), Values<T>(c["variables"][i])));
   const auto ran = (*session)->Run({}, {}, {"step"});
-  ASSERT_TRUE(ran.ok()) << Message(ran.status());
+  ASSERT_OK(ran);
   for (size_t i = 0; i < c["after"].size(); ++i) {
     const auto actual = (*session)->GetVariable(fmt::format("variable{}", i));
-    ASSERT_TRUE(actual.ok());
+    ASSERT_OK(actual);
     const Tensor expected = Values<T>(c["after"][i]);
     for (size_t k = 0; k < expected.flat<T>().size(); ++k)
       EXPECT_NEAR(actual->flat<T>()[k], expected.flat<T>()[k], tolerance) << "variable " << i << ", element " << k;

@@ -7,27 +7,24 @@
 // by a few roundings more, since PyTorch's error may be small by luck.
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "engine/gradients/gradients.h"
-#include "engine/optimizers/apply_gradients.h"
 #include "engine/presets/presets.h"
 #include "engine/session/session.h"
-#include "engine/variables/variables.h"
+#include "tests/testing/reference_json.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/training_step.h"
 
 namespace rivulet {
 namespace {
 
-using Json = nlohmann::json;
+using testing::AddTrainingStep;
+using testing::Json;
 
 constexpr double kAllowance = 16, kRounding = 4e-6;
 
 const Json& Cases() {
-  static const Json cases = [] {
-    std::ifstream file(RIVULET_REFERENCE_FOLDER "/training_reference.json");
-    return Json::parse(file);
-  }();
+  static const Json cases = testing::ReadJson(RIVULET_REFERENCE_FOLDER "/training_reference.json");
   return cases;
 }
 
@@ -100,31 +97,26 @@ TEST_P(TrainingReference, TwentySteps_ArePyTorchs) {
     options.normalization = c.value("normalization", "");
   }
   auto model = Preset(c["preset"].get<std::string>(), options);
-  ASSERT_TRUE(model.ok()) << Message(model.status());
+  ASSERT_OK(model);
   const std::string loss = c.value("loss", model->eval_loss);
-  std::vector<Output> handles;
-  for (const ModelVariable& variable : model->variables)
-    if (variable.segment == "trainable") handles.push_back(FindVariable(model->graph, variable.name).value());
-  const auto gradients = ComputeGradients(model->graph, model->graph.FindOutput(loss).value(), handles);
-  ASSERT_TRUE(gradients.ok()) << Message(gradients.status());
   OptimizerSpec optimizer = OptimizerSpec::Of(OptimizerByName(c["optimizer"].get<std::string>()).value());
   optimizer.learning_rate = c["learning_rate"].get<double>();
-  const auto step = ApplyGradients(Scope(model->graph), optimizer, handles, *gradients);
-  ASSERT_TRUE(step.ok()) << Message(step.status());
-  std::vector<std::string> targets = {(*step)->name()};
+  const auto step = AddTrainingStep(*model, optimizer, loss);
+  ASSERT_OK(step);
+  std::vector<std::string> targets = {*step};
   if (loss == model->train_loss)
     targets.insert(targets.end(), model->train_updates.begin(), model->train_updates.end());
   auto session = Session::Create(model->graph.Clone());
-  ASSERT_TRUE(session.ok()) << Message(session.status());
+  ASSERT_OK(session);
   const auto initialised = (*session)->Run({}, {}, {model->init_target});  // the optimiser's slots
-  ASSERT_TRUE(initialised.ok()) << Message(initialised.status());
+  ASSERT_OK(initialised);
   for (const ModelVariable& variable : model->variables)
-    ASSERT_TRUE((*session)->SetVariable(variable.name, FirstValue(variable.name, variable.spec.shape)).ok());
+    ASSERT_OK((*session)->SetVariable(variable.name, FirstValue(variable.name, variable.spec.shape)));
 
   double error = 0;
   for (size_t i = 0; i < c["losses"].size(); ++i) {
     const auto fetched = (*session)->Run(Batch(c, *model, static_cast<int>(i)), {loss}, targets);
-    ASSERT_TRUE(fetched.ok()) << Message(fetched.status());
+    ASSERT_OK(fetched);
     error = std::max(error, c["float32_errors"][i].get<double>());
     const double expected = c["losses"][i].get<double>(), actual = (*fetched)[0].flat<float>()[0];
     ASSERT_LE(std::abs(actual - expected), kAllowance * error + kRounding * std::max(1.0, expected))
@@ -136,7 +128,7 @@ TEST_P(TrainingReference, TwentySteps_ArePyTorchs) {
     if (!c["variables"].contains(variable.name)) continue;
     const Json& expected = c["variables"][variable.name];
     const auto value = (*session)->GetVariable(variable.name);
-    ASSERT_TRUE(value.ok());
+    ASSERT_OK(value);
     const uint32_t seed = Fnv(variable.name) ^ 0x5A5A5A5Au;
     double squares = 0, signed_sum = 0;
     const std::span<const float> elements = value->flat<float>();

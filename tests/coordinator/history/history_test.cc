@@ -2,31 +2,29 @@
 
 #include <sqlite3.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_folder.h"
+
 namespace rivulet {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::rivulet::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
-class HistoryTest : public testing::Test {
+class HistoryTest : public testing::FolderTest {
  protected:
-  HistoryTest() {
-    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = testing::TempDir() + fmt::format("history-{}-{}", getpid(), info->name());
-    std::filesystem::create_directories(folder_);
-    path_ = folder_ + "/runs.sqlite";
-  }
-  ~HistoryTest() override { std::filesystem::remove_all(folder_); }
-
   std::unique_ptr<History> Open(History::Access access = History::Access::kReadWrite) {
     auto history = History::Open(path_, access);
-    EXPECT_TRUE(history.ok()) << history.status();
+    EXPECT_OK(history);
     return history.ok() ? *std::move(history) : nullptr;
   }
   std::string OpenError(History::Access access) {
@@ -61,14 +59,15 @@ class HistoryTest : public testing::Test {
     run.name = name;
     run.status = "running";
     run.config = "[run]\nrounds = 2\n";
-    run.plan_digest = "ab";
+    run.plan_digest = Sha256Of("plan").Hex();
     run.seed = 1;
     run.version = "0.1.0";
     run.created_at = run.started_at = Iso8601(1'738'333'530'123);
     return run;
   }
   static ModelRow Model(const std::string& id, int64_t round) {
-    return {id, round, fmt::format("d{}", round), fmt::format("runs.sqlite.models/{}/{}", id, round), 100, 10};
+    return {id,  round, Sha256Of(fmt::format("{}", round)).Hex(), fmt::format("runs.sqlite.models/{}/{}", id, round),
+            100, 10};
   }
   static AttemptRecord Attempt(const std::string& id, int64_t round, int64_t attempt, const std::string& status) {
     AttemptRecord record;
@@ -98,12 +97,12 @@ class HistoryTest : public testing::Test {
     return record;
   }
   void AddRunWithClient(History& history, const std::string& id, const std::string& name = "demo") {
-    ASSERT_TRUE(history.AddRun(Run(id, name), Model(id, 0), {}).ok());
+    ASSERT_OK(history.AddRun(Run(id, name), Model(id, 0), {}));
     const RunClient client = {"c", 1, 1};
-    ASSERT_TRUE(history.AddClients(id, std::span(&client, 1), Iso8601(0)).ok());
+    ASSERT_OK(history.AddClients(id, std::span(&client, 1), Iso8601(0)));
   }
 
-  std::string folder_, path_;
+  std::string path_ = Path("runs.sqlite");
 };
 
 TEST_F(HistoryTest, Iso8601_HasMillisecondsAndZulu) {
@@ -118,7 +117,7 @@ TEST_F(HistoryTest, Open_NewFile_HasTheDocumentedColumns) {
     return Ask(fmt::format("SELECT group_concat(name, ' ') FROM pragma_table_info('{}')", table));
   };
   EXPECT_EQ(columns("runs"),
-            "run_id name status reason config plan_digest seed version created_at started_at finished_at;");
+            "run_id name status reason config plan_digest seed version created_at started_at finished_at rowid;");
   EXPECT_EQ(columns("rounds"),
             "run_id round attempt status reason started_at finished_at selected reported folded refused dropped failed "
             "examples train_loss bytes_down bytes_up train_seconds aggregate_seconds evaluate_seconds model_digest;");
@@ -128,21 +127,17 @@ TEST_F(HistoryTest, Open_NewFile_HasTheDocumentedColumns) {
       columns("client_rounds"),
       "task_id run_id round attempt client_id kind status base_round committed_round staleness parent_id examples "
       "steps train_loss update_norm update_digest weight bytes_down bytes_up wait_seconds train_seconds "
-      "upload_seconds error;");
-  EXPECT_EQ(columns("metrics"), "run_id round scope client_id name value;");
+      "upload_seconds error rowid;");
+  EXPECT_EQ(columns("metrics"), "run_id round scope client_id name value right total;");
   EXPECT_EQ(columns("models"), "run_id round digest path bytes parameters;");
-  EXPECT_EQ(columns("events"), "run_id round at level source message;");
-  const auto key = [&](const std::string& table) {
-    return Ask(fmt::format("SELECT group_concat(name, ' ') FROM pragma_table_info('{}') WHERE pk > 0", table));
-  };
-  EXPECT_EQ(key("runs"), "run_id;");
-  EXPECT_EQ(key("rounds"), "run_id round attempt;");
-  EXPECT_EQ(key("clients"), "client_id;");
-  EXPECT_EQ(key("client_rounds"), "task_id;");
-  EXPECT_EQ(key("models"), "run_id round;");
+  EXPECT_EQ(columns("events"), "run_id round at level source message rowid;");
+  EXPECT_EQ(columns("run_keys"), "run_id key value;");
+  EXPECT_EQ(columns("tags"), "run_id tag;");
+  EXPECT_EQ(columns("notes"), "run_id at text rowid;");
   EXPECT_EQ(Ask("SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY name"),
-            "client_reliability;round_summary;run_leaderboard;");
-  EXPECT_EQ(Ask("PRAGMA user_version"), "1;");
+            "client_reliability;client_rounds;clients;events;metrics;models;notes;round_summary;rounds;run_clients;"
+            "run_keys;run_leaderboard;runs;tags;");
+  EXPECT_EQ(Ask("PRAGMA user_version"), "2;");
 }
 
 TEST_F(HistoryTest, EveryColumn_IsDocumented) {
@@ -166,7 +161,7 @@ TEST_F(HistoryTest, EveryColumn_IsDocumented) {
     const size_t end = page[begin] == '#' ? page.find("\n##", begin + 1) : page.find('\n', begin);
     const std::string section = page.substr(begin, end - begin);
     for (const std::string& column : lines(Ask("SELECT name FROM pragma_table_info('" + table + "')"))) {
-      EXPECT_THAT(section, testing::ContainsRegex("[ ,|]" + column + "[ ,|]")) << table << "." << column;
+      EXPECT_THAT(section, ::testing::ContainsRegex("[ ,|]" + column + "[ ,|]")) << table << "." << column;
     }
   }
 }
@@ -180,30 +175,30 @@ TEST_F(HistoryTest, Close_LeavesOnePlainFile) {
   auto history = Open();
   AddRunWithClient(*history, "r1");
   EXPECT_TRUE(std::filesystem::exists(path_ + "-wal"));
-  ASSERT_TRUE(history->Close().ok());
+  ASSERT_OK(history->Close());
   EXPECT_FALSE(std::filesystem::exists(path_ + "-wal"));
   EXPECT_FALSE(std::filesystem::exists(path_ + "-shm"));
-  std::filesystem::copy_file(path_, folder_ + "/copy.sqlite");
-  path_ = folder_ + "/copy.sqlite";
+  std::filesystem::copy_file(path_, Path("copy.sqlite"));
+  path_ = Path("copy.sqlite");
   EXPECT_EQ(Ask("SELECT run_id FROM runs"), "r1;");
 }
 
 TEST_F(HistoryTest, Close_WhileAnotherHasItOpen_DoesNotWait) {
   auto one = Open(), two = Open();
   AddRunWithClient(*one, "r1");
-  EXPECT_TRUE(one->Close().ok());
+  EXPECT_OK(one->Close());
   AddRunWithClient(*two, "r2");
   EXPECT_EQ(Ask("SELECT count(*) FROM runs"), "2;");
 }
 
 TEST_F(HistoryTest, Open_Folder_IsRefused) {
-  path_ = folder_;
+  path_ = folder_.path();
   EXPECT_EQ(OpenError(History::Access::kReadWrite),
-            fmt::format("history '{}' is a folder; name a file in it", folder_));
+            fmt::format("history '{}' is a folder; name a file in it", folder_.path()));
 }
 
 TEST_F(HistoryTest, Open_MissingFolder_IsRefused) {
-  path_ = folder_ + "/none/runs.sqlite";
+  path_ = Path("none/runs.sqlite");
   EXPECT_THAT(OpenError(History::Access::kReadWrite), HasSubstr("does not exist; create it first"));
 }
 
@@ -236,7 +231,7 @@ TEST_F(HistoryTest, Open_SomeoneElsesDatabase_IsRefusedAndUnchanged) {
 TEST_F(HistoryTest, Open_NewerVersion_IsRefused) {
   Open()->Close().IgnoreError();
   Ask("PRAGMA user_version = 99");
-  EXPECT_THAT(OpenError(History::Access::kReadWrite), HasSubstr("has version 99, and this program knows up to 1"));
+  EXPECT_THAT(OpenError(History::Access::kReadWrite), HasSubstr("has version 99, and this program knows up to 2"));
   EXPECT_THAT(OpenError(History::Access::kReadOnly), HasSubstr("use a newer program"));
 }
 
@@ -253,8 +248,7 @@ TEST_F(HistoryTest, Open_DamagedPages_IsDataLossNotACrash) {
   auto history = History::Open(path_, History::Access::kReadOnly);
   Status status = history.status();
   if (history.ok()) status = (*history)->Runs().status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
-  EXPECT_THAT(std::string(Message(status)), HasSubstr("is damaged"));
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kDataLoss, HasSubstr("is damaged")));
 }
 
 TEST_F(HistoryTest, Open_ReadOnlyFile_IsRefused) {
@@ -273,9 +267,9 @@ TEST_F(HistoryTest, AddAttempt_RoundTripsEveryColumn) {
   task.staleness = 0;
   task.parent_id = "tier";
   task.steps = 3;
-  task.train_loss = 0.25;
+  task.train_loss = 0.5;
   task.update_norm = 1.5;
-  task.update_digest = "ff";
+  task.update_digest = Sha256Of("update").Hex();
   task.weight = 5;
   task.bytes_down = 7;
   task.bytes_up = 8;
@@ -283,10 +277,11 @@ TEST_F(HistoryTest, AddAttempt_RoundTripsEveryColumn) {
   task.train_seconds = 0.2;
   task.upload_seconds = 0.3;
   record.events.push_back({"r1", 1, Iso8601(1), "warning", "test", "it's a message"});
-  ASSERT_TRUE(history->AddAttempt(record).ok());
+  ASSERT_OK(history->AddAttempt(record));
 
   const auto tasks = history->ClientRounds("r1", 1);
-  ASSERT_TRUE(tasks.ok() && tasks->size() == 1);
+  ASSERT_OK(tasks);
+  ASSERT_EQ(tasks->size(), 1);
   const ClientRoundRow& row = tasks->front();
   EXPECT_EQ(row.task_id, "r1-r1-a1-c-0");
   EXPECT_EQ(row.committed_round, 1);
@@ -299,22 +294,23 @@ TEST_F(HistoryTest, AddAttempt_RoundTripsEveryColumn) {
   EXPECT_EQ(row.wait_seconds, 0.1);
   EXPECT_EQ(row.upload_seconds, 0.3);
   const auto events = history->Events("r1");
-  ASSERT_TRUE(events.ok() && events->size() == 1);
+  ASSERT_OK(events);
+  ASSERT_EQ(events->size(), 1);
   EXPECT_EQ(events->front().message, "it's a message");
   EXPECT_EQ(Ask("SELECT name, test_accuracy, folded FROM round_summary"), "demo|0.1|1;");
   EXPECT_EQ(Ask("SELECT tasks, folded, reliability, examples FROM client_reliability"), "1|1|1.0|5;");
   const auto clients = history->ClientReliability("r1");
-  ASSERT_TRUE(clients.ok());
+  ASSERT_OK(clients);
   EXPECT_EQ(clients->front().client_id, "c");
 }
 
 TEST_F(HistoryTest, AddAttempt_Twice_IsRefusedAndLeavesNothing) {
   auto history = Open();
   AddRunWithClient(*history, "r1");
-  ASSERT_TRUE(history->AddAttempt(Attempt("r1", 1, 1, "committed")).ok());
+  ASSERT_OK(history->AddAttempt(Attempt("r1", 1, 1, "committed")));
   AttemptRecord again = Attempt("r1", 1, 1, "committed");
   again.events.push_back({"r1", 1, Iso8601(1), "info", "test", "second"});
-  EXPECT_EQ(history->AddAttempt(again).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(history->AddAttempt(again), StatusIs(absl::StatusCode::kAlreadyExists));
   EXPECT_EQ(
       Ask("SELECT (SELECT count(*) FROM rounds), (SELECT count(*) FROM client_rounds), (SELECT count(*) FROM events)"),
       "1|1|0;");
@@ -322,8 +318,8 @@ TEST_F(HistoryTest, AddAttempt_Twice_IsRefusedAndLeavesNothing) {
 
 TEST_F(HistoryTest, AddAttempt_UnknownClient_IsRefusedByTheForeignKey) {
   auto history = Open();
-  ASSERT_TRUE(history->AddRun(Run("r1"), Model("r1", 0), {}).ok());
-  EXPECT_FALSE(history->AddAttempt(Attempt("r1", 1, 1, "committed")).ok());
+  ASSERT_OK(history->AddRun(Run("r1"), Model("r1", 0), {}));
+  EXPECT_THAT(history->AddAttempt(Attempt("r1", 1, 1, "committed")), ::testing::Not(::rivulet::testing::IsOk()));
   EXPECT_EQ(Ask("SELECT count(*) FROM rounds"), "0;");
 }
 
@@ -332,9 +328,10 @@ TEST_F(HistoryTest, AddAttempt_ForgetOlderModels_KeepsRowsWithoutPath) {
   AddRunWithClient(*history, "r1");
   AttemptRecord record = Attempt("r1", 1, 1, "committed");
   record.forget_older_models = true;
-  ASSERT_TRUE(history->AddAttempt(record).ok());
+  ASSERT_OK(history->AddAttempt(record));
   const auto models = history->Models("r1");
-  ASSERT_TRUE(models.ok() && models->size() == 2);
+  ASSERT_OK(models);
+  ASSERT_EQ(models->size(), 2);
   EXPECT_EQ((*models)[0].path, "");
   EXPECT_EQ((*models)[1].path, "runs.sqlite.models/r1/1");
 }
@@ -344,18 +341,18 @@ TEST_F(HistoryTest, AddAttempt_FinishesRun_InTheSameTransaction) {
   AddRunWithClient(*history, "r1");
   AttemptRecord record = Attempt("r1", 1, 1, "committed");
   record.finishes_run = true;
-  ASSERT_TRUE(history->AddAttempt(record).ok());
+  ASSERT_OK(history->AddAttempt(record));
   EXPECT_EQ(Ask("SELECT status, finished_at FROM runs"), "finished|1970-01-01T00:00:00.000Z;");
 }
 
 TEST_F(HistoryTest, FindResumePoint_CountsAbandonedAttemptsAndLeases) {
   auto history = Open();
   AddRunWithClient(*history, "r1");
-  ASSERT_TRUE(history->AddAttempt(Attempt("r1", 1, 1, "committed")).ok());
-  ASSERT_TRUE(history->AddAttempt(Attempt("r1", 2, 1, "abandoned")).ok());
-  ASSERT_TRUE(history->AddAttempt(Attempt("r1", 2, 2, "failed")).ok());
+  ASSERT_OK(history->AddAttempt(Attempt("r1", 1, 1, "committed")));
+  ASSERT_OK(history->AddAttempt(Attempt("r1", 2, 1, "abandoned")));
+  ASSERT_OK(history->AddAttempt(Attempt("r1", 2, 2, "failed")));
   const auto point = history->FindResumePoint("r1");
-  ASSERT_TRUE(point.ok());
+  ASSERT_OK(point);
   EXPECT_EQ(point->committed_round, 1);
   EXPECT_EQ(point->next_attempt, 3);
   ASSERT_EQ(point->clients.size(), 1u);
@@ -372,19 +369,20 @@ TEST_F(HistoryTest, ResolveRun_ByIdNameAndLatest) {
   EXPECT_EQ(history->ResolveRun("alpha")->run_id, "r2");
   EXPECT_EQ(history->ResolveRun("latest")->run_id, "r3");
   EXPECT_THAT(std::string(Message(history->ResolveRun("alpa").status())), HasSubstr("Did you mean 'alpha'?"));
-  EXPECT_EQ(history->ResolveRun("zzzzzzzzz").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(history->ResolveRun("zzzzzzzzz"), StatusIs(absl::StatusCode::kNotFound));
 }
 
 TEST_F(HistoryTest, RunLeaderboard_RanksByBestAccuracy) {
   auto history = Open();
   AddRunWithClient(*history, "r1");
   AddRunWithClient(*history, "r2");
-  ASSERT_TRUE(history->AddAttempt(Attempt("r1", 1, 1, "committed")).ok());
-  ASSERT_TRUE(history->AddAttempt(Attempt("r2", 1, 1, "committed")).ok());
-  ASSERT_TRUE(history->AddAttempt(Attempt("r2", 2, 1, "committed")).ok());
+  ASSERT_OK(history->AddAttempt(Attempt("r1", 1, 1, "committed")));
+  ASSERT_OK(history->AddAttempt(Attempt("r2", 1, 1, "committed")));
+  ASSERT_OK(history->AddAttempt(Attempt("r2", 2, 1, "committed")));
   EXPECT_EQ(Ask("SELECT run_id, rounds, best_accuracy, best_round FROM run_leaderboard"), "r2|2|0.2|2;r1|1|0.1|1;");
   const auto runs = history->RunSummaries();
-  ASSERT_TRUE(runs.ok() && runs->size() == 2);
+  ASSERT_OK(runs);
+  ASSERT_EQ(runs->size(), 2);
   EXPECT_EQ((*runs)[0].run_id, "r2");
   EXPECT_EQ((*runs)[0].best_round, 2);
 }
@@ -397,7 +395,7 @@ TEST_F(HistoryTest, TwoWriters_OfDifferentRuns_BothSucceed) {
   const auto write = [](History& history, const std::string& id) {
     for (int round = 1; round <= 50; ++round) {
       const Status status = history.AddAttempt(Attempt(id, round, 1, "committed"));
-      ASSERT_TRUE(status.ok()) << status;
+      ASSERT_OK(status);
     }
   };
   std::thread other([&] { write(*two, "r2"); });
@@ -411,7 +409,7 @@ TEST_F(HistoryTest, OpenAtTheSameTime_NewFile_MakesOneSchema) {
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&, i] {
       auto history = History::Open(path_, History::Access::kReadWrite);
-      ASSERT_TRUE(history.ok()) << history.status();
+      ASSERT_OK(history);
       AddRunWithClient(**history, fmt::format("r{}", i));
     });
   }
@@ -419,14 +417,262 @@ TEST_F(HistoryTest, OpenAtTheSameTime_NewFile_MakesOneSchema) {
   EXPECT_EQ(Ask("SELECT count(*) FROM runs"), "4;");
 }
 
+// Everybody opens the same new file at the same moment, writes a run, closes, and goes on to the next file: a file is
+// new, half made, in use and being folded up for others all the time.
+TEST_F(HistoryTest, OpenAtTheSameTime_ManyProcesses_NobodyIsToldAnything) {
+  constexpr int kProcesses = 8, kFiles = 10;
+  std::vector<pid_t> children;
+  for (int child = 0; child < kProcesses; ++child) {
+    const pid_t pid = fork();
+    ASSERT_GE(pid, 0);
+    if (pid == 0) {
+      for (int i = 0; i < kFiles; ++i) {
+        const auto history = History::Open(folder_.File(fmt::format("{}.sqlite", i)), History::Access::kReadWrite);
+        const std::string id = fmt::format("r{}", child);
+        const Status status = history.ok() ? (*history)->AddRun(Run(id), Model(id, 0), {}) : history.status();
+        if (!status.ok()) {
+          std::fprintf(stderr, "%s\n", std::string(Message(status)).c_str());
+          _exit(1);
+        }
+      }
+      _exit(0);
+    }
+    children.push_back(pid);
+  }
+  for (const pid_t pid : children) {
+    int status = 0;
+    waitpid(pid, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  for (int i = 0; i < kFiles; ++i) {
+    path_ = folder_.File(fmt::format("{}.sqlite", i));
+    EXPECT_EQ(Ask("SELECT count(*) FROM runs"), fmt::format("{};", kProcesses));
+  }
+}
+
+TEST_F(HistoryTest, Write_WhileAnotherHoldsTheLock_WaitsAndSaysSo) {
+  auto history = Open();
+  AddRunWithClient(*history, "r1");
+  std::vector<std::string> said;
+  history->SetOnBusy([&](const std::string& sentence) { said.push_back(sentence); });
+  sqlite3* other = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &other), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  std::thread lets_go([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    sqlite3_exec(other, "COMMIT", nullptr, nullptr, nullptr);
+  });
+  EXPECT_OK(history->AddAttempt(Attempt("r1", 1, 1, "committed")));
+  lets_go.join();
+  sqlite3_close(other);
+  EXPECT_THAT(said, ElementsAre(fmt::format("waiting for another process that is writing to the history '{}'", path_)));
+}
+
 TEST_F(HistoryTest, AddClients_TenThousand_IsOneTransactionOfRows) {
   auto history = Open();
-  ASSERT_TRUE(history->AddRun(Run("r1"), Model("r1", 0), {}).ok());
+  ASSERT_OK(history->AddRun(Run("r1"), Model("r1", 0), {}));
   std::vector<RunClient> clients;
   for (int i = 0; i < 10'000; ++i) clients.push_back({fmt::format("client-{:05}", i), 1, 1});
-  ASSERT_TRUE(history->AddClients("r1", clients, Iso8601(0)).ok());
-  ASSERT_TRUE(history->AddClients("r1", clients, Iso8601(1)).ok()) << "known names keep their row";
+  ASSERT_OK(history->AddClients("r1", clients, Iso8601(0)));
+  ASSERT_OK(history->AddClients("r1", clients, Iso8601(1))) << "known names keep their row";
   EXPECT_EQ(history->FindResumePoint("r1")->clients.size(), 10'000u);
+}
+
+// What a task costs: its row and its places in the indices.
+TEST_F(HistoryTest, TaskRow_IsAtMost200Bytes) {
+  constexpr int kClients = 2'000, kRounds = 50, kCohort = 2'000;
+  auto history = Open();
+  const std::string id = "mnist-fedavg-20250131T142530-7f3a";
+  ASSERT_OK(history->AddRun(Run(id), Model(id, 0), {}));
+  std::vector<RunClient> clients;
+  for (int i = 0; i < kClients; ++i) clients.push_back({fmt::format("client-{:05}", i), 1, 1});
+  ASSERT_OK(history->AddClients(id, clients, Iso8601(0)));
+  const auto write = [&](int64_t round) {
+    AttemptRecord record = Attempt(id, round, 1, "committed");
+    record.tasks.clear();
+    record.metrics.clear();
+    for (int i = 0; i < kCohort; ++i) {
+      ClientRoundRow& task = record.tasks.emplace_back();
+      task.run_id = id;
+      task.round = round;
+      task.client_id = clients[static_cast<size_t>(i)].client_id;
+      task.task_id = fmt::format("{}-r{}-a1-{}-0", id, round, task.client_id);
+      task.status = "folded";
+      task.base_round = round - 1;
+      task.examples = task.weight = 600;
+      task.steps = 60;
+      task.train_loss = 0.123 + i;
+      task.update_norm = 1.234 + i;
+      task.update_digest = Sha256Of(task.task_id).Hex();
+      task.bytes_down = task.bytes_up = 796'000;
+      task.wait_seconds = 0.014;
+      task.train_seconds = 0.001010719;
+      task.upload_seconds = 0.003;
+      record.metrics.push_back({id, round, "client", task.client_id, "train/loss", task.train_loss});
+    }
+    ASSERT_OK(history->AddAttempt(record));
+  };
+  const auto bytes = [&] {
+    return std::stoll(Ask("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"));
+  };
+  write(1);
+  const int64_t before = bytes();
+  for (int64_t round = 2; round <= kRounds + 1; ++round) write(round);
+  const int64_t each = (bytes() - before) / (kRounds * kCohort);
+  RecordProperty("bytes", static_cast<int>(each));
+  EXPECT_LE(each, 200);
+  EXPECT_EQ(Ask("SELECT count(*) FROM client_rounds"), "102000;");
+  EXPECT_EQ(Ask("SELECT count(*) FROM metrics WHERE scope = 'client'"), "102000;");
+}
+
+TEST_F(HistoryTest, FindTask_ByAnyId) {
+  auto history = Open();
+  const std::string run = "x-r1-a1-y";
+  ASSERT_OK(history->AddRun(Run(run), Model(run, 0), {}));
+  const std::vector<RunClient> clients = {{"c", 1, 1}, {"1-r1-a1-z", 1, 1}, {"ø-0", 1, 1}};
+  ASSERT_OK(history->AddClients(run, clients, Iso8601(0)));
+  AttemptRecord record = Attempt(run, 1, 1, "committed");
+  record.tasks[0].task_id = "an id of its own";
+  for (const std::string name : {"1-r1-a1-z", "ø-0"}) {
+    ClientRoundRow task = record.tasks[0];
+    task.client_id = name;
+    task.task_id = fmt::format("{}-r1-a1-{}-3", run, name);
+    record.tasks.push_back(task);
+  }
+  ASSERT_OK(history->AddAttempt(record));
+  // A cohort that measures the same version: the same client, the same ordinal, another kind.
+  AttemptRecord measured = Attempt(run, 1, 1, "committed");
+  measured.kind = measured.tasks[0].kind = "evaluate";
+  measured.tasks[0].client_id = "ø-0";
+  measured.tasks[0].task_id = run + "-e1-a1-ø-0-3";
+  measured.model.reset();
+  measured.metrics = {{run, 1, "client", "ø-0", "test/accuracy", {}, 228, 1000}};
+  ASSERT_OK(history->AddAttempt(measured));
+
+  for (const std::string id :
+       {"an id of its own", "x-r1-a1-y-r1-a1-1-r1-a1-z-3", "x-r1-a1-y-r1-a1-ø-0-3", "x-r1-a1-y-e1-a1-ø-0-3"}) {
+    const auto task = history->FindTask(id);
+    ASSERT_OK(task);
+    ASSERT_TRUE(task->has_value()) << id;
+    EXPECT_EQ((*task)->task_id, id);
+  }
+  for (const std::string id : {"", "-", "c", "x-r1-a1-y-r1-a1-c-0", "x-r1-a1-y-r1-a1-ø-0-03", "x-r1-a1-y-r2-a1-ø-0-3",
+                               "x-r1-a1-y-r99999999999999999999-a1-ø-0-3"}) {
+    const auto task = history->FindTask(id);
+    ASSERT_OK(task);
+    EXPECT_FALSE(task->has_value()) << id;
+  }
+  EXPECT_EQ((*history->LastTask(run, "ø-0"))->kind, "train");
+  EXPECT_EQ(Ask("SELECT count(*) FROM rounds"), "1;") << "measuring is no round";
+  EXPECT_EQ(Ask("SELECT kind, committed_round FROM client_rounds WHERE client_id = 'ø-0' ORDER BY rowid"),
+            "train|1;evaluate|NULL;");
+  EXPECT_EQ(Ask("SELECT value, right, total FROM metrics WHERE client_id = 'ø-0' AND scope = 'client'"),
+            "0.228|228|1000;");
+  EXPECT_THAT(history->AddAttempt(measured), StatusIs(absl::StatusCode::kAlreadyExists));
+}
+
+TEST_F(HistoryTest, AsynchronousTask_PointsToItsVersion) {
+  auto history = Open();
+  AddRunWithClient(*history, "r1");
+  for (int64_t round = 1; round <= 3; ++round) {
+    AttemptRecord record = Attempt("r1", round, 1, "committed");
+    if (round == 3) record.tasks[0].base_round = 0;
+    ASSERT_OK(history->AddAttempt(record));
+  }
+  EXPECT_EQ(Ask("SELECT base_round, committed_round, staleness FROM client_rounds ORDER BY rowid"),
+            "0|1|0;1|2|0;0|3|2;");
+}
+
+TEST_F(HistoryTest, Totals_AreTheSumsOfTasks) {
+  auto history = Open();
+  ASSERT_OK(history->AddRun(Run("r1"), Model("r1", 0), {}));
+  std::vector<RunClient> clients;
+  for (int i = 0; i < 20; ++i) clients.push_back({fmt::format("c{}", i), 1, 1});
+  ASSERT_OK(history->AddClients("r1", clients, Iso8601(0)));
+  const char* ends[] = {"folded", "refused", "dropped", "failed"};
+  uint32_t random = 1;
+  const auto draw = [&](uint32_t n) { return (random = random * 1664525u + 1013904223u) / 65536 % n; };
+  for (int64_t round = 1; round <= 50; ++round) {
+    AttemptRecord record = Attempt("r1", round, 1, "committed");
+    const ClientRoundRow blank = record.tasks[0];
+    record.tasks.clear();
+    record.metrics.clear();
+    for (const RunClient& client : clients) {
+      if (draw(3) == 0) continue;
+      ClientRoundRow& task = record.tasks.emplace_back(blank);
+      task.client_id = client.client_id;
+      task.task_id = fmt::format("r1-r{}-a1-{}-0", round, client.client_id);
+      task.status = ends[draw(4)];
+      task.examples = draw(100);
+      if (draw(2) == 0) task.train_seconds = draw(8) / 8.0;
+    }
+    ASSERT_OK(history->AddAttempt(record));
+  }
+  const std::string sums =
+      "SELECT client_id, count(*), sum(status = 'folded'), sum(status = 'refused'), sum(status = 'dropped'), "
+      "sum(status = 'failed'), avg(status = 'folded'), sum(CASE status WHEN 'folded' THEN examples ELSE 0 END), "
+      "avg(train_seconds) FROM client_rounds GROUP BY client_id ORDER BY client_id";
+  EXPECT_EQ(Ask("SELECT client_id, tasks, folded, refused, dropped, failed, reliability, examples, mean_train_seconds "
+                "FROM client_reliability"),
+            Ask(sums));
+}
+
+TEST_F(HistoryTest, AddAttempt_ClientOfAnotherRun_IsRefused) {
+  auto history = Open();
+  AddRunWithClient(*history, "r1");
+  ASSERT_OK(history->AddRun(Run("r2"), Model("r2", 0), {}));
+  EXPECT_THAT(history->AddAttempt(Attempt("r2", 1, 1, "committed")),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("client 'c' is not of run 'r2'")));
+  EXPECT_EQ(Ask("SELECT count(*) FROM rounds"), "0;");
+}
+
+TEST_F(HistoryTest, AddAttempt_LossToldTwice_IsStoredOnceOrRefused) {
+  auto history = Open();
+  AddRunWithClient(*history, "r1");
+  AttemptRecord record = Attempt("r1", 1, 1, "committed");
+  record.tasks[0].train_loss = 0.5;
+  record.metrics.push_back({"r1", 1, "federated", "", "train/loss", 0.5});
+  ASSERT_OK(history->AddAttempt(record));
+  EXPECT_EQ(Ask("SELECT count(*) FROM metric"), "1;");
+  EXPECT_EQ(Ask("SELECT scope, client_id, name, value FROM metrics ORDER BY scope"),
+            "central|NULL|test/accuracy|0.1;client|c|train/loss|0.5;federated|NULL|train/loss|0.5;");
+  record = Attempt("r1", 2, 1, "committed");
+  record.tasks[0].train_loss = 0.25;
+  EXPECT_THAT(history->AddAttempt(record), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("train/loss twice")));
+}
+
+TEST_F(HistoryTest, KeysTagsNotesAndBlobs_AreKept) {
+  auto history = Open();
+  AddRunWithClient(*history, "r1");
+  EXPECT_EQ(Ask("SELECT * FROM run_keys"), "r1|run.rounds|2;");
+  RunRow again = Run("r1");
+  again.config = "top = 1\n\n[run]\nrounds = 3\n\n[client.optimizer]\nkind = \"sgd\"\n";
+  ASSERT_OK(history->ReopenRun(again, {}));
+  const auto keys = history->RunKeys("r1");
+  ASSERT_OK(keys);
+  ASSERT_EQ(keys->size(), 3u);
+  EXPECT_EQ((*keys)[0].key + " " + (*keys)[0].value, "client.optimizer.kind \"sgd\"");
+  EXPECT_EQ((*keys)[1].key + " " + (*keys)[1].value, "run.rounds 3");
+
+  ASSERT_OK(history->AddTag("r1", "baseline"));
+  ASSERT_OK(history->AddTag("r1", "baseline"));
+  EXPECT_EQ(history->Tags("r1")->size(), 1u);
+  ASSERT_OK(history->AddNote("r1", Iso8601(5), "it's good"));
+  EXPECT_EQ(history->Notes("r1")->at(0).text, "it's good");
+  EXPECT_THAT(history->AddNote("none", Iso8601(5), "x"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(history->AddNote("r1", "today", "x"), StatusIs(absl::StatusCode::kInvalidArgument));
+
+  for (int64_t round = 1; round <= 2; ++round) {
+    AttemptRecord record = Attempt("r1", round, 1, "committed");
+    record.blobs.push_back({"machine", std::string("\0s", 2) + std::to_string(round)});
+    ASSERT_OK(history->AddAttempt(record));
+  }
+  const auto blob = history->FindBlob("r1", "machine");
+  ASSERT_OK(blob);
+  EXPECT_EQ((*blob)->first, 2);
+  EXPECT_EQ((*blob)->second.bytes, std::string("\0s2", 3));
+  EXPECT_EQ(Ask("SELECT count(*) FROM blob"), "1;");
+  EXPECT_FALSE(history->FindBlob("r1", "other")->has_value());
 }
 
 }  // namespace

@@ -7,17 +7,14 @@
 #include "engine/base/philox.h"
 #include "engine/base/sha256.h"
 #include "engine/tensor/tensor.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_folder.h"
 
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::StatusIs;
 using ::testing::HasSubstr;
-
-std::string FreshFolder() {
-  std::string folder = testing::TempDir() + "rivulet-base-XXXXXX";
-  RIVULET_CHECK(mkdtemp(folder.data()) != nullptr);
-  return folder;
-}
 
 // FIPS 180-4 examples.
 TEST(Sha256Test, PublishedVectors_Agree) {
@@ -33,8 +30,8 @@ TEST(Sha256Test, UpdateInPieces_EqualsWhole) {
 }
 
 TEST(DigestTest, FromHex_WrongLengthOrDigit_IsRefused) {
-  EXPECT_FALSE(Digest::FromHex("ab").ok());
-  EXPECT_FALSE(Digest::FromHex(std::string(64, 'g')).ok());
+  EXPECT_THAT(Digest::FromHex("ab"), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(Digest::FromHex(std::string(64, 'g')), StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_EQ(*Digest::FromHex(Sha256Of("abc").Hex()), Sha256Of("abc"));
 }
 
@@ -60,43 +57,46 @@ TEST(ShapeTest, Broadcast_NumPyRules) {
 }
 
 TEST(ShapeTest, CheckedElements_OverflowIsRefused) {
-  EXPECT_FALSE(Shape({int64_t{1} << 40, int64_t{1} << 40}).CheckedElements().ok());
-  EXPECT_FALSE(Shape({kUnknownDim}).CheckedElements().ok());
+  EXPECT_THAT(Shape({int64_t{1} << 40, int64_t{1} << 40}).CheckedElements(),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(Shape({kUnknownDim}).CheckedElements(), StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_EQ(*Shape({int64_t{1} << 62, 0}).CheckedElements(), 0);
 }
 
 TEST(FileSystemTest, WriteFileAtomically_ReplacesAndLeavesNoTemporary) {
   FileSystem& fs = FileSystem::Default();
-  const std::string folder = FreshFolder();
-  ASSERT_TRUE(WriteFileAtomically(fs, folder + "/a", "one").ok());
-  ASSERT_TRUE(WriteFileAtomically(fs, folder + "/a", "two").ok());
+  const testing::TempFolder temp;
+  const std::string& folder = temp.path();
+  ASSERT_OK(WriteFileAtomically(fs, folder + "/a", "one"));
+  ASSERT_OK(WriteFileAtomically(fs, folder + "/a", "two"));
   EXPECT_EQ(*fs.ReadAll(folder + "/a"), "two");
-  EXPECT_THAT(*fs.List(folder), testing::ElementsAre("a"));
+  EXPECT_THAT(*fs.List(folder), ::testing::ElementsAre("a"));
 }
 
 TEST(FileSystemTest, MissingFolderPipeAndFolder_AreErrorsThatNameThePath) {
   FileSystem& fs = FileSystem::Default();
-  const std::string folder = FreshFolder();
+  const testing::TempFolder temp;
+  const std::string& folder = temp.path();
   const Status status = WriteFileAtomically(fs, folder + "/no/such", "x");
-  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(Message(status)), HasSubstr(folder + "/no/such"));
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kNotFound, HasSubstr(folder + "/no/such")));
   ASSERT_EQ(mkfifo((folder + "/pipe").c_str(), 0600), 0);
-  EXPECT_EQ(fs.ReadAll(folder + "/pipe").status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(fs.ReadAll(folder).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(fs.ReadAll(folder + "/pipe"), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(fs.ReadAll(folder), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST(FileLockTest, SecondHolder_IsRefusedUntilTheFirstIsGone) {
-  const std::string path = FreshFolder() + "/lock";
+  const testing::TempFolder temp;
+  const std::string path = temp.File("lock");
   StatusOr<std::unique_ptr<FileLock>> first = FileLock::Acquire(path);
-  ASSERT_TRUE(first.ok());
-  EXPECT_EQ(FileLock::Acquire(path).status().code(), absl::StatusCode::kUnavailable);
+  ASSERT_OK(first);
+  EXPECT_THAT(FileLock::Acquire(path), StatusIs(absl::StatusCode::kUnavailable));
   first->reset();
-  EXPECT_TRUE(FileLock::Acquire(path).ok());
+  EXPECT_OK(FileLock::Acquire(path));
 }
 
 TEST(TensorTest, Of_KeepsValuesAndAlignment) {
   const Tensor tensor = Tensor::Of<float>({2, 2}, {1, 2, 3, 4});
-  EXPECT_THAT(tensor.flat<float>(), testing::ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(tensor.flat<float>(), ::testing::ElementsAre(1, 2, 3, 4));
   EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.data()) % 64, 0u);
 }
 

@@ -24,7 +24,7 @@ class VlogTest : public ::testing::Test {
   }
   void TearDown() override {
     SetVlogSink(nullptr);
-    ASSERT_TRUE(SetVlogLevels("").ok());
+    ASSERT_OK(SetVlogLevels(""));
   }
   static std::vector<std::string>& lines() {
     static std::vector<std::string> lines;
@@ -46,36 +46,36 @@ TEST_F(VlogTest, NothingSet_IsSilentAndEvaluatesNothing) {
 }
 
 TEST_F(VlogTest, LevelOfThisModule_PrintsModuleLevelAndLine) {
-  ASSERT_TRUE(SetVlogLevels("other=9,vlog_test=1").ok());
+  ASSERT_OK(SetVlogLevels("other=9,vlog_test=1"));
   Log(7);
   EXPECT_THAT(lines(),
               ElementsAre(MatchesRegex("V1 [0-9][0-9]:[0-9][0-9]:[0-9][0-9]\\.[0-9]+ vlog_test.cc:[0-9]+\\] one 7")));
 }
 
 TEST_F(VlogTest, LevelsSetAgain_ReachSitesThatHaveLogged) {
-  ASSERT_TRUE(SetVlogLevels("vlog_test=2").ok());
+  ASSERT_OK(SetVlogLevels("vlog_test=2"));
   Log(1);
-  ASSERT_TRUE(SetVlogLevels("vlog_test=1").ok());
+  ASSERT_OK(SetVlogLevels("vlog_test=1"));
   Log(2);
-  ASSERT_TRUE(SetVlogLevels("").ok());
+  ASSERT_OK(SetVlogLevels(""));
   Log(3);
   EXPECT_THAT(lines(), ElementsAre(HasSubstr("one 1"), HasSubstr("two 1"), HasSubstr("one 2")));
 }
 
 TEST_F(VlogTest, Wildcards_FirstThatFitsCounts) {
-  ASSERT_TRUE(SetVlogLevels("vlog_t?st=1,v*=2").ok());
+  ASSERT_OK(SetVlogLevels("vlog_t?st=1,v*=2"));
   Log(1);
   EXPECT_THAT(lines(), ElementsAre(HasSubstr("one 1")));
-  ASSERT_TRUE(SetVlogLevels("*x*=1,v*_*t=2").ok());
+  ASSERT_OK(SetVlogLevels("*x*=1,v*_*t=2"));
   Log(2);
   EXPECT_EQ(lines().size(), 3u);
-  ASSERT_TRUE(SetVlogLevels("2").ok());
+  ASSERT_OK(SetVlogLevels("2"));
   Log(3);
   EXPECT_EQ(lines().size(), 5u);
 }
 
 TEST_F(VlogTest, WrongSyntax_IsRefusedBySentenceAndChangesNothing) {
-  ASSERT_TRUE(SetVlogLevels("vlog_test=1").ok());
+  ASSERT_OK(SetVlogLevels("vlog_test=1"));
   EXPECT_THAT(SetVlogLevels("vlog_test=two"),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        "'vlog_test=two' is no log level; write MODULE=LEVEL, such as program=2, or a level for all"));
@@ -95,7 +95,7 @@ TEST_F(VlogTest, ThreadsLogWhileLevelsChange_LinesAreWhole) {
     threads.emplace_back([] {
       for (int i = 0; i < 200; ++i) Log(i);
     });
-  for (int i = 0; i < 50; ++i) ASSERT_TRUE(SetVlogLevels(i % 2 == 0 ? "vlog_test=2" : "").ok());
+  for (int i = 0; i < 50; ++i) ASSERT_OK(SetVlogLevels(i % 2 == 0 ? "vlog_test=2" : ""));
   for (std::thread& thread : threads) thread.join();
   for (const std::string& line : lines()) EXPECT_THAT(line, HasSubstr("vlog_test.cc:"));
 }

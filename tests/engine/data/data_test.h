@@ -3,39 +3,19 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <zlib.h>
 
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
 #include "engine/data/tfrecord.h"
+#include "tests/testing/temp_folder.h"
 
 namespace rivulet {
 
-class DataTest : public ::testing::Test {
+class DataTest : public testing::FolderTest {
  protected:
-  DataTest() {
-    std::string pattern = testing::TempDir() + "/data_XXXXXX";
-    folder_ = mkdtemp(pattern.data());
-    setenv("XDG_CACHE_HOME", (folder_ + "/cache").c_str(), 1);
-  }
-  ~DataTest() override { std::filesystem::remove_all(folder_); }
-
-  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
-  std::string Write(const std::string& name, const std::string& content) const {
-    std::ofstream(Path(name), std::ios::binary) << content;
-    return Path(name);
-  }
-  static std::string Content(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  }
-
-  std::string folder_;
+  DataTest() { setenv("XDG_CACHE_HOME", Path("cache").c_str(), 1); }
 };
 
 inline std::string Frames(const std::vector<std::string>& records) {

@@ -7,10 +7,12 @@
 
 #include "engine/data/example.h"
 #include "tests/engine/data/data_test.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::StatusIs;
 using ::testing::HasSubstr;
 
 class DatasetTest : public DataTest {
@@ -19,27 +21,24 @@ class DatasetTest : public DataTest {
     const auto data = Dataset::Open({path});
     return data.ok() ? "opened" : Relative(data.status());
   }
-  std::string Relative(const Status& status) const {
-    std::string message(Message(status));
-    return message.starts_with(folder_) ? message.substr(folder_.size() + 1) : message;
-  }
+  std::string Relative(const Status& status) const { return folder_.Relative(Message(status)); }
 };
 
 TEST_F(DatasetTest, SeveralFiles_AreOneDataSet) {
   const auto data = Dataset::Open(
       {Write("a", Frames({"0", "1"})), Write("empty", ""), Write("b.gz", Pack(Frames({"22", "333"}), 31))});
-  ASSERT_TRUE(data.ok()) << data.status();
+  ASSERT_OK(data);
   ASSERT_EQ((*data)->size(), 4);
   std::string buffer = "longer than any record";
   for (const auto& [index, want] :
        std::vector<std::pair<int64_t, std::string>>{{3, "333"}, {0, "0"}, {2, "22"}, {1, "1"}}) {
-    ASSERT_TRUE((*data)->Read(index, buffer).ok());
+    ASSERT_OK((*data)->Read(index, buffer));
     EXPECT_EQ(buffer, want);
   }
   EXPECT_EQ((*data)->Where(1), Path("a") + ": record 1 at byte 17");
   EXPECT_EQ((*data)->Where(3), Path("b.gz") + ": record 1 at byte 18");
-  EXPECT_EQ((*data)->Read(4, buffer).code(), absl::StatusCode::kOutOfRange);
-  EXPECT_EQ((*data)->Read(-1, buffer).code(), absl::StatusCode::kOutOfRange);
+  EXPECT_THAT((*data)->Read(4, buffer), StatusIs(absl::StatusCode::kOutOfRange));
+  EXPECT_THAT((*data)->Read(-1, buffer), StatusIs(absl::StatusCode::kOutOfRange));
 }
 
 TEST_F(DatasetTest, DamageOfLengths_IsToldWhenOpened) {
@@ -61,22 +60,22 @@ TEST_F(DatasetTest, DamageOfData_IsToldWhenThatRecordIsRead) {
   std::string file = Frames({"abc", "defg", "h"});
   file[19 + 12] ^= 1;
   const auto data = Dataset::Open({Write("f", file)});
-  ASSERT_TRUE(data.ok()) << data.status();
+  ASSERT_OK(data);
   std::string buffer;
-  EXPECT_TRUE((*data)->Read(0, buffer).ok());
-  EXPECT_TRUE((*data)->Read(2, buffer).ok());
+  EXPECT_OK((*data)->Read(0, buffer));
+  EXPECT_OK((*data)->Read(2, buffer));
   const Status status = (*data)->Read(1, buffer);
-  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kDataLoss));
   EXPECT_THAT(Relative(status), HasSubstr("f: record 1 at byte 19: the data's checksum is wrong"));
 }
 
 TEST_F(DatasetTest, FileThatShrinks_IsAnErrorOfItsRecords) {
   const std::string path = Write("f", Frames({std::string(50000, 'a'), std::string(50000, 'b')}));
   const auto data = Dataset::Open({path});
-  ASSERT_TRUE(data.ok());
+  ASSERT_OK(data);
   ASSERT_EQ(truncate(path.c_str(), 50100), 0);
   std::string buffer;
-  EXPECT_TRUE((*data)->Read(0, buffer).ok());
+  EXPECT_OK((*data)->Read(0, buffer));
   EXPECT_EQ(Relative((*data)->Read(1, buffer)),
             "f: record 1 at byte 50016: the file shrank from 100032 to 50100 bytes while it was being read; restore it "
             "and run again");
@@ -85,7 +84,7 @@ TEST_F(DatasetTest, FileThatShrinks_IsAnErrorOfItsRecords) {
 TEST_F(DatasetTest, FileWrittenOverWhileOpen_IsAnErrorAndNotOtherData) {
   const std::string path = Write("f", Frames({"abcdef", "ghi"}));
   const auto data = Dataset::Open({path});
-  ASSERT_TRUE(data.ok());
+  ASSERT_OK(data);
   Write("f", Frames({"abc", "defghi"}));  // the same size, other records, the same inode
   std::string buffer;
   EXPECT_THAT(Relative((*data)->Read(0, buffer)), HasSubstr("the record has 3 bytes of data where the index has 6"));
@@ -98,9 +97,9 @@ TEST_F(DatasetTest, ExampleOfTheWrongTypeAtTheEnd_IsToldByFileRecordAndByte) {
   const size_t last = frames.size();
   AppendRecordFrame(ExampleBuilder().Floats("label", std::vector<float>{1}).Serialize(), frames);
   const auto data = Dataset::Open({Write("f", frames)});
-  ASSERT_TRUE(data.ok());
+  ASSERT_OK(data);
   std::string buffer;
-  ASSERT_TRUE((*data)->Read(59999, buffer).ok());
+  ASSERT_OK((*data)->Read(59999, buffer));
   int64_t label;
   const Status status = Annotate(FindInt64Feature(buffer, "label", &label), (*data)->Where(59999));
   EXPECT_EQ(Relative(status),
@@ -112,7 +111,7 @@ TEST_F(DatasetTest, ManyThreads_ReadTheSameRecords) {
   std::vector<std::string> records;
   for (int i = 0; i < 500; ++i) records.push_back(std::string(static_cast<size_t>(i), static_cast<char>('a' + i % 26)));
   const auto data = Dataset::Open({Write("f", Frames(records)), Write("g.gz", Pack(Frames(records), 31))});
-  ASSERT_TRUE(data.ok());
+  ASSERT_OK(data);
   std::array<int, 4> wrong{};
   std::vector<std::thread> threads;
   for (size_t t = 0; t < wrong.size(); ++t) {

@@ -6,14 +6,15 @@
 #include "engine/data/tfrecord.h"
 #include "proto/graph/event.pb.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_folder.h"
 
 namespace rivulet::testing {
 namespace {
 
 TEST(EventFile, Graph_FollowsTheVersion) {
-  const std::string folder = ::testing::TempDir() + "/event_file_graph";
-  std::filesystem::remove_all(folder);
-  ASSERT_OK_AND_ASSIGN(const std::string path, WriteGraphEvent(FileSystem::Default(), folder + "/run", "bytes", 12.5));
+  const TempFolder folder;
+  ASSERT_OK_AND_ASSIGN(const std::string path,
+                       WriteGraphEvent(FileSystem::Default(), folder.File("run"), "bytes", 12.5));
   EXPECT_EQ(std::filesystem::path(path).filename(), "events.out.tfevents.0000000012.rivulet");
   ASSERT_OK_AND_ASSIGN(const auto reader, RecordReader::Open(path));
   std::string record;
@@ -28,14 +29,12 @@ TEST(EventFile, Graph_FollowsTheVersion) {
   EXPECT_EQ(event.wall_time(), 12.5);
   ASSERT_OK_AND_ASSIGN(more, reader->Next(record));
   EXPECT_FALSE(more);
-  std::filesystem::remove_all(folder);
 }
 
 TEST(EventFile, FolderThatIsAFile_IsAnError) {
-  const std::string file = ::testing::TempDir() + "/event_file_not_a_folder";
-  EXPECT_OK(WriteFileAtomically(FileSystem::Default(), file, "x"));
-  EXPECT_FALSE(WriteGraphEvent(FileSystem::Default(), file, "bytes", 1).ok());
-  std::filesystem::remove(file);
+  const TempFolder folder;
+  const std::string file = folder.Write("not_a_folder", "x");
+  EXPECT_THAT(WriteGraphEvent(FileSystem::Default(), file, "bytes", 1), ::testing::Not(IsOk()));
 }
 
 }  // namespace

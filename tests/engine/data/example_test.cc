@@ -5,10 +5,12 @@
 
 #include "engine/data/dataset.h"
 #include "proto/graph/example.pb.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -47,18 +49,18 @@ TEST(Example, ExampleOfProtobuf_IsRead) {
   features["none"];
   const std::string bytes = example.SerializeAsString();
   int64_t label = 0;
-  ASSERT_TRUE(FindInt64Feature(bytes, "label", &label).ok());
+  ASSERT_OK(FindInt64Feature(bytes, "label", &label));
   EXPECT_EQ(label, INT64_MIN);
   std::string_view image;
-  ASSERT_TRUE(FindBytesFeature(bytes, "image", &image).ok());
+  ASSERT_OK(FindBytesFeature(bytes, "image", &image));
   EXPECT_EQ(image, std::string(1000, 'p'));
   EXPECT_GE(image.data(), bytes.data());  // a view, not a copy
   EXPECT_LT(image.data(), bytes.data() + bytes.size());
   std::vector<float> x(100);
-  ASSERT_TRUE(FindFloatFeature(bytes, "x", x).ok());
+  ASSERT_OK(FindFloatFeature(bytes, "x", x));
   EXPECT_EQ(x[99], 99.0f);
   const auto all = ParseExample(bytes);
-  ASSERT_TRUE(all.ok());
+  ASSERT_OK(all);
   ASSERT_EQ(all->size(), 4u);
   EXPECT_EQ((*all)[2].first, "none");
   EXPECT_EQ((*all)[2].second.kind(), FeatureKind::kNone);
@@ -69,11 +71,11 @@ TEST(Example, UnpackedLists_AreRead) {
   EXPECT_EQ(Error(Field(1, Entry("n", unpacked)), "n"), "feature 'n' has 2 int64 values, but 1 is wanted");
   const std::string one = Field(1, Entry("n", Field(3, std::string("\x08\x05", 2))));
   int64_t value = 0;
-  ASSERT_TRUE(FindInt64Feature(one, "n", &value).ok());
+  ASSERT_OK(FindInt64Feature(one, "n", &value));
   EXPECT_EQ(value, 5);
   const std::string floats = Field(1, Entry("f", Field(2, std::string("\x0d\0\0\x80\x3f\x0d\0\0\0\x40", 10))));
   std::vector<float> f(2);
-  ASSERT_TRUE(FindFloatFeature(floats, "f", f).ok());
+  ASSERT_OK(FindFloatFeature(floats, "f", f));
   EXPECT_THAT(f, ElementsAre(1.0f, 2.0f));
 }
 
@@ -100,7 +102,7 @@ TEST(Example, RepeatedParts_AreMergedAsProtobufDoes) {
     proto::Example judge;
     ASSERT_TRUE(judge.ParseFromString(cases[i])) << i;
     const auto features = ParseExample(cases[i]);
-    ASSERT_TRUE(features.ok()) << i;
+    ASSERT_OK(features) << i;
     ASSERT_EQ(features->size(), judge.features().feature().size()) << i;
     for (const auto& [name, view] : *features) {
       const proto::Feature& feature = judge.features().feature().at(std::string(name));
@@ -129,7 +131,8 @@ TEST(Example, WrongFeature_IsToldWithWhatIsThere) {
 TEST(Example, MalformedBytes_AreRefused) {
   const std::string example = ExampleBuilder().Int64("label", 300).Bytes("image", "xy").Serialize();
   for (size_t size = 1; size < example.size(); ++size) {
-    EXPECT_FALSE(ParseExample(std::string_view(example).substr(0, size)).ok()) << size;
+    EXPECT_THAT(ParseExample(std::string_view(example).substr(0, size)), StatusIs(absl::StatusCode::kInvalidArgument))
+        << size;
   }
   const std::vector<std::string> cases = {
       std::string("\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f", 10),  // a length beyond everything
@@ -142,7 +145,7 @@ TEST(Example, MalformedBytes_AreRefused) {
       Field(1, Entry("n", Field(3, Field(1, "\x80")))),             // half a varint
   };
   for (size_t i = 0; i < cases.size(); ++i) {
-    EXPECT_FALSE(ParseExample(cases[i]).ok()) << i;
+    EXPECT_THAT(ParseExample(cases[i]), StatusIs(absl::StatusCode::kInvalidArgument)) << i;
     EXPECT_EQ(Error(cases[i], "n"), "the record is not a well-formed tf.train.Example") << i;
   }
 }
@@ -167,7 +170,7 @@ TEST(Example, RandomDamage_IsJudgedAsProtobufDoes) {
     const auto ours = ParseExample(damaged);
     if (!judge.ParseFromString(damaged)) continue;
     ++parsed;
-    ASSERT_TRUE(ours.ok()) << round;
+    ASSERT_OK(ours) << round;
     ASSERT_EQ(ours->size(), judge.features().feature().size()) << round;
     for (const auto& [name, view] : *ours) {
       const auto& feature = judge.features().feature().at(std::string(name));

@@ -4,6 +4,7 @@
 
 #include "proto/graph/example.pb.h"
 #include "tests/engine/data/data_test.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
@@ -15,8 +16,7 @@ class InspectTest : public DataTest {
  protected:
   std::string Error(const std::string& path, const std::string& label = "") {
     const auto summary = InspectRecords(path, label);
-    std::string message(summary.ok() ? "read" : Message(summary.status()));
-    return message.starts_with(folder_) ? message.substr(folder_.size() + 1) : message;
+    return folder_.Relative(summary.ok() ? "read" : Message(summary.status()));
   }
 };
 
@@ -27,7 +27,7 @@ std::string Digit(int label) {
 TEST_F(InspectTest, Examples_AreSummedUp) {
   const std::string path = Write("f", Frames({Digit(3), Digit(7), Digit(3)}));
   const auto summary = InspectRecords(path);
-  ASSERT_TRUE(summary.ok()) << summary.status();
+  ASSERT_OK(summary);
   EXPECT_EQ(summary->examples, 3);
   EXPECT_EQ(summary->labels, (std::map<int64_t, int64_t>{{3, 2}, {7, 1}}));
   const auto json = nlohmann::json::parse(ToJson(*summary));
@@ -52,7 +52,7 @@ TEST_F(InspectTest, FeaturesThatVary_HaveUnknownDimensions) {
       InspectRecords(Write("f", Frames({ExampleBuilder().Bytes("b", "xy").Floats("f", two).Int64("m", 1).Serialize(),
                                         ExampleBuilder().Bytes("b", "").Floats("f", three).Floats("m", two).Serialize(),
                                         ExampleBuilder().Bytes("b", "x").Serialize()})));
-  ASSERT_TRUE(summary.ok());
+  ASSERT_OK(summary);
   EXPECT_THAT(summary->features.at("b").Shape(), ElementsAre(-1));
   EXPECT_THAT(summary->features.at("f").Shape(), ElementsAre(-1));
   EXPECT_EQ(summary->features.at("f").examples, 2);
@@ -78,7 +78,7 @@ TEST_F(InspectTest, OtherRecords_AreCountedAndNoError) {
   (*sequence.mutable_feature_lists()->mutable_feature_list())["s"].add_feature();
   (*sequence.mutable_context()->mutable_feature())["length"].mutable_int64_list()->add_value(2);
   const auto summary = InspectRecords(Write("f", Frames({sequence.SerializeAsString(), "free text", "\xff\xfe"})));
-  ASSERT_TRUE(summary.ok()) << summary.status();
+  ASSERT_OK(summary);
   EXPECT_EQ(summary->records, 3);
   EXPECT_EQ(summary->examples, 0);
   EXPECT_EQ(summary->sequence_examples, 1);
@@ -91,14 +91,14 @@ TEST_F(InspectTest, OtherRecords_AreCountedAndNoError) {
 TEST_F(InspectTest, NamesThatAreNotText_GiveValidJsonAndOneLineEach) {
   const auto summary =
       InspectRecords(Write("f", Frames({ExampleBuilder().Int64(std::string("a\n\xff", 3), 4).Serialize()})));
-  ASSERT_TRUE(summary.ok());
+  ASSERT_OK(summary);
   EXPECT_TRUE(nlohmann::json::accept(ToJson(*summary)));
   EXPECT_THAT(ToText(*summary), HasSubstr("a?"));
 }
 
 TEST_F(InspectTest, EmptyFile_HasNothing) {
   const auto summary = InspectRecords(Write("f", ""));
-  ASSERT_TRUE(summary.ok());
+  ASSERT_OK(summary);
   EXPECT_EQ(summary->records, 0);
   EXPECT_EQ(nlohmann::json::parse(ToJson(*summary))["labels"], nlohmann::json::object());
 }
@@ -117,7 +117,7 @@ TEST_F(InspectTest, FilesOfTensorFlow_HaveTheirKnownFeatures) {
   if (TestData().empty()) GTEST_SKIP() << "RIVULET_TEST_DATA is not set";
   const std::string folder = TestData() + "/tfrecord/";
   const auto penguin = InspectRecords(folder + "penguin-train-00000-of-00001.gz");
-  ASSERT_TRUE(penguin.ok()) << penguin.status();
+  ASSERT_OK(penguin);
   EXPECT_EQ(penguin->examples, 234);
   EXPECT_EQ(penguin->label_feature, "species");
   EXPECT_EQ(penguin->features.size(), 5u);

@@ -4,32 +4,27 @@
 
 #include "engine/data/dataset.h"
 #include "tests/engine/data/data_test.h"
+#include "tests/testing/forwarding_file_system.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // The file system with one folder that cannot be written.
-class ReadOnlyFolder : public FileSystem {
+class ReadOnlyFolder : public testing::ForwardingFileSystem {
  public:
   explicit ReadOnlyFolder(std::string folder) : folder_(std::move(folder) + "/") {}
   StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
     if (path.starts_with(folder_) && path.find('/', folder_.size()) == std::string::npos)
       return PermissionDenied("read-only");
-    return real_.Create(path);
+    return base_.Create(path);
   }
-  StatusOr<std::string> ReadAll(const std::string& path) override { return real_.ReadAll(path); }
-  Status Rename(const std::string& from, const std::string& to) override { return real_.Rename(from, to); }
-  Status SyncFolder(const std::string& folder) override { return real_.SyncFolder(folder); }
-  Status Remove(const std::string& path) override { return real_.Remove(path); }
-  Status CreateFolders(const std::string& folder) override { return real_.CreateFolders(folder); }
-  StatusOr<std::vector<std::string>> List(const std::string& folder) override { return real_.List(folder); }
-  bool Exists(const std::string& path) override { return real_.Exists(path); }
 
  private:
-  FileSystem& real_ = FileSystem::Default();
   std::string folder_;
 };
 
@@ -38,7 +33,7 @@ class RecordIndexTest : public DataTest {
   std::vector<uint64_t> Load(const std::string& path, FileSystem& fs = FileSystem::Default()) {
     const auto file = MappedFile::Open(path);
     const auto offsets = LoadOrBuildIndex(**file, fs, Path("cache/rivulet"));
-    EXPECT_TRUE(offsets.ok()) << offsets.status();
+    EXPECT_OK(offsets);
     return offsets.ok() ? *offsets : std::vector<uint64_t>{};
   }
   IndexKey Key(const std::string& path) { return *MakeIndexKey(**MappedFile::Open(path)); }
@@ -64,7 +59,7 @@ TEST_F(RecordIndexTest, FrozenSample_Decodes) {
   const IndexKey key{39, 123456789, 0x12345678};
   EXPECT_EQ(EncodeIndex(key, {0, 19}), sample);
   const auto offsets = DecodeIndex(sample, key);
-  ASSERT_TRUE(offsets.ok()) << offsets.status();
+  ASSERT_OK(offsets);
   EXPECT_THAT(*offsets, ElementsAre(0, 19));
 }
 
@@ -72,7 +67,7 @@ TEST_F(RecordIndexTest, FirstUse_WritesASidecarThatTheSecondUses) {
   const std::string path = Write("f", Frames({"abc", "defg"}));
   EXPECT_THAT(Load(path), ElementsAre(0, 19));
   ASSERT_TRUE(std::filesystem::exists(path + ".index"));
-  EXPECT_EQ(FilesIn(folder_), 2u);  // no temporary is left, nothing in the cache
+  EXPECT_EQ(FilesIn(folder_.path()), 2u);  // no temporary is left, nothing in the cache
   // Seen to be used: an index with the right key and other offsets is believed.
   Write("f.index", EncodeIndex(Key(path), {0, 20}));
   EXPECT_THAT(Load(path), ElementsAre(0, 20));
@@ -112,15 +107,16 @@ TEST_F(RecordIndexTest, DamagedIndex_IsMadeAgain) {
   const std::string path = Write("f", Frames({"abc", "defg"}));
   const IndexKey key = Key(path);
   const std::string good = EncodeIndex(key, {0, 19});
-  for (size_t size = 0; size < good.size(); ++size) EXPECT_FALSE(DecodeIndex(good.substr(0, size), key).ok()) << size;
+  for (size_t size = 0; size < good.size(); ++size)
+    EXPECT_THAT(DecodeIndex(good.substr(0, size), key), StatusIs(absl::StatusCode::kDataLoss)) << size;
   for (size_t at = 0; at < good.size(); ++at) {
     std::string bad = good;
     bad[at] ^= 4;
-    EXPECT_FALSE(DecodeIndex(bad, key).ok()) << at;
+    EXPECT_THAT(DecodeIndex(bad, key), ::testing::Not(::rivulet::testing::IsOk())) << at;
     if (at < 8) continue;
     Write("f.index", bad);
     EXPECT_THAT(Load(path), ElementsAre(0, 19));
-    EXPECT_EQ(Content(path + ".index"), good);
+    EXPECT_EQ(testing::ContentOf(path + ".index"), good);
   }
   // Right checksum, impossible offsets.
   for (const std::vector<uint64_t>& offsets :
@@ -131,28 +127,28 @@ TEST_F(RecordIndexTest, DamagedIndex_IsMadeAgain) {
 
 TEST_F(RecordIndexTest, ReadOnlyFolder_KeepsItsIndexInTheCache) {
   const std::string path = Write("f", Frames({"abc", "defg"}));
-  ReadOnlyFolder fs(folder_);
+  ReadOnlyFolder fs(folder_.path());
   EXPECT_THAT(Load(path, fs), ElementsAre(0, 19));
   EXPECT_FALSE(std::filesystem::exists(path + ".index"));
   ASSERT_EQ(FilesIn(Path("cache/rivulet")), 1u);
   const std::string cached = std::filesystem::directory_iterator(Path("cache/rivulet"))->path();
-  Write(cached.substr(folder_.size() + 1), EncodeIndex(Key(path), {0, 20}));
+  Write(folder_.Relative(cached), EncodeIndex(Key(path), {0, 20}));
   EXPECT_THAT(Load(path, fs), ElementsAre(0, 20));
 }
 
 TEST_F(RecordIndexTest, NoPlaceToKeepIt_IsNoError) {
   const std::string path = Write("f", Frames({"abc", "defg"}));
   Write("cache", "a file where the folder should be");
-  ReadOnlyFolder fs(folder_);
+  ReadOnlyFolder fs(folder_.path());
   EXPECT_THAT(Load(path, fs), ElementsAre(0, 19));
-  EXPECT_EQ(FilesIn(folder_), 2u);
+  EXPECT_EQ(FilesIn(folder_.path()), 2u);
 }
 
 TEST_F(RecordIndexTest, SomethingElseOfThatName_IsLeftAlone) {
   const std::string path = Write("f", Frames({"abc"}));
   Write("f.index", "my own notes");
   EXPECT_THAT(Load(path), ElementsAre(0));
-  EXPECT_EQ(Content(path + ".index"), "my own notes");
+  EXPECT_EQ(testing::ContentOf(path + ".index"), "my own notes");
   EXPECT_EQ(FilesIn(Path("cache/rivulet")), 1u);
   std::filesystem::remove(path + ".index");
   ASSERT_EQ(mkfifo((path + ".index").c_str(), 0600), 0);

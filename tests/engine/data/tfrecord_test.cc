@@ -5,10 +5,12 @@
 
 #include "engine/io/crc32c.h"
 #include "tests/engine/data/data_test.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -17,9 +19,7 @@ class TFRecordTest : public DataTest {
   std::string Error(const std::string& path, uint64_t bound = 0) const {
     const auto records = ReadRecords(path, bound);
     if (records.ok()) return "read without an error";
-    std::string message(Message(records.status()));
-    if (message.starts_with(folder_)) message = message.substr(folder_.size() + 1);
-    return message;
+    return folder_.Relative(Message(records.status()));
   }
 };
 
@@ -33,36 +33,36 @@ TEST_F(TFRecordTest, Frame_IsTheBytesOfTheFormat) {
 
 TEST_F(TFRecordTest, Writer_GivesWhatTheReaderReads) {
   const auto writer = RecordWriter::Create(FileSystem::Default(), Path("f"));
-  ASSERT_TRUE(writer.ok());
-  ASSERT_TRUE((*writer)->Append("one").ok());
-  ASSERT_TRUE((*writer)->Append("").ok());
-  ASSERT_TRUE((*writer)->Append(std::string(3 << 20, 'z')).ok());
-  ASSERT_TRUE((*writer)->Finish().ok());
+  ASSERT_OK(writer);
+  ASSERT_OK((*writer)->Append("one"));
+  ASSERT_OK((*writer)->Append(""));
+  ASSERT_OK((*writer)->Append(std::string(3 << 20, 'z')));
+  ASSERT_OK((*writer)->Finish());
   EXPECT_FALSE(std::filesystem::exists(Path("f")));
-  ASSERT_TRUE((*writer)->Publish().ok());
+  ASSERT_OK((*writer)->Publish());
   const auto records = ReadRecords(Path("f"));
-  ASSERT_TRUE(records.ok()) << records.status();
+  ASSERT_OK(records);
   EXPECT_THAT(*records, ElementsAre("one", "", std::string(3 << 20, 'z')));
 }
 
 TEST_F(TFRecordTest, WriterWithoutPublish_LeavesNothing) {
   {
     const auto writer = RecordWriter::Create(FileSystem::Default(), Path("f"));
-    ASSERT_TRUE((*writer)->Append("one").ok());
-    ASSERT_TRUE((*writer)->Finish().ok());
+    ASSERT_OK((*writer)->Append("one"));
+    ASSERT_OK((*writer)->Finish());
   }
-  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
 
 TEST_F(TFRecordTest, GzipAndZlib_AreUnpacked) {
   const std::string frames = Frames({"first", "second"});
   for (const int window : {31, 15}) {
     const auto records = ReadRecords(Write("f", Pack(frames, window)));
-    ASSERT_TRUE(records.ok()) << records.status();
+    ASSERT_OK(records);
     EXPECT_THAT(*records, ElementsAre("first", "second"));
   }
   const auto members = ReadRecords(Write("f", Pack(Frames({"a"}), 31) + Pack(Frames({"b"}), 31)));
-  ASSERT_TRUE(members.ok()) << members.status();
+  ASSERT_OK(members);
   EXPECT_THAT(*members, ElementsAre("a", "b"));
 }
 
@@ -75,7 +75,7 @@ TEST_F(TFRecordTest, EmptyFile_HasNoRecords) {
 TEST_F(TFRecordTest, PlainFileThatBeginsLikeGzip_IsReadAsPlain) {
   const std::string data(0x00088B1F, 'g');
   const auto records = ReadRecords(Write("f", Frames({data})));
-  ASSERT_TRUE(records.ok()) << records.status();
+  ASSERT_OK(records);
   EXPECT_THAT(*records, ElementsAre(data));
 }
 
@@ -163,9 +163,9 @@ TEST_F(TFRecordTest, BombOfZeros_IsRefusedAtItsFirstRecord) {
 TEST_F(TFRecordTest, FileThatShrinksWhileRead_IsAnError) {
   const std::string path = Write("f", Frames({std::string(50000, 'a'), std::string(50000, 'b'), "c"}));
   const auto reader = RecordReader::Open(path);
-  ASSERT_TRUE(reader.ok());
+  ASSERT_OK(reader);
   std::string data;
-  ASSERT_TRUE((*reader)->Next(data).ok());
+  ASSERT_OK((*reader)->Next(data));
   ASSERT_EQ(truncate(path.c_str(), 60000), 0);
   EXPECT_THAT((*reader)->Next(data).status().ToString(),
               HasSubstr("record 1 at byte 50016: the file shrank from 100049 to 60000 bytes while it was being read"));
@@ -174,9 +174,9 @@ TEST_F(TFRecordTest, FileThatShrinksWhileRead_IsAnError) {
 TEST_F(TFRecordTest, WhatIsNoFile_IsRefused) {
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
   EXPECT_THAT(Error(Path("pipe")), HasSubstr("pipe: record 0 at byte 0: a pipe cannot be read by position"));
-  EXPECT_THAT(Error(folder_), HasSubstr("record 0 at byte 0: a folder, not a file"));
+  EXPECT_THAT(Error(folder_.path()), HasSubstr("record 0 at byte 0: a folder, not a file"));
   EXPECT_EQ(Error(Path("missing")), "missing: no such file");
-  EXPECT_EQ(ReadRecords(Path("missing")).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(ReadRecords(Path("missing")), StatusIs(absl::StatusCode::kNotFound));
 }
 
 TEST_F(TFRecordTest, RandomDamage_IsAlwaysToldAndNeverCrashes) {
@@ -227,7 +227,7 @@ TEST_F(TFRecordTest, FilesOfTensorFlow_AllRead) {
   };
   for (const Sample& sample : samples) {
     const auto records = ReadRecords(TestData() + "/" + sample.path);
-    ASSERT_TRUE(records.ok()) << records.status();
+    ASSERT_OK(records);
     EXPECT_EQ(records->size(), sample.records) << sample.path;
   }
 }
@@ -236,7 +236,7 @@ TEST_F(TFRecordTest, FilesOfTensorFlow_AllRead) {
 TEST_F(TFRecordTest, FileOfTensorFlowWrittenAgain_IsTheSame) {
   if (TestData().empty()) GTEST_SKIP() << "RIVULET_TEST_DATA is not set";
   const std::string path = TestData() + "/tfrecord/cifar10_train.tfrecord";
-  EXPECT_EQ(Frames(*ReadRecords(path)), Content(path));
+  EXPECT_EQ(Frames(*ReadRecords(path)), testing::ContentOf(path));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "engine/data/dataset.h"
 #include "tests/engine/data/data_test.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
@@ -35,17 +36,17 @@ TEST_F(Cifar10Test, PlanesOfColour_BecomePixels) {
   Write("in/test_batch.bin", Record(5, 0));
   Write("in/batches.meta.txt", "airplane");
   const auto counts = ImportCifar10(FileSystem::Default(), Path("in"), Path("out"));
-  ASSERT_TRUE(counts.ok()) << counts.status();
+  ASSERT_OK(counts);
   EXPECT_EQ(counts->train, 3);
   EXPECT_EQ(counts->test, 1);
   const auto data = Dataset::Open({Path("out/train.tfrecord")});
-  ASSERT_TRUE(data.ok()) << data.status();
+  ASSERT_OK(data);
   std::string record;
-  ASSERT_TRUE((*data)->Read(2, record).ok());  // of the second file
+  ASSERT_OK((*data)->Read(2, record));  // of the second file
   std::string_view image;
   int64_t label = -1;
-  ASSERT_TRUE(FindBytesFeature(record, "image", &image).ok());
-  ASSERT_TRUE(FindInt64Feature(record, "label", &label).ok());
+  ASSERT_OK(FindBytesFeature(record, "image", &image));
+  ASSERT_OK(FindInt64Feature(record, "label", &label));
   EXPECT_EQ(label, 3);
   ASSERT_EQ(image.size(), 3072u);
   EXPECT_EQ(image.substr(0, 6), std::string("\7\62\144\10\63\145"));  // 7 50 100, 8 51 101
@@ -66,17 +67,17 @@ TEST_F(Cifar10Test, DamagedFiles_AreNamedWithTheirRecord) {
 TEST_F(Cifar10Test, RealFiles_HaveTheirFirstLabels) {
   if (TestData().empty()) GTEST_SKIP() << "RIVULET_TEST_DATA is not set";
   const auto counts = ImportCifar10(FileSystem::Default(), TestData() + "/cifar10-subset", Path("out"));
-  ASSERT_TRUE(counts.ok()) << counts.status();
+  ASSERT_OK(counts);
   EXPECT_EQ(counts->train, 4000);
   EXPECT_EQ(counts->test, 1000);
   const auto data = Dataset::Open({Path("out/train.tfrecord")});
-  ASSERT_TRUE(data.ok());
+  ASSERT_OK(data);
   std::string record;
   uint32_t index = 0;
   for (const int64_t expected : {6, 9, 9, 4, 1, 1, 2, 7, 8, 3}) {
-    ASSERT_TRUE((*data)->Read(index++, record).ok());
+    ASSERT_OK((*data)->Read(index++, record));
     int64_t label = -1;
-    ASSERT_TRUE(FindInt64Feature(record, "label", &label).ok());
+    ASSERT_OK(FindInt64Feature(record, "label", &label));
     EXPECT_EQ(label, expected);
   }
 }

@@ -5,6 +5,7 @@
 #include "engine/data/dataset.h"
 #include "engine/data/inspect.h"
 #include "tests/engine/data/data_test.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
@@ -43,25 +44,24 @@ class MnistTest : public DataTest {
     if (std::filesystem::exists(Path("out"))) {
       EXPECT_TRUE(std::filesystem::is_empty(Path("out")));
     }
-    std::string message(Message(counts.status()));
-    return message.starts_with(folder_) ? message.substr(folder_.size() + 1) : message;
+    return folder_.Relative(Message(counts.status()));
   }
 };
 
 TEST_F(MnistTest, RawAndPackedFiles_BecomeRecords) {
   WriteAll();
   const auto counts = ImportMnist(FileSystem::Default(), Path("in"), Path("out/deep"));
-  ASSERT_TRUE(counts.ok()) << counts.status();
+  ASSERT_OK(counts);
   EXPECT_EQ(counts->train, 3);
   EXPECT_EQ(counts->test, 2);
   const auto data = Dataset::Open({Path("out/deep/train.tfrecord")});
-  ASSERT_TRUE(data.ok()) << data.status();
+  ASSERT_OK(data);
   std::string record;
-  ASSERT_TRUE((*data)->Read(2, record).ok());
+  ASSERT_OK((*data)->Read(2, record));
   std::string_view image;
   int64_t label = -1;
-  ASSERT_TRUE(FindBytesFeature(record, "image", &image).ok());
-  ASSERT_TRUE(FindInt64Feature(record, "label", &label).ok());
+  ASSERT_OK(FindBytesFeature(record, "image", &image));
+  ASSERT_OK(FindInt64Feature(record, "label", &label));
   EXPECT_EQ(image, std::string(784, '\3'));
   EXPECT_EQ(label, 4);
 }
@@ -141,11 +141,11 @@ TEST_F(MnistTest, PipeInsteadOfAFile_IsRefused) {
 TEST_F(MnistTest, TheRealFiles_HaveTheirKnownCountsAndLabels) {
   if (TestData().empty()) GTEST_SKIP() << "RIVULET_TEST_DATA is not set";
   const auto counts = ImportMnist(FileSystem::Default(), TestData() + "/mnist", Path("out"));
-  ASSERT_TRUE(counts.ok()) << counts.status();
+  ASSERT_OK(counts);
   EXPECT_EQ(counts->train, 60000);
   EXPECT_EQ(counts->test, 10000);
   const auto train = InspectRecords(Path("out/train.tfrecord"));
-  ASSERT_TRUE(train.ok()) << train.status();
+  ASSERT_OK(train);
   EXPECT_EQ(train->labels, (std::map<int64_t, int64_t>{{0, 5923},
                                                        {1, 6742},
                                                        {2, 5958},
@@ -161,9 +161,9 @@ TEST_F(MnistTest, TheRealFiles_HaveTheirKnownCountsAndLabels) {
   const auto data = Dataset::Open({Path("out/test.tfrecord")});
   std::string record, first;
   for (int64_t i = 0; i < 5; ++i) {
-    ASSERT_TRUE((*data)->Read(i, record).ok());
+    ASSERT_OK((*data)->Read(i, record));
     int64_t label = -1;
-    ASSERT_TRUE(FindInt64Feature(record, "label", &label).ok());
+    ASSERT_OK(FindInt64Feature(record, "label", &label));
     first += std::to_string(label);
   }
   EXPECT_EQ(first, "72104");

@@ -5,10 +5,12 @@
 #include "engine/data/dataset.h"
 #include "engine/datasets/characters.h"
 #include "tests/engine/data/data_test.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::StatusIs;
 using ::testing::HasSubstr;
 
 TEST(CharactersTest, EveryNumberOfACharacter_LeadsBackToIt) {
@@ -26,7 +28,7 @@ TEST(CharactersTest, EveryNumberOfACharacter_LeadsBackToIt) {
 TEST(ParseSpeechesTest, SpeechesOfTheUsualForm_HaveSpeakersAndLines) {
   const auto speeches = ParseSpeeches(
       "First Citizen:\nBefore we proceed,\nhear me: speak.\n\nAll:\r\nSpeak, speak.\r\n\r\nand on.\n\n\nKING:\n");
-  ASSERT_TRUE(speeches.ok()) << speeches.status();
+  ASSERT_OK(speeches);
   ASSERT_EQ(speeches->size(), 3u);
   EXPECT_EQ((*speeches)[0].speaker, "First Citizen");
   EXPECT_EQ((*speeches)[0].text, "Before we proceed,\nhear me: speak.");
@@ -77,27 +79,29 @@ TEST_F(ShakespeareTest, EveryTenthSpeech_IsForTheTest) {
   std::string text;
   for (int i = 0; i < 25; ++i) text += fmt::format("ROMEO:\nline {}\n\nJULIET:\nO\n\n", i);
   const auto counts = ImportShakespeare(FileSystem::Default(), Write("play.txt", text), Path("out"));
-  ASSERT_TRUE(counts.ok()) << counts.status();
+  ASSERT_OK(counts);
   EXPECT_EQ(counts->speakers, 2);
   const auto test = Dataset::Open({Path("out/test.tfrecord")}), train = Dataset::Open({Path("out/train.tfrecord")});
-  ASSERT_TRUE(test.ok() && train.ok());
+  ASSERT_OK(test);
+  ASSERT_OK(train);
   EXPECT_EQ((*test)->size(), counts->test);
   EXPECT_EQ((*train)->size(), counts->train);
   EXPECT_EQ(counts->test, 2);  // speeches 9 and 19 of each
   std::string record, spoken;
-  ASSERT_TRUE((*test)->Read(0, record).ok());
+  ASSERT_OK((*test)->Read(0, record));
   std::string_view speaker;
-  ASSERT_TRUE(FindBytesFeature(record, "speaker", &speaker).ok());
+  ASSERT_OK(FindBytesFeature(record, "speaker", &speaker));
   EXPECT_EQ(speaker, "ROMEO");
   std::vector<int64_t> next(80);
-  ASSERT_TRUE(FindInt64Features(record, "label", next).ok());
+  ASSERT_OK(FindInt64Features(record, "label", next));
   for (const int64_t token : next)
     if (token < kUnknownCharacter && token > 0) spoken += CharacterOf(token);
   EXPECT_EQ(spoken, "line 9line 19");
 }
 
 TEST_F(ShakespeareTest, UnfitFiles_AreRefusedByName) {
-  EXPECT_TRUE(absl::IsNotFound(ImportShakespeare(FileSystem::Default(), Path("none.txt"), Path("out")).status()));
+  EXPECT_THAT(ImportShakespeare(FileSystem::Default(), Path("none.txt"), Path("out")),
+              StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(Message(ImportShakespeare(FileSystem::Default(), Write("a.txt", "x\n"), Path("out")).status()),
               HasSubstr("a.txt: line 1: "));
   EXPECT_THAT(Message(ImportShakespeare(FileSystem::Default(), Write("b.txt", "\n\n"), Path("out")).status()),
@@ -110,7 +114,7 @@ TEST_F(ShakespeareTest, TheRealText_HasItsKnownSpeakers) {
   if (folder == nullptr) GTEST_SKIP() << "RIVULET_TEST_DATA is not set";
   const auto counts =
       ImportShakespeare(FileSystem::Default(), JoinPath(JoinPath(folder, "tinyshakespeare"), "input.txt"), Path("out"));
-  ASSERT_TRUE(counts.ok()) << counts.status();
+  ASSERT_OK(counts);
   EXPECT_EQ(counts->speakers, 309);
   EXPECT_EQ(counts->train, 11930);
   EXPECT_EQ(counts->test, 1225);

@@ -7,6 +7,7 @@
 #include "engine/data/dataset.h"
 #include "engine/datasets/digit_glyphs.h"
 #include "tests/engine/data/data_test.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
@@ -128,20 +129,20 @@ TEST_F(SynthDigitsTest, SharesOfVariants_AddUpToOne) {
 
 TEST_F(SynthDigitsTest, Files_HoldTheWritersAskedFor) {
   const SynthDigitsOptions options{.writers = 3, .test_writers = 2, .examples_per_writer = 4, .seed = 9};
-  ASSERT_TRUE(WriteSynthDigits(FileSystem::Default(), options, Path("train"), Path("test")).ok());
+  ASSERT_OK(WriteSynthDigits(FileSystem::Default(), options, Path("train"), Path("test")));
   std::map<std::string, int> writers;
   for (const auto& [name, count] : std::map<std::string, int64_t>{{"train", 12}, {"test", 8}}) {
     const auto data = Dataset::Open({Path(name)});
-    ASSERT_TRUE(data.ok()) << data.status();
+    ASSERT_OK(data);
     EXPECT_EQ((*data)->size(), count);
     std::string record;
     for (int64_t i = 0; i < count; ++i) {
-      ASSERT_TRUE((*data)->Read(i, record).ok());
+      ASSERT_OK((*data)->Read(i, record));
       std::string_view image, writer;
       int64_t label = -1;
-      ASSERT_TRUE(FindBytesFeature(record, "image", &image).ok());
-      ASSERT_TRUE(FindBytesFeature(record, "writer", &writer).ok());
-      ASSERT_TRUE(FindInt64Feature(record, "label", &label).ok());
+      ASSERT_OK(FindBytesFeature(record, "image", &image));
+      ASSERT_OK(FindBytesFeature(record, "writer", &writer));
+      ASSERT_OK(FindInt64Feature(record, "label", &label));
       EXPECT_EQ(image.size(), 784u);
       EXPECT_GE(label, 0);
       EXPECT_LE(label, 9);
@@ -157,12 +158,12 @@ TEST_F(SynthDigitsTest, Files_HoldTheWritersAskedFor) {
 
 TEST_F(SynthDigitsTest, SameSeed_GivesTheSameFilesAndAnotherSeedOthers) {
   SynthDigitsOptions options{.writers = 2, .test_writers = 1, .examples_per_writer = 5, .seed = 9};
-  ASSERT_TRUE(WriteSynthDigits(FileSystem::Default(), options, Path("a"), "").ok());
-  ASSERT_TRUE(WriteSynthDigits(FileSystem::Default(), options, Path("b"), Path("b-test")).ok());
+  ASSERT_OK(WriteSynthDigits(FileSystem::Default(), options, Path("a"), ""));
+  ASSERT_OK(WriteSynthDigits(FileSystem::Default(), options, Path("b"), Path("b-test")));
   options.seed = 10;
-  ASSERT_TRUE(WriteSynthDigits(FileSystem::Default(), options, Path("c"), "").ok());
-  EXPECT_EQ(Content(Path("a")), Content(Path("b")));
-  EXPECT_NE(Content(Path("a")), Content(Path("c")));
+  ASSERT_OK(WriteSynthDigits(FileSystem::Default(), options, Path("c"), ""));
+  EXPECT_EQ(testing::ContentOf(Path("a")), testing::ContentOf(Path("b")));
+  EXPECT_NE(testing::ContentOf(Path("a")), testing::ContentOf(Path("c")));
 }
 
 TEST_F(SynthDigitsTest, ImpossibleRequest_LeavesNothing) {
@@ -172,11 +173,11 @@ TEST_F(SynthDigitsTest, ImpossibleRequest_LeavesNothing) {
   EXPECT_THAT(error({.writers = 0}), HasSubstr("0 writers; give 1 to"));
   EXPECT_THAT(error({.test_writers = 0}), HasSubstr("0 test writers; give 1 to"));
   EXPECT_THAT(error({.examples_per_writer = -1}), HasSubstr("-1 examples per writer; give 1 to"));
-  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
   EXPECT_THAT(
       WriteSynthDigits(FileSystem::Default(), {.writers = 1}, Path("train"), Path("no/such/folder/test")).ToString(),
       HasSubstr("No such file or directory"));
-  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
 
 }  // namespace

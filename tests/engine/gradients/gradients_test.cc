@@ -7,6 +7,7 @@
 #include "engine/variables/variables.h"
 #include "tests/testing/gradient_check.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/tensors.h"
 
 namespace rivulet {
 namespace {
@@ -15,6 +16,7 @@ using ::rivulet::testing::CheckGradients;
 using ::rivulet::testing::KnownShapes;
 using ::rivulet::testing::RandomTensor;
 using ::rivulet::testing::StatusIs;
+using ::rivulet::testing::Values;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -49,11 +51,6 @@ Output SumAll(const Scope& scope, Output x) {
   Tensor axes(DType::kInt32, Shape{x.shape().rank()});
   for (int axis = 0; axis < x.shape().rank(); ++axis) axes.flat<int32_t>()[static_cast<size_t>(axis)] = axis;
   return scope.Op("Sum", {x, scope.Const(axes, "axes")});
-}
-
-std::vector<float> Values(const Tensor& tensor) {
-  const auto flat = tensor.flat<float>();
-  return {flat.begin(), flat.end()};
 }
 
 // Runs what is fetched, after `init` where the graph has it.

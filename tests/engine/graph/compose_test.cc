@@ -5,19 +5,16 @@
 #include "engine/session/session.h"
 #include "engine/variables/variables.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/tensors.h"
 
 namespace rivulet {
 namespace {
 
 using ::rivulet::testing::StatusIs;
+using ::rivulet::testing::Values;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-std::vector<float> Values(const Tensor& tensor) {
-  const auto flat = tensor.flat<float>();
-  return {flat.begin(), flat.end()};
-}
 
 // A graph with a variable "w" of its own: run: w = w · 10.
 Graph TimesTen() {

@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 DeviceName Device(std::string_view text) {
   const StatusOr<DeviceName> name = ParseDeviceName(text);
-  EXPECT_TRUE(name.ok()) << text << ": " << name.status();
+  EXPECT_OK(name) << text;
   return name.ok() ? *name : DeviceName{};
 }
 std::string Canonical(std::string_view text) { return Device(text).ToString(); }
@@ -122,7 +122,7 @@ TEST(DeviceNameTest, Parse_MutatedNames_AreRefusedOrReadAsTheyPrint) {
     const StatusOr<DeviceName> name = ParseDeviceName(text);
     if (!name.ok()) {
       ++refused;
-      EXPECT_EQ(name.status().code(), absl::StatusCode::kInvalidArgument);
+      EXPECT_THAT(name, StatusIs(absl::StatusCode::kInvalidArgument));
       EXPECT_FALSE(Message(name.status()).empty());
       continue;
     }
@@ -169,7 +169,7 @@ TEST(DeviceNameTest, MergeSoft_LeavesTheDeviceOpen_ButNeverTheTask) {
   EXPECT_EQ(type.ToString(), "/task:1");
   ASSERT_OK_AND_ASSIGN(const DeviceName number, MergeDevices(Device("/cpu:0"), Device("/cpu:1"), true));
   EXPECT_EQ(number.ToString(), "/device:CPU:*");
-  EXPECT_FALSE(MergeDevices(Device("/task:0"), Device("/task:1"), true).ok());
+  EXPECT_THAT(MergeDevices(Device("/task:0"), Device("/task:1"), true), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 class DeviceScopeTest : public ::testing::Test {

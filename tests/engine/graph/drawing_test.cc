@@ -17,7 +17,7 @@ Graph Small() {
   const Output x = scope.Placeholder("x", DType::kFloat32, Shape{-1, 3});
   const Output y = scope.Op("MatMul", {x, scope.Const(Tensor(DType::kFloat32, {3, 2000}), "weights")}, {}, "y");
   scope.WithControl({x.node}).Op("Relu", {y}, {}, "z");
-  EXPECT_TRUE(scope.status().ok()) << scope.status();
+  EXPECT_OK(scope.status());
   return graph;
 }
 

@@ -17,7 +17,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+constexpr auto kRefused = absl::StatusCode::kInvalidArgument;
 
 class NodeErrorTest : public ::testing::Test {
  protected:
@@ -30,7 +30,7 @@ class NodeErrorTest : public ::testing::Test {
   std::string Refusal(NodeSpec spec) {
     spec.source_line = "mlp.cc:12";
     const StatusOr<Node*> node = graph_.AddNode(std::move(spec));
-    EXPECT_FALSE(node.ok());
+    EXPECT_THAT(node, ::testing::Not(::rivulet::testing::IsOk()));
     return std::string(Message(node.status()));
   }
   static std::string Lines(std::initializer_list<std::string_view> lines) {

@@ -1,44 +1,37 @@
 // Conditions and loops that TensorFlow 1 wrote (tensorflow/make_control_flow.py): raised to functions, they give
 // TensorFlow's outputs and gradients; what cannot be raised is refused by name.
-#include <fstream>
-#include <iterator>
 
 #include "engine/gradients/gradients.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/session/session.h"
+#include "tests/engine/graphdef/tensorflow_file.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::ReadTensorFlowFile;
 using ::rivulet::testing::StatusIs;
 using ::testing::HasSubstr;
-
-std::string ReadTestFile(const std::string& name) {
-  const std::string path = fmt::format("{}/tensorflow/{}", RIVULET_GRAPH_TEST_FOLDER, name);
-  std::ifstream file(path, std::ios::binary);
-  EXPECT_TRUE(file.good()) << path;
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
 
 class RaisedControlFlow : public ::testing::TestWithParam<const char*> {};
 
 // Sums of some dozen float32 terms, through up to six iterations.
-constexpr float kTolerance = 1e-5f;
+constexpr float kLoopTolerance = 1e-5f;
 
 void ExpectNear(const Tensor& actual, const Tensor& expected, const std::string& what) {
   ASSERT_EQ(actual.shape(), expected.shape()) << what;
   for (size_t i = 0; i < expected.flat<float>().size(); ++i) {
     const float value = expected.flat<float>()[i];
-    EXPECT_NEAR(actual.flat<float>()[i], value, kTolerance * std::max(1.0f, std::abs(value)))
+    EXPECT_NEAR(actual.flat<float>()[i], value, kLoopTolerance * std::max(1.0f, std::abs(value)))
         << what << " element " << i;
   }
 }
 
 TEST_P(RaisedControlFlow, OutputsAndGradients_AreTensorFlows) {
   const std::string name = fmt::format("control_{}", GetParam());
-  ASSERT_OK_AND_ASSIGN(Graph graph, ParseGraph(ReadTestFile(name + ".pb")));
-  ASSERT_OK_AND_ASSIGN(const Graph values, ParseGraph(ReadTestFile(name + ".values.pb")));
+  ASSERT_OK_AND_ASSIGN(Graph graph, ParseGraph(ReadTensorFlowFile(name + ".pb")));
+  ASSERT_OK_AND_ASSIGN(const Graph values, ParseGraph(ReadTensorFlowFile(name + ".values.pb")));
   std::vector<std::string> placeholders, gradient_of;
   std::vector<Output> xs;
   for (const auto& node : graph.nodes()) {
@@ -81,43 +74,44 @@ std::string Node(const std::string& name, const std::string& op, const std::vect
   for (const std::string& input : inputs) text += fmt::format("input: '{}' ", input);
   return text + attrs + "}\n";
 }
-const std::string kFloat = "attr { key: 'T' value { type: DT_FLOAT } } ";
+const std::string kFloatType = "attr { key: 'T' value { type: DT_FLOAT } } ";
 std::string Given(const std::string& name, const std::string& type) {
   return Node(name, "Placeholder", {}, fmt::format("attr {{ key: 'dtype' value {{ type: {} }} }}", type));
 }
 const std::string kInputs = Given("x", "DT_FLOAT") + Given("p", "DT_BOOL") + Given("q", "DT_BOOL");
 
 TEST(RaisingControlFlow, MergeOfUnrelatedSwitches_IsRefusedByName) {
-  EXPECT_THAT(Refusal(kInputs + Node("a", "Switch", {"x", "p"}, kFloat) + Node("b", "Switch", {"x", "q"}, kFloat) +
-                      Node("m", "Merge", {"a", "b:1"}, kFloat)),
+  EXPECT_THAT(Refusal(kInputs + Node("a", "Switch", {"x", "p"}, kFloatType) +
+                      Node("b", "Switch", {"x", "q"}, kFloatType) + Node("m", "Merge", {"a", "b:1"}, kFloatType)),
               StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("Merge 'm' merges 'a' and 'b:1', which no Switch")));
 }
 
 TEST(RaisingControlFlow, BothBranchesOfOneSwitch_AreRefusedByName) {
-  EXPECT_THAT(Refusal(kInputs + Node("a", "Switch", {"x", "p"}, kFloat) + Node("dead", "Add", {"a", "a:1"}, kFloat)),
-              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("Add 'dead' needs both branches of 'p'")));
+  EXPECT_THAT(
+      Refusal(kInputs + Node("a", "Switch", {"x", "p"}, kFloatType) + Node("dead", "Add", {"a", "a:1"}, kFloatType)),
+      StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("Add 'dead' needs both branches of 'p'")));
 }
 
 std::string Frame(const std::string& name) {
-  return kFloat + fmt::format("attr {{ key: 'frame_name' value {{ s: '{}' }} }} ", name);
+  return kFloatType + fmt::format("attr {{ key: 'frame_name' value {{ s: '{}' }} }} ", name);
 }
 
 TEST(RaisingControlFlow, LoopWithoutCondition_IsRefusedByName) {
-  EXPECT_THAT(
-      Refusal(kInputs + Node("enter", "Enter", {"x"}, Frame("spin")) +
-              Node("merge", "Merge", {"enter", "next"}, kFloat) + Node("next", "NextIteration", {"merge"}, kFloat)),
-      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("the loop 'spin' has no LoopCond")));
+  EXPECT_THAT(Refusal(kInputs + Node("enter", "Enter", {"x"}, Frame("spin")) +
+                      Node("merge", "Merge", {"enter", "next"}, kFloatType) +
+                      Node("next", "NextIteration", {"merge"}, kFloatType)),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("the loop 'spin' has no LoopCond")));
 }
 
 TEST(RaisingControlFlow, ValueThatLeavesALoopWithoutExit_IsRefusedByName) {
   const std::string loop =
-      Node("enter", "Enter", {"x"}, Frame("spin")) + Node("merge", "Merge", {"enter", "next"}, kFloat) +
-      Given("limit", "DT_FLOAT") + Node("less", "Less", {"merge", "limit"}, kFloat) +
-      Node("test", "LoopCond", {"less"}) + Node("switch", "Switch", {"merge", "test"}, kFloat) +
-      Node("twice", "Add", {"switch:1", "switch:1"}, kFloat) + Node("next", "NextIteration", {"twice"}, kFloat);
-  EXPECT_OK(Refusal(kInputs + loop + Node("exit", "Exit", {"switch"}, kFloat)));
+      Node("enter", "Enter", {"x"}, Frame("spin")) + Node("merge", "Merge", {"enter", "next"}, kFloatType) +
+      Given("limit", "DT_FLOAT") + Node("less", "Less", {"merge", "limit"}, kFloatType) +
+      Node("test", "LoopCond", {"less"}) + Node("switch", "Switch", {"merge", "test"}, kFloatType) +
+      Node("twice", "Add", {"switch:1", "switch:1"}, kFloatType) + Node("next", "NextIteration", {"twice"}, kFloatType);
+  EXPECT_OK(Refusal(kInputs + loop + Node("exit", "Exit", {"switch"}, kFloatType)));
   // An Exit of something else.
-  EXPECT_THAT(Refusal(kInputs + loop + Node("exit", "Exit", {"twice"}, kFloat)),
+  EXPECT_THAT(Refusal(kInputs + loop + Node("exit", "Exit", {"twice"}, kFloatType)),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("Exit 'exit': an Exit takes the first output")));
 }
 

@@ -1,28 +1,22 @@
 // Functions in graphs: those that TensorFlow's Python wrote (tensorflow/make_function_graphs.py) load and give its
 // results and gradients; bytes of ours come back as they were; damaged and hostile ones are refused by name.
-#include <fstream>
-#include <iterator>
 
 #include "engine/gradients/gradients.h"
 #include "engine/graph/function_builder.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/session/session.h"
 #include "engine/variables/variables.h"
+#include "tests/engine/graphdef/tensorflow_file.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::ConstantNamed;
+using ::rivulet::testing::ReadTensorFlowFile;
 using ::rivulet::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-std::string ReadTestFile(const std::string& name) {
-  const std::string path = fmt::format("{}/tensorflow/{}", RIVULET_GRAPH_TEST_FOLDER, name);
-  std::ifstream file(path, std::ios::binary);
-  EXPECT_TRUE(file.good()) << path;
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
 
 constexpr const char* kCases[] = {"cond",   "cond_shapes", "while_sum", "while_power", "while_cond",
                                   "nested", "switch_case", "call",      "autograph",   "assigns"};
@@ -44,14 +38,10 @@ void ExpectClose(const Tensor& got, const Tensor& expected, const std::string& w
 class TensorFlowFunctionsTest : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    ASSERT_OK_AND_ASSIGN(graph_, ParseGraph(ReadTestFile("functions.pb"), Cases()));
-    ASSERT_OK_AND_ASSIGN(values_, ParseGraph(ReadTestFile("functions.values.pb")));
+    ASSERT_OK_AND_ASSIGN(graph_, ParseGraph(ReadTensorFlowFile("functions.pb"), Cases()));
+    ASSERT_OK_AND_ASSIGN(values_, ParseGraph(ReadTensorFlowFile("functions.values.pb")));
   }
-  const Tensor& Value(const std::string& name) const {
-    const Node* node = values_.Find(name);
-    RIVULET_CHECK(node != nullptr, "{}", name);
-    return node->attr<Tensor>("value");
-  }
+  const Tensor& Value(const std::string& name) const { return ConstantNamed(values_, name); }
   // Runs `fetches` (name in the values → tensor) for every feed, and compares.
   void Compare(Graph graph, const std::vector<std::pair<std::string, std::string>>& fetches) {
     ASSERT_OK_AND_ASSIGN(const auto session, Session::Create(std::move(graph)));
@@ -97,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, TensorFlowFunctionsTest, ::testing::ValuesIn(kCa
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(FunctionBytesTest, OfTensorFlow_ComeBackAsTheyAreWritten) {
-  ASSERT_OK_AND_ASSIGN(const Graph graph, ParseGraph(ReadTestFile("functions.pb"), Cases()));
+  ASSERT_OK_AND_ASSIGN(const Graph graph, ParseGraph(ReadTensorFlowFile("functions.pb"), Cases()));
   EXPECT_GT(graph.functions().size(), 20u);
   const std::string bytes = SerializeGraph(graph);
   ASSERT_OK_AND_ASSIGN(const Graph again, ParseGraph(bytes));
@@ -106,7 +96,7 @@ TEST(FunctionBytesTest, OfTensorFlow_ComeBackAsTheyAreWritten) {
 }
 
 TEST(FunctionBytesTest, Damaged_NeverCrash) {
-  const std::string bytes = ReadTestFile("functions.pb");
+  const std::string bytes = ReadTensorFlowFile("functions.pb");
   int accepted = 0;
   for (size_t i = 0; i < 400; ++i) {
     std::string damaged = bytes;

@@ -5,11 +5,13 @@
 #include "engine/session/session.h"
 #include "proto/graph/graph.pb.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/tensors.h"
 
 namespace rivulet {
 namespace {
 
 using ::rivulet::testing::StatusIs;
+using ::rivulet::testing::Values;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -22,14 +24,6 @@ proto::TensorProto Proto(proto::DataType dtype, std::vector<int64_t> dims) {
   proto.set_dtype(dtype);
   for (int64_t dim : dims) proto.mutable_tensor_shape()->add_dim()->set_size(dim);
   return proto;
-}
-
-template <typename T>
-std::vector<T> Values(const StatusOr<Tensor>& tensor) {
-  EXPECT_OK(tensor);
-  if (!tensor.ok()) return {};
-  const auto flat = tensor->flat<T>();
-  return {flat.begin(), flat.end()};
 }
 
 TEST(TensorProtoTest, Content_RoundTrips) {

@@ -1,22 +1,19 @@
 // TensorFlow's list ops in one graph that TensorFlow ran (tensorflow/make_list_graph.py): every result and the gradient
 // through all of them are TensorFlow's.
-#include <fstream>
-#include <iterator>
 
 #include "engine/gradients/gradients.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/session/session.h"
+#include "tests/engine/graphdef/tensorflow_file.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
-Graph ReadGraph(const std::string& name) {
-  std::ifstream file(fmt::format("{}/tensorflow/{}", RIVULET_GRAPH_TEST_FOLDER, name), std::ios::binary);
-  return ParseGraph(std::string{std::istreambuf_iterator<char>(file), {}}).value();
-}
+using testing::ConstantNamed;
+using testing::ReadTensorFlowGraph;
 
-void ExpectNear(const Tensor& actual, const Tensor& expected, const std::string& name) {
+void ExpectClose(const Tensor& actual, const Tensor& expected, const std::string& name) {
   ASSERT_EQ(actual.dtype(), expected.dtype()) << name;
   ASSERT_EQ(actual.shape(), expected.shape()) << name;
   if (actual.dtype() != DType::kFloat32) {
@@ -30,8 +27,8 @@ void ExpectNear(const Tensor& actual, const Tensor& expected, const std::string&
 }
 
 TEST(TensorFlowListsTest, EveryListOp_GivesTensorFlowsResultsAndGradient) {
-  const Graph values = ReadGraph("lists.values.pb");
-  Graph graph = ReadGraph("lists.pb");
+  const Graph values = ReadTensorFlowGraph("lists.values.pb");
+  Graph graph = ReadTensorFlowGraph("lists.pb");
   ASSERT_OK_AND_ASSIGN(const Output loss, graph.FindOutput("loss"));
   ASSERT_OK_AND_ASSIGN(const Output x, graph.FindOutput("x"));
   ASSERT_OK_AND_ASSIGN(const auto gradients, ComputeGradients(graph, loss, std::vector{x}));
@@ -43,9 +40,8 @@ TEST(TensorFlowListsTest, EveryListOp_GivesTensorFlowsResultsAndGradient) {
   }
   ASSERT_EQ(names.size(), 17u);
   ASSERT_OK_AND_ASSIGN(const auto session, Session::Create(std::move(graph)));
-  ASSERT_OK_AND_ASSIGN(const auto results, session->Run({{"x", values.Find("x")->attr<Tensor>("value")}}, fetches));
-  for (size_t i = 0; i < names.size(); ++i)
-    ExpectNear(results[i], values.Find(names[i])->attr<Tensor>("value"), names[i]);
+  ASSERT_OK_AND_ASSIGN(const auto results, session->Run({{"x", ConstantNamed(values, "x")}}, fetches));
+  for (size_t i = 0; i < names.size(); ++i) ExpectClose(results[i], ConstantNamed(values, names[i]), names[i]);
 }
 
 }  // namespace

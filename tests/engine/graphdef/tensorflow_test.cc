@@ -1,7 +1,5 @@
 // Graphs that TensorFlow's Python wrote (tensorflow/make_graphs.py): they load, give TensorFlow's loss and gradients,
 // and train.
-#include <fstream>
-#include <iterator>
 
 #include "engine/gradients/gradients.h"
 #include "engine/graphdef/graph_def.h"
@@ -9,26 +7,22 @@
 #include "engine/optimizers/apply_gradients.h"
 #include "engine/session/session.h"
 #include "engine/variables/variables.h"
+#include "tests/engine/graphdef/tensorflow_file.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::ConstantNamed;
+using ::rivulet::testing::ReadTensorFlowFile;
 using ::rivulet::testing::StatusIs;
 using ::testing::HasSubstr;
-
-std::string ReadTestFile(const std::string& name) {
-  const std::string path = fmt::format("{}/tensorflow/{}", RIVULET_GRAPH_TEST_FOLDER, name);
-  std::ifstream file(path, std::ios::binary);
-  EXPECT_TRUE(file.good()) << path;
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
 
 class TensorFlowGraphTest : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    ASSERT_OK_AND_ASSIGN(model_, ModelFromGraph(ReadTestFile(std::string(GetParam()) + ".pb"), {}));
-    ASSERT_OK_AND_ASSIGN(values_, ParseGraph(ReadTestFile(std::string(GetParam()) + ".values.pb")));
+    ASSERT_OK_AND_ASSIGN(model_, ModelFromGraph(ReadTensorFlowFile(std::string(GetParam()) + ".pb"), {}));
+    ASSERT_OK_AND_ASSIGN(values_, ParseGraph(ReadTensorFlowFile(std::string(GetParam()) + ".values.pb")));
     for (const ModelVariable& variable : model_.variables) {
       ASSERT_OK_AND_ASSIGN(const Output handle, FindVariable(model_.graph, variable.name));
       handles_.push_back(handle);
@@ -36,11 +30,7 @@ class TensorFlowGraphTest : public ::testing::TestWithParam<const char*> {
     ASSERT_OK_AND_ASSIGN(const Output loss, model_.graph.FindOutput(model_.train_loss));
     ASSERT_OK_AND_ASSIGN(gradients_, ComputeGradients(model_.graph, loss, handles_));
   }
-  const Tensor& Value(const std::string& name) const {
-    const Node* node = values_.Find(name);
-    RIVULET_CHECK(node != nullptr, "{}", name);
-    return node->attr<Tensor>("value");
-  }
+  const Tensor& Value(const std::string& name) const { return ConstantNamed(values_, name); }
   Session::Feeds Batch() const { return {{"image", Value("image")}, {"label", Value("label")}}; }
 
   ModelDef model_;
@@ -92,7 +82,7 @@ TEST_P(TensorFlowGraphTest, WrittenAgain_IsTheSameModel) {
 }
 
 TEST_P(TensorFlowGraphTest, WholeFileWithItsSaver_IsRefusedByNameOfAnOp) {
-  EXPECT_THAT(ParseGraph(ReadTestFile(std::string(GetParam()) + ".pb")),
+  EXPECT_THAT(ParseGraph(ReadTensorFlowFile(std::string(GetParam()) + ".pb")),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("there is no op '")));
 }
 

@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <limits>
 
+#include "tests/testing/forwarding_file_system.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_folder.h"
 
 namespace rivulet {
 namespace {
@@ -17,7 +19,7 @@ using ::testing::IsEmpty;
 
 // Stops as a power cut does, after a number of bytes: nothing that comes later happens. What was written before is
 // kept, or, where it was not synced, lost.
-class DyingFileSystem : public FileSystem {
+class DyingFileSystem : public testing::ForwardingFileSystem {
  public:
   explicit DyingFileSystem(uint64_t bytes_left) : left_(bytes_left) {}
   bool dead() const { return dead_; }
@@ -27,15 +29,11 @@ class DyingFileSystem : public FileSystem {
     RIVULET_ASSIGN_OR_RETURN(auto file, base_.Create(path));
     return std::make_unique<File>(*this, std::move(file));
   }
-  StatusOr<std::string> ReadAll(const std::string& path) override { return base_.ReadAll(path); }
   Status Rename(const std::string& from, const std::string& to) override {
     return Spend(1) ? base_.Rename(from, to) : Dead();
   }
   Status SyncFolder(const std::string& folder) override { return Spend(1) ? base_.SyncFolder(folder) : Dead(); }
   Status Remove(const std::string& path) override { return Spend(1) ? base_.Remove(path) : Dead(); }
-  Status CreateFolders(const std::string& folder) override { return base_.CreateFolders(folder); }
-  StatusOr<std::vector<std::string>> List(const std::string& folder) override { return base_.List(folder); }
-  bool Exists(const std::string& path) override { return base_.Exists(path); }
 
  private:
   class File : public WritableFile {
@@ -64,34 +62,27 @@ class DyingFileSystem : public FileSystem {
   }
   static Status Dead() { return Internal("the power is cut"); }
 
-  FileSystem& base_ = FileSystem::Default();
   uint64_t left_;
   bool dead_ = false;
 };
 
-class CheckpointTest : public ::testing::Test {
+class CheckpointTest : public testing::FolderTest {
  protected:
-  CheckpointTest() {
-    // Hundreds of syncs: where memory can be a folder, no disk waits for them.
-    const std::string parent = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : ::testing::TempDir();
-    folder_ = fmt::format("{}/checkpoint-{}-{}", parent, getpid(),
-                          ::testing::UnitTest::GetInstance()->current_test_info()->name());
-  }
-  ~CheckpointTest() override { std::filesystem::remove_all(folder_); }
+  CheckpointTest() : FolderTest(testing::TempFolder::Place::kMemory) {}  // hundreds of syncs
 
   static std::vector<NamedTensorView> Tensors(Tensor& a, Tensor& b) {
     return {{"dense/kernel", a.view()}, {"b", b.view()}};
   }
   Status Save(FileSystem& fs, int64_t step, float value, int keep = 5) {
     Tensor a = Tensor::Of<float>({2}, {value, -value}), b = Tensor::Scalar<int64_t>(step);
-    return CheckpointFolder(fs, folder_, keep).Save(step, Tensors(a, b), {{"round", fmt::format("{}", step)}});
+    return CheckpointFolder(fs, checkpoints_, keep).Save(step, Tensors(a, b), {{"round", fmt::format("{}", step)}});
   }
-  std::string folder_;
+  const std::string checkpoints_ = Path("checkpoints");
 };
 
 TEST_F(CheckpointTest, Latest_GivesWhatWasSavedLast) {
-  CheckpointFolder folder(FileSystem::Default(), folder_);
-  EXPECT_THAT(folder.Latest().status(), StatusIs(absl::StatusCode::kNotFound, HasSubstr(folder_)));
+  CheckpointFolder folder(FileSystem::Default(), checkpoints_);
+  EXPECT_THAT(folder.Latest().status(), StatusIs(absl::StatusCode::kNotFound, HasSubstr(checkpoints_)));
   ASSERT_OK(Save(FileSystem::Default(), 9, 0.5f));
   ASSERT_OK(Save(FileSystem::Default(), 10, 1.5f));
   ASSERT_OK_AND_ASSIGN(const Checkpoint latest, folder.Latest());
@@ -108,19 +99,19 @@ TEST_F(CheckpointTest, Latest_GivesWhatWasSavedLast) {
 
 TEST_F(CheckpointTest, MoreThanKept_TheOldestGo) {
   for (int64_t step = 1; step <= 5; ++step) ASSERT_OK(Save(FileSystem::Default(), step, 1, /*keep=*/2));
-  EXPECT_THAT(CheckpointFolder(FileSystem::Default(), folder_).Steps().value(), ElementsAre(4, 5));
+  EXPECT_THAT(CheckpointFolder(FileSystem::Default(), checkpoints_).Steps().value(), ElementsAre(4, 5));
 }
 
 // The one property: whatever Save has said OK to is there afterwards, and nothing else is taken for a checkpoint.
 TEST_F(CheckpointTest, PowerCutAtAnyByte_LeavesTheOneBeforeOrTheNewOne) {
   uint64_t cuts = 0;
   for (bool finished = false; !finished; ++cuts) {
-    std::filesystem::remove_all(folder_);
+    std::filesystem::remove_all(checkpoints_);
     ASSERT_OK(Save(FileSystem::Default(), 1, 0.25f));
     DyingFileSystem dying(cuts);
     const Status saved = Save(dying, 2, 4.0f, /*keep=*/1);
     finished = !dying.dead();
-    ASSERT_OK_AND_ASSIGN(const Checkpoint latest, CheckpointFolder(FileSystem::Default(), folder_).Latest());
+    ASSERT_OK_AND_ASSIGN(const Checkpoint latest, CheckpointFolder(FileSystem::Default(), checkpoints_).Latest());
     ASSERT_TRUE(!saved.ok() || latest.step == 2) << cuts;
     ASSERT_EQ(latest.tensors[0].second.flat<float>()[0], latest.step == 1 ? 0.25f : 4.0f) << cuts;
     ASSERT_THAT(latest.damaged, IsEmpty()) << cuts;  // a part never has a checkpoint's name
@@ -128,13 +119,13 @@ TEST_F(CheckpointTest, PowerCutAtAnyByte_LeavesTheOneBeforeOrTheNewOne) {
   EXPECT_GT(cuts, 250u);  // header and data were cut everywhere
   // What the last cut left is gone after the next Save.
   ASSERT_OK(Save(FileSystem::Default(), 3, 1, /*keep=*/1));
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(checkpoints_), {}), 1);
 }
 
 TEST_F(CheckpointTest, AnyDamagedByte_IsToldAndTheOneBeforeIsGiven) {
   ASSERT_OK(Save(FileSystem::Default(), 1, 0.25f));
   ASSERT_OK(Save(FileSystem::Default(), 2, 4.0f));
-  CheckpointFolder folder(FileSystem::Default(), folder_);
+  CheckpointFolder folder(FileSystem::Default(), checkpoints_);
   const std::string good = FileSystem::Default().ReadAll(folder.PathOf(2)).value();
   for (size_t i = 0; i < good.size(); ++i) {
     std::string bad = good;
@@ -155,7 +146,7 @@ TEST_F(CheckpointTest, AnyDamagedByte_IsToldAndTheOneBeforeIsGiven) {
 
 TEST_F(CheckpointTest, NamesAndSteps_AreChecked) {
   Tensor a = Tensor::Scalar<float>(1);
-  CheckpointFolder folder(FileSystem::Default(), folder_);
+  CheckpointFolder folder(FileSystem::Default(), checkpoints_);
   EXPECT_THAT(folder.Save(-1, {}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("-1")));
   EXPECT_THAT(folder.Save(1, std::vector<NamedTensorView>{{"a", a.view()}, {"a", a.view()}}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'a'")));

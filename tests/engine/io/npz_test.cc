@@ -8,6 +8,7 @@
 #include "engine/io/npy.h"
 #include "engine/io/zip.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_folder.h"
 
 namespace rivulet {
 namespace {
@@ -16,20 +17,12 @@ using ::rivulet::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class NpzTest : public ::testing::Test {
+class NpzTest : public testing::FolderTest {
  protected:
-  NpzTest() {
-    folder_ = std::filesystem::temp_directory_path() /
-              fmt::format("npz-{}-{}", getpid(), ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    std::filesystem::create_directories(folder_);
-  }
-  ~NpzTest() override { std::filesystem::remove_all(folder_); }
-  std::string Path(const std::string& name) { return (folder_ / name).string(); }
   std::string Written(std::span<const std::pair<std::string, TensorView>> arrays) {
     EXPECT_OK(WriteNpz(FileSystem::Default(), Path("a.npz"), arrays));
     return FileSystem::Default().ReadAll(Path("a.npz")).value();
   }
-  std::filesystem::path folder_;
 };
 
 // One deflated member, as numpy.savez_compressed writes it; the sizes it states can be false.
@@ -130,7 +123,7 @@ TEST_F(NpzTest, WrongNamesAndTypes_AreRefusedAndNothingIsWritten) {
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'x' twice")));
   EXPECT_THAT(WriteNpz(fs, Path("b.npz"), std::vector<std::pair<std::string, TensorView>>{{"h", list.view()}}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("array 'h'")));
-  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
 
 TEST_F(NpzTest, DamagedBytes_AreReadOrRefused) {

@@ -8,10 +8,12 @@
 #include <numeric>
 
 #include "engine/base/file_system.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -41,9 +43,9 @@ TEST(Safetensors, WrittenFile_ReadsBackTheSame) {
       Floats("empty", {0, 5}, {}),
   };
   const auto file = SerializeSafetensors(tensors, {{"round", "12"}, {"name", "fluß"}});
-  ASSERT_TRUE(file.ok()) << file.status();
+  ASSERT_OK(file);
   const auto content = ParseSafetensors(*file);
-  ASSERT_TRUE(content.ok()) << content.status();
+  ASSERT_OK(content);
   EXPECT_EQ(content->metadata.at("round"), "12");
   EXPECT_EQ(content->metadata.at("name"), "fluß");
   ASSERT_EQ(content->tensors.size(), 3u);
@@ -61,7 +63,7 @@ TEST(Safetensors, Header_PlacesDataAtAMultipleOf64) {
   const std::vector<float> values = {1};
   for (const char* name : {"a", "ab", "abc", "a name of another length"}) {
     const auto header = SafetensorsHeader(std::vector{Floats(name, {1}, values)}, {});
-    ASSERT_TRUE(header.ok());
+    ASSERT_OK(header);
     EXPECT_EQ(header->size() % 64, 0u);
   }
 }
@@ -70,9 +72,9 @@ TEST(Safetensors, FileOfAnotherWriter_HoldsTheStatedTensors) {
   const char* folder = std::getenv("RIVULET_TEST_DATA");
   if (folder == nullptr) GTEST_SKIP() << "RIVULET_TEST_DATA is not set";
   const auto small = FileSystem::Default().ReadAll(std::string(folder) + "/safetensors/multi_layer.safetensors");
-  ASSERT_TRUE(small.ok()) << small.status();
+  ASSERT_OK(small);
   const auto layers = ParseSafetensors(*small);
-  ASSERT_TRUE(layers.ok()) << layers.status();
+  ASSERT_OK(layers);
   ASSERT_NE(layers->Find("conv1.weight"), nullptr);
   EXPECT_THAT(layers->Find("conv1.weight")->shape.dims(), ElementsAre(4, 3, 3, 3));
   EXPECT_THAT(layers->Find("fc1.weight")->shape.dims(), ElementsAre(16, 256));
@@ -80,9 +82,9 @@ TEST(Safetensors, FileOfAnotherWriter_HoldsTheStatedTensors) {
   EXPECT_EQ(layers->Find("norm1.num_batches_tracked")->shape.rank(), 0);
 
   const auto large = FileSystem::Default().ReadAll(std::string(folder) + "/safetensors/mnist.safetensors");
-  ASSERT_TRUE(large.ok()) << large.status();
+  ASSERT_OK(large);
   const auto network = ParseSafetensors(*large);
-  ASSERT_TRUE(network.ok()) << network.status();
+  ASSERT_OK(network);
   EXPECT_THAT(network->Find("fc1.weight")->shape.dims(), ElementsAre(32, 11616));
   EXPECT_EQ(network->Find("fc1.weight")->data.size(), 32u * 11616 * 4);
 }
@@ -90,11 +92,10 @@ TEST(Safetensors, FileOfAnotherWriter_HoldsTheStatedTensors) {
 TEST(Safetensors, EveryTruncation_IsRefused) {
   const std::vector<float> values = {1, 2, 3};
   const auto file = SerializeSafetensors(std::vector{Floats("w", {3}, values)}, {{"k", "v"}});
-  ASSERT_TRUE(file.ok());
+  ASSERT_OK(file);
   for (size_t size = 0; size < file->size(); ++size) {
     const auto content = ParseSafetensors(std::string_view(*file).substr(0, size));
-    ASSERT_FALSE(content.ok()) << size;
-    EXPECT_EQ(content.status().code(), absl::StatusCode::kDataLoss) << size;
+    EXPECT_THAT(content, StatusIs(absl::StatusCode::kDataLoss)) << size;
   }
 }
 
@@ -103,7 +104,7 @@ TEST(Safetensors, RandomByteChanges_NeverCrash) {
   const auto file = SerializeSafetensors(
       std::vector{Floats("a", {4, 5}, std::span(values).first(20)), Floats("b", {20}, std::span(values).last(20))},
       {{"k", "v"}});
-  ASSERT_TRUE(file.ok());
+  ASSERT_OK(file);
   uint64_t state = 1;
   int refused = 0;
   for (int round = 0; round < 5000; ++round) {

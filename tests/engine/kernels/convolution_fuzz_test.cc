@@ -5,63 +5,33 @@
 #include "engine/kernels/cpu/depthwise.h"
 #include "tests/engine/kernels/every_target.h"
 #include "tests/engine/kernels/run_op.h"
+#include "tests/engine/kernels/window_problem.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet::testing {
 namespace {
 
-struct Axis {
-  int64_t in, out, window, stride, dilation, before, after;
-};
-
-struct Problem {
-  std::string padding;
-  bool depthwise, nchw;
-  int64_t batch, groups, group_in, group_out;
-  Axis y, x;
+struct Problem : WindowProblem {
+  bool depthwise;
+  int64_t groups, group_in, group_out;
 
   int64_t in_channels() const { return groups * group_in; }
   int64_t out_channels() const { return groups * group_out; }
   std::string op(const std::string& suffix) const { return (depthwise ? "DepthwiseConv2dNative" : "Conv2D") + suffix; }
-  Shape Image(int64_t height, int64_t width, int64_t channels) const {
-    return nchw ? Shape({batch, channels, height, width}) : Shape({batch, height, width, channels});
-  }
   Shape in() const { return Image(y.in, x.in, in_channels()); }
   Shape out() const { return Image(y.out, x.out, out_channels()); }
   Shape filter() const {
     return depthwise ? Shape({y.window, x.window, in_channels(), group_out})
                      : Shape({y.window, x.window, group_in, out_channels()});
   }
-  std::vector<int64_t> ByAxis(int64_t at_y, int64_t at_x) const {
-    return nchw ? std::vector<int64_t>{1, 1, at_y, at_x} : std::vector<int64_t>{1, at_y, at_x, 1};
-  }
   AttrMap Attrs() const {
-    AttrMap attrs = {{"strides", ByAxis(y.stride, x.stride)},
-                     {"dilations", ByAxis(y.dilation, x.dilation)},
-                     {"padding", padding},
-                     {"data_format", std::string(nchw ? "NCHW" : "NHWC")}};
-    if (padding == "EXPLICIT") {
-      const size_t first = nchw ? 4 : 2;
-      std::vector<int64_t> amounts(8, 0);
-      amounts[first] = y.before;
-      amounts[first + 1] = y.after;
-      amounts[first + 2] = x.before;
-      amounts[first + 3] = x.after;
-      attrs["explicit_paddings"] = amounts;
-    }
+    AttrMap attrs = WindowAttrs();
+    attrs["dilations"] = ByAxis(y.dilation, x.dilation);
     return attrs;
   }
   std::string Name() const {
-    const auto axis = [](const Axis& a) {
-      return fmt::format("{}-{}>{} s{} d{} p{},{}", a.in, a.window, a.out, a.stride, a.dilation, a.before, a.after);
-    };
-    return fmt::format("{}{} {} batch {} groups {} of {} to {}; {}; {}", op(""), nchw ? " NCHW" : "", padding, batch,
-                       groups, group_in, group_out, axis(y), axis(x));
-  }
-  // Flat index into an image of this layout.
-  size_t At(int64_t b, int64_t row, int64_t column, int64_t channel, int64_t height, int64_t width,
-            int64_t channels) const {
-    return static_cast<size_t>(nchw ? ((b * channels + channel) * height + row) * width + column
-                                    : ((b * height + row) * width + column) * channels + channel);
+    return fmt::format("{}{} {} batch {} groups {} of {} to {}; {}", op(""), nchw ? " NCHW" : "", padding, batch,
+                       groups, group_in, group_out, AxisNames());
   }
   // f(input, filter, output) with the flat indices of every product.
   template <typename F>
@@ -99,15 +69,15 @@ class Random {
   std::mt19937 engine_;
 };
 
-Axis RandomAxis(Random& random, const std::string& padding, int64_t most) {
+WindowAxis RandomAxis(Random& random, const std::string& padding, int64_t most) {
   while (true) {
-    Axis a{random.From(1, most),
-           0,
-           random.From(1, 5),
-           random.OneOf<int64_t>({1, 1, 2, 2, 3}),
-           random.OneOf<int64_t>({1, 1, 1, 2, 3}),
-           0,
-           0};
+    WindowAxis a{random.From(1, most),
+                 0,
+                 random.From(1, 5),
+                 random.OneOf<int64_t>({1, 1, 2, 2, 3}),
+                 random.OneOf<int64_t>({1, 1, 1, 2, 3}),
+                 0,
+                 0};
     const int64_t reach = (a.window - 1) * a.dilation + 1;
     if (padding == "SAME") {
       a.out = (a.in + a.stride - 1) / a.stride;
@@ -160,7 +130,7 @@ void Check(const Problem& p, KernelPolicy policy, double epsilon, const std::str
   });
   const auto expect = [&](const StatusOr<OpRun>& run, const std::vector<double>& expected, int64_t terms,
                           const std::string& what) {
-    ASSERT_TRUE(run.ok()) << what << " " << p.Name() << ": " << run.status();
+    ASSERT_OK(run) << what << " " << p.Name();
     ExpectNear<T>(run->outputs[0], expected, epsilon * static_cast<double>(terms + 1),
                   fmt::format("{} {} {}; {}", target, run->implementation, what, p.Name()));
   };
@@ -266,25 +236,25 @@ void CheckFused(uint32_t seed, KernelPolicy policy) {
        std::vector<std::vector<std::string>>{{"BiasAdd"}, {"Relu"}, {"BiasAdd", "Relu"}}) {
     SCOPED_TRACE(fmt::format("{} {} {}", p.Name(), fused.front(), fused.back()));
     const auto plain = RunOp("Conv2D", {image, filter}, p.Attrs(), policy);
-    ASSERT_TRUE(plain.ok()) << plain.status();
+    ASSERT_OK(plain);
     Tensor expected = plain->outputs[0];
     std::vector<Tensor> inputs = {image, filter};
     if (fused.front() == "BiasAdd") {
       inputs.push_back(bias);
       const auto added = RunOp("BiasAdd", {expected, bias}, layout, policy);
-      ASSERT_TRUE(added.ok()) << added.status();
+      ASSERT_OK(added);
       expected = added->outputs[0];
     }
     if (fused.back() == "Relu") {
       const auto positive = RunOp("Relu", {expected}, {}, policy);
-      ASSERT_TRUE(positive.ok()) << positive.status();
+      ASSERT_OK(positive);
       expected = positive->outputs[0];
     }
     AttrMap attrs = p.Attrs();
     attrs["fused_ops"] = fused;
     attrs["num_args"] = static_cast<int64_t>(inputs.size() - 2);
     const auto run = RunOp("_FusedConv2D", inputs, attrs, policy);
-    ASSERT_TRUE(run.ok()) << run.status();
+    ASSERT_OK(run);
     SCOPED_TRACE(plain->implementation + " and " + run->implementation);
     ExpectNear<T>(run->outputs[0], AsDoubles<T>(expected), 0, "fused");
   }
@@ -310,7 +280,7 @@ TEST(ConvolutionFuzz, FusedRelu6_EndsAtSix) {
                           {"padding", std::string("SAME")},
                           {"num_args", int64_t{1}},
                           {"fused_ops", std::vector<std::string>{"BiasAdd", "Relu6"}}});
-  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_OK(run);
   ExpectNear<float>(run->outputs[0], {0, 5, 6}, 0, "relu6");
 }
 
@@ -320,8 +290,8 @@ TEST(ConvolutionFuzz, InputSizesOfHeightAndWidth_AreTheWholeShape) {
   const auto four =
       RunOp("Conv2DBackpropInput", {Tensor::Of<int32_t>({4}, {2, 6, 7, 2}), filter, gradient}, attrs, {}, {0});
   const auto two = RunOp("Conv2DBackpropInput", {Tensor::Of<int32_t>({2}, {6, 7}), filter, gradient}, attrs, {}, {0});
-  ASSERT_TRUE(four.ok()) << four.status();
-  ASSERT_TRUE(two.ok()) << two.status();
+  ASSERT_OK(four);
+  ASSERT_OK(two);
   EXPECT_EQ(two->outputs[0].shape(), Shape({2, 6, 7, 2}));
   ExpectNear<float>(two->outputs[0], AsDoubles<float>(four->outputs[0]), 0, "two sizes");
 }

@@ -6,6 +6,7 @@
 
 #include "tests/engine/kernels/every_target.h"
 #include "tests/engine/kernels/run_op.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet::testing {
 namespace {
@@ -78,18 +79,18 @@ void CheckPools(const PoolCase& c, const std::string& target) {
                          {"padding", c.padding}};
   const double tolerance = sizeof(T) == 4 ? 1e-5 : 1e-14;
   const auto max_run = RunOp("MaxPool", {image}, attrs);
-  ASSERT_TRUE(max_run.ok()) << max_run.status();
+  ASSERT_OK(max_run);
   ExpectNear<T>(max_run->outputs[0], max, 0, target + " MaxPool");
   const auto max_grad_run = RunOp("MaxPoolGrad", {image, max_run->outputs[0], gradient}, attrs);
-  ASSERT_TRUE(max_grad_run.ok()) << max_grad_run.status();
+  ASSERT_OK(max_grad_run);
   ExpectNear<T>(max_grad_run->outputs[0], max_grad, tolerance, target + " MaxPoolGrad");
   const auto average_run = RunOp("AvgPool", {image}, attrs);
-  ASSERT_TRUE(average_run.ok()) << average_run.status();
+  ASSERT_OK(average_run);
   ExpectNear<T>(average_run->outputs[0], average, tolerance, target + " AvgPool");
   std::vector<int32_t> sizes(image.shape().dims().begin(), image.shape().dims().end());
   const auto average_grad_run =
       RunOp("AvgPoolGrad", {Tensor::Of<int32_t>({4}, std::span<const int32_t>(sizes)), gradient}, attrs, {}, {0});
-  ASSERT_TRUE(average_grad_run.ok()) << average_grad_run.status();
+  ASSERT_OK(average_grad_run);
   ExpectNear<T>(average_grad_run->outputs[0], average_grad, tolerance, target + " AvgPoolGrad");
 }
 
@@ -109,7 +110,7 @@ TEST(Pooling, MaxPoolGradOfEqualElements_GoesToTheFirst) {
             {{"ksize", std::vector<int64_t>{1, 2, 2, 1}},
              {"strides", std::vector<int64_t>{1, 2, 2, 1}},
              {"padding", std::string("VALID")}});
-  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_OK(run);
   ExpectNear<float>(run->outputs[0], {7, 0, 0, 0}, 0, "gradient");
 }
 
@@ -123,10 +124,10 @@ void CheckBias(int64_t rows, int64_t channels, const std::string& target) {
     gradient[i % b.size()] += v[i];
   }
   const auto add = RunOp("BiasAdd", {value, bias});
-  ASSERT_TRUE(add.ok()) << add.status();
+  ASSERT_OK(add);
   ExpectNear<T>(add->outputs[0], sum, 0, target + " BiasAdd");
   const auto grad = RunOp("BiasAddGrad", {value});
-  ASSERT_TRUE(grad.ok()) << grad.status();
+  ASSERT_OK(grad);
   ExpectNear<T>(grad->outputs[0], gradient, (sizeof(T) == 4 ? 1e-6 : 1e-15) * static_cast<double>(rows + 2),
                 target + " BiasAddGrad");
 }
@@ -146,7 +147,7 @@ TEST(Bias, OnEveryTarget_GradientHasTheSameBits) {
   std::vector<double> first;
   OnEveryTarget([&](const std::string& target) {
     const auto run = RunOp("BiasAddGrad", {value});
-    ASSERT_TRUE(run.ok()) << run.status();
+    ASSERT_OK(run);
     if (first.empty()) first = AsDoubles<float>(run->outputs[0]);
     ExpectNear<float>(run->outputs[0], first, 0, target);
   });
@@ -155,10 +156,10 @@ TEST(Bias, OnEveryTarget_GradientHasTheSameBits) {
 TEST(Bias, Nchw_AddsPerChannel) {
   const Tensor value = Tensor::Of<float>({1, 2, 1, 2}, {1, 2, 3, 4}), bias = Tensor::Of<float>({2}, {10, 20});
   const auto add = RunOp("BiasAdd", {value, bias}, {{"data_format", std::string("NCHW")}});
-  ASSERT_TRUE(add.ok()) << add.status();
+  ASSERT_OK(add);
   ExpectNear<float>(add->outputs[0], {11, 12, 23, 24}, 0, "BiasAdd");
   const auto grad = RunOp("BiasAddGrad", {value}, {{"data_format", std::string("NCHW")}});
-  ASSERT_TRUE(grad.ok()) << grad.status();
+  ASSERT_OK(grad);
   ExpectNear<float>(grad->outputs[0], {3, 7}, 0, "BiasAddGrad");
 }
 
@@ -172,10 +173,10 @@ TEST(Relu, OnEveryTarget_PassesWhatIsPositive) {
         relu[i] = std::max(0.0, relu[i]);
       }
       const auto forward = RunOp("Relu", {x}, {}, {}, {}, 4);
-      ASSERT_TRUE(forward.ok()) << forward.status();
+      ASSERT_OK(forward);
       ExpectNear<float>(forward->outputs[0], relu, 0, target);
       const auto backward = RunOp("ReluGrad", {g, x}, {}, {}, {}, 4);
-      ASSERT_TRUE(backward.ok()) << backward.status();
+      ASSERT_OK(backward);
       ExpectNear<float>(backward->outputs[0], grad, 0, target);
     }
   });
@@ -184,7 +185,7 @@ TEST(Relu, OnEveryTarget_PassesWhatIsPositive) {
 TEST(Relu, NaN_StaysNaN) {
   OnEveryTarget([](const std::string& target) {
     const auto run = RunOp("Relu", {Tensor::Of<float>({2}, {std::numeric_limits<float>::quiet_NaN(), -1})});
-    ASSERT_TRUE(run.ok()) << run.status();
+    ASSERT_OK(run);
     EXPECT_TRUE(std::isnan(run->outputs[0].flat<float>()[0])) << target;
     EXPECT_EQ(run->outputs[0].flat<float>()[1], 0) << target;
   });
@@ -209,7 +210,7 @@ void CheckCrossEntropy(double spread, double tolerance) {
     for (int64_t i = 0; i < kClasses; ++i) gradient.push_back(std::exp(at[i] - most) / sum - (i == label ? 1 : 0));
   }
   const auto run = RunOp("SparseSoftmaxCrossEntropyWithLogits", {logits, labels});
-  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_OK(run);
   ExpectNear<T>(run->outputs[0], loss, tolerance * (spread + 1), "loss");
   ExpectNear<T>(run->outputs[1], gradient, tolerance, "gradient");
 }
@@ -225,7 +226,7 @@ TEST(SparseSoftmaxCrossEntropy, LabelOutOfRange_NamesLabelRangeAndRow) {
   const Tensor logits = RandomTensor<float>({3, 10}, 1);
   for (const int64_t label : {int64_t{-1}, int64_t{10}, int64_t{1} << 40}) {
     const auto run = RunOp("SparseSoftmaxCrossEntropyWithLogits", {logits, Tensor::Of<int64_t>({3}, {0, 9, label})});
-    EXPECT_EQ(run.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(run, StatusIs(absl::StatusCode::kInvalidArgument));
     EXPECT_THAT(std::string(run.status().message()),
                 HasSubstr(fmt::format("label {} in row 2 is outside 0 to 9", label)));
     EXPECT_THAT(std::string(run.status().message()), HasSubstr("'op'"));
@@ -235,7 +236,7 @@ TEST(SparseSoftmaxCrossEntropy, LabelOutOfRange_NamesLabelRangeAndRow) {
 TEST(SparseSoftmaxCrossEntropy, Int32Labels_AreTaken) {
   const auto run =
       RunOp("SparseSoftmaxCrossEntropyWithLogits", {Tensor::Of<float>({1, 2}, {0, 0}), Tensor::Of<int32_t>({1}, {1})});
-  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_OK(run);
   ExpectNear<float>(run->outputs[0], {std::log(2.0)}, 1e-7, "loss");
   ExpectNear<float>(run->outputs[1], {0.5, -0.5}, 1e-7, "gradient");
 }

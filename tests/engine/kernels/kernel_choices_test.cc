@@ -5,17 +5,19 @@
 
 #include "engine/kernels/cpu/cpu_targets.h"
 #include "engine/program/program.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::StatusIs;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
 TEST(KernelChoices, Table_IsTheSameWheneverItIsRead) {
   EnterWorkerThread();
   const auto first = KernelChoices(), second = KernelChoices();
-  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_OK(first);
   EXPECT_EQ(*first, *second);
   EXPECT_THAT(*first, HasSubstr(CpuTargetName()));
   EXPECT_THAT(*first, HasSubstr("Conv2DBackpropFilter"));
@@ -26,16 +28,15 @@ TEST(KernelChoices, PortableTable_NamesNoLibrary) {
   KernelPolicy policy;
   policy.portable = true;
   const auto portable = KernelChoices(policy);
-  ASSERT_TRUE(portable.ok()) << portable.status();
+  ASSERT_OK(portable);
   EXPECT_THAT(*portable, Not(HasSubstr("dnnl")));
   EXPECT_THAT(*portable, Not(HasSubstr("eigen")));
 }
 
 TEST(CpuTargets, UnknownName_IsRefusedWithTheNearest) {
   const Status status = RestrictCpuTargets("avx22");
-  ASSERT_TRUE(absl::IsInvalidArgument(status));
-  EXPECT_THAT(std::string(Message(status)), HasSubstr("'avx2'"));
-  EXPECT_FALSE(RestrictCpuTargets("").ok());
+  ASSERT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'avx2'")));
+  EXPECT_THAT(RestrictCpuTargets(""), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 }  // namespace

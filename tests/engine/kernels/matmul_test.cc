@@ -3,6 +3,7 @@
 
 #include "tests/engine/kernels/every_target.h"
 #include "tests/engine/kernels/run_op.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet::testing {
 namespace {
@@ -33,7 +34,7 @@ void Check(const Case& c, KernelPolicy policy, double epsilon, const std::string
   const Tensor b = RandomTensor<T>(c.transpose_b ? Shape{c.n, c.k} : Shape{c.k, c.n}, 2);
   const auto run =
       RunOp("MatMul", {a, b}, {{"transpose_a", c.transpose_a}, {"transpose_b", c.transpose_b}}, policy, {}, misalign);
-  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_OK(run);
   // Terms are at most 1, so that k roundings bound the error.
   ExpectNear<T>(run->outputs[0], Reference(c, AsDoubles<T>(a), AsDoubles<T>(b)), epsilon * static_cast<double>(c.k + 1),
                 fmt::format("{} {} [{}x{}x{}] {}{}", target, run->implementation, c.m, c.n, c.k,
@@ -90,13 +91,13 @@ TEST(MatMul, Float64_IsTheFloat64Product) {
 
 TEST(MatMul, BatchOfTen_UsesOwnKernels) {
   const auto run = RunOp("MatMul", {RandomTensor<float>({10, 784}, 1), RandomTensor<float>({784, 200}, 2)});
-  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_OK(run);
   EXPECT_EQ(run->implementation, "hwy");
 }
 
 TEST(MatMul, LargeProduct_UsesOneDnn) {
   const auto run = RunOp("MatMul", {RandomTensor<float>({100, 100}, 1), RandomTensor<float>({100, 100}, 2)});
-  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_OK(run);
   EXPECT_THAT(run->implementation, HasSubstr("dnnl"));
 }
 
@@ -105,13 +106,13 @@ TEST(MatMul, PortableLargeProduct_UsesNoLibrary) {
   portable.portable = true;
   const auto run =
       RunOp("MatMul", {RandomTensor<float>({100, 100}, 1), RandomTensor<float>({100, 100}, 2)}, {}, portable);
-  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_OK(run);
   EXPECT_EQ(run->implementation, "portable");
 }
 
 TEST(MatMul, Integers_WrapAround) {
   const auto run = RunOp("MatMul", {Tensor::Of<int32_t>({1, 2}, {1 << 30, 1}), Tensor::Of<int32_t>({2, 1}, {4, 5})});
-  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_OK(run);
   EXPECT_EQ(run->outputs[0].flat<int32_t>()[0], 5);
 }
 

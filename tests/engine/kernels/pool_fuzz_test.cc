@@ -5,63 +5,36 @@
 
 #include "tests/engine/kernels/every_target.h"
 #include "tests/engine/kernels/run_op.h"
+#include "tests/engine/kernels/window_problem.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet::testing {
 namespace {
 
-struct Axis {
-  int64_t in, out, window, stride, dilation, before, after;
-};
+struct Pooling : WindowProblem {
+  bool ceil_mode, count_padding;
+  int64_t channels;
 
-struct Pooling {
-  bool nchw, ceil_mode, count_padding;
-  std::string padding;
-  int64_t batch, channels;
-  Axis y, x;
-
-  Shape Image(int64_t height, int64_t width) const {
-    return nchw ? Shape({batch, channels, height, width}) : Shape({batch, height, width, channels});
-  }
-  size_t At(int64_t b, int64_t c, int64_t row, int64_t column, int64_t height, int64_t width) const {
-    return static_cast<size_t>(nchw ? ((b * channels + c) * height + row) * width + column
-                                    : ((b * height + row) * width + column) * channels + c);
-  }
-  std::vector<int64_t> ByAxis(int64_t at_y, int64_t at_x) const {
-    return nchw ? std::vector<int64_t>{1, 1, at_y, at_x} : std::vector<int64_t>{1, at_y, at_x, 1};
-  }
+  Shape Image(int64_t height, int64_t width) const { return WindowProblem::Image(height, width, channels); }
   AttrMap Attrs() const {
-    AttrMap attrs = {{"ksize", ByAxis(y.window, x.window)},
-                     {"strides", ByAxis(y.stride, x.stride)},
-                     {"padding", padding},
-                     {"data_format", std::string(nchw ? "NCHW" : "NHWC")},
-                     {"_dilations", ByAxis(y.dilation, x.dilation)},
-                     {"_ceil_mode", ceil_mode}};
-    if (padding == "EXPLICIT") {
-      const size_t first = nchw ? 4 : 2;
-      std::vector<int64_t> amounts(8, 0);
-      amounts[first] = y.before;
-      amounts[first + 1] = y.after;
-      amounts[first + 2] = x.before;
-      amounts[first + 3] = x.after;
-      attrs["explicit_paddings"] = amounts;
-    }
+    AttrMap attrs = WindowAttrs();
+    attrs["ksize"] = ByAxis(y.window, x.window);
+    attrs["_dilations"] = ByAxis(y.dilation, x.dilation);
+    attrs["_ceil_mode"] = ceil_mode;
     return attrs;
   }
   std::string Name() const {
-    const auto axis = [](const Axis& a) {
-      return fmt::format("{}-{}>{} s{} d{} p{},{}", a.in, a.window, a.out, a.stride, a.dilation, a.before, a.after);
-    };
-    return fmt::format("{} {}{} batch {} channels {}; {}; {}", nchw ? "NCHW" : "NHWC", padding,
-                       ceil_mode ? " ceil" : "", batch, channels, axis(y), axis(x));
+    return fmt::format("{} {}{} batch {} channels {}; {}", nchw ? "NCHW" : "NHWC", padding, ceil_mode ? " ceil" : "",
+                       batch, channels, AxisNames());
   }
 };
 
-Axis RandomAxis(std::mt19937& random, const std::string& padding, bool ceil_mode) {
+WindowAxis RandomAxis(std::mt19937& random, const std::string& padding, bool ceil_mode) {
   const auto from = [&](int64_t low, int64_t high) {
     return low + static_cast<int64_t>(random() % static_cast<uint32_t>(high - low + 1));
   };
   while (true) {
-    Axis a{from(1, 9), 0, from(1, 4), from(1, 3), from(1, 2), 0, 0};
+    WindowAxis a{from(1, 9), 0, from(1, 4), from(1, 3), from(1, 2), 0, 0};
     const int64_t reach = (a.window - 1) * a.dilation + 1;
     if (padding == "SAME") {
       a.out = (a.in + a.stride - 1) / a.stride;
@@ -120,7 +93,7 @@ void Check(uint32_t seed, double epsilon) {
     for (int64_t c = 0; c < p.channels; ++c)
       for (int64_t oy = 0; oy < p.y.out; ++oy)
         for (int64_t ox = 0; ox < p.x.out; ++ox) {
-          const size_t out = p.At(b, c, oy, ox, p.y.out, p.x.out);
+          const size_t out = p.At(b, oy, ox, c, p.y.out, p.x.out, p.channels);
           std::vector<size_t> pixels;
           int64_t counted = 0;
           for (int64_t ky = 0; ky < p.y.window; ++ky)
@@ -129,7 +102,7 @@ void Check(uint32_t seed, double epsilon) {
               const int64_t ix = ox * p.x.stride - p.x.before + kx * p.x.dilation;
               counted += iy < p.y.in + p.y.after && ix < p.x.in + p.x.after;
               if (iy >= 0 && iy < p.y.in && ix >= 0 && ix < p.x.in)
-                pixels.push_back(p.At(b, c, iy, ix, p.y.in, p.x.in));
+                pixels.push_back(p.At(b, iy, ix, c, p.y.in, p.x.in, p.channels));
             }
           size_t best = pixels.front();
           double sum = 0;
@@ -155,13 +128,13 @@ void Check(uint32_t seed, double epsilon) {
   average["_count_include_pad"] = p.count_padding;
   const auto expect = [&](const StatusOr<OpRun>& run, const std::vector<double>& expected, double tolerance,
                           const std::string& what) {
-    ASSERT_TRUE(run.ok()) << what << ": " << run.status();
+    ASSERT_OK(run) << what;
     ExpectNear<T>(run->outputs[0], expected, tolerance, what);
   };
   const double few = 20 * epsilon;
   const auto pooled = RunOp("MaxPool", {image}, p.Attrs());
   expect(pooled, largest, 0, "MaxPool");
-  ASSERT_TRUE(pooled.ok());
+  ASSERT_OK(pooled);
   const Tensor top = pooled->outputs[0];
   expect(RunOp("MaxPoolGrad", {image, top, gradient}, p.Attrs()), to_largest, few, "MaxPoolGrad");
   expect(RunOp("MaxPoolGradGrad", {image, top, picks}, picking), picked, 0, "MaxPoolGradGrad");
@@ -205,7 +178,7 @@ TEST(PoolFuzz, NaN_WinsAMaximum) {
                               {"strides", std::vector<int64_t>{1, 1, 1, 1}},
                               {"padding", std::string("VALID")},
                               {"data_format", format}});
-      ASSERT_TRUE(run.ok()) << run.status();
+      ASSERT_OK(run);
       EXPECT_TRUE(std::isnan(std::as_const(run->outputs[0]).flat<float>()[0]));
     }
   }

@@ -6,6 +6,7 @@
 
 #include "tests/testing/gradient_check.h"
 #include "tests/testing/run_graph.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
@@ -16,10 +17,10 @@ TEST(LogSumExp, LargeAndInfiniteValues_DoNotOverflow) {
   Scope scope(graph);
   const Output x = scope.Placeholder("x", DType::kFloat64, {4, 2});
   const Output y = LogSumExp(scope, x, {1});
-  ASSERT_TRUE(scope.status().ok()) << Message(scope.status());
+  ASSERT_OK(scope.status());
   const auto values = testing::RunGraph(
       graph, {{"x", Tensor::Of<double>({4, 2}, {1000, 1000, -inf, 2, -inf, -inf, inf, 1})}}, {y.name()});
-  ASSERT_TRUE(values.ok()) << Message(values.status());
+  ASSERT_OK(values);
   const auto result = values->front().flat<double>();
   EXPECT_NEAR(result[0], 1000 + std::log(2.0), 1e-12);
   EXPECT_NEAR(result[1], 2, 1e-15);
@@ -33,7 +34,7 @@ TEST(LogSumExp, Gradient_EqualsFiniteDifference) {
       const Status status = testing::CheckGradients(
           {testing::RandomTensor({2, 3, 2}, 4)},
           [&](const Scope& s, const std::vector<Output>& x) { return std::vector{LogSumExp(s, x[0], axes, keep)}; });
-      EXPECT_TRUE(status.ok()) << Message(status);
+      EXPECT_OK(status);
     }
 }
 

@@ -9,19 +9,18 @@
 #include "engine/gradients/gradients.h"
 #include "engine/layers/activations.h"
 #include "tests/testing/run_graph.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensors.h"
 
 namespace rivulet {
 namespace {
 
 using ::testing::FloatNear;
+using testing::Floats;
 using ::testing::HasSubstr;
 using ::testing::Pointwise;
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
-
-Tensor Floats(std::vector<float> values) {
-  return Tensor::Of<float>(Shape({static_cast<int64_t>(values.size())}), std::span<const float>(values));
-}
 
 // The values of what `build` makes of placeholders for `inputs`, and the gradient of its sum by input 0 after them.
 template <typename Build>
@@ -37,16 +36,16 @@ std::vector<std::vector<float>> ValuesOf(const std::vector<Tensor>& inputs, Buil
   const std::vector<Output> outputs = build(scope, x);
   const Output flat = scope.Op("Reshape", {outputs[0], scope.Const(Tensor::Of<int32_t>({1}, {-1}))});
   const Output loss = scope.Op("Sum", {flat, scope.Const(Tensor::Of<int32_t>({1}, {0}))});
-  EXPECT_TRUE(scope.status().ok()) << Message(scope.status());
+  EXPECT_OK(scope.status());
   const auto gradients = ComputeGradients(graph, loss, std::vector{x[0]});
-  EXPECT_TRUE(gradients.ok()) << Message(gradients.status());
+  EXPECT_OK(gradients);
   std::vector<std::string> fetches;
   for (const Output& output : outputs) fetches.push_back(output.name());
   fetches.push_back((*gradients)[0].name());
   const auto tensors = testing::RunGraph(graph, feeds, fetches);
-  EXPECT_TRUE(tensors.ok()) << Message(tensors.status());
+  EXPECT_OK(tensors);
   std::vector<std::vector<float>> values;
-  for (const Tensor& tensor : *tensors) values.emplace_back(tensor.flat<float>().begin(), tensor.flat<float>().end());
+  for (const Tensor& tensor : *tensors) values.push_back(testing::Values(tensor));
   return values;
 }
 
@@ -64,7 +63,7 @@ TEST(HuberLoss, DeltaNotPositive_IsRefused) {
   const Scope scope(graph);
   const Output x = scope.Placeholder("x", DType::kFloat32, {2});
   HuberLoss(scope, x, x, 0);
-  EXPECT_THAT(std::string(scope.status().message()), HasSubstr("delta 0; it must be above 0"));
+  EXPECT_THAT(Message(scope.status()), HasSubstr("delta 0; it must be above 0"));
 }
 
 TEST(NegativeLogLikelihood, PicksTheLabel_AndMinusInfinityElsewhereCountsNothing) {
@@ -106,7 +105,7 @@ TEST(GlobalNorm, OfNothing_IsRefused) {
   Graph graph;
   const Scope scope(graph);
   GlobalNorm(scope, {});
-  EXPECT_THAT(std::string(scope.status().message()), HasSubstr("no tensors"));
+  EXPECT_THAT(Message(scope.status()), HasSubstr("no tensors"));
 }
 
 TEST(Activations, KnownPoints_HaveTheirValues) {
@@ -135,7 +134,7 @@ TEST(Celu, AlphaNotPositive_IsRefused) {
   Graph graph;
   const Scope scope(graph);
   Celu(scope, scope.Placeholder("x", DType::kFloat32, {2}), 0);
-  EXPECT_THAT(std::string(scope.status().message()), HasSubstr("alpha 0"));
+  EXPECT_THAT(Message(scope.status()), HasSubstr("alpha 0"));
 }
 
 }  // namespace

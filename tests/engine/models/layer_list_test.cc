@@ -4,24 +4,23 @@
 #include <fstream>
 #include <sstream>
 
-#include "engine/gradients/gradients.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/models/freeze.h"
 #include "engine/models/layer_kinds.h"
-#include "engine/optimizers/apply_gradients.h"
 #include "engine/presets/presets.h"
 #include "engine/session/session.h"
-#include "engine/variables/variables.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/training_step.h"
 
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::AddTrainingStep;
 using ::rivulet::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+constexpr auto kRefused = absl::StatusCode::kInvalidArgument;
 
 std::string S(const char* text) { return text; }
 LayerSpec Layer(const char* type, LayerSpec more = {}) {
@@ -35,8 +34,7 @@ StatusOr<ModelDef> Build(const std::vector<LayerSpec>& layers, ClassifierOptions
   return ModelFromLayers(options, layers);
 }
 std::string ErrorOf(const std::vector<LayerSpec>& layers, ClassifierOptions options = {}) {
-  const auto model = Build(layers, options);
-  return model.ok() ? "no error" : std::string(Message(model.status()));
+  return testing::ErrorOf(Build(layers, options));
 }
 
 TEST(ModelFromLayers, MnistCnnAsLayers_IsThePresetToTheByte) {
@@ -83,17 +81,12 @@ double Fall(const std::vector<LayerSpec>& layers, ClassifierOptions options) {
   EXPECT_OK(built);
   if (!built.ok()) return 0;
   ModelDef& model = *built;
-  std::vector<Output> handles;
-  for (const ModelVariable& variable : model.variables)
-    if (variable.segment == "trainable") handles.push_back(FindVariable(model.graph, variable.name).value());
-  const auto gradients = ComputeGradients(model.graph, model.graph.FindOutput(model.train_loss).value(), handles);
-  EXPECT_OK(gradients);
-  if (!gradients.ok()) return 0;
   OptimizerSpec adam = OptimizerSpec::Of(OptimizerSpec::Kind::kAdam);
-  const auto step = ApplyGradients(Scope(model.graph), adam, handles, *gradients);
+  const auto step = AddTrainingStep(model, adam);
   EXPECT_OK(step);
+  if (!step.ok()) return 0;
   std::vector<std::string> targets = model.train_updates;
-  targets.push_back((*step)->name());
+  targets.push_back(*step);
   const auto batched = [](Shape shape) {
     shape.set_dim(0, 6);
     return shape;
@@ -249,7 +242,7 @@ TEST(Freeze, PatternWithoutVariable_OrNothingLeft_IsRefused) {
   const std::vector<std::string> missing = {"dense4/*"}, all = {"*"};
   EXPECT_THAT(Freeze(model, missing),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("no variable matches 'dense4/*'.")));
-  EXPECT_THAT(Freeze(model, all), StatusIs(kInvalid, HasSubstr("every variable is frozen")));
+  EXPECT_THAT(Freeze(model, all), StatusIs(kRefused, HasSubstr("every variable is frozen")));
 }
 
 }  // namespace

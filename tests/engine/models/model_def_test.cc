@@ -126,7 +126,7 @@ TEST_F(ModelFromGraphTest, ClassesThatDoNotFollow_MustBeStated) {
 }
 
 TEST_F(ModelFromGraphTest, NoGraph_IsDataLoss) {
-  EXPECT_EQ(ModelFromGraph("\x01\x02", {}).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(ModelFromGraph("\x01\x02", {}), StatusIs(absl::StatusCode::kDataLoss));
 }
 
 TEST(VariablesOfTest, TwoOfOneNameThatDiffer_AreRefused) {

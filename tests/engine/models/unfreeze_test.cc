@@ -2,46 +2,41 @@
 // so too and can be trained.
 #include "engine/models/unfreeze.h"
 
-#include <fstream>
-#include <iterator>
-
 #include "engine/gradients/gradients.h"
 #include "engine/graph/scope.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/models/model_def.h"
 #include "engine/session/session.h"
 #include "engine/variables/variables.h"
+#include "tests/engine/graphdef/tensorflow_file.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
+using testing::ConstantNamed;
 using ::testing::ElementsAre;
-
-Graph ReadGraph(const std::string& name) {
-  std::ifstream file(fmt::format("{}/tensorflow/{}", RIVULET_GRAPH_TEST_FOLDER, name), std::ios::binary);
-  return ParseGraph(std::string{std::istreambuf_iterator<char>(file), {}}).value();
-}
+using testing::ReadTensorFlowGraph;
 
 class FrozenGraphTest : public ::testing::Test {
  protected:
-  Tensor Value(const std::string& name) const { return values_.Find(name)->attr<Tensor>("value"); }
+  Tensor Value(const std::string& name) const { return ConstantNamed(values_, name); }
   void ExpectTensorFlows(Session& session) {
     ASSERT_OK_AND_ASSIGN(const auto results, session.Run({{"image", Value("image")}}, {"probabilities"}));
     const Tensor expected = Value("probabilities");
     for (size_t i = 0; i < expected.flat<float>().size(); ++i)
       EXPECT_NEAR(results[0].flat<float>()[i], expected.flat<float>()[i], 1e-6f);
   }
-  Graph values_ = ReadGraph("frozen.values.pb");
+  Graph values_ = ReadTensorFlowGraph("frozen.values.pb");
 };
 
 TEST_F(FrozenGraphTest, AsItCame_ComputesWhatTensorFlowDid) {
-  ASSERT_OK_AND_ASSIGN(const auto session, Session::Create(ReadGraph("frozen.pb")));
+  ASSERT_OK_AND_ASSIGN(const auto session, Session::Create(ReadTensorFlowGraph("frozen.pb")));
   ExpectTensorFlows(*session);
 }
 
 TEST_F(FrozenGraphTest, Unfrozen_ComputesTheSameAndHasGradients) {
-  ASSERT_OK_AND_ASSIGN(UnfrozenGraph unfrozen, Unfreeze(ReadGraph("frozen.pb")));
+  ASSERT_OK_AND_ASSIGN(UnfrozenGraph unfrozen, Unfreeze(ReadTensorFlowGraph("frozen.pb")));
   EXPECT_THAT(unfrozen.variables, ElementsAre("conv/kernel", "conv/bias", "bn/gamma", "bn/beta", "bn/mean",
                                               "bn/variance", "dense/kernel", "dense/bias"));
   ASSERT_OK_AND_ASSIGN(const auto variables, VariablesOf(unfrozen.graph));

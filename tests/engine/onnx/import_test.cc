@@ -12,6 +12,7 @@
 #include "engine/onnx/run.h"
 #include "tests/engine/onnx/text_model.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_folder.h"
 
 namespace rivulet::onnx {
 namespace {
@@ -83,11 +84,11 @@ TEST(OnnxImport, WrittenFiles_PredictTheSame) {
   ASSERT_OK_AND_ASSIGN(const Tensor expected, Predict(model, x));
   EXPECT_EQ(expected.flat<float>()[0], 31.0f);
 
-  const std::string folder = ::testing::TempDir() + "/onnx_written";
-  ASSERT_TRUE(WriteModelFiles(model, folder).ok());
-  ASSERT_OK_AND_ASSIGN(const std::string graph_bytes, FileSystem::Default().ReadAll(folder + "/graph.pb"));
+  const testing::TempFolder folder;
+  ASSERT_OK(WriteModelFiles(model, folder.path()));
+  ASSERT_OK_AND_ASSIGN(const std::string graph_bytes, FileSystem::Default().ReadAll(folder.File("graph.pb")));
   ASSERT_OK_AND_ASSIGN(const Graph graph, ParseGraph(graph_bytes));
-  ASSERT_OK_AND_ASSIGN(const std::string bytes, FileSystem::Default().ReadAll(folder + "/model.safetensors"));
+  ASSERT_OK_AND_ASSIGN(const std::string bytes, FileSystem::Default().ReadAll(folder.File("model.safetensors")));
   ASSERT_OK_AND_ASSIGN(const SafetensorsContent weights, ParseSafetensors(bytes));
   EXPECT_EQ(weights.metadata.at("onnx.output.y"), "y");
   NamedTensors variables;

@@ -7,6 +7,7 @@
 
 #include "engine/tensor/float16.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_folder.h"
 
 namespace rivulet::onnx {
 namespace {
@@ -85,9 +86,9 @@ TEST(OnnxTensor, TypeThatIsMissing_IsNamed) {
 }
 
 TEST(OnnxTensor, ExternalData_AreReadBesideTheModelOnly) {
-  const std::string folder = ::testing::TempDir() + "/onnx_external";
-  std::filesystem::create_directories(folder);
-  std::ofstream(folder + "/weights.bin", std::ios::binary) << std::string("....\0\0\x80\x3f", 8);
+  const testing::TempFolder temp;
+  temp.Write("weights.bin", std::string("....\0\0\x80\x3f", 8));
+  const std::string& folder = temp.path();
   auto proto = Proto(proto::TensorProto::FLOAT, {1});
   proto.set_data_location(proto::TensorProto::EXTERNAL);
   const auto add = [&](const char* key, const char* value) {

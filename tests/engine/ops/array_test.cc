@@ -6,6 +6,8 @@
 
 #include "tests/testing/gradient_check.h"
 #include "tests/testing/run_graph.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensors.h"
 
 namespace rivulet {
 namespace {
@@ -13,16 +15,14 @@ namespace {
 using testing::BuildFn;
 using testing::DistinctTensor;
 using ::testing::ElementsAre;
+using testing::ErrorOf;
+using testing::EvaluateOp;
 using testing::GradientCheckOptions;
 using ::testing::HasSubstr;
+using testing::Ints;
 using testing::RandomTensor;
+using testing::Values;
 
-Tensor Ints(std::vector<int32_t> values) {
-  return Tensor::Of<int32_t>(Shape({static_cast<int64_t>(values.size())}), std::span<const int32_t>(values));
-}
-Tensor Ints(Shape shape, std::vector<int32_t> values) {
-  return Tensor::Of<int32_t>(std::move(shape), std::span<const int32_t>(values));
-}
 Tensor Int(int32_t value) { return Tensor::Scalar(value); }
 
 // One op and its floating outputs; an X in `arguments` is the next floating input, everything else a constant.
@@ -57,7 +57,7 @@ TEST_P(ArrayGradient, EqualsFiniteDifference) {
   GradientCheckOptions options;
   options.second_order = c.second_order;
   const Status status = testing::CheckGradients(c.inputs, c.build, options);
-  EXPECT_TRUE(status.ok()) << Message(status);
+  EXPECT_OK(status);
 }
 
 std::string CaseName(const ::testing::TestParamInfo<Case>& info) { return info.param.name; }
@@ -209,32 +209,9 @@ std::vector<Case> ReducingCases() {
 }
 INSTANTIATE_TEST_SUITE_P(Reducing, ArrayGradient, ::testing::ValuesIn(ReducingCases()), CaseName);
 
-// Runs an op whose inputs are fed, save for those listed as constant. The message of what it says otherwise.
-StatusOr<std::vector<Tensor>> Evaluate(const std::string& op, const std::vector<Tensor>& inputs, AttrMap attrs = {},
-                                       std::vector<size_t> constants = {}) {
-  Graph graph;
-  Scope scope(graph);
-  std::vector<Output> outputs;
-  testing::Feeds feeds;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (std::find(constants.begin(), constants.end(), i) != constants.end()) {
-      outputs.push_back(scope.Const(inputs[i]));
-      continue;
-    }
-    outputs.push_back(scope.Placeholder(fmt::format("x{}", i), inputs[i].dtype(), inputs[i].shape()));
-    feeds.emplace_back(outputs.back().name(), inputs[i]);
-  }
-  Node* node = scope.AddNode(op, outputs, std::move(attrs));
-  RIVULET_RETURN_IF_ERROR(scope.status());
-  std::vector<std::string> fetches;
-  for (int port = 0; port < static_cast<int>(node->outputs().size()); ++port)
-    fetches.push_back(node->output(port).name());
-  return testing::RunGraph(graph, feeds, fetches);
-}
 std::string Refusal(const std::string& op, const std::vector<Tensor>& inputs, AttrMap attrs = {},
                     std::vector<size_t> constants = {}) {
-  const auto result = Evaluate(op, inputs, std::move(attrs), std::move(constants));
-  return result.ok() ? "no error" : std::string(Message(result.status()));
+  return ErrorOf(EvaluateOp(op, inputs, std::move(attrs), std::move(constants)));
 }
 
 const Tensor kFloats = Tensor::Of<float>({2, 3}, {1, 2, 3, 4, 5, 6});
@@ -405,8 +382,8 @@ TEST(EmptyTensors, EveryOp_GivesTheShape) {
     std::vector<size_t> all(c.inputs.size());
     std::iota(all.begin(), all.end(), size_t{0});
     for (const auto& constants : {c.constants, all}) {
-      const auto result = Evaluate(c.op, c.inputs, c.attrs, constants);
-      ASSERT_TRUE(result.ok()) << Message(result.status());
+      const auto result = EvaluateOp(c.op, c.inputs, c.attrs, constants);
+      ASSERT_OK(result);
       EXPECT_EQ(result->front().shape().ToString(), c.shape);
     }
   }
@@ -414,10 +391,9 @@ TEST(EmptyTensors, EveryOp_GivesTheShape) {
 
 TEST(ArrayRefusals, CountsThatNoShapeTells_AreRefusedWhenCompiled) {
   EXPECT_THAT(Refusal("Where", {Tensor::Of<bool>({2}, {true, false})}), HasSubstr("does not follow from the feeds"));
-  const auto found = Evaluate("Where", {Tensor::Of<float>({2, 2}, {0, -1, -0.0f, 2})}, {}, {0});
-  ASSERT_TRUE(found.ok()) << Message(found.status());
-  EXPECT_THAT(std::vector<int64_t>(found->front().flat<int64_t>().begin(), found->front().flat<int64_t>().end()),
-              ElementsAre(0, 1, 1, 1));
+  const auto found = EvaluateOp("Where", {Tensor::Of<float>({2, 2}, {0, -1, -0.0f, 2})}, {}, {0});
+  ASSERT_OK(found);
+  EXPECT_THAT(Values<int64_t>(found), ElementsAre(0, 1, 1, 1));
 }
 
 TEST(ArrayRefusals, GradientThroughPreventGradient_IsAnError) {
@@ -427,10 +403,9 @@ TEST(ArrayRefusals, GradientThroughPreventGradient_IsAnError) {
 
 TEST(TopK, TiesAndNan_HaveAFixedOrder) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  const auto top = Evaluate("TopKV2", {Tensor::Of<float>({5}, {1, 3, nan, 3, 1}), Int(4)}, {}, {1});
-  ASSERT_TRUE(top.ok()) << Message(top.status());
-  EXPECT_THAT(std::vector<int32_t>((*top)[1].flat<int32_t>().begin(), (*top)[1].flat<int32_t>().end()),
-              ElementsAre(2, 1, 3, 0));
+  const auto top = EvaluateOp("TopKV2", {Tensor::Of<float>({5}, {1, 3, nan, 3, 1}), Int(4)}, {}, {1});
+  ASSERT_OK(top);
+  EXPECT_THAT(Values<int32_t>(top, 1), ElementsAre(2, 1, 3, 0));
 }
 
 }  // namespace

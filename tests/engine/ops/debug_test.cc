@@ -3,10 +3,12 @@
 
 #include "engine/graph/scope.h"
 #include "tests/testing/run_graph.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::StatusIs;
 using ::testing::HasSubstr;
 
 // Runs `fetch` of a graph with one Print of placeholder "x" `times` times; returns what went to standard error.
@@ -15,13 +17,13 @@ std::string Written(const Tensor& x, AttrMap attrs, int times) {
   const Scope scope(graph);
   const Output in = scope.Placeholder("x", x.dtype(), x.shape());
   const Output out = scope.Op("Print", {in, in, scope.Const(Tensor::Of<bool>({1}, {true}))}, std::move(attrs));
-  EXPECT_TRUE(scope.status().ok()) << Message(scope.status());
+  EXPECT_OK(scope.status());
   auto compiled = testing::CompiledGraph::Compile(graph, {{"x", x}}, {out.name()});
-  EXPECT_TRUE(compiled.ok()) << Message(compiled.status());
+  EXPECT_OK(compiled);
   ::testing::internal::CaptureStderr();
   for (int i = 0; i < times; ++i) {
     const auto values = compiled->Run({{"x", x}});
-    EXPECT_TRUE(values.ok()) << Message(values.status());
+    EXPECT_OK(values);
     EXPECT_EQ(std::memcmp((*values)[0].data(), x.data(), x.bytes()), 0);
   }
   return ::testing::internal::GetCapturedStderr();
@@ -64,22 +66,22 @@ StatusOr<std::vector<Tensor>> Guarded(const Tensor& x) {
 
 TEST(Assert, TrueCondition_Passes) {
   const auto values = Guarded(Tensor::Of<float>({2}, {1, 9}));
-  ASSERT_TRUE(values.ok()) << Message(values.status());
+  ASSERT_OK(values);
   EXPECT_EQ((*values)[0].flat<float>()[1], 18);
 }
 
 TEST(Assert, FalseCondition_EndsTheRunNamingNodeAndValues) {
   const Status status = Guarded(Tensor::Of<float>({4}, {1, 90, 3, 4})).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(Message(status), HasSubstr("x_is_small"));
-  EXPECT_THAT(Message(status), HasSubstr("the assertion failed: [1 90 3...] [10]"));
+  EXPECT_THAT(status,
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       ::testing::AllOf(HasSubstr("x_is_small"), HasSubstr("the assertion failed: [1 90 3...] [10]"))));
 }
 
 TEST(Assert, ConditionThatIsNoScalar_IsRefused) {
   Graph graph;
   const Scope scope(graph);
   scope.AddNode("Assert", {scope.Const(Tensor::Of<bool>({2}, {true, true}))});
-  EXPECT_FALSE(scope.status().ok());
+  EXPECT_THAT(scope.status(), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 }  // namespace

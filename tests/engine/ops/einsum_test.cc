@@ -9,6 +9,7 @@
 #include "engine/base/philox.h"
 #include "tests/testing/gradient_check.h"
 #include "tests/testing/run_graph.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
@@ -79,14 +80,14 @@ Tensor CastTo(const Tensor& tensor) {
 void ExpectDefinition(const std::string& equation, const std::vector<Tensor>& inputs) {
   SCOPED_TRACE(equation);
   const auto wide = Evaluate(equation, inputs);
-  ASSERT_TRUE(wide.ok()) << Message(wide.status());
+  ASSERT_OK(wide);
   const std::vector<double> expected = ByDefinition(equation, inputs, wide->shape());
   for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(wide->flat<double>()[i], expected[i], 1e-11) << i;
   std::vector<Tensor> narrow;
   for (const Tensor& input : inputs) narrow.push_back(CastTo<float>(input));
   for (bool portable : {false, true}) {
     const auto floats = Evaluate(equation, narrow, {.portable = portable});
-    ASSERT_TRUE(floats.ok()) << Message(floats.status());
+    ASSERT_OK(floats);
     for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(floats->flat<float>()[i], expected[i], 2e-4) << i;
   }
 }
@@ -194,10 +195,10 @@ TEST(Einsum, RandomEquations_AreTheDefinition) {
 TEST(Einsum, Integers_WrapAround) {
   const Tensor big = Tensor::Of<int32_t>({2}, {1 << 30, 1 << 30});
   const auto product = Evaluate("i,j->ij", {big, Tensor::Of<int32_t>({1}, {4})});
-  ASSERT_TRUE(product.ok()) << Message(product.status());
+  ASSERT_OK(product);
   EXPECT_EQ(product->flat<int32_t>()[1], 0);
   const auto sum = Evaluate("i,i->", {Tensor::Of<int64_t>({3}, {1, 2, 3}), Tensor::Of<int64_t>({3}, {4, 5, 6})});
-  ASSERT_TRUE(sum.ok()) << Message(sum.status());
+  ASSERT_OK(sum);
   EXPECT_EQ(sum->flat<int64_t>()[0], 32);
 }
 
@@ -213,7 +214,7 @@ TEST(Einsum, Chain_IsContractedInTheCheapOrder) {
   }
   const Output y = scope.Op("Einsum", inputs, {{"equation", std::string("ij,jk,kl->il")}});
   const auto compiled = testing::CompiledGraph::Compile(graph, feeds, {y.name()});
-  ASSERT_TRUE(compiled.ok()) << Message(compiled.status());
+  ASSERT_OK(compiled);
   EXPECT_EQ(compiled->program().instructions()[0].flops, 2 * (2 * 100 * 1) + 2 * (100 * 2 * 1));
 }
 
@@ -230,15 +231,14 @@ TEST(EinsumGradient, Examples_EqualFiniteDifference) {
           return std::vector{scope.Op("Einsum", x, {{"equation", example.equation}})};
         },
         options);
-    EXPECT_TRUE(status.ok()) << Message(status);
+    EXPECT_OK(status);
   }
 }
 
 std::string Refusal(const std::string& equation, const std::vector<Shape>& shapes) {
   std::vector<Tensor> inputs;
   for (const Shape& shape : shapes) inputs.push_back(Tensor(DType::kFloat32, shape));
-  const auto result = Evaluate(equation, inputs);
-  return result.ok() ? "no error" : std::string(Message(result.status()));
+  return testing::ErrorOf(Evaluate(equation, inputs));
 }
 
 TEST(Einsum, MalformedEquations_AreRefusedByName) {

@@ -6,6 +6,7 @@
 
 #include "tests/engine/kernels/every_target.h"
 #include "tests/engine/kernels/run_op.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
@@ -149,8 +150,8 @@ void ExpectRoundedFloat(const std::string& op, const std::vector<Tensor>& inputs
   }
   const StatusOr<OpRun> actual = RunOp(op, narrow, attrs, {}, constants),
                         expected = RunOp(op, wide, attrs, {}, constants);
-  ASSERT_TRUE(actual.ok()) << Message(actual.status());
-  ASSERT_TRUE(expected.ok()) << Message(expected.status());
+  ASSERT_OK(actual);
+  ASSERT_OK(expected);
   for (size_t port = 0; port < expected->outputs.size(); ++port) {
     const Tensor& a = actual->outputs[port];
     if (expected->outputs[port].dtype() != DType::kFloat32) {
@@ -181,7 +182,8 @@ TEST(BFloat16, ReluOfEveryValue_IsThatOfTheFloat) {
     }
   };
   const auto narrow = RunOp("Relu", {every}), expected = RunOp("Relu", {wide});
-  ASSERT_TRUE(narrow.ok() && expected.ok());
+  ASSERT_OK(narrow);
+  ASSERT_OK(expected);
   EXPECT_EQ(narrow->implementation.find("via float32"), std::string::npos) << narrow->implementation;
   same(narrow->outputs[0], expected->outputs[0]);
   Tensor gradient(DType::kBFloat16, {65536}), wide_gradient(DType::kFloat32, {65536});
@@ -190,7 +192,8 @@ TEST(BFloat16, ReluOfEveryValue_IsThatOfTheFloat) {
     wide_gradient.flat<float>()[i] = gradient.flat<bfloat16>()[i];
   }
   const auto narrow_grad = RunOp("ReluGrad", {gradient, every}), grad = RunOp("ReluGrad", {wide_gradient, wide});
-  ASSERT_TRUE(narrow_grad.ok() && grad.ok());
+  ASSERT_OK(narrow_grad);
+  ASSERT_OK(grad);
   same(narrow_grad->outputs[0], grad->outputs[0]);
 }
 
@@ -200,8 +203,8 @@ TEST(BFloat16, ProductsAndConvolutions_AreNearThoseOfFloat) {
     SCOPED_TRACE(op);
     const auto narrow = RunOp(op, {Narrow<bfloat16>(a), Narrow<bfloat16>(b)}, attrs);
     const auto wide = RunOp(op, {Widen<bfloat16>(Narrow<bfloat16>(a)), Widen<bfloat16>(Narrow<bfloat16>(b))}, attrs);
-    ASSERT_TRUE(narrow.ok()) << Message(narrow.status());
-    ASSERT_TRUE(wide.ok()) << Message(wide.status());
+    ASSERT_OK(narrow);
+    ASSERT_OK(wide);
     float largest = 0;
     for (const float x : wide->outputs[0].flat<float>()) largest = std::max(largest, std::abs(x));
     for (size_t i = 0; i < wide->outputs[0].flat<float>().size(); ++i)
@@ -256,14 +259,14 @@ TYPED_TEST(Low16, OpsThatMoveElements_MoveTheBits) {
   ExpectRoundedFloat<TypeParam>("GatherV2", {x, Tensor::Of<int32_t>({3}, {2, 0, 2}), Tensor::Scalar<int32_t>(0)}, {},
                                 {2});
   const auto run = RunOp("Transpose", {Narrow<TypeParam>(x), Tensor::Of<int32_t>({2}, {1, 0})}, {}, {}, {1});
-  ASSERT_TRUE(run.ok()) << Message(run.status());
+  ASSERT_OK(run);
   EXPECT_EQ(run->implementation.find("via float32"), std::string::npos) << run->implementation;
 }
 
 TYPED_TEST(Low16, Implementation_SaysThatItRunsThroughFloat) {
   const Tensor x = Narrow<TypeParam>(RandomTensor<float>({4, 6}, 1));
   const auto run = RunOp("Tanh", {x});
-  ASSERT_TRUE(run.ok()) << Message(run.status());
+  ASSERT_OK(run);
   EXPECT_NE(run->implementation.find(" via float32"), std::string::npos) << run->implementation;
 }
 
@@ -271,7 +274,7 @@ TYPED_TEST(Low16, UniformNumbers_StayBelowOne) {
   const auto run =
       RunOp("StatelessRandomUniform", {Tensor::Of<int32_t>({1}, {20000}), Tensor::Of<int64_t>({2}, {1, 2})},
             {{"dtype", kDTypeOf<TypeParam>}}, {}, {0, 1});
-  ASSERT_TRUE(run.ok()) << Message(run.status());
+  ASSERT_OK(run);
   double sum = 0;
   for (const TypeParam value : run->outputs[0].template flat<TypeParam>()) {
     ASSERT_LT(static_cast<float>(value), 1.0f);
@@ -285,7 +288,7 @@ template <typename From, typename To>
 void ExpectCast(const std::vector<From>& from, const std::vector<To>& to) {
   const auto count = static_cast<int64_t>(from.size());
   const auto run = RunOp("Cast", {Tensor::Of<From>(Shape({count}), from)}, {{"DstT", kDTypeOf<To>}});
-  ASSERT_TRUE(run.ok()) << Message(run.status());
+  ASSERT_OK(run);
   EXPECT_EQ(std::memcmp(run->outputs[0].data(), to.data(), to.size() * sizeof(To)), 0)
       << Name(kDTypeOf<From>) << " to " << Name(kDTypeOf<To>);
 }

@@ -7,154 +7,130 @@
 #include "engine/graph/scope.h"
 #include "engine/layers/dropout.h"
 #include "tests/testing/run_graph.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensors.h"
 
 namespace rivulet {
 namespace {
 
 using testing::CompiledGraph;
 using ::testing::ElementsAre;
+using testing::ErrorOf;
+using testing::EvaluateOp;
 using ::testing::HasSubstr;
 using testing::RunGraph;
+using testing::Values;
+using testing::VectorOf;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-template <typename T>
-Tensor Vector(std::vector<T> values) {
-  return Tensor::Of<T>(Shape({static_cast<int64_t>(values.size())}), std::span<const T>(values));
-}
-
-// Runs one op with all inputs fed, save those after `fed`, which are constants.
-StatusOr<std::vector<Tensor>> RunOp(const std::string& op, const std::vector<Tensor>& inputs, AttrMap attrs = {},
-                                    size_t fed = 100) {
-  Graph graph;
-  Scope scope(graph);
-  std::vector<Output> outputs;
-  testing::Feeds feeds;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (i >= fed) {
-      outputs.push_back(scope.Const(inputs[i]));
-      continue;
-    }
-    outputs.push_back(scope.Placeholder(fmt::format("x{}", i), inputs[i].dtype(), inputs[i].shape()));
-    feeds.emplace_back(outputs.back().name(), inputs[i]);
-  }
-  Node* node = scope.AddNode(op, outputs, std::move(attrs));
-  RIVULET_RETURN_IF_ERROR(scope.status());
-  std::vector<std::string> fetches;
-  for (int port = 0; port < static_cast<int>(node->outputs().size()); ++port)
-    fetches.push_back(node->output(port).name());
-  return RunGraph(graph, feeds, fetches);
-}
-
-template <typename T>
-std::vector<T> Values(const StatusOr<std::vector<Tensor>>& result, size_t output = 0) {
-  EXPECT_TRUE(result.ok()) << Message(result.status());
-  if (!result.ok()) return {};
-  const auto flat = (*result)[output].flat<T>();
-  return {flat.begin(), flat.end()};
-}
-
-std::string Error(const StatusOr<std::vector<Tensor>>& result) { return std::string(Message(result.status())); }
-
 TEST(IntegerArithmetic, WrapsAroundAndRefusesDivisionByZero) {
   constexpr int32_t kMin = std::numeric_limits<int32_t>::min(), kMax = std::numeric_limits<int32_t>::max();
-  EXPECT_THAT(Values<int32_t>(RunOp("AddV2", {Vector<int32_t>({kMax}), Vector<int32_t>({1})})), ElementsAre(kMin));
-  EXPECT_THAT(Values<int32_t>(RunOp("Mul", {Vector<int32_t>({kMin}), Vector<int32_t>({-1})})), ElementsAre(kMin));
-  EXPECT_THAT(Values<int32_t>(RunOp("Div", {Vector<int32_t>({kMin, -7}), Vector<int32_t>({-1, 2})})),
+  EXPECT_THAT(Values<int32_t>(EvaluateOp("AddV2", {VectorOf<int32_t>({kMax}), VectorOf<int32_t>({1})})),
+              ElementsAre(kMin));
+  EXPECT_THAT(Values<int32_t>(EvaluateOp("Mul", {VectorOf<int32_t>({kMin}), VectorOf<int32_t>({-1})})),
+              ElementsAre(kMin));
+  EXPECT_THAT(Values<int32_t>(EvaluateOp("Div", {VectorOf<int32_t>({kMin, -7}), VectorOf<int32_t>({-1, 2})})),
               ElementsAre(kMin, -3));
-  EXPECT_THAT(Values<int32_t>(RunOp("FloorDiv", {Vector<int32_t>({-7, 7}), Vector<int32_t>({2, -2})})),
+  EXPECT_THAT(Values<int32_t>(EvaluateOp("FloorDiv", {VectorOf<int32_t>({-7, 7}), VectorOf<int32_t>({2, -2})})),
               ElementsAre(-4, -4));
-  EXPECT_THAT(Values<int32_t>(RunOp("Neg", {Vector<int32_t>({kMin})})), ElementsAre(kMin));
-  EXPECT_THAT(Error(RunOp("Div", {Vector<int32_t>({1, 2}), Vector<int32_t>({1, 0})})), HasSubstr("divided by 0"));
-  EXPECT_THAT(Error(RunOp("FloorDiv", {Vector<int64_t>({1}), Vector<int64_t>({0})})), HasSubstr("divided by 0"));
+  EXPECT_THAT(Values<int32_t>(EvaluateOp("Neg", {VectorOf<int32_t>({kMin})})), ElementsAre(kMin));
+  EXPECT_THAT(ErrorOf(EvaluateOp("Div", {VectorOf<int32_t>({1, 2}), VectorOf<int32_t>({1, 0})})),
+              HasSubstr("divided by 0"));
+  EXPECT_THAT(ErrorOf(EvaluateOp("FloorDiv", {VectorOf<int64_t>({1}), VectorOf<int64_t>({0})})),
+              HasSubstr("divided by 0"));
 }
 
 TEST(Maximum, NaN_Stays) {
-  const auto larger = Values<float>(RunOp("Maximum", {Vector<float>({kNan, 1, 2}), Vector<float>({0, kNan, 3})}));
+  const auto larger =
+      Values<float>(EvaluateOp("Maximum", {VectorOf<float>({kNan, 1, 2}), VectorOf<float>({0, kNan, 3})}));
   ASSERT_EQ(larger.size(), 3u);
   EXPECT_TRUE(std::isnan(larger[0]) && std::isnan(larger[1]));
   EXPECT_EQ(larger[2], 3);
-  const auto most = Values<float>(RunOp("Max", {Vector<float>({1, kNan, 2}), Vector<int32_t>({0})}, {}, 1));
+  const auto most = Values<float>(EvaluateOp("Max", {VectorOf<float>({1, kNan, 2}), VectorOf<int32_t>({0})}, {}, {1}));
   EXPECT_TRUE(std::isnan(most[0]));
 }
 
 TEST(Cast, FloatsBeyondTheRange_AreClamped) {
   constexpr auto kMin = std::numeric_limits<int32_t>::min();
   constexpr auto kMax = std::numeric_limits<int32_t>::max();
-  EXPECT_THAT(Values<int32_t>(RunOp("Cast", {Vector<float>({3e9f, -3e9f, kInf, -kInf, kNan, -2147483648.0f})},
-                                    {{"DstT", DType::kInt32}})),
+  EXPECT_THAT(Values<int32_t>(EvaluateOp("Cast", {VectorOf<float>({3e9f, -3e9f, kInf, -kInf, kNan, -2147483648.0f})},
+                                         {{"DstT", DType::kInt32}})),
               ElementsAre(kMax, kMin, kMax, kMin, 0, kMin));
+  EXPECT_THAT(Values<int64_t>(
+                  EvaluateOp("Cast", {VectorOf<double>({1e19, -1e19, 9007199254740993.0})}, {{"DstT", DType::kInt64}})),
+              ElementsAre(std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min(), 9007199254740992));
   EXPECT_THAT(
-      Values<int64_t>(RunOp("Cast", {Vector<double>({1e19, -1e19, 9007199254740993.0})}, {{"DstT", DType::kInt64}})),
-      ElementsAre(std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min(), 9007199254740992));
-  EXPECT_THAT(Values<uint8_t>(RunOp("Cast", {Vector<float>({-1, 255.9f, 256, 3.7f})}, {{"DstT", DType::kUint8}})),
-              ElementsAre(0, 255, 255, 3));
+      Values<uint8_t>(EvaluateOp("Cast", {VectorOf<float>({-1, 255.9f, 256, 3.7f})}, {{"DstT", DType::kUint8}})),
+      ElementsAre(0, 255, 255, 3));
 }
 
 TEST(Reduction, NothingToReduce_GivesTheNeutralElement) {
   const Tensor empty(DType::kFloat32, Shape({2, 0}));
-  const Tensor axis = Vector<int32_t>({1});
-  EXPECT_THAT(Values<float>(RunOp("Sum", {empty, axis}, {}, 1)), ElementsAre(0, 0));
-  EXPECT_THAT(Values<float>(RunOp("Prod", {empty, axis}, {}, 1)), ElementsAre(1, 1));
-  EXPECT_THAT(Values<float>(RunOp("Max", {empty, axis}, {}, 1)), ElementsAre(-kInf, -kInf));
-  const auto mean = Values<float>(RunOp("Mean", {empty, axis}, {}, 1));
+  const Tensor axis = VectorOf<int32_t>({1});
+  EXPECT_THAT(Values<float>(EvaluateOp("Sum", {empty, axis}, {}, {1})), ElementsAre(0, 0));
+  EXPECT_THAT(Values<float>(EvaluateOp("Prod", {empty, axis}, {}, {1})), ElementsAre(1, 1));
+  EXPECT_THAT(Values<float>(EvaluateOp("Max", {empty, axis}, {}, {1})), ElementsAre(-kInf, -kInf));
+  const auto mean = Values<float>(EvaluateOp("Mean", {empty, axis}, {}, {1}));
   EXPECT_TRUE(std::isnan(mean[0]) && std::isnan(mean[1]));
 }
 
 TEST(Reduction, AxesKnownOnlyAtRunTime_AreRefused) {
-  EXPECT_THAT(Error(RunOp("Sum", {Vector<float>({1, 2}), Vector<int32_t>({0})})), HasSubstr("Sum"));
+  EXPECT_THAT(ErrorOf(EvaluateOp("Sum", {VectorOf<float>({1, 2}), VectorOf<int32_t>({0})})), HasSubstr("Sum"));
 }
 
 TEST(EmptyTensors, PassThroughEveryKindOfKernel) {
   const Tensor empty(DType::kFloat32, Shape({0, 3}));
-  EXPECT_THAT(Values<float>(RunOp("AddV2", {empty, Vector<float>({1, 2, 3})})), ElementsAre());
-  EXPECT_THAT(Values<float>(RunOp("Exp", {empty})), ElementsAre());
-  EXPECT_THAT(Values<float>(RunOp("Softmax", {empty})), ElementsAre());
-  EXPECT_THAT(Values<float>(RunOp("Transpose", {empty, Vector<int32_t>({1, 0})}, {}, 1)), ElementsAre());
-  EXPECT_THAT(Values<float>(RunOp("Sum", {empty, Vector<int32_t>({0})}, {}, 1)), ElementsAre(0, 0, 0));
-  EXPECT_THAT(Values<float>(RunOp("Pad", {empty, Tensor::Of<int32_t>({2, 2}, {1, 0, 0, 0})}, {}, 1)),
+  EXPECT_THAT(Values<float>(EvaluateOp("AddV2", {empty, VectorOf<float>({1, 2, 3})})), ElementsAre());
+  EXPECT_THAT(Values<float>(EvaluateOp("Exp", {empty})), ElementsAre());
+  EXPECT_THAT(Values<float>(EvaluateOp("Softmax", {empty})), ElementsAre());
+  EXPECT_THAT(Values<float>(EvaluateOp("Transpose", {empty, VectorOf<int32_t>({1, 0})}, {}, {1})), ElementsAre());
+  EXPECT_THAT(Values<float>(EvaluateOp("Sum", {empty, VectorOf<int32_t>({0})}, {}, {1})), ElementsAre(0, 0, 0));
+  EXPECT_THAT(Values<float>(EvaluateOp("Pad", {empty, Tensor::Of<int32_t>({2, 2}, {1, 0, 0, 0})}, {}, {1})),
               ElementsAre(0, 0, 0));
-  EXPECT_THAT(Values<float>(RunOp("Tile", {empty, Vector<int32_t>({2, 1})}, {}, 1)), ElementsAre());
+  EXPECT_THAT(Values<float>(EvaluateOp("Tile", {empty, VectorOf<int32_t>({2, 1})}, {}, {1})), ElementsAre());
 }
 
 TEST(Gather, IndexOutOfRange_IsRefusedByItsPosition) {
-  const Tensor params = Vector<float>({10, 20, 30}), axis = Tensor::Scalar<int32_t>(0);
-  EXPECT_THAT(Values<float>(RunOp("GatherV2", {params, Vector<int32_t>({2, 0}), axis}, {}, 2)), ElementsAre(30, 10));
-  EXPECT_THAT(Error(RunOp("GatherV2", {params, Vector<int32_t>({0, 3}), axis}, {}, 2)),
+  const Tensor params = VectorOf<float>({10, 20, 30}), axis = Tensor::Scalar<int32_t>(0);
+  EXPECT_THAT(Values<float>(EvaluateOp("GatherV2", {params, VectorOf<int32_t>({2, 0}), axis}, {}, {2})),
+              ElementsAre(30, 10));
+  EXPECT_THAT(ErrorOf(EvaluateOp("GatherV2", {params, VectorOf<int32_t>({0, 3}), axis}, {}, {2})),
               HasSubstr("index 3 at position 1 is outside [0, 3)"));
-  EXPECT_THAT(Error(RunOp("GatherV2", {params, Vector<int64_t>({-1}), axis}, {}, 2)),
+  EXPECT_THAT(ErrorOf(EvaluateOp("GatherV2", {params, VectorOf<int64_t>({-1}), axis}, {}, {2})),
               HasSubstr("index -1 at position 0 is outside [0, 3)"));
 }
 
 TEST(UnsortedSegmentSum, IdBeyondTheSegments_IsRefused) {
-  EXPECT_THAT(Error(RunOp("UnsortedSegmentSum",
-                          {Vector<float>({1, 2}), Vector<int32_t>({0, 2}), Tensor::Scalar<int32_t>(2)}, {}, 2)),
-              HasSubstr("segment id 2 at position 1 is not below num_segments = 2"));
+  EXPECT_THAT(
+      ErrorOf(EvaluateOp("UnsortedSegmentSum",
+                         {VectorOf<float>({1, 2}), VectorOf<int32_t>({0, 2}), Tensor::Scalar<int32_t>(2)}, {}, {2})),
+      HasSubstr("segment id 2 at position 1 is not below num_segments = 2"));
 }
 
 TEST(OneHot, IndexOutside_MarksNothing) {
-  EXPECT_THAT(Values<float>(RunOp(
-                  "OneHot",
-                  {Vector<int64_t>({1, -1, 5}), Tensor::Scalar<int32_t>(2), Tensor::Scalar(1.0f), Tensor::Scalar(0.0f)},
-                  {}, 1)),
+  EXPECT_THAT(Values<float>(EvaluateOp("OneHot",
+                                       {VectorOf<int64_t>({1, -1, 5}), Tensor::Scalar<int32_t>(2), Tensor::Scalar(1.0f),
+                                        Tensor::Scalar(0.0f)},
+                                       {}, {1, 2, 3})),
               ElementsAre(0, 1, 0, 0, 0, 0));
 }
 
 TEST(InvertPermutation, NoPermutation_IsRefused) {
-  EXPECT_THAT(Error(RunOp("InvertPermutation", {Vector<int32_t>({0, 0})})), HasSubstr("entry 1 is 0"));
-  EXPECT_THAT(Error(RunOp("InvertPermutation", {Vector<int32_t>({0, 2})})), HasSubstr("entry 1 is 2"));
+  EXPECT_THAT(ErrorOf(EvaluateOp("InvertPermutation", {VectorOf<int32_t>({0, 0})})), HasSubstr("entry 1 is 0"));
+  EXPECT_THAT(ErrorOf(EvaluateOp("InvertPermutation", {VectorOf<int32_t>({0, 2})})), HasSubstr("entry 1 is 2"));
 }
 
 TEST(Softmax, LargeLogits_DoNotOverflow) {
-  EXPECT_THAT(Values<float>(RunOp("Softmax", {Tensor::Of<float>({1, 2}, {1000, 1000})})), ElementsAre(0.5f, 0.5f));
-  EXPECT_THAT(Values<float>(RunOp("LogSoftmax", {Tensor::Of<float>({1, 2}, {0, 1000})})), ElementsAre(-1000, 0));
+  EXPECT_THAT(Values<float>(EvaluateOp("Softmax", {Tensor::Of<float>({1, 2}, {1000, 1000})})), ElementsAre(0.5f, 0.5f));
+  EXPECT_THAT(Values<float>(EvaluateOp("LogSoftmax", {Tensor::Of<float>({1, 2}, {0, 1000})})), ElementsAre(-1000, 0));
 }
 
 TEST(Sum, OfAMillionFloats_IsRoundedOnce) {
   // 0.1f a million times: carried in float the sum would be off by hundreds.
-  const Tensor x = Vector<float>(std::vector<float>(1000000, 0.1f));
-  EXPECT_THAT(Values<float>(RunOp("Sum", {x, Vector<int32_t>({0})}, {}, 1)),
+  const Tensor x = VectorOf<float>(std::vector<float>(1000000, 0.1f));
+  EXPECT_THAT(Values<float>(EvaluateOp("Sum", {x, VectorOf<int32_t>({0})}, {}, {1})),
               ElementsAre(static_cast<float>(1e6 * static_cast<double>(0.1f))));
 }
 
@@ -165,7 +141,7 @@ TEST(AddN, OutputInThePlaceOfAnInputUsedTwice_IsRight) {
   const Output x = scope.Placeholder("x", DType::kFloat32, {2});
   const Output y = scope.Op("Neg", {x});
   const Output sum = scope.Op("AddN", {y, y, scope.Op("Identity", {y})});
-  const auto result = RunGraph(graph, {{"x", Vector<float>({1, -2})}}, {sum.name()});
+  const auto result = RunGraph(graph, {{"x", VectorOf<float>({1, -2})}}, {sum.name()});
   EXPECT_THAT(Values<float>(result), ElementsAre(-3, 6));
 }
 
@@ -178,7 +154,7 @@ StatusOr<std::vector<Tensor>> RunRandom(const std::string& op, Shape shape, DTyp
   Tensor dims(DType::kInt64, Shape({shape.rank()}));
   std::copy(shape.dims().begin(), shape.dims().end(), dims.flat<int64_t>().begin());
   std::vector<Output> inputs = {scope.Const(dims)};
-  if (op.starts_with("Stateless")) inputs.push_back(scope.Const(Vector<int64_t>({static_cast<int64_t>(step), 5})));
+  if (op.starts_with("Stateless")) inputs.push_back(scope.Const(VectorOf<int64_t>({static_cast<int64_t>(step), 5})));
   const Output out = scope.Op(op, inputs, {{"dtype", dtype}});
   RIVULET_RETURN_IF_ERROR(scope.status());
   return RunGraph(graph, {}, {out.name()}, stream, step);
@@ -205,14 +181,14 @@ TEST(RandomOps, StepAndStream_DecideAllThatIsDrawn) {
     EXPECT_EQ(first, Values<float>(RunRandom(op, {8}, DType::kFloat32, 0, stream))) << op;
     EXPECT_NE(first, Values<float>(RunRandom(op, {8}, DType::kFloat32, 1, stream))) << op;
     EXPECT_NE(first, Values<float>(RunRandom(op, {8}, DType::kFloat32, 0, other))) << op;
-    EXPECT_THAT(Error(RunRandom(op, {8}, DType::kFloat32, uint64_t{1} << 24, stream)), HasSubstr("beyond"));
+    EXPECT_THAT(ErrorOf(RunRandom(op, {8}, DType::kFloat32, uint64_t{1} << 24, stream)), HasSubstr("beyond"));
   }
 }
 
 TEST(RandomOps, TwoInOneGraph_Differ) {
   Graph graph;
   Scope scope(graph);
-  const Output shape = scope.Const(Vector<int32_t>({4}));
+  const Output shape = scope.Const(VectorOf<int32_t>({4}));
   const Output a = scope.Op("RandomUniform", {shape}, {{"dtype", DType::kFloat32}});
   const Output b = scope.Op("RandomUniform", {shape}, {{"dtype", DType::kFloat32}});
   const auto both = RunGraph(graph, {}, {a.name(), b.name()});
@@ -252,7 +228,7 @@ TEST(Dropout, KeptElementsAreScaled_AndTheMaskChangesWithTheStep) {
   Scope scope(graph);
   const Output x = scope.Placeholder("x", DType::kFloat32, {-1, 100});
   const Output y = Dropout(scope, x, 0.75f);
-  ASSERT_TRUE(scope.status().ok()) << Message(scope.status());
+  ASSERT_OK(scope.status());
   const testing::Feeds feeds = {
       {"x", Tensor::Of<float>({100, 100}, std::span<const float>(std::vector<float>(10000, 1.0f)))}};
   const auto first = Values<float>(RunGraph(graph, feeds, {y.name()}, {}, 0));
@@ -262,7 +238,7 @@ TEST(Dropout, KeptElementsAreScaled_AndTheMaskChangesWithTheStep) {
     kept += v != 0;
   }
   EXPECT_NEAR(kept, 2500, 5 * std::sqrt(10000 * 0.25 * 0.75));
-  EXPECT_NE(first, Values<float>(RunGraph(graph, feeds, {y.name()}, {}, 1)));
+  EXPECT_NE(first, Values<float>(RunGraph(graph, feeds, {y.name()}, {}, {1})));
 }
 
 // --- Our own exponentials and logarithms against the C library's.

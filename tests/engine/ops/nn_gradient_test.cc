@@ -4,6 +4,7 @@
 #include "engine/layers/losses.h"
 #include "engine/layers/scalar.h"
 #include "tests/testing/gradient_check.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
@@ -30,7 +31,7 @@ TEST_P(NnGradient, EqualsFiniteDifference) {
   GradientCheckOptions options;
   options.second_order = GetParam().second_order;
   const Status status = CheckGradients(GetParam().inputs, GetParam().build, options);
-  EXPECT_TRUE(status.ok()) << Message(status);
+  EXPECT_OK(status);
 }
 
 // The op's first output: the others are statistics, which carry no gradient.

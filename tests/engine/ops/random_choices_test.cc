@@ -7,11 +7,15 @@
 
 #include "engine/graph/scope.h"
 #include "tests/testing/run_graph.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensors.h"
 
 namespace rivulet {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::Ints;
+using testing::Values;
 
 StatusOr<Tensor> Drawn(const std::string& op, const std::vector<Tensor>& inputs, AttrMap attrs = {},
                        const StreamKey& stream = {}, uint64_t step = 0) {
@@ -26,19 +30,10 @@ StatusOr<Tensor> Drawn(const std::string& op, const std::vector<Tensor>& inputs,
 }
 
 Tensor Seed(int64_t a, int64_t b) { return Tensor::Of<int64_t>({2}, {a, b}); }
-Tensor Dims(std::vector<int32_t> dims) {
-  return Tensor::Of<int32_t>(Shape({static_cast<int64_t>(dims.size())}), std::span<const int32_t>(dims));
-}
-template <typename T>
-std::vector<T> Values(const StatusOr<Tensor>& tensor) {
-  EXPECT_TRUE(tensor.ok()) << Message(tensor.status());
-  if (!tensor.ok()) return {};
-  return {tensor->flat<T>().begin(), tensor->flat<T>().end()};
-}
 
 TEST(RandomUniformInt, EveryValueOfTheRange_IsEquallyOften) {
   const auto drawn = Values<int32_t>(
-      Drawn("StatelessRandomUniformInt", {Dims({6000}), Seed(3, 4), Tensor::Scalar(-2), Tensor::Scalar(4)}));
+      Drawn("StatelessRandomUniformInt", {Ints({6000}), Seed(3, 4), Tensor::Scalar(-2), Tensor::Scalar(4)}));
   std::map<int32_t, int> count;
   for (int32_t value : drawn) ++count[value];
   ASSERT_EQ(count.size(), 6u);
@@ -51,7 +46,7 @@ TEST(RandomUniformInt, EveryValueOfTheRange_IsEquallyOften) {
 
 TEST(RandomUniformInt, WholeRangeOfInt64_IsReached) {
   const auto drawn = Values<int64_t>(Drawn(
-      "StatelessRandomUniformInt", {Dims({1000}), Seed(1, 2), Tensor::Scalar(INT64_MIN), Tensor::Scalar(INT64_MAX)}));
+      "StatelessRandomUniformInt", {Ints({1000}), Seed(1, 2), Tensor::Scalar(INT64_MIN), Tensor::Scalar(INT64_MAX)}));
   EXPECT_LT(*std::min_element(drawn.begin(), drawn.end()), INT64_MIN / 100 * 97);
   EXPECT_GT(*std::max_element(drawn.begin(), drawn.end()), INT64_MAX / 100 * 97);
 }
@@ -59,10 +54,10 @@ TEST(RandomUniformInt, WholeRangeOfInt64_IsReached) {
 TEST(RandomUniformInt, EmptyRange_IsRefused) {
   EXPECT_THAT(
       std::string(Message(
-          Drawn("StatelessRandomUniformInt", {Dims({3}), Seed(1, 2), Tensor::Scalar(5), Tensor::Scalar(5)}).status())),
+          Drawn("StatelessRandomUniformInt", {Ints({3}), Seed(1, 2), Tensor::Scalar(5), Tensor::Scalar(5)}).status())),
       HasSubstr("minval 5 must be below maxval 5"));
   EXPECT_THAT(
-      std::string(Message(Drawn("RandomUniformInt", {Dims({3}), Tensor::Scalar(6), Tensor::Scalar(5)}).status())),
+      std::string(Message(Drawn("RandomUniformInt", {Ints({3}), Tensor::Scalar(6), Tensor::Scalar(5)}).status())),
       HasSubstr("minval 6 must be below maxval 5"));
 }
 
@@ -113,7 +108,7 @@ TEST(RandomShuffle, EveryOrder_IsEquallyOften) {
 TEST(RandomChoices, StreamStepAndSeed_DecideAlone) {
   const StreamKey other{.key = {{7, 7}}};
   const std::vector<std::pair<std::string, std::vector<Tensor>>> ops = {
-      {"RandomUniformInt", {Dims({40}), Tensor::Scalar<int64_t>(0), Tensor::Scalar<int64_t>(1000)}},
+      {"RandomUniformInt", {Ints({40}), Tensor::Scalar<int64_t>(0), Tensor::Scalar<int64_t>(1000)}},
       {"Multinomial", {Tensor(DType::kFloat64, {2, 50}), Tensor::Scalar(20)}},
       {"RandomShuffle", {Tensor::Of<int64_t>({40}, [] {
          static std::vector<int64_t> values(40);
@@ -131,7 +126,7 @@ TEST(RandomChoices, StreamStepAndSeed_DecideAlone) {
   }
   const auto seeded = [](int64_t a, int64_t b) {
     return Values<int32_t>(
-        Drawn("StatelessRandomUniformInt", {Dims({20}), Seed(a, b), Tensor::Scalar(0), Tensor::Scalar(1 << 20)}));
+        Drawn("StatelessRandomUniformInt", {Ints({20}), Seed(a, b), Tensor::Scalar(0), Tensor::Scalar(1 << 20)}));
   };
   EXPECT_EQ(seeded(1, 2), seeded(1, 2));
   EXPECT_NE(seeded(1, 2), seeded(1, 3));

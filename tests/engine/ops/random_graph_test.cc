@@ -12,6 +12,7 @@
 #include "engine/passes/pass.h"
 #include "tests/testing/gradient_check.h"
 #include "tests/testing/run_graph.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
@@ -597,7 +598,7 @@ TEST(RandomGraphs, GradientsOfAThousand_EqualFiniteDifferences) {
     const Status status = CheckGradients(
         inputs, [&](const Scope& scope, const std::vector<Output>& x) { return Grow(scope, x, inputs, seed, used); },
         options);
-    ASSERT_TRUE(status.ok()) << "seed " << seed << ": " << Message(status);
+    ASSERT_OK(status) << "seed " << seed;
   }
   for (const auto& [op, maker] : Makers()) EXPECT_GE(used[op], 10) << op << " is hardly ever chosen";
 }
@@ -630,25 +631,26 @@ TEST(RandomGraphs, Passes_ChangeNoBit) {
       feeds.emplace_back(placeholders.back().name(), inputs[i]);
     }
     const std::vector<Output> outputs = Grow(scope, placeholders, inputs, seed, used);
-    ASSERT_TRUE(scope.status().ok()) << "seed " << seed << ": " << scope.status();
+    ASSERT_OK(scope.status()) << "seed " << seed;
     std::vector<Output> sums;
     for (const Output& output : outputs) {
       const Output flat = scope.Op("Reshape", {output, scope.Const(Ints({-1}))});
       sums.push_back(scope.Op("Sum", {flat, scope.Const(Ints({0}))}));
     }
     const Output loss = scope.Op("AddN", sums);
-    ASSERT_TRUE(scope.status().ok()) << "seed " << seed << ": " << scope.status();
+    ASSERT_OK(scope.status()) << "seed " << seed;
     const auto gradients = ComputeGradients(graph, loss, placeholders);
-    ASSERT_TRUE(gradients.ok()) << "seed " << seed << ": " << gradients.status();
+    ASSERT_OK(gradients) << "seed " << seed;
     std::vector<std::string> fetches = {loss.name()};
     for (const Output& output : outputs) fetches.push_back(output.name());
     for (const Output& gradient : *gradients) fetches.push_back(gradient.name());
     auto plain = testing::CompiledGraph::Compile(graph, feeds, fetches, none);
     auto optimized = testing::CompiledGraph::Compile(graph, feeds, fetches, exact);
-    ASSERT_TRUE(plain.ok()) << "seed " << seed << ": " << plain.status();
-    ASSERT_TRUE(optimized.ok()) << "seed " << seed << ": " << optimized.status();
+    ASSERT_OK(plain) << "seed " << seed;
+    ASSERT_OK(optimized) << "seed " << seed;
     const auto expected = plain->Run(feeds, {}, seed), actual = optimized->Run(feeds, {}, seed);
-    ASSERT_TRUE(expected.ok() && actual.ok()) << "seed " << seed;
+    ASSERT_OK(expected) << "seed " << seed;
+    ASSERT_OK(actual) << "seed " << seed;
     for (size_t i = 0; i < fetches.size(); ++i)
       ASSERT_EQ(std::memcmp((*expected)[i].data(), (*actual)[i].data(), (*expected)[i].bytes()), 0)
           << "seed " << seed << ": " << fetches[i];

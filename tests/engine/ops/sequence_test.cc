@@ -3,11 +3,13 @@
 // tests/conformance/ops.
 #include <cmath>
 
-#include "engine/ops/attention.h"
-#include "engine/ops/recurrent.h"
+#include "engine/layers/attention.h"
+#include "engine/layers/recurrent.h"
 #include "tests/engine/kernels/run_op.h"
 #include "tests/testing/gradient_check.h"
 #include "tests/testing/run_graph.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensors.h"
 
 namespace rivulet {
 namespace {
@@ -16,13 +18,11 @@ using testing::BuildFn;
 using testing::CheckGradients;
 using testing::GradientCheckOptions;
 using ::testing::HasSubstr;
+using testing::Ints;
 using testing::KnownShapes;
 using testing::RunOp;
 
 Tensor X(Shape shape, uint64_t seed) { return testing::RandomTensor(std::move(shape), seed, -1, 1); }
-Tensor Lengths(std::vector<int32_t> values) {
-  return Tensor::Of<int32_t>(Shape{static_cast<int64_t>(values.size())}, std::span<const int32_t>(values));
-}
 Tensor None(DType dtype = DType::kFloat64) { return Tensor(dtype, Shape{0}); }
 
 struct Case {
@@ -38,7 +38,7 @@ class SequenceGradient : public ::testing::TestWithParam<Case> {};
 TEST_P(SequenceGradient, EqualsFiniteDifference) {
   const Case& c = GetParam();
   const Status status = CheckGradients(c.inputs, c.build, c.options);
-  EXPECT_TRUE(status.ok()) << Message(status);
+  EXPECT_OK(status);
 }
 
 // `outputs` of the op, whose floating inputs are x with constants put in at their places.
@@ -83,7 +83,7 @@ std::vector<Case> RecurrentCases() {
     const auto rows = [&](int64_t width) {
       return time_major ? Shape{kTime, kBatch, width} : Shape{kBatch, kTime, width};
     };
-    const Tensor lengths = v.lengths.empty() ? None(DType::kInt32) : Lengths(v.lengths);
+    const Tensor lengths = v.lengths.empty() ? None(DType::kInt32) : Ints(v.lengths);
     cases.push_back({"LSTM_" + v.name,
                      {X(rows(4 * kUnits), 1), X({kUnits, 4 * kUnits}, 2), X({kBatch, kUnits}, 3),
                       X({kBatch, kUnits}, 4), X({3 * kUnits}, 5)},
@@ -259,7 +259,7 @@ std::vector<Tensor> LstmInputs(DType lengths_type, std::vector<int64_t> lengths,
 TEST(Lstm, BeyondItsLength_OutputIsZeroAndStateHolds) {
   for (const DType type : {DType::kInt32, DType::kInt64}) {
     const auto run = RunOp("LSTM", LstmInputs(type, {4, 2}));
-    ASSERT_TRUE(run.ok()) << Message(run.status());
+    ASSERT_OK(run);
     const auto output = run->outputs[0].flat<float>(), final_h = run->outputs[1].flat<float>();
     for (size_t i = 0; i < 5; ++i) {
       EXPECT_EQ(final_h[i], output[3 * 5 + i]);
@@ -279,7 +279,8 @@ TEST(Lstm, ReversedSequence_IsThatOfTheTurnedInput) {
       std::copy_n(inputs[0].flat<float>().data() + (b * 3 + t) * 20, 20,
                   turned[0].flat<float>().data() + (b * 3 + 2 - t) * 20);
   const auto reverse = RunOp("LSTM", inputs, {{"reverse", true}}), forward = RunOp("LSTM", turned);
-  ASSERT_TRUE(reverse.ok() && forward.ok());
+  ASSERT_OK(reverse);
+  ASSERT_OK(forward);
   for (size_t b = 0; b < 2; ++b)
     for (size_t t = 0; t < 3; ++t)
       for (size_t i = 0; i < 5; ++i)
@@ -295,8 +296,7 @@ TEST(Lstm, LengthOutOfRange_IsRefused) {
 }
 
 std::string Refusal(const std::string& op, const std::vector<Tensor>& inputs, AttrMap attrs = {}) {
-  const auto run = RunOp(op, inputs, std::move(attrs));
-  return run.ok() ? "no error" : std::string(Message(run.status()));
+  return testing::ErrorOf(RunOp(op, inputs, std::move(attrs)));
 }
 
 TEST(Lstm, UnfitOperands_AreRefused) {
@@ -311,14 +311,14 @@ TEST(Lstm, UnfitOperands_AreRefused) {
   EXPECT_THAT(with(2, Tensor(DType::kFloat32, {3, 5})), HasSubstr("initial_h has 3 sequences"));
   EXPECT_THAT(with(3, Tensor(DType::kFloat32, {2, 6})), HasSubstr("initial_c has 6 units"));
   EXPECT_THAT(with(4, Tensor(DType::kFloat32, {5})), HasSubstr("peephole must be 3 times the units long, but is 5"));
-  EXPECT_THAT(with(5, Lengths({1, 2, 3})), HasSubstr("sequence_lengths has 3 sequences"));
+  EXPECT_THAT(with(5, Ints({1, 2, 3})), HasSubstr("sequence_lengths has 3 sequences"));
   EXPECT_THAT(Refusal("LSTM", LstmInputs(DType::kInt32, {4, 2}), {{"clip", -1.0f}}), HasSubstr("clip is -1"));
   EXPECT_NE(Refusal("LSTM", LstmInputs(DType::kInt32, {4, 2}), {{"activation", std::string("cos")}}), "no error");
 }
 
 TEST(Gru, UnfitOperands_AreRefused) {
   const std::vector<Tensor> fit = {Tensor(DType::kFloat32, {2, 4, 6}), Tensor(DType::kFloat32, {2, 6}),
-                                   Tensor(DType::kFloat32, {6}), Tensor(DType::kFloat32, {2, 2}), Lengths({1, 2})};
+                                   Tensor(DType::kFloat32, {6}), Tensor(DType::kFloat32, {2, 2}), Ints({1, 2})};
   EXPECT_EQ(Refusal("GRU", fit), "no error");
   auto inputs = fit;
   inputs[2] = Tensor(DType::kFloat32, {2});
@@ -353,9 +353,10 @@ TEST(Recurrent, PortableKernels_AgreeWithTheFastOnes) {
     std::vector<Tensor> inputs = {testing::RandomTensor<float>({3, 5, gates * units}, 1),
                                   testing::RandomTensor<float>({units, gates * units}, 2)};
     for (int i = 0; i < (op == "LSTM" ? 3 : op == "GRU" ? 2 : 1); ++i) inputs.push_back(None(DType::kFloat32));
-    inputs.push_back(Lengths({5, 2, 4}));
+    inputs.push_back(Ints({5, 2, 4}));
     const auto fast = RunOp(op, inputs, {}, {}, {}, 4), plain = RunOp(op, inputs, {}, portable);
-    ASSERT_TRUE(fast.ok() && plain.ok()) << Message(fast.status()) << Message(plain.status());
+    ASSERT_OK(fast);
+    ASSERT_OK(plain);
     EXPECT_NE(fast->implementation, plain->implementation);
     for (size_t i = 0; i < fast->outputs.size(); ++i)
       testing::ExpectNear<float>(fast->outputs[i], testing::AsDoubles<float>(plain->outputs[i]), 1e-5, op);
@@ -386,7 +387,7 @@ TEST(Recurrent, NothingToWalk_LeavesTheStateAsItWas) {
     const auto run =
         RunOp("LSTM", {Tensor(DType::kFloat32, {batch, steps, 12}), testing::RandomTensor<float>({3, 12}, 2), h, h,
                        None(DType::kFloat32), None(DType::kInt32)});
-    ASSERT_TRUE(run.ok()) << Message(run.status());
+    ASSERT_OK(run);
     for (const size_t port : {1, 2})
       testing::ExpectNear<float>(run->outputs[port], testing::AsDoubles<float>(h), 0, "state");
   }
@@ -413,9 +414,10 @@ TEST(Recurrent, SixteenBits_AreThoseOfFloatsRounded) {
         add(testing::RandomTensor<float>({4}, 4));  // a mask that is added
       }
       if (op == "LSTM")
-        for (auto* inputs : {&floats, &small}) inputs->push_back(Lengths({4, 2}));
+        for (auto* inputs : {&floats, &small}) inputs->push_back(Ints({4, 2}));
       const auto exact = RunOp(op, floats), half = RunOp(op, small);
-      ASSERT_TRUE(exact.ok() && half.ok()) << Message(exact.status()) << Message(half.status());
+      ASSERT_OK(exact);
+      ASSERT_OK(half);
       EXPECT_EQ(half->outputs[0].dtype(), dtype);
       const Tensor wide = rounded(half->outputs[0], DType::kFloat32);
       testing::ExpectNear<float>(
@@ -432,14 +434,14 @@ std::vector<Tensor> AttentionInputs(int64_t time, int64_t keys) {
 TEST(Attention, MoreQueriesThanABlock_EachSeesWhatItWouldAlone) {
   auto inputs = AttentionInputs(70, 50);
   const auto whole = RunOp("ScaledDotProductAttention", inputs, {{"causal", true}});
-  ASSERT_TRUE(whole.ok()) << Message(whole.status());
+  ASSERT_OK(whole);
   for (const int64_t t : {0, 31, 32, 69}) {
     auto one = inputs;
     one[0] = Tensor(DType::kFloat32, {1, 2, 1, 8});
     for (int64_t h = 0; h < 2; ++h)
       std::copy_n(inputs[0].flat<float>().data() + (h * 70 + t) * 8, 8, one[0].flat<float>().data() + h * 8);
     const auto alone = RunOp("ScaledDotProductAttention", one, {{"causal", true}, {"causal_offset", t}});
-    ASSERT_TRUE(alone.ok()) << Message(alone.status());
+    ASSERT_OK(alone);
     for (size_t h = 0; h < 2; ++h)
       for (size_t i = 0; i < 8; ++i)
         EXPECT_EQ(whole->outputs[0].flat<float>()[(h * 70 + static_cast<size_t>(t)) * 8 + i],
@@ -451,16 +453,16 @@ TEST(Attention, LargeScores_StayFinite) {
   auto inputs = AttentionInputs(3, 5);
   for (float& value : inputs[0].flat<float>()) value *= 1e4f;
   const auto run = RunOp("ScaledDotProductAttention", inputs);
-  ASSERT_TRUE(run.ok());
+  ASSERT_OK(run);
   for (const float value : run->outputs[0].flat<float>()) EXPECT_TRUE(std::isfinite(value) && std::abs(value) <= 1);
 }
 
 TEST(Attention, NoKeysOrQueries_GiveZerosOrNothing) {
   const auto no_keys = RunOp("ScaledDotProductAttention", AttentionInputs(3, 0));
-  ASSERT_TRUE(no_keys.ok()) << Message(no_keys.status());
+  ASSERT_OK(no_keys);
   for (const float value : no_keys->outputs[0].flat<float>()) EXPECT_EQ(value, 0);
   const auto no_queries = RunOp("ScaledDotProductAttention", AttentionInputs(0, 4));
-  ASSERT_TRUE(no_queries.ok()) << Message(no_queries.status());
+  ASSERT_OK(no_queries);
   EXPECT_EQ(no_queries->outputs[0].elements(), 0);
 }
 
@@ -468,7 +470,7 @@ TEST(Attention, NaN_StaysInItsRow) {
   auto inputs = AttentionInputs(3, 20);
   inputs[0].flat<float>()[8] = std::nanf("");  // query 1 of head 0
   const auto run = RunOp("ScaledDotProductAttention", inputs);
-  ASSERT_TRUE(run.ok());
+  ASSERT_OK(run);
   const auto values = run->outputs[0].flat<float>();
   for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(std::isnan(values[i]), i >= 8 && i < 16) << i;
 }

@@ -1,10 +1,12 @@
 // Shape functions: what follows from partly known shapes, and each refusal with its sentence.
 #include "engine/graph/scope.h"
 #include "engine/layers/dropout.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::StatusIs;
 using ::testing::HasSubstr;
 
 struct Input {
@@ -112,7 +114,7 @@ TEST(ShapeInference, PartlyKnownInputs_SayWhatTheyCan) {
   for (const ShapeCase& c : cases) {
     Graph graph;
     const auto node = Build(graph, c.op, c.inputs, c.attrs);
-    ASSERT_TRUE(node.ok()) << Message(node.status());
+    ASSERT_OK(node);
     EXPECT_EQ((*node)->outputs()[0].shape.ToString(), c.expected) << c.op;
   }
 }
@@ -280,9 +282,9 @@ TEST(ShapeInference, ClashingInputs_AreRefusedWithTheDimension) {
   for (const Refusal& refusal : refusals) {
     Graph graph;
     const auto node = Build(graph, refusal.op, refusal.inputs, refusal.attrs);
-    ASSERT_FALSE(node.ok()) << refusal.op << " should say: " << refusal.sentence;
-    EXPECT_THAT(std::string(Message(node.status())), HasSubstr(refusal.sentence));
-    EXPECT_THAT(std::string(Message(node.status())), HasSubstr("'n'")) << "names the node";
+    EXPECT_THAT(node, StatusIs(absl::StatusCode::kInvalidArgument,
+                               ::testing::AllOf(HasSubstr(refusal.sentence), HasSubstr("'n'"))))
+        << refusal.op;
   }
 }
 

@@ -6,6 +6,7 @@
 #include "engine/gradients/gradients.h"
 #include "tests/engine/passes/optimized.h"
 #include "tests/testing/run_graph.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet::testing {
 namespace {
@@ -46,7 +47,7 @@ struct NchwModel : Build {
     x = scope.Op("AddV2", {x, scope.Op("Tanh", {x})});
     x = scope.Op("ConcatV2", {x, scope.Op("Neg", {x}), scope.Const(Tensor::Scalar<int32_t>(1))}, {}, "both");
     loss = scope.Op("Mean", {scope.Op("Square", {x}), scope.Const(Tensor::Of<int32_t>({4}, {0, 1, 2, 3}))}, {}, "loss");
-    EXPECT_TRUE(scope.status().ok()) << scope.status();
+    EXPECT_OK(scope.status());
     for (const Output& weight : weights) signature.feeds.push_back({weight.name(), F32(weight.shape())});
     Fetch(x);
     Fetch(loss);
@@ -83,7 +84,7 @@ TEST(Layout, OneOpAlone_Stays) {
 TEST(Layout, ValuesAndGradients_HaveTheSameBits) {
   NchwModel model;
   const auto gradients = ComputeGradients(model.graph, model.loss, model.weights);
-  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  ASSERT_OK(gradients);
   for (const Output& gradient : *gradients) model.Fetch(gradient);
   Feeds feeds;
   for (const FeedSpec& feed : model.signature.feeds)

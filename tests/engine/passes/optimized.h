@@ -10,10 +10,9 @@
 #include "engine/graph/scope.h"
 #include "engine/passes/pass.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/tensors.h"
 
 namespace rivulet::testing {
-
-inline TensorSpec F32(Shape shape) { return {DType::kFloat32, std::move(shape)}; }
 
 // Options under which `name` alone runs, of those that can be left out.
 inline CompileOptions Only(std::string_view name) {
@@ -41,9 +40,9 @@ struct Build {
   }
   void Fetch(Output output) { signature.fetches.push_back(output.name()); }
   Graph Optimized(const CompileOptions& options = {}) {
-    EXPECT_TRUE(scope.status().ok()) << scope.status();
+    EXPECT_OK(scope.status());
     StatusOr<OptimizedGraph> optimized = OptimizeGraph(graph, signature, options);
-    EXPECT_TRUE(optimized.ok()) << optimized.status();
+    EXPECT_OK(optimized);
     return optimized.ok() ? std::move(optimized->graph) : Graph();
   }
 };

@@ -5,16 +5,13 @@
 
 #include "engine/program/program.h"
 #include "tests/engine/passes/optimized.h"
+#include "tests/testing/tensors.h"
 
 namespace rivulet::testing {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-Tensor Ints(std::initializer_list<int32_t> values) {
-  return Tensor::Of<int32_t>({static_cast<int64_t>(values.size())}, values);
-}
 
 TEST(Passes, UnknownName_IsRefusedWithTheNearest) {
   Build b;

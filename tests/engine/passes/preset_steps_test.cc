@@ -1,11 +1,11 @@
 // Training steps of every preset, with the passes that claim exactness and without them: the same bits.
 #include <cstring>
 
-#include "engine/gradients/gradients.h"
-#include "engine/optimizers/apply_gradients.h"
 #include "engine/presets/presets.h"
 #include "engine/session/session.h"
 #include "tests/engine/passes/optimized.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/training_step.h"
 
 namespace rivulet::testing {
 namespace {
@@ -30,40 +30,27 @@ Tensor Batch(const TensorSpec& spec, int64_t batch, int64_t classes) {
 // Variables and losses after some steps.
 std::vector<Tensor> Train(const std::string& preset, const OptimizerSpec& optimizer, const PassOptions& passes) {
   StatusOr<ModelDef> model = Preset(preset);
-  EXPECT_TRUE(model.ok()) << model.status();
-  Graph& graph = model->graph;
-  std::vector<Output> variables;
-  for (const ModelVariable& variable : model->variables) {
-    if (variable.segment != "trainable") continue;
-    for (const auto& node : graph.nodes())
-      if (node->type() == "VarHandleOp" &&
-          (node->name() == variable.name || node->attr<std::string>("shared_name") == variable.name)) {
-        variables.push_back(node->output());
-        break;
-      }
-  }
-  const auto gradients = ComputeGradients(graph, *graph.FindOutput(model->train_loss), variables);
-  EXPECT_TRUE(gradients.ok()) << gradients.status();
-  const auto step = ApplyGradients(Scope(graph), optimizer, variables, *gradients);
-  EXPECT_TRUE(step.ok()) << step.status();
-  const std::string target = (*step)->name(), loss = model->train_loss;
+  EXPECT_OK(model);
+  const auto step = AddTrainingStep(*model, optimizer);
+  EXPECT_OK(step);
+  const std::string target = *step, loss = model->train_loss;
   SessionConfig config;
   config.seed = 7;
   config.passes = passes;
-  auto session = Session::Create(std::move(graph), config);
-  EXPECT_TRUE(session.ok()) << session.status();
+  auto session = Session::Create(std::move(model->graph), config);
+  EXPECT_OK(session);
   EXPECT_THAT((*session)->Run({}, {}, {model->init_target}), IsOk());
   std::vector<Tensor> results;
   const Session::Feeds feeds = {{model->input.placeholder, Batch(model->input.spec, 3, model->classes)},
                                 {model->label.placeholder, Batch(model->label.spec, 3, model->classes)}};
   for (int i = 0; i < 2; ++i) {
     auto losses = (*session)->Run(feeds, {loss}, {target});
-    EXPECT_TRUE(losses.ok()) << losses.status();
+    EXPECT_OK(losses);
     if (losses.ok()) results.push_back((*losses)[0]);
   }
   for (const std::string& name : (*session)->variables()) {
     auto value = (*session)->GetVariable(name);
-    EXPECT_TRUE(value.ok()) << value.status();
+    EXPECT_OK(value);
     if (value.ok()) results.push_back(*value);
   }
   return results;

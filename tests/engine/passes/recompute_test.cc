@@ -6,6 +6,7 @@
 #include "engine/gradients/gradients.h"
 #include "tests/engine/passes/optimized.h"
 #include "tests/testing/run_graph.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet::testing {
 namespace {
@@ -28,9 +29,9 @@ struct DeepModel : Build {
       if (i == depth / 2) y = scope.Op("Reshape", {y, scope.Const(Tensor::Of<int32_t>({2}, {32, 128}))});
     }
     const Output loss = scope.Op("Sum", {y, scope.Const(Tensor::Of<int32_t>({2}, {0, 1}))}, {}, "loss");
-    EXPECT_TRUE(scope.status().ok()) << scope.status();
+    EXPECT_OK(scope.status());
     const auto gradients = ComputeGradients(graph, loss, std::vector{x});
-    EXPECT_TRUE(gradients.ok()) << gradients.status();
+    EXPECT_OK(gradients);
     Fetch(loss);
     Fetch((*gradients)[0]);
   }
@@ -78,7 +79,8 @@ TEST(Recompute, LeftOut_RefusesWhatDoesNotFit) {
   CompileOptions options;
   options.passes.memory_budget_bytes = whole.program().memory().arena_bytes - 1;
   options.passes.without = {"recompute"};
-  EXPECT_FALSE(CompiledGraph::Compile(model.graph, model.feeds, model.signature.fetches, options).ok());
+  EXPECT_THAT(CompiledGraph::Compile(model.graph, model.feeds, model.signature.fetches, options),
+              StatusIs(absl::StatusCode::kResourceExhausted));
 }
 
 TEST(Recompute, RandomNumbers_AreDrawnOnce) {

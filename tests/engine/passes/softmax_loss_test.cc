@@ -6,11 +6,12 @@
 #include "engine/gradients/gradients.h"
 #include "tests/engine/passes/optimized.h"
 #include "tests/testing/run_graph.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet::testing {
 namespace {
 
-Tensor Numbers(Shape shape, double scale) {
+Tensor ScaledNumbers(Shape shape, double scale) {
   Tensor tensor(DType::kFloat32, std::move(shape));
   for (int64_t i = 0; float& x : tensor.flat<float>())
     x = static_cast<float>(scale * (static_cast<double>(i++ * 7919 % 211) * 0.01 - 1));
@@ -24,7 +25,7 @@ struct HandWritten : Build {
     const Output product = scope.Op("Mul", {labels, scope.Op("Log", {scope.Op("Softmax", {logits})})});
     losses = scope.Op("Neg", {scope.Op("Sum", {product, scope.Const(Tensor::Of<int32_t>({1}, {-1}))})}, {}, "losses");
     mean = scope.Op("Mean", {losses, scope.Const(Tensor::Of<int32_t>({1}, {0}))}, {}, "mean");
-    EXPECT_TRUE(scope.status().ok()) << scope.status();
+    EXPECT_OK(scope.status());
   }
 };
 
@@ -64,7 +65,7 @@ TEST(SoftmaxLoss, ValueThatIsSeen_Stays) {
 TEST(SoftmaxLoss, TrainedByHand_DividesByNothingAndStaysWithinTheTolerance) {
   HandWritten model;
   const auto gradients = ComputeGradients(model.graph, model.mean, std::vector{model.logits});
-  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  ASSERT_OK(gradients);
   model.Fetch(model.mean);
   model.Fetch((*gradients)[0]);
   const Graph graph = model.Optimized();
@@ -76,7 +77,7 @@ TEST(SoftmaxLoss, TrainedByHand_DividesByNothingAndStaysWithinTheTolerance) {
     EXPECT_EQ(node->input(1).node->type(), "Const") << node->name();
   }
 
-  const Feeds feeds = {{"logits", Numbers({6, 9}, 3)}, {"labels", Numbers({6, 9}, 1)}};
+  const Feeds feeds = {{"logits", ScaledNumbers({6, 9}, 3)}, {"labels", ScaledNumbers({6, 9}, 1)}};
   CompileOptions without;
   without.passes.without = {"softmax_loss"};
   ASSERT_OK_AND_ASSIGN(auto by_hand, CompiledGraph::Compile(model.graph, feeds, model.signature.fetches, without));
@@ -89,12 +90,12 @@ TEST(SoftmaxLoss, TrainedByHand_DividesByNothingAndStaysWithinTheTolerance) {
 TEST(SoftmaxLoss, ProbabilityThatRoundsToZero_HasAFiniteLossAndGradient) {
   HandWritten model;
   const auto gradients = ComputeGradients(model.graph, model.mean, std::vector{model.logits});
-  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  ASSERT_OK(gradients);
   model.Fetch(model.mean);
   model.Fetch((*gradients)[0]);
   Tensor labels(DType::kFloat32, {6, 9});
   for (size_t row = 0; row < 6; ++row) labels.flat<float>()[row * 9 + row] = 1;
-  const Feeds feeds = {{"logits", Numbers({6, 9}, 300)}, {"labels", labels}};
+  const Feeds feeds = {{"logits", ScaledNumbers({6, 9}, 300)}, {"labels", labels}};
   ASSERT_OK_AND_ASSIGN(auto compiled, CompiledGraph::Compile(model.graph, feeds, model.signature.fetches));
   ASSERT_OK_AND_ASSIGN(const auto values, compiled.Run(feeds));
   for (const Tensor& value : values)

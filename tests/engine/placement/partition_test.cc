@@ -60,7 +60,7 @@ class PartitionTest : public ::testing::Test {
     options.cpus = cpus;
     if (cpus > 0) config.placer = *DevicePlacer::Create(options);
     auto session = Session::Create(graph_.Clone(), config);
-    EXPECT_TRUE(session.ok()) << session.status();
+    EXPECT_OK(session);
     return session.ok() ? *std::move(session) : nullptr;
   }
 
@@ -283,7 +283,7 @@ TEST_F(PartitionTest, Log_IsWrittenWhenTheGraphIsPlaced) {
 }
 
 TEST(DevicePlacerTest, OptionsThatMakeNoSense_AreRefused) {
-  EXPECT_FALSE(DevicePlacer::Create({.cpus = 0}).ok());
+  EXPECT_THAT(DevicePlacer::Create({.cpus = 0}), StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(DevicePlacer::Create({.cpus = 2, .device_filters = {"/job:ps"}}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("leaves none")));
   EXPECT_THAT(DevicePlacer::Create({.place_pruned_graph = true, .placement_period = 2}),
@@ -325,7 +325,7 @@ class TrainingTest : public PartitionTest {
     EXPECT_OK(session.Run({}, {}, {"init"}).status());
     for (int i = 0; i < 6; ++i) {
       const auto values = session.Run(Batch(i == 4 ? 3 : 8, static_cast<uint32_t>(i)), {"loss"}, {step_});
-      EXPECT_TRUE(values.ok()) << values.status();
+      EXPECT_OK(values);
       if (!values.ok()) return {};
       bits.push_back(Bits(values->front()));
       if (after_step) after_step(i);
@@ -457,12 +457,12 @@ TEST(RandomPartitionTest, EveryPlacement_SameBits) {
       config.inter_op_threads = 3;
       config.placer = std::move(placer);
       auto session = Session::Create(graph.Clone(), config);
-      EXPECT_TRUE(session.ok()) << session.status();
+      EXPECT_OK(session);
       if (!session.ok()) return bits;
       EXPECT_OK((*session)->Run({}, {}, {"init"}).status());
       for (int step = 0; step < 2; ++step) {
         const auto values = (*session)->Run(feeds, fetches, targets);
-        EXPECT_TRUE(values.ok()) << "seed " << seed << ": " << values.status();
+        EXPECT_OK(values) << "seed " << seed;
         if (!values.ok()) return bits;
         for (const Tensor& value : *values) bits.push_back(Bits(value));
       }

@@ -33,7 +33,7 @@ class PlacerTest : public ::testing::Test {
     return scope.Op("AddV2", {a, b}, {}, name);
   }
   StatusOr<Placement> Place(const PlacementOptions& options = {}) {
-    EXPECT_TRUE(scope_.status().ok()) << scope_.status();
+    EXPECT_OK(scope_.status());
     auto placement = PlaceGraph(graph_, devices_, options);
     if (placement.ok()) placement_ = *placement;
     return placement;

@@ -12,12 +12,12 @@ namespace {
 using ::rivulet::testing::StatusIs;
 using ::testing::HasSubstr;
 
-const char* const kCpu0 = "/job:localhost/replica:0/task:0/device:CPU:0";
-const char* const kCpu1 = "/job:localhost/replica:0/task:0/device:CPU:1";
+const char* const kSender = "/job:localhost/replica:0/task:0/device:CPU:0";
+const char* const kReceiver = "/job:localhost/replica:0/task:0/device:CPU:1";
 
 TEST(RendezvousKeyTest, PrintsAsTensorFlowDoes_AndReadsBack) {
-  const RendezvousKey key{kCpu0, 0xABC, kCpu1, "edge_5_y", 0, 3};
-  EXPECT_EQ(key.ToString(), fmt::format("{};0000000000000abc;{};edge_5_y;0:3", kCpu0, kCpu1));
+  const RendezvousKey key{kSender, 0xABC, kReceiver, "edge_5_y", 0, 3};
+  EXPECT_EQ(key.ToString(), fmt::format("{};0000000000000abc;{};edge_5_y;0:3", kSender, kReceiver));
   ASSERT_OK_AND_ASSIGN(const RendezvousKey read, RendezvousKey::Parse(key.ToString()));
   EXPECT_EQ(read, key);
 }
@@ -26,7 +26,7 @@ TEST(RendezvousKeyTest, WhatIsNoKey_IsRefused) {
   const auto refused = [](std::string text, std::string why) {
     EXPECT_THAT(RendezvousKey::Parse(text), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(why))) << text;
   };
-  const std::string from = kCpu0, to = kCpu1, number = "0000000000000001";
+  const std::string from = kSender, to = kReceiver, number = "0000000000000001";
   refused("", "it has five parts");
   refused(fmt::format("{};{};{};x;0:0;", from, number, to), "it has five parts");
   refused(fmt::format("/cpu:0;{};{};x;0:0", number, to), "not named in full");

@@ -2,21 +2,20 @@
 
 #include <cmath>
 
-#include "engine/gradients/gradients.h"
 #include "engine/graphdef/graph_def.h"
-#include "engine/optimizers/apply_gradients.h"
 #include "engine/session/session.h"
-#include "engine/variables/variables.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/training_step.h"
 
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::AddTrainingStep;
 using ::rivulet::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::vector<std::string> VariableNames(const ModelDef& model) {
+std::vector<std::string> NamesOfVariables(const ModelDef& model) {
   std::vector<std::string> names;
   for (const ModelVariable& variable : model.variables) names.push_back(variable.name);
   return names;
@@ -72,14 +71,6 @@ TEST_P(PresetTest, TrainedOnOneBatch_LearnsItByHeart) {
   std::vector<int64_t> input = GetParam().input;
   if (input[0] > 100) input = {32, 32, 3};
   ASSERT_OK_AND_ASSIGN(ModelDef model, Preset(GetParam().name, {.classes = 10, .input = input}));
-  std::vector<Output> handles;
-  for (const ModelVariable& variable : model.variables) {
-    if (variable.segment != "trainable") continue;
-    ASSERT_OK_AND_ASSIGN(const Output handle, FindVariable(model.graph, variable.name));
-    handles.push_back(handle);
-  }
-  ASSERT_OK_AND_ASSIGN(const Output loss, model.graph.FindOutput(model.train_loss));
-  ASSERT_OK_AND_ASSIGN(const std::vector<Output> gradients, ComputeGradients(model.graph, loss, handles));
   OptimizerSpec optimizer;
   optimizer.learning_rate = 0.1;
   const bool deep = GetParam().name == std::string("mobilenet_v2");
@@ -87,9 +78,9 @@ TEST_P(PresetTest, TrainedOnOneBatch_LearnsItByHeart) {
     optimizer.kind = OptimizerSpec::Kind::kMomentum;
     optimizer.learning_rate = 0.02;
   }
-  ASSERT_OK_AND_ASSIGN(const Node* step, ApplyGradients(Scope(model.graph), optimizer, handles, gradients));
+  ASSERT_OK_AND_ASSIGN(const std::string step, AddTrainingStep(model, optimizer));
   std::vector<std::string> targets = model.train_updates;
-  targets.push_back(step->name());
+  targets.push_back(step);
   ASSERT_OK_AND_ASSIGN(const auto session, Session::Create(std::move(model.graph), {.seed = 7}));
   ASSERT_OK(session->Run({}, {}, {model.init_target}));
 
@@ -147,8 +138,8 @@ TEST(PresetsTest, OptionsThatDoNotFit_AreRefused) {
 
 TEST(PresetsTest, MnistCnn_NamesVariablesInOrderOfLayers) {
   ASSERT_OK_AND_ASSIGN(const ModelDef model, Preset("mnist_cnn"));
-  EXPECT_THAT(VariableNames(model), ElementsAre("conv1/kernel", "conv1/bias", "conv2/kernel", "conv2/bias",
-                                                "dense1/kernel", "dense1/bias", "dense2/kernel", "dense2/bias"));
+  EXPECT_THAT(NamesOfVariables(model), ElementsAre("conv1/kernel", "conv1/bias", "conv2/kernel", "conv2/bias",
+                                                   "dense1/kernel", "dense1/bias", "dense2/kernel", "dense2/bias"));
 }
 
 TEST(PresetsTest, UnknownName_NamesTheNearest) {

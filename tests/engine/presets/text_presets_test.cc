@@ -2,16 +2,16 @@
 #include <cmath>
 
 #include "engine/datasets/characters.h"
-#include "engine/gradients/gradients.h"
 #include "engine/graphdef/graph_def.h"
-#include "engine/optimizers/apply_gradients.h"
 #include "engine/presets/presets.h"
 #include "engine/session/session.h"
-#include "engine/variables/variables.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/training_step.h"
 
 namespace rivulet {
 namespace {
+
+using testing::AddTrainingStep;
 
 // A window for each row: its characters and the next ones, padded where it is shorter.
 Session::Feeds Text(std::vector<std::string> rows) {
@@ -73,18 +73,10 @@ TEST_P(TextPresetTest, WhatComesLater_DoesNotChangeWhatIsSaidBefore) {
 
 TEST_P(TextPresetTest, TrainedOnARepeatedPhrase_LearnsItByHeart) {
   ASSERT_OK_AND_ASSIGN(ModelDef model, Preset(GetParam().first));
-  std::vector<Output> handles;
-  for (const ModelVariable& variable : model.variables) {
-    ASSERT_OK_AND_ASSIGN(const Output handle, FindVariable(model.graph, variable.name));
-    handles.push_back(handle);
-  }
-  ASSERT_OK_AND_ASSIGN(const Output loss, model.graph.FindOutput(model.train_loss));
-  ASSERT_OK_AND_ASSIGN(const std::vector<Output> gradients, ComputeGradients(model.graph, loss, handles));
   OptimizerSpec optimizer;
   optimizer.kind = OptimizerSpec::Kind::kAdam;
   optimizer.learning_rate = 0.01;
-  ASSERT_OK_AND_ASSIGN(const Node* step, ApplyGradients(Scope(model.graph), optimizer, handles, gradients));
-  const std::string target = step->name();
+  ASSERT_OK_AND_ASSIGN(const std::string target, AddTrainingStep(model, optimizer));
   ASSERT_OK_AND_ASSIGN(const auto session, Session::Create(std::move(model.graph), {.seed = 7}));
   ASSERT_OK(session->Run({}, {}, {model.init_target}));
   std::string words;

@@ -6,6 +6,7 @@
 #include "proto/graph/step_stats.pb.h"
 #include "tests/engine/program/runner.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/tensors.h"
 
 namespace rivulet::testing {
 namespace {
@@ -96,7 +97,7 @@ TEST(RunRecorder, Observed_TheBitsAreTheSame) {
   Tensor x(DType::kFloat32, Shape{256});
   for (size_t i = 0; float& value : x.flat<float>()) value = static_cast<float>(i++) / 64;
   ASSERT_OK(runner->Run({x}));
-  const std::vector<float> plain(runner->fetched[0].flat<float>().begin(), runner->fetched[0].flat<float>().end());
+  const std::vector<float> plain = Values(runner->fetched[0]);
   RunRecorder recorder;
   const std::vector<Tensor> feeds = {x};
   Bindings bindings = runner->bindings(feeds);

@@ -8,6 +8,7 @@
 
 #include "tests/engine/program/runner.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_folder.h"
 
 namespace rivulet::testing {
 namespace {
@@ -16,17 +17,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using Json = nlohmann::json;
 
-class TraceFileTest : public ::testing::Test {
+class TraceFileTest : public FolderTest {
  protected:
-  void SetUp() override {
-    folder_ =
-        std::filesystem::temp_directory_path() /
-        fmt::format("rivulet-trace-{}-{}", getpid(), ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    std::filesystem::create_directories(folder_);
-    path_ = folder_ / "trace.json";
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::unique_ptr<TraceFile> Create(TraceFileOptions options = {}) {
     return TraceFile::Create(FileSystem::Default(), path_, std::move(options)).value();
   }
@@ -42,8 +34,7 @@ class TraceFileTest : public ::testing::Test {
     return {};
   }
 
-  std::filesystem::path folder_;
-  std::string path_;
+  const std::string path_ = Path("trace.json");
 };
 
 TEST_F(TraceFileTest, Events_HaveTheFormatsKeys) {

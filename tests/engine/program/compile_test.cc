@@ -5,6 +5,7 @@
 
 #include "engine/graph/op.h"
 #include "tests/engine/program/runner.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet::testing {
 namespace {
@@ -32,7 +33,7 @@ struct Linear {
     const Output x = scope.Placeholder("x", DType::kFloat32, Shape{-1, 3});
     const Output w = ReadVariable(scope, VariableHandle(scope, "weights", Shape{3, 2}));
     scope.Op("AddV2", {scope.Op("MatMul", {x, w}, {}, "product"), scope.Const(1.0f, "one")}, {}, "y");
-    EXPECT_TRUE(scope.status().ok()) << scope.status();
+    EXPECT_OK(scope.status());
   }
   Signature signature() const {
     Signature s;
@@ -45,17 +46,15 @@ struct Linear {
 
 void ExpectRefused(const Graph& graph, const Signature& signature, absl::StatusCode code, const std::string& part) {
   const auto program = CompileProgram(graph, signature);
-  ASSERT_FALSE(program.ok());
-  EXPECT_EQ(program.status().code(), code) << program.status();
-  EXPECT_THAT(std::string(program.status().message()), HasSubstr(part));
+  EXPECT_THAT(program, StatusIs(code, HasSubstr(part)));
 }
 
 TEST(Compile, Linear_RunsAtTheFedBatch) {
   Linear linear;
   auto runner = Runner::Create(linear.graph, linear.signature(), {16});
-  ASSERT_TRUE(runner.ok()) << runner.status();
+  ASSERT_OK(runner);
   for (size_t i = 0; i < 6; ++i) (*runner)->floats(0)[i] = static_cast<float>(i);
-  ASSERT_TRUE((*runner)->Run({Tensor::Of<float>({2, 3}, {1, 0, 0, 1, 1, 1})}).ok());
+  ASSERT_OK((*runner)->Run({Tensor::Of<float>({2, 3}, {1, 0, 0, 1, 1, 1})}));
   EXPECT_THAT((*runner)->fetched[0].flat<float>(), ElementsAre(1, 2, 7, 10));
 }
 
@@ -97,7 +96,7 @@ TEST(Compile, UnfedPlaceholder_IsNamed) {
 TEST(Compile, UnfedPlaceholderNobodyNeeds_IsNoMatter) {
   Linear linear;
   Scope(linear.graph).Placeholder("other", DType::kFloat32, Shape{});
-  EXPECT_TRUE(CompileProgram(linear.graph, linear.signature()).ok());
+  EXPECT_OK(CompileProgram(linear.graph, linear.signature()));
 }
 
 TEST(Compile, FeedOfAnotherType_IsRefused) {
@@ -201,8 +200,7 @@ TEST(Compile, NoCudaDevice_IsUnimplemented) {
   Linear linear;
   CompileOptions options;
   options.kernels.device = Device::kCuda;
-  EXPECT_EQ(CompileProgram(linear.graph, linear.signature(), options).status().code(),
-            absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(CompileProgram(linear.graph, linear.signature(), options), StatusIs(absl::StatusCode::kUnimplemented));
 }
 
 TEST(Compile, ConstantsAlone_AreFolded) {
@@ -213,10 +211,10 @@ TEST(Compile, ConstantsAlone_AreFolded) {
   Signature s;
   s.fetches = {"nine"};
   auto runner = Runner::Create(graph, s);
-  ASSERT_TRUE(runner.ok()) << runner.status();
+  ASSERT_OK(runner);
   EXPECT_EQ((*runner)->program->instructions().size(), 1u);  // the fetch
   EXPECT_EQ((*runner)->program->memory().arena_bytes, 0u);
-  ASSERT_TRUE((*runner)->Run().ok());
+  ASSERT_OK((*runner)->Run());
   EXPECT_EQ((*runner)->fetched[0].flat<float>()[0], 9);
 }
 
@@ -229,9 +227,9 @@ TEST(Compile, ShapeOfAFeed_IsFoldedAndItsProducerPruned) {
   s.feeds = {{"x", F32({5, 3})}};
   s.fetches = {"shape"};
   auto runner = Runner::Create(graph, s);
-  ASSERT_TRUE(runner.ok()) << runner.status();
+  ASSERT_OK(runner);
   EXPECT_EQ((*runner)->program->instructions().size(), 1u);
-  ASSERT_TRUE((*runner)->Run({Tensor(DType::kFloat32, {5, 3})}).ok());
+  ASSERT_OK((*runner)->Run({Tensor(DType::kFloat32, {5, 3})}));
   EXPECT_THAT((*runner)->fetched[0].flat<int32_t>(), ElementsAre(5, 3));
 }
 
@@ -241,8 +239,8 @@ TEST(Compile, AnyTensorMayBeFed) {
   s.feeds = {{"product", F32({1, 2})}};
   s.fetches = {"y", "product"};
   auto runner = Runner::Create(linear.graph, s);
-  ASSERT_TRUE(runner.ok()) << runner.status();
-  ASSERT_TRUE((*runner)->Run({Tensor::Of<float>({1, 2}, {10, 20})}).ok());
+  ASSERT_OK(runner);
+  ASSERT_OK((*runner)->Run({Tensor::Of<float>({1, 2}, {10, 20})}));
   EXPECT_THAT((*runner)->fetched[0].flat<float>(), ElementsAre(11, 21));
   EXPECT_THAT((*runner)->fetched[1].flat<float>(), ElementsAre(10, 20));
 }
@@ -255,8 +253,8 @@ TEST(Compile, FedConstant_IsNotFolded) {
   s.feeds = {{"one", F32({})}};
   s.fetches = {"negative"};
   auto runner = Runner::Create(graph, s);
-  ASSERT_TRUE(runner.ok()) << runner.status();
-  ASSERT_TRUE((*runner)->Run({Tensor::Scalar<float>(5)}).ok());
+  ASSERT_OK(runner);
+  ASSERT_OK((*runner)->Run({Tensor::Scalar<float>(5)}));
   EXPECT_EQ((*runner)->fetched[0].flat<float>()[0], -5);
 }
 
@@ -268,14 +266,14 @@ TEST(Compile, ViewsCostNothing) {
   const Output row =
       scope.Op("ExpandDims", {scope.Op("StopGradient", {flat}), scope.Const(Tensor::Scalar<int32_t>(0))});
   scope.Op("Squeeze", {row}, {}, "y");
-  ASSERT_TRUE(scope.status().ok()) << scope.status();
+  ASSERT_OK(scope.status());
   Signature s;
   s.feeds = {{"x", F32({2, 1, 3})}};
   s.fetches = {"y"};
   auto runner = Runner::Create(graph, s);
-  ASSERT_TRUE(runner.ok()) << runner.status();
+  ASSERT_OK(runner);
   EXPECT_EQ((*runner)->program->instructions().size(), 1u);
-  ASSERT_TRUE((*runner)->Run({Tensor::Of<float>({2, 1, 3}, {1, 2, 3, 4, 5, 6})}).ok());
+  ASSERT_OK((*runner)->Run({Tensor::Of<float>({2, 1, 3}, {1, 2, 3, 4, 5, 6})}));
   EXPECT_THAT((*runner)->fetched[0].flat<float>(), ElementsAre(1, 2, 3, 4, 5, 6));
 }
 
@@ -285,13 +283,13 @@ TEST(Compile, ControlInputs_RunFirst) {
   const Output v = VariableHandle(scope, "v", Shape{});
   const Output read = scope.Op("ReadVariableOp", {v}, {{"dtype", DType::kFloat32}}, "read");
   Node* assign = scope.AddNode("AssignVariableOp", {v, scope.Const(7.0f)});
-  ASSERT_TRUE(graph.AddControlInput(read.node, assign).ok());  // created before, runs after
+  ASSERT_OK(graph.AddControlInput(read.node, assign));  // created before, runs after
   Signature s;
   s.fetches = {"read"};
   s.variables = {{"v", 0, 0, F32({})}};
   auto runner = Runner::Create(graph, s, {16});
-  ASSERT_TRUE(runner.ok()) << runner.status();
-  ASSERT_TRUE((*runner)->Run().ok());
+  ASSERT_OK(runner);
+  ASSERT_OK((*runner)->Run());
   EXPECT_EQ((*runner)->fetched[0].flat<float>()[0], 7);
 }
 
@@ -299,12 +297,12 @@ class RunChecks : public ::testing::Test {
  protected:
   void SetUp() override {
     auto made = Runner::Create(linear_.graph, linear_.signature(), {16});
-    ASSERT_TRUE(made.ok()) << made.status();
+    ASSERT_OK(made);
     runner_ = *std::move(made);
   }
   void ExpectRefused(const Bindings& bindings, const std::string& part) {
     const Status status = runner_->instance->Run(bindings);
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument));
     EXPECT_THAT(std::string(status.message()), HasSubstr(part));
   }
   Linear linear_;
@@ -349,7 +347,7 @@ TEST_F(RunChecks, TwoLanes_AreRefused) {
   ExpectRefused(bindings, "lane");
 }
 TEST_F(RunChecks, MovedMemory_IsFollowed) {
-  ASSERT_TRUE(runner_->Run(input_).ok());
+  ASSERT_OK(runner_->Run(input_));
   AlignedBuffer other(64);
   reinterpret_cast<float*>(other.data())[0] = 5;
   AlignedBuffer arena(runner_->arena.size());
@@ -358,7 +356,7 @@ TEST_F(RunChecks, MovedMemory_IsFollowed) {
   const Buffer moved{other.data()};
   bindings.buffers = {&moved, 1};
   bindings.arena = arena.data();
-  ASSERT_TRUE(runner_->instance->Run(bindings).ok());
+  ASSERT_OK(runner_->instance->Run(bindings));
   EXPECT_THAT(runner_->fetched[0].flat<float>(), ElementsAre(6, 1, 1, 1));
 }
 

@@ -11,26 +11,21 @@
 #include "tests/engine/program/allocations.h"
 #include "tests/engine/program/runner.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/tensors.h"
 
 namespace rivulet {
 namespace {
 
 using ::rivulet::testing::CountAllocations;
 using ::rivulet::testing::F32;
+using ::rivulet::testing::Floats;
 using ::rivulet::testing::Runner;
 using ::rivulet::testing::StatusIs;
+using ::rivulet::testing::Values;
 using ::rivulet::testing::VariableHandle;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-Tensor Floats(std::initializer_list<float> values) {
-  return Tensor::Of<float>(Shape({static_cast<int64_t>(values.size())}), values);
-}
-std::vector<float> Values(const Tensor& tensor) {
-  const auto flat = tensor.flat<float>();
-  return {flat.begin(), flat.end()};
-}
 
 class ControlFlowTest : public ::testing::Test {
  protected:

@@ -6,6 +6,7 @@
 #include "engine/gradients/indexed_slices.h"
 #include "engine/optimizers/apply_gradients.h"
 #include "tests/engine/program/runner.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet::testing {
 namespace {
@@ -53,12 +54,12 @@ std::unique_ptr<Runner> Compiled(Lookup how, OptimizerSpec optimizer, bool dense
   Scope scope(graph);
   const Output table = VariableHandle(scope, "table", {kRows, kWidth});
   const auto gradients = ComputeGradients(graph, Loss(scope, table, how), std::vector{table});
-  EXPECT_TRUE(gradients.ok()) << gradients.status();
+  EXPECT_OK(gradients);
   EXPECT_TRUE(AsIndexedSlices(gradients->front()).has_value());
   Output gradient = gradients->front();
   if (dense) gradient = scope.Op("Mul", {gradient, scope.Const(1.0f)});
   const auto step = ApplyGradients(scope, optimizer, std::vector{table}, std::vector{gradient});
-  EXPECT_TRUE(step.ok()) << step.status();
+  EXPECT_OK(step);
   Signature signature;
   signature.feeds = {{"ids", {DType::kInt32, Shape{kIds}}}};
   signature.fetches = {"loss"};
@@ -67,7 +68,7 @@ std::unique_ptr<Runner> Compiled(Lookup how, OptimizerSpec optimizer, bool dense
   if (optimizer.kind == OptimizerSpec::Kind::kAdagrad)
     signature.variables.push_back({"table/accumulator", 1, 0, F32({kRows, kWidth})});
   auto runner = Runner::Create(graph, signature, {kRows * kWidth, kRows * kWidth});
-  EXPECT_TRUE(runner.ok()) << runner.status();
+  EXPECT_OK(runner);
   for (size_t i = 0; float& value : (*runner)->floats(0)) value = static_cast<float>(i++ * 37 % 101) * 0.01f - 0.5f;
   for (float& value : (*runner)->floats(1)) value = 0.1f;
   return *std::move(runner);
@@ -85,8 +86,8 @@ void ExpectSparseStep(Lookup how, OptimizerSpec optimizer, std::string_view op) 
   EXPECT_FALSE(Runs(*sparse, "UnsortedSegmentSum")) << "the dense gradient is made for nobody";
   EXPECT_TRUE(Runs(*dense, "UnsortedSegmentSum"));
   for (int step = 0; step < 5; ++step) {
-    ASSERT_TRUE(sparse->Run({Ids()}).ok());
-    ASSERT_TRUE(dense->Run({Ids()}).ok());
+    ASSERT_OK(sparse->Run({Ids()}));
+    ASSERT_OK(dense->Run({Ids()}));
     EXPECT_EQ(sparse->fetched[0].flat<float>()[0], dense->fetched[0].flat<float>()[0]);
     for (size_t buffer : {0, 1})
       ASSERT_EQ(std::memcmp(sparse->memory[buffer].data(), dense->memory[buffer].data(), dense->memory[buffer].size()),
@@ -116,15 +117,15 @@ TEST(Embedding, NegativeIndices_NameNoRow) {
     Output gradient = scope.Op("UnsortedSegmentSum", {values, ids, scope.Const(Tensor::Scalar<int32_t>(3))});
     if (dense) gradient = scope.Op("Mul", {gradient, scope.Const(1.0f)});
     const auto step = ApplyGradients(scope, {.learning_rate = 1}, std::vector{table}, std::vector{gradient});
-    ASSERT_TRUE(step.ok()) << step.status();
+    ASSERT_OK(step);
     Signature signature;
     signature.feeds = {{"ids", {DType::kInt32, Shape{3}}}};
     signature.targets = {(*step)->name()};
     signature.variables = {{"table", 0, 0, F32({3, 1})}};
     const auto runner = Runner::Create(graph, signature, {3});
-    ASSERT_TRUE(runner.ok()) << runner.status();
+    ASSERT_OK(runner);
     EXPECT_EQ(Runs(**runner, "ResourceSparseApplyGradientDescent"), !dense);
-    ASSERT_TRUE((*runner)->Run({Tensor::Of<int32_t>({3}, {2, -1, 2})}).ok());
+    ASSERT_OK((*runner)->Run({Tensor::Of<int32_t>({3}, {2, -1, 2})}));
     EXPECT_THAT((*runner)->floats(0), ::testing::ElementsAre(0, 0, -5));
     EXPECT_THAT(std::string((*runner)->Run({Tensor::Of<int32_t>({3}, {2, 3, 2})}).message()), HasSubstr("3"));
     EXPECT_THAT((*runner)->floats(0), ::testing::ElementsAre(0, 0, -5));
@@ -135,17 +136,17 @@ TEST(Embedding, WeightDecay_MovesEveryRow) {
   const auto runner = Compiled(Lookup::kResourceGather, {.learning_rate = 0.3, .weight_decay = 0.1}, false);
   EXPECT_FALSE(Runs(*runner, "ResourceSparseApplyGradientDescent"));
   const float untouched = runner->floats(0)[kWidth];  // row 1, which no id names
-  ASSERT_TRUE(runner->Run({Ids()}).ok());
+  ASSERT_OK(runner->Run({Ids()}));
   EXPECT_NE(runner->floats(0)[kWidth], untouched);
 }
 
 // As a federated client trains: the gradient goes to a slice of a flat vector, with which the flat model moves.
-std::unique_ptr<Runner> FlatStep(bool transient) {
+std::unique_ptr<Runner> FlatRunner(bool transient) {
   Graph graph;
   Scope scope(graph);
   const Output table = VariableHandle(scope, "table", {kRows, kWidth});
   const auto gradients = ComputeGradients(graph, Loss(scope, table, Lookup::kGather), std::vector{table});
-  EXPECT_TRUE(gradients.ok()) << gradients.status();
+  EXPECT_OK(gradients);
   const Output slice = VariableHandle(scope, "grads/table", {kRows, kWidth});
   Node* assigned = scope.AddNode("AssignVariableOp", {slice, gradients->front()});
   const Scope after = scope.WithControl({assigned});
@@ -161,18 +162,18 @@ std::unique_ptr<Runner> FlatStep(bool transient) {
                          {"grads/table", 1, 0, F32({kRows, kWidth}), transient},
                          {"grads", 1, 0, F32({kRows * kWidth}), transient}};
   auto runner = Runner::Create(graph, signature, {kRows * kWidth, kRows * kWidth});
-  EXPECT_TRUE(runner.ok()) << runner.status();
+  EXPECT_OK(runner);
   for (size_t i = 0; float& value : (*runner)->floats(0)) value = static_cast<float>(i++ * 37 % 101) * 0.01f - 0.5f;
   return *std::move(runner);
 }
 
 TEST(Embedding, FlatTransientGradient_IsFusedIntoItsRowsWithTheSameBits) {
-  const auto separate = FlatStep(false), fused = FlatStep(true);
+  const auto separate = FlatRunner(false), fused = FlatRunner(true);
   EXPECT_EQ(separate->Count("loop + sgd"), 0);
   EXPECT_EQ(fused->Count("loop + sgd"), 1);
   for (int step = 0; step < 5; ++step) {
-    ASSERT_TRUE(separate->Run({Ids()}).ok());
-    ASSERT_TRUE(fused->Run({Ids()}).ok());
+    ASSERT_OK(separate->Run({Ids()}));
+    ASSERT_OK(fused->Run({Ids()}));
     ASSERT_EQ(std::memcmp(separate->memory[0].data(), fused->memory[0].data(), fused->memory[0].size()), 0);
   }
 }
@@ -207,7 +208,7 @@ TEST(ResourceScatter, EachOp_ChangesTheRowsNamed) {
   const Tensor ids = Tensor::Of<int64_t>({3}, {2, 0, 2});
   const auto expect = [&](const std::string& op, std::vector<float> expected) {
     const auto changed = Changed(op, ids, {1, 2, 3, 4, 5, 9});
-    ASSERT_TRUE(changed.ok()) << changed.status();
+    ASSERT_OK(changed);
     EXPECT_EQ(*changed, expected) << op;
   };
   expect("ResourceScatterUpdate", {3, 4, 2, 3, 5, 9, 6, 7});

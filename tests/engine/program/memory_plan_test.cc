@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/engine/program/runner.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet::testing {
 namespace {
@@ -61,7 +62,7 @@ Graph Chain(const char* op, int length) {
   Scope scope(graph);
   Output x = scope.Placeholder("x", DType::kFloat32, Shape{1000});
   for (int i = 0; i < length; ++i) x = scope.Op(op, {x}, {}, i + 1 == length ? "y" : "");
-  EXPECT_TRUE(scope.status().ok()) << scope.status();
+  EXPECT_OK(scope.status());
   return graph;
 }
 
@@ -71,12 +72,12 @@ TEST(MemoryPlan, ChainOfInPlaceOps_NeedsOneTensor) {
   s.feeds = {{"x", F32({1000})}};
   s.fetches = {"y"};
   auto runner = Runner::Create(graph, s);
-  ASSERT_TRUE(runner.ok()) << runner.status();
+  ASSERT_OK(runner);
   EXPECT_EQ((*runner)->program->memory().arena_bytes, 4032u);
   EXPECT_EQ((*runner)->program->memory().unshared_bytes, 20u * 4032u);
   Tensor x(DType::kFloat32, {1000});
   x.flat<float>()[999] = -1;
-  ASSERT_TRUE((*runner)->Run({x}).ok());
+  ASSERT_OK((*runner)->Run({x}));
   EXPECT_EQ((*runner)->fetched[0].flat<float>()[999], 1);
   EXPECT_EQ(x.flat<float>()[999], -1) << "a feed is never worked on in place";
 }
@@ -91,8 +92,8 @@ TEST(MemoryPlan, ValueUsedLater_IsNotOverwritten) {
   s.feeds = {{"x", F32({3})}};
   s.fetches = {"sum"};
   auto runner = Runner::Create(graph, s);
-  ASSERT_TRUE(runner.ok()) << runner.status();
-  ASSERT_TRUE((*runner)->Run({Tensor(DType::kFloat32, {3})}).ok());
+  ASSERT_OK(runner);
+  ASSERT_OK((*runner)->Run({Tensor(DType::kFloat32, {3})}));
   EXPECT_EQ((*runner)->fetched[0].flat<float>()[0], 1);
 }
 

@@ -3,12 +3,12 @@
 
 #include <thread>
 
-#include "engine/gradients/gradients.h"
 #include "engine/graph/op.h"
-#include "engine/optimizers/apply_gradients.h"
 #include "engine/presets/presets.h"
 #include "tests/engine/program/allocations.h"
 #include "tests/engine/program/runner.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/training_step.h"
 
 namespace rivulet::testing {
 namespace {
@@ -24,34 +24,22 @@ struct Training {
 
 Training TrainingOf(const std::string& preset, int64_t batch) {
   StatusOr<ModelDef> model = Preset(preset);
-  EXPECT_TRUE(model.ok()) << model.status();
-  Training training{std::move(model->graph), {}, {0}};
-  Graph& graph = training.graph;
-  std::vector<Output> handles;
-  size_t offset = 0;
-  for (const ModelVariable& variable : model->variables) {
-    training.signature.variables.push_back({variable.name, 0, offset, variable.spec});
-    offset += (static_cast<size_t>(variable.spec.shape.elements()) * sizeof(float) + 63) / 64 * 64;
-    for (const auto& node : graph.nodes()) {
-      if (node->type() == "VarHandleOp" &&
-          (node->attr<std::string>("shared_name") == variable.name || node->name() == variable.name)) {
-        handles.push_back(node->output());
-      }
-    }
-  }
-  training.buffer_floats = {offset / sizeof(float)};
-  const auto loss = graph.FindOutput(model->train_loss);
-  EXPECT_TRUE(loss.ok()) << loss.status();
-  const auto gradients = ComputeGradients(graph, *loss, handles);
-  EXPECT_TRUE(gradients.ok()) << gradients.status();
+  EXPECT_OK(model);
   OptimizerSpec sgd;
   sgd.learning_rate = 0.05;
-  const auto train = ApplyGradients(Scope(graph), sgd, handles, *gradients);
-  EXPECT_TRUE(train.ok()) << train.status();
+  const auto step = AddTrainingStep(*model, sgd);
+  EXPECT_OK(step);
+  Training training{std::move(model->graph), {}, {0}};
   Signature& s = training.signature;
+  size_t offset = 0;
+  for (const ModelVariable& variable : model->variables) {
+    s.variables.push_back({variable.name, 0, offset, variable.spec});
+    offset += (static_cast<size_t>(variable.spec.shape.elements()) * sizeof(float) + 63) / 64 * 64;
+  }
+  training.buffer_floats = {offset / sizeof(float)};
   s.feeds = {{model->input.placeholder, F32({batch, 28, 28, 1})}, {model->label.placeholder, {DType::kInt64, {batch}}}};
   s.fetches = {model->train_loss};
-  s.targets = {(*train)->name()};
+  s.targets = {*step};
   return training;
 }
 
@@ -75,14 +63,14 @@ TEST(CountAllocations, OneVector_IsOne) {
 TEST(Run, TrainingStep_AllocatesNothing) {
   const Training training = TrainingOf("mlp", 10);
   auto runner = Runner::Create(training.graph, training.signature, training.buffer_floats);
-  ASSERT_TRUE(runner.ok()) << runner.status();
+  ASSERT_OK(runner);
   FillPattern((*runner)->floats(0));
   const std::vector<Tensor> batch = Batch(10);
   const Bindings bindings = (*runner)->bindings(batch);
-  ASSERT_TRUE((*runner)->instance->Run(bindings).ok());
+  ASSERT_OK((*runner)->instance->Run(bindings));
   Status status;
   const int allocations = CountAllocations([&] { status = (*runner)->instance->Run(bindings); });
-  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_OK(status);
   EXPECT_EQ(allocations, 0);
 }
 
@@ -93,11 +81,11 @@ TEST(Run, TrainingSteps_LowerTheLoss) {
       KernelPolicy policy;
       policy.portable = portable;
       auto runner = Runner::Create(training.graph, training.signature, training.buffer_floats, policy);
-      ASSERT_TRUE(runner.ok()) << runner.status();
+      ASSERT_OK(runner);
       FillPattern((*runner)->floats(0));
       float first = 0;
       for (int step = 0; step < (portable && preset == "mnist_cnn" ? 2 : 8); ++step) {
-        ASSERT_TRUE((*runner)->Run(Batch(10)).ok());
+        ASSERT_OK((*runner)->Run(Batch(10)));
         if (step == 0) first = (*runner)->fetched[0].flat<float>()[0];
       }
       EXPECT_LT((*runner)->fetched[0].flat<float>()[0], first) << preset << (portable ? " portable" : "");
@@ -109,12 +97,12 @@ TEST(Run, TrainingSteps_LowerTheLoss) {
 TEST(Run, FourThreads_GiveTheSameBits) {
   const Training training = TrainingOf("mnist_cnn", 7);
   auto shared = Runner::Create(training.graph, training.signature, training.buffer_floats);
-  ASSERT_TRUE(shared.ok()) << shared.status();
+  ASSERT_OK(shared);
   const std::vector<Tensor> batch = Batch(7);
   const auto train = [&] {
     EnterWorkerThread();
     auto instance = (*shared)->program->Instantiate();
-    EXPECT_TRUE(instance.ok()) << instance.status();
+    EXPECT_OK(instance);
     AlignedBuffer arena((*shared)->program->memory().arena_bytes), params((*shared)->memory[0].size());
     const std::span<float> values(reinterpret_cast<float*>(params.data()), params.size() / sizeof(float));
     FillPattern(values);
@@ -127,7 +115,7 @@ TEST(Run, FourThreads_GiveTheSameBits) {
     bindings.buffers = {&buffer, 1};
     bindings.feeds = feeds;
     bindings.fetches = {&fetch, 1};
-    for (int step = 0; step < 3; ++step) EXPECT_TRUE((*instance)->Run(bindings).ok());
+    for (int step = 0; step < 3; ++step) EXPECT_OK((*instance)->Run(bindings));
     return std::vector<float>(values.begin(), values.end());
   };
   const std::vector<float> alone = train();
@@ -149,16 +137,16 @@ struct Draws {
     for (const char* name : {"first", "second"}) {
       scope.Op("RandomUniform", {shape}, {{"dtype", DType::kFloat32}}, name);
     }
-    EXPECT_TRUE(scope.status().ok()) << scope.status();
+    EXPECT_OK(scope.status());
   }
   std::vector<float> Run(const std::vector<std::string>& fetches, const StreamKey& rng, uint64_t step, size_t fetch) {
     Signature s;
     s.fetches = fetches;
     auto runner = Runner::Create(graph, s);
-    EXPECT_TRUE(runner.ok()) << runner.status();
+    EXPECT_OK(runner);
     (*runner)->rng = rng;
     (*runner)->step = step;
-    EXPECT_TRUE((*runner)->Run().ok());
+    EXPECT_OK((*runner)->Run());
     const auto values = (*runner)->fetched[fetch].flat<float>();
     return {values.begin(), values.end()};
   }
@@ -185,11 +173,11 @@ TEST(RandomOps, NoStreamBound_IsRefused) {
   Signature s;
   s.fetches = {"first"};
   auto runner = Runner::Create(draws.graph, s);
-  ASSERT_TRUE(runner.ok()) << runner.status();
+  ASSERT_OK(runner);
   Bindings bindings = (*runner)->bindings();
   bindings.rng = {};
   const Status status = (*runner)->instance->Run(bindings);
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(std::string(status.message()), HasSubstr("stream"));
 }
 
@@ -230,24 +218,24 @@ TEST(Run, CancelledOnTheWay_StopsBeforeTheNextKernel) {
   s.targets = {"add"};
   s.variables = {{"v", 0, 0, F32({})}};
   auto runner = Runner::Create(graph, s, {16});
-  ASSERT_TRUE(runner.ok()) << runner.status();
+  ASSERT_OK(runner);
   token_of_test = CancellationToken::Create();
   const Status status = (*runner)->Run({Tensor::Scalar<float>(1)}, token_of_test);
-  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kCancelled));
   EXPECT_THAT(std::string(status.message()), HasSubstr("'add'"));
   EXPECT_EQ((*runner)->floats(0)[0], 0);
-  ASSERT_TRUE((*runner)->Run({Tensor::Scalar<float>(1)}).ok());
+  ASSERT_OK((*runner)->Run({Tensor::Scalar<float>(1)}));
   EXPECT_EQ((*runner)->floats(0)[0], 1);
 }
 
 TEST(Run, KernelError_NamesTheNode) {
   const Training training = TrainingOf("logistic_regression", 2);
   auto runner = Runner::Create(training.graph, training.signature, training.buffer_floats);
-  ASSERT_TRUE(runner.ok()) << runner.status();
+  ASSERT_OK(runner);
   std::vector<Tensor> batch = Batch(2);
   batch[1].flat<int64_t>()[1] = 10;
   const Status status = (*runner)->Run(batch);
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(std::string(status.message()), HasSubstr("label 10 in row 1 is outside 0 to 9"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("SparseSoftmaxCrossEntropyWithLogits '"));
 }

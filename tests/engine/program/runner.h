@@ -12,10 +12,9 @@
 #include "engine/graph/graph.h"
 #include "engine/graph/scope.h"
 #include "engine/program/program.h"
+#include "tests/testing/tensors.h"
 
 namespace rivulet::testing {
-
-inline TensorSpec F32(Shape shape) { return {DType::kFloat32, std::move(shape)}; }
 
 class Runner {
  public:

@@ -18,7 +18,7 @@ constexpr DType kInt = DType::kInt32;
 const TensorList* Pushed(TensorListStore& store, const TensorList* list, int32_t value) {
   std::byte* element = nullptr;
   const StatusOr<const TensorList*> made = store.Push(list, kInt, sizeof value, &element);
-  EXPECT_TRUE(made.ok()) << Message(made.status());
+  EXPECT_OK(made);
   if (!made.ok()) return list;
   std::memcpy(element, &value, sizeof value);
   return *made;
@@ -26,13 +26,13 @@ const TensorList* Pushed(TensorListStore& store, const TensorList* list, int32_t
 const TensorList* Replaced(TensorListStore& store, const TensorList* list, int64_t index, int32_t value) {
   std::byte* element = nullptr;
   const StatusOr<const TensorList*> made = store.Set(list, index, kInt, sizeof value, &element);
-  EXPECT_TRUE(made.ok()) << Message(made.status());
+  EXPECT_OK(made);
   if (!made.ok()) return list;
   std::memcpy(element, &value, sizeof value);
   return *made;
 }
 // Elements that are not set are -1.
-std::vector<int32_t> Values(const TensorList* list) {
+std::vector<int32_t> ValuesOf(const TensorList* list) {
   std::vector<int32_t> values;
   for (int64_t i = 0; i < TensorListStore::Length(list); ++i) {
     values.push_back(-1);
@@ -54,15 +54,15 @@ TEST(TensorListStore, ChangesOfAnyVersion_LeaveAllOthersAsTheyWere) {
   const TensorList* changed = Replaced(store, two, 0, 5);
   const TensorList* changed_again = Replaced(store, changed, 0, 6);
   const TensorList* longer = *store.Resize(popped, 3);
-  EXPECT_EQ(Values(empty), Ints{});
-  EXPECT_EQ(Values(one), Ints({1}));
-  EXPECT_EQ(Values(two), Ints({1, 2}));
-  EXPECT_EQ(Values(popped), Ints({1}));
-  EXPECT_EQ(Values(other_two), Ints({1, 3}));
-  EXPECT_EQ(Values(from_one), Ints({1, 4}));
-  EXPECT_EQ(Values(changed), Ints({5, 2}));
-  EXPECT_EQ(Values(changed_again), Ints({6, 2}));
-  EXPECT_EQ(Values(longer), Ints({1, -1, -1}));
+  EXPECT_EQ(ValuesOf(empty), Ints{});
+  EXPECT_EQ(ValuesOf(one), Ints({1}));
+  EXPECT_EQ(ValuesOf(two), Ints({1, 2}));
+  EXPECT_EQ(ValuesOf(popped), Ints({1}));
+  EXPECT_EQ(ValuesOf(other_two), Ints({1, 3}));
+  EXPECT_EQ(ValuesOf(from_one), Ints({1, 4}));
+  EXPECT_EQ(ValuesOf(changed), Ints({5, 2}));
+  EXPECT_EQ(ValuesOf(changed_again), Ints({6, 2}));
+  EXPECT_EQ(ValuesOf(longer), Ints({1, -1, -1}));
 }
 
 // A thousand random changes of random versions, beside vectors that are copied each time.
@@ -94,7 +94,7 @@ TEST(TensorListStore, RandomChanges_EqualThoseOfCopiedVectors) {
     }
     all.emplace_back(list, values);
   }
-  for (const auto& [list, values] : all) ASSERT_EQ(Values(list), values);
+  for (const auto& [list, values] : all) ASSERT_EQ(ValuesOf(list), values);
 }
 
 TEST(TensorListStore, MoreThanTheLimit_IsRefused) {
@@ -109,7 +109,7 @@ TEST(TensorListStore, MoreThanTheLimit_IsRefused) {
     status = next.status();
     if (next.ok()) list = *next;
   }
-  EXPECT_TRUE(absl::IsResourceExhausted(status)) << Message(status);
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted));
   EXPECT_LE(store.bytes_held(), size_t{2} << 20);
 }
 
@@ -121,8 +121,8 @@ TEST(TensorListStore, ElementsOfAnotherSizeOrType_AreRefused) {
               StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("all have one shape")));
   EXPECT_THAT(store.Push(list, DType::kFloat32, 4, &element).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("a list of int32")));
-  EXPECT_FALSE(store.Create(kInt, -1).ok());
-  EXPECT_FALSE(store.Push(*store.Create(kInt, 0, 0), kInt, 4, &element).ok());
+  EXPECT_THAT(store.Create(kInt, -1), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(store.Push(*store.Create(kInt, 0, 0), kInt, 4, &element), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 // y = the rows of x, the last one put first, and the list as it was.
@@ -142,7 +142,7 @@ struct Turned {
     scope.Op("TensorListStack", {list, shape}, floats, "as_it_was");
     scope.Op("TensorListStack", {pop->output(0), shape}, floats, "rest");
     scope.Op("TensorListLength", {pop->output(0)}, {}, "length");
-    EXPECT_TRUE(scope.status().ok()) << Message(scope.status());
+    EXPECT_OK(scope.status());
     signature.feeds = {{"x", F32({3, 2})}};
     signature.fetches = {"turned", "as_it_was", "rest", "length"};
   }
@@ -151,10 +151,10 @@ struct Turned {
 TEST(TensorListProgram, ListsAreValues) {
   Turned turned;
   auto runner = Runner::Create(turned.graph, turned.signature);
-  ASSERT_TRUE(runner.ok()) << Message(runner.status());
+  ASSERT_OK(runner);
   const Tensor x = Tensor::Of<float>({3, 2}, {1, 2, 3, 4, 5, 6});
   for (int run = 0; run < 2; ++run) {
-    ASSERT_TRUE((*runner)->Run({x}).ok());
+    ASSERT_OK((*runner)->Run({x}));
     const auto floats = [&](size_t i) {
       const auto flat = (*runner)->fetched[i].flat<float>();
       return std::vector<float>(flat.begin(), flat.end());
@@ -169,13 +169,13 @@ TEST(TensorListProgram, ListsAreValues) {
 TEST(TensorListProgram, LaterRuns_AllocateNothing) {
   Turned turned;
   auto runner = Runner::Create(turned.graph, turned.signature);
-  ASSERT_TRUE(runner.ok()) << Message(runner.status());
+  ASSERT_OK(runner);
   const std::vector<Tensor> inputs = {Tensor::Of<float>({3, 2}, {1, 2, 3, 4, 5, 6})};
-  ASSERT_TRUE((*runner)->Run(inputs).ok());
+  ASSERT_OK((*runner)->Run(inputs));
   const Bindings bindings = (*runner)->bindings(inputs);
   Status status;
   EXPECT_EQ(CountAllocations([&] { status = (*runner)->instance->Run(bindings); }), 0);
-  EXPECT_TRUE(status.ok());
+  EXPECT_OK(status);
 }
 
 Status RunOnList(std::string_view op, std::vector<Tensor> more, AttrMap attrs, std::string_view fetch = "op") {
@@ -200,7 +200,7 @@ Status RunOnList(std::string_view op, std::vector<Tensor> more, AttrMap attrs, s
 TEST(TensorListProgram, WhatAListCannotGive_IsRefused) {
   const AttrMap floats = {{"element_dtype", DType::kFloat32}};
   const Tensor any = Tensor::Scalar<int32_t>(-1);
-  EXPECT_TRUE(RunOnList("TensorListGetItem", {Tensor::Scalar<int32_t>(1), any}, floats).ok());
+  EXPECT_OK(RunOnList("TensorListGetItem", {Tensor::Scalar<int32_t>(1), any}, floats));
   for (const int32_t index : {-1, 2})
     EXPECT_THAT(RunOnList("TensorListGetItem", {Tensor::Scalar(index), any}, floats),
                 StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("but the list has 2")));
@@ -208,9 +208,10 @@ TEST(TensorListProgram, WhatAListCannotGive_IsRefused) {
               StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("float64 in 16 bytes was asked for")));
   EXPECT_THAT(RunOnList("TensorListGather", {Tensor::Of<int32_t>({2}, {0, 7}), any}, floats),
               StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("element 7")));
-  EXPECT_FALSE(RunOnList("TensorListPushBack", {Tensor::Of<float>({3}, {1, 2, 3})}, floats).ok());
-  EXPECT_FALSE(
-      RunOnList("TensorListStack", {any}, {{"element_dtype", DType::kFloat32}, {"num_elements", int64_t{3}}}).ok());
+  EXPECT_THAT(RunOnList("TensorListPushBack", {Tensor::Of<float>({3}, {1, 2, 3})}, floats),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(RunOnList("TensorListStack", {any}, {{"element_dtype", DType::kFloat32}, {"num_elements", int64_t{3}}}),
+              StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 }  // namespace

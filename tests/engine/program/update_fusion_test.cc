@@ -3,6 +3,7 @@
 
 #include "engine/gradients/gradients.h"
 #include "tests/engine/program/runner.h"
+#include "tests/testing/status_matchers.h"
 
 namespace rivulet::testing {
 namespace {
@@ -44,7 +45,7 @@ struct FlatStep {
     std::vector<Output> handles;
     for (const Weight& weight : weights) handles.push_back(weight.handle);
     const auto gradients = ComputeGradients(graph, loss, handles);
-    EXPECT_TRUE(gradients.ok()) << gradients.status();
+    EXPECT_OK(gradients);
     std::vector<Node*> assigned;
     for (size_t i = 0; i < weights.size(); ++i) {
       const Output slice = VariableHandle(scope, "grads/" + weights[i].name, weights[i].shape);
@@ -57,7 +58,7 @@ struct FlatStep {
     const Output flat = ReadVariable(after, VariableHandle(scope, "grads", Shape{elements}));
     after.AddNode("ResourceApplyGradientDescent",
                   {VariableHandle(scope, "params", Shape{elements}), scope.Const(0.1f), flat}, {}, "update");
-    EXPECT_TRUE(scope.status().ok()) << scope.status();
+    EXPECT_OK(scope.status());
     signature.feeds = {{"x", F32({kBatch, kIn})}};
     signature.fetches = {"loss"};
     signature.targets = {"update"};
@@ -65,7 +66,7 @@ struct FlatStep {
 
   std::unique_ptr<Runner> Compiled() const {
     auto runner = Runner::Create(graph, signature, {floats, floats});
-    EXPECT_TRUE(runner.ok()) << runner.status();
+    EXPECT_OK(runner);
     // The padding between slices stays zero.
     for (const VariableBinding& variable : signature.variables) {
       if (variable.buffer != 0 || variable.name == "params") continue;
@@ -94,8 +95,8 @@ TEST(UpdateFusion, TransientGradients_AreUsedAtOnceWithTheSameBits) {
   EXPECT_EQ(Fused(*separate), 0);
   EXPECT_EQ(Fused(*fused), 2);
   for (int step = 0; step < 5; ++step) {
-    ASSERT_TRUE(separate->Run(Input()).ok());
-    ASSERT_TRUE(fused->Run(Input()).ok());
+    ASSERT_OK(separate->Run(Input()));
+    ASSERT_OK(fused->Run(Input()));
     EXPECT_EQ(separate->fetched[0].flat<float>()[0], fused->fetched[0].flat<float>()[0]);
     ASSERT_EQ(std::memcmp(separate->memory[0].data(), fused->memory[0].data(), fused->memory[0].size()), 0);
   }
@@ -115,8 +116,8 @@ TEST(UpdateFusion, LargeLayer_MakesItsInputGradientInTheSameWalkWithTheSameBits)
   EXPECT_EQ(WithInputGradient(*fused), 1);
   EXPECT_EQ(Fused(*fused), 1) << "the first layer's input is no variable's business";
   for (int step = 0; step < 3; ++step) {
-    ASSERT_TRUE(separate->Run(Input()).ok());
-    ASSERT_TRUE(fused->Run(Input()).ok());
+    ASSERT_OK(separate->Run(Input()));
+    ASSERT_OK(fused->Run(Input()));
     ASSERT_EQ(std::memcmp(separate->memory[0].data(), fused->memory[0].data(), fused->memory[0].size()), 0);
   }
 }
@@ -142,17 +143,17 @@ TEST(UpdateFusion, GradientUsedOnceInTheArena_IsUsedAtOnceWithTheSameBits) {
     signature.targets = {"update"};
     if (observed) signature.fetches = {"gradient"};
     signature.variables = {{"w", 0, 0, F32({kIn, 64})}};
-    ASSERT_TRUE(scope.status().ok()) << scope.status();
+    ASSERT_OK(scope.status());
     auto runner = Runner::Create(graph, signature, {kIn * 64});
-    ASSERT_TRUE(runner.ok()) << runner.status();
+    ASSERT_OK(runner);
     for (size_t i = 0; float& value : (*runner)->floats(0)) value = static_cast<float>(i++ * 37 % 101) * 0.01f - 0.5f;
     runners[observed] = *std::move(runner);
   }
   EXPECT_EQ(Fused(*runners[0]), 1);
   EXPECT_EQ(Fused(*runners[1]), 0);
   for (int step = 0; step < 3; ++step) {
-    ASSERT_TRUE(runners[0]->Run(Input()).ok());
-    ASSERT_TRUE(runners[1]->Run(Input()).ok());
+    ASSERT_OK(runners[0]->Run(Input()));
+    ASSERT_OK(runners[1]->Run(Input()));
     ASSERT_EQ(std::memcmp(runners[0]->memory[0].data(), runners[1]->memory[0].data(), runners[0]->memory[0].size()), 0);
   }
 }
@@ -163,13 +164,13 @@ TEST(UpdateFusion, GradientReadByAnother_IsWritten) {
   Node* update = step.graph.Find("update");
   scope.WithControl({update}).Op("ReadVariableOp", {step.graph.Find("grads/w1")->output()},
                                  {{"dtype", DType::kFloat32}}, "seen");
-  ASSERT_TRUE(scope.status().ok()) << scope.status();
+  ASSERT_OK(scope.status());
   step.signature.fetches.push_back("seen");
   const auto runner = step.Compiled();
   EXPECT_EQ(Fused(*runner), 1);  // w2's
   const auto separate = FlatStep(false).Compiled();
-  ASSERT_TRUE(runner->Run(Input()).ok());
-  ASSERT_TRUE(separate->Run(Input()).ok());
+  ASSERT_OK(runner->Run(Input()));
+  ASSERT_OK(separate->Run(Input()));
   EXPECT_EQ(std::memcmp(runner->memory[0].data(), separate->memory[0].data(), runner->memory[0].size()), 0);
   EXPECT_EQ(std::memcmp(runner->fetched[1].data(), separate->memory[1].data(), runner->fetched[1].bytes()), 0);
 }
@@ -180,14 +181,14 @@ TEST(UpdateFusion, WeightReadBetweenGradientAndUpdate_IsUpdatedAfterwards) {
   Node* update = step.graph.Find("update");
   // Reads w1 after every gradient is there and before the update.
   const Output read = scope.Op("ReadVariableOp", {step.graph.Find("w1")->output()}, {{"dtype", DType::kFloat32}});
-  for (Node* before : update->control_inputs()) ASSERT_TRUE(step.graph.AddControlInput(read.node, before).ok());
+  for (Node* before : update->control_inputs()) ASSERT_OK(step.graph.AddControlInput(read.node, before));
   const Output copy = scope.Op("Neg", {read}, {}, "before");
-  ASSERT_TRUE(step.graph.AddControlInput(update, copy.node).ok());
+  ASSERT_OK(step.graph.AddControlInput(update, copy.node));
   step.signature.fetches.push_back("before");
   const auto runner = step.Compiled();
   EXPECT_EQ(Fused(*runner), 1);
   const float w1 = runner->floats(0)[3];
-  ASSERT_TRUE(runner->Run(Input()).ok());
+  ASSERT_OK(runner->Run(Input()));
   EXPECT_EQ(runner->fetched[1].flat<float>()[3], -w1);
   EXPECT_NE(runner->floats(0)[3], w1);
 }

@@ -5,6 +5,8 @@
 
 #include "engine/base/philox.h"
 #include "tests/engine/program/runner.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensors.h"
 
 namespace rivulet::testing {
 namespace {
@@ -26,12 +28,12 @@ TEST(Variables, ReadUsedAfterAWrite_SeesTheOldValue) {
   s.fetches = {"y"};
   s.variables = {{"v", 0, 0, F32({kChunk})}};
   auto runner = Runner::Create(graph, s, {kChunk});
-  ASSERT_TRUE(runner.ok()) << runner.status();
+  ASSERT_OK(runner);
   EXPECT_EQ((*runner)->Count("copy"), 2);  // the read, and the assignment of a feed
   (*runner)->floats(0)[0] = 3;
   Tensor x(DType::kFloat32, {kChunk});
   x.flat<float>()[0] = 8;
-  ASSERT_TRUE((*runner)->Run({x}).ok());
+  ASSERT_OK((*runner)->Run({x}));
   EXPECT_EQ((*runner)->fetched[0].flat<float>()[0], -3);
   EXPECT_EQ((*runner)->floats(0)[0], 8);
 }
@@ -47,7 +49,7 @@ TEST(Variables, ReadUsedBeforeTheWrite_IsNotCopied) {
   s.targets = {"add"};
   s.variables = {{"v", 0, 0, F32({kChunk})}};
   auto runner = Runner::Create(graph, s, {kChunk});
-  ASSERT_TRUE(runner.ok()) << runner.status();
+  ASSERT_OK(runner);
   EXPECT_EQ((*runner)->Count("copy"), 0);
 }
 
@@ -65,9 +67,9 @@ TEST(Variables, WriteToOverlappingMemoryUnderAnotherName_IsSeenAsAWrite) {
   s.fetches = {"change"};
   s.variables = {{"slice", 0, 64, F32({kChunk})}, {"flat", 0, 0, F32({2 * kChunk})}};
   auto runner = Runner::Create(graph, s, {2 * kChunk});
-  ASSERT_TRUE(runner.ok()) << runner.status();
+  ASSERT_OK(runner);
   EXPECT_EQ((*runner)->Count("copy"), 1);
-  ASSERT_TRUE((*runner)->Run().ok());
+  ASSERT_OK((*runner)->Run());
   EXPECT_THAT((*runner)->fetched[0].flat<float>(), Each(1));
   EXPECT_THAT((*runner)->floats(0), Each(1));
 }
@@ -83,7 +85,7 @@ TEST(Variables, WriteBesideTheRead_CopiesNothing) {
   s.fetches = {"y"};
   s.variables = {{"a", 0, 0, F32({kChunk})}, {"b", 0, 64, F32({kChunk})}};
   auto runner = Runner::Create(graph, s, {2 * kChunk});
-  ASSERT_TRUE(runner.ok()) << runner.status();
+  ASSERT_OK(runner);
   EXPECT_EQ((*runner)->Count("copy"), 0);
 }
 
@@ -97,12 +99,12 @@ TEST(Variables, AssignedResult_IsWrittenByItsProducer) {
   s.targets = {"assign"};
   s.variables = {{"v", 0, 0, F32({kChunk})}};
   auto runner = Runner::Create(graph, s, {kChunk});
-  ASSERT_TRUE(runner.ok()) << runner.status();
+  ASSERT_OK(runner);
   EXPECT_EQ((*runner)->program->instructions().size(), 1u);
   EXPECT_EQ((*runner)->program->memory().arena_bytes, 0u);
   Tensor ones(DType::kFloat32, {kChunk});
   for (float& one : ones.flat<float>()) one = 1;
-  ASSERT_TRUE((*runner)->Run({ones}).ok());
+  ASSERT_OK((*runner)->Run({ones}));
   EXPECT_THAT((*runner)->floats(0), Each(-1));
 }
 
@@ -121,11 +123,11 @@ TEST(Variables, AssignedResultWhileAReadLives_IsCopied) {
   s.targets = {"assign"};
   s.variables = {{"v", 0, 0, F32({kChunk})}};
   auto runner = Runner::Create(graph, s, {kChunk});
-  ASSERT_TRUE(runner.ok()) << runner.status();
+  ASSERT_OK(runner);
   (*runner)->floats(0)[0] = 100;
   Tensor x_value(DType::kFloat32, {kChunk});
   x_value.flat<float>()[0] = 1;
-  ASSERT_TRUE((*runner)->Run({x_value}).ok());
+  ASSERT_OK((*runner)->Run({x_value}));
   EXPECT_EQ((*runner)->fetched[0].flat<float>()[0], 99);
   EXPECT_EQ((*runner)->floats(0)[0], -1);
 }
@@ -141,12 +143,12 @@ TEST(Variables, UpdateFromItsOwnRead_HappensInPlace) {
   s.targets = {"assign"};
   s.variables = {{"v", 0, 0, F32({kChunk})}};
   auto runner = Runner::Create(graph, s, {kChunk});
-  ASSERT_TRUE(runner.ok()) << runner.status();
+  ASSERT_OK(runner);
   EXPECT_EQ((*runner)->program->instructions().size(), 1u);
   Tensor ones(DType::kFloat32, {kChunk});
   for (float& one : ones.flat<float>()) one = 1;
-  ASSERT_TRUE((*runner)->Run({ones}).ok());
-  ASSERT_TRUE((*runner)->Run({ones}).ok());
+  ASSERT_OK((*runner)->Run({ones}));
+  ASSERT_OK((*runner)->Run({ones}));
   EXPECT_THAT((*runner)->floats(0), Each(-2));
 }
 
@@ -161,10 +163,10 @@ TEST(Variables, Exchange_KeepsBothValues) {
   s.targets = {"first", "second"};
   s.variables = {{"a", 0, 0, F32({kChunk})}, {"b", 1, 0, F32({kChunk})}};
   auto runner = Runner::Create(graph, s, {kChunk, kChunk});
-  ASSERT_TRUE(runner.ok()) << runner.status();
+  ASSERT_OK(runner);
   (*runner)->floats(0)[3] = 1;
   (*runner)->floats(1)[3] = 2;
-  ASSERT_TRUE((*runner)->Run().ok());
+  ASSERT_OK((*runner)->Run());
   EXPECT_EQ((*runner)->floats(0)[3], 2);
   EXPECT_EQ((*runner)->floats(1)[3], 1);
 }
@@ -180,9 +182,9 @@ TEST(Variables, FetchedReadAndLaterWrite_GivesTheOldValue) {
   s.targets = {"assign"};
   s.variables = {{"v", 0, 0, F32({})}};
   auto runner = Runner::Create(graph, s, {kChunk});
-  ASSERT_TRUE(runner.ok()) << runner.status();
+  ASSERT_OK(runner);
   (*runner)->floats(0)[0] = 2;
-  ASSERT_TRUE((*runner)->Run().ok());
+  ASSERT_OK((*runner)->Run());
   EXPECT_EQ((*runner)->fetched[0].flat<float>()[0], 2);
   EXPECT_EQ((*runner)->floats(0)[0], 5);
 }
@@ -248,16 +250,14 @@ class RandomProgram {
   }
 
   void Check() {
-    ASSERT_TRUE(scope_.status().ok()) << scope_.status();
+    ASSERT_OK(scope_.status());
     auto runner = Runner::Create(graph_, signature_, {memory_.size()});
-    ASSERT_TRUE(runner.ok()) << runner.status();
+    ASSERT_OK(runner);
     std::copy(initial_.begin(), initial_.end(), (*runner)->floats(0).begin());
-    ASSERT_TRUE((*runner)->Run().ok());
+    ASSERT_OK((*runner)->Run());
     for (size_t i = 0; i < expected_.size(); ++i) {
       const Tensor& fetched = (*runner)->fetched[i];
-      ASSERT_THAT(std::vector<float>(fetched.flat<float>().begin(), fetched.flat<float>().end()),
-                  ::testing::ElementsAreArray(expected_[i]))
-          << signature_.fetches[i];
+      ASSERT_THAT(Values(fetched), ::testing::ElementsAreArray(expected_[i])) << signature_.fetches[i];
     }
     ASSERT_THAT(std::vector<float>((*runner)->floats(0).begin(), (*runner)->floats(0).end()),
                 ::testing::ElementsAreArray(memory_));

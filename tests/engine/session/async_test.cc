@@ -6,6 +6,7 @@
 #include "engine/variables/variables.h"
 #include "tests/engine/session/gates.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/tensors.h"
 
 namespace rivulet {
 namespace {
@@ -13,13 +14,9 @@ namespace {
 using ::rivulet::testing::AwaitGate;
 using ::rivulet::testing::OpenGate;
 using ::rivulet::testing::StatusIs;
+using ::rivulet::testing::Values;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-std::vector<float> Values(const Tensor& tensor) {
-  const auto flat = tensor.flat<float>();
-  return {flat.begin(), flat.end()};
-}
 
 // A graph under construction; gates are named after the test.
 class AsyncTest : public ::testing::Test {

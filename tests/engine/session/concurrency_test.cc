@@ -126,7 +126,7 @@ TEST(OnceCacheTest, DifferentKeysAreMadeAtOnce_OneKeyOnce) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(made, 2);
   using Made = StatusOr<std::shared_ptr<int>>;
-  EXPECT_FALSE(cache.Get("c", []() -> Made { return Internal("no"); }).ok());
+  EXPECT_THAT(cache.Get("c", []() -> Made { return Internal("no"); }), StatusIs(absl::StatusCode::kInternal, "no"));
   EXPECT_EQ(**cache.Get("c", []() -> Made { return std::make_shared<int>(7); }), 7);
 }
 

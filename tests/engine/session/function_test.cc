@@ -5,19 +5,16 @@
 #include "engine/variables/variables.h"
 #include "tests/engine/session/gates.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/tensors.h"
 
 namespace rivulet {
 namespace {
 
 using ::rivulet::testing::OpenGate;
 using ::rivulet::testing::StatusIs;
+using ::rivulet::testing::Values;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-std::vector<float> Values(const Tensor& tensor) {
-  const auto flat = tensor.flat<float>();
-  return {flat.begin(), flat.end()};
-}
 
 class SessionFunctionTest : public ::testing::Test {
  protected:
@@ -93,7 +90,7 @@ TEST_F(SessionFunctionTest, EndlessLoop_EndsWithItsTimeOrItsSteps) {
   Make();
   RunOptions options;
   options.timeout = std::chrono::milliseconds(5);
-  EXPECT_EQ(session_->RunWith(options, {}, {"end"}).status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(session_->RunWith(options, {}, {"end"}), StatusIs(absl::StatusCode::kDeadlineExceeded));
   options.timeout = std::chrono::milliseconds(0);
   options.max_loop_steps = 100;
   EXPECT_THAT(session_->RunWith(options, {}, {"end"}),

@@ -1,12 +1,9 @@
 #include "engine/session/session_checkpoint.h"
 
-#include <unistd.h>
-
-#include <filesystem>
-
 #include "engine/graph/scope.h"
 #include "engine/variables/variables.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_folder.h"
 
 namespace rivulet {
 namespace {
@@ -25,27 +22,24 @@ std::unique_ptr<Session> WithVariable(const std::string& name, const Shape& shap
   return session;
 }
 
-class SessionCheckpointTest : public ::testing::Test {
+class SessionCheckpointTest : public testing::FolderTest {
  protected:
-  ~SessionCheckpointTest() override { std::filesystem::remove_all(path_); }
-  std::string path_ = fmt::format("{}/session-{}-{}", ::testing::TempDir(), getpid(),
-                                  ::testing::UnitTest::GetInstance()->current_test_info()->name());
-  CheckpointFolder folder_{FileSystem::Default(), path_};
+  CheckpointFolder checkpoints_{FileSystem::Default(), Path("checkpoints")};
 };
 
 TEST_F(SessionCheckpointTest, Restored_VariablesAreAsTheyWereSaved) {
   const auto session = WithVariable("w", {2});
   ASSERT_OK(session->SetVariable("w", Tensor::Of<float>({2}, {5, 6})));
-  ASSERT_OK(SaveVariables(*session, folder_, 3));
+  ASSERT_OK(SaveVariables(*session, checkpoints_, 3));
   const auto other = WithVariable("w", {2});
-  ASSERT_OK_AND_ASSIGN(const Checkpoint checkpoint, folder_.Latest());
+  ASSERT_OK_AND_ASSIGN(const Checkpoint checkpoint, checkpoints_.Latest());
   ASSERT_OK(RestoreVariables(checkpoint, *other));
   EXPECT_THAT(other->GetVariable("w")->flat<float>(), ElementsAre(5, 6));
 }
 
 TEST_F(SessionCheckpointTest, AnotherModel_IsRefusedAndKeepsItsValues) {
-  ASSERT_OK(SaveVariables(*WithVariable("w", {2}), folder_, 1));
-  ASSERT_OK_AND_ASSIGN(const Checkpoint checkpoint, folder_.Latest());
+  ASSERT_OK(SaveVariables(*WithVariable("w", {2}), checkpoints_, 1));
+  ASSERT_OK_AND_ASSIGN(const Checkpoint checkpoint, checkpoints_.Latest());
   const auto renamed = WithVariable("v", {2}), reshaped = WithVariable("w", {3});
   EXPECT_THAT(RestoreVariables(checkpoint, *renamed), StatusIs(absl::StatusCode::kNotFound, HasSubstr("'w'")));
   EXPECT_OK(RestoreVariables(checkpoint, *renamed, /*partial=*/true));

@@ -8,18 +8,15 @@
 #include "engine/optimizers/apply_gradients.h"
 #include "engine/variables/variables.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/tensors.h"
 
 namespace rivulet {
 namespace {
 
 using ::rivulet::testing::StatusIs;
+using ::rivulet::testing::Values;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-std::vector<float> Values(const Tensor& tensor) {
-  const auto flat = tensor.flat<float>();
-  return {flat.begin(), flat.end()};
-}
 
 // w = 3 at first; y = x · w; the target `grow` adds x to w.
 class SessionTest : public ::testing::Test {
@@ -107,7 +104,7 @@ TEST_F(SessionTest, Cancelled_SaysSo) {
   ASSERT_OK(session_->Run({}, {}, {"init"}));
   const CancellationToken token = CancellationToken::Create();
   token.Cancel();
-  EXPECT_EQ(session_->Run(X(1, 2), {"y"}, {}, token).status().code(), absl::StatusCode::kCancelled);
+  EXPECT_THAT(session_->Run(X(1, 2), {"y"}, {}, token), StatusIs(absl::StatusCode::kCancelled));
 }
 
 TEST_F(SessionTest, RandomDraws_DifferByRunAndRepeatBySeed) {

@@ -6,11 +6,15 @@
 #include <functional>
 #include <sstream>
 
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_folder.h"
+
 namespace rivulet {
 namespace {
 
 using Overrides = std::vector<std::pair<std::string, std::string>>;
-using testing::HasSubstr;
+using ::rivulet::testing::StatusIs;
+using ::testing::HasSubstr;
 
 constexpr const char* kMinimal = R"([model]
 preset = "mnist_cnn"
@@ -26,7 +30,7 @@ StatusOr<Scenario> Parse(const std::string& text, const Overrides& overrides = {
 std::string ErrorOf(const std::string& text, const Overrides& overrides = {}) {
   const auto scenario = Parse(text, overrides);
   if (scenario.ok()) return "no error";
-  EXPECT_EQ(scenario.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(scenario, StatusIs(absl::StatusCode::kInvalidArgument));
   return std::string(Message(scenario.status()));
 }
 
@@ -35,7 +39,7 @@ std::string With(const std::string& more) { return kMinimal + more; }
 
 TEST(Scenario, Minimal_HasTheDocumentedDefaults) {
   const auto scenario = Parse(kMinimal);
-  ASSERT_TRUE(scenario.ok()) << scenario.status();
+  ASSERT_OK(scenario);
   EXPECT_EQ(scenario->run.name, "s");
   EXPECT_EQ(scenario->run.rounds, 10);
   EXPECT_EQ(scenario->run.seed, 1u);
@@ -99,7 +103,7 @@ clients_per_round = 10
 [evaluation]
 every = 1
 )");
-  ASSERT_TRUE(scenario.ok()) << scenario.status();
+  ASSERT_OK(scenario);
   EXPECT_EQ(scenario->client.optimizer.learning_rate, 0.215);
   EXPECT_EQ(scenario->data.test, "/scenarios/mnist/test.tfrecord");
 }
@@ -243,7 +247,7 @@ TEST(ScenarioKeys, EachReachesItsField) {
     Overrides overrides = effect.with;
     overrides.emplace_back(effect.key, effect.value);
     const auto scenario = Parse(kMinimal, overrides);
-    ASSERT_TRUE(scenario.ok()) << effect.key << ": " << scenario.status();
+    ASSERT_OK(scenario) << effect.key;
     EXPECT_TRUE(effect.seen(*scenario)) << effect.key;
     if (effect.key != "server.algorithm") {  // it has one value yet
       EXPECT_NE(scenario->ToToml(), before) << effect.key;
@@ -252,7 +256,7 @@ TEST(ScenarioKeys, EachReachesItsField) {
   }
   std::vector<std::string> known;
   for (const ScenarioKey& key : ScenarioKeys()) known.push_back(key.name);
-  EXPECT_THAT(seen, testing::UnorderedElementsAreArray(known)) << "a key without a test, or a test without a key";
+  EXPECT_THAT(seen, ::testing::UnorderedElementsAreArray(known)) << "a key without a test, or a test without a key";
 }
 
 TEST(ScenarioKeys, ToTomlReadsBackTheSame) {
@@ -260,10 +264,10 @@ TEST(ScenarioKeys, ToTomlReadsBackTheSame) {
     Overrides overrides = effect.with;
     overrides.emplace_back(effect.key, effect.value);
     const auto scenario = Parse(kMinimal, overrides);
-    ASSERT_TRUE(scenario.ok());
+    ASSERT_OK(scenario);
     const std::string text = scenario->ToToml();
     const auto again = Scenario::Parse(text, "history", "/elsewhere");
-    ASSERT_TRUE(again.ok()) << effect.key << ": " << again.status() << "\n" << text;
+    ASSERT_OK(again) << effect.key << "\n" << text;
     EXPECT_EQ(again->ToToml(), text) << effect.key;
     EXPECT_TRUE(effect.seen(*again)) << effect.key;
   }
@@ -275,9 +279,8 @@ TEST(ScenarioKeys, EachIsDocumentedWithAnExampleThatParses) {
     EXPECT_FALSE(key.default_value.empty()) << key.name;
     // Also a wrong type is refused by every key, by name.
     const auto wrong = Parse(kMinimal, {{key.name, "2024-01-01"}});
-    ASSERT_FALSE(wrong.ok()) << key.name;
-    EXPECT_THAT(std::string(Message(wrong.status())), HasSubstr(key.name + " in --set must be "));
-    EXPECT_THAT(std::string(Message(wrong.status())), HasSubstr("not a date"));
+    EXPECT_THAT(wrong, StatusIs(absl::StatusCode::kInvalidArgument,
+                                ::testing::AllOf(HasSubstr(key.name + " in --set must be "), HasSubstr("not a date"))));
     const auto example = Parse(kMinimal, {{key.name, key.example}});
     if (!example.ok()) {
       EXPECT_THAT(std::string(Message(example.status())), HasSubstr("has an effect only when " + key.applies_when));
@@ -313,7 +316,7 @@ TEST(ScenarioFiles, AllOfSimulationsParse) {
        std::filesystem::directory_iterator(std::string(RIVULET_SOURCE_DIR) + "/simulations/scenarios")) {
     if (entry.path().extension() != ".toml") continue;
     const auto scenario = Scenario::Load(entry.path().string());
-    EXPECT_TRUE(scenario.ok()) << scenario.status();
+    EXPECT_OK(scenario);
     if (scenario.ok()) {
       EXPECT_EQ(scenario->run.name, entry.path().stem().string());
       ++files;
@@ -327,7 +330,7 @@ TEST(ScenarioFiles, AllOfSimulationsParse) {
 TEST(Override, ReachesIntoAnInlineTable) {
   const auto scenario = Parse(With("[client]\noptimizer = { kind = \"sgd\", learning_rate = 0.5 }\n"),
                               {{"client.optimizer.learning_rate", "0.1"}, {"data.partition.clients", "33"}});
-  ASSERT_TRUE(scenario.ok()) << scenario.status();
+  ASSERT_OK(scenario);
   EXPECT_EQ(scenario->client.optimizer.learning_rate, 0.1);
   EXPECT_EQ(scenario->data.partition.clients, 33);
   EXPECT_EQ(scenario->data.partition.kind, "iid");
@@ -339,7 +342,7 @@ TEST(Override, TheLastOneCounts) {
 
 TEST(Override, ATableSetsTheKeysItHolds) {
   const auto scenario = Parse(kMinimal, {{"data.partition", "{ kind = \"dirichlet\", alpha = 1 }"}});
-  ASSERT_TRUE(scenario.ok()) << scenario.status();
+  ASSERT_OK(scenario);
   EXPECT_EQ(scenario->data.partition.kind, "dirichlet");
   EXPECT_EQ(scenario->data.partition.alpha, 1.0);
   EXPECT_EQ(scenario->data.partition.clients, 100);
@@ -364,38 +367,34 @@ train = "t"
 partition = { kind = "shards", clients = 20, shards_per_client = 5 }
 )";
   const auto scenario = Parse(text, {{"data.partition.kind", "iid"}});
-  ASSERT_TRUE(scenario.ok()) << scenario.status();
+  ASSERT_OK(scenario);
   EXPECT_EQ(scenario->data.partition.shards_per_client, PartitionConfig().shards_per_client);
   EXPECT_EQ(Parse(scenario->ToToml())->ToToml(), scenario->ToToml());
 }
 
 TEST(Override, OfTheModelReplacesTheFilesModel) {
   const auto graph = Parse(kMinimal, {{"model.graph", "/m.pb"}});
-  ASSERT_TRUE(graph.ok()) << graph.status();
+  ASSERT_OK(graph);
   EXPECT_EQ(graph->model.preset, "");
   const auto preset =
       Parse("model = { graph = \"m.pb\", loss = \"l\" }\ndata = { train = \"t\", partition.clients = 10 }\n",
             {{"model.preset", "mlp"}});
-  ASSERT_TRUE(preset.ok()) << preset.status();
+  ASSERT_OK(preset);
   EXPECT_EQ(preset->model.graph, "");
   EXPECT_EQ(preset->model.loss, "loss");
 }
 
 TEST(Load, PathsStartAtTheFilesFolder) {
-  const std::string folder = testing::TempDir() + "/scenario_load_" + std::to_string(getpid());
-  std::filesystem::create_directories(folder);
-  std::ofstream(folder + "/quick.toml") << kMinimal;
-  const auto scenario = Scenario::Load(folder + "/quick.toml");
-  ASSERT_TRUE(scenario.ok()) << scenario.status();
+  const testing::TempFolder folder;
+  const auto scenario = Scenario::Load(folder.Write("quick.toml", kMinimal));
+  ASSERT_OK(scenario);
   EXPECT_EQ(scenario->run.name, "quick");
-  EXPECT_EQ(scenario->data.train, std::filesystem::path(folder + "/mnist/train.tfrecord").lexically_normal().string());
-  std::filesystem::remove_all(folder);
+  EXPECT_EQ(scenario->data.train, folder.File("mnist/train.tfrecord"));
 }
 
 TEST(Load, AMissingFileIsNotFound) {
   const auto scenario = Scenario::Load("/nowhere/s.toml");
-  EXPECT_EQ(scenario.status().code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(Message(scenario.status())), HasSubstr("/nowhere/s.toml"));
+  EXPECT_THAT(scenario, StatusIs(absl::StatusCode::kNotFound, HasSubstr("/nowhere/s.toml")));
 }
 
 TEST(Synth, NamesItsFilesAfterWhatTheyHold) {
@@ -406,7 +405,7 @@ partition = { kind = "by_key", key = "writer" }
 synth = { kind = "digits", writers = 30 }
 )";
   const auto scenario = Parse(text);
-  ASSERT_TRUE(scenario.ok()) << scenario.status();
+  ASSERT_OK(scenario);
   EXPECT_EQ(scenario->data.train, "/scenarios/data/digits-30+20x60-1/train.tfrecord");
   EXPECT_EQ(scenario->data.test, "/scenarios/data/digits-30+20x60-1/test.tfrecord");
   EXPECT_NE(Parse(text, {{"data.synth.seed", "2"}})->data.train, scenario->data.train);
@@ -426,7 +425,7 @@ TEST(ToToml, DoesNotDependOnTheLocale) {
 TEST(ToToml, StringsOfAnyContentReadBack) {
   const std::string odd = "a\"b\\c\n\t\x01\x7f ü";
   const auto scenario = Parse(kMinimal, {{"run.name", odd}});
-  ASSERT_TRUE(scenario.ok()) << scenario.status();
+  ASSERT_OK(scenario);
   EXPECT_EQ(scenario->run.name, odd);
   EXPECT_EQ(Parse(scenario->ToToml())->run.name, odd);
 }
@@ -434,11 +433,11 @@ TEST(ToToml, StringsOfAnyContentReadBack) {
 // ---- Refusals ------------------------------------------------------------------------------------------------------
 
 TEST(Refuse, Syntax_SaysFileLineAndColumn) {
-  EXPECT_THAT(ErrorOf("[run]\nrounds = = 5\n"), testing::StartsWith("s.toml:2:10: "));
-  EXPECT_THAT(ErrorOf("[run]\nrounds = 5\nrounds = 6\n"), testing::StartsWith("s.toml:3:"));
-  EXPECT_THAT(ErrorOf("[run\n"), testing::StartsWith("s.toml:1:"));
-  EXPECT_THAT(ErrorOf("[run]\nname = \"\xff\"\n"), testing::StartsWith("s.toml:"));
-  EXPECT_THAT(ErrorOf("[run]\nrounds = 99999999999999999999\n"), testing::StartsWith("s.toml:2:"));
+  EXPECT_THAT(ErrorOf("[run]\nrounds = = 5\n"), ::testing::StartsWith("s.toml:2:10: "));
+  EXPECT_THAT(ErrorOf("[run]\nrounds = 5\nrounds = 6\n"), ::testing::StartsWith("s.toml:3:"));
+  EXPECT_THAT(ErrorOf("[run\n"), ::testing::StartsWith("s.toml:1:"));
+  EXPECT_THAT(ErrorOf("[run]\nname = \"\xff\"\n"), ::testing::StartsWith("s.toml:"));
+  EXPECT_THAT(ErrorOf("[run]\nrounds = 99999999999999999999\n"), ::testing::StartsWith("s.toml:2:"));
 }
 
 TEST(Refuse, DeepNesting_IsAnErrorAndNoCrash) {
@@ -516,8 +515,7 @@ TEST(Refuse, Contradictions_NameBothKeys) {
       "make more clients");
   EXPECT_EQ(ErrorOf(kMinimal, {{"data.partition.clients", "0"}}),
             "data.partition.clients = 0 (--set) leaves no clients to train; data.partition.kind = \"iid\" "
-            "(s.toml:5:22) needs "
-            "at least 1");
+            "(s.toml:5:22) needs at least 1");
   EXPECT_EQ(
       ErrorOf("model = { preset = \"mlp\", graph = \"m.pb\" }\n"),
       "model.preset = \"mlp\" (s.toml:1:20) and model.graph = \"/scenarios/m.pb\" (s.toml:1:35) exclude each other; "
@@ -547,8 +545,7 @@ TEST(Refuse, AKeyThatDoesNotApply_IsNotIgnored) {
             "\"rmsprop\"; remove it, or change client.optimizer.kind");
   EXPECT_EQ(ErrorOf(kMinimal, {{"data.partition.alpha", "1"}}),
             "data.partition.alpha in --set has an effect only when data.partition.kind is \"dirichlet\"; remove it, or "
-            "change "
-            "data.partition.kind");
+            "change data.partition.kind");
   EXPECT_THAT(ErrorOf(kMinimal, {{"data.partition.kind", "iid"}, {"data.partition.alpha", "1"}}),
               HasSubstr("has an effect only when"));
 }

@@ -1,0 +1,191 @@
+// A column stated once: its name, its SQL type, and the member of the row that holds it. CREATE TABLE, INSERT, SELECT
+// and what the command line prints derive from that one list, which stands beside the row:
+//
+//   template <>
+//   struct SqlTable<TagRow> {
+//     static constexpr char kName[] = "tag";
+//     static constexpr auto kColumns = std::tuple(SqlColumn{"run", &TagRow::run, "INTEGER NOT NULL REFERENCES run
+//     (run)"},
+//                                                 SqlColumn{"tag", &TagRow::tag, "TEXT NOT NULL"});
+//     static constexpr char kRest[] = "PRIMARY KEY (run, tag)";  // after the columns; "" for none
+//     static constexpr bool kWithoutRowid = true;
+//   };
+//
+// The list of a view's row has names and members only. Members are integers, bool, double, std::string, Digest (a
+// BLOB), and std::optional of them. nullopt is NULL, and so is "" in a column that is not NOT NULL.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "coordinator/history/database.h"
+#include "engine/base/sha256.h"
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+template <typename Row, typename Value>
+struct SqlColumn {
+  constexpr SqlColumn(const char* n, Value Row::*m, const char* t = "")
+      : name(n), member(m), type(t), not_null(std::string_view(t).find("NOT NULL") != std::string_view::npos) {}
+  const char* name;
+  Value Row::*member;
+  const char* type;
+  bool not_null;
+};
+
+template <typename Row>
+struct SqlTable;  // specialised beside each row
+
+template <typename T>
+inline constexpr bool kIsOptional = false;
+template <typename T>
+inline constexpr bool kIsOptional<std::optional<T>> = true;
+
+// The member of a BLOB column whose length is open.
+struct Bytes {
+  std::string bytes;
+};
+
+template <typename T>
+SqlValue ToSql(const T& value, bool not_null) {
+  if constexpr (kIsOptional<T>) {
+    return value ? ToSql(*value, true) : SqlValue();
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return not_null ? SqlValue(std::string_view(value)) : TextOrNull(value);
+  } else if constexpr (std::is_same_v<T, Digest>) {
+    return SqlValue(SqlBlob{value.AsBytes()});
+  } else if constexpr (std::is_same_v<T, Bytes>) {
+    return SqlValue(SqlBlob{value.bytes});
+  } else if constexpr (std::is_same_v<T, double>) {
+    return SqlValue(value);
+  } else {
+    return SqlValue(static_cast<int64_t>(value));
+  }
+}
+
+template <typename T>
+T FromSql(const SqlRow& row, int column) {
+  if constexpr (kIsOptional<T>) {
+    return row.IsNull(column) ? T() : T(FromSql<typename T::value_type>(row, column));
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return row.Text(column);
+  } else if constexpr (std::is_same_v<T, Digest>) {
+    Digest digest;
+    const std::string bytes = row.Text(column);
+    if (bytes.size() == digest.bytes.size()) std::memcpy(digest.bytes.data(), bytes.data(), bytes.size());
+    return digest;
+  } else if constexpr (std::is_same_v<T, Bytes>) {
+    return Bytes{row.Text(column)};
+  } else if constexpr (std::is_same_v<T, double>) {
+    return row.Real(column);
+  } else {
+    return static_cast<T>(row.Int(column));
+  }
+}
+
+template <typename Row, typename Each>
+void ForEachColumn(Each&& each) {
+  std::apply([&](const auto&... column) { (each(column), ...); }, SqlTable<Row>::kColumns);
+}
+
+// "CREATE TABLE tag (run INTEGER NOT NULL …, tag TEXT NOT NULL, PRIMARY KEY (run, tag)) STRICT, WITHOUT ROWID"
+template <typename Row>
+std::string CreateTableSql() {
+  std::string columns;
+  ForEachColumn<Row>(
+      [&](const auto& c) { columns += fmt::format("{}  {} {}", columns.empty() ? "" : ",\n", c.name, c.type); });
+  if (SqlTable<Row>::kRest[0] != '\0') columns += fmt::format(",\n  {}", SqlTable<Row>::kRest);
+  return fmt::format("CREATE TABLE {} (\n{}\n) STRICT{};\n", SqlTable<Row>::kName, columns,
+                     SqlTable<Row>::kWithoutRowid ? ", WITHOUT ROWID" : "");
+}
+
+template <typename Row>
+std::string ColumnList() {
+  std::string list;
+  ForEachColumn<Row>([&](const auto& c) { list += fmt::format("{}{}", list.empty() ? "" : ", ", c.name); });
+  return list;
+}
+
+// "INSERT INTO tag (run, tag) VALUES (?, ?)"
+template <typename Row>
+std::string InsertSql() {
+  std::string marks;
+  ForEachColumn<Row>([&](const auto&) { marks += marks.empty() ? "?" : ", ?"; });
+  return fmt::format("INSERT INTO {} ({}) VALUES ({})", SqlTable<Row>::kName, ColumnList<Row>(), marks);
+}
+
+// "SELECT run, tag FROM tag WHERE …"
+template <typename Row>
+std::string SelectSql(std::string_view rest) {
+  return fmt::format("SELECT {} FROM {} {}", ColumnList<Row>(), SqlTable<Row>::kName, rest);
+}
+
+// Runs `insert`, which is prepared from InsertSql.
+template <typename Row>
+Status Insert(Statement& insert, const Row& row) {
+  return std::apply(
+      [&](const auto&... column) { return insert.Run({ToSql(row.*(column.member), column.not_null)...}); },
+      SqlTable<Row>::kColumns);
+}
+template <typename Row>
+Status Insert(Database& db, const Row& row) {
+  static const std::string sql = InsertSql<Row>();
+  RIVULET_ASSIGN_OR_RETURN(Statement * insert, db.Prepare(sql));
+  return Insert(*insert, row);
+}
+
+template <typename Row>
+Row ReadRow(const SqlRow& from) {
+  Row row;
+  int i = 0;
+  ForEachColumn<Row>([&](const auto& column) {
+    auto& value = row.*(column.member);
+    value = FromSql<std::remove_reference_t<decltype(value)>>(from, i++);
+  });
+  return row;
+}
+
+// Every row of "SELECT … FROM the row's table `rest`".
+template <typename Row>
+StatusOr<std::vector<Row>> Select(Database& db, std::string_view rest, std::initializer_list<SqlValue> values) {
+  std::vector<Row> rows;
+  RIVULET_RETURN_IF_ERROR(
+      db.Query(SelectSql<Row>(rest), values, [&](const SqlRow& row) { rows.push_back(ReadRow<Row>(row)); }));
+  return rows;
+}
+
+// What a row says, by column name, for tables and JSON. "" is null.
+using ShownValue = std::variant<std::monostate, bool, int64_t, double, std::string>;
+
+template <typename T>
+ShownValue ShowValue(const T& value) {
+  if constexpr (kIsOptional<T>) {
+    return value ? ShowValue(*value) : ShownValue();
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return value.empty() ? ShownValue() : ShownValue(value);
+  } else if constexpr (std::is_same_v<T, Digest>) {
+    return value.Hex();
+  } else if constexpr (std::is_same_v<T, double> || std::is_same_v<T, bool>) {
+    return value;
+  } else {
+    return static_cast<int64_t>(value);
+  }
+}
+template <typename Row>
+std::vector<std::pair<std::string, ShownValue>> Shown(const Row& row) {
+  std::vector<std::pair<std::string, ShownValue>> shown;
+  ForEachColumn<Row>([&](const auto& c) { shown.emplace_back(c.name, ShowValue(row.*(c.member))); });
+  return shown;
+}
+
+}  // namespace rivulet

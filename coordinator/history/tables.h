@@ -1,0 +1,301 @@
+// The tables of a history, version 2: integer keys for run, client and task, digests as 32 bytes, times as milliseconds
+// since 1970 UTC, states as small numbers, and no value twice. The views (schema.cc) give them the names and texts that
+// people read (rows.h, docs/history.md). Nothing outside of coordinator/history includes this.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+
+#include "coordinator/history/columns.h"
+#include "engine/base/sha256.h"
+
+namespace rivulet {
+
+// A state is stored as its place in one of these. New ones go to the end.
+inline constexpr std::array<std::string_view, 4> kRunStates = {"running", "finished", "interrupted", "failed"};
+inline constexpr std::array<std::string_view, 3> kAttemptStates = {"committed", "abandoned", "failed"};
+inline constexpr std::array<std::string_view, 4> kTaskStates = {"folded", "refused", "dropped", "failed"};
+inline constexpr std::array<std::string_view, 2> kTaskKinds = {"train", "evaluate"};
+inline constexpr std::array<std::string_view, 3> kScopes = {"central", "federated", "client"};
+inline constexpr std::array<std::string_view, 3> kLevels = {"info", "warning", "error"};
+inline constexpr std::array<std::string_view, 1> kClientStates = {"active"};
+// A task's id names its attempt by a letter of its kind: RUN-r3-a1-CLIENT-0.
+inline constexpr std::array<std::string_view, 2> kTaskLetters = {"r", "e"};
+inline constexpr int64_t kCommitted = 0, kFolded = 0, kTrain = 0;
+
+// The metric that rows of rounds and tasks hold already.
+inline constexpr std::string_view kTrainLoss = "train/loss";
+
+// Keys are nullopt until SQLite has given one.
+struct StoredRun {
+  std::optional<int64_t> run;
+  std::string run_id, name;
+  int64_t status = 0;
+  std::string reason, config;
+  Digest plan_digest;
+  int64_t seed = 0;  // two's complement of an unsigned number
+  std::string version;
+  std::string models;  // the folder of its models, relative to the database's
+  int64_t created = 0;
+  std::optional<int64_t> started, finished;
+};
+struct StoredKey {
+  int64_t run = 0;
+  std::string key, value;
+};
+struct StoredTag {
+  int64_t run = 0;
+  std::string tag;
+};
+struct StoredNote {
+  int64_t run = 0, at = 0;
+  std::string text;
+};
+// A name without times is only somebody's parent.
+struct StoredClient {
+  std::optional<int64_t> client;
+  std::string client_id, fingerprint;
+  int64_t status = 0;
+  std::optional<int64_t> first_seen, last_seen;
+};
+// A client in a run, with what its tasks came to: reliability is a row and no scan of tasks.
+struct StoredMembership {
+  int64_t run = 0, client = 0, from_round = 1, from_attempt = 1;
+  int64_t tasks = 0, folded = 0, refused = 0, dropped = 0, failed = 0;
+  int64_t examples = 0;      // of folded tasks
+  double train_seconds = 0;  // over the `timed` tasks that said so
+  int64_t timed = 0;
+};
+// An attempt at a version, or a cohort that measures one. Its sums are kept beside its tasks, whose rows may go one
+// day.
+struct StoredAttempt {
+  std::optional<int64_t> attempt_key;
+  int64_t run = 0, round = 0, attempt = 1, kind = 0, status = 0;
+  std::string reason;
+  int64_t started = 0, finished = 0;
+  int64_t folded = 0, refused = 0, dropped = 0, failed = 0, examples = 0;
+  std::optional<double> train_loss;
+  int64_t bytes_down = 0, bytes_up = 0;
+  double train_seconds = 0, aggregate_seconds = 0, evaluate_seconds = 0;
+};
+struct StoredTask {
+  std::optional<int64_t> task;
+  int64_t attempt_key = 0, client = 0;
+  std::optional<int64_t> ordinal;  // NULL where task_id says the id
+  int64_t status = 0, base_round = 0;
+  std::optional<int64_t> into_round;  // NULL: its attempt's, if it is folded
+  std::optional<int64_t> parent, examples, steps;
+  std::optional<double> train_loss, update_norm;
+  std::optional<Digest> update_digest;
+  std::optional<int64_t> weight;  // NULL of a folded task: its examples
+  int64_t bytes_down = 0, bytes_up = 0;
+  std::optional<double> wait_seconds, train_seconds, upload_seconds;
+  std::string error;
+  std::string task_id;  // NULL where it follows from the row
+};
+struct StoredMetric {
+  int64_t run = 0, round = 0, scope = 0;
+  std::optional<int64_t> client;
+  std::string name;
+  std::optional<double> value;          // NULL where right and total say it
+  std::optional<int64_t> right, total;  // of a rate
+};
+struct StoredModel {
+  int64_t run = 0, round = 0;
+  Digest digest;
+  std::string file;  // in the run's folder; a path of its own where there is a '/' in it
+  int64_t bytes = 0, parameters = 0;
+};
+struct StoredBlob {
+  int64_t run = 0, round = 0;
+  std::string name;
+  Bytes bytes;
+};
+struct StoredEvent {
+  std::optional<int64_t> event, run, round;
+  int64_t at = 0, level = 0;
+  std::string source, message;
+};
+
+template <>
+struct SqlTable<StoredRun> {
+  static constexpr char kName[] = "run";
+  static constexpr auto kColumns = std::tuple(
+      SqlColumn{"run", &StoredRun::run, "INTEGER PRIMARY KEY"},
+      SqlColumn{"run_id", &StoredRun::run_id, "TEXT NOT NULL UNIQUE"},
+      SqlColumn{"name", &StoredRun::name, "TEXT NOT NULL"}, SqlColumn{"status", &StoredRun::status, "INTEGER NOT NULL"},
+      SqlColumn{"reason", &StoredRun::reason, "TEXT"}, SqlColumn{"config", &StoredRun::config, "TEXT NOT NULL"},
+      SqlColumn{"plan_digest", &StoredRun::plan_digest, "BLOB NOT NULL"},
+      SqlColumn{"seed", &StoredRun::seed, "INTEGER NOT NULL"},
+      SqlColumn{"version", &StoredRun::version, "TEXT NOT NULL"},
+      SqlColumn{"models", &StoredRun::models, "TEXT NOT NULL"},
+      SqlColumn{"created", &StoredRun::created, "INTEGER NOT NULL"},
+      SqlColumn{"started", &StoredRun::started, "INTEGER"}, SqlColumn{"finished", &StoredRun::finished, "INTEGER"});
+  static constexpr char kRest[] = "";
+  static constexpr bool kWithoutRowid = false;
+};
+template <>
+struct SqlTable<StoredKey> {
+  static constexpr char kName[] = "run_key";
+  static constexpr auto kColumns = std::tuple(
+      SqlColumn{"run", &StoredKey::run, "INTEGER NOT NULL REFERENCES run (run)"},
+      SqlColumn{"key", &StoredKey::key, "TEXT NOT NULL"}, SqlColumn{"value", &StoredKey::value, "TEXT NOT NULL"});
+  static constexpr char kRest[] = "PRIMARY KEY (run, key)";
+  static constexpr bool kWithoutRowid = true;
+};
+template <>
+struct SqlTable<StoredTag> {
+  static constexpr char kName[] = "tag";
+  static constexpr auto kColumns =
+      std::tuple(SqlColumn{"run", &StoredTag::run, "INTEGER NOT NULL REFERENCES run (run)"},
+                 SqlColumn{"tag", &StoredTag::tag, "TEXT NOT NULL"});
+  static constexpr char kRest[] = "PRIMARY KEY (run, tag)";
+  static constexpr bool kWithoutRowid = true;
+};
+template <>
+struct SqlTable<StoredNote> {
+  static constexpr char kName[] = "note";
+  static constexpr auto kColumns = std::tuple(
+      SqlColumn{"run", &StoredNote::run, "INTEGER NOT NULL REFERENCES run (run)"},
+      SqlColumn{"at", &StoredNote::at, "INTEGER NOT NULL"}, SqlColumn{"text", &StoredNote::text, "TEXT NOT NULL"});
+  static constexpr char kRest[] = "";
+  static constexpr bool kWithoutRowid = false;
+};
+template <>
+struct SqlTable<StoredClient> {
+  static constexpr char kName[] = "client";
+  static constexpr auto kColumns = std::tuple(SqlColumn{"client", &StoredClient::client, "INTEGER PRIMARY KEY"},
+                                              SqlColumn{"client_id", &StoredClient::client_id, "TEXT NOT NULL UNIQUE"},
+                                              SqlColumn{"fingerprint", &StoredClient::fingerprint, "TEXT"},
+                                              SqlColumn{"status", &StoredClient::status, "INTEGER NOT NULL"},
+                                              SqlColumn{"first_seen", &StoredClient::first_seen, "INTEGER"},
+                                              SqlColumn{"last_seen", &StoredClient::last_seen, "INTEGER"});
+  static constexpr char kRest[] = "";
+  static constexpr bool kWithoutRowid = false;
+};
+template <>
+struct SqlTable<StoredMembership> {
+  static constexpr char kName[] = "membership";
+  static constexpr auto kColumns =
+      std::tuple(SqlColumn{"run", &StoredMembership::run, "INTEGER NOT NULL REFERENCES run (run)"},
+                 SqlColumn{"client", &StoredMembership::client, "INTEGER NOT NULL REFERENCES client (client)"},
+                 SqlColumn{"from_round", &StoredMembership::from_round, "INTEGER NOT NULL"},
+                 SqlColumn{"from_attempt", &StoredMembership::from_attempt, "INTEGER NOT NULL"},
+                 SqlColumn{"tasks", &StoredMembership::tasks, "INTEGER NOT NULL"},
+                 SqlColumn{"folded", &StoredMembership::folded, "INTEGER NOT NULL"},
+                 SqlColumn{"refused", &StoredMembership::refused, "INTEGER NOT NULL"},
+                 SqlColumn{"dropped", &StoredMembership::dropped, "INTEGER NOT NULL"},
+                 SqlColumn{"failed", &StoredMembership::failed, "INTEGER NOT NULL"},
+                 SqlColumn{"examples", &StoredMembership::examples, "INTEGER NOT NULL"},
+                 SqlColumn{"train_seconds", &StoredMembership::train_seconds, "REAL NOT NULL"},
+                 SqlColumn{"timed", &StoredMembership::timed, "INTEGER NOT NULL"});
+  static constexpr char kRest[] = "PRIMARY KEY (run, client)";
+  static constexpr bool kWithoutRowid = true;
+};
+template <>
+struct SqlTable<StoredAttempt> {
+  static constexpr char kName[] = "attempt";
+  static constexpr auto kColumns =
+      std::tuple(SqlColumn{"attempt_key", &StoredAttempt::attempt_key, "INTEGER PRIMARY KEY"},
+                 SqlColumn{"run", &StoredAttempt::run, "INTEGER NOT NULL REFERENCES run (run)"},
+                 SqlColumn{"round", &StoredAttempt::round, "INTEGER NOT NULL CHECK (round >= 1)"},
+                 SqlColumn{"attempt", &StoredAttempt::attempt, "INTEGER NOT NULL CHECK (attempt >= 1)"},
+                 SqlColumn{"kind", &StoredAttempt::kind, "INTEGER NOT NULL"},
+                 SqlColumn{"status", &StoredAttempt::status, "INTEGER NOT NULL"},
+                 SqlColumn{"reason", &StoredAttempt::reason, "TEXT"},
+                 SqlColumn{"started", &StoredAttempt::started, "INTEGER NOT NULL"},
+                 SqlColumn{"finished", &StoredAttempt::finished, "INTEGER NOT NULL"},
+                 SqlColumn{"folded", &StoredAttempt::folded, "INTEGER NOT NULL"},
+                 SqlColumn{"refused", &StoredAttempt::refused, "INTEGER NOT NULL"},
+                 SqlColumn{"dropped", &StoredAttempt::dropped, "INTEGER NOT NULL"},
+                 SqlColumn{"failed", &StoredAttempt::failed, "INTEGER NOT NULL"},
+                 SqlColumn{"examples", &StoredAttempt::examples, "INTEGER NOT NULL"},
+                 SqlColumn{"train_loss", &StoredAttempt::train_loss, "REAL"},
+                 SqlColumn{"bytes_down", &StoredAttempt::bytes_down, "INTEGER NOT NULL"},
+                 SqlColumn{"bytes_up", &StoredAttempt::bytes_up, "INTEGER NOT NULL"},
+                 SqlColumn{"train_seconds", &StoredAttempt::train_seconds, "REAL NOT NULL"},
+                 SqlColumn{"aggregate_seconds", &StoredAttempt::aggregate_seconds, "REAL NOT NULL"},
+                 SqlColumn{"evaluate_seconds", &StoredAttempt::evaluate_seconds, "REAL NOT NULL"});
+  static constexpr char kRest[] = "UNIQUE (run, round, attempt, kind)";
+  static constexpr bool kWithoutRowid = false;
+};
+template <>
+struct SqlTable<StoredTask> {
+  static constexpr char kName[] = "task";
+  static constexpr auto kColumns = std::tuple(
+      SqlColumn{"task", &StoredTask::task, "INTEGER PRIMARY KEY"},
+      SqlColumn{"attempt_key", &StoredTask::attempt_key, "INTEGER NOT NULL REFERENCES attempt (attempt_key)"},
+      SqlColumn{"client", &StoredTask::client, "INTEGER NOT NULL REFERENCES client (client)"},
+      SqlColumn{"ordinal", &StoredTask::ordinal, "INTEGER"},
+      SqlColumn{"status", &StoredTask::status, "INTEGER NOT NULL"},
+      SqlColumn{"base_round", &StoredTask::base_round, "INTEGER NOT NULL"},
+      SqlColumn{"into_round", &StoredTask::into_round, "INTEGER"},
+      SqlColumn{"parent", &StoredTask::parent, "INTEGER REFERENCES client (client)"},
+      SqlColumn{"examples", &StoredTask::examples, "INTEGER"}, SqlColumn{"steps", &StoredTask::steps, "INTEGER"},
+      SqlColumn{"train_loss", &StoredTask::train_loss, "REAL"},
+      SqlColumn{"update_norm", &StoredTask::update_norm, "REAL"},
+      SqlColumn{"update_digest", &StoredTask::update_digest, "BLOB"},
+      SqlColumn{"weight", &StoredTask::weight, "INTEGER"},
+      SqlColumn{"bytes_down", &StoredTask::bytes_down, "INTEGER NOT NULL"},
+      SqlColumn{"bytes_up", &StoredTask::bytes_up, "INTEGER NOT NULL"},
+      SqlColumn{"wait_seconds", &StoredTask::wait_seconds, "REAL"},
+      SqlColumn{"train_seconds", &StoredTask::train_seconds, "REAL"},
+      SqlColumn{"upload_seconds", &StoredTask::upload_seconds, "REAL"}, SqlColumn{"error", &StoredTask::error, "TEXT"},
+      SqlColumn{"task_id", &StoredTask::task_id, "TEXT"});
+  static constexpr char kRest[] = "UNIQUE (attempt_key, client, ordinal)";
+  static constexpr bool kWithoutRowid = false;
+};
+template <>
+struct SqlTable<StoredMetric> {
+  static constexpr char kName[] = "metric";
+  static constexpr auto kColumns = std::tuple(
+      SqlColumn{"run", &StoredMetric::run, "INTEGER NOT NULL REFERENCES run (run)"},
+      SqlColumn{"round", &StoredMetric::round, "INTEGER NOT NULL"},
+      SqlColumn{"scope", &StoredMetric::scope, "INTEGER NOT NULL"},
+      SqlColumn{"client", &StoredMetric::client, "INTEGER REFERENCES client (client)"},
+      SqlColumn{"name", &StoredMetric::name, "TEXT NOT NULL"}, SqlColumn{"value", &StoredMetric::value, "REAL"},
+      SqlColumn{"right", &StoredMetric::right, "INTEGER"}, SqlColumn{"total", &StoredMetric::total, "INTEGER"});
+  static constexpr char kRest[] = "CHECK ((scope = 2) = (client IS NOT NULL))";
+  static constexpr bool kWithoutRowid = false;
+};
+template <>
+struct SqlTable<StoredModel> {
+  static constexpr char kName[] = "model";
+  static constexpr auto kColumns = std::tuple(
+      SqlColumn{"run", &StoredModel::run, "INTEGER NOT NULL REFERENCES run (run)"},
+      SqlColumn{"round", &StoredModel::round, "INTEGER NOT NULL CHECK (round >= 0)"},
+      SqlColumn{"digest", &StoredModel::digest, "BLOB NOT NULL"}, SqlColumn{"file", &StoredModel::file, "TEXT"},
+      SqlColumn{"bytes", &StoredModel::bytes, "INTEGER NOT NULL"},
+      SqlColumn{"parameters", &StoredModel::parameters, "INTEGER NOT NULL"});
+  static constexpr char kRest[] = "PRIMARY KEY (run, round)";
+  static constexpr bool kWithoutRowid = true;
+};
+template <>
+struct SqlTable<StoredBlob> {
+  static constexpr char kName[] = "blob";
+  static constexpr auto kColumns = std::tuple(
+      SqlColumn{"run", &StoredBlob::run, "INTEGER NOT NULL REFERENCES run (run)"},
+      SqlColumn{"round", &StoredBlob::round, "INTEGER NOT NULL CHECK (round >= 0)"},
+      SqlColumn{"name", &StoredBlob::name, "TEXT NOT NULL"}, SqlColumn{"bytes", &StoredBlob::bytes, "BLOB NOT NULL"});
+  static constexpr char kRest[] = "UNIQUE (run, name, round)";
+  static constexpr bool kWithoutRowid = false;
+};
+template <>
+struct SqlTable<StoredEvent> {
+  static constexpr char kName[] = "event";
+  static constexpr auto kColumns = std::tuple(SqlColumn{"event", &StoredEvent::event, "INTEGER PRIMARY KEY"},
+                                              SqlColumn{"run", &StoredEvent::run, "INTEGER REFERENCES run (run)"},
+                                              SqlColumn{"round", &StoredEvent::round, "INTEGER"},
+                                              SqlColumn{"at", &StoredEvent::at, "INTEGER NOT NULL"},
+                                              SqlColumn{"level", &StoredEvent::level, "INTEGER NOT NULL"},
+                                              SqlColumn{"source", &StoredEvent::source, "TEXT NOT NULL"},
+                                              SqlColumn{"message", &StoredEvent::message, "TEXT NOT NULL"});
+  static constexpr char kRest[] = "";
+  static constexpr bool kWithoutRowid = false;
+};
+
+}  // namespace rivulet

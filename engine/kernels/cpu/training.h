@@ -1,0 +1,21 @@
+// The element-wise rules of training.cc by number, as each CPU target's code sees them.
+#pragma once
+
+#include <cstddef>
+
+namespace rivulet {
+
+enum class OptimizerRule { kAdagrad, kAdagradV2, kAdadelta, kRmsProp, kCenteredRmsProp, kAdam, kAdamW, kYogi };
+
+// One update: the variable and its slots in the op's order, the op's scalars in the op's order, the gradient.
+template <typename T>
+struct OptimizerStep {
+  OptimizerRule rule;
+  bool flag;  // update_slots of Adagrad, use_nesterov of Adam
+  T* variables[4];
+  T scalars[7];
+  const T* gradient;
+  size_t count;
+};
+
+}  // namespace rivulet

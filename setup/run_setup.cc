@@ -1,0 +1,65 @@
+#include "setup/run_setup.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "setup/data.h"
+#include "setup/evaluator.h"
+#include "setup/model.h"
+
+namespace rivulet {
+
+RunSetup::RunSetup(Scenario scenario, RunSetupOptions options) : scenario_(std::move(scenario)), options_(options) {}
+
+StatusOr<std::shared_ptr<const Dataset>> RunSetup::training_data() {
+  if (training_data_ == nullptr) {
+    RIVULET_RETURN_IF_ERROR(PrepareData(scenario_));
+    RIVULET_ASSIGN_OR_RETURN(training_data_, Dataset::Open({scenario_.data.train}));
+  }
+  return training_data_;
+}
+
+StatusOr<std::shared_ptr<const std::vector<ClientShare>>> RunSetup::shares() {
+  if (shares_ == nullptr) {
+    RIVULET_ASSIGN_OR_RETURN(const auto data, training_data());
+    RIVULET_ASSIGN_OR_RETURN(
+        std::vector<ClientShare> shares,
+        Partition(*data, scenario_.data.partition, scenario_.data.label_feature, scenario_.run.seed));
+    shares_ = std::make_shared<const std::vector<ClientShare>>(std::move(shares));
+  }
+  return shares_;
+}
+
+StatusOr<std::shared_ptr<const ModelDef>> RunSetup::model() {
+  if (model_ == nullptr) {
+    RIVULET_ASSIGN_OR_RETURN(ModelDef model, ModelOf(scenario_));
+    model_ = std::make_shared<const ModelDef>(std::move(model));
+  }
+  return model_;
+}
+
+StatusOr<std::shared_ptr<const Plan>> RunSetup::plan() {
+  if (plan_ == nullptr) {
+    RIVULET_ASSIGN_OR_RETURN(const auto definition, model());
+    RIVULET_ASSIGN_OR_RETURN(plan_, Plan::Build(scenario_, *definition));
+  }
+  return plan_;
+}
+
+StatusOr<std::shared_ptr<Evaluator>> RunSetup::evaluator() {
+  if (scenario_.data.test.empty() || scenario_.evaluation.every <= 0) return nullptr;
+  if (evaluator_ == nullptr) {
+    RIVULET_ASSIGN_OR_RETURN(const auto opened, plan());
+    // A coordinator may have the test set alone: without a description the training set is not looked for.
+    if (!scenario_.data.synth.kind.empty()) RIVULET_RETURN_IF_ERROR(PrepareData(scenario_));
+    RIVULET_ASSIGN_OR_RETURN(const auto test, Dataset::Open({scenario_.data.test}));
+    const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    const int threads = options_.evaluation_threads > 0 ? std::min(options_.evaluation_threads, cores) : cores;
+    RIVULET_ASSIGN_OR_RETURN(
+        evaluator_, CentralEvaluator::Create(opened, test, scenario_.evaluation.batch_size, threads, options_.monitor));
+  }
+  return evaluator_;
+}
+
+}  // namespace rivulet

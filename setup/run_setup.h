@@ -1,0 +1,57 @@
+// What a run is made from, out of its scenario: the one place that goes from a scenario to data, shares, model, plan
+// and evaluator. A simulation takes all of it, a deployed coordinator plan and evaluator (training data stays with the
+// clients), `rivulet data partition` the shares, `rivulet graph` and `rivulet debug` the plan.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/data/dataset.h"
+#include "engine/models/model_def.h"
+#include "federated/evaluation/evaluator.h"
+#include "federated/plan/plan.h"
+#include "federated/scenario/scenario.h"
+#include "setup/partition.h"
+
+namespace rivulet {
+
+class StepMonitor;  // engine/profile/step_monitor.h
+
+struct RunSetupOptions {
+  int evaluation_threads = 0;      // 0: one per core; more than cores would only hold more arenas, and are not made
+  StepMonitor* monitor = nullptr;  // may watch each batch of an evaluation; outlives the evaluator
+};
+
+// Each part is made when it is first asked for, with the parts that it needs, and once: whoever asks again gets the
+// same object. So a command neither pays nor is refused for a part that it does not use. An error is that of the part
+// that was asked for; asking again tries again. Parts may outlive the setup. Not thread-safe.
+class RunSetup {
+ public:
+  explicit RunSetup(Scenario scenario, RunSetupOptions options = {});
+  const Scenario& scenario() const { return scenario_; }
+
+  // The training set, generated first where the scenario describes it and it is not there (setup/data.h). NOT_FOUND: no
+  // such file.
+  StatusOr<std::shared_ptr<const Dataset>> training_data();
+  // Which client holds which of its examples. Errors as Partition.
+  StatusOr<std::shared_ptr<const std::vector<ClientShare>>> shares();
+  // Errors as ModelOf.
+  StatusOr<std::shared_ptr<const ModelDef>> model();
+  // What every client runs, opened. INVALID_ARGUMENT: a model, or settings, that make no plan.
+  StatusOr<std::shared_ptr<const Plan>> plan();
+  // Of the scenario's test set; null where the scenario evaluates nothing. Asks for no training data. Errors as
+  // CentralEvaluator::Create.
+  StatusOr<std::shared_ptr<Evaluator>> evaluator();
+
+ private:
+  const Scenario scenario_;
+  const RunSetupOptions options_;
+  std::shared_ptr<const Dataset> training_data_;
+  std::shared_ptr<const std::vector<ClientShare>> shares_;
+  std::shared_ptr<const ModelDef> model_;
+  std::shared_ptr<const Plan> plan_;
+  std::shared_ptr<Evaluator> evaluator_;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,106 @@
+#include "setup/evaluator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "engine/presets/presets.h"
+#include "tests/testing/memory_dataset.h"
+#include "tests/testing/status_matchers.h"
+
+namespace rivulet {
+namespace {
+
+using ::rivulet::testing::StatusIs;
+using testing::DigitExample;
+using testing::DigitRecords;
+using ::testing::HasSubstr;
+using testing::MemoryDataset;
+
+std::shared_ptr<const Plan> LogisticPlan() {
+  Scenario scenario;
+  scenario.run.name = "evaluate";
+  scenario.model.preset = "logistic_regression";
+  scenario.data.partition.clients = 2;
+  scenario.server.clients_per_round = 1;
+  StatusOr<ModelDef> model = Preset("logistic_regression");
+  EXPECT_OK(model);
+  StatusOr<std::string> bytes = BuildPlan(scenario, *model);
+  EXPECT_OK(bytes);
+  StatusOr<std::shared_ptr<const Plan>> plan = Plan::Open(*bytes);
+  EXPECT_OK(plan);
+  return *plan;
+}
+
+// A model that answers `answer` whatever it sees: all weights zero, one bias 2.
+Model Stubborn(const Plan& plan, size_t answer) {
+  Model model(plan.layout());
+  for (const Slice& slice : plan.layout()->slices()) {
+    if (slice.elements == 10) model.tensor(slice).flat<float>()[answer] = 2;
+  }
+  return model;
+}
+
+TEST(CentralEvaluatorTest, MeansAreOverExamples_AlsoWithASmallLastBatch) {
+  const auto plan = LogisticPlan();
+  std::vector<std::string> records = DigitRecords(20);  // labels 0 … 9, 0 … 9
+  records.push_back(DigitExample(std::string(784, 'x'), 3));
+  const auto test = std::make_shared<MemoryDataset>(records);
+  for (const int64_t batch_size : {1, 2, 20, 21, 1000}) {
+    const auto evaluator = CentralEvaluator::Create(plan, test, batch_size, 2);
+    ASSERT_OK(evaluator);
+    const auto result = (*evaluator)->Evaluate(Stubborn(*plan, 3));
+    ASSERT_OK(result);
+    EXPECT_EQ(result->size(), 2u);
+    EXPECT_NEAR(result->at("test/accuracy"), 3.0 / 21, 1e-6) << batch_size;
+    const double log_sum = std::log(9 + std::exp(2.0));
+    EXPECT_NEAR(result->at("test/loss"), log_sum - 2 * 3.0 / 21, 1e-5) << batch_size;
+  }
+}
+
+TEST(CentralEvaluatorTest, AnyNumberOfThreads_SameBits) {
+  const auto plan = LogisticPlan();
+  const auto test = std::make_shared<MemoryDataset>(DigitRecords(157));
+  Model model(plan->layout());
+  int n = 0;
+  for (const Slice& slice : plan->layout()->slices()) {
+    for (float& value : model.tensor(slice).flat<float>()) value = static_cast<float>(n++ * 31 % 97 - 48) * 0.01f;
+  }
+  std::map<std::string, double> first;
+  for (const int threads : {1, 2, 5, 64}) {
+    const auto evaluator = CentralEvaluator::Create(plan, test, 10, threads);
+    ASSERT_OK(evaluator);
+    for (int again = 0; again < 3; ++again) {
+      const auto result = (*evaluator)->Evaluate(model);
+      ASSERT_OK(result);
+      if (first.empty()) first = *result;
+      EXPECT_EQ(*result, first) << threads;
+    }
+  }
+}
+
+TEST(CentralEvaluatorTest, EmptyTestSet_IsRefused) {
+  const auto evaluator =
+      CentralEvaluator::Create(LogisticPlan(), std::make_shared<MemoryDataset>(std::vector<std::string>{}), 10, 1);
+  EXPECT_THAT(evaluator, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("data.test has no examples")));
+}
+
+TEST(CentralEvaluatorTest, FirstRecordOfAnotherSize_IsRefusedAtOnce) {
+  const auto test = std::make_shared<MemoryDataset>(std::vector<std::string>{DigitExample("x", 1)});
+  const auto evaluator = CentralEvaluator::Create(LogisticPlan(), test, 10, 1);
+  EXPECT_THAT(Message(evaluator.status()), HasSubstr("record 0 at byte 0"));
+}
+
+TEST(CentralEvaluatorTest, BadRecord_IsTheFirstOneWhateverTheThreads) {
+  const auto plan = LogisticPlan();
+  std::vector<std::string> records = DigitRecords(100);
+  records[37] = DigitExample(std::string(784, 'x'), 77);
+  const auto evaluator = CentralEvaluator::Create(plan, std::make_shared<MemoryDataset>(records), 10, 4);
+  ASSERT_OK(evaluator);
+  const auto result = (*evaluator)->Evaluate(Stubborn(*plan, 1));
+  EXPECT_THAT(result, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("record 37 at byte")));
+}
+
+}  // namespace
+}  // namespace rivulet

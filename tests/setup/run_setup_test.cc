@@ -1,0 +1,156 @@
+#include "setup/run_setup.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "engine/base/file_system.h"
+#include "engine/data/tfrecord.h"
+#include "engine/presets/presets.h"
+#include "tests/testing/memory_dataset.h"
+#include "tests/testing/status_matchers.h"
+
+namespace rivulet {
+namespace {
+
+using testing::DigitRecords;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+using testing::StatusIs;
+
+class RunSetupTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const ::testing::TestInfo* info = ::testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = fmt::format("{}/run-setup-{}-{}", ::testing::TempDir(), info->name(), getpid());
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+    scenario_.run.name = "small";
+    scenario_.model.preset = "logistic_regression";
+    scenario_.data.train = folder_ + "/train.tfrecord";
+    scenario_.data.test = folder_ + "/test.tfrecord";
+    scenario_.data.partition.clients = 3;
+    scenario_.server.clients_per_round = 2;
+    scenario_.evaluation.batch_size = 16;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  static void Write(const std::string& path, int examples) {
+    ASSERT_OK_AND_ASSIGN(const auto writer, RecordWriter::Create(FileSystem::Default(), path));
+    for (const std::string& record : DigitRecords(examples)) ASSERT_OK(writer->Append(record));
+    ASSERT_OK(writer->Finish());
+    ASSERT_OK(writer->Publish());
+  }
+  void WriteBoth() {
+    Write(scenario_.data.train, 31);
+    Write(scenario_.data.test, 20);
+  }
+
+  std::string folder_;
+  Scenario scenario_;
+};
+
+TEST_F(RunSetupTest, Scenario_BecomesAllThatARunIsMadeFrom) {
+  WriteBoth();
+  std::shared_ptr<const Plan> plan;
+  std::shared_ptr<Evaluator> evaluator;
+  {
+    RunSetup setup(scenario_);
+    EXPECT_EQ(setup.scenario().run.name, "small");
+    ASSERT_OK_AND_ASSIGN(const auto data, setup.training_data());
+    EXPECT_EQ(data->size(), 31);
+    ASSERT_OK_AND_ASSIGN(const auto shares, setup.shares());
+    EXPECT_THAT(*shares, SizeIs(3));
+    ASSERT_OK_AND_ASSIGN(const auto model, setup.model());
+    EXPECT_EQ(model->classes, 10);
+    ASSERT_OK_AND_ASSIGN(plan, setup.plan());
+    ASSERT_OK_AND_ASSIGN(evaluator, setup.evaluator());
+  }
+  // What was made outlives the setup.
+  EXPECT_EQ(plan->name(), "small");
+  ASSERT_OK_AND_ASSIGN(const auto first, InitialModel(*plan, 1));
+  ASSERT_OK_AND_ASSIGN(const auto values, evaluator->Evaluate(*first));
+  EXPECT_TRUE(values.contains("test/loss"));
+}
+
+TEST_F(RunSetupTest, AnythingAskedForTwice_IsMadeOnce) {
+  WriteBoth();
+  RunSetup setup(scenario_);
+  // The evaluator first: it asks for the plan, and the plan for the model.
+  ASSERT_OK_AND_ASSIGN(const auto evaluator, setup.evaluator());
+  ASSERT_OK_AND_ASSIGN(const auto plan, setup.plan());
+  ASSERT_OK_AND_ASSIGN(const auto model, setup.model());
+  ASSERT_OK_AND_ASSIGN(const auto shares, setup.shares());
+  ASSERT_OK_AND_ASSIGN(const auto data, setup.training_data());
+  EXPECT_GE(plan.use_count(), 3) << "the evaluator opened a plan of its own";
+  EXPECT_EQ(setup.evaluator().value(), evaluator);
+  EXPECT_EQ(setup.plan().value(), plan);
+  EXPECT_EQ(setup.model().value(), model);
+  EXPECT_EQ(setup.shares().value(), shares);
+  EXPECT_EQ(setup.training_data().value(), data);
+}
+
+TEST_F(RunSetupTest, Plan_HasTheBytesOfItsScenarioAndModel) {
+  RunSetup setup(scenario_);
+  ASSERT_OK_AND_ASSIGN(const auto plan, setup.plan());
+  ASSERT_OK_AND_ASSIGN(const ModelDef model, Preset("logistic_regression"));
+  EXPECT_EQ(plan->bytes(), BuildPlan(scenario_, model).value());
+}
+
+TEST_F(RunSetupTest, TrainingDataNotThere_StopsOnlyThoseWhoNeedIt) {
+  Write(scenario_.data.test, 20);
+  RunSetup setup(scenario_);
+  EXPECT_OK(setup.plan());
+  EXPECT_OK(setup.evaluator());
+  EXPECT_THAT(setup.shares(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("train.tfrecord")));
+  Write(scenario_.data.train, 31);  // asked again, it is looked for again
+  EXPECT_OK(setup.shares());
+}
+
+TEST_F(RunSetupTest, ModelThatIsNone_StopsOnlyThoseWhoNeedIt) {
+  WriteBoth();
+  scenario_.model.preset = "logistic_regresion";
+  RunSetup setup(scenario_);
+  EXPECT_OK(setup.shares());
+  EXPECT_THAT(setup.model(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("logistic_regression")));
+  EXPECT_THAT(setup.plan(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("logistic_regression")));
+  EXPECT_THAT(setup.evaluator(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("logistic_regression")));
+}
+
+TEST_F(RunSetupTest, SettingsThatMakeNoPlan_AreRefusedByTheirKey) {
+  scenario_.client.optimizer.kind = "adm";
+  RunSetup setup(scenario_);
+  EXPECT_OK(setup.model());
+  EXPECT_THAT(Message(setup.plan().status()), HasSubstr("client.optimizer.kind"));
+}
+
+TEST_F(RunSetupTest, NothingToEvaluate_GivesNoEvaluatorAndOpensNothing) {
+  scenario_.evaluation.every = 0;
+  EXPECT_EQ(RunSetup(scenario_).evaluator().value(), nullptr);
+  scenario_.evaluation.every = 1;
+  scenario_.data.test = "";
+  EXPECT_EQ(RunSetup(scenario_).evaluator().value(), nullptr);
+}
+
+TEST_F(RunSetupTest, TestSetNotThere_IsNamed) {
+  RunSetup setup(scenario_);
+  EXPECT_THAT(setup.evaluator(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("test.tfrecord")));
+}
+
+TEST_F(RunSetupTest, DescribedData_IsGeneratedForWhoeverAsksFirst) {
+  scenario_.data.synth.kind = "digits";
+  scenario_.data.synth.writers = 3;
+  scenario_.data.synth.test_writers = 2;
+  scenario_.data.synth.examples_per_writer = 4;
+  RunSetup setup(scenario_);
+  EXPECT_OK(setup.plan());
+  EXPECT_FALSE(std::filesystem::exists(scenario_.data.train));
+  EXPECT_OK(setup.evaluator());
+  ASSERT_OK_AND_ASSIGN(const auto data, setup.training_data());
+  EXPECT_EQ(data->size(), 12);
+}
+
+}  // namespace
+}  // namespace rivulet

@@ -4,12 +4,12 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <set>
 
 namespace rivulet {
 namespace {
 
-// Objects with a search tree: a header may have hundreds of thousands of names.
 using Json = nlohmann::json;
 constexpr std::string_view kMetadataKey = "__metadata__";
 
@@ -27,41 +27,85 @@ std::string QuotedName(std::string_view name) {
   return "'" + text + "'";
 }
 
-// JSON that says where it is broken, refuses a key given twice (the library would keep the last) and nests at most as
-// deep as the format does.
-// Also puts the names of the outermost object into `order`.
-StatusOr<Json> ParseHeader(std::string_view text, std::vector<std::string>& order) {
-  constexpr int kMaxDepth = 3;  // {"name": {"shape": [..]}}
-  std::vector<std::set<std::string>> keys;
+// What the outermost object of the header holds, in its order.
+using HeaderEntries = std::vector<std::pair<std::string, Json>>;
+
+// Takes the header in as it is parsed. The library's own document would look at every entry again for each that ends
+// (it might have been discarded): a header of 100,000 names took 20 seconds. A key given twice, of which a document
+// would keep the last, is noted, and what nests deeper than the format does ends the parse.
+class HeaderReader final : public nlohmann::json_sax<Json> {
+ public:
+  HeaderEntries entries;
   std::string duplicate;
   bool too_deep = false;
-  const auto callback = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    using Event = Json::parse_event_t;
-    if (event == Event::object_start || event == Event::array_start) {
-      if (depth >= kMaxDepth) too_deep = true;
-      if (event == Event::object_start) keys.emplace_back();
-    } else if (event == Event::object_end) {
-      keys.pop_back();
-    } else if (event == Event::key) {
-      const auto& key = parsed.get_ref<const std::string&>();
-      const bool added = keys.back().insert(key).second;
-      if (!added && duplicate.empty()) duplicate = key;
-      if (added && keys.size() == 1) order.push_back(key);
-    }
-    return !too_deep;
-  };
-  Json header;
-  try {
-    header = Json::parse(text.begin(), text.end(), callback);
-  } catch (const Json::parse_error& error) {
-    return DataLoss("the safetensors header is not JSON (near byte {} of it)", error.byte);
-  } catch (const Json::exception&) {
-    return DataLoss("the safetensors header is not JSON");
+  std::optional<size_t> broken_at;  // byte of the header; nothing where it is no place that is wrong
+  bool broken = false;
+
+  bool null() override { return Value(nullptr); }
+  bool boolean(bool value) override { return Value(value); }
+  bool number_integer(int64_t value) override { return Value(value); }
+  bool number_unsigned(uint64_t value) override { return Value(value); }
+  bool number_float(double value, const std::string&) override { return Value(value); }
+  bool string(std::string& value) override { return Value(std::move(value)); }
+  bool binary(Json::binary_t&) override { return false; }  // no JSON has it
+  bool start_object(size_t) override { return Begin(Json::object()); }
+  bool start_array(size_t) override { return Begin(Json::array()); }
+  bool end_object() override { return End(); }
+  bool end_array() override { return End(); }
+  bool key(std::string& key) override {
+    Open& object = open_.back();
+    if (!object.keys.insert(key).second && duplicate.empty()) duplicate = key;
+    object.key = std::move(key);
+    return true;
   }
-  if (too_deep) return DataLoss("the safetensors header nests deeper than the format does");
-  if (!duplicate.empty()) return DataLoss("the safetensors header has {} twice", QuotedName(duplicate));
-  if (!header.is_object()) return DataLoss("the safetensors header is not a JSON object");
-  return header;
+  bool parse_error(size_t position, const std::string&, const Json::exception& error) override {
+    broken = true;
+    if (error.id / 100 == 1) broken_at = position;  // else a number that is too large
+    return false;
+  }
+
+ private:
+  struct Open {
+    Json value;  // of the outermost: nothing, its entries go to `entries`
+    std::set<std::string> keys = {};
+    std::string key = {};
+  };
+
+  bool Value(Json value) {
+    if (open_.empty()) return true;
+    Open& open = open_.back();
+    if (open_.size() == 1 && open.value.is_object()) {
+      entries.emplace_back(open.key, std::move(value));
+    } else if (open.value.is_object()) {
+      open.value[open.key] = std::move(value);
+    } else {
+      open.value.push_back(std::move(value));
+    }
+    return true;
+  }
+  bool Begin(Json value) {
+    constexpr size_t kMaxDepth = 3;  // {"name": {"shape": [..]}}
+    too_deep = open_.size() >= kMaxDepth;
+    if (!too_deep) open_.push_back({std::move(value)});
+    return !too_deep;
+  }
+  bool End() {
+    Json value = std::move(open_.back().value);
+    open_.pop_back();
+    return Value(std::move(value));
+  }
+
+  std::vector<Open> open_;
+};
+
+StatusOr<HeaderEntries> ParseHeader(std::string_view text) {
+  HeaderReader reader;
+  Json::sax_parse(text.begin(), text.end(), &reader);
+  if (reader.broken_at) return DataLoss("the safetensors header is not JSON (near byte {} of it)", *reader.broken_at);
+  if (reader.broken) return DataLoss("the safetensors header is not JSON");
+  if (reader.too_deep) return DataLoss("the safetensors header nests deeper than the format does");
+  if (!reader.duplicate.empty()) return DataLoss("the safetensors header has {} twice", QuotedName(reader.duplicate));
+  return std::move(reader.entries);
 }
 
 struct Placed {
@@ -143,14 +187,12 @@ StatusOr<SafetensorsContent> ParseSafetensors(std::string_view bytes) {
   }
   const std::string_view text = bytes.substr(8, header_bytes);
   if (text.empty() || text[0] != '{') return DataLoss("not a safetensors file: its header does not begin with '{{'");
-  std::vector<std::string> order;
-  RIVULET_ASSIGN_OR_RETURN(const Json header, ParseHeader(text, order));
+  RIVULET_ASSIGN_OR_RETURN(const HeaderEntries header, ParseHeader(text));
   const std::string_view data = bytes.substr(8 + header_bytes);
 
   SafetensorsContent content;
   std::vector<Placed> placed;
-  for (const std::string& name : order) {
-    const Json& value = header.at(name);
+  for (const auto& [name, value] : header) {
     if (name == kMetadataKey) {
       if (!value.is_object()) return DataLoss("the safetensors header's __metadata__ is not a JSON object");
       for (const auto& [key, text_value] : value.items()) {

@@ -108,11 +108,42 @@ std::string OneLine(std::string_view message) {
   return line;
 }
 
+namespace {
+
+// The first `most` characters (code points) of `text`, the last of them "…" where there are more.
+std::string CutText(std::string_view text, size_t most) {
+  const auto begins = [&](size_t i) { return (static_cast<unsigned char>(text[i]) & 0xC0) != 0x80; };
+  size_t characters = 0, end = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (!begins(i)) continue;
+    if (++characters == most) end = i;
+  }
+  return characters <= most ? std::string(text) : fmt::format("{}…", text.substr(0, end));
+}
+
+constexpr size_t kLongestEcho = 80, kLongestWord = 400, kLongestSentence = 900, kMostLines = 16;
+
+std::string Bounded(const std::string& line) {
+  std::string bounded;
+  for (size_t begin = 0; begin < line.size();) {
+    const size_t end = std::min(line.find(' ', begin), line.size());
+    const std::string_view word = std::string_view(line).substr(begin, end - begin);
+    bounded += word.size() > kLongestWord ? CutText(word, kLongestEcho) : std::string(word);
+    if (end < line.size()) bounded += ' ';
+    begin = end + 1;
+  }
+  return CutText(bounded, kLongestSentence);
+}
+
+}  // namespace
+
+std::string Shortened(std::string_view text) { return CutText(text, kLongestEcho); }
+
 std::string ErrorLines(std::string_view message) {
   constexpr std::string_view kIndent = "    ";
-  std::string lines = OneLine(Sentence(message));
+  std::string lines = Bounded(OneLine(Sentence(message)));
   message.remove_prefix(Sentence(message).size());
-  while (!message.empty()) {
+  for (size_t count = 0; !message.empty() && count < kMostLines; ++count) {
     message.remove_prefix(1);
     std::string line(Sentence(message));
     message.remove_prefix(line.size());

@@ -93,8 +93,12 @@ template <typename... Args>
 // A message as one line: line breaks and control characters become spaces.
 std::string OneLine(std::string_view message);
 
-// A message as its sentence in one line, and what explains it (Sentence(), engine/base/status.h) on lines of their own,
-// without control characters.
+// What somebody gave, to be named in a sentence: with more than 80 characters its first 79 and "…".
+std::string Shortened(std::string_view text);
+
+// A message as its sentence in one line, and what explains it (Sentence(), engine/base/status.h) on at most 16 lines of
+// their own, without control characters. Words of more than 400 characters are shortened, and so is what is still of
+// more than 900: a sentence names what is wrong with the input and does not repeat it.
 std::string ErrorLines(std::string_view message);
 
 }  // namespace rivulet

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
@@ -17,6 +18,7 @@
 #include "cli/command.h"
 #include "engine/base/nearest.h"
 #include "engine/base/stack_trace.h"
+#include "engine/base/standard_error.h"
 #include "engine/base/vlog.h"
 #include "engine/kernels/cpu/cpu_targets.h"
 #include "engine/program/op_library.h"
@@ -65,6 +67,11 @@ class HelpFormatter : public CLI::Formatter {
   const Parsed& parsed_;
 };
 
+// "1 to 1024", "at least 1".
+std::string RangeText(const IntRange& range) {
+  return range.max == INT64_MAX ? fmt::format("at least {}", range.min) : fmt::format("{} to {}", range.min, range.max);
+}
+
 // `common` receives what every command takes, wherever on the command line it stands.
 void Declare(const Command& command, CommonOptions& common, Parsed& parsed) {
   CLI::App& app = *parsed.app;
@@ -88,6 +95,8 @@ void Declare(const Command& command, CommonOptions& common, Parsed& parsed) {
     }
     if (option->get_items_expected_max() > 0) {
       std::string label = IsPositional(argument) ? "" : argument.value_name;
+      if (std::holds_alternative<std::optional<int64_t>*>(argument.target) && argument.range.max != INT64_MAX)
+        label += fmt::format(" ({})", RangeText(argument.range));
       if (argument.required && !IsPositional(argument)) label += " (required)";
       option->option_text(IsPositional(argument) ? " " : label);
     }
@@ -114,21 +123,26 @@ std::string Hint(const Parsed& parsed, std::string_view unknown, std::span<const
 
 // What the parser did not recognise, as an error that names the nearest known name.
 Status CheckUnknown(const Parsed& parsed) {
+  bool arguments_only = false;  // after "--"
   for (const std::string& extra : parsed.app->remaining()) {
-    if (extra.size() > 1 && extra[0] == '-') {
+    if (extra == "--" && !arguments_only) {
+      arguments_only = true;
+      continue;
+    }
+    if (extra.size() > 1 && extra[0] == '-' && !arguments_only) {
       std::vector<std::string> known = {"--help", kVlogFlag};
       for (const Argument& argument : parsed.command->arguments) {
         if (!IsPositional(argument)) known.push_back(argument.name);
       }
       const std::string flag = extra.substr(0, extra.find('='));
-      return UsageError("unknown option '{}' for '{}'{}", flag, parsed.path, Hint(parsed, flag, known));
+      return UsageError("unknown option '{}' for '{}'{}", Shortened(flag), parsed.path, Hint(parsed, flag, known));
     }
     if (!parsed.command->subcommands.empty()) {
       std::vector<std::string> known;
       for (const Command& subcommand : parsed.command->subcommands) known.push_back(subcommand.name);
-      return UsageError("unknown subcommand '{} {}'{}", parsed.path, extra, Hint(parsed, extra, known));
+      return UsageError("unknown subcommand '{} {}'{}", parsed.path, Shortened(extra), Hint(parsed, extra, known));
     }
-    return UsageError("unexpected argument '{}' for '{}'; see '{} --help'", extra, parsed.path, parsed.path);
+    return UsageError("unexpected argument '{}' for '{}'; see '{} --help'", Shortened(extra), parsed.path, parsed.path);
   }
   return absl::OkStatus();
 }
@@ -142,13 +156,22 @@ Status CheckArguments(Parsed& parsed) {
                         IsPositional(argument) ? argument.name : argument.name + " " + argument.value_name,
                         parsed.path);
     }
+    // Taken as not given, an empty value (of a script's variable that is not set) would do something else than meant.
+    bool empty = false;
+    if (auto* const* string = std::get_if<std::string*>(&argument.target)) empty = (*string)->empty();
+    if (auto* const* list = std::get_if<std::vector<std::string>*>(&argument.target))
+      empty = std::find((*list)->begin(), (*list)->end(), "") != (*list)->end();
+    if (given && empty) return UsageError("{} is given an empty value; see '{} --help'", argument.name, parsed.path);
     if (auto* const* integer = std::get_if<std::optional<int64_t>*>(&argument.target); integer && given) {
       const std::string& text = parsed.text[&argument];
       int64_t value = 0;
       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-      if (error != std::errc() || end != text.data() + text.size()) {
-        return UsageError("{} takes an integer, not '{}'", argument.name, text);
+      if (end != text.data() + text.size() || (error != std::errc() && error != std::errc::result_out_of_range)) {
+        return UsageError("{} takes an integer, {}, not '{}'", argument.name, RangeText(argument.range),
+                          Shortened(text));
       }
+      if (error == std::errc::result_out_of_range)
+        return UsageError("{} must be {}, not {}", argument.name, RangeText(argument.range), Shortened(text));
       if (value < argument.range.min || value > argument.range.max) {
         return argument.range.max == INT64_MAX
                    ? UsageError("{} must be at least {}, not {}", argument.name, argument.range.min, value)
@@ -220,9 +243,44 @@ Status LoadOpLibraries(std::vector<std::string> paths) {
   return absl::OkStatus();
 }
 
+// What a library threw and nobody caught, as one sentence: never a type's name or a dumped core.
+void ReportException(std::exception_ptr thrown) {
+  try {
+    std::rethrow_exception(std::move(thrown));
+  } catch (const std::system_error& error) {
+    // A reader that has seen enough (`| head`) needs no message.
+    if (error.code() == std::errc::broken_pipe) return;
+    const bool resources = error.code() == std::errc::resource_unavailable_try_again;
+    fmt::print(stderr, "rivulet: {}{}\n",
+               resources ? "the system gives this process no further thread, or no memory for one: " : "",
+               OneLine(error.what()));
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "rivulet: out of memory\n");
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "rivulet: {}\n", ErrorLines(error.what()));
+  } catch (...) {
+    fmt::print(stderr, "rivulet: an unknown failure\n");
+  }
+}
+
+// Where an exception leaves a thread: only there, a bug of ours still ends with a trace.
+void OnTerminate() {
+  if (std::exception_ptr thrown = std::current_exception()) {
+    ReportException(std::move(thrown));
+    _exit(1);
+  }
+  std::abort();
+}
+
 int Main(int argc, char** argv) {
   InstallFatalSignalHandler();
+  std::set_terminate(OnTerminate);
   std::signal(SIGPIPE, SIG_IGN);  // `rivulet … | head` ends by a failed write, and a lost peer by a Status
+  std::signal(SIGXFSZ, SIG_IGN);  // a file as long as the limit on files lets it be is a failed write too
+  if (argc > 1 && std::string_view(argv[1]) == "--") {  // the subcommand is what follows
+    std::copy(argv + 2, argv + argc + 1, argv + 1);
+    --argc;
+  }
   if (const char* targets = std::getenv(kCpuTargetsVariable)) {
     const Status status = RestrictCpuTargets(targets);
     if (!status.ok()) return Report(AsUsageError(Annotate(status, kCpuTargetsVariable)));
@@ -269,7 +327,7 @@ int Main(int argc, char** argv) {
 }  // namespace rivulet
 
 int main(int argc, char** argv) {
-  // The last resort for a library's exception: one sentence, never a type name or a dumped core.
+  rivulet::MakeStandardErrorForgiving();
   try {
     const int code = rivulet::Main(argc, argv);
     if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && code == 0) {
@@ -278,12 +336,8 @@ int main(int argc, char** argv) {
       return 1;
     }
     return code;
-  } catch (const std::system_error& error) {
-    if (error.code().value() != EPIPE) fmt::print(stderr, "rivulet: {}\n", rivulet::OneLine(error.what()));
-  } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "rivulet: out of memory\n");
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "rivulet: {}\n", rivulet::OneLine(error.what()));
+  } catch (...) {
+    rivulet::ReportException(std::current_exception());
   }
   return 1;
 }

@@ -45,19 +45,6 @@ class DecidedWriter : public ChunkWriter {
   const SubmitResult result_;
 };
 
-double Norm(std::span<const std::byte> floats) {
-  // Eight sums, so that the additions do not wait for each other.
-  double sums[8] = {};
-  const size_t count = floats.size() / sizeof(float);
-  for (size_t i = 0; i < count; i += 8) {
-    float values[8] = {};
-    std::memcpy(values, floats.data() + i * sizeof(float), std::min<size_t>(8, count - i) * sizeof(float));
-    for (int lane = 0; lane < 8; ++lane)
-      sums[lane] += static_cast<double>(values[lane]) * static_cast<double>(values[lane]);
-  }
-  return std::sqrt(((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7])));
-}
-
 std::optional<double> Find(const Scalars& scalars, const std::string& name) {
   const auto found = scalars.find(name);
   return found == scalars.end() || !std::isfinite(found->second) ? std::nullopt : std::optional(found->second);
@@ -86,7 +73,6 @@ TaskOutcome OutcomeOf(const ClientRoundRow& row) {
 
 struct RunCoordinator::CheckedUpdate {
   UpdateMessage message;  // borrows the upload's bytes
-  double norm = 0;
 };
 
 // Hands chunks to the upload; Close checks and folds on the calling thread.
@@ -321,8 +307,8 @@ Status RunCoordinator::Fail(const Caller& caller, const TaskId& task, const std:
   return status;
 }
 
-// Outside of all locks, as it reads every byte. Nothing in an update is trusted: the digest says that it is the one
-// that was announced, the task that it is no other's, and the scalars go into rows.
+// Outside of all locks, as it reads every byte once, for the digest. Nothing in an update is trusted: the digest says
+// that it is the one that was announced, the task that it is no other's, and the scalars go into rows.
 StatusOr<RunCoordinator::CheckedUpdate> RunCoordinator::CheckUpdate(const TaskId& task, const Upload& upload,
                                                                     std::span<const std::byte> bytes) const {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -341,14 +327,14 @@ StatusOr<RunCoordinator::CheckedUpdate> RunCoordinator::CheckUpdate(const TaskId
       return InvalidArgument("the update states {} examples and a weight of {}; they must be equal", *examples,
                              part.weight);
     }
-    if (part.name == "delta") update.norm = Norm(part.data);
   }
   return update;
 }
 
-// In three steps: check, ask the machine, fold. The machine decides under the lock in between, and its state kFolding
-// keeps the attempt open while this thread adds without the lock; so two updates that arrive together cannot both be
-// the last one that is wanted, and a deadline cannot close an attempt under a fold.
+// In three steps: check what can be told without the values, ask the machine, fold, which looks at each value as it
+// adds it and leaves no trace of an update that is refused. The machine decides under the lock in between, and its
+// state kFolding keeps the attempt open while this thread adds without the lock; so two updates that arrive together
+// cannot both be the last one that is wanted, and a deadline cannot close an attempt under a fold.
 StatusOr<SubmitResult> RunCoordinator::CloseUpload(const std::shared_ptr<Attempt>& attempt, const TaskId& task,
                                                    const std::shared_ptr<Upload>& upload, int64_t writer) {
   const auto refused = [](std::string reason) { return SubmitResult{SubmitResult::Kind::kRefused, std::move(reason)}; };
@@ -362,14 +348,6 @@ StatusOr<SubmitResult> RunCoordinator::CloseUpload(const std::shared_ptr<Attempt
 
   TraceSpan checking(options_.tracer, "phase", "check");
   StatusOr<CheckedUpdate> update = CheckUpdate(task, *upload, *bytes);
-  if (update.ok()) {
-    MutexLock lock(attempt->fold_mutex);
-    // Gone: the attempt was closed at its deadline meanwhile; the machine will say so.
-    if (attempt->aggregation != nullptr) {
-      if (const Status status = attempt->aggregation->Check(update->message.view()); !status.ok()) update = status;
-    }
-  }
-
   checking.End();
 
   bool fold = false;
@@ -382,16 +360,6 @@ StatusOr<SubmitResult> RunCoordinator::CloseUpload(const std::shared_ptr<Attempt
       record.uploaded = Now();
       record.bytes_up += static_cast<int64_t>(bytes->size());
       record.update_digest = upload->digest().Hex();
-      if (update.ok()) {
-        const Scalars& scalars = update->message.scalars;
-        record.weight = update->message.parts[0].weight;
-        record.examples = FindCount(scalars, "examples");
-        if (!record.examples) record.examples = record.weight;
-        record.steps = FindCount(scalars, "steps");
-        record.train_loss = Find(scalars, "train_loss");
-        record.train_seconds = Find(scalars, "train_seconds");
-        record.update_norm = update->norm;
-      }
     }
     if (!update.ok()) result = refused(std::string(Message(update.status())));
     for (const Action& action : Feed(StageDone{task, update.ok(), result.reason})) {
@@ -407,20 +375,32 @@ StatusOr<SubmitResult> RunCoordinator::CloseUpload(const std::shared_ptr<Attempt
     }
   }
   if (fold) {
-    Status folded;
+    StatusOr<Aggregation::Taken> taken = Aggregation::Taken{};
     TraceSpan folding(options_.tracer, "phase", "fold");
     folding.Arrow(Tracer::Flow::kEnd, Tracer::kTask, task);
     {
       MutexLock lock(attempt->fold_mutex);
       const auto begin = std::chrono::steady_clock::now();
-      folded = attempt->aggregation->Fold(update->message.view());
+      taken = attempt->aggregation->Take(update->message.view());
       attempt->fold_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     }
     folding.End();
-    if (!folded.ok()) result = refused(std::string(Message(folded)));
+    if (!taken.ok()) result = refused(std::string(Message(taken.status())));
     MutexLock lock(mutex_);
-    Feed(FoldDone{task, folded.ok(), result.reason});
-    if (options_.observer.on_progress) {
+    // What a refused update says of itself is not recorded.
+    if (taken.ok() && machine_.phase() == RunMachine::Phase::kTraining && attempt == attempt_) {
+      TaskRecord& record = attempt->tasks.at(task);
+      const Scalars& scalars = update->message.scalars;
+      record.weight = update->message.parts[0].weight;
+      record.examples = FindCount(scalars, "examples");
+      if (!record.examples) record.examples = record.weight;
+      record.steps = FindCount(scalars, "steps");
+      record.train_loss = Find(scalars, "train_loss");
+      record.train_seconds = Find(scalars, "train_seconds");
+      record.update_norm = taken->norm;
+    }
+    Feed(FoldDone{task, taken.ok(), result.reason});
+    if (taken.ok() && options_.observer.on_progress) {
       const int64_t done = machine_.CountInState(Lease::State::kFolded);
       Later([this, round = attempt->round, done, selected = static_cast<int64_t>(attempt->tasks.size())] {
         options_.observer.on_progress(round, done, selected);

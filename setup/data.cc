@@ -5,7 +5,7 @@
 
 namespace rivulet {
 
-Status PrepareData(const Scenario& scenario) {
+Status PrepareData(const Scenario& scenario, const DataProgress& progress) {
   FileSystem& files = FileSystem::Default();
   const DataConfig& data = scenario.data;
   if (data.train.empty()) return InvalidArgument("{}: data.train is not given; name a TFRecord file", scenario.path);
@@ -20,7 +20,7 @@ Status PrepareData(const Scenario& scenario) {
                                    data.synth.seed};
   RIVULET_RETURN_IF_ERROR(files.CreateFolders(FolderOf(data.train)));
   if (!data.test.empty()) RIVULET_RETURN_IF_ERROR(files.CreateFolders(FolderOf(data.test)));
-  return WriteSynthDigits(files, options, train_missing ? data.train : "", test_missing ? data.test : "");
+  return WriteSynthDigits(files, options, train_missing ? data.train : "", test_missing ? data.test : "", progress);
 }
 
 }  // namespace rivulet

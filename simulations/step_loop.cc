@@ -6,6 +6,7 @@
 
 #include "client/program_cache.h"
 #include "client/trainer.h"
+#include "engine/base/available_memory.h"
 #include "engine/compile/compile.h"
 #include "engine/profile/instruction_costs.h"
 #include "federated/plan/example_source.h"
@@ -138,6 +139,29 @@ class GraphStep final : public StepLoop {
   Status Feed(int64_t) override { return absl::OkStatus(); }
 };
 
+// Before the first of the buffers is taken: all of them together.
+Status CheckFits(const Program& program) {
+  const auto bytes_of = [](const TensorSpec& spec) {
+    return static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype);
+  };
+  size_t feeds = 0, fetches = 0;
+  std::string largest;
+  size_t largest_bytes = 0;
+  for (const FeedSpec& feed : program.signature().feeds) {
+    feeds += bytes_of(feed.spec);
+    if (bytes_of(feed.spec) > largest_bytes) {
+      largest_bytes = bytes_of(feed.spec);
+      largest = fmt::format("; the largest input is '{}', {}{}", feed.tensor, Name(feed.spec.dtype),
+                            feed.spec.shape.ToString());
+    }
+  }
+  for (const TensorSpec& spec : program.fetch_specs()) fetches += bytes_of(spec);
+  const size_t arena = program.memory().arena_bytes, left = AvailableMemory();
+  if (feeds + fetches + arena <= left) return absl::OkStatus();
+  return ResourceExhausted("a step needs {} bytes ({} of inputs, {} of outputs, {} in between), and {} are available{}",
+                           feeds + fetches + arena, feeds, fetches, arena, left, largest);
+}
+
 }  // namespace
 
 std::string StepLoop::SourceLine(const std::string& node) const {
@@ -148,11 +172,18 @@ std::string StepLoop::SourceLine(const std::string& node) const {
 Status StepLoop::Bind(std::shared_ptr<const Program> program, std::vector<AlignedBuffer> memory) {
   program_ = std::move(program);
   memory_ = std::move(memory);
+  RIVULET_RETURN_IF_ERROR(CheckFits(*program_));
   RIVULET_ASSIGN_OR_RETURN(instance_, program_->Instantiate());
   RIVULET_ASSIGN_OR_RETURN(arena_, AlignedBuffer::Create(program_->memory().arena_bytes));
   for (AlignedBuffer& buffer : memory_) buffers_.push_back({buffer.data()});
-  for (const FeedSpec& feed : program_->signature().feeds) feed_tensors_.emplace_back(feed.spec.dtype, feed.spec.shape);
-  for (const TensorSpec& spec : program_->fetch_specs()) fetch_tensors_.emplace_back(spec.dtype, spec.shape);
+  for (const FeedSpec& feed : program_->signature().feeds) {
+    RIVULET_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Create(feed.spec.dtype, feed.spec.shape));
+    feed_tensors_.push_back(std::move(tensor));
+  }
+  for (const TensorSpec& spec : program_->fetch_specs()) {
+    RIVULET_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Create(spec.dtype, spec.shape));
+    fetch_tensors_.push_back(std::move(tensor));
+  }
   for (const Tensor& tensor : feed_tensors_) feeds_.push_back(tensor.view());
   for (const Tensor& tensor : fetch_tensors_) fetches_.push_back(tensor.view());
   bindings_.arena = arena_.data();

@@ -1,15 +1,13 @@
 // rivulet data: makes, looks at and checks data sets.
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <chrono>
-#include <cstdio>
 #include <memory>
 #include <set>
 
 #include "cli/command.h"
-#include "cli/interrupt.h"
+#include "cli/long_work.h"
 #include "cli/run/options.h"
+#include "cli/run/prepare_data.h"
 #include "engine/data/inspect.h"
 #include "engine/datasets/cifar10.h"
 #include "engine/datasets/mnist.h"
@@ -21,41 +19,6 @@
 namespace rivulet {
 namespace {
 
-// Work that Ctrl-C stops cleanly, and that tells on stderr how far it is once it has taken a second.
-class LongWork {
- public:
-  explicit LongWork(std::string what) : what_(std::move(what)) {}
-  ~LongWork() {
-    if (open_) std::fputs("\r\033[K", stderr);
-  }
-
-  DataProgress progress() {
-    return [this](int64_t done, int64_t total) -> Status {
-      if (interrupt_.happened()) return Cancelled("stopped while {}; nothing was left half-written", what_);
-      const auto now = std::chrono::steady_clock::now();
-      if (now < next_) return absl::OkStatus();
-      const int64_t percent = total > 0 ? done * 100 / total : 0;
-      if (terminal_) {
-        fmt::print(stderr, "\r\033[K{} {} %", what_, percent);
-        open_ = true;
-        next_ = now + std::chrono::milliseconds(100);
-      } else {
-        fmt::print(stderr, "{} {} %\n", what_, percent);
-        next_ = now + std::chrono::seconds(5);
-      }
-      std::fflush(stderr);
-      return absl::OkStatus();
-    };
-  }
-
- private:
-  const std::string what_;
-  const bool terminal_ = isatty(STDERR_FILENO) != 0;
-  Interrupt interrupt_;
-  std::chrono::steady_clock::time_point next_ = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-  bool open_ = false;
-};
-
 // data import
 
 struct ImportOptions {
@@ -63,14 +26,16 @@ struct ImportOptions {
 };
 
 Status ImportFromMnist(const ImportOptions& options) {
-  RIVULET_ASSIGN_OR_RETURN(const MnistCounts counts, ImportMnist(FileSystem::Default(), options.from, options.out));
+  RIVULET_ASSIGN_OR_RETURN(const MnistCounts counts, ImportMnist(FileSystem::Default(), options.from, options.out,
+                                                                 LongWork("importing " + options.from).progress()));
   fmt::print("{}: {} examples\n", JoinPath(options.out, "train.tfrecord"), counts.train);
   fmt::print("{}: {} examples\n", JoinPath(options.out, "test.tfrecord"), counts.test);
   return absl::OkStatus();
 }
 
 Status ImportFromCifar10(const ImportOptions& options) {
-  RIVULET_ASSIGN_OR_RETURN(const Cifar10Counts counts, ImportCifar10(FileSystem::Default(), options.from, options.out));
+  RIVULET_ASSIGN_OR_RETURN(const Cifar10Counts counts, ImportCifar10(FileSystem::Default(), options.from, options.out,
+                                                                     LongWork("importing " + options.from).progress()));
   fmt::print("{}: {} examples\n", JoinPath(options.out, "train.tfrecord"), counts.train);
   fmt::print("{}: {} examples\n", JoinPath(options.out, "test.tfrecord"), counts.test);
   return absl::OkStatus();
@@ -78,7 +43,8 @@ Status ImportFromCifar10(const ImportOptions& options) {
 
 Status ImportFromShakespeare(const ImportOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const ShakespeareCounts counts,
-                           ImportShakespeare(FileSystem::Default(), options.from, options.out));
+                           ImportShakespeare(FileSystem::Default(), options.from, options.out,
+                                             LongWork("importing " + options.from).progress()));
   fmt::print("{}: {} examples of {} speakers\n", JoinPath(options.out, "train.tfrecord"), counts.train,
              counts.speakers);
   fmt::print("{}: {} examples\n", JoinPath(options.out, "test.tfrecord"), counts.test);
@@ -182,6 +148,7 @@ Status RefuseOtherRecords(FileSystem& fs, const std::string& folder, const std::
 
 Status WriteClients(const PartitionCommandOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run));
+  RIVULET_RETURN_IF_ERROR(PrepareDataHere(scenario));
   RunSetup setup(std::move(scenario));
   RIVULET_ASSIGN_OR_RETURN(const auto data, setup.training_data());
   RIVULET_ASSIGN_OR_RETURN(const auto shares, setup.shares());

@@ -6,6 +6,7 @@
 #include "cli/graph/profile_report.h"
 #include "cli/graph/source.h"
 #include "cli/interrupt.h"
+#include "cli/run/blame_model.h"
 #include "cli/run/watching.h"
 #include "engine/data/event_file.h"
 #include "engine/graph/drawing.h"
@@ -102,6 +103,7 @@ StatusOr<std::unique_ptr<StepLoop>> LoopOf(const GraphSourceOptions& options) {
     return UsageError("'{}' is no preset, and no file that ends in .pb, .pbtxt or .toml: {}", options.what,
                       Message(model.status()));
   }
+  if (const auto plan = setup.plan(); !plan.ok()) return BlameModel(setup.scenario(), plan.status());
   return MakeClientStepLoop(setup, batch, from_file);
 }
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 
 #include "cli/command.h"
+#include "cli/run/blame_model.h"
 #include "client/program_cache.h"
 #include "client/trainer.h"
 #include "engine/base/file_system.h"
@@ -69,14 +71,13 @@ Status AddTraining(GraphSource& source, const std::string& loss, const std::vect
   Graph& graph = source.graph;
   const StatusOr<Output> loss_output = graph.FindOutput(loss);
   if (!loss_output.ok()) return Annotate(AsUsageError(loss_output.status()), "the loss to train on");
+  std::unordered_map<std::string, Output> handle_of;
+  for (const auto& node : graph.nodes())
+    if (node->type() == "VarHandleOp") handle_of.emplace(VariableName(*node), node->output());
   std::vector<Output> handles;
   for (const ModelVariable& variable : variables) {
-    if (variable.segment != "trainable") continue;
-    for (const auto& node : graph.nodes()) {
-      if (node->type() != "VarHandleOp" || VariableName(*node) != variable.name) continue;
-      handles.push_back(node->output());
-      break;
-    }
+    const auto handle = handle_of.find(variable.name);
+    if (variable.segment == "trainable" && handle != handle_of.end()) handles.push_back(handle->second);
   }
   if (handles.empty()) return InvalidArgument("the graph has no trainable variable");
   RIVULET_ASSIGN_OR_RETURN(const std::vector<Output> gradients, ComputeGradients(graph, *loss_output, handles));
@@ -115,15 +116,18 @@ StatusOr<GraphSource> FromScenario(const GraphSourceOptions& options, int64_t& b
   if (!scenario.ok()) return absl::IsNotFound(scenario.status()) ? scenario.status() : AsUsageError(scenario.status());
   batch = options.batch.value_or(scenario->client.batch_size);
   if (!options.training) {
-    RIVULET_ASSIGN_OR_RETURN(ModelDef model, ModelOf(*scenario));
-    return FromModel(std::move(model), scenario->run.name, options, batch);
+    StatusOr<ModelDef> model = ModelOf(*scenario);
+    if (!model.ok()) return BlameModel(*scenario, model.status());
+    return FromModel(*std::move(model), scenario->run.name, options, batch);
   }
   RunSetup setup(*std::move(scenario));
+  const auto plan_of_all = setup.plan();
+  if (!plan_of_all.ok()) return BlameModel(setup.scenario(), plan_of_all.status());
+  const auto plan = *plan_of_all;
   RIVULET_ASSIGN_OR_RETURN(const auto model, setup.model());
   GraphSource source;
   source.title = setup.scenario().run.name;
   source.parameters = ParametersOf(model->variables);
-  RIVULET_ASSIGN_OR_RETURN(const auto plan, setup.plan());
   RIVULET_ASSIGN_OR_RETURN(ProgramCache::StepGraph step, NewProgramCache(plan)->DescribeStep(batch));
   source.graph = std::move(step.graph);
   source.signature = std::move(step.signature);

@@ -5,6 +5,7 @@
 #include "cli/table.h"
 #include "engine/base/file_system.h"
 #include "engine/graphdef/graph_def.h"
+#include "engine/io/atomic_file.h"
 #include "engine/io/safetensors.h"
 #include "engine/models/unfreeze.h"
 
@@ -48,9 +49,9 @@ Status ReadGraphDef(const ImportRequest& request) {
   RIVULET_ASSIGN_OR_RETURN(const std::string weights, SerializeSafetensors(entries, {{"format", "rivulet"}}));
   const std::string graph_path = JoinPath(request.out, "graph.pb"),
                     weights_path = JoinPath(request.out, "model.safetensors");
-  RIVULET_RETURN_IF_ERROR(files.CreateFolders(request.out));
-  RIVULET_RETURN_IF_ERROR(WriteFileAtomically(files, graph_path, SerializeGraph(unfrozen.graph)));
-  RIVULET_RETURN_IF_ERROR(WriteFileAtomically(files, weights_path, weights));
+  const std::string graph = SerializeGraph(unfrozen.graph);
+  const NamedBytes both[] = {{"graph.pb", graph}, {"model.safetensors", weights}};
+  RIVULET_RETURN_IF_ERROR(WriteFolderAtomically(files, request.out, both));
   const Fields fields = {{"graph", graph_path},
                          {"weights", weights_path},
                          {"nodes", static_cast<int64_t>(unfrozen.graph.nodes().size())},

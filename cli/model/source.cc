@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "cli/command.h"
+#include "cli/run/blame_model.h"
 #include "engine/base/file_system.h"
 #include "engine/base/nearest.h"
 #include "engine/graphdef/graph_def.h"
@@ -132,7 +133,9 @@ StatusOr<ModelSource> FromScenario(const std::string& path) {
   if (!scenario.ok()) return absl::IsNotFound(scenario.status()) ? scenario.status() : AsUsageError(scenario.status());
   ModelSource source;
   source.title = path;
-  RIVULET_ASSIGN_OR_RETURN(source.model, ModelOf(*scenario));
+  StatusOr<ModelDef> model = ModelOf(*scenario);
+  if (!model.ok()) return BlameModel(*scenario, model.status());
+  source.model = *std::move(model);
   RIVULET_RETURN_IF_ERROR(Complete(source));
   return source;
 }

@@ -11,6 +11,7 @@
 #include "cli/run/insecure.h"
 #include "cli/run/watching.h"
 #include "client/agent.h"
+#include "engine/base/display_name.h"
 #include "engine/data/dataset.h"
 #include "federated/transport/grpc_client.h"
 
@@ -122,7 +123,7 @@ Status ServeAsClient(const ClientOptions& options) {
   StatusOr<NetworkAddress> address = ParseAddress(options.coordinator);
   if (!address.ok()) return AsUsageError(Annotate(address.status(), "--coordinator"));
   RIVULET_ASSIGN_OR_RETURN(auto credentials, CredentialsFor(options.insecure, *address));
-  if (options.name.empty()) return UsageError("--name must not be empty");
+  RIVULET_RETURN_IF_ERROR(AsUsageError(CheckDisplayName("--name", options.name)));
   if (!options.kernels.empty() && options.kernels != "native" && options.kernels != "portable")
     return UsageError("--kernels takes native or portable, not '{}'", options.kernels);
   RIVULET_ASSIGN_OR_RETURN(BoundData data, Bind(options.data));

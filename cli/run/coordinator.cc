@@ -7,6 +7,7 @@
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/run/blame_model.h"
 #include "cli/run/event_line.h"
 #include "cli/run/insecure.h"
 #include "cli/run/options.h"
@@ -87,7 +88,9 @@ Status Coordinate(const CoordinatorCommandOptions& options) {
   {
     // Training data stays with the clients, and the model as it was read is not needed while the run goes on.
     RunSetup setup(scenario, {.monitor = watching->instruments().steps});
-    RIVULET_ASSIGN_OR_RETURN(coordinator_options.plan, setup.plan());
+    auto plan = setup.plan();
+    if (!plan.ok()) return BlameModel(scenario, plan.status());
+    coordinator_options.plan = *std::move(plan);
     RIVULET_ASSIGN_OR_RETURN(evaluator, setup.evaluator());
   }
   coordinator_options.evaluator = evaluator.get();

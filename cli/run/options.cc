@@ -33,7 +33,8 @@ StatusOr<Scenario> LoadScenario(const ScenarioOptions& options) {
   std::vector<std::pair<std::string, std::string>> overrides;
   for (const std::string& set : options.sets) {
     const size_t equals = set.find('=');
-    if (equals == std::string::npos || equals == 0) return UsageError("--set takes KEY=VALUE, not '{}'", set);
+    if (equals == std::string::npos || equals == 0)
+      return UsageError("--set takes KEY=VALUE, not '{}'", Shortened(set));
     overrides.emplace_back(set.substr(0, equals), set.substr(equals + 1));
   }
   std::optional<int64_t> rounds = options.rounds;

@@ -1,18 +1,11 @@
 #include "cli/run/progress.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 
 namespace rivulet {
-
-bool StderrIsTerminal() {
-  const char* term = std::getenv("TERM");
-  return isatty(STDERR_FILENO) == 1 && term != nullptr && std::string_view(term) != "dumb";
-}
 
 std::string FormatDuration(double seconds) {
   const auto whole = static_cast<int64_t>(std::ceil(std::max(0.0, seconds)));
@@ -34,22 +27,34 @@ void RoundTracker::Round(const RoundReport& committed) {
   loss_ = loss != committed.central.end() ? loss->second : committed.train_loss;
 }
 
-std::string RoundTracker::Line(int64_t round, double within) const {
-  constexpr int kBarWidth = 20;
+std::string RoundTracker::Line(int64_t round, double within, size_t columns, const std::string& more) const {
   const auto digits = std::to_string(rounds_).size();
-  std::string line =
-      fmt::format("round {:>{}}/{} [{}]", round, digits, rounds_,
-                  Bar(static_cast<int64_t>((static_cast<double>(round_) + within) * 1000), rounds_ * 1000, kBarWidth));
-  if (accuracy_) line += fmt::format(" accuracy {:.4f} ", *accuracy_);
-  if (loss_) line += fmt::format(" loss {:.4f} ", *loss_);
+  const auto bar = [&](int width) {
+    return fmt::format(" [{}]",
+                       Bar(static_cast<int64_t>((static_cast<double>(round_) + within) * 1000), rounds_ * 1000, width));
+  };
+  std::string head = fmt::format("round {:>{}}/{}", round, digits, rounds_), accuracy, loss, time;
+  if (accuracy_) accuracy = fmt::format(" accuracy {:.4f} ", *accuracy_);
+  if (loss_) loss = fmt::format(" loss {:.4f} ", *loss_);
   const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
   if (round_ >= rounds_) {
-    line += fmt::format(" in {}", FormatDuration(elapsed));
+    time = fmt::format(" in {}", FormatDuration(elapsed));
   } else if (rounds_seen_ > 0) {
     const double done = static_cast<double>(rounds_seen_) + within;
-    line += fmt::format(" ETA {}", FormatDuration(elapsed / done * (static_cast<double>(rounds_ - round_) - within)));
+    time = fmt::format(" ETA {}", FormatDuration(elapsed / done * (static_cast<double>(rounds_ - round_) - within)));
   }
-  return line;
+  // From all of it to the number of the round alone; a line that wraps would be drawn anew below itself, again and
+  // again.
+  const std::string all[] = {head + bar(20) + accuracy + loss + time + more,
+                             head + bar(20) + accuracy + loss + time,
+                             head + bar(8) + accuracy + loss + time,
+                             head + accuracy + loss + time,
+                             head + accuracy + time,
+                             head + time,
+                             head};
+  for (const std::string& line : all)
+    if (columns == 0 || line.size() <= columns) return line;
+  return head.substr(0, columns);
 }
 
 void RoundProgress::Draw(const std::string& line) {
@@ -69,7 +74,7 @@ void RoundProgress::Folded(int64_t round, int64_t folded, int64_t selected) {
   MutexLock lock(mutex_);
   if (Clock::now() - drawn_ < std::chrono::milliseconds(80)) return;
   const double within = selected > 0 ? static_cast<double>(folded) / static_cast<double>(selected) : 0;
-  Draw(tracker_.Line(round, within) + fmt::format("  {}/{} clients", folded, selected));
+  Draw(tracker_.Line(round, within, TerminalColumns(), fmt::format("  {}/{} clients", folded, selected)));
 }
 
 void RoundProgress::Round(const RoundReport& report) {
@@ -83,7 +88,7 @@ void RoundProgress::Round(const RoundReport& report) {
   if (!terminal_) {
     fmt::print(stderr, "{}\n", tracker_.Line(report.round, 0));
   } else if (report.round == tracker_.rounds() || Clock::now() - drawn_ >= std::chrono::milliseconds(40)) {
-    Draw(tracker_.Line(report.round, 0));
+    Draw(tracker_.Line(report.round, 0, TerminalColumns()));
   }
 }
 

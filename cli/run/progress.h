@@ -8,12 +8,12 @@
 #include <optional>
 #include <string>
 
+#include "cli/terminal.h"
 #include "coordinator/coordinator.h"
 #include "engine/base/mutex.h"
 
 namespace rivulet {
 
-bool StderrIsTerminal();
 std::string FormatDuration(double seconds);  // "8 s", "3 min 20 s", "2 h 05 min"
 // `filled` of `total` as width characters; total 0 counts as empty.
 std::string Bar(int64_t filled, int64_t total, int width);
@@ -24,7 +24,9 @@ class RoundTracker {
   explicit RoundTracker(int64_t rounds) : rounds_(rounds), start_(Clock::now()) {}
   void Round(const RoundReport& committed);
   // `within`: how much of the round after the last one is done, 0 to 1.
-  std::string Line(int64_t round, double within) const;
+  // `columns`: at most so many characters, what matters least is left out first; 0: all of it, however long. `more` is
+  // what is left out before anything else.
+  std::string Line(int64_t round, double within, size_t columns = 0, const std::string& more = "") const;
   int64_t round() const { return round_; }  // last committed; 0 for none
   int64_t rounds() const { return rounds_; }
 

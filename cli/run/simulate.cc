@@ -3,7 +3,9 @@
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/run/blame_model.h"
 #include "cli/run/options.h"
+#include "cli/run/prepare_data.h"
 #include "cli/run/progress.h"
 #include "cli/run/result.h"
 #include "cli/run/watching.h"
@@ -21,6 +23,7 @@ struct SimulateOptions {
 
 Status Simulate(const SimulateOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run));
+  RIVULET_RETURN_IF_ERROR(PrepareDataHere(scenario));
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Watching> watching,
                            Watching::Start(options.trace, "simulate " + scenario.run.name));
   Interrupt interrupt;
@@ -30,12 +33,10 @@ Status Simulate(const SimulateOptions& options) {
                                        .workers = static_cast<int>(options.workers.value_or(0))};
   simulation_options.instruments = watching->instruments();
   progress.Observe(simulation_options.observer);
-  if (!scenario.data.synth.kind.empty() && !FileSystem::Default().Exists(scenario.data.train)) {
-    progress.Note(fmt::format("generating the {} of {} writers, once, in {}", scenario.data.synth.kind,
-                              scenario.data.synth.writers, FolderOf(scenario.data.train)));
-  }
-  simulation_options.scenario = std::move(scenario);
-  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<Simulation> simulation, Simulation::Create(std::move(simulation_options)));
+  simulation_options.scenario = scenario;
+  StatusOr<std::unique_ptr<Simulation>> created = Simulation::Create(std::move(simulation_options));
+  if (!created.ok()) return BlameModel(scenario, created.status());
+  std::unique_ptr<Simulation> simulation = *std::move(created);
   const std::string run_id = simulation->run_id();
   interrupt.Call([&] { simulation->Stop(); });
   const StatusOr<SimulationResult> result = simulation->Run();

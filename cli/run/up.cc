@@ -17,6 +17,7 @@
 #include "cli/interrupt.h"
 #include "cli/run/child_process.h"
 #include "cli/run/options.h"
+#include "cli/run/prepare_data.h"
 #include "cli/run/progress.h"
 #include "cli/run/result.h"
 #include "setup/partition_files.h"
@@ -125,7 +126,7 @@ class Picture {
         if (lines.size() < room) lines.push_back(fmt::format("  {:>5} {}", count, state));
       }
     }
-    lines.push_back(tracker_.Line(std::min(tracker_.round() + 1, tracker_.rounds()), within_));
+    lines.push_back(tracker_.Line(std::min(tracker_.round() + 1, tracker_.rounds()), within_, columns));
     Erase();
     for (const std::string& line : lines) fmt::print(stderr, "{}\n", line.substr(0, columns));
     std::fflush(stderr);
@@ -340,6 +341,7 @@ class Deployment {
 Status Up(UpOptions options) {
   options.run.sets.push_back(fmt::format("data.partition.clients={}", *options.clients));
   RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run));
+  RIVULET_RETURN_IF_ERROR(PrepareDataHere(scenario));
   RunSetup setup(std::move(scenario));
   RIVULET_ASSIGN_OR_RETURN(const auto data, setup.training_data());
   RIVULET_ASSIGN_OR_RETURN(const auto shares, setup.shares());

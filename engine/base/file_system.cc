@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "engine/base/write_target.h"
+
 namespace rivulet {
 namespace {
 
@@ -67,7 +69,8 @@ class PosixWritableFile : public WritableFile {
   }
 
   Status Sync() override {
-    if (fdatasync(fd_.get()) != 0) return SystemError("sync", path_, errno);
+    // EINVAL: a pipe or a device, which has nothing to sync.
+    if (fdatasync(fd_.get()) != 0 && errno != EINVAL) return SystemError("sync", path_, errno);
     return absl::OkStatus();
   }
 
@@ -169,21 +172,23 @@ FileSystem& FileSystem::Default() {
 // Order is all here: the bytes are on disk before they have the name, and the name is on disk before the caller is
 // told.
 Status WriteFileAtomically(FileSystem& fs, const std::string& path, std::string_view bytes) {
+  RIVULET_ASSIGN_OR_RETURN(const WriteTarget target, WriteTargetOf(path));
   // The process id keeps two writers of one path apart; the last rename wins whole.
-  const std::string temporary = fmt::format("{}.tmp-{}", path, getpid());
+  const std::string temporary = target.in_place ? target.path : fmt::format("{}.tmp-{}", target.path, getpid());
   const auto write = [&]() -> Status {
     RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<WritableFile> file, fs.Create(temporary));
     RIVULET_RETURN_IF_ERROR(file->Append(bytes));
     RIVULET_RETURN_IF_ERROR(file->Sync());
     RIVULET_RETURN_IF_ERROR(file->Close());
-    return fs.Rename(temporary, path);
+    return target.in_place ? absl::OkStatus() : fs.Rename(temporary, target.path);
   };
   const Status status = write();
+  if (target.in_place) return status;
   if (!status.ok()) {
     if (fs.Exists(temporary)) fs.Remove(temporary).IgnoreError();  // the first error is the one to tell
     return status;
   }
-  return fs.SyncFolder(FolderOf(path));
+  return fs.SyncFolder(FolderOf(target.path));
 }
 
 // flock is released by the system with the process, however it ends; a file that merely exists would lock out the next

@@ -13,17 +13,26 @@ namespace {
 constexpr size_t kLongest = 256;
 constexpr size_t kMostCompared = 10'000;
 
-// Levenshtein distance.
+// As names are compared: without regard to case, and '-' as good as '_'.
+std::string Folded(std::string_view name) {
+  std::string folded(name);
+  for (char& c : folded) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c == '-' ? '_' : c;
+  return folded;
+}
+
+// How many characters must be put in, left out, replaced or swapped with their neighbour (optimal string alignment).
 size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
+  std::vector<size_t> before(b.size() + 1), row(b.size() + 1), next(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
   for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = row[0]++;
+    next[0] = i + 1;
     for (size_t j = 0; j < b.size(); ++j) {
-      const size_t substitute = diagonal + (a[i] != b[j]);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({row[j + 1] + 1, row[j] + 1, substitute});
+      next[j + 1] = std::min({row[j + 1] + 1, next[j] + 1, row[j] + (a[i] != b[j])});
+      if (i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j])
+        next[j + 1] = std::min(next[j + 1], before[j - 1] + 1);
     }
+    std::swap(before, row);
+    std::swap(row, next);
   }
   return row.back();
 }
@@ -35,10 +44,12 @@ std::string Nearest(std::string_view unknown, std::span<const std::string> known
   std::string_view best;
   size_t best_distance = std::string::npos;
   if (unknown.size() > kLongest) return "";
+  const std::string folded = Folded(unknown);
   for (const std::string& name : known.first(std::min(known.size(), kMostCompared))) {
-    const size_t near = std::max(unknown.size(), name.size()) / 3 + 1;
-    if (std::max(unknown.size(), name.size()) - std::min(unknown.size(), name.size()) > near) continue;
-    const size_t distance = EditDistance(unknown, name);
+    const size_t shorter = std::min(unknown.size(), name.size());
+    const size_t near = shorter <= 1 ? 0 : std::max<size_t>(1, shorter / 4);
+    if (std::max(unknown.size(), name.size()) - shorter > near) continue;
+    const size_t distance = EditDistance(folded, Folded(name));
     if (distance <= near && distance < best_distance) {
       best = name;
       best_distance = distance;

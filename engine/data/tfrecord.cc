@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "engine/base/write_target.h"
 #include "engine/io/crc32c.h"
 
 namespace rivulet {
@@ -159,9 +160,11 @@ RecordWriter::RecordWriter(FileSystem& fs, std::string path, std::string tempora
 
 StatusOr<std::unique_ptr<RecordWriter>> RecordWriter::Create(FileSystem& fs, const std::string& path) {
   static std::atomic<uint64_t> counter{0};
-  std::string temporary = fmt::format("{}.{}-{}.tmp", path, getpid(), counter++);
-  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, fs.Create(temporary));
-  return std::unique_ptr<RecordWriter>(new RecordWriter(fs, path, std::move(temporary), std::move(file)));
+  RIVULET_ASSIGN_OR_RETURN(WriteTarget target, WriteTargetOf(path));
+  std::string temporary = target.in_place ? "" : fmt::format("{}.{}-{}.tmp", target.path, getpid(), counter++);
+  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, fs.Create(target.in_place ? target.path : temporary));
+  return std::unique_ptr<RecordWriter>(
+      new RecordWriter(fs, std::move(target.path), std::move(temporary), std::move(file)));
 }
 
 RecordWriter::~RecordWriter() {
@@ -190,6 +193,7 @@ Status RecordWriter::Finish() {
 }
 
 Status RecordWriter::Publish(bool sync_folder) {
+  if (temporary_.empty()) return absl::OkStatus();  // written into what is no regular file
   RIVULET_RETURN_IF_ERROR(fs_.Rename(temporary_, path_));
   temporary_.clear();
   return sync_folder ? fs_.SyncFolder(FolderOf(path_)) : absl::OkStatus();

@@ -6,6 +6,7 @@
 #include "engine/data/example.h"
 #include "engine/data/tfrecord.h"
 #include "engine/io/byte_stream.h"
+#include "engine/io/new_folder.h"
 
 namespace rivulet {
 namespace {
@@ -22,12 +23,17 @@ StatusOr<std::vector<std::string>> FindFiles(FileSystem& fs, const std::string& 
   return names;
 }
 
-Status ImportRecords(ByteStream& stream, RecordWriter& writer) {
+// `total`: bytes of the file.
+Status ImportRecords(ByteStream& stream, int64_t total, const DataProgress& progress, RecordWriter& writer) {
   std::vector<std::byte> record(kRecord);
   std::string pixels(kPlane * kChannels, '\0');
   for (int64_t number = 0;; ++number) {
     RIVULET_ASSIGN_OR_RETURN(const size_t bytes, stream.Read(record));
-    if (bytes == 0) return absl::OkStatus();
+    if (bytes == 0) return number > 0 ? absl::OkStatus() : DataLoss("it has no records");
+    if (progress && number % 64 == 0) {
+      const auto done = static_cast<int64_t>(stream.FilePosition());
+      RIVULET_RETURN_IF_ERROR(progress(done, total));
+    }
     if (bytes < kRecord) return DataLoss("record {} is cut off: {} of its {} bytes are there", number, bytes, kRecord);
     const int label = static_cast<uint8_t>(record[0]);
     if (label > 9) return DataLoss("record {} has the label {}; CIFAR-10's are 0 to 9", number, label);
@@ -38,7 +44,7 @@ Status ImportRecords(ByteStream& stream, RecordWriter& writer) {
   }
 }
 
-Status ImportFile(const std::string& path, RecordWriter& writer) {
+Status ImportFile(const std::string& path, const DataProgress& progress, RecordWriter& writer) {
   auto file = MappedFile::Open(path);
   if (!file.ok()) return Annotate(file.status(), path);
   std::byte head[4] = {};
@@ -47,24 +53,27 @@ Status ImportFile(const std::string& path, RecordWriter& writer) {
   // A label and a pixel may look like ZLIB; the name tells GZIP.
   const auto packed = path.ends_with(".gz") ? DetectCompression(std::span(head).first(head_bytes)) : Compression::kNone;
   const auto stream = NewByteStream(**file, packed, DefaultUnpackedBound((*file)->size()));
-  return Annotate(ImportRecords(*stream, writer), path);
+  return Annotate(ImportRecords(*stream, static_cast<int64_t>((*file)->size()), progress, writer), path);
 }
 
 }  // namespace
 
-StatusOr<Cifar10Counts> ImportCifar10(FileSystem& fs, const std::string& from, const std::string& out) {
+StatusOr<Cifar10Counts> ImportCifar10(FileSystem& fs, const std::string& from, const std::string& out,
+                                      const DataProgress& progress) {
   // Before anything is made: a missing file is the likeliest mistake.
   RIVULET_ASSIGN_OR_RETURN(const auto train_files, FindFiles(fs, from, "data_batch"));
   RIVULET_ASSIGN_OR_RETURN(const auto test_files, FindFiles(fs, from, "test_batch"));
-  RIVULET_RETURN_IF_ERROR(fs.CreateFolders(out));
+  RIVULET_ASSIGN_OR_RETURN(const auto folder, NewFolder::Create(fs, out));  // outlives the writers in it
   RIVULET_ASSIGN_OR_RETURN(const auto train, RecordWriter::Create(fs, JoinPath(out, "train.tfrecord")));
   RIVULET_ASSIGN_OR_RETURN(const auto test, RecordWriter::Create(fs, JoinPath(out, "test.tfrecord")));
-  for (const std::string& name : train_files) RIVULET_RETURN_IF_ERROR(ImportFile(JoinPath(from, name), *train));
-  for (const std::string& name : test_files) RIVULET_RETURN_IF_ERROR(ImportFile(JoinPath(from, name), *test));
+  for (const std::string& name : train_files)
+    RIVULET_RETURN_IF_ERROR(ImportFile(JoinPath(from, name), progress, *train));
+  for (const std::string& name : test_files) RIVULET_RETURN_IF_ERROR(ImportFile(JoinPath(from, name), progress, *test));
   RIVULET_RETURN_IF_ERROR(train->Finish());
   RIVULET_RETURN_IF_ERROR(test->Finish());
   RIVULET_RETURN_IF_ERROR(test->Publish());
   RIVULET_RETURN_IF_ERROR(train->Publish());
+  folder->Keep();
   return Cifar10Counts{train->records(), test->records()};
 }
 

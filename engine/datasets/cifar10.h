@@ -7,6 +7,7 @@
 
 #include "engine/base/file_system.h"
 #include "engine/base/status.h"
+#include "engine/data/progress.h"
 
 namespace rivulet {
 
@@ -18,6 +19,7 @@ struct Cifar10Counts {
 // `out`/train.tfrecord and test.tfrecord: examples of "image", bytes[3072] as [32,32,3] (height, width, channel), and
 // "label", int64. Both files are published whole or not at all. NOT_FOUND: no such files. DATA_LOSS: a file that is no
 // sequence of such records, by name and record.
-StatusOr<Cifar10Counts> ImportCifar10(FileSystem& fs, const std::string& from, const std::string& out);
+StatusOr<Cifar10Counts> ImportCifar10(FileSystem& fs, const std::string& from, const std::string& out,
+                                      const DataProgress& progress = {});
 
 }  // namespace rivulet

@@ -5,6 +5,7 @@
 #include "engine/data/example.h"
 #include "engine/data/tfrecord.h"
 #include "engine/io/byte_stream.h"
+#include "engine/io/new_folder.h"
 
 namespace rivulet {
 namespace {
@@ -69,7 +70,8 @@ StatusOr<std::string> FindFile(FileSystem& fs, const std::string& folder, const 
   return NotFound("{}: no {} or {}.gz in this folder", folder, name, name);
 }
 
-Status ImportSet(FileSystem& fs, const std::string& from, const std::string& set, RecordWriter& writer) {
+Status ImportSet(FileSystem& fs, const std::string& from, const std::string& set, const DataProgress& progress,
+                 RecordWriter& writer) {
   RIVULET_ASSIGN_OR_RETURN(const std::string image_path, FindFile(fs, from, set, "images"));
   RIVULET_ASSIGN_OR_RETURN(const std::string label_path, FindFile(fs, from, set, "labels"));
   RIVULET_ASSIGN_OR_RETURN(const IdxArray images, ReadIdx(image_path, 3));
@@ -78,8 +80,11 @@ Status ImportSet(FileSystem& fs, const std::string& from, const std::string& set
     return DataLoss("{}: images of {}×{} pixels; MNIST's have 28×28", image_path, images.dims[1], images.dims[2]);
   if (images.dims[0] != labels.dims[0])
     return DataLoss("{} has {} labels, but {} has {} images", label_path, labels.dims[0], image_path, images.dims[0]);
+  if (labels.data.empty()) return DataLoss("{} has no images", image_path);
   constexpr size_t kPixels = 28 * 28;
   for (size_t i = 0; i < labels.data.size(); ++i) {
+    if (progress && i % 64 == 0)
+      RIVULET_RETURN_IF_ERROR(progress(static_cast<int64_t>(i), static_cast<int64_t>(labels.data.size())));
     const int label = static_cast<uint8_t>(labels.data[i]);
     if (label > 9) return DataLoss("{}: label {} is {}; digits are 0 to 9", label_path, i, label);
     const std::string_view pixels = std::string_view(images.data).substr(i * kPixels, kPixels);
@@ -104,18 +109,20 @@ StatusOr<IdxArray> ReadIdx(const std::string& path, size_t rank) {
   return array;
 }
 
-StatusOr<MnistCounts> ImportMnist(FileSystem& fs, const std::string& from, const std::string& out) {
+StatusOr<MnistCounts> ImportMnist(FileSystem& fs, const std::string& from, const std::string& out,
+                                  const DataProgress& progress) {
   // Before anything is made: a missing file is the likeliest mistake.
   for (const std::string set : {"train", "t10k"}) {
     for (const std::string what : {"images", "labels"}) RIVULET_RETURN_IF_ERROR(FindFile(fs, from, set, what).status());
   }
-  RIVULET_RETURN_IF_ERROR(fs.CreateFolders(out));
+  RIVULET_ASSIGN_OR_RETURN(const auto folder, NewFolder::Create(fs, out));  // outlives the writers in it
   RIVULET_ASSIGN_OR_RETURN(const auto train, RecordWriter::Create(fs, JoinPath(out, "train.tfrecord")));
   RIVULET_ASSIGN_OR_RETURN(const auto test, RecordWriter::Create(fs, JoinPath(out, "test.tfrecord")));
-  RIVULET_RETURN_IF_ERROR(ImportSet(fs, from, "train", *train));
-  RIVULET_RETURN_IF_ERROR(ImportSet(fs, from, "t10k", *test));
+  RIVULET_RETURN_IF_ERROR(ImportSet(fs, from, "train", progress, *train));
+  RIVULET_RETURN_IF_ERROR(ImportSet(fs, from, "t10k", progress, *test));
   RIVULET_RETURN_IF_ERROR(test->Publish());
   RIVULET_RETURN_IF_ERROR(train->Publish());
+  folder->Keep();
   return MnistCounts{train->records(), test->records()};
 }
 

@@ -5,6 +5,7 @@
 #include "engine/data/example.h"
 #include "engine/data/tfrecord.h"
 #include "engine/datasets/characters.h"
+#include "engine/io/new_folder.h"
 
 namespace rivulet {
 namespace {
@@ -83,7 +84,8 @@ std::vector<TextWindow> WindowsOf(const std::vector<std::string_view>& speeches)
   return windows;
 }
 
-StatusOr<ShakespeareCounts> ImportShakespeare(FileSystem& fs, const std::string& from, const std::string& out) {
+StatusOr<ShakespeareCounts> ImportShakespeare(FileSystem& fs, const std::string& from, const std::string& out,
+                                              const DataProgress& progress) {
   RIVULET_ASSIGN_OR_RETURN(const std::string text, fs.ReadAll(from));
   const auto speeches = ParseSpeeches(text);
   if (!speeches.ok()) return Annotate(speeches.status(), from);
@@ -95,10 +97,12 @@ StatusOr<ShakespeareCounts> ImportShakespeare(FileSystem& fs, const std::string&
     if (added) speakers.push_back({speech.speaker, {}});
     speakers[place->second].second.push_back(speech.text);
   }
-  RIVULET_RETURN_IF_ERROR(fs.CreateFolders(out));
+  RIVULET_ASSIGN_OR_RETURN(const auto folder, NewFolder::Create(fs, out));  // outlives the writers in it
   RIVULET_ASSIGN_OR_RETURN(const auto train, RecordWriter::Create(fs, JoinPath(out, "train.tfrecord")));
   RIVULET_ASSIGN_OR_RETURN(const auto test, RecordWriter::Create(fs, JoinPath(out, "test.tfrecord")));
+  int64_t written = 0;
   for (const auto& [speaker, all] : speakers) {
+    if (progress) RIVULET_RETURN_IF_ERROR(progress(written++, static_cast<int64_t>(speakers.size())));
     std::vector<std::string_view> learnt, judged;
     for (size_t i = 0; i < all.size(); ++i) (i % kTestShare == kTestShare - 1 ? judged : learnt).push_back(all[i]);
     RIVULET_RETURN_IF_ERROR(Write(speaker, learnt, *train));
@@ -108,6 +112,7 @@ StatusOr<ShakespeareCounts> ImportShakespeare(FileSystem& fs, const std::string&
   RIVULET_RETURN_IF_ERROR(test->Finish());
   RIVULET_RETURN_IF_ERROR(test->Publish());
   RIVULET_RETURN_IF_ERROR(train->Publish());
+  folder->Keep();
   return ShakespeareCounts{train->records(), test->records(), static_cast<int64_t>(speakers.size())};
 }
 

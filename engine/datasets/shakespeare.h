@@ -8,6 +8,7 @@
 
 #include "engine/base/file_system.h"
 #include "engine/base/status.h"
+#include "engine/data/progress.h"
 
 namespace rivulet {
 
@@ -40,6 +41,7 @@ struct ShakespeareCounts {
 // tokens (int64[80]), label (int64[80]) and speaker (bytes): speaker by speaker in order of appearance, every tenth
 // speech of each for the test. Both appear complete, or neither is changed. NOT_FOUND; DATA_LOSS as above, or a text
 // without speeches; messages begin with the path.
-StatusOr<ShakespeareCounts> ImportShakespeare(FileSystem& fs, const std::string& from, const std::string& out);
+StatusOr<ShakespeareCounts> ImportShakespeare(FileSystem& fs, const std::string& from, const std::string& out,
+                                              const DataProgress& progress = {});
 
 }  // namespace rivulet

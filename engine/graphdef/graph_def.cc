@@ -278,6 +278,9 @@ StatusOr<Graph> ParseGraph(std::string_view graph_def, const GraphImport& option
   return Build(std::move(def), options);
 }
 
+// As deep as messages may lie in each other in the binary form (protobuf's own default there).
+constexpr int kMostNested = 100;
+
 StatusOr<Graph> ParseGraphText(std::string_view text, const GraphImport& options) {
   if (text.size() > options.limits.bytes)
     return ResourceExhausted("the graph has {} bytes, more than {}", text.size(), options.limits.bytes);
@@ -285,6 +288,7 @@ StatusOr<Graph> ParseGraphText(std::string_view text, const GraphImport& options
   ErrorText errors;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&errors);
+  parser.SetRecursionLimit(kMostNested);
   if (!parser.ParseFromString(std::string(text), &def)) return DataLoss("the text is no GraphDef; {}", errors.text());
   return Build(std::move(def), options);
 }

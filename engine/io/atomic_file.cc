@@ -5,6 +5,8 @@
 #include <atomic>
 
 #include "engine/base/check.h"
+#include "engine/base/write_target.h"
+#include "engine/io/new_folder.h"
 
 namespace rivulet {
 
@@ -14,15 +16,17 @@ AtomicFile::AtomicFile(FileSystem& fs, std::string path, std::string temporary, 
 StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(FileSystem& fs, const std::string& path) {
   // Two writers of one path are kept apart; the last rename wins whole.
   static std::atomic<uint64_t> serial{0};
-  std::string temporary = fmt::format("{}.tmp-{}-{}", path, getpid(), serial.fetch_add(1));
-  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, fs.Create(temporary));
-  return std::unique_ptr<AtomicFile>(new AtomicFile(fs, path, std::move(temporary), std::move(file)));
+  RIVULET_ASSIGN_OR_RETURN(WriteTarget target, WriteTargetOf(path));
+  std::string temporary =
+      target.in_place ? "" : fmt::format("{}.tmp-{}-{}", target.path, getpid(), serial.fetch_add(1));
+  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, fs.Create(target.in_place ? target.path : temporary));
+  return std::unique_ptr<AtomicFile>(new AtomicFile(fs, std::move(target.path), std::move(temporary), std::move(file)));
 }
 
 AtomicFile::~AtomicFile() {
   if (file_ == nullptr) return;
   file_.reset();
-  if (fs_.Exists(temporary_)) fs_.Remove(temporary_).IgnoreError();
+  if (!temporary_.empty() && fs_.Exists(temporary_)) fs_.Remove(temporary_).IgnoreError();
 }
 
 Status AtomicFile::Append(std::string_view bytes) {
@@ -37,15 +41,38 @@ Status AtomicFile::Append(std::span<const std::byte> bytes) {
   return absl::OkStatus();
 }
 
+Status AtomicFile::Finish() {
+  RIVULET_CHECK(file_ != nullptr && !finished_, "Finish twice");
+  finished_ = true;
+  RIVULET_RETURN_IF_ERROR(file_->Sync());
+  return file_->Close();
+}
+
 // The order is the point. Synced before it is renamed, or a crash could leave the name on an empty file; the folder
 // synced after, or the name itself could be lost although the caller was told that the file is there.
 Status AtomicFile::Commit() {
   RIVULET_CHECK(file_ != nullptr, "Commit twice");
-  RIVULET_RETURN_IF_ERROR(file_->Sync());
-  RIVULET_RETURN_IF_ERROR(file_->Close());
+  if (!finished_) RIVULET_RETURN_IF_ERROR(Finish());
+  if (temporary_.empty()) {
+    file_.reset();
+    return absl::OkStatus();
+  }
   RIVULET_RETURN_IF_ERROR(fs_.Rename(temporary_, path_));
   file_.reset();  // there is no temporary any more
   return fs_.SyncFolder(FolderOf(path_));
+}
+
+Status WriteFolderAtomically(FileSystem& fs, const std::string& folder, std::span<const NamedBytes> files) {
+  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<NewFolder> made, NewFolder::Create(fs, folder));
+  std::vector<std::unique_ptr<AtomicFile>> written;
+  for (const NamedBytes& file : files) {
+    RIVULET_ASSIGN_OR_RETURN(written.emplace_back(), AtomicFile::Create(fs, JoinPath(folder, file.name)));
+    RIVULET_RETURN_IF_ERROR(written.back()->Append(file.bytes));
+    RIVULET_RETURN_IF_ERROR(written.back()->Finish());
+  }
+  for (const std::unique_ptr<AtomicFile>& file : written) RIVULET_RETURN_IF_ERROR(file->Commit());
+  made->Keep();
+  return absl::OkStatus();
 }
 
 }  // namespace rivulet

@@ -1,8 +1,10 @@
 // A file that appears under its name at once and complete, however large: written piece by piece to a temporary name
 // beside it, synced, renamed. WriteFileAtomically (engine/base/file_system.h) is the same for bytes that are at hand.
+// Both follow links, and write into what is no regular file (engine/base/write_target.h).
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -21,15 +23,27 @@ class AtomicFile {
   Status Append(std::string_view bytes);
   Status Append(std::span<const std::byte> bytes);
   uint64_t size() const { return size_; }  // bytes so far
+  // Syncs and closes, so that Commit has only the rename left: of a set of files all can be complete before the first
+  // of them appears. Optional.
+  Status Finish();
   // Once, at the end: after OK the bytes survive a crash under the file's name.
   Status Commit();
 
  private:
   AtomicFile(FileSystem& fs, std::string path, std::string temporary, std::unique_ptr<WritableFile> file);
   FileSystem& fs_;
-  const std::string path_, temporary_;
-  std::unique_ptr<WritableFile> file_;  // null once committed or given up
+  const std::string path_, temporary_;  // no temporary: written into path_, which is no regular file
+  std::unique_ptr<WritableFile> file_;  // null once committed
+  bool finished_ = false;
   uint64_t size_ = 0;
 };
+
+// Files of one folder, by name, which is made where it is missing: they appear complete and together, or nothing is
+// changed and a folder that was made goes again. (Between two renames a crash may still come.)
+struct NamedBytes {
+  std::string name;
+  std::string_view bytes;
+};
+Status WriteFolderAtomically(FileSystem& fs, const std::string& folder, std::span<const NamedBytes> files);
 
 }  // namespace rivulet

@@ -122,9 +122,16 @@ StatusOr<std::unique_ptr<MappedFile>> MappedFile::Open(const std::string& path) 
   RIVULET_RETURN_IF_ERROR(RefuseUnlessRegular(info.st_mode));
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return SystemError(errno);
-  std::unique_ptr<MappedFile> file(new MappedFile(path, fd, nullptr, 0, 0));
+  // The mapping stays when the descriptor is closed.
+  struct Closer {
+    int fd;
+    ~Closer() { close(fd); }
+  } const closer{fd};
+  std::unique_ptr<MappedFile> file(new MappedFile(path));
   if (fstat(fd, &info) != 0) return SystemError(errno);
   RIVULET_RETURN_IF_ERROR(RefuseUnlessRegular(info.st_mode));
+  file->device_ = info.st_dev;
+  file->inode_ = info.st_ino;
   file->modified_nanoseconds_ = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
   if (info.st_size > 0) {
     const auto size = static_cast<size_t>(info.st_size);
@@ -139,12 +146,12 @@ StatusOr<std::unique_ptr<MappedFile>> MappedFile::Open(const std::string& path) 
 
 MappedFile::~MappedFile() {
   if (data_ != nullptr) munmap(const_cast<std::byte*>(data_), size_);
-  close(fd_);
 }
 
 uint64_t MappedFile::CurrentSize() const {
   struct stat info;
-  return fstat(fd_, &info) == 0 ? static_cast<uint64_t>(info.st_size) : 0;
+  if (stat(path_.c_str(), &info) != 0 || info.st_dev != device_ || info.st_ino != inode_) return size_;
+  return static_cast<uint64_t>(info.st_size);
 }
 
 bool MappedFile::Copy(uint64_t offset, std::span<std::byte> out) const { return Copy(offset, out, {}, {}); }

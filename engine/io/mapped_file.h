@@ -1,4 +1,5 @@
-// A regular file mapped for reading. The bytes are only ever copied out under a guard: a file that another program
+// A regular file mapped for reading; it holds no descriptor, so there may be more of them than a process may have open
+// files. The bytes are only ever copied out under a guard: a file that another program
 // truncates while it is mapped raises SIGBUS at the first touch beyond its new end, which here is a `false` and not the
 // end of the process.
 #pragma once
@@ -25,7 +26,8 @@ class MappedFile {
   const std::string& path() const { return path_; }
   uint64_t size() const { return size_; }                                 // when it was opened
   int64_t modified_nanoseconds() const { return modified_nanoseconds_; }  // when it was opened, since 1970
-  uint64_t CurrentSize() const;  // now; another value means it was changed meanwhile
+  // Now; another value means it was changed meanwhile. size() where another file has taken its name.
+  uint64_t CurrentSize() const;
 
   // Copies `out.size()` bytes from `offset` on; the range lies within size(). Thread-safe. False: the file shrank or
   // the disk failed; `out` is then undefined.
@@ -35,13 +37,12 @@ class MappedFile {
                           std::span<std::byte> third) const;
 
  private:
-  MappedFile(std::string path, int fd, const std::byte* data, uint64_t size, int64_t modified)
-      : path_(std::move(path)), fd_(fd), data_(data), size_(size), modified_nanoseconds_(modified) {}
+  explicit MappedFile(std::string path) : path_(std::move(path)) {}
   std::string path_;
-  int fd_;
-  const std::byte* data_;
-  uint64_t size_;
-  int64_t modified_nanoseconds_;
+  uint64_t device_ = 0, inode_ = 0;
+  const std::byte* data_ = nullptr;
+  uint64_t size_ = 0;
+  int64_t modified_nanoseconds_ = 0;
 };
 
 }  // namespace rivulet

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
 #include <set>
 
 namespace rivulet {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 constexpr std::string_view kMetadataKey = "__metadata__";
 
 uint64_t LoadU64(std::string_view bytes) {
@@ -25,37 +27,85 @@ std::string QuotedName(std::string_view name) {
   return "'" + text + "'";
 }
 
-// JSON that says where it is broken, refuses a key given twice (the library would keep the last) and nests at most as
-// deep as the format does.
-StatusOr<Json> ParseHeader(std::string_view text) {
-  constexpr int kMaxDepth = 3;  // {"name": {"shape": [..]}}
-  std::vector<std::set<std::string>> keys;
+// What the outermost object of the header holds, in its order.
+using HeaderEntries = std::vector<std::pair<std::string, Json>>;
+
+// Takes the header in as it is parsed. The library's own document would look at every entry again for each that ends
+// (it might have been discarded): a header of 100,000 names took 20 seconds. A key given twice, of which a document
+// would keep the last, is noted, and what nests deeper than the format does ends the parse.
+class HeaderReader final : public nlohmann::json_sax<Json> {
+ public:
+  HeaderEntries entries;
   std::string duplicate;
   bool too_deep = false;
-  const auto callback = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    using Event = Json::parse_event_t;
-    if (event == Event::object_start || event == Event::array_start) {
-      if (depth >= kMaxDepth) too_deep = true;
-      if (event == Event::object_start) keys.emplace_back();
-    } else if (event == Event::object_end) {
-      keys.pop_back();
-    } else if (event == Event::key && !keys.back().insert(parsed.get_ref<const std::string&>()).second) {
-      if (duplicate.empty()) duplicate = parsed.get_ref<const std::string&>();
-    }
-    return !too_deep;
-  };
-  Json header;
-  try {
-    header = Json::parse(text.begin(), text.end(), callback);
-  } catch (const Json::parse_error& error) {
-    return DataLoss("the safetensors header is not JSON (near byte {} of it)", error.byte);
-  } catch (const Json::exception&) {
-    return DataLoss("the safetensors header is not JSON");
+  std::optional<size_t> broken_at;  // byte of the header; nothing where it is no place that is wrong
+  bool broken = false;
+
+  bool null() override { return Value(nullptr); }
+  bool boolean(bool value) override { return Value(value); }
+  bool number_integer(int64_t value) override { return Value(value); }
+  bool number_unsigned(uint64_t value) override { return Value(value); }
+  bool number_float(double value, const std::string&) override { return Value(value); }
+  bool string(std::string& value) override { return Value(std::move(value)); }
+  bool binary(Json::binary_t&) override { return false; }  // no JSON has it
+  bool start_object(size_t) override { return Begin(Json::object()); }
+  bool start_array(size_t) override { return Begin(Json::array()); }
+  bool end_object() override { return End(); }
+  bool end_array() override { return End(); }
+  bool key(std::string& key) override {
+    Open& object = open_.back();
+    if (!object.keys.insert(key).second && duplicate.empty()) duplicate = key;
+    object.key = std::move(key);
+    return true;
   }
-  if (too_deep) return DataLoss("the safetensors header nests deeper than the format does");
-  if (!duplicate.empty()) return DataLoss("the safetensors header has {} twice", QuotedName(duplicate));
-  if (!header.is_object()) return DataLoss("the safetensors header is not a JSON object");
-  return header;
+  bool parse_error(size_t position, const std::string&, const Json::exception& error) override {
+    broken = true;
+    if (error.id / 100 == 1) broken_at = position;  // else a number that is too large
+    return false;
+  }
+
+ private:
+  struct Open {
+    Json value;  // of the outermost: nothing, its entries go to `entries`
+    std::set<std::string> keys = {};
+    std::string key = {};
+  };
+
+  bool Value(Json value) {
+    if (open_.empty()) return true;
+    Open& open = open_.back();
+    if (open_.size() == 1 && open.value.is_object()) {
+      entries.emplace_back(open.key, std::move(value));
+    } else if (open.value.is_object()) {
+      open.value[open.key] = std::move(value);
+    } else {
+      open.value.push_back(std::move(value));
+    }
+    return true;
+  }
+  bool Begin(Json value) {
+    constexpr size_t kMaxDepth = 3;  // {"name": {"shape": [..]}}
+    too_deep = open_.size() >= kMaxDepth;
+    if (!too_deep) open_.push_back({std::move(value)});
+    return !too_deep;
+  }
+  bool End() {
+    Json value = std::move(open_.back().value);
+    open_.pop_back();
+    return Value(std::move(value));
+  }
+
+  std::vector<Open> open_;
+};
+
+StatusOr<HeaderEntries> ParseHeader(std::string_view text) {
+  HeaderReader reader;
+  Json::sax_parse(text.begin(), text.end(), &reader);
+  if (reader.broken_at) return DataLoss("the safetensors header is not JSON (near byte {} of it)", *reader.broken_at);
+  if (reader.broken) return DataLoss("the safetensors header is not JSON");
+  if (reader.too_deep) return DataLoss("the safetensors header nests deeper than the format does");
+  if (!reader.duplicate.empty()) return DataLoss("the safetensors header has {} twice", QuotedName(reader.duplicate));
+  return std::move(reader.entries);
 }
 
 struct Placed {
@@ -119,8 +169,8 @@ StatusOr<Placed> ParseTensor(const std::string& name, const Json& value, uint64_
 
 const SafetensorsEntry* SafetensorsContent::Find(std::string_view name) const {
   const auto found =
-      std::find_if(tensors.begin(), tensors.end(), [&](const auto& entry) { return entry.name == name; });
-  return found == tensors.end() ? nullptr : &*found;
+      std::ranges::lower_bound(by_name, name, {}, [&](size_t i) { return std::string_view(tensors[i].name); });
+  return found == by_name.end() || tensors[*found].name != name ? nullptr : &tensors[*found];
 }
 
 StatusOr<SafetensorsContent> ParseSafetensors(std::string_view bytes) {
@@ -137,12 +187,12 @@ StatusOr<SafetensorsContent> ParseSafetensors(std::string_view bytes) {
   }
   const std::string_view text = bytes.substr(8, header_bytes);
   if (text.empty() || text[0] != '{') return DataLoss("not a safetensors file: its header does not begin with '{{'");
-  RIVULET_ASSIGN_OR_RETURN(const Json header, ParseHeader(text));
+  RIVULET_ASSIGN_OR_RETURN(const HeaderEntries header, ParseHeader(text));
   const std::string_view data = bytes.substr(8 + header_bytes);
 
   SafetensorsContent content;
   std::vector<Placed> placed;
-  for (const auto& [name, value] : header.items()) {
+  for (const auto& [name, value] : header) {
     if (name == kMetadataKey) {
       if (!value.is_object()) return DataLoss("the safetensors header's __metadata__ is not a JSON object");
       for (const auto& [key, text_value] : value.items()) {
@@ -178,15 +228,22 @@ StatusOr<SafetensorsContent> ParseSafetensors(std::string_view bytes) {
   }
   content.tensors.reserve(placed.size());
   for (Placed& tensor : placed) content.tensors.push_back(std::move(tensor.entry));
+  content.by_name.resize(content.tensors.size());
+  std::iota(content.by_name.begin(), content.by_name.end(), size_t{0});
+  std::ranges::sort(content.by_name, {}, [&](size_t i) { return std::string_view(content.tensors[i].name); });
   return content;
 }
 
 StatusOr<std::string> SafetensorsHeader(std::span<const SafetensorsEntry> tensors,
                                         const std::map<std::string, std::string>& metadata) {
-  Json header = Json::object();
+  // In the order of the tensors, and appended without a search: the names are known to differ.
+  using Ordered = nlohmann::ordered_json;
+  Ordered header = Ordered::object();
+  auto& entries = header.get_ref<Ordered::object_t&>();
   if (!metadata.empty()) {
-    Json& texts = header[std::string(kMetadataKey)] = Json::object();
+    Ordered texts = Ordered::object();
     for (const auto& [key, value] : metadata) texts[key] = value;
+    entries.emplace_back(std::string(kMetadataKey), std::move(texts));
   }
   std::set<std::string_view> names = {kMetadataKey};
   uint64_t offset = 0;
@@ -205,16 +262,17 @@ StatusOr<std::string> SafetensorsHeader(std::span<const SafetensorsEntry> tensor
       return InvalidArgument("safetensors tensor {}: {} bytes of data, but {} {} need {}", QuotedName(tensor.name),
                              tensor.data.size(), Name(tensor.dtype), tensor.shape.ToString(), bytes);
     }
-    Json& entry = header[tensor.name] = Json::object();
+    Ordered entry = Ordered::object();
     entry["dtype"] = std::string(dtype);
     entry["shape"] = std::vector<int64_t>(tensor.shape.dims().begin(), tensor.shape.dims().end());
     entry["data_offsets"] = {offset, offset + bytes};
+    entries.emplace_back(tensor.name, std::move(entry));
     offset += bytes;
   }
   std::string text;
   try {
     text = header.dump();
-  } catch (const Json::exception&) {
+  } catch (const Ordered::exception&) {
     return InvalidArgument("a safetensors name or metadata text is not UTF-8");
   }
   // Spaces, which JSON ignores, so that tensors begin at a multiple of 64 bytes and can be used where the file is

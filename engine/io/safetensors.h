@@ -27,6 +27,7 @@ struct SafetensorsEntry {
 struct SafetensorsContent {
   std::map<std::string, std::string> metadata;  // "__metadata__"
   std::vector<SafetensorsEntry> tensors;        // in the order of their data
+  std::vector<size_t> by_name;                  // places in `tensors`, in the order of the names
 
   const SafetensorsEntry* Find(std::string_view name) const;  // nullptr when there is none
 };

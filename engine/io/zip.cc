@@ -75,10 +75,22 @@ Status ReadZip64(std::string_view extra, uint64_t& size, uint64_t& stored, uint6
   return absl::OkStatus();
 }
 
+// Whether a member's own header says what the directory says of it. Readers differ in which of the two they believe, so
+// an archive in which they differ is another one for each of them. A writer that could not go back (flag 3) has left
+// the sizes and the checksum for after the data.
+bool HeaderAgrees(std::string_view header, const ZipMember& member, uint64_t method, uint64_t stored) {
+  const size_t name = Load(header, 26, 2), extra = Load(header, 28, 2);
+  if (header.substr(kLocalBytes, name) != member.name || Load(header, 8, 2) != method) return false;
+  if ((Load(header, 6, 2) & 8) != 0) return true;
+  uint64_t size = Load(header, 22, 4), packed = Load(header, 18, 4), none = 0;
+  if (!ReadZip64(header.substr(kLocalBytes + name, extra), size, packed, none).ok()) return false;
+  return size == member.size && packed == stored && Load(header, 14, 4) == member.crc32;
+}
+
 }  // namespace
 
-// The directory is what counts, as in every reader of the format; the local headers only tell where data begin, since
-// their extra fields may have other lengths.
+// The directory is what counts, as in every reader of the format; the local headers must agree with it, and tell where
+// data begin, since their extra fields may have other lengths.
 StatusOr<std::vector<ZipMember>> ReadZipDirectory(std::string_view bytes) {
   RIVULET_ASSIGN_OR_RETURN(const Directory directory, FindDirectory(bytes));
   std::string_view rest = bytes.substr(directory.offset, directory.bytes);
@@ -108,6 +120,9 @@ StatusOr<std::vector<ZipMember>> ReadZipDirectory(std::string_view bytes) {
     const uint64_t data = offset + kLocalBytes + Load(bytes, offset + 26, 2) + Load(bytes, offset + 28, 2);
     if (data > directory.offset || stored > directory.offset - data)
       return Damaged(fmt::format("has a member {} that reaches beyond its data", i + 1));
+    if (!HeaderAgrees(bytes.substr(offset, data - offset), member, method, stored))
+      return Damaged(
+          fmt::format("describes member {} in one way in its directory and in another at the member", i + 1));
     // No Deflate stream unpacks to more than 1032 times its size, so a size beyond that is a lie, and no memory is
     // taken for it.
     if (member.deflated ? member.size / kMaxDeflateRatio > stored + 64 : member.size != stored)
@@ -158,6 +173,22 @@ StatusOr<std::string> ReadZipMember(const ZipMember& member, uint64_t limit) {
   crc = crc32_z(crc, reinterpret_cast<const Bytef*>(content.data()), content.size());
   if (crc != member.crc32) return Damaged("has a member whose checksum is wrong");
   return content;
+}
+
+std::string ReadZipMemberHead(const ZipMember& member, size_t bytes) {
+  if (!member.deflated) return std::string(member.stored.substr(0, bytes));
+  constexpr size_t kMost = 1u << 30;  // zlib counts in 32 bits
+  std::string head(std::min({bytes, kMost, static_cast<size_t>(member.size)}), '\0');
+  z_stream stream = {};
+  if (head.empty() || inflateInit2(&stream, -MAX_WBITS) != Z_OK) return "";
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(member.stored.data()));
+  stream.avail_in = static_cast<uInt>(std::min(member.stored.size(), kMost));
+  stream.next_out = reinterpret_cast<Bytef*>(head.data());
+  stream.avail_out = static_cast<uInt>(head.size());
+  inflate(&stream, Z_SYNC_FLUSH);
+  head.erase(std::min<size_t>(stream.total_out, head.size()));
+  inflateEnd(&stream);
+  return head;
 }
 
 Status ZipWriter::Add(const std::string& name, std::string_view head, std::span<const std::byte> body) {

@@ -21,11 +21,16 @@ struct ZipMember {
 
 // The members of an archive held in `bytes`, which must outlive them, in the order of its directory. DATA_LOSS: no
 // archive, a directory that is cut off or points outside, members that overlap, a size that cannot come of the stored
-// bytes. UNIMPLEMENTED: encryption, another compression, several disks.
+// bytes, a member whose own header says something else of it than the directory. UNIMPLEMENTED: encryption, another
+// compression, several disks.
 StatusOr<std::vector<ZipMember>> ReadZipDirectory(std::string_view bytes);
 
 // The member's content; its checksum is verified. DATA_LOSS: damaged. RESOURCE_EXHAUSTED: more than `limit` bytes.
 StatusOr<std::string> ReadZipMember(const ZipMember& member, uint64_t limit);
+
+// The first `bytes` bytes of the content, or all where there are fewer, for a look before the rest is unpacked. Not
+// verified; what is damaged gives fewer.
+std::string ReadZipMemberHead(const ZipMember& member, size_t bytes);
 
 // Writes an archive of stored members.
 class ZipWriter {

@@ -51,7 +51,52 @@ bool IsParameter(std::string_view op, int input) {
   return found != first_parameter.end() && input >= found->second;
 }
 
-// ONNX lists nodes in an order in which inputs come first, so one walk builds the graph, and every node is checked by
+// The nodes such that each comes after those that make its inputs, as the format wants it and older exporters do not
+// write it; the order of the file where that is one already. INVALID_ARGUMENT: nodes that need each other.
+StatusOr<std::vector<const proto::NodeProto*>> InOrder(
+    const google::protobuf::RepeatedPtrField<proto::NodeProto>& nodes) {
+  std::unordered_map<std::string_view, int> maker;
+  for (int i = 0; i < nodes.size(); ++i)
+    for (const std::string& output : nodes[i].output()) maker.emplace(output, i);
+  std::vector<const proto::NodeProto*> ordered;
+  enum class State : uint8_t { kNew, kOpen, kDone };
+  std::vector<State> states(static_cast<size_t>(nodes.size()), State::kNew);
+  std::vector<int> stack;  // in the place of recursion: a chain may be as long as the model
+  const auto visit = [&](const std::string& value) -> Status {
+    const auto found = value.empty() ? maker.end() : maker.find(value);
+    if (found == maker.end()) return absl::OkStatus();
+    const State state = states[static_cast<size_t>(found->second)];
+    if (state == State::kOpen)
+      return InvalidArgument("the value '{}' is needed to make itself: the nodes are in a cycle", value);
+    if (state == State::kNew) stack.push_back(found->second);
+    return absl::OkStatus();
+  };
+  for (int i = 0; i < nodes.size(); ++i) {
+    if (states[static_cast<size_t>(i)] != State::kNew) continue;
+    stack.push_back(i);
+    while (!stack.empty()) {
+      const int top = stack.back();
+      const proto::NodeProto& node = nodes[top];
+      State& state = states[static_cast<size_t>(top)];
+      if (state == State::kNew) {
+        state = State::kOpen;
+        // The last that is pushed is made first: so the first input's maker comes first.
+        for (int k = node.input_size(); k-- > 0;) RIVULET_RETURN_IF_ERROR(visit(node.input(k)));
+        // Gradient names what it derives as well.
+        for (const auto& attr : node.attribute())
+          if (node.op_type() == "Gradient" && attr.name() == "y") RIVULET_RETURN_IF_ERROR(visit(attr.s()));
+        continue;
+      }
+      stack.pop_back();
+      if (state == State::kDone) continue;  // two nodes had pushed it
+      state = State::kDone;
+      ordered.push_back(&node);
+    }
+  }
+  return ordered;
+}
+
+// Once nodes are in an order in which inputs come first (InOrder), one walk builds the graph, and every node is checked by
 // Graph::AddNode as it comes. What cannot be told from one node, how each weight is used, is found in a walk before.
 class Importer {
  public:
@@ -435,7 +480,8 @@ Status Importer::Call(const proto::FunctionProto& function, const proto::NodePro
     }
     RIVULET_RETURN_IF_ERROR(Bind(inner, function.input(i), value));
   }
-  for (const proto::NodeProto& node : function.node()) RIVULET_RETURN_IF_ERROR(AddNode(node, inner, scope));
+  RIVULET_ASSIGN_OR_RETURN(const auto nodes, InOrder(function.node()));
+  for (const proto::NodeProto* node : nodes) RIVULET_RETURN_IF_ERROR(AddNode(*node, inner, scope));
   if (call.output_size() > function.output_size())
     return InvalidArgument("takes {} outputs of a function of {}", call.output_size(), function.output_size());
   for (int i = 0; i < call.output_size(); ++i) {
@@ -475,7 +521,8 @@ Status Importer::Run() {
     frame.opsets[""] = 1;
   }
   RIVULET_RETURN_IF_ERROR(IndexFunctions());
-  for (const auto& node : model_.graph().node()) FindUses(node);
+  RIVULET_ASSIGN_OR_RETURN(const auto nodes, InOrder(model_.graph().node()));
+  for (const proto::NodeProto* node : nodes) FindUses(*node);
   for (const auto& output : model_.graph().output()) layouts_[output.name()] = Layout::kModel;
   RIVULET_RETURN_IF_ERROR(AddInitializers(frame));
   RIVULET_RETURN_IF_ERROR(AddInputs(frame));
@@ -487,9 +534,9 @@ Status Importer::Run() {
     for (const OnnxValue& input : out_.inputs) names.push_back(input.name);
     return NotFound("the model has no input '{}' to be given a shape.{}", name, DidYouMean(name, names));
   }
-  for (const auto& node : model_.graph().node()) {
-    if (node.op_type() == "Identity" && node.output_size() == 1 && made_.contains(node.output(0))) continue;
-    RIVULET_RETURN_IF_ERROR(AddNode(node, frame, root_));
+  for (const proto::NodeProto* node : nodes) {
+    if (node->op_type() == "Identity" && node->output_size() == 1 && made_.contains(node->output(0))) continue;
+    RIVULET_RETURN_IF_ERROR(AddNode(*node, frame, root_));
   }
   return AddOutputs(frame);
 }

@@ -4,6 +4,7 @@
 
 #include "engine/base/file_system.h"
 #include "engine/graphdef/graph_def.h"
+#include "engine/io/atomic_file.h"
 #include "engine/io/safetensors.h"
 
 namespace rivulet::onnx {
@@ -25,9 +26,9 @@ StatusOr<std::string> WeightsToSafetensors(const OnnxModel& model) {
 Status WriteModelFiles(const OnnxModel& model, const std::string& folder) {
   FileSystem& files = FileSystem::Default();
   RIVULET_ASSIGN_OR_RETURN(const std::string weights, WeightsToSafetensors(model));
-  RIVULET_RETURN_IF_ERROR(files.CreateFolders(folder));
-  RIVULET_RETURN_IF_ERROR(WriteFileAtomically(files, JoinPath(folder, "graph.pb"), SerializeGraph(model.graph)));
-  return WriteFileAtomically(files, JoinPath(folder, "model.safetensors"), weights);
+  const std::string graph = SerializeGraph(model.graph);
+  const NamedBytes both[] = {{"graph.pb", graph}, {"model.safetensors", weights}};
+  return WriteFolderAtomically(files, folder, both);
 }
 
 }  // namespace rivulet::onnx

@@ -63,6 +63,7 @@ class Body {
     if (inputs.size() != 1)
       return InvalidArgument("the model has {} inputs; one that is trained has one, of examples", inputs.size());
     spec_ = inputs[0].spec;
+    input_name_ = inputs[0].name;
     const Shape& shape = spec_.shape;
     if (!shape.known_rank() || shape.rank() < 2)
       return InvalidArgument("the model's input '{}' is {}, which has no batch of examples", inputs[0].name,
@@ -105,7 +106,13 @@ class Body {
     if (!root.status().ok()) return {};
     const StatusOr<OnnxBodyOutputs> built = BuildOnnx(bytes_, scope, body, import);
     if (!built.ok()) {
-      root.Fail(built.status());
+      root.Fail(absl::IsInvalidArgument(built.status()) ? ExplainBatch(built.status()) : built.status());
+      return {};
+    }
+    // Examples come in batches of any size; scores that do not know so were computed with the exporter's.
+    const Shape& scores = built->outputs[0].shape();
+    if (FixedBatch() > 0 && scores.known_rank() && scores.rank() > 0 && scores.dim(0) != kUnknownDim) {
+      root.Fail(ExplainBatch(InvalidArgument("the scores are of shape {} for every batch", scores.ToString())));
       return {};
     }
     SharedLayers& shared = layers.shared();
@@ -115,6 +122,17 @@ class Body {
   }
 
  private:
+  // The size that the file gives its batches, or 0 where it leaves it open.
+  int64_t FixedBatch() const { return std::max<int64_t>(spec_.shape.dim(0), 0); }
+
+  Status ExplainBatch(const Status& status) const {
+    if (FixedBatch() == 0) return status;
+    return Annotate(status, fmt::format("the model was exported for batches of {}, and is trained on others; export it "
+                                        "with dynamic_shapes (or dynamic_axes) that leave the first axis of its input "
+                                        "'{}' open",
+                                        FixedBatch(), input_name_));
+  }
+
   // A variable is made by the first graph that asks, and read by both.
   Output Weight(const Scope& root, const OnnxWeight& weight) {
     if (const auto known = reads_.find(weight.name); known != reads_.end()) return known->second;
@@ -146,6 +164,7 @@ class Body {
   std::string_view bytes_;
   const TrainableOptions& options_;
   TensorSpec spec_;
+  std::string input_name_;
   std::vector<int64_t> wanted_, example_;
   bool transposes_ = false, reshapes_ = false;
   std::map<std::string, Output> reads_;

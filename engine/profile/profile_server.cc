@@ -12,6 +12,7 @@
 #include <charconv>
 #include <cstddef>
 #include <cstring>
+#include <fstream>
 
 namespace rivulet {
 namespace {
@@ -20,6 +21,7 @@ constexpr std::string_view kRequest = "profile ";
 constexpr std::string_view kError = "error: ";
 constexpr size_t kMostAnswerBytes = size_t{64} << 20;
 constexpr int kRequestMs = 2000;  // for a request to arrive whole
+constexpr int kStoppedMs = 1000;  // between two looks at whether the one who is asked is stopped
 constexpr int kLookMs = 100;      // between two looks at whether the one who asked is still there
 
 class Descriptor {
@@ -184,11 +186,32 @@ void ProfileServer::Answer(int peer) {
   Send(peer, ProfileToJson(profile));
 }
 
+namespace {
+
+// Of a process that does nothing until somebody lets it go on, no step would ever come.
+Status CheckNotStopped(int pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string line;
+  std::getline(file, line);
+  const size_t state = line.rfind(')');  // the name before it may hold anything
+  if (state == std::string::npos || state + 2 >= line.size() || (line[state + 2] != 'T' && line[state + 2] != 't'))
+    return absl::OkStatus();
+  return FailedPrecondition("process {} is stopped; let it go on first: kill -CONT {}", pid, pid);
+}
+
+}  // namespace
+
 StatusOr<Profile> ProfileOfProcess(int pid, int64_t steps, int interrupt) {
   if (kill(pid, 0) != 0 && errno == ESRCH) return NotFound("there is no process {}", pid);
+  RIVULET_RETURN_IF_ERROR(CheckNotStopped(pid));
   const Descriptor peer(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const Address address = AddressOf(pid);
-  if (peer.get() < 0 || connect(peer.get(), reinterpret_cast<const sockaddr*>(&address.address), address.length) != 0) {
+  // A queue that is full answers at once instead of making this process wait.
+  if (peer.get() >= 0) fcntl(peer.get(), F_SETFL, O_NONBLOCK);
+  const bool connected =
+      peer.get() >= 0 && connect(peer.get(), reinterpret_cast<const sockaddr*>(&address.address), address.length) == 0;
+  if (!connected && errno == EAGAIN) return Unavailable("process {} is being asked for other profiles already", pid);
+  if (!connected) {
     return NotFound(
         "process {} does not listen for profiles: it must be a rivulet simulate, client or coordinator on this machine",
         pid);
@@ -201,11 +224,13 @@ StatusOr<Profile> ProfileOfProcess(int pid, int64_t steps, int interrupt) {
   std::string answer;
   for (;;) {
     pollfd ends[2] = {{peer.get(), POLLIN, 0}, {interrupt, POLLIN, 0}};
-    if (poll(ends, interrupt >= 0 ? 2 : 1, -1) < 0) continue;
+    const int ready = poll(ends, interrupt >= 0 ? 2 : 1, kStoppedMs);
+    if (ready == 0) RIVULET_RETURN_IF_ERROR(CheckNotStopped(pid));
+    if (ready <= 0) continue;
     if (interrupt >= 0 && ends[1].revents != 0) return Cancelled("the profile of process {} was given up", pid);
     char bytes[65536];
     const ssize_t got = recv(peer.get(), bytes, sizeof(bytes), 0);
-    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (got <= 0) break;
     answer.append(bytes, static_cast<size_t>(got));
     if (answer.size() > kMostAnswerBytes)

@@ -53,7 +53,8 @@ class ProfileServer final : public RunSink {
 
 // Asks process `pid` for its next `steps` steps and waits for them; `interrupt` (a file descriptor, or -1) ends the
 // wait when it becomes readable. NOT_FOUND: no such process, or none that listens. PERMISSION_DENIED: another user's.
-// CANCELLED: interrupted. UNAVAILABLE: it ended before a step was done. INVALID_ARGUMENT: its answer is no profile.
+// CANCELLED: interrupted. FAILED_PRECONDITION: it is stopped, before or meanwhile. UNAVAILABLE: it ended before a step
+// was done. INVALID_ARGUMENT: its answer is no profile.
 StatusOr<Profile> ProfileOfProcess(int pid, int64_t steps, int interrupt = -1);
 
 }  // namespace rivulet

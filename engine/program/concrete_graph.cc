@@ -322,10 +322,8 @@ Status ConcreteGraph::ResolveVariable(const Node& node, const Signature& signatu
 }
 
 Status ConcreteGraph::BindVariable(const Node& node, const std::string& name, const Signature& signature) {
-  std::vector<std::string> known;
   for (size_t i = 0; i < signature.variables.size(); ++i) {
     const VariableBinding& binding = signature.variables[i];
-    known.push_back(binding.name);
     if (binding.name != name) continue;
     const DType dtype = node.type() == "VarHandleOp" ? node.attr<DType>("dtype") : binding.spec.dtype;
     const Shape& shape = node.attr<Shape>("shape");
@@ -339,6 +337,8 @@ Status ConcreteGraph::BindVariable(const Node& node, const std::string& name, co
     handle.spec.shape = binding.spec.shape;
     return {};
   }
+  std::vector<std::string> known;
+  for (const VariableBinding& binding : signature.variables) known.push_back(binding.name);
   return NotFound("the signature binds no variable '{}', which node '{}' needs.{}", name, node.name(),
                   DidYouMean(name, known));
 }

@@ -180,10 +180,11 @@ class Fusion {
   // Whether the update of `target` by `gradient` may happen in step `from` instead of step `to`: nobody else reads the
   // gradient, and nobody touches the target in between.
   bool MayMove(size_t from, size_t to, const VariablePlace& gradient, const VariablePlace& target) const {
-    // All steps are looked at, also those before and after: a gradient that anybody reads at any time must exist,
-    // whereas the weights only matter between the two places. A list of users per variable would not do, since places
-    // overlap without being equal.
-    for (size_t i = 0; i < steps_.size(); ++i) {
+    // A gradient that lies in a variable must not be read by anybody at any time, so all steps are looked at, also those
+    // before and after; one that does not can only be disturbed by who is in between, where the weights matter too. A
+    // list of users per variable would not do, since places overlap without being equal.
+    const bool everywhere = gradient.bytes > 0;
+    for (size_t i = everywhere ? 0 : from; i < (everywhere ? steps_.size() : to); ++i) {
       const Step& step = steps_[i];
       const bool between = i >= from && i < to;
       for (const VariablePlace& variable : step.variables) {

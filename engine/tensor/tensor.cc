@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <new>
 
+#include "engine/base/available_memory.h"
+
 namespace rivulet {
 
 AlignedBuffer::AlignedBuffer(size_t bytes) : size_(bytes) {
@@ -19,6 +21,13 @@ StatusOr<AlignedBuffer> AlignedBuffer::Create(size_t bytes) {
       static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
   if (bytes > kMachineBytes)
     return ResourceExhausted("{} bytes were asked for, and the machine has {}", bytes, kMachineBytes);
+  // Looking costs some reads of files; a smaller buffer does not decide whether there is enough.
+  constexpr size_t kLooked = size_t{256} << 20;
+  if (bytes >= kLooked) {
+    if (const size_t left = AvailableMemory(); bytes > left)
+      return ResourceExhausted("{} bytes were asked for, and {} of the machine's {} are available", bytes, left,
+                               kMachineBytes);
+  }
   AlignedBuffer buffer;
   buffer.data_.reset(
       static_cast<std::byte*>(::operator new[](bytes == 0 ? 1 : bytes, std::align_val_t{64}, std::nothrow)));

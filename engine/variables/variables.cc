@@ -53,6 +53,13 @@ Output Create(const Scope& scope, const std::string& name, const Shape& shape, c
   return handle->output();
 }
 
+// The handle of a variable, or null. Most variables are new when they are looked up: nothing is made for a message.
+Node* LookUp(const Graph& graph, std::string_view name) {
+  for (const auto& node : graph.nodes())
+    if (node->type() == "VarHandleOp" && VariableName(*node) == name) return node.get();
+  return nullptr;
+}
+
 }  // namespace
 
 Output Variable(const Scope& caller, std::string_view name, const Shape& shape, const Initializer& initializer,
@@ -60,18 +67,18 @@ Output Variable(const Scope& caller, std::string_view name, const Shape& shape, 
   const Scope scope = caller.At(where);
   const std::string full = scope.prefix() + std::string(name);
   if (!scope.status().ok()) return {};
-  const StatusOr<Output> existing = FindVariable(scope.graph(), full);
+  Node* const existing = LookUp(scope.graph(), full);
   using Sharing = VariableOptions::Sharing;
   Output handle;
-  if (existing.ok()) {
-    handle = *existing;
+  if (existing != nullptr) {
+    handle = existing->output();
     if (options.sharing == Sharing::kCreate) {
       scope.Fail(AlreadyExists("the variable '{}' exists already; share it with VariableOptions::sharing", full));
     } else if (Status same = CheckSame(*handle.node, shape, options); !same.ok()) {
       scope.Fail(std::move(same));
     }
   } else if (options.sharing == Sharing::kReuse) {
-    scope.Fail(existing.status());
+    scope.Fail(FindVariable(scope.graph(), full).status());
   } else if (scope.graph().Find(full) != nullptr) {
     scope.Fail(AlreadyExists("'{}' cannot be a variable: the graph has a node of this name", full));
   } else {
@@ -82,12 +89,10 @@ Output Variable(const Scope& caller, std::string_view name, const Shape& shape, 
 }
 
 StatusOr<Output> FindVariable(const Graph& graph, std::string_view name) {
+  if (Node* const handle = LookUp(graph, name); handle != nullptr) return handle->output();
   std::vector<std::string> names;
-  for (const auto& node : graph.nodes()) {
-    if (node->type() != "VarHandleOp") continue;
-    if (VariableName(*node) == name) return node->output();
-    names.emplace_back(VariableName(*node));
-  }
+  for (const auto& node : graph.nodes())
+    if (node->type() == "VarHandleOp") names.emplace_back(VariableName(*node));
   return NotFound("the graph has no variable '{}'.{}", name, DidYouMean(name, names));
 }
 

@@ -1,9 +1,8 @@
-// Folds client updates into one aggregate. Calls: (Check Fold | Check Merge)* (Save | Finish).
+// Folds client updates into one aggregate. Calls: (Take | Check Fold | Check Merge)* (Save | Finish).
 //
 // The result depends only on the set of folded updates, never on their order. Each addend is a pure function of
-// (update, weight): weight × value, exact in double, is rounded once to a multiple of 2^-s and added in 64-bit
-// integers; the sum of weights is an integer too. s = 62 − value_bits − ceil(log2(updates_per_version × max_weight)) is
-// a constant of the plan.
+// (update, weight): weight × value, exact in double, is rounded once to a multiple of 2^-s and added as an integer; the
+// sum of weights is an integer too. aggregation_spec.h has the arithmetic.
 //
 // Not thread-safe: shard updates over several aggregations and Merge their Partials.
 #pragma once
@@ -25,8 +24,9 @@ namespace rivulet {
 // What a fold has gathered: enough to go on elsewhere or later.
 struct Partial {
   AggregationSpec spec;
-  std::vector<int64_t> sums;  // two's complement, wrap-around
-  int64_t weight_sum = 0;
+  std::vector<int64_t> sums;    // two's complement, wrap-around
+  std::vector<int32_t> sums32;  // instead of them where the spec's sum_bits is 32
+  int64_t weight_sum = 0;       // in units of 2^-weight_fraction_bits
   std::set<TaskId> tasks;
   std::map<std::string, double> scalar_sums;  // weight × scalar, for reporting only
   int64_t lost_nonzeros = 0;                  // non-zero coordinates that rounding made zero
@@ -37,7 +37,7 @@ struct Partial {
 
 struct ServerInput {
   std::vector<float> mean_delta;  // wire order
-  int64_t weight_sum = 0;
+  int64_t weight_sum = 0;         // in units of 2^-weight_fraction_bits
   int64_t updates = 0;
   double lost_fraction = 0;  // of non-zero coordinates lost to rounding; above 0.001 the caller warns
 };
@@ -53,9 +53,14 @@ class Aggregation {
   // INVALID_ARGUMENT: wrong sizes, encoding or weight, NaN or infinity, a value beyond the bound (names
   // server.value_bits or server.max_weight); this client alone is refused and the aggregate is unchanged.
   virtual Status Check(const UpdateView& update) const = 0;
-  // Adds one checked update; `update` is only read during the call. A task folded before is ignored.
-  // RESOURCE_EXHAUSTED: more updates than updates_per_version.
-  virtual Status Fold(const UpdateView& update) = 0;
+  struct Taken {
+    double norm = 0;  // L2, of the part "delta"; 0 of a task that was folded before
+  };
+  // Checks, measures and adds one update in a single pass over its memory, which is only read, during the call. A task
+  // folded before is ignored. Errors are those of Check, and RESOURCE_EXHAUSTED: more updates than updates_per_version;
+  // after one, the aggregate is what it was.
+  virtual StatusOr<Taken> Take(const UpdateView& update) = 0;
+  Status Fold(const UpdateView& update) { return Take(update).status(); }
   virtual Status Check(const Partial& partial) const = 0;  // a tier is not trusted either
   virtual Status Merge(const Partial& partial) = 0;        // FAILED_PRECONDITION: a task of it was folded here already
   virtual Partial Save() const = 0;

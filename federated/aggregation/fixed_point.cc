@@ -4,110 +4,245 @@
 //
 #include <hwy/highway.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <type_traits>
 
+#include "engine/base/check.h"
 #include "federated/aggregation/fixed_point.h"
+
+#ifndef RIVULET_FIXED_POINT_LIMITS
+#define RIVULET_FIXED_POINT_LIMITS
+namespace rivulet {
+namespace {
+
+constexpr uint32_t kMagnitude = 0x7FFFFFFFu;
+
+// A run may begin at any byte of a message.
+inline float FloatAt(const float* values, size_t i) {
+  float value;
+  std::memcpy(&value, reinterpret_cast<const char*>(values) + 4 * i, 4);
+  return value;
+}
+
+// What decides about a value, as bits of its magnitude: as integers, magnitudes order like the floats they are, and
+// infinities and NaNs come last.
+struct Limits {
+  double scale = 0;
+  int32_t bound = 0;  // beyond it a value is refused
+  int32_t plain = 0;  // up to it |value × scale| ≤ 2^50
+  int32_t lost = 0;   // up to it value × scale is rounded to 0
+};
+
+}  // namespace
+}  // namespace rivulet
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace rivulet {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Below this magnitude, adding 1.5 × 2^52 leaves the nearest integer in the low bits of a double.
-constexpr double kMagicLimit = 0x1p51;
+#if HWY_MAX_BYTES >= 64
+using Doubles = hn::FixedTag<double, 8>;
+#elif HWY_MAX_BYTES >= 32
+using Doubles = hn::FixedTag<double, 4>;
+#elif HWY_TARGET == HWY_SCALAR
+using Doubles = hn::FixedTag<double, 1>;
+#else
+using Doubles = hn::FixedTag<double, 2>;
+#endif
+#if HWY_TARGET == HWY_SCALAR
+using Floats = hn::FixedTag<float, 1>;
+#else
+using Floats = hn::Repartition<float, Doubles>;
+#endif
+using Words = hn::RebindToSigned<Floats>;
+using Integers = hn::RebindToSigned<Doubles>;
+using HalfFloats = hn::Rebind<float, Doubles>;
+constexpr size_t kWide = hn::MaxLanes(Doubles()), kHalves = hn::MaxLanes(Floats()) / kWide;
+constexpr size_t kUnit = 16;  // values of a step
+constexpr size_t kVectors = kUnit / (kWide * kHalves), kChains = 8 / kWide;
+
+// Adding 1.5 × 2^52 leaves the nearest integer (to even) in the low bits of a double, as long as it is below 2^51.
 constexpr double kMagic = 0x1.8p52;
 
-float FloatAt(const std::byte* values, size_t i) {
-  float value;
-  std::memcpy(&value, values + 4 * i, 4);
-  return value;
+template <size_t kHalf>
+HWY_INLINE hn::Vec<Doubles> Promoted(hn::Vec<Floats> v) {
+#if HWY_TARGET == HWY_SCALAR
+  return hn::PromoteTo(Doubles(), v);
+#else
+  if constexpr (kHalf == 0) return hn::PromoteTo(Doubles(), hn::LowerHalf(HalfFloats(), v));
+  return hn::PromoteTo(Doubles(), hn::UpperHalf(HalfFloats(), v));
+#endif
 }
 
-uint32_t MagnitudeBitsAt(const std::byte* values, size_t i) {
-  uint32_t bits;
-  std::memcpy(&bits, values + 4 * i, 4);
-  return bits & 0x7FFFFFFFu;
+template <bool kUntake>
+HWY_INLINE void AddTo(int64_t* HWY_RESTRICT sums, hn::Vec<Integers> addend) {
+  const Integers d;
+  const auto sum = hn::LoadU(d, sums);
+  hn::StoreU(kUntake ? hn::Sub(sum, addend) : hn::Add(sum, addend), d, sums);
 }
 
-// Rounded to the nearest even integer, as the vectors below do by the addition of 1.5 × 2^52: whichever path an element
-// takes, the bits are the same, and with them those of machines with vectors of other lengths.
-void FoldOne(const std::byte* values, size_t i, double scale, int64_t* sums, FoldCounts& counts) {
-  const double x = static_cast<double>(FloatAt(values, i)) * scale;
-  // Checked updates stay below 2^62; anything else adds nothing rather than being undefined.
-  const int64_t addend = std::abs(x) < 0x1p62 ? static_cast<int64_t>(std::nearbyint(x)) : 0;
-  sums[i] = static_cast<int64_t>(static_cast<uint64_t>(sums[i]) + static_cast<uint64_t>(addend));
-  // Bits, not values: a thread that flushes denormals to zero would count otherwise.
-  const bool nonzero = MagnitudeBitsAt(values, i) != 0;
-  counts.nonzeros += nonzero;
-  counts.lost += nonzero && addend == 0;
+template <bool kUntake>
+HWY_INLINE void AddTo(int32_t* HWY_RESTRICT sums, hn::Vec<Integers> addend) {
+  const hn::Rebind<uint32_t, Doubles> d;
+  uint32_t* const words = reinterpret_cast<uint32_t*>(sums);
+  const auto low = hn::TruncateTo(d, hn::BitCast(hn::RebindToUnsigned<Integers>(), addend));
+  const auto sum = hn::LoadU(d, words);
+  hn::StoreU(kUntake ? hn::Sub(sum, low) : hn::Add(sum, low), d, words);
 }
 
-// The loop is bound by memory: 4 bytes come and 8 are read and written per element. So the counting is done in the same
-// pass, in registers, and the conversion of doubles to 64-bit integers, which older instruction sets lack, by one
-// addition and one subtraction.
-FoldCounts Fold(const std::byte* HWY_RESTRICT values, size_t n, double scale, int64_t* HWY_RESTRICT sums) {
-  const hn::ScalableTag<double> doubles;
-  const hn::RebindToSigned<decltype(doubles)> integers;
-  const hn::Rebind<float, decltype(doubles)> floats;
-  const hn::RebindToSigned<decltype(floats)> words;
-  const size_t lanes = hn::Lanes(doubles);
-  const auto scales = hn::Set(doubles, scale);
-  const auto limit = hn::Set(doubles, kMagicLimit);
+// One run in one pass. The loop is bound by memory, so all that is asked of a value is asked while it is in registers:
+// whether it is good, its square, whether it is lost. A step is 16 values whatever the vectors, and begins where the
+// wire index is a multiple of 8: so each lane of `squares` sees the same values in the same order on every machine.
+template <bool kMinus, bool kUntake, class Sum>
+HWY_INLINE size_t Pass(const float* HWY_RESTRICT values, const float* HWY_RESTRICT minus, size_t n,
+                       const Limits& limits, Sum* HWY_RESTRICT sums, FoldState& state) {
+  using Bits = std::make_unsigned_t<Sum>;
+  const auto first = static_cast<size_t>(state.wire_index);
+
+  // Rounded to the nearest even integer, as the vectors below do: whichever path a value takes, the bits are the same.
+  const auto one = [&](size_t i) {
+    float value = FloatAt(values, i);
+    if constexpr (kMinus) value -= FloatAt(minus, i);
+    const auto bits = static_cast<int32_t>(std::bit_cast<uint32_t>(value) & kMagnitude);
+    if (bits > limits.bound) return false;
+    const auto wide = static_cast<double>(value);
+    const auto addend = static_cast<uint64_t>(static_cast<int64_t>(std::nearbyint(wide * limits.scale)));
+    const auto sum = static_cast<Bits>(sums[i]);
+    sums[i] = static_cast<Sum>(static_cast<Bits>(kUntake ? sum - addend : sum + addend));
+    if constexpr (!kUntake) {
+      state.squares[(first + i) % 8] += wide * wide;
+      // Bits, not values: a thread that flushes denormals to zero would count otherwise.
+      state.nonzeros += bits != 0;
+      state.lost += bits != 0 && bits <= limits.lost;
+    }
+    return true;
+  };
+
+  size_t i = 0;
+  for (; i < n && (first + i) % 8 != 0; ++i) {
+    if (!one(i)) return i;
+  }
+
+  const Doubles doubles;
+  const Floats floats;
+  const Words words;
+  const Integers integers;
+  const auto scales = hn::Set(doubles, limits.scale);
   const auto magic = hn::Set(doubles, kMagic);
   const auto magic_bits = hn::BitCast(integers, magic);
-  const auto magnitude = hn::Set(words, 0x7FFFFFFF);
-  FoldCounts counts;
-  size_t i = 0;
-  while (i + lanes <= n) {
-    // The zeros among the inputs are counted in 32 bits, so not for too long at a stretch.
-    const size_t stretch = HWY_MIN(n, i + (size_t{1} << 20));
-    const size_t start = i;
-    size_t apart = 0;  // elements of this stretch that took the wide path
-    auto zero_inputs = hn::Zero(words);
-    auto zero_addends = hn::Zero(integers);
-    for (; i + lanes <= stretch; i += lanes) {
-      const auto value = hn::LoadU(floats, reinterpret_cast<const float*>(values + 4 * i));
-      const auto x = hn::Mul(hn::PromoteTo(doubles, value), scales);
-      // Only weights and values near their bounds get here.
-      if (HWY_UNLIKELY(!hn::AllTrue(doubles, hn::Lt(hn::Abs(x), limit)))) {
-        for (size_t lane = 0; lane < lanes; ++lane) FoldOne(values, i + lane, scale, sums, counts);
-        apart += lanes;
-        continue;
-      }
-      const auto addend = hn::Sub(hn::BitCast(integers, hn::Add(x, magic)), magic_bits);
-      hn::StoreU(hn::Add(hn::LoadU(integers, sums + i), addend), integers, sums + i);
-      zero_addends = hn::Sub(zero_addends, hn::VecFromMask(integers, hn::Eq(addend, hn::Zero(integers))));
-      const auto bits = hn::And(hn::BitCast(words, value), magnitude);
-      zero_inputs = hn::Sub(zero_inputs, hn::VecFromMask(words, hn::Eq(bits, hn::Zero(words))));
+  const auto magnitude = hn::Set(words, static_cast<int32_t>(kMagnitude));
+  const auto plain = hn::Set(words, std::min(limits.plain, limits.bound));
+  const auto lost = hn::Set(words, limits.lost);
+  hn::Vec<Doubles> squares[kChains];
+#pragma GCC unroll 8
+  for (size_t c = 0; c < kChains; ++c) squares[c] = hn::LoadU(doubles, state.squares.data() + c * kWide);
+  size_t nonzeros = 0, kept = 0;
+
+  for (; i + kUnit <= n; i += kUnit) {
+    hn::Vec<Floats> value[kVectors];
+    hn::Vec<Words> magnitudes[kVectors];
+    auto largest = hn::Zero(words);
+#pragma GCC unroll 16
+    for (size_t k = 0; k < kVectors; ++k) {
+      const size_t at = i + k * kWide * kHalves;
+      value[k] = hn::LoadU(floats, values + at);
+      if constexpr (kMinus) value[k] = hn::Sub(value[k], hn::LoadU(floats, minus + at));
+      const auto bits = hn::And(hn::BitCast(words, value[k]), magnitude);
+      largest = hn::Max(largest, bits);
+      magnitudes[k] = bits;
     }
-    const int64_t zeros = hn::GetLane(hn::SumOfLanes(words, zero_inputs));
-    counts.nonzeros += static_cast<int64_t>(i - start - apart) - zeros;
-    counts.lost += hn::GetLane(hn::SumOfLanes(integers, zero_addends)) - zeros;
-    if (i == start) break;
+    const auto step = [&](auto addend_of) HWY_ATTR {
+#pragma GCC unroll 16
+      for (size_t k = 0; k < kVectors; ++k) {
+        const auto half = [&](hn::Vec<Doubles> wide, size_t h) HWY_ATTR {
+          const size_t vector = k * kHalves + h;
+          if constexpr (!kUntake) {
+            // A square of a float is exact in double: whether multiplication and addition are fused is not seen.
+            squares[vector % kChains] = hn::MulAdd(wide, wide, squares[vector % kChains]);
+          }
+          AddTo<kUntake>(sums + i + vector * kWide, addend_of(wide));
+        };
+        half(Promoted<0>(value[k]), 0);
+        if constexpr (kHalves == 2) half(Promoted<1>(value[k]), 1);
+        if constexpr (!kUntake) {
+          nonzeros += hn::CountTrue(words, hn::Gt(magnitudes[k], hn::Zero(words)));
+          kept += hn::CountTrue(words, hn::Gt(magnitudes[k], lost));
+        }
+      }
+    };
+    if (HWY_LIKELY(hn::AllFalse(words, hn::Gt(largest, plain)))) {
+      // So is weight × value.
+      step([&](hn::Vec<Doubles> wide)
+               HWY_ATTR { return hn::Sub(hn::BitCast(integers, hn::MulAdd(wide, scales, magic)), magic_bits); });
+      continue;
+    }
+    if (!hn::AllFalse(words, hn::Gt(largest, hn::Set(words, limits.bound)))) break;
+    // Weights and values near their bounds.
+    step([&](hn::Vec<Doubles> wide) HWY_ATTR { return hn::ConvertTo(integers, hn::Round(hn::Mul(wide, scales))); });
   }
-  for (; i < n; ++i) FoldOne(values, i, scale, sums, counts);
-  return counts;
+
+#pragma GCC unroll 8
+  for (size_t c = 0; c < kChains; ++c) hn::StoreU(squares[c], doubles, state.squares.data() + c * kWide);
+  state.nonzeros += static_cast<int64_t>(nonzeros);
+  state.lost += static_cast<int64_t>(nonzeros - kept);
+  for (; i < n; ++i) {
+    if (!one(i)) return i;
+  }
+  return n;
 }
 
-size_t Beyond(const std::byte* HWY_RESTRICT values, size_t n, int32_t bound_bits) {
-  const hn::ScalableTag<int32_t> words;
-  const size_t lanes = hn::Lanes(words);
-  const auto magnitude = hn::Set(words, 0x7FFFFFFF);
+template <bool kUntake, class Sum>
+HWY_INLINE size_t PassOf(const FloatRun& run, size_t n, const Limits& limits, Sum* sums, FoldState& state) {
+  if (run.minus == nullptr) return Pass<false, kUntake>(run.values, run.minus, n, limits, sums, state);
+  return Pass<true, kUntake>(run.values, run.minus, n, limits, sums, state);
+}
+
+size_t Take64(const FloatRun& run, size_t n, const Limits& limits, int64_t* sums, FoldState& state) {
+  return PassOf<false>(run, n, limits, sums, state);
+}
+size_t Take32(const FloatRun& run, size_t n, const Limits& limits, int32_t* sums, FoldState& state) {
+  return PassOf<false>(run, n, limits, sums, state);
+}
+size_t Untake64(const FloatRun& run, size_t n, const Limits& limits, int64_t* sums, FoldState& state) {
+  return PassOf<true>(run, n, limits, sums, state);
+}
+size_t Untake32(const FloatRun& run, size_t n, const Limits& limits, int32_t* sums, FoldState& state) {
+  return PassOf<true>(run, n, limits, sums, state);
+}
+
+size_t Bad(const FloatRun& run, size_t n, int32_t bound_bits) {
+  const Floats floats;
+  const Words words;
+  constexpr size_t kLanes = kWide * kHalves;
+  const auto magnitude = hn::Set(words, static_cast<int32_t>(kMagnitude));
   const auto bound = hn::Set(words, bound_bits);
   size_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    // As integers, magnitudes order like the floats they are, and infinities and NaNs come last.
-    const auto bits = hn::And(hn::LoadU(words, reinterpret_cast<const int32_t*>(values + 4 * i)), magnitude);
+  for (; i + kLanes <= n; i += kLanes) {
+    auto value = hn::LoadU(floats, run.values + i);
+    if (run.minus != nullptr) value = hn::Sub(value, hn::LoadU(floats, run.minus + i));
+    const auto bits = hn::And(hn::BitCast(words, value), magnitude);
     if (HWY_UNLIKELY(!hn::AllFalse(words, hn::Gt(bits, bound)))) break;
   }
-  while (i < n && MagnitudeBitsAt(values, i) <= static_cast<uint32_t>(bound_bits)) ++i;
+  for (; i < n; ++i) {
+    float value = FloatAt(run.values, i);
+    if (run.minus != nullptr) value -= FloatAt(run.minus, i);
+    if (static_cast<int32_t>(std::bit_cast<uint32_t>(value) & kMagnitude) > bound_bits) break;
+  }
   return i;
 }
 
 // The one place where integers become floating again. One rounding to double, one division, one rounding to float per
 // element, whatever was folded in which order.
-void Divide(const int64_t* HWY_RESTRICT sums, size_t n, double denominator, float* HWY_RESTRICT means) {
+void Divide64(const int64_t* HWY_RESTRICT sums, size_t n, double denominator, float* HWY_RESTRICT means) {
+  for (size_t i = 0; i < n; ++i) means[i] = static_cast<float>(static_cast<double>(sums[i]) / denominator);
+}
+void Divide32(const int32_t* HWY_RESTRICT sums, size_t n, double denominator, float* HWY_RESTRICT means) {
   for (size_t i = 0; i < n; ++i) means[i] = static_cast<float>(static_cast<double>(sums[i]) / denominator);
 }
 
@@ -118,26 +253,91 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace rivulet {
 namespace {
-HWY_EXPORT(Fold);
-HWY_EXPORT(Beyond);
-HWY_EXPORT(Divide);
-}  // namespace
+HWY_EXPORT(Take64);
+HWY_EXPORT(Take32);
+HWY_EXPORT(Untake64);
+HWY_EXPORT(Untake32);
+HWY_EXPORT(Bad);
+HWY_EXPORT(Divide64);
+HWY_EXPORT(Divide32);
 
-FoldCounts FoldFloats(std::span<const std::byte> values, double scale, std::span<int64_t> sums) {
-  RIVULET_CHECK(values.size() == 4 * sums.size());
-  return HWY_DYNAMIC_DISPATCH(Fold)(values.data(), sums.size(), scale, sums.data());
+int32_t BitsOf(float value) { return std::bit_cast<int32_t>(value); }
+
+// The largest float v with v × scale ≤ limit; the products are exact.
+int32_t LargestBits(double limit, double scale) {
+  const double quotient = limit / scale;
+  if (quotient >= static_cast<double>(std::numeric_limits<float>::max())) {
+    return BitsOf(std::numeric_limits<float>::max());
+  }
+  // One of the two next to the quotient.
+  int32_t bits = BitsOf(static_cast<float>(quotient));
+  while (static_cast<double>(std::bit_cast<float>(bits)) * scale > limit) --bits;
+  while (static_cast<double>(std::bit_cast<float>(bits + 1)) * scale <= limit) ++bits;
+  return bits;
 }
 
-size_t FirstBeyond(std::span<const std::byte> values, int value_bits) {
-  const float bound = std::ldexp(1.0f, value_bits);
-  int32_t bits;
-  std::memcpy(&bits, &bound, 4);
-  return HWY_DYNAMIC_DISPATCH(Beyond)(values.data(), values.size() / 4, bits);
+Limits LimitsOf(double scale, int32_t bound) {
+  return {scale, bound, LargestBits(0x1p50, scale), LargestBits(0.5, scale)};
+}
+
+int32_t BoundBits(int value_bits) { return BitsOf(std::ldexp(1.0f, value_bits)); }
+
+template <class Sum>
+size_t CountOf(const FloatRun& run, std::span<Sum> sums) {
+  RIVULET_CHECK(static_cast<size_t>(run.count) == sums.size());
+  return sums.size();
+}
+
+}  // namespace
+
+double FoldState::Norm() const {
+  const std::array<double, 8>& s = squares;
+  return std::sqrt(((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7])));
+}
+
+int64_t TakeRun(const FloatRun& run, double scale, int value_bits, std::span<int64_t> sums, FoldState& state) {
+  const auto taken = static_cast<int64_t>(HWY_DYNAMIC_DISPATCH(Take64)(
+      run, CountOf(run, sums), LimitsOf(scale, BoundBits(value_bits)), sums.data(), state));
+  state.wire_index += taken;
+  return taken;
+}
+
+int64_t TakeRun(const FloatRun& run, double scale, int value_bits, std::span<int32_t> sums, FoldState& state) {
+  const auto taken = static_cast<int64_t>(HWY_DYNAMIC_DISPATCH(Take32)(
+      run, CountOf(run, sums), LimitsOf(scale, BoundBits(value_bits)), sums.data(), state));
+  state.wire_index += taken;
+  return taken;
+}
+
+void UntakeRun(const FloatRun& run, int64_t count, double scale, std::span<int64_t> sums) {
+  FoldState state;
+  HWY_DYNAMIC_DISPATCH(Untake64)
+  (run, static_cast<size_t>(count), LimitsOf(scale, static_cast<int32_t>(kMagnitude)), sums.data(), state);
+}
+
+void UntakeRun(const FloatRun& run, int64_t count, double scale, std::span<int32_t> sums) {
+  FoldState state;
+  HWY_DYNAMIC_DISPATCH(Untake32)
+  (run, static_cast<size_t>(count), LimitsOf(scale, static_cast<int32_t>(kMagnitude)), sums.data(), state);
+}
+
+int64_t FirstBad(const FloatRun& run, int value_bits) {
+  return static_cast<int64_t>(HWY_DYNAMIC_DISPATCH(Bad)(run, static_cast<size_t>(run.count), BoundBits(value_bits)));
+}
+
+float ValueOf(const FloatRun& run, int64_t index) {
+  const float value = FloatAt(run.values, static_cast<size_t>(index));
+  return run.minus == nullptr ? value : value - FloatAt(run.minus, static_cast<size_t>(index));
 }
 
 void DivideSums(std::span<const int64_t> sums, double denominator, std::span<float> means) {
   RIVULET_CHECK(sums.size() == means.size());
-  HWY_DYNAMIC_DISPATCH(Divide)(sums.data(), sums.size(), denominator, means.data());
+  HWY_DYNAMIC_DISPATCH(Divide64)(sums.data(), sums.size(), denominator, means.data());
+}
+
+void DivideSums(std::span<const int32_t> sums, double denominator, std::span<float> means) {
+  RIVULET_CHECK(sums.size() == means.size());
+  HWY_DYNAMIC_DISPATCH(Divide32)(sums.data(), sums.size(), denominator, means.data());
 }
 
 }  // namespace rivulet

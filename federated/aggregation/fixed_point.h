@@ -1,29 +1,45 @@
 // The arithmetic that makes a fold independent of order: weight × value, exact in double, rounded once (to nearest,
-// ties to even) to a multiple of 2^-s, and added in 64-bit integers. Dispatched at run time to the widest vectors of
-// the CPU; every target gives the same bits.
+// ties to even) to a multiple of 2^-s, and added in integers. Dispatched at run time to the widest vectors of the CPU;
+// every target gives the same bits.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-#include "engine/base/check.h"
-#include "engine/base/status.h"
+#include "federated/aggregation/update.h"
 
 namespace rivulet {
 
-struct FoldCounts {
+// What a pass over one part carries from run to run.
+struct FoldState {
+  int64_t wire_index = 0;  // of the next value
+  // Sums of squares; a value counts into lane (wire index mod 8), so that their bits do not depend on where runs begin.
+  std::array<double, 8> squares{};
   int64_t nonzeros = 0;
-  int64_t lost = 0;  // non-zero values that contributed 0
+  int64_t lost = 0;     // non-zero values that contributed 0
+  double Norm() const;  // √(((s0+s1)+(s2+s3)) + ((s4+s5)+(s6+s7)))
 };
-// sums[i] += round(values[i] × scale) for little-endian float32 `values` of any alignment; scale = weight × 2^s, and
-// |values[i] × scale| < 2^62. Reads 4 bytes and updates 8 per element.
-FoldCounts FoldFloats(std::span<const std::byte> values, double scale, std::span<int64_t> sums);
 
-// The index of the first value that is NaN, infinite or beyond ±2^value_bits; the number of values when there is none.
-size_t FirstBeyond(std::span<const std::byte> values, int value_bits);
+// Checks, measures and folds in one pass, which reads 4 bytes (8 of a difference) and updates 8 a value:
+// sums[i] += round(value × scale) for the values of `run`, up to the first that is NaN, infinite or beyond
+// ±2^value_bits. Returns how many were taken, run.count when all were good; `state` is of those. scale = weight × 2^s,
+// and scale × 2^value_bits ≤ 2^62. `sums`, of 64 or 32 bits with wrap-around, are those of the run.
+int64_t TakeRun(const FloatRun& run, double scale, int value_bits, std::span<int64_t> sums, FoldState& state);
+int64_t TakeRun(const FloatRun& run, double scale, int value_bits, std::span<int32_t> sums, FoldState& state);
+// Takes away again what the first `count` values of a run, which TakeRun has taken, added to `sums`: to the bit, since
+// the same values give the same integers.
+void UntakeRun(const FloatRun& run, int64_t count, double scale, std::span<int64_t> sums);
+void UntakeRun(const FloatRun& run, int64_t count, double scale, std::span<int32_t> sums);
+
+// The index in `run` of the first value that is NaN, infinite or beyond ±2^value_bits; run.count when there is none.
+int64_t FirstBad(const FloatRun& run, int value_bits);
+// The value at `index` of a run.
+float ValueOf(const FloatRun& run, int64_t index);
 
 // means[i] = float(double(sums[i]) / denominator).
 void DivideSums(std::span<const int64_t> sums, double denominator, std::span<float> means);
+void DivideSums(std::span<const int32_t> sums, double denominator, std::span<float> means);
 
 }  // namespace rivulet

@@ -1,14 +1,16 @@
 // The form of a saved Partial, all little-endian:
 //
 //   "RVPART01"
-//   u32 length, rule           i64 elements, updates_per_version, max_weight, value_bits, min_updates
+//   u32 length, rule           i64 elements, updates_per_version, max_weight, value_bits, min_updates, sum_bits,
+//                              weight_fraction_bits, staleness_bits
 //   i64 weight_sum, lost_nonzeros, nonzeros
 //   u32 count, then each scalar:  u32 length, name, f64 sum
 //   u64 count, then each task:    u32 length, task_id        (in byte order)
-//   u64 count, then each sum:     i64
+//   u64 count, then each sum:     i64, or i32 where sum_bits is 32
 //   32 bytes: SHA-256 of everything before
 #include <bit>
 #include <cstring>
+#include <limits>
 
 #include "engine/base/sha256.h"
 #include "federated/aggregation/aggregation.h"
@@ -52,6 +54,11 @@ struct Reader {
     if (ok) std::memcpy(&value, taken.data(), sizeof(T));
     return value;
   }
+  // What an int cannot hold is out of every range.
+  int GetInt() {
+    const auto value = Get<int64_t>();
+    return value == static_cast<int>(value) ? static_cast<int>(value) : std::numeric_limits<int>::min();
+  }
   std::string GetText() { return std::string(Take(Get<uint32_t>())); }
 };
 
@@ -63,9 +70,9 @@ std::string Partial::Serialize() const {
   out.reserve(sums.size() * 8 + tasks.size() * 64 + 256);
   out.append(kMagic);
   PutText(out, spec.rule);
-  for (const int64_t field :
-       {spec.elements, spec.updates_per_version, spec.max_weight, static_cast<int64_t>(spec.value_bits),
-        spec.min_updates, weight_sum, lost_nonzeros, nonzeros}) {
+  for (const int64_t field : {spec.elements, spec.updates_per_version, spec.max_weight, int64_t{spec.value_bits},
+                              spec.min_updates, int64_t{spec.sum_bits}, int64_t{spec.weight_fraction_bits},
+                              int64_t{spec.staleness_bits}, weight_sum, lost_nonzeros, nonzeros}) {
     Put(out, field);
   }
   Put(out, static_cast<uint32_t>(scalar_sums.size()));
@@ -75,8 +82,10 @@ std::string Partial::Serialize() const {
   }
   Put(out, static_cast<uint64_t>(tasks.size()));
   for (const TaskId& task : tasks) PutText(out, task);
-  Put(out, static_cast<uint64_t>(sums.size()));
-  out.append(reinterpret_cast<const char*>(sums.data()), sums.size() * sizeof(int64_t));
+  const bool narrow = spec.sum_bits == 32;
+  Put(out, static_cast<uint64_t>(narrow ? sums32.size() : sums.size()));
+  out.append(narrow ? std::string_view(reinterpret_cast<const char*>(sums32.data()), sums32.size() * sizeof(int32_t))
+                    : std::string_view(reinterpret_cast<const char*>(sums.data()), sums.size() * sizeof(int64_t)));
   const Digest digest = Sha256Of(out);
   out.append(digest.AsBytes());
   return out;
@@ -98,9 +107,11 @@ StatusOr<Partial> Partial::Parse(std::string_view bytes) {
   partial.spec.elements = reader.Get<int64_t>();
   partial.spec.updates_per_version = reader.Get<int64_t>();
   partial.spec.max_weight = reader.Get<int64_t>();
-  const int64_t value_bits = reader.Get<int64_t>();
-  partial.spec.value_bits = value_bits == static_cast<int>(value_bits) ? static_cast<int>(value_bits) : -1;
+  partial.spec.value_bits = reader.GetInt();
   partial.spec.min_updates = reader.Get<int64_t>();
+  partial.spec.sum_bits = reader.GetInt();
+  partial.spec.weight_fraction_bits = reader.GetInt();
+  partial.spec.staleness_bits = reader.GetInt();
   partial.weight_sum = reader.Get<int64_t>();
   partial.lost_nonzeros = reader.Get<int64_t>();
   partial.nonzeros = reader.Get<int64_t>();
@@ -110,14 +121,17 @@ StatusOr<Partial> Partial::Parse(std::string_view bytes) {
   }
   for (uint64_t left = reader.Get<uint64_t>(); left > 0 && reader.ok; --left) partial.tasks.insert(reader.GetText());
   const auto sums = reader.Get<uint64_t>();
+  const bool narrow = partial.spec.sum_bits == 32;
+  const size_t width = narrow ? sizeof(int32_t) : sizeof(int64_t);
   // The digest only proves that nothing was damaged on the way; who wrote it may still have written nonsense.
-  if (!reader.ok || sums > reader.bytes.size() / sizeof(int64_t) || sums * sizeof(int64_t) != reader.bytes.size() ||
+  if (!reader.ok || sums > reader.bytes.size() / width || sums * width != reader.bytes.size() ||
       static_cast<int64_t>(sums) != partial.spec.elements) {
     return DataLoss("a saved partial's counts do not fit its {} bytes", bytes.size());
   }
   RIVULET_RETURN_IF_ERROR(Annotate(ValidateSpec(partial.spec), "a saved partial"));
-  partial.sums.resize(sums);
-  std::memcpy(partial.sums.data(), reader.bytes.data(), reader.bytes.size());
+  narrow ? partial.sums32.resize(sums) : partial.sums.resize(sums);
+  std::memcpy(narrow ? static_cast<void*>(partial.sums32.data()) : partial.sums.data(), reader.bytes.data(),
+              reader.bytes.size());
   return partial;
 }
 

@@ -1,6 +1,6 @@
 // The mean of deltas weighted by examples: federated averaging's rule (McMahan et al. 2017, Algorithm 1).
 #include <cmath>
-#include <cstring>
+#include <type_traits>
 
 #include "federated/aggregation/aggregation.h"
 #include "federated/aggregation/fixed_point.h"
@@ -15,58 +15,91 @@ constexpr double kScalarUnit = 0x1p-20;
 
 double RoundedScalar(double weighted) { return std::nearbyint(weighted / kScalarUnit) * kScalarUnit; }
 
+// What the addends of updates that weigh `weight_sum` together can come to: each is at most its weight × 2^value_bits
+// in units of 2^-s. Where that is a fraction of a unit, rounding gives less than twice as much. Below 2^62 either way.
+int64_t SumBound(const AggregationSpec& spec, int64_t weight_sum) {
+  const int shift = spec.value_bits + spec.fraction_bits();
+  return shift >= 0 ? weight_sum << shift : weight_sum >> (-shift - 1);
+}
+
+// Unsigned, because the overflow of a signed sum would be undefined even where Check has excluded it.
+template <class Sum>
+void AddWrapping(std::vector<Sum>& sums, const std::vector<Sum>& more) {
+  using Bits = std::make_unsigned_t<Sum>;
+  for (size_t i = 0; i < sums.size(); ++i) {
+    sums[i] = static_cast<Sum>(static_cast<Bits>(sums[i]) + static_cast<Bits>(more[i]));
+  }
+}
+
+std::string Describe(const AggregationSpec& spec) {
+  return fmt::format("{} ({} elements, {} updates, weights to {} in 2^-{}, values to 2^{}, sums of {} bits less {})",
+                     spec.rule, spec.elements, spec.updates_per_version, spec.max_weight, spec.weight_fraction_bits,
+                     spec.value_bits, spec.sum_bits, spec.staleness_bits);
+}
+
+// Calls `body` with the sums that the spec of `partial` asks for.
+template <class P, class Body>
+auto WithSums(P& partial, const Body& body) {
+  return partial.spec.sum_bits == 32 ? body(partial.sums32) : body(partial.sums);
+}
+
 class WeightedMean : public Aggregation {
  public:
   explicit WeightedMean(const AggregationSpec& spec) {
     state_.spec = spec;
-    state_.sums.resize(static_cast<size_t>(spec.elements));
+    WithSums(state_, [&](auto& sums) { sums.resize(static_cast<size_t>(spec.elements)); });
   }
 
-  // All of an update is read before any of it is added: an update that is refused in the middle of a fold could not be
-  // taken out again.
   Status Check(const UpdateView& update) const override {
     RIVULET_RETURN_IF_ERROR(CheckForm(update));
-    const PartView& delta = update.parts[0];
-    const size_t beyond = FirstBeyond(delta.data, spec().value_bits);
-    if (beyond < delta.data.size() / 4) {
-      float value;
-      std::memcpy(&value, delta.data.data() + 4 * beyond, 4);
-      if (!std::isfinite(value)) {
-        return InvalidArgument("the update of task '{}' has {} at element {} of its delta; its training diverged",
-                               update.task, std::isnan(value) ? "NaN" : "infinity", beyond);
-      }
-      return InvalidArgument(
-          "the update of task '{}' has {} at element {} of its delta, beyond ±2^{}; raise server.value_bits if that is "
-          "no error",
-          update.task, value, beyond, spec().value_bits);
-    }
-    for (const auto& [name, value] : update.scalars) {
-      if (!std::isfinite(value)) {
-        return InvalidArgument("the update of task '{}' reports {} = {}, which is not a number to report", update.task,
-                               name, value);
-      }
+    FloatRun whole;
+    int64_t index = 0;
+    for (const FloatRun& run : RunsOf(update.parts[0], whole)) {
+      const int64_t bad = FirstBad(run, spec().value_bits);
+      if (bad < run.count) return BadValue(update, index + bad, ValueOf(run, bad));
+      index += run.count;
     }
     return absl::OkStatus();
   }
 
   // weight × value is rounded once, to a multiple of 2^-s, and added as an integer. Integers add up to the same sum in
   // any order, which is why updates may be folded as they arrive, by any number of threads, and a partial may be
-  // merged.
-  Status Fold(const UpdateView& update) override {
-    if (state_.tasks.contains(update.task)) return absl::OkStatus();
+  // merged. They also forget: an update that turns out to be bad in the middle is taken away again, to the bit, so
+  // nothing has to be read before anything is added.
+  StatusOr<Taken> Take(const UpdateView& update) override {
+    if (state_.tasks.contains(update.task)) return Taken{};
     RIVULET_RETURN_IF_ERROR(CheckForm(update));
     RIVULET_RETURN_IF_ERROR(CheckRoom(1));
     const PartView& delta = update.parts[0];
     const double scale = std::ldexp(static_cast<double>(delta.weight), spec().fraction_bits());
-    const FoldCounts counts = FoldFloats(delta.data, scale, state_.sums);
-    state_.nonzeros += counts.nonzeros;
-    state_.lost_nonzeros += counts.lost;
+    FloatRun whole;
+    const std::span<const FloatRun> runs = RunsOf(delta, whole);
+    FoldState fold;
+    RIVULET_RETURN_IF_ERROR(WithSums(state_, [&](auto& sums) -> Status {
+      const auto sums_of = [&](int64_t first, int64_t count) {
+        return std::span(sums).subspan(static_cast<size_t>(first), static_cast<size_t>(count));
+      };
+      for (size_t r = 0; r < runs.size(); ++r) {
+        const int64_t first = fold.wire_index;
+        const int64_t taken = TakeRun(runs[r], scale, spec().value_bits, sums_of(first, runs[r].count), fold);
+        if (taken == runs[r].count) continue;
+        UntakeRun(runs[r], taken, scale, sums_of(first, runs[r].count));
+        int64_t end = first;
+        for (size_t before = r; before-- > 0;) {
+          end -= runs[before].count;
+          UntakeRun(runs[before], runs[before].count, scale, sums_of(end, runs[before].count));
+        }
+        return BadValue(update, first + taken, ValueOf(runs[r], taken));
+      }
+      return absl::OkStatus();
+    }));
+    state_.nonzeros += fold.nonzeros;
+    state_.lost_nonzeros += fold.lost;
     state_.weight_sum += delta.weight;
-    for (const auto& [name, value] : update.scalars) {
-      state_.scalar_sums[name] += RoundedScalar(static_cast<double>(delta.weight) * value);
-    }
+    const double weight = std::ldexp(static_cast<double>(delta.weight), -spec().weight_fraction_bits);
+    for (const auto& [name, value] : update.scalars) state_.scalar_sums[name] += RoundedScalar(weight * value);
     state_.tasks.insert(update.task);
-    return absl::OkStatus();
+    return Taken{fold.Norm()};
   }
 
   // A partial comes from another process. Its digest says that it arrived whole; that what it claims is possible at all
@@ -75,33 +108,34 @@ class WeightedMean : public Aggregation {
     const AggregationSpec& theirs = partial.spec;
     const AggregationSpec& ours = spec();
     if (theirs.rule != ours.rule || theirs.elements != ours.elements || theirs.max_weight != ours.max_weight ||
-        theirs.updates_per_version != ours.updates_per_version || theirs.value_bits != ours.value_bits) {
-      return InvalidArgument(
-          "a partial of rule {} ({} elements, {} updates, weights to {}, 2^{}) cannot join one of rule {} ({} "
-          "elements, {} updates, weights to {}, 2^{})",
-          theirs.rule, theirs.elements, theirs.updates_per_version, theirs.max_weight, theirs.value_bits, ours.rule,
-          ours.elements, ours.updates_per_version, ours.max_weight, ours.value_bits);
+        theirs.updates_per_version != ours.updates_per_version || theirs.value_bits != ours.value_bits ||
+        theirs.sum_bits != ours.sum_bits || theirs.weight_fraction_bits != ours.weight_fraction_bits ||
+        theirs.staleness_bits != ours.staleness_bits) {
+      return InvalidArgument("a partial of rule {} cannot join one of rule {}", Describe(theirs), Describe(ours));
     }
-    if (partial.sums.size() != state_.sums.size()) {
-      return InvalidArgument("a partial has {} sums where {} belong", partial.sums.size(), state_.sums.size());
+    if (partial.sums.size() != state_.sums.size() || partial.sums32.size() != state_.sums32.size()) {
+      return InvalidArgument("a partial has {} sums where {} belong", partial.sums.size() + partial.sums32.size(),
+                             ours.elements);
     }
     const auto tasks = static_cast<int64_t>(partial.tasks.size());
     if (tasks > ours.updates_per_version) {
       return InvalidArgument("a partial holds {} updates, more than the {} of a version", tasks,
                              ours.updates_per_version);
     }
-    if (partial.weight_sum < tasks || partial.weight_sum > tasks * ours.max_weight) {
+    if (partial.weight_sum < tasks || partial.weight_sum > tasks * ours.weight_bound()) {
       return InvalidArgument("a partial of {} updates says that they weigh {}, which is not between {} and {}", tasks,
-                             partial.weight_sum, tasks, tasks * ours.max_weight);
+                             partial.weight_sum, tasks, tasks * ours.weight_bound());
     }
-    // Each update adds at most weight × 2^value_bits, a whole number of units. The product stays at or below 2^62.
-    const int64_t bound = partial.weight_sum << (ours.value_bits + ours.fraction_bits());
-    for (size_t i = 0; i < partial.sums.size(); ++i) {
-      if (partial.sums[i] > bound || partial.sums[i] < -bound) {
-        return InvalidArgument("a partial's sum {} at element {} is beyond what its weight of {} can give",
-                               partial.sums[i], i, partial.weight_sum);
+    const int64_t bound = SumBound(ours, partial.weight_sum);
+    RIVULET_RETURN_IF_ERROR(WithSums(partial, [&](const auto& sums) -> Status {
+      for (size_t i = 0; i < sums.size(); ++i) {
+        if (sums[i] > bound || sums[i] < -bound) {
+          return InvalidArgument("a partial's sum {} at element {} is beyond what its weight of {} can give", sums[i],
+                                 i, partial.weight_sum);
+        }
       }
-    }
+      return absl::OkStatus();
+    }));
     if (partial.lost_nonzeros < 0 || partial.lost_nonzeros > partial.nonzeros ||
         partial.nonzeros / ours.elements > tasks) {
       return InvalidArgument("a partial counts {} lost of {} non-zero values, which cannot be", partial.lost_nonzeros,
@@ -121,10 +155,10 @@ class WeightedMean : public Aggregation {
       }
     }
     RIVULET_RETURN_IF_ERROR(CheckRoom(partial.tasks.size()));
-    // Unsigned, because the overflow of a signed sum would be undefined even where Check has excluded it.
-    for (size_t i = 0; i < state_.sums.size(); ++i) {
-      state_.sums[i] =
-          static_cast<int64_t>(static_cast<uint64_t>(state_.sums[i]) + static_cast<uint64_t>(partial.sums[i]));
+    if (spec().sum_bits == 32) {
+      AddWrapping(state_.sums32, partial.sums32);
+    } else {
+      AddWrapping(state_.sums, partial.sums);
     }
     state_.weight_sum += partial.weight_sum;
     state_.lost_nonzeros += partial.lost_nonzeros;
@@ -148,14 +182,33 @@ class WeightedMean : public Aggregation {
     if (state_.nonzeros > 0) {
       input.lost_fraction = static_cast<double>(state_.lost_nonzeros) / static_cast<double>(state_.nonzeros);
     }
-    input.mean_delta.resize(state_.sums.size());
-    DivideSums(state_.sums, std::ldexp(static_cast<double>(state_.weight_sum), spec().fraction_bits()),
-               input.mean_delta);
+    input.mean_delta.resize(static_cast<size_t>(spec().elements));
+    const double denominator = std::ldexp(static_cast<double>(state_.weight_sum), spec().fraction_bits());
+    WithSums(state_, [&](auto& sums) { DivideSums(sums, denominator, input.mean_delta); });
     return input;
   }
 
  private:
   const AggregationSpec& spec() const { return state_.spec; }
+
+  // The runs of a part; `whole` is the memory for the one that encoded bytes are.
+  static std::span<const FloatRun> RunsOf(const PartView& part, FloatRun& whole) {
+    if (!part.runs.empty()) return part.runs;
+    whole.values = reinterpret_cast<const float*>(part.data.data());
+    whole.count = static_cast<int64_t>(part.data.size() / sizeof(float));
+    return {&whole, 1};
+  }
+
+  Status BadValue(const UpdateView& update, int64_t index, float value) const {
+    if (!std::isfinite(value)) {
+      return InvalidArgument("the update of task '{}' has {} at element {} of its delta; its training diverged",
+                             update.task, std::isnan(value) ? "NaN" : "infinity", index);
+    }
+    return InvalidArgument(
+        "the update of task '{}' has {} at element {} of its delta, beyond ±2^{}; raise server.value_bits if that is "
+        "no error",
+        update.task, value, index, spec().value_bits);
+  }
 
   // What can be told without reading the values.
   Status CheckForm(const UpdateView& update) const {
@@ -170,17 +223,32 @@ class WeightedMean : public Aggregation {
       return InvalidArgument("the delta of task '{}' has encoding {}; weighted_mean reads float32 (1)", update.task,
                              static_cast<uint32_t>(delta.encoding));
     }
-    if (delta.data.size() != 4 * static_cast<size_t>(spec().elements)) {
+    if (!delta.runs.empty()) {
+      int64_t elements = 0;
+      for (const FloatRun& run : delta.runs) elements += run.count;
+      if (elements != spec().elements || !delta.data.empty()) {
+        return InvalidArgument("the delta of task '{}' has {} values in runs and {} bytes where {} values belong",
+                               update.task, elements, delta.data.size(), spec().elements);
+      }
+    } else if (delta.data.size() != 4 * static_cast<size_t>(spec().elements)) {
       return InvalidArgument("the delta of task '{}' has {} bytes where {} float32 elements have {}", update.task,
                              delta.data.size(), spec().elements, 4 * spec().elements);
     }
+    const int fraction_bits = spec().weight_fraction_bits;
     if (delta.weight < 1) {
-      return InvalidArgument("the update of task '{}' weighs {}; a weight is at least 1", update.task, delta.weight);
+      return InvalidArgument("the update of task '{}' weighs {}; a weight is at least {}", update.task, delta.weight,
+                             std::ldexp(1.0, -fraction_bits));
     }
-    if (delta.weight > spec().max_weight) {
+    if (delta.weight > spec().weight_bound()) {
       return InvalidArgument(
           "the update of task '{}' weighs {}, more than server.max_weight = {}; raise server.max_weight", update.task,
-          delta.weight, spec().max_weight);
+          std::ldexp(static_cast<double>(delta.weight), -fraction_bits), spec().max_weight);
+    }
+    for (const auto& [name, value] : update.scalars) {
+      if (!std::isfinite(value)) {
+        return InvalidArgument("the update of task '{}' reports {} = {}, which is not a number to report", update.task,
+                               name, value);
+      }
     }
     return absl::OkStatus();
   }

@@ -295,13 +295,45 @@ bool IsSection(std::string_view name) {
   });
 }
 
+namespace {
+
+// What other frameworks and papers call it.
+struct OtherName {
+  std::string_view leaf, key;
+};
+constexpr OtherName kOtherNames[] = {{"lr", "client.optimizer.learning_rate"},
+                                     {"client_lr", "client.optimizer.learning_rate"},
+                                     {"client_learning_rate", "client.optimizer.learning_rate"},
+                                     {"server_lr", "server.learning_rate"},
+                                     {"server_learning_rate", "server.learning_rate"},
+                                     {"num_rounds", "run.rounds"},
+                                     {"total_rounds", "run.rounds"},
+                                     {"random_seed", "run.seed"},
+                                     {"num_clients", "data.partition.clients"},
+                                     {"total_clients", "data.partition.clients"},
+                                     {"cohort_size", "server.clients_per_round"},
+                                     {"local_epochs", "client.epochs"},
+                                     {"num_epochs", "client.epochs"},
+                                     {"betas", "client.optimizer.beta1"},
+                                     {"eps", "client.optimizer.epsilon"},
+                                     {"timeout", "server.deadline"}};
+
+}  // namespace
+
 std::string SuggestKey(std::string_view unknown) {
-  const std::string_view leaf = unknown.substr(unknown.rfind('.') + 1);
+  const size_t dot = unknown.rfind('.');
+  const std::string_view leaf = unknown.substr(dot + 1);
+  const std::string_view table = dot == std::string_view::npos ? std::string_view() : unknown.substr(0, dot);
+  // The right word in the wrong table is the commonest slip; in a table that there is not, it means something else.
+  const bool known_table = table.empty() || IsSection(table);
   std::vector<std::string> names;
   for (const Key& key : Keys()) {
-    // The right word in the wrong table is the commonest slip.
-    if (key.leaf() == leaf) return fmt::format(" Did you mean '{}'?", key.name());
+    if (known_table && key.leaf() == leaf) return fmt::format(" Did you mean '{}'?", key.name());
     names.push_back(key.name());
+  }
+  if (known_table) {
+    for (const OtherName& other : kOtherNames)
+      if (other.leaf == leaf && FindKey(other.key) != nullptr) return fmt::format(" Did you mean '{}'?", other.key);
   }
   for (const Key& key : Keys()) {
     for (size_t dot = key.name().find('.'); dot != std::string::npos; dot = key.name().find('.', dot + 1)) {

@@ -334,8 +334,9 @@ std::vector<Key> MakeKeys() {
           "`server.clients_per_round` it decides the resolution of the sum.")
           .Between(1, (1 << 29) - 1));
   add(Key("server.value_bits", FIELD(server.value_bits), "12",
-          "Largest magnitude in a delta, as a power of two; an update beyond 2^value_bits is refused.")
-          .Between(0, 30));
+          "Largest magnitude in a delta, as a power of two; an update beyond 2^value_bits is refused. Below 0 for "
+          "updates known to be small, whose sum is then as much finer.")
+          .Between(-30, 30));
   add(Key("server.staging_megabytes", FIELD(server.staging_megabytes), "128",
           "Uploads held in memory while they arrive; beyond it they wait in an unlinked file.")
           .Between(1, 1 << 20));

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 
+#include "engine/base/display_name.h"
 #include "engine/base/file_system.h"
 #include "federated/scenario/keys.h"
 
@@ -143,6 +144,7 @@ Status CheckTogether(const Scenario& scenario, const Given& given) {
   if (scenario.run.name.empty() || scenario.run.name == "latest") {
     return InvalidArgument("{} cannot name a run; choose another name", cite("run.name"));
   }
+  RIVULET_RETURN_IF_ERROR(CheckDisplayName("run.name", scenario.run.name));
   if (data.train.empty()) {
     return InvalidArgument(
         "{} gives no data.train; name a TFRecord file, or give data.synth.kind to have data generated", scenario.path);

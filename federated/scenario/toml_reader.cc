@@ -1,6 +1,7 @@
 // The only file that sees the TOML library. Its exceptions end here.
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "federated/scenario/keys.h"
@@ -10,6 +11,58 @@ namespace {
 
 std::string At(const std::string& path, const toml::source_position& position) {
   return fmt::format("{}:{}:{}", path, position.line, position.column);
+}
+
+// Tables in tables, by dots, braces or brackets. Scenarios need four; the library's parser and the walk over its result
+// call themselves for each, and a stack ends.
+constexpr size_t kMostNested = 64;
+
+// The last character of the string that begins at `begin`.
+size_t EndOfString(std::string_view text, size_t begin) {
+  const char quote = text[begin];
+  const std::string three(3, quote);
+  const bool lines = text.substr(begin).starts_with(three);
+  for (size_t i = begin + (lines ? 3 : 1); i < text.size(); ++i) {
+    if (quote == '"' && text[i] == '\\') {
+      ++i;
+    } else if (lines && text.substr(i).starts_with(three)) {
+      return i + 2;
+    } else if (!lines && (text[i] == quote || text[i] == '\n')) {
+      return i;
+    }
+  }
+  return text.size();
+}
+
+// Whether `text` nests deeper than that, told from its dots and brackets outside of strings and comments. Text that is
+// no TOML may be misjudged: it is refused either way.
+bool NestsTooDeep(std::string_view text) {
+  std::vector<size_t> open;  // dots before each bracket that is open
+  size_t dots = 0, depth = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '#') {
+      i = std::min(text.find('\n', i), text.size()) - 1;
+    } else if (c == '"' || c == '\'') {
+      i = EndOfString(text, i);
+    } else if (c == '.') {
+      ++dots;
+    } else if (c == '{' || c == '[') {
+      open.push_back(dots + 1);
+      depth += dots + 1;
+      dots = 0;
+    } else if (c == '}' || c == ']') {
+      if (!open.empty()) {
+        depth -= open.back();
+        open.pop_back();
+      }
+      dots = 0;
+    } else if (c == ',' || (c == '\n' && open.empty())) {
+      dots = 0;
+    }
+    if (depth + dots > kMostNested) return true;
+  }
+  return false;
 }
 
 // A key that needs quotes in TOML keeps them here, so that "run.rounds" = 5 is not taken for run.rounds.
@@ -106,6 +159,9 @@ void Flatten(const toml::table& table, const std::string& prefix, const Make& ma
 }  // namespace
 
 StatusOr<std::vector<Entry>> ReadToml(const std::string& text, const std::string& path) {
+  if (NestsTooDeep(text))
+    return InvalidArgument("{} has tables or arrays in each other more than {} deep; no scenario needs that", path,
+                           kMostNested);
   toml::table table;
   try {
     table = toml::parse(text, path);
@@ -130,7 +186,8 @@ std::vector<Entry> ReadOverride(const std::string& key, const std::string& value
   };
   std::vector<Entry> entries;
   try {
-    const toml::table parsed = toml::parse("value = " + value);
+    // Deeper than any key of ours: as a plain string it is refused by its key's type.
+    const toml::table parsed = NestsTooDeep(value) ? toml::table() : toml::parse("value = " + value);
     if (parsed.size() == 1) {  // more: the text holds lines of its own, so it is no single value
       const toml::node& node = *parsed.get("value");
       Entry entry = make(key, nullptr, node);

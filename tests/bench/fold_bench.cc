@@ -1,61 +1,137 @@
-// fold/100: checking and folding 100 updates of mnist_cnn's size, and finishing, as a coordinator does for one round.
+// fold/100: folding 100 updates of mnist_cnn's size, and finishing, as a coordinator does for one round.
+// take/N: one update of N parameters from where a trainer leaves it, parameters and base, as a worker does for each
+// task. Both beside the same memory streamed with nothing asked of it, turn by turn: the share is of the medians.
 #include <benchmark/benchmark.h>
+#include <time.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
 
 #include "federated/aggregation/aggregation.h"
-#include "tests/bench/peak.h"
+#include "tests/bench/stream_add.h"
 
 namespace rivulet::bench {
 namespace {
 
 constexpr int64_t kElements = 1663370;
 constexpr int kUpdates = 100;
-constexpr int kDistinct = 10;  // different deltas: 66 MB, more than caches hold
+constexpr int kDistinct = 10;  // different deltas: 66 MB
+
+// Of this thread's processor, which the machine's other work does not count into.
+double Now() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+template <class Body>
+double Seconds(const Body& body) {
+  const double begin = Now();
+  body();
+  return Now() - begin;
+}
+
+double Median(std::vector<double>& values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+float DeltaAt(size_t i, size_t d) {
+  return static_cast<float>(static_cast<int64_t>((i * 2654435761u + d * 40503u) % 2001) - 1000) * 1e-4f;
+}
 
 void BenchFold(benchmark::State& state) {
   std::vector<std::vector<float>> deltas(kDistinct, std::vector<float>(kElements));
   for (size_t d = 0; d < kDistinct; ++d) {
-    for (size_t i = 0; i < deltas[d].size(); ++i) {
-      deltas[d][i] = static_cast<float>(static_cast<int64_t>((i * 2654435761u + d * 40503u) % 2001) - 1000) * 1e-4f;
-    }
+    for (size_t i = 0; i < deltas[d].size(); ++i) deltas[d][i] = DeltaAt(i, d);
   }
   AggregationSpec spec;
   spec.elements = kElements;
   spec.updates_per_version = kUpdates;
   const Scalars scalars;
   float first = 0;
+  std::vector<double> sums(kElements), folds, streams;
   for (auto _ : state) {
     auto aggregation = Aggregation::Create(spec);
     if (!aggregation.ok()) return state.SkipWithError(std::string(aggregation.status().message()).c_str());
-    for (int i = 0; i < kUpdates; ++i) {
-      PartView part;
-      part.name = "delta";
-      part.data = std::as_bytes(std::span(deltas[static_cast<size_t>(i % kDistinct)]));
-      part.weight = 600;
-      const UpdateView update{std::to_string(i), {&part, 1}, scalars};
-      Status status = (*aggregation)->Check(update);
-      if (status.ok()) status = (*aggregation)->Fold(update);
-      if (!status.ok()) return state.SkipWithError(std::string(status.message()).c_str());
-    }
+    Status status;
+    folds.push_back(Seconds([&] {
+      for (int i = 0; i < kUpdates && status.ok(); ++i) {
+        PartView part;
+        part.name = "delta";
+        part.data = std::as_bytes(std::span(deltas[static_cast<size_t>(i % kDistinct)]));
+        part.weight = 600;
+        status = (*aggregation)->Take({std::to_string(i), {&part, 1}, scalars}).status();
+      }
+    }));
+    if (!status.ok()) return state.SkipWithError(std::string(status.message()).c_str());
     const auto finished = std::move(**aggregation).Finish();
     if (!finished.ok()) return state.SkipWithError(std::string(finished.status().message()).c_str());
     first = finished->mean_delta[0];
+    state.PauseTiming();
+    std::fill(sums.begin(), sums.end(), 0);
+    streams.push_back(Seconds([&] {
+      for (size_t i = 0; i < kUpdates; ++i) StreamAdd(deltas[i % kDistinct], 600, sums);
+    }));
+    benchmark::DoNotOptimize(sums.data());
+    state.ResumeTiming();
   }
   double mean = 0;
   for (const std::vector<float>& delta : deltas) mean += static_cast<double>(delta[0]) / kDistinct;
   if (std::abs(mean - static_cast<double>(first)) > 1e-7) return state.SkipWithError("a wrong mean");
-  // Per update: the delta is read, the 64-bit sums are read and written.
-  const double bytes = static_cast<double>(state.iterations()) * kUpdates * static_cast<double>(kElements);
-  state.SetItemsProcessed(state.iterations() * kUpdates);
-  state.counters["GB/s"] = benchmark::Counter(bytes * 20 / 1e9, benchmark::Counter::kIsRate);
-  state.counters["input_GB/s"] = benchmark::Counter(bytes * 4 / 1e9, benchmark::Counter::kIsRate);
-  state.counters["memory_share"] = benchmark::Counter(bytes * 20 / 1e9 / ReadGigabytes(), benchmark::Counter::kIsRate);
+  const double fold = Median(folds), stream = Median(streams);
+  state.counters["update_GB/s"] = 4e-9 * kUpdates * kElements / fold;
+  state.counters["stream_GB/s"] = 4e-9 * kUpdates * kElements / stream;
+  state.counters["stream_share"] = stream / fold;
+}
+
+void BenchTake(benchmark::State& state) {
+  const auto elements = static_cast<size_t>(state.range(0));
+  std::vector<float> params(elements), base(elements);
+  for (size_t i = 0; i < elements; ++i) base[i] = DeltaAt(i, 1), params[i] = base[i] + DeltaAt(i, 2);
+  AggregationSpec spec;
+  spec.elements = state.range(0);
+  spec.updates_per_version = int64_t{1} << 30;
+  spec.max_weight = 1000;
+  auto aggregation = Aggregation::Create(spec);
+  if (!aggregation.ok()) return state.SkipWithError(std::string(aggregation.status().message()).c_str());
+  const FloatRun run{params.data(), base.data(), state.range(0)};
+  const PartView part{"delta", Encoding::kF32, {}, 60, {&run, 1}};
+  const Scalars scalars;
+  std::vector<double> sums(elements), takes, streams;
+  int64_t task = 0;
+  for (auto _ : state) {
+    const UpdateView update{std::to_string(task++), {&part, 1}, scalars};
+    Status status;
+    takes.push_back(Seconds([&] { status = (*aggregation)->Take(update).status(); }));
+    state.SetIterationTime(takes.back());
+    if (!status.ok()) return state.SkipWithError(std::string(status.message()).c_str());
+  }
+  // Apart, so that what fits a cache has it for itself.
+  for (size_t i = 0; i < std::max<size_t>(5, takes.size() / 10); ++i) {
+    streams.push_back(Seconds([&] { StreamAdd(params, 60, sums); }));
+    benchmark::DoNotOptimize(sums.data());
+  }
+  const double take = Median(takes);
+  state.counters["ns_per_parameter"] = 1e9 * take / static_cast<double>(elements);
+  state.counters["stream_ns"] = 1e9 * Median(streams) / static_cast<double>(elements);
 }
 
 BENCHMARK(BenchFold)->Name("fold/100")->Unit(benchmark::kMillisecond);
+BENCHMARK(BenchTake)
+    ->Name("take")
+    ->Arg(50)
+    ->Arg(7850)
+    ->Arg(100'000)
+    ->Arg(199'210)
+    ->Arg(1'000'000)
+    ->Arg(1'663'370)
+    ->Arg(10'000'000)
+    ->Arg(100'000'000)
+    ->UseManualTime()
+    ->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace rivulet::bench

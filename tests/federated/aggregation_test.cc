@@ -126,6 +126,80 @@ TEST(FractionBits, AreWhatTheFormulaSays) {
   EXPECT_EQ(spec.fraction_bits(), 62);
 }
 
+TEST(FractionBits, EveryTermCounts) {
+  struct Row {
+    int sum_bits, value_bits, weight_fraction_bits, staleness_bits;
+    int64_t updates, max_weight;
+    int fraction_bits;
+  };
+  // By hand: sum_bits − 2 − value_bits − ceil(log2(updates × max_weight × 2^f)) − staleness_bits.
+  for (const Row& row :
+       {Row{64, 10, 0, 0, 10, 65536, 32}, Row{64, -30, 0, 0, 1, 1, 92}, Row{64, 0, 0, 0, 1, 1, 62},
+        Row{64, 30, 0, 0, 16, 65536, 12}, Row{64, 10, 8, 0, 10, 65536, 24}, Row{64, 10, 12, 8, 1000, 65536, 6},
+        Row{64, -3, 28, 0, 3, 1, 35}, Row{32, 0, 0, 0, 100, 1000, 13}, Row{32, -10, 4, 0, 100, 1000, 19},
+        Row{32, -30, 0, 0, int64_t{1} << 31, (int64_t{1} << 29) - 1, 0}, Row{32, 10, 0, 0, 1, 1, 20},
+        Row{32, 4, 0, 8, 64, 16, 8}}) {
+    AggregationSpec spec = Spec(1, row.updates);
+    spec.sum_bits = row.sum_bits;
+    spec.value_bits = row.value_bits;
+    spec.weight_fraction_bits = row.weight_fraction_bits;
+    spec.staleness_bits = row.staleness_bits;
+    spec.max_weight = row.max_weight;
+    EXPECT_EQ(spec.fraction_bits(), row.fraction_bits);
+    EXPECT_OK(ValidateSpec(spec));
+  }
+}
+
+TEST(FractionBits, WholeWeightsInSumsOf64Bits_AreWhatTheyAlwaysWere) {
+  Draws draws(StreamFor(11, "", Purpose::kSynthesize), 0);
+  for (int i = 0; i < 100'000; ++i) {
+    AggregationSpec spec = Spec(1, 1 + static_cast<int64_t>(draws.Below(int64_t{1} << (1 + draws.Below(31)))));
+    spec.max_weight = 1 + static_cast<int64_t>(draws.Below(kMaxWeight));
+    spec.value_bits = static_cast<int>(draws.Below(31));
+    const auto weights = static_cast<uint64_t>(spec.updates_per_version) * static_cast<uint64_t>(spec.max_weight);
+    ASSERT_EQ(spec.fraction_bits(), 62 - spec.value_bits - static_cast<int>(std::bit_width(weights - 1)));
+  }
+}
+
+TEST(WeightedMean, FractionsOfWeights_WeighAsTheyShould) {
+  AggregationSpec spec = Spec(2, 2);
+  spec.weight_fraction_bits = 1;
+  spec.max_weight = 2;
+  auto aggregation = Make(spec);
+  TestUpdate half{"a", {8.0f, -3.0f}, 1, {{"steps", 5.0}}};  // 0.5
+  TestUpdate more{"b", {0.0f, 1.0f}, 3, {{"steps", 7.0}}};   // 1.5
+  for (TestUpdate* update : {&half, &more}) {
+    ASSERT_OK(aggregation->Check(update->view()));
+    ASSERT_OK(aggregation->Fold(update->view()));
+  }
+  EXPECT_EQ(aggregation->Save().scalar_sums.at("steps"), 13.0);
+  TestUpdate heavy{"c", {0.0f, 1.0f}, 5};
+  EXPECT_THAT(aggregation->Check(heavy.view()),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("weighs 2.5, more than server.max_weight = 2")));
+  heavy.weight = 0;
+  EXPECT_THAT(aggregation->Check(heavy.view()),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("weighs 0; a weight is at least 0.5")));
+  const auto input = std::move(*aggregation).Finish();
+  ASSERT_OK(input);
+  EXPECT_THAT(input->mean_delta, ElementsAre(2.0f, 0.0f));
+}
+
+TEST(WeightedMean, ValuesBelowTwoToTheMinusTwenty_KeepTheirBits) {
+  AggregationSpec spec = Spec(3, 1);
+  spec.max_weight = 1;
+  spec.value_bits = -20;
+  OnEveryTarget([&] {
+    auto aggregation = Make(spec);
+    TestUpdate small{"a", {0x1.234568p-21f, -0x1.fffffep-40f, 0x1p-20f}, 1};
+    ASSERT_OK(aggregation->Check(small.view()));
+    ASSERT_OK(aggregation->Fold(small.view()));
+    EXPECT_EQ((std::move(*aggregation).Finish())->mean_delta, small.delta);
+  });
+  TestUpdate large{"b", {0, 0, 0x1.000002p-20f}, 1};
+  EXPECT_THAT(Make(spec)->Check(large.view()),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at element 2 of its delta, beyond ±2^-20")));
+}
+
 TEST(WeightedMean, RoundsToNearestEven) {
   AggregationSpec spec = Spec(4, 1);
   spec.max_weight = 1;
@@ -175,6 +249,184 @@ TEST(WeightedMean, BytesOfAnyAlignment_GiveTheSame) {
   ASSERT_OK(unaligned->Check(view));
   ASSERT_OK(unaligned->Fold(view));
   EXPECT_EQ(aligned->Save().sums, unaligned->Save().sums);
+}
+
+// The norm as it has always been: eight sums, by index.
+double ReferenceNorm(const std::vector<float>& values) {
+  double sums[8] = {};
+  for (size_t i = 0; i < values.size(); ++i)
+    sums[i % 8] += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+  return std::sqrt(((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7])));
+}
+
+// Values cut into runs of lengths that no vector divides, each with memory of its own around it.
+struct CutUpdate {
+  std::vector<std::vector<float>> memory, subtrahends;
+  std::vector<FloatRun> runs;
+  std::vector<PartView> parts;
+
+  CutUpdate(const TestUpdate& whole, uint64_t most, uint32_t seed, bool differences) {
+    Draws draws(StreamFor(3, "", Purpose::kSynthesize, seed), 0);
+    for (size_t at = 0; at < whole.delta.size();) {
+      const size_t count = std::min<size_t>(1 + draws.Below(most), whole.delta.size() - at), pad = draws.Below(9);
+      std::vector<float>& values = memory.emplace_back(pad, 1e30f);
+      values.insert(values.end(), whole.delta.begin() + static_cast<std::ptrdiff_t>(at),
+                    whole.delta.begin() + static_cast<std::ptrdiff_t>(at + count));
+      FloatRun run{values.data() + pad, nullptr, static_cast<int64_t>(count)};
+      if (differences) {
+        std::vector<float>& minus = subtrahends.emplace_back();
+        for (size_t i = 0; i < count; ++i) minus.push_back(static_cast<float>(draws.Normal()));
+        run.minus = minus.data();
+      }
+      runs.push_back(run);
+      at += count;
+    }
+    parts = {{"delta", Encoding::kF32, {}, whole.weight, runs}};
+  }
+  UpdateView view(const TestUpdate& whole) { return {whole.task, parts, whole.scalars}; }
+};
+
+TEST(Take, AnySplitIntoRuns_GivesTheSameBitsAndNorm) {
+  for (const size_t elements : {1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 64, 1037}) {
+    TestUpdate update = RandomUpdates(1, elements)[0];
+    update.delta[elements / 2] = 1024.0f;
+    update.delta[elements / 3] = -0.0f;
+    const double norm = ReferenceNorm(update.delta);
+    auto reference = Make(Spec(static_cast<int64_t>(elements)));
+    ASSERT_OK(reference->Fold(update.view()));
+    const std::string expected = reference->Save().Serialize();
+    OnEveryTarget([&] {
+      for (const uint64_t most : {1, 3, 8, 17, 40, 5000}) {
+        CutUpdate cut(update, most, static_cast<uint32_t>(most), false);
+        auto aggregation = Make(Spec(static_cast<int64_t>(elements)));
+        ASSERT_OK(aggregation->Check(cut.view(update)));
+        const auto taken = aggregation->Take(cut.view(update));
+        ASSERT_OK(taken);
+        EXPECT_EQ(taken->norm, norm) << elements << " in runs of at most " << most;
+        EXPECT_EQ(aggregation->Save().Serialize(), expected) << elements << " in runs of at most " << most;
+      }
+    });
+  }
+}
+
+TEST(Take, ADifference_IsTheFoldOfWhatSubtractionGives) {
+  const TestUpdate base = RandomUpdates(1, 517, 1.0f)[0];
+  OnEveryTarget([&] {
+    CutUpdate cut(base, 50, 1, true);
+    TestUpdate update{base.task, {}, base.weight, base.scalars};
+    for (const FloatRun& run : cut.runs) {
+      for (int64_t i = 0; i < run.count; ++i) update.delta.push_back(run.values[i] - run.minus[i]);
+    }
+    auto subtracted = Make(Spec(517)), taken = Make(Spec(517));
+    const auto expected = subtracted->Take(update.view());
+    const auto got = taken->Take(cut.view(base));
+    ASSERT_OK(expected);
+    ASSERT_OK(got);
+    EXPECT_EQ(got->norm, ReferenceNorm(update.delta));
+    EXPECT_EQ(expected->norm, got->norm);
+    EXPECT_EQ(taken->Save().Serialize(), subtracted->Save().Serialize());
+  });
+}
+
+TEST(Take, ABadValueAnywhere_IsNamedAndLeavesNoTrace) {
+  constexpr size_t kElements = 301;
+  auto updates = RandomUpdates(2, kElements, 100.0f);
+  for (TestUpdate& update : updates) {
+    for (float& value : update.delta) value = std::clamp(value, -1024.0f, 1024.0f);
+  }
+  OnEveryTarget([&] {
+    for (const int sum_bits : {64, 32}) {
+      AggregationSpec spec = Spec(kElements);
+      spec.sum_bits = sum_bits;
+      if (sum_bits == 32) spec.max_weight = 50, updates[0].weight = updates[1].weight = 49;
+      auto aggregation = Make(spec);
+      ASSERT_OK(aggregation->Fold(updates[0].view()));
+      const std::string before = aggregation->Save().Serialize();
+      for (const size_t at : {0, 1, 7, 8, 100, 255, 299, 300}) {
+        for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity(), -1024.01f}) {
+          for (const bool differences : {false, true}) {
+            TestUpdate spoilt = updates[1];
+            spoilt.delta[at] = bad;
+            CutUpdate cut(spoilt, 40, static_cast<uint32_t>(at), false);
+            std::vector<float> nothing(kElements, 0.0f);
+            for (FloatRun& run : cut.runs) run.minus = differences ? nothing.data() : nullptr;
+            const Status checked = aggregation->Check(cut.view(spoilt));
+            EXPECT_THAT(checked, StatusIs(absl::StatusCode::kInvalidArgument,
+                                          HasSubstr(fmt::format("at element {} of its delta", at))));
+            EXPECT_EQ(aggregation->Take(cut.view(spoilt)).status(), checked);
+            EXPECT_EQ(aggregation->Fold(spoilt.view()), checked);
+            ASSERT_EQ(aggregation->Save().Serialize(), before) << at;
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST(Take, RunsThatDoNotFit_AreRefused) {
+  TestUpdate update = RandomUpdates(1, 20)[0];
+  CutUpdate cut(update, 6, 1, false);
+  EXPECT_THAT(Make(Spec(19))->Take(cut.view(update)),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has 20 values in runs and 0 bytes where 19")));
+  cut.parts[0].data = std::as_bytes(std::span(update.delta));
+  EXPECT_THAT(Make(Spec(20))->Take(cut.view(update)),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("20 values in runs and 80 bytes")));
+}
+
+TEST(WeightedMean, WeightsAndValuesNearTheirBounds_KeepTheReferencesBits) {
+  constexpr size_t kElements = 531;
+  auto updates = RandomUpdates(8, kElements, 300.0f);
+  for (TestUpdate& update : updates) {
+    update.weight = 65536 - update.weight / 100;
+    for (float& value : update.delta) value = std::clamp(value, -1024.0f, 1024.0f);
+  }
+  AggregationSpec spec = Spec(kElements, 8);
+  const std::vector<float> expected = ReferenceMean(updates, spec.fraction_bits());
+  OnEveryTarget([&] {
+    auto aggregation = Make(spec);
+    for (TestUpdate& update : updates) ASSERT_OK(aggregation->Fold(update.view()));
+    EXPECT_EQ((std::move(*aggregation).Finish())->mean_delta, expected);
+  });
+}
+
+TEST(WeightedMean, SumsOf32Bits_AreTheReferencesAndTravel) {
+  constexpr size_t kElements = 133;
+  auto updates = RandomUpdates(6, kElements, 0.2f);
+  for (TestUpdate& update : updates) update.weight = 1 + update.weight % 100;
+  AggregationSpec spec = Spec(kElements, 6);
+  spec.sum_bits = 32;
+  spec.value_bits = 1;
+  spec.max_weight = 100;
+  const std::vector<float> expected = ReferenceMean(updates, spec.fraction_bits());
+  EXPECT_EQ(spec.fraction_bits(), 19);
+  OnEveryTarget([&] {
+    auto left = Make(spec), right = Make(spec);
+    for (size_t i = 0; i < updates.size(); ++i) ASSERT_OK((i < 2 ? left : right)->Fold(updates[i].view()));
+    const auto travelled = Partial::Parse(right->Save().Serialize());
+    ASSERT_OK(travelled);
+    EXPECT_EQ(travelled->sums32.size(), kElements);
+    ASSERT_OK(left->Merge(*travelled));
+    EXPECT_EQ((std::move(*left).Finish())->mean_delta, expected);
+  });
+}
+
+// Under masks a sum is any number of 32 bits.
+TEST(TakeRun, Sums_WrapAround) {
+  const std::vector<float> values(35, 3.0f);
+  OnEveryTarget([&] {
+    const FloatRun run{values.data(), nullptr, 35};
+    std::vector<int32_t> narrow(35, std::numeric_limits<int32_t>::max());
+    std::vector<int64_t> wide(35, std::numeric_limits<int64_t>::max());
+    FoldState state;
+    EXPECT_EQ(TakeRun(run, 1.0, 2, std::span(narrow), state), 35);
+    EXPECT_EQ(TakeRun(run, 1.0, 2, std::span(wide), state), 35);
+    EXPECT_EQ(narrow, std::vector<int32_t>(35, std::numeric_limits<int32_t>::min() + 2));
+    EXPECT_EQ(wide, std::vector<int64_t>(35, std::numeric_limits<int64_t>::min() + 2));
+    UntakeRun(run, 35, 1.0, std::span(narrow));
+    UntakeRun(run, 35, 1.0, std::span(wide));
+    EXPECT_EQ(narrow, std::vector<int32_t>(35, std::numeric_limits<int32_t>::max()));
+    EXPECT_EQ(wide, std::vector<int64_t>(35, std::numeric_limits<int64_t>::max()));
+  });
 }
 
 TEST(WeightedMean, AnyOrderOfFolds_GivesTheSameBits) {
@@ -271,6 +523,7 @@ TEST(Check, BadUpdates_AreRefusedAndAggregateUnchanged) {
       refusal.spoil(update);
       const Status status = aggregation->Check(update.view());
       EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(refusal.message)));
+      EXPECT_EQ(aggregation->Fold(update.view()), status);
       EXPECT_EQ(aggregation->Save().Serialize(), before);
     }
   });
@@ -334,16 +587,30 @@ TEST(Create, BadSpecs_NameTheField) {
   EXPECT_THAT(error([](auto& s) { s.elements = 0; }), HasSubstr("an update of 0 elements"));
   EXPECT_THAT(error([](auto& s) { s.max_weight = 0; }), HasSubstr("server.max_weight = 0 is not between"));
   EXPECT_THAT(error([](auto& s) { s.max_weight = int64_t{1} << 29; }), HasSubstr("server.max_weight = 536870912"));
-  EXPECT_THAT(error([](auto& s) { s.value_bits = -1; }), HasSubstr("server.value_bits = -1"));
+  EXPECT_THAT(error([](auto& s) { s.value_bits = -31; }), HasSubstr("server.value_bits = -31 is not between -30"));
+  EXPECT_THAT(error([](auto& s) { s.weight_fraction_bits = -1; }), HasSubstr("server.weight_fraction_bits = -1"));
+  EXPECT_THAT(error([](auto& s) { s.weight_fraction_bits = 29; }), HasSubstr("server.weight_fraction_bits = 29"));
+  EXPECT_EQ(error([](auto& s) { s.weight_fraction_bits = 13; }),
+            "server.max_weight = 65536 in units of 2^-13 is not below 2^29; lower it or server.weight_fraction_bits");
+  EXPECT_THAT(error([](auto& s) { s.weight_fraction_bits = 12; }), HasSubstr("no error"));
+  EXPECT_THAT(error([](auto& s) { s.sum_bits = 48; }), HasSubstr("sums of 48 bits"));
+  EXPECT_THAT(error([](auto& s) { s.staleness_bits = 9; }), HasSubstr("9 bits for staleness"));
   EXPECT_THAT(error([](auto& s) { s.value_bits = 31; }), HasSubstr("server.value_bits = 31"));
   EXPECT_THAT(error([](auto& s) { s.updates_per_version = 0; }), HasSubstr("0 updates per version"));
   EXPECT_THAT(error([](auto& s) { s.min_updates = 11; }), HasSubstr("server.min_reports"));
+  EXPECT_EQ(
+      error([](auto& s) {
+        s.value_bits = 30;
+        s.max_weight = kMaxWeight;
+      }),
+      "server.value_bits = 30, server.max_weight = 536870911 and 10 updates per version (server.clients_per_round) "
+      "need 1 bits more than the 62 of a sum; lower one of them");
   EXPECT_EQ(error([](auto& s) {
-              s.value_bits = 30;
-              s.max_weight = kMaxWeight;
+              s.sum_bits = 32;
+              s.weight_fraction_bits = 8;
             }),
-            "server.value_bits = 30, server.max_weight = 536870911 and 10 updates per version need 1 bits more than "
-            "the 62 of a sum; lower one of them");
+            "server.value_bits = 10, server.max_weight = 65536, server.weight_fraction_bits = 8 and 10 updates per "
+            "version (server.clients_per_round) need 8 bits more than the 30 of a sum; lower one of them");
   EXPECT_EQ(error([](auto& s) { s.rule = "weighted_maen"; }),
             "there is no aggregation rule 'weighted_maen'. Did you mean 'weighted_mean'?");
 }
@@ -413,7 +680,11 @@ TEST(Merge, BadPartials_AreRefusedAndAggregateUnchanged) {
   };
   EXPECT_THAT(error([](auto& p) { p.spec.value_bits = 9; }), HasSubstr("cannot join one of rule weighted_mean"));
   EXPECT_THAT(error([](auto& p) { p.spec.elements = 6; }), HasSubstr("cannot join one of rule weighted_mean"));
+  EXPECT_THAT(error([](auto& p) { p.spec.weight_fraction_bits = 1; }), HasSubstr("in 2^-1"));
+  EXPECT_THAT(error([](auto& p) { p.spec.sum_bits = 32; }), HasSubstr("sums of 32 bits"));
+  EXPECT_THAT(error([](auto& p) { p.spec.staleness_bits = 8; }), HasSubstr("less 8"));
   EXPECT_THAT(error([](auto& p) { p.sums.pop_back(); }), HasSubstr("a partial has 4 sums where 5 belong"));
+  EXPECT_THAT(error([](auto& p) { p.sums32.push_back(1); }), HasSubstr("a partial has 6 sums where 5 belong"));
   EXPECT_THAT(error([](auto& p) { p.weight_sum = 65537; }), HasSubstr("says that they weigh 65537"));
   EXPECT_THAT(error([](auto& p) { p.weight_sum = 0; }), HasSubstr("says that they weigh 0"));
   EXPECT_THAT(error([](auto& p) { p.tasks.clear(); }), HasSubstr("says that they weigh 7"));

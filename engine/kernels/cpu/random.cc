@@ -65,9 +65,6 @@ class StatefulRandomKernel final : public Kernel {
 template <typename T, Distribution kDistribution>
 StatusOr<Prepared> PrepareStatefulFor(const NodeView& node) {
   const int64_t count = node.outputs[0].shape.elements();
-  if (count > (int64_t{1} << RandomBlocks::kBlockBits) * (sizeof(T) == 4 ? 4 : 2))
-    return Unimplemented("{} '{}' of {} elements; one op draws at most {}", node.node.type(), node.node.name(), count,
-                         (int64_t{1} << RandomBlocks::kBlockBits) * (sizeof(T) == 4 ? 4 : 2));
   Prepared prepared;
   prepared.kernel =
       std::make_unique<StatefulRandomKernel<T, kDistribution>>(count, static_cast<uint32_t>(node.op_index));

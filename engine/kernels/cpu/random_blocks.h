@@ -8,7 +8,7 @@ namespace rivulet {
 
 class RandomBlocks {
  public:
-  // A stream's 48-bit index: 24 bits of the run's step, 24 bits of the block within the tensor.
+  // A stream's 48-bit index: 24 bits of the run's step, 24 bits of the block within the tensor (or part of it).
   static constexpr int kBlockBits = 24;
   static constexpr uint64_t kMaxSteps = uint64_t{1} << 24;
 
@@ -36,7 +36,8 @@ class RandomBlocks {
   }
 
   PhiloxBlock operator()(uint64_t block) const {
-    if (stream_ != nullptr) return stream_->Block(first_ + block, op_);
+    if (stream_ != nullptr)
+      return (block >> kBlockBits == 0 ? *stream_ : Beyond(block)).Block(first_ | Low(block), op_);
     return Philox4x32(key_, {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
                              static_cast<uint32_t>(first_), static_cast<uint32_t>(first_ >> 32)});
   }
@@ -48,13 +49,22 @@ class RandomBlocks {
   }
 
  private:
+  static uint64_t Low(uint64_t block) { return block & ((uint64_t{1} << kBlockBits) - 1); }
+  // The counter has no more bits for a tensor's blocks: each further 2^24 of them have a key of their own, made from
+  // the stream's by a counter that no stream has (their purposes are below 255).
+  StreamKey Beyond(uint64_t block) const {
+    const uint64_t part = block >> kBlockBits;
+    const PhiloxBlock words =
+        Philox4x32(stream_->key, {static_cast<uint32_t>(part), static_cast<uint32_t>(part >> 32), 0, 0xFF000000u});
+    StreamKey stream = *stream_;
+    stream.key = {{words[0], words[1]}};
+    return stream;
+  }
+
   const StreamKey* stream_ = nullptr;
   uint64_t first_ = 0;  // of the stream; of a seed, its second number
   uint32_t op_ = 0;
   PhiloxKey key_;
 };
-
-// How many words of 64 bits one op may draw in one step of a run.
-inline constexpr int64_t kMaxWords64 = int64_t{2} << RandomBlocks::kBlockBits;
 
 }  // namespace rivulet

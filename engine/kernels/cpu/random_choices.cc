@@ -28,14 +28,11 @@ struct Source {
   }
 };
 
-// `seed`: index of the input, or -1 for the run's stream. UNIMPLEMENTED when a run's op draws too much.
-StatusOr<Source> SourceOf(const NodeView& node, int seed, int64_t draws) {
+// `seed`: index of the input, or -1 for the run's stream.
+Source SourceOf(const NodeView& node, int seed) {
   Source source;
   source.of_run = seed < 0;
   if (source.of_run) {
-    if (draws > kMaxWords64)
-      return Unimplemented("{} '{}' draws {} numbers; one op draws at most {}", node.node.type(), node.node.name(),
-                           draws, kMaxWords64);
     source.op = static_cast<uint32_t>(node.op_index);
     return source;
   }
@@ -69,7 +66,7 @@ class UniformIntKernel final : public Kernel {
 
 StatusOr<Prepared> PrepareUniformInt(const NodeView& node, int seed, size_t minval) {
   const int64_t count = node.outputs[0].shape.elements();
-  RIVULET_ASSIGN_OR_RETURN(const Source source, SourceOf(node, seed, count));
+  const Source source = SourceOf(node, seed);
   Prepared prepared;
   if (node.outputs[0].dtype == DType::kInt64)
     prepared.kernel = std::make_unique<UniformIntKernel<int64_t>>(source, count, minval);
@@ -123,7 +120,7 @@ class MultinomialKernel final : public Kernel {
 template <typename T>
 StatusOr<Prepared> PrepareMultinomialFor(const NodeView& node, int seed) {
   const Shape &logits = node.inputs[0].shape, &output = node.outputs[0].shape;
-  RIVULET_ASSIGN_OR_RETURN(const Source source, SourceOf(node, seed, output.elements()));
+  const Source source = SourceOf(node, seed);
   Prepared prepared;
   prepared.kernel = std::make_unique<MultinomialKernel<T>>(source, logits.dim(0), logits.dim(1), output.dim(1),
                                                            node.outputs[0].dtype == DType::kInt64);
@@ -168,7 +165,7 @@ class ShuffleKernel final : public Kernel {
 StatusOr<Prepared> PrepareShuffle(const NodeView& node, const KernelPolicy&) {
   const Shape& shape = node.inputs[0].shape;
   const int64_t rows = shape.rank() == 0 ? 1 : shape.dim(0);
-  RIVULET_ASSIGN_OR_RETURN(const Source source, SourceOf(node, -1, rows));
+  const Source source = SourceOf(node, -1);
   const size_t bytes = static_cast<size_t>(shape.elements()) * SizeOf(node.inputs[0].dtype);
   Prepared prepared;
   prepared.kernel = std::make_unique<ShuffleKernel>(source, rows, rows == 0 ? 0 : bytes / static_cast<size_t>(rows));

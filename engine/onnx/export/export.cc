@@ -4,6 +4,7 @@
 #include <set>
 
 #include "engine/base/file_system.h"
+#include "engine/io/atomic_file.h"
 #include "engine/onnx/export/batch_shapes.h"
 #include "engine/onnx/export/graph_exporter.h"
 
@@ -46,22 +47,12 @@ std::string FileName(const std::string& path) { return path.substr(path.rfind('/
 
 // As WriteFileAtomically, without holding the whole.
 Status WriteData(FileSystem& files, const std::string& path, const std::vector<ExternalPiece>& data) {
-  const std::string temporary = path + ".tmp";
-  const Status written = [&]() -> Status {
-    RIVULET_ASSIGN_OR_RETURN(const auto file, files.Create(temporary));
-    uint64_t at = 0;
-    for (const ExternalPiece& piece : data) {
-      RIVULET_RETURN_IF_ERROR(file->Append(std::string(piece.offset - at, '\0')));
-      RIVULET_RETURN_IF_ERROR(file->Append(std::span(piece.value.data(), piece.value.bytes())));
-      at = piece.offset + piece.value.bytes();
-    }
-    RIVULET_RETURN_IF_ERROR(file->Sync());
-    RIVULET_RETURN_IF_ERROR(file->Close());
-    RIVULET_RETURN_IF_ERROR(files.Rename(temporary, path));
-    return files.SyncFolder(FolderOf(path));
-  }();
-  if (!written.ok()) files.Remove(temporary).IgnoreError();
-  return written;
+  RIVULET_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(files, path));
+  for (const ExternalPiece& piece : data) {
+    RIVULET_RETURN_IF_ERROR(file->Append(std::string(piece.offset - file->size(), '\0')));
+    RIVULET_RETURN_IF_ERROR(file->Append(std::span(piece.value.data(), piece.value.bytes())));
+  }
+  return file->Commit();
 }
 
 }  // namespace

@@ -58,6 +58,8 @@ TEST_F(Cifar10Test, DamagedFiles_AreNamedWithTheirRecord) {
   EXPECT_THAT(Error(), HasSubstr("no test_batch*.bin"));
   Write("in/test_batch.bin", Record(1, 0));
   EXPECT_THAT(Error(), HasSubstr("in/data_batch_1.bin: record 1 has the label 10; CIFAR-10's are 0 to 9"));
+  Write("in/data_batch_1.bin", "");
+  EXPECT_THAT(Error(), HasSubstr("in/data_batch_1.bin: it has no records"));
   Write("in/data_batch_1.bin", Record(1, 0) + Record(2, 0).substr(0, 100));
   EXPECT_THAT(Error(), HasSubstr("in/data_batch_1.bin: record 1 is cut off: 100 of its 3073 bytes are there"));
 }

@@ -100,6 +100,22 @@ TEST_F(MnistTest, WrongSizes_AreRefused) {
   EXPECT_THAT(Error(), HasSubstr("cut off: its sizes ask for 4278189825 bytes of data, but 0 are there"));
 }
 
+TEST_F(MnistTest, FilesWithoutImages_AreRefused) {
+  WriteAll();
+  Write("in/train-images-idx3-ubyte", Idx(0x803, {0, 28, 28}, ""));
+  Write("in/train-labels-idx1-ubyte", Labels(""));
+  EXPECT_EQ(Error(), "in/train-images-idx3-ubyte has no images");
+  EXPECT_FALSE(std::filesystem::exists(Path("out")));
+}
+
+TEST_F(MnistTest, ImportThatIsStopped_LeavesNothing) {
+  WriteAll();
+  const auto counts = ImportMnist(FileSystem::Default(), Path("in"), Path("out/deep"),
+                                  [](int64_t, int64_t) { return Cancelled("enough"); });
+  EXPECT_EQ(counts.status().code(), absl::StatusCode::kCancelled);
+  EXPECT_FALSE(std::filesystem::exists(Path("out")));
+}
+
 TEST_F(MnistTest, LabelThatIsNoDigit_IsRefused) {
   WriteAll();
   Write("in/train-labels-idx1-ubyte.gz", Pack(Labels("\5\12\4"), 31));

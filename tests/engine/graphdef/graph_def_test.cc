@@ -173,6 +173,12 @@ TEST(GraphDefTest, Roots_LeaveTheRestUnread) {
   EXPECT_EQ(graph.nodes().size(), 2u);
 }
 
+TEST(GraphDefTest, TextThatNestsDeeperThanBytesMay_IsRefused) {
+  std::string text = "node { name: 'x' op: 'NoOp' ", end = "}";
+  for (int i = 0; i < 20000; ++i) text += "attr { key: 'f' value { func { name: 'g' ", end += "} } }";
+  EXPECT_THAT(ParseGraphText(text + end), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("the text is no GraphDef")));
+}
+
 TEST(GraphDefTest, RootThatIsNot_NamesTheNearest) {
   GraphImport import;
   import.roots = {"los"};

@@ -86,6 +86,35 @@ TEST_F(NpzTest, Compressed_IsReadAndABombIsNot) {
               StatusIs(absl::StatusCode::kDataLoss, HasSubstr("no .npy array")));
 }
 
+// 1.9 MB became 3.9 GB.
+TEST_F(NpzTest, CompressedArraysBeyondTheirBound_AreRefusedBeforeTheyAreUnpacked) {
+  std::string array = *NpyPreamble(DType::kUint8, Shape{int64_t{1} << 21});
+  array.resize(array.size() + (size_t{1} << 21));
+  const std::string file = Deflated("x.npy", array, array.size());
+  EXPECT_OK(ParseNpz(file).status());
+  // A header that promises what the archive does not have, and the other way round.
+  std::string less = *NpyPreamble(DType::kUint8, Shape{int64_t{1} << 20});
+  less.resize(array.size());
+  EXPECT_THAT(ParseNpz(Deflated("x.npy", less, less.size())).status(),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("the archive has 2097280 bytes for it")));
+  // Little more than a megabyte that DEFLATE could have made of this much.
+  std::mt19937 random(1);
+  std::string packed(1'200'000, ' ');
+  for (char& c : packed) c = static_cast<char>(random());
+  EXPECT_THAT(ParseNpz(Deflated("x.npy", packed, 1'200'000'000)).status(),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("numpy.savez")));
+}
+
+TEST_F(NpzTest, MemberThatItsHeaderDescribesInAnotherWay_IsRefused) {
+  const Tensor x = Tensor::Of<float>({2}, {1, 2});
+  const std::string good = Written(std::vector<std::pair<std::string, TensorView>>{{"x", x.view()}});
+  for (const size_t at : {14, 18, 22, 30}) {  // checksum, stored size, size, name: of the member's own header
+    std::string bytes = good;
+    bytes[at] = static_cast<char>(bytes[at] ^ 1);
+    EXPECT_THAT(ParseNpz(bytes).status(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("in another"))) << at;
+  }
+}
+
 TEST_F(NpzTest, WrongNamesAndTypes_AreRefusedAndNothingIsWritten) {
   const Tensor x = Tensor::Scalar<float>(1), list(DType::kVariant, {2});
   FileSystem& fs = FileSystem::Default();

@@ -56,6 +56,28 @@ TEST(OnnxImport, Initializers_AreVariablesAndTheBatchStaysOpen) {
   }
 }
 
+TEST(OnnxImport, NodesInAnyOrder_AreTheSameModel) {
+  const std::string ends = "input { " + Floats("x", {2}) + " } output { name: 'y' } ";
+  const std::string neg = "node { op_type: 'Neg' name: 'a' input: 'x' output: 'h' } ",
+                    exp = "node { op_type: 'Exp' name: 'b' input: 'h' output: 'k' } ",
+                    add = "node { op_type: 'Add' name: 'c' input: 'k' input: 'h' output: 'y' } ";
+  ASSERT_OK_AND_ASSIGN(const OnnxModel in_order, Import(ends + neg + exp + add));
+  for (const std::string& nodes : {add + exp + neg, exp + add + neg, neg + add + exp}) {
+    ASSERT_OK_AND_ASSIGN(const OnnxModel model, Import(ends + nodes));
+    const Tensor x = Tensor::Of<float>({2}, {1, -2});
+    ASSERT_OK_AND_ASSIGN(const auto values, RunOnce(model.graph, {{"x", x}}, {model.outputs[0].tensor}, {}));
+    ASSERT_OK_AND_ASSIGN(const auto expected, RunOnce(in_order.graph, {{"x", x}}, {in_order.outputs[0].tensor}, {}));
+    EXPECT_EQ(values[0].flat<float>()[1], expected[0].flat<float>()[1]);
+  }
+}
+
+TEST(OnnxImport, NodesInACycle_AreRefused) {
+  EXPECT_THAT(Import("input { " + Floats("x", {2}) + " } output { name: 'y' } " +
+                     "node { op_type: 'Add' input: 'x' input: 'h' output: 'y' } "
+                     "node { op_type: 'Neg' input: 'y' output: 'h' }"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("in a cycle")));
+}
+
 TEST(OnnxImport, WrittenFiles_PredictTheSame) {
   ASSERT_OK_AND_ASSIGN(const OnnxModel model, Import(kLinear));
   const Tensor x = Tensor::Of<float>({1, 2}, {5, 7});

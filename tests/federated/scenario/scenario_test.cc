@@ -51,6 +51,30 @@ TEST(Scenario, Minimal_HasTheDocumentedDefaults) {
   EXPECT_EQ(scenario->folder, "/scenarios");
 }
 
+TEST(Scenario, KeysOfMoreDotsThanAStackHolds_AreRefused) {
+  std::string dots = "a";
+  for (int i = 0; i < 20000; ++i) dots += ".a";
+  EXPECT_THAT(ErrorOf(With(dots + " = 1\n")), HasSubstr("more than 64 deep"));
+  EXPECT_THAT(ErrorOf(With("[" + dots + "]\n")), HasSubstr("more than 64 deep"));
+  EXPECT_THAT(ErrorOf(With("[run]\nname = " + std::string(20000, '[') + "\n")), HasSubstr("more than 64 deep"));
+  EXPECT_THAT(ErrorOf(kMinimal, {{"run.name", "{" + dots + " = 1}"}}), HasSubstr("run.name"));
+  EXPECT_THAT(ErrorOf(kMinimal, {{dots, "1"}}), HasSubstr("unknown key"));
+  // Dots in strings, comments and numbers nest nothing.
+  const std::string many(200, '.');
+  EXPECT_TRUE(Parse(With("[run]\nname = \"" + many + "\" # " + many + "\n")).ok());
+}
+
+TEST(Scenario, NamesThatDoNotShow_AreRefused) {
+  EXPECT_THAT(ErrorOf(With("[run]\nname = \"a\\u202Eb\"\n")), HasSubstr("U+202E"));
+  EXPECT_THAT(ErrorOf(With("[run]\nname = \"a\\u0007\"\n")), HasSubstr("U+0007"));
+}
+
+TEST(Scenario, Suggestions_AreOfWhatIsMeant) {
+  EXPECT_EQ(ErrorOf(kMinimal, {{"privacy.epsilon", "1"}}), "unknown key 'privacy.epsilon' in --set.");
+  EXPECT_THAT(ErrorOf(kMinimal, {{"client.lr", "1"}}), HasSubstr("Did you mean 'client.optimizer.learning_rate'?"));
+  EXPECT_THAT(ErrorOf(kMinimal, {{"server.epochs", "1"}}), HasSubstr("Did you mean 'client.epochs'?"));
+}
+
 TEST(Scenario, TheExampleOfTheDesign_Parses) {
   const auto scenario = Parse(R"([run]
 name = "mnist-fedavg"

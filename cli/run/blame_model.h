@@ -1,0 +1,14 @@
+// Whose fault it is that a model cannot be made.
+#pragma once
+
+#include "engine/base/status.h"
+#include "federated/scenario/scenario.h"
+
+namespace rivulet {
+
+// What `error` is where a run or its model could not be created: a usage error when it is what the scenario itself says
+// of its model (a preset or a type of layer that there is not, variables to freeze that it has not), and not what a
+// file of another one holds.
+Status BlameModel(const Scenario& scenario, Status error);
+
+}  // namespace rivulet

@@ -1,0 +1,20 @@
+#include "cli/run/prepare_data.h"
+
+#include <cstdio>
+
+#include "cli/long_work.h"
+#include "engine/base/file_system.h"
+#include "setup/data.h"
+
+namespace rivulet {
+
+Status PrepareDataHere(const Scenario& scenario) {
+  const DataConfig& data = scenario.data;
+  if (!data.synth.kind.empty() && !FileSystem::Default().Exists(data.train))
+    fmt::print(stderr, "generating the {} of {} writers, once, in {}\n", data.synth.kind, data.synth.writers,
+               FolderOf(data.train));
+  LongWork work("generating data");
+  return PrepareData(scenario, work.progress());
+}
+
+}  // namespace rivulet

@@ -1,0 +1,15 @@
+// Names that people give to things and that rows, messages, logs and terminals show again.
+#pragma once
+
+#include <string_view>
+
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+// OK for 1 to 255 bytes of UTF-8 (RFC 3629) that show as they are: no control characters, no separators of lines, and
+// none of the marks that turn the direction of the text around them, with which a name looks like another one.
+// INVALID_ARGUMENT, beginning with `what`, otherwise.
+Status CheckDisplayName(std::string_view what, std::string_view name);
+
+}  // namespace rivulet

@@ -1,0 +1,26 @@
+#include "engine/io/new_folder.h"
+
+#include <filesystem>
+
+namespace rivulet {
+
+StatusOr<std::unique_ptr<NewFolder>> NewFolder::Create(FileSystem& fs, const std::string& path) {
+  std::unique_ptr<NewFolder> folder(new NewFolder);
+  std::vector<std::string> missing;
+  for (std::string each = path; !each.empty() && !fs.Exists(each);) {
+    missing.push_back(each);
+    const size_t slash = each.rfind('/');
+    if (slash == std::string::npos || slash == 0) break;
+    each.resize(slash);
+  }
+  folder->made_ = std::move(missing);
+  RIVULET_RETURN_IF_ERROR(fs.CreateFolders(path));
+  return folder;
+}
+
+NewFolder::~NewFolder() {
+  std::error_code ignored;
+  for (const std::string& folder : made_) std::filesystem::remove(folder, ignored);  // nothing unless it is empty
+}
+
+}  // namespace rivulet

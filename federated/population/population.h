@@ -1,0 +1,39 @@
+// The members of a run in byte order of their names. Numbered clients are implicit and cost nothing; named ones cost
+// their bytes and 8 more.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+// Reading is thread-safe while nobody inserts.
+class Population {
+ public:
+  virtual ~Population() = default;
+  virtual int64_t size() const = 0;
+  // Ranks are 0 .. size() - 1 in byte order. `rank` is one of them.
+  virtual std::string NameAt(int64_t rank) const = 0;
+  // NameAt of each, at less than its cost for each: a cohort lies all over memory.
+  virtual std::vector<std::string> NamesAt(std::span<const int64_t> ranks) const;
+  virtual std::optional<int64_t> Find(std::string_view name) const = 0;  // its rank
+  // True when it is new. FAILED_PRECONDITION: full, or of fixed members; the sentence is for the caller who knocks.
+  // INVALID_ARGUMENT: more than 255 bytes.
+  virtual StatusOr<bool> Insert(std::string_view name) = 0;
+};
+
+// "client-00000", "client-00001", …: numbers of at least five digits.
+std::unique_ptr<Population> NumberedPopulation(int64_t size);
+// Whoever comes, up to `most`.
+std::unique_ptr<Population> OpenPopulation(int64_t most);
+// Exactly `names`: a list of expected clients, the keys of data.partition by_key. INVALID_ARGUMENT: one is there twice.
+StatusOr<std::unique_ptr<Population>> FixedPopulation(std::span<const std::string> names);
+
+}  // namespace rivulet

@@ -1,0 +1,36 @@
+// A random permutation of 0 .. n-1 of which only the beginning is wanted: Fisher–Yates that remembers nothing but what
+// it has displaced, so that k elements of a million cost O(k).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "engine/base/draws.h"
+
+namespace rivulet {
+
+class LazyPermutation {
+ public:
+  // n >= 0. Element i is that of a Fisher–Yates which swaps position i with i + draws.Below(n - i), for i = 0, 1, ….
+  LazyPermutation(const Draws& draws, int64_t n) : draws_(draws), n_(n) {}
+  // Elements 0, 1, … one after the other; nullopt when all n were given.
+  std::optional<int64_t> Next();
+  int64_t given() const { return given_; }
+
+ private:
+  // What lies at a position that a swap has changed; the others hold themselves.
+  struct Displaced {
+    int64_t position = -1, value = 0;
+  };
+  Displaced& Find(int64_t position);
+  void Grow();
+
+  Draws draws_;
+  const int64_t n_;
+  int64_t given_ = 0;
+  std::vector<Displaced> table_;  // open addressing; a power of two, at most half full
+  size_t used_ = 0;
+};
+
+}  // namespace rivulet

@@ -284,7 +284,7 @@ class LocalTrainer : public Trainer {
   std::vector<Buffer> buffers_;
   std::vector<AlignedBuffer> feeds_;  // of the largest batch so far; smaller ones use their front
   AlignedBuffer arena_;               // of the largest program; all share it
-  std::vector<FloatRun> delta_;       // the update buffer without its padding: wire order
+  std::vector<FloatSpan> delta_;      // the update buffer without its padding: wire order
   std::vector<uint32_t> order_;
   RunObserver* observer_ = nullptr;
   std::unique_ptr<BoundProgram> init_, final_;

@@ -48,12 +48,12 @@ size_t ScalarSize(const std::string& name) { return BytesSize(kMapKey, name.size
 
 }  // namespace
 
-std::string EncodeUpdate(std::string_view task_id, std::span<const FloatRun> delta, int64_t weight,
+std::string EncodeUpdate(std::string_view task_id, std::span<const FloatSpan> delta, int64_t weight,
                          const Scalars& scalars) {
   constexpr std::string_view name = "delta";
   const auto encoding = static_cast<uint64_t>(Encoding::kF32), unsigned_weight = static_cast<uint64_t>(weight);
   size_t delta_bytes = 0;
-  for (const FloatRun run : delta) delta_bytes += run.size_bytes();
+  for (const FloatSpan run : delta) delta_bytes += run.size_bytes();
   const size_t part_size = BytesSize(proto::UpdatePart::kNameFieldNumber, name.size()) +
                            IntegerSize(proto::UpdatePart::kEncodingFieldNumber, encoding) +
                            BytesSize(proto::UpdatePart::kDataFieldNumber, delta_bytes) +
@@ -69,7 +69,7 @@ std::string EncodeUpdate(std::string_view task_id, std::span<const FloatRun> del
   AppendBytes(out, proto::UpdatePart::kNameFieldNumber, name);
   AppendInteger(out, proto::UpdatePart::kEncodingFieldNumber, encoding);
   AppendHead(out, proto::UpdatePart::kDataFieldNumber, delta_bytes);
-  for (const FloatRun run : delta) out.append(reinterpret_cast<const char*>(run.data()), run.size_bytes());
+  for (const FloatSpan run : delta) out.append(reinterpret_cast<const char*>(run.data()), run.size_bytes());
   AppendInteger(out, proto::UpdatePart::kWeightFieldNumber, unsigned_weight);
   for (const auto& [scalar, value] : scalars) {
     AppendHead(out, proto::Update::kScalarsFieldNumber, ScalarSize(scalar));

@@ -12,10 +12,10 @@
 namespace rivulet {
 
 // A run of float32 values in wire order.
-using FloatRun = std::span<const float>;
+using FloatSpan = std::span<const float>;
 
 // An Update with one part "delta" (kF32, the runs one after another, `weight`) and `scalars` in order of their names.
-std::string EncodeUpdate(std::string_view task_id, std::span<const FloatRun> delta, int64_t weight,
+std::string EncodeUpdate(std::string_view task_id, std::span<const FloatSpan> delta, int64_t weight,
                          const Scalars& scalars);
 
 }  // namespace rivulet

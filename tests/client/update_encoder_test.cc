@@ -12,7 +12,7 @@ namespace {
 
 TEST(UpdateEncoderTest, Encoded_IsWhatTheGeneratedClassReads) {
   const std::vector<float> kernel(1000, 0.25f), bias = {1, -2};
-  const std::vector<FloatRun> runs = {kernel, bias};
+  const std::vector<FloatSpan> runs = {kernel, bias};
   const std::string bytes = EncodeUpdate("task", runs, 300, {{"steps", 7}, {"examples", -0.5}});
   proto::Update update;
   ASSERT_TRUE(update.ParseFromString(bytes));
@@ -32,7 +32,7 @@ TEST(UpdateEncoderTest, Encoded_IsWhatTheGeneratedClassReads) {
 
 TEST(UpdateEncoderTest, Encoded_TakesOneAllocationOfItsSize) {
   const std::vector<float> values(100'000, 1.0f);
-  const std::vector<FloatRun> runs = {values};
+  const std::vector<FloatSpan> runs = {values};
   const std::string bytes = EncodeUpdate("task", runs, 1, {});
   EXPECT_EQ(bytes.capacity(), bytes.size());
 }

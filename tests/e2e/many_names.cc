@@ -37,7 +37,7 @@ StatusOr<std::shared_ptr<const std::string>> Tail(Shared& shared, CoordinatorApi
     RIVULET_ASSIGN_OR_RETURN(std::string bytes, FetchAll(api, caller, task.plan_digest));
     RIVULET_ASSIGN_OR_RETURN(const auto plan, Plan::Open(std::move(bytes)));
     const std::vector<float> delta(static_cast<size_t>(plan->layout()->update_elements()), 1e-6f);
-    const FloatRun runs[] = {delta};
+    const FloatSpan runs[] = {delta};
     std::string update = EncodeUpdate("x", runs, 10, {{"examples", 10}, {"steps", 1}, {"train_loss", 1}});
     update.erase(0, 3);  // key, length, "x"
     shared.tail = std::make_shared<const std::string>(std::move(update));

@@ -33,7 +33,7 @@ double Seconds(const Body& body) {
   return Now() - begin;
 }
 
-double Median(std::vector<double>& values) {
+double MedianOf(std::vector<double>& values) {
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
   return values[values.size() / 2];
 }
@@ -81,7 +81,7 @@ void BenchFold(benchmark::State& state) {
   double mean = 0;
   for (const std::vector<float>& delta : deltas) mean += static_cast<double>(delta[0]) / kDistinct;
   if (std::abs(mean - static_cast<double>(first)) > 1e-7) return state.SkipWithError("a wrong mean");
-  const double fold = Median(folds), stream = Median(streams);
+  const double fold = MedianOf(folds), stream = MedianOf(streams);
   state.counters["update_GB/s"] = 4e-9 * kUpdates * kElements / fold;
   state.counters["stream_GB/s"] = 4e-9 * kUpdates * kElements / stream;
   state.counters["stream_share"] = stream / fold;
@@ -114,9 +114,9 @@ void BenchTake(benchmark::State& state) {
     streams.push_back(Seconds([&] { StreamAdd(params, 60, sums); }));
     benchmark::DoNotOptimize(sums.data());
   }
-  const double take = Median(takes);
+  const double take = MedianOf(takes);
   state.counters["ns_per_parameter"] = 1e9 * take / static_cast<double>(elements);
-  state.counters["stream_ns"] = 1e9 * Median(streams) / static_cast<double>(elements);
+  state.counters["stream_ns"] = 1e9 * MedianOf(streams) / static_cast<double>(elements);
 }
 
 BENCHMARK(BenchFold)->Name("fold/100")->Unit(benchmark::kMillisecond);

@@ -52,7 +52,7 @@ template <typename T>
 inline constexpr bool kIsOptional<std::optional<T>> = true;
 
 // The member of a BLOB column whose length is open.
-struct Bytes {
+struct SqlBytes {
   std::string bytes;
 };
 
@@ -64,7 +64,7 @@ SqlValue ToSql(const T& value, bool not_null) {
     return not_null ? SqlValue(std::string_view(value)) : TextOrNull(value);
   } else if constexpr (std::is_same_v<T, Digest>) {
     return SqlValue(SqlBlob{value.AsBytes()});
-  } else if constexpr (std::is_same_v<T, Bytes>) {
+  } else if constexpr (std::is_same_v<T, SqlBytes>) {
     return SqlValue(SqlBlob{value.bytes});
   } else if constexpr (std::is_same_v<T, double>) {
     return SqlValue(value);
@@ -84,8 +84,8 @@ T FromSql(const SqlRow& row, int column) {
     const std::string bytes = row.Text(column);
     if (bytes.size() == digest.bytes.size()) std::memcpy(digest.bytes.data(), bytes.data(), bytes.size());
     return digest;
-  } else if constexpr (std::is_same_v<T, Bytes>) {
-    return Bytes{row.Text(column)};
+  } else if constexpr (std::is_same_v<T, SqlBytes>) {
+    return SqlBytes{row.Text(column)};
   } else if constexpr (std::is_same_v<T, double>) {
     return row.Real(column);
   } else {

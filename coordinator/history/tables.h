@@ -113,7 +113,7 @@ struct StoredModel {
 struct StoredBlob {
   int64_t run = 0, round = 0;
   std::string name;
-  Bytes bytes;
+  SqlBytes bytes;
 };
 struct StoredEvent {
   std::optional<int64_t> event, run, round;

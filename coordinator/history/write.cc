@@ -326,6 +326,14 @@ Status History::AddAttempt(const AttemptRecord& attempt) {
   row.aggregate_seconds = round.aggregate_seconds;
   row.evaluate_seconds = round.evaluate_seconds;
 
+  // Keys that were read in a transaction which is rolled back may come to mean something else.
+  struct ForgetUnlessCommitted {
+    std::unordered_map<std::string, int64_t>& keys;
+    bool committed = false;
+    ~ForgetUnlessCommitted() {
+      if (!committed) keys.clear();
+    }
+  } clients{client_keys_};
   RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
   RIVULET_RETURN_IF_ERROR(Insert(*db_, row));
   RIVULET_RETURN_IF_ERROR(InsertTasks(run, db_->last_row(), attempt));
@@ -355,7 +363,9 @@ Status History::AddAttempt(const AttemptRecord& attempt) {
     RIVULET_RETURN_IF_ERROR(db_->Run("UPDATE run SET status = ?, reason = NULL, finished = ? WHERE run = ?",
                                      {finished, row.finished, run}));
   }
-  return transaction->Commit();
+  const Status status = transaction->Commit();
+  clients.committed = status.ok();
+  return status;
 }
 
 Status History::AddTag(const std::string& run_id, const std::string& tag) {

@@ -46,7 +46,11 @@ class Memory(RivuletTest):
                              self.path("runs.sqlite"), *COHORT)
         address = process.stdout.readline().split()[-1]
         peak = self.watch(process)
-        load = subprocess.run([os.environ["RIVULET_MANY_NAMES"], address, "100"], capture_output=True, timeout=300)
+        try:
+            load = subprocess.run([os.environ["RIVULET_MANY_NAMES"], address, "100"], capture_output=True, timeout=300)
+        except subprocess.TimeoutExpired as stuck:
+            process.kill()
+            self.fail(f"the round never ended; load: {stuck.stderr}, coordinator: {process.communicate()}")
         self.assertEqual(load.returncode, 0, load.stderr.decode())
         _, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0, err)

@@ -197,9 +197,8 @@ TEST(OnnxImport, ControlFlow_IsRefusedByName) {
               StatusIs(absl::StatusCode::kUnimplemented, AllOf(HasSubstr("If 'branch'"), HasSubstr("control flow"))));
 }
 
-TEST(OnnxImport, ValueMadeLater_IsAnError) {
-  EXPECT_THAT(Import("output { name: 'a' } node { op_type: 'Neg' name: 'n1' input: 'b' output: 'a' } "
-                     "node { op_type: 'Neg' name: 'n2' input: 'a' output: 'b' }"),
+TEST(OnnxImport, InputThatNoNodeMakes_IsAnErrorNamingTheNode) {
+  EXPECT_THAT(Import("output { name: 'a' } node { op_type: 'Neg' name: 'n1' input: 'b' output: 'a' }"),
               StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr("Neg 'n1'"), HasSubstr("'b'"))));
 }
 

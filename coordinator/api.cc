@@ -5,6 +5,7 @@
 
 #include "coordinator/run_coordinator.h"
 #include "engine/profile/tracer.h"
+#include "federated/random/streams.h"
 #include "federated/updates/update_message.h"
 
 namespace rivulet {
@@ -116,16 +117,12 @@ Task RunCoordinator::MakeTask(const Offer& offer) const {
   Task task;
   task.id = offer.lease.task;
   task.run_id = run_id_;
-  task.round = offer.round;
-  task.attempt = offer.attempt;
-  task.base_round = offer.lease.base_round;
+  task.client_id = offer.lease.client_id;
+  task.base_version = offer.lease.base_round;
   task.ordinal = offer.lease.ordinal;
-  task.seed = options_.scenario.run.seed;
-  task.plan_digest = parts_.plan_digest;
-  task.model_digest = current_.digest;
-  task.model_blob = current_.file_digest;
-  // Without a deadline the task is as good tomorrow.
-  task.deadline_ms = machine_.deadline() == 0 ? int64_t{86'400'000} : std::max<int64_t>(machine_.deadline() - Now(), 0);
+  task.stream_key = ClientKey(options_.scenario.run.seed, offer.lease.client_id);
+  task.plan = parts_.plan_digest;
+  task.inputs.push_back({"model", {BlobId::Form::kModel, current_.digest}});
   return task;
 }
 
@@ -189,9 +186,9 @@ StatusOr<PollReply> RunCoordinator::Poll(const Caller& caller, const Capabilitie
 StatusOr<std::unique_ptr<ChunkReader>> RunCoordinator::Fetch(const Caller& caller, const BlobId& blob, int64_t offset) {
   RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
   MutexLock lock(mutex_);
-  std::shared_ptr<const std::string> bytes = blob.digest == parts_.plan_digest     ? parts_.plan
-                                             : blob.digest == current_.file_digest ? current_.file
-                                                                                   : nullptr;
+  std::shared_ptr<const std::string> bytes;
+  if (blob == BlobId{BlobId::Form::kBytes, parts_.plan_digest}) bytes = parts_.plan;
+  if (blob == BlobId{BlobId::Form::kModel, current_.digest}) bytes = current_.file;
   if (bytes == nullptr) {
     return NotFound("this coordinator has no blob {}, or no longer; poll for the current task", blob.digest.Hex());
   }

@@ -71,15 +71,15 @@ AgentObserver ObserveInWords(const std::string& name) {
     *last = awaited;
   };
   observer.on_task = [=](const Task& task) {
-    say(fmt::format("round {}: training", task.round));
+    say(fmt::format("round {}: training", task.base_version + 1));
     last->clear();
   };
   observer.on_report = [=](const Task& task, const TaskReport& report) {
     if (report.kind == TaskReport::Kind::kAccepted || report.kind == TaskReport::Kind::kDuplicate) {
-      say(fmt::format("round {}: {} examples in {:.2f} s, loss {:.4f}, {} bytes uploaded", task.round, report.examples,
-                      report.train_seconds, report.train_loss, report.bytes_up));
+      say(fmt::format("round {}: {} examples in {:.2f} s, loss {:.4f}, {} bytes uploaded", task.base_version + 1,
+                      report.examples, report.train_seconds, report.train_loss, report.bytes_up));
     } else {
-      say(fmt::format("round {}: {}: {}", task.round, Name(report.kind), report.reason));
+      say(fmt::format("round {}: {}: {}", task.base_version + 1, Name(report.kind), report.reason));
     }
   };
   observer.on_retry = [=](const Status& status, int64_t wait_ms) {
@@ -94,10 +94,12 @@ AgentObserver ObserveInWords(const std::string& name) {
 AgentObserver ObserveInJson() {
   AgentObserver observer;
   observer.on_wait = [](const std::string& awaited, int64_t) { PrintEvent("wait", {{"reason", awaited}}); };
-  observer.on_task = [](const Task& task) { PrintEvent("task", {{"task_id", task.id}, {"round", task.round}}); };
+  observer.on_task = [](const Task& task) {
+    PrintEvent("task", {{"task_id", task.id}, {"round", task.base_version + 1}});
+  };
   observer.on_report = [](const Task& task, const TaskReport& report) {
     PrintEvent("report", {{"task_id", task.id},
-                          {"round", task.round},
+                          {"round", task.base_version + 1},
                           {"status", std::string(Name(report.kind))},
                           {"error", TextCell(report.reason)},
                           {"examples", report.examples},

@@ -11,11 +11,12 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/sha256.h"
 #include "engine/base/status.h"
-#include "federated/aggregation/update.h"
+#include "federated/tasks/task.h"
 
 namespace rivulet {
 
@@ -32,21 +33,39 @@ struct Capabilities {
   int64_t examples = 0;               // in "train"; 0 is refused: an empty client cannot train
 };
 
-enum class TaskKind { kTrain, kEvaluate };
+struct BlobId {
+  // What `digest` is of: the bytes (SHA-256), or the model in a safetensors file (model_digest). A model is hashed
+  // once, as a model: its transfer is checked by CRCs, and whoever parses the file compares the digest. Two files that
+  // differ in their metadata alone bear one name.
+  enum class Form : uint8_t { kBytes = 0, kModel = 1 } form = Form::kBytes;
+  Digest digest;
+  bool operator==(const BlobId&) const = default;
+};
+
+struct NamedBlob {
+  std::string name;  // "model"
+  BlobId id;
+};
 
 struct Task {
   TaskId id;
   std::string run_id;
+  std::string client_id;
   TaskKind kind = TaskKind::kTrain;
-  int64_t round = 0;  // this task counts towards
-  int64_t attempt = 1;
-  int64_t base_round = 0;  // the model version to start from
-  uint16_t ordinal = 0;    // of this client's lease at this base version
-  uint64_t seed = 0;
-  Digest plan_digest;       // Fetch(BlobId{plan_digest}): the plan's bytes
-  Digest model_digest;      // digest stated inside the model's file (model_digest)
-  Digest model_blob;        // SHA-256 of the file as fetched: Fetch(BlobId{model_blob})
-  int64_t deadline_ms = 0;  // from now, as seen by the coordinator when it answered
+  int step = 0;              // of a task in steps; goes back with what is submitted
+  int64_t base_version = 0;  // the model version to start from; people call what comes of it round base_version + 1
+  uint16_t ordinal = 0;      // of this client's lease at this base version
+  uint64_t stream_key = 0;   // ClientKey(seed, client_id): the client's own, never the seed
+  Digest plan;               // Fetch(BlobId{kBytes, plan}): the plan's bytes
+  std::vector<NamedBlob> inputs;
+
+  // null: none of that name.
+  const NamedBlob* input(std::string_view name) const {
+    for (const NamedBlob& blob : inputs) {
+      if (blob.name == name) return &blob;
+    }
+    return nullptr;
+  }
 };
 
 enum class Outcome { kFolded, kRefused, kDropped };
@@ -65,17 +84,13 @@ struct PollReply {
   std::vector<TaskOutcome> outcomes;  // of this caller's earlier tasks
 };
 
-struct BlobId {
-  Digest digest;
-};
-
 // Reads a blob in chunks of the transport's choosing.
 class ChunkReader {
  public:
   virtual ~ChunkReader() = default;
   virtual int64_t total_bytes() const = 0;
   // The next chunk, valid until the next call; empty at the end. UNAVAILABLE: the connection was lost; Fetch again at
-  // the offset reached.
+  // the offset reached. DATA_LOSS: a chunk came damaged; Fetch again at its offset.
   virtual StatusOr<std::span<const std::byte>> Next() = 0;
 };
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "engine/base/mutex.h"
+#include "engine/io/crc32c.h"
 #include "federated/transport/grpc_options.h"
 #include "federated/transport/messages.h"
 #include "proto/rpc/coordinator.grpc.pb.h"
@@ -124,7 +125,8 @@ class Call {
 // The destructor cancels and finishes: a stream that is left open holds a thread of the server.
 class Reader final : public ChunkReader {
  public:
-  Reader(std::shared_ptr<Connection> connection, std::chrono::milliseconds timeout, const rpc::FetchRequest& request)
+  Reader(std::shared_ptr<Connection> connection, std::chrono::milliseconds timeout,
+         const rpc::FetchRequestProto& request)
       : call_(std::move(connection), timeout),
         stream_(call_.stub().Fetch(call_.context(), request)),
         position_(request.offset()) {}
@@ -156,6 +158,10 @@ class Reader final : public ChunkReader {
       }
       fresh_ = false;
       if (message_.data().empty()) continue;
+      // Damaged on the way, and not what the coordinator keeps: the same bytes can be had again.
+      if (Crc32c(message_.data()) != message_.crc()) {
+        return DataLoss("the {} bytes from byte {} of a download came damaged", message_.data().size(), position_);
+      }
       position_ += static_cast<int64_t>(message_.data().size());
       if (position_ > total_bytes_) {
         return DataLoss("the coordinator sent more than the {} bytes it announced", total_bytes_);
@@ -178,8 +184,8 @@ class Reader final : public ChunkReader {
   }
 
   Call call_;
-  std::unique_ptr<grpc::ClientReader<rpc::Chunk>> stream_;
-  rpc::Chunk message_;
+  std::unique_ptr<grpc::ClientReader<rpc::ChunkProto>> stream_;
+  rpc::ChunkProto message_;
   bool fresh_ = false;  // message_ holds a chunk not yet given
   int64_t position_;
   int64_t total_bytes_ = -1;
@@ -273,9 +279,9 @@ class Client final : public GrpcClient {
   }
 
   StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override {
-    rpc::FetchRequest request;
+    rpc::FetchRequestProto request;
     ToMessage(caller, request.mutable_caller());
-    request.set_digest(std::string(blob.digest.AsBytes()));
+    ToMessage(blob, request.mutable_id());
     request.set_offset(offset);
     auto reader = std::make_unique<Reader>(connection_, options_.stream_timeout, request);
     RIVULET_RETURN_IF_ERROR(reader->Begin());

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/base/mutex.h"
+#include "engine/io/crc32c.h"
 #include "federated/transport/grpc_options.h"
 #include "federated/transport/messages.h"
 #include "proto/rpc/coordinator.grpc.pb.h"
@@ -81,8 +82,8 @@ class Service final : public rpc::Coordinator::Service {
     return grpc::Status::OK;
   }
 
-  grpc::Status Fetch(grpc::ServerContext* context, const rpc::FetchRequest* request,
-                     grpc::ServerWriter<rpc::Chunk>* writer) override {
+  grpc::Status Fetch(grpc::ServerContext* context, const rpc::FetchRequestProto* request,
+                     grpc::ServerWriter<rpc::ChunkProto>* writer) override {
     return ToGrpc(DoFetch(context, *request, *writer));
   }
 
@@ -98,14 +99,13 @@ class Service final : public rpc::Coordinator::Service {
  private:
   // The total goes with the first chunk alone; an empty blob is one empty chunk, since the receiver wants to hear of
   // the total.
-  Status DoFetch(grpc::ServerContext* context, const rpc::FetchRequest& request,
-                 grpc::ServerWriter<rpc::Chunk>& writer) {
-    RIVULET_ASSIGN_OR_RETURN(const Digest digest, Digest::FromBytes(request.digest()));
+  Status DoFetch(grpc::ServerContext* context, const rpc::FetchRequestProto& request,
+                 grpc::ServerWriter<rpc::ChunkProto>& writer) {
+    RIVULET_ASSIGN_OR_RETURN(const BlobId blob, FromMessage(request.id()));
     if (request.offset() < 0) return OutOfRange("offset {} of a blob is negative", request.offset());
-    RIVULET_ASSIGN_OR_RETURN(const auto reader,
-                             api_.Fetch(FromMessage(request.caller()), BlobId{digest}, request.offset()));
+    RIVULET_ASSIGN_OR_RETURN(const auto reader, api_.Fetch(FromMessage(request.caller()), blob, request.offset()));
     StallWatch::Guard guard(watch_, context);
-    rpc::Chunk message;
+    rpc::ChunkProto message;
     message.set_total_bytes(reader->total_bytes());
     bool first = true;
     while (true) {
@@ -114,11 +114,12 @@ class Service final : public rpc::Coordinator::Service {
       do {
         const size_t part = std::min(bytes.size(), kChunkBytes);
         message.set_data(bytes.data(), part);
+        message.set_crc(Crc32c(bytes.first(part)));
         bytes = bytes.subspan(part);
         guard.Waiting();
         const bool sent = writer.Write(message);
         guard.Moved();
-        if (!sent) return Unavailable("the download of {} ended before its end", digest.Hex());
+        if (!sent) return Unavailable("the download of {} ended before its end", blob.digest.Hex());
         message.clear_total_bytes();
       } while (!bytes.empty());
       if (std::exchange(first, false) && message.data().empty()) return absl::OkStatus();

@@ -33,11 +33,10 @@ class FlakyCoordinator : public CoordinatorApi {
     const auto model = PatternModel(*LocalPlan());
     const std::string blob = ModelToSafetensors(*model, {});
     task_.run_id = "run";
-    task_.round = 1;
-    task_.seed = 1;
-    task_.plan_digest = AddBlob(plan);
-    task_.model_blob = AddBlob(blob);
-    task_.model_digest = model->ComputeDigest();
+    task_.client_id = "site-1";
+    task_.plan = AddBlob(plan);
+    task_.inputs = {{"model", {BlobId::Form::kModel, model->ComputeDigest()}}};
+    blobs_[model->ComputeDigest()] = blob;
   }
   Digest AddBlob(const std::string& bytes) {
     const Digest digest = Sha256Of(bytes);
@@ -107,7 +106,7 @@ class FlakyCoordinator : public CoordinatorApi {
 
   std::string next_run_;  // served once the first task is done
   int tasks_ = 1, waits_ = 0, polls_ = 0;
-  int read_breaks_ = 0, write_breaks_ = 0, corruptions_ = 0;
+  int read_breaks_ = 0, write_breaks_ = 0, corruptions_ = 0, damages_ = 0;
   std::deque<Status> poll_errors_, submit_errors_, fail_errors_;
   Task task_;
   std::map<Digest, std::string> blobs_;
@@ -131,6 +130,10 @@ class FlakyCoordinator : public CoordinatorApi {
       if (owner_.read_breaks_ > 0 && chunks_ == 1) {
         --owner_.read_breaks_;
         return Unavailable("connection lost");
+      }
+      if (owner_.damages_ > 0 && chunks_ == 1) {
+        --owner_.damages_;
+        return DataLoss("a chunk came damaged");
       }
       ++chunks_;
       const size_t size = std::min<size_t>(1000, blob_.size() - static_cast<size_t>(at_));
@@ -221,8 +224,8 @@ TEST_F(AgentTest, OneTask_IsTrainedAndSubmittedAndTheRunEnds) {
 TEST_F(AgentTest, SecondTaskOfTheSameVersion_FetchesNothingAgain) {
   coordinator_.tasks_ = 2;
   ASSERT_OK(Agent(coordinator_, Options()).Run());
-  EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.plan_digest], ElementsAre(0));
-  EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.model_blob], ElementsAre(0));
+  EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.plan], ElementsAre(0));
+  EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.input("model")->id.digest], ElementsAre(0));
   EXPECT_THAT(reports_, SizeIs(2));
 }
 
@@ -272,7 +275,7 @@ TEST_F(AgentTest, ToldToWait_WaitsAsLongAsItIsTold) {
 TEST_F(AgentTest, FetchCut_GoesOnAtTheOffsetReached) {
   coordinator_.read_breaks_ = 1;  // of the plan: the first blob
   ASSERT_OK(Agent(coordinator_, Options()).Run());
-  EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.plan_digest], ElementsAre(0, 1000));
+  EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.plan], ElementsAre(0, 1000));
   EXPECT_THAT(reports_, SizeIs(1));
 }
 
@@ -301,7 +304,7 @@ TEST_F(AgentTest, StagingFull_TriesAgainLater) {
 TEST_F(AgentTest, BlobDamagedOnce_IsFetchedAgain) {
   coordinator_.corruptions_ = 1;
   ASSERT_OK(Agent(coordinator_, Options()).Run());
-  EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.plan_digest], ElementsAre(0, 0));
+  EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.plan], ElementsAre(0, 0));
   EXPECT_THAT(coordinator_.failures_, SizeIs(0));
 }
 
@@ -309,28 +312,44 @@ TEST_F(AgentTest, BlobDamagedAlways_FailsTheTaskWithItsDigest) {
   coordinator_.corruptions_ = 1000;
   ASSERT_OK(Agent(coordinator_, Options()).Run());
   ASSERT_THAT(coordinator_.failures_, SizeIs(1));
-  EXPECT_THAT(coordinator_.failures_[0], HasSubstr(coordinator_.task_.plan_digest.Hex()));
+  EXPECT_THAT(coordinator_.failures_[0], HasSubstr(coordinator_.task_.plan.Hex()));
 }
 
 TEST_F(AgentTest, PlanThatIsNone_FailsTheTask) {
-  coordinator_.task_.plan_digest = coordinator_.AddBlob("this is no plan");
+  coordinator_.task_.plan = coordinator_.AddBlob("this is no plan");
   ASSERT_OK(Agent(coordinator_, Options()).Run());
   EXPECT_THAT(coordinator_.failures_, SizeIs(1));
   EXPECT_EQ(reports_[0].kind, TaskReport::Kind::kFailed);
 }
 
 TEST_F(AgentTest, ModelWithAnotherDigestThanAnnounced_FailsTheTask) {
-  coordinator_.task_.model_digest = Sha256Of("another model");
+  const Digest announced = Sha256Of("another model");
+  coordinator_.blobs_[announced] = coordinator_.blobs_[coordinator_.task_.inputs[0].id.digest];
+  coordinator_.task_.inputs[0].id.digest = announced;
   ASSERT_OK(Agent(coordinator_, Options()).Run());
   ASSERT_THAT(coordinator_.failures_, SizeIs(1));
-  EXPECT_THAT(coordinator_.failures_[0], HasSubstr(coordinator_.task_.model_digest.Hex()));
+  EXPECT_THAT(coordinator_.failures_[0], HasSubstr(announced.Hex()));
 }
 
 TEST_F(AgentTest, BlobGone_FailsTheTask) {
-  coordinator_.task_.model_blob = Sha256Of("gone");
+  coordinator_.task_.inputs[0].id.digest = Sha256Of("gone");
   ASSERT_OK(Agent(coordinator_, Options()).Run());
   ASSERT_THAT(coordinator_.failures_, SizeIs(1));
   EXPECT_THAT(coordinator_.failures_[0], HasSubstr("no blob"));
+}
+
+TEST_F(AgentTest, TaskWithoutAModel_FailsTheTask) {
+  coordinator_.task_.inputs.clear();
+  ASSERT_OK(Agent(coordinator_, Options()).Run());
+  ASSERT_THAT(coordinator_.failures_, SizeIs(1));
+  EXPECT_THAT(coordinator_.failures_[0], HasSubstr("names no model to start from"));
+}
+
+TEST_F(AgentTest, ChunkDamagedOnTheWay_IsFetchedAgainFromThere) {
+  coordinator_.damages_ = 1;  // of the plan: the first blob
+  ASSERT_OK(Agent(coordinator_, Options()).Run());
+  EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.plan], ElementsAre(0, 1000));
+  EXPECT_THAT(reports_, SizeIs(1));
 }
 
 TEST_F(AgentTest, PlanOfADataSetThatIsNotBound_FailsTheTask) {

@@ -120,17 +120,16 @@ TEST_F(TrainingTest, TwoRounds_ModelIsTheWeightedMeanAndRowsSaySo) {
   options_.evaluator = &evaluator;
   options_.scenario.server.learning_rate = 0.5;
   Begin();
-  EXPECT_EQ(a_.round, 1);
-  EXPECT_EQ(a_.base_round, 0);
-  EXPECT_EQ(a_.deadline_ms, 600'000);
+  EXPECT_EQ(a_.client_id, "a");
+  EXPECT_EQ(a_.base_version, 0);
+  EXPECT_EQ(a_.stream_key, ClientKey(11, "a"));
   now_ms_ += 1500;
   EXPECT_EQ(Submit("a", a_, Good(a_, 1, 10)).kind, SubmitResult::Kind::kAccepted);
   EXPECT_EQ(Submit("b", b_, Good(b_, 4, 20)).kind, SubmitResult::Kind::kAccepted);
   // 1 + 0.5 × (10 × 1 + 20 × 4) / 30
   a_ = TaskFor("a");
   EXPECT_EQ(FirstValue(), 2.5f);
-  EXPECT_EQ(a_.round, 2);
-  EXPECT_EQ(a_.base_round, 1);
+  EXPECT_EQ(a_.base_version, 1);
   b_ = TaskFor("b");
   Submit("b", b_, Good(b_, 0));
   Submit("a", a_, Good(a_, 0));
@@ -219,24 +218,31 @@ TEST_F(TrainingTest, EvaluationEvery_EvaluatesThoseRoundsAndTheLast) {
 
 TEST_F(TrainingTest, Fetch_ServesPlanAndModelFromAnyOffset) {
   Begin();
-  const auto plan = coordinator_->Fetch(As("a"), BlobId{a_.plan_digest}, 4);
+  const auto plan = coordinator_->Fetch(As("a"), BlobId{BlobId::Form::kBytes, a_.plan}, 4);
   ASSERT_OK(plan);
   EXPECT_EQ((*plan)->total_bytes(), 8);
   const auto bytes = *(*plan)->Next();
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), "plan");
   EXPECT_TRUE((*plan)->Next()->empty());
-  auto model = coordinator_->Fetch(As("a"), BlobId{a_.model_blob}, 0);
+  const BlobId model_id = a_.input("model")->id;
+  auto model = coordinator_->Fetch(As("a"), model_id, 0);
   ASSERT_OK(model);
   const auto file = *(*model)->Next();
-  EXPECT_EQ(Sha256Of({reinterpret_cast<const char*>(file.data()), file.size()}), a_.model_blob);
-  EXPECT_THAT(coordinator_->Fetch(As("a"), BlobId{a_.plan_digest}, 9), StatusIs(absl::StatusCode::kOutOfRange));
-  EXPECT_THAT(coordinator_->Fetch(As("a"), BlobId{a_.plan_digest}, -1), StatusIs(absl::StatusCode::kOutOfRange));
-  EXPECT_THAT(coordinator_->Fetch(As("a"), BlobId{Sha256Of("?")}, 0), StatusIs(absl::StatusCode::kNotFound));
+  const auto parsed = ModelFromSafetensors(coordinator_->model()->shared_layout(),
+                                           {reinterpret_cast<const char*>(file.data()), file.size()});
+  ASSERT_OK(parsed);
+  EXPECT_EQ(BlobId(BlobId::Form::kModel, (*parsed)->ComputeDigest()), model_id);
+  EXPECT_THAT(coordinator_->Fetch(As("a"), BlobId{BlobId::Form::kBytes, a_.plan}, 9),
+              StatusIs(absl::StatusCode::kOutOfRange));
+  EXPECT_THAT(coordinator_->Fetch(As("a"), BlobId{BlobId::Form::kBytes, a_.plan}, -1),
+              StatusIs(absl::StatusCode::kOutOfRange));
+  EXPECT_THAT(coordinator_->Fetch(As("a"), BlobId{BlobId::Form::kBytes, model_id.digest}, 0),
+              StatusIs(absl::StatusCode::kNotFound));
   Submit("a", a_, Good(a_));
   Submit("b", b_, Good(b_));
   TaskFor("a");
   EXPECT_EQ((*Rows().ClientRounds(coordinator_->run_id(), 1))[0].bytes_down, 4 + static_cast<int64_t>(file.size()));
-  EXPECT_THAT(coordinator_->Fetch(As("a"), BlobId{a_.model_blob}, 0), StatusIs(absl::StatusCode::kNotFound))
+  EXPECT_THAT(coordinator_->Fetch(As("a"), model_id, 0), StatusIs(absl::StatusCode::kNotFound))
       << "that version is no longer served";
 }
 
@@ -396,7 +402,7 @@ TEST_F(TrainingTest, Deadline_LateClient_IsDroppedAndTheRoundGoesOnWithoutIt) {
   EXPECT_EQ(coordinator_->Poll(As("a"), Able())->task->id, a_.id) << "still its own";
   now_ms_ += 1;
   b_ = TaskFor("b");
-  EXPECT_EQ(b_.round, 2);
+  EXPECT_EQ(b_.base_version, 1);
   const auto result = late->Close();
   ASSERT_OK(result);
   EXPECT_EQ(result->kind, SubmitResult::Kind::kRefused);
@@ -423,8 +429,8 @@ TEST_F(TrainingTest, TooFewReports_AttemptIsAbandonedAndTheNextOneCommits) {
   Submit("a", a_, Good(a_, 100));
   now_ms_ += 600'000;
   const Task again = TaskFor("a");
-  EXPECT_EQ(again.round, 1);
-  EXPECT_EQ(again.attempt, 2);
+  EXPECT_EQ(again.base_version, 0);
+  EXPECT_EQ(again.id, coordinator_->run_id() + "-r1-a2-a-1");
   EXPECT_EQ(again.ordinal, 1) << "its second lease at this version";
   const auto reply = coordinator_->Poll(As("a"), Able());
   ASSERT_OK(reply);

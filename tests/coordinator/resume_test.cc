@@ -23,7 +23,7 @@ class ResumeTest : public ::testing::Test {
     ASSERT_OK(created);
     Coordinator& coordinator = **created;
     fleet.act = [](Coordinator& c, const std::string& client_id, const Task& task) {
-      if (task.round == 3) return c.Stop();
+      if (task.base_version == 2) return c.Stop();
       EXPECT_OK(FakeFleet::Work(c, client_id, task));
     };
     EXPECT_THAT(fleet.Run(coordinator, Names(6)), StatusIs(absl::StatusCode::kCancelled));
@@ -185,7 +185,7 @@ TEST_F(ResumeTest, UpdateSentAgainAfterItsRoundWasCommitted_IsADuplicate) {
   {
     auto created = CreateCoordinator(options, TinyParts(4, 3));
     fleet.act = [&](Coordinator& c, const std::string& client_id, const Task& task) {
-      if (task.round == 3) return c.Stop();
+      if (task.base_version == 2) return c.Stop();
       client = client_id;
       sent = task.id;
       EXPECT_OK(FakeFleet::Work(c, client_id, task));

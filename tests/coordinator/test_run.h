@@ -63,9 +63,8 @@ inline std::vector<std::string> Names(int64_t count) {
   return names;
 }
 
-inline std::vector<float> FakeDelta(const Task& task, const std::string& client_id, const Model& base) {
-  Draws draws(StreamFor(task.seed, client_id, Purpose::kGraph, static_cast<uint32_t>(task.base_round), task.ordinal),
-              0);
+inline std::vector<float> FakeDelta(const Task& task, const Model& base) {
+  Draws draws(StreamFor(task.stream_key, Purpose::kGraph, static_cast<uint32_t>(task.base_version), task.ordinal), 0);
   std::vector<float> delta(static_cast<size_t>(base.layout().update_elements()));
   const auto* values = reinterpret_cast<const float*>(base.arena().data());
   for (size_t i = 0; i < delta.size(); ++i) delta[i] = static_cast<float>(draws.Normal()) * 0.1f - 0.1f * values[i];
@@ -150,13 +149,13 @@ class FakeFleet {
   }
 
   static StatusOr<SubmitResult> Work(Coordinator& coordinator, const std::string& client_id, const Task& task) {
-    RIVULET_ASSIGN_OR_RETURN(auto reader, coordinator.Fetch(As(client_id), BlobId{task.model_blob}, 0));
+    RIVULET_ASSIGN_OR_RETURN(auto reader, coordinator.Fetch(As(client_id), task.input("model")->id, 0));
     RIVULET_ASSIGN_OR_RETURN(const auto bytes, reader->Next());
     RIVULET_ASSIGN_OR_RETURN(const auto base,
                              ModelFromSafetensors(coordinator.model()->shared_layout(),
                                                   {reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
     const int64_t examples = 10 + static_cast<int64_t>(client_id.back() - '0');
-    return Send(coordinator, client_id, task.id, MakeUpdate(task.id, FakeDelta(task, client_id, *base), examples));
+    return Send(coordinator, client_id, task.id, MakeUpdate(task.id, FakeDelta(task, *base), examples));
   }
 
   std::function<void(Coordinator&, const std::string&, const Task&)> act;

@@ -19,8 +19,8 @@ struct Shared {
   std::shared_ptr<const std::string> tail GUARDED_BY(mutex);  // of every update: all but the task's name
 };
 
-StatusOr<std::string> FetchAll(CoordinatorApi& api, const Caller& caller, const Digest& digest) {
-  RIVULET_ASSIGN_OR_RETURN(const auto reader, api.Fetch(caller, {digest}, 0));
+StatusOr<std::string> FetchAll(CoordinatorApi& api, const Caller& caller, const BlobId& id) {
+  RIVULET_ASSIGN_OR_RETURN(const auto reader, api.Fetch(caller, id, 0));
   std::string bytes;
   for (;;) {
     RIVULET_ASSIGN_OR_RETURN(const auto chunk, reader->Next());
@@ -34,7 +34,7 @@ StatusOr<std::shared_ptr<const std::string>> Tail(Shared& shared, CoordinatorApi
                                                   const Task& task) {
   MutexLock lock(shared.mutex);
   if (shared.tail == nullptr) {
-    RIVULET_ASSIGN_OR_RETURN(std::string bytes, FetchAll(api, caller, task.plan_digest));
+    RIVULET_ASSIGN_OR_RETURN(std::string bytes, FetchAll(api, caller, {BlobId::Form::kBytes, task.plan}));
     RIVULET_ASSIGN_OR_RETURN(const auto plan, Plan::Open(std::move(bytes)));
     const std::vector<float> delta(static_cast<size_t>(plan->layout()->update_elements()), 1e-6f);
     const FloatSpan runs[] = {delta};
@@ -80,7 +80,7 @@ Status Serve(CoordinatorApi& api, Caller& caller, Shared& shared, bool* over) {
   }
   caller.run_id = reply.task->run_id;
   RIVULET_ASSIGN_OR_RETURN(const auto tail, Tail(shared, api, caller, *reply.task));
-  RIVULET_RETURN_IF_ERROR(FetchAll(api, caller, reply.task->model_blob).status());
+  RIVULET_RETURN_IF_ERROR(FetchAll(api, caller, reply.task->input("model")->id).status());
   return Upload(api, caller, *reply.task, *tail);
 }
 

@@ -41,17 +41,12 @@ bool TaskRunner::Pause(const Status& status, Backoff& backoff) {
   return stop_.Sleep(wait_ms);
 }
 
-StatusOr<PollReply> TaskRunner::Poll(const Caller& caller, const Capabilities& capabilities) {
-  Backoff backoff(options_.backoff, caller.name);
+StatusOr<PollReply> TaskRunner::Poll(const PollRequest& request) {
+  Backoff backoff(options_.backoff, request.caller.name);
   for (;;) {
     if (stop_.stopped()) return Cancelled("stopped");
-    StatusOr<PollReply> reply = api_.Poll(caller, capabilities);
-    if (reply.ok()) {
-      if (reply->kind == PollReply::Kind::kTask && !reply->task.has_value()) {
-        return Internal("the coordinator announced a task and sent none");
-      }
-      return reply;
-    }
+    StatusOr<PollReply> reply = api_.Poll(request);
+    if (reply.ok()) return reply;
     if (!Pause(reply.status(), backoff)) return stop_.stopped() ? Cancelled("stopped") : reply.status();
   }
 }

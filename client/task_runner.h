@@ -61,7 +61,7 @@ class TaskRunner {
   TaskRunner(CoordinatorApi& api, ArtifactCache& artifacts, StopSignal& stop, TaskRunnerOptions options = {});
 
   // Poll, repeated while the coordinator cannot be reached. CANCELLED after Stop; else the coordinator's error.
-  StatusOr<PollReply> Poll(const Caller& caller, const Capabilities& capabilities);
+  StatusOr<PollReply> Poll(const PollRequest& request);
 
   // Does `task`. Whatever makes it impossible here (data that cannot be decoded, a plan that cannot be used) is
   // reported to the coordinator and is a TaskReport; a Status is CANCELLED after Stop, or PERMISSION_DENIED or

@@ -113,6 +113,24 @@ Status RunCoordinator::CheckCaller(const Caller& caller) const {
   return absl::OkStatus();
 }
 
+// Before the name is known to anybody: who cannot train is no member.
+Status RunCoordinator::CheckAble(const PollRequest& request) const {
+  const auto& [version, protocol, datasets] = request.capabilities;
+  if (protocol != kProtocol) {
+    return FailedPrecondition(
+        "client '{}' (version '{}') speaks protocol {}, and this coordinator {}; install the same version at both",
+        request.caller.name, version, protocol, kProtocol);
+  }
+  for (const DatasetOffer& offer : datasets) {
+    if (offer.name != parts_.dataset) continue;
+    if (offer.examples > 0) return absl::OkStatus();
+    return InvalidArgument("client '{}' has no examples in its data set '{}'; give it at least one",
+                           request.caller.name, offer.name);
+  }
+  return InvalidArgument("client '{}' has bound no data set '{}', on which this run trains; bind one",
+                         request.caller.name, parts_.dataset);
+}
+
 Task RunCoordinator::MakeTask(const Offer& offer) const {
   Task task;
   task.id = offer.lease.task;
@@ -140,7 +158,8 @@ std::optional<TaskOutcome> RunCoordinator::EarlierOutcome(const std::string& cli
 
 // A poll holds the lock only for a few lookups and, once per client and run, for the row of a new name. Training and
 // waiting hold no call open, so a coordinator's cost follows from polls and not from clients.
-StatusOr<PollReply> RunCoordinator::Poll(const Caller& caller, const Capabilities& capabilities) {
+StatusOr<PollReply> RunCoordinator::Poll(const PollRequest& request) {
+  const Caller& caller = request.caller;
   RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
   PollReply reply;
   {
@@ -148,10 +167,7 @@ StatusOr<PollReply> RunCoordinator::Poll(const Caller& caller, const Capabilitie
     BeginRun();
     TickIfDue();
     if (!machine_.over()) {
-      if (capabilities.examples < 1) {
-        return InvalidArgument("client '{}' has no examples in its data set 'train'; give it at least one",
-                               caller.name);
-      }
+      RIVULET_RETURN_IF_ERROR(CheckAble(request));
       RIVULET_RETURN_IF_ERROR(AddClients(std::span(&caller.name, 1)));
     }
     Seen* seen = nullptr;
@@ -163,17 +179,17 @@ StatusOr<PollReply> RunCoordinator::Poll(const Caller& caller, const Capabilitie
     }
     for (const Action& action : Feed(Polled{caller.name})) {
       if (const auto* offer = std::get_if<Offer>(&action); offer != nullptr && offer->again) {
-        reply.kind = PollReply::Kind::kTask;
-        reply.task = MakeTask(*offer);
+        reply.tasks.push_back(MakeTask(*offer));
       } else if (const auto* wait = std::get_if<AskToWait>(&action)) {
         reply.wait_ms = wait->wait_ms;
-        reply.message = wait->message;
+        reply.awaited.sentence = wait->message;
       } else if (const auto* refusal = std::get_if<Refuse>(&action)) {
-        reply.message = refusal->reason;
         if (machine_.phase() == RunMachine::Phase::kStopped) {
           reply.wait_ms = 1000;  // it may be resumed, here or by the next process
+          reply.awaited.sentence = refusal->reason;
         } else {
-          reply.kind = PollReply::Kind::kFinished;
+          reply.over =
+              PollReply::Over{.failed = machine_.phase() == RunMachine::Phase::kFailed, .sentence = refusal->reason};
           if (seen != nullptr) seen->told_end = true;
         }
       }

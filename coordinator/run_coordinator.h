@@ -47,7 +47,7 @@ class RunCoordinator final : public Coordinator {
   explicit RunCoordinator(Setup setup);
   ~RunCoordinator() override;
 
-  StatusOr<PollReply> Poll(const Caller& caller, const Capabilities& capabilities) override;
+  StatusOr<PollReply> Poll(const PollRequest& request) override;
   StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override;
   StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const TaskId& task, int step, int64_t bytes,
                                                 const Digest& digest) override;
@@ -116,6 +116,7 @@ class RunCoordinator final : public Coordinator {
 
   // api.cc
   Status CheckCaller(const Caller& caller) const;
+  Status CheckAble(const PollRequest& request) const;
   Task MakeTask(const Offer& offer) const REQUIRES(mutex_);
   std::optional<TaskOutcome> EarlierOutcome(const std::string& client_id) REQUIRES(mutex_);
   StatusOr<std::unique_ptr<ChunkWriter>> Answer(const Refuse& refusal, int64_t bytes) REQUIRES(mutex_);

@@ -66,9 +66,9 @@ AgentObserver ObserveInWords(const std::string& name) {
   const auto say = [name](const std::string& sentence) { fmt::print(stderr, "{}: {}\n", name, OneLine(sentence)); };
   auto last = std::make_shared<std::string>();  // what is awaited is said once, not at every poll
   AgentObserver observer;
-  observer.on_wait = [=](const std::string& awaited, int64_t) {
-    if (*last != awaited) say(fmt::format("waiting: {}", awaited));
-    *last = awaited;
+  observer.on_wait = [=](const Awaited& awaited, int64_t) {
+    if (*last != awaited.sentence) say(fmt::format("waiting: {}", awaited.sentence));
+    *last = awaited.sentence;
   };
   observer.on_task = [=](const Task& task) {
     say(fmt::format("round {}: training", task.base_version + 1));
@@ -85,15 +85,15 @@ AgentObserver ObserveInWords(const std::string& name) {
   observer.on_retry = [=](const Status& status, int64_t wait_ms) {
     say(fmt::format("{}; trying again in {:.1f} s", Message(status), static_cast<double>(wait_ms) / 1000));
   };
-  observer.on_finished = [=](const std::string& message) {
-    say(message.empty() ? "the run is over" : fmt::format("the run is over: {}", message));
+  observer.on_over = [=](const PollReply::Over& over) {
+    say(over.sentence.empty() ? "the run is over" : fmt::format("the run is over: {}", over.sentence));
   };
   return observer;
 }
 
 AgentObserver ObserveInJson() {
   AgentObserver observer;
-  observer.on_wait = [](const std::string& awaited, int64_t) { PrintEvent("wait", {{"reason", awaited}}); };
+  observer.on_wait = [](const Awaited& awaited, int64_t) { PrintEvent("wait", {{"reason", awaited.sentence}}); };
   observer.on_task = [](const Task& task) {
     PrintEvent("task", {{"task_id", task.id}, {"round", task.base_version + 1}});
   };
@@ -117,7 +117,10 @@ AgentObserver ObserveInJson() {
   observer.on_retry = [](const Status& status, int64_t wait_ms) {
     PrintEvent("retry", {{"error", std::string(Message(status))}, {"wait_ms", wait_ms}});
   };
-  observer.on_finished = [](const std::string& message) { PrintEvent("finished", {{"reason", TextCell(message)}}); };
+  observer.on_over = [](const PollReply::Over& over) {
+    PrintEvent("finished",
+               {{"status", std::string(over.failed ? "failed" : "finished")}, {"reason", TextCell(over.sentence)}});
+  };
   return observer;
 }
 

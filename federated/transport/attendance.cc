@@ -4,13 +4,13 @@ namespace rivulet {
 
 // Stands between transport and coordinator, so that neither has to know who must still be told of the end before a
 // process may stop serving.
-StatusOr<PollReply> Attendance::Poll(const Caller& caller, const Capabilities& capabilities) {
-  StatusOr<PollReply> reply = api_.Poll(caller, capabilities);
+StatusOr<PollReply> Attendance::Poll(const PollRequest& request) {
+  StatusOr<PollReply> reply = api_.Poll(request);
   if (reply.ok()) {
     MutexLock lock(mutex_);
-    if (reply->kind != PollReply::Kind::kFinished) {
-      unaware_.insert(caller.name);
-    } else if (unaware_.erase(caller.name) > 0 && unaware_.empty()) {
+    if (!reply->over) {
+      unaware_.insert(request.caller.name);
+    } else if (unaware_.erase(request.caller.name) > 0 && unaware_.empty()) {
       told_.NotifyAll();
     }
   }

@@ -1,7 +1,8 @@
 // What a client may ask of a coordinator. Implemented by the coordinator itself (simulations call it directly) and by a
-// gRPC stub; nothing above this interface knows which.
+// gRPC stub; nothing above this interface knows which. Requests and replies are structs: a new field touches the
+// struct, its message and nothing between.
 //
-// A client's life: Poll until the reply is a task; Fetch plan and model; train (no call is open meanwhile); Submit;
+// A client's life: Poll until the reply has a task; Fetch plan and model; train (no call is open meanwhile); Submit;
 // Poll again. Every call may be repeated after a lost connection: a task is leased to its name until its deadline, a
 // fetch goes on at an offset, a submission tells the offset already staged, and an update sent twice counts once.
 #pragma once
@@ -27,10 +28,23 @@ struct Caller {
   std::string run_id;              // "" at the first poll: the coordinator's current run
 };
 
+// What both ends mean by these structs. A client of another is told so at its first poll.
+inline constexpr int kProtocol = 1;
+
+struct DatasetOffer {
+  std::string name;      // as the client's own configuration bound it: "train"
+  int64_t examples = 0;  // 0 is refused: an empty client cannot train
+};
+
 struct Capabilities {
-  std::string version;                // of the client's software
-  std::vector<std::string> datasets;  // names it has bound, such as "train"
-  int64_t examples = 0;               // in "train"; 0 is refused: an empty client cannot train
+  std::string version;  // of the client's software, for whoever has to be told that the protocols differ
+  int protocol = kProtocol;
+  std::vector<DatasetOffer> datasets;
+};
+
+struct PollRequest {
+  Caller caller;
+  Capabilities capabilities;
 };
 
 struct BlobId {
@@ -75,13 +89,23 @@ struct TaskOutcome {
   std::string reason;
 };
 
+// What a client asks to know while it waits: "1 of 2 clients; round 1 starts when all have joined".
+struct Awaited {
+  std::string sentence;
+};
+
+// Tasks, or that the run is over, or neither: then there is nothing to do but wait.
 struct PollReply {
-  enum class Kind { kTask, kWait, kFinished };
-  Kind kind = Kind::kWait;
-  std::optional<Task> task;           // kTask
-  int64_t wait_ms = 0;                // kWait: poll again after so long (a hint)
-  std::string message;                // kWait: what is awaited; kFinished: how the run ended
+  std::vector<Task> tasks;            // at most one
   std::vector<TaskOutcome> outcomes;  // of this caller's earlier tasks
+  int64_t wait_ms = 0;                // poll again after so long (a hint)
+  Awaited awaited;
+  // The run is over for this caller, and how: "the run has finished after round 3", "the run has failed: …".
+  struct Over {
+    bool failed = false;
+    std::string sentence;
+  };
+  std::optional<Over> over;
 };
 
 // Reads a blob in chunks of the transport's choosing.
@@ -112,8 +136,9 @@ class ChunkWriter {
 class CoordinatorApi {
  public:
   virtual ~CoordinatorApi() = default;
-  // Unary and quick; extends the caller's lease. PERMISSION_DENIED, UNAVAILABLE.
-  virtual StatusOr<PollReply> Poll(const Caller& caller, const Capabilities& capabilities) = 0;
+  // Unary and quick. PERMISSION_DENIED, UNAVAILABLE. INVALID_ARGUMENT: a name that no row can hold, or without an
+  // example in the plan's data set. FAILED_PRECONDITION: another protocol. NOT_FOUND: of another run.
+  virtual StatusOr<PollReply> Poll(const PollRequest& request) = 0;
   // NOT_FOUND: no such blob, or no longer. OUT_OF_RANGE: offset beyond its end.
   virtual StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) = 0;
   // The serialized Update message (proto/federated/update.proto) of `bytes` bytes whose SHA-256 is `digest`.

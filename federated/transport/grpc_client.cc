@@ -266,15 +266,12 @@ class Client final : public GrpcClient {
         grpc::CreateCustomChannel(options.coordinator.ToString(), grpc::InsecureChannelCredentials(), arguments));
   }
 
-  StatusOr<PollReply> Poll(const Caller& caller, const Capabilities& capabilities) override {
-    rpc::PollRequest request;
-    ToMessage(caller, request.mutable_caller());
-    request.set_version(capabilities.version);
-    for (const std::string& dataset : capabilities.datasets) request.add_datasets(dataset);
-    request.set_examples(capabilities.examples);
+  StatusOr<PollReply> Poll(const PollRequest& request) override {
+    rpc::PollRequestProto message;
+    ToMessage(request, &message);
     rpc::PollReplyProto reply;
     Call call(connection_, options_.call_timeout);
-    RIVULET_RETURN_IF_ERROR(call.End(call.stub().Poll(call.context(), request, &reply)));
+    RIVULET_RETURN_IF_ERROR(call.End(call.stub().Poll(call.context(), message, &reply)));
     return FromMessage(reply);
   }
 

@@ -73,10 +73,8 @@ class Service final : public rpc::Coordinator::Service {
  public:
   Service(CoordinatorApi& api, std::chrono::milliseconds stall_timeout) : api_(api), watch_(stall_timeout) {}
 
-  grpc::Status Poll(grpc::ServerContext*, const rpc::PollRequest* request, rpc::PollReplyProto* reply) override {
-    Capabilities capabilities{.version = request->version(), .examples = request->examples()};
-    capabilities.datasets.assign(request->datasets().begin(), request->datasets().end());
-    const auto answer = api_.Poll(FromMessage(request->caller()), capabilities);
+  grpc::Status Poll(grpc::ServerContext*, const rpc::PollRequestProto* request, rpc::PollReplyProto* reply) override {
+    const auto answer = api_.Poll(FromMessage(*request));
     if (!answer.ok()) return ToGrpc(answer.status());
     ToMessage(*answer, reply);
     return grpc::Status::OK;

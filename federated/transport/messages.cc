@@ -73,33 +73,59 @@ StatusOr<Task> FromMessage(const rpc::TaskProto& message) {
   return task;
 }
 
+void ToMessage(const PollRequest& request, rpc::PollRequestProto* message) {
+  ToMessage(request.caller, message->mutable_caller());
+  rpc::CapabilitiesProto& capabilities = *message->mutable_capabilities();
+  capabilities.set_version(request.capabilities.version);
+  capabilities.set_protocol(request.capabilities.protocol);
+  for (const DatasetOffer& offer : request.capabilities.datasets) {
+    rpc::DatasetProto* to = capabilities.add_datasets();
+    to->set_name(offer.name);
+    to->set_examples(offer.examples);
+  }
+}
+
+PollRequest FromMessage(const rpc::PollRequestProto& message) {
+  PollRequest request{.caller = FromMessage(message.caller())};
+  request.capabilities.version = message.capabilities().version();
+  request.capabilities.protocol = message.capabilities().protocol();
+  for (const rpc::DatasetProto& from : message.capabilities().datasets()) {
+    request.capabilities.datasets.push_back({from.name(), from.examples()});
+  }
+  return request;
+}
+
 void ToMessage(const PollReply& reply, rpc::PollReplyProto* message) {
-  message->set_kind(static_cast<int>(reply.kind));
-  if (reply.task) ToMessage(*reply.task, message->mutable_task());
-  message->set_wait_ms(reply.wait_ms);
-  message->set_message(reply.message);
+  for (const Task& task : reply.tasks) ToMessage(task, message->add_tasks());
   for (const TaskOutcome& outcome : reply.outcomes) {
     rpc::OutcomeProto* to = message->add_outcomes();
     to->set_task(outcome.task);
     to->set_outcome(static_cast<int>(outcome.outcome));
     to->set_reason(outcome.reason);
   }
+  message->set_wait_ms(reply.wait_ms);
+  message->mutable_awaited()->set_sentence(reply.awaited.sentence);
+  if (reply.over) {
+    message->mutable_over()->set_failed(reply.over->failed);
+    message->mutable_over()->set_sentence(reply.over->sentence);
+  }
 }
 
 StatusOr<PollReply> FromMessage(const rpc::PollReplyProto& message) {
   PollReply reply;
-  RIVULET_ASSIGN_OR_RETURN(reply.kind, ToEnum(message.kind(), PollReply::Kind::kFinished, "a reply of kind"));
-  if (message.has_task()) {
-    RIVULET_ASSIGN_OR_RETURN(reply.task, FromMessage(message.task()));
-  } else if (reply.kind == PollReply::Kind::kTask) {
-    return InvalidArgument("the coordinator announced a task and sent none");
+  for (const rpc::TaskProto& from : message.tasks()) {
+    RIVULET_ASSIGN_OR_RETURN(Task task, FromMessage(from));
+    reply.tasks.push_back(std::move(task));
   }
-  reply.wait_ms = message.wait_ms();
-  reply.message = message.message();
   for (const rpc::OutcomeProto& from : message.outcomes()) {
     TaskOutcome outcome{.task = from.task(), .reason = from.reason()};
     RIVULET_ASSIGN_OR_RETURN(outcome.outcome, ToEnum(from.outcome(), Outcome::kDropped, "an outcome"));
     reply.outcomes.push_back(std::move(outcome));
+  }
+  reply.wait_ms = message.wait_ms();
+  reply.awaited.sentence = message.awaited().sentence();
+  if (message.has_over()) {
+    reply.over = PollReply::Over{.failed = message.over().failed(), .sentence = message.over().sentence()};
   }
   return reply;
 }

@@ -16,6 +16,8 @@ void ToMessage(const BlobId& blob, rpc::BlobIdProto* message);
 StatusOr<BlobId> FromMessage(const rpc::BlobIdProto& message);
 void ToMessage(const Task& task, rpc::TaskProto* message);
 StatusOr<Task> FromMessage(const rpc::TaskProto& message);
+void ToMessage(const PollRequest& request, rpc::PollRequestProto* message);
+PollRequest FromMessage(const rpc::PollRequestProto& message);
 void ToMessage(const PollReply& reply, rpc::PollReplyProto* message);
 // INVALID_ARGUMENT: a kind out of range, a digest that is not 32 bytes, a number out of range.
 StatusOr<PollReply> FromMessage(const rpc::PollReplyProto& message);

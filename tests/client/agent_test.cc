@@ -44,10 +44,11 @@ class FlakyCoordinator : public CoordinatorApi {
     return digest;
   }
 
-  StatusOr<PollReply> Poll(const Caller& caller, const Capabilities& capabilities) override {
+  StatusOr<PollReply> Poll(const PollRequest& request) override {
+    const Caller& caller = request.caller;
     runs_asked_.push_back(caller.run_id);
     if (!caller.run_id.empty() && caller.run_id != task_.run_id) return NotFound("no run {}", caller.run_id);
-    capabilities_ = capabilities;
+    capabilities_ = request.capabilities;
     ++polls_;
     if (!poll_errors_.empty()) {
       const Status error = poll_errors_.front();
@@ -57,16 +58,13 @@ class FlakyCoordinator : public CoordinatorApi {
     PollReply reply;
     if (waits_ > 0) {
       --waits_;
-      reply.kind = PollReply::Kind::kWait;
       reply.wait_ms = 70;
-      reply.message = "4 more clients";
+      reply.awaited.sentence = "4 more clients";
     } else if (tasks_ > 0) {
-      reply.kind = PollReply::Kind::kTask;
-      reply.task = task_;
-      reply.task->id = fmt::format("task-{}", tasks_);
+      reply.tasks.push_back(task_);
+      reply.tasks[0].id = fmt::format("task-{}", tasks_);
     } else {
-      reply.kind = PollReply::Kind::kFinished;
-      reply.message = "finished after round 1";
+      reply.over = PollReply::Over{.sentence = "finished after round 1"};
     }
     return reply;
   }
@@ -193,7 +191,7 @@ class AgentTest : public ::testing::Test {
       if (on_sleep_) on_sleep_();
     };
     options.observer.on_report = [this](const Task&, const TaskReport& report) { reports_.push_back(report); };
-    options.observer.on_finished = [this](const std::string& message) { finished_ = message; };
+    options.observer.on_over = [this](const PollReply::Over& over) { finished_ = over.sentence; };
     return options;
   }
 
@@ -209,8 +207,10 @@ TEST_F(AgentTest, OneTask_IsTrainedAndSubmittedAndTheRunEnds) {
   ASSERT_OK(status);
   EXPECT_EQ(finished_, "finished after round 1");
   EXPECT_EQ(coordinator_.submitted_task_, "task-1");
-  EXPECT_EQ(coordinator_.capabilities_.examples, 25);
-  EXPECT_THAT(coordinator_.capabilities_.datasets, ElementsAre("train"));
+  EXPECT_EQ(coordinator_.capabilities_.protocol, kProtocol);
+  ASSERT_THAT(coordinator_.capabilities_.datasets, SizeIs(1));
+  EXPECT_EQ(coordinator_.capabilities_.datasets[0].name, "train");
+  EXPECT_EQ(coordinator_.capabilities_.datasets[0].examples, 25);
   ASSERT_THAT(reports_, SizeIs(1));
   EXPECT_EQ(reports_[0].kind, TaskReport::Kind::kAccepted);
   EXPECT_EQ(reports_[0].examples, 25);
@@ -266,7 +266,7 @@ TEST_F(AgentTest, ToldToWait_WaitsAsLongAsItIsTold) {
   coordinator_.waits_ = 2;
   AgentOptions options = Options();
   std::string awaited;
-  options.observer.on_wait = [&](const std::string& message, int64_t) { awaited = message; };
+  options.observer.on_wait = [&](const Awaited& what, int64_t) { awaited = what.sentence; };
   ASSERT_OK(Agent(coordinator_, options).Run());
   EXPECT_THAT(waits_, ElementsAre(70, 70));
   EXPECT_EQ(awaited, "4 more clients");

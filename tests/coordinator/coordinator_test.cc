@@ -37,10 +37,10 @@ class CoordinatorTest : public ::testing::Test {
   // The caller's task, once it has one: commits happen on the coordinator's own thread.
   Task TaskFor(const std::string& name) {
     while (true) {
-      const auto reply = coordinator_->Poll(As(name), Able());
+      const auto reply = coordinator_->Poll(AskedBy(name));
       EXPECT_OK(reply);
-      if (!reply.ok() || reply->kind == PollReply::Kind::kFinished) return {};
-      if (reply->task) return *reply->task;
+      if (!reply.ok() || reply->over) return {};
+      if (!reply->tasks.empty()) return reply->tasks[0];
       std::this_thread::yield();
     }
   }
@@ -76,17 +76,41 @@ class CoordinatorTest : public ::testing::Test {
 
 TEST_F(CoordinatorTest, Poll_BeforeAllHaveJoined_SaysWhatIsAwaited) {
   Start();
-  const auto reply = coordinator_->Poll(As("a"), Able());
+  const auto reply = coordinator_->Poll(AskedBy("a"));
   ASSERT_OK(reply);
-  EXPECT_EQ(reply->kind, PollReply::Kind::kWait);
-  EXPECT_EQ(reply->message, "1 of 2 clients; round 1 starts when all have joined");
+  EXPECT_TRUE(reply->tasks.empty());
+  EXPECT_FALSE(reply->over);
+  EXPECT_EQ(reply->awaited.sentence, "1 of 2 clients; round 1 starts when all have joined");
   EXPECT_GT(reply->wait_ms, 0);
 }
 
 TEST_F(CoordinatorTest, Poll_NoExamples_IsRefusedAndDoesNotJoin) {
   Start();
-  const auto reply = coordinator_->Poll(As("a"), Able(0));
+  const auto reply = coordinator_->Poll(AskedBy("a", 0));
   EXPECT_THAT(reply, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("client 'a' has no examples")));
+  EXPECT_EQ(Rows().Clients()->size(), 0u);
+}
+
+TEST_F(CoordinatorTest, Poll_WithoutThePlansDataSet_IsRefusedAndDoesNotJoin) {
+  Start();
+  PollRequest request = AskedBy("a");
+  request.capabilities.datasets = {{"test", 5}, {"train2", 5}};
+  EXPECT_THAT(coordinator_->Poll(request),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("client 'a' has bound no data set 'train'")));
+  EXPECT_EQ(Rows().Clients()->size(), 0u);
+  request.capabilities.datasets.push_back({"train", 5});
+  EXPECT_OK(coordinator_->Poll(request));
+}
+
+TEST_F(CoordinatorTest, Poll_OfAnotherProtocol_IsToldBothNumbersAndWhatToInstall) {
+  Start();
+  PollRequest request = AskedBy("a");
+  request.capabilities.version = "9.1";
+  request.capabilities.protocol = kProtocol + 1;
+  EXPECT_THAT(coordinator_->Poll(request),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       "client 'a' (version '9.1') speaks protocol 2, and this coordinator 1; install the same version "
+                       "at both"));
   EXPECT_EQ(Rows().Clients()->size(), 0u);
 }
 
@@ -94,14 +118,15 @@ TEST_F(CoordinatorTest, Poll_NameThatNoRowCanHold_IsRefused) {
   Start();
   for (const std::string& name :
        {std::string(), std::string(300, 'a'), std::string("a\nb"), std::string("\xC3\x28"), std::string("a\0b", 3)}) {
-    EXPECT_THAT(coordinator_->Poll(As(name), Able()), StatusIs(absl::StatusCode::kInvalidArgument)) << name;
+    EXPECT_THAT(coordinator_->Poll(AskedBy(name)), StatusIs(absl::StatusCode::kInvalidArgument)) << name;
   }
-  EXPECT_OK(coordinator_->Poll(As("Zoë 文"), Able()));
+  EXPECT_OK(coordinator_->Poll(AskedBy("Zoë 文")));
 }
 
 TEST_F(CoordinatorTest, Poll_ForAnotherRun_IsRefused) {
   Start();
-  EXPECT_THAT(coordinator_->Poll({"a", "", "another"}, Able()), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(coordinator_->Poll({{"a", "", "another"}, AskedBy("a").capabilities}),
+              StatusIs(absl::StatusCode::kNotFound));
 }
 
 class TrainingTest : public CoordinatorTest {
@@ -134,10 +159,11 @@ TEST_F(TrainingTest, TwoRounds_ModelIsTheWeightedMeanAndRowsSaySo) {
   Submit("b", b_, Good(b_, 0));
   Submit("a", a_, Good(a_, 0));
   ASSERT_OK(coordinator_->Wait());
-  const auto reply = coordinator_->Poll(As("a"), Able());
+  const auto reply = coordinator_->Poll(AskedBy("a"));
   ASSERT_OK(reply);
-  EXPECT_EQ(reply->kind, PollReply::Kind::kFinished);
-  EXPECT_EQ(reply->message, "the run has finished after round 2");
+  ASSERT_TRUE(reply->over);
+  EXPECT_FALSE(reply->over->failed);
+  EXPECT_EQ(reply->over->sentence, "the run has finished after round 2");
   EXPECT_EQ(coordinator_->unaware_clients(), 1) << "b does not know";
 
   const std::string& run = coordinator_->run_id();
@@ -371,7 +397,7 @@ TEST_F(TrainingTest, Submit_BadUpdate_IsRefusedWithAReasonAndTheModelIsUntouched
     b_ = TaskFor("b");
     EXPECT_EQ(FirstValue(), 4) << "b's alone";
     EXPECT_THAT(Tasks(1), UnorderedElementsAre(HasSubstr("a: refused " + result.reason), "a1 b: folded"));
-    const auto reply = coordinator_->Poll(As("a"), Able());
+    const auto reply = coordinator_->Poll(AskedBy("a"));
     ASSERT_OK(reply);
     ASSERT_EQ(reply->outcomes.size(), 1);
     EXPECT_EQ(reply->outcomes[0].outcome, Outcome::kRefused);
@@ -399,7 +425,7 @@ TEST_F(TrainingTest, Deadline_LateClient_IsDroppedAndTheRoundGoesOnWithoutIt) {
   ASSERT_OK(late->Write(std::as_bytes(std::span(update))));
   Submit("b", b_, Good(b_, 3));
   now_ms_ += 599'999;
-  EXPECT_EQ(coordinator_->Poll(As("a"), Able())->task->id, a_.id) << "still its own";
+  EXPECT_EQ(coordinator_->Poll(AskedBy("a"))->tasks.at(0).id, a_.id) << "still its own";
   now_ms_ += 1;
   b_ = TaskFor("b");
   EXPECT_EQ(b_.base_version, 1);
@@ -432,7 +458,7 @@ TEST_F(TrainingTest, TooFewReports_AttemptIsAbandonedAndTheNextOneCommits) {
   EXPECT_EQ(again.base_version, 0);
   EXPECT_EQ(again.id, coordinator_->run_id() + "-r1-a2-a-1");
   EXPECT_EQ(again.ordinal, 1) << "its second lease at this version";
-  const auto reply = coordinator_->Poll(As("a"), Able());
+  const auto reply = coordinator_->Poll(AskedBy("a"));
   ASSERT_OK(reply);
   ASSERT_EQ(reply->outcomes.size(), 1);
   EXPECT_EQ(reply->outcomes[0].outcome, Outcome::kDropped);
@@ -465,10 +491,11 @@ TEST_F(TrainingTest, Fail_EveryAttempt_RunFailsWithTheClientsWordsAndCanBeResume
   EXPECT_EQ(Rows().ResolveRun("latest")->reason, Message(status));
   EXPECT_EQ(Rows().Rounds(coordinator_->run_id())->size(), 2u);
   EXPECT_EQ((*Rows().ClientRounds(coordinator_->run_id()))[0].status, "failed");
-  const auto reply = coordinator_->Poll(As("client-00000"), Able());
+  const auto reply = coordinator_->Poll(AskedBy("client-00000"));
   ASSERT_OK(reply);
-  EXPECT_EQ(reply->kind, PollReply::Kind::kFinished);
-  EXPECT_THAT(reply->message, HasSubstr("the run has failed: round 1 was given up"));
+  ASSERT_TRUE(reply->over);
+  EXPECT_TRUE(reply->over->failed);
+  EXPECT_THAT(reply->over->sentence, HasSubstr("the run has failed: round 1 was given up"));
   coordinator_.reset();
   history_.reset();
   options_.resume = "latest";
@@ -490,7 +517,11 @@ TEST_F(TrainingTest, Stop_ClientsAreAskedToWaitAndKeepTheirUpdates) {
   auto writer = *coordinator_->Submit(As("a"), a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of(update));
   coordinator_->Stop();
   EXPECT_THAT(coordinator_->Wait(), StatusIs(absl::StatusCode::kCancelled));
-  EXPECT_EQ(coordinator_->Poll(As("a"), Able())->kind, PollReply::Kind::kWait);
+  const auto reply = coordinator_->Poll(AskedBy("a"));
+  ASSERT_OK(reply);
+  EXPECT_TRUE(reply->tasks.empty());
+  EXPECT_FALSE(reply->over);
+  EXPECT_GT(reply->wait_ms, 0);
   EXPECT_THAT(writer->Write(std::as_bytes(std::span(update))), StatusIs(absl::StatusCode::kAborted));
   EXPECT_THAT(writer->Close(), StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_THAT(coordinator_->Submit(As("a"), a_.id, 0, 5, Sha256Of(update)), StatusIs(absl::StatusCode::kUnavailable));
@@ -658,10 +689,10 @@ TEST_F(TrainingTest, ArrivalOrderAndThreads_DoNotChangeABit) {
         const auto names = Names(8);
         for (size_t i = static_cast<size_t>(t * 3);; ++i) {
           const std::string& name = names[i % names.size()];
-          const auto reply = coordinator->Poll(As(name), Able());
+          const auto reply = coordinator->Poll(AskedBy(name));
           ASSERT_OK(reply);
-          if (reply->kind == PollReply::Kind::kFinished) return;
-          if (reply->task) FakeFleet::Work(*coordinator, name, *reply->task).IgnoreError();
+          if (reply->over) return;
+          for (const Task& task : reply->tasks) FakeFleet::Work(*coordinator, name, task).IgnoreError();
         }
       });
     }
@@ -687,12 +718,13 @@ TEST_F(TrainingTest, HundredUploadsAtOnce_StayWithinTheStagingBudget) {
   std::vector<std::unique_ptr<ChunkWriter>> writers;
   std::vector<std::string> updates;
   for (const std::string& name : Names(100)) {
-    const auto reply = coordinator->Poll(As(name), Able());
+    const auto reply = coordinator->Poll(AskedBy(name));
     ASSERT_OK(reply);
-    ASSERT_TRUE(reply->task);
-    updates.push_back(MakeUpdate(reply->task->id, std::vector<float>(100'000, 0.5f), 1));
-    writers.push_back(*coordinator->Submit(As(name), reply->task->id, 0, static_cast<int64_t>(updates.back().size()),
-                                           Sha256Of(updates.back())));
+    ASSERT_EQ(reply->tasks.size(), 1u);
+    const TaskId& task = reply->tasks[0].id;
+    updates.push_back(MakeUpdate(task, std::vector<float>(100'000, 0.5f), 1));
+    writers.push_back(
+        *coordinator->Submit(As(name), task, 0, static_cast<int64_t>(updates.back().size()), Sha256Of(updates.back())));
     const auto bytes = std::as_bytes(std::span(updates.back()));
     ASSERT_OK(writers.back()->Write(bytes.first(200'000)));
     ASSERT_OK(writers.back()->Write(bytes.subspan(200'000)));

@@ -158,7 +158,7 @@ TEST_F(ResumeTest, CutOffInAnAttempt_RunsTheSameAttemptWithTheSameTasks) {
       tasks.push_back(task.id);
       // A name that comes in the middle is a candidate later, not when this attempt is run again.
       if (tasks.size() == 1) {
-        EXPECT_OK(c.Poll(As("client-99999"), Able()));
+        EXPECT_OK(c.Poll(AskedBy("client-99999")));
       }
       if (tasks.size() == 3) c.Stop();
     };
@@ -198,7 +198,7 @@ TEST_F(ResumeTest, UpdateSentAgainAfterItsRoundWasCommitted_IsADuplicate) {
   const auto result = Send(**created, client, sent, "the answer was lost");
   ASSERT_OK(result);
   EXPECT_EQ(result->kind, SubmitResult::Kind::kDuplicate);
-  const auto reply = (*created)->Poll(As(client), Able());
+  const auto reply = (*created)->Poll(AskedBy(client));
   ASSERT_OK(reply);
   ASSERT_EQ(reply->outcomes.size(), 1);
   EXPECT_EQ(reply->outcomes[0].task, sent);

@@ -95,7 +95,10 @@ T Value(StatusOr<T> result) {
 }
 
 inline Caller As(const std::string& name) { return {name, "", ""}; }
-inline Capabilities Able(int64_t examples = 5) { return {"test", {"train"}, examples}; }
+// A poll of `name`, who has so many examples in "train".
+inline PollRequest AskedBy(const std::string& name, int64_t examples = 5) {
+  return {As(name), {.version = "test", .datasets = {{"train", examples}}}};
+}
 
 inline StatusOr<SubmitResult> Send(CoordinatorApi& api, const std::string& name, const TaskId& task,
                                    const std::string& update, size_t chunk = SIZE_MAX) {
@@ -138,12 +141,13 @@ class FakeFleet {
     while (true) {
       const std::string client_id = Pop();
       if (client_id.empty()) return coordinator.Wait();
-      RIVULET_ASSIGN_OR_RETURN(const PollReply reply, coordinator.Poll(As(client_id), Able()));
-      if (!reply.task) continue;
-      if (act) {
-        act(coordinator, client_id, *reply.task);
-      } else {
-        RIVULET_RETURN_IF_ERROR(Work(coordinator, client_id, *reply.task).status());
+      RIVULET_ASSIGN_OR_RETURN(const PollReply reply, coordinator.Poll(AskedBy(client_id)));
+      for (const Task& task : reply.tasks) {
+        if (act) {
+          act(coordinator, client_id, task);
+        } else {
+          RIVULET_RETURN_IF_ERROR(Work(coordinator, client_id, task).status());
+        }
       }
     }
   }

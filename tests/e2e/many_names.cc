@@ -71,17 +71,17 @@ Status Upload(CoordinatorApi& api, const Caller& caller, const Task& task, const
 }
 
 Status Serve(CoordinatorApi& api, Caller& caller, Shared& shared, bool* over) {
-  RIVULET_ASSIGN_OR_RETURN(const PollReply reply, api.Poll(caller, {"load", {"train"}, 10}));
-  *over = reply.kind == PollReply::Kind::kFinished;
+  RIVULET_ASSIGN_OR_RETURN(const PollReply reply, api.Poll({caller, {.version = "load", .datasets = {{"train", 10}}}}));
+  *over = reply.over.has_value();
   if (*over) return absl::OkStatus();
-  if (reply.kind == PollReply::Kind::kWait) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(reply.wait_ms));
-    return absl::OkStatus();
+  if (reply.tasks.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(reply.wait_ms));
+  for (const Task& task : reply.tasks) {
+    caller.run_id = task.run_id;
+    RIVULET_ASSIGN_OR_RETURN(const auto tail, Tail(shared, api, caller, task));
+    RIVULET_RETURN_IF_ERROR(FetchAll(api, caller, task.input("model")->id).status());
+    RIVULET_RETURN_IF_ERROR(Upload(api, caller, task, *tail));
   }
-  caller.run_id = reply.task->run_id;
-  RIVULET_ASSIGN_OR_RETURN(const auto tail, Tail(shared, api, caller, *reply.task));
-  RIVULET_RETURN_IF_ERROR(FetchAll(api, caller, reply.task->input("model")->id).status());
-  return Upload(api, caller, *reply.task, *tail);
+  return absl::OkStatus();
 }
 
 // A server with as many calls as it can serve refuses the next one for now, which a hundred names that call at once on

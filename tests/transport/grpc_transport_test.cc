@@ -22,10 +22,9 @@ std::string Pattern(size_t bytes) {
 // A coordinator that remembers what it was asked and answers what the test set.
 class FakeCoordinator : public CoordinatorApi {
  public:
-  StatusOr<PollReply> Poll(const Caller& caller, const Capabilities& capabilities) override {
+  StatusOr<PollReply> Poll(const PollRequest& request) override {
     MutexLock lock(mutex);
-    last_caller = caller;
-    last_capabilities = capabilities;
+    last_poll = request;
     return poll_reply;
   }
 
@@ -92,8 +91,7 @@ class FakeCoordinator : public CoordinatorApi {
 
   Mutex mutex;
   CondVar moved;
-  Caller last_caller;
-  Capabilities last_capabilities;
+  PollRequest last_poll;
   StatusOr<PollReply> poll_reply = PollReply{};
   std::string blob;
   size_t fetch_chunk = 100'000;
@@ -142,21 +140,26 @@ class GrpcTransportTest : public ::testing::Test {
 
 // Every field of the messages is messages_test.cc's.
 TEST_F(GrpcTransportTest, Poll_CarriesRequestAndReply) {
-  PollReply reply{.kind = PollReply::Kind::kTask, .task = Task{.id = "task-1", .client_id = "client-00003"}};
+  PollReply reply{.tasks = {Task{.id = "task-1", .client_id = "client-00003"}}};
   reply.outcomes.push_back({"task-0", Outcome::kRefused, "NaN"});
   fake_.poll_reply = reply;
-  const auto got = client_->Poll(caller_, {.version = "0.1.0", .datasets = {"train", "extra"}, .examples = 600});
+  const auto got =
+      client_->Poll({caller_, {.version = "0.1.0", .datasets = {{"train", 600}, {"extra", int64_t{1} << 40}}}});
   ASSERT_OK(got);
-  EXPECT_EQ(fake_.last_caller.name, "client-00003");
-  EXPECT_EQ(fake_.last_caller.run_id, "run-7");
-  EXPECT_EQ(fake_.last_caller.certificate_serial, "");
-  EXPECT_EQ(fake_.last_capabilities.version, "0.1.0");
-  EXPECT_EQ(fake_.last_capabilities.datasets, (std::vector<std::string>{"train", "extra"}));
-  EXPECT_EQ(fake_.last_capabilities.examples, 600);
-  EXPECT_EQ(got->task->id, "task-1");
-  EXPECT_EQ(got->task->client_id, "client-00003");
+  EXPECT_EQ(fake_.last_poll.caller.name, "client-00003");
+  EXPECT_EQ(fake_.last_poll.caller.run_id, "run-7");
+  EXPECT_EQ(fake_.last_poll.caller.certificate_serial, "");
+  EXPECT_EQ(fake_.last_poll.capabilities.version, "0.1.0");
+  EXPECT_EQ(fake_.last_poll.capabilities.protocol, kProtocol);
+  ASSERT_EQ(fake_.last_poll.capabilities.datasets.size(), 2u);
+  EXPECT_EQ(fake_.last_poll.capabilities.datasets[1].name, "extra");
+  EXPECT_EQ(fake_.last_poll.capabilities.datasets[1].examples, int64_t{1} << 40);
+  ASSERT_EQ(got->tasks.size(), 1u);
+  EXPECT_EQ(got->tasks[0].id, "task-1");
+  EXPECT_EQ(got->tasks[0].client_id, "client-00003");
   ASSERT_EQ(got->outcomes.size(), 1u);
   EXPECT_EQ(got->outcomes[0].reason, "NaN");
+  EXPECT_FALSE(got->over);
 }
 
 TEST_F(GrpcTransportTest, Errors_CrossWithCodeAndMessage) {
@@ -165,14 +168,14 @@ TEST_F(GrpcTransportTest, Errors_CrossWithCodeAndMessage) {
         absl::StatusCode::kResourceExhausted, absl::StatusCode::kFailedPrecondition, absl::StatusCode::kDataLoss,
         absl::StatusCode::kDeadlineExceeded, absl::StatusCode::kInternal, absl::StatusCode::kUnknown}) {
     fake_.poll_reply = Status(code, "client 'a' is not welcome: ünïcode, 100 %");
-    const auto got = client_->Poll(caller_, {});
+    const auto got = client_->Poll({caller_});
     EXPECT_THAT(got, StatusIs(code, "client 'a' is not welcome: ünïcode, 100 %"));
   }
 }
 
 TEST_F(GrpcTransportTest, ErrorLongerThanAHeader_IsCutAndKeepsItsCode) {
   fake_.poll_reply = InvalidArgument("{}", std::string(100'000, '%'));
-  const auto got = client_->Poll(caller_, {});
+  const auto got = client_->Poll({caller_});
   EXPECT_THAT(got, StatusIs(absl::StatusCode::kInvalidArgument, ::testing::StartsWith("%%%%")));
 }
 
@@ -262,7 +265,7 @@ TEST_F(GrpcTransportTest, SubmitOfTooMuch_GivesTheCoordinatorsReason) {
 
 TEST_F(GrpcTransportTest, NobodyListens_IsUnavailableAndNamesTheAddress) {
   server_->Stop(std::chrono::milliseconds(0));
-  const auto got = client_->Poll(caller_, {});
+  const auto got = client_->Poll({caller_});
   EXPECT_THAT(got, StatusIs(absl::StatusCode::kUnavailable, ::testing::HasSubstr(server_->address().ToString())));
 }
 
@@ -275,12 +278,12 @@ TEST_F(GrpcTransportTest, ServerStopsDuringAnUpload_IsUnavailable) {
 TEST_F(GrpcTransportTest, ServerComesBack_TheSameClientReachesItAgain) {
   const int port = server_->address().port;
   auto client = std::move(client_);
-  ASSERT_OK(client->Poll(caller_, {}));
+  ASSERT_OK(client->Poll({caller_}));
   StartServer(port, std::chrono::minutes(2));
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   Status last;
   do {
-    last = client->Poll(caller_, {}).status();
+    last = client->Poll({caller_}).status();
   } while (last.code() == absl::StatusCode::kUnavailable && std::chrono::steady_clock::now() < give_up);
   EXPECT_OK(last);
 }
@@ -309,7 +312,7 @@ TEST_F(GrpcTransportTest, Cancel_EndsCallsInFlightAndLaterOnes) {
   auto writer = client_->Submit(caller_, "task-1", 0, 1'000'000, Digest{}).value();
   client_->Cancel();
   EXPECT_THAT(writer->Close(), StatusIs(absl::StatusCode::kCancelled));
-  EXPECT_THAT(client_->Poll(caller_, {}), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(client_->Poll({caller_}), StatusIs(absl::StatusCode::kCancelled));
 }
 
 // Property: downloads of many callers at once over one connection do not mix.
@@ -347,7 +350,7 @@ TEST_F(GrpcTransportTest, MoreCallsThanTheServerServes_AreUnavailableAndServedLa
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   Status last;
   do {
-    last = client->Poll(caller_, {}).status();
+    last = client->Poll({caller_}).status();
   } while (last.code() == absl::StatusCode::kUnavailable && std::chrono::steady_clock::now() < give_up);
   EXPECT_OK(last);
 }

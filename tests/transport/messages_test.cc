@@ -60,9 +60,19 @@ TEST(Messages, Caller_CrossesWhole) {
   ExpectCrossesWhole<rpc::CallerProto>(Caller{.name = "client-00003", .run_id = "run-7"});
 }
 
+TEST(Messages, PollRequest_CrossesWhole) {
+  PollRequest request{.caller = {.name = "client-00003", .run_id = "run-7"}};
+  request.capabilities = {.version = "0.1.0", .protocol = 7, .datasets = {{"train", 600}, {"extra", 1}}};
+  ExpectCrossesWhole<rpc::PollRequestProto>(request);
+}
+
 TEST(Messages, PollReply_CrossesWhole) {
-  PollReply reply{.kind = PollReply::Kind::kTask, .task = SomeTask(), .wait_ms = 5, .message = "go"};
+  PollReply reply;
+  reply.tasks = {SomeTask(), Task{.id = "task-2"}};
   reply.outcomes.push_back({"task-0", Outcome::kRefused, "NaN"});
+  reply.wait_ms = 5;
+  reply.awaited.sentence = "1 of 2 clients";
+  reply.over = PollReply::Over{.failed = true, .sentence = "it failed"};
   ExpectCrossesWhole<rpc::PollReplyProto>(reply);
 }
 
@@ -73,8 +83,8 @@ TEST(Messages, SubmitResult_CrossesWhole) {
 TEST(Messages, TaskOutOfRange_IsRefused) {
   const auto error = [](auto change) {
     rpc::PollReplyProto message;
-    ToMessage(PollReply{.kind = PollReply::Kind::kTask, .task = SomeTask()}, &message);
-    change(*message.mutable_task());
+    ToMessage(PollReply{.tasks = {SomeTask()}}, &message);
+    change(*message.mutable_tasks(0));
     return FromMessage(message).status();
   };
   using ::testing::HasSubstr;

@@ -104,7 +104,7 @@ StatusOr<SubmitResult> TaskRunner::Submit(const Caller& caller, const Task& task
   const auto total = static_cast<int64_t>(bytes.size());
   int64_t furthest = 0;
   const auto send = [&]() -> StatusOr<SubmitResult> {
-    RIVULET_ASSIGN_OR_RETURN(auto writer, api_.Submit(caller, task.id, task.step, total, result.update_digest));
+    RIVULET_ASSIGN_OR_RETURN(auto writer, api_.Submit(caller, {task.id, task.step, total, result.update_digest}));
     int64_t offset = writer->offset();
     if (offset < 0 || offset > total) {
       return Internal("the coordinator has staged {} bytes of an update of {}", offset, total);
@@ -117,7 +117,7 @@ StatusOr<SubmitResult> TaskRunner::Submit(const Caller& caller, const Task& task
       RIVULET_RETURN_IF_ERROR(writer->Write(bytes.subspan(static_cast<size_t>(offset), static_cast<size_t>(size))));
       offset += size;
     }
-    return writer->Close();
+    return writer->Finish();
   };
   for (;;) {
     StatusOr<SubmitResult> submitted = send();
@@ -232,7 +232,7 @@ StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task,
   report.kind = TaskReport::Kind::kFailed;
   Backoff backoff(options_.backoff, caller.name);
   for (;;) {
-    const Status told = api_.Fail(caller, task.id, report.reason);
+    const Status told = api_.Fail(caller, {task.id, report.reason});
     if (told.ok()) return report;
     if (absl::IsNotFound(told)) {
       report.kind = TaskReport::Kind::kGone;

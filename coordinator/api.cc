@@ -39,7 +39,7 @@ class DecidedWriter : public ChunkWriter {
   DecidedWriter(int64_t bytes, SubmitResult result) : bytes_(bytes), result_(std::move(result)) {}
   int64_t offset() const override { return bytes_; }
   Status Write(std::span<const std::byte>) override { return absl::OkStatus(); }
-  StatusOr<SubmitResult> Close() override { return result_; }
+  StatusOr<SubmitResult> Finish() override { return result_; }
 
  private:
   const int64_t bytes_;
@@ -58,16 +58,16 @@ std::optional<int64_t> FindCount(const Scalars& scalars, const std::string& name
 
 // How an earlier task ended, for a client that asks again.
 SubmitResult ResultOf(const TaskOutcome& outcome) {
-  if (outcome.outcome == Outcome::kFolded) return {SubmitResult::Kind::kDuplicate, ""};
+  if (outcome.end == TaskEnd::kFolded) return {SubmitResult::Kind::kDuplicate, ""};
   return {SubmitResult::Kind::kRefused, outcome.reason};
 }
 
 TaskOutcome OutcomeOf(const ClientRoundRow& row) {
-  return {row.task_id,
-          row.status == "folded"    ? Outcome::kFolded
-          : row.status == "refused" ? Outcome::kRefused
-                                    : Outcome::kDropped,
-          row.error};
+  TaskOutcome outcome{row.task_id, TaskEnd::kDropped, row.error};
+  for (const TaskEnd end : {TaskEnd::kFolded, TaskEnd::kRefused, TaskEnd::kFailed}) {
+    if (row.status == Name(end)) outcome.end = end;
+  }
+  return outcome;
 }
 
 }  // namespace
@@ -76,7 +76,7 @@ struct RunCoordinator::CheckedUpdate {
   UpdateMessage message;  // borrows the upload's bytes
 };
 
-// Hands chunks to the upload; Close checks and folds on the calling thread.
+// Hands chunks to the upload; Finish checks and folds on the calling thread.
 class UploadWriter : public ChunkWriter {
  public:
   UploadWriter(RunCoordinator& coordinator, std::shared_ptr<RunCoordinator::Attempt> attempt, TaskId task,
@@ -92,7 +92,7 @@ class UploadWriter : public ChunkWriter {
     if (status.ok()) turn_.offset += static_cast<int64_t>(chunk.size());
     return status;
   }
-  StatusOr<SubmitResult> Close() override {
+  StatusOr<SubmitResult> Finish() override {
     StatusOr<SubmitResult> result = coordinator_.CloseUpload(attempt_, task_, upload_, turn_.writer);
     coordinator_.Drain();
     return result;
@@ -252,8 +252,8 @@ StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Answer(const Refuse& refu
 // The machine hears of an upload before its first byte, so that a late or repeated one costs no transfer. If something
 // is staged of the same bytes, by length and digest, the writer goes on at that offset; bytes of another training are
 // of another update, and start anew.
-StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Submit(const Caller& caller, const TaskId& task, int step,
-                                                              int64_t bytes, const Digest& digest) {
+StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Submit(const Caller& caller, const Submission& submission) {
+  const auto& [task, step, bytes, digest] = submission;
   RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
   if (step != 0) return InvalidArgument("task '{}' has no step {}; its only step is 0", task, step);
   StatusOr<std::unique_ptr<ChunkWriter>> writer = nullptr;
@@ -300,7 +300,8 @@ StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Submit(const Caller& call
   return writer;
 }
 
-Status RunCoordinator::Fail(const Caller& caller, const TaskId& task, const std::string& reason) {
+Status RunCoordinator::Fail(const Caller& caller, const TaskFailure& failure) {
+  const auto& [task, reason] = failure;
   RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
   Status status;
   {

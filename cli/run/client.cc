@@ -109,10 +109,9 @@ AgentObserver ObserveInJson() {
                           {"bytes_up", report.bytes_up}});
   };
   observer.on_outcome = [](const TaskOutcome& outcome) {
-    static constexpr const char* kNames[] = {"folded", "refused", "dropped"};
-    PrintEvent("outcome", {{"task_id", outcome.task},
-                           {"status", kNames[static_cast<int>(outcome.outcome)]},
-                           {"error", TextCell(outcome.reason)}});
+    PrintEvent(
+        "outcome",
+        {{"task_id", outcome.task}, {"status", std::string(Name(outcome.end))}, {"error", TextCell(outcome.reason)}});
   };
   observer.on_retry = [](const Status& status, int64_t wait_ms) {
     PrintEvent("retry", {{"error", std::string(Message(status))}, {"wait_ms", wait_ms}});

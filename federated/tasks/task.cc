@@ -14,4 +14,18 @@ std::string_view Name(TaskKind kind) {
   RIVULET_CHECK(false, "kind {}", static_cast<int>(kind));
 }
 
+std::string_view Name(TaskEnd end) {
+  switch (end) {
+    case TaskEnd::kFolded:
+      return "folded";
+    case TaskEnd::kRefused:
+      return "refused";
+    case TaskEnd::kDropped:
+      return "dropped";
+    case TaskEnd::kFailed:
+      return "failed";
+  }
+  RIVULET_CHECK(false, "end {}", static_cast<int>(end));
+}
+
 }  // namespace rivulet

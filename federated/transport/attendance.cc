@@ -21,14 +21,11 @@ StatusOr<std::unique_ptr<ChunkReader>> Attendance::Fetch(const Caller& caller, c
   return api_.Fetch(caller, blob, offset);
 }
 
-StatusOr<std::unique_ptr<ChunkWriter>> Attendance::Submit(const Caller& caller, const TaskId& task, int step,
-                                                          int64_t bytes, const Digest& digest) {
-  return api_.Submit(caller, task, step, bytes, digest);
+StatusOr<std::unique_ptr<ChunkWriter>> Attendance::Submit(const Caller& caller, const Submission& submission) {
+  return api_.Submit(caller, submission);
 }
 
-Status Attendance::Fail(const Caller& caller, const TaskId& task, const std::string& reason) {
-  return api_.Fail(caller, task, reason);
-}
+Status Attendance::Fail(const Caller& caller, const TaskFailure& failure) { return api_.Fail(caller, failure); }
 
 void Attendance::Expect(std::string client_id) {
   MutexLock lock(mutex_);

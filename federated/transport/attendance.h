@@ -18,9 +18,8 @@ class Attendance final : public CoordinatorApi {
 
   StatusOr<PollReply> Poll(const PollRequest& request) override;
   StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override;
-  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const TaskId& task, int step, int64_t bytes,
-                                                const Digest& digest) override;
-  Status Fail(const Caller& caller, const TaskId& task, const std::string& reason) override;
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override;
+  Status Fail(const Caller& caller, const TaskFailure& failure) override;
 
   // Somebody who will want to know, although this process has not heard of it: a client of a run that is resumed.
   void Expect(std::string client_id);

@@ -82,11 +82,10 @@ struct Task {
   }
 };
 
-enum class Outcome { kFolded, kRefused, kDropped };
 struct TaskOutcome {
   TaskId task;
-  Outcome outcome = Outcome::kDropped;
-  std::string reason;
+  TaskEnd end = TaskEnd::kDropped;
+  std::string reason;  // a sentence; "" when folded
 };
 
 // What a client asks to know while it waits: "1 of 2 clients; round 1 starts when all have joined".
@@ -118,19 +117,40 @@ class ChunkReader {
   virtual StatusOr<std::span<const std::byte>> Next() = 0;
 };
 
-struct SubmitResult {
-  enum class Kind { kAccepted, kDuplicate, kRefused };
-  Kind kind = Kind::kAccepted;
-  std::string reason;  // of a refusal, one sentence
+// One task's update, announced before its bytes: an Update message (proto/federated/update.proto).
+struct Submission {
+  TaskId task;
+  int step = 0;       // as the task has it
+  int64_t bytes = 0;  // of the message that follows
+  Digest digest;      // its SHA-256
 };
 
+struct SubmitResult {
+  enum class Kind {
+    kAccepted,
+    kDuplicate,  // this task's update is folded, or being folded, already
+    kRefused,    // `reason` is one sentence
+  };
+  Kind kind = Kind::kAccepted;
+  std::string reason;
+};
+
+// Calls: Write* Finish.
 class ChunkWriter {
  public:
   virtual ~ChunkWriter() = default;
   virtual int64_t offset() const = 0;  // bytes already staged: go on from here
+  // UNAVAILABLE also when a newer connection goes on with this submission. OUT_OF_RANGE: more than was announced.
+  // RESOURCE_EXHAUSTED: staging is full; what was written before stays.
   virtual Status Write(std::span<const std::byte> chunk) = 0;
   // All bytes are written. UNAVAILABLE: the connection was lost; Submit again.
-  virtual StatusOr<SubmitResult> Close() = 0;
+  virtual StatusOr<SubmitResult> Finish() = 0;
+};
+
+// A task that cannot be done, and why: one sentence for the row and the log.
+struct TaskFailure {
+  TaskId task;
+  std::string reason;
 };
 
 class CoordinatorApi {
@@ -141,12 +161,11 @@ class CoordinatorApi {
   virtual StatusOr<PollReply> Poll(const PollRequest& request) = 0;
   // NOT_FOUND: no such blob, or no longer. OUT_OF_RANGE: offset beyond its end.
   virtual StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) = 0;
-  // The serialized Update message (proto/federated/update.proto) of `bytes` bytes whose SHA-256 is `digest`.
-  // NOT_FOUND: no such task for this caller. RESOURCE_EXHAUSTED: staging is full; try again later.
-  virtual StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const TaskId& task, int step,
-                                                        int64_t bytes, const Digest& digest) = 0;
-  // This task cannot be done (a sentence): it is dropped at once instead of at its deadline.
-  virtual Status Fail(const Caller& caller, const TaskId& task, const std::string& reason) = 0;
+  // Begins a submission, or takes over one of the same bytes that was cut off. NOT_FOUND: no such task for this caller.
+  // RESOURCE_EXHAUSTED: staging is full; try again later.
+  virtual StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) = 0;
+  // This task ends at once as failed, instead of at its deadline. NOT_FOUND as in Submit.
+  virtual Status Fail(const Caller& caller, const TaskFailure& failure) = 0;
 };
 
 }  // namespace rivulet

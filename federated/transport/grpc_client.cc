@@ -201,11 +201,11 @@ class Writer final : public ChunkWriter {
     (void)stream_->Finish();
   }
 
-  Status Begin(rpc::SubmitMessage header) {
-    rpc::SubmitReply reply;
-    const int64_t bytes = header.header().bytes();
+  Status Begin(rpc::SubmitMessageProto header) {
+    rpc::SubmitReplyProto reply;
+    const int64_t bytes = header.header().submission().bytes();
     if (!stream_->Write(header) || !stream_->Read(&reply)) return Ended();
-    if (reply.reply_case() != rpc::SubmitReply::kOffset || reply.offset() < 0 || reply.offset() > bytes) {
+    if (reply.reply_case() != rpc::SubmitReplyProto::kOffset || reply.offset() < 0 || reply.offset() > bytes) {
       return Internal("the coordinator answered an upload of {} bytes with something other than an offset into it",
                       bytes);
     }
@@ -226,10 +226,10 @@ class Writer final : public ChunkWriter {
     return absl::OkStatus();
   }
 
-  StatusOr<SubmitResult> Close() override {
+  StatusOr<SubmitResult> Finish() override {
     if (stream_ == nullptr) return FailedPrecondition("this upload has ended");
-    message_.set_close(true);
-    rpc::SubmitReply reply;
+    message_.set_finish(true);
+    rpc::SubmitReplyProto reply;
     if (!stream_->Write(message_) || !stream_->Read(&reply)) return Ended();
     RIVULET_RETURN_IF_ERROR(call_.End(std::exchange(stream_, nullptr)->Finish()));
     if (!reply.has_result()) return Internal("the coordinator answered an upload without a result");
@@ -244,8 +244,8 @@ class Writer final : public ChunkWriter {
   }
 
   Call call_;
-  std::unique_ptr<grpc::ClientReaderWriter<rpc::SubmitMessage, rpc::SubmitReply>> stream_;
-  rpc::SubmitMessage message_;
+  std::unique_ptr<grpc::ClientReaderWriter<rpc::SubmitMessageProto, rpc::SubmitReplyProto>> stream_;
+  rpc::SubmitMessageProto message_;
   int64_t offset_ = 0;
 };
 
@@ -285,26 +285,20 @@ class Client final : public GrpcClient {
     return reader;
   }
 
-  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const TaskId& task, int step, int64_t bytes,
-                                                const Digest& digest) override {
-    rpc::SubmitMessage message;
-    rpc::SubmitHeader& header = *message.mutable_header();
-    ToMessage(caller, header.mutable_caller());
-    header.set_task_id(task);
-    header.set_step(step);
-    header.set_bytes(bytes);
-    header.set_digest(std::string(digest.AsBytes()));
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override {
+    rpc::SubmitMessageProto message;
+    ToMessage(caller, message.mutable_header()->mutable_caller());
+    ToMessage(submission, message.mutable_header()->mutable_submission());
     auto writer = std::make_unique<Writer>(connection_, options_.stream_timeout);
     RIVULET_RETURN_IF_ERROR(writer->Begin(std::move(message)));
     return writer;
   }
 
-  Status Fail(const Caller& caller, const TaskId& task, const std::string& reason) override {
-    rpc::FailRequest request;
+  Status Fail(const Caller& caller, const TaskFailure& failure) override {
+    rpc::FailRequestProto request;
     ToMessage(caller, request.mutable_caller());
-    request.set_task_id(task);
-    request.set_reason(reason);
-    rpc::FailReply reply;
+    ToMessage(failure, request.mutable_failure());
+    rpc::FailReplyProto reply;
     Call call(connection_, options_.call_timeout);
     return call.End(call.stub().Fail(call.context(), request, &reply));
   }

@@ -86,12 +86,12 @@ class Service final : public rpc::Coordinator::Service {
   }
 
   grpc::Status Submit(grpc::ServerContext* context,
-                      grpc::ServerReaderWriter<rpc::SubmitReply, rpc::SubmitMessage>* stream) override {
+                      grpc::ServerReaderWriter<rpc::SubmitReplyProto, rpc::SubmitMessageProto>* stream) override {
     return ToGrpc(DoSubmit(context, *stream));
   }
 
-  grpc::Status Fail(grpc::ServerContext*, const rpc::FailRequest* request, rpc::FailReply*) override {
-    return ToGrpc(api_.Fail(FromMessage(request->caller()), request->task_id(), request->reason()));
+  grpc::Status Fail(grpc::ServerContext*, const rpc::FailRequestProto* request, rpc::FailReplyProto*) override {
+    return ToGrpc(api_.Fail(FromMessage(request->caller()), FromMessage(request->failure())));
   }
 
  private:
@@ -127,9 +127,9 @@ class Service final : public rpc::Coordinator::Service {
   // The offset is answered before the first byte is sent, so an upload that is known already costs one round trip and
   // no transfer.
   Status DoSubmit(grpc::ServerContext* context,
-                  grpc::ServerReaderWriter<rpc::SubmitReply, rpc::SubmitMessage>& stream) {
+                  grpc::ServerReaderWriter<rpc::SubmitReplyProto, rpc::SubmitMessageProto>& stream) {
     StallWatch::Guard guard(watch_, context);
-    rpc::SubmitMessage message;
+    rpc::SubmitMessageProto message;
     const auto read = [&] {
       guard.Waiting();
       const bool got = stream.Read(&message);
@@ -137,27 +137,25 @@ class Service final : public rpc::Coordinator::Service {
       return got;
     };
     if (!read() || !message.has_header()) return InvalidArgument("an upload begins with its header");
-    const rpc::SubmitHeader header = message.header();
-    RIVULET_ASSIGN_OR_RETURN(const Digest digest, Digest::FromBytes(header.digest()));
-    if (header.bytes() < 0) return InvalidArgument("an upload of {} bytes", header.bytes());
-    RIVULET_ASSIGN_OR_RETURN(const auto writer, api_.Submit(FromMessage(header.caller()), header.task_id(),
-                                                            header.step(), header.bytes(), digest));
-    rpc::SubmitReply reply;
+    const Caller caller = FromMessage(message.header().caller());
+    RIVULET_ASSIGN_OR_RETURN(const Submission submission, FromMessage(message.header().submission()));
+    RIVULET_ASSIGN_OR_RETURN(const auto writer, api_.Submit(caller, submission));
+    rpc::SubmitReplyProto reply;
     reply.set_offset(writer->offset());
-    if (!stream.Write(reply)) return Unavailable("the upload of task '{}' was cut off", header.task_id());
+    if (!stream.Write(reply)) return Unavailable("the upload of task '{}' was cut off", submission.task);
     while (read()) {
       if (message.has_chunk()) {
         RIVULET_RETURN_IF_ERROR(writer->Write(std::as_bytes(std::span(message.chunk()))));
-      } else if (message.close()) {
-        RIVULET_ASSIGN_OR_RETURN(const SubmitResult result, writer->Close());
+      } else if (message.finish()) {
+        RIVULET_ASSIGN_OR_RETURN(const SubmitResult result, writer->Finish());
         ToMessage(result, reply.mutable_result());
-        if (!stream.Write(reply)) return Unavailable("the answer to task '{}' was cut off", header.task_id());
+        if (!stream.Write(reply)) return Unavailable("the answer to task '{}' was cut off", submission.task);
         return absl::OkStatus();
       } else {
-        return InvalidArgument("an upload has one header, then chunks, then its close");
+        return InvalidArgument("an upload has one header, then chunks, then its end");
       }
     }
-    return Unavailable("the upload of task '{}' was cut off before its close", header.task_id());
+    return Unavailable("the upload of task '{}' was cut off before its end", submission.task);
   }
 
   CoordinatorApi& api_;

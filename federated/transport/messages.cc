@@ -100,7 +100,7 @@ void ToMessage(const PollReply& reply, rpc::PollReplyProto* message) {
   for (const TaskOutcome& outcome : reply.outcomes) {
     rpc::OutcomeProto* to = message->add_outcomes();
     to->set_task(outcome.task);
-    to->set_outcome(static_cast<int>(outcome.outcome));
+    to->set_end(static_cast<int>(outcome.end));
     to->set_reason(outcome.reason);
   }
   message->set_wait_ms(reply.wait_ms);
@@ -119,7 +119,7 @@ StatusOr<PollReply> FromMessage(const rpc::PollReplyProto& message) {
   }
   for (const rpc::OutcomeProto& from : message.outcomes()) {
     TaskOutcome outcome{.task = from.task(), .reason = from.reason()};
-    RIVULET_ASSIGN_OR_RETURN(outcome.outcome, ToEnum(from.outcome(), Outcome::kDropped, "an outcome"));
+    RIVULET_ASSIGN_OR_RETURN(outcome.end, ToEnum(from.end(), TaskEnd::kFailed, "the end of a task"));
     reply.outcomes.push_back(std::move(outcome));
   }
   reply.wait_ms = message.wait_ms();
@@ -128,6 +128,29 @@ StatusOr<PollReply> FromMessage(const rpc::PollReplyProto& message) {
     reply.over = PollReply::Over{.failed = message.over().failed(), .sentence = message.over().sentence()};
   }
   return reply;
+}
+
+void ToMessage(const Submission& submission, rpc::SubmissionProto* message) {
+  message->set_task(submission.task);
+  message->set_step(submission.step);
+  message->set_bytes(submission.bytes);
+  message->set_digest(std::string(submission.digest.AsBytes()));
+}
+
+StatusOr<Submission> FromMessage(const rpc::SubmissionProto& message) {
+  Submission submission{.task = message.task(), .step = message.step(), .bytes = message.bytes()};
+  if (message.bytes() < 0) return InvalidArgument("an upload of {} bytes", message.bytes());
+  RIVULET_ASSIGN_OR_RETURN(submission.digest, Digest::FromBytes(message.digest()));
+  return submission;
+}
+
+void ToMessage(const TaskFailure& failure, rpc::TaskFailureProto* message) {
+  message->set_task(failure.task);
+  message->set_reason(failure.reason);
+}
+
+TaskFailure FromMessage(const rpc::TaskFailureProto& message) {
+  return {.task = message.task(), .reason = message.reason()};
 }
 
 void ToMessage(const SubmitResult& result, rpc::SubmitResultProto* message) {

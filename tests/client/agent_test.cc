@@ -75,29 +75,28 @@ class FlakyCoordinator : public CoordinatorApi {
     return std::make_unique<Reader>(*this, blobs_[blob.digest], offset);
   }
 
-  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller&, const TaskId& task, int, int64_t bytes,
-                                                const Digest& digest) override {
-    if (digest != digest_) staged_.clear();  // another update than the one begun
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller&, const Submission& submission) override {
+    if (submission.digest != digest_) staged_.clear();  // another update than the one begun
     submit_offsets_.push_back(static_cast<int64_t>(staged_.size()));
     if (!submit_errors_.empty()) {
       const Status error = submit_errors_.front();
       submit_errors_.pop_front();
       return error;
     }
-    submitted_task_ = task;
-    bytes_ = bytes;
-    digest_ = digest;
+    submitted_task_ = submission.task;
+    bytes_ = submission.bytes;
+    digest_ = submission.digest;
     return std::make_unique<Writer>(*this);
   }
 
-  Status Fail(const Caller&, const TaskId& task, const std::string& reason) override {
+  Status Fail(const Caller&, const TaskFailure& failure) override {
     if (!fail_errors_.empty()) {
       const Status error = fail_errors_.front();
       fail_errors_.pop_front();
       return error;
     }
-    failures_.push_back(reason);
-    EXPECT_EQ(task, fmt::format("task-{}", tasks_));
+    failures_.push_back(failure.reason);
+    EXPECT_EQ(failure.task, fmt::format("task-{}", tasks_));
     --tasks_;
     return absl::OkStatus();
   }
@@ -163,7 +162,7 @@ class FlakyCoordinator : public CoordinatorApi {
       owner_.staged_.append(reinterpret_cast<const char*>(chunk.data()), chunk.size());
       return absl::OkStatus();
     }
-    StatusOr<SubmitResult> Close() override {
+    StatusOr<SubmitResult> Finish() override {
       EXPECT_EQ(static_cast<int64_t>(owner_.staged_.size()), owner_.bytes_);
       EXPECT_EQ(Sha256Of(owner_.staged_), owner_.digest_);
       if (owner_.write_breaks_ > 0 && owner_.write_breaks_-- > 0) return Unavailable("connection lost");
@@ -287,7 +286,7 @@ TEST_F(AgentTest, SubmitCut_GoesOnAtTheOffsetStaged) {
 
 TEST_F(AgentTest, AnswerToTheLastChunkLost_SubmitsAgainWithoutBytes) {
   AgentOptions options = Options();
-  options.chunk_bytes = 1 << 20;  // one chunk, so that the break comes at Close
+  options.chunk_bytes = 1 << 20;  // one chunk, so that the break comes at Finish
   coordinator_.write_breaks_ = 1;
   ASSERT_OK(Agent(coordinator_, options).Run());
   EXPECT_THAT(coordinator_.submit_offsets_, ElementsAre(0, coordinator_.bytes_));

@@ -275,15 +275,15 @@ TEST_F(TrainingTest, Fetch_ServesPlanAndModelFromAnyOffset) {
 TEST_F(TrainingTest, Submit_AfterACutConnection_GoesOnAtTheOffset) {
   Begin();
   const std::string update = Good(a_, 7);
-  auto cut = *coordinator_->Submit(As("a"), a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of(update));
+  auto cut = *coordinator_->Submit(As("a"), {a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of(update)});
   EXPECT_EQ(cut->offset(), 0);
   ASSERT_OK(cut->Write(std::as_bytes(std::span(update.data(), 10))));
-  auto next = *coordinator_->Submit(As("a"), a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of(update));
+  auto next = *coordinator_->Submit(As("a"), {a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of(update)});
   EXPECT_EQ(next->offset(), 10);
   EXPECT_THAT(cut->Write(std::as_bytes(std::span(update.data(), 1))), StatusIs(absl::StatusCode::kUnavailable))
       << "the newer connection has taken over";
-  EXPECT_THAT(cut->Close(), StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_THAT(next->Close(), StatusIs(absl::StatusCode::kInvalidArgument)) << "bytes are missing";
+  EXPECT_THAT(cut->Finish(), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(next->Finish(), StatusIs(absl::StatusCode::kInvalidArgument)) << "bytes are missing";
   next.reset();
   const auto result = Send(*coordinator_, "a", a_.id, update, 7);
   ASSERT_OK(result);
@@ -293,10 +293,10 @@ TEST_F(TrainingTest, Submit_AfterACutConnection_GoesOnAtTheOffset) {
 TEST_F(TrainingTest, Submit_OtherBytesThanBefore_StartsAnew) {
   Begin();
   const std::string first = Good(a_, 1), second = Good(a_, 2);
-  auto cut = *coordinator_->Submit(As("a"), a_.id, 0, static_cast<int64_t>(first.size()), Sha256Of(first));
+  auto cut = *coordinator_->Submit(As("a"), {a_.id, 0, static_cast<int64_t>(first.size()), Sha256Of(first)});
   ASSERT_OK(cut->Write(std::as_bytes(std::span(first.data(), 10))));
   cut.reset();
-  auto next = *coordinator_->Submit(As("a"), a_.id, 0, static_cast<int64_t>(second.size()), Sha256Of(second));
+  auto next = *coordinator_->Submit(As("a"), {a_.id, 0, static_cast<int64_t>(second.size()), Sha256Of(second)});
   EXPECT_EQ(next->offset(), 0);
 }
 
@@ -315,7 +315,7 @@ TEST_F(TrainingTest, Submit_NotThisCallersTask_IsNotFound) {
   Begin();
   const std::string update = Good(a_);
   const auto submit = [&](const std::string& name, const TaskId& task, int step = 0) {
-    return coordinator_->Submit(As(name), task, step, static_cast<int64_t>(update.size()), Sha256Of(update)).status();
+    return coordinator_->Submit(As(name), {task, step, static_cast<int64_t>(update.size()), Sha256Of(update)}).status();
   };
   EXPECT_THAT(submit("b", a_.id), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(submit("a", "no-such-task"), StatusIs(absl::StatusCode::kNotFound));
@@ -326,7 +326,7 @@ TEST_F(TrainingTest, Submit_NotThisCallersTask_IsNotFound) {
 TEST_F(TrainingTest, Submit_MoreBytesThanAnnounced_IsAnError) {
   Begin();
   const std::string update = Good(a_);
-  auto writer = *coordinator_->Submit(As("a"), a_.id, 0, 5, Sha256Of(update));
+  auto writer = *coordinator_->Submit(As("a"), {a_.id, 0, 5, Sha256Of(update)});
   EXPECT_THAT(writer->Write(std::as_bytes(std::span(update.data(), 6))), StatusIs(absl::StatusCode::kOutOfRange));
 }
 
@@ -400,7 +400,7 @@ TEST_F(TrainingTest, Submit_BadUpdate_IsRefusedWithAReasonAndTheModelIsUntouched
     const auto reply = coordinator_->Poll(AskedBy("a"));
     ASSERT_OK(reply);
     ASSERT_EQ(reply->outcomes.size(), 1);
-    EXPECT_EQ(reply->outcomes[0].outcome, Outcome::kRefused);
+    EXPECT_EQ(reply->outcomes[0].end, TaskEnd::kRefused);
     EXPECT_EQ(reply->outcomes[0].reason, result.reason);
     coordinator_.reset();
   }
@@ -409,9 +409,10 @@ TEST_F(TrainingTest, Submit_BadUpdate_IsRefusedWithAReasonAndTheModelIsUntouched
 TEST_F(TrainingTest, Submit_DigestDiffers_IsRefused) {
   Begin();
   const std::string update = Good(a_);
-  auto writer = *coordinator_->Submit(As("a"), a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of("other bytes"));
+  auto writer =
+      *coordinator_->Submit(As("a"), {a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of("other bytes")});
   ASSERT_OK(writer->Write(std::as_bytes(std::span(update))));
-  const auto result = writer->Close();
+  const auto result = writer->Finish();
   ASSERT_OK(result);
   EXPECT_EQ(result->kind, SubmitResult::Kind::kRefused);
   EXPECT_THAT(result->reason, HasSubstr("was announced"));
@@ -421,7 +422,7 @@ TEST_F(TrainingTest, Deadline_LateClient_IsDroppedAndTheRoundGoesOnWithoutIt) {
   options_.scenario.server.min_reports = 1;
   Begin();
   const std::string update = Good(a_);
-  auto late = *coordinator_->Submit(As("a"), a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of(update));
+  auto late = *coordinator_->Submit(As("a"), {a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of(update)});
   ASSERT_OK(late->Write(std::as_bytes(std::span(update))));
   Submit("b", b_, Good(b_, 3));
   now_ms_ += 599'999;
@@ -429,7 +430,7 @@ TEST_F(TrainingTest, Deadline_LateClient_IsDroppedAndTheRoundGoesOnWithoutIt) {
   now_ms_ += 1;
   b_ = TaskFor("b");
   EXPECT_EQ(b_.base_version, 1);
-  const auto result = late->Close();
+  const auto result = late->Finish();
   ASSERT_OK(result);
   EXPECT_EQ(result->kind, SubmitResult::Kind::kRefused);
   EXPECT_EQ(result->reason, "no update arrived before the deadline of 600 s");
@@ -461,7 +462,7 @@ TEST_F(TrainingTest, TooFewReports_AttemptIsAbandonedAndTheNextOneCommits) {
   const auto reply = coordinator_->Poll(AskedBy("a"));
   ASSERT_OK(reply);
   ASSERT_EQ(reply->outcomes.size(), 1);
-  EXPECT_EQ(reply->outcomes[0].outcome, Outcome::kDropped);
+  EXPECT_EQ(reply->outcomes[0].end, TaskEnd::kDropped);
   EXPECT_THAT(reply->outcomes[0].reason, HasSubstr("the round was abandoned: 1 of 2 updates"));
   Submit("a", again, Good(again, 1));
   const Task b = TaskFor("b");
@@ -481,7 +482,7 @@ TEST_F(TrainingTest, Fail_EveryAttempt_RunFailsWithTheClientsWordsAndCanBeResume
   options_.scenario.server.max_attempts = 2;
   FakeFleet fleet(options_);
   fleet.act = [](Coordinator& c, const std::string& name, const Task& task) {
-    EXPECT_OK(c.Fail(As(name), task.id, "label 12 at record 3 of " + name));
+    EXPECT_OK(c.Fail(As(name), {task.id, "label 12 at record 3 of " + name}));
   };
   Start();
   const Status status = fleet.Run(*coordinator_, Names(2));
@@ -496,6 +497,9 @@ TEST_F(TrainingTest, Fail_EveryAttempt_RunFailsWithTheClientsWordsAndCanBeResume
   ASSERT_TRUE(reply->over);
   EXPECT_TRUE(reply->over->failed);
   EXPECT_THAT(reply->over->sentence, HasSubstr("the run has failed: round 1 was given up"));
+  ASSERT_EQ(reply->outcomes.size(), 1u);
+  EXPECT_EQ(reply->outcomes[0].end, TaskEnd::kFailed);
+  EXPECT_EQ(reply->outcomes[0].reason, "label 12 at record 3 of client-00000");
   coordinator_.reset();
   history_.reset();
   options_.resume = "latest";
@@ -507,14 +511,14 @@ TEST_F(TrainingTest, Fail_EveryAttempt_RunFailsWithTheClientsWordsAndCanBeResume
 
 TEST_F(TrainingTest, Fail_UnknownTask_IsNotFound) {
   Begin();
-  EXPECT_THAT(coordinator_->Fail(As("a"), "no-such-task", "x"), StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(coordinator_->Fail(As("b"), a_.id, "x"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(coordinator_->Fail(As("a"), {"no-such-task", "x"}), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(coordinator_->Fail(As("b"), {a_.id, "x"}), StatusIs(absl::StatusCode::kNotFound));
 }
 
 TEST_F(TrainingTest, Stop_ClientsAreAskedToWaitAndKeepTheirUpdates) {
   Begin();
   const std::string update = Good(a_);
-  auto writer = *coordinator_->Submit(As("a"), a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of(update));
+  auto writer = *coordinator_->Submit(As("a"), {a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of(update)});
   coordinator_->Stop();
   EXPECT_THAT(coordinator_->Wait(), StatusIs(absl::StatusCode::kCancelled));
   const auto reply = coordinator_->Poll(AskedBy("a"));
@@ -523,8 +527,8 @@ TEST_F(TrainingTest, Stop_ClientsAreAskedToWaitAndKeepTheirUpdates) {
   EXPECT_FALSE(reply->over);
   EXPECT_GT(reply->wait_ms, 0);
   EXPECT_THAT(writer->Write(std::as_bytes(std::span(update))), StatusIs(absl::StatusCode::kAborted));
-  EXPECT_THAT(writer->Close(), StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_THAT(coordinator_->Submit(As("a"), a_.id, 0, 5, Sha256Of(update)), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(writer->Finish(), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(coordinator_->Submit(As("a"), {a_.id, 0, 5, Sha256Of(update)}), StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_EQ(Rows().ResolveRun("latest")->status, "interrupted");
   EXPECT_FALSE(std::filesystem::exists(folder_.db() + "-wal"));
 }
@@ -723,14 +727,14 @@ TEST_F(TrainingTest, HundredUploadsAtOnce_StayWithinTheStagingBudget) {
     ASSERT_EQ(reply->tasks.size(), 1u);
     const TaskId& task = reply->tasks[0].id;
     updates.push_back(MakeUpdate(task, std::vector<float>(100'000, 0.5f), 1));
-    writers.push_back(
-        *coordinator->Submit(As(name), task, 0, static_cast<int64_t>(updates.back().size()), Sha256Of(updates.back())));
+    writers.push_back(*coordinator->Submit(
+        As(name), {task, 0, static_cast<int64_t>(updates.back().size()), Sha256Of(updates.back())}));
     const auto bytes = std::as_bytes(std::span(updates.back()));
     ASSERT_OK(writers.back()->Write(bytes.first(200'000)));
     ASSERT_OK(writers.back()->Write(bytes.subspan(200'000)));
   }
   for (auto& writer : writers) {
-    const auto result = writer->Close();
+    const auto result = writer->Finish();
     ASSERT_OK(result);
     EXPECT_EQ(result->kind, SubmitResult::Kind::kAccepted) << result->reason;
   }

@@ -202,7 +202,7 @@ TEST_F(ResumeTest, UpdateSentAgainAfterItsRoundWasCommitted_IsADuplicate) {
   ASSERT_OK(reply);
   ASSERT_EQ(reply->outcomes.size(), 1);
   EXPECT_EQ(reply->outcomes[0].task, sent);
-  EXPECT_EQ(reply->outcomes[0].outcome, Outcome::kFolded);
+  EXPECT_EQ(reply->outcomes[0].end, TaskEnd::kFolded);
 }
 
 }  // namespace

@@ -103,13 +103,13 @@ inline PollRequest AskedBy(const std::string& name, int64_t examples = 5) {
 inline StatusOr<SubmitResult> Send(CoordinatorApi& api, const std::string& name, const TaskId& task,
                                    const std::string& update, size_t chunk = SIZE_MAX) {
   RIVULET_ASSIGN_OR_RETURN(auto writer,
-                           api.Submit(As(name), task, 0, static_cast<int64_t>(update.size()), Sha256Of(update)));
+                           api.Submit(As(name), {task, 0, static_cast<int64_t>(update.size()), Sha256Of(update)}));
   for (auto offset = static_cast<size_t>(writer->offset()); offset < update.size();) {
     const std::string_view piece = std::string_view(update).substr(offset, chunk);
     RIVULET_RETURN_IF_ERROR(writer->Write(std::as_bytes(std::span(piece.data(), piece.size()))));
     offset += piece.size();
   }
-  return writer->Close();
+  return writer->Finish();
 }
 
 // Central evaluation that needs no data.

@@ -51,7 +51,7 @@ Status Upload(CoordinatorApi& api, const Caller& caller, const Task& task, const
   const auto bytes = static_cast<int64_t>(head.size() + tail.size());
   const Digest digest = std::move(Sha256().Update(head).Update(tail)).Finish();
   for (;;) {
-    StatusOr<std::unique_ptr<ChunkWriter>> writer = api.Submit(caller, task.id, 0, bytes, digest);
+    StatusOr<std::unique_ptr<ChunkWriter>> writer = api.Submit(caller, {task.id, 0, bytes, digest});
     if (absl::IsResourceExhausted(writer.status())) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       continue;
@@ -64,7 +64,7 @@ Status Upload(CoordinatorApi& api, const Caller& caller, const Task& task, const
     Status status = (*writer)->Write(from(head, staged));
     if (status.ok()) status = (*writer)->Write(from(tail, staged - std::min(staged, head.size())));
     RIVULET_RETURN_IF_ERROR(status);
-    RIVULET_ASSIGN_OR_RETURN(const SubmitResult result, (*writer)->Close());
+    RIVULET_ASSIGN_OR_RETURN(const SubmitResult result, (*writer)->Finish());
     if (result.kind == SubmitResult::Kind::kRefused) return FailedPrecondition("refused: {}", result.reason);
     return absl::OkStatus();
   }

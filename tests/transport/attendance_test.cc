@@ -16,10 +16,10 @@ class CountingCoordinator : public CoordinatorApi {
   StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller&, const BlobId&, int64_t) override {
     return NotFound("no blob");
   }
-  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller&, const TaskId&, int, int64_t, const Digest&) override {
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller&, const Submission&) override {
     return NotFound("no task");
   }
-  Status Fail(const Caller&, const TaskId&, const std::string& reason) override { return Aborted("{}", reason); }
+  Status Fail(const Caller&, const TaskFailure& failure) override { return Aborted("{}", failure.reason); }
   StatusOr<PollReply> reply = PollReply{};
 };
 
@@ -67,8 +67,8 @@ TEST_F(AttendanceTest, LastOneTold_EndsTheWait) {
 
 TEST_F(AttendanceTest, OtherCalls_PassThrough) {
   EXPECT_THAT(attendance_.Fetch({}, {}, 0), StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(attendance_.Submit({}, "t", 0, 1, {}), StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_EQ(Message(attendance_.Fail({}, "t", "broken")), "broken");
+  EXPECT_THAT(attendance_.Submit({}, {.task = "t", .bytes = 1}), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_EQ(Message(attendance_.Fail({}, {"t", "broken"})), "broken");
 }
 
 }  // namespace

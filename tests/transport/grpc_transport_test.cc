@@ -51,12 +51,11 @@ class FakeCoordinator : public CoordinatorApi {
     return std::make_unique<Reader>(*this, offset);
   }
 
-  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const TaskId& task, int step, int64_t bytes,
-                                                const Digest& digest) override {
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override {
     MutexLock lock(mutex);
-    if (task != "task-1") return NotFound("no task '{}' for client '{}'", task, caller.name);
-    announced = bytes;
-    last_step = step;
+    if (submission.task != "task-1") return NotFound("no task '{}' for client '{}'", submission.task, caller.name);
+    announced = submission.bytes;
+    last_step = submission.step;
     class Writer : public ChunkWriter {
      public:
       Writer(FakeCoordinator& fake, Digest digest) : fake_(fake), digest_(digest) {}
@@ -71,7 +70,7 @@ class FakeCoordinator : public CoordinatorApi {
         fake_.moved.NotifyAll();
         return absl::OkStatus();
       }
-      StatusOr<SubmitResult> Close() override {
+      StatusOr<SubmitResult> Finish() override {
         if (Sha256Of(fake_.staged) != digest_) return SubmitResult{SubmitResult::Kind::kRefused, "another digest"};
         return fake_.result;
       }
@@ -80,12 +79,12 @@ class FakeCoordinator : public CoordinatorApi {
       FakeCoordinator& fake_;
       Digest digest_;
     };
-    return std::make_unique<Writer>(*this, digest);
+    return std::make_unique<Writer>(*this, submission.digest);
   }
 
-  Status Fail(const Caller& caller, const TaskId& task, const std::string& reason) override {
+  Status Fail(const Caller& caller, const TaskFailure& failure) override {
     MutexLock lock(mutex);
-    failed = caller.name + "/" + task + "/" + reason;
+    failed = caller.name + "/" + failure.task + "/" + failure.reason;
     return fail_status;
   }
 
@@ -141,7 +140,7 @@ class GrpcTransportTest : public ::testing::Test {
 // Every field of the messages is messages_test.cc's.
 TEST_F(GrpcTransportTest, Poll_CarriesRequestAndReply) {
   PollReply reply{.tasks = {Task{.id = "task-1", .client_id = "client-00003"}}};
-  reply.outcomes.push_back({"task-0", Outcome::kRefused, "NaN"});
+  reply.outcomes.push_back({"task-0", TaskEnd::kRefused, "NaN"});
   fake_.poll_reply = reply;
   const auto got =
       client_->Poll({caller_, {.version = "0.1.0", .datasets = {{"train", 600}, {"extra", int64_t{1} << 40}}}});
@@ -180,10 +179,10 @@ TEST_F(GrpcTransportTest, ErrorLongerThanAHeader_IsCutAndKeepsItsCode) {
 }
 
 TEST_F(GrpcTransportTest, Fail_CarriesTaskAndReasonAndAnswers) {
-  EXPECT_OK(client_->Fail(caller_, "task-1", "a label out of range"));
+  EXPECT_OK(client_->Fail(caller_, {"task-1", "a label out of range"}));
   EXPECT_EQ(fake_.failed, "client-00003/task-1/a label out of range");
   fake_.fail_status = NotFound("no such task");
-  EXPECT_THAT(client_->Fail(caller_, "task-1", "x"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(client_->Fail(caller_, {"task-1", "x"}), StatusIs(absl::StatusCode::kNotFound));
 }
 
 TEST_F(GrpcTransportTest, Fetch_GivesTheSameBytesWhateverTheChunks) {
@@ -221,45 +220,45 @@ TEST_F(GrpcTransportTest, FetchThatFailsMidway_GivesThatError) {
 TEST_F(GrpcTransportTest, Submit_StagesTheSameBytesInBoundedChunks) {
   const std::string update = Pattern(2'000'003);
   fake_.result = {SubmitResult::Kind::kDuplicate, "seen before"};
-  auto writer = client_->Submit(caller_, "task-1", 2, static_cast<int64_t>(update.size()), Sha256Of(update));
+  auto writer = client_->Submit(caller_, {"task-1", 2, static_cast<int64_t>(update.size()), Sha256Of(update)});
   ASSERT_OK(writer);
   EXPECT_EQ((*writer)->offset(), 0);
   ASSERT_OK((*writer)->Write(std::as_bytes(std::span(update))));
-  const auto result = (*writer)->Close();
+  const auto result = (*writer)->Finish();
   ASSERT_OK(result);
   EXPECT_EQ(result->kind, SubmitResult::Kind::kDuplicate);
   EXPECT_EQ(result->reason, "seen before");
   EXPECT_TRUE(fake_.staged == update);
   EXPECT_EQ(fake_.last_step, 2);
   EXPECT_LE(fake_.largest_chunk, size_t{256} << 10);
-  EXPECT_THAT((*writer)->Close(), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT((*writer)->Finish(), StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
 TEST_F(GrpcTransportTest, SubmitOfAnUnknownTask_IsNotFoundAtTheCall) {
-  const auto writer = client_->Submit(caller_, "task-9", 0, 10, Digest{});
+  const auto writer = client_->Submit(caller_, {"task-9", 0, 10, Digest{}});
   EXPECT_THAT(writer, StatusIs(absl::StatusCode::kNotFound, "no task 'task-9' for client 'client-00003'"));
 }
 
 TEST_F(GrpcTransportTest, SubmitAfterALostConnection_GoesOnAtTheOffsetStaged) {
   const std::string update = Pattern(600'000);
   {
-    auto writer = client_->Submit(caller_, "task-1", 0, 600'000, Sha256Of(update)).value();
+    auto writer = client_->Submit(caller_, {"task-1", 0, 600'000, Sha256Of(update)}).value();
     ASSERT_OK(writer->Write(std::as_bytes(std::span(update)).first(300'000)));
     MutexLock lock(fake_.mutex);
     while (fake_.staged.size() < 300'000) fake_.moved.Wait(fake_.mutex);
   }
-  auto writer = client_->Submit(caller_, "task-1", 0, 600'000, Sha256Of(update)).value();
+  auto writer = client_->Submit(caller_, {"task-1", 0, 600'000, Sha256Of(update)}).value();
   EXPECT_EQ(writer->offset(), 300'000);
   ASSERT_OK(writer->Write(std::as_bytes(std::span(update)).subspan(300'000)));
-  EXPECT_EQ(writer->Close()->kind, SubmitResult::Kind::kAccepted);
+  EXPECT_EQ(writer->Finish()->kind, SubmitResult::Kind::kAccepted);
   EXPECT_TRUE(fake_.staged == update);
 }
 
 TEST_F(GrpcTransportTest, SubmitOfTooMuch_GivesTheCoordinatorsReason) {
   const std::string update = Pattern(2'000'000);
-  auto writer = client_->Submit(caller_, "task-1", 0, 1'000'000, Sha256Of(update)).value();
+  auto writer = client_->Submit(caller_, {"task-1", 0, 1'000'000, Sha256Of(update)}).value();
   Status status = writer->Write(std::as_bytes(std::span(update)));  // may be refused only at the close
-  if (status.ok()) status = writer->Close().status();
+  if (status.ok()) status = writer->Finish().status();
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument, "more than the 1000000 bytes announced"));
 }
 
@@ -270,9 +269,9 @@ TEST_F(GrpcTransportTest, NobodyListens_IsUnavailableAndNamesTheAddress) {
 }
 
 TEST_F(GrpcTransportTest, ServerStopsDuringAnUpload_IsUnavailable) {
-  auto writer = client_->Submit(caller_, "task-1", 0, 1'000'000, Digest{}).value();
+  auto writer = client_->Submit(caller_, {"task-1", 0, 1'000'000, Digest{}}).value();
   server_->Stop(std::chrono::milliseconds(0));
-  EXPECT_THAT(writer->Close(), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(writer->Finish(), StatusIs(absl::StatusCode::kUnavailable));
 }
 
 TEST_F(GrpcTransportTest, ServerComesBack_TheSameClientReachesItAgain) {
@@ -296,7 +295,7 @@ TEST_F(GrpcTransportTest, SecondServerOnTheSamePort_IsUnavailable) {
 
 TEST_F(GrpcTransportTest, PeerThatStallsInAnUpload_IsEnded) {
   StartServer(0, std::chrono::milliseconds(100));
-  auto writer = client_->Submit(caller_, "task-1", 0, 1'000'000, Digest{}).value();
+  auto writer = client_->Submit(caller_, {"task-1", 0, 1'000'000, Digest{}}).value();
   // Nothing is written: the server ends the stream by itself, and the next calls say so.
   const std::string part = Pattern(1000);
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -309,9 +308,9 @@ TEST_F(GrpcTransportTest, PeerThatStallsInAnUpload_IsEnded) {
 }
 
 TEST_F(GrpcTransportTest, Cancel_EndsCallsInFlightAndLaterOnes) {
-  auto writer = client_->Submit(caller_, "task-1", 0, 1'000'000, Digest{}).value();
+  auto writer = client_->Submit(caller_, {"task-1", 0, 1'000'000, Digest{}}).value();
   client_->Cancel();
-  EXPECT_THAT(writer->Close(), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(writer->Finish(), StatusIs(absl::StatusCode::kCancelled));
   EXPECT_THAT(client_->Poll({caller_}), StatusIs(absl::StatusCode::kCancelled));
 }
 
@@ -340,7 +339,7 @@ TEST_F(GrpcTransportTest, MoreCallsThanTheServerServes_AreUnavailableAndServedLa
   std::vector<std::unique_ptr<ChunkWriter>> open;
   Status refused;
   while (refused.ok() && open.size() < 20) {
-    auto writer = client->Submit(caller_, "task-1", 0, 1'000'000, Digest{});
+    auto writer = client->Submit(caller_, {"task-1", 0, 1'000'000, Digest{}});
     refused = writer.status();
     if (writer.ok()) open.push_back(std::move(*writer));
   }

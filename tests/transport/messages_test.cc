@@ -69,11 +69,42 @@ TEST(Messages, PollRequest_CrossesWhole) {
 TEST(Messages, PollReply_CrossesWhole) {
   PollReply reply;
   reply.tasks = {SomeTask(), Task{.id = "task-2"}};
-  reply.outcomes.push_back({"task-0", Outcome::kRefused, "NaN"});
+  reply.outcomes.push_back({"task-0", TaskEnd::kRefused, "NaN"});
   reply.wait_ms = 5;
   reply.awaited.sentence = "1 of 2 clients";
   reply.over = PollReply::Over{.failed = true, .sentence = "it failed"};
   ExpectCrossesWhole<rpc::PollReplyProto>(reply);
+}
+
+TEST(Messages, Submission_CrossesWhole) {
+  ExpectCrossesWhole<rpc::SubmissionProto>(
+      Submission{.task = "task-1", .step = 2, .bytes = int64_t{1} << 40, .digest = Sha256Of("update")});
+}
+
+TEST(Messages, TaskFailure_CrossesWhole) {
+  ExpectCrossesWhole<rpc::TaskFailureProto>(TaskFailure{.task = "task-1", .reason = "a label out of range"});
+}
+
+TEST(Messages, EveryEndOfATask_CrossesAndAnUnknownOneIsRefused) {
+  for (const TaskEnd end : {TaskEnd::kFolded, TaskEnd::kRefused, TaskEnd::kDropped, TaskEnd::kFailed}) {
+    rpc::PollReplyProto message;
+    ToMessage(PollReply{.outcomes = {{"task-0", end, ""}}}, &message);
+    const auto back = FromMessage(message);
+    ASSERT_OK(back);
+    EXPECT_EQ(back->outcomes.at(0).end, end);
+    message.mutable_outcomes(0)->set_end(4);
+    EXPECT_THAT(FromMessage(message), StatusIs(absl::StatusCode::kInvalidArgument));
+  }
+}
+
+TEST(Messages, SubmissionOfNegativeSizeOrWithoutADigest_IsRefused) {
+  rpc::SubmissionProto message;
+  ToMessage(Submission{.task = "task-1", .bytes = -1}, &message);
+  EXPECT_THAT(FromMessage(message), StatusIs(absl::StatusCode::kInvalidArgument));
+  message.set_bytes(1);
+  EXPECT_OK(FromMessage(message));
+  message.set_digest("short");
+  EXPECT_THAT(FromMessage(message), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST(Messages, SubmitResult_CrossesWhole) {

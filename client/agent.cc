@@ -16,13 +16,16 @@ Status Agent::Run() {
   const AgentObserver& observer = options_.observer;
   TaskRunner runner(api_, *artifacts_, stop_,
                     {options_.backoff, options_.chunk_bytes, observer.on_retry, options_.instruments});
-  Caller caller{options_.client_id, options_.certificate_serial, ""};
-  const Capabilities capabilities{options_.version, {options_.data.name}, options_.data.size()};
+  PollRequest request;
+  request.caller = {options_.client_id, options_.certificate_serial, ""};
+  request.capabilities.version = options_.version;
+  request.capabilities.datasets = {{options_.data.name, options_.data.size()}};
+  Caller& caller = request.caller;
   // After tasks that came to nothing: the coordinator may offer the same again at once, and nobody wants to see it
   // spin.
   Backoff idle(options_.backoff, caller.name);
   for (;;) {
-    const StatusOr<PollReply> polled = runner.Poll(caller, capabilities);
+    const StatusOr<PollReply> polled = runner.Poll(request);
     if (absl::IsNotFound(polled.status()) && !caller.run_id.empty()) {
       caller.run_id.clear();  // the coordinator serves another run by now: this client works for that one
       continue;
@@ -32,28 +35,24 @@ Status Agent::Run() {
     if (observer.on_outcome) {
       for (const TaskOutcome& outcome : reply.outcomes) observer.on_outcome(outcome);
     }
-    switch (reply.kind) {
-      case PollReply::Kind::kFinished:
-        if (observer.on_finished) observer.on_finished(reply.message);
-        return absl::OkStatus();
-      case PollReply::Kind::kWait: {
-        const int64_t wait_ms = std::clamp<int64_t>(reply.wait_ms, 1, std::max<int64_t>(options_.backoff.max_ms, 1));
-        if (observer.on_wait) observer.on_wait(reply.message, wait_ms);
-        if (!stop_.Sleep(wait_ms)) return Cancelled("stopped");
-        break;
-      }
-      case PollReply::Kind::kTask: {
-        const Task& task = *reply.task;
-        caller.run_id = task.run_id;
-        if (observer.on_task) observer.on_task(task);
-        RIVULET_ASSIGN_OR_RETURN(const TaskReport report, runner.Run(caller, task, options_.data));
-        if (observer.on_report) observer.on_report(task, report);
-        if (report.kind == TaskReport::Kind::kAccepted || report.kind == TaskReport::Kind::kDuplicate) {
-          idle.Reset();
-        } else if (!stop_.Sleep(idle.NextMs())) {
-          return Cancelled("stopped");
-        }
-        break;
+    if (reply.over) {
+      if (observer.on_over) observer.on_over(*reply.over);
+      return absl::OkStatus();
+    }
+    if (reply.tasks.empty()) {
+      const int64_t wait_ms = std::clamp<int64_t>(reply.wait_ms, 1, std::max<int64_t>(options_.backoff.max_ms, 1));
+      if (observer.on_wait) observer.on_wait(reply.awaited, wait_ms);
+      if (!stop_.Sleep(wait_ms)) return Cancelled("stopped");
+    }
+    for (const Task& task : reply.tasks) {
+      caller.run_id = task.run_id;
+      if (observer.on_task) observer.on_task(task);
+      RIVULET_ASSIGN_OR_RETURN(const TaskReport report, runner.Run(caller, task, options_.data));
+      if (observer.on_report) observer.on_report(task, report);
+      if (report.kind == TaskReport::Kind::kAccepted || report.kind == TaskReport::Kind::kDuplicate) {
+        idle.Reset();
+      } else if (!stop_.Sleep(idle.NextMs())) {
+        return Cancelled("stopped");
       }
     }
   }

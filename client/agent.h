@@ -17,12 +17,12 @@ namespace rivulet {
 
 // What a client tells whoever watches. Called from the agent's thread.
 struct AgentObserver {
-  std::function<void(const std::string& awaited, int64_t wait_ms)> on_wait;
+  std::function<void(const Awaited& awaited, int64_t wait_ms)> on_wait;
   std::function<void(const Task& task)> on_task;
   std::function<void(const Task& task, const TaskReport& report)> on_report;
   std::function<void(const TaskOutcome& outcome)> on_outcome;           // of an earlier task
   std::function<void(const Status& status, int64_t wait_ms)> on_retry;  // the coordinator cannot be reached
-  std::function<void(const std::string& message)> on_finished;
+  std::function<void(const PollReply::Over& over)> on_over;
 };
 
 struct AgentOptions {

@@ -22,13 +22,12 @@ StatusOr<std::shared_ptr<const PlanArtifacts>> ArtifactCache::Plan(const Digest&
   });
 }
 
-StatusOr<std::shared_ptr<const Model>> ArtifactCache::ModelVersion(const Digest& blob, const Digest& model_digest,
+StatusOr<std::shared_ptr<const Model>> ArtifactCache::ModelVersion(const Digest& model_digest,
                                                                    const rivulet::Plan& plan, const FetchFn& fetch) {
-  return models_.Get(blob, [&]() -> StatusOr<std::shared_ptr<const Model>> {
+  return models_.Get(model_digest, [&]() -> StatusOr<std::shared_ptr<const Model>> {
     RIVULET_ASSIGN_OR_RETURN(const std::string bytes, fetch());
     RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<Model> model, ModelFromSafetensors(plan.layout(), bytes));
-    // The blob's digest has vouched for the bytes of the file already; this one vouches for the values, which is what
-    // the update is a difference to.
+    // The only look at what came: it vouches for the values, which is what the update is a difference to.
     const Digest found = model->ComputeDigest();
     if (found != model_digest) {
       return DataLoss("the model sent for {} has digest {}; the coordinator's store may be damaged", model_digest.Hex(),

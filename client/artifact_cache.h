@@ -86,10 +86,10 @@ class ArtifactCache {
   // cannot be used.
   StatusOr<std::shared_ptr<const PlanArtifacts>> Plan(const Digest& digest, const FetchFn& fetch);
 
-  // The model in the file whose bytes have digest `blob`, in `plan`'s layout. DATA_LOSS: the model in it is not
-  // `model_digest`.
-  StatusOr<std::shared_ptr<const Model>> ModelVersion(const Digest& blob, const Digest& model_digest,
-                                                      const rivulet::Plan& plan, const FetchFn& fetch);
+  // The model of `model_digest`, in `plan`'s layout; `fetch` brings a safetensors file. DATA_LOSS: the model in it is
+  // another.
+  StatusOr<std::shared_ptr<const Model>> ModelVersion(const Digest& model_digest, const rivulet::Plan& plan,
+                                                      const FetchFn& fetch);
 
  private:
   const std::string only_kernels_;

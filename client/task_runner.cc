@@ -41,36 +41,35 @@ bool TaskRunner::Pause(const Status& status, Backoff& backoff) {
   return stop_.Sleep(wait_ms);
 }
 
-StatusOr<PollReply> TaskRunner::Poll(const Caller& caller, const Capabilities& capabilities) {
-  Backoff backoff(options_.backoff, caller.name);
+StatusOr<PollReply> TaskRunner::Poll(const PollRequest& request) {
+  Backoff backoff(options_.backoff, request.caller.name);
   for (;;) {
     if (stop_.stopped()) return Cancelled("stopped");
-    StatusOr<PollReply> reply = api_.Poll(caller, capabilities);
-    if (reply.ok()) {
-      if (reply->kind == PollReply::Kind::kTask && !reply->task.has_value()) {
-        return Internal("the coordinator announced a task and sent none");
-      }
-      return reply;
-    }
+    StatusOr<PollReply> reply = api_.Poll(request);
+    if (reply.ok()) return reply;
     if (!Pause(reply.status(), backoff)) return stop_.stopped() ? Cancelled("stopped") : reply.status();
   }
 }
 
 // What has arrived is kept over lost connections, and only the rest is asked for; the digest is of the whole, so a
-// coordinator that was restarted, or another one, may serve the second half.
-StatusOr<std::string> TaskRunner::Fetch(const Caller& caller, const Digest& digest) {
+// coordinator that was restarted, or another one, may serve the second half. A model's digest is of what is in the file
+// and is compared by whoever parses it.
+StatusOr<std::string> TaskRunner::Fetch(const Caller& caller, const BlobId& id) {
   Backoff backoff(options_.backoff, caller.name);
   std::string blob;
   int wrong = 0;
   // One pass opens the blob where the last one ended and reads until the end or an error.
   const auto read_on = [&]() -> Status {
-    RIVULET_ASSIGN_OR_RETURN(auto reader, api_.Fetch(caller, {digest}, static_cast<int64_t>(blob.size())));
+    RIVULET_ASSIGN_OR_RETURN(auto reader, api_.Fetch(caller, id, static_cast<int64_t>(blob.size())));
     const int64_t total = reader->total_bytes();
     // What a stranger announces is no reason to take memory; what arrives is.
     if (total > 0 && total <= int64_t{1} << 30) blob.reserve(static_cast<size_t>(total));
     for (;;) {
       if (stop_.stopped()) return Cancelled("stopped");
-      RIVULET_ASSIGN_OR_RETURN(const std::span<const std::byte> chunk, reader->Next());
+      const StatusOr<std::span<const std::byte>> next = reader->Next();
+      if (absl::IsDataLoss(next.status())) ++wrong;
+      RIVULET_RETURN_IF_ERROR(next.status());
+      const std::span<const std::byte> chunk = *next;
       if (chunk.empty()) break;
       backoff.Reset();
       blob.append(reinterpret_cast<const char*>(chunk.data()), chunk.size());
@@ -78,11 +77,13 @@ StatusOr<std::string> TaskRunner::Fetch(const Caller& caller, const Digest& dige
     }
     // Wrong bytes cannot be told from right ones by their place, so all go. A few tries: what is wrong again and again
     // is wrong where it comes from.
-    if (static_cast<int64_t>(blob.size()) != total || Sha256Of(blob) != digest) {
+    if (static_cast<int64_t>(blob.size()) != total ||
+        (id.form == BlobId::Form::kBytes && Sha256Of(blob) != id.digest)) {
       const size_t got = blob.size();
       blob.clear();
       ++wrong;
-      return DataLoss("{} bytes of {} arrived for blob {}, and they do not have that digest", got, total, digest.Hex());
+      return DataLoss("{} bytes of {} arrived for blob {}, and they do not have that digest", got, total,
+                      id.digest.Hex());
     }
     return absl::OkStatus();
   };
@@ -103,7 +104,7 @@ StatusOr<SubmitResult> TaskRunner::Submit(const Caller& caller, const Task& task
   const auto total = static_cast<int64_t>(bytes.size());
   int64_t furthest = 0;
   const auto send = [&]() -> StatusOr<SubmitResult> {
-    RIVULET_ASSIGN_OR_RETURN(auto writer, api_.Submit(caller, task.id, 0, total, result.update_digest));
+    RIVULET_ASSIGN_OR_RETURN(auto writer, api_.Submit(caller, {task.id, task.step, total, result.update_digest}));
     int64_t offset = writer->offset();
     if (offset < 0 || offset > total) {
       return Internal("the coordinator has staged {} bytes of an update of {}", offset, total);
@@ -116,7 +117,7 @@ StatusOr<SubmitResult> TaskRunner::Submit(const Caller& caller, const Task& task
       RIVULET_RETURN_IF_ERROR(writer->Write(bytes.subspan(static_cast<size_t>(offset), static_cast<size_t>(size))));
       offset += size;
     }
-    return writer->Close();
+    return writer->Finish();
   };
   for (;;) {
     StatusOr<SubmitResult> submitted = send();
@@ -130,13 +131,13 @@ StatusOr<SubmitResult> TaskRunner::Submit(const Caller& caller, const Task& task
 
 StatusOr<TrainingResult> TaskRunner::FetchAndTrain(const Caller& caller, const Task& task, const BoundData& data) {
   if (task.kind != TaskKind::kTrain) {
-    return Unimplemented("task {} is of kind {}, which this client cannot do; update it", task.id,
-                         static_cast<int>(task.kind));
+    return Unimplemented("task {} is to {}, which this client cannot do; update it", task.id, Name(task.kind));
   }
   Tracer* const tracer = options_.instruments.tracer;
   TraceSpan fetching(tracer, "phase", "fetch");
-  RIVULET_ASSIGN_OR_RETURN(const auto artifacts,
-                           artifacts_.Plan(task.plan_digest, [&] { return Fetch(caller, task.plan_digest); }));
+  RIVULET_ASSIGN_OR_RETURN(const auto artifacts, artifacts_.Plan(task.plan, [&] {
+    return Fetch(caller, {BlobId::Form::kBytes, task.plan});
+  }));
   const Plan& plan = *artifacts->plan;
   // A plan names its data set, and what the client's own configuration has bound decides; a plan cannot reach for
   // another.
@@ -144,13 +145,17 @@ StatusOr<TrainingResult> TaskRunner::FetchAndTrain(const Caller& caller, const T
     return FailedPrecondition("plan '{}' trains on data set '{}', but this client has bound '{}'", plan.name(),
                               plan.dataset(), data.name);
   }
-  RIVULET_ASSIGN_OR_RETURN(const auto base, artifacts_.ModelVersion(task.model_blob, task.model_digest, plan,
-                                                                    [&] { return Fetch(caller, task.model_blob); }));
+  const NamedBlob* const model = task.input("model");
+  if (model == nullptr || model->id.form != BlobId::Form::kModel) {
+    return InvalidArgument("task {} names no model to start from; is the coordinator newer than this client?", task.id);
+  }
+  RIVULET_ASSIGN_OR_RETURN(const auto base,
+                           artifacts_.ModelVersion(model->id.digest, plan, [&] { return Fetch(caller, model->id); }));
   // A trainer is kept from task to task: its buffers and programs are those of the plan.
-  if (trainer_ == nullptr || trainer_plan_ != task.plan_digest) {
+  if (trainer_ == nullptr || trainer_plan_ != task.plan) {
     trainer_.reset();  // its buffers go before the next one's come
     RIVULET_ASSIGN_OR_RETURN(trainer_, Trainer::Create(artifacts->programs, options_.instruments.steps));
-    trainer_plan_ = task.plan_digest;
+    trainer_plan_ = task.plan;
   }
   const DatasetExamples examples(data.dataset, data.indices, artifacts->decoder);
   fetching.End();
@@ -173,10 +178,10 @@ StatusOr<TaskReport> TaskRunner::Run(const Caller& caller, const Task& task, con
   const int64_t begin = ProfileNanos();
   TraceSpan span(tracer, "task", caller.name);
   StatusOr<TaskReport> report = Perform(caller, task, data);
-  const std::string round = fmt::format("round {}", task.round);
+  const std::string round = fmt::format("round {}", task.base_version + 1);
   const std::string_view outcome = report.ok() ? Name(report->kind) : "stopped";
   span.Arg("task", task.id);
-  span.Arg("round", task.round);
+  span.Arg("round", task.base_version + 1);
   span.Arg("outcome", outcome);
   span.End();
   std::vector<TraceArg> args = {{"task", std::string_view(task.id)}, {"outcome", outcome}};
@@ -227,7 +232,7 @@ StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task,
   report.kind = TaskReport::Kind::kFailed;
   Backoff backoff(options_.backoff, caller.name);
   for (;;) {
-    const Status told = api_.Fail(caller, task.id, report.reason);
+    const Status told = api_.Fail(caller, {task.id, report.reason});
     if (told.ok()) return report;
     if (absl::IsNotFound(told)) {
       report.kind = TaskReport::Kind::kGone;

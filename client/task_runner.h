@@ -61,7 +61,7 @@ class TaskRunner {
   TaskRunner(CoordinatorApi& api, ArtifactCache& artifacts, StopSignal& stop, TaskRunnerOptions options = {});
 
   // Poll, repeated while the coordinator cannot be reached. CANCELLED after Stop; else the coordinator's error.
-  StatusOr<PollReply> Poll(const Caller& caller, const Capabilities& capabilities);
+  StatusOr<PollReply> Poll(const PollRequest& request);
 
   // Does `task`. Whatever makes it impossible here (data that cannot be decoded, a plan that cannot be used) is
   // reported to the coordinator and is a TaskReport; a Status is CANCELLED after Stop, or PERMISSION_DENIED or
@@ -71,7 +71,7 @@ class TaskRunner {
  private:
   StatusOr<TaskReport> Perform(const Caller& caller, const Task& task, const BoundData& data);
   StatusOr<TrainingResult> FetchAndTrain(const Caller& caller, const Task& task, const BoundData& data);
-  StatusOr<std::string> Fetch(const Caller& caller, const Digest& digest);
+  StatusOr<std::string> Fetch(const Caller& caller, const BlobId& id);
   StatusOr<SubmitResult> Submit(const Caller& caller, const Task& task, const TrainingResult& result);
   // After `status` of a call: true when it was transient and the wait is over; false when it is the caller's to handle.
   bool Pause(const Status& status, Backoff& backoff);

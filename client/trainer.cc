@@ -108,11 +108,11 @@ class LocalTrainer : public Trainer {
 
     std::memcpy(memory_[kParamsBuffer].data(), base.arena().data(), base.arena().size());
     buffers_[kBaseParamsBuffer].data = const_cast<std::byte*>(base.arena().data());  // the programs only read it
-    // The stream follows from the task alone (seed, client, base version, ordinal). Which trainer runs it, in which
+    // The stream follows from the task alone (the client's key, base version, ordinal). Which trainer runs it, in which
     // process and after how many other tasks, cannot change a draw.
     const StreamKey rng =
-        StreamFor(task.seed, client_id, Purpose::kGraph, static_cast<uint32_t>(task.base_round), task.ordinal);
-    *reinterpret_cast<double*>(memory_[kScalarsBuffer].data()) = static_cast<double>(task.base_round);
+        StreamFor(task.stream_key, Purpose::kGraph, static_cast<uint32_t>(task.base_version), task.ordinal);
+    *reinterpret_cast<double*>(memory_[kScalarsBuffer].data()) = static_cast<double>(task.base_version);
     uint64_t step = 0;
     float loss = 0;
     const TensorView loss_view{reinterpret_cast<std::byte*>(&loss), DType::kFloat32, Shape{}};
@@ -148,8 +148,8 @@ class LocalTrainer : public Trainer {
     IteratorContext input_context;
     if (own_input) {
       RIVULET_ASSIGN_OR_RETURN(input, BuildInput(plan_, std::make_shared<ExampleElements>(examples, plan_), size,
-                                                 StreamFor(task.seed, client_id, Purpose::kShuffle,
-                                                           static_cast<uint32_t>(task.base_round), task.ordinal)));
+                                                 StreamFor(task.stream_key, Purpose::kShuffle,
+                                                           static_cast<uint32_t>(task.base_version), task.ordinal)));
       input_context.budget = InputBudgetFor(plan_, size);
     }
     for (int64_t epoch = 0; own_input && epoch < plan_.epochs() && (bound == 0 || step < bound); ++epoch) {
@@ -170,7 +170,7 @@ class LocalTrainer : public Trainer {
                                   plan_.name(), size, client_id);
     }
     for (int64_t epoch = 0; !own_input && epoch < plan_.epochs() && (bound == 0 || step < bound); ++epoch) {
-      ShuffleInto(order_, task, client_id, static_cast<uint32_t>(epoch), static_cast<uint32_t>(size));
+      ShuffleInto(order_, task, static_cast<uint32_t>(epoch), static_cast<uint32_t>(size));
       loss_sum = 0;
       seen = 0;
       while (seen < size && (bound == 0 || step < bound)) {
@@ -197,7 +197,7 @@ class LocalTrainer : public Trainer {
                                   {"train_seconds", result.train_seconds}});
     result.update_digest = Sha256Of(result.update);
     RIVULET_VLOG(1, "client '{}': {} steps over {} examples from round {}, loss {:.4f}, {:.3f} s", client_id, step,
-                 size, task.base_round, result.train_loss, result.train_seconds);
+                 size, task.base_version, result.train_loss, result.train_seconds);
     return result;
   }
 
@@ -264,12 +264,10 @@ class LocalTrainer : public Trainer {
     return std::pair(program, count);
   }
 
-  void ShuffleInto(std::vector<uint32_t>& order, const Task& task, std::string_view client_id, uint32_t epoch,
-                   uint32_t size) {
+  void ShuffleInto(std::vector<uint32_t>& order, const Task& task, uint32_t epoch, uint32_t size) {
     if (plan_.shuffle()) {
-      Draws draws(
-          StreamFor(task.seed, client_id, Purpose::kShuffle, static_cast<uint32_t>(task.base_round), task.ordinal),
-          epoch);
+      Draws draws(StreamFor(task.stream_key, Purpose::kShuffle, static_cast<uint32_t>(task.base_version), task.ordinal),
+                  epoch);
       order = Permutation(draws, size);
     } else {
       order.resize(size);

@@ -41,7 +41,7 @@ class Trainer {
   static StatusOr<std::unique_ptr<Trainer>> Create(std::shared_ptr<ProgramCache> programs,
                                                    StepMonitor* monitor = nullptr);
   virtual ~Trainer() = default;
-  // The same (task's seed, client, base round, ordinal; base model; data) gives the same bytes, whichever trainer runs
+  // The same (task's stream key, base version, ordinal; base model; data) gives the same bytes, whichever trainer runs
   // it; save for the scalar "train_seconds", which is the clock's. Calls EnterWorkerThread() on the calling thread.
   // FAILED_PRECONDITION: no examples. INVALID_ARGUMENT: a base model of another layout, or a record that cannot be
   // decoded. INTERNAL / INVALID_ARGUMENT: a kernel failed, naming its node. CANCELLED. A loss that is not a number is

@@ -5,6 +5,7 @@
 
 #include "coordinator/run_coordinator.h"
 #include "engine/profile/tracer.h"
+#include "federated/random/streams.h"
 #include "federated/updates/update_message.h"
 
 namespace rivulet {
@@ -38,7 +39,7 @@ class DecidedWriter : public ChunkWriter {
   DecidedWriter(int64_t bytes, SubmitResult result) : bytes_(bytes), result_(std::move(result)) {}
   int64_t offset() const override { return bytes_; }
   Status Write(std::span<const std::byte>) override { return absl::OkStatus(); }
-  StatusOr<SubmitResult> Close() override { return result_; }
+  StatusOr<SubmitResult> Finish() override { return result_; }
 
  private:
   const int64_t bytes_;
@@ -57,16 +58,16 @@ std::optional<int64_t> FindCount(const Scalars& scalars, const std::string& name
 
 // How an earlier task ended, for a client that asks again.
 SubmitResult ResultOf(const TaskOutcome& outcome) {
-  if (outcome.outcome == Outcome::kFolded) return {SubmitResult::Kind::kDuplicate, ""};
+  if (outcome.end == TaskEnd::kFolded) return {SubmitResult::Kind::kDuplicate, ""};
   return {SubmitResult::Kind::kRefused, outcome.reason};
 }
 
 TaskOutcome OutcomeOf(const ClientRoundRow& row) {
-  return {row.task_id,
-          row.status == "folded"    ? Outcome::kFolded
-          : row.status == "refused" ? Outcome::kRefused
-                                    : Outcome::kDropped,
-          row.error};
+  TaskOutcome outcome{row.task_id, TaskEnd::kDropped, row.error};
+  for (const TaskEnd end : {TaskEnd::kFolded, TaskEnd::kRefused, TaskEnd::kFailed}) {
+    if (row.status == Name(end)) outcome.end = end;
+  }
+  return outcome;
 }
 
 }  // namespace
@@ -75,7 +76,7 @@ struct RunCoordinator::CheckedUpdate {
   UpdateMessage message;  // borrows the upload's bytes
 };
 
-// Hands chunks to the upload; Close checks and folds on the calling thread.
+// Hands chunks to the upload; Finish checks and folds on the calling thread.
 class UploadWriter : public ChunkWriter {
  public:
   UploadWriter(RunCoordinator& coordinator, std::shared_ptr<RunCoordinator::Attempt> attempt, TaskId task,
@@ -91,7 +92,7 @@ class UploadWriter : public ChunkWriter {
     if (status.ok()) turn_.offset += static_cast<int64_t>(chunk.size());
     return status;
   }
-  StatusOr<SubmitResult> Close() override {
+  StatusOr<SubmitResult> Finish() override {
     StatusOr<SubmitResult> result = coordinator_.CloseUpload(attempt_, task_, upload_, turn_.writer);
     coordinator_.Drain();
     return result;
@@ -112,20 +113,34 @@ Status RunCoordinator::CheckCaller(const Caller& caller) const {
   return absl::OkStatus();
 }
 
+// Before the name is known to anybody: who cannot train is no member.
+Status RunCoordinator::CheckAble(const PollRequest& request) const {
+  const auto& [version, protocol, datasets] = request.capabilities;
+  if (protocol != kProtocol) {
+    return FailedPrecondition(
+        "client '{}' (version '{}') speaks protocol {}, and this coordinator {}; install the same version at both",
+        request.caller.name, version, protocol, kProtocol);
+  }
+  for (const DatasetOffer& offer : datasets) {
+    if (offer.name != parts_.dataset) continue;
+    if (offer.examples > 0) return absl::OkStatus();
+    return InvalidArgument("client '{}' has no examples in its data set '{}'; give it at least one",
+                           request.caller.name, offer.name);
+  }
+  return InvalidArgument("client '{}' has bound no data set '{}', on which this run trains; bind one",
+                         request.caller.name, parts_.dataset);
+}
+
 Task RunCoordinator::MakeTask(const Offer& offer) const {
   Task task;
   task.id = offer.lease.task;
   task.run_id = run_id_;
-  task.round = offer.round;
-  task.attempt = offer.attempt;
-  task.base_round = offer.lease.base_round;
+  task.client_id = offer.lease.client_id;
+  task.base_version = offer.lease.base_round;
   task.ordinal = offer.lease.ordinal;
-  task.seed = options_.scenario.run.seed;
-  task.plan_digest = parts_.plan_digest;
-  task.model_digest = current_.digest;
-  task.model_blob = current_.file_digest;
-  // Without a deadline the task is as good tomorrow.
-  task.deadline_ms = machine_.deadline() == 0 ? int64_t{86'400'000} : std::max<int64_t>(machine_.deadline() - Now(), 0);
+  task.stream_key = ClientKey(options_.scenario.run.seed, offer.lease.client_id);
+  task.plan = parts_.plan_digest;
+  task.inputs.push_back({"model", {BlobId::Form::kModel, current_.digest}});
   return task;
 }
 
@@ -143,7 +158,8 @@ std::optional<TaskOutcome> RunCoordinator::EarlierOutcome(const std::string& cli
 
 // A poll holds the lock only for a few lookups and, once per client and run, for the row of a new name. Training and
 // waiting hold no call open, so a coordinator's cost follows from polls and not from clients.
-StatusOr<PollReply> RunCoordinator::Poll(const Caller& caller, const Capabilities& capabilities) {
+StatusOr<PollReply> RunCoordinator::Poll(const PollRequest& request) {
+  const Caller& caller = request.caller;
   RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
   PollReply reply;
   {
@@ -151,10 +167,7 @@ StatusOr<PollReply> RunCoordinator::Poll(const Caller& caller, const Capabilitie
     BeginRun();
     TickIfDue();
     if (!machine_.over()) {
-      if (capabilities.examples < 1) {
-        return InvalidArgument("client '{}' has no examples in its data set 'train'; give it at least one",
-                               caller.name);
-      }
+      RIVULET_RETURN_IF_ERROR(CheckAble(request));
       RIVULET_RETURN_IF_ERROR(AddClients(std::span(&caller.name, 1)));
     }
     Seen* seen = nullptr;
@@ -166,17 +179,17 @@ StatusOr<PollReply> RunCoordinator::Poll(const Caller& caller, const Capabilitie
     }
     for (const Action& action : Feed(Polled{caller.name})) {
       if (const auto* offer = std::get_if<Offer>(&action); offer != nullptr && offer->again) {
-        reply.kind = PollReply::Kind::kTask;
-        reply.task = MakeTask(*offer);
+        reply.tasks.push_back(MakeTask(*offer));
       } else if (const auto* wait = std::get_if<AskToWait>(&action)) {
         reply.wait_ms = wait->wait_ms;
-        reply.message = wait->message;
+        reply.awaited.sentence = wait->message;
       } else if (const auto* refusal = std::get_if<Refuse>(&action)) {
-        reply.message = refusal->reason;
         if (machine_.phase() == RunMachine::Phase::kStopped) {
           reply.wait_ms = 1000;  // it may be resumed, here or by the next process
+          reply.awaited.sentence = refusal->reason;
         } else {
-          reply.kind = PollReply::Kind::kFinished;
+          reply.over =
+              PollReply::Over{.failed = machine_.phase() == RunMachine::Phase::kFailed, .sentence = refusal->reason};
           if (seen != nullptr) seen->told_end = true;
         }
       }
@@ -189,9 +202,9 @@ StatusOr<PollReply> RunCoordinator::Poll(const Caller& caller, const Capabilitie
 StatusOr<std::unique_ptr<ChunkReader>> RunCoordinator::Fetch(const Caller& caller, const BlobId& blob, int64_t offset) {
   RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
   MutexLock lock(mutex_);
-  std::shared_ptr<const std::string> bytes = blob.digest == parts_.plan_digest     ? parts_.plan
-                                             : blob.digest == current_.file_digest ? current_.file
-                                                                                   : nullptr;
+  std::shared_ptr<const std::string> bytes;
+  if (blob == BlobId{BlobId::Form::kBytes, parts_.plan_digest}) bytes = parts_.plan;
+  if (blob == BlobId{BlobId::Form::kModel, current_.digest}) bytes = current_.file;
   if (bytes == nullptr) {
     return NotFound("this coordinator has no blob {}, or no longer; poll for the current task", blob.digest.Hex());
   }
@@ -239,8 +252,8 @@ StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Answer(const Refuse& refu
 // The machine hears of an upload before its first byte, so that a late or repeated one costs no transfer. If something
 // is staged of the same bytes, by length and digest, the writer goes on at that offset; bytes of another training are
 // of another update, and start anew.
-StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Submit(const Caller& caller, const TaskId& task, int step,
-                                                              int64_t bytes, const Digest& digest) {
+StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Submit(const Caller& caller, const Submission& submission) {
+  const auto& [task, step, bytes, digest] = submission;
   RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
   if (step != 0) return InvalidArgument("task '{}' has no step {}; its only step is 0", task, step);
   StatusOr<std::unique_ptr<ChunkWriter>> writer = nullptr;
@@ -287,7 +300,8 @@ StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Submit(const Caller& call
   return writer;
 }
 
-Status RunCoordinator::Fail(const Caller& caller, const TaskId& task, const std::string& reason) {
+Status RunCoordinator::Fail(const Caller& caller, const TaskFailure& failure) {
+  const auto& [task, reason] = failure;
   RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
   Status status;
   {

@@ -15,6 +15,20 @@ double SecondsSince(std::chrono::steady_clock::time_point begin) {
   return Seconds(std::chrono::steady_clock::now() - begin).count();
 }
 
+// Of a lease whose attempt is closed.
+TaskEnd EndOf(const Lease& lease) {
+  switch (lease.state) {
+    case Lease::State::kFolded:
+      return TaskEnd::kFolded;
+    case Lease::State::kRefused:
+      return TaskEnd::kRefused;
+    case Lease::State::kFailed:
+      return TaskEnd::kFailed;
+    default:
+      return TaskEnd::kDropped;
+  }
+}
+
 // Below it the lost coordinates are those of nearly nothing; above it the settings do not fit the model, and somebody
 // should know.
 constexpr double kToleratedLoss = 0.001;  // of non-zero coordinates, to rounding
@@ -60,7 +74,8 @@ AttemptRecord RunCoordinator::Describe(const Job& job, const std::string& status
     row.round = attempt.round;
     row.attempt = attempt.number;
     row.client_id = lease->client_id;
-    row.status = Name(lease->state);
+    const TaskEnd end = EndOf(*lease);
+    row.status = Name(end);
     row.base_round = lease->base_round;
     row.parent_id = lease->via;
     row.examples = task.examples;
@@ -77,8 +92,8 @@ AttemptRecord RunCoordinator::Describe(const Job& job, const std::string& status
     row.error = lease->reason;
     round.bytes_down += row.bytes_down;
     round.bytes_up += row.bytes_up;
-    switch (lease->state) {
-      case Lease::State::kFolded:
+    switch (end) {
+      case TaskEnd::kFolded:
         ++round.folded;
         round.examples += task.examples.value_or(0);
         if (task.train_loss) {
@@ -93,20 +108,20 @@ AttemptRecord RunCoordinator::Describe(const Job& job, const std::string& status
                 {run_id_, attempt.round, "client", lease->client_id, "train/loss", task.train_loss});
           }
         } else {
-          row.status = "dropped";  // its update is in no model
+          row.status = Name(TaskEnd::kDropped);  // its update is in no model
           row.error = fmt::format("the round was {}", status);
         }
         break;
-      case Lease::State::kRefused:
+      case TaskEnd::kRefused:
         ++round.refused;
         break;
-      case Lease::State::kFailed:
+      case TaskEnd::kFailed:
         ++round.failed;
         break;
-      default:
+      case TaskEnd::kDropped:
         ++round.dropped;
     }
-    if (lease->state != Lease::State::kFolded) {
+    if (end != TaskEnd::kFolded) {
       record.events.push_back(Note("warning", "client",
                                    fmt::format("'{}' {}: {}", lease->client_id, row.status, row.error), attempt.round));
     }
@@ -157,10 +172,11 @@ void RunCoordinator::AddSeen(const Job& job, AttemptRecord& record) {
 // kept, so that the answer needs no query.
 void RunCoordinator::RememberOutcomes(const Job& job, bool committed, const std::string& reason) {
   for (const Lease& lease : job.leases) {
-    TaskOutcome outcome{lease.task, Outcome::kDropped, lease.reason};
-    if (lease.state == Lease::State::kFolded && committed) outcome.outcome = Outcome::kFolded;
-    if (lease.state == Lease::State::kFolded && !committed) outcome.reason = reason;
-    if (lease.state == Lease::State::kRefused) outcome.outcome = Outcome::kRefused;
+    TaskOutcome outcome{lease.task, EndOf(lease), lease.reason};
+    if (outcome.end == TaskEnd::kFolded && !committed) {
+      outcome.end = TaskEnd::kDropped;
+      outcome.reason = reason;
+    }
     outcomes_[lease.client_id] = std::move(outcome);
   }
 }

@@ -10,6 +10,7 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
   RunParts parts;
   parts.plan = std::shared_ptr<const std::string>(plan, &plan->bytes());
   parts.plan_digest = plan->digest();
+  parts.dataset = plan->dataset();
   parts.layout = plan->layout();
   parts.aggregation = plan->aggregation();
   parts.initial_model = [plan, seed = options.scenario.run.seed]() -> StatusOr<std::shared_ptr<const Model>> {

@@ -57,7 +57,7 @@ struct CoordinatorOptions {
 };
 
 // Over when every round is committed, when a round was given up after server.max_attempts attempts, when a model or row
-// cannot be written, or after Stop. Poll then says kFinished, except after Stop, when clients are asked to wait for the
+// cannot be written, or after Stop. Poll then says so, except after Stop, when clients are asked to wait for the
 // run to be resumed. Readers and writers that it gave out must be gone before it is destroyed.
 class Coordinator : public CoordinatorApi {
  public:

@@ -47,11 +47,10 @@ class RunCoordinator final : public Coordinator {
   explicit RunCoordinator(Setup setup);
   ~RunCoordinator() override;
 
-  StatusOr<PollReply> Poll(const Caller& caller, const Capabilities& capabilities) override;
+  StatusOr<PollReply> Poll(const PollRequest& request) override;
   StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override;
-  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const TaskId& task, int step, int64_t bytes,
-                                                const Digest& digest) override;
-  Status Fail(const Caller& caller, const TaskId& task, const std::string& reason) override;
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override;
+  Status Fail(const Caller& caller, const TaskFailure& failure) override;
 
   const std::string& run_id() const override { return run_id_; }
   bool already_finished() const override { return already_finished_; }
@@ -96,7 +95,7 @@ class RunCoordinator final : public Coordinator {
     int64_t written_unix_ms = 0;  // as the history has it
     bool told_end = false;
   };
-  // What Submit's Close learns about a complete upload before it is folded.
+  // What Submit's Finish learns about a complete upload before it is folded.
   struct CheckedUpdate;
 
   // run_coordinator.cc
@@ -116,6 +115,7 @@ class RunCoordinator final : public Coordinator {
 
   // api.cc
   Status CheckCaller(const Caller& caller) const;
+  Status CheckAble(const PollRequest& request) const;
   Task MakeTask(const Offer& offer) const REQUIRES(mutex_);
   std::optional<TaskOutcome> EarlierOutcome(const std::string& client_id) REQUIRES(mutex_);
   StatusOr<std::unique_ptr<ChunkWriter>> Answer(const Refuse& refusal, int64_t bytes) REQUIRES(mutex_);

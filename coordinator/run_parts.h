@@ -15,6 +15,7 @@ namespace rivulet {
 struct RunParts {
   std::shared_ptr<const std::string> plan;  // as shipped
   Digest plan_digest;
+  std::string dataset = "train";  // what the plan trains on
   std::shared_ptr<const ModelLayout> layout;
   AggregationSpec aggregation;
   std::function<StatusOr<std::shared_ptr<const Model>>()> initial_model;

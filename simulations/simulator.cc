@@ -168,15 +168,20 @@ class LocalSimulation : public Simulation {
   }
 
   Status ActFor(TaskRunner& runner, const ClientShare& share) {
-    Caller caller{share.client_id, "", run_id()};
     BoundData data;
     data.dataset = train_;
     data.indices = share.examples;
-    RIVULET_ASSIGN_OR_RETURN(const PollReply reply, runner.Poll(caller, {kVersion, {data.name}, data.size()}));
-    if (reply.kind != PollReply::Kind::kTask) return absl::OkStatus();  // the offer has gone: its round ended meanwhile
-    // A task that failed or was refused is in the coordinator's hands: it goes on without, tries again, or ends the
-    // run.
-    return runner.Run(caller, *reply.task, data).status();
+    PollRequest request;
+    request.caller = {share.client_id, "", run_id()};
+    request.capabilities.version = kVersion;
+    request.capabilities.datasets = {{data.name, data.size()}};
+    RIVULET_ASSIGN_OR_RETURN(const PollReply reply, runner.Poll(request));
+    // None: the offer has gone, as its round ended meanwhile. A task that failed or was refused is in the coordinator's
+    // hands: it goes on without, tries again, or ends the run.
+    for (const Task& task : reply.tasks) {
+      RIVULET_RETURN_IF_ERROR(runner.Run(request.caller, task, data).status());
+    }
+    return absl::OkStatus();
   }
 
   void JoinWorkers() {

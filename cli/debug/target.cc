@@ -17,6 +17,7 @@
 #include "engine/io/npy.h"
 #include "engine/passes/pass.h"
 #include "federated/plan/example_source.h"
+#include "federated/random/streams.h"
 #include "federated/updates/update_message.h"
 #include "setup/run_setup.h"
 #include "simulations/simulator.h"
@@ -130,10 +131,10 @@ StatusOr<std::unique_ptr<DebugTarget>> FromScenario(const DebugTargetOptions& op
 
   Task task;
   task.id = fmt::format("debug-r{}-a1-{}-0", round, share->client_id);
-  task.round = round;
-  task.base_round = round - 1;
-  task.seed = scenario.run.seed;
-  task.plan_digest = plan->digest();
+  task.client_id = share->client_id;
+  task.base_version = round - 1;
+  task.stream_key = ClientKey(scenario.run.seed, share->client_id);
+  task.plan = plan->digest();
   target->title = fmt::format("{}, {}, round {}", scenario.run.name, share->client_id, round);
   target->facts = {{"scenario", options.what},
                    {"client", share->client_id},

@@ -66,38 +66,40 @@ AgentObserver ObserveInWords(const std::string& name) {
   const auto say = [name](const std::string& sentence) { fmt::print(stderr, "{}: {}\n", name, OneLine(sentence)); };
   auto last = std::make_shared<std::string>();  // what is awaited is said once, not at every poll
   AgentObserver observer;
-  observer.on_wait = [=](const std::string& awaited, int64_t) {
-    if (*last != awaited) say(fmt::format("waiting: {}", awaited));
-    *last = awaited;
+  observer.on_wait = [=](const Awaited& awaited, int64_t) {
+    if (*last != awaited.sentence) say(fmt::format("waiting: {}", awaited.sentence));
+    *last = awaited.sentence;
   };
   observer.on_task = [=](const Task& task) {
-    say(fmt::format("round {}: training", task.round));
+    say(fmt::format("round {}: training", task.base_version + 1));
     last->clear();
   };
   observer.on_report = [=](const Task& task, const TaskReport& report) {
     if (report.kind == TaskReport::Kind::kAccepted || report.kind == TaskReport::Kind::kDuplicate) {
-      say(fmt::format("round {}: {} examples in {:.2f} s, loss {:.4f}, {} bytes uploaded", task.round, report.examples,
-                      report.train_seconds, report.train_loss, report.bytes_up));
+      say(fmt::format("round {}: {} examples in {:.2f} s, loss {:.4f}, {} bytes uploaded", task.base_version + 1,
+                      report.examples, report.train_seconds, report.train_loss, report.bytes_up));
     } else {
-      say(fmt::format("round {}: {}: {}", task.round, Name(report.kind), report.reason));
+      say(fmt::format("round {}: {}: {}", task.base_version + 1, Name(report.kind), report.reason));
     }
   };
   observer.on_retry = [=](const Status& status, int64_t wait_ms) {
     say(fmt::format("{}; trying again in {:.1f} s", Message(status), static_cast<double>(wait_ms) / 1000));
   };
-  observer.on_finished = [=](const std::string& message) {
-    say(message.empty() ? "the run is over" : fmt::format("the run is over: {}", message));
+  observer.on_over = [=](const PollReply::Over& over) {
+    say(over.sentence.empty() ? "the run is over" : fmt::format("the run is over: {}", over.sentence));
   };
   return observer;
 }
 
 AgentObserver ObserveInJson() {
   AgentObserver observer;
-  observer.on_wait = [](const std::string& awaited, int64_t) { PrintEvent("wait", {{"reason", awaited}}); };
-  observer.on_task = [](const Task& task) { PrintEvent("task", {{"task_id", task.id}, {"round", task.round}}); };
+  observer.on_wait = [](const Awaited& awaited, int64_t) { PrintEvent("wait", {{"reason", awaited.sentence}}); };
+  observer.on_task = [](const Task& task) {
+    PrintEvent("task", {{"task_id", task.id}, {"round", task.base_version + 1}});
+  };
   observer.on_report = [](const Task& task, const TaskReport& report) {
     PrintEvent("report", {{"task_id", task.id},
-                          {"round", task.round},
+                          {"round", task.base_version + 1},
                           {"status", std::string(Name(report.kind))},
                           {"error", TextCell(report.reason)},
                           {"examples", report.examples},
@@ -107,15 +109,17 @@ AgentObserver ObserveInJson() {
                           {"bytes_up", report.bytes_up}});
   };
   observer.on_outcome = [](const TaskOutcome& outcome) {
-    static constexpr const char* kNames[] = {"folded", "refused", "dropped"};
-    PrintEvent("outcome", {{"task_id", outcome.task},
-                           {"status", kNames[static_cast<int>(outcome.outcome)]},
-                           {"error", TextCell(outcome.reason)}});
+    PrintEvent(
+        "outcome",
+        {{"task_id", outcome.task}, {"status", std::string(Name(outcome.end))}, {"error", TextCell(outcome.reason)}});
   };
   observer.on_retry = [](const Status& status, int64_t wait_ms) {
     PrintEvent("retry", {{"error", std::string(Message(status))}, {"wait_ms", wait_ms}});
   };
-  observer.on_finished = [](const std::string& message) { PrintEvent("finished", {{"reason", TextCell(message)}}); };
+  observer.on_over = [](const PollReply::Over& over) {
+    PrintEvent("finished",
+               {{"status", std::string(over.failed ? "failed" : "finished")}, {"reason", TextCell(over.sentence)}});
+  };
   return observer;
 }
 

@@ -273,7 +273,7 @@ class Deployment {
     } else if (kind == "retry") {
       client.state = "waiting for the coordinator";
     } else if (kind == "finished") {
-      client.state = "finished";
+      client.state = event.value("status", "finished");
     }
   }
 

@@ -33,14 +33,13 @@ StatusOr<std::unique_ptr<ModelStore>> ModelStore::Open(FileSystem& fs, const std
   return store;
 }
 
-// The bytes of the file are kept, because they are also what clients download: what is on disk, what is hashed and what
-// is sent are one thing.
+// The bytes of the file are kept, because they are also what clients download. They are a function of run, round and
+// model alone, so that a download that is cut off by a restart goes on in the same bytes.
 StatusOr<StoredModel> ModelStore::Save(int64_t round, std::shared_ptr<const Model> model) {
   StoredModel stored;
   auto bytes = std::make_shared<std::string>(
       ModelToSafetensors(*model, {{"rivulet.run_id", run_id_}, {"rivulet.round", fmt::format("{}", round)}}));
   stored.digest = model->ComputeDigest();
-  stored.file_digest = Sha256Of(*bytes);
   stored.row = {run_id_,
                 round,
                 stored.digest.Hex(),
@@ -78,7 +77,6 @@ StatusOr<StoredModel> ModelStore::Load(const ModelRow& row, std::shared_ptr<cons
   if (stored.digest.Hex() != row.digest) {
     return refuse(fmt::format("its digest is {} and the history says {}", stored.digest.Hex(), row.digest));
   }
-  stored.file_digest = Sha256Of(*bytes);
   stored.file = std::make_shared<std::string>(*std::move(bytes));
   stored.model = *std::move(model);
   stored.row = row;

@@ -17,8 +17,7 @@ namespace rivulet {
 struct StoredModel {
   std::shared_ptr<const Model> model;
   std::shared_ptr<const std::string> file;
-  Digest digest;       // model_digest
-  Digest file_digest;  // SHA-256 of the file
+  Digest digest;  // model_digest
   ModelRow row;
 };
 

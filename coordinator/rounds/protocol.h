@@ -14,7 +14,7 @@
 #include <variant>
 #include <vector>
 
-#include "federated/aggregation/update.h"
+#include "federated/tasks/task.h"
 
 namespace rivulet {
 

@@ -3,17 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <span>
-#include <string>
 #include <string_view>
+
+#include "federated/tasks/task.h"
 
 namespace rivulet {
 
-using TaskId = std::string;  // "<run_id>-r<round>-a<attempt>-<client_id>-<ordinal>": unique in a history
-
 enum class Encoding : uint32_t { kF32 = 1 };  // little-endian float32, wire order
-using Scalars = std::map<std::string, double>;
 
 // `count` values of wire order in one stretch of memory, of any alignment: values[i], or values[i] − minus[i] rounded
 // once to float32. A difference is taken on the thread that trained, whose floating-point modes the plan's own

@@ -20,13 +20,22 @@ PhiloxKey KeyFor(uint64_t seed, std::string_view client_id) {
   return {{LittleEndianWord(digest.bytes.data()), LittleEndianWord(digest.bytes.data() + 4)}};
 }
 
-StreamKey StreamFor(uint64_t seed, std::string_view client_id, Purpose purpose, uint32_t round, uint16_t ordinal) {
+uint64_t ClientKey(uint64_t seed, std::string_view client_id) {
+  const PhiloxKey key = KeyFor(seed, client_id);
+  return uint64_t{key.words[0]} | uint64_t{key.words[1]} << 32;
+}
+
+StreamKey StreamFor(uint64_t client_key, Purpose purpose, uint32_t round, uint16_t ordinal) {
   StreamKey stream;
-  stream.key = KeyFor(seed, client_id);
+  stream.key = {{static_cast<uint32_t>(client_key), static_cast<uint32_t>(client_key >> 32)}};
   stream.ordinal = ordinal;
   stream.round = round;
   stream.purpose = static_cast<uint8_t>(purpose);
   return stream;
+}
+
+StreamKey StreamFor(uint64_t seed, std::string_view client_id, Purpose purpose, uint32_t round, uint16_t ordinal) {
+  return StreamFor(ClientKey(seed, client_id), purpose, round, ordinal);
 }
 
 }  // namespace rivulet

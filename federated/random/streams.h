@@ -22,6 +22,11 @@ enum class Purpose : uint8_t {
 
 // The first 8 bytes of SHA-256(seed as u64 little-endian ‖ client_id), as two little-endian words.
 PhiloxKey KeyFor(uint64_t seed, std::string_view client_id);
+// The same as one number, word 0 in its low half: what a task carries, so that a client learns its own key and never
+// the seed, from which those of all others follow.
+uint64_t ClientKey(uint64_t seed, std::string_view client_id);
+
+StreamKey StreamFor(uint64_t client_key, Purpose purpose, uint32_t round = 0, uint16_t ordinal = 0);
 StreamKey StreamFor(uint64_t seed, std::string_view client_id, Purpose purpose, uint32_t round = 0,
                     uint16_t ordinal = 0);
 

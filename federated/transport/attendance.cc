@@ -4,13 +4,13 @@ namespace rivulet {
 
 // Stands between transport and coordinator, so that neither has to know who must still be told of the end before a
 // process may stop serving.
-StatusOr<PollReply> Attendance::Poll(const Caller& caller, const Capabilities& capabilities) {
-  StatusOr<PollReply> reply = api_.Poll(caller, capabilities);
+StatusOr<PollReply> Attendance::Poll(const PollRequest& request) {
+  StatusOr<PollReply> reply = api_.Poll(request);
   if (reply.ok()) {
     MutexLock lock(mutex_);
-    if (reply->kind != PollReply::Kind::kFinished) {
-      unaware_.insert(caller.name);
-    } else if (unaware_.erase(caller.name) > 0 && unaware_.empty()) {
+    if (!reply->over) {
+      unaware_.insert(request.caller.name);
+    } else if (unaware_.erase(request.caller.name) > 0 && unaware_.empty()) {
       told_.NotifyAll();
     }
   }
@@ -21,14 +21,11 @@ StatusOr<std::unique_ptr<ChunkReader>> Attendance::Fetch(const Caller& caller, c
   return api_.Fetch(caller, blob, offset);
 }
 
-StatusOr<std::unique_ptr<ChunkWriter>> Attendance::Submit(const Caller& caller, const TaskId& task, int step,
-                                                          int64_t bytes, const Digest& digest) {
-  return api_.Submit(caller, task, step, bytes, digest);
+StatusOr<std::unique_ptr<ChunkWriter>> Attendance::Submit(const Caller& caller, const Submission& submission) {
+  return api_.Submit(caller, submission);
 }
 
-Status Attendance::Fail(const Caller& caller, const TaskId& task, const std::string& reason) {
-  return api_.Fail(caller, task, reason);
-}
+Status Attendance::Fail(const Caller& caller, const TaskFailure& failure) { return api_.Fail(caller, failure); }
 
 void Attendance::Expect(std::string client_id) {
   MutexLock lock(mutex_);

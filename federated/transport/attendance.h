@@ -16,16 +16,15 @@ class Attendance final : public CoordinatorApi {
  public:
   explicit Attendance(CoordinatorApi& api) : api_(api) {}  // must outlive this
 
-  StatusOr<PollReply> Poll(const Caller& caller, const Capabilities& capabilities) override;
+  StatusOr<PollReply> Poll(const PollRequest& request) override;
   StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override;
-  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const TaskId& task, int step, int64_t bytes,
-                                                const Digest& digest) override;
-  Status Fail(const Caller& caller, const TaskId& task, const std::string& reason) override;
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override;
+  Status Fail(const Caller& caller, const TaskFailure& failure) override;
 
   // Somebody who will want to know, although this process has not heard of it: a client of a run that is resumed.
   void Expect(std::string client_id);
 
-  // Waits until everybody who has polled or is expected has been answered kFinished, or until `timeout`: false, and
+  // Waits until everybody who has polled or is expected has been told that it is over, or until `timeout`: false, and
   // somebody (perhaps a client that died) does not know.
   bool WaitUntilAllKnow(std::chrono::milliseconds timeout);
 

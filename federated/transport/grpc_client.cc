@@ -7,6 +7,7 @@
 #include <set>
 
 #include "engine/base/mutex.h"
+#include "engine/io/crc32c.h"
 #include "federated/transport/grpc_options.h"
 #include "federated/transport/messages.h"
 #include "proto/rpc/coordinator.grpc.pb.h"
@@ -124,7 +125,8 @@ class Call {
 // The destructor cancels and finishes: a stream that is left open holds a thread of the server.
 class Reader final : public ChunkReader {
  public:
-  Reader(std::shared_ptr<Connection> connection, std::chrono::milliseconds timeout, const rpc::FetchRequest& request)
+  Reader(std::shared_ptr<Connection> connection, std::chrono::milliseconds timeout,
+         const rpc::FetchRequestProto& request)
       : call_(std::move(connection), timeout),
         stream_(call_.stub().Fetch(call_.context(), request)),
         position_(request.offset()) {}
@@ -156,6 +158,10 @@ class Reader final : public ChunkReader {
       }
       fresh_ = false;
       if (message_.data().empty()) continue;
+      // Damaged on the way, and not what the coordinator keeps: the same bytes can be had again.
+      if (Crc32c(message_.data()) != message_.crc()) {
+        return DataLoss("the {} bytes from byte {} of a download came damaged", message_.data().size(), position_);
+      }
       position_ += static_cast<int64_t>(message_.data().size());
       if (position_ > total_bytes_) {
         return DataLoss("the coordinator sent more than the {} bytes it announced", total_bytes_);
@@ -178,8 +184,8 @@ class Reader final : public ChunkReader {
   }
 
   Call call_;
-  std::unique_ptr<grpc::ClientReader<rpc::Chunk>> stream_;
-  rpc::Chunk message_;
+  std::unique_ptr<grpc::ClientReader<rpc::ChunkProto>> stream_;
+  rpc::ChunkProto message_;
   bool fresh_ = false;  // message_ holds a chunk not yet given
   int64_t position_;
   int64_t total_bytes_ = -1;
@@ -195,11 +201,11 @@ class Writer final : public ChunkWriter {
     (void)stream_->Finish();
   }
 
-  Status Begin(rpc::SubmitMessage header) {
-    rpc::SubmitReply reply;
-    const int64_t bytes = header.header().bytes();
+  Status Begin(rpc::SubmitMessageProto header) {
+    rpc::SubmitReplyProto reply;
+    const int64_t bytes = header.header().submission().bytes();
     if (!stream_->Write(header) || !stream_->Read(&reply)) return Ended();
-    if (reply.reply_case() != rpc::SubmitReply::kOffset || reply.offset() < 0 || reply.offset() > bytes) {
+    if (reply.reply_case() != rpc::SubmitReplyProto::kOffset || reply.offset() < 0 || reply.offset() > bytes) {
       return Internal("the coordinator answered an upload of {} bytes with something other than an offset into it",
                       bytes);
     }
@@ -220,10 +226,10 @@ class Writer final : public ChunkWriter {
     return absl::OkStatus();
   }
 
-  StatusOr<SubmitResult> Close() override {
+  StatusOr<SubmitResult> Finish() override {
     if (stream_ == nullptr) return FailedPrecondition("this upload has ended");
-    message_.set_close(true);
-    rpc::SubmitReply reply;
+    message_.set_finish(true);
+    rpc::SubmitReplyProto reply;
     if (!stream_->Write(message_) || !stream_->Read(&reply)) return Ended();
     RIVULET_RETURN_IF_ERROR(call_.End(std::exchange(stream_, nullptr)->Finish()));
     if (!reply.has_result()) return Internal("the coordinator answered an upload without a result");
@@ -238,8 +244,8 @@ class Writer final : public ChunkWriter {
   }
 
   Call call_;
-  std::unique_ptr<grpc::ClientReaderWriter<rpc::SubmitMessage, rpc::SubmitReply>> stream_;
-  rpc::SubmitMessage message_;
+  std::unique_ptr<grpc::ClientReaderWriter<rpc::SubmitMessageProto, rpc::SubmitReplyProto>> stream_;
+  rpc::SubmitMessageProto message_;
   int64_t offset_ = 0;
 };
 
@@ -260,48 +266,39 @@ class Client final : public GrpcClient {
         grpc::CreateCustomChannel(options.coordinator.ToString(), grpc::InsecureChannelCredentials(), arguments));
   }
 
-  StatusOr<PollReply> Poll(const Caller& caller, const Capabilities& capabilities) override {
-    rpc::PollRequest request;
-    ToMessage(caller, request.mutable_caller());
-    request.set_version(capabilities.version);
-    for (const std::string& dataset : capabilities.datasets) request.add_datasets(dataset);
-    request.set_examples(capabilities.examples);
+  StatusOr<PollReply> Poll(const PollRequest& request) override {
+    rpc::PollRequestProto message;
+    ToMessage(request, &message);
     rpc::PollReplyProto reply;
     Call call(connection_, options_.call_timeout);
-    RIVULET_RETURN_IF_ERROR(call.End(call.stub().Poll(call.context(), request, &reply)));
+    RIVULET_RETURN_IF_ERROR(call.End(call.stub().Poll(call.context(), message, &reply)));
     return FromMessage(reply);
   }
 
   StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override {
-    rpc::FetchRequest request;
+    rpc::FetchRequestProto request;
     ToMessage(caller, request.mutable_caller());
-    request.set_digest(std::string(blob.digest.AsBytes()));
+    ToMessage(blob, request.mutable_id());
     request.set_offset(offset);
     auto reader = std::make_unique<Reader>(connection_, options_.stream_timeout, request);
     RIVULET_RETURN_IF_ERROR(reader->Begin());
     return reader;
   }
 
-  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const TaskId& task, int step, int64_t bytes,
-                                                const Digest& digest) override {
-    rpc::SubmitMessage message;
-    rpc::SubmitHeader& header = *message.mutable_header();
-    ToMessage(caller, header.mutable_caller());
-    header.set_task_id(task);
-    header.set_step(step);
-    header.set_bytes(bytes);
-    header.set_digest(std::string(digest.AsBytes()));
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override {
+    rpc::SubmitMessageProto message;
+    ToMessage(caller, message.mutable_header()->mutable_caller());
+    ToMessage(submission, message.mutable_header()->mutable_submission());
     auto writer = std::make_unique<Writer>(connection_, options_.stream_timeout);
     RIVULET_RETURN_IF_ERROR(writer->Begin(std::move(message)));
     return writer;
   }
 
-  Status Fail(const Caller& caller, const TaskId& task, const std::string& reason) override {
-    rpc::FailRequest request;
+  Status Fail(const Caller& caller, const TaskFailure& failure) override {
+    rpc::FailRequestProto request;
     ToMessage(caller, request.mutable_caller());
-    request.set_task_id(task);
-    request.set_reason(reason);
-    rpc::FailReply reply;
+    ToMessage(failure, request.mutable_failure());
+    rpc::FailReplyProto reply;
     Call call(connection_, options_.call_timeout);
     return call.End(call.stub().Fail(call.context(), request, &reply));
   }

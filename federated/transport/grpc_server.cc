@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/base/mutex.h"
+#include "engine/io/crc32c.h"
 #include "federated/transport/grpc_options.h"
 #include "federated/transport/messages.h"
 #include "proto/rpc/coordinator.grpc.pb.h"
@@ -72,40 +73,37 @@ class Service final : public rpc::Coordinator::Service {
  public:
   Service(CoordinatorApi& api, std::chrono::milliseconds stall_timeout) : api_(api), watch_(stall_timeout) {}
 
-  grpc::Status Poll(grpc::ServerContext*, const rpc::PollRequest* request, rpc::PollReplyProto* reply) override {
-    Capabilities capabilities{.version = request->version(), .examples = request->examples()};
-    capabilities.datasets.assign(request->datasets().begin(), request->datasets().end());
-    const auto answer = api_.Poll(FromMessage(request->caller()), capabilities);
+  grpc::Status Poll(grpc::ServerContext*, const rpc::PollRequestProto* request, rpc::PollReplyProto* reply) override {
+    const auto answer = api_.Poll(FromMessage(*request));
     if (!answer.ok()) return ToGrpc(answer.status());
     ToMessage(*answer, reply);
     return grpc::Status::OK;
   }
 
-  grpc::Status Fetch(grpc::ServerContext* context, const rpc::FetchRequest* request,
-                     grpc::ServerWriter<rpc::Chunk>* writer) override {
+  grpc::Status Fetch(grpc::ServerContext* context, const rpc::FetchRequestProto* request,
+                     grpc::ServerWriter<rpc::ChunkProto>* writer) override {
     return ToGrpc(DoFetch(context, *request, *writer));
   }
 
   grpc::Status Submit(grpc::ServerContext* context,
-                      grpc::ServerReaderWriter<rpc::SubmitReply, rpc::SubmitMessage>* stream) override {
+                      grpc::ServerReaderWriter<rpc::SubmitReplyProto, rpc::SubmitMessageProto>* stream) override {
     return ToGrpc(DoSubmit(context, *stream));
   }
 
-  grpc::Status Fail(grpc::ServerContext*, const rpc::FailRequest* request, rpc::FailReply*) override {
-    return ToGrpc(api_.Fail(FromMessage(request->caller()), request->task_id(), request->reason()));
+  grpc::Status Fail(grpc::ServerContext*, const rpc::FailRequestProto* request, rpc::FailReplyProto*) override {
+    return ToGrpc(api_.Fail(FromMessage(request->caller()), FromMessage(request->failure())));
   }
 
  private:
   // The total goes with the first chunk alone; an empty blob is one empty chunk, since the receiver wants to hear of
   // the total.
-  Status DoFetch(grpc::ServerContext* context, const rpc::FetchRequest& request,
-                 grpc::ServerWriter<rpc::Chunk>& writer) {
-    RIVULET_ASSIGN_OR_RETURN(const Digest digest, Digest::FromBytes(request.digest()));
+  Status DoFetch(grpc::ServerContext* context, const rpc::FetchRequestProto& request,
+                 grpc::ServerWriter<rpc::ChunkProto>& writer) {
+    RIVULET_ASSIGN_OR_RETURN(const BlobId blob, FromMessage(request.id()));
     if (request.offset() < 0) return OutOfRange("offset {} of a blob is negative", request.offset());
-    RIVULET_ASSIGN_OR_RETURN(const auto reader,
-                             api_.Fetch(FromMessage(request.caller()), BlobId{digest}, request.offset()));
+    RIVULET_ASSIGN_OR_RETURN(const auto reader, api_.Fetch(FromMessage(request.caller()), blob, request.offset()));
     StallWatch::Guard guard(watch_, context);
-    rpc::Chunk message;
+    rpc::ChunkProto message;
     message.set_total_bytes(reader->total_bytes());
     bool first = true;
     while (true) {
@@ -114,11 +112,12 @@ class Service final : public rpc::Coordinator::Service {
       do {
         const size_t part = std::min(bytes.size(), kChunkBytes);
         message.set_data(bytes.data(), part);
+        message.set_crc(Crc32c(bytes.first(part)));
         bytes = bytes.subspan(part);
         guard.Waiting();
         const bool sent = writer.Write(message);
         guard.Moved();
-        if (!sent) return Unavailable("the download of {} ended before its end", digest.Hex());
+        if (!sent) return Unavailable("the download of {} ended before its end", blob.digest.Hex());
         message.clear_total_bytes();
       } while (!bytes.empty());
       if (std::exchange(first, false) && message.data().empty()) return absl::OkStatus();
@@ -128,9 +127,9 @@ class Service final : public rpc::Coordinator::Service {
   // The offset is answered before the first byte is sent, so an upload that is known already costs one round trip and
   // no transfer.
   Status DoSubmit(grpc::ServerContext* context,
-                  grpc::ServerReaderWriter<rpc::SubmitReply, rpc::SubmitMessage>& stream) {
+                  grpc::ServerReaderWriter<rpc::SubmitReplyProto, rpc::SubmitMessageProto>& stream) {
     StallWatch::Guard guard(watch_, context);
-    rpc::SubmitMessage message;
+    rpc::SubmitMessageProto message;
     const auto read = [&] {
       guard.Waiting();
       const bool got = stream.Read(&message);
@@ -138,27 +137,25 @@ class Service final : public rpc::Coordinator::Service {
       return got;
     };
     if (!read() || !message.has_header()) return InvalidArgument("an upload begins with its header");
-    const rpc::SubmitHeader header = message.header();
-    RIVULET_ASSIGN_OR_RETURN(const Digest digest, Digest::FromBytes(header.digest()));
-    if (header.bytes() < 0) return InvalidArgument("an upload of {} bytes", header.bytes());
-    RIVULET_ASSIGN_OR_RETURN(const auto writer, api_.Submit(FromMessage(header.caller()), header.task_id(),
-                                                            header.step(), header.bytes(), digest));
-    rpc::SubmitReply reply;
+    const Caller caller = FromMessage(message.header().caller());
+    RIVULET_ASSIGN_OR_RETURN(const Submission submission, FromMessage(message.header().submission()));
+    RIVULET_ASSIGN_OR_RETURN(const auto writer, api_.Submit(caller, submission));
+    rpc::SubmitReplyProto reply;
     reply.set_offset(writer->offset());
-    if (!stream.Write(reply)) return Unavailable("the upload of task '{}' was cut off", header.task_id());
+    if (!stream.Write(reply)) return Unavailable("the upload of task '{}' was cut off", submission.task);
     while (read()) {
       if (message.has_chunk()) {
         RIVULET_RETURN_IF_ERROR(writer->Write(std::as_bytes(std::span(message.chunk()))));
-      } else if (message.close()) {
-        RIVULET_ASSIGN_OR_RETURN(const SubmitResult result, writer->Close());
+      } else if (message.finish()) {
+        RIVULET_ASSIGN_OR_RETURN(const SubmitResult result, writer->Finish());
         ToMessage(result, reply.mutable_result());
-        if (!stream.Write(reply)) return Unavailable("the answer to task '{}' was cut off", header.task_id());
+        if (!stream.Write(reply)) return Unavailable("the answer to task '{}' was cut off", submission.task);
         return absl::OkStatus();
       } else {
-        return InvalidArgument("an upload has one header, then chunks, then its close");
+        return InvalidArgument("an upload has one header, then chunks, then its end");
       }
     }
-    return Unavailable("the upload of task '{}' was cut off before its close", header.task_id());
+    return Unavailable("the upload of task '{}' was cut off before its end", submission.task);
   }
 
   CoordinatorApi& api_;

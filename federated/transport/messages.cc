@@ -8,45 +8,9 @@ namespace {
 template <typename E>
 StatusOr<E> ToEnum(int value, E last, std::string_view what) {
   if (value < 0 || value > static_cast<int>(last)) {
-    return InvalidArgument("the coordinator sent {} {}, which this program does not know; is it older?", what, value);
+    return InvalidArgument("the other side sent {} {}, which this program does not know; is it older?", what, value);
   }
   return static_cast<E>(value);
-}
-
-void ToMessage(const Task& task, rpc::TaskProto* message) {
-  message->set_id(task.id);
-  message->set_run_id(task.run_id);
-  message->set_kind(static_cast<int>(task.kind));
-  message->set_round(task.round);
-  message->set_attempt(task.attempt);
-  message->set_base_round(task.base_round);
-  message->set_ordinal(task.ordinal);
-  message->set_seed(task.seed);
-  message->set_plan_digest(std::string(task.plan_digest.AsBytes()));
-  message->set_model_digest(std::string(task.model_digest.AsBytes()));
-  message->set_model_blob(std::string(task.model_blob.AsBytes()));
-  message->set_deadline_ms(task.deadline_ms);
-}
-
-StatusOr<Task> FromMessage(const rpc::TaskProto& message) {
-  Task task;
-  task.id = message.id();
-  task.run_id = message.run_id();
-  RIVULET_ASSIGN_OR_RETURN(task.kind, ToEnum(message.kind(), TaskKind::kEvaluate, "a task of kind"));
-  if (message.round() < 1 || message.attempt() < 1 || message.base_round() < 0 || message.ordinal() > UINT16_MAX) {
-    return InvalidArgument("the coordinator sent task '{}' with round {}, attempt {}, base round {}, ordinal {}",
-                           task.id, message.round(), message.attempt(), message.base_round(), message.ordinal());
-  }
-  task.round = message.round();
-  task.attempt = message.attempt();
-  task.base_round = message.base_round();
-  task.ordinal = static_cast<uint16_t>(message.ordinal());
-  task.seed = message.seed();
-  RIVULET_ASSIGN_OR_RETURN(task.plan_digest, Digest::FromBytes(message.plan_digest()));
-  RIVULET_ASSIGN_OR_RETURN(task.model_digest, Digest::FromBytes(message.model_digest()));
-  RIVULET_ASSIGN_OR_RETURN(task.model_blob, Digest::FromBytes(message.model_blob()));
-  task.deadline_ms = message.deadline_ms();
-  return task;
 }
 
 }  // namespace
@@ -58,35 +22,135 @@ void ToMessage(const Caller& caller, rpc::CallerProto* message) {
 
 Caller FromMessage(const rpc::CallerProto& message) { return {.name = message.name(), .run_id = message.run_id()}; }
 
+void ToMessage(const BlobId& blob, rpc::BlobIdProto* message) {
+  message->set_form(static_cast<int>(blob.form));
+  message->set_digest(std::string(blob.digest.AsBytes()));
+}
+
+StatusOr<BlobId> FromMessage(const rpc::BlobIdProto& message) {
+  BlobId blob;
+  RIVULET_ASSIGN_OR_RETURN(blob.form, ToEnum(message.form(), BlobId::Form::kModel, "a blob of form"));
+  RIVULET_ASSIGN_OR_RETURN(blob.digest, Digest::FromBytes(message.digest()));
+  return blob;
+}
+
+void ToMessage(const Task& task, rpc::TaskProto* message) {
+  message->set_id(task.id);
+  message->set_run_id(task.run_id);
+  message->set_client_id(task.client_id);
+  message->set_kind(static_cast<int>(task.kind));
+  message->set_step(task.step);
+  message->set_base_version(task.base_version);
+  message->set_ordinal(task.ordinal);
+  message->set_stream_key(task.stream_key);
+  message->set_plan(std::string(task.plan.AsBytes()));
+  for (const NamedBlob& input : task.inputs) {
+    rpc::NamedBlobProto* to = message->add_inputs();
+    to->set_name(input.name);
+    ToMessage(input.id, to->mutable_id());
+  }
+}
+
+StatusOr<Task> FromMessage(const rpc::TaskProto& message) {
+  Task task;
+  task.id = message.id();
+  task.run_id = message.run_id();
+  task.client_id = message.client_id();
+  RIVULET_ASSIGN_OR_RETURN(task.kind, ToEnum(message.kind(), TaskKind::kEvaluate, "a task of kind"));
+  if (message.step() < 0 || message.base_version() < 0 || message.ordinal() > UINT16_MAX) {
+    return InvalidArgument("the coordinator sent task '{}' with step {}, base version {}, ordinal {}", task.id,
+                           message.step(), message.base_version(), message.ordinal());
+  }
+  task.step = message.step();
+  task.base_version = message.base_version();
+  task.ordinal = static_cast<uint16_t>(message.ordinal());
+  task.stream_key = message.stream_key();
+  RIVULET_ASSIGN_OR_RETURN(task.plan, Digest::FromBytes(message.plan()));
+  for (const rpc::NamedBlobProto& input : message.inputs()) {
+    RIVULET_ASSIGN_OR_RETURN(const BlobId id, FromMessage(input.id()));
+    task.inputs.push_back({input.name(), id});
+  }
+  return task;
+}
+
+void ToMessage(const PollRequest& request, rpc::PollRequestProto* message) {
+  ToMessage(request.caller, message->mutable_caller());
+  rpc::CapabilitiesProto& capabilities = *message->mutable_capabilities();
+  capabilities.set_version(request.capabilities.version);
+  capabilities.set_protocol(request.capabilities.protocol);
+  for (const DatasetOffer& offer : request.capabilities.datasets) {
+    rpc::DatasetProto* to = capabilities.add_datasets();
+    to->set_name(offer.name);
+    to->set_examples(offer.examples);
+  }
+}
+
+PollRequest FromMessage(const rpc::PollRequestProto& message) {
+  PollRequest request{.caller = FromMessage(message.caller())};
+  request.capabilities.version = message.capabilities().version();
+  request.capabilities.protocol = message.capabilities().protocol();
+  for (const rpc::DatasetProto& from : message.capabilities().datasets()) {
+    request.capabilities.datasets.push_back({from.name(), from.examples()});
+  }
+  return request;
+}
+
 void ToMessage(const PollReply& reply, rpc::PollReplyProto* message) {
-  message->set_kind(static_cast<int>(reply.kind));
-  if (reply.task) ToMessage(*reply.task, message->mutable_task());
-  message->set_wait_ms(reply.wait_ms);
-  message->set_message(reply.message);
+  for (const Task& task : reply.tasks) ToMessage(task, message->add_tasks());
   for (const TaskOutcome& outcome : reply.outcomes) {
     rpc::OutcomeProto* to = message->add_outcomes();
     to->set_task(outcome.task);
-    to->set_outcome(static_cast<int>(outcome.outcome));
+    to->set_end(static_cast<int>(outcome.end));
     to->set_reason(outcome.reason);
+  }
+  message->set_wait_ms(reply.wait_ms);
+  message->mutable_awaited()->set_sentence(reply.awaited.sentence);
+  if (reply.over) {
+    message->mutable_over()->set_failed(reply.over->failed);
+    message->mutable_over()->set_sentence(reply.over->sentence);
   }
 }
 
 StatusOr<PollReply> FromMessage(const rpc::PollReplyProto& message) {
   PollReply reply;
-  RIVULET_ASSIGN_OR_RETURN(reply.kind, ToEnum(message.kind(), PollReply::Kind::kFinished, "a reply of kind"));
-  if (message.has_task()) {
-    RIVULET_ASSIGN_OR_RETURN(reply.task, FromMessage(message.task()));
-  } else if (reply.kind == PollReply::Kind::kTask) {
-    return InvalidArgument("the coordinator announced a task and sent none");
+  for (const rpc::TaskProto& from : message.tasks()) {
+    RIVULET_ASSIGN_OR_RETURN(Task task, FromMessage(from));
+    reply.tasks.push_back(std::move(task));
   }
-  reply.wait_ms = message.wait_ms();
-  reply.message = message.message();
   for (const rpc::OutcomeProto& from : message.outcomes()) {
     TaskOutcome outcome{.task = from.task(), .reason = from.reason()};
-    RIVULET_ASSIGN_OR_RETURN(outcome.outcome, ToEnum(from.outcome(), Outcome::kDropped, "an outcome"));
+    RIVULET_ASSIGN_OR_RETURN(outcome.end, ToEnum(from.end(), TaskEnd::kFailed, "the end of a task"));
     reply.outcomes.push_back(std::move(outcome));
   }
+  reply.wait_ms = message.wait_ms();
+  reply.awaited.sentence = message.awaited().sentence();
+  if (message.has_over()) {
+    reply.over = PollReply::Over{.failed = message.over().failed(), .sentence = message.over().sentence()};
+  }
   return reply;
+}
+
+void ToMessage(const Submission& submission, rpc::SubmissionProto* message) {
+  message->set_task(submission.task);
+  message->set_step(submission.step);
+  message->set_bytes(submission.bytes);
+  message->set_digest(std::string(submission.digest.AsBytes()));
+}
+
+StatusOr<Submission> FromMessage(const rpc::SubmissionProto& message) {
+  Submission submission{.task = message.task(), .step = message.step(), .bytes = message.bytes()};
+  if (message.bytes() < 0) return InvalidArgument("an upload of {} bytes", message.bytes());
+  RIVULET_ASSIGN_OR_RETURN(submission.digest, Digest::FromBytes(message.digest()));
+  return submission;
+}
+
+void ToMessage(const TaskFailure& failure, rpc::TaskFailureProto* message) {
+  message->set_task(failure.task);
+  message->set_reason(failure.reason);
+}
+
+TaskFailure FromMessage(const rpc::TaskFailureProto& message) {
+  return {.task = message.task(), .reason = message.reason()};
 }
 
 void ToMessage(const SubmitResult& result, rpc::SubmitResultProto* message) {

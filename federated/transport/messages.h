@@ -10,11 +10,22 @@ namespace rivulet {
 // Bytes in one message of a stream.
 inline constexpr size_t kChunkBytes = size_t{256} << 10;
 
+// FromMessage of what a stranger may have sent, INVALID_ARGUMENT: a kind out of range, a digest that is not 32 bytes, a
+// number out of range.
 void ToMessage(const Caller& caller, rpc::CallerProto* message);
 Caller FromMessage(const rpc::CallerProto& message);
+void ToMessage(const BlobId& blob, rpc::BlobIdProto* message);
+StatusOr<BlobId> FromMessage(const rpc::BlobIdProto& message);
+void ToMessage(const Task& task, rpc::TaskProto* message);
+StatusOr<Task> FromMessage(const rpc::TaskProto& message);
+void ToMessage(const PollRequest& request, rpc::PollRequestProto* message);
+PollRequest FromMessage(const rpc::PollRequestProto& message);
 void ToMessage(const PollReply& reply, rpc::PollReplyProto* message);
-// INVALID_ARGUMENT: a kind out of range, a digest that is not 32 bytes, a number out of range.
 StatusOr<PollReply> FromMessage(const rpc::PollReplyProto& message);
+void ToMessage(const Submission& submission, rpc::SubmissionProto* message);
+StatusOr<Submission> FromMessage(const rpc::SubmissionProto& message);
+void ToMessage(const TaskFailure& failure, rpc::TaskFailureProto* message);
+TaskFailure FromMessage(const rpc::TaskFailureProto& message);
 void ToMessage(const SubmitResult& result, rpc::SubmitResultProto* message);
 StatusOr<SubmitResult> FromMessage(const rpc::SubmitResultProto& message);
 

@@ -30,7 +30,6 @@ void BenchClient(benchmark::State& state) {
   if (!trainer.ok()) return fail(trainer.status());
   Task task;
   task.id = "bench-r1-a1-client-00000-0";
-  task.round = 1;
   for (auto _ : state) {
     const auto result = (*trainer)->Train(task, "client-00000", **base, examples);
     if (!result.ok()) return fail(result.status());

@@ -33,11 +33,10 @@ class FlakyCoordinator : public CoordinatorApi {
     const auto model = PatternModel(*LocalPlan());
     const std::string blob = ModelToSafetensors(*model, {});
     task_.run_id = "run";
-    task_.round = 1;
-    task_.seed = 1;
-    task_.plan_digest = AddBlob(plan);
-    task_.model_blob = AddBlob(blob);
-    task_.model_digest = model->ComputeDigest();
+    task_.client_id = "site-1";
+    task_.plan = AddBlob(plan);
+    task_.inputs = {{"model", {BlobId::Form::kModel, model->ComputeDigest()}}};
+    blobs_[model->ComputeDigest()] = blob;
   }
   Digest AddBlob(const std::string& bytes) {
     const Digest digest = Sha256Of(bytes);
@@ -45,10 +44,11 @@ class FlakyCoordinator : public CoordinatorApi {
     return digest;
   }
 
-  StatusOr<PollReply> Poll(const Caller& caller, const Capabilities& capabilities) override {
+  StatusOr<PollReply> Poll(const PollRequest& request) override {
+    const Caller& caller = request.caller;
     runs_asked_.push_back(caller.run_id);
     if (!caller.run_id.empty() && caller.run_id != task_.run_id) return NotFound("no run {}", caller.run_id);
-    capabilities_ = capabilities;
+    capabilities_ = request.capabilities;
     ++polls_;
     if (!poll_errors_.empty()) {
       const Status error = poll_errors_.front();
@@ -58,16 +58,13 @@ class FlakyCoordinator : public CoordinatorApi {
     PollReply reply;
     if (waits_ > 0) {
       --waits_;
-      reply.kind = PollReply::Kind::kWait;
       reply.wait_ms = 70;
-      reply.message = "4 more clients";
+      reply.awaited.sentence = "4 more clients";
     } else if (tasks_ > 0) {
-      reply.kind = PollReply::Kind::kTask;
-      reply.task = task_;
-      reply.task->id = fmt::format("task-{}", tasks_);
+      reply.tasks.push_back(task_);
+      reply.tasks[0].id = fmt::format("task-{}", tasks_);
     } else {
-      reply.kind = PollReply::Kind::kFinished;
-      reply.message = "finished after round 1";
+      reply.over = PollReply::Over{.sentence = "finished after round 1"};
     }
     return reply;
   }
@@ -78,36 +75,35 @@ class FlakyCoordinator : public CoordinatorApi {
     return std::make_unique<Reader>(*this, blobs_[blob.digest], offset);
   }
 
-  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller&, const TaskId& task, int, int64_t bytes,
-                                                const Digest& digest) override {
-    if (digest != digest_) staged_.clear();  // another update than the one begun
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller&, const Submission& submission) override {
+    if (submission.digest != digest_) staged_.clear();  // another update than the one begun
     submit_offsets_.push_back(static_cast<int64_t>(staged_.size()));
     if (!submit_errors_.empty()) {
       const Status error = submit_errors_.front();
       submit_errors_.pop_front();
       return error;
     }
-    submitted_task_ = task;
-    bytes_ = bytes;
-    digest_ = digest;
+    submitted_task_ = submission.task;
+    bytes_ = submission.bytes;
+    digest_ = submission.digest;
     return std::make_unique<Writer>(*this);
   }
 
-  Status Fail(const Caller&, const TaskId& task, const std::string& reason) override {
+  Status Fail(const Caller&, const TaskFailure& failure) override {
     if (!fail_errors_.empty()) {
       const Status error = fail_errors_.front();
       fail_errors_.pop_front();
       return error;
     }
-    failures_.push_back(reason);
-    EXPECT_EQ(task, fmt::format("task-{}", tasks_));
+    failures_.push_back(failure.reason);
+    EXPECT_EQ(failure.task, fmt::format("task-{}", tasks_));
     --tasks_;
     return absl::OkStatus();
   }
 
   std::string next_run_;  // served once the first task is done
   int tasks_ = 1, waits_ = 0, polls_ = 0;
-  int read_breaks_ = 0, write_breaks_ = 0, corruptions_ = 0;
+  int read_breaks_ = 0, write_breaks_ = 0, corruptions_ = 0, damages_ = 0;
   std::deque<Status> poll_errors_, submit_errors_, fail_errors_;
   Task task_;
   std::map<Digest, std::string> blobs_;
@@ -131,6 +127,10 @@ class FlakyCoordinator : public CoordinatorApi {
       if (owner_.read_breaks_ > 0 && chunks_ == 1) {
         --owner_.read_breaks_;
         return Unavailable("connection lost");
+      }
+      if (owner_.damages_ > 0 && chunks_ == 1) {
+        --owner_.damages_;
+        return DataLoss("a chunk came damaged");
       }
       ++chunks_;
       const size_t size = std::min<size_t>(1000, blob_.size() - static_cast<size_t>(at_));
@@ -162,7 +162,7 @@ class FlakyCoordinator : public CoordinatorApi {
       owner_.staged_.append(reinterpret_cast<const char*>(chunk.data()), chunk.size());
       return absl::OkStatus();
     }
-    StatusOr<SubmitResult> Close() override {
+    StatusOr<SubmitResult> Finish() override {
       EXPECT_EQ(static_cast<int64_t>(owner_.staged_.size()), owner_.bytes_);
       EXPECT_EQ(Sha256Of(owner_.staged_), owner_.digest_);
       if (owner_.write_breaks_ > 0 && owner_.write_breaks_-- > 0) return Unavailable("connection lost");
@@ -190,7 +190,7 @@ class AgentTest : public ::testing::Test {
       if (on_sleep_) on_sleep_();
     };
     options.observer.on_report = [this](const Task&, const TaskReport& report) { reports_.push_back(report); };
-    options.observer.on_finished = [this](const std::string& message) { finished_ = message; };
+    options.observer.on_over = [this](const PollReply::Over& over) { finished_ = over.sentence; };
     return options;
   }
 
@@ -206,8 +206,10 @@ TEST_F(AgentTest, OneTask_IsTrainedAndSubmittedAndTheRunEnds) {
   ASSERT_OK(status);
   EXPECT_EQ(finished_, "finished after round 1");
   EXPECT_EQ(coordinator_.submitted_task_, "task-1");
-  EXPECT_EQ(coordinator_.capabilities_.examples, 25);
-  EXPECT_THAT(coordinator_.capabilities_.datasets, ElementsAre("train"));
+  EXPECT_EQ(coordinator_.capabilities_.protocol, kProtocol);
+  ASSERT_THAT(coordinator_.capabilities_.datasets, SizeIs(1));
+  EXPECT_EQ(coordinator_.capabilities_.datasets[0].name, "train");
+  EXPECT_EQ(coordinator_.capabilities_.datasets[0].examples, 25);
   ASSERT_THAT(reports_, SizeIs(1));
   EXPECT_EQ(reports_[0].kind, TaskReport::Kind::kAccepted);
   EXPECT_EQ(reports_[0].examples, 25);
@@ -221,8 +223,8 @@ TEST_F(AgentTest, OneTask_IsTrainedAndSubmittedAndTheRunEnds) {
 TEST_F(AgentTest, SecondTaskOfTheSameVersion_FetchesNothingAgain) {
   coordinator_.tasks_ = 2;
   ASSERT_OK(Agent(coordinator_, Options()).Run());
-  EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.plan_digest], ElementsAre(0));
-  EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.model_blob], ElementsAre(0));
+  EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.plan], ElementsAre(0));
+  EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.input("model")->id.digest], ElementsAre(0));
   EXPECT_THAT(reports_, SizeIs(2));
 }
 
@@ -263,7 +265,7 @@ TEST_F(AgentTest, ToldToWait_WaitsAsLongAsItIsTold) {
   coordinator_.waits_ = 2;
   AgentOptions options = Options();
   std::string awaited;
-  options.observer.on_wait = [&](const std::string& message, int64_t) { awaited = message; };
+  options.observer.on_wait = [&](const Awaited& what, int64_t) { awaited = what.sentence; };
   ASSERT_OK(Agent(coordinator_, options).Run());
   EXPECT_THAT(waits_, ElementsAre(70, 70));
   EXPECT_EQ(awaited, "4 more clients");
@@ -272,7 +274,7 @@ TEST_F(AgentTest, ToldToWait_WaitsAsLongAsItIsTold) {
 TEST_F(AgentTest, FetchCut_GoesOnAtTheOffsetReached) {
   coordinator_.read_breaks_ = 1;  // of the plan: the first blob
   ASSERT_OK(Agent(coordinator_, Options()).Run());
-  EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.plan_digest], ElementsAre(0, 1000));
+  EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.plan], ElementsAre(0, 1000));
   EXPECT_THAT(reports_, SizeIs(1));
 }
 
@@ -284,7 +286,7 @@ TEST_F(AgentTest, SubmitCut_GoesOnAtTheOffsetStaged) {
 
 TEST_F(AgentTest, AnswerToTheLastChunkLost_SubmitsAgainWithoutBytes) {
   AgentOptions options = Options();
-  options.chunk_bytes = 1 << 20;  // one chunk, so that the break comes at Close
+  options.chunk_bytes = 1 << 20;  // one chunk, so that the break comes at Finish
   coordinator_.write_breaks_ = 1;
   ASSERT_OK(Agent(coordinator_, options).Run());
   EXPECT_THAT(coordinator_.submit_offsets_, ElementsAre(0, coordinator_.bytes_));
@@ -301,7 +303,7 @@ TEST_F(AgentTest, StagingFull_TriesAgainLater) {
 TEST_F(AgentTest, BlobDamagedOnce_IsFetchedAgain) {
   coordinator_.corruptions_ = 1;
   ASSERT_OK(Agent(coordinator_, Options()).Run());
-  EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.plan_digest], ElementsAre(0, 0));
+  EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.plan], ElementsAre(0, 0));
   EXPECT_THAT(coordinator_.failures_, SizeIs(0));
 }
 
@@ -309,28 +311,44 @@ TEST_F(AgentTest, BlobDamagedAlways_FailsTheTaskWithItsDigest) {
   coordinator_.corruptions_ = 1000;
   ASSERT_OK(Agent(coordinator_, Options()).Run());
   ASSERT_THAT(coordinator_.failures_, SizeIs(1));
-  EXPECT_THAT(coordinator_.failures_[0], HasSubstr(coordinator_.task_.plan_digest.Hex()));
+  EXPECT_THAT(coordinator_.failures_[0], HasSubstr(coordinator_.task_.plan.Hex()));
 }
 
 TEST_F(AgentTest, PlanThatIsNone_FailsTheTask) {
-  coordinator_.task_.plan_digest = coordinator_.AddBlob("this is no plan");
+  coordinator_.task_.plan = coordinator_.AddBlob("this is no plan");
   ASSERT_OK(Agent(coordinator_, Options()).Run());
   EXPECT_THAT(coordinator_.failures_, SizeIs(1));
   EXPECT_EQ(reports_[0].kind, TaskReport::Kind::kFailed);
 }
 
 TEST_F(AgentTest, ModelWithAnotherDigestThanAnnounced_FailsTheTask) {
-  coordinator_.task_.model_digest = Sha256Of("another model");
+  const Digest announced = Sha256Of("another model");
+  coordinator_.blobs_[announced] = coordinator_.blobs_[coordinator_.task_.inputs[0].id.digest];
+  coordinator_.task_.inputs[0].id.digest = announced;
   ASSERT_OK(Agent(coordinator_, Options()).Run());
   ASSERT_THAT(coordinator_.failures_, SizeIs(1));
-  EXPECT_THAT(coordinator_.failures_[0], HasSubstr(coordinator_.task_.model_digest.Hex()));
+  EXPECT_THAT(coordinator_.failures_[0], HasSubstr(announced.Hex()));
 }
 
 TEST_F(AgentTest, BlobGone_FailsTheTask) {
-  coordinator_.task_.model_blob = Sha256Of("gone");
+  coordinator_.task_.inputs[0].id.digest = Sha256Of("gone");
   ASSERT_OK(Agent(coordinator_, Options()).Run());
   ASSERT_THAT(coordinator_.failures_, SizeIs(1));
   EXPECT_THAT(coordinator_.failures_[0], HasSubstr("no blob"));
+}
+
+TEST_F(AgentTest, TaskWithoutAModel_FailsTheTask) {
+  coordinator_.task_.inputs.clear();
+  ASSERT_OK(Agent(coordinator_, Options()).Run());
+  ASSERT_THAT(coordinator_.failures_, SizeIs(1));
+  EXPECT_THAT(coordinator_.failures_[0], HasSubstr("names no model to start from"));
+}
+
+TEST_F(AgentTest, ChunkDamagedOnTheWay_IsFetchedAgainFromThere) {
+  coordinator_.damages_ = 1;  // of the plan: the first blob
+  ASSERT_OK(Agent(coordinator_, Options()).Run());
+  EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.plan], ElementsAre(0, 1000));
+  EXPECT_THAT(reports_, SizeIs(1));
 }
 
 TEST_F(AgentTest, PlanOfADataSetThatIsNotBound_FailsTheTask) {

@@ -2,6 +2,7 @@
 #include "client/trainer.h"
 #include "engine/debug/debugger.h"
 #include "federated/plan/example_source.h"
+#include "federated/random/streams.h"
 #include "federated/updates/update_message.h"
 #include "tests/client/local_plan.h"
 #include "tests/testing/status_matchers.h"
@@ -24,8 +25,7 @@ std::string DeltaBytes(const TrainingResult& result) {
 StatusOr<std::string> TrainObserved(const std::shared_ptr<const Plan>& plan, RunObserver* observer) {
   Task task;
   task.id = "run-r1-a1-client-00000-0";
-  task.round = 1;
-  task.seed = 42;
+  task.stream_key = ClientKey(42, "client-00000");
   RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(plan->features()));
   const DatasetExamples examples(std::make_shared<MemoryDataset>(DigitRecords(27)), std::nullopt, decoder);
   RIVULET_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(NewProgramCache(plan)));

@@ -9,6 +9,7 @@
 #include "engine/graph/scope.h"
 #include "engine/graphdef/graph_def.h"
 #include "federated/plan/example_source.h"
+#include "federated/random/streams.h"
 #include "tests/client/local_plan.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_folder.h"
@@ -69,7 +70,7 @@ class PlanInput : public testing::FolderTest {
     RIVULET_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(NewProgramCache(plan)));
     Task task;
     task.id = "task";
-    task.seed = 42;
+    task.stream_key = ClientKey(42, "client-1");
     return trainer->Train(task, "client-1", *PatternModel(*plan), examples);
   }
   StatusOr<TrainingResult> TrainOnThis() {

@@ -9,6 +9,7 @@
 #include "client/program_cache.h"
 #include "client/trainer.h"
 #include "federated/plan/example_source.h"
+#include "federated/random/streams.h"
 #include "proto/federated/update.pb.h"
 #include "tests/client/local_plan.h"
 #include "tests/engine/kernels/every_target.h"
@@ -40,9 +41,8 @@ Trained TrainWith(const Scenario& scenario, int examples = 40) {
   EXPECT_OK(trainer);
   Task task;
   task.id = "run-r3-a1-client-00007-0";
-  task.round = 3;
-  task.base_round = 2;
-  task.seed = 42;
+  task.base_version = 2;
+  task.stream_key = ClientKey(42, "client-00007");
   const auto result = (*trainer)->Train(task, "client-00007", *PatternModel(*plan), source);
   EXPECT_OK(result);
   proto::Update update;

@@ -32,10 +32,9 @@ constexpr int kPixels = 784, kClasses = 10;
 Task LocalTask(uint16_t ordinal = 0) {
   Task task;
   task.id = "run-r3-a1-client-00007-0";
-  task.round = 3;
-  task.base_round = 2;
+  task.base_version = 2;
   task.ordinal = ordinal;
-  task.seed = 42;
+  task.stream_key = ClientKey(42, "client-00007");
   return task;
 }
 
@@ -69,7 +68,7 @@ struct Reference {
   double loss = 0;
 
   std::vector<double> Train(const Plan& plan, const Scenario& scenario, const Model& base,
-                            const std::vector<std::string>& records, const Task& task, const std::string& client) {
+                            const std::vector<std::string>& records, const Task& task) {
     for (const Slice& slice : plan.layout()->slices()) {
       const auto values = base.tensor(slice).flat<const float>();
       (slice.elements == kClasses ? bias : kernel).assign(values.begin(), values.end());
@@ -83,7 +82,7 @@ struct Reference {
       std::iota(order.begin(), order.end(), 0u);
       if (scenario.client.shuffle) {
         Draws draws(
-            StreamFor(task.seed, client, Purpose::kShuffle, static_cast<uint32_t>(task.base_round), task.ordinal),
+            StreamFor(task.stream_key, Purpose::kShuffle, static_cast<uint32_t>(task.base_version), task.ordinal),
             static_cast<uint32_t>(epoch));
         order = Permutation(draws, static_cast<uint32_t>(n));
       }
@@ -149,7 +148,7 @@ void ExpectMatchesReference(const Scenario& scenario, int examples) {
   const auto result = NewTrainer(plan)->Train(LocalTask(), "client-00007", *base, *Examples(records, *plan));
   ASSERT_OK(result);
   Reference reference;
-  const std::vector<double> wanted = reference.Train(*plan, scenario, *base, records, LocalTask(), "client-00007");
+  const std::vector<double> wanted = reference.Train(*plan, scenario, *base, records, LocalTask());
   const std::vector<float> delta = DeltaOf(*result);
   ASSERT_EQ(delta.size(), wanted.size());
   double largest = 0, worst = 0;
@@ -247,21 +246,21 @@ TEST(TrainerTest, AnyTrainerOnAnyThread_GivesTheSameBits) {
   for (size_t i = 1; i < deltas.size(); ++i) EXPECT_EQ(deltas[i], deltas[0]) << i;
 }
 
-TEST(TrainerTest, AnotherOrdinalSeedOrName_ShufflesAnew) {
+TEST(TrainerTest, AnotherOrdinalSeedOrClient_ShufflesAnew) {
   const auto plan = LocalPlan();
   const auto base = PatternModel(*plan);
   const auto examples = Examples(DigitRecords(33), *plan);
   const auto trainer = NewTrainer(plan);
-  const auto train = [&](const Task& task, const char* client) {
+  const auto train = [&](uint64_t seed, const char* client, uint16_t ordinal = 0) {
+    Task task = LocalTask(ordinal);
+    task.stream_key = ClientKey(seed, client);
     return DeltaOf(*trainer->Train(task, client, *base, *examples));
   };
-  const std::vector<float> first = train(LocalTask(), "a");
-  EXPECT_EQ(first, train(LocalTask(), "a"));
-  EXPECT_NE(first, train(LocalTask(1), "a"));
-  EXPECT_NE(first, train(LocalTask(), "b"));
-  Task reseeded = LocalTask();
-  reseeded.seed = 43;
-  EXPECT_NE(first, train(reseeded, "a"));
+  const std::vector<float> first = train(42, "a");
+  EXPECT_EQ(first, train(42, "a"));
+  EXPECT_NE(first, train(42, "a", 1));
+  EXPECT_NE(first, train(42, "b"));
+  EXPECT_NE(first, train(43, "a"));
 }
 
 TEST(TrainerTest, NoExamples_IsRefused) {

@@ -37,10 +37,10 @@ class CoordinatorTest : public ::testing::Test {
   // The caller's task, once it has one: commits happen on the coordinator's own thread.
   Task TaskFor(const std::string& name) {
     while (true) {
-      const auto reply = coordinator_->Poll(As(name), Able());
+      const auto reply = coordinator_->Poll(AskedBy(name));
       EXPECT_OK(reply);
-      if (!reply.ok() || reply->kind == PollReply::Kind::kFinished) return {};
-      if (reply->task) return *reply->task;
+      if (!reply.ok() || reply->over) return {};
+      if (!reply->tasks.empty()) return reply->tasks[0];
       std::this_thread::yield();
     }
   }
@@ -76,17 +76,41 @@ class CoordinatorTest : public ::testing::Test {
 
 TEST_F(CoordinatorTest, Poll_BeforeAllHaveJoined_SaysWhatIsAwaited) {
   Start();
-  const auto reply = coordinator_->Poll(As("a"), Able());
+  const auto reply = coordinator_->Poll(AskedBy("a"));
   ASSERT_OK(reply);
-  EXPECT_EQ(reply->kind, PollReply::Kind::kWait);
-  EXPECT_EQ(reply->message, "1 of 2 clients; round 1 starts when all have joined");
+  EXPECT_TRUE(reply->tasks.empty());
+  EXPECT_FALSE(reply->over);
+  EXPECT_EQ(reply->awaited.sentence, "1 of 2 clients; round 1 starts when all have joined");
   EXPECT_GT(reply->wait_ms, 0);
 }
 
 TEST_F(CoordinatorTest, Poll_NoExamples_IsRefusedAndDoesNotJoin) {
   Start();
-  const auto reply = coordinator_->Poll(As("a"), Able(0));
+  const auto reply = coordinator_->Poll(AskedBy("a", 0));
   EXPECT_THAT(reply, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("client 'a' has no examples")));
+  EXPECT_EQ(Rows().Clients()->size(), 0u);
+}
+
+TEST_F(CoordinatorTest, Poll_WithoutThePlansDataSet_IsRefusedAndDoesNotJoin) {
+  Start();
+  PollRequest request = AskedBy("a");
+  request.capabilities.datasets = {{"test", 5}, {"train2", 5}};
+  EXPECT_THAT(coordinator_->Poll(request),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("client 'a' has bound no data set 'train'")));
+  EXPECT_EQ(Rows().Clients()->size(), 0u);
+  request.capabilities.datasets.push_back({"train", 5});
+  EXPECT_OK(coordinator_->Poll(request));
+}
+
+TEST_F(CoordinatorTest, Poll_OfAnotherProtocol_IsToldBothNumbersAndWhatToInstall) {
+  Start();
+  PollRequest request = AskedBy("a");
+  request.capabilities.version = "9.1";
+  request.capabilities.protocol = kProtocol + 1;
+  EXPECT_THAT(coordinator_->Poll(request),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       "client 'a' (version '9.1') speaks protocol 2, and this coordinator 1; install the same version "
+                       "at both"));
   EXPECT_EQ(Rows().Clients()->size(), 0u);
 }
 
@@ -94,14 +118,15 @@ TEST_F(CoordinatorTest, Poll_NameThatNoRowCanHold_IsRefused) {
   Start();
   for (const std::string& name :
        {std::string(), std::string(300, 'a'), std::string("a\nb"), std::string("\xC3\x28"), std::string("a\0b", 3)}) {
-    EXPECT_THAT(coordinator_->Poll(As(name), Able()), StatusIs(absl::StatusCode::kInvalidArgument)) << name;
+    EXPECT_THAT(coordinator_->Poll(AskedBy(name)), StatusIs(absl::StatusCode::kInvalidArgument)) << name;
   }
-  EXPECT_OK(coordinator_->Poll(As("Zoë 文"), Able()));
+  EXPECT_OK(coordinator_->Poll(AskedBy("Zoë 文")));
 }
 
 TEST_F(CoordinatorTest, Poll_ForAnotherRun_IsRefused) {
   Start();
-  EXPECT_THAT(coordinator_->Poll({"a", "", "another"}, Able()), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(coordinator_->Poll({{"a", "", "another"}, AskedBy("a").capabilities}),
+              StatusIs(absl::StatusCode::kNotFound));
 }
 
 class TrainingTest : public CoordinatorTest {
@@ -120,25 +145,25 @@ TEST_F(TrainingTest, TwoRounds_ModelIsTheWeightedMeanAndRowsSaySo) {
   options_.evaluator = &evaluator;
   options_.scenario.server.learning_rate = 0.5;
   Begin();
-  EXPECT_EQ(a_.round, 1);
-  EXPECT_EQ(a_.base_round, 0);
-  EXPECT_EQ(a_.deadline_ms, 600'000);
+  EXPECT_EQ(a_.client_id, "a");
+  EXPECT_EQ(a_.base_version, 0);
+  EXPECT_EQ(a_.stream_key, ClientKey(11, "a"));
   now_ms_ += 1500;
   EXPECT_EQ(Submit("a", a_, Good(a_, 1, 10)).kind, SubmitResult::Kind::kAccepted);
   EXPECT_EQ(Submit("b", b_, Good(b_, 4, 20)).kind, SubmitResult::Kind::kAccepted);
   // 1 + 0.5 × (10 × 1 + 20 × 4) / 30
   a_ = TaskFor("a");
   EXPECT_EQ(FirstValue(), 2.5f);
-  EXPECT_EQ(a_.round, 2);
-  EXPECT_EQ(a_.base_round, 1);
+  EXPECT_EQ(a_.base_version, 1);
   b_ = TaskFor("b");
   Submit("b", b_, Good(b_, 0));
   Submit("a", a_, Good(a_, 0));
   ASSERT_OK(coordinator_->Wait());
-  const auto reply = coordinator_->Poll(As("a"), Able());
+  const auto reply = coordinator_->Poll(AskedBy("a"));
   ASSERT_OK(reply);
-  EXPECT_EQ(reply->kind, PollReply::Kind::kFinished);
-  EXPECT_EQ(reply->message, "the run has finished after round 2");
+  ASSERT_TRUE(reply->over);
+  EXPECT_FALSE(reply->over->failed);
+  EXPECT_EQ(reply->over->sentence, "the run has finished after round 2");
   EXPECT_EQ(coordinator_->unaware_clients(), 1) << "b does not know";
 
   const std::string& run = coordinator_->run_id();
@@ -219,39 +244,46 @@ TEST_F(TrainingTest, EvaluationEvery_EvaluatesThoseRoundsAndTheLast) {
 
 TEST_F(TrainingTest, Fetch_ServesPlanAndModelFromAnyOffset) {
   Begin();
-  const auto plan = coordinator_->Fetch(As("a"), BlobId{a_.plan_digest}, 4);
+  const auto plan = coordinator_->Fetch(As("a"), BlobId{BlobId::Form::kBytes, a_.plan}, 4);
   ASSERT_OK(plan);
   EXPECT_EQ((*plan)->total_bytes(), 8);
   const auto bytes = *(*plan)->Next();
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), "plan");
   EXPECT_TRUE((*plan)->Next()->empty());
-  auto model = coordinator_->Fetch(As("a"), BlobId{a_.model_blob}, 0);
+  const BlobId model_id = a_.input("model")->id;
+  auto model = coordinator_->Fetch(As("a"), model_id, 0);
   ASSERT_OK(model);
   const auto file = *(*model)->Next();
-  EXPECT_EQ(Sha256Of({reinterpret_cast<const char*>(file.data()), file.size()}), a_.model_blob);
-  EXPECT_THAT(coordinator_->Fetch(As("a"), BlobId{a_.plan_digest}, 9), StatusIs(absl::StatusCode::kOutOfRange));
-  EXPECT_THAT(coordinator_->Fetch(As("a"), BlobId{a_.plan_digest}, -1), StatusIs(absl::StatusCode::kOutOfRange));
-  EXPECT_THAT(coordinator_->Fetch(As("a"), BlobId{Sha256Of("?")}, 0), StatusIs(absl::StatusCode::kNotFound));
+  const auto parsed = ModelFromSafetensors(coordinator_->model()->shared_layout(),
+                                           {reinterpret_cast<const char*>(file.data()), file.size()});
+  ASSERT_OK(parsed);
+  EXPECT_EQ(BlobId(BlobId::Form::kModel, (*parsed)->ComputeDigest()), model_id);
+  EXPECT_THAT(coordinator_->Fetch(As("a"), BlobId{BlobId::Form::kBytes, a_.plan}, 9),
+              StatusIs(absl::StatusCode::kOutOfRange));
+  EXPECT_THAT(coordinator_->Fetch(As("a"), BlobId{BlobId::Form::kBytes, a_.plan}, -1),
+              StatusIs(absl::StatusCode::kOutOfRange));
+  EXPECT_THAT(coordinator_->Fetch(As("a"), BlobId{BlobId::Form::kBytes, model_id.digest}, 0),
+              StatusIs(absl::StatusCode::kNotFound));
   Submit("a", a_, Good(a_));
   Submit("b", b_, Good(b_));
   TaskFor("a");
   EXPECT_EQ((*Rows().ClientRounds(coordinator_->run_id(), 1))[0].bytes_down, 4 + static_cast<int64_t>(file.size()));
-  EXPECT_THAT(coordinator_->Fetch(As("a"), BlobId{a_.model_blob}, 0), StatusIs(absl::StatusCode::kNotFound))
+  EXPECT_THAT(coordinator_->Fetch(As("a"), model_id, 0), StatusIs(absl::StatusCode::kNotFound))
       << "that version is no longer served";
 }
 
 TEST_F(TrainingTest, Submit_AfterACutConnection_GoesOnAtTheOffset) {
   Begin();
   const std::string update = Good(a_, 7);
-  auto cut = *coordinator_->Submit(As("a"), a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of(update));
+  auto cut = *coordinator_->Submit(As("a"), {a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of(update)});
   EXPECT_EQ(cut->offset(), 0);
   ASSERT_OK(cut->Write(std::as_bytes(std::span(update.data(), 10))));
-  auto next = *coordinator_->Submit(As("a"), a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of(update));
+  auto next = *coordinator_->Submit(As("a"), {a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of(update)});
   EXPECT_EQ(next->offset(), 10);
   EXPECT_THAT(cut->Write(std::as_bytes(std::span(update.data(), 1))), StatusIs(absl::StatusCode::kUnavailable))
       << "the newer connection has taken over";
-  EXPECT_THAT(cut->Close(), StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_THAT(next->Close(), StatusIs(absl::StatusCode::kInvalidArgument)) << "bytes are missing";
+  EXPECT_THAT(cut->Finish(), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(next->Finish(), StatusIs(absl::StatusCode::kInvalidArgument)) << "bytes are missing";
   next.reset();
   const auto result = Send(*coordinator_, "a", a_.id, update, 7);
   ASSERT_OK(result);
@@ -261,10 +293,10 @@ TEST_F(TrainingTest, Submit_AfterACutConnection_GoesOnAtTheOffset) {
 TEST_F(TrainingTest, Submit_OtherBytesThanBefore_StartsAnew) {
   Begin();
   const std::string first = Good(a_, 1), second = Good(a_, 2);
-  auto cut = *coordinator_->Submit(As("a"), a_.id, 0, static_cast<int64_t>(first.size()), Sha256Of(first));
+  auto cut = *coordinator_->Submit(As("a"), {a_.id, 0, static_cast<int64_t>(first.size()), Sha256Of(first)});
   ASSERT_OK(cut->Write(std::as_bytes(std::span(first.data(), 10))));
   cut.reset();
-  auto next = *coordinator_->Submit(As("a"), a_.id, 0, static_cast<int64_t>(second.size()), Sha256Of(second));
+  auto next = *coordinator_->Submit(As("a"), {a_.id, 0, static_cast<int64_t>(second.size()), Sha256Of(second)});
   EXPECT_EQ(next->offset(), 0);
 }
 
@@ -283,7 +315,7 @@ TEST_F(TrainingTest, Submit_NotThisCallersTask_IsNotFound) {
   Begin();
   const std::string update = Good(a_);
   const auto submit = [&](const std::string& name, const TaskId& task, int step = 0) {
-    return coordinator_->Submit(As(name), task, step, static_cast<int64_t>(update.size()), Sha256Of(update)).status();
+    return coordinator_->Submit(As(name), {task, step, static_cast<int64_t>(update.size()), Sha256Of(update)}).status();
   };
   EXPECT_THAT(submit("b", a_.id), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(submit("a", "no-such-task"), StatusIs(absl::StatusCode::kNotFound));
@@ -294,7 +326,7 @@ TEST_F(TrainingTest, Submit_NotThisCallersTask_IsNotFound) {
 TEST_F(TrainingTest, Submit_MoreBytesThanAnnounced_IsAnError) {
   Begin();
   const std::string update = Good(a_);
-  auto writer = *coordinator_->Submit(As("a"), a_.id, 0, 5, Sha256Of(update));
+  auto writer = *coordinator_->Submit(As("a"), {a_.id, 0, 5, Sha256Of(update)});
   EXPECT_THAT(writer->Write(std::as_bytes(std::span(update.data(), 6))), StatusIs(absl::StatusCode::kOutOfRange));
 }
 
@@ -365,10 +397,10 @@ TEST_F(TrainingTest, Submit_BadUpdate_IsRefusedWithAReasonAndTheModelIsUntouched
     b_ = TaskFor("b");
     EXPECT_EQ(FirstValue(), 4) << "b's alone";
     EXPECT_THAT(Tasks(1), UnorderedElementsAre(HasSubstr("a: refused " + result.reason), "a1 b: folded"));
-    const auto reply = coordinator_->Poll(As("a"), Able());
+    const auto reply = coordinator_->Poll(AskedBy("a"));
     ASSERT_OK(reply);
     ASSERT_EQ(reply->outcomes.size(), 1);
-    EXPECT_EQ(reply->outcomes[0].outcome, Outcome::kRefused);
+    EXPECT_EQ(reply->outcomes[0].end, TaskEnd::kRefused);
     EXPECT_EQ(reply->outcomes[0].reason, result.reason);
     coordinator_.reset();
   }
@@ -377,9 +409,10 @@ TEST_F(TrainingTest, Submit_BadUpdate_IsRefusedWithAReasonAndTheModelIsUntouched
 TEST_F(TrainingTest, Submit_DigestDiffers_IsRefused) {
   Begin();
   const std::string update = Good(a_);
-  auto writer = *coordinator_->Submit(As("a"), a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of("other bytes"));
+  auto writer =
+      *coordinator_->Submit(As("a"), {a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of("other bytes")});
   ASSERT_OK(writer->Write(std::as_bytes(std::span(update))));
-  const auto result = writer->Close();
+  const auto result = writer->Finish();
   ASSERT_OK(result);
   EXPECT_EQ(result->kind, SubmitResult::Kind::kRefused);
   EXPECT_THAT(result->reason, HasSubstr("was announced"));
@@ -389,15 +422,15 @@ TEST_F(TrainingTest, Deadline_LateClient_IsDroppedAndTheRoundGoesOnWithoutIt) {
   options_.scenario.server.min_reports = 1;
   Begin();
   const std::string update = Good(a_);
-  auto late = *coordinator_->Submit(As("a"), a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of(update));
+  auto late = *coordinator_->Submit(As("a"), {a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of(update)});
   ASSERT_OK(late->Write(std::as_bytes(std::span(update))));
   Submit("b", b_, Good(b_, 3));
   now_ms_ += 599'999;
-  EXPECT_EQ(coordinator_->Poll(As("a"), Able())->task->id, a_.id) << "still its own";
+  EXPECT_EQ(coordinator_->Poll(AskedBy("a"))->tasks.at(0).id, a_.id) << "still its own";
   now_ms_ += 1;
   b_ = TaskFor("b");
-  EXPECT_EQ(b_.round, 2);
-  const auto result = late->Close();
+  EXPECT_EQ(b_.base_version, 1);
+  const auto result = late->Finish();
   ASSERT_OK(result);
   EXPECT_EQ(result->kind, SubmitResult::Kind::kRefused);
   EXPECT_EQ(result->reason, "no update arrived before the deadline of 600 s");
@@ -423,13 +456,13 @@ TEST_F(TrainingTest, TooFewReports_AttemptIsAbandonedAndTheNextOneCommits) {
   Submit("a", a_, Good(a_, 100));
   now_ms_ += 600'000;
   const Task again = TaskFor("a");
-  EXPECT_EQ(again.round, 1);
-  EXPECT_EQ(again.attempt, 2);
+  EXPECT_EQ(again.base_version, 0);
+  EXPECT_EQ(again.id, coordinator_->run_id() + "-r1-a2-a-1");
   EXPECT_EQ(again.ordinal, 1) << "its second lease at this version";
-  const auto reply = coordinator_->Poll(As("a"), Able());
+  const auto reply = coordinator_->Poll(AskedBy("a"));
   ASSERT_OK(reply);
   ASSERT_EQ(reply->outcomes.size(), 1);
-  EXPECT_EQ(reply->outcomes[0].outcome, Outcome::kDropped);
+  EXPECT_EQ(reply->outcomes[0].end, TaskEnd::kDropped);
   EXPECT_THAT(reply->outcomes[0].reason, HasSubstr("the round was abandoned: 1 of 2 updates"));
   Submit("a", again, Good(again, 1));
   const Task b = TaskFor("b");
@@ -449,7 +482,7 @@ TEST_F(TrainingTest, Fail_EveryAttempt_RunFailsWithTheClientsWordsAndCanBeResume
   options_.scenario.server.max_attempts = 2;
   FakeFleet fleet(options_);
   fleet.act = [](Coordinator& c, const std::string& name, const Task& task) {
-    EXPECT_OK(c.Fail(As(name), task.id, "label 12 at record 3 of " + name));
+    EXPECT_OK(c.Fail(As(name), {task.id, "label 12 at record 3 of " + name}));
   };
   Start();
   const Status status = fleet.Run(*coordinator_, Names(2));
@@ -459,10 +492,14 @@ TEST_F(TrainingTest, Fail_EveryAttempt_RunFailsWithTheClientsWordsAndCanBeResume
   EXPECT_EQ(Rows().ResolveRun("latest")->reason, Message(status));
   EXPECT_EQ(Rows().Rounds(coordinator_->run_id())->size(), 2u);
   EXPECT_EQ((*Rows().ClientRounds(coordinator_->run_id()))[0].status, "failed");
-  const auto reply = coordinator_->Poll(As("client-00000"), Able());
+  const auto reply = coordinator_->Poll(AskedBy("client-00000"));
   ASSERT_OK(reply);
-  EXPECT_EQ(reply->kind, PollReply::Kind::kFinished);
-  EXPECT_THAT(reply->message, HasSubstr("the run has failed: round 1 was given up"));
+  ASSERT_TRUE(reply->over);
+  EXPECT_TRUE(reply->over->failed);
+  EXPECT_THAT(reply->over->sentence, HasSubstr("the run has failed: round 1 was given up"));
+  ASSERT_EQ(reply->outcomes.size(), 1u);
+  EXPECT_EQ(reply->outcomes[0].end, TaskEnd::kFailed);
+  EXPECT_EQ(reply->outcomes[0].reason, "label 12 at record 3 of client-00000");
   coordinator_.reset();
   history_.reset();
   options_.resume = "latest";
@@ -474,20 +511,24 @@ TEST_F(TrainingTest, Fail_EveryAttempt_RunFailsWithTheClientsWordsAndCanBeResume
 
 TEST_F(TrainingTest, Fail_UnknownTask_IsNotFound) {
   Begin();
-  EXPECT_THAT(coordinator_->Fail(As("a"), "no-such-task", "x"), StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(coordinator_->Fail(As("b"), a_.id, "x"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(coordinator_->Fail(As("a"), {"no-such-task", "x"}), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(coordinator_->Fail(As("b"), {a_.id, "x"}), StatusIs(absl::StatusCode::kNotFound));
 }
 
 TEST_F(TrainingTest, Stop_ClientsAreAskedToWaitAndKeepTheirUpdates) {
   Begin();
   const std::string update = Good(a_);
-  auto writer = *coordinator_->Submit(As("a"), a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of(update));
+  auto writer = *coordinator_->Submit(As("a"), {a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of(update)});
   coordinator_->Stop();
   EXPECT_THAT(coordinator_->Wait(), StatusIs(absl::StatusCode::kCancelled));
-  EXPECT_EQ(coordinator_->Poll(As("a"), Able())->kind, PollReply::Kind::kWait);
+  const auto reply = coordinator_->Poll(AskedBy("a"));
+  ASSERT_OK(reply);
+  EXPECT_TRUE(reply->tasks.empty());
+  EXPECT_FALSE(reply->over);
+  EXPECT_GT(reply->wait_ms, 0);
   EXPECT_THAT(writer->Write(std::as_bytes(std::span(update))), StatusIs(absl::StatusCode::kAborted));
-  EXPECT_THAT(writer->Close(), StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_THAT(coordinator_->Submit(As("a"), a_.id, 0, 5, Sha256Of(update)), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(writer->Finish(), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(coordinator_->Submit(As("a"), {a_.id, 0, 5, Sha256Of(update)}), StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_EQ(Rows().ResolveRun("latest")->status, "interrupted");
   EXPECT_FALSE(std::filesystem::exists(folder_.db() + "-wal"));
 }
@@ -652,10 +693,10 @@ TEST_F(TrainingTest, ArrivalOrderAndThreads_DoNotChangeABit) {
         const auto names = Names(8);
         for (size_t i = static_cast<size_t>(t * 3);; ++i) {
           const std::string& name = names[i % names.size()];
-          const auto reply = coordinator->Poll(As(name), Able());
+          const auto reply = coordinator->Poll(AskedBy(name));
           ASSERT_OK(reply);
-          if (reply->kind == PollReply::Kind::kFinished) return;
-          if (reply->task) FakeFleet::Work(*coordinator, name, *reply->task).IgnoreError();
+          if (reply->over) return;
+          for (const Task& task : reply->tasks) FakeFleet::Work(*coordinator, name, task).IgnoreError();
         }
       });
     }
@@ -681,18 +722,19 @@ TEST_F(TrainingTest, HundredUploadsAtOnce_StayWithinTheStagingBudget) {
   std::vector<std::unique_ptr<ChunkWriter>> writers;
   std::vector<std::string> updates;
   for (const std::string& name : Names(100)) {
-    const auto reply = coordinator->Poll(As(name), Able());
+    const auto reply = coordinator->Poll(AskedBy(name));
     ASSERT_OK(reply);
-    ASSERT_TRUE(reply->task);
-    updates.push_back(MakeUpdate(reply->task->id, std::vector<float>(100'000, 0.5f), 1));
-    writers.push_back(*coordinator->Submit(As(name), reply->task->id, 0, static_cast<int64_t>(updates.back().size()),
-                                           Sha256Of(updates.back())));
+    ASSERT_EQ(reply->tasks.size(), 1u);
+    const TaskId& task = reply->tasks[0].id;
+    updates.push_back(MakeUpdate(task, std::vector<float>(100'000, 0.5f), 1));
+    writers.push_back(*coordinator->Submit(
+        As(name), {task, 0, static_cast<int64_t>(updates.back().size()), Sha256Of(updates.back())}));
     const auto bytes = std::as_bytes(std::span(updates.back()));
     ASSERT_OK(writers.back()->Write(bytes.first(200'000)));
     ASSERT_OK(writers.back()->Write(bytes.subspan(200'000)));
   }
   for (auto& writer : writers) {
-    const auto result = writer->Close();
+    const auto result = writer->Finish();
     ASSERT_OK(result);
     EXPECT_EQ(result->kind, SubmitResult::Kind::kAccepted) << result->reason;
   }

@@ -23,7 +23,7 @@ class ResumeTest : public ::testing::Test {
     ASSERT_OK(created);
     Coordinator& coordinator = **created;
     fleet.act = [](Coordinator& c, const std::string& client_id, const Task& task) {
-      if (task.round == 3) return c.Stop();
+      if (task.base_version == 2) return c.Stop();
       EXPECT_OK(FakeFleet::Work(c, client_id, task));
     };
     EXPECT_THAT(fleet.Run(coordinator, Names(6)), StatusIs(absl::StatusCode::kCancelled));
@@ -158,7 +158,7 @@ TEST_F(ResumeTest, CutOffInAnAttempt_RunsTheSameAttemptWithTheSameTasks) {
       tasks.push_back(task.id);
       // A name that comes in the middle is a candidate later, not when this attempt is run again.
       if (tasks.size() == 1) {
-        EXPECT_OK(c.Poll(As("client-99999"), Able()));
+        EXPECT_OK(c.Poll(AskedBy("client-99999")));
       }
       if (tasks.size() == 3) c.Stop();
     };
@@ -185,7 +185,7 @@ TEST_F(ResumeTest, UpdateSentAgainAfterItsRoundWasCommitted_IsADuplicate) {
   {
     auto created = CreateCoordinator(options, TinyParts(4, 3));
     fleet.act = [&](Coordinator& c, const std::string& client_id, const Task& task) {
-      if (task.round == 3) return c.Stop();
+      if (task.base_version == 2) return c.Stop();
       client = client_id;
       sent = task.id;
       EXPECT_OK(FakeFleet::Work(c, client_id, task));
@@ -198,11 +198,11 @@ TEST_F(ResumeTest, UpdateSentAgainAfterItsRoundWasCommitted_IsADuplicate) {
   const auto result = Send(**created, client, sent, "the answer was lost");
   ASSERT_OK(result);
   EXPECT_EQ(result->kind, SubmitResult::Kind::kDuplicate);
-  const auto reply = (*created)->Poll(As(client), Able());
+  const auto reply = (*created)->Poll(AskedBy(client));
   ASSERT_OK(reply);
   ASSERT_EQ(reply->outcomes.size(), 1);
   EXPECT_EQ(reply->outcomes[0].task, sent);
-  EXPECT_EQ(reply->outcomes[0].outcome, Outcome::kFolded);
+  EXPECT_EQ(reply->outcomes[0].end, TaskEnd::kFolded);
 }
 
 }  // namespace

@@ -63,9 +63,8 @@ inline std::vector<std::string> Names(int64_t count) {
   return names;
 }
 
-inline std::vector<float> FakeDelta(const Task& task, const std::string& client_id, const Model& base) {
-  Draws draws(StreamFor(task.seed, client_id, Purpose::kGraph, static_cast<uint32_t>(task.base_round), task.ordinal),
-              0);
+inline std::vector<float> FakeDelta(const Task& task, const Model& base) {
+  Draws draws(StreamFor(task.stream_key, Purpose::kGraph, static_cast<uint32_t>(task.base_version), task.ordinal), 0);
   std::vector<float> delta(static_cast<size_t>(base.layout().update_elements()));
   const auto* values = reinterpret_cast<const float*>(base.arena().data());
   for (size_t i = 0; i < delta.size(); ++i) delta[i] = static_cast<float>(draws.Normal()) * 0.1f - 0.1f * values[i];
@@ -96,18 +95,21 @@ T Value(StatusOr<T> result) {
 }
 
 inline Caller As(const std::string& name) { return {name, "", ""}; }
-inline Capabilities Able(int64_t examples = 5) { return {"test", {"train"}, examples}; }
+// A poll of `name`, who has so many examples in "train".
+inline PollRequest AskedBy(const std::string& name, int64_t examples = 5) {
+  return {As(name), {.version = "test", .datasets = {{"train", examples}}}};
+}
 
 inline StatusOr<SubmitResult> Send(CoordinatorApi& api, const std::string& name, const TaskId& task,
                                    const std::string& update, size_t chunk = SIZE_MAX) {
   RIVULET_ASSIGN_OR_RETURN(auto writer,
-                           api.Submit(As(name), task, 0, static_cast<int64_t>(update.size()), Sha256Of(update)));
+                           api.Submit(As(name), {task, 0, static_cast<int64_t>(update.size()), Sha256Of(update)}));
   for (auto offset = static_cast<size_t>(writer->offset()); offset < update.size();) {
     const std::string_view piece = std::string_view(update).substr(offset, chunk);
     RIVULET_RETURN_IF_ERROR(writer->Write(std::as_bytes(std::span(piece.data(), piece.size()))));
     offset += piece.size();
   }
-  return writer->Close();
+  return writer->Finish();
 }
 
 // Central evaluation that needs no data.
@@ -139,24 +141,25 @@ class FakeFleet {
     while (true) {
       const std::string client_id = Pop();
       if (client_id.empty()) return coordinator.Wait();
-      RIVULET_ASSIGN_OR_RETURN(const PollReply reply, coordinator.Poll(As(client_id), Able()));
-      if (!reply.task) continue;
-      if (act) {
-        act(coordinator, client_id, *reply.task);
-      } else {
-        RIVULET_RETURN_IF_ERROR(Work(coordinator, client_id, *reply.task).status());
+      RIVULET_ASSIGN_OR_RETURN(const PollReply reply, coordinator.Poll(AskedBy(client_id)));
+      for (const Task& task : reply.tasks) {
+        if (act) {
+          act(coordinator, client_id, task);
+        } else {
+          RIVULET_RETURN_IF_ERROR(Work(coordinator, client_id, task).status());
+        }
       }
     }
   }
 
   static StatusOr<SubmitResult> Work(Coordinator& coordinator, const std::string& client_id, const Task& task) {
-    RIVULET_ASSIGN_OR_RETURN(auto reader, coordinator.Fetch(As(client_id), BlobId{task.model_blob}, 0));
+    RIVULET_ASSIGN_OR_RETURN(auto reader, coordinator.Fetch(As(client_id), task.input("model")->id, 0));
     RIVULET_ASSIGN_OR_RETURN(const auto bytes, reader->Next());
     RIVULET_ASSIGN_OR_RETURN(const auto base,
                              ModelFromSafetensors(coordinator.model()->shared_layout(),
                                                   {reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
     const int64_t examples = 10 + static_cast<int64_t>(client_id.back() - '0');
-    return Send(coordinator, client_id, task.id, MakeUpdate(task.id, FakeDelta(task, client_id, *base), examples));
+    return Send(coordinator, client_id, task.id, MakeUpdate(task.id, FakeDelta(task, *base), examples));
   }
 
   std::function<void(Coordinator&, const std::string&, const Task&)> act;

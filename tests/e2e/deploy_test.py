@@ -204,14 +204,14 @@ class Deploy(RivuletTest):
         self.ends_well(coordinator, "coordinator")
         self.assertEqual(self.digests("deployed.sqlite"), by_preset)
 
-    def test_client_turned_away_says_why(self):
+    def test_client_of_a_name_that_no_row_holds_says_why(self):
         self.run_rivulet("simulate", self.scenario, "--rounds", "1", "--db", self.path("x.sqlite"), code=0)
         self.partition()
         coordinator, target = self.start_coordinator()
         bad = self.start("client", "--coordinator", "%s:%d" % target, "--insecure", "--name", "../../etc\n", "--data",
                          f"train={self.path('clients')}/client-00000.tfrecord")
         _, err = bad.communicate(timeout=60)
-        self.assertEqual(bad.returncode, 1, err)
+        self.assertEqual(bad.returncode, 2, err)  # a usage error, before anybody is called
         self.assertEqual(len([line for line in err.splitlines() if line.startswith("rivulet: ")]), 1, err)
         coordinator.send_signal(signal.SIGTERM)
         coordinator.wait(timeout=60)

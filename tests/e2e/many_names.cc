@@ -19,8 +19,8 @@ struct Shared {
   std::shared_ptr<const std::string> tail GUARDED_BY(mutex);  // of every update: all but the task's name
 };
 
-StatusOr<std::string> FetchAll(CoordinatorApi& api, const Caller& caller, const Digest& digest) {
-  RIVULET_ASSIGN_OR_RETURN(const auto reader, api.Fetch(caller, {digest}, 0));
+StatusOr<std::string> FetchAll(CoordinatorApi& api, const Caller& caller, const BlobId& id) {
+  RIVULET_ASSIGN_OR_RETURN(const auto reader, api.Fetch(caller, id, 0));
   std::string bytes;
   for (;;) {
     RIVULET_ASSIGN_OR_RETURN(const auto chunk, reader->Next());
@@ -34,7 +34,7 @@ StatusOr<std::shared_ptr<const std::string>> Tail(Shared& shared, CoordinatorApi
                                                   const Task& task) {
   MutexLock lock(shared.mutex);
   if (shared.tail == nullptr) {
-    RIVULET_ASSIGN_OR_RETURN(std::string bytes, FetchAll(api, caller, task.plan_digest));
+    RIVULET_ASSIGN_OR_RETURN(std::string bytes, FetchAll(api, caller, {BlobId::Form::kBytes, task.plan}));
     RIVULET_ASSIGN_OR_RETURN(const auto plan, Plan::Open(std::move(bytes)));
     const std::vector<float> delta(static_cast<size_t>(plan->layout()->update_elements()), 1e-6f);
     const FloatSpan runs[] = {delta};
@@ -51,7 +51,7 @@ Status Upload(CoordinatorApi& api, const Caller& caller, const Task& task, const
   const auto bytes = static_cast<int64_t>(head.size() + tail.size());
   const Digest digest = std::move(Sha256().Update(head).Update(tail)).Finish();
   for (;;) {
-    StatusOr<std::unique_ptr<ChunkWriter>> writer = api.Submit(caller, task.id, 0, bytes, digest);
+    StatusOr<std::unique_ptr<ChunkWriter>> writer = api.Submit(caller, {task.id, 0, bytes, digest});
     if (absl::IsResourceExhausted(writer.status())) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       continue;
@@ -64,24 +64,24 @@ Status Upload(CoordinatorApi& api, const Caller& caller, const Task& task, const
     Status status = (*writer)->Write(from(head, staged));
     if (status.ok()) status = (*writer)->Write(from(tail, staged - std::min(staged, head.size())));
     RIVULET_RETURN_IF_ERROR(status);
-    RIVULET_ASSIGN_OR_RETURN(const SubmitResult result, (*writer)->Close());
+    RIVULET_ASSIGN_OR_RETURN(const SubmitResult result, (*writer)->Finish());
     if (result.kind == SubmitResult::Kind::kRefused) return FailedPrecondition("refused: {}", result.reason);
     return absl::OkStatus();
   }
 }
 
 Status Serve(CoordinatorApi& api, Caller& caller, Shared& shared, bool* over) {
-  RIVULET_ASSIGN_OR_RETURN(const PollReply reply, api.Poll(caller, {"load", {"train"}, 10}));
-  *over = reply.kind == PollReply::Kind::kFinished;
+  RIVULET_ASSIGN_OR_RETURN(const PollReply reply, api.Poll({caller, {.version = "load", .datasets = {{"train", 10}}}}));
+  *over = reply.over.has_value();
   if (*over) return absl::OkStatus();
-  if (reply.kind == PollReply::Kind::kWait) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(reply.wait_ms));
-    return absl::OkStatus();
+  if (reply.tasks.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(reply.wait_ms));
+  for (const Task& task : reply.tasks) {
+    caller.run_id = task.run_id;
+    RIVULET_ASSIGN_OR_RETURN(const auto tail, Tail(shared, api, caller, task));
+    RIVULET_RETURN_IF_ERROR(FetchAll(api, caller, task.input("model")->id).status());
+    RIVULET_RETURN_IF_ERROR(Upload(api, caller, task, *tail));
   }
-  caller.run_id = reply.task->run_id;
-  RIVULET_ASSIGN_OR_RETURN(const auto tail, Tail(shared, api, caller, *reply.task));
-  RIVULET_RETURN_IF_ERROR(FetchAll(api, caller, reply.task->model_blob).status());
-  return Upload(api, caller, *reply.task, *tail);
+  return absl::OkStatus();
 }
 
 // A server with as many calls as it can serve refuses the next one for now, which a hundred names that call at once on

@@ -32,6 +32,13 @@ TEST(KeyFor, IsTheFirstEightBytesOfSha256OfSeedAndClient) {
   EXPECT_FALSE(KeyFor(7, "a") == KeyFor(7, "b"));
 }
 
+TEST(ClientKey, GivesTheStreamsOfItsSeedAndClient) {
+  const StreamKey by_name = StreamFor(7, "client-00003", Purpose::kGraph, 5, 2);
+  const StreamKey by_key = StreamFor(ClientKey(7, "client-00003"), Purpose::kGraph, 5, 2);
+  EXPECT_TRUE(by_key.key == by_name.key);
+  EXPECT_EQ(Draws(by_key, 1).Word64(), Draws(by_name, 1).Word64());
+}
+
 TEST(StreamFor, EveryPartOfTheCounterGivesAnotherStream) {
   const auto first = [](const StreamKey& stream, uint32_t op) { return Draws(stream, op).Word64(); };
   const StreamKey base = StreamFor(1, "c", Purpose::kShuffle, 3, 1);

@@ -12,20 +12,20 @@ using ::rivulet::testing::StatusIs;
 // Answers every poll with what the test set.
 class CountingCoordinator : public CoordinatorApi {
  public:
-  StatusOr<PollReply> Poll(const Caller&, const Capabilities&) override { return reply; }
+  StatusOr<PollReply> Poll(const PollRequest&) override { return reply; }
   StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller&, const BlobId&, int64_t) override {
     return NotFound("no blob");
   }
-  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller&, const TaskId&, int, int64_t, const Digest&) override {
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller&, const Submission&) override {
     return NotFound("no task");
   }
-  Status Fail(const Caller&, const TaskId&, const std::string& reason) override { return Aborted("{}", reason); }
-  StatusOr<PollReply> reply = PollReply{.kind = PollReply::Kind::kWait};
+  Status Fail(const Caller&, const TaskFailure& failure) override { return Aborted("{}", failure.reason); }
+  StatusOr<PollReply> reply = PollReply{};
 };
 
 class AttendanceTest : public ::testing::Test {
  protected:
-  void Poll(const std::string& name) { (void)attendance_.Poll({.name = name}, {}); }
+  void Poll(const std::string& name) { (void)attendance_.Poll({.caller = {.name = name}}); }
   bool AllKnow() { return attendance_.WaitUntilAllKnow(std::chrono::milliseconds(0)); }
   CountingCoordinator fake_;
   Attendance attendance_{fake_};
@@ -36,7 +36,7 @@ TEST_F(AttendanceTest, NobodyPolled_AllKnow) { EXPECT_TRUE(AllKnow()); }
 TEST_F(AttendanceTest, OneOfTwoTold_NotAllKnow) {
   Poll("a");
   Poll("b");
-  fake_.reply->kind = PollReply::Kind::kFinished;
+  fake_.reply->over = PollReply::Over{};
   Poll("a");
   EXPECT_FALSE(AllKnow());
   Poll("b");
@@ -46,7 +46,7 @@ TEST_F(AttendanceTest, OneOfTwoTold_NotAllKnow) {
 TEST_F(AttendanceTest, ExpectedAndNotSeen_NotAllKnow) {
   attendance_.Expect("a");
   EXPECT_FALSE(AllKnow());
-  fake_.reply->kind = PollReply::Kind::kFinished;
+  fake_.reply->over = PollReply::Over{};
   Poll("a");
   EXPECT_TRUE(AllKnow());
 }
@@ -59,7 +59,7 @@ TEST_F(AttendanceTest, RefusedPoll_DoesNotCount) {
 
 TEST_F(AttendanceTest, LastOneTold_EndsTheWait) {
   Poll("a");
-  fake_.reply->kind = PollReply::Kind::kFinished;
+  fake_.reply->over = PollReply::Over{};
   std::thread late([this] { Poll("a"); });
   EXPECT_TRUE(attendance_.WaitUntilAllKnow(std::chrono::minutes(1)));
   late.join();
@@ -67,8 +67,8 @@ TEST_F(AttendanceTest, LastOneTold_EndsTheWait) {
 
 TEST_F(AttendanceTest, OtherCalls_PassThrough) {
   EXPECT_THAT(attendance_.Fetch({}, {}, 0), StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(attendance_.Submit({}, "t", 0, 1, {}), StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_EQ(Message(attendance_.Fail({}, "t", "broken")), "broken");
+  EXPECT_THAT(attendance_.Submit({}, {.task = "t", .bytes = 1}), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_EQ(Message(attendance_.Fail({}, {"t", "broken"})), "broken");
 }
 
 }  // namespace

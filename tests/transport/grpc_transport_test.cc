@@ -22,16 +22,15 @@ std::string Pattern(size_t bytes) {
 // A coordinator that remembers what it was asked and answers what the test set.
 class FakeCoordinator : public CoordinatorApi {
  public:
-  StatusOr<PollReply> Poll(const Caller& caller, const Capabilities& capabilities) override {
+  StatusOr<PollReply> Poll(const PollRequest& request) override {
     MutexLock lock(mutex);
-    last_caller = caller;
-    last_capabilities = capabilities;
+    last_poll = request;
     return poll_reply;
   }
 
   StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller&, const BlobId& blob, int64_t offset) override {
     MutexLock lock(mutex);
-    if (blob.digest != Sha256Of(this->blob)) return NotFound("no blob {}", blob.digest.Hex());
+    if (blob != BlobId{BlobId::Form::kModel, Sha256Of(this->blob)}) return NotFound("no blob {}", blob.digest.Hex());
     if (offset > static_cast<int64_t>(this->blob.size())) return OutOfRange("offset {} is beyond the end", offset);
     class Reader : public ChunkReader {
      public:
@@ -52,12 +51,11 @@ class FakeCoordinator : public CoordinatorApi {
     return std::make_unique<Reader>(*this, offset);
   }
 
-  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const TaskId& task, int step, int64_t bytes,
-                                                const Digest& digest) override {
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override {
     MutexLock lock(mutex);
-    if (task != "task-1") return NotFound("no task '{}' for client '{}'", task, caller.name);
-    announced = bytes;
-    last_step = step;
+    if (submission.task != "task-1") return NotFound("no task '{}' for client '{}'", submission.task, caller.name);
+    announced = submission.bytes;
+    last_step = submission.step;
     class Writer : public ChunkWriter {
      public:
       Writer(FakeCoordinator& fake, Digest digest) : fake_(fake), digest_(digest) {}
@@ -72,7 +70,7 @@ class FakeCoordinator : public CoordinatorApi {
         fake_.moved.NotifyAll();
         return absl::OkStatus();
       }
-      StatusOr<SubmitResult> Close() override {
+      StatusOr<SubmitResult> Finish() override {
         if (Sha256Of(fake_.staged) != digest_) return SubmitResult{SubmitResult::Kind::kRefused, "another digest"};
         return fake_.result;
       }
@@ -81,19 +79,18 @@ class FakeCoordinator : public CoordinatorApi {
       FakeCoordinator& fake_;
       Digest digest_;
     };
-    return std::make_unique<Writer>(*this, digest);
+    return std::make_unique<Writer>(*this, submission.digest);
   }
 
-  Status Fail(const Caller& caller, const TaskId& task, const std::string& reason) override {
+  Status Fail(const Caller& caller, const TaskFailure& failure) override {
     MutexLock lock(mutex);
-    failed = caller.name + "/" + task + "/" + reason;
+    failed = caller.name + "/" + failure.task + "/" + failure.reason;
     return fail_status;
   }
 
   Mutex mutex;
   CondVar moved;
-  Caller last_caller;
-  Capabilities last_capabilities;
+  PollRequest last_poll;
   StatusOr<PollReply> poll_reply = PollReply{};
   std::string blob;
   size_t fetch_chunk = 100'000;
@@ -124,7 +121,8 @@ class GrpcTransportTest : public ::testing::Test {
   }
 
   StatusOr<std::string> FetchAll(CoordinatorApi& api, int64_t offset) {
-    RIVULET_ASSIGN_OR_RETURN(const auto reader, api.Fetch(caller_, BlobId{Sha256Of(fake_.blob)}, offset));
+    RIVULET_ASSIGN_OR_RETURN(const auto reader,
+                             api.Fetch(caller_, BlobId{BlobId::Form::kModel, Sha256Of(fake_.blob)}, offset));
     std::string bytes;
     while (true) {
       RIVULET_ASSIGN_OR_RETURN(const auto chunk, reader->Next());
@@ -139,43 +137,28 @@ class GrpcTransportTest : public ::testing::Test {
   std::unique_ptr<GrpcClient> client_;
 };
 
-TEST_F(GrpcTransportTest, Poll_CarriesEveryField) {
-  Task task{.id = "task-1", .run_id = "run-7", .round = 3, .attempt = 2, .base_round = 1, .ordinal = 65535};
-  task.seed = 0xFFFFFFFFFFFFFFFF;
-  task.plan_digest = Sha256Of("plan");
-  task.model_digest = Sha256Of("model");
-  task.model_blob = Sha256Of("blob");
-  task.deadline_ms = 600'000;
-  PollReply reply{.kind = PollReply::Kind::kTask, .task = task, .wait_ms = 5, .message = "go"};
-  reply.outcomes.push_back({"task-0", Outcome::kRefused, "NaN"});
+// Every field of the messages is messages_test.cc's.
+TEST_F(GrpcTransportTest, Poll_CarriesRequestAndReply) {
+  PollReply reply{.tasks = {Task{.id = "task-1", .client_id = "client-00003"}}};
+  reply.outcomes.push_back({"task-0", TaskEnd::kRefused, "NaN"});
   fake_.poll_reply = reply;
-
-  const auto got = client_->Poll(caller_, {.version = "0.1.0", .datasets = {"train", "extra"}, .examples = 600});
+  const auto got =
+      client_->Poll({caller_, {.version = "0.1.0", .datasets = {{"train", 600}, {"extra", int64_t{1} << 40}}}});
   ASSERT_OK(got);
-  EXPECT_EQ(fake_.last_caller.name, "client-00003");
-  EXPECT_EQ(fake_.last_caller.run_id, "run-7");
-  EXPECT_EQ(fake_.last_caller.certificate_serial, "");
-  EXPECT_EQ(fake_.last_capabilities.version, "0.1.0");
-  EXPECT_EQ(fake_.last_capabilities.datasets, (std::vector<std::string>{"train", "extra"}));
-  EXPECT_EQ(fake_.last_capabilities.examples, 600);
-  EXPECT_EQ(got->kind, PollReply::Kind::kTask);
-  EXPECT_EQ(got->task->id, "task-1");
-  EXPECT_EQ(got->task->run_id, "run-7");
-  EXPECT_EQ(got->task->round, 3);
-  EXPECT_EQ(got->task->attempt, 2);
-  EXPECT_EQ(got->task->base_round, 1);
-  EXPECT_EQ(got->task->ordinal, 65535);
-  EXPECT_EQ(got->task->seed, 0xFFFFFFFFFFFFFFFF);
-  EXPECT_EQ(got->task->plan_digest, task.plan_digest);
-  EXPECT_EQ(got->task->model_digest, task.model_digest);
-  EXPECT_EQ(got->task->model_blob, task.model_blob);
-  EXPECT_EQ(got->task->deadline_ms, 600'000);
-  EXPECT_EQ(got->wait_ms, 5);
-  EXPECT_EQ(got->message, "go");
+  EXPECT_EQ(fake_.last_poll.caller.name, "client-00003");
+  EXPECT_EQ(fake_.last_poll.caller.run_id, "run-7");
+  EXPECT_EQ(fake_.last_poll.caller.certificate_serial, "");
+  EXPECT_EQ(fake_.last_poll.capabilities.version, "0.1.0");
+  EXPECT_EQ(fake_.last_poll.capabilities.protocol, kProtocol);
+  ASSERT_EQ(fake_.last_poll.capabilities.datasets.size(), 2u);
+  EXPECT_EQ(fake_.last_poll.capabilities.datasets[1].name, "extra");
+  EXPECT_EQ(fake_.last_poll.capabilities.datasets[1].examples, int64_t{1} << 40);
+  ASSERT_EQ(got->tasks.size(), 1u);
+  EXPECT_EQ(got->tasks[0].id, "task-1");
+  EXPECT_EQ(got->tasks[0].client_id, "client-00003");
   ASSERT_EQ(got->outcomes.size(), 1u);
-  EXPECT_EQ(got->outcomes[0].task, "task-0");
-  EXPECT_EQ(got->outcomes[0].outcome, Outcome::kRefused);
   EXPECT_EQ(got->outcomes[0].reason, "NaN");
+  EXPECT_FALSE(got->over);
 }
 
 TEST_F(GrpcTransportTest, Errors_CrossWithCodeAndMessage) {
@@ -184,22 +167,22 @@ TEST_F(GrpcTransportTest, Errors_CrossWithCodeAndMessage) {
         absl::StatusCode::kResourceExhausted, absl::StatusCode::kFailedPrecondition, absl::StatusCode::kDataLoss,
         absl::StatusCode::kDeadlineExceeded, absl::StatusCode::kInternal, absl::StatusCode::kUnknown}) {
     fake_.poll_reply = Status(code, "client 'a' is not welcome: ünïcode, 100 %");
-    const auto got = client_->Poll(caller_, {});
+    const auto got = client_->Poll({caller_});
     EXPECT_THAT(got, StatusIs(code, "client 'a' is not welcome: ünïcode, 100 %"));
   }
 }
 
 TEST_F(GrpcTransportTest, ErrorLongerThanAHeader_IsCutAndKeepsItsCode) {
   fake_.poll_reply = InvalidArgument("{}", std::string(100'000, '%'));
-  const auto got = client_->Poll(caller_, {});
+  const auto got = client_->Poll({caller_});
   EXPECT_THAT(got, StatusIs(absl::StatusCode::kInvalidArgument, ::testing::StartsWith("%%%%")));
 }
 
 TEST_F(GrpcTransportTest, Fail_CarriesTaskAndReasonAndAnswers) {
-  EXPECT_OK(client_->Fail(caller_, "task-1", "a label out of range"));
+  EXPECT_OK(client_->Fail(caller_, {"task-1", "a label out of range"}));
   EXPECT_EQ(fake_.failed, "client-00003/task-1/a label out of range");
   fake_.fail_status = NotFound("no such task");
-  EXPECT_THAT(client_->Fail(caller_, "task-1", "x"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(client_->Fail(caller_, {"task-1", "x"}), StatusIs(absl::StatusCode::kNotFound));
 }
 
 TEST_F(GrpcTransportTest, Fetch_GivesTheSameBytesWhateverTheChunks) {
@@ -223,7 +206,7 @@ TEST_F(GrpcTransportTest, FetchAtAnOffset_GivesTheRest) {
 TEST_F(GrpcTransportTest, FetchOfAnEmptyBlob_EndsAtOnce) { EXPECT_EQ(FetchAll(*client_, 0).value(), ""); }
 
 TEST_F(GrpcTransportTest, FetchOfAnUnknownBlob_IsNotFoundAtTheCall) {
-  const auto got = client_->Fetch(caller_, BlobId{Sha256Of("other")}, 0);
+  const auto got = client_->Fetch(caller_, BlobId{BlobId::Form::kModel, Sha256Of("other")}, 0);
   EXPECT_THAT(got, StatusIs(absl::StatusCode::kNotFound));
 }
 
@@ -237,69 +220,69 @@ TEST_F(GrpcTransportTest, FetchThatFailsMidway_GivesThatError) {
 TEST_F(GrpcTransportTest, Submit_StagesTheSameBytesInBoundedChunks) {
   const std::string update = Pattern(2'000'003);
   fake_.result = {SubmitResult::Kind::kDuplicate, "seen before"};
-  auto writer = client_->Submit(caller_, "task-1", 2, static_cast<int64_t>(update.size()), Sha256Of(update));
+  auto writer = client_->Submit(caller_, {"task-1", 2, static_cast<int64_t>(update.size()), Sha256Of(update)});
   ASSERT_OK(writer);
   EXPECT_EQ((*writer)->offset(), 0);
   ASSERT_OK((*writer)->Write(std::as_bytes(std::span(update))));
-  const auto result = (*writer)->Close();
+  const auto result = (*writer)->Finish();
   ASSERT_OK(result);
   EXPECT_EQ(result->kind, SubmitResult::Kind::kDuplicate);
   EXPECT_EQ(result->reason, "seen before");
   EXPECT_TRUE(fake_.staged == update);
   EXPECT_EQ(fake_.last_step, 2);
   EXPECT_LE(fake_.largest_chunk, size_t{256} << 10);
-  EXPECT_THAT((*writer)->Close(), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT((*writer)->Finish(), StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
 TEST_F(GrpcTransportTest, SubmitOfAnUnknownTask_IsNotFoundAtTheCall) {
-  const auto writer = client_->Submit(caller_, "task-9", 0, 10, Digest{});
+  const auto writer = client_->Submit(caller_, {"task-9", 0, 10, Digest{}});
   EXPECT_THAT(writer, StatusIs(absl::StatusCode::kNotFound, "no task 'task-9' for client 'client-00003'"));
 }
 
 TEST_F(GrpcTransportTest, SubmitAfterALostConnection_GoesOnAtTheOffsetStaged) {
   const std::string update = Pattern(600'000);
   {
-    auto writer = client_->Submit(caller_, "task-1", 0, 600'000, Sha256Of(update)).value();
+    auto writer = client_->Submit(caller_, {"task-1", 0, 600'000, Sha256Of(update)}).value();
     ASSERT_OK(writer->Write(std::as_bytes(std::span(update)).first(300'000)));
     MutexLock lock(fake_.mutex);
     while (fake_.staged.size() < 300'000) fake_.moved.Wait(fake_.mutex);
   }
-  auto writer = client_->Submit(caller_, "task-1", 0, 600'000, Sha256Of(update)).value();
+  auto writer = client_->Submit(caller_, {"task-1", 0, 600'000, Sha256Of(update)}).value();
   EXPECT_EQ(writer->offset(), 300'000);
   ASSERT_OK(writer->Write(std::as_bytes(std::span(update)).subspan(300'000)));
-  EXPECT_EQ(writer->Close()->kind, SubmitResult::Kind::kAccepted);
+  EXPECT_EQ(writer->Finish()->kind, SubmitResult::Kind::kAccepted);
   EXPECT_TRUE(fake_.staged == update);
 }
 
 TEST_F(GrpcTransportTest, SubmitOfTooMuch_GivesTheCoordinatorsReason) {
   const std::string update = Pattern(2'000'000);
-  auto writer = client_->Submit(caller_, "task-1", 0, 1'000'000, Sha256Of(update)).value();
+  auto writer = client_->Submit(caller_, {"task-1", 0, 1'000'000, Sha256Of(update)}).value();
   Status status = writer->Write(std::as_bytes(std::span(update)));  // may be refused only at the close
-  if (status.ok()) status = writer->Close().status();
+  if (status.ok()) status = writer->Finish().status();
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument, "more than the 1000000 bytes announced"));
 }
 
 TEST_F(GrpcTransportTest, NobodyListens_IsUnavailableAndNamesTheAddress) {
   server_->Stop(std::chrono::milliseconds(0));
-  const auto got = client_->Poll(caller_, {});
+  const auto got = client_->Poll({caller_});
   EXPECT_THAT(got, StatusIs(absl::StatusCode::kUnavailable, ::testing::HasSubstr(server_->address().ToString())));
 }
 
 TEST_F(GrpcTransportTest, ServerStopsDuringAnUpload_IsUnavailable) {
-  auto writer = client_->Submit(caller_, "task-1", 0, 1'000'000, Digest{}).value();
+  auto writer = client_->Submit(caller_, {"task-1", 0, 1'000'000, Digest{}}).value();
   server_->Stop(std::chrono::milliseconds(0));
-  EXPECT_THAT(writer->Close(), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(writer->Finish(), StatusIs(absl::StatusCode::kUnavailable));
 }
 
 TEST_F(GrpcTransportTest, ServerComesBack_TheSameClientReachesItAgain) {
   const int port = server_->address().port;
   auto client = std::move(client_);
-  ASSERT_OK(client->Poll(caller_, {}));
+  ASSERT_OK(client->Poll({caller_}));
   StartServer(port, std::chrono::minutes(2));
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   Status last;
   do {
-    last = client->Poll(caller_, {}).status();
+    last = client->Poll({caller_}).status();
   } while (last.code() == absl::StatusCode::kUnavailable && std::chrono::steady_clock::now() < give_up);
   EXPECT_OK(last);
 }
@@ -312,7 +295,7 @@ TEST_F(GrpcTransportTest, SecondServerOnTheSamePort_IsUnavailable) {
 
 TEST_F(GrpcTransportTest, PeerThatStallsInAnUpload_IsEnded) {
   StartServer(0, std::chrono::milliseconds(100));
-  auto writer = client_->Submit(caller_, "task-1", 0, 1'000'000, Digest{}).value();
+  auto writer = client_->Submit(caller_, {"task-1", 0, 1'000'000, Digest{}}).value();
   // Nothing is written: the server ends the stream by itself, and the next calls say so.
   const std::string part = Pattern(1000);
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -325,10 +308,10 @@ TEST_F(GrpcTransportTest, PeerThatStallsInAnUpload_IsEnded) {
 }
 
 TEST_F(GrpcTransportTest, Cancel_EndsCallsInFlightAndLaterOnes) {
-  auto writer = client_->Submit(caller_, "task-1", 0, 1'000'000, Digest{}).value();
+  auto writer = client_->Submit(caller_, {"task-1", 0, 1'000'000, Digest{}}).value();
   client_->Cancel();
-  EXPECT_THAT(writer->Close(), StatusIs(absl::StatusCode::kCancelled));
-  EXPECT_THAT(client_->Poll(caller_, {}), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(writer->Finish(), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(client_->Poll({caller_}), StatusIs(absl::StatusCode::kCancelled));
 }
 
 // Property: downloads of many callers at once over one connection do not mix.
@@ -356,7 +339,7 @@ TEST_F(GrpcTransportTest, MoreCallsThanTheServerServes_AreUnavailableAndServedLa
   std::vector<std::unique_ptr<ChunkWriter>> open;
   Status refused;
   while (refused.ok() && open.size() < 20) {
-    auto writer = client->Submit(caller_, "task-1", 0, 1'000'000, Digest{});
+    auto writer = client->Submit(caller_, {"task-1", 0, 1'000'000, Digest{}});
     refused = writer.status();
     if (writer.ok()) open.push_back(std::move(*writer));
   }
@@ -366,7 +349,7 @@ TEST_F(GrpcTransportTest, MoreCallsThanTheServerServes_AreUnavailableAndServedLa
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   Status last;
   do {
-    last = client->Poll(caller_, {}).status();
+    last = client->Poll({caller_}).status();
   } while (last.code() == absl::StatusCode::kUnavailable && std::chrono::steady_clock::now() < give_up);
   EXPECT_OK(last);
 }

@@ -1,0 +1,27 @@
+// What a task is called, what it is for, and how it ended: words that aggregation, transport, the round machine, rows
+// and logs share.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace rivulet {
+
+using TaskId = std::string;  // "<run_id>-r<round>-a<attempt>-<client_id>-<ordinal>": unique in a history
+using Scalars = std::map<std::string, double>;  // what a client says of its task, by name
+
+enum class TaskKind : uint8_t { kTrain = 0, kEvaluate = 1 };
+std::string_view Name(TaskKind kind);  // "train", "evaluate"
+
+// The one type for how a task ended, on the wire, in rows, logs and JSON.
+enum class TaskEnd : uint8_t {
+  kFolded = 0,   // its update is in a version
+  kRefused = 1,  // it arrived and was not accepted
+  kDropped = 2,  // it did not arrive in time, its attempt was abandoned, or it was not needed
+  kFailed = 3,   // its client said that it cannot be done
+};
+std::string_view Name(TaskEnd end);  // "folded", "refused", "dropped", "failed"
+
+}  // namespace rivulet

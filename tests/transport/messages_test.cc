@@ -1,0 +1,137 @@
+// Structs cross as messages without losing a field. Whoever adds a field to a message meets EveryFieldIsSet, which
+// fails until the sample below gives it a value; whoever forgets one of the two directions meets the round trip.
+#include "federated/transport/messages.h"
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
+#include "tests/testing/status_matchers.h"
+
+namespace rivulet {
+namespace {
+
+using ::rivulet::testing::StatusIs;
+
+// Every field of `message` has another value than a fresh one's, and so have those of the messages in it.
+void ExpectEveryFieldIsSet(const google::protobuf::Message& message) {
+  const google::protobuf::Descriptor& type = *message.GetDescriptor();
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  for (int i = 0; i < type.field_count(); ++i) {
+    const google::protobuf::FieldDescriptor* field = type.field(i);
+    if (field->is_repeated()) {
+      ASSERT_GT(reflection.FieldSize(message, field), 0) << field->full_name();
+      if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) {
+        ExpectEveryFieldIsSet(reflection.GetRepeatedMessage(message, field, 0));
+      }
+    } else {
+      ASSERT_TRUE(reflection.HasField(message, field)) << field->full_name();
+      if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) {
+        ExpectEveryFieldIsSet(reflection.GetMessage(message, field));
+      }
+    }
+  }
+}
+
+// To a message and back to a struct that gives the same message.
+template <typename Message, typename Struct>
+void ExpectCrossesWhole(const Struct& sample) {
+  Message message, again;
+  ToMessage(sample, &message);
+  ExpectEveryFieldIsSet(message);
+  const StatusOr<Struct> back = FromMessage(message);
+  ASSERT_OK(back);
+  ToMessage(*back, &again);
+  EXPECT_EQ(again.DebugString(), message.DebugString());
+}
+
+Task SomeTask() {
+  Task task{.id = "run-7-r3-a2-client-00003-65535", .run_id = "run-7", .client_id = "client-00003"};
+  task.kind = TaskKind::kEvaluate;
+  task.step = 2;
+  task.base_version = 2;
+  task.ordinal = 65535;
+  task.stream_key = 0xFFFFFFFFFFFFFFFF;
+  task.plan = Sha256Of("plan");
+  task.inputs = {{"model", {BlobId::Form::kModel, Sha256Of("model")}}, {"other", {}}};
+  return task;
+}
+
+TEST(Messages, Caller_CrossesWhole) {
+  ExpectCrossesWhole<rpc::CallerProto>(Caller{.name = "client-00003", .run_id = "run-7"});
+}
+
+TEST(Messages, PollRequest_CrossesWhole) {
+  PollRequest request{.caller = {.name = "client-00003", .run_id = "run-7"}};
+  request.capabilities = {.version = "0.1.0", .protocol = 7, .datasets = {{"train", 600}, {"extra", 1}}};
+  ExpectCrossesWhole<rpc::PollRequestProto>(request);
+}
+
+TEST(Messages, PollReply_CrossesWhole) {
+  PollReply reply;
+  reply.tasks = {SomeTask(), Task{.id = "task-2"}};
+  reply.outcomes.push_back({"task-0", TaskEnd::kRefused, "NaN"});
+  reply.wait_ms = 5;
+  reply.awaited.sentence = "1 of 2 clients";
+  reply.over = PollReply::Over{.failed = true, .sentence = "it failed"};
+  ExpectCrossesWhole<rpc::PollReplyProto>(reply);
+}
+
+TEST(Messages, Submission_CrossesWhole) {
+  ExpectCrossesWhole<rpc::SubmissionProto>(
+      Submission{.task = "task-1", .step = 2, .bytes = int64_t{1} << 40, .digest = Sha256Of("update")});
+}
+
+TEST(Messages, TaskFailure_CrossesWhole) {
+  ExpectCrossesWhole<rpc::TaskFailureProto>(TaskFailure{.task = "task-1", .reason = "a label out of range"});
+}
+
+TEST(Messages, EveryEndOfATask_CrossesAndAnUnknownOneIsRefused) {
+  for (const TaskEnd end : {TaskEnd::kFolded, TaskEnd::kRefused, TaskEnd::kDropped, TaskEnd::kFailed}) {
+    rpc::PollReplyProto message;
+    ToMessage(PollReply{.outcomes = {{"task-0", end, ""}}}, &message);
+    const auto back = FromMessage(message);
+    ASSERT_OK(back);
+    EXPECT_EQ(back->outcomes.at(0).end, end);
+    message.mutable_outcomes(0)->set_end(4);
+    EXPECT_THAT(FromMessage(message), StatusIs(absl::StatusCode::kInvalidArgument));
+  }
+}
+
+TEST(Messages, SubmissionOfNegativeSizeOrWithoutADigest_IsRefused) {
+  rpc::SubmissionProto message;
+  ToMessage(Submission{.task = "task-1", .bytes = -1}, &message);
+  EXPECT_THAT(FromMessage(message), StatusIs(absl::StatusCode::kInvalidArgument));
+  message.set_bytes(1);
+  EXPECT_OK(FromMessage(message));
+  message.set_digest("short");
+  EXPECT_THAT(FromMessage(message), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST(Messages, SubmitResult_CrossesWhole) {
+  ExpectCrossesWhole<rpc::SubmitResultProto>(SubmitResult{SubmitResult::Kind::kRefused, "NaN"});
+}
+
+TEST(Messages, TaskOutOfRange_IsRefused) {
+  const auto error = [](auto change) {
+    rpc::PollReplyProto message;
+    ToMessage(PollReply{.tasks = {SomeTask()}}, &message);
+    change(*message.mutable_tasks(0));
+    return FromMessage(message).status();
+  };
+  using ::testing::HasSubstr;
+  EXPECT_OK(error([](rpc::TaskProto&) {}));
+  EXPECT_THAT(error([](rpc::TaskProto& t) { t.set_ordinal(65536); }),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("ordinal 65536")));
+  EXPECT_THAT(error([](rpc::TaskProto& t) { t.set_base_version(-1); }),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("base version -1")));
+  EXPECT_THAT(error([](rpc::TaskProto& t) { t.set_step(-1); }),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("step -1")));
+  EXPECT_THAT(error([](rpc::TaskProto& t) { t.set_kind(7); }),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a task of kind 7")));
+  EXPECT_THAT(error([](rpc::TaskProto& t) { t.set_plan("short"); }), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(error([](rpc::TaskProto& t) { t.mutable_inputs(0)->mutable_id()->set_form(2); }),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a blob of form 2")));
+}
+
+}  // namespace
+}  // namespace rivulet

@@ -37,6 +37,8 @@ std::string_view Name(Lease::State state) {
       return "taken";
     case Lease::State::kStaging:
       return "staging";
+    case Lease::State::kHeld:
+      return "held";
     case Lease::State::kFolding:
       return "folding";
     case Lease::State::kFolded:
@@ -51,6 +53,10 @@ std::string_view Name(Lease::State state) {
   RIVULET_CHECK(false, "state {}", static_cast<int>(state));
 }
 
+uint64_t GatherOf(int64_t round, int64_t attempt) {
+  return static_cast<uint64_t>(round) << 32 | static_cast<uint64_t>(attempt);
+}
+
 // Short enough for a line of a log, and without the run's id, so that the lines of two runs of one seed can be compared
 // as text.
 std::string Describe(const Action& action, std::string_view run_id) {
@@ -58,6 +64,10 @@ std::string Describe(const Action& action, std::string_view run_id) {
     std::string_view run_id;
     std::string operator()(const Offer& a) const {
       return fmt::format("{} {}", a.again ? "offer-again" : "offer", ShortTask(a.lease.task, run_id));
+    }
+    std::string operator()(const Cancel& a) const { return fmt::format("cancel {}", ShortTask(a.task, run_id)); }
+    std::string operator()(const HandOverPartial& a) const {
+      return fmt::format("hand-over {}", a.site) + Clients(a.tasks);
     }
     std::string operator()(const AskToWait& a) const { return fmt::format("wait {}", a.client_id); }
     std::string operator()(const Refuse& a) const {
@@ -68,14 +78,17 @@ std::string Describe(const Action& action, std::string_view run_id) {
     std::string operator()(const Fold& a) const { return fmt::format("fold {}", ShortTask(a.task, run_id)); }
     std::string operator()(const Close& a) const { return fmt::format("close r{} a{}", a.round, a.attempt); }
     std::string operator()(const Commit& a) const {
-      std::string text = fmt::format("commit r{} a{}", a.round, a.attempt);
-      for (const TaskId& task : a.tasks) text += " " + ShortClient(task, run_id);
-      return text;
+      return fmt::format("commit r{} a{}", a.round, a.attempt) + Clients(a.tasks);
     }
     std::string operator()(const Abandon& a) const {
       return fmt::format("abandon r{} a{}: {}", a.round, a.attempt, a.reason);
     }
     std::string operator()(const WakeAt&) const { return "wake"; }
+    std::string Clients(const std::vector<TaskId>& tasks) const {
+      std::string text;
+      for (const TaskId& task : tasks) text += " " + ShortClient(task, run_id);
+      return text;
+    }
   };
   return std::visit(Describer{run_id}, action);
 }

@@ -3,9 +3,12 @@
 //
 //   Joined, Tick ──→ Offer* WakeAt        a cohort is drawn
 //   Polled ──→ Offer (again) | AskToWait | Refuse
+//   SitePolled ──→ Cancel* HandOverPartial* Offer (again)* | AskToWait | Refuse     one poll, many answers
 //   StepReported ──→ Stage | Refuse       an upload begins, or a client gives up
 //   StageDone ──→ Fold | Refuse           it is complete and checked, or not
-//   FoldDone, Tick ──→ Close Commit | Abandon     when every lease is resolved, or at the deadline
+//   PartialReported ──→ Fold* | Refuse    a site brings the partial in which it has folded its tasks
+//   FoldDone, Merged ──→ HandOverPartial* | Close (Commit | Abandon)     when only held leases are awaited, or none
+//   Tick ──→ Close (Commit | Abandon)     at the deadline
 //   CommitDone ──→ Offer* WakeAt | nothing        after Commit and after Abandon: the rows are written
 #pragma once
 
@@ -26,16 +29,18 @@ struct Lease {
     kOffered,  // drawn; its client has not asked yet
     kTaken,    // its client has the task
     kStaging,  // its upload has begun
+    kHeld,     // its site has folded it into a partial of its own, and keeps that until it is asked to hand it over
     kFolding,  // its update is being folded; no deadline reaches it any more
     kFolded,
     kRefused,
     kDropped,
     kFailed,  // resolved
   };
-  static constexpr size_t kStates = 8;
+  static constexpr size_t kStates = 9;
   TaskId task;
   std::string client_id;
-  std::string via;  // the tier it is reached through; "" for none
+  std::string site;  // who polled for it and has it: its client, or a site that serves it; "" while it is offered
+  std::string via;   // the tier it is reached through; "" for none
   int64_t base_round = 0;
   uint16_t ordinal = 0;  // of this client's lease at this base version
   State state = State::kOffered;
@@ -57,6 +62,22 @@ struct Left {
 };  // no candidate any more; its lease is dropped
 struct Polled {
   std::string client_id;
+};  // a site of one name
+// A site asks for tasks of the names it serves, and says what it has in its hands.
+struct SitePolled {
+  std::string site;
+  enum class Serves : uint8_t {
+    kItself,  // the client of its own name
+    kAny,     // every client: a worker of a simulation
+  } serves = Serves::kItself;
+  // A lease of this site that is neither held nor named here is offered to it again: its process was restarted. What is
+  // held needs to be said once.
+  struct Holding {
+    TaskId task;
+    bool held = false;  // folded into the site's own partial
+  };
+  std::vector<Holding> working_on;
+  int64_t want = 1;  // tasks that it would take now
 };
 struct StepReported {
   std::string client_id;
@@ -75,6 +96,15 @@ struct FoldDone {
   bool ok = true;
   std::string reason;
 };
+struct PartialReported {
+  std::string site;
+  std::vector<TaskId> tasks;  // all that are folded in it, each once; each is answered with a Fold, or none
+};
+struct Merged {
+  std::vector<TaskId> tasks;  // of one PartialReported
+  bool ok = true;
+  std::string reason;
+};  // a FoldDone for each, at once
 struct CommitDone {
   bool ok = true;
   std::string reason;
@@ -83,7 +113,8 @@ struct Tick {};
 struct Operator {
   enum class Command : uint8_t { kStop } command = Command::kStop;
 };
-using Event = std::variant<Joined, Left, Polled, StepReported, StageDone, FoldDone, CommitDone, Tick, Operator>;
+using Event = std::variant<Joined, Left, Polled, SitePolled, StepReported, StageDone, FoldDone, PartialReported, Merged,
+                           CommitDone, Tick, Operator>;
 
 // --- Actions
 // ----------------------------------------------------------------------------------------------------------
@@ -94,8 +125,18 @@ struct Offer {
   int64_t attempt = 1;
   bool again = false;
 };  // again: answers a poll
+struct Cancel {
+  TaskId task;
+};  // answers a poll that named it: it is no longer this site's; what was made of it is worth nothing
+// Asks a site for its partial: nothing else is awaited. Said to each holder once, whoever's event it was, so that one
+// that waits can be woken; and again in the answer to each poll of a holder.
+struct HandOverPartial {
+  std::string site;
+  uint64_t gather = 0;  // GatherOf
+  std::vector<TaskId> tasks;
+};
 struct AskToWait {
-  std::string client_id;
+  std::string client_id;  // or the site
   std::string message;
   int64_t wait_ms = 0;
 };
@@ -107,8 +148,8 @@ struct Refuse {
     kBusy,       // an upload of this task is being checked; ask again
     kLate,       // this task is resolved otherwise; reason says how
   };
-  std::string client_id;
-  TaskId task;  // "" when a poll is refused
+  std::string client_id;  // or the site
+  TaskId task;            // "" when a poll is refused; of a partial the task for which all of it is
   Why why = Why::kUnknown;
   std::string reason;
 };
@@ -136,7 +177,13 @@ struct Abandon {
 struct WakeAt {
   TimeMs time = 0;
 };  // send a Tick then
-using Action = std::variant<Offer, AskToWait, Refuse, Stage, Fold, Close, Commit, Abandon, WakeAt>;
+using Action =
+    std::variant<Offer, Cancel, HandOverPartial, AskToWait, Refuse, Stage, Fold, Close, Commit, Abandon, WakeAt>;
+
+// Names what may share a partial: the tasks of one attempt, which start from one version. A site that still holds a
+// partial of an attempt that was given up must not fold the next attempt's tasks into it. `round` and `attempt` are
+// below 2^32.
+uint64_t GatherOf(int64_t round, int64_t attempt);
 
 // One line without the run's id, the same simulated and deployed: "offer r1 a1 client-00003#0", "fold r1 a1
 // client-00003#0", "commit r1 a1 client-00001#0 client-00003#0". `run_id` is what the tasks' names start with.

@@ -9,6 +9,10 @@
 //   Waiting → Training ─→ Committing → Training …            → Finished
 //                  └────→ Abandoning → Training (next attempt) … → Failed
 //
+// A site may serve many names and fold their updates into a partial of its own. Its leases are then held: an attempt
+// waits for nothing else, asks the holders, and takes each partial as a whole. What is in a partial cannot be taken out
+// again, so a site is given no more tasks than the version still has room for.
+//
 // Not thread-safe. Every call returns at once; cost is that of the leases of one attempt, or of the candidates when
 // drawing.
 #pragma once
@@ -16,6 +20,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -101,9 +106,12 @@ class RunMachine {
   void Handle(const Joined& event, TimeMs now, Actions& actions);
   void Handle(const Left& event, TimeMs now, Actions& actions);
   void Handle(const Polled& event, TimeMs now, Actions& actions);
+  void Handle(const SitePolled& event, TimeMs now, Actions& actions);
   void Handle(const StepReported& event, TimeMs now, Actions& actions);
   void Handle(const StageDone& event, TimeMs now, Actions& actions);
   void Handle(const FoldDone& event, TimeMs now, Actions& actions);
+  void Handle(const PartialReported& event, TimeMs now, Actions& actions);
+  void Handle(const Merged& event, TimeMs now, Actions& actions);
   void Handle(const CommitDone& event, TimeMs now, Actions& actions);
   void Handle(const Tick& event, TimeMs now, Actions& actions);
   void Handle(const Operator& event, TimeMs now, Actions& actions);
@@ -112,11 +120,18 @@ class RunMachine {
   int64_t reports_wanted() const;  // of the open attempt, to commit
   std::string Awaited() const;     // "1 of 2 clients have joined; …"
   void DrawCohort(TimeMs now, Actions& actions);
+  void GiveLeases(const SitePolled& poll, const std::set<size_t>& named, Actions& actions);
+  void AskHolders(const std::string* site, Actions& actions) const;  // null: all
+  void DropOffered(const std::string& reason);
   void DropOpenLeases(const std::string& reason);
   void CloseWhenResolved(Actions& actions);
+  int64_t Room() const;  // updates that the version could take beside all that can no longer be left out
   Lease* FindLease(const TaskId& task);
   Lease* FindLeaseOf(const std::string& client_id);
+  size_t IndexOf(const Lease& lease) const { return static_cast<size_t>(&lease - leases_.data()); }
   void AddLease(Lease lease);
+  void Take(Lease& lease, const std::string& site);
+  void Count(const Lease& lease, int64_t change);
   void ClearLeases();
   void SetState(Lease& lease, Lease::State state, std::string reason = "");
   void End(Phase phase, std::string reason);
@@ -132,8 +147,13 @@ class RunMachine {
   std::map<std::string, Known> candidates_;  // sorted by client_id, as the selection wants them
   std::map<std::string, int64_t> ordinals_;  // leases at the committed version so far
   std::vector<Lease> leases_;
+  bool asked_ = false;                   // the holders of the open attempt were asked to hand over
+  std::map<std::string, TimeMs> sites_;  // those of many names, and when they polled last
   // Derived from leases_: a cohort may be thousands.
   std::array<int64_t, Lease::kStates> counts_{};
+  int64_t promised_ = 0;     // taken or staging by a site of many names: it may be in that site's partial by now
+  size_t next_offered_ = 0;  // no lease before it is offered
+  std::unordered_map<std::string, std::set<size_t>> in_hand_;  // by site: its taken and staging leases
   std::unordered_map<TaskId, size_t> lease_of_task_;
   std::unordered_map<std::string, size_t> lease_of_client_;
 };

@@ -9,7 +9,7 @@ namespace rivulet {
 namespace {
 
 constexpr std::string_view kMagic = "RVRM";
-constexpr uint64_t kSnapshotVersion = 1;
+constexpr uint64_t kSnapshotVersion = 2;  // 2: sites
 
 // By hand and not by a message type: the bytes are hashed and compared, and must be the same for the same state in
 // every build.
@@ -95,11 +95,18 @@ std::string RunMachine::Save() const {
   for (const Lease& lease : leases_) {
     w.Text(lease.task);
     w.Text(lease.client_id);
+    w.Text(lease.site);
     w.Text(lease.via);
     w.Integer(lease.base_round);
     w.Integer(lease.ordinal);
     w.Integer(static_cast<int64_t>(lease.state));
     w.Text(lease.reason);
+  }
+  w.Integer(asked_);
+  w.Integer(static_cast<int64_t>(sites_.size()));
+  for (const auto& [site, seen] : sites_) {
+    w.Text(site);
+    w.Integer(seen);
   }
   w.bytes().append(Sha256Of(w.bytes()).AsBytes());
   return std::move(w.bytes());
@@ -149,12 +156,18 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
     Lease lease;
     lease.task = r.Text();
     lease.client_id = r.Text();
+    lease.site = r.Text();
     lease.via = r.Text();
     lease.base_round = r.Integer();
     lease.ordinal = static_cast<uint16_t>(r.UpTo(65535));
     lease.state = static_cast<Lease::State>(r.UpTo(static_cast<int64_t>(Lease::State::kFailed)));
     lease.reason = r.Text();
     machine.AddLease(std::move(lease));
+  }
+  machine.asked_ = r.UpTo(1) == 1;
+  for (int64_t i = r.Count(); i > 0 && r.ok(); --i) {
+    std::string site = r.Text();
+    machine.sites_.emplace(std::move(site), r.Integer());
   }
   if (!r.at_end()) return DataLoss("the snapshot of a run's rounds ends early or has bytes left over");
   return machine;

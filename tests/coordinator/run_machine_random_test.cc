@@ -160,5 +160,173 @@ TEST(RunMachineRandomTest, AnyEvents_KeepTheBookBalanced) {
   EXPECT_GT(failed, 20);
 }
 
+// Sites of many names beside clients of their own: they fold into partials, forget all of it when they are restarted,
+// and are cut off in merges. What they bring is never refused for want of room.
+TEST(RunMachineRandomTest, SitesThatHoldAndHandOver_KeepTheBookBalanced) {
+  struct Site {
+    std::vector<std::pair<uint64_t, TaskId>> queue;  // with what they are gathered for
+    std::map<uint64_t, std::vector<TaskId>> partials;
+    std::vector<TaskId> merging;
+  };
+  int finished = 0, failed = 0, partials = 0;
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    const auto below = [&](size_t n) { return static_cast<size_t>(random() % n); };
+    RunRules rules;
+    rules.run_id = "run";
+    rules.seed = seed;
+    rules.rounds = 1 + static_cast<int64_t>(below(4));
+    rules.dial.in_flight = 1 + static_cast<int64_t>(below(6));
+    rules.dial.updates_per_version = 1 + static_cast<int64_t>(below(6));
+    rules.min_clients = 1 + static_cast<int64_t>(below(6));
+    const int64_t most = std::min(rules.dial.in_flight, rules.dial.updates_per_version);
+    rules.min_reports = below(2) == 0 ? 0 : 1 + static_cast<int64_t>(below(static_cast<size_t>(most)));
+    rules.min_reports = std::min(rules.min_reports, rules.min_clients);
+    rules.deadline_ms = below(2) == 0 ? 0 : 300;
+    rules.max_attempts = 1 + static_cast<int64_t>(below(4));
+    auto created = RunMachine::Create(rules, RunStart{});
+    ASSERT_OK(created);
+    RunMachine machine = *std::move(created);
+    Book book(rules);
+    std::map<std::string, Site> sites = {{"s0", {}}, {"s1", {}}, {"s2", {}}};
+    TimeMs now = 1;
+
+    // Feeds the machine and a restored copy of it, checks the book, and goes on from the copy.
+    const auto feed = [&](const Event& event) {
+      std::vector<Action> actions;
+      const auto check = [&] {
+        auto copy = RunMachine::Restore(rules, machine.Save());
+        ASSERT_OK(copy);
+        actions = machine.On(event, now);
+        const std::vector<Action> again = copy->On(event, now);
+        ASSERT_EQ(actions.size(), again.size());
+        for (size_t i = 0; i < actions.size(); ++i) ASSERT_EQ(Describe(actions[i], "run"), Describe(again[i], "run"));
+        ASSERT_EQ(machine.Save(), copy->Save());
+        machine = *std::move(copy);
+        ASSERT_NO_FATAL_FAILURE(book.Check(machine, actions));
+        ASSERT_EQ(machine.committed_round(), book.committed());
+      };
+      check();
+      return actions;
+    };
+    const auto give_up = [&](const std::string& name, const std::vector<TaskId>& tasks) {
+      for (const TaskId& task : tasks) feed(StepReported{name, task, 0, true, "lost"});
+    };
+    const auto hand_over = [&](const std::string& name, uint64_t gather) {
+      Site& site = sites.at(name);
+      if (!site.merging.empty() || site.partials[gather].empty()) return;
+      const std::vector<TaskId> tasks = std::exchange(site.partials[gather], {});
+      const std::vector<Action> actions = feed(PartialReported{name, tasks});
+      ASSERT_FALSE(actions.empty());
+      if (std::holds_alternative<Fold>(actions[0])) {
+        ASSERT_EQ(actions.size(), tasks.size());
+        site.merging = tasks;
+        ++partials;
+      } else {
+        ASSERT_THAT(std::get<Refuse>(actions[0]).reason, ::testing::Not(::testing::HasSubstr("had enough")));
+        give_up(name, tasks);
+      }
+    };
+    const auto poll = [&](const std::string& name) {
+      Site& site = sites.at(name);
+      SitePolled event{name, SitePolled::Serves::kAny, {}, static_cast<int64_t>(below(5))};
+      for (const auto& [gather, task] : site.queue) event.working_on.push_back({task});
+      for (const auto& [gather, tasks] : site.partials) {
+        for (const TaskId& task : tasks) event.working_on.push_back({task, true});
+      }
+      for (const Action& action : feed(event)) {
+        if (const auto* offer = std::get_if<Offer>(&action); offer != nullptr && offer->again) {
+          site.queue.push_back({GatherOf(offer->round, offer->attempt), offer->lease.task});
+        } else if (const auto* cancel = std::get_if<Cancel>(&action)) {
+          std::erase_if(site.queue, [&](const auto& entry) { return entry.second == cancel->task; });
+          for (auto& [gather, tasks] : site.partials) {
+            if (std::find(tasks.begin(), tasks.end(), cancel->task) == tasks.end()) continue;
+            give_up(name, std::exchange(tasks, {}));
+          }
+        } else if (const auto* asked = std::get_if<HandOverPartial>(&action); asked != nullptr && asked->site == name) {
+          const std::vector<TaskId>& mine = site.partials[asked->gather];
+          for (const TaskId& task : asked->tasks) {
+            if (std::find(mine.begin(), mine.end(), task) == mine.end()) give_up(name, {task});
+          }
+          hand_over(name, asked->gather);
+        }
+      }
+    };
+
+    for (int step = 0; step < 600 && !machine.over(); ++step) {
+      now += static_cast<TimeMs>(below(10));
+      const std::string name = fmt::format("s{}", below(3));
+      Site& site = sites.at(name);
+      const std::string client = fmt::format("c{}", below(8));
+      switch (below(10)) {
+        case 0:
+          feed(below(30) == 0 ? Event(Left{client}) : Event(Joined{{client}}));
+          break;
+        case 1:
+        case 2:
+          if (below(30) == 0) {  // restarted; what it has handed over is merged without it
+            site.queue.clear();
+            site.partials.clear();
+          }
+          poll(name);
+          break;
+        case 3:
+        case 4:
+          if (site.queue.empty()) break;
+          if (below(12) == 0) {
+            feed(StepReported{name, site.queue[0].second, 0, true, "no"});
+          } else {
+            site.partials[site.queue[0].first].push_back(site.queue[0].second);
+          }
+          site.queue.erase(site.queue.begin());
+          break;
+        case 5:
+          if (below(4) == 0 && !site.partials.empty()) hand_over(name, site.partials.rbegin()->first);
+          break;
+        case 6:
+        case 7:
+          // The outside world merges what it was told to fold.
+          if (!site.merging.empty()) {
+            const bool ok = below(10) != 0;
+            const std::vector<TaskId> tasks = std::exchange(site.merging, {});
+            if (ok) {
+              for (const TaskId& task : tasks) book.Folded(task);
+            }
+            feed(Merged{tasks, ok, "it is damaged"});
+          }
+          break;
+        case 8:
+          if (!machine.knows(client)) break;
+          if (below(4) == 0) feed(Polled{client});
+          if (const Lease* lease = machine.LeaseOf(client); lease != nullptr && lease->site == client) {
+            const TaskId task = lease->task;
+            const auto is = [&](const std::vector<Action>& actions, auto kind) {
+              return actions.size() == 1 && std::holds_alternative<decltype(kind)>(actions[0]);
+            };
+            if (!is(feed(StepReported{client, task}), Stage{})) break;
+            if (!is(feed(StageDone{task, below(8) != 0, "NaN"}), Fold{})) break;
+            book.Folded(task);
+            feed(FoldDone{task});
+          }
+          break;
+        default:
+          if (machine.phase() == RunMachine::Phase::kCommitting || machine.phase() == RunMachine::Phase::kAbandoning) {
+            if (machine.phase() == RunMachine::Phase::kCommitting) book.Committed();
+            feed(CommitDone{});
+          } else {
+            feed(Tick{});
+          }
+      }
+      if (HasFatalFailure()) return;
+    }
+    finished += machine.phase() == RunMachine::Phase::kFinished;
+    failed += machine.phase() == RunMachine::Phase::kFailed;
+  }
+  EXPECT_GT(finished, 20);
+  EXPECT_GT(failed, 20);
+  EXPECT_GT(partials, 200);
+}
+
 }  // namespace
 }  // namespace rivulet

@@ -24,16 +24,8 @@ std::string TomlFloat(double number) {
 }
 
 std::string TomlTable(const LayerSpec& table) {
-  struct Visitor {
-    std::string operator()(int64_t v) const { return fmt::format("{}", v); }
-    std::string operator()(double v) const { return TomlFloat(v); }
-    std::string operator()(bool v) const { return v ? "true" : "false"; }
-    std::string operator()(const std::string& v) const { return TomlString(v); }
-    std::string operator()(const std::vector<int64_t>& v) const { return fmt::format("[{}]", fmt::join(v, ", ")); }
-  };
   std::string text;
-  for (const auto& [key, value] : table)
-    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", key, std::visit(Visitor{}, value));
+  for (const auto& [key, value] : table) text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", key, ToToml(value));
   return fmt::format("{{ {} }}", text);
 }
 

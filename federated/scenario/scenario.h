@@ -6,9 +6,9 @@
 #include <map>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
+#include "engine/base/setting.h"
 #include "engine/base/status.h"
 
 namespace rivulet {
@@ -21,9 +21,8 @@ struct RunConfig {
   std::string kernels = "native";    // or "portable"
 };
 
-// One table of [[model.layers]], as engine/models/layer_list.h takes it (this file needs nothing of the engine).
-using LayerValue = std::variant<int64_t, double, bool, std::string, std::vector<int64_t>>;
-using LayerSpec = std::map<std::string, LayerValue>;
+// One table of [[model.layers]], as engine/models/layer_list.h takes it (this file needs only the engine's base).
+using LayerSpec = std::map<std::string, SettingValue>;
 
 struct InputConfig {            // [model.input]
   std::vector<int64_t> shape;   // of one example; empty: the preset's own

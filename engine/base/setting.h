@@ -34,6 +34,8 @@ struct Setting {
   SettingType type = SettingType::kFloat;
   std::optional<SettingValue> default_value = {};  // nullopt: must be given
   std::string doc;
+  std::string example = {};           // TOML of another value than the default
+  std::string default_in_words = {};  // where it depends on others
   // Of numbers, and of each number of a list. Floats are finite in any case.
   double minimum = -std::numeric_limits<double>::infinity();
   double maximum = std::numeric_limits<double>::infinity();

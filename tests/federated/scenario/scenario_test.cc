@@ -292,6 +292,20 @@ TEST(ScenarioKeys, EachIsDocumentedWithAnExampleThatParses) {
   }
 }
 
+TEST(ScenarioKeys, TheirClassIsWhatTheyDecide) {
+  std::vector<std::string> operation, place;
+  for (const ScenarioKey& key : ScenarioKeys()) {
+    if (key.key_class == KeyClass::kOperation) operation.push_back(key.name);
+    if (key.key_class == KeyClass::kPlace) place.push_back(key.name);
+  }
+  EXPECT_THAT(operation,
+              ::testing::ElementsAre("run.rounds", "run.keep_models", "server.min_clients", "server.min_reports",
+                                     "server.deadline", "server.max_attempts", "server.staging_megabytes",
+                                     "evaluation.every", "evaluation.batch_size"));
+  EXPECT_THAT(place,
+              ::testing::ElementsAre("model.graph", "model.onnx", "data.train", "data.test", "client.input_graph"));
+}
+
 TEST(ScenarioReference, IsWhatTheDocumentHolds) {
   const std::string path = std::string(RIVULET_SOURCE_DIR) + "/docs/scenario.md";
   std::ifstream file(path);

@@ -74,14 +74,14 @@ StatusOr<std::vector<ModuleLevel>> Parse(std::string_view text) {
   return levels;
 }
 
-struct Settings {
+struct VlogState {
   Mutex mutex;
   std::vector<ModuleLevel> levels GUARDED_BY(mutex);
   internal::VlogSite* sites GUARDED_BY(mutex) = nullptr;  // that have looked their level up
   VlogSink sink GUARDED_BY(mutex) = nullptr;
 };
-Settings& Global() {
-  static Settings* settings = new Settings;  // outlives every thread that logs
+VlogState& Global() {
+  static VlogState* settings = new VlogState;  // outlives every thread that logs
   return *settings;
 }
 
@@ -100,7 +100,7 @@ namespace internal {
 int VlogSite::LevelOfModule() {
   const int known = level_.load(std::memory_order_relaxed);
   if (known != kUnknown) return known;
-  Settings& settings = Global();
+  VlogState& settings = Global();
   MutexLock lock(settings.mutex);
   if (level_.load(std::memory_order_relaxed) == kUnknown) {
     next_ = std::exchange(settings.sites, this);
@@ -112,7 +112,7 @@ int VlogSite::LevelOfModule() {
 // Callers hold the settings' mutex, which the analysis cannot see in a friend.
 RIVULET_TS(no_thread_safety_analysis)
 void RefreshVlogSites() {
-  Settings& settings = Global();
+  VlogState& settings = Global();
   for (VlogSite* site = settings.sites; site != nullptr; site = site->next_)
     site->level_.store(LevelOf(settings.levels, ModuleOf(site->file_)), std::memory_order_relaxed);
 }
@@ -123,7 +123,7 @@ void WriteVlog(const char* file, int line, int level, const std::string& message
   const auto micros = std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count() % 1'000'000;
   const std::string text = fmt::format("V{} {:%H:%M:%S}.{:06} {}:{}] {}", level, fmt::gmtime(seconds), micros,
                                        FileName(file), line, message);
-  Settings& settings = Global();
+  VlogState& settings = Global();
   MutexLock lock(settings.mutex);  // whole lines
   if (settings.sink != nullptr) {
     settings.sink(text);
@@ -136,7 +136,7 @@ void WriteVlog(const char* file, int line, int level, const std::string& message
 
 Status SetVlogLevels(std::string_view levels) {
   RIVULET_ASSIGN_OR_RETURN(std::vector<ModuleLevel> parsed, Parse(levels));
-  Settings& settings = Global();
+  VlogState& settings = Global();
   MutexLock lock(settings.mutex);
   settings.levels = std::move(parsed);
   internal::RefreshVlogSites();
@@ -144,7 +144,7 @@ Status SetVlogLevels(std::string_view levels) {
 }
 
 void SetVlogSink(VlogSink sink) {
-  Settings& settings = Global();
+  VlogState& settings = Global();
   MutexLock lock(settings.mutex);
   settings.sink = sink;
 }

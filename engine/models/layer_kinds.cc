@@ -3,55 +3,55 @@
 namespace rivulet {
 namespace {
 
-using Type = LayerKey::Type;
-
-LayerKey Count(std::string name, std::string default_value, std::string doc, double minimum = 1) {
-  return {std::move(name), Type::kInteger, std::move(default_value), std::move(doc), minimum, 1e9};
+Setting Count(std::string name, std::optional<int64_t> default_value, std::string doc) {
+  return Integer(std::move(name), default_value, std::move(doc)).AtLeast(1).Below(1e9);
 }
-LayerKey Number(std::string name, std::string default_value, std::string doc, double minimum, double maximum) {
-  return {std::move(name), Type::kNumber, std::move(default_value), std::move(doc), minimum, maximum};
+// One integer for all axes, or one for each.
+Setting Sizes(std::string name, std::optional<int64_t> default_value, std::string doc, double minimum = 1) {
+  std::optional<std::vector<int64_t>> list;
+  if (default_value.has_value()) list.emplace(1, *default_value);
+  return Integers(std::move(name), std::move(list), std::move(doc)).Items(1, 8).AtLeast(minimum).Below(1e6);
 }
-LayerKey Flag(std::string name, std::string default_value, std::string doc) {
-  return {std::move(name), Type::kFlag, std::move(default_value), std::move(doc)};
-}
-LayerKey Text(std::string name, std::string default_value, std::string doc, std::vector<std::string> choices = {}) {
-  LayerKey key{std::move(name), Type::kText, std::move(default_value), std::move(doc)};
-  key.choices = std::move(choices);
-  return key;
-}
-LayerKey Sizes(std::string name, std::string default_value, std::string doc, double minimum = 1) {
-  return {std::move(name), Type::kSizes, std::move(default_value), std::move(doc), minimum, 1e6};
+Setting Share(std::string name, std::optional<double> default_value, std::string doc) {
+  return Float(std::move(name), default_value, std::move(doc)).AtLeast(0).Below(1);
 }
 
-LayerKey ActivationKey() { return Text("activation", "\"linear\"", "What becomes of the result", ActivationNames()); }
-LayerKey PaddingKey() {
-  return Text("padding", "\"valid\"", "`same`: zeros around, so that only the stride shrinks", {"valid", "same"});
+// As many entries as there are axes: a list of one is repeated. A list of another length goes through as it is.
+std::vector<int64_t> SizesOf(const Settings& args, std::string_view key, size_t axes) {
+  std::vector<int64_t> sizes = args.integers(key);
+  if (sizes.size() == 1) sizes.resize(axes, sizes[0]);
+  return sizes;
 }
-LayerKey InitializerKey(std::string name, std::string default_value) {
-  return Text(std::move(name), std::move(default_value), "First values", InitializerNames());
+
+Setting ActivationKey() { return Text("activation", "linear", "What becomes of the result").OneOf(ActivationNames()); }
+Setting PaddingKey() {
+  return Text("padding", "valid", "`same`: zeros around, so that only the stride shrinks").OneOf({"valid", "same"});
 }
-LayerKey Epsilon() { return Number("epsilon", "1e-5", "Added to the variance", 0, 1); }
+Setting InitializerKey(std::string name, std::string default_value) {
+  return Text(std::move(name), std::move(default_value), "First values").OneOf(InitializerNames());
+}
+Setting Epsilon() { return Share("epsilon", 1e-5, "Added to the variance"); }
 
-std::string Padding(const LayerArgs& args) { return args.text("padding") == "same" ? "SAME" : "VALID"; }
+std::string Padding(const Settings& args) { return args.text("padding") == "same" ? "SAME" : "VALID"; }
 
-Initializer InitializerOf(const LayerArgs& args, std::string_view key) {
+Initializer InitializerOf(const Settings& args, std::string_view key) {
   return InitializerByName(args.text(key)).value();  // one of the key's choices
 }
 
-std::vector<LayerKey> WithWeights(std::vector<LayerKey> keys) {
+std::vector<Setting> WithWeights(std::vector<Setting> keys) {
   keys.push_back(ActivationKey());
-  keys.push_back(Flag("bias", "true", "Whether there is one"));
-  keys.push_back(InitializerKey("initializer", "\"glorot_uniform\""));
-  keys.push_back(InitializerKey("bias_initializer", "\"zeros\""));
+  keys.push_back(Flag("bias", true, "Whether there is one"));
+  keys.push_back(InitializerKey("initializer", "glorot_uniform"));
+  keys.push_back(InitializerKey("bias_initializer", "zeros"));
   return keys;
 }
 
 // Of convolutions over `axes` axes; keys that the kind has not keep the defaults.
-ConvolutionOptions ConvolutionOf(const LayerArgs& args, size_t axes, bool dilates, bool groups) {
+ConvolutionOptions ConvolutionOf(const Settings& args, size_t axes, bool dilates, bool groups) {
   ConvolutionOptions options;
-  options.size = args.sizes("size", axes);
-  options.strides = args.sizes("stride", axes);
-  options.dilations = dilates ? args.sizes("dilation", axes) : std::vector<int64_t>(axes, 1);
+  options.size = SizesOf(args, "size", axes);
+  options.strides = SizesOf(args, "stride", axes);
+  options.dilations = dilates ? SizesOf(args, "dilation", axes) : std::vector<int64_t>(axes, 1);
   if (groups) options.groups = args.integer("groups");
   options.padding = Padding(args);
   options.activation = args.text("activation");
@@ -61,10 +61,10 @@ ConvolutionOptions ConvolutionOf(const LayerArgs& args, size_t axes, bool dilate
   return options;
 }
 
-const LayerKey kSize = Sizes("size", "3", "Height and width of the window"),
-               kStride = Sizes("stride", "1", "Steps of the window"),
-               kDilation = Sizes("dilation", "1", "Distance of the window's pixels"),
-               kGroups = Count("groups", "1", "Parts that channels and filters are divided into");
+const Setting kSize = Sizes("size", 3, "Height and width of the window"),
+              kStride = Sizes("stride", 1, "Steps of the window"),
+              kDilation = Sizes("dilation", 1, "Distance of the window's pixels"),
+              kGroups = Count("groups", 1, "Parts that channels and filters are divided into");
 
 // What the ops of recurrent layers allow.
 std::vector<std::string> CellActivationNames() {
@@ -75,41 +75,43 @@ std::vector<LayerKind> Make() {
   std::vector<LayerKind> kinds;
   const auto add = [&](LayerKind kind) { kinds.push_back(std::move(kind)); };
   add({"dense", "dense", "x · kernel + bias, over the last axis.",
-       WithWeights({Count("units", "", "Width of the result")}),
-       [](Layers& layers, const std::string& name, Output x, Output, const LayerArgs& args) {
+       WithWeights({Count("units", std::nullopt, "Width of the result")}),
+       [](Layers& layers, const std::string& name, Output x, Output, const Settings& args) {
          return layers.Dense(name, x, args.integer("units"),
                              {args.text("activation"), args.flag("bias"), InitializerOf(args, "initializer"),
                               InitializerOf(args, "bias_initializer")});
        }});
   add({"conv2d", "conv", "Convolution of [height, width, channels].",
-       WithWeights({Count("filters", "", "Channels of the result"), kSize, kStride, kDilation, kGroups, PaddingKey()}),
-       [](Layers& layers, const std::string& name, Output x, Output, const LayerArgs& args) {
+       WithWeights({Count("filters", std::nullopt, "Channels of the result"), kSize, kStride, kDilation, kGroups,
+                    PaddingKey()}),
+       [](Layers& layers, const std::string& name, Output x, Output, const Settings& args) {
          return layers.Conv2D(name, x, args.integer("filters"), ConvolutionOf(args, 2, true, true));
        }});
   add({"depthwise_conv2d", "depthwise", "Convolution of each channel by itself.",
-       WithWeights({Count("multiplier", "1", "Results per channel"), kSize, kStride, kDilation, PaddingKey()}),
-       [](Layers& layers, const std::string& name, Output x, Output, const LayerArgs& args) {
+       WithWeights({Count("multiplier", 1, "Results per channel"), kSize, kStride, kDilation, PaddingKey()}),
+       [](Layers& layers, const std::string& name, Output x, Output, const Settings& args) {
          return layers.DepthwiseConv2D(name, x, args.integer("multiplier"), ConvolutionOf(args, 2, true, false));
        }});
   add({"conv2d_transpose", "conv_transpose", "Transposed convolution, which enlarges by its stride.",
-       WithWeights({Count("filters", "", "Channels of the result"), kSize, kStride, PaddingKey()}),
-       [](Layers& layers, const std::string& name, Output x, Output, const LayerArgs& args) {
+       WithWeights({Count("filters", std::nullopt, "Channels of the result"), kSize, kStride, PaddingKey()}),
+       [](Layers& layers, const std::string& name, Output x, Output, const Settings& args) {
          return layers.Conv2DTranspose(name, x, args.integer("filters"), ConvolutionOf(args, 2, false, false));
        }});
   add({"conv1d", "conv", "Convolution of [length, channels].",
-       WithWeights({Count("filters", "", "Channels of the result"), kSize, kStride, kDilation, kGroups, PaddingKey()}),
-       [](Layers& layers, const std::string& name, Output x, Output, const LayerArgs& args) {
+       WithWeights({Count("filters", std::nullopt, "Channels of the result"), kSize, kStride, kDilation, kGroups,
+                    PaddingKey()}),
+       [](Layers& layers, const std::string& name, Output x, Output, const Settings& args) {
          return layers.Conv1D(name, x, args.integer("filters"), ConvolutionOf(args, 1, true, true));
        }});
   for (const bool max : {true, false}) {
     add({max ? "max_pool" : "avg_pool",
          "pool",
          max ? "Largest value of each window." : "Mean of each window, without its padding.",
-         {Sizes("size", "2", "Height and width of the window"),
-          Sizes("stride", "0", "Steps of the window; 0: its size", 0), PaddingKey()},
-         [max](Layers& layers, const std::string& name, Output x, Output, const LayerArgs& args) {
+         {Sizes("size", 2, "Height and width of the window"), Sizes("stride", 0, "Steps of the window; 0: its size", 0),
+          PaddingKey()},
+         [max](Layers& layers, const std::string& name, Output x, Output, const Settings& args) {
            const size_t axes = x && x.shape().known_rank() && x.shape().rank() == 3 ? 1 : 2;
-           PoolOptions options{args.sizes("size", axes), args.sizes("stride", axes), Padding(args)};
+           PoolOptions options{SizesOf(args, "size", axes), SizesOf(args, "stride", axes), Padding(args)};
            for (size_t i = 0; i < options.strides.size() && i < options.size.size(); ++i)
              if (options.strides[i] == 0) options.strides[i] = options.size[i];
            return max ? layers.MaxPool(name, x, options) : layers.AvgPool(name, x, options);
@@ -118,7 +120,7 @@ std::vector<LayerKind> Make() {
          "pool",
          max ? "Largest value of each channel." : "Mean of each channel.",
          {},
-         [max](Layers& layers, const std::string& name, Output x, Output, const LayerArgs&) {
+         [max](Layers& layers, const std::string& name, Output x, Output, const Settings&) {
            return max ? layers.GlobalMaxPool(name, x) : layers.GlobalAvgPool(name, x);
          }});
   }
@@ -126,58 +128,58 @@ std::vector<LayerKind> Make() {
        "flatten",
        "All values of an example in one row.",
        {},
-       [](Layers& layers, const std::string& name, Output x, Output, const LayerArgs&) {
+       [](Layers& layers, const std::string& name, Output x, Output, const Settings&) {
          return layers.Flatten(name, x);
        }});
   add({"reshape",
        "reshape",
        "The same values in another shape.",
-       {Sizes("shape", "", "Of one example")},
-       [](Layers& layers, const std::string& name, Output x, Output, const LayerArgs& args) {
-         return layers.Reshape(name, x, args.sizes("shape", 1));
+       {Sizes("shape", std::nullopt, "Of one example")},
+       [](Layers& layers, const std::string& name, Output x, Output, const Settings& args) {
+         return layers.Reshape(name, x, SizesOf(args, "shape", 1));
        }});
   add({"zero_pad",
        "pad",
        "Zeros around [height, width, channels].",
-       {Sizes("amount", "1", "Rows and columns on each side", 0)},
-       [](Layers& layers, const std::string& name, Output x, Output, const LayerArgs& args) {
-         return layers.ZeroPad2D(name, x, args.sizes("amount", 2));
+       {Sizes("amount", 1, "Rows and columns on each side", 0)},
+       [](Layers& layers, const std::string& name, Output x, Output, const Settings& args) {
+         return layers.ZeroPad2D(name, x, SizesOf(args, "amount", 2));
        }});
   add({"dropout",
        "dropout",
        "In training, zeroes values by chance and scales the others up.",
-       {Number("rate", "", "Share that is zeroed", 0, 1)},
-       [](Layers& layers, const std::string& name, Output x, Output, const LayerArgs& args) {
+       {Share("rate", std::nullopt, "Share that is zeroed")},
+       [](Layers& layers, const std::string& name, Output x, Output, const Settings& args) {
          return layers.Dropout(name, x, args.number("rate"));
        }});
   add({"activation",
        "activation",
        "A function of each value.",
-       {Text("function", "\"relu\"", "Which", ActivationNames())},
-       [](Layers& layers, const std::string& name, Output x, Output, const LayerArgs& args) {
+       {Text("function", "relu", "Which").OneOf(ActivationNames())},
+       [](Layers& layers, const std::string& name, Output x, Output, const Settings& args) {
          return layers.Activation(name, x, args.text("function"));
        }});
   add({"add",
        "add",
        "Sum with the output of another layer: a residual connection.",
-       {Text("with", "", "The other layer's name"), ActivationKey()},
-       [](Layers& layers, const std::string& name, Output x, Output other, const LayerArgs& args) {
+       {Text("with", std::nullopt, "The other layer's name"), ActivationKey()},
+       [](Layers& layers, const std::string& name, Output x, Output other, const Settings& args) {
          return layers.Add(name, x, other, args.text("activation"));
        }});
   add({"concat",
        "concat",
        "Channels of another layer's output behind one's own.",
-       {Text("with", "", "The other layer's name")},
-       [](Layers& layers, const std::string& name, Output x, Output other, const LayerArgs&) {
+       {Text("with", std::nullopt, "The other layer's name")},
+       [](Layers& layers, const std::string& name, Output x, Output other, const Settings&) {
          return layers.Concat(name, x, other);
        }});
   add({"batch_norm",
        "norm",
        "Normalises each channel over the batch in training, by running statistics in evaluation. The statistics are "
        "variables of the shared segment: clients update them and the server averages them.",
-       {Number("momentum", "0.9", "Share of the running statistics that survives a step", 0, 1), Epsilon(),
-        Flag("scale", "true", "Whether gamma is learnt"), Flag("center", "true", "Whether beta is learnt")},
-       [](Layers& layers, const std::string& name, Output x, Output, const LayerArgs& args) {
+       {Share("momentum", 0.9, "Share of the running statistics that survives a step"), Epsilon(),
+        Flag("scale", true, "Whether gamma is learnt"), Flag("center", true, "Whether beta is learnt")},
+       [](Layers& layers, const std::string& name, Output x, Output, const Settings& args) {
          return layers.BatchNorm(
              name, x, {args.number("momentum"), args.number("epsilon"), args.flag("scale"), args.flag("center")});
        }});
@@ -185,29 +187,29 @@ std::vector<LayerKind> Make() {
        "norm",
        "Normalises the last axis.",
        {Epsilon()},
-       [](Layers& layers, const std::string& name, Output x, Output, const LayerArgs& args) {
+       [](Layers& layers, const std::string& name, Output x, Output, const Settings& args) {
          return layers.LayerNorm(name, x, args.number("epsilon"));
        }});
   add({"group_norm",
        "norm",
        "Normalises groups of channels of each example.",
-       {Count("groups", "8", "How many"), Epsilon()},
-       [](Layers& layers, const std::string& name, Output x, Output, const LayerArgs& args) {
+       {Count("groups", 8, "How many"), Epsilon()},
+       [](Layers& layers, const std::string& name, Output x, Output, const Settings& args) {
          return layers.GroupNorm(name, x, args.integer("groups"), args.number("epsilon"));
        }});
   add({"instance_norm",
        "norm",
        "Normalises each channel of each example.",
        {Epsilon()},
-       [](Layers& layers, const std::string& name, Output x, Output, const LayerArgs& args) {
+       [](Layers& layers, const std::string& name, Output x, Output, const Settings& args) {
          return layers.InstanceNorm(name, x, args.number("epsilon"));
        }});
   add({"embedding",
        "embedding",
        "A learnt row for each integer.",
-       {Count("vocabulary", "", "Integers are 0 to vocabulary − 1"), Count("units", "", "Width of a row"),
-        InitializerKey("initializer", "\"random_uniform\"")},
-       [](Layers& layers, const std::string& name, Output x, Output, const LayerArgs& args) {
+       {Count("vocabulary", std::nullopt, "Integers are 0 to vocabulary − 1"),
+        Count("units", std::nullopt, "Width of a row"), InitializerKey("initializer", "random_uniform")},
+       [](Layers& layers, const std::string& name, Output x, Output, const Settings& args) {
          return layers.Embedding(name, x, args.integer("vocabulary"), args.integer("units"),
                                  InitializerOf(args, "initializer"));
        }});
@@ -222,18 +224,18 @@ std::vector<LayerKind> Make() {
         RecurrentKind{"gru", "Gated recurrent units over [positions, features].", &Layers::Gru, true, true},
         RecurrentKind{"simple_rnn", "A recurrent layer without gates over [positions, features].", &Layers::SimpleRnn,
                       false, false}}) {
-    std::vector<LayerKey> keys = {
-        Count("units", "", "Width of the state"),
-        Flag("sequences", "false", "Whether every position gives its state, not only the last"),
-        Text("direction", "\"forward\"", "`bidirectional`: both ways, side by side",
-             {"forward", "reverse", "bidirectional"}),
-        Text("activation", "\"tanh\"", "Of what enters the state", CellActivationNames())};
-    if (kind.gated) keys.push_back(Text("recurrent_activation", "\"sigmoid\"", "Of the gates", CellActivationNames()));
-    if (kind.resets) keys.push_back(Flag("reset_after", "true", "Whether the reset gate follows the product"));
-    keys.push_back(InitializerKey("initializer", "\"glorot_uniform\""));
-    keys.push_back(InitializerKey("recurrent_initializer", "\"orthogonal\""));
+    std::vector<Setting> keys = {Count("units", std::nullopt, "Width of the state"),
+                                 Flag("sequences", false, "Whether every position gives its state, not only the last"),
+                                 Text("direction", "forward", "`bidirectional`: both ways, side by side")
+                                     .OneOf({"forward", "reverse", "bidirectional"}),
+                                 Text("activation", "tanh", "Of what enters the state").OneOf(CellActivationNames())};
+    if (kind.gated)
+      keys.push_back(Text("recurrent_activation", "sigmoid", "Of the gates").OneOf(CellActivationNames()));
+    if (kind.resets) keys.push_back(Flag("reset_after", true, "Whether the reset gate follows the product"));
+    keys.push_back(InitializerKey("initializer", "glorot_uniform"));
+    keys.push_back(InitializerKey("recurrent_initializer", "orthogonal"));
     add({kind.name, kind.name, kind.doc, std::move(keys),
-         [kind](Layers& layers, const std::string& name, Output x, Output, const LayerArgs& args) {
+         [kind](Layers& layers, const std::string& name, Output x, Output, const Settings& args) {
            RecurrentLayerOptions options;
            options.sequences = args.flag("sequences");
            options.direction = args.text("direction");
@@ -248,25 +250,26 @@ std::vector<LayerKind> Make() {
   add({"self_attention",
        "attention",
        "Every position looks at the others of [positions, features], in heads.",
-       {Count("heads", "", "Parts that the features are divided into"),
-        Flag("causal", "false", "Whether a position sees only itself and those before")},
-       [](Layers& layers, const std::string& name, Output x, Output, const LayerArgs& args) {
+       {Count("heads", std::nullopt, "Parts that the features are divided into"),
+        Flag("causal", false, "Whether a position sees only itself and those before")},
+       [](Layers& layers, const std::string& name, Output x, Output, const Settings& args) {
          return layers.SelfAttention(name, x, args.integer("heads"), args.flag("causal"));
        }});
   add({"positions",
        "positions",
        "Adds a learnt row for each position of [positions, features].",
-       {InitializerKey("initializer", "\"random_normal\"")},
-       [](Layers& layers, const std::string& name, Output x, Output, const LayerArgs& args) {
+       {InitializerKey("initializer", "random_normal")},
+       [](Layers& layers, const std::string& name, Output x, Output, const Settings& args) {
          return layers.Positions(name, x, InitializerOf(args, "initializer"));
        }});
   add({"transformer",
        "transformer",
        "A block of self-attention and a GELU network, each behind a layer_norm and beside a residual connection.",
-       {Count("heads", "", "Parts that the features are divided into"), Count("hidden", "", "Width of the network"),
-        Flag("causal", "false", "Whether a position sees only itself and those before"),
-        Number("dropout", "0", "Share that is dropped of both results", 0, 1)},
-       [](Layers& layers, const std::string& name, Output x, Output, const LayerArgs& args) {
+       {Count("heads", std::nullopt, "Parts that the features are divided into"),
+        Count("hidden", std::nullopt, "Width of the network"),
+        Flag("causal", false, "Whether a position sees only itself and those before"),
+        Share("dropout", 0, "Share that is dropped of both results")},
+       [](Layers& layers, const std::string& name, Output x, Output, const Settings& args) {
          const auto add = [&](const std::string& part, Output y) {
            y = layers.Dropout(name + "_dropout" + part, y, args.number("dropout"));
            return layers.Add(name + "_add" + part, x, y);

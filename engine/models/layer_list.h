@@ -4,17 +4,16 @@
 #include <map>
 #include <span>
 #include <string>
-#include <variant>
 #include <vector>
 
+#include "engine/base/setting.h"
 #include "engine/base/status.h"
 #include "engine/models/classifier.h"
 #include "engine/models/model_def.h"
 
 namespace rivulet {
 
-using LayerValue = std::variant<int64_t, double, bool, std::string, std::vector<int64_t>>;
-using LayerSpec = std::map<std::string, LayerValue>;  // "type" and the keys of that kind
+using LayerSpec = std::map<std::string, SettingValue>;  // "type" and the keys of that kind
 
 // The model of these layers, each taking the output of the one before, or of the layer that its "from" names; the last
 // gives the scores. A layer without "name" is called after its kind and number ("conv1", "dense2"). Integers as input

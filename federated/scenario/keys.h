@@ -1,14 +1,13 @@
 // The one table of scenario keys. Parsing, overrides, errors, canonical TOML and the reference page all derive from it:
-// adding a key is a field of the config struct and an entry of keys.cc.
+// adding a key is a field of the config struct and an entry of its section's file in keys/.
 #pragma once
 
-#include <limits>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
+#include "engine/base/setting.h"
 #include "federated/scenario/scenario.h"
 
 namespace rivulet::scenario {
@@ -17,32 +16,35 @@ namespace rivulet::scenario {
 struct Unusable {
   std::string what;
 };
-using Value = std::variant<int64_t, double, bool, std::string, std::vector<std::string>, std::vector<int64_t>,
-                           std::vector<LayerSpec>, Unusable>;
+using Value = std::variant<SettingValue, std::vector<LayerSpec>, Unusable>;
 std::string Describe(const Value& value);  // `the string "x"`
 
-// Where a key's value lives. The type of the reference is the type of the key.
+// Where a key's value lives. The type of the reference is the type of the key; what it is in a new Scenario is the
+// default.
 using Field = std::variant<int64_t& (*)(Scenario&), uint64_t& (*)(Scenario&), double& (*)(Scenario&),
                            bool& (*)(Scenario&), std::string& (*)(Scenario&), std::vector<std::string>& (*)(Scenario&),
                            std::vector<int64_t>& (*)(Scenario&), std::vector<LayerSpec>& (*)(Scenario&)>;
+#define RIVULET_FIELD(path) +[](Scenario& s) -> decltype(auto) { return (s.path); }
 
+// A setting that knows where in a Scenario its value lives, when it applies and what class it is of.
 class Key {
  public:
-  Key(std::string name, Field field, std::string example, std::string doc)
-      : name_(std::move(name)), field_(field), example_(std::move(example)), doc_(std::move(doc)) {}
-  Key&& AtLeast(double minimum) && { return std::move(*this).Between(minimum, maximum_); }
-  Key&& Between(double minimum, double maximum) &&;
-  Key&& Above(double bound) &&;  // exclusive
-  Key&& Below(double bound) &&;  // exclusive
+  Key(std::string name, Field field, std::string example, std::string doc);
+  // As Setting has them.
+  Key&& AtLeast(double bound) &&;
+  Key&& Between(double least, double most) &&;
+  Key&& Above(double bound) &&;
+  Key&& Below(double bound) &&;
   Key&& OneOf(std::vector<std::string> choices) &&;
-  Key&& Path() &&;                         // made absolute when set
   Key&& Default(std::string in_words) &&;  // where it depends on other keys
+  Key&& Path() &&;                         // made absolute when set; of the class "place"
+  Key&& Operation() &&;                    // of that class
   // Applies only while `predicate` holds, which `selector` decides; `in_words` completes "only when …".
   Key&& When(std::string selector, bool (*predicate)(const Scenario&), std::string in_words) &&;
 
   const std::string& name() const { return name_; }
   std::string_view section() const { return std::string_view(name_).substr(0, name_.rfind('.')); }
-  std::string_view leaf() const { return std::string_view(name_).substr(name_.rfind('.') + 1); }
+  const std::string& leaf() const { return setting_.name; }
   const std::string& selector() const { return selector_; }
   const std::string& applies_when() const { return applies_when_; }
   bool Applies(const Scenario& scenario) const { return predicate_ == nullptr || predicate_(scenario); }
@@ -54,30 +56,32 @@ class Key {
   ScenarioKey Public() const;
 
  private:
-  std::string TypeName() const;
-  std::string Allowed() const;
-  Status CheckNumber(double number, std::string_view shown, std::string_view where) const;
+  // The one key whose value is tables, whose own keys are checked by who builds the model.
+  bool HoldsTables() const;
+  void Store(SettingValue value, const std::string& folder, Scenario& scenario) const;
 
   std::string name_;
   Field field_;
-  std::string example_;
-  std::string doc_;
-  double minimum_ = -std::numeric_limits<double>::infinity();
-  double maximum_ = std::numeric_limits<double>::infinity();
-  bool minimum_excluded_ = false, maximum_excluded_ = false;
-  std::vector<std::string> choices_;
+  Setting setting_;
+  KeyClass key_class_ = KeyClass::kPlan;
   bool path_ = false;
-  std::string default_in_words_;
   std::string selector_;
   bool (*predicate_)(const Scenario&) = nullptr;
   std::string applies_when_;
 };
 
+// keys/: a file a section, in the order of the page.
+std::vector<Key> RunKeys();
+std::vector<Key> ModelKeys();
+std::vector<Key> DataKeys();
+std::vector<Key> ClientKeys();
+std::vector<Key> ServerKeys();
+std::vector<Key> EvaluationKeys();
+
 const std::vector<Key>& Keys();  // grouped by section
 const Key* FindKey(std::string_view name);
 bool IsSection(std::string_view name);             // "data", "data.partition"
 std::string SuggestKey(std::string_view unknown);  // " Did you mean 'run.rounds'?" or ""
-std::string TomlString(std::string_view text);     // quoted and escaped
 std::string AbsolutePath(std::string_view path, const std::string& folder);
 
 // One `key = value` of a file or an override.

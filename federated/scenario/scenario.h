@@ -1,14 +1,14 @@
 // A scenario: everything a run is made from, read from TOML. Every key has a default and a documented meaning
-// (federated/scenario/keys.cc is the one table: name, type, default, doc; docs/scenario.md is checked against it).
+// (federated/scenario/keys/ is the one table: name, type, default, doc; docs/scenario.md is checked against it).
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
+#include "engine/base/setting.h"
 #include "engine/base/status.h"
 
 namespace rivulet {
@@ -21,9 +21,8 @@ struct RunConfig {
   std::string kernels = "native";    // or "portable"
 };
 
-// One table of [[model.layers]], as engine/models/layer_list.h takes it (this file needs nothing of the engine).
-using LayerValue = std::variant<int64_t, double, bool, std::string, std::vector<int64_t>>;
-using LayerSpec = std::map<std::string, LayerValue>;
+// One table of [[model.layers]], as engine/models/layer_list.h takes it (this file needs only the engine's base).
+using LayerSpec = std::map<std::string, SettingValue>;
 
 struct InputConfig {            // [model.input]
   std::vector<int64_t> shape;   // of one example; empty: the preset's own
@@ -156,8 +155,17 @@ struct Scenario {
   std::string ToToml() const;
 };
 
+// What a key decides.
+enum class KeyClass : uint8_t {
+  kPlan,       // what is computed: the plan, the cohorts, the bits of the model
+  kOperation,  // how it is carried out: rounds, deadlines, attempts, evaluation, what is kept
+  kPlace,      // where files lie
+};
+std::string_view Name(KeyClass key_class);  // "plan", "operation", "place"
+
 struct ScenarioKey {
-  std::string name;           // "client.optimizer.learning_rate"
+  std::string name;  // "client.optimizer.learning_rate"
+  KeyClass key_class = KeyClass::kPlan;
   std::string type;           // "integer", "float", "string", "boolean", "array of strings"
   std::string default_value;  // as TOML, or in words where it depends on other keys
   std::string allowed;        // "at least 1", "\"iid\", \"shards\"…"; "" for anything

@@ -26,7 +26,8 @@ size_t EndOfString(std::string_view text, size_t begin) {
     if (quote == '"' && text[i] == '\\') {
       ++i;
     } else if (lines && text.substr(i).starts_with(three)) {
-      return i + 2;
+      // Up to two quotes before the closing three are the string's own.
+      return std::min(text.find_first_not_of(quote, i), std::min(i + 5, text.size())) - 1;
     } else if (!lines && (text[i] == quote || text[i] == '\n')) {
       return i;
     }

@@ -76,8 +76,9 @@ TEST(SequenceLayers, UnfitLayers_AreRefusedByName) {
   const auto error = [](LayerSpec layer) { return With(std::move(layer)).status(); };
   EXPECT_THAT(error(Layer("self_attention", {{"heads", int64_t{2}}})),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("cannot divide 3 features into 2 heads")));
-  EXPECT_THAT(error(Layer("lstm", {{"units", int64_t{4}}, {"direction", std::string("backward")}})),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("direction must be one of forward, reverse")));
+  EXPECT_THAT(
+      error(Layer("lstm", {{"units", int64_t{4}}, {"direction", std::string("backward")}})),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("direction must be one of \"forward\", \"reverse\"")));
   EXPECT_THAT(error(Layer("lstm", {{"units", int64_t{4}}, {"activation", std::string("tan")}})),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("Did you mean 'tanh'?")));
   const std::vector<LayerSpec> layers = {Layer("flatten"), Layer("lstm", {{"units", int64_t{4}}})};

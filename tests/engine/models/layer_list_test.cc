@@ -176,10 +176,15 @@ TEST(ModelFromLayers, Mistakes_NameLayerKeyAndNearest) {
   EXPECT_THAT(ErrorOf({kFlatten, Layer("dense", {{"units", int64_t{10}}, {"activation", S("rleu")}})}),
               HasSubstr("not \"rleu\". Did you mean 'relu'?"));
   EXPECT_THAT(ErrorOf({kFlatten, Layer("dense", {{"units", int64_t{0}}})}),
-              HasSubstr("units must be an integer of at least 1, not 0"));
-  EXPECT_THAT(ErrorOf({kFlatten, Layer("dense", {{"units", S("ten")}})}), HasSubstr("not \"ten\""));
+              HasSubstr("units must be at least 1 and below 1000000000, not 0"));
+  EXPECT_THAT(ErrorOf({kFlatten, Layer("dense", {{"units", S("ten")}})}),
+              HasSubstr("units must be an integer, not the string \"ten\""));
   EXPECT_THAT(ErrorOf({kFlatten, Layer("dropout", {{"rate", 1.0}}), dense}),
-              HasSubstr("rate must be a number of at least 0 and below 1, not 1"));
+              HasSubstr("rate must be at least 0 and below 1, not 1"));
+  EXPECT_THAT(ErrorOf({kFlatten, Layer("conv2d", {{"filters", int64_t{3}}, {"size", std::vector<int64_t>{}}})}),
+              HasSubstr("size must hold 1 value or more, not 0"));
+  EXPECT_THAT(ErrorOf({kFlatten, Layer("add", {{"with", S("")}}), dense}),
+              HasSubstr("with must be a string of one character or more, not the string \"\""));
   EXPECT_THAT(ErrorOf({kFlatten, Layer("add", {{"with", S("flaten")}}), dense}),
               HasSubstr("with = \"flaten\" names no layer before this one."));
   EXPECT_THAT(ErrorOf({Layer("flatten", {{"name", S("a")}}), Layer("flatten", {{"name", S("a")}}), dense}),

@@ -59,6 +59,9 @@ TEST(Scenario, KeysOfMoreDotsThanAStackHolds_AreRefused) {
   EXPECT_THAT(ErrorOf(With("[run]\nname = " + std::string(20000, '[') + "\n")), HasSubstr("more than 64 deep"));
   EXPECT_THAT(ErrorOf(kMinimal, {{"run.name", "{" + dots + " = 1}"}}), HasSubstr("run.name"));
   EXPECT_THAT(ErrorOf(kMinimal, {{dots, "1"}}), HasSubstr("unknown key"));
+  // What stands behind a string that ends in quotes of its own is no string.
+  EXPECT_THAT(ErrorOf(With("x = [\"\"\"a\"\"\"\", {" + dots + " = 1}]\n")), HasSubstr("more than 64 deep"));
+  EXPECT_THAT(ErrorOf(With("x = ['''a''''', {" + dots + " = 1}]\n")), HasSubstr("more than 64 deep"));
   // Dots in strings, comments and numbers nest nothing.
   const std::string many(200, '.');
   EXPECT_TRUE(Parse(With("[run]\nname = \"" + many + "\" # " + many + "\n")).ok());
@@ -289,6 +292,20 @@ TEST(ScenarioKeys, EachIsDocumentedWithAnExampleThatParses) {
   }
 }
 
+TEST(ScenarioKeys, TheirClassIsWhatTheyDecide) {
+  std::vector<std::string> operation, place;
+  for (const ScenarioKey& key : ScenarioKeys()) {
+    if (key.key_class == KeyClass::kOperation) operation.push_back(key.name);
+    if (key.key_class == KeyClass::kPlace) place.push_back(key.name);
+  }
+  EXPECT_THAT(operation,
+              ::testing::ElementsAre("run.rounds", "run.keep_models", "server.min_clients", "server.min_reports",
+                                     "server.deadline", "server.max_attempts", "server.staging_megabytes",
+                                     "evaluation.every", "evaluation.batch_size"));
+  EXPECT_THAT(place,
+              ::testing::ElementsAre("model.graph", "model.onnx", "data.train", "data.test", "client.input_graph"));
+}
+
 TEST(ScenarioReference, IsWhatTheDocumentHolds) {
   const std::string path = std::string(RIVULET_SOURCE_DIR) + "/docs/scenario.md";
   std::ifstream file(path);
@@ -349,9 +366,15 @@ TEST(Override, ATableSetsTheKeysItHolds) {
 }
 
 TEST(Override, ATextThatIsNotOneTomlValueIsAString) {
-  EXPECT_EQ(Parse(kMinimal, {{"run.name", "a\nrounds = 3"}})->run.name, "a\nrounds = 3");
-  EXPECT_EQ(Parse(kMinimal, {{"run.name", "1\nrounds = 3"}})->run.name, "1\nrounds = 3");
-  EXPECT_EQ(Parse(kMinimal, {{"run.name", "\"quoted\""}})->run.name, "quoted");
+  const auto feature = [](const std::string& value) {
+    const auto scenario = Parse(kMinimal, {{"data.label_feature", value}});
+    EXPECT_OK(scenario);
+    return scenario.ok() ? scenario->data.label_feature : "";
+  };
+  EXPECT_EQ(feature("\"quoted\""), "quoted");
+  const std::string brackets(20000, '['), dots(200, '.');
+  const std::vector<std::string> texts = {"a\nrounds = 3", "1\nrounds = 3", "it's", "[1, 2", brackets, dots};
+  for (const std::string& text : texts) EXPECT_EQ(feature(text), text);
 }
 
 TEST(Override, RelativePathsStartAtTheWorkingDirectory) {
@@ -424,10 +447,12 @@ TEST(ToToml, DoesNotDependOnTheLocale) {
 
 TEST(ToToml, StringsOfAnyContentReadBack) {
   const std::string odd = "a\"b\\c\n\t\x01\x7f ü";
-  const auto scenario = Parse(kMinimal, {{"run.name", odd}});
+  const auto scenario = Parse(kMinimal, {{"data.label_feature", odd}});
   ASSERT_OK(scenario);
-  EXPECT_EQ(scenario->run.name, odd);
-  EXPECT_EQ(Parse(scenario->ToToml())->run.name, odd);
+  EXPECT_EQ(scenario->data.label_feature, odd);
+  const auto again = Parse(scenario->ToToml());
+  ASSERT_OK(again);
+  EXPECT_EQ(again->data.label_feature, odd);
 }
 
 // ---- Refusals ------------------------------------------------------------------------------------------------------

@@ -1,0 +1,76 @@
+// [model]: a preset, a graph, an ONNX model or layers.
+#include "federated/scenario/keys.h"
+
+namespace rivulet::scenario {
+namespace {
+
+bool HasGraph(const Scenario& s) { return !s.model.graph.empty(); }
+bool HasPreset(const Scenario& s) { return !s.model.preset.empty(); }
+bool HasLayers(const Scenario& s) { return !s.model.layers.empty(); }
+bool HasLayersOrOnnx(const Scenario& s) { return HasLayers(s) || !s.model.onnx.empty(); }
+bool HasNoGraph(const Scenario& s) { return !HasGraph(s); }
+bool IsNormalized(const Scenario& s) {
+  const std::string& preset = s.model.preset;
+  return preset == "resnet8" || preset == "resnet20" || preset == "mobilenet_v2";
+}
+Key&& ForGraph(Key&& key) { return std::move(key).When("model.graph", HasGraph, "model.graph is given"); }
+
+}  // namespace
+
+std::vector<Key> ModelKeys() {
+  return {
+      Key("model.preset", RIVULET_FIELD(model.preset), "\"mlp\"",
+          "A model by name, such as `logistic_regression`, `mlp`, `mnist_cnn`, `cifar_cnn`, `resnet20`, `char_lstm`; "
+          "[models.md](models.md) lists them. Exactly one of `model.preset`, `model.graph`, `model.onnx` and "
+          "`[[model.layers]]` is given."),
+      Key("model.graph", RIVULET_FIELD(model.graph), "\"model.pb\"",
+          "A model as a file: a `GraphDef` with variables and an `init` node. Clients need no new program for it.")
+          .Path(),
+      Key("model.onnx", RIVULET_FIELD(model.onnx), "\"model.onnx\"",
+          "A model as an ONNX file, trained from the weights that it holds; [onnx.md](onnx.md). Initializers are the "
+          "variables.")
+          .Path(),
+      ForGraph(Key("model.loss", RIVULET_FIELD(model.loss), "\"mean_loss\"",
+                   "Tensor of the graph that training minimises: a scalar, the mean over the batch.")),
+      ForGraph(Key("model.metrics", RIVULET_FIELD(model.metrics), "[\"accuracy\", \"top5\"]",
+                   "Tensors of the graph that evaluation reports as `test/NAME`: scalars, means over the batch.")),
+      ForGraph(Key("model.image_input", RIVULET_FIELD(model.image_input), "\"x\"",
+                   "Placeholder of the graph that `data.image_feature` is fed to.")),
+      ForGraph(Key("model.label_input", RIVULET_FIELD(model.label_input), "\"y\"",
+                   "Placeholder of the graph that `data.label_feature` is fed to.")),
+      Key("model.layers", RIVULET_FIELD(model.layers), "[{ type = \"flatten\" }, { type = \"dense\", units = 10 }]",
+          "A model as a list of layers, each a table `[[model.layers]]`; [models.md](models.md) has the types and "
+          "their keys.")
+          .Default("none"),
+      Key("model.classes", RIVULET_FIELD(model.classes), "62", "Classes of a preset. 0: the preset's own.")
+          .Between(0, 1e6)
+          .When("model.preset", HasPreset, "model.preset is given"),
+      Key("model.normalization", RIVULET_FIELD(model.normalization), "\"group\"",
+          "Normalisation after each convolution: over the batch, of 8 groups of channels of each example, or none. "
+          "Running statistics of `batch` are averaged over clients like weights.")
+          .OneOf({"", "batch", "group", "none"})
+          .Default("`\"batch\"`")
+          .When("model.preset", IsNormalized, "model.preset is \"resnet8\", \"resnet20\" or \"mobilenet_v2\""),
+      Key("model.objective", RIVULET_FIELD(model.objective), "\"mse\"",
+          "What training minimises, the last layer giving one score per class: `sparse_softmax_cross_entropy`; "
+          "`sigmoid_cross_entropy` and `mse` of all scores against 1 for the label's class and 0 for the others.")
+          .OneOf({"sparse_softmax_cross_entropy", "sigmoid_cross_entropy", "mse"})
+          .When("model.layers", HasLayersOrOnnx, "model.layers or model.onnx is given"),
+      Key("model.freeze", RIVULET_FIELD(model.freeze), "[\"conv1/*\"]",
+          "Variables that keep their first values: names, in which `*` stands for any characters. They cost no "
+          "gradient, and are neither sent up nor aggregated.")
+          .Default("`[]`"),
+      Key("model.input.shape", RIVULET_FIELD(model.input.shape), "[32, 32, 3]",
+          "Shape of one example: height, width and channels of an image, length of a text, number of values.")
+          .Between(1, 1e9)
+          .Default("the preset's or the ONNX model's own; required for `model.layers`")
+          .When("model.graph", HasNoGraph, "model.graph is not given"),
+      Key("model.input.kind", RIVULET_FIELD(model.input.kind), "\"values\"",
+          "What an example's feature holds: `pixels` are bytes, of which the model sees byte / 255; `values` are "
+          "floats; `tokens` are integers below the vocabulary of the first `embedding`.")
+          .OneOf({"pixels", "values", "tokens"})
+          .When("model.layers", HasLayersOrOnnx, "model.layers or model.onnx is given"),
+  };
+}
+
+}  // namespace rivulet::scenario

@@ -1,0 +1,32 @@
+// [run]: what the run is called, how long it takes, and what it keeps.
+#include "federated/scenario/keys.h"
+
+namespace rivulet::scenario {
+
+std::vector<Key> RunKeys() {
+  return {
+      Key("run.name", RIVULET_FIELD(run.name), "\"mnist-fedavg\"",
+          "What the run is called in the history, where `latest` is taken. Several runs may share a name; the newest "
+          "answers to it.")
+          .Default("the scenario file's name without `.toml`"),
+      Key("run.rounds", RIVULET_FIELD(run.rounds), "50", "Rounds to commit. A resumed run may be given more.")
+          .Between(1, 1e9)
+          .Operation(),
+      Key("run.seed", RIVULET_FIELD(run.seed), "7",
+          "Every draw of the run comes from it: initial weights, partition, cohorts, order of examples, dropout. The "
+          "same seed gives the same model, bit for bit.")
+          .AtLeast(0),
+      Key("run.keep_models", RIVULET_FIELD(run.keep_models), "\"all\"",
+          "Which committed models stay on disk: the newest alone, or every round's. The row of a removed model stays "
+          "in the history.")
+          .OneOf({"last", "all"})
+          .Operation(),
+      Key("run.kernels", RIVULET_FIELD(run.kernels), "\"portable\"",
+          "`native` kernels are the fastest for each machine, and unlike machines round differently. `portable` "
+          "kernels give the same model, bit for bit, on any CPU, and take longer. The plan carries it to every client; "
+          "`--kernels` sets it.")
+          .OneOf({"native", "portable"}),
+  };
+}
+
+}  // namespace rivulet::scenario

@@ -1,10 +1,9 @@
 // The book of leases: who works on which task, from which version. Pure; no clock of its own.
 //
-//   offered ──→ taken ──→ held ──────────┐        by a site that folds it into its own partial
-//                 │                      ↓
-//                 └───→ staging ───→ folding ──→ folded         by an upload; no deadline reaches one that is being
-//                 folded
-//   any of them but folding ──→ refused | dropped | failed
+//   offered ──→ taken ──→ held ─────────┐       by a site that folds it into its own partial
+//                 │                     ↓
+//                 └───→ staging ──→ folding ──→ folded       by an upload; no deadline reaches one that is being folded
+//   any of them ──→ refused | dropped | failed
 //
 // Cost: O(log n) a call of what is open; memory that of the leases in it. Not thread-safe.
 #pragma once

@@ -6,14 +6,15 @@
 
 #include <compare>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "federated/population/population.h"
+#include "federated/random/lazy_permutation.h"
 
 namespace rivulet {
 
@@ -25,9 +26,11 @@ class Members {
     auto operator<=>(const DrawAt&) const = default;
   };
 
-  Members();
+  explicit Members(uint64_t seed);
   // A name that is a member already stays as it is. One that no population takes is no member: see Population::Insert.
+  // Whoever comes when the draw has begun is of a later one, whatever `from` says.
   void Add(const std::string& client_id, DrawAt from, const std::string& via);
+  // Whoever leaves when the draw has begun is passed over in it.
   void Remove(const std::string& client_id);
   bool Knows(const std::string& client_id) const;
   int64_t size() const;
@@ -35,21 +38,40 @@ class Members {
 
   // All draws from now on are this one or later ones.
   void BeginDraw(DrawAt draw);
-  // Who may be in the draw that was begun.
+  // Who may be in this draw.
   int64_t eligible() const;
-  // `count` of them, fewer where fewer are there, without replacement and in the order drawn: a function of the seed,
-  // the draw, and the set of the eligible. O(count · log size), and what joined too late or has left.
-  std::vector<std::string> Draw(uint64_t seed, int64_t count) const;
+  // The next `count` in the order of this draw, fewer where fewer are left: without replacement, those passed over whom
+  // `pass_over` names. The order is a function of the seed, the draw, and the set of the eligible when it began.
+  // O(count · log size), and what joined too late or has left.
+  std::vector<std::string> Draw(int64_t count, const std::set<std::string>& pass_over);
 
-  // In byte order of their names, with the first draw that they may be in: where that is past, the draw that was begun.
-  void ForEach(const std::function<void(const std::string& client_id, DrawAt from, const std::string& via)>& use) const;
+  struct Member {
+    std::string client_id;
+    DrawAt from;  // the first draw that it may be in; where that is past, this one
+    std::string via;
+  };
+  // What a snapshot needs. In byte order of their names.
+  std::vector<Member> all() const;
+  const std::set<std::string>& leaving() const { return leaving_; }  // since the draw began
+  // With those passed over; -1: the draw has not begun.
+  int64_t drawn() const { return order_ ? order_->given() : -1; }
+  // As these functions told it, when BeginDraw was called and nobody was added.
+  void Restore(const std::vector<Member>& members, const std::vector<std::string>& leaving, int64_t drawn);
 
  private:
-  std::unique_ptr<Population> names_;  // with those that have left: a population forgets nobody
-  std::set<std::string> gone_;
+  void BeginOrder();
+  const std::vector<int64_t>& Absent();
+
+  uint64_t seed_;
+  std::unique_ptr<Population> names_;       // with those that have left: a population forgets nobody
+  std::set<std::string> gone_;              // before the draw
+  std::set<std::string> leaving_;           // since it began; some of them may have come back
   std::map<std::string, DrawAt> late_;      // may not be drawn yet
   std::map<std::string, std::string> via_;  // of those who are reached through a tier
   DrawAt draw_;
+  std::unique_ptr<LazyPermutation> order_;  // null: the draw has not begun
+  // For each name that may not be in the draw, how many eligible ones stand before it; while nobody joins or leaves.
+  std::optional<std::vector<int64_t>> absent_;
 };
 
 }  // namespace rivulet

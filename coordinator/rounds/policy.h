@@ -1,10 +1,12 @@
-// The run machine's policies: who serves many names, and how often those who wait call. Pure values and functions; each
-// has its test without a machine.
+// The run machine's policies: who serves many names, who is not asked again, and how often those who wait call. Pure
+// values and functions; each has its test without a machine.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "coordinator/rounds/update_buffer.h"
 
@@ -21,6 +23,22 @@ class Presence {
 
  private:
   std::map<std::string, TimeMs> seen_;
+};
+
+// Those who are not asked again for this version, as what they brought was refused or they could not do it.
+class SittingOut {
+ public:
+  void Add(const std::string& client_id);  // once; not a name that sits out already
+  void Clear() { *this = {}; }             // a new version
+  // Those who have sat out longest may be asked again, until `wanted` of `members` are left or nobody sits out: no
+  // client can end a run by being refused.
+  void ForgiveUntil(int64_t members, int64_t wanted);
+  const std::set<std::string>& names() const { return names_; }
+  const std::vector<std::string>& in_order() const { return in_order_; }  // longest first
+
+ private:
+  std::set<std::string> names_;
+  std::vector<std::string> in_order_;
 };
 
 struct Pace {

@@ -86,7 +86,7 @@ void RunMachine::Handle(const Joined& event, TimeMs now, Actions& actions) {
   if (phase_ == Phase::kWaiting) OpenBuffer(now, actions);
 }
 
-void RunMachine::Handle(const Left& event, TimeMs, Actions& actions) {
+void RunMachine::Handle(const Left& event, TimeMs now, Actions& actions) {
   members_.Remove(event.client_id);
   const auto slot = phase_ == Phase::kTraining ? book_.OfClient(event.client_id) : std::nullopt;
   if (!slot || book_.at(*slot).resolved() || book_.at(*slot).state == State::kFolding) return;
@@ -94,6 +94,7 @@ void RunMachine::Handle(const Left& event, TimeMs, Actions& actions) {
   const Lease& lease = book_.at(*slot);
   if (!lease.site.empty() && lease.site != lease.client_id) return;
   SetState(*slot, State::kDropped, "it left the run");
+  Replace(now, actions);
   JudgeBuffer(actions);
 }
 
@@ -178,7 +179,7 @@ void RunMachine::GiveLeases(const SitePolled& poll, const std::set<LeaseSlot>& n
   }
 }
 
-void RunMachine::Handle(const StepReported& event, TimeMs, Actions& actions) {
+void RunMachine::Handle(const StepReported& event, TimeMs now, Actions& actions) {
   const auto refuse = [&](Refuse::Why why, std::string reason) {
     actions.push_back(Refuse{event.client_id, event.task, why, std::move(reason)});
   };
@@ -196,6 +197,7 @@ void RunMachine::Handle(const StepReported& event, TimeMs, Actions& actions) {
   }
   if (event.failed) {
     SetState(*slot, State::kFailed, event.reason.empty() ? "it gave no reason" : event.reason);
+    Replace(now, actions);
     JudgeBuffer(actions);
     return;
   }
@@ -205,7 +207,7 @@ void RunMachine::Handle(const StepReported& event, TimeMs, Actions& actions) {
 }
 
 // Staging and checking took time, in which the round may have closed or filled. What counts is the state now.
-void RunMachine::Handle(const StageDone& event, TimeMs, Actions& actions) {
+void RunMachine::Handle(const StageDone& event, TimeMs now, Actions& actions) {
   const auto slot = book_.Find(event.task);
   const Lease* lease = slot ? &book_.at(*slot) : nullptr;
   if (lease == nullptr || phase_ != Phase::kTraining || lease->state != State::kStaging) {
@@ -219,6 +221,7 @@ void RunMachine::Handle(const StageDone& event, TimeMs, Actions& actions) {
   }
   if (!event.ok) {
     SetState(*slot, State::kRefused, event.reason);
+    Replace(now, actions);
     JudgeBuffer(actions);
     return;
   }
@@ -280,7 +283,7 @@ void RunMachine::Handle(const PartialReported& event, TimeMs, Actions& actions) 
   }
 }
 
-void RunMachine::Handle(const Merged& event, TimeMs, Actions& actions) {
+void RunMachine::Handle(const Merged& event, TimeMs now, Actions& actions) {
   bool moved = false;
   for (const TaskId& task : event.tasks) {
     const auto slot = book_.Find(task);
@@ -288,7 +291,9 @@ void RunMachine::Handle(const Merged& event, TimeMs, Actions& actions) {
     SetState(*slot, event.ok ? State::kFolded : State::kRefused, event.ok ? "" : event.reason);
     moved = true;
   }
-  if (moved && phase_ == Phase::kTraining) JudgeBuffer(actions);
+  if (!moved || phase_ != Phase::kTraining) return;
+  if (!event.ok) Replace(now, actions);
+  JudgeBuffer(actions);
 }
 
 // The machine does not move on until the disk has the round. Its own idea of the next round, drawn earlier, would be
@@ -297,6 +302,15 @@ void RunMachine::Handle(const CommitDone& event, TimeMs now, Actions& actions) {
   if (phase_ != Phase::kCommitting && phase_ != Phase::kAbandoning) return;
   const bool committed = phase_ == Phase::kCommitting;
   if (!event.ok) return End(Phase::kFailed, event.reason);
+  if (committed) {
+    sitting_out_.Clear();
+  } else if (rules_.dial.replace) {
+    // In the order drawn, and not in that in which they ended.
+    for (const LeaseSlot slot : buffer_->leases()) {
+      const Lease& lease = book_.at(slot);
+      if (lease.state == State::kRefused || lease.state == State::kFailed) sitting_out_.Add(lease.client_id);
+    }
+  }
   CloseBuffer();
   if (committed) {
     ++committed_round_;
@@ -369,7 +383,13 @@ void RunMachine::OpenBuffer(TimeMs now, Actions& actions) {
   ++attempts_tried_;
   phase_ = Phase::kTraining;
   buffer_.emplace(RulesAt(rules_.deadline_ms > 0 ? now + rules_.deadline_ms : 0));
-  for (std::string& client_id : members_.Draw(rules_.seed, rules_.dial.in_flight)) {
+  sitting_out_.ForgiveUntil(members_.eligible(), std::max<int64_t>(rules_.min_reports, 1));
+  FillBuffer(actions);
+  if (buffer_->deadline() > 0) actions.push_back(WakeAt{buffer_->deadline()});
+}
+
+void RunMachine::FillBuffer(Actions& actions) {
+  for (std::string& client_id : members_.Draw(buffer_->Missing(), sitting_out_.names())) {
     Lease lease;
     lease.via = members_.via(client_id);
     lease.base_round = committed_round_;
@@ -381,11 +401,16 @@ void RunMachine::OpenBuffer(TimeMs now, Actions& actions) {
     actions.push_back(Offer{lease, round(), attempt_, false});
     Add(std::move(lease));
   }
-  if (buffer_->deadline() > 0) actions.push_back(WakeAt{buffer_->deadline()});
+}
+
+// Not when the buffer is closing: what is held then is enough, or there was nobody left to ask.
+void RunMachine::Replace(TimeMs now, Actions& actions) {
+  if (!rules_.dial.replace || buffer_->state() != UpdateBuffer::State::kOpen) return;
+  if (buffer_->deadline() == 0 || now < buffer_->deadline()) FillBuffer(actions);
 }
 
 BufferRules RunMachine::RulesAt(TimeMs deadline) const {
-  return {rules_.dial.updates_per_version, rules_.min_reports, deadline};
+  return {rules_.dial.in_flight, rules_.dial.updates_per_version, rules_.min_reports, deadline};
 }
 
 void RunMachine::CloseBuffer() {

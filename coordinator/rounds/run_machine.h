@@ -44,6 +44,10 @@ struct RunDial {
   int64_t updates_per_version = 1;
   BasePolicy base_policy = BasePolicy::kCommitted;
   int64_t max_staleness = 0;  // versions between a lease's base and its commit; 0 under kCommitted
+  // Whether a lease that ends without an update before the deadline makes room for the next name of the draw, and whose
+  // update was refused, or who failed, is not asked again for the same version. Who is asked is then a function of the
+  // draw and of how many have ended so, whatever the order.
+  bool replace = false;
 };
 
 struct RunRules {
@@ -101,7 +105,7 @@ class RunMachine {
  private:
   using Actions = std::vector<Action>;
 
-  explicit RunMachine(RunRules rules) : rules_(std::move(rules)) {}
+  explicit RunMachine(RunRules rules) : rules_(std::move(rules)), members_(rules_.seed) {}
 
   void Handle(const Joined& event, TimeMs now, Actions& actions);
   void Handle(const Left& event, TimeMs now, Actions& actions);
@@ -121,7 +125,9 @@ class RunMachine {
   // One round's buffer is open at a time. OpenBuffer does nothing where too few are there to draw from.
   void OpenBuffer(TimeMs now, Actions& actions);
   BufferRules RulesAt(TimeMs deadline) const;
-  void CloseBuffer();  // its leases are forgotten
+  void FillBuffer(Actions& actions);
+  void Replace(TimeMs now, Actions& actions);  // after a lease ended without an update
+  void CloseBuffer();                          // its leases are forgotten
   void JudgeBuffer(Actions& actions);
   void GiveLeases(const SitePolled& poll, const std::set<LeaseSlot>& named, Actions& actions);
   void AskHolders(const std::string* site, Actions& actions) const;  // null: all
@@ -144,6 +150,7 @@ class RunMachine {
   LeaseBook book_;
   std::optional<UpdateBuffer> buffer_;  // of the open attempt, until its rows are written
   Presence presence_;
+  SittingOut sitting_out_;
 };
 
 }  // namespace rivulet

@@ -9,7 +9,7 @@ namespace rivulet {
 namespace {
 
 constexpr std::string_view kMagic = "RVRM";
-constexpr uint64_t kSnapshotVersion = 3;  // 2: sites; 3: a buffer of leases
+constexpr uint64_t kSnapshotVersion = 4;  // 2: sites; 3: a buffer of leases; 4: replacement
 
 // By hand and not by a message type: the bytes are hashed and compared, and must be the same for the same state in
 // every build.
@@ -79,12 +79,19 @@ std::string RunMachine::Save() const {
   w.Integer(attempt_);
   w.Integer(attempts_tried_);
   w.Integer(members_.size());
-  members_.ForEach([&](const std::string& client_id, Members::DrawAt from, const std::string& via) {
-    w.Text(client_id);
-    w.Integer(from.round);
-    w.Integer(from.attempt);
-    w.Text(via);
-  });
+  for (const Members::Member& member : members_.all()) {
+    w.Text(member.client_id);
+    w.Integer(member.from.round);
+    w.Integer(member.from.attempt);
+    w.Text(member.via);
+  }
+  w.Integer(members_.drawn());
+  const auto names = [&w](const auto& list) {
+    w.Integer(static_cast<int64_t>(list.size()));
+    for (const std::string& name : list) w.Text(name);
+  };
+  names(members_.leaving());
+  names(sitting_out_.in_order());
   w.Integer(static_cast<int64_t>(ordinals_.size()));
   for (const auto& [client_id, count] : ordinals_) {
     w.Text(client_id);
@@ -144,13 +151,19 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
   machine.attempt_ = r.Integer();
   machine.attempts_tried_ = r.Integer();
   machine.members_.BeginDraw({machine.round(), machine.attempt_});
+  std::vector<Members::Member> members;
   for (int64_t i = r.Count(); i > 0 && r.ok(); --i) {
-    const std::string client_id = r.Text();
-    Members::DrawAt from;
-    from.round = r.Integer();
-    from.attempt = r.Integer();
-    machine.members_.Add(client_id, from, r.Text());
+    Members::Member& member = members.emplace_back();
+    member.client_id = r.Text();
+    member.from.round = r.Integer();
+    member.from.attempt = r.Integer();
+    member.via = r.Text();
   }
+  const int64_t drawn = r.Integer();
+  std::vector<std::string> leaving;
+  for (int64_t i = r.Count(); i > 0 && r.ok(); --i) leaving.push_back(r.Text());
+  machine.members_.Restore(members, leaving, drawn);
+  for (int64_t i = r.Count(); i > 0 && r.ok(); --i) machine.sitting_out_.Add(r.Text());
   for (int64_t i = r.Count(); i > 0 && r.ok(); --i) {
     std::string client_id = r.Text();
     machine.ordinals_.emplace(std::move(client_id), r.Integer());

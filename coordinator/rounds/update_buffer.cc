@@ -15,7 +15,14 @@ void UpdateBuffer::Count(const Lease& lease, int64_t change) {
 }
 
 int64_t UpdateBuffer::least() const {
-  return rules_.least > 0 ? rules_.least : std::min(rules_.wanted, static_cast<int64_t>(leases_.size()));
+  if (rules_.least > 0) return rules_.least;
+  return std::min({rules_.wanted, rules_.in_flight, static_cast<int64_t>(leases_.size())});
+}
+
+int64_t UpdateBuffer::Missing() const {
+  const int64_t lost =
+      CountInState(Lease::State::kRefused) + CountInState(Lease::State::kDropped) + CountInState(Lease::State::kFailed);
+  return rules_.in_flight - (static_cast<int64_t>(leases_.size()) - lost);
 }
 
 int64_t UpdateBuffer::Room() const {

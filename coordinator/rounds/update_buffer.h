@@ -12,7 +12,8 @@
 namespace rivulet {
 
 struct BufferRules {
-  int64_t wanted = 1;  // folded updates that make it complete; never more
+  int64_t in_flight = 1;  // leases that are out for it or folded, at most
+  int64_t wanted = 1;     // folded updates that make it complete; never more
   int64_t least = 0;  // with which it makes a version all the same, at its deadline or when nobody is awaited any more;
                       // 0: as many as are wanted of those who were asked
   TimeMs deadline = 0;  // 0: none
@@ -46,6 +47,8 @@ class UpdateBuffer {
   int64_t folded() const { return CountInState(Lease::State::kFolded); }
   int64_t held() const { return CountInState(Lease::State::kHeld); }
   int64_t least() const;
+  // Leases that it lacks: of those that were to be out, the ones that ended without an update, or were not drawn yet.
+  int64_t Missing() const;
 
   // How many updates it could take beside all that can no longer be left out: those that are folded, and being folded,
   // as two that finish together must not both be the last; those that are held; and those that a site of many names has

@@ -16,6 +16,19 @@ TEST(PresenceTest, SiteThatHasNotPolledForAMinute_IsForgotten) {
   EXPECT_EQ(presence.sites(), 1);
 }
 
+TEST(SittingOutTest, Forgiven_WhenTooFewWouldBeLeft_LongestFirst) {
+  SittingOut out;
+  for (const char* name : {"b", "a", "b", "c"}) out.Add(name);
+  EXPECT_THAT(out.in_order(), ::testing::ElementsAre("b", "a", "c"));
+  out.ForgiveUntil(10, 7);
+  EXPECT_THAT(out.names(), ::testing::ElementsAre("a", "b", "c")) << "seven are left";
+  out.ForgiveUntil(10, 8);
+  EXPECT_THAT(out.in_order(), ::testing::ElementsAre("a", "c"));
+  EXPECT_THAT(out.names(), ::testing::ElementsAre("a", "c"));
+  out.ForgiveUntil(1, 5);
+  EXPECT_THAT(out.names(), ::testing::IsEmpty());
+}
+
 TEST(PaceTest, WaitingOnes_CallAtMostAThousandTimesASecondTogether) {
   EXPECT_EQ(Pace::WaitFor(1), 20);
   EXPECT_EQ(Pace::WaitFor(3000), 3000);

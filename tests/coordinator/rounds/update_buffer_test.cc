@@ -36,24 +36,25 @@ struct VerdictCase {
 
 TEST(UpdateBufferTest, Verdict_FollowsFromTheStates) {
   const VerdictCase cases[] = {
-      {"nobody was there", {1}, {}, Verdict::kAbandon},
-      {"one is out", {2}, {State::kFolded, State::kOffered}, Verdict::kGoOn},
-      {"one is being folded", {1}, {State::kFolding}, Verdict::kGoOn},
-      {"all are folded", {2}, {State::kFolded, State::kFolded}, Verdict::kCommit},
-      {"fewer than wanted were asked", {5}, {State::kFolded, State::kFolded}, Verdict::kCommit},
-      {"one of two failed", {2}, {State::kFolded, State::kFailed}, Verdict::kAbandon},
-      {"one of two failed, and one is enough", {2, 1}, {State::kFolded, State::kFailed}, Verdict::kCommit},
-      {"none arrived, though one is enough", {2, 1}, {State::kDropped, State::kFailed}, Verdict::kAbandon},
-      {"the rest is held", {2}, {State::kFolded, State::kHeld}, Verdict::kAskFor},
-      {"held, and one is out", {2}, {State::kHeld, State::kTaken}, Verdict::kGoOn},
-      {"held while another is being folded", {2}, {State::kHeld, State::kFolding}, Verdict::kAskFor},
-      {"enough are held, others are out", {2}, {State::kHeld, State::kHeld, State::kTaken}, Verdict::kAskFor},
+      {"nobody was there", {9, 1}, {}, Verdict::kAbandon},
+      {"one is out", {9, 2}, {State::kFolded, State::kOffered}, Verdict::kGoOn},
+      {"one is being folded", {9, 1}, {State::kFolding}, Verdict::kGoOn},
+      {"all are folded", {9, 2}, {State::kFolded, State::kFolded}, Verdict::kCommit},
+      {"fewer than wanted were asked", {9, 5}, {State::kFolded, State::kFolded}, Verdict::kCommit},
+      {"fewer than wanted were to be out", {2, 5}, {State::kFolded, State::kFolded, State::kFailed}, Verdict::kCommit},
+      {"one of two failed", {9, 2}, {State::kFolded, State::kFailed}, Verdict::kAbandon},
+      {"one of two failed, and one is enough", {9, 2, 1}, {State::kFolded, State::kFailed}, Verdict::kCommit},
+      {"none arrived, though one is enough", {9, 2, 1}, {State::kDropped, State::kFailed}, Verdict::kAbandon},
+      {"the rest is held", {9, 2}, {State::kFolded, State::kHeld}, Verdict::kAskFor},
+      {"held, and one is out", {9, 2}, {State::kHeld, State::kTaken}, Verdict::kGoOn},
+      {"held while another is being folded", {9, 2}, {State::kHeld, State::kFolding}, Verdict::kAskFor},
+      {"enough are held, others are out", {9, 2}, {State::kHeld, State::kHeld, State::kTaken}, Verdict::kAskFor},
   };
   for (const VerdictCase& c : cases) EXPECT_EQ(With(c.rules, c.states).Judge(), c.verdict) << c.name;
 }
 
 TEST(UpdateBufferTest, Held_IsAskedForOnce) {
-  UpdateBuffer buffer = With({2}, {State::kHeld, State::kHeld});
+  UpdateBuffer buffer = With({9, 2}, {State::kHeld, State::kHeld});
   EXPECT_EQ(buffer.state(), UpdateBuffer::State::kOpen);
   EXPECT_EQ(buffer.Judge(), Verdict::kAskFor);
   EXPECT_EQ(buffer.state(), UpdateBuffer::State::kClosing);
@@ -67,10 +68,10 @@ TEST(UpdateBufferTest, Held_IsAskedForOnce) {
 }
 
 TEST(UpdateBufferTest, Needless_OnceEnoughAreThere) {
-  EXPECT_EQ(With({2}, {State::kFolded, State::kOffered, State::kTaken}).needless(), Needless::kNone);
-  EXPECT_EQ(With({2}, {State::kFolded, State::kHeld, State::kOffered}).needless(), Needless::kOffered);
-  EXPECT_EQ(With({2}, {State::kFolded, State::kFolded, State::kTaken}).needless(), Needless::kOpen);
-  EXPECT_EQ(With({2}, {State::kFolded, State::kFolding, State::kTaken}).needless(), Needless::kNone)
+  EXPECT_EQ(With({9, 2}, {State::kFolded, State::kOffered, State::kTaken}).needless(), Needless::kNone);
+  EXPECT_EQ(With({9, 2}, {State::kFolded, State::kHeld, State::kOffered}).needless(), Needless::kOffered);
+  EXPECT_EQ(With({9, 2}, {State::kFolded, State::kFolded, State::kTaken}).needless(), Needless::kOpen);
+  EXPECT_EQ(With({9, 2}, {State::kFolded, State::kFolding, State::kTaken}).needless(), Needless::kNone)
       << "a fold may still be refused";
 }
 
@@ -81,6 +82,7 @@ TEST(UpdateBufferTest, AnyMoves_AnswerAsAListDoes) {
     std::mt19937 random(seed);
     const auto below = [&](size_t n) { return static_cast<size_t>(random() % n); };
     BufferRules rules;
+    rules.in_flight = 1 + static_cast<int64_t>(below(8));
     rules.wanted = 1 + static_cast<int64_t>(below(5));
     rules.least = static_cast<int64_t>(below(static_cast<size_t>(rules.wanted) + 1));
     UpdateBuffer buffer(rules);
@@ -108,12 +110,16 @@ TEST(UpdateBufferTest, AnyMoves_AnswerAsAListDoes) {
           std::count_if(leases.begin(), leases.end(), [](const Lease& lease) { return lease.promised(); });
       ASSERT_EQ(buffer.Room(), rules.wanted - count(State::kFolded, State::kFolding, State::kHeld) - promised);
       ASSERT_EQ(buffer.leases().size(), leases.size());
+      ASSERT_EQ(buffer.Missing(), rules.in_flight - count(State::kOffered, State::kTaken, State::kStaging, State::kHeld,
+                                                          State::kFolding, State::kFolded));
       if (buffer.state() == UpdateBuffer::State::kClosed) break;
 
       const int64_t folded = count(State::kFolded), held = count(State::kHeld);
       const int64_t out = count(State::kOffered, State::kTaken, State::kStaging);
       const bool enough = folded + held >= rules.wanted;
-      const int64_t least = rules.least > 0 ? rules.least : std::min(rules.wanted, static_cast<int64_t>(leases.size()));
+      const int64_t least = rules.least > 0
+                                ? rules.least
+                                : std::min({rules.wanted, rules.in_flight, static_cast<int64_t>(leases.size())});
       const Verdict verdict = buffer.Judge();
       if (held > 0 && !asked && (out == 0 || enough)) {
         ASSERT_EQ(verdict, Verdict::kAskFor);

@@ -450,6 +450,52 @@ TEST_F(HistoryTest, OpenAtTheSameTime_ManyProcesses_NobodyIsToldAnything) {
   }
 }
 
+// The moment between a file's name and its tables: whoever only wants to read waits for the tables.
+TEST_F(HistoryTest, OpenForReading_WhileItIsBeingMade_Waits) {
+  std::ofstream(path_).close();
+  std::thread maker([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    AddRunWithClient(*Open(), "r1");
+  });
+  const auto reader = History::Open(path_, History::Access::kReadOnly);
+  ASSERT_OK(reader);
+  maker.join();
+  EXPECT_OK((*reader)->Runs());
+}
+
+TEST_F(HistoryTest, OpenForReading_FileThatStaysEmpty_IsRefused) {
+  std::ofstream(path_).close();
+  EXPECT_THAT(OpenError(History::Access::kReadOnly), HasSubstr("is not a Rivulet history: it is empty"));
+}
+
+// A process dies half way through making the tables, with pages of them in the file already: the next one finds what it
+// was before, an empty file, with a journal to roll back or a log without an end.
+TEST_F(HistoryTest, Open_HalfMadeByAProcessThatDied_IsMadeByTheNext) {
+  for (const char* journal : {"DELETE", "WAL"}) {
+    SCOPED_TRACE(journal);
+    path_ = Path(fmt::format("{}.sqlite", journal));
+    const pid_t pid = fork();
+    ASSERT_GE(pid, 0);
+    if (pid == 0) {
+      sqlite3* db = nullptr;
+      const std::string half = fmt::format(
+          "PRAGMA journal_mode = {}; PRAGMA cache_size = 1; BEGIN IMMEDIATE; PRAGMA application_id = 7;"
+          "CREATE TABLE run (x); WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100) "
+          "INSERT INTO run SELECT zeroblob(3000) FROM n",
+          journal);
+      const bool ok = sqlite3_open(path_.c_str(), &db) == SQLITE_OK &&
+                      sqlite3_exec(db, half.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK &&
+                      std::filesystem::file_size(path_ + (journal[0] == 'W' ? "-wal" : "")) > 4096;
+      _exit(ok ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(pid, &status, 0);
+    ASSERT_EQ(status, 0);
+    AddRunWithClient(*Open(), "r1");
+    EXPECT_EQ(Ask("SELECT count(*) FROM runs"), "1;");
+  }
+}
+
 TEST_F(HistoryTest, Write_WhileAnotherHoldsTheLock_WaitsAndSaysSo) {
   auto history = Open();
   AddRunWithClient(*history, "r1");

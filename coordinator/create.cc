@@ -114,7 +114,8 @@ StatusOr<RunCoordinator::Setup> NewRun(CoordinatorOptions options, RunParts part
   RIVULET_ASSIGN_OR_RETURN(setup.machine, RunMachine::Create(RulesOf(options, parts, setup.run_id), RunStart{}));
   RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Model> initial, parts.initial_model());
   RIVULET_ASSIGN_OR_RETURN(setup.history, History::Open(options.db_path, History::Access::kReadWrite));
-  RIVULET_ASSIGN_OR_RETURN(setup.models, ModelStore::Open(fs, options.db_path, setup.run_id));
+  RIVULET_ASSIGN_OR_RETURN(setup.models,
+                           ModelStore::Open(fs, setup.history->real_path(), setup.run_id, ModelStore::Folder::kNew));
   RIVULET_ASSIGN_OR_RETURN(setup.current, setup.models->Save(0, std::move(initial)));
   RunRow run;
   run.run_id = setup.run_id;
@@ -153,7 +154,8 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
   RIVULET_ASSIGN_OR_RETURN(setup.history, History::Open(options.db_path, History::Access::kReadWrite));
   RIVULET_ASSIGN_OR_RETURN(RunRow run, setup.history->ResolveRun(options.resume));
   setup.run_id = run.run_id;
-  RIVULET_ASSIGN_OR_RETURN(setup.models, ModelStore::Open(fs, options.db_path, run.run_id));
+  RIVULET_ASSIGN_OR_RETURN(setup.models,
+                           ModelStore::Open(fs, setup.history->real_path(), run.run_id, ModelStore::Folder::kStored));
   RIVULET_RETURN_IF_ERROR(CheckSameConfig(run, options.scenario));
   if (run.plan_digest != parts.plan_digest.Hex()) {
     return FailedPrecondition(
@@ -163,7 +165,8 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
   }
   RIVULET_ASSIGN_OR_RETURN(ResumePoint point, setup.history->FindResumePoint(run.run_id));
   RIVULET_ASSIGN_OR_RETURN(const std::vector<ModelRow> rows, setup.history->Models(run.run_id));
-  RIVULET_RETURN_IF_ERROR(setup.models->CheckFiles(rows));
+  // The newest is loaded below; of the two that are kept where not all are, the other one may be gone.
+  if (options.scenario.run.keep_models == "all") RIVULET_RETURN_IF_ERROR(setup.models->CheckFiles(rows));
   const auto base =
       std::find_if(rows.begin(), rows.end(), [&](const ModelRow& row) { return row.round == point.committed_round; });
   if (base == rows.end()) {

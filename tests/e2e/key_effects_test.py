@@ -68,7 +68,8 @@ class KeyEffects(RivuletTest):
     def test_run__keep_models(self):
         def files(db):
             return sorted(path.name for path in self.folder.glob(f"{db}.models/*/*.safetensors"))
-        self.assertEqual(files(self.outcome({"run.keep_models": "last"})[1]), ["round-000002.safetensors"])
+        self.assertEqual(files(self.outcome({"run.keep_models": "last"})[1]),
+                         ["round-000001.safetensors", "round-000002.safetensors"])
         self.assertEqual(len(files(self.outcome({"run.keep_models": "all"})[1])), 3)
 
     def test_run__kernels(self):

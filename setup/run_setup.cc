@@ -13,7 +13,7 @@ namespace rivulet {
 RunSetup::RunSetup(Scenario scenario, RunSetupOptions options)
     : scenario_(std::move(scenario)),
       options_(options),
-      row_budget_(std::make_shared<RowBudget>(int64_t{1'024'000'000})) {}
+      row_budget_(std::make_shared<RowBudget>(scenario_.run.cache_megabytes * 1'000'000)) {}
 
 StatusOr<std::shared_ptr<const Dataset>> RunSetup::training_data() {
   if (training_data_ == nullptr) {

@@ -31,7 +31,7 @@ class RunSetup {
  public:
   explicit RunSetup(Scenario scenario, RunSetupOptions options = {});
   const Scenario& scenario() const { return scenario_; }
-  // For the examples that whoever makes a part of the run decodes.
+  // run.cache_megabytes, for the examples that whoever makes a part of the run decodes.
   const std::shared_ptr<RowBudget>& row_budget() const { return row_budget_; }
 
   // The training set, generated first where the scenario describes it and it is not there (setup/data.h). NOT_FOUND: no

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "client/update_message_writer.h"
 #include "engine/profile/tracer.h"
 
 namespace rivulet {
@@ -97,13 +98,14 @@ StatusOr<std::string> TaskRunner::Fetch(const Caller& caller, const Digest& dige
 // The coordinator says at which offset to go on, as it alone knows what it has kept. Waiting times start anew only when
 // more has been staged than ever before; otherwise a connection that breaks at the same byte each time would be tried
 // again without a pause.
-StatusOr<SubmitResult> TaskRunner::Submit(const Caller& caller, const Task& task, const TrainingResult& result) {
+StatusOr<SubmitResult> TaskRunner::Submit(const Caller& caller, const Task& task, const std::string& update) {
   Backoff backoff(options_.backoff, caller.name);
-  const std::span<const std::byte> bytes = std::as_bytes(std::span(result.update));
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(update));
+  const Digest digest = Sha256Of(update);
   const auto total = static_cast<int64_t>(bytes.size());
   int64_t furthest = 0;
   const auto send = [&]() -> StatusOr<SubmitResult> {
-    RIVULET_ASSIGN_OR_RETURN(auto writer, api_.Submit(caller, task.id, 0, total, result.update_digest));
+    RIVULET_ASSIGN_OR_RETURN(auto writer, api_.Submit(caller, task.id, 0, total, digest));
     int64_t offset = writer->offset();
     if (offset < 0 || offset > total) {
       return Internal("the coordinator has staged {} bytes of an update of {}", offset, total);
@@ -128,7 +130,7 @@ StatusOr<SubmitResult> TaskRunner::Submit(const Caller& caller, const Task& task
   }
 }
 
-StatusOr<TrainingResult> TaskRunner::FetchAndTrain(const Caller& caller, const Task& task, const BoundData& data) {
+StatusOr<LocalResult> TaskRunner::FetchAndTrain(const Caller& caller, const Task& task, const BoundData& data) {
   if (task.kind != TaskKind::kTrain) {
     return Unimplemented("task {} is of kind {}, which this client cannot do; update it", task.id,
                          static_cast<int>(task.kind));
@@ -152,17 +154,18 @@ StatusOr<TrainingResult> TaskRunner::FetchAndTrain(const Caller& caller, const T
     RIVULET_ASSIGN_OR_RETURN(trainer_, Trainer::Create(artifacts->programs, options_.instruments.steps));
     trainer_plan_ = task.plan_digest;
   }
-  const DatasetExamples examples(data.dataset, data.indices, artifacts->decoder);
+  const DatasetExamples examples(artifacts->examples->Of(data.dataset), data.indices);
   fetching.End();
   TraceSpan training(tracer, "phase", "train");
   training.Arrow(Tracer::Flow::kStep, Tracer::kTask, task.id);
-  StatusOr<TrainingResult> result = trainer_->Train(task, caller.name, *base, examples, stop_.token());
-  if (result.ok()) {
-    training.Arg("examples", result->examples);
-    training.Arg("steps", result->steps);
-    training.Arg("train_loss", result->train_loss);
-  }
-  return result;
+  const LaneTask lane{&task, caller.name, base.get(), &examples};
+  RIVULET_ASSIGN_OR_RETURN(std::vector<LocalResult> results, trainer_->Train({&lane, 1}, stop_.token()));
+  LocalResult& result = results[0];
+  RIVULET_RETURN_IF_ERROR(result.status);
+  training.Arg("examples", result.examples);
+  training.Arg("steps", result.steps);
+  training.Arg("train_loss", result.train_loss);
+  return std::move(result);
 }
 
 StatusOr<TaskReport> TaskRunner::Run(const Caller& caller, const Task& task, const BoundData& data) {
@@ -196,17 +199,18 @@ StatusOr<TaskReport> TaskRunner::Run(const Caller& caller, const Task& task, con
 // the same task.
 StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task, const BoundData& data) {
   TaskReport report;
-  StatusOr<TrainingResult> trained = FetchAndTrain(caller, task, data);
+  StatusOr<LocalResult> trained = FetchAndTrain(caller, task, data);
   Status status = trained.status();
   if (trained.ok()) {
     report.examples = trained->examples;
     report.steps = trained->steps;
     report.train_loss = trained->train_loss;
     report.train_seconds = trained->train_seconds;
-    report.bytes_up = static_cast<int64_t>(trained->update.size());
+    const std::string update = WriteUpdate(task.id, *trained);
+    report.bytes_up = static_cast<int64_t>(update.size());
     TraceSpan uploading(options_.instruments.tracer, "phase", "upload");
     uploading.Arg("bytes", report.bytes_up);
-    const StatusOr<SubmitResult> submitted = Submit(caller, task, *trained);
+    const StatusOr<SubmitResult> submitted = Submit(caller, task, update);
     uploading.End();
     status = submitted.status();
     if (submitted.ok()) {

@@ -70,9 +70,9 @@ class TaskRunner {
 
  private:
   StatusOr<TaskReport> Perform(const Caller& caller, const Task& task, const BoundData& data);
-  StatusOr<TrainingResult> FetchAndTrain(const Caller& caller, const Task& task, const BoundData& data);
+  StatusOr<LocalResult> FetchAndTrain(const Caller& caller, const Task& task, const BoundData& data);
   StatusOr<std::string> Fetch(const Caller& caller, const Digest& digest);
-  StatusOr<SubmitResult> Submit(const Caller& caller, const Task& task, const TrainingResult& result);
+  StatusOr<SubmitResult> Submit(const Caller& caller, const Task& task, const std::string& update);
   // After `status` of a call: true when it was transient and the wait is over; false when it is the caller's to handle.
   bool Pause(const Status& status, Backoff& backoff);
 

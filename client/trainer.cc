@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "client/program_cache.h"
-#include "client/update_encoder.h"
+#include "engine/base/check.h"
 #include "engine/base/vlog.h"
 #include "engine/profile/step_monitor.h"
 #include "federated/plan/plan_input.h"
@@ -18,11 +18,6 @@
 namespace rivulet {
 namespace {
 
-// What a plan's loops may cost, whatever the plan says: iterations of all loops of one run of a program together, and
-// how long after the task began they may go on.
-// A plan comes from outside and may hold a loop whose condition is never false; a client must come back from any plan.
-constexpr int64_t kMaxLoopSteps = 1'000'000;
-constexpr std::chrono::hours kMaxLoopTime{1};
 constexpr size_t kMostBatchSizes = 32;  // of a plan's input: each is a program
 
 // Examples one by one, as a plan's input takes them. The examples must outlive it.
@@ -60,8 +55,8 @@ struct BoundProgram {
 // other memory, the next base model for instance, costs a pointer.
 class LocalTrainer : public Trainer {
  public:
-  LocalTrainer(std::shared_ptr<ProgramCache> programs, StepMonitor* monitor)
-      : programs_(std::move(programs)), plan_(programs_->plan()), monitor_(monitor) {}
+  LocalTrainer(std::shared_ptr<ProgramCache> programs, StepMonitor* monitor, LoopBudget loops)
+      : programs_(std::move(programs)), plan_(programs_->plan()), monitor_(monitor), loops_(loops) {}
 
   Status Initialise() {
     for (int i = 0; i < programs_->buffers(); ++i) {
@@ -74,8 +69,12 @@ class LocalTrainer : public Trainer {
     feeds_.resize(plan_.features().size());
     for (const Slice& slice : plan_.layout()->slices()) {
       if (slice.segment != Segment::kTrainable && slice.segment != Segment::kShared) continue;
-      delta_.emplace_back(reinterpret_cast<const float*>(memory_[kUpdateBuffer].data() + slice.offset),
-                          static_cast<size_t>(slice.elements));
+      const auto* const values = reinterpret_cast<const float*>(memory_[kUpdateBuffer].data() + slice.offset);
+      // Slices with no padding between are one run: the fewer, the quicker is what reads them.
+      if (!delta_.empty() && delta_.back().values + delta_.back().count == values)
+        delta_.back().count += slice.elements;
+      else
+        delta_.push_back({values, nullptr, slice.elements});
     }
     RIVULET_ASSIGN_OR_RETURN(init_, Bind(programs_->Init()));
     RIVULET_ASSIGN_OR_RETURN(final_, Bind(programs_->Final()));
@@ -84,9 +83,19 @@ class LocalTrainer : public Trainer {
 
   void Observe(RunObserver* observer) override { observer_ = observer; }
 
-  StatusOr<TrainingResult> Train(const Task& task, std::string_view client_id, const Model& base,
-                                 const ExampleSource& examples, const CancellationToken& cancel) override {
+  StatusOr<std::vector<LocalResult>> Train(std::span<const LaneTask> lanes, const CancellationToken& cancel) override {
+    if (lanes.size() != 1) return InvalidArgument("a trainer on a CPU has 1 lane, and not {}", lanes.size());
+    const LaneTask& lane = lanes[0];
+    RIVULET_CHECK(lane.task != nullptr && lane.base != nullptr && lane.examples != nullptr);
     EnterWorkerThread();
+    std::vector<LocalResult> results(1);
+    results[0].status = TrainLane(*lane.task, lane.client_id, *lane.base, *lane.examples, cancel, results[0]);
+    return results;
+  }
+
+ private:
+  Status TrainLane(const Task& task, std::string_view client_id, const Model& base, const ExampleSource& examples,
+                   const CancellationToken& cancel, LocalResult& result) {
     const auto started = std::chrono::steady_clock::now();
     const int64_t size = examples.size();
     if (size <= 0) return FailedPrecondition("client '{}' has no examples to train on", client_id);
@@ -121,10 +130,10 @@ class LocalTrainer : public Trainer {
     bindings.rng = {&rng, 1};
     bindings.step = {&step, 1};
     bindings.observer = observer_;
-    bindings.max_loop_steps = kMaxLoopSteps;
-    bindings.deadline = started + kMaxLoopTime;
+    bindings.max_loop_steps = loops_.max_steps;
     const auto run = [&](BoundProgram& program) {
       bindings.arena = arena_.data();  // a batch of a new size may have made it larger
+      bindings.deadline = std::chrono::steady_clock::now() + loops_.max_time;
       return program.instance->Run(bindings, cancel);
     };
     RIVULET_RETURN_IF_ERROR(run(*init_));
@@ -185,23 +194,19 @@ class LocalTrainer : public Trainer {
     bindings.fetches = {};
     RIVULET_RETURN_IF_ERROR(run(*final_));
 
-    TrainingResult result;
     result.examples = size;
     result.steps = static_cast<int64_t>(step);
     result.train_loss = seen > 0 ? loss_sum / static_cast<double>(seen) : 0;
+    result.parts = {{"delta", delta_}};
+    result.declared = {{"examples", static_cast<double>(size)},
+                       {"steps", static_cast<double>(step)},
+                       {"train_loss", result.train_loss}};
     result.train_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
-    result.update = EncodeUpdate(task.id, delta_, size,
-                                 {{"examples", static_cast<double>(size)},
-                                  {"steps", static_cast<double>(step)},
-                                  {"train_loss", result.train_loss},
-                                  {"train_seconds", result.train_seconds}});
-    result.update_digest = Sha256Of(result.update);
     RIVULET_VLOG(1, "client '{}': {} steps over {} examples from round {}, loss {:.4f}, {:.3f} s", client_id, step,
                  size, task.base_round, result.train_loss, result.train_seconds);
-    return result;
+    return absl::OkStatus();
   }
 
- private:
   StatusOr<std::unique_ptr<BoundProgram>> Bind(StatusOr<std::shared_ptr<const Program>> program) {
     RIVULET_RETURN_IF_ERROR(program.status());
     auto bound = std::make_unique<BoundProgram>();
@@ -280,11 +285,12 @@ class LocalTrainer : public Trainer {
   const std::shared_ptr<ProgramCache> programs_;
   const Plan& plan_;
   StepMonitor* const monitor_;
+  const LoopBudget loops_;
   std::vector<AlignedBuffer> memory_;  // by TrainingBuffer
   std::vector<Buffer> buffers_;
   std::vector<AlignedBuffer> feeds_;  // of the largest batch so far; smaller ones use their front
   AlignedBuffer arena_;               // of the largest program; all share it
-  std::vector<FloatSpan> delta_;      // the update buffer without its padding: wire order
+  std::vector<FloatRun> delta_;       // the update buffer without its padding: wire order
   std::vector<uint32_t> order_;
   RunObserver* observer_ = nullptr;
   std::unique_ptr<BoundProgram> init_, final_;
@@ -293,9 +299,10 @@ class LocalTrainer : public Trainer {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<Trainer>> Trainer::Create(std::shared_ptr<ProgramCache> programs, StepMonitor* monitor) {
+StatusOr<std::unique_ptr<Trainer>> Trainer::Create(std::shared_ptr<ProgramCache> programs, StepMonitor* monitor,
+                                                   LoopBudget loops) {
   EnterWorkerThread();
-  auto trainer = std::make_unique<LocalTrainer>(std::move(programs), monitor);
+  auto trainer = std::make_unique<LocalTrainer>(std::move(programs), monitor, loops);
   RIVULET_RETURN_IF_ERROR(trainer->Initialise());
   return std::unique_ptr<Trainer>(std::move(trainer));
 }

@@ -1,14 +1,18 @@
-// Trains one client's copy of the model: the plan's graphs over its data, from a base model to an update. One per
-// worker thread; shares compiled programs with the others through ProgramCache.
+// Trains clients' copies of the model: the plan's graphs over their data, from a base model to parts that lie in the
+// trainer's memory. No bytes, no message, no hash. One per worker thread; shares compiled programs with the others
+// through ProgramCache.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
+#include <string_view>
+#include <vector>
 
 #include "engine/base/status.h"
 #include "engine/program/program.h"
+#include "federated/aggregation/update.h"
 #include "federated/plan/example_source.h"
 #include "federated/plan/plan.h"
 #include "federated/transport/coordinator_api.h"
@@ -24,13 +28,36 @@ std::shared_ptr<ProgramCache> NewProgramCache(std::shared_ptr<const Plan> plan);
 // The same with programs compiled otherwise than the plan says: for a debugger that wants to see every node.
 std::shared_ptr<ProgramCache> NewProgramCache(std::shared_ptr<const Plan> plan, CompileOptions options);
 
-struct TrainingResult {
-  std::string update;    // serialized Update message (part "delta", weight = examples), ready to Submit
-  Digest update_digest;  // SHA-256 of it
-  int64_t examples = 0;
-  int64_t steps = 0;
-  double train_loss = 0;  // mean over examples seen in the last epoch
-  double train_seconds = 0;
+// What one lane works on. Everything must outlive the call.
+struct LaneTask {
+  const Task* task = nullptr;
+  std::string_view client_id;
+  const Model* base = nullptr;
+  const ExampleSource* examples = nullptr;
+};
+
+struct LocalResult {
+  // A part of the client's update: its runs in wire order, in the trainer's memory until the next Train.
+  struct Part {
+    std::string_view name;
+    std::span<const FloatRun> runs;
+  };
+  Status status;            // this lane's own end; the others' are not touched by it
+  std::vector<Part> parts;  // "delta"
+  // What is told beside the parts: "examples", "steps", and "train_loss": the mean over the examples of the last epoch.
+  Scalars declared;
+  int64_t examples = 0, steps = 0;
+  double train_loss = 0;
+  double train_seconds = 0;  // a clock's, hence no part of what is declared
+};
+
+// What the loops of a plan may cost, whatever the plan says: iterations of all loops of one run of a program together,
+// and how long that run's loops may go on. A plan comes from outside and may hold a loop whose condition is never
+// false; a client must come back from any of its programs. How many of them it runs, and so how long it trains, is
+// for whoever waits for it to bound.
+struct LoopBudget {
+  int64_t max_steps = 1'000'000;
+  std::chrono::nanoseconds max_time = std::chrono::hours(1);
 };
 
 // Holds one model's worth of params, gradients and update, the rule's slots, and the arena of its largest program. Not
@@ -39,15 +66,17 @@ class Trainer {
  public:
   // `monitor` may watch the steps; it must outlive the trainer.
   static StatusOr<std::unique_ptr<Trainer>> Create(std::shared_ptr<ProgramCache> programs,
-                                                   StepMonitor* monitor = nullptr);
+                                                   StepMonitor* monitor = nullptr, LoopBudget loops = {});
   virtual ~Trainer() = default;
-  // The same (task's seed, client, base round, ordinal; base model; data) gives the same bytes, whichever trainer runs
-  // it; save for the scalar "train_seconds", which is the clock's. Calls EnterWorkerThread() on the calling thread.
-  // FAILED_PRECONDITION: no examples. INVALID_ARGUMENT: a base model of another layout, or a record that cannot be
-  // decoded. INTERNAL / INVALID_ARGUMENT: a kernel failed, naming its node. CANCELLED. A loss that is not a number is
-  // no error here: the coordinator refuses the delta.
-  virtual StatusOr<TrainingResult> Train(const Task& task, std::string_view client_id, const Model& base,
-                                         const ExampleSource& examples, const CancellationToken& cancel = {}) = 0;
+  // A result per lane, in their order. The same (task's seed, client, base round, ordinal; base model; data) gives the
+  // same values, whichever trainer runs it. Calls EnterWorkerThread() on the calling thread.
+  // INVALID_ARGUMENT: more than one lane, which a CPU has not. A result's status: FAILED_PRECONDITION: no examples.
+  // INVALID_ARGUMENT: a base model of another layout, or a record that cannot be decoded (names file, record and byte).
+  // INTERNAL / INVALID_ARGUMENT: a kernel failed, naming its node. RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED: a loop of the
+  // plan. CANCELLED.
+  // A value that is not a number is no error here: whoever folds refuses it.
+  virtual StatusOr<std::vector<LocalResult>> Train(std::span<const LaneTask> lanes,
+                                                   const CancellationToken& cancel = {}) = 0;
   // From now on `observer` (null: nobody) watches every program that Train runs: init, the steps, final. The bits are
   // the same. It must outlive the next Train.
   virtual void Observe(RunObserver* observer) = 0;

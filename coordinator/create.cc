@@ -81,10 +81,13 @@ Status CheckSameConfig(const RunRow& run, const Scenario& given) {
     return FailedPrecondition("run '{}' cannot be resumed by this program: {}", run.run_id, Message(stored.status()));
   }
   stored->run.rounds = given.run.rounds;
+  stored->run.cache_megabytes = given.run.cache_megabytes;  // of this machine, and of no consequence for the run
   const auto before = Flatten(stored->ToToml()), now = Flatten(given.ToToml());
   const auto differ = [&](const std::string& key, const std::string& was, const std::string& is) {
-    return FailedPrecondition("run '{}' was started with {} = {}, not {}; a resumed run may change run.rounds only",
-                              run.run_id, key, was, is);
+    return FailedPrecondition(
+        "run '{}' was started with {} = {}, not {}; a resumed run may change run.rounds "
+        "and run.cache_megabytes only",
+        run.run_id, key, was, is);
   };
   for (const auto& [key, value] : before) {
     const auto found = now.find(key);

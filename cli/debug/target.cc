@@ -11,6 +11,7 @@
 #include "cli/run/options.h"
 #include "client/program_cache.h"
 #include "client/trainer.h"
+#include "client/update_message_writer.h"
 #include "engine/base/nearest.h"
 #include "engine/base/sha256.h"
 #include "engine/compile/compile.h"
@@ -77,9 +78,10 @@ StatusOr<std::shared_ptr<const Model>> BaseModel(Scenario scenario, const Plan& 
   return result.model;
 }
 
-// Of the parts of an update, not of its scalars: one of them is the clock's.
-StatusOr<std::string> DigestOf(const TrainingResult& result) {
-  RIVULET_ASSIGN_OR_RETURN(const UpdateMessage update, ParseUpdate(result.update));
+// Of the parts of an update as it is uploaded, not of its scalars: one of them is the clock's.
+StatusOr<std::string> DigestOf(const TaskId& task, const LocalResult& result) {
+  const std::string message = WriteUpdate(task, result);
+  RIVULET_ASSIGN_OR_RETURN(const UpdateMessage update, ParseUpdate(message));
   Sha256 hash;
   for (const PartView& part : update.parts) hash.Update(part.name).Update(part.data);
   return std::move(hash).Finish().Hex();
@@ -158,8 +160,11 @@ StatusOr<std::unique_ptr<DebugTarget>> FromScenario(const DebugTargetOptions& op
     RIVULET_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(programs));
     trainer->Observe(observer);
     const DatasetExamples examples(data, indices, decoder);
-    RIVULET_ASSIGN_OR_RETURN(const TrainingResult result, trainer->Train(task, id, *base, examples));
-    RIVULET_ASSIGN_OR_RETURN(const std::string digest, DigestOf(result));
+    const LaneTask lane{&task, id, base.get(), &examples};
+    RIVULET_ASSIGN_OR_RETURN(const std::vector<LocalResult> results, trainer->Train({&lane, 1}));
+    const LocalResult& result = results[0];
+    RIVULET_RETURN_IF_ERROR(result.status);
+    RIVULET_ASSIGN_OR_RETURN(const std::string digest, DigestOf(task.id, result));
     return fmt::format("{} steps over {} examples, loss {:.6g}, update {}", result.steps, result.examples,
                        result.train_loss, digest);
   };

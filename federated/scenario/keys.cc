@@ -76,6 +76,11 @@ std::vector<Key> MakeKeys() {
           "kernels give the same model, bit for bit, on any CPU, and take longer. The plan carries it to every client; "
           "`--kernels` sets it.")
           .OneOf({"native", "portable"}));
+  add(Key("run.cache_megabytes", FIELD(run.cache_megabytes), "0",
+          "Memory for examples that have been decoded, of a simulation's clients and of the test set, which need not "
+          "be "
+          "decoded again: first come, first kept. Changes no bit. A resumed run may be given another.")
+          .Between(0, 1 << 20));
 
   add(Key("model.preset", FIELD(model.preset), "\"mlp\"",
           "A model by name, such as `logistic_regression`, `mlp`, `mnist_cnn`, `cifar_cnn`, `resnet20`, `char_lstm`; "

@@ -32,9 +32,12 @@ void BenchClient(benchmark::State& state) {
   task.id = "bench-r1-a1-client-00000-0";
   task.round = 1;
   for (auto _ : state) {
-    const auto result = (*trainer)->Train(task, "client-00000", **base, examples);
-    if (!result.ok()) return fail(result.status());
-    if (result->steps != 1) return state.SkipWithError("not one step");
+    const LaneTask lane{&task, "client-00000", base->get(), &examples};
+    const auto results = (*trainer)->Train({&lane, 1});
+    if (!results.ok()) return fail(results.status());
+    const LocalResult& result = (*results)[0];
+    if (!result.status.ok()) return fail(result.status);
+    if (result.steps != 1) return state.SkipWithError("not one step");
   }
   state.SetItemsProcessed(state.iterations());
 }

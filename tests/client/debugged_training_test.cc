@@ -2,7 +2,6 @@
 #include "client/trainer.h"
 #include "engine/debug/debugger.h"
 #include "federated/plan/example_source.h"
-#include "federated/updates/update_message.h"
 #include "tests/client/local_plan.h"
 #include "tests/testing/status_matchers.h"
 
@@ -14,14 +13,7 @@ using testing::LocalPlan;
 using testing::MemoryDataset;
 using testing::PatternModel;
 
-std::string DeltaBytes(const TrainingResult& result) {
-  const StatusOr<UpdateMessage> update = ParseUpdate(result.update);
-  EXPECT_OK(update);
-  const std::span<const std::byte> data = update->parts[0].data;
-  return {reinterpret_cast<const char*>(data.data()), data.size()};
-}
-
-StatusOr<std::string> TrainObserved(const std::shared_ptr<const Plan>& plan, RunObserver* observer) {
+StatusOr<std::vector<float>> TrainObserved(const std::shared_ptr<const Plan>& plan, RunObserver* observer) {
   Task task;
   task.id = "run-r1-a1-client-00000-0";
   task.round = 1;
@@ -30,14 +22,14 @@ StatusOr<std::string> TrainObserved(const std::shared_ptr<const Plan>& plan, Run
   const DatasetExamples examples(std::make_shared<MemoryDataset>(DigitRecords(27)), std::nullopt, decoder);
   RIVULET_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(NewProgramCache(plan)));
   trainer->Observe(observer);
-  RIVULET_ASSIGN_OR_RETURN(const TrainingResult result,
-                           trainer->Train(task, "client-00000", *PatternModel(*plan), examples));
-  return DeltaBytes(result);
+  RIVULET_ASSIGN_OR_RETURN(testing::Trained result,
+                           testing::TrainOne(*trainer, task, "client-00000", *PatternModel(*plan), examples));
+  return std::move(result.delta);
 }
 
 TEST(DebuggedTrainingTest, WithWatchesAndStops_DeltaIsThatOfThePlainRun) {
   const auto plan = LocalPlan();
-  ASSERT_OK_AND_ASSIGN(const std::string plain, TrainObserved(plan, nullptr));
+  ASSERT_OK_AND_ASSIGN(const std::vector<float> plain, TrainObserved(plan, nullptr));
   int stops = 0;
   Debugger* current = nullptr;
   Debugger debugger({.recorder = {},
@@ -51,7 +43,7 @@ TEST(DebuggedTrainingTest, WithWatchesAndStops_DeltaIsThatOfThePlainRun) {
                     });
   current = &debugger;
   debugger.RunUntil(*WatchCondition::Parse("abs>0"));
-  ASSERT_OK_AND_ASSIGN(const std::string debugged, TrainObserved(plan, &debugger));
+  ASSERT_OK_AND_ASSIGN(const std::vector<float> debugged, TrainObserved(plan, &debugger));
   EXPECT_GT(stops, 20);
   EXPECT_EQ(debugger.steps(), 6);  // 2 epochs over 27 examples in batches of 10
   EXPECT_EQ(debugged, plain);

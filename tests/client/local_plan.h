@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "client/trainer.h"
 #include "engine/presets/presets.h"
+#include "federated/aggregation/fixed_point.h"
 #include "federated/plan/plan.h"
 #include "federated/scenario/scenario.h"
 #include "federated/weights/model.h"
@@ -50,6 +52,27 @@ inline std::shared_ptr<const Model> PatternModel(const Plan& plan) {
     for (float& value : model->tensor(slice).flat<float>()) value = static_cast<float>((n++ * 37 % 101) - 50) * 0.001f;
   }
   return model;
+}
+
+// A result that has outlived its trainer: the values of its only part, and no parts.
+struct Trained : LocalResult {
+  std::vector<float> delta;
+};
+
+// One task by a trainer; the lane's error is the call's.
+inline StatusOr<Trained> TrainOne(Trainer& trainer, const Task& task, std::string_view client_id, const Model& base,
+                                  const ExampleSource& examples, const CancellationToken& cancel = {}) {
+  const LaneTask lane{&task, client_id, &base, &examples};
+  RIVULET_ASSIGN_OR_RETURN(std::vector<LocalResult> results, trainer.Train({&lane, 1}, cancel));
+  EXPECT_EQ(results.size(), 1u);
+  RIVULET_RETURN_IF_ERROR(results[0].status);
+  Trained trained{std::move(results[0]), {}};
+  EXPECT_EQ(trained.parts.size(), 1u);
+  EXPECT_EQ(trained.parts[0].name, "delta");
+  for (const FloatRun& run : trained.parts[0].runs)
+    for (int64_t i = 0; i < run.count; ++i) trained.delta.push_back(ValueOf(run, i));
+  trained.parts.clear();
+  return trained;
 }
 
 }  // namespace rivulet::testing

@@ -1,4 +1,7 @@
 // What a plan's loops may cost on a client.
+#include <chrono>
+#include <thread>
+
 #include "client/program_cache.h"
 #include "client/trainer.h"
 #include "engine/graph/function_builder.h"
@@ -11,17 +14,23 @@ namespace {
 using ::rivulet::testing::LocalScenario;
 using ::rivulet::testing::PatternModel;
 using ::rivulet::testing::StatusIs;
+using ::rivulet::testing::TrainOne;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// Ten black images.
+// Ten black images, which take a while to come.
 class Blank final : public ExampleSource {
  public:
+  explicit Blank(std::chrono::milliseconds wait = {}) : wait_(wait) {}
   int64_t size() const override { return 10; }
   Status Decode(std::span<const uint32_t>, std::span<const TensorView> feeds) const override {
+    std::this_thread::sleep_for(wait_);
     for (const TensorView& feed : feeds) std::memset(feed.data, 0, feed.bytes());
     return {};
   }
+
+ private:
+  const std::chrono::milliseconds wait_;
 };
 
 // A plan whose loss is multiplied by what a loop of so many steps gives: one.
@@ -50,13 +59,14 @@ std::shared_ptr<const Plan> LoopingPlan(int32_t steps) {
   return *plan;
 }
 
-StatusOr<TrainingResult> TrainOnce(const std::shared_ptr<const Plan>& plan) {
-  RIVULET_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(NewProgramCache(plan)));
-  return trainer->Train(Task{}, "a", *PatternModel(*plan), Blank());
+StatusOr<testing::Trained> TrainOnce(const std::shared_ptr<const Plan>& plan, LoopBudget loops = {},
+                                     const Blank& examples = Blank()) {
+  RIVULET_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(NewProgramCache(plan), nullptr, loops));
+  return TrainOne(*trainer, Task{}, "a", *PatternModel(*plan), examples);
 }
 
 TEST(LoopBudgetTest, PlanWithALoop_Trains) {
-  ASSERT_OK_AND_ASSIGN(const TrainingResult result, TrainOnce(LoopingPlan(7)));
+  ASSERT_OK_AND_ASSIGN(const testing::Trained result, TrainOnce(LoopingPlan(7)));
   EXPECT_EQ(result.steps, 2);
 }
 
@@ -64,6 +74,21 @@ TEST(LoopBudgetTest, PlanWhoseLoopGoesOnForever_EndsWithASentence) {
   EXPECT_THAT(TrainOnce(LoopingPlan(INT32_MAX)).status(),
               StatusIs(absl::StatusCode::kResourceExhausted,
                        AllOf(HasSubstr("While 'counting'"), HasSubstr("after 1000000 iterations"))));
+}
+
+TEST(LoopBudgetTest, LoopThatTakesTooLong_EndsWithASentence) {
+  const LoopBudget loops{.max_steps = -1, .max_time = std::chrono::milliseconds(5)};
+  EXPECT_THAT(TrainOnce(LoopingPlan(INT32_MAX), loops).status(),
+              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("While 'counting'")));
+}
+
+// Two steps, each of whose loops takes microseconds, in a training that takes longer than a loop may.
+TEST(LoopBudgetTest, TrainingLongerThanALoopMayTake_Trains) {
+  const LoopBudget loops{.max_time = std::chrono::milliseconds(400)};
+  ASSERT_OK_AND_ASSIGN(const testing::Trained result,
+                       TrainOnce(LoopingPlan(7), loops, Blank(std::chrono::milliseconds(250))));
+  EXPECT_EQ(result.steps, 2);
+  EXPECT_GT(result.train_seconds, 0.4);
 }
 
 }  // namespace

@@ -3,13 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 
 #include "client/artifact_cache.h"
 #include "client/program_cache.h"
 #include "client/trainer.h"
 #include "federated/plan/example_source.h"
-#include "proto/federated/update.pb.h"
 #include "tests/client/local_plan.h"
 #include "tests/engine/kernels/every_target.h"
 #include "tests/testing/status_matchers.h"
@@ -26,12 +24,7 @@ using testing::MemoryDataset;
 using testing::PatternModel;
 using testing::PlanBytes;
 
-struct Trained {
-  std::vector<float> delta;
-  double loss = 0;
-};
-
-Trained TrainWith(const Scenario& scenario, int examples = 40) {
+testing::Trained TrainWith(const Scenario& scenario, int examples = 40) {
   const auto plan = LocalPlan(scenario);
   auto decoder = ExampleDecoder::Create(plan->features());
   EXPECT_OK(decoder);
@@ -43,15 +36,9 @@ Trained TrainWith(const Scenario& scenario, int examples = 40) {
   task.round = 3;
   task.base_round = 2;
   task.seed = 42;
-  const auto result = (*trainer)->Train(task, "client-00007", *PatternModel(*plan), source);
-  EXPECT_OK(result);
-  proto::Update update;
-  EXPECT_TRUE(update.ParseFromString(result->update));
-  Trained trained;
-  trained.delta.resize(update.parts(0).data().size() / sizeof(float));
-  std::memcpy(trained.delta.data(), update.parts(0).data().data(), trained.delta.size() * sizeof(float));
-  trained.loss = result->train_loss;
-  return trained;
+  auto trained = testing::TrainOne(**trainer, task, "client-00007", *PatternModel(*plan), source);
+  EXPECT_OK(trained);
+  return *std::move(trained);
 }
 
 Scenario With(const std::string& precision, const std::string& scaling = "none", double scale = 32768) {
@@ -76,12 +63,12 @@ TEST(Precision, SixteenBits_TrainNearlyAsFloat32) {
     Scenario wide = With("float32");
     wide.model.preset = preset;
     wide.client.optimizer.learning_rate = 0.05;
-    const Trained expected = TrainWith(wide);
+    const testing::Trained expected = TrainWith(wide);
     for (const char* precision : {"bfloat16", "float16"}) {
       Scenario narrow = wide;
       narrow.client.precision = precision;
-      const Trained trained = TrainWith(narrow);
-      EXPECT_NEAR(trained.loss, expected.loss, 0.02 * expected.loss) << preset << " " << precision;
+      const testing::Trained trained = TrainWith(narrow);
+      EXPECT_NEAR(trained.train_loss, expected.train_loss, 0.02 * expected.train_loss) << preset << " " << precision;
       const double distance = Distance(trained.delta, expected.delta);
       EXPECT_LT(distance, 0.2) << preset << " " << precision;
       EXPECT_GT(distance, 0) << preset << " " << precision;
@@ -118,7 +105,7 @@ TEST(LossScale, DynamicScale_FallsUntilStepsCount) {
     scenario.client.optimizer.kind = optimizer;
     scenario.client.optimizer.learning_rate = 0.05;
     scenario.client.epochs = 10;  // 40 steps, of which the first some do not count
-    const Trained trained = TrainWith(scenario);
+    const testing::Trained trained = TrainWith(scenario);
     bool moved = false;
     for (const float change : trained.delta) {
       ASSERT_TRUE(std::isfinite(change)) << optimizer;
@@ -127,7 +114,7 @@ TEST(LossScale, DynamicScale_FallsUntilStepsCount) {
     EXPECT_TRUE(moved) << optimizer;
     Scenario first = scenario;
     first.client.epochs = 1;
-    EXPECT_LT(trained.loss, TrainWith(first).loss) << optimizer;
+    EXPECT_LT(trained.train_loss, TrainWith(first).train_loss) << optimizer;
   }
 }
 

@@ -4,13 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <numeric>
 #include <thread>
 
 #include "federated/plan/example_source.h"
 #include "federated/random/streams.h"
-#include "proto/federated/update.pb.h"
 #include "proto/graph/example.pb.h"
 #include "tests/client/local_plan.h"
 #include "tests/testing/status_matchers.h"
@@ -26,6 +24,7 @@ using testing::LocalPlan;
 using testing::LocalScenario;
 using testing::MemoryDataset;
 using testing::PatternModel;
+using testing::TrainOne;
 
 constexpr int kPixels = 784, kClasses = 10;
 
@@ -49,17 +48,6 @@ std::unique_ptr<Trainer> NewTrainer(const std::shared_ptr<const Plan>& plan) {
   auto trainer = Trainer::Create(NewProgramCache(plan));
   EXPECT_OK(trainer);
   return *std::move(trainer);
-}
-
-std::vector<float> DeltaOf(const TrainingResult& result) {
-  proto::Update update;
-  EXPECT_TRUE(update.ParseFromString(result.update));
-  EXPECT_EQ(update.parts_size(), 1);
-  EXPECT_EQ(update.parts(0).name(), "delta");
-  EXPECT_EQ(update.parts(0).encoding(), static_cast<uint32_t>(Encoding::kF32));
-  std::vector<float> delta(update.parts(0).data().size() / sizeof(float));
-  std::memcpy(delta.data(), update.parts(0).data().data(), delta.size() * sizeof(float));
-  return delta;
 }
 
 // Softmax regression by hand in float64: the delta in wire order (kernel [784,10] and bias [10], in the layout's order)
@@ -146,11 +134,11 @@ void ExpectMatchesReference(const Scenario& scenario, int examples) {
   const auto plan = LocalPlan(scenario);
   const auto base = PatternModel(*plan);
   const std::vector<std::string> records = DigitRecords(examples);
-  const auto result = NewTrainer(plan)->Train(LocalTask(), "client-00007", *base, *Examples(records, *plan));
+  const auto result = TrainOne(*NewTrainer(plan), LocalTask(), "client-00007", *base, *Examples(records, *plan));
   ASSERT_OK(result);
   Reference reference;
   const std::vector<double> wanted = reference.Train(*plan, scenario, *base, records, LocalTask(), "client-00007");
-  const std::vector<float> delta = DeltaOf(*result);
+  const std::vector<float> delta = result->delta;
   ASSERT_EQ(delta.size(), wanted.size());
   double largest = 0, worst = 0;
   for (size_t i = 0; i < wanted.size(); ++i) {
@@ -196,29 +184,74 @@ TEST(TrainerTest, MomentumZero_EqualsSgdToTheBit) {
   for (const bool with : {false, true}) {
     const auto plan = LocalPlan(with ? momentum : LocalScenario());
     const auto result =
-        NewTrainer(plan)->Train(LocalTask(), "a", *PatternModel(*plan), *Examples(DigitRecords(20), *plan));
+        TrainOne(*NewTrainer(plan), LocalTask(), "a", *PatternModel(*plan), *Examples(DigitRecords(20), *plan));
     ASSERT_OK(result);
-    deltas[with] = DeltaOf(*result);
+    deltas[with] = result->delta;
   }
   EXPECT_EQ(deltas[0], deltas[1]);
 }
 
-TEST(TrainerTest, Update_CarriesTaskWeightAndScalars) {
+TEST(TrainerTest, Result_TellsWhatWasTrained) {
   const auto plan = LocalPlan();
   const auto result =
-      NewTrainer(plan)->Train(LocalTask(), "a", *PatternModel(*plan), *Examples(DigitRecords(27), *plan));
+      TrainOne(*NewTrainer(plan), LocalTask(), "a", *PatternModel(*plan), *Examples(DigitRecords(27), *plan));
   ASSERT_OK(result);
-  proto::Update update;
-  ASSERT_TRUE(update.ParseFromString(result->update));
-  EXPECT_EQ(update.task_id(), LocalTask().id);
-  EXPECT_EQ(update.parts(0).weight(), 27);
-  EXPECT_EQ(static_cast<int64_t>(update.parts(0).data().size()), plan->layout()->update_elements() * 4);
-  EXPECT_EQ(update.scalars().at("examples"), 27);
-  EXPECT_EQ(update.scalars().at("steps"), 6);
-  EXPECT_EQ(update.scalars().at("train_loss"), result->train_loss);
-  EXPECT_EQ(update.scalars().at("train_seconds"), result->train_seconds);
-  EXPECT_EQ(update.scalars().size(), 4u);
-  EXPECT_EQ(result->update_digest, Sha256Of(result->update));
+  EXPECT_EQ(result->examples, 27);
+  EXPECT_EQ(result->steps, 6);
+  EXPECT_EQ(std::ssize(result->delta), plan->layout()->update_elements());
+  EXPECT_EQ(result->declared, (Scalars{{"examples", 27}, {"steps", 6}, {"train_loss", result->train_loss}}));
+  EXPECT_GT(result->train_seconds, 0);
+}
+
+// What a fold reads is what was trained, where it was trained: a task costs no copy of its model.
+TEST(TrainerTest, Parts_LieInTheTrainersMemoryInWireOrder) {
+  Scenario scenario = LocalScenario();
+  scenario.model.preset = "resnet8";  // with padding between slices, and statistics that are sent along
+  const auto plan = LocalPlan(scenario);
+  const ModelLayout& layout = *plan->layout();
+  ASSERT_GT(layout.elements(Segment::kShared), 0);
+  const auto base = PatternModel(*plan);
+  proto::Example example;
+  auto& features = *example.mutable_features()->mutable_feature();
+  for (const FeatureSpec& feature : plan->features()) {
+    if (feature.encoding == FeatureSpec::Encoding::kInt64)
+      features[feature.feature].mutable_int64_list()->add_value(1);
+    else
+      features[feature.feature].mutable_bytes_list()->add_value(
+          std::string(static_cast<size_t>(feature.shape.elements()), 'x'));
+  }
+  const auto examples = Examples(std::vector<std::string>(3, example.SerializeAsString()), *plan);
+  const auto trainer = NewTrainer(plan);
+  const Task task = LocalTask();
+  const LaneTask lane{&task, "a", base.get(), examples.get()};
+  const float* first = nullptr;
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_OK_AND_ASSIGN(const std::vector<LocalResult> results, trainer->Train({&lane, 1}));
+    ASSERT_OK(results[0].status);
+    ASSERT_EQ(results[0].parts.size(), 1u);
+    const std::span<const FloatRun> runs = results[0].parts[0].runs;
+    int64_t elements = 0;
+    for (const FloatRun& run : runs) elements += run.count;
+    EXPECT_EQ(elements, layout.update_elements());
+    EXPECT_LT(runs.size(), layout.slices().size());  // slices without padding between are one run
+    if (round == 0) first = runs[0].values;
+    EXPECT_EQ(runs[0].values, first);
+    // Every value is where its slice says, counted from the first.
+    for (const Slice& slice : layout.slices()) {
+      if (slice.segment != Segment::kTrainable && slice.segment != Segment::kShared) continue;
+      int64_t before = slice.wire_offset;
+      size_t run = 0;
+      while (before >= runs[run].count) before -= runs[run++].count;
+      EXPECT_EQ(runs[run].values + before - first, static_cast<int64_t>(slice.offset / sizeof(float))) << slice.name;
+    }
+  }
+}
+
+TEST(TrainerTest, OtherThanOneLane_IsRefused) {
+  const auto trainer = NewTrainer(LocalPlan());
+  EXPECT_THAT(trainer->Train({}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("1 lane, and not 0")));
+  const LaneTask two[2];
+  EXPECT_THAT(trainer->Train(two), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("1 lane, and not 2")));
 }
 
 // Property: the delta is a function of task, client, base and data alone. Trainers on several threads share one cache,
@@ -236,11 +269,11 @@ TEST(TrainerTest, AnyTrainerOnAnyThread_GivesTheSameBits) {
       ASSERT_OK(trainer);
       for (size_t other = 0; other < i; ++other) {
         const auto before = Examples(DigitRecords(11 + static_cast<int>(other), 9), *plan);
-        ASSERT_OK((*trainer)->Train(LocalTask(), "other", *base, *before));
+        ASSERT_OK(TrainOne(**trainer, LocalTask(), "other", *base, *before));
       }
-      const auto result = (*trainer)->Train(LocalTask(), "client-00007", *base, *examples);
+      const auto result = TrainOne(**trainer, LocalTask(), "client-00007", *base, *examples);
       ASSERT_OK(result);
-      deltas[i] = DeltaOf(*result);
+      deltas[i] = result->delta;
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -253,7 +286,7 @@ TEST(TrainerTest, AnotherOrdinalSeedOrName_ShufflesAnew) {
   const auto examples = Examples(DigitRecords(33), *plan);
   const auto trainer = NewTrainer(plan);
   const auto train = [&](const Task& task, const char* client) {
-    return DeltaOf(*trainer->Train(task, client, *base, *examples));
+    return TrainOne(*trainer, task, client, *base, *examples)->delta;
   };
   const std::vector<float> first = train(LocalTask(), "a");
   EXPECT_EQ(first, train(LocalTask(), "a"));
@@ -266,7 +299,7 @@ TEST(TrainerTest, AnotherOrdinalSeedOrName_ShufflesAnew) {
 
 TEST(TrainerTest, NoExamples_IsRefused) {
   const auto plan = LocalPlan();
-  const auto result = NewTrainer(plan)->Train(LocalTask(), "a", *PatternModel(*plan), *Examples({}, *plan));
+  const auto result = TrainOne(*NewTrainer(plan), LocalTask(), "a", *PatternModel(*plan), *Examples({}, *plan));
   EXPECT_THAT(result, StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("'a' has no examples")));
 }
 
@@ -275,7 +308,7 @@ TEST(TrainerTest, LabelOutOfRange_NamesFileRecordByteAndValue) {
   for (const int64_t label : {int64_t{10}, int64_t{-1}, INT64_MIN}) {
     std::vector<std::string> records = DigitRecords(12);
     records[11] = DigitExample(std::string(784, 'x'), label);
-    const auto result = NewTrainer(plan)->Train(LocalTask(), "a", *PatternModel(*plan), *Examples(records, *plan));
+    const auto result = TrainOne(*NewTrainer(plan), LocalTask(), "a", *PatternModel(*plan), *Examples(records, *plan));
     EXPECT_THAT(
         result,
         StatusIs(absl::StatusCode::kInvalidArgument,
@@ -286,15 +319,15 @@ TEST(TrainerTest, LabelOutOfRange_NamesFileRecordByteAndValue) {
 
 TEST(TrainerTest, ImageOfAnotherSize_NamesBothSizes) {
   const auto plan = LocalPlan();
-  const auto result = NewTrainer(plan)->Train(LocalTask(), "a", *PatternModel(*plan),
-                                              *Examples({DigitExample(std::string(783, 'x'), 1)}, *plan));
+  const auto result = TrainOne(*NewTrainer(plan), LocalTask(), "a", *PatternModel(*plan),
+                               *Examples({DigitExample(std::string(783, 'x'), 1)}, *plan));
   EXPECT_THAT(result, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("783 bytes, but the model takes 784")));
 }
 
 TEST(TrainerTest, RecordThatIsNoExample_IsRefusedByRecord) {
   const auto plan = LocalPlan();
-  const auto result =
-      NewTrainer(plan)->Train(LocalTask(), "a", *PatternModel(*plan), *Examples({std::string("\xff\xff\xff")}, *plan));
+  const auto result = TrainOne(*NewTrainer(plan), LocalTask(), "a", *PatternModel(*plan),
+                               *Examples({std::string("\xff\xff\xff")}, *plan));
   EXPECT_THAT(result, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("record 0 at byte 0")));
 }
 
@@ -303,7 +336,7 @@ TEST(TrainerTest, BaseModelOfAnotherLayout_IsRefused) {
   Scenario mlp = LocalScenario();
   mlp.model.preset = "mlp";
   const auto result =
-      NewTrainer(plan)->Train(LocalTask(), "a", *PatternModel(*LocalPlan(mlp)), *Examples(DigitRecords(3), *plan));
+      TrainOne(*NewTrainer(plan), LocalTask(), "a", *PatternModel(*LocalPlan(mlp)), *Examples(DigitRecords(3), *plan));
   EXPECT_THAT(result, StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
@@ -312,7 +345,7 @@ TEST(TrainerTest, Cancelled_Stops) {
   const CancellationToken cancel = CancellationToken::Create();
   cancel.Cancel();
   const auto result =
-      NewTrainer(plan)->Train(LocalTask(), "a", *PatternModel(*plan), *Examples(DigitRecords(3), *plan), cancel);
+      TrainOne(*NewTrainer(plan), LocalTask(), "a", *PatternModel(*plan), *Examples(DigitRecords(3), *plan), cancel);
   EXPECT_THAT(result, StatusIs(absl::StatusCode::kCancelled));
 }
 

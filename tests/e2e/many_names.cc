@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "client/update_encoder.h"
+#include "client/update_message_writer.h"
 #include "engine/base/check.h"
 #include "engine/base/mutex.h"
 #include "federated/plan/plan.h"
@@ -37,8 +37,9 @@ StatusOr<std::shared_ptr<const std::string>> Tail(Shared& shared, CoordinatorApi
     RIVULET_ASSIGN_OR_RETURN(std::string bytes, FetchAll(api, caller, task.plan_digest));
     RIVULET_ASSIGN_OR_RETURN(const auto plan, Plan::Open(std::move(bytes)));
     const std::vector<float> delta(static_cast<size_t>(plan->layout()->update_elements()), 1e-6f);
-    const FloatSpan runs[] = {delta};
-    std::string update = EncodeUpdate("x", runs, 10, {{"examples", 10}, {"steps", 1}, {"train_loss", 1}});
+    const FloatRun runs[] = {{delta.data(), nullptr, std::ssize(delta)}};
+    const LocalResult::Part part{"delta", runs};
+    std::string update = WriteUpdate("x", {&part, 1}, 10, {{"examples", 10}, {"steps", 1}, {"train_loss", 1}});
     update.erase(0, 3);  // key, length, "x"
     shared.tail = std::make_shared<const std::string>(std::move(update));
   }

@@ -189,11 +189,9 @@ Status RunCoordinator::CommitRound(const Job& job) {
   Attempt& attempt = *job.attempt;
   const int64_t round = attempt.round;
   std::shared_ptr<const Model> base;
-  ModelRow base_row;
   {
     MutexLock lock(mutex_);
     base = current_.model;
-    base_row = current_.row;
   }
 
   TraceSpan committing(options_.tracer, "phase", "commit");
@@ -287,7 +285,7 @@ Status RunCoordinator::CommitRound(const Job& job) {
     return Annotate(status, fmt::format("round {} cannot be committed", round));
   }
   // Committed. What comes after may fail without undoing it: a file that stays is removed by the next start.
-  if (keep_last) models_->Remove(base_row).IgnoreError();
+  if (keep_last) models_->Remove(round - 2).IgnoreError();
   report.model_digest = stored.digest;
   report.central = std::move(central);
   {

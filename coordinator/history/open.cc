@@ -6,6 +6,8 @@
 
 #include "coordinator/history/history.h"
 #include "coordinator/history/schema.h"
+#include "engine/base/file_system.h"
+#include "engine/base/write_target.h"
 
 namespace rivulet {
 namespace {
@@ -89,8 +91,12 @@ std::string BusySentence(const std::string& path) {
 
 }  // namespace
 
-History::History(std::string path, Access access, std::unique_ptr<Database> db)
-    : path_(std::move(path)), access_(access), db_(std::move(db)) {}
+History::History(std::string path, std::string real_path, Access access, std::unique_ptr<Database> db)
+    : path_(std::move(path)), real_path_(std::move(real_path)), access_(access), db_(std::move(db)) {}
+
+std::string History::ModelsFolder(const std::string& real_path, const std::string& run_id) {
+  return fmt::format("{}.models/{}", std::string_view(real_path).substr(real_path.rfind('/') + 1), run_id);
+}
 
 void History::SetOnBusy(std::function<void(const std::string&)> on_busy) {
   MutexLock lock(mutex_);
@@ -102,6 +108,9 @@ StatusOr<std::unique_ptr<History>> History::Open(const std::string& path, Access
   const bool writes = access == Access::kReadWrite;
   RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<Database> db,
                            Database::Open(path, writes ? Database::Access::kReadWrite : Database::Access::kReadOnly));
+  // SQLite keeps the log beside the file that a link leads to, and so do we with everything else: two names of one
+  // history are one history.
+  RIVULET_ASSIGN_OR_RETURN(const WriteTarget real, WriteTargetOf(path));
   const auto say = [sentence = BusySentence(path)] { fmt::print(stderr, "{}\n", sentence); };
   if (writes) db->WaitWithoutEnd(say);
   // Before anything is written: a file of someone else is left as it is.
@@ -112,7 +121,7 @@ StatusOr<std::unique_ptr<History>> History::Open(const std::string& path, Access
     RIVULET_RETURN_IF_ERROR(MakeCurrent(*db));
     RIVULET_RETURN_IF_ERROR(
         db->Script("PRAGMA foreign_keys = ON"));  // afterwards: a migration drops what others refer to
-    return std::unique_ptr<History>(new History(path, access, std::move(db)));
+    return std::unique_ptr<History>(new History(path, real.path, access, std::move(db)));
   }
   // A file has its name before it has its tables: who looks in between is not told that it is none of ours.
   for (const auto until = std::chrono::steady_clock::now() + kBeingMade; version == 0;) {
@@ -131,7 +140,7 @@ StatusOr<std::unique_ptr<History>> History::Open(const std::string& path, Access
     }
     return Open(path, access);
   }
-  return std::unique_ptr<History>(new History(path, access, std::move(db)));
+  return std::unique_ptr<History>(new History(path, real.path, access, std::move(db)));
 }
 
 Status History::Close() {

@@ -326,14 +326,40 @@ TEST_F(HistoryTest, AddAttempt_UnknownClient_IsRefusedByTheForeignKey) {
 TEST_F(HistoryTest, AddAttempt_ForgetOlderModels_KeepsRowsWithoutPath) {
   auto history = Open();
   AddRunWithClient(*history, "r1");
-  AttemptRecord record = Attempt("r1", 1, 1, "committed");
-  record.forget_older_models = true;
-  ASSERT_OK(history->AddAttempt(record));
+  for (int64_t round = 1; round <= 2; ++round) {
+    AttemptRecord record = Attempt("r1", round, 1, "committed");
+    record.forget_older_models = true;
+    ASSERT_OK(history->AddAttempt(record));
+  }
   const auto models = history->Models("r1");
   ASSERT_OK(models);
-  ASSERT_EQ(models->size(), 2);
+  ASSERT_EQ(models->size(), 3);
   EXPECT_EQ((*models)[0].path, "");
   EXPECT_EQ((*models)[1].path, "runs.sqlite.models/r1/1");
+  EXPECT_EQ((*models)[2].path, "runs.sqlite.models/r1/2");
+}
+
+// A copy of the file alone, or a log that was lost: the file tells of the last version all the same.
+TEST_F(HistoryTest, AddAttempt_FileWithoutItsLog_HasTheVersion) {
+  auto history = Open();
+  AddRunWithClient(*history, "r1");
+  ASSERT_OK(history->AddAttempt(Attempt("r1", 1, 1, "committed")));
+  ASSERT_TRUE(std::filesystem::exists(path_ + "-wal"));
+  std::filesystem::copy_file(path_, Path("copy.sqlite"));
+  path_ = Path("copy.sqlite");
+  EXPECT_EQ(Ask("SELECT max(round) FROM models"), "1;");
+}
+
+TEST_F(HistoryTest, ReopenRun_OfACopyOrARenamedFile_NamesTheModelsBesideIt) {
+  AddRunWithClient(*Open(), "r1");
+  std::filesystem::rename(path_, Path("other.sqlite"));
+  std::filesystem::create_symlink("other.sqlite", Path("link.sqlite"));
+  path_ = Path("link.sqlite");
+  auto history = Open();
+  EXPECT_EQ(history->path(), path_);
+  EXPECT_EQ(history->real_path(), Path("other.sqlite"));
+  ASSERT_OK(history->ReopenRun(Run("r1"), {}));
+  EXPECT_EQ((*history->Models("r1"))[0].path, "other.sqlite.models/r1/0");
 }
 
 TEST_F(HistoryTest, AddAttempt_FinishesRun_InTheSameTransaction) {

@@ -134,6 +134,7 @@ std::vector<Effect> Effects() {
       {"run.seed", "9", [](auto& s) { return s.run.seed == 9; }},
       {"run.keep_models", "all", [](auto& s) { return s.run.keep_models == "all"; }},
       {"run.kernels", "portable", [](auto& s) { return s.run.kernels == "portable"; }},
+      {"run.cache_megabytes", "0", [](auto& s) { return s.run.cache_megabytes == 0; }},
       {"model.preset", "mlp", [](auto& s) { return s.model.preset == "mlp"; }},
       {"model.graph", "g.pb", [=](auto& s) { return s.model.graph == cwd("g.pb") && s.model.preset.empty(); }},
       {"model.onnx", "m.onnx", [=](auto& s) { return s.model.onnx == cwd("m.onnx") && s.model.preset.empty(); }},

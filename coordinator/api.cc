@@ -215,7 +215,7 @@ StatusOr<std::unique_ptr<ChunkReader>> RunCoordinator::Fetch(const Caller& calle
   std::shared_ptr<std::atomic<int64_t>> counter;
   if (attempt_ != nullptr) {
     if (const Lease* lease = machine_.LeaseOf(caller.name); lease != nullptr) {
-      counter = attempt_->tasks.at(lease->task).bytes_down;
+      counter = attempt_->tasks.at(lease->task).downloaded;
     }
   }
   return std::make_unique<BlobReader>(std::move(bytes), offset, std::move(counter));
@@ -271,7 +271,7 @@ StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Submit(const Caller& call
       Feed(StageDone{task, false, reason});
       writer = std::make_unique<DecidedWriter>(bytes, SubmitResult{SubmitResult::Kind::kRefused, reason});
     } else {
-      TaskRecord& record = attempt_->tasks.at(task);
+      TaskEntry& record = attempt_->tasks.at(task);
       if (!record.upload_began) record.upload_began = Now();
       StatusOr<Upload::Turn> turn = Upload::Turn{};
       if (record.upload != nullptr) turn = record.upload->TakeOver();
@@ -370,7 +370,7 @@ StatusOr<SubmitResult> RunCoordinator::CloseUpload(const std::shared_ptr<Attempt
     MutexLock lock(mutex_);
     // Once the attempt is closed, its records are the commit's.
     if (machine_.phase() == RunMachine::Phase::kTraining && attempt == attempt_) {
-      TaskRecord& record = attempt->tasks.at(task);
+      TaskEntry& record = attempt->tasks.at(task);
       record.uploaded = Now();
       record.bytes_up += static_cast<int64_t>(bytes->size());
       record.update_digest = upload->digest().Hex();
@@ -403,7 +403,7 @@ StatusOr<SubmitResult> RunCoordinator::CloseUpload(const std::shared_ptr<Attempt
     MutexLock lock(mutex_);
     // What a refused update says of itself is not recorded.
     if (taken.ok() && machine_.phase() == RunMachine::Phase::kTraining && attempt == attempt_) {
-      TaskRecord& record = attempt->tasks.at(task);
+      TaskEntry& record = attempt->tasks.at(task);
       const Scalars& scalars = update->message.scalars;
       record.weight = update->message.parts[0].weight;
       record.examples = FindCount(scalars, "examples");

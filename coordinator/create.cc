@@ -119,7 +119,7 @@ StatusOr<RunCoordinator::Setup> NewRun(CoordinatorOptions options, RunParts part
   RIVULET_ASSIGN_OR_RETURN(setup.history, History::Open(options.db_path, History::Access::kReadWrite));
   RIVULET_ASSIGN_OR_RETURN(setup.models,
                            ModelStore::Open(fs, setup.history->real_path(), setup.run_id, ModelStore::Folder::kNew));
-  RIVULET_ASSIGN_OR_RETURN(setup.current, setup.models->Save(0, std::move(initial)));
+  RIVULET_ASSIGN_OR_RETURN(setup.current, setup.models->Save(0, initial, initial->ComputeDigest()));
   RunRow run;
   run.run_id = setup.run_id;
   run.name = options.scenario.run.name;

@@ -95,7 +95,7 @@ std::vector<Action> RunCoordinator::Feed(const Event& event) {
     }
     if (const auto* offer = std::get_if<Offer>(&action)) {
       if (offer->again) {
-        TaskRecord& record = attempt_->tasks.at(offer->lease.task);
+        TaskEntry& record = attempt_->tasks.at(offer->lease.task);
         if (!record.taken) record.taken = Now();
       } else {
         BeginAttempt(*offer);
@@ -149,7 +149,7 @@ void RunCoordinator::CloseAttempt() {
   attempt_->closed = Now();
   wake_at_ = 0;
   for (const Lease& lease : machine_.leases()) {
-    TaskRecord& record = attempt_->tasks.at(lease.task);
+    TaskEntry& record = attempt_->tasks.at(lease.task);
     if (record.upload != nullptr && lease.state != Lease::State::kFolded) record.upload->Cancel(lease.reason);
   }
 }
@@ -170,21 +170,47 @@ void RunCoordinator::TickIfDue() {
   }
 }
 
+// A new name's row comes before the name is known to the machine: one that was drawn before a crash must be a candidate
+// after it. A disk may take long over a row, and another process longer; other clients' polls must not wait for it, so
+// it is written without the lock, by whoever comes first, for all who came meanwhile. No cohort is drawn while a row is
+// being written, as the row says from which draw on its name counts.
 Status RunCoordinator::AddClients(std::span<const std::string> client_ids) {
-  const auto [from_round, from_attempt] = machine_.next_draw();
-  std::vector<RunClient> fresh;
-  std::vector<std::string> names;
+  std::shared_ptr<Joining> joining;
   for (const std::string& client_id : client_ids) {
     RIVULET_RETURN_IF_ERROR(CheckClientId(client_id));
     if (machine_.knows(client_id)) continue;
-    fresh.push_back({client_id, from_round, from_attempt});
-    names.push_back(client_id);
+    if (joining_ == nullptr) joining_ = std::make_shared<Joining>();
+    joining = joining_;
+    joining->client_ids.push_back(client_id);
   }
-  if (fresh.empty() || machine_.over()) return absl::OkStatus();
-  // The row first: a name that was drawn before a crash must be a candidate after it.
-  RIVULET_RETURN_IF_ERROR(history_->AddClients(run_id_, fresh, Iso8601(NowUnixMs())));
-  Feed(Joined{std::move(names), ""});
-  return absl::OkStatus();
+  if (joining == nullptr) return absl::OkStatus();
+  while (!joining->done) {
+    if (writing_names_) {
+      changed_.Wait(mutex_);
+    } else {
+      WriteJoining();
+    }
+  }
+  return joining->status;
+}
+
+void RunCoordinator::WriteJoining() {
+  const std::shared_ptr<Joining> joining = std::exchange(joining_, nullptr);
+  const auto [from_round, from_attempt] = machine_.next_draw();
+  std::vector<RunClient> fresh;
+  for (const std::string& client_id : joining->client_ids) {
+    if (!machine_.knows(client_id)) fresh.push_back({client_id, from_round, from_attempt});
+  }
+  if (!fresh.empty() && !machine_.over()) {
+    writing_names_ = true;
+    mutex_.Unlock();
+    joining->status = history_->AddClients(run_id_, fresh, Iso8601(NowUnixMs()));
+    mutex_.Lock();
+    writing_names_ = false;
+    if (joining->status.ok() && !machine_.over()) Feed(Joined{joining->client_ids, ""});
+  }
+  joining->done = true;
+  changed_.NotifyAll();
 }
 
 Status RunCoordinator::Register(std::span<const std::string> client_ids) {
@@ -264,6 +290,7 @@ void RunCoordinator::RunThread() {
       const Status status = std::holds_alternative<Commit>(job.action) ? CommitRound(job) : AbandonRound(job);
       mutex_.Lock();
       if (!status.ok()) failure_ = status;
+      while (writing_names_) changed_.Wait(mutex_);
       Feed(CommitDone{status.ok(), std::string(Message(status))});
     } else if (wake_at_ != 0 && Now() >= wake_at_) {
       TickIfDue();
@@ -277,6 +304,7 @@ void RunCoordinator::RunThread() {
       changed_.Wait(mutex_);
     }
   }
+  while (writing_names_) changed_.Wait(mutex_);
   mutex_.Unlock();
   EndRun();
   mutex_.Lock();
@@ -294,6 +322,10 @@ void RunCoordinator::WaitUntilTold() {
       mutex_.Lock();
     }
   }
+}
+
+EventRow RunCoordinator::Note(std::string level, std::string message, int64_t round) const {
+  return {run_id_, round, Iso8601(NowUnixMs()), std::move(level), "run", std::move(message)};
 }
 
 void RunCoordinator::EndRun() {
@@ -317,10 +349,10 @@ void RunCoordinator::EndRun() {
 
   if (phase == RunMachine::Phase::kFailed) {
     // Where the reason is a full disk, this cannot be written either; the run's rows then say that it was running.
-    const EventRow event = Note("error", "run", reason, round + 1);
+    const EventRow event = Note("error", reason, round + 1);
     history_->EndRun(run_id_, "failed", reason, event.at, std::span(&event, 1)).IgnoreError();
   } else if (phase == RunMachine::Phase::kStopped) {
-    const EventRow event = Note("info", "run", fmt::format("stopped after round {}", round), round + 1);
+    const EventRow event = Note("info", fmt::format("stopped after round {}", round), round + 1);
     if (const Status status = history_->EndRun(run_id_, "interrupted", "", event.at, std::span(&event, 1));
         !status.ok()) {
       result = Cancelled("{}; the history could not be told: {}", Message(result), Message(status));

@@ -5,7 +5,7 @@
 //   create.cc           a new run or a stored one
 //   run_coordinator.cc  events, the run's thread, callbacks, the end
 //   api.cc              Poll, Fetch, Submit, Fail
-//   commit.cc           from folded updates to a model and its rows
+//   close_attempt.cc    what becomes of an attempt: the next version or none, its rows, who is told
 //
 // A task's record is written under mutex_ while its attempt is open; once the machine has closed the attempt it is only
 // read.
@@ -22,6 +22,7 @@
 #include <unordered_map>
 
 #include "coordinator/history/history.h"
+#include "coordinator/ledger/ledger.h"
 #include "coordinator/model_store/model_store.h"
 #include "coordinator/rounds/run_machine.h"
 #include "coordinator/run_parts.h"
@@ -63,15 +64,9 @@ class RunCoordinator final : public Coordinator {
  private:
   friend class UploadWriter;
 
-  // What is known of one task beyond the machine's lease; its row when the attempt closes.
-  struct TaskRecord {
-    std::shared_ptr<std::atomic<int64_t>> bytes_down = std::make_shared<std::atomic<int64_t>>(0);
-    int64_t bytes_up = 0;
-    TimeMs offered = 0;
-    std::optional<TimeMs> taken, upload_began, uploaded;
-    std::optional<int64_t> examples, steps, weight;
-    std::optional<double> train_loss, train_seconds, update_norm;
-    std::string update_digest;
+  // What is known of one task while it is open.
+  struct TaskEntry : TaskFacts {
+    std::shared_ptr<std::atomic<int64_t>> downloaded = std::make_shared<std::atomic<int64_t>>(0);  // bytes_down
     std::shared_ptr<Upload> upload;
   };
   struct Attempt {
@@ -80,7 +75,7 @@ class RunCoordinator final : public Coordinator {
     int64_t started_unix_ms = 0;
     TimeMs started = 0, closed = 0;
     int64_t traced_from = 0;  // ProfileNanos
-    std::unordered_map<TaskId, TaskRecord> tasks;
+    std::unordered_map<TaskId, TaskEntry> tasks;
     Mutex fold_mutex;
     std::unique_ptr<Aggregation> aggregation GUARDED_BY(fold_mutex);
     double fold_seconds GUARDED_BY(fold_mutex) = 0;
@@ -90,10 +85,11 @@ class RunCoordinator final : public Coordinator {
     std::shared_ptr<Attempt> attempt;
     std::vector<Lease> leases;
   };
-  struct Seen {
-    int64_t unix_ms = 0;
-    int64_t written_unix_ms = 0;  // as the history has it
-    bool told_end = false;
+  // Names that wait for their rows, and who brought them for the word that they are written.
+  struct Joining {
+    std::vector<std::string> client_ids;
+    bool done = false;
+    Status status;
   };
   // What Submit's Finish learns about a complete upload before it is folded.
   struct CheckedUpdate;
@@ -106,12 +102,15 @@ class RunCoordinator final : public Coordinator {
   void CloseAttempt() REQUIRES(mutex_);
   void BeginRun() REQUIRES(mutex_);  // once, at the first call
   void TickIfDue() REQUIRES(mutex_);
+  // Frees mutex_ while it writes: what a caller has read under it before may no longer hold.
   Status AddClients(std::span<const std::string> client_ids) REQUIRES(mutex_);
+  void WriteJoining() REQUIRES(mutex_);
   void Later(std::function<void()> callback) REQUIRES(mutex_);
   void Drain() EXCLUDES(mutex_);          // runs callbacks in order, without the lock
   void WaitUntilTold() REQUIRES(mutex_);  // all callbacks up to on_finished have run
   void RunThread();
   void EndRun() EXCLUDES(mutex_);
+  EventRow Note(std::string level, std::string message, int64_t round) const;  // of the run
 
   // api.cc
   Status CheckCaller(const Caller& caller) const;
@@ -123,14 +122,14 @@ class RunCoordinator final : public Coordinator {
                                      const std::shared_ptr<Upload>& upload, int64_t writer) EXCLUDES(mutex_);
   StatusOr<CheckedUpdate> CheckUpdate(const TaskId& task, const Upload& upload, std::span<const std::byte> bytes) const;
 
-  // commit.cc
-  Status CommitRound(const Job& job) EXCLUDES(mutex_);  // OK also when the attempt is recorded as failed: see failure_
+  // close_attempt.cc
+  Status CommitRound(const Job& job) EXCLUDES(mutex_);  // OK: the version is durable and current
   Status AbandonRound(const Job& job) EXCLUDES(mutex_);
-  AttemptRecord Describe(const Job& job, const std::string& status, const std::string& reason) const;
-  void RememberOutcomes(const Job& job, bool committed, const std::string& reason) REQUIRES(mutex_);
-  void AddSeen(const Job& job, AttemptRecord& record) EXCLUDES(mutex_);
+  ClosedAttempt Closed(const Job& job) const;
+  std::vector<std::pair<std::string, std::string>> SeenSince(const ClosedAttempt& closed, bool last) EXCLUDES(mutex_);
+  void TellRound(const Attempt& attempt, const ClosedAttempt& closed, const AttemptEnd& end, const RoundRow& row)
+      EXCLUDES(mutex_);
   void TraceRound(const Attempt& attempt, const RoundReport& report) const;
-  EventRow Note(std::string level, std::string source, std::string message, std::optional<int64_t> round = {}) const;
 
   const CoordinatorOptions options_;
   const RunParts parts_;
@@ -158,6 +157,8 @@ class RunCoordinator final : public Coordinator {
   std::unordered_map<std::string, Seen> seen_ GUARDED_BY(mutex_);
   std::unordered_map<std::string, TaskOutcome> outcomes_ GUARDED_BY(mutex_);  // of each client's last task
   std::unordered_map<std::string, bool> looked_up_ GUARDED_BY(mutex_);        // clients whose last task was read back
+  std::shared_ptr<Joining> joining_ GUARDED_BY(mutex_);                       // gathers names; null: none
+  bool writing_names_ GUARDED_BY(mutex_) = false;
   std::deque<std::function<void()>> callbacks_ GUARDED_BY(mutex_);
   bool draining_ GUARDED_BY(mutex_) = false;
   std::thread thread_;

@@ -59,11 +59,11 @@ StatusOr<std::unique_ptr<ModelStore>> ModelStore::Open(FileSystem& fs, const std
 
 // The bytes of the file are kept, because they are also what clients download. They are a function of run, round and
 // model alone, so that a download that is cut off by a restart goes on in the same bytes.
-StatusOr<StoredModel> ModelStore::Save(int64_t round, std::shared_ptr<const Model> model) {
+StatusOr<StoredModel> ModelStore::Save(int64_t round, std::shared_ptr<const Model> model, const Digest& digest) {
   StoredModel stored;
   auto bytes = std::make_shared<std::string>(
-      ModelToSafetensors(*model, {{"rivulet.run_id", run_id_}, {"rivulet.round", fmt::format("{}", round)}}));
-  stored.digest = model->ComputeDigest();
+      ModelToSafetensors(*model, {{"rivulet.run_id", run_id_}, {"rivulet.round", fmt::format("{}", round)}}, digest));
+  stored.digest = digest;
   stored.row = {run_id_,
                 round,
                 stored.digest.Hex(),

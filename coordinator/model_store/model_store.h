@@ -34,8 +34,9 @@ class ModelStore {
   static StatusOr<std::unique_ptr<ModelStore>> Open(FileSystem& fs, const std::string& db_path,
                                                     const std::string& run_id, Folder folder);
 
-  // Writes a version so that it survives a crash; after an error nothing of it is left.
-  StatusOr<StoredModel> Save(int64_t round, std::shared_ptr<const Model> model);
+  // Writes a version so that it survives a crash; after an error nothing of it is left. `digest` is the model's, so
+  // that whoever made it hashes it once.
+  StatusOr<StoredModel> Save(int64_t round, std::shared_ptr<const Model> model, const Digest& digest);
   // FAILED_PRECONDITION: the row's file is missing, damaged or another model than the row says.
   StatusOr<StoredModel> Load(const ModelRow& row, std::shared_ptr<const ModelLayout> layout);
   // FAILED_PRECONDITION: the file of a row with a path is not there.

@@ -47,6 +47,11 @@ Digest Model::ComputeDigest() const {
 }
 
 std::string ModelToSafetensors(const Model& model, const std::map<std::string, std::string>& metadata) {
+  return ModelToSafetensors(model, metadata, model.ComputeDigest());
+}
+
+std::string ModelToSafetensors(const Model& model, const std::map<std::string, std::string>& metadata,
+                               const Digest& digest) {
   std::vector<SafetensorsEntry> entries;
   nlohmann::json segments = nlohmann::json::object();
   for (const Slice* slice : PublicSlices(model.layout())) {
@@ -55,7 +60,7 @@ std::string ModelToSafetensors(const Model& model, const std::map<std::string, s
     segments[slice->name] = Name(slice->segment);
   }
   std::map<std::string, std::string> all = metadata;
-  all[kDigestKey] = model.ComputeDigest().Hex();
+  all[kDigestKey] = digest.Hex();
   all[kSegmentsKey] = segments.dump();
   // A layout holds only names that the format takes, so nothing is left that could fail.
   StatusOr<std::string> bytes = SerializeSafetensors(entries, all);

@@ -31,6 +31,9 @@ class Model {
 // A safetensors file with every tensor but the local ones (data in declaration order); `metadata` goes into
 // "__metadata__", with "rivulet.model_digest", "rivulet.segments" beside it.
 std::string ModelToSafetensors(const Model& model, const std::map<std::string, std::string>& metadata);
+// The same of a model whose digest is known.
+std::string ModelToSafetensors(const Model& model, const std::map<std::string, std::string>& metadata,
+                               const Digest& digest);
 // The reverse. DATA_LOSS: not a valid safetensors file, or bytes that do not give the digest it states.
 // INVALID_ARGUMENT: its tensors are not `layout`'s (names the first that differs).
 StatusOr<std::shared_ptr<Model>> ModelFromSafetensors(std::shared_ptr<const ModelLayout> layout,

@@ -1,5 +1,6 @@
 #include "coordinator/coordinator.h"
 
+#include <semaphore>
 #include <thread>
 
 #include "faulty_file_system.h"
@@ -215,6 +216,31 @@ TEST_F(TrainingTest, TwoRounds_ModelIsTheWeightedMeanAndRowsSaySo) {
   for (const EventRow& event : Value(Rows().Events(run)))
     resolution |= event.message.find("multiples of 2^-") != std::string::npos;
   EXPECT_TRUE(resolution);
+}
+
+TEST_F(TrainingTest, RowOfANewNameTakesLong_OtherPollsGoOn) {
+  std::atomic<bool> slow = false;
+  std::binary_semaphore writing(0), go_on(0);
+  InstallFaultySqlite([&](const std::string&) {
+    if (slow.exchange(false)) {
+      writing.release();
+      go_on.acquire();
+    }
+    return true;
+  });
+  Begin();
+  slow = true;
+  std::thread c([&] { EXPECT_OK(coordinator_->Poll(AskedBy("c"))); });
+  writing.acquire();
+  EXPECT_OK(coordinator_->Poll(AskedBy("a")));
+  std::thread d([&] { EXPECT_OK(coordinator_->Poll(AskedBy("d"))); });
+  EXPECT_OK(coordinator_->Poll(AskedBy("b")));
+  EXPECT_EQ(Rows().Clients()->size(), 2u) << "c is no member before its row is written";
+  go_on.release();
+  c.join();
+  d.join();
+  EXPECT_EQ(Rows().Clients()->size(), 4u);
+  InstallFaultySqlite([](const std::string&) { return true; });
 }
 
 TEST_F(TrainingTest, KeepAllModels_EveryFileStays) {

@@ -1,0 +1,66 @@
+#include "coordinator/commit/commit.h"
+
+#include <chrono>
+
+#include "coordinator/server_optimizers/sgd.h"
+#include "engine/profile/tracer.h"
+
+namespace rivulet {
+namespace {
+
+double SecondsSince(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// Below it the lost coordinates are those of nearly nothing; above it the settings do not fit the model, and somebody
+// should know.
+constexpr double kToleratedLoss = 0.001;  // of non-zero coordinates, to rounding
+
+}  // namespace
+
+StatusOr<MadeVersion> MakeVersion(const Model& base, std::unique_ptr<Aggregation> aggregation, double learning_rate,
+                                  Evaluator* evaluator, Tracer* tracer) {
+  const auto begin = std::chrono::steady_clock::now();
+  MadeVersion made;
+  {
+    RIVULET_ASSIGN_OR_RETURN(const ServerInput input, std::move(*aggregation).Finish());
+    // Sums of 64 bits take twice the room of the model; they go before the new model and an evaluation need theirs.
+    aggregation.reset();
+    made.lost_fraction = input.lost_fraction;
+    RIVULET_ASSIGN_OR_RETURN(made.model, ApplyMeanDelta(base, input.mean_delta, learning_rate));
+  }
+  made.digest = made.model->ComputeDigest();
+  made.aggregate_seconds = SecondsSince(begin);
+  if (evaluator != nullptr) {
+    TraceSpan evaluating(tracer, "phase", "evaluate");
+    const auto evaluation = std::chrono::steady_clock::now();
+    RIVULET_ASSIGN_OR_RETURN(made.central, evaluator->Evaluate(*made.model));
+    made.evaluate_seconds = SecondsSince(evaluation);
+  }
+  return made;
+}
+
+std::string LossWarning(double lost_fraction, const AggregationSpec& spec) {
+  if (lost_fraction <= kToleratedLoss) return "";
+  return fmt::format(
+      "{:.2f} % of the non-zero coordinates of the updates are smaller than the resolution of the sum and were lost; "
+      "lower server.value_bits ({}) or server.max_weight ({})",
+      100 * lost_fraction, spec.value_bits, spec.max_weight);
+}
+
+// The order is what a crash may interrupt anywhere. The file comes before its row, since a row without its file would
+// make the run impossible to resume, while a file without a row is only removed; the row comes before the old file's
+// removal for the same reason.
+StatusOr<StoredModel> WriteVersion(History& history, ModelStore& models, AttemptRecord rows, MadeVersion made,
+                                   bool keep_last) {
+  const int64_t round = rows.round.round;
+  RIVULET_ASSIGN_OR_RETURN(StoredModel stored, models.Save(round, std::move(made.model), made.digest));
+  rows.model = stored.row;
+  rows.forget_older_models = keep_last;
+  RIVULET_RETURN_IF_ERROR(history.AddAttempt(rows));
+  // Committed. What comes after may fail without undoing it: a file that stays is removed by the next start.
+  if (keep_last) models.Remove(round - 2).IgnoreError();
+  return stored;
+}
+
+}  // namespace rivulet

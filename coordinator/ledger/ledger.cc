@@ -1,0 +1,175 @@
+#include "coordinator/ledger/ledger.h"
+
+#include <algorithm>
+#include <tuple>
+#include <unordered_set>
+
+namespace rivulet {
+namespace {
+
+// Of a lease whose attempt is closed.
+TaskEnd EndOf(const Lease& lease) {
+  switch (lease.state) {
+    case Lease::State::kFolded:
+      return TaskEnd::kFolded;
+    case Lease::State::kRefused:
+      return TaskEnd::kRefused;
+    case Lease::State::kFailed:
+      return TaskEnd::kFailed;
+    default:
+      return TaskEnd::kDropped;
+  }
+}
+
+std::optional<double> SecondsBetween(std::optional<TimeMs> begin, std::optional<TimeMs> end) {
+  return begin && end ? std::optional(static_cast<double>(*end - *begin) / 1000) : std::nullopt;
+}
+
+ClientRoundRow RowOf(const ClosedAttempt& attempt, const ClosedAttempt::ClosedTask& task) {
+  const auto& [lease, facts] = task;
+  ClientRoundRow row;
+  row.task_id = lease.task;
+  row.run_id = attempt.run_id;
+  row.round = attempt.round;
+  row.attempt = attempt.number;
+  row.client_id = lease.client_id;
+  row.status = Name(EndOf(lease));
+  row.base_round = lease.base_round;
+  row.parent_id = lease.via;
+  row.examples = facts.examples;
+  row.steps = facts.steps;
+  row.train_loss = facts.train_loss;
+  row.update_norm = facts.update_norm;
+  row.update_digest = facts.update_digest;
+  row.weight = facts.weight;
+  row.bytes_down = facts.bytes_down;
+  row.bytes_up = facts.bytes_up;
+  row.wait_seconds = SecondsBetween(facts.offered, facts.taken);
+  row.train_seconds = facts.train_seconds;
+  row.upload_seconds = SecondsBetween(facts.upload_began, facts.uploaded);
+  row.error = lease.reason;
+  return row;
+}
+
+}  // namespace
+
+// Rows are made at the end and not as things happen: one transaction then tells a whole attempt or nothing of it, and
+// no reader sees half a round.
+AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
+  const bool committed = end.status == "committed";
+  const std::string at = Iso8601(end.finished_unix_ms);
+  AttemptRecord record;
+  RoundRow& round = record.round;
+  round.run_id = attempt.run_id;
+  round.round = attempt.round;
+  round.attempt = attempt.number;
+  round.status = end.status;
+  round.reason = end.reason;
+  round.started_at = Iso8601(attempt.started_unix_ms);
+  round.finished_at = at;
+  round.selected = static_cast<int64_t>(attempt.tasks.size());
+  round.train_seconds = static_cast<double>(attempt.closed - attempt.started) / 1000;
+  round.aggregate_seconds = end.aggregate_seconds;
+  round.evaluate_seconds = end.evaluate_seconds;
+  if (end.model_digest) round.model_digest = end.model_digest->Hex();
+  record.finishes_run = end.finishes_run;
+  const auto tell = [&](const char* level, const char* source, std::string message) {
+    record.events.push_back({attempt.run_id, attempt.round, at, level, source, std::move(message)});
+  };
+
+  // In the order of names, so that the mean's bits do not depend on arrival.
+  std::vector<const ClosedAttempt::ClosedTask*> tasks;
+  for (const ClosedAttempt::ClosedTask& task : attempt.tasks) tasks.push_back(&task);
+  std::sort(tasks.begin(), tasks.end(), [](const auto* a, const auto* b) {
+    return std::tie(a->lease.client_id, a->lease.ordinal) < std::tie(b->lease.client_id, b->lease.ordinal);
+  });
+  double loss_sum = 0;
+  int64_t loss_examples = 0;
+  for (const ClosedAttempt::ClosedTask* task : tasks) {
+    const TaskFacts& facts = task->facts;
+    ClientRoundRow& row = record.tasks.emplace_back(RowOf(attempt, *task));
+    round.bytes_down += row.bytes_down;
+    round.bytes_up += row.bytes_up;
+    const TaskEnd ended = EndOf(task->lease);
+    switch (ended) {
+      case TaskEnd::kFolded:
+        ++round.folded;
+        round.examples += facts.examples.value_or(0);
+        if (facts.train_loss) {
+          loss_sum += *facts.train_loss * static_cast<double>(facts.examples.value_or(0));
+          loss_examples += facts.examples.value_or(0);
+        }
+        if (committed) {
+          row.committed_round = attempt.round;
+          row.staleness = attempt.round - 1 - task->lease.base_round;
+          if (facts.train_loss) {
+            record.metrics.push_back(
+                {attempt.run_id, attempt.round, "client", row.client_id, "train/loss", facts.train_loss});
+          }
+        } else {
+          row.status = Name(TaskEnd::kDropped);  // its update is in no model
+          row.error = fmt::format("the round was {}", end.status);
+        }
+        break;
+      case TaskEnd::kRefused:
+        ++round.refused;
+        break;
+      case TaskEnd::kFailed:
+        ++round.failed;
+        break;
+      case TaskEnd::kDropped:
+        ++round.dropped;
+    }
+    if (ended != TaskEnd::kFolded) {
+      tell("warning", "client", fmt::format("'{}' {}: {}", row.client_id, row.status, row.error));
+    }
+  }
+  round.reported = round.folded + round.refused;
+  if (loss_examples > 0) {
+    round.train_loss = loss_sum / static_cast<double>(loss_examples);
+    if (committed) {
+      record.metrics.push_back({attempt.run_id, attempt.round, "federated", "", "train/loss", round.train_loss});
+    }
+  }
+  for (const auto& [name, value] : end.central) {
+    record.metrics.push_back({attempt.run_id, attempt.round, "central", "", name, value});
+  }
+  for (const std::string& warning : end.warnings) tell("warning", "aggregation", warning);
+  if (end.status == "abandoned") {
+    tell("warning", "round", fmt::format("attempt {} abandoned: {}", attempt.number, end.reason));
+  }
+  if (end.finishes_run) tell("info", "run", fmt::format("finished after round {}", attempt.round));
+  return record;
+}
+
+std::map<std::string, TaskOutcome> OutcomesOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
+  std::map<std::string, TaskOutcome> outcomes;
+  for (const auto& [lease, facts] : attempt.tasks) {
+    TaskOutcome outcome{lease.task, EndOf(lease), lease.reason};
+    if (outcome.end == TaskEnd::kFolded && end.status != "committed") {
+      outcome.end = TaskEnd::kDropped;
+      outcome.reason = end.status == "abandoned"
+                           ? fmt::format("the round was abandoned: {}", end.reason)
+                           : fmt::format("round {} cannot be committed: {}", attempt.round, end.reason);
+    }
+    outcomes[lease.client_id] = std::move(outcome);
+  }
+  return outcomes;
+}
+
+std::vector<std::pair<std::string, std::string>> TakeSeen(const ClosedAttempt& attempt, int64_t now_unix_ms,
+                                                          bool finishes_run,
+                                                          std::unordered_map<std::string, Seen>& seen) {
+  std::unordered_set<std::string_view> workers;
+  for (const auto& [lease, facts] : attempt.tasks) workers.insert(lease.client_id);
+  std::vector<std::pair<std::string, std::string>> due;
+  for (auto& [client_id, poll] : seen) {
+    if (poll.unix_ms <= poll.written_unix_ms) continue;
+    if (!workers.contains(client_id) && !finishes_run && now_unix_ms - poll.written_unix_ms < 60'000) continue;
+    poll.written_unix_ms = poll.unix_ms;
+    due.emplace_back(client_id, Iso8601(poll.unix_ms));
+  }
+  return due;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,81 @@
+// From records to rows: what a closed attempt tells the history and its clients. Pure functions of values; no clock,
+// lock, file or database, so that what a round leaves behind can be read, and tested, without running one.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "coordinator/history/history.h"
+#include "coordinator/rounds/protocol.h"
+#include "engine/base/sha256.h"
+#include "federated/transport/coordinator_api.h"
+
+namespace rivulet {
+
+// What is known of one task beyond its lease. Times are of the coordinator's clock.
+struct TaskFacts {
+  TimeMs offered = 0;
+  std::optional<TimeMs> taken, upload_began, uploaded;
+  int64_t bytes_down = 0, bytes_up = 0;
+  // What it reported; only of one whose update was folded.
+  std::optional<int64_t> examples, steps, weight;
+  std::optional<double> train_loss, train_seconds, update_norm;
+  std::string update_digest;
+};
+
+// An attempt at a round of which nothing will change any more.
+struct ClosedAttempt {
+  std::string run_id;
+  int64_t round = 0;
+  int64_t number = 1;
+  int64_t started_unix_ms = 0;
+  TimeMs started = 0, closed = 0;
+  struct ClosedTask {
+    Lease lease;
+    TaskFacts facts;
+  };
+  std::vector<ClosedTask> tasks;  // in the order drawn
+};
+
+// What became of it.
+struct AttemptEnd {
+  std::string status;  // committed, abandoned, failed
+  std::string reason;  // "" of a committed one
+  int64_t finished_unix_ms = 0;
+  double aggregate_seconds = 0, evaluate_seconds = 0;
+  // Of a committed one.
+  std::optional<Digest> model_digest;
+  std::map<std::string, double> central;  // "test/accuracy", "test/loss"; empty when not evaluated
+  std::vector<std::string> warnings;      // of the aggregation, a sentence each
+  bool finishes_run = false;
+};
+
+// Rows of an attempt, its tasks in the order of (client_id, ordinal), so that no sum depends on arrival. An attempt
+// that is not committed has no folded task: its folded ones are dropped with it, as their updates are in no model. What
+// files and earlier rows have to do with it (`model`, `forget_older_models`, `seen`) is left to the writer.
+AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end);
+
+// Each client's last word by its name: what a poll tells who lost the answer. A folded task of an attempt that was not
+// committed is dropped, and told why.
+std::map<std::string, TaskOutcome> OutcomesOf(const ClosedAttempt& attempt, const AttemptEnd& end);
+
+// When a client polled last, and what its row says of that.
+struct Seen {
+  int64_t unix_ms = 0;
+  int64_t written_unix_ms = 0;  // as the history has it; 0: never
+  bool told_end = false;
+};
+
+// (client_id, last_seen_at) of the clients whose row is to be brought up to date in the transaction of `attempt`, and
+// marks them as written: its workers, those whose row is a minute old, and all at the end of the run. Waiting clients
+// poll often, and a minute is exact enough for them.
+std::vector<std::pair<std::string, std::string>> TakeSeen(const ClosedAttempt& attempt, int64_t now_unix_ms,
+                                                          bool finishes_run,
+                                                          std::unordered_map<std::string, Seen>& seen);
+
+}  // namespace rivulet

@@ -1,0 +1,73 @@
+// version/STAGE/MODEL: from the folded updates of a round to the next version: ready (finished, applied, hashed) and
+// written (its file, synced).
+#include <benchmark/benchmark.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "coordinator/model_store/model_store.h"
+#include "coordinator/server_optimizers/sgd.h"
+#include "federated/aggregation/aggregation.h"
+
+namespace rivulet::bench {
+namespace {
+
+// 6.65 MB, as McMahan's CNN: a large tensor and small ones.
+constexpr int64_t kVersionParameters = 1'663'370;
+
+void BenchVersion(benchmark::State& state, bool write) {
+  std::string folder = (std::filesystem::temp_directory_path() / "rivulet-bench-XXXXXX").string();
+  if (mkdtemp(folder.data()) == nullptr) return state.SkipWithError("no folder");
+  const VariableSpec variables[] = {
+      {"dense/kernel", {DType::kFloat32, Shape{3136, 512}}, Segment::kTrainable},
+      {"dense/bias", {DType::kFloat32, Shape{512}}, Segment::kTrainable},
+      {"conv/kernel", {DType::kFloat32, Shape{57226}}, Segment::kTrainable},
+  };
+  const auto layout = std::make_shared<const ModelLayout>(*ModelLayout::Create(variables));
+  auto store = ModelStore::Open(FileSystem::Default(), folder + "/history.sqlite", "run");
+  if (!store.ok()) return state.SkipWithError(std::string(Message(store.status())).c_str());
+  std::shared_ptr<const Model> base = std::make_shared<Model>(layout);
+  std::vector<float> update(static_cast<size_t>(kVersionParameters));
+  for (size_t i = 0; i < update.size(); ++i) update[i] = static_cast<float>(i % 1000) * 1e-6f;
+  AggregationSpec spec;
+  spec.elements = kVersionParameters;
+  int64_t round = 0;
+  for (auto _ : state) {
+    auto aggregation = *Aggregation::Create(spec);
+    PartView part;
+    part.name = "delta";
+    part.data = std::as_bytes(std::span(update));
+    part.weight = 6;
+    if (!aggregation->Fold({"task", std::span(&part, 1), {}}).ok()) return state.SkipWithError("no fold");
+    const auto begin = std::chrono::steady_clock::now();
+    const auto input = std::move(*aggregation).Finish();
+    aggregation.reset();
+    auto model = ApplyMeanDelta(*base, input->mean_delta, 1);
+    const Digest digest = (*model)->ComputeDigest();
+    const auto ready = std::chrono::steady_clock::now();
+    const auto stored = store.value()->Save(++round, *model, digest);
+    const auto written = std::chrono::steady_clock::now();
+    if (!stored.ok() || stored->digest != digest) return state.SkipWithError("another model");
+    state.SetIterationTime(std::chrono::duration<double>(write ? written - ready : ready - begin).count());
+    base = *std::move(model);
+    store.value()->Remove(stored->row).IgnoreError();
+  }
+  std::filesystem::remove_all(folder);
+}
+
+[[maybe_unused]] const bool kVersionsRegistered = [] {
+  for (const bool write : {false, true}) {
+    benchmark::RegisterBenchmark(write ? "version/written/6.65MB" : "version/ready/6.65MB",
+                                 [write](benchmark::State& state) { BenchVersion(state, write); })
+        ->Iterations(30)
+        ->UseManualTime()
+        ->Unit(benchmark::kMillisecond);
+  }
+  return true;
+}();
+
+}  // namespace
+}  // namespace rivulet::bench

@@ -1,0 +1,222 @@
+#include "coordinator/ledger/ledger.h"
+
+#include "tests/testing/status_matchers.h"
+
+namespace rivulet {
+namespace {
+
+using ClosedTask = ClosedAttempt::ClosedTask;
+
+ClosedTask TaskOf(const std::string& client_id, Lease::State state, const std::string& reason = "") {
+  ClosedTask task;
+  task.lease.task = "tiny-r3-a2-" + client_id + "-1";
+  task.lease.client_id = client_id;
+  task.lease.base_round = 2;
+  task.lease.ordinal = 1;
+  task.lease.state = state;
+  task.lease.reason = reason;
+  task.facts.offered = 1000;
+  task.facts.bytes_down = 100;
+  return task;
+}
+
+ClosedTask FoldedTask(const std::string& client_id, int64_t examples, double train_loss) {
+  ClosedTask task = TaskOf(client_id, Lease::State::kFolded);
+  task.facts.taken = 1250;
+  task.facts.upload_began = 3000;
+  task.facts.uploaded = 3500;
+  task.facts.bytes_up = 40;
+  task.facts.examples = task.facts.weight = examples;
+  task.facts.steps = 6;
+  task.facts.train_loss = train_loss;
+  task.facts.train_seconds = 1.75;
+  task.facts.update_norm = 5;
+  task.facts.update_digest = "d";
+  return task;
+}
+
+// Drawn in this order: c and a are folded, b and e refused and failed, d never asked.
+ClosedAttempt HandMade() {
+  ClosedAttempt attempt;
+  attempt.run_id = "tiny";
+  attempt.round = 3;
+  attempt.number = 2;
+  attempt.started_unix_ms = 5'000;
+  attempt.started = 1000;
+  attempt.closed = 4000;
+  attempt.tasks = {FoldedTask("c", 10, 1.0), TaskOf("e", Lease::State::kFailed, "out of memory"),
+                   FoldedTask("a", 30, 0.5), TaskOf("b", Lease::State::kRefused, "NaN at element 7"),
+                   TaskOf("d", Lease::State::kDropped, "it did not ask for its task")};
+  return attempt;
+}
+
+AttemptEnd Committed() {
+  AttemptEnd end;
+  end.status = "committed";
+  end.finished_unix_ms = 9'000;
+  end.aggregate_seconds = 0.25;
+  end.evaluate_seconds = 0.125;
+  end.model_digest = Digest{};
+  end.central = {{"test/accuracy", 0.75}};
+  return end;
+}
+
+AttemptEnd NotCommitted(const std::string& status, const std::string& reason) {
+  AttemptEnd end;
+  end.status = status;
+  end.reason = reason;
+  end.finished_unix_ms = 9'000;
+  return end;
+}
+
+std::vector<std::string> Messages(const AttemptRecord& record) {
+  std::vector<std::string> messages;
+  for (const EventRow& event : record.events)
+    messages.push_back(event.level + " " + event.source + ": " + event.message);
+  return messages;
+}
+
+TEST(LedgerTest, Committed_RoundCountsEveryEndAndWeighsTheLoss) {
+  const AttemptRecord record = RowsOf(HandMade(), Committed());
+  const RoundRow& round = record.round;
+  EXPECT_EQ(round.run_id, "tiny");
+  EXPECT_EQ(round.round, 3);
+  EXPECT_EQ(round.attempt, 2);
+  EXPECT_EQ(round.status, "committed");
+  EXPECT_EQ(round.started_at, Iso8601(5'000));
+  EXPECT_EQ(round.finished_at, Iso8601(9'000));
+  EXPECT_EQ(round.selected, 5);
+  EXPECT_EQ(round.folded, 2);
+  EXPECT_EQ(round.refused, 1);
+  EXPECT_EQ(round.failed, 1);
+  EXPECT_EQ(round.dropped, 1);
+  EXPECT_EQ(round.reported, 3) << "folded and refused";
+  EXPECT_EQ(round.examples, 40);
+  EXPECT_EQ(round.train_loss, (30 * 0.5 + 10 * 1.0) / 40);
+  EXPECT_EQ(round.bytes_down, 500);
+  EXPECT_EQ(round.bytes_up, 80);
+  EXPECT_EQ(round.train_seconds, 3);
+  EXPECT_EQ(round.aggregate_seconds, 0.25);
+  EXPECT_EQ(round.evaluate_seconds, 0.125);
+  EXPECT_EQ(round.model_digest, std::string(64, '0'));
+  EXPECT_FALSE(record.finishes_run);
+}
+
+TEST(LedgerTest, Committed_TasksAreInTheOrderOfNamesWithWhatIsKnownOfThem) {
+  const AttemptRecord record = RowsOf(HandMade(), Committed());
+  ASSERT_EQ(record.tasks.size(), 5u);
+  const ClientRoundRow& a = record.tasks[0];
+  EXPECT_EQ(a.client_id, "a");
+  EXPECT_EQ(a.task_id, "tiny-r3-a2-a-1");
+  EXPECT_EQ(a.status, "folded");
+  EXPECT_EQ(a.base_round, 2);
+  EXPECT_EQ(a.committed_round, 3);
+  EXPECT_EQ(a.staleness, 0);
+  EXPECT_EQ(a.examples, 30);
+  EXPECT_EQ(a.weight, 30);
+  EXPECT_EQ(a.steps, 6);
+  EXPECT_EQ(a.update_norm, 5);
+  EXPECT_EQ(a.wait_seconds, 0.25);
+  EXPECT_EQ(a.train_seconds, 1.75);
+  EXPECT_EQ(a.upload_seconds, 0.5);
+  const ClientRoundRow& b = record.tasks[1];
+  EXPECT_EQ(b.client_id, "b");
+  EXPECT_EQ(b.status, "refused");
+  EXPECT_EQ(b.error, "NaN at element 7");
+  EXPECT_EQ(b.committed_round, std::nullopt);
+  EXPECT_EQ(b.wait_seconds, std::nullopt) << "nobody noted when it was taken";
+  EXPECT_EQ(record.tasks[3].status, "dropped");
+  EXPECT_EQ(record.tasks[4].status, "failed");
+}
+
+TEST(LedgerTest, Committed_MetricsAreOfFoldedClientsOfAllOfThemAndOfTheTestSet) {
+  const AttemptRecord record = RowsOf(HandMade(), Committed());
+  ASSERT_EQ(record.metrics.size(), 4u);
+  EXPECT_EQ(record.metrics[0].scope, "client");
+  EXPECT_EQ(record.metrics[0].client_id, "a");
+  EXPECT_EQ(record.metrics[0].value, 0.5);
+  EXPECT_EQ(record.metrics[1].client_id, "c");
+  EXPECT_EQ(record.metrics[2].scope, "federated");
+  EXPECT_EQ(record.metrics[2].value, record.round.train_loss);
+  EXPECT_EQ(record.metrics[3].scope, "central");
+  EXPECT_EQ(record.metrics[3].name, "test/accuracy");
+  EXPECT_EQ(record.metrics[3].value, 0.75);
+}
+
+TEST(LedgerTest, Committed_EventsNameWhoIsNotInItAndWhatTheAggregationLost) {
+  AttemptEnd end = Committed();
+  end.warnings = {"half of the coordinates were lost"};
+  end.finishes_run = true;
+  const AttemptRecord record = RowsOf(HandMade(), end);
+  EXPECT_TRUE(record.finishes_run);
+  EXPECT_THAT(Messages(record), ::testing::ElementsAre("warning client: 'b' refused: NaN at element 7",
+                                                       "warning client: 'd' dropped: it did not ask for its task",
+                                                       "warning client: 'e' failed: out of memory",
+                                                       "warning aggregation: half of the coordinates were lost",
+                                                       "info run: finished after round 3"));
+}
+
+TEST(LedgerTest, AnyOrderOfTheTasks_GivesTheSameBits) {
+  ClosedAttempt attempt = HandMade();
+  // Sums of losses whose order can be seen.
+  attempt.tasks = {FoldedTask("c", 1, 0.1), FoldedTask("b", 1, 1e16), FoldedTask("a", 1, -1e16)};
+  const std::optional<double> loss = RowsOf(attempt, Committed()).round.train_loss;
+  std::reverse(attempt.tasks.begin(), attempt.tasks.end());
+  EXPECT_EQ(RowsOf(attempt, Committed()).round.train_loss, loss);
+}
+
+TEST(LedgerTest, Abandoned_NothingIsFolded) {
+  const AttemptRecord record = RowsOf(HandMade(), NotCommitted("abandoned", "2 of 4 reports"));
+  EXPECT_EQ(record.round.reason, "2 of 4 reports");
+  EXPECT_EQ(record.round.folded, 2) << "that is how many there were";
+  EXPECT_EQ(record.tasks[0].status, "dropped");
+  EXPECT_EQ(record.tasks[0].error, "the round was abandoned");
+  EXPECT_EQ(record.tasks[0].committed_round, std::nullopt);
+  EXPECT_EQ(record.tasks[1].status, "refused");
+  EXPECT_TRUE(record.metrics.empty());
+  EXPECT_EQ(Messages(record).back(), "warning round: attempt 2 abandoned: 2 of 4 reports");
+}
+
+TEST(LedgerTest, NoReports_HaveNoLoss) {
+  ClosedAttempt attempt = HandMade();
+  attempt.tasks = {TaskOf("d", Lease::State::kDropped, "late")};
+  EXPECT_EQ(RowsOf(attempt, NotCommitted("abandoned", "none")).round.train_loss, std::nullopt);
+}
+
+TEST(LedgerTest, Outcomes_AreEachClientsLastWord) {
+  const auto committed = OutcomesOf(HandMade(), Committed());
+  ASSERT_EQ(committed.size(), 5u);
+  EXPECT_EQ(committed.at("a").task, "tiny-r3-a2-a-1");
+  EXPECT_EQ(committed.at("a").end, TaskEnd::kFolded);
+  EXPECT_EQ(committed.at("a").reason, "");
+  EXPECT_EQ(committed.at("b").end, TaskEnd::kRefused);
+  EXPECT_EQ(committed.at("b").reason, "NaN at element 7");
+  EXPECT_EQ(committed.at("d").end, TaskEnd::kDropped);
+  EXPECT_EQ(committed.at("e").end, TaskEnd::kFailed);
+
+  const auto abandoned = OutcomesOf(HandMade(), NotCommitted("abandoned", "2 of 4 reports"));
+  EXPECT_EQ(abandoned.at("a").end, TaskEnd::kDropped);
+  EXPECT_EQ(abandoned.at("a").reason, "the round was abandoned: 2 of 4 reports");
+  EXPECT_EQ(abandoned.at("b").reason, "NaN at element 7") << "its own";
+
+  const auto failed = OutcomesOf(HandMade(), NotCommitted("failed", "the new model is not finite"));
+  EXPECT_EQ(failed.at("c").reason, "round 3 cannot be committed: the new model is not finite");
+}
+
+TEST(LedgerTest, Seen_WorkersAtOnceOthersOnceAMinute) {
+  std::unordered_map<std::string, Seen> seen;
+  seen["a"] = {.unix_ms = 100'000, .written_unix_ms = 99'000};  // a worker
+  seen["x"] = {.unix_ms = 100'000, .written_unix_ms = 99'000};  // polled, and its row is young
+  seen["y"] = {.unix_ms = 100'000, .written_unix_ms = 40'000};  // its row is a minute old
+  seen["z"] = {.unix_ms = 40'000, .written_unix_ms = 40'000};   // did not poll again
+  const auto due = TakeSeen(HandMade(), 100'000, false, seen);
+  EXPECT_THAT(due, ::testing::UnorderedElementsAre(::testing::Pair("a", Iso8601(100'000)),
+                                                   ::testing::Pair("y", Iso8601(100'000))));
+  EXPECT_EQ(seen["y"].written_unix_ms, 100'000);
+  EXPECT_TRUE(TakeSeen(HandMade(), 100'000, false, seen).empty()) << "they are written";
+  EXPECT_THAT(TakeSeen(HandMade(), 100'000, true, seen), ::testing::ElementsAre(::testing::Pair("x", Iso8601(100'000))))
+      << "the end of the run leaves nobody out";
+}
+
+}  // namespace
+}  // namespace rivulet

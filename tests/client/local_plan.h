@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/presets/presets.h"
+#include "federated/algorithms/algorithm.h"
 #include "federated/plan/plan.h"
 #include "federated/scenario/scenario.h"
 #include "federated/weights/model.h"

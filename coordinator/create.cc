@@ -76,7 +76,7 @@ std::map<std::string, std::string> Flatten(const std::string& toml) {
 Status CheckSameConfig(const RunRow& run, const Scenario& given) {
   // Read and written again, so that keys added since the run was stored have their defaults on both sides.
   StatusOr<Scenario> stored =
-      Scenario::Parse(run.config, fmt::format("the stored configuration of run {}", run.run_id), "/");
+      Scenario::ParseStored(run.config, fmt::format("the stored configuration of run {}", run.run_id));
   if (!stored.ok()) {
     return FailedPrecondition("run '{}' cannot be resumed by this program: {}", run.run_id, Message(stored.status()));
   }

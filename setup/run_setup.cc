@@ -4,6 +4,7 @@
 #include <thread>
 #include <utility>
 
+#include "federated/algorithms/algorithm.h"
 #include "setup/data.h"
 #include "setup/evaluator.h"
 #include "setup/model.h"
@@ -45,7 +46,7 @@ StatusOr<std::shared_ptr<const ModelDef>> RunSetup::model() {
 StatusOr<std::shared_ptr<const Plan>> RunSetup::plan() {
   if (plan_ == nullptr) {
     RIVULET_ASSIGN_OR_RETURN(const auto definition, model());
-    RIVULET_ASSIGN_OR_RETURN(plan_, Plan::Build(scenario_, *definition));
+    RIVULET_ASSIGN_OR_RETURN(plan_, ComposePlan(scenario_, *definition));
   }
   return plan_;
 }

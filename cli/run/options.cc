@@ -12,7 +12,7 @@ StatusOr<int64_t> StoredRounds(const ScenarioOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(options.db, History::Access::kReadOnly));
   RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(options.resume));
   RIVULET_ASSIGN_OR_RETURN(const Scenario stored,
-                           Scenario::Parse(run.config, fmt::format("the stored run {}", run.run_id), "/"));
+                           Scenario::ParseStored(run.config, fmt::format("the stored run {}", run.run_id)));
   return stored.run.rounds;
 }
 

@@ -270,8 +270,7 @@ const Setting* FindSetting(std::span<const Setting> table, std::string_view name
   return found == table.end() ? nullptr : &*found;
 }
 
-StatusOr<Settings> Settings::Read(std::span<const Setting> table, const std::map<std::string, SettingValue>& given,
-                                  std::string_view owner) {
+StatusOr<Settings> Settings::Read(std::span<const Setting> table, const SettingValues& given, std::string_view owner) {
   Settings settings;
   std::vector<std::string> names;
   for (const Setting& setting : table) {

@@ -22,9 +22,10 @@ namespace rivulet {
 
 // As TOML gives it.
 using SettingValue = std::variant<int64_t, double, bool, std::string, std::vector<int64_t>, std::vector<std::string>>;
-std::string Describe(const SettingValue& value);  // `the string "x"`, "the integer 3"
-std::string ToToml(const SettingValue& value);    // 0.1, "x", [1, 2]; reads back as the same value
-std::string TomlString(std::string_view text);    // quoted and escaped
+using SettingValues = std::map<std::string, SettingValue, std::less<>>;  // by name
+std::string Describe(const SettingValue& value);                         // `the string "x"`, "the integer 3"
+std::string ToToml(const SettingValue& value);  // 0.1, "x", [1, 2]; reads back as the same value
+std::string TomlString(std::string_view text);  // quoted and escaped
 
 enum class SettingType : uint8_t { kInteger, kFloat, kBoolean, kString, kIntegers, kStrings };
 std::string_view Name(SettingType type);  // "integer", "float", …
@@ -79,8 +80,7 @@ class Settings {
  public:
   // `owner` is who has the table, for messages: "layer 2 ('dense1', dense)". INVALID_ARGUMENT as Setting::Take says,
   // and for a name that the table has not (names the nearest) or one that must be given and is not.
-  static StatusOr<Settings> Read(std::span<const Setting> table, const std::map<std::string, SettingValue>& given,
-                                 std::string_view owner);
+  static StatusOr<Settings> Read(std::span<const Setting> table, const SettingValues& given, std::string_view owner);
 
   // A name that the table has, with its type there.
   int64_t integer(std::string_view name) const { return std::get<int64_t>(at(name)); }
@@ -88,10 +88,11 @@ class Settings {
   bool flag(std::string_view name) const { return std::get<bool>(at(name)); }
   const std::string& text(std::string_view name) const { return std::get<std::string>(at(name)); }
   const std::vector<int64_t>& integers(std::string_view name) const { return std::get<std::vector<int64_t>>(at(name)); }
+  const SettingValues& values() const { return values_; }
 
  private:
   const SettingValue& at(std::string_view name) const;
-  std::map<std::string, SettingValue, std::less<>> values_;
+  SettingValues values_;
 };
 
 }  // namespace rivulet

@@ -13,7 +13,7 @@
 
 namespace rivulet {
 
-using LayerSpec = std::map<std::string, SettingValue>;  // "type" and the keys of that kind
+using LayerSpec = SettingValues;  // "type" and the keys of that kind
 
 // The model of these layers, each taking the output of the one before, or of the layer that its "from" names; the last
 // gives the scores. A layer without "name" is called after its kind and number ("conv1", "dense2"). Integers as input

@@ -1,4 +1,4 @@
-// From a scenario and a model to the bytes that every client of the run gets.
+// From a scenario, a model and a composition to the bytes that every client of the run gets.
 #include <string>
 #include <utility>
 #include <vector>
@@ -6,7 +6,7 @@
 #include "engine/base/file_system.h"
 #include "engine/gradients/mixed_precision.h"
 #include "engine/graphdef/graph_def.h"
-#include "federated/plan/local_rules.h"
+#include "federated/plan/composition.h"
 #include "federated/plan/loss_scale.h"
 #include "federated/plan/plan.h"
 #include "proto/federated/plan.pb.h"
@@ -69,15 +69,6 @@ Status AddFeatures(const DataConfig& data, const ModelDef& model, proto::ModelPr
   return AddFeature(data.label_feature, model.label, out);
 }
 
-StatusOr<ModelLayout> LayoutOf(const ModelDef& model) {
-  std::vector<VariableSpec> variables;
-  for (const ModelVariable& variable : model.variables) {
-    RIVULET_ASSIGN_OR_RETURN(const Segment segment, SegmentFromName(variable.segment));
-    variables.push_back({variable.name, variable.spec, segment});
-  }
-  return ModelLayout::Create(variables);
-}
-
 // The model's graph as clients run it.
 // Precision is decided here and written into the graph, so that a client need not know that there are several.
 StatusOr<std::string> GraphDefAt(const std::string& precision, const Graph& graph) {
@@ -89,10 +80,19 @@ StatusOr<std::string> GraphDefAt(const std::string& precision, const Graph& grap
 
 }  // namespace
 
+StatusOr<ModelLayout> ModelLayoutOf(const ModelDef& model) {
+  std::vector<VariableSpec> variables;
+  for (const ModelVariable& variable : model.variables) {
+    RIVULET_ASSIGN_OR_RETURN(const Segment segment, SegmentFromName(variable.segment));
+    variables.push_back({variable.name, variable.spec, segment});
+  }
+  return ModelLayout::Create(variables);
+}
+
 // Everything that decides a client's bits is in these bytes, and their digest names them: two clients with one plan
 // compute the same, and a change of any setting is another plan.
-StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, const ModelDef& model) {
-  RIVULET_ASSIGN_OR_RETURN(const ModelLayout layout, LayoutOf(model));
+StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, const ModelDef& model,
+                                                  Composition composition) {
   proto::Plan plan;
   plan.set_format(kPlanFormat);
   plan.set_name(scenario.run.name);
@@ -118,7 +118,7 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
     entry->set_segment(variable.segment);
   }
 
-  RIVULET_ASSIGN_OR_RETURN(LocalRule rule, MakeLocalRule(scenario.client, layout));
+  LocalRule& rule = composition.local;
   proto::LocalAlgorithm& algorithm = *plan.mutable_algorithm();
   if (scenario.client.loss_scale.kind != "none") {
     RIVULET_ASSIGN_OR_RETURN(*algorithm.mutable_loss_scale(), AddLossScale(scenario.client.loss_scale, rule));
@@ -141,14 +141,7 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
     training.set_input_graph(*std::move(graph));
   }
 
-  // The bounds go along, so a client can tell that its update would be refused, and a coordinator that is started with
-  // the plan alone sums with the same resolution.
-  AggregationSpec spec;
-  spec.elements = layout.update_elements();
-  spec.updates_per_version = scenario.server.clients_per_round;
-  spec.max_weight = scenario.server.max_weight;
-  spec.value_bits = static_cast<int>(scenario.server.value_bits);
-  RIVULET_RETURN_IF_ERROR(ValidateSpec(spec));
+  const AggregationSpec& spec = composition.aggregation;
   proto::UpdateRule& update = *plan.mutable_update();
   update.set_aggregation(spec.rule);
   update.set_value_bits(spec.value_bits);
@@ -159,11 +152,6 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
 
   // What every client will ask of these bytes is asked here first.
   return Open(plan.SerializeAsString());
-}
-
-StatusOr<std::string> BuildPlan(const Scenario& scenario, const ModelDef& model) {
-  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, Plan::Build(scenario, model));
-  return plan->bytes();
 }
 
 }  // namespace rivulet

@@ -17,6 +17,8 @@
 
 namespace rivulet {
 
+struct Composition;  // federated/plan/composition.h
+
 struct FeatureSpec {
   std::string feature;
   std::string placeholder;
@@ -27,7 +29,7 @@ struct FeatureSpec {
   int64_t upper_bound = 0;  // of integers: classes, a vocabulary; 0: unchecked
 };
 
-// Of the bytes that BuildPlan writes and Plan::Open reads.
+// Of the bytes that Plan::Build writes and Plan::Open reads.
 inline constexpr uint32_t kPlanFormat = 1;
 
 // A plan as both sides use it. Immutable; shared by all workers.
@@ -36,10 +38,11 @@ class Plan {
   // Parses and verifies bytes from outside: graphs (engine/graphdef/verify.h), variables, features, ranges.
   // INVALID_ARGUMENT / DATA_LOSS say what is wrong.
   static StatusOr<std::shared_ptr<const Plan>> Open(std::string bytes);
-  // The plan of a scenario's run, verified as every client will verify it: by opening its bytes. Whoever ships the plan
-  // uses this object, so that the bytes are opened once here. `model` comes from a preset or a graph file; nothing of
-  // federated/ links presets, so the caller brings it.
-  static StatusOr<std::shared_ptr<const Plan>> Build(const Scenario& scenario, const ModelDef& model);
+  // The plan of a scenario's run as its algorithm composed it (federated/algorithms has ComposePlan, which does both),
+  // verified as every client will verify it: by opening its bytes. Whoever ships the plan uses this object, so that the
+  // bytes are opened once here.
+  static StatusOr<std::shared_ptr<const Plan>> Build(const Scenario& scenario, const ModelDef& model,
+                                                     Composition composition);
 
   const std::string& bytes() const { return bytes_; }
   const Digest& digest() const { return digest_; }  // SHA-256 of bytes()
@@ -84,8 +87,8 @@ class Plan {
   AggregationSpec aggregation_;
 };
 
-// The bytes of Plan::Build alone.
-StatusOr<std::string> BuildPlan(const Scenario& scenario, const ModelDef& model);
+// Where a model's variables lie. INVALID_ARGUMENT: a segment that there is not, variables that make no layout.
+StatusOr<ModelLayout> ModelLayoutOf(const ModelDef& model);
 
 // Gives every variable its first value by running the model's init target under `seed` (Purpose::kInitialise).
 StatusOr<std::shared_ptr<class Model>> InitialModel(const Plan& plan, uint64_t seed);

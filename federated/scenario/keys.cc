@@ -11,7 +11,7 @@ namespace rivulet::scenario {
 const std::vector<Key>& Keys() {
   static const auto* const keys = [] {
     auto* all = new std::vector<Key>;
-    for (const auto section : {RunKeys, ModelKeys, DataKeys, ClientKeys, ServerKeys, EvaluationKeys})
+    for (const auto section : {RunKeys, ModelKeys, DataKeys, ClientKeys, AlgorithmKeys, ServerKeys, EvaluationKeys})
       std::ranges::move(section(), std::back_inserter(*all));
     return all;
   }();
@@ -52,7 +52,9 @@ constexpr OtherName kOtherNames[] = {{"lr", "client.optimizer.learning_rate"},
                                      {"num_epochs", "client.epochs"},
                                      {"betas", "client.optimizer.beta1"},
                                      {"eps", "client.optimizer.epsilon"},
-                                     {"timeout", "server.deadline"}};
+                                     {"timeout", "server.deadline"},
+                                     {"algorithm", "algorithm.name"},
+                                     {"strategy", "algorithm.name"}};
 
 }  // namespace
 

@@ -78,6 +78,7 @@ std::vector<Key> RunKeys();
 std::vector<Key> ModelKeys();
 std::vector<Key> DataKeys();
 std::vector<Key> ClientKeys();
+std::vector<Key> AlgorithmKeys();
 std::vector<Key> ServerKeys();
 std::vector<Key> EvaluationKeys();
 

@@ -1,13 +1,18 @@
 #include "federated/scenario/scenario.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <map>
 
 #include "engine/base/display_name.h"
 #include "engine/base/file_system.h"
+#include "engine/base/nearest.h"
 #include "engine/optimizers/settings/optimizer_settings.h"
 #include "federated/scenario/keys.h"
+#include "federated/settings/setting_tables.h"
 
 namespace rivulet {
 namespace {
@@ -31,20 +36,39 @@ std::string Cite(const Scenario& scenario, const Given& given, const std::string
                      origin == given.end() ? "the default" : origin->second.where);
 }
 
-Status Assign(const std::vector<Entry>& entries, const std::string& folder, Scenario& scenario, Given& given) {
-  for (const Entry& entry : entries) {
-    const Key* key = FindKey(entry.key);
-    if (key != nullptr) {
-      RIVULET_RETURN_IF_ERROR(key->Set(entry.value, entry.where, folder, scenario));
-      given[entry.key] = {entry.where, entry.is_override};
-    } else if (!scenario::IsSection(entry.key)) {
-      return InvalidArgument("unknown {} '{}' in {}.{}", entry.is_table ? "table" : "key", entry.key, entry.where,
-                             scenario::SuggestKey(entry.key));
-    } else if (!entry.is_table) {
-      return InvalidArgument("{} in {} must be a table, not {}", entry.key, entry.where,
-                             scenario::Describe(entry.value));
-    }
+// What algorithm.name was called before it had a table for its options.
+constexpr std::string_view kFormerAlgorithm = "server.algorithm";
+
+// An option of [algorithm] as it was given; whether the algorithm has it is known when all is read.
+struct Option {
+  scenario::Value value;
+  Origin origin;
+};
+using Options = std::map<std::string, Option, std::less<>>;  // without "algorithm."
+constexpr std::string_view kAlgorithm = "algorithm.";
+
+Status Assign(const Entry& entry, Scenario& scenario, Given& given, Options& options) {
+  const Key* key = FindKey(entry.key);
+  if (key != nullptr) {
+    given[entry.key] = {entry.where, entry.is_override};
+    // Relative paths of overrides start at the working directory.
+    return key->Set(entry.value, entry.where, entry.is_override ? "." : scenario.folder, scenario);
   }
+  if (entry.key.starts_with(kAlgorithm)) {
+    options[entry.key.substr(kAlgorithm.size())] = {entry.value, {entry.where, entry.is_override}};
+    return absl::OkStatus();
+  }
+  if (entry.key == kFormerAlgorithm) {
+    const auto* name = std::get_if<SettingValue>(&entry.value);
+    return InvalidArgument("{} in {} is a table of its own now; write [algorithm] name = {}", kFormerAlgorithm,
+                           entry.where, name == nullptr ? "\"fedavg\"" : rivulet::ToToml(*name));
+  }
+  if (!scenario::IsSection(entry.key)) {
+    return InvalidArgument("unknown {} '{}' in {}.{}", entry.is_table ? "table" : "key", entry.key, entry.where,
+                           scenario::SuggestKey(entry.key));
+  }
+  if (!entry.is_table)
+    return InvalidArgument("{} in {} must be a table, not {}", entry.key, entry.where, scenario::Describe(entry.value));
   return absl::OkStatus();
 }
 
@@ -97,6 +121,45 @@ Status RefuseWhatDoesNotApply(Scenario& scenario, Given& given) {
     return InvalidArgument("{} in {} has an effect only when {}; remove it, or change {}", key.name(),
                            origin->second.where, key.applies_when(), key.selector());
   }
+  return absl::OkStatus();
+}
+
+// The algorithm's own options, checked against its table and completed by their defaults.
+Status ReadAlgorithm(const Options& options, const Given& given, Scenario& scenario) {
+  AlgorithmConfig& algorithm = scenario.algorithm;
+  RIVULET_ASSIGN_OR_RETURN(const SettingTable* table, FindSettingTable("algorithm", algorithm.name));
+  const auto name_given = given.find("algorithm.name");
+  const bool chosen_anew = name_given != given.end() && name_given->second.is_override;
+  SettingValues values;
+  for (const auto& [name, option] : options) {
+    const std::string subject = fmt::format("{}{} in {}", kAlgorithm, name, option.origin.where);
+    const Setting* setting = FindSetting(table->settings, name);
+    if (setting != nullptr) {
+      const auto* value = std::get_if<SettingValue>(&option.value);
+      if (value == nullptr) return setting->WrongType(subject, scenario::Describe(option.value));
+      RIVULET_ASSIGN_OR_RETURN(values[name], setting->Take(*value, subject));
+      continue;
+    }
+    const std::vector<std::string> owners = OwnersOf("algorithm", name);
+    if (!owners.empty()) {
+      // Another algorithm by --set drops the options that the file gives to its own.
+      if (chosen_anew && !option.origin.is_override) continue;
+      return InvalidArgument("{} belongs to {}; remove it, or change {}", subject, fmt::join(owners, " and "),
+                             Cite(scenario, given, "algorithm.name"));
+    }
+    // Compared without the table's name, beside which every short option would look like "name".
+    std::vector<std::string> names = {"name"};
+    for (const Setting& known : table->settings) names.push_back(known.name);
+    std::string near = Nearest(name, names);
+    if (!near.empty()) near.insert(0, kAlgorithm);
+    const auto elsewhere = std::ranges::find(Keys(), name, &Key::leaf);
+    if (near.empty() && elsewhere != Keys().end()) near = elsewhere->name();
+    return InvalidArgument("unknown key '{}{}' in {}.{}", kAlgorithm, name, option.origin.where,
+                           near.empty() ? "" : fmt::format(" Did you mean '{}'?", near));
+  }
+  RIVULET_ASSIGN_OR_RETURN(const Settings settings,
+                           Settings::Read(table->settings, values, Cite(scenario, given, "algorithm.name")));
+  algorithm.settings = settings.values();
   return absl::OkStatus();
 }
 
@@ -169,6 +232,23 @@ Status CheckTogether(const Scenario& scenario, const Given& given) {
   return absl::OkStatus();
 }
 
+// What the entries of a file, and of overrides behind them, say together.
+StatusOr<Scenario> FromEntries(const std::vector<Entry>& entries, const std::string& path, const std::string& folder) {
+  Scenario result;
+  result.path = path;
+  result.folder = scenario::AbsolutePath(folder, ".");
+  if (result.folder.size() > 1 && result.folder.ends_with('/')) result.folder.pop_back();
+  Given given;
+  Options options;
+  for (const Entry& entry : entries) RIVULET_RETURN_IF_ERROR(Assign(entry, result, given, options));
+  RIVULET_RETURN_IF_ERROR(ChooseModel(result, given));
+  RIVULET_RETURN_IF_ERROR(RefuseWhatDoesNotApply(result, given));
+  RIVULET_RETURN_IF_ERROR(ReadAlgorithm(options, given, result));
+  RIVULET_RETURN_IF_ERROR(FillDefaults(result, given));
+  RIVULET_RETURN_IF_ERROR(CheckTogether(result, given));
+  return result;
+}
+
 }  // namespace
 
 StatusOr<Scenario> Scenario::Load(const std::string& path,
@@ -179,21 +259,17 @@ StatusOr<Scenario> Scenario::Load(const std::string& path,
 
 StatusOr<Scenario> Scenario::Parse(const std::string& text, const std::string& path, const std::string& folder,
                                    const std::vector<std::pair<std::string, std::string>>& overrides) {
-  Scenario result;
-  result.path = path;
-  result.folder = scenario::AbsolutePath(folder, ".");
-  if (result.folder.size() > 1 && result.folder.ends_with('/')) result.folder.pop_back();
-  Given given;
-  RIVULET_ASSIGN_OR_RETURN(const std::vector<Entry> entries, scenario::ReadToml(text, path));
-  RIVULET_RETURN_IF_ERROR(Assign(entries, result.folder, result, given));
-  for (const auto& [key, value] : overrides) {
-    RIVULET_RETURN_IF_ERROR(Assign(scenario::ReadOverride(key, value), ".", result, given));
-  }
-  RIVULET_RETURN_IF_ERROR(ChooseModel(result, given));
-  RIVULET_RETURN_IF_ERROR(RefuseWhatDoesNotApply(result, given));
-  RIVULET_RETURN_IF_ERROR(FillDefaults(result, given));
-  RIVULET_RETURN_IF_ERROR(CheckTogether(result, given));
-  return result;
+  RIVULET_ASSIGN_OR_RETURN(std::vector<Entry> entries, scenario::ReadToml(text, path));
+  for (const auto& [key, value] : overrides)
+    std::ranges::move(scenario::ReadOverride(key, value), std::back_inserter(entries));
+  return FromEntries(entries, path, folder);
+}
+
+StatusOr<Scenario> Scenario::ParseStored(const std::string& text, const std::string& path) {
+  RIVULET_ASSIGN_OR_RETURN(std::vector<Entry> entries, scenario::ReadToml(text, path));
+  for (Entry& entry : entries)
+    if (entry.key == kFormerAlgorithm) entry.key = "algorithm.name";
+  return FromEntries(entries, path, "/");
 }
 
 std::string Scenario::ToToml() const {
@@ -207,6 +283,9 @@ std::string Scenario::ToToml() const {
       text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section);
     }
     text += fmt::format("{} = {}\n", key.leaf(), key.Toml(*this));
+    if (key.name() == "algorithm.name")
+      for (const auto& [name, value] : algorithm.settings)
+        text += fmt::format("{} = {}\n", name, rivulet::ToToml(value));
   }
   return text;
 }

@@ -23,7 +23,7 @@ struct RunConfig {
 };
 
 // One table of [[model.layers]], as engine/models/layer_list.h takes it (this file needs only the engine's base).
-using LayerSpec = std::map<std::string, SettingValue>;
+using LayerSpec = SettingValues;
 
 struct InputConfig {            // [model.input]
   std::vector<int64_t> shape;   // of one example; empty: the preset's own
@@ -114,8 +114,12 @@ struct ClientConfig {
   LossScaleConfig loss_scale;
 };
 
+struct AlgorithmConfig {
+  std::string name = "fedavg";
+  SettingValues settings;  // its own options, as its table has them (federated/settings); parsing completes them
+};
+
 struct ServerConfig {
-  std::string algorithm = "fedavg";
   int64_t clients_per_round = 10;
   int64_t min_clients = 0;        // 0: data.partition.clients; the first selection waits for so many names
   int64_t min_reports = 0;        // 0: clients_per_round; fewer folded updates at the deadline abandon the attempt
@@ -137,6 +141,7 @@ struct Scenario {
   ModelConfig model;
   DataConfig data;
   ClientConfig client;
+  AlgorithmConfig algorithm;
   ServerConfig server;
   EvaluationConfig evaluation;
   std::string path;    // of the file, for messages
@@ -148,9 +153,11 @@ struct Scenario {
   // range, or keys that contradict each other (more clients per round than clients). NOT_FOUND: no such file.
   static StatusOr<Scenario> Load(const std::string& path,
                                  const std::vector<std::pair<std::string, std::string>>& overrides = {});
-  // The same from text, with `folder` for relative paths: what the history stored.
+  // The same from text, with `folder` for relative paths.
   static StatusOr<Scenario> Parse(const std::string& text, const std::string& path, const std::string& folder,
                                   const std::vector<std::pair<std::string, std::string>>& overrides = {});
+  // What the history stored, perhaps by an older program: keys that have another name today are read as those.
+  static StatusOr<Scenario> ParseStored(const std::string& text, const std::string& path);
   // Canonical TOML of every key that applies, absolute paths: what the history stores. Parse(ToToml()) gives the same
   // scenario.
   std::string ToToml() const;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "engine/presets/presets.h"
+#include "federated/algorithms/algorithm.h"
 #include "federated/plan/plan.h"
 #include "federated/scenario/scenario.h"
 

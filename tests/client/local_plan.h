@@ -10,6 +10,7 @@
 #include "client/trainer.h"
 #include "engine/presets/presets.h"
 #include "federated/aggregation/fixed_point.h"
+#include "federated/algorithms/algorithm.h"
 #include "federated/plan/plan.h"
 #include "federated/scenario/scenario.h"
 #include "federated/weights/model.h"

@@ -5,6 +5,7 @@
 #include "client/program_cache.h"
 #include "client/trainer.h"
 #include "engine/graph/function_builder.h"
+#include "federated/algorithms/algorithm.h"
 #include "tests/client/local_plan.h"
 #include "tests/testing/status_matchers.h"
 

@@ -8,6 +8,7 @@
 #include "engine/graph/function.h"
 #include "engine/graph/scope.h"
 #include "engine/graphdef/graph_def.h"
+#include "federated/algorithms/algorithm.h"
 #include "federated/plan/example_source.h"
 #include "federated/random/streams.h"
 #include "tests/client/local_plan.h"

@@ -356,8 +356,9 @@ class KeyEffects(RivuletTest):
         self.changes({"client.loss_scale.growth_steps": 1}, {"client.precision": "float16", "client.epochs": 5,
                                                              "client.loss_scale.kind": "dynamic"})
 
-    def test_server__algorithm(self):
-        self.refused({"server.algorithm": "fedavgg"}, "fedavg")
+    def test_algorithm__name(self):
+        self.refused({"algorithm.name": "fedavgg"}, "Did you mean 'fedavg'?")
+        self.refused({"server.algorithm": "fedavg"}, "write [algorithm] name = \"fedavg\"")
 
     def test_server__clients_per_round(self):
         db = self.outcome({"server.clients_per_round": 5})[1]

@@ -9,6 +9,7 @@
 #include "engine/graph/variable_name.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/program/program.h"
+#include "federated/algorithms/algorithm.h"
 #include "federated/plan/local_rules.h"
 #include "federated/random/streams.h"
 #include "federated/weights/model.h"

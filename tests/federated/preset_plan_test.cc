@@ -1,5 +1,6 @@
 // Every preset makes a plan that opens, and first values that the seed alone decides.
 #include "engine/presets/presets.h"
+#include "federated/algorithms/algorithm.h"
 #include "federated/plan/plan.h"
 #include "federated/weights/model.h"
 #include "tests/testing/status_matchers.h"

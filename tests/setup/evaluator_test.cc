@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "engine/presets/presets.h"
+#include "federated/algorithms/algorithm.h"
 #include "tests/testing/memory_dataset.h"
 #include "tests/testing/status_matchers.h"
 

@@ -9,6 +9,7 @@
 #include "engine/base/file_system.h"
 #include "engine/data/tfrecord.h"
 #include "engine/presets/presets.h"
+#include "federated/algorithms/algorithm.h"
 #include "tests/testing/memory_dataset.h"
 #include "tests/testing/status_matchers.h"
 

@@ -5,10 +5,6 @@ namespace rivulet::scenario {
 
 std::vector<Key> ServerKeys() {
   return {
-      Key("server.algorithm", RIVULET_FIELD(server.algorithm), "\"fedavg\"",
-          "Name of a composition. `fedavg`: uniform selection, plain deltas, mean weighted by examples (McMahan et al. "
-          "2017).")
-          .OneOf({"fedavg"}),
       Key("server.clients_per_round", RIVULET_FIELD(server.clients_per_round), "20", "Clients drawn for each round.")
           .Between(1, 1e6),
       Key("server.min_clients", RIVULET_FIELD(server.min_clients), "15",

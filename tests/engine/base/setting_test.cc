@@ -11,7 +11,7 @@ namespace {
 using ::rivulet::testing::ErrorOf;
 using ::testing::HasSubstr;
 
-using Given = std::map<std::string, SettingValue>;
+using Given = SettingValues;
 
 SettingValue S(const char* text) { return std::string(text); }
 SettingValue I(int64_t number) { return number; }

@@ -101,8 +101,10 @@ epochs = 1
 batch_size = 10
 optimizer = { kind = "sgd", learning_rate = 0.215 }
 
+[algorithm]
+name = "fedavg"
+
 [server]
-algorithm = "fedavg"
 clients_per_round = 10
 
 [evaluation]
@@ -231,7 +233,7 @@ std::vector<Effect> Effects() {
        schedule("exponential")},
       {"client.schedule.end", "0.25", [](auto& s) { return s.client.schedule.end == 0.25; }, schedule("cosine")},
       {"client.schedule.power", "3", [](auto& s) { return s.client.schedule.power == 3; }, schedule("polynomial")},
-      {"server.algorithm", "fedavg", [](auto& s) { return s.server.algorithm == "fedavg"; }},
+      {"algorithm.name", "fedavg", [](auto& s) { return s.algorithm.name == "fedavg"; }},
       {"server.clients_per_round", "11", [](auto& s) { return s.server.clients_per_round == 11; }},
       {"server.min_clients", "13", [](auto& s) { return s.server.min_clients == 13; }},
       {"server.min_reports", "4", [](auto& s) { return s.server.min_reports == 4; }},
@@ -255,7 +257,7 @@ TEST(ScenarioKeys, EachReachesItsField) {
     const auto scenario = Parse(kMinimal, overrides);
     ASSERT_OK(scenario) << effect.key;
     EXPECT_TRUE(effect.seen(*scenario)) << effect.key;
-    if (effect.key != "server.algorithm") {  // it has one value yet
+    if (effect.key != "algorithm.name") {  // it has one value yet
       EXPECT_NE(scenario->ToToml(), before) << effect.key;
     }
     seen.push_back(effect.key);
@@ -543,8 +545,8 @@ TEST(Refuse, OutOfRange_SaysTheRange) {
       ErrorOf("[data]\npartition.kind = \"idd\"\n"),
       "data.partition.kind in s.toml:2:18 must be one of \"iid\", \"shards\", \"dirichlet\", \"by_key\", not \"idd\"."
       " Did you mean 'iid'?");
-  EXPECT_EQ(ErrorOf("[server]\nalgorithm = \"fedavgm\"\n"),
-            "server.algorithm in s.toml:2:13 must be \"fedavg\", not \"fedavgm\". Did you mean 'fedavg'?");
+  EXPECT_EQ(ErrorOf("[algorithm]\nname = \"fedavgm\"\n"),
+            "algorithm.name in s.toml:2:8 must be \"fedavg\", not \"fedavgm\". Did you mean 'fedavg'?");
   EXPECT_EQ(ErrorOf("[run]\nname = \"a\\u0000b\"\n"), "run.name in s.toml:2:8 must not contain a zero byte");
 }
 
@@ -581,6 +583,26 @@ TEST(Refuse, Contradictions_NameBothKeys) {
   EXPECT_THAT(ErrorOf(kMinimal, {{"server.min_reports", "11"}}),
               HasSubstr("is more than server.clients_per_round = 10"));
   EXPECT_THAT(ErrorOf(kMinimal, {{"run.name", "latest"}}), HasSubstr("cannot name a run"));
+}
+
+TEST(Refuse, ServerAlgorithm_NamesTheNewSpelling) {
+  EXPECT_EQ(ErrorOf("[server]\nalgorithm = \"fedavg\"\n"),
+            "server.algorithm in s.toml:2:13 is a table of its own now; write [algorithm] name = \"fedavg\"");
+  EXPECT_THAT(ErrorOf(kMinimal, {{"server.algorithm", "fedavg"}}), HasSubstr("write [algorithm] name = \"fedavg\""));
+  EXPECT_THAT(ErrorOf(kMinimal, {{"algorithm", "fedavg"}}), HasSubstr("algorithm in --set must be a table"));
+}
+
+TEST(ParseStored, AnOlderProgramsConfiguration_IsReadAsTodays) {
+  ASSERT_OK_AND_ASSIGN(const Scenario today, Parse(kMinimal));
+  std::string text = today.ToToml();
+  const std::string table = "[algorithm]\nname = \"fedavg\"\n\n[server]\n";
+  const size_t at = text.find(table);
+  ASSERT_NE(at, std::string::npos);
+  text.replace(at, table.size(), "[server]\nalgorithm = \"fedavg\"\n");
+  ASSERT_OK_AND_ASSIGN(const Scenario stored, Scenario::ParseStored(text, "the stored run"));
+  EXPECT_EQ(stored.ToToml(), today.ToToml());
+  EXPECT_THAT(testing::ErrorOf(Scenario::ParseStored("[server]\nalgorithm = \"fedprox\"\n", "the stored run")),
+              HasSubstr("algorithm.name in the stored run:2:13 must be \"fedavg\", not \"fedprox\""));
 }
 
 TEST(Refuse, AKeyThatDoesNotApply_IsNotIgnored) {

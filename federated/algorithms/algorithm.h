@@ -1,0 +1,65 @@
+// Algorithms by name. An algorithm is one file of this folder: its paper in the comment, its options as a table of
+// settings, and a function that composes what a plan is built from. Options stand in a scenario's [algorithm] beside
+// the name. Clients know no algorithm: the plan says everything.
+//
+// Reading is thread-safe once main has begun.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/setting.h"
+#include "engine/base/status.h"
+#include "engine/models/model_def.h"
+#include "federated/plan/composition.h"
+#include "federated/plan/plan.h"
+#include "federated/scenario/scenario.h"
+#include "federated/weights/layout.h"
+
+namespace rivulet {
+
+// What an algorithm is composed for. `settings` has the algorithm's own options, checked and completed.
+struct AlgorithmContext {
+  const Scenario& scenario;
+  const ModelLayout& layout;
+  const Settings& settings;
+};
+
+struct Algorithm {
+  std::string name;
+  std::string paper;  // "McMahan et al. 2017, arXiv:1602.05629, algorithm 1"
+  std::string doc;    // what it does, in a sentence or two
+  std::vector<Setting> settings;
+  // INVALID_ARGUMENT: a scenario that it cannot do, naming the key.
+  StatusOr<Composition> (*build)(const AlgorithmContext& context) = nullptr;
+};
+
+// Registers the algorithm's settings too, as the table ("algorithm", name). A check fails where two have one name.
+struct AlgorithmRegistration {
+  explicit AlgorithmRegistration(Algorithm algorithm);
+};
+#define RIVULET_ALGORITHM(variable, ...) \
+  [[maybe_unused]] static const ::rivulet::AlgorithmRegistration variable(::rivulet::Algorithm{__VA_ARGS__})
+
+// NOT_FOUND names the nearest.
+StatusOr<const Algorithm*> FindAlgorithm(std::string_view name);
+std::vector<const Algorithm*> Algorithms();  // by name
+
+// Federated averaging itself: what others begin from.
+StatusOr<Composition> FedAvg(const AlgorithmContext& context);
+
+// What the scenario's algorithm composes for a model of this layout, with the bounds of the scenario's [server].
+// NOT_FOUND as FindAlgorithm; INVALID_ARGUMENT as Settings::Read, the algorithm and ValidateSpec say.
+StatusOr<Composition> Compose(const Scenario& scenario, const ModelLayout& layout);
+
+// The plan of a scenario's run, verified as every client will verify it. `model` comes from a preset or a graph file;
+// nothing of federated/ links presets, so the caller brings it. Errors as Compose and Plan::Build.
+StatusOr<std::shared_ptr<const Plan>> ComposePlan(const Scenario& scenario, const ModelDef& model);
+// The bytes of that plan.
+StatusOr<std::string> BuildPlan(const Scenario& scenario, const ModelDef& model);
+
+// Every algorithm with its options, as Markdown: what docs/algorithms.md holds between its markers.
+std::string AlgorithmReference();
+
+}  // namespace rivulet

@@ -1,0 +1,34 @@
+// From a scenario and a model to what its algorithm makes of them.
+#include "federated/algorithms/algorithm.h"
+
+namespace rivulet {
+
+StatusOr<Composition> Compose(const Scenario& scenario, const ModelLayout& layout) {
+  RIVULET_ASSIGN_OR_RETURN(const Algorithm* algorithm, FindAlgorithm(scenario.algorithm.name));
+  RIVULET_ASSIGN_OR_RETURN(const Settings settings,
+                           Settings::Read(algorithm->settings, scenario.algorithm.settings,
+                                          fmt::format("[algorithm] name = \"{}\"", algorithm->name)));
+  RIVULET_ASSIGN_OR_RETURN(Composition composition, algorithm->build({scenario, layout, settings}));
+  // The bounds go along, so a client can tell that its update would be refused, and a coordinator that is started with
+  // the plan alone sums with the same resolution.
+  AggregationSpec& spec = composition.aggregation;
+  spec.elements = layout.update_elements();
+  spec.updates_per_version = scenario.server.clients_per_round;
+  spec.max_weight = scenario.server.max_weight;
+  spec.value_bits = static_cast<int>(scenario.server.value_bits);
+  RIVULET_RETURN_IF_ERROR(ValidateSpec(spec));
+  return composition;
+}
+
+StatusOr<std::shared_ptr<const Plan>> ComposePlan(const Scenario& scenario, const ModelDef& model) {
+  RIVULET_ASSIGN_OR_RETURN(const ModelLayout layout, ModelLayoutOf(model));
+  RIVULET_ASSIGN_OR_RETURN(Composition composition, Compose(scenario, layout));
+  return Plan::Build(scenario, model, std::move(composition));
+}
+
+StatusOr<std::string> BuildPlan(const Scenario& scenario, const ModelDef& model) {
+  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, ComposePlan(scenario, model));
+  return plan->bytes();
+}
+
+}  // namespace rivulet

@@ -1,0 +1,25 @@
+// Federated averaging (McMahan et al. 2017, arXiv:1602.05629, algorithm 1): each round a uniform cohort trains the
+// model on its own data, and the mean of what changed, weighted by examples, is added to it:
+//
+//   w ← w + server.learning_rate · Σ_k (n_k / n) · (w_k − w)
+#include "federated/algorithms/algorithm.h"
+
+namespace rivulet {
+
+StatusOr<Composition> FedAvg(const AlgorithmContext& context) {
+  Composition composition;
+  RIVULET_ASSIGN_OR_RETURN(composition.local, MakeLocalRule(context.scenario.client, context.layout));
+  composition.aggregation.rule = "weighted_mean";
+  return composition;
+}
+
+namespace {
+
+RIVULET_ALGORITHM(
+    fedavg_registration, "fedavg", "McMahan et al. 2017, arXiv:1602.05629, algorithm 1",
+    "Federated averaging: uniform cohorts, `client.epochs` of local training with `client.optimizer`, and "
+    "the mean of the changes weighted by examples, times `server.learning_rate`.",
+    {}, FedAvg);
+
+}  // namespace
+}  // namespace rivulet

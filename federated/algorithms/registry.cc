@@ -1,0 +1,59 @@
+#include <map>
+
+#include "engine/base/check.h"
+#include "engine/base/nearest.h"
+#include "federated/algorithms/algorithm.h"
+#include "federated/settings/setting_tables.h"
+
+namespace rivulet {
+namespace {
+
+// Made at first use and never destroyed: registrations of other files run before main in an order that nobody knows.
+std::map<std::string, Algorithm, std::less<>>& AlgorithmsByName() {
+  static auto* const algorithms = new std::map<std::string, Algorithm, std::less<>>;
+  return *algorithms;
+}
+
+}  // namespace
+
+AlgorithmRegistration::AlgorithmRegistration(Algorithm algorithm) {
+  SettingTableRegistration({"algorithm", algorithm.name, algorithm.settings});
+  std::string name = algorithm.name;
+  AlgorithmsByName().emplace(std::move(name), std::move(algorithm));
+}
+
+StatusOr<const Algorithm*> FindAlgorithm(std::string_view name) {
+  const auto found = AlgorithmsByName().find(name);
+  if (found != AlgorithmsByName().end()) return &found->second;
+  std::vector<std::string> names;
+  for (const auto& [known, algorithm] : AlgorithmsByName()) names.push_back(known);
+  return NotFound("there is no algorithm '{}'.{}", name, DidYouMean(name, names));
+}
+
+std::vector<const Algorithm*> Algorithms() {
+  std::vector<const Algorithm*> algorithms;
+  for (const auto& [name, algorithm] : AlgorithmsByName()) algorithms.push_back(&algorithm);
+  return algorithms;
+}
+
+std::string AlgorithmReference() {
+  std::string page;
+  for (const Algorithm* algorithm : Algorithms()) {
+    page += fmt::format("\n## `{}`\n\n{} ({})\n", algorithm->name, algorithm->doc, algorithm->paper);
+    if (algorithm->settings.empty()) {
+      page += "\nIt has no options.\n";
+      continue;
+    }
+    page += "\n| option | type | default | allowed | meaning | example |\n|---|---|---|---|---|---|\n";
+    for (const Setting& setting : algorithm->settings) {
+      const std::string allowed = setting.Allowed();
+      page += fmt::format(
+          "| `{}` | {} | {} | {} | {} | `{} = {}` |\n", setting.name, Name(setting.type),
+          setting.default_value.has_value() ? fmt::format("`{}`", ToToml(*setting.default_value)) : "required",
+          allowed.empty() ? "any" : allowed, setting.doc, setting.name, setting.example);
+    }
+  }
+  return page;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,47 @@
+#include "federated/settings/setting_tables.h"
+
+#include <map>
+
+#include "engine/base/check.h"
+#include "engine/base/nearest.h"
+
+namespace rivulet {
+namespace {
+
+// By kind and name. Made at first use and never destroyed: registrations of other files run before main in an order
+// that nobody knows.
+using SettingTables = std::map<std::pair<std::string, std::string>, SettingTable>;
+SettingTables& Tables() {
+  static auto* const tables = new SettingTables;
+  return *tables;
+}
+
+}  // namespace
+
+SettingTableRegistration::SettingTableRegistration(SettingTable table) {
+  const std::pair<std::string, std::string> key = {table.kind, table.name};
+  const bool added = Tables().emplace(key, std::move(table)).second;
+  RIVULET_CHECK(added, "two tables of settings are of the {} '{}'", key.first, key.second);
+}
+
+StatusOr<const SettingTable*> FindSettingTable(std::string_view kind, std::string_view name) {
+  const auto found = Tables().find({std::string(kind), std::string(name)});
+  if (found != Tables().end()) return &found->second;
+  return NotFound("there is no {} '{}'.{}", kind, name, DidYouMean(name, SettingTableNames(kind)));
+}
+
+std::vector<std::string> SettingTableNames(std::string_view kind) {
+  std::vector<std::string> names;
+  for (const auto& [key, table] : Tables())
+    if (key.first == kind) names.push_back(key.second);
+  return names;
+}
+
+std::vector<std::string> OwnersOf(std::string_view kind, std::string_view setting) {
+  std::vector<std::string> owners;
+  for (const auto& [key, table] : Tables())
+    if (key.first == kind && FindSetting(table.settings, setting) != nullptr) owners.push_back(key.second);
+  return owners;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,110 @@
+// Every algorithm of the registry: what it composes, what its page says, and a test for each of its options.
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "federated/algorithms/algorithm.h"
+#include "federated/settings/setting_tables.h"
+#include "tests/testing/status_matchers.h"
+
+namespace rivulet {
+namespace {
+
+using ::rivulet::testing::StatusIs;
+using ::testing::HasSubstr;
+
+// The test of this program that sees the effect of an option: {"fedprox.mu", "FedProx.Mu_PullsTowardsTheBase"}. An
+// option does something or does not exist.
+const std::map<std::string, std::string>& OptionTests() {
+  static const auto* const tests = new std::map<std::string, std::string>{};
+  return *tests;
+}
+
+bool IsTest(const std::string& name) {
+  const auto& program = *::testing::UnitTest::GetInstance();
+  for (int i = 0; i < program.total_test_suite_count(); ++i) {
+    const auto& suite = *program.GetTestSuite(i);
+    for (int k = 0; k < suite.total_test_count(); ++k)
+      if (fmt::format("{}.{}", suite.name(), suite.GetTestInfo(k)->name()) == name) return true;
+  }
+  return false;
+}
+
+TEST(AlgorithmCensus, EveryOption_HasATestThatSeesItsEffect) {
+  size_t options = 0;
+  for (const Algorithm* algorithm : Algorithms()) {
+    for (const Setting& setting : algorithm->settings) {
+      const std::string option = fmt::format("{}.{}", algorithm->name, setting.name);
+      const auto test = OptionTests().find(option);
+      ASSERT_NE(test, OptionTests().end()) << option << " has no test of its effect";
+      EXPECT_TRUE(IsTest(test->second)) << test->second;
+      EXPECT_FALSE(setting.doc.empty()) << option;
+      EXPECT_FALSE(setting.example.empty()) << option;
+      ++options;
+    }
+  }
+  EXPECT_EQ(OptionTests().size(), options) << "tests of options that there are not";
+  EXPECT_TRUE(IsTest("AlgorithmCensus.EveryOption_HasATestThatSeesItsEffect"));
+  EXPECT_FALSE(IsTest("AlgorithmCensus.Nothing"));
+}
+
+TEST(AlgorithmCensus, EveryAlgorithm_ComposesASmallModel) {
+  ASSERT_OK_AND_ASSIGN(
+      const ModelLayout layout,
+      ModelLayout::Create(std::vector<VariableSpec>{{"w", {DType::kFloat32, {7}}, Segment::kTrainable}}));
+  for (const Algorithm* algorithm : Algorithms()) {
+    Scenario scenario;
+    scenario.algorithm.name = algorithm->name;
+    scenario.server.clients_per_round = 3;
+    SCOPED_TRACE(algorithm->name);
+    ASSERT_OK_AND_ASSIGN(const Composition composition, Compose(scenario, layout));
+    EXPECT_EQ(composition.aggregation.elements, 7);
+    EXPECT_EQ(composition.aggregation.updates_per_version, 3);
+    EXPECT_FALSE(algorithm->paper.empty());
+    EXPECT_GT(algorithm->doc.size(), 15u);
+    EXPECT_OK(FindSettingTable("algorithm", algorithm->name));
+  }
+  EXPECT_THAT(FindAlgorithm("fedagv"), StatusIs(absl::StatusCode::kNotFound,
+                                                HasSubstr("there is no algorithm 'fedagv'. Did you mean 'fedavg'?")));
+}
+
+TEST(Compose, SettingsThatMakeNoPlan_AreRefusedByTheirKey) {
+  ASSERT_OK_AND_ASSIGN(
+      const ModelLayout layout,
+      ModelLayout::Create(std::vector<VariableSpec>{{"w", {DType::kFloat32, {7}}, Segment::kTrainable}}));
+  Scenario unknown, foreign, heavy;
+  unknown.algorithm.name = "fedsgd";
+  EXPECT_THAT(Compose(unknown, layout), StatusIs(absl::StatusCode::kNotFound, HasSubstr("no algorithm 'fedsgd'")));
+  foreign.algorithm.settings["mu"] = 0.5;
+  EXPECT_THAT(Compose(foreign, layout), StatusIs(absl::StatusCode::kInvalidArgument,
+                                                 HasSubstr("[algorithm] name = \"fedavg\": unknown key 'mu'")));
+  heavy.server.value_bits = 30;
+  heavy.server.max_weight = (int64_t{1} << 29) - 1;
+  heavy.server.clients_per_round = 1000000;
+  EXPECT_THAT(Compose(heavy, layout), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("server.max_weight")));
+}
+
+TEST(AlgorithmReference, IsWhatTheDocumentHolds) {
+  const std::string path = std::string(RIVULET_SOURCE_DIR) + "/docs/algorithms.md";
+  std::ifstream file(path);
+  ASSERT_TRUE(file) << "docs/algorithms.md is missing";
+  std::stringstream text;
+  text << file.rdbuf();
+  std::string page = text.str();
+  const std::string begin = "<!-- algorithms: begin -->\n", end = "<!-- algorithms: end -->\n";
+  const size_t from = page.find(begin), to = page.find(end);
+  ASSERT_NE(from, std::string::npos);
+  ASSERT_NE(to, std::string::npos);
+  const size_t start = from + begin.size();
+  if (std::getenv("RIVULET_UPDATE_DOCS") != nullptr) {
+    page.replace(start, to - start, AlgorithmReference());
+    std::ofstream(path) << page;
+    return;
+  }
+  EXPECT_EQ(page.substr(start, to - start), AlgorithmReference())
+      << "run this test with RIVULET_UPDATE_DOCS=1 to bring docs/algorithms.md up to date";
+}
+
+}  // namespace
+}  // namespace rivulet

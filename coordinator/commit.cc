@@ -67,7 +67,7 @@ AttemptRecord RunCoordinator::Describe(const Job& job, const std::string& status
     return begin && end ? std::optional(static_cast<double>(*end - *begin) / 1000) : std::nullopt;
   };
   for (const Lease* lease : leases) {
-    const TaskRecord& task = attempt.tasks.at(lease->task);
+    const TaskEntry& task = attempt.tasks.at(lease->task);
     ClientRoundRow& row = record.tasks.emplace_back();
     row.task_id = lease->task;
     row.run_id = run_id_;

@@ -5,6 +5,7 @@
 //   create.cc           a new run or a stored one
 //   run_coordinator.cc  events, the run's thread, callbacks, the end
 //   api.cc              Poll, Fetch, Submit, Fail
+//   in_place.cc         what sites of the same process ask: FetchInPlace, SubmitInPlace, AwaitWork
 //   commit.cc           from folded updates to a model and its rows
 //
 // A task's record is written under mutex_ while its attempt is open; once the machine has closed the attempt it is only
@@ -51,6 +52,10 @@ class RunCoordinator final : public Coordinator {
   StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override;
   StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override;
   Status Fail(const Caller& caller, const TaskFailure& failure) override;
+  void AwaitWork(const Caller& caller, uint64_t epoch, int64_t timeout_ms) override;
+  StatusOr<SubmitResult> SubmitInPlace(const Caller& caller, Partial&& partial,
+                                       std::span<const TaskRecord> records) override;
+  StatusOr<std::shared_ptr<const Model>> FetchInPlace(const Caller& caller, const BlobId& blob) override;
 
   const std::string& run_id() const override { return run_id_; }
   bool already_finished() const override { return already_finished_; }
@@ -64,7 +69,7 @@ class RunCoordinator final : public Coordinator {
   friend class UploadWriter;
 
   // What is known of one task beyond the machine's lease; its row when the attempt closes.
-  struct TaskRecord {
+  struct TaskEntry {
     std::shared_ptr<std::atomic<int64_t>> bytes_down = std::make_shared<std::atomic<int64_t>>(0);
     int64_t bytes_up = 0;
     TimeMs offered = 0;
@@ -80,7 +85,8 @@ class RunCoordinator final : public Coordinator {
     int64_t started_unix_ms = 0;
     TimeMs started = 0, closed = 0;
     int64_t traced_from = 0;  // ProfileNanos
-    std::unordered_map<TaskId, TaskRecord> tasks;
+    std::unordered_map<TaskId, TaskEntry> tasks;
+    int64_t told_progress = 0;  // updates that on_progress has heard of
     Mutex fold_mutex;
     std::unique_ptr<Aggregation> aggregation GUARDED_BY(fold_mutex);
     double fold_seconds GUARDED_BY(fold_mutex) = 0;
@@ -106,12 +112,16 @@ class RunCoordinator final : public Coordinator {
   void CloseAttempt() REQUIRES(mutex_);
   void BeginRun() REQUIRES(mutex_);  // once, at the first call
   void TickIfDue() REQUIRES(mutex_);
+  void TellProgress() REQUIRES(mutex_);  // of the open attempt
   Status AddClients(std::span<const std::string> client_ids) REQUIRES(mutex_);
   void Later(std::function<void()> callback) REQUIRES(mutex_);
   void Drain() EXCLUDES(mutex_);          // runs callbacks in order, without the lock
   void WaitUntilTold() REQUIRES(mutex_);  // all callbacks up to on_finished have run
   void RunThread();
   void EndRun() EXCLUDES(mutex_);
+
+  // in_place.cc
+  void Record(Attempt& attempt, const TaskRecord& record) REQUIRES(mutex_);
 
   // api.cc
   Status CheckCaller(const Caller& caller) const;
@@ -155,6 +165,8 @@ class RunCoordinator final : public Coordinator {
   std::shared_ptr<Attempt> attempt_ GUARDED_BY(mutex_);
   std::optional<Job> job_ GUARDED_BY(mutex_);
   TimeMs wake_at_ GUARDED_BY(mutex_) = 0;  // 0: never
+  CondVar work_;                           // of epoch_
+  uint64_t epoch_ GUARDED_BY(mutex_) = 1;  // counts what a waiting site may want to hear of
   std::unordered_map<std::string, Seen> seen_ GUARDED_BY(mutex_);
   std::unordered_map<std::string, TaskOutcome> outcomes_ GUARDED_BY(mutex_);  // of each client's last task
   std::unordered_map<std::string, bool> looked_up_ GUARDED_BY(mutex_);        // clients whose last task was read back

@@ -16,24 +16,12 @@ bool TurnedAway(const Status& status) { return absl::IsPermissionDenied(status) 
 
 }  // namespace
 
-std::string_view Name(TaskReport::Kind kind) {
-  switch (kind) {
-    case TaskReport::Kind::kAccepted:
-      return "accepted";
-    case TaskReport::Kind::kDuplicate:
-      return "duplicate";
-    case TaskReport::Kind::kRefused:
-      return "refused";
-    case TaskReport::Kind::kFailed:
-      return "failed";
-    case TaskReport::Kind::kGone:
-      return "too late";
-  }
-  return "";
-}
-
 TaskRunner::TaskRunner(CoordinatorApi& api, ArtifactCache& artifacts, StopSignal& stop, TaskRunnerOptions options)
-    : api_(api), artifacts_(artifacts), stop_(stop), options_(std::move(options)) {}
+    : api_(api),
+      artifacts_(artifacts),
+      stop_(stop),
+      options_(std::move(options)),
+      trainer_(artifacts, stop, options_.instruments) {}
 
 bool TaskRunner::Pause(const Status& status, Backoff& backoff) {
   if (!IsTransient(status)) return false;
@@ -131,72 +119,8 @@ StatusOr<SubmitResult> TaskRunner::Submit(const Caller& caller, const Task& task
   }
 }
 
-StatusOr<LocalResult> TaskRunner::FetchAndTrain(const Caller& caller, const Task& task, const BoundData& data) {
-  if (task.kind != TaskKind::kTrain) {
-    return Unimplemented("task {} is to {}, which this client cannot do; update it", task.id, Name(task.kind));
-  }
-  Tracer* const tracer = options_.instruments.tracer;
-  TraceSpan fetching(tracer, "phase", "fetch");
-  RIVULET_ASSIGN_OR_RETURN(const auto artifacts, artifacts_.Plan(task.plan, [&] {
-    return Fetch(caller, {BlobId::Form::kBytes, task.plan});
-  }));
-  const Plan& plan = *artifacts->plan;
-  // A plan names its data set, and what the client's own configuration has bound decides; a plan cannot reach for
-  // another.
-  if (plan.dataset() != data.name) {
-    return FailedPrecondition("plan '{}' trains on data set '{}', but this client has bound '{}'", plan.name(),
-                              plan.dataset(), data.name);
-  }
-  const NamedBlob* const model = task.input("model");
-  if (model == nullptr || model->id.form != BlobId::Form::kModel) {
-    return InvalidArgument("task {} names no model to start from; is the coordinator newer than this client?", task.id);
-  }
-  RIVULET_ASSIGN_OR_RETURN(const auto base,
-                           artifacts_.ModelVersion(model->id.digest, plan, [&] { return Fetch(caller, model->id); }));
-  // A trainer is kept from task to task: its buffers and programs are those of the plan.
-  if (trainer_ == nullptr || trainer_plan_ != task.plan) {
-    trainer_.reset();  // its buffers go before the next one's come
-    RIVULET_ASSIGN_OR_RETURN(trainer_, Trainer::Create(artifacts->programs, options_.instruments.steps));
-    trainer_plan_ = task.plan;
-  }
-  const DatasetExamples examples(artifacts->examples->Of(data.dataset), data.indices);
-  fetching.End();
-  TraceSpan training(tracer, "phase", "train");
-  training.Arrow(Tracer::Flow::kStep, Tracer::kTask, task.id);
-  const LaneTask lane{&task, caller.name, base.get(), &examples};
-  RIVULET_ASSIGN_OR_RETURN(std::vector<LocalResult> results, trainer_->Train({&lane, 1}, stop_.token()));
-  LocalResult& result = results[0];
-  RIVULET_RETURN_IF_ERROR(result.status);
-  training.Arg("examples", result.examples);
-  training.Arg("steps", result.steps);
-  training.Arg("train_loss", result.train_loss);
-  return std::move(result);
-}
-
 StatusOr<TaskReport> TaskRunner::Run(const Caller& caller, const Task& task, const BoundData& data) {
-  Tracer* const tracer = options_.instruments.tracer;
-  if (tracer == nullptr) return Perform(caller, task, data);
-  // Twice: on the row of the thread that works, around its phases, and on the client's own row.
-  const TraceRow client = tracer->Row("clients", caller.name);
-  const int64_t begin = ProfileNanos();
-  TraceSpan span(tracer, "task", caller.name);
-  StatusOr<TaskReport> report = Perform(caller, task, data);
-  const std::string round = fmt::format("round {}", task.base_version + 1);
-  const std::string_view outcome = report.ok() ? Name(report->kind) : "stopped";
-  span.Arg("task", task.id);
-  span.Arg("round", task.base_version + 1);
-  span.Arg("outcome", outcome);
-  span.End();
-  std::vector<TraceArg> args = {{"task", std::string_view(task.id)}, {"outcome", outcome}};
-  if (report.ok()) {
-    args.push_back({"examples", report->examples});
-    args.push_back({"steps", report->steps});
-    args.push_back({"train_loss", report->train_loss});
-    args.push_back({"bytes_up", report->bytes_up});
-    if (!report->reason.empty()) args.push_back({"reason", std::string_view(report->reason)});
-  }
-  tracer->Complete(client, "client", round, begin, ProfileNanos(), args);
-  return report;
+  return TraceTask(options_.instruments.tracer, caller.name, task, [&] { return Perform(caller, task, data); });
 }
 
 // A task always ends in one of two ways: with an update, or with a sentence to the coordinator, which would otherwise
@@ -204,7 +128,12 @@ StatusOr<TaskReport> TaskRunner::Run(const Caller& caller, const Task& task, con
 // the same task.
 StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task, const BoundData& data) {
   TaskReport report;
-  StatusOr<LocalResult> trained = FetchAndTrain(caller, task, data);
+  TaskTrainer::Sources sources;
+  sources.plan = [&] { return Fetch(caller, {BlobId::Form::kBytes, task.plan}); };
+  sources.model = [&](const BlobId& id, const Plan& plan) {
+    return artifacts_.ModelVersion(id.digest, plan, [&] { return Fetch(caller, id); });
+  };
+  StatusOr<LocalResult> trained = trainer_.Train(task, caller.name, data, sources);
   Status status = trained.status();
   if (trained.ok()) {
     report.examples = trained->examples;

@@ -113,7 +113,8 @@ Status RunCoordinator::CheckCaller(const Caller& caller) const {
   return absl::OkStatus();
 }
 
-// Before the name is known to anybody: who cannot train is no member.
+// Before the name is known to anybody: who cannot train is no member. Who speaks for others binds their data task by
+// task, and says why when there is none.
 Status RunCoordinator::CheckAble(const PollRequest& request) const {
   const auto& [version, protocol, datasets] = request.capabilities;
   if (protocol != kProtocol) {
@@ -121,6 +122,7 @@ Status RunCoordinator::CheckAble(const PollRequest& request) const {
         "client '{}' (version '{}') speaks protocol {}, and this coordinator {}; install the same version at both",
         request.caller.name, version, protocol, kProtocol);
   }
+  if (request.serves.kind == Serves::Kind::kAny) return absl::OkStatus();
   for (const DatasetOffer& offer : datasets) {
     if (offer.name != parts_.dataset) continue;
     if (offer.examples > 0) return absl::OkStatus();
@@ -141,6 +143,7 @@ Task RunCoordinator::MakeTask(const Offer& offer) const {
   task.stream_key = ClientKey(options_.scenario.run.seed, offer.lease.client_id);
   task.plan = parts_.plan_digest;
   task.inputs.push_back({"model", {BlobId::Form::kModel, current_.digest}});
+  task.gather = GatherOf(offer.round, offer.attempt);
   return task;
 }
 
@@ -161,6 +164,10 @@ std::optional<TaskOutcome> RunCoordinator::EarlierOutcome(const std::string& cli
 StatusOr<PollReply> RunCoordinator::Poll(const PollRequest& request) {
   const Caller& caller = request.caller;
   RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
+  const bool itself = request.serves.kind == Serves::Kind::kItself;
+  SitePolled event{caller.name, itself ? SitePolled::Serves::kItself : SitePolled::Serves::kAny, {}, request.want};
+  event.working_on.reserve(request.working_on.size());
+  for (const TaskProgress& progress : request.working_on) event.working_on.push_back({progress.task, progress.held});
   PollReply reply;
   {
     MutexLock lock(mutex_);
@@ -168,18 +175,24 @@ StatusOr<PollReply> RunCoordinator::Poll(const PollRequest& request) {
     TickIfDue();
     if (!machine_.over()) {
       RIVULET_RETURN_IF_ERROR(CheckAble(request));
-      RIVULET_RETURN_IF_ERROR(AddClients(std::span(&caller.name, 1)));
+      if (itself) RIVULET_RETURN_IF_ERROR(AddClients(std::span(&caller.name, 1)));
     }
     Seen* seen = nullptr;
-    if (machine_.knows(caller.name)) {
+    if (itself && machine_.knows(caller.name)) {
       seen = &seen_[caller.name];
       seen->unix_ms = NowUnixMs();
       if (std::optional<TaskOutcome> outcome = EarlierOutcome(caller.name))
         reply.outcomes.push_back(*std::move(outcome));
     }
-    for (const Action& action : Feed(Polled{caller.name})) {
+    const int64_t now = NowUnixMs();
+    for (const Action& action : Feed(event)) {
       if (const auto* offer = std::get_if<Offer>(&action); offer != nullptr && offer->again) {
         reply.tasks.push_back(MakeTask(*offer));
+        if (!itself) seen_[offer->lease.client_id].unix_ms = now;
+      } else if (const auto* cancel = std::get_if<Cancel>(&action)) {
+        reply.cancelled.push_back(cancel->task);
+      } else if (const auto* hand_over = std::get_if<HandOverPartial>(&action)) {
+        if (hand_over->site == caller.name) reply.hand_over.push_back({hand_over->gather, hand_over->tasks});
       } else if (const auto* wait = std::get_if<AskToWait>(&action)) {
         reply.wait_ms = wait->wait_ms;
         reply.awaited.sentence = wait->message;
@@ -194,6 +207,8 @@ StatusOr<PollReply> RunCoordinator::Poll(const PollRequest& request) {
         }
       }
     }
+    TellProgress();
+    reply.epoch = epoch_;
   }
   Drain();
   return reply;
@@ -301,7 +316,7 @@ StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Submit(const Caller& call
 }
 
 Status RunCoordinator::Fail(const Caller& caller, const TaskFailure& failure) {
-  const auto& [task, reason] = failure;
+  const auto& [task, reason, refused] = failure;
   RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
   Status status;
   {
@@ -309,7 +324,11 @@ Status RunCoordinator::Fail(const Caller& caller, const TaskFailure& failure) {
     TickIfDue();
     // Any length may arrive; a row wants a sentence.
     const std::string sentence = reason.size() <= 1000 ? reason : reason.substr(0, 1000) + "…";
-    for (const Action& action : Feed(StepReported{caller.name, task, 0, true, sentence})) {
+    std::vector<Action> actions = Feed(StepReported{caller.name, task, 0, !refused, refused ? "" : sentence});
+    // The way of an upload that is found to be bad as it is folded.
+    if (refused && std::holds_alternative<Stage>(actions.at(0))) actions = Feed(StageDone{task});
+    if (refused && std::holds_alternative<Fold>(actions.at(0))) actions = Feed(FoldDone{task, false, sentence});
+    for (const Action& action : actions) {
       const auto* refusal = std::get_if<Refuse>(&action);
       // Resolved already: nothing is lost by saying it again.
       if (refusal == nullptr || refusal->why != Refuse::Why::kUnknown) continue;
@@ -318,6 +337,10 @@ Status RunCoordinator::Fail(const Caller& caller, const TaskFailure& failure) {
     }
   }
   Drain();
+  if (refused && options_.tracer != nullptr) {
+    const TraceArg args[] = {{"task", std::string_view(task)}, {"reason", std::string_view(reason)}};
+    options_.tracer->Instant({}, "round", "refused", args);
+  }
   return status;
 }
 
@@ -414,12 +437,7 @@ StatusOr<SubmitResult> RunCoordinator::CloseUpload(const std::shared_ptr<Attempt
       record.update_norm = taken->norm;
     }
     Feed(FoldDone{task, taken.ok(), result.reason});
-    if (taken.ok() && options_.observer.on_progress) {
-      const int64_t done = machine_.CountInState(Lease::State::kFolded);
-      Later([this, round = attempt->round, done, selected = static_cast<int64_t>(attempt->tasks.size())] {
-        options_.observer.on_progress(round, done, selected);
-      });
-    }
+    TellProgress();
   }
   upload->Release();
   if (options_.tracer != nullptr) {

@@ -87,11 +87,18 @@ TimeMs RunCoordinator::Now() const {
 // go to the run's own thread, as they write files and may take seconds; and callbacks wait in a queue until no lock is
 // held.
 std::vector<Action> RunCoordinator::Feed(const Event& event) {
+  const bool was_over = machine_.over();
   std::vector<Action> actions = machine_.On(event, Now());
+  bool news = machine_.over() && !was_over;
   for (const Action& action : actions) {
     RIVULET_VLOG(1, "{}", rivulet::Describe(action, run_id_));
     if (options_.observer.on_action) {
       Later([this, text = rivulet::Describe(action, run_id_)] { options_.observer.on_action(text); });
+    }
+    // A site that waits hears of new tasks and of what it is to hand over; of the end below.
+    if (const auto* offer = std::get_if<Offer>(&action);
+        offer != nullptr ? !offer->again : std::holds_alternative<HandOverPartial>(action)) {
+      news = true;
     }
     if (const auto* offer = std::get_if<Offer>(&action)) {
       if (offer->again) {
@@ -118,6 +125,10 @@ std::vector<Action> RunCoordinator::Feed(const Event& event) {
     }
   }
   if (machine_.over()) changed_.NotifyAll();
+  if (news) {
+    ++epoch_;
+    work_.NotifyAll();
+  }
   return actions;
 }
 
@@ -168,6 +179,17 @@ void RunCoordinator::TickIfDue() {
     wake_at_ = 0;
     Feed(Tick{});
   }
+}
+
+// An update that its site holds is in as much as one that is folded here: it only waits for the others.
+void RunCoordinator::TellProgress() {
+  if (attempt_ == nullptr || !options_.observer.on_progress) return;
+  const int64_t done = machine_.CountInState(Lease::State::kFolded) + machine_.CountInState(Lease::State::kHeld);
+  if (done <= attempt_->told_progress) return;
+  attempt_->told_progress = done;
+  Later([this, round = attempt_->round, done, selected = static_cast<int64_t>(attempt_->tasks.size())] {
+    options_.observer.on_progress(round, done, selected);
+  });
 }
 
 // A new name's row comes before the name is known to the machine: one that was drawn before a crash must be a candidate

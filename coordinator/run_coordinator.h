@@ -5,6 +5,7 @@
 //   create.cc           a new run or a stored one
 //   run_coordinator.cc  events, the run's thread, callbacks, the end
 //   api.cc              Poll, Fetch, Submit, Fail
+//   in_place.cc         what sites of the same process ask: FetchInPlace, SubmitInPlace, AwaitWork
 //   close_attempt.cc    what becomes of an attempt: the next version or none, its rows, who is told
 //
 // A task's record is written under mutex_ while its attempt is open; once the machine has closed the attempt it is only
@@ -52,6 +53,10 @@ class RunCoordinator final : public Coordinator {
   StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override;
   StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override;
   Status Fail(const Caller& caller, const TaskFailure& failure) override;
+  void AwaitWork(const Caller& caller, uint64_t epoch, int64_t timeout_ms) override;
+  StatusOr<SubmitResult> SubmitInPlace(const Caller& caller, Partial&& partial,
+                                       std::span<const TaskRecord> records) override;
+  StatusOr<std::shared_ptr<const Model>> FetchInPlace(const Caller& caller, const BlobId& blob) override;
 
   const std::string& run_id() const override { return run_id_; }
   bool already_finished() const override { return already_finished_; }
@@ -76,6 +81,7 @@ class RunCoordinator final : public Coordinator {
     TimeMs started = 0, closed = 0;
     int64_t traced_from = 0;  // ProfileNanos
     std::unordered_map<TaskId, TaskEntry> tasks;
+    int64_t told_progress = 0;  // updates that on_progress has heard of
     Mutex fold_mutex;
     std::unique_ptr<Aggregation> aggregation GUARDED_BY(fold_mutex);
     double fold_seconds GUARDED_BY(fold_mutex) = 0;
@@ -102,6 +108,7 @@ class RunCoordinator final : public Coordinator {
   void CloseAttempt() REQUIRES(mutex_);
   void BeginRun() REQUIRES(mutex_);  // once, at the first call
   void TickIfDue() REQUIRES(mutex_);
+  void TellProgress() REQUIRES(mutex_);  // of the open attempt
   // Frees mutex_ while it writes: what a caller has read under it before may no longer hold.
   Status AddClients(std::span<const std::string> client_ids) REQUIRES(mutex_);
   void WriteJoining() REQUIRES(mutex_);
@@ -111,6 +118,9 @@ class RunCoordinator final : public Coordinator {
   void RunThread();
   void EndRun() EXCLUDES(mutex_);
   EventRow Note(std::string level, std::string message, int64_t round) const;  // of the run
+
+  // in_place.cc
+  void Record(Attempt& attempt, const TaskRecord& record) REQUIRES(mutex_);
 
   // api.cc
   Status CheckCaller(const Caller& caller) const;
@@ -154,6 +164,8 @@ class RunCoordinator final : public Coordinator {
   std::shared_ptr<Attempt> attempt_ GUARDED_BY(mutex_);
   std::optional<Job> job_ GUARDED_BY(mutex_);
   TimeMs wake_at_ GUARDED_BY(mutex_) = 0;  // 0: never
+  CondVar work_;                           // of epoch_
+  uint64_t epoch_ GUARDED_BY(mutex_) = 1;  // counts what a waiting site may want to hear of
   std::unordered_map<std::string, Seen> seen_ GUARDED_BY(mutex_);
   std::unordered_map<std::string, TaskOutcome> outcomes_ GUARDED_BY(mutex_);  // of each client's last task
   std::unordered_map<std::string, bool> looked_up_ GUARDED_BY(mutex_);        // clients whose last task was read back

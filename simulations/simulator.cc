@@ -1,14 +1,13 @@
 #include "simulations/simulator.h"
 
 #include <algorithm>
-#include <deque>
 #include <thread>
 #include <unordered_map>
 #include <utility>
 
 #include "client/artifact_cache.h"
+#include "client/site.h"
 #include "client/stop_signal.h"
-#include "client/task_runner.h"
 #include "engine/base/mutex.h"
 #include "engine/profile/tracer.h"
 #include "setup/run_setup.h"
@@ -18,60 +17,49 @@ namespace {
 
 constexpr char kVersion[] = "simulated";
 
-// Clients with a task to poll for, in the order of their offers. A client is in it once at most. Thread-safe.
-class OfferQueue {
+// Every client's share of the one data set.
+class Shares : public ClientData {
  public:
-  void Push(uint32_t client) {
-    MutexLock lock(mutex_);
-    if (closed_ || std::find(waiting_.begin(), waiting_.end(), client) != waiting_.end()) return;
-    waiting_.push_back(client);
-    offered_.NotifyOne();
+  Shares(std::shared_ptr<const Dataset> dataset, std::shared_ptr<const std::vector<ClientShare>> shares)
+      : dataset_(std::move(dataset)), shares_(std::move(shares)) {
+    for (const ClientShare& share : *shares_) by_id_[share.client_id] = share.examples;
   }
-  // Waits for one; nothing when closed.
-  std::optional<uint32_t> Pop() {
-    MutexLock lock(mutex_);
-    while (waiting_.empty() && !closed_) offered_.Wait(mutex_);
-    if (closed_) return std::nullopt;
-    const uint32_t client = waiting_.front();
-    waiting_.pop_front();
-    return client;
-  }
-  void Close() {
-    MutexLock lock(mutex_);
-    closed_ = true;
-    offered_.NotifyAll();
+  StatusOr<BoundData> Of(std::string_view client_id) const override {
+    const auto found = by_id_.find(client_id);
+    if (found == by_id_.end()) return NotFound("this simulation has no data of client '{}'", client_id);
+    BoundData data;
+    data.dataset = dataset_;
+    data.indices = found->second;
+    return data;
   }
 
  private:
-  Mutex mutex_;
-  CondVar offered_;
-  std::deque<uint32_t> waiting_ GUARDED_BY(mutex_);
-  bool closed_ GUARDED_BY(mutex_) = false;
+  const std::shared_ptr<const Dataset> dataset_;
+  const std::shared_ptr<const std::vector<ClientShare>> shares_;
+  std::unordered_map<std::string_view, std::span<const uint32_t>> by_id_;
 };
 
 class LocalSimulation : public Simulation {
  public:
   Status Initialise(SimulationOptions options) {
     instruments_ = options.instruments;
-    const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    workers_ = options.workers > 0 ? options.workers : cores;
+    workers_ = options.workers > 0 ? options.workers : Cores();
     RunSetup setup(options.scenario, {.evaluation_threads = workers_});
     const Scenario& scenario = setup.scenario();
     RIVULET_ASSIGN_OR_RETURN(train_, setup.training_data());
     RIVULET_ASSIGN_OR_RETURN(shares_, setup.shares());
+    data_ = std::make_unique<Shares>(train_, shares_);
     const auto clients = static_cast<int64_t>(shares_->size());
     if (scenario.server.clients_per_round > clients) {
       return InvalidArgument("server.clients_per_round is {}, but data.partition gives {} clients; lower it",
                              scenario.server.clients_per_round, clients);
     }
-    for (uint32_t client = 0; client < shares_->size(); ++client) {
-      const ClientShare& share = (*shares_)[client];
+    for (const ClientShare& share : *shares_) {
       const auto examples = static_cast<int64_t>(share.examples.size());
       if (examples > scenario.server.max_weight) {
         return InvalidArgument("client '{}' has {} examples, and server.max_weight is {}; raise it", share.client_id,
                                examples, scenario.server.max_weight);
       }
-      by_id_[share.client_id] = client;
     }
     CoordinatorOptions coordinator;
     RIVULET_ASSIGN_OR_RETURN(coordinator.plan, setup.plan());
@@ -88,10 +76,6 @@ class LocalSimulation : public Simulation {
     coordinator.enforce_deadline = false;
     coordinator.tracer = instruments_.tracer;
     coordinator.observer = std::move(options.observer);
-    coordinator.observer.on_offer = [this](const std::string& client_id) {
-      const auto found = by_id_.find(client_id);
-      if (found != by_id_.end()) queue_.Push(found->second);
-    };
     coordinator.observer.on_round = [this,
                                      watch = std::move(coordinator.observer.on_round)](const RoundReport& report) {
       if (!report.central.empty()) {
@@ -114,12 +98,14 @@ class LocalSimulation : public Simulation {
     result.already_finished = coordinator_->already_finished();
     Status status;
     if (!result.already_finished) {
-      for (int i = 0; i < workers_; ++i) threads_.emplace_back([this, i] { Work(i); });
       std::vector<std::string> ids;
       ids.reserve(shares_->size());
       for (const ClientShare& share : *shares_) ids.push_back(share.client_id);
       status = coordinator_->Register(ids);
-      if (status.ok()) status = coordinator_->Wait();
+      if (status.ok()) {
+        for (int i = 0; i < workers_; ++i) threads_.emplace_back([this, i] { Work(i); });
+        status = coordinator_->Wait();
+      }
       JoinWorkers();
     }
     MutexLock lock(mutex_);
@@ -130,9 +116,10 @@ class LocalSimulation : public Simulation {
     return result;
   }
 
+  // The workers first: a stopped coordinator wakes them, and they are to see why.
   void Stop() override {
-    coordinator_->Stop();
     stop_.Stop();
+    coordinator_->Stop();
   }
 
  private:
@@ -149,44 +136,28 @@ class LocalSimulation : public Simulation {
     return DatasetExamples(train_, std::nullopt, decoder).Decode({&first, 1}, feeds);
   }
 
-  // One worker: speaks for whichever client is offered a task next.
+  // More sites than processors hold no partial of their own: it would only be memory.
   void Work(int number) {
     EnterWorkerThread();
     if (instruments_.tracer != nullptr) instruments_.tracer->NameThread(fmt::format("worker {}", number));
-    TaskRunnerOptions options;
+    SiteOptions options;
+    options.name = fmt::format("worker {}", number);
+    options.run_id = run_id();
+    options.version = kVersion;
+    options.holds = number < Cores();
     options.instruments = instruments_;
-    TaskRunner runner(*coordinator_, *artifacts_, stop_, std::move(options));
-    while (const std::optional<uint32_t> client = queue_.Pop()) {
-      const Status status = ActFor(runner, (*shares_)[*client]);
-      if (status.ok() || stop_.stopped()) continue;
-      {
-        MutexLock lock(mutex_);
-        if (worker_error_.ok()) worker_error_ = status;
-      }
-      coordinator_->Stop();
-      return;
+    const Status status = Site(*coordinator_, *data_, *artifacts_, stop_, std::move(options)).Run();
+    if (status.ok() || stop_.stopped()) return;
+    {
+      MutexLock lock(mutex_);
+      if (worker_error_.ok()) worker_error_ = status;
     }
+    Stop();
   }
 
-  Status ActFor(TaskRunner& runner, const ClientShare& share) {
-    BoundData data;
-    data.dataset = train_;
-    data.indices = share.examples;
-    PollRequest request;
-    request.caller = {share.client_id, "", run_id()};
-    request.capabilities.version = kVersion;
-    request.capabilities.datasets = {{data.name, data.size()}};
-    RIVULET_ASSIGN_OR_RETURN(const PollReply reply, runner.Poll(request));
-    // None: the offer has gone, as its round ended meanwhile. A task that failed or was refused is in the coordinator's
-    // hands: it goes on without, tries again, or ends the run.
-    for (const Task& task : reply.tasks) {
-      RIVULET_RETURN_IF_ERROR(runner.Run(request.caller, task, data).status());
-    }
-    return absl::OkStatus();
-  }
+  static int Cores() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
 
   void JoinWorkers() {
-    queue_.Close();
     stop_.Stop();
     for (std::thread& thread : threads_) thread.join();
     threads_.clear();
@@ -196,9 +167,8 @@ class LocalSimulation : public Simulation {
   Instruments instruments_;
   std::shared_ptr<const Dataset> train_;
   std::shared_ptr<const std::vector<ClientShare>> shares_;
-  std::unordered_map<std::string, uint32_t> by_id_;
+  std::unique_ptr<const Shares> data_;
   std::shared_ptr<Evaluator> evaluator_;
-  OfferQueue queue_;
   StopSignal stop_;
   std::unique_ptr<ArtifactCache> artifacts_;
   Mutex mutex_;

@@ -1,5 +1,6 @@
-// A federated run in one process: a coordinator, and worker threads that speak for its virtual clients through the same
-// CoordinatorApi and the same Trainer as deployed clients. No training loop, fold or selection of its own.
+// A federated run in one process: a coordinator, and sites in threads (client/site.h) that speak for its virtual
+// clients through the same CoordinatorApi and the same trainer as deployed clients, and fold where they train. No
+// training loop, fold or selection of its own.
 #pragma once
 
 #include <functional>
@@ -15,9 +16,9 @@ struct SimulationOptions {
   Scenario scenario;
   std::string db_path;
   std::string resume;
-  int workers = 0;               // 0: one per core
-  CoordinatorObserver observer;  // of the caller; on_offer is the simulator's own
-  Instruments instruments;       // watch the run and its steps; they change no bit of it, and must outlive it
+  int workers = 0;  // 0: one per core
+  CoordinatorObserver observer;
+  Instruments instruments;  // watch the run and its steps; they change no bit of it, and must outlive it
 };
 
 struct SimulationResult {

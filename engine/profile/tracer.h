@@ -88,7 +88,8 @@ class TraceSpan {
 
  private:
   using Value = std::variant<int64_t, double, std::string>;
-  void Add(std::string_view name, Value value) {
+  template <typename T>
+  void Add(std::string_view name, T value) {
     if (tracer_ != nullptr) args_.emplace_back(name, std::move(value));
   }
 

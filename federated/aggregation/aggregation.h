@@ -1,4 +1,4 @@
-// Folds client updates into one aggregate. Calls: (Take | Check Fold | Check Merge)* (Save | Finish).
+// Folds client updates into one aggregate. Calls: (Take | Check Fold | Check Merge)* (Save | Extract | Finish).
 //
 // The result depends only on the set of folded updates, never on their order. Each addend is a pure function of
 // (update, weight): weight × value, exact in double, is rounded once to a multiple of 2^-s and added as an integer; the
@@ -62,8 +62,12 @@ class Aggregation {
   virtual StatusOr<Taken> Take(const UpdateView& update) = 0;
   Status Fold(const UpdateView& update) { return Take(update).status(); }
   virtual Status Check(const Partial& partial) const = 0;  // a tier is not trusted either
-  virtual Status Merge(const Partial& partial) = 0;        // FAILED_PRECONDITION: a task of it was folded here already
+  // FAILED_PRECONDITION: a task of it was folded here already. The first partial is moved in, others are added.
+  virtual Status Merge(Partial&& partial) = 0;
+  Status Merge(const Partial& partial) { return Merge(Partial(partial)); }
   virtual Partial Save() const = 0;
+  // What has been gathered, and forgets it: for whoever hands it over.
+  virtual Partial Extract() = 0;
   // Consumes this aggregation. FAILED_PRECONDITION before `min_updates` folds.
   virtual StatusOr<ServerInput> Finish() && = 0;
 };

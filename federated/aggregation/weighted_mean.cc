@@ -45,10 +45,8 @@ auto WithSums(P& partial, const Body& body) {
 
 class WeightedMean : public Aggregation {
  public:
-  explicit WeightedMean(const AggregationSpec& spec) {
-    state_.spec = spec;
-    WithSums(state_, [&](auto& sums) { sums.resize(static_cast<size_t>(spec.elements)); });
-  }
+  // Without sums until there is something to sum: who only takes a partial in needs none of its own.
+  explicit WeightedMean(const AggregationSpec& spec) { state_.spec = spec; }
 
   Status Check(const UpdateView& update) const override {
     RIVULET_RETURN_IF_ERROR(CheckForm(update));
@@ -70,6 +68,7 @@ class WeightedMean : public Aggregation {
     if (state_.tasks.contains(update.task)) return Taken{};
     RIVULET_RETURN_IF_ERROR(CheckForm(update));
     RIVULET_RETURN_IF_ERROR(CheckRoom(1));
+    MakeSums(state_);
     const PartView& delta = update.parts[0];
     const double scale = std::ldexp(static_cast<double>(delta.weight), spec().fraction_bits());
     FloatRun whole;
@@ -113,7 +112,9 @@ class WeightedMean : public Aggregation {
         theirs.staleness_bits != ours.staleness_bits) {
       return InvalidArgument("a partial of rule {} cannot join one of rule {}", Describe(theirs), Describe(ours));
     }
-    if (partial.sums.size() != state_.sums.size() || partial.sums32.size() != state_.sums32.size()) {
+    const auto elements = static_cast<size_t>(ours.elements);
+    const bool narrow = ours.sum_bits == 32;
+    if (partial.sums.size() != (narrow ? 0 : elements) || partial.sums32.size() != (narrow ? elements : 0)) {
       return InvalidArgument("a partial has {} sums where {} belong", partial.sums.size() + partial.sums32.size(),
                              ours.elements);
     }
@@ -147,8 +148,15 @@ class WeightedMean : public Aggregation {
     return absl::OkStatus();
   }
 
-  Status Merge(const Partial& partial) override {
+  using Aggregation::Merge;
+  Status Merge(Partial&& partial) override {
     RIVULET_RETURN_IF_ERROR(Check(partial));
+    if (state_.tasks.empty()) {
+      const int64_t min_updates = spec().min_updates;  // of whoever finishes, not of whoever gathered
+      state_ = std::move(partial);
+      state_.spec.min_updates = min_updates;
+      return absl::OkStatus();
+    }
     for (const TaskId& task : partial.tasks) {
       if (state_.tasks.contains(task)) {
         return FailedPrecondition("task '{}' of a partial was folded here already; it would count twice", task);
@@ -168,7 +176,19 @@ class WeightedMean : public Aggregation {
     return absl::OkStatus();
   }
 
-  Partial Save() const override { return state_; }
+  Partial Save() const override {
+    Partial copy = state_;
+    MakeSums(copy);
+    return copy;
+  }
+
+  Partial Extract() override {
+    Partial taken = std::move(state_);
+    MakeSums(taken);
+    state_ = Partial();
+    state_.spec = taken.spec;
+    return taken;
+  }
 
   StatusOr<ServerInput> Finish() && override {
     const auto updates = static_cast<int64_t>(state_.tasks.size());
@@ -182,6 +202,7 @@ class WeightedMean : public Aggregation {
     if (state_.nonzeros > 0) {
       input.lost_fraction = static_cast<double>(state_.lost_nonzeros) / static_cast<double>(state_.nonzeros);
     }
+    MakeSums(state_);
     input.mean_delta.resize(static_cast<size_t>(spec().elements));
     const double denominator = std::ldexp(static_cast<double>(state_.weight_sum), spec().fraction_bits());
     WithSums(state_, [&](auto& sums) { DivideSums(sums, denominator, input.mean_delta); });
@@ -190,6 +211,10 @@ class WeightedMean : public Aggregation {
 
  private:
   const AggregationSpec& spec() const { return state_.spec; }
+
+  static void MakeSums(Partial& partial) {
+    WithSums(partial, [&](auto& sums) { sums.resize(static_cast<size_t>(partial.spec.elements)); });
+  }
 
   // The runs of a part; `whole` is the memory for the one that encoded bytes are.
   static std::span<const FloatRun> RunsOf(const PartView& part, FloatRun& whole) {

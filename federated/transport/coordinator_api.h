@@ -2,17 +2,25 @@
 // gRPC stub; nothing above this interface knows which. Requests and replies are structs: a new field touches the
 // struct, its message and nothing between.
 //
-// A client's life: Poll until the reply has a task; Fetch plan and model; train (no call is open meanwhile); Submit;
-// Poll again. Every call may be repeated after a lost connection: a task is leased to its name until its deadline, a
-// fetch goes on at an offset, a submission tells the offset already staged, and an update sent twice counts once.
+// A site is whoever polls for the names it serves: a client process is a site of one name, a worker thread of a
+// simulation one of many. A site's life:
+//
+//   Poll ──→ tasks ──→ Fetch what they name ──→ train (no call is open meanwhile) ──→ Submit ──→ Poll …
+//                                                  └→ in one process: fold into a partial, Poll on while it is held,
+//                                                     SubmitInPlace it when a reply says `hand_over`
+//
+// Every call may be repeated after a lost connection: a task is leased to its site until its deadline, a fetch goes on
+// at an offset, a submission tells the offset already staged, and an update sent twice counts once.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "engine/base/sha256.h"
@@ -20,6 +28,9 @@
 #include "federated/tasks/task.h"
 
 namespace rivulet {
+
+class Model;     // federated/weights/model.h
+struct Partial;  // federated/aggregation/aggregation.h
 
 // Who calls, as the transport authenticated it.
 struct Caller {
@@ -42,9 +53,29 @@ struct Capabilities {
   std::vector<DatasetOffer> datasets;
 };
 
+// For whom a site speaks.
+struct Serves {
+  enum class Kind : uint8_t {
+    kItself,  // the caller's own name
+    kAny,     // every name of the run: a simulation's workers. Never over a network.
+  };
+  Kind kind = Kind::kItself;
+};
+
+struct TaskProgress {
+  TaskId task;
+  // Trained and folded into the partial that this site keeps open: nothing is missing but the hand-over.
+  bool held = false;
+};
+
 struct PollRequest {
   Caller caller;
-  Capabilities capabilities;
+  Capabilities capabilities;  // of a site that serves others, without data sets: its names have their own
+  Serves serves = {};
+  // What is in this site's hands. A task of this site that is neither held nor named is given to it again: its process
+  // was restarted. What is held needs to be said once.
+  std::vector<TaskProgress> working_on = {};
+  int64_t want = 1;  // tasks that it would take now; 0: it only tells
 };
 
 struct BlobId {
@@ -72,6 +103,8 @@ struct Task {
   uint64_t stream_key = 0;   // ClientKey(seed, client_id): the client's own, never the seed
   Digest plan;               // Fetch(BlobId{kBytes, plan}): the plan's bytes
   std::vector<NamedBlob> inputs;
+  // Tasks of one site that bear the same number are folded into one partial: those of one attempt.
+  uint64_t gather = 0;
 
   // null: none of that name.
   const NamedBlob* input(std::string_view name) const {
@@ -93,10 +126,18 @@ struct Awaited {
   std::string sentence;
 };
 
+// Which of a site's open partials is to be handed over now.
+struct HandOver {
+  uint64_t gather = 0;
+  std::vector<TaskId> tasks;  // those that it must hold
+};
+
 // Tasks, or that the run is over, or neither: then there is nothing to do but wait.
 struct PollReply {
-  std::vector<Task> tasks;            // at most one
-  std::vector<TaskOutcome> outcomes;  // of this caller's earlier tasks
+  std::vector<Task> tasks;            // at most `want`
+  std::vector<TaskId> cancelled;      // of `working_on`: stop, and forget what was made of them
+  std::vector<HandOver> hand_over;    // of what is held
+  std::vector<TaskOutcome> outcomes;  // of earlier tasks of a caller that serves itself
   int64_t wait_ms = 0;                // poll again after so long (a hint)
   Awaited awaited;
   // The run is over for this caller, and how: "the run has finished after round 3", "the run has failed: …".
@@ -105,6 +146,7 @@ struct PollReply {
     std::string sentence;
   };
   std::optional<Over> over;
+  uint64_t epoch = 0;  // for AwaitWork
 };
 
 // Reads a blob in chunks of the transport's choosing.
@@ -151,6 +193,21 @@ class ChunkWriter {
 struct TaskFailure {
   TaskId task;
   std::string reason;
+  // Its update was made, and whoever folds does not accept it: it ends as refused, as if it had been sent. Only a site
+  // that folds in this process knows; never over a network.
+  bool refused = false;
+};
+
+// What is known of one task beside its update.
+struct TaskRecord {
+  TaskId task;
+  int64_t examples = 0, steps = 0;
+  Scalars declared;  // the plan's scalars: "train_loss"
+  double norm = 0;   // of the delta, by whoever folded it
+  // The clock's.
+  struct Measured {
+    double train_seconds = 0, fold_seconds = 0;
+  } measured;
 };
 
 class CoordinatorApi {
@@ -164,6 +221,21 @@ class CoordinatorApi {
   // Begins a submission, or takes over one of the same bytes that was cut off. NOT_FOUND: no such task for this caller.
   // RESOURCE_EXHAUSTED: staging is full; try again later.
   virtual StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) = 0;
+  // Returns when something may have changed for the caller since `epoch` (of its last reply), or after `timeout_ms`.
+  virtual void AwaitWork(const Caller&, uint64_t epoch, int64_t timeout_ms) {
+    (void)epoch;  // a coordinator elsewhere cannot wake anybody here
+    std::this_thread::sleep_for(std::chrono::milliseconds(timeout_ms));
+  }
+  // In one process: no message, no hash, no staging. `partial` holds the updates of `records` and no others; all of it
+  // is folded, or nothing. UNIMPLEMENTED over a network. INVALID_ARGUMENT: its tasks are not the records'. NOT_FOUND:
+  // one of them is no open task of this caller. UNAVAILABLE: the run was stopped, and may be resumed.
+  virtual StatusOr<SubmitResult> SubmitInPlace(const Caller&, Partial&&, std::span<const TaskRecord>) {
+    return Unimplemented("a partial is handed over in one process only");
+  }
+  // What a task starts from, shared and not copied. UNIMPLEMENTED over a network. NOT_FOUND as in Fetch.
+  virtual StatusOr<std::shared_ptr<const Model>> FetchInPlace(const Caller&, const BlobId&) {
+    return Unimplemented("a model is shared in one process only");
+  }
   // This task ends at once as failed, instead of at its deadline. NOT_FOUND as in Submit.
   virtual Status Fail(const Caller& caller, const TaskFailure& failure) = 0;
 };

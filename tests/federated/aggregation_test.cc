@@ -707,6 +707,36 @@ TEST(Merge, ATaskFoldedHere_IsFailedPrecondition) {
   EXPECT_EQ(aggregation->Save().weight_sum, 7);
 }
 
+TEST(Merge, TheFirstPartial_IsMovedIn) {
+  auto gathered = Make(Spec(5)), whole = Make(Spec(5)), reference = Make(Spec(5));
+  TestUpdate a{"a", {1, 2, 3, 4, 5}}, b{"b", {1, 0, 1, 0, 1}, 3};
+  ASSERT_OK(gathered->Fold(a.view()));
+  Partial partial = gathered->Extract();
+  const int64_t* const sums = partial.sums.data();
+  ASSERT_OK(whole->Merge(std::move(partial)));
+  EXPECT_EQ(whole->Extract().sums.data(), sums);
+  // Both are empty again, and can go on.
+  for (Aggregation* again : {gathered.get(), whole.get()}) {
+    EXPECT_EQ(again->Save().tasks.size(), 0u);
+    ASSERT_OK(again->Fold(a.view()));
+  }
+  ASSERT_OK(reference->Fold(b.view()));
+  ASSERT_OK(whole->Merge(reference->Extract()));
+  ASSERT_OK(reference->Fold(a.view()));
+  ASSERT_OK(reference->Fold(b.view()));
+  EXPECT_EQ(whole->Save().Serialize(), reference->Save().Serialize());
+}
+
+TEST(Merge, OfAnotherLeastNumberOfUpdates_OursHolds) {
+  AggregationSpec theirs = Spec(5), ours = Spec(5);
+  ours.min_updates = 2;
+  auto gathered = Make(theirs), whole = Make(ours);
+  TestUpdate a{"a", {1, 2, 3, 4, 5}};
+  ASSERT_OK(gathered->Fold(a.view()));
+  ASSERT_OK(whole->Merge(gathered->Extract()));
+  EXPECT_THAT(std::move(*whole).Finish(), StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
 TEST(Merge, MoreThanAVersionTakes_IsResourceExhausted) {
   AggregationSpec spec = Spec(5, 1);
   auto one = Make(spec), other = Make(spec);

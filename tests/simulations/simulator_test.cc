@@ -307,6 +307,26 @@ TEST_F(SimulatorTest, RecordThatCannotBeTrained_EndsTheRunNamingIt) {
   EXPECT_THAT(trace.digests, SizeIs(2));  // both attempts were abandoned
 }
 
+// Where training and folding are one, a bad update ends as one that was sent.
+TEST_F(SimulatorTest, UpdateBeyondTheBound_IsRefusedInTheWordsOfAnUpload) {
+  Scenario scenario = SmallScenario();
+  scenario.server.value_bits = -30;
+  scenario.server.max_attempts = 1;
+  const auto words = [](const Trace& trace) {
+    std::string text(Message(trace.status));
+    const size_t begin = text.find("task '"), end = text.find("-r1-");
+    if (begin == text.npos || end == text.npos) return text;
+    return text.erase(begin, end - begin);  // the run's id tells when it began
+  };
+  const Trace deployed = Deploy(scenario, "deployed.sqlite");
+  EXPECT_THAT(words(deployed), ::testing::AllOf(HasSubstr("refused: the update of"), HasSubstr("beyond ±2^-30")));
+  for (const int workers : {1, 16}) {
+    const Trace simulated = Simulate(scenario, workers, fmt::format("{}.sqlite", workers));
+    EXPECT_EQ(words(simulated), words(deployed));
+    EXPECT_EQ(simulated.folds, deployed.folds);
+  }
+}
+
 TEST_F(SimulatorTest, FirstRecordOfTheWrongSize_IsToldBeforeTheRunHasARow) {
   Scenario scenario = SmallScenario();
   scenario.data.train = WriteRecords("small.tfrecord", std::vector<std::string>(20, DigitExample("tiny", 1)));

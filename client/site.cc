@@ -1,0 +1,206 @@
+#include "client/site.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/base/check.h"
+#include "engine/profile/tracer.h"
+
+namespace rivulet {
+namespace {
+
+// What a site takes is about so much work, and so often it says how far it is.
+constexpr std::chrono::duration<double> kBetweenPolls{0.02};
+
+}  // namespace
+
+Site::Site(CoordinatorApi& api, const ClientData& data, ArtifactCache& artifacts, StopSignal& stop, SiteOptions options)
+    : api_(api),
+      data_(data),
+      stop_(stop),
+      options_(std::move(options)),
+      caller_{.name = options_.name, .certificate_serial = "", .run_id = options_.run_id},
+      trainer_(artifacts, stop, options_.instruments) {}
+
+Status Site::Run() {
+  EnterWorkerThread();
+  asked_ = Clock::now();
+  while (!stop_.stopped()) {
+    if (queue_.empty() || Clock::now() - asked_ >= kBetweenPolls) {
+      RIVULET_ASSIGN_OR_RETURN(PollReply reply, Ask());
+      RIVULET_RETURN_IF_ERROR(Obey(reply));
+      std::move(reply.tasks.begin(), reply.tasks.end(), std::back_inserter(queue_));
+      if (queue_.empty()) {
+        if (reply.over) return absl::OkStatus();
+        if (reply.hand_over.empty()) api_.AwaitWork(caller_, reply.epoch, reply.wait_ms);
+        continue;
+      }
+    }
+    const Task task = std::move(queue_.front());
+    queue_.pop_front();
+    RIVULET_RETURN_IF_ERROR(
+        TraceTask(options_.instruments.tracer, task.client_id, task, [&] { return Work(task); }).status());
+    ++done_;
+  }
+  return Cancelled("stopped");
+}
+
+// Everything in hand is named, and of what is held only what is new: the coordinator remembers. One task of each
+// partial is named again, so that a site hears when its attempt was given up.
+StatusOr<PollReply> Site::Ask() {
+  const Clock::time_point now = Clock::now();
+  if (done_ > 0) {
+    const std::chrono::duration<double> each = (now - asked_) / static_cast<double>(done_);
+    want_ = std::clamp<int64_t>(static_cast<int64_t>(kBetweenPolls / each), 1, options_.most_tasks);
+  }
+  asked_ = now;
+  done_ = 0;
+  PollRequest request;
+  request.caller = caller_;
+  request.capabilities.version = options_.version;
+  request.serves.kind = Serves::Kind::kAny;
+  request.want = queue_.empty() ? want_ : 0;
+  for (const Task& task : queue_) request.working_on.push_back({task.id, false});
+  for (auto& [gather, open] : open_) {
+    if (open.told > 0) request.working_on.push_back({open.records[0].task, true});
+    for (; open.told < open.records.size(); ++open.told) {
+      request.working_on.push_back({open.records[open.told].task, true});
+    }
+  }
+  return api_.Poll(request);
+}
+
+Status Site::Obey(const PollReply& reply) {
+  for (const TaskId& task : reply.cancelled) RIVULET_RETURN_IF_ERROR(Forget(task));
+  for (const HandOver& wanted : reply.hand_over) {
+    const auto open = open_.find(wanted.gather);
+    const bool whole = open != open_.end() && open->second.records.size() == wanted.tasks.size();
+    if (whole) {
+      RIVULET_RETURN_IF_ERROR(HandOverPartial(wanted.gather));
+      continue;
+    }
+    open_.erase(wanted.gather);
+    for (const TaskId& task : wanted.tasks) RIVULET_RETURN_IF_ERROR(GiveUp(task, "its site has lost its update"));
+  }
+  return absl::OkStatus();
+}
+
+// A task that the coordinator no longer knows has ended otherwise: nothing is left to say.
+Status Site::GiveUp(const TaskId& task, std::string_view reason) {
+  const Status told = api_.Fail(caller_, {.task = task, .reason = std::string(reason)});
+  return absl::IsNotFound(told) ? absl::OkStatus() : told;
+}
+
+// Nothing can be taken out of a sum whose addends are gone, so a partial goes as a whole; what else was in it ends too,
+// lest the coordinator wait for it.
+Status Site::Forget(const TaskId& cancelled) {
+  std::erase_if(queue_, [&](const Task& task) { return task.id == cancelled; });
+  for (auto open = open_.begin(); open != open_.end(); ++open) {
+    const std::vector<TaskRecord>& records = open->second.records;
+    if (std::none_of(records.begin(), records.end(), [&](const auto& record) { return record.task == cancelled; })) {
+      continue;
+    }
+    const OpenPartial gone = std::move(open->second);
+    open_.erase(open);
+    for (const TaskRecord& record : gone.records) {
+      if (record.task == cancelled) continue;
+      RIVULET_RETURN_IF_ERROR(GiveUp(record.task, "its update was gathered with one that was cancelled"));
+    }
+    break;
+  }
+  return absl::OkStatus();
+}
+
+Status Site::HandOverPartial(uint64_t gather) {
+  OpenPartial open = std::move(open_.extract(gather).mapped());
+  const StatusOr<SubmitResult> result = api_.SubmitInPlace(caller_, open.aggregation->Extract(), open.records);
+  // Accepted, or refused with every task of it; or the run was stopped, and what is resumed trains them again.
+  if (result.ok() || absl::IsUnavailable(result.status())) return absl::OkStatus();
+  for (const TaskRecord& record : open.records) {
+    RIVULET_RETURN_IF_ERROR(GiveUp(record.task, Sentence(Message(result.status()))));
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<LocalResult> Site::Train(const Task& task) {
+  RIVULET_ASSIGN_OR_RETURN(const BoundData data, data_.Of(task.client_id));
+  TaskTrainer::Sources sources;
+  // Once a process: whoever comes later finds it among the artifacts.
+  sources.plan = [&]() -> StatusOr<std::string> {
+    std::string bytes;
+    RIVULET_ASSIGN_OR_RETURN(const auto reader, api_.Fetch(caller_, {BlobId::Form::kBytes, task.plan}, 0));
+    for (;;) {
+      RIVULET_ASSIGN_OR_RETURN(const std::span<const std::byte> chunk, reader->Next());
+      if (chunk.empty()) return bytes;
+      bytes.append(reinterpret_cast<const char*>(chunk.data()), chunk.size());
+    }
+  };
+  sources.model = [&](const BlobId& id, const Plan&) -> StatusOr<std::shared_ptr<const Model>> {
+    if (base_ == nullptr || base_digest_ != id.digest) {
+      base_.reset();  // a version that nobody needs goes before the next one stays
+      RIVULET_ASSIGN_OR_RETURN(base_, api_.FetchInPlace(caller_, id));
+      base_digest_ = id.digest;
+    }
+    return base_;
+  };
+  return trainer_.Train(task, task.client_id, data, sources);
+}
+
+StatusOr<Site::OpenPartial*> Site::Open(const Task& task) {
+  const auto found = open_.find(task.gather);
+  if (found != open_.end()) return &found->second;
+  // What other gatherings hold is asked for or cancelled; those that hold nothing would stay.
+  std::erase_if(open_, [](const auto& open) { return open.second.records.empty(); });
+  OpenPartial open;
+  RIVULET_ASSIGN_OR_RETURN(open.aggregation, Aggregation::Create(trainer_.plan().aggregation()));
+  return &open_.emplace(task.gather, std::move(open)).first->second;
+}
+
+// A task ends in one of three ways: in the partial; with a sentence of whoever folds, as an upload would; or with a
+// sentence that says why it cannot be done. Only a site that is being stopped says nothing.
+StatusOr<TaskReport> Site::Work(const Task& task) {
+  TaskReport report;
+  const auto tell = [&](TaskReport::Kind kind, std::string_view reason) -> StatusOr<TaskReport> {
+    if (stop_.stopped()) return Cancelled("stopped");
+    report.kind = kind;
+    report.reason = reason;
+    const Status told =
+        api_.Fail(caller_, {.task = task.id, .reason = report.reason, .refused = kind == TaskReport::Kind::kRefused});
+    if (absl::IsNotFound(told)) {
+      report.kind = TaskReport::Kind::kGone;
+    } else {
+      RIVULET_RETURN_IF_ERROR(told);
+    }
+    return report;
+  };
+  StatusOr<LocalResult> trained = Train(task);
+  if (!trained.ok()) return tell(TaskReport::Kind::kFailed, Sentence(Message(trained.status())));
+  report.examples = trained->examples;
+  report.steps = trained->steps;
+  report.train_loss = trained->train_loss;
+  report.train_seconds = trained->train_seconds;
+
+  RIVULET_ASSIGN_OR_RETURN(OpenPartial* const open, Open(task));
+  TraceSpan folding(options_.instruments.tracer, "phase", "fold");
+  folding.Arrow(Tracer::Flow::kEnd, Tracer::kTask, task.id);
+  const Clock::time_point begin = Clock::now();
+  std::vector<PartView> parts;
+  for (const LocalResult::Part& part : trained->parts) {
+    parts.push_back({.name = part.name, .data = {}, .weight = trained->examples, .runs = part.runs});
+  }
+  const StatusOr<Aggregation::Taken> taken = open->aggregation->Take({task.id, parts, trained->declared});
+  const double fold_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  folding.End();
+  if (!taken.ok()) return tell(TaskReport::Kind::kRefused, Message(taken.status()));
+  TaskRecord& record = open->records.emplace_back();
+  record.task = task.id;
+  record.examples = trained->examples;
+  record.steps = trained->steps;
+  record.declared = std::move(trained->declared);
+  record.norm = taken->norm;
+  record.measured = {trained->train_seconds, fold_seconds};
+  if (!options_.holds) RIVULET_RETURN_IF_ERROR(HandOverPartial(task.gather));
+  return report;
+}
+
+}  // namespace rivulet

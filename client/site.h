@@ -1,0 +1,93 @@
+// A site that works in its coordinator's process and speaks for whichever of the run's names has a task: a worker of a
+// simulation. It takes several tasks at a time, trains them, and folds each into a partial that it keeps open, with a
+// record a task; what it holds it hands over when the coordinator asks. No update is copied, sent or hashed. Which bits
+// come out cannot depend on who folded what: the sums are integers.
+//
+//   Poll ─→ queue ─→ train ─→ Take into the open partial of the task's gathering ─→ Poll (held) … SubmitInPlace
+//
+// Memory beside the trainer: one partial per gathering (the tasks of one attempt) that is open. An update that is
+// refused leaves no trace in it. All of a partial is folded by the coordinator, or none.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "client/artifact_cache.h"
+#include "client/stop_signal.h"
+#include "client/task_trainer.h"
+#include "engine/profile/step_monitor.h"
+#include "federated/aggregation/aggregation.h"
+#include "federated/transport/coordinator_api.h"
+
+namespace rivulet {
+
+// The data of the names a site serves. Thread-safe.
+class ClientData {
+ public:
+  virtual ~ClientData() = default;
+  // NOT_FOUND: this site has no data of that name.
+  virtual StatusOr<BoundData> Of(std::string_view client_id) const = 0;
+};
+
+struct SiteOptions {
+  std::string name;  // "worker 0"
+  std::string run_id;
+  std::string version;
+  // Tasks in hand at a time at most. How many it asks for follows from how long its last ones took: those of some
+  // milliseconds come by the dozen, and of those of seconds one site never takes two while another has none.
+  int64_t most_tasks = 16;
+  // Keeps its partial open until it is asked for it. Otherwise it hands each update over by itself: more sites than
+  // processors would only keep more memory, each a partial of 8 bytes a parameter.
+  bool holds = true;
+  Instruments instruments;
+};
+
+// One thread's. Not thread-safe, but for Stop of the signal that it was given.
+class Site {
+ public:
+  // All must outlive the site.
+  Site(CoordinatorApi& api, const ClientData& data, ArtifactCache& artifacts, StopSignal& stop, SiteOptions options);
+
+  // Works until the run is over: OK, also when it failed. CANCELLED after Stop; what is held then is lost, and its
+  // tasks with it. Otherwise the coordinator's error. Tasks that cannot be done are told to the coordinator. Calls
+  // EnterWorkerThread() on the calling thread.
+  Status Run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct OpenPartial {
+    std::unique_ptr<Aggregation> aggregation;
+    std::vector<TaskRecord> records;
+    size_t told = 0;  // of the records: said to be held
+  };
+
+  StatusOr<PollReply> Ask();
+  Status Obey(const PollReply& reply);
+  Status GiveUp(const TaskId& task, std::string_view reason);
+  Status Forget(const TaskId& cancelled);
+  Status HandOverPartial(uint64_t gather);
+  StatusOr<TaskReport> Work(const Task& task);
+  StatusOr<LocalResult> Train(const Task& task);
+  StatusOr<OpenPartial*> Open(const Task& task);
+
+  CoordinatorApi& api_;
+  const ClientData& data_;
+  StopSignal& stop_;
+  const SiteOptions options_;
+  const Caller caller_;
+  TaskTrainer trainer_;
+  Digest base_digest_;
+  std::shared_ptr<const Model> base_;  // of base_digest_
+  std::deque<Task> queue_;
+  std::map<uint64_t, OpenPartial> open_;  // by Task::gather
+  Clock::time_point asked_;
+  int64_t done_ = 0;  // tasks since asked_
+  int64_t want_ = 1;
+};
+
+}  // namespace rivulet

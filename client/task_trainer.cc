@@ -1,0 +1,92 @@
+#include "client/task_trainer.h"
+
+#include <utility>
+
+#include "engine/profile/tracer.h"
+
+namespace rivulet {
+
+std::string_view Name(TaskReport::Kind kind) {
+  switch (kind) {
+    case TaskReport::Kind::kAccepted:
+      return "accepted";
+    case TaskReport::Kind::kDuplicate:
+      return "duplicate";
+    case TaskReport::Kind::kRefused:
+      return "refused";
+    case TaskReport::Kind::kFailed:
+      return "failed";
+    case TaskReport::Kind::kGone:
+      return "too late";
+  }
+  return "";
+}
+
+StatusOr<TaskReport> TraceTask(Tracer* tracer, std::string_view client_id, const Task& task,
+                               const std::function<StatusOr<TaskReport>()>& work) {
+  if (tracer == nullptr) return work();
+  const TraceRow client = tracer->Row("clients", client_id);
+  const int64_t begin = ProfileNanos();
+  TraceSpan span(tracer, "task", client_id);
+  StatusOr<TaskReport> report = work();
+  const std::string round = fmt::format("round {}", task.base_version + 1);
+  const std::string_view outcome = report.ok() ? Name(report->kind) : "stopped";
+  span.Arg("task", task.id);
+  span.Arg("round", task.base_version + 1);
+  span.Arg("outcome", outcome);
+  span.End();
+  std::vector<TraceArg> args = {{"task", std::string_view(task.id)}, {"outcome", outcome}};
+  if (report.ok()) {
+    args.push_back({"examples", report->examples});
+    args.push_back({"steps", report->steps});
+    args.push_back({"train_loss", report->train_loss});
+    args.push_back({"bytes_up", report->bytes_up});
+    if (!report->reason.empty()) args.push_back({"reason", std::string_view(report->reason)});
+  }
+  tracer->Complete(client, "client", round, begin, ProfileNanos(), args);
+  return report;
+}
+
+StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view client_id, const BoundData& data,
+                                         const Sources& sources) {
+  if (task.kind != TaskKind::kTrain) {
+    return Unimplemented("task {} is to {}, which this client cannot do; update it", task.id, Name(task.kind));
+  }
+  Tracer* const tracer = instruments_.tracer;
+  TraceSpan fetching(tracer, "phase", "fetch");
+  // A trainer is kept from task to task: its buffers and programs are those of the plan.
+  if (trainer_ == nullptr || plan_->plan->digest() != task.plan) {
+    RIVULET_ASSIGN_OR_RETURN(auto artifacts, artifacts_.Plan(task.plan, sources.plan));
+    trainer_.reset();  // its buffers go before the next one's come
+    plan_ = std::move(artifacts);
+  }
+  const Plan& plan = *plan_->plan;
+  // A plan names its data set, and what the client's own configuration has bound decides; a plan cannot reach for
+  // another.
+  if (plan.dataset() != data.name) {
+    return FailedPrecondition("plan '{}' trains on data set '{}', but this client has bound '{}'", plan.name(),
+                              plan.dataset(), data.name);
+  }
+  const NamedBlob* const model = task.input("model");
+  if (model == nullptr || model->id.form != BlobId::Form::kModel) {
+    return InvalidArgument("task {} names no model to start from; is the coordinator newer than this client?", task.id);
+  }
+  RIVULET_ASSIGN_OR_RETURN(const auto base, sources.model(model->id, plan));
+  if (trainer_ == nullptr) {
+    RIVULET_ASSIGN_OR_RETURN(trainer_, Trainer::Create(plan_->programs, instruments_.steps));
+  }
+  const DatasetExamples examples(plan_->examples->Of(data.dataset), data.indices);
+  fetching.End();
+  TraceSpan training(tracer, "phase", "train");
+  training.Arrow(Tracer::Flow::kStep, Tracer::kTask, task.id);
+  const LaneTask lane{&task, client_id, base.get(), &examples};
+  RIVULET_ASSIGN_OR_RETURN(std::vector<LocalResult> results, trainer_->Train({&lane, 1}, stop_.token()));
+  LocalResult& result = results[0];
+  RIVULET_RETURN_IF_ERROR(result.status);
+  training.Arg("examples", result.examples);
+  training.Arg("steps", result.steps);
+  training.Arg("train_loss", result.train_loss);
+  return std::move(result);
+}
+
+}  // namespace rivulet

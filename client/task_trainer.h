@@ -1,0 +1,78 @@
+// What every site does with a task before its update goes anywhere: plan and base model come here, and the task's data
+// is trained on. Whether the update is then sent (client/task_runner.h) or folded where it lies (client/site.h) is no
+// matter of this file.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "client/artifact_cache.h"
+#include "client/stop_signal.h"
+#include "client/trainer.h"
+#include "engine/data/dataset.h"
+#include "engine/profile/step_monitor.h"
+#include "federated/transport/coordinator_api.h"
+
+namespace rivulet {
+
+// A data set that a client has bound to a name; nothing a plan says opens another.
+struct BoundData {
+  std::string name = "train";
+  std::shared_ptr<const Dataset> dataset;
+  std::optional<std::span<const uint32_t>> indices;  // this client's share; nothing: all. Outlives the task.
+  int64_t size() const { return indices.has_value() ? static_cast<int64_t>(indices->size()) : dataset->size(); }
+};
+
+struct TaskReport {
+  enum class Kind {
+    kAccepted,   // or, by a site that folds, taken into its partial
+    kDuplicate,  // had been submitted before
+    kRefused,    // by whoever folds; `reason` is its sentence
+    kFailed,     // could not be done here; the coordinator was told `reason`
+    kGone,       // the coordinator no longer knows the task: too late
+  };
+  Kind kind = Kind::kAccepted;
+  std::string reason;
+  int64_t examples = 0, steps = 0, bytes_up = 0;
+  double train_loss = 0, train_seconds = 0;
+};
+std::string_view Name(TaskReport::Kind kind);  // "accepted", "duplicate", "refused", "failed", "too late"
+
+// Calls `work`. With a tracer the task is seen twice: on the row of the thread that works, around its phases, and on
+// the row of its client.
+StatusOr<TaskReport> TraceTask(Tracer* tracer, std::string_view client_id, const Task& task,
+                               const std::function<StatusOr<TaskReport>()>& work);
+
+// Not thread-safe: one per thread. The thread has called EnterWorkerThread().
+class TaskTrainer {
+ public:
+  // How what a task names comes here.
+  struct Sources {
+    ArtifactCache::FetchFn plan;
+    std::function<StatusOr<std::shared_ptr<const Model>>(const BlobId& model, const Plan& plan)> model;
+  };
+
+  // Both must outlive this.
+  TaskTrainer(ArtifactCache& artifacts, StopSignal& stop, Instruments instruments)
+      : artifacts_(artifacts), stop_(stop), instruments_(instruments) {}
+
+  // The parts lie in the trainer's memory until the next call. Errors are those of the sources and of Trainer::Train;
+  // UNIMPLEMENTED: a task of another kind; FAILED_PRECONDITION: the plan wants another data set.
+  StatusOr<LocalResult> Train(const Task& task, std::string_view client_id, const BoundData& data,
+                              const Sources& sources);
+  const Plan& plan() const { return *plan_->plan; }  // of the last task that was trained
+
+ private:
+  ArtifactCache& artifacts_;
+  StopSignal& stop_;
+  const Instruments instruments_;
+  std::shared_ptr<const PlanArtifacts> plan_;
+  std::unique_ptr<Trainer> trainer_;  // of plan_
+};
+
+}  // namespace rivulet

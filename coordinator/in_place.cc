@@ -1,0 +1,109 @@
+// What a site of this process asks: a model without a copy, its partial without a message, and to be woken.
+#include "coordinator/run_coordinator.h"
+#include "engine/profile/tracer.h"
+
+namespace rivulet {
+namespace {
+
+std::optional<double> Finite(const Scalars& scalars, const std::string& name) {
+  const auto found = scalars.find(name);
+  return found == scalars.end() || !std::isfinite(found->second) ? std::nullopt : std::optional(found->second);
+}
+
+}  // namespace
+
+// Sites ask again at the epoch of their last answer, so what happened between the answer and this call is not slept
+// through.
+void RunCoordinator::AwaitWork(const Caller&, uint64_t epoch, int64_t timeout_ms) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
+  MutexLock lock(mutex_);
+  while (epoch_ == epoch) {
+    const auto left = until - std::chrono::steady_clock::now();
+    if (left.count() <= 0) return;
+    work_.WaitFor(mutex_, left);
+  }
+}
+
+StatusOr<std::shared_ptr<const Model>> RunCoordinator::FetchInPlace(const Caller& caller, const BlobId& blob) {
+  RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
+  MutexLock lock(mutex_);
+  if (blob != BlobId{BlobId::Form::kModel, current_.digest}) {
+    return NotFound("this coordinator has no model {}, or no longer; poll for the current task", blob.digest.Hex());
+  }
+  return current_.model;
+}
+
+void RunCoordinator::Record(Attempt& attempt, const TaskRecord& record) {
+  TaskEntry& entry = attempt.tasks.at(record.task);
+  entry.weight = entry.examples = record.examples;
+  entry.steps = record.steps;
+  entry.train_loss = Finite(record.declared, "train_loss");
+  entry.train_seconds = record.measured.train_seconds;
+  entry.update_norm = record.norm;
+}
+
+// The machine takes all tasks of a partial or none, and keeps the attempt open while they are added; so that is done
+// without the coordinator's lock. Partials of one attempt follow one another; the first is not added but becomes the
+// aggregate.
+StatusOr<SubmitResult> RunCoordinator::SubmitInPlace(const Caller& caller, Partial&& partial,
+                                                     std::span<const TaskRecord> records) {
+  RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
+  std::vector<TaskId> tasks;
+  tasks.reserve(records.size());
+  for (const TaskRecord& record : records) {
+    if (!partial.tasks.contains(record.task)) {
+      return InvalidArgument("the partial of site '{}' has no update of task '{}', of which it brings a record",
+                             caller.name, record.task);
+    }
+    tasks.push_back(record.task);
+  }
+  if (partial.tasks.size() != tasks.size()) {
+    return InvalidArgument("the partial of site '{}' has {} updates and {} records; each wants one", caller.name,
+                           partial.tasks.size(), tasks.size());
+  }
+  std::shared_ptr<Attempt> attempt;
+  StatusOr<SubmitResult> result = SubmitResult{};
+  {
+    MutexLock lock(mutex_);
+    TickIfDue();
+    attempt = attempt_;
+    for (const Action& action : Feed(PartialReported{caller.name, tasks})) {
+      const auto* refusal = std::get_if<Refuse>(&action);
+      if (refusal == nullptr) continue;
+      if (refusal->why == Refuse::Why::kUnknown) {
+        result = NotFound("{}", refusal->reason);
+      } else if (refusal->why == Refuse::Why::kBusy || machine_.phase() == RunMachine::Phase::kStopped) {
+        result = Unavailable("{}", refusal->reason);
+      } else if (refusal->why == Refuse::Why::kDuplicate) {
+        result = SubmitResult{SubmitResult::Kind::kDuplicate, ""};
+      } else {
+        result = SubmitResult{SubmitResult::Kind::kRefused, refusal->reason};
+      }
+      attempt = nullptr;
+    }
+  }
+  if (attempt != nullptr) {
+    TraceSpan merging(options_.tracer, "phase", "merge");
+    merging.Arg("updates", static_cast<int64_t>(tasks.size()));
+    Status merged;
+    {
+      MutexLock lock(attempt->fold_mutex);
+      const auto begin = std::chrono::steady_clock::now();
+      merged = attempt->aggregation->Merge(std::move(partial));
+      attempt->fold_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      for (const TaskRecord& record : records) attempt->fold_seconds += record.measured.fold_seconds;
+    }
+    merging.End();
+    if (!merged.ok()) result = SubmitResult{SubmitResult::Kind::kRefused, std::string(Message(merged))};
+    MutexLock lock(mutex_);
+    if (merged.ok() && machine_.phase() == RunMachine::Phase::kTraining && attempt == attempt_) {
+      for (const TaskRecord& record : records) Record(*attempt, record);
+    }
+    Feed(Merged{std::move(tasks), merged.ok(), result->reason});
+    TellProgress();
+  }
+  Drain();
+  return result;
+}
+
+}  // namespace rivulet

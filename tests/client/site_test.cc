@@ -1,0 +1,300 @@
+#include "client/site.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+
+#include "federated/random/streams.h"
+#include "tests/client/local_plan.h"
+#include "tests/testing/memory_dataset.h"
+#include "tests/testing/status_matchers.h"
+
+namespace rivulet {
+namespace {
+
+using ::rivulet::testing::StatusIs;
+using testing::DigitExample;
+using testing::DigitRecords;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::LocalScenario;
+using testing::MemoryDataset;
+using testing::PatternModel;
+using testing::PlanBytes;
+using ::testing::SizeIs;
+using testing::TrainOne;
+using ::testing::UnorderedElementsAre;
+
+constexpr uint64_t kGather = 7;
+
+// A coordinator in this process that answers polls by a script, then says that the run is over.
+class ScriptedCoordinator : public CoordinatorApi {
+ public:
+  explicit ScriptedCoordinator(const Scenario& scenario)
+      : bytes_(PlanBytes(scenario)), plan_(*Plan::Open(bytes_)), base_(PatternModel(*plan_)) {}
+
+  Task TaskOf(const std::string& client_id, uint64_t gather = kGather) const {
+    Task task;
+    task.id = "task of " + client_id;
+    task.client_id = client_id;
+    task.stream_key = ClientKey(42, client_id);
+    task.plan = plan_->digest();
+    task.inputs = {{"model", {BlobId::Form::kModel, base_->ComputeDigest()}}};
+    task.gather = gather;
+    return task;
+  }
+
+  StatusOr<PollReply> Poll(const PollRequest& request) override {
+    EXPECT_EQ(request.serves.kind, Serves::Kind::kAny);
+    if (request.want == 0) return PollReply{};  // a slow machine's site only tells that it is alive
+    requests_.push_back(request);
+    PollReply reply;
+    if (script_.empty()) {
+      reply.over = PollReply::Over{.sentence = "finished"};
+    } else {
+      reply = script_.front();
+      script_.pop_front();
+    }
+    reply.epoch = requests_.size();
+    return reply;
+  }
+  void AwaitWork(const Caller&, uint64_t epoch, int64_t timeout_ms) override {
+    EXPECT_EQ(epoch, requests_.size());
+    waits_.push_back(timeout_ms);
+  }
+  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller&, const BlobId& blob, int64_t offset) override {
+    EXPECT_EQ(blob, (BlobId{BlobId::Form::kBytes, plan_->digest()}));
+    EXPECT_EQ(offset, 0);
+    ++plan_fetches_;
+    return std::make_unique<Reader>(bytes_);
+  }
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller&, const Submission&) override {
+    ADD_FAILURE() << "nothing is sent in place";
+    return Internal("no");
+  }
+  StatusOr<SubmitResult> SubmitInPlace(const Caller& caller, Partial&& partial,
+                                       std::span<const TaskRecord> records) override {
+    EXPECT_EQ(caller.name, "worker 0");
+    partials_.push_back(std::move(partial));
+    records_.emplace_back(records.begin(), records.end());
+    return submitted_;
+  }
+  StatusOr<std::shared_ptr<const Model>> FetchInPlace(const Caller&, const BlobId& blob) override {
+    EXPECT_EQ(blob, (BlobId{BlobId::Form::kModel, base_->ComputeDigest()}));
+    ++model_fetches_;
+    return base_;
+  }
+  Status Fail(const Caller&, const TaskFailure& failure) override {
+    failures_.push_back(
+        fmt::format("{}{}: {}", failure.task, failure.refused ? " refused" : " failed", failure.reason));
+    return failed_;
+  }
+
+  const std::string bytes_;
+  const std::shared_ptr<const Plan> plan_;
+  const std::shared_ptr<const Model> base_;
+  std::deque<PollReply> script_;
+  std::vector<PollRequest> requests_;
+  std::vector<int64_t> waits_;
+  int plan_fetches_ = 0, model_fetches_ = 0;
+  std::vector<Partial> partials_;
+  std::vector<std::vector<TaskRecord>> records_;
+  std::vector<std::string> failures_;
+  StatusOr<SubmitResult> submitted_ = SubmitResult{};
+  Status failed_;
+
+ private:
+  class Reader : public ChunkReader {
+   public:
+    explicit Reader(const std::string& bytes) : rest_(std::as_bytes(std::span(bytes))) {}
+    int64_t total_bytes() const override { return static_cast<int64_t>(rest_.size()); }
+    StatusOr<std::span<const std::byte>> Next() override {
+      const auto chunk = rest_.first(std::min<size_t>(rest_.size(), 1000));
+      rest_ = rest_.subspan(chunk.size());
+      return chunk;
+    }
+
+   private:
+    std::span<const std::byte> rest_;
+  };
+};
+
+class SiteTest : public ::testing::Test, public ClientData {
+ protected:
+  SiteTest() : coordinator_(WithMaxWeight20()) {
+    data_["a"] = DigitRecords(12, 1);
+    data_["b"] = DigitRecords(15, 2);
+    data_["heavy"] = DigitRecords(21, 3);
+    data_["bad"] = {DigitExample(std::string(784, 'x'), 42)};
+  }
+  static Scenario WithMaxWeight20() {
+    Scenario scenario = LocalScenario();
+    scenario.server.clients_per_round = 4;
+    scenario.server.max_weight = 20;
+    return scenario;
+  }
+
+  StatusOr<BoundData> Of(std::string_view client_id) const override {
+    const auto found = data_.find(std::string(client_id));
+    if (found == data_.end()) return NotFound("no data of '{}'", client_id);
+    return BoundData{.dataset = std::make_shared<MemoryDataset>(found->second), .indices = {}};
+  }
+
+  PollReply Tasks(const std::vector<std::string>& clients, uint64_t gather = kGather) {
+    PollReply reply;
+    for (const std::string& client_id : clients) reply.tasks.push_back(coordinator_.TaskOf(client_id, gather));
+    return reply;
+  }
+  PollReply HandOverOf(const std::vector<std::string>& clients, uint64_t gather = kGather) {
+    PollReply reply;
+    reply.hand_over.push_back({gather, {}});
+    for (const std::string& client_id : clients) reply.hand_over[0].tasks.push_back("task of " + client_id);
+    return reply;
+  }
+
+  Status Run(bool holds = true) {
+    SiteOptions options;
+    options.name = "worker 0";
+    options.holds = holds;
+    return Site(coordinator_, *this, artifacts_, stop_, std::move(options)).Run();
+  }
+
+  // What the updates of these clients come to when each is trained and folded on its own.
+  Partial Reference(const std::vector<std::string>& clients) {
+    auto aggregation = *Aggregation::Create(coordinator_.plan_->aggregation());
+    auto decoder = *ExampleDecoder::Create(coordinator_.plan_->features());
+    for (const std::string& client_id : clients) {
+      auto trainer = *Trainer::Create(NewProgramCache(coordinator_.plan_));
+      const Task task = coordinator_.TaskOf(client_id);
+      const DatasetExamples examples(std::make_shared<MemoryDataset>(data_[client_id]), std::nullopt, decoder);
+      const auto trained = TrainOne(*trainer, task, client_id, *coordinator_.base_, examples);
+      EXPECT_OK(trained);
+      const PartView part{"delta", Encoding::kF32, std::as_bytes(std::span(trained->delta)), trained->examples};
+      EXPECT_OK(aggregation->Take({task.id, {&part, 1}, trained->declared}));
+    }
+    return aggregation->Save();
+  }
+
+  ScriptedCoordinator coordinator_;
+  std::map<std::string, std::vector<std::string>> data_;
+  ArtifactCache artifacts_;
+  StopSignal stop_;
+};
+
+TEST_F(SiteTest, Tasks_AreFoldedIntoOnePartialThatIsHandedOverWhenAskedFor) {
+  coordinator_.script_ = {Tasks({"a", "b"}), HandOverOf({"a", "b"})};
+  ASSERT_OK(Run());
+  ASSERT_THAT(coordinator_.partials_, SizeIs(1));
+  EXPECT_EQ(coordinator_.partials_[0].Serialize(), Reference({"b", "a"}).Serialize());
+  ASSERT_THAT(coordinator_.records_[0], SizeIs(2));
+  const TaskRecord& record = coordinator_.records_[0][1];
+  EXPECT_EQ(record.task, "task of b");
+  EXPECT_EQ(record.examples, 15);
+  EXPECT_EQ(record.steps, 4);
+  EXPECT_GT(record.declared.at("train_loss"), 0);
+  EXPECT_GT(record.norm, 0);
+  EXPECT_THAT(coordinator_.failures_, IsEmpty());
+  EXPECT_EQ(coordinator_.plan_fetches_, 1);
+  EXPECT_EQ(coordinator_.model_fetches_, 1);
+  // What is held is said when it is, and one of it afterwards.
+  ASSERT_THAT(coordinator_.requests_, SizeIs(3));
+  EXPECT_THAT(coordinator_.requests_[0].working_on, IsEmpty());
+  EXPECT_THAT(coordinator_.requests_[1].working_on,
+              ElementsAre(::testing::FieldsAre("task of a", true), ::testing::FieldsAre("task of b", true)));
+  EXPECT_THAT(coordinator_.requests_[2].working_on, IsEmpty());
+}
+
+TEST_F(SiteTest, UpdateThatIsRefused_LeavesNoTraceInThePartial) {
+  coordinator_.script_ = {Tasks({"a", "heavy", "b"}), HandOverOf({"a", "b"})};
+  ASSERT_OK(Run());
+  ASSERT_THAT(coordinator_.partials_, SizeIs(1));
+  EXPECT_EQ(coordinator_.partials_[0].Serialize(), Reference({"a", "b"}).Serialize());
+  EXPECT_THAT(coordinator_.failures_,
+              ElementsAre("task of heavy refused: the update of task 'task of heavy' weighs 21, more than "
+                          "server.max_weight = 20; raise server.max_weight"));
+}
+
+TEST_F(SiteTest, TaskThatCannotBeDone_FailsAndTheOthersGoOn) {
+  coordinator_.script_ = {Tasks({"bad", "absent", "a"}), HandOverOf({"a"})};
+  ASSERT_OK(Run());
+  ASSERT_THAT(coordinator_.partials_, SizeIs(1));
+  EXPECT_EQ(coordinator_.partials_[0].Serialize(), Reference({"a"}).Serialize());
+  EXPECT_THAT(coordinator_.failures_,
+              ElementsAre(::testing::AllOf(HasSubstr("task of bad failed: memory.tfrecord: record 0 at byte 0"),
+                                           HasSubstr("'label' is 42")),
+                          "task of absent failed: no data of 'absent'"));
+}
+
+TEST_F(SiteTest, AttemptThatWasGivenUp_ItsPartialGoes) {
+  PollReply cancelled = Tasks({"b"}, kGather + 1);
+  cancelled.cancelled = {"task of a"};
+  coordinator_.script_ = {Tasks({"a"}), cancelled, HandOverOf({"b"}, kGather + 1)};
+  ASSERT_OK(Run());
+  ASSERT_THAT(coordinator_.partials_, SizeIs(1));
+  EXPECT_EQ(coordinator_.partials_[0].Serialize(), Reference({"b"}).Serialize());
+  EXPECT_THAT(coordinator_.failures_, IsEmpty());
+}
+
+TEST_F(SiteTest, OneOfManyIsCancelled_TheOthersInItsPartialAreGivenUp) {
+  PollReply cancelled;
+  cancelled.cancelled = {"task of a"};
+  coordinator_.script_ = {Tasks({"a", "b"}), cancelled};
+  coordinator_.failed_ = NotFound("gone");  // which is no error: it has ended
+  ASSERT_OK(Run());
+  EXPECT_THAT(coordinator_.partials_, IsEmpty());
+  EXPECT_THAT(coordinator_.failures_,
+              ElementsAre("task of b failed: its update was gathered with one that was cancelled"));
+}
+
+TEST_F(SiteTest, PartialOfTwoAttempts_AreTwo) {
+  coordinator_.script_ = {Tasks({"a"}), Tasks({"b"}, kGather + 1), HandOverOf({"b"}, kGather + 1), HandOverOf({"a"})};
+  ASSERT_OK(Run());
+  ASSERT_THAT(coordinator_.partials_, SizeIs(2));
+  EXPECT_THAT(coordinator_.partials_[0].tasks, ElementsAre("task of b"));
+  EXPECT_THAT(coordinator_.partials_[1].tasks, ElementsAre("task of a"));
+}
+
+TEST_F(SiteTest, AskedForWhatItDoesNotHold_GivesItUp) {
+  coordinator_.script_ = {HandOverOf({"a", "b"})};
+  ASSERT_OK(Run());
+  EXPECT_THAT(coordinator_.partials_, IsEmpty());
+  EXPECT_THAT(coordinator_.failures_, UnorderedElementsAre("task of a failed: its site has lost its update",
+                                                           "task of b failed: its site has lost its update"));
+}
+
+TEST_F(SiteTest, PartialThatIsNotTaken_ItsTasksAreGivenUp) {
+  coordinator_.script_ = {Tasks({"a"}), HandOverOf({"a"})};
+  coordinator_.submitted_ = NotFound("site 'worker 0' has no task 'task of a'");
+  ASSERT_OK(Run());
+  EXPECT_THAT(coordinator_.failures_, ElementsAre("task of a failed: site 'worker 0' has no task 'task of a'"));
+}
+
+TEST_F(SiteTest, SiteThatHoldsNothing_HandsEachUpdateOver) {
+  coordinator_.script_ = {Tasks({"a", "b"})};
+  ASSERT_OK(Run(false));
+  ASSERT_THAT(coordinator_.partials_, SizeIs(2));
+  EXPECT_EQ(coordinator_.partials_[1].Serialize(), Reference({"b"}).Serialize());
+  EXPECT_THAT(coordinator_.requests_[1].working_on, IsEmpty());
+}
+
+TEST_F(SiteTest, NothingToDo_WaitsAsLongAsItIsTold) {
+  PollReply wait;
+  wait.wait_ms = 40;
+  coordinator_.script_ = {wait, wait};
+  ASSERT_OK(Run());
+  EXPECT_THAT(coordinator_.waits_, ElementsAre(40, 40));
+}
+
+TEST_F(SiteTest, Stopped_SaysNothingMore) {
+  coordinator_.script_ = {Tasks({"a", "b"})};
+  stop_.Stop();
+  EXPECT_THAT(Run(), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(coordinator_.requests_, IsEmpty());
+  EXPECT_THAT(coordinator_.failures_, IsEmpty());
+}
+
+}  // namespace
+}  // namespace rivulet

@@ -1,0 +1,255 @@
+// Sites of the coordinator's own process: many tasks a poll, updates gathered in a partial, no bytes on the way.
+#include <gmock/gmock.h>
+
+#include <thread>
+
+#include "coordinator/coordinator.h"
+#include "test_run.h"
+#include "tests/testing/status_matchers.h"
+
+namespace rivulet {
+namespace {
+
+using ::rivulet::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr int64_t kInPlaceElements = 3;
+
+class InPlaceTest : public ::testing::Test {
+ protected:
+  explicit InPlaceTest(int64_t clients = 4, int64_t rounds = 2) {
+    options_.scenario = TinyScenario(clients, clients, rounds);
+    options_.db_path = folder_.db();
+    options_.observer.on_progress = [this](int64_t round, int64_t folded, int64_t selected) {
+      progress_.push_back(fmt::format("{}: {}/{}", round, folded, selected));
+    };
+    options_.observer.on_round = [this](const RoundReport& report) { reports_.push_back(report); };
+    parts_ = TinyParts(kInPlaceElements, clients);
+  }
+  void Start() {
+    auto created = CreateCoordinator(options_, parts_);
+    ASSERT_OK(created);
+    coordinator_ = *std::move(created);
+    ASSERT_OK(coordinator_->Register(Names(options_.scenario.data.partition.clients)));
+  }
+
+  // A site's own: what it holds, of which attempt.
+  struct Worker {
+    std::string name;
+    std::vector<Task> tasks;
+    std::vector<TaskProgress> news;
+    std::map<uint64_t, std::unique_ptr<Aggregation>> open;
+    std::map<uint64_t, std::vector<TaskRecord>> records;
+  };
+  PollReply Poll(Worker& worker, int64_t want) {
+    PollRequest request;
+    request.caller = As(worker.name);
+    request.serves.kind = Serves::Kind::kAny;
+    request.want = want;
+    request.working_on = std::exchange(worker.news, {});
+    for (const Task& task : worker.tasks) request.working_on.push_back({task.id, false});
+    StatusOr<PollReply> reply = coordinator_->Poll(request);
+    EXPECT_OK(reply);
+    if (!reply.ok()) return {};
+    worker.tasks.insert(worker.tasks.end(), reply->tasks.begin(), reply->tasks.end());
+    return *std::move(reply);
+  }
+  // Does all tasks that the worker has.
+  void Work(Worker& worker) {
+    for (const Task& task : std::exchange(worker.tasks, {})) {
+      const auto base = coordinator_->FetchInPlace(As(worker.name), task.input("model")->id);
+      ASSERT_OK(base);
+      const std::vector<float> delta = FakeDelta(task, **base);
+      const int64_t examples = 10 + static_cast<int64_t>(task.client_id.back() - '0');
+      auto& open = worker.open[task.gather];
+      if (open == nullptr) open = *Aggregation::Create(parts_.aggregation);
+      const PartView part{"delta", Encoding::kF32, std::as_bytes(std::span(delta)), examples};
+      TaskRecord record{task.id, examples, 6, {{"train_loss", 0.5}}, 0, {.train_seconds = 0.25}};
+      const auto taken = open->Take({task.id, {&part, 1}, record.declared});
+      ASSERT_OK(taken);
+      record.norm = taken->norm;
+      worker.records[task.gather].push_back(record);
+      worker.news.push_back({task.id, true});
+    }
+  }
+  StatusOr<SubmitResult> HandOver(Worker& worker, uint64_t gather) {
+    return coordinator_->SubmitInPlace(As(worker.name), worker.open.at(gather)->Extract(),
+                                       std::exchange(worker.records[gather], {}));
+  }
+  History& Rows() {
+    if (history_ == nullptr) history_ = *History::Open(options_.db_path, History::Access::kReadOnly);
+    return *history_;
+  }
+  std::vector<ClientRoundRow> Tasks(int64_t round) { return Value(Rows().ClientRounds(coordinator_->run_id(), round)); }
+
+  TestFolder folder_;
+  CoordinatorOptions options_;
+  RunParts parts_;
+  std::vector<std::string> progress_;  // callbacks come one at a time
+  std::vector<RoundReport> reports_;
+  std::unique_ptr<Coordinator> coordinator_;
+  std::unique_ptr<History> history_;
+  Worker one_{.name = "worker 0"}, two_{.name = "worker 1"};
+};
+
+// The whole of a run by two sites, whose partials meet, against the same clients sending theirs.
+TEST_F(InPlaceTest, TwoSites_GiveTheModelsOfUploads) {
+  CoordinatorOptions uploads;
+  uploads.scenario = options_.scenario;
+  TestFolder other;
+  uploads.db_path = other.db();
+  const auto expected = RunTiny(uploads, parts_, 4);
+  ASSERT_OK(expected);
+
+  Start();
+  for (int64_t round = 1; round <= 2; ++round) {
+    while (Poll(one_, 3).tasks.empty()) std::this_thread::yield();
+    EXPECT_THAT(one_.tasks, SizeIs(round == 1 ? 2 : 1)) << "half of an even share is left for others";
+    while (Poll(two_, 4).tasks.empty()) std::this_thread::yield();
+    while (one_.tasks.size() + two_.tasks.size() < 4) Poll(two_, 4);
+    Work(one_);
+    EXPECT_THAT(Poll(one_, 4).hand_over, IsEmpty()) << "the other still trains";
+    Work(two_);
+    const PollReply second = Poll(two_, 4);
+    ASSERT_THAT(second.hand_over, SizeIs(1));
+    const PollReply first = Poll(one_, 4);
+    ASSERT_THAT(first.hand_over, SizeIs(1));
+    EXPECT_EQ(first.hand_over[0].gather, second.hand_over[0].gather);
+    EXPECT_EQ(first.hand_over[0].tasks.size() + second.hand_over[0].tasks.size(), 4u);
+    EXPECT_EQ(HandOver(two_, second.hand_over[0].gather)->kind, SubmitResult::Kind::kAccepted);
+    EXPECT_EQ(HandOver(one_, first.hand_over[0].gather)->kind, SubmitResult::Kind::kAccepted);
+  }
+  ASSERT_OK(coordinator_->Wait());
+  std::map<int64_t, std::string> digests;
+  for (const RoundRow& round : Value(Rows().Rounds(coordinator_->run_id()))) digests[round.round] = round.model_digest;
+  EXPECT_EQ(digests, *expected);
+  EXPECT_TRUE(Poll(one_, 1).over);
+  ASSERT_THAT(reports_, SizeIs(2));
+  EXPECT_EQ(reports_[0].folded, 4);
+  EXPECT_EQ(progress_.back(), "2: 4/4");
+  const std::vector<ClientRoundRow> tasks = Tasks(1);
+  ASSERT_THAT(tasks, SizeIs(4));
+  EXPECT_EQ(tasks[3].status, "folded");
+  EXPECT_EQ(tasks[3].client_id, "client-00003");
+  EXPECT_EQ(tasks[3].examples, 13);
+  EXPECT_EQ(tasks[3].weight, 13);
+  EXPECT_EQ(tasks[3].steps, 6);
+  EXPECT_EQ(tasks[3].train_loss, 0.5);
+  EXPECT_EQ(tasks[3].train_seconds, 0.25);
+  EXPECT_GT(tasks[3].update_norm, 0);
+  EXPECT_EQ(tasks[3].update_digest, "") << "no bytes, no digest";
+  EXPECT_EQ(tasks[3].bytes_up, 0);
+}
+
+TEST_F(InPlaceTest, RefusedBySite_EndsAsAnUploadThatIsBad) {
+  options_.scenario.server.max_attempts = 1;
+  Start();
+  Poll(one_, 4);
+  Poll(one_, 4);
+  Poll(one_, 4);
+  ASSERT_THAT(one_.tasks, SizeIs(4));
+  const Task site = one_.tasks[0], upload = one_.tasks[1];
+  EXPECT_OK(coordinator_->Fail(As("worker 0"), {site.id, "it has NaN", true}));
+  EXPECT_OK(coordinator_->Fail(As("worker 0"), {site.id, "it has NaN", true})) << "said twice";
+  const std::string bad = MakeUpdate(upload.id, std::vector<float>(kInPlaceElements, std::nanf("")), 10);
+  EXPECT_EQ(Send(*coordinator_, "worker 0", upload.id, bad)->kind, SubmitResult::Kind::kRefused);
+  EXPECT_OK(coordinator_->Fail(As("worker 0"), {one_.tasks[2].id, "no disk"}));
+  EXPECT_OK(coordinator_->Fail(As("worker 0"), {one_.tasks[3].id, "no disk"}));
+  EXPECT_THAT(coordinator_->Wait(), StatusIs(absl::StatusCode::kAborted));
+  std::map<std::string, std::string> ends;
+  for (const ClientRoundRow& row : Tasks(1)) ends[row.task_id] = row.status + ": " + row.error;
+  EXPECT_EQ(ends[site.id], "refused: it has NaN");
+  EXPECT_THAT(ends[upload.id], HasSubstr("refused: the update of task"));
+  EXPECT_EQ(ends[one_.tasks[2].id], "failed: no disk");
+}
+
+TEST_F(InPlaceTest, PartialOfOtherTasksThanItsRecords_IsRefusedAndItsLeasesStay) {
+  Start();
+  while (one_.tasks.size() < 4) Poll(one_, 4);
+  Work(one_);
+  const uint64_t gather = one_.records.begin()->first;
+  Partial partial = one_.open.at(gather)->Save();
+  std::vector<TaskRecord> records = one_.records.at(gather);
+  const TaskRecord last = records.back();
+  records.pop_back();
+  EXPECT_THAT(coordinator_->SubmitInPlace(As("worker 0"), Partial(partial), records),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "the partial of site 'worker 0' has 4 updates and 3 records; each wants one"));
+  records.push_back(last);
+  records.back().task = "another";
+  EXPECT_THAT(coordinator_->SubmitInPlace(As("worker 0"), Partial(partial), records),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has no update of task 'another'")));
+  records.back() = last;
+  EXPECT_THAT(coordinator_->SubmitInPlace(As("worker 1"), Partial(partial), records),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("site 'worker 1' has no task")));
+  EXPECT_EQ(coordinator_->SubmitInPlace(As("worker 0"), Partial(partial), records)->kind,
+            SubmitResult::Kind::kAccepted);
+  while (reports_.empty()) std::this_thread::yield();
+  EXPECT_EQ(coordinator_->SubmitInPlace(As("worker 0"), std::move(partial), records).status().code(),
+            absl::StatusCode::kNotFound)
+      << "of a round that is over";
+}
+
+TEST_F(InPlaceTest, PartialOfAnotherSpec_IsRefusedWithAllItsTasks) {
+  options_.scenario.server.max_attempts = 1;
+  Start();
+  while (one_.tasks.size() < 4) Poll(one_, 4);
+  parts_.aggregation.value_bits = 3;
+  Work(one_);
+  const auto result = HandOver(one_, one_.records.begin()->first);
+  ASSERT_OK(result);
+  EXPECT_EQ(result->kind, SubmitResult::Kind::kRefused);
+  EXPECT_THAT(result->reason, HasSubstr("cannot join one of rule"));
+  EXPECT_THAT(coordinator_->Wait(), StatusIs(absl::StatusCode::kAborted));
+  for (const ClientRoundRow& row : Tasks(1)) EXPECT_EQ(row.status, "refused");
+}
+
+TEST_F(InPlaceTest, FetchInPlace_SharesTheModel) {
+  Start();
+  Poll(one_, 1);
+  const BlobId id = one_.tasks.at(0).input("model")->id;
+  const auto model = coordinator_->FetchInPlace(As("worker 0"), id);
+  ASSERT_OK(model);
+  EXPECT_EQ(model->get(), coordinator_->model().get());
+  EXPECT_THAT(coordinator_->FetchInPlace(As("worker 0"), {BlobId::Form::kBytes, id.digest}),
+              StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(coordinator_->FetchInPlace(As("worker 0"), {BlobId::Form::kModel, Sha256Of("x")}),
+              StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(InPlaceTest, AwaitWork_EndsWhenTheNextRoundBegins) {
+  Start();
+  while (one_.tasks.size() < 4) Poll(one_, 4);
+  const uint64_t epoch = Poll(two_, 4).epoch;
+  coordinator_->AwaitWork(As("worker 1"), epoch, 5);      // nothing new: the time passes
+  coordinator_->AwaitWork(As("worker 1"), 0, 1'000'000);  // an older epoch: at once
+  std::thread waiting([&] {
+    // News are that worker 0 is to hand over, and then the next round: each ends a wait.
+    uint64_t seen = epoch;
+    while (two_.tasks.empty()) {
+      coordinator_->AwaitWork(As("worker 1"), seen, 1'000'000);
+      seen = Poll(two_, 4).epoch;
+    }
+  });
+  Work(one_);
+  const PollReply reply = Poll(one_, 0);
+  ASSERT_THAT(reply.hand_over, SizeIs(1));
+  EXPECT_OK(HandOver(one_, reply.hand_over[0].gather));
+  waiting.join();
+  EXPECT_EQ(two_.tasks[0].base_version, 1);
+}
+
+TEST_F(InPlaceTest, HeldUpdates_AreProgress) {
+  Start();
+  while (one_.tasks.size() < 4) Poll(one_, 4);
+  Work(one_);
+  one_.news.resize(3);
+  Poll(one_, 0);
+  EXPECT_THAT(progress_, ElementsAre("1: 3/4"));
+}
+
+}  // namespace
+}  // namespace rivulet

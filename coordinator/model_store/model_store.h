@@ -13,11 +13,11 @@
 
 namespace rivulet {
 
-// A model version, ready to be served: the model, its file's bytes, its row.
+// A model version, ready to be served: the model, its file, its row.
 struct StoredModel {
   std::shared_ptr<const Model> model;
-  std::shared_ptr<const std::string> file;
-  Digest digest;  // model_digest
+  std::shared_ptr<const ModelFile> file;  // of the model's own memory
+  Digest digest;                          // model_digest
   ModelRow row;
 };
 
@@ -44,6 +44,8 @@ class ModelStore {
  private:
   ModelStore(FileSystem& fs, std::string db_folder, std::string relative, std::string run_id);
   std::string PathOf(const ModelRow& row) const { return JoinPath(db_folder_, row.path); }
+  std::shared_ptr<const ModelFile> FileOf(int64_t round, std::shared_ptr<const Model> model,
+                                          const Digest& digest) const;
 
   FileSystem& fs_;
   const std::string db_folder_;  // what paths in rows are relative to

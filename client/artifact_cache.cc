@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "federated/plan/example_source.h"
+
 namespace rivulet {
 
 // Opening a plan parses and verifies its graphs and compiling it takes longer still, and a process may speak for a
@@ -16,7 +18,8 @@ StatusOr<std::shared_ptr<const PlanArtifacts>> ArtifactCache::Plan(const Digest&
       return FailedPrecondition("plan '{}' computes with {} kernels, and this client takes plans with {} ones alone",
                                 artifacts->plan->name(), kernels, only_kernels_);
     }
-    RIVULET_ASSIGN_OR_RETURN(artifacts->decoder, ExampleDecoder::Create(artifacts->plan->features()));
+    RIVULET_ASSIGN_OR_RETURN(auto decoder, ExampleDecoder::Create(artifacts->plan->features()));
+    artifacts->examples = std::make_shared<DecodedSets>(std::move(decoder), rows_);
     artifacts->programs = NewProgramCache(artifacts->plan);
     return std::shared_ptr<const PlanArtifacts>(std::move(artifacts));
   });

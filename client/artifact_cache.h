@@ -1,5 +1,5 @@
-// Plans and models as this process last fetched them, by digest: compiled once and parsed once for all its clients, so
-// that a virtual client costs neither.
+// Plans and models as this process last fetched them, by digest, and the examples that it has: compiled once, parsed
+// once and decoded once for all its clients, so that a virtual client costs none of it.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 #include "client/trainer.h"
 #include "engine/base/mutex.h"
-#include "federated/plan/example_source.h"
+#include "federated/plan/decoded_examples.h"
 #include "federated/plan/plan.h"
 #include "federated/weights/model.h"
 
@@ -19,7 +19,7 @@ namespace rivulet {
 struct PlanArtifacts {
   std::shared_ptr<const Plan> plan;
   std::shared_ptr<ProgramCache> programs;
-  std::shared_ptr<const ExampleDecoder> decoder;
+  std::shared_ptr<const DecodedSets> examples;  // of the data sets that this process has, as the plan is fed with them
 };
 
 // Values by digest; the few last used are kept. Get is single-flight: of several threads that want a value, one makes
@@ -79,8 +79,12 @@ class ArtifactCache {
  public:
   using FetchFn = std::function<StatusOr<std::string>()>;
 
-  // With `only_kernels` ("native", "portable") plans that ask for others are refused.
-  explicit ArtifactCache(std::string only_kernels = "") : only_kernels_(std::move(only_kernels)) {}
+  // With `only_kernels` ("native", "portable") plans that ask for others are refused. Decoded examples are kept within
+  // `rows`; null: within kDefaultRowBytes.
+  explicit ArtifactCache(std::string only_kernels = "", std::shared_ptr<RowBudget> rows = nullptr)
+      : only_kernels_(std::move(only_kernels)),
+        rows_(rows != nullptr ? std::move(rows) : std::make_shared<RowBudget>(kDefaultRowBytes)) {}
+  static constexpr int64_t kDefaultRowBytes = 1'024'000'000;
 
   // The plan whose bytes have `digest`. `fetch` brings bytes that have it. Errors are fetch's, or say why the plan
   // cannot be used.
@@ -93,6 +97,7 @@ class ArtifactCache {
 
  private:
   const std::string only_kernels_;
+  const std::shared_ptr<RowBudget> rows_;
   DigestCache<PlanArtifacts> plans_{4};
   DigestCache<Model> models_{2};
 };

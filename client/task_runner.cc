@@ -159,7 +159,7 @@ StatusOr<LocalResult> TaskRunner::FetchAndTrain(const Caller& caller, const Task
     RIVULET_ASSIGN_OR_RETURN(trainer_, Trainer::Create(artifacts->programs, options_.instruments.steps));
     trainer_plan_ = task.plan;
   }
-  const DatasetExamples examples(data.dataset, data.indices, artifacts->decoder);
+  const DatasetExamples examples(artifacts->examples->Of(data.dataset), data.indices);
   fetching.End();
   TraceSpan training(tracer, "phase", "train");
   training.Arrow(Tracer::Flow::kStep, Tracer::kTask, task.id);

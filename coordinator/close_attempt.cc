@@ -74,11 +74,9 @@ Status RunCoordinator::CommitRound(Job job) {
   committing.Arg("round", round);
 
   std::shared_ptr<const Model> base;
-  ModelRow base_row;
   {
     MutexLock lock(mutex_);
     base = current_.model;
-    base_row = current_.row;
   }
   AttemptEnd end;
   std::unique_ptr<Aggregation> aggregation;
@@ -119,8 +117,7 @@ Status RunCoordinator::CommitRound(Job job) {
   }
   rows.seen = SeenSince(closed, last);
   const bool keep_last = scenario.run.keep_models == "last";
-  StatusOr<StoredModel> stored =
-      WriteVersion(*history_, *models_, std::move(rows), *std::move(made), keep_last ? &base_row : nullptr);
+  StatusOr<StoredModel> stored = WriteVersion(*history_, *models_, std::move(rows), *std::move(made), keep_last);
   if (!stored.ok()) return Annotate(stored.status(), context);
   {
     MutexLock lock(mutex_);

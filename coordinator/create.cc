@@ -81,10 +81,13 @@ Status CheckSameConfig(const RunRow& run, const Scenario& given) {
     return FailedPrecondition("run '{}' cannot be resumed by this program: {}", run.run_id, Message(stored.status()));
   }
   stored->run.rounds = given.run.rounds;
+  stored->run.cache_megabytes = given.run.cache_megabytes;  // of this machine, and of no consequence for the run
   const auto before = Flatten(stored->ToToml()), now = Flatten(given.ToToml());
   const auto differ = [&](const std::string& key, const std::string& was, const std::string& is) {
-    return FailedPrecondition("run '{}' was started with {} = {}, not {}; a resumed run may change run.rounds only",
-                              run.run_id, key, was, is);
+    return FailedPrecondition(
+        "run '{}' was started with {} = {}, not {}; a resumed run may change run.rounds "
+        "and run.cache_megabytes only",
+        run.run_id, key, was, is);
   };
   for (const auto& [key, value] : before) {
     const auto found = now.find(key);
@@ -114,7 +117,8 @@ StatusOr<RunCoordinator::Setup> NewRun(CoordinatorOptions options, RunParts part
   RIVULET_ASSIGN_OR_RETURN(setup.machine, RunMachine::Create(RulesOf(options, parts, setup.run_id), RunStart{}));
   RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Model> initial, parts.initial_model());
   RIVULET_ASSIGN_OR_RETURN(setup.history, History::Open(options.db_path, History::Access::kReadWrite));
-  RIVULET_ASSIGN_OR_RETURN(setup.models, ModelStore::Open(fs, options.db_path, setup.run_id));
+  RIVULET_ASSIGN_OR_RETURN(setup.models,
+                           ModelStore::Open(fs, setup.history->real_path(), setup.run_id, ModelStore::Folder::kNew));
   RIVULET_ASSIGN_OR_RETURN(setup.current, setup.models->Save(0, initial, initial->ComputeDigest()));
   RunRow run;
   run.run_id = setup.run_id;
@@ -153,7 +157,8 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
   RIVULET_ASSIGN_OR_RETURN(setup.history, History::Open(options.db_path, History::Access::kReadWrite));
   RIVULET_ASSIGN_OR_RETURN(RunRow run, setup.history->ResolveRun(options.resume));
   setup.run_id = run.run_id;
-  RIVULET_ASSIGN_OR_RETURN(setup.models, ModelStore::Open(fs, options.db_path, run.run_id));
+  RIVULET_ASSIGN_OR_RETURN(setup.models,
+                           ModelStore::Open(fs, setup.history->real_path(), run.run_id, ModelStore::Folder::kStored));
   RIVULET_RETURN_IF_ERROR(CheckSameConfig(run, options.scenario));
   if (run.plan_digest != parts.plan_digest.Hex()) {
     return FailedPrecondition(
@@ -163,7 +168,8 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
   }
   RIVULET_ASSIGN_OR_RETURN(ResumePoint point, setup.history->FindResumePoint(run.run_id));
   RIVULET_ASSIGN_OR_RETURN(const std::vector<ModelRow> rows, setup.history->Models(run.run_id));
-  RIVULET_RETURN_IF_ERROR(setup.models->CheckFiles(rows));
+  // The newest is loaded below; of the two that are kept where not all are, the other one may be gone.
+  if (options.scenario.run.keep_models == "all") RIVULET_RETURN_IF_ERROR(setup.models->CheckFiles(rows));
   const auto base =
       std::find_if(rows.begin(), rows.end(), [&](const ModelRow& row) { return row.round == point.committed_round; });
   if (base == rows.end()) {

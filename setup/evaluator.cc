@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <numeric>
 #include <thread>
 #include <utility>
 
 #include "engine/compile/compile.h"
 #include "engine/profile/step_monitor.h"
+#include "federated/plan/example_source.h"
 
 namespace rivulet {
 namespace {
@@ -46,123 +46,161 @@ struct CentralEvaluator::Worker {
   AlignedBuffer arena;
   std::vector<AlignedBuffer> feed_memory;
   std::vector<double> values;  // 8 bytes for each fetch, whatever its type
-  std::vector<uint32_t> indices;
 };
 
-CentralEvaluator::~CentralEvaluator() = default;
+// What its threads share: each takes the next batch until there is none.
+struct CentralEvaluator::Evaluation {
+  Evaluation(const Model& model, int64_t batches, size_t fetches)
+      : params{const_cast<std::byte*>(model.arena().data()), DType::kFloat32, 0},
+        batches(batches),
+        means(static_cast<size_t>(batches) * fetches),
+        errors(static_cast<size_t>(batches)) {}
+  const Buffer params;  // the graph only reads its variables, so the committed model's own memory serves
+  const int64_t batches;
+  std::vector<double> means;   // batch by batch
+  std::vector<Status> errors;  // of each batch
+  std::atomic<int64_t> next = 0;
+  std::atomic<bool> failed = false;
+};
+
+CentralEvaluator::~CentralEvaluator() {
+  {
+    MutexLock lock(mutex_);
+    closing_ = true;
+    begun_.NotifyAll();
+  }
+  for (std::thread& thread : threads_) thread.join();
+}
 
 StatusOr<std::unique_ptr<CentralEvaluator>> CentralEvaluator::Create(std::shared_ptr<const Plan> plan,
                                                                      std::shared_ptr<const Dataset> test,
-                                                                     int64_t batch_size, int threads,
-                                                                     StepMonitor* monitor) {
+                                                                     CentralEvaluatorOptions options) {
   std::unique_ptr<CentralEvaluator> evaluator(new CentralEvaluator);
-  evaluator->monitor_ = monitor;
   if (test->size() == 0) return InvalidArgument("data.test has no examples");
   RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(plan->features()));
-  evaluator->examples_ = std::make_unique<DatasetExamples>(test, std::nullopt, decoder);
-  evaluator->batch_size_ = std::clamp<int64_t>(batch_size, 1, test->size());
+  evaluator->examples_ = std::make_unique<DecodedExamples>(test, decoder, options.rows);
   evaluator->names_ = {"test/loss"};
   for (const auto& [name, tensor] : plan->model().metrics) evaluator->names_.push_back("test/" + name);
   evaluator->plan_ = std::move(plan);
-  const int64_t rest = test->size() % evaluator->batch_size_;
 
   // On a thread of its own, because compiling wants EnterWorkerThread and the caller's thread is not ours to change.
   Status status;
   std::thread([&] {
     EnterWorkerThread();
-    status = [&]() -> Status {
-      RIVULET_ASSIGN_OR_RETURN(evaluator->whole_,
-                               CompileEvaluation(*evaluator->plan_, *decoder, evaluator->batch_size_));
-      if (rest > 0) {
-        RIVULET_ASSIGN_OR_RETURN(evaluator->rest_, CompileEvaluation(*evaluator->plan_, *decoder, rest));
-      }
-      const int64_t batches = (test->size() + evaluator->batch_size_ - 1) / evaluator->batch_size_;
-      for (int64_t i = 0; i < std::clamp<int64_t>(threads, 1, batches); ++i) {
-        auto worker = std::make_unique<Worker>();
-        worker->values.resize(evaluator->names_.size());
-        worker->indices.resize(static_cast<size_t>(evaluator->batch_size_));
-        for (const FeedSpec& feed : decoder->FeedSpecs(evaluator->batch_size_)) {
-          worker->feed_memory.emplace_back(static_cast<size_t>(feed.spec.shape.elements()) * SizeOf(feed.spec.dtype));
-        }
-        size_t arena_bytes = 0;
-        for (const auto& [program, bound] :
-             {std::pair(evaluator->whole_, &worker->whole), std::pair(evaluator->rest_, &worker->rest)}) {
-          if (program == nullptr) continue;
-          RIVULET_ASSIGN_OR_RETURN(bound->instance, program->Instantiate());
-          const std::vector<FeedSpec>& feeds = program->signature().feeds;
-          for (size_t k = 0; k < feeds.size(); ++k) {
-            bound->feeds.push_back({worker->feed_memory[k].data(), feeds[k].spec.dtype, feeds[k].spec.shape});
-          }
-          for (size_t k = 0; k < worker->values.size(); ++k) {
-            bound->fetches.push_back(
-                {reinterpret_cast<std::byte*>(&worker->values[k]), program->fetch_specs()[k].dtype, Shape{}});
-          }
-          arena_bytes = std::max(arena_bytes, program->memory().arena_bytes);
-        }
-        RIVULET_ASSIGN_OR_RETURN(worker->arena, AlignedBuffer::Create(arena_bytes));
-        evaluator->workers_.push_back(std::move(worker));
-      }
-      // A test set of the wrong shape is told now, not after the first round.
-      const uint32_t first = 0;
-      return evaluator->examples_->Decode({&first, 1}, evaluator->workers_[0]->whole.feeds);
-    }();
+    status = evaluator->Prepare(std::move(options));
+    if (!status.ok()) return;
+    // A test set of the wrong shape is told now, not after the first round. It is not kept: apart from its batch it
+    // would keep that from lying in one piece.
+    const uint32_t first = 0;
+    status = DecodedExamples(test, decoder).Decode({&first, 1}, evaluator->workers_[0]->whole.feeds);
   }).join();
   RIVULET_RETURN_IF_ERROR(status);
+  for (const auto& worker : evaluator->workers_)
+    evaluator->threads_.emplace_back(
+        [evaluator = evaluator.get(), worker = worker.get()] { evaluator->Work(*worker); });
   return evaluator;
+}
+
+Status CentralEvaluator::Prepare(CentralEvaluatorOptions options) {
+  const int64_t examples = examples_->size();
+  monitor_ = options.monitor;
+  batch_size_ = std::clamp<int64_t>(options.batch_size, 1, examples);
+  RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(plan_->features()));
+  RIVULET_ASSIGN_OR_RETURN(whole_, CompileEvaluation(*plan_, *decoder, batch_size_));
+  if (const int64_t rest = examples % batch_size_; rest > 0) {
+    RIVULET_ASSIGN_OR_RETURN(rest_, CompileEvaluation(*plan_, *decoder, rest));
+  }
+  const int64_t batches = (examples + batch_size_ - 1) / batch_size_;
+  for (int64_t i = 0; i < std::clamp<int64_t>(options.threads, 1, batches); ++i) {
+    auto worker = std::make_unique<Worker>();
+    worker->values.resize(names_.size());
+    for (const FeedSpec& feed : decoder->FeedSpecs(batch_size_)) {
+      worker->feed_memory.emplace_back(static_cast<size_t>(feed.spec.shape.elements()) * SizeOf(feed.spec.dtype));
+    }
+    size_t arena_bytes = 0;
+    for (const auto& [program, bound] : {std::pair(whole_, &worker->whole), std::pair(rest_, &worker->rest)}) {
+      if (program == nullptr) continue;
+      RIVULET_ASSIGN_OR_RETURN(bound->instance, program->Instantiate());
+      const std::vector<FeedSpec>& feeds = program->signature().feeds;
+      for (size_t k = 0; k < feeds.size(); ++k) {
+        bound->feeds.push_back({worker->feed_memory[k].data(), feeds[k].spec.dtype, feeds[k].spec.shape});
+      }
+      for (size_t k = 0; k < worker->values.size(); ++k) {
+        bound->fetches.push_back(
+            {reinterpret_cast<std::byte*>(&worker->values[k]), program->fetch_specs()[k].dtype, Shape{}});
+      }
+      arena_bytes = std::max(arena_bytes, program->memory().arena_bytes);
+    }
+    RIVULET_ASSIGN_OR_RETURN(worker->arena, AlignedBuffer::Create(arena_bytes));
+    workers_.push_back(std::move(worker));
+  }
+  return absl::OkStatus();
+}
+
+Status CentralEvaluator::EvaluateBatch(Worker& worker, int64_t batch, Evaluation& evaluation) const {
+  const int64_t begin = batch * batch_size_, size = std::min(batch_size_, examples_->size() - begin);
+  BoundProgram& bound = size == batch_size_ ? worker.whole : worker.rest;
+  for (size_t k = 0; k < bound.feeds.size(); ++k) bound.feeds[k].data = worker.feed_memory[k].data();
+  RIVULET_RETURN_IF_ERROR(examples_->Feed(static_cast<uint32_t>(begin), size, bound.feeds));
+  Bindings bindings;
+  bindings.arena = worker.arena.data();
+  bindings.buffers = {&evaluation.params, 1};
+  bindings.feeds = bound.feeds;
+  bindings.fetches = bound.fetches;
+  MonitoredRun watched(monitor_, bindings);
+  RIVULET_RETURN_IF_ERROR(bound.instance->Run(bindings));
+  watched.Done();
+  double* const means = evaluation.means.data() + static_cast<size_t>(batch) * names_.size();
+  for (size_t k = 0; k < names_.size(); ++k) {
+    const TensorView& fetch = bound.fetches[k];
+    means[k] = fetch.dtype == DType::kFloat64 ? fetch.flat<double>()[0] : fetch.flat<float>()[0];
+  }
+  return absl::OkStatus();
+}
+
+void CentralEvaluator::Work(Worker& worker) {
+  EnterWorkerThread();
+  for (int64_t seen = 0;;) {
+    Evaluation* evaluation = nullptr;
+    {
+      MutexLock lock(mutex_);
+      while (evaluations_ == seen && !closing_) begun_.Wait(mutex_);
+      if (closing_) return;
+      seen = evaluations_;
+      evaluation = evaluation_;
+    }
+    for (int64_t batch; !evaluation->failed.load() && (batch = evaluation->next.fetch_add(1)) < evaluation->batches;) {
+      Status& status = evaluation->errors[static_cast<size_t>(batch)];
+      status = EvaluateBatch(worker, batch, *evaluation);
+      if (!status.ok()) evaluation->failed = true;
+    }
+    MutexLock lock(mutex_);
+    if (--working_ == 0) done_.NotifyOne();
+  }
 }
 
 StatusOr<std::map<std::string, double>> CentralEvaluator::Evaluate(const Model& model) {
   const int64_t examples = examples_->size();
   const int64_t batches = (examples + batch_size_ - 1) / batch_size_;
-  const size_t fetches = names_.size();
-  std::vector<double> means(static_cast<size_t>(batches) * fetches);
-  std::vector<Status> errors(static_cast<size_t>(batches));
-  std::atomic<int64_t> next = 0;
-  std::atomic<bool> failed = false;
-  // The graph only reads its variables, so the committed model's own memory serves.
-  const Buffer params{const_cast<std::byte*>(model.arena().data()), DType::kFloat32, 0};
-
-  const auto evaluate_batch = [&](Worker& worker, int64_t batch) -> Status {
-    const int64_t begin = batch * batch_size_, size = std::min(batch_size_, examples - begin);
-    BoundProgram& bound = size == batch_size_ ? worker.whole : worker.rest;
-    std::iota(worker.indices.begin(), worker.indices.begin() + size, static_cast<uint32_t>(begin));
-    RIVULET_RETURN_IF_ERROR(examples_->Decode({worker.indices.data(), static_cast<size_t>(size)}, bound.feeds));
-    Bindings bindings;
-    bindings.arena = worker.arena.data();
-    bindings.buffers = {&params, 1};
-    bindings.feeds = bound.feeds;
-    bindings.fetches = bound.fetches;
-    MonitoredRun watched(monitor_, bindings);
-    RIVULET_RETURN_IF_ERROR(bound.instance->Run(bindings));
-    watched.Done();
-    for (size_t k = 0; k < fetches; ++k) {
-      const TensorView& fetch = bound.fetches[k];
-      means[static_cast<size_t>(batch) * fetches + k] =
-          fetch.dtype == DType::kFloat64 ? fetch.flat<double>()[0] : fetch.flat<float>()[0];
-    }
-    return absl::OkStatus();
-  };
-  std::vector<std::thread> threads;
-  for (const auto& worker : workers_) {
-    threads.emplace_back([&, worker = worker.get()] {
-      EnterWorkerThread();
-      for (int64_t batch; !failed.load() && (batch = next.fetch_add(1)) < batches;) {
-        Status& status = errors[static_cast<size_t>(batch)];
-        status = evaluate_batch(*worker, batch);
-        if (!status.ok()) failed = true;
-      }
-    });
+  Evaluation evaluation(model, batches, names_.size());
+  {
+    MutexLock lock(mutex_);
+    evaluation_ = &evaluation;
+    working_ = workers_.size();
+    ++evaluations_;
+    begun_.NotifyAll();
+    while (working_ > 0) done_.Wait(mutex_);
+    evaluation_ = nullptr;
   }
-  for (std::thread& thread : threads) thread.join();
-  for (const Status& status : errors) {
+  for (const Status& status : evaluation.errors) {
     if (!status.ok()) return Annotate(status, "evaluation");
   }
   std::map<std::string, double> result;
-  for (size_t k = 0; k < fetches; ++k) {
+  for (size_t k = 0; k < names_.size(); ++k) {
     double sum = 0;
     for (int64_t batch = 0; batch < batches; ++batch) {
       const int64_t size = std::min(batch_size_, examples - batch * batch_size_);
-      sum += means[static_cast<size_t>(batch) * fetches + k] * static_cast<double>(size);
+      sum += evaluation.means[static_cast<size_t>(batch) * names_.size() + k] * static_cast<double>(size);
     }
     result[names_[k]] = sum / static_cast<double>(examples);
   }

@@ -5,27 +5,37 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "engine/base/mutex.h"
 #include "engine/data/dataset.h"
 #include "engine/program/program.h"
 #include "federated/evaluation/evaluator.h"
-#include "federated/plan/example_source.h"
+#include "federated/plan/decoded_examples.h"
 #include "federated/plan/plan.h"
 
 namespace rivulet {
 
 class StepMonitor;  // engine/profile/step_monitor.h
 
-// Holds one instance and one arena per thread. One Evaluate at a time. Memory: threads × (the program's arena at the
-// batch size); the test set stays memory-mapped and is decoded anew each time.
+struct CentralEvaluatorOptions {
+  int64_t batch_size = 100;
+  int threads = 1;                  // more than there are batches are not made
+  StepMonitor* monitor = nullptr;   // may watch each batch; outlives the evaluator
+  std::shared_ptr<RowBudget> rows;  // for decoded examples, which are then not decoded again; null: none are kept
+};
+
+// Holds threads that wait for the next evaluation, each with its programs and one arena. One Evaluate at a time.
+// Memory: threads × (the program's arena and a batch), and what it keeps of `rows`; the rest of the test set stays
+// memory-mapped and is decoded anew each time.
 class CentralEvaluator : public Evaluator {
  public:
   // INVALID_ARGUMENT: an empty test set, a first record that is not what the plan wants, or a metric that is no
   // floating scalar.
   static StatusOr<std::unique_ptr<CentralEvaluator>> Create(std::shared_ptr<const Plan> plan,
-                                                            std::shared_ptr<const Dataset> test, int64_t batch_size,
-                                                            int threads, StepMonitor* monitor = nullptr);
+                                                            std::shared_ptr<const Dataset> test,
+                                                            CentralEvaluatorOptions options = {});
   ~CentralEvaluator() override;
 
   // Means over the examples. Batches are summed in their order, so that the result is the same for any number of
@@ -34,15 +44,27 @@ class CentralEvaluator : public Evaluator {
 
  private:
   struct Worker;
+  struct Evaluation;
   CentralEvaluator() = default;
+  Status Prepare(CentralEvaluatorOptions options);
+  void Work(Worker& worker);
+  Status EvaluateBatch(Worker& worker, int64_t batch, Evaluation& evaluation) const;
 
   std::shared_ptr<const Plan> plan_;
-  std::unique_ptr<DatasetExamples> examples_;
+  std::unique_ptr<DecodedExamples> examples_;
   int64_t batch_size_ = 0;
-  StepMonitor* monitor_ = nullptr;               // may watch each batch
+  StepMonitor* monitor_ = nullptr;
   std::vector<std::string> names_;               // "test/loss", "test/accuracy", …: in order of the fetches
   std::shared_ptr<const Program> whole_, rest_;  // of a full batch and of the last, smaller one; either may be null
   std::vector<std::unique_ptr<Worker>> workers_;
+
+  Mutex mutex_;
+  CondVar begun_, done_;
+  Evaluation* evaluation_ GUARDED_BY(mutex_) = nullptr;  // the one that is going on
+  int64_t evaluations_ GUARDED_BY(mutex_) = 0;           // begun so far
+  size_t working_ GUARDED_BY(mutex_) = 0;                // threads that have not done their part of it
+  bool closing_ GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_;  // one for each worker
 };
 
 }  // namespace rivulet

@@ -10,7 +10,10 @@
 
 namespace rivulet {
 
-RunSetup::RunSetup(Scenario scenario, RunSetupOptions options) : scenario_(std::move(scenario)), options_(options) {}
+RunSetup::RunSetup(Scenario scenario, RunSetupOptions options)
+    : scenario_(std::move(scenario)),
+      options_(options),
+      row_budget_(std::make_shared<RowBudget>(scenario_.run.cache_megabytes * 1'000'000)) {}
 
 StatusOr<std::shared_ptr<const Dataset>> RunSetup::training_data() {
   if (training_data_ == nullptr) {
@@ -56,8 +59,11 @@ StatusOr<std::shared_ptr<Evaluator>> RunSetup::evaluator() {
     RIVULET_ASSIGN_OR_RETURN(const auto test, Dataset::Open({scenario_.data.test}));
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     const int threads = options_.evaluation_threads > 0 ? std::min(options_.evaluation_threads, cores) : cores;
-    RIVULET_ASSIGN_OR_RETURN(
-        evaluator_, CentralEvaluator::Create(opened, test, scenario_.evaluation.batch_size, threads, options_.monitor));
+    RIVULET_ASSIGN_OR_RETURN(evaluator_, CentralEvaluator::Create(opened, test,
+                                                                  {.batch_size = scenario_.evaluation.batch_size,
+                                                                   .threads = threads,
+                                                                   .monitor = options_.monitor,
+                                                                   .rows = row_budget_}));
   }
   return evaluator_;
 }

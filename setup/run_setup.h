@@ -10,6 +10,7 @@
 #include "engine/data/dataset.h"
 #include "engine/models/model_def.h"
 #include "federated/evaluation/evaluator.h"
+#include "federated/plan/decoded_examples.h"
 #include "federated/plan/plan.h"
 #include "federated/scenario/scenario.h"
 #include "setup/partition.h"
@@ -30,6 +31,8 @@ class RunSetup {
  public:
   explicit RunSetup(Scenario scenario, RunSetupOptions options = {});
   const Scenario& scenario() const { return scenario_; }
+  // run.cache_megabytes, for the examples that whoever makes a part of the run decodes.
+  const std::shared_ptr<RowBudget>& row_budget() const { return row_budget_; }
 
   // The training set, generated first where the scenario describes it and it is not there (setup/data.h). NOT_FOUND: no
   // such file.
@@ -47,6 +50,7 @@ class RunSetup {
  private:
   const Scenario scenario_;
   const RunSetupOptions options_;
+  const std::shared_ptr<RowBudget> row_budget_;
   std::shared_ptr<const Dataset> training_data_;
   std::shared_ptr<const std::vector<ClientShare>> shares_;
   std::shared_ptr<const ModelDef> model_;

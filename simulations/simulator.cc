@@ -77,6 +77,7 @@ class LocalSimulation : public Simulation {
     RIVULET_ASSIGN_OR_RETURN(coordinator.plan, setup.plan());
     RIVULET_RETURN_IF_ERROR(CheckFirstExample(*coordinator.plan));
     RIVULET_ASSIGN_OR_RETURN(evaluator_, setup.evaluator());
+    artifacts_ = std::make_unique<ArtifactCache>("", setup.row_budget());
 
     coordinator.scenario = std::move(options.scenario);
     // by_key without a number takes all keys; from here on the number is known, and the first selection waits for it.
@@ -154,7 +155,7 @@ class LocalSimulation : public Simulation {
     if (instruments_.tracer != nullptr) instruments_.tracer->NameThread(fmt::format("worker {}", number));
     TaskRunnerOptions options;
     options.instruments = instruments_;
-    TaskRunner runner(*coordinator_, artifacts_, stop_, std::move(options));
+    TaskRunner runner(*coordinator_, *artifacts_, stop_, std::move(options));
     while (const std::optional<uint32_t> client = queue_.Pop()) {
       const Status status = ActFor(runner, (*shares_)[*client]);
       if (status.ok() || stop_.stopped()) continue;
@@ -199,7 +200,7 @@ class LocalSimulation : public Simulation {
   std::shared_ptr<Evaluator> evaluator_;
   OfferQueue queue_;
   StopSignal stop_;
-  ArtifactCache artifacts_;
+  std::unique_ptr<ArtifactCache> artifacts_;
   Mutex mutex_;
   Status worker_error_ GUARDED_BY(mutex_);  // the first
   std::map<std::string, double> central_ GUARDED_BY(mutex_);

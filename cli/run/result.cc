@@ -19,7 +19,8 @@ Status PrintResult(const std::string& db, const std::string& run_id, bool json) 
   for (const ModelRow& row : models) {
     if (model == nullptr || row.round > model->round) model = &row;
   }
-  const std::string path = model == nullptr || model->path.empty() ? "" : JoinPath(FolderOf(db), model->path);
+  const std::string path =
+      model == nullptr || model->path.empty() ? "" : JoinPath(FolderOf(history->real_path()), model->path);
 
   if (json) {
     Fields fields = {{"run_id", run.run_id}, {"name", run.name}, {"status", run.status}};

@@ -52,13 +52,14 @@ std::string LossWarning(double lost_fraction, const AggregationSpec& spec) {
 // make the run impossible to resume, while a file without a row is only removed; the row comes before the old file's
 // removal for the same reason.
 StatusOr<StoredModel> WriteVersion(History& history, ModelStore& models, AttemptRecord rows, MadeVersion made,
-                                   const ModelRow* superseded) {
-  RIVULET_ASSIGN_OR_RETURN(StoredModel stored, models.Save(rows.round.round, std::move(made.model), made.digest));
+                                   bool keep_last) {
+  const int64_t round = rows.round.round;
+  RIVULET_ASSIGN_OR_RETURN(StoredModel stored, models.Save(round, std::move(made.model), made.digest));
   rows.model = stored.row;
-  rows.forget_older_models = superseded != nullptr;
+  rows.forget_older_models = keep_last;
   RIVULET_RETURN_IF_ERROR(history.AddAttempt(rows));
   // Committed. What comes after may fail without undoing it: a file that stays is removed by the next start.
-  if (superseded != nullptr) models.Remove(*superseded).IgnoreError();
+  if (keep_last) models.Remove(round - 2).IgnoreError();
   return stored;
 }
 

@@ -40,10 +40,11 @@ StatusOr<MadeVersion> MakeVersion(const Model& base, std::unique_ptr<Aggregation
 std::string LossWarning(double lost_fraction, const AggregationSpec& spec);
 
 // Makes a version and `rows`, those of the attempt that gave it, survive a crash: its file, one transaction of the rows
-// with the model's own, and then the removal of `superseded`'s file (null: every file stays). After an error of the
+// with the model's own, and then, where only the last models are kept, the removal of the file two versions back: the
+// two newest stay, so that a history that lost its log still finds the model it names. After an error of the
 // file nothing is left; after one of the transaction the files stay, since a transaction that could not be synced may
 // be found in the log, and the next start removes what no row names.
 StatusOr<StoredModel> WriteVersion(History& history, ModelStore& models, AttemptRecord rows, MadeVersion made,
-                                   const ModelRow* superseded);
+                                   bool keep_last);
 
 }  // namespace rivulet

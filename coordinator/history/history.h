@@ -8,6 +8,7 @@
 // Errors as in database.h; what a run or client is not known for is NOT_FOUND.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -29,8 +30,9 @@ struct AttemptRecord {
   RoundRow round;
   std::vector<ClientRoundRow> tasks;
   std::vector<MetricRow> metrics;
-  std::optional<ModelRow> model;     // of a committed round
-  bool forget_older_models = false;  // run.keep_models = "last": sets their path to NULL
+  std::optional<ModelRow> model;  // of a committed round
+  // run.keep_models = "last": the path of all before the two newest becomes NULL.
+  bool forget_older_models = false;
   std::vector<EventRow> events;
   std::vector<std::pair<std::string, std::string>> seen;  // (client_id, last_seen_at)
   bool finishes_run = false;  // the run's last round: runs.status becomes "finished" with it
@@ -64,6 +66,10 @@ class History {
   ~History();
 
   const std::string& path() const { return path_; }
+  // The file itself where `path` is a link to it. What belongs to a history lies beside this.
+  const std::string& real_path() const { return real_path_; }
+  // Where the models of its run `run_id` lie, relative to the folder of the history at `real_path`.
+  static std::string ModelsFolder(const std::string& real_path, const std::string& run_id);
 
   // Who is told in one sentence that a call waits for another process: after two seconds and every minute, on the
   // waiting thread. Nobody: a line on stderr.
@@ -72,14 +78,17 @@ class History {
   // Writing. After an error of a commit itself (a sync that failed) a crash or the next opening may still find the
   // transaction in the log: what its rows name must stay in place until the history is opened again and asked.
   Status AddRun(const RunRow& run, const ModelRow& initial_model, std::span<const EventRow> events);
-  // A run that goes on: status "running", a new configuration and program version, finished_at NULL.
+  // A run that goes on: status "running", a new configuration and program version, finished_at NULL. Its models are
+  // those beside this file, which may have been copied or renamed with them.
   Status ReopenRun(const RunRow& run, std::span<const EventRow> events);
   // `status` "finished", "interrupted" or "failed" with its reason.
   Status EndRun(const std::string& run_id, const std::string& status, const std::string& reason, const std::string& at,
                 std::span<const EventRow> events);
   // Names that are new to the run; known ones keep their row. One transaction.
   Status AddClients(const std::string& run_id, std::span<const RunClient> clients, const std::string& at);
-  // Tasks are of the record's round, attempt and kind, and their clients of the run.
+  // Tasks are of the record's round, attempt and kind, and their clients of the run. Once a second a version is also
+  // brought from the log into the file, where no reader is in the way: where rounds take longer than that, the file
+  // without its log stands one version back at most, and that version's model is kept.
   Status AddAttempt(const AttemptRecord& attempt);
   Status AddTag(const std::string& run_id, const std::string& tag);  // once, however often it is said
   Status AddNote(const std::string& run_id, const std::string& at, const std::string& text);
@@ -110,20 +119,22 @@ class History {
   StatusOr<std::optional<ClientRoundRow>> LastTask(const std::string& run_id, const std::string& client_id);
 
  private:
-  History(std::string path, Access access, std::unique_ptr<Database> db);
+  History(std::string path, std::string real_path, Access access, std::unique_ptr<Database> db);
   // Integer keys. NOT_FOUND.
   StatusOr<int64_t> RunKey(const std::string& run_id) REQUIRES(mutex_);
   StatusOr<int64_t> ClientKey(const std::string& client_id) REQUIRES(mutex_);
   StatusOr<int64_t> ParentKey(const std::string& parent_id) REQUIRES(mutex_);
+  void BringOverFromLog() REQUIRES(mutex_);
   Status InsertEvents(std::span<const EventRow> events) REQUIRES(mutex_);
   Status InsertModel(int64_t run, const ModelRow& model) REQUIRES(mutex_);
   Status InsertTasks(int64_t run, int64_t attempt_key, const AttemptRecord& record) REQUIRES(mutex_);
   Status InsertMetrics(int64_t run, const AttemptRecord& record) REQUIRES(mutex_);
 
-  const std::string path_;
+  const std::string path_, real_path_;
   const Access access_;
   Mutex mutex_;
   std::unique_ptr<Database> db_ GUARDED_BY(mutex_);  // null after Close
+  std::optional<std::chrono::steady_clock::time_point> brought_over_ GUARDED_BY(mutex_);
   // Of the runs and clients that were written lately: a task costs one INSERT and no question.
   std::unordered_map<std::string, int64_t> run_keys_ GUARDED_BY(mutex_), client_keys_ GUARDED_BY(mutex_);
 };

@@ -6,6 +6,8 @@
 
 #include "coordinator/history/history.h"
 #include "coordinator/history/schema.h"
+#include "engine/base/file_system.h"
+#include "engine/base/write_target.h"
 
 namespace rivulet {
 namespace {
@@ -16,11 +18,14 @@ StatusOr<int64_t> ReadInteger(Database& db, std::string_view sql) {
   return value;
 }
 
-// OK: a history of this version, or (kReadWrite) an empty file or an older one.
+// How long a reader waits for an empty file to become a history.
+constexpr std::chrono::seconds kBeingMade{1};
+
+// The version; 0: an empty file, which another process may be making a history of at this moment.
 // The program's number stands in the file's header, so that a database of something else is known before anything is
 // read from its tables, and never written to. All is read in one transaction: between one question and the next another
 // process may make the file a history.
-StatusOr<int64_t> CheckOurs(Database& db, History::Access access) {
+StatusOr<int64_t> CheckOurs(Database& db) {
   const bool alone = !db.in_transaction();
   if (alone) RIVULET_RETURN_IF_ERROR(db.Run("BEGIN"));
   const auto read = [&]() -> StatusOr<std::array<int64_t, 3>> {
@@ -33,11 +38,9 @@ StatusOr<int64_t> CheckOurs(Database& db, History::Access access) {
   if (alone) db.Run("ROLLBACK").IgnoreError();
   RIVULET_RETURN_IF_ERROR(found.status());
   const auto [tables, application, version] = *found;
-  const bool fresh = tables == 0 && application == 0 && version == 0;
-  if (fresh && access == History::Access::kReadWrite) return 0;
+  if (tables == 0 && application == 0 && version == 0) return 0;
   if (application != kHistoryApplicationId) {
-    return DataLoss("'{}' is not a Rivulet history: it is {}", db.path(),
-                    fresh ? "empty" : "an SQLite database of something else");
+    return DataLoss("'{}' is not a Rivulet history: it is an SQLite database of something else", db.path());
   }
   if (version > kHistoryVersion) {
     return FailedPrecondition("the history '{}' has version {}, and this program knows up to {}; use a newer program",
@@ -49,11 +52,10 @@ StatusOr<int64_t> CheckOurs(Database& db, History::Access access) {
 
 // All in one transaction, with the version that it leads to: a process that dies here leaves the old version whole.
 Status MakeCurrent(Database& db) {
-  RIVULET_ASSIGN_OR_RETURN(int64_t version, CheckOurs(db, History::Access::kReadWrite));
+  RIVULET_ASSIGN_OR_RETURN(int64_t version, CheckOurs(db));
   if (version == kHistoryVersion) return absl::OkStatus();
   RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(db));
-  RIVULET_ASSIGN_OR_RETURN(version,
-                           CheckOurs(db, History::Access::kReadWrite));  // another process may have been faster
+  RIVULET_ASSIGN_OR_RETURN(version, CheckOurs(db));  // another process may have been faster
   if (version == 0) RIVULET_RETURN_IF_ERROR(db.Script(TablesSql() + ViewsSql()));
   if (version == 1) RIVULET_RETURN_IF_ERROR(MigrateFrom1(db));
   RIVULET_RETURN_IF_ERROR(db.Script(
@@ -89,8 +91,12 @@ std::string BusySentence(const std::string& path) {
 
 }  // namespace
 
-History::History(std::string path, Access access, std::unique_ptr<Database> db)
-    : path_(std::move(path)), access_(access), db_(std::move(db)) {}
+History::History(std::string path, std::string real_path, Access access, std::unique_ptr<Database> db)
+    : path_(std::move(path)), real_path_(std::move(real_path)), access_(access), db_(std::move(db)) {}
+
+std::string History::ModelsFolder(const std::string& real_path, const std::string& run_id) {
+  return fmt::format("{}.models/{}", std::string_view(real_path).substr(real_path.rfind('/') + 1), run_id);
+}
 
 void History::SetOnBusy(std::function<void(const std::string&)> on_busy) {
   MutexLock lock(mutex_);
@@ -102,17 +108,30 @@ StatusOr<std::unique_ptr<History>> History::Open(const std::string& path, Access
   const bool writes = access == Access::kReadWrite;
   RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<Database> db,
                            Database::Open(path, writes ? Database::Access::kReadWrite : Database::Access::kReadOnly));
+  // SQLite keeps the log beside the file that a link leads to, and so do we with everything else: two names of one
+  // history are one history.
+  RIVULET_ASSIGN_OR_RETURN(const WriteTarget real, WriteTargetOf(path));
   const auto say = [sentence = BusySentence(path)] { fmt::print(stderr, "{}\n", sentence); };
   if (writes) db->WaitWithoutEnd(say);
   // Before anything is written: a file of someone else is left as it is.
-  RIVULET_ASSIGN_OR_RETURN(const int64_t version, CheckOurs(*db, access));
+  RIVULET_ASSIGN_OR_RETURN(int64_t version, CheckOurs(*db));
   if (writes) {
     RIVULET_RETURN_IF_ERROR(UseWriteAheadLog(*db, say));
     RIVULET_RETURN_IF_ERROR(db->Script("PRAGMA synchronous = FULL"));
     RIVULET_RETURN_IF_ERROR(MakeCurrent(*db));
     RIVULET_RETURN_IF_ERROR(
         db->Script("PRAGMA foreign_keys = ON"));  // afterwards: a migration drops what others refer to
-  } else if (version < kHistoryVersion) {
+    return std::unique_ptr<History>(new History(path, real.path, access, std::move(db)));
+  }
+  // A file has its name before it has its tables: who looks in between is not told that it is none of ours.
+  for (const auto until = std::chrono::steady_clock::now() + kBeingMade; version == 0;) {
+    if (std::chrono::steady_clock::now() > until) {
+      return DataLoss("'{}' is not a Rivulet history: it is empty", path);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    RIVULET_ASSIGN_OR_RETURN(version, CheckOurs(*db));
+  }
+  if (version < kHistoryVersion) {
     // What reads an older one brings it up to date too: nobody would start a run only to look at those that were.
     db.reset();
     if (const Status status = Open(path, Access::kReadWrite).status(); !status.ok()) {
@@ -121,7 +140,7 @@ StatusOr<std::unique_ptr<History>> History::Open(const std::string& path, Access
     }
     return Open(path, access);
   }
-  return std::unique_ptr<History>(new History(path, access, std::move(db)));
+  return std::unique_ptr<History>(new History(path, real.path, access, std::move(db)));
 }
 
 Status History::Close() {

@@ -165,8 +165,9 @@ Status History::ReopenRun(const RunRow& run, std::span<const EventRow> events) {
   RIVULET_ASSIGN_OR_RETURN(const int64_t running, PlaceOf("running", kRunStates, "status of a run"));
   RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
   RIVULET_RETURN_IF_ERROR(
-      db_->Run("UPDATE run SET status = ?, reason = NULL, config = ?, version = ?, finished = NULL WHERE run = ?",
-               {running, run.config, run.version, key}));
+      db_->Run("UPDATE run SET status = ?, reason = NULL, config = ?, version = ?, models = ?, finished = NULL "
+               "WHERE run = ?",
+               {running, run.config, run.version, ModelsFolder(real_path_, run.run_id), key}));
   RIVULET_RETURN_IF_ERROR(WriteConfigKeys(*db_, key, run.config));
   RIVULET_RETURN_IF_ERROR(InsertEvents(events));
   return transaction->Commit();
@@ -343,7 +344,7 @@ Status History::AddAttempt(const AttemptRecord& attempt) {
     // would name one that is gone.
     if (attempt.forget_older_models) {
       RIVULET_RETURN_IF_ERROR(db_->Run("UPDATE model SET file = NULL WHERE run = ? AND round < ? AND file IS NOT NULL",
-                                       {run, round.round}));
+                                       {run, round.round - 1}));
     }
     RIVULET_RETURN_IF_ERROR(InsertModel(run, *attempt.model));
   }
@@ -365,7 +366,18 @@ Status History::AddAttempt(const AttemptRecord& attempt) {
   }
   const Status status = transaction->Commit();
   clients.committed = status.ok();
+  if (status.ok() && attempt.model) BringOverFromLog();
   return status;
+}
+
+// A copy that was made without the log, or a log that was lost, is then a run that stands a version back, and not one
+// whose model went long ago. It is no part of the commit: what cannot be brought over now is brought over next time. It
+// syncs a second file, some 10 ms, and so waits where rounds are shorter than that is worth.
+void History::BringOverFromLog() {
+  const auto now = std::chrono::steady_clock::now();
+  if (brought_over_ && now - *brought_over_ < std::chrono::seconds(1)) return;
+  brought_over_ = now;
+  db_->Run("PRAGMA wal_checkpoint(PASSIVE)").IgnoreError();
 }
 
 Status History::AddTag(const std::string& run_id, const std::string& tag) {

@@ -1,29 +1,52 @@
 #include "coordinator/model_store/model_store.h"
 
 #include <algorithm>
+#include <charconv>
 
+#include "coordinator/history/history.h"
 #include "engine/io/atomic_file.h"
 
 namespace rivulet {
 namespace {
 
-std::string FileName(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
+std::string NameOf(int64_t round) { return fmt::format("round-{:06}.safetensors", round); }
+
+// A name that NameOf gives, or of a part of such a file that is being written. Anything else is somebody else's.
+bool IsOurs(std::string_view name) {
+  int64_t round = 0;
+  const char* const end = name.data() + name.size();
+  if (!name.starts_with("round-")) return false;
+  const auto [after, error] = std::from_chars(name.data() + 6, end, round);
+  if (error != std::errc() || round < 0) return false;
+  const std::string whole = NameOf(round);
+  return name == whole || name.starts_with(whole + ".tmp-");
+}
 
 }  // namespace
 
-ModelStore::ModelStore(FileSystem& fs, std::string db_folder, std::string relative, std::string run_id)
+ModelStore::ModelStore(FileSystem& fs, const std::string& db_path, std::string run_id)
     : fs_(fs),
-      db_folder_(std::move(db_folder)),
-      relative_(std::move(relative)),
-      folder_(JoinPath(db_folder_, relative_)),
+      relative_(History::ModelsFolder(db_path, run_id)),
+      folder_(JoinPath(FolderOf(db_path), relative_)),
       run_id_(std::move(run_id)) {}
+
+std::string ModelStore::PathOf(int64_t round) const { return JoinPath(folder_, NameOf(round)); }
 
 // Two processes that write one run would overwrite each other's rounds, and SQLite's locks last for a transaction only.
 // The lock lies beside the models and is the operating system's, so it goes with the process that held it.
 StatusOr<std::unique_ptr<ModelStore>> ModelStore::Open(FileSystem& fs, const std::string& db_path,
-                                                       const std::string& run_id) {
-  std::unique_ptr<ModelStore> store(
-      new ModelStore(fs, FolderOf(db_path), FileName(db_path) + ".models/" + run_id, run_id));
+                                                       const std::string& run_id, Folder folder) {
+  // It becomes a folder's name; of a history that somebody has edited it could name any.
+  if (run_id.empty() || run_id.starts_with('.') || run_id.find('/') != run_id.npos) {
+    return DataLoss("the history '{}' is damaged: '{}' is no id of a run", db_path, run_id);
+  }
+  std::unique_ptr<ModelStore> store(new ModelStore(fs, db_path, run_id));
+  if (folder == Folder::kStored && !fs.Exists(store->folder_)) {
+    return FailedPrecondition(
+        "the models of run '{}' are not at '{}'; a history goes with the folder '{}.models' beside it: copy or rename "
+        "that too",
+        run_id, store->folder_, db_path);
+  }
   RIVULET_RETURN_IF_ERROR(fs.CreateFolders(store->folder_));
   auto lock = FileLock::Acquire(JoinPath(store->folder_, "lock"));
   if (lock.status().code() == absl::StatusCode::kUnavailable) {
@@ -51,17 +74,17 @@ StatusOr<StoredModel> ModelStore::Save(int64_t round, std::shared_ptr<const Mode
   stored.row = {run_id_,
                 round,
                 stored.digest.Hex(),
-                fmt::format("{}/round-{:06}.safetensors", relative_, round),
+                JoinPath(relative_, NameOf(round)),
                 stored.file->bytes(),
                 model->layout().parameters()};
   const auto write = [&]() -> Status {
-    RIVULET_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(fs_, PathOf(stored.row)));
+    RIVULET_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(fs_, PathOf(round)));
     for (const std::span<const std::byte> piece : stored.file->pieces()) RIVULET_RETURN_IF_ERROR(file->Append(piece));
     return file->Commit();
   };
   if (const Status status = write(); !status.ok()) {
     // The rename may have succeeded and the folder's sync failed: then the file is there and no row will name it.
-    if (fs_.Exists(PathOf(stored.row))) fs_.Remove(PathOf(stored.row)).IgnoreError();
+    if (fs_.Exists(PathOf(round))) fs_.Remove(PathOf(round)).IgnoreError();
     return status;
   }
   stored.model = std::move(model);
@@ -73,13 +96,13 @@ StatusOr<StoredModel> ModelStore::Save(int64_t round, std::shared_ptr<const Mode
 StatusOr<StoredModel> ModelStore::Load(const ModelRow& row, std::shared_ptr<const ModelLayout> layout) {
   const auto refuse = [&](std::string_view why) {
     return FailedPrecondition("the model of round {} of run '{}' cannot be used, '{}': {}; restore it from a copy",
-                              row.round, run_id_, PathOf(row), why);
+                              row.round, run_id_, PathOf(row.round), why);
   };
   if (row.path.empty()) {
     return FailedPrecondition("the model of round {} of run '{}' was removed; the run cannot go on from it", row.round,
                               run_id_);
   }
-  StatusOr<std::string> bytes = fs_.ReadAll(PathOf(row));
+  StatusOr<std::string> bytes = fs_.ReadAll(PathOf(row.round));
   if (!bytes.ok()) return refuse(Message(bytes.status()));
   StatusOr<std::shared_ptr<Model>> model = ModelFromSafetensors(std::move(layout), *bytes);
   if (!model.ok()) return refuse(Message(model.status()));
@@ -96,9 +119,9 @@ StatusOr<StoredModel> ModelStore::Load(const ModelRow& row, std::shared_ptr<cons
 
 Status ModelStore::CheckFiles(std::span<const ModelRow> rows) const {
   for (const ModelRow& row : rows) {
-    if (!row.path.empty() && !fs_.Exists(PathOf(row))) {
+    if (!row.path.empty() && !fs_.Exists(PathOf(row.round))) {
       return FailedPrecondition("the model of round {} of run '{}' is missing: '{}'; restore it from a copy", row.round,
-                                run_id_, PathOf(row));
+                                run_id_, PathOf(row.round));
     }
   }
   return absl::OkStatus();
@@ -109,14 +132,16 @@ Status ModelStore::CheckFiles(std::span<const ModelRow> rows) const {
 Status ModelStore::RemoveUnnamed(std::span<const ModelRow> rows) {
   RIVULET_ASSIGN_OR_RETURN(const std::vector<std::string> names, fs_.List(folder_));
   for (const std::string& name : names) {
-    if (!name.starts_with("round-")) continue;
-    const bool named = std::any_of(
-        rows.begin(), rows.end(), [&](const ModelRow& row) { return !row.path.empty() && FileName(row.path) == name; });
+    if (!IsOurs(name)) continue;
+    const bool named = std::any_of(rows.begin(), rows.end(),
+                                   [&](const ModelRow& row) { return !row.path.empty() && NameOf(row.round) == name; });
     if (!named) RIVULET_RETURN_IF_ERROR(fs_.Remove(JoinPath(folder_, name)));
   }
   return absl::OkStatus();
 }
 
-Status ModelStore::Remove(const ModelRow& row) { return row.path.empty() ? absl::OkStatus() : fs_.Remove(PathOf(row)); }
+Status ModelStore::Remove(int64_t round) {
+  return fs_.Exists(PathOf(round)) ? fs_.Remove(PathOf(round)) : absl::OkStatus();
+}
 
 }  // namespace rivulet

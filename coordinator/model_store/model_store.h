@@ -1,4 +1,7 @@
 // The model files of one run: DB.models/<run_id>/round-000001.safetensors, and the lock that says whose run it is.
+// Beside the database itself, wherever links to it lie: two names of one history are one folder and one lock. A copy of
+// the history has a folder of its own. A file's name follows from its round, and nothing else in the folder is ever
+// touched: what the rows of a history say of paths tells whether a file is there, never where.
 #pragma once
 
 #include <memory>
@@ -24,32 +27,33 @@ struct StoredModel {
 // Owned by one coordinator; not thread-safe. While it lives, no other process can own the run.
 class ModelStore {
  public:
-  // Makes the folder and takes the run's lock. UNAVAILABLE: another process owns the run. Otherwise as `fs` says (a
-  // read-only folder, a full disk).
+  enum class Folder { kNew, kStored };
+  // Makes the folder, of a new run, and takes the run's lock. `db_path` is History::real_path. UNAVAILABLE: another
+  // process owns the run. DATA_LOSS: an id that is no folder's name. FAILED_PRECONDITION: a stored run's folder is not
+  // there (the history was copied or renamed without it). Otherwise as `fs` says (a read-only folder, a full disk).
   static StatusOr<std::unique_ptr<ModelStore>> Open(FileSystem& fs, const std::string& db_path,
-                                                    const std::string& run_id);
+                                                    const std::string& run_id, Folder folder);
 
   // Writes a version so that it survives a crash; after an error nothing of it is left. `digest` is the model's, so
   // that whoever made it hashes it once.
   StatusOr<StoredModel> Save(int64_t round, std::shared_ptr<const Model> model, const Digest& digest);
   // FAILED_PRECONDITION: the row's file is missing, damaged or another model than the row says.
   StatusOr<StoredModel> Load(const ModelRow& row, std::shared_ptr<const ModelLayout> layout);
-  // FAILED_PRECONDITION: a row names a file that is not there.
+  // FAILED_PRECONDITION: the file of a row with a path is not there.
   Status CheckFiles(std::span<const ModelRow> rows) const;
-  // Removes what a crash has left: model files, and parts of them, that no row names.
+  // Removes what a crash has left: model files, and parts of them, of which no row has a path.
   Status RemoveUnnamed(std::span<const ModelRow> rows);
-  Status Remove(const ModelRow& row);
+  Status Remove(int64_t round);
   const std::string& folder() const { return folder_; }
 
  private:
-  ModelStore(FileSystem& fs, std::string db_folder, std::string relative, std::string run_id);
-  std::string PathOf(const ModelRow& row) const { return JoinPath(db_folder_, row.path); }
+  ModelStore(FileSystem& fs, const std::string& db_path, std::string run_id);
+  std::string PathOf(int64_t round) const;
   std::shared_ptr<const ModelFile> FileOf(int64_t round, std::shared_ptr<const Model> model,
                                           const Digest& digest) const;
 
   FileSystem& fs_;
-  const std::string db_folder_;  // what paths in rows are relative to
-  const std::string relative_;   // this run's folder in it
+  const std::string relative_;  // this run's folder, from the database's
   const std::string folder_;
   const std::string run_id_;
   std::unique_ptr<FileLock> lock_;

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "engine/base/check.h"
-
 namespace rivulet {
 namespace {
 
@@ -28,30 +26,6 @@ std::string ShortClient(const TaskId& task, std::string_view run_id) {
 }
 
 }  // namespace
-
-std::string_view Name(Lease::State state) {
-  switch (state) {
-    case Lease::State::kOffered:
-      return "offered";
-    case Lease::State::kTaken:
-      return "taken";
-    case Lease::State::kStaging:
-      return "staging";
-    case Lease::State::kHeld:
-      return "held";
-    case Lease::State::kFolding:
-      return "folding";
-    case Lease::State::kFolded:
-      return "folded";
-    case Lease::State::kRefused:
-      return "refused";
-    case Lease::State::kDropped:
-      return "dropped";
-    case Lease::State::kFailed:
-      return "failed";
-  }
-  RIVULET_CHECK(false, "state {}", static_cast<int>(state));
-}
 
 uint64_t GatherOf(int64_t round, int64_t attempt) {
   return static_cast<uint64_t>(round) << 32 | static_cast<uint64_t>(attempt);

@@ -17,38 +17,10 @@
 #include <variant>
 #include <vector>
 
+#include "coordinator/rounds/lease_book.h"
 #include "federated/tasks/task.h"
 
 namespace rivulet {
-
-using TimeMs = int64_t;  // of the caller's clock; only differences matter
-
-// One client's task: what it works on and where that stands.
-struct Lease {
-  enum class State : uint8_t {
-    kOffered,  // drawn; its client has not asked yet
-    kTaken,    // its client has the task
-    kStaging,  // its upload has begun
-    kHeld,     // its site has folded it into a partial of its own, and keeps that until it is asked to hand it over
-    kFolding,  // its update is being folded; no deadline reaches it any more
-    kFolded,
-    kRefused,
-    kDropped,
-    kFailed,  // resolved
-  };
-  static constexpr size_t kStates = 9;
-  TaskId task;
-  std::string client_id;
-  std::string site;  // who polled for it and has it: its client, or a site that serves it; "" while it is offered
-  std::string via;   // the tier it is reached through; "" for none
-  int64_t base_round = 0;
-  uint16_t ordinal = 0;  // of this client's lease at this base version
-  State state = State::kOffered;
-  std::string reason;  // of refused, dropped, failed
-  bool resolved() const { return state >= State::kFolded; }
-  bool operator==(const Lease&) const = default;
-};
-std::string_view Name(Lease::State state);  // "offered" … "failed"
 
 // --- Events
 // -----------------------------------------------------------------------------------------------------------

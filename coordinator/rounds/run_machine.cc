@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "coordinator/selection/uniform.h"
-
 namespace rivulet {
 namespace {
 
@@ -12,13 +10,7 @@ using State = Lease::State;
 constexpr int64_t kMaxRounds = (int64_t{1} << 32) - 1;  // a round is a word of the random counter
 constexpr int64_t kMaxOrdinals = 65536;                 // an ordinal is 16 bits of it
 
-constexpr int64_t kSiteForgottenMs = 60'000;  // a site that has not polled for so long takes no share
-constexpr std::string_view kEnough = "the round had enough updates without it";
-
-// Whether the lease may be in the partial of a site by now, although the site has not said so.
-bool Promised(const Lease& lease) {
-  return (lease.state == State::kTaken || lease.state == State::kStaging) && lease.site != lease.client_id;
-}
+constexpr char kEnough[] = "the round had enough updates without it";
 
 // Why updates are missing, for a run that cannot go on: one client's own words and how many more there are. All of them
 // are in the history.
@@ -73,8 +65,9 @@ StatusOr<RunMachine> RunMachine::Create(RunRules rules, RunStart start) {
   RunMachine machine(std::move(rules));
   machine.committed_round_ = start.committed_round;
   machine.attempt_ = start.attempt;
-  for (RunStart::Candidate& c : start.candidates) {
-    machine.candidates_.emplace(std::move(c.client_id), Known{c.from_round, c.from_attempt, ""});
+  machine.members_.BeginDraw({machine.round(), machine.attempt_});
+  for (const RunStart::Candidate& c : start.candidates) {
+    machine.members_.Add(c.client_id, {c.from_round, c.from_attempt}, "");
   }
   for (auto& [client_id, leases] : start.leases) machine.ordinals_.emplace(std::move(client_id), leases);
   if (machine.committed_round_ >= machine.rules_.rounds) machine.phase_ = Phase::kFinished;
@@ -87,24 +80,22 @@ std::vector<Action> RunMachine::On(const Event& event, TimeMs now) {
   return actions;
 }
 
-// A name that joins while an attempt is open may be drawn from the next one on. If it could be drawn at once, the
-// cohort would depend on when it joined; and after a crash, on whether it had joined before the attempt is drawn again.
 void RunMachine::Handle(const Joined& event, TimeMs now, Actions& actions) {
   const auto [round, attempt] = next_draw();
-  for (const std::string& client_id : event.client_ids) {
-    candidates_.emplace(client_id, Known{round, attempt, event.via});
-  }
-  if (phase_ == Phase::kWaiting) DrawCohort(now, actions);
+  for (const std::string& client_id : event.client_ids) members_.Add(client_id, {round, attempt}, event.via);
+  if (phase_ == Phase::kWaiting) OpenBuffer(now, actions);
 }
 
-void RunMachine::Handle(const Left& event, TimeMs, Actions& actions) {
-  candidates_.erase(event.client_id);
-  Lease* lease = phase_ == Phase::kTraining ? FindLeaseOf(event.client_id) : nullptr;
-  if (lease == nullptr || lease->resolved() || lease->state == State::kFolding) return;
+void RunMachine::Handle(const Left& event, TimeMs now, Actions& actions) {
+  members_.Remove(event.client_id);
+  const auto slot = phase_ == Phase::kTraining ? book_.OfClient(event.client_id) : std::nullopt;
+  if (!slot || book_.at(*slot).resolved() || book_.at(*slot).state == State::kFolding) return;
   // A site of many names may have folded it by now, and its other tasks with it.
-  if (!lease->site.empty() && lease->site != lease->client_id) return;
-  SetState(*lease, State::kDropped, "it left the run");
-  CloseWhenResolved(actions);
+  const Lease& lease = book_.at(*slot);
+  if (!lease.site.empty() && lease.site != lease.client_id) return;
+  SetState(*slot, State::kDropped, "it left the run");
+  Replace(now, actions);
+  JudgeBuffer(actions);
 }
 
 void RunMachine::Handle(const Polled& event, TimeMs now, Actions& actions) {
@@ -128,79 +119,72 @@ void RunMachine::Handle(const SitePolled& event, TimeMs now, Actions& actions) {
     return;
   }
   if (!itself) {
-    sites_[event.site] = now;
-    std::erase_if(sites_, [now](const auto& site) { return now - site.second > kSiteForgottenMs; });
+    presence_.Saw(event.site, now);
   }
-  if (phase_ == Phase::kWaiting) DrawCohort(now, actions);
+  if (phase_ == Phase::kWaiting) OpenBuffer(now, actions);
 
-  std::set<size_t> named;
+  std::set<LeaseSlot> named;
   bool holds_more = false;
   for (const SitePolled::Holding& holding : event.working_on) {
-    Lease* lease = FindLease(holding.task);
-    if (lease == nullptr || lease->resolved() || lease->site != event.site) {
+    const auto slot = book_.Find(holding.task);
+    if (!slot || book_.at(*slot).resolved() || book_.at(*slot).site != event.site) {
       actions.push_back(Cancel{holding.task});
       continue;
     }
-    named.insert(IndexOf(*lease));
-    if (holding.held && !itself && lease->state == State::kTaken) {
-      SetState(*lease, State::kHeld);
+    named.insert(*slot);
+    if (holding.held && !itself && book_.at(*slot).state == State::kTaken) {
+      SetState(*slot, State::kHeld);
       holds_more = true;
     }
   }
   size_t answers = actions.size();
   if (phase_ == Phase::kTraining) {
     // Asked before: this poll's answer says it again. Otherwise it may be asked now, together with all others.
-    if (asked_) AskHolders(&event.site, actions);
-    if (holds_more) CloseWhenResolved(actions);
+    if (buffer_->state() == UpdateBuffer::State::kClosing) AskHolders(&event.site, actions);
+    if (holds_more) JudgeBuffer(actions);
     GiveLeases(event, named, actions);
   }
   for (; answers < actions.size(); ++answers) {
     const auto* asked = std::get_if<HandOverPartial>(&actions[answers]);
     if (std::holds_alternative<Offer>(actions[answers]) || (asked != nullptr && asked->site == event.site)) return;
   }
-  // Waiting sites together ask at most a thousand times a second.
-  const int64_t waiting = itself ? known_clients() : static_cast<int64_t>(sites_.size());
-  actions.push_back(AskToWait{event.site, Awaited(), std::clamp<int64_t>(waiting, 20, 10'000)});
+  actions.push_back(AskToWait{event.site, Awaited(), Pace::WaitFor(itself ? known_clients() : presence_.sites())});
 }
 
-// First what the site has had and no longer knows of. Then new ones: half of an even share of what is left, so that the
-// last of a cohort are spread over all sites, and nobody waits long for one that took many.
-void RunMachine::GiveLeases(const SitePolled& poll, const std::set<size_t>& named, Actions& actions) {
+// First what the site has had and no longer knows of; then new ones, as many as the buffer has room for.
+void RunMachine::GiveLeases(const SitePolled& poll, const std::set<LeaseSlot>& named, Actions& actions) {
   int64_t want = poll.want;
-  const auto give = [&](size_t index) {
-    actions.push_back(Offer{leases_[index], round(), attempt_, true});
+  const auto give = [&](LeaseSlot slot) {
+    actions.push_back(Offer{book_.at(slot), round(), attempt_, true});
     --want;
   };
   // An upload that has begun may have been cut off: its client may need the task again to finish it.
-  if (const auto in_hand = in_hand_.find(poll.site); in_hand != in_hand_.end()) {
-    for (const size_t index : in_hand->second) {
-      if (want > 0 && !named.contains(index)) give(index);
-    }
+  for (const LeaseSlot slot : book_.InHandOf(poll.site)) {
+    if (want > 0 && !named.contains(slot)) give(slot);
   }
   if (poll.serves == SitePolled::Serves::kItself) {
-    Lease* lease = FindLeaseOf(poll.site);
-    if (want > 0 && lease != nullptr && lease->state == State::kOffered) {
-      Take(*lease, poll.site);
-      give(IndexOf(*lease));
+    const auto slot = book_.OfClient(poll.site);
+    if (want > 0 && slot && book_.at(*slot).state == State::kOffered) {
+      Take(*slot, poll.site);
+      give(*slot);
     }
     return;
   }
-  const int64_t even = CountInState(State::kOffered) / (2 * static_cast<int64_t>(sites_.size()));
-  int64_t share = std::min({want, std::max<int64_t>(even, 1), Room()});
-  for (; share > 0 && next_offered_ < leases_.size(); ++next_offered_) {
-    Lease& lease = leases_[next_offered_];
-    if (lease.state != State::kOffered) continue;
-    Take(lease, poll.site);
-    give(next_offered_);
-    --share;
+  const int64_t share = Pace::FairShare(want, CountInState(State::kOffered), presence_.sites());
+  for (int64_t left = std::min(share, buffer_->Room()); left > 0; --left) {
+    const auto slot = book_.NextOffered();
+    if (!slot) return;
+    Take(*slot, poll.site);
+    give(*slot);
   }
 }
 
-void RunMachine::Handle(const StepReported& event, TimeMs, Actions& actions) {
+void RunMachine::Handle(const StepReported& event, TimeMs now, Actions& actions) {
   const auto refuse = [&](Refuse::Why why, std::string reason) {
     actions.push_back(Refuse{event.client_id, event.task, why, std::move(reason)});
   };
-  Lease* lease = FindLease(event.task);
+  const auto slot = book_.Find(event.task);
+  const Lease* lease = slot ? &book_.at(*slot) : nullptr;
   if (lease == nullptr || event.client_id != (lease->site.empty() ? lease->client_id : lease->site)) {
     return refuse(Refuse::Why::kUnknown, fmt::format("client '{}' has no task '{}'", event.client_id, event.task));
   }
@@ -212,18 +196,20 @@ void RunMachine::Handle(const StepReported& event, TimeMs, Actions& actions) {
     return refuse(Refuse::Why::kDuplicate, "this update is in its site's partial already");
   }
   if (event.failed) {
-    SetState(*lease, State::kFailed, event.reason.empty() ? "it gave no reason" : event.reason);
-    CloseWhenResolved(actions);
+    SetState(*slot, State::kFailed, event.reason.empty() ? "it gave no reason" : event.reason);
+    Replace(now, actions);
+    JudgeBuffer(actions);
     return;
   }
-  if (lease->state == State::kOffered) Take(*lease, event.client_id);
-  SetState(*lease, State::kStaging);
+  if (lease->state == State::kOffered) Take(*slot, event.client_id);
+  SetState(*slot, State::kStaging);
   actions.push_back(Stage{event.task});
 }
 
 // Staging and checking took time, in which the round may have closed or filled. What counts is the state now.
-void RunMachine::Handle(const StageDone& event, TimeMs, Actions& actions) {
-  Lease* lease = FindLease(event.task);
+void RunMachine::Handle(const StageDone& event, TimeMs now, Actions& actions) {
+  const auto slot = book_.Find(event.task);
+  const Lease* lease = slot ? &book_.at(*slot) : nullptr;
   if (lease == nullptr || phase_ != Phase::kTraining || lease->state != State::kStaging) {
     const bool folded = lease != nullptr && (lease->state == State::kFolded || lease->state == State::kFolding);
     actions.push_back(Refuse{lease == nullptr ? "" : lease->client_id, event.task,
@@ -234,17 +220,18 @@ void RunMachine::Handle(const StageDone& event, TimeMs, Actions& actions) {
     return;
   }
   if (!event.ok) {
-    SetState(*lease, State::kRefused, event.reason);
-    CloseWhenResolved(actions);
+    SetState(*slot, State::kRefused, event.reason);
+    Replace(now, actions);
+    JudgeBuffer(actions);
     return;
   }
-  if (Room() + (Promised(*lease) ? 1 : 0) <= 0) {
-    SetState(*lease, State::kDropped, std::string(kEnough));
+  if (buffer_->Room() + (lease->promised() ? 1 : 0) <= 0) {
+    SetState(*slot, State::kDropped, kEnough);
     actions.push_back(Refuse{lease->client_id, event.task, Refuse::Why::kLate, lease->reason});
-    CloseWhenResolved(actions);
+    JudgeBuffer(actions);
     return;
   }
-  SetState(*lease, State::kFolding);
+  SetState(*slot, State::kFolding);
   actions.push_back(Fold{event.task});
 }
 
@@ -261,49 +248,52 @@ void RunMachine::Handle(const PartialReported& event, TimeMs, Actions& actions) 
   if (event.tasks.empty()) {
     return refuse("", Refuse::Why::kUnknown, fmt::format("site '{}' brings a partial of no task", event.site));
   }
-  std::vector<Lease*> leases;
-  int64_t promised = 0;  // of them, in Room() already
+  std::vector<LeaseSlot> slots;
+  int64_t counted = 0;  // of them, in Room() already
   for (const TaskId& task : event.tasks) {
-    Lease* lease = FindLease(task);
-    if (lease == nullptr || lease->site != event.site) {
+    const auto slot = book_.Find(task);
+    if (!slot || book_.at(*slot).site != event.site) {
       return refuse(task, Refuse::Why::kUnknown, fmt::format("site '{}' has no task '{}'", event.site, task));
     }
-    if (lease->state == State::kFolded) return refuse(task, Refuse::Why::kDuplicate, "this update is folded already");
-    if (lease->state == State::kFolding || lease->state == State::kStaging) {
+    const Lease& lease = book_.at(*slot);
+    if (lease.state == State::kFolded) return refuse(task, Refuse::Why::kDuplicate, "this update is folded already");
+    if (lease.state == State::kFolding || lease.state == State::kStaging) {
       return refuse(task, Refuse::Why::kBusy, "this update is being folded; ask again");
     }
-    if (lease->resolved()) return refuse(task, Refuse::Why::kLate, lease->reason);
-    if (lease->state == State::kHeld || Promised(*lease)) ++promised;
-    leases.push_back(lease);
+    if (lease.resolved()) return refuse(task, Refuse::Why::kLate, lease.reason);
+    if (lease.state == State::kHeld || lease.promised()) ++counted;
+    slots.push_back(*slot);
   }
-  std::vector<Lease*> sorted = leases;
+  std::vector<LeaseSlot> sorted = slots;
   std::sort(sorted.begin(), sorted.end());
   if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end()) {
-    return refuse((*twice)->task, Refuse::Why::kUnknown,
-                  fmt::format("a partial names task '{}' twice", (*twice)->task));
+    const TaskId& task = book_.at(*twice).task;
+    return refuse(task, Refuse::Why::kUnknown, fmt::format("a partial names task '{}' twice", task));
   }
   if (phase_ != Phase::kTraining) return refuse(event.tasks[0], Refuse::Why::kLate, "the run has ended");
   // Only of a client's own partial: a site of many names was given no more than there is room for.
-  if (Room() + promised < static_cast<int64_t>(leases.size())) {
-    for (Lease* lease : leases) SetState(*lease, State::kDropped, std::string(kEnough));
-    refuse(event.tasks[0], Refuse::Why::kLate, std::string(kEnough));
-    return CloseWhenResolved(actions);
+  if (buffer_->Room() + counted < static_cast<int64_t>(slots.size())) {
+    for (const LeaseSlot slot : slots) SetState(slot, State::kDropped, kEnough);
+    refuse(event.tasks[0], Refuse::Why::kLate, kEnough);
+    return JudgeBuffer(actions);
   }
-  for (Lease* lease : leases) {
-    SetState(*lease, State::kFolding);
-    actions.push_back(Fold{lease->task});
+  for (const LeaseSlot slot : slots) {
+    SetState(slot, State::kFolding);
+    actions.push_back(Fold{book_.at(slot).task});
   }
 }
 
-void RunMachine::Handle(const Merged& event, TimeMs, Actions& actions) {
+void RunMachine::Handle(const Merged& event, TimeMs now, Actions& actions) {
   bool moved = false;
   for (const TaskId& task : event.tasks) {
-    Lease* lease = FindLease(task);
-    if (lease == nullptr || lease->state != State::kFolding) continue;
-    SetState(*lease, event.ok ? State::kFolded : State::kRefused, event.ok ? "" : event.reason);
+    const auto slot = book_.Find(task);
+    if (!slot || book_.at(*slot).state != State::kFolding) continue;
+    SetState(*slot, event.ok ? State::kFolded : State::kRefused, event.ok ? "" : event.reason);
     moved = true;
   }
-  if (moved && phase_ == Phase::kTraining) CloseWhenResolved(actions);
+  if (!moved || phase_ != Phase::kTraining) return;
+  if (!event.ok) Replace(now, actions);
+  JudgeBuffer(actions);
 }
 
 // The machine does not move on until the disk has the round. Its own idea of the next round, drawn earlier, would be
@@ -312,35 +302,45 @@ void RunMachine::Handle(const CommitDone& event, TimeMs now, Actions& actions) {
   if (phase_ != Phase::kCommitting && phase_ != Phase::kAbandoning) return;
   const bool committed = phase_ == Phase::kCommitting;
   if (!event.ok) return End(Phase::kFailed, event.reason);
-  ClearLeases();
-  deadline_ = 0;
+  if (committed) {
+    sitting_out_.Clear();
+  } else if (rules_.dial.replace) {
+    // In the order drawn, and not in that in which they ended.
+    for (const LeaseSlot slot : buffer_->leases()) {
+      const Lease& lease = book_.at(slot);
+      if (lease.state == State::kRefused || lease.state == State::kFailed) sitting_out_.Add(lease.client_id);
+    }
+  }
+  CloseBuffer();
   if (committed) {
     ++committed_round_;
     attempt_ = 1;
     attempts_tried_ = 0;
     // Ordinals tell leases of one client at one version apart; a new version starts anew.
     ordinals_.clear();
+    members_.BeginDraw({round(), attempt_});
     if (committed_round_ >= rules_.rounds) return End(Phase::kFinished, "");
   } else {
     if (attempts_tried_ >= rules_.max_attempts) return End(Phase::kFailed, reason_);
     ++attempt_;
+    members_.BeginDraw({round(), attempt_});
     reason_.clear();
   }
   if (stopping_) return End(Phase::kStopped, "by its operator");
   phase_ = Phase::kWaiting;
-  DrawCohort(now, actions);
+  OpenBuffer(now, actions);
 }
 
 void RunMachine::Handle(const Tick&, TimeMs now, Actions& actions) {
-  if (phase_ == Phase::kWaiting) return DrawCohort(now, actions);
-  if (phase_ != Phase::kTraining || deadline_ == 0) return;
-  if (now < deadline_) {
-    actions.push_back(WakeAt{deadline_});
+  if (phase_ == Phase::kWaiting) return OpenBuffer(now, actions);
+  if (phase_ != Phase::kTraining || buffer_->deadline() == 0) return;
+  if (now < buffer_->deadline()) {
+    actions.push_back(WakeAt{buffer_->deadline()});
     return;
   }
-  DropOpenLeases(
+  DropOpen(
       fmt::format("no update arrived before the deadline of {:g} s", static_cast<double>(rules_.deadline_ms) / 1000));
-  CloseWhenResolved(actions);
+  JudgeBuffer(actions);
 }
 
 // A round that is being committed is finished first: its updates are all in, and throwing them away would cost a round
@@ -353,10 +353,7 @@ void RunMachine::Handle(const Operator&, TimeMs, Actions&) {
 
 int64_t RunMachine::names_wanted() const { return std::max({int64_t{1}, rules_.min_clients, rules_.min_reports}); }
 
-int64_t RunMachine::reports_wanted() const {
-  if (rules_.min_reports > 0) return rules_.min_reports;
-  return std::min(rules_.dial.updates_per_version, static_cast<int64_t>(leases_.size()));
-}
+TimeMs RunMachine::deadline() const { return buffer_ && !over() ? buffer_->deadline() : 0; }
 
 std::pair<int64_t, int64_t> RunMachine::next_draw() const {
   // While nothing is drawn for this (round, attempt), it is the next draw; afterwards the next is a later one, and
@@ -370,9 +367,8 @@ std::string RunMachine::Awaited() const {
       return fmt::format("{} of {} clients; round {} starts when all have joined", known_clients(), names_wanted(),
                          round());
     case Phase::kTraining: {
-      const int64_t folded = CountInState(State::kFolded);
-      return fmt::format("{} of {} updates of round {} are in; this client waits for the next selection", folded,
-                         leases_.size(), round());
+      return fmt::format("{} of {} updates of round {} are in; this client waits for the next selection",
+                         buffer_->folded(), buffer_->leases().size(), round());
     }
     case Phase::kCommitting:
       return fmt::format("round {} is being committed; then comes the next selection", round());
@@ -381,53 +377,64 @@ std::string RunMachine::Awaited() const {
   }
 }
 
-void RunMachine::DrawCohort(TimeMs now, Actions& actions) {
-  // After a restart the attempt that was cut off is drawn again from the names it was drawn from.
-  std::vector<const std::string*> names;
-  names.reserve(candidates_.size());
-  for (const auto& [client_id, known] : candidates_) {
-    if (std::pair(known.from_round, known.from_attempt) <= std::pair(round(), attempt_)) names.push_back(&client_id);
-  }
-  if (static_cast<int64_t>(names.size()) < names_wanted()) return;
+// After a restart the attempt that was cut off is drawn again from the names it was drawn from.
+void RunMachine::OpenBuffer(TimeMs now, Actions& actions) {
+  if (members_.eligible() < names_wanted()) return;
   ++attempts_tried_;
   phase_ = Phase::kTraining;
-  ClearLeases();
-  for (std::string& client_id : SelectUniform(names, rules_.dial.in_flight, rules_.seed, round(), attempt_)) {
+  buffer_.emplace(RulesAt(rules_.deadline_ms > 0 ? now + rules_.deadline_ms : 0));
+  sitting_out_.ForgiveUntil(members_.eligible(), std::max<int64_t>(rules_.min_reports, 1));
+  FillBuffer(actions);
+  if (buffer_->deadline() > 0) actions.push_back(WakeAt{buffer_->deadline()});
+}
+
+void RunMachine::FillBuffer(Actions& actions) {
+  for (std::string& client_id : members_.Draw(buffer_->Missing(), sitting_out_.names())) {
     Lease lease;
-    lease.via = candidates_.at(client_id).via;
+    lease.via = members_.via(client_id);
     lease.base_round = committed_round_;
     // The ordinal is in the task's name and in the stream of its randomness. An attempt that is run again under the
     // same number gives the same tasks, so that a client that still holds an update can submit it after a restart.
     lease.ordinal = static_cast<uint16_t>(ordinals_[client_id]++ % kMaxOrdinals);
     lease.task = fmt::format("{}-r{}-a{}-{}-{}", rules_.run_id, round(), attempt_, client_id, lease.ordinal);
     lease.client_id = std::move(client_id);
-    AddLease(std::move(lease));
+    actions.push_back(Offer{lease, round(), attempt_, false});
+    Add(std::move(lease));
   }
-  for (const Lease& lease : leases_) actions.push_back(Offer{lease, round(), attempt_, false});
-  if (rules_.deadline_ms > 0) {
-    deadline_ = now + rules_.deadline_ms;
-    actions.push_back(WakeAt{deadline_});
-  }
+}
+
+// Not when the buffer is closing: what is held then is enough, or there was nobody left to ask.
+void RunMachine::Replace(TimeMs now, Actions& actions) {
+  if (!rules_.dial.replace || buffer_->state() != UpdateBuffer::State::kOpen) return;
+  if (buffer_->deadline() == 0 || now < buffer_->deadline()) FillBuffer(actions);
+}
+
+BufferRules RunMachine::RulesAt(TimeMs deadline) const {
+  return {rules_.dial.in_flight, rules_.dial.updates_per_version, rules_.min_reports, deadline};
+}
+
+void RunMachine::CloseBuffer() {
+  for (const LeaseSlot slot : buffer_->leases()) book_.Remove(slot);
+  buffer_.reset();
 }
 
 void RunMachine::DropOffered(const std::string& reason) {
-  for (; next_offered_ < leases_.size(); ++next_offered_) {
-    if (leases_[next_offered_].state == State::kOffered) SetState(leases_[next_offered_], State::kDropped, reason);
-  }
+  while (const auto slot = book_.NextOffered()) SetState(*slot, State::kDropped, reason);
 }
 
 // A fold under way cannot be taken back; it ends as it ends.
-void RunMachine::DropOpenLeases(const std::string& reason) {
-  for (Lease& lease : leases_) {
-    if (lease.resolved() || lease.state == State::kFolding) continue;
-    SetState(lease, State::kDropped, reason);
+void RunMachine::DropOpen(const std::string& reason) {
+  for (const LeaseSlot slot : buffer_->leases()) {
+    const Lease& lease = book_.at(slot);
+    if (!lease.resolved() && lease.state != State::kFolding) SetState(slot, State::kDropped, reason);
   }
 }
 
 // In the order of their names, so that the actions are a function of what is held.
 void RunMachine::AskHolders(const std::string* site, Actions& actions) const {
   std::map<std::string_view, std::vector<TaskId>> held;
-  for (const Lease& lease : leases_) {
+  for (const LeaseSlot slot : buffer_->leases()) {
+    const Lease& lease = book_.at(slot);
     if (lease.state == State::kHeld && (site == nullptr || lease.site == *site)) {
       held[lease.site].push_back(lease.task);
     }
@@ -437,38 +444,27 @@ void RunMachine::AskHolders(const std::string* site, Actions& actions) const {
   }
 }
 
-// Those being folded count as folded: with only the folded ones counted, two that finish together would both be let in.
-// Those that are held count too, and those that a site of many names works on: they come as one, and none of them could
-// be left out any more.
-int64_t RunMachine::Room() const {
-  return rules_.dial.updates_per_version - CountInState(State::kFolded) - CountInState(State::kFolding) -
-         CountInState(State::kHeld) - promised_;
-}
-
-// The only place where an attempt ends, called after everything that may resolve a lease. It closes when nobody is
-// awaited any more, and not when enough is there, because a fold may still be under way on another thread. Sites that
-// hold partials are asked for them when nothing else is awaited: each brings one, and not one after every few tasks.
-void RunMachine::CloseWhenResolved(Actions& actions) {
-  const int64_t enough = rules_.dial.updates_per_version;
-  if (CountInState(State::kFolded) >= enough) {
-    DropOpenLeases(std::string(kEnough));
-  } else if (CountInState(State::kFolded) + CountInState(State::kHeld) >= enough) {
-    DropOffered(std::string(kEnough));
+// The only place where an attempt ends, called after everything that may resolve a lease.
+void RunMachine::JudgeBuffer(Actions& actions) {
+  switch (buffer_->needless()) {
+    case UpdateBuffer::Needless::kOpen:
+      DropOpen(kEnough);
+      break;
+    case UpdateBuffer::Needless::kOffered:
+      DropOffered(kEnough);
+      break;
+    case UpdateBuffer::Needless::kNone:
+      break;
   }
-  const int64_t held = CountInState(State::kHeld);
-  const int64_t out = CountInState(State::kOffered) + CountInState(State::kTaken) + CountInState(State::kStaging);
-  if (held > 0 && !asked_ && (out == 0 || CountInState(State::kFolded) + held >= enough)) {
-    asked_ = true;
-    AskHolders(nullptr, actions);
-  }
-  if (out + held + CountInState(State::kFolding) > 0) return;
-  const int64_t folded = CountInState(State::kFolded), wanted = reports_wanted();
+  const UpdateBuffer::Verdict verdict = buffer_->Judge();
+  if (verdict == UpdateBuffer::Verdict::kGoOn) return;
+  if (verdict == UpdateBuffer::Verdict::kAskFor) return AskHolders(nullptr, actions);
   actions.push_back(Close{round(), attempt_});
-  if (folded >= wanted && folded > 0) {
+  if (verdict == UpdateBuffer::Verdict::kCommit) {
     phase_ = Phase::kCommitting;
     Commit commit{round(), attempt_, {}};
-    for (const Lease& lease : leases_) {
-      if (lease.state == State::kFolded) commit.tasks.push_back(lease.task);
+    for (const LeaseSlot slot : buffer_->leases()) {
+      if (book_.at(slot).state == State::kFolded) commit.tasks.push_back(book_.at(slot).task);
     }
     // Sorted, so that the action does not show the order in which updates came.
     std::sort(commit.tasks.begin(), commit.tasks.end());
@@ -476,72 +472,47 @@ void RunMachine::CloseWhenResolved(Actions& actions) {
     return;
   }
   phase_ = Phase::kAbandoning;
-  const std::string reason =
-      fmt::format("{} of {} updates that round {} needs arrived ({})", folded, wanted, round(), Complaints(leases_));
+  const std::string reason = fmt::format("{} of {} updates that round {} needs arrived ({})", buffer_->folded(),
+                                         buffer_->least(), round(), Complaints(leases()));
   const bool last = attempts_tried_ >= rules_.max_attempts;
   reason_ = fmt::format("round {} was given up after {} attempt{}; in the last, {}", round(), attempts_tried_,
                         attempts_tried_ == 1 ? "" : "s", reason);
   actions.push_back(Abandon{round(), attempt_, reason, last});
 }
 
-Lease* RunMachine::FindLease(const TaskId& task) {
-  const auto found = lease_of_task_.find(task);
-  return found == lease_of_task_.end() ? nullptr : &leases_[found->second];
+std::vector<Lease> RunMachine::leases() const {
+  std::vector<Lease> leases;
+  if (!buffer_) return leases;
+  leases.reserve(buffer_->leases().size());
+  for (const LeaseSlot slot : buffer_->leases()) leases.push_back(book_.at(slot));
+  return leases;
 }
 
 const Lease* RunMachine::LeaseOf(const std::string& client_id) const {
-  const auto found = lease_of_client_.find(client_id);
-  return found == lease_of_client_.end() ? nullptr : &leases_[found->second];
+  const auto slot = book_.OfClient(client_id);
+  return slot ? &book_.at(*slot) : nullptr;
 }
 
-Lease* RunMachine::FindLeaseOf(const std::string& client_id) { return const_cast<Lease*>(LeaseOf(client_id)); }
-
-// Everything that is derived from a lease, beside where to find it.
-void RunMachine::Count(const Lease& lease, int64_t change) {
-  counts_[static_cast<size_t>(lease.state)] += change;
-  if (Promised(lease)) promised_ += change;
-  if (lease.state != State::kTaken && lease.state != State::kStaging) return;
-  if (change > 0) {
-    in_hand_[lease.site].insert(IndexOf(lease));
-  } else {
-    in_hand_[lease.site].erase(IndexOf(lease));
-  }
+void RunMachine::Add(Lease lease) {
+  const LeaseSlot slot = book_.Add(std::move(lease));
+  buffer_->Add(slot, book_.at(slot));
 }
 
-void RunMachine::AddLease(Lease lease) {
-  lease_of_task_[lease.task] = leases_.size();
-  lease_of_client_[lease.client_id] = leases_.size();
-  leases_.push_back(std::move(lease));
-  Count(leases_.back(), 1);
+void RunMachine::Take(LeaseSlot slot, const std::string& site) {
+  buffer_->Leave(book_.at(slot));
+  book_.Take(slot, site);
+  buffer_->Enter(book_.at(slot));
 }
 
-void RunMachine::Take(Lease& lease, const std::string& site) {
-  lease.site = site;
-  SetState(lease, State::kTaken);
-}
-
-void RunMachine::ClearLeases() {
-  leases_.clear();
-  asked_ = false;
-  counts_.fill(0);
-  promised_ = 0;
-  next_offered_ = 0;
-  in_hand_.clear();
-  lease_of_task_.clear();
-  lease_of_client_.clear();
-}
-
-void RunMachine::SetState(Lease& lease, State state, std::string reason) {
-  Count(lease, -1);
-  lease.state = state;
-  Count(lease, 1);
-  lease.reason = std::move(reason);
+void RunMachine::SetState(LeaseSlot slot, State state, std::string reason) {
+  buffer_->Leave(book_.at(slot));
+  book_.SetState(slot, state, std::move(reason));
+  buffer_->Enter(book_.at(slot));
 }
 
 void RunMachine::End(Phase phase, std::string reason) {
   phase_ = phase;
   reason_ = std::move(reason);
-  deadline_ = 0;
 }
 
 }  // namespace rivulet

@@ -2,9 +2,10 @@
 // the seeded stream of the selection, which is a pure function of (seed, round, attempt, candidates). So the same
 // machine drives a simulation and a deployment, and a restart that gives it the same start draws the same cohort.
 //
-// Underneath are leases and a buffer: at most `in_flight` leases are out at a time, and `updates_per_version` folded
-// updates make a model version. With in_flight = cohort = updates_per_version it is the classic synchronous round; with
-// more in flight than needed it over-selects, and the first updates make the version.
+// Underneath are a book of leases, a buffer for the version that is being made, and policies: at most `in_flight`
+// leases are out at a time, and `updates_per_version` folded updates make a model version. With in_flight = cohort =
+// updates_per_version it is the classic synchronous round; with more in flight than needed it over-selects, and the
+// first updates make the version.
 //
 //   Waiting → Training ─→ Committing → Training …            → Finished
 //                  └────→ Abandoning → Training (next attempt) … → Failed
@@ -13,21 +14,24 @@
 // waits for nothing else, asks the holders, and takes each partial as a whole. What is in a partial cannot be taken out
 // again, so a site is given no more tasks than the version still has room for.
 //
-// Not thread-safe. Every call returns at once; cost is that of the leases of one attempt, or of the candidates when
-// drawing.
+// Not thread-safe. Every call returns at once; a poll costs what it touches, the beginning and the end of an attempt
+// its leases. Nothing walks all members.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "coordinator/rounds/lease_book.h"
+#include "coordinator/rounds/members.h"
+#include "coordinator/rounds/policy.h"
 #include "coordinator/rounds/protocol.h"
+#include "coordinator/rounds/update_buffer.h"
 #include "engine/base/status.h"
 
 namespace rivulet {
@@ -40,6 +44,10 @@ struct RunDial {
   int64_t updates_per_version = 1;
   BasePolicy base_policy = BasePolicy::kCommitted;
   int64_t max_staleness = 0;  // versions between a lease's base and its commit; 0 under kCommitted
+  // Whether a lease that ends without an update before the deadline makes room for the next name of the draw, and whose
+  // update was refused, or who failed, is not asked again for the same version. Who is asked is then a function of the
+  // draw and of how many have ended so, whatever the order.
+  bool replace = false;
 };
 
 struct RunRules {
@@ -84,24 +92,20 @@ class RunMachine {
   int64_t committed_round() const { return committed_round_; }
   int64_t round() const { return committed_round_ + 1; }  // being worked on
   int64_t attempt() const { return attempt_; }
-  const std::vector<Lease>& leases() const { return leases_; }  // of the open attempt, in the order drawn
-  const Lease* LeaseOf(const std::string& client_id) const;     // in the open attempt; null: none
-  TimeMs deadline() const { return deadline_; }                 // of the open attempt; 0: none
-  bool knows(const std::string& client_id) const { return candidates_.contains(client_id); }
-  int64_t known_clients() const { return static_cast<int64_t>(candidates_.size()); }
+  std::vector<Lease> leases() const;  // of the open attempt, in the order drawn
+  const Lease* LeaseOf(
+      const std::string& client_id) const;  // in the open attempt; null: none. Good until the next event
+  TimeMs deadline() const;                  // of the open attempt; 0: none
+  bool knows(const std::string& client_id) const { return members_.Knows(client_id); }
+  int64_t known_clients() const { return members_.size(); }
   // Where a name that joins now may first be drawn: what RunStart::Candidate wants after a restart.
   std::pair<int64_t, int64_t> next_draw() const;
-  int64_t CountInState(Lease::State state) const { return counts_[static_cast<size_t>(state)]; }
+  int64_t CountInState(Lease::State state) const { return buffer_ ? buffer_->CountInState(state) : 0; }
 
  private:
-  struct Known {
-    int64_t from_round = 1, from_attempt = 1;
-    std::string via;
-    bool operator==(const Known&) const = default;
-  };
   using Actions = std::vector<Action>;
 
-  explicit RunMachine(RunRules rules) : rules_(std::move(rules)) {}
+  explicit RunMachine(RunRules rules) : rules_(std::move(rules)), members_(rules_.seed) {}
 
   void Handle(const Joined& event, TimeMs now, Actions& actions);
   void Handle(const Left& event, TimeMs now, Actions& actions);
@@ -117,23 +121,21 @@ class RunMachine {
   void Handle(const Operator& event, TimeMs now, Actions& actions);
 
   int64_t names_wanted() const;
-  int64_t reports_wanted() const;  // of the open attempt, to commit
-  std::string Awaited() const;     // "1 of 2 clients have joined; …"
-  void DrawCohort(TimeMs now, Actions& actions);
-  void GiveLeases(const SitePolled& poll, const std::set<size_t>& named, Actions& actions);
+  std::string Awaited() const;  // "1 of 2 clients have joined; …"
+  // One round's buffer is open at a time. OpenBuffer does nothing where too few are there to draw from.
+  void OpenBuffer(TimeMs now, Actions& actions);
+  BufferRules RulesAt(TimeMs deadline) const;
+  void FillBuffer(Actions& actions);
+  void Replace(TimeMs now, Actions& actions);  // after a lease ended without an update
+  void CloseBuffer();                          // its leases are forgotten
+  void JudgeBuffer(Actions& actions);
+  void GiveLeases(const SitePolled& poll, const std::set<LeaseSlot>& named, Actions& actions);
   void AskHolders(const std::string* site, Actions& actions) const;  // null: all
   void DropOffered(const std::string& reason);
-  void DropOpenLeases(const std::string& reason);
-  void CloseWhenResolved(Actions& actions);
-  int64_t Room() const;  // updates that the version could take beside all that can no longer be left out
-  Lease* FindLease(const TaskId& task);
-  Lease* FindLeaseOf(const std::string& client_id);
-  size_t IndexOf(const Lease& lease) const { return static_cast<size_t>(&lease - leases_.data()); }
-  void AddLease(Lease lease);
-  void Take(Lease& lease, const std::string& site);
-  void Count(const Lease& lease, int64_t change);
-  void ClearLeases();
-  void SetState(Lease& lease, Lease::State state, std::string reason = "");
+  void DropOpen(const std::string& reason);
+  void Add(Lease lease);
+  void Take(LeaseSlot slot, const std::string& site);
+  void SetState(LeaseSlot slot, Lease::State state, std::string reason = "");
   void End(Phase phase, std::string reason);
 
   RunRules rules_;
@@ -143,19 +145,12 @@ class RunMachine {
   int64_t committed_round_ = 0;
   int64_t attempt_ = 1;
   int64_t attempts_tried_ = 0;  // at this round, by this machine
-  TimeMs deadline_ = 0;
-  std::map<std::string, Known> candidates_;  // sorted by client_id, as the selection wants them
+  Members members_;
   std::map<std::string, int64_t> ordinals_;  // leases at the committed version so far
-  std::vector<Lease> leases_;
-  bool asked_ = false;                   // the holders of the open attempt were asked to hand over
-  std::map<std::string, TimeMs> sites_;  // those of many names, and when they polled last
-  // Derived from leases_: a cohort may be thousands.
-  std::array<int64_t, Lease::kStates> counts_{};
-  int64_t promised_ = 0;     // taken or staging by a site of many names: it may be in that site's partial by now
-  size_t next_offered_ = 0;  // no lease before it is offered
-  std::unordered_map<std::string, std::set<size_t>> in_hand_;  // by site: its taken and staging leases
-  std::unordered_map<TaskId, size_t> lease_of_task_;
-  std::unordered_map<std::string, size_t> lease_of_client_;
+  LeaseBook book_;
+  std::optional<UpdateBuffer> buffer_;  // of the open attempt, until its rows are written
+  Presence presence_;
+  SittingOut sitting_out_;
 };
 
 }  // namespace rivulet

@@ -9,7 +9,7 @@ namespace rivulet {
 namespace {
 
 constexpr std::string_view kMagic = "RVRM";
-constexpr uint64_t kSnapshotVersion = 2;  // 2: sites
+constexpr uint64_t kSnapshotVersion = 4;  // 2: sites; 3: a buffer of leases; 4: replacement
 
 // By hand and not by a message type: the bytes are hashed and compared, and must be the same for the same state in
 // every build.
@@ -78,33 +78,44 @@ std::string RunMachine::Save() const {
   w.Integer(committed_round_);
   w.Integer(attempt_);
   w.Integer(attempts_tried_);
-  w.Integer(deadline_);
-  w.Integer(static_cast<int64_t>(candidates_.size()));
-  for (const auto& [client_id, known] : candidates_) {
-    w.Text(client_id);
-    w.Integer(known.from_round);
-    w.Integer(known.from_attempt);
-    w.Text(known.via);
+  w.Integer(members_.size());
+  for (const Members::Member& member : members_.all()) {
+    w.Text(member.client_id);
+    w.Integer(member.from.round);
+    w.Integer(member.from.attempt);
+    w.Text(member.via);
   }
+  w.Integer(members_.drawn());
+  const auto names = [&w](const auto& list) {
+    w.Integer(static_cast<int64_t>(list.size()));
+    for (const std::string& name : list) w.Text(name);
+  };
+  names(members_.leaving());
+  names(sitting_out_.in_order());
   w.Integer(static_cast<int64_t>(ordinals_.size()));
   for (const auto& [client_id, count] : ordinals_) {
     w.Text(client_id);
     w.Integer(count);
   }
-  w.Integer(static_cast<int64_t>(leases_.size()));
-  for (const Lease& lease : leases_) {
-    w.Text(lease.task);
-    w.Text(lease.client_id);
-    w.Text(lease.site);
-    w.Text(lease.via);
-    w.Integer(lease.base_round);
-    w.Integer(lease.ordinal);
-    w.Integer(static_cast<int64_t>(lease.state));
-    w.Text(lease.reason);
+  w.Integer(buffer_.has_value());
+  if (buffer_) {
+    w.Integer(buffer_->deadline());
+    w.Integer(static_cast<int64_t>(buffer_->state()));
+    w.Integer(static_cast<int64_t>(buffer_->leases().size()));
+    for (const LeaseSlot slot : buffer_->leases()) {
+      const Lease& lease = book_.at(slot);
+      w.Text(lease.task);
+      w.Text(lease.client_id);
+      w.Text(lease.site);
+      w.Text(lease.via);
+      w.Integer(lease.base_round);
+      w.Integer(lease.ordinal);
+      w.Integer(static_cast<int64_t>(lease.state));
+      w.Text(lease.reason);
+    }
   }
-  w.Integer(asked_);
-  w.Integer(static_cast<int64_t>(sites_.size()));
-  for (const auto& [site, seen] : sites_) {
+  w.Integer(presence_.sites());
+  for (const auto& [site, seen] : presence_.seen()) {
     w.Text(site);
     w.Integer(seen);
   }
@@ -139,35 +150,44 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
   machine.committed_round_ = r.Integer();
   machine.attempt_ = r.Integer();
   machine.attempts_tried_ = r.Integer();
-  machine.deadline_ = r.Integer();
+  machine.members_.BeginDraw({machine.round(), machine.attempt_});
+  std::vector<Members::Member> members;
   for (int64_t i = r.Count(); i > 0 && r.ok(); --i) {
-    std::string client_id = r.Text();
-    Known known;
-    known.from_round = r.Integer();
-    known.from_attempt = r.Integer();
-    known.via = r.Text();
-    machine.candidates_.emplace(std::move(client_id), std::move(known));
+    Members::Member& member = members.emplace_back();
+    member.client_id = r.Text();
+    member.from.round = r.Integer();
+    member.from.attempt = r.Integer();
+    member.via = r.Text();
   }
+  const int64_t drawn = r.Integer();
+  std::vector<std::string> leaving;
+  for (int64_t i = r.Count(); i > 0 && r.ok(); --i) leaving.push_back(r.Text());
+  machine.members_.Restore(members, leaving, drawn);
+  for (int64_t i = r.Count(); i > 0 && r.ok(); --i) machine.sitting_out_.Add(r.Text());
   for (int64_t i = r.Count(); i > 0 && r.ok(); --i) {
     std::string client_id = r.Text();
     machine.ordinals_.emplace(std::move(client_id), r.Integer());
   }
-  for (int64_t i = r.Count(); i > 0 && r.ok(); --i) {
-    Lease lease;
-    lease.task = r.Text();
-    lease.client_id = r.Text();
-    lease.site = r.Text();
-    lease.via = r.Text();
-    lease.base_round = r.Integer();
-    lease.ordinal = static_cast<uint16_t>(r.UpTo(65535));
-    lease.state = static_cast<Lease::State>(r.UpTo(static_cast<int64_t>(Lease::State::kFailed)));
-    lease.reason = r.Text();
-    machine.AddLease(std::move(lease));
+  if (r.UpTo(1) == 1) {
+    const TimeMs deadline = r.Integer();
+    const auto state = static_cast<UpdateBuffer::State>(r.UpTo(static_cast<int64_t>(UpdateBuffer::State::kClosed)));
+    machine.buffer_.emplace(machine.RulesAt(deadline), state);
+    for (int64_t i = r.Count(); i > 0 && r.ok(); --i) {
+      Lease lease;
+      lease.task = r.Text();
+      lease.client_id = r.Text();
+      lease.site = r.Text();
+      lease.via = r.Text();
+      lease.base_round = r.Integer();
+      lease.ordinal = static_cast<uint16_t>(r.UpTo(65535));
+      lease.state = static_cast<Lease::State>(r.UpTo(static_cast<int64_t>(Lease::State::kFailed)));
+      lease.reason = r.Text();
+      machine.Add(std::move(lease));
+    }
   }
-  machine.asked_ = r.UpTo(1) == 1;
   for (int64_t i = r.Count(); i > 0 && r.ok(); --i) {
-    std::string site = r.Text();
-    machine.sites_.emplace(std::move(site), r.Integer());
+    const std::string site = r.Text();
+    machine.presence_.Saw(site, r.Integer());
   }
   if (!r.at_end()) return DataLoss("the snapshot of a run's rounds ends early or has bytes left over");
   return machine;

@@ -1,17 +1,15 @@
-// Uniform selection: each cohort of `count` names is equally likely (McMahan et al. 2017, algorithm 1: "random set of m
-// clients").
+// Uniform selection: each cohort is equally likely (McMahan et al. 2017, algorithm 1: "random set of m clients").
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <vector>
+
+#include "federated/random/lazy_permutation.h"
 
 namespace rivulet {
 
-// Draws min(count, candidates) names without replacement, in the order drawn. `sorted_candidates` is in byte order, so
-// that the draw depends on the set of names alone. A pure function of its arguments (stream Purpose::kSelect of
-// `round`, ordinal attempt - 1).
-std::vector<std::string> SelectUniform(const std::vector<const std::string*>& sorted_candidates, int64_t count,
-                                       uint64_t seed, int64_t round, int64_t attempt);
+// The order in which members are asked, as their ranks 0 .. members - 1 in byte order of the names: the first k of it
+// are a cohort of k without replacement, and who comes next replaces one of them. It depends on the set of names alone.
+// A pure function of its arguments (stream Purpose::kSelect of `round`, ordinal attempt - 1).
+LazyPermutation UniformOrder(int64_t members, uint64_t seed, int64_t round, int64_t attempt);
 
 }  // namespace rivulet

@@ -132,18 +132,12 @@ class PosixFileSystem : public FileSystem {
     return absl::OkStatus();
   }
 
-  Status CreateFolders(const std::string& folder) override {
-    for (size_t end = 1; end <= folder.size(); ++end) {
-      if (end != folder.size() && folder[end] != '/') continue;
-      const std::string prefix = folder.substr(0, end);
-      if (mkdir(prefix.c_str(), 0755) == 0 || errno == EEXIST) continue;
-      // A parent may exist and be unreadable or on a read-only file system: only the last one must be made.
-      if (end == folder.size() || !Exists(prefix)) return SystemError("create the folder", prefix, errno);
-    }
+  Status CreateFolder(const std::string& folder) override {
+    if (mkdir(folder.c_str(), 0755) == 0) return absl::OkStatus();
+    const int error = errno;
     struct stat info;
-    if (stat(folder.c_str(), &info) != 0) return SystemError("create the folder", folder, errno);
-    if (!S_ISDIR(info.st_mode)) return SystemError("create the folder", folder, ENOTDIR);
-    return absl::OkStatus();
+    const bool a_file = error == EEXIST && stat(folder.c_str(), &info) == 0 && !S_ISDIR(info.st_mode);
+    return SystemError("create the folder", folder, a_file ? ENOTDIR : error);
   }
 
   StatusOr<std::vector<std::string>> List(const std::string& folder) override {
@@ -167,6 +161,23 @@ class PosixFileSystem : public FileSystem {
 FileSystem& FileSystem::Default() {
   static PosixFileSystem file_system;
   return file_system;
+}
+
+// A parent may be there and yet be refused, unreadable or on a file system that is read-only: only the last one must be
+// made.
+Status FileSystem::CreateFolders(const std::string& folder) {
+  if (folder.empty()) return CreateFolder(folder);
+  for (size_t end = 1; end <= folder.size(); ++end) {
+    if (end != folder.size() && (folder[end] != '/' || folder[end - 1] == '/')) continue;
+    const std::string prefix = folder.substr(0, end);
+    const Status status = CreateFolder(prefix);
+    if (status.ok()) {
+      RIVULET_RETURN_IF_ERROR(SyncFolder(FolderOf(prefix)));
+    } else if (!absl::IsAlreadyExists(status) && (end == folder.size() || !Exists(prefix))) {
+      return status;
+    }
+  }
+  return absl::OkStatus();
 }
 
 // Order is all here: the bytes are on disk before they have the name, and the name is on disk before the caller is

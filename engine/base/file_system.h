@@ -35,9 +35,14 @@ class FileSystem {
   virtual Status Rename(const std::string& from, const std::string& to) = 0;
   virtual Status SyncFolder(const std::string& folder) = 0;
   virtual Status Remove(const std::string& path) = 0;
-  virtual Status CreateFolders(const std::string& folder) = 0;                     // and its parents; existing is OK
+  // One folder, in a parent that is there. ALREADY_EXISTS: it is there, or a link to one.
+  virtual Status CreateFolder(const std::string& folder) = 0;
   virtual StatusOr<std::vector<std::string>> List(const std::string& folder) = 0;  // names, sorted
   virtual bool Exists(const std::string& path) = 0;
+
+  // The folder and its parents, where they are not there. After OK each that was made is in its parent for good: what
+  // is synced in it later cannot be lost with the folder.
+  Status CreateFolders(const std::string& folder);
 };
 
 // Temporary file beside `path`, sync, rename over `path`, sync of the folder: after OK the bytes survive a crash, after

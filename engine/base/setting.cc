@@ -265,6 +265,11 @@ StatusOr<SettingValue> Setting::Take(const SettingValue& given, std::string_view
   return Internal("{} has a type that there is not", subject);
 }
 
+const Setting* FindSetting(std::span<const Setting> table, std::string_view name) {
+  const auto found = std::ranges::find(table, name, &Setting::name);
+  return found == table.end() ? nullptr : &*found;
+}
+
 StatusOr<Settings> Settings::Read(std::span<const Setting> table, const std::map<std::string, SettingValue>& given,
                                   std::string_view owner) {
   Settings settings;

@@ -71,6 +71,9 @@ Setting Flag(std::string name, std::optional<bool> default_value, std::string do
 Setting Text(std::string name, std::optional<std::string> default_value, std::string doc);
 Setting Integers(std::string name, std::optional<std::vector<int64_t>> default_value, std::string doc);
 
+// The setting of that name, or null.
+const Setting* FindSetting(std::span<const Setting> table, std::string_view name);
+
 // The values of one table: every setting of it is there, checked and completed by defaults.
 class Settings {
  public:

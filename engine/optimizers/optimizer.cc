@@ -1,34 +1,50 @@
 #include "engine/optimizers/optimizer.h"
 
-#include <array>
-#include <cmath>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <iterator>
+
+#include "engine/base/check.h"
 #include "engine/base/nearest.h"
 #include "engine/gradients/indexed_slices.h"
 #include "engine/graph/variable_name.h"
+#include "engine/optimizers/settings/optimizer_settings.h"
 
 namespace rivulet {
 namespace {
 
 using Kind = OptimizerSpec::Kind;
 
-constexpr std::array<std::pair<std::string_view, Kind>, 8> kNames = {{{"sgd", Kind::kSgd},
-                                                                      {"momentum", Kind::kMomentum},
-                                                                      {"adagrad", Kind::kAdagrad},
-                                                                      {"rmsprop", Kind::kRmsProp},
-                                                                      {"adam", Kind::kAdam},
-                                                                      {"adamw", Kind::kAdamW},
-                                                                      {"adadelta", Kind::kAdadelta},
-                                                                      {"yogi", Kind::kYogi}}};
+const OptimizerTable& TableOf(Kind kind) { return OptimizerTables()[static_cast<size_t>(kind)]; }
+
+// Where a setting of the tables lives: a number or a flag.
+struct SpecField {
+  std::string_view setting;
+  double OptimizerSpec::*number = nullptr;
+  bool OptimizerSpec::*flag = nullptr;
+};
+constexpr SpecField kSpecFields[] = {{"learning_rate", &OptimizerSpec::learning_rate},
+                                     {"momentum", &OptimizerSpec::momentum},
+                                     {"nesterov", nullptr, &OptimizerSpec::nesterov},
+                                     {"rho", &OptimizerSpec::rho},
+                                     {"centered", nullptr, &OptimizerSpec::centered},
+                                     {"beta1", &OptimizerSpec::beta1},
+                                     {"beta2", &OptimizerSpec::beta2},
+                                     {"epsilon", &OptimizerSpec::epsilon},
+                                     {"initial_accumulator", &OptimizerSpec::initial_accumulator},
+                                     {"weight_decay", &OptimizerSpec::weight_decay}};
+
+const SpecField& FieldOf(const Setting& setting) {
+  const auto field =
+      std::ranges::find_if(kSpecFields, [&](const SpecField& each) { return each.setting == setting.name; });
+  RIVULET_CHECK(field != std::end(kSpecFields), "'{}' is no field of OptimizerSpec", setting.name);
+  return *field;
+}
 
 Output ScalarOf(const Scope& scope, DType dtype, double value, std::string_view name) {
   return dtype == DType::kFloat64 ? scope.Const(Tensor::Scalar(value), name)
                                   : scope.Const(static_cast<float>(value), name);
-}
-
-Status CheckShare(std::string_view what, double value) {
-  if (value >= 0 && value < 1) return absl::OkStatus();
-  return InvalidArgument("{} must be in [0, 1), but is {}", what, value);
 }
 
 }  // namespace
@@ -36,64 +52,34 @@ Status CheckShare(std::string_view what, double value) {
 OptimizerSpec OptimizerSpec::Of(Kind kind) {
   OptimizerSpec spec;
   spec.kind = kind;
-  switch (kind) {
-    case Kind::kRmsProp:
-      spec.momentum = 0;
-      spec.epsilon = 1e-7;
-      break;
-    case Kind::kAdagrad:
-      spec.epsilon = 1e-10;
-      break;
-    case Kind::kAdadelta:
-      spec.epsilon = 1e-6;
-      break;
-    case Kind::kYogi:
-      spec.epsilon = 1e-3;
-      spec.initial_accumulator = 1e-6;
-      break;
-    case Kind::kAdamW:
-      spec.weight_decay = 0.01;
-      break;
-    default:
-      break;
+  for (const Setting& setting : TableOf(kind).settings) {
+    const SpecField& field = FieldOf(setting);
+    if (field.number != nullptr) {
+      spec.*field.number = std::get<double>(*setting.default_value);
+    } else {
+      spec.*field.flag = std::get<bool>(*setting.default_value);
+    }
   }
   return spec;
 }
 
-std::string_view Name(Kind kind) {
-  for (const auto& [name, known] : kNames)
-    if (known == kind) return name;
-  return "?";
-}
+std::string_view Name(Kind kind) { return TableOf(kind).name; }
 
 StatusOr<Kind> OptimizerByName(std::string_view name) {
   std::vector<std::string> names;
-  for (const auto& [known, kind] : kNames) {
-    if (known == name) return kind;
-    names.emplace_back(known);
+  for (const OptimizerTable& table : OptimizerTables()) {
+    if (table.name == name) return static_cast<Kind>(names.size());
+    names.push_back(table.name);
   }
   return NotFound("there is no optimizer '{}'.{} Optimizers are {}", name, DidYouMean(name, names),
                   fmt::join(names, ", "));
 }
 
-Status CheckOptimizer(const OptimizerSpec& o) {
-  if (!std::isfinite(o.learning_rate) || o.learning_rate < 0)
-    return InvalidArgument("the learning rate must be finite and not negative, but is {}", o.learning_rate);
-  if (!std::isfinite(o.weight_decay) || o.weight_decay < 0)
-    return InvalidArgument("weight decay must be finite and not negative, but is {}", o.weight_decay);
-  if (o.kind == Kind::kMomentum || o.kind == Kind::kRmsProp)
-    RIVULET_RETURN_IF_ERROR(CheckShare("momentum", o.momentum));
-  if (o.kind == Kind::kRmsProp || o.kind == Kind::kAdadelta) RIVULET_RETURN_IF_ERROR(CheckShare("rho", o.rho));
-  if (CorrectsBias(o)) {
-    RIVULET_RETURN_IF_ERROR(CheckShare("beta1", o.beta1));
-    RIVULET_RETURN_IF_ERROR(CheckShare("beta2", o.beta2));
+Status CheckOptimizer(const OptimizerSpec& optimizer) {
+  for (const Setting& setting : TableOf(optimizer.kind).settings) {
+    const SpecField& field = FieldOf(setting);
+    if (field.number != nullptr) RIVULET_RETURN_IF_ERROR(setting.Take(optimizer.*field.number, setting.name).status());
   }
-  // Elements whose gradient is always zero, such as padding, would be divided by zero.
-  if (o.kind != Kind::kSgd && o.kind != Kind::kMomentum && !(o.epsilon > 0 && std::isfinite(o.epsilon)))
-    return InvalidArgument("epsilon must be positive, but is {}", o.epsilon);
-  if ((o.kind == Kind::kAdagrad || o.kind == Kind::kYogi) &&
-      !(o.initial_accumulator >= 0 && std::isfinite(o.initial_accumulator)))
-    return InvalidArgument("the initial accumulator must be finite and not negative, but is {}", o.initial_accumulator);
   return absl::OkStatus();
 }
 

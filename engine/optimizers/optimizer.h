@@ -27,15 +27,14 @@ struct OptimizerSpec {
   double initial_accumulator = 0;  // kAdagrad, kYogi: what the sums of squares start with
   double weight_decay = 0;         // adds weight_decay · variable to the gradient; kAdamW shrinks the variable instead
 
-  // The settings that PyTorch gives a kind it has, with the learning rate above; momentum 0 for RMSProp, whose epsilon
-  // and rho are Keras'; Yogi's are its paper's.
+  // With what is usual for the kind (engine/optimizers/settings).
   static OptimizerSpec Of(Kind kind);
 };
 
 std::string_view Name(OptimizerSpec::Kind kind);                       // "sgd", "momentum", "adagrad", "rmsprop", …
 StatusOr<OptimizerSpec::Kind> OptimizerByName(std::string_view name);  // NOT_FOUND names the nearest
 
-// INVALID_ARGUMENT: a setting of this kind that is out of its range.
+// INVALID_ARGUMENT: a setting of this kind that is out of its range in OptimizerTables().
 Status CheckOptimizer(const OptimizerSpec& optimizer);
 
 // A variable as large as the one that is optimised, and its first value.

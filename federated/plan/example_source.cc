@@ -1,5 +1,6 @@
 #include "federated/plan/example_source.h"
 
+#include <cstring>
 #include <utility>
 
 namespace rivulet {
@@ -8,7 +9,13 @@ StatusOr<std::shared_ptr<const ExampleDecoder>> ExampleDecoder::Create(std::span
   auto decoder = std::make_shared<ExampleDecoder>();
   for (const FeatureSpec& spec : features) {
     RIVULET_ASSIGN_OR_RETURN(const int64_t values, spec.shape.CheckedElements());
-    Feature& feature = decoder->features_.emplace_back(Feature{spec, values});
+    Feature& feature = decoder->features_.emplace_back(Feature{spec, static_cast<size_t>(values)});
+    const bool bytes = spec.encoding == FeatureSpec::Encoding::kUint8,
+               integers = spec.encoding == FeatureSpec::Encoding::kInt64;
+    const size_t fed = feature.values * (integers ? sizeof(int64_t) : sizeof(float));
+    const size_t stored = bytes ? feature.values : fed;
+    decoder->stored_.push_back({decoder->extracted_bytes_, stored, fed, !bytes});
+    decoder->extracted_bytes_ += (stored + 63) / 64 * 64;
     if (spec.encoding == FeatureSpec::Encoding::kInt64 && spec.scale != 1) {
       return InvalidArgument("feature '{}' is int64 with scale {}; integers are not scaled", spec.feature, spec.scale);
     }
@@ -31,39 +38,46 @@ std::vector<FeedSpec> ExampleDecoder::FeedSpecs(int64_t batch_size) const {
 }
 
 Status ExampleDecoder::Decode(std::string_view example, int64_t row, std::span<const TensorView> feeds) const {
+  thread_local std::vector<std::byte> values;
+  if (values.size() < extracted_bytes_) values.resize(extracted_bytes_);
+  RIVULET_RETURN_IF_ERROR(Extract(example, values.data()));
+  for (size_t i = 0; i < features_.size(); ++i)
+    Expand(i, values.data() + stored_[i].offset, 1, feeds[i].data + static_cast<size_t>(row) * stored_[i].fed_bytes);
+  return absl::OkStatus();
+}
+
+Status ExampleDecoder::Extract(std::string_view example, std::byte* values) const {
   for (size_t i = 0; i < features_.size(); ++i) {
-    const Feature& feature = features_[i];
-    const FeatureSpec& spec = feature.spec;
-    const auto values = static_cast<size_t>(feature.values);
+    const FeatureSpec& spec = features_[i].spec;
+    std::byte* const out = values + stored_[i].offset;
+    const size_t count = features_[i].values;
     switch (spec.encoding) {
       case FeatureSpec::Encoding::kUint8: {
         std::string_view bytes;
         RIVULET_RETURN_IF_ERROR(FindBytesFeature(example, spec.feature, &bytes));
-        if (bytes.size() != values) {
+        if (bytes.size() != count) {
           return InvalidArgument("feature '{}' has {} bytes, but the model takes {} ({})", spec.feature, bytes.size(),
-                                 values, spec.shape.ToString());
+                                 count, spec.shape.ToString());
         }
-        float* out = reinterpret_cast<float*>(feeds[i].data) + static_cast<size_t>(row) * values;
-        for (size_t k = 0; k < values; ++k) out[k] = feature.of_byte[static_cast<uint8_t>(bytes[k])];
+        std::memcpy(out, bytes.data(), count);
         break;
       }
       case FeatureSpec::Encoding::kFloat: {
-        const std::span<float> out(reinterpret_cast<float*>(feeds[i].data) + static_cast<size_t>(row) * values, values);
-        RIVULET_RETURN_IF_ERROR(FindFloatFeature(example, spec.feature, out));
+        const std::span<float> floats(reinterpret_cast<float*>(out), count);
+        RIVULET_RETURN_IF_ERROR(FindFloatFeature(example, spec.feature, floats));
         if (spec.scale != 1) {
-          for (float& value : out) value = static_cast<float>(value * spec.scale);
+          for (float& value : floats) value = static_cast<float>(value * spec.scale);
         }
         break;
       }
       case FeatureSpec::Encoding::kInt64: {
-        const std::span<int64_t> out(reinterpret_cast<int64_t*>(feeds[i].data) + static_cast<size_t>(row) * values,
-                                     values);
-        RIVULET_RETURN_IF_ERROR(FindInt64Features(example, spec.feature, out));
+        const std::span<int64_t> integers(reinterpret_cast<int64_t*>(out), count);
+        RIVULET_RETURN_IF_ERROR(FindInt64Features(example, spec.feature, integers));
         if (spec.upper_bound == 0) break;
-        for (size_t k = 0; k < values; ++k) {
-          if (out[k] >= 0 && out[k] < spec.upper_bound) continue;
-          return InvalidArgument("feature '{}' is {}{}, but the model has classes 0 to {}", spec.feature, out[k],
-                                 values > 1 ? fmt::format(" at {}", k) : "", spec.upper_bound - 1);
+        for (size_t k = 0; k < count; ++k) {
+          if (integers[k] >= 0 && integers[k] < spec.upper_bound) continue;
+          return InvalidArgument("feature '{}' is {}{}, but the model has classes 0 to {}", spec.feature, integers[k],
+                                 count > 1 ? fmt::format(" at {}", k) : "", spec.upper_bound - 1);
         }
         break;
       }
@@ -72,26 +86,40 @@ Status ExampleDecoder::Decode(std::string_view example, int64_t row, std::span<c
   return absl::OkStatus();
 }
 
+void ExampleDecoder::Expand(size_t feature, const std::byte* values, int64_t rows, std::byte* feed) const {
+  const Stored& stored = stored_[feature];
+  const size_t bytes = static_cast<size_t>(rows) * stored.bytes;
+  if (stored.as_fed) {
+    std::memcpy(feed, values, bytes);
+    return;
+  }
+  const std::array<float, 256>& of_byte = features_[feature].of_byte;
+  auto* const out = reinterpret_cast<float*>(feed);
+  for (size_t k = 0; k < bytes; ++k) out[k] = of_byte[static_cast<uint8_t>(values[k])];
+}
+
+DatasetExamples::DatasetExamples(std::shared_ptr<const DecodedExamples> examples,
+                                 std::optional<std::span<const uint32_t>> indices)
+    : examples_(std::move(examples)), indices_(indices) {}
+
 DatasetExamples::DatasetExamples(std::shared_ptr<const Dataset> dataset,
                                  std::optional<std::span<const uint32_t>> indices,
                                  std::shared_ptr<const ExampleDecoder> decoder)
-    : dataset_(std::move(dataset)), indices_(indices), decoder_(std::move(decoder)) {}
+    : DatasetExamples(std::make_shared<const DecodedExamples>(std::move(dataset), std::move(decoder)), indices) {}
 
 int64_t DatasetExamples::size() const {
-  return indices_.has_value() ? static_cast<int64_t>(indices_->size()) : dataset_->size();
+  return indices_.has_value() ? static_cast<int64_t>(indices_->size()) : examples_->size();
 }
 
 Status DatasetExamples::Decode(std::span<const uint32_t> indices, std::span<const TensorView> feeds) const {
-  thread_local std::string record;  // keeps its memory, so that a step allocates nothing
-  for (size_t row = 0; row < indices.size(); ++row) {
-    const uint32_t mine = indices[row];
-    if (static_cast<int64_t>(mine) >= size()) return OutOfRange("example {} of {}", mine, size());
-    const int64_t index = indices_.has_value() ? (*indices_)[mine] : mine;
-    RIVULET_RETURN_IF_ERROR(dataset_->Read(index, record));
-    const Status decoded = decoder_->Decode(record, static_cast<int64_t>(row), feeds);
-    if (!decoded.ok()) return Annotate(decoded, dataset_->Where(index));
+  if (!indices_.has_value()) return examples_->Decode(indices, feeds);
+  thread_local std::vector<uint32_t> records;  // keeps its memory, so that a step allocates nothing
+  records.clear();
+  for (const uint32_t mine : indices) {
+    if (mine >= indices_->size()) return OutOfRange("example {} of {}", mine, indices_->size());
+    records.push_back((*indices_)[mine]);
   }
-  return absl::OkStatus();
+  return examples_->Decode(records, feeds);
 }
 
 }  // namespace rivulet

@@ -12,6 +12,7 @@
 
 #include "engine/data/dataset.h"
 #include "engine/program/program.h"
+#include "federated/plan/decoded_examples.h"
 #include "federated/plan/plan.h"
 
 namespace rivulet {
@@ -29,13 +30,30 @@ class ExampleDecoder {
   // feature and the values: missing, another kind, another number of values, an integer out of range.
   Status Decode(std::string_view example, int64_t row, std::span<const TensorView> feeds) const;
 
+  // The same in two steps, for whoever keeps what lies between: a feature's values as they are stored, checked. Bytes
+  // are stored as bytes, a quarter of what they are fed as; other values as they are fed.
+  struct Stored {
+    size_t offset;     // of the feature in what Extract writes, a multiple of 64
+    size_t bytes;      // of one example
+    size_t fed_bytes;  // of one example
+    bool as_fed;       // Expand only copies
+  };
+  std::span<const Stored> stored() const { return stored_; }
+  size_t extracted_bytes() const { return extracted_bytes_; }  // of one example, with what alignment takes
+  // Writes the stored values of all features to `values`, of extracted_bytes() and aligned to 8. Errors as Decode.
+  Status Extract(std::string_view example, std::byte* values) const;
+  // Feeds the stored values of `rows` examples of one feature, which lie one after another.
+  void Expand(size_t feature, const std::byte* values, int64_t rows, std::byte* feed) const;
+
  private:
   struct Feature {
     FeatureSpec spec;
-    int64_t values;                    // of one example
+    size_t values;                     // of one example
     std::array<float, 256> of_byte{};  // byte × scale, rounded once
   };
   std::vector<Feature> features_;
+  std::vector<Stored> stored_;
+  size_t extracted_bytes_ = 0;
 };
 
 // Examples, decoded as the plan's features say. Thread-safe.
@@ -52,17 +70,17 @@ class ExampleSource {
 class DatasetExamples : public ExampleSource {
  public:
   // `indices` must outlive this; without it, the whole data set.
+  DatasetExamples(std::shared_ptr<const DecodedExamples> examples, std::optional<std::span<const uint32_t>> indices);
+  // Of a data set that is gone through once: nothing is kept.
   DatasetExamples(std::shared_ptr<const Dataset> dataset, std::optional<std::span<const uint32_t>> indices,
                   std::shared_ptr<const ExampleDecoder> decoder);
   int64_t size() const override;
-  // Errors begin with "FILE: record N at byte B". INVALID_ARGUMENT: a record that is not what the plan wants;
-  // DATA_LOSS: damage. Thread-safe.
+  // Errors as DecodedExamples::Decode. Thread-safe.
   Status Decode(std::span<const uint32_t> indices, std::span<const TensorView> feeds) const override;
 
  private:
-  std::shared_ptr<const Dataset> dataset_;
-  std::optional<std::span<const uint32_t>> indices_;
-  std::shared_ptr<const ExampleDecoder> decoder_;
+  const std::shared_ptr<const DecodedExamples> examples_;
+  const std::optional<std::span<const uint32_t>> indices_;
 };
 
 }  // namespace rivulet

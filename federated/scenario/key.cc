@@ -53,6 +53,9 @@ Key::Key(std::string name, Field field, std::string example, std::string doc) : 
   if (!HoldsTables()) setting_.type = kTypes[field_.index()];
 }
 
+Key::Key(std::string section, Field field, Setting setting)
+    : name_(fmt::format("{}.{}", section, setting.name)), field_(field), setting_(std::move(setting)) {}
+
 Key&& Key::AtLeast(double bound) && {
   std::move(setting_).AtLeast(bound);
   return std::move(*this);
@@ -94,9 +97,9 @@ Key&& Key::Operation() && {
   return std::move(*this);
 }
 
-Key&& Key::When(std::string selector, bool (*predicate)(const Scenario&), std::string in_words) && {
+Key&& Key::When(std::string selector, Predicate predicate, std::string in_words) && {
   selector_ = std::move(selector);
-  predicate_ = predicate;
+  predicate_ = std::move(predicate);
   applies_when_ = std::move(in_words);
   return std::move(*this);
 }

@@ -2,6 +2,7 @@
 // adding a key is a field of the config struct and an entry of its section's file in keys/.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -29,7 +30,9 @@ using Field = std::variant<int64_t& (*)(Scenario&), uint64_t& (*)(Scenario&), do
 // A setting that knows where in a Scenario its value lives, when it applies and what class it is of.
 class Key {
  public:
+  using Predicate = std::function<bool(const Scenario&)>;
   Key(std::string name, Field field, std::string example, std::string doc);
+  Key(std::string section, Field field, Setting setting);
   // As Setting has them.
   Key&& AtLeast(double bound) &&;
   Key&& Between(double least, double most) &&;
@@ -40,7 +43,7 @@ class Key {
   Key&& Path() &&;                         // made absolute when set; of the class "place"
   Key&& Operation() &&;                    // of that class
   // Applies only while `predicate` holds, which `selector` decides; `in_words` completes "only when …".
-  Key&& When(std::string selector, bool (*predicate)(const Scenario&), std::string in_words) &&;
+  Key&& When(std::string selector, Predicate predicate, std::string in_words) &&;
 
   const std::string& name() const { return name_; }
   std::string_view section() const { return std::string_view(name_).substr(0, name_.rfind('.')); }
@@ -66,7 +69,7 @@ class Key {
   KeyClass key_class_ = KeyClass::kPlan;
   bool path_ = false;
   std::string selector_;
-  bool (*predicate_)(const Scenario&) = nullptr;
+  Predicate predicate_;
   std::string applies_when_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "engine/base/display_name.h"
 #include "engine/base/file_system.h"
+#include "engine/optimizers/settings/optimizer_settings.h"
 #include "federated/scenario/keys.h"
 
 namespace rivulet {
@@ -99,33 +100,27 @@ Status RefuseWhatDoesNotApply(Scenario& scenario, Given& given) {
   return absl::OkStatus();
 }
 
-// What is usual for the kind, where nothing else is given.
-void FillOptimizer(OptimizerConfig& optimizer, const Given& given) {
-  struct Usual {
-    std::string_view kind, key;
-    double& field;
-    double value;
-  };
-  const Usual usual[] = {{"rmsprop", "momentum", optimizer.momentum, 0},
-                         {"rmsprop", "epsilon", optimizer.epsilon, 1e-7},
-                         {"adagrad", "epsilon", optimizer.epsilon, 1e-10},
-                         {"adadelta", "epsilon", optimizer.epsilon, 1e-6},
-                         {"yogi", "epsilon", optimizer.epsilon, 1e-3},
-                         {"yogi", "initial_accumulator", optimizer.initial_accumulator, 1e-6},
-                         {"adamw", "weight_decay", optimizer.weight_decay, 0.01}};
-  for (const Usual& one : usual)
-    if (one.kind == optimizer.kind && !given.contains(fmt::format("client.optimizer.{}", one.key)))
-      one.field = one.value;
+// What is usual for the kind, where nothing else is given. The learning rate's default is a scenario's own.
+Status FillOptimizer(Scenario& scenario, const Given& given) {
+  for (const OptimizerTable& table : OptimizerTables()) {
+    if (table.name != scenario.client.optimizer.kind) continue;
+    for (const Setting& setting : table.settings) {
+      const std::string name = fmt::format("client.optimizer.{}", setting.name);
+      if (setting.name != "learning_rate" && !given.contains(name))
+        RIVULET_RETURN_IF_ERROR(FindKey(name)->Set(*setting.default_value, "the defaults", "", scenario));
+    }
+  }
+  return absl::OkStatus();
 }
 
-void FillDefaults(Scenario& scenario, const Given& given) {
+Status FillDefaults(Scenario& scenario, const Given& given) {
   const std::filesystem::path path(scenario.path);
   if (!given.contains("run.name")) scenario.run.name = path.stem().string();
-  FillOptimizer(scenario.client.optimizer, given);
+  RIVULET_RETURN_IF_ERROR(FillOptimizer(scenario, given));
   if (scenario.client.schedule.kind != "constant" && !given.contains("client.schedule.length"))
     scenario.client.schedule.length = scenario.run.rounds;
   DataConfig& data = scenario.data;
-  if (data.synth.kind.empty()) return;
+  if (data.synth.kind.empty()) return absl::OkStatus();
   if (data.train.empty()) {
     // Named after what it holds, so that other values do not meet old files.
     const std::string folder = fmt::format("data/{}-{}+{}x{}-{}", data.synth.kind, data.synth.writers,
@@ -135,6 +130,7 @@ void FillDefaults(Scenario& scenario, const Given& given) {
   if (data.test.empty() && !given.contains("data.test")) {
     data.test = scenario::AbsolutePath("test.tfrecord", FolderOf(data.train));
   }
+  return absl::OkStatus();
 }
 
 Status CheckTogether(const Scenario& scenario, const Given& given) {
@@ -195,7 +191,7 @@ StatusOr<Scenario> Scenario::Parse(const std::string& text, const std::string& p
   }
   RIVULET_RETURN_IF_ERROR(ChooseModel(result, given));
   RIVULET_RETURN_IF_ERROR(RefuseWhatDoesNotApply(result, given));
-  FillDefaults(result, given);
+  RIVULET_RETURN_IF_ERROR(FillDefaults(result, given));
   RIVULET_RETURN_IF_ERROR(CheckTogether(result, given));
   return result;
 }

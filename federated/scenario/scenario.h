@@ -19,6 +19,7 @@ struct RunConfig {
   uint64_t seed = 1;
   std::string keep_models = "last";  // "last" or "all": which committed models stay on disk
   std::string kernels = "native";    // or "portable"
+  int64_t cache_megabytes = 1024;    // of decoded examples kept in memory; 0: none
 };
 
 // One table of [[model.layers]], as engine/models/layer_list.h takes it (this file needs only the engine's base).

@@ -203,12 +203,14 @@ TEST_F(TrainingTest, TwoRounds_ModelIsTheWeightedMeanAndRowsSaySo) {
   EXPECT_EQ(federated[0].name, "train/loss");
   const auto models = *Rows().Models(run);
   ASSERT_EQ(models.size(), 3u);
-  EXPECT_EQ(models[0].path, "");
+  EXPECT_EQ(models[0].path, "");  // the two newest stay
+  EXPECT_EQ(models[1].path, fmt::format("runs.sqlite.models/{}/round-000001.safetensors", run));
   EXPECT_EQ(models[2].path, fmt::format("runs.sqlite.models/{}/round-000002.safetensors", run));
   EXPECT_EQ(models[2].bytes, static_cast<int64_t>(std::filesystem::file_size(folder_.File(models[2].path))));
   EXPECT_EQ(models[2].parameters, kElements);
+  EXPECT_TRUE(std::filesystem::exists(folder_.File(models[1].path)));
   EXPECT_FALSE(
-      std::filesystem::exists(folder_.File(fmt::format("runs.sqlite.models/{}/round-000001.safetensors", run))));
+      std::filesystem::exists(folder_.File(fmt::format("runs.sqlite.models/{}/round-000000.safetensors", run))));
   EXPECT_EQ(Rows().ResolveRun(run)->status, "finished");
   bool resolution = false;
   for (const EventRow& event : Value(Rows().Events(run)))

@@ -20,12 +20,14 @@ class FaultyFileSystem : public testing::ForwardingFileSystem {
   // operation's own.
   std::function<Status(const std::string& point)> at = [](const std::string&) { return absl::OkStatus(); };
 
-  // What a power cut does to what is not on disk yet: file contents that were not synced, renames in unsynced folders.
+  // What a power cut does to what is not on disk yet: file contents that were not synced, renames in unsynced folders,
+  // and folders that their own folder does not know of, with all that is in them.
   void LoseUnsynced() {
     for (const auto& [to, from] : unsynced_renames_) std::filesystem::rename(to, from);
     for (const std::string& path : unsynced_files_) {
       if (std::filesystem::exists(path)) std::filesystem::resize_file(path, 0);
     }
+    for (const std::string& folder : unsynced_folders_) std::filesystem::remove_all(folder);
   }
 
   StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
@@ -44,8 +46,15 @@ class FaultyFileSystem : public testing::ForwardingFileSystem {
   Status SyncFolder(const std::string& folder) override {
     RIVULET_RETURN_IF_ERROR(at("sync-folder " + folder));
     RIVULET_RETURN_IF_ERROR(base_.SyncFolder(folder));
-    unsynced_renames_.clear();
+    std::erase_if(unsynced_renames_, [&](const auto& rename) { return FolderOf(rename.first) == folder; });
+    std::erase_if(unsynced_folders_, [&](const std::string& made) { return FolderOf(made) == folder; });
     return at("synced-folder " + folder);
+  }
+  Status CreateFolder(const std::string& folder) override {
+    RIVULET_RETURN_IF_ERROR(at("create-folder " + folder));
+    RIVULET_RETURN_IF_ERROR(base_.CreateFolder(folder));
+    unsynced_folders_.insert(folder);
+    return at("created-folder " + folder);
   }
   Status Remove(const std::string& path) override {
     RIVULET_RETURN_IF_ERROR(at("remove " + path));
@@ -76,7 +85,7 @@ class FaultyFileSystem : public testing::ForwardingFileSystem {
     const std::unique_ptr<WritableFile> base_;
   };
 
-  std::set<std::string> unsynced_files_;
+  std::set<std::string> unsynced_files_, unsynced_folders_;
   std::map<std::string, std::string> unsynced_renames_;  // to → from
 };
 

@@ -92,18 +92,21 @@ TEST(KillTest, AtEveryDurableOperation_ResumeGivesTheSameBitsAndEveryRowOnce) {
     EXPECT_EQ((*history)->ClientRounds(run->run_id)->size(), static_cast<size_t>(kRounds * kCohort));
     const auto models = *(*history)->Models(run->run_id);
     ASSERT_EQ(models.size(), static_cast<size_t>(kRounds + 1));
-    // run.keep_models = "last": one file, the one its row names, and the lock.
+    // run.keep_models = "last": the two newest, which their rows name, and the lock.
     int files = 0;
     for (const auto& entry : std::filesystem::directory_iterator(folder.db() + ".models/" + run->run_id)) {
       files += entry.path().filename().string().starts_with("round-");
     }
-    EXPECT_EQ(files, 1);
-    EXPECT_TRUE(std::filesystem::exists(folder.path() + "/" + models.back().path));
+    EXPECT_EQ(files, 2);
+    for (const ModelRow& model : models) {
+      EXPECT_EQ(model.path.empty(), model.round < kRounds - 1);
+      EXPECT_TRUE(std::filesystem::exists(folder.path() + "/" + model.path)) << model.path;
+    }
     if (::testing::Test::HasFailure()) break;
   }
-  // Syncs, renames and removals of four models, and the writes of the transactions between them.
-  EXPECT_GT(points, 60);
-  EXPECT_GT(resumed, 40);
+  // The run's new folders, syncs, renames and removals of four models, and the writes of the transactions between them.
+  EXPECT_GT(points, 120);
+  EXPECT_GT(resumed, 100);
 }
 
 }  // namespace

@@ -1,3 +1,6 @@
+#include <sys/wait.h>
+
+#include "coordinator/history/database.h"
 #include "test_run.h"
 #include "tests/testing/status_matchers.h"
 
@@ -85,8 +88,10 @@ TEST_F(ResumeTest, OtherConfiguration_IsRefusedNamingTheKey) {
   CoordinatorOptions options = Options(5);
   options.scenario.server.learning_rate = 0.5;
   EXPECT_THAT(ResumeError(options),
-              ::testing::AllOf(HasSubstr("server.learning_rate = "), HasSubstr("may change run.rounds only")));
-  EXPECT_EQ(ResumeError(Options(9)), "resumed");
+              ::testing::AllOf(HasSubstr("server.learning_rate = "), HasSubstr("may change run.rounds ")));
+  CoordinatorOptions longer = Options(9);
+  longer.scenario.run.cache_megabytes = 1;
+  EXPECT_EQ(ResumeError(longer), "resumed");
 }
 
 TEST_F(ResumeTest, OtherPlan_IsRefused) {
@@ -144,8 +149,118 @@ TEST_F(ResumeTest, UnnamedFiles_AreRemoved) {
   for (const char* name : {"/round-000003.safetensors", "/round-000003.safetensors.tmp-77"}) {
     ASSERT_OK(WriteFileAtomically(FileSystem::Default(), folder + name, "left by a crash"));
   }
+  const std::vector<std::string> not_ours = {"/round-3.safetensors", "/round-000003.txt", "/round-best"};
+  for (const std::string& name : not_ours) {
+    ASSERT_OK(WriteFileAtomically(FileSystem::Default(), folder + name, "somebody's"));
+  }
   EXPECT_EQ(ResumeError(Options(5)), "resumed");
-  EXPECT_EQ(*FileSystem::Default().List(folder), (std::vector<std::string>{"lock", "round-000002.safetensors"}));
+  for (const std::string& name : not_ours) EXPECT_TRUE(std::filesystem::remove(folder + name)) << name;
+  EXPECT_EQ(*FileSystem::Default().List(folder),
+            (std::vector<std::string>{"lock", "round-000001.safetensors", "round-000002.safetensors"}));
+}
+
+// A history by two names is one history: one lock, one folder of models.
+TEST_F(ResumeTest, LinkedDatabase_IsTheSameRun) {
+  const std::string link = folder_.File("link.sqlite");
+  std::filesystem::create_symlink("runs.sqlite", link);
+  CoordinatorOptions options = Options(5);
+  options.db_path = link;
+  {
+    auto owner = CreateCoordinator(Options(5), TinyParts(4, 3));
+    ASSERT_OK(owner);
+    run_id_ = (*owner)->run_id();
+    EXPECT_THAT(ResumeError(options), HasSubstr("belongs to another process that is still running"));
+  }
+  options.resume = run_id_;
+  ASSERT_OK(RunTiny(options, TinyParts(4, 3), 6));
+  EXPECT_FALSE(std::filesystem::exists(link + ".models"));
+  EXPECT_EQ((*History::Open(folder_.db(), History::Access::kReadOnly))->ResolveRun(run_id_)->status, "finished");
+}
+
+// A copy is a run of its own from there on: it wants models of its own, and leaves those of the original alone.
+TEST_F(ResumeTest, CopiedHistory_LeavesTheOriginalUntouched) {
+  Interrupt();
+  const std::string copy = folder_.File("copy.sqlite");
+  std::filesystem::copy_file(folder_.db(), copy);
+  CoordinatorOptions options = Options(5);
+  options.db_path = copy;
+  EXPECT_EQ(ResumeError(options),
+            fmt::format("the models of run '{0}' are not at '{1}.models/{0}'; a history goes with the folder "
+                        "'{1}.models' beside it: copy or rename that too",
+                        run_id_, copy));
+  EXPECT_FALSE(std::filesystem::exists(copy + ".models"));
+  std::filesystem::copy(folder_.db() + ".models", copy + ".models", std::filesystem::copy_options::recursive);
+  options.resume = run_id_;
+  const auto of_copy = RunTiny(options, TinyParts(4, 3), 6);
+  ASSERT_OK(of_copy);
+  EXPECT_EQ(*FileSystem::Default().List(folder_.db() + ".models/" + run_id_),
+            (std::vector<std::string>{"lock", "round-000001.safetensors", "round-000002.safetensors"}));
+  EXPECT_EQ((*History::Open(copy, History::Access::kReadOnly))->Models(run_id_)->back().path,
+            fmt::format("copy.sqlite.models/{}/round-000005.safetensors", run_id_));
+  options.db_path = folder_.db();
+  const auto of_original = RunTiny(options, TinyParts(4, 3), 6);
+  ASSERT_OK(of_original);
+  EXPECT_EQ(*of_copy, *of_original);
+}
+
+TEST_F(ResumeTest, EditedPaths_AreNeverFollowed) {
+  Interrupt();
+  const std::string victim = folder_.db() + ".models/round-000007.safetensors";
+  std::filesystem::copy_file(ModelFile(), victim);  // the digest that the row names
+  std::filesystem::rename(folder_.db() + ".models/" + run_id_ + "/round-000001.safetensors",
+                          folder_.File("elsewhere.safetensors"));
+  {
+    auto db = Database::Open(folder_.db(), Database::Access::kReadWrite);
+    ASSERT_OK(db);
+    ASSERT_OK((*db)->Run("UPDATE model SET file = '../round-000007.safetensors' WHERE round = 2"));
+    ASSERT_OK((*db)->Run("UPDATE model SET file = '../../elsewhere.safetensors' WHERE round = 1"));
+  }
+  CoordinatorOptions options = Options(5);
+  options.resume = run_id_;
+  ASSERT_OK(RunTiny(options, TinyParts(4, 3), 6));
+  EXPECT_TRUE(std::filesystem::exists(victim));
+  EXPECT_TRUE(std::filesystem::exists(folder_.File("elsewhere.safetensors")));
+  {
+    auto db = Database::Open(folder_.db(), Database::Access::kReadWrite);
+    ASSERT_OK(db);
+    ASSERT_OK((*db)->Run("UPDATE run SET run_id = '../run'"));
+  }
+  run_id_ = "../run";
+  EXPECT_THAT(ResumeError(Options(6)), HasSubstr("is damaged: '../run' is no id of a run"));
+}
+
+// The process dies and its log is lost, or somebody copied the file without it: what the file says stands a version
+// back, and that version's model is there.
+TEST_F(ResumeTest, LostLog_GoesOnToTheSameBits) {
+  CoordinatorOptions options = Options(4);
+  TestFolder reference_folder;
+  CoordinatorOptions reference_options = options;
+  reference_options.db_path = reference_folder.db();
+  const auto reference = RunTiny(reference_options, TinyParts(4, 3), 6);
+  ASSERT_OK(reference);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    FakeFleet fleet(options);
+    auto created = CreateCoordinator(options, TinyParts(4, 3));
+    if (!created.ok()) _exit(1);
+    fleet.act = [](Coordinator& c, const std::string& client_id, const Task& task) {
+      if (task.round == 3) _exit(0);
+      FakeFleet::Work(c, client_id, task).IgnoreError();
+    };
+    fleet.Run(**created, Names(6)).IgnoreError();
+    _exit(2);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  ASSERT_EQ(status, 0);
+  ASSERT_TRUE(std::filesystem::remove(folder_.db() + "-wal"));
+  std::filesystem::remove(folder_.db() + "-shm");
+  CoordinatorOptions again = options;
+  again.resume = "latest";
+  const auto digests = RunTiny(again, TinyParts(4, 3), 6);
+  ASSERT_OK(digests);
+  EXPECT_EQ(*digests, *reference);
 }
 
 TEST_F(ResumeTest, CutOffInAnAttempt_RunsTheSameAttemptWithTheSameTasks) {

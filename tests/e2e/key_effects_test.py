@@ -3,6 +3,7 @@ one here fails test_every_key_has_a_test."""
 import os
 import pathlib
 import re
+import time
 
 import harness
 from harness import RivuletTest, field, main, node, varint
@@ -68,7 +69,8 @@ class KeyEffects(RivuletTest):
     def test_run__keep_models(self):
         def files(db):
             return sorted(path.name for path in self.folder.glob(f"{db}.models/*/*.safetensors"))
-        self.assertEqual(files(self.outcome({"run.keep_models": "last"})[1]), ["round-000002.safetensors"])
+        self.assertEqual(files(self.outcome({"run.keep_models": "last"})[1]),
+                         ["round-000001.safetensors", "round-000002.safetensors"])
         self.assertEqual(len(files(self.outcome({"run.keep_models": "all"})[1])), 3)
 
     def test_run__kernels(self):
@@ -76,6 +78,32 @@ class KeyEffects(RivuletTest):
         self.assertNotEqual(portable, self.outcome({})[0])  # sums are rounded in another order
         self.simulate("--rounds", 2, "--kernels", "portable", db="option.sqlite")
         self.assertEqual(self.digests("option.sqlite"), portable)
+
+    def peak_memory(self, megabytes):
+        """Largest anonymous memory of a run whose 12,000 digits are kept in 9.5 MB, in kB, and its digests."""
+        db = f"cache-{megabytes}.sqlite"
+        process = self.start("simulate", self.scenario, "--db", self.path(db), "--rounds", 3, "--workers", 1,
+                             *self.sets({"run.cache_megabytes": megabytes, "data.synth.writers": 200,
+                                         "data.synth.examples_per_writer": 60, "data.partition.clients": 10, "server.clients_per_round": 10}))
+        peak = 0
+        while process.poll() is None:
+            try:
+                status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+            except OSError:
+                break
+            peak = max([peak] + [int(line.split()[1]) for line in status.splitlines() if line.startswith("RssAnon:")])
+            time.sleep(0.002)
+        _, err = process.communicate()
+        self.assertEqual(process.returncode, 0, err)
+        return peak, self.digests(db)
+
+    @harness.measures_memory
+    def test_run__cache_megabytes(self):
+        none, some, all = (self.peak_memory(megabytes) for megabytes in (0, 2, 1024))
+        self.assertGreater(all[0] - none[0], 7_000)
+        self.assertLess(some[0] - none[0], 5_000)
+        self.assertEqual(none[1], some[1])
+        self.assertEqual(none[1], all[1])
 
     def test_model__preset(self):
         db = self.outcome({"model.preset": "mlp"})[1]

@@ -68,7 +68,7 @@ class Resume(RivuletTest):
         # Neither a row nor a model twice.
         self.assertEqual(self.query("SELECT count(*) FROM rounds"), [(ROUNDS,)])
         self.assertEqual(self.query("SELECT count(*) FROM client_rounds WHERE kind = 'train'"), [(3 * ROUNDS,)])
-        self.assertEqual(len(list((self.folder / "runs.sqlite.models").rglob("*.safetensors"))), 1)
+        self.assertEqual(len(list((self.folder / "runs.sqlite.models").rglob("*.safetensors"))), 2)
 
     def test_finished_run_has_nothing_to_do_and_can_be_given_more_rounds(self):
         self.simulate("--rounds", "2")

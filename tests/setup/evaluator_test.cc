@@ -48,7 +48,7 @@ TEST(CentralEvaluatorTest, MeansAreOverExamples_AlsoWithASmallLastBatch) {
   records.push_back(DigitExample(std::string(784, 'x'), 3));
   const auto test = std::make_shared<MemoryDataset>(records);
   for (const int64_t batch_size : {1, 2, 20, 21, 1000}) {
-    const auto evaluator = CentralEvaluator::Create(plan, test, batch_size, 2);
+    const auto evaluator = CentralEvaluator::Create(plan, test, {.batch_size = batch_size, .threads = 2});
     ASSERT_OK(evaluator);
     const auto result = (*evaluator)->Evaluate(Stubborn(*plan, 3));
     ASSERT_OK(result);
@@ -69,7 +69,7 @@ TEST(CentralEvaluatorTest, AnyNumberOfThreads_SameBits) {
   }
   std::map<std::string, double> first;
   for (const int threads : {1, 2, 5, 64}) {
-    const auto evaluator = CentralEvaluator::Create(plan, test, 10, threads);
+    const auto evaluator = CentralEvaluator::Create(plan, test, {.batch_size = 10, .threads = threads});
     ASSERT_OK(evaluator);
     for (int again = 0; again < 3; ++again) {
       const auto result = (*evaluator)->Evaluate(model);
@@ -80,15 +80,45 @@ TEST(CentralEvaluatorTest, AnyNumberOfThreads_SameBits) {
   }
 }
 
+// What is kept is what is decoded: with room for all, for a few rows, for none.
+TEST(CentralEvaluatorTest, KeptExamples_ChangeNoBit) {
+  const auto plan = LogisticPlan();
+  const auto test = std::make_shared<MemoryDataset>(DigitRecords(157));
+  Model model(plan->layout());
+  int n = 0;
+  for (const Slice& slice : plan->layout()->slices()) {
+    for (float& value : model.tensor(slice).flat<float>()) value = static_cast<float>(n++ * 31 % 97 - 48) * 0.01f;
+  }
+  constexpr int64_t kRow = 784 + 8;  // as it is kept
+  std::map<std::string, double> first;
+  for (const int64_t budget : {int64_t{0}, kRow - 1, 17 * kRow, 157 * kRow, int64_t{1} << 30}) {
+    for (const int threads : {1, 3}) {
+      const auto rows = std::make_shared<RowBudget>(budget);
+      const auto evaluator = CentralEvaluator::Create(plan, test, {.batch_size = 10, .threads = threads, .rows = rows});
+      ASSERT_OK(evaluator);
+      for (int again = 0; again < 3; ++again) {
+        test->reads = 0;
+        const auto result = (*evaluator)->Evaluate(model);
+        ASSERT_OK(result);
+        if (first.empty()) first = *result;
+        EXPECT_EQ(*result, first) << budget << " bytes, " << threads << " threads";
+        if (again > 0 && threads == 1) {
+          EXPECT_EQ(test->reads, 157 - std::min<int64_t>(157, budget / kRow)) << budget;
+        }
+      }
+    }
+  }
+}
+
 TEST(CentralEvaluatorTest, EmptyTestSet_IsRefused) {
   const auto evaluator =
-      CentralEvaluator::Create(LogisticPlan(), std::make_shared<MemoryDataset>(std::vector<std::string>{}), 10, 1);
+      CentralEvaluator::Create(LogisticPlan(), std::make_shared<MemoryDataset>(std::vector<std::string>{}));
   EXPECT_THAT(evaluator, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("data.test has no examples")));
 }
 
 TEST(CentralEvaluatorTest, FirstRecordOfAnotherSize_IsRefusedAtOnce) {
   const auto test = std::make_shared<MemoryDataset>(std::vector<std::string>{DigitExample("x", 1)});
-  const auto evaluator = CentralEvaluator::Create(LogisticPlan(), test, 10, 1);
+  const auto evaluator = CentralEvaluator::Create(LogisticPlan(), test);
   EXPECT_THAT(Message(evaluator.status()), HasSubstr("record 0 at byte 0"));
 }
 
@@ -96,7 +126,8 @@ TEST(CentralEvaluatorTest, BadRecord_IsTheFirstOneWhateverTheThreads) {
   const auto plan = LogisticPlan();
   std::vector<std::string> records = DigitRecords(100);
   records[37] = DigitExample(std::string(784, 'x'), 77);
-  const auto evaluator = CentralEvaluator::Create(plan, std::make_shared<MemoryDataset>(records), 10, 4);
+  const auto evaluator =
+      CentralEvaluator::Create(plan, std::make_shared<MemoryDataset>(records), {.batch_size = 10, .threads = 4});
   ASSERT_OK(evaluator);
   const auto result = (*evaluator)->Evaluate(Stubborn(*plan, 1));
   EXPECT_THAT(result, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("record 37 at byte")));

@@ -17,7 +17,7 @@ class ForwardingFileSystem : public FileSystem {
   Status Rename(const std::string& from, const std::string& to) override { return base_.Rename(from, to); }
   Status SyncFolder(const std::string& folder) override { return base_.SyncFolder(folder); }
   Status Remove(const std::string& path) override { return base_.Remove(path); }
-  Status CreateFolders(const std::string& folder) override { return base_.CreateFolders(folder); }
+  Status CreateFolder(const std::string& folder) override { return base_.CreateFolder(folder); }
   StatusOr<std::vector<std::string>> List(const std::string& folder) override { return base_.List(folder); }
   bool Exists(const std::string& path) override { return base_.Exists(path); }
 

@@ -1,6 +1,7 @@
 // A data set that lives in memory, and the bytes of examples for it.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
@@ -43,9 +44,12 @@ class MemoryDataset : public Dataset {
   explicit MemoryDataset(std::vector<std::string> records) : records_(std::move(records)) {}
   int64_t size() const override { return static_cast<int64_t>(records_.size()); }
   Status Read(int64_t index, std::string& buffer) const override {
+    ++reads;
     buffer = records_[static_cast<size_t>(index)];
     return absl::OkStatus();
   }
+  mutable std::atomic<int64_t> reads = 0;  // of records, so far
+
   std::string Where(int64_t index) const override {
     size_t byte = 0;
     for (int64_t i = 0; i < index; ++i) byte += records_[static_cast<size_t>(i)].size() + 16;

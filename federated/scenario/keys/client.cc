@@ -1,4 +1,10 @@
 // [client]: what a client does with a task.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "engine/optimizers/settings/optimizer_settings.h"
 #include "federated/scenario/keys.h"
 
 namespace rivulet::scenario {
@@ -7,18 +13,6 @@ namespace {
 bool HasNoInputGraph(const Scenario& s) { return s.client.input_graph.empty(); }
 bool HasLossScale(const Scenario& s) { return s.client.loss_scale.kind != "none"; }
 bool ScalesDynamically(const Scenario& s) { return s.client.loss_scale.kind == "dynamic"; }
-bool IsMomentum(const Scenario& s) { return s.client.optimizer.kind == "momentum"; }
-bool HasMomentum(const Scenario& s) { return IsMomentum(s) || s.client.optimizer.kind == "rmsprop"; }
-bool HasRho(const Scenario& s) { return s.client.optimizer.kind == "rmsprop" || s.client.optimizer.kind == "adadelta"; }
-bool IsRmsProp(const Scenario& s) { return s.client.optimizer.kind == "rmsprop"; }
-bool HasBetas(const Scenario& s) {
-  const std::string& kind = s.client.optimizer.kind;
-  return kind == "adam" || kind == "adamw" || kind == "yogi";
-}
-bool IsAdaptive(const Scenario& s) { return s.client.optimizer.kind != "sgd" && !IsMomentum(s); }
-bool HasAccumulator(const Scenario& s) {
-  return s.client.optimizer.kind == "adagrad" || s.client.optimizer.kind == "yogi";
-}
 bool IsScheduled(const Scenario& s) { return s.client.schedule.kind != "constant" || s.client.schedule.warmup > 0; }
 bool Decays(const Scenario& s) { return s.client.schedule.kind != "constant"; }
 bool DecaysByRate(const Scenario& s) {
@@ -28,9 +22,64 @@ bool DecaysToEnd(const Scenario& s) {
   return s.client.schedule.kind == "cosine" || s.client.schedule.kind == "polynomial";
 }
 bool IsPolynomial(const Scenario& s) { return s.client.schedule.kind == "polynomial"; }
-Key&& ForKinds(Key&& key, bool (*predicate)(const Scenario&), std::string_view kinds) {
-  return std::move(key).When("client.optimizer.kind", predicate, fmt::format("client.optimizer.kind is {}", kinds));
+
+// `"adam", "adamw" or "yogi"`
+std::string Alternatives(const std::vector<std::string>& kinds) {
+  std::string list;
+  for (size_t i = 0; i < kinds.size(); ++i)
+    list += fmt::format("{}\"{}\"", i == 0 ? "" : i + 1 == kinds.size() ? " or " : ", ", kinds[i]);
+  return list;
 }
+
+// What a setting is by default: that of most kinds first and without their names.
+std::string UsualInWords(std::string_view name, size_t kinds_with_it) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> usual;  // the default as TOML, and whose it is
+  for (const OptimizerTable& table : OptimizerTables()) {
+    const Setting* setting = FindSetting(table.settings, name);
+    if (setting == nullptr) continue;
+    const std::string value = ToToml(*setting->default_value);
+    auto same = std::ranges::find_if(usual, [&](const auto& each) { return each.first == value; });
+    if (same == usual.end()) same = usual.insert(usual.end(), {value, {}});
+    same->second.push_back(fmt::format("`{}`", table.name));
+  }
+  std::ranges::stable_sort(usual, std::greater(), [](const auto& each) { return each.second.size(); });
+  std::string words;
+  for (const auto& [value, kinds] : usual) {
+    const bool most = words.empty() && 2 * kinds.size() > kinds_with_it;
+    words += fmt::format("{}{}`{}`", words.empty() ? "" : "; ", most ? "" : fmt::format("{}: ", fmt::join(kinds, ", ")),
+                         value);
+  }
+  return words;
+}
+
+// A key of one of the optimisers' settings. Its range, its meaning, the kinds that have it and what is usual for each
+// are the engine's; said here is only where the value lives.
+Key OfOptimizer(std::string_view name, Field field, std::string example) {
+  Setting setting;
+  std::vector<std::string> kinds;
+  for (const OptimizerTable& table : OptimizerTables()) {
+    const Setting* own = FindSetting(table.settings, name);
+    if (own == nullptr) continue;
+    setting = *own;
+    kinds.push_back(table.name);
+  }
+  setting.example = std::move(example);
+  setting.default_in_words = UsualInWords(name, kinds.size());
+  Key key("client.optimizer", field, std::move(setting));
+  if (kinds.size() == OptimizerTables().size()) return key;
+  std::string words = fmt::format("client.optimizer.kind is {}", Alternatives(kinds));
+  return std::move(key).When(
+      "client.optimizer.kind",
+      [kinds](const Scenario& s) { return std::ranges::find(kinds, s.client.optimizer.kind) != kinds.end(); },
+      std::move(words));
+}
+
+std::vector<std::string> OptimizerNames() {
+  std::vector<std::string> names;
+  for (const OptimizerTable& table : OptimizerTables()) names.push_back(table.name);
+  return names;
+}
+
 Key&& ForSchedule(Key&& key, bool (*predicate)(const Scenario&), std::string_view kinds) {
   return std::move(key).When("client.schedule.kind", predicate, fmt::format("client.schedule.kind is {}", kinds));
 }
@@ -64,54 +113,19 @@ std::vector<Key> ClientKeys() {
           "Local update rule; what it remembers starts anew in every task and leaves with it. `sgd`; `momentum` (also "
           "Nesterov's); `adagrad`, `adadelta`, `adam` and `adamw` as PyTorch has them; `rmsprop` as TensorFlow's op "
           "(epsilon under the root); `yogi` as its paper.")
-          .OneOf({"sgd", "momentum", "adagrad", "rmsprop", "adam", "adamw", "adadelta", "yogi"}),
+          .OneOf(OptimizerNames()),
       Key("client.optimizer.learning_rate", RIVULET_FIELD(client.optimizer.learning_rate), "0.215",
           "Step length of a client.")
           .Between(0, 1e6),
-      ForKinds(Key("client.optimizer.momentum", RIVULET_FIELD(client.optimizer.momentum), "0.5",
-                   "Share of the velocity that survives a step: v = momentum · v + g, w = w − learning_rate · v.")
-                   .AtLeast(0)
-                   .Below(1)
-                   .Default("`0.9`; `rmsprop`: `0.0`"),
-               HasMomentum, "\"momentum\" or \"rmsprop\""),
-      ForKinds(Key("client.optimizer.nesterov", RIVULET_FIELD(client.optimizer.nesterov), "true",
-                   "Looks ahead: w = w − learning_rate · (g + momentum · v)."),
-               IsMomentum, "\"momentum\""),
-      ForKinds(Key("client.optimizer.rho", RIVULET_FIELD(client.optimizer.rho), "0.99",
-                   "Share of the mean square of gradients that survives a step.")
-                   .AtLeast(0)
-                   .Below(1),
-               HasRho, "\"rmsprop\" or \"adadelta\""),
-      ForKinds(Key("client.optimizer.centered", RIVULET_FIELD(client.optimizer.centered), "true",
-                   "Divides by the gradients' deviation instead of their root mean square."),
-               IsRmsProp, "\"rmsprop\""),
-      ForKinds(Key("client.optimizer.beta1", RIVULET_FIELD(client.optimizer.beta1), "0.8",
-                   "Share of the mean gradient that survives a step.")
-                   .AtLeast(0)
-                   .Below(1),
-               HasBetas, "\"adam\", \"adamw\" or \"yogi\""),
-      ForKinds(Key("client.optimizer.beta2", RIVULET_FIELD(client.optimizer.beta2), "0.99",
-                   "Share of the mean square of gradients that survives a step.")
-                   .AtLeast(0)
-                   .Below(1),
-               HasBetas, "\"adam\", \"adamw\" or \"yogi\""),
-      ForKinds(Key("client.optimizer.epsilon", RIVULET_FIELD(client.optimizer.epsilon), "0.001",
-                   "Keeps quotients finite; larger values adapt less.")
-                   .Above(0)
-                   .Below(1e6)
-                   .Default("`adam`, `adamw`: `1e-08`; `adagrad`: `1e-10`; `rmsprop`: `1e-07`; `adadelta`: `1e-06`; "
-                            "`yogi`: `0.001`"),
-               IsAdaptive, "none of \"sgd\" and \"momentum\""),
-      ForKinds(Key("client.optimizer.initial_accumulator", RIVULET_FIELD(client.optimizer.initial_accumulator), "0.1",
-                   "What the sums of squares start with in every task.")
-                   .Between(0, 1e6)
-                   .Default("`adagrad`: `0.0`; `yogi`: `1e-06`"),
-               HasAccumulator, "\"adagrad\" or \"yogi\""),
-      Key("client.optimizer.weight_decay", RIVULET_FIELD(client.optimizer.weight_decay), "0.0001",
-          "Adds weight_decay · w to the gradient, after clipping; `adamw` instead multiplies w by 1 − learning_rate · "
-          "weight_decay in every step.")
-          .Between(0, 1e6)
-          .Default("`0.0`; `adamw`: `0.01`"),
+      OfOptimizer("momentum", RIVULET_FIELD(client.optimizer.momentum), "0.5"),
+      OfOptimizer("nesterov", RIVULET_FIELD(client.optimizer.nesterov), "true"),
+      OfOptimizer("rho", RIVULET_FIELD(client.optimizer.rho), "0.99"),
+      OfOptimizer("centered", RIVULET_FIELD(client.optimizer.centered), "true"),
+      OfOptimizer("beta1", RIVULET_FIELD(client.optimizer.beta1), "0.8"),
+      OfOptimizer("beta2", RIVULET_FIELD(client.optimizer.beta2), "0.99"),
+      OfOptimizer("epsilon", RIVULET_FIELD(client.optimizer.epsilon), "0.002"),
+      OfOptimizer("initial_accumulator", RIVULET_FIELD(client.optimizer.initial_accumulator), "0.1"),
+      OfOptimizer("weight_decay", RIVULET_FIELD(client.optimizer.weight_decay), "0.0001"),
       Key("client.optimizer.clip_norm", RIVULET_FIELD(client.optimizer.clip_norm), "1.0",
           "Shortens a step's gradient, all variables together, to this length. 0: no bound.")
           .Between(0, 1e6),

@@ -26,6 +26,11 @@ std::vector<Key> RunKeys() {
           "kernels give the same model, bit for bit, on any CPU, and take longer. The plan carries it to every client; "
           "`--kernels` sets it.")
           .OneOf({"native", "portable"}),
+      Key("run.cache_megabytes", RIVULET_FIELD(run.cache_megabytes), "0",
+          "Memory for examples that have been decoded, of a simulation's clients and of the test set, which need not "
+          "be decoded again: first come, first kept. Changes no bit. A resumed run may be given another.")
+          .Between(0, 1 << 20)
+          .Operation(),
   };
 }
 

@@ -326,14 +326,40 @@ TEST_F(HistoryTest, AddAttempt_UnknownClient_IsRefusedByTheForeignKey) {
 TEST_F(HistoryTest, AddAttempt_ForgetOlderModels_KeepsRowsWithoutPath) {
   auto history = Open();
   AddRunWithClient(*history, "r1");
-  AttemptRecord record = Attempt("r1", 1, 1, "committed");
-  record.forget_older_models = true;
-  ASSERT_OK(history->AddAttempt(record));
+  for (int64_t round = 1; round <= 2; ++round) {
+    AttemptRecord record = Attempt("r1", round, 1, "committed");
+    record.forget_older_models = true;
+    ASSERT_OK(history->AddAttempt(record));
+  }
   const auto models = history->Models("r1");
   ASSERT_OK(models);
-  ASSERT_EQ(models->size(), 2);
+  ASSERT_EQ(models->size(), 3);
   EXPECT_EQ((*models)[0].path, "");
   EXPECT_EQ((*models)[1].path, "runs.sqlite.models/r1/1");
+  EXPECT_EQ((*models)[2].path, "runs.sqlite.models/r1/2");
+}
+
+// A copy of the file alone, or a log that was lost: the file tells of the last version all the same.
+TEST_F(HistoryTest, AddAttempt_FileWithoutItsLog_HasTheVersion) {
+  auto history = Open();
+  AddRunWithClient(*history, "r1");
+  ASSERT_OK(history->AddAttempt(Attempt("r1", 1, 1, "committed")));
+  ASSERT_TRUE(std::filesystem::exists(path_ + "-wal"));
+  std::filesystem::copy_file(path_, Path("copy.sqlite"));
+  path_ = Path("copy.sqlite");
+  EXPECT_EQ(Ask("SELECT max(round) FROM models"), "1;");
+}
+
+TEST_F(HistoryTest, ReopenRun_OfACopyOrARenamedFile_NamesTheModelsBesideIt) {
+  AddRunWithClient(*Open(), "r1");
+  std::filesystem::rename(path_, Path("other.sqlite"));
+  std::filesystem::create_symlink("other.sqlite", Path("link.sqlite"));
+  path_ = Path("link.sqlite");
+  auto history = Open();
+  EXPECT_EQ(history->path(), path_);
+  EXPECT_EQ(history->real_path(), Path("other.sqlite"));
+  ASSERT_OK(history->ReopenRun(Run("r1"), {}));
+  EXPECT_EQ((*history->Models("r1"))[0].path, "other.sqlite.models/r1/0");
 }
 
 TEST_F(HistoryTest, AddAttempt_FinishesRun_InTheSameTransaction) {
@@ -447,6 +473,52 @@ TEST_F(HistoryTest, OpenAtTheSameTime_ManyProcesses_NobodyIsToldAnything) {
   for (int i = 0; i < kFiles; ++i) {
     path_ = folder_.File(fmt::format("{}.sqlite", i));
     EXPECT_EQ(Ask("SELECT count(*) FROM runs"), fmt::format("{};", kProcesses));
+  }
+}
+
+// The moment between a file's name and its tables: whoever only wants to read waits for the tables.
+TEST_F(HistoryTest, OpenForReading_WhileItIsBeingMade_Waits) {
+  std::ofstream(path_).close();
+  std::thread maker([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    AddRunWithClient(*Open(), "r1");
+  });
+  const auto reader = History::Open(path_, History::Access::kReadOnly);
+  ASSERT_OK(reader);
+  maker.join();
+  EXPECT_OK((*reader)->Runs());
+}
+
+TEST_F(HistoryTest, OpenForReading_FileThatStaysEmpty_IsRefused) {
+  std::ofstream(path_).close();
+  EXPECT_THAT(OpenError(History::Access::kReadOnly), HasSubstr("is not a Rivulet history: it is empty"));
+}
+
+// A process dies half way through making the tables, with pages of them in the file already: the next one finds what it
+// was before, an empty file, with a journal to roll back or a log without an end.
+TEST_F(HistoryTest, Open_HalfMadeByAProcessThatDied_IsMadeByTheNext) {
+  for (const char* journal : {"DELETE", "WAL"}) {
+    SCOPED_TRACE(journal);
+    path_ = Path(fmt::format("{}.sqlite", journal));
+    const pid_t pid = fork();
+    ASSERT_GE(pid, 0);
+    if (pid == 0) {
+      sqlite3* db = nullptr;
+      const std::string half = fmt::format(
+          "PRAGMA journal_mode = {}; PRAGMA cache_size = 1; BEGIN IMMEDIATE; PRAGMA application_id = 7;"
+          "CREATE TABLE run (x); WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100) "
+          "INSERT INTO run SELECT zeroblob(3000) FROM n",
+          journal);
+      const bool ok = sqlite3_open(path_.c_str(), &db) == SQLITE_OK &&
+                      sqlite3_exec(db, half.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK &&
+                      std::filesystem::file_size(path_ + (journal[0] == 'W' ? "-wal" : "")) > 4096;
+      _exit(ok ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(pid, &status, 0);
+    ASSERT_EQ(status, 0);
+    AddRunWithClient(*Open(), "r1");
+    EXPECT_EQ(Ask("SELECT count(*) FROM runs"), "1;");
   }
 }
 

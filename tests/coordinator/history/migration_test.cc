@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "coordinator/history/history.h"
 #include "coordinator/history/schema.h"
@@ -119,6 +120,20 @@ TEST_F(MigrationTest, AReader_BringsItUpToDateToo) {
   EXPECT_EQ(Ask("PRAGMA user_version"), "2|\n");
 }
 
+// One of them brings it up to date, and the others find it so, whenever they came.
+TEST_F(MigrationTest, ManyAtOnce_NobodyIsToldAnything) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&, i] {
+      const auto history = History::Open(path_, i % 2 == 0 ? History::Access::kReadWrite : History::Access::kReadOnly);
+      ASSERT_OK(history);
+      EXPECT_EQ((*history)->Runs()->size(), 4u);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(Ask("PRAGMA user_version; PRAGMA integrity_check"), "2|\nok|\n");
+}
+
 TEST_F(MigrationTest, ARunGoesOn_WhereItStood) {
   std::string run = Ask("SELECT run_id FROM runs WHERE status = 'interrupted'");
   run.resize(run.find('|'));
@@ -152,7 +167,7 @@ TEST_F(MigrationTest, ARunGoesOn_WhereItStood) {
   next.model = model;
   next.forget_older_models = true;
   EXPECT_OK((*history)->AddAttempt(next));
-  EXPECT_EQ(Ask(fmt::format("SELECT round FROM models WHERE run_id = '{}' AND path IS NOT NULL", run)), "4|\n");
+  EXPECT_EQ(Ask(fmt::format("SELECT round FROM models WHERE run_id = '{}' AND path IS NOT NULL", run)), "3|\n4|\n");
 }
 
 TEST_F(MigrationTest, WhatCannotBeRead_LeavesVersion1Whole) {

@@ -7,6 +7,7 @@
 #include "engine/base/philox.h"
 #include "engine/base/sha256.h"
 #include "engine/tensor/tensor.h"
+#include "tests/testing/forwarding_file_system.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_folder.h"
 
@@ -82,6 +83,43 @@ TEST(FileSystemTest, MissingFolderPipeAndFolder_AreErrorsThatNameThePath) {
   ASSERT_EQ(mkfifo((folder + "/pipe").c_str(), 0600), 0);
   EXPECT_THAT(fs.ReadAll(folder + "/pipe"), StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(fs.ReadAll(folder), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+// Says what is asked of it.
+class RecordingFileSystem : public testing::ForwardingFileSystem {
+ public:
+  Status CreateFolder(const std::string& folder) override {
+    const Status status = base_.CreateFolder(folder);
+    if (status.ok()) did_.push_back("made " + folder);
+    return status;
+  }
+  Status SyncFolder(const std::string& folder) override {
+    did_.push_back("synced " + folder);
+    return base_.SyncFolder(folder);
+  }
+  std::vector<std::string> did_;
+};
+
+TEST(FileSystemTest, CreateFolders_SyncsEachNewOneIntoItsParent) {
+  RecordingFileSystem fs;
+  const testing::TempFolder temp;
+  const std::string& folder = temp.path();
+  ASSERT_OK(fs.CreateFolders(folder + "/a//b/"));
+  EXPECT_THAT(fs.did_, ::testing::ElementsAre("made " + folder + "/a", "synced " + folder, "made " + folder + "/a//b",
+                                              "synced " + folder + "/a/"));
+  fs.did_.clear();
+  ASSERT_OK(fs.CreateFolders(folder + "/a/b"));
+  EXPECT_THAT(fs.did_, ::testing::IsEmpty());
+}
+
+TEST(FileSystemTest, CreateFolders_FileInTheWay_IsRefused) {
+  FileSystem& fs = FileSystem::Default();
+  const testing::TempFolder temp;
+  const std::string file = temp.Write("file", "");
+  for (const std::string& path : {file, file + "/below"}) {
+    EXPECT_THAT(fs.CreateFolders(path), StatusIs(absl::StatusCode::kNotFound, HasSubstr("'" + path + "'")));
+  }
+  EXPECT_THAT(fs.CreateFolders(""), StatusIs(absl::StatusCode::kNotFound));
 }
 
 TEST(FileLockTest, SecondHolder_IsRefusedUntilTheFirstIsGone) {

@@ -295,13 +295,14 @@ TEST_F(ApplyGradientsTest, GradientOfAnotherShape_IsRefused) {
 TEST_F(ApplyGradientsTest, NegativeOrNanLearningRate_IsRefused) {
   for (double rate : {-0.1, std::nan("")})
     EXPECT_THAT(ApplyGradients(scope_, {.learning_rate = rate}, std::vector<Output>{handle_}, {{gradient_}}),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("the learning rate must be finite")));
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("learning_rate must be")));
 }
 
 TEST_F(ApplyGradientsTest, MomentumOfOne_IsRefused) {
-  EXPECT_THAT(ApplyGradients(scope_, {.kind = OptimizerSpec::Kind::kMomentum, .momentum = 1},
-                             std::vector<Output>{handle_}, {{gradient_}}),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("momentum must be in [0, 1), but is 1")));
+  EXPECT_THAT(
+      ApplyGradients(scope_, {.kind = OptimizerSpec::Kind::kMomentum, .momentum = 1}, std::vector<Output>{handle_},
+                     {{gradient_}}),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("momentum must be at least 0 and below 1, not 1")));
 }
 
 }  // namespace

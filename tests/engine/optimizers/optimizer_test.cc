@@ -75,19 +75,36 @@ TEST(OptimizerByName, EveryKind_IsFoundByItsName) {
     EXPECT_EQ(Name(kind), name);
     EXPECT_OK(CheckOptimizer(OptimizerSpec::Of(kind)));
   }
+  EXPECT_EQ(OptimizerByName("sgd").value(), Kind::kSgd);
+  EXPECT_EQ(OptimizerByName("rmsprop").value(), Kind::kRmsProp);
+  EXPECT_EQ(OptimizerByName("yogi").value(), Kind::kYogi);
   EXPECT_THAT(OptimizerByName("adamm"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("Did you mean 'adam'?")));
+}
+
+TEST(OptimizerSpec, WhatIsUsualForAKind_IsWhatItsSourceSays) {
+  EXPECT_EQ(OptimizerSpec::Of(Kind::kMomentum).momentum, 0.9);
+  EXPECT_EQ(OptimizerSpec::Of(Kind::kRmsProp).momentum, 0);
+  EXPECT_EQ(OptimizerSpec::Of(Kind::kRmsProp).epsilon, 1e-7);
+  EXPECT_EQ(OptimizerSpec::Of(Kind::kAdam).epsilon, 1e-8);
+  EXPECT_EQ(OptimizerSpec::Of(Kind::kAdam).weight_decay, 0);
+  EXPECT_EQ(OptimizerSpec::Of(Kind::kAdamW).weight_decay, 0.01);
+  EXPECT_EQ(OptimizerSpec::Of(Kind::kAdagrad).epsilon, 1e-10);
+  EXPECT_EQ(OptimizerSpec::Of(Kind::kAdadelta).epsilon, 1e-6);
+  EXPECT_EQ(OptimizerSpec::Of(Kind::kYogi).epsilon, 1e-3);
+  EXPECT_EQ(OptimizerSpec::Of(Kind::kYogi).initial_accumulator, 1e-6);
 }
 
 TEST(CheckOptimizer, SettingsOutOfRange_AreRefused) {
   const auto refused = [](OptimizerSpec spec, const char* message) {
     EXPECT_THAT(CheckOptimizer(spec), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)));
   };
-  refused({.kind = Kind::kAdam, .beta1 = 1}, "beta1 must be in [0, 1), but is 1");
-  refused({.kind = Kind::kYogi, .beta2 = -0.1}, "beta2 must be in [0, 1)");
-  refused({.kind = Kind::kRmsProp, .rho = 2}, "rho must be in [0, 1), but is 2");
-  refused({.kind = Kind::kAdadelta, .epsilon = 0}, "epsilon must be positive, but is 0");
-  refused({.kind = Kind::kAdagrad, .initial_accumulator = -1}, "initial accumulator must be finite and not negative");
-  refused({.weight_decay = std::nan("")}, "weight decay must be finite");
+  refused({.kind = Kind::kAdam, .beta1 = 1}, "beta1 must be at least 0 and below 1, not 1");
+  refused({.kind = Kind::kYogi, .beta2 = -0.1}, "beta2 must be at least 0 and below 1, not -0.1");
+  refused({.kind = Kind::kRmsProp, .rho = 2}, "rho must be at least 0 and below 1, not 2");
+  refused({.kind = Kind::kAdadelta, .epsilon = 0}, "epsilon must be above 0 and below 1000000, not 0");
+  refused({.kind = Kind::kAdagrad, .initial_accumulator = -1},
+          "initial_accumulator must be at least 0 and at most 1000000, not -1");
+  refused({.weight_decay = std::nan("")}, "weight_decay must be a finite number, not nan");
 }
 
 // Two variables of different types, five steps of a constant gradient: a step goes against it, by about the learning

@@ -1,11 +1,13 @@
 #include "federated/scenario/scenario.h"
 
+#include <algorithm>
 #include <clocale>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <sstream>
 
+#include "engine/optimizers/settings/optimizer_settings.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_folder.h"
 
@@ -134,6 +136,7 @@ std::vector<Effect> Effects() {
       {"run.seed", "9", [](auto& s) { return s.run.seed == 9; }},
       {"run.keep_models", "all", [](auto& s) { return s.run.keep_models == "all"; }},
       {"run.kernels", "portable", [](auto& s) { return s.run.kernels == "portable"; }},
+      {"run.cache_megabytes", "0", [](auto& s) { return s.run.cache_megabytes == 0; }},
       {"model.preset", "mlp", [](auto& s) { return s.model.preset == "mlp"; }},
       {"model.graph", "g.pb", [=](auto& s) { return s.model.graph == cwd("g.pb") && s.model.preset.empty(); }},
       {"model.onnx", "m.onnx", [=](auto& s) { return s.model.onnx == cwd("m.onnx") && s.model.preset.empty(); }},
@@ -288,6 +291,22 @@ TEST(ScenarioKeys, EachIsDocumentedWithAnExampleThatParses) {
     if (!example.ok()) {
       EXPECT_THAT(std::string(Message(example.status())), HasSubstr("has an effect only when " + key.applies_when));
       EXPECT_FALSE(key.applies_when.empty()) << key.name << ": " << example.status();
+    }
+  }
+}
+
+TEST(OptimizerKeys, NotGiven_HaveWhatIsUsualForTheKind) {
+  for (const OptimizerTable& table : OptimizerTables()) {
+    const auto scenario = Parse(kMinimal, {{"client.optimizer.kind", table.name}});
+    ASSERT_OK(scenario);
+    const std::string text = scenario->ToToml();
+    for (const Setting& setting : table.settings) {
+      if (setting.name == "learning_rate") continue;  // a scenario's own
+      EXPECT_THAT(text, HasSubstr(fmt::format("\n{} = {}\n", setting.name, ToToml(*setting.default_value))))
+          << table.name;
+      // The same names in other sections would hide what is missing here.
+      EXPECT_NE(std::ranges::find(ScenarioKeys(), "client.optimizer." + setting.name, &ScenarioKey::name),
+                ScenarioKeys().end());
     }
   }
 }

@@ -29,9 +29,12 @@ class Book {
           open_round_ = {offer->round, offer->attempt};
           ASSERT_EQ(offer->round, committed_ + 1);
         }
+        ASSERT_FALSE(closed_);
         ASSERT_TRUE(all_tasks_.insert(offer->lease.task).second) << "task " << offer->lease.task << " twice";
         open_.insert(offer->lease.task);
-        ASSERT_LE(static_cast<int64_t>(open_.size()), rules_.dial.in_flight);
+        if (!rules_.dial.replace) {
+          ASSERT_LE(static_cast<int64_t>(open_.size()), rules_.dial.in_flight);
+        }
         ASSERT_EQ(offer->lease.base_round, committed_);
       } else if (const auto* fold = std::get_if<Fold>(&action)) {
         ASSERT_FALSE(closed_);
@@ -56,6 +59,9 @@ class Book {
     for (size_t state = 0; state < Lease::kStates; ++state)
       states += machine.CountInState(static_cast<Lease::State>(state));
     ASSERT_EQ(states, static_cast<int64_t>(machine.leases().size()));
+    const int64_t lost = machine.CountInState(Lease::State::kRefused) + machine.CountInState(Lease::State::kDropped) +
+                         machine.CountInState(Lease::State::kFailed);
+    ASSERT_LE(states - lost, rules_.dial.in_flight);
   }
   void Folded(const TaskId& task) { folded_.insert(task); }
   void Committed() { ++committed_; }
@@ -85,6 +91,7 @@ TEST(RunMachineRandomTest, AnyEvents_KeepTheBookBalanced) {
     rules.min_reports = below(2) * static_cast<int>(std::min(rules.dial.in_flight, rules.dial.updates_per_version));
     rules.deadline_ms = 50 * below(3);
     rules.max_attempts = 1 + below(4);
+    rules.dial.replace = below(2) == 0;
     auto created = RunMachine::Create(rules, RunStart{});
     ASSERT_OK(created);
     RunMachine machine = *std::move(created);
@@ -185,6 +192,7 @@ TEST(RunMachineRandomTest, SitesThatHoldAndHandOver_KeepTheBookBalanced) {
     rules.min_reports = std::min(rules.min_reports, rules.min_clients);
     rules.deadline_ms = below(2) == 0 ? 0 : 300;
     rules.max_attempts = 1 + static_cast<int64_t>(below(4));
+    rules.dial.replace = below(2) == 0;
     auto created = RunMachine::Create(rules, RunStart{});
     ASSERT_OK(created);
     RunMachine machine = *std::move(created);

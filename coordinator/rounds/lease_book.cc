@@ -1,0 +1,113 @@
+#include "coordinator/rounds/lease_book.h"
+
+#include <utility>
+
+#include "engine/base/check.h"
+
+namespace rivulet {
+
+std::string_view Name(Lease::State state) {
+  switch (state) {
+    case Lease::State::kOffered:
+      return "offered";
+    case Lease::State::kTaken:
+      return "taken";
+    case Lease::State::kStaging:
+      return "staging";
+    case Lease::State::kHeld:
+      return "held";
+    case Lease::State::kFolding:
+      return "folding";
+    case Lease::State::kFolded:
+      return "folded";
+    case Lease::State::kRefused:
+      return "refused";
+    case Lease::State::kDropped:
+      return "dropped";
+    case Lease::State::kFailed:
+      return "failed";
+  }
+  RIVULET_CHECK(false, "state {}", static_cast<int>(state));
+}
+
+LeaseSlot LeaseBook::Add(Lease lease) {
+  LeaseSlot slot = static_cast<LeaseSlot>(slots_.size());
+  if (free_.empty()) {
+    slots_.emplace_back();
+    order_.push_back(0);
+  } else {
+    slot = free_.back();
+    free_.pop_back();
+  }
+  const bool fresh = by_task_.emplace(lease.task, slot).second;
+  RIVULET_CHECK(fresh, "task {} is leased twice", lease.task);
+  by_client_[lease.client_id] = slot;
+  order_[slot] = added_++;
+  slots_[slot] = std::move(lease);
+  Index(slot);
+  return slot;
+}
+
+std::optional<LeaseSlot> LeaseBook::Find(const TaskId& task) const {
+  const auto found = by_task_.find(task);
+  return found == by_task_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<LeaseSlot> LeaseBook::OfClient(const std::string& client_id) const {
+  const auto found = by_client_.find(client_id);
+  return found == by_client_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<LeaseSlot> LeaseBook::NextOffered() const {
+  return offered_.empty() ? std::nullopt : std::optional(offered_.begin()->second);
+}
+
+std::vector<LeaseSlot> LeaseBook::InHandOf(const std::string& site) const {
+  std::vector<LeaseSlot> slots;
+  if (const auto found = in_hand_.find(site); found != in_hand_.end()) {
+    for (const auto& [order, slot] : found->second) slots.push_back(slot);
+  }
+  return slots;
+}
+
+void LeaseBook::Take(LeaseSlot slot, const std::string& site) {
+  RIVULET_CHECK(slots_[slot].state == Lease::State::kOffered);
+  Unindex(slot);
+  slots_[slot].site = site;
+  slots_[slot].state = Lease::State::kTaken;
+  Index(slot);
+}
+
+void LeaseBook::SetState(LeaseSlot slot, Lease::State state, std::string reason) {
+  Unindex(slot);
+  slots_[slot].state = state;
+  slots_[slot].reason = std::move(reason);
+  Index(slot);
+}
+
+void LeaseBook::Remove(LeaseSlot slot) {
+  Unindex(slot);
+  by_task_.erase(slots_[slot].task);
+  const auto newest = by_client_.find(slots_[slot].client_id);
+  if (newest != by_client_.end() && newest->second == slot) by_client_.erase(newest);
+  slots_[slot] = Lease{};
+  free_.push_back(slot);
+}
+
+void LeaseBook::Index(LeaseSlot slot) {
+  const Lease& lease = slots_[slot];
+  if (lease.state == Lease::State::kOffered) offered_.emplace(order_[slot], slot);
+  if (lease.in_hand()) in_hand_[lease.site].emplace(order_[slot], slot);
+}
+
+// A site without anything in hand leaves nothing behind: in a deployed run every client is one.
+void LeaseBook::Unindex(LeaseSlot slot) {
+  const Lease& lease = slots_[slot];
+  if (lease.state == Lease::State::kOffered) offered_.erase(order_[slot]);
+  if (!lease.in_hand()) return;
+  const auto site = in_hand_.find(lease.site);
+  site->second.erase(order_[slot]);
+  if (site->second.empty()) in_hand_.erase(site);
+}
+
+}  // namespace rivulet

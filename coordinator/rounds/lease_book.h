@@ -1,0 +1,92 @@
+// The book of leases: who works on which task, from which version. Pure; no clock of its own.
+//
+//   offered ──→ taken ──→ held ─────────┐       by a site that folds it into its own partial
+//                 │                     ↓
+//                 └───→ staging ──→ folding ──→ folded       by an upload; no deadline reaches one that is being folded
+//   any of them ──→ refused | dropped | failed
+//
+// Cost: O(log n) a call of what is open; memory that of the leases in it. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "federated/tasks/task.h"
+
+namespace rivulet {
+
+using TimeMs = int64_t;  // of the caller's clock; only differences matter
+
+// One client's task: what it works on and where that stands.
+struct Lease {
+  enum class State : uint8_t {
+    kOffered,  // drawn; its client has not asked yet
+    kTaken,    // its client has the task
+    kStaging,  // its upload has begun
+    kHeld,     // its site has folded it into a partial of its own, and keeps that until it is asked to hand it over
+    kFolding,  // its update is being folded; no deadline reaches it any more
+    kFolded,
+    kRefused,
+    kDropped,
+    kFailed,  // resolved
+  };
+  static constexpr size_t kStates = 9;
+  TaskId task;
+  std::string client_id;
+  std::string site;  // who polled for it and has it: its client, or a site that serves it; "" while it is offered
+  std::string via;   // the tier it is reached through; "" for none
+  int64_t base_round = 0;
+  uint16_t ordinal = 0;  // of this client's lease at this base version
+  State state = State::kOffered;
+  std::string reason;  // of refused, dropped, failed
+  bool resolved() const { return state >= State::kFolded; }
+  bool in_hand() const { return state == State::kTaken || state == State::kStaging; }
+  // Its site serves other names too, so that it may be in a partial by now, although the site has not said so.
+  bool promised() const { return in_hand() && site != client_id; }
+  bool operator==(const Lease&) const = default;
+};
+std::string_view Name(Lease::State state);  // "offered" … "failed"
+
+using LeaseSlot = uint32_t;  // names a lease until it is removed
+
+class LeaseBook {
+ public:
+  // In any state, behind all that are there. Its task's name must be new.
+  LeaseSlot Add(Lease lease);
+  // The reference is good until the next Add.
+  const Lease& at(LeaseSlot slot) const { return slots_[slot]; }
+  std::optional<LeaseSlot> Find(const TaskId& task) const;
+  // This client's lease, the one that was added last.
+  std::optional<LeaseSlot> OfClient(const std::string& client_id) const;
+  // The first that is offered, in the order in which they were added.
+  std::optional<LeaseSlot> NextOffered() const;
+  // What a site has in hand (taken, staging), in the order in which it was added.
+  std::vector<LeaseSlot> InHandOf(const std::string& site) const;
+
+  // Offered before, now taken by `site`.
+  void Take(LeaseSlot slot, const std::string& site);
+  void SetState(LeaseSlot slot, Lease::State state, std::string reason = "");
+  // Forgets a lease in any state; its task may be asked for no more.
+  void Remove(LeaseSlot slot);
+
+ private:
+  // Enters a lease in what is derived from its state, or takes it out.
+  void Index(LeaseSlot slot);
+  void Unindex(LeaseSlot slot);
+
+  std::vector<Lease> slots_;
+  std::vector<uint64_t> order_;  // of adding, of each slot
+  std::vector<LeaseSlot> free_;
+  uint64_t added_ = 0;
+  std::unordered_map<TaskId, LeaseSlot> by_task_;
+  std::unordered_map<std::string, LeaseSlot> by_client_;
+  std::map<uint64_t, LeaseSlot> offered_;                                   // by order
+  std::unordered_map<std::string, std::map<uint64_t, LeaseSlot>> in_hand_;  // by site, by order
+};
+
+}  // namespace rivulet

@@ -1,0 +1,128 @@
+#include "coordinator/rounds/members.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "coordinator/selection/uniform.h"
+
+namespace rivulet {
+
+Members::Members(uint64_t seed) : seed_(seed), names_(OpenPopulation(std::numeric_limits<int64_t>::max())) {}
+
+void Members::Add(const std::string& client_id, DrawAt from, const std::string& via) {
+  if (Knows(client_id) || !names_->Insert(client_id).ok()) return;
+  absent_.reset();
+  gone_.erase(client_id);
+  if (order_ != nullptr) from = std::max(from, DrawAt{draw_.round, draw_.attempt + 1});
+  if (from > draw_) late_.emplace(client_id, from);
+  if (!via.empty()) via_.emplace(client_id, via);
+}
+
+void Members::Remove(const std::string& client_id) {
+  if (!Knows(client_id)) return;
+  absent_.reset();
+  via_.erase(client_id);
+  const bool late = late_.erase(client_id) > 0;
+  if (leaving_.contains(client_id)) return;  // it had come back
+  (order_ == nullptr || late ? gone_ : leaving_).insert(client_id);
+}
+
+bool Members::Knows(const std::string& client_id) const {
+  return names_->Find(client_id).has_value() && !gone_.contains(client_id) &&
+         (!leaving_.contains(client_id) || late_.contains(client_id));
+}
+
+int64_t Members::size() const {
+  const int64_t left = std::count_if(leaving_.begin(), leaving_.end(),
+                                     [&](const std::string& client_id) { return !late_.contains(client_id); });
+  return names_->size() - static_cast<int64_t>(gone_.size()) - left;
+}
+
+const std::string& Members::via(const std::string& client_id) const {
+  static const std::string none;
+  const auto found = via_.find(client_id);
+  return found == via_.end() ? none : found->second;
+}
+
+void Members::BeginDraw(DrawAt draw) {
+  draw_ = draw;
+  order_.reset();
+  absent_.reset();
+  for (const std::string& client_id : leaving_) {
+    if (!late_.contains(client_id)) gone_.insert(client_id);
+  }
+  leaving_.clear();
+  std::erase_if(late_, [draw](const auto& entry) { return entry.second <= draw; });
+}
+
+// Those who left since the draw began keep their place in its order: the others would stand elsewhere without them.
+int64_t Members::eligible() const {
+  const int64_t late =
+      std::count_if(late_.begin(), late_.end(), [&](const auto& entry) { return !leaving_.contains(entry.first); });
+  return names_->size() - static_cast<int64_t>(gone_.size()) - late;
+}
+
+void Members::BeginOrder() {
+  if (order_ != nullptr) return;
+  order_ = std::make_unique<LazyPermutation>(UniformOrder(eligible(), seed_, draw_.round, draw_.attempt));
+}
+
+// Ranks among the eligible are those among all names, less those who stand before them and may not be drawn. These are
+// few: after a restart, who joined while the attempt that was cut off had been open; who joins now; and who has left.
+const std::vector<int64_t>& Members::Absent() {
+  if (absent_) return *absent_;
+  absent_.emplace();
+  for (const std::string& client_id : gone_) absent_->push_back(*names_->Find(client_id));
+  for (const auto& [client_id, from] : late_) {
+    if (!leaving_.contains(client_id)) absent_->push_back(*names_->Find(client_id));
+  }
+  std::sort(absent_->begin(), absent_->end());
+  for (size_t i = 0; i < absent_->size(); ++i) (*absent_)[i] -= static_cast<int64_t>(i);
+  return *absent_;
+}
+
+std::vector<std::string> Members::Draw(int64_t count, const std::set<std::string>& pass_over) {
+  BeginOrder();
+  const std::vector<int64_t>& absent = Absent();
+  std::vector<std::string> drawn;
+  while (static_cast<int64_t>(drawn.size()) < count) {
+    std::vector<int64_t> ranks;
+    for (int64_t missing = count - static_cast<int64_t>(drawn.size()); missing > 0; --missing) {
+      const std::optional<int64_t> rank = order_->Next();
+      if (!rank) break;
+      ranks.push_back(*rank + (std::upper_bound(absent.begin(), absent.end(), *rank) - absent.begin()));
+    }
+    if (ranks.empty()) break;
+    for (std::string& client_id : names_->NamesAt(ranks)) {
+      if (!leaving_.contains(client_id) && !pass_over.contains(client_id)) drawn.push_back(std::move(client_id));
+    }
+  }
+  return drawn;
+}
+
+std::vector<Members::Member> Members::all() const {
+  std::vector<Member> all;
+  for (int64_t rank = 0; rank < names_->size(); ++rank) {
+    std::string client_id = names_->NameAt(rank);
+    if (!Knows(client_id)) continue;
+    const auto late = late_.find(client_id);
+    const std::string& via = this->via(client_id);
+    all.push_back({std::move(client_id), late == late_.end() ? draw_ : late->second, via});
+  }
+  return all;
+}
+
+// In the order in which it happened: who was there when the draw began; what it gave; who left, and who came, since.
+void Members::Restore(const std::vector<Member>& members, const std::vector<std::string>& leaving, int64_t drawn) {
+  for (const Member& member : members) {
+    if (member.from <= draw_) Add(member.client_id, member.from, member.via);
+  }
+  for (const std::string& client_id : leaving) Add(client_id, draw_, "");
+  if (drawn >= 0) BeginOrder();
+  for (int64_t i = 0; i < drawn && order_->Next(); ++i) {
+  }
+  for (const std::string& client_id : leaving) Remove(client_id);
+  for (const Member& member : members) Add(member.client_id, member.from, member.via);
+}
+
+}  // namespace rivulet

@@ -1,0 +1,77 @@
+// The members of a run: who may be drawn, and from when on. Pure, but for the seeded stream of a draw.
+//
+// A name that joins while an attempt is open may be drawn from the next one on. If it could be drawn at once, the
+// cohort would depend on when it joined; and after a crash, on whether it had joined before the attempt is drawn again.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "federated/population/population.h"
+#include "federated/random/lazy_permutation.h"
+
+namespace rivulet {
+
+class Members {
+ public:
+  // A draw, or the first one that a name may be in.
+  struct DrawAt {
+    int64_t round = 1, attempt = 1;
+    auto operator<=>(const DrawAt&) const = default;
+  };
+
+  explicit Members(uint64_t seed);
+  // A name that is a member already stays as it is. One that no population takes is no member: see Population::Insert.
+  // Whoever comes when the draw has begun is of a later one, whatever `from` says.
+  void Add(const std::string& client_id, DrawAt from, const std::string& via);
+  // Whoever leaves when the draw has begun is passed over in it.
+  void Remove(const std::string& client_id);
+  bool Knows(const std::string& client_id) const;
+  int64_t size() const;
+  const std::string& via(const std::string& client_id) const;  // "" for none
+
+  // All draws from now on are this one or later ones.
+  void BeginDraw(DrawAt draw);
+  // Who may be in this draw.
+  int64_t eligible() const;
+  // The next `count` in the order of this draw, fewer where fewer are left: without replacement, those passed over whom
+  // `pass_over` names. The order is a function of the seed, the draw, and the set of the eligible when it began.
+  // O(count · log size), and what joined too late or has left.
+  std::vector<std::string> Draw(int64_t count, const std::set<std::string>& pass_over);
+
+  struct Member {
+    std::string client_id;
+    DrawAt from;  // the first draw that it may be in; where that is past, this one
+    std::string via;
+  };
+  // What a snapshot needs. In byte order of their names.
+  std::vector<Member> all() const;
+  const std::set<std::string>& leaving() const { return leaving_; }  // since the draw began
+  // With those passed over; -1: the draw has not begun.
+  int64_t drawn() const { return order_ ? order_->given() : -1; }
+  // As these functions told it, when BeginDraw was called and nobody was added.
+  void Restore(const std::vector<Member>& members, const std::vector<std::string>& leaving, int64_t drawn);
+
+ private:
+  void BeginOrder();
+  const std::vector<int64_t>& Absent();
+
+  uint64_t seed_;
+  std::unique_ptr<Population> names_;       // with those that have left: a population forgets nobody
+  std::set<std::string> gone_;              // before the draw
+  std::set<std::string> leaving_;           // since it began; some of them may have come back
+  std::map<std::string, DrawAt> late_;      // may not be drawn yet
+  std::map<std::string, std::string> via_;  // of those who are reached through a tier
+  DrawAt draw_;
+  std::unique_ptr<LazyPermutation> order_;  // null: the draw has not begun
+  // For each name that may not be in the draw, how many eligible ones stand before it; while nobody joins or leaves.
+  std::optional<std::vector<int64_t>> absent_;
+};
+
+}  // namespace rivulet

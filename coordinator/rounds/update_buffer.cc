@@ -1,0 +1,49 @@
+#include "coordinator/rounds/update_buffer.h"
+
+#include <algorithm>
+
+namespace rivulet {
+
+void UpdateBuffer::Add(LeaseSlot slot, const Lease& lease) {
+  leases_.push_back(slot);
+  Count(lease, 1);
+}
+
+void UpdateBuffer::Count(const Lease& lease, int64_t change) {
+  counts_[static_cast<size_t>(lease.state)] += change;
+  if (lease.promised()) promised_ += change;
+}
+
+int64_t UpdateBuffer::least() const {
+  if (rules_.least > 0) return rules_.least;
+  return std::min({rules_.wanted, rules_.in_flight, static_cast<int64_t>(leases_.size())});
+}
+
+int64_t UpdateBuffer::Missing() const {
+  const int64_t lost =
+      CountInState(Lease::State::kRefused) + CountInState(Lease::State::kDropped) + CountInState(Lease::State::kFailed);
+  return rules_.in_flight - (static_cast<int64_t>(leases_.size()) - lost);
+}
+
+int64_t UpdateBuffer::Room() const {
+  return rules_.wanted - folded() - CountInState(Lease::State::kFolding) - held() - promised_;
+}
+
+UpdateBuffer::Needless UpdateBuffer::needless() const {
+  if (folded() >= rules_.wanted) return Needless::kOpen;
+  return folded() + held() >= rules_.wanted ? Needless::kOffered : Needless::kNone;
+}
+
+UpdateBuffer::Verdict UpdateBuffer::Judge() {
+  const int64_t out =
+      CountInState(Lease::State::kOffered) + CountInState(Lease::State::kTaken) + CountInState(Lease::State::kStaging);
+  if (state_ == State::kOpen && held() > 0 && (out == 0 || needless() != Needless::kNone)) {
+    state_ = State::kClosing;
+    return Verdict::kAskFor;
+  }
+  if (out + held() + CountInState(Lease::State::kFolding) > 0) return Verdict::kGoOn;
+  state_ = State::kClosed;
+  return folded() >= std::max<int64_t>(least(), 1) ? Verdict::kCommit : Verdict::kAbandon;
+}
+
+}  // namespace rivulet

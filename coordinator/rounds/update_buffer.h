@@ -1,0 +1,73 @@
+// A buffer: what is gathered towards one model version, how much is wanted, and when it closes. Pure.
+//
+//   Open ──→ Closing ──→ Closed      closing: nothing is awaited but what sites hold; they were asked for it
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "coordinator/rounds/lease_book.h"
+
+namespace rivulet {
+
+struct BufferRules {
+  int64_t in_flight = 1;  // leases that are out for it or folded, at most
+  int64_t wanted = 1;     // folded updates that make it complete; never more
+  int64_t least = 0;  // with which it makes a version all the same, at its deadline or when nobody is awaited any more;
+                      // 0: as many as are wanted of those who were asked
+  TimeMs deadline = 0;  // 0: none
+};
+
+class UpdateBuffer {
+ public:
+  enum class State : uint8_t { kOpen, kClosing, kClosed };
+  enum class Verdict : uint8_t {
+    kGoOn,     // something is awaited
+    kAskFor,   // nothing is but what sites hold: they are to hand it over. Said once
+    kCommit,   // it is closed, with enough
+    kAbandon,  // it is closed, with too little
+  };
+  // Which of its leases are of no use any more.
+  enum class Needless : uint8_t {
+    kNone,
+    kOffered,  // enough are folded or held: whoever has not asked yet is not needed
+    kOpen,     // enough are folded
+  };
+
+  explicit UpdateBuffer(BufferRules rules, State state = State::kOpen) : rules_(rules), state_(state) {}
+  State state() const { return state_; }
+  TimeMs deadline() const { return rules_.deadline; }
+  void Add(LeaseSlot slot, const Lease& lease);
+  // One of its leases is about to change, and has changed.
+  void Leave(const Lease& lease) { Count(lease, -1); }
+  void Enter(const Lease& lease) { Count(lease, 1); }
+  const std::vector<LeaseSlot>& leases() const { return leases_; }  // in the order drawn
+  int64_t CountInState(Lease::State state) const { return counts_[static_cast<size_t>(state)]; }
+  int64_t folded() const { return CountInState(Lease::State::kFolded); }
+  int64_t held() const { return CountInState(Lease::State::kHeld); }
+  int64_t least() const;
+  // Leases that it lacks: of those that were to be out, the ones that ended without an update, or were not drawn yet.
+  int64_t Missing() const;
+
+  // How many updates it could take beside all that can no longer be left out: those that are folded, and being folded,
+  // as two that finish together must not both be the last; those that are held; and those that a site of many names has
+  // in hand, as what it folds comes as one.
+  int64_t Room() const;
+  Needless needless() const;
+  // What is to be done now that something has moved, when what is needless was dropped. It closes when nobody is
+  // awaited any more, and not when enough is there, because a fold may be under way on another thread. Sites that hold
+  // partials are asked for them when nothing else is awaited: each brings one, and not one after every few tasks.
+  Verdict Judge();
+
+ private:
+  void Count(const Lease& lease, int64_t change);
+
+  BufferRules rules_;
+  State state_;
+  std::vector<LeaseSlot> leases_;
+  std::array<int64_t, Lease::kStates> counts_{};
+  int64_t promised_ = 0;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,26 @@
+// Address space that costs memory only as far as it is written to: room for as much as there might be.
+#pragma once
+
+#include <cstddef>
+
+namespace rivulet {
+
+class ReservedMemory {
+ public:
+  ReservedMemory() = default;
+  // `bytes` of zeros, at an address that is a multiple of a page. No memory where the system does not give the
+  // addresses.
+  explicit ReservedMemory(size_t bytes);
+  ~ReservedMemory();
+  ReservedMemory(ReservedMemory&& other) noexcept;
+  ReservedMemory& operator=(ReservedMemory&& other) noexcept;
+
+  std::byte* data() const { return data_; }  // null: there is none
+  size_t size() const { return size_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,132 @@
+#include "coordinator/rounds/members.h"
+
+#include <algorithm>
+#include <random>
+
+#include "coordinator/selection/uniform.h"
+#include "tests/testing/status_matchers.h"
+
+namespace rivulet {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+TEST(MembersTest, LateName_IsDrawnFromItsDrawOn) {
+  Members members(7);
+  members.BeginDraw({1, 1});
+  members.Add("a", {1, 1}, "");
+  members.Add("b", {1, 2}, "");
+  EXPECT_EQ(members.size(), 2);
+  EXPECT_EQ(members.eligible(), 1);
+  EXPECT_THAT(members.Draw(2, {}), ElementsAre("a"));
+  members.Add("c", {1, 1}, "");
+  EXPECT_THAT(members.Draw(2, {}), IsEmpty()) << "the draw has begun";
+  members.BeginDraw({2, 1});
+  EXPECT_THAT(members.Draw(3, {}), ::testing::UnorderedElementsAre("a", "b", "c"));
+}
+
+TEST(MembersTest, NameThatLeft_IsNobodyUntilItJoinsAgain) {
+  Members members(7);
+  members.Add("a", {1, 1}, "tier");
+  EXPECT_EQ(members.via("a"), "tier");
+  members.Remove("a");
+  members.Remove("nobody");
+  EXPECT_FALSE(members.Knows("a"));
+  EXPECT_EQ(members.size(), 0);
+  EXPECT_THAT(members.Draw(1, {}), IsEmpty());
+  members.Add("a", {1, 2}, "");
+  EXPECT_TRUE(members.Knows("a"));
+  EXPECT_EQ(members.via("a"), "");
+  EXPECT_EQ(members.eligible(), 0);
+}
+
+TEST(MembersTest, WhoIsPassedOver_IsAsIfTheNextOneHadStoodThere) {
+  std::vector<std::string> order;
+  for (const bool whole : {true, false}) {
+    Members members(7);
+    for (int i = 0; i < 10; ++i) members.Add(fmt::format("c{}", i), {1, 1}, "");
+    if (whole) {
+      order = members.Draw(10, {});
+      continue;
+    }
+    EXPECT_THAT(members.Draw(2, {order[1]}), ElementsAre(order[0], order[2]));
+    members.Remove(order[3]);
+    EXPECT_THAT(members.Draw(1, {order[1]}), ElementsAre(order[4]));
+  }
+}
+
+TEST(MembersTest, AnyJoiningAndLeaving_DrawsAsFromASortedList) {
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint32_t>(n)); };
+    Members members(seed);
+    std::map<std::string, Members::DrawAt> naive;
+    std::optional<std::vector<std::string>> order;  // of the draw that has begun, what is left of it
+    std::set<std::string> left_since;
+    Members::DrawAt draw;
+    for (int step = 0; step < 100; ++step) {
+      const std::string name = fmt::format("c{}", below(40));
+      if (below(5) == 0) {
+        if (naive.erase(name) > 0 && order) left_since.insert(name);
+        members.Remove(name);
+      } else {
+        const Members::DrawAt from = {draw.round + below(2), 1 + below(3)};
+        members.Add(name, from, "");
+        naive.emplace(name, order ? std::max(from, Members::DrawAt{draw.round, draw.attempt + 1}) : from);
+      }
+      if (below(8) == 0) {
+        draw = below(2) == 0 ? Members::DrawAt{draw.round, draw.attempt + 1} : Members::DrawAt{draw.round + 1, 1};
+        members.BeginDraw(draw);
+        order.reset();
+        left_since.clear();
+      }
+      ASSERT_EQ(members.size(), static_cast<int64_t>(naive.size()));
+      for (const auto& [member, from] : naive) ASSERT_TRUE(members.Knows(member));
+      if (!order) {
+        const auto eligible =
+            std::count_if(naive.begin(), naive.end(), [&](const auto& m) { return m.second <= draw; });
+        ASSERT_EQ(members.eligible(), eligible);
+      }
+      if (below(4) == 0) {
+        if (!order) {
+          std::vector<std::string> eligible;
+          for (const auto& [member, from] : naive) {
+            if (from <= draw) eligible.push_back(member);
+          }
+          order.emplace();
+          LazyPermutation ranks = UniformOrder(static_cast<int64_t>(eligible.size()), seed, draw.round, draw.attempt);
+          while (const auto rank = ranks.Next()) order->push_back(eligible[static_cast<size_t>(*rank)]);
+        }
+        const std::set<std::string> pass_over = {fmt::format("c{}", below(40)), fmt::format("c{}", below(40))};
+        const auto count = static_cast<size_t>(below(4));
+        std::vector<std::string> cohort;
+        while (cohort.size() < count && !order->empty()) {
+          const std::string next = order->front();
+          order->erase(order->begin());
+          if (!left_since.contains(next) && !pass_over.contains(next)) cohort.push_back(next);
+        }
+        ASSERT_EQ(members.Draw(static_cast<int64_t>(count), pass_over), cohort);
+      }
+      // A copy by way of what is saved goes on as this one does.
+      Members copy(seed);
+      copy.BeginDraw(draw);
+      copy.Restore(members.all(), {members.leaving().begin(), members.leaving().end()}, members.drawn());
+      ASSERT_EQ(copy.size(), members.size());
+      ASSERT_EQ(copy.leaving(), members.leaving());
+      ASSERT_EQ(copy.drawn(), members.drawn());
+      const std::vector<Members::Member> all = members.all(), again = copy.all();
+      ASSERT_EQ(all.size(), again.size());
+      for (size_t i = 0; i < all.size(); ++i) {
+        ASSERT_EQ(all[i].client_id, again[i].client_id);
+        ASSERT_EQ(all[i].from, again[i].from);
+        ASSERT_EQ(all[i].from, std::max(draw, naive.at(all[i].client_id)));
+      }
+      members = std::move(copy);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rivulet

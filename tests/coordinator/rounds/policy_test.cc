@@ -1,0 +1,63 @@
+#include "coordinator/rounds/policy.h"
+
+#include "tests/testing/status_matchers.h"
+
+namespace rivulet {
+namespace {
+
+TEST(PresenceTest, SiteThatHasNotPolledForAMinute_IsForgotten) {
+  Presence presence;
+  presence.Saw("a", 1'000);
+  presence.Saw("b", 1'000);
+  presence.Saw("a", 31'000);
+  presence.Saw("a", 61'000);
+  EXPECT_EQ(presence.sites(), 2);
+  presence.Saw("a", 61'001);
+  EXPECT_EQ(presence.sites(), 1);
+}
+
+TEST(SittingOutTest, Forgiven_WhenTooFewWouldBeLeft_LongestFirst) {
+  SittingOut out;
+  for (const char* name : {"b", "a", "b", "c"}) out.Add(name);
+  EXPECT_THAT(out.in_order(), ::testing::ElementsAre("b", "a", "c"));
+  out.ForgiveUntil(10, 7);
+  EXPECT_THAT(out.names(), ::testing::ElementsAre("a", "b", "c")) << "seven are left";
+  out.ForgiveUntil(10, 8);
+  EXPECT_THAT(out.in_order(), ::testing::ElementsAre("a", "c"));
+  EXPECT_THAT(out.names(), ::testing::ElementsAre("a", "c"));
+  out.ForgiveUntil(1, 5);
+  EXPECT_THAT(out.names(), ::testing::IsEmpty());
+}
+
+TEST(PaceTest, WaitingOnes_CallAtMostAThousandTimesASecondTogether) {
+  EXPECT_EQ(Pace::WaitFor(1), 20);
+  EXPECT_EQ(Pace::WaitFor(3000), 3000);
+  EXPECT_EQ(Pace::WaitFor(1'000'000), 10'000);
+}
+
+TEST(PaceTest, FairShare_IsHalfAnEvenOneAndAtLeastOne) {
+  EXPECT_EQ(Pace::FairShare(8, 10, 2), 2);
+  EXPECT_EQ(Pace::FairShare(8, 1000, 2), 8) << "no more than it wants";
+  EXPECT_EQ(Pace::FairShare(8, 3, 2), 1);
+  EXPECT_EQ(Pace::FairShare(0, 10, 2), 0);
+}
+
+// Whoever asks in turn, a cohort is spread evenly.
+TEST(PaceTest, FairShare_SitesThatAskInTurn_TakeAboutTheSame) {
+  for (const int64_t sites : {1, 2, 3, 16}) {
+    for (const int64_t cohort : {1, 10, 100, 1000}) {
+      std::vector<int64_t> taken(static_cast<size_t>(sites));
+      int64_t left = cohort;
+      for (size_t turn = 0; left > 0; ++turn) {
+        const int64_t share = std::min(left, Pace::FairShare(16, left, sites));
+        taken[turn % taken.size()] += share;
+        left -= share;
+      }
+      const auto [least, most] = std::minmax_element(taken.begin(), taken.end());
+      EXPECT_LE(*most - *least, 17) << sites << " sites, " << cohort << " tasks";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rivulet

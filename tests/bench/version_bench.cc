@@ -53,7 +53,7 @@ void BenchVersion(benchmark::State& state, bool write) {
     if (!stored.ok()) return state.SkipWithError(std::string(Message(stored.status())).c_str());
     state.SetIterationTime(std::chrono::duration<double>(write ? written - ready : ready - begin).count());
     base = made->model;
-    store.value()->Remove(stored->row).IgnoreError();
+    store.value()->Remove(round).IgnoreError();
     const auto hashing = std::chrono::steady_clock::now();
     if (base->ComputeDigest() != made->digest) return state.SkipWithError("another digest");
     hash_seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - hashing).count());

@@ -11,23 +11,30 @@
 namespace rivulet {
 namespace {
 
-// Serves bytes that stay where they are: one chunk, however long. A transport cuts it as it likes.
-// The reader shares the blob, so a model that is replaced while somebody downloads it lives until the download ends.
+// Bytes to be served that stay where they are.
+struct Blob {
+  int64_t bytes = 0;
+  // What begins at an offset, as far as it lies in one piece; empty at the end. Shares what it reads, so a model that
+  // is replaced while somebody downloads it lives until the download ends.
+  std::function<std::span<const std::byte>(int64_t offset)> at;
+};
+
+// Gives the pieces of a blob, however long. A transport cuts them as it likes.
 class BlobReader : public ChunkReader {
  public:
-  BlobReader(std::shared_ptr<const std::string> blob, int64_t offset, std::shared_ptr<std::atomic<int64_t>> counter)
-      : blob_(std::move(blob)), offset_(static_cast<size_t>(offset)), counter_(std::move(counter)) {}
-  int64_t total_bytes() const override { return static_cast<int64_t>(blob_->size()); }
+  BlobReader(Blob blob, int64_t offset, std::shared_ptr<std::atomic<int64_t>> counter)
+      : blob_(std::move(blob)), offset_(offset), counter_(std::move(counter)) {}
+  int64_t total_bytes() const override { return blob_.bytes; }
   StatusOr<std::span<const std::byte>> Next() override {
-    const auto rest = std::as_bytes(std::span(blob_->data(), blob_->size())).subspan(offset_);
-    offset_ = blob_->size();
-    if (counter_ != nullptr) *counter_ += static_cast<int64_t>(rest.size());
-    return rest;
+    const std::span<const std::byte> piece = blob_.at(offset_);
+    offset_ += static_cast<int64_t>(piece.size());
+    if (counter_ != nullptr) *counter_ += static_cast<int64_t>(piece.size());
+    return piece;
   }
 
  private:
-  const std::shared_ptr<const std::string> blob_;
-  size_t offset_;
+  const Blob blob_;
+  int64_t offset_;
   const std::shared_ptr<std::atomic<int64_t>> counter_;
 };
 
@@ -217,14 +224,19 @@ StatusOr<PollReply> RunCoordinator::Poll(const PollRequest& request) {
 StatusOr<std::unique_ptr<ChunkReader>> RunCoordinator::Fetch(const Caller& caller, const BlobId& blob, int64_t offset) {
   RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
   MutexLock lock(mutex_);
-  std::shared_ptr<const std::string> bytes;
-  if (blob == BlobId{BlobId::Form::kBytes, parts_.plan_digest}) bytes = parts_.plan;
-  if (blob == BlobId{BlobId::Form::kModel, current_.digest}) bytes = current_.file;
-  if (bytes == nullptr) {
+  Blob found;
+  if (blob == BlobId{BlobId::Form::kBytes, parts_.plan_digest}) {
+    const auto at = [plan = parts_.plan](int64_t from) {
+      return std::as_bytes(std::span(*plan)).subspan(static_cast<size_t>(from));
+    };
+    found = {static_cast<int64_t>(parts_.plan->size()), at};
+  } else if (blob == BlobId{BlobId::Form::kModel, current_.digest}) {
+    found = {current_.file->bytes(), [file = current_.file](int64_t from) { return file->At(from); }};
+  } else {
     return NotFound("this coordinator has no blob {}, or no longer; poll for the current task", blob.digest.Hex());
   }
-  if (offset < 0 || offset > static_cast<int64_t>(bytes->size())) {
-    return OutOfRange("offset {} is not within the {} bytes of blob {}", offset, bytes->size(), blob.digest.Hex());
+  if (offset < 0 || offset > found.bytes) {
+    return OutOfRange("offset {} is not within the {} bytes of blob {}", offset, found.bytes, blob.digest.Hex());
   }
   // Counted in the task that the caller has by now; a download outside of one belongs to no row.
   std::shared_ptr<std::atomic<int64_t>> counter;
@@ -233,7 +245,7 @@ StatusOr<std::unique_ptr<ChunkReader>> RunCoordinator::Fetch(const Caller& calle
       counter = attempt_->tasks.at(lease->task).downloaded;
     }
   }
-  return std::make_unique<BlobReader>(std::move(bytes), offset, std::move(counter));
+  return std::make_unique<BlobReader>(std::move(found), offset, std::move(counter));
 }
 
 // What the machine does not know may be of an earlier attempt or of the process before this one. Memory is asked first

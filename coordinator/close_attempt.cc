@@ -7,7 +7,7 @@ namespace rivulet {
 
 // The records are only read from here on. Uploads that were cut off, and downloads that still go on, keep the attempt
 // itself.
-ClosedAttempt RunCoordinator::Closed(const Job& job) const {
+ClosedAttempt RunCoordinator::Closed(Job& job) const {
   const Attempt& attempt = *job.attempt;
   ClosedAttempt closed;
   closed.run_id = run_id_;
@@ -16,9 +16,10 @@ ClosedAttempt RunCoordinator::Closed(const Job& job) const {
   closed.started_unix_ms = attempt.started_unix_ms;
   closed.started = attempt.started;
   closed.closed = attempt.closed;
-  for (const Lease& lease : job.leases) {
+  closed.tasks.reserve(job.leases.size());
+  for (Lease& lease : job.leases) {
     const TaskEntry& record = attempt.tasks.at(lease.task);
-    TaskFacts& facts = closed.tasks.emplace_back(ClosedAttempt::ClosedTask{lease, record}).facts;
+    TaskFacts& facts = closed.tasks.emplace_back(ClosedAttempt::ClosedTask{std::move(lease), record}).facts;
     facts.bytes_down = *record.downloaded;
   }
   return closed;
@@ -58,7 +59,7 @@ void RunCoordinator::TellRound(const Attempt& attempt, const ClosedAttempt& clos
   report.model_digest = end.model_digest.value_or(Digest{});
   report.central = end.central;
   TraceRound(attempt, report);
-  std::map<std::string, TaskOutcome> outcomes = OutcomesOf(closed, end);
+  std::vector<std::pair<std::string, TaskOutcome>> outcomes = OutcomesOf(closed, end);
   MutexLock lock(mutex_);
   for (auto& [client_id, outcome] : outcomes) outcomes_[client_id] = std::move(outcome);
   if (options_.observer.on_round) Later([this, report = std::move(report)] { options_.observer.on_round(report); });
@@ -66,7 +67,7 @@ void RunCoordinator::TellRound(const Attempt& attempt, const ClosedAttempt& clos
 
 // No lock is held while the version is made and written: clients go on polling, and are told to wait. It is current
 // only when it is on disk with its rows, so no client is ever given a task on a model that a restart might not know.
-Status RunCoordinator::CommitRound(const Job& job) {
+Status RunCoordinator::CommitRound(Job job) {
   Attempt& attempt = *job.attempt;
   const int64_t round = attempt.round;
   TraceSpan committing(options_.tracer, "phase", "commit");
@@ -126,7 +127,7 @@ Status RunCoordinator::CommitRound(const Job& job) {
   return absl::OkStatus();
 }
 
-Status RunCoordinator::AbandonRound(const Job& job) {
+Status RunCoordinator::AbandonRound(Job job) {
   Attempt& attempt = *job.attempt;
   AttemptEnd end;
   end.status = "abandoned";

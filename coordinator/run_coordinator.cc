@@ -307,9 +307,10 @@ void RunCoordinator::RunThread() {
   mutex_.Lock();
   while (!begun_ || !machine_.over() || job_) {
     if (job_) {
-      const Job job = *std::exchange(job_, std::nullopt);
+      Job job = *std::exchange(job_, std::nullopt);
       mutex_.Unlock();
-      const Status status = std::holds_alternative<Commit>(job.action) ? CommitRound(job) : AbandonRound(job);
+      const Status status =
+          std::holds_alternative<Commit>(job.action) ? CommitRound(std::move(job)) : AbandonRound(std::move(job));
       mutex_.Lock();
       if (!status.ok()) failure_ = status;
       while (writing_names_) changed_.Wait(mutex_);

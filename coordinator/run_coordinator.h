@@ -133,9 +133,9 @@ class RunCoordinator final : public Coordinator {
   StatusOr<CheckedUpdate> CheckUpdate(const TaskId& task, const Upload& upload, std::span<const std::byte> bytes) const;
 
   // close_attempt.cc
-  Status CommitRound(const Job& job) EXCLUDES(mutex_);  // OK: the version is durable and current
-  Status AbandonRound(const Job& job) EXCLUDES(mutex_);
-  ClosedAttempt Closed(const Job& job) const;
+  Status CommitRound(Job job) EXCLUDES(mutex_);  // OK: the version is durable and current
+  Status AbandonRound(Job job) EXCLUDES(mutex_);
+  ClosedAttempt Closed(Job& job) const;  // takes its leases
   std::vector<std::pair<std::string, std::string>> SeenSince(const ClosedAttempt& closed, bool last) EXCLUDES(mutex_);
   void TellRound(const Attempt& attempt, const ClosedAttempt& closed, const AttemptEnd& end, const RoundRow& row)
       EXCLUDES(mutex_);

@@ -142,8 +142,9 @@ AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
   return record;
 }
 
-std::map<std::string, TaskOutcome> OutcomesOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
-  std::map<std::string, TaskOutcome> outcomes;
+std::vector<std::pair<std::string, TaskOutcome>> OutcomesOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
+  std::vector<std::pair<std::string, TaskOutcome>> outcomes;
+  outcomes.reserve(attempt.tasks.size());
   for (const auto& [lease, facts] : attempt.tasks) {
     TaskOutcome outcome{lease.task, EndOf(lease), lease.reason};
     if (outcome.end == TaskEnd::kFolded && end.status != "committed") {
@@ -152,7 +153,7 @@ std::map<std::string, TaskOutcome> OutcomesOf(const ClosedAttempt& attempt, cons
                            ? fmt::format("the round was abandoned: {}", end.reason)
                            : fmt::format("round {} cannot be committed: {}", attempt.round, end.reason);
     }
-    outcomes[lease.client_id] = std::move(outcome);
+    outcomes.emplace_back(lease.client_id, std::move(outcome));
   }
   return outcomes;
 }

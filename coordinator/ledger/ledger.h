@@ -60,9 +60,9 @@ struct AttemptEnd {
 // files and earlier rows have to do with it (`model`, `forget_older_models`, `seen`) is left to the writer.
 AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end);
 
-// Each client's last word by its name: what a poll tells who lost the answer. A folded task of an attempt that was not
-// committed is dropped, and told why.
-std::map<std::string, TaskOutcome> OutcomesOf(const ClosedAttempt& attempt, const AttemptEnd& end);
+// Each task's last word beside its client's name, in the order drawn: what a poll tells who lost the answer. A folded
+// task of an attempt that was not committed is dropped, and told why.
+std::vector<std::pair<std::string, TaskOutcome>> OutcomesOf(const ClosedAttempt& attempt, const AttemptEnd& end);
 
 // When a client polled last, and what its row says of that.
 struct Seen {

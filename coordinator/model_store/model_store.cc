@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "coordinator/history/history.h"
+#include "engine/io/atomic_file.h"
 
 namespace rivulet {
 namespace {
@@ -57,26 +58,35 @@ StatusOr<std::unique_ptr<ModelStore>> ModelStore::Open(FileSystem& fs, const std
   return store;
 }
 
-// The bytes of the file are kept, because they are also what clients download. They are a function of run, round and
-// model alone, so that a download that is cut off by a restart goes on in the same bytes.
+// The file is also what clients download. Its bytes are a function of run, round and model alone, so that a download
+// that is cut off by a restart goes on in the same bytes.
+std::shared_ptr<const ModelFile> ModelStore::FileOf(int64_t round, std::shared_ptr<const Model> model,
+                                                    const Digest& digest) const {
+  return std::make_shared<const ModelFile>(
+      std::move(model), digest,
+      std::map<std::string, std::string>{{"rivulet.run_id", run_id_}, {"rivulet.round", fmt::format("{}", round)}});
+}
+
 StatusOr<StoredModel> ModelStore::Save(int64_t round, std::shared_ptr<const Model> model, const Digest& digest) {
   StoredModel stored;
-  auto bytes = std::make_shared<std::string>(
-      ModelToSafetensors(*model, {{"rivulet.run_id", run_id_}, {"rivulet.round", fmt::format("{}", round)}}, digest));
+  stored.file = FileOf(round, model, digest);
   stored.digest = digest;
   stored.row = {run_id_,
                 round,
                 stored.digest.Hex(),
                 JoinPath(relative_, NameOf(round)),
-                static_cast<int64_t>(bytes->size()),
+                stored.file->bytes(),
                 model->layout().parameters()};
-  const Status status = WriteFileAtomically(fs_, PathOf(round), *bytes);
-  if (!status.ok()) {
+  const auto write = [&]() -> Status {
+    RIVULET_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(fs_, PathOf(round)));
+    for (const std::span<const std::byte> piece : stored.file->pieces()) RIVULET_RETURN_IF_ERROR(file->Append(piece));
+    return file->Commit();
+  };
+  if (const Status status = write(); !status.ok()) {
     // The rename may have succeeded and the folder's sync failed: then the file is there and no row will name it.
     if (fs_.Exists(PathOf(round))) fs_.Remove(PathOf(round)).IgnoreError();
     return status;
   }
-  stored.file = std::move(bytes);
   stored.model = std::move(model);
   return stored;
 }
@@ -101,8 +111,8 @@ StatusOr<StoredModel> ModelStore::Load(const ModelRow& row, std::shared_ptr<cons
   if (stored.digest.Hex() != row.digest) {
     return refuse(fmt::format("its digest is {} and the history says {}", stored.digest.Hex(), row.digest));
   }
-  stored.file = std::make_shared<std::string>(*std::move(bytes));
   stored.model = *std::move(model);
+  stored.file = FileOf(row.round, stored.model, stored.digest);
   stored.row = row;
   return stored;
 }

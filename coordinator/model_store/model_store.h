@@ -16,11 +16,11 @@
 
 namespace rivulet {
 
-// A model version, ready to be served: the model, its file's bytes, its row.
+// A model version, ready to be served: the model, its file, its row.
 struct StoredModel {
   std::shared_ptr<const Model> model;
-  std::shared_ptr<const std::string> file;
-  Digest digest;  // model_digest
+  std::shared_ptr<const ModelFile> file;  // of the model's own memory
+  Digest digest;                          // model_digest
   ModelRow row;
 };
 
@@ -49,6 +49,8 @@ class ModelStore {
  private:
   ModelStore(FileSystem& fs, const std::string& db_path, std::string run_id);
   std::string PathOf(int64_t round) const;
+  std::shared_ptr<const ModelFile> FileOf(int64_t round, std::shared_ptr<const Model> model,
+                                          const Digest& digest) const;
 
   FileSystem& fs_;
   const std::string relative_;  // this run's folder, from the database's

@@ -1,5 +1,6 @@
 #include "federated/weights/model.h"
 
+#include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -26,6 +27,27 @@ std::vector<const Slice*> PublicSlices(const ModelLayout& layout) {
   return slices;
 }
 
+std::span<const std::byte> DataOf(const Model& model, const Slice& slice) {
+  return model.arena().subspan(slice.offset, DataBytes(slice));
+}
+
+// What a model file begins with, up to its first tensor's data.
+std::string HeaderOf(const Model& model, const Digest& digest, const std::map<std::string, std::string>& metadata) {
+  std::vector<SafetensorsEntry> entries;
+  nlohmann::json segments = nlohmann::json::object();
+  for (const Slice* slice : PublicSlices(model.layout())) {
+    entries.push_back({slice->name, slice->spec.dtype, slice->spec.shape, DataOf(model, *slice)});
+    segments[slice->name] = Name(slice->segment);
+  }
+  std::map<std::string, std::string> all = metadata;
+  all[kDigestKey] = digest.Hex();
+  all[kSegmentsKey] = segments.dump();
+  // A layout holds only names that the format takes, so nothing is left that could fail.
+  StatusOr<std::string> header = SafetensorsHeader(entries, all);
+  RIVULET_CHECK(header.ok(), "{}", Message(header.status()));
+  return *std::move(header);
+}
+
 }  // namespace
 
 Model::Model(std::shared_ptr<const ModelLayout> layout) : layout_(std::move(layout)), arena_(layout_->arena_bytes()) {}
@@ -41,31 +63,38 @@ Digest Model::ComputeDigest() const {
   Sha256 hash;
   for (const Slice* slice : PublicSlices(*layout_)) {
     HashTensorHeader(*slice, hash);
-    hash.Update(arena().subspan(slice->offset, DataBytes(*slice)));
+    hash.Update(DataOf(*this, *slice));
   }
   return std::move(hash).Finish();
 }
 
-std::string ModelToSafetensors(const Model& model, const std::map<std::string, std::string>& metadata) {
-  return ModelToSafetensors(model, metadata, model.ComputeDigest());
+ModelFile::ModelFile(std::shared_ptr<const Model> model, const Digest& digest,
+                     const std::map<std::string, std::string>& metadata)
+    : model_(std::move(model)), header_(HeaderOf(*model_, digest, metadata)) {
+  const auto add = [this](std::span<const std::byte> piece) {
+    if (piece.empty()) return;
+    pieces_.push_back(piece);
+    begins_.push_back(bytes_);
+    bytes_ += static_cast<int64_t>(piece.size());
+  };
+  add(std::as_bytes(std::span(header_)));
+  for (const Slice* slice : PublicSlices(model_->layout())) add(DataOf(*model_, *slice));
 }
 
-std::string ModelToSafetensors(const Model& model, const std::map<std::string, std::string>& metadata,
-                               const Digest& digest) {
-  std::vector<SafetensorsEntry> entries;
-  nlohmann::json segments = nlohmann::json::object();
+std::span<const std::byte> ModelFile::At(int64_t offset) const {
+  if (offset >= bytes_) return {};
+  const auto piece =
+      static_cast<size_t>(std::upper_bound(begins_.begin(), begins_.end(), offset) - begins_.begin()) - 1;
+  return pieces_[piece].subspan(static_cast<size_t>(offset - begins_[piece]));
+}
+
+std::string ModelToSafetensors(const Model& model, const std::map<std::string, std::string>& metadata) {
+  std::string bytes = HeaderOf(model, model.ComputeDigest(), metadata);
   for (const Slice* slice : PublicSlices(model.layout())) {
-    entries.push_back(
-        {slice->name, slice->spec.dtype, slice->spec.shape, model.arena().subspan(slice->offset, DataBytes(*slice))});
-    segments[slice->name] = Name(slice->segment);
+    const auto data = DataOf(model, *slice);
+    bytes.append(reinterpret_cast<const char*>(data.data()), data.size());
   }
-  std::map<std::string, std::string> all = metadata;
-  all[kDigestKey] = digest.Hex();
-  all[kSegmentsKey] = segments.dump();
-  // A layout holds only names that the format takes, so nothing is left that could fail.
-  StatusOr<std::string> bytes = SerializeSafetensors(entries, all);
-  RIVULET_CHECK(bytes.ok(), "{}", Message(bytes.status()));
-  return *std::move(bytes);
+  return bytes;
 }
 
 // Every tensor must be there and no other: a file that fits by half would leave variables at zero, which trains and

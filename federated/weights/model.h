@@ -4,6 +4,8 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "federated/weights/layout.h"
 
@@ -28,12 +30,33 @@ class Model {
   AlignedBuffer arena_;
 };
 
-// A safetensors file with every tensor but the local ones (data in declaration order); `metadata` goes into
-// "__metadata__", with "rivulet.model_digest", "rivulet.segments" beside it.
+// A model's safetensors file, with every tensor but the local ones (data in declaration order), as pieces that lie
+// where they are: a header, then slices of the arena. So a version is written and served without a second copy of it.
+// Holds the model; immutable.
+class ModelFile {
+ public:
+  // `digest` is the model's. `metadata` goes into "__metadata__", with "rivulet.model_digest" and "rivulet.segments"
+  // beside it.
+  ModelFile(std::shared_ptr<const Model> model, const Digest& digest,
+            const std::map<std::string, std::string>& metadata);
+  ModelFile(const ModelFile&) = delete;
+  ModelFile& operator=(const ModelFile&) = delete;
+
+  int64_t bytes() const { return bytes_; }
+  std::span<const std::span<const std::byte>> pieces() const { return pieces_; }
+  // What begins at `offset`, 0 .. bytes(), as far as it lies in one piece; empty at the end.
+  std::span<const std::byte> At(int64_t offset) const;
+
+ private:
+  const std::shared_ptr<const Model> model_;
+  std::string header_;
+  std::vector<std::span<const std::byte>> pieces_;  // none is empty
+  std::vector<int64_t> begins_;                     // of each
+  int64_t bytes_ = 0;
+};
+
+// The same file in one string; `metadata` as there.
 std::string ModelToSafetensors(const Model& model, const std::map<std::string, std::string>& metadata);
-// The same of a model whose digest is known.
-std::string ModelToSafetensors(const Model& model, const std::map<std::string, std::string>& metadata,
-                               const Digest& digest);
 // The reverse. DATA_LOSS: not a valid safetensors file, or bytes that do not give the digest it states.
 // INVALID_ARGUMENT: its tensors are not `layout`'s (names the first that differs).
 StatusOr<std::shared_ptr<Model>> ModelFromSafetensors(std::shared_ptr<const ModelLayout> layout,

@@ -281,9 +281,9 @@ TEST_F(TrainingTest, Fetch_ServesPlanAndModelFromAnyOffset) {
   const BlobId model_id = a_.input("model")->id;
   auto model = coordinator_->Fetch(As("a"), model_id, 0);
   ASSERT_OK(model);
-  const auto file = *(*model)->Next();
-  const auto parsed = ModelFromSafetensors(coordinator_->model()->shared_layout(),
-                                           {reinterpret_cast<const char*>(file.data()), file.size()});
+  const std::string file = Value(ReadToEnd(**model));
+  EXPECT_EQ((*model)->total_bytes(), static_cast<int64_t>(file.size()));
+  const auto parsed = ModelFromSafetensors(coordinator_->model()->shared_layout(), file);
   ASSERT_OK(parsed);
   EXPECT_EQ(BlobId(BlobId::Form::kModel, (*parsed)->ComputeDigest()), model_id);
   EXPECT_THAT(coordinator_->Fetch(As("a"), BlobId{BlobId::Form::kBytes, a_.plan}, 9),

@@ -69,6 +69,11 @@ AttemptEnd NotCommitted(const std::string& status, const std::string& reason) {
   return end;
 }
 
+std::map<std::string, TaskOutcome> OutcomesByName(const AttemptEnd& end) {
+  const auto outcomes = OutcomesOf(HandMade(), end);
+  return {outcomes.begin(), outcomes.end()};
+}
+
 std::vector<std::string> Messages(const AttemptRecord& record) {
   std::vector<std::string> messages;
   for (const EventRow& event : record.events)
@@ -183,8 +188,8 @@ TEST(LedgerTest, NoReports_HaveNoLoss) {
   EXPECT_EQ(RowsOf(attempt, NotCommitted("abandoned", "none")).round.train_loss, std::nullopt);
 }
 
-TEST(LedgerTest, Outcomes_AreEachClientsLastWord) {
-  const auto committed = OutcomesOf(HandMade(), Committed());
+TEST(LedgerTest, Outcomes_AreEachTasksLastWord) {
+  const auto committed = OutcomesByName(Committed());
   ASSERT_EQ(committed.size(), 5u);
   EXPECT_EQ(committed.at("a").task, "tiny-r3-a2-a-1");
   EXPECT_EQ(committed.at("a").end, TaskEnd::kFolded);
@@ -194,12 +199,12 @@ TEST(LedgerTest, Outcomes_AreEachClientsLastWord) {
   EXPECT_EQ(committed.at("d").end, TaskEnd::kDropped);
   EXPECT_EQ(committed.at("e").end, TaskEnd::kFailed);
 
-  const auto abandoned = OutcomesOf(HandMade(), NotCommitted("abandoned", "2 of 4 reports"));
+  const auto abandoned = OutcomesByName(NotCommitted("abandoned", "2 of 4 reports"));
   EXPECT_EQ(abandoned.at("a").end, TaskEnd::kDropped);
   EXPECT_EQ(abandoned.at("a").reason, "the round was abandoned: 2 of 4 reports");
   EXPECT_EQ(abandoned.at("b").reason, "NaN at element 7") << "its own";
 
-  const auto failed = OutcomesOf(HandMade(), NotCommitted("failed", "the new model is not finite"));
+  const auto failed = OutcomesByName(NotCommitted("failed", "the new model is not finite"));
   EXPECT_EQ(failed.at("c").reason, "round 3 cannot be committed: the new model is not finite");
 }
 

@@ -1,5 +1,7 @@
 #include "coordinator/server_optimizers/sgd.h"
 
+#include <limits>
+
 #include "test_run.h"
 #include "tests/testing/status_matchers.h"
 
@@ -20,10 +22,15 @@ std::vector<float> Values(const Model& model, const char* name) {
 TEST(ApplyMeanDeltaTest, TwoTensors_TrainedOnesMoveAndFrozenOnesStay) {
   const VariableSpec variables[] = {{"statistics", {DType::kFloat32, Shape{2}}, Segment::kShared},
                                     {"fixed", {DType::kFloat32, Shape{1}}, Segment::kFrozen},
+                                    {"counter", {DType::kInt64, Shape{}}, Segment::kFrozen},
                                     {"w", {DType::kFloat32, Shape{3}}, Segment::kTrainable}};
   Model base(std::make_shared<const ModelLayout>(*ModelLayout::Create(variables)));
   for (const Slice& slice : base.layout().slices()) {
-    for (float& value : base.tensor(slice).flat<float>()) value = 1;
+    if (slice.name == "counter") {
+      base.tensor(slice).flat<int64_t>()[0] = int64_t{1} << 40;
+    } else {
+      for (float& value : base.tensor(slice).flat<float>()) value = 1;
+    }
   }
   // Wire order: trainable first.
   const auto model = ApplyMeanDelta(base, std::vector<float>{1, 2, 3, 10, 20}, 0.5);
@@ -31,6 +38,8 @@ TEST(ApplyMeanDeltaTest, TwoTensors_TrainedOnesMoveAndFrozenOnesStay) {
   EXPECT_EQ(Values(**model, "w"), (std::vector<float>{1.5f, 2.0f, 2.5f}));
   EXPECT_EQ(Values(**model, "statistics"), (std::vector<float>{6, 11}));
   EXPECT_EQ(Values(**model, "fixed"), (std::vector<float>{1}));
+  EXPECT_EQ((*model)->tensor(*(*model)->layout().Find("counter")).flat<int64_t>()[0], int64_t{1} << 40);
+  EXPECT_EQ(Values(base, "w"), (std::vector<float>{1, 1, 1}));
 }
 
 TEST(ApplyMeanDeltaTest, LearningRateOne_IsTheFloatSum) {
@@ -46,6 +55,33 @@ TEST(ApplyMeanDeltaTest, LearningRateOne_IsTheFloatSum) {
   const auto model = ApplyMeanDelta(base, delta, 1);
   ASSERT_OK(model);
   EXPECT_EQ(Values(**model, "w"), expected);
+}
+
+TEST(ApplyMeanDeltaTest, AnyLearningRate_IsComputedInDoubleAndRoundedOnce) {
+  Model base(TinyParts(1003, 1).layout);
+  Draws draws(StreamFor(4, "", Purpose::kSynthesize), 0);
+  std::vector<float> delta(1003), expected(1003);
+  auto values = base.tensor(base.layout().slices()[0]).flat<float>();
+  for (size_t i = 0; i < delta.size(); ++i) {
+    values[i] = static_cast<float>(draws.Normal());
+    delta[i] = static_cast<float>(draws.Normal());
+    const volatile double step = 0.1 * static_cast<double>(delta[i]);  // rounded: no product is fused into the sum
+    expected[i] = static_cast<float>(static_cast<double>(values[i]) + step);
+  }
+  const auto model = ApplyMeanDelta(base, delta, 0.1);
+  ASSERT_OK(model);
+  EXPECT_EQ(Values(**model, "w"), expected);
+}
+
+TEST(ApplyMeanDeltaTest, OneBadValueAnywhere_IsRefused) {
+  const Model base(TinyParts(37, 1).layout);
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
+    for (size_t i = 0; i < 37; ++i) {
+      std::vector<float> delta(37, 1.0f);
+      delta[i] = bad;
+      EXPECT_THAT(ApplyMeanDelta(base, delta, 1), StatusIs(absl::StatusCode::kFailedPrecondition)) << i;
+    }
+  }
 }
 
 TEST(ApplyMeanDeltaTest, WrongLength_IsRefused) {

@@ -112,6 +112,15 @@ inline StatusOr<SubmitResult> Send(CoordinatorApi& api, const std::string& name,
   return writer->Finish();
 }
 
+inline StatusOr<std::string> ReadToEnd(ChunkReader& reader) {
+  std::string bytes;
+  while (true) {
+    RIVULET_ASSIGN_OR_RETURN(const auto chunk, reader.Next());
+    if (chunk.empty()) return bytes;
+    bytes.append(reinterpret_cast<const char*>(chunk.data()), chunk.size());
+  }
+}
+
 // Central evaluation that needs no data.
 class FakeEvaluator : public Evaluator {
  public:
@@ -154,10 +163,8 @@ class FakeFleet {
 
   static StatusOr<SubmitResult> Work(Coordinator& coordinator, const std::string& client_id, const Task& task) {
     RIVULET_ASSIGN_OR_RETURN(auto reader, coordinator.Fetch(As(client_id), task.input("model")->id, 0));
-    RIVULET_ASSIGN_OR_RETURN(const auto bytes, reader->Next());
-    RIVULET_ASSIGN_OR_RETURN(const auto base,
-                             ModelFromSafetensors(coordinator.model()->shared_layout(),
-                                                  {reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+    RIVULET_ASSIGN_OR_RETURN(const std::string bytes, ReadToEnd(*reader));
+    RIVULET_ASSIGN_OR_RETURN(const auto base, ModelFromSafetensors(coordinator.model()->shared_layout(), bytes));
     const int64_t examples = 10 + static_cast<int64_t>(client_id.back() - '0');
     return Send(coordinator, client_id, task.id, MakeUpdate(task.id, FakeDelta(task, *base), examples));
   }

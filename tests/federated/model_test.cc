@@ -89,6 +89,29 @@ TEST(Safetensors, ReadsBackAllButLocalTensors) {
   EXPECT_EQ(ModelToSafetensors(**again, {{"rivulet.round", "3"}}), bytes);
 }
 
+TEST(ModelFileTest, PiecesAreTheFileFromEveryOffset) {
+  const auto model = std::make_shared<const Model>(SomeModel());
+  const ModelFile file(model, model->ComputeDigest(), {{"rivulet.round", "3"}});
+  const std::string bytes = ModelToSafetensors(*model, {{"rivulet.round", "3"}});
+  ASSERT_EQ(file.bytes(), static_cast<int64_t>(bytes.size()));
+  std::string whole;
+  for (const auto piece : file.pieces()) {
+    EXPECT_FALSE(piece.empty());
+    whole.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+  }
+  EXPECT_EQ(whole, bytes);
+  for (int64_t offset = 0; offset < file.bytes(); ++offset) {
+    const auto piece = file.At(offset);
+    ASSERT_FALSE(piece.empty());
+    ASSERT_EQ(std::string_view(reinterpret_cast<const char*>(piece.data()), piece.size()),
+              std::string_view(bytes).substr(static_cast<size_t>(offset), piece.size()));
+  }
+  EXPECT_TRUE(file.At(file.bytes()).empty());
+  EXPECT_EQ(file.pieces().back().data() + file.pieces().back().size(),
+            model->tensor(*model->layout().Find("mean")).data + model->tensor(*model->layout().Find("mean")).bytes())
+      << "the model's own memory";
+}
+
 TEST(Safetensors, AChangedBit_IsDataLoss) {
   const Model model = SomeModel();
   std::string bytes = ModelToSafetensors(model, {});

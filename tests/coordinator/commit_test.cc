@@ -1,0 +1,76 @@
+#include "coordinator/commit/commit.h"
+
+#include "test_run.h"
+#include "tests/testing/status_matchers.h"
+
+namespace rivulet {
+namespace {
+
+using ::rivulet::testing::StatusIs;
+using ::testing::HasSubstr;
+
+class MakeVersionTest : public ::testing::Test {
+ protected:
+  MakeVersionTest() : base_(*parts_.initial_model()), aggregation_(*Aggregation::Create(parts_.aggregation)) {}
+  void Fold(const TaskId& task, float value, int64_t weight) {
+    const std::vector<float> delta(3, value);
+    PartView part;
+    part.name = "delta";
+    part.data = std::as_bytes(std::span(delta));
+    part.weight = weight;
+    ASSERT_OK(aggregation_->Fold({task, std::span(&part, 1), {}}));
+  }
+  static float FirstOf(const Model& model) { return *reinterpret_cast<const float*>(model.arena().data()); }
+
+  RunParts parts_ = TinyParts(3, 2);
+  std::shared_ptr<const Model> base_;  // ones
+  std::unique_ptr<Aggregation> aggregation_;
+};
+
+TEST_F(MakeVersionTest, TwoUpdates_GiveTheWeightedMeanItsDigestAndWhatItIsWorth) {
+  FakeEvaluator evaluator;
+  Fold("a", 1, 10);
+  Fold("b", 4, 20);
+  const auto made = MakeVersion(*base_, std::move(aggregation_), 0.5, &evaluator, nullptr);
+  ASSERT_OK(made);
+  EXPECT_EQ(FirstOf(*made->model), 2.5f) << "1 + 0.5 × (10 × 1 + 20 × 4) / 30";
+  EXPECT_EQ(made->digest, made->model->ComputeDigest());
+  EXPECT_EQ(made->central.at("test/loss"), 2.5);
+  EXPECT_EQ(made->lost_fraction, 0);
+  EXPECT_EQ(FirstOf(*base_), 1) << "the version before stays";
+}
+
+TEST_F(MakeVersionTest, WithoutEvaluator_IsNotMeasured) {
+  Fold("a", 1, 10);
+  const auto made = MakeVersion(*base_, std::move(aggregation_), 1, nullptr, nullptr);
+  ASSERT_OK(made);
+  EXPECT_TRUE(made->central.empty());
+  EXPECT_EQ(made->evaluate_seconds, 0);
+}
+
+TEST_F(MakeVersionTest, NothingFolded_IsRefused) {
+  EXPECT_THAT(MakeVersion(*base_, std::move(aggregation_), 1, nullptr, nullptr),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST_F(MakeVersionTest, NotFinite_IsRefusedNamingTheTensorAndIsNotMeasured) {
+  FakeEvaluator evaluator;
+  Fold("a", 1000, 10);
+  EXPECT_THAT(MakeVersion(*base_, std::move(aggregation_), 1e38, &evaluator, nullptr),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("not finite in 'w'")));
+  EXPECT_EQ(evaluator.calls, 0);
+}
+
+TEST(LossWarningTest, AboveAThousandth_NamesTheKeysToLower) {
+  AggregationSpec spec;
+  spec.value_bits = 9;
+  spec.max_weight = 4096;
+  EXPECT_EQ(LossWarning(0, spec), "");
+  EXPECT_EQ(LossWarning(0.001, spec), "");
+  EXPECT_THAT(LossWarning(0.25, spec),
+              ::testing::AllOf(HasSubstr("25.00 % of the non-zero coordinates"),
+                               HasSubstr("lower server.value_bits (9) or server.max_weight (4096)")));
+}
+
+}  // namespace
+}  // namespace rivulet

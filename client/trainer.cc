@@ -56,7 +56,11 @@ struct BoundProgram {
 class LocalTrainer : public Trainer {
  public:
   LocalTrainer(std::shared_ptr<ProgramCache> programs, StepMonitor* monitor, LoopBudget loops)
-      : programs_(std::move(programs)), plan_(programs_->plan()), monitor_(monitor), loops_(loops) {}
+      : programs_(std::move(programs)),
+        plan_(programs_->plan()),
+        monitor_(monitor),
+        loops_(loops),
+        known_layout_(plan_.layout()) {}
 
   Status Initialise() {
     for (int i = 0; i < programs_->buffers(); ++i) {
@@ -100,8 +104,12 @@ class LocalTrainer : public Trainer {
     const int64_t size = examples.size();
     if (size <= 0) return FailedPrecondition("client '{}' has no examples to train on", client_id);
     if (size > UINT32_MAX) return InvalidArgument("client '{}' has {} examples, beyond 2^32 - 1", client_id, size);
-    if (&base.layout() != plan_.layout().get() && base.layout().digest() != plan_.layout()->digest()) {
-      return InvalidArgument("the base model's variables are not those of plan '{}'", plan_.name());
+    // In one process the base comes with the coordinator's own layout: compared once, as that takes hashing.
+    if (base.shared_layout() != known_layout_) {
+      if (base.layout().digest() != plan_.layout()->digest()) {
+        return InvalidArgument("the base model's variables are not those of plan '{}'", plan_.name());
+      }
+      known_layout_ = base.shared_layout();
     }
     const bool own_input = plan_.input_graph() != nullptr;
     const int64_t batch_size = std::min(plan_.batch_size(), size);
@@ -286,9 +294,10 @@ class LocalTrainer : public Trainer {
   const LoopBudget loops_;
   std::vector<AlignedBuffer> memory_;  // by TrainingBuffer
   std::vector<Buffer> buffers_;
-  std::vector<AlignedBuffer> feeds_;  // of the largest batch so far; smaller ones use their front
-  AlignedBuffer arena_;               // of the largest program; all share it
-  std::vector<FloatRun> delta_;       // the update buffer without its padding: wire order
+  std::vector<AlignedBuffer> feeds_;                 // of the largest batch so far; smaller ones use their front
+  AlignedBuffer arena_;                              // of the largest program; all share it
+  std::shared_ptr<const ModelLayout> known_layout_;  // equal to the plan's
+  std::vector<FloatRun> delta_;                      // the update buffer without its padding: wire order
   std::vector<uint32_t> order_;
   RunObserver* observer_ = nullptr;
   std::unique_ptr<BoundProgram> init_, final_;

@@ -28,7 +28,7 @@ void BenchVersion(benchmark::State& state, bool write) {
       {"conv/kernel", {DType::kFloat32, Shape{57226}}, Segment::kTrainable},
   };
   const auto layout = std::make_shared<const ModelLayout>(*ModelLayout::Create(variables));
-  auto store = ModelStore::Open(FileSystem::Default(), folder + "/history.sqlite", "run");
+  auto store = ModelStore::Open(FileSystem::Default(), folder + "/history.sqlite", "run", ModelStore::Folder::kNew);
   if (!store.ok()) return state.SkipWithError(std::string(Message(store.status())).c_str());
   std::shared_ptr<const Model> base = std::make_shared<Model>(layout);
   std::vector<float> update(static_cast<size_t>(kVersionParameters));

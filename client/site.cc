@@ -1,9 +1,9 @@
 #include "client/site.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
-#include "engine/base/check.h"
 #include "engine/profile/tracer.h"
 
 namespace rivulet {

@@ -1,4 +1,6 @@
 // What a site of this process asks: a model without a copy, its partial without a message, and to be woken.
+#include <cmath>
+
 #include "coordinator/run_coordinator.h"
 #include "engine/profile/tracer.h"
 

@@ -3,6 +3,7 @@ one here fails test_every_key_has_a_test."""
 import os
 import pathlib
 import re
+import subprocess
 import time
 
 import harness
@@ -410,10 +411,13 @@ class KeyEffects(RivuletTest):
         self.assertIn("server.value_bits", result.err)
 
     def spooled(self, megabytes):
-        """Whether an unlinked file ever held an upload of 6.7 MB."""
+        """Whether an unlinked file of a coordinator ever held an upload of 6.7 MB. A simulation uploads nothing."""
         db = f"{megabytes}.sqlite"
-        process = self.start("simulate", self.scenario, "--db", self.path(db), "--rounds", 4,
-                             *self.sets({"model.preset": "mnist_cnn", "server.staging_megabytes": megabytes}))
+        process = self.start("coordinator", self.scenario, "--listen", "127.0.0.1:0", "--insecure", "--db", self.path(db),
+                             "--rounds", 4, *self.sets({"model.preset": "mnist_cnn", "server.clients_per_round": 6,
+                                                        "server.staging_megabytes": megabytes}))
+        address = process.stdout.readline().split()[-1]
+        load = subprocess.Popen([os.environ["RIVULET_MANY_NAMES"], address, "6"])
         seen = False
         while process.poll() is None:
             for descriptor in pathlib.Path(f"/proc/{process.pid}/fd").glob("*"):
@@ -423,6 +427,7 @@ class KeyEffects(RivuletTest):
                 except OSError:
                     pass  # closed meanwhile
         self.assertEqual(process.returncode, 0, process.stderr.read())
+        self.assertEqual(load.wait(), 0)
         return seen
 
     def test_server__staging_megabytes(self):

@@ -17,7 +17,7 @@ std::vector<Key> RunKeys() {
           "same seed gives the same model, bit for bit.")
           .AtLeast(0),
       Key("run.keep_models", RIVULET_FIELD(run.keep_models), "\"all\"",
-          "Which committed models stay on disk: the newest alone, or every round's. The row of a removed model stays "
+          "Which committed models stay on disk: the newest two, or every round's. The row of a removed model stays "
           "in the history.")
           .OneOf({"last", "all"})
           .Operation(),

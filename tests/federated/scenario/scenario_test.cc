@@ -320,9 +320,9 @@ TEST(ScenarioKeys, TheirClassIsWhatTheyDecide) {
     if (key.key_class == KeyClass::kPlace) place.push_back(key.name);
   }
   EXPECT_THAT(operation,
-              ::testing::ElementsAre("run.rounds", "run.keep_models", "server.min_clients", "server.min_reports",
-                                     "server.deadline", "server.max_attempts", "server.staging_megabytes",
-                                     "evaluation.every", "evaluation.batch_size"));
+              ::testing::ElementsAre("run.rounds", "run.keep_models", "run.cache_megabytes", "server.min_clients",
+                                     "server.min_reports", "server.deadline", "server.max_attempts",
+                                     "server.staging_megabytes", "evaluation.every", "evaluation.batch_size"));
   EXPECT_THAT(place,
               ::testing::ElementsAre("model.graph", "model.onnx", "data.train", "data.test", "client.input_graph"));
 }

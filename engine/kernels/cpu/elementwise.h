@@ -37,9 +37,17 @@ inline std::vector<std::pair<int, int>> InPlacePairs(const NodeView& node) {
 // A function's loops over one type. The kernels that call them are the same for all functions and types, so that a
 // further one costs its loops to compile and no more.
 using UnaryLoop = void (*)(const std::byte* in, std::byte* out, int64_t count);
-// Of a row; strides count elements.
-using BinaryLoop = void (*)(const std::byte* a, int64_t a_stride, const std::byte* b, int64_t b_stride, std::byte* out,
-                            int64_t count);
+// `rows` rows of `count` elements each. Strides count elements of a row, steps the bytes from one row to the next. A
+// loop takes many rows at a time because a bias over rows of a hundred elements would pay as much for the call as for
+// the row.
+struct BinaryRows {
+  const std::byte *a, *b;
+  std::byte* out;
+  int64_t a_stride, b_stride;
+  int64_t a_step, b_step, out_step;
+  int64_t rows, count;
+};
+using BinaryLoop = void (*)(const BinaryRows& rows);
 // Refuses values of the second input, before anything is written.
 using SecondCheck = Status (*)(const std::byte* b, int64_t count);
 
@@ -75,30 +83,44 @@ constexpr SecondCheck SecondCheckOf() {
     return nullptr;
 }
 
+// f(a, b, out, count) of each row, by type.
 template <typename In, typename Out, typename F>
-void BinaryRow(const std::byte* a_bytes, int64_t a_stride, const std::byte* b_bytes, int64_t b_stride,
-               std::byte* out_bytes, int64_t count) {
-  const In *a = reinterpret_cast<const In*>(a_bytes), *b = reinterpret_cast<const In*>(b_bytes);
-  Out* out = reinterpret_cast<Out*>(out_bytes);
+void EachRow(const BinaryRows& rows, F f) {
+  for (int64_t row = 0; row < rows.rows; ++row)
+    f(reinterpret_cast<const In*>(rows.a + row * rows.a_step), reinterpret_cast<const In*>(rows.b + row * rows.b_step),
+      reinterpret_cast<Out*>(rows.out + row * rows.out_step), rows.count);
+}
+
+template <typename In, typename Out, typename F>
+void BinaryRowsOf(const BinaryRows& rows) {
+  const int64_t a_stride = rows.a_stride, b_stride = rows.b_stride;
   if (a_stride == 1 && b_stride == 1) {
+    EachRow<In, Out>(rows, [](const In* a, const In* b, Out* out, int64_t count) {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < count; ++i) out[i] = F::Apply(a[i], b[i]);
+      for (int64_t i = 0; i < count; ++i) out[i] = F::Apply(a[i], b[i]);
+    });
   } else if (a_stride == 1 && b_stride == 0) {
-    const In y = *b;
+    EachRow<In, Out>(rows, [](const In* a, const In* b, Out* out, int64_t count) {
+      const In y = *b;
 #pragma GCC ivdep
-    for (int64_t i = 0; i < count; ++i) out[i] = F::Apply(a[i], y);
+      for (int64_t i = 0; i < count; ++i) out[i] = F::Apply(a[i], y);
+    });
   } else if (a_stride == 0 && b_stride == 1) {
-    const In x = *a;
+    EachRow<In, Out>(rows, [](const In* a, const In* b, Out* out, int64_t count) {
+      const In x = *a;
 #pragma GCC ivdep
-    for (int64_t i = 0; i < count; ++i) out[i] = F::Apply(x, b[i]);
+      for (int64_t i = 0; i < count; ++i) out[i] = F::Apply(x, b[i]);
+    });
   } else {
-    for (int64_t i = 0; i < count; ++i) out[i] = F::Apply(a[i * a_stride], b[i * b_stride]);
+    EachRow<In, Out>(rows, [=](const In* a, const In* b, Out* out, int64_t count) {
+      for (int64_t i = 0; i < count; ++i) out[i] = F::Apply(a[i * a_stride], b[i * b_stride]);
+    });
   }
 }
 
 template <typename In, typename Out, typename F>
 StatusOr<Prepared> PrepareBinary(const NodeView& node, const KernelPolicy&) {
-  return PrepareBinaryLoop(node, BinaryRow<In, Out, F>, SecondCheckOf<In, F>());
+  return PrepareBinaryLoop(node, BinaryRowsOf<In, Out, F>, SecondCheckOf<In, F>());
 }
 
 }  // namespace rivulet

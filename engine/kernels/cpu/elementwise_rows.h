@@ -15,11 +15,11 @@ StatusOr<Prepared> PrepareUnaryRows(const NodeView& node, const KernelPolicy&) {
 
 template <typename In, typename Out, typename F>
 StatusOr<Prepared> PrepareBinaryRows(const NodeView& node, const KernelPolicy&) {
-  const BinaryLoop loop = [](const std::byte* a, int64_t a_stride, const std::byte* b, int64_t b_stride, std::byte* out,
-                             int64_t count) {
-    for (int64_t i = 0; i < count; ++i)
-      reinterpret_cast<Out*>(out)[i] =
-          F::Apply(reinterpret_cast<const In*>(a)[i * a_stride], reinterpret_cast<const In*>(b)[i * b_stride]);
+  const BinaryLoop loop = [](const BinaryRows& rows) {
+    const int64_t a_stride = rows.a_stride, b_stride = rows.b_stride;
+    EachRow<In, Out>(rows, [=](const In* a, const In* b, Out* out, int64_t count) {
+      for (int64_t i = 0; i < count; ++i) out[i] = F::Apply(a[i * a_stride], b[i * b_stride]);
+    });
   };
   return PrepareBinaryLoop(node, loop, SecondCheckOf<In, F>());
 }

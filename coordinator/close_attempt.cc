@@ -57,7 +57,7 @@ void RunCoordinator::TellRound(const Attempt& attempt, const ClosedAttempt& clos
   report.aggregate_seconds = row.aggregate_seconds;
   report.evaluate_seconds = row.evaluate_seconds;
   report.model_digest = end.model_digest.value_or(Digest{});
-  report.central = end.central;
+  for (const auto& [name, measure] : end.central) report.central[name] = measure.value;
   TraceRound(attempt, report);
   std::vector<std::pair<std::string, TaskOutcome>> outcomes = OutcomesOf(closed, end);
   MutexLock lock(mutex_);

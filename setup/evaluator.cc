@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
+#include <numeric>
 #include <thread>
 #include <utility>
 
@@ -11,27 +13,6 @@
 
 namespace rivulet {
 namespace {
-
-StatusOr<std::shared_ptr<const Program>> CompileEvaluation(const Plan& plan, const ExampleDecoder& decoder,
-                                                           int64_t batch_size) {
-  const ModelDef& model = plan.model();
-  Signature signature;
-  signature.feeds = decoder.FeedSpecs(batch_size);
-  signature.fetches = {model.eval_loss};
-  for (const auto& [name, tensor] : model.metrics) signature.fetches.push_back(tensor);
-  for (const Slice& slice : plan.layout()->slices()) {
-    signature.variables.push_back({slice.name, 0, slice.offset, slice.spec});
-  }
-  RIVULET_ASSIGN_OR_RETURN(auto program, CompileProgram(model.graph, signature, plan.compile_options()));
-  for (size_t i = 0; i < signature.fetches.size(); ++i) {
-    const TensorSpec& spec = program->fetch_specs()[i];
-    if (spec.shape != Shape{} || (spec.dtype != DType::kFloat32 && spec.dtype != DType::kFloat64)) {
-      return InvalidArgument("'{}' is {}{}; what is evaluated must be a float32 or float64 scalar",
-                             signature.fetches[i], Name(spec.dtype), spec.shape.ToString());
-    }
-  }
-  return program;
-}
 
 // One program's memory in one thread.
 struct BoundProgram {
@@ -45,7 +26,7 @@ struct CentralEvaluator::Worker {
   BoundProgram whole, rest;
   AlignedBuffer arena;
   std::vector<AlignedBuffer> feed_memory;
-  std::vector<double> values;  // 8 bytes for each fetch, whatever its type
+  std::vector<AlignedBuffer> fetch_memory;
 };
 
 // What its threads share: each takes the next batch until there is none.
@@ -53,15 +34,47 @@ struct CentralEvaluator::Evaluation {
   Evaluation(const Model& model, int64_t batches, size_t fetches)
       : params{const_cast<std::byte*>(model.arena().data()), DType::kFloat32, 0},
         batches(batches),
-        means(static_cast<size_t>(batches) * fetches),
+        values(static_cast<size_t>(batches) * fetches),
         errors(static_cast<size_t>(batches)) {}
   const Buffer params;  // the graph only reads its variables, so the committed model's own memory serves
   const int64_t batches;
-  std::vector<double> means;   // batch by batch
+  std::vector<double> values;  // batch by batch: means, and of rates how many are right
   std::vector<Status> errors;  // of each batch
   std::atomic<int64_t> next = 0;
   std::atomic<bool> failed = false;
 };
+
+// What says a rate exactly are the truths that it is the mean of: fetched in its place, they are summed as whole
+// numbers, and their number is the total, whatever the batch's shape has become on the way.
+CentralEvaluator::Fetched CentralEvaluator::FetchedFor(const Graph& graph, const std::string& name,
+                                                       const std::string& tensor) {
+  const StatusOr<Output> mean = graph.FindOutput(tensor);
+  if (!mean.ok() || mean->node->type() != "Mean" || mean->shape() != Shape{}) return {name, tensor};
+  const Output ones = mean->node->input(0);
+  const bool truths = ones.node->type() == "Cast" && ones.node->input(0).dtype() == DType::kBool;
+  if (!truths || ones.dtype() != DType::kFloat32) return {name, tensor};
+  return {name, ones.name(), true};
+}
+
+StatusOr<std::shared_ptr<const Program>> CentralEvaluator::Compile(const ExampleDecoder& decoder,
+                                                                   int64_t batch_size) const {
+  Signature signature;
+  signature.feeds = decoder.FeedSpecs(batch_size);
+  for (const Fetched& fetched : fetched_) signature.fetches.push_back(fetched.tensor);
+  for (const Slice& slice : plan_->layout()->slices()) {
+    signature.variables.push_back({slice.name, 0, slice.offset, slice.spec});
+  }
+  RIVULET_ASSIGN_OR_RETURN(auto program, CompileProgram(plan_->model().graph, signature, plan_->compile_options()));
+  for (size_t i = 0; i < fetched_.size(); ++i) {
+    const TensorSpec& spec = program->fetch_specs()[i];
+    if (fetched_[i].counted) continue;
+    if (spec.shape != Shape{} || (spec.dtype != DType::kFloat32 && spec.dtype != DType::kFloat64)) {
+      return InvalidArgument("'{}' is {}{}; what is evaluated must be a float32 or float64 scalar", fetched_[i].tensor,
+                             Name(spec.dtype), spec.shape.ToString());
+    }
+  }
+  return program;
+}
 
 CentralEvaluator::~CentralEvaluator() {
   {
@@ -79,8 +92,11 @@ StatusOr<std::unique_ptr<CentralEvaluator>> CentralEvaluator::Create(std::shared
   if (test->size() == 0) return InvalidArgument("data.test has no examples");
   RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(plan->features()));
   evaluator->examples_ = std::make_unique<DecodedExamples>(test, decoder, options.rows);
-  evaluator->names_ = {"test/loss"};
-  for (const auto& [name, tensor] : plan->model().metrics) evaluator->names_.push_back("test/" + name);
+  const ModelDef& model = plan->model();
+  evaluator->fetched_ = {{"test/loss", model.eval_loss}};
+  for (const auto& [name, tensor] : model.metrics) {
+    evaluator->fetched_.push_back(FetchedFor(model.graph, "test/" + name, tensor));
+  }
   evaluator->plan_ = std::move(plan);
 
   // On a thread of its own, because compiling wants EnterWorkerThread and the caller's thread is not ours to change.
@@ -106,14 +122,16 @@ Status CentralEvaluator::Prepare(CentralEvaluatorOptions options) {
   monitor_ = options.monitor;
   batch_size_ = std::clamp<int64_t>(options.batch_size, 1, examples);
   RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(plan_->features()));
-  RIVULET_ASSIGN_OR_RETURN(whole_, CompileEvaluation(*plan_, *decoder, batch_size_));
+  RIVULET_ASSIGN_OR_RETURN(whole_, Compile(*decoder, batch_size_));
   if (const int64_t rest = examples % batch_size_; rest > 0) {
-    RIVULET_ASSIGN_OR_RETURN(rest_, CompileEvaluation(*plan_, *decoder, rest));
+    RIVULET_ASSIGN_OR_RETURN(rest_, Compile(*decoder, rest));
   }
   const int64_t batches = (examples + batch_size_ - 1) / batch_size_;
   for (int64_t i = 0; i < std::clamp<int64_t>(options.threads, 1, batches); ++i) {
     auto worker = std::make_unique<Worker>();
-    worker->values.resize(names_.size());
+    for (const TensorSpec& spec : whole_->fetch_specs()) {  // the smaller batch needs no more
+      worker->fetch_memory.emplace_back(static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype));
+    }
     for (const FeedSpec& feed : decoder->FeedSpecs(batch_size_)) {
       worker->feed_memory.emplace_back(static_cast<size_t>(feed.spec.shape.elements()) * SizeOf(feed.spec.dtype));
     }
@@ -125,9 +143,9 @@ Status CentralEvaluator::Prepare(CentralEvaluatorOptions options) {
       for (size_t k = 0; k < feeds.size(); ++k) {
         bound->feeds.push_back({worker->feed_memory[k].data(), feeds[k].spec.dtype, feeds[k].spec.shape});
       }
-      for (size_t k = 0; k < worker->values.size(); ++k) {
-        bound->fetches.push_back(
-            {reinterpret_cast<std::byte*>(&worker->values[k]), program->fetch_specs()[k].dtype, Shape{}});
+      for (size_t k = 0; k < fetched_.size(); ++k) {
+        const TensorSpec& spec = program->fetch_specs()[k];
+        bound->fetches.push_back({worker->fetch_memory[k].data(), spec.dtype, spec.shape});
       }
       arena_bytes = std::max(arena_bytes, program->memory().arena_bytes);
     }
@@ -150,10 +168,15 @@ Status CentralEvaluator::EvaluateBatch(Worker& worker, int64_t batch, Evaluation
   MonitoredRun watched(monitor_, bindings);
   RIVULET_RETURN_IF_ERROR(bound.instance->Run(bindings));
   watched.Done();
-  double* const means = evaluation.means.data() + static_cast<size_t>(batch) * names_.size();
-  for (size_t k = 0; k < names_.size(); ++k) {
+  double* const values = evaluation.values.data() + static_cast<size_t>(batch) * fetched_.size();
+  for (size_t k = 0; k < fetched_.size(); ++k) {
     const TensorView& fetch = bound.fetches[k];
-    means[k] = fetch.dtype == DType::kFloat64 ? fetch.flat<double>()[0] : fetch.flat<float>()[0];
+    if (fetched_[k].counted) {
+      const auto ones = fetch.flat<float>();
+      values[k] = std::accumulate(ones.begin(), ones.end(), 0.0);
+      continue;
+    }
+    values[k] = fetch.dtype == DType::kFloat64 ? fetch.flat<double>()[0] : fetch.flat<float>()[0];
   }
   return absl::OkStatus();
 }
@@ -179,10 +202,10 @@ void CentralEvaluator::Work(Worker& worker) {
   }
 }
 
-StatusOr<std::map<std::string, double>> CentralEvaluator::Evaluate(const Model& model) {
+StatusOr<std::map<std::string, Measure>> CentralEvaluator::Evaluate(const Model& model) {
   const int64_t examples = examples_->size();
   const int64_t batches = (examples + batch_size_ - 1) / batch_size_;
-  Evaluation evaluation(model, batches, names_.size());
+  Evaluation evaluation(model, batches, fetched_.size());
   {
     MutexLock lock(mutex_);
     evaluation_ = &evaluation;
@@ -195,14 +218,20 @@ StatusOr<std::map<std::string, double>> CentralEvaluator::Evaluate(const Model& 
   for (const Status& status : evaluation.errors) {
     if (!status.ok()) return Annotate(status, "evaluation");
   }
-  std::map<std::string, double> result;
-  for (size_t k = 0; k < names_.size(); ++k) {
+  std::map<std::string, Measure> result;
+  for (size_t k = 0; k < fetched_.size(); ++k) {
     double sum = 0;
+    int64_t total = 0;
     for (int64_t batch = 0; batch < batches; ++batch) {
       const int64_t size = std::min(batch_size_, examples - batch * batch_size_);
-      sum += evaluation.means[static_cast<size_t>(batch) * names_.size() + k] * static_cast<double>(size);
+      const double value = evaluation.values[static_cast<size_t>(batch) * fetched_.size() + k];
+      const Program& program = size == batch_size_ ? *whole_ : *rest_;
+      total += program.fetch_specs()[k].shape.elements();
+      sum += fetched_[k].counted ? value : value * static_cast<double>(size);
     }
-    result[names_[k]] = sum / static_cast<double>(examples);
+    const bool counted = fetched_[k].counted && total > 0;
+    result[fetched_[k].name] =
+        counted ? Measure::Rate(std::llround(sum), total) : Measure{sum / static_cast<double>(examples)};
   }
   return result;
 }

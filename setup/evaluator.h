@@ -38,14 +38,21 @@ class CentralEvaluator : public Evaluator {
                                                             CentralEvaluatorOptions options = {});
   ~CentralEvaluator() override;
 
-  // Means over the examples. Batches are summed in their order, so that the result is the same for any number of
-  // threads. Errors name file, record and byte.
-  StatusOr<std::map<std::string, double>> Evaluate(const Model& model) override;
+  // Means over the examples. A metric that is the mean of truths (Mean of Cast of a bool, as accuracy is) is a rate,
+  // and is counted. Batches are summed in their order, so that the result is the same for any number of threads. Errors
+  // name file, record and byte.
+  StatusOr<std::map<std::string, Measure>> Evaluate(const Model& model) override;
 
  private:
+  struct Fetched {
+    std::string name, tensor;
+    bool counted = false;  // a rate: the tensor holds a one or a zero for each of what it is over
+  };
   struct Worker;
   struct Evaluation;
   CentralEvaluator() = default;
+  static Fetched FetchedFor(const Graph& graph, const std::string& name, const std::string& tensor);
+  StatusOr<std::shared_ptr<const Program>> Compile(const ExampleDecoder& decoder, int64_t batch_size) const;
   Status Prepare(CentralEvaluatorOptions options);
   void Work(Worker& worker);
   Status EvaluateBatch(Worker& worker, int64_t batch, Evaluation& evaluation) const;
@@ -54,7 +61,7 @@ class CentralEvaluator : public Evaluator {
   std::unique_ptr<DecodedExamples> examples_;
   int64_t batch_size_ = 0;
   StepMonitor* monitor_ = nullptr;
-  std::vector<std::string> names_;               // "test/loss", "test/accuracy", …: in order of the fetches
+  std::vector<Fetched> fetched_;                 // "test/loss", "test/accuracy", …: in order of the fetches
   std::shared_ptr<const Program> whole_, rest_;  // of a full batch and of the last, smaller one; either may be null
   std::vector<std::unique_ptr<Worker>> workers_;
 

@@ -1,4 +1,4 @@
-// rivulet runs: what the history of a database says, as tables or JSON.
+// rivulet runs: what the history of a database says, as tables or JSON, and what people say of its runs.
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -7,12 +7,14 @@
 #include "cli/command.h"
 #include "cli/table.h"
 #include "coordinator/history/history.h"
+#include "engine/base/clock.h"
 
 namespace rivulet {
 namespace {
 
 struct RunsOptions {
   std::string run;
+  std::string text;  // a tag or a note
   std::string db = "./rivulet.sqlite";
   bool json = false;
 };
@@ -60,6 +62,8 @@ Status Show(const RunsOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(options.run));
   RIVULET_ASSIGN_OR_RETURN(const auto runs, history->RunSummaries());
   RIVULET_ASSIGN_OR_RETURN(const auto models, history->Models(run.run_id));
+  RIVULET_ASSIGN_OR_RETURN(const auto tags, history->Tags(run.run_id));
+  RIVULET_ASSIGN_OR_RETURN(const auto notes, history->Notes(run.run_id));
   Fields fields = {{"run_id", run.run_id},
                    {"name", run.name},
                    {"status", run.status},
@@ -85,6 +89,12 @@ Status Show(const RunsOptions& options) {
                                  {"bytes", models.back().bytes},
                                  {"parameters", models.back().parameters}});
   }
+  std::vector<std::string> words;
+  for (const TagRow& tag : tags) words.push_back(tag.tag);
+  fields.emplace_back("tags", TextCell(fmt::format("{}", fmt::join(words, ", "))));
+  std::vector<std::string> said;
+  for (const NoteRow& note : notes) said.push_back(fmt::format("{} {}", note.at, OneLine(note.text)));
+  fields.emplace_back("notes", TextCell(fmt::format("{}", fmt::join(said, options.json ? "\n" : "; "))));
   if (options.json) {
     fields.emplace_back("config", run.config);
     fmt::print("{}\n", JsonObject(fields));
@@ -140,6 +150,43 @@ Status Clients(const RunsOptions& options) {
   return Print(table, options, "no client has had a task yet");
 }
 
+// Beside a run that may be going on: SQLite lets several processes write one file in turn. Asked for by reading first,
+// since opening to write would make the file of a mistyped name.
+StatusOr<std::pair<std::unique_ptr<History>, std::string>> OpenToWrite(const RunsOptions& options) {
+  if (OneLine(options.text) != options.text || options.text.find_first_not_of(' ') == options.text.npos) {
+    return UsageError("'{}' is no line of text", Shortened(OneLine(options.text)));
+  }
+  std::string run_id;
+  {
+    RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(options.db, History::Access::kReadOnly));
+    RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(options.run));
+    run_id = run.run_id;
+  }
+  RIVULET_ASSIGN_OR_RETURN(auto history, History::Open(options.db, History::Access::kReadWrite));
+  return std::pair(std::move(history), std::move(run_id));
+}
+
+Status Tag(const RunsOptions& options) {
+  RIVULET_ASSIGN_OR_RETURN(const auto opened, OpenToWrite(options));
+  return opened.first->AddTag(opened.second, options.text);
+}
+
+Status Note(const RunsOptions& options) {
+  RIVULET_ASSIGN_OR_RETURN(const auto opened, OpenToWrite(options));
+  return opened.first->AddNote(opened.second, Iso8601(Clock::System().UnixMs()), options.text);
+}
+
+Command Saying(std::string name, std::string summary, std::string example, std::string value_name, std::string help,
+               Status (*run)(const RunsOptions&)) {
+  auto options = std::make_shared<RunsOptions>();
+  Command command{.name = std::move(name), .summary = std::move(summary), .example = std::move(example)};
+  command.Positional("RUN", &options->run, "a run's id or name, or 'latest'")
+      .Positional(std::move(value_name), &options->text, std::move(help))
+      .Option("--db", "FILE", &options->db, "the history [./rivulet.sqlite]");
+  command.run = [options, run] { return run(*options); };
+  return command;
+}
+
 Command Subcommand(std::string name, std::string summary, std::string example, bool of_a_run,
                    Status (*run)(const RunsOptions&)) {
   auto options = std::make_shared<RunsOptions>();
@@ -161,6 +208,10 @@ const RegisterCommand kRuns(40, [] {
       Subcommand("rounds", "A run's rounds, every attempt.", "rivulet runs rounds latest --json", true, Rounds),
       Subcommand("clients", "A run's clients: how often they were asked and came through.",
                  "rivulet runs clients latest", true, Clients),
+      Saying("tag", "Give a run a tag, by which queries find it.", "rivulet runs tag latest baseline", "TAG",
+             "one line of text", Tag),
+      Saying("note", "Write a note about a run.", "rivulet runs note latest 'with the old labels'", "TEXT",
+             "one line of text", Note),
   };
   return command;
 });

@@ -27,7 +27,7 @@ struct MadeVersion {
   Digest digest;             // model_digest
   double lost_fraction = 0;  // of non-zero coordinates, to rounding
   double aggregate_seconds = 0, evaluate_seconds = 0;
-  std::map<std::string, double> central;  // "test/accuracy"; empty without an evaluator
+  std::map<std::string, Measure> central;  // "test/accuracy"; empty without an evaluator
 };
 
 // The version after `base`. `evaluator` and `tracer` may be null; a tracer gets the evaluation as a phase. Consumes the

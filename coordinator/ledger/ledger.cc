@@ -131,8 +131,9 @@ AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
       record.metrics.push_back({attempt.run_id, attempt.round, "federated", "", "train/loss", round.train_loss});
     }
   }
-  for (const auto& [name, value] : end.central) {
-    record.metrics.push_back({attempt.run_id, attempt.round, "central", "", name, value});
+  for (const auto& [name, measure] : end.central) {
+    record.metrics.push_back(
+        {attempt.run_id, attempt.round, "central", "", name, measure.value, measure.right, measure.total});
   }
   for (const std::string& warning : end.warnings) tell("warning", "aggregation", warning);
   if (end.status == "abandoned") {

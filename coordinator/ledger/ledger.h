@@ -13,6 +13,7 @@
 #include "coordinator/history/history.h"
 #include "coordinator/rounds/protocol.h"
 #include "engine/base/sha256.h"
+#include "federated/evaluation/evaluator.h"
 #include "federated/transport/coordinator_api.h"
 
 namespace rivulet {
@@ -50,8 +51,8 @@ struct AttemptEnd {
   double aggregate_seconds = 0, evaluate_seconds = 0;
   // Of a committed one.
   std::optional<Digest> model_digest;
-  std::map<std::string, double> central;  // "test/accuracy", "test/loss"; empty when not evaluated
-  std::vector<std::string> warnings;      // of the aggregation, a sentence each
+  std::map<std::string, Measure> central;  // "test/accuracy", "test/loss"; empty when not evaluated
+  std::vector<std::string> warnings;       // of the aggregation, a sentence each
   bool finishes_run = false;
 };
 

@@ -35,7 +35,7 @@ TEST_F(MakeVersionTest, TwoUpdates_GiveTheWeightedMeanItsDigestAndWhatItIsWorth)
   ASSERT_OK(made);
   EXPECT_EQ(FirstOf(*made->model), 2.5f) << "1 + 0.5 × (10 × 1 + 20 × 4) / 30";
   EXPECT_EQ(made->digest, made->model->ComputeDigest());
-  EXPECT_EQ(made->central.at("test/loss"), 2.5);
+  EXPECT_EQ(made->central.at("test/loss").value, 2.5);
   EXPECT_EQ(made->lost_fraction, 0);
   EXPECT_EQ(FirstOf(*base_), 1) << "the version before stays";
 }

@@ -194,9 +194,13 @@ TEST_F(TrainingTest, TwoRounds_ModelIsTheWeightedMeanAndRowsSaySo) {
   EXPECT_EQ(tasks[0].train_seconds, 0.25);
   EXPECT_EQ(tasks[0].update_digest.size(), 64u);
   const auto central = *Rows().Metrics(run);
-  ASSERT_EQ(central.size(), 4u);
+  ASSERT_EQ(central.size(), 6u);
   EXPECT_EQ(central[0].name, "test/accuracy");
   EXPECT_EQ(central[0].value, 1 / 3.5);
+  EXPECT_EQ(central[0].total, std::nullopt);
+  EXPECT_EQ(central[2].value, 0.228);  // of counts, as they are told
+  EXPECT_EQ(central[2].right, 228);
+  EXPECT_EQ(central[2].total, 1000);
   EXPECT_EQ(Rows().Metrics(run, "client")->size(), 4u);
   const auto federated = *Rows().Metrics(run, "federated");
   ASSERT_EQ(federated.size(), 2u);
@@ -564,7 +568,7 @@ TEST_F(TrainingTest, Stop_ClientsAreAskedToWaitAndKeepTheirUpdates) {
 TEST_F(TrainingTest, EvaluatorFails_RoundIsFailedAndAResumedRunTriesAgain) {
   class Broken : public Evaluator {
    public:
-    StatusOr<std::map<std::string, double>> Evaluate(const Model&) override {
+    StatusOr<std::map<std::string, Measure>> Evaluate(const Model&) override {
       return InvalidArgument("test set: record 3");
     }
   } broken;

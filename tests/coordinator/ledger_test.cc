@@ -57,7 +57,7 @@ AttemptEnd Committed() {
   end.aggregate_seconds = 0.25;
   end.evaluate_seconds = 0.125;
   end.model_digest = Digest{};
-  end.central = {{"test/accuracy", 0.75}};
+  end.central = {{"test/accuracy", Measure::Rate(228, 1000)}, {"test/loss", {0.75}}};
   return end;
 }
 
@@ -136,7 +136,7 @@ TEST(LedgerTest, Committed_TasksAreInTheOrderOfNamesWithWhatIsKnownOfThem) {
 
 TEST(LedgerTest, Committed_MetricsAreOfFoldedClientsOfAllOfThemAndOfTheTestSet) {
   const AttemptRecord record = RowsOf(HandMade(), Committed());
-  ASSERT_EQ(record.metrics.size(), 4u);
+  ASSERT_EQ(record.metrics.size(), 5u);
   EXPECT_EQ(record.metrics[0].scope, "client");
   EXPECT_EQ(record.metrics[0].client_id, "a");
   EXPECT_EQ(record.metrics[0].value, 0.5);
@@ -145,7 +145,12 @@ TEST(LedgerTest, Committed_MetricsAreOfFoldedClientsOfAllOfThemAndOfTheTestSet) 
   EXPECT_EQ(record.metrics[2].value, record.round.train_loss);
   EXPECT_EQ(record.metrics[3].scope, "central");
   EXPECT_EQ(record.metrics[3].name, "test/accuracy");
-  EXPECT_EQ(record.metrics[3].value, 0.75);
+  EXPECT_EQ(record.metrics[3].value, 0.228);
+  EXPECT_EQ(record.metrics[3].right, 228);
+  EXPECT_EQ(record.metrics[3].total, 1000);
+  EXPECT_EQ(record.metrics[4].name, "test/loss");
+  EXPECT_EQ(record.metrics[4].value, 0.75);
+  EXPECT_EQ(record.metrics[4].total, std::nullopt);
 }
 
 TEST(LedgerTest, Committed_EventsNameWhoIsNotInItAndWhatTheAggregationLost) {

@@ -124,11 +124,12 @@ inline StatusOr<std::string> ReadToEnd(ChunkReader& reader) {
 // Central evaluation that needs no data.
 class FakeEvaluator : public Evaluator {
  public:
-  StatusOr<std::map<std::string, double>> Evaluate(const Model& model) override {
+  StatusOr<std::map<std::string, Measure>> Evaluate(const Model& model) override {
     ++calls;
     const float first = *reinterpret_cast<const float*>(model.arena().data());
-    return std::map<std::string, double>{{"test/accuracy", 1 / (1 + std::abs(static_cast<double>(first)))},
-                                         {"test/loss", first}};
+    return std::map<std::string, Measure>{{"test/accuracy", {1 / (1 + std::abs(static_cast<double>(first)))}},
+                                          {"test/loss", {first}},
+                                          {"test/rate", Measure::Rate(228, 1000)}};
   }
   int calls = 0;
 };

@@ -120,6 +120,32 @@ class Runs(RivuletTest):
             self.assertGreater(len(text.splitlines()), 1)
         self.assert_refused(self.run_rivulet("runs", "show", "tinny", *db), "tinny", "tiny", code=1)
 
+    def test_tags_and_notes_are_of_a_run(self):
+        self.simulate()
+        db = ["--db", self.path("runs.sqlite")]
+        for words in (["tag", "latest", "baseline"], ["tag", "tiny", "baseline"], ["tag", "tiny", "first week"],
+                      ["note", "latest", "with the old labels"]):
+            self.assertEqual(self.run_rivulet("runs", *words, *db, code=0).out, "")
+        self.assertEqual(self.query("SELECT tag FROM tags ORDER BY tag"), [("baseline",), ("first week",)])
+        self.assertEqual(self.query("SELECT text FROM notes"), [("with the old labels",)])
+        shown = json.loads(self.run_rivulet("runs", "show", "latest", *db, "--json", code=0).out)
+        self.assertEqual(shown["tags"], "baseline, first week")
+        self.assertRegex(shown["notes"], r"^\d{4}-\d\d-\d\dT[0-9:.]+Z with the old labels$")
+        self.assert_refused(self.run_rivulet("runs", "note", "latest", "", *db), "TEXT is given an empty value", code=2)
+        for text in (" ", "two\nlines"):
+            self.assert_refused(self.run_rivulet("runs", "note", "latest", text, *db), "no line of text", code=2)
+        self.assert_refused(self.run_rivulet("runs", "tag", "tinny", "x", *db), "tinny", code=1)
+        self.assert_refused(self.run_rivulet("runs", "tag", "tiny", "x", "--db", self.path("none.sqlite")),
+                            "none.sqlite", code=1)
+        self.assertFalse((self.folder / "none.sqlite").exists())
+
+    def test_accuracy_is_what_its_counts_say(self):
+        self.simulate()
+        rates = self.query("SELECT value, right, total FROM metrics WHERE name = 'test/accuracy' ORDER BY round")
+        self.assertGreater(len(rates), 0)
+        for value, right, total in rates:
+            self.assertEqual(value, right / total)
+
     def test_results_and_progress(self):
         result = self.simulate()
         self.assertRegex(result.out, r"(?m)^test accuracy 0\.\d{4}$")

@@ -54,10 +54,25 @@ TEST(CentralEvaluatorTest, MeansAreOverExamples_AlsoWithASmallLastBatch) {
     const auto result = (*evaluator)->Evaluate(Stubborn(*plan, 3));
     ASSERT_OK(result);
     EXPECT_EQ(result->size(), 2u);
-    EXPECT_NEAR(result->at("test/accuracy"), 3.0 / 21, 1e-6) << batch_size;
+    EXPECT_EQ(result->at("test/accuracy"), Measure::Rate(3, 21)) << batch_size;
     const double log_sum = std::log(9 + std::exp(2.0));
-    EXPECT_NEAR(result->at("test/loss"), log_sum - 2 * 3.0 / 21, 1e-5) << batch_size;
+    EXPECT_EQ(result->at("test/loss").total, std::nullopt);
+    EXPECT_NEAR(result->at("test/loss").value, log_sum - 2 * 3.0 / 21, 1e-5) << batch_size;
   }
+}
+
+// A mean of float32 means would be 0.227999998927116.
+TEST(CentralEvaluatorTest, Rate_IsWhatItsCountsSay) {
+  const auto plan = LogisticPlan();
+  std::vector<std::string> records;
+  for (int i = 0; i < 1000; ++i) records.push_back(DigitExample(std::string(784, 'x'), i < 228 ? 3 : 4));
+  const auto evaluator = CentralEvaluator::Create(plan, std::make_shared<MemoryDataset>(std::move(records)),
+                                                  {.batch_size = 70, .threads = 2});
+  ASSERT_OK(evaluator);
+  const auto result = (*evaluator)->Evaluate(Stubborn(*plan, 3));
+  ASSERT_OK(result);
+  EXPECT_EQ(result->at("test/accuracy"), Measure::Rate(228, 1000));
+  EXPECT_EQ(fmt::format("{}", result->at("test/accuracy").value), "0.228");
 }
 
 TEST(CentralEvaluatorTest, AnyNumberOfThreads_SameBits) {
@@ -68,7 +83,7 @@ TEST(CentralEvaluatorTest, AnyNumberOfThreads_SameBits) {
   for (const Slice& slice : plan->layout()->slices()) {
     for (float& value : model.tensor(slice).flat<float>()) value = static_cast<float>(n++ * 31 % 97 - 48) * 0.01f;
   }
-  std::map<std::string, double> first;
+  std::map<std::string, Measure> first;
   for (const int threads : {1, 2, 5, 64}) {
     const auto evaluator = CentralEvaluator::Create(plan, test, {.batch_size = 10, .threads = threads});
     ASSERT_OK(evaluator);
@@ -91,7 +106,7 @@ TEST(CentralEvaluatorTest, KeptExamples_ChangeNoBit) {
     for (float& value : model.tensor(slice).flat<float>()) value = static_cast<float>(n++ * 31 % 97 - 48) * 0.01f;
   }
   constexpr int64_t kRow = 784 + 8;  // as it is kept
-  std::map<std::string, double> first;
+  std::map<std::string, Measure> first;
   for (const int64_t budget : {int64_t{0}, kRow - 1, 17 * kRow, 157 * kRow, int64_t{1} << 30}) {
     for (const int threads : {1, 3}) {
       const auto rows = std::make_shared<RowBudget>(budget);

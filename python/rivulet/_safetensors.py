@@ -1,0 +1,219 @@
+"""safetensors files: models and checkpoints (docs/formats.md)."""
+
+import hashlib
+import json
+import math
+import os
+import struct
+from typing import Any, BinaryIO, Dict, List, Mapping, NamedTuple, Optional, Tuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rivulet._errors import RivuletError
+from rivulet._files import PathLike, replaced
+
+Array = npt.NDArray[Any]
+
+_DTYPES = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2",
+    "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "<i1",
+    "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "<u1",
+    "BOOL": "?",
+}  # fmt: skip
+_NAMES = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
+_HEADER_BYTES = 100_000_000
+_ALIGNMENT = 64
+
+
+class Tensors(Dict[str, Array]):
+    """Arrays by name, in the order of the file, and what the file says about itself.
+
+    Attributes
+    ----------
+    metadata : dict of str
+        The file's ``__metadata__``.
+    """
+
+    def __init__(self, arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
+        super().__init__(arrays)
+        self.metadata = dict(metadata)
+
+
+class _Entry(NamedTuple):
+    name: str
+    dtype: str
+    shape: Tuple[int, ...]
+    begin: int
+    end: int
+
+
+def load_safetensors(path: PathLike, *, widen_bfloat16: bool = False) -> Tensors:
+    """Read a safetensors file.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    widen_bfloat16 : bool
+        NumPy has no bfloat16. True reads such tensors as float32, which holds each of their values; False refuses
+        them by name.
+
+    Returns
+    -------
+    Tensors
+        A dict of arrays that own their memory, with the file's ``metadata``.
+
+    Raises
+    ------
+    RivuletError
+        Where the file is damaged: a name given twice, sizes that do not fit, an overlap, a hole, anything beyond the
+        last tensor.
+    """
+    name = os.fspath(path)
+    try:
+        file = open(name, "rb")
+    except OSError as error:
+        raise RivuletError(f"cannot open '{name}': {error.strerror}") from error
+    with file:
+        try:
+            entries, metadata = _read_header(file)
+        except ValueError as error:  # also json's
+            raise RivuletError(f"{name} is no safetensors file, or damaged: {error}") from error
+        arrays: Dict[str, Array] = {}
+        for entry in entries:
+            widened = entry.dtype == "BF16" and widen_bfloat16
+            if entry.dtype not in _DTYPES and not widened:
+                mend = "; widen_bfloat16=True reads it as float32" if entry.dtype == "BF16" else ""
+                raise RivuletError(f"{name}: tensor '{entry.name}' is {entry.dtype}, which NumPy does not have{mend}")
+            array = np.empty(entry.shape, "<u2" if widened else _DTYPES[entry.dtype])
+            if array.nbytes and file.readinto(array.reshape(-1).view(np.uint8).data) != array.nbytes:
+                raise RivuletError(f"{name}: the file shrank while it was being read; read it again")
+            arrays[entry.name] = _widen(array) if widened else array
+    return Tensors(arrays, metadata)
+
+
+def _widen(halves: Array) -> Array:
+    """A bfloat16 is the upper half of a float32."""
+    return (halves.astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+def _no_duplicates(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"'{next(name for name in names if names.count(name) > 1)}' is given twice")
+    return found
+
+
+def _read_header(file: BinaryIO) -> Tuple[List[_Entry], Dict[str, str]]:
+    size = os.fstat(file.fileno()).st_size
+    if size < 8:
+        raise ValueError(f"it has {size} bytes, and its header's length takes 8")
+    (length,) = struct.unpack("<Q", file.read(8))
+    if length > min(_HEADER_BYTES, size - 8):
+        raise ValueError(f"its header says it has {length} bytes, the file has {size}")
+    header = json.loads(file.read(length).decode(), object_pairs_hook=_no_duplicates)
+    if not isinstance(header, dict):
+        raise ValueError("its header is no JSON object")
+    metadata = header.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise ValueError("its __metadata__ are not texts by name")
+    entries = sorted(
+        (_entry(name, value) for name, value in header.items()), key=lambda entry: (entry.begin, entry.end)
+    )
+    at = 0
+    for entry in entries:
+        if entry.begin != at:
+            raise ValueError(f"tensor '{entry.name}' begins at byte {entry.begin} of the data and not at {at}")
+        at = entry.end
+    if 8 + length + at != size:
+        raise ValueError(f"its tensors take {at} bytes, and {size - 8 - length} are there")
+    return entries, metadata
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _entry(name: str, value: Any) -> _Entry:
+    try:
+        dtype, shape, (begin, end) = value["dtype"], value["shape"], value["data_offsets"]
+        if not (isinstance(dtype, str) and isinstance(shape, list) and all(map(_is_count, [*shape, begin, end]))):
+            raise TypeError
+    except (TypeError, KeyError, ValueError):
+        raise ValueError(f"tensor '{name}' has no dtype, shape and data_offsets") from None
+    needed = end - begin  # of a type that is not known here, and is refused by name when the tensor is read
+    if dtype in _DTYPES or dtype == "BF16":
+        needed = math.prod(shape, start=np.dtype(_DTYPES.get(dtype, "<u2")).itemsize)
+    if end < begin or needed != end - begin:
+        raise ValueError(f"tensor '{name}' of {dtype}{shape} takes {needed} bytes and has those from {begin} to {end}")
+    return _Entry(name, dtype, tuple(shape), begin, end)
+
+
+def _stored(name: str, array: Any) -> Tuple[Array, str]:
+    """The array as it is stored, row-major and little-endian, and its type's name. No value is cast."""
+    array = np.asarray(array)
+    little = array.dtype.newbyteorder("<") if array.dtype.kind in "iuf" else array.dtype
+    if little not in _NAMES:
+        raise RivuletError(
+            f"tensor '{name}' is {array.dtype}, which a safetensors file does not hold; convert it first"
+        )
+    return np.asarray(array, little, order="C"), _NAMES[little]
+
+
+def save_safetensors(path: PathLike, tensors: Mapping[str, Any], metadata: Optional[Mapping[str, str]] = None) -> None:
+    """Write a safetensors file.
+
+    It is written under a temporary name and renamed when complete, in the order given; the data begin at a multiple of
+    64 bytes. The same tensors give the same bytes.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    tensors : mapping
+        Arrays by name, of any layout. Complex numbers, objects and text are refused by name.
+    metadata : mapping of str, optional
+        Becomes the file's ``__metadata__``. Default: the ``metadata`` of `tensors` where they came from a file.
+    """
+    if metadata is None and isinstance(tensors, Tensors):
+        # A digest tells values, which may be others now.
+        metadata = {key: value for key, value in tensors.metadata.items() if key != "rivulet.model_digest"}
+    header: Dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    arrays: List[Array] = []
+    at = 0
+    for name, given in tensors.items():
+        array, dtype = _stored(name, given)
+        header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [at, at + array.nbytes]}
+        at += array.nbytes
+        arrays.append(array)
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-(8 + len(text)) % _ALIGNMENT)
+    with replaced(path) as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for array in arrays:
+            file.write(array.reshape(-1).view(np.uint8).data)
+
+
+def model_digest(tensors: Mapping[str, Any]) -> str:
+    """The ``model_digest`` of tensors: SHA-256 over names, types, shapes and values, in their order.
+
+    Parameters
+    ----------
+    tensors : mapping
+        Arrays by name.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits, as in the history's views `rounds` and `models`.
+    """
+    hashed = hashlib.sha256()
+    for name, given in tensors.items():
+        array, dtype = _stored(name, given)
+        text = name.encode()
+        hashed.update(struct.pack("<I", len(text)) + text + struct.pack("<B", len(dtype)) + dtype.encode())
+        hashed.update(struct.pack(f"<I{array.ndim}Q", array.ndim, *array.shape))
+        hashed.update(array.reshape(-1).view(np.uint8).data)
+    return hashed.hexdigest()

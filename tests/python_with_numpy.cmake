@@ -1,0 +1,10 @@
+# Some tests hold what the program writes against NumPy: of the interpreters there are, one that has it.
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+set(python_with_numpy ${Python3_EXECUTABLE})
+foreach(candidate ${Python3_EXECUTABLE} /usr/bin/python3)
+  execute_process(COMMAND ${candidate} -c "import numpy" RESULT_VARIABLE lacks_numpy OUTPUT_QUIET ERROR_QUIET)
+  if(lacks_numpy EQUAL 0)
+    set(python_with_numpy ${candidate})
+    break()
+  endif()
+endforeach()

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "client/pass_programs.h"
 #include "federated/plan/example_source.h"
 
 namespace rivulet {
@@ -20,7 +21,7 @@ StatusOr<std::shared_ptr<const PlanArtifacts>> ArtifactCache::Plan(const Digest&
     }
     RIVULET_ASSIGN_OR_RETURN(auto decoder, ExampleDecoder::Create(artifacts->plan->features()));
     artifacts->examples = std::make_shared<DecodedSets>(std::move(decoder), rows_);
-    artifacts->programs = NewProgramCache(artifacts->plan);
+    artifacts->programs = std::make_shared<PassPrograms>(artifacts->plan);
     return std::shared_ptr<const PlanArtifacts>(std::move(artifacts));
   });
 }

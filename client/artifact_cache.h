@@ -18,7 +18,7 @@ namespace rivulet {
 // A plan and what is made from it once.
 struct PlanArtifacts {
   std::shared_ptr<const Plan> plan;
-  std::shared_ptr<ProgramCache> programs;
+  std::shared_ptr<PassPrograms> programs;
   std::shared_ptr<const DecodedSets> examples;  // of the data sets that this process has, as the plan is fed with them
 };
 

@@ -71,7 +71,8 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
   if (model == nullptr || model->id.form != BlobId::Form::kModel) {
     return InvalidArgument("task {} names no model to start from; is the coordinator newer than this client?", task.id);
   }
-  RIVULET_ASSIGN_OR_RETURN(const auto base, sources.model(model->id, plan));
+  base_.reset();  // a version that nobody needs goes before the next one comes
+  RIVULET_ASSIGN_OR_RETURN(base_, sources.model(model->id, plan));
   if (trainer_ == nullptr) {
     RIVULET_ASSIGN_OR_RETURN(trainer_, Trainer::Create(plan_->programs, instruments_.steps));
   }
@@ -79,7 +80,7 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
   fetching.End();
   TraceSpan training(tracer, "phase", "train");
   training.Arrow(Tracer::Flow::kStep, Tracer::kTask, task.id);
-  const LaneTask lane{&task, client_id, base.get(), &examples};
+  const LaneTask lane{&task, client_id, base_.get(), &examples};
   RIVULET_ASSIGN_OR_RETURN(std::vector<LocalResult> results, trainer_->Train({&lane, 1}, stop_.token()));
   LocalResult& result = results[0];
   RIVULET_RETURN_IF_ERROR(result.status);

@@ -61,8 +61,9 @@ class TaskTrainer {
   TaskTrainer(ArtifactCache& artifacts, StopSignal& stop, Instruments instruments)
       : artifacts_(artifacts), stop_(stop), instruments_(instruments) {}
 
-  // The parts lie in the trainer's memory until the next call. Errors are those of the sources and of Trainer::Train;
-  // UNIMPLEMENTED: a task of another kind; FAILED_PRECONDITION: the plan wants another data set.
+  // The parts lie in the trainer's memory, and in the base model's, until the next call. Errors are those of the
+  // sources and of Trainer::Train; UNIMPLEMENTED: a task of another kind; FAILED_PRECONDITION: the plan wants another
+  // data set.
   StatusOr<LocalResult> Train(const Task& task, std::string_view client_id, const BoundData& data,
                               const Sources& sources);
   const Plan& plan() const { return *plan_->plan; }  // of the last task that was trained
@@ -72,7 +73,8 @@ class TaskTrainer {
   StopSignal& stop_;
   const Instruments instruments_;
   std::shared_ptr<const PlanArtifacts> plan_;
-  std::unique_ptr<Trainer> trainer_;  // of plan_
+  std::unique_ptr<Trainer> trainer_;   // of plan_
+  std::shared_ptr<const Model> base_;  // what the last result's parts are differences to
 };
 
 }  // namespace rivulet

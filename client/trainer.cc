@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/program_cache.h"
+#include "client/pass_programs.h"
 #include "engine/base/check.h"
 #include "engine/base/vlog.h"
 #include "engine/profile/step_monitor.h"
@@ -50,38 +50,69 @@ struct BoundProgram {
   std::vector<TensorView> feeds;
 };
 
+// A pass as this trainer runs it.
+struct BoundPass {
+  std::unique_ptr<BoundProgram> begin, end;                // null: nothing to do
+  std::map<int64_t, std::unique_ptr<BoundProgram>> steps;  // by batch size
+};
+
+// A stretch of one buffer, or of two that are subtracted.
+struct RunPlace {
+  int from = 0, less = -1;  // -1: none
+  size_t offset = 0;        // in both
+  int64_t count = 0;
+};
+
+// A part as its source says, in wire order.
+struct PartRuns {
+  std::string name;
+  std::vector<RunPlace> places;
+  std::vector<FloatRun> runs;  // where the last task has them
+};
+
+// One task while it is being trained. The bindings point into it.
+struct LaneRun {
+  const Task& task;
+  std::string_view client_id;
+  const ExampleSource& examples;
+  const CancellationToken& cancel;
+  const int64_t size = examples.size();
+  StreamKey rng{};
+  uint64_t step = 0, epoch = 0;  // over all passes
+  float loss = 0;                // of the last step
+  const TensorView loss_view{reinterpret_cast<std::byte*>(&loss), DType::kFloat32, Shape{}};
+  double loss_sum = 0;  // of this epoch, with `seen` examples
+  int64_t seen = 0;
+  Bindings bindings{};
+};
+
 // Everything that a task needs is allocated by size and kept: one arena for all programs, since one runs at a time,
 // feeds of the largest batch so far, and one buffer per flat variable. Programs hold offsets only, so binding them to
 // other memory, the next base model for instance, costs a pointer.
 class LocalTrainer : public Trainer {
  public:
-  LocalTrainer(std::shared_ptr<ProgramCache> programs, StepMonitor* monitor, LoopBudget loops)
+  LocalTrainer(std::shared_ptr<PassPrograms> programs, StepMonitor* monitor, LoopBudget loops)
       : programs_(std::move(programs)),
         plan_(programs_->plan()),
+        table_(programs_->buffers()),
         monitor_(monitor),
         loops_(loops),
         known_layout_(plan_.layout()) {}
 
   Status Initialise() {
-    for (int i = 0; i < programs_->buffers(); ++i) {
+    for (int i = 0; i < table_.size(); ++i) {
       // The base model is bound to the memory of the model that all trainers share.
-      RIVULET_ASSIGN_OR_RETURN(AlignedBuffer memory,
-                               AlignedBuffer::Create(i == kBaseParamsBuffer ? 0 : programs_->buffer_bytes(i)));
+      RIVULET_ASSIGN_OR_RETURN(AlignedBuffer memory, AlignedBuffer::Create(table_.borrowed(i) ? 0 : table_.bytes(i)));
       memory_.push_back(std::move(memory));
       buffers_.push_back({memory_.back().data(), DType::kFloat32, 0});
     }
     feeds_.resize(plan_.features().size());
-    for (const Slice& slice : plan_.layout()->slices()) {
-      if (slice.segment != Segment::kTrainable && slice.segment != Segment::kShared) continue;
-      const auto* const values = reinterpret_cast<const float*>(memory_[kUpdateBuffer].data() + slice.offset);
-      // Slices with no padding between are one run: the fewer, the quicker is what reads them.
-      if (!delta_.empty() && delta_.back().values + delta_.back().count == values)
-        delta_.back().count += slice.elements;
-      else
-        delta_.push_back({values, nullptr, slice.elements});
+    for (const auto& [name, source] : plan_.training().parts) parts_.push_back(RunsOf(name, source));
+    for (size_t i = 0; i < plan_.training().passes.size(); ++i) {
+      BoundPass& pass = passes_.emplace_back();
+      RIVULET_ASSIGN_OR_RETURN(pass.begin, Bind(programs_->Begin(TaskKind::kTrain, i)));
+      RIVULET_ASSIGN_OR_RETURN(pass.end, Bind(programs_->End(TaskKind::kTrain, i)));
     }
-    RIVULET_ASSIGN_OR_RETURN(init_, Bind(programs_->Init()));
-    RIVULET_ASSIGN_OR_RETURN(final_, Bind(programs_->Final()));
     return absl::OkStatus();
   }
 
@@ -93,17 +124,39 @@ class LocalTrainer : public Trainer {
     RIVULET_CHECK(lane.task != nullptr && lane.base != nullptr && lane.examples != nullptr);
     EnterWorkerThread();
     std::vector<LocalResult> results(1);
-    results[0].status = TrainLane(*lane.task, lane.client_id, *lane.base, *lane.examples, cancel, results[0]);
+    LaneRun run{*lane.task, lane.client_id, *lane.examples, cancel};
+    results[0].status = TrainLane(run, *lane.base, results[0]);
     return results;
   }
 
  private:
-  Status TrainLane(const Task& task, std::string_view client_id, const Model& base, const ExampleSource& examples,
-                   const CancellationToken& cancel, LocalResult& result) {
+  // Slices with no padding between are one run: the fewer, the quicker is what reads them.
+  PartRuns RunsOf(const std::string& name, const PartSource& source) const {
+    const int from = table_.index(source.from), less = source.less.empty() ? -1 : table_.index(source.less);
+    PartRuns part{name, {}, {}};
+    size_t end = 0;
+    for (const Slice& slice : plan_.layout()->slices()) {
+      const bool shared = slice.segment == Segment::kShared;
+      if (slice.segment != Segment::kTrainable && !(shared && source.shared_too)) continue;
+      const RunPlace place = {shared ? BufferTable::kParams : from, shared ? BufferTable::kBaseParams : less,
+                              slice.offset, slice.elements};
+      RunPlace* const last = part.places.empty() ? nullptr : &part.places.back();
+      if (last != nullptr && last->from == place.from && last->less == place.less && end == place.offset) {
+        last->count += place.count;
+      } else {
+        part.places.push_back(place);
+      }
+      end = slice.offset + static_cast<size_t>(slice.elements) * sizeof(float);
+    }
+    part.runs.resize(part.places.size());
+    return part;
+  }
+
+  Status TrainLane(LaneRun& lane, const Model& base, LocalResult& result) {
     const auto started = std::chrono::steady_clock::now();
-    const int64_t size = examples.size();
-    if (size <= 0) return FailedPrecondition("client '{}' has no examples to train on", client_id);
-    if (size > UINT32_MAX) return InvalidArgument("client '{}' has {} examples, beyond 2^32 - 1", client_id, size);
+    const int64_t size = lane.size;
+    if (size <= 0) return FailedPrecondition("client '{}' has no examples to train on", lane.client_id);
+    if (size > UINT32_MAX) return InvalidArgument("client '{}' has {} examples, beyond 2^32 - 1", lane.client_id, size);
     // In one process the base comes with the coordinator's own layout: compared once, as that takes hashing.
     if (base.shared_layout() != known_layout_) {
       if (base.layout().digest() != plan_.layout()->digest()) {
@@ -111,112 +164,149 @@ class LocalTrainer : public Trainer {
       }
       known_layout_ = base.shared_layout();
     }
-    const bool own_input = plan_.input_graph() != nullptr;
-    const int64_t batch_size = std::min(plan_.batch_size(), size);
-    // Both programs before the first step, so that a plan that cannot be compiled for the last, smaller batch fails
+    // Every program before the first step, so that a plan that cannot be compiled for the last, smaller batch fails
     // before anything has been trained.
-    BoundProgram *whole = nullptr, *rest = nullptr;
-    if (!own_input) {
-      RIVULET_ASSIGN_OR_RETURN(whole, StepProgram(batch_size));
-      if (size % batch_size != 0) {
-        RIVULET_ASSIGN_OR_RETURN(rest, StepProgram(size % batch_size));
-      }
+    for (size_t pass = 0; pass < passes_.size(); ++pass) {
+      if (PassOf(pass).input != nullptr) continue;
+      const int64_t batch_size = std::min(PassOf(pass).batch_size, size);
+      RIVULET_RETURN_IF_ERROR(StepProgram(pass, batch_size).status());
+      if (size % batch_size != 0) RIVULET_RETURN_IF_ERROR(StepProgram(pass, size % batch_size).status());
     }
 
-    std::memcpy(memory_[kParamsBuffer].data(), base.arena().data(), base.arena().size());
-    buffers_[kBaseParamsBuffer].data = const_cast<std::byte*>(base.arena().data());  // the programs only read it
+    std::memcpy(memory_[BufferTable::kParams].data(), base.arena().data(), base.arena().size());
+    // The programs only read it.
+    buffers_[BufferTable::kBaseParams].data = const_cast<std::byte*>(base.arena().data());
     // The stream follows from the task alone (the client's key, base version, ordinal). Which trainer runs it, in which
     // process and after how many other tasks, cannot change a draw.
-    const StreamKey rng =
-        StreamFor(task.stream_key, Purpose::kGraph, static_cast<uint32_t>(task.base_version), task.ordinal);
-    *reinterpret_cast<double*>(memory_[kScalarsBuffer].data()) = static_cast<double>(task.base_version);
-    uint64_t step = 0;
-    float loss = 0;
-    const TensorView loss_view{reinterpret_cast<std::byte*>(&loss), DType::kFloat32, Shape{}};
-    Bindings bindings;
-    bindings.buffers = buffers_;
-    bindings.rng = {&rng, 1};
-    bindings.step = {&step, 1};
-    bindings.observer = observer_;
-    bindings.max_loop_steps = loops_.max_steps;
-    const auto run = [&](BoundProgram& program) {
-      bindings.arena = arena_.data();  // a batch of a new size may have made it larger
-      bindings.deadline = std::chrono::steady_clock::now() + loops_.max_time;
-      return program.instance->Run(bindings, cancel);
-    };
-    RIVULET_RETURN_IF_ERROR(run(*init_));
-
-    bindings.fetches = {&loss_view, 1};
-    double loss_sum = 0;
-    int64_t seen = 0;  // examples of this epoch
-    const auto bound = static_cast<uint64_t>(plan_.max_steps());
-    const auto train_on = [&](BoundProgram& program, int64_t count) -> Status {
-      bindings.feeds = program.feeds;
-      MonitoredRun watched(monitor_, bindings);
-      RIVULET_RETURN_IF_ERROR(run(program));
-      watched.Done();
-      RIVULET_VLOG(2, "client '{}': step {}, {} examples, loss {}", client_id, step, count, loss);
-      loss_sum += static_cast<double>(loss) * static_cast<double>(count);
-      seen += count;
-      ++step;
-      return absl::OkStatus();
-    };
-    std::shared_ptr<const Pipeline> input;
-    IteratorContext input_context;
-    if (own_input) {
-      RIVULET_ASSIGN_OR_RETURN(input, BuildInput(plan_, std::make_shared<ExampleElements>(examples, plan_), size,
-                                                 StreamFor(task.stream_key, Purpose::kShuffle,
-                                                           static_cast<uint32_t>(task.base_version), task.ordinal)));
-      input_context.budget = InputBudgetFor(plan_, size);
+    lane.rng = StreamOf(lane.task, Purpose::kGraph);
+    *reinterpret_cast<double*>(memory_[BufferTable::kScalars].data()) = static_cast<double>(lane.task.base_version);
+    lane.bindings.buffers = buffers_;
+    lane.bindings.rng = {&lane.rng, 1};
+    lane.bindings.step = {&lane.step, 1};
+    lane.bindings.observer = observer_;
+    lane.bindings.max_loop_steps = loops_.max_steps;
+    for (size_t pass = 0; pass < passes_.size(); ++pass) {
+      if (passes_[pass].begin != nullptr) RIVULET_RETURN_IF_ERROR(Run(lane, *passes_[pass].begin));
+      RIVULET_RETURN_IF_ERROR(PassOf(pass).input != nullptr ? StepsOverInput(lane, pass) : StepsOverEpochs(lane, pass));
+      if (passes_[pass].end != nullptr) RIVULET_RETURN_IF_ERROR(Run(lane, *passes_[pass].end));
     }
-    for (int64_t epoch = 0; own_input && epoch < plan_.epochs() && (bound == 0 || step < bound); ++epoch) {
-      // Of the last epoch: the loss that is reported is that of the model as it is sent, as nearly as training tells.
-      loss_sum = 0;
-      seen = 0;
-      RIVULET_ASSIGN_OR_RETURN(const auto batches, input->MakeIterator(input_context));
-      while (bound == 0 || step < bound) {
-        Element batch;
-        StatusOr<bool> more = batches->Next(cancel, batch);
-        if (!more.ok()) return Annotate(more.status(), fmt::format("the input of plan '{}'", plan_.name()));
-        if (!*more) break;
-        RIVULET_ASSIGN_OR_RETURN(const auto fed, Feed(batch));
-        RIVULET_RETURN_IF_ERROR(train_on(*fed.first, fed.second));
-      }
-      if (seen == 0)
-        return FailedPrecondition("the input of plan '{}' gives no batch of the {} examples of client '{}'",
-                                  plan_.name(), size, client_id);
-    }
-    for (int64_t epoch = 0; !own_input && epoch < plan_.epochs() && (bound == 0 || step < bound); ++epoch) {
-      ShuffleInto(order_, task, static_cast<uint32_t>(epoch), static_cast<uint32_t>(size));
-      loss_sum = 0;
-      seen = 0;
-      while (seen < size && (bound == 0 || step < bound)) {
-        const int64_t count = std::min(batch_size, size - seen);
-        BoundProgram& program = count == batch_size ? *whole : *rest;
-        RIVULET_RETURN_IF_ERROR(examples.Decode(
-            std::span(order_).subspan(static_cast<size_t>(seen), static_cast<size_t>(count)), program.feeds));
-        RIVULET_RETURN_IF_ERROR(train_on(program, count));
-      }
-    }
-    bindings.feeds = {};
-    bindings.fetches = {};
-    RIVULET_RETURN_IF_ERROR(run(*final_));
 
     result.examples = size;
-    result.steps = static_cast<int64_t>(step);
-    result.train_loss = seen > 0 ? loss_sum / static_cast<double>(seen) : 0;
-    result.parts = {{"delta", delta_}};
+    result.steps = static_cast<int64_t>(lane.step);
+    // Of the last epoch: the loss that is reported is that of the model as it is sent, as nearly as training tells.
+    result.train_loss = lane.seen > 0 ? lane.loss_sum / static_cast<double>(lane.seen) : 0;
+    for (PartRuns& part : parts_) {
+      for (size_t i = 0; i < part.runs.size(); ++i) {
+        const RunPlace& place = part.places[i];
+        part.runs[i] = {FloatsAt(place.from, place.offset),
+                        place.less < 0 ? nullptr : FloatsAt(place.less, place.offset), place.count};
+      }
+      result.parts.push_back({part.name, part.runs});
+    }
     result.declared = {{"examples", static_cast<double>(size)},
-                       {"steps", static_cast<double>(step)},
+                       {"steps", static_cast<double>(lane.step)},
                        {"train_loss", result.train_loss}};
     result.train_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
-    RIVULET_VLOG(1, "client '{}': {} steps over {} examples from round {}, loss {:.4f}, {:.3f} s", client_id, step,
-                 size, task.base_version, result.train_loss, result.train_seconds);
+    RIVULET_VLOG(1, "client '{}': {} steps over {} examples from round {}, loss {:.4f}, {:.3f} s", lane.client_id,
+                 lane.step, size, lane.task.base_version, result.train_loss, result.train_seconds);
     return absl::OkStatus();
   }
 
+  static size_t Index(int buffer) { return static_cast<size_t>(buffer); }
+  const LocalPass& PassOf(size_t pass) const { return plan_.training().passes[pass]; }
+  const float* FloatsAt(int buffer, size_t offset) const {
+    return reinterpret_cast<const float*>(buffers_[Index(buffer)].data + offset);
+  }
+  static StreamKey StreamOf(const Task& task, Purpose purpose) {
+    return StreamFor(task.stream_key, purpose, static_cast<uint32_t>(task.base_version), task.ordinal);
+  }
+
+  Status Run(LaneRun& lane, BoundProgram& program) {
+    lane.bindings.arena = arena_.data();  // a batch of a new size may have made it larger
+    lane.bindings.deadline = std::chrono::steady_clock::now() + loops_.max_time;
+    return program.instance->Run(lane.bindings, lane.cancel);
+  }
+
+  Status Step(LaneRun& lane, BoundProgram& program, int64_t count) {
+    lane.bindings.feeds = program.feeds;
+    lane.bindings.fetches = {&lane.loss_view, 1};
+    {
+      MonitoredRun watched(monitor_, lane.bindings);
+      RIVULET_RETURN_IF_ERROR(Run(lane, program));
+      watched.Done();
+    }
+    lane.bindings.feeds = {};
+    lane.bindings.fetches = {};
+    RIVULET_VLOG(2, "client '{}': step {}, {} examples, loss {}", lane.client_id, lane.step, count, lane.loss);
+    lane.loss_sum += static_cast<double>(lane.loss) * static_cast<double>(count);
+    lane.seen += count;
+    ++lane.step;
+    return absl::OkStatus();
+  }
+
+  static void BeginEpoch(LaneRun& lane) {
+    lane.loss_sum = 0;
+    lane.seen = 0;
+  }
+
+  Status StepsOverEpochs(LaneRun& lane, size_t index) {
+    const LocalPass& pass = PassOf(index);
+    const int64_t size = lane.size, batch_size = std::min(pass.batch_size, size);
+    RIVULET_ASSIGN_OR_RETURN(BoundProgram* const whole, StepProgram(index, batch_size));
+    BoundProgram* rest = nullptr;
+    if (size % batch_size != 0) {
+      RIVULET_ASSIGN_OR_RETURN(rest, StepProgram(index, size % batch_size));
+    }
+    const uint64_t last = LastStep(lane, pass);
+    for (int64_t epoch = 0; epoch < pass.epochs && lane.step < last; ++epoch, ++lane.epoch) {
+      BeginEpoch(lane);
+      ShuffleInto(order_, lane, pass.shuffle);
+      while (lane.seen < size && lane.step < last) {
+        const int64_t count = std::min(batch_size, size - lane.seen);
+        BoundProgram& program = count == batch_size ? *whole : *rest;
+        RIVULET_RETURN_IF_ERROR(lane.examples.Decode(
+            std::span(order_).subspan(static_cast<size_t>(lane.seen), static_cast<size_t>(count)), program.feeds));
+        RIVULET_RETURN_IF_ERROR(Step(lane, program, count));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  Status StepsOverInput(LaneRun& lane, size_t index) {
+    const LocalPass& pass = PassOf(index);
+    RIVULET_ASSIGN_OR_RETURN(const auto input,
+                             BuildInput(plan_, pass, std::make_shared<ExampleElements>(lane.examples, plan_), lane.size,
+                                        StreamOf(lane.task, Purpose::kShuffle)));
+    IteratorContext context;
+    context.budget = InputBudgetFor(pass, lane.size);
+    const uint64_t last = LastStep(lane, pass);
+    for (int64_t epoch = 0; epoch < pass.epochs && lane.step < last; ++epoch, ++lane.epoch) {
+      BeginEpoch(lane);
+      RIVULET_ASSIGN_OR_RETURN(const auto batches, input->MakeIterator(context));
+      while (lane.step < last) {
+        Element batch;
+        StatusOr<bool> more = batches->Next(lane.cancel, batch);
+        if (!more.ok()) return Annotate(more.status(), fmt::format("the input of plan '{}'", plan_.name()));
+        if (!*more) break;
+        RIVULET_ASSIGN_OR_RETURN(const auto fed, Feed(index, batch));
+        RIVULET_RETURN_IF_ERROR(Step(lane, *fed.first, fed.second));
+      }
+      if (lane.seen == 0)
+        return FailedPrecondition("the input of plan '{}' gives no batch of the {} examples of client '{}'",
+                                  plan_.name(), lane.size, lane.client_id);
+    }
+    return absl::OkStatus();
+  }
+
+  // The step at which the pass is over, whatever is left of its epochs.
+  static uint64_t LastStep(const LaneRun& lane, const LocalPass& pass) {
+    return pass.max_steps == 0 ? UINT64_MAX : lane.step + static_cast<uint64_t>(pass.max_steps);
+  }
+
+  // Null of no program.
   StatusOr<std::unique_ptr<BoundProgram>> Bind(StatusOr<std::shared_ptr<const Program>> program) {
     RIVULET_RETURN_IF_ERROR(program.status());
+    if (*program == nullptr) return nullptr;
     auto bound = std::make_unique<BoundProgram>();
     bound->program = *std::move(program);
     RIVULET_ASSIGN_OR_RETURN(bound->instance, bound->program->Instantiate());
@@ -226,8 +316,10 @@ class LocalTrainer : public Trainer {
       // A larger buffer has another address, so programs that were bound to the smaller one are told.
       if (view.bytes() > feeds_[i].size()) {
         RIVULET_ASSIGN_OR_RETURN(feeds_[i], AlignedBuffer::Create(view.bytes()));
-        for (auto& [batch_size, step] : steps_) {
-          if (step != nullptr) step->feeds[i].data = feeds_[i].data();
+        for (BoundPass& pass : passes_) {
+          for (auto& [batch_size, step] : pass.steps) {
+            if (step != nullptr) step->feeds[i].data = feeds_[i].data();
+          }
         }
       }
       view.data = feeds_[i].data();
@@ -240,16 +332,16 @@ class LocalTrainer : public Trainer {
     return bound;
   }
 
-  StatusOr<BoundProgram*> StepProgram(int64_t batch_size) {
-    std::unique_ptr<BoundProgram>& step = steps_[batch_size];
+  StatusOr<BoundProgram*> StepProgram(size_t pass, int64_t batch_size) {
+    std::unique_ptr<BoundProgram>& step = passes_[pass].steps[batch_size];
     if (step == nullptr) {
-      RIVULET_ASSIGN_OR_RETURN(step, Bind(programs_->Step(batch_size)));
+      RIVULET_ASSIGN_OR_RETURN(step, Bind(programs_->Step(TaskKind::kTrain, pass, batch_size)));
     }
     return step.get();
   }
 
-  // Puts a batch of the plan's input into the feeds of the program of its size.
-  StatusOr<std::pair<BoundProgram*, int64_t>> Feed(Element& batch) {
+  // Puts a batch of the pass's input into the feeds of the program of its size.
+  StatusOr<std::pair<BoundProgram*, int64_t>> Feed(size_t pass, Element& batch) {
     RIVULET_ASSIGN_OR_RETURN(const auto components, batch.Components());
     const std::vector<FeatureSpec>& features = plan_.features();
     const Shape& first = components[0].shape();
@@ -268,19 +360,20 @@ class LocalTrainer : public Trainer {
     }
     // Each size is a program to compile and to keep. A plan whose input gives ever new sizes would cost memory without
     // end.
-    if (!steps_.contains(count) && steps_.size() >= kMostBatchSizes)
+    if (!passes_[pass].steps.contains(count) && passes_[pass].steps.size() >= kMostBatchSizes)
       return ResourceExhausted("the input of plan '{}' gives batches of more than {} different sizes", plan_.name(),
                                kMostBatchSizes);
-    RIVULET_ASSIGN_OR_RETURN(BoundProgram* const program, StepProgram(count));
+    RIVULET_ASSIGN_OR_RETURN(BoundProgram* const program, StepProgram(pass, count));
     for (size_t i = 0; i < components.size(); ++i)
       std::memcpy(program->feeds[i].data, components[i].tensor().data(), program->feeds[i].bytes());
     return std::pair(program, count);
   }
 
-  void ShuffleInto(std::vector<uint32_t>& order, const Task& task, uint32_t epoch, uint32_t size) {
-    if (plan_.shuffle()) {
-      Draws draws(StreamFor(task.stream_key, Purpose::kShuffle, static_cast<uint32_t>(task.base_version), task.ordinal),
-                  epoch);
+  // Epochs are counted over all passes, so that no two of a task have one order.
+  static void ShuffleInto(std::vector<uint32_t>& order, const LaneRun& lane, bool shuffle) {
+    const auto size = static_cast<uint32_t>(lane.size);
+    if (shuffle) {
+      Draws draws(StreamOf(lane.task, Purpose::kShuffle), static_cast<uint32_t>(lane.epoch));
       order = Permutation(draws, size);
     } else {
       order.resize(size);
@@ -288,25 +381,25 @@ class LocalTrainer : public Trainer {
     }
   }
 
-  const std::shared_ptr<ProgramCache> programs_;
+  const std::shared_ptr<PassPrograms> programs_;
   const Plan& plan_;
+  const BufferTable& table_;
   StepMonitor* const monitor_;
   const LoopBudget loops_;
-  std::vector<AlignedBuffer> memory_;  // by TrainingBuffer
+  std::vector<AlignedBuffer> memory_;  // by the table's index
   std::vector<Buffer> buffers_;
   std::vector<AlignedBuffer> feeds_;                 // of the largest batch so far; smaller ones use their front
   AlignedBuffer arena_;                              // of the largest program; all share it
   std::shared_ptr<const ModelLayout> known_layout_;  // equal to the plan's
-  std::vector<FloatRun> delta_;                      // the update buffer without its padding: wire order
+  std::vector<PartRuns> parts_;
   std::vector<uint32_t> order_;
   RunObserver* observer_ = nullptr;
-  std::unique_ptr<BoundProgram> init_, final_;
-  std::map<int64_t, std::unique_ptr<BoundProgram>> steps_;  // by batch size
+  std::vector<BoundPass> passes_;
 };
 
 }  // namespace
 
-StatusOr<std::unique_ptr<Trainer>> Trainer::Create(std::shared_ptr<ProgramCache> programs, StepMonitor* monitor,
+StatusOr<std::unique_ptr<Trainer>> Trainer::Create(std::shared_ptr<PassPrograms> programs, StepMonitor* monitor,
                                                    LoopBudget loops) {
   EnterWorkerThread();
   auto trainer = std::make_unique<LocalTrainer>(std::move(programs), monitor, loops);

@@ -1,6 +1,6 @@
 // Trains clients' copies of the model: the plan's graphs over their data, from a base model to parts that lie in the
 // trainer's memory. No bytes, no message, no hash. One per worker thread; shares compiled programs with the others
-// through ProgramCache.
+// through PassPrograms.
 #pragma once
 
 #include <chrono>
@@ -20,15 +20,10 @@
 
 namespace rivulet {
 
-class StepMonitor;  // engine/profile/step_monitor.h
+class PassPrograms;  // client/pass_programs.h
+class StepMonitor;   // engine/profile/step_monitor.h
 
-// Compiled programs of one plan, by batch size, compiled on demand. Thread-safe; shared by workers.
-class ProgramCache;
-std::shared_ptr<ProgramCache> NewProgramCache(std::shared_ptr<const Plan> plan);
-// The same with programs compiled otherwise than the plan says: for a debugger that wants to see every node.
-std::shared_ptr<ProgramCache> NewProgramCache(std::shared_ptr<const Plan> plan, CompileOptions options);
-
-// What one lane works on. Everything must outlive the call.
+// What one lane works on. Everything must outlive the call, and the base the result's parts.
 struct LaneTask {
   const Task* task = nullptr;
   std::string_view client_id;
@@ -37,7 +32,8 @@ struct LaneTask {
 };
 
 struct LocalResult {
-  // A part of the client's update: its runs in wire order, in the trainer's memory until the next Train.
+  // A part of the client's update: its runs in wire order, in the trainer's memory until the next Train. A run may be a
+  // difference to the base model, where that lies.
   struct Part {
     std::string_view name;
     std::span<const FloatRun> runs;
@@ -60,12 +56,12 @@ struct LoopBudget {
   std::chrono::nanoseconds max_time = std::chrono::hours(1);
 };
 
-// Holds one model's worth of params, gradients and update, the rule's slots, and the arena of its largest program. Not
-// thread-safe.
+// Holds one model's worth of params and gradients, the plan's own vectors (slots), and the arena of its largest
+// program. Not thread-safe.
 class Trainer {
  public:
   // `monitor` may watch the steps; it must outlive the trainer.
-  static StatusOr<std::unique_ptr<Trainer>> Create(std::shared_ptr<ProgramCache> programs,
+  static StatusOr<std::unique_ptr<Trainer>> Create(std::shared_ptr<PassPrograms> programs,
                                                    StepMonitor* monitor = nullptr, LoopBudget loops = {});
   virtual ~Trainer() = default;
   // A result per lane, in their order. The same (task's stream key, base version, ordinal; base model; data) gives the
@@ -77,7 +73,7 @@ class Trainer {
   // A value that is not a number is no error here: whoever folds refuses it.
   virtual StatusOr<std::vector<LocalResult>> Train(std::span<const LaneTask> lanes,
                                                    const CancellationToken& cancel = {}) = 0;
-  // From now on `observer` (null: nobody) watches every program that Train runs: init, the steps, final. The bits are
+  // From now on `observer` (null: nobody) watches every program that Train runs: begin, the steps, end. The bits are
   // the same. It must outlive the next Train.
   virtual void Observe(RunObserver* observer) = 0;
 };

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "client/program_cache.h"
+#include "client/pass_programs.h"
 #include "client/trainer.h"
 #include "engine/base/available_memory.h"
 #include "engine/compile/compile.h"
@@ -51,29 +51,32 @@ class ClientStep final : public StepLoop {
     RIVULET_ASSIGN_OR_RETURN(const auto model, setup.model());
     source_lines_ = SourceLinesOf(model->graph);
     RIVULET_ASSIGN_OR_RETURN(plan_, setup.plan());
-    const auto programs = NewProgramCache(plan_);
+    PassPrograms programs(plan_);
     batch_ = batch;
-    RIVULET_ASSIGN_OR_RETURN(ProgramCache::StepGraph described, programs->DescribeStep(batch_));
+    RIVULET_ASSIGN_OR_RETURN(PassPrograms::StepGraph described, programs.DescribeStep(TaskKind::kTrain, 0, batch_));
     graph_ = std::move(described.graph);
-    RIVULET_ASSIGN_OR_RETURN(auto program, programs->Step(batch_));
+    RIVULET_ASSIGN_OR_RETURN(auto program, programs.Step(TaskKind::kTrain, 0, batch_));
     std::vector<AlignedBuffer> memory;
-    for (int i = 0; i < programs->buffers(); ++i) memory.emplace_back(programs->buffer_bytes(i));
+    const BufferTable& table = programs.buffers();
+    for (int i = 0; i < table.size(); ++i) memory.emplace_back(table.bytes(i));
     RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<Model> first, InitialModel(*plan_, scenario.run.seed));
-    for (const int buffer : {kParamsBuffer, kBaseParamsBuffer})
+    for (const int buffer : {BufferTable::kParams, BufferTable::kBaseParams})
       std::memcpy(memory[static_cast<size_t>(buffer)].data(), first->arena().data(), first->arena().size());
     RIVULET_RETURN_IF_ERROR(Bind(std::move(program), std::move(memory)));
     title_ = fmt::format("{}, training step, batch {}", scenario.run.name, batch_);
 
     // What a rule keeps over the steps gets its first values, as at the start of a task.
-    RIVULET_ASSIGN_OR_RETURN(const auto init, programs->Init());
-    RIVULET_ASSIGN_OR_RETURN(const auto init_instance, init->Instantiate());
-    AlignedBuffer arena(init->memory().arena_bytes);
-    Bindings bindings;
-    bindings.arena = arena.data();
-    bindings.buffers = buffers_;
-    bindings.rng = {&rng_, 1};
-    bindings.step = {&step_, 1};
-    RIVULET_RETURN_IF_ERROR(init_instance->Run(bindings));
+    RIVULET_ASSIGN_OR_RETURN(const auto begin, programs.Begin(TaskKind::kTrain, 0));
+    if (begin != nullptr) {
+      RIVULET_ASSIGN_OR_RETURN(const auto instance, begin->Instantiate());
+      AlignedBuffer arena(begin->memory().arena_bytes);
+      Bindings bindings;
+      bindings.arena = arena.data();
+      bindings.buffers = buffers_;
+      bindings.rng = {&rng_, 1};
+      bindings.step = {&step_, 1};
+      RIVULET_RETURN_IF_ERROR(instance->Run(bindings));
+    }
     if (own_data) return OpenData(setup);
     data_ = "made-up data";
     for (size_t i = 0; i < feed_tensors_.size(); ++i) MakeUp(feed_tensors_[i], plan_->features()[i].upper_bound);

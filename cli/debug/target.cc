@@ -9,7 +9,7 @@
 #include "cli/command.h"
 #include "cli/graph/source.h"
 #include "cli/run/options.h"
-#include "client/program_cache.h"
+#include "client/pass_programs.h"
 #include "client/trainer.h"
 #include "client/update_message_writer.h"
 #include "engine/base/nearest.h"
@@ -123,10 +123,11 @@ StatusOr<std::unique_ptr<DebugTarget>> FromScenario(const DebugTargetOptions& op
   target->options = plan->compile_options();
   target->source_lines = std::move(source_lines);
   if (options.no_passes) LeaveOutPasses(target->options);
-  const auto programs = NewProgramCache(plan, target->options);
+  const auto programs = std::make_shared<PassPrograms>(plan, target->options);
   const auto size = static_cast<int64_t>(share->examples.size());
-  const int64_t batch = std::min(plan->batch_size(), size);
-  RIVULET_ASSIGN_OR_RETURN(ProgramCache::StepGraph step, programs->DescribeStep(batch));
+  const LocalPass& pass = plan->training().passes[0];
+  const int64_t batch = std::min(pass.batch_size, size);
+  RIVULET_ASSIGN_OR_RETURN(PassPrograms::StepGraph step, programs->DescribeStep(TaskKind::kTrain, 0, batch));
   target->graph = std::move(step.graph);
   target->signature = std::move(step.signature);
   RIVULET_RETURN_IF_ERROR(Describe(*target));
@@ -143,17 +144,17 @@ StatusOr<std::unique_ptr<DebugTarget>> FromScenario(const DebugTargetOptions& op
                    {"round", round},
                    {"examples", size},
                    {"batch_size", batch},
-                   {"epochs", plan->epochs()},
+                   {"epochs", pass.epochs},
                    {"seed", static_cast<int64_t>(scenario.run.seed)},
                    {"plan_digest", plan->digest().Hex()}};
-  // A program that fetches is a step; before the first one comes init, after the last final.
+  // A program that fetches is a step; before the first one comes begin, after the last end.
   auto stepped = std::make_shared<bool>(false);
   target->phase_of = [stepped](const Program& program) -> std::string {
     if (!program.signature().fetches.empty()) {
       *stepped = true;
       return "step";
     }
-    return *stepped ? "final" : "init";
+    return *stepped ? "end" : "begin";
   };
   target->run = [programs, task, base, data, indices = share->examples, decoder, stepped,
                  id = share->client_id](RunObserver* observer) -> StatusOr<std::string> {

@@ -6,7 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/run/blame_model.h"
-#include "client/program_cache.h"
+#include "client/pass_programs.h"
 #include "client/trainer.h"
 #include "engine/base/file_system.h"
 #include "engine/gradients/gradients.h"
@@ -128,7 +128,7 @@ StatusOr<GraphSource> FromScenario(const GraphSourceOptions& options, int64_t& b
   GraphSource source;
   source.title = setup.scenario().run.name;
   source.parameters = ParametersOf(model->variables);
-  RIVULET_ASSIGN_OR_RETURN(ProgramCache::StepGraph step, NewProgramCache(plan)->DescribeStep(batch));
+  RIVULET_ASSIGN_OR_RETURN(PassPrograms::StepGraph step, PassPrograms(plan).DescribeStep(TaskKind::kTrain, 0, batch));
   source.graph = std::move(step.graph);
   source.signature = std::move(step.signature);
   source.kernels = plan->compile_options().kernels;

@@ -25,7 +25,7 @@ namespace rivulet {
 struct DebugStop {
   enum class Why { kStep, kCondition, kBreakpoint, kInstruction, kFailed };
   Why why = Why::kStep;
-  std::string phase;     // "init", "step", "final"
+  std::string phase;     // "begin", "step", "end"
   int64_t step = 0;      // steps finished before this one; the step it stopped in or after has this index
   int instruction = 0;   // of the program, that has just run (or failed)
   int instructions = 0;  // of the program

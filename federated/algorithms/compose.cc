@@ -22,8 +22,8 @@ StatusOr<Composition> Compose(const Scenario& scenario, const ModelLayout& layou
 
 StatusOr<std::shared_ptr<const Plan>> ComposePlan(const Scenario& scenario, const ModelDef& model) {
   RIVULET_ASSIGN_OR_RETURN(const ModelLayout layout, ModelLayoutOf(model));
-  RIVULET_ASSIGN_OR_RETURN(Composition composition, Compose(scenario, layout));
-  return Plan::Build(scenario, model, std::move(composition));
+  RIVULET_ASSIGN_OR_RETURN(const Composition composition, Compose(scenario, layout));
+  return Plan::Build(scenario, model, composition);
 }
 
 StatusOr<std::string> BuildPlan(const Scenario& scenario, const ModelDef& model) {

@@ -6,9 +6,10 @@
 
 namespace rivulet {
 
-StatusOr<Composition> FedAvg(const AlgorithmContext& context) {
+StatusOr<Composition> FedAvg(const AlgorithmContext&) {
   Composition composition;
-  RIVULET_ASSIGN_OR_RETURN(composition.local, MakeLocalRule(context.scenario.client, context.layout));
+  composition.passes.emplace_back();
+  composition.parts["delta"] = {.from = "params", .less = "base_params", .shared_too = true};
   composition.aggregation.rule = "weighted_mean";
   return composition;
 }

@@ -1,4 +1,5 @@
 // From a scenario, a model and a composition to the bytes that every client of the run gets.
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -78,6 +79,35 @@ StatusOr<std::string> GraphDefAt(const std::string& precision, const Graph& grap
   return SerializeGraph(mixed);
 }
 
+// A graph's bytes; none of one that only runs.
+std::string BytesOf(const Graph& graph) { return graph.nodes().size() > 1 ? SerializeGraph(graph) : ""; }
+
+// The pass as scenario.client says what `builder` leaves open. Passes begin anew, each with its own slots and scalars
+// of the same names, so that a plan has as many as its largest pass.
+Status AddPass(const PassBuilder& builder, const ClientConfig& client, const ModelLayout& layout,
+               proto::FlatNamesDef& flats, proto::PassDef& pass) {
+  RIVULET_ASSIGN_OR_RETURN(LocalRule rule, MakeLocalRule(client, layout, builder.gradient));
+  if (client.loss_scale.kind != "none") {
+    RIVULET_ASSIGN_OR_RETURN(*pass.mutable_loss_scale(), AddLossScale(client.loss_scale, rule));
+  }
+  flats.set_slots(std::max(flats.slots(), rule.slots));
+  flats.set_scalars(std::max(flats.scalars(), rule.scalars));
+  pass.add_models()->set_buffer("params");
+  pass.set_gradient_by("params");
+  pass.set_dataset("train");
+  pass.set_batch_size(client.batch_size);
+  pass.set_shuffle(client.shuffle);
+  pass.set_epochs(client.epochs);
+  if (!client.input_graph.empty()) {
+    auto graph = FileSystem::Default().ReadAll(client.input_graph);
+    if (!graph.ok()) return Annotate(graph.status(), "client.input_graph");
+    pass.set_input(*std::move(graph));
+  }
+  pass.set_begin(BytesOf(rule.begin));
+  pass.set_step(BytesOf(rule.step));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 StatusOr<ModelLayout> ModelLayoutOf(const ModelDef& model) {
@@ -92,7 +122,7 @@ StatusOr<ModelLayout> ModelLayoutOf(const ModelDef& model) {
 // Everything that decides a client's bits is in these bytes, and their digest names them: two clients with one plan
 // compute the same, and a change of any setting is another plan.
 StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, const ModelDef& model,
-                                                  Composition composition) {
+                                                  const Composition& composition) {
   proto::Plan plan;
   plan.set_format(kPlanFormat);
   plan.set_name(scenario.run.name);
@@ -118,37 +148,33 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
     entry->set_segment(variable.segment);
   }
 
-  LocalRule& rule = composition.local;
-  proto::LocalAlgorithm& algorithm = *plan.mutable_algorithm();
-  if (scenario.client.loss_scale.kind != "none") {
-    RIVULET_ASSIGN_OR_RETURN(*algorithm.mutable_loss_scale(), AddLossScale(scenario.client.loss_scale, rule));
+  plan.set_kernels(scenario.run.kernels);
+  RIVULET_ASSIGN_OR_RETURN(const ModelLayout layout, ModelLayoutOf(model));
+  proto::LocalProgramDef& training = *plan.add_programs();
+  training.set_kind(static_cast<int32_t>(TaskKind::kTrain));
+  for (const PassBuilder& pass : composition.passes) {
+    RIVULET_RETURN_IF_ERROR(AddPass(pass, scenario.client, layout, *plan.mutable_flats(), *training.add_passes()));
   }
-  algorithm.set_init_graph(SerializeGraph(rule.init));
-  algorithm.set_step_graph(SerializeGraph(rule.step));
-  algorithm.set_final_graph(SerializeGraph(rule.final));
-  algorithm.set_slots(rule.slots);
-  algorithm.set_scalars(rule.scalars);
-
-  proto::LocalTraining& training = *plan.mutable_training();
-  training.set_epochs(scenario.client.epochs);
-  training.set_batch_size(scenario.client.batch_size);
-  training.set_shuffle(scenario.client.shuffle);
-  training.set_dataset("train");
-  training.set_kernels(scenario.run.kernels);
-  if (!scenario.client.input_graph.empty()) {
-    auto graph = FileSystem::Default().ReadAll(scenario.client.input_graph);
-    if (!graph.ok()) return Annotate(graph.status(), "client.input_graph");
-    training.set_input_graph(*std::move(graph));
+  for (const auto& [name, source] : composition.parts) {
+    proto::PartSourceDef* part = training.add_parts();
+    part->set_part(name);
+    part->set_from(source.from);
+    part->set_less(source.less);
+    part->set_shared_too(source.shared_too);
   }
 
   const AggregationSpec& spec = composition.aggregation;
-  proto::UpdateRule& update = *plan.mutable_update();
-  update.set_aggregation(spec.rule);
-  update.set_value_bits(spec.value_bits);
-  update.set_fraction_bits(spec.fraction_bits());
-  update.set_max_weight(spec.max_weight);
-  update.set_updates_per_version(spec.updates_per_version);
-  update.set_weight_by("examples");
+  proto::AggregationDef& aggregation = *plan.mutable_aggregation();
+  aggregation.set_rule(spec.rule);
+  aggregation.set_max_weight(spec.max_weight);
+  aggregation.set_updates_per_version(spec.updates_per_version);
+  proto::PartDef& part = *aggregation.add_parts();
+  part.set_name("delta");
+  part.set_codec("f32");
+  part.set_elements(spec.elements);
+  part.set_value_bits(spec.value_bits);
+  part.set_fraction_bits(spec.fraction_bits());
+  part.set_weigh("examples");
 
   // What every client will ask of these bytes is asked here first.
   return Open(plan.SerializeAsString());

@@ -1,14 +1,28 @@
 // What an algorithm decides of a plan. Algorithms compose it (federated/algorithms), Plan::Build writes it down.
 #pragma once
 
+#include <map>
+#include <string>
+#include <vector>
+
 #include "federated/aggregation/aggregation_spec.h"
 #include "federated/plan/local_rules.h"
+#include "federated/plan/pass.h"
 
 namespace rivulet {
 
+// A pass before it is graphs. What it leaves open is the scenario's [client]: the epochs and batches, the optimiser,
+// its schedule and clipping, the loss scale.
+struct PassBuilder {
+  // What the optimiser takes for the gradient of the training loss, of f.grads(), f.params() and so on; null:
+  // f.grads(). An algorithm that adds a term to the loss adds the term's gradient here.
+  LocalGradient gradient;
+};
+
 struct Composition {
-  LocalRule local;              // what a client does once it knows a gradient, and what it sends
-  AggregationSpec aggregation;  // how updates are summed, with the bounds that the plan states
+  std::vector<PassBuilder> passes;          // of a training task, in their order
+  std::map<std::string, PartSource> parts;  // what a client sends, and where each part lies after the last pass
+  AggregationSpec aggregation;              // how updates are summed, with the bounds that the plan states
 };
 
 }  // namespace rivulet

@@ -1,32 +1,30 @@
-// The local algorithm of a plan: three graphs over flat variables (README.md has the names). A local rule is what
-// happens to `params` once `grads` are known.
+// The local rule of a pass: what happens to `params` once `grads` are known, as two graphs over flat variables
+// (README.md has the names).
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "engine/base/status.h"
 #include "engine/graph/graph.h"
+#include "federated/plan/flat_scope.h"
 #include "federated/scenario/scenario.h"
 #include "federated/weights/layout.h"
 
 namespace rivulet {
 
-// The node of each graph that its run is for.
-inline constexpr char kRunTarget[] = "run";
-
 struct LocalRule {
-  Graph init, step, final;
+  Graph begin, step;
   int slots = 0;    // flat buffers as large as `params`
   int scalars = 0;  // float64 numbers
 };
 
-// The rule that client.optimizer and client.schedule ask for, for a model of `layout`. INVALID_ARGUMENT: an unknown
-// kind, a setting out of its range.
-StatusOr<LocalRule> MakeLocalRule(const ClientConfig& client, const ModelLayout& layout);
+// What the optimiser takes for the gradient instead of f.grads().
+using LocalGradient = std::function<Output(FlatScope& f)>;
 
-// What a flat variable is by its name in a plan ("params", "slots/1", "update/shared_delta"): the float32 elements of
-// its segment with padding, or a float64 scalar ("round", "scalars/0"). NOT_FOUND: no such flat variable for a plan of
-// so many slots and scalars and this layout.
-StatusOr<TensorSpec> FlatSpec(std::string_view name, const ModelLayout& layout, int slots, int scalars);
+// The rule that client.optimizer and client.schedule ask for, for a model of `layout`. `gradient` (null: f.grads())
+// comes before client.optimizer's clipping. INVALID_ARGUMENT: an unknown kind, a setting out of its range.
+StatusOr<LocalRule> MakeLocalRule(const ClientConfig& client, const ModelLayout& layout,
+                                  const LocalGradient& gradient = nullptr);
 
 }  // namespace rivulet

@@ -24,12 +24,12 @@ Status RunsAlso(Graph& graph, Node* node) {
   return graph.AddControlInput(graph.Find(kRunTarget), node);
 }
 
-Status AssignFirst(Graph& init, const std::string& name, double value) {
-  const Scope scope(init);
+Status AssignFirst(Graph& begin, const std::string& name, double value) {
+  const Scope scope(begin);
   Node* assign = scope.AddNode("AssignVariableOp", {ScalarHandle(scope, name), Number(scope, value)},
                                {{"dtype", DType::kFloat64}});
   RIVULET_RETURN_IF_ERROR(scope.status());
-  return RunsAlso(init, assign);
+  return RunsAlso(begin, assign);
 }
 
 // Rewrites a step graph.
@@ -133,13 +133,13 @@ class ScaledStep {
 
 StatusOr<std::string> AddLossScale(const LossScaleConfig& config, LocalRule& rule) {
   const std::string scale = fmt::format("scalars/{}", rule.scalars++);
-  RIVULET_RETURN_IF_ERROR(AssignFirst(rule.init, scale, config.scale));
+  RIVULET_RETURN_IF_ERROR(AssignFirst(rule.begin, scale, config.scale));
   ScaledStep step(rule.step, scale);
   RIVULET_RETURN_IF_ERROR(step.UnscaleGradients());
   RIVULET_RETURN_IF_ERROR(step.KeepWhatDoesNotCount());
   if (config.kind == "dynamic") {
     const std::string good_steps = fmt::format("scalars/{}", rule.scalars++);
-    RIVULET_RETURN_IF_ERROR(AssignFirst(rule.init, good_steps, 0));
+    RIVULET_RETURN_IF_ERROR(AssignFirst(rule.begin, good_steps, 0));
     RIVULET_RETURN_IF_ERROR(step.AdaptScale(good_steps, config.growth_steps));
   }
   return scale;

@@ -13,7 +13,7 @@
 namespace rivulet {
 
 // Adds it to a finished rule: one scalar for the scale, and for the dynamic kind one for the good steps in a row, each
-// given its first value by `init`. Returns the scale's name ("scalars/2"), by which the client scales the loss.
+// given its first value by `begin`. Returns the scale's name ("scalars/2"), by which the client scales the loss.
 StatusOr<std::string> AddLossScale(const LossScaleConfig& config, LocalRule& rule);
 
 }  // namespace rivulet

@@ -1,12 +1,13 @@
 #include "federated/plan/plan.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <utility>
 
 #include "engine/graph/variable_name.h"
 #include "engine/graphdef/graph_def.h"
-#include "federated/plan/local_rules.h"
+#include "federated/plan/flat_scope.h"
 #include "federated/plan/plan_input.h"
 #include "proto/federated/plan.pb.h"
 
@@ -14,7 +15,7 @@ namespace rivulet {
 namespace {
 
 constexpr int64_t kMaxEpochs = 1'000'000, kMaxBatch = int64_t{1} << 20, kMaxSteps = int64_t{1} << 32;
-constexpr int kMaxSlots = 16, kMaxScalars = 64;
+constexpr int kMaxSlots = 16, kMaxScalars = 64, kMaxUpdateVectors = 16, kMaxPasses = 16;
 
 // Names from outside end up in messages, rows and files.
 Status CheckName(std::string_view what, std::string_view name) {
@@ -46,6 +47,9 @@ class PlanReader {
   static StatusOr<std::shared_ptr<const Plan>> Read(std::string bytes) {
     proto::Plan message;
     if (!message.ParseFromString(bytes)) return DataLoss("these {} bytes are no plan", bytes.size());
+    if (message.format() == 1) {
+      return InvalidArgument("the plan has format 1: it was built by an older program; build it again with this one");
+    }
     if (message.format() != kPlanFormat) {
       return InvalidArgument("the plan has format {}, and this program reads format {}", message.format(), kPlanFormat);
     }
@@ -57,9 +61,13 @@ class PlanReader {
     plan.name_ = message.name();
     RIVULET_RETURN_IF_ERROR(reader.ReadModel(message.model()));
     RIVULET_RETURN_IF_ERROR(reader.ReadFeatures(message.model()));
-    RIVULET_RETURN_IF_ERROR(reader.ReadAlgorithm(message.algorithm()));
-    RIVULET_RETURN_IF_ERROR(reader.ReadTraining(message.training()));
-    RIVULET_RETURN_IF_ERROR(reader.ReadUpdate(message.update()));
+    RIVULET_RETURN_IF_ERROR(reader.ReadKernels(message.kernels()));
+    RIVULET_RETURN_IF_ERROR(reader.ReadFlats(message.flats()));
+    for (const proto::LocalProgramDef& program : message.programs()) {
+      RIVULET_RETURN_IF_ERROR(reader.ReadProgram(program));
+    }
+    if (plan.program(TaskKind::kTrain) == nullptr) return InvalidArgument("the plan has no program to train with");
+    RIVULET_RETURN_IF_ERROR(reader.ReadAggregation(message.aggregation()));
     return std::shared_ptr<const Plan>(std::move(reader.plan_));
   }
 
@@ -121,6 +129,13 @@ class PlanReader {
             variable.spec.shape.ToString(), static_cast<int32_t>(variable.spec.dtype));
       }
       RIVULET_ASSIGN_OR_RETURN(const Segment segment, SegmentFromName(variable.segment));
+      // Every task begins with the base model, which has no values for it.
+      if (segment == Segment::kLocal) {
+        return InvalidArgument(
+            "variable '{}' is of segment local, and no client keeps such a variable from task to task; make it shared "
+            "or frozen",
+            variable.name);
+      }
       specs.push_back({variable.name, variable.spec, segment});
     }
     RIVULET_ASSIGN_OR_RETURN(ModelLayout layout, ModelLayout::Create(specs));
@@ -201,28 +216,109 @@ class PlanReader {
     return feature;
   }
 
-  Status ReadAlgorithm(const proto::LocalAlgorithm& message) {
-    plan_->slots_ = message.slots();
+  Status ReadKernels(std::string_view kernels) {
+    plan_->portable_kernels_ = kernels == "portable";
+    if (plan_->portable_kernels_ || kernels.empty() || kernels == "native") return absl::OkStatus();
+    return InvalidArgument("the plan asks for kernels '{}'; there are 'native' and 'portable'", kernels);
+  }
+
+  Status ReadFlats(const proto::FlatNamesDef& message) {
+    FlatNames& names = plan_->flat_names_;
+    names.slots = message.slots();
     if (message.slots() < 0 || message.slots() > kMaxSlots) {
       return InvalidArgument("the plan asks for {} slots; a client has 0 to {}", message.slots(), kMaxSlots);
     }
-    plan_->scalars_ = message.scalars();
+    names.scalars = message.scalars();
     if (message.scalars() < 0 || message.scalars() > kMaxScalars) {
       return InvalidArgument("the plan asks for {} scalars; a client has 0 to {}", message.scalars(), kMaxScalars);
     }
-    plan_->loss_scale_ = message.loss_scale();
-    if (!plan_->loss_scale_.empty()) {
-      const auto flat = FlatSpec(plan_->loss_scale_, *plan_->layout_, plan_->slots_, plan_->scalars_);
-      if (!flat.ok()) return Annotate(flat.status(), "the plan's loss scale");
-      if (flat->shape != Shape{}) return InvalidArgument("the plan's loss scale '{}' is no scalar", plan_->loss_scale_);
+    if (message.update_size() > kMaxUpdateVectors) {
+      return InvalidArgument("the plan names {} vectors to send; a client has up to {}", message.update_size(),
+                             kMaxUpdateVectors);
     }
-    RIVULET_RETURN_IF_ERROR(ReadFlatGraph("init", message.init_graph(), plan_->init_graph_));
-    RIVULET_RETURN_IF_ERROR(ReadFlatGraph("step", message.step_graph(), plan_->step_graph_));
-    return ReadFlatGraph("final", message.final_graph(), plan_->final_graph_);
+    for (const std::string& name : message.update()) {
+      RIVULET_RETURN_IF_ERROR(CheckName("name of a vector to send", name));
+      if (std::ranges::find(names.update, name) != names.update.end()) {
+        return InvalidArgument("the plan names the vector to send '{}' twice", name);
+      }
+      names.update.push_back(name);
+    }
+    // A handle names one or the other.
+    for (const Slice& slice : plan_->layout_->slices()) {
+      if (slice.name.starts_with("grads/") || Flat(slice.name).ok()) {
+        return InvalidArgument("the model has a variable '{}', which is the name of a flat variable; rename it",
+                               slice.name);
+      }
+    }
+    return absl::OkStatus();
   }
 
-  // A graph over flat variables alone, with the target `run`.
-  Status ReadFlatGraph(std::string_view what, const std::string& graph_def, std::unique_ptr<Graph>& out) {
+  StatusOr<TensorSpec> Flat(std::string_view name) const { return FlatSpec(name, *plan_->layout_, plan_->flat_names_); }
+
+  Status ReadProgram(const proto::LocalProgramDef& message) {
+    if (message.kind() != static_cast<int>(TaskKind::kTrain)) {
+      return InvalidArgument("the plan has a program for tasks of kind {}, of which this program knows nothing",
+                             message.kind());
+    }
+    const auto kind = static_cast<TaskKind>(message.kind());
+    if (plan_->program(kind) != nullptr) return InvalidArgument("the plan has two programs to {}", Name(kind));
+    if (message.passes().empty() || message.passes_size() > kMaxPasses) {
+      return InvalidArgument("the plan's program to {} has {} passes; a client does 1 to {}", Name(kind),
+                             message.passes_size(), kMaxPasses);
+    }
+    LocalProgram& program = plan_->programs_[kind];
+    for (const proto::PassDef& pass : message.passes()) {
+      RIVULET_RETURN_IF_ERROR(ReadPass(pass, program.passes.emplace_back()));
+      if (program.passes.back().dataset == program.passes[0].dataset) continue;
+      return InvalidArgument("the plan's passes read the data sets '{}' and '{}'; a client binds one for a plan",
+                             program.passes[0].dataset, program.passes.back().dataset);
+    }
+    for (const proto::PartSourceDef& part : message.parts()) RIVULET_RETURN_IF_ERROR(ReadSource(part, program));
+    return absl::OkStatus();
+  }
+
+  Status ReadPass(const proto::PassDef& message, LocalPass& pass) {
+    if (message.models_size() != 1 || !message.models(0).prefix().empty() || message.models(0).buffer() != "params") {
+      return InvalidArgument("a pass of the plan runs its model elsewhere than over 'params' alone");
+    }
+    if (message.gradient_by() != "params") {
+      return InvalidArgument("a pass of the plan differentiates its loss by '{}'; it can be done by 'params'",
+                             message.gradient_by());
+    }
+    const auto in_range = [](std::string_view what, int64_t value, int64_t low, int64_t high) -> Status {
+      if (value >= low && value <= high) return absl::OkStatus();
+      return InvalidArgument("the plan asks for {} {}; {} to {} can be done", value, what, low, high);
+    };
+    RIVULET_RETURN_IF_ERROR(in_range("epochs", message.epochs(), 1, kMaxEpochs));
+    RIVULET_RETURN_IF_ERROR(in_range("examples in a batch", message.batch_size(), 1, kMaxBatch));
+    RIVULET_RETURN_IF_ERROR(in_range("steps", message.max_steps(), 0, kMaxSteps));
+    RIVULET_RETURN_IF_ERROR(CheckName("data set", message.dataset()));
+    pass.gradient_by = message.gradient_by();
+    pass.epochs = message.epochs();
+    pass.batch_size = message.batch_size();
+    pass.shuffle = message.shuffle();
+    pass.max_steps = message.max_steps();
+    pass.dataset = message.dataset();
+    pass.loss_scale = message.loss_scale();
+    if (!pass.loss_scale.empty()) {
+      const auto flat = Flat(pass.loss_scale);
+      if (!flat.ok()) return Annotate(flat.status(), "the plan's loss scale");
+      if (flat->shape != Shape{}) return InvalidArgument("the plan's loss scale '{}' is no scalar", pass.loss_scale);
+    }
+    if (message.step().empty()) return InvalidArgument("a pass of the plan does nothing with its gradients");
+    RIVULET_RETURN_IF_ERROR(ReadFlatGraph("begin", message.begin(), pass.begin));
+    RIVULET_RETURN_IF_ERROR(ReadFlatGraph("step", message.step(), pass.step));
+    RIVULET_RETURN_IF_ERROR(ReadFlatGraph("end", message.end(), pass.end));
+    if (message.input().empty()) return absl::OkStatus();
+    auto graph = ParseGraph(message.input());
+    if (!graph.ok()) return Annotate(graph.status(), "the plan's input graph");
+    pass.input = std::make_shared<const Graph>(*std::move(graph));
+    return CheckInput(*plan_, pass);
+  }
+
+  // A graph over flat variables alone, with the target `run`; "": none.
+  Status ReadFlatGraph(std::string_view what, const std::string& graph_def, std::shared_ptr<const Graph>& out) {
+    if (graph_def.empty()) return absl::OkStatus();
     auto graph = ParseGraph(graph_def);
     if (!graph.ok()) return Annotate(graph.status(), fmt::format("the plan's {} graph", what));
     if (graph->Find(kRunTarget) == nullptr)
@@ -234,58 +330,78 @@ class PlanReader {
       }
       if (node->type() != "VarHandleOp") continue;
       const std::string_view name = VariableName(*node);
-      const auto flat = FlatSpec(name, *plan_->layout_, plan_->slots_, plan_->scalars_);
+      const auto flat = Flat(name);
       if (!flat.ok()) return Annotate(flat.status(), fmt::format("the plan's {} graph", what));
       const Shape& shape = node->attr<Shape>("shape");
       if (VariableDType(*node) != flat->dtype || !Shape::Compatible(shape, flat->shape)) {
         return InvalidArgument("the plan's {} graph takes '{}' for {}{}, and it is {}{}", what, name,
                                Name(VariableDType(*node)), shape.ToString(), Name(flat->dtype), flat->shape.ToString());
       }
+      if (name == "grads" && what != "step") {
+        return InvalidArgument("the plan's {} graph takes 'grads', which are nobody's but their step's", what);
+      }
+      // The base model is that of every task in the process. Whoever gets the handle might write: a function, say.
+      for (const Node* user : OnlyRead(name) ? graph->Consumers(node->output()) : std::vector<Node*>{}) {
+        if (user->type() == "ReadVariableOp" || user->type() == "VariableShape") continue;
+        return InvalidArgument("the plan's {} graph gives '{}', which can only be read, to {} '{}'", what, name,
+                               user->type(), user->name());
+      }
     }
-    out = std::make_unique<Graph>(*std::move(graph));
+    out = std::make_shared<const Graph>(*std::move(graph));
     return absl::OkStatus();
   }
 
-  Status ReadTraining(const proto::LocalTraining& message) {
-    const auto in_range = [](std::string_view what, int64_t value, int64_t low, int64_t high) -> Status {
-      if (value >= low && value <= high) return absl::OkStatus();
-      return InvalidArgument("the plan asks for {} {}; {} to {} can be done", value, what, low, high);
+  // Parts are as long as the trainable segment, with the shared one behind it where they say so. Gradients are nobody's
+  // after the step that made them.
+  Status ReadSource(const proto::PartSourceDef& message, LocalProgram& program) {
+    RIVULET_RETURN_IF_ERROR(CheckName("part", message.part()));
+    const auto check = [&](const std::string& name) -> Status {
+      const auto flat = Flat(name);
+      if (!flat.ok()) return Annotate(flat.status(), fmt::format("the plan's part '{}'", message.part()));
+      if (name != "grads" && *flat == *Flat("params")) return absl::OkStatus();
+      return InvalidArgument("the plan's part '{}' cannot be taken from '{}'", message.part(), name);
     };
-    RIVULET_RETURN_IF_ERROR(in_range("epochs", message.epochs(), 1, kMaxEpochs));
-    RIVULET_RETURN_IF_ERROR(in_range("examples in a batch", message.batch_size(), 1, kMaxBatch));
-    RIVULET_RETURN_IF_ERROR(in_range("steps", message.max_steps(), 0, kMaxSteps));
-    RIVULET_RETURN_IF_ERROR(CheckName("data set", message.dataset()));
-    plan_->epochs_ = message.epochs();
-    plan_->batch_size_ = message.batch_size();
-    plan_->shuffle_ = message.shuffle();
-    plan_->max_steps_ = message.max_steps();
-    plan_->dataset_ = message.dataset();
-    plan_->portable_kernels_ = message.kernels() == "portable";
-    if (!plan_->portable_kernels_ && !message.kernels().empty() && message.kernels() != "native") {
-      return InvalidArgument("the plan asks for kernels '{}'; there are 'native' and 'portable'", message.kernels());
+    RIVULET_RETURN_IF_ERROR(check(message.from()));
+    if (!message.less().empty()) RIVULET_RETURN_IF_ERROR(check(message.less()));
+    const PartSource source = {message.from(), message.less(), message.shared_too()};
+    if (!program.parts.emplace(message.part(), source).second) {
+      return InvalidArgument("the plan says twice where the part '{}' lies", message.part());
     }
-    if (message.input_graph().empty()) return absl::OkStatus();
-    auto graph = ParseGraph(message.input_graph());
-    if (!graph.ok()) return Annotate(graph.status(), "the plan's input graph");
-    plan_->input_graph_ = std::make_shared<const Graph>(*std::move(graph));
-    return CheckInput(*plan_);
+    return absl::OkStatus();
   }
 
-  Status ReadUpdate(const proto::UpdateRule& message) {
-    RIVULET_RETURN_IF_ERROR(CheckName("aggregation rule", message.aggregation()));
-    if (message.weight_by() != "examples") {
-      return InvalidArgument("the plan weighs updates by '{}'; they can be weighed by examples", message.weight_by());
+  Status ReadAggregation(const proto::AggregationDef& message) {
+    RIVULET_RETURN_IF_ERROR(CheckName("aggregation rule", message.rule()));
+    const std::map<std::string, PartSource>& sources = plan_->training().parts;
+    if (message.parts_size() != 1 || sources.size() != 1 || sources.begin()->first != message.parts(0).name()) {
+      return InvalidArgument(
+          "the plan's training gives {} parts and its aggregation takes {}; they must be one and the "
+          "same",
+          sources.size(), message.parts_size());
+    }
+    const proto::PartDef& part = message.parts(0);
+    if (part.codec() != "f32") {
+      return InvalidArgument("the plan sends part '{}' as '{}'; this client knows 'f32'", part.name(), part.codec());
+    }
+    if (part.weigh() != "examples") {
+      return InvalidArgument("the plan weighs updates by '{}'; they can be weighed by examples", part.weigh());
+    }
+    const ModelLayout& layout = *plan_->layout_;
+    const int64_t elements = sources.begin()->second.shared_too ? layout.update_elements() : layout.parameters();
+    if (part.elements() != elements) {
+      return InvalidArgument("the plan states {} elements of part '{}' where its training gives {}", part.elements(),
+                             part.name(), elements);
     }
     AggregationSpec& spec = plan_->aggregation_;
-    spec.rule = message.aggregation();
-    spec.elements = plan_->layout_->update_elements();
+    spec.rule = message.rule();
+    spec.elements = elements;
     spec.updates_per_version = message.updates_per_version();
     spec.max_weight = message.max_weight();
-    spec.value_bits = message.value_bits();
-    RIVULET_RETURN_IF_ERROR(Annotate(ValidateSpec(spec), "the plan's update rule"));
+    spec.value_bits = part.value_bits();
+    RIVULET_RETURN_IF_ERROR(Annotate(ValidateSpec(spec), "the plan's aggregation"));
     // Stated in the plan for others to read, and checked, since a sum of another resolution would be another model.
-    if (message.fraction_bits() != spec.fraction_bits()) {
-      return InvalidArgument("the plan states {} fraction bits where its bounds give {}", message.fraction_bits(),
+    if (part.fraction_bits() != spec.fraction_bits()) {
+      return InvalidArgument("the plan states {} fraction bits where its bounds give {}", part.fraction_bits(),
                              spec.fraction_bits());
     }
     return absl::OkStatus();
@@ -294,6 +410,11 @@ class PlanReader {
   // Not make_shared: only this class may construct, and it hands out a const Plan.
   std::unique_ptr<Plan> plan_ = std::make_unique<Plan>();
 };
+
+const LocalProgram* Plan::program(TaskKind kind) const {
+  const auto found = programs_.find(kind);
+  return found == programs_.end() ? nullptr : &found->second;
+}
 
 CompileOptions Plan::compile_options() const {
   CompileOptions options;

@@ -21,11 +21,11 @@ std::vector<TensorSpec> ExampleSpecs(const Plan& plan) {
   return specs;
 }
 
-// The one data set of the plan.
+// The one data set of the pass.
 class PlanSource : public BoundSources {
  public:
-  PlanSource(const Plan& plan, std::shared_ptr<const ElementSource> source, int64_t size)
-      : name_(plan.dataset()), specs_(ExampleSpecs(plan)), source_(std::move(source)), size_(size) {}
+  PlanSource(const Plan& plan, const LocalPass& pass, std::shared_ptr<const ElementSource> source, int64_t size)
+      : name_(pass.dataset), specs_(ExampleSpecs(plan)), source_(std::move(source)), size_(size) {}
   StatusOr<std::shared_ptr<Pipeline>> Open(std::string_view name, int64_t file, std::string where) const override {
     RIVULET_RETURN_IF_ERROR(Check(name, where));
     if (file >= 0) return NotFound("{}: a client's data set has no files of its own; use BoundDataset", where);
@@ -47,16 +47,17 @@ class PlanSource : public BoundSources {
   const int64_t size_;
 };
 
-StatusOr<std::shared_ptr<const Pipeline>> Build(const Plan& plan, std::shared_ptr<const ElementSource> source,
-                                                int64_t size, const StreamKey& stream) {
-  const std::shared_ptr<const Graph>& graph = plan.input_graph();
+StatusOr<std::shared_ptr<const Pipeline>> Build(const Plan& plan, const LocalPass& pass,
+                                                std::shared_ptr<const ElementSource> source, int64_t size,
+                                                const StreamKey& stream) {
+  const std::shared_ptr<const Graph>& graph = pass.input;
   Node* const node = graph->Find(kInputNode);
   if (node == nullptr || node->outputs().size() != 1)
     return NotFound("no node '{}' gives the batches of a step", kInputNode);
   auto environment = std::make_shared<PipelineEnvironment>();
   environment->compile = plan.compile_options();
   environment->rng = stream;
-  environment->bound = std::make_shared<PlanSource>(plan, std::move(source), size);
+  environment->bound = std::make_shared<PlanSource>(plan, pass, std::move(source), size);
   const InputBudget budget({.max_loop_steps = kLoopSteps});
   RIVULET_ASSIGN_OR_RETURN(const auto pipeline,
                            BuildPipeline(graph, node->output(), environment, {}, nullptr, &budget));
@@ -78,17 +79,18 @@ StatusOr<std::shared_ptr<const Pipeline>> Build(const Plan& plan, std::shared_pt
 
 }  // namespace
 
-StatusOr<std::shared_ptr<const Pipeline>> BuildInput(const Plan& plan, std::shared_ptr<const ElementSource> source,
-                                                     int64_t size, const StreamKey& stream) {
-  auto pipeline = Build(plan, std::move(source), size, stream);
+StatusOr<std::shared_ptr<const Pipeline>> BuildInput(const Plan& plan, const LocalPass& pass,
+                                                     std::shared_ptr<const ElementSource> source, int64_t size,
+                                                     const StreamKey& stream) {
+  auto pipeline = Build(plan, pass, std::move(source), size, stream);
   if (!pipeline.ok()) return Annotate(pipeline.status(), "the plan's input graph");
   return pipeline;
 }
 
 // One thread: a client's cores belong to as many trainings, and elements must come in one order.
-std::shared_ptr<InputBudget> InputBudgetFor(const Plan& plan, int64_t size) {
+std::shared_ptr<InputBudget> InputBudgetFor(const LocalPass& pass, int64_t size) {
   InputBudget::Limits limits;
-  limits.max_elements = kElementsPerExample * size * plan.epochs() + kElementsBeside;
+  limits.max_elements = kElementsPerExample * size * pass.epochs + kElementsBeside;
   limits.max_held_bytes = kHeldBytes;
   limits.max_threads = 1;
   limits.max_loop_steps = kLoopSteps;
@@ -97,6 +99,6 @@ std::shared_ptr<InputBudget> InputBudgetFor(const Plan& plan, int64_t size) {
 }
 
 // Built over no examples: what a pipeline asks for and gives is known from its graph.
-Status CheckInput(const Plan& plan) { return BuildInput(plan, nullptr, 0, {}).status(); }
+Status CheckInput(const Plan& plan, const LocalPass& pass) { return BuildInput(plan, pass, nullptr, 0, {}).status(); }
 
 }  // namespace rivulet

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "client/pass_programs.h"
 #include "client/trainer.h"
 #include "federated/plan/example_source.h"
 #include "federated/weights/model.h"
@@ -26,7 +27,7 @@ void BenchClient(benchmark::State& state) {
   std::vector<std::string> records;
   for (int i = 0; i < 10; ++i) records.push_back(testing::DigitExample(std::string(784, static_cast<char>(25 * i)), i));
   const DatasetExamples examples(std::make_shared<testing::MemoryDataset>(std::move(records)), std::nullopt, *decoder);
-  const auto trainer = Trainer::Create(NewProgramCache(*plan));
+  const auto trainer = Trainer::Create(std::make_shared<PassPrograms>(*plan));
   if (!trainer.ok()) return fail(trainer.status());
   Task task;
   task.id = "bench-r1-a1-client-00000-0";

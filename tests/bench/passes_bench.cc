@@ -2,7 +2,7 @@
 // adds (compile/…).
 #include <benchmark/benchmark.h>
 
-#include "client/program_cache.h"
+#include "client/pass_programs.h"
 #include "client/trainer.h"
 #include "engine/compile/optimize.h"
 #include "tests/bench/bench_plan.h"
@@ -13,7 +13,7 @@ namespace {
 void BenchPasses(benchmark::State& state, const std::string& preset) {
   const auto plan = PresetPlan(preset);
   if (!plan.ok()) return state.SkipWithError(std::string(plan.status().message()).c_str());
-  const auto step = NewProgramCache(*plan)->DescribeStep(10);
+  const auto step = PassPrograms(*plan).DescribeStep(TaskKind::kTrain, 0, 10);
   if (!step.ok()) return state.SkipWithError(std::string(step.status().message()).c_str());
   size_t nodes = 0;
   for (auto _ : state) {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "client/program_cache.h"
+#include "client/pass_programs.h"
 #include "client/trainer.h"
 #include "engine/profile/step_monitor.h"
 #include "federated/weights/model.h"
@@ -36,16 +36,17 @@ void BenchProfile(benchmark::State& state, const std::string& preset) {
   EnterWorkerThread();
   const auto plan = PresetPlan(preset);
   if (!plan.ok()) return state.SkipWithError("no plan");
-  const auto cache = NewProgramCache(*plan);
-  const auto program = cache->Step(10);
+  const auto cache = std::make_shared<PassPrograms>(*plan);
+  const auto program = cache->Step(TaskKind::kTrain, 0, 10);
   const auto model = InitialModel(**plan, 1);
   if (!program.ok() || !model.ok()) return state.SkipWithError("the step does not compile");
   const auto instance = (*program)->Instantiate();
   if (!instance.ok()) return state.SkipWithError("no instance");
   std::vector<AlignedBuffer> memory;
   std::vector<Buffer> buffers;
-  for (int i = 0; i < cache->buffers(); ++i) memory.emplace_back(cache->buffer_bytes(i));
-  std::memcpy(memory[kParamsBuffer].data(), (*model)->arena().data(), (*model)->arena().size());
+  const BufferTable& table = cache->buffers();
+  for (int i = 0; i < table.size(); ++i) memory.emplace_back(table.bytes(i));
+  std::memcpy(memory[BufferTable::kParams].data(), (*model)->arena().data(), (*model)->arena().size());
   for (AlignedBuffer& buffer : memory) buffers.push_back({buffer.data()});
   std::vector<Tensor> tensors;
   std::vector<TensorView> feeds;

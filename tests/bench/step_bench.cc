@@ -9,7 +9,7 @@
 #include <limits>
 #include <thread>
 
-#include "client/program_cache.h"
+#include "client/pass_programs.h"
 #include "client/trainer.h"
 #include "federated/weights/model.h"
 #include "tests/bench/bench_plan.h"
@@ -37,13 +37,14 @@ StatusOr<std::unique_ptr<Step>> NewStep(const std::string& preset, int64_t batch
                                         const std::string& kernels = "native") {
   EnterWorkerThread();
   RIVULET_ASSIGN_OR_RETURN(const auto plan, PresetPlan(preset, precision, kernels));
-  const auto cache = NewProgramCache(plan);
+  const auto cache = std::make_shared<PassPrograms>(plan);
   auto step = std::make_unique<Step>();
-  RIVULET_ASSIGN_OR_RETURN(step->program, cache->Step(batch));
+  RIVULET_ASSIGN_OR_RETURN(step->program, cache->Step(TaskKind::kTrain, 0, batch));
   RIVULET_ASSIGN_OR_RETURN(step->instance, step->program->Instantiate());
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<Model> model, InitialModel(*plan, 1));
-  for (int i = 0; i < cache->buffers(); ++i) step->memory.emplace_back(cache->buffer_bytes(i));
-  std::memcpy(step->memory[kParamsBuffer].data(), model->arena().data(), model->arena().size());
+  const BufferTable& table = cache->buffers();
+  for (int i = 0; i < table.size(); ++i) step->memory.emplace_back(table.bytes(i));
+  std::memcpy(step->memory[BufferTable::kParams].data(), model->arena().data(), model->arena().size());
   for (AlignedBuffer& buffer : step->memory) step->buffers.push_back({buffer.data()});
   for (const FeedSpec& feed : step->program->signature().feeds) {
     Tensor tensor(feed.spec.dtype, feed.spec.shape);
@@ -98,7 +99,8 @@ void BenchCompile(benchmark::State& state) {
   const auto plan = PresetPlan("mnist_cnn");
   if (!plan.ok()) return state.SkipWithError("no plan");
   for (auto _ : state) {
-    if (!NewProgramCache(*plan)->Step(10).ok()) return state.SkipWithError("the step does not compile");
+    if (!PassPrograms(*plan).Step(TaskKind::kTrain, 0, 10).ok())
+      return state.SkipWithError("the step does not compile");
   }
 }
 

@@ -1,4 +1,5 @@
 // A task under the debugger gives the update of the task without it.
+#include "client/pass_programs.h"
 #include "client/trainer.h"
 #include "engine/debug/debugger.h"
 #include "federated/plan/example_source.h"
@@ -20,7 +21,7 @@ StatusOr<std::vector<float>> TrainObserved(const std::shared_ptr<const Plan>& pl
   task.stream_key = ClientKey(42, "client-00000");
   RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(plan->features()));
   const DatasetExamples examples(std::make_shared<MemoryDataset>(DigitRecords(27)), std::nullopt, decoder);
-  RIVULET_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(NewProgramCache(plan)));
+  RIVULET_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(std::make_shared<PassPrograms>(plan)));
   trainer->Observe(observer);
   RIVULET_ASSIGN_OR_RETURN(testing::Trained result,
                            testing::TrainOne(*trainer, task, "client-00000", *PatternModel(*plan), examples));

@@ -2,7 +2,7 @@
 #include <chrono>
 #include <thread>
 
-#include "client/program_cache.h"
+#include "client/pass_programs.h"
 #include "client/trainer.h"
 #include "engine/graph/function_builder.h"
 #include "federated/algorithms/algorithm.h"
@@ -62,7 +62,7 @@ std::shared_ptr<const Plan> LoopingPlan(int32_t steps) {
 
 StatusOr<testing::Trained> TrainOnce(const std::shared_ptr<const Plan>& plan, LoopBudget loops = {},
                                      const Blank& examples = Blank()) {
-  RIVULET_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(NewProgramCache(plan), nullptr, loops));
+  RIVULET_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(std::make_shared<PassPrograms>(plan), nullptr, loops));
   return TrainOne(*trainer, Task{}, "a", *PatternModel(*plan), examples);
 }
 

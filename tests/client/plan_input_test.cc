@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "client/pass_programs.h"
 #include "client/trainer.h"
 #include "engine/graph/function.h"
 #include "engine/graph/scope.h"
@@ -70,7 +71,7 @@ class PlanInput : public testing::FolderTest {
     }
     RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(plan->features()));
     const DatasetExamples examples(std::make_shared<MemoryDataset>(std::move(records)), std::nullopt, decoder);
-    RIVULET_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(NewProgramCache(plan)));
+    RIVULET_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(std::make_shared<PassPrograms>(plan)));
     Task task;
     task.id = "task";
     task.stream_key = ClientKey(42, "client-1");

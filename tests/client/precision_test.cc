@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "client/artifact_cache.h"
-#include "client/program_cache.h"
+#include "client/pass_programs.h"
 #include "client/trainer.h"
 #include "federated/plan/example_source.h"
 #include "federated/random/streams.h"
@@ -30,7 +30,7 @@ testing::Trained TrainWith(const Scenario& scenario, int examples = 40) {
   auto decoder = ExampleDecoder::Create(plan->features());
   EXPECT_OK(decoder);
   const DatasetExamples source(std::make_shared<MemoryDataset>(DigitRecords(examples)), std::nullopt, *decoder);
-  auto trainer = Trainer::Create(NewProgramCache(plan));
+  auto trainer = Trainer::Create(std::make_shared<PassPrograms>(plan));
   EXPECT_OK(trainer);
   Task task;
   task.id = "run-r3-a1-client-00007-0";

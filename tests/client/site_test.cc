@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 
+#include "client/pass_programs.h"
 #include "federated/random/streams.h"
 #include "tests/client/local_plan.h"
 #include "tests/testing/memory_dataset.h"
@@ -167,7 +168,7 @@ class SiteTest : public ::testing::Test, public ClientData {
     auto aggregation = *Aggregation::Create(coordinator_.plan_->aggregation());
     auto decoder = *ExampleDecoder::Create(coordinator_.plan_->features());
     for (const std::string& client_id : clients) {
-      auto trainer = *Trainer::Create(NewProgramCache(coordinator_.plan_));
+      auto trainer = *Trainer::Create(std::make_shared<PassPrograms>(coordinator_.plan_));
       const Task task = coordinator_.TaskOf(client_id);
       const DatasetExamples examples(std::make_shared<MemoryDataset>(data_[client_id]), std::nullopt, decoder);
       const auto trained = TrainOne(*trainer, task, client_id, *coordinator_.base_, examples);

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "client/program_cache.h"
+#include "client/pass_programs.h"
 #include "client/trainer.h"
 #include "engine/base/mutex.h"
 #include "tests/client/local_plan.h"
@@ -34,16 +34,17 @@ class BoundStep {
   explicit BoundStep(const Scenario& scenario, int64_t batch = 10) {
     EnterWorkerThread();
     const auto plan = LocalPlan(scenario);
-    const auto cache = NewProgramCache(plan);
-    auto compiled = cache->Step(batch);
+    const auto cache = std::make_shared<PassPrograms>(plan);
+    auto compiled = cache->Step(TaskKind::kTrain, 0, batch);
     EXPECT_OK(compiled);
     program = *compiled;
     auto made = program->Instantiate();
     EXPECT_OK(made);
     instance_ = *std::move(made);
-    for (int i = 0; i < cache->buffers(); ++i) memory_.emplace_back(cache->buffer_bytes(i));
+    const BufferTable& table = cache->buffers();
+    for (int i = 0; i < table.size(); ++i) memory_.emplace_back(table.bytes(i));
     const auto model = PatternModel(*plan);
-    std::memcpy(memory_[kParamsBuffer].data(), model->arena().data(), model->arena().size());
+    std::memcpy(memory_[BufferTable::kParams].data(), model->arena().data(), model->arena().size());
     for (AlignedBuffer& buffer : memory_) buffers_.push_back({buffer.data()});
     for (const FeedSpec& feed : program->signature().feeds) {
       Tensor tensor(feed.spec.dtype, feed.spec.shape);
@@ -66,7 +67,7 @@ class BoundStep {
   }
   Status Run() { return instance_->Run(bindings_); }
 
-  std::span<const std::byte> params() const { return memory_[kParamsBuffer].bytes(); }
+  std::span<const std::byte> params() const { return memory_[BufferTable::kParams].bytes(); }
 
   std::shared_ptr<const Program> program;
   AlignedBuffer arena;
@@ -199,7 +200,7 @@ TEST(Compile, TrainingProgramOfMnistCnn_TakesLessThanTwoSeconds) {
   const auto plan = LocalPlan(scenario);
   const auto start = std::chrono::steady_clock::now();
   EnterWorkerThread();
-  ASSERT_OK(NewProgramCache(plan)->Step(10));
+  ASSERT_OK(PassPrograms(plan).Step(TaskKind::kTrain, 0, 10));
   EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 2.0);
 }
 

@@ -4,11 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <thread>
 
+#include "client/pass_programs.h"
+#include "engine/graphdef/graph_def.h"
 #include "federated/plan/example_source.h"
+#include "federated/plan/flat_scope.h"
 #include "federated/random/streams.h"
+#include "proto/federated/plan.pb.h"
 #include "proto/graph/example.pb.h"
 #include "tests/client/local_plan.h"
 #include "tests/testing/status_matchers.h"
@@ -44,7 +49,7 @@ std::unique_ptr<DatasetExamples> Examples(std::vector<std::string> records, cons
 }
 
 std::unique_ptr<Trainer> NewTrainer(const std::shared_ptr<const Plan>& plan) {
-  auto trainer = Trainer::Create(NewProgramCache(plan));
+  auto trainer = Trainer::Create(std::make_shared<PassPrograms>(plan));
   EXPECT_OK(trainer);
   return *std::move(trainer);
 }
@@ -224,6 +229,7 @@ TEST(TrainerTest, Parts_LieInTheTrainersMemoryInWireOrder) {
   const Task task = LocalTask();
   const LaneTask lane{&task, "a", base.get(), examples.get()};
   const float* first = nullptr;
+  const auto* const then = reinterpret_cast<const float*>(base->arena().data());
   for (int round = 0; round < 2; ++round) {
     ASSERT_OK_AND_ASSIGN(const std::vector<LocalResult> results, trainer->Train({&lane, 1}));
     ASSERT_OK(results[0].status);
@@ -242,8 +248,69 @@ TEST(TrainerTest, Parts_LieInTheTrainersMemoryInWireOrder) {
       size_t run = 0;
       while (before >= runs[run].count) before -= runs[run++].count;
       EXPECT_EQ(runs[run].values + before - first, static_cast<int64_t>(slice.offset / sizeof(float))) << slice.name;
+      EXPECT_EQ(runs[run].minus + before - then, static_cast<int64_t>(slice.offset / sizeof(float))) << slice.name;
     }
   }
+}
+
+// Of `LocalScenario` with other passes, sources or flat variables.
+std::shared_ptr<const Plan> ForgedPlan(const Scenario& scenario, const std::function<void(proto::Plan&)>& forge) {
+  proto::Plan message;
+  EXPECT_TRUE(message.ParseFromString(testing::PlanBytes(scenario)));
+  forge(message);
+  StatusOr<std::shared_ptr<const Plan>> plan = Plan::Open(message.SerializeAsString());
+  EXPECT_OK(plan);
+  return *plan;
+}
+
+// Epochs are counted over the passes, so that the second pass shuffles anew; and what the passes of plain SGD share is
+// the model alone.
+TEST(TrainerTest, TwoPassesOfOneEpoch_AreOneOfTwoToTheBit) {
+  Scenario once = LocalScenario();
+  once.client.epochs = 1;
+  const auto twice = ForgedPlan(once, [](proto::Plan& plan) {
+    proto::LocalProgramDef& program = *plan.mutable_programs(0);
+    *program.add_passes() = program.passes(0);
+  });
+  const auto examples = Examples(DigitRecords(27), *twice);
+  const auto base = PatternModel(*twice);
+  ASSERT_OK_AND_ASSIGN(const auto passes, TrainOne(*NewTrainer(twice), LocalTask(), "a", *base, *examples));
+  ASSERT_OK_AND_ASSIGN(const auto epochs, TrainOne(*NewTrainer(LocalPlan()), LocalTask(), "a", *base, *examples));
+  EXPECT_EQ(passes.delta, epochs.delta);
+  EXPECT_EQ(passes.declared, epochs.declared);
+}
+
+TEST(TrainerTest, MaxSteps_BoundEachPass) {
+  const auto plan = ForgedPlan(LocalScenario(), [](proto::Plan& forged) {
+    proto::LocalProgramDef& program = *forged.mutable_programs(0);
+    *program.add_passes() = program.passes(0);
+    program.mutable_passes(0)->set_max_steps(4);
+    program.mutable_passes(1)->set_max_steps(1);
+  });
+  ASSERT_OK_AND_ASSIGN(const auto result, TrainOne(*NewTrainer(plan), LocalTask(), "a", *PatternModel(*plan),
+                                                   *Examples(DigitRecords(27), *plan)));
+  EXPECT_EQ(result.steps, 5);
+}
+
+// A part that is no difference of two others is written by the end of a pass.
+TEST(TrainerTest, PartOfAnUpdateVector_IsWhatTheEndWrote) {
+  const auto plain = LocalPlan();
+  const auto halved = ForgedPlan(LocalScenario(), [&](proto::Plan& plan) {
+    FlatScope f(*plain->layout());
+    f.Assign("update/half", f.Scale(0.5, f.Sub(f.params(), f.base_params())));
+    ASSERT_OK_AND_ASSIGN(const Graph end, std::move(f).Finish());
+    plan.mutable_flats()->add_update("half");
+    plan.mutable_programs(0)->mutable_passes(0)->set_end(SerializeGraph(end));
+    proto::PartSourceDef& part = *plan.mutable_programs(0)->mutable_parts(0);
+    part.set_from("update/half");
+    part.clear_less();
+  });
+  const auto examples = Examples(DigitRecords(27), *plain);
+  const auto base = PatternModel(*plain);
+  ASSERT_OK_AND_ASSIGN(const auto whole, TrainOne(*NewTrainer(plain), LocalTask(), "a", *base, *examples));
+  ASSERT_OK_AND_ASSIGN(const auto half, TrainOne(*NewTrainer(halved), LocalTask(), "a", *base, *examples));
+  ASSERT_EQ(half.delta.size(), whole.delta.size());
+  for (size_t i = 0; i < half.delta.size(); ++i) ASSERT_EQ(half.delta[i], 0.5f * whole.delta[i]) << i;
 }
 
 TEST(TrainerTest, OtherThanOneLane_IsRefused) {
@@ -258,7 +325,7 @@ TEST(TrainerTest, OtherThanOneLane_IsRefused) {
 TEST(TrainerTest, AnyTrainerOnAnyThread_GivesTheSameBits) {
   const auto plan = LocalPlan();
   const auto base = PatternModel(*plan);
-  const auto programs = NewProgramCache(plan);
+  const auto programs = std::make_shared<PassPrograms>(plan);
   const auto examples = Examples(DigitRecords(33), *plan);
   std::vector<std::vector<float>> deltas(4);
   std::vector<std::thread> threads;

@@ -32,7 +32,7 @@ class ScaledRule {
     scale_ = *scale;
     scalars_ = rule->scalars;
     slots_ = rule->slots;
-    auto init = Session::Create(std::move(rule->init));
+    auto init = Session::Create(std::move(rule->begin));
     EXPECT_OK(init);
     for (int slot = 0; slot < slots_; ++slot)
       EXPECT_OK((*init)->SetVariable(fmt::format("slots/{}", slot), Tensor(DType::kFloat32, Shape{16})));
@@ -126,7 +126,7 @@ TEST(LossScale, StaticScale_Stays) {
 
 TEST(LossScale, StepWithoutGradients_IsRefused) {
   LocalRule rule;
-  for (Graph* graph : {&rule.init, &rule.step})
+  for (Graph* graph : {&rule.begin, &rule.step})
     ASSERT_OK(graph->AddNode({.name = kRunTarget, .op = "NoOp", .inputs = {}}).status());
   EXPECT_THAT(AddLossScale({.kind = "static"}, rule),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no gradients")));

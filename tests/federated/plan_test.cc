@@ -10,7 +10,8 @@
 #include "engine/graphdef/graph_def.h"
 #include "engine/program/program.h"
 #include "federated/algorithms/algorithm.h"
-#include "federated/plan/local_rules.h"
+#include "federated/plan/flat_names.h"
+#include "federated/plan/flat_scope.h"
 #include "federated/random/streams.h"
 #include "federated/weights/model.h"
 #include "proto/federated/plan.pb.h"
@@ -93,12 +94,17 @@ TEST(BuildPlan, Opens_AndSaysWhatTheScenarioSaid) {
   EXPECT_EQ((*plan)->bytes(), bytes);
   EXPECT_EQ((*plan)->digest(), Sha256Of(bytes));
   EXPECT_EQ((*plan)->name(), "tiny");
-  EXPECT_EQ((*plan)->epochs(), 2);
-  EXPECT_EQ((*plan)->batch_size(), 5);
-  EXPECT_FALSE((*plan)->shuffle());
-  EXPECT_EQ((*plan)->max_steps(), 0);
   EXPECT_EQ((*plan)->dataset(), "train");
-  EXPECT_EQ((*plan)->slots(), 0);
+  EXPECT_EQ((*plan)->flat_names().slots, 0);
+  EXPECT_EQ((*plan)->program(TaskKind::kEvaluate), nullptr);
+  const LocalProgram& training = (*plan)->training();
+  EXPECT_EQ((*plan)->program(TaskKind::kTrain), &training);
+  EXPECT_EQ(training.parts, (std::map<std::string, PartSource>{{"delta", {"params", "base_params", true}}}));
+  ASSERT_EQ(training.passes.size(), 1u);
+  EXPECT_EQ(training.passes[0].epochs, 2);
+  EXPECT_EQ(training.passes[0].batch_size, 5);
+  EXPECT_FALSE(training.passes[0].shuffle);
+  EXPECT_EQ(training.passes[0].max_steps, 0);
   EXPECT_EQ((*plan)->layout()->parameters(), 15);
   EXPECT_EQ((*plan)->model().classes, 3);
   EXPECT_EQ((*plan)->model().input.placeholder, "image");
@@ -120,6 +126,11 @@ TEST(BuildPlan, TheSameScenario_GivesTheSameBytes) {
 
 // ---- The local algorithm -------------------------------------------------------------------------------------------
 
+const LocalPass& OnlyPass(const Plan& plan) {
+  EXPECT_EQ(plan.training().passes.size(), 1u);
+  return plan.training().passes[0];
+}
+
 std::vector<std::string> OpsOf(const Graph& graph) {
   std::vector<std::string> ops;
   for (const auto& node : graph.nodes()) {
@@ -130,56 +141,57 @@ std::vector<std::string> OpsOf(const Graph& graph) {
   return ops;
 }
 
+// The delta is a difference that is taken where it is used: no graph has anything to do for it.
 TEST(LocalRule, Sgd_IsOneApplyOverFlatVariables) {
   const auto plan = Plan::Open(Built(SomeScenario(), TinyModel()));
   ASSERT_OK(plan);
+  const LocalPass& pass = OnlyPass(**plan);
   // "w" has 48 bytes and "b" 12, each padded to 64: 32 elements.
-  EXPECT_THAT(OpsOf((*plan)->step_graph()),
+  EXPECT_THAT(OpsOf(*pass.step),
               ::testing::UnorderedElementsAre("VarHandleOp params[32]", "VarHandleOp grads[32]", "ReadVariableOp",
                                               "Const", "ResourceApplyGradientDescent", "NoOp"));
-  EXPECT_THAT(OpsOf((*plan)->final_graph()),
-              ::testing::UnorderedElementsAre("VarHandleOp params[32]", "VarHandleOp base_params[32]", "ReadVariableOp",
-                                              "ReadVariableOp", "VarHandleOp update/delta[32]", "Sub",
-                                              "AssignVariableOp", "NoOp"));
-  EXPECT_THAT(OpsOf((*plan)->init_graph()), ::testing::ElementsAre("NoOp"));
+  EXPECT_EQ(pass.begin, nullptr);
+  EXPECT_EQ(pass.end, nullptr);
 }
 
 TEST(LocalRule, Momentum_HasASlotThatStartsAtZero) {
   const auto plan = Plan::Open(
       Built(SomeScenario({{"client.optimizer.kind", "momentum"}, {"client.optimizer.nesterov", "true"}}), TinyModel()));
   ASSERT_OK(plan);
-  EXPECT_EQ((*plan)->slots(), 1);
-  EXPECT_THAT(OpsOf((*plan)->step_graph()), ::testing::Contains("VarHandleOp slots/0[32]"));
+  EXPECT_EQ((*plan)->flat_names().slots, 1);
+  const LocalPass& pass = OnlyPass(**plan);
+  EXPECT_THAT(OpsOf(*pass.step), ::testing::Contains("VarHandleOp slots/0[32]"));
   const Node* apply = nullptr;
-  for (const auto& node : (*plan)->step_graph().nodes()) {
+  for (const auto& node : pass.step->nodes()) {
     if (node->type() == "ResourceApplyMomentum") apply = node.get();
   }
   ASSERT_NE(apply, nullptr);
   EXPECT_TRUE(apply->attr<bool>("use_nesterov"));
   EXPECT_EQ(apply->input(4).node->attr<Tensor>("value").flat<float>()[0], 0.9f);
-  EXPECT_THAT(OpsOf((*plan)->init_graph()), ::testing::UnorderedElementsAre("VarHandleOp slots/0[32]", "ReadVariableOp",
-                                                                            "ZerosLike", "AssignVariableOp", "NoOp"));
+  EXPECT_THAT(OpsOf(*pass.begin), ::testing::UnorderedElementsAre("VarHandleOp slots/0[32]", "ReadVariableOp",
+                                                                  "ZerosLike", "AssignVariableOp", "NoOp"));
 }
 
 TEST(LocalRule, SharedVariables_TravelWithTheDelta) {
   const auto plan = Plan::Open(Built(SomeScenario(), TinyModel(true)));
   ASSERT_OK(plan);
   EXPECT_EQ((*plan)->aggregation().elements, 20);
-  EXPECT_THAT(OpsOf((*plan)->final_graph()),
-              ::testing::IsSupersetOf(
-                  {"VarHandleOp shared[16]", "VarHandleOp base_shared[16]", "VarHandleOp update/shared_delta[16]"}));
+  EXPECT_TRUE((*plan)->training().parts.at("delta").shared_too);
 }
 
 TEST(FlatSpec, OtherNames_AreNotFound) {
   const auto plan = Plan::Open(Built(SomeScenario(), TinyModel()));
   ASSERT_OK(plan);
   const ModelLayout& layout = *(*plan)->layout();
-  EXPECT_EQ(*FlatSpec("slots/1", layout, 2, 1), (TensorSpec{DType::kFloat32, Shape{32}}));
-  EXPECT_EQ(*FlatSpec("scalars/0", layout, 2, 1), (TensorSpec{DType::kFloat64, Shape{}}));
-  EXPECT_EQ(*FlatSpec("round", layout, 0, 0), (TensorSpec{DType::kFloat64, Shape{}}));
-  for (const char* name :
-       {"slots/2", "slots/", "slots/-1", "slots/1x", "shared", "param", "", "grads/w", "scalars/1", "scalars/"}) {
-    EXPECT_THAT(FlatSpec(name, layout, 2, 1), StatusIs(absl::StatusCode::kNotFound)) << name;
+  const FlatNames names = {.slots = 2, .scalars = 1, .update = {"dc"}};
+  for (const char* name : {"params", "base_params", "grads", "slots/1", "update/dc"}) {
+    EXPECT_EQ(*FlatSpec(name, layout, names), (TensorSpec{DType::kFloat32, Shape{32}})) << name;
+  }
+  EXPECT_EQ(*FlatSpec("scalars/0", layout, names), (TensorSpec{DType::kFloat64, Shape{}}));
+  EXPECT_EQ(*FlatSpec("round", layout, {}), (TensorSpec{DType::kFloat64, Shape{}}));
+  for (const char* name : {"slots/2", "slots/", "slots/-1", "slots/1x", "shared", "param", "", "grads/w", "scalars/1",
+                           "scalars/", "update/", "update/d", "update/dc/"}) {
+    EXPECT_THAT(FlatSpec(name, layout, names), StatusIs(absl::StatusCode::kNotFound)) << name;
   }
 }
 
@@ -189,6 +201,9 @@ struct Forgery {
   std::function<void(proto::Plan&)> forge;
   std::string message;
 };
+
+proto::PassDef& PassIn(proto::Plan& plan) { return *plan.mutable_programs(0)->mutable_passes(0); }
+proto::PartDef& PartIn(proto::Plan& plan) { return *plan.mutable_aggregation()->mutable_parts(0); }
 
 std::string OtherGraph(const std::function<void(Scope&)>& build) {
   Graph graph;
@@ -206,12 +221,21 @@ TEST(Open, ForgedPlans_AreRefusedInASentence) {
       scope.AddNode("NoOp", {}, {}, "run");
     });
   };
+  const auto writes = [](const char* name, Shape shape) {
+    return OtherGraph([&](Scope& scope) {
+      const Output v = scope.Op("VarHandleOp", {},
+                                {{"dtype", DType::kFloat32}, {"shape", shape}, {"shared_name", std::string(name)}});
+      scope.AddNode("AssignVariableOp", {v, scope.Const(Tensor(DType::kFloat32, shape))}, {{"dtype", DType::kFloat32}});
+      scope.AddNode("NoOp", {}, {}, "run");
+    });
+  };
   const auto placeholder = OtherGraph([](Scope& scope) {
     scope.Placeholder("x", DType::kFloat32, {});
     scope.AddNode("NoOp", {}, {}, "run");
   });
   const std::vector<Forgery> forgeries = {
-      {[](auto& p) { p.set_format(2); }, "the plan has format 2, and this program reads format 1"},
+      {[](auto& p) { p.set_format(1); }, "the plan has format 1: it was built by an older program; build it again"},
+      {[](auto& p) { p.set_format(3); }, "the plan has format 3, and this program reads format 2"},
       {[](auto& p) { p.clear_name(); }, "the plan gives no name"},
       {[](auto& p) { p.set_name("a\nb"); }, "the plan's name has control characters"},
       {[](auto& p) { p.set_name(std::string(5000, 'x')); }, "the plan's name has 5000 bytes"},
@@ -263,32 +287,81 @@ TEST(Open, ForgedPlans_AreRefusedInASentence) {
       {[](auto& p) { p.mutable_model()->mutable_features(1)->set_upper_bound(-1); }, "has the upper bound -1"},
       {[](auto& p) { *p.mutable_model()->add_features() = p.model().features(0); },
        "the plan feeds placeholder 'image' twice"},
-      {[](auto& p) { p.mutable_algorithm()->set_slots(-1); }, "the plan asks for -1 slots"},
-      {[](auto& p) { p.mutable_algorithm()->set_slots(1 << 30); }, "the plan asks for 1073741824 slots"},
-      {[](auto& p) { p.mutable_algorithm()->set_step_graph("x"); }, "the plan's step graph: "},
-      {[=](auto& p) { p.mutable_algorithm()->set_final_graph(no_run); }, "the plan's final graph has no node 'run'"},
-      {[=](auto& p) { p.mutable_algorithm()->set_init_graph(placeholder); },
-       "the plan's init graph has a placeholder 'x'"},
-      {[=](auto& p) { p.mutable_algorithm()->set_step_graph(handle("secrets", DType::kFloat32, {32})); },
+      {[](auto& p) { p.mutable_flats()->set_slots(-1); }, "the plan asks for -1 slots"},
+      {[](auto& p) { p.mutable_flats()->set_slots(1 << 30); }, "the plan asks for 1073741824 slots"},
+      {[](auto& p) { p.mutable_flats()->set_scalars(65); }, "the plan asks for 65 scalars; a client has 0 to 64"},
+      {[](auto& p) {
+         for (int i = 0; i < 17; ++i) p.mutable_flats()->add_update(fmt::format("{}", i));
+       },
+       "the plan names 17 vectors to send; a client has up to 16"},
+      {[](auto& p) {
+         for (int i = 0; i < 2; ++i) p.mutable_flats()->add_update("dc");
+       },
+       "the plan names the vector to send 'dc' twice"},
+      {[](auto& p) { p.mutable_flats()->add_update("d\nc"); },
+       "the plan's name of a vector to send has control characters"},
+      {[](auto& p) { p.clear_programs(); }, "the plan has no program to train with"},
+      {[](auto& p) { p.mutable_programs(0)->set_kind(7); }, "the plan has a program for tasks of kind 7"},
+      {[](auto& p) { *p.add_programs() = p.programs(0); }, "the plan has two programs to train"},
+      {[](auto& p) { p.mutable_programs(0)->clear_passes(); }, "the plan's program to train has 0 passes"},
+      {[](auto& p) {
+         for (int i = 0; i < 16; ++i) *p.mutable_programs(0)->add_passes() = p.programs(0).passes(0);
+       },
+       "the plan's program to train has 17 passes; a client does 1 to 16"},
+      {[](auto& p) {
+         *p.mutable_programs(0)->add_passes() = p.programs(0).passes(0);
+         p.mutable_programs(0)->mutable_passes(1)->set_dataset("other");
+       },
+       "the plan's passes read the data sets 'train' and 'other'"},
+      {[](auto& p) { PassIn(p).clear_models(); }, "a pass of the plan runs its model elsewhere"},
+      {[](auto& p) { PassIn(p).mutable_models(0)->set_buffer("base_params"); },
+       "a pass of the plan runs its model elsewhere"},
+      {[](auto& p) { PassIn(p).set_gradient_by("base_params"); },
+       "a pass of the plan differentiates its loss by 'base_params'"},
+      {[](auto& p) { PassIn(p).set_step("x"); }, "the plan's step graph: "},
+      {[](auto& p) { PassIn(p).clear_step(); }, "a pass of the plan does nothing with its gradients"},
+      {[=](auto& p) { PassIn(p).set_end(no_run); }, "the plan's end graph has no node 'run'"},
+      {[=](auto& p) { PassIn(p).set_begin(placeholder); }, "the plan's begin graph has a placeholder 'x'"},
+      {[=](auto& p) { PassIn(p).set_step(handle("secrets", DType::kFloat32, {32})); },
        "the plan's step graph: 'secrets' is no flat variable of a plan with 0 slots"},
-      {[=](auto& p) { p.mutable_algorithm()->set_step_graph(handle("slots/0", DType::kFloat32, {32})); },
+      {[=](auto& p) { PassIn(p).set_step(handle("slots/0", DType::kFloat32, {32})); },
        "'slots/0' is no flat variable of a plan with 0 slots"},
-      {[=](auto& p) { p.mutable_algorithm()->set_step_graph(handle("params", DType::kFloat32, {33})); },
+      {[=](auto& p) { PassIn(p).set_step(handle("params", DType::kFloat32, {33})); },
        "the plan's step graph takes 'params' for float32[33], and it is float32[32]"},
-      {[=](auto& p) { p.mutable_algorithm()->set_step_graph(handle("params", DType::kInt32, {32})); },
-       "takes 'params' for int32[32]"},
-      {[](auto& p) { p.mutable_training()->set_epochs(0); }, "the plan asks for 0 epochs"},
-      {[](auto& p) { p.mutable_training()->set_batch_size(-5); }, "the plan asks for -5 examples in a batch"},
-      {[](auto& p) { p.mutable_training()->set_max_steps(-1); }, "the plan asks for -1 steps"},
-      {[](auto& p) { p.mutable_training()->clear_dataset(); }, "the plan gives no data set"},
-      {[](auto& p) { p.mutable_update()->set_fraction_bits(31); },
-       "the plan states 31 fraction bits where its bounds give 32"},
-      {[](auto& p) { p.mutable_update()->set_max_weight(0); }, "the plan's update rule: server.max_weight = 0"},
-      {[](auto& p) { p.mutable_update()->set_updates_per_version(-1); },
-       "the plan's update rule: -1 updates per version"},
-      {[](auto& p) { p.mutable_update()->set_value_bits(99); }, "the plan's update rule: server.value_bits = 99"},
-      {[](auto& p) { p.mutable_update()->set_weight_by("steps"); }, "the plan weighs updates by 'steps'"},
-      {[](auto& p) { p.mutable_update()->clear_aggregation(); }, "the plan gives no aggregation rule"},
+      {[=](auto& p) { PassIn(p).set_step(handle("params", DType::kInt32, {32})); }, "takes 'params' for int32[32]"},
+      {[=](auto& p) { PassIn(p).set_end(handle("grads", DType::kFloat32, {32})); },
+       "the plan's end graph takes 'grads', which are nobody's but their step's"},
+      {[=](auto& p) { PassIn(p).set_step(writes("base_params", {32})); },
+       "the plan's step graph gives 'base_params', which can only be read, to AssignVariableOp"},
+      {[](auto& p) { PassIn(p).set_loss_scale("scalars/0"); }, "the plan's loss scale: 'scalars/0' is no flat"},
+      {[](auto& p) { PassIn(p).set_loss_scale("params"); }, "the plan's loss scale 'params' is no scalar"},
+      {[](auto& p) { PassIn(p).set_epochs(0); }, "the plan asks for 0 epochs"},
+      {[](auto& p) { PassIn(p).set_batch_size(-5); }, "the plan asks for -5 examples in a batch"},
+      {[](auto& p) { PassIn(p).set_max_steps(-1); }, "the plan asks for -1 steps"},
+      {[](auto& p) { PassIn(p).clear_dataset(); }, "the plan gives no data set"},
+      {[](auto& p) { p.mutable_programs(0)->mutable_parts(0)->clear_part(); }, "the plan gives no part"},
+      {[](auto& p) { p.mutable_programs(0)->mutable_parts(0)->set_from("update/dc"); },
+       "the plan's part 'delta': 'update/dc' is no flat variable"},
+      {[](auto& p) { p.mutable_programs(0)->mutable_parts(0)->set_from("grads"); },
+       "the plan's part 'delta' cannot be taken from 'grads'"},
+      {[](auto& p) { p.mutable_programs(0)->mutable_parts(0)->set_less("round"); },
+       "the plan's part 'delta' cannot be taken from 'round'"},
+      {[](auto& p) { *p.mutable_programs(0)->add_parts() = p.programs(0).parts(0); },
+       "the plan says twice where the part 'delta' lies"},
+      {[](auto& p) { p.mutable_programs(0)->mutable_parts(0)->set_part("dc"); },
+       "the plan's training gives 1 parts and its aggregation takes 1; they must be one and the same"},
+      {[](auto& p) { PartIn(p).set_codec("int8"); }, "the plan sends part 'delta' as 'int8'; this client knows 'f32'"},
+      {[](auto& p) { PartIn(p).set_elements(16); },
+       "the plan states 16 elements of part 'delta' where its training gives 15"},
+      {[](auto& p) { PartIn(p).set_fraction_bits(31); }, "the plan states 31 fraction bits where its bounds give 32"},
+      {[](auto& p) { PartIn(p).set_value_bits(99); }, "the plan's aggregation: server.value_bits = 99"},
+      {[](auto& p) { PartIn(p).set_weigh("steps"); }, "the plan weighs updates by 'steps'"},
+      {[](auto& p) { p.mutable_aggregation()->set_max_weight(0); }, "the plan's aggregation: server.max_weight = 0"},
+      {[](auto& p) { p.mutable_aggregation()->set_updates_per_version(-1); },
+       "the plan's aggregation: server.clients_per_round = -1"},
+      {[](auto& p) { p.mutable_aggregation()->clear_rule(); }, "the plan gives no aggregation rule"},
+      {[](auto& p) { p.mutable_aggregation()->clear_parts(); }, "the plan's training gives 1 parts"},
+      {[](auto& p) { p.set_kernels("gpu"); }, "the plan asks for kernels 'gpu'"},
   };
   const std::string bytes = Built(SomeScenario(), TinyModel());
   for (const Forgery& forgery : forgeries) {
@@ -303,7 +376,7 @@ TEST(Open, ForgedPlans_AreRefusedInASentence) {
 
 TEST(Open, NoPlanAtAll_IsDataLoss) {
   EXPECT_THAT(Plan::Open("\xff\xff"), StatusIs(absl::StatusCode::kDataLoss));
-  EXPECT_EQ(Message(Plan::Open("").status()), "the plan has format 0, and this program reads format 1");
+  EXPECT_EQ(Message(Plan::Open("").status()), "the plan has format 0, and this program reads format 2");
 }
 
 TEST(Open, CutAnywhere_NeverCrashes) {
@@ -338,6 +411,37 @@ TEST(BuildPlan, UnfitModels_AreRefused) {
   EXPECT_THAT(error([](auto& m) { m.train_loss = "perte"; }), HasSubstr("the plan's training loss: "));
 }
 
+// A task begins with the base model, which has no values for it: it would silently be zero.
+TEST(BuildPlan, LocalVariable_IsRefusedByName) {
+  ModelDef model = TinyModel();
+  Scope scope(model.graph);
+  const Output mine = scope.Op("VarHandleOp", {},
+                               {{"dtype", DType::kFloat32},
+                                {"shape", Shape{2}},
+                                {"shared_name", std::string("mine")},
+                                {"_segment", std::string("local")}});
+  scope.AddNode("AssignVariableOp", {mine, scope.Const(Tensor(DType::kFloat32, {2}))}, {{"dtype", DType::kFloat32}});
+  ASSERT_OK(scope.status());
+  ASSERT_OK_AND_ASSIGN(model.variables, VariablesOf(model.graph));
+  EXPECT_EQ(
+      testing::ErrorOf(BuildPlan(SomeScenario(), model)),
+      "variable 'mine' is of segment local, and no client keeps such a variable from task to task; make it shared "
+      "or frozen");
+}
+
+TEST(BuildPlan, VariableWithTheNameOfAFlatOne_IsRefused) {
+  ModelDef model = TinyModel();
+  Scope scope(model.graph);
+  const Output mine =
+      scope.Op("VarHandleOp", {},
+               {{"dtype", DType::kFloat32}, {"shape", Shape{2}}, {"shared_name", std::string("base_params")}});
+  scope.AddNode("AssignVariableOp", {mine, scope.Const(Tensor(DType::kFloat32, {2}))}, {{"dtype", DType::kFloat32}});
+  ASSERT_OK(scope.status());
+  ASSERT_OK_AND_ASSIGN(model.variables, VariablesOf(model.graph));
+  EXPECT_EQ(testing::ErrorOf(BuildPlan(SomeScenario(), model)),
+            "the model has a variable 'base_params', which is the name of a flat variable; rename it");
+}
+
 TEST(BuildPlan, TooFewBits_NamesTheKeys) {
   const auto bytes =
       BuildPlan(SomeScenario({{"server.value_bits", "30"}, {"server.max_weight", "536870911"}}), TinyModel());
@@ -352,13 +456,18 @@ class FlatBuffers {
   explicit FlatBuffers(const Plan& plan) : plan_(plan) {}
 
   std::span<float> operator[](const std::string& name) {
-    const auto spec = FlatSpec(name, *plan_.layout(), plan_.slots(), plan_.scalars());
+    const auto spec = FlatSpec(name, *plan_.layout(), plan_.flat_names());
     EXPECT_OK(spec);
     const auto elements = static_cast<size_t>(spec->shape.elements());
     auto [at, added] = memory_.try_emplace(name, elements * SizeOf(spec->dtype));
     return {reinterpret_cast<float*>(at->second.data()), elements};
   }
   double& number(const std::string& name) { return *reinterpret_cast<double*>((*this)[name].data()); }
+
+  // Null: nothing to do.
+  void Run(const std::shared_ptr<const Graph>& graph) {
+    if (graph != nullptr) Run(*graph);
+  }
 
   void Run(const Graph& graph) {
     Signature signature;
@@ -368,8 +477,8 @@ class FlatBuffers {
       if (node->type() != "VarHandleOp") continue;
       const std::string name(VariableName(*node));
       const std::span<float> memory = (*this)[name];
-      signature.variables.push_back({name, static_cast<int>(buffers.size()), 0,
-                                     *FlatSpec(name, *plan_.layout(), plan_.slots(), plan_.scalars())});
+      signature.variables.push_back(
+          {name, static_cast<int>(buffers.size()), 0, *FlatSpec(name, *plan_.layout(), plan_.flat_names())});
       buffers.push_back({reinterpret_cast<std::byte*>(memory.data()), DType::kFloat32, 0});
     }
     const auto program = CompileProgram(graph, signature);
@@ -393,19 +502,15 @@ TEST(LocalRule, Sgd_TwoStepsByHand) {
   const auto plan = Plan::Open(Built(SomeScenario(), TinyModel(true)));
   ASSERT_OK(plan);
   FlatBuffers buffers(**plan);
-  buffers["base_params"][2] = buffers["params"][2] = 1.0f;
-  buffers["base_shared"][1] = 3.0f;
-  buffers["shared"][1] = 5.0f;
-  buffers.Run((*plan)->init_graph());
+  buffers["params"][2] = 1.0f;
+  buffers.Run(OnlyPass(**plan).begin);
   buffers["grads"][2] = 2.0f;
-  buffers.Run((*plan)->step_graph());  // 1 − 0.25 · 2
+  buffers.Run(OnlyPass(**plan).step);  // 1 − 0.25 · 2
   EXPECT_EQ(buffers["params"][2], 0.5f);
   buffers["grads"][2] = -4.0f;
-  buffers.Run((*plan)->step_graph());  // 0.5 + 0.25 · 4
-  buffers.Run((*plan)->final_graph());
-  EXPECT_EQ(buffers["update/delta"][2], 0.5f);
-  EXPECT_EQ(buffers["update/shared_delta"][1], 2.0f);
-  EXPECT_EQ(buffers["update/delta"][31], 0.0f);  // padding stays zero
+  buffers.Run(OnlyPass(**plan).step);  // 0.5 + 0.25 · 4
+  EXPECT_EQ(buffers["params"][2], 1.5f);
+  EXPECT_EQ(buffers["params"][31], 0.0f);  // padding stays zero
 }
 
 TEST(LocalRule, Momentum_TwoStepsByHand) {
@@ -417,13 +522,13 @@ TEST(LocalRule, Momentum_TwoStepsByHand) {
     ASSERT_OK(plan);
     FlatBuffers buffers(**plan);
     for (float& left_over : buffers["slots/0"]) left_over = std::nanf("");  // of the task before
-    buffers.Run((*plan)->init_graph());
+    buffers.Run(OnlyPass(**plan).begin);
     for (const float slot : buffers["slots/0"]) ASSERT_EQ(slot, 0.0f);
     buffers["grads"][0] = 4.0f;
-    buffers.Run((*plan)->step_graph());
+    buffers.Run(OnlyPass(**plan).step);
     EXPECT_EQ(buffers["slots/0"][0], 4.0f);
     EXPECT_EQ(buffers["params"][0], nesterov ? -1.5f : -1.0f);  // 0.25 · (4 + 0.5 · 4), or 0.25 · 4
-    buffers.Run((*plan)->step_graph());
+    buffers.Run(OnlyPass(**plan).step);
     EXPECT_EQ(buffers["slots/0"][0], 6.0f);
     EXPECT_EQ(buffers["params"][0], nesterov ? -1.5f - 1.75f : -2.5f);
   }
@@ -519,12 +624,12 @@ TEST(LocalRule, EveryKind_ThreeStepsAreTheFormula) {
     Element element = rule.start;
     buffers["params"][0] = buffers["params"][20] = static_cast<float>(element.w);
     for (int task = 0; task < 2; ++task) {  // the second begins like the first
-      buffers.Run((*plan)->init_graph());
+      buffers.Run(OnlyPass(**plan).begin);
       element = {element.w, rule.start.first, rule.start.second, rule.start.third};
       int t = 0;
       for (const float gradient : {2.0f, -0.75f, 0.5f}) {
         buffers["grads"][0] = buffers["grads"][20] = gradient;
-        buffers.Run((*plan)->step_graph());
+        buffers.Run(OnlyPass(**plan).step);
         rule.step(element, gradient, ++t);
         EXPECT_NEAR(buffers["params"][0], element.w, 3e-6 * std::max(1.0, std::abs(element.w))) << "step " << t;
         EXPECT_EQ(buffers["params"][20], buffers["params"][0]);
@@ -586,14 +691,14 @@ TEST(Schedule, EveryKind_IsTheFormulaByRoundAndByStep) {
       FlatBuffers buffers(**plan);
       buffers["grads"][0] = 1;
       buffers.number("round") = 0;
-      buffers.Run((*plan)->init_graph());
+      buffers.Run(OnlyPass(**plan).begin);
       for (int t = 0; t < 12; ++t) {
         if (unit == "round") {
           buffers.number("round") = t;
-          buffers.Run((*plan)->init_graph());
+          buffers.Run(OnlyPass(**plan).begin);
         }
         buffers["params"][0] = 0;
-        buffers.Run((*plan)->step_graph());
+        buffers.Run(OnlyPass(**plan).step);
         EXPECT_FLOAT_EQ(-buffers["params"][0], static_cast<float>(0.25 * schedule.share(t))) << "t = " << t;
       }
     }

@@ -212,6 +212,20 @@ TEST_F(SimulatorTest, DeployedAgents_DoWhatTheSimulationDid) {
   EXPECT_EQ(deployed.central, simulated.central);
 }
 
+// A limit that whole runs show, however they are run: the proximal term of weight 0 is no term.
+TEST_F(SimulatorTest, FedProxWithMuZero_HasTheDigestsOfFedAvg) {
+  Scenario scenario = SmallScenario();
+  const Trace average = Simulate(scenario, 2, "average.sqlite");
+  scenario.algorithm.name = "fedprox";
+  scenario.algorithm.settings["mu"] = 0.0;
+  EXPECT_EQ(Simulate(scenario, 2, "zero.sqlite").digests, average.digests);
+  EXPECT_EQ(Deploy(scenario, "deployed.sqlite").digests, average.digests);
+  scenario.algorithm.settings["mu"] = 1.0;
+  const Trace pulled = Simulate(scenario, 2, "pulled.sqlite");
+  ASSERT_OK(pulled.status);
+  EXPECT_NE(pulled.final_digest, average.final_digest);
+}
+
 TEST_F(SimulatorTest, AnotherSeed_OtherModels) {
   Scenario scenario = SmallScenario();
   const Trace first = Simulate(scenario, 2, "a.sqlite");

@@ -17,7 +17,9 @@ using ::testing::HasSubstr;
 // The test of this program that sees the effect of an option: {"fedprox.mu", "FedProx.Mu_PullsTowardsTheBase"}. An
 // option does something or does not exist.
 const std::map<std::string, std::string>& OptionTests() {
-  static const auto* const tests = new std::map<std::string, std::string>{};
+  static const auto* const tests = new std::map<std::string, std::string>{
+      {"fedprox.mu", "FedProx.Mu_PullsTowardsTheBase"},
+  };
   return *tests;
 }
 

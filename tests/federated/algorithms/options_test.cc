@@ -12,7 +12,7 @@ using Overrides = std::vector<std::pair<std::string, std::string>>;
 
 const SettingTableRegistration kProx({"algorithm",
                                       "test_prox",
-                                      {Float("mu", 0.01, "Pull.").AtLeast(0),
+                                      {Float("pull", 0.01, "Pull.").AtLeast(0),
                                        Text("norm", "l2", "Which.").OneOf({"l1", "l2"}),
                                        Integers("taps", std::vector<int64_t>{1, 2}, "Where.")}});
 const SettingTableRegistration kMoon({"algorithm", "test_moon", {Float("tau", std::nullopt, "Heat.").Above(0)}});
@@ -32,17 +32,17 @@ std::string Refusal(const std::string& algorithm, const Overrides& overrides = {
 }
 
 TEST(AlgorithmOptions, NotGiven_AreTheTablesDefaults) {
-  ASSERT_OK_AND_ASSIGN(const Scenario scenario, Parse("[algorithm]\nname = \"test_prox\"\nmu = 1\n"));
+  ASSERT_OK_AND_ASSIGN(const Scenario scenario, Parse("[algorithm]\nname = \"test_prox\"\npull = 1\n"));
   EXPECT_EQ(scenario.algorithm.settings,
-            (SettingValues{{"mu", 1.0}, {"norm", std::string("l2")}, {"taps", std::vector<int64_t>{1, 2}}}));
+            (SettingValues{{"pull", 1.0}, {"norm", std::string("l2")}, {"taps", std::vector<int64_t>{1, 2}}}));
   EXPECT_THAT(Parse("")->algorithm.settings, ::testing::IsEmpty());
 }
 
 TEST(AlgorithmOptions, ToTomlReadsBackTheSame) {
   ASSERT_OK_AND_ASSIGN(const Scenario scenario,
-                       Parse("[algorithm]\nname = \"test_prox\"\nmu = 0.5\nnorm = \"l1\"\ntaps = 3\n"));
+                       Parse("[algorithm]\nname = \"test_prox\"\npull = 0.5\nnorm = \"l1\"\ntaps = 3\n"));
   const std::string text = scenario.ToToml();
-  EXPECT_THAT(text, HasSubstr("[algorithm]\nname = \"test_prox\"\nmu = 0.5\nnorm = \"l1\"\ntaps = [3]\n"));
+  EXPECT_THAT(text, HasSubstr("[algorithm]\nname = \"test_prox\"\npull = 0.5\nnorm = \"l1\"\ntaps = [3]\n"));
   for (const auto& again : {Scenario::Parse(text, "again", "/"), Scenario::ParseStored(text, "stored")}) {
     ASSERT_OK(again);
     EXPECT_EQ(again->ToToml(), text);
@@ -51,42 +51,42 @@ TEST(AlgorithmOptions, ToTomlReadsBackTheSame) {
 }
 
 TEST(AlgorithmOptions, Overrides_ReachThem) {
-  const std::string file = "algorithm = { name = \"test_prox\", mu = 0.5 }\n";
-  ASSERT_OK_AND_ASSIGN(const Scenario other, Parse(file, {{"algorithm.mu", "0.25"}}));
-  EXPECT_EQ(other.algorithm.settings.at("mu"), SettingValue(0.25));
+  const std::string file = "algorithm = { name = \"test_prox\", pull = 0.5 }\n";
+  ASSERT_OK_AND_ASSIGN(const Scenario other, Parse(file, {{"algorithm.pull", "0.25"}}));
+  EXPECT_EQ(other.algorithm.settings.at("pull"), SettingValue(0.25));
   ASSERT_OK_AND_ASSIGN(const Scenario table, Parse("", {{"algorithm", "{ name = \"test_moon\", tau = 2 }"}}));
   EXPECT_EQ(table.algorithm.settings.at("tau"), SettingValue(2.0));
 }
 
 TEST(AlgorithmOptions, AnotherAlgorithmBySet_DropsTheFilesOptions) {
-  const std::string file = "[algorithm]\nname = \"test_prox\"\nmu = 0.5\n";
+  const std::string file = "[algorithm]\nname = \"test_prox\"\npull = 0.5\n";
   ASSERT_OK_AND_ASSIGN(const Scenario scenario, Parse(file, {{"algorithm.name", "fedavg"}}));
   EXPECT_THAT(scenario.algorithm.settings, ::testing::IsEmpty());
   EXPECT_THAT(
-      Refusal(file, {{"algorithm.name", "fedavg"}, {"algorithm.mu", "1"}}),
-      HasSubstr("algorithm.mu in --set belongs to test_prox; remove it, or change algorithm.name = \"fedavg\""));
+      Refusal(file, {{"algorithm.name", "fedavg"}, {"algorithm.pull", "1"}}),
+      HasSubstr("algorithm.pull in --set belongs to test_prox; remove it, or change algorithm.name = \"fedavg\""));
 }
 
 TEST(AlgorithmOptions, Mistakes_AreRefusedByName) {
-  EXPECT_EQ(Refusal("[algorithm]\nmu = 0.5\n"),
-            "algorithm.mu in s.toml:2:6 belongs to test_prox; remove it, or change algorithm.name = \"fedavg\" (the "
+  EXPECT_EQ(Refusal("[algorithm]\npull = 0.5\n"),
+            "algorithm.pull in s.toml:2:8 belongs to test_prox; remove it, or change algorithm.name = \"fedavg\" (the "
             "default)");
   EXPECT_EQ(Refusal("[algorithm]\nname = \"test_prox\"\nnrom = \"l1\"\n"),
             "unknown key 'algorithm.nrom' in s.toml:3:8. Did you mean 'algorithm.norm'?");
   EXPECT_EQ(Refusal("[algorithm]\nname = \"test_prox\"\nepochs = 1\n"),
             "unknown key 'algorithm.epochs' in s.toml:3:10. Did you mean 'client.epochs'?");
   EXPECT_EQ(Refusal("[algorithm]\nnu = 1\n"), "unknown key 'algorithm.nu' in s.toml:2:6.");
-  EXPECT_EQ(Refusal("[algorithm]\nname = \"test_prox\"\nmu = -1\n"),
-            "algorithm.mu in s.toml:3:6 must be at least 0, not -1");
-  EXPECT_EQ(Refusal("[algorithm]\nname = \"test_prox\"\nmu = { a = 1 }\n"),
-            "algorithm.mu in s.toml:3:6 must be a number, not a table");
+  EXPECT_EQ(Refusal("[algorithm]\nname = \"test_prox\"\npull = -1\n"),
+            "algorithm.pull in s.toml:3:8 must be at least 0, not -1");
+  EXPECT_EQ(Refusal("[algorithm]\nname = \"test_prox\"\npull = { a = 1 }\n"),
+            "algorithm.pull in s.toml:3:8 must be a number, not a table");
   EXPECT_EQ(Refusal("[algorithm]\nname = \"test_moon\"\n"),
             "algorithm.name = \"test_moon\" (s.toml:2:8): tau must be given: above 0");
   EXPECT_THAT(Refusal("[algorithm]\nname = \"test_porx\"\n"), HasSubstr("Did you mean 'test_prox'?"));
 }
 
 TEST(SettingTables, AreFoundByKindAndName) {
-  EXPECT_THAT(SettingTableNames("algorithm"), ::testing::ElementsAre("fedavg", "test_moon", "test_prox"));
+  EXPECT_THAT(SettingTableNames("algorithm"), ::testing::IsSupersetOf({"fedavg", "test_moon", "test_prox"}));
   EXPECT_THAT(OwnersOf("algorithm", "tau"), ::testing::ElementsAre("test_moon"));
   EXPECT_THAT(OwnersOf("codec", "tau"), ::testing::IsEmpty());
   EXPECT_EQ(ErrorOf(FindSettingTable("algorithm", "test_morn")),

@@ -1,62 +1,74 @@
-#include "client/program_cache.h"
+#include "client/pass_programs.h"
 
+#include <algorithm>
 #include <charconv>
 #include <set>
 #include <utility>
 
-#include "client/trainer.h"
 #include "engine/compile/compile.h"
 #include "engine/gradients/gradients.h"
 #include "engine/gradients/mixed_precision.h"
 #include "engine/graph/compose.h"
 #include "engine/graph/scope.h"
 #include "engine/graph/variable_name.h"
-#include "federated/plan/local_rules.h"
+#include "federated/plan/example_source.h"
+#include "federated/plan/flat_names.h"
+#include "federated/plan/flat_scope.h"
 
 namespace rivulet {
 namespace {
 
 constexpr char kLocalScope[] = "local";  // where the step graph's nodes go
 
-// Where a flat variable lies: its buffer, and the offset in it. FlatSpec has accepted its name.
-// The flat variables of a plan and the variables of its model are two names for the same bytes: "params" is the whole
-// trainable segment, and the model's weights are slices of it. That is what lets three small graphs over vectors serve
-// every model.
-std::pair<int, size_t> PlaceOf(std::string_view name, const ModelLayout& layout) {
-  const auto in = [&](int buffer, Segment segment) { return std::pair(buffer, layout.segment_offset(segment)); };
-  if (name == "params") return in(kParamsBuffer, Segment::kTrainable);
-  if (name == "base_params") return in(kBaseParamsBuffer, Segment::kTrainable);
-  if (name == "grads") return in(kGradsBuffer, Segment::kTrainable);
-  if (name == "update/delta") return in(kUpdateBuffer, Segment::kTrainable);
-  if (name == "shared") return in(kParamsBuffer, Segment::kShared);
-  if (name == "base_shared") return in(kBaseParamsBuffer, Segment::kShared);
-  if (name == "update/shared_delta") return in(kUpdateBuffer, Segment::kShared);
-  if (name == "round") return {kScalarsBuffer, 0};
-  int number = 0;
-  std::from_chars(name.data() + name.find('/') + 1, name.data() + name.size(), number);
-  if (name.starts_with("scalars/")) return {kScalarsBuffer, (static_cast<size_t>(number) + 1) * kScalarStride};
-  return in(kFirstSlotBuffer + number, Segment::kTrainable);
-}
+constexpr size_t kScalarStride = 64;  // a cache line each
 
 }  // namespace
 
-std::shared_ptr<ProgramCache> NewProgramCache(std::shared_ptr<const Plan> plan) {
-  return std::make_shared<ProgramCache>(std::move(plan));
+BufferTable::BufferTable(const Plan& plan) : layout_(plan.layout()) {
+  const FlatNames& flats = plan.flat_names();
+  const auto add = [&](std::string name, size_t bytes) {
+    names_.push_back(std::move(name));
+    bytes_.push_back(bytes);
+  };
+  const size_t trainable = layout_->segment_bytes(Segment::kTrainable);
+  add("params", layout_->arena_bytes());
+  add("grads", trainable);
+  add("base_params", layout_->arena_bytes());
+  add("scalars", (static_cast<size_t>(flats.scalars) + 1) * kScalarStride);
+  for (int i = 0; i < flats.slots; ++i) add(fmt::format("slots/{}", i), trainable);
+  for (const std::string& name : flats.update) add(fmt::format("update/{}", name), trainable);
 }
 
-std::shared_ptr<ProgramCache> NewProgramCache(std::shared_ptr<const Plan> plan, CompileOptions options) {
-  return std::make_shared<ProgramCache>(std::move(plan), std::move(options));
+int BufferTable::index(std::string_view name) const {
+  const auto found = std::ranges::find(names_, name);
+  RIVULET_CHECK(found != names_.end(), "the plan has no flat vector '{}'", name);
+  return static_cast<int>(found - names_.begin());
 }
 
-size_t ProgramCache::buffer_bytes(int buffer) const {
-  const ModelLayout& layout = *plan_->layout();
-  if (buffer == kParamsBuffer || buffer == kBaseParamsBuffer) return layout.arena_bytes();
-  if (buffer == kScalarsBuffer) return (static_cast<size_t>(plan_->scalars()) + 1) * kScalarStride;
-  const size_t trainable = layout.segment_bytes(Segment::kTrainable);
-  return buffer == kUpdateBuffer ? trainable + layout.segment_bytes(Segment::kShared) : trainable;
+// The flat variables of a plan and the variables of its model are two names for the same bytes: "params" is the whole
+// trainable segment, and the model's weights are slices of it. That is what lets small graphs over vectors serve every
+// model.
+std::pair<int, size_t> BufferTable::PlaceOf(std::string_view flat) const {
+  const size_t shared = layout_->segment_offset(Segment::kShared);
+  if (flat == "shared") return {kParams, shared};
+  if (flat == "base_shared") return {kBaseParams, shared};
+  if (flat == "round") return {kScalars, 0};
+  constexpr std::string_view kNumbered = "scalars/";
+  if (flat.starts_with(kNumbered)) {
+    size_t number = 0;
+    std::from_chars(flat.data() + kNumbered.size(), flat.data() + flat.size(), number);
+    return {kScalars, (number + 1) * kScalarStride};
+  }
+  return {index(flat), layout_->segment_offset(Segment::kTrainable)};
 }
 
-StatusOr<std::vector<VariableBinding>> ProgramCache::BindVariables(const Graph& graph) const {
+PassPrograms::PassPrograms(std::shared_ptr<const Plan> plan)
+    : plan_(std::move(plan)), options_(plan_->compile_options()), buffers_(*plan_) {}
+
+PassPrograms::PassPrograms(std::shared_ptr<const Plan> plan, CompileOptions options)
+    : plan_(std::move(plan)), options_(std::move(options)), buffers_(*plan_) {}
+
+StatusOr<std::vector<VariableBinding>> PassPrograms::BindVariables(const Graph& graph) const {
   const ModelLayout& layout = *plan_->layout();
   constexpr std::string_view kGradients = "grads/";
   std::vector<VariableBinding> bindings;
@@ -74,10 +86,11 @@ StatusOr<std::vector<VariableBinding>> ProgramCache::BindVariables(const Graph& 
     if (slice != nullptr) {
       // A step's gradients are nobody's business after it.
       // Being transient, they need not exist: the compiler may use a gradient where it is made and never write it.
-      bindings.push_back({name, gradient ? kGradsBuffer : kParamsBuffer, slice->offset, slice->spec, gradient});
+      const int buffer = gradient ? BufferTable::kGrads : BufferTable::kParams;
+      bindings.push_back({name, buffer, slice->offset, slice->spec, gradient});
       continue;
     }
-    const StatusOr<TensorSpec> flat = FlatSpec(name, layout, plan_->slots(), plan_->scalars());
+    const StatusOr<TensorSpec> flat = FlatSpec(name, layout, plan_->flat_names());
     if (!flat.ok()) {
       return InvalidArgument("the plan uses a variable '{}', which is neither the model's nor a flat one: {}", name,
                              Message(flat.status()));
@@ -87,8 +100,8 @@ StatusOr<std::vector<VariableBinding>> ProgramCache::BindVariables(const Graph& 
       return InvalidArgument("the plan's variable '{}' is {}{}, but it stands for {}{}", name,
                              Name(VariableDType(*node)), shape.ToString(), Name(flat->dtype), flat->shape.ToString());
     }
-    const auto [buffer, offset] = PlaceOf(name, layout);
-    bindings.push_back({name, buffer, offset, *flat, buffer == kGradsBuffer});
+    const auto [buffer, offset] = buffers_.PlaceOf(name);
+    bindings.push_back({name, buffer, offset, *flat, buffer == BufferTable::kGrads});
   }
   return bindings;
 }
@@ -96,7 +109,7 @@ StatusOr<std::vector<VariableBinding>> ProgramCache::BindVariables(const Graph& 
 // One graph and one program for forward pass, gradients and local rule. Three programs would have to hand every
 // gradient over in memory, and the compiler could neither fuse an update with its gradient nor share the arena between
 // them.
-StatusOr<Graph> ProgramCache::ComposeStep() const {
+StatusOr<Graph> PassPrograms::ComposeStep(const LocalPass& pass) const {
   const ModelDef& model = plan_->model();
   Graph graph = model.graph.Clone();
   RIVULET_ASSIGN_OR_RETURN(Output loss, graph.FindOutput(model.train_loss));
@@ -116,8 +129,8 @@ StatusOr<Graph> ProgramCache::ComposeStep() const {
   Scope scope(graph);
   // The loss is scaled before gradients are taken, which scales each of them exactly where the scale is a power of two;
   // the step graph takes it out again.
-  if (!plan_->loss_scale().empty()) {
-    const std::string& name = plan_->loss_scale();
+  if (!pass.loss_scale.empty()) {
+    const std::string& name = pass.loss_scale;
     const Output handle =
         scope.Op("VarHandleOp", {}, {{"dtype", DType::kFloat64}, {"shape", Shape{}}, {"shared_name", name}}, name);
     const Output scale = scope.Op("ReadVariableOp", {handle}, {{"dtype", DType::kFloat64}});
@@ -139,36 +152,38 @@ StatusOr<Graph> ProgramCache::ComposeStep() const {
   }
   for (const std::string& update : model.train_updates) assigned.push_back(graph.Find(update));
   RIVULET_RETURN_IF_ERROR(scope.status());
-  RIVULET_RETURN_IF_ERROR(ImportInto(graph, plan_->step_graph(), kLocalScope, assigned));
+  RIVULET_RETURN_IF_ERROR(ImportInto(graph, *pass.step, kLocalScope, assigned));
   return graph;
 }
 
-StatusOr<std::shared_ptr<const Program>> ProgramCache::CompileLocal(const Graph& graph, std::string_view what) {
+StatusOr<std::shared_ptr<const Program>> PassPrograms::CompileFlat(const Graph& graph, std::string_view what) const {
   Signature signature;
   signature.targets = {kRunTarget};
   RIVULET_ASSIGN_OR_RETURN(signature.variables, BindVariables(graph));
   StatusOr<std::shared_ptr<const Program>> program = CompileProgram(graph, signature, options_);
-  if (!program.ok()) return Annotate(program.status(), what);
+  if (!program.ok()) return Annotate(program.status(), fmt::format("the plan's {} graph", what));
   return program;
 }
 
-StatusOr<std::shared_ptr<const Program>> ProgramCache::Init() {
+StatusOr<std::shared_ptr<const Program>> PassPrograms::Begin(TaskKind kind, size_t pass) {
   MutexLock lock(mutex_);
-  if (init_ == nullptr) {
-    RIVULET_ASSIGN_OR_RETURN(init_, CompileLocal(plan_->init_graph(), "the plan's init graph"));
+  std::shared_ptr<const Program>& begin = compiled_[{kind, pass}].begin;
+  if (begin == nullptr && PassOf(kind, pass).begin != nullptr) {
+    RIVULET_ASSIGN_OR_RETURN(begin, CompileFlat(*PassOf(kind, pass).begin, "begin"));
   }
-  return init_;
+  return begin;
 }
 
-StatusOr<std::shared_ptr<const Program>> ProgramCache::Final() {
+StatusOr<std::shared_ptr<const Program>> PassPrograms::End(TaskKind kind, size_t pass) {
   MutexLock lock(mutex_);
-  if (final_ == nullptr) {
-    RIVULET_ASSIGN_OR_RETURN(final_, CompileLocal(plan_->final_graph(), "the plan's final graph"));
+  std::shared_ptr<const Program>& end = compiled_[{kind, pass}].end;
+  if (end == nullptr && PassOf(kind, pass).end != nullptr) {
+    RIVULET_ASSIGN_OR_RETURN(end, CompileFlat(*PassOf(kind, pass).end, "end"));
   }
-  return final_;
+  return end;
 }
 
-StatusOr<Signature> ProgramCache::StepSignature(const Graph& graph, int64_t batch_size) const {
+StatusOr<Signature> PassPrograms::StepSignature(const Graph& graph, int64_t batch_size) const {
   RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(plan_->features()));
   Signature signature;
   signature.feeds = decoder->FeedSpecs(batch_size);
@@ -178,8 +193,8 @@ StatusOr<Signature> ProgramCache::StepSignature(const Graph& graph, int64_t batc
   return signature;
 }
 
-StatusOr<ProgramCache::StepGraph> ProgramCache::DescribeStep(int64_t batch_size) {
-  StatusOr<Graph> composed = ComposeStep();
+StatusOr<PassPrograms::StepGraph> PassPrograms::DescribeStep(TaskKind kind, size_t pass, int64_t batch_size) {
+  StatusOr<Graph> composed = ComposeStep(PassOf(kind, pass));
   if (!composed.ok()) return Annotate(composed.status(), "the plan's training step");
   RIVULET_ASSIGN_OR_RETURN(Signature signature, StepSignature(*composed, batch_size));
   return StepGraph{*std::move(composed), std::move(signature)};
@@ -187,17 +202,18 @@ StatusOr<ProgramCache::StepGraph> ProgramCache::DescribeStep(int64_t batch_size)
 
 // Compiled under the lock: of the trainers that ask for one size at the same time one compiles and the others wait for
 // it, which is sooner than doing it themselves.
-StatusOr<std::shared_ptr<const Program>> ProgramCache::Step(int64_t batch_size) {
+StatusOr<std::shared_ptr<const Program>> PassPrograms::Step(TaskKind kind, size_t pass, int64_t batch_size) {
   MutexLock lock(mutex_);
-  std::shared_ptr<const Program>& step = steps_[batch_size];
+  Compiled& compiled = compiled_[{kind, pass}];
+  std::shared_ptr<const Program>& step = compiled.steps[batch_size];
   if (step != nullptr) return step;
-  if (!step_graph_.has_value()) {
-    StatusOr<Graph> composed = ComposeStep();
+  if (!compiled.step_graph.has_value()) {
+    StatusOr<Graph> composed = ComposeStep(PassOf(kind, pass));
     if (!composed.ok()) return Annotate(composed.status(), "the plan's training step");
-    step_graph_ = std::move(*composed);
+    compiled.step_graph = std::move(*composed);
   }
-  RIVULET_ASSIGN_OR_RETURN(const Signature signature, StepSignature(*step_graph_, batch_size));
-  StatusOr<std::shared_ptr<const Program>> program = CompileProgram(*step_graph_, signature, options_);
+  RIVULET_ASSIGN_OR_RETURN(const Signature signature, StepSignature(*compiled.step_graph, batch_size));
+  StatusOr<std::shared_ptr<const Program>> program = CompileProgram(*compiled.step_graph, signature, options_);
   if (!program.ok()) {
     return Annotate(program.status(), fmt::format("the plan's training step at batch size {}", batch_size));
   }

@@ -1,0 +1,100 @@
+// The programs of a plan's passes: begin, step (by batch size) and end of each. Composed once, compiled on demand and
+// shared by every trainer of the process.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/base/mutex.h"
+#include "engine/graph/graph.h"
+#include "engine/program/program.h"
+#include "federated/plan/plan.h"
+#include "federated/tasks/task.h"
+
+namespace rivulet {
+
+// The buffers of a plan by the names of flat variables, in the order in which a trainer binds them. "params" and
+// "base_params" are whole arenas, each with its shared variables in it; the others are as long as the trainable
+// segment. "scalars" has the numbers of a task: "round", then "scalars/0", "scalars/1", …
+class BufferTable {
+ public:
+  static constexpr int kParams = 0, kGrads = 1, kBaseParams = 2, kScalars = 3;
+  explicit BufferTable(const Plan& plan);
+
+  int size() const { return static_cast<int>(names_.size()); }
+  // Of a flat variable, or "scalars"; it has one.
+  int index(std::string_view name) const;
+  size_t bytes(int buffer) const { return bytes_[static_cast<size_t>(buffer)]; }
+  // Bound to memory of others, which is only read: "base_params".
+  static bool borrowed(int buffer) { return buffer == kBaseParams; }
+
+  // Where a flat variable lies: its buffer, and the offset in it. FlatSpec has accepted its name.
+  std::pair<int, size_t> PlaceOf(std::string_view flat) const;
+
+ private:
+  const std::shared_ptr<const ModelLayout> layout_;
+  std::vector<std::string> names_;
+  std::vector<size_t> bytes_;
+};
+
+// A step program is the model's graph, its gradients assigned to the variables "grads/<variable>", and after all of
+// these the pass's step graph: one graph, so that a pass of the compiler may fuse an optimiser with the gradient it
+// uses. Variables by name:
+//
+//   <variable>             its slice of the params buffer
+//   grads/<variable>       its slice of the grads buffer; trainable variables only
+//   params, slots/0, …     flat, as federated/plan/README.md says
+//
+// A step also runs the model's own updates (ModelDef::train_updates), after the gradients and before the pass's step.
+// Thread-safe. Compiling happens under the lock: workers that want the same program wait instead of compiling it again.
+class PassPrograms {
+ public:
+  explicit PassPrograms(std::shared_ptr<const Plan> plan);
+  // Compiled otherwise than the plan says: for a debugger that wants to see every node.
+  PassPrograms(std::shared_ptr<const Plan> plan, CompileOptions options);
+  const Plan& plan() const { return *plan_; }
+  const BufferTable& buffers() const { return buffers_; }
+
+  // Of pass `pass` of the plan's program for `kind`. Null: the pass has nothing to do there. A step fetches the
+  // training loss, a float32 scalar. The calling thread has called EnterWorkerThread(). INVALID_ARGUMENT: the plan's
+  // graphs use a variable that is none of the above, or of another size. Else CompileProgram's errors, each saying
+  // which program it was.
+  StatusOr<std::shared_ptr<const Program>> Begin(TaskKind kind, size_t pass);
+  StatusOr<std::shared_ptr<const Program>> Step(TaskKind kind, size_t pass, int64_t batch_size);
+  StatusOr<std::shared_ptr<const Program>> End(TaskKind kind, size_t pass);
+
+  // What Step compiles, for tools that show it.
+  struct StepGraph {
+    Graph graph;
+    Signature signature;
+  };
+  StatusOr<StepGraph> DescribeStep(TaskKind kind, size_t pass, int64_t batch_size);
+
+ private:
+  struct Compiled {
+    std::shared_ptr<const Program> begin, end;
+    std::optional<Graph> step_graph;
+    std::map<int64_t, std::shared_ptr<const Program>> steps;  // by batch size
+  };
+
+  const LocalPass& PassOf(TaskKind kind, size_t pass) const { return plan_->program(kind)->passes[pass]; }
+  StatusOr<std::shared_ptr<const Program>> CompileFlat(const Graph& graph, std::string_view what) const;
+  StatusOr<Graph> ComposeStep(const LocalPass& pass) const;
+  StatusOr<Signature> StepSignature(const Graph& graph, int64_t batch_size) const;
+  StatusOr<std::vector<VariableBinding>> BindVariables(const Graph& graph) const;
+
+  const std::shared_ptr<const Plan> plan_;
+  const CompileOptions options_;
+  const BufferTable buffers_;
+  Mutex mutex_;
+  std::map<std::pair<TaskKind, size_t>, Compiled> compiled_ GUARDED_BY(mutex_);
+};
+
+}  // namespace rivulet

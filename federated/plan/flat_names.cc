@@ -1,0 +1,33 @@
+#include "federated/plan/flat_names.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace rivulet {
+
+StatusOr<TensorSpec> FlatSpec(std::string_view name, const ModelLayout& layout, const FlatNames& names) {
+  const auto flat = [&](Segment segment) {
+    return TensorSpec{DType::kFloat32, Shape{static_cast<int64_t>(layout.segment_bytes(segment) / sizeof(float))}};
+  };
+  const auto numbered = [&](std::string_view prefix, int count) {
+    if (!name.starts_with(prefix)) return false;
+    int number = -1;
+    const auto [end, error] = std::from_chars(name.data() + prefix.size(), name.data() + name.size(), number);
+    return error == std::errc() && end == name.data() + name.size() && number >= 0 && number < count;
+  };
+  const auto named = [&](std::string_view prefix, const std::vector<std::string>& known) {
+    return name.starts_with(prefix) && std::ranges::find(known, name.substr(prefix.size())) != known.end();
+  };
+  const bool shared = layout.segment_bytes(Segment::kShared) > 0;
+  if (shared && (name == "shared" || name == "base_shared")) return flat(Segment::kShared);
+  if (name == "params" || name == "grads" || name == "base_params" || numbered("slots/", names.slots) ||
+      named("update/", names.update))
+    return flat(Segment::kTrainable);
+  if (name == "round" || numbered("scalars/", names.scalars)) return TensorSpec{DType::kFloat64, Shape{}};
+  return NotFound("'{}' is no flat variable of a plan with {} slots, {} scalars{}", name, names.slots, names.scalars,
+                  shared ? "" : " and no shared variables");
+}
+
+bool OnlyRead(std::string_view flat) { return flat == "base_params" || flat == "base_shared" || flat == "round"; }
+
+}  // namespace rivulet

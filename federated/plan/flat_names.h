@@ -1,0 +1,30 @@
+// The vocabulary of plans: what the graphs of a pass may call a variable (README.md has the table). Clients allocate
+// what these names say and bind nothing else, so a plan cannot reach memory that is not its own.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/tensor/tensor.h"
+#include "federated/weights/layout.h"
+
+namespace rivulet {
+
+// The flat variables of one plan beyond those that every plan has.
+struct FlatNames {
+  int slots = 0;                    // "slots/0", …
+  int scalars = 0;                  // "scalars/0", …
+  std::vector<std::string> update;  // NAME of "update/NAME"
+};
+
+// What a flat variable is by its name ("params", "slots/1", "update/dc"): the float32 elements of its segment with
+// padding, or a float64 scalar ("round", "scalars/0"). NOT_FOUND: no such flat variable for a plan of these names and
+// this layout.
+StatusOr<TensorSpec> FlatSpec(std::string_view name, const ModelLayout& layout, const FlatNames& names);
+
+// Whether graphs may only read it: what the task began with is other tasks' too.
+bool OnlyRead(std::string_view flat);
+
+}  // namespace rivulet

@@ -1,0 +1,48 @@
+#include "federated/plan/flat_scope.h"
+
+#include <utility>
+
+namespace rivulet {
+
+FlatScope::FlatScope(const ModelLayout& layout) : layout_(layout), scope_(graph_) {}
+
+// By the name alone: which slots and scalars a plan has is known when its last graph is built. Plan::Open checks them.
+Output FlatScope::Handle(std::string_view flat) {
+  const auto known = handles_.find(flat);
+  if (known != handles_.end()) return known->second;
+  const bool scalar = flat == "round" || flat.starts_with("scalars/");
+  const Segment segment = flat == "shared" || flat == "base_shared" ? Segment::kShared : Segment::kTrainable;
+  const auto elements = static_cast<int64_t>(layout_.segment_bytes(segment) / sizeof(float));
+  const DType dtype = scalar ? DType::kFloat64 : DType::kFloat32;
+  const Shape shape = scalar ? Shape{} : Shape{elements};
+  std::string name(flat);
+  const Output handle = scope_.Op("VarHandleOp", {}, {{"dtype", dtype}, {"shape", shape}, {"shared_name", name}}, name);
+  handles_.emplace(std::move(name), handle);
+  return handle;
+}
+
+Output FlatScope::Read(std::string_view flat) {
+  const Output handle = Handle(flat);
+  return scope_.Op("ReadVariableOp", {handle},
+                   {{"dtype", flat == "round" || flat.starts_with("scalars/") ? DType::kFloat64 : DType::kFloat32}});
+}
+
+void FlatScope::Assign(std::string_view flat, Output value) {
+  if (!value) return;  // the scope says why
+  Effect(scope_.AddNode("AssignVariableOp", {Handle(flat), value}, {{"dtype", value.dtype()}}));
+}
+
+void FlatScope::Effect(Node* node) { before_.push_back(node); }
+
+Output FlatScope::Scale(double factor, Output vector) const {
+  return scope_.Op("Mul", {vector, scope_.Const(static_cast<float>(factor), "factor")});
+}
+
+StatusOr<Graph> FlatScope::Finish() && {
+  RIVULET_RETURN_IF_ERROR(scope_.status());
+  scope_.WithControl(before_).AddNode("NoOp", {}, {}, kRunTarget);
+  RIVULET_RETURN_IF_ERROR(scope_.status());
+  return std::move(graph_);
+}
+
+}  // namespace rivulet

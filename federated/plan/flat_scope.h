@@ -1,0 +1,55 @@
+// Builds one graph over flat variables, as a pass holds three of them: begin, step and end.
+//
+//   FlatScope f(layout);
+//   f.Assign("update/x", f.Scale(0.5, f.Sub(f.params(), f.base_params())));
+//   graph = std::move(f).Finish();
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/graph/graph.h"
+#include "engine/graph/scope.h"
+#include "federated/weights/layout.h"
+
+namespace rivulet {
+
+// The node of each graph that its run is for.
+inline constexpr char kRunTarget[] = "run";
+
+// Values are flat vectors of `layout`'s segments or scalars. Errors stick, as a Scope's do, and Finish tells the first.
+class FlatScope {
+ public:
+  explicit FlatScope(const ModelLayout& layout);
+
+  Output params() { return Read("params"); }
+  Output base_params() { return Read("base_params"); }
+  Output grads() { return Read("grads"); }
+  Output Read(std::string_view flat);
+  // The variable itself, for ops that change it.
+  Output Handle(std::string_view flat);
+  void Assign(std::string_view flat, Output value);
+  // `node` is run too.
+  void Effect(Node* node);
+
+  Output Add(Output a, Output b) const { return scope_.Op("AddV2", {a, b}); }
+  Output Sub(Output a, Output b) const { return scope_.Op("Sub", {a, b}); }
+  // `factor`, rounded to float32, times a vector.
+  Output Scale(double factor, Output vector) const;
+
+  const Scope& scope() const { return scope_; }
+  // The graph with its target `run`. The scope is empty afterwards.
+  StatusOr<Graph> Finish() &&;
+
+ private:
+  const ModelLayout& layout_;
+  Graph graph_;
+  Scope scope_;
+  std::map<std::string, Output, std::less<>> handles_;
+  std::vector<Node*> before_;  // the target waits for these
+};
+
+}  // namespace rivulet

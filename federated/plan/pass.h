@@ -1,0 +1,47 @@
+// A pass: one way over a client's data with flat variables (README.md has the names). What a client runs for a task is
+// a list of passes; what it sends afterwards are parts, which lie where their sources say.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/graph/graph.h"
+
+namespace rivulet {
+
+// As a plan carries it and as a client runs it.
+struct LocalPass {
+  std::string gradient_by = "params";  // the buffer whose variables the training loss is differentiated by
+  std::string dataset = "train";       // the name that the client has bound
+  int64_t batch_size = 1;
+  bool shuffle = true;
+  int64_t epochs = 1;
+  int64_t max_steps = 0;  // 0: no bound
+  // Dataset ops that give an epoch's batches (federated/plan/plan_input.h); null: the client's own loop.
+  std::shared_ptr<const Graph> input;
+  // Each over flat variables with a node `run`; null: nothing to do. Begin is run once before the first step; step
+  // after each gradient, in one program with it; end once after the last step.
+  std::shared_ptr<const Graph> begin, step, end;
+  // The scalar that the loss is multiplied by before it is differentiated; "": none.
+  std::string loss_scale;
+};
+
+// Where a part lies after the last pass. A difference is taken where it is used, by whoever folds or sends it, so that
+// nothing as large as the model is written for it.
+struct PartSource {
+  std::string from = "params";       // a flat vector …
+  std::string less = "base_params";  // … minus this one; "": as it is
+  bool shared_too = true;            // followed by shared − base_shared, where the model has shared variables
+  bool operator==(const PartSource&) const = default;
+};
+
+// What a client runs for one kind of task.
+struct LocalProgram {
+  std::vector<LocalPass> passes;
+  std::map<std::string, PartSource> parts;  // by the part's name
+};
+
+}  // namespace rivulet

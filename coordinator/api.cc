@@ -155,15 +155,17 @@ Task RunCoordinator::MakeTask(const Offer& offer) const {
 }
 
 // Looked up once per client, found or not: a thousand clients that poll a resumed run must not become a thousand
-// queries a second.
+// queries a second. The disk may take long over one, and the history be in the middle of a transaction: nobody else is
+// to wait for that.
 std::optional<TaskOutcome> RunCoordinator::EarlierOutcome(const std::string& client_id) {
-  const auto found = outcomes_.find(client_id);
-  if (found != outcomes_.end()) return found->second;
-  // A coordinator that was started again asks the history once a client.
-  if (!resumed_ || history_closed_ || !looked_up_.emplace(client_id, true).second) return std::nullopt;
-  const auto row = history_->LastTask(run_id_, client_id);
-  if (!row.ok() || !row->has_value()) return std::nullopt;
-  return outcomes_.emplace(client_id, OutcomeOf(**row)).first->second;
+  if (resumed_ && !history_closed_ && clients_.ShouldLookUp(client_id)) {
+    const auto row = Unlocked([&] { return history_->LastTask(run_id_, client_id); });
+    if (row.ok() && row->has_value() && clients_.LastOutcome(client_id) == nullptr) {
+      clients_.Remember(client_id, OutcomeOf(**row));
+    }
+  }
+  const TaskOutcome* const last = clients_.LastOutcome(client_id);
+  return last == nullptr ? std::nullopt : std::optional(*last);
 }
 
 // A poll holds the lock only for a few lookups and, once per client and run, for the row of a new name. Training and
@@ -184,10 +186,9 @@ StatusOr<PollReply> RunCoordinator::Poll(const PollRequest& request) {
       RIVULET_RETURN_IF_ERROR(CheckAble(request));
       if (itself) RIVULET_RETURN_IF_ERROR(AddClients(std::span(&caller.name, 1)));
     }
-    Seen* seen = nullptr;
-    if (itself && machine_.knows(caller.name)) {
-      seen = &seen_[caller.name];
-      seen->unix_ms = NowUnixMs();
+    const bool known = itself && machine_.knows(caller.name);
+    if (known) {
+      clients_.Saw(caller.name, NowUnixMs());
       if (std::optional<TaskOutcome> outcome = EarlierOutcome(caller.name))
         reply.outcomes.push_back(*std::move(outcome));
     }
@@ -195,7 +196,7 @@ StatusOr<PollReply> RunCoordinator::Poll(const PollRequest& request) {
     for (const Action& action : Feed(event)) {
       if (const auto* offer = std::get_if<Offer>(&action); offer != nullptr && offer->again) {
         reply.tasks.push_back(MakeTask(*offer));
-        if (!itself) seen_[offer->lease.client_id].unix_ms = now;
+        if (!itself) clients_.Saw(offer->lease.client_id, now);
       } else if (const auto* cancel = std::get_if<Cancel>(&action)) {
         reply.cancelled.push_back(cancel->task);
       } else if (const auto* hand_over = std::get_if<HandOverPartial>(&action)) {
@@ -210,7 +211,7 @@ StatusOr<PollReply> RunCoordinator::Poll(const PollRequest& request) {
         } else {
           reply.over =
               PollReply::Over{.failed = machine_.phase() == RunMachine::Phase::kFailed, .sentence = refusal->reason};
-          if (seen != nullptr) seen->told_end = true;
+          if (known) clients_.ToldEnd(caller.name);
         }
       }
     }
@@ -268,7 +269,7 @@ StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Answer(const Refuse& refu
     return std::make_unique<DecidedWriter>(bytes, ResultOf(*earlier));
   }
   if (!history_closed_) {
-    RIVULET_ASSIGN_OR_RETURN(const auto row, history_->FindTask(refusal.task));
+    RIVULET_ASSIGN_OR_RETURN(const auto row, Unlocked([&] { return history_->FindTask(refusal.task); }));
     if (row && row->client_id == refusal.client_id && row->run_id == run_id_) {
       return std::make_unique<DecidedWriter>(bytes, ResultOf(OutcomeOf(*row)));
     }

@@ -41,10 +41,8 @@ void RunCoordinator::TraceRound(const Attempt& attempt, const RoundReport& repor
   tracer->Instant(row, "round", fmt::format("round {} {}", report.round, report.status), {});
 }
 
-// A client that lost its connection at the wrong moment asks again, perhaps rounds later. The last outcome of each is
-// kept, so that the answer needs no query.
-void RunCoordinator::TellRound(const Attempt& attempt, const ClosedAttempt& closed, const AttemptEnd& end,
-                               const RoundRow& row) {
+RoundReport RunCoordinator::ReportOf(const Attempt& attempt, const PendingAttempt& pending) const {
+  const RoundRow row = RoundOf(pending.attempt, pending.end);
   RoundReport report;
   report.round = row.round;
   report.attempt = row.attempt;
@@ -56,18 +54,14 @@ void RunCoordinator::TellRound(const Attempt& attempt, const ClosedAttempt& clos
   report.train_seconds = row.train_seconds;
   report.aggregate_seconds = row.aggregate_seconds;
   report.evaluate_seconds = row.evaluate_seconds;
-  report.model_digest = end.model_digest.value_or(Digest{});
-  for (const auto& [name, measure] : end.central) report.central[name] = measure.value;
+  report.model_digest = pending.end.model_digest.value_or(Digest{});
+  for (const auto& [name, measure] : pending.end.central) report.central[name] = measure.value;
   TraceRound(attempt, report);
-  std::vector<std::pair<std::string, TaskOutcome>> outcomes = OutcomesOf(closed, end);
-  MutexLock lock(mutex_);
-  for (auto& [client_id, outcome] : outcomes) outcomes_[client_id] = std::move(outcome);
-  if (options_.observer.on_round) Later([this, report = std::move(report)] { options_.observer.on_round(report); });
+  return report;
 }
 
-// No lock is held while the version is made and written: clients go on polling, and are told to wait. It is current
-// only when it is on disk with its rows, so no client is ever given a task on a model that a restart might not know.
-Status RunCoordinator::CommitRound(Job job) {
+// No lock is held while the version is made: clients go on polling, and are told to wait.
+RunCoordinator::Outcome RunCoordinator::MakeRound(Job& job) {
   Attempt& attempt = *job.attempt;
   const int64_t round = attempt.round;
   TraceSpan committing(options_.tracer, "phase", "commit");
@@ -78,7 +72,8 @@ Status RunCoordinator::CommitRound(Job job) {
     MutexLock lock(mutex_);
     base = current_.model;
   }
-  AttemptEnd end;
+  Outcome outcome;
+  AttemptEnd& end = outcome.pending.end;
   std::unique_ptr<Aggregation> aggregation;
   {
     MutexLock lock(attempt.fold_mutex);
@@ -95,41 +90,28 @@ Status RunCoordinator::CommitRound(Job job) {
   end.status = made.ok() ? "committed" : "failed";
   end.reason = Message(made.status());
   end.finished_unix_ms = NowUnixMs();
-  if (made.ok()) {
-    end.aggregate_seconds += made->aggregate_seconds;
-    end.evaluate_seconds = made->evaluate_seconds;
-    end.model_digest = made->digest;
-    end.central = std::move(made->central);
-    end.finishes_run = last;
-    if (std::string warning = LossWarning(made->lost_fraction, parts_.aggregation); !warning.empty()) {
-      end.warnings.push_back(std::move(warning));
-    }
-  }
-  const ClosedAttempt closed = Closed(job);
-  AttemptRecord rows = RowsOf(closed, end);
-  const RoundRow row = rows.round;
-  const std::string context = fmt::format("round {} cannot be committed", round);
+  outcome.pending.attempt = Closed(job);
   if (!made.ok()) {
     // No fault of files or rows: the attempt is closed as failed, and a resumed run makes another one.
-    RIVULET_RETURN_IF_ERROR(history_->AddAttempt(rows));
-    TellRound(attempt, closed, end, row);
-    return Annotate(made.status(), context);
+    outcome.status = Annotate(made.status(), fmt::format("round {} cannot be committed", round));
+    return outcome;
   }
-  rows.seen = SeenSince(closed, last);
-  const bool keep_last = scenario.run.keep_models == "last";
-  StatusOr<StoredModel> stored = WriteVersion(*history_, *models_, std::move(rows), *std::move(made), keep_last);
-  if (!stored.ok()) return Annotate(stored.status(), context);
-  {
-    MutexLock lock(mutex_);
-    current_ = *std::move(stored);
+  end.aggregate_seconds += made->aggregate_seconds;
+  end.evaluate_seconds = made->evaluate_seconds;
+  end.model_digest = made->digest;
+  end.central = std::move(made->central);
+  end.finishes_run = last;
+  if (std::string warning = LossWarning(made->lost_fraction, parts_.aggregation); !warning.empty()) {
+    end.warnings.push_back(std::move(warning));
   }
-  TellRound(attempt, closed, end, row);
-  return absl::OkStatus();
+  outcome.pending.version = models_->Describe(round, std::move(made->model), made->digest);
+  return outcome;
 }
 
-Status RunCoordinator::AbandonRound(Job job) {
+RunCoordinator::Outcome RunCoordinator::AbandonRound(Job& job) {
   Attempt& attempt = *job.attempt;
-  AttemptEnd end;
+  Outcome outcome;
+  AttemptEnd& end = outcome.pending.end;
   end.status = "abandoned";
   end.reason = std::get<Abandon>(job.action).reason;
   end.finished_unix_ms = NowUnixMs();
@@ -138,19 +120,40 @@ Status RunCoordinator::AbandonRound(Job job) {
     end.aggregate_seconds = attempt.fold_seconds;
     attempt.aggregation.reset();
   }
-  const ClosedAttempt closed = Closed(job);
-  AttemptRecord rows = RowsOf(closed, end);
-  rows.seen = SeenSince(closed, false);
-  RIVULET_RETURN_IF_ERROR(history_->AddAttempt(rows));
-  TellRound(attempt, closed, end, rows.round);
-  return absl::OkStatus();
+  outcome.pending.attempt = Closed(job);
+  return outcome;
 }
 
-// Rows of clients ride along in the transaction of an attempt, since a transaction of their own would cost a sync of
-// the disk for every poll.
-std::vector<std::pair<std::string, std::string>> RunCoordinator::SeenSince(const ClosedAttempt& closed, bool last) {
+// The run goes on as soon as the version is there: the next cohort is drawn while files and rows of this one are still
+// to be written. A crash may so lose versions that tasks were given on; the run that is resumed draws the same cohorts
+// again, and the same tasks give the same bits. Only the end waits for the disk: who hears that a run has finished may
+// rely on it.
+//
+// A client that lost its connection at the wrong moment asks again, perhaps rounds later: the last outcome of each is
+// kept, so that the answer needs no query. Rows of clients ride along in the transaction of an attempt, since one of
+// their own would cost a sync of the disk for every poll.
+void RunCoordinator::CloseJob(Job job) {
+  auto [status, pending] = std::holds_alternative<Commit>(job.action) ? MakeRound(job) : AbandonRound(job);
+  RoundReport report = ReportOf(*job.attempt, pending);
+  std::vector<std::pair<std::string, TaskOutcome>> outcomes = OutcomesOf(pending.attempt, pending.end);
+  const bool ends = pending.end.finishes_run || !status.ok();
+  const auto go_on = [&]() REQUIRES(mutex_) {
+    if (!status.ok()) failure_ = status;
+    while (writing_names_) changed_.Wait(mutex_);
+    Feed(CommitDone{status.ok(), std::string(Message(status))});
+  };
+  {
+    MutexLock lock(mutex_);
+    if (pending.version) current_ = *pending.version;
+    for (auto& [client_id, outcome] : outcomes) clients_.Remember(client_id, std::move(outcome));
+    if (options_.observer.on_round) Later([this, report = std::move(report)] { options_.observer.on_round(report); });
+    if (!ends) go_on();
+    pending.seen = clients_.TakeSeen(pending.attempt, NowUnixMs(), pending.end.finishes_run);
+  }
+  writer_.Add(std::move(pending));
+  if (!ends || !writer_.Flush().ok()) return;  // what was not written has ended the run (OnWriteFailed)
   MutexLock lock(mutex_);
-  return TakeSeen(closed, NowUnixMs(), last, seen_);
+  go_on();
 }
 
 }  // namespace rivulet

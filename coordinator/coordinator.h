@@ -43,7 +43,7 @@ struct CoordinatorObserver {
 
 struct CoordinatorOptions {
   Scenario scenario;
-  std::shared_ptr<const Plan> plan;  // resume: must have the stored plan's digest
+  std::shared_ptr<const Plan> plan;  // resume: that which the run keeps, where it keeps one (coordinator/stored_run.h)
   std::string db_path;
   std::string resume;                 // run id, name or "latest"; "" for a new run
   Evaluator* evaluator = nullptr;     // may be null: no central evaluation; must outlive the coordinator
@@ -62,7 +62,8 @@ struct CoordinatorOptions {
 class Coordinator : public CoordinatorApi {
  public:
   // Takes the run's lock, writes or reads its rows. UNAVAILABLE: another process owns the run. FAILED_PRECONDITION: a
-  // model that a row names is missing or differs, or the database is newer than this program.
+  // model that a row names is missing or differs, a key of class "plan" has another value, the plan is another than the
+  // run keeps, or the database is newer than this program. DATA_LOSS: the plan it keeps is damaged.
   static StatusOr<std::unique_ptr<Coordinator>> Create(CoordinatorOptions options);
 
   virtual const std::string& run_id() const = 0;

@@ -1,5 +1,4 @@
 // Where a coordinator comes from: a scenario and a plan, for a new run or for one that the history holds.
-#include <map>
 #include <random>
 
 #include "coordinator/run_coordinator.h"
@@ -53,49 +52,16 @@ RunRules RulesOf(const CoordinatorOptions& options, const RunParts& parts, const
   return rules;
 }
 
-// Canonical TOML as "section.key" → value.
-// By key, so that a difference can be told by the words of the file.
-std::map<std::string, std::string> Flatten(const std::string& toml) {
-  std::map<std::string, std::string> keys;
-  std::string section;
-  for (size_t begin = 0; begin < toml.size();) {
-    const size_t end = std::min(toml.find('\n', begin), toml.size());
-    const std::string line = toml.substr(begin, end - begin);
-    begin = end + 1;
-    if (line.starts_with('[') && line.ends_with(']')) {
-      section = line.substr(1, line.size() - 2) + ".";
-    } else if (const size_t equals = line.find(" = "); equals != line.npos) {
-      keys[section + line.substr(0, equals)] = line.substr(equals + 3);
-    }
-  }
-  return keys;
-}
-
-// Only run.rounds may differ from what the history stored.
-// A run that goes on with another learning rate would have rows that nobody could repeat; only its length is free.
+// A run that goes on with another learning rate would have rows that nobody could repeat. How it is carried out, and
+// where its files lie, is free.
 Status CheckSameConfig(const RunRow& run, const Scenario& given) {
-  // Read and written again, so that keys added since the run was stored have their defaults on both sides.
   StatusOr<Scenario> stored =
       Scenario::ParseStored(run.config, fmt::format("the stored configuration of run {}", run.run_id));
   if (!stored.ok()) {
     return FailedPrecondition("run '{}' cannot be resumed by this program: {}", run.run_id, Message(stored.status()));
   }
-  stored->run.rounds = given.run.rounds;
-  stored->run.cache_megabytes = given.run.cache_megabytes;  // of this machine, and of no consequence for the run
-  const auto before = Flatten(stored->ToToml()), now = Flatten(given.ToToml());
-  const auto differ = [&](const std::string& key, const std::string& was, const std::string& is) {
-    return FailedPrecondition(
-        "run '{}' was started with {} = {}, not {}; a resumed run may change run.rounds "
-        "and run.cache_megabytes only",
-        run.run_id, key, was, is);
-  };
-  for (const auto& [key, value] : before) {
-    const auto found = now.find(key);
-    if (found == now.end()) return differ(key, value, "absent");
-    if (found->second != value) return differ(key, value, found->second);
-  }
-  for (const auto& [key, value] : now) {
-    if (!before.contains(key)) return differ(key, "absent", value);
+  if (const Status same = CheckSamePlanKeys(*stored, given); !same.ok()) {
+    return FailedPrecondition("run '{}' cannot be resumed so: {}", run.run_id, Message(same));
   }
   return absl::OkStatus();
 }
@@ -119,7 +85,10 @@ StatusOr<RunCoordinator::Setup> NewRun(CoordinatorOptions options, RunParts part
   RIVULET_ASSIGN_OR_RETURN(setup.history, History::Open(options.db_path, History::Access::kReadWrite));
   RIVULET_ASSIGN_OR_RETURN(setup.models,
                            ModelStore::Open(fs, setup.history->real_path(), setup.run_id, ModelStore::Folder::kNew));
-  RIVULET_ASSIGN_OR_RETURN(setup.current, setup.models->Save(0, initial, initial->ComputeDigest()));
+  RIVULET_RETURN_IF_ERROR(setup.models->WritePlan(*parts.plan));
+  setup.current = setup.models->Describe(0, initial, initial->ComputeDigest());
+  RIVULET_RETURN_IF_ERROR(setup.models->Write(setup.current));
+  setup.model_rows = {setup.current.row};
   RunRow run;
   run.run_id = setup.run_id;
   run.name = options.scenario.run.name;
@@ -143,6 +112,23 @@ StatusOr<RunCoordinator::Setup> NewRun(CoordinatorOptions options, RunParts part
   return setup;
 }
 
+// Where a run goes on: at the newest version that its rows tell of, or at the one before it, of which a file is kept
+// too, when the newest file is not there.
+StatusOr<ModelRow> BaseOf(const ModelStore& models, const std::string& db_path, std::span<const ModelRow> rows,
+                          int64_t committed_round, const std::string& run_id) {
+  const auto newest =
+      std::find_if(rows.begin(), rows.end(), [&](const ModelRow& row) { return row.round == committed_round; });
+  if (newest == rows.end()) {
+    return DataLoss("the history '{}' is damaged: it has no model of round {} of run '{}'", db_path, committed_round,
+                    run_id);
+  }
+  if (models.Has(committed_round)) return *newest;
+  const auto before = std::find_if(rows.rbegin(), rows.rend(), [&](const ModelRow& row) {
+    return row.round < committed_round && !row.path.empty() && models.Has(row.round);
+  });
+  return before == rows.rend() ? *newest : *before;
+}
+
 // Everything is held against the row before anything is written: the configuration, the plan that it gives today, and
 // the files of its models.
 StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts parts) {
@@ -160,23 +146,42 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
   RIVULET_ASSIGN_OR_RETURN(setup.models,
                            ModelStore::Open(fs, setup.history->real_path(), run.run_id, ModelStore::Folder::kStored));
   RIVULET_RETURN_IF_ERROR(CheckSameConfig(run, options.scenario));
-  if (run.plan_digest != parts.plan_digest.Hex()) {
+  // Programs build other plans of one scenario as time goes on; the one that was kept is used again. A run without one
+  // is an older program's: its configuration says all that its plan is built from.
+  RIVULET_ASSIGN_OR_RETURN(const std::optional<std::string> kept_plan,
+                           ModelStore::ReadPlan(fs, setup.history->real_path(), run.run_id, run.plan_digest));
+  const bool other_plan = run.plan_digest != parts.plan_digest.Hex();
+  if (other_plan && kept_plan) {
     return FailedPrecondition(
-        "run '{}' was started with the plan {}, and the scenario now gives {}; resume it with the program "
-        "that started it ({})",
-        run.run_id, run.plan_digest, parts.plan_digest.Hex(), run.version);
+        "run '{}' was started with the plan {}, and is given {}; resume it with the plan that it keeps", run.run_id,
+        run.plan_digest, parts.plan_digest.Hex());
   }
   RIVULET_ASSIGN_OR_RETURN(ResumePoint point, setup.history->FindResumePoint(run.run_id));
-  RIVULET_ASSIGN_OR_RETURN(const std::vector<ModelRow> rows, setup.history->Models(run.run_id));
-  // The newest is loaded below; of the two that are kept where not all are, the other one may be gone.
-  if (options.scenario.run.keep_models == "all") RIVULET_RETURN_IF_ERROR(setup.models->CheckFiles(rows));
-  const auto base =
-      std::find_if(rows.begin(), rows.end(), [&](const ModelRow& row) { return row.round == point.committed_round; });
-  if (base == rows.end()) {
-    return DataLoss("the history '{}' is damaged: it has no model of round {} of run '{}'", options.db_path,
-                    point.committed_round, run.run_id);
+  RIVULET_ASSIGN_OR_RETURN(setup.model_rows, setup.history->Models(run.run_id));
+  const std::vector<ModelRow>& rows = setup.model_rows;
+  RIVULET_ASSIGN_OR_RETURN(const ModelRow base,
+                           BaseOf(*setup.models, options.db_path, rows, point.committed_round, run.run_id));
+  // Of the two that are kept where not all are, the other one may be gone.
+  if (options.scenario.run.keep_models == "all") {
+    std::vector<ModelRow> needed = rows;
+    std::erase_if(needed, [&](const ModelRow& row) { return row.round > base.round; });
+    RIVULET_RETURN_IF_ERROR(setup.models->CheckFiles(needed));
   }
-  RIVULET_ASSIGN_OR_RETURN(setup.current, setup.models->Load(*base, parts.layout));
+  RIVULET_ASSIGN_OR_RETURN(setup.current, setup.models->Load(base, parts.layout));
+  if (base.round < point.committed_round) {
+    const EventRow event = {
+        run.run_id,
+        base.round + 1,
+        Iso8601(NowUnixMs(options)),
+        "warning",
+        "run",
+        fmt::format("the model of round {} is missing; the run goes on from round {} and makes what "
+                    "came after it again",
+                    point.committed_round, base.round)};
+    RIVULET_RETURN_IF_ERROR(setup.history->GoBack(run.run_id, base.round, std::span(&event, 1)));
+    RIVULET_ASSIGN_OR_RETURN(point, setup.history->FindResumePoint(run.run_id));
+    RIVULET_ASSIGN_OR_RETURN(setup.model_rows, setup.history->Models(run.run_id));
+  }
   RunStart start;
   start.committed_round = point.committed_round;
   start.attempt = point.next_attempt;
@@ -186,19 +191,33 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
   }
   RIVULET_ASSIGN_OR_RETURN(setup.machine, RunMachine::Create(RulesOf(options, parts, run.run_id), std::move(start)));
   setup.already_finished = setup.machine->phase() == RunMachine::Phase::kFinished;
-  RIVULET_RETURN_IF_ERROR(setup.models->RemoveUnnamed(rows));
   if (!setup.already_finished) {
+    if (!kept_plan) RIVULET_RETURN_IF_ERROR(setup.models->WritePlan(*parts.plan));
+    const std::string at = Iso8601(NowUnixMs(options));
+    std::vector<EventRow> events = {
+        {run.run_id,
+         {},
+         at,
+         "info",
+         "run",
+         fmt::format("resumed after round {} for {} rounds", point.committed_round, options.scenario.run.rounds)}};
+    if (other_plan) {
+      events.push_back({run.run_id,
+                        {},
+                        at,
+                        "warning",
+                        "run",
+                        fmt::format("its plan {} was not kept; built again by this program it is {}", run.plan_digest,
+                                    parts.plan_digest.Hex())});
+    }
     run.config = options.scenario.ToToml();
+    run.plan_digest = parts.plan_digest.Hex();
     run.version = kProgramVersion;
-    const EventRow event = {
-        run.run_id,
-        {},
-        Iso8601(NowUnixMs(options)),
-        "info",
-        "run",
-        fmt::format("resumed after round {} for {} rounds", point.committed_round, options.scenario.run.rounds)};
-    RIVULET_RETURN_IF_ERROR(setup.history->ReopenRun(run, std::span(&event, 1)));
+    RIVULET_RETURN_IF_ERROR(setup.history->ReopenRun(run, events));
   }
+  // While a reader keeps the file in an older state, that state's model is there too.
+  RIVULET_ASSIGN_OR_RETURN(const bool whole, setup.history->BringOver());
+  if (whole) RIVULET_RETURN_IF_ERROR(setup.models->RemoveUnnamed(rows));
   setup.options = std::move(options);
   setup.parts = std::move(parts);
   return setup;

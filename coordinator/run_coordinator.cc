@@ -57,7 +57,9 @@ RunCoordinator::RunCoordinator(Setup setup)
       staging_(models_->folder(), options_.scenario.server.staging_megabytes * 1'000'000),
       clock_start_(std::chrono::steady_clock::now()),
       machine_(*std::move(setup.machine)),
-      current_(std::move(setup.current)) {
+      current_(std::move(setup.current)),
+      writer_(*history_, *models_, ThreadExecutor("writes", 1), Clock::System(), WriterOptions(), setup.model_rows,
+              current_.row.round) {
   thread_ = std::thread([this] { RunThread(); });
 }
 
@@ -67,6 +69,25 @@ RunCoordinator::~RunCoordinator() {
   Stop();
   thread_.join();
   Drain();
+}
+
+VersionWriter::Options RunCoordinator::WriterOptions() {
+  const RunConfig& run = options_.scenario.run;
+  VersionWriter::Options options;
+  options.durability = run.durability.empty() ? options_.enforce_deadline ? Durability::kRound : Durability::kSecond
+                                              : DurabilityOf(run.durability);
+  options.keep_all_models = run.keep_models == "all";
+  options.on_failed = [this](const Status& status) { OnWriteFailed(status); };
+  options.tracer = options_.tracer;
+  return options;
+}
+
+// Versions that are ready beyond the last one that is written are lost with the process; what is resumed makes them
+// again, to the same bits.
+void RunCoordinator::OnWriteFailed(const Status& status) {
+  MutexLock lock(mutex_);
+  failure_ = status;
+  Feed(VersionFailed{std::string(Message(status))});
 }
 
 int64_t RunCoordinator::NowUnixMs() const {
@@ -84,8 +105,7 @@ TimeMs RunCoordinator::Now() const {
 
 // The one way into the machine, always under mutex_. What an action costs decides where it is carried out: what only
 // touches memory is done here, at once, so that the record and the machine never differ; commits and abandoned attempts
-// go to the run's own thread, as they write files and may take seconds; and callbacks wait in a queue until no lock is
-// held.
+// go to the run's own thread, as a large model takes a second; and callbacks wait in a queue until no lock is held.
 std::vector<Action> RunCoordinator::Feed(const Event& event) {
   const bool was_over = machine_.over();
   std::vector<Action> actions = machine_.On(event, Now());
@@ -276,9 +296,7 @@ std::shared_ptr<const Model> RunCoordinator::model() const {
 // have asked.
 int64_t RunCoordinator::unaware_clients() const {
   MutexLock lock(mutex_);
-  const int64_t since = NowUnixMs() - 60'000;
-  return std::count_if(seen_.begin(), seen_.end(),
-                       [&](const auto& entry) { return !entry.second.told_end && entry.second.unix_ms >= since; });
+  return clients_.UnawareSince(NowUnixMs() - 60'000);
 }
 
 void RunCoordinator::Later(std::function<void()> callback) { callbacks_.push_back(std::move(callback)); }
@@ -309,12 +327,8 @@ void RunCoordinator::RunThread() {
     if (job_) {
       Job job = *std::exchange(job_, std::nullopt);
       mutex_.Unlock();
-      const Status status =
-          std::holds_alternative<Commit>(job.action) ? CommitRound(std::move(job)) : AbandonRound(std::move(job));
+      CloseJob(std::move(job));
       mutex_.Lock();
-      if (!status.ok()) failure_ = status;
-      while (writing_names_) changed_.Wait(mutex_);
-      Feed(CommitDone{status.ok(), std::string(Message(status))});
     } else if (wake_at_ != 0 && Now() >= wake_at_) {
       TickIfDue();
     } else if (!draining_ && !callbacks_.empty()) {
@@ -351,10 +365,12 @@ EventRow RunCoordinator::Note(std::string level, std::string message, int64_t ro
   return {run_id_, round, Iso8601(NowUnixMs()), std::move(level), "run", std::move(message)};
 }
 
+// What was told as the end of a run is durable, and so is the round that a stopped one names.
 void RunCoordinator::EndRun() {
+  const Status written = writer_.Flush();
   mutex_.Lock();
-  const RunMachine::Phase phase = machine_.phase();
-  const std::string reason = machine_.reason();
+  const RunMachine::Phase phase = written.ok() ? machine_.phase() : RunMachine::Phase::kFailed;
+  const std::string reason = written.ok() ? machine_.reason() : std::string(Message(written));
   Status result;
   if (phase == RunMachine::Phase::kFailed) {
     result = failure_.ok() ? Aborted("{}", reason) : failure_;
@@ -384,6 +400,7 @@ void RunCoordinator::EndRun() {
 
   mutex_.Lock();
   history_closed_ = true;
+  while (readers_ > 0) changed_.Wait(mutex_);
   mutex_.Unlock();
   // What matters is committed; a log that cannot be folded into the file stays beside it and loses nothing.
   history_->Close().IgnoreError();

@@ -1,12 +1,12 @@
 // The coordinator of one run. Events go into the round machine under one lock; what the machine answers is carried out
-// here: heavy work (digests, checks, folds, commits) outside that lock, on the thread that brought it (an upload's) or
-// on the run's own thread (commits, deadlines).
+// here: heavy work (digests, checks, folds, versions) outside that lock, on the thread that brought it (an upload's) or
+// on the run's own thread (versions, deadlines). Files and rows are the writer's (commit/version_writer.h).
 //
 //   create.cc           a new run or a stored one
 //   run_coordinator.cc  events, the run's thread, callbacks, the end
 //   api.cc              Poll, Fetch, Submit, Fail
 //   in_place.cc         what sites of the same process ask: FetchInPlace, SubmitInPlace, AwaitWork
-//   close_attempt.cc    what becomes of an attempt: the next version or none, its rows, who is told
+//   close_attempt.cc    what becomes of an attempt: the next version or none, who is told
 //
 // A task's record is written under mutex_ while its attempt is open; once the machine has closed the attempt it is only
 // read.
@@ -22,7 +22,9 @@
 #include <thread>
 #include <unordered_map>
 
+#include "coordinator/commit/version_writer.h"
 #include "coordinator/history/history.h"
+#include "coordinator/ledger/client_book.h"
 #include "coordinator/ledger/ledger.h"
 #include "coordinator/model_store/model_store.h"
 #include "coordinator/rounds/run_machine.h"
@@ -41,7 +43,8 @@ class RunCoordinator final : public Coordinator {
     std::string run_id;
     std::unique_ptr<History> history;
     std::unique_ptr<ModelStore> models;
-    StoredModel current;
+    ServedVersion current;
+    std::vector<ModelRow> model_rows;  // as the history has them
     std::optional<RunMachine> machine;
     bool resumed = false;
     bool already_finished = false;
@@ -91,6 +94,11 @@ class RunCoordinator final : public Coordinator {
     std::shared_ptr<Attempt> attempt;
     std::vector<Lease> leases;
   };
+  // What closing one came to, before it is written. Not OK: the run cannot go on.
+  struct Outcome {
+    Status status;
+    PendingAttempt pending;
+  };
   // Names that wait for their rows, and who brought them for the word that they are written.
   struct Joining {
     std::vector<std::string> client_ids;
@@ -101,6 +109,8 @@ class RunCoordinator final : public Coordinator {
   struct CheckedUpdate;
 
   // run_coordinator.cc
+  VersionWriter::Options WriterOptions();
+  void OnWriteFailed(const Status& status) EXCLUDES(mutex_);
   int64_t NowUnixMs() const;
   TimeMs Now() const;
   std::vector<Action> Feed(const Event& event) REQUIRES(mutex_);
@@ -126,19 +136,29 @@ class RunCoordinator final : public Coordinator {
   Status CheckCaller(const Caller& caller) const;
   Status CheckAble(const PollRequest& request) const;
   Task MakeTask(const Offer& offer) const REQUIRES(mutex_);
+  // These two free mutex_ while they ask the history.
   std::optional<TaskOutcome> EarlierOutcome(const std::string& client_id) REQUIRES(mutex_);
   StatusOr<std::unique_ptr<ChunkWriter>> Answer(const Refuse& refusal, int64_t bytes) REQUIRES(mutex_);
+  // What `read` says of the history, which stays open meanwhile.
+  template <typename Read>
+  auto Unlocked(const Read& read) REQUIRES(mutex_) {
+    ++readers_;
+    mutex_.Unlock();
+    auto answer = read();
+    mutex_.Lock();
+    if (--readers_ == 0) changed_.NotifyAll();
+    return answer;
+  }
   StatusOr<SubmitResult> CloseUpload(const std::shared_ptr<Attempt>& attempt, const TaskId& task,
                                      const std::shared_ptr<Upload>& upload, int64_t writer) EXCLUDES(mutex_);
   StatusOr<CheckedUpdate> CheckUpdate(const TaskId& task, const Upload& upload, std::span<const std::byte> bytes) const;
 
   // close_attempt.cc
-  Status CommitRound(Job job) EXCLUDES(mutex_);  // OK: the version is durable and current
-  Status AbandonRound(Job job) EXCLUDES(mutex_);
+  void CloseJob(Job job) EXCLUDES(mutex_);
+  Outcome MakeRound(Job& job) EXCLUDES(mutex_);
+  Outcome AbandonRound(Job& job) EXCLUDES(mutex_);
   ClosedAttempt Closed(Job& job) const;  // takes its leases
-  std::vector<std::pair<std::string, std::string>> SeenSince(const ClosedAttempt& closed, bool last) EXCLUDES(mutex_);
-  void TellRound(const Attempt& attempt, const ClosedAttempt& closed, const AttemptEnd& end, const RoundRow& row)
-      EXCLUDES(mutex_);
+  RoundReport ReportOf(const Attempt& attempt, const PendingAttempt& pending) const;
   void TraceRound(const Attempt& attempt, const RoundReport& report) const;
 
   const CoordinatorOptions options_;
@@ -158,21 +178,21 @@ class RunCoordinator final : public Coordinator {
   bool begun_ GUARDED_BY(mutex_) = false;
   bool told_end_ GUARDED_BY(mutex_) = false;  // on_finished has returned
   bool history_closed_ GUARDED_BY(mutex_) = false;
-  Status failure_ GUARDED_BY(mutex_);  // why the run fails, with its code
-  Status result_ GUARDED_BY(mutex_);   // once told_end_
-  StoredModel current_ GUARDED_BY(mutex_);
+  int64_t readers_ GUARDED_BY(mutex_) = 0;    // of the history, who began before it was closed
+  Status failure_ GUARDED_BY(mutex_);         // why the run fails, with its code
+  Status result_ GUARDED_BY(mutex_);          // once told_end_
+  ServedVersion current_ GUARDED_BY(mutex_);  // the newest version that is ready, whether or not it is written
   std::shared_ptr<Attempt> attempt_ GUARDED_BY(mutex_);
   std::optional<Job> job_ GUARDED_BY(mutex_);
   TimeMs wake_at_ GUARDED_BY(mutex_) = 0;  // 0: never
   CondVar work_;                           // of epoch_
   uint64_t epoch_ GUARDED_BY(mutex_) = 1;  // counts what a waiting site may want to hear of
-  std::unordered_map<std::string, Seen> seen_ GUARDED_BY(mutex_);
-  std::unordered_map<std::string, TaskOutcome> outcomes_ GUARDED_BY(mutex_);  // of each client's last task
-  std::unordered_map<std::string, bool> looked_up_ GUARDED_BY(mutex_);        // clients whose last task was read back
-  std::shared_ptr<Joining> joining_ GUARDED_BY(mutex_);                       // gathers names; null: none
+  ClientBook clients_ GUARDED_BY(mutex_);
+  std::shared_ptr<Joining> joining_ GUARDED_BY(mutex_);  // gathers names; null: none
   bool writing_names_ GUARDED_BY(mutex_) = false;
   std::deque<std::function<void()>> callbacks_ GUARDED_BY(mutex_);
   bool draining_ GUARDED_BY(mutex_) = false;
+  VersionWriter writer_;
   std::thread thread_;
 };
 

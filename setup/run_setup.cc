@@ -13,8 +13,9 @@ namespace rivulet {
 
 RunSetup::RunSetup(Scenario scenario, RunSetupOptions options)
     : scenario_(std::move(scenario)),
-      options_(options),
-      row_budget_(std::make_shared<RowBudget>(scenario_.run.cache_megabytes * 1'000'000)) {}
+      options_(std::move(options)),
+      row_budget_(std::make_shared<RowBudget>(scenario_.run.cache_megabytes * 1'000'000)),
+      plan_(options_.plan) {}
 
 StatusOr<std::shared_ptr<const Dataset>> RunSetup::training_data() {
   if (training_data_ == nullptr) {

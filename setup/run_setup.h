@@ -20,8 +20,9 @@ namespace rivulet {
 class StepMonitor;  // engine/profile/step_monitor.h
 
 struct RunSetupOptions {
-  int evaluation_threads = 0;      // 0: one per core; more than cores would only hold more arenas, and are not made
-  StepMonitor* monitor = nullptr;  // may watch each batch of an evaluation; outlives the evaluator
+  int evaluation_threads = 0;        // 0: one per core; more than cores would only hold more arenas, and are not made
+  std::shared_ptr<const Plan> plan;  // of a run that goes on with what it keeps; null: built from the scenario
+  StepMonitor* monitor = nullptr;    // may watch each batch of an evaluation; outlives the evaluator
 };
 
 // Each part is made when it is first asked for, with the parts that it needs, and once: whoever asks again gets the
@@ -41,7 +42,8 @@ class RunSetup {
   StatusOr<std::shared_ptr<const std::vector<ClientShare>>> shares();
   // Errors as ModelOf.
   StatusOr<std::shared_ptr<const ModelDef>> model();
-  // What every client runs, opened. INVALID_ARGUMENT: a model, or settings, that make no plan.
+  // What every client runs, opened: the options' plan where there is one. INVALID_ARGUMENT: a model, or settings, that
+  // make no plan.
   StatusOr<std::shared_ptr<const Plan>> plan();
   // Of the scenario's test set; null where the scenario evaluates nothing. Asks for no training data. Errors as
   // CentralEvaluator::Create.

@@ -8,6 +8,7 @@
 #include "client/artifact_cache.h"
 #include "client/site.h"
 #include "client/stop_signal.h"
+#include "coordinator/stored_run.h"
 #include "engine/base/mutex.h"
 #include "engine/profile/tracer.h"
 #include "setup/run_setup.h"
@@ -44,7 +45,11 @@ class LocalSimulation : public Simulation {
   Status Initialise(SimulationOptions options) {
     instruments_ = options.instruments;
     workers_ = options.workers > 0 ? options.workers : Cores();
-    RunSetup setup(options.scenario, {.evaluation_threads = workers_});
+    std::shared_ptr<const Plan> kept_plan;
+    if (!options.resume.empty()) {
+      RIVULET_ASSIGN_OR_RETURN(kept_plan, PlanOfStoredRun(options.db_path, options.resume));
+    }
+    RunSetup setup(options.scenario, {.evaluation_threads = workers_, .plan = std::move(kept_plan)});
     const Scenario& scenario = setup.scenario();
     RIVULET_ASSIGN_OR_RETURN(train_, setup.training_data());
     RIVULET_ASSIGN_OR_RETURN(shares_, setup.shares());

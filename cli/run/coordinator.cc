@@ -15,6 +15,7 @@
 #include "cli/run/result.h"
 #include "cli/run/watching.h"
 #include "coordinator/history/history.h"
+#include "coordinator/stored_run.h"
 #include "federated/transport/attendance.h"
 #include "federated/transport/grpc_server.h"
 #include "setup/run_setup.h"
@@ -87,7 +88,11 @@ Status Coordinate(const CoordinatorCommandOptions& options) {
   std::shared_ptr<Evaluator> evaluator;
   {
     // Training data stays with the clients, and the model as it was read is not needed while the run goes on.
-    RunSetup setup(scenario, {.monitor = watching->instruments().steps});
+    std::shared_ptr<const Plan> kept_plan;
+    if (!options.run.resume.empty()) {
+      RIVULET_ASSIGN_OR_RETURN(kept_plan, PlanOfStoredRun(options.run.db, options.run.resume));
+    }
+    RunSetup setup(scenario, {.plan = std::move(kept_plan), .monitor = watching->instruments().steps});
     auto plan = setup.plan();
     if (!plan.ok()) return BlameModel(scenario, plan.status());
     coordinator_options.plan = *std::move(plan);

@@ -2,21 +2,9 @@
 
 #include <utility>
 
-#include "coordinator/history/history.h"
+#include "coordinator/stored_run.h"
 
 namespace rivulet {
-namespace {
-
-// Of the run to be resumed, as stored.
-StatusOr<int64_t> StoredRounds(const ScenarioOptions& options) {
-  RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(options.db, History::Access::kReadOnly));
-  RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(options.resume));
-  RIVULET_ASSIGN_OR_RETURN(const Scenario stored,
-                           Scenario::ParseStored(run.config, fmt::format("the stored run {}", run.run_id)));
-  return stored.run.rounds;
-}
-
-}  // namespace
 
 void AddScenarioOptions(Command& command, ScenarioOptions* options) {
   command.Positional("SCENARIO.toml", &options->scenario, "what to run (docs/scenario.md lists every key)")
@@ -37,11 +25,7 @@ StatusOr<Scenario> LoadScenario(const ScenarioOptions& options) {
       return UsageError("--set takes KEY=VALUE, not '{}'", Shortened(set));
     overrides.emplace_back(set.substr(0, equals), set.substr(equals + 1));
   }
-  std::optional<int64_t> rounds = options.rounds;
-  if (!rounds && !options.resume.empty()) {
-    RIVULET_ASSIGN_OR_RETURN(rounds, StoredRounds(options));
-  }
-  if (rounds) overrides.emplace_back("run.rounds", std::to_string(*rounds));
+  if (options.rounds) overrides.emplace_back("run.rounds", std::to_string(*options.rounds));
   if (!options.kernels.empty()) {
     if (options.kernels != "native" && options.kernels != "portable")
       return UsageError("--kernels takes native or portable, not '{}'", options.kernels);
@@ -49,7 +33,8 @@ StatusOr<Scenario> LoadScenario(const ScenarioOptions& options) {
   }
   StatusOr<Scenario> scenario = Scenario::Load(options.scenario, overrides);
   if (absl::IsInvalidArgument(scenario.status())) return AsUsageError(scenario.status());
-  return scenario;
+  if (!scenario.ok() || options.resume.empty()) return scenario;
+  return ScenarioOfStoredRun(options.db, options.resume, *scenario);
 }
 
 std::string ShellQuote(const std::string& text) {

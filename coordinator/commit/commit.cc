@@ -48,19 +48,4 @@ std::string LossWarning(double lost_fraction, const AggregationSpec& spec) {
       100 * lost_fraction, spec.value_bits, spec.max_weight);
 }
 
-// The order is what a crash may interrupt anywhere. The file comes before its row, since a row without its file would
-// make the run impossible to resume, while a file without a row is only removed; the row comes before the old file's
-// removal for the same reason.
-StatusOr<StoredModel> WriteVersion(History& history, ModelStore& models, AttemptRecord rows, MadeVersion made,
-                                   bool keep_last) {
-  const int64_t round = rows.round.round;
-  RIVULET_ASSIGN_OR_RETURN(StoredModel stored, models.Save(round, std::move(made.model), made.digest));
-  rows.model = stored.row;
-  rows.forget_older_models = keep_last;
-  RIVULET_RETURN_IF_ERROR(history.AddAttempt(rows));
-  // Committed. What comes after may fail without undoing it: a file that stays is removed by the next start.
-  if (keep_last) models.Remove(round - 2).IgnoreError();
-  return stored;
-}
-
 }  // namespace rivulet

@@ -1,9 +1,6 @@
-// From what a round gathered to the next version, in two moments that have nothing in common but their order:
-//
-//   made      finished, applied to the version before, hashed, evaluated when that is due: memory and processor alone
-//   written   the file, synced and renamed; one transaction of rows; the removal of the file before
-//
-// Neither knows the coordinator, its lock or its machine.
+// From what a round gathered to the next version: finished, applied to the version before, hashed, evaluated when that
+// is due. Memory and processor alone; it is written later (version_writer.h). Knows nothing of the coordinator, its
+// lock or its machine.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +8,6 @@
 #include <memory>
 #include <string>
 
-#include "coordinator/history/history.h"
-#include "coordinator/model_store/model_store.h"
 #include "engine/base/status.h"
 #include "federated/aggregation/aggregation.h"
 #include "federated/evaluation/evaluator.h"
@@ -38,13 +33,5 @@ StatusOr<MadeVersion> MakeVersion(const Model& base, std::unique_ptr<Aggregation
 
 // A sentence for the history where rounding lost more than the settings should allow; else "".
 std::string LossWarning(double lost_fraction, const AggregationSpec& spec);
-
-// Makes a version and `rows`, those of the attempt that gave it, survive a crash: its file, one transaction of the rows
-// with the model's own, and then, where only the last models are kept, the removal of the file two versions back: the
-// two newest stay, so that a history that lost its log still finds the model it names. After an error of the
-// file nothing is left; after one of the transaction the files stay, since a transaction that could not be synced may
-// be found in the log, and the next start removes what no row names.
-StatusOr<StoredModel> WriteVersion(History& history, ModelStore& models, AttemptRecord rows, MadeVersion made,
-                                   bool keep_last);
 
 }  // namespace rivulet

@@ -8,7 +8,6 @@
 // Errors as in database.h; what a run or client is not known for is NOT_FOUND.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -25,17 +24,16 @@
 
 namespace rivulet {
 
-// Everything that closing one attempt at a round writes, in one transaction.
+// Everything that closing one attempt at a round writes.
 struct AttemptRecord {
   RoundRow round;
   std::vector<ClientRoundRow> tasks;
   std::vector<MetricRow> metrics;
-  std::optional<ModelRow> model;  // of a committed round
-  // run.keep_models = "last": the path of all before the two newest becomes NULL.
-  bool forget_older_models = false;
+  std::optional<ModelRow> model;       // of a committed round; its path is empty where it has no file
+  std::vector<int64_t> forget_models;  // rounds whose model's path becomes NULL
   std::vector<EventRow> events;
-  std::vector<std::pair<std::string, std::string>> seen;  // (client_id, last_seen_at)
-  bool finishes_run = false;  // the run's last round: runs.status becomes "finished" with it
+  std::vector<std::pair<std::string, int64_t>> seen;  // client_id, milliseconds since 1970 UTC
+  bool finishes_run = false;                          // the run's last round: runs.status becomes "finished" with it
   std::string kind =
       "train";  // of all its tasks; "evaluate": a cohort that measures `round`, which is no row of `rounds`
   std::vector<BlobRow> blobs;  // as of this round; each replaces that of its name of earlier ones
@@ -78,7 +76,7 @@ class History {
   // Writing. After an error of a commit itself (a sync that failed) a crash or the next opening may still find the
   // transaction in the log: what its rows name must stay in place until the history is opened again and asked.
   Status AddRun(const RunRow& run, const ModelRow& initial_model, std::span<const EventRow> events);
-  // A run that goes on: status "running", a new configuration and program version, finished_at NULL. Its models are
+  // A run that goes on: status "running", a new configuration, plan and program version, finished_at NULL. Its models are
   // those beside this file, which may have been copied or renamed with them.
   Status ReopenRun(const RunRow& run, std::span<const EventRow> events);
   // `status` "finished", "interrupted" or "failed" with its reason.
@@ -86,10 +84,16 @@ class History {
                 std::span<const EventRow> events);
   // Names that are new to the run; known ones keep their row. One transaction.
   Status AddClients(const std::string& run_id, std::span<const RunClient> clients, const std::string& at);
-  // Tasks are of the record's round, attempt and kind, and their clients of the run. Once a second a version is also
-  // brought from the log into the file, where no reader is in the way: where rounds take longer than that, the file
-  // without its log stands one version back at most, and that version's model is kept.
-  Status AddAttempt(const AttemptRecord& attempt);
+  // All of them in one transaction, in their order. Tasks are of their record's round, attempt and kind, and their
+  // clients of the run.
+  Status AddAttempts(std::span<const AttemptRecord> attempts);
+  Status AddAttempt(const AttemptRecord& attempt) { return AddAttempts(std::span(&attempt, 1)); }
+  // Brings what the log holds into the file, so that the file alone tells it. False: a reader was in the way, and it
+  // holds some older state still. Nothing else does before Close: whoever writes knows what a file without its log
+  // says.
+  StatusOr<bool> BringOver();
+  // Everything of the rounds after `round` is as if it had not been written, but for what events say.
+  Status GoBack(const std::string& run_id, int64_t round, std::span<const EventRow> events);
   Status AddTag(const std::string& run_id, const std::string& tag);  // once, however often it is said
   Status AddNote(const std::string& run_id, const std::string& at, const std::string& text);
   // Truncates the log and returns to one plain file where no other process has it open; nothing more can be called.
@@ -124,7 +128,7 @@ class History {
   StatusOr<int64_t> RunKey(const std::string& run_id) REQUIRES(mutex_);
   StatusOr<int64_t> ClientKey(const std::string& client_id) REQUIRES(mutex_);
   StatusOr<int64_t> ParentKey(const std::string& parent_id) REQUIRES(mutex_);
-  void BringOverFromLog() REQUIRES(mutex_);
+  Status InsertAttempt(const AttemptRecord& attempt) REQUIRES(mutex_);
   Status InsertEvents(std::span<const EventRow> events) REQUIRES(mutex_);
   Status InsertModel(int64_t run, const ModelRow& model) REQUIRES(mutex_);
   Status InsertTasks(int64_t run, int64_t attempt_key, const AttemptRecord& record) REQUIRES(mutex_);
@@ -134,7 +138,6 @@ class History {
   const Access access_;
   Mutex mutex_;
   std::unique_ptr<Database> db_ GUARDED_BY(mutex_);  // null after Close
-  std::optional<std::chrono::steady_clock::time_point> brought_over_ GUARDED_BY(mutex_);
   // Of the runs and clients that were written lately: a task costs one INSERT and no question.
   std::unordered_map<std::string, int64_t> run_keys_ GUARDED_BY(mutex_), client_keys_ GUARDED_BY(mutex_);
 };

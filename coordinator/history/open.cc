@@ -117,7 +117,8 @@ StatusOr<std::unique_ptr<History>> History::Open(const std::string& path, Access
   RIVULET_ASSIGN_OR_RETURN(int64_t version, CheckOurs(*db));
   if (writes) {
     RIVULET_RETURN_IF_ERROR(UseWriteAheadLog(*db, say));
-    RIVULET_RETURN_IF_ERROR(db->Script("PRAGMA synchronous = FULL"));
+    // What a file without its log says is decided in one place, BringOver.
+    RIVULET_RETURN_IF_ERROR(db->Script("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0"));
     RIVULET_RETURN_IF_ERROR(MakeCurrent(*db));
     RIVULET_RETURN_IF_ERROR(
         db->Script("PRAGMA foreign_keys = ON"));  // afterwards: a migration drops what others refer to

@@ -163,11 +163,12 @@ Status History::ReopenRun(const RunRow& run, std::span<const EventRow> events) {
   MutexLock lock(mutex_);
   RIVULET_ASSIGN_OR_RETURN(const int64_t key, RunKey(run.run_id));
   RIVULET_ASSIGN_OR_RETURN(const int64_t running, PlaceOf("running", kRunStates, "status of a run"));
+  RIVULET_ASSIGN_OR_RETURN(const Digest plan_digest, Digest::FromHex(run.plan_digest));
   RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
-  RIVULET_RETURN_IF_ERROR(
-      db_->Run("UPDATE run SET status = ?, reason = NULL, config = ?, version = ?, models = ?, finished = NULL "
-               "WHERE run = ?",
-               {running, run.config, run.version, ModelsFolder(real_path_, run.run_id), key}));
+  RIVULET_RETURN_IF_ERROR(db_->Run(
+      "UPDATE run SET status = ?, reason = NULL, config = ?, version = ?, models = ?, plan_digest = ?, "
+      "finished = NULL WHERE run = ?",
+      {running, run.config, run.version, ModelsFolder(real_path_, run.run_id), SqlBlob{plan_digest.AsBytes()}, key}));
   RIVULET_RETURN_IF_ERROR(WriteConfigKeys(*db_, key, run.config));
   RIVULET_RETURN_IF_ERROR(InsertEvents(events));
   return transaction->Commit();
@@ -265,7 +266,7 @@ Status History::InsertTasks(int64_t run, int64_t attempt_key, const AttemptRecor
 Status History::InsertMetrics(int64_t run, const AttemptRecord& record) {
   const bool committed = record.kind == "train" && record.round.status == "committed";
   std::unordered_map<std::string_view, double> losses;
-  if (committed) {
+  if (committed && std::ranges::any_of(record.metrics, [](const auto& metric) { return metric.scope == "client"; })) {
     for (const ClientRoundRow& task : record.tasks) {
       if (task.status == "folded" && task.train_loss) losses.emplace(task.client_id, *task.train_loss);
     }
@@ -299,11 +300,9 @@ Status History::InsertMetrics(int64_t run, const AttemptRecord& record) {
   return absl::OkStatus();
 }
 
-// Everything that an attempt leaves, in one transaction: its round, its tasks, metrics, model and events appear
-// together or not at all. The end of the run rides along with its last round, so no crash leaves a run that is complete
-// and says that it is running.
-Status History::AddAttempt(const AttemptRecord& attempt) {
-  MutexLock lock(mutex_);
+// What an attempt leaves: its round, its tasks, metrics, model and events. The end of the run rides along with its last
+// round, so no crash leaves a run that is complete and says that it is running.
+Status History::InsertAttempt(const AttemptRecord& attempt) {
   const RoundRow& round = attempt.round;
   RIVULET_ASSIGN_OR_RETURN(const int64_t run, RunKey(round.run_id));
   StoredAttempt row;
@@ -326,7 +325,38 @@ Status History::AddAttempt(const AttemptRecord& attempt) {
   row.train_seconds = round.train_seconds;
   row.aggregate_seconds = round.aggregate_seconds;
   row.evaluate_seconds = round.evaluate_seconds;
+  RIVULET_RETURN_IF_ERROR(Insert(*db_, row));
+  RIVULET_RETURN_IF_ERROR(InsertTasks(run, db_->last_row(), attempt));
+  RIVULET_RETURN_IF_ERROR(InsertMetrics(run, attempt));
+  // A path goes before its file does: between the two a row names no file, which is true; the other way round it would
+  // name one that is gone.
+  for (const int64_t forgotten : attempt.forget_models) {
+    RIVULET_RETURN_IF_ERROR(db_->Run("UPDATE model SET file = NULL WHERE run = ? AND round = ?", {run, forgotten}));
+  }
+  if (attempt.model) RIVULET_RETURN_IF_ERROR(InsertModel(run, *attempt.model));
+  for (const BlobRow& blob : attempt.blobs) {
+    RIVULET_RETURN_IF_ERROR(
+        db_->Run("DELETE FROM blob WHERE run = ? AND name = ? AND round <= ?", {run, blob.name, round.round}));
+    RIVULET_RETURN_IF_ERROR(
+        Insert(*db_, StoredBlob{.run = run, .round = round.round, .name = blob.name, .bytes = {blob.bytes}}));
+  }
+  RIVULET_RETURN_IF_ERROR(InsertEvents(attempt.events));
+  RIVULET_ASSIGN_OR_RETURN(Statement * see, db_->Prepare("UPDATE client SET last_seen = ? WHERE client = ?"));
+  for (const auto& [client_id, at] : attempt.seen) {
+    RIVULET_ASSIGN_OR_RETURN(const int64_t client, ClientKey(client_id));
+    RIVULET_RETURN_IF_ERROR(see->Run({at, client}));
+  }
+  if (attempt.finishes_run) {
+    RIVULET_ASSIGN_OR_RETURN(const int64_t finished, PlaceOf("finished", kRunStates, "status of a run"));
+    RIVULET_RETURN_IF_ERROR(db_->Run("UPDATE run SET status = ?, reason = NULL, finished = ? WHERE run = ?",
+                                     {finished, row.finished, run}));
+  }
+  return absl::OkStatus();
+}
 
+// They appear together or not at all, so no reader sees half a round.
+Status History::AddAttempts(std::span<const AttemptRecord> attempts) {
+  MutexLock lock(mutex_);
   // Keys that were read in a transaction which is rolled back may come to mean something else.
   struct ForgetUnlessCommitted {
     std::unordered_map<std::string, int64_t>& keys;
@@ -336,48 +366,43 @@ Status History::AddAttempt(const AttemptRecord& attempt) {
     }
   } clients{client_keys_};
   RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
-  RIVULET_RETURN_IF_ERROR(Insert(*db_, row));
-  RIVULET_RETURN_IF_ERROR(InsertTasks(run, db_->last_row(), attempt));
-  RIVULET_RETURN_IF_ERROR(InsertMetrics(run, attempt));
-  if (attempt.model) {
-    // The path goes before the file does: between the two a row names no file, which is true; the other way round it
-    // would name one that is gone.
-    if (attempt.forget_older_models) {
-      RIVULET_RETURN_IF_ERROR(db_->Run("UPDATE model SET file = NULL WHERE run = ? AND round < ? AND file IS NOT NULL",
-                                       {run, round.round - 1}));
-    }
-    RIVULET_RETURN_IF_ERROR(InsertModel(run, *attempt.model));
-  }
-  for (const BlobRow& blob : attempt.blobs) {
-    RIVULET_RETURN_IF_ERROR(
-        db_->Run("DELETE FROM blob WHERE run = ? AND name = ? AND round <= ?", {run, blob.name, round.round}));
-    RIVULET_RETURN_IF_ERROR(
-        Insert(*db_, StoredBlob{.run = run, .round = round.round, .name = blob.name, .bytes = {blob.bytes}}));
-  }
-  RIVULET_RETURN_IF_ERROR(InsertEvents(attempt.events));
-  for (const auto& [client_id, at] : attempt.seen) {
-    RIVULET_ASSIGN_OR_RETURN(const int64_t seen, UnixMs(at));
-    RIVULET_RETURN_IF_ERROR(db_->Run("UPDATE client SET last_seen = ? WHERE client_id = ?", {seen, client_id}));
-  }
-  if (attempt.finishes_run) {
-    RIVULET_ASSIGN_OR_RETURN(const int64_t finished, PlaceOf("finished", kRunStates, "status of a run"));
-    RIVULET_RETURN_IF_ERROR(db_->Run("UPDATE run SET status = ?, reason = NULL, finished = ? WHERE run = ?",
-                                     {finished, row.finished, run}));
-  }
+  for (const AttemptRecord& attempt : attempts) RIVULET_RETURN_IF_ERROR(InsertAttempt(attempt));
   const Status status = transaction->Commit();
   clients.committed = status.ok();
-  if (status.ok() && attempt.model) BringOverFromLog();
   return status;
 }
 
-// A copy that was made without the log, or a log that was lost, is then a run that stands a version back, and not one
-// whose model went long ago. It is no part of the commit: what cannot be brought over now is brought over next time. It
-// syncs a second file, some 10 ms, and so waits where rounds are shorter than that is worth.
-void History::BringOverFromLog() {
-  const auto now = std::chrono::steady_clock::now();
-  if (brought_over_ && now - *brought_over_ < std::chrono::seconds(1)) return;
-  brought_over_ = now;
-  db_->Run("PRAGMA wal_checkpoint(PASSIVE)").IgnoreError();
+// Where it says -1 there is no log, or another process is at it.
+StatusOr<bool> History::BringOver() {
+  MutexLock lock(mutex_);
+  bool whole = false;
+  RIVULET_RETURN_IF_ERROR(db_->Query("PRAGMA wal_checkpoint(PASSIVE)", {}, [&](const SqlRow& row) {
+    whole = row.Int(0) == 0 && row.Int(1) >= 0 && row.Int(1) == row.Int(2);
+  }));
+  return whole;
+}
+
+// Totals are counted anew: what is taken away of them may be most of a run.
+Status History::GoBack(const std::string& run_id, int64_t round, std::span<const EventRow> events) {
+  MutexLock lock(mutex_);
+  RIVULET_ASSIGN_OR_RETURN(const int64_t run, RunKey(run_id));
+  RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
+  RIVULET_RETURN_IF_ERROR(
+      db_->Run("DELETE FROM task WHERE attempt_key IN (SELECT attempt_key FROM attempt WHERE run = ? AND round > ?)",
+               {run, round}));
+  for (const char* table : {"attempt", "metric", "model", "blob"}) {
+    RIVULET_RETURN_IF_ERROR(db_->Run(fmt::format("DELETE FROM {} WHERE run = ? AND round > ?", table), {run, round}));
+  }
+  RIVULET_RETURN_IF_ERROR(
+      db_->Run("UPDATE membership SET (tasks, folded, refused, dropped, failed, examples, train_seconds, timed) = "
+               "(SELECT count(*), coalesce(sum(t.status = 0), 0), coalesce(sum(t.status = 1), 0), "
+               "coalesce(sum(t.status = 2), 0), coalesce(sum(t.status = 3), 0), "
+               "coalesce(sum(iif(t.status = 0, t.examples, 0)), 0), coalesce(sum(t.train_seconds), 0), "
+               "count(t.train_seconds) FROM attempt a JOIN task t ON t.attempt_key = a.attempt_key "
+               "WHERE a.run = membership.run AND t.client = membership.client) WHERE run = ?",
+               {run}));
+  RIVULET_RETURN_IF_ERROR(InsertEvents(events));
+  return transaction->Commit();
 }
 
 Status History::AddTag(const std::string& run_id, const std::string& tag) {

@@ -1,8 +1,8 @@
 #include "coordinator/ledger/ledger.h"
 
 #include <algorithm>
+#include <span>
 #include <tuple>
-#include <unordered_set>
 
 namespace rivulet {
 namespace {
@@ -51,64 +51,45 @@ ClientRoundRow RowOf(const ClosedAttempt& attempt, const ClosedAttempt::ClosedTa
   return row;
 }
 
-}  // namespace
+// In the order of names, so that the mean's bits do not depend on arrival.
+std::vector<const ClosedAttempt::ClosedTask*> InOrder(const ClosedAttempt& attempt) {
+  std::vector<const ClosedAttempt::ClosedTask*> tasks;
+  tasks.reserve(attempt.tasks.size());
+  for (const ClosedAttempt::ClosedTask& task : attempt.tasks) tasks.push_back(&task);
+  std::sort(tasks.begin(), tasks.end(), [](const auto* a, const auto* b) {
+    return std::tie(a->lease.client_id, a->lease.ordinal) < std::tie(b->lease.client_id, b->lease.ordinal);
+  });
+  return tasks;
+}
 
-// Rows are made at the end and not as things happen: one transaction then tells a whole attempt or nothing of it, and
-// no reader sees half a round.
-AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
-  const bool committed = end.status == "committed";
-  const std::string at = Iso8601(end.finished_unix_ms);
-  AttemptRecord record;
-  RoundRow& round = record.round;
+RoundRow RoundOf(const ClosedAttempt& attempt, const AttemptEnd& end,
+                 std::span<const ClosedAttempt::ClosedTask* const> tasks) {
+  RoundRow round;
   round.run_id = attempt.run_id;
   round.round = attempt.round;
   round.attempt = attempt.number;
   round.status = end.status;
   round.reason = end.reason;
   round.started_at = Iso8601(attempt.started_unix_ms);
-  round.finished_at = at;
+  round.finished_at = Iso8601(end.finished_unix_ms);
   round.selected = static_cast<int64_t>(attempt.tasks.size());
   round.train_seconds = static_cast<double>(attempt.closed - attempt.started) / 1000;
   round.aggregate_seconds = end.aggregate_seconds;
   round.evaluate_seconds = end.evaluate_seconds;
   if (end.model_digest) round.model_digest = end.model_digest->Hex();
-  record.finishes_run = end.finishes_run;
-  const auto tell = [&](const char* level, const char* source, std::string message) {
-    record.events.push_back({attempt.run_id, attempt.round, at, level, source, std::move(message)});
-  };
-
-  // In the order of names, so that the mean's bits do not depend on arrival.
-  std::vector<const ClosedAttempt::ClosedTask*> tasks;
-  for (const ClosedAttempt::ClosedTask& task : attempt.tasks) tasks.push_back(&task);
-  std::sort(tasks.begin(), tasks.end(), [](const auto* a, const auto* b) {
-    return std::tie(a->lease.client_id, a->lease.ordinal) < std::tie(b->lease.client_id, b->lease.ordinal);
-  });
   double loss_sum = 0;
   int64_t loss_examples = 0;
   for (const ClosedAttempt::ClosedTask* task : tasks) {
     const TaskFacts& facts = task->facts;
-    ClientRoundRow& row = record.tasks.emplace_back(RowOf(attempt, *task));
-    round.bytes_down += row.bytes_down;
-    round.bytes_up += row.bytes_up;
-    const TaskEnd ended = EndOf(task->lease);
-    switch (ended) {
+    round.bytes_down += facts.bytes_down;
+    round.bytes_up += facts.bytes_up;
+    switch (EndOf(task->lease)) {
       case TaskEnd::kFolded:
         ++round.folded;
         round.examples += facts.examples.value_or(0);
         if (facts.train_loss) {
           loss_sum += *facts.train_loss * static_cast<double>(facts.examples.value_or(0));
           loss_examples += facts.examples.value_or(0);
-        }
-        if (committed) {
-          row.committed_round = attempt.round;
-          row.staleness = attempt.round - 1 - task->lease.base_round;
-          if (facts.train_loss) {
-            record.metrics.push_back(
-                {attempt.run_id, attempt.round, "client", row.client_id, "train/loss", facts.train_loss});
-          }
-        } else {
-          row.status = Name(TaskEnd::kDropped);  // its update is in no model
-          row.error = fmt::format("the round was {}", end.status);
         }
         break;
       case TaskEnd::kRefused:
@@ -120,15 +101,41 @@ AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
       case TaskEnd::kDropped:
         ++round.dropped;
     }
-    if (ended != TaskEnd::kFolded) {
-      tell("warning", "client", fmt::format("'{}' {}: {}", row.client_id, row.status, row.error));
-    }
   }
   round.reported = round.folded + round.refused;
-  if (loss_examples > 0) {
-    round.train_loss = loss_sum / static_cast<double>(loss_examples);
-    if (committed) {
-      record.metrics.push_back({attempt.run_id, attempt.round, "federated", "", "train/loss", round.train_loss});
+  if (loss_examples > 0) round.train_loss = loss_sum / static_cast<double>(loss_examples);
+  return round;
+}
+
+}  // namespace
+
+RoundRow RoundOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
+  return RoundOf(attempt, end, InOrder(attempt));
+}
+
+// Rows are made at the end and not as things happen: one transaction then tells a whole attempt or nothing of it, and
+// no reader sees half a round.
+AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
+  const bool committed = end.status == "committed";
+  const std::string at = Iso8601(end.finished_unix_ms);
+  const std::vector<const ClosedAttempt::ClosedTask*> tasks = InOrder(attempt);
+  AttemptRecord record;
+  record.round = RoundOf(attempt, end, tasks);
+  record.finishes_run = end.finishes_run;
+  const auto tell = [&](const char* level, const char* source, std::string message) {
+    record.events.push_back({attempt.run_id, attempt.round, at, level, source, std::move(message)});
+  };
+  record.tasks.reserve(tasks.size());
+  for (const ClosedAttempt::ClosedTask* task : tasks) {
+    ClientRoundRow& row = record.tasks.emplace_back(RowOf(attempt, *task));
+    if (EndOf(task->lease) != TaskEnd::kFolded) {
+      tell("warning", "client", fmt::format("'{}' {}: {}", row.client_id, row.status, row.error));
+    } else if (committed) {
+      row.committed_round = attempt.round;
+      row.staleness = attempt.round - 1 - task->lease.base_round;
+    } else {
+      row.status = Name(TaskEnd::kDropped);  // its update is in no model
+      row.error = fmt::format("the round was {}", end.status);
     }
   }
   for (const auto& [name, measure] : end.central) {
@@ -147,6 +154,7 @@ std::vector<std::pair<std::string, TaskOutcome>> OutcomesOf(const ClosedAttempt&
   std::vector<std::pair<std::string, TaskOutcome>> outcomes;
   outcomes.reserve(attempt.tasks.size());
   for (const auto& [lease, facts] : attempt.tasks) {
+    if (!lease.site.empty() && lease.site != lease.client_id) continue;
     TaskOutcome outcome{lease.task, EndOf(lease), lease.reason};
     if (outcome.end == TaskEnd::kFolded && end.status != "committed") {
       outcome.end = TaskEnd::kDropped;
@@ -157,21 +165,6 @@ std::vector<std::pair<std::string, TaskOutcome>> OutcomesOf(const ClosedAttempt&
     outcomes.emplace_back(lease.client_id, std::move(outcome));
   }
   return outcomes;
-}
-
-std::vector<std::pair<std::string, std::string>> TakeSeen(const ClosedAttempt& attempt, int64_t now_unix_ms,
-                                                          bool finishes_run,
-                                                          std::unordered_map<std::string, Seen>& seen) {
-  std::unordered_set<std::string_view> workers;
-  for (const auto& [lease, facts] : attempt.tasks) workers.insert(lease.client_id);
-  std::vector<std::pair<std::string, std::string>> due;
-  for (auto& [client_id, poll] : seen) {
-    if (poll.unix_ms <= poll.written_unix_ms) continue;
-    if (!workers.contains(client_id) && !finishes_run && now_unix_ms - poll.written_unix_ms < 60'000) continue;
-    poll.written_unix_ms = poll.unix_ms;
-    due.emplace_back(client_id, Iso8601(poll.unix_ms));
-  }
-  return due;
 }
 
 }  // namespace rivulet

@@ -6,7 +6,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -56,27 +55,18 @@ struct AttemptEnd {
   bool finishes_run = false;
 };
 
-// Rows of an attempt, its tasks in the order of (client_id, ordinal), so that no sum depends on arrival. An attempt
-// that is not committed has no folded task: its folded ones are dropped with it, as their updates are in no model. What
-// files and earlier rows have to do with it (`model`, `forget_older_models`, `seen`) is left to the writer.
+// The attempt's own row. Sums are taken in the order of (client_id, ordinal), so that none depends on arrival.
+RoundRow RoundOf(const ClosedAttempt& attempt, const AttemptEnd& end);
+
+// All its rows, its tasks in that order too. An attempt that is not committed has no folded task: its folded ones are
+// dropped with it, as their updates are in no model. Losses are no metrics here: tasks and the round have them, and the
+// history's view of metrics takes them from there. What files and earlier rows have to do with it (`model`,
+// `forget_models`, `seen`) is left to the writer.
 AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end);
 
 // Each task's last word beside its client's name, in the order drawn: what a poll tells who lost the answer. A folded
-// task of an attempt that was not committed is dropped, and told why.
+// task of an attempt that was not committed is dropped, and told why. Not of tasks that another site took: their
+// clients do not poll.
 std::vector<std::pair<std::string, TaskOutcome>> OutcomesOf(const ClosedAttempt& attempt, const AttemptEnd& end);
-
-// When a client polled last, and what its row says of that.
-struct Seen {
-  int64_t unix_ms = 0;
-  int64_t written_unix_ms = 0;  // as the history has it; 0: never
-  bool told_end = false;
-};
-
-// (client_id, last_seen_at) of the clients whose row is to be brought up to date in the transaction of `attempt`, and
-// marks them as written: its workers, those whose row is a minute old, and all at the end of the run. Waiting clients
-// poll often, and a minute is exact enough for them.
-std::vector<std::pair<std::string, std::string>> TakeSeen(const ClosedAttempt& attempt, int64_t now_unix_ms,
-                                                          bool finishes_run,
-                                                          std::unordered_map<std::string, Seen>& seen);
 
 }  // namespace rivulet

@@ -11,6 +11,14 @@ namespace {
 
 std::string NameOf(int64_t round) { return fmt::format("round-{:06}.safetensors", round); }
 
+constexpr char kPlanName[] = "plan";
+
+// It becomes a folder's name; of a history that somebody has edited it could name any.
+Status CheckRunId(const std::string& db_path, const std::string& run_id) {
+  if (!run_id.empty() && !run_id.starts_with('.') && run_id.find('/') == run_id.npos) return absl::OkStatus();
+  return DataLoss("the history '{}' is damaged: '{}' is no id of a run", db_path, run_id);
+}
+
 // A name that NameOf gives, or of a part of such a file that is being written. Anything else is somebody else's.
 bool IsOurs(std::string_view name) {
   int64_t round = 0;
@@ -36,10 +44,7 @@ std::string ModelStore::PathOf(int64_t round) const { return JoinPath(folder_, N
 // The lock lies beside the models and is the operating system's, so it goes with the process that held it.
 StatusOr<std::unique_ptr<ModelStore>> ModelStore::Open(FileSystem& fs, const std::string& db_path,
                                                        const std::string& run_id, Folder folder) {
-  // It becomes a folder's name; of a history that somebody has edited it could name any.
-  if (run_id.empty() || run_id.starts_with('.') || run_id.find('/') != run_id.npos) {
-    return DataLoss("the history '{}' is damaged: '{}' is no id of a run", db_path, run_id);
-  }
+  RIVULET_RETURN_IF_ERROR(CheckRunId(db_path, run_id));
   std::unique_ptr<ModelStore> store(new ModelStore(fs, db_path, run_id));
   if (folder == Folder::kStored && !fs.Exists(store->folder_)) {
     return FailedPrecondition(
@@ -58,6 +63,25 @@ StatusOr<std::unique_ptr<ModelStore>> ModelStore::Open(FileSystem& fs, const std
   return store;
 }
 
+Status ModelStore::WritePlan(std::string_view bytes) {
+  return WriteFileAtomically(fs_, JoinPath(folder_, kPlanName), bytes);
+}
+
+StatusOr<std::optional<std::string>> ModelStore::ReadPlan(FileSystem& fs, const std::string& db_path,
+                                                          const std::string& run_id, const std::string& digest) {
+  RIVULET_RETURN_IF_ERROR(CheckRunId(db_path, run_id));
+  const std::string path = JoinPath(JoinPath(FolderOf(db_path), History::ModelsFolder(db_path, run_id)), kPlanName);
+  if (!fs.Exists(path)) return std::nullopt;
+  RIVULET_ASSIGN_OR_RETURN(std::string bytes, fs.ReadAll(path));
+  if (const Digest found = Sha256Of(bytes); found.Hex() != digest) {
+    return DataLoss(
+        "the plan of run '{}' is damaged, '{}': its digest is {} and the history says {}; restore it from a copy, or "
+        "remove it to have it built again from the run's configuration",
+        run_id, path, found.Hex(), digest);
+  }
+  return std::optional(std::move(bytes));
+}
+
 // The file is also what clients download. Its bytes are a function of run, round and model alone, so that a download
 // that is cut off by a restart goes on in the same bytes.
 std::shared_ptr<const ModelFile> ModelStore::FileOf(int64_t round, std::shared_ptr<const Model> model,
@@ -67,8 +91,8 @@ std::shared_ptr<const ModelFile> ModelStore::FileOf(int64_t round, std::shared_p
       std::map<std::string, std::string>{{"rivulet.run_id", run_id_}, {"rivulet.round", fmt::format("{}", round)}});
 }
 
-StatusOr<StoredModel> ModelStore::Save(int64_t round, std::shared_ptr<const Model> model, const Digest& digest) {
-  StoredModel stored;
+ServedVersion ModelStore::Describe(int64_t round, std::shared_ptr<const Model> model, const Digest& digest) const {
+  ServedVersion stored;
   stored.file = FileOf(round, model, digest);
   stored.digest = digest;
   stored.row = {run_id_,
@@ -77,23 +101,26 @@ StatusOr<StoredModel> ModelStore::Save(int64_t round, std::shared_ptr<const Mode
                 JoinPath(relative_, NameOf(round)),
                 stored.file->bytes(),
                 model->layout().parameters()};
-  const auto write = [&]() -> Status {
-    RIVULET_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(fs_, PathOf(round)));
-    for (const std::span<const std::byte> piece : stored.file->pieces()) RIVULET_RETURN_IF_ERROR(file->Append(piece));
-    return file->Commit();
-  };
-  if (const Status status = write(); !status.ok()) {
-    // The rename may have succeeded and the folder's sync failed: then the file is there and no row will name it.
-    if (fs_.Exists(PathOf(round))) fs_.Remove(PathOf(round)).IgnoreError();
-    return status;
-  }
   stored.model = std::move(model);
   return stored;
 }
 
+Status ModelStore::Write(const ServedVersion& version) {
+  const int64_t round = version.row.round;
+  const auto write = [&]() -> Status {
+    RIVULET_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(fs_, PathOf(round)));
+    for (const std::span<const std::byte> piece : version.file->pieces()) RIVULET_RETURN_IF_ERROR(file->Append(piece));
+    return file->Commit();
+  };
+  const Status status = write();
+  // The rename may have succeeded and the folder's sync failed: then the file is there and no row will name it.
+  if (!status.ok()) Remove(round).IgnoreError();
+  return status;
+}
+
 // A run must go on from exactly the model that its rows name, or the same seed would no longer give the same bits;
 // whatever differs is refused with the way out.
-StatusOr<StoredModel> ModelStore::Load(const ModelRow& row, std::shared_ptr<const ModelLayout> layout) {
+StatusOr<ServedVersion> ModelStore::Load(const ModelRow& row, std::shared_ptr<const ModelLayout> layout) {
   const auto refuse = [&](std::string_view why) {
     return FailedPrecondition("the model of round {} of run '{}' cannot be used, '{}': {}; restore it from a copy",
                               row.round, run_id_, PathOf(row.round), why);
@@ -106,7 +133,7 @@ StatusOr<StoredModel> ModelStore::Load(const ModelRow& row, std::shared_ptr<cons
   if (!bytes.ok()) return refuse(Message(bytes.status()));
   StatusOr<std::shared_ptr<Model>> model = ModelFromSafetensors(std::move(layout), *bytes);
   if (!model.ok()) return refuse(Message(model.status()));
-  StoredModel stored;
+  ServedVersion stored;
   stored.digest = (*model)->ComputeDigest();
   if (stored.digest.Hex() != row.digest) {
     return refuse(fmt::format("its digest is {} and the history says {}", stored.digest.Hex(), row.digest));
@@ -140,8 +167,6 @@ Status ModelStore::RemoveUnnamed(std::span<const ModelRow> rows) {
   return absl::OkStatus();
 }
 
-Status ModelStore::Remove(int64_t round) {
-  return fs_.Exists(PathOf(round)) ? fs_.Remove(PathOf(round)) : absl::OkStatus();
-}
+Status ModelStore::Remove(int64_t round) { return Has(round) ? fs_.Remove(PathOf(round)) : absl::OkStatus(); }
 
 }  // namespace rivulet

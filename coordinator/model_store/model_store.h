@@ -1,12 +1,14 @@
-// The model files of one run: DB.models/<run_id>/round-000001.safetensors, and the lock that says whose run it is.
+// The files of one run: DB.models/<run_id>/round-000001.safetensors, its plan, and the lock that says whose run it is.
 // Beside the database itself, wherever links to it lie: two names of one history are one folder and one lock. A copy of
 // the history has a folder of its own. A file's name follows from its round, and nothing else in the folder is ever
 // touched: what the rows of a history say of paths tells whether a file is there, never where.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "coordinator/history/rows.h"
@@ -16,15 +18,15 @@
 
 namespace rivulet {
 
-// A model version, ready to be served: the model, its file, its row.
-struct StoredModel {
+// A model version, ready to be served: the model, its file as clients get it, its row.
+struct ServedVersion {
   std::shared_ptr<const Model> model;
   std::shared_ptr<const ModelFile> file;  // of the model's own memory
   Digest digest;                          // model_digest
   ModelRow row;
 };
 
-// Owned by one coordinator; not thread-safe. While it lives, no other process can own the run.
+// Owned by one coordinator; not thread-safe but where it says so. While it lives, no other process can own the run.
 class ModelStore {
  public:
   enum class Folder { kNew, kStored };
@@ -34,16 +36,26 @@ class ModelStore {
   static StatusOr<std::unique_ptr<ModelStore>> Open(FileSystem& fs, const std::string& db_path,
                                                     const std::string& run_id, Folder folder);
 
-  // Writes a version so that it survives a crash; after an error nothing of it is left. `digest` is the model's, so
+  // What every client of the run gets, and gets again when it is resumed; survives a crash after OK.
+  Status WritePlan(std::string_view bytes);
+  // The bytes that a run's folder keeps, from any process; nothing: it keeps none. DATA_LOSS: they are not those of
+  // `digest`, in hexadecimal digits.
+  static StatusOr<std::optional<std::string>> ReadPlan(FileSystem& fs, const std::string& db_path,
+                                                       const std::string& run_id, const std::string& digest);
+
+  // What a version is in its file and its row, without writing anything; from any thread. `digest` is the model's, so
   // that whoever made it hashes it once.
-  StatusOr<StoredModel> Save(int64_t round, std::shared_ptr<const Model> model, const Digest& digest);
+  ServedVersion Describe(int64_t round, std::shared_ptr<const Model> model, const Digest& digest) const;
+  // Writes its file so that it survives a crash; after an error nothing of it is left.
+  Status Write(const ServedVersion& version);
   // FAILED_PRECONDITION: the row's file is missing, damaged or another model than the row says.
-  StatusOr<StoredModel> Load(const ModelRow& row, std::shared_ptr<const ModelLayout> layout);
+  StatusOr<ServedVersion> Load(const ModelRow& row, std::shared_ptr<const ModelLayout> layout);
   // FAILED_PRECONDITION: the file of a row with a path is not there.
   Status CheckFiles(std::span<const ModelRow> rows) const;
   // Removes what a crash has left: model files, and parts of them, of which no row has a path.
   Status RemoveUnnamed(std::span<const ModelRow> rows);
   Status Remove(int64_t round);
+  bool Has(int64_t round) const { return fs_.Exists(PathOf(round)); }
   const std::string& folder() const { return folder_; }
 
  private:

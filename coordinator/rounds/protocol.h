@@ -9,7 +9,7 @@
 //   PartialReported ──→ Fold* | Refuse    a site brings the partial in which it has folded its tasks
 //   FoldDone, Merged ──→ HandOverPartial* | Close (Commit | Abandon)     when only held leases are awaited, or none
 //   Tick ──→ Close (Commit | Abandon)     at the deadline
-//   CommitDone ──→ Offer* WakeAt | nothing        after Commit and after Abandon: the rows are written
+//   CommitDone ──→ Offer* WakeAt | nothing        after Commit and after Abandon: what follows may begin
 #pragma once
 
 #include <cstdint>
@@ -80,13 +80,16 @@ struct Merged {
 struct CommitDone {
   bool ok = true;
   std::string reason;
-};  // of the last Commit or Abandon; not ok ends the run
+};  // of the last Commit or Abandon: the version is there, whether or not it is written; not ok ends the run
+struct VersionFailed {
+  std::string reason;
+};  // one that was ready cannot be written; the run ends
 struct Tick {};
 struct Operator {
   enum class Command : uint8_t { kStop } command = Command::kStop;
 };
 using Event = std::variant<Joined, Left, Polled, SitePolled, StepReported, StageDone, FoldDone, PartialReported, Merged,
-                           CommitDone, Tick, Operator>;
+                           CommitDone, VersionFailed, Tick, Operator>;
 
 // --- Actions
 // ----------------------------------------------------------------------------------------------------------

@@ -296,8 +296,8 @@ void RunMachine::Handle(const Merged& event, TimeMs now, Actions& actions) {
   JudgeBuffer(actions);
 }
 
-// The machine does not move on until the disk has the round. Its own idea of the next round, drawn earlier, would be
-// wrong after a failed commit.
+// The machine does not move on until the version is made. Its own idea of the next round, drawn earlier, would be wrong
+// after one that failed.
 void RunMachine::Handle(const CommitDone& event, TimeMs now, Actions& actions) {
   if (phase_ != Phase::kCommitting && phase_ != Phase::kAbandoning) return;
   const bool committed = phase_ == Phase::kCommitting;
@@ -329,6 +329,11 @@ void RunMachine::Handle(const CommitDone& event, TimeMs now, Actions& actions) {
   if (stopping_) return End(Phase::kStopped, "by its operator");
   phase_ = Phase::kWaiting;
   OpenBuffer(now, actions);
+}
+
+// Whatever goes on is given up: versions that cannot be written would only be made in vain.
+void RunMachine::Handle(const VersionFailed& event, TimeMs, Actions&) {
+  if (!over()) End(Phase::kFailed, event.reason);
 }
 
 void RunMachine::Handle(const Tick&, TimeMs now, Actions& actions) {

@@ -117,6 +117,7 @@ class RunMachine {
   void Handle(const PartialReported& event, TimeMs now, Actions& actions);
   void Handle(const Merged& event, TimeMs now, Actions& actions);
   void Handle(const CommitDone& event, TimeMs now, Actions& actions);
+  void Handle(const VersionFailed& event, TimeMs now, Actions& actions);
   void Handle(const Tick& event, TimeMs now, Actions& actions);
   void Handle(const Operator& event, TimeMs now, Actions& actions);
 

@@ -48,6 +48,7 @@ class Key {
   const std::string& name() const { return name_; }
   std::string_view section() const { return std::string_view(name_).substr(0, name_.rfind('.')); }
   const std::string& leaf() const { return setting_.name; }
+  KeyClass key_class() const { return key_class_; }
   const std::string& selector() const { return selector_; }
   const std::string& applies_when() const { return applies_when_; }
   bool Applies(const Scenario& scenario) const { return predicate_ == nullptr || predicate_(scenario); }

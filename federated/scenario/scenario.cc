@@ -246,6 +246,8 @@ StatusOr<Scenario> FromEntries(const std::vector<Entry>& entries, const std::str
   RIVULET_RETURN_IF_ERROR(ReadAlgorithm(options, given, result));
   RIVULET_RETURN_IF_ERROR(FillDefaults(result, given));
   RIVULET_RETURN_IF_ERROR(CheckTogether(result, given));
+  for (const auto& [name, origin] : given) result.given[name] = origin.is_override;
+  for (const auto& [name, option] : options) result.given[std::string(kAlgorithm) + name] = option.origin.is_override;
   return result;
 }
 
@@ -265,8 +267,11 @@ StatusOr<Scenario> Scenario::Parse(const std::string& text, const std::string& p
   return FromEntries(entries, path, folder);
 }
 
-StatusOr<Scenario> Scenario::ParseStored(const std::string& text, const std::string& path) {
+StatusOr<Scenario> Scenario::ParseStored(const std::string& text, const std::string& path,
+                                         const std::vector<std::pair<std::string, std::string>>& overrides) {
   RIVULET_ASSIGN_OR_RETURN(std::vector<Entry> entries, scenario::ReadToml(text, path));
+  for (const auto& [key, value] : overrides)
+    std::ranges::move(scenario::ReadOverride(key, value), std::back_inserter(entries));
   for (Entry& entry : entries)
     if (entry.key == kFormerAlgorithm) entry.key = "algorithm.name";
   return FromEntries(entries, path, "/");

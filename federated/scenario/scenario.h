@@ -18,6 +18,7 @@ struct RunConfig {
   int64_t rounds = 10;
   uint64_t seed = 1;
   std::string keep_models = "last";  // "last" or "all": which committed models stay on disk
+  std::string durability;            // "round", "second", "end"; "": "second" in a simulation, "round" otherwise
   std::string kernels = "native";    // or "portable"
   int64_t cache_megabytes = 1024;    // of decoded examples kept in memory; 0: none
 };
@@ -144,8 +145,9 @@ struct Scenario {
   AlgorithmConfig algorithm;
   ServerConfig server;
   EvaluationConfig evaluation;
-  std::string path;    // of the file, for messages
-  std::string folder;  // that relative paths start from
+  std::string path;                   // of the file, for messages
+  std::string folder;                 // that relative paths start from
+  std::map<std::string, bool> given;  // keys that the file or an override gave; true: an override
 
   // Reads `path` and applies `overrides` ("key", "value"): dotted keys that reach into inline tables; the value is
   // TOML, else a plain string; paths in it are relative to the working directory. INVALID_ARGUMENT: syntax
@@ -157,7 +159,8 @@ struct Scenario {
   static StatusOr<Scenario> Parse(const std::string& text, const std::string& path, const std::string& folder,
                                   const std::vector<std::pair<std::string, std::string>>& overrides = {});
   // What the history stored, perhaps by an older program: keys that have another name today are read as those.
-  static StatusOr<Scenario> ParseStored(const std::string& text, const std::string& path);
+  static StatusOr<Scenario> ParseStored(const std::string& text, const std::string& path,
+                                        const std::vector<std::pair<std::string, std::string>>& overrides = {});
   // Canonical TOML of every key that applies, absolute paths: what the history stores. Parse(ToToml()) gives the same
   // scenario.
   std::string ToToml() const;
@@ -170,6 +173,17 @@ enum class KeyClass : uint8_t {
   kPlace,      // where files lie
 };
 std::string_view Name(KeyClass key_class);  // "plan", "operation", "place"
+
+// OK when a run that `stored` began computes the same with `now`: keys of class "plan" have their values, and files
+// that the plan is built from are there in both or in neither. `only_given`: no other keys of `now` are looked at.
+// FAILED_PRECONDITION names the first that differs.
+Status CheckSamePlanKeys(const Scenario& stored, const Scenario& now, bool only_given = false);
+
+// What a run goes on with that was stored as `stored_toml`, when `now` is given: of class "plan" what it was; of class
+// "operation" what `now` gives, or else what it was (run.rounds only where an override gives it); of class "place" what
+// `now` has, or else what it was. So a default that depends on other keys is never taken anew. FAILED_PRECONDITION as
+// CheckSamePlanKeys, of what `now` gives; otherwise as Parse. `path` is for messages.
+StatusOr<Scenario> ScenarioToResume(const std::string& stored_toml, const std::string& path, const Scenario& now);
 
 struct ScenarioKey {
   std::string name;  // "client.optimizer.learning_rate"

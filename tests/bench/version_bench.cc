@@ -48,9 +48,9 @@ void BenchVersion(benchmark::State& state, bool write) {
     const auto made = MakeVersion(*base, std::move(aggregation), 1, nullptr, nullptr);
     const auto ready = std::chrono::steady_clock::now();
     if (!made.ok()) return state.SkipWithError(std::string(Message(made.status())).c_str());
-    const auto stored = store.value()->Save(++round, made->model, made->digest);
+    const Status stored = store.value()->Write(store.value()->Describe(++round, made->model, made->digest));
     const auto written = std::chrono::steady_clock::now();
-    if (!stored.ok()) return state.SkipWithError(std::string(Message(stored.status())).c_str());
+    if (!stored.ok()) return state.SkipWithError(std::string(Message(stored)).c_str());
     state.SetIterationTime(std::chrono::duration<double>(write ? written - ready : ready - begin).count());
     base = made->model;
     store.value()->Remove(round).IgnoreError();

@@ -1,5 +1,6 @@
 #include "coordinator/ledger/ledger.h"
 
+#include "coordinator/ledger/client_book.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {
@@ -134,23 +135,17 @@ TEST(LedgerTest, Committed_TasksAreInTheOrderOfNamesWithWhatIsKnownOfThem) {
   EXPECT_EQ(record.tasks[4].status, "failed");
 }
 
-TEST(LedgerTest, Committed_MetricsAreOfFoldedClientsOfAllOfThemAndOfTheTestSet) {
+TEST(LedgerTest, Committed_MetricsAreOfTheTestSet) {
   const AttemptRecord record = RowsOf(HandMade(), Committed());
-  ASSERT_EQ(record.metrics.size(), 5u);
-  EXPECT_EQ(record.metrics[0].scope, "client");
-  EXPECT_EQ(record.metrics[0].client_id, "a");
-  EXPECT_EQ(record.metrics[0].value, 0.5);
-  EXPECT_EQ(record.metrics[1].client_id, "c");
-  EXPECT_EQ(record.metrics[2].scope, "federated");
-  EXPECT_EQ(record.metrics[2].value, record.round.train_loss);
-  EXPECT_EQ(record.metrics[3].scope, "central");
-  EXPECT_EQ(record.metrics[3].name, "test/accuracy");
-  EXPECT_EQ(record.metrics[3].value, 0.228);
-  EXPECT_EQ(record.metrics[3].right, 228);
-  EXPECT_EQ(record.metrics[3].total, 1000);
-  EXPECT_EQ(record.metrics[4].name, "test/loss");
-  EXPECT_EQ(record.metrics[4].value, 0.75);
-  EXPECT_EQ(record.metrics[4].total, std::nullopt);
+  ASSERT_EQ(record.metrics.size(), 2u);
+  EXPECT_EQ(record.metrics[0].scope, "central");
+  EXPECT_EQ(record.metrics[0].name, "test/accuracy");
+  EXPECT_EQ(record.metrics[0].value, 0.228);
+  EXPECT_EQ(record.metrics[0].right, 228);
+  EXPECT_EQ(record.metrics[0].total, 1000);
+  EXPECT_EQ(record.metrics[1].name, "test/loss");
+  EXPECT_EQ(record.metrics[1].value, 0.75);
+  EXPECT_EQ(record.metrics[1].total, std::nullopt);
 }
 
 TEST(LedgerTest, Committed_EventsNameWhoIsNotInItAndWhatTheAggregationLost) {
@@ -213,19 +208,55 @@ TEST(LedgerTest, Outcomes_AreEachTasksLastWord) {
   EXPECT_EQ(failed.at("c").reason, "round 3 cannot be committed: the new model is not finite");
 }
 
-TEST(LedgerTest, Seen_WorkersAtOnceOthersOnceAMinute) {
-  std::unordered_map<std::string, Seen> seen;
-  seen["a"] = {.unix_ms = 100'000, .written_unix_ms = 99'000};  // a worker
-  seen["x"] = {.unix_ms = 100'000, .written_unix_ms = 99'000};  // polled, and its row is young
-  seen["y"] = {.unix_ms = 100'000, .written_unix_ms = 40'000};  // its row is a minute old
-  seen["z"] = {.unix_ms = 40'000, .written_unix_ms = 40'000};   // did not poll again
-  const auto due = TakeSeen(HandMade(), 100'000, false, seen);
-  EXPECT_THAT(due, ::testing::UnorderedElementsAre(::testing::Pair("a", Iso8601(100'000)),
-                                                   ::testing::Pair("y", Iso8601(100'000))));
-  EXPECT_EQ(seen["y"].written_unix_ms, 100'000);
-  EXPECT_TRUE(TakeSeen(HandMade(), 100'000, false, seen).empty()) << "they are written";
-  EXPECT_THAT(TakeSeen(HandMade(), 100'000, true, seen), ::testing::ElementsAre(::testing::Pair("x", Iso8601(100'000))))
+TEST(LedgerTest, OutcomesOf_TaskOfAnotherSite_IsForNobody) {
+  ClosedAttempt attempt = HandMade();
+  attempt.tasks[0].lease.site = attempt.tasks[0].lease.client_id;
+  attempt.tasks[1].lease.site = "worker 0";
+  std::vector<std::string> told;
+  for (const auto& [client_id, outcome] : OutcomesOf(attempt, {.status = "committed"})) told.push_back(client_id);
+  EXPECT_THAT(told, ::testing::Contains(attempt.tasks[0].lease.client_id));
+  EXPECT_THAT(told, ::testing::Not(::testing::Contains(attempt.tasks[1].lease.client_id)));
+}
+
+TEST(ClientBookTest, TakeSeen_WorkersAtOnceOthersOnceAMinute) {
+  using ::testing::ElementsAre;
+  using ::testing::Pair;
+  ClientBook book;
+  const ClosedAttempt nobody;
+  for (const char* name : {"a", "x", "y", "z"}) book.Saw(name, 40'000);
+  EXPECT_THAT(book.TakeSeen(nobody, 60'000, false), ::testing::SizeIs(4)) << "their rows say that they never polled";
+  book.Saw("a", 99'000);  // works on the attempt
+  book.Saw("y", 99'500);
+  EXPECT_THAT(book.TakeSeen(HandMade(), 99'999, false), ElementsAre(Pair("a", 99'000)));
+  book.Saw("a", 100'000);
+  EXPECT_THAT(book.TakeSeen(nobody, 100'000, false), ElementsAre(Pair("y", 99'500))) << "z did not poll again";
+  EXPECT_TRUE(book.TakeSeen(nobody, 158'999, false).empty()) << "they are written";
+  EXPECT_THAT(book.TakeSeen(nobody, 159'000, false), ElementsAre(Pair("a", 100'000)));
+  book.Saw("x", 159'500);
+  book.Saw("a", 159'500);
+  EXPECT_THAT(book.TakeSeen(nobody, 159'500, true),
+              ::testing::UnorderedElementsAre(Pair("a", 159'500), Pair("x", 159'500)))
       << "the end of the run leaves nobody out";
+}
+
+TEST(ClientBookTest, UnawareSince_CountsWhoPolledAndWasNotToldTheEnd) {
+  ClientBook book;
+  book.Saw("a", 1000);
+  book.Saw("b", 2000);
+  book.Saw("c", 3000);
+  book.ToldEnd("c");
+  EXPECT_EQ(book.UnawareSince(0), 2);
+  EXPECT_EQ(book.UnawareSince(2000), 1);
+}
+
+TEST(ClientBookTest, ShouldLookUp_OnceForWhomNothingIsKnown) {
+  ClientBook book;
+  book.Remember("a", {"task", TaskEnd::kFolded, ""});
+  EXPECT_FALSE(book.ShouldLookUp("a"));
+  EXPECT_TRUE(book.ShouldLookUp("b"));
+  EXPECT_FALSE(book.ShouldLookUp("b")) << "found or not";
+  EXPECT_EQ(book.LastOutcome("a")->task, "task");
+  EXPECT_EQ(book.LastOutcome("b"), nullptr);
 }
 
 }  // namespace

@@ -1,6 +1,11 @@
 #include <sys/wait.h>
 
+#include <semaphore>
+#include <thread>
+
 #include "coordinator/history/database.h"
+#include "coordinator/stored_run.h"
+#include "faulty_sqlite.h"
 #include "test_run.h"
 #include "tests/testing/status_matchers.h"
 
@@ -18,14 +23,22 @@ class ResumeTest : public ::testing::Test {
     options.db_path = folder_.db();
     return options;
   }
-  // Runs two rounds of five, then stops.
+  // Until the rows of a round are there: what else is ready by then is written with them.
+  void WaitForRows(const std::string& db, const std::string& run_id, int64_t round) {
+    const auto reader = *History::Open(db, History::Access::kReadOnly);
+    while (reader->FindResumePoint(run_id)->committed_round < round) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  // Runs two rounds of five, each written before the next, then stops.
   void Interrupt() {
     CoordinatorOptions options = Options(5);
     FakeFleet fleet(options);
     auto created = CreateCoordinator(options, TinyParts(4, 3));
     ASSERT_OK(created);
     Coordinator& coordinator = **created;
-    fleet.act = [](Coordinator& c, const std::string& client_id, const Task& task) {
+    fleet.act = [&](Coordinator& c, const std::string& client_id, const Task& task) {
+      WaitForRows(options.db_path, c.run_id(), task.base_version);
       if (task.base_version == 2) return c.Stop();
       EXPECT_OK(FakeFleet::Work(c, client_id, task));
     };
@@ -87,11 +100,43 @@ TEST_F(ResumeTest, OtherConfiguration_IsRefusedNamingTheKey) {
   Interrupt();
   CoordinatorOptions options = Options(5);
   options.scenario.server.learning_rate = 0.5;
-  EXPECT_THAT(ResumeError(options),
-              ::testing::AllOf(HasSubstr("server.learning_rate = "), HasSubstr("may change run.rounds ")));
-  CoordinatorOptions longer = Options(9);
-  longer.scenario.run.cache_megabytes = 1;
-  EXPECT_EQ(ResumeError(longer), "resumed");
+  EXPECT_EQ(
+      ResumeError(options),
+      fmt::format("run '{}' cannot be resumed so: server.learning_rate was 1.0 when the run began, and is 0.5 now; "
+                  "it decides what the run computes (its class is \"plan\"), and only keys of the classes "
+                  "\"operation\" and \"place\" may change: start a new run",
+                  run_id_));
+  options = Options(5);
+  options.scenario.data.partition.clients = 7;
+  EXPECT_THAT(ResumeError(options), HasSubstr("data.partition.clients was 6"));
+}
+
+TEST_F(ResumeTest, KeysOfOperationAndPlace_MayChange) {
+  TestFolder reference_folder;
+  CoordinatorOptions options = Options(7);
+  options.db_path = reference_folder.db();
+  const auto reference = RunTiny(options, TinyParts(4, 3), 6);
+  ASSERT_OK(reference);
+  Interrupt();
+  options = Options(7);
+  options.resume = run_id_;
+  options.scenario.data.train = "/moved/train.tfrecord";
+  options.scenario.server.deadline_seconds = 7;
+  options.scenario.server.staging_megabytes = 1;
+  options.scenario.server.max_attempts = 9;
+  options.scenario.run.cache_megabytes = 1;
+  options.scenario.run.keep_models = "all";
+  options.scenario.run.durability = "second";
+  const auto digests = RunTiny(options, TinyParts(4, 3), 6);
+  ASSERT_OK(digests);
+  EXPECT_EQ(*digests, *reference);
+  const auto history = *History::Open(folder_.db(), History::Access::kReadOnly);
+  EXPECT_THAT(history->ResolveRun(run_id_)->config, HasSubstr("deadline = 7.0"));
+  std::vector<int64_t> named;
+  for (const ModelRow& row : Value(history->Models(run_id_))) {
+    if (!row.path.empty()) named.push_back(row.round);
+  }
+  EXPECT_EQ(named, (std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7})) << "what came after it was kept";
 }
 
 TEST_F(ResumeTest, OtherPlan_IsRefused) {
@@ -99,7 +144,51 @@ TEST_F(ResumeTest, OtherPlan_IsRefused) {
   RunParts parts = TinyParts(4, 3);
   parts.plan = std::make_shared<const std::string>("another plan");
   parts.plan_digest = Sha256Of(*parts.plan);
-  EXPECT_THAT(ResumeError(Options(5), parts), HasSubstr("was started with the plan"));
+  EXPECT_THAT(ResumeError(Options(5), parts), HasSubstr("resume it with the plan that it keeps"));
+}
+
+// Of a program that kept none, or the file was lost: the same configuration makes the same run.
+TEST_F(ResumeTest, PlanNotKept_TheOneOfTodayIsKeptAndAnEventSaysSo) {
+  Interrupt();
+  const std::string file = folder_.db() + ".models/" + run_id_ + "/plan";
+  EXPECT_EQ(*FileSystem::Default().ReadAll(file), "the plan");
+  std::filesystem::remove(file);
+  RunParts parts = TinyParts(4, 3);
+  parts.plan = std::make_shared<const std::string>("the plan, as it is built today");
+  parts.plan_digest = Sha256Of(*parts.plan);
+  EXPECT_EQ(ResumeError(Options(5), parts), "resumed");
+  EXPECT_EQ(*FileSystem::Default().ReadAll(file), *parts.plan);
+  {
+    const auto history = *History::Open(folder_.db(), History::Access::kReadOnly);
+    EXPECT_EQ(history->ResolveRun(run_id_)->plan_digest, parts.plan_digest.Hex());
+    bool said = false;
+    for (const EventRow& event : Value(history->Events(run_id_))) {
+      said |= event.message.find("was not kept; built again by this program it is") != event.message.npos;
+    }
+    EXPECT_TRUE(said);
+  }
+  EXPECT_EQ(ResumeError(Options(5), parts), "resumed");
+}
+
+TEST_F(ResumeTest, PlanDamaged_IsRefusedNamingTheFile) {
+  Interrupt();
+  const std::string file = folder_.db() + ".models/" + run_id_ + "/plan";
+  ASSERT_OK(WriteFileAtomically(FileSystem::Default(), file, "the plam"));
+  EXPECT_THAT(ResumeError(Options(5)),
+              ::testing::AllOf(HasSubstr(file), HasSubstr("restore it from a copy, or remove")));
+  EXPECT_THAT(PlanOfStoredRun(folder_.db(), run_id_), StatusIs(absl::StatusCode::kDataLoss, HasSubstr(file)));
+}
+
+TEST_F(ResumeTest, PlanOfStoredRun_IsNullWhereNoneWasKept) {
+  Interrupt();
+  EXPECT_THAT(PlanOfStoredRun(folder_.db(), "latest"),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("resume it with the program that started it")))
+      << "the plan of these tests is no plan";
+  std::filesystem::remove(folder_.db() + ".models/" + run_id_ + "/plan");
+  const auto none = PlanOfStoredRun(folder_.db(), "latest");
+  ASSERT_OK(none);
+  EXPECT_EQ(*none, nullptr);
+  EXPECT_THAT(PlanOfStoredRun(folder_.db(), "nobody"), StatusIs(absl::StatusCode::kNotFound));
 }
 
 TEST_F(ResumeTest, UnknownRun_IsRefused) {
@@ -114,9 +203,34 @@ TEST_F(ResumeTest, NoHistory_IsRefusedAndNoneIsMade) {
   EXPECT_FALSE(std::filesystem::exists(folder_.db()));
 }
 
-TEST_F(ResumeTest, ModelMissing_IsRefused) {
+// Of two files that are kept, one is enough.
+TEST_F(ResumeTest, NewestModelMissing_GoesOnFromTheOneBeforeToTheSameBits) {
+  TestFolder reference_folder;
+  CoordinatorOptions options = Options(5);
+  options.db_path = reference_folder.db();
+  const auto reference = RunTiny(options, TinyParts(4, 3), 6);
+  ASSERT_OK(reference);
   Interrupt();
   std::filesystem::remove(ModelFile());
+  options = Options(5);
+  options.resume = run_id_;
+  const auto digests = RunTiny(options, TinyParts(4, 3), 6);
+  ASSERT_OK(digests);
+  EXPECT_EQ(*digests, *reference);
+  const auto history = *History::Open(folder_.db(), History::Access::kReadOnly);
+  EXPECT_EQ(Value(history->ClientRounds(run_id_)).size(), 15u);
+  bool said = false;
+  for (const EventRow& event : Value(history->Events(run_id_))) {
+    said |= event.message ==
+            "the model of round 2 is missing; the run goes on from round 1 and makes what came after it again";
+  }
+  EXPECT_TRUE(said);
+}
+
+TEST_F(ResumeTest, BothModelsMissing_IsRefused) {
+  Interrupt();
+  std::filesystem::remove(ModelFile());
+  std::filesystem::remove(folder_.db() + ".models/" + run_id_ + "/round-000001.safetensors");
   EXPECT_THAT(ResumeError(Options(5)), HasSubstr("the model of round 2 of run"));
 }
 
@@ -156,7 +270,7 @@ TEST_F(ResumeTest, UnnamedFiles_AreRemoved) {
   EXPECT_EQ(ResumeError(Options(5)), "resumed");
   for (const std::string& name : not_ours) EXPECT_TRUE(std::filesystem::remove(folder + name)) << name;
   EXPECT_EQ(*FileSystem::Default().List(folder),
-            (std::vector<std::string>{"lock", "round-000001.safetensors", "round-000002.safetensors"}));
+            (std::vector<std::string>{"lock", "plan", "round-000001.safetensors", "round-000002.safetensors"}));
 }
 
 // A history by two names is one history: one lock, one folder of models.
@@ -194,7 +308,7 @@ TEST_F(ResumeTest, CopiedHistory_LeavesTheOriginalUntouched) {
   const auto of_copy = RunTiny(options, TinyParts(4, 3), 6);
   ASSERT_OK(of_copy);
   EXPECT_EQ(*FileSystem::Default().List(folder_.db() + ".models/" + run_id_),
-            (std::vector<std::string>{"lock", "round-000001.safetensors", "round-000002.safetensors"}));
+            (std::vector<std::string>{"lock", "plan", "round-000001.safetensors", "round-000002.safetensors"}));
   EXPECT_EQ((*History::Open(copy, History::Access::kReadOnly))->Models(run_id_)->back().path,
             fmt::format("copy.sqlite.models/{}/round-000005.safetensors", run_id_));
   options.db_path = folder_.db();
@@ -229,38 +343,56 @@ TEST_F(ResumeTest, EditedPaths_AreNeverFollowed) {
   EXPECT_THAT(ResumeError(Options(6)), HasSubstr("is damaged: '../run' is no id of a run"));
 }
 
-// The process dies and its log is lost, or somebody copied the file without it: what the file says stands a version
-// back, and that version's model is there.
+// The process dies and its log is lost, or somebody copied the file without it: what the file says stands some versions
+// back, and that version's model is there, however quickly others followed.
 TEST_F(ResumeTest, LostLog_GoesOnToTheSameBits) {
-  CoordinatorOptions options = Options(4);
   TestFolder reference_folder;
-  CoordinatorOptions reference_options = options;
+  CoordinatorOptions reference_options = Options(8);
   reference_options.db_path = reference_folder.db();
   const auto reference = RunTiny(reference_options, TinyParts(4, 3), 6);
   ASSERT_OK(reference);
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    FakeFleet fleet(options);
-    auto created = CreateCoordinator(options, TinyParts(4, 3));
-    if (!created.ok()) _exit(1);
-    fleet.act = [](Coordinator& c, const std::string& client_id, const Task& task) {
-      if (task.base_version == 2) _exit(0);
-      FakeFleet::Work(c, client_id, task).IgnoreError();
-    };
-    fleet.Run(**created, Names(6)).IgnoreError();
-    _exit(2);
+  for (const char* durability : {"round", "second", "end"}) {
+    SCOPED_TRACE(durability);
+    TestFolder folder;
+    CoordinatorOptions options = Options(8);
+    options.db_path = folder.db();
+    options.scenario.run.durability = durability;
+    // A database that holds nothing of the run would leave nothing to resume.
+    ASSERT_OK((*History::Open(folder.db(), History::Access::kReadWrite))->Close());
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      FakeFleet fleet(options);
+      auto created = CreateCoordinator(options, TinyParts(4, 3));
+      if (!created.ok()) _exit(1);
+      fleet.act = [&](Coordinator& c, const std::string& client_id, const Task& task) {
+        if (task.base_version == 6) {
+          // Until some rounds are written, or a second has passed.
+          for (int i = 0; i < 100; ++i) {
+            const auto reader = *History::Open(options.db_path, History::Access::kReadOnly);
+            if (reader->FindResumePoint(c.run_id())->committed_round >= 6) break;
+            std::this_thread::sleep_for(std::chrono::milliseconds(15));
+          }
+          _exit(0);
+        }
+        FakeFleet::Work(c, client_id, task).IgnoreError();
+      };
+      fleet.Run(**created, Names(6)).IgnoreError();
+      _exit(2);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    ASSERT_EQ(status, 0);
+    ASSERT_TRUE(std::filesystem::remove(folder.db() + "-wal"));
+    std::filesystem::remove(folder.db() + "-shm");
+    options.resume = "latest";
+    const bool known = (*History::Open(folder.db(), History::Access::kReadOnly))->ResolveRun("latest").ok();
+    EXPECT_EQ(known, durability != std::string("end")) << "nothing of it was written";
+    if (!known) continue;
+    const auto digests = RunTiny(options, TinyParts(4, 3), 6);
+    ASSERT_OK(digests);
+    EXPECT_EQ(*digests, *reference);
   }
-  int status = 0;
-  waitpid(child, &status, 0);
-  ASSERT_EQ(status, 0);
-  ASSERT_TRUE(std::filesystem::remove(folder_.db() + "-wal"));
-  std::filesystem::remove(folder_.db() + "-shm");
-  CoordinatorOptions again = options;
-  again.resume = "latest";
-  const auto digests = RunTiny(again, TinyParts(4, 3), 6);
-  ASSERT_OK(digests);
-  EXPECT_EQ(*digests, *reference);
 }
 
 TEST_F(ResumeTest, CutOffInAnAttempt_RunsTheSameAttemptWithTheSameTasks) {
@@ -290,6 +422,44 @@ TEST_F(ResumeTest, CutOffInAnAttempt_RunsTheSameAttemptWithTheSameTasks) {
   };
   EXPECT_THAT(second.Run(**created, {}), StatusIs(absl::StatusCode::kCancelled));
   EXPECT_EQ(again, tasks);
+}
+
+// A transaction takes long, and a client whose last task is looked up waits for it; nobody else does.
+TEST_F(ResumeTest, HistoryTakesLong_OtherPollsGoOn) {
+  Interrupt();
+  CoordinatorOptions options = Options(5);
+  options.resume = run_id_;
+  std::atomic<bool> slow = false;
+  std::binary_semaphore writing(0), go_on(0);
+  InstallFaultySqlite([&](const std::string&) {
+    if (slow.exchange(false)) {
+      writing.release();
+      go_on.acquire();
+    }
+    return true;
+  });
+  auto created = CreateCoordinator(options, TinyParts(4, 3));
+  ASSERT_OK(created);
+  Coordinator& coordinator = **created;
+  EXPECT_OK(coordinator.Poll(AskedBy("client-00000")));
+  slow = true;
+  std::thread joins([&] { EXPECT_OK(coordinator.Poll(AskedBy("client-99999"))); });
+  writing.acquire();
+  std::atomic<bool> answered = false;
+  std::thread looked_up([&] {
+    EXPECT_OK(coordinator.Poll(AskedBy("client-00001")));
+    answered = true;
+  });
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_OK(coordinator.Poll(AskedBy("client-00000")));
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  EXPECT_FALSE(answered);
+  go_on.release();
+  joins.join();
+  looked_up.join();
+  EXPECT_TRUE(answered);
+  InstallFaultySqlite(nullptr);
 }
 
 TEST_F(ResumeTest, UpdateSentAgainAfterItsRoundWasCommitted_IsADuplicate) {

@@ -120,7 +120,7 @@ class BadInput(RivuletTest):
             self.skipTest("a small file system cannot be mounted here")
         try:
             result = self.run_rivulet("simulate", self.scenario, "--db", str(small / "runs.sqlite"), "--rounds", "500",
-                                      "--set", "run.keep_models=all")
+                                      "--set", "run.keep_models=all", "--set", "run.durability=round")
             self.assertRegex(result.err, "space|full")
             self.assert_refused(result, code=1)
             # What was committed before is whole, and goes on where there is room.

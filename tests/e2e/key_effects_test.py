@@ -67,12 +67,22 @@ class KeyEffects(RivuletTest):
     def test_run__seed(self):
         self.changes({"run.seed": 8})
 
+    def model_files(self, settings, rounds=2):
+        db = f"{len(list(self.folder.iterdir()))}.sqlite"
+        self.simulate("--rounds", rounds, *self.sets(settings), db=db)
+        return sorted(path.name for path in self.folder.glob(f"{db}.models/*/*.safetensors"))
+
     def test_run__keep_models(self):
-        def files(db):
-            return sorted(path.name for path in self.folder.glob(f"{db}.models/*/*.safetensors"))
-        self.assertEqual(files(self.outcome({"run.keep_models": "last"})[1]),
-                         ["round-000001.safetensors", "round-000002.safetensors"])
-        self.assertEqual(len(files(self.outcome({"run.keep_models": "all"})[1])), 3)
+        self.assertEqual(len(self.model_files({"run.keep_models": "last"})), 2)
+        self.assertEqual(len(self.model_files({"run.keep_models": "all"})), 3)
+
+    def test_run__durability(self):
+        # The newest stays, and the one that was written before it.
+        first, last = "round-000000.safetensors", "round-000008.safetensors"
+        self.assertEqual(self.model_files({"run.durability": "end"}, 8), [first, last])
+        files = self.model_files({"run.durability": "round"}, 8)
+        self.assertEqual((len(files), files[-1]), (2, last))
+        self.assertNotEqual(files[0], first)
 
     def test_run__kernels(self):
         portable = self.outcome({"run.kernels": "portable"})[0]

@@ -54,13 +54,13 @@ class TraceTest(harness.RivuletTest):
         self.assertEqual(len(spans("task")), 4 * 3)
         self.assertEqual(len(spans("client")), 4 * 3)
         phases = {event["name"] for event in spans("phase")}
-        self.assertEqual(phases, {"fetch", "train", "fold", "merge", "commit", "evaluate"})
+        self.assertEqual(phases, {"fetch", "train", "fold", "merge", "commit", "evaluate", "write"})
         # A task's arrow leads from its offer over its training to its fold.
         self.assertEqual(len(flows), 4 * 3)
         for points in flows.values():
             self.assertEqual(sorted(point["ph"] for point in points), ["f", "s", "t"])
         names = {event["args"]["name"] for event in events if event["ph"] == "M"}
-        self.assertTrue({"rounds", "clients", "coordinator", "commits", "simulate tiny"} <= names, names)
+        self.assertTrue({"rounds", "clients", "coordinator", "commits", "writes", "simulate tiny"} <= names, names)
         self.assertTrue(any(name.startswith("worker ") for name in names), names)
         self.assertTrue(any(name.startswith("client-0") for name in names), names)
         counters = {event["name"] for event in events if event["ph"] == "C"}

@@ -1,4 +1,5 @@
 """A run that was interrupted, in any way, goes on to the same bits."""
+import pathlib
 import shlex
 import signal
 import time
@@ -11,7 +12,7 @@ ROUNDS = 40
 class Resume(RivuletTest):
     def setUp(self):
         super().setUp()
-        self.long = ["--rounds", str(ROUNDS), "--set", "client.epochs=20"]
+        self.long = ["--rounds", str(ROUNDS), "--set", "client.epochs=20", "--set", "run.durability=round"]
         self.simulate(*self.long, db="whole.sqlite")
         self.whole = self.digests("whole.sqlite")
 
@@ -79,6 +80,33 @@ class Resume(RivuletTest):
         self.simulate("--resume", "tiny", "--rounds", "4")
         self.simulate(db="four.sqlite")
         self.assertEqual(self.digests(), self.digests("four.sqlite"))
+
+    def test_more_rounds_of_a_schedule_whose_length_nobody_gave(self):
+        cosine = ["--set", "client.schedule.kind=cosine"]
+        self.simulate("--rounds", "2", *cosine)
+        before = self.digests()
+        self.simulate("--rounds", "3", *cosine, "--resume", "tiny")
+        after = self.digests()
+        self.assertEqual(len(after), 3)
+        self.assertEqual(after[:2], before)
+        self.simulate("--rounds", "3", *cosine, "--set", "client.schedule.length=2", db="cosine.sqlite")
+        self.assertEqual(after, self.digests("cosine.sqlite"))
+
+    def test_a_moved_folder_another_deadline_and_staging(self):
+        self.simulate(db="four.sqlite")
+        four = self.digests("four.sqlite")
+        self.simulate("--rounds", "2")
+        moved = self.folder / "moved"
+        moved.mkdir()
+        for path in list(self.folder.iterdir()):
+            if path != moved:
+                path.rename(moved / path.name)
+        self.run_rivulet("simulate", str(moved / pathlib.Path(self.scenario).name), "--db", str(moved / "runs.sqlite"),
+                         "--resume", "tiny", "--rounds", "4", "--set", "server.deadline=77", "--set",
+                         "server.staging_megabytes=3", code=0)
+        self.assertEqual(self.digests("moved/runs.sqlite"), four)
+        config = self.query("SELECT config FROM runs", db="moved/runs.sqlite")[0][0]
+        self.assertIn("deadline = 77.0", config)
 
     def test_another_configuration_is_refused(self):
         self.simulate("--rounds", "2")

@@ -323,12 +323,12 @@ TEST_F(HistoryTest, AddAttempt_UnknownClient_IsRefusedByTheForeignKey) {
   EXPECT_EQ(Ask("SELECT count(*) FROM rounds"), "0;");
 }
 
-TEST_F(HistoryTest, AddAttempt_ForgetOlderModels_KeepsRowsWithoutPath) {
+TEST_F(HistoryTest, AddAttempt_ForgetModels_KeepsRowsWithoutPath) {
   auto history = Open();
   AddRunWithClient(*history, "r1");
   for (int64_t round = 1; round <= 2; ++round) {
     AttemptRecord record = Attempt("r1", round, 1, "committed");
-    record.forget_older_models = true;
+    if (round == 2) record.forget_models = {0};
     ASSERT_OK(history->AddAttempt(record));
   }
   const auto models = history->Models("r1");
@@ -339,15 +339,68 @@ TEST_F(HistoryTest, AddAttempt_ForgetOlderModels_KeepsRowsWithoutPath) {
   EXPECT_EQ((*models)[2].path, "runs.sqlite.models/r1/2");
 }
 
-// A copy of the file alone, or a log that was lost: the file tells of the last version all the same.
-TEST_F(HistoryTest, AddAttempt_FileWithoutItsLog_HasTheVersion) {
+TEST_F(HistoryTest, AddAttempts_OneIsRefused_NoneIsWritten) {
+  auto history = Open();
+  AddRunWithClient(*history, "r1");
+  std::vector<AttemptRecord> records = {Attempt("r1", 1, 1, "committed"), Attempt("r1", 2, 1, "committed"),
+                                        Attempt("r1", 2, 1, "committed")};
+  EXPECT_THAT(history->AddAttempts(records), StatusIs(absl::StatusCode::kAlreadyExists));
+  EXPECT_EQ(Ask("SELECT count(*) FROM rounds"), "0;");
+  records.pop_back();
+  records[1].model->path = "";
+  ASSERT_OK(history->AddAttempts(records));
+  EXPECT_EQ(Ask("SELECT round, path IS NULL FROM models ORDER BY round"), "0|0;1|0;2|1;") << "a row without a file";
+}
+
+// A copy of the file alone, or a log that was lost: the file tells of what was brought over, and of nothing else.
+TEST_F(HistoryTest, BringOver_FileWithoutItsLog_HasTheVersion) {
   auto history = Open();
   AddRunWithClient(*history, "r1");
   ASSERT_OK(history->AddAttempt(Attempt("r1", 1, 1, "committed")));
+  ASSERT_TRUE(*history->BringOver());
+  for (int64_t round = 2; round <= 300; ++round) {  // a thousand pages, where SQLite would do it by itself
+    ASSERT_OK(history->AddAttempt(Attempt("r1", round, 1, "committed")));
+  }
   ASSERT_TRUE(std::filesystem::exists(path_ + "-wal"));
-  std::filesystem::copy_file(path_, Path("copy.sqlite"));
-  path_ = Path("copy.sqlite");
+  const std::string original = std::exchange(path_, Path("copy.sqlite"));
+  std::filesystem::copy_file(original, path_);
   EXPECT_EQ(Ask("SELECT max(round) FROM models"), "1;");
+  ASSERT_TRUE(*history->BringOver());
+  std::filesystem::copy_file(original, path_, std::filesystem::copy_options::overwrite_existing);
+  EXPECT_EQ(Ask("SELECT max(round) FROM models"), "300;");
+}
+
+TEST_F(HistoryTest, BringOver_WhileAReaderReads_SaysThatItIsNotWhole) {
+  auto history = Open();
+  AddRunWithClient(*history, "r1");
+  sqlite3* reader = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &reader), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(reader, "BEGIN; SELECT count(*) FROM runs", nullptr, nullptr, nullptr), SQLITE_OK);
+  ASSERT_OK(history->AddAttempt(Attempt("r1", 1, 1, "committed")));
+  EXPECT_FALSE(*history->BringOver());
+  sqlite3_close(reader);
+  EXPECT_TRUE(*history->BringOver());
+}
+
+TEST_F(HistoryTest, GoBack_IsAsIfTheRoundsAfterHadNotBeen) {
+  auto history = Open();
+  AddRunWithClient(*history, "r1");
+  AddRunWithClient(*history, "r2");
+  ASSERT_OK(history->AddAttempt(Attempt("r1", 1, 1, "committed")));
+  ASSERT_OK(history->AddAttempt(Attempt("r2", 2, 1, "committed")));
+  const std::string tables[] = {"rounds", "client_rounds", "metrics", "models", "client_reliability"};
+  std::vector<std::string> before;
+  for (const std::string& table : tables) before.push_back(Ask(fmt::format("SELECT * FROM {}", table)));
+  ASSERT_OK(history->AddAttempt(Attempt("r1", 2, 1, "abandoned")));
+  ASSERT_OK(history->AddAttempt(Attempt("r1", 2, 2, "committed")));
+  ASSERT_OK(history->AddAttempt(Attempt("r1", 3, 1, "committed")));
+  const EventRow event = {"r1", 2, Iso8601(1), "warning", "run", "back"};
+  ASSERT_OK(history->GoBack("r1", 1, std::span(&event, 1)));
+  for (size_t i = 0; i < before.size(); ++i) {
+    EXPECT_EQ(Ask(fmt::format("SELECT * FROM {}", tables[i])), before[i]) << tables[i];
+  }
+  EXPECT_EQ(Ask("SELECT message FROM events"), "back;");
+  EXPECT_OK(history->AddAttempt(Attempt("r1", 2, 1, "committed")));
 }
 
 TEST_F(HistoryTest, ReopenRun_OfACopyOrARenamedFile_NamesTheModelsBesideIt) {

@@ -165,7 +165,7 @@ TEST_F(MigrationTest, ARunGoesOn_WhereItStood) {
   ModelRow model = (*history)->Models(run)->back();
   model.round = 4;
   next.model = model;
-  next.forget_older_models = true;
+  next.forget_models = {0, 1, 2};
   EXPECT_OK((*history)->AddAttempt(next));
   EXPECT_EQ(Ask(fmt::format("SELECT round FROM models WHERE run_id = '{}' AND path IS NOT NULL", run)), "3|\n4|\n");
 }

@@ -215,6 +215,20 @@ TEST(RunMachineTest, CommitDone_NotOk_FailsTheRun) {
   EXPECT_EQ(machine.committed_round(), 0);
 }
 
+// A round is under way, or being committed: it would only be made in vain.
+TEST(RunMachineTest, VersionFailed_EndsTheRunAtOnce) {
+  for (const bool committing : {false, true}) {
+    RunMachine machine = Machine(Rules(1));
+    On(machine, Joined{{"a"}});
+    if (committing) Deliver(machine, "a");
+    EXPECT_THAT(On(machine, VersionFailed{"the disk is full"}), IsEmpty());
+    EXPECT_EQ(machine.phase(), RunMachine::Phase::kFailed);
+    EXPECT_EQ(machine.reason(), "the disk is full");
+    EXPECT_THAT(On(machine, CommitDone{}), IsEmpty());
+    EXPECT_EQ(machine.phase(), RunMachine::Phase::kFailed);
+  }
+}
+
 TEST(RunMachineTest, Operator_StopInTraining_StopsAtOnce) {
   RunMachine machine = Machine(Rules(1));
   On(machine, Joined{{"a"}});

@@ -137,6 +137,7 @@ std::vector<Effect> Effects() {
       {"run.rounds", "7", [](auto& s) { return s.run.rounds == 7; }},
       {"run.seed", "9", [](auto& s) { return s.run.seed == 9; }},
       {"run.keep_models", "all", [](auto& s) { return s.run.keep_models == "all"; }},
+      {"run.durability", "end", [](auto& s) { return s.run.durability == "end"; }},
       {"run.kernels", "portable", [](auto& s) { return s.run.kernels == "portable"; }},
       {"run.cache_megabytes", "0", [](auto& s) { return s.run.cache_megabytes == 0; }},
       {"model.preset", "mlp", [](auto& s) { return s.model.preset == "mlp"; }},
@@ -319,10 +320,10 @@ TEST(ScenarioKeys, TheirClassIsWhatTheyDecide) {
     if (key.key_class == KeyClass::kOperation) operation.push_back(key.name);
     if (key.key_class == KeyClass::kPlace) place.push_back(key.name);
   }
-  EXPECT_THAT(operation,
-              ::testing::ElementsAre("run.rounds", "run.keep_models", "run.cache_megabytes", "server.min_clients",
-                                     "server.min_reports", "server.deadline", "server.max_attempts",
-                                     "server.staging_megabytes", "evaluation.every", "evaluation.batch_size"));
+  EXPECT_THAT(operation, ::testing::ElementsAre("run.rounds", "run.keep_models", "run.durability",
+                                                "run.cache_megabytes", "server.min_clients", "server.min_reports",
+                                                "server.deadline", "server.max_attempts", "server.staging_megabytes",
+                                                "evaluation.every", "evaluation.batch_size"));
   EXPECT_THAT(place,
               ::testing::ElementsAre("model.graph", "model.onnx", "data.train", "data.test", "client.input_graph"));
 }
@@ -605,6 +606,71 @@ TEST(ParseStored, AnOlderProgramsConfiguration_IsReadAsTodays) {
   EXPECT_THAT(testing::ErrorOf(Scenario::ParseStored("[server]\nalgorithm = \"fedbest\"\n", "the stored run")),
               ::testing::AllOf(HasSubstr("algorithm.name in the stored run:2:13 must be one of \"fed"),
                                HasSubstr("not \"fedbest\"")));
+}
+
+// A run of `stored` goes on with `now`; its configuration then, or why not.
+std::string ResumedWith(const Scenario& stored, const StatusOr<Scenario>& now) {
+  const auto resumed = ScenarioToResume(stored.ToToml(), "the stored run", *now);
+  return resumed.ok() ? resumed->ToToml() : std::string(Message(resumed.status()));
+}
+
+TEST(ScenarioToResume, WhatIsNotGiven_StaysAsItWas) {
+  ASSERT_OK_AND_ASSIGN(const Scenario stored, Parse(kMinimal, {{"run.rounds", "20"},
+                                                               {"client.schedule.kind", "cosine"},
+                                                               {"client.epochs", "3"},
+                                                               {"server.deadline", "30"}}));
+  EXPECT_EQ(stored.client.schedule.length, 20);
+  EXPECT_EQ(ResumedWith(stored, Parse(kMinimal)), stored.ToToml()) << "fewer rounds are the file's default";
+  // A default that depends on other keys is not taken anew: twenty rounds were planned.
+  ASSERT_OK_AND_ASSIGN(const Scenario longer,
+                       Parse(kMinimal, {{"run.rounds", "30"}, {"client.schedule.kind", "cosine"}}));
+  EXPECT_EQ(longer.client.schedule.length, 30);
+  ASSERT_OK_AND_ASSIGN(const Scenario resumed, ScenarioToResume(stored.ToToml(), "the stored run", longer));
+  EXPECT_EQ(resumed.run.rounds, 30);
+  EXPECT_EQ(resumed.client.schedule.length, 20);
+  EXPECT_OK(CheckSamePlanKeys(stored, resumed));
+}
+
+TEST(ScenarioToResume, OperationAndPlace_AreAsGivenNow) {
+  ASSERT_OK_AND_ASSIGN(const Scenario stored, Parse(With("[server]\ndeadline = 30.0\n"), {{"data.test", "/old/test"}}));
+  ASSERT_OK_AND_ASSIGN(
+      const Scenario now,
+      Scenario::Parse(With("[server]\ndeadline = 60.0\n[run]\nrounds = 5\n"), "s.toml", "/moved",
+                      {{"server.staging_megabytes", "128"}, {"run.durability", "end"}, {"evaluation.every", "2"}}));
+  ASSERT_OK_AND_ASSIGN(const Scenario resumed, ScenarioToResume(stored.ToToml(), "the stored run", now));
+  EXPECT_EQ(resumed.server.deadline_seconds, 60) << "a file that was changed";
+  EXPECT_EQ(resumed.server.staging_megabytes, 128);
+  EXPECT_EQ(resumed.run.durability, "end");
+  EXPECT_EQ(resumed.evaluation.every, 2);
+  EXPECT_EQ(resumed.data.train, "/moved/mnist/train.tfrecord");
+  EXPECT_EQ(resumed.data.test, "/old/test") << "a place that nobody gives";
+  EXPECT_EQ(resumed.run.rounds, 10) << "a file's do not end a run that was given more";
+  EXPECT_OK(CheckSamePlanKeys(stored, resumed));
+}
+
+TEST(ScenarioToResume, AnotherPlanKey_IsRefusedByName) {
+  ASSERT_OK_AND_ASSIGN(const Scenario stored, Parse(kMinimal));
+  const std::pair<const char*, const char*> cases[] = {
+      {"server.learning_rate", "0.5"},   {"server.value_bits", "3"},
+      {"server.max_weight", "17"},       {"run.seed", "9"},
+      {"client.optimizer.kind", "adam"}, {"model.graph", "g.pb"},
+      {"client.input_graph", "i.pb"},    {"data.partition.clients", "50"}};
+  for (const auto& [key, value] : cases) {
+    EXPECT_THAT(ResumedWith(stored, Parse(kMinimal, {{key, value}})), HasSubstr("when the run began")) << key;
+  }
+  EXPECT_EQ(ResumedWith(stored, Parse(kMinimal, {{"server.value_bits", "3"}})),
+            "server.value_bits was 10 when the run began, and is 3 now; it decides what the run computes (its class is "
+            "\"plan\"), and only keys of the classes \"operation\" and \"place\" may change: start a new run");
+  EXPECT_EQ(ResumedWith(stored, Parse(kMinimal, {{"server.value_bits", "10"}})), stored.ToToml());
+}
+
+TEST(ScenarioToResume, WhatDoesNotGoTogether_IsRefused) {
+  ASSERT_OK_AND_ASSIGN(const Scenario stored, Parse(kMinimal));
+  ASSERT_OK_AND_ASSIGN(const Scenario now,
+                       Parse(kMinimal, {{"server.clients_per_round", "20"}, {"server.min_reports", "15"}}));
+  Scenario only_reports = now;
+  only_reports.given.erase("server.clients_per_round");
+  EXPECT_THAT(ResumedWith(stored, only_reports), HasSubstr("server.min_reports = 15 (--set) is more than"));
 }
 
 TEST(Refuse, AKeyThatDoesNotApply_IsNotIgnored) {

@@ -1,0 +1,220 @@
+#include "coordinator/commit/version_writer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include "engine/base/check.h"
+#include "engine/profile/tracer.h"
+
+namespace rivulet {
+namespace {
+
+constexpr TimeMs kSecond = 1000;
+// That may wait under "round", and be written, while the run goes on.
+constexpr int64_t kVersionsAhead = 2;
+
+// What an attempt takes while it waits. Its model counts where it is to be written: otherwise the next one takes its
+// place, and the newest is in memory anyway.
+int64_t BytesOf(const PendingAttempt& pending, bool keep_all_models) {
+  int64_t bytes = static_cast<int64_t>(sizeof(PendingAttempt) + pending.seen.size() * sizeof(pending.seen[0]));
+  for (const auto& [lease, facts] : pending.attempt.tasks) {
+    bytes += static_cast<int64_t>(sizeof(lease) + sizeof(facts) + lease.task.size() + lease.client_id.size() +
+                                  lease.reason.size());
+  }
+  if (keep_all_models && pending.version) bytes += pending.version->row.bytes;
+  return bytes;
+}
+
+}  // namespace
+
+Durability DurabilityOf(std::string_view name) {
+  if (name == "round") return Durability::kRound;
+  if (name == "second") return Durability::kSecond;
+  RIVULET_CHECK(name == "end", "{}", name);
+  return Durability::kEnd;
+}
+
+VersionWriter::VersionWriter(History& history, ModelStore& store, std::unique_ptr<Executor> executor, Clock& clock,
+                             Options options, std::span<const ModelRow> models, int64_t last)
+    : history_(history),
+      store_(store),
+      clock_(clock),
+      options_(std::move(options)),
+      newest_(last),
+      without_log_(last),
+      executor_(std::move(executor)) {
+  for (const ModelRow& model : models) {
+    if (!model.path.empty()) named_.insert(model.round);
+  }
+  files_ = named_;
+  if (options_.tracer != nullptr) executor_->Run([this] { options_.tracer->NameThread("writes"); });
+}
+
+bool VersionWriter::TooMuch() const {
+  if (options_.durability == Durability::kRound) return pending_.versions + writing_versions_ > kVersionsAhead;
+  return pending_.bytes + writing_bytes_ > 2 * options_.most_pending_bytes;
+}
+
+void VersionWriter::Add(PendingAttempt attempt) {
+  MutexLock lock(mutex_);
+  if (!failure_.ok()) return;
+  const int64_t bytes = BytesOf(attempt, options_.keep_all_models);
+  if (attempt.version) {
+    ++pending_.versions;
+    if (!options_.keep_all_models) {
+      for (PendingAttempt& earlier : pending_.attempts) {
+        if (!earlier.version) continue;
+        earlier.version->model.reset();
+        earlier.version->file.reset();
+      }
+    }
+  }
+  if (pending_.attempts.empty()) {
+    oldest_ = clock_.Now();
+    if (options_.durability == Durability::kSecond) executor_->RunAt(oldest_ + kSecond, [this] { WriteIfDue(); });
+  }
+  pending_.attempts.push_back(std::move(attempt));
+  pending_.bytes += bytes;
+  if (options_.durability == Durability::kRound || pending_.bytes > options_.most_pending_bytes) {
+    executor_->Run([this] { WriteIfDue(); });
+  }
+  while (failure_.ok() && TooMuch()) {
+    if (writing_) {
+      changed_.Wait(mutex_);
+    } else {
+      WriteNow();
+    }
+  }
+}
+
+Status VersionWriter::Flush() {
+  MutexLock lock(mutex_);
+  while (failure_.ok() && (writing_ || !pending_.attempts.empty())) {
+    if (writing_) {
+      changed_.Wait(mutex_);
+    } else {
+      WriteNow();
+    }
+  }
+  if (!failure_.ok()) return failure_;
+  writing_ = true;
+  mutex_.Unlock();
+  BringOver();
+  mutex_.Lock();
+  writing_ = false;
+  changed_.NotifyAll();
+  return absl::OkStatus();
+}
+
+void VersionWriter::WriteIfDue() {
+  MutexLock lock(mutex_);
+  // Who writes is asked to go on by whoever adds: a job that comes meanwhile waits for its turn.
+  while (writing_) changed_.Wait(mutex_);
+  if (!failure_.ok() || pending_.attempts.empty()) return;
+  const bool much = pending_.bytes > options_.most_pending_bytes;
+  const bool late = options_.durability == Durability::kSecond && clock_.Now() >= oldest_ + kSecond;
+  if (much || late || options_.durability == Durability::kRound) WriteNow();
+}
+
+void VersionWriter::WriteNow() {
+  Batch batch = std::exchange(pending_, {});
+  writing_ = true;
+  writing_versions_ = batch.versions;
+  writing_bytes_ = batch.bytes;
+  mutex_.Unlock();
+  const Status status = Write(batch.attempts);
+  batch = {};
+  mutex_.Lock();
+  writing_ = false;
+  writing_versions_ = writing_bytes_ = 0;
+  if (!status.ok()) failure_ = status;
+  changed_.NotifyAll();
+  if (status.ok() || !options_.on_failed) return;
+  mutex_.Unlock();
+  options_.on_failed(status);
+  mutex_.Lock();
+}
+
+// Who only has to wait for somebody else waits: a disk that is full or damaged stays so, another process ends its
+// transaction one day.
+Status VersionWriter::Write(std::span<PendingAttempt> attempts) {
+  TraceSpan writing(options_.tracer, "phase", "write");
+  writing.Arg("attempts", static_cast<int64_t>(attempts.size()));
+  Status status = Commit(attempts);
+  for (int tries = 0; absl::IsUnavailable(status); ++tries) {
+    if (tries % 10 == 0) fmt::print(stderr, "{}; trying again\n", Message(status));
+    std::this_thread::sleep_for(std::chrono::milliseconds(kSecond));
+    status = Commit(attempts);
+  }
+  if (!status.ok()) return status;
+  // It syncs a second file, and so waits where rounds are shorter than that is worth.
+  if (brought_over_ == 0 || clock_.Now() - brought_over_ >= kSecond) BringOver();
+  RemoveFiles();
+  return absl::OkStatus();
+}
+
+Status VersionWriter::Commit(std::span<PendingAttempt> attempts) {
+  const auto version = std::find_if(attempts.rbegin(), attempts.rend(),
+                                    [](const PendingAttempt& pending) { return pending.version.has_value(); });
+  const bool any = version != attempts.rend();
+  const int64_t newest = any ? version->attempt.round : newest_;
+  const auto annotate = [&](const Status& status) {
+    return any ? Annotate(status, fmt::format("round {} cannot be committed", newest)) : status;
+  };
+  std::vector<AttemptRecord> records;
+  std::vector<int64_t> written;
+  for (PendingAttempt& pending : attempts) {
+    AttemptRecord& record = records.emplace_back(RowsOf(pending.attempt, pending.end));
+    record.seen = pending.seen;
+    if (!pending.version) continue;
+    record.model = pending.version->row;
+    if (pending.version->model == nullptr) {
+      record.model->path.clear();
+    } else if (const Status status = store_.Write(*pending.version); status.ok()) {
+      written.push_back(pending.attempt.round);
+    } else {
+      // Nothing names them.
+      for (const int64_t round : written) store_.Remove(round).IgnoreError();
+      return annotate(status);
+    }
+  }
+  // The two newest stay, so that a newest file that is lost or damaged is no end.
+  std::vector<int64_t> forget;
+  if (any && !options_.keep_all_models) {
+    forget.assign(named_.begin(), named_.end());
+    if (!forget.empty()) forget.pop_back();
+    for (AttemptRecord& record : records) {
+      if (record.model && record.round.round == newest) record.forget_models = forget;
+    }
+  }
+  // After an error of the transaction the files stay, since one that could not be synced may be found in the log; the
+  // next start removes what no row names.
+  if (const Status status = history_.AddAttempts(records); !status.ok()) return annotate(status);
+  newest_ = newest;
+  for (const int64_t round : forget) named_.erase(round);
+  named_.insert(written.begin(), written.end());
+  files_.insert(written.begin(), written.end());
+  return absl::OkStatus();
+}
+
+// No part of a commit: what cannot be brought over now is brought over next time.
+void VersionWriter::BringOver() {
+  brought_over_ = clock_.Now();
+  const StatusOr<bool> whole = history_.BringOver();
+  if (!whole.ok() || !*whole) return;
+  without_log_ = newest_;
+  RemoveFiles();
+}
+
+// A file that cannot be removed now is removed by the next start.
+void VersionWriter::RemoveFiles() {
+  std::erase_if(files_, [&](int64_t round) {
+    if (named_.contains(round) || round == without_log_) return false;
+    store_.Remove(round).IgnoreError();
+    return true;
+  });
+}
+
+}  // namespace rivulet

@@ -1,0 +1,113 @@
+// Makes what attempts leave survive a crash, behind the back of the run, which goes on meanwhile.
+//
+//   Add ──→ pending ──→ written        run.durability "round":  at once, and a run gets at most three versions ahead
+//                                                    "second": a second after the oldest that waits, or when much waits
+//                                                    "end":    when much waits, or at Flush
+//
+// Whatever waits is written as one: the newest version's file (every one's where all models are kept), synced and
+// renamed; one transaction of all rows; the removal of files that are of no use any more. The order is what a crash may
+// interrupt anywhere. A file comes before the row that names it, since a row without its file would make the run
+// impossible to resume, while a file without a row is only removed; the row comes before an old file's removal for the
+// same reason.
+//
+// Files that stay: the two newest that rows name; and that of the version which the database without its log tells of,
+// so that a log that is lost costs rounds and not the run.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "coordinator/history/history.h"
+#include "coordinator/ledger/ledger.h"
+#include "coordinator/model_store/model_store.h"
+#include "engine/base/clock.h"
+#include "engine/base/executor.h"
+#include "engine/base/mutex.h"
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+class Tracer;  // engine/profile/tracer.h
+
+enum class Durability : uint8_t { kRound, kSecond, kEnd };
+// Of "round", "second" or "end", as the scenario has it.
+Durability DurabilityOf(std::string_view name);
+
+// An attempt of which nothing will change any more, and what it leaves.
+struct PendingAttempt {
+  ClosedAttempt attempt;
+  AttemptEnd end;
+  std::vector<std::pair<std::string, int64_t>> seen;  // client_id, milliseconds since 1970 UTC
+  std::optional<ServedVersion> version;               // of a committed one
+};
+
+// Thread-safe. Calls that write do so on their own thread where nobody writes already, so none of them depends on the
+// executor's.
+class VersionWriter {
+ public:
+  struct Options {
+    Durability durability = Durability::kRound;
+    bool keep_all_models = false;
+    int64_t most_pending_bytes = 64 << 20;  // of rows, and of models that are to be kept; more is written at once
+    // Once, on whichever thread wrote: nothing more is written, and the run cannot go on.
+    std::function<void(const Status&)> on_failed;
+    Tracer* tracer = nullptr;
+  };
+  // `models` are the rows of the run's models, as the history has them, `last` the version that the run goes on from.
+  // History and store must outlive the writer; of the store nothing else is called meanwhile but what is const.
+  VersionWriter(History& history, ModelStore& store, std::unique_ptr<Executor> executor, Clock& clock, Options options,
+                std::span<const ModelRow> models, int64_t last);
+  // What the executor has begun is finished; what waits beyond that is lost.
+  ~VersionWriter() = default;
+
+  // In the order of rounds and attempts. Waits while too much does: under "round" three versions, otherwise twice
+  // most_pending_bytes.
+  void Add(PendingAttempt attempt);
+  // Writes what waits, and brings it from the log into the database's file. OK: all that was added is durable.
+  Status Flush();
+
+ private:
+  struct Batch {
+    std::vector<PendingAttempt> attempts;
+    int64_t bytes = 0, versions = 0;
+  };
+  bool TooMuch() const REQUIRES(mutex_);
+  void WriteIfDue();
+  void WriteNow() REQUIRES(mutex_);  // frees mutex_ while it writes
+  Status Write(std::span<PendingAttempt> attempts);
+  Status Commit(std::span<PendingAttempt> attempts);
+  void BringOver();
+  void RemoveFiles();
+
+  History& history_;
+  ModelStore& store_;
+  Clock& clock_;
+  const Options options_;
+
+  Mutex mutex_;
+  CondVar changed_;
+  Batch pending_ GUARDED_BY(mutex_);
+  TimeMs oldest_ GUARDED_BY(mutex_) = 0;  // when the first of them was added
+  int64_t writing_versions_ GUARDED_BY(mutex_) = 0, writing_bytes_ GUARDED_BY(mutex_) = 0;
+  bool writing_ GUARDED_BY(mutex_) = false;
+  Status failure_ GUARDED_BY(mutex_);
+
+  // Of whoever has set writing_.
+  std::set<int64_t> named_;  // rounds whose row has a path
+  std::set<int64_t> files_;  // rounds whose file lies there
+  int64_t newest_;           // with a row
+  int64_t without_log_;      // the newest that the database's file alone tells of
+  TimeMs brought_over_ = 0;
+
+  const std::unique_ptr<Executor> executor_;  // goes first: its jobs call what stands above
+};
+
+}  // namespace rivulet

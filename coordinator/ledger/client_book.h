@@ -1,0 +1,57 @@
+// What is known of clients beyond their leases: when each polled last and what its row says of that, and how its last
+// task ended. A pure value. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <queue>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "coordinator/ledger/ledger.h"
+#include "federated/transport/coordinator_api.h"
+
+namespace rivulet {
+
+class ClientBook {
+ public:
+  // A poll of it, or for it, at a time in milliseconds since 1970 UTC.
+  void Saw(const std::string& client_id, int64_t unix_ms);
+  void ToldEnd(const std::string& client_id);
+  // Clients that polled at `unix_ms` or later and have not been told that the run is over.
+  int64_t UnawareSince(int64_t unix_ms) const;
+  // Names and times of those whose row is to be brought up to date in the transaction of `attempt`, which from now on
+  // counts as written: its workers, those whose row is a minute old, and all at the end of the run. Waiting clients
+  // poll often, and a minute is exact enough for them. O(what it gives · log of the clients that wait).
+  std::vector<std::pair<std::string, int64_t>> TakeSeen(const ClosedAttempt& attempt, int64_t now_unix_ms,
+                                                        bool finishes_run);
+
+  void Remember(const std::string& client_id, TaskOutcome outcome);  // the last counts
+  // null: none is known.
+  const TaskOutcome* LastOutcome(const std::string& client_id) const;
+  // True the first time for each client of whom no outcome is known: whoever asks looks it up in the history then.
+  bool ShouldLookUp(const std::string& client_id);
+
+ private:
+  struct Seen {
+    int64_t unix_ms = 0;
+    int64_t written_unix_ms = 0;  // as the history has it; 0: never
+    bool waits = false;           // is in waiting_
+    bool told_end = false;
+  };
+  struct Later {
+    bool operator()(const std::pair<int64_t, std::string>& a, const std::pair<int64_t, std::string>& b) const {
+      return a.first > b.first;
+    }
+  };
+  std::unordered_map<std::string, Seen> seen_;
+  // When the row of a client that has polled since it was written is a minute old, or was when it came in here: rows of
+  // workers are written sooner.
+  std::priority_queue<std::pair<int64_t, std::string>, std::vector<std::pair<int64_t, std::string>>, Later> waiting_;
+  std::unordered_map<std::string, TaskOutcome> outcomes_;
+  std::unordered_map<std::string, bool> looked_up_;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,86 @@
+// What a stored run goes on with: keys of class "plan" stay as they were, the others are as they are given now.
+#include "federated/scenario/keys.h"
+#include "federated/scenario/scenario.h"
+
+namespace rivulet {
+namespace {
+
+using scenario::Key;
+using scenario::Keys;
+
+// The values of all keys of class "plan", as a file would have them. Of a file that the plan is built from it is
+// whether there is one: where it lies may change.
+std::map<std::string, std::string> PlanKeysOf(const Scenario& scenario) {
+  std::map<std::string, std::string> values;
+  for (const Key& key : Keys()) {
+    if (!key.Applies(scenario)) continue;
+    const std::string value = key.Toml(scenario);
+    switch (key.key_class()) {
+      case KeyClass::kPlan:
+        values[key.name()] = value;
+        break;
+      case KeyClass::kPlace:
+        if (!key.section().starts_with("data")) values[key.name()] = value == "\"\"" ? "absent" : "a file";
+        break;
+      case KeyClass::kOperation:
+        break;
+    }
+  }
+  for (const auto& [name, value] : scenario.algorithm.settings) values["algorithm." + name] = ToToml(value);
+  return values;
+}
+
+std::string ValueOf(const std::map<std::string, std::string>& values, const std::string& key) {
+  const auto found = values.find(key);
+  return found == values.end() ? "absent" : found->second;
+}
+
+}  // namespace
+
+Status CheckSamePlanKeys(const Scenario& stored, const Scenario& now, bool only_given) {
+  const std::map<std::string, std::string> before = PlanKeysOf(stored), after = PlanKeysOf(now);
+  std::map<std::string, std::string> all = before;
+  all.insert(after.begin(), after.end());
+  for (const auto& [key, _] : all) {
+    if (only_given && !now.given.contains(key)) continue;
+    const std::string was = ValueOf(before, key), is = ValueOf(after, key);
+    // As many as there are keys: the run knows how many that were.
+    if (only_given && key == "data.partition.clients" && is == "0") continue;
+    if (was == is) continue;
+    return FailedPrecondition(
+        "{} was {} when the run began, and is {} now; it decides what the run computes (its class is \"plan\"), and "
+        "only "
+        "keys of the classes \"operation\" and \"place\" may change: start a new run",
+        key, was, is);
+  }
+  return absl::OkStatus();
+}
+
+// By way of a stored configuration and overrides, so that what comes out has been checked as any scenario is.
+StatusOr<Scenario> ScenarioToResume(const std::string& stored_toml, const std::string& path, const Scenario& now) {
+  RIVULET_ASSIGN_OR_RETURN(const Scenario stored, Scenario::ParseStored(stored_toml, path));
+  RIVULET_RETURN_IF_ERROR(CheckSamePlanKeys(stored, now, true));
+  std::vector<std::pair<std::string, std::string>> overrides;
+  for (const Key& key : Keys()) {
+    const auto given = now.given.find(key.name());
+    bool changes = false;
+    switch (key.key_class()) {
+      case KeyClass::kPlan:
+        break;
+      case KeyClass::kOperation:
+        // Rounds are commonly given to a command, and a file that says fewer would end the run.
+        changes = given != now.given.end() && (given->second || key.name() != "run.rounds");
+        break;
+      case KeyClass::kPlace:
+        changes = key.Applies(now) && key.Toml(now) != "\"\"";
+    }
+    if (changes) overrides.emplace_back(key.name(), key.Toml(now));
+  }
+  RIVULET_ASSIGN_OR_RETURN(Scenario resumed, Scenario::ParseStored(stored_toml, path, overrides));
+  resumed.given = now.given;
+  resumed.path = now.path;
+  resumed.folder = now.folder;
+  return resumed;
+}
+
+}  // namespace rivulet

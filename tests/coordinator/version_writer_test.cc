@@ -1,0 +1,229 @@
+#include "coordinator/commit/version_writer.h"
+
+#include "faulty_file_system.h"
+#include "test_run.h"
+#include "tests/testing/status_matchers.h"
+
+namespace rivulet {
+namespace {
+
+using ::rivulet::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// On a clock that stands still and without a thread: what the executor has begun is done when Run says so.
+class VersionWriterTest : public ::testing::Test {
+ protected:
+  void Open(VersionWriter::Options options = {}) {
+    parts_ = TinyParts(3, 1);
+    history_ = *History::Open(folder_.db(), History::Access::kReadWrite);
+    store_ = *ModelStore::Open(fs_, history_->real_path(), "run", ModelStore::Folder::kNew);
+    const ServedVersion initial = Version(0);
+    ASSERT_OK(store_->Write(initial));
+    RunRow run;
+    run.run_id = run.name = "run";
+    run.status = "running";
+    run.plan_digest = parts_.plan_digest.Hex();
+    run.created_at = Iso8601(0);
+    ASSERT_OK(history_->AddRun(run, initial.row, {}));
+    const RunClient client = {"a", 1, 1};
+    ASSERT_OK(history_->AddClients("run", std::span(&client, 1), Iso8601(0)));
+    options.on_failed = [this](const Status& status) { failures_.push_back(std::string(Message(status))); };
+    auto executor = InlineExecutor::Create(clock_);
+    executor_ = executor.get();
+    writer_ = std::make_unique<VersionWriter>(*history_, *store_, std::move(executor), clock_, std::move(options),
+                                              std::span(&initial.row, 1), 0);
+  }
+  ServedVersion Version(int64_t round) {
+    auto model = std::make_shared<Model>(parts_.layout);
+    for (const Slice& slice : parts_.layout->slices()) {
+      for (float& value : model->tensor(slice).flat<float>()) value = static_cast<float>(round);
+    }
+    return store_->Describe(round, model, model->ComputeDigest());
+  }
+  PendingAttempt Attempt(int64_t round, int64_t number = 1, bool committed = true) {
+    PendingAttempt pending;
+    pending.attempt.run_id = "run";
+    pending.attempt.round = round;
+    pending.attempt.number = number;
+    ClosedAttempt::ClosedTask& task = pending.attempt.tasks.emplace_back();
+    task.lease.task = fmt::format("run-r{}-a{}-a-0", round, number);
+    task.lease.client_id = "a";
+    task.lease.base_round = round - 1;
+    task.lease.state = committed ? Lease::State::kFolded : Lease::State::kDropped;
+    pending.end.status = committed ? "committed" : "abandoned";
+    if (committed) {
+      pending.version = Version(round);
+      pending.end.model_digest = pending.version->digest;
+    }
+    return pending;
+  }
+  void Commit(int64_t round) { writer_->Add(Attempt(round)); }
+  // "1 2.2 3": rounds and attempts, as another process sees them.
+  std::string Rounds() {
+    std::string rounds;
+    const auto reader = *History::Open(folder_.db(), History::Access::kReadOnly);
+    for (const RoundRow& row : Value(reader->Rounds("run"))) {
+      rounds += fmt::format("{}{}{}", rounds.empty() ? "" : " ", row.round,
+                            row.attempt == 1 ? "" : fmt::format(".{}", row.attempt));
+    }
+    return rounds;
+  }
+  std::vector<int64_t> Named() {
+    std::vector<int64_t> named;
+    for (const ModelRow& row : Value(history_->Models("run"))) {
+      if (!row.path.empty()) named.push_back(row.round);
+    }
+    return named;
+  }
+  std::vector<int64_t> Files() {
+    std::vector<int64_t> files;
+    for (int64_t round = 0; round < 100; ++round) {
+      if (store_->Has(round)) files.push_back(round);
+    }
+    return files;
+  }
+
+  TestFolder folder_;
+  FaultyFileSystem fs_;
+  ManualClock clock_;
+  RunParts parts_;
+  std::unique_ptr<History> history_;
+  std::unique_ptr<ModelStore> store_;
+  std::vector<std::string> failures_;
+  std::unique_ptr<VersionWriter> writer_;
+  InlineExecutor* executor_ = nullptr;
+};
+
+TEST_F(VersionWriterTest, Round_EachIsWrittenByTheExecutor) {
+  Open();
+  Commit(1);
+  EXPECT_EQ(Rounds(), "") << "whoever adds does not wait for the disk";
+  executor_->RunDue();
+  EXPECT_EQ(Rounds(), "1");
+  Commit(2);
+  executor_->RunDue();
+  EXPECT_EQ(Rounds(), "1 2");
+  EXPECT_THAT(Named(), ElementsAre(1, 2)) << "the two newest";
+}
+
+TEST_F(VersionWriterTest, Round_AheadOfTheDisk_AtMostTwoVersions) {
+  Open();
+  Commit(1);
+  Commit(2);
+  EXPECT_EQ(Rounds(), "");
+  Commit(3);
+  EXPECT_EQ(Rounds(), "1 2 3") << "by whoever added the third";
+}
+
+TEST_F(VersionWriterTest, Second_WhatCameWithinOneIsWrittenTogether) {
+  Open({.durability = Durability::kSecond});
+  Commit(1);
+  writer_->Add(Attempt(2, 1, false));
+  clock_.Advance(999);
+  writer_->Add(Attempt(2, 2));
+  executor_->RunDue();
+  EXPECT_EQ(Rounds(), "");
+  clock_.Advance(1);
+  executor_->RunDue();
+  EXPECT_EQ(Rounds(), "1 2 2.2");
+  EXPECT_THAT(Named(), ElementsAre(0, 2)) << "the newest alone has a file, and the one that was durable before it";
+  EXPECT_THAT(Files(), ElementsAre(0, 2));
+  Commit(3);
+  clock_.Advance(500);
+  EXPECT_OK(writer_->Flush());
+  Commit(4);
+  clock_.Advance(500);
+  executor_->RunDue();
+  EXPECT_EQ(Rounds(), "1 2 2.2 3") << "a second after the oldest that waits";
+  clock_.Advance(500);
+  executor_->RunDue();
+  EXPECT_EQ(Rounds(), "1 2 2.2 3 4");
+}
+
+TEST_F(VersionWriterTest, End_WaitsForFlush) {
+  Open({.durability = Durability::kEnd});
+  for (int64_t round = 1; round <= 20; ++round) Commit(round);
+  clock_.Advance(1'000'000);
+  executor_->RunDue();
+  EXPECT_EQ(Rounds(), "");
+  EXPECT_OK(writer_->Flush());
+  EXPECT_EQ(Value(history_->Rounds("run")).size(), 20u);
+  EXPECT_THAT(Files(), ElementsAre(0, 20));
+}
+
+TEST_F(VersionWriterTest, End_MuchWaits_IsWritten) {
+  const int64_t bytes = 8 * 1024;
+  Open({.durability = Durability::kEnd, .most_pending_bytes = bytes});
+  int64_t round = 0;
+  while (Rounds().empty()) {
+    Commit(++round);
+    executor_->RunDue();
+    ASSERT_LT(round, 100);
+  }
+  EXPECT_GT(round, 1);
+}
+
+TEST_F(VersionWriterTest, TwiceAsMuchWaits_WhoeverAddsWritesIt) {
+  Open({.durability = Durability::kEnd, .most_pending_bytes = 0});
+  Commit(1);
+  EXPECT_EQ(Rounds(), "1");
+}
+
+TEST_F(VersionWriterTest, KeepAllModels_EveryFileIsWritten) {
+  Open({.durability = Durability::kEnd, .keep_all_models = true});
+  for (int64_t round = 1; round <= 4; ++round) Commit(round);
+  EXPECT_OK(writer_->Flush());
+  EXPECT_THAT(Named(), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_THAT(Files(), ElementsAre(0, 1, 2, 3, 4));
+}
+
+// A log that is lost takes the run back to what the file says: that version's model is there, however many came since.
+TEST_F(VersionWriterTest, ManyVersionsWithinASecond_TheModelOfTheFileWithoutItsLogStays) {
+  Open();
+  for (int64_t round = 1; round <= 6; ++round) {
+    Commit(round);
+    executor_->RunDue();
+  }
+  EXPECT_THAT(Named(), ElementsAre(5, 6));
+  EXPECT_THAT(Files(), ElementsAre(1, 5, 6)) << "round 1 was brought over with the first commit";
+  const std::string copy = folder_.File("copy.sqlite");
+  std::filesystem::copy_file(folder_.db(), copy);
+  EXPECT_EQ((*History::Open(copy, History::Access::kReadOnly))->FindResumePoint("run")->committed_round, 1);
+  EXPECT_OK(writer_->Flush());
+  EXPECT_THAT(Files(), ElementsAre(5, 6));
+}
+
+TEST_F(VersionWriterTest, DiskFull_NothingIsLeftAndTheRunHearsOnce) {
+  Open({.durability = Durability::kEnd, .keep_all_models = true});
+  fs_.at = [](const std::string& point) {
+    return point.starts_with("sync ") && point.find("000002") != point.npos
+               ? ResourceExhausted("cannot {}: No space left on device", point)
+               : absl::OkStatus();
+  };
+  for (int64_t round = 1; round <= 3; ++round) Commit(round);
+  EXPECT_THAT(writer_->Flush(),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("round 3 cannot be committed: cannot sync")));
+  EXPECT_THAT(Files(), ElementsAre(0));
+  fs_.at = [](const std::string&) { return absl::OkStatus(); };
+  Commit(4);
+  EXPECT_THAT(writer_->Flush(), StatusIs(absl::StatusCode::kResourceExhausted)) << "a gap is never written";
+  EXPECT_EQ(Rounds(), "");
+  EXPECT_THAT(failures_, ElementsAre(HasSubstr("No space left on device")));
+}
+
+TEST_F(VersionWriterTest, OnlyBusy_IsTriedAgain) {
+  Open();
+  int times = 0;
+  fs_.at = [&](const std::string& point) {
+    return point.starts_with("rename ") && ++times == 1 ? Unavailable("another process is at it") : absl::OkStatus();
+  };
+  Commit(1);
+  EXPECT_OK(writer_->Flush());
+  EXPECT_EQ(times, 2);
+  EXPECT_EQ(Rounds(), "1");
+  EXPECT_TRUE(failures_.empty());
+}
+
+}  // namespace
+}  // namespace rivulet

@@ -67,10 +67,10 @@ RunCoordinator::Outcome RunCoordinator::MakeRound(Job& job) {
   TraceSpan committing(options_.tracer, "phase", "commit");
   committing.Arg("round", round);
 
-  std::shared_ptr<const Model> base;
+  ServerState base;
   {
     MutexLock lock(mutex_);
-    base = current_.model;
+    base = current_;
   }
   Outcome outcome;
   AttemptEnd& end = outcome.pending.end;
@@ -84,7 +84,7 @@ RunCoordinator::Outcome RunCoordinator::MakeRound(Job& job) {
   const bool last = round == scenario.run.rounds;
   const int64_t every = scenario.evaluation.every;
   const bool measure = every > 0 && (round % every == 0 || last);
-  StatusOr<MadeVersion> made = MakeVersion(*base, std::move(aggregation), scenario.server.learning_rate,
+  StatusOr<MadeVersion> made = MakeVersion(base, std::move(aggregation), *optimizer_, scenario.server.learning_rate,
                                            measure ? options_.evaluator : nullptr, options_.tracer);
 
   end.status = made.ok() ? "committed" : "failed";
@@ -104,7 +104,7 @@ RunCoordinator::Outcome RunCoordinator::MakeRound(Job& job) {
   if (std::string warning = LossWarning(made->lost_fraction, parts_.aggregation); !warning.empty()) {
     end.warnings.push_back(std::move(warning));
   }
-  outcome.pending.version = models_->Describe(round, std::move(made->model), made->digest);
+  outcome.pending.version = models_->Describe(round, *std::move(made));
   return outcome;
 }
 

@@ -1,6 +1,7 @@
 #include "coordinator/coordinator.h"
 
 #include "coordinator/run_parts.h"
+#include "federated/algorithms/algorithm.h"
 
 namespace rivulet {
 
@@ -13,6 +14,8 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
   parts.dataset = plan->dataset();
   parts.layout = plan->layout();
   parts.aggregation = plan->aggregation();
+  RIVULET_ASSIGN_OR_RETURN(const Composition composition, Compose(options.scenario, *plan->layout()));
+  parts.server_optimizer = composition.server_optimizer;
   parts.initial_model = [plan, seed = options.scenario.run.seed]() -> StatusOr<std::shared_ptr<const Model>> {
     return InitialModel(*plan, seed);
   };

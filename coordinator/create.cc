@@ -74,7 +74,7 @@ std::string DescribeAggregation(const AggregationSpec& spec) {
 
 // The model's file comes before the row that names it, as in every commit: a start that dies in between leaves a file
 // that the next one removes.
-StatusOr<RunCoordinator::Setup> NewRun(CoordinatorOptions options, RunParts parts) {
+StatusOr<RunCoordinator::Setup> NewRun(CoordinatorOptions options, RunParts parts, const ServerOptimizer& optimizer) {
   FileSystem& fs = options.file_system != nullptr ? *options.file_system : FileSystem::Default();
   RunCoordinator::Setup setup;
   const int64_t now = NowUnixMs(options);
@@ -82,11 +82,12 @@ StatusOr<RunCoordinator::Setup> NewRun(CoordinatorOptions options, RunParts part
   // What can be wrong with the scenario is found before anything is written.
   RIVULET_ASSIGN_OR_RETURN(setup.machine, RunMachine::Create(RulesOf(options, parts, setup.run_id), RunStart{}));
   RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Model> initial, parts.initial_model());
+  RIVULET_ASSIGN_OR_RETURN(ServerState first, FirstState(std::move(initial), optimizer));
   RIVULET_ASSIGN_OR_RETURN(setup.history, History::Open(options.db_path, History::Access::kReadWrite));
   RIVULET_ASSIGN_OR_RETURN(setup.models,
                            ModelStore::Open(fs, setup.history->real_path(), setup.run_id, ModelStore::Folder::kNew));
   RIVULET_RETURN_IF_ERROR(setup.models->WritePlan(*parts.plan));
-  setup.current = setup.models->Describe(0, initial, initial->ComputeDigest());
+  setup.current = setup.models->Describe(0, std::move(first));
   RIVULET_RETURN_IF_ERROR(setup.models->Write(setup.current));
   setup.model_rows = {setup.current.row};
   RunRow run;
@@ -131,7 +132,8 @@ StatusOr<ModelRow> BaseOf(const ModelStore& models, const std::string& db_path, 
 
 // Everything is held against the row before anything is written: the configuration, the plan that it gives today, and
 // the files of its models.
-StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts parts) {
+StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts parts,
+                                          const ServerOptimizer& optimizer) {
   FileSystem& fs = options.file_system != nullptr ? *options.file_system : FileSystem::Default();
   RunCoordinator::Setup setup;
   setup.resumed = true;
@@ -167,7 +169,7 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
     std::erase_if(needed, [&](const ModelRow& row) { return row.round > base.round; });
     RIVULET_RETURN_IF_ERROR(setup.models->CheckFiles(needed));
   }
-  RIVULET_ASSIGN_OR_RETURN(setup.current, setup.models->Load(base, parts.layout));
+  RIVULET_ASSIGN_OR_RETURN(setup.current, setup.models->Load(base, parts.layout, optimizer));
   if (base.round < point.committed_round) {
     const EventRow event = {
         run.run_id,
@@ -232,9 +234,11 @@ StatusOr<std::unique_ptr<Coordinator>> CreateCoordinator(CoordinatorOptions opti
                            parts.aggregation.elements, parts.layout->update_elements());
   }
   RIVULET_RETURN_IF_ERROR(Aggregation::Create(parts.aggregation).status());
-  RIVULET_ASSIGN_OR_RETURN(RunCoordinator::Setup setup, options.resume.empty()
-                                                            ? NewRun(std::move(options), std::move(parts))
-                                                            : StoredRun(std::move(options), std::move(parts)));
+  RIVULET_ASSIGN_OR_RETURN(auto optimizer, ServerOptimizer::Create(parts.server_optimizer));
+  RIVULET_ASSIGN_OR_RETURN(RunCoordinator::Setup setup,
+                           options.resume.empty() ? NewRun(std::move(options), std::move(parts), *optimizer)
+                                                  : StoredRun(std::move(options), std::move(parts), *optimizer));
+  setup.optimizer = std::move(optimizer);
   return std::make_unique<RunCoordinator>(std::move(setup));
 }
 

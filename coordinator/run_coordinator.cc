@@ -48,6 +48,7 @@ Status CheckClientId(std::string_view name) {
 RunCoordinator::RunCoordinator(Setup setup)
     : options_(std::move(setup.options)),
       parts_(std::move(setup.parts)),
+      optimizer_(std::move(setup.optimizer)),
       run_id_(std::move(setup.run_id)),
       resumed_(setup.resumed),
       already_finished_(setup.already_finished),

@@ -32,6 +32,7 @@
 #include "coordinator/staging/staging.h"
 #include "coordinator/upload.h"
 #include "engine/base/mutex.h"
+#include "federated/server_optimizers/server_optimizer.h"
 
 namespace rivulet {
 
@@ -40,6 +41,7 @@ class RunCoordinator final : public Coordinator {
   struct Setup {
     CoordinatorOptions options;
     RunParts parts;
+    std::unique_ptr<const ServerOptimizer> optimizer;
     std::string run_id;
     std::unique_ptr<History> history;
     std::unique_ptr<ModelStore> models;
@@ -163,6 +165,7 @@ class RunCoordinator final : public Coordinator {
 
   const CoordinatorOptions options_;
   const RunParts parts_;
+  const std::unique_ptr<const ServerOptimizer> optimizer_;
   const std::string run_id_;
   const bool resumed_;
   const bool already_finished_;

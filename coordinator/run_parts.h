@@ -8,6 +8,7 @@
 
 #include "coordinator/coordinator.h"
 #include "federated/aggregation/aggregation.h"
+#include "federated/settings/piece.h"
 #include "federated/weights/model.h"
 
 namespace rivulet {
@@ -18,6 +19,7 @@ struct RunParts {
   std::string dataset = "train";  // what the plan trains on
   std::shared_ptr<const ModelLayout> layout;
   AggregationSpec aggregation;
+  PieceSpec server_optimizer = {"sgd"};
   std::function<StatusOr<std::shared_ptr<const Model>>()> initial_model;
 };
 

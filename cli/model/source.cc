@@ -169,7 +169,9 @@ StatusOr<NamedWeights> ReadSafetensors(const std::string& path) {
   const StatusOr<SafetensorsContent> content = ParseSafetensors(bytes);
   if (!content.ok()) return Annotate(content.status(), path);
   NamedWeights weights;
+  const std::set<std::string> servers = ServerTensors(content->metadata);  // a run's, and no weights of the model
   for (const SafetensorsEntry& entry : content->tensors) {
+    if (servers.contains(entry.name)) continue;
     Tensor value(entry.dtype, entry.shape);
     if (!entry.data.empty()) std::memcpy(value.data(), entry.data.data(), entry.data.size());
     weights.emplace_back(entry.name, std::move(value));

@@ -2,7 +2,6 @@
 
 #include <chrono>
 
-#include "coordinator/server_optimizers/sgd.h"
 #include "engine/profile/tracer.h"
 
 namespace rivulet {
@@ -18,8 +17,9 @@ constexpr double kToleratedLoss = 0.001;  // of non-zero coordinates, to roundin
 
 }  // namespace
 
-StatusOr<MadeVersion> MakeVersion(const Model& base, std::unique_ptr<Aggregation> aggregation, double learning_rate,
-                                  Evaluator* evaluator, Tracer* tracer) {
+StatusOr<MadeVersion> MakeVersion(const ServerState& base, std::unique_ptr<Aggregation> aggregation,
+                                  const ServerOptimizer& optimizer, double learning_rate, Evaluator* evaluator,
+                                  Tracer* tracer) {
   const auto begin = std::chrono::steady_clock::now();
   MadeVersion made;
   {
@@ -27,9 +27,9 @@ StatusOr<MadeVersion> MakeVersion(const Model& base, std::unique_ptr<Aggregation
     // Sums of 64 bits take twice the room of the model; they go before the new model and an evaluation need theirs.
     aggregation.reset();
     made.lost_fraction = input.lost_fraction;
-    RIVULET_ASSIGN_OR_RETURN(made.model, ApplyMeanDelta(base, input.mean_delta, learning_rate));
+    RIVULET_ASSIGN_OR_RETURN(static_cast<ServerState&>(made),
+                             NextState(base, optimizer, learning_rate, input.mean_delta));
   }
-  made.digest = made.model->ComputeDigest();
   made.aggregate_seconds = SecondsSince(begin);
   if (evaluator != nullptr) {
     TraceSpan evaluating(tracer, "phase", "evaluate");

@@ -11,15 +11,14 @@
 #include "engine/base/status.h"
 #include "federated/aggregation/aggregation.h"
 #include "federated/evaluation/evaluator.h"
-#include "federated/weights/model.h"
+#include "federated/server_optimizers/server_optimizer.h"
+#include "federated/server_state/server_state.h"
 
 namespace rivulet {
 
 class Tracer;  // engine/profile/tracer.h
 
-struct MadeVersion {
-  std::shared_ptr<const Model> model;
-  Digest digest;             // model_digest
+struct MadeVersion : ServerState {
   double lost_fraction = 0;  // of non-zero coordinates, to rounding
   double aggregate_seconds = 0, evaluate_seconds = 0;
   std::map<std::string, Measure> central;  // "test/accuracy"; empty without an evaluator
@@ -28,8 +27,9 @@ struct MadeVersion {
 // The version after `base`. `evaluator` and `tracer` may be null; a tracer gets the evaluation as a phase. Consumes the
 // aggregation, whose sums are freed before an evaluation needs room. FAILED_PRECONDITION: the updates give no model
 // that can be committed, as one that is not finite. Otherwise as the evaluator says.
-StatusOr<MadeVersion> MakeVersion(const Model& base, std::unique_ptr<Aggregation> aggregation, double learning_rate,
-                                  Evaluator* evaluator, Tracer* tracer);
+StatusOr<MadeVersion> MakeVersion(const ServerState& base, std::unique_ptr<Aggregation> aggregation,
+                                  const ServerOptimizer& optimizer, double learning_rate, Evaluator* evaluator,
+                                  Tracer* tracer);
 
 // A sentence for the history where rounding lost more than the settings should allow; else "".
 std::string LossWarning(double lost_fraction, const AggregationSpec& spec);

@@ -67,7 +67,9 @@ void VersionWriter::Add(PendingAttempt attempt) {
       for (PendingAttempt& earlier : pending_.attempts) {
         if (!earlier.version) continue;
         earlier.version->model.reset();
+        earlier.version->flats.reset();
         earlier.version->file.reset();
+        earlier.version->whole.reset();
       }
     }
   }

@@ -82,26 +82,28 @@ StatusOr<std::optional<std::string>> ModelStore::ReadPlan(FileSystem& fs, const 
   return std::optional(std::move(bytes));
 }
 
-// The file is also what clients download. Its bytes are a function of run, round and model alone, so that a download
-// that is cut off by a restart goes on in the same bytes.
-std::shared_ptr<const ModelFile> ModelStore::FileOf(int64_t round, std::shared_ptr<const Model> model,
-                                                    const Digest& digest) const {
+// Without flats it is what clients download: they have no use for what the server's optimiser keeps, and it is two
+// models more. Its bytes are a function of run, round and model alone, so that a download that is cut off by a restart
+// goes on in the same bytes.
+std::shared_ptr<const ModelFile> ModelStore::FileOf(int64_t round, const ServerState& state,
+                                                    std::shared_ptr<const ServerFlats> flats) const {
   return std::make_shared<const ModelFile>(
-      std::move(model), digest,
-      std::map<std::string, std::string>{{"rivulet.run_id", run_id_}, {"rivulet.round", fmt::format("{}", round)}});
+      state.model, state.digest,
+      std::map<std::string, std::string>{{"rivulet.run_id", run_id_}, {"rivulet.round", fmt::format("{}", round)}},
+      std::move(flats));
 }
 
-ServedVersion ModelStore::Describe(int64_t round, std::shared_ptr<const Model> model, const Digest& digest) const {
+ServedVersion ModelStore::Describe(int64_t round, ServerState state) const {
   ServedVersion stored;
-  stored.file = FileOf(round, model, digest);
-  stored.digest = digest;
+  static_cast<ServerState&>(stored) = std::move(state);
+  stored.file = FileOf(round, stored, nullptr);
+  stored.whole = stored.flats == nullptr ? stored.file : FileOf(round, stored, stored.flats);
   stored.row = {run_id_,
                 round,
                 stored.digest.Hex(),
                 JoinPath(relative_, NameOf(round)),
-                stored.file->bytes(),
-                model->layout().parameters()};
-  stored.model = std::move(model);
+                stored.whole->bytes(),
+                stored.model->layout().parameters()};
   return stored;
 }
 
@@ -109,7 +111,7 @@ Status ModelStore::Write(const ServedVersion& version) {
   const int64_t round = version.row.round;
   const auto write = [&]() -> Status {
     RIVULET_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(fs_, PathOf(round)));
-    for (const std::span<const std::byte> piece : version.file->pieces()) RIVULET_RETURN_IF_ERROR(file->Append(piece));
+    for (const std::span<const std::byte> piece : version.whole->pieces()) RIVULET_RETURN_IF_ERROR(file->Append(piece));
     return file->Commit();
   };
   const Status status = write();
@@ -120,7 +122,8 @@ Status ModelStore::Write(const ServedVersion& version) {
 
 // A run must go on from exactly the model that its rows name, or the same seed would no longer give the same bits;
 // whatever differs is refused with the way out.
-StatusOr<ServedVersion> ModelStore::Load(const ModelRow& row, std::shared_ptr<const ModelLayout> layout) {
+StatusOr<ServedVersion> ModelStore::Load(const ModelRow& row, std::shared_ptr<const ModelLayout> layout,
+                                         const ServerOptimizer& optimizer) {
   const auto refuse = [&](std::string_view why) {
     return FailedPrecondition("the model of round {} of run '{}' cannot be used, '{}': {}; restore it from a copy",
                               row.round, run_id_, PathOf(row.round), why);
@@ -131,15 +134,16 @@ StatusOr<ServedVersion> ModelStore::Load(const ModelRow& row, std::shared_ptr<co
   }
   StatusOr<std::string> bytes = fs_.ReadAll(PathOf(row.round));
   if (!bytes.ok()) return refuse(Message(bytes.status()));
-  StatusOr<std::shared_ptr<Model>> model = ModelFromSafetensors(std::move(layout), *bytes);
-  if (!model.ok()) return refuse(Message(model.status()));
+  StatusOr<ServerState> state = ReadServerState(std::move(layout), *bytes);
+  if (!state.ok()) return refuse(Message(state.status()));
   ServedVersion stored;
-  stored.digest = (*model)->ComputeDigest();
+  static_cast<ServerState&>(stored) = *std::move(state);
   if (stored.digest.Hex() != row.digest) {
     return refuse(fmt::format("its digest is {} and the history says {}", stored.digest.Hex(), row.digest));
   }
-  stored.model = *std::move(model);
-  stored.file = FileOf(row.round, stored.model, stored.digest);
+  if (const Status fits = CheckState(stored, optimizer); !fits.ok()) return refuse(Message(fits));
+  stored.file = FileOf(row.round, stored, nullptr);
+  stored.whole = stored.flats == nullptr ? stored.file : FileOf(row.round, stored, stored.flats);
   stored.row = row;
   return stored;
 }

@@ -14,15 +14,16 @@
 #include "coordinator/history/rows.h"
 #include "engine/base/file_system.h"
 #include "engine/base/status.h"
+#include "federated/server_optimizers/server_optimizer.h"
+#include "federated/server_state/server_state.h"
 #include "federated/weights/model.h"
 
 namespace rivulet {
 
-// A model version, ready to be served: the model, its file as clients get it, its row.
-struct ServedVersion {
-  std::shared_ptr<const Model> model;
-  std::shared_ptr<const ModelFile> file;  // of the model's own memory
-  Digest digest;                          // model_digest
+// A version, ready to be served: what the server goes on with, its files, its row.
+struct ServedVersion : ServerState {
+  std::shared_ptr<const ModelFile> file;   // as clients get it: of the model alone, in its own memory
+  std::shared_ptr<const ModelFile> whole;  // as it is written: with what the server keeps
   ModelRow row;
 };
 
@@ -43,13 +44,15 @@ class ModelStore {
   static StatusOr<std::optional<std::string>> ReadPlan(FileSystem& fs, const std::string& db_path,
                                                        const std::string& run_id, const std::string& digest);
 
-  // What a version is in its file and its row, without writing anything; from any thread. `digest` is the model's, so
-  // that whoever made it hashes it once.
-  ServedVersion Describe(int64_t round, std::shared_ptr<const Model> model, const Digest& digest) const;
-  // Writes its file so that it survives a crash; after an error nothing of it is left.
+  // What a version is in its file and its row, without writing anything; from any thread.
+  ServedVersion Describe(int64_t round, ServerState state) const;
+  // Writes its file, the model and what the server keeps beside it, so that it survives a crash; after an error nothing
+  // of it is left.
   Status Write(const ServedVersion& version);
-  // FAILED_PRECONDITION: the row's file is missing, damaged or another model than the row says.
-  StatusOr<ServedVersion> Load(const ModelRow& row, std::shared_ptr<const ModelLayout> layout);
+  // FAILED_PRECONDITION: the row's file is missing, damaged, another model than the row says, or without what
+  // `optimizer` goes on with.
+  StatusOr<ServedVersion> Load(const ModelRow& row, std::shared_ptr<const ModelLayout> layout,
+                               const ServerOptimizer& optimizer);
   // FAILED_PRECONDITION: the file of a row with a path is not there.
   Status CheckFiles(std::span<const ModelRow> rows) const;
   // Removes what a crash has left: model files, and parts of them, of which no row has a path.
@@ -61,8 +64,8 @@ class ModelStore {
  private:
   ModelStore(FileSystem& fs, const std::string& db_path, std::string run_id);
   std::string PathOf(int64_t round) const;
-  std::shared_ptr<const ModelFile> FileOf(int64_t round, std::shared_ptr<const Model> model,
-                                          const Digest& digest) const;
+  std::shared_ptr<const ModelFile> FileOf(int64_t round, const ServerState& state,
+                                          std::shared_ptr<const ServerFlats> flats) const;
 
   FileSystem& fs_;
   const std::string relative_;  // this run's folder, from the database's

@@ -33,6 +33,7 @@ struct Algorithm {
   std::vector<Setting> settings;
   // INVALID_ARGUMENT: a scenario that it cannot do, naming the key.
   StatusOr<Composition> (*build)(const AlgorithmContext& context) = nullptr;
+  std::string equations;  // as the reference shows them, a line each
 };
 
 // Registers the algorithm's settings too, as the table ("algorithm", name). A check fails where two have one name.

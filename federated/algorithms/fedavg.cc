@@ -20,7 +20,7 @@ RIVULET_ALGORITHM(
     fedavg_registration, "fedavg", "McMahan et al. 2017, arXiv:1602.05629, algorithm 1",
     "Federated averaging: uniform cohorts, `client.epochs` of local training with `client.optimizer`, and "
     "the mean of the changes weighted by examples, times `server.learning_rate`.",
-    {}, FedAvg);
+    {}, FedAvg, "w ← w + server.learning_rate · Σ_k (n_k / n) · (w_k − w)");
 
 }  // namespace
 }  // namespace rivulet

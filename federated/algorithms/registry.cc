@@ -40,6 +40,7 @@ std::string AlgorithmReference() {
   std::string page;
   for (const Algorithm* algorithm : Algorithms()) {
     page += fmt::format("\n## `{}`\n\n{} ({})\n", algorithm->name, algorithm->doc, algorithm->paper);
+    page += fmt::format("\n```\n{}\n```\n", algorithm->equations);
     if (algorithm->settings.empty()) {
       page += "\nIt has no options.\n";
       continue;

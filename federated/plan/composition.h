@@ -8,6 +8,7 @@
 #include "federated/aggregation/aggregation_spec.h"
 #include "federated/plan/local_rules.h"
 #include "federated/plan/pass.h"
+#include "federated/settings/piece.h"
 
 namespace rivulet {
 
@@ -23,6 +24,8 @@ struct Composition {
   std::vector<PassBuilder> passes;          // of a training task, in their order
   std::map<std::string, PartSource> parts;  // what a client sends, and where each part lies after the last pass
   AggregationSpec aggregation;              // how updates are summed, with the bounds that the plan states
+  // What becomes of the mean. No plan says it, as clients have nothing to do with it.
+  PieceSpec server_optimizer = {"sgd"};
 };
 
 }  // namespace rivulet

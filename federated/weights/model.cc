@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/base/check.h"
+#include "engine/io/crc32c.h"
 #include "engine/io/safetensors.h"
 
 namespace rivulet {
@@ -14,6 +15,7 @@ namespace {
 
 constexpr char kDigestKey[] = "rivulet.model_digest";
 constexpr char kSegmentsKey[] = "rivulet.segments";
+constexpr char kServerSegment[] = "server";
 
 size_t DataBytes(const Slice& slice) { return static_cast<size_t>(slice.elements) * SizeOf(slice.spec.dtype); }
 
@@ -32,7 +34,8 @@ std::span<const std::byte> DataOf(const Model& model, const Slice& slice) {
 }
 
 // What a model file begins with, up to its first tensor's data.
-std::string HeaderOf(const Model& model, const Digest& digest, const std::map<std::string, std::string>& metadata) {
+std::string HeaderOf(const Model& model, const Digest& digest, const std::map<std::string, std::string>& metadata,
+                     const ServerFlats* flats) {
   std::vector<SafetensorsEntry> entries;
   nlohmann::json segments = nlohmann::json::object();
   for (const Slice* slice : PublicSlices(model.layout())) {
@@ -40,9 +43,18 @@ std::string HeaderOf(const Model& model, const Digest& digest, const std::map<st
     segments[slice->name] = Name(slice->segment);
   }
   std::map<std::string, std::string> all = metadata;
+  if (flats != nullptr) {
+    for (const auto& [name, values] : *flats) {
+      entries.push_back(
+          {name, DType::kFloat32, Shape{static_cast<int64_t>(values.size() / sizeof(float))}, values.bytes()});
+      segments[name] = kServerSegment;
+    }
+    all[kServerChecksumsKey] = ServerChecksums(*flats);
+  }
   all[kDigestKey] = digest.Hex();
   all[kSegmentsKey] = segments.dump();
-  // A layout holds only names that the format takes, so nothing is left that could fail.
+  // A layout holds only names that the format takes, and flats' are the program's own, so nothing is left that could
+  // fail.
   StatusOr<std::string> header = SafetensorsHeader(entries, all);
   RIVULET_CHECK(header.ok(), "{}", Message(header.status()));
   return *std::move(header);
@@ -68,9 +80,29 @@ Digest Model::ComputeDigest() const {
   return std::move(hash).Finish();
 }
 
+std::set<std::string> ServerTensors(const std::map<std::string, std::string>& metadata) {
+  std::set<std::string> names;
+  const auto stated = metadata.find(kSegmentsKey);
+  if (stated == metadata.end()) return names;
+  const nlohmann::json segments = nlohmann::json::parse(stated->second, nullptr, /*allow_exceptions=*/false);
+  if (!segments.is_object()) return names;
+  for (const auto& [name, segment] : segments.items()) {
+    if (segment == kServerSegment) names.insert(name);
+  }
+  return names;
+}
+
+std::string ServerChecksums(const ServerFlats& flats) {
+  std::string checksums;
+  for (const auto& [name, values] : flats) {
+    checksums += fmt::format("{}{:08x}", checksums.empty() ? "" : " ", Crc32c(values.bytes()));
+  }
+  return checksums;
+}
+
 ModelFile::ModelFile(std::shared_ptr<const Model> model, const Digest& digest,
-                     const std::map<std::string, std::string>& metadata)
-    : model_(std::move(model)), header_(HeaderOf(*model_, digest, metadata)) {
+                     const std::map<std::string, std::string>& metadata, std::shared_ptr<const ServerFlats> flats)
+    : model_(std::move(model)), flats_(std::move(flats)), header_(HeaderOf(*model_, digest, metadata, flats_.get())) {
   const auto add = [this](std::span<const std::byte> piece) {
     if (piece.empty()) return;
     pieces_.push_back(piece);
@@ -79,6 +111,8 @@ ModelFile::ModelFile(std::shared_ptr<const Model> model, const Digest& digest,
   };
   add(std::as_bytes(std::span(header_)));
   for (const Slice* slice : PublicSlices(model_->layout())) add(DataOf(*model_, *slice));
+  if (flats_ == nullptr) return;
+  for (const auto& [name, values] : *flats_) add(values.bytes());
 }
 
 std::span<const std::byte> ModelFile::At(int64_t offset) const {
@@ -89,7 +123,7 @@ std::span<const std::byte> ModelFile::At(int64_t offset) const {
 }
 
 std::string ModelToSafetensors(const Model& model, const std::map<std::string, std::string>& metadata) {
-  std::string bytes = HeaderOf(model, model.ComputeDigest(), metadata);
+  std::string bytes = HeaderOf(model, model.ComputeDigest(), metadata, nullptr);
   for (const Slice* slice : PublicSlices(model.layout())) {
     const auto data = DataOf(model, *slice);
     bytes.append(reinterpret_cast<const char*>(data.data()), data.size());
@@ -119,9 +153,10 @@ StatusOr<std::shared_ptr<Model>> ModelFromSafetensors(std::shared_ptr<const Mode
       std::memcpy(model->arena().data() + slice->offset, entry->data.data(), entry->data.size());
   }
   if (content.tensors.size() != slices.size()) {
+    const std::set<std::string> servers = ServerTensors(content.metadata);
     for (const SafetensorsEntry& entry : content.tensors) {
       const Slice* slice = model->layout().Find(entry.name);
-      if (slice == nullptr || slice->segment == Segment::kLocal) {
+      if ((slice == nullptr || slice->segment == Segment::kLocal) && !servers.contains(entry.name)) {
         return InvalidArgument("tensor '{}' of the model file belongs to no variable that the model shares",
                                entry.name);
       }

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,15 +31,25 @@ class Model {
   AlignedBuffer arena_;
 };
 
+// What a server keeps beside a model, by name ("server/m"): float32 in wire order, one value for each trainable
+// element.
+using ServerFlats = std::map<std::string, AlignedBuffer, std::less<>>;
+// Names of the tensors that a model file says are the server's: those whose segment there is "server".
+std::set<std::string> ServerTensors(const std::map<std::string, std::string>& metadata);
+// The CRC-32C of each, eight hexadecimal digits, with blanks between: what a file states of them.
+inline constexpr char kServerChecksumsKey[] = "rivulet.server_crc32c";
+std::string ServerChecksums(const ServerFlats& flats);
+
 // A model's safetensors file, with every tensor but the local ones (data in declaration order), as pieces that lie
 // where they are: a header, then slices of the arena. So a version is written and served without a second copy of it.
 // Holds the model; immutable.
 class ModelFile {
  public:
   // `digest` is the model's. `metadata` goes into "__metadata__", with "rivulet.model_digest" and "rivulet.segments"
-  // beside it.
+  // beside it. `flats`, unless null, follow the model, in the order of their names and with the segment "server"; none
+  // has a variable's name.
   ModelFile(std::shared_ptr<const Model> model, const Digest& digest,
-            const std::map<std::string, std::string>& metadata);
+            const std::map<std::string, std::string>& metadata, std::shared_ptr<const ServerFlats> flats = nullptr);
   ModelFile(const ModelFile&) = delete;
   ModelFile& operator=(const ModelFile&) = delete;
 
@@ -49,6 +60,7 @@ class ModelFile {
 
  private:
   const std::shared_ptr<const Model> model_;
+  const std::shared_ptr<const ServerFlats> flats_;
   std::string header_;
   std::vector<std::span<const std::byte>> pieces_;  // none is empty
   std::vector<int64_t> begins_;                     // of each
@@ -57,8 +69,8 @@ class ModelFile {
 
 // The same file in one string; `metadata` as there.
 std::string ModelToSafetensors(const Model& model, const std::map<std::string, std::string>& metadata);
-// The reverse. DATA_LOSS: not a valid safetensors file, or bytes that do not give the digest it states.
-// INVALID_ARGUMENT: its tensors are not `layout`'s (names the first that differs).
+// The reverse; what a file says is the server's is passed over. DATA_LOSS: not a valid safetensors file, or bytes that
+// do not give the digest it states. INVALID_ARGUMENT: its tensors are not `layout`'s (names the first that differs).
 StatusOr<std::shared_ptr<Model>> ModelFromSafetensors(std::shared_ptr<const ModelLayout> layout,
                                                       std::string_view bytes);
 

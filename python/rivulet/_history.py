@@ -296,11 +296,16 @@ class Run:
         """
         import json
 
-        from rivulet._safetensors import load_safetensors, model_digest
+        from rivulet._safetensors import Tensors, load_safetensors, model_digest
 
         path, digest = self._model(round)
         tensors = load_safetensors(path)
         segments = json.loads(tensors.metadata.get("rivulet.segments", "{}"))
+        if "server" in segments.values():  # what its optimiser keeps from round to round is no part of the model
+            segments = {name: segment for name, segment in segments.items() if segment != "server"}
+            metadata = {**tensors.metadata, "rivulet.segments": json.dumps(segments, separators=(",", ":"))}
+            metadata.pop("rivulet.server_crc32c", None)
+            tensors = Tensors({name: array for name, array in tensors.items() if name in segments}, metadata)
         shared = {name: array for name, array in tensors.items() if segments.get(name) != "local"}
         if model_digest(shared) != digest:
             raise RivuletError(

@@ -30,7 +30,8 @@ void BenchVersion(benchmark::State& state, bool write) {
   const auto layout = std::make_shared<const ModelLayout>(*ModelLayout::Create(variables));
   auto store = ModelStore::Open(FileSystem::Default(), folder + "/history.sqlite", "run", ModelStore::Folder::kNew);
   if (!store.ok()) return state.SkipWithError(std::string(Message(store.status())).c_str());
-  std::shared_ptr<const Model> base = std::make_shared<Model>(layout);
+  const auto sgd = *ServerOptimizer::Create({"sgd"});
+  ServerState base = *FirstState(std::make_shared<const Model>(layout), *sgd);
   std::vector<float> update(static_cast<size_t>(kVersionParameters));
   for (size_t i = 0; i < update.size(); ++i) update[i] = static_cast<float>(i % 1000) * 1e-6f;
   AggregationSpec spec;
@@ -45,17 +46,17 @@ void BenchVersion(benchmark::State& state, bool write) {
     part.weight = 6;
     if (!aggregation->Fold({"task", std::span(&part, 1), {}}).ok()) return state.SkipWithError("no fold");
     const auto begin = std::chrono::steady_clock::now();
-    const auto made = MakeVersion(*base, std::move(aggregation), 1, nullptr, nullptr);
+    const auto made = MakeVersion(base, std::move(aggregation), *sgd, 1, nullptr, nullptr);
     const auto ready = std::chrono::steady_clock::now();
     if (!made.ok()) return state.SkipWithError(std::string(Message(made.status())).c_str());
-    const Status stored = store.value()->Write(store.value()->Describe(++round, made->model, made->digest));
+    const Status stored = store.value()->Write(store.value()->Describe(++round, *made));
     const auto written = std::chrono::steady_clock::now();
     if (!stored.ok()) return state.SkipWithError(std::string(Message(stored)).c_str());
     state.SetIterationTime(std::chrono::duration<double>(write ? written - ready : ready - begin).count());
-    base = made->model;
+    base = *made;
     store.value()->Remove(round).IgnoreError();
     const auto hashing = std::chrono::steady_clock::now();
-    if (base->ComputeDigest() != made->digest) return state.SkipWithError("another digest");
+    if (base.model->ComputeDigest() != made->digest) return state.SkipWithError("another digest");
     hash_seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - hashing).count());
   }
   std::filesystem::remove_all(folder);

@@ -11,7 +11,8 @@ using ::testing::HasSubstr;
 
 class MakeVersionTest : public ::testing::Test {
  protected:
-  MakeVersionTest() : base_(*parts_.initial_model()), aggregation_(*Aggregation::Create(parts_.aggregation)) {}
+  MakeVersionTest()
+      : base_(*FirstState(*parts_.initial_model(), *sgd_)), aggregation_(*Aggregation::Create(parts_.aggregation)) {}
   void Fold(const TaskId& task, float value, int64_t weight) {
     const std::vector<float> delta(3, value);
     PartView part;
@@ -23,7 +24,8 @@ class MakeVersionTest : public ::testing::Test {
   static float FirstOf(const Model& model) { return *reinterpret_cast<const float*>(model.arena().data()); }
 
   RunParts parts_ = TinyParts(3, 2);
-  std::shared_ptr<const Model> base_;  // ones
+  const std::unique_ptr<const ServerOptimizer> sgd_ = *ServerOptimizer::Create({"sgd"});
+  ServerState base_;  // ones
   std::unique_ptr<Aggregation> aggregation_;
 };
 
@@ -31,32 +33,32 @@ TEST_F(MakeVersionTest, TwoUpdates_GiveTheWeightedMeanItsDigestAndWhatItIsWorth)
   FakeEvaluator evaluator;
   Fold("a", 1, 10);
   Fold("b", 4, 20);
-  const auto made = MakeVersion(*base_, std::move(aggregation_), 0.5, &evaluator, nullptr);
+  const auto made = MakeVersion(base_, std::move(aggregation_), *sgd_, 0.5, &evaluator, nullptr);
   ASSERT_OK(made);
   EXPECT_EQ(FirstOf(*made->model), 2.5f) << "1 + 0.5 × (10 × 1 + 20 × 4) / 30";
   EXPECT_EQ(made->digest, made->model->ComputeDigest());
   EXPECT_EQ(made->central.at("test/loss").value, 2.5);
   EXPECT_EQ(made->lost_fraction, 0);
-  EXPECT_EQ(FirstOf(*base_), 1) << "the version before stays";
+  EXPECT_EQ(FirstOf(*base_.model), 1) << "the version before stays";
 }
 
 TEST_F(MakeVersionTest, WithoutEvaluator_IsNotMeasured) {
   Fold("a", 1, 10);
-  const auto made = MakeVersion(*base_, std::move(aggregation_), 1, nullptr, nullptr);
+  const auto made = MakeVersion(base_, std::move(aggregation_), *sgd_, 1, nullptr, nullptr);
   ASSERT_OK(made);
   EXPECT_TRUE(made->central.empty());
   EXPECT_EQ(made->evaluate_seconds, 0);
 }
 
 TEST_F(MakeVersionTest, NothingFolded_IsRefused) {
-  EXPECT_THAT(MakeVersion(*base_, std::move(aggregation_), 1, nullptr, nullptr),
+  EXPECT_THAT(MakeVersion(base_, std::move(aggregation_), *sgd_, 1, nullptr, nullptr),
               StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
 TEST_F(MakeVersionTest, NotFinite_IsRefusedNamingTheTensorAndIsNotMeasured) {
   FakeEvaluator evaluator;
   Fold("a", 1000, 10);
-  EXPECT_THAT(MakeVersion(*base_, std::move(aggregation_), 1e38, &evaluator, nullptr),
+  EXPECT_THAT(MakeVersion(base_, std::move(aggregation_), *sgd_, 1e38, &evaluator, nullptr),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("not finite in 'w'")));
   EXPECT_EQ(evaluator.calls, 0);
 }

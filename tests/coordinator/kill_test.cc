@@ -22,8 +22,15 @@ CoordinatorOptions Options(const std::string& db, const std::string& durability)
   return options;
 }
 
+// A server whose optimiser keeps vectors must find them again too.
+RunParts PartsWith(const std::string& optimizer) {
+  RunParts parts = TinyParts(3, kCohort);
+  parts.server_optimizer = {optimizer};
+  return parts;
+}
+
 // Runs in a child process that is killed at its `victim`th durable operation; true when it ended by itself before that.
-bool RunUntilKilled(CoordinatorOptions options, int victim) {
+bool RunUntilKilled(CoordinatorOptions options, const RunParts& parts, int victim) {
   const pid_t child = fork();
   if (child == 0) {
     FaultyFileSystem fs;
@@ -41,7 +48,7 @@ bool RunUntilKilled(CoordinatorOptions options, int victim) {
     };
     InstallFaultySqlite(at);
     options.file_system = &fs;
-    const auto digests = RunTiny(options, TinyParts(3, kCohort), kClients);
+    const auto digests = RunTiny(options, parts, kClients);
     if (!digests.ok()) fprintf(stderr, "child: %s\n", std::string(Message(digests.status())).c_str());
     _exit(digests.ok() ? 0 : 1);
   }
@@ -55,13 +62,19 @@ bool RunUntilKilled(CoordinatorOptions options, int victim) {
   return false;
 }
 
-class KillTest : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Durability, KillTest, ::testing::Values("round", "second", "end"),
-                         [](const auto& info) { return std::string(info.param); });
+struct KillCase {
+  std::string durability, optimizer;
+};
+class KillTest : public ::testing::TestWithParam<KillCase> {};
+INSTANTIATE_TEST_SUITE_P(Durability, KillTest,
+                         ::testing::Values(KillCase{"round", "sgd"}, KillCase{"round", "adam"},
+                                           KillCase{"second", "adam"}, KillCase{"end", "adam"}),
+                         [](const auto& info) { return info.param.durability + "_" + info.param.optimizer; });
 
 TEST_P(KillTest, AtEveryDurableOperation_ResumeGivesTheSameBitsAndEveryRowOnce) {
+  const RunParts parts = PartsWith(GetParam().optimizer);
   TestFolder reference_folder;
-  const auto reference = RunTiny(Options(reference_folder.db(), ""), TinyParts(3, kCohort), kClients);
+  const auto reference = RunTiny(Options(reference_folder.db(), ""), parts, kClients);
   ASSERT_OK(reference);
   ASSERT_EQ(reference->size(), static_cast<size_t>(kRounds));
 
@@ -71,8 +84,8 @@ TEST_P(KillTest, AtEveryDurableOperation_ResumeGivesTheSameBitsAndEveryRowOnce) 
     TestFolder folder;
     // With its tables made: they are the same for every point.
     ASSERT_OK((*History::Open(folder.db(), History::Access::kReadWrite))->Close());
-    CoordinatorOptions options = Options(folder.db(), GetParam());
-    if (RunUntilKilled(options, victim)) break;
+    CoordinatorOptions options = Options(folder.db(), GetParam().durability);
+    if (RunUntilKilled(options, parts, victim)) break;
     ++points;
     {
       auto history = History::Open(folder.db(), History::Access::kReadOnly);
@@ -80,7 +93,7 @@ TEST_P(KillTest, AtEveryDurableOperation_ResumeGivesTheSameBitsAndEveryRowOnce) 
       if ((*history)->ResolveRun("latest").ok()) options.resume = "latest";
     }
     resumed += !options.resume.empty();
-    const auto digests = RunTiny(options, TinyParts(3, kCohort), kClients);
+    const auto digests = RunTiny(options, parts, kClients);
     ASSERT_OK(digests);
     EXPECT_EQ(*digests, *reference);
 
@@ -110,7 +123,7 @@ TEST_P(KillTest, AtEveryDurableOperation_ResumeGivesTheSameBitsAndEveryRowOnce) 
   }
   // The run's new folders, syncs, renames and removals of four models, or of two, and the writes of the transactions
   // between them.
-  const bool each = GetParam() == std::string("round");
+  const bool each = GetParam().durability == "round";
   EXPECT_GT(points, each ? 120 : 60);
   EXPECT_GT(resumed, each ? 100 : 40);
 }

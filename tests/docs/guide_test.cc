@@ -14,14 +14,20 @@ std::string ReadAll(const std::filesystem::path& path) {
   return text.str();
 }
 
-TEST(AddingAnOp, ItsCodeBlocks_AreTheFilesThatThisTestIsBuiltFrom) {
+// Compares the code blocks of a guide with the files that they name; how many there are.
+int BlocksOf(const char* guide) {
   const std::filesystem::path root = RIVULET_SOURCE_FOLDER;
-  const std::string guide = ReadAll(root / "docs/adding-an-op.md");
-  const std::regex block("`(tests/docs/[a-z_/]+\\.cc)`:\n\n```cpp\n([^`]*)```");
+  const std::string text = ReadAll(root / guide);
+  const std::regex block("`(tests/docs/[a-z_/]+\\.[a-z]+)`:\n\n```[a-z]+\n([^`]*)```");
   int blocks = 0;
-  for (std::sregex_iterator match(guide.begin(), guide.end(), block), end; match != end; ++match, ++blocks)
+  for (std::sregex_iterator match(text.begin(), text.end(), block), end; match != end; ++match, ++blocks)
     EXPECT_EQ((*match)[2].str(), ReadAll(root / (*match)[1].str())) << (*match)[1];
-  EXPECT_EQ(blocks, 3);
+  return blocks;
+}
+
+TEST(Guides, TheirCodeBlocks_AreTheFilesThatThisTestIsBuiltFrom) {
+  EXPECT_EQ(BlocksOf("docs/adding-an-op.md"), 3);
+  EXPECT_EQ(BlocksOf("docs/adding-an-algorithm.md"), 4);
 }
 
 }  // namespace

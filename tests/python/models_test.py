@@ -130,6 +130,15 @@ class Safetensors(harness.RivuletTest):
         rivulet.save_safetensors(copy, model)
         self.run_rivulet("model", "diff", run.model_path(), copy, code=0)
 
+    def test_what_a_server_keeps_is_no_part_of_the_model(self):
+        self.simulate("--set", "algorithm.name=fedadam", "--set", "server.learning_rate=0.01")
+        run = rivulet.open(self.path("runs.sqlite")).run()
+        self.assertIn("server/m", rivulet.load_safetensors(run.model_path()))
+        model = run.model()
+        self.assertEqual(list(model), ["dense1/kernel", "dense1/bias"])
+        self.assertEqual(rivulet.model_digest(model), self.digests()[-1])
+        self.assertNotIn("server", model.metadata["rivulet.segments"])
+
     def test_a_changed_models_digest_is_not_carried_over(self):
         self.simulate()
         model = rivulet.open(self.path("runs.sqlite")).run().model()

@@ -24,7 +24,8 @@ std::vector<Key> ServerKeys() {
           .Between(1, 1e6)
           .Operation(),
       Key("server.learning_rate", RIVULET_FIELD(server.learning_rate), "0.5",
-          "The new model is the old one plus learning_rate × the mean delta.")
+          "The new model is the old one plus learning_rate × the mean delta, or what the algorithm's own optimiser "
+          "makes of that.")
           .Between(0, 1e6),
       Key("server.max_weight", RIVULET_FIELD(server.max_weight), "100000",
           "Largest weight of one update, in examples; a larger one is refused. Together with `server.value_bits` and "

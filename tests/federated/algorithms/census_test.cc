@@ -18,6 +18,10 @@ using ::testing::HasSubstr;
 // option does something or does not exist.
 const std::map<std::string, std::string>& OptionTests() {
   static const auto* const tests = new std::map<std::string, std::string>{
+      {"fedadam.beta1", "FedAdam.Beta1_KeepsThePaceOfTheRoundsBefore"},
+      {"fedadam.beta2", "FedAdam.Beta2_RemembersHowLargeDeltasWere"},
+      {"fedadam.initial_accumulator", "FedAdam.InitialAccumulator_SlowsTheFirstRounds"},
+      {"fedadam.tau", "FedAdam.Tau_BoundsHowMuchSmallDeltasAreRaised"},
       {"fedprox.mu", "FedProx.Mu_PullsTowardsTheBase"},
   };
   return *tests;
@@ -64,6 +68,7 @@ TEST(AlgorithmCensus, EveryAlgorithm_ComposesASmallModel) {
     EXPECT_EQ(composition.aggregation.elements, 7);
     EXPECT_EQ(composition.aggregation.updates_per_version, 3);
     EXPECT_FALSE(algorithm->paper.empty());
+    EXPECT_FALSE(algorithm->equations.empty());
     EXPECT_GT(algorithm->doc.size(), 15u);
     EXPECT_OK(FindSettingTable("algorithm", algorithm->name));
   }

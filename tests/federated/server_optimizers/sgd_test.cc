@@ -1,8 +1,7 @@
-#include "coordinator/server_optimizers/sgd.h"
-
 #include <limits>
 
-#include "test_run.h"
+#include "federated/random/streams.h"
+#include "federated/server_optimizers/server_optimizer.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {
@@ -19,79 +18,94 @@ std::vector<float> Values(const Model& model, const char* name) {
   return {};
 }
 
-TEST(ApplyMeanDeltaTest, TwoTensors_TrainedOnesMoveAndFrozenOnesStay) {
+std::shared_ptr<Model> ModelOf(int64_t elements) {
+  const VariableSpec variables[] = {{"w", {DType::kFloat32, Shape{elements}}, Segment::kTrainable}};
+  return std::make_shared<Model>(std::make_shared<const ModelLayout>(*ModelLayout::Create(variables)));
+}
+
+StatusOr<std::shared_ptr<const Model>> StepOf(std::shared_ptr<const Model> base, const std::vector<float>& mean,
+                                              double learning_rate) {
+  RIVULET_ASSIGN_OR_RETURN(const auto sgd, ServerOptimizer::Create({"sgd"}));
+  RIVULET_ASSIGN_OR_RETURN(const ServerState first, FirstState(std::move(base), *sgd));
+  RIVULET_ASSIGN_OR_RETURN(const ServerState next, NextState(first, *sgd, learning_rate, mean));
+  EXPECT_EQ(next.flats, nullptr);
+  EXPECT_EQ(next.digest, next.model->ComputeDigest());
+  return next.model;
+}
+
+TEST(ServerSgdTest, TwoTensors_TrainedOnesMoveAndFrozenOnesStay) {
   const VariableSpec variables[] = {{"statistics", {DType::kFloat32, Shape{2}}, Segment::kShared},
                                     {"fixed", {DType::kFloat32, Shape{1}}, Segment::kFrozen},
                                     {"counter", {DType::kInt64, Shape{}}, Segment::kFrozen},
                                     {"w", {DType::kFloat32, Shape{3}}, Segment::kTrainable}};
-  Model base(std::make_shared<const ModelLayout>(*ModelLayout::Create(variables)));
-  for (const Slice& slice : base.layout().slices()) {
+  const auto base = std::make_shared<Model>(std::make_shared<const ModelLayout>(*ModelLayout::Create(variables)));
+  for (const Slice& slice : base->layout().slices()) {
     if (slice.name == "counter") {
-      base.tensor(slice).flat<int64_t>()[0] = int64_t{1} << 40;
+      base->tensor(slice).flat<int64_t>()[0] = int64_t{1} << 40;
     } else {
-      for (float& value : base.tensor(slice).flat<float>()) value = 1;
+      for (float& value : base->tensor(slice).flat<float>()) value = 1;
     }
   }
   // Wire order: trainable first.
-  const auto model = ApplyMeanDelta(base, std::vector<float>{1, 2, 3, 10, 20}, 0.5);
+  const auto model = StepOf(base, std::vector<float>{1, 2, 3, 10, 20}, 0.5);
   ASSERT_OK(model);
   EXPECT_EQ(Values(**model, "w"), (std::vector<float>{1.5f, 2.0f, 2.5f}));
   EXPECT_EQ(Values(**model, "statistics"), (std::vector<float>{6, 11}));
   EXPECT_EQ(Values(**model, "fixed"), (std::vector<float>{1}));
   EXPECT_EQ((*model)->tensor(*(*model)->layout().Find("counter")).flat<int64_t>()[0], int64_t{1} << 40);
-  EXPECT_EQ(Values(base, "w"), (std::vector<float>{1, 1, 1}));
+  EXPECT_EQ(Values(*base, "w"), (std::vector<float>{1, 1, 1}));
 }
 
-TEST(ApplyMeanDeltaTest, LearningRateOne_IsTheFloatSum) {
-  Model base(TinyParts(1000, 1).layout);
+TEST(ServerSgdTest, LearningRateOne_IsTheFloatSum) {
+  const auto base = ModelOf(1000);
   Draws draws(StreamFor(3, "", Purpose::kSynthesize), 0);
   std::vector<float> delta(1000), expected(1000);
-  auto values = base.tensor(base.layout().slices()[0]).flat<float>();
+  auto values = base->tensor(base->layout().slices()[0]).flat<float>();
   for (size_t i = 0; i < delta.size(); ++i) {
     values[i] = static_cast<float>(draws.Normal());
     delta[i] = static_cast<float>(draws.Normal()) * 0.01f;
     expected[i] = values[i] + delta[i];
   }
-  const auto model = ApplyMeanDelta(base, delta, 1);
+  const auto model = StepOf(base, delta, 1);
   ASSERT_OK(model);
   EXPECT_EQ(Values(**model, "w"), expected);
 }
 
-TEST(ApplyMeanDeltaTest, AnyLearningRate_IsComputedInDoubleAndRoundedOnce) {
-  Model base(TinyParts(1003, 1).layout);
+TEST(ServerSgdTest, AnyLearningRate_IsComputedInDoubleAndRoundedOnce) {
+  const auto base = ModelOf(1003);
   Draws draws(StreamFor(4, "", Purpose::kSynthesize), 0);
   std::vector<float> delta(1003), expected(1003);
-  auto values = base.tensor(base.layout().slices()[0]).flat<float>();
+  auto values = base->tensor(base->layout().slices()[0]).flat<float>();
   for (size_t i = 0; i < delta.size(); ++i) {
     values[i] = static_cast<float>(draws.Normal());
     delta[i] = static_cast<float>(draws.Normal());
     const volatile double step = 0.1 * static_cast<double>(delta[i]);  // rounded: no product is fused into the sum
     expected[i] = static_cast<float>(static_cast<double>(values[i]) + step);
   }
-  const auto model = ApplyMeanDelta(base, delta, 0.1);
+  const auto model = StepOf(base, delta, 0.1);
   ASSERT_OK(model);
   EXPECT_EQ(Values(**model, "w"), expected);
 }
 
-TEST(ApplyMeanDeltaTest, OneBadValueAnywhere_IsRefused) {
-  const Model base(TinyParts(37, 1).layout);
+TEST(ServerSgdTest, OneBadValueAnywhere_IsRefused) {
+  const auto base = ModelOf(37);
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
     for (size_t i = 0; i < 37; ++i) {
       std::vector<float> delta(37, 1.0f);
       delta[i] = bad;
-      EXPECT_THAT(ApplyMeanDelta(base, delta, 1), StatusIs(absl::StatusCode::kFailedPrecondition)) << i;
+      EXPECT_THAT(StepOf(base, delta, 1), StatusIs(absl::StatusCode::kFailedPrecondition)) << i;
     }
   }
 }
 
-TEST(ApplyMeanDeltaTest, WrongLength_IsRefused) {
-  Model base(TinyParts(3, 1).layout);
-  EXPECT_THAT(ApplyMeanDelta(base, std::vector<float>{1, 2}, 1), StatusIs(absl::StatusCode::kInvalidArgument));
+TEST(ServerSgdTest, WrongLength_IsRefused) {
+  const auto base = ModelOf(3);
+  EXPECT_THAT(StepOf(base, std::vector<float>{1, 2}, 1), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
-TEST(ApplyMeanDeltaTest, Overflow_IsRefusedNamingTheTensor) {
-  Model base(TinyParts(3, 1).layout);
-  const auto model = ApplyMeanDelta(base, std::vector<float>{0, 1000, 0}, 1e38);
+TEST(ServerSgdTest, Overflow_IsRefusedNamingTheTensor) {
+  const auto base = ModelOf(3);
+  const auto model = StepOf(base, std::vector<float>{0, 1000, 0}, 1e38);
   EXPECT_THAT(model, StatusIs(absl::StatusCode::kFailedPrecondition, ::testing::HasSubstr("not finite in 'w'")));
 }
 

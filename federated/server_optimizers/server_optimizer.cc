@@ -1,0 +1,112 @@
+#include "federated/server_optimizers/server_optimizer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "federated/settings/setting_tables.h"
+
+namespace rivulet {
+namespace {
+
+constexpr char kKind[] = "server optimizer";
+
+// Made at first use and never destroyed: registrations of other files run before main in an order that nobody knows.
+std::map<std::string, ServerOptimizerFactory, std::less<>>& OptimizersByName() {
+  static auto* const optimizers = new std::map<std::string, ServerOptimizerFactory, std::less<>>;
+  return *optimizers;
+}
+
+std::span<float> FloatsOf(AlignedBuffer& buffer) {
+  return {reinterpret_cast<float*>(buffer.data()), buffer.size() / sizeof(float)};
+}
+
+}  // namespace
+
+ServerOptimizerRegistration::ServerOptimizerRegistration(const char* name, std::vector<Setting> settings,
+                                                         ServerOptimizerFactory factory) {
+  SettingTableRegistration({kKind, name, std::move(settings)});
+  OptimizersByName().emplace(name, factory);
+}
+
+StatusOr<std::unique_ptr<const ServerOptimizer>> ServerOptimizer::Create(const PieceSpec& piece) {
+  RIVULET_ASSIGN_OR_RETURN(const SettingTable* table, FindSettingTable(kKind, piece.name));
+  RIVULET_ASSIGN_OR_RETURN(const Settings settings,
+                           Settings::Read(table->settings, piece.settings, fmt::format("{} '{}'", kKind, piece.name)));
+  return OptimizersByName().at(piece.name)(settings);
+}
+
+StatusOr<ServerState> FirstState(std::shared_ptr<const Model> model, const ServerOptimizer& optimizer) {
+  ServerState state;
+  ServerFlats flats;
+  const auto elements = static_cast<size_t>(model->layout().elements(Segment::kTrainable));
+  for (const ServerOptimizer::Flat& flat : optimizer.Flats()) {
+    if (model->layout().Find(flat.name) != nullptr) {
+      return InvalidArgument("the model has a variable '{}', and the server keeps a vector of that name; rename it",
+                             flat.name);
+    }
+    AlignedBuffer values(elements * sizeof(float));
+    std::ranges::fill(FloatsOf(values), flat.first);
+    flats.emplace(flat.name, std::move(values));
+  }
+  state.digest = model->ComputeDigest();
+  state.model = std::move(model);
+  if (!flats.empty()) state.flats = std::make_shared<const ServerFlats>(std::move(flats));
+  return state;
+}
+
+Status CheckState(const ServerState& state, const ServerOptimizer& optimizer) {
+  const std::vector<ServerOptimizer::Flat> flats = optimizer.Flats();
+  for (const ServerOptimizer::Flat& flat : flats) {
+    if (state.flat(flat.name).empty()) return DataLoss("it has no '{}', with which the server goes on", flat.name);
+  }
+  const size_t found = state.flats == nullptr ? 0 : state.flats->size();
+  if (found != flats.size()) {
+    return DataLoss("it has {} vectors of the server, which goes on with {}", found, flats.size());
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<ServerState> NextState(const ServerState& base, const ServerOptimizer& optimizer, double learning_rate,
+                                std::span<const float> mean) {
+  const ModelLayout& layout = base.model->layout();
+  if (static_cast<int64_t>(mean.size()) != layout.update_elements()) {
+    return InvalidArgument("a mean delta of {} elements does not fit a model whose updates have {}", mean.size(),
+                           layout.update_elements());
+  }
+  ServerFlats flats;
+  std::vector<std::span<float>> whole, parts;
+  for (const ServerOptimizer::Flat& flat : optimizer.Flats()) {
+    const std::span<const float> before = base.flat(flat.name);
+    AlignedBuffer& values = flats.emplace(flat.name, AlignedBuffer(before.size_bytes())).first->second;
+    whole.push_back(FloatsOf(values));
+    std::ranges::copy(before, whole.back().begin());
+  }
+  auto model = std::make_shared<Model>(base.model->shared_layout());
+  for (const Slice& slice : layout.slices()) {
+    const TensorView from = base.model->tensor(slice), to = model->tensor(slice);
+    if (slice.segment != Segment::kTrainable && slice.segment != Segment::kShared) {
+      if (from.bytes() > 0) std::memcpy(to.data, from.data, from.bytes());
+      continue;
+    }
+    const auto begin = static_cast<size_t>(slice.wire_offset), count = static_cast<size_t>(slice.elements);
+    parts.clear();
+    if (slice.segment == Segment::kTrainable) {  // first in wire order, so that offsets there are those of flats too
+      for (const std::span<float> flat : whole) parts.push_back(flat.subspan(begin, count));
+    }
+    const ServerStep step = {slice.segment,    learning_rate, from.flat<float>(), mean.subspan(begin, count),
+                             to.flat<float>(), parts};
+    if (!optimizer.Step(step)) {
+      return FailedPrecondition(
+          "the new model is not finite in '{}'; lower server.learning_rate ({:g}) or the clients' own", slice.name,
+          learning_rate);
+    }
+  }
+  ServerState next;
+  next.digest = model->ComputeDigest();
+  next.model = std::move(model);
+  if (!flats.empty()) next.flats = std::make_shared<const ServerFlats>(std::move(flats));
+  return next;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,78 @@
+// What the mean of a version's updates does to the server's state: a pure loop over flat spans. One registered file an
+// optimiser, with its own table of settings; the learning rate, which every one has, is server.learning_rate.
+//
+//   class Momentum final : public ServerOptimizer {
+//     std::vector<Flat> Flats() const override { return {{"server/m", 0}}; }
+//     bool Step(const ServerStep& step) const override;
+//   };
+//   RIVULET_SERVER_OPTIMIZER(momentum_registration, "momentum", {Float("beta", 0.9, "…")}, CreateMomentum);
+//
+// Reading the registry is thread-safe once main has begun.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/base/setting.h"
+#include "engine/base/status.h"
+#include "federated/server_state/server_state.h"
+#include "federated/settings/piece.h"
+
+namespace rivulet {
+
+// One step of one tensor. Spans are of one length, but that of no flat.
+struct ServerStep {
+  // kTrainable, or kShared: running statistics, which are averaged and not optimised; they have no flats.
+  Segment segment = Segment::kTrainable;
+  double learning_rate = 1;
+  std::span<const float> params, mean;  // the version before; the mean of the updates
+  std::span<float> next;
+  std::span<const std::span<float>> flats;  // of Flats(), in that order: as they were, to be as they are now
+};
+
+// Immutable. Every operation is rounded once, to double, and what is kept once more, to float32: the room is compiled
+// without contraction, so that versions agree between machines.
+class ServerOptimizer {
+ public:
+  virtual ~ServerOptimizer() = default;
+  // NOT_FOUND names the nearest; INVALID_ARGUMENT as Settings::Read.
+  static StatusOr<std::unique_ptr<const ServerOptimizer>> Create(const PieceSpec& piece);
+
+  struct Flat {
+    std::string name;  // begins with "server/"
+    float first = 0;   // every element's value in version 0
+  };
+  virtual std::vector<Flat> Flats() const { return {}; }
+  // Called once for each tensor that travels. False: a value of `next` or of a flat is not finite.
+  virtual bool Step(const ServerStep& step) const = 0;
+};
+
+// NaN and infinity are the floats whose exponent is all ones. Without a branch, so that loops over it are vectors.
+inline bool IsNotFinite(float value) {
+  constexpr uint32_t kExponent = 0x7F800000;
+  return (std::bit_cast<uint32_t>(value) & kExponent) == kExponent;
+}
+
+// Version 0 of a run. INVALID_ARGUMENT: a variable of the model has the name of a flat.
+StatusOr<ServerState> FirstState(std::shared_ptr<const Model> model, const ServerOptimizer& optimizer);
+// DATA_LOSS: `state`, as it was read, has not the flats that `optimizer` goes on with.
+Status CheckState(const ServerState& state, const ServerOptimizer& optimizer);
+// The version after `base`. `mean` is in wire order, trainable and shared; other tensors are the base's.
+// INVALID_ARGUMENT: it is not as long as the model's update. FAILED_PRECONDITION: a result is not finite; names its
+// tensor.
+StatusOr<ServerState> NextState(const ServerState& base, const ServerOptimizer& optimizer, double learning_rate,
+                                std::span<const float> mean);
+
+using ServerOptimizerFactory = StatusOr<std::unique_ptr<const ServerOptimizer>> (*)(const Settings& settings);
+// Registers the table ("server optimizer", name) too. A check fails where two have one name.
+struct ServerOptimizerRegistration {
+  ServerOptimizerRegistration(const char* name, std::vector<Setting> settings, ServerOptimizerFactory factory);
+};
+#define RIVULET_SERVER_OPTIMIZER(variable, ...) \
+  [[maybe_unused]] static const ::rivulet::ServerOptimizerRegistration variable(__VA_ARGS__)
+
+}  // namespace rivulet

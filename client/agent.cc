@@ -1,6 +1,7 @@
 #include "client/agent.h"
 
 #include <algorithm>
+#include <random>
 #include <utility>
 
 namespace rivulet {
@@ -9,7 +10,8 @@ Agent::Agent(CoordinatorApi& api, AgentOptions options)
     : api_(api),
       options_(std::move(options)),
       artifacts_(options_.artifacts ? options_.artifacts : std::make_shared<ArtifactCache>()),
-      stop_(options_.sleep) {}
+      stop_(options_.sleep),
+      session_(uint64_t{std::random_device()()} << 32 | std::random_device()()) {}
 
 Status Agent::Run() {
   EnterWorkerThread();
@@ -17,9 +19,10 @@ Status Agent::Run() {
   TaskRunner runner(api_, *artifacts_, stop_,
                     {options_.backoff, options_.chunk_bytes, observer.on_retry, options_.instruments});
   PollRequest request;
-  request.caller = {options_.client_id, options_.certificate_serial, ""};
+  request.caller = {.name = options_.client_id, .certificate_serial = options_.certificate_serial, .session = session_};
   request.capabilities.version = options_.version;
   request.capabilities.datasets = {{options_.data.name, options_.data.size()}};
+  request.hold_ms = options_.hold_ms;
   Caller& caller = request.caller;
   // After tasks that came to nothing: the coordinator may offer the same again at once, and nobody wants to see it
   // spin.
@@ -39,6 +42,7 @@ Status Agent::Run() {
       if (observer.on_over) observer.on_over(*reply.over);
       return absl::OkStatus();
     }
+    request.told = reply.tasks.empty();
     if (reply.tasks.empty()) {
       const int64_t wait_ms = std::clamp<int64_t>(reply.wait_ms, 1, std::max<int64_t>(options_.backoff.max_ms, 1));
       if (observer.on_wait) observer.on_wait(reply.awaited, wait_ms);

@@ -34,6 +34,7 @@ struct AgentOptions {
   int64_t chunk_bytes = 256 * 1024;
   AgentObserver observer;
   Instruments instruments;
+  int64_t hold_ms = 20'000;                  // how long a poll may wait for its answer when there is nothing to do
   std::function<void(int64_t ms)> sleep;     // null: the wall clock
   std::shared_ptr<ArtifactCache> artifacts;  // null: its own; agents in one process may share
 };
@@ -55,6 +56,7 @@ class Agent {
   const AgentOptions options_;
   std::shared_ptr<ArtifactCache> artifacts_;
   StopSignal stop_;
+  const uint64_t session_;
 };
 
 }  // namespace rivulet

@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "client/send_submission.h"
 #include "client/update_message_writer.h"
 #include "engine/profile/tracer.h"
+#include "federated/updates/block_crcs.h"
 
 namespace rivulet {
 namespace {
 
-constexpr int kFetchTries = 3;  // of a blob whose bytes do not have its digest
+constexpr int kTransferTries = 3;  // of a blob or an update whose bytes arrive damaged
 
 bool IsTransient(const Status& status) { return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status); }
 bool TurnedAway(const Status& status) { return absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status); }
@@ -79,42 +81,40 @@ StatusOr<std::string> TaskRunner::Fetch(const Caller& caller, const BlobId& id) 
   for (;;) {
     const Status status = read_on();
     if (status.ok()) return blob;
-    if (absl::IsDataLoss(status) && wrong < kFetchTries) continue;
+    if (absl::IsDataLoss(status) && wrong < kTransferTries) continue;
     if (!Pause(status, backoff)) return stop_.stopped() ? Cancelled("stopped") : status;
   }
 }
 
-// The coordinator says at which offset to go on, as it alone knows what it has kept. Waiting times start anew only when
-// more has been staged than ever before; otherwise a connection that breaks at the same byte each time would be tried
-// again without a pause.
-StatusOr<SubmitResult> TaskRunner::Submit(const Caller& caller, const Task& task, const std::string& update) {
+// Another process of this name may upload the same task at the same time: each takes the upload over from the other,
+// which then waits, longer each time, until one has had the time to finish; the other is told that the task is done.
+// Waiting times start anew only when more has been staged than ever before; otherwise a connection that breaks at the
+// same byte each time would be tried again without a pause.
+StatusOr<SubmitResult> TaskRunner::Submit(const Caller& caller, const Submission& submission,
+                                          const std::string& update) {
   Backoff backoff(options_.backoff, caller.name);
   const std::span<const std::byte> bytes = std::as_bytes(std::span(update));
-  const Digest digest = Sha256Of(update);
-  const auto total = static_cast<int64_t>(bytes.size());
+  BlockCrcs crcs;
+  crcs.Append(bytes);
   int64_t furthest = 0;
-  const auto send = [&]() -> StatusOr<SubmitResult> {
-    RIVULET_ASSIGN_OR_RETURN(auto writer, api_.Submit(caller, {task.id, task.step, total, digest}));
-    int64_t offset = writer->offset();
-    if (offset < 0 || offset > total) {
-      return Internal("the coordinator has staged {} bytes of an update of {}", offset, total);
-    }
-    if (offset > furthest) backoff.Reset();
-    furthest = std::max(furthest, offset);
-    while (offset < total) {
-      if (stop_.stopped()) return Cancelled("stopped");
-      const int64_t size = std::min(options_.chunk_bytes, total - offset);
-      RIVULET_RETURN_IF_ERROR(writer->Write(bytes.subspan(static_cast<size_t>(offset), static_cast<size_t>(size))));
-      offset += size;
-    }
-    return writer->Finish();
-  };
+  int damaged = 0;
   for (;;) {
-    StatusOr<SubmitResult> submitted = send();
+    bool began = false;
+    const auto at = [&](int64_t offset) -> Status {
+      if (stop_.stopped()) return Cancelled("stopped");
+      if (!std::exchange(began, true)) {
+        if (offset > furthest) backoff.Reset();
+        furthest = std::max(furthest, offset);
+      }
+      return absl::OkStatus();
+    };
+    StatusOr<SubmitResult> submitted =
+        SendSubmission(api_, caller, submission, bytes, crcs, {.chunk_bytes = options_.chunk_bytes, .at = at});
     if (submitted.ok()) return submitted;
     // Full staging empties as other updates are folded, which makes it as transient as a lost connection.
-    const Status status = absl::IsResourceExhausted(submitted.status()) ? Unavailable("{}", Message(submitted.status()))
-                                                                        : submitted.status();
+    const bool again = absl::IsResourceExhausted(submitted.status()) ||
+                       (absl::IsDataLoss(submitted.status()) && ++damaged < kTransferTries);
+    const Status status = again ? Unavailable("{}", Message(submitted.status())) : submitted.status();
     if (!Pause(status, backoff)) return stop_.stopped() ? Cancelled("stopped") : submitted.status();
   }
 }
@@ -140,11 +140,12 @@ StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task,
     report.steps = trained->steps;
     report.train_loss = trained->train_loss;
     report.train_seconds = trained->train_seconds;
-    const std::string update = WriteUpdate(task.id, *trained);
+    const std::string update = WriteUpdate(*trained);
     report.bytes_up = static_cast<int64_t>(update.size());
     TraceSpan uploading(options_.instruments.tracer, "phase", "upload");
     uploading.Arg("bytes", report.bytes_up);
-    const StatusOr<SubmitResult> submitted = Submit(caller, task, update);
+    const Submission submission{task.id, task.step, report.bytes_up, {.train_seconds = trained->train_seconds}};
+    const StatusOr<SubmitResult> submitted = Submit(caller, submission, update);
     uploading.End();
     status = submitted.status();
     if (submitted.ok()) {

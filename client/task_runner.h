@@ -2,7 +2,8 @@
 // (client/agent.h) does nothing else.
 //
 // Calls that fail because the coordinator cannot be reached (UNAVAILABLE, DEADLINE_EXCEEDED) are repeated with backoff
-// until the stop signal: a fetch goes on at the offset reached, a submission at the offset the coordinator has staged.
+// until the stop signal: a fetch goes on at the offset reached, a submission where the bytes that the coordinator has
+// staged begin to differ.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +44,7 @@ class TaskRunner {
  private:
   StatusOr<TaskReport> Perform(const Caller& caller, const Task& task, const BoundData& data);
   StatusOr<std::string> Fetch(const Caller& caller, const BlobId& id);
-  StatusOr<SubmitResult> Submit(const Caller& caller, const Task& task, const std::string& update);
+  StatusOr<SubmitResult> Submit(const Caller& caller, const Submission& submission, const std::string& update);
   // After `status` of a call: true when it was transient and the wait is over; false when it is the caller's to handle.
   bool Pause(const Status& status, Backoff& backoff);
 

@@ -55,11 +55,10 @@ size_t DataSize(const LocalResult::Part& part) {
   for (const FloatRun& run : part.runs) bytes += static_cast<size_t>(run.count) * sizeof(float);
   return bytes;
 }
-size_t PartSize(const LocalResult::Part& part, uint64_t weight) {
+size_t PartSize(const LocalResult::Part& part) {
   return BytesSize(proto::UpdatePart::kNameFieldNumber, part.name.size()) +
          IntegerSize(proto::UpdatePart::kEncodingFieldNumber, kEncoding) +
-         BytesSize(proto::UpdatePart::kDataFieldNumber, DataSize(part)) +
-         IntegerSize(proto::UpdatePart::kWeightFieldNumber, weight);
+         BytesSize(proto::UpdatePart::kDataFieldNumber, DataSize(part));
 }
 
 void AppendRun(std::string& out, const FloatRun& run) {
@@ -77,24 +76,19 @@ void AppendRun(std::string& out, const FloatRun& run) {
 
 }  // namespace
 
-std::string WriteUpdate(std::string_view task_id, std::span<const LocalResult::Part> parts, int64_t weight,
-                        const Scalars& scalars) {
-  const auto unsigned_weight = static_cast<uint64_t>(weight);
-  size_t size = BytesSize(proto::Update::kTaskIdFieldNumber, task_id.size());
-  for (const LocalResult::Part& part : parts)
-    size += BytesSize(proto::Update::kPartsFieldNumber, PartSize(part, unsigned_weight));
+std::string WriteUpdate(std::span<const LocalResult::Part> parts, const Scalars& scalars) {
+  size_t size = 0;
+  for (const LocalResult::Part& part : parts) size += BytesSize(proto::Update::kPartsFieldNumber, PartSize(part));
   for (const auto& [scalar, value] : scalars) size += BytesSize(proto::Update::kScalarsFieldNumber, ScalarSize(scalar));
 
   std::string out;
   out.reserve(size);
-  AppendBytes(out, proto::Update::kTaskIdFieldNumber, task_id);
   for (const LocalResult::Part& part : parts) {
-    AppendHead(out, proto::Update::kPartsFieldNumber, PartSize(part, unsigned_weight));
+    AppendHead(out, proto::Update::kPartsFieldNumber, PartSize(part));
     AppendBytes(out, proto::UpdatePart::kNameFieldNumber, part.name);
     AppendInteger(out, proto::UpdatePart::kEncodingFieldNumber, kEncoding);
     AppendHead(out, proto::UpdatePart::kDataFieldNumber, DataSize(part));
     for (const FloatRun& run : part.runs) AppendRun(out, run);
-    AppendInteger(out, proto::UpdatePart::kWeightFieldNumber, unsigned_weight);
   }
   for (const auto& [scalar, value] : scalars) {
     AppendHead(out, proto::Update::kScalarsFieldNumber, ScalarSize(scalar));
@@ -106,12 +100,6 @@ std::string WriteUpdate(std::string_view task_id, std::span<const LocalResult::P
   }
   RIVULET_CHECK(out.size() == size, "an Update of {} bytes was planned with {}", out.size(), size);
   return out;
-}
-
-std::string WriteUpdate(std::string_view task_id, const LocalResult& result) {
-  Scalars scalars = result.declared;
-  scalars["train_seconds"] = result.train_seconds;
-  return WriteUpdate(task_id, result.parts, result.examples, scalars);
 }
 
 }  // namespace rivulet

@@ -1,12 +1,7 @@
 // CoordinatorApi: what clients ask, answered from the machine and the current model.
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-
 #include "coordinator/run_coordinator.h"
 #include "engine/profile/tracer.h"
 #include "federated/random/streams.h"
-#include "federated/updates/update_message.h"
 
 namespace rivulet {
 namespace {
@@ -38,30 +33,19 @@ class BlobReader : public ChunkReader {
   const std::shared_ptr<std::atomic<int64_t>> counter_;
 };
 
-// For an upload whose fate is known: takes no bytes and tells it.
-// A client that asks again for an update that is folded or refused already is told so in the form that it expects,
-// without sending the bytes again.
+// For an upload whose fate is known: tells it, and takes no bytes.
 class DecidedWriter : public ChunkWriter {
  public:
-  DecidedWriter(int64_t bytes, SubmitResult result) : bytes_(bytes), result_(std::move(result)) {}
-  int64_t offset() const override { return bytes_; }
+  explicit DecidedWriter(SubmitResult result) : result_(std::move(result)) {}
+  const SubmitResult* decided() const override { return &result_; }
+  std::span<const uint32_t> staged_crcs() const override { return {}; }
+  Status Resume(int64_t) override { return absl::OkStatus(); }
   Status Write(std::span<const std::byte>) override { return absl::OkStatus(); }
-  StatusOr<SubmitResult> Finish() override { return result_; }
+  StatusOr<SubmitResult> Finish(const Digest&) override { return result_; }
 
  private:
-  const int64_t bytes_;
   const SubmitResult result_;
 };
-
-std::optional<double> Find(const Scalars& scalars, const std::string& name) {
-  const auto found = scalars.find(name);
-  return found == scalars.end() || !std::isfinite(found->second) ? std::nullopt : std::optional(found->second);
-}
-
-std::optional<int64_t> FindCount(const Scalars& scalars, const std::string& name) {
-  const std::optional<double> value = Find(scalars, name);
-  return !value || *value < 0 || *value > 0x1p53 ? std::nullopt : std::optional(static_cast<int64_t>(*value));
-}
 
 // How an earlier task ended, for a client that asks again.
 SubmitResult ResultOf(const TaskOutcome& outcome) {
@@ -79,28 +63,18 @@ TaskOutcome OutcomeOf(const ClientRoundRow& row) {
 
 }  // namespace
 
-struct RunCoordinator::CheckedUpdate {
-  UpdateMessage message;  // borrows the upload's bytes
-};
-
-// Hands chunks to the upload; Finish checks and folds on the calling thread.
+// Hands chunks to the upload; Finish reads and folds on the calling thread.
 class UploadWriter : public ChunkWriter {
  public:
   UploadWriter(RunCoordinator& coordinator, std::shared_ptr<RunCoordinator::Attempt> attempt, TaskId task,
-               std::shared_ptr<Upload> upload, Upload::Turn turn)
-      : coordinator_(coordinator),
-        attempt_(std::move(attempt)),
-        task_(std::move(task)),
-        upload_(std::move(upload)),
-        turn_(turn) {}
-  int64_t offset() const override { return turn_.offset; }
-  Status Write(std::span<const std::byte> chunk) override {
-    const Status status = upload_->Write(turn_.writer, chunk);
-    if (status.ok()) turn_.offset += static_cast<int64_t>(chunk.size());
-    return status;
-  }
-  StatusOr<SubmitResult> Finish() override {
-    StatusOr<SubmitResult> result = coordinator_.CloseUpload(attempt_, task_, upload_, turn_.writer);
+               Intake::Begun begun)
+      : coordinator_(coordinator), attempt_(std::move(attempt)), task_(std::move(task)), begun_(std::move(begun)) {}
+  std::span<const uint32_t> staged_crcs() const override { return begun_.turn.crcs; }
+  Status Resume(int64_t offset) override { return begun_.upload->Resume(begun_.turn.writer, offset); }
+  Status Write(std::span<const std::byte> chunk) override { return begun_.upload->Write(begun_.turn.writer, chunk); }
+  StatusOr<SubmitResult> Finish(const Digest& identity) override {
+    StatusOr<SubmitResult> result =
+        coordinator_.CloseUpload(attempt_, task_, *begun_.upload, begun_.turn.writer, identity);
     coordinator_.Drain();
     return result;
   }
@@ -109,8 +83,7 @@ class UploadWriter : public ChunkWriter {
   RunCoordinator& coordinator_;
   const std::shared_ptr<RunCoordinator::Attempt> attempt_;
   const TaskId task_;
-  const std::shared_ptr<Upload> upload_;
-  Upload::Turn turn_;
+  const Intake::Begun begun_;
 };
 
 Status RunCoordinator::CheckCaller(const Caller& caller) const {
@@ -251,37 +224,35 @@ StatusOr<std::unique_ptr<ChunkReader>> RunCoordinator::Fetch(const Caller& calle
 
 // What the machine does not know may be of an earlier attempt or of the process before this one. Memory is asked first
 // and then the history; only who is in neither is told that there is no such task.
-StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Answer(const Refuse& refusal, int64_t bytes) {
+StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Answer(const Refuse& refusal) {
   switch (refusal.why) {
     case Refuse::Why::kBusy:
       return Unavailable("{}", refusal.reason);
     case Refuse::Why::kDuplicate:
-      return std::make_unique<DecidedWriter>(bytes, SubmitResult{SubmitResult::Kind::kDuplicate, ""});
+      return std::make_unique<DecidedWriter>(SubmitResult{SubmitResult::Kind::kDuplicate, ""});
     case Refuse::Why::kLate:
       // A stopped run is resumed with the same task: the client keeps its update.
       if (machine_.phase() == RunMachine::Phase::kStopped) return Unavailable("{}", refusal.reason);
-      return std::make_unique<DecidedWriter>(bytes, SubmitResult{SubmitResult::Kind::kRefused, refusal.reason});
+      return std::make_unique<DecidedWriter>(SubmitResult{SubmitResult::Kind::kRefused, refusal.reason});
     case Refuse::Why::kUnknown:
     case Refuse::Why::kOver:
       break;
   }
   if (const auto earlier = EarlierOutcome(refusal.client_id); earlier && earlier->task == refusal.task) {
-    return std::make_unique<DecidedWriter>(bytes, ResultOf(*earlier));
+    return std::make_unique<DecidedWriter>(ResultOf(*earlier));
   }
   if (!history_closed_) {
     RIVULET_ASSIGN_OR_RETURN(const auto row, Unlocked([&] { return history_->FindTask(refusal.task); }));
     if (row && row->client_id == refusal.client_id && row->run_id == run_id_) {
-      return std::make_unique<DecidedWriter>(bytes, ResultOf(OutcomeOf(*row)));
+      return std::make_unique<DecidedWriter>(ResultOf(OutcomeOf(*row)));
     }
   }
   return NotFound("{}", refusal.reason);
 }
 
-// The machine hears of an upload before its first byte, so that a late or repeated one costs no transfer. If something
-// is staged of the same bytes, by length and digest, the writer goes on at that offset; bytes of another training are
-// of another update, and start anew.
+// The machine hears of an upload before its first byte, so that a late or repeated one costs no transfer.
 StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Submit(const Caller& caller, const Submission& submission) {
-  const auto& [task, step, bytes, digest] = submission;
+  const auto& [task, step, bytes, measured] = submission;
   RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
   if (step != 0) return InvalidArgument("task '{}' has no step {}; its only step is 0", task, step);
   StatusOr<std::unique_ptr<ChunkWriter>> writer = nullptr;
@@ -291,40 +262,27 @@ StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Submit(const Caller& call
     const std::vector<Action> actions = Feed(StepReported{caller.name, task, step});
     RIVULET_CHECK(actions.size() == 1);
     if (const auto* refusal = std::get_if<Refuse>(&actions[0])) {
-      writer = Answer(*refusal, bytes);
+      writer = Answer(*refusal);
     } else if (bytes < 1 || bytes > max_update_bytes_) {
       // Announced sizes are bounded by the plan before any memory is reserved.
       const std::string reason = fmt::format("an update of {} bytes was announced, and those of this plan have 1 to {}",
                                              bytes, max_update_bytes_);
       Feed(StageDone{task, false, reason});
-      writer = std::make_unique<DecidedWriter>(bytes, SubmitResult{SubmitResult::Kind::kRefused, reason});
+      writer = std::make_unique<DecidedWriter>(SubmitResult{SubmitResult::Kind::kRefused, reason});
     } else {
       TaskEntry& record = attempt_->tasks.at(task);
       if (!record.upload_began) record.upload_began = Now();
-      StatusOr<Upload::Turn> turn = Upload::Turn{};
-      if (record.upload != nullptr) turn = record.upload->TakeOver();
-      if (turn.ok() && (record.upload == nullptr || !record.upload->Same(bytes, digest))) {
-        // The first attempt, or one trained anew with other bytes: what is staged is of no use.
-        if (record.upload != nullptr) record.upload->Cancel("a newer upload of this task has begun");
-        record.upload = nullptr;
-        StatusOr<std::unique_ptr<StagedBytes>> staged = staging_.Reserve(bytes);
-        if (staged.ok()) {
-          record.upload = std::make_shared<Upload>(*std::move(staged), bytes, digest);
-          turn = record.upload->TakeOver();
-        } else {
-          turn = staged.status();
-        }
-      }
-      if (turn.ok()) {
-        writer = std::make_unique<UploadWriter>(*this, attempt_, task, record.upload, *turn);
+      StatusOr<Intake::Begun> begun = intake_.Begin(submission);
+      if (begun.ok()) {
+        writer = std::make_unique<UploadWriter>(*this, attempt_, task, *std::move(begun));
       } else {
-        writer = turn.status();
+        writer = begun.status();
       }
     }
   }
   Drain();
   if (options_.tracer != nullptr)
-    options_.tracer->Counter("staging bytes", static_cast<double>(staging_.memory_in_use()));
+    options_.tracer->Counter("staging bytes", static_cast<double>(intake_.memory_in_use()));
   return writer;
 }
 
@@ -357,50 +315,24 @@ Status RunCoordinator::Fail(const Caller& caller, const TaskFailure& failure) {
   return status;
 }
 
-// Outside of all locks, as it reads every byte once, for the digest. Nothing in an update is trusted: the digest says
-// that it is the one that was announced, the task that it is no other's, and the scalars go into rows.
-StatusOr<RunCoordinator::CheckedUpdate> RunCoordinator::CheckUpdate(const TaskId& task, const Upload& upload,
-                                                                    std::span<const std::byte> bytes) const {
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (const Digest digest = Sha256Of(text); digest != upload.digest()) {
-    return InvalidArgument("the bytes that arrived have the SHA-256 {}, and {} was announced", digest.Hex(),
-                           upload.digest().Hex());
-  }
-  CheckedUpdate update;
-  RIVULET_ASSIGN_OR_RETURN(update.message, ParseUpdate(text));
-  if (update.message.task != task) {
-    return InvalidArgument("the update is of task '{}', not of '{}'", update.message.task, task);
-  }
-  for (const PartView& part : update.message.parts) {
-    const std::optional<double> examples = Find(update.message.scalars, "examples");
-    if (examples && *examples != static_cast<double>(part.weight)) {
-      return InvalidArgument("the update states {} examples and a weight of {}; they must be equal", *examples,
-                             part.weight);
-    }
-  }
-  return update;
-}
-
-// In three steps: check what can be told without the values, ask the machine, fold, which looks at each value as it
-// adds it and leaves no trace of an update that is refused. The machine decides under the lock in between, and its
-// state kFolding keeps the attempt open while this thread adds without the lock; so two updates that arrive together
-// cannot both be the last one that is wanted, and a deadline cannot close an attempt under a fold.
+// In three steps: read what can be told without the values, ask the machine, fold, which looks at each value as it
+// adds it and leaves no trace of an update that is refused. The machine decides under the lock in between, before
+// anything long is done with the bytes, and its state kFolding keeps the attempt open while this thread adds without
+// the lock; so two updates that arrive together cannot both be the last one that is wanted, and a deadline cannot close
+// an attempt under an update that is being checked.
 StatusOr<SubmitResult> RunCoordinator::CloseUpload(const std::shared_ptr<Attempt>& attempt, const TaskId& task,
-                                                   const std::shared_ptr<Upload>& upload, int64_t writer) {
+                                                   Upload& upload, int64_t writer, const Digest& identity) {
   const auto refused = [](std::string reason) { return SubmitResult{SubmitResult::Kind::kRefused, std::move(reason)}; };
-  StatusOr<std::span<const std::byte>> bytes = upload->Complete(writer);
-  if (bytes.status().code() == absl::StatusCode::kAborted) {
+  StatusOr<Upload::Whole> whole = upload.Complete(writer, identity);
+  if (whole.status().code() == absl::StatusCode::kAborted) {
     MutexLock lock(mutex_);
-    if (machine_.phase() == RunMachine::Phase::kStopped) return Unavailable("{}", Message(bytes.status()));
-    return refused(std::string(Message(bytes.status())));
+    if (machine_.phase() == RunMachine::Phase::kStopped) return Unavailable("{}", Message(whole.status()));
+    return refused(std::string(Message(whole.status())));
   }
-  RIVULET_RETURN_IF_ERROR(bytes.status());
+  RIVULET_RETURN_IF_ERROR(whole.status());
+  StatusOr<ArrivedUpdate> update = ReadUpdate(*whole);
 
-  TraceSpan checking(options_.tracer, "phase", "check");
-  StatusOr<CheckedUpdate> update = CheckUpdate(task, *upload, *bytes);
-  checking.End();
-
-  bool fold = false;
+  bool fold = false, stopped = false;
   SubmitResult result;
   {
     MutexLock lock(mutex_);
@@ -408,53 +340,39 @@ StatusOr<SubmitResult> RunCoordinator::CloseUpload(const std::shared_ptr<Attempt
     if (machine_.phase() == RunMachine::Phase::kTraining && attempt == attempt_) {
       TaskEntry& record = attempt->tasks.at(task);
       record.uploaded = Now();
-      record.bytes_up += static_cast<int64_t>(bytes->size());
-      record.update_digest = upload->digest().Hex();
+      record.bytes_up += std::ssize(whole->bytes);
+      record.update_digest = whole->identity.Hex();
     }
     if (!update.ok()) result = refused(std::string(Message(update.status())));
     for (const Action& action : Feed(StageDone{task, update.ok(), result.reason})) {
       if (std::holds_alternative<Fold>(action)) fold = true;
       const auto* refusal = std::get_if<Refuse>(&action);
       if (refusal == nullptr || refusal->task != task) continue;
-      if (machine_.phase() == RunMachine::Phase::kStopped) {
-        upload->Release();
-        return Unavailable("the run was stopped; this update can be sent again when it is resumed");
-      }
+      stopped = machine_.phase() == RunMachine::Phase::kStopped;
       result = refusal->why == Refuse::Why::kDuplicate ? SubmitResult{SubmitResult::Kind::kDuplicate, ""}
                                                        : refused(refusal->reason);
     }
   }
   if (fold) {
-    StatusOr<Aggregation::Taken> taken = Aggregation::Taken{};
     TraceSpan folding(options_.tracer, "phase", "fold");
     folding.Arrow(Tracer::Flow::kEnd, Tracer::kTask, task);
-    {
-      MutexLock lock(attempt->fold_mutex);
-      const auto begin = std::chrono::steady_clock::now();
-      taken = attempt->aggregation->Take(update->message.view());
-      attempt->fold_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    }
+    const StatusOr<Aggregation::Taken> taken = attempt->pot->Take(update->view());
     folding.End();
     if (!taken.ok()) result = refused(std::string(Message(taken.status())));
     MutexLock lock(mutex_);
     // What a refused update says of itself is not recorded.
     if (taken.ok() && machine_.phase() == RunMachine::Phase::kTraining && attempt == attempt_) {
-      TaskEntry& record = attempt->tasks.at(task);
-      const Scalars& scalars = update->message.scalars;
-      record.weight = update->message.parts[0].weight;
-      record.examples = FindCount(scalars, "examples");
-      if (!record.examples) record.examples = record.weight;
-      record.steps = FindCount(scalars, "steps");
-      record.train_loss = Find(scalars, "train_loss");
-      record.train_seconds = Find(scalars, "train_seconds");
-      record.update_norm = taken->norm;
+      update->record.norm = taken->norm;
+      Record(*attempt, update->record);
     }
     Feed(FoldDone{task, taken.ok(), result.reason});
     TellProgress();
   }
-  upload->Release();
+  upload.Release();
+  intake_.Forget(task);
+  if (stopped) return Unavailable("the run was stopped; this update can be sent again when it is resumed");
   if (options_.tracer != nullptr) {
-    options_.tracer->Counter("staging bytes", static_cast<double>(staging_.memory_in_use()));
+    options_.tracer->Counter("staging bytes", static_cast<double>(intake_.memory_in_use()));
     if (result.kind == SubmitResult::Kind::kRefused) {
       const TraceArg args[] = {{"task", std::string_view(task)}, {"reason", std::string_view(result.reason)}};
       options_.tracer->Instant({}, "round", "refused", args);

@@ -74,12 +74,8 @@ RunCoordinator::Outcome RunCoordinator::MakeRound(Job& job) {
   }
   Outcome outcome;
   AttemptEnd& end = outcome.pending.end;
-  std::unique_ptr<Aggregation> aggregation;
-  {
-    MutexLock lock(attempt.fold_mutex);
-    aggregation = std::move(attempt.aggregation);
-    end.aggregate_seconds = attempt.fold_seconds;
-  }
+  std::unique_ptr<Aggregation> aggregation = attempt.pot->Close();
+  end.aggregate_seconds = attempt.pot->fold_seconds();
   const Scenario& scenario = options_.scenario;
   const bool last = round == scenario.run.rounds;
   const int64_t every = scenario.evaluation.every;
@@ -115,11 +111,8 @@ RunCoordinator::Outcome RunCoordinator::AbandonRound(Job& job) {
   end.status = "abandoned";
   end.reason = std::get<Abandon>(job.action).reason;
   end.finished_unix_ms = NowUnixMs();
-  {
-    MutexLock lock(attempt.fold_mutex);
-    end.aggregate_seconds = attempt.fold_seconds;
-    attempt.aggregation.reset();
-  }
+  (void)attempt.pot->Close();
+  end.aggregate_seconds = attempt.pot->fold_seconds();
   outcome.pending.attempt = Closed(job);
   return outcome;
 }

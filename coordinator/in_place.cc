@@ -26,6 +26,11 @@ void RunCoordinator::AwaitWork(const Caller&, uint64_t epoch, int64_t timeout_ms
   }
 }
 
+void RunCoordinator::TellNews(NewsListener* listener) {
+  MutexLock lock(mutex_);
+  listener_ = listener;
+}
+
 StatusOr<std::shared_ptr<const Model>> RunCoordinator::FetchInPlace(const Caller& caller, const BlobId& blob) {
   RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
   MutexLock lock(mutex_);
@@ -87,14 +92,9 @@ StatusOr<SubmitResult> RunCoordinator::SubmitInPlace(const Caller& caller, Parti
   if (attempt != nullptr) {
     TraceSpan merging(options_.tracer, "phase", "merge");
     merging.Arg("updates", static_cast<int64_t>(tasks.size()));
-    Status merged;
-    {
-      MutexLock lock(attempt->fold_mutex);
-      const auto begin = std::chrono::steady_clock::now();
-      merged = attempt->aggregation->Merge(std::move(partial));
-      attempt->fold_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-      for (const TaskRecord& record : records) attempt->fold_seconds += record.measured.fold_seconds;
-    }
+    double fold_seconds = 0;
+    for (const TaskRecord& record : records) fold_seconds += record.measured.fold_seconds;
+    const Status merged = attempt->pot->Merge(std::move(partial), fold_seconds);
     merging.End();
     if (!merged.ok()) result = SubmitResult{SubmitResult::Kind::kRefused, std::string(Message(merged))};
     MutexLock lock(mutex_);

@@ -55,7 +55,7 @@ RunCoordinator::RunCoordinator(Setup setup)
       max_update_bytes_(parts_.layout->update_elements() * static_cast<int64_t>(sizeof(float)) + kUpdateOverheadBytes),
       history_(std::move(setup.history)),
       models_(std::move(setup.models)),
-      staging_(models_->folder(), options_.scenario.server.staging_megabytes * 1'000'000),
+      intake_(models_->folder(), options_.scenario.server.staging_megabytes * 1'000'000),
       clock_start_(std::chrono::steady_clock::now()),
       machine_(*std::move(setup.machine)),
       current_(std::move(setup.current)),
@@ -127,6 +127,7 @@ std::vector<Action> RunCoordinator::Feed(const Event& event) {
         if (!record.taken) record.taken = Now();
       } else {
         BeginAttempt(*offer);
+        if (listener_ != nullptr) listener_->OnNews(offer->lease.client_id);
         if (options_.observer.on_offer) {
           Later([this, client_id = offer->lease.client_id] { options_.observer.on_offer(client_id); });
         }
@@ -145,7 +146,10 @@ std::vector<Action> RunCoordinator::Feed(const Event& event) {
       changed_.NotifyAll();
     }
   }
-  if (machine_.over()) changed_.NotifyAll();
+  if (machine_.over()) {
+    changed_.NotifyAll();
+    if (!was_over && listener_ != nullptr) listener_->OnNews("");
+  }
   if (news) {
     ++epoch_;
     work_.NotifyAll();
@@ -165,8 +169,7 @@ void RunCoordinator::BeginAttempt(const Offer& offer) {
     attempt_->traced_from = ProfileNanos();
     auto aggregation = Aggregation::Create(parts_.aggregation);
     RIVULET_CHECK(aggregation.ok(), "{}", Message(aggregation.status()));  // was created once before
-    MutexLock lock(attempt_->fold_mutex);
-    attempt_->aggregation = *std::move(aggregation);
+    attempt_->pot = std::make_unique<Pot>(*std::move(aggregation));
   }
   attempt_->tasks[offer.lease.task].offered = Now();
   if (options_.tracer != nullptr) {
@@ -181,8 +184,7 @@ void RunCoordinator::CloseAttempt() {
   attempt_->closed = Now();
   wake_at_ = 0;
   for (const Lease& lease : machine_.leases()) {
-    TaskEntry& record = attempt_->tasks.at(lease.task);
-    if (record.upload != nullptr && lease.state != Lease::State::kFolded) record.upload->Cancel(lease.reason);
+    if (lease.state != Lease::State::kFolded) intake_.Cancel(lease.task, lease.reason);
   }
 }
 
@@ -379,11 +381,7 @@ void RunCoordinator::EndRun() {
     result = Cancelled("the run was stopped after round {}; it can be resumed", machine_.committed_round());
   }
   // Uploads that were on their way lead nowhere now.
-  if (attempt_ != nullptr) {
-    for (auto& [task, record] : attempt_->tasks) {
-      if (record.upload != nullptr) record.upload->Cancel("the run has ended");
-    }
-  }
+  intake_.CancelAll("the run has ended");
   const int64_t round = machine_.committed_round();
   mutex_.Unlock();
 

@@ -11,7 +11,7 @@
 // A task's record is written under mutex_ while its attempt is open; once the machine has closed the attempt it is only
 // read.
 //
-// Locks, in the order they may nest: mutex_ → Upload's, Staging's, History's. An attempt's fold_mutex is taken alone.
+// Locks, in the order they may nest: mutex_ → Intake's → Upload's → Staging's, and History's. A pot's is taken alone.
 #pragma once
 
 #include <atomic>
@@ -24,13 +24,13 @@
 
 #include "coordinator/commit/version_writer.h"
 #include "coordinator/history/history.h"
+#include "coordinator/intake/intake.h"
+#include "coordinator/intake/pot.h"
 #include "coordinator/ledger/client_book.h"
 #include "coordinator/ledger/ledger.h"
 #include "coordinator/model_store/model_store.h"
 #include "coordinator/rounds/run_machine.h"
 #include "coordinator/run_parts.h"
-#include "coordinator/staging/staging.h"
-#include "coordinator/upload.h"
 #include "engine/base/mutex.h"
 #include "federated/server_optimizers/server_optimizer.h"
 
@@ -59,6 +59,7 @@ class RunCoordinator final : public Coordinator {
   StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override;
   Status Fail(const Caller& caller, const TaskFailure& failure) override;
   void AwaitWork(const Caller& caller, uint64_t epoch, int64_t timeout_ms) override;
+  void TellNews(NewsListener* listener) override;
   StatusOr<SubmitResult> SubmitInPlace(const Caller& caller, Partial&& partial,
                                        std::span<const TaskRecord> records) override;
   StatusOr<std::shared_ptr<const Model>> FetchInPlace(const Caller& caller, const BlobId& blob) override;
@@ -77,7 +78,6 @@ class RunCoordinator final : public Coordinator {
   // What is known of one task while it is open.
   struct TaskEntry : TaskFacts {
     std::shared_ptr<std::atomic<int64_t>> downloaded = std::make_shared<std::atomic<int64_t>>(0);  // bytes_down
-    std::shared_ptr<Upload> upload;
   };
   struct Attempt {
     int64_t round = 0;
@@ -87,9 +87,7 @@ class RunCoordinator final : public Coordinator {
     int64_t traced_from = 0;  // ProfileNanos
     std::unordered_map<TaskId, TaskEntry> tasks;
     int64_t told_progress = 0;  // updates that on_progress has heard of
-    Mutex fold_mutex;
-    std::unique_ptr<Aggregation> aggregation GUARDED_BY(fold_mutex);
-    double fold_seconds GUARDED_BY(fold_mutex) = 0;
+    std::unique_ptr<Pot> pot;
   };
   struct Job {  // for the run's thread
     std::variant<Commit, Abandon> action;
@@ -107,9 +105,6 @@ class RunCoordinator final : public Coordinator {
     bool done = false;
     Status status;
   };
-  // What Submit's Finish learns about a complete upload before it is folded.
-  struct CheckedUpdate;
-
   // run_coordinator.cc
   VersionWriter::Options WriterOptions();
   void OnWriteFailed(const Status& status) EXCLUDES(mutex_);
@@ -140,7 +135,7 @@ class RunCoordinator final : public Coordinator {
   Task MakeTask(const Offer& offer) const REQUIRES(mutex_);
   // These two free mutex_ while they ask the history.
   std::optional<TaskOutcome> EarlierOutcome(const std::string& client_id) REQUIRES(mutex_);
-  StatusOr<std::unique_ptr<ChunkWriter>> Answer(const Refuse& refusal, int64_t bytes) REQUIRES(mutex_);
+  StatusOr<std::unique_ptr<ChunkWriter>> Answer(const Refuse& refusal) REQUIRES(mutex_);
   // What `read` says of the history, which stays open meanwhile.
   template <typename Read>
   auto Unlocked(const Read& read) REQUIRES(mutex_) {
@@ -151,9 +146,8 @@ class RunCoordinator final : public Coordinator {
     if (--readers_ == 0) changed_.NotifyAll();
     return answer;
   }
-  StatusOr<SubmitResult> CloseUpload(const std::shared_ptr<Attempt>& attempt, const TaskId& task,
-                                     const std::shared_ptr<Upload>& upload, int64_t writer) EXCLUDES(mutex_);
-  StatusOr<CheckedUpdate> CheckUpdate(const TaskId& task, const Upload& upload, std::span<const std::byte> bytes) const;
+  StatusOr<SubmitResult> CloseUpload(const std::shared_ptr<Attempt>& attempt, const TaskId& task, Upload& upload,
+                                     int64_t writer, const Digest& identity) EXCLUDES(mutex_);
 
   // close_attempt.cc
   void CloseJob(Job job) EXCLUDES(mutex_);
@@ -172,7 +166,7 @@ class RunCoordinator final : public Coordinator {
   const int64_t max_update_bytes_;
   const std::unique_ptr<History> history_;
   const std::unique_ptr<ModelStore> models_;
-  Staging staging_;
+  Intake intake_;
   const std::chrono::steady_clock::time_point clock_start_;
 
   mutable Mutex mutex_;
@@ -190,6 +184,7 @@ class RunCoordinator final : public Coordinator {
   TimeMs wake_at_ GUARDED_BY(mutex_) = 0;  // 0: never
   CondVar work_;                           // of epoch_
   uint64_t epoch_ GUARDED_BY(mutex_) = 1;  // counts what a waiting site may want to hear of
+  NewsListener* listener_ GUARDED_BY(mutex_) = nullptr;
   ClientBook clients_ GUARDED_BY(mutex_);
   std::shared_ptr<Joining> joining_ GUARDED_BY(mutex_);  // gathers names; null: none
   bool writing_names_ GUARDED_BY(mutex_) = false;

@@ -19,7 +19,7 @@
 #include "engine/passes/pass.h"
 #include "federated/plan/example_source.h"
 #include "federated/random/streams.h"
-#include "federated/updates/update_message.h"
+#include "federated/updates/block_crcs.h"
 #include "setup/run_setup.h"
 #include "simulations/simulator.h"
 
@@ -79,13 +79,12 @@ StatusOr<std::shared_ptr<const Model>> BaseModel(Scenario scenario, const Plan& 
   return result.model;
 }
 
-// Of the parts of an update as it is uploaded, not of its scalars: one of them is the clock's.
-StatusOr<std::string> DigestOf(const TaskId& task, const LocalResult& result) {
-  const std::string message = WriteUpdate(task, result);
-  RIVULET_ASSIGN_OR_RETURN(const UpdateMessage update, ParseUpdate(message));
-  Sha256 hash;
-  for (const PartView& part : update.parts) hash.Update(part.name).Update(part.data);
-  return std::move(hash).Finish().Hex();
+// The identity of the update that would be uploaded: what the history of a run says of the same training.
+std::string DigestOf(const LocalResult& result) {
+  const std::string message = WriteUpdate(result);
+  BlockCrcs crcs;
+  crcs.Append(std::as_bytes(std::span(message)));
+  return crcs.Identity(0).Hex();
 }
 
 StatusOr<std::unique_ptr<DebugTarget>> FromScenario(const DebugTargetOptions& options) {
@@ -166,7 +165,7 @@ StatusOr<std::unique_ptr<DebugTarget>> FromScenario(const DebugTargetOptions& op
     RIVULET_ASSIGN_OR_RETURN(const std::vector<LocalResult> results, trainer->Train({&lane, 1}));
     const LocalResult& result = results[0];
     RIVULET_RETURN_IF_ERROR(result.status);
-    RIVULET_ASSIGN_OR_RETURN(const std::string digest, DigestOf(task.id, result));
+    const std::string digest = DigestOf(result);
     return fmt::format("{} steps over {} examples, loss {:.6g}, update {}", result.steps, result.examples,
                        result.train_loss, digest);
   };

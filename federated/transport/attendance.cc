@@ -1,16 +1,27 @@
 #include "federated/transport/attendance.h"
 
+#include <algorithm>
+
 namespace rivulet {
+namespace {
+
+constexpr std::chrono::seconds kSecondProcess{1};
+
+}  // namespace
 
 // Stands between transport and coordinator, so that neither has to know who must still be told of the end before a
 // process may stop serving.
 StatusOr<PollReply> Attendance::Poll(const PollRequest& request) {
   StatusOr<PollReply> reply = api_.Poll(request);
   if (reply.ok()) {
+    const auto& [name, serial, run_id, session] = request.caller;
     MutexLock lock(mutex_);
     if (!reply->over) {
-      unaware_.insert(request.caller.name);
-    } else if (unaware_.erase(request.caller.name) > 0 && unaware_.empty()) {
+      unaware_.insert(name);
+      sessions_.emplace(name, session);
+    } else {
+      unaware_.erase(name);
+      sessions_.erase({name, session});
       told_.NotifyAll();
     }
   }
@@ -32,14 +43,21 @@ void Attendance::Expect(std::string client_id) {
   unaware_.insert(std::move(client_id));
 }
 
+// A process that is not told would look for its coordinator for ever. One whose name has been told may be the second of
+// that name, which comes with its next poll, or a first one that was killed and never comes: it is worth a second.
 bool Attendance::WaitUntilAllKnow(std::chrono::milliseconds timeout) {
-  const auto give_up = std::chrono::steady_clock::now() + timeout;
   MutexLock lock(mutex_);
-  while (!unaware_.empty()) {
-    const auto left = give_up - std::chrono::steady_clock::now();
-    if (left <= left.zero()) return false;
-    told_.WaitFor(mutex_, left);
-  }
+  const auto wait_for = [&](const auto& unaware, std::chrono::milliseconds patience) {
+    const auto give_up = std::chrono::steady_clock::now() + patience;
+    while (!unaware.empty()) {
+      const auto left = give_up - std::chrono::steady_clock::now();
+      if (left <= left.zero()) return false;
+      told_.WaitFor(mutex_, left);
+    }
+    return true;
+  };
+  if (!wait_for(unaware_, timeout)) return false;
+  (void)wait_for(sessions_, std::min<std::chrono::milliseconds>(timeout, kSecondProcess));
   return true;
 }
 

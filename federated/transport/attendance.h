@@ -5,6 +5,7 @@
 #include <chrono>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "engine/base/mutex.h"
 #include "federated/transport/coordinator_api.h"
@@ -20,19 +21,21 @@ class Attendance final : public CoordinatorApi {
   StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override;
   StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override;
   Status Fail(const Caller& caller, const TaskFailure& failure) override;
+  void TellNews(NewsListener* listener) override { api_.TellNews(listener); }
 
   // Somebody who will want to know, although this process has not heard of it: a client of a run that is resumed.
   void Expect(std::string client_id);
 
-  // Waits until everybody who has polled or is expected has been told that it is over, or until `timeout`: false, and
-  // somebody (perhaps a client that died) does not know.
+  // Waits until every name that has polled or is expected has been told that it is over, or until `timeout`: false, and
+  // somebody (perhaps a client that died) does not know. Of a name with two processes the second gets a second more.
   bool WaitUntilAllKnow(std::chrono::milliseconds timeout);
 
  private:
   CoordinatorApi& api_;
   Mutex mutex_;
   CondVar told_;
-  std::set<std::string> unaware_ GUARDED_BY(mutex_);  // have polled, and not been told
+  std::set<std::string> unaware_ GUARDED_BY(mutex_);                        // have polled, and not been told
+  std::set<std::pair<std::string, uint64_t>> sessions_ GUARDED_BY(mutex_);  // the same of each process
 };
 
 }  // namespace rivulet

@@ -10,7 +10,7 @@
 //                                                     SubmitInPlace it when a reply says `hand_over`
 //
 // Every call may be repeated after a lost connection: a task is leased to its site until its deadline, a fetch goes on
-// at an offset, a submission tells the offset already staged, and an update sent twice counts once.
+// at an offset, a submission tells what is staged of it, and an update sent twice counts once.
 #pragma once
 
 #include <chrono>
@@ -37,6 +37,7 @@ struct Caller {
   std::string name;                // client_id
   std::string certificate_serial;  // "" without TLS
   std::string run_id;              // "" at the first poll: the coordinator's current run
+  uint64_t session = 0;            // tells processes of one name apart, who may be two by mistake; a random number
 };
 
 // What both ends mean by these structs. A client of another is told so at its first poll.
@@ -76,6 +77,11 @@ struct PollRequest {
   // was restarted. What is held needs to be said once.
   std::vector<TaskProgress> working_on = {};
   int64_t want = 1;  // tasks that it would take now; 0: it only tells
+  // With no task to give, nothing to cancel or to hand over and the run not over, the answer may wait so long for one
+  // of them, once the caller was told what it waits for. A network's server holds polls, and then lets the next one
+  // come at once; a coordinator in this process answers at once (AwaitWork).
+  int64_t hold_ms = 0;
+  bool told = false;
 };
 
 struct BlobId {
@@ -159,12 +165,25 @@ class ChunkReader {
   virtual StatusOr<std::span<const std::byte>> Next() = 0;
 };
 
+// What is known of one task beside its update. Measurements are the clock's: they stand outside the update's bytes and
+// identity, so that the same training gives the same of both.
+struct TaskRecord {
+  TaskId task;
+  int64_t examples = 0, steps = 0;
+  Scalars declared;  // the plan's scalars: "train_loss"
+  double norm = 0;   // of the delta, by whoever folded it
+  struct Measured {
+    double train_seconds = 0;
+    double fold_seconds = 0;  // in place only
+  } measured;
+};
+
 // One task's update, announced before its bytes: an Update message (proto/federated/update.proto).
 struct Submission {
   TaskId task;
   int step = 0;       // as the task has it
   int64_t bytes = 0;  // of the message that follows
-  Digest digest;      // its SHA-256
+  TaskRecord::Measured measured = {};
 };
 
 struct SubmitResult {
@@ -177,16 +196,25 @@ struct SubmitResult {
   std::string reason;
 };
 
-// Calls: Write* Finish.
+// Calls: Resume Write* Finish, unless it is decided. SendSubmission (client/send_submission.h) makes them.
 class ChunkWriter {
  public:
   virtual ~ChunkWriter() = default;
-  virtual int64_t offset() const = 0;  // bytes already staged: go on from here
-  // UNAVAILABLE also when a newer connection goes on with this submission. OUT_OF_RANGE: more than was announced.
-  // RESOURCE_EXHAUSTED: staging is full; what was written before stays.
+  // What became of this task, where that is known already: then there is nothing to send. Null: go on.
+  virtual const SubmitResult* decided() const { return nullptr; }
+  // What is staged of this task, in whole blocks by their CRC-32C (federated/updates/block_crcs.h), from this process
+  // or another one of this name. The caller goes on where its own begin to differ.
+  virtual std::span<const uint32_t> staged_crcs() const = 0;
+  // Bytes from `offset` on are to come, and what is staged beyond it is dropped: a multiple of the block, at most what
+  // is staged.
+  virtual Status Resume(int64_t offset) = 0;
+  // UNAVAILABLE also when a newer connection goes on with this task's upload, of the same process or of another one of
+  // this name: ask again later, it is no failure. OUT_OF_RANGE: more than was announced. RESOURCE_EXHAUSTED: staging is
+  // full; what was written before stays.
   virtual Status Write(std::span<const std::byte> chunk) = 0;
-  // All bytes are written. UNAVAILABLE: the connection was lost; Submit again.
-  virtual StatusOr<SubmitResult> Finish() = 0;
+  // All bytes are written, and `identity` is BlockCrcs::Identity of them. UNAVAILABLE: the connection was lost; Submit
+  // again. DATA_LOSS: the bytes that are staged have another identity; nothing of them is kept, Submit again.
+  virtual StatusOr<SubmitResult> Finish(const Digest& identity) = 0;
 };
 
 // A task that cannot be done, and why: one sentence for the row and the log.
@@ -198,16 +226,13 @@ struct TaskFailure {
   bool refused = false;
 };
 
-// What is known of one task beside its update.
-struct TaskRecord {
-  TaskId task;
-  int64_t examples = 0, steps = 0;
-  Scalars declared;  // the plan's scalars: "train_loss"
-  double norm = 0;   // of the delta, by whoever folded it
-  // The clock's.
-  struct Measured {
-    double train_seconds = 0, fold_seconds = 0;
-  } measured;
+// Hears when a poll may be answered otherwise than the last time.
+class NewsListener {
+ public:
+  virtual ~NewsListener() = default;
+  // For the site of this name; "": for all. Called under the coordinator's locks: it returns at once, and calls nothing
+  // of the api.
+  virtual void OnNews(const std::string& name) = 0;
 };
 
 class CoordinatorApi {
@@ -218,7 +243,7 @@ class CoordinatorApi {
   virtual StatusOr<PollReply> Poll(const PollRequest& request) = 0;
   // NOT_FOUND: no such blob, or no longer. OUT_OF_RANGE: offset beyond its end.
   virtual StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) = 0;
-  // Begins a submission, or takes over one of the same bytes that was cut off. NOT_FOUND: no such task for this caller.
+  // Begins a submission, or takes over the one that is on its way. NOT_FOUND: no such task for this caller.
   // RESOURCE_EXHAUSTED: staging is full; try again later.
   virtual StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) = 0;
   // Returns when something may have changed for the caller since `epoch` (of its last reply), or after `timeout_ms`.
@@ -226,6 +251,9 @@ class CoordinatorApi {
     (void)epoch;  // a coordinator elsewhere cannot wake anybody here
     std::this_thread::sleep_for(std::chrono::milliseconds(timeout_ms));
   }
+  // For a transport that holds polls. From now on this one hears of news, and no other; null: nobody. The one before is
+  // not called once this has returned.
+  virtual void TellNews(NewsListener*) {}
   // In one process: no message, no hash, no staging. `partial` holds the updates of `records` and no others; all of it
   // is folded, or nothing. UNIMPLEMENTED over a network. INVALID_ARGUMENT: its tasks are not the records'. NOT_FOUND:
   // one of them is no open task of this caller. UNAVAILABLE: the run was stopped, and may be resumed.

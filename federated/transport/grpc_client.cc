@@ -10,6 +10,7 @@
 #include "engine/io/crc32c.h"
 #include "federated/transport/grpc_options.h"
 #include "federated/transport/messages.h"
+#include "federated/updates/block_crcs.h"
 #include "proto/rpc/coordinator.grpc.pb.h"
 
 namespace rivulet {
@@ -104,9 +105,6 @@ class Call {
       case grpc::StatusCode::UNKNOWN:
         if (message == "Stream removed") return lost("the connection was lost");
         break;
-      case grpc::StatusCode::RESOURCE_EXHAUSTED:  // gRPC's own, not the coordinator's about its staging
-        if (message == "Server Threadpool Exhausted") return lost("it serves as many calls as it can");
-        break;
       case grpc::StatusCode::INTERNAL:
         if (message.starts_with("Received RST_STREAM")) return lost("the connection was lost");
         break;
@@ -122,7 +120,7 @@ class Call {
   grpc::ClientContext context_;
 };
 
-// The destructor cancels and finishes: a stream that is left open holds a thread of the server.
+// The destructor cancels and finishes: a stream that is left open keeps its place at the server.
 class Reader final : public ChunkReader {
  public:
   Reader(std::shared_ptr<Connection> connection, std::chrono::milliseconds timeout,
@@ -205,15 +203,27 @@ class Writer final : public ChunkWriter {
     rpc::SubmitReplyProto reply;
     const int64_t bytes = header.header().submission().bytes();
     if (!stream_->Write(header) || !stream_->Read(&reply)) return Ended();
-    if (reply.reply_case() != rpc::SubmitReplyProto::kOffset || reply.offset() < 0 || reply.offset() > bytes) {
-      return Internal("the coordinator answered an upload of {} bytes with something other than an offset into it",
+    if (reply.has_result()) {
+      RIVULET_RETURN_IF_ERROR(call_.End(std::exchange(stream_, nullptr)->Finish()));
+      RIVULET_ASSIGN_OR_RETURN(decided_, FromMessage(reply.result()));
+      return absl::OkStatus();
+    }
+    if (!reply.has_staged() || reply.staged().crcs_size() > bytes / BlockCrcs::kBlockBytes) {
+      return Internal("the coordinator answered an upload of {} bytes with something other than what is staged of it",
                       bytes);
     }
-    offset_ = reply.offset();
+    staged_.assign(reply.staged().crcs().begin(), reply.staged().crcs().end());
     return absl::OkStatus();
   }
 
-  int64_t offset() const override { return offset_; }
+  const SubmitResult* decided() const override { return decided_ ? &*decided_ : nullptr; }
+  std::span<const uint32_t> staged_crcs() const override { return staged_; }
+
+  Status Resume(int64_t offset) override {
+    if (stream_ == nullptr) return FailedPrecondition("this upload has ended");
+    message_.set_resume(offset);
+    return stream_->Write(message_) ? absl::OkStatus() : Ended();
+  }
 
   Status Write(std::span<const std::byte> chunk) override {
     if (stream_ == nullptr) return FailedPrecondition("this upload has ended");
@@ -226,9 +236,9 @@ class Writer final : public ChunkWriter {
     return absl::OkStatus();
   }
 
-  StatusOr<SubmitResult> Finish() override {
+  StatusOr<SubmitResult> Finish(const Digest& identity) override {
     if (stream_ == nullptr) return FailedPrecondition("this upload has ended");
-    message_.set_finish(true);
+    message_.set_finish(std::string(identity.AsBytes()));
     rpc::SubmitReplyProto reply;
     if (!stream_->Write(message_) || !stream_->Read(&reply)) return Ended();
     RIVULET_RETURN_IF_ERROR(call_.End(std::exchange(stream_, nullptr)->Finish()));
@@ -246,7 +256,8 @@ class Writer final : public ChunkWriter {
   Call call_;
   std::unique_ptr<grpc::ClientReaderWriter<rpc::SubmitMessageProto, rpc::SubmitReplyProto>> stream_;
   rpc::SubmitMessageProto message_;
-  int64_t offset_ = 0;
+  std::optional<SubmitResult> decided_;
+  std::vector<uint32_t> staged_;
 };
 
 class Client final : public GrpcClient {
@@ -270,7 +281,7 @@ class Client final : public GrpcClient {
     rpc::PollRequestProto message;
     ToMessage(request, &message);
     rpc::PollReplyProto reply;
-    Call call(connection_, options_.call_timeout);
+    Call call(connection_, options_.call_timeout + std::chrono::milliseconds(request.hold_ms));
     RIVULET_RETURN_IF_ERROR(call.End(call.stub().Poll(call.context(), message, &reply)));
     return FromMessage(reply);
   }

@@ -19,6 +19,7 @@ inline constexpr int kPingsAllowedEveryMs = 10'000;  // what a server tolerates:
 inline constexpr int kMaxMessageBytes = 1 << 20;     // four times what one message of a stream carries
 // How far ahead of the reader a stream may be sent: bounds what a hundred uploads can park in a coordinator's memory.
 inline constexpr int kStreamWindowBytes = 512 << 10;
+inline constexpr int kMaxStreamsOfAConnection = 64;  // calls beyond it wait at the client
 
 // Works for ServerBuilder::AddChannelArgument and grpc::ChannelArguments::SetInt alike.
 template <typename SetInt>

@@ -1,183 +1,318 @@
 #include "federated/transport/grpc_server.h"
 
+#include <algorithm>
 #include <atomic>
-#include <map>
+#include <functional>
 #include <thread>
 #include <utility>
 
-#include "engine/base/mutex.h"
+#include "engine/base/check.h"
+#include "engine/base/executor.h"
 #include "engine/io/crc32c.h"
 #include "federated/transport/grpc_options.h"
+#include "federated/transport/held_polls.h"
 #include "federated/transport/messages.h"
+#include "federated/transport/stream_guard.h"
 #include "proto/rpc/coordinator.grpc.pb.h"
 
 namespace rivulet {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-// Ends streams whose peer has stalled: a peer that answers pings but moves no bytes would hold a thread for ever.
-class StallWatch {
- public:
-  explicit StallWatch(std::chrono::milliseconds timeout) : timeout_(timeout), thread_([this] { Loop(); }) {}
-  ~StallWatch() {
-    {
-      MutexLock lock(mutex_);
-      stopping_ = true;
-    }
-    changed_.NotifyAll();
-    thread_.join();
-  }
-
-  // While it lives, the call is watched; Waiting/Moved bracket every wait for the peer (and not the api's own work).
-  class Guard {
-   public:
-    Guard(StallWatch& watch, grpc::ServerContext* context) : watch_(watch), context_(context) {}
-    ~Guard() { Moved(); }
-    void Waiting() {
-      MutexLock lock(watch_.mutex_);
-      watch_.waiting_[context_] = Clock::now();
-    }
-    void Moved() {
-      MutexLock lock(watch_.mutex_);
-      watch_.waiting_.erase(context_);
-    }
-
-   private:
-    StallWatch& watch_;
-    grpc::ServerContext* context_;
-  };
-
- private:
-  void Loop() {
-    MutexLock lock(mutex_);
-    while (!stopping_) {
-      changed_.WaitFor(mutex_, std::min<std::chrono::nanoseconds>(timeout_ / 4, std::chrono::seconds(5)));
-      const auto now = Clock::now();
-      // Cancelled, and taken off the list by its own thread, which wakes with a failed read or write.
-      for (const auto& [context, since] : waiting_) {
-        if (now - since > timeout_) context->TryCancel();
-      }
-    }
-  }
-
-  const std::chrono::milliseconds timeout_;
-  Mutex mutex_;
-  CondVar changed_;
-  std::map<grpc::ServerContext*, Clock::time_point> waiting_ GUARDED_BY(mutex_);
-  bool stopping_ GUARDED_BY(mutex_) = false;
-  std::thread thread_;
+// What the streams of a service share. Jobs that touch the api, and with it disks and other callers' folds, run on
+// threads of their own: gRPC's must not block. Polls have theirs, so that no upload is before them.
+struct Shared {
+  CoordinatorApi& api;
+  StreamGuard guard;
+  std::unique_ptr<Executor> calls, streams;
 };
 
-class Service final : public rpc::Coordinator::Service {
+// One stream of either direction. gRPC's reactors call back on gRPC's threads, concurrently where one lets them, may
+// report an end while something is under way, and are theirs to delete; most of what can go wrong with them is two
+// operations at once or a touch after the last. So there is exactly one thing under way at any time, and its name is
+// kept: a callback is only the end of that thing, and hands over to a job; a job ends by beginning the next thing, and
+// touches nothing after that. A cancellation is heard as the failure of what is under way, or of what the job begins
+// next.
+template <typename Reactor>
+class Stream : public Reactor {
  public:
-  Service(CoordinatorApi& api, std::chrono::milliseconds stall_timeout) : api_(api), watch_(stall_timeout) {}
-
-  grpc::Status Poll(grpc::ServerContext*, const rpc::PollRequestProto* request, rpc::PollReplyProto* reply) override {
-    const auto answer = api_.Poll(FromMessage(*request));
-    if (!answer.ok()) return ToGrpc(answer.status());
-    ToMessage(*answer, reply);
-    return grpc::Status::OK;
+  // gRPC's last word. The writer or reader of the api goes on the executor, as giving back memory or files takes time.
+  // The one `delete this` that reactors force.
+  void OnDone() final {
+    if (id_.ok()) shared_.guard.Leave(*id_);
+    shared_.streams->Run([this] { delete this; });
   }
 
-  grpc::Status Fetch(grpc::ServerContext* context, const rpc::FetchRequestProto* request,
-                     grpc::ServerWriter<rpc::ChunkProto>* writer) override {
-    return ToGrpc(DoFetch(context, *request, *writer));
+ protected:
+  enum class Doing : uint8_t { kStarting, kReading, kWriting, kWorking, kFinishing };
+
+  Stream(Shared& shared, grpc::CallbackServerContext* context)
+      : shared_(shared), id_(shared.guard.Enter(context->peer(), [context] { context->TryCancel(); })) {}
+
+  Shared& shared() { return shared_; }
+  Status entered() const { return id_.status(); }
+  Status Name(const Caller& caller, const char* what) { return shared_.guard.Name(*id_, caller.name, what); }
+
+  // The last thing that a job or a callback does is one of these.
+  void Work(std::function<void()> job) {
+    Become(Doing::kWorking);
+    shared_.streams->Run(std::move(job));
+  }
+  template <typename Message>
+  void Read(Message* message) {
+    Become(Doing::kReading);
+    shared_.guard.Waiting(*id_);
+    this->StartRead(message);
+  }
+  template <typename Message>
+  void Write(const Message* message) {
+    Become(Doing::kWriting);
+    shared_.guard.Waiting(*id_);
+    this->StartWrite(message);
+  }
+  template <typename Message>
+  void WriteLast(const Message* message) {
+    Become(Doing::kFinishing);
+    shared_.guard.Waiting(*id_);
+    this->StartWriteAndFinish(message, grpc::WriteOptions(), grpc::Status::OK);
+  }
+  void End(const Status& status) {
+    Become(Doing::kFinishing);
+    this->Finish(ToGrpc(status));
   }
 
-  grpc::Status Submit(grpc::ServerContext* context,
-                      grpc::ServerReaderWriter<rpc::SubmitReplyProto, rpc::SubmitMessageProto>* stream) override {
-    return ToGrpc(DoSubmit(context, *stream));
-  }
-
-  grpc::Status Fail(grpc::ServerContext*, const rpc::FailRequestProto* request, rpc::FailReplyProto*) override {
-    return ToGrpc(api_.Fail(FromMessage(request->caller()), FromMessage(request->failure())));
+  // The first thing that a callback does.
+  void Ended(Doing doing) {
+    RIVULET_CHECK(doing_ == doing, "a stream that does {} hears the end of {}", static_cast<int>(doing_.load()),
+                  static_cast<int>(doing));
+    shared_.guard.Moved(*id_);
   }
 
  private:
-  // The total goes with the first chunk alone; an empty blob is one empty chunk, since the receiver wants to hear of
-  // the total.
-  Status DoFetch(grpc::ServerContext* context, const rpc::FetchRequestProto& request,
-                 grpc::ServerWriter<rpc::ChunkProto>& writer) {
+  void Become(Doing doing) {
+    RIVULET_CHECK(doing_ != Doing::kFinishing, "a stream goes on after its end");
+    doing_ = doing;
+  }
+
+  Shared& shared_;
+  const StatusOr<uint64_t> id_;
+  std::atomic<Doing> doing_ = Doing::kStarting;
+};
+
+// The total goes with the first chunk alone; an empty blob is one empty chunk, since the receiver wants to hear of the
+// total.
+class FetchStream final : public Stream<grpc::ServerWriteReactor<rpc::ChunkProto>> {
+ public:
+  FetchStream(Shared& shared, grpc::CallbackServerContext* context, const rpc::FetchRequestProto& request)
+      : Stream(shared, context) {
+    if (entered().ok()) {
+      Work([this, &request] { Begin(request); });
+    } else {
+      End(entered());
+    }
+  }
+  void OnWriteDone(bool ok) override {
+    Ended(Doing::kWriting);
+    Work([this, ok] { ok ? Next() : End(Unavailable("a download was cut off")); });
+  }
+
+ private:
+  void Begin(const rpc::FetchRequestProto& request) {
+    const Status status = Open(request);
+    if (!status.ok()) return End(status);
+    chunk_.set_total_bytes(reader_->total_bytes());
+    Next();
+  }
+  Status Open(const rpc::FetchRequestProto& request) {
+    const Caller caller = FromMessage(request.caller());
+    RIVULET_RETURN_IF_ERROR(Name(caller, "downloads"));
     RIVULET_ASSIGN_OR_RETURN(const BlobId blob, FromMessage(request.id()));
     if (request.offset() < 0) return OutOfRange("offset {} of a blob is negative", request.offset());
-    RIVULET_ASSIGN_OR_RETURN(const auto reader, api_.Fetch(FromMessage(request.caller()), blob, request.offset()));
-    StallWatch::Guard guard(watch_, context);
-    rpc::ChunkProto message;
-    message.set_total_bytes(reader->total_bytes());
-    bool first = true;
-    while (true) {
-      RIVULET_ASSIGN_OR_RETURN(std::span<const std::byte> bytes, reader->Next());
-      if (bytes.empty() && !first) return absl::OkStatus();
-      do {
-        const size_t part = std::min(bytes.size(), kChunkBytes);
-        message.set_data(bytes.data(), part);
-        message.set_crc(Crc32c(bytes.first(part)));
-        bytes = bytes.subspan(part);
-        guard.Waiting();
-        const bool sent = writer.Write(message);
-        guard.Moved();
-        if (!sent) return Unavailable("the download of {} ended before its end", blob.digest.Hex());
-        message.clear_total_bytes();
-      } while (!bytes.empty());
-      if (std::exchange(first, false) && message.data().empty()) return absl::OkStatus();
+    RIVULET_ASSIGN_OR_RETURN(reader_, shared().api.Fetch(caller, blob, request.offset()));
+    return absl::OkStatus();
+  }
+  void Next() {
+    if (piece_.empty()) {
+      StatusOr<std::span<const std::byte>> next = reader_->Next();
+      if (!next.ok()) return End(next.status());
+      piece_ = *next;
+      if (piece_.empty() && began_) return End(absl::OkStatus());
     }
+    if (std::exchange(began_, true)) chunk_.clear_total_bytes();
+    const std::span<const std::byte> part = piece_.first(std::min(piece_.size(), kChunkBytes));
+    piece_ = piece_.subspan(part.size());
+    chunk_.set_data(part.data(), part.size());
+    chunk_.set_crc(Crc32c(part));
+    part.empty() ? WriteLast(&chunk_) : Write(&chunk_);
   }
 
-  // The offset is answered before the first byte is sent, so an upload that is known already costs one round trip and
-  // no transfer.
-  Status DoSubmit(grpc::ServerContext* context,
-                  grpc::ServerReaderWriter<rpc::SubmitReplyProto, rpc::SubmitMessageProto>& stream) {
-    StallWatch::Guard guard(watch_, context);
-    rpc::SubmitMessageProto message;
-    const auto read = [&] {
-      guard.Waiting();
-      const bool got = stream.Read(&message);
-      guard.Moved();
-      return got;
-    };
-    if (!read() || !message.has_header()) return InvalidArgument("an upload begins with its header");
-    const Caller caller = FromMessage(message.header().caller());
-    RIVULET_ASSIGN_OR_RETURN(const Submission submission, FromMessage(message.header().submission()));
-    RIVULET_ASSIGN_OR_RETURN(const auto writer, api_.Submit(caller, submission));
-    rpc::SubmitReplyProto reply;
-    reply.set_offset(writer->offset());
-    if (!stream.Write(reply)) return Unavailable("the upload of task '{}' was cut off", submission.task);
-    while (read()) {
-      if (message.has_chunk()) {
-        RIVULET_RETURN_IF_ERROR(writer->Write(std::as_bytes(std::span(message.chunk()))));
-      } else if (message.finish()) {
-        RIVULET_ASSIGN_OR_RETURN(const SubmitResult result, writer->Finish());
-        ToMessage(result, reply.mutable_result());
-        if (!stream.Write(reply)) return Unavailable("the answer to task '{}' was cut off", submission.task);
-        return absl::OkStatus();
+  std::unique_ptr<ChunkReader> reader_;
+  std::span<const std::byte> piece_;  // of the reader's, not sent yet
+  rpc::ChunkProto chunk_;
+  bool began_ = false;
+};
+
+// The next message is read when the last one is staged, so a slow disk holds the senders back. What is staged is
+// answered before the first byte is sent, so an upload that is known already costs one round trip and no transfer.
+class SubmitStream final : public Stream<grpc::ServerBidiReactor<rpc::SubmitMessageProto, rpc::SubmitReplyProto>> {
+ public:
+  SubmitStream(Shared& shared, grpc::CallbackServerContext* context) : Stream(shared, context) {
+    entered().ok() ? Read(&message_) : End(entered());
+  }
+  void OnReadDone(bool ok) override {
+    Ended(Doing::kReading);
+    Work([this, ok] { Take(ok); });
+  }
+  void OnWriteDone(bool ok) override {
+    Ended(Doing::kWriting);
+    ok ? Read(&message_) : End(Unavailable("the upload of task '{}' was cut off", task_));
+  }
+
+ private:
+  void Take(bool ok) {
+    if (writer_ == nullptr) {
+      if (!ok || !message_.has_header()) return End(InvalidArgument("an upload begins with its header"));
+      return Begin(message_.header());
+    }
+    if (!ok) return End(Unavailable("the upload of task '{}' was cut off before its end", task_));
+    Status status;
+    if (message_.has_resume()) {
+      status = writer_->Resume(message_.resume());
+    } else if (message_.has_chunk()) {
+      status = writer_->Write(std::as_bytes(std::span(message_.chunk())));
+    } else if (message_.has_finish()) {
+      return Close(message_.finish());
+    } else {
+      status = InvalidArgument("an upload has one header, then where it goes on, chunks, and its end");
+    }
+    status.ok() ? Read(&message_) : End(status);
+  }
+  void Begin(const rpc::SubmitHeaderProto& header) {
+    const Status status = Open(header);
+    if (!status.ok()) return End(status);
+    if (const SubmitResult* decided = writer_->decided()) {
+      ToMessage(*decided, reply_.mutable_result());
+      return WriteLast(&reply_);
+    }
+    rpc::StagedProto& staged = *reply_.mutable_staged();
+    for (const uint32_t crc : writer_->staged_crcs()) staged.add_crcs(crc);
+    Write(&reply_);
+  }
+  Status Open(const rpc::SubmitHeaderProto& header) {
+    const Caller caller = FromMessage(header.caller());
+    RIVULET_RETURN_IF_ERROR(Name(caller, "uploads"));
+    RIVULET_ASSIGN_OR_RETURN(const Submission submission, FromMessage(header.submission()));
+    task_ = submission.task;
+    RIVULET_ASSIGN_OR_RETURN(writer_, shared().api.Submit(caller, submission));
+    return absl::OkStatus();
+  }
+  void Close(const std::string& bytes) {
+    const StatusOr<Digest> identity = Digest::FromBytes(bytes);
+    if (!identity.ok()) return End(identity.status());
+    const StatusOr<SubmitResult> result = writer_->Finish(*identity);
+    if (!result.ok()) return End(result.status());
+    ToMessage(*result, reply_.mutable_result());
+    WriteLast(&reply_);
+  }
+
+  std::unique_ptr<ChunkWriter> writer_;
+  std::string task_;
+  rpc::SubmitMessageProto message_;
+  rpc::SubmitReplyProto reply_;
+};
+
+// Polls and failures are short, save for the row of a new name; a few threads answer them, however many ask.
+constexpr int kCallThreads = 8;
+
+// However long a caller would wait: who has gone is forgotten by then.
+constexpr std::chrono::milliseconds kLongestHold = std::chrono::minutes(1);
+
+// Whether the caller of `request` would learn nothing from `reply`.
+bool TellsNothing(const PollRequest& request, const PollReply& reply) {
+  return reply.tasks.empty() && reply.cancelled.empty() && reply.hand_over.empty() && !reply.over && request.told;
+}
+
+class Service final : public rpc::Coordinator::CallbackService, public NewsListener {
+ public:
+  Service(CoordinatorApi& api, const StreamLimits& limits)
+      : shared_{api, StreamGuard(limits), ThreadExecutor("calls", kCallThreads),
+                ThreadExecutor("streams", std::max(2, static_cast<int>(std::thread::hardware_concurrency())))} {}
+
+  // A poll that would tell nothing is held. A caller that lets its polls be held need not wait between them.
+  grpc::ServerUnaryReactor* Poll(grpc::CallbackServerContext* context, const rpc::PollRequestProto* message,
+                                 rpc::PollReplyProto* reply) override {
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    shared_.calls->Run([this, context, reactor, message, reply] {
+      auto ask = [this, context, reactor, reply, request = FromMessage(*message)](bool last) {
+        StatusOr<PollReply> answer = shared_.api.Poll(request);
+        if (answer.ok() && !last && !context->IsCancelled() && TellsNothing(request, *answer)) return false;
+        if (answer.ok()) {
+          if (request.hold_ms > 0) answer->wait_ms = std::min<int64_t>(answer->wait_ms, 1);
+          ToMessage(*answer, reply);
+        }
+        reactor->Finish(ToGrpc(answer.status()));
+        return true;
+      };
+      const std::chrono::milliseconds hold(message->hold_ms());
+      if (hold.count() <= 0) {
+        ask(true);
       } else {
-        return InvalidArgument("an upload has one header, then chunks, then its end");
+        held_.Hold(message->caller().name(), std::min(hold, kLongestHold), std::move(ask));
       }
-    }
-    return Unavailable("the upload of task '{}' was cut off before its end", submission.task);
+    });
+    return reactor;
+  }
+  void OnNews(const std::string& name) override { held_.News(name); }
+  grpc::ServerUnaryReactor* Fail(grpc::CallbackServerContext* context, const rpc::FailRequestProto* request,
+                                 rpc::FailReplyProto*) override {
+    return Answer(context, [this, request] {
+      return shared_.api.Fail(FromMessage(request->caller()), FromMessage(request->failure()));
+    });
+  }
+  grpc::ServerWriteReactor<rpc::ChunkProto>* Fetch(grpc::CallbackServerContext* context,
+                                                   const rpc::FetchRequestProto* request) override {
+    return new FetchStream(shared_, context, *request);
+  }
+  grpc::ServerBidiReactor<rpc::SubmitMessageProto, rpc::SubmitReplyProto>* Submit(
+      grpc::CallbackServerContext* context) override {
+    return new SubmitStream(shared_, context);
   }
 
-  CoordinatorApi& api_;
-  StallWatch watch_;
+  // From now on it hears what may be told to those who wait.
+  void Open() { shared_.api.TellNews(this); }
+  // Answers the polls that are held, and holds none any more.
+  void Close() {
+    shared_.api.TellNews(nullptr);
+    held_.Close();
+  }
+  // What is given to the executors has run; nothing more may come.
+  void Drain() {
+    shared_.calls.reset();
+    shared_.streams.reset();
+  }
+
+ private:
+  grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, std::function<Status()> call) {
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    shared_.calls->Run([reactor, call = std::move(call)] { reactor->Finish(ToGrpc(call())); });
+    return reactor;
+  }
+
+  Shared shared_;
+  HeldPolls held_{*shared_.calls};
 };
 
 class Server final : public GrpcServer {
  public:
   Server(CoordinatorApi& api, const GrpcServerOptions& options)
-      : service_(api, options.stall_timeout), address_(options.listen) {}
+      : service_(api, options.limits), address_(options.listen) {}
   ~Server() override { Stop(std::chrono::milliseconds(0)); }
 
-  Status Listen(const GrpcServerOptions& options) {
+  Status Listen() {
     grpc::ServerBuilder builder;
     SetCommonArguments([&](const char* name, int value) { builder.AddChannelArgument(name, value); });
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // else a second coordinator would share the port
-    // Each call of the synchronous server holds a thread; without a bound, clients that connect and wait could exhaust
-    // the process.
-    grpc::ResourceQuota quota("coordinator");
-    quota.SetMaxThreads(options.max_threads);
-    builder.SetResourceQuota(quota);
-    builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
+    // The outer wall: what one connection may have under way at all.
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsOfAConnection);
     builder.RegisterService(&service_);
     int port = 0;
     builder.AddListeningPort(address_.ToString(), grpc::InsecureServerCredentials(), &port);
@@ -187,6 +322,7 @@ class Server final : public GrpcServer {
                          address_.ToString());
     }
     address_.port = port;
+    service_.Open();
     return absl::OkStatus();
   }
 
@@ -194,8 +330,10 @@ class Server final : public GrpcServer {
 
   void Stop(std::chrono::milliseconds grace) override {
     if (server_ == nullptr || stopped_.exchange(true)) return;
+    service_.Close();
     server_->Shutdown(std::chrono::system_clock::now() + grace);
-    server_->Wait();
+    server_->Wait();  // every stream has heard its end
+    service_.Drain();
   }
 
  private:
@@ -211,7 +349,7 @@ StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(CoordinatorApi& api, Grp
   QuietGrpcLog();
   RIVULET_RETURN_IF_ERROR(options.credentials->Check(options.listen));
   auto server = std::make_unique<Server>(api, options);
-  RIVULET_RETURN_IF_ERROR(server->Listen(options));
+  RIVULET_RETURN_IF_ERROR(server->Listen());
   return server;
 }
 

@@ -18,9 +18,12 @@ StatusOr<E> ToEnum(int value, E last, std::string_view what) {
 void ToMessage(const Caller& caller, rpc::CallerProto* message) {
   message->set_name(caller.name);
   message->set_run_id(caller.run_id);
+  message->set_session(caller.session);
 }
 
-Caller FromMessage(const rpc::CallerProto& message) { return {.name = message.name(), .run_id = message.run_id()}; }
+Caller FromMessage(const rpc::CallerProto& message) {
+  return {.name = message.name(), .run_id = message.run_id(), .session = message.session()};
+}
 
 void ToMessage(const BlobId& blob, rpc::BlobIdProto* message) {
   message->set_form(static_cast<int>(blob.form));
@@ -83,6 +86,8 @@ void ToMessage(const PollRequest& request, rpc::PollRequestProto* message) {
     to->set_name(offer.name);
     to->set_examples(offer.examples);
   }
+  message->set_hold_ms(request.hold_ms);
+  message->set_told(request.told);
 }
 
 PollRequest FromMessage(const rpc::PollRequestProto& message) {
@@ -92,6 +97,8 @@ PollRequest FromMessage(const rpc::PollRequestProto& message) {
   for (const rpc::DatasetProto& from : message.capabilities().datasets()) {
     request.capabilities.datasets.push_back({from.name(), from.examples()});
   }
+  request.hold_ms = message.hold_ms();
+  request.told = message.told();
   return request;
 }
 
@@ -134,13 +141,13 @@ void ToMessage(const Submission& submission, rpc::SubmissionProto* message) {
   message->set_task(submission.task);
   message->set_step(submission.step);
   message->set_bytes(submission.bytes);
-  message->set_digest(std::string(submission.digest.AsBytes()));
+  message->set_train_seconds(submission.measured.train_seconds);
 }
 
 StatusOr<Submission> FromMessage(const rpc::SubmissionProto& message) {
   Submission submission{.task = message.task(), .step = message.step(), .bytes = message.bytes()};
   if (message.bytes() < 0) return InvalidArgument("an upload of {} bytes", message.bytes());
-  RIVULET_ASSIGN_OR_RETURN(submission.digest, Digest::FromBytes(message.digest()));
+  submission.measured.train_seconds = message.train_seconds();
   return submission;
 }
 

@@ -5,7 +5,7 @@
 namespace rivulet {
 namespace {
 
-constexpr size_t kMaxParts = 16, kMaxMessageScalars = 64, kMaxPartNameBytes = 256, kMaxTaskBytes = 1024;
+constexpr size_t kMaxParts = 16, kMaxMessageScalars = 64, kMaxPartNameBytes = 256;
 
 // Protobuf's wire types.
 constexpr uint32_t kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5;
@@ -77,9 +77,6 @@ StatusOr<PartView> ParsePart(std::string_view bytes) {
     } else if (tag == Tag(3, kBytes)) {
       RIVULET_ASSIGN_OR_RETURN(const std::string_view data, reader.Bytes());
       part.data = std::as_bytes(std::span(data.data(), data.size()));
-    } else if (tag == Tag(4, kVarint)) {
-      RIVULET_ASSIGN_OR_RETURN(const uint64_t weight, reader.Varint());
-      part.weight = static_cast<int64_t>(weight);
     } else {
       RIVULET_RETURN_IF_ERROR(reader.Skip(tag));
     }
@@ -123,11 +120,7 @@ StatusOr<UpdateMessage> ParseUpdate(std::string_view bytes) {
   UpdateMessage update;
   while (!reader.done()) {
     RIVULET_ASSIGN_OR_RETURN(const uint64_t tag, reader.Varint());
-    if (tag == Tag(1, kBytes)) {
-      RIVULET_ASSIGN_OR_RETURN(const std::string_view task, reader.Bytes());
-      if (task.size() > kMaxTaskBytes) return Malformed(fmt::format("its task has {} bytes", task.size()));
-      update.task = task;
-    } else if (tag == Tag(2, kBytes)) {
+    if (tag == Tag(2, kBytes)) {
       if (update.parts.size() == kMaxParts) return Malformed(fmt::format("more than {} parts", kMaxParts));
       RIVULET_ASSIGN_OR_RETURN(const std::string_view field, reader.Bytes());
       RIVULET_ASSIGN_OR_RETURN(const PartView part, ParsePart(field));
@@ -142,7 +135,6 @@ StatusOr<UpdateMessage> ParseUpdate(std::string_view bytes) {
       RIVULET_RETURN_IF_ERROR(reader.Skip(tag));
     }
   }
-  if (update.task.empty()) return Malformed("it names no task");
   return update;
 }
 

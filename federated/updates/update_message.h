@@ -12,16 +12,12 @@
 namespace rivulet {
 
 struct UpdateMessage {
-  TaskId task;
-  std::vector<PartView> parts;  // borrow from the bytes that were parsed
+  std::vector<PartView> parts;  // without a weight; borrow from the bytes that were parsed
   Scalars scalars;
-  // Borrows from this message.
-  UpdateView view() const { return {task, parts, scalars}; }
 };
 
 // `bytes` must outlive the result. Unknown fields are skipped, as protobuf does. INVALID_ARGUMENT: not an Update
-// message, no task, a part or scalar twice, more than 16 parts or 64 scalars, a name beyond 256 bytes, an unknown
-// encoding.
+// message, a part or scalar twice, more than 16 parts or 64 scalars, a name beyond 256 bytes, an unknown encoding.
 StatusOr<UpdateMessage> ParseUpdate(std::string_view bytes);
 
 }  // namespace rivulet

@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 
+#include "federated/updates/block_crcs.h"
 #include "proto/federated/update.pb.h"
 #include "tests/client/local_plan.h"
 #include "tests/testing/status_matchers.h"
@@ -76,8 +77,7 @@ class FlakyCoordinator : public CoordinatorApi {
   }
 
   StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller&, const Submission& submission) override {
-    if (submission.digest != digest_) staged_.clear();  // another update than the one begun
-    submit_offsets_.push_back(static_cast<int64_t>(staged_.size()));
+    ++submits_;
     if (!submit_errors_.empty()) {
       const Status error = submit_errors_.front();
       submit_errors_.pop_front();
@@ -85,7 +85,7 @@ class FlakyCoordinator : public CoordinatorApi {
     }
     submitted_task_ = submission.task;
     bytes_ = submission.bytes;
-    digest_ = submission.digest;
+    train_seconds_ = submission.measured.train_seconds;
     return std::make_unique<Writer>(*this);
   }
 
@@ -104,17 +104,19 @@ class FlakyCoordinator : public CoordinatorApi {
   std::string next_run_;  // served once the first task is done
   int tasks_ = 1, waits_ = 0, polls_ = 0;
   int read_breaks_ = 0, write_breaks_ = 0, corruptions_ = 0, damages_ = 0;
-  std::deque<Status> poll_errors_, submit_errors_, fail_errors_;
+  std::deque<Status> poll_errors_, submit_errors_, finish_errors_, fail_errors_;
   Task task_;
   std::map<Digest, std::string> blobs_;
   Capabilities capabilities_;
   std::vector<std::string> runs_asked_, failures_;
   std::map<Digest, std::vector<int64_t>> fetch_offsets_;
-  std::vector<int64_t> submit_offsets_;
+  int submits_ = 0;
+  bool answer_lost_ = false;
+  std::optional<SubmitResult> decided_;
   std::string staged_;
   TaskId submitted_task_;
   int64_t bytes_ = 0;
-  Digest digest_;
+  double train_seconds_ = 0;
   SubmitResult result_;
 
  private:
@@ -153,7 +155,12 @@ class FlakyCoordinator : public CoordinatorApi {
   class Writer : public ChunkWriter {
    public:
     explicit Writer(FlakyCoordinator& owner) : owner_(owner) {}
-    int64_t offset() const override { return static_cast<int64_t>(owner_.staged_.size()); }
+    const SubmitResult* decided() const override { return owner_.decided_ ? &*owner_.decided_ : nullptr; }
+    std::span<const uint32_t> staged_crcs() const override { return {}; }
+    Status Resume(int64_t offset) override {
+      owner_.staged_.resize(static_cast<size_t>(offset));
+      return absl::OkStatus();
+    }
     Status Write(std::span<const std::byte> chunk) override {
       if (owner_.write_breaks_ > 0 && chunks_++ == 2) {
         --owner_.write_breaks_;
@@ -162,12 +169,22 @@ class FlakyCoordinator : public CoordinatorApi {
       owner_.staged_.append(reinterpret_cast<const char*>(chunk.data()), chunk.size());
       return absl::OkStatus();
     }
-    StatusOr<SubmitResult> Finish() override {
+    StatusOr<SubmitResult> Finish(const Digest& identity) override {
+      if (!owner_.finish_errors_.empty()) {
+        const Status error = owner_.finish_errors_.front();
+        owner_.finish_errors_.pop_front();
+        return error;
+      }
       EXPECT_EQ(static_cast<int64_t>(owner_.staged_.size()), owner_.bytes_);
-      EXPECT_EQ(Sha256Of(owner_.staged_), owner_.digest_);
-      if (owner_.write_breaks_ > 0 && owner_.write_breaks_-- > 0) return Unavailable("connection lost");
+      BlockCrcs crcs;
+      crcs.Append(std::as_bytes(std::span(owner_.staged_)));
+      EXPECT_EQ(crcs.Identity(0), identity);
       --owner_.tasks_;
       if (!owner_.next_run_.empty()) owner_.task_.run_id = owner_.next_run_;
+      if (owner_.answer_lost_) {
+        owner_.decided_ = SubmitResult{SubmitResult::Kind::kDuplicate, ""};
+        return Unavailable("connection lost");
+      }
       return owner_.result_;
     }
 
@@ -216,7 +233,8 @@ TEST_F(AgentTest, OneTask_IsTrainedAndSubmittedAndTheRunEnds) {
   EXPECT_EQ(reports_[0].bytes_up, coordinator_.bytes_);
   proto::Update update;
   ASSERT_TRUE(update.ParseFromString(coordinator_.staged_));
-  EXPECT_EQ(update.parts(0).weight(), 25);
+  EXPECT_EQ(update.scalars().at("examples"), 25);
+  EXPECT_GT(coordinator_.train_seconds_, 0);
   EXPECT_THAT(waits_, SizeIs(0));
 }
 
@@ -278,24 +296,47 @@ TEST_F(AgentTest, FetchCut_GoesOnAtTheOffsetReached) {
   EXPECT_THAT(reports_, SizeIs(1));
 }
 
-TEST_F(AgentTest, SubmitCut_GoesOnAtTheOffsetStaged) {
+TEST_F(AgentTest, SubmitCut_SubmitsAgain) {
   coordinator_.write_breaks_ = 1;
   ASSERT_OK(Agent(coordinator_, Options()).Run());
-  EXPECT_THAT(coordinator_.submit_offsets_, ElementsAre(0, 2 * 4096));
+  EXPECT_EQ(coordinator_.submits_, 2);
+  ASSERT_THAT(reports_, SizeIs(1));
+  EXPECT_EQ(reports_[0].kind, TaskReport::Kind::kAccepted);
 }
 
-TEST_F(AgentTest, AnswerToTheLastChunkLost_SubmitsAgainWithoutBytes) {
-  AgentOptions options = Options();
-  options.chunk_bytes = 1 << 20;  // one chunk, so that the break comes at Finish
-  coordinator_.write_breaks_ = 1;
-  ASSERT_OK(Agent(coordinator_, options).Run());
-  EXPECT_THAT(coordinator_.submit_offsets_, ElementsAre(0, coordinator_.bytes_));
+TEST_F(AgentTest, AnswerToTheLastChunkLost_IsToldThatTheTaskIsDone) {
+  coordinator_.answer_lost_ = true;
+  ASSERT_OK(Agent(coordinator_, Options()).Run());
+  EXPECT_EQ(coordinator_.submits_, 2);
+  ASSERT_THAT(reports_, SizeIs(1));
+  EXPECT_EQ(reports_[0].kind, TaskReport::Kind::kDuplicate);
+}
+
+TEST_F(AgentTest, NewerUploadOfTheTask_WaitsLongerEachTimeAndDoesNotFailIt) {
+  for (int i = 0; i < 4; ++i) coordinator_.finish_errors_.push_back(Unavailable("a newer connection goes on"));
+  ASSERT_OK(Agent(coordinator_, Options()).Run());
+  EXPECT_EQ(coordinator_.submits_, 5);
+  ASSERT_THAT(waits_, SizeIs(4));
+  EXPECT_GT(waits_[3], waits_[0]);
+  EXPECT_THAT(coordinator_.failures_, SizeIs(0));
+  EXPECT_EQ(reports_[0].kind, TaskReport::Kind::kAccepted);
+}
+
+TEST_F(AgentTest, UpdateArrivesDamaged_IsSentAgainAndAfterThreeTimesItFails) {
+  coordinator_.tasks_ = 2;
+  for (int i = 0; i < 5; ++i) coordinator_.finish_errors_.push_back(DataLoss("another identity"));
+  ASSERT_OK(Agent(coordinator_, Options()).Run());
+  EXPECT_EQ(coordinator_.submits_, 3 + 3);
+  ASSERT_THAT(reports_, SizeIs(2));
+  EXPECT_EQ(reports_[0].kind, TaskReport::Kind::kFailed);
+  EXPECT_THAT(coordinator_.failures_, ElementsAre("another identity"));
+  EXPECT_EQ(reports_[1].kind, TaskReport::Kind::kAccepted);
 }
 
 TEST_F(AgentTest, StagingFull_TriesAgainLater) {
   coordinator_.submit_errors_.push_back(ResourceExhausted("staging is full"));
   ASSERT_OK(Agent(coordinator_, Options()).Run());
-  EXPECT_THAT(coordinator_.submit_offsets_, SizeIs(2));
+  EXPECT_EQ(coordinator_.submits_, 2);
   EXPECT_THAT(waits_, SizeIs(1));
   EXPECT_EQ(reports_[0].kind, TaskReport::Kind::kAccepted);
 }

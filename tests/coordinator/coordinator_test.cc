@@ -27,7 +27,9 @@ class CoordinatorTest : public ::testing::Test {
   }
   // `parts` has as many updates a version as the scenario has clients a round.
   void Start() {
-    auto created = CreateCoordinator(options_, TinyParts(kElements, options_.scenario.server.clients_per_round));
+    RunParts parts = TinyParts(elements_, options_.scenario.server.clients_per_round);
+    if (!rule_.empty()) parts.aggregation.rule = rule_;
+    auto created = CreateCoordinator(options_, std::move(parts));
     ASSERT_OK(created);
     coordinator_ = *std::move(created);
   }
@@ -48,8 +50,8 @@ class CoordinatorTest : public ::testing::Test {
       std::this_thread::yield();
     }
   }
-  std::string Good(const Task& task, float value = 1, int64_t weight = 10) {
-    return MakeUpdate(task.id, std::vector<float>(kElements, value), weight);
+  std::string Good(float value = 1, int64_t examples = 10) const {
+    return MakeUpdate(std::vector<float>(static_cast<size_t>(elements_), value), examples);
   }
   SubmitResult Submit(const std::string& name, const Task& task, const std::string& update) {
     const auto result = Send(*coordinator_, name, task.id, update);
@@ -75,6 +77,8 @@ class CoordinatorTest : public ::testing::Test {
   }
   float FirstValue() const { return *reinterpret_cast<const float*>(coordinator_->model()->arena().data()); }
 
+  int64_t elements_ = kElements;
+  std::string rule_;  // of the aggregation; "": the plan's usual one
   TestFolder folder_;
   std::atomic<int64_t> now_ms_ = 1'738'333'530'123;
   CoordinatorOptions options_;
@@ -158,16 +162,16 @@ TEST_F(TrainingTest, TwoRounds_ModelIsTheWeightedMeanAndRowsSaySo) {
   EXPECT_EQ(a_.base_version, 0);
   EXPECT_EQ(a_.stream_key, ClientKey(11, "a"));
   now_ms_ += 1500;
-  EXPECT_EQ(Submit("a", a_, Good(a_, 1, 10)).kind, SubmitResult::Kind::kAccepted);
-  EXPECT_EQ(Submit("b", b_, Good(b_, 4, 20)).kind, SubmitResult::Kind::kAccepted);
+  EXPECT_EQ(Submit("a", a_, Good(1, 10)).kind, SubmitResult::Kind::kAccepted);
+  EXPECT_EQ(Submit("b", b_, Good(4, 20)).kind, SubmitResult::Kind::kAccepted);
   // 1 + 0.5 × (10 × 1 + 20 × 4) / 30
   a_ = TaskFor("a");
   Rows();  // of round 1, before there is a round 2 to be written with it
   EXPECT_EQ(FirstValue(), 2.5f);
   EXPECT_EQ(a_.base_version, 1);
   b_ = TaskFor("b");
-  Submit("b", b_, Good(b_, 0));
-  Submit("a", a_, Good(a_, 0));
+  Submit("b", b_, Good(0));
+  Submit("a", a_, Good(0));
   ASSERT_OK(coordinator_->Wait());
   const auto reply = coordinator_->Poll(AskedBy("a"));
   ASSERT_OK(reply);
@@ -186,7 +190,7 @@ TEST_F(TrainingTest, TwoRounds_ModelIsTheWeightedMeanAndRowsSaySo) {
   EXPECT_EQ(rounds[0].examples, 30);
   EXPECT_EQ(rounds[0].train_loss, 0.5);
   EXPECT_EQ(rounds[0].train_seconds, 1.5);
-  EXPECT_EQ(rounds[0].bytes_up, static_cast<int64_t>(2 * Good(a_).size()));
+  EXPECT_EQ(rounds[0].bytes_up, static_cast<int64_t>(2 * Good().size()));
   EXPECT_EQ(rounds[1].model_digest, coordinator_->model()->ComputeDigest().Hex());
   const auto tasks = *Rows().ClientRounds(run, 1);
   ASSERT_EQ(tasks.size(), 2u);
@@ -259,8 +263,8 @@ TEST_F(TrainingTest, RowOfANewNameTakesLong_OtherPollsGoOn) {
 TEST_F(TrainingTest, KeepAllModels_EveryFileStays) {
   options_.scenario.run.keep_models = "all";
   Begin();
-  Submit("a", a_, Good(a_));
-  Submit("b", b_, Good(b_));
+  Submit("a", a_, Good());
+  Submit("b", b_, Good());
   TaskFor("a");
   for (const ModelRow& model : Value(Rows().Models(coordinator_->run_id()))) {
     EXPECT_TRUE(std::filesystem::exists(folder_.File(model.path))) << model.round;
@@ -305,58 +309,193 @@ TEST_F(TrainingTest, Fetch_ServesPlanAndModelFromAnyOffset) {
               StatusIs(absl::StatusCode::kOutOfRange));
   EXPECT_THAT(coordinator_->Fetch(As("a"), BlobId{BlobId::Form::kBytes, model_id.digest}, 0),
               StatusIs(absl::StatusCode::kNotFound));
-  Submit("a", a_, Good(a_));
-  Submit("b", b_, Good(b_));
+  Submit("a", a_, Good());
+  Submit("b", b_, Good());
   TaskFor("a");
   EXPECT_EQ((*Rows().ClientRounds(coordinator_->run_id(), 1))[0].bytes_down, 4 + static_cast<int64_t>(file.size()));
   EXPECT_THAT(coordinator_->Fetch(As("a"), model_id, 0), StatusIs(absl::StatusCode::kNotFound))
       << "that version is no longer served";
 }
 
-TEST_F(TrainingTest, Submit_AfterACutConnection_GoesOnAtTheOffset) {
+std::span<const std::byte> Part(const std::string& update, size_t offset, size_t count) {
+  return std::as_bytes(std::span(update).subspan(offset, count));
+}
+
+constexpr size_t kBlock = BlockCrcs::kBlockBytes;
+
+TEST_F(TrainingTest, Submit_AfterACutConnection_GoesOnAfterTheWholeBlocks) {
+  elements_ = 700'000;  // 2.8 MB: two whole blocks and a third
   Begin();
-  const std::string update = Good(a_, 7);
-  auto cut = *coordinator_->Submit(As("a"), {a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of(update)});
-  EXPECT_EQ(cut->offset(), 0);
-  ASSERT_OK(cut->Write(std::as_bytes(std::span(update.data(), 10))));
-  auto next = *coordinator_->Submit(As("a"), {a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of(update)});
-  EXPECT_EQ(next->offset(), 10);
-  EXPECT_THAT(cut->Write(std::as_bytes(std::span(update.data(), 1))), StatusIs(absl::StatusCode::kUnavailable))
+  const std::string update = Good(7);
+  auto cut = *coordinator_->Submit(As("a"), Announce(a_.id, update));
+  EXPECT_THAT(cut->staged_crcs(), ElementsAre());
+  ASSERT_OK(cut->Resume(0));
+  ASSERT_OK(cut->Write(Part(update, 0, kBlock + 10)));
+  auto next = *coordinator_->Submit(As("a"), Announce(a_.id, update));
+  EXPECT_THAT(next->staged_crcs(), ElementsAre(CrcsOf(update).whole()[0]));
+  EXPECT_THAT(cut->Write(Part(update, kBlock + 10, 1)), StatusIs(absl::StatusCode::kUnavailable))
       << "the newer connection has taken over";
-  EXPECT_THAT(cut->Finish(), StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_THAT(next->Finish(), StatusIs(absl::StatusCode::kInvalidArgument)) << "bytes are missing";
+  EXPECT_THAT(cut->Finish(IdentityOf(update)), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(next->Resume(10), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(next->Resume(2 * kBlock), StatusIs(absl::StatusCode::kInvalidArgument)) << "beyond what is staged";
+  ASSERT_OK(next->Resume(kBlock));
+  EXPECT_THAT(next->Finish(IdentityOf(update)), StatusIs(absl::StatusCode::kInvalidArgument)) << "bytes are missing";
   next.reset();
-  const auto result = Send(*coordinator_, "a", a_.id, update, 7);
+  const auto result = Send(*coordinator_, "a", a_.id, update, 70'000, kBlock);
+  ASSERT_OK(result);
+  EXPECT_EQ(result->kind, SubmitResult::Kind::kAccepted);
+  Submit("b", b_, update);
+  TaskFor("b");
+  const auto rows = *Rows().ClientRounds(coordinator_->run_id(), 1);
+  EXPECT_EQ(rows[0].update_digest, IdentityOf(update).Hex());
+  EXPECT_EQ(rows[0].update_digest, rows[1].update_digest) << "a function of the update, and of nobody's name";
+}
+
+// A process that died after it had sent a part, and a new one that trains again; or one block that was damaged.
+TEST_F(TrainingTest, Submit_OtherBytesInOneBlock_OnlyTheyAndWhatFollowsAreSentAgain) {
+  elements_ = 700'000;
+  Begin();
+  const std::string update = Good(7);
+  std::string other = update;
+  other[kBlock + 5] ^= 1;
+  auto cut = *coordinator_->Submit(As("a"), Announce(a_.id, other));
+  ASSERT_OK(cut->Resume(0));
+  ASSERT_OK(cut->Write(Part(other, 0, 2 * kBlock)));
+  cut.reset();
+  auto next = *coordinator_->Submit(As("a"), Announce(a_.id, update));
+  ASSERT_EQ(next->staged_crcs().size(), 2u);
+  EXPECT_EQ(next->staged_crcs()[0], CrcsOf(update).whole()[0]);
+  EXPECT_NE(next->staged_crcs()[1], CrcsOf(update).whole()[1]);
+  ASSERT_OK(next->Resume(kBlock));
+  ASSERT_OK(next->Write(Part(update, kBlock, update.size() - kBlock)));
+  const auto result = next->Finish(IdentityOf(update));
   ASSERT_OK(result);
   EXPECT_EQ(result->kind, SubmitResult::Kind::kAccepted);
 }
 
-TEST_F(TrainingTest, Submit_OtherBytesThanBefore_StartsAnew) {
+TEST_F(TrainingTest, Submit_OfAnotherLength_StartsAnew) {
+  elements_ = 300'000;
   Begin();
-  const std::string first = Good(a_, 1), second = Good(a_, 2);
-  auto cut = *coordinator_->Submit(As("a"), {a_.id, 0, static_cast<int64_t>(first.size()), Sha256Of(first)});
-  ASSERT_OK(cut->Write(std::as_bytes(std::span(first.data(), 10))));
-  cut.reset();
-  auto next = *coordinator_->Submit(As("a"), {a_.id, 0, static_cast<int64_t>(second.size()), Sha256Of(second)});
-  EXPECT_EQ(next->offset(), 0);
+  const std::string first = Good(1), second = first + "  ";
+  auto cut = *coordinator_->Submit(As("a"), Announce(a_.id, first));
+  ASSERT_OK(cut->Resume(0));
+  ASSERT_OK(cut->Write(Part(first, 0, kBlock)));
+  auto next = *coordinator_->Submit(As("a"), Announce(a_.id, second));
+  EXPECT_THAT(next->staged_crcs(), ElementsAre());
+  EXPECT_THAT(cut->Write(Part(first, kBlock, 1)), StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST_F(TrainingTest, Submit_IdentityDiffers_IsDataLossAndNothingIsKept) {
+  elements_ = 300'000;
+  Begin();
+  const std::string update = Good();
+  auto writer = *coordinator_->Submit(As("a"), Announce(a_.id, update));
+  ASSERT_OK(writer->Resume(0));
+  ASSERT_OK(writer->Write(Part(update, 0, update.size())));
+  EXPECT_THAT(writer->Finish(Sha256Of("other bytes")), StatusIs(absl::StatusCode::kDataLoss));
+  writer = *coordinator_->Submit(As("a"), Announce(a_.id, update));
+  EXPECT_THAT(writer->staged_crcs(), ElementsAre());
+  EXPECT_EQ(Submit("a", a_, update).kind, SubmitResult::Kind::kAccepted);
+}
+
+// Two processes of one name, with the same data and with other data, which send and are taken over in turn.
+TEST_F(TrainingTest, TwoProcessesOfOneName_NeitherFailsTheTask) {
+  elements_ = 700'000;
+  for (const float other : {7.0f, 8.0f}) {
+    SCOPED_TRACE(other);
+    history_.reset();
+    const TestFolder folder;
+    options_.db_path = folder.db();
+    Begin();
+    std::vector<SubmitResult::Kind> ends;
+    Mutex mutex;
+    const auto process = [&](float value, std::chrono::milliseconds patience) {
+      const std::string update = Good(value);
+      for (;; patience *= 2) {
+        const auto result = Send(*coordinator_, "a", a_.id, update, 200'000);
+        if (!result.ok()) {
+          EXPECT_THAT(result, StatusIs(absl::StatusCode::kUnavailable));
+          std::this_thread::sleep_for(patience);
+          continue;
+        }
+        MutexLock lock(mutex);
+        ends.push_back(result->kind);
+        return;
+      }
+    };
+    std::thread one(process, 7.0f, std::chrono::milliseconds(1)), two(process, other, std::chrono::milliseconds(2));
+    one.join();
+    two.join();
+    EXPECT_THAT(ends, UnorderedElementsAre(SubmitResult::Kind::kAccepted, SubmitResult::Kind::kDuplicate));
+    Submit("b", b_, Good(1));
+    TaskFor("b");
+    EXPECT_THAT(Tasks(1), ElementsAre("a1 a: folded", "a1 b: folded"));
+    coordinator_.reset();
+  }
+}
+
+// A weighted mean that waits for the test before it takes an update.
+std::binary_semaphore taking(0), take(0);
+
+class SlowMean : public Aggregation {
+ public:
+  explicit SlowMean(std::unique_ptr<Aggregation> mean) : mean_(std::move(mean)) {}
+  Status Check(const UpdateView& update) const override { return mean_->Check(update); }
+  StatusOr<Taken> Take(const UpdateView& update) override {
+    taking.release();
+    take.acquire();
+    return mean_->Take(update);
+  }
+  Status Check(const Partial& partial) const override { return mean_->Check(partial); }
+  Status Merge(Partial&& partial) override { return mean_->Merge(std::move(partial)); }
+  Partial Save() const override { return mean_->Save(); }
+  Partial Extract() override { return mean_->Extract(); }
+  StatusOr<ServerInput> Finish() && override { return std::move(*mean_).Finish(); }
+
+ private:
+  std::unique_ptr<Aggregation> mean_;
+};
+
+StatusOr<std::unique_ptr<Aggregation>> CreateSlowMean(const AggregationSpec& spec) {
+  AggregationSpec plain = spec;
+  plain.rule = "weighted_mean";
+  RIVULET_ASSIGN_OR_RETURN(auto mean, Aggregation::Create(plain));
+  return std::make_unique<SlowMean>(std::move(mean));
+}
+
+RIVULET_AGGREGATION("slow_mean", CreateSlowMean);
+
+TEST_F(TrainingTest, DeadlineWhileAnUpdateIsChecked_ItIsFolded) {
+  rule_ = "slow_mean";
+  options_.scenario.server.min_reports = 1;
+  Begin();
+  std::thread a([&] { EXPECT_EQ(Submit("a", a_, Good(3)).kind, SubmitResult::Kind::kAccepted); });
+  taking.acquire();
+  now_ms_ += 600'000;
+  EXPECT_TRUE(coordinator_->Poll(AskedBy("b"))->tasks.empty()) << "b is too late";
+  take.release();
+  a.join();
+  b_ = TaskFor("b");
+  EXPECT_EQ(b_.base_version, 1);
+  EXPECT_EQ(FirstValue(), 4);
+  EXPECT_THAT(Tasks(1), ElementsAre("a1 a: folded", "a1 b: dropped no update arrived before the deadline of 600 s"));
 }
 
 TEST_F(TrainingTest, Submit_Twice_CountsOnce) {
   Begin();
-  EXPECT_EQ(Submit("a", a_, Good(a_, 1)).kind, SubmitResult::Kind::kAccepted);
-  EXPECT_EQ(Submit("a", a_, Good(a_, 1)).kind, SubmitResult::Kind::kDuplicate);
-  Submit("b", b_, Good(b_, 1));
+  EXPECT_EQ(Submit("a", a_, Good(1)).kind, SubmitResult::Kind::kAccepted);
+  EXPECT_EQ(Submit("a", a_, Good(1)).kind, SubmitResult::Kind::kDuplicate);
+  Submit("b", b_, Good(1));
   TaskFor("b");
-  EXPECT_EQ(Submit("a", a_, Good(a_, 1)).kind, SubmitResult::Kind::kDuplicate) << "after the commit, too";
+  EXPECT_EQ(Submit("a", a_, Good(1)).kind, SubmitResult::Kind::kDuplicate) << "after the commit, too";
   EXPECT_EQ(FirstValue(), 2);
   EXPECT_EQ(Rows().ClientRounds(coordinator_->run_id(), 1)->size(), 2u);
 }
 
 TEST_F(TrainingTest, Submit_NotThisCallersTask_IsNotFound) {
   Begin();
-  const std::string update = Good(a_);
   const auto submit = [&](const std::string& name, const TaskId& task, int step = 0) {
-    return coordinator_->Submit(As(name), {task, step, static_cast<int64_t>(update.size()), Sha256Of(update)}).status();
+    return coordinator_->Submit(As(name), {task, step, std::ssize(Good())}).status();
   };
   EXPECT_THAT(submit("b", a_.id), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(submit("a", "no-such-task"), StatusIs(absl::StatusCode::kNotFound));
@@ -366,63 +505,37 @@ TEST_F(TrainingTest, Submit_NotThisCallersTask_IsNotFound) {
 
 TEST_F(TrainingTest, Submit_MoreBytesThanAnnounced_IsAnError) {
   Begin();
-  const std::string update = Good(a_);
-  auto writer = *coordinator_->Submit(As("a"), {a_.id, 0, 5, Sha256Of(update)});
+  const std::string update = Good();
+  auto writer = *coordinator_->Submit(As("a"), {a_.id, 0, 5});
   EXPECT_THAT(writer->Write(std::as_bytes(std::span(update.data(), 6))), StatusIs(absl::StatusCode::kOutOfRange));
 }
 
 struct BadUpdate {
   const char* name;
-  std::function<std::string(const Task&)> make;
+  std::string update;
   const char* reason;
 };
 
 TEST_F(TrainingTest, Submit_BadUpdate_IsRefusedWithAReasonAndTheModelIsUntouched) {
   const float infinity = std::numeric_limits<float>::infinity();
+  const auto without_examples = [&] {
+    proto::Update update;
+    EXPECT_TRUE(update.ParseFromString(Good()));
+    update.mutable_scalars()->erase("examples");
+    return update.SerializeAsString();
+  };
   const BadUpdate cases[] = {
-      {"NaN",
-       [](const Task& t) {
-         return MakeUpdate(t.id, {0, std::nanf(""), 0}, 5);
-       },
-       "its training diverged"},
-      {"infinity",
-       [=](const Task& t) {
-         return MakeUpdate(t.id, {infinity, 0, 0}, 5);
-       },
-       "its training diverged"},
-      {"beyond the bound",
-       [](const Task& t) {
-         return MakeUpdate(t.id, {0, 0, 2000}, 5);
-       },
-       "raise server.value_bits"},
-      {"too long",
-       [](const Task& t) {
-         return MakeUpdate(t.id, {0, 0, 0, 0}, 5);
-       },
-       "4"},
-      {"no weight",
-       [](const Task& t) {
-         return MakeUpdate(t.id, {0, 0, 0}, 0);
-       },
-       "weight"},
-      {"heavy",
-       [](const Task& t) {
-         return MakeUpdate(t.id, {0, 0, 0}, 65537);
-       },
-       "server.max_weight"},
-      {"of another task",
-       [](const Task&) {
-         return MakeUpdate("elsewhere", {0, 0, 0}, 5);
-       },
-       "is of task 'elsewhere'"},
-      {"no message", [](const Task&) { return std::string("\xFF\xFF\xFF"); }, ""},
-      {"empty", [](const Task&) { return std::string(); }, "an update of 0 bytes"},
-      {"huge", [](const Task&) { return std::string(100'000, 'x'); }, "an update of 100000 bytes"},
-      {"loss NaN",
-       [](const Task& t) {
-         return MakeUpdate(t.id, {0, 0, 0}, 5, std::nan(""));
-       },
-       "train_loss"},
+      {"NaN", MakeUpdate({0, std::nanf(""), 0}, 5), "its training diverged"},
+      {"infinity", MakeUpdate({infinity, 0, 0}, 5), "its training diverged"},
+      {"beyond the bound", MakeUpdate({0, 0, 2000}, 5), "raise server.value_bits"},
+      {"too long", MakeUpdate({0, 0, 0, 0}, 5), "4"},
+      {"no weight", MakeUpdate({0, 0, 0}, 0), "weight"},
+      {"heavy", MakeUpdate({0, 0, 0}, 65537), "server.max_weight"},
+      {"without examples", without_examples(), "does not declare on how many 'examples'"},
+      {"no message", "\xFF\xFF\xFF", "this is no Update message"},
+      {"empty", "", "an update of 0 bytes"},
+      {"huge", std::string(100'000, 'x'), "an update of 100000 bytes"},
+      {"loss NaN", MakeUpdate({0, 0, 0}, 5, std::nan("")), "train_loss"},
   };
   for (const BadUpdate& c : cases) {
     SCOPED_TRACE(c.name);
@@ -432,10 +545,10 @@ TEST_F(TrainingTest, Submit_BadUpdate_IsRefusedWithAReasonAndTheModelIsUntouched
     const TestFolder folder;
     options_.db_path = folder.db();
     Begin();
-    const SubmitResult result = Submit("a", a_, c.make(a_));
+    const SubmitResult result = Submit("a", a_, c.update);
     EXPECT_EQ(result.kind, SubmitResult::Kind::kRefused);
     EXPECT_THAT(result.reason, HasSubstr(c.reason));
-    Submit("b", b_, Good(b_, 3));
+    Submit("b", b_, Good(3));
     b_ = TaskFor("b");
     EXPECT_EQ(FirstValue(), 4) << "b's alone";
     EXPECT_THAT(Tasks(1), UnorderedElementsAre(HasSubstr("a: refused " + result.reason), "a1 b: folded"));
@@ -448,31 +561,20 @@ TEST_F(TrainingTest, Submit_BadUpdate_IsRefusedWithAReasonAndTheModelIsUntouched
   }
 }
 
-TEST_F(TrainingTest, Submit_DigestDiffers_IsRefused) {
-  Begin();
-  const std::string update = Good(a_);
-  auto writer =
-      *coordinator_->Submit(As("a"), {a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of("other bytes")});
-  ASSERT_OK(writer->Write(std::as_bytes(std::span(update))));
-  const auto result = writer->Finish();
-  ASSERT_OK(result);
-  EXPECT_EQ(result->kind, SubmitResult::Kind::kRefused);
-  EXPECT_THAT(result->reason, HasSubstr("was announced"));
-}
-
 TEST_F(TrainingTest, Deadline_LateClient_IsDroppedAndTheRoundGoesOnWithoutIt) {
   options_.scenario.server.min_reports = 1;
   Begin();
-  const std::string update = Good(a_);
-  auto late = *coordinator_->Submit(As("a"), {a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of(update)});
+  const std::string update = Good();
+  auto late = *coordinator_->Submit(As("a"), Announce(a_.id, update));
+  ASSERT_OK(late->Resume(0));
   ASSERT_OK(late->Write(std::as_bytes(std::span(update))));
-  Submit("b", b_, Good(b_, 3));
+  Submit("b", b_, Good(3));
   now_ms_ += 599'999;
   EXPECT_EQ(coordinator_->Poll(AskedBy("a"))->tasks.at(0).id, a_.id) << "still its own";
   now_ms_ += 1;
   b_ = TaskFor("b");
   EXPECT_EQ(b_.base_version, 1);
-  const auto result = late->Finish();
+  const auto result = late->Finish(IdentityOf(update));
   ASSERT_OK(result);
   EXPECT_EQ(result->kind, SubmitResult::Kind::kRefused);
   EXPECT_EQ(result->reason, "no update arrived before the deadline of 600 s");
@@ -489,13 +591,13 @@ TEST_F(TrainingTest, Deadline_NotEnforced_NobodyIsLate) {
   Begin();
   now_ms_ += int64_t{365} * 86'400'000;
   EXPECT_EQ(TaskFor("a").id, a_.id);
-  EXPECT_EQ(Submit("a", a_, Good(a_)).kind, SubmitResult::Kind::kAccepted);
+  EXPECT_EQ(Submit("a", a_, Good()).kind, SubmitResult::Kind::kAccepted);
 }
 
 TEST_F(TrainingTest, TooFewReports_AttemptIsAbandonedAndTheNextOneCommits) {
   options_.scenario.run.rounds = 1;
   Begin();
-  Submit("a", a_, Good(a_, 100));
+  Submit("a", a_, Good(100));
   now_ms_ += 600'000;
   const Task again = TaskFor("a");
   EXPECT_EQ(again.base_version, 0);
@@ -506,9 +608,9 @@ TEST_F(TrainingTest, TooFewReports_AttemptIsAbandonedAndTheNextOneCommits) {
   ASSERT_EQ(reply->outcomes.size(), 1);
   EXPECT_EQ(reply->outcomes[0].end, TaskEnd::kDropped);
   EXPECT_THAT(reply->outcomes[0].reason, HasSubstr("the round was abandoned: 1 of 2 updates"));
-  Submit("a", again, Good(again, 1));
+  Submit("a", again, Good(1));
   const Task b = TaskFor("b");
-  Submit("b", b, Good(b, 1));
+  Submit("b", b, Good(1));
   ASSERT_OK(coordinator_->Wait());
   EXPECT_EQ(FirstValue(), 2) << "nothing of the abandoned attempt";
   const auto rounds = *Rows().Rounds(coordinator_->run_id());
@@ -559,8 +661,8 @@ TEST_F(TrainingTest, Fail_UnknownTask_IsNotFound) {
 
 TEST_F(TrainingTest, Stop_ClientsAreAskedToWaitAndKeepTheirUpdates) {
   Begin();
-  const std::string update = Good(a_);
-  auto writer = *coordinator_->Submit(As("a"), {a_.id, 0, static_cast<int64_t>(update.size()), Sha256Of(update)});
+  const std::string update = Good();
+  auto writer = *coordinator_->Submit(As("a"), Announce(a_.id, update));
   coordinator_->Stop();
   EXPECT_THAT(coordinator_->Wait(), StatusIs(absl::StatusCode::kCancelled));
   const auto reply = coordinator_->Poll(AskedBy("a"));
@@ -569,8 +671,8 @@ TEST_F(TrainingTest, Stop_ClientsAreAskedToWaitAndKeepTheirUpdates) {
   EXPECT_FALSE(reply->over);
   EXPECT_GT(reply->wait_ms, 0);
   EXPECT_THAT(writer->Write(std::as_bytes(std::span(update))), StatusIs(absl::StatusCode::kAborted));
-  EXPECT_THAT(writer->Finish(), StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_THAT(coordinator_->Submit(As("a"), {a_.id, 0, 5, Sha256Of(update)}), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(writer->Finish(IdentityOf(update)), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(coordinator_->Submit(As("a"), {a_.id, 0, 5}), StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_EQ(Rows().ResolveRun("latest")->status, "interrupted");
   EXPECT_FALSE(std::filesystem::exists(folder_.db() + "-wal"));
 }
@@ -604,7 +706,7 @@ TEST_F(TrainingTest, ModelNotFinite_RoundIsFailed) {
   options_.scenario.server.learning_rate = 1e38;
   FakeFleet fleet(options_);
   fleet.act = [this](Coordinator& c, const std::string& name, const Task& task) {
-    EXPECT_OK(Send(c, name, task.id, Good(task, 1000)));
+    EXPECT_OK(Send(c, name, task.id, Good(1000)));
   };
   Start();
   EXPECT_THAT(std::string(Message(fleet.Run(*coordinator_, Names(2)))),
@@ -830,15 +932,15 @@ TEST_F(TrainingTest, HundredUploadsAtOnce_StayWithinTheStagingBudget) {
     ASSERT_OK(reply);
     ASSERT_EQ(reply->tasks.size(), 1u);
     const TaskId& task = reply->tasks[0].id;
-    updates.push_back(MakeUpdate(task, std::vector<float>(100'000, 0.5f), 1));
-    writers.push_back(*coordinator->Submit(
-        As(name), {task, 0, static_cast<int64_t>(updates.back().size()), Sha256Of(updates.back())}));
+    updates.push_back(MakeUpdate(std::vector<float>(100'000, 0.5f), 1));
+    writers.push_back(*coordinator->Submit(As(name), Announce(task, updates.back())));
     const auto bytes = std::as_bytes(std::span(updates.back()));
+    ASSERT_OK(writers.back()->Resume(0));
     ASSERT_OK(writers.back()->Write(bytes.first(200'000)));
     ASSERT_OK(writers.back()->Write(bytes.subspan(200'000)));
   }
-  for (auto& writer : writers) {
-    const auto result = writer->Finish();
+  for (size_t i = 0; i < writers.size(); ++i) {
+    const auto result = writers[i]->Finish(IdentityOf(updates[i]));
     ASSERT_OK(result);
     EXPECT_EQ(result->kind, SubmitResult::Kind::kAccepted) << result->reason;
   }

@@ -154,7 +154,7 @@ TEST_F(InPlaceTest, RefusedBySite_EndsAsAnUploadThatIsBad) {
   const Task site = one_.tasks[0], upload = one_.tasks[1];
   EXPECT_OK(coordinator_->Fail(As("worker 0"), {site.id, "it has NaN", true}));
   EXPECT_OK(coordinator_->Fail(As("worker 0"), {site.id, "it has NaN", true})) << "said twice";
-  const std::string bad = MakeUpdate(upload.id, std::vector<float>(kInPlaceElements, std::nanf("")), 10);
+  const std::string bad = MakeUpdate(std::vector<float>(kInPlaceElements, std::nanf("")), 10);
   EXPECT_EQ(Send(*coordinator_, "worker 0", upload.id, bad)->kind, SubmitResult::Kind::kRefused);
   EXPECT_OK(coordinator_->Fail(As("worker 0"), {one_.tasks[2].id, "no disk"}));
   EXPECT_OK(coordinator_->Fail(As("worker 0"), {one_.tasks[3].id, "no disk"}));

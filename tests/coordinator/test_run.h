@@ -12,6 +12,7 @@
 #include "coordinator/history/history.h"
 #include "coordinator/run_parts.h"
 #include "federated/random/streams.h"
+#include "federated/updates/block_crcs.h"
 #include "proto/federated/update.pb.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_folder.h"
@@ -71,19 +72,15 @@ inline std::vector<float> FakeDelta(const Task& task, const Model& base) {
   return delta;
 }
 
-inline std::string MakeUpdate(const TaskId& task, const std::vector<float>& delta, int64_t weight,
-                              double train_loss = 0.5) {
+inline std::string MakeUpdate(const std::vector<float>& delta, int64_t examples, double train_loss = 0.5) {
   proto::Update update;
-  update.set_task_id(task);
   proto::UpdatePart& part = *update.add_parts();
   part.set_name("delta");
   part.set_encoding(1);
   part.set_data(delta.data(), delta.size() * sizeof(float));
-  part.set_weight(weight);
-  (*update.mutable_scalars())["examples"] = static_cast<double>(weight);
+  (*update.mutable_scalars())["examples"] = static_cast<double>(examples);
   (*update.mutable_scalars())["steps"] = 6;
   (*update.mutable_scalars())["train_loss"] = train_loss;
-  (*update.mutable_scalars())["train_seconds"] = 0.25;
   return update.SerializeAsString();
 }
 
@@ -94,22 +91,34 @@ T Value(StatusOr<T> result) {
   return result.ok() ? *std::move(result) : T{};
 }
 
-inline Caller As(const std::string& name) { return {name, "", ""}; }
+inline Caller As(const std::string& name) { return {.name = name}; }
 // A poll of `name`, who has so many examples in "train".
 inline PollRequest AskedBy(const std::string& name, int64_t examples = 5) {
   return {As(name), {.version = "test", .datasets = {{"train", examples}}}};
 }
 
+inline BlockCrcs CrcsOf(const std::string& update) {
+  BlockCrcs crcs;
+  crcs.Append(std::as_bytes(std::span(update)));
+  return crcs;
+}
+inline Digest IdentityOf(const std::string& update) { return CrcsOf(update).Identity(0); }
+inline Submission Announce(const TaskId& task, const std::string& update) {
+  return {task, 0, std::ssize(update), {.train_seconds = 0.25}};
+}
+
+// Goes on at `from`, which is whole blocks, of what is staged of the same bytes.
 inline StatusOr<SubmitResult> Send(CoordinatorApi& api, const std::string& name, const TaskId& task,
-                                   const std::string& update, size_t chunk = SIZE_MAX) {
-  RIVULET_ASSIGN_OR_RETURN(auto writer,
-                           api.Submit(As(name), {task, 0, static_cast<int64_t>(update.size()), Sha256Of(update)}));
-  for (auto offset = static_cast<size_t>(writer->offset()); offset < update.size();) {
+                                   const std::string& update, size_t chunk = SIZE_MAX, size_t from = 0) {
+  RIVULET_ASSIGN_OR_RETURN(auto writer, api.Submit(As(name), Announce(task, update)));
+  if (const SubmitResult* decided = writer->decided()) return *decided;
+  RIVULET_RETURN_IF_ERROR(writer->Resume(static_cast<int64_t>(from)));
+  for (size_t offset = from; offset < update.size();) {
     const std::string_view piece = std::string_view(update).substr(offset, chunk);
     RIVULET_RETURN_IF_ERROR(writer->Write(std::as_bytes(std::span(piece.data(), piece.size()))));
     offset += piece.size();
   }
-  return writer->Finish();
+  return writer->Finish(IdentityOf(update));
 }
 
 inline StatusOr<std::string> ReadToEnd(ChunkReader& reader) {
@@ -167,7 +176,7 @@ class FakeFleet {
     RIVULET_ASSIGN_OR_RETURN(const std::string bytes, ReadToEnd(*reader));
     RIVULET_ASSIGN_OR_RETURN(const auto base, ModelFromSafetensors(coordinator.model()->shared_layout(), bytes));
     const int64_t examples = 10 + static_cast<int64_t>(client_id.back() - '0');
-    return Send(coordinator, client_id, task.id, MakeUpdate(task.id, FakeDelta(task, *base), examples));
+    return Send(coordinator, client_id, task.id, MakeUpdate(FakeDelta(task, *base), examples));
   }
 
   std::function<void(Coordinator&, const std::string&, const Task&)> act;

@@ -204,6 +204,23 @@ class Deploy(RivuletTest):
         self.ends_well(coordinator, "coordinator")
         self.assertEqual(self.digests("deployed.sqlite"), by_preset)
 
+    def test_two_processes_of_one_name_neither_fails_the_other(self):
+        """Started twice by mistake: both train, both upload, one of the two updates counts, and both end well."""
+        digests = self.simulated()
+        names = self.partition()
+        coordinator, target = self.start_coordinator()
+        clients = [self.start_client(name, target, "--json") for name in names + names]
+        reports = []
+        for name, process in zip(names + names, clients):
+            out, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 0, f"{name}: {out}{err}")
+            reports += [event for event in map(json.loads, out.splitlines()) if event["event"] == "report"]
+        self.ends_well(coordinator, "coordinator")
+        self.assertLessEqual({event["status"] for event in reports}, {"accepted", "duplicate"})
+        self.assertEqual(self.digests("deployed.sqlite"), digests)
+        self.assertEqual(self.query("SELECT status, count(*) FROM client_rounds GROUP BY 1", db="deployed.sqlite"),
+                         [("folded", ROUNDS * PER_ROUND)])
+
     def test_client_of_a_name_that_no_row_holds_says_why(self):
         self.run_rivulet("simulate", self.scenario, "--rounds", "1", "--db", self.path("x.sqlite"), code=0)
         self.partition()
@@ -251,6 +268,19 @@ class Up(RivuletTest):
         self.assertEqual(self.digests("up.sqlite"), self.digests("simulated.sqlite"))
         self.assertEqual(json.loads(out)["model_digest"], self.digests("simulated.sqlite")[-1])
         self.assertEqual(len(re.findall(r"(?m)^round \d/6 ", err)), ROUNDS, err)
+
+    def test_the_same_run_again_has_the_same_updates(self):
+        """An update is what was computed: no clock is in it, and nothing of the run it was for."""
+        sql = "SELECT round, client_id, update_digest FROM client_rounds ORDER BY 1, 2"
+        runs = []
+        for _ in range(2):
+            _, err = (process := self.up(rounds=2)).communicate(timeout=120)
+            self.assertEqual(process.returncode, 0, err)
+            runs.append(self.query(sql, db="up.sqlite"))
+            os.remove(self.path("up.sqlite"))
+        self.assertEqual(len(runs[0]), 2 * PER_ROUND)
+        self.assertTrue(all(re.fullmatch("[0-9a-f]{64}", digest) for _, _, digest in runs[0]), runs[0])
+        self.assertEqual(runs[0], runs[1])
 
     def test_ctrl_c_stops_them_all(self):
         process = self.up("--set", "client.epochs=200", rounds=1000)

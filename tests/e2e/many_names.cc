@@ -5,18 +5,23 @@
 #include <thread>
 #include <vector>
 
+#include "client/send_submission.h"
 #include "client/update_message_writer.h"
-#include "engine/base/check.h"
 #include "engine/base/mutex.h"
 #include "federated/plan/plan.h"
 #include "federated/transport/grpc_client.h"
+#include "federated/updates/block_crcs.h"
 
 namespace rivulet {
 namespace {
 
+struct Load {
+  std::string update;
+  BlockCrcs crcs;
+};
 struct Shared {
   Mutex mutex;
-  std::shared_ptr<const std::string> tail GUARDED_BY(mutex);  // of every update: all but the task's name
+  std::shared_ptr<const Load> load GUARDED_BY(mutex);  // the same for every task
 };
 
 StatusOr<std::string> FetchAll(CoordinatorApi& api, const Caller& caller, const BlobId& id) {
@@ -29,44 +34,33 @@ StatusOr<std::string> FetchAll(CoordinatorApi& api, const Caller& caller, const 
   }
 }
 
-// Everything after the task's name, which comes first.
-StatusOr<std::shared_ptr<const std::string>> Tail(Shared& shared, CoordinatorApi& api, const Caller& caller,
-                                                  const Task& task) {
+StatusOr<std::shared_ptr<const Load>> LoadOf(Shared& shared, CoordinatorApi& api, const Caller& caller,
+                                             const Task& task) {
   MutexLock lock(shared.mutex);
-  if (shared.tail == nullptr) {
+  if (shared.load == nullptr) {
     RIVULET_ASSIGN_OR_RETURN(std::string bytes, FetchAll(api, caller, {BlobId::Form::kBytes, task.plan}));
     RIVULET_ASSIGN_OR_RETURN(const auto plan, Plan::Open(std::move(bytes)));
     const std::vector<float> delta(static_cast<size_t>(plan->layout()->update_elements()), 1e-6f);
     const FloatRun runs[] = {{delta.data(), nullptr, std::ssize(delta)}};
     const LocalResult::Part part{"delta", runs};
-    std::string update = WriteUpdate("x", {&part, 1}, 10, {{"examples", 10}, {"steps", 1}, {"train_loss", 1}});
-    update.erase(0, 3);  // key, length, "x"
-    shared.tail = std::make_shared<const std::string>(std::move(update));
+    auto load = std::make_shared<Load>();
+    load->update = WriteUpdate({&part, 1}, {{"examples", 10}, {"steps", 1}, {"train_loss", 1}});
+    load->crcs.Append(std::as_bytes(std::span(load->update)));
+    shared.load = std::move(load);
   }
-  return shared.tail;
+  return shared.load;
 }
 
-Status Upload(CoordinatorApi& api, const Caller& caller, const Task& task, const std::string& tail) {
-  RIVULET_CHECK(task.id.size() < 128);
-  const std::string head = std::string("\x0a") + static_cast<char>(task.id.size()) + task.id;
-  const auto bytes = static_cast<int64_t>(head.size() + tail.size());
-  const Digest digest = std::move(Sha256().Update(head).Update(tail)).Finish();
+Status Upload(CoordinatorApi& api, const Caller& caller, const Task& task, const Load& load) {
   for (;;) {
-    StatusOr<std::unique_ptr<ChunkWriter>> writer = api.Submit(caller, {task.id, 0, bytes, digest});
-    if (absl::IsResourceExhausted(writer.status())) {
+    const StatusOr<SubmitResult> result = SendSubmission(api, caller, {task.id, task.step, std::ssize(load.update)},
+                                                         std::as_bytes(std::span(load.update)), load.crcs);
+    if (absl::IsResourceExhausted(result.status())) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       continue;
     }
-    RIVULET_RETURN_IF_ERROR(writer.status());
-    const auto staged = static_cast<size_t>((*writer)->offset());  // by a call that was cut off
-    const auto from = [&](const std::string& part, size_t skip) {
-      return std::as_bytes(std::span(part).subspan(std::min(skip, part.size())));
-    };
-    Status status = (*writer)->Write(from(head, staged));
-    if (status.ok()) status = (*writer)->Write(from(tail, staged - std::min(staged, head.size())));
-    RIVULET_RETURN_IF_ERROR(status);
-    RIVULET_ASSIGN_OR_RETURN(const SubmitResult result, (*writer)->Finish());
-    if (result.kind == SubmitResult::Kind::kRefused) return FailedPrecondition("refused: {}", result.reason);
+    RIVULET_RETURN_IF_ERROR(result.status());
+    if (result->kind == SubmitResult::Kind::kRefused) return FailedPrecondition("refused: {}", result->reason);
     return absl::OkStatus();
   }
 }
@@ -78,15 +72,14 @@ Status Serve(CoordinatorApi& api, Caller& caller, Shared& shared, bool* over) {
   if (reply.tasks.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(reply.wait_ms));
   for (const Task& task : reply.tasks) {
     caller.run_id = task.run_id;
-    RIVULET_ASSIGN_OR_RETURN(const auto tail, Tail(shared, api, caller, task));
+    RIVULET_ASSIGN_OR_RETURN(const auto load, LoadOf(shared, api, caller, task));
     RIVULET_RETURN_IF_ERROR(FetchAll(api, caller, task.input("model")->id).status());
-    RIVULET_RETURN_IF_ERROR(Upload(api, caller, task, *tail));
+    RIVULET_RETURN_IF_ERROR(Upload(api, caller, task, *load));
   }
   return absl::OkStatus();
 }
 
-// A server with as many calls as it can serve refuses the next one for now, which a hundred names that call at once on
-// a busy machine do meet: like a client, each polls again and is given the same task.
+// A connection may be lost on a busy machine: like a client, each name polls again and is given the same task.
 Status SpeakFor(const std::string& name, const NetworkAddress& coordinator, Shared& shared) {
   RIVULET_ASSIGN_OR_RETURN(const auto api,
                            GrpcClient::Create({.coordinator = coordinator, .credentials = InsecureCredentials(false)}));

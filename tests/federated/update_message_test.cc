@@ -11,12 +11,10 @@ using ::testing::HasSubstr;
 
 proto::Update SampleUpdate() {
   proto::Update update;
-  update.set_task_id("run-r1-a1-client-00003-0");
   proto::UpdatePart* part = update.add_parts();
   part->set_name("delta");
   part->set_encoding(1);
   part->set_data(std::string(1000, '\x3f'));
-  part->set_weight(600);
   (*update.mutable_scalars())["train_loss"] = 0.25;
   (*update.mutable_scalars())["examples"] = 600;
   (*update.mutable_scalars())["steps"] = 0;
@@ -27,10 +25,8 @@ TEST(ParseUpdate, ReadsWhatProtobufWrites) {
   const std::string bytes = SampleUpdate().SerializeAsString();
   const auto update = ParseUpdate(bytes);
   ASSERT_OK(update);
-  EXPECT_EQ(update->task, "run-r1-a1-client-00003-0");
   ASSERT_EQ(update->parts.size(), 1u);
   EXPECT_EQ(update->parts[0].name, "delta");
-  EXPECT_EQ(update->parts[0].weight, 600);
   EXPECT_EQ(update->parts[0].data.size(), 1000u);
   // Borrowed, not copied.
   EXPECT_GE(reinterpret_cast<const char*>(update->parts[0].data.data()), bytes.data());
@@ -38,15 +34,13 @@ TEST(ParseUpdate, ReadsWhatProtobufWrites) {
   EXPECT_EQ(update->scalars, (Scalars{{"examples", 600}, {"steps", 0}, {"train_loss", 0.25}}));
 }
 
-TEST(ParseUpdate, MissingDataAndWeight_AreEmptyAndZero) {
+TEST(ParseUpdate, MissingData_IsEmpty) {
   proto::Update message = SampleUpdate();
   message.mutable_parts(0)->clear_data();
-  message.mutable_parts(0)->clear_weight();
   const std::string bytes = message.SerializeAsString();
   const auto update = ParseUpdate(bytes);
   ASSERT_OK(update);
   EXPECT_TRUE(update->parts[0].data.empty());
-  EXPECT_EQ(update->parts[0].weight, 0);
 }
 
 TEST(ParseUpdate, UnknownFields_AreSkipped) {
@@ -69,7 +63,6 @@ std::string ErrorOf(const std::string& bytes) {
 }
 
 TEST(ParseUpdate, Nonsense_IsRefusedInASentence) {
-  EXPECT_EQ(ErrorOf(""), "this is no Update message: it names no task");
   EXPECT_EQ(ErrorOf("\x0a"), "this is no Update message: it ends inside a number");
   EXPECT_EQ(ErrorOf("\x0a\x05"
                     "ab"),
@@ -96,9 +89,6 @@ TEST(ParseUpdate, Nonsense_IsRefusedInASentence) {
     *message.add_parts() = part;
   }
   EXPECT_THAT(ErrorOf(message.SerializeAsString()), HasSubstr("more than 16 parts"));
-  message = SampleUpdate();
-  message.set_task_id(std::string(2000, 'x'));
-  EXPECT_THAT(ErrorOf(message.SerializeAsString()), HasSubstr("its task has 2000 bytes"));
   std::string twice = SampleUpdate().SerializeAsString();
   for (int i = 0; i < 2; ++i) twice.append("\x1a\x0c\x0a\x01s\x11\0\0\0\0\0\0\0\0", 14);
   EXPECT_THAT(ErrorOf(twice), HasSubstr("the scalar 's' is there twice"));

@@ -1,5 +1,6 @@
 #include "federated/transport/attendance.h"
 
+#include <atomic>
 #include <thread>
 
 #include "tests/testing/status_matchers.h"
@@ -25,7 +26,9 @@ class CountingCoordinator : public CoordinatorApi {
 
 class AttendanceTest : public ::testing::Test {
  protected:
-  void Poll(const std::string& name) { (void)attendance_.Poll({.caller = {.name = name}}); }
+  void Poll(const std::string& name, uint64_t session = 1) {
+    (void)attendance_.Poll({.caller = {.name = name, .session = session}});
+  }
   bool AllKnow() { return attendance_.WaitUntilAllKnow(std::chrono::milliseconds(0)); }
   CountingCoordinator fake_;
   Attendance attendance_{fake_};
@@ -63,6 +66,23 @@ TEST_F(AttendanceTest, LastOneTold_EndsTheWait) {
   std::thread late([this] { Poll("a"); });
   EXPECT_TRUE(attendance_.WaitUntilAllKnow(std::chrono::minutes(1)));
   late.join();
+}
+
+TEST_F(AttendanceTest, SecondProcessOfAName_IsWaitedForALittle) {
+  Poll("a", 1);
+  Poll("a", 2);
+  fake_.reply->over = PollReply::Over{};
+  Poll("a", 1);
+  EXPECT_TRUE(AllKnow()) << "the name does";
+  std::atomic<bool> told = false;
+  std::thread second([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    told = true;
+    Poll("a", 2);
+  });
+  EXPECT_TRUE(attendance_.WaitUntilAllKnow(std::chrono::minutes(1)));
+  EXPECT_TRUE(told);
+  second.join();
 }
 
 TEST_F(AttendanceTest, OtherCalls_PassThrough) {

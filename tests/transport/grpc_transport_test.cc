@@ -6,6 +6,7 @@
 #include "engine/base/mutex.h"
 #include "federated/transport/grpc_client.h"
 #include "federated/transport/grpc_server.h"
+#include "federated/updates/block_crcs.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {
@@ -56,10 +57,17 @@ class FakeCoordinator : public CoordinatorApi {
     if (submission.task != "task-1") return NotFound("no task '{}' for client '{}'", submission.task, caller.name);
     announced = submission.bytes;
     last_step = submission.step;
+    last_train_seconds = submission.measured.train_seconds;
     class Writer : public ChunkWriter {
      public:
-      Writer(FakeCoordinator& fake, Digest digest) : fake_(fake), digest_(digest) {}
-      int64_t offset() const override { return static_cast<int64_t>(fake_.staged.size()); }
+      explicit Writer(FakeCoordinator& fake) : fake_(fake), crcs_(fake.staged_crcs) {}
+      const SubmitResult* decided() const override { return fake_.decided ? &*fake_.decided : nullptr; }
+      std::span<const uint32_t> staged_crcs() const override { return crcs_; }
+      Status Resume(int64_t offset) override {
+        MutexLock lock(fake_.mutex);
+        fake_.resumed_at = offset;
+        return absl::OkStatus();
+      }
       Status Write(std::span<const std::byte> chunk) override {
         MutexLock lock(fake_.mutex);
         if (fake_.staged.size() + chunk.size() > static_cast<size_t>(fake_.announced)) {
@@ -70,16 +78,16 @@ class FakeCoordinator : public CoordinatorApi {
         fake_.moved.NotifyAll();
         return absl::OkStatus();
       }
-      StatusOr<SubmitResult> Finish() override {
-        if (Sha256Of(fake_.staged) != digest_) return SubmitResult{SubmitResult::Kind::kRefused, "another digest"};
+      StatusOr<SubmitResult> Finish(const Digest& identity) override {
+        if (Sha256Of(fake_.staged) != identity) return DataLoss("another identity");
         return fake_.result;
       }
 
      private:
       FakeCoordinator& fake_;
-      Digest digest_;
+      const std::vector<uint32_t> crcs_;
     };
-    return std::make_unique<Writer>(*this, submission.digest);
+    return std::make_unique<Writer>(*this);
   }
 
   Status Fail(const Caller& caller, const TaskFailure& failure) override {
@@ -97,6 +105,10 @@ class FakeCoordinator : public CoordinatorApi {
   size_t fail_fetch_at = 0;
   int64_t announced = 0;
   int last_step = -1;
+  double last_train_seconds = 0;
+  std::optional<SubmitResult> decided;
+  std::vector<uint32_t> staged_crcs;
+  int64_t resumed_at = -1;
   std::string staged;
   size_t largest_chunk = 0;
   SubmitResult result;
@@ -112,7 +124,7 @@ class GrpcTransportTest : public ::testing::Test {
     server_.reset();
     auto server = GrpcServer::Start(fake_, {.listen = {.host = "127.0.0.1", .port = port},
                                             .credentials = InsecureCredentials(false),
-                                            .stall_timeout = stall_timeout});
+                                            .limits = {.stall_timeout = stall_timeout}});
     ASSERT_OK(server);
     server_ = std::move(*server);
     auto client = GrpcClient::Create({.coordinator = server_->address(), .credentials = InsecureCredentials(false)});
@@ -120,9 +132,9 @@ class GrpcTransportTest : public ::testing::Test {
     client_ = std::move(*client);
   }
 
-  StatusOr<std::string> FetchAll(CoordinatorApi& api, int64_t offset) {
+  StatusOr<std::string> FetchAll(CoordinatorApi& api, int64_t offset, const std::string& name = "client-00003") {
     RIVULET_ASSIGN_OR_RETURN(const auto reader,
-                             api.Fetch(caller_, BlobId{BlobId::Form::kModel, Sha256Of(fake_.blob)}, offset));
+                             api.Fetch({.name = name}, BlobId{BlobId::Form::kModel, Sha256Of(fake_.blob)}, offset));
     std::string bytes;
     while (true) {
       RIVULET_ASSIGN_OR_RETURN(const auto chunk, reader->Next());
@@ -220,45 +232,68 @@ TEST_F(GrpcTransportTest, FetchThatFailsMidway_GivesThatError) {
 TEST_F(GrpcTransportTest, Submit_StagesTheSameBytesInBoundedChunks) {
   const std::string update = Pattern(2'000'003);
   fake_.result = {SubmitResult::Kind::kDuplicate, "seen before"};
-  auto writer = client_->Submit(caller_, {"task-1", 2, static_cast<int64_t>(update.size()), Sha256Of(update)});
+  auto writer = client_->Submit(caller_, {"task-1", 2, std::ssize(update), {.train_seconds = 0.5}});
   ASSERT_OK(writer);
-  EXPECT_EQ((*writer)->offset(), 0);
+  EXPECT_EQ((*writer)->decided(), nullptr);
+  EXPECT_TRUE((*writer)->staged_crcs().empty());
+  ASSERT_OK((*writer)->Resume(0));
   ASSERT_OK((*writer)->Write(std::as_bytes(std::span(update))));
-  const auto result = (*writer)->Finish();
+  const auto result = (*writer)->Finish(Sha256Of(update));
   ASSERT_OK(result);
   EXPECT_EQ(result->kind, SubmitResult::Kind::kDuplicate);
   EXPECT_EQ(result->reason, "seen before");
   EXPECT_TRUE(fake_.staged == update);
   EXPECT_EQ(fake_.last_step, 2);
+  EXPECT_EQ(fake_.last_train_seconds, 0.5);
   EXPECT_LE(fake_.largest_chunk, size_t{256} << 10);
-  EXPECT_THAT((*writer)->Finish(), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT((*writer)->Finish(Sha256Of(update)), StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
 TEST_F(GrpcTransportTest, SubmitOfAnUnknownTask_IsNotFoundAtTheCall) {
-  const auto writer = client_->Submit(caller_, {"task-9", 0, 10, Digest{}});
+  const auto writer = client_->Submit(caller_, {"task-9", 0, 10});
   EXPECT_THAT(writer, StatusIs(absl::StatusCode::kNotFound, "no task 'task-9' for client 'client-00003'"));
 }
 
-TEST_F(GrpcTransportTest, SubmitAfterALostConnection_GoesOnAtTheOffsetStaged) {
-  const std::string update = Pattern(600'000);
+TEST_F(GrpcTransportTest, SubmitOfADecidedTask_IsToldAtTheCall) {
+  fake_.decided = SubmitResult{SubmitResult::Kind::kRefused, "too late"};
+  const auto writer = client_->Submit(caller_, {"task-1", 0, 10});
+  ASSERT_OK(writer);
+  ASSERT_NE((*writer)->decided(), nullptr);
+  EXPECT_EQ((*writer)->decided()->kind, SubmitResult::Kind::kRefused);
+  EXPECT_EQ((*writer)->decided()->reason, "too late");
+}
+
+TEST_F(GrpcTransportTest, SubmitAfterALostConnection_GoesOnAtTheBlockStaged) {
+  const std::string update = Pattern(2'000'000);
+  constexpr size_t kBlock = BlockCrcs::kBlockBytes;
   {
-    auto writer = client_->Submit(caller_, {"task-1", 0, 600'000, Sha256Of(update)}).value();
-    ASSERT_OK(writer->Write(std::as_bytes(std::span(update)).first(300'000)));
+    auto writer = client_->Submit(caller_, {"task-1", 0, 2'000'000}).value();
+    ASSERT_OK(writer->Resume(0));
+    ASSERT_OK(writer->Write(std::as_bytes(std::span(update)).first(kBlock)));
     MutexLock lock(fake_.mutex);
-    while (fake_.staged.size() < 300'000) fake_.moved.Wait(fake_.mutex);
+    while (fake_.staged.size() < kBlock) fake_.moved.Wait(fake_.mutex);
+    fake_.staged_crcs = {0xFFFFFFFFu};
   }
-  auto writer = client_->Submit(caller_, {"task-1", 0, 600'000, Sha256Of(update)}).value();
-  EXPECT_EQ(writer->offset(), 300'000);
-  ASSERT_OK(writer->Write(std::as_bytes(std::span(update)).subspan(300'000)));
-  EXPECT_EQ(writer->Finish()->kind, SubmitResult::Kind::kAccepted);
+  auto writer = client_->Submit(caller_, {"task-1", 0, 2'000'000}).value();
+  ASSERT_EQ(writer->staged_crcs().size(), 1u);
+  EXPECT_EQ(writer->staged_crcs()[0], 0xFFFFFFFFu);
+  ASSERT_OK(writer->Resume(kBlock));
+  ASSERT_OK(writer->Write(std::as_bytes(std::span(update)).subspan(kBlock)));
+  EXPECT_EQ(writer->Finish(Sha256Of(update))->kind, SubmitResult::Kind::kAccepted);
+  EXPECT_EQ(fake_.resumed_at, BlockCrcs::kBlockBytes);
   EXPECT_TRUE(fake_.staged == update);
+}
+
+TEST_F(GrpcTransportTest, MoreBlocksStagedThanAnUpdateHas_IsTheCoordinatorsFault) {
+  fake_.staged_crcs = {1, 2};
+  EXPECT_THAT(client_->Submit(caller_, {"task-1", 0, 2'000'000}), StatusIs(absl::StatusCode::kInternal));
 }
 
 TEST_F(GrpcTransportTest, SubmitOfTooMuch_GivesTheCoordinatorsReason) {
   const std::string update = Pattern(2'000'000);
-  auto writer = client_->Submit(caller_, {"task-1", 0, 1'000'000, Sha256Of(update)}).value();
+  auto writer = client_->Submit(caller_, {"task-1", 0, 1'000'000}).value();
   Status status = writer->Write(std::as_bytes(std::span(update)));  // may be refused only at the close
-  if (status.ok()) status = writer->Finish().status();
+  if (status.ok()) status = writer->Finish(Sha256Of(update)).status();
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument, "more than the 1000000 bytes announced"));
 }
 
@@ -269,9 +304,9 @@ TEST_F(GrpcTransportTest, NobodyListens_IsUnavailableAndNamesTheAddress) {
 }
 
 TEST_F(GrpcTransportTest, ServerStopsDuringAnUpload_IsUnavailable) {
-  auto writer = client_->Submit(caller_, {"task-1", 0, 1'000'000, Digest{}}).value();
+  auto writer = client_->Submit(caller_, {"task-1", 0, 1'000'000}).value();
   server_->Stop(std::chrono::milliseconds(0));
-  EXPECT_THAT(writer->Finish(), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(writer->Finish(Digest{}), StatusIs(absl::StatusCode::kUnavailable));
 }
 
 TEST_F(GrpcTransportTest, ServerComesBack_TheSameClientReachesItAgain) {
@@ -295,7 +330,7 @@ TEST_F(GrpcTransportTest, SecondServerOnTheSamePort_IsUnavailable) {
 
 TEST_F(GrpcTransportTest, PeerThatStallsInAnUpload_IsEnded) {
   StartServer(0, std::chrono::milliseconds(100));
-  auto writer = client_->Submit(caller_, {"task-1", 0, 1'000'000, Digest{}}).value();
+  auto writer = client_->Submit(caller_, {"task-1", 0, 1'000'000}).value();
   // Nothing is written: the server ends the stream by itself, and the next calls say so.
   const std::string part = Pattern(1000);
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -308,9 +343,9 @@ TEST_F(GrpcTransportTest, PeerThatStallsInAnUpload_IsEnded) {
 }
 
 TEST_F(GrpcTransportTest, Cancel_EndsCallsInFlightAndLaterOnes) {
-  auto writer = client_->Submit(caller_, {"task-1", 0, 1'000'000, Digest{}}).value();
+  auto writer = client_->Submit(caller_, {"task-1", 0, 1'000'000}).value();
   client_->Cancel();
-  EXPECT_THAT(writer->Finish(), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(writer->Finish(Digest{}), StatusIs(absl::StatusCode::kCancelled));
   EXPECT_THAT(client_->Poll({caller_}), StatusIs(absl::StatusCode::kCancelled));
 }
 
@@ -320,38 +355,13 @@ TEST_F(GrpcTransportTest, ManyCallersAtOnce_EachGetsTheWholeBlob) {
   std::atomic<int> whole = 0;
   std::vector<std::thread> threads;
   for (int i = 0; i < 32; ++i) {
-    threads.emplace_back([&] {
-      const auto got = FetchAll(*client_, 0);
+    threads.emplace_back([&, i] {
+      const auto got = FetchAll(*client_, 0, fmt::format("client-{}", i));
       if (got.ok() && *got == fake_.blob) ++whole;
     });
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(whole, 32);
-}
-
-TEST_F(GrpcTransportTest, MoreCallsThanTheServerServes_AreUnavailableAndServedLater) {
-  const auto small = GrpcServer::Start(fake_, {.listen = {.host = "127.0.0.1", .port = 0},
-                                               .credentials = InsecureCredentials(false),
-                                               .max_threads = 6})
-                         .value();
-  const auto client =
-      GrpcClient::Create({.coordinator = small->address(), .credentials = InsecureCredentials(false)}).value();
-  std::vector<std::unique_ptr<ChunkWriter>> open;
-  Status refused;
-  while (refused.ok() && open.size() < 20) {
-    auto writer = client->Submit(caller_, {"task-1", 0, 1'000'000, Digest{}});
-    refused = writer.status();
-    if (writer.ok()) open.push_back(std::move(*writer));
-  }
-  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_LE(open.size(), 6u);
-  open.clear();
-  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  Status last;
-  do {
-    last = client->Poll({caller_}).status();
-  } while (last.code() == absl::StatusCode::kUnavailable && std::chrono::steady_clock::now() < give_up);
-  EXPECT_OK(last);
 }
 
 TEST(GrpcClient, PortZero_IsRefused) {

@@ -1,4 +1,4 @@
-#include "coordinator/staging/staging.h"
+#include "coordinator/intake/staging.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -24,6 +24,10 @@ class MemoryBytes : public StagedBytes {
     if (!bytes.empty()) std::memcpy(buffer_.data + size_, bytes.data(), bytes.size());
     size_ += bytes.size();
     return absl::OkStatus();
+  }
+  void Truncate(int64_t size) override {
+    RIVULET_CHECK(size >= 0 && static_cast<size_t>(size) <= size_);
+    size_ = static_cast<size_t>(size);
   }
   int64_t size() const override { return static_cast<int64_t>(size_); }
   StatusOr<std::span<const std::byte>> View() override { return std::span<const std::byte>(buffer_.data, size_); }
@@ -59,6 +63,12 @@ class SpooledBytes : public StagedBytes {
       bytes = bytes.subspan(static_cast<size_t>(written));
     }
     return absl::OkStatus();
+  }
+  // The file keeps its length: what is written next overwrites the rest.
+  void Truncate(int64_t size) override {
+    RIVULET_CHECK(size >= 0 && static_cast<size_t>(size) <= size_);
+    Unmap();
+    size_ = static_cast<size_t>(size);
   }
   int64_t size() const override { return static_cast<int64_t>(size_); }
   StatusOr<std::span<const std::byte>> View() override {

@@ -19,8 +19,10 @@ class StagedBytes {
   virtual ~StagedBytes() = default;
   // RESOURCE_EXHAUSTED: the disk is full; what was appended before stays.
   virtual Status Append(std::span<const std::byte> bytes) = 0;
+  // Forgets what was appended after the first `size` bytes, at most all of it.
+  virtual void Truncate(int64_t size) = 0;
   virtual int64_t size() const = 0;
-  // All bytes appended so far, valid until the next Append or the end of this object.
+  // All bytes appended so far, valid until the next Append or Truncate, or the end of this object.
   virtual StatusOr<std::span<const std::byte>> View() = 0;
 };
 

@@ -1,0 +1,28 @@
+// The sender's side of a submission over any CoordinatorApi: once, from where the bytes that are staged begin to
+// differ.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "engine/base/status.h"
+#include "federated/transport/coordinator_api.h"
+#include "federated/updates/block_crcs.h"
+
+namespace rivulet {
+
+struct SendOptions {
+  int64_t chunk_bytes = 256 * 1024;
+  // Told where it goes on, before each chunk and once more before the end; an error ends the call with it.
+  std::function<Status(int64_t offset)> at;
+};
+
+// `crcs` are those of `bytes`. Errors are those of Submit, Resume, Write and Finish: UNAVAILABLE and DATA_LOSS say that
+// it may be sent again.
+StatusOr<SubmitResult> SendSubmission(CoordinatorApi& api, const Caller& caller, const Submission& submission,
+                                      std::span<const std::byte> bytes, const BlockCrcs& crcs,
+                                      const SendOptions& options = {});
+
+}  // namespace rivulet

@@ -1,0 +1,40 @@
+#include "coordinator/intake/pot.h"
+
+#include <chrono>
+
+namespace rivulet {
+namespace {
+
+double FoldedFor(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+}  // namespace
+
+StatusOr<Aggregation::Taken> Pot::Take(const UpdateView& update) {
+  MutexLock lock(mutex_);
+  const auto begin = std::chrono::steady_clock::now();
+  StatusOr<Aggregation::Taken> taken = aggregation_->Take(update);
+  fold_seconds_ += FoldedFor(begin);
+  return taken;
+}
+
+Status Pot::Merge(Partial&& partial, double fold_seconds) {
+  MutexLock lock(mutex_);
+  const auto begin = std::chrono::steady_clock::now();
+  const Status merged = aggregation_->Merge(std::move(partial));
+  fold_seconds_ += FoldedFor(begin) + fold_seconds;
+  return merged;
+}
+
+std::unique_ptr<Aggregation> Pot::Close() {
+  MutexLock lock(mutex_);
+  return std::move(aggregation_);
+}
+
+double Pot::fold_seconds() const {
+  MutexLock lock(mutex_);
+  return fold_seconds_;
+}
+
+}  // namespace rivulet

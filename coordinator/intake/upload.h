@@ -1,0 +1,69 @@
+// One task's upload on its way in: who writes it, how much has arrived, what it is known by, what became of it.
+//
+// A connection may die and its client come back while the old one still looks alive, and two processes may bear one
+// name: each Submit takes the upload over, and a writer that was taken over is asked to come back later. That is no
+// failure of anybody's task. Thread-safe.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "coordinator/intake/staging.h"
+#include "engine/base/mutex.h"
+#include "engine/base/sha256.h"
+#include "engine/base/status.h"
+#include "federated/transport/coordinator_api.h"
+#include "federated/updates/block_crcs.h"
+
+namespace rivulet {
+
+class Upload {
+ public:
+  // `staging` must outlive it.
+  explicit Upload(Staging& staging) : staging_(staging) {}
+
+  // Makes the caller the only writer of its submission. Blocks that are not whole are dropped, and everything when the
+  // length is another. UNAVAILABLE: it is being checked. ABORTED: cancelled, with the reason. RESOURCE_EXHAUSTED: no
+  // room for it.
+  struct Turn {
+    int64_t writer = 0;
+    std::vector<uint32_t> crcs;  // of the blocks that are staged
+  };
+  StatusOr<Turn> TakeOver(const Submission& submission);
+
+  // UNAVAILABLE: taken over. ABORTED: cancelled, with the reason. INVALID_ARGUMENT: no block of what is staged ends
+  // there.
+  Status Resume(int64_t writer, int64_t offset);
+  // As Resume; OUT_OF_RANGE: more than was announced. RESOURCE_EXHAUSTED: no room; what was written before stays.
+  Status Write(int64_t writer, std::span<const std::byte> chunk);
+  // The whole upload, valid until Release. After OK no writer and no Cancel touches it. As Resume; INVALID_ARGUMENT:
+  // bytes are missing. DATA_LOSS: what is staged has another identity; nothing of it is kept.
+  struct Whole {
+    std::span<const std::byte> bytes;
+    Digest identity;
+    Submission submission;  // as it was announced last
+  };
+  StatusOr<Whole> Complete(int64_t writer, const Digest& identity);
+  // Frees the bytes of an upload that Complete gave.
+  void Release();
+  // The task is resolved without it: frees the bytes unless Complete has given them.
+  void Cancel(const std::string& reason);
+
+ private:
+  Status CheckTurn(int64_t writer) const REQUIRES(mutex_);
+  void Truncate(int64_t blocks) REQUIRES(mutex_);
+
+  Staging& staging_;
+  Mutex mutex_;
+  Submission submission_ GUARDED_BY(mutex_);
+  int64_t writer_ GUARDED_BY(mutex_) = 0;
+  bool complete_ GUARDED_BY(mutex_) = false;
+  bool cancelled_ GUARDED_BY(mutex_) = false;
+  std::string reason_ GUARDED_BY(mutex_);
+  std::unique_ptr<StagedBytes> staged_ GUARDED_BY(mutex_);
+  BlockCrcs crcs_ GUARDED_BY(mutex_);  // of staged_
+};
+
+}  // namespace rivulet

@@ -1,0 +1,263 @@
+#include "coordinator/intake/intake.h"
+
+#include "coordinator/intake/pot.h"
+#include "engine/io/crc32c.h"
+#include "test_run.h"
+#include "tests/testing/status_matchers.h"
+
+namespace rivulet {
+namespace {
+
+using ::rivulet::testing::StatusIs;
+
+std::span<const std::byte> Bytes(std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); }
+std::string Text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+TEST(StagingTest, Reserve_WithinTheBudget_StaysInMemory) {
+  TestFolder folder;
+  Staging staging(folder.path(), 8192);
+  auto staged = *staging.Reserve(5000);
+  EXPECT_EQ(staging.memory_in_use(), 8192);
+  ASSERT_OK(staged->Append(Bytes("many ")));
+  ASSERT_OK(staged->Append(Bytes("streams")));
+  EXPECT_EQ(Text(*staged->View()), "many streams");
+  EXPECT_EQ(staging.spilled(), 0);
+  staged.reset();
+  EXPECT_EQ(staging.memory_in_use(), 0);
+}
+
+TEST(StagingTest, Reserve_BeyondTheBudget_SpillsToAFileWithoutAName) {
+  TestFolder folder;
+  Staging staging(folder.path(), 4096);
+  auto memory = *staging.Reserve(4096);
+  auto spooled = *staging.Reserve(4096);
+  EXPECT_EQ(staging.spilled(), 1);
+  EXPECT_EQ(staging.memory_in_use(), 4096);
+  EXPECT_TRUE(spooled->View()->empty());
+  ASSERT_OK(spooled->Append(Bytes("one ")));
+  EXPECT_EQ(Text(*spooled->View()), "one ");
+  ASSERT_OK(spooled->Append(Bytes("river")));
+  EXPECT_EQ(Text(*spooled->View()), "one river");
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(StagingTest, Reserve_NoBudget_AllSpill) {
+  TestFolder folder;
+  Staging staging(folder.path(), 0);
+  auto staged = *staging.Reserve(1);
+  EXPECT_EQ(staging.spilled(), 1);
+}
+
+TEST(StagingTest, Reserve_OtherSizeThanKept_MakesRoom) {
+  TestFolder folder;
+  Staging staging(folder.path(), 16384);
+  staging.Reserve(16384)->reset();
+  auto small = *staging.Reserve(100);
+  auto medium = *staging.Reserve(8192);
+  EXPECT_EQ(staging.spilled(), 0);
+  EXPECT_EQ(staging.memory_in_use(), 4096 + 8192);
+}
+
+TEST(StagingTest, Reserve_FolderGone_IsAnError) {
+  Staging staging("/nonexistent/folder", 0);
+  EXPECT_THAT(staging.Reserve(10),
+              StatusIs(absl::StatusCode::kInternal, ::testing::HasSubstr("'/nonexistent/folder'")));
+}
+
+TEST(StagingTest, Truncate_InMemoryAndInAFile_ForgetsTheRest) {
+  TestFolder folder;
+  for (const int64_t budget : {4096, 0}) {
+    Staging staging(folder.path(), budget);
+    auto staged = *staging.Reserve(12);
+    ASSERT_OK(staged->Append(Bytes("many streams")));
+    EXPECT_EQ(Text(*staged->View()), "many streams");
+    staged->Truncate(5);
+    EXPECT_EQ(staged->size(), 5);
+    EXPECT_EQ(Text(*staged->View()), "many ");
+    ASSERT_OK(staged->Append(Bytes("rivers")));
+    EXPECT_EQ(Text(*staged->View()), "many rivers");
+  }
+}
+
+constexpr int64_t kMiB = BlockCrcs::kBlockBytes;
+
+class UploadTest : public ::testing::Test {
+ protected:
+  UploadTest() : bytes_(2 * kMiB + 5, 'x') {
+    bytes_[kMiB] = 'y';
+    bytes_.back() = 'z';
+  }
+  Submission Announced() const { return {"task", 0, std::ssize(bytes_)}; }
+  std::span<const std::byte> Bytes(int64_t offset, int64_t count) const {
+    return std::as_bytes(std::span(bytes_)).subspan(static_cast<size_t>(offset), static_cast<size_t>(count));
+  }
+  // A turn that has written the first `count` bytes.
+  Upload::Turn Write(int64_t count) {
+    const auto turn = upload_.TakeOver(Announced());
+    EXPECT_OK(turn);
+    EXPECT_OK(upload_.Resume(turn->writer, 0));
+    EXPECT_OK(upload_.Write(turn->writer, Bytes(0, count)));
+    return *turn;
+  }
+  std::string bytes_;
+  TestFolder folder_;
+  Staging staging_{folder_.path(), 4 * kMiB};
+  Upload upload_{staging_};
+};
+
+TEST_F(UploadTest, TakeOver_EndsTheWriterBeforeAndKeepsWholeBlocks) {
+  const Upload::Turn first = Write(kMiB + 3);
+  const Upload::Turn second = *upload_.TakeOver(Announced());
+  EXPECT_THAT(second.crcs, ::testing::ElementsAre(Crc32c(Bytes(0, kMiB))));
+  EXPECT_THAT(upload_.Write(first.writer, Bytes(kMiB, 1)), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(upload_.Resume(first.writer, 0), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(upload_.Complete(first.writer, IdentityOf(bytes_)), StatusIs(absl::StatusCode::kUnavailable));
+  ASSERT_OK(upload_.Resume(second.writer, kMiB));
+  ASSERT_OK(upload_.Write(second.writer, Bytes(kMiB, kMiB + 5)));
+  const auto whole = upload_.Complete(second.writer, IdentityOf(bytes_));
+  ASSERT_OK(whole);
+  EXPECT_TRUE(Text(whole->bytes) == bytes_);
+  EXPECT_EQ(whole->identity, IdentityOf(bytes_));
+}
+
+TEST_F(UploadTest, Resume_BeforeWhatIsStaged_DropsTheRest) {
+  const Upload::Turn turn = Write(2 * kMiB);
+  ASSERT_OK(upload_.Resume(turn.writer, kMiB));
+  EXPECT_THAT(upload_.TakeOver(Announced())->crcs, ::testing::SizeIs(1));
+}
+
+TEST_F(UploadTest, Resume_WhereNoStagedBlockEnds_IsRefused) {
+  const Upload::Turn turn = Write(kMiB);
+  for (const int64_t offset : {int64_t{-kMiB}, int64_t{1}, 2 * kMiB}) {
+    EXPECT_THAT(upload_.Resume(turn.writer, offset), StatusIs(absl::StatusCode::kInvalidArgument)) << offset;
+  }
+}
+
+TEST_F(UploadTest, TakeOver_OfAnotherLength_StartsAnew) {
+  const Upload::Turn first = Write(2 * kMiB);
+  bytes_.resize(kMiB + 1);
+  const Upload::Turn second = *upload_.TakeOver(Announced());
+  EXPECT_THAT(second.crcs, ::testing::IsEmpty());
+  EXPECT_THAT(upload_.Write(first.writer, Bytes(0, 1)), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_OK(upload_.Write(second.writer, Bytes(0, kMiB + 1)));
+}
+
+TEST_F(UploadTest, Write_BeyondTheAnnouncedLength_IsRefusedWhole) {
+  const Upload::Turn turn = Write(2 * kMiB);
+  EXPECT_THAT(upload_.Write(turn.writer, Bytes(0, 6)), StatusIs(absl::StatusCode::kOutOfRange));
+  EXPECT_OK(upload_.Write(turn.writer, Bytes(2 * kMiB, 5)));
+}
+
+TEST_F(UploadTest, Complete_TooEarly_SaysHowMuchIsThere) {
+  const Upload::Turn turn = Write(2);
+  EXPECT_THAT(std::string(Message(upload_.Complete(turn.writer, IdentityOf(bytes_)).status())),
+              ::testing::HasSubstr("2 of 2097157 bytes"));
+}
+
+TEST_F(UploadTest, Complete_OfAnotherIdentity_KeepsNothing) {
+  const Upload::Turn turn = Write(2 * kMiB + 5);
+  EXPECT_THAT(upload_.Complete(turn.writer, Sha256Of("x")), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(upload_.TakeOver(Announced())->crcs, ::testing::IsEmpty());
+}
+
+TEST_F(UploadTest, TakeOver_WhileItIsChecked_IsAskedToWait) {
+  const Upload::Turn turn = Write(2 * kMiB + 5);
+  ASSERT_OK(upload_.Complete(turn.writer, IdentityOf(bytes_)));
+  EXPECT_THAT(upload_.TakeOver(Announced()), StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST_F(UploadTest, Cancel_FreesTheBytesAndTellsTheWriterWhy) {
+  const Upload::Turn turn = Write(1);
+  upload_.Cancel("too late");
+  EXPECT_EQ(staging_.memory_in_use(), 0);
+  EXPECT_THAT(upload_.Write(turn.writer, Bytes(1, 1)), StatusIs(absl::StatusCode::kAborted, "too late"));
+}
+
+TEST_F(UploadTest, Cancel_WhileItIsChecked_LeavesTheBytesToTheChecker) {
+  const Upload::Turn turn = Write(2 * kMiB + 5);
+  const auto whole = *upload_.Complete(turn.writer, IdentityOf(bytes_));
+  upload_.Cancel("too late");
+  EXPECT_TRUE(Text(whole.bytes) == bytes_);
+  upload_.Release();
+  EXPECT_EQ(staging_.memory_in_use(), 0);
+}
+
+TEST(IntakeTest, Begin_SameTaskTwice_IsOneUpload) {
+  TestFolder folder;
+  Intake intake(folder.path(), 1 << 20);
+  const auto first = *intake.Begin({"a", 0, 10}), second = *intake.Begin({"a", 0, 10});
+  EXPECT_EQ(first.upload, second.upload);
+  EXPECT_LT(first.turn.writer, second.turn.writer);
+  EXPECT_NE(intake.Begin({"b", 0, 10})->upload, first.upload);
+}
+
+TEST(IntakeTest, Cancel_OneOrAll_FreesTheirBytes) {
+  TestFolder folder;
+  Intake intake(folder.path(), 1 << 20);
+  const auto a = *intake.Begin({"a", 0, 4096}), b = *intake.Begin({"b", 0, 4096}), c = *intake.Begin({"c", 0, 4096});
+  intake.Cancel("a", "late");
+  intake.Cancel("nobody", "late");
+  EXPECT_EQ(intake.memory_in_use(), 2 * 4096);
+  EXPECT_THAT(a.upload->Resume(a.turn.writer, 0), StatusIs(absl::StatusCode::kAborted, "late"));
+  intake.CancelAll("over");
+  EXPECT_EQ(intake.memory_in_use(), 0);
+  EXPECT_THAT(c.upload->Resume(c.turn.writer, 0), StatusIs(absl::StatusCode::kAborted, "over"));
+}
+
+TEST(ReadUpdate, TakesExamplesAsWeightAndMeasurementsFromTheAnnouncement) {
+  const std::string bytes = MakeUpdate({1, 2, 3}, 12, 0.5);
+  const auto update = ReadUpdate({Bytes(bytes), IdentityOf(bytes), Announce("task", bytes)});
+  ASSERT_OK(update);
+  EXPECT_EQ(update->record.task, "task");
+  EXPECT_EQ(update->record.examples, 12);
+  EXPECT_EQ(update->record.steps, 6);
+  EXPECT_EQ(update->record.declared.at("train_loss"), 0.5);
+  EXPECT_EQ(update->record.measured.train_seconds, 0.25);
+  ASSERT_EQ(update->view().parts.size(), 1u);
+  EXPECT_EQ(update->view().parts[0].weight, 12);
+  EXPECT_EQ(update->view().parts[0].data.size(), 3 * sizeof(float));
+}
+
+TEST(ReadUpdate, ExamplesThatAreNoCount_AreRefused) {
+  for (const double examples : {-1.0, 2.5, 1e300, std::nan("")}) {
+    proto::Update message;
+    (*message.mutable_scalars())["examples"] = examples;
+    const std::string bytes = message.SerializeAsString();
+    EXPECT_THAT(ReadUpdate({Bytes(bytes), {}, {}}), StatusIs(absl::StatusCode::kInvalidArgument)) << examples;
+  }
+}
+
+TEST(ReadUpdate, SecondsThatAreNone_AreLeftOut) {
+  const std::string bytes = MakeUpdate({1}, 1);
+  for (const double seconds : {-1.0, std::nan(""), static_cast<double>(INFINITY)}) {
+    Submission submission = Announce("task", bytes);
+    submission.measured.train_seconds = seconds;
+    EXPECT_EQ(ReadUpdate({Bytes(bytes), {}, submission})->record.measured.train_seconds, 0);
+  }
+}
+
+TEST(PotTest, FoldsAndPartials_GatherAndTheirSecondsAddUp) {
+  AggregationSpec spec;
+  spec.elements = 1;
+  spec.updates_per_version = 2;
+  Pot pot(*Aggregation::Create(spec));
+  const float one = 1, three = 3;
+  const Scalars none;
+  const auto part = [](const float& value) {
+    return PartView{"delta", Encoding::kF32, std::as_bytes(std::span(&value, 1)), 1};
+  };
+  const PartView first = part(one), second = part(three);
+  ASSERT_OK(pot.Take({"a", {&first, 1}, none}));
+  auto site = *Aggregation::Create(spec);
+  ASSERT_OK(site->Take({"b", {&second, 1}, none}));
+  ASSERT_OK(pot.Merge(site->Extract(), 2.5));
+  EXPECT_GE(pot.fold_seconds(), 2.5);
+  const auto mean = std::move(*pot.Close()).Finish();
+  ASSERT_OK(mean);
+  EXPECT_EQ(mean->mean_delta[0], 2);
+}
+
+}  // namespace
+}  // namespace rivulet

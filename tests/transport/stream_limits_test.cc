@@ -1,0 +1,220 @@
+// What streams may cost a server: peers that open them and say nothing, and names that open too many.
+#include <grpcpp/grpcpp.h>
+
+#include <thread>
+
+#include "federated/transport/grpc_client.h"
+#include "federated/transport/grpc_server.h"
+#include "federated/transport/stream_guard.h"
+#include "proto/rpc/coordinator.grpc.pb.h"
+#include "tests/testing/status_matchers.h"
+
+namespace rivulet {
+namespace {
+
+using ::rivulet::testing::StatusIs;
+using ::testing::HasSubstr;
+using Clock = std::chrono::steady_clock;
+
+TEST(StreamGuardTest, UnnamedStreamsOfAConnection_AreFewUntilTheySayWhoseTheyAre) {
+  StreamGuard guard({.unnamed_per_connection = 2});
+  const auto first = guard.Enter("one", [] {}), second = guard.Enter("one", [] {});
+  ASSERT_OK(first);
+  ASSERT_OK(second);
+  EXPECT_THAT(guard.Enter("one", [] {}),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("2 streams of this connection")));
+  const auto other = guard.Enter("other", [] {});
+  EXPECT_OK(other);
+  EXPECT_OK(guard.Name(*first, "a", "uploads"));
+  const auto third = guard.Enter("one", [] {});
+  EXPECT_OK(third);
+  for (const auto& stream : {first, second, third, other}) guard.Leave(*stream);
+}
+
+TEST(StreamGuardTest, StreamsOfAName_AreTwoOfAKindOverAllConnections) {
+  StreamGuard guard({});
+  std::vector<uint64_t> streams;
+  const auto enter = [&](const std::string& name, const std::string& what) {
+    streams.push_back(*guard.Enter(fmt::format("connection {}", streams.size()), [] {}));
+    return guard.Name(streams.back(), name, what);
+  };
+  EXPECT_OK(enter("a", "uploads"));
+  EXPECT_OK(enter("a", "uploads"));
+  EXPECT_OK(enter("a", "downloads"));
+  EXPECT_OK(enter("b", "uploads"));
+  EXPECT_THAT(enter("a", "uploads"),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("client 'a' has 2 uploads under way")));
+  guard.Leave(streams[0]);
+  EXPECT_OK(enter("a", "uploads"));
+  for (size_t i = 1; i < streams.size(); ++i) guard.Leave(streams[i]);
+}
+
+TEST(StreamGuardTest, PeerThatTakesTooLong_IsCancelledOnceAndOnlyWhileItIsAwaited) {
+  using std::chrono::milliseconds;
+  StreamGuard guard({.header_timeout = milliseconds(20), .stall_timeout = milliseconds(20)});
+  std::atomic<int> silent = 0, stalled = 0, working = 0;
+  const uint64_t a = *guard.Enter("x", [&] { ++silent; });
+  const uint64_t b = *guard.Enter("x", [&] { ++stalled; });
+  const uint64_t c = *guard.Enter("x", [&] { ++working; });
+  ASSERT_OK(guard.Name(b, "b", "uploads"));
+  ASSERT_OK(guard.Name(c, "c", "uploads"));
+  guard.Waiting(b);
+  guard.Waiting(c);
+  guard.Moved(c);
+  const auto give_up = Clock::now() + std::chrono::seconds(20);
+  while ((silent == 0 || stalled == 0) && Clock::now() < give_up) std::this_thread::sleep_for(milliseconds(1));
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_EQ(silent, 1);
+  EXPECT_EQ(stalled, 1);
+  EXPECT_EQ(working, 0);
+  for (const uint64_t stream : {a, b, c}) guard.Leave(stream);
+}
+
+// Answers polls and takes uploads of any task.
+class OpenCoordinator : public CoordinatorApi {
+ public:
+  StatusOr<PollReply> Poll(const PollRequest&) override { return PollReply{}; }
+  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller&, const BlobId&, int64_t) override {
+    return NotFound("no blob");
+  }
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller&, const Submission&) override {
+    class Writer : public ChunkWriter {
+     public:
+      std::span<const uint32_t> staged_crcs() const override { return {}; }
+      Status Resume(int64_t) override { return absl::OkStatus(); }
+      Status Write(std::span<const std::byte>) override { return absl::OkStatus(); }
+      StatusOr<SubmitResult> Finish(const Digest&) override { return SubmitResult{}; }
+    };
+    return std::make_unique<Writer>();
+  }
+  Status Fail(const Caller&, const TaskFailure&) override { return absl::OkStatus(); }
+};
+
+class StreamLimitsTest : public ::testing::Test {
+ protected:
+  void Start(const StreamLimits& limits) {
+    server_ = GrpcServer::Start(api_, {.listen = {.host = "127.0.0.1", .port = 0},
+                                       .credentials = InsecureCredentials(false),
+                                       .limits = limits})
+                  .value();
+    channel_ = grpc::CreateChannel(server_->address().ToString(), grpc::InsecureChannelCredentials());
+    stub_ = rpc::Coordinator::NewStub(channel_);
+    client_ = NewClient();
+  }
+  std::unique_ptr<GrpcClient> NewClient() {
+    return GrpcClient::Create({.coordinator = server_->address(), .credentials = InsecureCredentials(false)}).value();
+  }
+  // How long a poll takes on the connection of the half-open streams.
+  std::chrono::nanoseconds PollBeside() {
+    const auto begin = Clock::now();
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    rpc::PollReplyProto reply;
+    EXPECT_TRUE(stub_->Poll(&context, rpc::PollRequestProto(), &reply).ok());
+    return Clock::now() - begin;
+  }
+  std::chrono::nanoseconds PollElsewhere() {
+    const auto begin = Clock::now();
+    EXPECT_OK(client_->Poll({.caller = {.name = "other"}}));
+    return Clock::now() - begin;
+  }
+
+  OpenCoordinator api_;
+  std::unique_ptr<GrpcServer> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<rpc::Coordinator::Stub> stub_;
+  std::unique_ptr<GrpcClient> client_;
+};
+
+struct HalfOpen {
+  grpc::ClientContext context;
+  std::unique_ptr<grpc::ClientReaderWriter<rpc::SubmitMessageProto, rpc::SubmitReplyProto>> stream;
+};
+
+TEST_F(StreamLimitsTest, SixHundredHalfOpenUploads_LockNobodyOut) {
+  Start({.header_timeout = std::chrono::seconds(3)});
+  PollBeside();  // both connections stand
+  PollElsewhere();
+  std::vector<std::unique_ptr<HalfOpen>> streams;
+  for (int i = 0; i < 600; ++i) {
+    streams.push_back(std::make_unique<HalfOpen>());
+    streams.back()->stream = stub_->Submit(&streams.back()->context);
+  }
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_LT(PollElsewhere(), std::chrono::milliseconds(100));
+    EXPECT_LT(PollBeside(), std::chrono::milliseconds(100));
+  }
+  auto upload = client_->Submit({.name = "other"}, {"task", 0, 10});
+  ASSERT_OK(upload);
+  EXPECT_OK((*upload)->Finish({}));
+  int refused = 0, silent = 0;
+  for (const auto& half_open : streams) {
+    rpc::SubmitReplyProto reply;
+    EXPECT_FALSE(half_open->stream->Read(&reply));
+    const grpc::StatusCode code = half_open->stream->Finish().error_code();
+    ++(code == grpc::StatusCode::UNAVAILABLE ? refused : silent);
+  }
+  EXPECT_EQ(silent, 16) << "had until the time for a header was over";
+  EXPECT_EQ(refused, 600 - 16);
+  EXPECT_LT(PollBeside(), std::chrono::milliseconds(100));
+}
+
+TEST_F(StreamLimitsTest, ThirdUploadOfAName_IsToldToWait) {
+  Start({});
+  const auto second_client = NewClient(), third_client = NewClient();
+  const Caller caller{.name = "a"};
+  auto first = client_->Submit(caller, {"task", 0, 10});
+  ASSERT_OK(first);
+  const auto second = second_client->Submit(caller, {"task", 0, 10});
+  ASSERT_OK(second);
+  EXPECT_THAT(third_client->Submit(caller, {"task", 0, 10}),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("client 'a' has 2 uploads under way")));
+  EXPECT_OK(third_client->Submit({.name = "b"}, {"task", 0, 10}));
+  first->reset();
+  const auto give_up = Clock::now() + std::chrono::seconds(20);
+  Status status;
+  do {
+    status = third_client->Submit(caller, {"task", 0, 10}).status();
+  } while (absl::IsUnavailable(status) && Clock::now() < give_up);
+  EXPECT_OK(status);
+}
+
+TEST_F(StreamLimitsTest, FirstMessageThatIsNoHeader_EndsTheStream) {
+  Start({});
+  HalfOpen half_open;
+  half_open.stream = stub_->Submit(&half_open.context);
+  rpc::SubmitMessageProto message;
+  message.set_chunk("x");
+  half_open.stream->Write(message);
+  rpc::SubmitReplyProto reply;
+  EXPECT_FALSE(half_open.stream->Read(&reply));
+  EXPECT_EQ(half_open.stream->Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+// Connections that break at every moment of an upload, many at once, and a server that stops in the middle of them.
+TEST_F(StreamLimitsTest, UploadsCutAtAnyMoment_LeaveNothingBehind) {
+  for (int round = 0; round < 20; ++round) {
+    Start({.header_timeout = std::chrono::milliseconds(5), .stall_timeout = std::chrono::milliseconds(5)});
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&, t] {
+        const auto client = NewClient();
+        const std::string bytes(300'000, 'x');
+        for (int i = 0; i < 10; ++i) {
+          auto writer = client->Submit({.name = fmt::format("{}", t)}, {"task", 0, 1'000'000});
+          if (!writer.ok()) continue;
+          if (i % 4 > 0) (void)(*writer)->Resume(0);
+          if (i % 4 > 1) (void)(*writer)->Write(std::as_bytes(std::span(bytes)));
+          if (i % 4 > 2) (void)(*writer)->Finish({});
+          if (i % 3 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(7));
+        }
+      });
+    }
+    if (round % 2 == 0) server_->Stop(std::chrono::milliseconds(round));
+    for (std::thread& thread : threads) thread.join();
+    server_.reset();
+  }
+}
+
+}  // namespace
+}  // namespace rivulet

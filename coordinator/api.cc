@@ -113,6 +113,30 @@ Status RunCoordinator::CheckAble(const PollRequest& request) const {
                          request.caller.name, parts_.dataset);
 }
 
+// A poll that is refused leaves nothing behind but a count: whoever has neither the data nor a place may come as often
+// and under as many names as it likes.
+Status RunCoordinator::Admit(const PollRequest& request) {
+  if (request.serves.kind == Serves::Kind::kAny) return CheckAble(request);
+  Status admitted;
+  std::string refused;
+  int64_t round = 0;
+  {
+    MutexLock lock(mutex_);
+    BeginRun();
+    TickIfDue();
+    if (machine_.over()) return absl::OkStatus();
+    admitted = CheckAble(request);
+    if (admitted.ok()) admitted = AddClient(request.caller.name);
+    if (absl::IsInvalidArgument(admitted) || absl::IsFailedPrecondition(admitted)) {
+      refused = refusals_.Count(Message(admitted), NowUnixMs());
+      round = machine_.round();
+    }
+  }
+  if (!refused.empty()) Tell(Note("warning", std::move(refused), round));
+  if (!admitted.ok()) Drain();
+  return admitted;
+}
+
 Task RunCoordinator::MakeTask(const Offer& offer) const {
   Task task;
   task.id = offer.lease.task;
@@ -131,7 +155,7 @@ Task RunCoordinator::MakeTask(const Offer& offer) const {
 // queries a second. The disk may take long over one, and the history be in the middle of a transaction: nobody else is
 // to wait for that.
 std::optional<TaskOutcome> RunCoordinator::EarlierOutcome(const std::string& client_id) {
-  if (resumed_ && !history_closed_ && clients_.ShouldLookUp(client_id)) {
+  if (resumed_ && !history_closed_ && machine_.knows(client_id) && clients_.ShouldLookUp(client_id)) {
     const auto row = Unlocked([&] { return history_->LastTask(run_id_, client_id); });
     if (row.ok() && row->has_value() && clients_.LastOutcome(client_id) == nullptr) {
       clients_.Remember(client_id, OutcomeOf(**row));
@@ -150,26 +174,21 @@ StatusOr<PollReply> RunCoordinator::Poll(const PollRequest& request) {
   SitePolled event{caller.name, itself ? SitePolled::Serves::kItself : SitePolled::Serves::kAny, {}, request.want};
   event.working_on.reserve(request.working_on.size());
   for (const TaskProgress& progress : request.working_on) event.working_on.push_back({progress.task, progress.held});
+  RIVULET_RETURN_IF_ERROR(Admit(request));
   PollReply reply;
   {
     MutexLock lock(mutex_);
     BeginRun();
     TickIfDue();
-    if (!machine_.over()) {
-      RIVULET_RETURN_IF_ERROR(CheckAble(request));
-      if (itself) RIVULET_RETURN_IF_ERROR(AddClients(std::span(&caller.name, 1)));
-    }
     const bool known = itself && machine_.knows(caller.name);
     if (known) {
       clients_.Saw(caller.name, NowUnixMs());
       if (std::optional<TaskOutcome> outcome = EarlierOutcome(caller.name))
         reply.outcomes.push_back(*std::move(outcome));
     }
-    const int64_t now = NowUnixMs();
     for (const Action& action : Feed(event)) {
       if (const auto* offer = std::get_if<Offer>(&action); offer != nullptr && offer->again) {
         reply.tasks.push_back(MakeTask(*offer));
-        if (!itself) clients_.Saw(offer->lease.client_id, now);
       } else if (const auto* cancel = std::get_if<Cancel>(&action)) {
         reply.cancelled.push_back(cancel->task);
       } else if (const auto* hand_over = std::get_if<HandOverPartial>(&action)) {
@@ -241,7 +260,7 @@ StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Answer(const Refuse& refu
   if (const auto earlier = EarlierOutcome(refusal.client_id); earlier && earlier->task == refusal.task) {
     return std::make_unique<DecidedWriter>(ResultOf(*earlier));
   }
-  if (!history_closed_) {
+  if (!history_closed_ && machine_.knows(refusal.client_id)) {
     RIVULET_ASSIGN_OR_RETURN(const auto row, Unlocked([&] { return history_->FindTask(refusal.task); }));
     if (row && row->client_id == refusal.client_id && row->run_id == run_id_) {
       return std::make_unique<DecidedWriter>(ResultOf(OutcomeOf(*row)));

@@ -8,9 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/history/rows.h"
 #include "engine/base/file_system.h"
 #include "federated/evaluation/evaluator.h"
 #include "federated/plan/plan.h"
+#include "federated/population/population.h"
 #include "federated/scenario/scenario.h"
 #include "federated/transport/coordinator_api.h"
 #include "federated/weights/model.h"
@@ -38,6 +40,7 @@ struct CoordinatorObserver {
   std::function<void(int64_t round, int64_t folded, int64_t selected)> on_progress;
   std::function<void(const RoundReport&)> on_round;
   std::function<void(const Status&)> on_finished;     // OK: finished
+  std::function<void(const EventRow&)> on_event;      // callers that are turned away
   std::function<void(const std::string&)> on_action;  // every action of the round machine, as text (tests)
 };
 
@@ -45,8 +48,12 @@ struct CoordinatorOptions {
   Scenario scenario;
   std::shared_ptr<const Plan> plan;  // resume: that which the run keeps, where it keeps one (coordinator/stored_run.h)
   std::string db_path;
-  std::string resume;                 // run id, name or "latest"; "" for a new run
-  Evaluator* evaluator = nullptr;     // may be null: no central evaluation; must outlive the coordinator
+  std::string resume;              // run id, name or "latest"; "" for a new run
+  Evaluator* evaluator = nullptr;  // may be null: no central evaluation; must outlive the coordinator
+  // All of it are members from the start, without a poll and without a row before their first task. Null: whoever polls
+  // with the plan's data set is a member from then on, as long as data.partition.clients has room, or 2^20 where it is
+  // 0.
+  std::shared_ptr<Population> population;
   FileSystem* file_system = nullptr;  // null: FileSystem::Default()
   CoordinatorObserver observer;
   Tracer* tracer = nullptr;         // of rounds, folds, commits and evaluations; must outlive the coordinator
@@ -56,9 +63,10 @@ struct CoordinatorOptions {
   bool enforce_deadline = true;
 };
 
-// Over when every round is committed, when a round was given up after server.max_attempts attempts, when a model or row
-// cannot be written, or after Stop. Poll then says so, except after Stop, when clients are asked to wait for the
-// run to be resumed. Readers and writers that it gave out must be gone before it is destroyed.
+// The run starts when min_clients are members, and not before the first call of Poll or Wait. Over when every round is
+// committed, when a round was given up after server.max_attempts attempts, when a model or row cannot be written, or
+// after Stop. Poll then says so, except after Stop, when clients are asked to wait for the run to be resumed. Readers
+// and writers that it gave out must be gone before it is destroyed.
 class Coordinator : public CoordinatorApi {
  public:
   // Takes the run's lock, writes or reads its rows. UNAVAILABLE: another process owns the run. FAILED_PRECONDITION: a
@@ -68,10 +76,6 @@ class Coordinator : public CoordinatorApi {
 
   virtual const std::string& run_id() const = 0;
   virtual bool already_finished() const = 0;  // --resume of a finished run
-  // Makes names known before they poll (simulations: every virtual client, in one call, so that the first cohort is
-  // drawn from all of them). The run starts when min_clients are known, and not before the first call of Register, Poll
-  // or Wait. INVALID_ARGUMENT: a name is empty, longer than 255 bytes, not UTF-8 or has control characters.
-  virtual Status Register(std::span<const std::string> client_ids) = 0;
   // Blocks until the run ends: OK when finished, the reason otherwise. CANCELLED after Stop.
   virtual Status Wait() = 0;
   // Ends after what is being committed; the run is "interrupted" and can be resumed.

@@ -1,4 +1,5 @@
 // Where a coordinator comes from: a scenario and a plan, for a new run or for one that the history holds.
+#include <algorithm>
 #include <random>
 
 #include "coordinator/run_coordinator.h"
@@ -52,6 +53,16 @@ RunRules RulesOf(const CoordinatorOptions& options, const RunParts& parts, const
   return rules;
 }
 
+// A federation whose scenario gives no number of clients has room for as many names as a machine may well be asked for,
+// and not for as many as somebody can invent.
+constexpr int64_t kMostUncounted = int64_t{1} << 20;
+
+std::shared_ptr<Population> PopulationOf(const CoordinatorOptions& options, int64_t known) {
+  if (options.population != nullptr) return options.population;
+  const int64_t clients = options.scenario.data.partition.clients;
+  return OpenPopulation(std::max(clients > 0 ? clients : kMostUncounted, known));
+}
+
 // A run that goes on with another learning rate would have rows that nobody could repeat. How it is carried out, and
 // where its files lie, is free.
 Status CheckSameConfig(const RunRow& run, const Scenario& given) {
@@ -80,7 +91,8 @@ StatusOr<RunCoordinator::Setup> NewRun(CoordinatorOptions options, RunParts part
   const int64_t now = NowUnixMs(options);
   setup.run_id = NewRunId(options.scenario.run.name, now);
   // What can be wrong with the scenario is found before anything is written.
-  RIVULET_ASSIGN_OR_RETURN(setup.machine, RunMachine::Create(RulesOf(options, parts, setup.run_id), RunStart{}));
+  RIVULET_ASSIGN_OR_RETURN(setup.machine, RunMachine::Create(RulesOf(options, parts, setup.run_id),
+                                                             {.population = PopulationOf(options, 0)}));
   RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Model> initial, parts.initial_model());
   RIVULET_ASSIGN_OR_RETURN(ServerState first, FirstState(std::move(initial), optimizer));
   RIVULET_ASSIGN_OR_RETURN(setup.history, History::Open(options.db_path, History::Access::kReadWrite));
@@ -185,6 +197,7 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
     RIVULET_ASSIGN_OR_RETURN(setup.model_rows, setup.history->Models(run.run_id));
   }
   RunStart start;
+  start.population = PopulationOf(options, static_cast<int64_t>(point.clients.size()));
   start.committed_round = point.committed_round;
   start.attempt = point.next_attempt;
   start.leases = std::move(point.leases);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "engine/base/display_name.h"
 #include "engine/base/vlog.h"
 #include "engine/profile/tracer.h"
 
@@ -11,37 +12,6 @@ namespace {
 
 // Framing and scalars around the delta.
 constexpr int64_t kUpdateOverheadBytes = 64 * 1024;
-
-// OK for a name that can stand in a row, a message and a log line. UTF-8 as RFC 3629 has it.
-// Stricter than any of the three needs: a name travels into files, terminals and SQL, and one that is refused at the
-// door need not be escaped anywhere.
-Status CheckClientId(std::string_view name) {
-  if (name.empty()) return InvalidArgument("a client needs a name");
-  if (name.size() > 255) {
-    return InvalidArgument("the client name '{}…' has {} bytes; at most 255 are allowed", name.substr(0, 16),
-                           name.size());
-  }
-  for (size_t i = 0; i < name.size();) {
-    const auto lead = static_cast<uint8_t>(name[i]);
-    const size_t length = lead < 0x80                   ? 1
-                          : lead >= 0xC2 && lead < 0xE0 ? 2
-                          : (lead & 0xF0) == 0xE0       ? 3
-                          : lead >= 0xF0 && lead < 0xF5 ? 4
-                                                        : 0;
-    bool valid = length > 0 && i + length <= name.size() && lead >= 0x20 && lead != 0x7F;
-    for (size_t k = 1; valid && k < length; ++k) valid = (static_cast<uint8_t>(name[i + k]) & 0xC0) == 0x80;
-    if (valid && length >= 3) {
-      const auto second = static_cast<uint8_t>(name[i + 1]);
-      valid = !(lead == 0xE0 && second < 0xA0) && !(lead == 0xED && second >= 0xA0) &&
-              !(lead == 0xF0 && second < 0x90) && !(lead == 0xF4 && second >= 0x90);
-    }
-    if (!valid) {
-      return InvalidArgument("a client name has a control character or bytes that are not UTF-8 at byte {}", i);
-    }
-    i += length;
-  }
-  return absl::OkStatus();
-}
 
 }  // namespace
 
@@ -219,16 +189,15 @@ void RunCoordinator::TellProgress() {
 // after it. A disk may take long over a row, and another process longer; other clients' polls must not wait for it, so
 // it is written without the lock, by whoever comes first, for all who came meanwhile. No cohort is drawn while a row is
 // being written, as the row says from which draw on its name counts.
-Status RunCoordinator::AddClients(std::span<const std::string> client_ids) {
-  std::shared_ptr<Joining> joining;
-  for (const std::string& client_id : client_ids) {
-    RIVULET_RETURN_IF_ERROR(CheckClientId(client_id));
-    if (machine_.knows(client_id)) continue;
-    if (joining_ == nullptr) joining_ = std::make_shared<Joining>();
-    joining = joining_;
-    joining->client_ids.push_back(client_id);
-  }
-  if (joining == nullptr) return absl::OkStatus();
+Status RunCoordinator::AddClient(const std::string& client_id) {
+  RIVULET_RETURN_IF_ERROR(CheckDisplayName("a client's name", client_id));
+  if (machine_.knows(client_id)) return absl::OkStatus();
+  const auto others = static_cast<int64_t>(joining_names_.size() - joining_names_.count(client_id));
+  RIVULET_RETURN_IF_ERROR(machine_.MayJoin(client_id, others));
+  if (joining_ == nullptr) joining_ = std::make_shared<Joining>();
+  const std::shared_ptr<Joining> joining = joining_;
+  joining->client_ids.push_back(client_id);
+  joining_names_.insert(client_id);
   while (!joining->done) {
     if (writing_names_) {
       changed_.Wait(mutex_);
@@ -254,19 +223,9 @@ void RunCoordinator::WriteJoining() {
     writing_names_ = false;
     if (joining->status.ok() && !machine_.over()) Feed(Joined{joining->client_ids, ""});
   }
+  for (const std::string& client_id : joining->client_ids) joining_names_.erase(client_id);
   joining->done = true;
   changed_.NotifyAll();
-}
-
-Status RunCoordinator::Register(std::span<const std::string> client_ids) {
-  Status status;
-  {
-    MutexLock lock(mutex_);
-    BeginRun();
-    status = AddClients(client_ids);
-  }
-  Drain();
-  return status;
 }
 
 Status RunCoordinator::Wait() {
@@ -364,6 +323,15 @@ void RunCoordinator::WaitUntilTold() {
   }
 }
 
+void RunCoordinator::Tell(EventRow event) {
+  // What cannot be written is at least said.
+  history_->AddEvents(std::span(&event, 1)).IgnoreError();
+  MutexLock lock(mutex_);
+  if (options_.observer.on_event) {
+    Later([this, event = std::move(event)] { options_.observer.on_event(event); });
+  }
+}
+
 EventRow RunCoordinator::Note(std::string level, std::string message, int64_t round) const {
   return {run_id_, round, Iso8601(NowUnixMs()), std::move(level), "run", std::move(message)};
 }
@@ -383,8 +351,10 @@ void RunCoordinator::EndRun() {
   // Uploads that were on their way lead nowhere now.
   intake_.CancelAll("the run has ended");
   const int64_t round = machine_.committed_round();
+  const std::string refused = refusals_.Rest();
   mutex_.Unlock();
 
+  if (!refused.empty()) Tell(Note("warning", refused, round));
   if (phase == RunMachine::Phase::kFailed) {
     // Where the reason is a full disk, this cannot be written either; the run's rows then say that it was running.
     const EventRow event = Note("error", reason, round + 1);

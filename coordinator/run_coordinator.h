@@ -21,6 +21,7 @@
 #include <optional>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "coordinator/commit/version_writer.h"
 #include "coordinator/history/history.h"
@@ -29,6 +30,7 @@
 #include "coordinator/ledger/client_book.h"
 #include "coordinator/ledger/ledger.h"
 #include "coordinator/model_store/model_store.h"
+#include "coordinator/refusals.h"
 #include "coordinator/rounds/run_machine.h"
 #include "coordinator/run_parts.h"
 #include "engine/base/mutex.h"
@@ -66,7 +68,6 @@ class RunCoordinator final : public Coordinator {
 
   const std::string& run_id() const override { return run_id_; }
   bool already_finished() const override { return already_finished_; }
-  Status Register(std::span<const std::string> client_ids) override;
   Status Wait() override;
   void Stop() override;
   std::shared_ptr<const Model> model() const override;
@@ -117,13 +118,14 @@ class RunCoordinator final : public Coordinator {
   void TickIfDue() REQUIRES(mutex_);
   void TellProgress() REQUIRES(mutex_);  // of the open attempt
   // Frees mutex_ while it writes: what a caller has read under it before may no longer hold.
-  Status AddClients(std::span<const std::string> client_ids) REQUIRES(mutex_);
+  Status AddClient(const std::string& client_id) REQUIRES(mutex_);
   void WriteJoining() REQUIRES(mutex_);
   void Later(std::function<void()> callback) REQUIRES(mutex_);
   void Drain() EXCLUDES(mutex_);          // runs callbacks in order, without the lock
   void WaitUntilTold() REQUIRES(mutex_);  // all callbacks up to on_finished have run
   void RunThread();
   void EndRun() EXCLUDES(mutex_);
+  void Tell(EventRow event) EXCLUDES(mutex_);                                  // writes it, and to whoever watches
   EventRow Note(std::string level, std::string message, int64_t round) const;  // of the run
 
   // in_place.cc
@@ -132,6 +134,7 @@ class RunCoordinator final : public Coordinator {
   // api.cc
   Status CheckCaller(const Caller& caller) const;
   Status CheckAble(const PollRequest& request) const;
+  Status Admit(const PollRequest& request) EXCLUDES(mutex_);  // makes a caller that speaks for itself a member
   Task MakeTask(const Offer& offer) const REQUIRES(mutex_);
   // These two free mutex_ while they ask the history.
   std::optional<TaskOutcome> EarlierOutcome(const std::string& client_id) REQUIRES(mutex_);
@@ -185,8 +188,10 @@ class RunCoordinator final : public Coordinator {
   CondVar work_;                           // of epoch_
   uint64_t epoch_ GUARDED_BY(mutex_) = 1;  // counts what a waiting site may want to hear of
   NewsListener* listener_ GUARDED_BY(mutex_) = nullptr;
-  ClientBook clients_ GUARDED_BY(mutex_);
+  ClientBook clients_ GUARDED_BY(mutex_);                // those that poll for themselves
   std::shared_ptr<Joining> joining_ GUARDED_BY(mutex_);  // gathers names; null: none
+  Refusals refusals_ GUARDED_BY(mutex_);
+  std::unordered_set<std::string> joining_names_ GUARDED_BY(mutex_);  // each has a place in the population
   bool writing_names_ GUARDED_BY(mutex_) = false;
   std::deque<std::function<void()>> callbacks_ GUARDED_BY(mutex_);
   bool draining_ GUARDED_BY(mutex_) = false;

@@ -20,12 +20,6 @@ enum PartitionOp : uint32_t { kDealExamples = 0, kDealShards = 1, kProportions =
 
 Draws DrawsFor(uint64_t seed, PartitionOp op) { return Draws(StreamFor(seed, "", Purpose::kPartition), op); }
 
-std::vector<ClientShare> NumberedClients(int64_t clients) {
-  std::vector<ClientShare> shares(static_cast<size_t>(clients));
-  for (size_t i = 0; i < shares.size(); ++i) shares[i].client_id = fmt::format("client-{:05}", i);
-  return shares;
-}
-
 // Where part `i` of `parts` begins when `n` things are cut as evenly as whole numbers allow.
 int64_t Cut(int64_t n, int64_t i, int64_t parts) { return n / parts * i + std::min(i, n % parts); }
 
@@ -40,19 +34,19 @@ StatusOr<std::vector<int64_t>> ReadLabels(const Dataset& data, const std::string
   return labels;
 }
 
-std::vector<ClientShare> PartitionIid(int64_t examples, int64_t clients, uint64_t seed) {
+// What is dealt is the arena: it is cut where it lies.
+Shares PartitionIid(int64_t examples, int64_t clients, uint64_t seed) {
   Draws draws = DrawsFor(seed, kDealExamples);
-  const std::vector<uint32_t> order = Permutation(draws, static_cast<uint32_t>(examples));
-  std::vector<ClientShare> shares = NumberedClients(clients);
-  for (int64_t client = 0; client < clients; ++client) {
-    shares[static_cast<size_t>(client)].examples.assign(order.begin() + Cut(examples, client, clients),
-                                                        order.begin() + Cut(examples, client + 1, clients));
+  std::vector<uint32_t> order = Permutation(draws, static_cast<uint32_t>(examples));
+  std::vector<uint64_t> ends(static_cast<size_t>(clients));
+  for (size_t i = 0; i < ends.size(); ++i) {
+    ends[i] = static_cast<uint64_t>(Cut(examples, static_cast<int64_t>(i) + 1, clients));
   }
-  return shares;
+  return Shares::OfNumbered(std::move(ends), std::move(order));
 }
 
-StatusOr<std::vector<ClientShare>> PartitionShards(const Dataset& data, const PartitionConfig& config,
-                                                   const std::string& label_feature, uint64_t seed) {
+StatusOr<Shares> PartitionShards(const Dataset& data, const PartitionConfig& config, const std::string& label_feature,
+                                 uint64_t seed) {
   const int64_t per_client = config.shards_per_client;
   if (per_client < 1) return InvalidArgument("data.partition.shards_per_client is {}; give at least 1", per_client);
   if (per_client > data.size() / config.clients) {
@@ -68,14 +62,17 @@ StatusOr<std::vector<ClientShare>> PartitionShards(const Dataset& data, const Pa
   std::stable_sort(by_label.begin(), by_label.end(), [&](uint32_t a, uint32_t b) { return labels[a] < labels[b]; });
   Draws draws = DrawsFor(seed, kDealShards);
   const std::vector<uint32_t> dealt = Permutation(draws, static_cast<uint32_t>(shards));
-  std::vector<ClientShare> shares = NumberedClients(config.clients);
-  for (int64_t hand = 0; hand < shards; ++hand) {
-    const int64_t shard = dealt[static_cast<size_t>(hand)];
-    std::vector<uint32_t>& mine = shares[static_cast<size_t>(hand / per_client)].examples;
-    mine.insert(mine.end(), by_label.begin() + Cut(data.size(), shard, shards),
-                by_label.begin() + Cut(data.size(), shard + 1, shards));
+  std::vector<uint64_t> ends;
+  ends.reserve(static_cast<size_t>(config.clients));
+  std::vector<uint32_t> examples;
+  examples.reserve(by_label.size());
+  int64_t hands = 0;
+  for (const uint32_t shard : dealt) {
+    examples.insert(examples.end(), by_label.begin() + Cut(data.size(), shard, shards),
+                    by_label.begin() + Cut(data.size(), shard + 1, shards));
+    if (++hands % per_client == 0) ends.push_back(examples.size());
   }
-  return shares;
+  return Shares::OfNumbered(std::move(ends), std::move(examples));
 }
 
 // The logarithm of a Gamma(shape, 1) variate (Marsaglia and Tsang 2000). Logarithms, because for a small shape the
@@ -96,8 +93,8 @@ double LogGamma(double shape, Draws& draws) {
   }
 }
 
-StatusOr<std::vector<ClientShare>> PartitionDirichlet(const Dataset& data, const PartitionConfig& config,
-                                                      const std::string& label_feature, uint64_t seed) {
+StatusOr<Shares> PartitionDirichlet(const Dataset& data, const PartitionConfig& config,
+                                    const std::string& label_feature, uint64_t seed) {
   if (!(config.alpha > 0) || !std::isfinite(config.alpha)) {
     return InvalidArgument("data.partition.alpha is {}; give a number above 0", config.alpha);
   }
@@ -113,15 +110,17 @@ StatusOr<std::vector<ClientShare>> PartitionDirichlet(const Dataset& data, const
     for (const uint32_t position : order) pile.push_back(members[position]);
   }
   Draws proportions = DrawsFor(seed, kProportions), pick = DrawsFor(seed, kPick);
-  std::vector<ClientShare> shares = NumberedClients(config.clients);
+  std::vector<uint64_t> ends(static_cast<size_t>(config.clients));
+  std::vector<uint32_t> examples;
+  examples.reserve(labels.size());
   std::vector<double> weights(piles.size());
   for (int64_t client = 0; client < config.clients; ++client) {
     for (double& weight : weights) weight = LogGamma(config.alpha, proportions);
     const double largest = *std::max_element(weights.begin(), weights.end());
     for (double& weight : weights) weight = math::Exp(weight - largest);
-    std::vector<uint32_t>& mine = shares[static_cast<size_t>(client)].examples;
-    const int64_t quota = Cut(data.size(), client + 1, config.clients) - Cut(data.size(), client, config.clients);
-    while (static_cast<int64_t>(mine.size()) < quota) {
+    const auto end = static_cast<uint64_t>(Cut(data.size(), client + 1, config.clients));
+    ends[static_cast<size_t>(client)] = end;
+    while (examples.size() < end) {
       double total = 0;
       for (size_t label = 0; label < piles.size(); ++label) total += piles[label].empty() ? 0 : weights[label];
       if (!(total > 0)) {
@@ -137,11 +136,11 @@ StatusOr<std::vector<ClientShare>> PartitionDirichlet(const Dataset& data, const
         at -= weights[label];
         if (at < 0) break;
       }
-      mine.push_back(piles[chosen].back());
+      examples.push_back(piles[chosen].back());
       piles[chosen].pop_back();
     }
   }
-  return shares;
+  return Shares::OfNumbered(std::move(ends), std::move(examples));
 }
 
 bool IsUtf8(std::string_view text) {
@@ -185,45 +184,73 @@ std::string FileNameOf(std::string_view key) {
   return id;
 }
 
-StatusOr<std::vector<ClientShare>> PartitionByKey(const Dataset& data, const PartitionConfig& config) {
-  std::map<std::string, std::vector<uint32_t>> by_key;  // byte order
-  std::string record, key;
+// Keys of all examples, one after the other; sorting their numbers by key, and where keys are equal by number, gives
+// each client's examples side by side and in their order.
+StatusOr<Shares> PartitionByKey(const Dataset& data, const PartitionConfig& config) {
+  std::string keys, record;
+  std::vector<uint64_t> ends;  // of each example's key
+  ends.reserve(static_cast<size_t>(data.size()));
   for (int64_t i = 0; i < data.size(); ++i) {
     RIVULET_RETURN_IF_ERROR(data.Read(i, record));
     std::string_view bytes;
+    std::string decimal;
     const Status found = FindBytesFeature(record, config.key, &bytes);
-    int64_t number = 0;
-    if (found.ok()) {
-      key.assign(bytes);
-    } else if (FindInt64Feature(record, config.key, &number).ok()) {
-      key = fmt::format("{}", number);
-    } else {
-      return Annotate(found, data.Where(i));
+    if (int64_t number = 0; !found.ok()) {
+      if (!FindInt64Feature(record, config.key, &number).ok()) return Annotate(found, data.Where(i));
+      bytes = decimal = fmt::format("{}", number);
     }
-    if (key.empty() || key.size() > 128) {
+    if (bytes.empty() || bytes.size() > 128) {
       return InvalidArgument("{}: the value of '{}' has {} bytes and cannot name a client; give 1 to 128",
-                             data.Where(i), config.key, key.size());
+                             data.Where(i), config.key, bytes.size());
     }
-    by_key[key].push_back(static_cast<uint32_t>(i));
+    keys.append(bytes);
+    ends.push_back(keys.size());
   }
-  const auto keys = static_cast<int64_t>(by_key.size());
-  if (config.clients > keys) {
+  const auto key = [&](uint32_t example) {
+    const uint64_t begin = example == 0 ? 0 : ends[example - 1];
+    return std::string_view(keys).substr(begin, ends[example] - begin);
+  };
+  std::vector<uint32_t> examples(ends.size());
+  std::iota(examples.begin(), examples.end(), 0u);
+  std::sort(examples.begin(), examples.end(), [&](uint32_t a, uint32_t b) {
+    const int order = key(a).compare(key(b));
+    return order != 0 ? order < 0 : a < b;
+  });
+  // A name need not stand where its key does: '%' is before what it stands for, or behind.
+  struct Group {
+    std::string name;
+    uint64_t begin, end;
+  };
+  std::vector<Group> groups;
+  for (size_t begin = 0, end = 0; begin < examples.size(); begin = end) {
+    while (end < examples.size() && key(examples[end]) == key(examples[begin])) ++end;
+    groups.push_back({FileNameOf(key(examples[begin])), begin, end});
+  }
+  const auto known = static_cast<int64_t>(groups.size());
+  if (config.clients > known) {
     return InvalidArgument(
         "data.partition.clients is {}, but '{}' has only {} values; lower it, or leave it out to take all",
-        config.clients, config.key, keys);
+        config.clients, config.key, known);
   }
-  std::vector<ClientShare> shares;
-  for (auto& [value, examples] : by_key) {
-    if (config.clients > 0 && static_cast<int64_t>(shares.size()) == config.clients) break;
-    shares.push_back({FileNameOf(value), std::move(examples)});
+  if (config.clients > 0) groups.erase(groups.begin() + config.clients, groups.end());
+  std::sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) { return a.name < b.name; });
+  std::vector<std::string> names;
+  std::vector<uint64_t> cuts;
+  std::vector<uint32_t> arena;
+  arena.reserve(examples.size());
+  for (Group& group : groups) {
+    arena.insert(arena.end(), examples.begin() + static_cast<std::ptrdiff_t>(group.begin),
+                 examples.begin() + static_cast<std::ptrdiff_t>(group.end));
+    names.push_back(std::move(group.name));
+    cuts.push_back(arena.size());
   }
-  return shares;
+  return Shares::OfNamed(std::move(names), std::move(cuts), std::move(arena));
 }
 
 }  // namespace
 
-StatusOr<std::vector<ClientShare>> Partition(const Dataset& data, const PartitionConfig& config,
-                                             const std::string& label_feature, uint64_t seed) {
+StatusOr<Shares> Partition(const Dataset& data, const PartitionConfig& config, const std::string& label_feature,
+                           uint64_t seed) {
   static const std::vector<std::string> kinds = {"iid", "shards", "dirichlet", "by_key"};
   if (std::find(kinds.begin(), kinds.end(), config.kind) == kinds.end()) {
     return InvalidArgument("data.partition.kind is '{}'; it must be iid, shards, dirichlet or by_key.{}", config.kind,

@@ -4,11 +4,10 @@
 
 namespace rivulet {
 
-StatusOr<std::vector<std::string>> WritePartitionFiles(FileSystem& fs, const Dataset& data,
-                                                       std::span<const ClientShare> shares, const std::string& folder,
-                                                       const DataProgress& progress) {
-  for (const ClientShare& share : shares) {
-    const std::string& id = share.client_id;
+StatusOr<std::vector<std::string>> WritePartitionFiles(FileSystem& fs, const Dataset& data, const Shares& shares,
+                                                       const std::string& folder, const DataProgress& progress) {
+  for (int64_t client = 0; client < shares.size(); ++client) {
+    const std::string id = shares.NameAt(client);
     if (id.empty() || id.starts_with('.') || id.size() > 200 || id.find('/') != std::string::npos ||
         id.find('\0') != std::string::npos) {
       return InvalidArgument("the client '{}' cannot have a file of its name in '{}'; partition by another key", id,
@@ -19,13 +18,11 @@ StatusOr<std::vector<std::string>> WritePartitionFiles(FileSystem& fs, const Dat
   std::vector<std::string> paths;
   std::vector<std::unique_ptr<RecordWriter>> files;
   std::string record;
-  for (const ClientShare& share : shares) {
-    if (progress) {
-      RIVULET_RETURN_IF_ERROR(progress(static_cast<int64_t>(paths.size()), static_cast<int64_t>(shares.size())));
-    }
-    paths.push_back(JoinPath(folder, share.client_id + ".tfrecord"));
+  for (int64_t client = 0; client < shares.size(); ++client) {
+    if (progress) RIVULET_RETURN_IF_ERROR(progress(client, shares.size()));
+    paths.push_back(JoinPath(folder, shares.NameAt(client) + ".tfrecord"));
     RIVULET_ASSIGN_OR_RETURN(auto writer, RecordWriter::Create(fs, paths.back()));
-    for (const uint32_t example : share.examples) {
+    for (const uint32_t example : shares.ExamplesOf(client)) {
       RIVULET_RETURN_IF_ERROR(data.Read(example, record));
       RIVULET_RETURN_IF_ERROR(writer->Append(record));
     }

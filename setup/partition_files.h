@@ -1,7 +1,6 @@
 // A partition as files: what each client of a deployment trains on, in the order the simulator would use.
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 
@@ -9,15 +8,14 @@
 #include "engine/base/status.h"
 #include "engine/data/dataset.h"
 #include "engine/data/progress.h"
-#include "setup/partition.h"
+#include "setup/shares.h"
 
 namespace rivulet {
 
-// Writes FOLDER/<client_id>.tfrecord for every share and returns the paths, in the shares' order. The folder is made
+// Writes FOLDER/<client_id>.tfrecord for every share and returns the paths, in the clients' order. The folder is made
 // when missing; all files appear, or none is changed. Progress is told in clients. INVALID_ARGUMENT, before anything is
-// written: a client_id that cannot be a file's name.
-StatusOr<std::vector<std::string>> WritePartitionFiles(FileSystem& fs, const Dataset& data,
-                                                       std::span<const ClientShare> shares, const std::string& folder,
-                                                       const DataProgress& progress = {});
+// written: a name that cannot be a file's.
+StatusOr<std::vector<std::string>> WritePartitionFiles(FileSystem& fs, const Dataset& data, const Shares& shares,
+                                                       const std::string& folder, const DataProgress& progress = {});
 
 }  // namespace rivulet

@@ -8,6 +8,7 @@
 #include "setup/data.h"
 #include "setup/evaluator.h"
 #include "setup/model.h"
+#include "setup/partition.h"
 
 namespace rivulet {
 
@@ -25,13 +26,12 @@ StatusOr<std::shared_ptr<const Dataset>> RunSetup::training_data() {
   return training_data_;
 }
 
-StatusOr<std::shared_ptr<const std::vector<ClientShare>>> RunSetup::shares() {
+StatusOr<std::shared_ptr<const Shares>> RunSetup::shares() {
   if (shares_ == nullptr) {
     RIVULET_ASSIGN_OR_RETURN(const auto data, training_data());
     RIVULET_ASSIGN_OR_RETURN(
-        std::vector<ClientShare> shares,
-        Partition(*data, scenario_.data.partition, scenario_.data.label_feature, scenario_.run.seed));
-    shares_ = std::make_shared<const std::vector<ClientShare>>(std::move(shares));
+        Shares shares, Partition(*data, scenario_.data.partition, scenario_.data.label_feature, scenario_.run.seed));
+    shares_ = std::make_shared<const Shares>(std::move(shares));
   }
   return shares_;
 }

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "engine/base/status.h"
 #include "engine/data/dataset.h"
@@ -13,7 +12,7 @@
 #include "federated/plan/decoded_examples.h"
 #include "federated/plan/plan.h"
 #include "federated/scenario/scenario.h"
-#include "setup/partition.h"
+#include "setup/shares.h"
 
 namespace rivulet {
 
@@ -39,7 +38,7 @@ class RunSetup {
   // such file.
   StatusOr<std::shared_ptr<const Dataset>> training_data();
   // Which client holds which of its examples. Errors as Partition.
-  StatusOr<std::shared_ptr<const std::vector<ClientShare>>> shares();
+  StatusOr<std::shared_ptr<const Shares>> shares();
   // Errors as ModelOf.
   StatusOr<std::shared_ptr<const ModelDef>> model();
   // What every client runs, opened: the options' plan where there is one. INVALID_ARGUMENT: a model, or settings, that
@@ -54,7 +53,7 @@ class RunSetup {
   const RunSetupOptions options_;
   const std::shared_ptr<RowBudget> row_budget_;
   std::shared_ptr<const Dataset> training_data_;
-  std::shared_ptr<const std::vector<ClientShare>> shares_;
+  std::shared_ptr<const Shares> shares_;
   std::shared_ptr<const ModelDef> model_;
   std::shared_ptr<const Plan> plan_;
   std::shared_ptr<Evaluator> evaluator_;

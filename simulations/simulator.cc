@@ -1,8 +1,8 @@
 #include "simulations/simulator.h"
 
 #include <algorithm>
+#include <optional>
 #include <thread>
-#include <unordered_map>
 #include <utility>
 
 #include "client/artifact_cache.h"
@@ -19,25 +19,22 @@ namespace {
 constexpr char kVersion[] = "simulated";
 
 // Every client's share of the one data set.
-class Shares : public ClientData {
+class SharedData : public ClientData {
  public:
-  Shares(std::shared_ptr<const Dataset> dataset, std::shared_ptr<const std::vector<ClientShare>> shares)
-      : dataset_(std::move(dataset)), shares_(std::move(shares)) {
-    for (const ClientShare& share : *shares_) by_id_[share.client_id] = share.examples;
-  }
+  SharedData(std::shared_ptr<const Dataset> dataset, std::shared_ptr<const Shares> shares)
+      : dataset_(std::move(dataset)), shares_(std::move(shares)) {}
   StatusOr<BoundData> Of(std::string_view client_id) const override {
-    const auto found = by_id_.find(client_id);
-    if (found == by_id_.end()) return NotFound("this simulation has no data of client '{}'", client_id);
+    const std::optional<int64_t> client = shares_->Find(client_id);
+    if (!client) return NotFound("this simulation has no data of client '{}'", client_id);
     BoundData data;
     data.dataset = dataset_;
-    data.indices = found->second;
+    data.indices = shares_->ExamplesOf(*client);
     return data;
   }
 
  private:
   const std::shared_ptr<const Dataset> dataset_;
-  const std::shared_ptr<const std::vector<ClientShare>> shares_;
-  std::unordered_map<std::string_view, std::span<const uint32_t>> by_id_;
+  const std::shared_ptr<const Shares> shares_;
 };
 
 class LocalSimulation : public Simulation {
@@ -52,18 +49,18 @@ class LocalSimulation : public Simulation {
     RunSetup setup(options.scenario, {.evaluation_threads = workers_, .plan = std::move(kept_plan)});
     const Scenario& scenario = setup.scenario();
     RIVULET_ASSIGN_OR_RETURN(train_, setup.training_data());
-    RIVULET_ASSIGN_OR_RETURN(shares_, setup.shares());
-    data_ = std::make_unique<Shares>(train_, shares_);
-    const auto clients = static_cast<int64_t>(shares_->size());
+    RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Shares> shares, setup.shares());
+    data_ = std::make_unique<SharedData>(train_, shares);
+    const int64_t clients = shares->size();
     if (scenario.server.clients_per_round > clients) {
       return InvalidArgument("server.clients_per_round is {}, but data.partition gives {} clients; lower it",
                              scenario.server.clients_per_round, clients);
     }
-    for (const ClientShare& share : *shares_) {
-      const auto examples = static_cast<int64_t>(share.examples.size());
+    for (int64_t client = 0; client < clients; ++client) {
+      const auto examples = static_cast<int64_t>(shares->ExamplesOf(client).size());
       if (examples > scenario.server.max_weight) {
-        return InvalidArgument("client '{}' has {} examples, and server.max_weight is {}; raise it", share.client_id,
-                               examples, scenario.server.max_weight);
+        return InvalidArgument("client '{}' has {} examples, and server.max_weight is {}; raise it",
+                               shares->NameAt(client), examples, scenario.server.max_weight);
       }
     }
     CoordinatorOptions coordinator;
@@ -75,6 +72,7 @@ class LocalSimulation : public Simulation {
     coordinator.scenario = std::move(options.scenario);
     // by_key without a number takes all keys; from here on the number is known, and the first selection waits for it.
     coordinator.scenario.data.partition.clients = clients;
+    coordinator.population = shares->population();
     coordinator.db_path = options.db_path;
     coordinator.resume = options.resume;
     coordinator.evaluator = evaluator_.get();
@@ -103,14 +101,8 @@ class LocalSimulation : public Simulation {
     result.already_finished = coordinator_->already_finished();
     Status status;
     if (!result.already_finished) {
-      std::vector<std::string> ids;
-      ids.reserve(shares_->size());
-      for (const ClientShare& share : *shares_) ids.push_back(share.client_id);
-      status = coordinator_->Register(ids);
-      if (status.ok()) {
-        for (int i = 0; i < workers_; ++i) threads_.emplace_back([this, i] { Work(i); });
-        status = coordinator_->Wait();
-      }
+      for (int i = 0; i < workers_; ++i) threads_.emplace_back([this, i] { Work(i); });
+      status = coordinator_->Wait();
       JoinWorkers();
     }
     MutexLock lock(mutex_);
@@ -171,8 +163,7 @@ class LocalSimulation : public Simulation {
   int workers_ = 1;
   Instruments instruments_;
   std::shared_ptr<const Dataset> train_;
-  std::shared_ptr<const std::vector<ClientShare>> shares_;
-  std::unique_ptr<const Shares> data_;
+  std::unique_ptr<const SharedData> data_;
   std::shared_ptr<Evaluator> evaluator_;
   StopSignal stop_;
   std::unique_ptr<ArtifactCache> artifacts_;

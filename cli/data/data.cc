@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <set>
 
 #include "cli/command.h"
 #include "cli/long_work.h"
@@ -132,12 +131,12 @@ struct PartitionCommandOptions {
 };
 
 // A client's DIR/*.tfrecord would take in whatever else lies there.
-Status RefuseOtherRecords(FileSystem& fs, const std::string& folder, const std::vector<ClientShare>& shares) {
-  std::set<std::string> ours;
-  for (const ClientShare& share : shares) ours.insert(share.client_id + ".tfrecord");
+Status RefuseOtherRecords(FileSystem& fs, const std::string& folder, const Shares& shares) {
   RIVULET_ASSIGN_OR_RETURN(const std::vector<std::string> names, fs.List(folder));
   for (const std::string& name : names) {
-    if (name.ends_with(".tfrecord") && !ours.contains(name)) {
+    constexpr std::string_view kSuffix = ".tfrecord";
+    if (!name.ends_with(kSuffix)) continue;
+    if (!shares.Find(std::string_view(name).substr(0, name.size() - kSuffix.size()))) {
       return AlreadyExists(
           "{} holds '{}', which is no client of this partition and could be taken for one; give an empty folder",
           folder, name);
@@ -155,13 +154,11 @@ Status WriteClients(const PartitionCommandOptions& options) {
   FileSystem& fs = FileSystem::Default();
   RIVULET_RETURN_IF_ERROR(fs.CreateFolders(options.out));
   RIVULET_RETURN_IF_ERROR(RefuseOtherRecords(fs, options.out, *shares));
-  size_t examples = 0;
-  for (const ClientShare& share : *shares) examples += share.examples.size();
   {
     LongWork work("writing clients");
     RIVULET_RETURN_IF_ERROR(WritePartitionFiles(fs, *data, *shares, options.out, work.progress()).status());
   }
-  fmt::print("{}: {} examples for {} clients\n", options.out, examples, shares->size());
+  fmt::print("{}: {} examples for {} clients\n", options.out, shares->examples(), shares->size());
   return absl::OkStatus();
 }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <optional>
+#include <span>
 
 #include "cli/command.h"
 #include "cli/graph/source.h"
@@ -98,14 +100,13 @@ StatusOr<std::unique_ptr<DebugTarget>> FromScenario(const DebugTargetOptions& op
   RunSetup setup(std::move(loaded));
   const Scenario& scenario = setup.scenario();
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Dataset> data, setup.training_data());
-  RIVULET_ASSIGN_OR_RETURN(const auto all_shares, setup.shares());
-  const std::vector<ClientShare>& shares = *all_shares;
-  auto share = shares.begin();
+  RIVULET_ASSIGN_OR_RETURN(const auto shares, setup.shares());
+  std::optional<int64_t> client = 0;
   if (!options.client.empty()) {
-    share = std::ranges::find(shares, options.client, &ClientShare::client_id);
-    if (share == shares.end()) {
+    client = shares->Find(options.client);
+    if (!client) {
       std::vector<std::string> names;
-      for (const ClientShare& each : shares) names.push_back(each.client_id);
+      for (int64_t i = 0; i < shares->size(); ++i) names.push_back(shares->NameAt(i));
       return AsUsageError(
           NotFound("the scenario has no client '{}'.{}", options.client, DidYouMean(options.client, names)));
     }
@@ -123,7 +124,9 @@ StatusOr<std::unique_ptr<DebugTarget>> FromScenario(const DebugTargetOptions& op
   target->source_lines = std::move(source_lines);
   if (options.no_passes) LeaveOutPasses(target->options);
   const auto programs = std::make_shared<PassPrograms>(plan, target->options);
-  const auto size = static_cast<int64_t>(share->examples.size());
+  const std::string name = shares->NameAt(*client);
+  const std::span<const uint32_t> share = shares->ExamplesOf(*client);
+  const auto size = static_cast<int64_t>(share.size());
   const LocalPass& pass = plan->training().passes[0];
   const int64_t batch = std::min(pass.batch_size, size);
   RIVULET_ASSIGN_OR_RETURN(PassPrograms::StepGraph step, programs->DescribeStep(TaskKind::kTrain, 0, batch));
@@ -132,14 +135,14 @@ StatusOr<std::unique_ptr<DebugTarget>> FromScenario(const DebugTargetOptions& op
   RIVULET_RETURN_IF_ERROR(Describe(*target));
 
   Task task;
-  task.id = fmt::format("debug-r{}-a1-{}-0", round, share->client_id);
-  task.client_id = share->client_id;
+  task.id = fmt::format("debug-r{}-a1-{}-0", round, name);
+  task.client_id = name;
   task.base_version = round - 1;
-  task.stream_key = ClientKey(scenario.run.seed, share->client_id);
+  task.stream_key = ClientKey(scenario.run.seed, name);
   task.plan = plan->digest();
-  target->title = fmt::format("{}, {}, round {}", scenario.run.name, share->client_id, round);
+  target->title = fmt::format("{}, {}, round {}", scenario.run.name, name, round);
   target->facts = {{"scenario", options.what},
-                   {"client", share->client_id},
+                   {"client", name},
                    {"round", round},
                    {"examples", size},
                    {"batch_size", batch},
@@ -155,13 +158,13 @@ StatusOr<std::unique_ptr<DebugTarget>> FromScenario(const DebugTargetOptions& op
     }
     return *stepped ? "end" : "begin";
   };
-  target->run = [programs, task, base, data, indices = share->examples, decoder, stepped,
-                 id = share->client_id](RunObserver* observer) -> StatusOr<std::string> {
+  target->run = [programs, task, base, data, indices = std::vector<uint32_t>(share.begin(), share.end()), decoder,
+                 stepped, name](RunObserver* observer) -> StatusOr<std::string> {
     *stepped = false;
     RIVULET_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(programs));
     trainer->Observe(observer);
     const DatasetExamples examples(data, indices, decoder);
-    const LaneTask lane{&task, id, base.get(), &examples};
+    const LaneTask lane{&task, name, base.get(), &examples};
     RIVULET_ASSIGN_OR_RETURN(const std::vector<LocalResult> results, trainer->Train({&lane, 1}));
     const LocalResult& result = results[0];
     RIVULET_RETURN_IF_ERROR(result.status);

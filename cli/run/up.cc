@@ -155,11 +155,11 @@ class Deployment {
  public:
   Deployment(const UpOptions& options, int64_t rounds) : options_(options), picture_(rounds) {}
 
-  Status Run(const std::vector<ClientShare>& shares, const std::vector<std::string>& files) {
+  Status Run(const Shares& shares, const std::vector<std::string>& files) {
     RIVULET_RETURN_IF_ERROR(StartCoordinator());
-    for (size_t i = 0; i < shares.size(); ++i) {
+    for (size_t i = 0; i < files.size(); ++i) {
       Client& client = clients_.emplace_back();
-      client.name = shares[i].client_id;
+      client.name = shares.NameAt(static_cast<int64_t>(i));
       client.arguments = {"client", "--insecure", "--json", "--name=" + client.name,
                           "--data=train=" + GlobQuote(files[i])};
     }

@@ -76,16 +76,16 @@ class History {
   // Writing. After an error of a commit itself (a sync that failed) a crash or the next opening may still find the
   // transaction in the log: what its rows name must stay in place until the history is opened again and asked.
   Status AddRun(const RunRow& run, const ModelRow& initial_model, std::span<const EventRow> events);
-  // A run that goes on: status "running", a new configuration, plan and program version, finished_at NULL. Its models are
-  // those beside this file, which may have been copied or renamed with them.
+  // A run that goes on: status "running", a new configuration, plan and program version, finished_at NULL. Its models
+  // are those beside this file, which may have been copied or renamed with them.
   Status ReopenRun(const RunRow& run, std::span<const EventRow> events);
   // `status` "finished", "interrupted" or "failed" with its reason.
   Status EndRun(const std::string& run_id, const std::string& status, const std::string& reason, const std::string& at,
                 std::span<const EventRow> events);
   // Names that are new to the run; known ones keep their row. One transaction.
   Status AddClients(const std::string& run_id, std::span<const RunClient> clients, const std::string& at);
-  // All of them in one transaction, in their order. Tasks are of their record's round, attempt and kind, and their
-  // clients of the run.
+  // All of them in one transaction, in their order. Tasks are of their record's round, attempt and kind; a client that
+  // is new to the run becomes one of its with them.
   Status AddAttempts(std::span<const AttemptRecord> attempts);
   Status AddAttempt(const AttemptRecord& attempt) { return AddAttempts(std::span(&attempt, 1)); }
   // Brings what the log holds into the file, so that the file alone tells it. False: a reader was in the way, and it
@@ -94,6 +94,7 @@ class History {
   StatusOr<bool> BringOver();
   // Everything of the rounds after `round` is as if it had not been written, but for what events say.
   Status GoBack(const std::string& run_id, int64_t round, std::span<const EventRow> events);
+  Status AddEvents(std::span<const EventRow> events);
   Status AddTag(const std::string& run_id, const std::string& tag);  // once, however often it is said
   Status AddNote(const std::string& run_id, const std::string& at, const std::string& text);
   // Truncates the log and returns to one plain file where no other process has it open; nothing more can be called.
@@ -128,6 +129,7 @@ class History {
   StatusOr<int64_t> RunKey(const std::string& run_id) REQUIRES(mutex_);
   StatusOr<int64_t> ClientKey(const std::string& client_id) REQUIRES(mutex_);
   StatusOr<int64_t> ParentKey(const std::string& parent_id) REQUIRES(mutex_);
+  StatusOr<int64_t> AddMember(int64_t run, const RunClient& client, int64_t at) REQUIRES(mutex_);  // its client's key
   Status InsertAttempt(const AttemptRecord& attempt) REQUIRES(mutex_);
   Status InsertEvents(std::span<const EventRow> events) REQUIRES(mutex_);
   Status InsertModel(int64_t run, const ModelRow& model) REQUIRES(mutex_);

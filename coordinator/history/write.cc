@@ -188,11 +188,7 @@ Status History::EndRun(const std::string& run_id, const std::string& status, con
 }
 
 // A client may be known from another run of this history; only being part of this one is new.
-Status History::AddClients(const std::string& run_id, std::span<const RunClient> clients, const std::string& at) {
-  MutexLock lock(mutex_);
-  RIVULET_ASSIGN_OR_RETURN(const int64_t run, RunKey(run_id));
-  RIVULET_ASSIGN_OR_RETURN(const int64_t now, UnixMs(at));
-  RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
+StatusOr<int64_t> History::AddMember(int64_t run, const RunClient& client, int64_t at) {
   RIVULET_ASSIGN_OR_RETURN(
       Statement * insert_client,
       db_->Prepare("INSERT INTO client (client_id, status, first_seen, last_seen) VALUES (?1, 0, ?2, ?2) "
@@ -200,16 +196,24 @@ Status History::AddClients(const std::string& run_id, std::span<const RunClient>
                    "last_seen = excluded.last_seen RETURNING client"));
   RIVULET_ASSIGN_OR_RETURN(Statement * insert_membership,
                            db_->Prepare(fmt::format("{} ON CONFLICT DO NOTHING", InsertSql<StoredMembership>())));
-  for (const RunClient& client : clients) {
-    StoredMembership row{.run = run, .from_round = client.from_round, .from_attempt = client.from_attempt};
-    RIVULET_RETURN_IF_ERROR(insert_client->Query(std::initializer_list<SqlValue>{client.client_id, now},
-                                                 [&](const SqlRow& key) { row.client = key.Int(0); }));
-    RIVULET_RETURN_IF_ERROR(Insert(*insert_membership, row));
-  }
+  StoredMembership row{.run = run, .from_round = client.from_round, .from_attempt = client.from_attempt};
+  RIVULET_RETURN_IF_ERROR(insert_client->Query(std::initializer_list<SqlValue>{client.client_id, at},
+                                               [&](const SqlRow& key) { row.client = key.Int(0); }));
+  RIVULET_RETURN_IF_ERROR(Insert(*insert_membership, row));
+  return row.client;
+}
+
+Status History::AddClients(const std::string& run_id, std::span<const RunClient> clients, const std::string& at) {
+  MutexLock lock(mutex_);
+  RIVULET_ASSIGN_OR_RETURN(const int64_t run, RunKey(run_id));
+  RIVULET_ASSIGN_OR_RETURN(const int64_t now, UnixMs(at));
+  RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
+  for (const RunClient& client : clients) RIVULET_RETURN_IF_ERROR(AddMember(run, client, now).status());
   return transaction->Commit();
 }
 
-// One INSERT a task, and one UPDATE of what its client's tasks came to.
+// One INSERT a task, and one UPDATE of what its client's tasks came to. A client whose first task this is gets its rows
+// here: of a million that may be drawn, those who never are leave none.
 Status History::InsertTasks(int64_t run, int64_t attempt_key, const AttemptRecord& record) {
   RIVULET_ASSIGN_OR_RETURN(const int64_t kind, PlaceOf(record.kind, kTaskKinds, "kind of a task"));
   RIVULET_ASSIGN_OR_RETURN(Statement * insert, db_->Prepare(InsertSql<StoredTask>()));
@@ -218,6 +222,7 @@ Status History::InsertTasks(int64_t run, int64_t attempt_key, const AttemptRecor
       db_->Prepare("UPDATE membership SET tasks = tasks + 1, folded = folded + ?, refused = refused + ?, "
                    "dropped = dropped + ?, failed = failed + ?, examples = examples + ?, "
                    "train_seconds = train_seconds + ?, timed = timed + ? WHERE run = ? AND client = ?"));
+  RIVULET_ASSIGN_OR_RETURN(const int64_t now, UnixMs(record.round.finished_at));
   for (const ClientRoundRow& task : record.tasks) {
     if (task.run_id != record.round.run_id || task.round != record.round.round ||
         task.attempt != record.round.attempt || task.kind != record.kind) {
@@ -226,7 +231,10 @@ Status History::InsertTasks(int64_t run, int64_t attempt_key, const AttemptRecor
     }
     StoredTask row;
     row.attempt_key = attempt_key;
-    RIVULET_ASSIGN_OR_RETURN(row.client, ClientKey(task.client_id));
+    const RunClient member{task.client_id, record.round.round, record.round.attempt};
+    StatusOr<int64_t> client = ClientKey(task.client_id);
+    if (absl::IsNotFound(client.status())) client = AddMember(run, member, now);
+    RIVULET_ASSIGN_OR_RETURN(row.client, client);
     row.ordinal = OrdinalIn(task, kind);
     if (!row.ordinal) row.task_id = task.task_id;
     RIVULET_ASSIGN_OR_RETURN(row.status, PlaceOf(task.status, kTaskStates, "status of a task"));
@@ -252,11 +260,14 @@ Status History::InsertTasks(int64_t run, int64_t attempt_key, const AttemptRecor
     RIVULET_RETURN_IF_ERROR(Insert(*insert, row));
 
     const auto ended = [&](int64_t state) { return int64_t{row.status == state}; };
-    RIVULET_RETURN_IF_ERROR(
-        add_up->Run({ended(0), ended(1), ended(2), ended(3), row.status == kFolded ? row.examples.value_or(0) : 0,
-                     row.train_seconds.value_or(0), int64_t{row.train_seconds.has_value()}, run, row.client}));
-    if (db_->changes() != 1) {
-      return NotFound("client '{}' is not of run '{}'", task.client_id, record.round.run_id);
+    const auto add = [&] {
+      return add_up->Run({ended(0), ended(1), ended(2), ended(3), row.status == kFolded ? row.examples.value_or(0) : 0,
+                          row.train_seconds.value_or(0), int64_t{row.train_seconds.has_value()}, run, row.client});
+    };
+    RIVULET_RETURN_IF_ERROR(add());
+    if (db_->changes() == 0) {  // known from another run
+      RIVULET_RETURN_IF_ERROR(AddMember(run, member, now).status());
+      RIVULET_RETURN_IF_ERROR(add());
     }
   }
   return absl::OkStatus();
@@ -401,6 +412,14 @@ Status History::GoBack(const std::string& run_id, int64_t round, std::span<const
                "count(t.train_seconds) FROM attempt a JOIN task t ON t.attempt_key = a.attempt_key "
                "WHERE a.run = membership.run AND t.client = membership.client) WHERE run = ?",
                {run}));
+  RIVULET_RETURN_IF_ERROR(InsertEvents(events));
+  return transaction->Commit();
+}
+
+Status History::AddEvents(std::span<const EventRow> events) {
+  MutexLock lock(mutex_);
+  if (db_ == nullptr) return FailedPrecondition("the history '{}' is closed", path_);
+  RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
   RIVULET_RETURN_IF_ERROR(InsertEvents(events));
   return transaction->Commit();
 }

@@ -33,8 +33,11 @@ std::vector<std::pair<std::string, int64_t>> ClientBook::TakeSeen(const ClosedAt
     due.emplace_back(client_id, seen.unix_ms);
   };
   for (const ClosedAttempt::ClosedTask& task : attempt.tasks) {
-    const auto found = seen_.find(task.lease.client_id);
-    if (found != seen_.end()) write(found->first, found->second);
+    if (ServedByAnother(task.lease)) {
+      due.emplace_back(task.lease.client_id, now_unix_ms);
+    } else if (const auto found = seen_.find(task.lease.client_id); found != seen_.end()) {
+      write(found->first, found->second);
+    }
   }
   while (!waiting_.empty() && (finishes_run || waiting_.top().first <= now_unix_ms)) {
     const std::string client_id = waiting_.top().second;

@@ -1,5 +1,5 @@
-// What is known of clients beyond their leases: when each polled last and what its row says of that, and how its last
-// task ended. A pure value. Not thread-safe.
+// What is known, beyond their leases, of clients that poll for themselves: when each did so last and what its row says
+// of that, and how its last task ended. A pure value. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,15 @@ namespace rivulet {
 
 class ClientBook {
  public:
-  // A poll of it, or for it, at a time in milliseconds since 1970 UTC.
+  // A poll of it at a time in milliseconds since 1970 UTC.
   void Saw(const std::string& client_id, int64_t unix_ms);
   void ToldEnd(const std::string& client_id);
   // Clients that polled at `unix_ms` or later and have not been told that the run is over.
   int64_t UnawareSince(int64_t unix_ms) const;
   // Names and times of those whose row is to be brought up to date in the transaction of `attempt`, which from now on
   // counts as written: its workers, those whose row is a minute old, and all at the end of the run. Waiting clients
-  // poll often, and a minute is exact enough for them. O(what it gives · log of the clients that wait).
+  // poll often, and a minute is exact enough for them. A client whose site speaks for it was seen when its attempt was.
+  // O(what it gives · log of the clients that wait).
   std::vector<std::pair<std::string, int64_t>> TakeSeen(const ClosedAttempt& attempt, int64_t now_unix_ms,
                                                         bool finishes_run);
 

@@ -109,6 +109,8 @@ RoundRow RoundOf(const ClosedAttempt& attempt, const AttemptEnd& end,
 
 }  // namespace
 
+bool ServedByAnother(const Lease& lease) { return !lease.site.empty() && lease.site != lease.client_id; }
+
 RoundRow RoundOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
   return RoundOf(attempt, end, InOrder(attempt));
 }
@@ -154,7 +156,7 @@ std::vector<std::pair<std::string, TaskOutcome>> OutcomesOf(const ClosedAttempt&
   std::vector<std::pair<std::string, TaskOutcome>> outcomes;
   outcomes.reserve(attempt.tasks.size());
   for (const auto& [lease, facts] : attempt.tasks) {
-    if (!lease.site.empty() && lease.site != lease.client_id) continue;
+    if (ServedByAnother(lease)) continue;
     TaskOutcome outcome{lease.task, EndOf(lease), lease.reason};
     if (outcome.end == TaskEnd::kFolded && end.status != "committed") {
       outcome.end = TaskEnd::kDropped;

@@ -64,9 +64,11 @@ RoundRow RoundOf(const ClosedAttempt& attempt, const AttemptEnd& end);
 // `forget_models`, `seen`) is left to the writer.
 AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end);
 
-// Each task's last word beside its client's name, in the order drawn: what a poll tells who lost the answer. A folded
-// task of an attempt that was not committed is dropped, and told why. Not of tasks that another site took: their
-// clients do not poll.
+// Each task's last word beside its client's name, in the order drawn, where clients poll for themselves: what is told
+// to one that lost the answer. A folded task of an attempt that was not committed is dropped, and told why.
 std::vector<std::pair<std::string, TaskOutcome>> OutcomesOf(const ClosedAttempt& attempt, const AttemptEnd& end);
+
+// A site polls for the client, which never asks itself how its task ended.
+bool ServedByAnother(const Lease& lease);
 
 }  // namespace rivulet

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "coordinator/selection/uniform.h"
 
 namespace rivulet {
 
-Members::Members(uint64_t seed) : seed_(seed), names_(OpenPopulation(std::numeric_limits<int64_t>::max())) {}
+Members::Members(uint64_t seed, std::shared_ptr<Population> population)
+    : seed_(seed),
+      names_(population != nullptr ? std::move(population) : OpenPopulation(std::numeric_limits<int64_t>::max())) {}
 
 void Members::Add(const std::string& client_id, DrawAt from, const std::string& via) {
   if (Knows(client_id) || !names_->Insert(client_id).ok()) return;
@@ -100,23 +103,33 @@ std::vector<std::string> Members::Draw(int64_t count, const std::set<std::string
   return drawn;
 }
 
-std::vector<Members::Member> Members::all() const {
-  std::vector<Member> all;
+std::vector<Members::Member> Members::told() const {
+  std::vector<Member> told;
+  if (!names_->open()) {
+    for (const auto& [client_id, from] : late_) told.push_back({client_id, from, via(client_id)});
+    return told;
+  }
   for (int64_t rank = 0; rank < names_->size(); ++rank) {
     std::string client_id = names_->NameAt(rank);
     if (!Knows(client_id)) continue;
     const auto late = late_.find(client_id);
     const std::string& via = this->via(client_id);
-    all.push_back({std::move(client_id), late == late_.end() ? draw_ : late->second, via});
+    told.push_back({std::move(client_id), late == late_.end() ? draw_ : late->second, via});
   }
-  return all;
+  return told;
 }
 
 // In the order in which it happened: who was there when the draw began; what it gave; who left, and who came, since.
-void Members::Restore(const std::vector<Member>& members, const std::vector<std::string>& leaving, int64_t drawn) {
+void Members::Restore(const std::vector<Member>& members, const std::vector<std::string>& gone,
+                      const std::vector<std::string>& leaving, int64_t drawn) {
   for (const Member& member : members) {
-    if (member.from <= draw_) Add(member.client_id, member.from, member.via);
+    if (member.from <= draw_) {
+      Add(member.client_id, member.from, member.via);
+    } else {
+      Remove(member.client_id);  // of a population that has it
+    }
   }
+  for (const std::string& client_id : gone) Remove(client_id);
   for (const std::string& client_id : leaving) Add(client_id, draw_, "");
   if (drawn >= 0) BeginOrder();
   for (int64_t i = 0; i < drawn && order_->Next(); ++i) {

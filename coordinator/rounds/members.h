@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/status.h"
 #include "federated/population/population.h"
 #include "federated/random/lazy_permutation.h"
 
@@ -26,13 +27,16 @@ class Members {
     auto operator<=>(const DrawAt&) const = default;
   };
 
-  explicit Members(uint64_t seed);
-  // A name that is a member already stays as it is. One that no population takes is no member: see Population::Insert.
+  // Of `population`: all that are in it from the start, and those that it takes later. Null: whoever comes.
+  explicit Members(uint64_t seed, std::shared_ptr<Population> population = nullptr);
+  // A name that is a member already stays as it is. One that the population does not take is no member.
   // Whoever comes when the draw has begun is of a later one, whatever `from` says.
   void Add(const std::string& client_id, DrawAt from, const std::string& via);
   // Whoever leaves when the draw has begun is passed over in it.
   void Remove(const std::string& client_id);
   bool Knows(const std::string& client_id) const;
+  // Whether Add would take it after `others` more names: see Population::MayInsert.
+  Status MayJoin(const std::string& client_id, int64_t others) const { return names_->MayInsert(client_id, others); }
   int64_t size() const;
   const std::string& via(const std::string& client_id) const;  // "" for none
 
@@ -50,20 +54,24 @@ class Members {
     DrawAt from;  // the first draw that it may be in; where that is past, this one
     std::string via;
   };
-  // What a snapshot needs. In byte order of their names.
-  std::vector<Member> all() const;
+  // What a snapshot needs. In byte order of their names: all members of an open population; of another, which need not
+  // be told, those that may not be drawn yet.
+  std::vector<Member> told() const;
+  // Those of a population that is not open who left before the draw began: they are in it still.
+  std::set<std::string> gone() const { return names_->open() ? std::set<std::string>() : gone_; }
   const std::set<std::string>& leaving() const { return leaving_; }  // since the draw began
   // With those passed over; -1: the draw has not begun.
   int64_t drawn() const { return order_ ? order_->given() : -1; }
   // As these functions told it, when BeginDraw was called and nobody was added.
-  void Restore(const std::vector<Member>& members, const std::vector<std::string>& leaving, int64_t drawn);
+  void Restore(const std::vector<Member>& members, const std::vector<std::string>& gone,
+               const std::vector<std::string>& leaving, int64_t drawn);
 
  private:
   void BeginOrder();
   const std::vector<int64_t>& Absent();
 
   uint64_t seed_;
-  std::unique_ptr<Population> names_;       // with those that have left: a population forgets nobody
+  std::shared_ptr<Population> names_;       // with those that have left: a population forgets nobody
   std::set<std::string> gone_;              // before the draw
   std::set<std::string> leaving_;           // since it began; some of them may have come back
   std::map<std::string, DrawAt> late_;      // may not be drawn yet

@@ -62,7 +62,7 @@ StatusOr<RunMachine> RunMachine::Create(RunRules rules, RunStart start) {
   if (start.committed_round < 0 || start.attempt < 1) {
     return InvalidArgument("a run cannot start after round {} with attempt {}", start.committed_round, start.attempt);
   }
-  RunMachine machine(std::move(rules));
+  RunMachine machine(std::move(rules), std::move(start.population));
   machine.committed_round_ = start.committed_round;
   machine.attempt_ = start.attempt;
   machine.members_.BeginDraw({machine.round(), machine.attempt_});

@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -62,6 +63,7 @@ struct RunRules {
 };
 
 struct RunStart {
+  std::shared_ptr<Population> population;  // all of it are members from the start; null: whoever joins
   int64_t committed_round = 0;
   int64_t attempt = 1;  // the first one at round committed_round + 1
   struct Candidate {
@@ -79,9 +81,11 @@ class RunMachine {
 
   // INVALID_ARGUMENT names the field that is out of range. Nothing is drawn before the first event.
   static StatusOr<RunMachine> Create(RunRules rules, RunStart start);
-  // The machine as it was when Save was called, under the same rules. DATA_LOSS: not a snapshot, or a damaged one.
-  // FAILED_PRECONDITION: of another run or another version.
-  static StatusOr<RunMachine> Restore(RunRules rules, std::string_view snapshot);
+  // The machine as it was when Save was called, under the same rules and with the same population, an open one as it
+  // was before anybody joined. DATA_LOSS: not a snapshot, or a damaged one. FAILED_PRECONDITION: of another run or
+  // another version.
+  static StatusOr<RunMachine> Restore(RunRules rules, std::string_view snapshot,
+                                      std::shared_ptr<Population> population = nullptr);
   std::string Save() const;
 
   std::vector<Action> On(const Event& event, TimeMs now);
@@ -98,6 +102,8 @@ class RunMachine {
   TimeMs deadline() const;                  // of the open attempt; 0: none
   bool knows(const std::string& client_id) const { return members_.Knows(client_id); }
   int64_t known_clients() const { return members_.size(); }
+  // Whether a name would become a member by a Joined that `others` new names come before: see Population::MayInsert.
+  Status MayJoin(const std::string& client_id, int64_t others) const { return members_.MayJoin(client_id, others); }
   // Where a name that joins now may first be drawn: what RunStart::Candidate wants after a restart.
   std::pair<int64_t, int64_t> next_draw() const;
   int64_t CountInState(Lease::State state) const { return buffer_ ? buffer_->CountInState(state) : 0; }
@@ -105,7 +111,8 @@ class RunMachine {
  private:
   using Actions = std::vector<Action>;
 
-  explicit RunMachine(RunRules rules) : rules_(std::move(rules)), members_(rules_.seed) {}
+  RunMachine(RunRules rules, std::shared_ptr<Population> population)
+      : rules_(std::move(rules)), members_(rules_.seed, std::move(population)) {}
 
   void Handle(const Joined& event, TimeMs now, Actions& actions);
   void Handle(const Left& event, TimeMs now, Actions& actions);

@@ -9,7 +9,7 @@ namespace rivulet {
 namespace {
 
 constexpr std::string_view kMagic = "RVRM";
-constexpr uint64_t kSnapshotVersion = 4;  // 2: sites; 3: a buffer of leases; 4: replacement
+constexpr uint64_t kSnapshotVersion = 5;  // 2: sites; 3: a buffer of leases; 4: replacement; 5: populations
 
 // By hand and not by a message type: the bytes are hashed and compared, and must be the same for the same state in
 // every build.
@@ -78,8 +78,9 @@ std::string RunMachine::Save() const {
   w.Integer(committed_round_);
   w.Integer(attempt_);
   w.Integer(attempts_tried_);
-  w.Integer(members_.size());
-  for (const Members::Member& member : members_.all()) {
+  const std::vector<Members::Member> members = members_.told();
+  w.Integer(static_cast<int64_t>(members.size()));
+  for (const Members::Member& member : members) {
     w.Text(member.client_id);
     w.Integer(member.from.round);
     w.Integer(member.from.attempt);
@@ -90,6 +91,7 @@ std::string RunMachine::Save() const {
     w.Integer(static_cast<int64_t>(list.size()));
     for (const std::string& name : list) w.Text(name);
   };
+  names(members_.gone());
   names(members_.leaving());
   names(sitting_out_.in_order());
   w.Integer(static_cast<int64_t>(ordinals_.size()));
@@ -125,7 +127,8 @@ std::string RunMachine::Save() const {
 
 // The digest comes first; what is behind it is then only ever of another version or run, and both have a sentence of
 // their own. Create checks the rules again, as the scenario may have been changed.
-StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapshot) {
+StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapshot,
+                                         std::shared_ptr<Population> population) {
   constexpr size_t kDigestBytes = sizeof(Digest::bytes);
   if (snapshot.size() < kMagic.size() + 8 + kDigestBytes || !snapshot.starts_with(kMagic)) {
     return DataLoss("{} bytes are not a snapshot of a run's rounds", snapshot.size());
@@ -143,7 +146,7 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
   if (const std::string run_id = r.Text(); run_id != rules.run_id) {
     return FailedPrecondition("the snapshot is of run '{}', not of '{}'", run_id, rules.run_id);
   }
-  RIVULET_ASSIGN_OR_RETURN(RunMachine machine, Create(std::move(rules), RunStart{}));
+  RIVULET_ASSIGN_OR_RETURN(RunMachine machine, Create(std::move(rules), {.population = std::move(population)}));
   machine.phase_ = static_cast<Phase>(r.UpTo(static_cast<int64_t>(Phase::kStopped)));
   machine.stopping_ = r.UpTo(1) == 1;
   machine.reason_ = r.Text();
@@ -160,9 +163,10 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
     member.via = r.Text();
   }
   const int64_t drawn = r.Integer();
-  std::vector<std::string> leaving;
+  std::vector<std::string> gone, leaving;
+  for (int64_t i = r.Count(); i > 0 && r.ok(); --i) gone.push_back(r.Text());
   for (int64_t i = r.Count(); i > 0 && r.ok(); --i) leaving.push_back(r.Text());
-  machine.members_.Restore(members, leaving, drawn);
+  machine.members_.Restore(members, gone, leaving, drawn);
   for (int64_t i = r.Count(); i > 0 && r.ok(); --i) machine.sitting_out_.Add(r.Text());
   for (int64_t i = r.Count(); i > 0 && r.ok(); --i) {
     std::string client_id = r.Text();

@@ -1,5 +1,6 @@
 #include "engine/base/display_name.h"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace rivulet {
@@ -50,6 +51,19 @@ Status CheckDisplayName(std::string_view what, std::string_view name) {
     i += character.bytes;
   }
   return absl::OkStatus();
+}
+
+std::string DisplayText(std::string_view text, size_t most) {
+  std::string shown;
+  for (size_t i = 0; i < text.size();) {
+    const Character character = Decode(text, i);
+    const bool shows = character.bytes > 0 && !Hidden(character.code);
+    const std::string_view next = shows ? text.substr(i, character.bytes) : "?";
+    if (shown.size() + next.size() > most) return shown + "…";
+    shown += next;
+    i += std::max<size_t>(character.bytes, 1);
+  }
+  return shown;
 }
 
 }  // namespace rivulet

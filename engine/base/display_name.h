@@ -1,6 +1,7 @@
 // Names that people give to things and that rows, messages, logs and terminals show again.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "engine/base/status.h"
@@ -11,5 +12,9 @@ namespace rivulet {
 // none of the marks that turn the direction of the text around them, with which a name looks like another one.
 // INVALID_ARGUMENT, beginning with `what`, otherwise.
 Status CheckDisplayName(std::string_view what, std::string_view name);
+
+// Words of somebody else, fit for a row, a log and a terminal: what such a name must not have becomes '?', and what is
+// beyond `most` bytes "…".
+std::string DisplayText(std::string_view text, size_t most);
 
 }  // namespace rivulet

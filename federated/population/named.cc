@@ -47,17 +47,23 @@ class Named : public Population {
     return static_cast<int64_t>(main + late);
   }
 
-  StatusOr<bool> Insert(std::string_view name) override {
-    const size_t main = Lower(main_, name), late = Lower(late_, name);
-    if ((main < main_.size() && NameOf(main_[main]) == name) || (late < late_.size() && NameOf(late_[late]) == name)) {
-      return false;
-    }
+  Status MayInsert(std::string_view name, int64_t others) const override {
+    if (Find(name)) return absl::OkStatus();
     if (name.size() > kMaxName) {
       return InvalidArgument("a client name has {} bytes; at most {} are allowed", name.size(), kMaxName);
     }
-    if (size() >= most_) {
+    if (size() >= most_ - others) {
       return FailedPrecondition("the {} clients that this run has room for have joined; '{}' is one too many", most_,
                                 name);
+    }
+    return absl::OkStatus();
+  }
+
+  StatusOr<bool> Insert(std::string_view name) override {
+    RIVULET_RETURN_IF_ERROR(MayInsert(name, 0));
+    const size_t main = Lower(main_, name), late = Lower(late_, name);
+    if ((main < main_.size() && NameOf(main_[main]) == name) || (late < late_.size() && NameOf(late_[late]) == name)) {
+      return false;
     }
     const uint64_t word = uint64_t{bytes_.size()} << kLengthBits | name.size();
     bytes_.append(name);
@@ -72,6 +78,8 @@ class Named : public Population {
     if (late_.size() >= patience) Merge();
     return true;
   }
+
+  bool open() const override { return true; }
 
  private:
   const uint64_t* WordAt(int64_t rank) const {
@@ -119,10 +127,15 @@ class Fixed : public Population {
   int64_t size() const override { return members_->size(); }
   std::string NameAt(int64_t rank) const override { return members_->NameAt(rank); }
   std::optional<int64_t> Find(std::string_view name) const override { return members_->Find(name); }
-  StatusOr<bool> Insert(std::string_view name) override {
-    if (Find(name)) return false;
+  Status MayInsert(std::string_view name, int64_t) const override {
+    if (Find(name)) return absl::OkStatus();
     return FailedPrecondition("'{}' is not one of the {} clients that this run expects", name, size());
   }
+  StatusOr<bool> Insert(std::string_view name) override {
+    RIVULET_RETURN_IF_ERROR(MayInsert(name, 0));
+    return false;
+  }
+  bool open() const override { return false; }
 
  private:
   const std::unique_ptr<Population> members_;

@@ -18,34 +18,23 @@ class Numbered : public Population {
   explicit Numbered(int64_t size) : size_(size) {}
   int64_t size() const override { return size_; }
 
-  std::string NameAt(int64_t rank) const override {
-    // By hand: a cohort is a thousand of them.
-    char digits[20];
-    char* first = std::end(digits);
-    for (int64_t number = NumberAt(rank); number > 0 || first > std::end(digits) - 5; number /= 10) {
-      *--first = static_cast<char>('0' + number % 10);
-    }
-    std::string name;
-    return name.append(kPrefix).append(first, std::end(digits));
-  }
+  std::string NameAt(int64_t rank) const override { return NumberedName(NumberAt(rank)); }
 
   std::optional<int64_t> Find(std::string_view name) const override {
-    if (!name.starts_with(kPrefix)) return std::nullopt;
-    name.remove_prefix(kPrefix.size());
-    if (name.size() < 5 || name.size() > 18 || (name.size() > 5 && name.front() == '0')) return std::nullopt;
-    int64_t number = 0;
-    for (const char digit : name) {
-      if (digit < '0' || digit > '9') return std::nullopt;
-      number = 10 * number + (digit - '0');
-    }
-    if (number >= size_) return std::nullopt;
-    return RankOf(number);
+    const std::optional<int64_t> number = NumberOf(name);
+    if (!number || *number >= size_) return std::nullopt;
+    return RankOf(*number);
   }
 
-  StatusOr<bool> Insert(std::string_view name) override {
-    if (Find(name)) return false;
+  Status MayInsert(std::string_view name, int64_t) const override {
+    if (Find(name)) return absl::OkStatus();
     return FailedPrecondition("'{}' is not one of the {} clients of this run, which are numbered", name, size_);
   }
+  StatusOr<bool> Insert(std::string_view name) override {
+    RIVULET_RETURN_IF_ERROR(MayInsert(name, 0));
+    return false;
+  }
+  bool open() const override { return false; }
 
  private:
   int64_t RankOf(int64_t number) const {
@@ -110,6 +99,27 @@ class Numbered : public Population {
 };
 
 }  // namespace
+
+// By hand: a cohort is a thousand of them.
+std::string NumberedName(int64_t number) {
+  char digits[20];
+  char* first = std::end(digits);
+  for (; number > 0 || first > std::end(digits) - 5; number /= 10) *--first = static_cast<char>('0' + number % 10);
+  std::string name;
+  return name.append(kPrefix).append(first, std::end(digits));
+}
+
+std::optional<int64_t> NumberOf(std::string_view name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  name.remove_prefix(kPrefix.size());
+  if (name.size() < 5 || name.size() > 18 || (name.size() > 5 && name.front() == '0')) return std::nullopt;
+  int64_t number = 0;
+  for (const char digit : name) {
+    if (digit < '0' || digit > '9') return std::nullopt;
+    number = 10 * number + (digit - '0');
+  }
+  return number;
+}
 
 std::unique_ptr<Population> NumberedPopulation(int64_t size) { return std::make_unique<Numbered>(size); }
 

@@ -136,6 +136,45 @@ TEST_F(CoordinatorTest, Poll_NameThatNoRowCanHold_IsRefused) {
   EXPECT_OK(coordinator_->Poll(AskedBy("Zoë 文")));
 }
 
+// Names cost nothing to invent, so they cost nothing here: neither without the plan's data set nor beyond the clients
+// that the scenario expects.
+TEST_F(CoordinatorTest, TwentyThousandInventedNames_LeaveALineAMinuteAndTheRunGoesOn) {
+  std::vector<std::string> told;
+  FakeFleet fleet(options_);
+  options_.observer.on_event = [&](const EventRow& event) { told.push_back(event.message); };
+  Start();
+  const auto invented = [&](int from, const PollRequest& like, absl::StatusCode code) {
+    for (int i = from; i < from + 10'000; ++i) {
+      PollRequest request = like;
+      request.caller.name = fmt::format("\x1B[31m{}", i);
+      if (code == absl::StatusCode::kFailedPrecondition) request.caller.name = fmt::format("invented-{}", i);
+      ASSERT_THAT(coordinator_->Poll(request), StatusIs(code));
+    }
+  };
+  const auto size = [&] { return std::filesystem::file_size(options_.db_path); };
+  PollRequest without_data = AskedBy("x");
+  without_data.capabilities.datasets.clear();
+  invented(0, without_data, absl::StatusCode::kInvalidArgument);
+  ASSERT_OK(Join(*coordinator_, {"client-00000", "client-00001"}));
+  const auto before = size();
+  now_ms_ += 60'000;
+  invented(10'000, AskedBy("x"), absl::StatusCode::kFailedPrecondition);
+  EXPECT_LT(size() - before, 1'000'000u);
+  EXPECT_THAT(
+      told,
+      ElementsAre("turned away: client '?[31m0' has bound no data set 'train', on which this run trains; bind one",
+                  "turned away 10000 times since this was told last, and at last because the 2 clients that this run "
+                  "has room for have joined; 'invented-10000' is one too many"));
+  ASSERT_OK(fleet.Run(*coordinator_, Names(2)));
+  EXPECT_EQ(told.size(), 3u) << "the rest is told at the end";
+  EXPECT_EQ(Rows().Clients()->size(), 2u);
+  std::vector<std::string> events;
+  for (const EventRow& event : Value(Rows().Events(coordinator_->run_id()))) {
+    if (event.message.starts_with("turned away")) events.push_back(event.message);
+  }
+  EXPECT_EQ(events, told);
+}
+
 TEST_F(CoordinatorTest, Poll_ForAnotherRun_IsRefused) {
   Start();
   EXPECT_THAT(coordinator_->Poll({{"a", "", "another"}, AskedBy("a").capabilities}),
@@ -146,7 +185,7 @@ class TrainingTest : public CoordinatorTest {
  protected:
   void Begin() {
     Start();
-    ASSERT_OK(coordinator_->Register(std::vector<std::string>{"a", "b"}));
+    ASSERT_OK(Join(*coordinator_, {"a", "b"}));
     a_ = TaskFor("a");
     b_ = TaskFor("b");
   }
@@ -892,7 +931,7 @@ TEST_F(TrainingTest, ArrivalOrderAndThreads_DoNotChangeABit) {
     auto coordinator = *CreateCoordinator(options, TinyParts(kElements, 4));
     // Every thread polls for all names, each starting elsewhere, so that tasks are worked on in any order, some twice
     // at once.
-    ASSERT_OK(coordinator->Register(Names(8)));
+    ASSERT_OK(Join(*coordinator, Names(8)));
     std::vector<std::thread> workers;
     for (int t = 0; t < threads; ++t) {
       workers.emplace_back([&, t] {
@@ -924,7 +963,7 @@ TEST_F(TrainingTest, HundredUploadsAtOnce_StayWithinTheStagingBudget) {
   options_.scenario.server.staging_megabytes = 1;
   RunParts parts = TinyParts(100'000, 100);
   auto coordinator = *CreateCoordinator(options_, parts);
-  ASSERT_OK(coordinator->Register(Names(100)));
+  ASSERT_OK(Join(*coordinator, Names(100)));
   std::vector<std::unique_ptr<ChunkWriter>> writers;
   std::vector<std::string> updates;
   for (const std::string& name : Names(100)) {

@@ -1,6 +1,7 @@
 // Sites of the coordinator's own process: many tasks a poll, updates gathered in a partial, no bytes on the way.
 #include <gmock/gmock.h>
 
+#include <set>
 #include <thread>
 
 #include "coordinator/coordinator.h"
@@ -29,11 +30,11 @@ class InPlaceTest : public ::testing::Test {
     options_.observer.on_round = [this](const RoundReport& report) { reports_.push_back(report); };
     parts_ = TinyParts(kInPlaceElements, clients);
   }
-  void Start() {
+  void Start(int64_t members = 0) {
+    options_.population = NumberedPopulation(std::max(members, options_.scenario.data.partition.clients));
     auto created = CreateCoordinator(options_, parts_);
     ASSERT_OK(created);
     coordinator_ = *std::move(created);
-    ASSERT_OK(coordinator_->Register(Names(options_.scenario.data.partition.clients)));
   }
 
   // A site's own: what it holds, of which attempt.
@@ -142,6 +143,34 @@ TEST_F(InPlaceTest, TwoSites_GiveTheModelsOfUploads) {
   EXPECT_GT(tasks[3].update_norm, 0);
   EXPECT_EQ(tasks[3].update_digest, "") << "no bytes, no digest";
   EXPECT_EQ(tasks[3].bytes_up, 0);
+}
+
+// Members cost no row and no memory of their own; who is selected becomes a client of the run with its first task.
+TEST_F(InPlaceTest, MembersWithoutTasks_HaveNoRows) {
+  Start(1'000'000);
+  EXPECT_THAT(coordinator_->Poll(AskedBy("client-1000000")),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("is not one of the 1000000 clients")));
+  while (true) {
+    const PollReply reply = Poll(one_, 4);
+    if (reply.over) break;
+    Work(one_);
+    for (const auto& wanted : reply.hand_over) {
+      ASSERT_OK(HandOver(one_, wanted.gather));
+    }
+  }
+  ASSERT_OK(coordinator_->Wait());
+  std::set<std::string> selected;
+  for (const int64_t round : {1, 2}) {
+    for (const ClientRoundRow& task : Tasks(round)) selected.insert(task.client_id);
+  }
+  EXPECT_GE(selected.size(), 4u);
+  std::set<std::string> known;
+  for (const ClientRow& client : Value(Rows().Clients())) {
+    known.insert(client.client_id);
+    EXPECT_FALSE(client.last_seen_at.empty());
+  }
+  EXPECT_EQ(known, selected);
+  EXPECT_EQ(Value(Rows().FindResumePoint(coordinator_->run_id())).clients.size(), selected.size());
 }
 
 TEST_F(InPlaceTest, RefusedBySite_EndsAsAnUploadThatIsBad) {

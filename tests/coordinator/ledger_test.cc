@@ -259,5 +259,15 @@ TEST(ClientBookTest, ShouldLookUp_OnceForWhomNothingIsKnown) {
   EXPECT_EQ(book.LastOutcome("b"), nullptr);
 }
 
+TEST(ClientBookTest, ClientsWhoseSiteSpeaksForThem_AreSeenWithTheirAttempt) {
+  ClosedAttempt attempt = HandMade();
+  attempt.tasks.resize(1);
+  attempt.tasks[0].lease.site = "worker 1";
+  ClientBook book;
+  EXPECT_THAT(book.TakeSeen(attempt, 100'000, false),
+              ::testing::ElementsAre(::testing::Pair(attempt.tasks[0].lease.client_id, 100'000)));
+  EXPECT_EQ(book.UnawareSince(0), 0) << "nobody waits for them at the end";
+}
+
 }  // namespace
 }  // namespace rivulet

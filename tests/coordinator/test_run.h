@@ -107,6 +107,12 @@ inline Submission Announce(const TaskId& task, const std::string& update) {
   return {task, 0, std::ssize(update), {.train_seconds = 0.25}};
 }
 
+// A poll of each. Whoever is given a task by it is given it again when it asks for one.
+inline Status Join(CoordinatorApi& api, const std::vector<std::string>& names) {
+  for (const std::string& name : names) RIVULET_RETURN_IF_ERROR(api.Poll(AskedBy(name)).status());
+  return absl::OkStatus();
+}
+
 // Goes on at `from`, which is whole blocks, of what is staged of the same bytes.
 inline StatusOr<SubmitResult> Send(CoordinatorApi& api, const std::string& name, const TaskId& task,
                                    const std::string& update, size_t chunk = SIZE_MAX, size_t from = 0) {
@@ -154,9 +160,9 @@ class FakeFleet {
     options.observer.on_action = [this](const std::string& action) { actions.push_back(action); };
   }
 
-  // Registers the names and works; the run's own result.
+  // Has the names join and works; the run's own result.
   Status Run(Coordinator& coordinator, const std::vector<std::string>& names) {
-    RIVULET_RETURN_IF_ERROR(coordinator.Register(names));
+    RIVULET_RETURN_IF_ERROR(Join(coordinator, names));
     while (true) {
       const std::string client_id = Pop();
       if (client_id.empty()) return coordinator.Wait();

@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -43,6 +44,27 @@ clients_per_round = 3
 
 # A sanitizer's shadow memory is no measure of ours.
 measures_memory = unittest.skipIf(os.environ.get("RIVULET_SANITIZE"), "a sanitizer's memory is not the program's")
+
+
+def watch_memory(process):
+    """Samples a process's anonymous and shared resident memory; gives a function that tells its peak in kB once it has
+    ended."""
+    peak = [0]
+
+    def sample():
+        status = pathlib.Path(f"/proc/{process.pid}/status")
+        while process.poll() is None:
+            try:
+                lines = status.read_text().splitlines()
+            except OSError:
+                return
+            here = (int(line.split()[1]) for line in lines if line.startswith(("RssAnon:", "RssShmem:")))
+            peak[0] = max(peak[0], sum(here))
+            time.sleep(0.002)
+
+    thread = threading.Thread(target=sample, daemon=True)
+    thread.start()
+    return lambda: (thread.join(), peak[0])[1]
 
 
 class Result:

@@ -1,28 +1,37 @@
-"""Ten thousand virtual clients cost rows, not memory."""
+"""A hundred thousand virtual clients cost a dozen bytes each, and rows only when they are selected."""
 import os
+import pathlib
 
-from harness import RivuletTest, main
+from harness import RivuletTest, main, watch_memory
 
 
 class ManyClients(RivuletTest):
-    def peak_kilobytes(self, clients, db):
+    def peak_kilobytes(self, kind, clients, db):
         process = self.start("simulate", self.scenario, "--db", self.path(db), "--rounds", "3", "--set",
-                             f"data.partition.clients={clients}", "--set", "data.synth.writers=100", "--set",
-                             "data.synth.examples_per_writer=100", "--set", "server.clients_per_round=10")
-        # The process is waited for with its resource usage: ru_maxrss is in kilobytes.
-        err = process.stderr.read()
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
+                             f"data.partition.clients={clients}", "--set", f"data.partition.kind={kind}", "--set",
+                             "data.synth.writers=1000", "--set", "data.synth.examples_per_writer=100", "--set",
+                             "server.clients_per_round=10", "--set", "data.partition.shards_per_client=1")
+        peak = watch_memory(process)
+        _, err = process.communicate(timeout=300)
         self.assertEqual(process.returncode, 0, err)
-        return usage.ru_maxrss
+        return peak()
 
-    def test_ten_thousand_clients(self):
-        few = self.peak_kilobytes(100, "few.sqlite")
-        many = self.peak_kilobytes(10_000, "many.sqlite")
-        if not os.environ.get("RIVULET_SANITIZE"):  # a sanitizer's memory is not the program's
-            self.assertLess(many - few, 30_000, f"{few} and {many} kB")
-        self.assertEqual(self.query("SELECT count(*) FROM client_rounds", db="many.sqlite"), [(30,)])
-        self.assertEqual(self.query("SELECT sum(examples) FROM rounds", db="many.sqlite"), [(30,)])
+    def test_a_hundred_thousand_clients(self):
+        self.peak_kilobytes("iid", 100, "first.sqlite")  # makes the data
+        few = self.peak_kilobytes("iid", 100, "few.sqlite")
+        for kind in ("iid", "shards"):
+            db = f"{kind}.sqlite"
+            many = self.peak_kilobytes(kind, 100_000, db)
+            print(f"{kind}: {many} kB, a hundred clients: {few} kB", flush=True)
+            if not os.environ.get("RIVULET_SANITIZE"):  # a sanitizer's memory is not the program's
+                self.assertLess(many, 60_000)
+                self.assertLess(many - few, 10_000)
+            self.assertEqual(self.query("SELECT count(*), sum(examples) FROM client_rounds", db=db), [(30, 30)])
+            # Whoever was never selected left no row.
+            selected = self.query("SELECT count(DISTINCT client_id) FROM client_rounds", db=db)
+            self.assertEqual(self.query("SELECT count(*) FROM clients", db=db), selected)
+            self.assertEqual(self.query("SELECT count(*) FROM run_clients", db=db), selected)
+            self.assertLess(pathlib.Path(self.path(db)).stat().st_size, 1_000_000)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,8 @@
 """The deltas of a hundred clients are 665 MB; neither a simulation nor a coordinator holds them."""
 import os
-import pathlib
 import subprocess
-import threading
-import time
 
-from harness import RivuletTest, main, measures_memory
+from harness import RivuletTest, main, measures_memory, watch_memory
 
 LIMIT_KB = 300_000
 COHORT = ["--rounds", "2", "--set", "model.preset=mnist_cnn", "--set", "data.synth.writers=100", "--set",
@@ -14,27 +11,9 @@ COHORT = ["--rounds", "2", "--set", "model.preset=mnist_cnn", "--set", "data.syn
 
 @measures_memory
 class Memory(RivuletTest):
-    def watch(self, process):
-        """Samples the process's anonymous resident memory; gives a function that tells its peak in kB."""
-        peak = [0]
-
-        def sample():
-            status = pathlib.Path(f"/proc/{process.pid}/status")
-            while process.poll() is None:
-                try:
-                    lines = status.read_text().splitlines()
-                except OSError:
-                    return
-                peak[0] = max([peak[0]] + [int(line.split()[1]) for line in lines if line.startswith("RssAnon:")])
-                time.sleep(0.002)
-
-        thread = threading.Thread(target=sample, daemon=True)
-        thread.start()
-        return lambda: (thread.join(), peak[0])[1]
-
     def test_simulation_of_a_hundred(self):
         process = self.start("simulate", self.scenario, "--db", self.path("runs.sqlite"), "--workers", "2", *COHORT)
-        peak = self.watch(process)
+        peak = watch_memory(process)
         _, err = process.communicate(timeout=300)
         self.assertEqual(process.returncode, 0, err)
         print(f"simulate: {peak()} kB", flush=True)
@@ -45,7 +24,7 @@ class Memory(RivuletTest):
         process = self.start("coordinator", self.scenario, "--listen", "127.0.0.1:0", "--insecure", "--db",
                              self.path("runs.sqlite"), *COHORT)
         address = process.stdout.readline().split()[-1]
-        peak = self.watch(process)
+        peak = watch_memory(process)
         try:
             load = subprocess.run([os.environ["RIVULET_MANY_NAMES"], address, "100"], capture_output=True, timeout=300)
         except subprocess.TimeoutExpired as stuck:

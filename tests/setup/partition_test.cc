@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "engine/base/sha256.h"
 #include "tests/testing/memory_dataset.h"
 #include "tests/testing/status_matchers.h"
 
@@ -36,48 +37,61 @@ PartitionConfig Config(std::string kind, int64_t clients) {
 }
 
 // Every example of 0 .. n-1 is in exactly one share.
-void ExpectCovers(const std::vector<ClientShare>& shares, size_t n) {
+void ExpectCovers(const Shares& shares, size_t n) {
+  EXPECT_EQ(shares.examples(), static_cast<int64_t>(n));
   std::vector<uint32_t> all;
-  for (const ClientShare& share : shares) all.insert(all.end(), share.examples.begin(), share.examples.end());
+  for (int64_t i = 0; i < shares.size(); ++i) {
+    const auto mine = shares.ExamplesOf(i);
+    all.insert(all.end(), mine.begin(), mine.end());
+  }
   EXPECT_EQ(all.size(), n);
   std::sort(all.begin(), all.end());
   EXPECT_EQ(std::unique(all.begin(), all.end()), all.end());
   EXPECT_EQ(all.back(), n - 1);
 }
 
-std::set<uint32_t> LabelsOf(const ClientShare& share) {
+std::set<uint32_t> LabelsOf(std::span<const uint32_t> examples) {
   std::set<uint32_t> labels;
-  for (const uint32_t example : share.examples) labels.insert(example % 10);
+  for (const uint32_t example : examples) labels.insert(example % 10);
   return labels;
 }
 
-bool Same(const std::vector<ClientShare>& a, const std::vector<ClientShare>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const ClientShare& x, const ClientShare& y) {
-    return x.client_id == y.client_id && x.examples == y.examples;
-  });
+std::vector<std::string> NamesOf(const Shares& shares) {
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < shares.size(); ++i) names.push_back(shares.NameAt(i));
+  return names;
+}
+
+// Of names and indices, in their order.
+std::string DigestOf(const Shares& shares) {
+  Sha256 hash;
+  for (int64_t i = 0; i < shares.size(); ++i) {
+    hash.Update(shares.NameAt(i)).Update(":");
+    for (const uint32_t example : shares.ExamplesOf(i)) hash.Update(fmt::format("{},", example));
+  }
+  return std::move(hash).Finish().Hex().substr(0, 16);
 }
 
 TEST(PartitionTest, Iid_DealsEvenlyAndCoversEverything) {
   const auto shares = Partition(Digits(103), Config("iid", 10), "label", 1);
   ASSERT_OK(shares);
-  ASSERT_EQ(shares->size(), 10u);
-  EXPECT_EQ(shares->front().client_id, "client-00000");
-  EXPECT_EQ(shares->back().client_id, "client-00009");
-  for (size_t i = 0; i < 10; ++i) EXPECT_EQ((*shares)[i].examples.size(), i < 3 ? 11u : 10u);
+  ASSERT_EQ(shares->size(), 10);
+  EXPECT_EQ(shares->NameAt(0), "client-00000");
+  EXPECT_EQ(shares->NameAt(9), "client-00009");
+  for (int64_t i = 0; i < 10; ++i) EXPECT_EQ(shares->ExamplesOf(i).size(), i < 3 ? 11u : 10u);
   ExpectCovers(*shares, 103);
-  EXPECT_GT(LabelsOf((*shares)[0]).size(), 3u);
+  EXPECT_GT(LabelsOf(shares->ExamplesOf(0)).size(), 3u);
 }
 
-TEST(PartitionTest, SameSeed_SameSharesAndAnotherSeed_Others) {
-  for (const char* kind : {"iid", "shards", "dirichlet"}) {
-    const auto first = Partition(Digits(500), Config(kind, 10), "label", 7);
-    const auto again = Partition(Digits(500), Config(kind, 10), "label", 7);
-    const auto other = Partition(Digits(500), Config(kind, 10), "label", 8);
-    ASSERT_OK(first);
-    ASSERT_OK(again);
-    ASSERT_OK(other);
-    EXPECT_TRUE(Same(*first, *again)) << kind;
-    EXPECT_FALSE(Same(*first, *other)) << kind;
+// Who holds what is part of what a run's models are a function of. The labels of 500 examples come unevenly often.
+TEST(PartitionTest, SharesAreThoseOfEarlierVersions) {
+  const std::pair<const char*, const char*> expected[] = {
+      {"iid", "3b1ae12db811d5e5"}, {"shards", "c9ff1a8c2ee8b11c"}, {"dirichlet", "d6c80993375a32c8"}};
+  for (const auto& [kind, digest] : expected) {
+    const auto shares = Partition(Digits(503), Config(kind, 10), "label", 7);
+    ASSERT_OK(shares);
+    EXPECT_EQ(DigestOf(*shares), digest) << kind;
+    EXPECT_NE(DigestOf(*Partition(Digits(503), Config(kind, 10), "label", 8)), digest) << kind;
   }
 }
 
@@ -86,8 +100,9 @@ TEST(PartitionTest, Shards_GiveEachClientFewLabels) {
   ASSERT_OK(shares);
   ExpectCovers(*shares, 2000);
   size_t two = 0;
-  for (const ClientShare& share : *shares) {
-    EXPECT_EQ(share.examples.size(), 40u);
+  for (int64_t i = 0; i < shares->size(); ++i) {
+    const auto share = shares->ExamplesOf(i);
+    EXPECT_EQ(share.size(), 40u);
     EXPECT_LE(LabelsOf(share).size(), 2u);  // 200 examples a label are 10 whole shards
     two += LabelsOf(share).size() == 2;
   }
@@ -103,10 +118,11 @@ TEST(PartitionTest, Dirichlet_SmallAlphaConcentratesAndLargeAlphaMixes) {
     ASSERT_OK(shares);
     ExpectCovers(*shares, 2000);
     double sum = 0;
-    for (const ClientShare& share : *shares) {
-      EXPECT_EQ(share.examples.size(), 100u);
+    for (int64_t i = 0; i < shares->size(); ++i) {
+      const auto share = shares->ExamplesOf(i);
+      EXPECT_EQ(share.size(), 100u);
       std::array<int, 10> count{};
-      for (const uint32_t example : share.examples) ++count[example % 10];
+      for (const uint32_t example : share) ++count[example % 10];
       sum += *std::max_element(count.begin(), count.end()) / 100.0;
     }
     largest_share[large] = sum / 20;
@@ -127,18 +143,18 @@ TEST(PartitionTest, ByKey_OneClientPerValueInByteOrder) {
   PartitionConfig config = Config("by_key", 0);
   const auto shares = Partition(Digits(9, {"zoe", "Ann", "bob"}), config, "label", 1);
   ASSERT_OK(shares);
-  ASSERT_EQ(shares->size(), 3u);
-  EXPECT_EQ((*shares)[0].client_id, "Ann");
-  EXPECT_EQ((*shares)[1].client_id, "bob");
-  EXPECT_EQ((*shares)[2].client_id, "zoe");
-  EXPECT_THAT((*shares)[0].examples, ElementsAre(1u, 4u, 7u));
+  EXPECT_THAT(NamesOf(*shares), ElementsAre("Ann", "bob", "zoe"));
+  EXPECT_THAT(shares->ExamplesOf(0), ElementsAre(1u, 4u, 7u));
+  EXPECT_THAT(shares->ExamplesOf(*shares->Find("zoe")), ElementsAre(0u, 3u, 6u));
+  EXPECT_EQ(shares->Find("ann"), std::nullopt);
+  EXPECT_EQ(shares->population()->size(), 3);
 }
 
 TEST(PartitionTest, ByKey_FewerClientsThanKeys_TakesTheFirst) {
   const auto shares = Partition(Digits(9, {"zoe", "Ann", "bob"}), Config("by_key", 2), "label", 1);
   ASSERT_OK(shares);
-  ASSERT_EQ(shares->size(), 2u);
-  EXPECT_EQ((*shares)[1].client_id, "bob");
+  EXPECT_THAT(NamesOf(*shares), ElementsAre("Ann", "bob"));
+  EXPECT_THAT(shares->ExamplesOf(1), ElementsAre(2u, 5u, 8u));
 }
 
 TEST(PartitionTest, ByKey_IntegerValues_AreWrittenInDecimal) {
@@ -146,17 +162,16 @@ TEST(PartitionTest, ByKey_IntegerValues_AreWrittenInDecimal) {
   config.key = "label";
   const auto shares = Partition(Digits(20), config, "label", 1);
   ASSERT_OK(shares);
-  ASSERT_EQ(shares->size(), 10u);
-  EXPECT_EQ((*shares)[9].client_id, "9");
+  ASSERT_EQ(shares->size(), 10);
+  EXPECT_EQ(shares->NameAt(9), "9");
 }
 
 TEST(PartitionTest, ByKey_UnsafeValues_BecomeSafeFileNames) {
   const auto shares =
       Partition(Digits(6, {"../x", "a/b%", "\xff!", "Zoë", "a\nb", "c\\d"}), Config("by_key", 0), "label", 1);
   ASSERT_OK(shares);
-  std::vector<std::string> ids;
-  for (const ClientShare& share : *shares) ids.push_back(share.client_id);
-  EXPECT_THAT(ids, ElementsAre("%2E.%2Fx", "Zoë", "a%0Ab", "a%2Fb%25", "c%5Cd", "%FF!"));
+  EXPECT_THAT(NamesOf(*shares), ElementsAre("%2E.%2Fx", "%FF!", "Zoë", "a%0Ab", "a%2Fb%25", "c%5Cd"));
+  EXPECT_THAT(shares->ExamplesOf(1), ElementsAre(2u));
 }
 
 TEST(PartitionTest, UnknownKind_NamesTheNearest) {
@@ -210,6 +225,27 @@ TEST(PartitionTest, KeyTooLong_IsRefusedByRecord) {
   const auto shares = Partition(Digits(2, {"a", std::string(129, 'x')}), Config("by_key", 0), "label", 1);
   EXPECT_THAT(Message(shares.status()), HasSubstr("record 1 at byte"));
   EXPECT_THAT(Message(shares.status()), HasSubstr("129 bytes"));
+}
+
+// Beyond 100,000, byte order of names is not that of numbers.
+TEST(PartitionTest, ManyClients_AreFoundByTheirNames) {
+  const auto shares = Partition(Digits(100'020), Config("iid", 100'010), "label", 1);
+  ASSERT_OK(shares);
+  EXPECT_EQ(shares->NameAt(100'009), "client-100009");
+  EXPECT_EQ(shares->Find("client-100009"), 100'009);
+  EXPECT_EQ(shares->Find("client-00009"), 9);
+  EXPECT_EQ(shares->Find("client-100010"), std::nullopt);
+  EXPECT_EQ(shares->Find("client-9"), std::nullopt);
+  EXPECT_EQ(shares->population()->size(), 100'010);
+  EXPECT_TRUE(shares->population()->Find("client-100009").has_value());
+}
+
+TEST(SharesTest, NamesOutOfOrder_AreRefused) {
+  EXPECT_THAT(Shares::OfNamed({"b", "a"}, {1, 2}, {0, 1}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'a' stands behind 'b'")));
+  EXPECT_THAT(Shares::OfNamed({"a", "a"}, {1, 2}, {0, 1}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'a' is listed twice")));
+  EXPECT_THAT(Shares::OfNamed({"a"}, {1, 2}, {0, 1}), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 }  // namespace

@@ -18,7 +18,6 @@ namespace {
 
 using testing::DigitRecords;
 using ::testing::HasSubstr;
-using ::testing::SizeIs;
 using testing::StatusIs;
 
 class RunSetupTest : public ::testing::Test {
@@ -63,7 +62,7 @@ TEST_F(RunSetupTest, Scenario_BecomesAllThatARunIsMadeFrom) {
     ASSERT_OK_AND_ASSIGN(const auto data, setup.training_data());
     EXPECT_EQ(data->size(), 31);
     ASSERT_OK_AND_ASSIGN(const auto shares, setup.shares());
-    EXPECT_THAT(*shares, SizeIs(3));
+    EXPECT_EQ(shares->size(), 3);
     ASSERT_OK_AND_ASSIGN(const auto model, setup.model());
     EXPECT_EQ(model->classes, 10);
     ASSERT_OK_AND_ASSIGN(plan, setup.plan());

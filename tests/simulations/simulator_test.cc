@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 #include <random>
 #include <thread>
 
@@ -143,17 +144,17 @@ class SimulatorTest : public testing::FolderTest {
       options.evaluator = evaluator.get();
       options.observer = recorder.Observer();
       RIVULET_ASSIGN_OR_RETURN(const auto coordinator, Coordinator::Create(std::move(options)));
-      std::vector<const ClientShare*> order;
-      for (const ClientShare& share : *shares) order.push_back(&share);
+      std::vector<int64_t> order(static_cast<size_t>(shares->size()));
+      std::iota(order.begin(), order.end(), 0);
       std::shuffle(order.begin(), order.end(), std::mt19937(5));
       std::vector<std::thread> threads;
       std::vector<Status> ends(order.size());
       for (size_t i = 0; i < order.size(); ++i) {
         threads.emplace_back([&, i] {
           AgentOptions agent;
-          agent.client_id = order[i]->client_id;
+          agent.client_id = shares->NameAt(order[i]);
           agent.data.dataset = train;
-          agent.data.indices = order[i]->examples;
+          agent.data.indices = shares->ExamplesOf(order[i]);
           // What waits here is answered within microseconds; the hint of a deployed coordinator is for networks.
           agent.sleep = [](int64_t) { std::this_thread::yield(); };
           ends[i] = Agent(*coordinator, std::move(agent)).Run();

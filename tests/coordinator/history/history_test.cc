@@ -742,13 +742,17 @@ TEST_F(HistoryTest, Totals_AreTheSumsOfTasks) {
             Ask(sums));
 }
 
-TEST_F(HistoryTest, AddAttempt_ClientOfAnotherRun_IsRefused) {
+// One that the history does not know, and one that it knows from another run.
+TEST_F(HistoryTest, AddAttempt_ClientWithoutRows_BecomesAMemberWithItsFirstTask) {
   auto history = Open();
-  AddRunWithClient(*history, "r1");
+  ASSERT_OK(history->AddRun(Run("r1"), Model("r1", 0), {}));
+  ASSERT_OK(history->AddAttempt(Attempt("r1", 1, 1, "committed")));
+  ASSERT_OK(history->AddAttempt(Attempt("r1", 2, 1, "committed")));
   ASSERT_OK(history->AddRun(Run("r2"), Model("r2", 0), {}));
-  EXPECT_THAT(history->AddAttempt(Attempt("r2", 1, 1, "committed")),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("client 'c' is not of run 'r2'")));
-  EXPECT_EQ(Ask("SELECT count(*) FROM rounds"), "0;");
+  ASSERT_OK(history->AddAttempt(Attempt("r2", 1, 1, "committed")));
+  EXPECT_EQ(Ask("SELECT run_id, client_id, from_round, from_attempt FROM run_clients"), "r1,c,1,1;r2,c,1,1;");
+  EXPECT_EQ(Ask("SELECT run_id, tasks, folded FROM client_reliability"), "r1,2,2;r2,1,1;");
+  EXPECT_EQ(Ask("SELECT count(*), count(first_seen_at), count(last_seen_at) FROM clients"), "1,1,1;");
 }
 
 TEST_F(HistoryTest, AddAttempt_LossToldTwice_IsStoredOnceOrRefused) {

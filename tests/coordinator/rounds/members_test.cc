@@ -56,13 +56,21 @@ TEST(MembersTest, WhoIsPassedOver_IsAsIfTheNextOneHadStoodThere) {
   }
 }
 
+// Every second time of members that are known beforehand, who can only leave and come back.
 TEST(MembersTest, AnyJoiningAndLeaving_DrawsAsFromASortedList) {
+  std::vector<std::string> known;
+  for (int i = 0; i < 40; ++i) known.push_back(fmt::format("c{}", i));
   for (uint32_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
+    std::shared_ptr<Population> population;
+    if (seed % 2 == 1) population = *FixedPopulation(known);
     std::mt19937 random(seed);
     const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint32_t>(n)); };
-    Members members(seed);
+    Members members(seed, population);
     std::map<std::string, Members::DrawAt> naive;
+    for (const std::string& name : known) {
+      if (population != nullptr) naive.emplace(name, Members::DrawAt{});
+    }
     std::optional<std::vector<std::string>> order;  // of the draw that has begun, what is left of it
     std::set<std::string> left_since;
     Members::DrawAt draw;
@@ -110,13 +118,14 @@ TEST(MembersTest, AnyJoiningAndLeaving_DrawsAsFromASortedList) {
         ASSERT_EQ(members.Draw(static_cast<int64_t>(count), pass_over), cohort);
       }
       // A copy by way of what is saved goes on as this one does.
-      Members copy(seed);
+      Members copy(seed, population);
       copy.BeginDraw(draw);
-      copy.Restore(members.all(), {members.leaving().begin(), members.leaving().end()}, members.drawn());
+      const auto listed = [](const std::set<std::string>& names) { return std::vector(names.begin(), names.end()); };
+      copy.Restore(members.told(), listed(members.gone()), listed(members.leaving()), members.drawn());
       ASSERT_EQ(copy.size(), members.size());
       ASSERT_EQ(copy.leaving(), members.leaving());
       ASSERT_EQ(copy.drawn(), members.drawn());
-      const std::vector<Members::Member> all = members.all(), again = copy.all();
+      const std::vector<Members::Member> all = members.told(), again = copy.told();
       ASSERT_EQ(all.size(), again.size());
       for (size_t i = 0; i < all.size(); ++i) {
         ASSERT_EQ(all[i].client_id, again[i].client_id);
@@ -126,6 +135,15 @@ TEST(MembersTest, AnyJoiningAndLeaving_DrawsAsFromASortedList) {
       members = std::move(copy);
     }
   }
+}
+
+TEST(MembersTest, NamesThatNoPopulationHas_AreNoMembers) {
+  Members members(7, NumberedPopulation(100));
+  EXPECT_EQ(members.eligible(), 100);
+  members.Add("client-00100", {}, "");
+  EXPECT_FALSE(members.Knows("client-00100"));
+  EXPECT_TRUE(members.Knows("client-00099"));
+  EXPECT_THAT(members.told(), ::testing::IsEmpty()) << "its members need not be told";
 }
 
 }  // namespace

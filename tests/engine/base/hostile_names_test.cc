@@ -44,5 +44,15 @@ TEST(DisplayNameTest, ControlAndDirectionMarks_AreRefusedByNumber) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("256 bytes")));
 }
 
+TEST(DisplayTextTest, WordsOfOthers_AreOneLineThatShows) {
+  EXPECT_EQ(DisplayText("Käse 模型 🙂", 100), "Käse 模型 🙂");
+  EXPECT_EQ(DisplayText("a\x1B[31mb\nc\td\x7F", 100), "a?[31mb?c?d?");
+  EXPECT_EQ(DisplayText("abc\xE2\x80\xAEtxt\xC2\x9B", 100), "abc?txt?");
+  EXPECT_EQ(DisplayText("\xC0\xAF|\xED\xA0\x80|\xFF|a\xE2\x80", 100), "??|???|?|a??");
+  EXPECT_EQ(DisplayText(std::string(10'000, 'a'), 5), "aaaaa…");
+  EXPECT_EQ(DisplayText("aaaä", 4), "aaa…") << "no character is cut";
+  EXPECT_EQ(DisplayText("", 0), "");
+}
+
 }  // namespace
 }  // namespace rivulet

@@ -4,6 +4,8 @@
 #include <random>
 #include <utility>
 
+#include "client/heartbeat.h"
+
 namespace rivulet {
 
 Agent::Agent(CoordinatorApi& api, AgentOptions options)
@@ -27,6 +29,7 @@ Status Agent::Run() {
   // After tasks that came to nothing: the coordinator may offer the same again at once, and nobody wants to see it
   // spin.
   Backoff idle(options_.backoff, caller.name);
+  Heartbeat heartbeat(api_, stop_);
   for (;;) {
     const StatusOr<PollReply> polled = runner.Poll(request);
     if (absl::IsNotFound(polled.status()) && !caller.run_id.empty()) {
@@ -51,7 +54,11 @@ Status Agent::Run() {
     for (const Task& task : reply.tasks) {
       caller.run_id = task.run_id;
       if (observer.on_task) observer.on_task(task);
-      RIVULET_ASSIGN_OR_RETURN(const TaskReport report, runner.Run(caller, task, options_.data));
+      stop_.BeginTask();
+      heartbeat.Begin(request, task.id, reply.wait_ms);
+      const StatusOr<TaskReport> done = runner.Run(caller, task, options_.data);
+      heartbeat.End();
+      RIVULET_ASSIGN_OR_RETURN(const TaskReport report, done);
       if (observer.on_report) observer.on_report(task, report);
       if (report.kind == TaskReport::Kind::kAccepted || report.kind == TaskReport::Kind::kDuplicate) {
         idle.Reset();

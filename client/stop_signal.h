@@ -1,4 +1,5 @@
-// "Stop now", for a client that may be training, waiting, or between the two.
+// "Stop now", for a client that may be training, waiting, or between the two; and "this task is dead", for what it
+// works on alone.
 #pragma once
 
 #include <chrono>
@@ -15,16 +16,33 @@ class StopSignal {
  public:
   // `sleep` replaces real waiting (tests); null: waits on the wall clock.
   explicit StopSignal(std::function<void(int64_t ms)> sleep = nullptr)
-      : sleep_(std::move(sleep)), token_(CancellationToken::Create()) {}
+      : sleep_(std::move(sleep)), stop_(CancellationToken::Create()), task_(CancellationToken::Create()) {}
 
   // Ends every Sleep and every program that runs under token().
   void Stop() {
-    token_.Cancel();
+    stop_.Cancel();
+    token().Cancel();
     MutexLock lock(mutex_);
     condition_.NotifyAll();
   }
-  bool stopped() const { return token_.cancelled(); }
-  const CancellationToken& token() const { return token_; }
+  bool stopped() const { return stop_.cancelled(); }
+  // Of what is worked on now.
+  CancellationToken token() const {
+    MutexLock lock(mutex_);
+    return task_;
+  }
+
+  // Ends every program that runs under token(), until BeginTask.
+  void CancelTask() { token().Cancel(); }
+  bool task_cancelled() const { return token().cancelled(); }
+  void BeginTask() {
+    const CancellationToken fresh = CancellationToken::Create();
+    {
+      MutexLock lock(mutex_);
+      task_ = fresh;
+    }
+    if (stopped()) fresh.Cancel();  // Stop may have cancelled the one before
+  }
 
   // False when stopped before `ms` had passed.
   bool Sleep(int64_t ms) {
@@ -44,8 +62,9 @@ class StopSignal {
 
  private:
   std::function<void(int64_t ms)> sleep_;
-  CancellationToken token_;
-  Mutex mutex_;
+  const CancellationToken stop_;
+  mutable Mutex mutex_;
+  CancellationToken task_ GUARDED_BY(mutex_);
   CondVar condition_;
 };
 

@@ -157,6 +157,11 @@ StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task,
     }
   }
   if (stop_.stopped()) return Cancelled("stopped");
+  if (!trained.ok() && stop_.task_cancelled()) {
+    report.kind = TaskReport::Kind::kGone;
+    report.reason = "the coordinator needs it no longer";
+    return report;
+  }
   if (TurnedAway(status)) return status;
   report.reason = std::string(Sentence(Message(status)));  // a row and a log line have no room for drawings
   if (absl::IsNotFound(status) && trained.ok()) {          // the task went while this client trained

@@ -207,6 +207,8 @@ StatusOr<PollReply> RunCoordinator::Poll(const PollRequest& request) {
         }
       }
     }
+    // Who has a task says so as often.
+    if (!reply.tasks.empty()) reply.wait_ms = machine_.heartbeat_ms();
     TellProgress();
     reply.epoch = epoch_;
   }
@@ -279,8 +281,7 @@ StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Submit(const Caller& call
     MutexLock lock(mutex_);
     TickIfDue();
     const std::vector<Action> actions = Feed(StepReported{caller.name, task, step});
-    RIVULET_CHECK(actions.size() == 1);
-    if (const auto* refusal = std::get_if<Refuse>(&actions[0])) {
+    if (const auto* refusal = std::get_if<Refuse>(&actions.at(0))) {
       writer = Answer(*refusal);
     } else if (bytes < 1 || bytes > max_update_bytes_) {
       // Announced sizes are bounded by the plan before any memory is reserved.

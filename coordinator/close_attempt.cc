@@ -54,6 +54,10 @@ RoundReport RunCoordinator::ReportOf(const Attempt& attempt, const PendingAttemp
   report.train_seconds = row.train_seconds;
   report.aggregate_seconds = row.aggregate_seconds;
   report.evaluate_seconds = row.evaluate_seconds;
+  for (const auto& [lease, facts] : pending.attempt.tasks) {
+    if (lease.state != Lease::State::kRefused && lease.state != Lease::State::kFailed) continue;
+    report.lost.push_back({lease.client_id, fmt::format("{}: {}", Name(lease.state), lease.reason)});
+  }
   report.model_digest = pending.end.model_digest.value_or(Digest{});
   for (const auto& [name, measure] : pending.end.central) report.central[name] = measure.value;
   TraceRound(attempt, report);

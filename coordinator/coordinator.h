@@ -30,6 +30,11 @@ struct RoundReport {
   int64_t selected = 0, folded = 0;
   double train_loss = 0;
   double train_seconds = 0, aggregate_seconds = 0, evaluate_seconds = 0;
+  struct Lost {
+    std::string client_id;
+    std::string sentence;  // "failed: label 12 at record 3", "refused: …"
+  };
+  std::vector<Lost> lost;  // clients that failed or whose update was refused, in the order drawn
   Digest model_digest;
   std::map<std::string, double> central;  // "test/accuracy", "test/loss"; empty when not evaluated
 };
@@ -58,8 +63,8 @@ struct CoordinatorOptions {
   CoordinatorObserver observer;
   Tracer* tracer = nullptr;         // of rounds, folds, commits and evaluations; must outlive the coordinator
   std::function<int64_t()> now_ms;  // null: the system clock, milliseconds since 1970 UTC
-  // False in simulations: a virtual client is slow with the machine it runs on and is never late, so server.deadline,
-  // which is wall-clock time, does not hold for it.
+  // False in simulations: a virtual client is slow with the machine it runs on and is never late or away, so
+  // server.deadline, server.lease and server.presence, which are wall-clock time, do not hold for it.
   bool enforce_deadline = true;
 };
 

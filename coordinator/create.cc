@@ -8,6 +8,8 @@ namespace rivulet {
 namespace {
 
 constexpr char kProgramVersion[] = RIVULET_VERSION;
+constexpr int64_t kFirstPauseMs = 1000;
+constexpr int64_t kSimulatedAttempts = 3;
 
 int64_t NowUnixMs(const CoordinatorOptions& options) {
   if (options.now_ms) return options.now_ms();
@@ -47,9 +49,20 @@ RunRules RulesOf(const CoordinatorOptions& options, const RunParts& parts, const
   rules.min_clients = server.min_clients > 0                        ? server.min_clients
                       : options.scenario.data.partition.clients > 0 ? options.scenario.data.partition.clients
                                                                     : server.clients_per_round;
-  rules.min_reports = server.min_reports;
-  rules.deadline_ms = options.enforce_deadline ? static_cast<int64_t>(server.deadline_seconds * 1000) : 0;
+  rules.dial.replace = true;
+  rules.min_reports = server.min_reports > 0
+                          ? server.min_reports
+                          : DefaultMinReports(std::min(rules.dial.in_flight, rules.dial.updates_per_version));
   rules.max_attempts = server.max_attempts;
+  if (options.enforce_deadline) {
+    rules.deadline_ms = static_cast<int64_t>(server.deadline_seconds * 1000);
+    rules.lease_ms = std::max<int64_t>(static_cast<int64_t>(server.lease_seconds * 1000), 1);
+    rules.presence_ms = std::max<int64_t>(static_cast<int64_t>(server.presence_seconds * 1000), 1);
+    rules.retry.first_pause_ms = kFirstPauseMs;
+  } else if (server.max_attempts == 0) {
+    // What fails here fails again: the same data on the same machine.
+    rules.max_attempts = kSimulatedAttempts;
+  }
   return rules;
 }
 

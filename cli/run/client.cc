@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
@@ -138,10 +140,16 @@ Status ServeAsClient(const ClientOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Watching> watching,
                            Watching::Start(options.trace, "client " + options.name));
   Interrupt interrupt;
+  AgentObserver observer = options.json ? ObserveInJson() : ObserveInWords(options.name);
+  std::optional<PollReply::Over> over;
+  observer.on_over = [&over, tell = std::move(observer.on_over)](const PollReply::Over& told) {
+    over = told;
+    tell(told);
+  };
   Agent agent(**connection, {.client_id = options.name,
                              .version = RIVULET_VERSION,
                              .data = std::move(data),
-                             .observer = options.json ? ObserveInJson() : ObserveInWords(options.name),
+                             .observer = std::move(observer),
                              .instruments = watching->instruments(),
                              .artifacts = std::make_shared<ArtifactCache>(options.kernels)});
   interrupt.Call([&] {
@@ -154,7 +162,10 @@ Status ServeAsClient(const ClientOptions& options) {
   if (!status.ok() && interrupt.happened()) {
     return Cancelled("client '{}' was stopped; started again it takes up what it was doing", options.name);
   }
-  return status.ok() ? traced : status;
+  RIVULET_RETURN_IF_ERROR(status);
+  // What was trained here is in no model: whoever waits for this process is to know.
+  if (over && over->failed) return Aborted("{}", over->sentence);
+  return traced;
 }
 
 const RegisterCommand kClient(25, [] {

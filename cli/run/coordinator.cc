@@ -23,7 +23,7 @@
 namespace rivulet {
 namespace {
 
-// How long clients get to learn that the run is over: they poll every few seconds.
+// How long clients get to learn that the run is over, those included that try to reach it again only now and then.
 constexpr std::chrono::seconds kFarewell{20};
 
 struct CoordinatorCommandOptions {

@@ -77,8 +77,24 @@ void RoundProgress::Folded(int64_t round, int64_t folded, int64_t selected) {
   Draw(tracker_.Line(round, within, TerminalColumns(), fmt::format("  {}/{} clients", folded, selected)));
 }
 
+// A round goes on without a client whose data is broken, and whoever made the data wants to know. Each is told of once,
+// and of many not all: the history names them.
+void RoundProgress::TellLost(const RoundReport& report) {
+  constexpr size_t kMost = 20;
+  for (const RoundReport::Lost& lost : report.lost) {
+    if (told_lost_.size() > kMost || !told_lost_.insert(lost.client_id).second) continue;
+    Clear();
+    if (told_lost_.size() > kMost) {
+      fmt::print(stderr, "more clients are refused or fail; the run's history names each\n");
+    } else {
+      fmt::print(stderr, "round {}: client '{}' {}\n", report.round, lost.client_id, OneLine(lost.sentence));
+    }
+  }
+}
+
 void RoundProgress::Round(const RoundReport& report) {
   MutexLock lock(mutex_);
+  TellLost(report);
   if (report.status != "committed") {
     Clear();
     fmt::print(stderr, "round {}, attempt {}: {}: {}\n", report.round, report.attempt, report.status, report.reason);

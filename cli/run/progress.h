@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "cli/terminal.h"
@@ -55,6 +56,7 @@ class RoundProgress {
  private:
   using Clock = std::chrono::steady_clock;
   void Draw(const std::string& line) REQUIRES(mutex_);
+  void TellLost(const RoundReport& report) REQUIRES(mutex_);
   void Clear() REQUIRES(mutex_);
 
   const bool terminal_;
@@ -62,6 +64,7 @@ class RoundProgress {
   RoundTracker tracker_ GUARDED_BY(mutex_);
   Clock::time_point drawn_ GUARDED_BY(mutex_);
   bool open_ GUARDED_BY(mutex_) = false;  // a line without its end is on the terminal
+  std::set<std::string> told_lost_ GUARDED_BY(mutex_);
 };
 
 }  // namespace rivulet

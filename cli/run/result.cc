@@ -41,6 +41,10 @@ Status PrintResult(const std::string& db, const std::string& run_id, bool json) 
     fmt::print("{:<13} {:.4f}\n", name, *metric.value);
   }
   if (model != nullptr) fmt::print("{:<13} {}\n", "rounds", model->round);
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<RoundRow> rounds, history->Rounds(run_id));
+  int64_t lost = 0;
+  for (const RoundRow& round : rounds) lost += round.refused + round.failed;
+  if (lost > 0) fmt::print("{:<13} {} were refused or failed\n", "tasks", lost);
   if (!path.empty()) fmt::print("{:<13} {}\n", "model", path);
   fmt::print("{:<13} {}, run {}\n", "history", db, run.run_id);
   return absl::OkStatus();

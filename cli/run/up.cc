@@ -285,6 +285,11 @@ class Deployment {
     if (client.process->stdout_fd() >= 0) return absl::OkStatus();
     const std::optional<int> code = client.process->Exited();
     if (!code) return absl::OkStatus();
+    // It says that the run has failed; so does the coordinator, whose words are waited for.
+    if (*code > 0 && client.state == "failed") {
+      client.done = true;
+      return absl::OkStatus();
+    }
     if (*code > 0) return ChildError(client.last_error, fmt::format("client '{}' failed", client.name), *code);
     if (*code == 0 || run_over) {
       client.done = true;

@@ -18,6 +18,8 @@ std::string_view Name(Lease::State state) {
       return "held";
     case Lease::State::kFolding:
       return "folding";
+    case Lease::State::kLapsed:
+      return "lapsed";
     case Lease::State::kFolded:
       return "folded";
     case Lease::State::kRefused:
@@ -70,17 +72,40 @@ std::vector<LeaseSlot> LeaseBook::InHandOf(const std::string& site) const {
   return slots;
 }
 
+std::vector<LeaseSlot> LeaseBook::Expired(TimeMs now) const {
+  std::vector<LeaseSlot> slots;
+  for (auto entry = expiries_.begin(); entry != expiries_.end() && entry->first <= now; ++entry) {
+    slots.push_back(entry->second);
+  }
+  return slots;
+}
+
 void LeaseBook::Take(LeaseSlot slot, const std::string& site) {
-  RIVULET_CHECK(slots_[slot].state == Lease::State::kOffered);
+  RIVULET_CHECK(slots_[slot].state == Lease::State::kOffered || slots_[slot].state == Lease::State::kLapsed);
   Unindex(slot);
   slots_[slot].site = site;
   slots_[slot].state = Lease::State::kTaken;
   Index(slot);
 }
 
+void LeaseBook::Release(LeaseSlot slot, Lease::State state) {
+  Unindex(slot);
+  slots_[slot].site.clear();
+  slots_[slot].state = state;
+  slots_[slot].expires = 0;
+  Index(slot);
+}
+
+void LeaseBook::Extend(LeaseSlot slot, TimeMs expires) {
+  Unindex(slot);
+  slots_[slot].expires = expires;
+  Index(slot);
+}
+
 void LeaseBook::SetState(LeaseSlot slot, Lease::State state, std::string reason) {
   Unindex(slot);
   slots_[slot].state = state;
+  if (state >= Lease::State::kFolding) slots_[slot].expires = 0;
   slots_[slot].reason = std::move(reason);
   Index(slot);
 }
@@ -98,12 +123,14 @@ void LeaseBook::Index(LeaseSlot slot) {
   const Lease& lease = slots_[slot];
   if (lease.state == Lease::State::kOffered) offered_.emplace(order_[slot], slot);
   if (lease.in_hand()) in_hand_[lease.site].emplace(order_[slot], slot);
+  if (lease.expires != 0) expiries_.emplace(lease.expires, slot);
 }
 
 // A site without anything in hand leaves nothing behind: in a deployed run every client is one.
 void LeaseBook::Unindex(LeaseSlot slot) {
   const Lease& lease = slots_[slot];
   if (lease.state == Lease::State::kOffered) offered_.erase(order_[slot]);
+  if (lease.expires != 0) expiries_.erase({lease.expires, slot});
   if (!lease.in_hand()) return;
   const auto site = in_hand_.find(lease.site);
   site->second.erase(order_[slot]);

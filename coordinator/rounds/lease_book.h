@@ -1,8 +1,9 @@
-// The book of leases: who works on which task, from which version. Pure; no clock of its own.
+// The book of leases: who works on which task, from which version, until when. Pure; no clock of its own.
 //
 //   offered ──→ taken ──→ held ─────────┐       by a site that folds it into its own partial
-//                 │                     ↓
-//                 └───→ staging ──→ folding ──→ folded       by an upload; no deadline reaches one that is being folded
+//    │  ↑         │                     ↓
+//    ↓  │         └───→ staging ──→ folding ──→ folded       by an upload; no deadline reaches one that is being folded
+//   lapsed ←── taken, staging      nobody was heard of for a lease: another may take its place, and it may come back
 //   any of them ──→ refused | dropped | failed
 //
 // Cost: O(log n) a call of what is open; memory that of the leases in it. Not thread-safe.
@@ -11,9 +12,11 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "federated/tasks/task.h"
@@ -30,12 +33,13 @@ struct Lease {
     kStaging,  // its upload has begun
     kHeld,     // its site has folded it into a partial of its own, and keeps that until it is asked to hand it over
     kFolding,  // its update is being folded; no deadline reaches it any more
+    kLapsed,   // its client was not heard of for a lease; it has the task again as soon as it is
     kFolded,
     kRefused,
     kDropped,
     kFailed,  // resolved
   };
-  static constexpr size_t kStates = 9;
+  static constexpr size_t kStates = 10;
   TaskId task;
   std::string client_id;
   std::string site;  // who polled for it and has it: its client, or a site that serves it; "" while it is offered
@@ -43,6 +47,7 @@ struct Lease {
   int64_t base_round = 0;
   uint16_t ordinal = 0;  // of this client's lease at this base version
   State state = State::kOffered;
+  TimeMs expires = 0;  // when it lapses unless its site is heard of; 0: never
   std::string reason;  // of refused, dropped, failed
   bool resolved() const { return state >= State::kFolded; }
   bool in_hand() const { return state == State::kTaken || state == State::kStaging; }
@@ -68,8 +73,15 @@ class LeaseBook {
   // What a site has in hand (taken, staging), in the order in which it was added.
   std::vector<LeaseSlot> InHandOf(const std::string& site) const;
 
-  // Offered before, now taken by `site`.
+  // Those that lapse first, as far as their time has come, and when the next one does (0: never).
+  std::vector<LeaseSlot> Expired(TimeMs now) const;
+  TimeMs next_expiry() const { return expiries_.empty() ? 0 : expiries_.begin()->first; }
+
+  // Offered or lapsed before, now taken by `site`.
   void Take(LeaseSlot slot, const std::string& site);
+  // Its site has it no longer: offered, or lapsed.
+  void Release(LeaseSlot slot, Lease::State state);
+  void Extend(LeaseSlot slot, TimeMs expires);  // of one that is neither lapsed, being folded, nor resolved
   void SetState(LeaseSlot slot, Lease::State state, std::string reason = "");
   // Forgets a lease in any state; its task may be asked for no more.
   void Remove(LeaseSlot slot);
@@ -87,6 +99,7 @@ class LeaseBook {
   std::unordered_map<std::string, LeaseSlot> by_client_;
   std::map<uint64_t, LeaseSlot> offered_;                                   // by order
   std::unordered_map<std::string, std::map<uint64_t, LeaseSlot>> in_hand_;  // by site, by order
+  std::set<std::pair<TimeMs, LeaseSlot>> expiries_;                         // of those that lapse
 };
 
 }  // namespace rivulet

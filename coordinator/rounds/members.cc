@@ -84,7 +84,8 @@ const std::vector<int64_t>& Members::Absent() {
   return *absent_;
 }
 
-std::vector<std::string> Members::Draw(int64_t count, const std::set<std::string>& pass_over) {
+std::vector<std::string> Members::Draw(int64_t count,
+                                       const std::function<bool(const std::string& client_id)>& pass_over) {
   BeginOrder();
   const std::vector<int64_t>& absent = Absent();
   std::vector<std::string> drawn;
@@ -97,7 +98,7 @@ std::vector<std::string> Members::Draw(int64_t count, const std::set<std::string
     }
     if (ranks.empty()) break;
     for (std::string& client_id : names_->NamesAt(ranks)) {
-      if (!leaving_.contains(client_id) && !pass_over.contains(client_id)) drawn.push_back(std::move(client_id));
+      if (!leaving_.contains(client_id) && !pass_over(client_id)) drawn.push_back(std::move(client_id));
     }
   }
   return drawn;

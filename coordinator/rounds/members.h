@@ -6,6 +6,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -44,10 +45,11 @@ class Members {
   void BeginDraw(DrawAt draw);
   // Who may be in this draw.
   int64_t eligible() const;
-  // The next `count` in the order of this draw, fewer where fewer are left: without replacement, those passed over whom
-  // `pass_over` names. The order is a function of the seed, the draw, and the set of the eligible when it began.
-  // O(count · log size), and what joined too late or has left.
-  std::vector<std::string> Draw(int64_t count, const std::set<std::string>& pass_over);
+  // The next `count` in the order of this draw, fewer where fewer are left: without replacement, those passed over of
+  // whom `pass_over` says so. Each name is judged once a draw, when its turn comes, and stays judged: whoever comes
+  // back later does not change who is in. The order is a function of the seed, the draw, and the set of the eligible
+  // when it began. O(count · log size), and what joined too late or has left.
+  std::vector<std::string> Draw(int64_t count, const std::function<bool(const std::string& client_id)>& pass_over);
 
   struct Member {
     std::string client_id;

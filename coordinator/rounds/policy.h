@@ -1,28 +1,54 @@
-// The run machine's policies: who serves many names, who is not asked again, and how often those who wait call. Pure
-// values and functions; each has its test without a machine.
+// The run machine's policies: who is there to be asked, who is not asked again, how often those who wait call, and how
+// soon an attempt follows one that came to nothing. Pure values and functions; each has its test without a machine.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "coordinator/rounds/update_buffer.h"
 
 namespace rivulet {
 
-// The sites of many names, and when they polled last.
+// Who has been heard of lately. Times never go back. Memory: the names heard of within the time.
+//
+// For so long after the beginning everybody counts as present: a run that is started again asks those whom it would
+// have asked, before they have had the time to come back.
 class Presence {
  public:
-  void Saw(const std::string& site, TimeMs now);
+  // presence_ms: a name that has been silent for longer is absent; 0: nobody ever is.
+  explicit Presence(int64_t presence_ms = 0) : presence_ms_(presence_ms) {}
+  void Begin(TimeMs now);  // once; later calls change nothing
+  void Saw(const std::string& client_id, TimeMs now);
+  void Forget(const std::string& client_id);
+  // A site of many names, who are all present while it is.
+  void SawSite(const std::string& site, TimeMs now);
+  bool IsPresent(const std::string& client_id, TimeMs now) const;
+  int64_t CountPresent(int64_t members, TimeMs now);  // of so many
   int64_t sites() const {
-    return static_cast<int64_t>(seen_.size());
+    return static_cast<int64_t>(sites_.size());
   }  // that polled within a minute of the last that did
-  const std::map<std::string, TimeMs>& seen() const { return seen_; }
+  int64_t presence_ms() const { return presence_ms_; }
+
+  // What a snapshot needs.
+  std::optional<TimeMs> began() const { return began_; }
+  const std::map<std::string, TimeMs>& seen_sites() const { return sites_; }
+  const std::set<std::pair<TimeMs, std::string>>& seen() const { return by_time_; }
 
  private:
-  std::map<std::string, TimeMs> seen_;
+  bool EverybodyIsPresent(TimeMs now) const;
+
+  int64_t presence_ms_;
+  std::optional<TimeMs> began_;
+  std::map<std::string, TimeMs> sites_;
+  TimeMs newest_site_ = 0;  // when the last of them polled; where there are any
+  std::unordered_map<std::string, TimeMs> seen_;
+  std::set<std::pair<TimeMs, std::string>> by_time_;  // the same, longest silent first
 };
 
 // Those who are not asked again for this version, as what they brought was refused or they could not do it.
@@ -41,9 +67,20 @@ class SittingOut {
   std::vector<std::string> in_order_;
 };
 
+// When an attempt may follow one that came to nothing: a federation that cannot train now is asked less and less often.
+struct Retry {
+  int64_t first_pause_ms = 0;  // 0: never a pause
+  int64_t longest_pause_ms = 300'000;
+  // After so many attempts at one round; twice as long each time.
+  int64_t PauseAfter(int64_t attempts) const;
+};
+
 struct Pace {
   // Milliseconds until one of `waiting` may call again: together they ask at most a thousand times a second.
   static int64_t WaitFor(int64_t waiting);
+  // Milliseconds between two words of one of `sites` that works: a thousand a second of all together, at least one a
+  // second, and three while a lease lasts.
+  static int64_t Heartbeat(int64_t sites, int64_t lease_ms);
   // How many tasks one of `sites` gets of the `want` it asks for while `offered` are left: half of an even share, so
   // that the last of a cohort are spread over all sites, and nobody waits long for one that took many. At least one,
   // where it wants one. `sites` is at least 1.

@@ -57,8 +57,11 @@ StatusOr<RunMachine> RunMachine::Create(RunRules rules, RunStart start) {
     return InvalidArgument("server.min_clients is {}; it must not be negative", rules.min_clients);
   if (rules.deadline_ms < 0)
     return InvalidArgument("server.deadline is {} ms; it must not be negative", rules.deadline_ms);
-  if (rules.max_attempts < 1)
-    return InvalidArgument("server.max_attempts is {}; it must be at least 1", rules.max_attempts);
+  if (rules.max_attempts < 0)
+    return InvalidArgument("server.max_attempts is {}; it must not be negative", rules.max_attempts);
+  if (rules.lease_ms < 0) return InvalidArgument("server.lease is {} ms; it must not be negative", rules.lease_ms);
+  if (rules.presence_ms < 0)
+    return InvalidArgument("server.presence is {} ms; it must not be negative", rules.presence_ms);
   if (start.committed_round < 0 || start.attempt < 1) {
     return InvalidArgument("a run cannot start after round {} with attempt {}", start.committed_round, start.attempt);
   }
@@ -76,18 +79,24 @@ StatusOr<RunMachine> RunMachine::Create(RunRules rules, RunStart start) {
 
 std::vector<Action> RunMachine::On(const Event& event, TimeMs now) {
   Actions actions;
+  presence_.Begin(now);
   std::visit([&](const auto& e) { Handle(e, now, actions); }, event);
+  Arm(actions);
   return actions;
 }
 
 void RunMachine::Handle(const Joined& event, TimeMs now, Actions& actions) {
   const auto [round, attempt] = next_draw();
-  for (const std::string& client_id : event.client_ids) members_.Add(client_id, {round, attempt}, event.via);
+  for (const std::string& client_id : event.client_ids) {
+    members_.Add(client_id, {round, attempt}, event.via);
+    presence_.Saw(client_id, now);
+  }
   if (phase_ == Phase::kWaiting) OpenBuffer(now, actions);
 }
 
 void RunMachine::Handle(const Left& event, TimeMs now, Actions& actions) {
   members_.Remove(event.client_id);
+  presence_.Forget(event.client_id);
   const auto slot = phase_ == Phase::kTraining ? book_.OfClient(event.client_id) : std::nullopt;
   if (!slot || book_.at(*slot).resolved() || book_.at(*slot).state == State::kFolding) return;
   // A site of many names may have folded it by now, and its other tasks with it.
@@ -118,8 +127,10 @@ void RunMachine::Handle(const SitePolled& event, TimeMs now, Actions& actions) {
         Refuse{event.site, "", Refuse::Why::kUnknown, fmt::format("client '{}' has not joined this run", event.site)});
     return;
   }
-  if (!itself) {
+  if (itself) {
     presence_.Saw(event.site, now);
+  } else {
+    presence_.SawSite(event.site, now);
   }
   if (phase_ == Phase::kWaiting) OpenBuffer(now, actions);
 
@@ -127,11 +138,15 @@ void RunMachine::Handle(const SitePolled& event, TimeMs now, Actions& actions) {
   bool holds_more = false;
   for (const SitePolled::Holding& holding : event.working_on) {
     const auto slot = book_.Find(holding.task);
+    if (slot && itself && book_.at(*slot).client_id == event.site && MayComeBack(book_.at(*slot))) {
+      Take(*slot, event.site, now);
+    }
     if (!slot || book_.at(*slot).resolved() || book_.at(*slot).site != event.site) {
       actions.push_back(Cancel{holding.task});
       continue;
     }
     named.insert(*slot);
+    Extend(*slot, now);
     if (holding.held && !itself && book_.at(*slot).state == State::kTaken) {
       SetState(*slot, State::kHeld);
       holds_more = true;
@@ -142,17 +157,18 @@ void RunMachine::Handle(const SitePolled& event, TimeMs now, Actions& actions) {
     // Asked before: this poll's answer says it again. Otherwise it may be asked now, together with all others.
     if (buffer_->state() == UpdateBuffer::State::kClosing) AskHolders(&event.site, actions);
     if (holds_more) JudgeBuffer(actions);
-    GiveLeases(event, named, actions);
+    GiveLeases(event, named, now, actions);
   }
   for (; answers < actions.size(); ++answers) {
     const auto* asked = std::get_if<HandOverPartial>(&actions[answers]);
     if (std::holds_alternative<Offer>(actions[answers]) || (asked != nullptr && asked->site == event.site)) return;
   }
-  actions.push_back(AskToWait{event.site, Awaited(), Pace::WaitFor(itself ? known_clients() : presence_.sites())});
+  const int64_t pace = Pace::WaitFor(itself ? known_clients() : presence_.sites());
+  actions.push_back(AskToWait{event.site, Awaited(now), named.empty() ? pace : heartbeat_ms()});
 }
 
 // First what the site has had and no longer knows of; then new ones, as many as the buffer has room for.
-void RunMachine::GiveLeases(const SitePolled& poll, const std::set<LeaseSlot>& named, Actions& actions) {
+void RunMachine::GiveLeases(const SitePolled& poll, const std::set<LeaseSlot>& named, TimeMs now, Actions& actions) {
   int64_t want = poll.want;
   const auto give = [&](LeaseSlot slot) {
     actions.push_back(Offer{book_.at(slot), round(), attempt_, true});
@@ -160,12 +176,15 @@ void RunMachine::GiveLeases(const SitePolled& poll, const std::set<LeaseSlot>& n
   };
   // An upload that has begun may have been cut off: its client may need the task again to finish it.
   for (const LeaseSlot slot : book_.InHandOf(poll.site)) {
-    if (want > 0 && !named.contains(slot)) give(slot);
+    if (want > 0 && !named.contains(slot)) {
+      Extend(slot, now);
+      give(slot);
+    }
   }
   if (poll.serves == SitePolled::Serves::kItself) {
     const auto slot = book_.OfClient(poll.site);
-    if (want > 0 && slot && book_.at(*slot).state == State::kOffered) {
-      Take(*slot, poll.site);
+    if (want > 0 && slot && (book_.at(*slot).state == State::kOffered || MayComeBack(book_.at(*slot)))) {
+      Take(*slot, poll.site, now);
       give(*slot);
     }
     return;
@@ -174,7 +193,7 @@ void RunMachine::GiveLeases(const SitePolled& poll, const std::set<LeaseSlot>& n
   for (int64_t left = std::min(share, buffer_->Room()); left > 0; --left) {
     const auto slot = book_.NextOffered();
     if (!slot) return;
-    Take(*slot, poll.site);
+    Take(*slot, poll.site, now);
     give(*slot);
   }
 }
@@ -188,6 +207,7 @@ void RunMachine::Handle(const StepReported& event, TimeMs now, Actions& actions)
   if (lease == nullptr || event.client_id != (lease->site.empty() ? lease->client_id : lease->site)) {
     return refuse(Refuse::Why::kUnknown, fmt::format("client '{}' has no task '{}'", event.client_id, event.task));
   }
+  Heard(*slot, now);
   if (lease->state == State::kFolded) return refuse(Refuse::Why::kDuplicate, "this update is folded already");
   if (lease->state == State::kFolding) return refuse(Refuse::Why::kBusy, "this update is being folded; ask again");
   if (lease->resolved()) return refuse(Refuse::Why::kLate, lease->reason);
@@ -201,7 +221,7 @@ void RunMachine::Handle(const StepReported& event, TimeMs now, Actions& actions)
     JudgeBuffer(actions);
     return;
   }
-  if (lease->state == State::kOffered) Take(*slot, event.client_id);
+  if (lease->state == State::kOffered || lease->state == State::kLapsed) Take(*slot, event.client_id, now);
   SetState(*slot, State::kStaging);
   actions.push_back(Stage{event.task});
 }
@@ -210,6 +230,12 @@ void RunMachine::Handle(const StepReported& event, TimeMs now, Actions& actions)
 void RunMachine::Handle(const StageDone& event, TimeMs now, Actions& actions) {
   const auto slot = book_.Find(event.task);
   const Lease* lease = slot ? &book_.at(*slot) : nullptr;
+  if (slot) Heard(*slot, now);
+  // Its bytes came, however silent their sender was beside them.
+  if (lease != nullptr && phase_ == Phase::kTraining && lease->state == State::kLapsed) {
+    Take(*slot, lease->client_id, now);
+    SetState(*slot, State::kStaging);
+  }
   if (lease == nullptr || phase_ != Phase::kTraining || lease->state != State::kStaging) {
     const bool folded = lease != nullptr && (lease->state == State::kFolded || lease->state == State::kFolding);
     actions.push_back(Refuse{lease == nullptr ? "" : lease->client_id, event.task,
@@ -288,6 +314,7 @@ void RunMachine::Handle(const Merged& event, TimeMs now, Actions& actions) {
   for (const TaskId& task : event.tasks) {
     const auto slot = book_.Find(task);
     if (!slot || book_.at(*slot).state != State::kFolding) continue;
+    Heard(*slot, now);
     SetState(*slot, event.ok ? State::kFolded : State::kRefused, event.ok ? "" : event.reason);
     moved = true;
   }
@@ -321,10 +348,11 @@ void RunMachine::Handle(const CommitDone& event, TimeMs now, Actions& actions) {
     members_.BeginDraw({round(), attempt_});
     if (committed_round_ >= rules_.rounds) return End(Phase::kFinished, "");
   } else {
-    if (attempts_tried_ >= rules_.max_attempts) return End(Phase::kFailed, reason_);
+    if (LastAttempt()) return End(Phase::kFailed, reason_);
     ++attempt_;
     members_.BeginDraw({round(), attempt_});
     reason_.clear();
+    not_before_ = now + rules_.retry.PauseAfter(attempts_tried_);
   }
   if (stopping_) return End(Phase::kStopped, "by its operator");
   phase_ = Phase::kWaiting;
@@ -336,16 +364,63 @@ void RunMachine::Handle(const VersionFailed& event, TimeMs, Actions&) {
   if (!over()) End(Phase::kFailed, event.reason);
 }
 
+// What sites hold at the deadline is asked for, and waited for as long as a lease lasts: it is trained and folded, and
+// misses nothing but the hand-over.
 void RunMachine::Handle(const Tick&, TimeMs now, Actions& actions) {
+  armed_ = 0;
   if (phase_ == Phase::kWaiting) return OpenBuffer(now, actions);
-  if (phase_ != Phase::kTraining || buffer_->deadline() == 0) return;
-  if (now < buffer_->deadline()) {
-    actions.push_back(WakeAt{buffer_->deadline()});
-    return;
-  }
+  if (phase_ != Phase::kTraining) return;
+  LetLapse(now, actions);
+  if (phase_ != Phase::kTraining || buffer_->deadline() == 0 || now < buffer_->deadline()) return;
+  const bool ask = rules_.lease_ms > 0 && buffer_->held() > 0 && !buffer_->asked_last();
   DropOpen(
-      fmt::format("no update arrived before the deadline of {:g} s", static_cast<double>(rules_.deadline_ms) / 1000));
+      fmt::format("no update arrived before the deadline of {:g} s", static_cast<double>(rules_.deadline_ms) / 1000),
+      !ask);
+  if (ask) {
+    buffer_->AskLast(now + rules_.lease_ms);
+    AskHolders(nullptr, actions);
+  }
   JudgeBuffer(actions);
+}
+
+// Who speaks for itself keeps its task until another update has taken its place: it may be back in a moment. What a
+// site of many names had is offered to all of them again.
+void RunMachine::LetLapse(TimeMs now, Actions& actions) {
+  bool moved = false;
+  for (const LeaseSlot slot : book_.Expired(now)) {
+    const Lease& lease = book_.at(slot);
+    const bool served = !lease.site.empty() && lease.site != lease.client_id;
+    const auto site = presence_.seen_sites().find(lease.site);
+    if (lease.state == State::kHeld && site != presence_.seen_sites().end() && site->second + rules_.lease_ms > now) {
+      Extend(slot, site->second);  // what is held needs to be said once
+    } else if (lease.state == State::kOffered && presence_.sites() > 0) {
+      Extend(slot, now);  // its turn has not come
+    } else {
+      Release(slot, served ? State::kOffered : State::kLapsed);
+      if (served) Extend(slot, now);
+      if (served && buffer_->state() == UpdateBuffer::State::kClosing) buffer_->Reopen();
+      moved = true;
+    }
+  }
+  if (!moved) return;
+  Replace(now, actions);
+  JudgeBuffer(actions);
+}
+
+bool RunMachine::MayComeBack(const Lease& lease) const {
+  return lease.state == State::kLapsed && phase_ == Phase::kTraining &&
+         buffer_->state() == UpdateBuffer::State::kOpen && buffer_->Room() > 0;
+}
+
+int64_t RunMachine::heartbeat_ms() const { return Pace::Heartbeat(known_clients(), rules_.lease_ms); }
+
+void RunMachine::Arm(Actions& actions) {
+  if (phase_ != Phase::kTraining) return;
+  TimeMs next = book_.next_expiry();
+  if (const TimeMs at = buffer_->deadline(); at > 0 && (next == 0 || at < next)) next = at;
+  if (next == 0 || (armed_ != 0 && armed_ <= next)) return;
+  armed_ = next;
+  actions.push_back(WakeAt{next});
 }
 
 // A round that is being committed is finished first: its updates are all in, and throwing them away would cost a round
@@ -358,6 +433,16 @@ void RunMachine::Handle(const Operator&, TimeMs, Actions&) {
 
 int64_t RunMachine::names_wanted() const { return std::max({int64_t{1}, rules_.min_clients, rules_.min_reports}); }
 
+int64_t RunMachine::least() const { return std::max<int64_t>(rules_.min_reports, 1); }
+
+bool RunMachine::LastAttempt() const { return rules_.max_attempts > 0 && attempts_tried_ >= rules_.max_attempts; }
+
+void RunMachine::Heard(LeaseSlot slot, TimeMs now) {
+  const Lease& lease = book_.at(slot);
+  if (lease.site == lease.client_id) presence_.Saw(lease.client_id, now);
+  if (lease.in_hand()) Extend(slot, now);
+}
+
 TimeMs RunMachine::deadline() const { return buffer_ && !over() ? buffer_->deadline() : 0; }
 
 std::pair<int64_t, int64_t> RunMachine::next_draw() const {
@@ -366,9 +451,17 @@ std::pair<int64_t, int64_t> RunMachine::next_draw() const {
   return {round(), phase_ == Phase::kWaiting ? attempt_ : attempt_ + 1};
 }
 
-std::string RunMachine::Awaited() const {
+std::string RunMachine::Awaited(TimeMs now) {
   switch (phase_) {
     case Phase::kWaiting:
+      if (now < not_before_) {
+        return fmt::format("attempt {} at round {} starts after a pause; the last one got too few updates", attempt_,
+                           round());
+      }
+      if (members_.eligible() >= names_wanted()) {
+        return fmt::format("{} clients are present; round {} starts when {} are",
+                           presence_.CountPresent(members_.eligible(), now), round(), least());
+      }
       return fmt::format("{} of {} clients; round {} starts when all have joined", known_clients(), names_wanted(),
                          round());
     case Phase::kTraining: {
@@ -382,19 +475,38 @@ std::string RunMachine::Awaited() const {
   }
 }
 
-// After a restart the attempt that was cut off is drawn again from the names it was drawn from.
+// After a restart the attempt that was cut off is drawn again from the names it was drawn from. An attempt that could
+// not make a version with whoever is there is not begun: the run waits for who is absent.
 void RunMachine::OpenBuffer(TimeMs now, Actions& actions) {
+  if (now < not_before_) {
+    actions.push_back(WakeAt{not_before_});
+    return;
+  }
   if (members_.eligible() < names_wanted()) return;
+  const int64_t present = presence_.CountPresent(members_.eligible(), now);
+  if (present < least()) return;
+  sitting_out_.ForgiveUntil(present, least());
+  UpdateBuffer buffer(RulesAt(rules_.deadline_ms > 0 ? now + rules_.deadline_ms : 0));
+  std::vector<std::string> cohort = Draw(buffer.Missing(), now);
+  if (static_cast<int64_t>(cohort.size()) < least()) {
+    members_.BeginDraw({round(), attempt_});  // of whom was counted some may not be drawn yet
+    return;
+  }
   ++attempts_tried_;
   phase_ = Phase::kTraining;
-  buffer_.emplace(RulesAt(rules_.deadline_ms > 0 ? now + rules_.deadline_ms : 0));
-  sitting_out_.ForgiveUntil(members_.eligible(), std::max<int64_t>(rules_.min_reports, 1));
-  FillBuffer(actions);
-  if (buffer_->deadline() > 0) actions.push_back(WakeAt{buffer_->deadline()});
+  buffer_ = std::move(buffer);
+  armed_ = 0;
+  AddLeases(std::move(cohort), now, actions);
 }
 
-void RunMachine::FillBuffer(Actions& actions) {
-  for (std::string& client_id : members_.Draw(buffer_->Missing(), sitting_out_.names())) {
+std::vector<std::string> RunMachine::Draw(int64_t count, TimeMs now) {
+  return members_.Draw(count, [&](const std::string& client_id) {
+    return sitting_out_.names().contains(client_id) || !presence_.IsPresent(client_id, now);
+  });
+}
+
+void RunMachine::AddLeases(std::vector<std::string> client_ids, TimeMs now, Actions& actions) {
+  for (std::string& client_id : client_ids) {
     Lease lease;
     lease.via = members_.via(client_id);
     lease.base_round = committed_round_;
@@ -403,6 +515,7 @@ void RunMachine::FillBuffer(Actions& actions) {
     lease.ordinal = static_cast<uint16_t>(ordinals_[client_id]++ % kMaxOrdinals);
     lease.task = fmt::format("{}-r{}-a{}-{}-{}", rules_.run_id, round(), attempt_, client_id, lease.ordinal);
     lease.client_id = std::move(client_id);
+    lease.expires = rules_.lease_ms > 0 ? now + rules_.lease_ms : 0;
     actions.push_back(Offer{lease, round(), attempt_, false});
     Add(std::move(lease));
   }
@@ -411,7 +524,9 @@ void RunMachine::FillBuffer(Actions& actions) {
 // Not when the buffer is closing: what is held then is enough, or there was nobody left to ask.
 void RunMachine::Replace(TimeMs now, Actions& actions) {
   if (!rules_.dial.replace || buffer_->state() != UpdateBuffer::State::kOpen) return;
-  if (buffer_->deadline() == 0 || now < buffer_->deadline()) FillBuffer(actions);
+  if (buffer_->deadline() == 0 || now < buffer_->deadline()) {
+    AddLeases(Draw(buffer_->Missing(), now), now, actions);
+  }
 }
 
 BufferRules RunMachine::RulesAt(TimeMs deadline) const {
@@ -428,10 +543,20 @@ void RunMachine::DropOffered(const std::string& reason) {
 }
 
 // A fold under way cannot be taken back; it ends as it ends.
-void RunMachine::DropOpen(const std::string& reason) {
+void RunMachine::DropOpen(const std::string& reason, bool held) {
+  DropLapsed();
   for (const LeaseSlot slot : buffer_->leases()) {
     const Lease& lease = book_.at(slot);
-    if (!lease.resolved() && lease.state != State::kFolding) SetState(slot, State::kDropped, reason);
+    if (lease.resolved() || lease.state == State::kFolding || (lease.state == State::kHeld && !held)) continue;
+    SetState(slot, State::kDropped, reason);
+  }
+}
+
+void RunMachine::DropLapsed() {
+  if (buffer_->lapsed() == 0) return;
+  const std::string reason = fmt::format("it was not heard of for {:g} s", static_cast<double>(rules_.lease_ms) / 1000);
+  for (const LeaseSlot slot : buffer_->leases()) {
+    if (book_.at(slot).state == State::kLapsed) SetState(slot, State::kDropped, reason);
   }
 }
 
@@ -464,6 +589,7 @@ void RunMachine::JudgeBuffer(Actions& actions) {
   const UpdateBuffer::Verdict verdict = buffer_->Judge();
   if (verdict == UpdateBuffer::Verdict::kGoOn) return;
   if (verdict == UpdateBuffer::Verdict::kAskFor) return AskHolders(nullptr, actions);
+  DropLapsed();
   actions.push_back(Close{round(), attempt_});
   if (verdict == UpdateBuffer::Verdict::kCommit) {
     phase_ = Phase::kCommitting;
@@ -479,10 +605,9 @@ void RunMachine::JudgeBuffer(Actions& actions) {
   phase_ = Phase::kAbandoning;
   const std::string reason = fmt::format("{} of {} updates that round {} needs arrived ({})", buffer_->folded(),
                                          buffer_->least(), round(), Complaints(leases()));
-  const bool last = attempts_tried_ >= rules_.max_attempts;
   reason_ = fmt::format("round {} was given up after {} attempt{}; in the last, {}", round(), attempts_tried_,
                         attempts_tried_ == 1 ? "" : "s", reason);
-  actions.push_back(Abandon{round(), attempt_, reason, last});
+  actions.push_back(Abandon{round(), attempt_, reason, LastAttempt()});
 }
 
 std::vector<Lease> RunMachine::leases() const {
@@ -503,10 +628,23 @@ void RunMachine::Add(Lease lease) {
   buffer_->Add(slot, book_.at(slot));
 }
 
-void RunMachine::Take(LeaseSlot slot, const std::string& site) {
+void RunMachine::Take(LeaseSlot slot, const std::string& site, TimeMs now) {
   buffer_->Leave(book_.at(slot));
   book_.Take(slot, site);
   buffer_->Enter(book_.at(slot));
+  Extend(slot, now);
+}
+
+void RunMachine::Release(LeaseSlot slot, State state) {
+  buffer_->Leave(book_.at(slot));
+  book_.Release(slot, state);
+  buffer_->Enter(book_.at(slot));
+}
+
+void RunMachine::Extend(LeaseSlot slot, TimeMs now) {
+  const Lease& lease = book_.at(slot);
+  const bool lapses = lease.in_hand() || lease.state == State::kHeld || lease.state == State::kOffered;
+  if (rules_.lease_ms > 0 && lapses) book_.Extend(slot, now + rules_.lease_ms);
 }
 
 void RunMachine::SetState(LeaseSlot slot, State state, std::string reason) {

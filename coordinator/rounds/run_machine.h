@@ -59,7 +59,10 @@ struct RunRules {
   int64_t min_clients = 1;   // names known before the first selection
   int64_t min_reports = 0;   // folded updates that make a version; 0: as many as are wanted of the cohort
   int64_t deadline_ms = 0;   // of an attempt; 0: none
-  int64_t max_attempts = 3;  // at one round, by this machine
+  int64_t max_attempts = 3;  // at one round, by this machine; 0: as many as it takes
+  int64_t lease_ms = 0;      // a lease whose site has been silent for so long lapses; 0: never
+  int64_t presence_ms = 0;   // who has been silent for longer is not drawn; 0: everybody may be
+  Retry retry;
 };
 
 struct RunStart {
@@ -106,13 +109,15 @@ class RunMachine {
   Status MayJoin(const std::string& client_id, int64_t others) const { return members_.MayJoin(client_id, others); }
   // Where a name that joins now may first be drawn: what RunStart::Candidate wants after a restart.
   std::pair<int64_t, int64_t> next_draw() const;
+  // How often whoever works on a task is to say so, in milliseconds.
+  int64_t heartbeat_ms() const;
   int64_t CountInState(Lease::State state) const { return buffer_ ? buffer_->CountInState(state) : 0; }
 
  private:
   using Actions = std::vector<Action>;
 
   RunMachine(RunRules rules, std::shared_ptr<Population> population)
-      : rules_(std::move(rules)), members_(rules_.seed, std::move(population)) {}
+      : rules_(std::move(rules)), members_(rules_.seed, std::move(population)), presence_(rules_.presence_ms) {}
 
   void Handle(const Joined& event, TimeMs now, Actions& actions);
   void Handle(const Left& event, TimeMs now, Actions& actions);
@@ -129,20 +134,30 @@ class RunMachine {
   void Handle(const Operator& event, TimeMs now, Actions& actions);
 
   int64_t names_wanted() const;
-  std::string Awaited() const;  // "1 of 2 clients have joined; …"
+  int64_t least() const;                   // updates that a version needs: what an attempt must be able to get
+  std::string Awaited(TimeMs now);         // "1 of 2 clients have joined; …"
+  void Heard(LeaseSlot slot, TimeMs now);  // its site has called
+  bool LastAttempt() const;
   // One round's buffer is open at a time. OpenBuffer does nothing where too few are there to draw from.
   void OpenBuffer(TimeMs now, Actions& actions);
   BufferRules RulesAt(TimeMs deadline) const;
-  void FillBuffer(Actions& actions);
+  std::vector<std::string> Draw(int64_t count, TimeMs now);
+  void AddLeases(std::vector<std::string> client_ids, TimeMs now, Actions& actions);
   void Replace(TimeMs now, Actions& actions);  // after a lease ended without an update
   void CloseBuffer();                          // its leases are forgotten
   void JudgeBuffer(Actions& actions);
-  void GiveLeases(const SitePolled& poll, const std::set<LeaseSlot>& named, Actions& actions);
+  void GiveLeases(const SitePolled& poll, const std::set<LeaseSlot>& named, TimeMs now, Actions& actions);
   void AskHolders(const std::string* site, Actions& actions) const;  // null: all
   void DropOffered(const std::string& reason);
-  void DropOpen(const std::string& reason);
+  void DropOpen(const std::string& reason, bool held = true);  // held: also what sites hold
+  void DropLapsed();
+  void LetLapse(TimeMs now, Actions& actions);  // whoever has been silent for a lease
+  bool MayComeBack(const Lease& lease) const;   // a lapsed one, for its client
+  void Arm(Actions& actions);                   // WakeAt what comes next: a lease's end, or the deadline
   void Add(Lease lease);
-  void Take(LeaseSlot slot, const std::string& site);
+  void Take(LeaseSlot slot, const std::string& site, TimeMs now);
+  void Release(LeaseSlot slot, Lease::State state);
+  void Extend(LeaseSlot slot, TimeMs now);
   void SetState(LeaseSlot slot, Lease::State state, std::string reason = "");
   void End(Phase phase, std::string reason);
 
@@ -153,6 +168,8 @@ class RunMachine {
   int64_t committed_round_ = 0;
   int64_t attempt_ = 1;
   int64_t attempts_tried_ = 0;  // at this round, by this machine
+  TimeMs not_before_ = 0;       // the next attempt
+  TimeMs armed_ = 0;            // the last WakeAt of the open attempt; 0: none
   Members members_;
   std::map<std::string, int64_t> ordinals_;  // leases at the committed version so far
   LeaseBook book_;

@@ -9,7 +9,8 @@ namespace rivulet {
 namespace {
 
 constexpr std::string_view kMagic = "RVRM";
-constexpr uint64_t kSnapshotVersion = 5;  // 2: sites; 3: a buffer of leases; 4: replacement; 5: populations
+// 2: sites; 3: a buffer of leases; 4: replacement; 5: populations; 6: presence, pauses, leases that lapse
+constexpr uint64_t kSnapshotVersion = 6;
 
 // By hand and not by a message type: the bytes are hashed and compared, and must be the same for the same state in
 // every build.
@@ -78,6 +79,8 @@ std::string RunMachine::Save() const {
   w.Integer(committed_round_);
   w.Integer(attempt_);
   w.Integer(attempts_tried_);
+  w.Integer(not_before_);
+  w.Integer(armed_);
   const std::vector<Members::Member> members = members_.told();
   w.Integer(static_cast<int64_t>(members.size()));
   for (const Members::Member& member : members) {
@@ -103,6 +106,7 @@ std::string RunMachine::Save() const {
   if (buffer_) {
     w.Integer(buffer_->deadline());
     w.Integer(static_cast<int64_t>(buffer_->state()));
+    w.Integer(buffer_->asked_last());
     w.Integer(static_cast<int64_t>(buffer_->leases().size()));
     for (const LeaseSlot slot : buffer_->leases()) {
       const Lease& lease = book_.at(slot);
@@ -113,13 +117,21 @@ std::string RunMachine::Save() const {
       w.Integer(lease.base_round);
       w.Integer(lease.ordinal);
       w.Integer(static_cast<int64_t>(lease.state));
+      w.Integer(lease.expires);
       w.Text(lease.reason);
     }
   }
   w.Integer(presence_.sites());
-  for (const auto& [site, seen] : presence_.seen()) {
+  for (const auto& [site, seen] : presence_.seen_sites()) {
     w.Text(site);
     w.Integer(seen);
+  }
+  w.Integer(presence_.began().has_value());
+  w.Integer(presence_.began().value_or(0));
+  w.Integer(static_cast<int64_t>(presence_.seen().size()));
+  for (const auto& [seen, client_id] : presence_.seen()) {
+    w.Integer(seen);
+    w.Text(client_id);
   }
   w.bytes().append(Sha256Of(w.bytes()).AsBytes());
   return std::move(w.bytes());
@@ -153,6 +165,8 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
   machine.committed_round_ = r.Integer();
   machine.attempt_ = r.Integer();
   machine.attempts_tried_ = r.Integer();
+  machine.not_before_ = r.Integer();
+  machine.armed_ = r.Integer();
   machine.members_.BeginDraw({machine.round(), machine.attempt_});
   std::vector<Members::Member> members;
   for (int64_t i = r.Count(); i > 0 && r.ok(); --i) {
@@ -175,7 +189,8 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
   if (r.UpTo(1) == 1) {
     const TimeMs deadline = r.Integer();
     const auto state = static_cast<UpdateBuffer::State>(r.UpTo(static_cast<int64_t>(UpdateBuffer::State::kClosed)));
-    machine.buffer_.emplace(machine.RulesAt(deadline), state);
+    const bool asked_last = r.UpTo(1) == 1;
+    machine.buffer_.emplace(machine.RulesAt(deadline), state, asked_last);
     for (int64_t i = r.Count(); i > 0 && r.ok(); --i) {
       Lease lease;
       lease.task = r.Text();
@@ -185,13 +200,20 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
       lease.base_round = r.Integer();
       lease.ordinal = static_cast<uint16_t>(r.UpTo(65535));
       lease.state = static_cast<Lease::State>(r.UpTo(static_cast<int64_t>(Lease::State::kFailed)));
+      lease.expires = r.Integer();
       lease.reason = r.Text();
       machine.Add(std::move(lease));
     }
   }
   for (int64_t i = r.Count(); i > 0 && r.ok(); --i) {
     const std::string site = r.Text();
-    machine.presence_.Saw(site, r.Integer());
+    machine.presence_.SawSite(site, r.Integer());
+  }
+  const bool began = r.UpTo(1) == 1;
+  if (const TimeMs at = r.Integer(); began) machine.presence_.Begin(at);
+  for (int64_t i = r.Count(); i > 0 && r.ok(); --i) {
+    const TimeMs seen = r.Integer();
+    machine.presence_.Saw(r.Text(), seen);
   }
   if (!r.at_end()) return DataLoss("the snapshot of a run's rounds ends early or has bytes left over");
   return machine;

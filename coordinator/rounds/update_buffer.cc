@@ -4,6 +4,8 @@
 
 namespace rivulet {
 
+int64_t DefaultMinReports(int64_t cohort) { return std::max<int64_t>(cohort * 4 / 5, 1); }
+
 void UpdateBuffer::Add(LeaseSlot slot, const Lease& lease) {
   leases_.push_back(slot);
   Count(lease, 1);
@@ -20,8 +22,8 @@ int64_t UpdateBuffer::least() const {
 }
 
 int64_t UpdateBuffer::Missing() const {
-  const int64_t lost =
-      CountInState(Lease::State::kRefused) + CountInState(Lease::State::kDropped) + CountInState(Lease::State::kFailed);
+  const int64_t lost = CountInState(Lease::State::kRefused) + CountInState(Lease::State::kDropped) +
+                       CountInState(Lease::State::kFailed) + lapsed();
   return rules_.in_flight - (static_cast<int64_t>(leases_.size()) - lost);
 }
 
@@ -41,9 +43,16 @@ UpdateBuffer::Verdict UpdateBuffer::Judge() {
     state_ = State::kClosing;
     return Verdict::kAskFor;
   }
-  if (out + held() + CountInState(Lease::State::kFolding) > 0) return Verdict::kGoOn;
+  const bool enough = folded() >= std::max<int64_t>(least(), 1);
+  if (out + held() + CountInState(Lease::State::kFolding) > 0 || (!enough && lapsed() > 0)) return Verdict::kGoOn;
   state_ = State::kClosed;
-  return folded() >= std::max<int64_t>(least(), 1) ? Verdict::kCommit : Verdict::kAbandon;
+  return enough ? Verdict::kCommit : Verdict::kAbandon;
+}
+
+void UpdateBuffer::AskLast(TimeMs deadline) {
+  rules_.deadline = deadline;
+  state_ = State::kClosing;
+  asked_last_ = true;
 }
 
 }  // namespace rivulet

@@ -19,6 +19,10 @@ struct BufferRules {
   TimeMs deadline = 0;  // 0: none
 };
 
+// With how many updates a round of so many clients makes a version where nobody says another number: four of five, at
+// least one.
+int64_t DefaultMinReports(int64_t cohort);
+
 class UpdateBuffer {
  public:
   enum class State : uint8_t { kOpen, kClosing, kClosed };
@@ -35,8 +39,10 @@ class UpdateBuffer {
     kOpen,     // enough are folded
   };
 
-  explicit UpdateBuffer(BufferRules rules, State state = State::kOpen) : rules_(rules), state_(state) {}
+  explicit UpdateBuffer(BufferRules rules, State state = State::kOpen, bool asked_last = false)
+      : rules_(rules), state_(state), asked_last_(asked_last) {}
   State state() const { return state_; }
+  bool asked_last() const { return asked_last_; }
   TimeMs deadline() const { return rules_.deadline; }
   void Add(LeaseSlot slot, const Lease& lease);
   // One of its leases is about to change, and has changed.
@@ -47,7 +53,9 @@ class UpdateBuffer {
   int64_t folded() const { return CountInState(Lease::State::kFolded); }
   int64_t held() const { return CountInState(Lease::State::kHeld); }
   int64_t least() const;
-  // Leases that it lacks: of those that were to be out, the ones that ended without an update, or were not drawn yet.
+  int64_t lapsed() const { return CountInState(Lease::State::kLapsed); }
+  // Leases that it lacks: of those that were to be out, the ones that ended without an update, lapsed, or were not
+  // drawn yet.
   int64_t Missing() const;
 
   // How many updates it could take beside all that can no longer be left out: those that are folded, and being folded,
@@ -58,13 +66,18 @@ class UpdateBuffer {
   // What is to be done now that something has moved, when what is needless was dropped. It closes when nobody is
   // awaited any more, and not when enough is there, because a fold may be under way on another thread. Sites that hold
   // partials are asked for them when nothing else is awaited: each brings one, and not one after every few tasks.
+  // Lapsed leases are awaited only while there are too few updates without them.
   Verdict Judge();
+  // At the deadline: nothing is awaited but what sites hold, and that until `deadline`. Once.
+  void AskLast(TimeMs deadline);
+  void Reopen() { state_ = State::kOpen; }  // of a closing one: a lease of a site that held it is offered again
 
  private:
   void Count(const Lease& lease, int64_t change);
 
   BufferRules rules_;
   State state_;
+  bool asked_last_;
   std::vector<LeaseSlot> leases_;
   std::array<int64_t, Lease::kStates> counts_{};
   int64_t promised_ = 0;

@@ -123,9 +123,11 @@ struct AlgorithmConfig {
 struct ServerConfig {
   int64_t clients_per_round = 10;
   int64_t min_clients = 0;        // 0: data.partition.clients; the first selection waits for so many names
-  int64_t min_reports = 0;        // 0: clients_per_round; fewer folded updates at the deadline abandon the attempt
+  int64_t min_reports = 0;        // 0: four of five of clients_per_round; fewer folded updates abandon the attempt
   double deadline_seconds = 600;  // key: server.deadline
-  int64_t max_attempts = 3;       // at one round, before the run fails
+  double lease_seconds = 60;      // key: server.lease; of silence, after which a client's task goes to another
+  double presence_seconds = 60;   // key: server.presence; who has been silent for longer is not drawn
+  int64_t max_attempts = 0;       // at one round, before the run fails; 0: 3 simulated, no limit deployed
   double learning_rate = 1.0;     // of the server: model + learning_rate × mean delta
   int64_t max_weight = 65536;
   int64_t value_bits = 10;

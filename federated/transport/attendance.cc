@@ -5,6 +5,7 @@
 namespace rivulet {
 namespace {
 
+constexpr std::chrono::seconds kGrace{5};  // of a slow machine or network
 constexpr std::chrono::seconds kSecondProcess{1};
 
 }  // namespace
@@ -17,7 +18,7 @@ StatusOr<PollReply> Attendance::Poll(const PollRequest& request) {
     const auto& [name, serial, run_id, session] = request.caller;
     MutexLock lock(mutex_);
     if (!reply->over) {
-      unaware_.insert(name);
+      unaware_[name] = Clock::now() + std::chrono::milliseconds(reply->wait_ms) + kGrace;
       sessions_.emplace(name, session);
     } else {
       unaware_.erase(name);
@@ -40,24 +41,27 @@ Status Attendance::Fail(const Caller& caller, const TaskFailure& failure) { retu
 
 void Attendance::Expect(std::string client_id) {
   MutexLock lock(mutex_);
-  unaware_.insert(std::move(client_id));
+  unaware_[std::move(client_id)] = Clock::time_point::max();
 }
 
 // A process that is not told would look for its coordinator for ever. One whose name has been told may be the second of
 // that name, which comes with its next poll, or a first one that was killed and never comes: it is worth a second.
 bool Attendance::WaitUntilAllKnow(std::chrono::milliseconds timeout) {
+  const auto begin = Clock::now(), give_up = begin + timeout;
   MutexLock lock(mutex_);
-  const auto wait_for = [&](const auto& unaware, std::chrono::milliseconds patience) {
-    const auto give_up = std::chrono::steady_clock::now() + patience;
-    while (!unaware.empty()) {
-      const auto left = give_up - std::chrono::steady_clock::now();
-      if (left <= left.zero()) return false;
-      told_.WaitFor(mutex_, left);
-    }
-    return true;
-  };
-  if (!wait_for(unaware_, timeout)) return false;
-  (void)wait_for(sessions_, std::min<std::chrono::milliseconds>(timeout, kSecondProcess));
+  while (!unaware_.empty()) {
+    // A poll that is being held was answered last before it began; it is answered now.
+    const auto latest = std::ranges::max_element(unaware_, {}, [](const auto& entry) { return entry.second; })->second;
+    const auto left = std::min(give_up, std::max(latest, begin + kGrace)) - Clock::now();
+    if (left <= left.zero()) return false;
+    told_.WaitFor(mutex_, left);
+  }
+  const auto patience = std::min<Clock::time_point>(give_up, Clock::now() + kSecondProcess);
+  while (!sessions_.empty()) {
+    const auto left = patience - Clock::now();
+    if (left <= left.zero()) break;
+    told_.WaitFor(mutex_, left);
+  }
   return true;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -26,15 +27,19 @@ class Attendance final : public CoordinatorApi {
   // Somebody who will want to know, although this process has not heard of it: a client of a run that is resumed.
   void Expect(std::string client_id);
 
-  // Waits until every name that has polled or is expected has been told that it is over, or until `timeout`: false, and
-  // somebody (perhaps a client that died) does not know. Of a name with two processes the second gets a second more.
+  // Waits until everybody who has polled or is expected has been told that it is over: true. False when whoever is left
+  // has not polled when it was to, and five seconds more (a client that died), or after `timeout`. Of a name with two
+  // processes the second gets a second more.
   bool WaitUntilAllKnow(std::chrono::milliseconds timeout);
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   CoordinatorApi& api_;
   Mutex mutex_;
   CondVar told_;
-  std::set<std::string> unaware_ GUARDED_BY(mutex_);                        // have polled, and not been told
+  // Who has polled, and not been told; and when it is not waited for any more.
+  std::map<std::string, Clock::time_point> unaware_ GUARDED_BY(mutex_);
   std::set<std::pair<std::string, uint64_t>> sessions_ GUARDED_BY(mutex_);  // the same of each process
 };
 

@@ -86,6 +86,8 @@ void ToMessage(const PollRequest& request, rpc::PollRequestProto* message) {
     to->set_name(offer.name);
     to->set_examples(offer.examples);
   }
+  for (const TaskProgress& progress : request.working_on) message->add_working_on()->set_task(progress.task);
+  message->set_want(request.want);
   message->set_hold_ms(request.hold_ms);
   message->set_told(request.told);
 }
@@ -97,6 +99,8 @@ PollRequest FromMessage(const rpc::PollRequestProto& message) {
   for (const rpc::DatasetProto& from : message.capabilities().datasets()) {
     request.capabilities.datasets.push_back({from.name(), from.examples()});
   }
+  for (const rpc::TaskProgressProto& from : message.working_on()) request.working_on.push_back({from.task()});
+  request.want = message.want();
   request.hold_ms = message.hold_ms();
   request.told = message.told();
   return request;
@@ -104,6 +108,7 @@ PollRequest FromMessage(const rpc::PollRequestProto& message) {
 
 void ToMessage(const PollReply& reply, rpc::PollReplyProto* message) {
   for (const Task& task : reply.tasks) ToMessage(task, message->add_tasks());
+  for (const TaskId& task : reply.cancelled) message->add_cancelled(task);
   for (const TaskOutcome& outcome : reply.outcomes) {
     rpc::OutcomeProto* to = message->add_outcomes();
     to->set_task(outcome.task);
@@ -124,6 +129,7 @@ StatusOr<PollReply> FromMessage(const rpc::PollReplyProto& message) {
     RIVULET_ASSIGN_OR_RETURN(Task task, FromMessage(from));
     reply.tasks.push_back(std::move(task));
   }
+  reply.cancelled.assign(message.cancelled().begin(), message.cancelled().end());
   for (const rpc::OutcomeProto& from : message.outcomes()) {
     TaskOutcome outcome{.task = from.task(), .reason = from.reason()};
     RIVULET_ASSIGN_OR_RETURN(outcome.end, ToEnum(from.end(), TaskEnd::kFailed, "the end of a task"));

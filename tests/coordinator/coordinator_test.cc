@@ -602,6 +602,7 @@ TEST_F(TrainingTest, Submit_BadUpdate_IsRefusedWithAReasonAndTheModelIsUntouched
 
 TEST_F(TrainingTest, Deadline_LateClient_IsDroppedAndTheRoundGoesOnWithoutIt) {
   options_.scenario.server.min_reports = 1;
+  options_.scenario.server.lease_seconds = 10'000;
   Begin();
   const std::string update = Good();
   auto late = *coordinator_->Submit(As("a"), Announce(a_.id, update));
@@ -635,10 +636,19 @@ TEST_F(TrainingTest, Deadline_NotEnforced_NobodyIsLate) {
 
 TEST_F(TrainingTest, TooFewReports_AttemptIsAbandonedAndTheNextOneCommits) {
   options_.scenario.run.rounds = 1;
+  options_.scenario.server.min_reports = 2;
+  options_.scenario.server.lease_seconds = 10'000;
   Begin();
   Submit("a", a_, Good(100));
   now_ms_ += 600'000;
-  const Task again = TaskFor("a");
+  // Who has been silent until then is drawn again once it is back, and not before a pause.
+  Task again;
+  while (again.id.empty()) {
+    now_ms_ += 100;
+    ASSERT_OK(coordinator_->Poll(AskedBy("b")));
+    const PollReply reply = Value(coordinator_->Poll(AskedBy("a")));
+    if (!reply.tasks.empty() && reply.tasks[0].id != a_.id) again = reply.tasks[0];
+  }
   EXPECT_EQ(again.base_version, 0);
   EXPECT_EQ(again.id, coordinator_->run_id() + "-r1-a2-a-1");
   EXPECT_EQ(again.ordinal, 1) << "its second lease at this version";
@@ -663,6 +673,7 @@ TEST_F(TrainingTest, TooFewReports_AttemptIsAbandonedAndTheNextOneCommits) {
 
 TEST_F(TrainingTest, Fail_EveryAttempt_RunFailsWithTheClientsWordsAndCanBeResumed) {
   options_.scenario.server.max_attempts = 2;
+  options_.enforce_deadline = false;  // and no pause between attempts
   FakeFleet fleet(options_);
   fleet.act = [](Coordinator& c, const std::string& name, const Task& task) {
     EXPECT_OK(c.Fail(As(name), {task.id, "label 12 at record 3 of " + name}));
@@ -690,6 +701,21 @@ TEST_F(TrainingTest, Fail_EveryAttempt_RunFailsWithTheClientsWordsAndCanBeResume
   ASSERT_OK(digests);
   EXPECT_EQ(digests->size(), 2u);
   EXPECT_EQ((*Rows().Rounds(Rows().ResolveRun("latest")->run_id))[2].attempt, 3);
+}
+
+TEST_F(TrainingTest, Poll_ThatNamesADeadTask_IsToldSo) {
+  Begin();
+  PollRequest beat = AskedBy("a");
+  beat.working_on = {{a_.id}};
+  beat.want = 0;
+  PollReply reply = Value(coordinator_->Poll(beat));
+  EXPECT_THAT(reply.cancelled, ElementsAre());
+  EXPECT_TRUE(reply.tasks.empty()) << "it has it";
+  EXPECT_EQ(reply.wait_ms, 1000) << "when to say so again";
+  Submit("b", b_, Good(b_));
+  now_ms_ += 600'000;
+  reply = Value(coordinator_->Poll(beat));
+  EXPECT_THAT(reply.cancelled, ElementsAre(a_.id));
 }
 
 TEST_F(TrainingTest, Fail_UnknownTask_IsNotFound) {

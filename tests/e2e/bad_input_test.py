@@ -53,6 +53,7 @@ class BadInput(RivuletTest):
     def test_records(self):
         good = [example(PIXELS, i % 10) for i in range(12)]
         alone = ["--set", "data.synth.kind=\"\"", "--set", "data.test=\"\"", "--set", "server.max_attempts=1"]
+        one = ["--set", "data.partition.clients=1", "--set", "server.clients_per_round=1"]
         for name, records, fragments in [
             ("label", good[:8] + [example(PIXELS, 10)] + good[9:], ["label.tfrecord: record 8", "10"]),
             ("negative", good[:8] + [example(PIXELS, -1)] + good[9:], ["negative.tfrecord: record 8", "-1"]),
@@ -62,7 +63,7 @@ class BadInput(RivuletTest):
         ]:
             with self.subTest(name=name):
                 path = self.write(name + ".tfrecord", tfrecord(records))
-                self.refused("--set", f"data.train={path}", "--set", "data.partition.clients=3", *alone, "--rounds", "1", fragments=fragments, code=(1, 2))
+                self.refused("--set", f"data.train={path}", *one, *alone, "--rounds", "1", fragments=fragments, code=(1, 2))
                 if os.path.exists(self.path("runs.sqlite")):
                     self.assertEqual(self.query("SELECT count(*) FROM rounds WHERE status = 'committed'"), [(0,)])
         path = self.write("torn.tfrecord", tfrecord(good)[:-5])
@@ -70,7 +71,21 @@ class BadInput(RivuletTest):
         corrupt = bytearray(tfrecord(good))
         corrupt[len(corrupt) // 2] ^= 1
         path = self.write("corrupt.tfrecord", bytes(corrupt))
-        self.refused("--set", f"data.train={path}", *alone, "--rounds", "1", fragments=["corrupt.tfrecord", "record"])
+        self.refused("--set", f"data.train={path}", *one, *alone, "--rounds", "1", fragments=["corrupt.tfrecord", "record"])
+
+    def test_one_bad_record_among_clients(self):
+        """Its client is lost and told of once, and the run goes on."""
+        good = [example(PIXELS, i % 10) for i in range(12)]
+        path = self.write("label.tfrecord", tfrecord(good[:8] + [example(PIXELS, 10)] + good[9:]))
+        result = self.simulate("--set", f"data.train={path}", "--set", "data.partition.clients=3", "--set",
+                               "data.synth.kind=\"\"", "--set", "data.test=\"\"", "--rounds", "3")
+        told = [line for line in result.err.splitlines() if "label.tfrecord: record 8 at byte" in line]
+        self.assertEqual(len(told), 1, result)
+        self.assertIn("tasks         3 were refused or failed", result.out)
+        lost = self.query("SELECT round, status, error FROM client_rounds WHERE status <> 'folded'")
+        self.assertEqual([(round, status) for round, status, _ in lost], [(1, "failed"), (2, "failed"), (3, "failed")])
+        for _, _, error in lost:
+            self.assertIn("label.tfrecord: record 8 at byte", error)
 
     def test_updates_that_cannot_be_folded(self):
         for model, fragments in [("mlp", []), ("logistic_regression", ["server.value_bits"])]:  # NaN; too large

@@ -221,6 +221,22 @@ class Deploy(RivuletTest):
         self.assertEqual(self.query("SELECT status, count(*) FROM client_rounds GROUP BY 1", db="deployed.sqlite"),
                          [("folded", ROUNDS * PER_ROUND)])
 
+    def test_failed_run_ends_everybody_within_seconds_and_with_its_sentence(self):
+        """Clients that would train for days hear that their task is dead, and a coordinator waits for nobody who knows."""
+        self.simulated()
+        names = self.partition()
+        coordinator, target = self.start_coordinator("--set", "client.epochs=1000000", "--set", "server.deadline=1.5",
+                                                     "--set", "server.max_attempts=1")
+        clients = [self.start_client(name, target) for name in names]
+        self.wait_for(lambda: self.query("SELECT count(*) FROM rounds", db="deployed.sqlite") == [(1,)], "a deadline")
+        failed = time.monotonic()
+        self.assertEqual(coordinator.wait(timeout=60), 1)
+        for name, process in zip(names, clients):
+            _, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 1, f"{name}: {err}")
+            self.assertIn("rivulet: the run has failed: round 1 was given up after 1 attempt", err.splitlines()[-1])
+        self.assertLess(time.monotonic() - failed, 15)
+
     def test_client_of_a_name_that_no_row_holds_says_why(self):
         self.run_rivulet("simulate", self.scenario, "--rounds", "1", "--db", self.path("x.sqlite"), code=0)
         self.partition()

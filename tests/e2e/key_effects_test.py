@@ -404,8 +404,29 @@ class KeyEffects(RivuletTest):
         self.assertNotIn("committed", self.attempts({"server.min_reports": 3}))
 
     def test_server__max_attempts(self):
-        self.assertEqual(len(self.attempts({"server.max_attempts": 1})), 1)
-        self.assertEqual(len(self.attempts({"server.max_attempts": 2})), 2)
+        for attempts in (1, 2):
+            self.assertEqual(len(self.attempts({"server.max_attempts": attempts, "server.min_reports": 3})), attempts)
+
+    def test_server__lease(self):
+        # A client that has joined and is gone when it is drawn: the round does not wait for it until its deadline.
+        coordinator, gone = self.start_deployed({"server.min_clients": 2, "server.clients_per_round": 2, "server.lease": 0.5})
+        address = next(word for word in gone.args if word.startswith("127.0.0.1:"))
+        self.assertTrue(any("1 of 2" in line for line in gone.stderr))
+        gone.kill()
+        self.start("client", "--coordinator", address, "--insecure", "--name", "client-00001", "--data",
+                   f"train={self.path('data/train.tfrecord')}")
+        self.assertEqual(coordinator.wait(timeout=30), 0)
+        self.assertEqual(self.query("SELECT status, error FROM client_rounds WHERE client_id = 'client-00000'",
+                                    db="deployed.sqlite"), [("dropped", "it was not heard of for 0.5 s")])
+
+    def test_server__presence(self):
+        # Two clients that never call within the same thousandth of a second.
+        coordinator, client = self.start_deployed({"server.min_clients": 2, "server.min_reports": 2,
+                                                   "server.clients_per_round": 2, "server.presence": 0.001})
+        address = next(word for word in client.args if word.startswith("127.0.0.1:"))
+        self.start("client", "--coordinator", address, "--insecure", "--name", "client-00001", "--data",
+                   f"train={self.path('data/train.tfrecord')}")
+        self.assertTrue(any("clients are present; round 1 starts when 2 are" in line for line in client.stderr))
 
     def test_server__learning_rate(self):
         self.changes({"server.learning_rate": 0.5})

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "client/agent.h"
+#include "coordinator/history/history.h"
 #include "engine/data/tfrecord.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/presets/presets.h"
@@ -310,7 +311,35 @@ TEST_F(SimulatorTest, TenThousandClients_CostRowsOnly) {
   EXPECT_THAT(trace.offers, SizeIs(8));
 }
 
-TEST_F(SimulatorTest, RecordThatCannotBeTrained_EndsTheRunNamingIt) {
+// Whoever has it fails and is replaced by the next of the draw, deployed as simulated.
+TEST_F(SimulatorTest, RecordThatCannotBeTrained_RunGoesOnWithoutItsClientAndItsRowNamesIt) {
+  Scenario scenario = SmallScenario();
+  std::vector<std::string> records = DigitRecords(205);
+  records[100] = DigitExample(std::string(784, 'x'), 42);
+  scenario.data.train = WriteRecords("bad.tfrecord", records);
+  const Trace one = Simulate(scenario, 1, "1.sqlite");
+  ASSERT_OK(one.status);
+  EXPECT_GT(one.offers.size(), 20u) << "it was never drawn";
+  for (const Trace& other : {Simulate(scenario, 3, "3.sqlite"), Deploy(scenario, "deployed.sqlite")}) {
+    ASSERT_OK(other.status);
+    EXPECT_EQ(other.digests, one.digests);
+    EXPECT_EQ(other.offers, one.offers);
+    EXPECT_EQ(other.folds, one.folds);
+    EXPECT_EQ(other.ends, one.ends);
+  }
+  const auto history = *History::Open(Path("1.sqlite"), History::Access::kReadOnly);
+  int failed = 0;
+  for (const ClientRoundRow& row : *history->ClientRounds(history->ResolveRun("latest")->run_id)) {
+    if (row.status == "folded") continue;
+    EXPECT_EQ(row.status, "failed");
+    EXPECT_THAT(row.error, ::testing::AllOf(HasSubstr("bad.tfrecord: record 100 at byte"),
+                                            HasSubstr("'label' is 42, but the model has classes 0 to 9")));
+    ++failed;
+  }
+  EXPECT_GT(failed, 0);
+}
+
+TEST_F(SimulatorTest, RecordsThatCannotBeTrained_OfTooMany_EndTheRunNamingOne) {
   Scenario scenario = SmallScenario();
   std::vector<std::string> records = DigitRecords(205);
   for (size_t i = 100; i < records.size(); ++i) records[i] = DigitExample(std::string(784, 'x'), 42);

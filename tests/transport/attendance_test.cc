@@ -85,6 +85,14 @@ TEST_F(AttendanceTest, SecondProcessOfAName_IsWaitedForALittle) {
   second.join();
 }
 
+// Its last poll was to be followed by another within five seconds.
+TEST_F(AttendanceTest, ClientThatDied_IsNotWaitedForToTheEnd) {
+  Poll("a");
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_FALSE(attendance_.WaitUntilAllKnow(std::chrono::minutes(1)));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+}
+
 TEST_F(AttendanceTest, OtherCalls_PassThrough) {
   EXPECT_THAT(attendance_.Fetch({}, {}, 0), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(attendance_.Submit({}, {.task = "t", .bytes = 1}), StatusIs(absl::StatusCode::kNotFound));

@@ -65,12 +65,15 @@ TEST(Messages, PollRequest_CrossesWhole) {
                       .hold_ms = 20'000,
                       .told = true};
   request.capabilities = {.version = "0.1.0", .protocol = 7, .datasets = {{"train", 600}, {"extra", 1}}};
+  request.working_on = {{"task-1"}, {"task-2"}};
+  request.want = 3;
   ExpectCrossesWhole<rpc::PollRequestProto>(request);
 }
 
 TEST(Messages, PollReply_CrossesWhole) {
   PollReply reply;
   reply.tasks = {SomeTask(), Task{.id = "task-2"}};
+  reply.cancelled = {"task-3", "task-4"};
   reply.outcomes.push_back({"task-0", TaskEnd::kRefused, "NaN"});
   reply.wait_ms = 5;
   reply.awaited.sentence = "1 of 2 clients";

@@ -8,20 +8,40 @@ std::vector<Key> ServerKeys() {
       Key("server.clients_per_round", RIVULET_FIELD(server.clients_per_round), "20", "Clients drawn for each round.")
           .Between(1, 1e6),
       Key("server.min_clients", RIVULET_FIELD(server.min_clients), "15",
-          "Names that must be known before the first selection. 0: as many as `data.partition.clients`, or every key.")
+          "Names that must be known before the first selection. 0: as many as `data.partition.clients`; under `by_key` "
+          "without that number every key where the run is simulated, and `server.clients_per_round` where it is "
+          "deployed, as nobody knows all keys there.")
           .Between(0, 1e8)
           .Operation(),
       Key("server.min_reports", RIVULET_FIELD(server.min_reports), "8",
-          "Updates that a round commits with when its deadline passes; with fewer the attempt is abandoned. 0: all of "
-          "`server.clients_per_round`.")
+          "Updates that a round commits with when nobody is left to ask for more, or its deadline passes; with fewer "
+          "the attempt is abandoned and the next one follows. 0: four of five of `server.clients_per_round`, at least "
+          "one.")
           .Between(0, 1e6)
           .Operation(),
-      Key("server.deadline", RIVULET_FIELD(server.deadline_seconds), "120.0", "Seconds that a client has for its task.")
+      Key("server.deadline", RIVULET_FIELD(server.deadline_seconds), "120.0",
+          "Seconds that an attempt at a round may last. A simulated round has none.")
           .Above(0)
           .Below(1e9)
           .Operation(),
-      Key("server.max_attempts", RIVULET_FIELD(server.max_attempts), "5", "Attempts at one round before the run fails.")
-          .Between(1, 1e6)
+      Key("server.lease", RIVULET_FIELD(server.lease_seconds), "20.0",
+          "Seconds of silence after which a client's task goes to the next client of the draw. A client that trains "
+          "says "
+          "so three times as often; one that comes back before another has taken its place goes on with its task.")
+          .Above(0)
+          .Below(1e9)
+          .Operation(),
+      Key("server.presence", RIVULET_FIELD(server.presence_seconds), "300.0",
+          "Seconds of silence after which a client is absent: it is not drawn until it polls again. A simulated client "
+          "is never absent.")
+          .Above(0)
+          .Below(1e9)
+          .Operation(),
+      Key("server.max_attempts", RIVULET_FIELD(server.max_attempts), "5",
+          "Attempts at one round before the run fails. 0: 3 where the run is simulated, and as many as it takes where "
+          "it "
+          "is deployed, after pauses that grow from a second to five minutes.")
+          .Between(0, 1e6)
           .Operation(),
       Key("server.learning_rate", RIVULET_FIELD(server.learning_rate), "0.5",
           "The new model is the old one plus learning_rate × the mean delta, or what the algorithm's own optimiser "

@@ -57,6 +57,32 @@ TEST(LeaseBookTest, Removed_IsForgottenAndItsPlaceUsedAgain) {
   EXPECT_EQ(book.NextOffered(), newer) << "the order is that of adding, not of places";
 }
 
+TEST(LeaseBookTest, Expired_AreThoseWhoseTimeHasCome_EarliestFirst) {
+  LeaseBook book;
+  std::vector<LeaseSlot> slots;
+  for (const TimeMs expires : {30, 0, 10, 20}) {
+    Lease lease = LeaseFor(fmt::format("t{}", slots.size()), fmt::format("c{}", slots.size()));
+    lease.expires = expires;
+    slots.push_back(book.Add(lease));
+  }
+  EXPECT_EQ(book.next_expiry(), 10);
+  EXPECT_THAT(book.Expired(9), IsEmpty());
+  EXPECT_THAT(book.Expired(20), ElementsAre(slots[2], slots[3]));
+  book.Take(slots[2], "s");
+  book.Extend(slots[2], 50);
+  EXPECT_THAT(book.Expired(30), ElementsAre(slots[3], slots[0]));
+  book.SetState(slots[3], State::kFolding);
+  EXPECT_THAT(book.Expired(30), ElementsAre(slots[0])) << "what is being folded does not lapse";
+  book.Release(slots[0], State::kLapsed);
+  EXPECT_THAT(book.Expired(30), IsEmpty());
+  EXPECT_EQ(book.at(slots[0]).site, "");
+  book.Take(slots[0], "again");
+  EXPECT_EQ(book.at(slots[0]).state, State::kTaken);
+  EXPECT_EQ(book.next_expiry(), 50);
+  book.Remove(slots[2]);
+  EXPECT_EQ(book.next_expiry(), 0);
+}
+
 TEST(LeaseBookTest, Lease_OfASiteOfManyNames_IsPromisedWhileInHand) {
   Lease lease = LeaseFor("t", "c");
   EXPECT_FALSE(lease.promised()) << "offered to whoever serves it";

@@ -12,6 +12,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
+bool Nobody(const std::string&) { return false; }
+
 TEST(MembersTest, LateName_IsDrawnFromItsDrawOn) {
   Members members(7);
   members.BeginDraw({1, 1});
@@ -19,11 +21,11 @@ TEST(MembersTest, LateName_IsDrawnFromItsDrawOn) {
   members.Add("b", {1, 2}, "");
   EXPECT_EQ(members.size(), 2);
   EXPECT_EQ(members.eligible(), 1);
-  EXPECT_THAT(members.Draw(2, {}), ElementsAre("a"));
+  EXPECT_THAT(members.Draw(2, Nobody), ElementsAre("a"));
   members.Add("c", {1, 1}, "");
-  EXPECT_THAT(members.Draw(2, {}), IsEmpty()) << "the draw has begun";
+  EXPECT_THAT(members.Draw(2, Nobody), IsEmpty()) << "the draw has begun";
   members.BeginDraw({2, 1});
-  EXPECT_THAT(members.Draw(3, {}), ::testing::UnorderedElementsAre("a", "b", "c"));
+  EXPECT_THAT(members.Draw(3, Nobody), ::testing::UnorderedElementsAre("a", "b", "c"));
 }
 
 TEST(MembersTest, NameThatLeft_IsNobodyUntilItJoinsAgain) {
@@ -34,7 +36,7 @@ TEST(MembersTest, NameThatLeft_IsNobodyUntilItJoinsAgain) {
   members.Remove("nobody");
   EXPECT_FALSE(members.Knows("a"));
   EXPECT_EQ(members.size(), 0);
-  EXPECT_THAT(members.Draw(1, {}), IsEmpty());
+  EXPECT_THAT(members.Draw(1, Nobody), IsEmpty());
   members.Add("a", {1, 2}, "");
   EXPECT_TRUE(members.Knows("a"));
   EXPECT_EQ(members.via("a"), "");
@@ -47,13 +49,26 @@ TEST(MembersTest, WhoIsPassedOver_IsAsIfTheNextOneHadStoodThere) {
     Members members(7);
     for (int i = 0; i < 10; ++i) members.Add(fmt::format("c{}", i), {1, 1}, "");
     if (whole) {
-      order = members.Draw(10, {});
+      order = members.Draw(10, Nobody);
       continue;
     }
-    EXPECT_THAT(members.Draw(2, {order[1]}), ElementsAre(order[0], order[2]));
+    const auto second = [&](const std::string& name) { return name == order[1]; };
+    EXPECT_THAT(members.Draw(2, second), ElementsAre(order[0], order[2]));
     members.Remove(order[3]);
-    EXPECT_THAT(members.Draw(1, {order[1]}), ElementsAre(order[4]));
+    EXPECT_THAT(members.Draw(1, second), ElementsAre(order[4]));
   }
+}
+
+TEST(MembersTest, NameThatWasPassedOver_StaysSoInThisDraw) {
+  Members members(7);
+  for (int i = 0; i < 3; ++i) members.Add(fmt::format("c{}", i), {1, 1}, "");
+  std::set<std::string> absent = {"c1"};
+  const auto away = [&](const std::string& name) { return absent.contains(name); };
+  EXPECT_THAT(members.Draw(3, away), ::testing::UnorderedElementsAre("c0", "c2"));
+  absent.clear();
+  EXPECT_THAT(members.Draw(3, away), IsEmpty());
+  members.BeginDraw({1, 2});
+  EXPECT_THAT(members.Draw(3, away), ::testing::SizeIs(3));
 }
 
 // Every second time of members that are known beforehand, who can only leave and come back.
@@ -115,7 +130,8 @@ TEST(MembersTest, AnyJoiningAndLeaving_DrawsAsFromASortedList) {
           order->erase(order->begin());
           if (!left_since.contains(next) && !pass_over.contains(next)) cohort.push_back(next);
         }
-        ASSERT_EQ(members.Draw(static_cast<int64_t>(count), pass_over), cohort);
+        const auto passed_over = [&](const std::string& client_id) { return pass_over.contains(client_id); };
+        ASSERT_EQ(members.Draw(static_cast<int64_t>(count), passed_over), cohort);
       }
       // A copy by way of what is saved goes on as this one does.
       Members copy(seed, population);

@@ -7,13 +7,59 @@ namespace {
 
 TEST(PresenceTest, SiteThatHasNotPolledForAMinute_IsForgotten) {
   Presence presence;
-  presence.Saw("a", 1'000);
-  presence.Saw("b", 1'000);
-  presence.Saw("a", 31'000);
-  presence.Saw("a", 61'000);
+  presence.SawSite("a", 1'000);
+  presence.SawSite("b", 1'000);
+  presence.SawSite("a", 31'000);
+  presence.SawSite("a", 61'000);
   EXPECT_EQ(presence.sites(), 2);
-  presence.Saw("a", 61'001);
+  presence.SawSite("a", 61'001);
   EXPECT_EQ(presence.sites(), 1);
+}
+
+TEST(PresenceTest, NameThatIsSilentForLonger_IsAbsentUntilItIsSeenAgain) {
+  Presence presence(1000);
+  presence.Begin(0);
+  presence.Saw("a", 100);
+  presence.Saw("b", 200);
+  EXPECT_TRUE(presence.IsPresent("nobody", 1000)) << "it has not had the time to come";
+  EXPECT_EQ(presence.CountPresent(7, 1000), 7);
+  EXPECT_TRUE(presence.IsPresent("a", 1100));
+  EXPECT_FALSE(presence.IsPresent("a", 1101));
+  EXPECT_FALSE(presence.IsPresent("nobody", 1101));
+  EXPECT_EQ(presence.CountPresent(7, 1101), 1);
+  EXPECT_TRUE(presence.IsPresent("b", 1101));
+  presence.Saw("a", 1150);
+  EXPECT_EQ(presence.CountPresent(7, 1150), 2);
+  EXPECT_EQ(presence.CountPresent(1, 1150), 1) << "of so many";
+  presence.Forget("b");
+  EXPECT_FALSE(presence.IsPresent("b", 1150));
+  EXPECT_EQ(presence.CountPresent(7, 1150), 1);
+}
+
+TEST(PresenceTest, WhoIsServedByASite_IsPresentWhileTheSiteIs) {
+  Presence presence(1000);
+  presence.Begin(0);
+  presence.SawSite("worker 0", 5000);
+  EXPECT_TRUE(presence.IsPresent("a", 6000));
+  EXPECT_EQ(presence.CountPresent(3, 6000), 3);
+  EXPECT_FALSE(presence.IsPresent("a", 6001));
+}
+
+TEST(PresenceTest, WithoutATime_NobodyIsEverAbsent) {
+  Presence presence;
+  presence.Begin(0);
+  EXPECT_TRUE(presence.IsPresent("a", 1'000'000));
+  EXPECT_EQ(presence.CountPresent(3, 1'000'000), 3);
+}
+
+TEST(RetryTest, Pauses_DoubleUpToTheLongest) {
+  Retry retry{1000, 300'000};
+  EXPECT_EQ(retry.PauseAfter(1), 1000);
+  EXPECT_EQ(retry.PauseAfter(2), 2000);
+  EXPECT_EQ(retry.PauseAfter(9), 256'000);
+  EXPECT_EQ(retry.PauseAfter(10), 300'000);
+  EXPECT_EQ(retry.PauseAfter(1'000'000), 300'000);
+  EXPECT_EQ(Retry{}.PauseAfter(5), 0);
 }
 
 TEST(SittingOutTest, Forgiven_WhenTooFewWouldBeLeft_LongestFirst) {
@@ -33,6 +79,14 @@ TEST(PaceTest, WaitingOnes_CallAtMostAThousandTimesASecondTogether) {
   EXPECT_EQ(Pace::WaitFor(1), 20);
   EXPECT_EQ(Pace::WaitFor(3000), 3000);
   EXPECT_EQ(Pace::WaitFor(1'000'000), 10'000);
+}
+
+TEST(PaceTest, Heartbeats_AreThreeALeaseAndAThousandASecondOfAll) {
+  EXPECT_EQ(Pace::Heartbeat(5, 60'000), 1000);
+  EXPECT_EQ(Pace::Heartbeat(3000, 60'000), 3000);
+  EXPECT_EQ(Pace::Heartbeat(1'000'000, 60'000), 10'000);
+  EXPECT_EQ(Pace::Heartbeat(1'000'000, 900), 300);
+  EXPECT_EQ(Pace::Heartbeat(5, 0), 1000) << "no lease lapses";
 }
 
 TEST(PaceTest, FairShare_IsHalfAnEvenOneAndAtLeastOne) {

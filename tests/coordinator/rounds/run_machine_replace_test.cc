@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 struct ReplaceRun {
-  ReplaceRun(int64_t cohort, int names, int64_t deadline_ms = 0, int64_t min_reports = 0) {
+  ReplaceRun(int64_t cohort, int names, int64_t deadline_ms = 0, int64_t min_reports = 0, int64_t presence_ms = 0) {
     RunRules rules;
     rules.run_id = "run";
     rules.seed = 7;
@@ -24,6 +24,7 @@ struct ReplaceRun {
     rules.min_reports = min_reports;
     rules.deadline_ms = deadline_ms;
     rules.max_attempts = 2;
+    rules.presence_ms = presence_ms;
     auto created = RunMachine::Create(rules, RunStart{});
     EXPECT_OK(created);
     machine = *std::move(created);
@@ -127,6 +128,71 @@ TEST(RunMachineReplaceTest, NewVersion_AsksEverybodyAgain) {
   run.On(CommitDone{});
   run.Refuse(run.ClientAt(0));
   EXPECT_EQ(run.machine->leases().size(), 2u) << "one of the two was refused before";
+}
+
+TEST(RunMachinePresenceTest, WhoIsSilent_IsNotDrawnAndTheNextTakesItsPlace) {
+  const std::vector<std::string> order = WholeDraw(6);
+  for (const bool away : {false, true}) {
+    ReplaceRun run(2, 6, 0, 1, 1000);
+    run.Deliver(order[0]);
+    run.Deliver(order[1]);
+    for (const std::string& client : order) run.On(Polled{client}, away && client == "c03" ? 400 : 1100);
+    run.On(CommitDone{}, 1500);
+    // The second round is drawn from those that polled within a second.
+    std::vector<std::string> second;
+    for (size_t i = 0; i < 2; ++i) second.push_back(run.ClientAt(i));
+    if (!away) {
+      EXPECT_THAT(second, Contains("c03")) << "the test names one who is drawn";
+    } else {
+      EXPECT_THAT(second, Not(Contains("c03")));
+    }
+  }
+}
+
+TEST(RunMachinePresenceTest, TooFewArePresent_RunWaitsAndBeginsNoAttempt) {
+  ReplaceRun run(3, 3, 0, 2, 1000);
+  for (const char* client : {"c00", "c01", "c02"}) run.Deliver(client);
+  EXPECT_THAT(run.On(CommitDone{}, 5000), ElementsAre());
+  EXPECT_EQ(run.machine->phase(), RunMachine::Phase::kWaiting);
+  const auto actions = run.machine->On(Polled{"c01"}, 5000);
+  ASSERT_EQ(actions.size(), 1u);
+  EXPECT_EQ(std::get<AskToWait>(actions[0]).message, "1 clients are present; round 2 starts when 2 are");
+  EXPECT_THAT(run.On(Polled{"c02"}, 5900), Contains(HasSubstr("offer r2 a1 c01")));
+  EXPECT_EQ(run.machine->leases().size(), 2u);
+  EXPECT_EQ(run.machine->attempt(), 1);
+}
+
+TEST(RunMachinePresenceTest, UploadsCountAsBeingThere) {
+  ReplaceRun run(1, 1, 0, 1, 1000);
+  const TaskId task = run.machine->LeaseOf("c00")->task;
+  run.On(Polled{"c00"}, 0);
+  run.On(StepReported{"c00", task}, 4000);
+  run.On(StageDone{task}, 8000);
+  run.On(FoldDone{task}, 8001);
+  EXPECT_THAT(run.On(CommitDone{}, 8002), Contains("offer r2 a1 c00#0"));
+}
+
+TEST(RunMachinePauseTest, NextAttempt_BeginsAfterAPauseThatGrows) {
+  RunRules rules;
+  rules.run_id = "run";
+  rules.dial = {1, 1};
+  rules.max_attempts = 0;
+  rules.retry = {100, 300};
+  RunMachine machine = *RunMachine::Create(rules, RunStart{});
+  machine.On(Joined{{"a"}}, 0);
+  TimeMs now = 0;
+  for (const TimeMs pause : {100, 200, 300, 300}) {
+    machine.On(StepReported{"a", machine.LeaseOf("a")->task, 0, true, "no data"}, now);
+    const auto actions = machine.On(CommitDone{}, now);
+    ASSERT_EQ(actions.size(), 1u);
+    EXPECT_EQ(std::get<WakeAt>(actions[0]).time, now + pause);
+    machine.On(Tick{}, now + pause - 1);
+    EXPECT_EQ(machine.phase(), RunMachine::Phase::kWaiting);
+    now += pause;
+    machine.On(Tick{}, now);
+    ASSERT_EQ(machine.phase(), RunMachine::Phase::kTraining);
+  }
+  EXPECT_EQ(machine.attempt(), 5) << "no attempt is the last";
 }
 
 // The same clients fail, at whatever moment: the version is of the first of the draw that did not.

@@ -358,7 +358,8 @@ TEST(RunMachineTest, Create_OutOfRange_NamesTheKey) {
   EXPECT_THAT(message([](RunRules& r) { r.min_reports = 3; }), HasSubstr("server.min_reports is 3"));
   EXPECT_THAT(message([](RunRules& r) { r.min_clients = -1; }), HasSubstr("server.min_clients is -1"));
   EXPECT_THAT(message([](RunRules& r) { r.deadline_ms = -1; }), HasSubstr("server.deadline"));
-  EXPECT_THAT(message([](RunRules& r) { r.max_attempts = 0; }), HasSubstr("server.max_attempts is 0"));
+  EXPECT_THAT(message([](RunRules& r) { r.max_attempts = -1; }), HasSubstr("server.max_attempts is -1"));
+  EXPECT_THAT(message([](RunRules& r) { r.presence_ms = -1; }), HasSubstr("server.presence"));
   EXPECT_THAT(message([](RunRules& r) { r.run_id = ""; }), HasSubstr("id"));
 }
 

@@ -48,6 +48,11 @@ TEST(UpdateBufferTest, Verdict_FollowsFromTheStates) {
       {"the rest is held", {9, 2}, {State::kFolded, State::kHeld}, Verdict::kAskFor},
       {"held, and one is out", {9, 2}, {State::kHeld, State::kTaken}, Verdict::kGoOn},
       {"held while another is being folded", {9, 2}, {State::kHeld, State::kFolding}, Verdict::kAskFor},
+      {"one has lapsed, and there are enough",
+       {9, 3, 2},
+       {State::kFolded, State::kFolded, State::kLapsed},
+       Verdict::kCommit},
+      {"one has lapsed, and there are too few", {9, 2}, {State::kFolded, State::kLapsed}, Verdict::kGoOn},
       {"enough are held, others are out", {9, 2}, {State::kHeld, State::kHeld, State::kTaken}, Verdict::kAskFor},
   };
   for (const VerdictCase& c : cases) EXPECT_EQ(With(c.rules, c.states).Judge(), c.verdict) << c.name;
@@ -124,7 +129,8 @@ TEST(UpdateBufferTest, AnyMoves_AnswerAsAListDoes) {
       if (held > 0 && !asked && (out == 0 || enough)) {
         ASSERT_EQ(verdict, Verdict::kAskFor);
         asked = true;
-      } else if (out + held + count(State::kFolding) > 0) {
+      } else if (out + held + count(State::kFolding) > 0 ||
+                 (count(State::kLapsed) > 0 && (folded == 0 || folded < least))) {
         ASSERT_EQ(verdict, Verdict::kGoOn);
       } else {
         ASSERT_EQ(verdict, folded > 0 && folded >= least ? Verdict::kCommit : Verdict::kAbandon);

@@ -239,6 +239,8 @@ std::vector<Effect> Effects() {
       {"server.min_clients", "13", [](auto& s) { return s.server.min_clients == 13; }},
       {"server.min_reports", "4", [](auto& s) { return s.server.min_reports == 4; }},
       {"server.deadline", "1.5", [](auto& s) { return s.server.deadline_seconds == 1.5; }},
+      {"server.lease", "1.5", [](auto& s) { return s.server.lease_seconds == 1.5; }},
+      {"server.presence", "1.5", [](auto& s) { return s.server.presence_seconds == 1.5; }},
       {"server.max_attempts", "2", [](auto& s) { return s.server.max_attempts == 2; }},
       {"server.learning_rate", "0.5", [](auto& s) { return s.server.learning_rate == 0.5; }},
       {"server.max_weight", "99", [](auto& s) { return s.server.max_weight == 99; }},
@@ -320,10 +322,11 @@ TEST(ScenarioKeys, TheirClassIsWhatTheyDecide) {
     if (key.key_class == KeyClass::kOperation) operation.push_back(key.name);
     if (key.key_class == KeyClass::kPlace) place.push_back(key.name);
   }
-  EXPECT_THAT(operation, ::testing::ElementsAre("run.rounds", "run.keep_models", "run.durability",
-                                                "run.cache_megabytes", "server.min_clients", "server.min_reports",
-                                                "server.deadline", "server.max_attempts", "server.staging_megabytes",
-                                                "evaluation.every", "evaluation.batch_size"));
+  EXPECT_THAT(operation,
+              ::testing::ElementsAre("run.rounds", "run.keep_models", "run.durability", "run.cache_megabytes",
+                                     "server.min_clients", "server.min_reports", "server.deadline", "server.lease",
+                                     "server.presence", "server.max_attempts", "server.staging_megabytes",
+                                     "evaluation.every", "evaluation.batch_size"));
   EXPECT_THAT(place,
               ::testing::ElementsAre("model.graph", "model.onnx", "data.train", "data.test", "client.input_graph"));
 }

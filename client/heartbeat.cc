@@ -1,0 +1,75 @@
+#include "client/heartbeat.h"
+
+#include <algorithm>
+
+namespace rivulet {
+namespace {
+
+// Of a coordinator that does not say.
+constexpr int64_t kWaitMs = 1000;
+
+std::chrono::milliseconds WaitOf(int64_t wait_ms) {
+  return std::chrono::milliseconds(wait_ms > 0 ? std::min<int64_t>(wait_ms, 60'000) : kWaitMs);
+}
+
+}  // namespace
+
+Heartbeat::~Heartbeat() {
+  {
+    MutexLock lock(mutex_);
+    leaving_ = true;
+    changed_.NotifyAll();
+  }
+  thread_.join();
+}
+
+void Heartbeat::Begin(const PollRequest& request, const TaskId& task, int64_t wait_ms) {
+  MutexLock lock(mutex_);
+  request_ = request;
+  request_.working_on = {{task, false}};
+  request_.want = 0;
+  ++begun_;
+  wait_ = WaitOf(wait_ms);
+  next_ = Clock::now() + wait_;
+  changed_.NotifyAll();
+}
+
+void Heartbeat::End() {
+  MutexLock lock(mutex_);
+  request_.working_on.clear();
+}
+
+// A coordinator that cannot be reached is asked again at the next beat: whatever must be repeated is repeated by
+// whoever trains and uploads.
+void Heartbeat::Run() {
+  mutex_.Lock();
+  while (!leaving_) {
+    if (request_.working_on.empty()) {
+      changed_.Wait(mutex_);
+      continue;
+    }
+    if (const auto left = next_ - Clock::now(); left.count() > 0) {
+      changed_.WaitFor(mutex_, left);
+      continue;
+    }
+    const PollRequest request = request_;
+    const uint64_t begun = begun_;
+    mutex_.Unlock();
+    const StatusOr<PollReply> reply = api_.Poll(request);
+    mutex_.Lock();
+    if (begun != begun_ || request_.working_on.empty()) continue;
+    if (reply.ok()) {
+      const TaskId& task = request.working_on[0].task;
+      if (reply->over || std::ranges::find(reply->cancelled, task) != reply->cancelled.end()) {
+        request_.working_on.clear();
+        stop_.CancelTask();
+        continue;
+      }
+      wait_ = WaitOf(reply->wait_ms);
+    }
+    next_ = Clock::now() + wait_;
+  }
+  mutex_.Unlock();
+}
+
+}  // namespace rivulet

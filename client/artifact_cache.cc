@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "client/failure.h"
 #include "client/pass_programs.h"
 #include "federated/plan/example_source.h"
 
@@ -16,8 +17,10 @@ StatusOr<std::shared_ptr<const PlanArtifacts>> ArtifactCache::Plan(const Digest&
     RIVULET_ASSIGN_OR_RETURN(artifacts->plan, rivulet::Plan::Open(std::move(bytes)));
     const std::string_view kernels = artifacts->plan->compile_options().kernels.portable ? "portable" : "native";
     if (!only_kernels_.empty() && only_kernels_ != kernels) {
-      return FailedPrecondition("plan '{}' computes with {} kernels, and this client takes plans with {} ones alone",
-                                artifacts->plan->name(), kernels, only_kernels_);
+      return WithReason(
+          FailedPrecondition("plan '{}' computes with {} kernels, and this client takes plans with {} ones alone",
+                             artifacts->plan->name(), kernels, only_kernels_),
+          TaskFailure::Code::kNotWilling, fmt::format("only {} kernels", only_kernels_));
     }
     RIVULET_ASSIGN_OR_RETURN(auto decoder, ExampleDecoder::Create(artifacts->plan->features()));
     artifacts->examples = std::make_shared<DecodedSets>(std::move(decoder), rows_);

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "client/failure.h"
 #include "engine/profile/tracer.h"
 
 namespace rivulet {
@@ -87,7 +88,7 @@ Status Site::Obey(const PollReply& reply) {
 
 // A task that the coordinator no longer knows has ended otherwise: nothing is left to say.
 Status Site::GiveUp(const TaskId& task, std::string_view reason) {
-  const Status told = api_.Fail(caller_, {.task = task, .reason = std::string(reason)});
+  const Status told = api_.Fail(caller_, {.task = task, .sentence = std::string(reason)});
   return absl::IsNotFound(told) ? absl::OkStatus() : told;
 }
 
@@ -160,12 +161,12 @@ StatusOr<Site::OpenPartial*> Site::Open(const Task& task) {
 // sentence that says why it cannot be done. Only a site that is being stopped says nothing.
 StatusOr<TaskReport> Site::Work(const Task& task) {
   TaskReport report;
-  const auto tell = [&](TaskReport::Kind kind, std::string_view reason) -> StatusOr<TaskReport> {
+  const auto tell = [&](TaskReport::Kind kind, TaskFailure failure, std::string_view reason) -> StatusOr<TaskReport> {
     if (stop_.stopped()) return Cancelled("stopped");
     report.kind = kind;
     report.reason = reason;
-    const Status told =
-        api_.Fail(caller_, {.task = task.id, .reason = report.reason, .refused = kind == TaskReport::Kind::kRefused});
+    failure.sentence = report.reason;
+    const Status told = api_.Fail(caller_, failure);
     if (absl::IsNotFound(told)) {
       report.kind = TaskReport::Kind::kGone;
     } else {
@@ -174,7 +175,9 @@ StatusOr<TaskReport> Site::Work(const Task& task) {
     return report;
   };
   StatusOr<LocalResult> trained = Train(task);
-  if (!trained.ok()) return tell(TaskReport::Kind::kFailed, Sentence(Message(trained.status())));
+  if (!trained.ok()) {
+    return tell(TaskReport::Kind::kFailed, FailureOf(task.id, trained.status()), Sentence(Message(trained.status())));
+  }
   report.examples = trained->examples;
   report.steps = trained->steps;
   report.train_loss = trained->train_loss;
@@ -191,7 +194,10 @@ StatusOr<TaskReport> Site::Work(const Task& task) {
   const StatusOr<Aggregation::Taken> taken = open->aggregation->Take({task.id, parts, trained->declared});
   const double fold_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   folding.End();
-  if (!taken.ok()) return tell(TaskReport::Kind::kRefused, Message(taken.status()));
+  if (!taken.ok()) {
+    return tell(TaskReport::Kind::kRefused, {.task = task.id, .code = TaskFailure::Code::kBadUpdate},
+                Message(taken.status()));
+  }
   TaskRecord& record = open->records.emplace_back();
   record.task = task.id;
   record.examples = trained->examples;

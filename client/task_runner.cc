@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "client/failure.h"
 #include "client/send_submission.h"
 #include "client/update_message_writer.h"
 #include "engine/profile/tracer.h"
@@ -123,9 +124,9 @@ StatusOr<TaskReport> TaskRunner::Run(const Caller& caller, const Task& task, con
   return TraceTask(options_.instruments.tracer, caller.name, task, [&] { return Perform(caller, task, data); });
 }
 
-// A task always ends in one of two ways: with an update, or with a sentence to the coordinator, which would otherwise
-// wait for this client until its deadline. Only a client that is being stopped says nothing, since it may come back to
-// the same task.
+// A task always ends in one of two ways: with an update, or with a reason to the coordinator, which would otherwise
+// wait for this client until its deadline. The sentence is for whoever called, on this side. Only a client that is
+// being stopped says nothing, since it may come back to the same task.
 StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task, const BoundData& data) {
   TaskReport report;
   TaskTrainer::Sources sources;
@@ -171,7 +172,7 @@ StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task,
   report.kind = TaskReport::Kind::kFailed;
   Backoff backoff(options_.backoff, caller.name);
   for (;;) {
-    const Status told = api_.Fail(caller, {task.id, report.reason});
+    const Status told = api_.Fail(caller, FailureOf(task.id, status));
     if (told.ok()) return report;
     if (absl::IsNotFound(told)) {
       report.kind = TaskReport::Kind::kGone;

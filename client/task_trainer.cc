@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "client/failure.h"
 #include "engine/profile/tracer.h"
 
 namespace rivulet {
@@ -50,29 +51,37 @@ StatusOr<TaskReport> TraceTask(Tracer* tracer, std::string_view client_id, const
 StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view client_id, const BoundData& data,
                                          const Sources& sources) {
   if (task.kind != TaskKind::kTrain) {
-    return Unimplemented("task {} is to {}, which this client cannot do; update it", task.id, Name(task.kind));
+    return WithReason(
+        Unimplemented("task {} is to {}, which this client cannot do; update it", task.id, Name(task.kind)),
+        TaskFailure::Code::kUnimplemented, fmt::format("how to {}", Name(task.kind)));
   }
   Tracer* const tracer = instruments_.tracer;
   TraceSpan fetching(tracer, "phase", "fetch");
   // A trainer is kept from task to task: its buffers and programs are those of the plan.
   if (trainer_ == nullptr || plan_->plan->digest() != task.plan) {
-    RIVULET_ASSIGN_OR_RETURN(auto artifacts, artifacts_.Plan(task.plan, sources.plan));
+    auto artifacts = artifacts_.Plan(task.plan, sources.plan);
+    if (!artifacts.ok()) return WithReason(artifacts.status(), TaskFailure::Code::kBadPlan);
     trainer_.reset();  // its buffers go before the next one's come
-    plan_ = std::move(artifacts);
+    plan_ = *std::move(artifacts);
   }
   const Plan& plan = *plan_->plan;
   // A plan names its data set, and what the client's own configuration has bound decides; a plan cannot reach for
   // another.
   if (plan.dataset() != data.name) {
-    return FailedPrecondition("plan '{}' trains on data set '{}', but this client has bound '{}'", plan.name(),
-                              plan.dataset(), data.name);
+    return WithReason(FailedPrecondition("plan '{}' trains on data set '{}', but this client has bound '{}'",
+                                         plan.name(), plan.dataset(), data.name),
+                      TaskFailure::Code::kNoExamples, plan.dataset());
   }
   const NamedBlob* const model = task.input("model");
   if (model == nullptr || model->id.form != BlobId::Form::kModel) {
-    return InvalidArgument("task {} names no model to start from; is the coordinator newer than this client?", task.id);
+    return WithReason(
+        InvalidArgument("task {} names no model to start from; is the coordinator newer than this client?", task.id),
+        TaskFailure::Code::kBadModel);
   }
   base_.reset();  // a version that nobody needs goes before the next one comes
-  RIVULET_ASSIGN_OR_RETURN(base_, sources.model(model->id, plan));
+  auto fetched = sources.model(model->id, plan);
+  if (!fetched.ok()) return WithReason(fetched.status(), TaskFailure::Code::kBadModel);
+  base_ = *std::move(fetched);
   if (trainer_ == nullptr) {
     RIVULET_ASSIGN_OR_RETURN(trainer_, Trainer::Create(plan_->programs, instruments_.steps));
   }

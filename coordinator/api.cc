@@ -105,9 +105,15 @@ Status RunCoordinator::CheckAble(const PollRequest& request) const {
   if (request.serves.kind == Serves::Kind::kAny) return absl::OkStatus();
   for (const DatasetOffer& offer : datasets) {
     if (offer.name != parts_.dataset) continue;
-    if (offer.examples > 0) return absl::OkStatus();
-    return InvalidArgument("client '{}' has no examples in its data set '{}'; give it at least one",
-                           request.caller.name, offer.name);
+    if (offer.examples < 1) {
+      return InvalidArgument("client '{}' has no examples in its data set '{}'; give it at least one",
+                             request.caller.name, offer.name);
+    }
+    if (const int64_t most = parts_.aggregation.max_weight; offer.examples > most) {
+      return InvalidArgument("client '{}' has {} examples, and server.max_weight is {}; raise it", request.caller.name,
+                             offer.examples, most);
+    }
+    return absl::OkStatus();
   }
   return InvalidArgument("client '{}' has bound no data set '{}', on which this run trains; bind one",
                          request.caller.name, parts_.dataset);
@@ -307,14 +313,14 @@ StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Submit(const Caller& call
 }
 
 Status RunCoordinator::Fail(const Caller& caller, const TaskFailure& failure) {
-  const auto& [task, reason, refused] = failure;
+  const TaskId& task = failure.task;
+  const bool refused = failure.code == TaskFailure::Code::kBadUpdate;
+  const std::string sentence = SentenceOf(failure);
   RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
   Status status;
   {
     MutexLock lock(mutex_);
     TickIfDue();
-    // Any length may arrive; a row wants a sentence.
-    const std::string sentence = reason.size() <= 1000 ? reason : reason.substr(0, 1000) + "…";
     std::vector<Action> actions = Feed(StepReported{caller.name, task, 0, !refused, refused ? "" : sentence});
     // The way of an upload that is found to be bad as it is folded.
     if (refused && std::holds_alternative<Stage>(actions.at(0))) actions = Feed(StageDone{task});
@@ -329,7 +335,7 @@ Status RunCoordinator::Fail(const Caller& caller, const TaskFailure& failure) {
   }
   Drain();
   if (refused && options_.tracer != nullptr) {
-    const TraceArg args[] = {{"task", std::string_view(task)}, {"reason", std::string_view(reason)}};
+    const TraceArg args[] = {{"task", std::string_view(task)}, {"reason", std::string_view(sentence)}};
     options_.tracer->Instant({}, "round", "refused", args);
   }
   return status;

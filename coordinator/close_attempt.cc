@@ -133,6 +133,8 @@ void RunCoordinator::CloseJob(Job job) {
   auto [status, pending] = std::holds_alternative<Commit>(job.action) ? MakeRound(job) : AbandonRound(job);
   RoundReport report = ReportOf(*job.attempt, pending);
   std::vector<std::pair<std::string, TaskOutcome>> outcomes = OutcomesOf(pending.attempt, pending.end);
+  std::vector<EventRow> events;
+  if (options_.observer.on_event) events = RowsOf(pending.attempt, pending.end).events;
   const bool ends = pending.end.finishes_run || !status.ok();
   const auto go_on = [&]() REQUIRES(mutex_) {
     if (!status.ok()) failure_ = status;
@@ -143,6 +145,9 @@ void RunCoordinator::CloseJob(Job job) {
     MutexLock lock(mutex_);
     if (pending.version) current_ = *pending.version;
     for (auto& [client_id, outcome] : outcomes) clients_.Remember(client_id, std::move(outcome));
+    for (EventRow& event : events) {
+      if (event.level != "info") Say(std::move(event));  // of the rest the report tells
+    }
     if (options_.observer.on_round) Later([this, report = std::move(report)] { options_.observer.on_round(report); });
     if (!ends) go_on();
     pending.seen = clients_.TakeSeen(pending.attempt, NowUnixMs(), pending.end.finishes_run);

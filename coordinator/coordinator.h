@@ -44,8 +44,10 @@ struct CoordinatorObserver {
   std::function<void(const std::string& client_id)> on_offer;  // a task waits for this client's poll
   std::function<void(int64_t round, int64_t folded, int64_t selected)> on_progress;
   std::function<void(const RoundReport&)> on_round;
-  std::function<void(const Status&)> on_finished;     // OK: finished
-  std::function<void(const EventRow&)> on_event;      // callers that are turned away
+  std::function<void(const Status&)> on_finished;  // OK: finished
+  // What whoever runs it may want to know at once: who joins, who is turned away, whose updates are missing, and once a
+  // minute what is awaited while nothing else happens. Not all of it is a row.
+  std::function<void(const EventRow&)> on_event;
   std::function<void(const std::string&)> on_action;  // every action of the round machine, as text (tests)
 };
 

@@ -13,6 +13,8 @@ namespace {
 // Framing and scalars around the delta.
 constexpr int64_t kUpdateOverheadBytes = 64 * 1024;
 
+constexpr TimeMs kQuiet = 60'000;  // after so long without news what is awaited is said
+
 }  // namespace
 
 RunCoordinator::RunCoordinator(Setup setup)
@@ -163,6 +165,7 @@ void RunCoordinator::BeginRun() {
   begun_ = true;
   changed_.NotifyAll();
   if (!machine_.over()) Feed(Tick{});
+  if (options_.observer.on_event) say_at_ = Now();
 }
 
 // Whoever calls moves the clock on too: a client that polls just after a deadline must not be answered from before it,
@@ -176,10 +179,12 @@ void RunCoordinator::TickIfDue() {
 
 // An update that its site holds is in as much as one that is folded here: it only waits for the others.
 void RunCoordinator::TellProgress() {
-  if (attempt_ == nullptr || !options_.observer.on_progress) return;
+  if (attempt_ == nullptr) return;
   const int64_t done = machine_.CountInState(Lease::State::kFolded) + machine_.CountInState(Lease::State::kHeld);
   if (done <= attempt_->told_progress) return;
   attempt_->told_progress = done;
+  if (say_at_ != 0) say_at_ = Now() + kQuiet;
+  if (!options_.observer.on_progress) return;
   Later([this, round = attempt_->round, done, selected = static_cast<int64_t>(attempt_->tasks.size())] {
     options_.observer.on_progress(round, done, selected);
   });
@@ -221,7 +226,14 @@ void RunCoordinator::WriteJoining() {
     joining->status = history_->AddClients(run_id_, fresh, Iso8601(NowUnixMs()));
     mutex_.Lock();
     writing_names_ = false;
-    if (joining->status.ok() && !machine_.over()) Feed(Joined{joining->client_ids, ""});
+    if (joining->status.ok() && !machine_.over()) {
+      Feed(Joined{joining->client_ids, ""});
+      std::string who = fmt::format("client '{}' has joined", fresh[0].client_id);
+      if (fresh.size() > 1)
+        who = fmt::format("client '{}' and {} more have joined", fresh[0].client_id, fresh.size() - 1);
+      if (machine_.phase() == RunMachine::Phase::kWaiting) who += ": " + machine_.Awaited(Now());
+      Say(Note("info", std::move(who), machine_.round()));
+    }
   }
   for (const std::string& client_id : joining->client_ids) joining_names_.erase(client_id);
   joining->done = true;
@@ -297,8 +309,10 @@ void RunCoordinator::RunThread() {
       mutex_.Unlock();
       Drain();
       mutex_.Lock();
-    } else if (wake_at_ != 0) {
-      changed_.WaitFor(mutex_, std::chrono::milliseconds(wake_at_ - Now()));
+    } else if (say_at_ != 0 && Now() >= say_at_) {
+      SayWhatIsAwaited();
+    } else if (const TimeMs next = NextWake(); next != 0) {
+      changed_.WaitFor(mutex_, std::chrono::milliseconds(next - Now()));
     } else {
       changed_.Wait(mutex_);
     }
@@ -327,9 +341,29 @@ void RunCoordinator::Tell(EventRow event) {
   // What cannot be written is at least said.
   history_->AddEvents(std::span(&event, 1)).IgnoreError();
   MutexLock lock(mutex_);
-  if (options_.observer.on_event) {
-    Later([this, event = std::move(event)] { options_.observer.on_event(event); });
+  Say(std::move(event));
+}
+
+void RunCoordinator::Say(EventRow event) {
+  if (!options_.observer.on_event) return;
+  say_at_ = Now() + kQuiet;
+  Later([this, event = std::move(event)] { options_.observer.on_event(event); });
+}
+
+void RunCoordinator::SayWhatIsAwaited() {
+  say_at_ = Now() + kQuiet;
+  if (machine_.phase() == RunMachine::Phase::kWaiting) {
+    Say(Note("info", "waiting: " + machine_.Awaited(Now()), machine_.round()));
+  } else if (machine_.phase() == RunMachine::Phase::kTraining) {
+    Say(Note("info",
+             fmt::format("waiting: {} of {} updates of round {} are in", machine_.CountInState(Lease::State::kFolded),
+                         attempt_->tasks.size(), machine_.round()),
+             machine_.round()));
   }
+}
+
+TimeMs RunCoordinator::NextWake() const {
+  return wake_at_ == 0 || say_at_ == 0 ? std::max(wake_at_, say_at_) : std::min(wake_at_, say_at_);
 }
 
 EventRow RunCoordinator::Note(std::string level, std::string message, int64_t round) const {

@@ -125,7 +125,10 @@ class RunCoordinator final : public Coordinator {
   void WaitUntilTold() REQUIRES(mutex_);  // all callbacks up to on_finished have run
   void RunThread();
   void EndRun() EXCLUDES(mutex_);
-  void Tell(EventRow event) EXCLUDES(mutex_);                                  // writes it, and to whoever watches
+  void Tell(EventRow event) EXCLUDES(mutex_);  // writes it, and says it
+  void Say(EventRow event) REQUIRES(mutex_);   // to whoever watches
+  void SayWhatIsAwaited() REQUIRES(mutex_);
+  TimeMs NextWake() const REQUIRES(mutex_);  // of the run's thread, if nothing happens before; 0: never
   EventRow Note(std::string level, std::string message, int64_t round) const;  // of the run
 
   // in_place.cc
@@ -185,6 +188,7 @@ class RunCoordinator final : public Coordinator {
   std::shared_ptr<Attempt> attempt_ GUARDED_BY(mutex_);
   std::optional<Job> job_ GUARDED_BY(mutex_);
   TimeMs wake_at_ GUARDED_BY(mutex_) = 0;  // 0: never
+  TimeMs say_at_ GUARDED_BY(mutex_) = 0;   // what is awaited; 0: nobody listens
   CondVar work_;                           // of epoch_
   uint64_t epoch_ GUARDED_BY(mutex_) = 1;  // counts what a waiting site may want to hear of
   NewsListener* listener_ GUARDED_BY(mutex_) = nullptr;

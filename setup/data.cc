@@ -8,7 +8,10 @@ namespace rivulet {
 Status PrepareData(const Scenario& scenario, const DataProgress& progress) {
   FileSystem& files = FileSystem::Default();
   const DataConfig& data = scenario.data;
-  if (data.train.empty()) return InvalidArgument("{}: data.train is not given; name a TFRecord file", scenario.path);
+  if (data.train.empty()) {
+    return InvalidArgument(
+        "{} gives no data.train; name a TFRecord file, or give data.synth.kind to have data generated", scenario.path);
+  }
   const bool train_missing = !files.Exists(data.train);
   const bool test_missing = !data.test.empty() && !files.Exists(data.test);
   if (!train_missing && !test_missing) return absl::OkStatus();

@@ -62,11 +62,16 @@ CoordinatorObserver Observe(RoundProgress& progress, bool json) {
   CoordinatorObserver observer;
   if (!json) {
     progress.Observe(observer);
+    observer.on_event = [&progress](const EventRow& event) { progress.Event(event); };
     return observer;
   }
   observer.on_offer = [](const std::string& client_id) { PrintEvent("offer", {{"client_id", client_id}}); };
   observer.on_progress = [](int64_t round, int64_t folded, int64_t selected) {
     PrintEvent("progress", {{"round", round}, {"folded", folded}, {"selected", selected}});
+  };
+  observer.on_event = [](const EventRow& event) {
+    PrintEvent("event",
+               {{"at", event.at}, {"level", event.level}, {"source", event.source}, {"message", event.message}});
   };
   observer.on_round = [](const RoundReport& report) { PrintEvent("round", RoundFields(report)); };
   return observer;

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "cli/command.h"
 #include "cli/long_work.h"
 #include "engine/base/file_system.h"
 #include "setup/data.h"
@@ -14,7 +15,8 @@ Status PrepareDataHere(const Scenario& scenario) {
     fmt::print(stderr, "generating the {} of {} writers, once, in {}\n", data.synth.kind, data.synth.writers,
                FolderOf(data.train));
   LongWork work("generating data");
-  return PrepareData(scenario, work.progress());
+  const Status prepared = PrepareData(scenario, work.progress());
+  return data.train.empty() ? AsUsageError(prepared) : prepared;
 }
 
 }  // namespace rivulet

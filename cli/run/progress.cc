@@ -5,7 +5,16 @@
 #include <cmath>
 #include <cstdio>
 
+#include "cli/command.h"
+
 namespace rivulet {
+namespace {
+
+std::string_view TimeOf(const EventRow& event) {  // of the day, UTC
+  return event.at.size() < 19 ? std::string_view(event.at) : std::string_view(event.at).substr(11, 8);
+}
+
+}  // namespace
 
 std::string FormatDuration(double seconds) {
   const auto whole = static_cast<int64_t>(std::ceil(std::max(0.0, seconds)));
@@ -78,9 +87,10 @@ void RoundProgress::Folded(int64_t round, int64_t folded, int64_t selected) {
 }
 
 // A round goes on without a client whose data is broken, and whoever made the data wants to know. Each is told of once,
-// and of many not all: the history names them.
+// and of many not all: the history names them. Where events are heard, they tell it.
 void RoundProgress::TellLost(const RoundReport& report) {
   constexpr size_t kMost = 20;
+  if (hears_events_) return;
   for (const RoundReport::Lost& lost : report.lost) {
     if (told_lost_.size() > kMost || !told_lost_.insert(lost.client_id).second) continue;
     Clear();
@@ -112,6 +122,26 @@ void RoundProgress::Note(const std::string& sentence) {
   MutexLock lock(mutex_);
   Clear();
   fmt::print(stderr, "{}\n", sentence);
+}
+
+void RoundProgress::Event(const EventRow& event) {
+  constexpr int64_t kNamed = 10;
+  MutexLock lock(mutex_);
+  hears_events_ = true;
+  if (event.source == "client") {
+    if (losing_round_ != event.round) losses_ = 0;
+    losing_round_ = event.round;
+    if (++losses_ > kNamed) return;
+  } else {
+    if (losses_ > kNamed) {
+      Clear();
+      fmt::print(stderr, "{} and {} more of round {}\n", TimeOf(event), losses_ - kNamed, losing_round_.value_or(0));
+    }
+    losses_ = 0;
+  }
+  if (event.source == "round") return;  // the round's own line says it
+  Clear();
+  fmt::print(stderr, "{} {}\n", TimeOf(event), OneLine(event.message));
 }
 
 void RoundProgress::Finish() {

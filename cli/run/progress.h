@@ -51,6 +51,8 @@ class RoundProgress {
   void Note(const std::string& sentence);
   // Ends the line that moves; later calls begin a new one.
   void Finish();
+  // A line with its time, for whoever watches a coordinator. Of what one round lost some are named, and then how many.
+  void Event(const EventRow& event);
   void Observe(CoordinatorObserver& observer);  // must outlive the coordinator
 
  private:
@@ -63,8 +65,11 @@ class RoundProgress {
   Mutex mutex_;
   RoundTracker tracker_ GUARDED_BY(mutex_);
   Clock::time_point drawn_ GUARDED_BY(mutex_);
-  bool open_ GUARDED_BY(mutex_) = false;  // a line without its end is on the terminal
-  std::set<std::string> told_lost_ GUARDED_BY(mutex_);
+  std::optional<int64_t> losing_round_ GUARDED_BY(mutex_);
+  int64_t losses_ GUARDED_BY(mutex_) = 0;  // of that round, one after the other
+  bool hears_events_ GUARDED_BY(mutex_) = false;
+  std::set<std::string> told_lost_ GUARDED_BY(mutex_);  // where no events tell of them
+  bool open_ GUARDED_BY(mutex_) = false;                // a line without its end is on the terminal
 };
 
 }  // namespace rivulet

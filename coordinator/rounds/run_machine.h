@@ -111,6 +111,7 @@ class RunMachine {
   std::pair<int64_t, int64_t> next_draw() const;
   // How often whoever works on a task is to say so, in milliseconds.
   int64_t heartbeat_ms() const;
+  std::string Awaited(TimeMs now);  // what a client that has nothing to do is told: "1 of 2 clients; round 1 starts …"
   int64_t CountInState(Lease::State state) const { return buffer_ ? buffer_->CountInState(state) : 0; }
 
  private:
@@ -135,7 +136,6 @@ class RunMachine {
 
   int64_t names_wanted() const;
   int64_t least() const;                   // updates that a version needs: what an attempt must be able to get
-  std::string Awaited(TimeMs now);         // "1 of 2 clients have joined; …"
   void Heard(LeaseSlot slot, TimeMs now);  // its site has called
   bool LastAttempt() const;
   // One round's buffer is open at a time. OpenBuffer does nothing where too few are there to draw from.

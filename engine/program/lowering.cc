@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/base/error_facts.h"
 #include "engine/graph/function_call.h"
 #include "engine/graph/op.h"
 #include "engine/program/memory_plan.h"
@@ -196,7 +197,10 @@ class Lowering {
   Status AddKernel(const Node& node, int position) {
     ConcreteGraph::ViewStorage view;
     StatusOr<Prepared> prepared = PrepareKernel(graph_.View(node, view), options_.kernels);
-    if (!prepared.ok()) return Annotate(prepared.status(), Described(node));
+    if (!prepared.ok()) {
+      return WithFact(Annotate(prepared.status(), Described(node)), kOpFact,
+                      fmt::format("{} '{}'", node.type(), node.name()));
+    }
     Step step;
     step.node = &node;
     step.position = position;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "engine/base/error_facts.h"
 #include "engine/graph/inference.h"
 #include "engine/tensor/float16.h"
 
@@ -82,9 +83,10 @@ Status ExplainRunError(const Instruction& call, const KernelContext& context, co
   for (const std::string& variable : call.variables)
     inputs += fmt::format("{}variable '{}'", inputs.empty() ? "" : ", ", variable);
   const std::string_view message = Message(error), sentence = Sentence(message);
-  return Status(error.code(), ToAbsl(fmt::format("{}: {}{}{}", where, sentence,
-                                                 inputs.empty() ? "" : fmt::format(" (inputs: {})", inputs),
-                                                 message.substr(sentence.size()))));
+  return WithFact(Status(error.code(), ToAbsl(fmt::format("{}: {}{}{}", where, sentence,
+                                                          inputs.empty() ? "" : fmt::format(" (inputs: {})", inputs),
+                                                          message.substr(sentence.size())))),
+                  kOpFact, fmt::format("{} '{}'", call.op, call.node));
 }
 
 }  // namespace rivulet

@@ -9,6 +9,12 @@
 namespace rivulet {
 namespace {
 
+Setting Mu() {
+  Setting mu = Float("mu", 0.01, "Weight of the proximal term; 0 is federated averaging.").Between(0, 1e6);
+  mu.example = "0.1";
+  return mu;
+}
+
 StatusOr<Composition> FedProx(const AlgorithmContext& context) {
   RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));
   for (PassBuilder& pass : composition.passes) {
@@ -23,8 +29,9 @@ RIVULET_ALGORITHM(
     fedprox_registration, "fedprox", "Li et al. 2020, arXiv:1812.06127, algorithm 2",
     "Federated averaging with a proximal term: each client minimises its loss plus `mu` / 2 times the squared distance "
     "of its weights to those that it was given, which keeps clients with unlike data from drifting apart.",
-    {Float("mu", 0.01, "Weight of the proximal term; 0 is federated averaging.").Between(0, 1e6)}, FedProx,
-    "∇h_k(w) = ∇F_k(w) + mu · (w − w^t)\n"
+    {Mu()}, FedProx,
+    "∇h_k(w) = ∇F_k(w) + mu · (w − w^t)
+"
     "w ← w + server.learning_rate · Σ_k (n_k / n) · (w_k − w)");
 
 }  // namespace

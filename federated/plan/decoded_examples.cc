@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/base/available_memory.h"
+#include "engine/base/error_facts.h"
 #include "federated/plan/example_source.h"
 
 namespace rivulet {
@@ -80,9 +81,10 @@ Status DecodedExamples::Decode(std::span<const uint32_t> records, std::span<cons
     }
     const size_t at = missing.size() * example_bytes;
     if (extracted.size() < at + example_bytes) extracted.resize(at + example_bytes);
-    RIVULET_RETURN_IF_ERROR(dataset_->Read(record, bytes));
+    const Status read = dataset_->Read(record, bytes);
+    if (!read.ok()) return WithFact(read, kRecordFact, std::to_string(record));
     const Status status = decoder_->Extract(bytes, extracted.data() + at);
-    if (!status.ok()) return Annotate(status, dataset_->Where(record));
+    if (!status.ok()) return WithFact(Annotate(status, dataset_->Where(record)), kRecordFact, std::to_string(record));
     for (size_t i = 0; i < stored.size(); ++i)
       decoder_->Expand(i, extracted.data() + at + stored[i].offset, 1, feeds[i].data + row * stored[i].fed_bytes);
     if (room) missing.push_back(record);

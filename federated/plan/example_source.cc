@@ -3,6 +3,8 @@
 #include <cstring>
 #include <utility>
 
+#include "engine/base/error_facts.h"
+
 namespace rivulet {
 
 StatusOr<std::shared_ptr<const ExampleDecoder>> ExampleDecoder::Create(std::span<const FeatureSpec> features) {
@@ -51,20 +53,21 @@ Status ExampleDecoder::Extract(std::string_view example, std::byte* values) cons
     const FeatureSpec& spec = features_[i].spec;
     std::byte* const out = values + stored_[i].offset;
     const size_t count = features_[i].values;
+    const auto of_feature = [&](Status status) { return WithFact(std::move(status), kFeatureFact, spec.feature); };
     switch (spec.encoding) {
       case FeatureSpec::Encoding::kUint8: {
         std::string_view bytes;
-        RIVULET_RETURN_IF_ERROR(FindBytesFeature(example, spec.feature, &bytes));
+        RIVULET_RETURN_IF_ERROR(of_feature(FindBytesFeature(example, spec.feature, &bytes)));
         if (bytes.size() != count) {
-          return InvalidArgument("feature '{}' has {} bytes, but the model takes {} ({})", spec.feature, bytes.size(),
-                                 count, spec.shape.ToString());
+          return of_feature(InvalidArgument("feature '{}' has {} bytes, but the model takes {} ({})", spec.feature,
+                                            bytes.size(), count, spec.shape.ToString()));
         }
         std::memcpy(out, bytes.data(), count);
         break;
       }
       case FeatureSpec::Encoding::kFloat: {
         const std::span<float> floats(reinterpret_cast<float*>(out), count);
-        RIVULET_RETURN_IF_ERROR(FindFloatFeature(example, spec.feature, floats));
+        RIVULET_RETURN_IF_ERROR(of_feature(FindFloatFeature(example, spec.feature, floats)));
         if (spec.scale != 1) {
           for (float& value : floats) value = static_cast<float>(value * spec.scale);
         }
@@ -72,12 +75,13 @@ Status ExampleDecoder::Extract(std::string_view example, std::byte* values) cons
       }
       case FeatureSpec::Encoding::kInt64: {
         const std::span<int64_t> integers(reinterpret_cast<int64_t*>(out), count);
-        RIVULET_RETURN_IF_ERROR(FindInt64Features(example, spec.feature, integers));
+        RIVULET_RETURN_IF_ERROR(of_feature(FindInt64Features(example, spec.feature, integers)));
         if (spec.upper_bound == 0) break;
         for (size_t k = 0; k < count; ++k) {
           if (integers[k] >= 0 && integers[k] < spec.upper_bound) continue;
-          return InvalidArgument("feature '{}' is {}{}, but the model has classes 0 to {}", spec.feature, integers[k],
-                                 count > 1 ? fmt::format(" at {}", k) : "", spec.upper_bound - 1);
+          return of_feature(InvalidArgument("feature '{}' is {}{}, but the model has classes 0 to {}", spec.feature,
+                                            integers[k], count > 1 ? fmt::format(" at {}", k) : "",
+                                            spec.upper_bound - 1));
         }
         break;
       }

@@ -204,10 +204,6 @@ Status CheckTogether(const Scenario& scenario, const Given& given) {
     return InvalidArgument("{} cannot name a run; choose another name", cite("run.name"));
   }
   RIVULET_RETURN_IF_ERROR(CheckDisplayName("run.name", scenario.run.name));
-  if (data.train.empty()) {
-    return InvalidArgument(
-        "{} gives no data.train; name a TFRecord file, or give data.synth.kind to have data generated", scenario.path);
-  }
   const int64_t clients = data.partition.clients;
   if (clients == 0 && data.partition.kind != "by_key") {
     return InvalidArgument("{} leaves no clients to train; {} needs at least 1", cite("data.partition.clients"),

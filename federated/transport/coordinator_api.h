@@ -26,6 +26,7 @@
 #include "engine/base/sha256.h"
 #include "engine/base/status.h"
 #include "federated/tasks/task.h"
+#include "federated/tasks/task_failure.h"
 
 namespace rivulet {
 
@@ -215,15 +216,6 @@ class ChunkWriter {
   // All bytes are written, and `identity` is BlockCrcs::Identity of them. UNAVAILABLE: the connection was lost; Submit
   // again. DATA_LOSS: the bytes that are staged have another identity; nothing of them is kept, Submit again.
   virtual StatusOr<SubmitResult> Finish(const Digest& identity) = 0;
-};
-
-// A task that cannot be done, and why: one sentence for the row and the log.
-struct TaskFailure {
-  TaskId task;
-  std::string reason;
-  // Its update was made, and whoever folds does not accept it: it ends as refused, as if it had been sent. Only a site
-  // that folds in this process knows; never over a network.
-  bool refused = false;
 };
 
 // Hears when a poll may be answered otherwise than the last time.

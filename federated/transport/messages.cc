@@ -159,11 +159,19 @@ StatusOr<Submission> FromMessage(const rpc::SubmissionProto& message) {
 
 void ToMessage(const TaskFailure& failure, rpc::TaskFailureProto* message) {
   message->set_task(failure.task);
-  message->set_reason(failure.reason);
+  message->set_code(static_cast<int>(failure.code));
+  message->set_subject(failure.subject);
+  message->mutable_counts()->insert(failure.counts.begin(), failure.counts.end());
 }
 
 TaskFailure FromMessage(const rpc::TaskFailureProto& message) {
-  return {.task = message.task(), .reason = message.reason()};
+  TaskFailure failure{.task = message.task(), .subject = message.subject()};
+  // A newer client may know more reasons.
+  const StatusOr<TaskFailure::Code> code =
+      ToEnum(message.code(), TaskFailure::Code::kUnimplemented, "the reason of a failure");
+  failure.code = code.value_or(TaskFailure::Code::kUnknown);
+  failure.counts.insert(message.counts().begin(), message.counts().end());
+  return failure;
 }
 
 void ToMessage(const SubmitResult& result, rpc::SubmitResultProto* message) {

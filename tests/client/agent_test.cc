@@ -95,7 +95,8 @@ class FlakyCoordinator : public CoordinatorApi {
       fail_errors_.pop_front();
       return error;
     }
-    failures_.push_back(failure.reason);
+    EXPECT_EQ(failure.sentence, "");  // it stays here
+    failures_.push_back(SentenceOf(failure));
     EXPECT_EQ(failure.task, fmt::format("task-{}", tasks_));
     --tasks_;
     return absl::OkStatus();
@@ -352,7 +353,8 @@ TEST_F(AgentTest, BlobDamagedAlways_FailsTheTaskWithItsDigest) {
   coordinator_.corruptions_ = 1000;
   ASSERT_OK(Agent(coordinator_, Options()).Run());
   ASSERT_THAT(coordinator_.failures_, SizeIs(1));
-  EXPECT_THAT(coordinator_.failures_[0], HasSubstr(coordinator_.task_.plan.Hex()));
+  EXPECT_EQ(coordinator_.failures_[0], "the plan cannot be carried out there");
+  EXPECT_THAT(reports_[0].reason, HasSubstr(coordinator_.task_.plan.Hex()));
 }
 
 TEST_F(AgentTest, PlanThatIsNone_FailsTheTask) {
@@ -368,21 +370,24 @@ TEST_F(AgentTest, ModelWithAnotherDigestThanAnnounced_FailsTheTask) {
   coordinator_.task_.inputs[0].id.digest = announced;
   ASSERT_OK(Agent(coordinator_, Options()).Run());
   ASSERT_THAT(coordinator_.failures_, SizeIs(1));
-  EXPECT_THAT(coordinator_.failures_[0], HasSubstr(announced.Hex()));
+  EXPECT_EQ(coordinator_.failures_[0], "the model to start from did not arrive there as the plan wants it");
+  EXPECT_THAT(reports_[0].reason, HasSubstr(announced.Hex()));
 }
 
 TEST_F(AgentTest, BlobGone_FailsTheTask) {
   coordinator_.task_.inputs[0].id.digest = Sha256Of("gone");
   ASSERT_OK(Agent(coordinator_, Options()).Run());
   ASSERT_THAT(coordinator_.failures_, SizeIs(1));
-  EXPECT_THAT(coordinator_.failures_[0], HasSubstr("no blob"));
+  EXPECT_THAT(coordinator_.failures_[0], HasSubstr("the model to start from"));
+  EXPECT_THAT(reports_[0].reason, HasSubstr("no blob"));
 }
 
 TEST_F(AgentTest, TaskWithoutAModel_FailsTheTask) {
   coordinator_.task_.inputs.clear();
   ASSERT_OK(Agent(coordinator_, Options()).Run());
   ASSERT_THAT(coordinator_.failures_, SizeIs(1));
-  EXPECT_THAT(coordinator_.failures_[0], HasSubstr("names no model to start from"));
+  EXPECT_THAT(coordinator_.failures_[0], HasSubstr("the model to start from"));
+  EXPECT_THAT(reports_[0].reason, HasSubstr("names no model to start from"));
 }
 
 TEST_F(AgentTest, ChunkDamagedOnTheWay_IsFetchedAgainFromThere) {
@@ -397,15 +402,18 @@ TEST_F(AgentTest, PlanOfADataSetThatIsNotBound_FailsTheTask) {
   options.data.name = "other";
   ASSERT_OK(Agent(coordinator_, options).Run());
   ASSERT_THAT(coordinator_.failures_, SizeIs(1));
-  EXPECT_THAT(coordinator_.failures_[0], HasSubstr("'train', but this client has bound 'other'"));
+  EXPECT_EQ(coordinator_.failures_[0], "it has no examples in a data set 'train'");
+  EXPECT_THAT(reports_[0].reason, HasSubstr("'train', but this client has bound 'other'"));
 }
 
 TEST_F(AgentTest, KindOfTaskNotKnown_FailsTheTask) {
   coordinator_.task_.kind = TaskKind::kEvaluate;
   ASSERT_OK(Agent(coordinator_, Options()).Run());
-  EXPECT_THAT(coordinator_.failures_, SizeIs(1));
+  EXPECT_THAT(coordinator_.failures_, ElementsAre("its program does not know how to evaluate; update it"));
 }
 
+// What its file is called and what is in it is nobody's business; which feature of the plan it is about, and which of
+// its records, helps whoever runs the federation to help.
 TEST_F(AgentTest, BadRecord_FailsTheTaskNamingIt) {
   AgentOptions options = Options();
   std::vector<std::string> records = DigitRecords(25);
@@ -413,7 +421,9 @@ TEST_F(AgentTest, BadRecord_FailsTheTaskNamingIt) {
   options.data.dataset = std::make_shared<MemoryDataset>(records);
   ASSERT_OK(Agent(coordinator_, options).Run());
   ASSERT_THAT(coordinator_.failures_, SizeIs(1));
-  EXPECT_THAT(coordinator_.failures_[0], HasSubstr("memory.tfrecord: record 13 at byte"));
+  EXPECT_EQ(coordinator_.failures_[0], "feature 'label' of its record 13 cannot be used");
+  EXPECT_THAT(reports_[0].reason, HasSubstr("memory.tfrecord: record 13 at byte"));
+  EXPECT_THAT(reports_[0].reason, HasSubstr("'label' is 99"));
   EXPECT_THAT(waits_, SizeIs(1));  // no spinning on a task that comes back at once
 }
 

@@ -89,8 +89,9 @@ class ScriptedCoordinator : public CoordinatorApi {
     return base_;
   }
   Status Fail(const Caller&, const TaskFailure& failure) override {
-    failures_.push_back(
-        fmt::format("{}{}: {}", failure.task, failure.refused ? " refused" : " failed", failure.reason));
+    failures_.push_back(fmt::format("{}{}: {}", failure.task,
+                                    failure.code == TaskFailure::Code::kBadUpdate ? " refused" : " failed",
+                                    failure.sentence));
     return failed_;
   }
 

@@ -97,11 +97,49 @@ TEST_F(CoordinatorTest, Poll_BeforeAllHaveJoined_SaysWhatIsAwaited) {
   EXPECT_GT(reply->wait_ms, 0);
 }
 
+// Whoever runs a coordinator sees that it works, and what it works on.
+TEST_F(CoordinatorTest, WhoJoinsAndWhatIsMissing_IsSaidAsItHappens) {
+  options_.scenario.server.max_attempts = 1;
+  options_.scenario.run.rounds = 1;
+  FakeFleet fleet(options_);
+  fleet.act = [](Coordinator& c, const std::string& name, const Task& task) {
+    if (name == "client-00001") {
+      EXPECT_OK(c.Fail(As(name), {.task = task.id, .code = TaskFailure::Code::kBadPlan, .subject = "Gather 'rows'"}));
+    } else {
+      EXPECT_OK(FakeFleet::Work(c, name, task));
+    }
+  };
+  std::vector<std::string> told;
+  options_.observer.on_event = [&](const EventRow& event) {
+    EXPECT_EQ(event.at, Iso8601(now_ms_));
+    told.push_back(event.message);
+  };
+  Start();
+  EXPECT_THAT(fleet.Run(*coordinator_, Names(2)), StatusIs(absl::StatusCode::kAborted));
+  std::erase(told, "waiting: 0 of 2 clients; round 1 starts when all have joined");
+  EXPECT_THAT(told, ElementsAre("client 'client-00000' has joined: 1 of 2 clients; round 1 starts when all have joined",
+                                "client 'client-00001' has joined",
+                                "'client-00001' failed: the plan cannot be carried out there: Gather 'rows' fails",
+                                HasSubstr("attempt 1 abandoned: 1 of 2 updates")));
+}
+
 TEST_F(CoordinatorTest, Poll_NoExamples_IsRefusedAndDoesNotJoin) {
   Start();
   const auto reply = coordinator_->Poll(AskedBy("a", 0));
   EXPECT_THAT(reply, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("client 'a' has no examples")));
   EXPECT_EQ(Rows().Clients()->size(), 0u);
+}
+
+// Told before it trains for a round that could not take its update.
+TEST_F(CoordinatorTest, Poll_HeavierThanMaxWeight_IsRefusedByNameAndTheRunGoesOn) {
+  FakeFleet fleet(options_);
+  Start();
+  EXPECT_THAT(coordinator_->Poll(AskedBy("heavy", 65'537)),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "client 'heavy' has 65537 examples, and server.max_weight is 65536; raise it"));
+  EXPECT_OK(coordinator_->Poll(AskedBy("client-00000", 65'536)));
+  ASSERT_OK(fleet.Run(*coordinator_, Names(2)));
+  EXPECT_EQ(Rows().Clients()->size(), 2u);
 }
 
 TEST_F(CoordinatorTest, Poll_WithoutThePlansDataSet_IsRefusedAndDoesNotJoin) {
@@ -141,7 +179,9 @@ TEST_F(CoordinatorTest, Poll_NameThatNoRowCanHold_IsRefused) {
 TEST_F(CoordinatorTest, TwentyThousandInventedNames_LeaveALineAMinuteAndTheRunGoesOn) {
   std::vector<std::string> told;
   FakeFleet fleet(options_);
-  options_.observer.on_event = [&](const EventRow& event) { told.push_back(event.message); };
+  options_.observer.on_event = [&](const EventRow& event) {
+    if (event.message.starts_with("turned away")) told.push_back(event.message);
+  };
   Start();
   const auto invented = [&](int from, const PollRequest& like, absl::StatusCode code) {
     for (int i = from; i < from + 10'000; ++i) {
@@ -284,6 +324,8 @@ TEST_F(TrainingTest, RowOfANewNameTakesLong_OtherPollsGoOn) {
     }
     return true;
   });
+  options_.scenario.data.partition.clients = 4;
+  options_.scenario.server.min_clients = 2;
   Begin();
   slow = true;
   std::thread c([&] { EXPECT_OK(coordinator_->Poll(AskedBy("c"))); });
@@ -676,12 +718,17 @@ TEST_F(TrainingTest, Fail_EveryAttempt_RunFailsWithTheClientsWordsAndCanBeResume
   options_.enforce_deadline = false;  // and no pause between attempts
   FakeFleet fleet(options_);
   fleet.act = [](Coordinator& c, const std::string& name, const Task& task) {
-    EXPECT_OK(c.Fail(As(name), {task.id, "label 12 at record 3 of " + name}));
+    EXPECT_OK(c.Fail(As(name), {.task = task.id,
+                                .code = TaskFailure::Code::kBadExample,
+                                .subject = "label\x1B[2J\n" + std::string(10'000, 'x'),
+                                .counts = {{"record", 3}}}));
   };
   Start();
   const Status status = fleet.Run(*coordinator_, Names(2));
   EXPECT_THAT(std::string(Message(status)), HasSubstr("round 1 was given up after 2 attempts"));
-  EXPECT_THAT(std::string(Message(status)), HasSubstr("failed: label 12 at record 3 of client-0000"));
+  // In words that can be shown, and not too many.
+  const std::string told = fmt::format("feature 'label?[2J?{}…' of its record 3 cannot be used", std::string(190, 'x'));
+  EXPECT_THAT(std::string(Message(status)), HasSubstr("failed: " + told));
   EXPECT_EQ(Rows().ResolveRun("latest")->status, "failed");
   EXPECT_EQ(Rows().ResolveRun("latest")->reason, Message(status));
   EXPECT_EQ(Rows().Rounds(coordinator_->run_id())->size(), 2u);
@@ -693,7 +740,7 @@ TEST_F(TrainingTest, Fail_EveryAttempt_RunFailsWithTheClientsWordsAndCanBeResume
   EXPECT_THAT(reply->over->sentence, HasSubstr("the run has failed: round 1 was given up"));
   ASSERT_EQ(reply->outcomes.size(), 1u);
   EXPECT_EQ(reply->outcomes[0].end, TaskEnd::kFailed);
-  EXPECT_EQ(reply->outcomes[0].reason, "label 12 at record 3 of client-00000");
+  EXPECT_EQ(reply->outcomes[0].reason, told);
   coordinator_.reset();
   history_.reset();
   options_.resume = "latest";
@@ -720,8 +767,8 @@ TEST_F(TrainingTest, Poll_ThatNamesADeadTask_IsToldSo) {
 
 TEST_F(TrainingTest, Fail_UnknownTask_IsNotFound) {
   Begin();
-  EXPECT_THAT(coordinator_->Fail(As("a"), {"no-such-task", "x"}), StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(coordinator_->Fail(As("b"), {a_.id, "x"}), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(coordinator_->Fail(As("a"), {.task = "no-such-task"}), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(coordinator_->Fail(As("b"), {.task = a_.id}), StatusIs(absl::StatusCode::kNotFound));
 }
 
 TEST_F(TrainingTest, Stop_ClientsAreAskedToWaitAndKeepTheirUpdates) {

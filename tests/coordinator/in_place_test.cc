@@ -181,12 +181,13 @@ TEST_F(InPlaceTest, RefusedBySite_EndsAsAnUploadThatIsBad) {
   Poll(one_, 4);
   ASSERT_THAT(one_.tasks, SizeIs(4));
   const Task site = one_.tasks[0], upload = one_.tasks[1];
-  EXPECT_OK(coordinator_->Fail(As("worker 0"), {site.id, "it has NaN", true}));
-  EXPECT_OK(coordinator_->Fail(As("worker 0"), {site.id, "it has NaN", true})) << "said twice";
+  const TaskFailure has_nan = {.task = site.id, .code = TaskFailure::Code::kBadUpdate, .sentence = "it has NaN"};
+  EXPECT_OK(coordinator_->Fail(As("worker 0"), has_nan));
+  EXPECT_OK(coordinator_->Fail(As("worker 0"), has_nan)) << "said twice";
   const std::string bad = MakeUpdate(std::vector<float>(kInPlaceElements, std::nanf("")), 10);
   EXPECT_EQ(Send(*coordinator_, "worker 0", upload.id, bad)->kind, SubmitResult::Kind::kRefused);
-  EXPECT_OK(coordinator_->Fail(As("worker 0"), {one_.tasks[2].id, "no disk"}));
-  EXPECT_OK(coordinator_->Fail(As("worker 0"), {one_.tasks[3].id, "no disk"}));
+  EXPECT_OK(coordinator_->Fail(As("worker 0"), {.task = one_.tasks[2].id, .sentence = "no disk"}));
+  EXPECT_OK(coordinator_->Fail(As("worker 0"), {.task = one_.tasks[3].id, .sentence = "no disk"}));
   EXPECT_THAT(coordinator_->Wait(), StatusIs(absl::StatusCode::kAborted));
   std::map<std::string, std::string> ends;
   for (const ClientRoundRow& row : Tasks(1)) ends[row.task_id] = row.status + ": " + row.error;

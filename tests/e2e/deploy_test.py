@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 
-from harness import RivuletTest, main
+from harness import RivuletTest, example, main, tfrecord
 
 CLIENTS, PER_ROUND, ROUNDS = 5, 2, 6
 RUN = ["--rounds", ROUNDS, "--set", f"data.partition.clients={CLIENTS}", "--set",
@@ -236,6 +236,45 @@ class Deploy(RivuletTest):
             self.assertEqual(process.returncode, 1, f"{name}: {err}")
             self.assertIn("rivulet: the run has failed: round 1 was given up after 1 attempt", err.splitlines()[-1])
         self.assertLess(time.monotonic() - failed, 15)
+
+    def test_coordinator_without_any_data(self):
+        """In a federation the data is where the clients are."""
+        digests = self.simulated()
+        names = self.partition()
+        told = "".join(line for line in pathlib.Path(self.scenario).read_text().splitlines(keepends=True)
+                       if not line.startswith(("train = ", "test = ", "synth = ")))
+        self.scenario = self.write("elsewhere/no-data.toml", told)
+        coordinator, target = self.start_coordinator()
+        clients = [self.start_client(name, target) for name in names]
+        for name, process in zip(names, clients):
+            self.ends_well(process, name)
+        self.ends_well(coordinator, "coordinator")
+        self.assertEqual(self.digests("deployed.sqlite"), digests)
+        self.assertEqual(list((self.folder / "elsewhere").iterdir()), [self.folder / "elsewhere/no-data.toml"])
+        self.assert_refused(self.run_rivulet("simulate", self.scenario), "gives no data.train", code=2)
+
+    def test_words_of_a_failing_client_stay_in_its_log(self):
+        self.write("x-rays/bad.tfrecord", tfrecord([example(b"x" * 784, 4711)] * 8))
+        self.write("clients/good.tfrecord", tfrecord([example(b"x" * 784, 4)] * 8))
+        coordinator = self.start("coordinator", self.scenario, "--listen", "127.0.0.1:0", "--insecure", "--db",
+                                 self.path("deployed.sqlite"), "--set", "data.partition.clients=2", "--set",
+                                 "server.clients_per_round=2", "--set", "server.max_attempts=1")
+        address = coordinator.stdout.readline().split()[-1]
+        clients = {name: self.start("client", "--coordinator", address, "--insecure", "--name", name, "--data",
+                                    f"train={self.path(folder)}/{name}.tfrecord")
+                   for name, folder in (("bad", "x-rays"), ("good", "clients"))}
+        logs = {name: process.communicate(timeout=60)[1] for name, process in clients.items()}
+        _, logs["coordinator"] = coordinator.communicate(timeout=60)
+        self.assertIn("x-rays", logs["bad"])
+        self.assertIn("4711", logs["bad"])
+        for line in (r"(?m)^\d\d:\d\d:\d\d waiting: 0 of 2 clients; round 1 starts when all have joined$",
+                     r"(?m)^\d\d:\d\d:\d\d client 'good' has joined"):
+            self.assertRegex(logs["coordinator"], line)
+        stored = pathlib.Path(self.path("deployed.sqlite")).read_bytes().decode(errors="replace")
+        for where in (logs["coordinator"], logs["good"], stored):
+            self.assertRegex(where, r"feature 'label' of its record \d cannot be used")
+            self.assertNotIn("x-rays", where)
+            self.assertNotIn("4711", where)
 
     def test_client_of_a_name_that_no_row_holds_says_why(self):
         self.run_rivulet("simulate", self.scenario, "--rounds", "1", "--db", self.path("x.sqlite"), code=0)

@@ -358,7 +358,7 @@ TEST(Open, ForgedPlans_AreRefusedInASentence) {
       {[](auto& p) { PartIn(p).set_weigh("steps"); }, "the plan weighs updates by 'steps'"},
       {[](auto& p) { p.mutable_aggregation()->set_max_weight(0); }, "the plan's aggregation: server.max_weight = 0"},
       {[](auto& p) { p.mutable_aggregation()->set_updates_per_version(-1); },
-       "the plan's aggregation: server.clients_per_round = -1"},
+       "the plan's aggregation: -1 updates per version (server.clients_per_round)"},
       {[](auto& p) { p.mutable_aggregation()->clear_rule(); }, "the plan gives no aggregation rule"},
       {[](auto& p) { p.mutable_aggregation()->clear_parts(); }, "the plan's training gives 1 parts"},
       {[](auto& p) { p.set_kernels("gpu"); }, "the plan asks for kernels 'gpu'"},

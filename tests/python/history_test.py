@@ -33,7 +33,8 @@ class History(harness.RivuletTest):
         cls.written = harness.RivuletTest("run")
         cls.written.setUp()
         cls.addClassCleanup(cls.written.tearDown)
-        cls.written.simulate()
+        # Written once, at its end: there are the models of its first and of its last version.
+        cls.written.simulate("--set", "run.durability=end")
         cls.written.simulate("--set", "run.name=second", "--set", "evaluation.every=0")
 
     def setUp(self):
@@ -186,18 +187,18 @@ class History(harness.RivuletTest):
     @packaged.needs_numpy
     def test_model_that_is_not_there_a_sentence(self):
         for round, sentence in [
-            (1, 'has no model of round 1 on disk; there are those of rounds 3, 4; with run.keep_models = "all"'),
-            (9, "has no model of round 9; there are those of rounds 3, 4$"),
+            (1, 'has no model of round 1 on disk; there are those of rounds 0, 4; with run.keep_models = "all"'),
+            (9, "has no model of round 9; there are those of rounds 0, 4$"),
             ("newest", "has no model of round newest; there are"),
         ]:
             with self.subTest(round), self.assertRaisesRegex(rivulet.RivuletError, sentence):
                 self.first.model(round)
         os.remove(self.first.model_path(4))
-        self.assertIn("round-000003", self.first.model_path())
+        self.assertIn("round-000000", self.first.model_path())
 
     @packaged.needs_numpy
     def test_model_that_is_another_is_refused(self):
-        shutil.copy(self.first.model_path(3), self.first.model_path(4))
+        shutil.copy(self.first.model_path(0), self.first.model_path(4))
         with self.assertRaisesRegex(rivulet.RivuletError, "is not the model that the history has: its digest differs"):
             self.first.model()
 

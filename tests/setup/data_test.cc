@@ -108,7 +108,8 @@ TEST_F(ScenarioDataTest, MissingAndNothingGeneratesIt_NamesFileAndKey) {
 
 TEST_F(ScenarioDataTest, NoTrainingDataNamed_IsRefused) {
   scenario_.data.train = "";
-  EXPECT_THAT(PrepareData(scenario_), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(PrepareData(scenario_),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("gives no data.train; name a TFRecord file")));
 }
 
 TEST_F(ScenarioDataTest, FolderCannotBeMade_SaysWhich) {

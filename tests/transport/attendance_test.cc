@@ -20,7 +20,7 @@ class CountingCoordinator : public CoordinatorApi {
   StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller&, const Submission&) override {
     return NotFound("no task");
   }
-  Status Fail(const Caller&, const TaskFailure& failure) override { return Aborted("{}", failure.reason); }
+  Status Fail(const Caller&, const TaskFailure& failure) override { return Aborted("{}", failure.subject); }
   StatusOr<PollReply> reply = PollReply{};
 };
 
@@ -96,7 +96,7 @@ TEST_F(AttendanceTest, ClientThatDied_IsNotWaitedForToTheEnd) {
 TEST_F(AttendanceTest, OtherCalls_PassThrough) {
   EXPECT_THAT(attendance_.Fetch({}, {}, 0), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(attendance_.Submit({}, {.task = "t", .bytes = 1}), StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_EQ(Message(attendance_.Fail({}, {"t", "broken"})), "broken");
+  EXPECT_EQ(Message(attendance_.Fail({}, {.task = "t", .subject = "broken"})), "broken");
 }
 
 }  // namespace

@@ -92,7 +92,7 @@ class FakeCoordinator : public CoordinatorApi {
 
   Status Fail(const Caller& caller, const TaskFailure& failure) override {
     MutexLock lock(mutex);
-    failed = caller.name + "/" + failure.task + "/" + failure.reason;
+    failed = caller.name + "/" + failure.task + "/" + failure.subject;
     return fail_status;
   }
 
@@ -191,10 +191,10 @@ TEST_F(GrpcTransportTest, ErrorLongerThanAHeader_IsCutAndKeepsItsCode) {
 }
 
 TEST_F(GrpcTransportTest, Fail_CarriesTaskAndReasonAndAnswers) {
-  EXPECT_OK(client_->Fail(caller_, {"task-1", "a label out of range"}));
-  EXPECT_EQ(fake_.failed, "client-00003/task-1/a label out of range");
+  EXPECT_OK(client_->Fail(caller_, {.task = "task-1", .subject = "label"}));
+  EXPECT_EQ(fake_.failed, "client-00003/task-1/label");
   fake_.fail_status = NotFound("no such task");
-  EXPECT_THAT(client_->Fail(caller_, {"task-1", "x"}), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(client_->Fail(caller_, {.task = "task-1"}), StatusIs(absl::StatusCode::kNotFound));
 }
 
 TEST_F(GrpcTransportTest, Fetch_GivesTheSameBytesWhateverTheChunks) {

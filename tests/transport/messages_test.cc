@@ -87,7 +87,19 @@ TEST(Messages, Submission_CrossesWhole) {
 }
 
 TEST(Messages, TaskFailure_CrossesWhole) {
-  ExpectCrossesWhole<rpc::TaskFailureProto>(TaskFailure{.task = "task-1", .reason = "a label out of range"});
+  ExpectCrossesWhole<rpc::TaskFailureProto>(TaskFailure{
+      .task = "task-1", .code = TaskFailure::Code::kBadExample, .subject = "label", .counts = {{"record", 3}}});
+}
+
+// What a client's log says is its own, and a reason that this program does not know is no reason to lose the rest.
+TEST(Messages, TaskFailure_SentenceStaysAndUnknownCodeIsUnknown) {
+  rpc::TaskFailureProto message;
+  ToMessage(TaskFailure{.task = "task-1", .code = TaskFailure::Code::kBadPlan, .sentence = "/home/ann/x-rays"},
+            &message);
+  EXPECT_EQ(message.SerializeAsString().find("ann"), std::string::npos);
+  message.set_code(99);
+  EXPECT_EQ(FromMessage(message).code, TaskFailure::Code::kUnknown);
+  EXPECT_EQ(FromMessage(message).task, "task-1");
 }
 
 TEST(Messages, EveryEndOfATask_CrossesAndAnUnknownOneIsRefused) {

@@ -15,7 +15,9 @@ Key&& ForSynth(Key&& key) { return std::move(key).When("data.synth.kind", HasSyn
 std::vector<Key> DataKeys() {
   return {
       Key("data.train", RIVULET_FIELD(data.train), "\"mnist/train.tfrecord\"",
-          "TFRecord file of `tf.train.Example` that the clients of a simulation share out.")
+          "TFRecord file of `tf.train.Example` that the clients of a simulation share out. A coordinator needs none: "
+          "its "
+          "clients have their data.")
           .Path()
           .Default("none; with `data.synth.kind` a file under `data/` beside the scenario"),
       Key("data.test", RIVULET_FIELD(data.test), "\"mnist/test.tfrecord\"",

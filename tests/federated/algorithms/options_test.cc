@@ -42,7 +42,7 @@ TEST(AlgorithmOptions, ToTomlReadsBackTheSame) {
   ASSERT_OK_AND_ASSIGN(const Scenario scenario,
                        Parse("[algorithm]\nname = \"test_prox\"\npull = 0.5\nnorm = \"l1\"\ntaps = 3\n"));
   const std::string text = scenario.ToToml();
-  EXPECT_THAT(text, HasSubstr("[algorithm]\nname = \"test_prox\"\npull = 0.5\nnorm = \"l1\"\ntaps = [3]\n"));
+  EXPECT_THAT(text, HasSubstr("[algorithm]\nname = \"test_prox\"\nnorm = \"l1\"\npull = 0.5\ntaps = [3]\n"));
   for (const auto& again : {Scenario::Parse(text, "again", "/"), Scenario::ParseStored(text, "stored")}) {
     ASSERT_OK(again);
     EXPECT_EQ(again->ToToml(), text);

@@ -580,14 +580,19 @@ TEST(Refuse, Contradictions_NameBothKeys) {
               HasSubstr("model.layers in s.toml:1:1 must be an array of tables"));
   EXPECT_THAT(ErrorOf(kMinimal, {{"model.input.shape", "[28, 0]"}}),
               HasSubstr("model.input.shape in --set must be at least 1 and at most 1000000000, not 0"));
-  EXPECT_EQ(ErrorOf("model.preset = \"mlp\"\ndata.partition.clients = 100\n"),
-            "s.toml gives no data.train; name a TFRecord file, or give data.synth.kind to have data generated");
   EXPECT_THAT(ErrorOf(kMinimal, {{"server.min_clients", "101"}}), HasSubstr("so the run would never start"));
   EXPECT_THAT(ErrorOf(kMinimal, {{"server.min_clients", "9"}}),
               HasSubstr("is less than server.clients_per_round = 10"));
   EXPECT_THAT(ErrorOf(kMinimal, {{"server.min_reports", "11"}}),
               HasSubstr("is more than server.clients_per_round = 10"));
   EXPECT_THAT(ErrorOf(kMinimal, {{"run.name", "latest"}}), HasSubstr("cannot name a run"));
+}
+
+TEST(Scenario, TrainingDataNotGiven_IsForWhoeverNeedsItToRefuse) {
+  const auto scenario = Parse("model.preset = \"mlp\"\ndata.partition.clients = 100\n");
+  ASSERT_OK(scenario);
+  EXPECT_EQ(scenario->data.train, "");
+  EXPECT_EQ(Scenario::ParseStored(scenario->ToToml(), "stored")->data.train, "");
 }
 
 TEST(Refuse, ServerAlgorithm_NamesTheNewSpelling) {

@@ -1,0 +1,18 @@
+// What of an error may leave this client: a reason, the op, key or feature at fault, and counts (federated/tasks/
+// task_failure.h). Whoever makes the error knows; the code that carries it up need not.
+#pragma once
+
+#include <string_view>
+
+#include "engine/base/status.h"
+#include "federated/tasks/task_failure.h"
+
+namespace rivulet {
+
+// The error with its reason; one that has a reason already keeps it. OK stays OK.
+Status WithReason(Status status, TaskFailure::Code code, std::string_view subject = "");
+// Without the sentence. An error without a reason is a bad example where it names a feature or a record, and a bad plan
+// where it names an op.
+TaskFailure FailureOf(const TaskId& task, const Status& status);
+
+}  // namespace rivulet

@@ -8,7 +8,9 @@
 // Errors as in database.h; what a run or client is not known for is NOT_FOUND.
 #pragma once
 
+#include <array>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -130,10 +132,23 @@ class History {
   StatusOr<int64_t> ClientKey(const std::string& client_id) REQUIRES(mutex_);
   StatusOr<int64_t> ParentKey(const std::string& parent_id) REQUIRES(mutex_);
   StatusOr<int64_t> AddMember(int64_t run, const RunClient& client, int64_t at) REQUIRES(mutex_);  // its client's key
-  Status InsertAttempt(const AttemptRecord& attempt) REQUIRES(mutex_);
+  // What the attempts of one transaction change in rows that are there, by key.
+  struct Changes {
+    struct Totals {
+      const ClientRoundRow* first = nullptr;  // of the tasks; where its client is new to the run, it becomes one of it
+      int64_t at = 0;                         // when that task's attempt ended
+      std::array<int64_t, 4> ends{};          // folded, refused, dropped, failed
+      int64_t examples = 0, timed = 0;
+      double train_seconds = 0;
+    };
+    std::map<std::pair<int64_t, int64_t>, Totals> totals;  // of a run's client
+    std::map<int64_t, int64_t> seen;                       // client: last_seen
+  };
+  Status InsertAttempt(const AttemptRecord& attempt, Changes& changes) REQUIRES(mutex_);
+  Status ApplyChanges(const Changes& changes) REQUIRES(mutex_);
   Status InsertEvents(std::span<const EventRow> events) REQUIRES(mutex_);
   Status InsertModel(int64_t run, const ModelRow& model) REQUIRES(mutex_);
-  Status InsertTasks(int64_t run, int64_t attempt_key, const AttemptRecord& record) REQUIRES(mutex_);
+  Status InsertTasks(int64_t run, int64_t attempt_key, const AttemptRecord& record, Changes& changes) REQUIRES(mutex_);
   Status InsertMetrics(int64_t run, const AttemptRecord& record) REQUIRES(mutex_);
 
   const std::string path_, real_path_;

@@ -212,16 +212,10 @@ Status History::AddClients(const std::string& run_id, std::span<const RunClient>
   return transaction->Commit();
 }
 
-// One INSERT a task, and one UPDATE of what its client's tasks came to. A client whose first task this is gets its rows
-// here: of a million that may be drawn, those who never are leave none.
-Status History::InsertTasks(int64_t run, int64_t attempt_key, const AttemptRecord& record) {
+// One INSERT a task; what its client's tasks came to is added up.
+Status History::InsertTasks(int64_t run, int64_t attempt_key, const AttemptRecord& record, Changes& changes) {
   RIVULET_ASSIGN_OR_RETURN(const int64_t kind, PlaceOf(record.kind, kTaskKinds, "kind of a task"));
   RIVULET_ASSIGN_OR_RETURN(Statement * insert, db_->Prepare(InsertSql<StoredTask>()));
-  RIVULET_ASSIGN_OR_RETURN(
-      Statement * add_up,
-      db_->Prepare("UPDATE membership SET tasks = tasks + 1, folded = folded + ?, refused = refused + ?, "
-                   "dropped = dropped + ?, failed = failed + ?, examples = examples + ?, "
-                   "train_seconds = train_seconds + ?, timed = timed + ? WHERE run = ? AND client = ?"));
   RIVULET_ASSIGN_OR_RETURN(const int64_t now, UnixMs(record.round.finished_at));
   for (const ClientRoundRow& task : record.tasks) {
     if (task.run_id != record.round.run_id || task.round != record.round.round ||
@@ -259,17 +253,42 @@ Status History::InsertTasks(int64_t run, int64_t attempt_key, const AttemptRecor
     row.error = task.error;
     RIVULET_RETURN_IF_ERROR(Insert(*insert, row));
 
-    const auto ended = [&](int64_t state) { return int64_t{row.status == state}; };
-    const auto add = [&] {
-      return add_up->Run({ended(0), ended(1), ended(2), ended(3), row.status == kFolded ? row.examples.value_or(0) : 0,
-                          row.train_seconds.value_or(0), int64_t{row.train_seconds.has_value()}, run, row.client});
+    Changes::Totals& totals = changes.totals[{run, row.client}];
+    if (totals.first == nullptr) {
+      totals.first = &task;
+      totals.at = now;
+    }
+    ++totals.ends[static_cast<size_t>(row.status)];
+    if (row.status == kFolded) totals.examples += row.examples.value_or(0);
+    totals.train_seconds += row.train_seconds.value_or(0);
+    totals.timed += int64_t{row.train_seconds.has_value()};
+  }
+  return absl::OkStatus();
+}
+
+// Once for each client, however many of its tasks there were, and in the order of the rows. A client whose first task
+// of the run this is becomes one of it here: of a million that may be drawn, those who never are leave no row.
+Status History::ApplyChanges(const Changes& changes) {
+  RIVULET_ASSIGN_OR_RETURN(
+      Statement * add_up,
+      db_->Prepare("UPDATE membership SET tasks = tasks + ?, folded = folded + ?, refused = refused + ?, "
+                   "dropped = dropped + ?, failed = failed + ?, examples = examples + ?, "
+                   "train_seconds = train_seconds + ?, timed = timed + ? WHERE run = ? AND client = ?"));
+  for (const auto& [key, totals] : changes.totals) {
+    const auto& [folded, refused, dropped, failed] = totals.ends;
+    const auto add = [&, run = key.first, client = key.second] {
+      return add_up->Run({folded + refused + dropped + failed, folded, refused, dropped, failed, totals.examples,
+                          totals.train_seconds, totals.timed, run, client});
     };
     RIVULET_RETURN_IF_ERROR(add());
-    if (db_->changes() == 0) {  // known from another run
-      RIVULET_RETURN_IF_ERROR(AddMember(run, member, now).status());
+    if (db_->changes() == 0) {
+      const RunClient member{totals.first->client_id, totals.first->round, totals.first->attempt};
+      RIVULET_RETURN_IF_ERROR(AddMember(key.first, member, totals.at).status());
       RIVULET_RETURN_IF_ERROR(add());
     }
   }
+  RIVULET_ASSIGN_OR_RETURN(Statement * see, db_->Prepare("UPDATE client SET last_seen = ? WHERE client = ?"));
+  for (const auto& [client, at] : changes.seen) RIVULET_RETURN_IF_ERROR(see->Run({at, client}));
   return absl::OkStatus();
 }
 
@@ -313,7 +332,7 @@ Status History::InsertMetrics(int64_t run, const AttemptRecord& record) {
 
 // What an attempt leaves: its round, its tasks, metrics, model and events. The end of the run rides along with its last
 // round, so no crash leaves a run that is complete and says that it is running.
-Status History::InsertAttempt(const AttemptRecord& attempt) {
+Status History::InsertAttempt(const AttemptRecord& attempt, Changes& changes) {
   const RoundRow& round = attempt.round;
   RIVULET_ASSIGN_OR_RETURN(const int64_t run, RunKey(round.run_id));
   StoredAttempt row;
@@ -337,7 +356,7 @@ Status History::InsertAttempt(const AttemptRecord& attempt) {
   row.aggregate_seconds = round.aggregate_seconds;
   row.evaluate_seconds = round.evaluate_seconds;
   RIVULET_RETURN_IF_ERROR(Insert(*db_, row));
-  RIVULET_RETURN_IF_ERROR(InsertTasks(run, db_->last_row(), attempt));
+  RIVULET_RETURN_IF_ERROR(InsertTasks(run, db_->last_row(), attempt, changes));
   RIVULET_RETURN_IF_ERROR(InsertMetrics(run, attempt));
   // A path goes before its file does: between the two a row names no file, which is true; the other way round it would
   // name one that is gone.
@@ -352,10 +371,9 @@ Status History::InsertAttempt(const AttemptRecord& attempt) {
         Insert(*db_, StoredBlob{.run = run, .round = round.round, .name = blob.name, .bytes = {blob.bytes}}));
   }
   RIVULET_RETURN_IF_ERROR(InsertEvents(attempt.events));
-  RIVULET_ASSIGN_OR_RETURN(Statement * see, db_->Prepare("UPDATE client SET last_seen = ? WHERE client = ?"));
   for (const auto& [client_id, at] : attempt.seen) {
     RIVULET_ASSIGN_OR_RETURN(const int64_t client, ClientKey(client_id));
-    RIVULET_RETURN_IF_ERROR(see->Run({at, client}));
+    changes.seen[client] = at;
   }
   if (attempt.finishes_run) {
     RIVULET_ASSIGN_OR_RETURN(const int64_t finished, PlaceOf("finished", kRunStates, "status of a run"));
@@ -377,7 +395,9 @@ Status History::AddAttempts(std::span<const AttemptRecord> attempts) {
     }
   } clients{client_keys_};
   RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
-  for (const AttemptRecord& attempt : attempts) RIVULET_RETURN_IF_ERROR(InsertAttempt(attempt));
+  Changes changes;
+  for (const AttemptRecord& attempt : attempts) RIVULET_RETURN_IF_ERROR(InsertAttempt(attempt, changes));
+  RIVULET_RETURN_IF_ERROR(ApplyChanges(changes));
   const Status status = transaction->Commit();
   clients.committed = status.ok();
   return status;

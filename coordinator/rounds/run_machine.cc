@@ -81,7 +81,7 @@ std::vector<Action> RunMachine::On(const Event& event, TimeMs now) {
   Actions actions;
   presence_.Begin(now);
   std::visit([&](const auto& e) { Handle(e, now, actions); }, event);
-  Arm(actions);
+  Arm(now, actions);
   return actions;
 }
 
@@ -414,10 +414,11 @@ bool RunMachine::MayComeBack(const Lease& lease) const {
 
 int64_t RunMachine::heartbeat_ms() const { return Pace::Heartbeat(known_clients(), rules_.lease_ms); }
 
-void RunMachine::Arm(Actions& actions) {
+// A deadline that has passed is dealt with: what is still folding then ends when it ends.
+void RunMachine::Arm(TimeMs now, Actions& actions) {
   if (phase_ != Phase::kTraining) return;
   TimeMs next = book_.next_expiry();
-  if (const TimeMs at = buffer_->deadline(); at > 0 && (next == 0 || at < next)) next = at;
+  if (const TimeMs at = buffer_->deadline(); at > now && (next == 0 || at < next)) next = at;
   if (next == 0 || (armed_ != 0 && armed_ <= next)) return;
   armed_ = next;
   actions.push_back(WakeAt{next});

@@ -153,7 +153,7 @@ class RunMachine {
   void DropLapsed();
   void LetLapse(TimeMs now, Actions& actions);  // whoever has been silent for a lease
   bool MayComeBack(const Lease& lease) const;   // a lapsed one, for its client
-  void Arm(Actions& actions);                   // WakeAt what comes next: a lease's end, or the deadline
+  void Arm(TimeMs now, Actions& actions);       // WakeAt what comes next: a lease's end, or the deadline
   void Add(Lease lease);
   void Take(LeaseSlot slot, const std::string& site, TimeMs now);
   void Release(LeaseSlot slot, Lease::State state);

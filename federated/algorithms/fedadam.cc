@@ -21,10 +21,10 @@ RIVULET_ALGORITHM(fedadam_registration, "fedadam", "Reddi et al. 2021, arXiv:200
                   "moves at a pace "
                   "of its own. `server.learning_rate` is Adam's; 0.01 is a good beginning.",
                   ServerAdamSettings(), FedAdam,
-    "d ← Σ_k (n_k / n) · (w_k − w)\n"
-    "m ← beta1 · m + (1 − beta1) · d\n"
-    "v ← beta2 · v + (1 − beta2) · d²\n"
-    "w ← w + server.learning_rate · m / (√v + tau)");
+                  "d ← Σ_k (n_k / n) · (w_k − w)\n"
+                  "m ← beta1 · m + (1 − beta1) · d\n"
+                  "v ← beta2 · v + (1 − beta2) · d²\n"
+                  "w ← w + server.learning_rate · m / (√v + tau)");
 
 }  // namespace
 }  // namespace rivulet

@@ -30,8 +30,7 @@ RIVULET_ALGORITHM(
     "Federated averaging with a proximal term: each client minimises its loss plus `mu` / 2 times the squared distance "
     "of its weights to those that it was given, which keeps clients with unlike data from drifting apart.",
     {Mu()}, FedProx,
-    "∇h_k(w) = ∇F_k(w) + mu · (w − w^t)
-"
+    "∇h_k(w) = ∇F_k(w) + mu · (w − w^t)\n"
     "w ← w + server.learning_rate · Σ_k (n_k / n) · (w_k − w)");
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace rivulet {
 namespace {
 
-constexpr int64_t kElements = 3;
+constexpr int64_t kBadClientElements = 3;
 constexpr char kBad[] = "client-00000";
 
 struct Fault {
@@ -30,7 +30,7 @@ class Federation {
       if (action.starts_with("commit") || action.starts_with("abandon")) committing_ = true;
     };
     options_.observer.on_round = [this](const RoundReport&) { committing_ = false; };
-    coordinator_ = *CreateCoordinator(options_, TinyParts(kElements, cohort));
+    coordinator_ = *CreateCoordinator(options_, TinyParts(kBadClientElements, cohort));
   }
   // Until the run is over for everybody who asks.
   void Run(const Fault& fault) {

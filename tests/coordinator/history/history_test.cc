@@ -345,6 +345,22 @@ TEST_F(HistoryTest, AddAttempts_OneIsRefused_NoneIsWritten) {
   EXPECT_EQ(Ask("SELECT round, path IS NULL FROM models ORDER BY round"), "0|0;1|0;2|1;") << "a row without a file";
 }
 
+TEST_F(HistoryTest, AddAttempts_TotalsAndLastSeen_AreOfAllOfThem) {
+  auto history = Open();
+  AddRunWithClient(*history, "r1");
+  std::vector<AttemptRecord> records = {Attempt("r1", 1, 1, "abandoned"), Attempt("r1", 1, 2, "committed"),
+                                        Attempt("r1", 2, 1, "committed")};
+  for (int64_t i = 0; i < 3; ++i) {
+    AttemptRecord& record = records[static_cast<size_t>(i)];
+    if (i > 0) record.tasks[0].train_seconds = 0.5;
+    record.seen.emplace_back("c", 1000 * (i + 1));
+  }
+  ASSERT_OK(history->AddAttempts(records));
+  EXPECT_EQ(Ask("SELECT tasks, folded, refused, dropped, failed, examples, train_seconds, timed FROM membership"),
+            "3|2|0|1|0|10|1.0|2;");
+  EXPECT_EQ(Ask("SELECT last_seen FROM client"), "3000;");
+}
+
 // A copy of the file alone, or a log that was lost: the file tells of what was brought over, and of nothing else.
 TEST_F(HistoryTest, BringOver_FileWithoutItsLog_HasTheVersion) {
   auto history = Open();

@@ -28,6 +28,7 @@ void Heartbeat::Begin(const PollRequest& request, const TaskId& task, int64_t wa
   request_ = request;
   request_.working_on = {{task, false}};
   request_.want = 0;
+  request_.hold_ms = 0;  // a word that waits for its answer keeps no lease alive
   ++begun_;
   wait_ = WaitOf(wait_ms);
   next_ = Clock::now() + wait_;

@@ -34,20 +34,20 @@ void Presence::SawSite(const std::string& site, TimeMs now) {
 }
 
 bool Presence::EverybodyIsPresent(TimeMs now) const {
-  return presence_ms_ == 0 || (began_ && now - *began_ <= presence_ms_) ||
-         (!sites_.empty() && now - newest_site_ <= presence_ms_);
+  return presence_ms_ == 0 || (began_ && now - *began_ < presence_ms_) ||
+         (!sites_.empty() && now - newest_site_ < presence_ms_);
 }
 
 bool Presence::IsPresent(const std::string& client_id, TimeMs now) const {
   if (EverybodyIsPresent(now)) return true;
   const auto found = seen_.find(client_id);
-  return found != seen_.end() && now - found->second <= presence_ms_;
+  return found != seen_.end() && now - found->second < presence_ms_;
 }
 
 // Who is absent is forgotten here, so that a run that waits may count at every poll.
 int64_t Presence::CountPresent(int64_t members, TimeMs now) {
   if (EverybodyIsPresent(now)) return members;
-  while (!by_time_.empty() && now - by_time_.begin()->first > presence_ms_) {
+  while (!by_time_.empty() && now - by_time_.begin()->first >= presence_ms_) {
     seen_.erase(by_time_.begin()->second);
     by_time_.erase(by_time_.begin());
   }

@@ -21,7 +21,7 @@ namespace rivulet {
 // have asked, before they have had the time to come back.
 class Presence {
  public:
-  // presence_ms: a name that has been silent for longer is absent; 0: nobody ever is.
+  // presence_ms: a name that has been silent for as long is absent, as its lease is over; 0: nobody ever is.
   explicit Presence(int64_t presence_ms = 0) : presence_ms_(presence_ms) {}
   void Begin(TimeMs now);  // once; later calls change nothing
   void Saw(const std::string& client_id, TimeMs now);

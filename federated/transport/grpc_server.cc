@@ -246,7 +246,8 @@ class Service final : public rpc::Coordinator::CallbackService, public NewsListe
         StatusOr<PollReply> answer = shared_.api.Poll(request);
         if (answer.ok() && !last && !context->IsCancelled() && TellsNothing(request, *answer)) return false;
         if (answer.ok()) {
-          if (request.hold_ms > 0) answer->wait_ms = std::min<int64_t>(answer->wait_ms, 1);
+          // Who has a task is told when to say that it works on it.
+          if (request.hold_ms > 0 && answer->tasks.empty()) answer->wait_ms = std::min<int64_t>(answer->wait_ms, 1);
           ToMessage(*answer, reply);
         }
         reactor->Finish(ToGrpc(answer.status()));

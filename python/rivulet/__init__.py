@@ -10,7 +10,7 @@ docs/python.md is the guide.
 
 from __future__ import annotations
 
-# Checkers take this name as true wherever it stands. Loading `typing` would be most of what importing the package costs.
+# Checkers take this name as true wherever it stands. To load `typing` would be most of what an import costs.
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:

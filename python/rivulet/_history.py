@@ -81,12 +81,18 @@ class History:
         except (sqlite3.Error, sqlite3.Warning) as error:
             raise RivuletError(f"history '{self.db}': {error}") from error
 
-    def _query(self, query: str, parameters: Parameters = ()) -> Tuple[List[str], List[Tuple[Any, ...]]]:
+    @contextlib.contextmanager
+    def _asked(self, query: str, parameters: Parameters) -> Iterator[Tuple[List[str], sqlite3.Cursor]]:
+        """The columns of a query, and a cursor before its first row."""
         with self._connection() as connection:
             cursor = connection.execute(query, parameters)
             if cursor.description is None:
                 raise RivuletError("the query gives no table; a history is asked with SELECT")
-            return [column[0] for column in cursor.description], cursor.fetchall()
+            yield [column[0] for column in cursor.description], cursor
+
+    def _query(self, query: str, parameters: Parameters = ()) -> Tuple[List[str], List[Tuple[Any, ...]]]:
+        with self._asked(query, parameters) as (names, cursor):
+            return names, cursor.fetchall()
 
     def _first(self, query: str, *parameters: Any) -> Optional[Dict[str, Any]]:
         names, rows = self._query(query, parameters)
@@ -107,7 +113,8 @@ class History:
         DataFrame or list of dict
             Columns called ``at`` or ``…_at`` that hold the history's times become times.
         """
-        return table(*self._query(query, parameters))
+        with self._asked(query, parameters) as (names, cursor):
+            return table(names, cursor.fetchmany)
 
     def rows(self, query: str, parameters: Parameters = ()) -> List[Dict[str, Any]]:
         """`sql`, as a list of dicts whether pandas is there or not."""

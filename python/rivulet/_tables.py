@@ -1,15 +1,21 @@
 """Rows of the history as tables: DataFrames where pandas is installed, lists of dicts where it is not."""
 
+import contextlib
 import datetime
 import re
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Sequence, Set, Tuple
 
 from rivulet._errors import RivuletError
 
 # A pandas.DataFrame, or List[Dict[str, Any]]: which one depends on what is installed, so no checker can tell.
 Table = Any
 
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z\Z")
+Row = Tuple[Any, ...]
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\Z")
+# Rows that are held as rows: a million of them are a million objects for Python's garbage collector to look at, again
+# and again, which took as long as reading them.
+_ROWS = 8192
 
 
 def _is_time(name: str) -> bool:
@@ -21,10 +27,8 @@ def time(text: str) -> datetime.datetime:
     return datetime.datetime.fromisoformat(text[:-1]).replace(tzinfo=datetime.timezone.utc)
 
 
-def _holds_times(name: str, values: Sequence[Any]) -> bool:
-    """Whether a column is one of times: by its name, and by its first value, since a query may call anything so."""
-    first = next((value for value in values if value is not None), None)
-    return _is_time(name) and isinstance(first, str) and _TIME.match(first) is not None
+def _all_times(values: Sequence[Any]) -> bool:
+    return all(value is None or (isinstance(value, str) and _TIME.match(value)) for value in values)
 
 
 def _named_once(names: Sequence[str]) -> None:
@@ -33,38 +37,81 @@ def _named_once(names: Sequence[str]) -> None:
             raise RivuletError(f"two columns are called '{name}'; give one of them another name with AS")
 
 
-def table(names: Sequence[str], rows: List[Tuple[Any, ...]]) -> Table:
-    """A table of rows, with times aware of their zone."""
+def table(names: Sequence[str], fetch: Callable[[int], List[Row]]) -> Table:
+    """A table of the rows that `fetch` gives, so many at a time, with times aware of their zone."""
+    _named_once(names)
     try:
         import pandas
     except ImportError:
+        rows: List[Row] = []
+        while more := fetch(_ROWS):
+            rows += more
         return dicts(names, rows)
-    _named_once(names)
-    columns = zip(*rows) if rows else (() for _ in names)
-    return pandas.DataFrame({name: _series(pandas, name, column) for name, column in zip(names, columns)})
+    columns = [_Column(name) for name in names]
+    while chunk := fetch(_ROWS):
+        for column, values in zip(columns, zip(*chunk)):
+            column.add(values)
+    return pandas.DataFrame({column.name: column.series(pandas) for column in columns})
 
 
-def dicts(names: Sequence[str], rows: List[Tuple[Any, ...]]) -> List[Dict[str, Any]]:
+def dicts(names: Sequence[str], rows: Sequence[Row]) -> List[Dict[str, Any]]:
     """A dict for each row."""
     _named_once(names)
     columns: List[Sequence[Any]] = list(zip(*rows))
     for index, (name, column) in enumerate(zip(names, columns)):
-        if _holds_times(name, column):
+        if _is_time(name) and _all_times(column):
             columns[index] = [None if value is None else time(value) for value in column]
     return [dict(zip(names, row)) for row in zip(*columns)]
 
 
-def _series(pandas: Any, name: str, values: Sequence[Any]) -> Any:
-    """A column: integers stay integers where some are missing, a missing float is NaN, others that are missing None."""
-    if _is_time(name) and (not values or _holds_times(name, values)):
-        return pandas.to_datetime(pandas.Series(values, dtype=object), utc=True, format="%Y-%m-%dT%H:%M:%S.%fZ")
-    import numpy as np
+class _Column:
+    """A column of a DataFrame while its rows come in.
 
-    types = {type(value) for value in values}
-    if types == {int}:
-        return np.fromiter(values, np.int64, len(values))
-    if types == {int, type(None)}:
-        return pandas.array(values, dtype="Int64")
-    if types and types <= {int, float, type(None)} and float in types:
-        return np.array(values, np.float64)
-    return pandas.Series(values, dtype=object)
+    Integers stay integers where some are missing; a missing float is NaN, other missing values are None. What a column
+    is shows only when its last row is there, so each chunk is kept as narrow as it can be alone.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._chunks: List[Any] = []
+        self._missing: List[Any] = []
+        self._types: Set[type] = set()
+
+    def add(self, values: Sequence[Any]) -> None:
+        import numpy as np
+
+        types = set(map(type, values))
+        self._types |= types
+        missing = np.zeros(len(values), bool)
+        if type(None) in types:
+            missing[:] = [value is None for value in values]
+        if types == {int}:
+            chunk = np.fromiter(values, np.int64, len(values))
+        elif types == {int, type(None)}:
+            chunk = np.array([0 if value is None else value for value in values], np.int64)
+        elif types <= {float, type(None)} and float in types:
+            chunk = np.array(values, np.float64)  # None is NaN
+        else:
+            chunk = np.fromiter(values, object, len(values))
+        self._chunks.append(chunk)
+        self._missing.append(missing)
+
+    def series(self, pandas: Any) -> Any:
+        """What `pandas.DataFrame` takes for the column."""
+        import numpy as np
+
+        types = self._types - {type(None)}
+        if _is_time(self.name) and types <= {str}:
+            texts = np.concatenate([np.empty(0, object), *self._chunks])
+            with contextlib.suppress(ValueError):  # called like a time, and none
+                return pandas.Series(pandas.to_datetime(texts, utc=True, format="%Y-%m-%dT%H:%M:%S.%fZ"))
+        if types == {int}:  # a chunk of objects is one where all are missing
+            numbers = [chunk if chunk.dtype != object else np.zeros(len(chunk), np.int64) for chunk in self._chunks]
+            values = np.concatenate(numbers)
+            missing = np.concatenate(self._missing)
+            return pandas.arrays.IntegerArray(values, missing) if missing.any() else values
+        if types and types <= {int, float}:
+            floats = np.concatenate([chunk.astype(np.float64) for chunk in self._chunks])
+            floats[np.concatenate(self._missing)] = np.nan
+            return floats
+        return pandas.Series(np.concatenate([np.empty(0, object), *self._chunks]), dtype=object)

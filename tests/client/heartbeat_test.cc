@@ -63,7 +63,7 @@ class ImpatientCoordinator : public CoordinatorApi {
     return NotFound("nobody trains to the end");
   }
   Status Fail(const Caller&, const TaskFailure& failure) override {
-    ADD_FAILURE() << failure.reason;
+    ADD_FAILURE() << SentenceOf(failure);
     return absl::OkStatus();
   }
   std::vector<PollRequest> beats() {
@@ -112,6 +112,7 @@ TEST(HeartbeatTest, TaskThatIsDead_EndsWithinASecondAndIsReportedToNobody) {
     ASSERT_THAT(beats, SizeIs(4));
     EXPECT_EQ(beats[0].working_on[0].task, "task");
     EXPECT_EQ(beats[0].want, 0);
+    EXPECT_EQ(beats[0].hold_ms, 0);
     EXPECT_EQ(beats[0].caller.run_id, "run");
     EXPECT_EQ(beats[0].capabilities.datasets[0].examples, 25);
   }

@@ -80,15 +80,15 @@ TEST(OneBadClientTest, WhateverIsWrongWithIt_RunFinishesAndTheInnocentStayReliab
   const Fault faults[] = {
       {"over max_weight", TaskEnd::kRefused,
        [](Coordinator& c, const std::string& name, const Task& task) {
-         EXPECT_OK(Send(c, name, task.id, MakeUpdate(task.id, {1, 1, 1}, 65'537)));
+         EXPECT_OK(Send(c, name, task.id, MakeUpdate({1, 1, 1}, 65'537)));
        }},
       {"diverged", TaskEnd::kRefused,
        [](Coordinator& c, const std::string& name, const Task& task) {
-         EXPECT_OK(Send(c, name, task.id, MakeUpdate(task.id, {1, std::nanf(""), 1}, 5)));
+         EXPECT_OK(Send(c, name, task.id, MakeUpdate({1, std::nanf(""), 1}, 5)));
        }},
       {"failed", TaskEnd::kFailed,
        [](Coordinator& c, const std::string& name, const Task& task) {
-         EXPECT_OK(c.Fail(As(name), {task.id, "label 12 at record 3"}));
+         EXPECT_OK(c.Fail(As(name), {.task = task.id, .code = TaskFailure::Code::kBadExample}));
        }},
       {"dead", TaskEnd::kDropped, nullptr, Fault::Silent::kOnceItHasATask},
       {"absent", TaskEnd::kDropped, nullptr, Fault::Silent::kOnceItHasJoined},
@@ -127,7 +127,7 @@ TEST(OneBadClientTest, TheOnlyClient_IsAskedAgainUntilItCan) {
   int failures = 3;
   const Fault mended = {"failed", TaskEnd::kFailed, [&](Coordinator& c, const std::string& name, const Task& task) {
                           if (failures-- > 0) {
-                            EXPECT_OK(c.Fail(As(name), {task.id, "no disk"}));
+                            EXPECT_OK(c.Fail(As(name), {.task = task.id, .sentence = "no disk"}));
                           } else {
                             EXPECT_OK(FakeFleet::Work(c, name, task));
                           }

@@ -31,8 +31,8 @@ class ResumeTest : public ::testing::Test {
     }
   }
   // Runs two rounds of five, each written before the next, then stops.
-  void Interrupt() {
-    CoordinatorOptions options = Options(5);
+  void Interrupt() { Interrupt(Options(5)); }
+  void Interrupt(CoordinatorOptions options) {
     FakeFleet fleet(options);
     auto created = CreateCoordinator(options, TinyParts(4, 3));
     ASSERT_OK(created);
@@ -428,8 +428,10 @@ TEST_F(ResumeTest, CutOffInAnAttempt_RunsTheSameAttemptWithTheSameTasks) {
 
 // A transaction takes long, and a client whose last task is looked up waits for it; nobody else does.
 TEST_F(ResumeTest, HistoryTakesLong_OtherPollsGoOn) {
-  Interrupt();
   CoordinatorOptions options = Options(5);
+  options.scenario.data.partition.clients = 7;  // room for one that comes late
+  options.scenario.server.min_clients = 6;
+  Interrupt(options);
   options.resume = run_id_;
   std::atomic<bool> slow = false;
   std::binary_semaphore writing(0), go_on(0);

@@ -216,7 +216,9 @@ class Deploy(RivuletTest):
             self.assertEqual(process.returncode, 0, f"{name}: {out}{err}")
             reports += [event for event in map(json.loads, out.splitlines()) if event["event"] == "report"]
         self.ends_well(coordinator, "coordinator")
-        self.assertLessEqual({event["status"] for event in reports}, {"accepted", "duplicate"})
+        told = [event["status"] for event in reports]
+        self.assertEqual(told.count("accepted"), ROUNDS * PER_ROUND, reports)
+        self.assertNotIn("refused", told, reports)
         self.assertEqual(self.digests("deployed.sqlite"), digests)
         self.assertEqual(self.query("SELECT status, count(*) FROM client_rounds GROUP BY 1", db="deployed.sqlite"),
                          [("folded", ROUNDS * PER_ROUND)])

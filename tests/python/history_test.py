@@ -96,6 +96,33 @@ class History(harness.RivuletTest):
         empty = self.history.sql("SELECT run_id, created_at FROM runs WHERE 0")
         self.assertEqual((len(empty), list(empty.columns)), (0, ["run_id", "created_at"]))
 
+    @packaged.needs_pandas
+    def test_columns_of_many_rows_are_what_all_their_rows_are(self):
+        late = "CASE WHEN i > 12000 THEN {} END"
+        columns = {
+            "integers": (late.format("i"), "Int64"),
+            "floats": (late.format("i * 1.5"), "float64"),
+            "both": ("CASE WHEN i > 12000 THEN 1 ELSE 1.5 END", "float64"),
+            "seen_at": (late.format("'2025-01-31T14:25:30.123Z'"), "UTC"),
+            "never_at": ("NULL", "UTC"),
+            "at": ("CASE WHEN i > 12000 THEN 'noon' ELSE '2025-01-31T14:25:30.123Z' END", "object"),
+            "texts": (late.format("'x'"), "object"),
+            "mixed": ("CASE WHEN i > 12000 THEN 'x' ELSE i END", "object"),
+        }
+        told = ", ".join(f"{what} AS {name}" for name, (what, _) in columns.items())
+        frame = self.history.sql(
+            f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) SELECT {told} FROM n"
+        )
+        for name, (_, dtype) in columns.items():
+            self.assertIn(dtype, str(frame[name].dtype), name)
+        self.assertEqual(frame["integers"].iloc[-1], 20000)
+        self.assertEqual(frame["seen_at"].iloc[-1].isoformat(), "2025-01-31T14:25:30.123000+00:00")
+        self.assertEqual(list(frame["at"].iloc[[0, -1]]), ["2025-01-31T14:25:30.123Z", "noon"])
+        self.assertEqual(
+            {name: int(count) for name, count in frame.isna().sum().items() if count},
+            {"integers": 12000, "floats": 12000, "seen_at": 12000, "never_at": 20000, "texts": 12000},
+        )
+
     def test_run_by_id_name_latest_or_itself(self):
         self.assertEqual(self.history.run().name, "second")
         self.assertEqual(self.history.run(self.first.id), self.first)

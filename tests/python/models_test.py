@@ -1,5 +1,6 @@
 """safetensors files: the bytes of docs/formats.md, what is refused, and the digest of a run's model."""
 
+import contextlib
 import json
 import struct
 
@@ -115,6 +116,13 @@ class Safetensors(harness.RivuletTest):
                 rivulet.load_safetensors(self.write("bad.safetensors", content))
         with self.assertRaisesRegex(rivulet.RivuletError, "cannot open '.*none'"):
             rivulet.load_safetensors(self.path("none"))
+
+    def test_damaged_anyhow_is_read_or_refused(self):
+        path = self.path("whole.safetensors")
+        rivulet.save_safetensors(path, {"a": self.np.ones((2, 3)), "b": self.np.zeros(3, bool)}, {"key": "value"})
+        for damaged in packaged.mutations((self.folder / "whole.safetensors").read_bytes(), 400):
+            with contextlib.suppress(rivulet.RivuletError):
+                rivulet.load_safetensors(self.write("damaged.safetensors", damaged))
 
     def test_model_digest_is_the_histories(self):
         self.simulate("--set", "run.keep_models=all")

@@ -2,6 +2,7 @@
 
 import importlib.util
 import pathlib
+import random
 import sys
 import unittest
 
@@ -11,6 +12,25 @@ sys.path[:0] = [str(ROOT / "python"), str(ROOT / "tests/e2e")]
 
 def _installed(module):
     return importlib.util.find_spec(module) is not None
+
+
+def mutations(content, count):
+    """`content`, damaged in `count` ways, the same in every run: bytes changed, cut off, put in, left out."""
+    chance = random.Random(1)
+    for _ in range(count):
+        damaged = bytearray(content)
+        for _ in range(chance.randint(1, 3)):
+            at = chance.randrange(len(damaged) + 1)
+            kind = chance.randrange(4)
+            if kind == 0 and at < len(damaged):
+                damaged[at] = chance.choice([0, 1, 127, 128, 255])
+            elif kind == 1:
+                del damaged[at:]
+            elif kind == 2:
+                damaged[at:at] = chance.randbytes(chance.randint(1, 4))
+            elif kind == 3:
+                del damaged[at : at + chance.randint(1, 4)]
+        yield bytes(damaged)
 
 
 needs_numpy = unittest.skipUnless(_installed("numpy"), "needs NumPy (Debian's python3-numpy)")

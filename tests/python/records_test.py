@@ -1,5 +1,6 @@
 """TFRecord files and examples: the bytes of docs/formats.md, what is refused, and what the program makes of them."""
 
+import contextlib
 import gzip
 import pathlib
 import struct
@@ -197,6 +198,20 @@ class Examples(harness.RivuletTest):
         ):
             with self.assertRaisesRegex(rivulet.RivuletError, "^no tf.train.Example: "):
                 rivulet.decode_example(record)
+
+    def test_damaged_anyhow_is_read_or_refused(self):
+        path = self.path("whole.tfrecord")
+        rivulet.write_examples(
+            path, {"x": self.np.ones((3, 2), self.np.float32), "n": [1, -2, 3], "s": ["a", "b", "c"]}
+        )
+        for damaged in packaged.mutations((self.folder / "whole.tfrecord").read_bytes(), 200):
+            with contextlib.suppress(rivulet.RivuletError):
+                rivulet.read_examples(self.write("damaged.tfrecord", damaged))
+        for damaged in packaged.mutations(
+            rivulet.encode_example({"x": self.np.ones(2, self.np.float32), "n": [1, -2]}), 2000
+        ):
+            with contextlib.suppress(rivulet.RivuletError):
+                rivulet.decode_example(damaged)
 
     def test_write_examples_columns_read_back_and_known_to_the_program(self):
         np = self.np

@@ -181,6 +181,49 @@ class Simulate(harness.RivuletTest):
         rivulet.simulate("tiny.toml", rounds=rounds, db="whole.sqlite")
         self.assertEqual(self.digests("rivulet.sqlite"), self.digests("whole.sqlite"))
 
+    def test_interrupt_from_a_terminal_reaches_the_program_once(self):
+        ours, theirs = pty.openpty()
+        # setsid(1) makes the terminal the session's own, so that Ctrl-C goes to every process of the foreground.
+        text = (
+            "import fcntl, termios, rivulet\n"
+            "fcntl.ioctl(2, termios.TIOCSCTTY, 0)\n"
+            "try:\n"
+            "    rivulet.simulate('tiny.toml', rounds=100_000)\n"
+            "except rivulet.Interrupted as interrupted:\n"
+            "    print(interrupted.run.status)\n"
+        )
+        process = self.script(text, stderr=theirs, start_new_session=True)
+        os.close(theirs)
+        draining = threading.Thread(target=self.drain, args=(ours,))
+        draining.start()
+        self.wait_for(lambda: self.committed("rivulet.sqlite") >= 1, "a round")
+        os.write(ours, b"\x03")
+        self.assertEqual(process.communicate()[0], "interrupted\n")
+        draining.join()
+        os.close(ours)
+
+    @staticmethod
+    def drain(terminal):
+        """All that a terminal shows until nobody writes to it any more."""
+        shown = b""
+        try:
+            while part := os.read(terminal, 4096):
+                shown += part
+        except OSError:  # EIO: the other end is closed
+            pass
+        return shown
+
+    def test_second_interrupt_ends_the_program_at_once(self):
+        from rivulet._simulation import _Child
+
+        deaf = "import signal, sys, time; signal.signal(2, print); print('deaf', file=sys.stderr); time.sleep(60)"
+        child = _Child([sys.executable, "-c", deaf])
+        self.addCleanup(child.close)
+        self.assertEqual(child._next_line(), "deaf")
+        child.interrupt()
+        child.interrupt()
+        self.assertEqual(child.wait()[0], -signal.SIGKILL)
+
     def test_killed_python_ends_its_run_cleanly(self):
         if not any(os.access(os.path.join(folder, "setpriv"), os.X_OK) for folder in os.get_exec_path()):
             self.skipTest("needs util-linux's setpriv")
@@ -225,14 +268,8 @@ class Simulate(harness.RivuletTest):
         ours, theirs = pty.openpty()
         process = self.script("import rivulet; rivulet.simulate('tiny.toml')", stderr=theirs)
         os.close(theirs)
-        shown = b""
-        try:
-            while part := os.read(ours, 4096):
-                shown += part
-        except OSError:  # EIO: the other end is closed
-            pass
-        finally:
-            os.close(ours)
+        shown = self.drain(ours)
+        os.close(ours)
         self.assertEqual(process.wait(), 0, shown)
         lines = shown.decode().replace("\r\n", "\n").split("\n")
         self.assertRegex(lines[-2], "\033\\[K" r"round 4/4 \[#+\] accuracy [0-9.]+  loss [0-9.]+  in ")

@@ -18,7 +18,7 @@ namespace rivulet {
 namespace {
 
 using std::chrono::milliseconds;
-using Clock = std::chrono::steady_clock;
+using Steady = std::chrono::steady_clock;
 
 // Has tasks for the names that a test says, once each.
 class OfferingCoordinator : public CoordinatorApi {
@@ -54,8 +54,8 @@ class OfferingCoordinator : public CoordinatorApi {
     if (listener_ != nullptr) listener_->OnNews("");
   }
   void WaitForPolls(int count) const {
-    const auto give_up = Clock::now() + std::chrono::seconds(60);
-    while (polls < count && Clock::now() < give_up) std::this_thread::sleep_for(milliseconds(1));
+    const auto give_up = Steady::now() + std::chrono::seconds(60);
+    while (polls < count && Steady::now() < give_up) std::this_thread::sleep_for(milliseconds(1));
     EXPECT_GE(polls, count);
   }
   std::atomic<int> polls = 0;
@@ -94,27 +94,27 @@ TEST_F(GrpcHeldPollsTest, NotToldYet_IsAnsweredAtOnceAndMayComeAgainAtOnce) {
 }
 
 TEST_F(GrpcHeldPollsTest, NothingForAllItsTime_IsAnsweredThen) {
-  const auto begin = Clock::now();
+  const auto begin = Steady::now();
   const auto reply = client_->Poll(Waiting("a", 50));
   ASSERT_OK(reply);
   EXPECT_TRUE(reply->tasks.empty());
-  EXPECT_GE(Clock::now() - begin, milliseconds(50));
+  EXPECT_GE(Steady::now() - begin, milliseconds(50));
   EXPECT_EQ(api_.polls, 2);
 }
 
 TEST_F(GrpcHeldPollsTest, Offer_ReachesItsClientAtOnce) {
-  auto fastest = Clock::duration::max();
+  auto fastest = Steady::duration::max();
   for (int i = 0; i < 10; ++i) {
-    Clock::time_point arrived;
+    Steady::time_point arrived;
     api_.polls = 0;
     std::thread client([&] {
       const auto reply = client_->Poll(Waiting("a", 60'000));
-      arrived = Clock::now();
+      arrived = Steady::now();
       ASSERT_OK(reply);
       EXPECT_EQ(reply->tasks.size(), 1u);
     });
     api_.WaitForPolls(1);
-    const auto offered = Clock::now();
+    const auto offered = Steady::now();
     api_.Offer("a");
     client.join();
     fastest = std::min(fastest, arrived - offered);
@@ -184,26 +184,26 @@ TEST_F(GrpcHeldPollsTest, ManyIdleConnections_CallSeldomAndAreInNobodysWay) {
   }
   api_.WaitForPolls(idle);
   const int before = api_.polls;
-  std::vector<Clock::duration> took;
+  std::vector<Steady::duration> took;
   for (int i = 0; i < 21; ++i) {
-    const auto begin = Clock::now();
+    const auto begin = Steady::now();
     ASSERT_OK(client_->Poll({.caller = {.name = "busy"}}));
-    took.push_back(Clock::now() - begin);
+    took.push_back(Steady::now() - begin);
     std::this_thread::sleep_for(milliseconds(20));
   }
   std::sort(took.begin(), took.end());
   EXPECT_LT(took[10], milliseconds(100));
   EXPECT_EQ(api_.polls - before, 21) << "nobody else has called";
   EXPECT_EQ(ended, 0);
-  const auto offered = Clock::now();
+  const auto offered = Steady::now();
   api_.Offer("idle-7");
-  while (ended == 0 && Clock::now() - offered < std::chrono::seconds(20)) std::this_thread::yield();
-  EXPECT_LT(Clock::now() - offered, std::chrono::seconds(1));
+  while (ended == 0 && Steady::now() - offered < std::chrono::seconds(20)) std::this_thread::yield();
+  EXPECT_LT(Steady::now() - offered, std::chrono::seconds(1));
   EXPECT_EQ(connections[7]->reply.tasks_size(), 1);
   EXPECT_EQ(api_.polls - before, 22) << "nobody else was asked";
   api_.End();
-  const auto give_up = Clock::now() + std::chrono::seconds(60);
-  while (ended < idle && Clock::now() < give_up) std::this_thread::sleep_for(milliseconds(1));
+  const auto give_up = Steady::now() + std::chrono::seconds(60);
+  while (ended < idle && Steady::now() < give_up) std::this_thread::sleep_for(milliseconds(1));
   EXPECT_EQ(ended, idle);
 }
 

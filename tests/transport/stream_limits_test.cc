@@ -15,7 +15,7 @@ namespace {
 
 using ::rivulet::testing::StatusIs;
 using ::testing::HasSubstr;
-using Clock = std::chrono::steady_clock;
+using Steady = std::chrono::steady_clock;
 
 TEST(StreamGuardTest, UnnamedStreamsOfAConnection_AreFewUntilTheySayWhoseTheyAre) {
   StreamGuard guard({.unnamed_per_connection = 2});
@@ -62,8 +62,8 @@ TEST(StreamGuardTest, PeerThatTakesTooLong_IsCancelledOnceAndOnlyWhileItIsAwaite
   guard.Waiting(b);
   guard.Waiting(c);
   guard.Moved(c);
-  const auto give_up = Clock::now() + std::chrono::seconds(20);
-  while ((silent == 0 || stalled == 0) && Clock::now() < give_up) std::this_thread::sleep_for(milliseconds(1));
+  const auto give_up = Steady::now() + std::chrono::seconds(20);
+  while ((silent == 0 || stalled == 0) && Steady::now() < give_up) std::this_thread::sleep_for(milliseconds(1));
   std::this_thread::sleep_for(milliseconds(50));
   EXPECT_EQ(silent, 1);
   EXPECT_EQ(stalled, 1);
@@ -107,17 +107,17 @@ class StreamLimitsTest : public ::testing::Test {
   }
   // How long a poll takes on the connection of the half-open streams.
   std::chrono::nanoseconds PollBeside() {
-    const auto begin = Clock::now();
+    const auto begin = Steady::now();
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
     rpc::PollReplyProto reply;
     EXPECT_TRUE(stub_->Poll(&context, rpc::PollRequestProto(), &reply).ok());
-    return Clock::now() - begin;
+    return Steady::now() - begin;
   }
   std::chrono::nanoseconds PollElsewhere() {
-    const auto begin = Clock::now();
+    const auto begin = Steady::now();
     EXPECT_OK(client_->Poll({.caller = {.name = "other"}}));
-    return Clock::now() - begin;
+    return Steady::now() - begin;
   }
 
   OpenCoordinator api_;
@@ -177,11 +177,11 @@ TEST_F(StreamLimitsTest, ThirdUploadOfAName_IsToldToWait) {
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("client 'a' has 2 uploads under way")));
   EXPECT_OK(third_client->Submit({.name = "b"}, {"task", 0, 10}));
   first->reset();
-  const auto give_up = Clock::now() + std::chrono::seconds(20);
+  const auto give_up = Steady::now() + std::chrono::seconds(20);
   Status status;
   do {
     status = third_client->Submit(caller, {"task", 0, 10}).status();
-  } while (absl::IsUnavailable(status) && Clock::now() < give_up);
+  } while (absl::IsUnavailable(status) && Steady::now() < give_up);
   EXPECT_OK(status);
 }
 

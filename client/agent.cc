@@ -1,6 +1,7 @@
 #include "client/agent.h"
 
 #include <algorithm>
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -58,8 +59,13 @@ Status Agent::Run() {
       heartbeat.Begin(request, task.id, reply.wait_ms);
       const StatusOr<TaskReport> done = runner.Run(caller, task, options_.data);
       heartbeat.End();
+      stop_.BeginTask();  // what ended this task is not to end the next poll
       RIVULET_ASSIGN_OR_RETURN(const TaskReport report, done);
       if (observer.on_report) observer.on_report(task, report);
+      if (const std::optional<PollReply::Over> over = heartbeat.over()) {
+        if (observer.on_over) observer.on_over(*over);
+        return absl::OkStatus();
+      }
       if (report.kind == TaskReport::Kind::kAccepted || report.kind == TaskReport::Kind::kDuplicate) {
         idle.Reset();
       } else if (!stop_.Sleep(idle.NextMs())) {

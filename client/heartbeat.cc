@@ -40,6 +40,11 @@ void Heartbeat::End() {
   request_.working_on.clear();
 }
 
+std::optional<PollReply::Over> Heartbeat::over() const {
+  MutexLock lock(mutex_);
+  return over_;
+}
+
 // A coordinator that cannot be reached is asked again at the next beat: whatever must be repeated is repeated by
 // whoever trains and uploads.
 void Heartbeat::Run() {
@@ -58,6 +63,7 @@ void Heartbeat::Run() {
     mutex_.Unlock();
     const StatusOr<PollReply> reply = api_.Poll(request);
     mutex_.Lock();
+    if (reply.ok() && reply->over) over_ = reply->over;
     if (begun != begun_ || request_.working_on.empty()) continue;
     if (reply.ok()) {
       const TaskId& task = request.working_on[0].task;

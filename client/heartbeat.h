@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <thread>
 
 #include "client/stop_signal.h"
@@ -26,6 +27,8 @@ class Heartbeat {
   void Begin(const PollRequest& request, const TaskId& task, int64_t wait_ms);
   // Nothing is said, and CancelTask not called, once this has returned; a poll under way may still arrive.
   void End();
+  // What a beat was told of the run: that it is over. Its coordinator counts on it, and may be gone.
+  std::optional<PollReply::Over> over() const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -33,13 +36,14 @@ class Heartbeat {
 
   CoordinatorApi& api_;
   StopSignal& stop_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   CondVar changed_;
   bool leaving_ GUARDED_BY(mutex_) = false;
   PollRequest request_ GUARDED_BY(mutex_);  // names the task; none: nothing is to be said
   uint64_t begun_ GUARDED_BY(mutex_) = 0;   // counts tasks, so that a late answer is not taken for the next one's
   std::chrono::milliseconds wait_ GUARDED_BY(mutex_){0};
   Clock::time_point next_ GUARDED_BY(mutex_);
+  std::optional<PollReply::Over> over_ GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

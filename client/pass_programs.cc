@@ -11,6 +11,7 @@
 #include "engine/graph/compose.h"
 #include "engine/graph/scope.h"
 #include "engine/graph/variable_name.h"
+#include "federated/plan/compose_pass.h"
 #include "federated/plan/example_source.h"
 #include "federated/plan/flat_names.h"
 #include "federated/plan/flat_scope.h"
@@ -21,6 +22,10 @@ namespace {
 constexpr char kLocalScope[] = "local";  // where the step graph's nodes go
 
 constexpr size_t kScalarStride = 64;  // a cache line each
+
+std::string_view StepName(TaskKind kind) {
+  return kind == TaskKind::kTrain ? "the plan's training step" : "the plan's evaluation step";
+}
 
 }  // namespace
 
@@ -70,7 +75,7 @@ PassPrograms::PassPrograms(std::shared_ptr<const Plan> plan, CompileOptions opti
 
 StatusOr<std::vector<VariableBinding>> PassPrograms::BindVariables(const Graph& graph) const {
   const ModelLayout& layout = *plan_->layout();
-  constexpr std::string_view kGradients = "grads/";
+  constexpr std::string_view kGradients = "grads/", kBase = "base_params/";
   std::vector<VariableBinding> bindings;
   std::set<std::string> bound;
   for (const auto& node : graph.nodes()) {
@@ -78,7 +83,8 @@ StatusOr<std::vector<VariableBinding>> PassPrograms::BindVariables(const Graph& 
     const std::string name(VariableName(*node));
     if (!bound.insert(name).second) continue;
     const bool gradient = name.starts_with(kGradients);
-    const std::string variable = gradient ? name.substr(kGradients.size()) : name;
+    const bool base = name.starts_with(kBase);
+    const std::string variable = gradient ? name.substr(kGradients.size()) : base ? name.substr(kBase.size()) : name;
     const Slice* slice = nullptr;
     for (const Slice& candidate : layout.slices()) {
       if (candidate.name == variable && (!gradient || candidate.segment == Segment::kTrainable)) slice = &candidate;
@@ -86,7 +92,7 @@ StatusOr<std::vector<VariableBinding>> PassPrograms::BindVariables(const Graph& 
     if (slice != nullptr) {
       // A step's gradients are nobody's business after it.
       // Being transient, they need not exist: the compiler may use a gradient where it is made and never write it.
-      const int buffer = gradient ? BufferTable::kGrads : BufferTable::kParams;
+      const int buffer = gradient ? BufferTable::kGrads : base ? BufferTable::kBaseParams : BufferTable::kParams;
       bindings.push_back({name, buffer, slice->offset, slice->spec, gradient});
       continue;
     }
@@ -109,15 +115,34 @@ StatusOr<std::vector<VariableBinding>> PassPrograms::BindVariables(const Graph& 
 // One graph and one program for forward pass, gradients and local rule. Three programs would have to hand every
 // gradient over in memory, and the compiler could neither fuse an update with its gradient nor share the arena between
 // them.
-StatusOr<Graph> PassPrograms::ComposeStep(const LocalPass& pass) const {
+StatusOr<PassPrograms::ComposedStep> PassPrograms::ComposeStep(const LocalPass& pass) const {
   const ModelDef& model = plan_->model();
-  Graph graph = model.graph.Clone();
-  RIVULET_ASSIGN_OR_RETURN(Output loss, graph.FindOutput(model.train_loss));
-
-  std::map<std::string_view, Output> handle_of;
-  for (const auto& node : graph.nodes()) {
-    if (node->type() == "VarHandleOp") handle_of.emplace(VariableName(*node), node->output());
+  RIVULET_ASSIGN_OR_RETURN(ForwardGraph forward, ComposeForward(model, pass));
+  ComposedStep step{std::move(forward.graph), {}};
+  // The step waits for all assignments, since it reads the flat vector of which each is a slice; no edge of data says
+  // so.
+  std::vector<Node*> before;
+  for (size_t i = 0; i < pass.models.size(); ++i) {
+    if (pass.models[i].buffer != pass.gradient_by) continue;
+    RIVULET_ASSIGN_OR_RETURN(before, AddGradients(step.graph, forward.loss, forward.handles[i], pass.loss_scale));
+    break;
   }
+  if (pass.training && pass.models[0].buffer == "params") {
+    for (const std::string& update : model.train_updates) before.push_back(step.graph.Find(update));
+  }
+  if (pass.step != nullptr) {
+    RIVULET_RETURN_IF_ERROR(ImportInto(step.graph, *pass.step, kLocalScope, before));
+    step.targets = {fmt::format("{}/{}", kLocalScope, kRunTarget)};
+  } else {
+    for (const Node* node : before) step.targets.push_back(node->name());
+  }
+  return step;
+}
+
+// Differentiates the loss by one instance's trainable variables, and gives the nodes that assign it to "grads/…".
+StatusOr<std::vector<Node*>> PassPrograms::AddGradients(Graph& graph, Output loss,
+                                                        const std::map<std::string, Output, std::less<>>& handle_of,
+                                                        const std::string& loss_scale) const {
   std::vector<const Slice*> trainable;
   std::vector<Output> handles;
   for (const Slice& slice : plan_->layout()->slices()) {
@@ -129,19 +154,15 @@ StatusOr<Graph> PassPrograms::ComposeStep(const LocalPass& pass) const {
   Scope scope(graph);
   // The loss is scaled before gradients are taken, which scales each of them exactly where the scale is a power of two;
   // the step graph takes it out again.
-  if (!pass.loss_scale.empty()) {
-    const std::string& name = pass.loss_scale;
-    const Output handle =
-        scope.Op("VarHandleOp", {}, {{"dtype", DType::kFloat64}, {"shape", Shape{}}, {"shared_name", name}}, name);
+  if (!loss_scale.empty()) {
+    const Output handle = scope.Op(
+        "VarHandleOp", {}, {{"dtype", DType::kFloat64}, {"shape", Shape{}}, {"shared_name", loss_scale}}, loss_scale);
     const Output scale = scope.Op("ReadVariableOp", {handle}, {{"dtype", DType::kFloat64}});
     loss = scope.Op("Mul", {loss, scope.Op("Cast", {scale}, {{"DstT", DType::kFloat32}})}, {}, "scaled_loss");
     RIVULET_RETURN_IF_ERROR(scope.status());
   }
   RIVULET_ASSIGN_OR_RETURN(std::vector<Output> gradients, ComputeGradients(graph, loss, handles));
   RIVULET_RETURN_IF_ERROR(WidenWeightGradients(graph, gradients));
-
-  // The step waits for all assignments, since it reads the flat vector of which each is a slice; no edge of data says
-  // so.
   std::vector<Node*> assigned;
   for (size_t i = 0; i < trainable.size(); ++i) {
     const std::string name = "grads/" + trainable[i]->name;
@@ -150,10 +171,8 @@ StatusOr<Graph> PassPrograms::ComposeStep(const LocalPass& pass) const {
         scope.Op("VarHandleOp", {}, {{"dtype", spec.dtype}, {"shape", spec.shape}, {"shared_name", name}}, name);
     assigned.push_back(scope.AddNode("AssignVariableOp", {handle, gradients[i]}, {}, name + "/assign"));
   }
-  for (const std::string& update : model.train_updates) assigned.push_back(graph.Find(update));
   RIVULET_RETURN_IF_ERROR(scope.status());
-  RIVULET_RETURN_IF_ERROR(ImportInto(graph, *pass.step, kLocalScope, assigned));
-  return graph;
+  return assigned;
 }
 
 StatusOr<std::shared_ptr<const Program>> PassPrograms::CompileFlat(const Graph& graph, std::string_view what) const {
@@ -183,21 +202,22 @@ StatusOr<std::shared_ptr<const Program>> PassPrograms::End(TaskKind kind, size_t
   return end;
 }
 
-StatusOr<Signature> PassPrograms::StepSignature(const Graph& graph, int64_t batch_size) const {
+StatusOr<Signature> PassPrograms::StepSignature(const LocalPass& pass, const ComposedStep& step,
+                                                int64_t batch_size) const {
   RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(plan_->features()));
   Signature signature;
   signature.feeds = decoder->FeedSpecs(batch_size);
-  signature.fetches = {plan_->model().train_loss};
-  signature.targets = {fmt::format("{}/{}", kLocalScope, kRunTarget)};
-  RIVULET_ASSIGN_OR_RETURN(signature.variables, BindVariables(graph));
+  for (const PassScalar& scalar : pass.scalars) signature.fetches.push_back(scalar.tensor);
+  signature.targets = step.targets;
+  RIVULET_ASSIGN_OR_RETURN(signature.variables, BindVariables(step.graph));
   return signature;
 }
 
 StatusOr<PassPrograms::StepGraph> PassPrograms::DescribeStep(TaskKind kind, size_t pass, int64_t batch_size) {
-  StatusOr<Graph> composed = ComposeStep(PassOf(kind, pass));
-  if (!composed.ok()) return Annotate(composed.status(), "the plan's training step");
-  RIVULET_ASSIGN_OR_RETURN(Signature signature, StepSignature(*composed, batch_size));
-  return StepGraph{*std::move(composed), std::move(signature)};
+  StatusOr<ComposedStep> composed = ComposeStep(PassOf(kind, pass));
+  if (!composed.ok()) return Annotate(composed.status(), StepName(kind));
+  RIVULET_ASSIGN_OR_RETURN(Signature signature, StepSignature(PassOf(kind, pass), *composed, batch_size));
+  return StepGraph{std::move(composed->graph), std::move(signature)};
 }
 
 // Compiled under the lock: of the trainers that ask for one size at the same time one compiles and the others wait for
@@ -207,20 +227,22 @@ StatusOr<std::shared_ptr<const Program>> PassPrograms::Step(TaskKind kind, size_
   Compiled& compiled = compiled_[{kind, pass}];
   std::shared_ptr<const Program>& step = compiled.steps[batch_size];
   if (step != nullptr) return step;
-  if (!compiled.step_graph.has_value()) {
-    StatusOr<Graph> composed = ComposeStep(PassOf(kind, pass));
-    if (!composed.ok()) return Annotate(composed.status(), "the plan's training step");
-    compiled.step_graph = std::move(*composed);
+  if (!compiled.step.has_value()) {
+    StatusOr<ComposedStep> composed = ComposeStep(PassOf(kind, pass));
+    if (!composed.ok()) return Annotate(composed.status(), StepName(kind));
+    compiled.step = std::move(*composed);
   }
-  RIVULET_ASSIGN_OR_RETURN(const Signature signature, StepSignature(*compiled.step_graph, batch_size));
-  StatusOr<std::shared_ptr<const Program>> program = CompileProgram(*compiled.step_graph, signature, options_);
+  RIVULET_ASSIGN_OR_RETURN(const Signature signature, StepSignature(PassOf(kind, pass), *compiled.step, batch_size));
+  StatusOr<std::shared_ptr<const Program>> program = CompileProgram(compiled.step->graph, signature, options_);
   if (!program.ok()) {
-    return Annotate(program.status(), fmt::format("the plan's training step at batch size {}", batch_size));
+    return Annotate(program.status(), fmt::format("{} at batch size {}", StepName(kind), batch_size));
   }
-  const TensorSpec& loss = (*program)->fetch_specs()[0];
-  if (loss != TensorSpec{DType::kFloat32, Shape{}}) {
-    return InvalidArgument("the training loss '{}' is {}{}; it must be a float32 scalar", plan_->model().train_loss,
-                           Name(loss.dtype), loss.shape.ToString());
+  for (size_t i = 0; i < signature.fetches.size(); ++i) {
+    const TensorSpec& spec = (*program)->fetch_specs()[i];
+    if (spec == TensorSpec{DType::kFloat32, Shape{}}) continue;
+    return InvalidArgument("{}'s {} '{}' is {}{}; it must be a float32 scalar", StepName(kind),
+                           PassOf(kind, pass).scalars[i].name, signature.fetches[i], Name(spec.dtype),
+                           spec.shape.ToString());
   }
   step = *std::move(program);
   return step;

@@ -44,11 +44,12 @@ class BufferTable {
   std::vector<size_t> bytes_;
 };
 
-// A step program is the model's graph, its gradients assigned to the variables "grads/<variable>", and after all of
-// these the pass's step graph: one graph, so that a pass of the compiler may fuse an optimiser with the gradient it
-// uses. Variables by name:
+// A step program is the pass's instances of the model and its loss, the gradients assigned to the variables
+// "grads/<variable>", and after all of these the pass's step graph: one graph, so that a pass of the compiler may fuse
+// an optimiser with the gradient it uses. Variables by name:
 //
 //   <variable>             its slice of the params buffer
+//   base_params/<variable> its slice of the base model: of an instance over that
 //   grads/<variable>       its slice of the grads buffer; trainable variables only
 //   params, slots/0, …     flat, as federated/plan/README.md says
 //
@@ -63,7 +64,7 @@ class PassPrograms {
   const BufferTable& buffers() const { return buffers_; }
 
   // Of pass `pass` of the plan's program for `kind`. Null: the pass has nothing to do there. A step fetches the
-  // training loss, a float32 scalar. The calling thread has called EnterWorkerThread(). INVALID_ARGUMENT: the plan's
+  // pass's scalars, each a float32. The calling thread has called EnterWorkerThread(). INVALID_ARGUMENT: the plan's
   // graphs use a variable that is none of the above, or of another size. Else CompileProgram's errors, each saying
   // which program it was.
   StatusOr<std::shared_ptr<const Program>> Begin(TaskKind kind, size_t pass);
@@ -78,16 +79,23 @@ class PassPrograms {
   StatusOr<StepGraph> DescribeStep(TaskKind kind, size_t pass, int64_t batch_size);
 
  private:
+  struct ComposedStep {
+    Graph graph;
+    std::vector<std::string> targets;
+  };
   struct Compiled {
     std::shared_ptr<const Program> begin, end;
-    std::optional<Graph> step_graph;
+    std::optional<ComposedStep> step;
     std::map<int64_t, std::shared_ptr<const Program>> steps;  // by batch size
   };
 
   const LocalPass& PassOf(TaskKind kind, size_t pass) const { return plan_->program(kind)->passes[pass]; }
   StatusOr<std::shared_ptr<const Program>> CompileFlat(const Graph& graph, std::string_view what) const;
-  StatusOr<Graph> ComposeStep(const LocalPass& pass) const;
-  StatusOr<Signature> StepSignature(const Graph& graph, int64_t batch_size) const;
+  StatusOr<ComposedStep> ComposeStep(const LocalPass& pass) const;
+  StatusOr<std::vector<Node*>> AddGradients(Graph& graph, Output loss,
+                                            const std::map<std::string, Output, std::less<>>& handle_of,
+                                            const std::string& loss_scale) const;
+  StatusOr<Signature> StepSignature(const LocalPass& pass, const ComposedStep& step, int64_t batch_size) const;
   StatusOr<std::vector<VariableBinding>> BindVariables(const Graph& graph) const;
 
   const std::shared_ptr<const Plan> plan_;

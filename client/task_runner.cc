@@ -27,7 +27,7 @@ TaskRunner::TaskRunner(CoordinatorApi& api, ArtifactCache& artifacts, StopSignal
       trainer_(artifacts, stop, options_.instruments) {}
 
 bool TaskRunner::Pause(const Status& status, Backoff& backoff) {
-  if (!IsTransient(status)) return false;
+  if (!IsTransient(status) || stop_.task_cancelled()) return false;
   const int64_t wait_ms = backoff.NextMs();
   if (options_.on_retry) options_.on_retry(status, wait_ms);
   return stop_.Sleep(wait_ms);
@@ -158,7 +158,7 @@ StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task,
     }
   }
   if (stop_.stopped()) return Cancelled("stopped");
-  if (!trained.ok() && stop_.task_cancelled()) {
+  if (stop_.task_cancelled()) {
     report.kind = TaskReport::Kind::kGone;
     report.reason = "the coordinator needs it no longer";
     return report;
@@ -178,7 +178,11 @@ StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task,
       report.kind = TaskReport::Kind::kGone;
       return report;
     }
-    if (!Pause(told, backoff)) return stop_.stopped() ? Status(Cancelled("stopped")) : told;
+    if (Pause(told, backoff)) continue;
+    if (stop_.stopped()) return Cancelled("stopped");
+    if (!stop_.task_cancelled()) return told;
+    report.kind = TaskReport::Kind::kGone;
+    return report;
   }
 }
 

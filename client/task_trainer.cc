@@ -50,11 +50,6 @@ StatusOr<TaskReport> TraceTask(Tracer* tracer, std::string_view client_id, const
 
 StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view client_id, const BoundData& data,
                                          const Sources& sources) {
-  if (task.kind != TaskKind::kTrain) {
-    return WithReason(
-        Unimplemented("task {} is to {}, which this client cannot do; update it", task.id, Name(task.kind)),
-        TaskFailure::Code::kUnimplemented, fmt::format("how to {}", Name(task.kind)));
-  }
   Tracer* const tracer = instruments_.tracer;
   TraceSpan fetching(tracer, "phase", "fetch");
   // A trainer is kept from task to task: its buffers and programs are those of the plan.
@@ -65,6 +60,11 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
     plan_ = *std::move(artifacts);
   }
   const Plan& plan = *plan_->plan;
+  if (plan.program(task.kind) == nullptr) {
+    return WithReason(
+        Unimplemented("task {} is to {}, and plan '{}' does not say how", task.id, Name(task.kind), plan.name()),
+        TaskFailure::Code::kUnimplemented, fmt::format("how to {}", Name(task.kind)));
+  }
   // A plan names its data set, and what the client's own configuration has bound decides; a plan cannot reach for
   // another.
   if (plan.dataset() != data.name) {

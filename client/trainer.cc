@@ -52,8 +52,13 @@ struct BoundProgram {
 
 // A pass as this trainer runs it.
 struct BoundPass {
+  TaskKind kind;
+  size_t index;                                            // among the passes of its program
+  const LocalPass* pass;                                   // of the plan
   std::unique_ptr<BoundProgram> begin, end;                // null: nothing to do
   std::map<int64_t, std::unique_ptr<BoundProgram>> steps;  // by batch size
+  std::vector<float> values;                               // of the pass's scalars, in the last step
+  std::vector<TensorView> fetches;                         // where they are
 };
 
 // A stretch of one buffer, or of two that are subtracted.
@@ -79,9 +84,7 @@ struct LaneRun {
   const int64_t size = examples.size();
   StreamKey rng{};
   uint64_t step = 0, epoch = 0;  // over all passes
-  float loss = 0;                // of the last step
-  const TensorView loss_view{reinterpret_cast<std::byte*>(&loss), DType::kFloat32, Shape{}};
-  double loss_sum = 0;  // of this epoch, with `seen` examples
+  std::vector<double> sums{};    // of the pass's scalars over this epoch, which has `seen` examples so far
   int64_t seen = 0;
   Bindings bindings{};
 };
@@ -108,10 +111,16 @@ class LocalTrainer : public Trainer {
     }
     feeds_.resize(plan_.features().size());
     for (const auto& [name, source] : plan_.training().parts) parts_.push_back(RunsOf(name, source));
-    for (size_t i = 0; i < plan_.training().passes.size(); ++i) {
-      BoundPass& pass = passes_.emplace_back();
-      RIVULET_ASSIGN_OR_RETURN(pass.begin, Bind(programs_->Begin(TaskKind::kTrain, i)));
-      RIVULET_ASSIGN_OR_RETURN(pass.end, Bind(programs_->End(TaskKind::kTrain, i)));
+    for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
+      const LocalProgram* const program = plan_.program(kind);
+      for (size_t i = 0; program != nullptr && i < program->passes.size(); ++i) {
+        BoundPass& pass = passes_[kind].emplace_back(BoundPass{kind, i, &program->passes[i]});
+        pass.values.resize(program->passes[i].scalars.size());
+        for (float& value : pass.values)
+          pass.fetches.push_back({reinterpret_cast<std::byte*>(&value), DType::kFloat32, Shape{}});
+        RIVULET_ASSIGN_OR_RETURN(pass.begin, Bind(programs_->Begin(kind, i)));
+        RIVULET_ASSIGN_OR_RETURN(pass.end, Bind(programs_->End(kind, i)));
+      }
     }
     return absl::OkStatus();
   }
@@ -155,7 +164,8 @@ class LocalTrainer : public Trainer {
   Status TrainLane(LaneRun& lane, const Model& base, LocalResult& result) {
     const auto started = std::chrono::steady_clock::now();
     const int64_t size = lane.size;
-    if (size <= 0) return FailedPrecondition("client '{}' has no examples to train on", lane.client_id);
+    if (size <= 0)
+      return FailedPrecondition("client '{}' has no examples to {} on", lane.client_id, Name(lane.task.kind));
     if (size > UINT32_MAX) return InvalidArgument("client '{}' has {} examples, beyond 2^32 - 1", lane.client_id, size);
     // In one process the base comes with the coordinator's own layout: compared once, as that takes hashing.
     if (base.shared_layout() != known_layout_) {
@@ -164,11 +174,16 @@ class LocalTrainer : public Trainer {
       }
       known_layout_ = base.shared_layout();
     }
+    const auto found = passes_.find(lane.task.kind);
+    if (found == passes_.end()) {
+      return InvalidArgument("plan '{}' does not say how to {}", plan_.name(), Name(lane.task.kind));
+    }
+    std::vector<BoundPass>& passes = found->second;
     // Every program before the first step, so that a plan that cannot be compiled for the last, smaller batch fails
     // before anything has been trained.
-    for (size_t pass = 0; pass < passes_.size(); ++pass) {
-      if (PassOf(pass).input != nullptr) continue;
-      const int64_t batch_size = std::min(PassOf(pass).batch_size, size);
+    for (BoundPass& pass : passes) {
+      if (pass.pass->input != nullptr) continue;
+      const int64_t batch_size = std::min(pass.pass->batch_size, size);
       RIVULET_RETURN_IF_ERROR(StepProgram(pass, batch_size).status());
       if (size % batch_size != 0) RIVULET_RETURN_IF_ERROR(StepProgram(pass, size % batch_size).status());
     }
@@ -185,17 +200,22 @@ class LocalTrainer : public Trainer {
     lane.bindings.step = {&lane.step, 1};
     lane.bindings.observer = observer_;
     lane.bindings.max_loop_steps = loops_.max_steps;
-    for (size_t pass = 0; pass < passes_.size(); ++pass) {
-      if (passes_[pass].begin != nullptr) RIVULET_RETURN_IF_ERROR(Run(lane, *passes_[pass].begin));
-      RIVULET_RETURN_IF_ERROR(PassOf(pass).input != nullptr ? StepsOverInput(lane, pass) : StepsOverEpochs(lane, pass));
-      if (passes_[pass].end != nullptr) RIVULET_RETURN_IF_ERROR(Run(lane, *passes_[pass].end));
+    for (BoundPass& pass : passes) {
+      if (pass.begin != nullptr) RIVULET_RETURN_IF_ERROR(Run(lane, *pass.begin));
+      RIVULET_RETURN_IF_ERROR(pass.pass->input != nullptr ? StepsOverInput(lane, pass) : StepsOverEpochs(lane, pass));
+      if (pass.end != nullptr) RIVULET_RETURN_IF_ERROR(Run(lane, *pass.end));
+      // Of the last epoch: a loss is that of the model as it is sent, as nearly as training tells.
+      for (size_t i = 0; i < lane.sums.size(); ++i) {
+        const PassScalar& scalar = pass.pass->scalars[i];
+        result.declared[scalar.name] = scalar.sum ? lane.sums[i] : lane.sums[i] / static_cast<double>(lane.seen);
+      }
     }
 
     result.examples = size;
     result.steps = static_cast<int64_t>(lane.step);
-    // Of the last epoch: the loss that is reported is that of the model as it is sent, as nearly as training tells.
-    result.train_loss = lane.seen > 0 ? lane.loss_sum / static_cast<double>(lane.seen) : 0;
-    for (PartRuns& part : parts_) {
+    if (const auto loss = result.declared.find("train_loss"); loss != result.declared.end())
+      result.train_loss = loss->second;
+    for (PartRuns& part : lane.task.kind == TaskKind::kTrain ? parts_ : no_parts_) {
       for (size_t i = 0; i < part.runs.size(); ++i) {
         const RunPlace& place = part.places[i];
         part.runs[i] = {FloatsAt(place.from, place.offset),
@@ -203,9 +223,8 @@ class LocalTrainer : public Trainer {
       }
       result.parts.push_back({part.name, part.runs});
     }
-    result.declared = {{"examples", static_cast<double>(size)},
-                       {"steps", static_cast<double>(lane.step)},
-                       {"train_loss", result.train_loss}};
+    result.declared["examples"] = static_cast<double>(size);
+    result.declared["steps"] = static_cast<double>(lane.step);
     result.train_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
     RIVULET_VLOG(1, "client '{}': {} steps over {} examples from round {}, loss {:.4f}, {:.3f} s", lane.client_id,
                  lane.step, size, lane.task.base_version, result.train_loss, result.train_seconds);
@@ -213,7 +232,6 @@ class LocalTrainer : public Trainer {
   }
 
   static size_t Index(int buffer) { return static_cast<size_t>(buffer); }
-  const LocalPass& PassOf(size_t pass) const { return plan_.training().passes[pass]; }
   const float* FloatsAt(int buffer, size_t offset) const {
     return reinterpret_cast<const float*>(buffers_[Index(buffer)].data + offset);
   }
@@ -227,9 +245,9 @@ class LocalTrainer : public Trainer {
     return program.instance->Run(lane.bindings, lane.cancel);
   }
 
-  Status Step(LaneRun& lane, BoundProgram& program, int64_t count) {
+  Status Step(LaneRun& lane, const BoundPass& pass, BoundProgram& program, int64_t count) {
     lane.bindings.feeds = program.feeds;
-    lane.bindings.fetches = {&lane.loss_view, 1};
+    lane.bindings.fetches = pass.fetches;
     {
       MonitoredRun watched(monitor_, lane.bindings);
       RIVULET_RETURN_IF_ERROR(Run(lane, program));
@@ -237,43 +255,46 @@ class LocalTrainer : public Trainer {
     }
     lane.bindings.feeds = {};
     lane.bindings.fetches = {};
-    RIVULET_VLOG(2, "client '{}': step {}, {} examples, loss {}", lane.client_id, lane.step, count, lane.loss);
-    lane.loss_sum += static_cast<double>(lane.loss) * static_cast<double>(count);
+    RIVULET_VLOG(2, "client '{}': step {}, {} examples, {}", lane.client_id, lane.step, count,
+                 fmt::join(pass.values, " "));
+    for (size_t i = 0; i < pass.values.size(); ++i)
+      lane.sums[i] +=
+          static_cast<double>(pass.values[i]) * (pass.pass->scalars[i].sum ? 1 : static_cast<double>(count));
     lane.seen += count;
     ++lane.step;
     return absl::OkStatus();
   }
 
-  static void BeginEpoch(LaneRun& lane) {
-    lane.loss_sum = 0;
+  static void BeginEpoch(LaneRun& lane, const BoundPass& pass) {
+    lane.sums.assign(pass.values.size(), 0);
     lane.seen = 0;
   }
 
-  Status StepsOverEpochs(LaneRun& lane, size_t index) {
-    const LocalPass& pass = PassOf(index);
+  Status StepsOverEpochs(LaneRun& lane, BoundPass& bound) {
+    const LocalPass& pass = *bound.pass;
     const int64_t size = lane.size, batch_size = std::min(pass.batch_size, size);
-    RIVULET_ASSIGN_OR_RETURN(BoundProgram* const whole, StepProgram(index, batch_size));
+    RIVULET_ASSIGN_OR_RETURN(BoundProgram* const whole, StepProgram(bound, batch_size));
     BoundProgram* rest = nullptr;
     if (size % batch_size != 0) {
-      RIVULET_ASSIGN_OR_RETURN(rest, StepProgram(index, size % batch_size));
+      RIVULET_ASSIGN_OR_RETURN(rest, StepProgram(bound, size % batch_size));
     }
     const uint64_t last = LastStep(lane, pass);
     for (int64_t epoch = 0; epoch < pass.epochs && lane.step < last; ++epoch, ++lane.epoch) {
-      BeginEpoch(lane);
+      BeginEpoch(lane, bound);
       ShuffleInto(order_, lane, pass.shuffle);
       while (lane.seen < size && lane.step < last) {
         const int64_t count = std::min(batch_size, size - lane.seen);
         BoundProgram& program = count == batch_size ? *whole : *rest;
         RIVULET_RETURN_IF_ERROR(lane.examples.Decode(
             std::span(order_).subspan(static_cast<size_t>(lane.seen), static_cast<size_t>(count)), program.feeds));
-        RIVULET_RETURN_IF_ERROR(Step(lane, program, count));
+        RIVULET_RETURN_IF_ERROR(Step(lane, bound, program, count));
       }
     }
     return absl::OkStatus();
   }
 
-  Status StepsOverInput(LaneRun& lane, size_t index) {
-    const LocalPass& pass = PassOf(index);
+  Status StepsOverInput(LaneRun& lane, BoundPass& bound) {
+    const LocalPass& pass = *bound.pass;
     RIVULET_ASSIGN_OR_RETURN(const auto input,
                              BuildInput(plan_, pass, std::make_shared<ExampleElements>(lane.examples, plan_), lane.size,
                                         StreamOf(lane.task, Purpose::kShuffle)));
@@ -281,15 +302,15 @@ class LocalTrainer : public Trainer {
     context.budget = InputBudgetFor(pass, lane.size);
     const uint64_t last = LastStep(lane, pass);
     for (int64_t epoch = 0; epoch < pass.epochs && lane.step < last; ++epoch, ++lane.epoch) {
-      BeginEpoch(lane);
+      BeginEpoch(lane, bound);
       RIVULET_ASSIGN_OR_RETURN(const auto batches, input->MakeIterator(context));
       while (lane.step < last) {
         Element batch;
         StatusOr<bool> more = batches->Next(lane.cancel, batch);
         if (!more.ok()) return Annotate(more.status(), fmt::format("the input of plan '{}'", plan_.name()));
         if (!*more) break;
-        RIVULET_ASSIGN_OR_RETURN(const auto fed, Feed(index, batch));
-        RIVULET_RETURN_IF_ERROR(Step(lane, *fed.first, fed.second));
+        RIVULET_ASSIGN_OR_RETURN(const auto fed, Feed(bound, batch));
+        RIVULET_RETURN_IF_ERROR(Step(lane, bound, *fed.first, fed.second));
       }
       if (lane.seen == 0)
         return FailedPrecondition("the input of plan '{}' gives no batch of the {} examples of client '{}'",
@@ -316,9 +337,11 @@ class LocalTrainer : public Trainer {
       // A larger buffer has another address, so programs that were bound to the smaller one are told.
       if (view.bytes() > feeds_[i].size()) {
         RIVULET_ASSIGN_OR_RETURN(feeds_[i], AlignedBuffer::Create(view.bytes()));
-        for (BoundPass& pass : passes_) {
-          for (auto& [batch_size, step] : pass.steps) {
-            if (step != nullptr) step->feeds[i].data = feeds_[i].data();
+        for (auto& [kind, passes] : passes_) {
+          for (BoundPass& pass : passes) {
+            for (auto& [batch_size, step] : pass.steps) {
+              if (step != nullptr) step->feeds[i].data = feeds_[i].data();
+            }
           }
         }
       }
@@ -332,16 +355,16 @@ class LocalTrainer : public Trainer {
     return bound;
   }
 
-  StatusOr<BoundProgram*> StepProgram(size_t pass, int64_t batch_size) {
-    std::unique_ptr<BoundProgram>& step = passes_[pass].steps[batch_size];
+  StatusOr<BoundProgram*> StepProgram(BoundPass& pass, int64_t batch_size) {
+    std::unique_ptr<BoundProgram>& step = pass.steps[batch_size];
     if (step == nullptr) {
-      RIVULET_ASSIGN_OR_RETURN(step, Bind(programs_->Step(TaskKind::kTrain, pass, batch_size)));
+      RIVULET_ASSIGN_OR_RETURN(step, Bind(programs_->Step(pass.kind, pass.index, batch_size)));
     }
     return step.get();
   }
 
   // Puts a batch of the pass's input into the feeds of the program of its size.
-  StatusOr<std::pair<BoundProgram*, int64_t>> Feed(size_t pass, Element& batch) {
+  StatusOr<std::pair<BoundProgram*, int64_t>> Feed(BoundPass& pass, Element& batch) {
     RIVULET_ASSIGN_OR_RETURN(const auto components, batch.Components());
     const std::vector<FeatureSpec>& features = plan_.features();
     const Shape& first = components[0].shape();
@@ -360,7 +383,7 @@ class LocalTrainer : public Trainer {
     }
     // Each size is a program to compile and to keep. A plan whose input gives ever new sizes would cost memory without
     // end.
-    if (!passes_[pass].steps.contains(count) && passes_[pass].steps.size() >= kMostBatchSizes)
+    if (!pass.steps.contains(count) && pass.steps.size() >= kMostBatchSizes)
       return ResourceExhausted("the input of plan '{}' gives batches of more than {} different sizes", plan_.name(),
                                kMostBatchSizes);
     RIVULET_ASSIGN_OR_RETURN(BoundProgram* const program, StepProgram(pass, count));
@@ -391,10 +414,10 @@ class LocalTrainer : public Trainer {
   std::vector<AlignedBuffer> feeds_;                 // of the largest batch so far; smaller ones use their front
   AlignedBuffer arena_;                              // of the largest program; all share it
   std::shared_ptr<const ModelLayout> known_layout_;  // equal to the plan's
-  std::vector<PartRuns> parts_;
+  std::vector<PartRuns> parts_, no_parts_;           // of a training; of an evaluation
   std::vector<uint32_t> order_;
   RunObserver* observer_ = nullptr;
-  std::vector<BoundPass> passes_;
+  std::map<TaskKind, std::vector<BoundPass>> passes_;
 };
 
 }  // namespace

@@ -20,7 +20,14 @@ void Presence::Saw(const std::string& client_id, TimeMs now) {
   by_time_.emplace(now, client_id);
 }
 
+void Presence::Lost(const std::string& client_id) {
+  if (presence_ms_ == 0) return;
+  Forget(client_id);
+  lost_.insert(client_id);
+}
+
 void Presence::Forget(const std::string& client_id) {
+  lost_.erase(client_id);
   const auto found = seen_.find(client_id);
   if (found == seen_.end()) return;
   by_time_.erase({found->second, client_id});
@@ -39,6 +46,7 @@ bool Presence::EverybodyIsPresent(TimeMs now) const {
 }
 
 bool Presence::IsPresent(const std::string& client_id, TimeMs now) const {
+  if (lost_.contains(client_id)) return false;
   if (EverybodyIsPresent(now)) return true;
   const auto found = seen_.find(client_id);
   return found != seen_.end() && now - found->second < presence_ms_;
@@ -46,7 +54,7 @@ bool Presence::IsPresent(const std::string& client_id, TimeMs now) const {
 
 // Who is absent is forgotten here, so that a run that waits may count at every poll.
 int64_t Presence::CountPresent(int64_t members, TimeMs now) {
-  if (EverybodyIsPresent(now)) return members;
+  if (EverybodyIsPresent(now)) return members - static_cast<int64_t>(lost_.size());
   while (!by_time_.empty() && now - by_time_.begin()->first >= presence_ms_) {
     seen_.erase(by_time_.begin()->second);
     by_time_.erase(by_time_.begin());

@@ -26,6 +26,8 @@ class Presence {
   void Begin(TimeMs now);  // once; later calls change nothing
   void Saw(const std::string& client_id, TimeMs now);
   void Forget(const std::string& client_id);
+  // It did not answer when it was asked: absent until it is seen again.
+  void Lost(const std::string& client_id);
   // A site of many names, who are all present while it is.
   void SawSite(const std::string& site, TimeMs now);
   bool IsPresent(const std::string& client_id, TimeMs now) const;
@@ -39,6 +41,7 @@ class Presence {
   std::optional<TimeMs> began() const { return began_; }
   const std::map<std::string, TimeMs>& seen_sites() const { return sites_; }
   const std::set<std::pair<TimeMs, std::string>>& seen() const { return by_time_; }
+  const std::set<std::string>& lost() const { return lost_; }
 
  private:
   bool EverybodyIsPresent(TimeMs now) const;
@@ -49,6 +52,7 @@ class Presence {
   TimeMs newest_site_ = 0;  // when the last of them polled; where there are any
   std::unordered_map<std::string, TimeMs> seen_;
   std::set<std::pair<TimeMs, std::string>> by_time_;  // the same, longest silent first
+  std::set<std::string> lost_;
 };
 
 // Those who are not asked again for this version, as what they brought was refused or they could not do it.

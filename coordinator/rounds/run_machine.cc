@@ -396,6 +396,7 @@ void RunMachine::LetLapse(TimeMs now, Actions& actions) {
     } else if (lease.state == State::kOffered && presence_.sites() > 0) {
       Extend(slot, now);  // its turn has not come
     } else {
+      if (!served) presence_.Lost(lease.client_id);
       Release(slot, served ? State::kOffered : State::kLapsed);
       if (served) Extend(slot, now);
       if (served && buffer_->state() == UpdateBuffer::State::kClosing) buffer_->Reopen();

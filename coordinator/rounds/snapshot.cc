@@ -133,6 +133,7 @@ std::string RunMachine::Save() const {
     w.Integer(seen);
     w.Text(client_id);
   }
+  names(presence_.lost());
   w.bytes().append(Sha256Of(w.bytes()).AsBytes());
   return std::move(w.bytes());
 }
@@ -215,6 +216,7 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
     const TimeMs seen = r.Integer();
     machine.presence_.Saw(r.Text(), seen);
   }
+  for (int64_t i = r.Count(); i > 0 && r.ok(); --i) machine.presence_.Lost(r.Text());
   if (!r.at_end()) return DataLoss("the snapshot of a run's rounds ends early or has bytes left over");
   return machine;
 }

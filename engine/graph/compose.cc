@@ -18,31 +18,37 @@ constexpr std::string_view kColocation = "loc:@";
 // are joined share state by it. What has effects waits for control_roots, and the rest need not, since it can only
 // matter through what has.
 Status ImportInto(Graph& into, const Graph& from, std::string_view prefix, std::span<Node* const> control_roots,
-                  std::map<std::string, std::string>* new_names) {
+                  std::map<std::string, std::string>* new_names,
+                  const std::map<std::string, Output, std::less<>>& instead) {
   const auto renamed = [&](const std::string& name) {
     return prefix.empty() ? name : fmt::format("{}/{}", prefix, name);
   };
   for (const auto& [name, function] : from.functions()) RIVULET_RETURN_IF_ERROR(into.AddFunction(function));
   std::vector<Node*> all;
   for (const auto& node : from.nodes()) {
-    if (into.Find(renamed(node->name())) != nullptr)
+    if (!instead.contains(node->name()) && into.Find(renamed(node->name())) != nullptr)
       return AlreadyExists("{} cannot be copied under '{}': the graph has a node '{}' already", DescribeNode(*node),
                            prefix, renamed(node->name()));
     all.push_back(node.get());
   }
-  std::vector<Node*> copies(from.nodes().size());
+  std::vector<Output> copies(from.nodes().size());
   std::vector<bool> waits(from.nodes().size());  // by id: runs after control_roots
   const auto at = [](const auto& list, const Node* node) { return list[static_cast<size_t>(node->id())]; };
   for (Node* node : from.TopologicalOrder(all)) {
+    if (const auto other = instead.find(node->name()); other != instead.end()) {
+      copies[static_cast<size_t>(node->id())] = other->second;
+      continue;
+    }
     NodeSpec spec{renamed(node->name()), std::string(node->type()), {}, {}, node->attrs(), node->source_line(),
                   node->device()};
     bool waiting = false;
     for (const Output& input : node->inputs()) {
-      spec.inputs.push_back({at(copies, input.node), input.port});
+      const Output& copy = at(copies, input.node);
+      spec.inputs.push_back({copy.node, copy.port + input.port});
       waiting = waiting || at(waits, input.node);
     }
     for (const Node* before : node->control_inputs()) {
-      spec.control_inputs.push_back(at(copies, before));
+      spec.control_inputs.push_back(at(copies, before).node);
       waiting = waiting || at(waits, before);
     }
     const bool handle = node->type() == "VarHandleOp";
@@ -63,7 +69,7 @@ Status ImportInto(Graph& into, const Graph& from, std::string_view prefix, std::
       }
     }
     waits[static_cast<size_t>(node->id())] = waiting;
-    RIVULET_ASSIGN_OR_RETURN(copies[static_cast<size_t>(node->id())], into.AddNode(std::move(spec)));
+    RIVULET_ASSIGN_OR_RETURN(copies[static_cast<size_t>(node->id())].node, into.AddNode(std::move(spec)));
     if (new_names != nullptr) (*new_names)[node->name()] = renamed(node->name());
   }
   return absl::OkStatus();

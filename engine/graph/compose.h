@@ -16,9 +16,13 @@ namespace rivulet {
 // or change state (variables, random numbers) wait for `control_roots` (nodes of `into`), so that the copy runs after
 // them; the handles themselves, constants, placeholders and what is computed from these alone wait for nothing.
 // `new_names` (optional) receives old node name → new one.
-// ALREADY_EXISTS: a name is taken in `into`; nothing has been copied then. INVALID_ARGUMENT: a prefix that is no name.
+// A node of one output that `instead` names is not copied: what it gave comes from that output of `into`. So two copies
+// share their placeholders, or take their variables from other places.
+// ALREADY_EXISTS: a name is taken in `into`; nothing has been copied then. INVALID_ARGUMENT: a prefix that is no name,
+// or what `instead` gives does not fit where it is used.
 Status ImportInto(Graph& into, const Graph& from, std::string_view prefix, std::span<Node* const> control_roots = {},
-                  std::map<std::string, std::string>* new_names = nullptr);
+                  std::map<std::string, std::string>* new_names = nullptr,
+                  const std::map<std::string, Output, std::less<>>& instead = {});
 
 // A copy of what `targets` need, names kept.
 StatusOr<Graph> Subgraph(const Graph& graph, std::span<Node* const> targets);

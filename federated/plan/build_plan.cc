@@ -84,7 +84,7 @@ std::string BytesOf(const Graph& graph) { return graph.nodes().size() > 1 ? Seri
 
 // The pass as scenario.client says what `builder` leaves open. Passes begin anew, each with its own slots and scalars
 // of the same names, so that a plan has as many as its largest pass.
-Status AddPass(const PassBuilder& builder, const ClientConfig& client, const ModelLayout& layout,
+Status AddPass(const PassBuilder& builder, const ClientConfig& client, const ModelDef& model, const ModelLayout& layout,
                proto::FlatNamesDef& flats, proto::PassDef& pass) {
   RIVULET_ASSIGN_OR_RETURN(LocalRule rule, MakeLocalRule(client, layout, builder.gradient));
   if (client.loss_scale.kind != "none") {
@@ -94,6 +94,10 @@ Status AddPass(const PassBuilder& builder, const ClientConfig& client, const Mod
   flats.set_scalars(std::max(flats.scalars(), rule.scalars));
   pass.add_models()->set_buffer("params");
   pass.set_gradient_by("params");
+  pass.set_training(true);
+  proto::PassScalarDef& loss = *pass.add_scalars();
+  loss.set_name("train_loss");
+  loss.set_tensor(model.train_loss);
   pass.set_dataset("train");
   pass.set_batch_size(client.batch_size);
   pass.set_shuffle(client.shuffle);
@@ -153,7 +157,8 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
   proto::LocalProgramDef& training = *plan.add_programs();
   training.set_kind(static_cast<int32_t>(TaskKind::kTrain));
   for (const PassBuilder& pass : composition.passes) {
-    RIVULET_RETURN_IF_ERROR(AddPass(pass, scenario.client, layout, *plan.mutable_flats(), *training.add_passes()));
+    RIVULET_RETURN_IF_ERROR(
+        AddPass(pass, scenario.client, model, layout, *plan.mutable_flats(), *training.add_passes()));
   }
   for (const auto& [name, source] : composition.parts) {
     proto::PartSourceDef* part = training.add_parts();

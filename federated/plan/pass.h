@@ -12,10 +12,35 @@
 
 namespace rivulet {
 
+// The model's graph over one buffer. Its nodes get "<prefix>/"; those of the first instance, whose prefix is "", keep
+// their names, and with them the numbering of its random ops. All instances see the same batch. Over a buffer of the
+// trainable segment alone, variables that are not trainable are the base model's.
+struct ModelInstance {
+  std::string prefix;
+  std::string buffer = "params";
+  bool operator==(const ModelInstance&) const = default;
+};
+
+// What a pass reports of its last epoch: the mean over the examples, or the sum over the batches, of what each batch
+// gave.
+struct PassScalar {
+  std::string name;
+  std::string tensor;  // of the composed graph, a float32 scalar
+  bool sum = false;
+  bool operator==(const PassScalar&) const = default;
+};
+
 // As a plan carries it and as a client runs it.
 struct LocalPass {
-  std::string gradient_by = "params";  // the buffer whose variables the training loss is differentiated by
-  std::string dataset = "train";       // the name that the client has bound
+  std::vector<ModelInstance> models = {{}};
+  // A graph with a float32 scalar node `loss`, whose placeholders stand for tensors of the composed graph, as
+  // `loss_inputs` says; its nodes get "loss/". Null: the first instance's own loss.
+  std::shared_ptr<const Graph> loss;
+  std::map<std::string, std::string> loss_inputs;  // placeholder → tensor
+  std::string gradient_by = "params";  // the buffer whose variables the loss is differentiated by; "": it is not
+  bool training = true;                // the model's training loss and updates; else its evaluation's
+  std::vector<PassScalar> scalars;
+  std::string dataset = "train";  // the name that the client has bound
   int64_t batch_size = 1;
   bool shuffle = true;
   int64_t epochs = 1;
@@ -23,7 +48,7 @@ struct LocalPass {
   // Dataset ops that give an epoch's batches (federated/plan/plan_input.h); null: the client's own loop.
   std::shared_ptr<const Graph> input;
   // Each over flat variables with a node `run`; null: nothing to do. Begin is run once before the first step; step
-  // after each gradient, in one program with it; end once after the last step.
+  // after each batch, in one program with it; end once after the last step.
   std::shared_ptr<const Graph> begin, step, end;
   // The scalar that the loss is multiplied by before it is differentiated; "": none.
   std::string loss_scale;

@@ -7,6 +7,7 @@
 
 #include "engine/graph/variable_name.h"
 #include "engine/graphdef/graph_def.h"
+#include "federated/plan/compose_pass.h"
 #include "federated/plan/flat_scope.h"
 #include "federated/plan/plan_input.h"
 #include "proto/federated/plan.pb.h"
@@ -15,7 +16,7 @@ namespace rivulet {
 namespace {
 
 constexpr int64_t kMaxEpochs = 1'000'000, kMaxBatch = int64_t{1} << 20, kMaxSteps = int64_t{1} << 32;
-constexpr int kMaxSlots = 16, kMaxScalars = 64, kMaxUpdateVectors = 16, kMaxPasses = 16;
+constexpr int kMaxSlots = 16, kMaxScalars = 64, kMaxUpdateVectors = 16, kMaxPasses = 16, kMaxInstances = 8;
 
 // Names from outside end up in messages, rows and files.
 Status CheckName(std::string_view what, std::string_view name) {
@@ -67,6 +68,11 @@ class PlanReader {
       RIVULET_RETURN_IF_ERROR(reader.ReadProgram(program));
     }
     if (plan.program(TaskKind::kTrain) == nullptr) return InvalidArgument("the plan has no program to train with");
+    for (const auto& [kind, program] : plan.programs_) {
+      if (program.passes[0].dataset == plan.dataset()) continue;
+      return InvalidArgument("the plan's programs read the data sets '{}' and '{}'; a client binds one for a plan",
+                             plan.dataset(), program.passes[0].dataset);
+    }
     RIVULET_RETURN_IF_ERROR(reader.ReadAggregation(message.aggregation()));
     return std::shared_ptr<const Plan>(std::move(reader.plan_));
   }
@@ -245,7 +251,7 @@ class PlanReader {
     }
     // A handle names one or the other.
     for (const Slice& slice : plan_->layout_->slices()) {
-      if (slice.name.starts_with("grads/") || Flat(slice.name).ok()) {
+      if (slice.name.starts_with("grads/") || slice.name.starts_with("base_params/") || Flat(slice.name).ok()) {
         return InvalidArgument("the model has a variable '{}', which is the name of a flat variable; rename it",
                                slice.name);
       }
@@ -256,7 +262,8 @@ class PlanReader {
   StatusOr<TensorSpec> Flat(std::string_view name) const { return FlatSpec(name, *plan_->layout_, plan_->flat_names_); }
 
   Status ReadProgram(const proto::LocalProgramDef& message) {
-    if (message.kind() != static_cast<int>(TaskKind::kTrain)) {
+    if (message.kind() != static_cast<int>(TaskKind::kTrain) &&
+        message.kind() != static_cast<int>(TaskKind::kEvaluate)) {
       return InvalidArgument("the plan has a program for tasks of kind {}, of which this program knows nothing",
                              message.kind());
     }
@@ -273,18 +280,16 @@ class PlanReader {
       return InvalidArgument("the plan's passes read the data sets '{}' and '{}'; a client binds one for a plan",
                              program.passes[0].dataset, program.passes.back().dataset);
     }
+    if (kind == TaskKind::kEvaluate && message.parts_size() > 0) {
+      return InvalidArgument("the plan's program to evaluate has {} parts; an evaluation changes nothing",
+                             message.parts_size());
+    }
     for (const proto::PartSourceDef& part : message.parts()) RIVULET_RETURN_IF_ERROR(ReadSource(part, program));
     return absl::OkStatus();
   }
 
   Status ReadPass(const proto::PassDef& message, LocalPass& pass) {
-    if (message.models_size() != 1 || !message.models(0).prefix().empty() || message.models(0).buffer() != "params") {
-      return InvalidArgument("a pass of the plan runs its model elsewhere than over 'params' alone");
-    }
-    if (message.gradient_by() != "params") {
-      return InvalidArgument("a pass of the plan differentiates its loss by '{}'; it can be done by 'params'",
-                             message.gradient_by());
-    }
+    RIVULET_RETURN_IF_ERROR(ReadModels(message, pass));
     const auto in_range = [](std::string_view what, int64_t value, int64_t low, int64_t high) -> Status {
       if (value >= low && value <= high) return absl::OkStatus();
       return InvalidArgument("the plan asks for {} {}; {} to {} can be done", value, what, low, high);
@@ -293,7 +298,6 @@ class PlanReader {
     RIVULET_RETURN_IF_ERROR(in_range("examples in a batch", message.batch_size(), 1, kMaxBatch));
     RIVULET_RETURN_IF_ERROR(in_range("steps", message.max_steps(), 0, kMaxSteps));
     RIVULET_RETURN_IF_ERROR(CheckName("data set", message.dataset()));
-    pass.gradient_by = message.gradient_by();
     pass.epochs = message.epochs();
     pass.batch_size = message.batch_size();
     pass.shuffle = message.shuffle();
@@ -305,10 +309,15 @@ class PlanReader {
       if (!flat.ok()) return Annotate(flat.status(), "the plan's loss scale");
       if (flat->shape != Shape{}) return InvalidArgument("the plan's loss scale '{}' is no scalar", pass.loss_scale);
     }
-    if (message.step().empty()) return InvalidArgument("a pass of the plan does nothing with its gradients");
-    RIVULET_RETURN_IF_ERROR(ReadFlatGraph("begin", message.begin(), pass.begin));
-    RIVULET_RETURN_IF_ERROR(ReadFlatGraph("step", message.step(), pass.step));
-    RIVULET_RETURN_IF_ERROR(ReadFlatGraph("end", message.end(), pass.end));
+    if (!pass.gradient_by.empty() && message.step().empty()) {
+      return InvalidArgument("a pass of the plan does nothing with its gradients");
+    }
+    if (pass.gradient_by.empty() && message.step().empty() && pass.scalars.empty()) {
+      return InvalidArgument("a pass of the plan neither changes nor reports anything");
+    }
+    RIVULET_RETURN_IF_ERROR(ReadFlatGraph("begin", message.begin(), !pass.gradient_by.empty(), pass.begin));
+    RIVULET_RETURN_IF_ERROR(ReadFlatGraph("step", message.step(), !pass.gradient_by.empty(), pass.step));
+    RIVULET_RETURN_IF_ERROR(ReadFlatGraph("end", message.end(), !pass.gradient_by.empty(), pass.end));
     if (message.input().empty()) return absl::OkStatus();
     auto graph = ParseGraph(message.input());
     if (!graph.ok()) return Annotate(graph.status(), "the plan's input graph");
@@ -316,8 +325,57 @@ class PlanReader {
     return CheckInput(*plan_, pass);
   }
 
+  // What the pass computes of a batch, and what it is differentiated by.
+  Status ReadModels(const proto::PassDef& message, LocalPass& pass) {
+    if (message.models().empty() || message.models_size() > kMaxInstances) {
+      return InvalidArgument("a pass of the plan has {} instances of the model; a client runs 1 to {}",
+                             message.models_size(), kMaxInstances);
+    }
+    pass.models.clear();
+    std::set<std::string> prefixes;
+    for (const proto::ModelInstanceDef& instance : message.models()) {
+      if (instance.buffer() != "params" && instance.buffer() != "base_params") {
+        return InvalidArgument("a pass of the plan runs the model over '{}'; it can be run over params and base_params",
+                               instance.buffer());
+      }
+      if (instance.prefix().empty() != pass.models.empty() || !prefixes.insert(instance.prefix()).second) {
+        return InvalidArgument(
+            "a pass of the plan calls an instance of the model '{}'; the first has no name, and the "
+            "others have one each",
+            instance.prefix());
+      }
+      pass.models.push_back({instance.prefix(), instance.buffer()});
+    }
+    pass.training = message.training();
+    pass.gradient_by = message.gradient_by();
+    const auto differentiated = [&](const ModelInstance& instance) { return instance.buffer == pass.gradient_by; };
+    if (!pass.gradient_by.empty() && std::ranges::none_of(pass.models, differentiated)) {
+      return InvalidArgument(
+          "a pass of the plan differentiates its loss by '{}', over which no instance of the model is",
+          pass.gradient_by);
+    }
+    if (!message.loss().empty()) {
+      auto loss = ParseGraph(message.loss());
+      if (!loss.ok()) return Annotate(loss.status(), "the plan's loss graph");
+      pass.loss = std::make_shared<const Graph>(*std::move(loss));
+    }
+    for (const proto::NamedTensor& input : message.loss_inputs()) {
+      pass.loss_inputs.emplace(input.name(), input.tensor());
+    }
+    std::set<std::string> names = {"examples", "steps", "train_seconds"};  // what every client declares itself
+    for (const proto::PassScalarDef& scalar : message.scalars()) {
+      RIVULET_RETURN_IF_ERROR(CheckName("scalar", scalar.name()));
+      if (!names.insert(scalar.name()).second) {
+        return InvalidArgument("a pass of the plan reports '{}', which is reported already", scalar.name());
+      }
+      pass.scalars.push_back({scalar.name(), scalar.tensor(), scalar.sum()});
+    }
+    return Annotate(ComposeForward(*plan_->model_, pass).status(), "a pass of the plan");
+  }
+
   // A graph over flat variables alone, with the target `run`; "": none.
-  Status ReadFlatGraph(std::string_view what, const std::string& graph_def, std::shared_ptr<const Graph>& out) {
+  Status ReadFlatGraph(std::string_view what, const std::string& graph_def, bool gradient,
+                       std::shared_ptr<const Graph>& out) {
     if (graph_def.empty()) return absl::OkStatus();
     auto graph = ParseGraph(graph_def);
     if (!graph.ok()) return Annotate(graph.status(), fmt::format("the plan's {} graph", what));
@@ -337,7 +395,7 @@ class PlanReader {
         return InvalidArgument("the plan's {} graph takes '{}' for {}{}, and it is {}{}", what, name,
                                Name(VariableDType(*node)), shape.ToString(), Name(flat->dtype), flat->shape.ToString());
       }
-      if (name == "grads" && what != "step") {
+      if (name == "grads" && (what != "step" || !gradient)) {
         return InvalidArgument("the plan's {} graph takes 'grads', which are nobody's but their step's", what);
       }
       // The base model is that of every task in the process. Whoever gets the handle might write: a function, say.

@@ -104,10 +104,12 @@ class FetchStream final : public Stream<grpc::ServerWriteReactor<rpc::ChunkProto
  public:
   FetchStream(Shared& shared, grpc::CallbackServerContext* context, const rpc::FetchRequestProto& request)
       : Stream(shared, context) {
-    if (entered().ok()) {
+    // Whose it is stands in the request, so it is never one of those that have said nothing.
+    const Status status = entered().ok() ? Name(FromMessage(request.caller()), "downloads") : entered();
+    if (status.ok()) {
       Work([this, &request] { Begin(request); });
     } else {
-      End(entered());
+      End(status);
     }
   }
   void OnWriteDone(bool ok) override {
@@ -123,11 +125,9 @@ class FetchStream final : public Stream<grpc::ServerWriteReactor<rpc::ChunkProto
     Next();
   }
   Status Open(const rpc::FetchRequestProto& request) {
-    const Caller caller = FromMessage(request.caller());
-    RIVULET_RETURN_IF_ERROR(Name(caller, "downloads"));
     RIVULET_ASSIGN_OR_RETURN(const BlobId blob, FromMessage(request.id()));
     if (request.offset() < 0) return OutOfRange("offset {} of a blob is negative", request.offset());
-    RIVULET_ASSIGN_OR_RETURN(reader_, shared().api.Fetch(caller, blob, request.offset()));
+    RIVULET_ASSIGN_OR_RETURN(reader_, shared().api.Fetch(FromMessage(request.caller()), blob, request.offset()));
     return absl::OkStatus();
   }
   void Next() {
@@ -243,8 +243,13 @@ class Service final : public rpc::Coordinator::CallbackService, public NewsListe
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
     shared_.calls->Run([this, context, reactor, message, reply] {
       auto ask = [this, context, reactor, reply, request = FromMessage(*message)](bool last) {
+        // Who has hung up is given no task.
+        if (context->IsCancelled()) {
+          reactor->Finish(grpc::Status::CANCELLED);
+          return true;
+        }
         StatusOr<PollReply> answer = shared_.api.Poll(request);
-        if (answer.ok() && !last && !context->IsCancelled() && TellsNothing(request, *answer)) return false;
+        if (answer.ok() && !last && TellsNothing(request, *answer)) return false;
         if (answer.ok()) {
           // Who has a task is told when to say that it works on it.
           if (request.hold_ms > 0 && answer->tasks.empty()) answer->wait_ms = std::min<int64_t>(answer->wait_ms, 1);

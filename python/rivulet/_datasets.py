@@ -6,8 +6,8 @@ import tempfile
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Union
 
 import numpy as np
-import numpy.typing as npt
 
+from rivulet._arrays import Array, as_array
 from rivulet._errors import RivuletError
 from rivulet._example import column_kind, decode_example, encode_columns
 from rivulet._files import PathLike
@@ -15,18 +15,13 @@ from rivulet._program import ask
 from rivulet._scenario import toml
 from rivulet._tfrecord import read_records, write_records
 
-Array = npt.NDArray[Any]
-
 _ROWS = 4096  # encoded at once
 
 
 def _array(name: str, values: Any) -> Array:
     """Values as an array, none of them cast."""
     values = values.to_numpy() if hasattr(values, "to_numpy") else values  # a column of a DataFrame
-    try:
-        array = np.asarray(values)
-    except (ValueError, TypeError) as error:
-        raise RivuletError(f"feature '{name}' is no array: {error}") from error
+    array = as_array(f"feature '{name}'", values)
     if array.dtype.kind in "SU":  # NumPy's own texts are of one length, and drop zeros at their ends
         array = np.asarray(values, object)
     column_kind(name, array)
@@ -83,7 +78,10 @@ def _blocks(data: Any, names: Optional[Sequence[str]]) -> Iterator[Dict[str, Arr
         if block and set(example) != set(block):
             raise RivuletError(f"example {index} has the features {sorted(example)}, those before have {sorted(block)}")
         for name, value in example.items():
-            block.setdefault(name, []).append(value if isinstance(value, (str, bytes)) else np.asarray(value))
+            text = isinstance(value, (str, bytes))
+            block.setdefault(name, []).append(
+                value if text else as_array(f"feature '{name}' of example {index}", value)
+            )
         held += 1
         if held == _ROWS:
             yield _stacked(block, index + 1 - held)

@@ -14,9 +14,9 @@ from typing import Any, Dict, Iterator, List, Mapping, Tuple, Union
 import numpy as np
 import numpy.typing as npt
 
+from rivulet._arrays import Array, as_array
 from rivulet._errors import RivuletError
 
-Array = npt.NDArray[Any]
 Feature = Union[List[bytes], npt.NDArray[np.int64], npt.NDArray[np.float32]]
 
 _BYTES, _FLOAT, _INT64 = 1, 2, 3
@@ -127,7 +127,7 @@ def encode_example(features: Mapping[str, Any]) -> bytes:
     columns: Dict[str, Array] = {}
     for name, value in features.items():
         text = isinstance(value, (str, bytes))
-        columns[name] = np.array([value], object) if text else np.asarray(value)[None]
+        columns[name] = np.array([value], object) if text else as_array(f"feature '{name}'", value)[None]
     if not columns:
         return _field(1, b"")
     (record,) = encode_columns(columns)

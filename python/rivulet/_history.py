@@ -20,6 +20,8 @@ _APPLICATION_ID = 0x52564C54  # "RVLT"
 _OLDEST_SCHEMA = 2  # the first with today's views
 _NEWEST_FIRST = "ORDER BY created_at DESC, rowid DESC LIMIT 1"
 
+_SHOWN_RUNS = 50  # on a page
+
 Parameters = Union[Sequence[Any], Mapping[str, Any]]
 
 
@@ -170,9 +172,11 @@ class History:
     def _repr_html_(self) -> str:
         names, rows = self._query(
             "SELECT run_id, status, rounds, best_accuracy, last_accuracy, seconds, created_at "
-            "FROM run_leaderboard ORDER BY created_at DESC"
+            "FROM run_leaderboard ORDER BY created_at DESC LIMIT ?",
+            [_SHOWN_RUNS],
         )
-        return _page.history_page(self.db, names, rows)
+        ((count,),) = self._query("SELECT count(*) FROM runs")[1]
+        return _page.history_page(self.db, names, rows, count - len(rows))
 
 
 class Run:

@@ -66,6 +66,8 @@ def run_page(
     return f"<div><h4>{html.escape(title)}</h4><p>{told}</p>{charts}{last}</div>"
 
 
-def history_page(db: str, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """A history: its runs."""
-    return f"<div><h4>{html.escape(db)}</h4>{_table(names, rows) if rows else '<p>no runs yet</p>'}</div>"
+def history_page(db: str, names: Sequence[str], rows: Sequence[Sequence[Any]], older: int) -> str:
+    """A history: its newest runs, and how many older ones there are."""
+    runs = _table(names, rows) if rows else "<p>no runs yet</p>"
+    more = f"<p>and {older} older: <code>history.runs()</code></p>" if older else ""
+    return f"<div><h4>{html.escape(db)}</h4>{runs}{more}</div>"

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any, Optional
 
-_ROUND = re.compile(r"round +(\d+)/(\d+)( \[[#-]*\])? *(.*)")
+ROUND = re.compile(r"round +(\d+)/(\d+)( \[[#-]*\])? *(.*)")
 _REDRAW_SECONDS = 0.08
 
 
@@ -34,7 +34,7 @@ class _TerminalBar(Bar):
         self._drawn = 0.0
 
     def show(self, line: str) -> None:
-        if not _ROUND.match(line):
+        if not ROUND.match(line):
             sys.stderr.write(f"\r\033[K{line}\n")
             self._drawn = 0.0
             return
@@ -67,7 +67,7 @@ class _NotebookBar(Bar):
         self._drawn = 0.0
 
     def show(self, line: str) -> None:
-        if not _ROUND.match(line):
+        if not ROUND.match(line):
             print(line, file=sys.stderr)
             return
         self._last = line
@@ -75,7 +75,7 @@ class _NotebookBar(Bar):
             self._draw()
 
     def _draw(self) -> None:
-        found = _ROUND.match(self._last or "")
+        found = ROUND.match(self._last or "")
         if found is None:
             return
         done, rounds, _, rest = found.groups()

@@ -8,12 +8,10 @@ import struct
 from typing import Any, BinaryIO, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
-import numpy.typing as npt
 
+from rivulet._arrays import Array, as_array
 from rivulet._errors import RivuletError
 from rivulet._files import PathLike, replaced
-
-Array = npt.NDArray[Any]
 
 _DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2",
@@ -153,7 +151,7 @@ def _entry(name: str, value: Any) -> _Entry:
 
 def _stored(name: str, array: Any) -> Tuple[Array, str]:
     """The array as it is stored, row-major and little-endian, and its type's name. No value is cast."""
-    array = np.asarray(array)
+    array = as_array(f"tensor '{name}'", array)
     little = array.dtype.newbyteorder("<") if array.dtype.kind in "iuf" else array.dtype
     if little not in _NAMES:
         raise RivuletError(

@@ -15,14 +15,15 @@ from rivulet._errors import Interrupted, RivuletError
 from rivulet._files import PathLike
 from rivulet._history import History, Run
 from rivulet._program import program, sentence
-from rivulet._progress import Bar, bar
+from rivulet._progress import ROUND, Bar, bar
 from rivulet._scenario import Scenario, scenario_file, set_arguments
 
 _RESUMABLE = re.compile(r"--resume (\S+)")
+_LOOK_SECONDS = 1.0
 
 
 class _Child:
-    """The program while it runs. `wait` returns what it printed, and what it said beside the lines of its rounds."""
+    """The program while it runs: `follow` it, then `wait` for its end, and `close` it in any case."""
 
     def __init__(self, command: List[str]) -> None:
         # A group of its own: a terminal's Ctrl-C goes to every process of the group, and a second one kills the
@@ -55,13 +56,6 @@ class _Child:
     def _read_printed(self, stream: IO[bytes]) -> None:
         self._printed.append(stream.read())
 
-    def _next_line(self) -> Optional[str]:
-        while True:
-            try:
-                return self._lines.get()
-            except KeyboardInterrupt:
-                self.interrupt()
-
     def interrupt(self) -> None:
         """The first one asks for a clean end, the second one for an end."""
         self._process.send_signal(signal.SIGKILL if self.interrupted else signal.SIGINT)
@@ -71,15 +65,22 @@ class _Child:
         """Show what the program says until it ends, and return what is no round's line."""
         said: List[str] = []
         while True:
-            line = self._next_line()
-            if line is None:
-                return said
-            if line.startswith("round ") and "/" in line.split("[")[0]:
-                shown.show(line)
-                continue
-            if not line.startswith("rivulet: ") and not (said and said[-1].startswith("rivulet: ")):
-                shown.show(line)
-            said.append(line)
+            try:  # an interrupt may come anywhere in here; at worst a line is not shown
+                line = self._lines.get(timeout=_LOOK_SECONDS)
+                if line is None:
+                    return said
+                if ROUND.match(line):
+                    shown.show(line)
+                    continue
+                error = line.startswith("rivulet: ") or bool(said and said[-1].startswith("rivulet: "))
+                said.append(line)
+                if not error:
+                    shown.show(line)
+            except KeyboardInterrupt:
+                self.interrupt()
+            except queue.Empty:  # the last line may be the one that was lost
+                if not self._readers[0].is_alive() and self._lines.empty():
+                    return said
 
     def wait(self) -> "tuple[int, str]":
         """Its exit code and what it printed, once it has ended."""

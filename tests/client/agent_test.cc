@@ -330,7 +330,7 @@ TEST_F(AgentTest, UpdateArrivesDamaged_IsSentAgainAndAfterThreeTimesItFails) {
   EXPECT_EQ(coordinator_.submits_, 3 + 3);
   ASSERT_THAT(reports_, SizeIs(2));
   EXPECT_EQ(reports_[0].kind, TaskReport::Kind::kFailed);
-  EXPECT_THAT(coordinator_.failures_, ElementsAre("another identity"));
+  EXPECT_THAT(coordinator_.failures_, SizeIs(1));
   EXPECT_EQ(reports_[1].kind, TaskReport::Kind::kAccepted);
 }
 

@@ -38,6 +38,7 @@ class ImpatientCoordinator : public CoordinatorApi {
     PollReply reply;
     reply.wait_ms = 10;
     if (request.working_on.empty()) {
+      EXPECT_FALSE(given_ && over_instead_) << "whoever has said that it is over may be gone";
       if (given_) {
         reply.over = PollReply::Over{.sentence = "finished after round 1"};
       } else {
@@ -101,10 +102,13 @@ TEST(HeartbeatTest, TaskThatIsDead_EndsWithinASecondAndIsReportedToNobody) {
     options.client_id = "site-1";
     options.data.dataset = std::make_shared<MemoryDataset>(DigitRecords(25));
     options.observer.on_report = [&](const Task&, const TaskReport& report) { reports.push_back(report); };
+    std::string told;
+    options.observer.on_over = [&](const PollReply::Over& how) { told = how.sentence; };
     const auto begin = std::chrono::steady_clock::now();
     ASSERT_OK(Agent(coordinator, std::move(options)).Run());
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20))
         << "of which it may train all but one";
+    EXPECT_EQ(told, over ? "the run has failed" : "finished after round 1");
     ASSERT_THAT(reports, SizeIs(1));
     EXPECT_EQ(reports[0].kind, TaskReport::Kind::kGone);
     EXPECT_EQ(reports[0].reason, "the coordinator needs it no longer");

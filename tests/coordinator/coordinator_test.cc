@@ -654,6 +654,7 @@ TEST_F(TrainingTest, Deadline_LateClient_IsDroppedAndTheRoundGoesOnWithoutIt) {
   Submit("b", b_, Good(3));
   now_ms_ += 599'999;
   EXPECT_EQ(coordinator_->Poll(AskedBy("a"))->tasks.at(0).id, a_.id) << "still its own";
+  ASSERT_OK(coordinator_->Poll(AskedBy("b")));  // who has been silent for so long would not be drawn
   now_ms_ += 1;
   b_ = TaskFor("b");
   EXPECT_EQ(b_.base_version, 1);

@@ -260,7 +260,8 @@ class Deploy(RivuletTest):
         self.write("clients/good.tfrecord", tfrecord([example(b"x" * 784, 4)] * 8))
         coordinator = self.start("coordinator", self.scenario, "--listen", "127.0.0.1:0", "--insecure", "--db",
                                  self.path("deployed.sqlite"), "--set", "data.partition.clients=2", "--set",
-                                 "server.clients_per_round=2", "--set", "server.max_attempts=1")
+                                 "server.clients_per_round=2", "--set", "server.min_reports=2", "--set",
+                                 "server.max_attempts=1")
         address = coordinator.stdout.readline().split()[-1]
         clients = {name: self.start("client", "--coordinator", address, "--insecure", "--name", name, "--data",
                                     f"train={self.path(folder)}/{name}.tfrecord")

@@ -1,5 +1,6 @@
 """The command line itself: help, examples, wrong usage, exit codes."""
 import json
+import pathlib
 import re
 
 from harness import RivuletTest, main
@@ -24,7 +25,7 @@ class Usage(RivuletTest):
             seen.append(" ".join(path))
             todo += [path + [child] for child in children]
         for name in ("simulate", "up", "coordinator", "client", "runs list", "runs show", "runs rounds", "runs clients",
-                     "model export", "model import", "model check", "data import", "data inspect", "data verify", "data partition",
+                     "plan build", "plan show", "model export", "model import", "model check", "data import", "data inspect", "data verify", "data partition",
                      "data synth"):
             self.assertIn(name, seen)
 
@@ -67,6 +68,22 @@ class Usage(RivuletTest):
         result = self.run_rivulet()
         self.assertEqual(result.code, 2)
         self.assertIn("Subcommands:", result.out)
+
+    def test_plan_is_built_and_shown_and_is_the_one_that_a_run_uses(self):
+        plan = self.path("tiny.plan")
+        self.assertIn(plan, self.run_rivulet("plan", "build", self.scenario, "--out", plan, code=0).out)
+        shown = json.loads(self.run_rivulet("plan", "show", plan, "--json", code=0).out)
+        self.simulate("--rounds", "1")
+        self.assertEqual(self.query("SELECT plan_digest FROM runs"), [(shown["digest"],)])
+        self.assertEqual(shown["plan"], "tiny")
+        self.assertEqual(shown["bytes"], pathlib.Path(plan).stat().st_size)
+        self.assertEqual(shown["update_elements"], 7850)
+        self.assertIn("2 epochs, batches of 5 shuffled", shown["train_pass_1"])
+        self.assertEqual(shown["train_pass_1_input"], "none")
+        self.assertEqual(shown["train_part_delta"], "params - base_params")
+        self.assertIn("resolution_of_sum", self.run_rivulet("plan", "show", plan, code=0).out)
+        self.write("cut.plan", pathlib.Path(plan).read_bytes()[:1000])
+        self.assert_refused(self.run_rivulet("plan", "show", self.path("cut.plan")), "cut.plan", code=1)
 
     def test_closed_stdout_is_a_failure_without_a_crash(self):
         with open("/dev/full", "wb") as full:

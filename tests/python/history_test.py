@@ -232,6 +232,11 @@ class History(harness.RivuletTest):
     def test_pages_show_what_there_is_and_escape_it(self):
         page = self.history._repr_html_()
         self.assertIn(self.first.id, page)
+        self.assertNotIn("older", page)
+        with unittest.mock.patch("rivulet._history._SHOWN_RUNS", 1):
+            page = self.history._repr_html_()
+        self.assertIn("and 1 older", page)
+        self.assertNotIn(self.first.id, page)
         page = self.first._repr_html_()
         for part in ("test/accuracy", "<polyline", "finished", self.first.id):
             self.assertIn(part, page)

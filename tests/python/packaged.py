@@ -36,4 +36,5 @@ def mutations(content, count):
 needs_numpy = unittest.skipUnless(_installed("numpy"), "needs NumPy (Debian's python3-numpy)")
 needs_pandas = unittest.skipUnless(_installed("pandas"), "needs pandas")
 needs_matplotlib = unittest.skipUnless(_installed("matplotlib"), "needs matplotlib")
+needs_torch = unittest.skipUnless(_installed("torch"), "needs PyTorch")
 needs_mypy = unittest.skipUnless(_installed("mypy"), "needs mypy")

@@ -285,6 +285,23 @@ class Examples(harness.RivuletTest):
         with self.assertRaisesRegex(rivulet.RivuletError, "has no feature 'z'; it has \\['x'\\]"):
             rivulet.read_examples(path, shapes={"z": (2, 2)})
 
+    @packaged.needs_torch
+    def test_write_examples_a_data_set_of_pytorch_as_its_arrays(self):
+        import torch
+        from torch.utils.data import Subset, TensorDataset
+
+        pixels = torch.arange(24, dtype=torch.uint8).reshape(6, 2, 2, 1)
+        data = Subset(TensorDataset(pixels, torch.arange(6)), [4, 1])
+        rivulet.write_examples(self.path("torch"), data, names=("image", "label"))
+        rivulet.write_examples(self.path("columns"), {"image": pixels.numpy()[[4, 1]], "label": [4, 1]})
+        self.assertEqual((self.folder / "torch").read_bytes(), (self.folder / "columns").read_bytes())
+        for data, sentence in [
+            ({"x": torch.ones(2, requires_grad=True)}, "feature 'x' is no array: .*detach"),
+            ([{"x": torch.ones(2, dtype=torch.bfloat16)}], "feature 'x' of example 0 is no array: .*BFloat16"),
+        ]:
+            with self.subTest(sentence), self.assertRaisesRegex(rivulet.RivuletError, sentence):
+                rivulet.write_examples(self.path("refused"), data)
+
     @packaged.needs_pandas
     def test_write_examples_a_dataframe_as_its_columns(self):
         import pandas

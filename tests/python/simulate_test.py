@@ -53,7 +53,7 @@ class Simulate(harness.RivuletTest):
     def test_a_file_and_its_dict_give_the_programs_bits(self):
         self.simulate()
         from_file = rivulet.simulate("tiny.toml", db="file.sqlite")
-        from_dict = rivulet.simulate(SCENARIO, db="dict.sqlite", workers=1)
+        rivulet.simulate(SCENARIO, db="dict.sqlite", workers=1)
         self.assertEqual((from_file.status, from_file.name), ("finished", "tiny"))
         self.assertEqual(self.digests("file.sqlite"), self.digests())
         self.assertEqual(self.digests("dict.sqlite"), self.digests())
@@ -219,10 +219,15 @@ class Simulate(harness.RivuletTest):
         deaf = "import signal, sys, time; signal.signal(2, print); print('deaf', file=sys.stderr); time.sleep(60)"
         child = _Child([sys.executable, "-c", deaf])
         self.addCleanup(child.close)
-        self.assertEqual(child._next_line(), "deaf")
-        child.interrupt()
-        child.interrupt()
-        self.assertEqual(child.wait()[0], -signal.SIGKILL)
+        shown = []
+
+        def show(line):  # interrupted wherever it stands, twice
+            shown.append(line)
+            child.interrupt()
+            raise KeyboardInterrupt
+
+        self.assertEqual(child.follow(types.SimpleNamespace(show=show)), ["deaf"])
+        self.assertEqual((shown, child.wait()[0]), (["deaf"], -signal.SIGKILL))
 
     def test_killed_python_ends_its_run_cleanly(self):
         if not any(os.access(os.path.join(folder, "setpriv"), os.X_OK) for folder in os.get_exec_path()):

@@ -147,11 +147,17 @@ TEST_F(GrpcHeldPollsTest, ServerStops_AnswersThoseItHolds) {
   EXPECT_TRUE(answered);
 }
 
-TEST_F(GrpcHeldPollsTest, ClientHangsUp_ItsPollEndsWithTheNextNews) {
+TEST_F(GrpcHeldPollsTest, ClientHangsUp_ItsPollEndsWithTheNextNewsAndTakesNoTask) {
   std::thread client([&] { EXPECT_FALSE(client_->Poll(Waiting("a", 60'000)).ok()); });
   api_.WaitForPolls(1);
   client_->Cancel();
   client.join();
+  std::this_thread::sleep_for(milliseconds(300));  // until the server has heard of it
+  api_.Offer("a");
+  std::this_thread::sleep_for(milliseconds(50));
+  const auto again =
+      GrpcClient::Create({.coordinator = server_->address(), .credentials = InsecureCredentials(false)}).value();
+  EXPECT_EQ(again->Poll(Waiting("a", 60'000))->tasks.size(), 1u);
   api_.End();
   server_->Stop(std::chrono::seconds(10));
 }
@@ -162,7 +168,7 @@ TEST_F(GrpcHeldPollsTest, ManyIdleConnections_CallSeldomAndAreInNobodysWay) {
   getrlimit(RLIMIT_NOFILE, &files);
   files.rlim_cur = files.rlim_max;
   setrlimit(RLIMIT_NOFILE, &files);
-  const int idle = static_cast<int>(std::min<rlim_t>(2000, (files.rlim_cur - 200) / 2));
+  const int idle = static_cast<int>(std::min<rlim_t>(500, (files.rlim_cur - 200) / 2));
   struct Connection {
     std::unique_ptr<rpc::Coordinator::Stub> stub;
     grpc::ClientContext context;

@@ -36,6 +36,19 @@ TEST(PresenceTest, NameThatIsSilentForAsLong_IsAbsentUntilItIsSeenAgain) {
   EXPECT_EQ(presence.CountPresent(7, 1150), 1);
 }
 
+TEST(PresenceTest, WhoDidNotAnswer_IsAbsentUntilItIsSeen) {
+  Presence presence(1000);
+  presence.Begin(0);
+  presence.Saw("a", 100);
+  presence.Lost("a");
+  presence.Lost("b");
+  EXPECT_FALSE(presence.IsPresent("a", 200));
+  EXPECT_EQ(presence.CountPresent(7, 200), 5);
+  presence.Saw("a", 300);
+  EXPECT_TRUE(presence.IsPresent("a", 300));
+  EXPECT_FALSE(presence.IsPresent("b", 300));
+}
+
 TEST(PresenceTest, WhoIsServedByASite_IsPresentWhileTheSiteIs) {
   Presence presence(1000);
   presence.Begin(0);

@@ -72,6 +72,29 @@ TEST(ImportIntoTest, NameTaken_IsRefusedAndNothingIsCopied) {
   EXPECT_EQ(into.nodes().size(), 1u);
 }
 
+// The same graph over another variable, and what it read before from a placeholder of the first copy.
+TEST(ImportIntoTest, Instead_TakesTheNodesPlace) {
+  Graph into;
+  const Scope scope(into);
+  ASSERT_OK(ImportInto(into, TimesTen(), ""));
+  const Output other = Variable(scope, "other", Shape{2}, Constant(2));
+  const Output seven = scope.Const(7.0f, "seven");
+  ASSERT_OK(ImportInto(into, TimesTen(), "copy", {}, nullptr, {{"w", other.node->input(0)}, {"ten", seven}}));
+  EXPECT_EQ(into.Find("copy/w"), nullptr);
+  EXPECT_EQ(into.Find("copy/ten"), nullptr);
+  ASSERT_OK_AND_ASSIGN(const auto session, Session::Create(std::move(into)));
+  ASSERT_OK(session->Run({}, {}, {"init"}));
+  ASSERT_OK(session->Run({}, {}, {"copy/run"}));
+  EXPECT_THAT(Values(session->GetVariable("other").value()), ElementsAre(14.0f, 14.0f));
+}
+
+TEST(ImportIntoTest, InsteadOfAnotherType_IsRefused) {
+  Graph into;
+  const Output seven = Scope(into).Const(Tensor::Scalar<int32_t>(7), "seven");
+  EXPECT_THAT(ImportInto(into, TimesTen(), "copy", {}, nullptr, {{"ten", seven}}),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
 TEST(ImportIntoTest, InvalidPrefix_IsRefused) {
   Graph into;
   EXPECT_THAT(ImportInto(into, TimesTen(), "a b"),

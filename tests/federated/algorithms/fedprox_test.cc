@@ -6,15 +6,14 @@
 #include <fstream>
 
 #include "client/pass_programs.h"
-#include "engine/graph/scope.h"
 #include "federated/aggregation/aggregation.h"
 #include "federated/random/streams.h"
 #include "tests/client/local_plan.h"
+#include "tests/testing/four_pixels.h"
 
 namespace rivulet {
 namespace {
 
-using testing::DigitExample;
 using testing::DigitRecords;
 using testing::LocalScenario;
 using testing::MemoryDataset;
@@ -101,58 +100,19 @@ TEST(FedProx, ClippedGradients_HaveTheTermInThem) {
   EXPECT_LE(NormOf(trained.delta), clipped.client.optimizer.learning_rate * 0.01 * 6 * (1 + 1e-5));
 }
 
-// Softmax regression of four pixels to three classes.
-ModelDef FourPixels() {
-  ModelDef model;
-  Scope scope(model.graph);
-  const Output image = scope.Placeholder("image", DType::kFloat32, {-1, 4});
-  const Output label = scope.Placeholder("label", DType::kInt64, {-1});
-  std::vector<Node*> assigned;
-  const auto variable = [&](const char* name, Shape shape) {
-    const Output handle = scope.Op(
-        "VarHandleOp", {}, {{"dtype", DType::kFloat32}, {"shape", shape}, {"shared_name", std::string(name)}}, name);
-    assigned.push_back(scope.AddNode("AssignVariableOp", {handle, scope.Const(Tensor(DType::kFloat32, shape))},
-                                     {{"dtype", DType::kFloat32}}));
-    return scope.Op("ReadVariableOp", {handle}, {{"dtype", DType::kFloat32}});
-  };
-  const Output w = variable("w", {4, 3}), b = variable("b", {3});
-  scope.WithControl(assigned).AddNode("NoOp", {}, {}, "init");
-  const Output logits = scope.Op("BiasAdd", {scope.Op("MatMul", {image, w}), b}, {}, "logits");
-  const Output losses = scope.Op("SparseSoftmaxCrossEntropyWithLogits", {logits, label});
-  scope.Op("Mean", {losses, scope.Const(Tensor::Of<int32_t>({1}, {0}))}, {}, "loss");
-  EXPECT_OK(scope.status());
-  model.input = {"image", {DType::kFloat32, {-1, 4}}, FeatureEncoding::kUint8, 1.0 / 255.0};
-  model.label = {"label", {DType::kInt64, {-1}}, FeatureEncoding::kInt64, 1, 3};
-  model.classes = 3;
-  model.train_loss = model.eval_loss = "loss";
-  auto variables = VariablesOf(model.graph);
-  EXPECT_OK(variables);
-  model.variables = *std::move(variables);
-  return model;
-}
-
 TEST(FedProx, OneRound_IsNumPysInDouble) {
   Scenario scenario = ProxScenario(0.3);
   scenario.client.epochs = 2;
   scenario.client.batch_size = 2;
   scenario.client.shuffle = false;
   scenario.client.optimizer.learning_rate = 0.5;
-  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const Plan> plan, ComposePlan(scenario, FourPixels()));
-  Model base(plan->layout());
-  int n = 0;
-  for (const Slice& slice : plan->layout()->slices()) {
-    for (float& value : base.tensor(slice).flat<float>()) value = static_cast<float>(n++ * 37 % 101 - 50) * 0.01f;
-  }
+  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const Plan> plan, ComposePlan(scenario, testing::FourPixels()));
+  const auto base = testing::FourPixelsBase(*plan);
   ASSERT_OK_AND_ASSIGN(const auto aggregation, Aggregation::Create(plan->aggregation()));
   for (int client = 0; client < 2; ++client) {
-    std::vector<std::string> records;
-    for (int i = 0; i < (client == 0 ? 5 : 3); ++i) {
-      std::string image;
-      for (int k = 0; k < 4; ++k) image.push_back(static_cast<char>((71 * k + 37 * i + 113 * client) % 256));
-      records.push_back(DigitExample(image, (i + client) % 3));
-    }
+    std::vector<std::string> records = testing::FourPixelRecords(client, client == 0 ? 5 : 3);
     const std::string name(1, static_cast<char>('a' + client));
-    ASSERT_OK_AND_ASSIGN(const Trained trained, TrainClient(plan, base, records, name));
+    ASSERT_OK_AND_ASSIGN(const Trained trained, TrainClient(plan, *base, std::move(records), name));
     const PartView part{"delta", Encoding::kF32, std::as_bytes(std::span(trained.delta)), trained.examples};
     ASSERT_OK(aggregation->Take({name, {&part, 1}, trained.declared}));
   }

@@ -1,0 +1,137 @@
+// rivulet plan: what the clients of a run are given to do, as a file that can be looked at before anybody runs it.
+#include "federated/plan/plan.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdio>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "cli/command.h"
+#include "cli/run/blame_model.h"
+#include "cli/run/options.h"
+#include "cli/table.h"
+#include "engine/base/file_system.h"
+#include "setup/run_setup.h"
+
+namespace rivulet {
+namespace {
+
+struct PlanBuildOptions {
+  ScenarioOptions run;
+  std::string out;
+};
+
+struct PlanShowOptions {
+  std::string file;
+  bool json = false;
+};
+
+Status BuildPlanFile(const PlanBuildOptions& options) {
+  RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run));
+  RunSetup setup(scenario);
+  const StatusOr<std::shared_ptr<const Plan>> plan = setup.plan();
+  if (!plan.ok()) return BlameModel(scenario, plan.status());
+  const std::string& bytes = (*plan)->bytes();
+  RIVULET_RETURN_IF_ERROR(WriteFileAtomically(FileSystem::Default(), options.out, bytes));
+  fmt::print("{}: plan '{}', {} bytes, digest {}\n", options.out, (*plan)->name(), bytes.size(),
+             (*plan)->digest().Hex());
+  return absl::OkStatus();
+}
+
+std::string FeatureText(const FeatureSpec& feature) {
+  const char* const encoding = feature.encoding == FeatureSpec::Encoding::kUint8   ? "uint8"
+                               : feature.encoding == FeatureSpec::Encoding::kFloat ? "float32"
+                                                                                   : "int64";
+  return fmt::format("{} {}{}", feature.feature, encoding, feature.shape.ToString());
+}
+
+// Ops by type, each once: what a graph from somebody else can do is what its ops can.
+std::string OpsOf(const std::shared_ptr<const Graph>& graph) {
+  if (graph == nullptr) return "none";
+  std::set<std::string> types;
+  for (const auto& node : graph->nodes()) types.emplace(node->type());
+  return fmt::format("{}", fmt::join(types, ", "));
+}
+
+Fields FieldsOf(const Plan& plan) {
+  const ModelLayout& layout = *plan.layout();
+  const AggregationSpec& sum = plan.aggregation();
+  std::vector<std::string> features;
+  for (const FeatureSpec& feature : plan.features()) features.push_back(FeatureText(feature));
+  Fields fields = {{"plan", plan.name()},
+                   {"digest", plan.digest().Hex()},
+                   {"format", int64_t{kPlanFormat}},
+                   {"bytes", static_cast<int64_t>(plan.bytes().size())},
+                   {"kernels", std::string(plan.compile_options().kernels.portable ? "portable" : "native")},
+                   {"variables", static_cast<int64_t>(layout.slices().size())},
+                   {"update_elements", layout.update_elements()},
+                   {"features", fmt::format("{}", fmt::join(features, ", "))},
+                   {"aggregation", sum.rule},
+                   {"updates_per_version", sum.updates_per_version},
+                   {"largest_value", fmt::format("2^{}", sum.value_bits)},
+                   {"largest_weight", sum.max_weight},
+                   {"resolution_of_sum", fmt::format("2^-{}", sum.fraction_bits())}};
+  for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
+    const LocalProgram* const program = plan.program(kind);
+    if (program == nullptr) continue;
+    for (size_t i = 0; i < program->passes.size(); ++i) {
+      const LocalPass& pass = program->passes[i];
+      const std::string name = fmt::format("{}_pass_{}", Name(kind), i + 1);
+      fields.emplace_back(
+          name, fmt::format("data set '{}', {} epochs{}, batches of {}{}, gradient by {}", pass.dataset, pass.epochs,
+                            pass.max_steps > 0 ? fmt::format(" or {} steps", pass.max_steps) : "", pass.batch_size,
+                            pass.shuffle ? " shuffled" : "", pass.gradient_by.empty() ? "nothing" : pass.gradient_by));
+      fields.emplace_back(name + "_input", OpsOf(pass.input));
+      fields.emplace_back(name + "_begin", OpsOf(pass.begin));
+      fields.emplace_back(name + "_step", OpsOf(pass.step));
+      fields.emplace_back(name + "_end", OpsOf(pass.end));
+    }
+    for (const auto& [part, source] : program->parts) {
+      fields.emplace_back(fmt::format("{}_part_{}", Name(kind), part),
+                          source.from + (source.less.empty() ? "" : " - " + source.less));
+    }
+  }
+  return fields;
+}
+
+Status ShowPlanFile(const PlanShowOptions& options) {
+  RIVULET_ASSIGN_OR_RETURN(std::string bytes, FileSystem::Default().ReadAll(options.file));
+  const StatusOr<std::shared_ptr<const Plan>> plan = Plan::Open(std::move(bytes));
+  if (!plan.ok()) return Annotate(plan.status(), options.file);
+  const Fields fields = FieldsOf(**plan);
+  fmt::print("{}", options.json ? JsonObject(fields) + "\n" : FieldLines(fields));
+  return absl::OkStatus();
+}
+
+const RegisterCommand kPlan(45, [] {
+  auto build = std::make_shared<PlanBuildOptions>();
+  Command build_command{.name = "build",
+                        .summary = "Write the plan of a scenario: what its clients will be given, byte by byte.",
+                        .example = "rivulet plan build simulations/scenarios/quickstart.toml --out quickstart.plan"};
+  build_command.Positional("SCENARIO.toml", &build->run.scenario, "whose model, algorithm and settings")
+      .Repeated("--set", "KEY=VALUE", &build->run.sets,
+                "set a key of the scenario, such as client.epochs=5; repeatable")
+      .Required("--out", "FILE", &build->out, "the file to write");
+  build_command.run = [build] { return BuildPlanFile(*build); };
+
+  auto show = std::make_shared<PlanShowOptions>();
+  Command show_command{.name = "show",
+                       .summary = "Say what a plan has its clients do: passes, ops, parts, sums and their resolution.",
+                       .example = "rivulet plan show quickstart.plan"};
+  show_command.Positional("FILE", &show->file, "a plan, of `plan build` or beside the models of a run")
+      .Flag("--json", &show->json, "print it as one JSON object");
+  show_command.run = [show] { return ShowPlanFile(*show); };
+
+  Command plan{.name = "plan",
+               .summary = "Make and look at plans, which are what clients are given to do.",
+               .example = "rivulet plan show quickstart.plan"};
+  plan.subcommands.push_back(std::move(build_command));
+  plan.subcommands.push_back(std::move(show_command));
+  return plan;
+});
+
+}  // namespace
+}  // namespace rivulet

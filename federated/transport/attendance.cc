@@ -20,9 +20,6 @@ StatusOr<PollReply> Attendance::Poll(const PollRequest& request) {
     if (!reply->over) {
       unaware_[name] = Clock::now() + std::chrono::milliseconds(reply->wait_ms) + kGrace;
       sessions_.emplace(name, session);
-    } else if (!request.working_on.empty()) {
-      // Only its training was told, by the word that it works on; the client itself asks next.
-      unaware_[name] = Clock::now() + kGrace;
     } else {
       unaware_.erase(name);
       sessions_.erase({name, session});

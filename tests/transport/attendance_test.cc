@@ -85,14 +85,6 @@ TEST_F(AttendanceTest, SecondProcessOfAName_IsWaitedForALittle) {
   second.join();
 }
 
-TEST_F(AttendanceTest, ToldWhileItTrains_IsWaitedForUntilItAsks) {
-  fake_.reply->over = PollReply::Over{};
-  (void)attendance_.Poll({.caller = {.name = "a"}, .working_on = {{"task"}}});
-  EXPECT_FALSE(AllKnow());
-  Poll("a");
-  EXPECT_TRUE(AllKnow());
-}
-
 // Its last poll was to be followed by another within five seconds.
 TEST_F(AttendanceTest, ClientThatDied_IsNotWaitedForToTheEnd) {
   Poll("a");

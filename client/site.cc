@@ -114,7 +114,8 @@ Status Site::Forget(const TaskId& cancelled) {
 
 Status Site::HandOverPartial(uint64_t gather) {
   OpenPartial open = std::move(open_.extract(gather).mapped());
-  const StatusOr<SubmitResult> result = api_.SubmitInPlace(caller_, open.aggregation->Extract(), open.records);
+  const StatusOr<SubmitResult> result =
+      api_.SubmitInPlace(caller_, open.aggregation->Extract(open.base_version), open.records);
   // Accepted, or refused with every task of it; or the run was stopped, and what is resumed trains them again.
   if (result.ok() || absl::IsUnavailable(result.status())) return absl::OkStatus();
   for (const TaskRecord& record : open.records) {
@@ -154,6 +155,7 @@ StatusOr<Site::OpenPartial*> Site::Open(const Task& task) {
   std::erase_if(open_, [](const auto& open) { return open.second.records.empty(); });
   OpenPartial open;
   RIVULET_ASSIGN_OR_RETURN(open.aggregation, Aggregation::Create(trainer_.plan().aggregation()));
+  open.base_version = task.base_version;
   return &open_.emplace(task.gather, std::move(open)).first->second;
 }
 
@@ -189,9 +191,12 @@ StatusOr<TaskReport> Site::Work(const Task& task) {
   const Clock::time_point begin = Clock::now();
   std::vector<PartView> parts;
   for (const LocalResult::Part& part : trained->parts) {
-    parts.push_back({.name = part.name, .data = {}, .weight = trained->examples, .runs = part.runs});
+    parts.push_back({.name = part.name, .runs = part.runs});
   }
-  const StatusOr<Aggregation::Taken> taken = open->aggregation->Take({task.id, parts, trained->declared});
+  const StatusOr<Weights> weights = WeightsOf(open->aggregation->spec(), trained->declared, {});
+  const StatusOr<Aggregation::Taken> taken =
+      weights.ok() ? open->aggregation->Take({task.id, task.base_version, parts, trained->declared}, *weights)
+                   : weights.status();
   const double fold_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   folding.End();
   if (!taken.ok()) {

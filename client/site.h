@@ -62,6 +62,7 @@ class Site {
   using Clock = std::chrono::steady_clock;
   struct OpenPartial {
     std::unique_ptr<Aggregation> aggregation;
+    int64_t base_version = 0;  // of all its tasks
     std::vector<TaskRecord> records;
     size_t told = 0;  // of the records: said to be held
   };

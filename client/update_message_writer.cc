@@ -31,7 +31,6 @@ void AppendVarint(std::string& out, uint64_t value) {
 size_t BytesSize(int field, size_t length) {
   return VarintSize(Key(field, kLengthDelimited)) + VarintSize(length) + length;
 }
-size_t IntegerSize(int field, uint64_t value) { return VarintSize(Key(field, kVarint)) + VarintSize(value); }
 void AppendHead(std::string& out, int field, size_t length) {
   AppendVarint(out, Key(field, kLengthDelimited));
   AppendVarint(out, length);
@@ -40,15 +39,9 @@ void AppendBytes(std::string& out, int field, std::string_view bytes) {
   AppendHead(out, field, bytes.size());
   out.append(bytes);
 }
-void AppendInteger(std::string& out, int field, uint64_t value) {
-  AppendVarint(out, Key(field, kVarint));
-  AppendVarint(out, value);
-}
 
 constexpr int kMapKey = 1, kMapValue = 2;  // of every map's entry
 size_t ScalarSize(const std::string& name) { return BytesSize(kMapKey, name.size()) + 1 + sizeof(double); }
-
-constexpr auto kEncoding = static_cast<uint64_t>(Encoding::kF32);
 
 size_t DataSize(const LocalResult::Part& part) {
   size_t bytes = 0;
@@ -57,7 +50,6 @@ size_t DataSize(const LocalResult::Part& part) {
 }
 size_t PartSize(const LocalResult::Part& part) {
   return BytesSize(proto::UpdatePart::kNameFieldNumber, part.name.size()) +
-         IntegerSize(proto::UpdatePart::kEncodingFieldNumber, kEncoding) +
          BytesSize(proto::UpdatePart::kDataFieldNumber, DataSize(part));
 }
 
@@ -86,7 +78,6 @@ std::string WriteUpdate(std::span<const LocalResult::Part> parts, const Scalars&
   for (const LocalResult::Part& part : parts) {
     AppendHead(out, proto::Update::kPartsFieldNumber, PartSize(part));
     AppendBytes(out, proto::UpdatePart::kNameFieldNumber, part.name);
-    AppendInteger(out, proto::UpdatePart::kEncodingFieldNumber, kEncoding);
     AppendHead(out, proto::UpdatePart::kDataFieldNumber, DataSize(part));
     for (const FloatRun& run : part.runs) AppendRun(out, run);
   }

@@ -1,4 +1,6 @@
 // CoordinatorApi: what clients ask, answered from the machine and the current model.
+#include <algorithm>
+
 #include "coordinator/run_coordinator.h"
 #include "engine/profile/tracer.h"
 #include "federated/random/streams.h"
@@ -109,7 +111,11 @@ Status RunCoordinator::CheckAble(const PollRequest& request) const {
       return InvalidArgument("client '{}' has no examples in its data set '{}'; give it at least one",
                              request.caller.name, offer.name);
     }
-    if (const int64_t most = parts_.aggregation.max_weight; offer.examples > most) {
+    // Every update of it would be refused, after it was trained for, in every round that draws it.
+    const AggregationSpec& aggregation = parts_.aggregation;
+    const bool weighed = std::any_of(aggregation.parts.begin(), aggregation.parts.end(),
+                                     [](const PartSpec& part) { return part.weigh == "examples" && !part.optional; });
+    if (const int64_t most = aggregation.max_weight; weighed && offer.examples > most) {
       return InvalidArgument("client '{}' has {} examples, and server.max_weight is {}; raise it", request.caller.name,
                              offer.examples, most);
     }
@@ -382,7 +388,7 @@ StatusOr<SubmitResult> RunCoordinator::CloseUpload(const std::shared_ptr<Attempt
   if (fold) {
     TraceSpan folding(options_.tracer, "phase", "fold");
     folding.Arrow(Tracer::Flow::kEnd, Tracer::kTask, task);
-    const StatusOr<Aggregation::Taken> taken = attempt->pot->Take(update->view());
+    const StatusOr<Aggregation::Taken> taken = attempt->pot->Take(update->view(attempt->round - 1));
     folding.End();
     if (!taken.ok()) result = refused(std::string(Message(taken.status())));
     MutexLock lock(mutex_);

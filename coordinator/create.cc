@@ -91,9 +91,13 @@ Status CheckSameConfig(const RunRow& run, const Scenario& given) {
 }
 
 std::string DescribeAggregation(const AggregationSpec& spec) {
-  return fmt::format(
-      "{}: sums in multiples of 2^-{}, values up to 2^{}, weights up to {}, at most {} updates a version", spec.rule,
-      spec.fraction_bits(), spec.value_bits, spec.max_weight, spec.updates_per_version);
+  std::string parts;
+  for (const PartSpec& part : spec.parts) {
+    parts += fmt::format(" {} in multiples of 2^-{} with values up to 2^{},", part.name, spec.fraction_bits(part),
+                         part.value_bits);
+  }
+  return fmt::format("{}: sums of{} weights up to {}, at most {} updates a version", spec.rule, parts, spec.max_weight,
+                     spec.updates_per_version);
 }
 
 // The model's file comes before the row that names it, as in every commit: a start that dies in between leaves a file
@@ -255,9 +259,10 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
 
 StatusOr<std::unique_ptr<Coordinator>> CreateCoordinator(CoordinatorOptions options, RunParts parts) {
   if (options.db_path.empty()) return InvalidArgument("a run needs a history: give the database's file name");
-  if (parts.aggregation.elements != parts.layout->update_elements()) {
-    return InvalidArgument("the plan aggregates {} elements and its model's updates have {}",
-                           parts.aggregation.elements, parts.layout->update_elements());
+  const PartSpec* const delta = parts.aggregation.Find("delta");
+  if (delta == nullptr || delta->elements != parts.layout->update_elements()) {
+    return InvalidArgument("the plan aggregates {} elements of a delta and its model's updates have {}",
+                           delta == nullptr ? 0 : delta->elements, parts.layout->update_elements());
   }
   RIVULET_RETURN_IF_ERROR(Aggregation::Create(parts.aggregation).status());
   RIVULET_ASSIGN_OR_RETURN(auto optimizer, ServerOptimizer::Create(parts.server_optimizer));

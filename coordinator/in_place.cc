@@ -42,7 +42,10 @@ StatusOr<std::shared_ptr<const Model>> RunCoordinator::FetchInPlace(const Caller
 
 void RunCoordinator::Record(Attempt& attempt, const TaskRecord& record) {
   TaskEntry& entry = attempt.tasks.at(record.task);
-  entry.weight = entry.examples = record.examples;
+  // It was folded with these weights, so there are some.
+  const StatusOr<Weights> weights = WeightsOf(parts_.aggregation, record.declared, {});
+  if (weights.ok()) entry.weight = weights->parts.at(0) >> parts_.aggregation.weight_fraction_bits;
+  entry.examples = record.examples;
   entry.steps = record.steps;
   entry.train_loss = Finite(record.declared, "train_loss");
   entry.train_seconds = record.measured.train_seconds;

@@ -71,9 +71,12 @@ Fields FieldsOf(const Plan& plan) {
                    {"features", fmt::format("{}", fmt::join(features, ", "))},
                    {"aggregation", sum.rule},
                    {"updates_per_version", sum.updates_per_version},
-                   {"largest_value", fmt::format("2^{}", sum.value_bits)},
-                   {"largest_weight", sum.max_weight},
-                   {"resolution_of_sum", fmt::format("2^-{}", sum.fraction_bits())}};
+                   {"largest_weight", sum.max_weight}};
+  for (const PartSpec& part : sum.parts) {
+    const std::string of = sum.parts.size() == 1 ? "" : fmt::format("{}.", part.name);
+    fields.push_back({of + "largest_value", fmt::format("2^{}", part.value_bits)});
+    fields.push_back({of + "resolution_of_sum", fmt::format("2^-{}", sum.fraction_bits(part))});
+  }
   for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
     const LocalProgram* const program = plan.program(kind);
     if (program == nullptr) continue;

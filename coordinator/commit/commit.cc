@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "engine/base/check.h"
 #include "engine/profile/tracer.h"
 
 namespace rivulet {
@@ -26,9 +27,10 @@ StatusOr<MadeVersion> MakeVersion(const ServerState& base, std::unique_ptr<Aggre
     RIVULET_ASSIGN_OR_RETURN(const ServerInput input, std::move(*aggregation).Finish());
     // Sums of 64 bits take twice the room of the model; they go before the new model and an evaluation need theirs.
     aggregation.reset();
-    made.lost_fraction = input.lost_fraction;
-    RIVULET_ASSIGN_OR_RETURN(static_cast<ServerState&>(made),
-                             NextState(base, optimizer, learning_rate, input.mean_delta));
+    const ServerInput::Part* const delta = input.Find("delta");
+    RIVULET_CHECK(delta != nullptr, "a run of models aggregates no delta");
+    made.lost_fraction = delta->lost_fraction;
+    RIVULET_ASSIGN_OR_RETURN(static_cast<ServerState&>(made), NextState(base, optimizer, learning_rate, delta->mean));
   }
   made.aggregate_seconds = SecondsSince(begin);
   if (evaluator != nullptr) {
@@ -45,7 +47,7 @@ std::string LossWarning(double lost_fraction, const AggregationSpec& spec) {
   return fmt::format(
       "{:.2f} % of the non-zero coordinates of the updates are smaller than the resolution of the sum and were lost; "
       "lower server.value_bits ({}) or server.max_weight ({})",
-      100 * lost_fraction, spec.value_bits, spec.max_weight);
+      100 * lost_fraction, spec.parts.at(0).value_bits, spec.max_weight);
 }
 
 }  // namespace rivulet

@@ -29,7 +29,6 @@ StatusOr<ArrivedUpdate> ReadUpdate(const Upload::Whole& whole) {
   }
   ArrivedUpdate update;
   update.parts = std::move(message.parts);
-  for (PartView& part : update.parts) part.weight = *examples;
   TaskRecord& record = update.record;
   record.task = whole.submission.task;
   record.examples = *examples;

@@ -27,11 +27,11 @@ struct ArrivedUpdate {
   TaskRecord record;  // its norm is for whoever folds
   std::vector<PartView> parts;
   // Borrows from this.
-  UpdateView view() const { return {record.task, parts, record.declared}; }
+  UpdateView view(int64_t base_version) const { return {record.task, base_version, parts, record.declared}; }
 };
 
-// Of the bytes of a whole upload. INVALID_ARGUMENT: it is no Update message, or declares no number of examples, which
-// is its weight; a sentence for whoever sent it. Its values are not looked at: the fold does, in one pass.
+// Of the bytes of a whole upload. INVALID_ARGUMENT: it is no Update message, or declares no number of examples; a
+// sentence for whoever sent it. Its values are not looked at: the fold does, in one pass.
 StatusOr<ArrivedUpdate> ReadUpdate(const Upload::Whole& whole);
 
 // Thread-safe.

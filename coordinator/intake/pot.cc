@@ -14,7 +14,8 @@ double FoldedFor(std::chrono::steady_clock::time_point begin) {
 StatusOr<Aggregation::Taken> Pot::Take(const UpdateView& update) {
   MutexLock lock(mutex_);
   const auto begin = std::chrono::steady_clock::now();
-  StatusOr<Aggregation::Taken> taken = aggregation_->Take(update);
+  const StatusOr<Weights> weights = WeightsOf(aggregation_->spec(), update.scalars, {});
+  StatusOr<Aggregation::Taken> taken = weights.ok() ? aggregation_->Take(update, *weights) : weights.status();
   fold_seconds_ += FoldedFor(begin);
   return taken;
 }

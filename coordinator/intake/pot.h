@@ -15,7 +15,8 @@ class Pot {
  public:
   explicit Pot(std::unique_ptr<Aggregation> aggregation) : aggregation_(std::move(aggregation)) {}
 
-  // As Aggregation::Take: checks, measures and adds in one pass; what fails leaves no trace.
+  // As Aggregation::Take, with the weights of what the update declares: checks, measures and adds in one pass; what
+  // fails leaves no trace.
   StatusOr<Aggregation::Taken> Take(const UpdateView& update);
   // As Aggregation::Merge; `fold_seconds` were spent by the site that made the partial.
   Status Merge(Partial&& partial, double fold_seconds);

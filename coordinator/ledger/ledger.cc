@@ -4,6 +4,9 @@
 #include <span>
 #include <tuple>
 
+#include "federated/aggregation/aggregation_spec.h"
+#include "federated/aggregation/wide_sum.h"
+
 namespace rivulet {
 namespace {
 
@@ -51,7 +54,7 @@ ClientRoundRow RowOf(const ClosedAttempt& attempt, const ClosedAttempt::ClosedTa
   return row;
 }
 
-// In the order of names, so that the mean's bits do not depend on arrival.
+// In the order of names, which is that of rows.
 std::vector<const ClosedAttempt::ClosedTask*> InOrder(const ClosedAttempt& attempt) {
   std::vector<const ClosedAttempt::ClosedTask*> tasks;
   tasks.reserve(attempt.tasks.size());
@@ -77,7 +80,8 @@ RoundRow RoundOf(const ClosedAttempt& attempt, const AttemptEnd& end,
   round.aggregate_seconds = end.aggregate_seconds;
   round.evaluate_seconds = end.evaluate_seconds;
   if (end.model_digest) round.model_digest = end.model_digest->Hex();
-  double loss_sum = 0;
+  // Summed exactly, so that no order can be seen.
+  WideSum loss_sum;
   int64_t loss_examples = 0;
   for (const ClosedAttempt::ClosedTask* task : tasks) {
     const TaskFacts& facts = task->facts;
@@ -87,9 +91,10 @@ RoundRow RoundOf(const ClosedAttempt& attempt, const AttemptEnd& end,
       case TaskEnd::kFolded:
         ++round.folded;
         round.examples += facts.examples.value_or(0);
-        if (facts.train_loss) {
-          loss_sum += *facts.train_loss * static_cast<double>(facts.examples.value_or(0));
-          loss_examples += facts.examples.value_or(0);
+        if (facts.train_loss && WideSum::Takes(*facts.train_loss)) {
+          const int64_t examples = std::clamp<int64_t>(facts.examples.value_or(0), 0, kMaxWeight);
+          loss_sum.Add(WideSum::Of(examples, *facts.train_loss));
+          loss_examples += examples;
         }
         break;
       case TaskEnd::kRefused:
@@ -103,7 +108,7 @@ RoundRow RoundOf(const ClosedAttempt& attempt, const AttemptEnd& end,
     }
   }
   round.reported = round.folded + round.refused;
-  if (loss_examples > 0) round.train_loss = loss_sum / static_cast<double>(loss_examples);
+  if (loss_examples > 0) round.train_loss = loss_sum.ToDouble() / static_cast<double>(loss_examples);
   return round;
 }
 

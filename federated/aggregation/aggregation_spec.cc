@@ -1,6 +1,9 @@
 #include "federated/aggregation/aggregation_spec.h"
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
+#include <set>
 
 namespace rivulet {
 namespace {
@@ -11,22 +14,160 @@ int CeilLog2(uint64_t count) { return static_cast<int>(std::bit_width(count - 1)
 constexpr int64_t kMaxUpdates = int64_t{1} << 31;
 constexpr int kMaxValueBits = 30;
 constexpr int kMaxWeightFractionBits = 28;
-constexpr int kMaxStalenessBits = 8;
+constexpr size_t kMaxSpecParts = 16, kMaxSpecScalars = 64, kMaxSpecNameBytes = 256;
+
+constexpr std::string_view kExamples = "examples", kOne = "one",
+                           kScalarPrefix = "scalar:", kNumberPrefix = "number:", kOver = " / ";
+
+Status CheckWeigh(std::string_view owner, std::string_view weigh) {
+  const size_t over = weigh.find(kOver);
+  const std::string_view what = weigh.substr(0, over);
+  const bool known =
+      what == kExamples || what == kOne || (what.starts_with(kScalarPrefix) && what.size() > kScalarPrefix.size());
+  bool divisor = true;
+  if (over != std::string_view::npos) {
+    const std::string_view by = weigh.substr(over + kOver.size());
+    divisor = by.starts_with(kNumberPrefix) && by.size() > kNumberPrefix.size();
+  }
+  if (known && divisor) return absl::OkStatus();
+  return InvalidArgument(
+      "{} is weighed by '{}'; a rule is 'examples', 'one' or 'scalar:NAME', and may end in ' / number:NAME'", owner,
+      weigh);
+}
+
+Status CheckSpecName(std::string_view what, std::string_view name, std::set<std::string_view>& names) {
+  if (name.empty() || name.size() > kMaxSpecNameBytes) {
+    return InvalidArgument("the name of a {} has 1 to {} bytes, not {}", what, kMaxSpecNameBytes, name.size());
+  }
+  if (!names.insert(name).second) return InvalidArgument("two {}s are named '{}'", what, name);
+  return absl::OkStatus();
+}
+
+// Of one part, by the keys that people set.
+Status CheckBits(const AggregationSpec& spec, const PartSpec& part) {
+  if (part.elements < 1 || part.elements > (int64_t{1} << 40)) {
+    return InvalidArgument("an update of {} elements cannot be aggregated; it has 1 to 2^40", part.elements);
+  }
+  if (part.value_bits < -kMaxValueBits || part.value_bits > kMaxValueBits) {
+    return InvalidArgument("server.value_bits = {} is not between {} and {}", part.value_bits, -kMaxValueBits,
+                           kMaxValueBits);
+  }
+  if (part.sum_bits != 64 && part.sum_bits != 32) {
+    return InvalidArgument("sums of {} bits cannot be kept; they have 64, or 32 under masks", part.sum_bits);
+  }
+  if (spec.fraction_bits(part) < 0) {
+    const std::string fractions = spec.weight_fraction_bits == 0
+                                      ? ""
+                                      : fmt::format(", server.weight_fraction_bits = {}", spec.weight_fraction_bits);
+    return InvalidArgument(
+        "server.value_bits = {}, server.max_weight = {}{} and {} updates per version (server.clients_per_round) need "
+        "{} bits more than the {} of a sum; lower one of them",
+        part.value_bits, spec.max_weight, fractions, spec.updates_per_version, -spec.fraction_bits(part),
+        part.sum_bits - 2 - spec.staleness_bits);
+  }
+  return absl::OkStatus();
+}
+
+Status CheckDenominator(const AggregationSpec& spec, const PartSpec& part) {
+  const Denominator& by = part.denominator;
+  switch (by.kind) {
+    case Denominator::Kind::kWeights:
+    case Denominator::Kind::kTasks:
+      return absl::OkStatus();
+    case Denominator::Kind::kConstant:
+      if (std::isfinite(by.constant) && by.constant >= 0x1p-100 && by.constant <= 0x1p100) return absl::OkStatus();
+      return InvalidArgument("part '{}' is divided by the constant {}, which is not between 2^-100 and 2^100",
+                             part.name, by.constant);
+    case Denominator::Kind::kScalar:
+      for (const ScalarSpec& scalar : spec.scalars) {
+        if (scalar.name == by.scalar) return absl::OkStatus();
+      }
+      return InvalidArgument("part '{}' is divided by the sum of the scalar '{}', which the plan does not sum",
+                             part.name, by.scalar);
+  }
+  return InvalidArgument("part '{}' has the unknown denominator {}", part.name, static_cast<int>(by.kind));
+}
+
+StatusOr<double> NumberOf(const Scalars& numbers, std::string_view name, std::string_view whose) {
+  const auto found = numbers.find(std::string(name));
+  if (found == numbers.end()) return InvalidArgument("{} '{}', which weighs an update, is missing", whose, name);
+  if (!std::isfinite(found->second)) {
+    return InvalidArgument("{} '{}', which weighs an update, is {}", whose, name, found->second);
+  }
+  return found->second;
+}
+
+StatusOr<int64_t> WeightOf(std::string_view weigh, int fraction_bits, const Scalars& declared, const Scalars& numbers) {
+  const size_t over = weigh.find(kOver);
+  const std::string_view what = weigh.substr(0, over);
+  double weight = 1;
+  if (what != kOne) {
+    const std::string_view name = what == kExamples ? kExamples : what.substr(kScalarPrefix.size());
+    RIVULET_ASSIGN_OR_RETURN(weight, NumberOf(declared, name, "the declared"));
+  }
+  if (over != std::string_view::npos) {
+    const std::string_view by = weigh.substr(over + kOver.size() + kNumberPrefix.size());
+    RIVULET_ASSIGN_OR_RETURN(const double divisor, NumberOf(numbers, by, "the task's number"));
+    if (!(divisor > 0))
+      return InvalidArgument("the task's number '{}' is {}; what is divided by is above 0", by, divisor);
+    weight /= divisor;
+  }
+  // Beyond every bound in any case, and what an int64 holds.
+  const double units = std::clamp(std::ldexp(weight, fraction_bits), -0x1p62, 0x1p62);
+  return std::llround(units);
+}
 
 }  // namespace
 
+int64_t AggregationSpec::weight_bound(const PartSpec& part) const {
+  return (part.weigh == kOne ? 1 : max_weight) << weight_fraction_bits;
+}
+
 // The resolution is not a setting but follows from the bounds: as fine as it can be while no set of updates that passes
 // Check can overflow. So a fold never has to look for overflow.
-int AggregationSpec::fraction_bits() const {
+int AggregationSpec::fraction_bits(const PartSpec& part) const {
   // At most 2^31 updates of weights below 2^29: the product has 60 bits.
-  const auto weights = static_cast<uint64_t>(updates_per_version) * static_cast<uint64_t>(weight_bound());
-  return sum_bits - 2 - value_bits - CeilLog2(weights) - staleness_bits;
+  const auto weights = static_cast<uint64_t>(updates_per_version) * static_cast<uint64_t>(weight_bound(part));
+  return part.sum_bits - 2 - part.value_bits - CeilLog2(weights) - staleness_bits;
+}
+
+const PartSpec* AggregationSpec::Find(std::string_view part) const {
+  for (const PartSpec& candidate : parts) {
+    if (candidate.name == part) return &candidate;
+  }
+  return nullptr;
+}
+
+Digest AggregationSpec::digest() const {
+  Sha256 hash;
+  const auto text = [&](std::string_view words) {
+    hash.UpdateU32(static_cast<uint32_t>(words.size()));
+    hash.Update(words);
+  };
+  const auto number = [&](int64_t value) { hash.UpdateU64(static_cast<uint64_t>(value)); };
+  text("rivulet aggregation 1");
+  text(rule);
+  number(std::ssize(parts));
+  for (const PartSpec& part : parts) {
+    text(part.name);
+    text(part.codec);
+    for (const int64_t field : {part.elements, int64_t{part.value_bits}, int64_t{part.sum_bits}}) number(field);
+    text(part.weigh);
+    hash.UpdateU8(part.optional);
+    hash.UpdateU8(static_cast<uint8_t>(part.denominator.kind));
+    hash.UpdateU64(std::bit_cast<uint64_t>(part.denominator.constant));
+    text(part.denominator.scalar);
+  }
+  number(std::ssize(scalars));
+  for (const ScalarSpec& scalar : scalars) text(scalar.name), text(scalar.weigh);
+  for (const int64_t field :
+       {updates_per_version, max_weight, int64_t{weight_fraction_bits}, int64_t{staleness_bits}}) {
+    number(field);
+  }
+  return std::move(hash).Finish();
 }
 
 Status ValidateSpec(const AggregationSpec& spec) {
-  if (spec.elements < 1 || spec.elements > (int64_t{1} << 40)) {
-    return InvalidArgument("an update of {} elements cannot be aggregated; it has 1 to 2^40", spec.elements);
-  }
   if (spec.updates_per_version < 1 || spec.updates_per_version > kMaxUpdates) {
     return InvalidArgument("{} updates per version (server.clients_per_round) are not between 1 and 2^31",
                            spec.updates_per_version);
@@ -44,32 +185,52 @@ Status ValidateSpec(const AggregationSpec& spec) {
         "server.max_weight = {} in units of 2^-{} is not below 2^29; lower it or server.weight_fraction_bits",
         spec.max_weight, spec.weight_fraction_bits);
   }
-  if (spec.value_bits < -kMaxValueBits || spec.value_bits > kMaxValueBits) {
-    return InvalidArgument("server.value_bits = {} is not between {} and {}", spec.value_bits, -kMaxValueBits,
-                           kMaxValueBits);
+  if (spec.staleness_bits != 0 && spec.staleness_bits != kStalenessBits) {
+    return InvalidArgument("a factor of {} bits for staleness cannot be kept free; it has {}, or 0 without",
+                           spec.staleness_bits, kStalenessBits);
   }
-  if (spec.sum_bits != 64 && spec.sum_bits != 32) {
-    return InvalidArgument("sums of {} bits cannot be kept; they have 64, or 32 under masks", spec.sum_bits);
+  if (spec.parts.size() > kMaxSpecParts || spec.scalars.size() > kMaxSpecScalars ||
+      spec.parts.size() + spec.scalars.size() == 0) {
+    return InvalidArgument("an aggregation of {} parts and {} scalars; there are at most {} and {}, and one at least",
+                           spec.parts.size(), spec.scalars.size(), kMaxSpecParts, kMaxSpecScalars);
   }
-  if (spec.staleness_bits < 0 || spec.staleness_bits > kMaxStalenessBits) {
-    return InvalidArgument("a factor of {} bits for staleness is not between 0 and {}", spec.staleness_bits,
-                           kMaxStalenessBits);
+  std::set<std::string_view> names;
+  for (const PartSpec& part : spec.parts) {
+    RIVULET_RETURN_IF_ERROR(CheckSpecName("part", part.name, names));
+    RIVULET_RETURN_IF_ERROR(CheckWeigh(fmt::format("part '{}'", part.name), part.weigh));
+    const Status bits = CheckBits(spec, part);
+    if (!bits.ok()) return spec.parts.size() == 1 ? bits : Annotate(bits, fmt::format("part '{}'", part.name));
+    RIVULET_RETURN_IF_ERROR(CheckDenominator(spec, part));
   }
-  if (spec.min_updates < 1 || spec.min_updates > spec.updates_per_version) {
-    return InvalidArgument("{} updates (server.min_reports) can never be reached by the {} of a version",
-                           spec.min_updates, spec.updates_per_version);
-  }
-  if (spec.fraction_bits() < 0) {
-    const std::string fractions = spec.weight_fraction_bits == 0
-                                      ? ""
-                                      : fmt::format(", server.weight_fraction_bits = {}", spec.weight_fraction_bits);
+  // 2^8 × 2^54 × 2^32 in units of 2^-32 fit the 128 bits of a scalar's sum.
+  constexpr int kMostWeightBits = 54;
+  const auto weights = static_cast<uint64_t>(spec.updates_per_version) *
+                       static_cast<uint64_t>(spec.max_weight << spec.weight_fraction_bits);
+  if (!spec.scalars.empty() && spec.staleness_bits > 0 && CeilLog2(weights) > kMostWeightBits) {
     return InvalidArgument(
-        "server.value_bits = {}, server.max_weight = {}{} and {} updates per version (server.clients_per_round) need "
-        "{} bits more than the {} of a sum; lower one of them",
-        spec.value_bits, spec.max_weight, fractions, spec.updates_per_version, -spec.fraction_bits(),
-        spec.sum_bits - 2 - spec.staleness_bits);
+        "{} updates per version (server.clients_per_round) of a server.max_weight of {} in units of 2^-{} are beyond "
+        "2^{}; lower one of them",
+        spec.updates_per_version, spec.max_weight, spec.weight_fraction_bits, kMostWeightBits);
+  }
+  names.clear();
+  for (const ScalarSpec& scalar : spec.scalars) {
+    RIVULET_RETURN_IF_ERROR(CheckSpecName("scalar", scalar.name, names));
+    RIVULET_RETURN_IF_ERROR(CheckWeigh(fmt::format("scalar '{}'", scalar.name), scalar.weigh));
   }
   return absl::OkStatus();
+}
+
+StatusOr<Weights> WeightsOf(const AggregationSpec& spec, const Scalars& declared, const Scalars& numbers) {
+  Weights weights;
+  for (const PartSpec& part : spec.parts) {
+    RIVULET_ASSIGN_OR_RETURN(weights.parts.emplace_back(),
+                             WeightOf(part.weigh, spec.weight_fraction_bits, declared, numbers));
+  }
+  for (const ScalarSpec& scalar : spec.scalars) {
+    RIVULET_ASSIGN_OR_RETURN(weights.scalars.emplace_back(),
+                             WeightOf(scalar.weigh, spec.weight_fraction_bits, declared, numbers));
+  }
+  return weights;
 }
 
 }  // namespace rivulet

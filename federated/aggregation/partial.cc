@@ -1,138 +1,404 @@
-// The form of a saved Partial, all little-endian:
-//
-//   "RVPART01"
-//   u32 length, rule           i64 elements, updates_per_version, max_weight, value_bits, min_updates, sum_bits,
-//                              weight_fraction_bits, staleness_bits
-//   i64 weight_sum, lost_nonzeros, nonzeros
-//   u32 count, then each scalar:  u32 length, name, f64 sum
-//   u64 count, then each task:    u32 length, task_id        (in byte order)
-//   u64 count, then each sum:     i64, or i32 where sum_bits is 32
-//   32 bytes: SHA-256 of everything before
+#include "federated/aggregation/partial.h"
+
+#include <algorithm>
 #include <bit>
 #include <cstring>
-#include <limits>
+#include <utility>
 
-#include "engine/base/sha256.h"
-#include "federated/aggregation/aggregation.h"
-#include "federated/aggregation/fixed_point.h"
+#include "engine/base/check.h"
+#include "engine/io/crc32c.h"
+#include "federated/aggregation/update_spool.h"
+#include "federated/aggregation/updates_rule.h"
+#include "proto/federated/partial.pb.h"
 
 namespace rivulet {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "sums are written as they lie in memory");
 
-constexpr std::string_view kMagic = "RVPART01";
+constexpr std::string_view kMagic = "RVPART02";
+constexpr size_t kBlock = size_t{1} << 20, kCrcBytes = sizeof(uint32_t);
+constexpr size_t kMaxPartialTaskBytes = 1024;
 
 template <typename T>
 void Put(std::string& out, T value) {
   out.append(reinterpret_cast<const char*>(&value), sizeof(value));
 }
 
-void PutText(std::string& out, std::string_view text) {
-  Put(out, static_cast<uint32_t>(text.size()));
-  out.append(text);
+template <typename T>
+T Get(std::string_view bytes) {
+  T value;
+  std::memcpy(&value, bytes.data(), sizeof(T));
+  return value;
 }
 
-// Takes values off the front of `bytes`; after the first shortfall everything is zero and `ok` is false.
-struct Reader {
-  std::string_view bytes;
-  bool ok = true;
+std::span<const std::byte> BytesOf(std::string_view text) { return std::as_bytes(std::span(text)); }
 
-  std::string_view Take(uint64_t count) {
-    if (!ok || count > bytes.size()) {
-      ok = false;
-      return {};
+std::span<const std::byte> SumsOf(const PartSums& part) {
+  return part.sums.empty() ? std::as_bytes(std::span(part.sums32)) : std::as_bytes(std::span(part.sums));
+}
+std::span<std::byte> SumsOf(PartSums& part) {
+  return part.sums.empty() ? std::as_writable_bytes(std::span(part.sums32))
+                           : std::as_writable_bytes(std::span(part.sums));
+}
+
+std::string HeadOf(const AggregationSpec& spec, const Partial& partial) {
+  proto::PartialHeader header;
+  header.set_spec(std::string(partial.spec.AsBytes()));
+  header.set_base_version(partial.base_version);
+  for (const TaskId& task : partial.tasks) header.add_tasks(task);
+  for (size_t p = 0; p < partial.parts.size(); ++p) {
+    proto::PartHeader& part = *header.add_parts();
+    part.set_name(spec.parts[p].name);
+    part.set_weight_sum(partial.parts[p].weight_sum);
+    part.set_updates(partial.parts[p].updates);
+    part.set_nonzeros(partial.parts[p].nonzeros);
+    part.set_lost_nonzeros(partial.parts[p].lost_nonzeros);
+  }
+  for (size_t i = 0; i < partial.scalars.size(); ++i) {
+    proto::ScalarHeader& scalar = *header.add_scalars();
+    scalar.set_name(spec.scalars[i].name);
+    scalar.set_low(partial.scalars[i].low());
+    scalar.set_high(partial.scalars[i].high());
+  }
+  const std::string bytes = header.SerializeAsString();
+  std::string head(kMagic);
+  Put(head, static_cast<uint32_t>(bytes.size()));
+  head += bytes;
+  Put(head, Crc32c(head));
+  return head;
+}
+
+StatusOr<Partial> FromHeader(const AggregationSpec& spec, std::string_view bytes) {
+  proto::PartialHeader header;
+  if (!header.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return DataLoss("a partial's header of {} bytes cannot be read", bytes.size());
+  }
+  const Digest digest = spec.digest();
+  if (header.spec() != digest.AsBytes()) {
+    return InvalidArgument("a partial was gathered as another plan says; this one's aggregation is {}", digest.Hex());
+  }
+  if (header.tasks_size() > spec.updates_per_version) {
+    return InvalidArgument("a partial holds {} updates, more than the {} of a version", header.tasks_size(),
+                           spec.updates_per_version);
+  }
+  if (header.parts_size() != std::ssize(spec.parts) || header.scalars_size() != std::ssize(spec.scalars)) {
+    return DataLoss("a partial has {} parts and {} scalars where {} and {} belong", header.parts_size(),
+                    header.scalars_size(), spec.parts.size(), spec.scalars.size());
+  }
+  Partial partial;
+  partial.spec = digest;
+  partial.base_version = header.base_version();
+  for (const std::string& task : header.tasks()) {
+    // In ascending order: none is there twice.
+    if (task.size() > kMaxPartialTaskBytes || (!partial.tasks.empty() && task <= *partial.tasks.rbegin())) {
+      return DataLoss("the tasks of a partial are not in order, or one's name has more than {} bytes",
+                      kMaxPartialTaskBytes);
     }
-    const std::string_view taken = bytes.substr(0, count);
-    bytes.remove_prefix(count);
-    return taken;
+    partial.tasks.insert(partial.tasks.end(), task);
   }
-  template <typename T>
-  T Get() {
-    T value{};
-    const std::string_view taken = Take(sizeof(T));
-    if (ok) std::memcpy(&value, taken.data(), sizeof(T));
-    return value;
+  for (size_t p = 0; p < spec.parts.size(); ++p) {
+    const proto::PartHeader& part = header.parts(static_cast<int>(p));
+    if (part.name() != spec.parts[p].name) {
+      return DataLoss("a partial has another part where '{}' belongs", spec.parts[p].name);
+    }
+    PartSums& sums = partial.parts.emplace_back();
+    sums.weight_sum = part.weight_sum();
+    sums.updates = part.updates();
+    sums.nonzeros = part.nonzeros();
+    sums.lost_nonzeros = part.lost_nonzeros();
   }
-  // What an int cannot hold is out of every range.
-  int GetInt() {
-    const auto value = Get<int64_t>();
-    return value == static_cast<int>(value) ? static_cast<int>(value) : std::numeric_limits<int>::min();
+  for (size_t i = 0; i < spec.scalars.size(); ++i) {
+    const proto::ScalarHeader& scalar = header.scalars(static_cast<int>(i));
+    if (scalar.name() != spec.scalars[i].name) {
+      return DataLoss("a partial has another scalar where '{}' belongs", spec.scalars[i].name);
+    }
+    partial.scalars.emplace_back(scalar.low(), scalar.high());
   }
-  std::string GetText() { return std::string(Take(Get<uint32_t>())); }
-};
+  return partial;
+}
+
+void MakeSums(const PartSpec& spec, PartSums& part) {
+  const auto elements = static_cast<size_t>(spec.elements);
+  spec.sum_bits == 32 ? part.sums32.resize(elements) : part.sums.resize(elements);
+}
 
 }  // namespace
 
-// Maps and sets are sorted, so that equal partials are equal bytes.
-std::string Partial::Serialize() const {
-  std::string out;
-  out.reserve(sums.size() * 8 + tasks.size() * 64 + 256);
-  out.append(kMagic);
-  PutText(out, spec.rule);
-  for (const int64_t field : {spec.elements, spec.updates_per_version, spec.max_weight, int64_t{spec.value_bits},
-                              spec.min_updates, int64_t{spec.sum_bits}, int64_t{spec.weight_fraction_bits},
-                              int64_t{spec.staleness_bits}, weight_sum, lost_nonzeros, nonzeros}) {
-    Put(out, field);
-  }
-  Put(out, static_cast<uint32_t>(scalar_sums.size()));
-  for (const auto& [name, sum] : scalar_sums) {
-    PutText(out, name);
-    Put(out, sum);
-  }
-  Put(out, static_cast<uint64_t>(tasks.size()));
-  for (const TaskId& task : tasks) PutText(out, task);
-  const bool narrow = spec.sum_bits == 32;
-  Put(out, static_cast<uint64_t>(narrow ? sums32.size() : sums.size()));
-  out.append(narrow ? std::string_view(reinterpret_cast<const char*>(sums32.data()), sums32.size() * sizeof(int32_t))
-                    : std::string_view(reinterpret_cast<const char*>(sums.data()), sums.size() * sizeof(int64_t)));
-  const Digest digest = Sha256Of(out);
-  out.append(digest.AsBytes());
-  return out;
+Partial EmptyPartial(const AggregationSpec& spec, int64_t base_version) {
+  Partial partial;
+  partial.spec = spec.digest();
+  partial.base_version = base_version;
+  partial.scalars.resize(spec.scalars.size());
+  partial.parts.resize(spec.parts.size());
+  if (IsUpdatesRule(spec.rule)) return partial;
+  for (size_t p = 0; p < spec.parts.size(); ++p) MakeSums(spec.parts[p], partial.parts[p]);
+  return partial;
 }
 
-StatusOr<Partial> Partial::Parse(std::string_view bytes) {
-  if (!bytes.starts_with(kMagic))
-    return DataLoss("these {} bytes are no saved partial: they do not begin with {}", bytes.size(), kMagic);
-  constexpr size_t kDigestBytes = 32;
-  if (bytes.size() < kMagic.size() + kDigestBytes) return DataLoss("a saved partial ends after {} bytes", bytes.size());
-  const std::string_view body = bytes.substr(0, bytes.size() - kDigestBytes);
-  if (Sha256Of(body).AsBytes() != bytes.substr(body.size())) {
-    return DataLoss("a saved partial of {} bytes does not have the SHA-256 at its end; it is damaged or cut short",
-                    bytes.size());
+namespace {
+
+// What comes before an update's values in the body of its part.
+constexpr size_t kUpdateHeadBytes = sizeof(uint32_t) + sizeof(int64_t);
+
+uint64_t BytesOfAnUpdate(const PartSpec& part) {
+  return kUpdateHeadBytes + static_cast<uint64_t>(part.elements) * sizeof(float);
+}
+
+using WriteBytes = std::function<Status(std::span<const std::byte>)>;
+
+Status WriteBlock(std::span<const std::byte> block, const WriteBytes& write) {
+  const uint32_t crc = Crc32c(block);
+  RIVULET_RETURN_IF_ERROR(write(block));
+  return write(std::as_bytes(std::span(&crc, 1)));
+}
+
+Status WriteUpdates(const PartSpec& spec, const Partial& partial, const PartSums& part, const WriteBytes& write) {
+  std::map<TaskId, uint32_t> indices;
+  for (const TaskId& task : partial.tasks) indices.emplace(task, static_cast<uint32_t>(indices.size()));
+  std::map<uint32_t, const SpooledPart*> updates;
+  for (const SpooledPart& spooled : part.spooled) updates.emplace(indices.at(spooled.task), &spooled);
+  std::vector<std::byte> block;
+  block.reserve(kBlock);
+  for (const auto& [index, spooled] : updates) {
+    std::string head;
+    Put(head, index);
+    Put(head, spooled->weight);
+    for (const std::byte byte : BytesOf(head)) {
+      block.push_back(byte);
+      if (block.size() < kBlock) continue;
+      RIVULET_RETURN_IF_ERROR(WriteBlock(block, write));
+      block.clear();
+    }
+    const auto bytes = static_cast<size_t>(spec.elements) * sizeof(float);
+    for (size_t at = 0; at < bytes;) {
+      const size_t begin = block.size(), count = std::min(kBlock - begin, bytes - at);
+      block.resize(begin + count);
+      RIVULET_RETURN_IF_ERROR(
+          spooled->spool->Read(spooled->offset + static_cast<int64_t>(at), std::span(block).subspan(begin)));
+      at += count;
+      if (block.size() < kBlock) continue;
+      RIVULET_RETURN_IF_ERROR(WriteBlock(block, write));
+      block.clear();
+    }
   }
-  Reader reader{body.substr(kMagic.size())};
+  return block.empty() ? absl::OkStatus() : WriteBlock(block, write);
+}
+
+}  // namespace
+
+Status WritePartial(const AggregationSpec& spec, const Partial& partial, const WriteBytes& write) {
+  RIVULET_CHECK(partial.parts.size() == spec.parts.size() && partial.scalars.size() == spec.scalars.size());
+  RIVULET_RETURN_IF_ERROR(write(BytesOf(HeadOf(spec, partial))));
+  const bool updates = IsUpdatesRule(spec.rule);
+  for (size_t p = 0; p < spec.parts.size(); ++p) {
+    const PartSums& part = partial.parts[p];
+    std::span<const std::byte> left = SumsOf(part);
+    std::string head;
+    Put(head, static_cast<uint32_t>(spec.parts[p].name.size()));
+    head += spec.parts[p].name;
+    Put(head, updates ? part.spooled.size() * BytesOfAnUpdate(spec.parts[p]) : uint64_t{left.size()});
+    Put(head, Crc32c(head));
+    RIVULET_RETURN_IF_ERROR(write(BytesOf(head)));
+    if (updates) RIVULET_RETURN_IF_ERROR(WriteUpdates(spec.parts[p], partial, part, write));
+    for (; !left.empty(); left = left.subspan(std::min(kBlock, left.size()))) {
+      RIVULET_RETURN_IF_ERROR(WriteBlock(left.first(std::min(kBlock, left.size())), write));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// What the next bytes are. Small fields are collected until they are whole; sums go where they will stay.
+struct PartialReader::State {
+  enum class Next { kMagic, kHeader, kSection, kBlock, kBlockCrc, kNothing };
+
+  explicit State(const AggregationSpec& owner) : spec(owner) {}
+
+  const AggregationSpec& spec;
+  Next next = Next::kMagic;
+  std::string head;                                  // fields that are not whole yet, with what their CRC is of
+  size_t wanted = kMagic.size() + sizeof(uint32_t);  // bytes of `head` that decide how to go on
+  size_t part = 0;
+  uint64_t left = 0;          // bytes of the section's body that are still to come
+  size_t block = 0;           // and of this block
+  std::span<std::byte> sums;  // where they go; or, of updates:
+  std::shared_ptr<UpdateSpool> spool;
+  std::vector<TaskId> tasks;
+  std::string update;      // the head of an update that is not whole yet
+  uint64_t values = 0;     // bytes of an update's values that are still to come
+  uint32_t next_task = 0;  // the least that may come
+  uint32_t crc = 0;
   Partial partial;
-  partial.spec.rule = reader.GetText();
-  partial.spec.elements = reader.Get<int64_t>();
-  partial.spec.updates_per_version = reader.Get<int64_t>();
-  partial.spec.max_weight = reader.Get<int64_t>();
-  partial.spec.value_bits = reader.GetInt();
-  partial.spec.min_updates = reader.Get<int64_t>();
-  partial.spec.sum_bits = reader.GetInt();
-  partial.spec.weight_fraction_bits = reader.GetInt();
-  partial.spec.staleness_bits = reader.GetInt();
-  partial.weight_sum = reader.Get<int64_t>();
-  partial.lost_nonzeros = reader.Get<int64_t>();
-  partial.nonzeros = reader.Get<int64_t>();
-  for (uint32_t left = reader.Get<uint32_t>(); left > 0 && reader.ok; --left) {
-    const std::string name = reader.GetText();
-    partial.scalar_sums[name] = reader.Get<double>();
+  Status status;
+
+  Status Advance() {
+    switch (next) {
+      case Next::kMagic:
+        return AfterMagic();
+      case Next::kHeader:
+        return AfterHeader();
+      case Next::kSection:
+        return AfterSectionHead();
+      case Next::kBlockCrc:
+        return AfterBlockCrc();
+      case Next::kBlock:
+      case Next::kNothing:
+        break;
+    }
+    return absl::OkStatus();
   }
-  for (uint64_t left = reader.Get<uint64_t>(); left > 0 && reader.ok; --left) partial.tasks.insert(reader.GetText());
-  const auto sums = reader.Get<uint64_t>();
-  const bool narrow = partial.spec.sum_bits == 32;
-  const size_t width = narrow ? sizeof(int32_t) : sizeof(int64_t);
-  // The digest only proves that nothing was damaged on the way; who wrote it may still have written nonsense.
-  if (!reader.ok || sums > reader.bytes.size() / width || sums * width != reader.bytes.size() ||
-      static_cast<int64_t>(sums) != partial.spec.elements) {
-    return DataLoss("a saved partial's counts do not fit its {} bytes", bytes.size());
+
+  void Expect(Next what, size_t bytes) {
+    next = what;
+    head.clear();
+    wanted = bytes;
   }
-  RIVULET_RETURN_IF_ERROR(Annotate(ValidateSpec(partial.spec), "a saved partial"));
-  narrow ? partial.sums32.resize(sums) : partial.sums.resize(sums);
-  std::memcpy(narrow ? static_cast<void*>(partial.sums32.data()) : partial.sums.data(), reader.bytes.data(),
-              reader.bytes.size());
-  return partial;
+
+  Status AfterMagic() {
+    if (!head.starts_with(kMagic)) {
+      return DataLoss("these bytes are no saved partial: they do not begin with {}", kMagic);
+    }
+    const size_t length = Get<uint32_t>(std::string_view(head).substr(kMagic.size()));
+    // Room for every task that a version takes, each with a name as long as it may be.
+    const uint64_t most = 65536 + static_cast<uint64_t>(spec.updates_per_version) * (kMaxPartialTaskBytes + 8);
+    if (length > most || length > (uint64_t{1} << 31) - 1) {
+      return DataLoss("a partial's header of {} bytes is longer than that of a whole version", length);
+    }
+    next = Next::kHeader;
+    wanted = head.size() + length + kCrcBytes;
+    return absl::OkStatus();
+  }
+
+  Status AfterHeader() {
+    const std::string_view all(head), body = all.substr(0, all.size() - kCrcBytes);
+    if (Get<uint32_t>(all.substr(body.size())) != Crc32c(body)) return Damaged("its header");
+    RIVULET_ASSIGN_OR_RETURN(partial, FromHeader(spec, body.substr(kMagic.size() + sizeof(uint32_t))));
+    ExpectSection();
+    return absl::OkStatus();
+  }
+
+  void ExpectSection() {
+    if (part == spec.parts.size()) return Expect(Next::kNothing, 0);
+    Expect(Next::kSection, sizeof(uint32_t) + spec.parts[part].name.size() + sizeof(uint64_t) + kCrcBytes);
+  }
+
+  Status AfterSectionHead() {
+    const std::string_view all(head), body = all.substr(0, all.size() - kCrcBytes);
+    const PartSpec& owner = spec.parts[part];
+    const uint64_t bytes = Get<uint64_t>(body.substr(body.size() - sizeof(uint64_t)));
+    if (Get<uint32_t>(all.substr(body.size())) != Crc32c(body) || Get<uint32_t>(body) != owner.name.size() ||
+        body.substr(sizeof(uint32_t), owner.name.size()) != owner.name) {
+      return Damaged(fmt::format("the section of part '{}'", owner.name));
+    }
+    PartSums& owned = partial.parts[part];
+    const bool updates = IsUpdatesRule(spec.rule);
+    if (owned.updates < 0 || owned.updates > std::ssize(partial.tasks)) {
+      return DataLoss("a partial of {} tasks says that {} had part '{}'", partial.tasks.size(), owned.updates,
+                      owner.name);
+    }
+    if (!updates) MakeSums(owner, owned);
+    sums = SumsOf(owned);
+    left = updates ? static_cast<uint64_t>(owned.updates) * BytesOfAnUpdate(owner) : sums.size();
+    if (bytes != left) {
+      return DataLoss("a partial has {} bytes of part '{}' where {} belong", bytes, owner.name, left);
+    }
+    if (updates) {
+      RIVULET_ASSIGN_OR_RETURN(spool, UpdateSpool::Create());
+      tasks.assign(partial.tasks.begin(), partial.tasks.end());
+      next_task = 0;
+    }
+    ExpectBlock();
+    return absl::OkStatus();
+  }
+
+  // Bytes of a section's body, in whatever pieces.
+  Status Take(std::span<const std::byte> bytes) {
+    crc = ExtendCrc32c(crc, bytes);
+    left -= bytes.size();
+    block -= bytes.size();
+    if (!sums.empty()) {
+      std::memcpy(sums.data(), bytes.data(), bytes.size());
+      sums = sums.subspan(bytes.size());
+      return absl::OkStatus();
+    }
+    while (!bytes.empty()) {
+      if (values == 0) {
+        const std::span<const std::byte> some = bytes.first(std::min(bytes.size(), kUpdateHeadBytes - update.size()));
+        update.append(reinterpret_cast<const char*>(some.data()), some.size());
+        bytes = bytes.subspan(some.size());
+        if (update.size() == kUpdateHeadBytes) RIVULET_RETURN_IF_ERROR(AfterUpdateHead());
+        continue;
+      }
+      const std::span<const std::byte> some =
+          bytes.first(static_cast<size_t>(std::min<uint64_t>(bytes.size(), values)));
+      RIVULET_RETURN_IF_ERROR(spool->Append(some));
+      values -= some.size();
+      bytes = bytes.subspan(some.size());
+    }
+    return absl::OkStatus();
+  }
+
+  Status AfterUpdateHead() {
+    const auto index = Get<uint32_t>(update);
+    if (index < next_task || index >= tasks.size()) {
+      return DataLoss("a partial's updates of part '{}' are not in order of its tasks", spec.parts[part].name);
+    }
+    next_task = index + 1;
+    partial.parts[part].spooled.push_back(
+        {tasks[index], Get<int64_t>(std::string_view(update).substr(sizeof(uint32_t))), spool, spool->size()});
+    update.clear();
+    values = static_cast<uint64_t>(spec.parts[part].elements) * sizeof(float);
+    return absl::OkStatus();
+  }
+
+  void ExpectBlock() {
+    if (left == 0) {
+      ++part;
+      return ExpectSection();
+    }
+    Expect(Next::kBlock, 0);
+    block = static_cast<size_t>(std::min<uint64_t>(kBlock, left));
+    crc = 0;
+  }
+
+  Status AfterBlockCrc() {
+    if (Get<uint32_t>(head) != crc) return Damaged(fmt::format("the sums of part '{}'", spec.parts[part].name));
+    ExpectBlock();
+    return absl::OkStatus();
+  }
+
+  static Status Damaged(std::string_view what) {
+    return DataLoss("a saved partial is damaged: {} does not have the CRC-32C that it was written with", what);
+  }
+};
+
+PartialReader::PartialReader(const AggregationSpec& spec) : state_(std::make_unique<State>(spec)) {}
+PartialReader::~PartialReader() = default;
+
+Status PartialReader::Append(std::span<const std::byte> bytes) {
+  State& state = *state_;
+  while (state.status.ok() && !bytes.empty()) {
+    if (state.next == State::Next::kNothing) {
+      state.status = DataLoss("{} bytes follow a saved partial's end", bytes.size());
+    } else if (state.next == State::Next::kBlock) {
+      const std::span<const std::byte> taken = bytes.first(std::min(bytes.size(), state.block));
+      state.status = state.Take(taken);
+      bytes = bytes.subspan(taken.size());
+      if (state.block == 0) state.Expect(State::Next::kBlockCrc, kCrcBytes);
+    } else {
+      const std::span<const std::byte> taken = bytes.first(std::min(bytes.size(), state.wanted - state.head.size()));
+      state.head.append(reinterpret_cast<const char*>(taken.data()), taken.size());
+      bytes = bytes.subspan(taken.size());
+      if (state.head.size() == state.wanted) state.status = state.Advance();
+    }
+  }
+  return state.status;
+}
+
+StatusOr<Partial> PartialReader::Finish() && {
+  RIVULET_RETURN_IF_ERROR(state_->status);
+  if (state_->next != State::Next::kNothing) return DataLoss("a saved partial ends early; it is cut short");
+  return std::move(state_->partial);
 }
 
 }  // namespace rivulet

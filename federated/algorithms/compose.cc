@@ -12,10 +12,17 @@ StatusOr<Composition> Compose(const Scenario& scenario, const ModelLayout& layou
   // The bounds go along, so a client can tell that its update would be refused, and a coordinator that is started with
   // the plan alone sums with the same resolution.
   AggregationSpec& spec = composition.aggregation;
-  spec.elements = layout.update_elements();
+  if (spec.parts.empty()) {
+    spec.parts.emplace_back();
+    spec.parts[0].value_bits = static_cast<int>(scenario.server.value_bits);
+  }
+  for (PartSpec& part : spec.parts) {
+    const auto source = composition.parts.find(part.name);
+    const bool shared_too = source != composition.parts.end() && source->second.shared_too;
+    part.elements = shared_too ? layout.update_elements() : layout.parameters();
+  }
   spec.updates_per_version = scenario.server.clients_per_round;
   spec.max_weight = scenario.server.max_weight;
-  spec.value_bits = static_cast<int>(scenario.server.value_bits);
   RIVULET_RETURN_IF_ERROR(ValidateSpec(spec));
   return composition;
 }

@@ -10,7 +10,7 @@ StatusOr<Composition> FedAvg(const AlgorithmContext&) {
   Composition composition;
   composition.passes.emplace_back();
   composition.parts["delta"] = {.from = "params", .less = "base_params", .shared_too = true};
-  composition.aggregation.rule = "weighted_mean";
+  composition.aggregation.rule = "mean";
   return composition;
 }
 

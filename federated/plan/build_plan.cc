@@ -173,13 +173,29 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
   aggregation.set_rule(spec.rule);
   aggregation.set_max_weight(spec.max_weight);
   aggregation.set_updates_per_version(spec.updates_per_version);
-  proto::PartDef& part = *aggregation.add_parts();
-  part.set_name("delta");
-  part.set_codec("f32");
-  part.set_elements(spec.elements);
-  part.set_value_bits(spec.value_bits);
-  part.set_fraction_bits(spec.fraction_bits());
-  part.set_weigh("examples");
+  aggregation.set_weight_fraction_bits(spec.weight_fraction_bits);
+  aggregation.set_staleness_bits(spec.staleness_bits);
+  for (const PartSpec& part : spec.parts) {
+    proto::PartDef& entry = *aggregation.add_parts();
+    entry.set_name(part.name);
+    entry.set_codec(part.codec);
+    entry.set_elements(part.elements);
+    entry.set_value_bits(part.value_bits);
+    if (part.sum_bits != 64) entry.set_sum_bits(part.sum_bits);
+    entry.set_fraction_bits(spec.fraction_bits(part));
+    entry.set_weigh(part.weigh);
+    entry.set_optional(part.optional);
+    if (part.denominator.kind == Denominator::Kind::kWeights) continue;
+    proto::DenominatorDef& denominator = *entry.mutable_denominator();
+    denominator.set_kind(static_cast<int32_t>(part.denominator.kind));
+    denominator.set_constant(part.denominator.constant);
+    denominator.set_scalar(part.denominator.scalar);
+  }
+  for (const ScalarSpec& scalar : spec.scalars) {
+    proto::ScalarDef& entry = *aggregation.add_scalars();
+    entry.set_name(scalar.name);
+    entry.set_weigh(scalar.weigh);
+  }
 
   // What every client will ask of these bytes is asked here first.
   return Open(plan.SerializeAsString());

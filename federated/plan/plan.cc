@@ -431,36 +431,59 @@ class PlanReader {
   Status ReadAggregation(const proto::AggregationDef& message) {
     RIVULET_RETURN_IF_ERROR(CheckName("aggregation rule", message.rule()));
     const std::map<std::string, PartSource>& sources = plan_->training().parts;
-    if (message.parts_size() != 1 || sources.size() != 1 || sources.begin()->first != message.parts(0).name()) {
+    const auto same = [&] {
+      if (std::ssize(sources) != message.parts_size()) return false;
+      return std::all_of(message.parts().begin(), message.parts().end(),
+                         [&](const proto::PartDef& part) { return sources.contains(part.name()); });
+    };
+    if (message.parts_size() < 1 || !same()) {
       return InvalidArgument(
           "the plan's training gives {} parts and its aggregation takes {}; they must be one and the "
           "same",
           sources.size(), message.parts_size());
     }
-    const proto::PartDef& part = message.parts(0);
-    if (part.codec() != "f32") {
-      return InvalidArgument("the plan sends part '{}' as '{}'; this client knows 'f32'", part.name(), part.codec());
-    }
-    if (part.weigh() != "examples") {
-      return InvalidArgument("the plan weighs updates by '{}'; they can be weighed by examples", part.weigh());
-    }
-    const ModelLayout& layout = *plan_->layout_;
-    const int64_t elements = sources.begin()->second.shared_too ? layout.update_elements() : layout.parameters();
-    if (part.elements() != elements) {
-      return InvalidArgument("the plan states {} elements of part '{}' where its training gives {}", part.elements(),
-                             part.name(), elements);
-    }
     AggregationSpec& spec = plan_->aggregation_;
     spec.rule = message.rule();
-    spec.elements = elements;
     spec.updates_per_version = message.updates_per_version();
     spec.max_weight = message.max_weight();
-    spec.value_bits = part.value_bits();
+    spec.weight_fraction_bits = message.weight_fraction_bits();
+    spec.staleness_bits = message.staleness_bits();
+    const ModelLayout& layout = *plan_->layout_;
+    for (const proto::PartDef& entry : message.parts()) {
+      if (entry.codec() != "f32") {
+        return InvalidArgument("the plan sends part '{}' as '{}'; this client knows 'f32'", entry.name(),
+                               entry.codec());
+      }
+      const int64_t elements = sources.at(entry.name()).shared_too ? layout.update_elements() : layout.parameters();
+      if (entry.elements() != elements) {
+        return InvalidArgument("the plan states {} elements of part '{}' where its training gives {}", entry.elements(),
+                               entry.name(), elements);
+      }
+      PartSpec& part = spec.parts.emplace_back();
+      part.name = entry.name();
+      part.codec = entry.codec();
+      part.elements = elements;
+      part.value_bits = entry.value_bits();
+      if (entry.sum_bits() != 0) part.sum_bits = entry.sum_bits();
+      part.weigh = entry.weigh();
+      part.optional = entry.optional();
+      const int32_t kind = entry.denominator().kind();
+      if (kind < 0 || kind > static_cast<int32_t>(Denominator::Kind::kScalar)) {
+        return InvalidArgument("the plan divides part '{}' by what it calls {}; this client knows 0 to 3", part.name,
+                               kind);
+      }
+      part.denominator.kind = static_cast<Denominator::Kind>(kind);
+      part.denominator.constant = entry.denominator().constant();
+      part.denominator.scalar = entry.denominator().scalar();
+    }
+    for (const proto::ScalarDef& entry : message.scalars()) spec.scalars.push_back({entry.name(), entry.weigh()});
     RIVULET_RETURN_IF_ERROR(Annotate(ValidateSpec(spec), "the plan's aggregation"));
     // Stated in the plan for others to read, and checked, since a sum of another resolution would be another model.
-    if (part.fraction_bits() != spec.fraction_bits()) {
-      return InvalidArgument("the plan states {} fraction bits where its bounds give {}", part.fraction_bits(),
-                             spec.fraction_bits());
+    for (size_t p = 0; p < spec.parts.size(); ++p) {
+      const int32_t stated = message.parts(static_cast<int>(p)).fraction_bits();
+      if (stated == spec.fraction_bits(spec.parts[p])) continue;
+      return InvalidArgument("the plan states {} fraction bits where its bounds give {}", stated,
+                             spec.fraction_bits(spec.parts[p]));
     }
     return absl::OkStatus();
   }

@@ -67,13 +67,10 @@ class WireReader {
 StatusOr<PartView> ParsePart(std::string_view bytes) {
   WireReader reader(bytes);
   PartView part;
-  uint64_t encoding = 0;
   while (!reader.done()) {
     RIVULET_ASSIGN_OR_RETURN(const uint64_t tag, reader.Varint());
     if (tag == Tag(1, kBytes)) {
       RIVULET_ASSIGN_OR_RETURN(part.name, reader.Bytes());
-    } else if (tag == Tag(2, kVarint)) {
-      RIVULET_ASSIGN_OR_RETURN(encoding, reader.Varint());
     } else if (tag == Tag(3, kBytes)) {
       RIVULET_ASSIGN_OR_RETURN(const std::string_view data, reader.Bytes());
       part.data = std::as_bytes(std::span(data.data(), data.size()));
@@ -84,10 +81,6 @@ StatusOr<PartView> ParsePart(std::string_view bytes) {
   if (part.name.empty() || part.name.size() > kMaxPartNameBytes) {
     return Malformed(fmt::format("a part's name has {} bytes", part.name.size()));
   }
-  if (encoding != static_cast<uint64_t>(Encoding::kF32)) {
-    return InvalidArgument("part '{}' has the unknown encoding {}", part.name, encoding);
-  }
-  part.encoding = Encoding::kF32;
   return part;
 }
 

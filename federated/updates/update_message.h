@@ -12,12 +12,12 @@
 namespace rivulet {
 
 struct UpdateMessage {
-  std::vector<PartView> parts;  // without a weight; borrow from the bytes that were parsed
+  std::vector<PartView> parts;  // borrow from the bytes that were parsed
   Scalars scalars;
 };
 
 // `bytes` must outlive the result. Unknown fields are skipped, as protobuf does. INVALID_ARGUMENT: not an Update
-// message, a part or scalar twice, more than 16 parts or 64 scalars, a name beyond 256 bytes, an unknown encoding.
+// message, a part or scalar twice, more than 16 parts or 64 scalars, a name beyond 256 bytes.
 StatusOr<UpdateMessage> ParseUpdate(std::string_view bytes);
 
 }  // namespace rivulet

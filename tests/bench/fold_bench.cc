@@ -48,7 +48,7 @@ void BenchFold(benchmark::State& state) {
     for (size_t i = 0; i < deltas[d].size(); ++i) deltas[d][i] = DeltaAt(i, d);
   }
   AggregationSpec spec;
-  spec.elements = kElements;
+  spec.parts = {{.elements = kElements}};
   spec.updates_per_version = kUpdates;
   const Scalars scalars;
   float first = 0;
@@ -59,17 +59,15 @@ void BenchFold(benchmark::State& state) {
     Status status;
     folds.push_back(Seconds([&] {
       for (int i = 0; i < kUpdates && status.ok(); ++i) {
-        PartView part;
-        part.name = "delta";
-        part.data = std::as_bytes(std::span(deltas[static_cast<size_t>(i % kDistinct)]));
-        part.weight = 600;
-        status = (*aggregation)->Take({std::to_string(i), {&part, 1}, scalars}).status();
+        const std::vector<float>& delta = deltas[static_cast<size_t>(i % kDistinct)];
+        const PartView part{.name = "delta", .data = std::as_bytes(std::span(delta))};
+        status = (*aggregation)->Take({std::to_string(i), 0, {&part, 1}, scalars}, {.parts = {600}}).status();
       }
     }));
     if (!status.ok()) return state.SkipWithError(std::string(status.message()).c_str());
     const auto finished = std::move(**aggregation).Finish();
     if (!finished.ok()) return state.SkipWithError(std::string(finished.status().message()).c_str());
-    first = finished->mean_delta[0];
+    first = finished->parts[0].mean[0];
     state.PauseTiming();
     std::fill(sums.begin(), sums.end(), 0);
     streams.push_back(Seconds([&] {
@@ -92,20 +90,21 @@ void BenchTake(benchmark::State& state) {
   std::vector<float> params(elements), base(elements);
   for (size_t i = 0; i < elements; ++i) base[i] = DeltaAt(i, 1), params[i] = base[i] + DeltaAt(i, 2);
   AggregationSpec spec;
-  spec.elements = state.range(0);
+  spec.parts = {{.elements = state.range(0)}};
   spec.updates_per_version = int64_t{1} << 30;
   spec.max_weight = 1000;
   auto aggregation = Aggregation::Create(spec);
   if (!aggregation.ok()) return state.SkipWithError(std::string(aggregation.status().message()).c_str());
   const FloatRun run{params.data(), base.data(), state.range(0)};
-  const PartView part{"delta", Encoding::kF32, {}, 60, {&run, 1}};
+  const PartView part{.name = "delta", .runs = {&run, 1}};
   const Scalars scalars;
+  const Weights weights{.parts = {60}};
   std::vector<double> sums(elements), takes, streams;
   int64_t task = 0;
   for (auto _ : state) {
-    const UpdateView update{std::to_string(task++), {&part, 1}, scalars};
+    const UpdateView update{std::to_string(task++), 0, {&part, 1}, scalars};
     Status status;
-    takes.push_back(Seconds([&] { status = (*aggregation)->Take(update).status(); }));
+    takes.push_back(Seconds([&] { status = (*aggregation)->Take(update, weights).status(); }));
     state.SetIterationTime(takes.back());
     if (!status.ok()) return state.SkipWithError(std::string(status.message()).c_str());
   }

@@ -35,16 +35,14 @@ void BenchVersion(benchmark::State& state, bool write) {
   std::vector<float> update(static_cast<size_t>(kVersionParameters));
   for (size_t i = 0; i < update.size(); ++i) update[i] = static_cast<float>(i % 1000) * 1e-6f;
   AggregationSpec spec;
-  spec.elements = kVersionParameters;
+  spec.parts = {{.elements = kVersionParameters}};
   int64_t round = 0;
   std::vector<double> hash_seconds;
   for (auto _ : state) {
     auto aggregation = *Aggregation::Create(spec);
-    PartView part;
-    part.name = "delta";
-    part.data = std::as_bytes(std::span(update));
-    part.weight = 6;
-    if (!aggregation->Fold({"task", std::span(&part, 1), {}}).ok()) return state.SkipWithError("no fold");
+    const PartView part{.name = "delta", .data = std::as_bytes(std::span(update))};
+    if (!aggregation->Fold({"task", 0, std::span(&part, 1), {}}, {.parts = {6}}).ok())
+      return state.SkipWithError("no fold");
     const auto begin = std::chrono::steady_clock::now();
     const auto made = MakeVersion(base, std::move(aggregation), *sgd, 1, nullptr, nullptr);
     const auto ready = std::chrono::steady_clock::now();

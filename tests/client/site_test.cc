@@ -10,6 +10,7 @@
 #include "federated/random/streams.h"
 #include "tests/client/local_plan.h"
 #include "tests/testing/memory_dataset.h"
+#include "tests/testing/partial_bytes.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {
@@ -165,7 +166,7 @@ class SiteTest : public ::testing::Test, public ClientData {
   }
 
   // What the updates of these clients come to when each is trained and folded on its own.
-  Partial Reference(const std::vector<std::string>& clients) {
+  std::string Reference(const std::vector<std::string>& clients) {
     auto aggregation = *Aggregation::Create(coordinator_.plan_->aggregation());
     auto decoder = *ExampleDecoder::Create(coordinator_.plan_->features());
     for (const std::string& client_id : clients) {
@@ -174,10 +175,15 @@ class SiteTest : public ::testing::Test, public ClientData {
       const DatasetExamples examples(std::make_shared<MemoryDataset>(data_[client_id]), std::nullopt, decoder);
       const auto trained = TrainOne(*trainer, task, client_id, *coordinator_.base_, examples);
       EXPECT_OK(trained);
-      const PartView part{"delta", Encoding::kF32, std::as_bytes(std::span(trained->delta)), trained->examples};
-      EXPECT_OK(aggregation->Take({task.id, {&part, 1}, trained->declared}));
+      const PartView part{.name = "delta", .data = std::as_bytes(std::span(trained->delta))};
+      EXPECT_OK(aggregation->Take({task.id, task.base_version, {&part, 1}, trained->declared},
+                                  {.parts = {trained->examples}}));
     }
-    return aggregation->Save();
+    return testing::BytesOf(aggregation->spec(), aggregation->Save().at(0));
+  }
+
+  std::string Handed(size_t partial) const {
+    return testing::BytesOf(coordinator_.plan_->aggregation(), coordinator_.partials_.at(partial));
   }
 
   ScriptedCoordinator coordinator_;
@@ -190,7 +196,7 @@ TEST_F(SiteTest, Tasks_AreFoldedIntoOnePartialThatIsHandedOverWhenAskedFor) {
   coordinator_.script_ = {Tasks({"a", "b"}), HandOverOf({"a", "b"})};
   ASSERT_OK(Run());
   ASSERT_THAT(coordinator_.partials_, SizeIs(1));
-  EXPECT_EQ(coordinator_.partials_[0].Serialize(), Reference({"b", "a"}).Serialize());
+  EXPECT_EQ(Handed(0), Reference({"b", "a"}));
   ASSERT_THAT(coordinator_.records_[0], SizeIs(2));
   const TaskRecord& record = coordinator_.records_[0][1];
   EXPECT_EQ(record.task, "task of b");
@@ -213,7 +219,7 @@ TEST_F(SiteTest, UpdateThatIsRefused_LeavesNoTraceInThePartial) {
   coordinator_.script_ = {Tasks({"a", "heavy", "b"}), HandOverOf({"a", "b"})};
   ASSERT_OK(Run());
   ASSERT_THAT(coordinator_.partials_, SizeIs(1));
-  EXPECT_EQ(coordinator_.partials_[0].Serialize(), Reference({"a", "b"}).Serialize());
+  EXPECT_EQ(Handed(0), Reference({"a", "b"}));
   EXPECT_THAT(coordinator_.failures_,
               ElementsAre("task of heavy refused: the update of task 'task of heavy' weighs 21, more than "
                           "server.max_weight = 20; raise server.max_weight"));
@@ -223,7 +229,7 @@ TEST_F(SiteTest, TaskThatCannotBeDone_FailsAndTheOthersGoOn) {
   coordinator_.script_ = {Tasks({"bad", "absent", "a"}), HandOverOf({"a"})};
   ASSERT_OK(Run());
   ASSERT_THAT(coordinator_.partials_, SizeIs(1));
-  EXPECT_EQ(coordinator_.partials_[0].Serialize(), Reference({"a"}).Serialize());
+  EXPECT_EQ(Handed(0), Reference({"a"}));
   EXPECT_THAT(coordinator_.failures_,
               ElementsAre(::testing::AllOf(HasSubstr("task of bad failed: memory.tfrecord: record 0 at byte 0"),
                                            HasSubstr("'label' is 42")),
@@ -236,7 +242,7 @@ TEST_F(SiteTest, AttemptThatWasGivenUp_ItsPartialGoes) {
   coordinator_.script_ = {Tasks({"a"}), cancelled, HandOverOf({"b"}, kGather + 1)};
   ASSERT_OK(Run());
   ASSERT_THAT(coordinator_.partials_, SizeIs(1));
-  EXPECT_EQ(coordinator_.partials_[0].Serialize(), Reference({"b"}).Serialize());
+  EXPECT_EQ(Handed(0), Reference({"b"}));
   EXPECT_THAT(coordinator_.failures_, IsEmpty());
 }
 
@@ -278,7 +284,7 @@ TEST_F(SiteTest, SiteThatHoldsNothing_HandsEachUpdateOver) {
   coordinator_.script_ = {Tasks({"a", "b"})};
   ASSERT_OK(Run(false));
   ASSERT_THAT(coordinator_.partials_, SizeIs(2));
-  EXPECT_EQ(coordinator_.partials_[1].Serialize(), Reference({"b"}).Serialize());
+  EXPECT_EQ(Handed(1), Reference({"b"}));
   EXPECT_THAT(coordinator_.requests_[1].working_on, IsEmpty());
 }
 

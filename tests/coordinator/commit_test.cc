@@ -15,11 +15,8 @@ class MakeVersionTest : public ::testing::Test {
       : base_(*FirstState(*parts_.initial_model(), *sgd_)), aggregation_(*Aggregation::Create(parts_.aggregation)) {}
   void Fold(const TaskId& task, float value, int64_t weight) {
     const std::vector<float> delta(3, value);
-    PartView part;
-    part.name = "delta";
-    part.data = std::as_bytes(std::span(delta));
-    part.weight = weight;
-    ASSERT_OK(aggregation_->Fold({task, std::span(&part, 1), {}}));
+    const PartView part{.name = "delta", .data = std::as_bytes(std::span(delta))};
+    ASSERT_OK(aggregation_->Fold({task, 0, std::span(&part, 1), {}}, {.parts = {weight}}));
   }
   static float FirstOf(const Model& model) { return *reinterpret_cast<const float*>(model.arena().data()); }
 
@@ -65,7 +62,7 @@ TEST_F(MakeVersionTest, NotFinite_IsRefusedNamingTheTensorAndIsNotMeasured) {
 
 TEST(LossWarningTest, AboveAThousandth_NamesTheKeysToLower) {
   AggregationSpec spec;
-  spec.value_bits = 9;
+  spec.parts = {{.value_bits = 9}};
   spec.max_weight = 4096;
   EXPECT_EQ(LossWarning(0, spec), "");
   EXPECT_EQ(LossWarning(0.001, spec), "");

@@ -521,18 +521,20 @@ std::binary_semaphore taking(0), take(0);
 
 class SlowMean : public Aggregation {
  public:
-  explicit SlowMean(std::unique_ptr<Aggregation> mean) : mean_(std::move(mean)) {}
-  Status Check(const UpdateView& update) const override { return mean_->Check(update); }
-  StatusOr<Taken> Take(const UpdateView& update) override {
+  explicit SlowMean(std::unique_ptr<Aggregation> mean) : Aggregation(mean->spec()), mean_(std::move(mean)) {}
+  Status Check(const UpdateView& update, const Weights& weights) const override {
+    return mean_->Check(update, weights);
+  }
+  StatusOr<Taken> Take(const UpdateView& update, const Weights& weights) override {
     taking.release();
     take.acquire();
-    return mean_->Take(update);
+    return mean_->Take(update, weights);
   }
   Status Check(const Partial& partial) const override { return mean_->Check(partial); }
   Status Merge(Partial&& partial) override { return mean_->Merge(std::move(partial)); }
-  Partial Save() const override { return mean_->Save(); }
-  Partial Extract() override { return mean_->Extract(); }
-  StatusOr<ServerInput> Finish() && override { return std::move(*mean_).Finish(); }
+  std::vector<Partial> Save() const override { return mean_->Save(); }
+  Partial Extract(int64_t base_version) override { return mean_->Extract(base_version); }
+  StatusOr<ServerInput> Finish(const Staleness& staleness) && override { return std::move(*mean_).Finish(staleness); }
 
  private:
   std::unique_ptr<Aggregation> mean_;
@@ -540,7 +542,7 @@ class SlowMean : public Aggregation {
 
 StatusOr<std::unique_ptr<Aggregation>> CreateSlowMean(const AggregationSpec& spec) {
   AggregationSpec plain = spec;
-  plain.rule = "weighted_mean";
+  plain.rule = "mean";
   RIVULET_ASSIGN_OR_RETURN(auto mean, Aggregation::Create(plain));
   return std::make_unique<SlowMean>(std::move(mean));
 }
@@ -980,7 +982,7 @@ TEST_F(TrainingTest, UnwritableDatabase_IsRefusedAndNothingIsLeft) {
 
 TEST_F(TrainingTest, PlanOfAnotherModel_IsRefused) {
   RunParts parts = TinyParts(kElements, 2);
-  parts.aggregation.elements = 4;
+  parts.aggregation.parts[0].elements = 4;
   EXPECT_THAT(std::string(Message(CreateCoordinator(options_, parts).status())), HasSubstr("aggregates 4 elements"));
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }

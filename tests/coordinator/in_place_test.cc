@@ -67,9 +67,10 @@ class InPlaceTest : public ::testing::Test {
       const int64_t examples = 10 + static_cast<int64_t>(task.client_id.back() - '0');
       auto& open = worker.open[task.gather];
       if (open == nullptr) open = *Aggregation::Create(parts_.aggregation);
-      const PartView part{"delta", Encoding::kF32, std::as_bytes(std::span(delta)), examples};
-      TaskRecord record{task.id, examples, 6, {{"train_loss", 0.5}}, 0, {.train_seconds = 0.25}};
-      const auto taken = open->Take({task.id, {&part, 1}, record.declared});
+      const PartView part{.name = "delta", .data = std::as_bytes(std::span(delta))};
+      const Scalars declared = {{"examples", static_cast<double>(examples)}, {"train_loss", 0.5}};
+      TaskRecord record{task.id, examples, 6, declared, 0, {.train_seconds = 0.25}};
+      const auto taken = open->Take({task.id, task.base_version, {&part, 1}, declared}, {.parts = {examples}});
       ASSERT_OK(taken);
       record.norm = taken->norm;
       worker.records[task.gather].push_back(record);
@@ -77,7 +78,8 @@ class InPlaceTest : public ::testing::Test {
     }
   }
   StatusOr<SubmitResult> HandOver(Worker& worker, uint64_t gather) {
-    return coordinator_->SubmitInPlace(As(worker.name), worker.open.at(gather)->Extract(),
+    Aggregation& open = *worker.open.at(gather);
+    return coordinator_->SubmitInPlace(As(worker.name), open.Extract(open.Save().at(0).base_version),
                                        std::exchange(worker.records[gather], {}));
   }
   History& Rows() {
@@ -201,7 +203,7 @@ TEST_F(InPlaceTest, PartialOfOtherTasksThanItsRecords_IsRefusedAndItsLeasesStay)
   while (one_.tasks.size() < 4) Poll(one_, 4);
   Work(one_);
   const uint64_t gather = one_.records.begin()->first;
-  Partial partial = one_.open.at(gather)->Save();
+  Partial partial = one_.open.at(gather)->Save().at(0);
   std::vector<TaskRecord> records = one_.records.at(gather);
   const TaskRecord last = records.back();
   records.pop_back();
@@ -227,12 +229,12 @@ TEST_F(InPlaceTest, PartialOfAnotherSpec_IsRefusedWithAllItsTasks) {
   options_.scenario.server.max_attempts = 1;
   Start();
   while (one_.tasks.size() < 4) Poll(one_, 4);
-  parts_.aggregation.value_bits = 3;
+  parts_.aggregation.parts[0].value_bits = 3;
   Work(one_);
   const auto result = HandOver(one_, one_.records.begin()->first);
   ASSERT_OK(result);
   EXPECT_EQ(result->kind, SubmitResult::Kind::kRefused);
-  EXPECT_THAT(result->reason, HasSubstr("cannot join one of rule"));
+  EXPECT_THAT(result->reason, HasSubstr("cannot join one of aggregation"));
   EXPECT_THAT(coordinator_->Wait(), StatusIs(absl::StatusCode::kAborted));
   for (const ClientRoundRow& row : Tasks(1)) EXPECT_EQ(row.status, "refused");
 }

@@ -215,9 +215,10 @@ TEST(ReadUpdate, TakesExamplesAsWeightAndMeasurementsFromTheAnnouncement) {
   EXPECT_EQ(update->record.steps, 6);
   EXPECT_EQ(update->record.declared.at("train_loss"), 0.5);
   EXPECT_EQ(update->record.measured.train_seconds, 0.25);
-  ASSERT_EQ(update->view().parts.size(), 1u);
-  EXPECT_EQ(update->view().parts[0].weight, 12);
-  EXPECT_EQ(update->view().parts[0].data.size(), 3 * sizeof(float));
+  const UpdateView view = update->view(4);
+  EXPECT_EQ(view.base_version, 4);
+  ASSERT_EQ(view.parts.size(), 1u);
+  EXPECT_EQ(view.parts[0].data.size(), 3 * sizeof(float));
 }
 
 TEST(ReadUpdate, ExamplesThatAreNoCount_AreRefused) {
@@ -240,23 +241,25 @@ TEST(ReadUpdate, SecondsThatAreNone_AreLeftOut) {
 
 TEST(PotTest, FoldsAndPartials_GatherAndTheirSecondsAddUp) {
   AggregationSpec spec;
-  spec.elements = 1;
+  spec.parts = {{.elements = 1}};
   spec.updates_per_version = 2;
   Pot pot(*Aggregation::Create(spec));
   const float one = 1, three = 3;
-  const Scalars none;
+  const Scalars none, declared = {{"examples", 1}};
   const auto part = [](const float& value) {
-    return PartView{"delta", Encoding::kF32, std::as_bytes(std::span(&value, 1)), 1};
+    return PartView{.name = "delta", .data = std::as_bytes(std::span(&value, 1))};
   };
   const PartView first = part(one), second = part(three);
-  ASSERT_OK(pot.Take({"a", {&first, 1}, none}));
+  EXPECT_EQ(Message(pot.Take({"a", 0, {&first, 1}, none}).status()),
+            "the declared 'examples', which weighs an update, is missing");
+  ASSERT_OK(pot.Take({"a", 0, {&first, 1}, declared}));
   auto site = *Aggregation::Create(spec);
-  ASSERT_OK(site->Take({"b", {&second, 1}, none}));
-  ASSERT_OK(pot.Merge(site->Extract(), 2.5));
+  ASSERT_OK(site->Take({"b", 0, {&second, 1}, none}, {.parts = {1}}));
+  ASSERT_OK(pot.Merge(site->Extract(0), 2.5));
   EXPECT_GE(pot.fold_seconds(), 2.5);
   const auto mean = std::move(*pot.Close()).Finish();
   ASSERT_OK(mean);
-  EXPECT_EQ(mean->mean_delta[0], 2);
+  EXPECT_EQ(mean->parts[0].mean[0], 2);
 }
 
 }  // namespace

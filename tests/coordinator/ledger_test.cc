@@ -163,9 +163,10 @@ TEST(LedgerTest, Committed_EventsNameWhoIsNotInItAndWhatTheAggregationLost) {
 
 TEST(LedgerTest, AnyOrderOfTheTasks_GivesTheSameBits) {
   ClosedAttempt attempt = HandMade();
-  // Sums of losses whose order can be seen.
-  attempt.tasks = {FoldedTask("c", 1, 0.1), FoldedTask("b", 1, 1e16), FoldedTask("a", 1, -1e16)};
+  // Doubles would lose most of the small loss beside the large ones, more or less by their order.
+  attempt.tasks = {FoldedTask("c", 1, 0x1p-30), FoldedTask("b", 3, 4e9), FoldedTask("a", 3, -4e9)};
   const std::optional<double> loss = RowsOf(attempt, Committed()).round.train_loss;
+  EXPECT_EQ(loss, 0x1p-30 / 7);
   std::reverse(attempt.tasks.begin(), attempt.tasks.end());
   EXPECT_EQ(RowsOf(attempt, Committed()).round.train_loss, loss);
 }

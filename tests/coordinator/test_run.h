@@ -33,7 +33,7 @@ inline RunParts TinyParts(int64_t elements, int64_t updates_per_version) {
   parts.layout = std::make_shared<const ModelLayout>(*ModelLayout::Create(variables));
   parts.plan = std::make_shared<const std::string>("the plan");
   parts.plan_digest = Sha256Of(*parts.plan);
-  parts.aggregation.elements = elements;
+  parts.aggregation.parts = {{.elements = elements}};
   parts.aggregation.updates_per_version = updates_per_version;
   parts.initial_model = [layout = parts.layout]() -> StatusOr<std::shared_ptr<const Model>> {
     auto model = std::make_shared<Model>(layout);
@@ -76,7 +76,6 @@ inline std::string MakeUpdate(const std::vector<float>& delta, int64_t examples,
   proto::Update update;
   proto::UpdatePart& part = *update.add_parts();
   part.set_name("delta");
-  part.set_encoding(1);
   part.set_data(delta.data(), delta.size() * sizeof(float));
   (*update.mutable_scalars())["examples"] = static_cast<double>(examples);
   (*update.mutable_scalars())["steps"] = 6;

@@ -108,8 +108,8 @@ TEST(BuildPlan, Opens_AndSaysWhatTheScenarioSaid) {
   EXPECT_EQ((*plan)->layout()->parameters(), 15);
   EXPECT_EQ((*plan)->model().classes, 3);
   EXPECT_EQ((*plan)->model().input.placeholder, "image");
-  EXPECT_EQ((*plan)->aggregation().elements, 15);
-  EXPECT_EQ((*plan)->aggregation().fraction_bits(), 32);
+  EXPECT_EQ((*plan)->aggregation().Find("delta")->elements, 15);
+  EXPECT_EQ((*plan)->aggregation().fraction_bits((*plan)->aggregation().parts[0]), 32);
   ASSERT_EQ((*plan)->features().size(), 2u);
   EXPECT_EQ((*plan)->features()[0].feature, "pixels");
   EXPECT_EQ((*plan)->features()[0].shape, (Shape{2, 2, 1}));
@@ -175,7 +175,7 @@ TEST(LocalRule, Momentum_HasASlotThatStartsAtZero) {
 TEST(LocalRule, SharedVariables_TravelWithTheDelta) {
   const auto plan = Plan::Open(Built(SomeScenario(), TinyModel(true)));
   ASSERT_OK(plan);
-  EXPECT_EQ((*plan)->aggregation().elements, 20);
+  EXPECT_EQ((*plan)->aggregation().parts[0].elements, 20);
   EXPECT_TRUE((*plan)->training().parts.at("delta").shared_too);
 }
 
@@ -353,10 +353,17 @@ TEST(Open, ForgedPlans_AreRefusedInASentence) {
        "the plan states 16 elements of part 'delta' where its training gives 15"},
       {[](auto& p) { PartIn(p).set_fraction_bits(31); }, "the plan states 31 fraction bits where its bounds give 32"},
       {[](auto& p) { PartIn(p).set_value_bits(99); }, "the plan's aggregation: server.value_bits = 99"},
-      {[](auto& p) { PartIn(p).set_weigh("steps"); }, "the plan weighs updates by 'steps'"},
+      {[](auto& p) { PartIn(p).set_weigh("steps"); }, "the plan's aggregation: part 'delta' is weighed by 'steps'"},
       {[](auto& p) { p.mutable_aggregation()->set_max_weight(0); }, "the plan's aggregation: server.max_weight = 0"},
       {[](auto& p) { p.mutable_aggregation()->set_updates_per_version(-1); },
        "the plan's aggregation: -1 updates per version (server.clients_per_round)"},
+      {[](auto& p) { PartIn(p).set_sum_bits(48); }, "the plan's aggregation: sums of 48 bits"},
+      {[](auto& p) { PartIn(p).mutable_denominator()->set_kind(256); }, "divides part 'delta' by what it calls 256"},
+      {[](auto& p) { PartIn(p).mutable_denominator()->set_kind(3); },
+       "part 'delta' is divided by the sum of the scalar '', which the plan does not sum"},
+      {[](auto& p) { p.mutable_aggregation()->add_scalars()->set_name("loss"); }, "scalar 'loss' is weighed by ''"},
+      {[](auto& p) { p.mutable_aggregation()->set_staleness_bits(3); }, "a factor of 3 bits for staleness"},
+      {[](auto& p) { p.mutable_aggregation()->set_weight_fraction_bits(29); }, "server.weight_fraction_bits = 29"},
       {[](auto& p) { p.mutable_aggregation()->clear_rule(); }, "the plan gives no aggregation rule"},
       {[](auto& p) { p.mutable_aggregation()->clear_parts(); }, "the plan's training gives 1 parts"},
       {[](auto& p) { p.set_kernels("gpu"); }, "the plan asks for kernels 'gpu'"},

@@ -24,7 +24,7 @@ TEST_P(PresetPlan, OpensAndInitialises) {
   const auto plan = Plan::Open(*bytes);
   ASSERT_OK(plan);
   EXPECT_EQ((*plan)->layout()->parameters(), parameters);
-  EXPECT_EQ((*plan)->aggregation().elements, parameters);
+  EXPECT_EQ((*plan)->aggregation().parts[0].elements, parameters);
   EXPECT_EQ((*plan)->model().metrics.size(), 1u);
 
   const auto model = InitialModel(**plan, 1);

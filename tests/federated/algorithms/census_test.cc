@@ -65,7 +65,7 @@ TEST(AlgorithmCensus, EveryAlgorithm_ComposesASmallModel) {
     scenario.server.clients_per_round = 3;
     SCOPED_TRACE(algorithm->name);
     ASSERT_OK_AND_ASSIGN(const Composition composition, Compose(scenario, layout));
-    EXPECT_EQ(composition.aggregation.elements, 7);
+    EXPECT_EQ(composition.aggregation.parts.at(0).elements, 7);
     EXPECT_EQ(composition.aggregation.updates_per_version, 3);
     EXPECT_FALSE(algorithm->paper.empty());
     EXPECT_FALSE(algorithm->equations.empty());

@@ -113,8 +113,8 @@ TEST(FedProx, OneRound_IsNumPysInDouble) {
     std::vector<std::string> records = testing::FourPixelRecords(client, client == 0 ? 5 : 3);
     const std::string name(1, static_cast<char>('a' + client));
     ASSERT_OK_AND_ASSIGN(const Trained trained, TrainClient(plan, *base, std::move(records), name));
-    const PartView part{"delta", Encoding::kF32, std::as_bytes(std::span(trained.delta)), trained.examples};
-    ASSERT_OK(aggregation->Take({name, {&part, 1}, trained.declared}));
+    const PartView part{.name = "delta", .data = std::as_bytes(std::span(trained.delta))};
+    ASSERT_OK(aggregation->Take({name, 0, {&part, 1}, trained.declared}, {.parts = {trained.examples}}));
   }
   ASSERT_OK_AND_ASSIGN(const ServerInput input, std::move(*aggregation).Finish());
 
@@ -122,10 +122,10 @@ TEST(FedProx, OneRound_IsNumPysInDouble) {
   std::vector<double> wanted;
   for (double value; file >> value;) wanted.push_back(value);
   ASSERT_EQ(wanted.size(), 15u);
-  ASSERT_EQ(input.mean_delta.size(), wanted.size());
+  ASSERT_EQ(input.parts[0].mean.size(), wanted.size());
   double largest = 0;
   for (const double value : wanted) largest = std::max(largest, std::abs(value));
-  for (size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(input.mean_delta[i], wanted[i], 1e-6 * largest) << i;
+  for (size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(input.parts[0].mean[i], wanted[i], 1e-6 * largest) << i;
 }
 
 }  // namespace

@@ -1,0 +1,172 @@
+// The mean of each part by its weights: federated averaging's rule (McMahan et al. 2017, Algorithm 1). With another
+// denominator the same sums are FedBuff's (Nguyen et al. 2022) or DP-FedAvg's (McMahan et al. 2018).
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+#include "federated/aggregation/gathering.h"
+
+namespace rivulet {
+namespace {
+
+__extension__ using Wide = __int128;
+
+// What the addends of updates that weigh `weight_sum` together can come to: each is at most its weight × 2^value_bits
+// in units of 2^-s. Where that is a fraction of a unit, rounding gives less than twice as much. Below 2^62 either way.
+int64_t SumBound(const AggregationSpec& spec, const PartSpec& part, int64_t weight_sum) {
+  const int shift = part.value_bits + spec.fraction_bits(part);
+  return shift >= 0 ? weight_sum << shift : weight_sum >> (-shift - 1);
+}
+
+// Calls `body` with the sums that the part has.
+template <class P, class Body>
+auto WithSums(P& part, const Body& body) {
+  return part.sums.empty() ? body(part.sums32) : body(part.sums);
+}
+
+// total += factor × more. Unsigned, because the overflow of a signed sum would be undefined even where Check has
+// excluded it.
+template <class Sum>
+void AddTimes(std::span<Sum> total, std::span<const Sum> more, int64_t factor) {
+  using Bits = std::make_unsigned_t<Sum>;
+  const auto times = static_cast<Bits>(factor);
+  for (size_t i = 0; i < total.size(); ++i) {
+    total[i] = static_cast<Sum>(static_cast<Bits>(total[i]) + times * static_cast<Bits>(more[i]));
+  }
+}
+
+template <class Sums>
+auto SumsOf(Sums& sums, int64_t first, int64_t count) {
+  return std::span(sums).subspan(static_cast<size_t>(first), static_cast<size_t>(count));
+}
+
+void AddTimes(PartSums& total, const PartSums& more, int64_t factor) {
+  if (total.sums.empty()) {
+    AddTimes(std::span(total.sums32), std::span(more.sums32), factor);
+  } else {
+    AddTimes(std::span(total.sums), std::span(more.sums), factor);
+  }
+}
+
+class Mean : public Gathering {
+ public:
+  Mean(const AggregationSpec& spec, PartCodecs codecs) : Gathering(spec, std::move(codecs)) {}
+
+ protected:
+  // weight × value is rounded once, to a multiple of 2^-s, and added as an integer. Integers add up to the same sum in
+  // any order, which is why updates may be folded as they arrive, by any number of threads, and a partial may be
+  // merged. They also forget: an update that turns out to be bad in the middle, in whichever of its parts, is taken
+  // away again, to the bit, so nothing has to be read before anything is added.
+  Status AddPart(const UpdateView& update, const PartView& part, size_t p, int64_t weight, PartSums& into,
+                 FoldState& fold) override {
+    const double scale = ScaleOf(p, weight);
+    Status status;
+    EachRun(part, p, [&](const FloatRun& run, int64_t first) {
+      const int64_t taken = WithSums(into, [&](auto& sums) {
+        return TakeRun(run, scale, spec().parts[p].value_bits, SumsOf(sums, first, run.count), fold);
+      });
+      if (taken < run.count) status = BadValue(update, p, first + taken, ValueOf(run, taken));
+      return status.ok();
+    });
+    if (!status.ok()) UntakePart(part, p, fold.wire_index, weight, into);
+    return status;
+  }
+
+  void RemovePart(const PartView& part, size_t p, int64_t weight, PartSums& from) override {
+    UntakePart(part, p, spec().parts[p].elements, weight, from);
+  }
+
+  Status CheckSums(const PartSpec& part, const PartSums& sums) const override {
+    const auto elements = static_cast<size_t>(part.elements);
+    const bool narrow = part.sum_bits == 32;
+    if (sums.sums.size() != (narrow ? 0 : elements) || sums.sums32.size() != (narrow ? elements : 0)) {
+      return InvalidArgument("a partial has {} sums of part '{}' where {} belong",
+                             sums.sums.size() + sums.sums32.size(), part.name, part.elements);
+    }
+    const int64_t bound = SumBound(spec(), part, sums.weight_sum);
+    RIVULET_RETURN_IF_ERROR(WithSums(sums, [&](const auto& values) -> Status {
+      for (size_t i = 0; i < values.size(); ++i) {
+        if (values[i] > bound || values[i] < -bound) {
+          return InvalidArgument("a partial's sum {} at element {} of its {} is beyond what a weight of {} can give",
+                                 values[i], i, part.name, sums.weight_sum);
+        }
+      }
+      return absl::OkStatus();
+    }));
+    return absl::OkStatus();
+  }
+
+  void MergeSums(PartSums& into, PartSums&& more) override { AddTimes(into, more, 1); }
+
+  // Σ k(b) × sum(b) over the denominator, which counts k as the sums do: below 2^62 by the bits that s leaves free. One
+  // base version without a factor is its own total.
+  Status FinishPart(size_t p, std::span<const Share> shares, const ServerInput& input,
+                    ServerInput::Part& made) const override {
+    const PartSpec& part = spec().parts[p];
+    PartSums& total = *shares[0].sums;
+    Wide weights = 0;
+    for (const auto& [sums, factor] : shares) {
+      weights += static_cast<Wide>(factor) * sums->weight_sum;
+      if (sums != &total) {
+        AddTimes(total, *sums, factor);
+        *sums = PartSums();  // its memory goes before the mean needs some
+      } else if (factor > 1) {
+        AddTimes(total, total, factor - 1);
+      }
+    }
+    // In the unit of people, and in that of the sums beside their 2^-s.
+    const int unit = spec().weight_fraction_bits + spec().staleness_bits;
+    double units = static_cast<double>(weights);
+    switch (part.denominator.kind) {
+      case Denominator::Kind::kWeights:
+        made.denominator = std::ldexp(units, -unit);
+        break;
+      case Denominator::Kind::kTasks:
+        made.denominator = static_cast<double>(input.updates);
+        units = std::ldexp(made.denominator, unit);
+        break;
+      case Denominator::Kind::kConstant:
+        made.denominator = part.denominator.constant;
+        units = std::ldexp(made.denominator, unit);
+        break;
+      case Denominator::Kind::kScalar:
+        made.denominator = input.scalars.at(part.denominator.scalar);
+        units = std::ldexp(made.denominator, unit);
+        break;
+    }
+    if (!(units > 0)) {
+      return FailedPrecondition("the denominator of part '{}' comes to {}; nothing can be divided by it", part.name,
+                                made.denominator);
+    }
+    made.mean.resize(static_cast<size_t>(part.elements));
+    const double denominator = std::ldexp(units, spec().fraction_bits(part));
+    WithSums(total, [&](auto& sums) { DivideSums(sums, denominator, made.mean); });
+    total = PartSums();
+    return absl::OkStatus();
+  }
+
+ private:
+  double ScaleOf(size_t p, int64_t weight) const {
+    return std::ldexp(static_cast<double>(weight), spec().fraction_bits(spec().parts[p]));
+  }
+
+  // Takes the first `taken` values away again.
+  void UntakePart(const PartView& part, size_t p, int64_t taken, int64_t weight, PartSums& from) {
+    const double scale = ScaleOf(p, weight);
+    EachRun(part, p, [&](const FloatRun& run, int64_t first) {
+      const int64_t count = std::min(run.count, taken - first);
+      WithSums(from, [&](auto& sums) { UntakeRun(run, count, scale, SumsOf(sums, first, run.count)); });
+      return first + run.count < taken;
+    });
+  }
+};
+
+StatusOr<std::unique_ptr<Aggregation>> CreateMean(const AggregationSpec& spec) {
+  RIVULET_ASSIGN_OR_RETURN(PartCodecs codecs, CodecsOf(spec));
+  return std::make_unique<Mean>(spec, std::move(codecs));
+}
+
+RIVULET_AGGREGATION("mean", CreateMean);
+
+}  // namespace
+}  // namespace rivulet

@@ -1,0 +1,36 @@
+// Updates on disk, for rules that need all of a version at once: a file without a name in the folder for temporary
+// files (TMPDIR, else /var/tmp), which goes with its last holder, however the process ends.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+// One writer; reads may come from any thread.
+class UpdateSpool {
+ public:
+  // RESOURCE_EXHAUSTED: the disk is full, or there are too many open files. INTERNAL: the folder cannot be written to.
+  static StatusOr<std::shared_ptr<UpdateSpool>> Create();
+  ~UpdateSpool();
+  UpdateSpool(const UpdateSpool&) = delete;
+  UpdateSpool& operator=(const UpdateSpool&) = delete;
+
+  // At the end. RESOURCE_EXHAUSTED: the disk is full; what was there stays.
+  Status Append(std::span<const std::byte> bytes);
+  int64_t size() const { return size_; }
+  void Truncate(int64_t size) { size_ = size; }  // what follows is written over
+  // INTERNAL: the disk has lost it.
+  Status Read(int64_t offset, std::span<std::byte> bytes) const;
+
+ private:
+  explicit UpdateSpool(int fd) : fd_(fd) {}
+  const int fd_;
+  int64_t size_ = 0;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,156 @@
+#include "federated/aggregation/updates_rule.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "federated/aggregation/gathering.h"
+#include "federated/aggregation/update_spool.h"
+
+namespace rivulet {
+namespace {
+
+// Made at first use and never destroyed, as the rules'.
+std::map<std::string, UpdatesRuleFactory, std::less<>>& UpdatesRules() {
+  static auto* const rules = new std::map<std::string, UpdatesRuleFactory, std::less<>>;
+  return *rules;
+}
+
+constexpr size_t kWrittenAtOnce = 16384;       // values
+constexpr size_t kLookedAt = size_t{2} << 20;  // values of all updates together: 8 MB
+constexpr size_t kLeastOfAnUpdate = 256;       // values: below, a read of the disk costs more than its bytes
+
+class OverUpdates : public Gathering {
+ public:
+  OverUpdates(const AggregationSpec& spec, PartCodecs codecs, std::unique_ptr<const UpdatesRule> rule)
+      : Gathering(spec, std::move(codecs)), rule_(std::move(rule)) {}
+
+ protected:
+  // An update is written as its values, whatever codec it came by: a block of its coordinates is then one read.
+  Status AddPart(const UpdateView& update, const PartView& part, size_t p, int64_t weight, PartSums& into,
+                 FoldState& state) override {
+    if (spool_ == nullptr) {
+      RIVULET_ASSIGN_OR_RETURN(spool_, UpdateSpool::Create());
+    }
+    const int64_t offset = spool_->size();
+    std::vector<float> written;
+    written.reserve(kWrittenAtOnce);
+    const auto write = [&] {
+      const Status status = spool_->Append(std::as_bytes(std::span(written)));
+      written.clear();
+      return status;
+    };
+    Status status;
+    EachRun(part, p, [&](const FloatRun& run, int64_t first) {
+      if (const int64_t bad = FirstBad(run, spec().parts[p].value_bits); bad < run.count) {
+        status = BadValue(update, p, first + bad, ValueOf(run, bad));
+        return false;
+      }
+      for (int64_t i = 0; i < run.count && status.ok(); ++i) {
+        const float value = ValueOf(run, i);
+        state.squares[static_cast<size_t>(first + i) % 8] += static_cast<double>(value) * static_cast<double>(value);
+        state.nonzeros += value != 0;
+        written.push_back(value);
+        if (written.size() == kWrittenAtOnce) status = write();
+      }
+      return status.ok();
+    });
+    if (status.ok()) status = write();
+    if (!status.ok()) {
+      spool_->Truncate(offset);
+      return status;
+    }
+    into.spooled.push_back({update.task, weight, spool_, offset});
+    return absl::OkStatus();
+  }
+
+  void RemovePart(const PartView&, size_t, int64_t, PartSums& from) override {
+    spool_->Truncate(from.spooled.back().offset);
+    from.spooled.pop_back();
+  }
+
+  Status CheckSums(const PartSpec& part, const PartSums& sums) const override {
+    int64_t weights = 0;
+    for (const SpooledPart& spooled : sums.spooled) {
+      if (spooled.weight < 1 || spooled.weight > spec().weight_bound(part)) {
+        return InvalidArgument("a partial says that its update of task '{}' weighs {}, which is not between 1 and {}",
+                               spooled.task, spooled.weight, spec().weight_bound(part));
+      }
+      weights += spooled.weight;
+      std::vector<float> values(kWrittenAtOnce);
+      for (int64_t at = 0; at < part.elements; at += std::ssize(values)) {
+        values.resize(std::min(values.size(), static_cast<size_t>(part.elements - at)));
+        RIVULET_RETURN_IF_ERROR(ReadValues(spooled, at, values));
+        const FloatRun run{values.data(), nullptr, std::ssize(values)};
+        if (const int64_t bad = FirstBad(run, part.value_bits); bad < run.count) {
+          return InvalidArgument("a partial's update of task '{}' has {} at element {} of its {}, which no update may",
+                                 spooled.task, values[static_cast<size_t>(bad)], at + bad, part.name);
+        }
+      }
+    }
+    if (!sums.sums.empty() || !sums.sums32.empty() || std::ssize(sums.spooled) != sums.updates ||
+        weights != sums.weight_sum) {
+      return InvalidArgument("a partial has {} updates of part '{}', which weigh {}, where it says {} and {}",
+                             sums.spooled.size(), part.name, weights, sums.updates, sums.weight_sum);
+    }
+    return absl::OkStatus();
+  }
+
+  void MergeSums(PartSums& into, PartSums&& more) override {
+    into.spooled.insert(into.spooled.end(), std::make_move_iterator(more.spooled.begin()),
+                        std::make_move_iterator(more.spooled.end()));
+  }
+
+  Status FinishPart(size_t p, std::span<const Share> shares, const ServerInput&,
+                    ServerInput::Part& made) const override {
+    // In one order, whoever gathered them: a rule need not be one that forgets it.
+    std::map<TaskId, std::pair<const SpooledPart*, int64_t>> updates;
+    for (const auto& [sums, factor] : shares) {
+      for (const SpooledPart& spooled : sums->spooled) updates[spooled.task] = {&spooled, spooled.weight * factor};
+    }
+    const auto elements = static_cast<size_t>(spec().parts[p].elements);
+    const size_t block = std::min(elements, std::max(kLeastOfAnUpdate, kLookedAt / updates.size()));
+    std::vector<float> values(block * updates.size());
+    std::vector<int64_t> weights;
+    for (const auto& [task, update] : updates) weights.push_back(update.second);
+    made.denominator = static_cast<double>(updates.size());
+    made.mean.resize(elements);
+    std::vector<std::span<const float>> rows(updates.size());
+    for (size_t first = 0; first < elements; first += block) {
+      const size_t count = std::min(block, elements - first);
+      size_t u = 0;
+      for (const auto& [task, update] : updates) {
+        const std::span<float> row = std::span(values).subspan(u * block, count);
+        RIVULET_RETURN_IF_ERROR(ReadValues(*update.first, static_cast<int64_t>(first), row));
+        rows[u++] = row;
+      }
+      rule_->Reduce(rows, weights, std::span(made.mean).subspan(first, count));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static Status ReadValues(const SpooledPart& spooled, int64_t first, std::span<float> values) {
+    return spooled.spool->Read(spooled.offset + first * static_cast<int64_t>(sizeof(float)),
+                               std::as_writable_bytes(values));
+  }
+
+  const std::unique_ptr<const UpdatesRule> rule_;
+  std::shared_ptr<UpdateSpool> spool_;  // what was taken here; null: nothing yet
+};
+
+StatusOr<std::unique_ptr<Aggregation>> CreateOverUpdates(const AggregationSpec& spec) {
+  RIVULET_ASSIGN_OR_RETURN(PartCodecs codecs, CodecsOf(spec));
+  return std::make_unique<OverUpdates>(spec, std::move(codecs), UpdatesRules().at(spec.rule)());
+}
+
+}  // namespace
+
+bool IsUpdatesRule(std::string_view rule) { return UpdatesRules().contains(rule); }
+
+UpdatesRuleRegistration::UpdatesRuleRegistration(const char* rule, UpdatesRuleFactory factory) {
+  UpdatesRules().emplace(rule, factory);
+  AggregationRegistration(rule, CreateOverUpdates);
+}
+
+}  // namespace rivulet

@@ -1,0 +1,35 @@
+// Sums of numbers that do not depend on their order: weight × value is a pure function of both, rounded once to a
+// multiple of 2^-32 (to nearest, ties to even), and added as an integer of 128 bits. Values below 2^32, weights below
+// 2^29 and 2^31 addends stay within 2^124, so nothing ever overflows.
+#pragma once
+
+#include <cstdint>
+
+namespace rivulet {
+
+class WideSum {
+ public:
+  // Beyond it, or if it is no number, a value cannot be added.
+  static constexpr double kLimit = 0x1p32;
+  static bool Takes(double value) { return value > -kLimit && value < kLimit; }
+
+  WideSum() = default;
+  WideSum(uint64_t low, uint64_t high) : low_(low), high_(high) {}
+  // weight × value, of a value that it takes and a weight of 0 to 2^29.
+  static WideSum Of(int64_t weight, double value);
+  void Add(WideSum other);
+  WideSum Times(int64_t factor) const;  // 0 .. 2^8
+  // The sum, rounded once.
+  double ToDouble() const;
+  // Whether it could be of addends that weigh `weight` together.
+  bool Within(int64_t weight) const;
+  // Two's complement, for files.
+  uint64_t low() const { return low_; }
+  uint64_t high() const { return high_; }
+  bool operator==(const WideSum&) const = default;
+
+ private:
+  uint64_t low_ = 0, high_ = 0;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,49 @@
+// How a part travels: floats to bytes where it was made, bytes into sums on whoever folds, with no temporary of the
+// part's size on either side. A codec is one registered file of this folder, and the plan names it for each part.
+//
+//   class Int8 : public Codec { … };
+//   RIVULET_CODEC("int8", CreateInt8);
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "engine/base/draws.h"
+#include "engine/base/status.h"
+#include "federated/codecs/float_run.h"
+
+namespace rivulet {
+
+// Immutable, thread-safe.
+class Codec {
+ public:
+  virtual ~Codec() = default;
+  // The codec of a part of `elements` values. NOT_FOUND names the nearest.
+  static StatusOr<std::unique_ptr<const Codec>> Create(std::string_view name, int64_t elements);
+
+  // Whether the bytes are the values themselves, little-endian float32 in wire order: then whoever folds in the process
+  // that trained needs no bytes.
+  virtual bool transparent() const { return false; }
+  virtual int64_t MaxBytes() const = 0;
+  // Appends the bytes of all `elements` values, which lie in runs of wire order. `draws`: the task's own stream, for
+  // stochastic rounding and sampling. Values are finite; what is not may become anything that Decode gives back as not
+  // finite or beyond every bound.
+  virtual void Encode(std::span<const FloatRun> values, Draws& draws, std::string& out) const = 0;
+  // INVALID_ARGUMENT: not what Encode makes. Values are not judged here: whoever folds judges what Decode gives.
+  virtual Status Check(std::span<const std::byte> bytes) const = 0;
+  // Values first .. first + out.size() - 1 of checked bytes: a pure function of them, on every machine the same.
+  virtual void Decode(std::span<const std::byte> bytes, int64_t first, std::span<float> out) const = 0;
+};
+
+using CodecFactory = std::unique_ptr<const Codec> (*)(int64_t elements);
+struct CodecRegistration {
+  CodecRegistration(const char* name, CodecFactory factory);
+};
+#define RIVULET_CODEC(name, factory) \
+  [[maybe_unused]] static const ::rivulet::CodecRegistration RIVULET_CONCAT_(rivulet_codec_, __COUNTER__)(name, factory)
+
+}  // namespace rivulet

@@ -24,8 +24,8 @@ struct ScenarioOptions {
 // Declares SCENARIO.toml, --set, --rounds, --kernels, --db and --resume.
 void AddScenarioOptions(Command& command, ScenarioOptions* options);
 
-// The scenario with --set and --rounds applied; of a resumed run what it goes on with (ScenarioToResume). What the file or
-// the options say wrongly is a usage error; a missing file or run is not.
+// The scenario with --set and --rounds applied; of a resumed run what it goes on with (ScenarioToResume). What the file
+// or the options say wrongly is a usage error; a missing file or run is not.
 StatusOr<Scenario> LoadScenario(const ScenarioOptions& options);
 
 // The arguments that give these options again, for a shell: "s.toml --set 'a=b c' --db x.sqlite". `resume` replaces

@@ -33,7 +33,7 @@ std::vector<std::pair<std::string, int64_t>> ClientBook::TakeSeen(const ClosedAt
     due.emplace_back(client_id, seen.unix_ms);
   };
   for (const ClosedAttempt::ClosedTask& task : attempt.tasks) {
-    if (ServedByAnother(task.lease)) {
+    if (task.lease.served_by_another()) {
       due.emplace_back(task.lease.client_id, now_unix_ms);
     } else if (const auto found = seen_.find(task.lease.client_id); found != seen_.end()) {
       write(found->first, found->second);

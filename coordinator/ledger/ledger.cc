@@ -1,7 +1,6 @@
 #include "coordinator/ledger/ledger.h"
 
 #include <algorithm>
-#include <span>
 #include <tuple>
 
 #include "federated/aggregation/aggregation_spec.h"
@@ -65,8 +64,9 @@ std::vector<const ClosedAttempt::ClosedTask*> InOrder(const ClosedAttempt& attem
   return tasks;
 }
 
-RoundRow RoundOf(const ClosedAttempt& attempt, const AttemptEnd& end,
-                 std::span<const ClosedAttempt::ClosedTask* const> tasks) {
+}  // namespace
+
+RoundRow RoundOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
   RoundRow round;
   round.run_id = attempt.run_id;
   round.round = attempt.round;
@@ -83,11 +83,10 @@ RoundRow RoundOf(const ClosedAttempt& attempt, const AttemptEnd& end,
   // Summed exactly, so that no order can be seen.
   WideSum loss_sum;
   int64_t loss_examples = 0;
-  for (const ClosedAttempt::ClosedTask* task : tasks) {
-    const TaskFacts& facts = task->facts;
+  for (const auto& [lease, facts] : attempt.tasks) {
     round.bytes_down += facts.bytes_down;
     round.bytes_up += facts.bytes_up;
-    switch (EndOf(task->lease)) {
+    switch (EndOf(lease)) {
       case TaskEnd::kFolded:
         ++round.folded;
         round.examples += facts.examples.value_or(0);
@@ -112,14 +111,6 @@ RoundRow RoundOf(const ClosedAttempt& attempt, const AttemptEnd& end,
   return round;
 }
 
-}  // namespace
-
-bool ServedByAnother(const Lease& lease) { return !lease.site.empty() && lease.site != lease.client_id; }
-
-RoundRow RoundOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
-  return RoundOf(attempt, end, InOrder(attempt));
-}
-
 // Rows are made at the end and not as things happen: one transaction then tells a whole attempt or nothing of it, and
 // no reader sees half a round.
 AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
@@ -127,7 +118,7 @@ AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
   const std::string at = Iso8601(end.finished_unix_ms);
   const std::vector<const ClosedAttempt::ClosedTask*> tasks = InOrder(attempt);
   AttemptRecord record;
-  record.round = RoundOf(attempt, end, tasks);
+  record.round = RoundOf(attempt, end);
   record.finishes_run = end.finishes_run;
   const auto tell = [&](const char* level, const char* source, std::string message) {
     record.events.push_back({attempt.run_id, attempt.round, at, level, source, std::move(message)});
@@ -161,7 +152,7 @@ std::vector<std::pair<std::string, TaskOutcome>> OutcomesOf(const ClosedAttempt&
   std::vector<std::pair<std::string, TaskOutcome>> outcomes;
   outcomes.reserve(attempt.tasks.size());
   for (const auto& [lease, facts] : attempt.tasks) {
-    if (ServedByAnother(lease)) continue;
+    if (lease.served_by_another()) continue;
     TaskOutcome outcome{lease.task, EndOf(lease), lease.reason};
     if (outcome.end == TaskEnd::kFolded && end.status != "committed") {
       outcome.end = TaskEnd::kDropped;

@@ -55,20 +55,17 @@ struct AttemptEnd {
   bool finishes_run = false;
 };
 
-// The attempt's own row. Sums are taken in the order of (client_id, ordinal), so that none depends on arrival.
+// The attempt's own row. No sum depends on the order of tasks.
 RoundRow RoundOf(const ClosedAttempt& attempt, const AttemptEnd& end);
 
-// All its rows, its tasks in that order too. An attempt that is not committed has no folded task: its folded ones are
-// dropped with it, as their updates are in no model. Losses are no metrics here: tasks and the round have them, and the
-// history's view of metrics takes them from there. What files and earlier rows have to do with it (`model`,
-// `forget_models`, `seen`) is left to the writer.
+// All its rows, its tasks in the order of (client_id, ordinal). An attempt that is not committed has no folded task:
+// its folded ones are dropped with it, as their updates are in no model. Losses are no metrics here: tasks and the
+// round have them, and the history's view of metrics takes them from there. What files and earlier rows have to do with
+// it (`model`, `forget_models`, `seen`) is left to the writer.
 AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end);
 
 // Each task's last word beside its client's name, in the order drawn, where clients poll for themselves: what is told
 // to one that lost the answer. A folded task of an attempt that was not committed is dropped, and told why.
 std::vector<std::pair<std::string, TaskOutcome>> OutcomesOf(const ClosedAttempt& attempt, const AttemptEnd& end);
-
-// A site polls for the client, which never asks itself how its task ended.
-bool ServedByAnother(const Lease& lease);
 
 }  // namespace rivulet

@@ -50,6 +50,8 @@ struct Lease {
   TimeMs expires = 0;  // when it lapses unless its site is heard of; 0: never
   std::string reason;  // of refused, dropped, failed
   bool resolved() const { return state >= State::kFolded; }
+  // A site polls for the client, which never asks itself.
+  bool served_by_another() const { return !site.empty() && site != client_id; }
   bool in_hand() const { return state == State::kTaken || state == State::kStaging; }
   // Its site serves other names too, so that it may be in a partial by now, although the site has not said so.
   bool promised() const { return in_hand() && site != client_id; }

@@ -101,7 +101,7 @@ void RunMachine::Handle(const Left& event, TimeMs now, Actions& actions) {
   if (!slot || book_.at(*slot).resolved() || book_.at(*slot).state == State::kFolding) return;
   // A site of many names may have folded it by now, and its other tasks with it.
   const Lease& lease = book_.at(*slot);
-  if (!lease.site.empty() && lease.site != lease.client_id) return;
+  if (lease.served_by_another()) return;
   SetState(*slot, State::kDropped, "it left the run");
   Replace(now, actions);
   JudgeBuffer(actions);
@@ -389,7 +389,7 @@ void RunMachine::LetLapse(TimeMs now, Actions& actions) {
   bool moved = false;
   for (const LeaseSlot slot : book_.Expired(now)) {
     const Lease& lease = book_.at(slot);
-    const bool served = !lease.site.empty() && lease.site != lease.client_id;
+    const bool served = lease.served_by_another();
     const auto site = presence_.seen_sites().find(lease.site);
     if (lease.state == State::kHeld && site != presence_.seen_sites().end() && site->second + rules_.lease_ms > now) {
       Extend(slot, site->second);  // what is held needs to be said once

@@ -17,14 +17,14 @@ std::vector<Key> RunKeys() {
           "same seed gives the same model, bit for bit.")
           .AtLeast(0),
       Key("run.keep_models", RIVULET_FIELD(run.keep_models), "\"all\"",
-          "Which committed models stay on disk: the newest and the one that was written before it, or every round's. The "
-          "rows of the others stay in the history.")
+          "Which committed models stay on disk: the newest and the one that was written before it, or every round's. "
+          "The rows of the others stay in the history.")
           .OneOf({"last", "all"})
           .Operation(),
       Key("run.durability", RIVULET_FIELD(run.durability), "\"end\"",
-          "When committed rounds are written, while the run goes on: each at once (`round`), those of a second together "
-          "(`second`), or all at the end of the run (`end`; sooner where more than 64 MB wait). A crash loses the rounds "
-          "that are not written, and a resumed run makes them again, to the same bits.")
+          "When committed rounds are written, while the run goes on: each at once (`round`), those of a second "
+          "together (`second`), or all at the end of the run (`end`; sooner where more than 64 MB wait). A crash loses "
+          "the rounds that are not written, and a resumed run makes them again, to the same bits.")
           .OneOf({"", "round", "second", "end"})
           .Default("`\"second\"` in a simulation, `\"round\"` in a deployment")
           .Operation(),

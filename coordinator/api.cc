@@ -285,8 +285,9 @@ StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Answer(const Refuse& refu
 
 // The machine hears of an upload before its first byte, so that a late or repeated one costs no transfer.
 StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Submit(const Caller& caller, const Submission& submission) {
-  const auto& [task, step, bytes, measured] = submission;
+  const auto& [task, step, bytes, measured, kind, gather] = submission;
   RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
+  if (kind != Submission::Kind::kUpdate) return Unimplemented("this coordinator takes updates of single tasks only");
   if (step != 0) return InvalidArgument("task '{}' has no step {}; its only step is 0", task, step);
   StatusOr<std::unique_ptr<ChunkWriter>> writer = nullptr;
   {

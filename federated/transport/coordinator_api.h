@@ -59,7 +59,7 @@ struct Capabilities {
 struct Serves {
   enum class Kind : uint8_t {
     kItself,  // the caller's own name
-    kAny,     // every name of the run: a simulation's workers. Never over a network.
+    kAny,     // every name of the run: a simulation's workers
   };
   Kind kind = Kind::kItself;
 };
@@ -110,6 +110,8 @@ struct Task {
   uint64_t stream_key = 0;   // ClientKey(seed, client_id): the client's own, never the seed
   Digest plan;               // Fetch(BlobId{kBytes, plan}): the plan's bytes
   std::vector<NamedBlob> inputs;
+  // The task whose proposal is this client's state (client/state_store.h): "" where it has none yet.
+  TaskId state_of = {};
   // Tasks of one site that bear the same number are folded into one partial: those of one attempt.
   uint64_t gather = 0;
 
@@ -126,6 +128,9 @@ struct TaskOutcome {
   TaskId task;
   TaskEnd end = TaskEnd::kDropped;
   std::string reason;  // a sentence; "" when folded
+  // Of a folded one: the version it is in is written. Until then a crash may bring the task back, and what was made of
+  // it (its update, its proposal of a state) must be kept.
+  bool durable = false;
 };
 
 // What a client asks to know while it waits: "1 of 2 clients; round 1 starts when all have joined".
@@ -179,12 +184,19 @@ struct TaskRecord {
   } measured;
 };
 
-// One task's update, announced before its bytes: an Update message (proto/federated/update.proto).
+// What is announced before its bytes.
 struct Submission {
-  TaskId task;
+  enum class Kind : uint8_t {
+    kUpdate = 0,   // an Update message (proto/federated/update.proto) of `task`
+    kPartial = 1,  // the records of a gathering's tasks and the partial that they are folded in, by a site of many names
+    kState = 2,    // what `task` proposes as its client's state, by a site that shares no disk with the next one
+  };
+  TaskId task;        // of a partial: ""
   int step = 0;       // as the task has it
-  int64_t bytes = 0;  // of the message that follows
+  int64_t bytes = 0;  // of what follows
   TaskRecord::Measured measured = {};
+  Kind kind = Kind::kUpdate;
+  uint64_t gather = 0;  // of a partial: Task::gather of all its tasks
 };
 
 struct SubmitResult {

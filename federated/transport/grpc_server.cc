@@ -242,7 +242,16 @@ class Service final : public rpc::Coordinator::CallbackService, public NewsListe
                                  rpc::PollReplyProto* reply) override {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
     shared_.calls->Run([this, context, reactor, message, reply] {
-      auto ask = [this, context, reactor, reply, request = FromMessage(*message)](bool last) {
+      StatusOr<PollRequest> asked = FromMessage(*message);
+      // Whoever may speak for every name may take every task and bring any sum: no stranger.
+      if (asked.ok() && asked->serves.kind == Serves::Kind::kAny) {
+        asked = PermissionDenied("'{}' wants to speak for every client of the run, over a network", asked->caller.name);
+      }
+      if (!asked.ok()) {
+        reactor->Finish(ToGrpc(asked.status()));
+        return;
+      }
+      auto ask = [this, context, reactor, reply, request = *std::move(asked)](bool last) {
         // Who has hung up is given no task.
         if (context->IsCancelled()) {
           reactor->Finish(grpc::Status::CANCELLED);

@@ -47,6 +47,8 @@ void ToMessage(const Task& task, rpc::TaskProto* message) {
   message->set_ordinal(task.ordinal);
   message->set_stream_key(task.stream_key);
   message->set_plan(std::string(task.plan.AsBytes()));
+  message->set_state_of(task.state_of);
+  message->set_gather(task.gather);
   for (const NamedBlob& input : task.inputs) {
     rpc::NamedBlobProto* to = message->add_inputs();
     to->set_name(input.name);
@@ -68,6 +70,8 @@ StatusOr<Task> FromMessage(const rpc::TaskProto& message) {
   task.base_version = message.base_version();
   task.ordinal = static_cast<uint16_t>(message.ordinal());
   task.stream_key = message.stream_key();
+  task.state_of = message.state_of();
+  task.gather = message.gather();
   RIVULET_ASSIGN_OR_RETURN(task.plan, Digest::FromBytes(message.plan()));
   for (const rpc::NamedBlobProto& input : message.inputs()) {
     RIVULET_ASSIGN_OR_RETURN(const BlobId id, FromMessage(input.id()));
@@ -86,20 +90,28 @@ void ToMessage(const PollRequest& request, rpc::PollRequestProto* message) {
     to->set_name(offer.name);
     to->set_examples(offer.examples);
   }
-  for (const TaskProgress& progress : request.working_on) message->add_working_on()->set_task(progress.task);
+  message->set_serves(static_cast<int>(request.serves.kind));
+  for (const TaskProgress& progress : request.working_on) {
+    rpc::TaskProgressProto* to = message->add_working_on();
+    to->set_task(progress.task);
+    to->set_held(progress.held);
+  }
   message->set_want(request.want);
   message->set_hold_ms(request.hold_ms);
   message->set_told(request.told);
 }
 
-PollRequest FromMessage(const rpc::PollRequestProto& message) {
+StatusOr<PollRequest> FromMessage(const rpc::PollRequestProto& message) {
   PollRequest request{.caller = FromMessage(message.caller())};
   request.capabilities.version = message.capabilities().version();
   request.capabilities.protocol = message.capabilities().protocol();
   for (const rpc::DatasetProto& from : message.capabilities().datasets()) {
     request.capabilities.datasets.push_back({from.name(), from.examples()});
   }
-  for (const rpc::TaskProgressProto& from : message.working_on()) request.working_on.push_back({from.task()});
+  RIVULET_ASSIGN_OR_RETURN(request.serves.kind, ToEnum(message.serves(), Serves::Kind::kAny, "a site that serves"));
+  for (const rpc::TaskProgressProto& from : message.working_on()) {
+    request.working_on.push_back({.task = from.task(), .held = from.held()});
+  }
   request.want = message.want();
   request.hold_ms = message.hold_ms();
   request.told = message.told();
@@ -109,11 +121,17 @@ PollRequest FromMessage(const rpc::PollRequestProto& message) {
 void ToMessage(const PollReply& reply, rpc::PollReplyProto* message) {
   for (const Task& task : reply.tasks) ToMessage(task, message->add_tasks());
   for (const TaskId& task : reply.cancelled) message->add_cancelled(task);
+  for (const HandOver& hand_over : reply.hand_over) {
+    rpc::HandOverProto* to = message->add_hand_over();
+    to->set_gather(hand_over.gather);
+    to->mutable_tasks()->Add(hand_over.tasks.begin(), hand_over.tasks.end());
+  }
   for (const TaskOutcome& outcome : reply.outcomes) {
     rpc::OutcomeProto* to = message->add_outcomes();
     to->set_task(outcome.task);
     to->set_end(static_cast<int>(outcome.end));
     to->set_reason(outcome.reason);
+    to->set_durable(outcome.durable);
   }
   message->set_wait_ms(reply.wait_ms);
   message->mutable_awaited()->set_sentence(reply.awaited.sentence);
@@ -130,8 +148,11 @@ StatusOr<PollReply> FromMessage(const rpc::PollReplyProto& message) {
     reply.tasks.push_back(std::move(task));
   }
   reply.cancelled.assign(message.cancelled().begin(), message.cancelled().end());
+  for (const rpc::HandOverProto& from : message.hand_over()) {
+    reply.hand_over.push_back({.gather = from.gather(), .tasks = {from.tasks().begin(), from.tasks().end()}});
+  }
   for (const rpc::OutcomeProto& from : message.outcomes()) {
-    TaskOutcome outcome{.task = from.task(), .reason = from.reason()};
+    TaskOutcome outcome{.task = from.task(), .reason = from.reason(), .durable = from.durable()};
     RIVULET_ASSIGN_OR_RETURN(outcome.end, ToEnum(from.end(), TaskEnd::kFailed, "the end of a task"));
     reply.outcomes.push_back(std::move(outcome));
   }
@@ -148,12 +169,16 @@ void ToMessage(const Submission& submission, rpc::SubmissionProto* message) {
   message->set_step(submission.step);
   message->set_bytes(submission.bytes);
   message->set_train_seconds(submission.measured.train_seconds);
+  message->set_kind(static_cast<int>(submission.kind));
+  message->set_gather(submission.gather);
 }
 
 StatusOr<Submission> FromMessage(const rpc::SubmissionProto& message) {
   Submission submission{.task = message.task(), .step = message.step(), .bytes = message.bytes()};
   if (message.bytes() < 0) return InvalidArgument("an upload of {} bytes", message.bytes());
   submission.measured.train_seconds = message.train_seconds();
+  submission.gather = message.gather();
+  RIVULET_ASSIGN_OR_RETURN(submission.kind, ToEnum(message.kind(), Submission::Kind::kState, "a submission of kind"));
   return submission;
 }
 

@@ -19,7 +19,7 @@ StatusOr<BlobId> FromMessage(const rpc::BlobIdProto& message);
 void ToMessage(const Task& task, rpc::TaskProto* message);
 StatusOr<Task> FromMessage(const rpc::TaskProto& message);
 void ToMessage(const PollRequest& request, rpc::PollRequestProto* message);
-PollRequest FromMessage(const rpc::PollRequestProto& message);
+StatusOr<PollRequest> FromMessage(const rpc::PollRequestProto& message);
 void ToMessage(const PollReply& reply, rpc::PollReplyProto* message);
 StatusOr<PollReply> FromMessage(const rpc::PollReplyProto& message);
 void ToMessage(const Submission& submission, rpc::SubmissionProto* message);

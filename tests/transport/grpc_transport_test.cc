@@ -173,6 +173,12 @@ TEST_F(GrpcTransportTest, Poll_CarriesRequestAndReply) {
   EXPECT_FALSE(got->over);
 }
 
+TEST_F(GrpcTransportTest, StrangerWhoSpeaksForEveryName_IsRefused) {
+  const auto got = client_->Poll({.caller = caller_, .serves = {Serves::Kind::kAny}});
+  EXPECT_THAT(got, StatusIs(absl::StatusCode::kPermissionDenied, ::testing::HasSubstr("speak for every client")));
+  EXPECT_EQ(fake_.last_poll.caller.name, "") << "the coordinator must not have heard of it";
+}
+
 TEST_F(GrpcTransportTest, Errors_CrossWithCodeAndMessage) {
   for (const absl::StatusCode code :
        {absl::StatusCode::kPermissionDenied, absl::StatusCode::kNotFound, absl::StatusCode::kInvalidArgument,

@@ -52,6 +52,8 @@ Task SomeTask() {
   task.ordinal = 65535;
   task.stream_key = 0xFFFFFFFFFFFFFFFF;
   task.plan = Sha256Of("plan");
+  task.state_of = "run-7-r1-a1-client-00003-0";
+  task.gather = uint64_t{1} << 63;
   task.inputs = {{"model", {BlobId::Form::kModel, Sha256Of("model")}}, {"other", {}}};
   return task;
 }
@@ -65,7 +67,8 @@ TEST(Messages, PollRequest_CrossesWhole) {
                       .hold_ms = 20'000,
                       .told = true};
   request.capabilities = {.version = "0.1.0", .protocol = 7, .datasets = {{"train", 600}, {"extra", 1}}};
-  request.working_on = {{"task-1"}, {"task-2"}};
+  request.serves.kind = Serves::Kind::kAny;
+  request.working_on = {{"task-1", true}, {"task-2"}};
   request.want = 3;
   ExpectCrossesWhole<rpc::PollRequestProto>(request);
 }
@@ -74,7 +77,8 @@ TEST(Messages, PollReply_CrossesWhole) {
   PollReply reply;
   reply.tasks = {SomeTask(), Task{.id = "task-2"}};
   reply.cancelled = {"task-3", "task-4"};
-  reply.outcomes.push_back({"task-0", TaskEnd::kRefused, "NaN"});
+  reply.hand_over = {{.gather = uint64_t{1} << 63, .tasks = {"task-5", "task-6"}}};
+  reply.outcomes.push_back({"task-0", TaskEnd::kRefused, "NaN", true});
   reply.wait_ms = 5;
   reply.awaited.sentence = "1 of 2 clients";
   reply.over = PollReply::Over{.failed = true, .sentence = "it failed"};
@@ -82,8 +86,12 @@ TEST(Messages, PollReply_CrossesWhole) {
 }
 
 TEST(Messages, Submission_CrossesWhole) {
-  ExpectCrossesWhole<rpc::SubmissionProto>(
-      Submission{.task = "task-1", .step = 2, .bytes = int64_t{1} << 40, .measured = {.train_seconds = 0.25}});
+  ExpectCrossesWhole<rpc::SubmissionProto>(Submission{.task = "task-1",
+                                                      .step = 2,
+                                                      .bytes = int64_t{1} << 40,
+                                                      .measured = {.train_seconds = 0.25},
+                                                      .kind = Submission::Kind::kState,
+                                                      .gather = uint64_t{1} << 63});
 }
 
 TEST(Messages, TaskFailure_CrossesWhole) {
@@ -120,6 +128,17 @@ TEST(Messages, SubmissionOfNegativeSize_IsRefused) {
   EXPECT_THAT(FromMessage(message), StatusIs(absl::StatusCode::kInvalidArgument));
   message.set_bytes(1);
   EXPECT_OK(FromMessage(message));
+}
+
+TEST(Messages, KindOfSubmissionOrOfSiteThatIsNone_IsRefused) {
+  rpc::SubmissionProto submission;
+  ToMessage(Submission{.task = "task-1"}, &submission);
+  submission.set_kind(3);
+  EXPECT_THAT(FromMessage(submission), StatusIs(absl::StatusCode::kInvalidArgument));
+  rpc::PollRequestProto poll;
+  ToMessage(PollRequest{}, &poll);
+  poll.set_serves(2);
+  EXPECT_THAT(FromMessage(poll), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST(Messages, SubmitResult_CrossesWhole) {

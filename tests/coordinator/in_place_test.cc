@@ -1,6 +1,7 @@
 // Sites of the coordinator's own process: many tasks a poll, updates gathered in a partial, no bytes on the way.
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <set>
 #include <thread>
 
@@ -27,7 +28,10 @@ class InPlaceTest : public ::testing::Test {
     options_.observer.on_progress = [this](int64_t round, int64_t folded, int64_t selected) {
       progress_.push_back(fmt::format("{}: {}/{}", round, folded, selected));
     };
-    options_.observer.on_round = [this](const RoundReport& report) { reports_.push_back(report); };
+    options_.observer.on_round = [this](const RoundReport& report) {
+      reports_.push_back(report);
+      ++reported_;
+    };
     parts_ = TinyParts(kInPlaceElements, clients);
   }
   void Start(int64_t members = 0) {
@@ -92,7 +96,8 @@ class InPlaceTest : public ::testing::Test {
   CoordinatorOptions options_;
   RunParts parts_;
   std::vector<std::string> progress_;  // callbacks come one at a time
-  std::vector<RoundReport> reports_;
+  std::vector<RoundReport> reports_;  // to be read when the run is over
+  std::atomic<int> reported_ = 0;
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<History> history_;
   Worker one_{.name = "worker 0"}, two_{.name = "worker 1"};
@@ -219,7 +224,7 @@ TEST_F(InPlaceTest, PartialOfOtherTasksThanItsRecords_IsRefusedAndItsLeasesStay)
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("site 'worker 1' has no task")));
   EXPECT_EQ(coordinator_->SubmitInPlace(As("worker 0"), Partial(partial), records)->kind,
             SubmitResult::Kind::kAccepted);
-  while (reports_.empty()) std::this_thread::yield();
+  while (reported_ == 0) std::this_thread::yield();
   EXPECT_EQ(coordinator_->SubmitInPlace(As("worker 0"), std::move(partial), records).status().code(),
             absl::StatusCode::kNotFound)
       << "of a round that is over";

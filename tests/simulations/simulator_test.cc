@@ -328,8 +328,10 @@ TEST_F(SimulatorTest, RecordThatCannotBeTrained_RunGoesOnWithoutItsClientAndItsR
     EXPECT_EQ(other.ends, one.ends);
   }
   const auto history = *History::Open(Path("1.sqlite"), History::Access::kReadOnly);
+  const auto rows = history->ClientRounds(history->ResolveRun("latest")->run_id);
+  ASSERT_OK(rows);
   int failed = 0;
-  for (const ClientRoundRow& row : *history->ClientRounds(history->ResolveRun("latest")->run_id)) {
+  for (const ClientRoundRow& row : *rows) {
     if (row.status == "folded") continue;
     EXPECT_EQ(row.status, "failed");
     EXPECT_THAT(row.error, ::testing::AllOf(HasSubstr("bad.tfrecord: record 100 at byte"),

@@ -31,6 +31,8 @@ test_packages=(
   "mold|links the test programs quickly"
   "python3|end-to-end tests"
   "python3-numpy|checks model files without our code"
+  "python3-grpcio|clients written in Python"
+  "python3-protobuf|their messages"
 )
 bench_packages=(
   "libbenchmark-dev|benchmarks"

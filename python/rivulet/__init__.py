@@ -16,6 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from rivulet._client import Client, Context, Delta, Evaluation, Params, run_client
     from rivulet._datasets import partition, read_examples, write_examples
     from rivulet._errors import Interrupted, RivuletError
     from rivulet._example import decode_example, encode_example
@@ -25,8 +26,13 @@ if TYPE_CHECKING:
     from rivulet._tfrecord import read_records, write_records
 
 __all__ = [
+    "Client",
+    "Context",
+    "Delta",
+    "Evaluation",
     "History",
     "Interrupted",
+    "Params",
     "RivuletError",
     "Run",
     "Tensors",
@@ -38,6 +44,7 @@ __all__ = [
     "partition",
     "read_examples",
     "read_records",
+    "run_client",
     "save_safetensors",
     "simulate",
     "write_examples",
@@ -47,6 +54,7 @@ __all__ = [
 # Where each name lives: modules are loaded when a name of theirs is first used, so that importing the package costs
 # milliseconds, and NumPy is not loaded before it is needed.
 _MODULES = {
+    "_client": ("Client", "Context", "Delta", "Evaluation", "Params", "run_client"),
     "_datasets": ("partition", "read_examples", "write_examples"),
     "_errors": ("Interrupted", "RivuletError"),
     "_example": ("decode_example", "encode_example"),

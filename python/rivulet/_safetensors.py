@@ -91,6 +91,26 @@ def load_safetensors(path: PathLike, *, widen_bfloat16: bool = False) -> Tensors
     return Tensors(arrays, metadata)
 
 
+def view_safetensors(content: bytearray) -> Tensors:
+    """The tensors of a file that is in memory, where they lie: arrays that nobody can write to.
+
+    Raises
+    ------
+    ValueError
+        Says what is wrong with the file.
+    """
+    bytes_ = memoryview(content).toreadonly()
+    length = _header_length(bytes(bytes_[:8]), len(bytes_))
+    data = bytes_[8 + length :]
+    entries, metadata = _parse_header(bytes(bytes_[8 : 8 + length]), len(data))
+    arrays: Dict[str, Array] = {}
+    for entry in entries:
+        if entry.dtype not in _DTYPES:
+            raise ValueError(f"tensor '{entry.name}' is {entry.dtype}, which NumPy does not have")
+        arrays[entry.name] = np.frombuffer(data[entry.begin : entry.end], _DTYPES[entry.dtype]).reshape(entry.shape)
+    return Tensors(arrays, metadata)
+
+
 def _widen(halves: Array) -> Array:
     """A bfloat16 is the upper half of a float32."""
     return (halves.astype(np.uint32) << np.uint32(16)).view(np.float32)
@@ -106,12 +126,22 @@ def _no_duplicates(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
 
 def _read_header(file: BinaryIO) -> Tuple[List[_Entry], Dict[str, str]]:
     size = os.fstat(file.fileno()).st_size
-    if size < 8:
+    begin = file.read(8)
+    length = _header_length(begin, size)
+    return _parse_header(file.read(length), size - 8 - length)
+
+
+def _header_length(begin: bytes, size: int) -> int:
+    if size < 8 or len(begin) < 8:
         raise ValueError(f"it has {size} bytes, and its header's length takes 8")
-    (length,) = struct.unpack("<Q", file.read(8))
+    (length,) = struct.unpack("<Q", begin)
     if length > min(_HEADER_BYTES, size - 8):
         raise ValueError(f"its header says it has {length} bytes, the file has {size}")
-    header = json.loads(file.read(length).decode(), object_pairs_hook=_no_duplicates)
+    return int(length)
+
+
+def _parse_header(text: bytes, data_bytes: int) -> Tuple[List[_Entry], Dict[str, str]]:
+    header = json.loads(text.decode(), object_pairs_hook=_no_duplicates)
     if not isinstance(header, dict):
         raise ValueError("its header is no JSON object")
     metadata = header.pop("__metadata__", {})
@@ -125,8 +155,8 @@ def _read_header(file: BinaryIO) -> Tuple[List[_Entry], Dict[str, str]]:
         if entry.begin != at:
             raise ValueError(f"tensor '{entry.name}' begins at byte {entry.begin} of the data and not at {at}")
         at = entry.end
-    if 8 + length + at != size:
-        raise ValueError(f"its tensors take {at} bytes, and {size - 8 - length} are there")
+    if at != data_bytes:
+        raise ValueError(f"its tensors take {at} bytes, and {data_bytes} are there")
     return entries, metadata
 
 

@@ -11,7 +11,10 @@ sys.path[:0] = [str(ROOT / "python"), str(ROOT / "tests/e2e")]
 
 
 def _installed(module):
-    return importlib.util.find_spec(module) is not None
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # of the package that it would be in
+        return False
 
 
 def mutations(content, count):
@@ -34,6 +37,10 @@ def mutations(content, count):
 
 
 needs_numpy = unittest.skipUnless(_installed("numpy"), "needs NumPy (Debian's python3-numpy)")
+needs_grpc = unittest.skipUnless(
+    _installed("grpc") and _installed("google.protobuf") and _installed("numpy"),
+    "needs gRPC, Protobuf and NumPy (Debian's python3-grpcio, python3-protobuf and python3-numpy)",
+)
 needs_pandas = unittest.skipUnless(_installed("pandas"), "needs pandas")
 needs_matplotlib = unittest.skipUnless(_installed("matplotlib"), "needs matplotlib")
 needs_torch = unittest.skipUnless(_installed("torch"), "needs PyTorch")

@@ -1,0 +1,388 @@
+"""A client's part in a run.
+
+    poll ──→ task ──→ fetch plan and model ──→ fit (a heartbeat keeps the lease) ──→ submit ──→ poll …
+
+It does what client/agent.h and client/task_runner.h of the repository do, in the same order.
+"""
+
+import hashlib
+import logging
+import os
+import random
+import secrets
+import struct
+import sys
+import time
+import traceback
+from typing import Any, Optional, Set, Tuple
+
+from rivulet import _protocol
+from rivulet._client import Client, Context, Evaluation, Params
+from rivulet._client_state import ClientState
+from rivulet._connection import CallError, Connection
+from rivulet._crc32c import crc32c
+from rivulet._errors import RivuletError
+from rivulet._files import PathLike
+from rivulet._heartbeat import Heartbeat
+from rivulet._plan import EVALUATE, TRAIN, CannotDo, Plan
+from rivulet._safetensors import Tensors
+from rivulet._update import BadResult, scalars_of, write_evaluation, write_update
+from rivulet._upload import Upload
+
+_PROTOCOL = 1
+_HOLD_MS = 20_000
+_TRANSFER_TRIES = 3  # of what arrives damaged
+_FIRST_WAIT_MS, _LONGEST_WAIT_MS, _WAIT_FACTOR = 200, 15_000, 2.0
+_BYTES, _MODEL = 0, 1  # BlobId::Form
+_ACCEPTED, _DUPLICATE = 0, 1  # SubmitResult::Kind
+
+_log = logging.getLogger("rivulet")
+
+
+class _Backoff:
+    """Exponential, capped, with a jitter that follows from the client's name: who lost one coordinator together does
+    not come back in the same millisecond."""
+
+    def __init__(self, name: str) -> None:
+        self._draws = random.Random(name)
+        self._tries = 0
+
+    def next_ms(self) -> float:
+        full = min(_LONGEST_WAIT_MS, _FIRST_WAIT_MS * _WAIT_FACTOR ** min(self._tries, 30))
+        self._tries += 1
+        return full * self._draws.uniform(0.5, 1)
+
+    def reset(self) -> None:
+        self._tries = 0
+
+
+class _Cancelled(Exception):
+    """The coordinator needs the task no longer."""
+
+
+def _seed(task: Any) -> int:
+    drawn = struct.pack("<QqIi", task.stream_key, task.base_version, task.ordinal, task.kind)
+    return int.from_bytes(hashlib.sha256(b"RVPY" + drawn).digest()[:8], "little")
+
+
+def _where(error: BaseException) -> str:
+    """The line that raised it, of the last file that is not this package's. A place in a program is no one's data."""
+    frames = [
+        f"{os.path.basename(frame.filename)}:{frame.lineno}"
+        for frame in traceback.extract_tb(error.__traceback__)
+        if os.path.dirname(frame.filename) != os.path.dirname(__file__)
+    ]
+    return f" at {frames[-1]}" if frames else ""
+
+
+class _Agent:
+    def __init__(self, client: Client, connection: Connection, name: str, dataset: str, state: ClientState) -> None:
+        self._client = client
+        self._connection = connection
+        self._name = name
+        self._dataset = dataset
+        self._state = state
+        self._run_id = ""
+        self._session = secrets.randbits(64)
+        self._plan: Tuple[bytes, Optional[Plan]] = (b"", None)
+        self._model: Tuple[bytes, Optional[Tensors]] = (b"", None)
+        self._dropped: Set[str] = set()
+
+    # Calls, repeated where that may mend them.
+
+    def _caller(self, caller: Any) -> None:
+        caller.name, caller.run_id, caller.session = self._name, self._run_id, self._session
+
+    def _request(self, **fields: Any) -> Any:
+        request = _protocol.PollRequest(**fields)
+        self._caller(request.caller)
+        request.capabilities.version = f"python {sys.version_info[0]}.{sys.version_info[1]}"
+        request.capabilities.protocol = _PROTOCOL
+        request.capabilities.datasets.add(name=self._dataset, examples=self._client.examples)
+        return request
+
+    def _pause(self, error: CallError, backoff: _Backoff, context: Optional[Context] = None) -> None:
+        """Waits for the next try, or raises what waiting does not mend."""
+        if context is not None and context.cancelled:
+            raise _Cancelled
+        if not error.transient:
+            raise error
+        wait_ms = backoff.next_ms()
+        _log.warning("%s: %s; trying again in %.1f s", self._name, error, wait_ms / 1000)
+        if context is None:
+            time.sleep(wait_ms / 1000)
+        elif context._cancelled.wait(wait_ms / 1000):
+            raise _Cancelled
+
+    def _poll(self, told: bool) -> Any:
+        backoff = _Backoff(self._name)
+        while True:
+            try:
+                return self._connection.poll(self._request(want=1, hold_ms=_HOLD_MS, told=told))
+            except CallError as error:
+                if error.code == "NOT_FOUND" and self._run_id:
+                    self._run_id = ""  # the coordinator serves another run by now: this client works for that one
+                else:
+                    self._pause(error, backoff)
+
+    def _fetch(self, form: int, digest: bytes, context: Context) -> bytearray:
+        """A blob. What has arrived is kept over lost connections, and only the rest is asked for."""
+        backoff = _Backoff(self._name)
+        blob = bytearray()
+        wrong = 0
+        while True:
+            request = _protocol.FetchRequest(offset=len(blob))
+            self._caller(request.caller)
+            request.id.form, request.id.digest = form, digest
+            total = -1
+            try:
+                with self._connection.fetch(request) as chunks:
+                    for chunk in chunks:
+                        if total < 0:
+                            total = chunk.total_bytes
+                        if chunk.data and int(crc32c([chunk.data])[0]) != chunk.crc:
+                            raise CallError(
+                                "DATA_LOSS", f"{len(chunk.data)} bytes from byte {len(blob)} of a download came damaged"
+                            )
+                        blob += chunk.data
+                        if len(blob) > total:
+                            break
+                        backoff.reset()
+                if len(blob) < total:
+                    raise CallError("UNAVAILABLE", f"a download ended at byte {len(blob)} of {total}")
+                # A model's digest is of what is in the file, and whoever parses it compares.
+                if len(blob) == total and (form == _MODEL or hashlib.sha256(blob).digest() == digest):
+                    return blob
+                got = len(blob)
+                blob = bytearray()
+                raise CallError(
+                    "DATA_LOSS",
+                    f"{got} bytes of {total} arrived for blob {digest.hex()}, and they do not have that digest",
+                )
+            except CallError as error:
+                if error.code == "DATA_LOSS":
+                    wrong += 1
+                    if wrong < _TRANSFER_TRIES:
+                        continue
+                self._pause(error, backoff, context)
+
+    def _submit(self, task: Any, message: bytearray, seconds: float, context: Context) -> Any:
+        """Sends an update from where what is staged of it differs, until the coordinator says what became of it."""
+        backoff = _Backoff(self._name)
+        upload = Upload(self._header(task, len(message), seconds), message, task.step)
+        damaged = 0
+        while True:
+            furthest = upload.furthest
+            try:
+                result = upload.send(self._connection)
+            except CallError as error:
+                # Waits begin anew only when more has been staged than ever before: a connection that breaks at the same
+                # byte each time is not tried again without a pause.
+                if upload.furthest > furthest:
+                    backoff.reset()
+                damaged += error.code == "DATA_LOSS"
+                # Full staging empties as other updates are folded.
+                if error.code == "RESOURCE_EXHAUSTED" or (error.code == "DATA_LOSS" and damaged < _TRANSFER_TRIES):
+                    error = CallError("UNAVAILABLE", str(error))
+                self._pause(error, backoff, context)
+            else:
+                if upload.offset > 0:
+                    size = len(message)
+                    _log.info("%s: the upload went on at byte %d of %d", self._name, upload.offset, size)
+                return result
+
+    def _header(self, task: Any, size: int, seconds: float) -> Any:
+        header = _protocol.SubmitMessage()
+        self._caller(header.header.caller)
+        submission = header.header.submission
+        submission.task, submission.step, submission.bytes, submission.train_seconds = task.id, task.step, size, seconds
+        return header
+
+    # One task.
+
+    def _plan_of(self, task: Any, context: Context) -> Plan:
+        digest, plan = self._plan
+        if plan is None or digest != task.plan:
+            plan = Plan(bytes(self._fetch(_BYTES, task.plan, context)))
+            self._plan = (task.plan, plan)
+        return plan
+
+    def _model_of(self, task: Any, plan: Plan, context: Context) -> Tensors:
+        for blob in task.inputs:
+            if blob.name == "model" and blob.id.form == _MODEL:
+                break
+        else:
+            raise CannotDo(
+                CannotDo.BAD_MODEL,
+                "",
+                f"task {task.id} names no model to start from; is the coordinator newer than this client?",
+            )
+        digest, model = self._model
+        if model is None or digest != blob.id.digest:
+            self._model = (b"", None)  # a version that nobody needs goes before the next one comes
+            del model
+            model = plan.model(self._fetch(_MODEL, blob.id.digest, context), blob.id.digest)
+            self._model = (blob.id.digest, model)
+        return model
+
+    def _done(self, task: Any, what: str, context: Context) -> Tuple[bytearray, float, str]:
+        """Does a task: the update, the seconds that it took, and words for the log."""
+        if task.kind not in (TRAIN, EVALUATE):
+            sentence = f"task {task.id} is of kind {task.kind}, which this package does not know"
+            raise CannotDo(CannotDo.UNIMPLEMENTED, f"tasks of kind {task.kind}", sentence)
+        plan = self._plan_of(task, context)
+        dataset = plan.dataset(task.kind)
+        if dataset != self._dataset:
+            sentence = f"plan '{plan.name}' is about data set '{dataset}', and this client has '{self._dataset}'"
+            raise CannotDo(CannotDo.NO_EXAMPLES, dataset, sentence)
+        model = self._model_of(task, plan, context)
+        context.numbers = plan.numbers(task.kind)
+        began = time.perf_counter()
+        try:
+            result = getattr(self._client, what)(dict(model), context)
+        except NotImplementedError as error:
+            sentence = f"this client does not say how to {what}"
+            raise CannotDo(CannotDo.UNIMPLEMENTED, f"how to {what}", sentence) from error
+        seconds = time.perf_counter() - began
+        if context.cancelled:
+            raise _Cancelled
+        if not isinstance(result, Params if task.kind == TRAIN else Evaluation):
+            wanted = "rivulet.Params or rivulet.Delta" if task.kind == TRAIN else "rivulet.Evaluation"
+            given = type(result).__name__
+            raise BadResult(f"it gave a {given}", f"{what} gave a {given}; it gives {wanted}")
+        scalars, dropped = scalars_of(result, what, plan, task.kind)
+        for name in dropped:
+            if name not in self._dropped:
+                self._dropped.add(name)
+                takes = ", ".join(sorted(plan.declared(task.kind)))
+                _log.warning(
+                    "%s: the plan takes no metric '%s', and it is not sent; it takes %s", self._name, name, takes
+                )
+        if isinstance(result, Params):
+            message = write_update(result, scalars, plan, model)
+            self._state.propose(task.run_id, task.id, context.state)
+        else:
+            message = write_evaluation(scalars)
+        return message, seconds, ", ".join(f"{name} {value:.6g}" for name, value in scalars.items())
+
+    def perform(self, task: Any, context: Context) -> bool:
+        """A task always ends in one of two ways: with an update, or with a reason to the coordinator, which would
+        otherwise wait for this client until its deadline. Whether it came to something."""
+        round_ = f"{self._name}: round {context.round}"
+        what = "fit" if task.kind == TRAIN else "evaluate"
+        failure: Optional[CannotDo] = None
+        message: Optional[bytearray] = None
+        try:
+            message, seconds, words = self._done(task, what, context)
+            result = self._submit(task, message, seconds, context)
+            if result.kind not in (_ACCEPTED, _DUPLICATE):
+                _log.warning("%s: refused: %s", round_, result.reason)
+                return False
+            _log.info("%s: %s, %.2f s, %d bytes uploaded", round_, words, seconds, len(message))
+            return True
+        except _Cancelled:
+            pass
+        except CallError as error:
+            if error.turned_away:
+                raise
+            if error.code == "NOT_FOUND" and message is not None:  # the task went while this client trained
+                _log.info("%s: too late: %s", round_, error)
+                return False
+            failure = CannotDo(0, "", str(error))
+        except CannotDo as error:
+            failure = error
+        except BadResult as error:
+            failure = CannotDo(CannotDo.BAD_PLAN, f"{what} ({error.fact})", str(error))
+        except Exception as error:
+            # The text of an exception may hold what this client has. Its type, and the place in the program, do not.
+            if not context.cancelled:
+                _log.exception("%s: %s raised", round_, what)
+            failure = CannotDo(CannotDo.BAD_PLAN, f"{what} ({type(error).__name__}{_where(error)})", "")
+        if failure is None or context.cancelled:
+            _log.info("%s: too late: the coordinator needs it no longer", round_)
+            return False
+        if str(failure):
+            _log.error("%s: failed: %s", round_, failure)
+        self._fail(task, failure, context)
+        return False
+
+    def _fail(self, task: Any, failure: CannotDo, context: Context) -> None:
+        request = _protocol.FailRequest()
+        self._caller(request.caller)
+        request.failure.task, request.failure.code, request.failure.subject = task.id, failure.code, failure.subject
+        backoff = _Backoff(self._name)
+        while True:
+            try:
+                self._connection.fail(request)
+                return
+            except CallError as error:
+                if error.code == "NOT_FOUND":
+                    return
+                try:
+                    self._pause(error, backoff, context)
+                except _Cancelled:
+                    return
+
+    # The run.
+
+    def run(self) -> str:
+        told = False
+        awaited = ""
+        idle = _Backoff(self._name)  # after tasks that came to nothing: the same may be offered again at once
+        while True:
+            reply = self._poll(told)
+            for outcome in reply.outcomes:
+                self._state.hear(outcome.task, outcome.end)
+            if reply.HasField("over"):
+                return _end(reply.over)
+            told = not reply.tasks
+            if not reply.tasks:
+                if reply.awaited.sentence != awaited:
+                    awaited = reply.awaited.sentence
+                    _log.info("%s: waiting: %s", self._name, awaited)
+                time.sleep(min(max(reply.wait_ms, 1), _LONGEST_WAIT_MS) / 1000)
+            for task in reply.tasks:
+                awaited = ""
+                self._run_id = task.run_id
+                context = Context(
+                    run=task.run_id,
+                    client=self._name,
+                    task=task.id,
+                    round=task.base_version + 1,
+                    seed=_seed(task),
+                    state=self._state.of(task.run_id),
+                )
+                _log.info("%s: round %d: training", self._name, context.round)
+
+                def cancel(context: Context = context) -> None:
+                    context._cancelled.set()
+                    self._connection.cancel_streams()
+
+                beat = self._request()
+                beat.working_on.add(task=task.id)
+                with Heartbeat(self._connection, beat, reply.wait_ms, cancel) as heartbeat:
+                    useful = self.perform(task, context)
+                if heartbeat.over is not None:
+                    return _end(heartbeat.over)
+                if useful:
+                    idle.reset()
+                else:
+                    time.sleep(idle.next_ms() / 1000)
+
+
+def _end(over: Any) -> str:
+    sentence: str = over.sentence or "the run is over"
+    if over.failed:
+        raise RivuletError(sentence)
+    return sentence
+
+
+def work(client: Client, coordinator: str, name: str, dataset: str, state: Optional[PathLike], insecure: bool) -> str:
+    """As `rivulet.run_client` says."""
+    connection = Connection(coordinator, insecure=insecure)
+    try:
+        return _Agent(client, connection, name, dataset, ClientState(state)).run()
+    except CallError as error:
+        raise RivuletError(str(error)) from None
+    finally:
+        connection.close()

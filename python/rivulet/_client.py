@@ -1,0 +1,200 @@
+"""rivulet.Client and rivulet.run_client: what a client is, what it is given, and what it gives back."""
+
+import abc
+import threading
+from typing import Any, Dict, Mapping, Optional, Union
+
+from rivulet._arrays import Array
+from rivulet._errors import RivuletError
+from rivulet._files import PathLike
+
+
+class Params:
+    """A model that was trained, as it is now.
+
+    Parameters
+    ----------
+    arrays : mapping
+        The value of every variable that a model shares, by name, with the type and shape that `fit` was given. What is
+        frozen may be left out.
+    examples : int
+        How many examples it was trained on; at least 1. Its weight, under most aggregations.
+    metrics : mapping, optional
+        Numbers that the plan declares, by name: ``train_loss`` is one of every plan. ``steps`` may be told too.
+    """
+
+    def __init__(
+        self, arrays: Mapping[str, Any], *, examples: int, metrics: Optional[Mapping[str, Any]] = None
+    ) -> None:
+        self.arrays = arrays
+        self.examples = examples
+        self.metrics = metrics
+
+
+class Delta(Params):
+    """What training changed: the model as it is now, less the one that `fit` was given.
+
+    Parameters
+    ----------
+    arrays, examples, metrics
+        As of `Params`.
+    """
+
+
+class Evaluation:
+    """How good a model is on a client's examples.
+
+    Parameters
+    ----------
+    examples : int
+        How many they are; at least 1.
+    metrics : mapping
+        Numbers that the plan declares, by name: ``loss``, ``accuracy``.
+    """
+
+    def __init__(self, *, examples: int, metrics: Mapping[str, Any]) -> None:
+        self.examples = examples
+        self.metrics = metrics
+
+
+class Context:
+    """What a task is, beside its model.
+
+    Attributes
+    ----------
+    run : str
+        The run's id.
+    client : str
+        This client's name.
+    task : str
+        The task's id, as in the history's `client_rounds`.
+    round : int
+        The round that the update is for: 1, 2, …
+    seed : int
+        64 bits of this client's own for this task. The same task done again has the same, so that what is drawn from it
+        alone can be done again; no other client can tell it.
+    numbers : dict of str to int
+        What the scenario asks of whoever trains, as far as it is a number of its own: ``epochs``, ``batch_size``,
+        ``max_steps`` (0: no bound).
+    state : dict of str to array
+        What this client keeps from task to task. What `fit` leaves here becomes the client's when its update is in a
+        version of the model, and is forgotten when it is in none. `rivulet.run_client` keeps it in a file on demand.
+    """
+
+    def __init__(
+        self,
+        *,
+        run: str = "",
+        client: str = "",
+        task: str = "",
+        round: int = 1,
+        seed: int = 0,
+        numbers: Optional[Mapping[str, int]] = None,
+        state: Optional[Mapping[str, Array]] = None,
+    ) -> None:
+        self.run = run
+        self.client = client
+        self.task = task
+        self.round = round
+        self.seed = seed
+        self.numbers = dict(numbers or {})
+        self.state: Dict[str, Any] = dict(state or {})
+        self._cancelled = threading.Event()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the coordinator needs this task no longer. `fit` may then return, or raise, whatever it likes."""
+        return self._cancelled.is_set()
+
+
+class Client(abc.ABC):
+    """Trains a model on examples that stay where they are, with whatever trains it.
+
+    Attributes
+    ----------
+    examples : int
+        How many examples it says it has when it joins, which a run may find too many or too few. What weighs an update
+        is what `fit` says.
+    """
+
+    examples: int = 1
+
+    @abc.abstractmethod
+    def fit(self, params: Dict[str, Array], context: Context) -> Union[Params, Delta]:
+        """Train.
+
+        Parameters
+        ----------
+        params : dict of str to array
+            The model to begin with, by name, in Rivulet's layout. The arrays cannot be written to: copy what you
+            change.
+        context : Context
+            What the task is.
+
+        Returns
+        -------
+        Params or Delta
+            The model as it is now, or what was added to it. Which of them it is, is never guessed.
+        """
+
+    def evaluate(self, params: Dict[str, Array], context: Context) -> Evaluation:
+        """Tell how good a model is. A client that does not say how takes no part in federated evaluation.
+
+        Parameters
+        ----------
+        params, context
+            As of `fit`.
+
+        Returns
+        -------
+        Evaluation
+        """
+        raise NotImplementedError
+
+
+def run_client(
+    client: Client,
+    coordinator: str,
+    *,
+    name: str,
+    dataset: str = "train",
+    state: Optional[PathLike] = None,
+    insecure: bool = False,
+) -> str:
+    """Take part in a run until it is over.
+
+    What happens is told to the logger ``rivulet``: that a client waits, trains and has sent on level INFO, what went
+    wrong as WARNING and ERROR.
+
+    Parameters
+    ----------
+    client : Client
+        Trains.
+    coordinator : str
+        Its address, ``HOST:PORT``.
+    name : str
+        This client's name, the same at every start.
+    dataset : str
+        The data set that the client has: plans say by name on which they train.
+    state : path, optional
+        A file to keep `Context.state` in. Default: it is kept as long as this call lasts.
+    insecure : bool
+        Speak plain text to a coordinator that is not on this machine. Whoever is on the way can then read and change
+        what is sent.
+
+    Returns
+    -------
+    str
+        How the run ended, as the coordinator says it.
+
+    Raises
+    ------
+    RivuletError
+        The run failed, or the coordinator turned this client away: its sentence.
+    """
+    examples = client.examples
+    if isinstance(examples, bool) or not isinstance(examples, int) or examples < 1:
+        raise RivuletError(f"client '{name}' has examples = {examples!r}; it is how many it has, at least 1")
+    from rivulet import _agent  # and with it gRPC, which nothing else needs
+
+    return _agent.work(client, coordinator, name, dataset, state, insecure)

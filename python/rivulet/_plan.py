@@ -1,0 +1,145 @@
+"""What a client that trains by itself takes from a plan: the model's variables, and what an update has to hold.
+
+The plan's graphs, passes and optimisers are for clients that run them.
+"""
+
+from typing import Any, Dict, List, NamedTuple, Set, Tuple
+
+from rivulet import _protocol
+from rivulet._safetensors import Tensors, model_digest, view_safetensors
+
+TRAIN, EVALUATE = 0, 1  # kinds of tasks
+
+_FORMAT = 2
+_OWN_SCALARS = {"steps"}  # which the coordinator's rows have room for, whatever the plan
+
+
+class CannotDo(Exception):
+    """Why this client cannot do a task: a sentence that stays here, and what may leave a client, as
+    federated/tasks/task_failure.h has it."""
+
+    NO_EXAMPLES, BAD_PLAN, BAD_MODEL, UNIMPLEMENTED = 1, 3, 4, 7
+
+    def __init__(self, code: int, subject: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.code = code
+        self.subject = subject
+
+
+class Variable(NamedTuple):
+    name: str
+    shape: Tuple[int, ...]
+    segment: str  # "trainable", "shared", "frozen"; "local" ones leave no client and come to none
+
+
+class Part(NamedTuple):
+    name: str
+    whole: bool  # the model as it is now; else its difference to the base
+    shared_too: bool
+
+
+class Plan:
+    def __init__(self, content: bytes) -> None:
+        message = _protocol.Plan.FromString(content)
+        if message.format != _FORMAT:
+            raise CannotDo(
+                CannotDo.UNIMPLEMENTED,
+                f"plans of format {message.format}",
+                f"the plan has format {message.format}, and this package reads {_FORMAT}; install the coordinator's "
+                "version",
+            )
+        self._message = message
+        self.name: str = message.name
+        self.variables = [Variable(entry.name, tuple(entry.shape), entry.segment) for entry in message.model.variables]
+
+    def _program(self, kind: int) -> Any:
+        for program in self._message.programs:
+            if program.kind == kind:
+                return program
+        return None
+
+    def dataset(self, kind: int) -> str:
+        """The data set that a task is about; "" where the plan does not say."""
+        program = self._program(kind) or self._program(TRAIN)
+        return program.passes[0].dataset if program is not None and program.passes else ""
+
+    def numbers(self, kind: int) -> Dict[str, int]:
+        """What the scenario asks of whoever does a task."""
+        program = self._program(kind)
+        if program is None or not program.passes:
+            return {}
+        asked = program.passes[0]
+        return {"epochs": asked.epochs, "batch_size": asked.batch_size, "max_steps": asked.max_steps}
+
+    def required(self) -> Set[str]:
+        """The numbers that every update must declare."""
+        return {scalar.name for scalar in self._message.aggregation.scalars}
+
+    def declared(self, kind: int) -> Set[str]:
+        """The numbers that an update of a task may declare."""
+        program = self._program(kind)
+        told = {scalar.name for a_pass in program.passes for scalar in a_pass.scalars} if program is not None else set()
+        return self.required() | told | _OWN_SCALARS
+
+    def parts(self) -> List[Part]:
+        """What an update consists of."""
+        codecs = {part.name: part.codec for part in self._message.aggregation.parts}
+        parts = []
+        program = self._program(TRAIN)
+        for source in program.parts if program is not None else []:
+            codec = codecs.get(source.part, "f32")
+            if getattr(source, "from") != "params":
+                raise CannotDo(
+                    CannotDo.UNIMPLEMENTED,
+                    f"how to make part '{source.part}'",
+                    f"plan '{self.name}' asks for a part '{source.part}', which only its own passes make",
+                )
+            if source.less not in ("", "base_params"):
+                raise CannotDo(
+                    CannotDo.UNIMPLEMENTED,
+                    f"how to make part '{source.part}'",
+                    f"plan '{self.name}' asks for a part '{source.part}', a difference to '{source.less}'",
+                )
+            if codec != "f32":
+                raise CannotDo(
+                    CannotDo.UNIMPLEMENTED,
+                    f"codec '{codec}'",
+                    f"plan '{self.name}' wants its part '{source.part}' as '{codec}', which this package cannot write",
+                )
+            parts.append(Part(source.part, source.less == "", source.shared_too))
+        if not parts:
+            raise CannotDo(
+                CannotDo.BAD_PLAN, "", f"plan '{self.name}' does not say what an update consists of; it is damaged"
+            )
+        return parts
+
+    def model(self, content: bytearray, digest: bytes) -> Tensors:
+        """The model in a file, held against its digest; every variable of the plan, in the plan's order.
+
+        The arrays are views of `content`, and cannot be written to.
+        """
+
+        def bad(sentence: str) -> CannotDo:
+            return CannotDo(CannotDo.BAD_MODEL, "", sentence)
+
+        try:
+            found = view_safetensors(content)
+        except ValueError as error:  # also json's
+            raise bad(f"the model that was sent is no safetensors file, or damaged: {error}") from error
+        model = {}
+        for variable in self.variables:
+            if variable.segment == "local":
+                continue
+            array = found.get(variable.name)
+            if array is None or array.shape != variable.shape:
+                has = "none" if array is None else f"one of shape {array.shape}"
+                raise bad(
+                    f"the model that was sent has no tensor '{variable.name}' of shape {variable.shape}, but {has}"
+                )
+            model[variable.name] = array
+        computed = model_digest(model)
+        if computed != digest.hex():
+            raise bad(
+                f"the model sent for {digest.hex()} has digest {computed}; the coordinator's store may be damaged"
+            )
+        return Tensors(model, found.metadata)

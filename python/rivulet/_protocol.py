@@ -1,0 +1,48 @@
+"""The wire's messages, as classes of whichever protobuf is installed.
+
+Code that protoc generates runs with the runtime that it was generated for and few others. A description of the messages
+is older than that code and outlives it: every runtime since protobuf 3.20 makes classes of it.
+`scripts/python-protocol.sh` writes it from `proto/`. The classes live in a pool of their own, where no other package's
+names are.
+"""
+
+import pkgutil
+from typing import Any, Dict
+
+from rivulet._errors import RivuletError
+
+try:
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+except ImportError as error:
+    raise RivuletError(
+        f"a client needs grpcio and protobuf ({error}): pip install 'rivulet[client]', or Debian's python3-grpcio and "
+        "python3-protobuf"
+    ) from error
+
+
+def _classes() -> Dict[str, Any]:
+    described = pkgutil.get_data("rivulet", "_protocol.desc")
+    pool = descriptor_pool.DescriptorPool()
+    files = descriptor_pb2.FileDescriptorSet.FromString(described)
+    for file in files.file:
+        pool.AddSerializedFile(file.SerializeToString())
+    make = getattr(message_factory, "GetMessageClass", None)  # since 4.22
+    if make is None:
+        make = message_factory.MessageFactory(pool).GetPrototype
+    return {
+        message.name: make(pool.FindMessageTypeByName(f"{file.package}.{message.name}"))
+        for file in files.file
+        for message in file.message_type
+    }
+
+
+_CLASSES = _classes()
+PollRequest = _CLASSES["PollRequestProto"]
+PollReply = _CLASSES["PollReplyProto"]
+FetchRequest = _CLASSES["FetchRequestProto"]
+Chunk = _CLASSES["ChunkProto"]
+SubmitMessage = _CLASSES["SubmitMessageProto"]
+SubmitReply = _CLASSES["SubmitReplyProto"]
+FailRequest = _CLASSES["FailRequestProto"]
+FailReply = _CLASSES["FailReplyProto"]
+Plan = _CLASSES["Plan"]

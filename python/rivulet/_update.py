@@ -1,0 +1,208 @@
+"""What a client uploads: the Update message (proto/federated/update.proto), and what it is known by on its way.
+
+The message is written by hand around its numbers. A class of protobuf would hold them a second time, and once more
+while it serializes them.
+"""
+
+import difflib
+import hashlib
+import numbers
+import operator
+import struct
+from typing import Any, Dict, List, Mapping, Tuple
+
+import numpy as np
+
+from rivulet._arrays import Array, as_array
+from rivulet._client import Delta, Params
+from rivulet._crc32c import crc32c
+from rivulet._errors import RivuletError
+from rivulet._plan import TRAIN, Plan, Variable
+
+BLOCK_BYTES = 1 << 20
+
+_BYTES, _FIXED64 = 2, 1  # wire types
+_PARTS, _SCALARS = 2, 3  # fields of Update
+_NAME, _DATA = 1, 3  # of UpdatePart
+_KEY, _VALUE = 1, 2  # of a map's entry
+
+
+class BadResult(RivuletError):
+    """What a client gave cannot be sent: a sentence that stays here, and a fact of it that holds no value."""
+
+    def __init__(self, fact: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.fact = fact
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _head(field: int, length: int) -> bytes:
+    return _varint(field << 3 | _BYTES) + _varint(length)
+
+
+def _text(field: int, text: str) -> bytes:
+    content = text.encode()
+    return _head(field, len(content)) + content
+
+
+def _checked(variable: Variable, given: Mapping[str, Any], base: Array) -> Array:
+    name = variable.name
+    try:
+        array = as_array(f"'{name}', which fit gave,", given[name])
+    except RivuletError as error:
+        raise BadResult(f"'{name}' is no array", str(error)) from error
+    if array.dtype != base.dtype:
+        raise BadResult(
+            f"'{name}' is {array.dtype}",
+            f"fit gave '{name}' as {array.dtype}, and it is {base.dtype}; say astype(numpy.{base.dtype.name}) if "
+            "nothing is lost by that",
+        )
+    if array.shape != base.shape:
+        raise BadResult(
+            f"'{name}' has shape {array.shape}",
+            f"fit gave '{name}' with shape {array.shape}, and its shape is {base.shape}",
+        )
+    return array
+
+
+def _check_names(given: Mapping[str, Any], base: Mapping[str, Array], needed: List[str]) -> None:
+    for name in given:
+        if name not in base:
+            near = difflib.get_close_matches(str(name), list(base), 1)
+            mend = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(base)}"
+            raise BadResult(
+                "it gave a variable that the model has not",
+                f"fit gave '{name}', which is no variable of the model; {mend}",
+            )
+    for name in needed:
+        if name not in given:
+            raise BadResult(
+                f"it gave no '{name}'",
+                f"fit gave no '{name}'; give every variable of the model that is trained or shared",
+            )
+
+
+def _examples(given: Any, what: str) -> int:
+    try:
+        count = operator.index(given)
+    except TypeError:
+        count = 0
+    if count < 1 or isinstance(given, bool):
+        raise BadResult(
+            "its examples are no whole number of at least 1",
+            f"{what} gave examples={given!r}; it is how many there were, a whole number of at least 1",
+        )
+    return count
+
+
+def scalars_of(result: Any, what: str, plan: Plan, kind: int) -> Tuple[Dict[str, float], List[str]]:
+    """What a result declares, in order of names; and the metrics that the plan does not take."""
+    declared: Dict[str, float] = {"examples": float(_examples(result.examples, what))}
+    taken, dropped = plan.declared(kind), []
+    for name, value in dict(result.metrics or {}).items():
+        if name not in taken:
+            dropped.append(str(name))
+            continue
+        if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):  # of NumPy or PyTorch
+            value = value.item()
+        if not isinstance(value, numbers.Real) or isinstance(value, bool):
+            raise BadResult(
+                f"its metric '{name}' is no number", f"{what} gave the metric '{name}' as {value!r}; it is a number"
+            )
+        declared[name] = float(value)
+    missing = sorted(plan.required() - set(declared)) if kind == TRAIN else []
+    if missing:
+        raise BadResult(
+            f"it gave no metric '{missing[0]}'",
+            f"{what} gave no metric '{missing[0]}', which the plan sums over all updates; give it",
+        )
+    return dict(sorted(declared.items())), dropped
+
+
+def _scalar_fields(scalars: Mapping[str, float]) -> bytes:
+    out = b""
+    for name, value in scalars.items():
+        entry = _text(_KEY, name) + _varint(_VALUE << 3 | _FIXED64) + struct.pack("<d", value)
+        out += _head(_SCALARS, len(entry)) + entry
+    return out
+
+
+def write_evaluation(scalars: Mapping[str, float]) -> bytearray:
+    """An Update of an evaluation, which has no parts."""
+    return bytearray(_scalar_fields(scalars))
+
+
+def write_update(result: Params, scalars: Mapping[str, float], plan: Plan, base: Mapping[str, Array]) -> bytearray:
+    """An Update of a training that began with `base`, in one allocation: differences are taken where they are sent.
+
+    Raises
+    ------
+    BadResult
+        What `result` lacks or has too much, by name. Nothing is cast.
+    """
+    trained = [variable for variable in plan.variables if variable.segment == "trainable"]
+    shared = [variable for variable in plan.variables if variable.segment == "shared"]
+    parts = plan.parts()
+    wanted = [trained + (shared if part.shared_too else []) for part in parts]
+    needed = [variable.name for variable in trained + shared if any(variable in each for each in wanted)]
+    _check_names(result.arrays, base, needed)
+    given = {
+        variable.name: _checked(variable, result.arrays, base[variable.name])
+        for variable in plan.variables
+        if variable.name in result.arrays
+    }
+    changes = isinstance(result, Delta)
+    for variable in plan.variables:
+        if variable.segment == "frozen" and variable.name in given:
+            unchanged = np.zeros_like(base[variable.name]) if changes else base[variable.name]
+            if not np.array_equal(given[variable.name], unchanged, equal_nan=unchanged.dtype.kind == "f"):
+                raise BadResult(
+                    f"it changed '{variable.name}', which is frozen",
+                    f"fit changed '{variable.name}', which is frozen; leave it as it is, or out",
+                )
+
+    data_bytes = [4 * sum(base[variable.name].size for variable in each) for each in wanted]
+    heads = []
+    for part, size in zip(parts, data_bytes):
+        inner = _text(_NAME, part.name) + _head(_DATA, size)
+        heads.append(_head(_PARTS, len(inner) + size) + inner)
+    tail = _scalar_fields(scalars)
+    message = bytearray(sum(map(len, heads)) + sum(data_bytes) + len(tail))
+    at = 0
+    for part, each, head in zip(parts, wanted, heads):
+        message[at : at + len(head)] = head
+        at += len(head)
+        for variable in each:
+            array, was = given[variable.name], base[variable.name]
+            to = np.frombuffer(message, "<f4", array.size, at).reshape(array.shape)
+            if part.whole and changes:
+                np.add(was, array, out=to)
+            elif part.whole or changes:
+                to[...] = array
+            else:
+                np.subtract(array, was, out=to)
+            at += array.nbytes
+    message[at:] = tail
+    return message
+
+
+def block_crcs(message: bytearray) -> List[int]:
+    """The CRC-32C of each MiB, the last of which may be shorter."""
+    content = memoryview(message)
+    crcs: List[int] = []
+    for begin in range(0, len(message), BLOCK_BYTES):
+        crcs.append(int(crc32c([bytes(content[begin : begin + BLOCK_BYTES])])[0]))
+    return crcs
+
+
+def identity(step: int, size: int, crcs: List[int]) -> bytes:
+    """What an upload is known by, as docs/formats.md has it."""
+    return hashlib.sha256(b"RVUP" + struct.pack(f"<IQI{len(crcs)}I", step, size, len(crcs), *crcs)).digest()

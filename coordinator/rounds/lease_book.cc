@@ -5,6 +5,11 @@
 #include "engine/base/check.h"
 
 namespace rivulet {
+namespace {
+
+size_t KindIndex(TaskKind kind) { return static_cast<size_t>(kind); }
+
+}  // namespace
 
 std::string_view Name(Lease::State state) {
   switch (state) {
@@ -18,6 +23,8 @@ std::string_view Name(Lease::State state) {
       return "held";
     case Lease::State::kFolding:
       return "folding";
+    case Lease::State::kReported:
+      return "reported";
     case Lease::State::kLapsed:
       return "lapsed";
     case Lease::State::kFolded:
@@ -43,7 +50,7 @@ LeaseSlot LeaseBook::Add(Lease lease) {
   }
   const bool fresh = by_task_.emplace(lease.task, slot).second;
   RIVULET_CHECK(fresh, "task {} is leased twice", lease.task);
-  by_client_[lease.client_id] = slot;
+  by_client_[KindIndex(lease.kind)][lease.client_id] = slot;
   order_[slot] = added_++;
   slots_[slot] = std::move(lease);
   Index(slot);
@@ -55,13 +62,15 @@ std::optional<LeaseSlot> LeaseBook::Find(const TaskId& task) const {
   return found == by_task_.end() ? std::nullopt : std::optional(found->second);
 }
 
-std::optional<LeaseSlot> LeaseBook::OfClient(const std::string& client_id) const {
-  const auto found = by_client_.find(client_id);
-  return found == by_client_.end() ? std::nullopt : std::optional(found->second);
+std::optional<LeaseSlot> LeaseBook::OfClient(const std::string& client_id, TaskKind kind) const {
+  const auto& of_kind = by_client_[KindIndex(kind)];
+  const auto found = of_kind.find(client_id);
+  return found == of_kind.end() ? std::nullopt : std::optional(found->second);
 }
 
-std::optional<LeaseSlot> LeaseBook::NextOffered() const {
-  return offered_.empty() ? std::nullopt : std::optional(offered_.begin()->second);
+std::optional<LeaseSlot> LeaseBook::NextOffered(TaskKind kind) const {
+  const auto& of_kind = offered_[KindIndex(kind)];
+  return of_kind.empty() ? std::nullopt : std::optional(of_kind.begin()->second);
 }
 
 std::vector<LeaseSlot> LeaseBook::InHandOf(const std::string& site) const {
@@ -110,18 +119,27 @@ void LeaseBook::SetState(LeaseSlot slot, Lease::State state, std::string reason)
   Index(slot);
 }
 
+void LeaseBook::BeginStep(LeaseSlot slot, int step) {
+  RIVULET_CHECK(slots_[slot].state == Lease::State::kReported);
+  Unindex(slot);
+  slots_[slot].step = step;
+  slots_[slot].state = Lease::State::kTaken;
+  Index(slot);
+}
+
 void LeaseBook::Remove(LeaseSlot slot) {
   Unindex(slot);
   by_task_.erase(slots_[slot].task);
-  const auto newest = by_client_.find(slots_[slot].client_id);
-  if (newest != by_client_.end() && newest->second == slot) by_client_.erase(newest);
+  auto& of_kind = by_client_[KindIndex(slots_[slot].kind)];
+  const auto newest = of_kind.find(slots_[slot].client_id);
+  if (newest != of_kind.end() && newest->second == slot) of_kind.erase(newest);
   slots_[slot] = Lease{};
   free_.push_back(slot);
 }
 
 void LeaseBook::Index(LeaseSlot slot) {
   const Lease& lease = slots_[slot];
-  if (lease.state == Lease::State::kOffered) offered_.emplace(order_[slot], slot);
+  if (lease.state == Lease::State::kOffered) offered_[KindIndex(lease.kind)].emplace(order_[slot], slot);
   if (lease.in_hand()) in_hand_[lease.site].emplace(order_[slot], slot);
   if (lease.expires != 0) expiries_.emplace(lease.expires, slot);
 }
@@ -129,7 +147,7 @@ void LeaseBook::Index(LeaseSlot slot) {
 // A site without anything in hand leaves nothing behind: in a deployed run every client is one.
 void LeaseBook::Unindex(LeaseSlot slot) {
   const Lease& lease = slots_[slot];
-  if (lease.state == Lease::State::kOffered) offered_.erase(order_[slot]);
+  if (lease.state == Lease::State::kOffered) offered_[KindIndex(lease.kind)].erase(order_[slot]);
   if (lease.expires != 0) expiries_.erase({lease.expires, slot});
   if (!lease.in_hand()) return;
   const auto site = in_hand_.find(lease.site);

@@ -3,12 +3,14 @@
 //   offered ──→ taken ──→ held ─────────┐       by a site that folds it into its own partial
 //    │  ↑         │                     ↓
 //    ↓  │         └───→ staging ──→ folding ──→ folded       by an upload; no deadline reaches one that is being folded
+//   taken, staging ──→ reported ──→ taken     a step that is not the last: it waits at the barrier for the others
 //   lapsed ←── taken, staging      nobody was heard of for a lease: another may take its place, and it may come back
 //   any of them ──→ refused | dropped | failed
 //
 // Cost: O(log n) a call of what is open; memory that of the leases in it. Not thread-safe.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -23,29 +25,34 @@
 
 namespace rivulet {
 
+inline constexpr size_t kTaskKinds = 2;  // of TaskKind
+
 using TimeMs = int64_t;  // of the caller's clock; only differences matter
 
 // One client's task: what it works on and where that stands.
 struct Lease {
   enum class State : uint8_t {
-    kOffered,  // drawn; its client has not asked yet
-    kTaken,    // its client has the task
-    kStaging,  // its upload has begun
-    kHeld,     // its site has folded it into a partial of its own, and keeps that until it is asked to hand it over
-    kFolding,  // its update is being folded; no deadline reaches it any more
-    kLapsed,   // its client was not heard of for a lease; it has the task again as soon as it is
+    kOffered,   // drawn; its client has not asked yet
+    kTaken,     // its client has the task
+    kStaging,   // its upload has begun
+    kHeld,      // its site has folded it into a partial of its own, and keeps that until it is asked to hand it over
+    kFolding,   // its update is being folded; no deadline reaches it any more
+    kReported,  // its step is done, and the next one begins for all together
+    kLapsed,    // its client was not heard of for a lease; it has the task again as soon as it is
     kFolded,
     kRefused,
     kDropped,
     kFailed,  // resolved
   };
-  static constexpr size_t kStates = 10;
+  static constexpr size_t kStates = 11;
   TaskId task;
   std::string client_id;
   std::string site;  // who polled for it and has it: its client, or a site that serves it; "" while it is offered
   std::string via;   // the tier it is reached through; "" for none
-  int64_t base_round = 0;
-  uint16_t ordinal = 0;  // of this client's lease at this base version
+  TaskKind kind = TaskKind::kTrain;
+  int64_t base_round = 0;  // the version that it starts from, or measures
+  uint16_t ordinal = 0;    // of this client's lease of this kind at this base version
+  int step = 0;
   State state = State::kOffered;
   TimeMs expires = 0;  // when it lapses unless its site is heard of; 0: never
   std::string reason;  // of refused, dropped, failed
@@ -68,10 +75,10 @@ class LeaseBook {
   // The reference is good until the next Add.
   const Lease& at(LeaseSlot slot) const { return slots_[slot]; }
   std::optional<LeaseSlot> Find(const TaskId& task) const;
-  // This client's lease, the one that was added last.
-  std::optional<LeaseSlot> OfClient(const std::string& client_id) const;
-  // The first that is offered, in the order in which they were added.
-  std::optional<LeaseSlot> NextOffered() const;
+  // This client's lease of a kind, the one that was added last.
+  std::optional<LeaseSlot> OfClient(const std::string& client_id, TaskKind kind = TaskKind::kTrain) const;
+  // The first of a kind that is offered, in the order in which they were added.
+  std::optional<LeaseSlot> NextOffered(TaskKind kind = TaskKind::kTrain) const;
   // What a site has in hand (taken, staging), in the order in which it was added.
   std::vector<LeaseSlot> InHandOf(const std::string& site) const;
 
@@ -85,6 +92,7 @@ class LeaseBook {
   void Release(LeaseSlot slot, Lease::State state);
   void Extend(LeaseSlot slot, TimeMs expires);  // of one that is neither lapsed, being folded, nor resolved
   void SetState(LeaseSlot slot, Lease::State state, std::string reason = "");
+  void BeginStep(LeaseSlot slot, int step);  // reported before, now in its site's hands again
   // Forgets a lease in any state; its task may be asked for no more.
   void Remove(LeaseSlot slot);
 
@@ -98,8 +106,8 @@ class LeaseBook {
   std::vector<LeaseSlot> free_;
   uint64_t added_ = 0;
   std::unordered_map<TaskId, LeaseSlot> by_task_;
-  std::unordered_map<std::string, LeaseSlot> by_client_;
-  std::map<uint64_t, LeaseSlot> offered_;                                   // by order
+  std::array<std::unordered_map<std::string, LeaseSlot>, kTaskKinds> by_client_;
+  std::array<std::map<uint64_t, LeaseSlot>, kTaskKinds> offered_;           // by order
   std::unordered_map<std::string, std::map<uint64_t, LeaseSlot>> in_hand_;  // by site, by order
   std::set<std::pair<TimeMs, LeaseSlot>> expiries_;                         // of those that lapse
 };

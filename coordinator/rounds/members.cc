@@ -18,6 +18,10 @@ void Members::Add(const std::string& client_id, DrawAt from, const std::string& 
   gone_.erase(client_id);
   if (order_ != nullptr) from = std::max(from, DrawAt{draw_.round, draw_.attempt + 1});
   if (from > draw_) late_.emplace(client_id, from);
+  if (beside_ && !beside_->leaving.contains(client_id)) {
+    beside_->outside.insert(client_id);
+    beside_->absent.reset();
+  }
   if (!via.empty()) via_.emplace(client_id, via);
 }
 
@@ -25,6 +29,7 @@ void Members::Remove(const std::string& client_id) {
   if (!Knows(client_id)) return;
   absent_.reset();
   via_.erase(client_id);
+  if (beside_ && !beside_->outside.contains(client_id)) beside_->leaving.insert(client_id);
   const bool late = late_.erase(client_id) > 0;
   if (leaving_.contains(client_id)) return;  // it had come back
   (order_ == nullptr || late ? gone_ : leaving_).insert(client_id);
@@ -79,26 +84,52 @@ const std::vector<int64_t>& Members::Absent() {
   for (const auto& [client_id, from] : late_) {
     if (!leaving_.contains(client_id)) absent_->push_back(*names_->Find(client_id));
   }
-  std::sort(absent_->begin(), absent_->end());
-  for (size_t i = 0; i < absent_->size(); ++i) (*absent_)[i] -= static_cast<int64_t>(i);
-  return *absent_;
+  return *(absent_ = Before(*std::move(absent_)));
+}
+
+std::vector<int64_t> Members::Before(std::vector<int64_t> ranks) const {
+  std::sort(ranks.begin(), ranks.end());
+  for (size_t i = 0; i < ranks.size(); ++i) ranks[i] -= static_cast<int64_t>(i);
+  return ranks;
 }
 
 std::vector<std::string> Members::Draw(int64_t count,
                                        const std::function<bool(const std::string& client_id)>& pass_over) {
   BeginOrder();
-  const std::vector<int64_t>& absent = Absent();
+  return Take(count, *order_, Absent(), leaving_, pass_over);
+}
+
+void Members::BeginBeside(TaskKind kind, DrawAt draw) {
+  std::vector<std::string> outside(gone_.begin(), gone_.end());
+  for (const auto& [client_id, from] : late_) outside.push_back(client_id);
+  for (const std::string& client_id : leaving_) outside.push_back(client_id);
+  RestoreBeside(kind, draw, outside, {}, 0);
+}
+
+std::vector<std::string> Members::DrawBeside(int64_t count,
+                                             const std::function<bool(const std::string& client_id)>& pass_over) {
+  if (!beside_->absent) {
+    std::vector<int64_t> ranks;
+    for (const std::string& client_id : beside_->outside) ranks.push_back(*names_->Find(client_id));
+    beside_->absent = Before(std::move(ranks));
+  }
+  return Take(count, *beside_->order, *beside_->absent, beside_->leaving, pass_over);
+}
+
+std::vector<std::string> Members::Take(int64_t count, LazyPermutation& order, const std::vector<int64_t>& absent,
+                                       const std::set<std::string>& leaving,
+                                       const std::function<bool(const std::string& client_id)>& pass_over) const {
   std::vector<std::string> drawn;
   while (static_cast<int64_t>(drawn.size()) < count) {
     std::vector<int64_t> ranks;
     for (int64_t missing = count - static_cast<int64_t>(drawn.size()); missing > 0; --missing) {
-      const std::optional<int64_t> rank = order_->Next();
+      const std::optional<int64_t> rank = order.Next();
       if (!rank) break;
       ranks.push_back(*rank + (std::upper_bound(absent.begin(), absent.end(), *rank) - absent.begin()));
     }
     if (ranks.empty()) break;
     for (std::string& client_id : names_->NamesAt(ranks)) {
-      if (!leaving_.contains(client_id) && !pass_over(client_id)) drawn.push_back(std::move(client_id));
+      if (!leaving.contains(client_id) && !pass_over(client_id)) drawn.push_back(std::move(client_id));
     }
   }
   return drawn;
@@ -137,6 +168,31 @@ void Members::Restore(const std::vector<Member>& members, const std::vector<std:
   }
   for (const std::string& client_id : leaving) Remove(client_id);
   for (const Member& member : members) Add(member.client_id, member.from, member.via);
+}
+
+std::set<std::string> Members::outside_beside() const {
+  if (!names_->open()) return beside_->outside;
+  std::set<std::string> outside;
+  for (const std::string& client_id : beside_->outside) {
+    if (Knows(client_id) || leaving_.contains(client_id)) outside.insert(client_id);
+  }
+  return outside;
+}
+
+// Who has left is in the order still, so that a population that was made again must have it.
+void Members::RestoreBeside(TaskKind kind, DrawAt draw, const std::vector<std::string>& outside,
+                            const std::vector<std::string>& leaving, int64_t drawn) {
+  for (const std::string& client_id : leaving) {
+    const auto inserted = names_->Insert(client_id);
+    if (inserted.ok() && *inserted) gone_.insert(client_id);
+    absent_.reset();
+  }
+  std::set<std::string> without(outside.begin(), outside.end());
+  auto order = std::make_unique<LazyPermutation>(
+      UniformOrder(names_->size() - static_cast<int64_t>(without.size()), seed_, draw.round, draw.attempt, kind));
+  for (int64_t i = 0; i < drawn && order->Next(); ++i) {
+  }
+  beside_.emplace(Beside{std::move(order), std::move(without), {leaving.begin(), leaving.end()}, {}});
 }
 
 }  // namespace rivulet

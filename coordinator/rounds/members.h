@@ -17,6 +17,7 @@
 #include "engine/base/status.h"
 #include "federated/population/population.h"
 #include "federated/random/lazy_permutation.h"
+#include "federated/tasks/task.h"
 
 namespace rivulet {
 
@@ -51,6 +52,13 @@ class Members {
   // when it began. O(count · log size), and what joined too late or has left.
   std::vector<std::string> Draw(int64_t count, const std::function<bool(const std::string& client_id)>& pass_over);
 
+  // A second draw beside this one, with an order of its own: of those who could be in a draw that began now. Who joins
+  // later is in none of it, who leaves is passed over, and neither draw sees what the other has given.
+  void BeginBeside(TaskKind kind, DrawAt draw);
+  std::vector<std::string> DrawBeside(int64_t count,
+                                      const std::function<bool(const std::string& client_id)>& pass_over);
+  void EndBeside() { beside_.reset(); }
+
   struct Member {
     std::string client_id;
     DrawAt from;  // the first draw that it may be in; where that is past, this one
@@ -67,10 +75,28 @@ class Members {
   // As these functions told it, when BeginDraw was called and nobody was added.
   void Restore(const std::vector<Member>& members, const std::vector<std::string>& gone,
                const std::vector<std::string>& leaving, int64_t drawn);
+  // The same of the draw beside, which is restored afterwards. Of an open population only those are told who are in the
+  // restored one.
+  std::set<std::string> outside_beside() const;
+  const std::set<std::string>& leaving_beside() const { return beside_->leaving; }
+  int64_t drawn_beside() const { return beside_ ? beside_->order->given() : -1; }
+  void RestoreBeside(TaskKind kind, DrawAt draw, const std::vector<std::string>& outside,
+                     const std::vector<std::string>& leaving, int64_t drawn);
 
  private:
+  struct Beside {
+    std::unique_ptr<LazyPermutation> order;
+    std::set<std::string> outside;  // are in the population and not in this draw
+    std::set<std::string> leaving;  // since it began; some of them may have come back
+    std::optional<std::vector<int64_t>> absent;
+  };
+
   void BeginOrder();
   const std::vector<int64_t>& Absent();
+  std::vector<int64_t> Before(std::vector<int64_t> ranks) const;
+  std::vector<std::string> Take(int64_t count, LazyPermutation& order, const std::vector<int64_t>& absent,
+                                const std::set<std::string>& leaving,
+                                const std::function<bool(const std::string& client_id)>& pass_over) const;
 
   uint64_t seed_;
   std::shared_ptr<Population> names_;       // with those that have left: a population forgets nobody
@@ -82,6 +108,7 @@ class Members {
   std::unique_ptr<LazyPermutation> order_;  // null: the draw has not begun
   // For each name that may not be in the draw, how many eligible ones stand before it; while nobody joins or leaves.
   std::optional<std::vector<int64_t>> absent_;
+  std::optional<Beside> beside_;
 };
 
 }  // namespace rivulet

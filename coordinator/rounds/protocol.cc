@@ -27,8 +27,10 @@ std::string ShortClient(const TaskId& task, std::string_view run_id) {
 
 }  // namespace
 
-uint64_t GatherOf(int64_t round, int64_t attempt) {
-  return static_cast<uint64_t>(round) << 32 | static_cast<uint64_t>(attempt);
+char Letter(TaskKind kind) { return kind == TaskKind::kEvaluate ? 'e' : 'r'; }
+
+uint64_t GatherOf(int64_t round, int64_t attempt, TaskKind kind) {
+  return static_cast<uint64_t>(round) << 32 | static_cast<uint64_t>(kind) << 31 | static_cast<uint64_t>(attempt);
 }
 
 // Short enough for a line of a log, and without the run's id, so that the lines of two runs of one seed can be compared
@@ -50,12 +52,18 @@ std::string Describe(const Action& action, std::string_view run_id) {
     }
     std::string operator()(const Stage& a) const { return fmt::format("stage {}", ShortTask(a.task, run_id)); }
     std::string operator()(const Fold& a) const { return fmt::format("fold {}", ShortTask(a.task, run_id)); }
-    std::string operator()(const Close& a) const { return fmt::format("close r{} a{}", a.round, a.attempt); }
+    std::string operator()(const Close& a) const {
+      return fmt::format("close {}{} a{}", Letter(a.kind), a.round, a.attempt);
+    }
     std::string operator()(const Commit& a) const {
       return fmt::format("commit r{} a{}", a.round, a.attempt) + Clients(a.tasks);
     }
     std::string operator()(const Abandon& a) const {
       return fmt::format("abandon r{} a{}: {}", a.round, a.attempt, a.reason);
+    }
+    std::string operator()(const Evaluated& a) const {
+      if (!a.reason.empty()) return fmt::format("evaluated e{} a{}: {}", a.version, a.attempt, a.reason);
+      return fmt::format("evaluated e{} a{}", a.version, a.attempt) + Clients(a.tasks);
     }
     std::string operator()(const WakeAt&) const { return "wake"; }
     std::string Clients(const std::vector<TaskId>& tasks) const {

@@ -10,6 +10,16 @@
 //   FoldDone, Merged ──→ HandOverPartial* | Close (Commit | Abandon)     when only held leases are awaited, or none
 //   Tick ──→ Close (Commit | Abandon)     at the deadline
 //   CommitDone ──→ Offer* WakeAt | nothing        after Commit and after Abandon: what follows may begin
+//
+// Beside training a version may be measured, by clients of their own: RunRules::evaluation says which. Everything about
+// it is as above, with kEvaluate as the lease's kind, and no event of one kind moves the other; but where training ends
+// in Commit or Abandon, it ends in
+//
+//   … ──→ Close Evaluated       enough have reported, or too few and nobody else is awaited
+//   EvaluationDone ──→ Offer* WakeAt | nothing       its rows are on their way: the next one may begin, or the run end
+//
+// Where a task has steps, its client reports each (StepReported, Stage, StageDone). Behind all but the last stands a
+// barrier; when enough have reached it, Offer names each of them with its next step.
 #pragma once
 
 #include <cstdint>
@@ -47,6 +57,7 @@ struct SitePolled {
   struct Holding {
     TaskId task;
     bool held = false;  // folded into the site's own partial
+    int step = 0;
   };
   std::vector<Holding> working_on;
   int64_t want = 1;  // tasks that it would take now
@@ -81,6 +92,10 @@ struct CommitDone {
   bool ok = true;
   std::string reason;
 };  // of the last Commit or Abandon: the version is there, whether or not it is written; not ok ends the run
+struct EvaluationDone {
+  bool ok = true;
+  std::string reason;
+};  // of the last Evaluated; not ok ends the run
 struct VersionFailed {
   std::string reason;
 };  // one that was ready cannot be written; the run ends
@@ -89,14 +104,14 @@ struct Operator {
   enum class Command : uint8_t { kStop } command = Command::kStop;
 };
 using Event = std::variant<Joined, Left, Polled, SitePolled, StepReported, StageDone, FoldDone, PartialReported, Merged,
-                           CommitDone, VersionFailed, Tick, Operator>;
+                           CommitDone, EvaluationDone, VersionFailed, Tick, Operator>;
 
 // --- Actions
 // ----------------------------------------------------------------------------------------------------------
 
 struct Offer {
   Lease lease;
-  int64_t round = 0;
+  int64_t round = 0;  // that is trained; of an evaluation the version that is measured
   int64_t attempt = 1;
   bool again = false;
 };  // again: answers a poll
@@ -135,8 +150,9 @@ struct Fold {
   TaskId task;
 };
 struct Close {
-  int64_t round = 0;
+  int64_t round = 0;  // as Offer's
   int64_t attempt = 1;
+  TaskKind kind = TaskKind::kTrain;
 };  // nothing more is staged for this attempt
 struct Commit {
   int64_t round = 0;
@@ -149,19 +165,29 @@ struct Abandon {
   std::string reason;
   bool last = false;
 };  // last: the run fails
+struct Evaluated {
+  int64_t version = 0;
+  int64_t attempt = 1;
+  std::vector<TaskId> tasks;  // whose reports are folded, sorted
+  std::string reason;         // why these are too few; "" where they are enough
+};
 struct WakeAt {
   TimeMs time = 0;
 };  // send a Tick then
-using Action =
-    std::variant<Offer, Cancel, HandOverPartial, AskToWait, Refuse, Stage, Fold, Close, Commit, Abandon, WakeAt>;
+using Action = std::variant<Offer, Cancel, HandOverPartial, AskToWait, Refuse, Stage, Fold, Close, Commit, Abandon,
+                            Evaluated, WakeAt>;
 
-// Names what may share a partial: the tasks of one attempt, which start from one version. A site that still holds a
-// partial of an attempt that was given up must not fold the next attempt's tasks into it. `round` and `attempt` are
-// below 2^32.
-uint64_t GatherOf(int64_t round, int64_t attempt);
+// Names what may share a partial: the tasks of one attempt, which are of one kind and start from one version. A site
+// that still holds a partial of an attempt that was given up must not fold the next attempt's tasks into it. `round` is
+// as Offer's, below 2^32, and `attempt` below 2^31.
+uint64_t GatherOf(int64_t round, int64_t attempt, TaskKind kind = TaskKind::kTrain);
+
+// What stands before the number in a task's name and in lines about it: r (round) or e (evaluated version).
+char Letter(TaskKind kind);
 
 // One line without the run's id, the same simulated and deployed: "offer r1 a1 client-00003#0", "fold r1 a1
-// client-00003#0", "commit r1 a1 client-00001#0 client-00003#0". `run_id` is what the tasks' names start with.
+// client-00003#0", "commit r1 a1 client-00001#0 client-00003#0"; of an evaluation "offer e1 a1 client-00003#0".
+// `run_id` is what the tasks' names start with.
 std::string Describe(const Action& action, std::string_view run_id);
 
 }  // namespace rivulet

@@ -10,7 +10,10 @@ using State = Lease::State;
 constexpr int64_t kMaxRounds = (int64_t{1} << 32) - 1;  // a round is a word of the random counter
 constexpr int64_t kMaxOrdinals = 65536;                 // an ordinal is 16 bits of it
 
-constexpr char kEnough[] = "the round had enough updates without it";
+const char* Enough(TaskKind kind) {
+  return kind == TaskKind::kTrain ? "the round had enough updates without it"
+                                  : "the evaluation had enough reports without it";
+}
 
 // Why updates are missing, for a run that cannot go on: one client's own words and how many more there are. All of them
 // are in the history.
@@ -62,8 +65,29 @@ StatusOr<RunMachine> RunMachine::Create(RunRules rules, RunStart start) {
   if (rules.lease_ms < 0) return InvalidArgument("server.lease is {} ms; it must not be negative", rules.lease_ms);
   if (rules.presence_ms < 0)
     return InvalidArgument("server.presence is {} ms; it must not be negative", rules.presence_ms);
+  const EvaluationRules& evaluation = rules.evaluation;
+  if (evaluation.every < 0 || evaluation.clients < 1) {
+    return InvalidArgument(
+        "every {} versions are to be measured by {} clients; it must be 0 (none) or more, by 1 or more",
+        evaluation.every, evaluation.clients);
+  }
+  if (evaluation.min_reports < 0 || evaluation.min_reports > evaluation.clients) {
+    return InvalidArgument("an evaluation by {} clients counts with {} reports; it must be 0 (all) to {}",
+                           evaluation.clients, evaluation.min_reports, evaluation.clients);
+  }
   if (start.committed_round < 0 || start.attempt < 1) {
     return InvalidArgument("a run cannot start after round {} with attempt {}", start.committed_round, start.attempt);
+  }
+  for (const int64_t version : start.evaluations) {
+    if (version < 0 || version > start.committed_round) {
+      return InvalidArgument("version {} cannot be measured after round {}", version, start.committed_round);
+    }
+  }
+  for (const BufferRules::Barrier& barrier : rules.barriers) {
+    if (barrier.threshold < 0 || barrier.threshold > most || barrier.deadline_ms < 0) {
+      return InvalidArgument("a barrier of {} tasks with a deadline of {} ms cannot be passed by at most {}",
+                             barrier.threshold, barrier.deadline_ms, most);
+    }
   }
   RunMachine machine(std::move(rules), std::move(start.population));
   machine.committed_round_ = start.committed_round;
@@ -73,7 +97,10 @@ StatusOr<RunMachine> RunMachine::Create(RunRules rules, RunStart start) {
     machine.members_.Add(c.client_id, {c.from_round, c.from_attempt}, "");
   }
   for (auto& [client_id, leases] : start.leases) machine.ordinals_.emplace(std::move(client_id), leases);
-  if (machine.committed_round_ >= machine.rules_.rounds) machine.phase_ = Phase::kFinished;
+  machine.due_.assign(start.evaluations.begin(), start.evaluations.end());
+  if (machine.committed_round_ >= machine.rules_.rounds) {
+    machine.phase_ = machine.due_.empty() ? Phase::kFinished : Phase::kEvaluating;
+  }
   return machine;
 }
 
@@ -91,20 +118,22 @@ void RunMachine::Handle(const Joined& event, TimeMs now, Actions& actions) {
     members_.Add(client_id, {round, attempt}, event.via);
     presence_.Saw(client_id, now);
   }
-  if (phase_ == Phase::kWaiting) OpenBuffer(now, actions);
+  OpenNext(now, actions);
 }
 
 void RunMachine::Handle(const Left& event, TimeMs now, Actions& actions) {
   members_.Remove(event.client_id);
   presence_.Forget(event.client_id);
-  const auto slot = phase_ == Phase::kTraining ? book_.OfClient(event.client_id) : std::nullopt;
-  if (!slot || book_.at(*slot).resolved() || book_.at(*slot).state == State::kFolding) return;
-  // A site of many names may have folded it by now, and its other tasks with it.
-  const Lease& lease = book_.at(*slot);
-  if (lease.served_by_another()) return;
-  SetState(*slot, State::kDropped, "it left the run");
-  Replace(now, actions);
-  JudgeBuffer(actions);
+  for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
+    Gathering* const open = Open(kind);
+    const auto slot = open != nullptr ? book_.OfClient(event.client_id, kind) : std::nullopt;
+    if (!slot || book_.at(*slot).resolved() || book_.at(*slot).state == State::kFolding) continue;
+    // A site of many names may have folded it by now, and its other tasks with it.
+    if (book_.at(*slot).served_by_another()) continue;
+    SetState(*slot, State::kDropped, "it left the run");
+    Replace(*open, now, actions);
+    Judge(*open, now, actions);
+  }
 }
 
 void RunMachine::Handle(const Polled& event, TimeMs now, Actions& actions) {
@@ -132,10 +161,10 @@ void RunMachine::Handle(const SitePolled& event, TimeMs now, Actions& actions) {
   } else {
     presence_.SawSite(event.site, now);
   }
-  if (phase_ == Phase::kWaiting) OpenBuffer(now, actions);
+  OpenNext(now, actions);
 
   std::set<LeaseSlot> named;
-  bool holds_more = false;
+  std::set<TaskKind> holds_more;
   for (const SitePolled::Holding& holding : event.working_on) {
     const auto slot = book_.Find(holding.task);
     if (slot && itself && book_.at(*slot).client_id == event.site && MayComeBack(book_.at(*slot))) {
@@ -145,20 +174,24 @@ void RunMachine::Handle(const SitePolled& event, TimeMs now, Actions& actions) {
       actions.push_back(Cancel{holding.task});
       continue;
     }
-    named.insert(*slot);
+    const Lease& lease = book_.at(*slot);
+    // Of a step that is behind the others it has yet to hear of the next one.
+    if (holding.step == lease.step) named.insert(*slot);
     Extend(*slot, now);
-    if (holding.held && !itself && book_.at(*slot).state == State::kTaken) {
+    if (holding.held && !itself && lease.state == State::kTaken && Of(lease).buffer.at_last_step()) {
+      holds_more.insert(lease.kind);
       SetState(*slot, State::kHeld);
-      holds_more = true;
     }
   }
   size_t answers = actions.size();
-  if (phase_ == Phase::kTraining) {
+  for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
+    Gathering* const open = Open(kind);
+    if (open == nullptr) continue;
     // Asked before: this poll's answer says it again. Otherwise it may be asked now, together with all others.
-    if (buffer_->state() == UpdateBuffer::State::kClosing) AskHolders(&event.site, actions);
-    if (holds_more) JudgeBuffer(actions);
-    GiveLeases(event, named, now, actions);
+    if (open->buffer.state() == UpdateBuffer::State::kClosing) AskHolders(*open, &event.site, actions);
+    if (holds_more.contains(kind)) Judge(*open, now, actions);
   }
+  GiveLeases(event, named, now, actions);
   for (; answers < actions.size(); ++answers) {
     const auto* asked = std::get_if<HandOverPartial>(&actions[answers]);
     if (std::holds_alternative<Offer>(actions[answers]) || (asked != nullptr && asked->site == event.site)) return;
@@ -167,34 +200,48 @@ void RunMachine::Handle(const SitePolled& event, TimeMs now, Actions& actions) {
   actions.push_back(AskToWait{event.site, Awaited(now), named.empty() ? pace : heartbeat_ms()});
 }
 
-// First what the site has had and no longer knows of; then new ones, as many as the buffer has room for.
+// First what the site has had and no longer knows of; then new ones, as many as the buffers have room for. A client
+// that speaks for itself trains first, as a version waits for that. A site of many names is given both kinds in any
+// case, and an evaluation first: it is of an older version, whose model is kept for it.
 void RunMachine::GiveLeases(const SitePolled& poll, const std::set<LeaseSlot>& named, TimeMs now, Actions& actions) {
   int64_t want = poll.want;
   const auto give = [&](LeaseSlot slot) {
-    actions.push_back(Offer{book_.at(slot), round(), attempt_, true});
+    const Lease& lease = book_.at(slot);
+    const Gathering& of = Of(lease);
+    actions.push_back(Offer{lease, of.version, of.attempt, true});
     --want;
   };
   // An upload that has begun may have been cut off: its client may need the task again to finish it.
   for (const LeaseSlot slot : book_.InHandOf(poll.site)) {
-    if (want > 0 && !named.contains(slot)) {
+    if (want > 0 && !named.contains(slot) && Open(book_.at(slot))) {
       Extend(slot, now);
       give(slot);
     }
   }
   if (poll.serves == SitePolled::Serves::kItself) {
-    const auto slot = book_.OfClient(poll.site);
-    if (want > 0 && slot && (book_.at(*slot).state == State::kOffered || MayComeBack(book_.at(*slot)))) {
-      Take(*slot, poll.site, now);
-      give(*slot);
+    for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
+      const auto slot = Open(kind) != nullptr ? book_.OfClient(poll.site, kind) : std::nullopt;
+      if (want > 0 && slot && (book_.at(*slot).state == State::kOffered || MayComeBack(book_.at(*slot)))) {
+        Take(*slot, poll.site, now);
+        give(*slot);
+      }
     }
     return;
   }
-  const int64_t share = Pace::FairShare(want, CountInState(State::kOffered), presence_.sites());
-  for (int64_t left = std::min(share, buffer_->Room()); left > 0; --left) {
-    const auto slot = book_.NextOffered();
-    if (!slot) return;
-    Take(*slot, poll.site, now);
-    give(*slot);
+  int64_t offered = 0;
+  for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
+    if (Open(kind) != nullptr) offered += CountInState(State::kOffered, kind);
+  }
+  int64_t share = Pace::FairShare(want, offered, presence_.sites());
+  for (const TaskKind kind : {TaskKind::kEvaluate, TaskKind::kTrain}) {
+    const Gathering* const open = Open(kind);
+    if (open == nullptr) continue;
+    for (int64_t left = std::min(share, open->buffer.Room()); left > 0; --left, --share) {
+      const auto slot = book_.NextOffered(kind);
+      if (!slot) break;
+      Take(*slot, poll.site, now);
+      give(*slot);
+    }
   }
 }
 
@@ -211,14 +258,21 @@ void RunMachine::Handle(const StepReported& event, TimeMs now, Actions& actions)
   if (lease->state == State::kFolded) return refuse(Refuse::Why::kDuplicate, "this update is folded already");
   if (lease->state == State::kFolding) return refuse(Refuse::Why::kBusy, "this update is being folded; ask again");
   if (lease->resolved()) return refuse(Refuse::Why::kLate, lease->reason);
-  if (phase_ != Phase::kTraining) return refuse(Refuse::Why::kLate, "the run has ended");
+  if (!Open(*lease)) return refuse(Refuse::Why::kLate, "the run has ended");
+  if (event.step > lease->step) {
+    return refuse(Refuse::Why::kUnknown, fmt::format("task '{}' is at step {}", event.task, lease->step));
+  }
+  if (!event.failed && (event.step < lease->step || lease->state == State::kReported)) {
+    return refuse(Refuse::Why::kDuplicate, fmt::format("step {} of this task is reported already", event.step));
+  }
   if (lease->state == State::kHeld && !event.failed) {
     return refuse(Refuse::Why::kDuplicate, "this update is in its site's partial already");
   }
   if (event.failed) {
+    Gathering& of = Of(*lease);
     SetState(*slot, State::kFailed, event.reason.empty() ? "it gave no reason" : event.reason);
-    Replace(now, actions);
-    JudgeBuffer(actions);
+    Replace(of, now, actions);
+    Judge(of, now, actions);
     return;
   }
   if (lease->state == State::kOffered || lease->state == State::kLapsed) Take(*slot, event.client_id, now);
@@ -232,11 +286,11 @@ void RunMachine::Handle(const StageDone& event, TimeMs now, Actions& actions) {
   const Lease* lease = slot ? &book_.at(*slot) : nullptr;
   if (slot) Heard(*slot, now);
   // Its bytes came, however silent their sender was beside them.
-  if (lease != nullptr && phase_ == Phase::kTraining && lease->state == State::kLapsed) {
+  if (lease != nullptr && Open(*lease) && lease->state == State::kLapsed) {
     Take(*slot, lease->client_id, now);
     SetState(*slot, State::kStaging);
   }
-  if (lease == nullptr || phase_ != Phase::kTraining || lease->state != State::kStaging) {
+  if (lease == nullptr || !Open(*lease) || lease->state != State::kStaging) {
     const bool folded = lease != nullptr && (lease->state == State::kFolded || lease->state == State::kFolding);
     actions.push_back(Refuse{lease == nullptr ? "" : lease->client_id, event.task,
                              folded ? Refuse::Why::kDuplicate : Refuse::Why::kLate,
@@ -245,17 +299,20 @@ void RunMachine::Handle(const StageDone& event, TimeMs now, Actions& actions) {
                                                                       : lease->reason});
     return;
   }
+  Gathering& of = Of(*lease);
   if (!event.ok) {
     SetState(*slot, State::kRefused, event.reason);
-    Replace(now, actions);
-    JudgeBuffer(actions);
-    return;
+    Replace(of, now, actions);
+    return Judge(of, now, actions);
   }
-  if (buffer_->Room() + (lease->promised() ? 1 : 0) <= 0) {
-    SetState(*slot, State::kDropped, kEnough);
+  if (!of.buffer.at_last_step()) {
+    SetState(*slot, State::kReported);
+    return Judge(of, now, actions);
+  }
+  if (of.buffer.Room() + (lease->promised() ? 1 : 0) <= 0) {
+    SetState(*slot, State::kDropped, Enough(of.kind));
     actions.push_back(Refuse{lease->client_id, event.task, Refuse::Why::kLate, lease->reason});
-    JudgeBuffer(actions);
-    return;
+    return Judge(of, now, actions);
   }
   SetState(*slot, State::kFolding);
   actions.push_back(Fold{event.task});
@@ -267,7 +324,7 @@ void RunMachine::Handle(const FoldDone& event, TimeMs now, Actions& actions) {
 
 // A partial is taken as a whole or not at all, as nothing can be taken out of a sum whose addends are gone. After a
 // refusal its leases are as before: a site that cannot bring them otherwise says that they have failed.
-void RunMachine::Handle(const PartialReported& event, TimeMs, Actions& actions) {
+void RunMachine::Handle(const PartialReported& event, TimeMs now, Actions& actions) {
   const auto refuse = [&](const TaskId& task, Refuse::Why why, std::string reason) {
     actions.push_back(Refuse{event.site, task, why, std::move(reason)});
   };
@@ -287,6 +344,12 @@ void RunMachine::Handle(const PartialReported& event, TimeMs, Actions& actions) 
       return refuse(task, Refuse::Why::kBusy, "this update is being folded; ask again");
     }
     if (lease.resolved()) return refuse(task, Refuse::Why::kLate, lease.reason);
+    if (lease.kind != book_.at(*book_.Find(event.tasks[0])).kind) {
+      return refuse(task, Refuse::Why::kUnknown, fmt::format("task '{}' is of another kind than the first one", task));
+    }
+    if (Open(lease) && !Of(lease).buffer.at_last_step()) {
+      return refuse(task, Refuse::Why::kUnknown, fmt::format("task '{}' is not at its last step yet", task));
+    }
     if (lease.state == State::kHeld || lease.promised()) ++counted;
     slots.push_back(*slot);
   }
@@ -296,12 +359,13 @@ void RunMachine::Handle(const PartialReported& event, TimeMs, Actions& actions) 
     const TaskId& task = book_.at(*twice).task;
     return refuse(task, Refuse::Why::kUnknown, fmt::format("a partial names task '{}' twice", task));
   }
-  if (phase_ != Phase::kTraining) return refuse(event.tasks[0], Refuse::Why::kLate, "the run has ended");
+  Gathering* const of = Open(book_.at(slots[0]).kind);
+  if (of == nullptr) return refuse(event.tasks[0], Refuse::Why::kLate, "the run has ended");
   // Only of a client's own partial: a site of many names was given no more than there is room for.
-  if (buffer_->Room() + counted < static_cast<int64_t>(slots.size())) {
-    for (const LeaseSlot slot : slots) SetState(slot, State::kDropped, kEnough);
-    refuse(event.tasks[0], Refuse::Why::kLate, kEnough);
-    return JudgeBuffer(actions);
+  if (of->buffer.Room() + counted < static_cast<int64_t>(slots.size())) {
+    for (const LeaseSlot slot : slots) SetState(slot, State::kDropped, Enough(of->kind));
+    refuse(event.tasks[0], Refuse::Why::kLate, Enough(of->kind));
+    return Judge(*of, now, actions);
   }
   for (const LeaseSlot slot : slots) {
     SetState(slot, State::kFolding);
@@ -310,17 +374,20 @@ void RunMachine::Handle(const PartialReported& event, TimeMs, Actions& actions) 
 }
 
 void RunMachine::Handle(const Merged& event, TimeMs now, Actions& actions) {
-  bool moved = false;
+  std::set<TaskKind> moved;
   for (const TaskId& task : event.tasks) {
     const auto slot = book_.Find(task);
     if (!slot || book_.at(*slot).state != State::kFolding) continue;
     Heard(*slot, now);
     SetState(*slot, event.ok ? State::kFolded : State::kRefused, event.ok ? "" : event.reason);
-    moved = true;
+    moved.insert(book_.at(*slot).kind);
   }
-  if (!moved || phase_ != Phase::kTraining) return;
-  if (!event.ok) Replace(now, actions);
-  JudgeBuffer(actions);
+  for (const TaskKind kind : moved) {
+    Gathering* const of = Open(kind);
+    if (of == nullptr) continue;
+    if (!event.ok) Replace(*of, now, actions);
+    Judge(*of, now, actions);
+  }
 }
 
 // The machine does not move on until the version is made. Its own idea of the next round, drawn earlier, would be wrong
@@ -333,12 +400,12 @@ void RunMachine::Handle(const CommitDone& event, TimeMs now, Actions& actions) {
     sitting_out_.Clear();
   } else if (rules_.dial.replace) {
     // In the order drawn, and not in that in which they ended.
-    for (const LeaseSlot slot : buffer_->leases()) {
+    for (const LeaseSlot slot : training_->buffer.leases()) {
       const Lease& lease = book_.at(slot);
       if (lease.state == State::kRefused || lease.state == State::kFailed) sitting_out_.Add(lease.client_id);
     }
   }
-  CloseBuffer();
+  CloseBuffer(training_);
   if (committed) {
     ++committed_round_;
     attempt_ = 1;
@@ -346,7 +413,19 @@ void RunMachine::Handle(const CommitDone& event, TimeMs now, Actions& actions) {
     // Ordinals tell leases of one client at one version apart; a new version starts anew.
     ordinals_.clear();
     members_.BeginDraw({round(), attempt_});
-    if (committed_round_ >= rules_.rounds) return End(Phase::kFinished, "");
+    const int64_t every = rules_.evaluation.every;
+    const bool last = committed_round_ >= rules_.rounds;
+    if (every > 0 && (committed_round_ % every == 0 || last)) {
+      // Where evaluations end by a deadline, one that cannot begin before the next is due is left out.
+      if (rules_.deadline_ms > 0) due_.clear();
+      due_.push_back(committed_round_);
+    }
+    if (last) {
+      if (!evaluation_ && due_.empty()) return End(Phase::kFinished, "");
+      phase_ = Phase::kEvaluating;
+      if (stopping_) return End(Phase::kStopped, "by its operator");
+      return OpenNext(now, actions);
+    }
   } else {
     if (LastAttempt()) return End(Phase::kFailed, reason_);
     ++attempt_;
@@ -356,7 +435,16 @@ void RunMachine::Handle(const CommitDone& event, TimeMs now, Actions& actions) {
   }
   if (stopping_) return End(Phase::kStopped, "by its operator");
   phase_ = Phase::kWaiting;
-  OpenBuffer(now, actions);
+  OpenNext(now, actions);
+}
+
+void RunMachine::Handle(const EvaluationDone& event, TimeMs now, Actions& actions) {
+  if (over() || !evaluation_ || Open(TaskKind::kEvaluate) != nullptr) return;
+  if (!event.ok) return End(Phase::kFailed, event.reason);
+  CloseBuffer(evaluation_);
+  members_.EndBeside();
+  if (phase_ == Phase::kEvaluating && due_.empty()) return End(Phase::kFinished, "");
+  OpenEvaluation(now, actions);
 }
 
 // Whatever goes on is given up: versions that cannot be written would only be made in vain.
@@ -364,29 +452,39 @@ void RunMachine::Handle(const VersionFailed& event, TimeMs, Actions&) {
   if (!over()) End(Phase::kFailed, event.reason);
 }
 
-// What sites hold at the deadline is asked for, and waited for as long as a lease lasts: it is trained and folded, and
-// misses nothing but the hand-over.
 void RunMachine::Handle(const Tick&, TimeMs now, Actions& actions) {
   armed_ = 0;
-  if (phase_ == Phase::kWaiting) return OpenBuffer(now, actions);
-  if (phase_ != Phase::kTraining) return;
+  if (over()) return;
+  OpenNext(now, actions);
   LetLapse(now, actions);
-  if (phase_ != Phase::kTraining || buffer_->deadline() == 0 || now < buffer_->deadline()) return;
-  const bool ask = rules_.lease_ms > 0 && buffer_->held() > 0 && !buffer_->asked_last();
-  DropOpen(
-      fmt::format("no update arrived before the deadline of {:g} s", static_cast<double>(rules_.deadline_ms) / 1000),
-      !ask);
-  if (ask) {
-    buffer_->AskLast(now + rules_.lease_ms);
-    AskHolders(nullptr, actions);
+  for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
+    if (Gathering* const open = Open(kind); open != nullptr) LetDeadlinePass(*open, now, actions);
   }
-  JudgeBuffer(actions);
+}
+
+// What sites hold at the deadline is asked for, and waited for as long as a lease lasts: it is trained and folded, and
+// misses nothing but the hand-over. At the deadline of a step who has reported it goes on.
+void RunMachine::LetDeadlinePass(Gathering& gathering, TimeMs now, Actions& actions) {
+  UpdateBuffer& buffer = gathering.buffer;
+  if (buffer.next_deadline() == 0 || now < buffer.next_deadline()) return;
+  const bool all = buffer.deadline() != 0 && now >= buffer.deadline();
+  const bool ask = rules_.lease_ms > 0 && buffer.held() > 0 && !buffer.asked_last();
+  DropOpen(gathering,
+           all ? fmt::format("no update arrived before the deadline of {:g} s",
+                             static_cast<double>(rules_.deadline_ms) / 1000)
+               : fmt::format("step {} was not reported before its deadline", buffer.step()),
+           !ask, all);
+  if (ask) {
+    buffer.AskLast(now + rules_.lease_ms);
+    AskHolders(gathering, nullptr, actions);
+  }
+  Judge(gathering, now, actions);
 }
 
 // Who speaks for itself keeps its task until another update has taken its place: it may be back in a moment. What a
-// site of many names had is offered to all of them again.
+// site of many names had is offered to all of them again, unless only that site can know what its earlier steps were.
 void RunMachine::LetLapse(TimeMs now, Actions& actions) {
-  bool moved = false;
+  std::set<TaskKind> moved;
   for (const LeaseSlot slot : book_.Expired(now)) {
     const Lease& lease = book_.at(slot);
     const bool served = lease.served_by_another();
@@ -397,29 +495,40 @@ void RunMachine::LetLapse(TimeMs now, Actions& actions) {
       Extend(slot, now);  // its turn has not come
     } else {
       if (!served) presence_.Lost(lease.client_id);
-      Release(slot, served ? State::kOffered : State::kLapsed);
-      if (served) Extend(slot, now);
-      if (served && buffer_->state() == UpdateBuffer::State::kClosing) buffer_->Reopen();
-      moved = true;
+      const bool again = served && lease.step == 0;
+      Release(slot, again ? State::kOffered : State::kLapsed);
+      if (again) Extend(slot, now);
+      UpdateBuffer& buffer = Of(lease).buffer;
+      if (again && buffer.state() == UpdateBuffer::State::kClosing) buffer.Reopen();
+      moved.insert(lease.kind);
     }
   }
-  if (!moved) return;
-  Replace(now, actions);
-  JudgeBuffer(actions);
+  for (const TaskKind kind : moved) {
+    Gathering* const of = Open(kind);
+    if (of == nullptr) continue;
+    Replace(*of, now, actions);
+    Judge(*of, now, actions);
+  }
 }
 
 bool RunMachine::MayComeBack(const Lease& lease) const {
-  return lease.state == State::kLapsed && phase_ == Phase::kTraining &&
-         buffer_->state() == UpdateBuffer::State::kOpen && buffer_->Room() > 0;
+  const Gathering* const of = lease.state == State::kLapsed ? Open(lease.kind) : nullptr;
+  return of != nullptr && of->buffer.state() == UpdateBuffer::State::kOpen && of->buffer.Room() > 0;
 }
 
 int64_t RunMachine::heartbeat_ms() const { return Pace::Heartbeat(known_clients(), rules_.lease_ms); }
 
 // A deadline that has passed is dealt with: what is still folding then ends when it ends.
 void RunMachine::Arm(TimeMs now, Actions& actions) {
-  if (phase_ != Phase::kTraining) return;
+  const Gathering* const open[] = {Open(TaskKind::kTrain), Open(TaskKind::kEvaluate)};
+  if (open[0] == nullptr && open[1] == nullptr) return;
   TimeMs next = book_.next_expiry();
-  if (const TimeMs at = buffer_->deadline(); at > now && (next == 0 || at < next)) next = at;
+  for (const Gathering* gathering : open) {
+    if (gathering == nullptr) continue;
+    const TimeMs at = gathering->buffer.next_deadline();
+    if (at > now && (next == 0 || at < next)) next = at;
+  }
+  if (phase_ == Phase::kWaiting && not_before_ > now && (next == 0 || not_before_ < next)) next = not_before_;
   if (next == 0 || (armed_ != 0 && armed_ <= next)) return;
   armed_ = next;
   actions.push_back(WakeAt{next});
@@ -430,7 +539,7 @@ void RunMachine::Arm(TimeMs now, Actions& actions) {
 void RunMachine::Handle(const Operator&, TimeMs, Actions&) {
   if (over()) return;
   stopping_ = true;
-  if (phase_ == Phase::kWaiting || phase_ == Phase::kTraining) End(Phase::kStopped, "by its operator");
+  if (phase_ != Phase::kCommitting && phase_ != Phase::kAbandoning) End(Phase::kStopped, "by its operator");
 }
 
 int64_t RunMachine::names_wanted() const { return std::max({int64_t{1}, rules_.min_clients, rules_.min_reports}); }
@@ -445,7 +554,23 @@ void RunMachine::Heard(LeaseSlot slot, TimeMs now) {
   if (lease.in_hand()) Extend(slot, now);
 }
 
-TimeMs RunMachine::deadline() const { return buffer_ && !over() ? buffer_->deadline() : 0; }
+TimeMs RunMachine::deadline() const { return training_ && !over() ? training_->buffer.deadline() : 0; }
+
+RunMachine::Gathering* RunMachine::Open(TaskKind kind) {
+  if (kind == TaskKind::kTrain) return phase_ == Phase::kTraining ? &*training_ : nullptr;
+  return evaluation_ && !over() && evaluation_->buffer.state() != UpdateBuffer::State::kClosed ? &*evaluation_
+                                                                                               : nullptr;
+}
+
+bool RunMachine::Needs(int64_t version) const {
+  return (evaluation_ && !over() && evaluation_->version == version) ||
+         std::find(due_.begin(), due_.end(), version) != due_.end();
+}
+
+int64_t RunMachine::CountInState(Lease::State state, TaskKind kind) const {
+  const std::optional<Gathering>& of = kind == TaskKind::kTrain ? training_ : evaluation_;
+  return of ? of->buffer.CountInState(state) : 0;
+}
 
 std::pair<int64_t, int64_t> RunMachine::next_draw() const {
   // While nothing is drawn for this (round, attempt), it is the next draw; afterwards the next is a later one, and
@@ -468,8 +593,10 @@ std::string RunMachine::Awaited(TimeMs now) {
                          round());
     case Phase::kTraining: {
       return fmt::format("{} of {} updates of round {} are in; this client waits for the next selection",
-                         buffer_->folded(), buffer_->leases().size(), round());
+                         training_->buffer.folded(), training_->buffer.leases().size(), round());
     }
+    case Phase::kEvaluating:
+      return fmt::format("round {} was the last; it is being measured by clients", committed_round_);
     case Phase::kCommitting:
       return fmt::format("round {} is being committed; then comes the next selection", round());
     default:
@@ -477,170 +604,257 @@ std::string RunMachine::Awaited(TimeMs now) {
   }
 }
 
+void RunMachine::OpenNext(TimeMs now, Actions& actions) {
+  OpenEvaluation(now, actions);
+  if (phase_ == Phase::kWaiting) OpenTraining(now, actions);
+}
+
 // After a restart the attempt that was cut off is drawn again from the names it was drawn from. An attempt that could
 // not make a version with whoever is there is not begun: the run waits for who is absent.
-void RunMachine::OpenBuffer(TimeMs now, Actions& actions) {
+void RunMachine::OpenTraining(TimeMs now, Actions& actions) {
   if (now < not_before_) {
     actions.push_back(WakeAt{not_before_});
+    armed_ = not_before_;
     return;
   }
   if (members_.eligible() < names_wanted()) return;
   const int64_t present = presence_.CountPresent(members_.eligible(), now);
   if (present < least()) return;
   sitting_out_.ForgiveUntil(present, least());
-  UpdateBuffer buffer(RulesAt(rules_.deadline_ms > 0 ? now + rules_.deadline_ms : 0));
-  std::vector<std::string> cohort = Draw(buffer.Missing(), now);
+  Gathering training{TaskKind::kTrain, round(), attempt_,
+                     UpdateBuffer(RulesAt(TaskKind::kTrain, rules_.deadline_ms > 0 ? now + rules_.deadline_ms : 0))};
+  std::vector<std::string> cohort = Draw(TaskKind::kTrain, training.buffer.Missing(), now);
   if (static_cast<int64_t>(cohort.size()) < least()) {
     members_.BeginDraw({round(), attempt_});  // of whom was counted some may not be drawn yet
     return;
   }
   ++attempts_tried_;
   phase_ = Phase::kTraining;
-  buffer_ = std::move(buffer);
+  training_ = std::move(training);
+  training_->buffer.BeginStep(0, now);
   armed_ = 0;
-  AddLeases(std::move(cohort), now, actions);
+  AddLeases(*training_, std::move(cohort), now, actions);
 }
 
-std::vector<std::string> RunMachine::Draw(int64_t count, TimeMs now) {
+// It is begun with whoever is there: who is absent now may be absent for ever, and the run's end would wait. The draw
+// is that of the version, whenever it begins, of the members that training could draw from at this moment.
+void RunMachine::OpenEvaluation(TimeMs now, Actions& actions) {
+  if (evaluation_ || due_.empty() || over()) return;
+  evaluation_ = {TaskKind::kEvaluate, due_.front(), 1,
+                 UpdateBuffer(RulesAt(TaskKind::kEvaluate, rules_.deadline_ms > 0 ? now + rules_.deadline_ms : 0))};
+  due_.pop_front();
+  members_.BeginBeside(TaskKind::kEvaluate, {evaluation_->version, evaluation_->attempt});
+  armed_ = 0;
+  std::vector<std::string> cohort = Draw(TaskKind::kEvaluate, evaluation_->buffer.Missing(), now);
+  if (static_cast<int64_t>(cohort.size()) >= std::max<int64_t>(rules_.evaluation.min_reports, 1)) {
+    AddLeases(*evaluation_, std::move(cohort), now, actions);
+  }
+  Judge(*evaluation_, now, actions);
+}
+
+// An evaluation asks those too whose update was refused: it is another task.
+std::vector<std::string> RunMachine::Draw(TaskKind kind, int64_t count, TimeMs now) {
+  const auto absent = [&](const std::string& client_id) { return !presence_.IsPresent(client_id, now); };
+  if (kind == TaskKind::kEvaluate) return members_.DrawBeside(count, absent);
   return members_.Draw(count, [&](const std::string& client_id) {
-    return sitting_out_.names().contains(client_id) || !presence_.IsPresent(client_id, now);
+    return sitting_out_.names().contains(client_id) || absent(client_id);
   });
 }
 
-void RunMachine::AddLeases(std::vector<std::string> client_ids, TimeMs now, Actions& actions) {
+void RunMachine::AddLeases(Gathering& to, std::vector<std::string> client_ids, TimeMs now, Actions& actions) {
   for (std::string& client_id : client_ids) {
     Lease lease;
     lease.via = members_.via(client_id);
-    lease.base_round = committed_round_;
+    lease.kind = to.kind;
+    lease.base_round = to.kind == TaskKind::kTrain ? committed_round_ : to.version;
     // The ordinal is in the task's name and in the stream of its randomness. An attempt that is run again under the
-    // same number gives the same tasks, so that a client that still holds an update can submit it after a restart.
-    lease.ordinal = static_cast<uint16_t>(ordinals_[client_id]++ % kMaxOrdinals);
-    lease.task = fmt::format("{}-r{}-a{}-{}-{}", rules_.run_id, round(), attempt_, client_id, lease.ordinal);
+    // same number gives the same tasks, so that a client that still holds an update can submit it after a restart. No
+    // client measures a version twice.
+    if (to.kind == TaskKind::kTrain) lease.ordinal = static_cast<uint16_t>(ordinals_[client_id]++ % kMaxOrdinals);
+    lease.task = fmt::format("{}-{}{}-a{}-{}-{}", rules_.run_id, Letter(to.kind), to.version, to.attempt, client_id,
+                             lease.ordinal);
     lease.client_id = std::move(client_id);
     lease.expires = rules_.lease_ms > 0 ? now + rules_.lease_ms : 0;
-    actions.push_back(Offer{lease, round(), attempt_, false});
+    actions.push_back(Offer{lease, to.version, to.attempt, false});
     Add(std::move(lease));
   }
 }
 
-// Not when the buffer is closing: what is held then is enough, or there was nobody left to ask.
-void RunMachine::Replace(TimeMs now, Actions& actions) {
-  if (!rules_.dial.replace || buffer_->state() != UpdateBuffer::State::kOpen) return;
-  if (buffer_->deadline() == 0 || now < buffer_->deadline()) {
-    AddLeases(Draw(buffer_->Missing(), now), now, actions);
+// Not when the buffer is closing: what is held then is enough, or there was nobody left to ask. Nor behind a barrier:
+// who comes new has not brought what the others need of its earlier steps.
+void RunMachine::Replace(Gathering& in, TimeMs now, Actions& actions) {
+  const UpdateBuffer& buffer = in.buffer;
+  if (!rules_.dial.replace || buffer.state() != UpdateBuffer::State::kOpen || buffer.step() > 0) return;
+  if (buffer.next_deadline() == 0 || now < buffer.next_deadline()) {
+    AddLeases(in, Draw(in.kind, buffer.Missing(), now), now, actions);
   }
 }
 
-BufferRules RunMachine::RulesAt(TimeMs deadline) const {
-  return {rules_.dial.in_flight, rules_.dial.updates_per_version, rules_.min_reports, deadline};
+BufferRules RunMachine::RulesAt(TaskKind kind, TimeMs deadline) const {
+  const EvaluationRules& evaluation = rules_.evaluation;
+  if (kind == TaskKind::kEvaluate) {
+    return {evaluation.clients, evaluation.clients, evaluation.min_reports, deadline, {}};
+  }
+  return {rules_.dial.in_flight, rules_.dial.updates_per_version, rules_.min_reports, deadline, rules_.barriers};
 }
 
-void RunMachine::CloseBuffer() {
-  for (const LeaseSlot slot : buffer_->leases()) book_.Remove(slot);
-  buffer_.reset();
+void RunMachine::CloseBuffer(std::optional<Gathering>& gathering) {
+  for (const LeaseSlot slot : gathering->buffer.leases()) book_.Remove(slot);
+  gathering.reset();
 }
 
-void RunMachine::DropOffered(const std::string& reason) {
-  while (const auto slot = book_.NextOffered()) SetState(*slot, State::kDropped, reason);
+void RunMachine::DropOffered(TaskKind kind, const std::string& reason) {
+  while (const auto slot = book_.NextOffered(kind)) SetState(*slot, State::kDropped, reason);
 }
 
 // A fold under way cannot be taken back; it ends as it ends.
-void RunMachine::DropOpen(const std::string& reason, bool held) {
-  DropLapsed();
-  for (const LeaseSlot slot : buffer_->leases()) {
+void RunMachine::DropOpen(const Gathering& gathering, const std::string& reason, bool held, bool reported) {
+  DropLapsed(gathering);
+  for (const LeaseSlot slot : gathering.buffer.leases()) {
     const Lease& lease = book_.at(slot);
     if (lease.resolved() || lease.state == State::kFolding || (lease.state == State::kHeld && !held)) continue;
-    SetState(slot, State::kDropped, reason);
+    if (lease.state != State::kReported || reported) SetState(slot, State::kDropped, reason);
   }
 }
 
-void RunMachine::DropLapsed() {
-  if (buffer_->lapsed() == 0) return;
+void RunMachine::DropLapsed(const Gathering& gathering) {
+  if (gathering.buffer.lapsed() == 0) return;
   const std::string reason = fmt::format("it was not heard of for {:g} s", static_cast<double>(rules_.lease_ms) / 1000);
-  for (const LeaseSlot slot : buffer_->leases()) {
+  for (const LeaseSlot slot : gathering.buffer.leases()) {
     if (book_.at(slot).state == State::kLapsed) SetState(slot, State::kDropped, reason);
   }
 }
 
 // In the order of their names, so that the actions are a function of what is held.
-void RunMachine::AskHolders(const std::string* site, Actions& actions) const {
+void RunMachine::AskHolders(const Gathering& gathering, const std::string* site, Actions& actions) const {
   std::map<std::string_view, std::vector<TaskId>> held;
-  for (const LeaseSlot slot : buffer_->leases()) {
+  for (const LeaseSlot slot : gathering.buffer.leases()) {
     const Lease& lease = book_.at(slot);
     if (lease.state == State::kHeld && (site == nullptr || lease.site == *site)) {
       held[lease.site].push_back(lease.task);
     }
   }
   for (auto& [holder, tasks] : held) {
-    actions.push_back(HandOverPartial{std::string(holder), GatherOf(round(), attempt_), std::move(tasks)});
+    actions.push_back(HandOverPartial{
+        std::string(holder), GatherOf(gathering.version, gathering.attempt, gathering.kind), std::move(tasks)});
   }
 }
 
 // The only place where an attempt ends, called after everything that may resolve a lease.
-void RunMachine::JudgeBuffer(Actions& actions) {
-  switch (buffer_->needless()) {
+void RunMachine::Judge(Gathering& gathering, TimeMs now, Actions& actions) {
+  UpdateBuffer& buffer = gathering.buffer;
+  switch (buffer.needless()) {
     case UpdateBuffer::Needless::kOpen:
-      DropOpen(kEnough);
+      DropOpen(gathering, Enough(gathering.kind));
       break;
     case UpdateBuffer::Needless::kOffered:
-      DropOffered(kEnough);
+      DropOffered(gathering.kind, Enough(gathering.kind));
       break;
     case UpdateBuffer::Needless::kNone:
       break;
   }
-  const UpdateBuffer::Verdict verdict = buffer_->Judge();
+  const UpdateBuffer::Verdict verdict = buffer.Judge();
   if (verdict == UpdateBuffer::Verdict::kGoOn) return;
-  if (verdict == UpdateBuffer::Verdict::kAskFor) return AskHolders(nullptr, actions);
-  DropLapsed();
-  actions.push_back(Close{round(), attempt_});
-  if (verdict == UpdateBuffer::Verdict::kCommit) {
+  if (verdict == UpdateBuffer::Verdict::kAskFor) return AskHolders(gathering, nullptr, actions);
+  if (verdict == UpdateBuffer::Verdict::kNextStep) return BeginNextStep(gathering, now, actions);
+  if (buffer.at_last_step()) {
+    DropLapsed(gathering);
+  } else {
+    DropOpen(gathering, fmt::format("too few have reported step {}", buffer.step()));
+  }
+  actions.push_back(Close{gathering.version, gathering.attempt, gathering.kind});
+  armed_ = 0;  // whoever is told to close forgets when to wake for it
+  const bool enough = verdict == UpdateBuffer::Verdict::kCommit;
+  if (gathering.kind == TaskKind::kEvaluate) return Evaluate(gathering, enough, actions);
+  if (enough) {
     phase_ = Phase::kCommitting;
-    Commit commit{round(), attempt_, {}};
-    for (const LeaseSlot slot : buffer_->leases()) {
-      if (book_.at(slot).state == State::kFolded) commit.tasks.push_back(book_.at(slot).task);
-    }
-    // Sorted, so that the action does not show the order in which updates came.
-    std::sort(commit.tasks.begin(), commit.tasks.end());
-    actions.push_back(std::move(commit));
+    actions.push_back(Commit{round(), attempt_, Folded(buffer)});
     return;
   }
   phase_ = Phase::kAbandoning;
-  const std::string reason = fmt::format("{} of {} updates that round {} needs arrived ({})", buffer_->folded(),
-                                         buffer_->least(), round(), Complaints(leases()));
+  const std::string reason = fmt::format("{} of {} updates that round {} needs arrived ({})", buffer.folded(),
+                                         buffer.least(), round(), Complaints(leases()));
   reason_ = fmt::format("round {} was given up after {} attempt{}; in the last, {}", round(), attempts_tried_,
                         attempts_tried_ == 1 ? "" : "s", reason);
   actions.push_back(Abandon{round(), attempt_, reason, LastAttempt()});
 }
 
-std::vector<Lease> RunMachine::leases() const {
+void RunMachine::Evaluate(const Gathering& gathering, bool enough, Actions& actions) {
+  const UpdateBuffer& buffer = gathering.buffer;
+  Evaluated evaluated{gathering.version, gathering.attempt, Folded(buffer), ""};
+  if (!enough && buffer.leases().empty()) {
+    evaluated.reason = fmt::format("too few clients were there to measure round {}", gathering.version);
+  } else if (!enough) {
+    evaluated.reason =
+        fmt::format("{} of {} reports that the evaluation of round {} needs arrived ({})", buffer.folded(),
+                    buffer.least(), gathering.version, Complaints(leases(gathering.kind)));
+  }
+  actions.push_back(std::move(evaluated));
+}
+
+// Sorted, so that the action does not show the order in which updates came.
+std::vector<TaskId> RunMachine::Folded(const UpdateBuffer& buffer) const {
+  std::vector<TaskId> tasks;
+  for (const LeaseSlot slot : buffer.leases()) {
+    if (book_.at(slot).state == State::kFolded) tasks.push_back(book_.at(slot).task);
+  }
+  std::sort(tasks.begin(), tasks.end());
+  return tasks;
+}
+
+// Its site has the task still; what it brought at one step stays with it, so that no other could go on.
+void RunMachine::BeginNextStep(Gathering& gathering, TimeMs now, Actions& actions) {
+  UpdateBuffer& buffer = gathering.buffer;
+  const int step = buffer.step() + 1;
+  DropOpen(gathering, fmt::format("step {} began without it", step), true, false);
+  for (const LeaseSlot slot : buffer.leases()) {
+    if (book_.at(slot).state != State::kReported) continue;
+    buffer.Leave(book_.at(slot));
+    book_.BeginStep(slot, step);
+    buffer.Enter(book_.at(slot));
+    Extend(slot, now);
+    actions.push_back(Offer{book_.at(slot), gathering.version, gathering.attempt, false});
+  }
+  buffer.BeginStep(step, now);
+}
+
+std::vector<Lease> RunMachine::leases(TaskKind kind) const {
+  const std::optional<Gathering>& of = kind == TaskKind::kTrain ? training_ : evaluation_;
   std::vector<Lease> leases;
-  if (!buffer_) return leases;
-  leases.reserve(buffer_->leases().size());
-  for (const LeaseSlot slot : buffer_->leases()) leases.push_back(book_.at(slot));
+  if (!of) return leases;
+  leases.reserve(of->buffer.leases().size());
+  for (const LeaseSlot slot : of->buffer.leases()) leases.push_back(book_.at(slot));
   return leases;
 }
 
-const Lease* RunMachine::LeaseOf(const std::string& client_id) const {
-  const auto slot = book_.OfClient(client_id);
+const Lease* RunMachine::LeaseOf(const std::string& client_id, TaskKind kind) const {
+  const auto slot = book_.OfClient(client_id, kind);
+  return slot ? &book_.at(*slot) : nullptr;
+}
+
+const Lease* RunMachine::FindLease(const TaskId& task) const {
+  const auto slot = book_.Find(task);
   return slot ? &book_.at(*slot) : nullptr;
 }
 
 void RunMachine::Add(Lease lease) {
   const LeaseSlot slot = book_.Add(std::move(lease));
-  buffer_->Add(slot, book_.at(slot));
+  Of(book_.at(slot)).buffer.Add(slot, book_.at(slot));
 }
 
 void RunMachine::Take(LeaseSlot slot, const std::string& site, TimeMs now) {
-  buffer_->Leave(book_.at(slot));
+  UpdateBuffer& buffer = Of(book_.at(slot)).buffer;
+  buffer.Leave(book_.at(slot));
   book_.Take(slot, site);
-  buffer_->Enter(book_.at(slot));
+  buffer.Enter(book_.at(slot));
   Extend(slot, now);
 }
 
 void RunMachine::Release(LeaseSlot slot, State state) {
-  buffer_->Leave(book_.at(slot));
+  UpdateBuffer& buffer = Of(book_.at(slot)).buffer;
+  buffer.Leave(book_.at(slot));
   book_.Release(slot, state);
-  buffer_->Enter(book_.at(slot));
+  buffer.Enter(book_.at(slot));
 }
 
 void RunMachine::Extend(LeaseSlot slot, TimeMs now) {
@@ -650,9 +864,10 @@ void RunMachine::Extend(LeaseSlot slot, TimeMs now) {
 }
 
 void RunMachine::SetState(LeaseSlot slot, State state, std::string reason) {
-  buffer_->Leave(book_.at(slot));
+  UpdateBuffer& buffer = Of(book_.at(slot)).buffer;
+  buffer.Leave(book_.at(slot));
   book_.SetState(slot, state, std::move(reason));
-  buffer_->Enter(book_.at(slot));
+  buffer.Enter(book_.at(slot));
 }
 
 void RunMachine::End(Phase phase, std::string reason) {

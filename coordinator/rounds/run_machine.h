@@ -10,6 +10,11 @@
 //   Waiting → Training ─→ Committing → Training …            → Finished
 //                  └────→ Abandoning → Training (next attempt) … → Failed
 //
+// Beside it versions are measured, one after the other, each by a cohort of its own: draw, leases, ordinals and
+// replacement are its own, a client may hold a lease of each kind, and whether anything is measured moves no draw of
+// training. A version never waits for an evaluation; the end of the run does (Evaluating), as long as its deadline lets
+// it. An evaluation has one attempt.
+//
 // A site may serve many names and fold their updates into a partial of its own. Its leases are then held: an attempt
 // waits for nothing else, asks the holders, and takes each partial as a whole. What is in a partial cannot be taken out
 // again, so a site is given no more tasks than the version still has room for.
@@ -19,6 +24,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -51,6 +57,13 @@ struct RunDial {
   bool replace = false;
 };
 
+// Which versions clients measure, and how many of them.
+struct EvaluationRules {
+  int64_t every = 0;        // each so many versions, and the last one; 0: none
+  int64_t clients = 1;      // that are asked for each
+  int64_t min_reports = 0;  // with which it counts; 0: all of those who were asked
+};
+
 struct RunRules {
   std::string run_id;
   uint64_t seed = 1;
@@ -63,6 +76,8 @@ struct RunRules {
   int64_t lease_ms = 0;      // a lease whose site has been silent for so long lapses; 0: never
   int64_t presence_ms = 0;   // who has been silent for longer is not drawn; 0: everybody may be
   Retry retry;
+  EvaluationRules evaluation;  // deadline_ms, lease_ms, presence_ms and dial.replace are as for training
+  std::vector<BufferRules::Barrier> barriers;  // of training's tasks; empty: they have one step
 };
 
 struct RunStart {
@@ -76,11 +91,23 @@ struct RunStart {
   };
   std::vector<Candidate> candidates;
   std::vector<std::pair<std::string, int64_t>> leases;  // (client_id, leases at the committed version so far)
+  // Versions that were not measured yet and are to be, ascending: an evaluation that was cut off begins again.
+  std::vector<int64_t> evaluations;
 };
 
 class RunMachine {
  public:
-  enum class Phase : uint8_t { kWaiting, kTraining, kCommitting, kAbandoning, kFinished, kFailed, kStopped };
+  // Of training; kEvaluating: all rounds are committed, and an evaluation is still open.
+  enum class Phase : uint8_t {
+    kWaiting,
+    kTraining,
+    kCommitting,
+    kAbandoning,
+    kEvaluating,
+    kFinished,
+    kFailed,
+    kStopped
+  };
 
   // INVALID_ARGUMENT names the field that is out of range. Nothing is drawn before the first event.
   static StatusOr<RunMachine> Create(RunRules rules, RunStart start);
@@ -99,10 +126,15 @@ class RunMachine {
   int64_t committed_round() const { return committed_round_; }
   int64_t round() const { return committed_round_ + 1; }  // being worked on
   int64_t attempt() const { return attempt_; }
-  std::vector<Lease> leases() const;  // of the open attempt, in the order drawn
-  const Lease* LeaseOf(
-      const std::string& client_id) const;  // in the open attempt; null: none. Good until the next event
-  TimeMs deadline() const;                  // of the open attempt; 0: none
+  // Of the open attempt, or evaluation, in the order drawn.
+  std::vector<Lease> leases(TaskKind kind = TaskKind::kTrain) const;
+  // In the open attempt, or evaluation; null: none. Good until the next event.
+  const Lease* LeaseOf(const std::string& client_id, TaskKind kind = TaskKind::kTrain) const;
+  const Lease* FindLease(const TaskId& task) const;
+  TimeMs deadline() const;  // of the open attempt; 0: none
+  // Whether a task that is open, or still to be drawn, starts from a version that was ready before the newest one, so
+  // that its model is needed still.
+  bool Needs(int64_t version) const;
   bool knows(const std::string& client_id) const { return members_.Knows(client_id); }
   int64_t known_clients() const { return members_.size(); }
   // Whether a name would become a member by a Joined that `others` new names come before: see Population::MayInsert.
@@ -112,10 +144,17 @@ class RunMachine {
   // How often whoever works on a task is to say so, in milliseconds.
   int64_t heartbeat_ms() const;
   std::string Awaited(TimeMs now);  // what a client that has nothing to do is told: "1 of 2 clients; round 1 starts …"
-  int64_t CountInState(Lease::State state) const { return buffer_ ? buffer_->CountInState(state) : 0; }
+  int64_t CountInState(Lease::State state, TaskKind kind = TaskKind::kTrain) const;
 
  private:
   using Actions = std::vector<Action>;
+  // What is gathered for one thing: the next version, or the measuring of one that is there.
+  struct Gathering {
+    TaskKind kind = TaskKind::kTrain;
+    int64_t version = 1;  // that it makes, or measures
+    int64_t attempt = 1;
+    UpdateBuffer buffer;
+  };
 
   RunMachine(RunRules rules, std::shared_ptr<Population> population)
       : rules_(std::move(rules)), members_(rules_.seed, std::move(population)), presence_(rules_.presence_ms) {}
@@ -130,6 +169,7 @@ class RunMachine {
   void Handle(const PartialReported& event, TimeMs now, Actions& actions);
   void Handle(const Merged& event, TimeMs now, Actions& actions);
   void Handle(const CommitDone& event, TimeMs now, Actions& actions);
+  void Handle(const EvaluationDone& event, TimeMs now, Actions& actions);
   void Handle(const VersionFailed& event, TimeMs now, Actions& actions);
   void Handle(const Tick& event, TimeMs now, Actions& actions);
   void Handle(const Operator& event, TimeMs now, Actions& actions);
@@ -138,22 +178,35 @@ class RunMachine {
   int64_t least() const;                   // updates that a version needs: what an attempt must be able to get
   void Heard(LeaseSlot slot, TimeMs now);  // its site has called
   bool LastAttempt() const;
-  // One round's buffer is open at a time. OpenBuffer does nothing where too few are there to draw from.
-  void OpenBuffer(TimeMs now, Actions& actions);
-  BufferRules RulesAt(TimeMs deadline) const;
-  std::vector<std::string> Draw(int64_t count, TimeMs now);
-  void AddLeases(std::vector<std::string> client_ids, TimeMs now, Actions& actions);
-  void Replace(TimeMs now, Actions& actions);  // after a lease ended without an update
-  void CloseBuffer();                          // its leases are forgotten
-  void JudgeBuffer(Actions& actions);
+  // Null where nothing of this kind is being gathered.
+  Gathering* Open(TaskKind kind);
+  const Gathering* Open(TaskKind kind) const { return const_cast<RunMachine*>(this)->Open(kind); }
+  Gathering& Of(const Lease& lease) { return lease.kind == TaskKind::kTrain ? *training_ : *evaluation_; }
+  bool Open(const Lease& lease) const { return Open(lease.kind) != nullptr; }
+  // What comes next of both kinds, as far as it may begin.
+  void OpenNext(TimeMs now, Actions& actions);
+  // One round's buffer is open at a time. OpenTraining does nothing where too few are there to draw from.
+  void OpenTraining(TimeMs now, Actions& actions);
+  void OpenEvaluation(TimeMs now, Actions& actions);
+  BufferRules RulesAt(TaskKind kind, TimeMs deadline) const;
+  std::vector<std::string> Draw(TaskKind kind, int64_t count, TimeMs now);
+  void AddLeases(Gathering& to, std::vector<std::string> client_ids, TimeMs now, Actions& actions);
+  void Replace(Gathering& in, TimeMs now, Actions& actions);  // after a lease ended without an update
+  void CloseBuffer(std::optional<Gathering>& gathering);      // its leases are forgotten
+  void Judge(Gathering& gathering, TimeMs now, Actions& actions);
+  std::vector<TaskId> Folded(const UpdateBuffer& buffer) const;  // sorted
+  void BeginNextStep(Gathering& gathering, TimeMs now, Actions& actions);
+  void Evaluate(const Gathering& gathering, bool enough, Actions& actions);
+  void LetDeadlinePass(Gathering& gathering, TimeMs now, Actions& actions);
   void GiveLeases(const SitePolled& poll, const std::set<LeaseSlot>& named, TimeMs now, Actions& actions);
-  void AskHolders(const std::string* site, Actions& actions) const;  // null: all
-  void DropOffered(const std::string& reason);
-  void DropOpen(const std::string& reason, bool held = true);  // held: also what sites hold
-  void DropLapsed();
+  void AskHolders(const Gathering& gathering, const std::string* site, Actions& actions) const;  // null: all
+  void DropOffered(TaskKind kind, const std::string& reason);
+  // held, reported: also what sites hold, and who waits at a barrier.
+  void DropOpen(const Gathering& gathering, const std::string& reason, bool held = true, bool reported = true);
+  void DropLapsed(const Gathering& gathering);
   void LetLapse(TimeMs now, Actions& actions);  // whoever has been silent for a lease
   bool MayComeBack(const Lease& lease) const;   // a lapsed one, for its client
-  void Arm(TimeMs now, Actions& actions);       // WakeAt what comes next: a lease's end, or the deadline
+  void Arm(TimeMs now, Actions& actions);       // WakeAt what comes next: a lease's end, or a deadline
   void Add(Lease lease);
   void Take(LeaseSlot slot, const std::string& site, TimeMs now);
   void Release(LeaseSlot slot, Lease::State state);
@@ -169,11 +222,13 @@ class RunMachine {
   int64_t attempt_ = 1;
   int64_t attempts_tried_ = 0;  // at this round, by this machine
   TimeMs not_before_ = 0;       // the next attempt
-  TimeMs armed_ = 0;            // the last WakeAt of the open attempt; 0: none
+  TimeMs armed_ = 0;            // the last WakeAt of what is open; 0: none
   Members members_;
   std::map<std::string, int64_t> ordinals_;  // leases at the committed version so far
   LeaseBook book_;
-  std::optional<UpdateBuffer> buffer_;  // of the open attempt, until its rows are written
+  std::optional<Gathering> training_;    // the open attempt, until its rows are written
+  std::optional<Gathering> evaluation_;  // the open one, until its rows are
+  std::deque<int64_t> due_;              // versions to be measured after it
   Presence presence_;
   SittingOut sitting_out_;
 };

@@ -9,8 +9,9 @@ namespace rivulet {
 namespace {
 
 constexpr std::string_view kMagic = "RVRM";
-// 2: sites; 3: a buffer of leases; 4: replacement; 5: populations; 6: presence, pauses, leases that lapse
-constexpr uint64_t kSnapshotVersion = 6;
+// 2: sites; 3: a buffer of leases; 4: replacement; 5: populations; 6: presence, pauses, leases that lapse;
+// 7: evaluations, steps
+constexpr uint64_t kSnapshotVersion = 7;
 
 // By hand and not by a message type: the bytes are hashed and compared, and must be the same for the same state in
 // every build.
@@ -102,13 +103,21 @@ std::string RunMachine::Save() const {
     w.Text(client_id);
     w.Integer(count);
   }
-  w.Integer(buffer_.has_value());
-  if (buffer_) {
-    w.Integer(buffer_->deadline());
-    w.Integer(static_cast<int64_t>(buffer_->state()));
-    w.Integer(buffer_->asked_last());
-    w.Integer(static_cast<int64_t>(buffer_->leases().size()));
-    for (const LeaseSlot slot : buffer_->leases()) {
+  w.Integer(static_cast<int64_t>(due_.size()));
+  for (const int64_t version : due_) w.Integer(version);
+  for (const std::optional<Gathering>* gathering : {&training_, &evaluation_}) {
+    w.Integer(gathering->has_value());
+    if (!gathering->has_value()) continue;
+    const UpdateBuffer& buffer = (*gathering)->buffer;
+    w.Integer((*gathering)->version);
+    w.Integer((*gathering)->attempt);
+    w.Integer(buffer.deadline());
+    w.Integer(static_cast<int64_t>(buffer.state()));
+    w.Integer(buffer.asked_last());
+    w.Integer(buffer.step());
+    w.Integer(buffer.step_deadline());
+    w.Integer(static_cast<int64_t>(buffer.leases().size()));
+    for (const LeaseSlot slot : buffer.leases()) {
       const Lease& lease = book_.at(slot);
       w.Text(lease.task);
       w.Text(lease.client_id);
@@ -116,10 +125,16 @@ std::string RunMachine::Save() const {
       w.Text(lease.via);
       w.Integer(lease.base_round);
       w.Integer(lease.ordinal);
+      w.Integer(lease.step);
       w.Integer(static_cast<int64_t>(lease.state));
       w.Integer(lease.expires);
       w.Text(lease.reason);
     }
+  }
+  w.Integer(members_.drawn_beside());
+  if (members_.drawn_beside() >= 0) {
+    names(members_.outside_beside());
+    names(members_.leaving_beside());
   }
   w.Integer(presence_.sites());
   for (const auto& [site, seen] : presence_.seen_sites()) {
@@ -187,24 +202,40 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
     std::string client_id = r.Text();
     machine.ordinals_.emplace(std::move(client_id), r.Integer());
   }
-  if (r.UpTo(1) == 1) {
+  for (int64_t i = r.Count(); i > 0 && r.ok(); --i) machine.due_.push_back(r.Integer());
+  for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
+    if (r.UpTo(1) != 1) continue;
+    const int64_t version = r.Integer(), attempt = r.Integer();
     const TimeMs deadline = r.Integer();
     const auto state = static_cast<UpdateBuffer::State>(r.UpTo(static_cast<int64_t>(UpdateBuffer::State::kClosed)));
     const bool asked_last = r.UpTo(1) == 1;
-    machine.buffer_.emplace(machine.RulesAt(deadline), state, asked_last);
+    std::optional<Gathering>& gathering = kind == TaskKind::kTrain ? machine.training_ : machine.evaluation_;
+    gathering = {kind, version, attempt, UpdateBuffer(machine.RulesAt(kind, deadline), state, asked_last)};
+    const int64_t steps = kind == TaskKind::kTrain ? static_cast<int64_t>(machine.rules_.barriers.size()) : 0;
+    const int step = static_cast<int>(r.UpTo(steps));
+    gathering->buffer.RestoreStep(step, r.Integer());
     for (int64_t i = r.Count(); i > 0 && r.ok(); --i) {
       Lease lease;
       lease.task = r.Text();
       lease.client_id = r.Text();
       lease.site = r.Text();
       lease.via = r.Text();
+      lease.kind = kind;
       lease.base_round = r.Integer();
       lease.ordinal = static_cast<uint16_t>(r.UpTo(65535));
+      lease.step = static_cast<int>(r.UpTo(steps));
       lease.state = static_cast<Lease::State>(r.UpTo(static_cast<int64_t>(Lease::State::kFailed)));
       lease.expires = r.Integer();
       lease.reason = r.Text();
       machine.Add(std::move(lease));
     }
+  }
+  if (const int64_t beside = r.Integer(); beside >= 0 && machine.evaluation_) {
+    std::vector<std::string> outside, leaving_beside;
+    for (int64_t i = r.Count(); i > 0 && r.ok(); --i) outside.push_back(r.Text());
+    for (int64_t i = r.Count(); i > 0 && r.ok(); --i) leaving_beside.push_back(r.Text());
+    machine.members_.RestoreBeside(TaskKind::kEvaluate, {machine.evaluation_->version, machine.evaluation_->attempt},
+                                   outside, leaving_beside, beside);
   }
   for (int64_t i = r.Count(); i > 0 && r.ok(); --i) {
     const std::string site = r.Text();

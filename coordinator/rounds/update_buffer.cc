@@ -43,10 +43,35 @@ UpdateBuffer::Verdict UpdateBuffer::Judge() {
     state_ = State::kClosing;
     return Verdict::kAskFor;
   }
-  const bool enough = folded() >= std::max<int64_t>(least(), 1);
+  const int64_t wanted = std::max<int64_t>(least(), 1);
+  if (!at_last_step()) {
+    const int64_t reported = CountInState(Lease::State::kReported);
+    const int64_t threshold = rules_.barriers[static_cast<size_t>(step_)].threshold;
+    if (reported >= wanted && (out == 0 || (threshold > 0 && reported >= threshold))) return Verdict::kNextStep;
+    if (out + lapsed() > 0) return Verdict::kGoOn;
+    state_ = State::kClosed;
+    return Verdict::kAbandon;
+  }
+  const bool enough = folded() >= wanted;
   if (out + held() + CountInState(Lease::State::kFolding) > 0 || (!enough && lapsed() > 0)) return Verdict::kGoOn;
   state_ = State::kClosed;
   return enough ? Verdict::kCommit : Verdict::kAbandon;
+}
+
+TimeMs UpdateBuffer::next_deadline() const {
+  if (step_deadline_ == 0 || rules_.deadline == 0) return std::max(step_deadline_, rules_.deadline);
+  return std::min(step_deadline_, rules_.deadline);
+}
+
+void UpdateBuffer::BeginStep(int step, TimeMs now) {
+  const size_t barrier = static_cast<size_t>(step);
+  const int64_t lasts = barrier < rules_.barriers.size() ? rules_.barriers[barrier].deadline_ms : 0;
+  RestoreStep(step, lasts > 0 ? now + lasts : 0);
+}
+
+void UpdateBuffer::RestoreStep(int step, TimeMs deadline) {
+  step_ = step;
+  step_deadline_ = deadline;
 }
 
 void UpdateBuffer::AskLast(TimeMs deadline) {

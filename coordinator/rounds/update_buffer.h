@@ -1,10 +1,12 @@
-// A buffer: what is gathered towards one model version, how much is wanted, and when it closes. Pure.
+// A buffer: what is gathered towards one model version, or towards the measuring of one, how much is wanted, and when
+// it closes. Pure.
 //
 //   Open ──→ Closing ──→ Closed      closing: nothing is awaited but what sites hold; they were asked for it
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "coordinator/rounds/lease_book.h"
@@ -17,6 +19,15 @@ struct BufferRules {
   int64_t least = 0;  // with which it makes a version all the same, at its deadline or when nobody is awaited any more;
                       // 0: as many as are wanted of those who were asked
   TimeMs deadline = 0;  // 0: none
+  // Tasks may have steps, as in secure aggregation, where what one step of all has brought is what the next one needs.
+  // Behind all but the last stands a barrier: the next step begins for those who have reported, when there are
+  // `threshold` of them (0: when nobody else is awaited) and `least`, or at the barrier's own deadline with `least`.
+  // Who has not reported by then is out; and once the first barrier is behind it, nobody can be replaced.
+  struct Barrier {
+    int64_t threshold = 0;
+    int64_t deadline_ms = 0;  // of its step; 0: none but the buffer's
+  };
+  std::vector<Barrier> barriers;
 };
 
 // With how many updates a round of so many clients makes a version where nobody says another number: four of five, at
@@ -27,10 +38,11 @@ class UpdateBuffer {
  public:
   enum class State : uint8_t { kOpen, kClosing, kClosed };
   enum class Verdict : uint8_t {
-    kGoOn,     // something is awaited
-    kAskFor,   // nothing is but what sites hold: they are to hand it over. Said once
-    kCommit,   // it is closed, with enough
-    kAbandon,  // it is closed, with too little
+    kGoOn,      // something is awaited
+    kAskFor,    // nothing is but what sites hold: they are to hand it over. Said once
+    kNextStep,  // enough have reported the step that it is at
+    kCommit,    // it is closed, with enough
+    kAbandon,   // it is closed, with too little
   };
   // Which of its leases are of no use any more.
   enum class Needless : uint8_t {
@@ -40,10 +52,16 @@ class UpdateBuffer {
   };
 
   explicit UpdateBuffer(BufferRules rules, State state = State::kOpen, bool asked_last = false)
-      : rules_(rules), state_(state), asked_last_(asked_last) {}
+      : rules_(std::move(rules)), state_(state), asked_last_(asked_last) {}
   State state() const { return state_; }
   bool asked_last() const { return asked_last_; }
-  TimeMs deadline() const { return rules_.deadline; }
+  TimeMs deadline() const { return rules_.deadline; }  // of all of it
+  TimeMs next_deadline() const;                        // or of its step, if that is earlier; 0: none
+  int step() const { return step_; }
+  TimeMs step_deadline() const { return step_deadline_; }
+  bool at_last_step() const { return static_cast<size_t>(step_) == rules_.barriers.size(); }
+  void BeginStep(int step, TimeMs now);
+  void RestoreStep(int step, TimeMs deadline);
   void Add(LeaseSlot slot, const Lease& lease);
   // One of its leases is about to change, and has changed.
   void Leave(const Lease& lease) { Count(lease, -1); }
@@ -81,6 +99,8 @@ class UpdateBuffer {
   std::vector<LeaseSlot> leases_;
   std::array<int64_t, Lease::kStates> counts_{};
   int64_t promised_ = 0;
+  int step_ = 0;
+  TimeMs step_deadline_ = 0;
 };
 
 }  // namespace rivulet

@@ -19,9 +19,23 @@ class Book {
     for (const Action& action : actions) {
       if (const auto* offer = std::get_if<Offer>(&action)) {
         if (offer->again) {
-          ASSERT_TRUE(open_.contains(offer->lease.task));
+          ASSERT_TRUE(open_.contains(offer->lease.task) || measured_.contains(offer->lease.task));
           continue;
         }
+        if (offer->lease.kind == TaskKind::kEvaluate) {
+          ASSERT_TRUE(all_tasks_.insert(offer->lease.task).second) << "task " << offer->lease.task << " twice";
+          ASSERT_LE(offer->lease.base_round, committed_);
+          ASSERT_TRUE(measured_.empty() || offer->lease.base_round == measured_version_);
+          measured_version_ = offer->lease.base_round;
+          measured_.insert(offer->lease.task);
+          continue;
+        }
+        if (offer->lease.step > 0) {
+          ASSERT_TRUE(open_.contains(offer->lease.task));
+          behind_a_barrier_ = {offer->round, offer->attempt};
+          continue;
+        }
+        ASSERT_NE(behind_a_barrier_, std::pair(offer->round, offer->attempt)) << "replaced behind a barrier";
         if (open_round_ != std::pair(offer->round, offer->attempt)) {
           ASSERT_TRUE(closed_) << "a cohort is drawn while another is open";
           closed_ = false;
@@ -37,10 +51,22 @@ class Book {
         }
         ASSERT_EQ(offer->lease.base_round, committed_);
       } else if (const auto* fold = std::get_if<Fold>(&action)) {
-        ASSERT_FALSE(closed_);
-        ASSERT_TRUE(open_.contains(fold->task));
+        if (!measured_.contains(fold->task)) {
+          ASSERT_FALSE(closed_);
+          ASSERT_TRUE(open_.contains(fold->task));
+        }
+        ASSERT_EQ(machine.FindLease(fold->task)->step,
+                  static_cast<int>(rules_.barriers.size()) * static_cast<int>(open_.contains(fold->task)));
         ASSERT_TRUE(folds_.insert(fold->task).second) << fold->task << " is folded twice";
+      } else if (const auto* evaluated = std::get_if<Evaluated>(&action)) {
+        for (const TaskId& task : evaluated->tasks) ASSERT_TRUE(folded_.contains(task) && measured_.contains(task));
+        ASSERT_TRUE(!evaluated->reason.empty() || !evaluated->tasks.empty());
+        if (const int64_t least = rules_.evaluation.min_reports; least > 0) {
+          ASSERT_EQ(evaluated->reason.empty(), std::ssize(evaluated->tasks) >= least) << evaluated->reason;
+        }
+        measured_.clear();
       } else if (const auto* close = std::get_if<Close>(&action)) {
+        if (close->kind == TaskKind::kEvaluate) continue;
         ASSERT_FALSE(closed_);
         ASSERT_EQ(std::pair(close->round, close->attempt), open_round_);
         closed_ = true;
@@ -76,10 +102,13 @@ class Book {
   std::pair<int64_t, int64_t> open_round_ = {0, 0};
   bool closed_ = true;
   std::set<TaskId> open_, all_tasks_, folds_, folded_;
+  std::set<TaskId> measured_;  // of the evaluation that is open
+  int64_t measured_version_ = 0;
+  std::pair<int64_t, int64_t> behind_a_barrier_;
 };
 
 TEST(RunMachineRandomTest, AnyEvents_KeepTheBookBalanced) {
-  int finished = 0, failed = 0;
+  int finished = 0, failed = 0, evaluations = 0, steps = 0;
   for (uint32_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
@@ -98,12 +127,18 @@ TEST(RunMachineRandomTest, AnyEvents_KeepTheBookBalanced) {
     rules.presence_ms = 40 * below(3);
     rules.lease_ms = 30 * below(3);
     rules.retry.first_pause_ms = 10 * below(3);
+    if (seed % 3 == 1) {
+      rules.evaluation = {1 + below(2), 1 + below(3), 0};
+      if (below(2) == 0) rules.evaluation.min_reports = 1;
+    }
+    if (seed % 3 == 2) rules.barriers.resize(static_cast<size_t>(1 + below(2)), {below(2), 30 * below(2)});
     auto created = RunMachine::Create(rules, RunStart{});
     ASSERT_OK(created);
     RunMachine machine = *std::move(created);
     Book book(rules);
     std::vector<TaskId> tasks = {"run-r1-a1-nobody-0"};
     TimeMs now = 1;
+    bool measured = false;  // and its rows are not written
     for (int step = 0; step < 400 && !machine.over(); ++step) {
       now += below(10);
       const std::string client = fmt::format("c{}", below(6));
@@ -123,8 +158,9 @@ TEST(RunMachineRandomTest, AnyEvents_KeepTheBookBalanced) {
         case 3:
         case 4:
         case 5: {
-          const Lease* lease = machine.LeaseOf(client);
-          event = StepReported{client, lease != nullptr && below(8) != 0 ? lease->task : task, 0, below(10) == 0, "no"};
+          const Lease* lease = machine.LeaseOf(client, below(4) == 0 ? TaskKind::kEvaluate : TaskKind::kTrain);
+          event = StepReported{client, lease != nullptr && below(8) != 0 ? lease->task : task,
+                               lease != nullptr ? lease->step : 0, below(10) == 0, "no"};
           break;
         }
         case 6:
@@ -138,17 +174,17 @@ TEST(RunMachineRandomTest, AnyEvents_KeepTheBookBalanced) {
           if (machine.phase() == RunMachine::Phase::kCommitting || machine.phase() == RunMachine::Phase::kAbandoning) {
             if (machine.phase() == RunMachine::Phase::kCommitting) book.Committed();
             event = CommitDone{};
+          } else if (measured && below(2) == 0) {
+            measured = false;
+            event = EvaluationDone{};
           } else {
             event = Tick{};
           }
       }
       // The outside world folds what it was told to fold, and nothing else.
       if (const auto* fold = std::get_if<FoldDone>(&event)) {
-        bool folding = false;
-        for (const Lease& lease : machine.leases()) {
-          folding |= lease.task == fold->task && lease.state == Lease::State::kFolding;
-        }
-        if (!folding) continue;
+        const Lease* lease = machine.FindLease(fold->task);
+        if (lease == nullptr || lease->state != Lease::State::kFolding) continue;
         book.Folded(fold->task);
       }
       auto copy = RunMachine::Restore(rules, machine.Save());
@@ -163,6 +199,9 @@ TEST(RunMachineRandomTest, AnyEvents_KeepTheBookBalanced) {
       ASSERT_EQ(machine.committed_round(), book.committed());
       for (const Action& action : actions) {
         if (const auto* offer = std::get_if<Offer>(&action)) tasks.push_back(offer->lease.task);
+        evaluations += std::holds_alternative<Evaluated>(action);
+        measured |= std::holds_alternative<Evaluated>(action);
+        steps += std::holds_alternative<Offer>(action) && std::get<Offer>(action).lease.step > 0;
       }
     }
     finished += machine.phase() == RunMachine::Phase::kFinished;
@@ -171,6 +210,8 @@ TEST(RunMachineRandomTest, AnyEvents_KeepTheBookBalanced) {
   // The events reach both ends.
   EXPECT_GT(finished, 20);
   EXPECT_GT(failed, 20);
+  EXPECT_GT(evaluations, 20);
+  EXPECT_GT(steps, 50);
 }
 
 // Sites of many names beside clients of their own: they fold into partials, forget all of it when they are restarted,

@@ -115,8 +115,9 @@ TEST(UpdateBufferTest, AnyMoves_AnswerAsAListDoes) {
           std::count_if(leases.begin(), leases.end(), [](const Lease& lease) { return lease.promised(); });
       ASSERT_EQ(buffer.Room(), rules.wanted - count(State::kFolded, State::kFolding, State::kHeld) - promised);
       ASSERT_EQ(buffer.leases().size(), leases.size());
-      ASSERT_EQ(buffer.Missing(), rules.in_flight - count(State::kOffered, State::kTaken, State::kStaging, State::kHeld,
-                                                          State::kFolding, State::kFolded));
+      ASSERT_EQ(buffer.Missing(),
+                rules.in_flight - count(State::kOffered, State::kTaken, State::kStaging, State::kReported, State::kHeld,
+                                        State::kFolding, State::kFolded));
       if (buffer.state() == UpdateBuffer::State::kClosed) break;
 
       const int64_t folded = count(State::kFolded), held = count(State::kHeld);

@@ -20,7 +20,7 @@ Status Agent::Run() {
   EnterWorkerThread();
   const AgentObserver& observer = options_.observer;
   TaskRunner runner(api_, *artifacts_, stop_,
-                    {options_.backoff, options_.chunk_bytes, observer.on_retry, options_.instruments});
+                    {{options_.backoff, options_.chunk_bytes, observer.on_retry}, options_.instruments});
   PollRequest request;
   request.caller = {.name = options_.client_id, .certificate_serial = options_.certificate_serial, .session = session_};
   request.capabilities.version = options_.version;

@@ -26,7 +26,7 @@ Heartbeat::~Heartbeat() {
 void Heartbeat::Begin(const PollRequest& request, const TaskId& task, int64_t wait_ms) {
   MutexLock lock(mutex_);
   request_ = request;
-  request_.working_on = {{task, false}};
+  request_.working_on.insert(request_.working_on.begin(), {task, false});
   request_.want = 0;
   request_.hold_ms = 0;  // a word that waits for its answer keeps no lease alive
   ++begun_;

@@ -23,7 +23,8 @@ class Heartbeat {
   // Waits for a poll under way.
   ~Heartbeat();
 
-  // From now on, `wait_ms` after now and then as often as the coordinator says. `request` is that of its own polls.
+  // From now on, `wait_ms` after now and then as often as the coordinator says. `request` is that of its own polls,
+  // with what else is in its hands.
   void Begin(const PollRequest& request, const TaskId& task, int64_t wait_ms);
   // Nothing is said, and CancelTask not called, once this has returned; a poll under way may still arrive.
   void End();
@@ -39,7 +40,7 @@ class Heartbeat {
   mutable Mutex mutex_;
   CondVar changed_;
   bool leaving_ GUARDED_BY(mutex_) = false;
-  PollRequest request_ GUARDED_BY(mutex_);  // names the task; none: nothing is to be said
+  PollRequest request_ GUARDED_BY(mutex_);  // names the task first; none: nothing is to be said
   uint64_t begun_ GUARDED_BY(mutex_) = 0;   // counts tasks, so that a late answer is not taken for the next one's
   std::chrono::milliseconds wait_ GUARDED_BY(mutex_){0};
   Clock::time_point next_ GUARDED_BY(mutex_);

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <iterator>
+#include <random>
 #include <utility>
 
 #include "client/failure.h"
 #include "engine/profile/tracer.h"
+#include "federated/updates/task_records.h"
 
 namespace rivulet {
 namespace {
@@ -18,9 +20,14 @@ constexpr std::chrono::duration<double> kBetweenPolls{0.02};
 Site::Site(CoordinatorApi& api, const ClientData& data, ArtifactCache& artifacts, StopSignal& stop, SiteOptions options)
     : api_(api),
       data_(data),
+      artifacts_(artifacts),
       stop_(stop),
       options_(std::move(options)),
-      caller_{.name = options_.name, .certificate_serial = "", .run_id = options_.run_id},
+      caller_{.name = options_.name,
+              .certificate_serial = "",
+              .run_id = options_.run_id,
+              .session = uint64_t{std::random_device()()} << 32 | std::random_device()()},
+      calls_(api, stop, options_.calls),
       trainer_(artifacts, stop, options_.instruments) {}
 
 Status Site::Run() {
@@ -48,6 +55,21 @@ Status Site::Run() {
 
 // Everything in hand is named, and of what is held only what is new: the coordinator remembers. One task of each
 // partial is named again, so that a site hears when its attempt was given up.
+PollRequest Site::Request() const {
+  PollRequest request;
+  request.caller = caller_;
+  request.capabilities.version = options_.version;
+  request.serves.kind = Serves::Kind::kAny;
+  request.want = 0;
+  for (const Task& task : queue_) request.working_on.push_back({task.id, false});
+  for (const auto& [gather, open] : open_) {
+    if (open.told > 0) request.working_on.push_back({open.records[0].task, true});
+    for (size_t i = open.told; i < open.records.size(); ++i) request.working_on.push_back({open.records[i].task, true});
+  }
+  return request;
+}
+
+// Who holds something and waits must not be silent for longer than a lease allows.
 StatusOr<PollReply> Site::Ask() {
   const Clock::time_point now = Clock::now();
   if (done_ > 0) {
@@ -56,19 +78,17 @@ StatusOr<PollReply> Site::Ask() {
   }
   asked_ = now;
   done_ = 0;
-  PollRequest request;
-  request.caller = caller_;
-  request.capabilities.version = options_.version;
-  request.serves.kind = Serves::Kind::kAny;
-  request.want = queue_.empty() ? want_ : 0;
-  for (const Task& task : queue_) request.working_on.push_back({task.id, false});
-  for (auto& [gather, open] : open_) {
-    if (open.told > 0) request.working_on.push_back({open.records[0].task, true});
-    for (; open.told < open.records.size(); ++open.told) {
-      request.working_on.push_back({open.records[open.told].task, true});
-    }
+  PollRequest request = Request();
+  for (auto& [gather, open] : open_) open.told = open.records.size();
+  if (queue_.empty()) {
+    request.want = want_;
+    request.hold_ms = open_.empty() ? options_.hold_ms : std::min(options_.hold_ms, beat_ms_);
+    request.told = told_;
   }
-  return api_.Poll(request);
+  RIVULET_ASSIGN_OR_RETURN(PollReply reply, calls_.Poll(request));
+  told_ = reply.tasks.empty();
+  if (!reply.tasks.empty()) beat_ms_ = std::max<int64_t>(reply.wait_ms, 1);
+  return reply;
 }
 
 Status Site::Obey(const PollReply& reply) {
@@ -88,7 +108,7 @@ Status Site::Obey(const PollReply& reply) {
 
 // A task that the coordinator no longer knows has ended otherwise: nothing is left to say.
 Status Site::GiveUp(const TaskId& task, std::string_view reason) {
-  const Status told = api_.Fail(caller_, {.task = task, .sentence = std::string(reason)});
+  const Status told = calls_.Fail(caller_, {.task = task, .sentence = std::string(reason)});
   return absl::IsNotFound(told) ? absl::OkStatus() : told;
 }
 
@@ -112,39 +132,74 @@ Status Site::Forget(const TaskId& cancelled) {
   return absl::OkStatus();
 }
 
+// What was made is sent as one piece, so that it can be sent again; the sums go before that.
+StatusOr<SubmitResult> Site::Send(uint64_t gather, OpenPartial open) {
+  std::string bytes = WriteTaskRecords(open.records);
+  {
+    const Partial partial = open.aggregation->Extract(open.base_version);
+    RIVULET_RETURN_IF_ERROR(
+        WritePartial(open.aggregation->spec(), partial, [&](std::span<const std::byte> piece) -> Status {
+          bytes.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+          return absl::OkStatus();
+        }));
+  }
+  Submission submission;
+  submission.kind = Submission::Kind::kPartial;
+  submission.gather = gather;
+  submission.bytes = std::ssize(bytes);
+  BeginBeat(open.records[0].task);
+  StatusOr<SubmitResult> result = calls_.Submit(caller_, submission, std::as_bytes(std::span(bytes)));
+  if (EndBeat() || result.ok() || stop_.stopped()) return result;
+  return SubmitResult{SubmitResult::Kind::kRefused, "its round is over"};
+}
+
 Status Site::HandOverPartial(uint64_t gather) {
   OpenPartial open = std::move(open_.extract(gather).mapped());
+  std::vector<TaskId> tasks;
+  for (const TaskRecord& record : open.records) tasks.push_back(record.task);
   const StatusOr<SubmitResult> result =
-      api_.SubmitInPlace(caller_, open.aggregation->Extract(open.base_version), open.records);
+      heartbeat_ != nullptr ? Send(gather, std::move(open))
+                            : api_.SubmitInPlace(caller_, open.aggregation->Extract(open.base_version), open.records);
   // Accepted, or refused with every task of it; or the run was stopped, and what is resumed trains them again.
   if (result.ok() || absl::IsUnavailable(result.status())) return absl::OkStatus();
-  for (const TaskRecord& record : open.records) {
-    RIVULET_RETURN_IF_ERROR(GiveUp(record.task, Sentence(Message(result.status()))));
-  }
+  if (stop_.stopped() || absl::IsPermissionDenied(result.status())) return result.status();
+  for (const TaskId& task : tasks) RIVULET_RETURN_IF_ERROR(GiveUp(task, Sentence(Message(result.status()))));
   return absl::OkStatus();
+}
+
+void Site::BeginBeat(const TaskId& task) {
+  if (heartbeat_ != nullptr) heartbeat_->Begin(Request(), task, beat_ms_);
+}
+
+bool Site::EndBeat() {
+  if (heartbeat_ == nullptr) return true;
+  heartbeat_->End();
+  const bool alive = !stop_.task_cancelled();
+  stop_.BeginTask();  // what ended this task is not to end the next call
+  return alive;
+}
+
+StatusOr<std::shared_ptr<const Model>> Site::ModelOf(const BlobId& id, const Plan& plan) {
+  if (heartbeat_ == nullptr) {
+    if (base_ != nullptr && base_digest_ == id.digest) return base_;
+    base_.reset();  // a version that nobody needs goes before the next one stays
+    StatusOr<std::shared_ptr<const Model>> shared = api_.FetchInPlace(caller_, id);
+    if (!absl::IsUnimplemented(shared.status())) {
+      RIVULET_ASSIGN_OR_RETURN(base_, std::move(shared));
+      base_digest_ = id.digest;
+      return base_;
+    }
+    heartbeat_ = std::make_unique<Heartbeat>(api_, stop_);
+  }
+  return artifacts_.ModelVersion(id.digest, plan, [&] { return calls_.Fetch(caller_, id); });
 }
 
 StatusOr<LocalResult> Site::Train(const Task& task) {
   RIVULET_ASSIGN_OR_RETURN(const BoundData data, data_.Of(task.client_id));
   TaskTrainer::Sources sources;
   // Once a process: whoever comes later finds it among the artifacts.
-  sources.plan = [&]() -> StatusOr<std::string> {
-    std::string bytes;
-    RIVULET_ASSIGN_OR_RETURN(const auto reader, api_.Fetch(caller_, {BlobId::Form::kBytes, task.plan}, 0));
-    for (;;) {
-      RIVULET_ASSIGN_OR_RETURN(const std::span<const std::byte> chunk, reader->Next());
-      if (chunk.empty()) return bytes;
-      bytes.append(reinterpret_cast<const char*>(chunk.data()), chunk.size());
-    }
-  };
-  sources.model = [&](const BlobId& id, const Plan&) -> StatusOr<std::shared_ptr<const Model>> {
-    if (base_ == nullptr || base_digest_ != id.digest) {
-      base_.reset();  // a version that nobody needs goes before the next one stays
-      RIVULET_ASSIGN_OR_RETURN(base_, api_.FetchInPlace(caller_, id));
-      base_digest_ = id.digest;
-    }
-    return base_;
-  };
+  sources.plan = [&] { return calls_.Fetch(caller_, {BlobId::Form::kBytes, task.plan}); };
+  sources.model = [&](const BlobId& id, const Plan& plan) { return ModelOf(id, plan); };
   return trainer_.Train(task, task.client_id, data, sources);
 }
 
@@ -168,7 +223,7 @@ StatusOr<TaskReport> Site::Work(const Task& task) {
     report.kind = kind;
     report.reason = reason;
     failure.sentence = report.reason;
-    const Status told = api_.Fail(caller_, failure);
+    const Status told = calls_.Fail(caller_, failure);
     if (absl::IsNotFound(told)) {
       report.kind = TaskReport::Kind::kGone;
     } else {
@@ -176,7 +231,13 @@ StatusOr<TaskReport> Site::Work(const Task& task) {
     }
     return report;
   };
+  BeginBeat(task.id);
   StatusOr<LocalResult> trained = Train(task);
+  if (!EndBeat()) {
+    report.kind = TaskReport::Kind::kGone;
+    report.reason = "the coordinator needs it no longer";
+    return stop_.stopped() ? StatusOr<TaskReport>(Cancelled("stopped")) : report;
+  }
   if (!trained.ok()) {
     return tell(TaskReport::Kind::kFailed, FailureOf(task.id, trained.status()), Sentence(Message(trained.status())));
   }

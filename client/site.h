@@ -1,9 +1,14 @@
-// A site that works in its coordinator's process and speaks for whichever of the run's names has a task: a worker of a
-// simulation. It takes several tasks at a time, trains them, and folds each into a partial that it keeps open, with a
-// record a task; what it holds it hands over when the coordinator asks. No update is copied, sent or hashed. Which bits
-// come out cannot depend on who folded what: the sums are integers.
+// A site that speaks for whichever of the run's names has a task: a worker of a simulation, in its coordinator's
+// process, or a machine of a federation that admits such (GrpcServerOptions::admit_sites). It takes several tasks at a
+// time, trains them, and folds each into a partial that it keeps open, with a record a task; what it holds it hands
+// over when the coordinator asks. No update is copied or sent. Which bits come out cannot depend on who folded what:
+// the sums are integers.
 //
-//   Poll ─→ queue ─→ train ─→ Take into the open partial of the task's gathering ─→ Poll (held) … SubmitInPlace
+//   Poll ─→ queue ─→ train ─→ Take into the open partial of the task's gathering ─→ Poll (held) … SubmitInPlace |
+//   Submit
+//
+// Where the coordinator can, models and partials go to and fro in place. Otherwise they are fetched and sent, a
+// coordinator that cannot be reached is waited for, and a heartbeat keeps the leases of what is in hand alive.
 //
 // Memory beside the trainer: one partial per gathering (the tasks of one attempt) that is open. An update that is
 // refused leaves no trace in it. All of a partial is folded by the coordinator, or none.
@@ -18,6 +23,8 @@
 #include <vector>
 
 #include "client/artifact_cache.h"
+#include "client/coordinator_calls.h"
+#include "client/heartbeat.h"
 #include "client/stop_signal.h"
 #include "client/task_trainer.h"
 #include "engine/profile/step_monitor.h"
@@ -44,18 +51,21 @@ struct SiteOptions {
   // Keeps its partial open until it is asked for it. Otherwise it hands each update over by itself: more sites than
   // processors would only keep more memory, each a partial of 8 bytes a parameter.
   bool holds = true;
+  CallOptions calls;
+  int64_t hold_ms = 20'000;  // how long a poll may wait for its answer when there is nothing to do
   Instruments instruments;
 };
 
 // One thread's. Not thread-safe, but for Stop of the signal that it was given.
 class Site {
  public:
-  // All must outlive the site.
+  // All must outlive the site. Over a network `stop` is this site's alone: it also ends a single task.
   Site(CoordinatorApi& api, const ClientData& data, ArtifactCache& artifacts, StopSignal& stop, SiteOptions options);
 
   // Works until the run is over: OK, also when it failed. CANCELLED after Stop; what is held then is lost, and its
-  // tasks with it. Otherwise the coordinator's error. Tasks that cannot be done are told to the coordinator. Calls
-  // EnterWorkerThread() on the calling thread.
+  // tasks with it. Otherwise the coordinator's error; PERMISSION_DENIED: it admits no such site, or no longer this one,
+  // whose partial it refused. Tasks that cannot be done are told to the coordinator. Calls EnterWorkerThread() on the
+  // calling thread.
   Status Run();
 
  private:
@@ -67,27 +77,37 @@ class Site {
     size_t told = 0;  // of the records: said to be held
   };
 
+  PollRequest Request() const;  // with what is in hand
   StatusOr<PollReply> Ask();
   Status Obey(const PollReply& reply);
   Status GiveUp(const TaskId& task, std::string_view reason);
   Status Forget(const TaskId& cancelled);
   Status HandOverPartial(uint64_t gather);
+  StatusOr<SubmitResult> Send(uint64_t gather, OpenPartial open);
+  void BeginBeat(const TaskId& task);
+  bool EndBeat();  // false: the task is dead
+  StatusOr<std::shared_ptr<const Model>> ModelOf(const BlobId& id, const Plan& plan);
   StatusOr<TaskReport> Work(const Task& task);
   StatusOr<LocalResult> Train(const Task& task);
   StatusOr<OpenPartial*> Open(const Task& task);
 
   CoordinatorApi& api_;
   const ClientData& data_;
+  ArtifactCache& artifacts_;
   StopSignal& stop_;
   const SiteOptions options_;
   const Caller caller_;
+  CoordinatorCalls calls_;
+  std::unique_ptr<Heartbeat> heartbeat_;  // of a coordinator elsewhere, as the first model told; null: in this process
   TaskTrainer trainer_;
   Digest base_digest_;
   std::shared_ptr<const Model> base_;  // of base_digest_
   std::deque<Task> queue_;
   std::map<uint64_t, OpenPartial> open_;  // by Task::gather
   Clock::time_point asked_;
-  int64_t done_ = 0;  // tasks since asked_
+  bool told_ = false;       // what is awaited
+  int64_t beat_ms_ = 1000;  // how often who has a task is to say so
+  int64_t done_ = 0;        // tasks since asked_
   int64_t want_ = 1;
 };
 

@@ -1,127 +1,27 @@
 #include "client/task_runner.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "client/failure.h"
-#include "client/send_submission.h"
 #include "client/update_message_writer.h"
 #include "engine/profile/tracer.h"
-#include "federated/updates/block_crcs.h"
 
 namespace rivulet {
 namespace {
 
-constexpr int kTransferTries = 3;  // of a blob or an update whose bytes arrive damaged
-
-bool IsTransient(const Status& status) { return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status); }
 bool TurnedAway(const Status& status) { return absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status); }
 
 }  // namespace
 
 TaskRunner::TaskRunner(CoordinatorApi& api, ArtifactCache& artifacts, StopSignal& stop, TaskRunnerOptions options)
-    : api_(api),
-      artifacts_(artifacts),
+    : artifacts_(artifacts),
       stop_(stop),
-      options_(std::move(options)),
-      trainer_(artifacts, stop, options_.instruments) {}
-
-bool TaskRunner::Pause(const Status& status, Backoff& backoff) {
-  if (!IsTransient(status) || stop_.task_cancelled()) return false;
-  const int64_t wait_ms = backoff.NextMs();
-  if (options_.on_retry) options_.on_retry(status, wait_ms);
-  return stop_.Sleep(wait_ms);
-}
-
-StatusOr<PollReply> TaskRunner::Poll(const PollRequest& request) {
-  Backoff backoff(options_.backoff, request.caller.name);
-  for (;;) {
-    if (stop_.stopped()) return Cancelled("stopped");
-    StatusOr<PollReply> reply = api_.Poll(request);
-    if (reply.ok()) return reply;
-    if (!Pause(reply.status(), backoff)) return stop_.stopped() ? Cancelled("stopped") : reply.status();
-  }
-}
-
-// What has arrived is kept over lost connections, and only the rest is asked for; the digest is of the whole, so a
-// coordinator that was restarted, or another one, may serve the second half. A model's digest is of what is in the file
-// and is compared by whoever parses it.
-StatusOr<std::string> TaskRunner::Fetch(const Caller& caller, const BlobId& id) {
-  Backoff backoff(options_.backoff, caller.name);
-  std::string blob;
-  int wrong = 0;
-  // One pass opens the blob where the last one ended and reads until the end or an error.
-  const auto read_on = [&]() -> Status {
-    RIVULET_ASSIGN_OR_RETURN(auto reader, api_.Fetch(caller, id, static_cast<int64_t>(blob.size())));
-    const int64_t total = reader->total_bytes();
-    // What a stranger announces is no reason to take memory; what arrives is.
-    if (total > 0 && total <= int64_t{1} << 30) blob.reserve(static_cast<size_t>(total));
-    for (;;) {
-      if (stop_.stopped()) return Cancelled("stopped");
-      const StatusOr<std::span<const std::byte>> next = reader->Next();
-      if (absl::IsDataLoss(next.status())) ++wrong;
-      RIVULET_RETURN_IF_ERROR(next.status());
-      const std::span<const std::byte> chunk = *next;
-      if (chunk.empty()) break;
-      backoff.Reset();
-      blob.append(reinterpret_cast<const char*>(chunk.data()), chunk.size());
-      if (static_cast<int64_t>(blob.size()) > total) break;
-    }
-    // Wrong bytes cannot be told from right ones by their place, so all go. A few tries: what is wrong again and again
-    // is wrong where it comes from.
-    if (static_cast<int64_t>(blob.size()) != total ||
-        (id.form == BlobId::Form::kBytes && Sha256Of(blob) != id.digest)) {
-      const size_t got = blob.size();
-      blob.clear();
-      ++wrong;
-      return DataLoss("{} bytes of {} arrived for blob {}, and they do not have that digest", got, total,
-                      id.digest.Hex());
-    }
-    return absl::OkStatus();
-  };
-  for (;;) {
-    const Status status = read_on();
-    if (status.ok()) return blob;
-    if (absl::IsDataLoss(status) && wrong < kTransferTries) continue;
-    if (!Pause(status, backoff)) return stop_.stopped() ? Cancelled("stopped") : status;
-  }
-}
-
-// Another process of this name may upload the same task at the same time: each takes the upload over from the other,
-// which then waits, longer each time, until one has had the time to finish; the other is told that the task is done.
-// Waiting times start anew only when more has been staged than ever before; otherwise a connection that breaks at the
-// same byte each time would be tried again without a pause.
-StatusOr<SubmitResult> TaskRunner::Submit(const Caller& caller, const Submission& submission,
-                                          const std::string& update) {
-  Backoff backoff(options_.backoff, caller.name);
-  const std::span<const std::byte> bytes = std::as_bytes(std::span(update));
-  BlockCrcs crcs;
-  crcs.Append(bytes);
-  int64_t furthest = 0;
-  int damaged = 0;
-  for (;;) {
-    bool began = false;
-    const auto at = [&](int64_t offset) -> Status {
-      if (stop_.stopped()) return Cancelled("stopped");
-      if (!std::exchange(began, true)) {
-        if (offset > furthest) backoff.Reset();
-        furthest = std::max(furthest, offset);
-      }
-      return absl::OkStatus();
-    };
-    StatusOr<SubmitResult> submitted =
-        SendSubmission(api_, caller, submission, bytes, crcs, {.chunk_bytes = options_.chunk_bytes, .at = at});
-    if (submitted.ok()) return submitted;
-    // Full staging empties as other updates are folded, which makes it as transient as a lost connection.
-    const bool again = absl::IsResourceExhausted(submitted.status()) ||
-                       (absl::IsDataLoss(submitted.status()) && ++damaged < kTransferTries);
-    const Status status = again ? Unavailable("{}", Message(submitted.status())) : submitted.status();
-    if (!Pause(status, backoff)) return stop_.stopped() ? Cancelled("stopped") : submitted.status();
-  }
-}
+      tracer_(options.instruments.tracer),
+      calls_(api, stop, std::move(options.calls)),
+      trainer_(artifacts, stop, options.instruments) {}
 
 StatusOr<TaskReport> TaskRunner::Run(const Caller& caller, const Task& task, const BoundData& data) {
-  return TraceTask(options_.instruments.tracer, caller.name, task, [&] { return Perform(caller, task, data); });
+  return TraceTask(tracer_, caller.name, task, [&] { return Perform(caller, task, data); });
 }
 
 // A task always ends in one of two ways: with an update, or with a reason to the coordinator, which would otherwise
@@ -130,9 +30,9 @@ StatusOr<TaskReport> TaskRunner::Run(const Caller& caller, const Task& task, con
 StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task, const BoundData& data) {
   TaskReport report;
   TaskTrainer::Sources sources;
-  sources.plan = [&] { return Fetch(caller, {BlobId::Form::kBytes, task.plan}); };
+  sources.plan = [&] { return calls_.Fetch(caller, {BlobId::Form::kBytes, task.plan}); };
   sources.model = [&](const BlobId& id, const Plan& plan) {
-    return artifacts_.ModelVersion(id.digest, plan, [&] { return Fetch(caller, id); });
+    return artifacts_.ModelVersion(id.digest, plan, [&] { return calls_.Fetch(caller, id); });
   };
   StatusOr<LocalResult> trained = trainer_.Train(task, caller.name, data, sources);
   Status status = trained.status();
@@ -143,10 +43,10 @@ StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task,
     report.train_seconds = trained->train_seconds;
     const std::string update = WriteUpdate(*trained);
     report.bytes_up = static_cast<int64_t>(update.size());
-    TraceSpan uploading(options_.instruments.tracer, "phase", "upload");
+    TraceSpan uploading(tracer_, "phase", "upload");
     uploading.Arg("bytes", report.bytes_up);
     const Submission submission{task.id, task.step, report.bytes_up, {.train_seconds = trained->train_seconds}};
-    const StatusOr<SubmitResult> submitted = Submit(caller, submission, update);
+    const StatusOr<SubmitResult> submitted = calls_.Submit(caller, submission, std::as_bytes(std::span(update)));
     uploading.End();
     status = submitted.status();
     if (submitted.ok()) {
@@ -170,20 +70,12 @@ StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task,
     return report;
   }
   report.kind = TaskReport::Kind::kFailed;
-  Backoff backoff(options_.backoff, caller.name);
-  for (;;) {
-    const Status told = api_.Fail(caller, FailureOf(task.id, status));
-    if (told.ok()) return report;
-    if (absl::IsNotFound(told)) {
-      report.kind = TaskReport::Kind::kGone;
-      return report;
-    }
-    if (Pause(told, backoff)) continue;
-    if (stop_.stopped()) return Cancelled("stopped");
-    if (!stop_.task_cancelled()) return told;
-    report.kind = TaskReport::Kind::kGone;
-    return report;
-  }
+  const Status told = calls_.Fail(caller, FailureOf(task.id, status));
+  if (told.ok()) return report;
+  if (stop_.stopped()) return Cancelled("stopped");
+  if (!absl::IsNotFound(told) && !stop_.task_cancelled()) return told;
+  report.kind = TaskReport::Kind::kGone;
+  return report;
 }
 
 }  // namespace rivulet

@@ -1,6 +1,7 @@
 // CoordinatorApi: what clients ask, answered from the machine and the current model.
 #include <algorithm>
 
+#include "coordinator/decided_writer.h"
 #include "coordinator/run_coordinator.h"
 #include "engine/profile/tracer.h"
 #include "federated/random/streams.h"
@@ -33,20 +34,6 @@ class BlobReader : public ChunkReader {
   const Blob blob_;
   int64_t offset_;
   const std::shared_ptr<std::atomic<int64_t>> counter_;
-};
-
-// For an upload whose fate is known: tells it, and takes no bytes.
-class DecidedWriter : public ChunkWriter {
- public:
-  explicit DecidedWriter(SubmitResult result) : result_(std::move(result)) {}
-  const SubmitResult* decided() const override { return &result_; }
-  std::span<const uint32_t> staged_crcs() const override { return {}; }
-  Status Resume(int64_t) override { return absl::OkStatus(); }
-  Status Write(std::span<const std::byte>) override { return absl::OkStatus(); }
-  StatusOr<SubmitResult> Finish(const Digest&) override { return result_; }
-
- private:
-  const SubmitResult result_;
 };
 
 // How an earlier task ended, for a client that asks again.
@@ -190,6 +177,7 @@ StatusOr<PollReply> RunCoordinator::Poll(const PollRequest& request) {
   PollReply reply;
   {
     MutexLock lock(mutex_);
+    RIVULET_RETURN_IF_ERROR(CheckTrusted(caller));
     BeginRun();
     TickIfDue();
     const bool known = itself && machine_.knows(caller.name);
@@ -287,7 +275,17 @@ StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Answer(const Refuse& refu
 StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Submit(const Caller& caller, const Submission& submission) {
   const auto& [task, step, bytes, measured, kind, gather] = submission;
   RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
-  if (kind != Submission::Kind::kUpdate) return Unimplemented("this coordinator takes updates of single tasks only");
+  if (kind == Submission::Kind::kState) return Unimplemented("this coordinator keeps no state of clients");
+  if (kind == Submission::Kind::kPartial) {
+    StatusOr<std::unique_ptr<ChunkWriter>> begun = nullptr;
+    {
+      MutexLock lock(mutex_);
+      TickIfDue();
+      begun = BeginPartial(caller, submission);
+    }
+    Drain();
+    return begun;
+  }
   if (step != 0) return InvalidArgument("task '{}' has no step {}; its only step is 0", task, step);
   StatusOr<std::unique_ptr<ChunkWriter>> writer = nullptr;
   {
@@ -305,7 +303,7 @@ StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Submit(const Caller& call
     } else {
       TaskEntry& record = attempt_->tasks.at(task);
       if (!record.upload_began) record.upload_began = Now();
-      StatusOr<Intake::Begun> begun = intake_.Begin(submission);
+      StatusOr<Intake::Begun> begun = intake_.Begin(task, submission);
       if (begun.ok()) {
         writer = std::make_unique<UploadWriter>(*this, attempt_, task, *std::move(begun));
       } else {

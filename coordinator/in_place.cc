@@ -52,32 +52,37 @@ void RunCoordinator::Record(Attempt& attempt, const TaskRecord& record) {
   entry.update_norm = record.norm;
 }
 
-// The machine takes all tasks of a partial or none, and keeps the attempt open while they are added; so that is done
-// without the coordinator's lock. Partials of one attempt follow one another; the first is not added but becomes the
-// aggregate.
 StatusOr<SubmitResult> RunCoordinator::SubmitInPlace(const Caller& caller, Partial&& partial,
                                                      std::span<const TaskRecord> records) {
   RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
-  std::vector<TaskId> tasks;
-  tasks.reserve(records.size());
   for (const TaskRecord& record : records) {
     if (!partial.tasks.contains(record.task)) {
       return InvalidArgument("the partial of site '{}' has no update of task '{}', of which it brings a record",
                              caller.name, record.task);
     }
-    tasks.push_back(record.task);
   }
-  if (partial.tasks.size() != tasks.size()) {
+  if (partial.tasks.size() != records.size()) {
     return InvalidArgument("the partial of site '{}' has {} updates and {} records; each wants one", caller.name,
-                           partial.tasks.size(), tasks.size());
+                           partial.tasks.size(), records.size());
   }
+  return MergePartial(caller.name, std::move(partial), records);
+}
+
+// The machine takes all tasks of a partial or none, and keeps the attempt open while they are added; so that is done
+// without the coordinator's lock. Partials of one attempt follow one another; the first is not added but becomes the
+// aggregate.
+StatusOr<SubmitResult> RunCoordinator::MergePartial(const std::string& site, Partial&& partial,
+                                                    std::span<const TaskRecord> records) {
+  std::vector<TaskId> tasks;
+  tasks.reserve(records.size());
+  for (const TaskRecord& record : records) tasks.push_back(record.task);
   std::shared_ptr<Attempt> attempt;
   StatusOr<SubmitResult> result = SubmitResult{};
   {
     MutexLock lock(mutex_);
     TickIfDue();
     attempt = attempt_;
-    for (const Action& action : Feed(PartialReported{caller.name, tasks})) {
+    for (const Action& action : Feed(PartialReported{site, tasks})) {
       const auto* refusal = std::get_if<Refuse>(&action);
       if (refusal == nullptr) continue;
       if (refusal->why == Refuse::Why::kUnknown) {

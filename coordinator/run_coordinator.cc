@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "coordinator/intake/site_partial.h"
 #include "engine/base/display_name.h"
 #include "engine/base/vlog.h"
 #include "engine/profile/tracer.h"
@@ -25,6 +26,7 @@ RunCoordinator::RunCoordinator(Setup setup)
       resumed_(setup.resumed),
       already_finished_(setup.already_finished),
       max_update_bytes_(parts_.layout->update_elements() * static_cast<int64_t>(sizeof(float)) + kUpdateOverheadBytes),
+      max_partial_bytes_(MostSitePartialBytes(parts_.aggregation)),
       history_(std::move(setup.history)),
       models_(std::move(setup.models)),
       intake_(models_->folder(), options_.scenario.server.staging_megabytes * 1'000'000),
@@ -81,19 +83,28 @@ TimeMs RunCoordinator::Now() const {
 // go to the run's own thread, as a large model takes a second; and callbacks wait in a queue until no lock is held.
 std::vector<Action> RunCoordinator::Feed(const Event& event) {
   const bool was_over = machine_.over();
+  const int64_t offered = machine_.CountInState(Lease::State::kOffered);
   std::vector<Action> actions = machine_.On(event, Now());
-  bool news = machine_.over() && !was_over;
+  // A site that waits hears of tasks that it may take, new ones or such as another site had, and of what it is to hand
+  // over; of the end below.
+  const bool work = std::any_of(actions.begin(), actions.end(), [](const Action& action) {
+    const auto* offer = std::get_if<Offer>(&action);
+    return offer != nullptr && !offer->again;
+  });
+  const bool for_sites = work || machine_.CountInState(Lease::State::kOffered) > offered;
+  bool news = for_sites || (machine_.over() && !was_over);
+  if (for_sites && listener_ != nullptr) {
+    for (const auto& [site, heard] : machine_.sites()) listener_->OnNews(site);
+  }
   for (const Action& action : actions) {
     RIVULET_VLOG(1, "{}", rivulet::Describe(action, run_id_));
     if (options_.observer.on_action) {
       Later([this, text = rivulet::Describe(action, run_id_)] { options_.observer.on_action(text); });
     }
-    // A site that waits hears of new tasks and of what it is to hand over; of the end below.
-    if (const auto* offer = std::get_if<Offer>(&action);
-        offer != nullptr ? !offer->again : std::holds_alternative<HandOverPartial>(action)) {
+    if (const auto* hand_over = std::get_if<HandOverPartial>(&action)) {
       news = true;
-    }
-    if (const auto* offer = std::get_if<Offer>(&action)) {
+      if (listener_ != nullptr) listener_->OnNews(hand_over->site);
+    } else if (const auto* offer = std::get_if<Offer>(&action)) {
       if (offer->again) {
         TaskEntry& record = attempt_->tasks.at(offer->lease.task);
         if (!record.taken) record.taken = Now();
@@ -157,6 +168,9 @@ void RunCoordinator::CloseAttempt() {
   wake_at_ = 0;
   for (const Lease& lease : machine_.leases()) {
     if (lease.state != Lease::State::kFolded) intake_.Cancel(lease.task, lease.reason);
+  }
+  for (const std::string& partial : attempt_->partials) {
+    intake_.Cancel(partial, "the round was closed before this partial was whole");
   }
 }
 

@@ -6,6 +6,7 @@
 //   run_coordinator.cc  events, the run's thread, callbacks, the end
 //   api.cc              Poll, Fetch, Submit, Fail
 //   in_place.cc         what sites of the same process ask: FetchInPlace, SubmitInPlace, AwaitWork
+//   site_partials.cc    partials that sites of other processes send
 //   close_attempt.cc    what becomes of an attempt: the next version or none, who is told
 //
 // A task's record is written under mutex_ while its attempt is open; once the machine has closed the attempt it is only
@@ -19,9 +20,11 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <thread>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "coordinator/commit/version_writer.h"
 #include "coordinator/history/history.h"
@@ -75,6 +78,7 @@ class RunCoordinator final : public Coordinator {
 
  private:
   friend class UploadWriter;
+  friend class PartialWriter;
 
   // What is known of one task while it is open.
   struct TaskEntry : TaskFacts {
@@ -87,7 +91,8 @@ class RunCoordinator final : public Coordinator {
     TimeMs started = 0, closed = 0;
     int64_t traced_from = 0;  // ProfileNanos
     std::unordered_map<TaskId, TaskEntry> tasks;
-    int64_t told_progress = 0;  // updates that on_progress has heard of
+    int64_t told_progress = 0;       // updates that on_progress has heard of
+    std::set<std::string> partials;  // on their way, by what Intake knows them as
     std::unique_ptr<Pot> pot;
   };
   struct Job {  // for the run's thread
@@ -133,6 +138,17 @@ class RunCoordinator final : public Coordinator {
 
   // in_place.cc
   void Record(Attempt& attempt, const TaskRecord& record) REQUIRES(mutex_);
+  // As SubmitInPlace, of records whose tasks are those of the partial.
+  StatusOr<SubmitResult> MergePartial(const std::string& site, Partial&& partial, std::span<const TaskRecord> records)
+      EXCLUDES(mutex_);
+
+  // site_partials.cc
+  StatusOr<std::unique_ptr<ChunkWriter>> BeginPartial(const Caller& caller, const Submission& submission)
+      REQUIRES(mutex_);
+  StatusOr<SubmitResult> ClosePartial(const std::shared_ptr<Attempt>& attempt, const Caller& caller,
+                                      const std::string& key, Upload& upload, int64_t writer, const Digest& identity)
+      EXCLUDES(mutex_);
+  Status CheckTrusted(const Caller& caller) const REQUIRES(mutex_);
 
   // api.cc
   Status CheckCaller(const Caller& caller) const;
@@ -169,7 +185,7 @@ class RunCoordinator final : public Coordinator {
   const std::string run_id_;
   const bool resumed_;
   const bool already_finished_;
-  const int64_t max_update_bytes_;
+  const int64_t max_update_bytes_, max_partial_bytes_;
   const std::unique_ptr<History> history_;
   const std::unique_ptr<ModelStore> models_;
   Intake intake_;
@@ -197,6 +213,9 @@ class RunCoordinator final : public Coordinator {
   Refusals refusals_ GUARDED_BY(mutex_);
   std::unordered_set<std::string> joining_names_ GUARDED_BY(mutex_);  // each has a place in the population
   bool writing_names_ GUARDED_BY(mutex_) = false;
+  // Sites whose partial was refused, by name and session, and why. They get no more tasks: they would bring the next
+  // one like it, and nobody else would get them.
+  std::map<std::pair<std::string, uint64_t>, std::string> distrusted_ GUARDED_BY(mutex_);
   std::deque<std::function<void()>> callbacks_ GUARDED_BY(mutex_);
   bool draining_ GUARDED_BY(mutex_) = false;
   VersionWriter writer_;

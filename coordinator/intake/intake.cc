@@ -3,27 +3,16 @@
 #include <cmath>
 #include <optional>
 
+#include "federated/updates/task_records.h"
 #include "federated/updates/update_message.h"
 
 namespace rivulet {
-namespace {
-
-std::optional<int64_t> CountIn(const Scalars& scalars, const std::string& name) {
-  const auto found = scalars.find(name);
-  if (found == scalars.end()) return std::nullopt;
-  const double value = found->second;
-  return value >= 0 && value <= 0x1p53 && value == std::floor(value) ? std::optional(static_cast<int64_t>(value))
-                                                                     : std::nullopt;
-}
-
-}  // namespace
-
 // Nothing in an update is trusted, and nothing of it is weighed twice: what its identity covers arrived as it was sent,
 // and what its values are the fold finds out.
 StatusOr<ArrivedUpdate> ReadUpdate(const Upload::Whole& whole) {
   RIVULET_ASSIGN_OR_RETURN(UpdateMessage message,
                            ParseUpdate({reinterpret_cast<const char*>(whole.bytes.data()), whole.bytes.size()}));
-  const std::optional<int64_t> examples = CountIn(message.scalars, "examples");
+  const std::optional<int64_t> examples = DeclaredCount(message.scalars, "examples");
   if (!examples) {
     return InvalidArgument("the update does not declare on how many 'examples' it was trained, a whole number");
   }
@@ -32,41 +21,41 @@ StatusOr<ArrivedUpdate> ReadUpdate(const Upload::Whole& whole) {
   TaskRecord& record = update.record;
   record.task = whole.submission.task;
   record.examples = *examples;
-  record.steps = CountIn(message.scalars, "steps").value_or(0);
+  record.steps = DeclaredCount(message.scalars, "steps").value_or(0);
   record.declared = std::move(message.scalars);
   const double seconds = whole.submission.measured.train_seconds;
   if (std::isfinite(seconds) && seconds > 0) record.measured.train_seconds = seconds;
   return update;
 }
 
-StatusOr<Intake::Begun> Intake::Begin(const Submission& submission) {
+StatusOr<Intake::Begun> Intake::Begin(const std::string& key, const Submission& submission) {
   MutexLock lock(mutex_);
-  std::shared_ptr<Upload>& upload = uploads_[submission.task];
+  std::shared_ptr<Upload>& upload = uploads_[key];
   if (upload == nullptr) upload = std::make_shared<Upload>(staging_);
   RIVULET_ASSIGN_OR_RETURN(Upload::Turn turn, upload->TakeOver(submission));
   return Begun{upload, std::move(turn)};
 }
 
-std::shared_ptr<Upload> Intake::Remove(const TaskId& task) {
+std::shared_ptr<Upload> Intake::Remove(const std::string& key) {
   MutexLock lock(mutex_);
-  const auto found = uploads_.find(task);
+  const auto found = uploads_.find(key);
   if (found == uploads_.end()) return nullptr;
   std::shared_ptr<Upload> upload = std::move(found->second);
   uploads_.erase(found);
   return upload;
 }
 
-void Intake::Cancel(const TaskId& task, const std::string& reason) {
-  if (const auto upload = Remove(task); upload != nullptr) upload->Cancel(reason);
+void Intake::Cancel(const std::string& key, const std::string& reason) {
+  if (const auto upload = Remove(key); upload != nullptr) upload->Cancel(reason);
 }
 
 void Intake::CancelAll(const std::string& reason) {
-  std::unordered_map<TaskId, std::shared_ptr<Upload>> uploads;
+  std::unordered_map<std::string, std::shared_ptr<Upload>> uploads;
   {
     MutexLock lock(mutex_);
     uploads.swap(uploads_);
   }
-  for (const auto& [task, upload] : uploads) upload->Cancel(reason);
+  for (const auto& [key, upload] : uploads) upload->Cancel(reason);
 }
 
 }  // namespace rivulet

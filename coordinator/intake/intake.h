@@ -4,6 +4,9 @@
 //   Begin → (Resume Write*)* → Complete → ReadUpdate → [the machine says fold] → Pot::Take → Release, Forget
 //                                  └── from here on no writer and no Cancel reaches it
 //
+// A site's partial takes the same way: Complete → ReadSitePartial (site_partial.h) → [the machine takes all its tasks]
+// → Pot::Merge.
+//
 // Memory: the staging budget, whatever the cohort; beyond it uploads lie in unlinked files.
 #pragma once
 
@@ -40,26 +43,27 @@ class Intake {
   // Files of uploads beyond `staging_bytes` lie in `folder`.
   Intake(std::string folder, int64_t staging_bytes) : staging_(std::move(folder), staging_bytes) {}
 
-  // Begins the upload of a task or takes over the one that is on its way. Errors are Upload::TakeOver's.
+  // Begins the upload that is known as `key`, of a task that task, or takes over the one that is on its way. Errors are
+  // Upload::TakeOver's.
   struct Begun {
     std::shared_ptr<Upload> upload;
     Upload::Turn turn;
   };
-  StatusOr<Begun> Begin(const Submission& submission);
+  StatusOr<Begun> Begin(const std::string& key, const Submission& submission);
   // The update is folded or refused; its bytes go with the upload's last holder, or by Upload::Release.
-  void Forget(const TaskId& task) { (void)Remove(task); }
+  void Forget(const std::string& key) { (void)Remove(key); }
   // The task is resolved without it, for `reason`; does nothing where nothing of it is on its way.
-  void Cancel(const TaskId& task, const std::string& reason);
+  void Cancel(const std::string& key, const std::string& reason);
   void CancelAll(const std::string& reason);
 
   int64_t memory_in_use() const { return staging_.memory_in_use(); }
 
  private:
-  std::shared_ptr<Upload> Remove(const TaskId& task);  // null: none
+  std::shared_ptr<Upload> Remove(const std::string& key);  // null: none
 
   Staging staging_;
   mutable Mutex mutex_;
-  std::unordered_map<TaskId, std::shared_ptr<Upload>> uploads_ GUARDED_BY(mutex_);
+  std::unordered_map<std::string, std::shared_ptr<Upload>> uploads_ GUARDED_BY(mutex_);
 };
 
 }  // namespace rivulet

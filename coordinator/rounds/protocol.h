@@ -8,6 +8,7 @@
 //   StageDone ──→ Fold | Refuse           it is complete and checked, or not
 //   PartialReported ──→ Fold* | Refuse    a site brings the partial in which it has folded its tasks
 //   FoldDone, Merged ──→ HandOverPartial* | Close (Commit | Abandon)     when only held leases are awaited, or none
+//   SiteLost ──→ nothing                  what the site had is offered again
 //   Tick ──→ Close (Commit | Abandon)     at the deadline
 //   CommitDone ──→ Offer* WakeAt | nothing        after Commit and after Abandon: what follows may begin
 //
@@ -83,6 +84,11 @@ struct PartialReported {
   std::string site;
   std::vector<TaskId> tasks;  // all that are folded in it, each once; each is answered with a Fold, or none
 };
+// Whatever a site has, in hand or held, is not coming from it: its partial is lost or was refused, and the names it
+// works for are not to blame. All of it is offered again.
+struct SiteLost {
+  std::string site;
+};
 struct Merged {
   std::vector<TaskId> tasks;  // of one PartialReported
   bool ok = true;
@@ -104,7 +110,7 @@ struct Operator {
   enum class Command : uint8_t { kStop } command = Command::kStop;
 };
 using Event = std::variant<Joined, Left, Polled, SitePolled, StepReported, StageDone, FoldDone, PartialReported, Merged,
-                           CommitDone, EvaluationDone, VersionFailed, Tick, Operator>;
+                           SiteLost, CommitDone, EvaluationDone, VersionFailed, Tick, Operator>;
 
 // --- Actions
 // ----------------------------------------------------------------------------------------------------------

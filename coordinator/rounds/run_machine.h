@@ -145,6 +145,8 @@ class RunMachine {
   int64_t heartbeat_ms() const;
   std::string Awaited(TimeMs now);  // what a client that has nothing to do is told: "1 of 2 clients; round 1 starts …"
   int64_t CountInState(Lease::State state, TaskKind kind = TaskKind::kTrain) const;
+  // The sites of many names that were heard of lately, by when that was.
+  const std::map<std::string, TimeMs>& sites() const { return presence_.seen_sites(); }
 
  private:
   using Actions = std::vector<Action>;
@@ -168,6 +170,7 @@ class RunMachine {
   void Handle(const FoldDone& event, TimeMs now, Actions& actions);
   void Handle(const PartialReported& event, TimeMs now, Actions& actions);
   void Handle(const Merged& event, TimeMs now, Actions& actions);
+  void Handle(const SiteLost& event, TimeMs now, Actions& actions);
   void Handle(const CommitDone& event, TimeMs now, Actions& actions);
   void Handle(const EvaluationDone& event, TimeMs now, Actions& actions);
   void Handle(const VersionFailed& event, TimeMs now, Actions& actions);

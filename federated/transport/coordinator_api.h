@@ -27,6 +27,7 @@
 #include "engine/base/status.h"
 #include "federated/tasks/task.h"
 #include "federated/tasks/task_failure.h"
+#include "federated/tasks/task_record.h"
 
 namespace rivulet {
 
@@ -171,25 +172,15 @@ class ChunkReader {
   virtual StatusOr<std::span<const std::byte>> Next() = 0;
 };
 
-// What is known of one task beside its update. Measurements are the clock's: they stand outside the update's bytes and
-// identity, so that the same training gives the same of both.
-struct TaskRecord {
-  TaskId task;
-  int64_t examples = 0, steps = 0;
-  Scalars declared;  // the plan's scalars: "train_loss"
-  double norm = 0;   // of the delta, by whoever folded it
-  struct Measured {
-    double train_seconds = 0;
-    double fold_seconds = 0;  // in place only
-  } measured;
-};
-
 // What is announced before its bytes.
 struct Submission {
   enum class Kind : uint8_t {
-    kUpdate = 0,   // an Update message (proto/federated/update.proto) of `task`
-    kPartial = 1,  // the records of a gathering's tasks and the partial that they are folded in, by a site of many names
-    kState = 2,    // what `task` proposes as its client's state, by a site that shares no disk with the next one
+    kUpdate = 0,  // an Update message (proto/federated/update.proto) of `task`
+    // By a site of many names: the records of a gathering's tasks (federated/updates/task_records.h), then the partial
+    // that they are folded in (federated/aggregation/partial.h). Refused, it harms its own tasks alone: whatever this
+    // site has is offered again.
+    kPartial = 1,
+    kState = 2,  // what `task` proposes as its client's state, by a site that shares no disk with the next one
   };
   TaskId task;        // of a partial: ""
   int step = 0;       // as the task has it

@@ -22,6 +22,7 @@ namespace {
 // threads of their own: gRPC's must not block. Polls have theirs, so that no upload is before them.
 struct Shared {
   CoordinatorApi& api;
+  const bool admit_sites;
   StreamGuard guard;
   std::unique_ptr<Executor> calls, streams;
 };
@@ -164,7 +165,7 @@ class SubmitStream final : public Stream<grpc::ServerBidiReactor<rpc::SubmitMess
   }
   void OnWriteDone(bool ok) override {
     Ended(Doing::kWriting);
-    ok ? Read(&message_) : End(Unavailable("the upload of task '{}' was cut off", task_));
+    ok ? Read(&message_) : End(Unavailable("the upload of {} was cut off", what_));
   }
 
  private:
@@ -173,7 +174,7 @@ class SubmitStream final : public Stream<grpc::ServerBidiReactor<rpc::SubmitMess
       if (!ok || !message_.has_header()) return End(InvalidArgument("an upload begins with its header"));
       return Begin(message_.header());
     }
-    if (!ok) return End(Unavailable("the upload of task '{}' was cut off before its end", task_));
+    if (!ok) return End(Unavailable("the upload of {} was cut off before its end", what_));
     Status status;
     if (message_.has_resume()) {
       status = writer_->Resume(message_.resume());
@@ -201,7 +202,11 @@ class SubmitStream final : public Stream<grpc::ServerBidiReactor<rpc::SubmitMess
     const Caller caller = FromMessage(header.caller());
     RIVULET_RETURN_IF_ERROR(Name(caller, "uploads"));
     RIVULET_ASSIGN_OR_RETURN(const Submission submission, FromMessage(header.submission()));
-    task_ = submission.task;
+    what_ = submission.task.empty() ? "a partial" : fmt::format("task '{}'", submission.task);
+    if (submission.kind != Submission::Kind::kUpdate && !shared().admit_sites) {
+      return PermissionDenied("'{}' brings what only a site of many clients has, and none is admitted here",
+                              caller.name);
+    }
     RIVULET_ASSIGN_OR_RETURN(writer_, shared().api.Submit(caller, submission));
     return absl::OkStatus();
   }
@@ -215,7 +220,7 @@ class SubmitStream final : public Stream<grpc::ServerBidiReactor<rpc::SubmitMess
   }
 
   std::unique_ptr<ChunkWriter> writer_;
-  std::string task_;
+  std::string what_;
   rpc::SubmitMessageProto message_;
   rpc::SubmitReplyProto reply_;
 };
@@ -233,8 +238,8 @@ bool TellsNothing(const PollRequest& request, const PollReply& reply) {
 
 class Service final : public rpc::Coordinator::CallbackService, public NewsListener {
  public:
-  Service(CoordinatorApi& api, const StreamLimits& limits)
-      : shared_{api, StreamGuard(limits), ThreadExecutor("calls", kCallThreads),
+  Service(CoordinatorApi& api, const GrpcServerOptions& options)
+      : shared_{api, options.admit_sites, StreamGuard(options.limits), ThreadExecutor("calls", kCallThreads),
                 ThreadExecutor("streams", std::max(2, static_cast<int>(std::thread::hardware_concurrency())))} {}
 
   // A poll that would tell nothing is held. A caller that lets its polls be held need not wait between them.
@@ -243,9 +248,9 @@ class Service final : public rpc::Coordinator::CallbackService, public NewsListe
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
     shared_.calls->Run([this, context, reactor, message, reply] {
       StatusOr<PollRequest> asked = FromMessage(*message);
-      // Whoever may speak for every name may take every task and bring any sum: no stranger.
-      if (asked.ok() && asked->serves.kind == Serves::Kind::kAny) {
-        asked = PermissionDenied("'{}' wants to speak for every client of the run, over a network", asked->caller.name);
+      if (asked.ok() && asked->serves.kind == Serves::Kind::kAny && !shared_.admit_sites) {
+        asked = PermissionDenied("'{}' wants to speak for every client of the run, and no such site is admitted here",
+                                 asked->caller.name);
       }
       if (!asked.ok()) {
         reactor->Finish(ToGrpc(asked.status()));
@@ -318,8 +323,7 @@ class Service final : public rpc::Coordinator::CallbackService, public NewsListe
 
 class Server final : public GrpcServer {
  public:
-  Server(CoordinatorApi& api, const GrpcServerOptions& options)
-      : service_(api, options.limits), address_(options.listen) {}
+  Server(CoordinatorApi& api, const GrpcServerOptions& options) : service_(api, options), address_(options.listen) {}
   ~Server() override { Stop(std::chrono::milliseconds(0)); }
 
   Status Listen() {

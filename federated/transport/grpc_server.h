@@ -20,6 +20,11 @@ namespace rivulet {
 struct GrpcServerOptions {
   NetworkAddress listen;  // port 0: any free one
   std::shared_ptr<const TransportCredentials> credentials;
+  // Whether sites of many names may speak here: poll for every client (Serves::kAny) and bring partials and states.
+  // Whoever may do so may take every task of the run and bring any sum within the weights' bounds, and no rule of the
+  // plan looks at a single update any more; so it is for a federation whose machines are all its operator's. Where it
+  // is off they are told PERMISSION_DENIED, and the api does not hear of them.
+  bool admit_sites = false;
   // What a stream that is over them sees is UNAVAILABLE; a client goes on where it was.
   StreamLimits limits;
 };

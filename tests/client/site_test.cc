@@ -3,11 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <map>
 
 #include "client/pass_programs.h"
 #include "federated/random/streams.h"
+#include "federated/updates/block_crcs.h"
+#include "federated/updates/task_records.h"
 #include "tests/client/local_plan.h"
 #include "tests/testing/memory_dataset.h"
 #include "tests/testing/partial_bytes.h"
@@ -51,7 +54,7 @@ class ScriptedCoordinator : public CoordinatorApi {
 
   StatusOr<PollReply> Poll(const PollRequest& request) override {
     EXPECT_EQ(request.serves.kind, Serves::Kind::kAny);
-    if (request.want == 0) return PollReply{};  // a slow machine's site only tells that it is alive
+    if (request.want == 0) return PollReply{};  // a slow machine's site, or a heartbeat, only tells that it is alive
     requests_.push_back(request);
     PollReply reply;
     if (script_.empty()) {
@@ -68,17 +71,45 @@ class ScriptedCoordinator : public CoordinatorApi {
     waits_.push_back(timeout_ms);
   }
   StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller&, const BlobId& blob, int64_t offset) override {
-    EXPECT_EQ(blob, (BlobId{BlobId::Form::kBytes, plan_->digest()}));
     EXPECT_EQ(offset, 0);
+    if (elsewhere_ && blob.form == BlobId::Form::kModel) {
+      ++model_fetches_;
+      return std::make_unique<Reader>(model_bytes_);
+    }
+    EXPECT_EQ(blob, (BlobId{BlobId::Form::kBytes, plan_->digest()}));
     ++plan_fetches_;
     return std::make_unique<Reader>(bytes_);
   }
-  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller&, const Submission&) override {
-    ADD_FAILURE() << "nothing is sent in place";
-    return Internal("no");
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override {
+    EXPECT_TRUE(elsewhere_) << "nothing is sent in place";
+    EXPECT_EQ(caller.name, "worker 0");
+    if (refuses_sites_) return PermissionDenied("no such site");
+    submissions_.push_back(submission);
+    class Writer : public ChunkWriter {
+     public:
+      explicit Writer(ScriptedCoordinator& coordinator) : coordinator_(coordinator) { coordinator_.sent_.clear(); }
+      std::span<const uint32_t> staged_crcs() const override { return {}; }
+      Status Resume(int64_t) override { return absl::OkStatus(); }
+      Status Write(std::span<const std::byte> chunk) override {
+        coordinator_.sent_.append(reinterpret_cast<const char*>(chunk.data()), chunk.size());
+        return absl::OkStatus();
+      }
+      StatusOr<SubmitResult> Finish(const Digest& identity) override {
+        BlockCrcs crcs;
+        crcs.Append(std::as_bytes(std::span(coordinator_.sent_)));
+        EXPECT_EQ(identity, crcs.Identity(0));
+        if (std::exchange(coordinator_.lose_next_, false)) return Unavailable("the connection was lost");
+        return coordinator_.submitted_;
+      }
+
+     private:
+      ScriptedCoordinator& coordinator_;
+    };
+    return std::make_unique<Writer>(*this);
   }
   StatusOr<SubmitResult> SubmitInPlace(const Caller& caller, Partial&& partial,
                                        std::span<const TaskRecord> records) override {
+    EXPECT_FALSE(elsewhere_);
     EXPECT_EQ(caller.name, "worker 0");
     partials_.push_back(std::move(partial));
     records_.emplace_back(records.begin(), records.end());
@@ -86,6 +117,7 @@ class ScriptedCoordinator : public CoordinatorApi {
   }
   StatusOr<std::shared_ptr<const Model>> FetchInPlace(const Caller&, const BlobId& blob) override {
     EXPECT_EQ(blob, (BlobId{BlobId::Form::kModel, base_->ComputeDigest()}));
+    if (elsewhere_) return Unimplemented("a model is shared in one process only");
     ++model_fetches_;
     return base_;
   }
@@ -103,6 +135,11 @@ class ScriptedCoordinator : public CoordinatorApi {
   std::vector<PollRequest> requests_;
   std::vector<int64_t> waits_;
   int plan_fetches_ = 0, model_fetches_ = 0;
+  bool elsewhere_ = false;  // in another process
+  const std::string model_bytes_ = ModelToSafetensors(*base_, {});
+  std::vector<Submission> submissions_;
+  std::string sent_;  // by the last of them
+  bool lose_next_ = false, refuses_sites_ = false;
   std::vector<Partial> partials_;
   std::vector<std::vector<TaskRecord>> records_;
   std::vector<std::string> failures_;
@@ -162,6 +199,7 @@ class SiteTest : public ::testing::Test, public ClientData {
     SiteOptions options;
     options.name = "worker 0";
     options.holds = holds;
+    options.calls.backoff.initial_ms = 1;
     return Site(coordinator_, *this, artifacts_, stop_, std::move(options)).Run();
   }
 
@@ -286,6 +324,53 @@ TEST_F(SiteTest, SiteThatHoldsNothing_HandsEachUpdateOver) {
   ASSERT_THAT(coordinator_.partials_, SizeIs(2));
   EXPECT_EQ(Handed(1), Reference({"b"}));
   EXPECT_THAT(coordinator_.requests_[1].working_on, IsEmpty());
+}
+
+TEST_F(SiteTest, CoordinatorElsewhere_IsSentRecordsAndPartial) {
+  coordinator_.elsewhere_ = true;
+  coordinator_.lose_next_ = true;  // which is sent again
+  coordinator_.script_ = {Tasks({"a", "b"}), HandOverOf({"a", "b"}), PollReply{}};
+  ASSERT_OK(Run());
+  ASSERT_THAT(coordinator_.submissions_, SizeIs(2));
+  const Submission& submission = coordinator_.submissions_[1];
+  EXPECT_EQ(submission.kind, Submission::Kind::kPartial);
+  EXPECT_EQ(submission.gather, kGather);
+  EXPECT_EQ(submission.task, "");
+  EXPECT_EQ(submission.bytes, std::ssize(coordinator_.sent_));
+  const auto read = ReadTaskRecords(std::as_bytes(std::span(coordinator_.sent_)), 4);
+  ASSERT_OK(read);
+  ASSERT_THAT(read->records, SizeIs(2));
+  EXPECT_EQ(read->records[1].task, "task of b");
+  EXPECT_EQ(read->records[1].examples, 15);
+  EXPECT_EQ(read->records[1].steps, 4);
+  EXPECT_GT(read->records[1].norm, 0);
+  const std::string reference = Reference({"a", "b"});
+  EXPECT_TRUE(std::ranges::equal(read->rest, std::as_bytes(std::span(reference))));
+  EXPECT_EQ(coordinator_.plan_fetches_, 1);
+  EXPECT_EQ(coordinator_.model_fetches_, 1);
+  EXPECT_THAT(coordinator_.failures_, IsEmpty());
+  // Who holds something asks often, and who has nothing lets its poll be held once it was told what it waits for.
+  EXPECT_EQ(coordinator_.requests_[0].hold_ms, 20'000);
+  EXPECT_FALSE(coordinator_.requests_[0].told);
+  EXPECT_LE(coordinator_.requests_[1].hold_ms, 1000);
+  EXPECT_EQ(coordinator_.requests_[3].hold_ms, 20'000);
+  EXPECT_TRUE(coordinator_.requests_[3].told);
+}
+
+// What it had is offered to others by whoever refuses it.
+TEST_F(SiteTest, CoordinatorElsewhereRefusesThePartial_NothingIsGivenUp) {
+  coordinator_.elsewhere_ = true;
+  coordinator_.submitted_ = SubmitResult{SubmitResult::Kind::kRefused, "its round is closed"};
+  coordinator_.script_ = {Tasks({"a"}), HandOverOf({"a"}), Tasks({"b"}), HandOverOf({"b"})};
+  ASSERT_OK(Run());
+  EXPECT_THAT(coordinator_.submissions_, SizeIs(2));
+  EXPECT_THAT(coordinator_.failures_, IsEmpty());
+}
+
+TEST_F(SiteTest, CoordinatorElsewhereAdmitsNoSite_EndsWithItsSentence) {
+  coordinator_.elsewhere_ = coordinator_.refuses_sites_ = true;
+  coordinator_.script_ = {Tasks({"a"}), HandOverOf({"a"})};
+  EXPECT_THAT(Run(), StatusIs(absl::StatusCode::kPermissionDenied, "no such site"));
 }
 
 TEST_F(SiteTest, NothingToDo_WaitsAsLongAsItIsTold) {

@@ -187,16 +187,17 @@ TEST_F(UploadTest, Cancel_WhileItIsChecked_LeavesTheBytesToTheChecker) {
 TEST(IntakeTest, Begin_SameTaskTwice_IsOneUpload) {
   TestFolder folder;
   Intake intake(folder.path(), 1 << 20);
-  const auto first = *intake.Begin({"a", 0, 10}), second = *intake.Begin({"a", 0, 10});
+  const auto first = *intake.Begin("a", {"a", 0, 10}), second = *intake.Begin("a", {"a", 0, 10});
   EXPECT_EQ(first.upload, second.upload);
   EXPECT_LT(first.turn.writer, second.turn.writer);
-  EXPECT_NE(intake.Begin({"b", 0, 10})->upload, first.upload);
+  EXPECT_NE(intake.Begin("b", {"b", 0, 10})->upload, first.upload);
 }
 
 TEST(IntakeTest, Cancel_OneOrAll_FreesTheirBytes) {
   TestFolder folder;
   Intake intake(folder.path(), 1 << 20);
-  const auto a = *intake.Begin({"a", 0, 4096}), b = *intake.Begin({"b", 0, 4096}), c = *intake.Begin({"c", 0, 4096});
+  const auto a = *intake.Begin("a", {"a", 0, 4096}), b = *intake.Begin("b", {"b", 0, 4096}),
+             c = *intake.Begin("c", {"c", 0, 4096});
   intake.Cancel("a", "late");
   intake.Cancel("nobody", "late");
   EXPECT_EQ(intake.memory_in_use(), 2 * 4096);

@@ -120,10 +120,11 @@ class GrpcTransportTest : public ::testing::Test {
  protected:
   void SetUp() override { StartServer(0, std::chrono::minutes(2)); }
 
-  void StartServer(int port, std::chrono::milliseconds stall_timeout) {
+  void StartServer(int port, std::chrono::milliseconds stall_timeout, bool admit_sites = false) {
     server_.reset();
     auto server = GrpcServer::Start(fake_, {.listen = {.host = "127.0.0.1", .port = port},
                                             .credentials = InsecureCredentials(false),
+                                            .admit_sites = admit_sites,
                                             .limits = {.stall_timeout = stall_timeout}});
     ASSERT_OK(server);
     server_ = std::move(*server);
@@ -177,6 +178,23 @@ TEST_F(GrpcTransportTest, StrangerWhoSpeaksForEveryName_IsRefused) {
   const auto got = client_->Poll({.caller = caller_, .serves = {Serves::Kind::kAny}});
   EXPECT_THAT(got, StatusIs(absl::StatusCode::kPermissionDenied, ::testing::HasSubstr("speak for every client")));
   EXPECT_EQ(fake_.last_poll.caller.name, "") << "the coordinator must not have heard of it";
+}
+
+TEST_F(GrpcTransportTest, StrangerWhoBringsPartialOrState_IsRefused) {
+  for (const auto kind : {Submission::Kind::kPartial, Submission::Kind::kState}) {
+    const auto got = client_->Submit(caller_, {.task = "task-1", .bytes = 3, .kind = kind});
+    EXPECT_THAT(got, StatusIs(absl::StatusCode::kPermissionDenied, ::testing::HasSubstr("none is admitted here")));
+  }
+  EXPECT_EQ(fake_.announced, 0) << "the coordinator must not have heard of it";
+}
+
+TEST_F(GrpcTransportTest, SitesThatAreAdmitted_AreHeard) {
+  StartServer(0, std::chrono::minutes(2), true);
+  EXPECT_OK(client_->Poll({.caller = caller_, .serves = {Serves::Kind::kAny}, .want = 8}));
+  EXPECT_EQ(fake_.last_poll.serves.kind, Serves::Kind::kAny);
+  EXPECT_EQ(fake_.last_poll.want, 8);
+  EXPECT_OK(client_->Submit(caller_, {.task = "task-1", .bytes = 3, .kind = Submission::Kind::kPartial, .gather = 7}));
+  EXPECT_EQ(fake_.announced, 3);
 }
 
 TEST_F(GrpcTransportTest, Errors_CrossWithCodeAndMessage) {

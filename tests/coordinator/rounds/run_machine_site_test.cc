@@ -248,6 +248,32 @@ TEST(RunMachineSiteTest, PartialThatIsRefusedWhileItIsMerged_RefusesEveryTaskInI
   EXPECT_THAT(run.On(Merged{{tasks[1]}}), Contains(HasSubstr("refused: it is of another plan")));
 }
 
+TEST(RunMachineSiteTest, SiteIsLost_WhatItHadIsOfferedToOthersAndNothingElseMoves) {
+  SiteRun run(Cohort(5), 5);
+  const std::vector<TaskId> mine = run.Take("s0", 2), others = run.Take("s1", 1);
+  const TaskId sent = run.Take("s0", 1, {{mine[0]}, {mine[1]}})[0];
+  run.On(StepReported{"s0", sent});
+  run.Hold("s0", {mine[0]});
+  EXPECT_THAT(run.On(SiteLost{"s0"}), IsEmpty());
+  EXPECT_EQ(run.StateOf(mine[0]), Lease::State::kOffered) << "held";
+  EXPECT_EQ(run.StateOf(mine[1]), Lease::State::kOffered) << "taken";
+  EXPECT_EQ(run.StateOf(sent), Lease::State::kStaging) << "it is in no partial";
+  EXPECT_EQ(run.StateOf(others[0]), Lease::State::kTaken);
+  EXPECT_THAT(run.On(SiteLost{"nobody"}), IsEmpty());
+  EXPECT_THAT(run.Take("s1", 2, {{others[0]}}), Contains(mine[0]));
+}
+
+// It was the last that was waited for, and had been asked.
+TEST(RunMachineSiteTest, SiteIsLostAsItIsAsked_TheOthersGoOnHolding) {
+  SiteRun run(Cohort(2), 2);
+  const TaskId a = run.Take("s0", 1)[0], b = run.Take("s1", 1)[0];
+  run.Hold("s0", {a});
+  EXPECT_THAT(run.Hold("s1", {b}), ElementsAre(HasSubstr("hand-over s0"), HasSubstr("hand-over s1")));
+  EXPECT_THAT(run.On(SiteLost{"s0"}), IsEmpty());
+  EXPECT_THAT(run.Take("s1", 1), ElementsAre(a));
+  EXPECT_THAT(run.Hold("s1", {a}), ElementsAre(HasSubstr("hand-over s1")));
+}
+
 TEST(RunMachineSiteTest, OverSelection_ASiteIsGivenNoMoreThanTheVersionHasRoomFor) {
   RunRules rules = Cohort(6);
   rules.dial = {6, 2};

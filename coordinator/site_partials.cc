@@ -1,0 +1,115 @@
+// Partials that sites of other processes send: staged as updates are, read whole, and then taken as those of this
+// process are (in_place.cc).
+#include "coordinator/decided_writer.h"
+#include "coordinator/intake/site_partial.h"
+#include "coordinator/run_coordinator.h"
+#include "engine/profile/tracer.h"
+
+namespace rivulet {
+
+// Hands chunks to the upload; Finish reads and merges on the calling thread.
+class PartialWriter : public ChunkWriter {
+ public:
+  PartialWriter(RunCoordinator& coordinator, std::shared_ptr<RunCoordinator::Attempt> attempt, Caller caller,
+                std::string key, Intake::Begun begun)
+      : coordinator_(coordinator),
+        attempt_(std::move(attempt)),
+        caller_(std::move(caller)),
+        key_(std::move(key)),
+        begun_(std::move(begun)) {}
+  std::span<const uint32_t> staged_crcs() const override { return begun_.turn.crcs; }
+  Status Resume(int64_t offset) override { return begun_.upload->Resume(begun_.turn.writer, offset); }
+  Status Write(std::span<const std::byte> chunk) override { return begun_.upload->Write(begun_.turn.writer, chunk); }
+  StatusOr<SubmitResult> Finish(const Digest& identity) override {
+    StatusOr<SubmitResult> result =
+        coordinator_.ClosePartial(attempt_, caller_, key_, *begun_.upload, begun_.turn.writer, identity);
+    coordinator_.Drain();
+    return result;
+  }
+
+ private:
+  RunCoordinator& coordinator_;
+  const std::shared_ptr<RunCoordinator::Attempt> attempt_;
+  const Caller caller_;
+  const std::string key_;
+  const Intake::Begun begun_;
+};
+
+Status RunCoordinator::CheckTrusted(const Caller& caller) const {
+  const auto found = distrusted_.find({caller.name, caller.session});
+  if (found == distrusted_.end()) return absl::OkStatus();
+  return PermissionDenied("site '{}' gets no more tasks, as its partial was refused ({}); mend it and start it again",
+                          caller.name, found->second);
+}
+
+// A site has one partial a gathering under way. Its tasks are not known before all of it is read, so what is asked here
+// is only whether the round that it belongs to still takes any.
+StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::BeginPartial(const Caller& caller,
+                                                                    const Submission& submission) {
+  RIVULET_RETURN_IF_ERROR(CheckTrusted(caller));
+  const auto refused = [](std::string reason) {
+    return std::make_unique<DecidedWriter>(SubmitResult{SubmitResult::Kind::kRefused, std::move(reason)});
+  };
+  // What is resumed offers the same tasks again, and knows nothing of who had them.
+  if (machine_.phase() == RunMachine::Phase::kStopped) return Unavailable("the run was stopped; it may be resumed");
+  if (machine_.phase() != RunMachine::Phase::kTraining || attempt_ == nullptr ||
+      submission.gather != GatherOf(attempt_->round, attempt_->number)) {
+    return refused("its round is closed; what of it came in time is in");
+  }
+  if (submission.bytes < 1 || submission.bytes > max_partial_bytes_) {
+    return refused(fmt::format("a partial of {} bytes was announced, and those of this plan have 1 to {}",
+                               submission.bytes, max_partial_bytes_));
+  }
+  std::string key = fmt::format("partial {} of site {}", submission.gather, caller.name);
+  RIVULET_ASSIGN_OR_RETURN(Intake::Begun begun, intake_.Begin(key, submission));
+  attempt_->partials.insert(key);
+  return std::make_unique<PartialWriter>(*this, attempt_, caller, std::move(key), std::move(begun));
+}
+
+// A partial that cannot be right is its site's fault, or its disk's, and no client's: the site loses what it has, which
+// is offered to others, so that the same clients make the version. One whose tasks have gone to others meanwhile, as
+// nothing was heard of their site, is nobody's fault, and is lost just the same.
+StatusOr<SubmitResult> RunCoordinator::ClosePartial(const std::shared_ptr<Attempt>& attempt, const Caller& caller,
+                                                    const std::string& key, Upload& upload, int64_t writer,
+                                                    const Digest& identity) {
+  StatusOr<Upload::Whole> whole = upload.Complete(writer, identity);
+  if (absl::IsAborted(whole.status())) {
+    MutexLock lock(mutex_);
+    if (machine_.phase() == RunMachine::Phase::kStopped) return Unavailable("{}", Message(whole.status()));
+    return SubmitResult{SubmitResult::Kind::kRefused, std::string(Message(whole.status()))};
+  }
+  RIVULET_RETURN_IF_ERROR(whole.status());
+  TraceSpan reading(options_.tracer, "phase", "read partial");
+  reading.Arg("bytes", std::ssize(whole->bytes));
+  StatusOr<SitePartial> site = ReadSitePartial(whole->bytes, parts_.aggregation, attempt->round - 1);
+  reading.End();
+  upload.Release();
+  intake_.Forget(key);
+
+  StatusOr<SubmitResult> result = SubmitResult{};
+  if (site.ok()) {
+    result = MergePartial(caller.name, std::move(site->partial), site->records);
+    if (absl::IsNotFound(result.status())) {
+      result = SubmitResult{SubmitResult::Kind::kRefused, std::string(Message(result.status()))};
+    }
+  } else if (absl::IsResourceExhausted(site.status()) || absl::IsInternal(site.status())) {
+    return Unavailable("{}", Message(site.status()));  // of this machine's disk, not of the partial
+  } else {
+    result = SubmitResult{SubmitResult::Kind::kRefused, std::string(Message(site.status()))};
+  }
+  std::optional<EventRow> event;
+  {
+    MutexLock lock(mutex_);
+    attempt->partials.erase(key);
+    if (result.ok() && result->kind == SubmitResult::Kind::kRefused) Feed(SiteLost{caller.name});
+    if (!site.ok()) {
+      distrusted_[{caller.name, caller.session}] = result->reason;
+      event = Note("warning", fmt::format("the partial of site '{}' is refused: {}", caller.name, result->reason),
+                   attempt->round);
+    }
+  }
+  if (event) Tell(*std::move(event));
+  return result;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,127 @@
+#include "federated/updates/task_records.h"
+
+#include <cmath>
+#include <cstring>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+
+#include "engine/base/check.h"
+#include "proto/federated/partial.pb.h"
+
+namespace rivulet {
+namespace {
+
+constexpr std::string_view kRecordsMagic = "RVTASKS1";
+constexpr size_t kRecordsHead = kRecordsMagic.size() + sizeof(uint32_t);
+constexpr int kMaxDeclared = 64;
+constexpr size_t kMaxTaskNameBytes = 1024, kMaxDeclaredNameBytes = 256;
+// Of one record whose names are as long as they usually are, and then some.
+constexpr int64_t kRecordBytes = 4096;
+
+Status CheckMeasure(const std::string& task, const char* what, double value) {
+  if (std::isfinite(value) && value >= 0) return absl::OkStatus();
+  return InvalidArgument("the record of task '{}' says {} = {}, which cannot be", task, what, value);
+}
+
+StatusOr<TaskRecord> RecordOf(const proto::TaskRecordProto& message) {
+  if (message.task().empty() || message.task().size() > kMaxTaskNameBytes) {
+    return InvalidArgument("a record's task has a name of {} bytes", message.task().size());
+  }
+  if (message.declared_size() > kMaxDeclared) {
+    return InvalidArgument("the record of task '{}' has {} scalars, more than {}", message.task(),
+                           message.declared_size(), kMaxDeclared);
+  }
+  TaskRecord record;
+  record.task = message.task();
+  for (const proto::DeclaredProto& scalar : message.declared()) {
+    if (scalar.name().empty() || scalar.name().size() > kMaxDeclaredNameBytes || !std::isfinite(scalar.value()) ||
+        !record.declared.emplace(scalar.name(), scalar.value()).second) {
+      return InvalidArgument("the record of task '{}' says {} = {}, which is not a number to report, or not once",
+                             record.task, scalar.name().substr(0, kMaxDeclaredNameBytes), scalar.value());
+    }
+  }
+  const std::optional<int64_t> examples = DeclaredCount(record.declared, "examples");
+  if (!examples) {
+    return InvalidArgument("the record of task '{}' does not declare on how many 'examples' it was trained",
+                           record.task);
+  }
+  record.examples = *examples;
+  record.steps = DeclaredCount(record.declared, "steps").value_or(0);
+  record.norm = message.norm();
+  record.measured = {.train_seconds = message.train_seconds(), .fold_seconds = message.fold_seconds()};
+  RIVULET_RETURN_IF_ERROR(CheckMeasure(record.task, "a norm", record.norm));
+  RIVULET_RETURN_IF_ERROR(CheckMeasure(record.task, "train_seconds", record.measured.train_seconds));
+  RIVULET_RETURN_IF_ERROR(CheckMeasure(record.task, "fold_seconds", record.measured.fold_seconds));
+  return record;
+}
+
+}  // namespace
+
+std::optional<int64_t> DeclaredCount(const Scalars& declared, const std::string& name) {
+  const auto found = declared.find(name);
+  if (found == declared.end()) return std::nullopt;
+  const double value = found->second;
+  return value >= 0 && value <= 0x1p53 && value == std::floor(value) ? std::optional(static_cast<int64_t>(value))
+                                                                     : std::nullopt;
+}
+
+std::string WriteTaskRecords(std::span<const TaskRecord> records) {
+  proto::TaskRecordsProto message;
+  for (const TaskRecord& record : records) {
+    proto::TaskRecordProto& to = *message.add_records();
+    to.set_task(record.task);
+    for (const auto& [name, value] : record.declared) {
+      proto::DeclaredProto& scalar = *to.add_declared();
+      scalar.set_name(name);
+      scalar.set_value(value);
+    }
+    to.set_norm(record.norm);
+    to.set_train_seconds(record.measured.train_seconds);
+    to.set_fold_seconds(record.measured.fold_seconds);
+  }
+  const size_t size = message.ByteSizeLong();
+  RIVULET_CHECK(size < size_t{1} << 31, "{} records of {} bytes", records.size(), size);
+  const auto length = static_cast<uint32_t>(size);
+  std::string bytes(kRecordsMagic);
+  bytes.append(reinterpret_cast<const char*>(&length), sizeof(length));
+  message.AppendToString(&bytes);
+  return bytes;
+}
+
+int64_t MostTaskRecordBytes(int64_t tasks) { return static_cast<int64_t>(kRecordsHead) + tasks * kRecordBytes; }
+
+StatusOr<TaskRecords> ReadTaskRecords(std::span<const std::byte> bytes, int64_t most) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (text.size() < kRecordsHead || !text.starts_with(kRecordsMagic)) {
+    return InvalidArgument("these {} bytes are no site's partial: they do not begin with {}", bytes.size(),
+                           kRecordsMagic);
+  }
+  uint32_t length = 0;
+  std::memcpy(&length, text.data() + kRecordsMagic.size(), sizeof(length));
+  if (length > text.size() - kRecordsHead || static_cast<int64_t>(length) > MostTaskRecordBytes(most)) {
+    return InvalidArgument(
+        "a site's partial announces {} bytes of records and has {}; those of {} tasks have at most {}", length,
+        text.size() - kRecordsHead, most, MostTaskRecordBytes(most));
+  }
+  proto::TaskRecordsProto message;
+  if (!message.ParseFromArray(text.data() + kRecordsHead, static_cast<int>(length))) {
+    return InvalidArgument("the records of a site's partial cannot be read");
+  }
+  if (message.records_size() > most) {
+    return InvalidArgument("a site's partial brings {} records, more than the {} updates of a version",
+                           message.records_size(), most);
+  }
+  TaskRecords read;
+  read.rest = bytes.subspan(kRecordsHead + length);
+  std::unordered_set<std::string_view> tasks;
+  for (const proto::TaskRecordProto& record : message.records()) {
+    if (!tasks.insert(record.task()).second) {
+      return InvalidArgument("a site's partial brings two records of task '{}'", record.task());
+    }
+    RIVULET_ASSIGN_OR_RETURN(read.records.emplace_back(), RecordOf(record));
+  }
+  return read;
+}
+
+}  // namespace rivulet

@@ -20,7 +20,9 @@ Status Agent::Run() {
   EnterWorkerThread();
   const AgentObserver& observer = options_.observer;
   TaskRunner runner(api_, *artifacts_, stop_,
-                    {{options_.backoff, options_.chunk_bytes, observer.on_retry}, options_.instruments});
+                    {.calls = {options_.backoff, options_.chunk_bytes, observer.on_retry},
+                     .instruments = options_.instruments,
+                     .states = options_.states.get()});
   PollRequest request;
   request.caller = {.name = options_.client_id, .certificate_serial = options_.certificate_serial, .session = session_};
   request.capabilities.version = options_.version;
@@ -39,6 +41,7 @@ Status Agent::Run() {
     }
     RIVULET_RETURN_IF_ERROR(polled.status());
     const PollReply& reply = *polled;
+    for (const TaskOutcome& outcome : reply.outcomes) Settle(outcome, caller.run_id);
     if (observer.on_outcome) {
       for (const TaskOutcome& outcome : reply.outcomes) observer.on_outcome(outcome);
     }
@@ -72,6 +75,17 @@ Status Agent::Run() {
         return Cancelled("stopped");
       }
     }
+  }
+}
+
+// Told until it is asked no more; the same again changes nothing.
+void Agent::Settle(const TaskOutcome& outcome, const std::string& run_id) {
+  if (options_.states == nullptr || run_id.empty()) return;
+  if (outcome.end != TaskEnd::kFolded) {
+    options_.states->Forget(run_id, options_.client_id, outcome.task);
+  } else if (outcome.durable && settled_ != outcome.task) {
+    options_.states->Durable(run_id, options_.client_id, outcome.task);
+    settled_ = outcome.task;
   }
 }
 

@@ -37,6 +37,7 @@ struct AgentOptions {
   int64_t hold_ms = 20'000;                  // how long a poll may wait for its answer when there is nothing to do
   std::function<void(int64_t ms)> sleep;     // null: the wall clock
   std::shared_ptr<ArtifactCache> artifacts;  // null: its own; agents in one process may share
+  std::shared_ptr<ClientStateStore> states;  // null: it keeps nothing from task to task
 };
 
 class Agent {
@@ -52,11 +53,14 @@ class Agent {
   void Stop() { stop_.Stop(); }
 
  private:
+  void Settle(const TaskOutcome& outcome, const std::string& run_id);
+
   CoordinatorApi& api_;
   const AgentOptions options_;
   std::shared_ptr<ArtifactCache> artifacts_;
   StopSignal stop_;
   const uint64_t session_;
+  TaskId settled_;  // the last that is durable
 };
 
 }  // namespace rivulet

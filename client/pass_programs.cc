@@ -42,6 +42,7 @@ BufferTable::BufferTable(const Plan& plan) : layout_(plan.layout()) {
   add("scalars", (static_cast<size_t>(flats.scalars) + 1) * kScalarStride);
   for (int i = 0; i < flats.slots; ++i) add(fmt::format("slots/{}", i), trainable);
   for (const std::string& name : flats.update) add(fmt::format("update/{}", name), trainable);
+  for (const StateVector& state : flats.state) add(fmt::format("{}{}", kStatePrefix, state.name), trainable);
 }
 
 int BufferTable::index(std::string_view name) const {
@@ -84,15 +85,26 @@ StatusOr<std::vector<VariableBinding>> PassPrograms::BindVariables(const Graph& 
     if (!bound.insert(name).second) continue;
     const bool gradient = name.starts_with(kGradients);
     const bool base = name.starts_with(kBase);
-    const std::string variable = gradient ? name.substr(kGradients.size()) : base ? name.substr(kBase.size()) : name;
+    std::string variable = gradient ? name.substr(kGradients.size()) : base ? name.substr(kBase.size()) : name;
+    int kept = -1;  // the buffer of a vector that the client keeps
+    for (const StateVector& state : plan_->flat_names().state) {
+      const std::string buffer = fmt::format("{}{}", kStatePrefix, state.name);
+      if (!name.starts_with(buffer + "/")) continue;
+      variable = name.substr(buffer.size() + 1);
+      kept = buffers_.index(buffer);
+    }
     const Slice* slice = nullptr;
     for (const Slice& candidate : layout.slices()) {
-      if (candidate.name == variable && (!gradient || candidate.segment == Segment::kTrainable)) slice = &candidate;
+      const bool whole = !gradient && kept < 0;  // the others are of the trainable segment alone
+      if (candidate.name == variable && (whole || candidate.segment == Segment::kTrainable)) slice = &candidate;
     }
     if (slice != nullptr) {
       // A step's gradients are nobody's business after it.
       // Being transient, they need not exist: the compiler may use a gradient where it is made and never write it.
-      const int buffer = gradient ? BufferTable::kGrads : base ? BufferTable::kBaseParams : BufferTable::kParams;
+      const int buffer = gradient    ? BufferTable::kGrads
+                         : base      ? BufferTable::kBaseParams
+                         : kept >= 0 ? kept
+                                     : BufferTable::kParams;
       bindings.push_back({name, buffer, slice->offset, slice->spec, gradient});
       continue;
     }

@@ -28,7 +28,7 @@ Site::Site(CoordinatorApi& api, const ClientData& data, ArtifactCache& artifacts
               .run_id = options_.run_id,
               .session = uint64_t{std::random_device()()} << 32 | std::random_device()()},
       calls_(api, stop, options_.calls),
-      trainer_(artifacts, stop, options_.instruments) {}
+      trainer_(artifacts, stop, options_.instruments, options_.states) {}
 
 Status Site::Run() {
   EnterWorkerThread();
@@ -92,6 +92,15 @@ StatusOr<PollReply> Site::Ask() {
 }
 
 Status Site::Obey(const PollReply& reply) {
+  for (const TaskOutcome& outcome : reply.outcomes) {
+    const std::optional<TaskName> name = TaskNameOf(outcome.task, options_.run_id);
+    if (options_.states == nullptr || !name) continue;
+    if (outcome.end != TaskEnd::kFolded) {
+      options_.states->Forget(options_.run_id, name->client_id, outcome.task);
+    } else if (outcome.durable) {
+      options_.states->Durable(options_.run_id, name->client_id, outcome.task);
+    }
+  }
   for (const TaskId& task : reply.cancelled) RIVULET_RETURN_IF_ERROR(Forget(task));
   for (const HandOver& wanted : reply.hand_over) {
     const auto open = open_.find(wanted.gather);

@@ -54,6 +54,8 @@ struct SiteOptions {
   CallOptions calls;
   int64_t hold_ms = 20'000;  // how long a poll may wait for its answer when there is nothing to do
   Instruments instruments;
+  // What its names keep from task to task, of all sites of this process; must outlive the site. Null: nothing.
+  ClientStateStore* states = nullptr;
 };
 
 // One thread's. Not thread-safe, but for Stop of the signal that it was given.

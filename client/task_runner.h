@@ -14,7 +14,8 @@ namespace rivulet {
 
 struct TaskRunnerOptions {
   CallOptions calls;
-  Instruments instruments;  // spans of each task and its phases, and what its steps cost
+  Instruments instruments;             // spans of each task and its phases, and what its steps cost
+  ClientStateStore* states = nullptr;  // null: it keeps nothing from task to task
 };
 
 // Not thread-safe: one per thread. The thread has called EnterWorkerThread().

@@ -72,6 +72,19 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
                                          plan.name(), plan.dataset(), data.name),
                       TaskFailure::Code::kNoExamples, plan.dataset());
   }
+  const bool keeps = !plan.flat_names().state.empty();
+  StateBlob state;
+  if (keeps) {
+    if (states_ == nullptr) {
+      return WithReason(
+          FailedPrecondition("plan '{}' has clients keep something from task to task, for which there is no place here",
+                             plan.name()),
+          TaskFailure::Code::kNotWilling, kStateSubject);
+    }
+    auto kept = states_->Read(task.run_id, client_id, task.state_of);
+    if (!kept.ok()) return WithReason(kept.status(), TaskFailure::Code::kBadModel, kStateSubject);
+    state = *std::move(kept);
+  }
   const NamedBlob* const model = task.input("model");
   if (model == nullptr || model->id.form != BlobId::Form::kModel) {
     return WithReason(
@@ -89,10 +102,16 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
   fetching.End();
   TraceSpan training(tracer, "phase", "train");
   training.Arrow(Tracer::Flow::kStep, Tracer::kTask, task.id);
-  const LaneTask lane{&task, client_id, base_.get(), &examples};
+  const LaneTask lane{&task, client_id, base_.get(), &examples, state};
   RIVULET_ASSIGN_OR_RETURN(std::vector<LocalResult> results, trainer_->Train({&lane, 1}, stop_.token()));
   LocalResult& result = results[0];
+  if (keeps && absl::IsDataLoss(result.status)) {
+    result.status = WithReason(result.status, TaskFailure::Code::kBadModel, kStateSubject);
+  }
   RIVULET_RETURN_IF_ERROR(result.status);
+  if (keeps && task.kind == TaskKind::kTrain) {
+    RIVULET_RETURN_IF_ERROR(states_->Propose(task.run_id, client_id, task.id, std::move(result.state)));
+  }
   training.Arg("examples", result.examples);
   training.Arg("steps", result.steps);
   training.Arg("train_loss", result.train_loss);

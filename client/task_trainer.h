@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "client/artifact_cache.h"
+#include "client/state_store.h"
 #include "client/stop_signal.h"
 #include "client/trainer.h"
 #include "engine/data/dataset.h"
@@ -57,13 +58,14 @@ class TaskTrainer {
     std::function<StatusOr<std::shared_ptr<const Model>>(const BlobId& model, const Plan& plan)> model;
   };
 
-  // Both must outlive this.
-  TaskTrainer(ArtifactCache& artifacts, StopSignal& stop, Instruments instruments)
-      : artifacts_(artifacts), stop_(stop), instruments_(instruments) {}
+  // All must outlive this. `states` null: plans that have clients keep something from task to task are refused.
+  TaskTrainer(ArtifactCache& artifacts, StopSignal& stop, Instruments instruments, ClientStateStore* states)
+      : artifacts_(artifacts), stop_(stop), instruments_(instruments), states_(states) {}
 
-  // The parts lie in the trainer's memory, and in the base model's, until the next call. Errors are those of the
-  // sources and of Trainer::Train; UNIMPLEMENTED: a task of another kind; FAILED_PRECONDITION: the plan wants another
-  // data set.
+  // The parts lie in the trainer's memory, and in the base model's, until the next call; what the client is to keep is
+  // proposed when this returns, so that no accepted update lacks its state. Errors are those of the sources, of the
+  // store and of Trainer::Train; UNIMPLEMENTED: a task of another kind; FAILED_PRECONDITION: the plan wants another
+  // data set, or a store.
   StatusOr<LocalResult> Train(const Task& task, std::string_view client_id, const BoundData& data,
                               const Sources& sources);
   const Plan& plan() const { return *plan_->plan; }  // of the last task that was trained
@@ -72,6 +74,7 @@ class TaskTrainer {
   ArtifactCache& artifacts_;
   StopSignal& stop_;
   const Instruments instruments_;
+  ClientStateStore* const states_;
   std::shared_ptr<const PlanArtifacts> plan_;
   std::unique_ptr<Trainer> trainer_;   // of plan_
   std::shared_ptr<const Model> base_;  // what the last result's parts are differences to

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "client/pass_programs.h"
+#include "client/state_blob.h"
 #include "engine/base/check.h"
 #include "engine/base/vlog.h"
 #include "engine/profile/step_monitor.h"
@@ -80,6 +81,7 @@ struct LaneRun {
   const Task& task;
   std::string_view client_id;
   const ExampleSource& examples;
+  std::string_view state;
   const CancellationToken& cancel;
   const int64_t size = examples.size();
   StreamKey rng{};
@@ -109,6 +111,10 @@ class LocalTrainer : public Trainer {
       memory_.push_back(std::move(memory));
       buffers_.push_back({memory_.back().data(), DType::kFloat32, 0});
     }
+    for (const StateVector& state : plan_.flat_names().state) {
+      AlignedBuffer& memory = memory_[Index(table_.index(fmt::format("{}{}", kStatePrefix, state.name)))];
+      kept_.push_back({state.name, {reinterpret_cast<float*>(memory.data()), memory.size() / sizeof(float)}});
+    }
     feeds_.resize(plan_.features().size());
     for (const auto& [name, source] : plan_.training().parts) parts_.push_back(RunsOf(name, source));
     for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
@@ -133,7 +139,7 @@ class LocalTrainer : public Trainer {
     RIVULET_CHECK(lane.task != nullptr && lane.base != nullptr && lane.examples != nullptr);
     EnterWorkerThread();
     std::vector<LocalResult> results(1);
-    LaneRun run{*lane.task, lane.client_id, *lane.examples, cancel};
+    LaneRun run{*lane.task, lane.client_id, *lane.examples, lane.state, cancel};
     results[0].status = TrainLane(run, *lane.base, results[0]);
     return results;
   }
@@ -191,6 +197,7 @@ class LocalTrainer : public Trainer {
     std::memcpy(memory_[BufferTable::kParams].data(), base.arena().data(), base.arena().size());
     // The programs only read it.
     buffers_[BufferTable::kBaseParams].data = const_cast<std::byte*>(base.arena().data());
+    RIVULET_RETURN_IF_ERROR(BeginState(lane.state));
     // The stream follows from the task alone (the client's key, base version, ordinal). Which trainer runs it, in which
     // process and after how many other tasks, cannot change a draw.
     lane.rng = StreamOf(lane.task, Purpose::kGraph);
@@ -223,11 +230,29 @@ class LocalTrainer : public Trainer {
       }
       result.parts.push_back({part.name, part.runs});
     }
+    if (!kept_.empty() && lane.task.kind == TaskKind::kTrain) result.state = WriteState(kept_);
     result.declared["examples"] = static_cast<double>(size);
     result.declared["steps"] = static_cast<double>(lane.step);
     result.train_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
     RIVULET_VLOG(1, "client '{}': {} steps over {} examples from round {}, loss {:.4f}, {:.3f} s", lane.client_id,
                  lane.step, size, lane.task.base_version, result.train_loss, result.train_seconds);
+    return absl::OkStatus();
+  }
+
+  // What the client kept, or what it begins with.
+  Status BeginState(std::string_view state) {
+    if (kept_.empty()) return absl::OkStatus();
+    if (!state.empty()) return ReadState(state, kept_);
+    const std::vector<StateVector>& specs = plan_.flat_names().state;
+    for (size_t i = 0; i < kept_.size(); ++i) {
+      const std::span<std::byte> to = std::as_writable_bytes(kept_[i].values);
+      if (specs[i].from_base) {
+        const size_t trainable = plan_.layout()->segment_offset(Segment::kTrainable);
+        std::memcpy(to.data(), buffers_[BufferTable::kBaseParams].data + trainable, to.size());
+      } else {
+        std::memset(to.data(), 0, to.size());
+      }
+    }
     return absl::OkStatus();
   }
 
@@ -411,6 +436,7 @@ class LocalTrainer : public Trainer {
   const LoopBudget loops_;
   std::vector<AlignedBuffer> memory_;  // by the table's index
   std::vector<Buffer> buffers_;
+  std::vector<NamedState> kept_;                     // among them
   std::vector<AlignedBuffer> feeds_;                 // of the largest batch so far; smaller ones use their front
   AlignedBuffer arena_;                              // of the largest program; all share it
   std::shared_ptr<const ModelLayout> known_layout_;  // equal to the plan's

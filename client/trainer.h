@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct LaneTask {
   std::string_view client_id;
   const Model* base = nullptr;
   const ExampleSource* examples = nullptr;
+  std::string_view state = {};  // as a result gave it (client/state_blob.h); "": its first values
 };
 
 struct LocalResult {
@@ -42,6 +44,7 @@ struct LocalResult {
   std::vector<Part> parts;  // "delta"
   // What is told beside the parts: "examples", "steps", and "train_loss": the mean over the examples of the last epoch.
   Scalars declared;
+  std::string state;  // what the client keeps, after a training of a plan that has it keep something; else ""
   int64_t examples = 0, steps = 0;
   double train_loss = 0;
   double train_seconds = 0;  // a clock's, hence no part of what is declared
@@ -68,6 +71,7 @@ class Trainer {
   // same values, whichever trainer runs it. Calls EnterWorkerThread() on the calling thread.
   // INVALID_ARGUMENT: more than one lane, which a CPU has not. A result's status: FAILED_PRECONDITION: no examples.
   // INVALID_ARGUMENT: a base model of another layout, or a record that cannot be decoded (names file, record and byte).
+  // DATA_LOSS: a state that is damaged, or of another plan.
   // INTERNAL / INVALID_ARGUMENT: a kernel failed, naming its node. RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED: a loop of the
   // plan. CANCELLED.
   // A value that is not a number is no error here: whoever folds refuses it.

@@ -43,7 +43,7 @@ SubmitResult ResultOf(const TaskOutcome& outcome) {
 }
 
 TaskOutcome OutcomeOf(const ClientRoundRow& row) {
-  TaskOutcome outcome{row.task_id, TaskEnd::kDropped, row.error};
+  TaskOutcome outcome{row.task_id, TaskEnd::kDropped, row.error, row.status == Name(TaskEnd::kFolded)};
   for (const TaskEnd end : {TaskEnd::kFolded, TaskEnd::kRefused, TaskEnd::kFailed}) {
     if (row.status == Name(end)) outcome.end = end;
   }
@@ -146,6 +146,7 @@ Task RunCoordinator::MakeTask(const Offer& offer) const {
   task.stream_key = ClientKey(options_.scenario.run.seed, offer.lease.client_id);
   task.plan = parts_.plan_digest;
   task.inputs.push_back({"model", {BlobId::Form::kModel, current_.digest}});
+  if (parts_.keeps_state) task.state_of = states_.Of(offer.lease.client_id);
   task.gather = GatherOf(offer.round, offer.attempt);
   return task;
 }
@@ -185,6 +186,9 @@ StatusOr<PollReply> RunCoordinator::Poll(const PollRequest& request) {
       clients_.Saw(caller.name, NowUnixMs());
       if (std::optional<TaskOutcome> outcome = EarlierOutcome(caller.name))
         reply.outcomes.push_back(*std::move(outcome));
+    }
+    if (const auto untold = untold_.find(caller.name); !itself && untold != untold_.end()) {
+      reply.outcomes = std::exchange(untold->second, {});
     }
     for (const Action& action : Feed(event)) {
       if (const auto* offer = std::get_if<Offer>(&action); offer != nullptr && offer->again) {
@@ -336,6 +340,10 @@ Status RunCoordinator::Fail(const Caller& caller, const TaskFailure& failure) {
       if (refusal == nullptr || refusal->why != Refuse::Why::kUnknown) continue;
       const auto earlier = EarlierOutcome(caller.name);
       if (!earlier || earlier->task != task) status = NotFound("{}", refusal->reason);
+    }
+    const auto lost = TaskNameOf(task, run_id_);
+    if (status.ok() && lost && failure.code == TaskFailure::Code::kBadModel && failure.subject == kStateSubject) {
+      states_.Lost(lost->client_id);
     }
   }
   Drain();

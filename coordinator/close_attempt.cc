@@ -121,6 +121,21 @@ RunCoordinator::Outcome RunCoordinator::AbandonRound(Job& job) {
   return outcome;
 }
 
+// What a site has not heard of the clients that it works for: how each of their tasks ended that is in no version, at
+// once, and which are in a durable one, when it is. Only the newest is of use: a client's later task settles what came
+// before it. So a site that asks no more costs little.
+void RunCoordinator::TellSites(const PendingAttempt& attempt, bool durable) {
+  constexpr size_t kMostUntold = 65'536;
+  if (!parts_.keeps_state) return;
+  for (auto& [site, outcome] : OutcomesOfSites(attempt.attempt, attempt.end)) {
+    if ((outcome.end == TaskEnd::kFolded) != durable) continue;
+    std::vector<TaskOutcome>& untold = untold_[site];
+    if (untold.size() >= kMostUntold) untold.clear();
+    outcome.durable = durable;
+    untold.push_back(std::move(outcome));
+  }
+}
+
 // The run goes on as soon as the version is there: the next cohort is drawn while files and rows of this one are still
 // to be written. A crash may so lose versions that tasks were given on; the run that is resumed draws the same cohorts
 // again, and the same tasks give the same bits. Only the end waits for the disk: who hears that a run has finished may
@@ -144,6 +159,12 @@ void RunCoordinator::CloseJob(Job job) {
   {
     MutexLock lock(mutex_);
     if (pending.version) current_ = *pending.version;
+    if (parts_.keeps_state && pending.end.status == "committed") {
+      for (const auto& [lease, facts] : pending.attempt.tasks) {
+        if (lease.state == Lease::State::kFolded) states_.Folded(lease.task);
+      }
+    }
+    TellSites(pending, false);
     for (auto& [client_id, outcome] : outcomes) clients_.Remember(client_id, std::move(outcome));
     for (EventRow& event : events) {
       if (event.level != "info") Say(std::move(event));  // of the rest the report tells

@@ -14,6 +14,7 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
   parts.dataset = plan->dataset();
   parts.layout = plan->layout();
   parts.aggregation = plan->aggregation();
+  parts.keeps_state = !plan->flat_names().state.empty();
   RIVULET_ASSIGN_OR_RETURN(const Composition composition, Compose(options.scenario, *plan->layout()));
   parts.server_optimizer = composition.server_optimizer;
   parts.initial_model = [plan, seed = options.scenario.run.seed]() -> StatusOr<std::shared_ptr<const Model>> {

@@ -82,6 +82,8 @@ class Coordinator : public CoordinatorApi {
   static StatusOr<std::unique_ptr<Coordinator>> Create(CoordinatorOptions options);
 
   virtual const std::string& run_id() const = 0;
+  // Where what belongs to this run lies, beside its history: models, plan, and what simulated clients keep.
+  virtual const std::string& folder() const = 0;
   virtual bool already_finished() const = 0;  // --resume of a finished run
   // Blocks until the run ends: OK when finished, the reason otherwise. CANCELLED after Stop.
   virtual Status Wait() = 0;

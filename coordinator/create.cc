@@ -222,6 +222,9 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
     start.candidates.push_back({std::move(client.client_id), client.from_round, client.from_attempt});
   }
   RIVULET_ASSIGN_OR_RETURN(setup.machine, RunMachine::Create(RulesOf(options, parts, run.run_id), std::move(start)));
+  if (parts.keeps_state) {
+    RIVULET_ASSIGN_OR_RETURN(setup.folded, setup.history->NewestFolded(run.run_id));
+  }
   setup.already_finished = setup.machine->phase() == RunMachine::Phase::kFinished;
   if (!setup.already_finished) {
     if (!kept_plan) RIVULET_RETURN_IF_ERROR(setup.models->WritePlan(*parts.plan));

@@ -33,8 +33,10 @@ RunCoordinator::RunCoordinator(Setup setup)
       clock_start_(std::chrono::steady_clock::now()),
       machine_(*std::move(setup.machine)),
       current_(std::move(setup.current)),
+      states_(run_id_),
       writer_(*history_, *models_, ThreadExecutor("writes", 1), Clock::System(), WriterOptions(), setup.model_rows,
               current_.row.round) {
+  for (const TaskId& task : setup.folded) states_.Folded(task);
   thread_ = std::thread([this] { RunThread(); });
 }
 
@@ -52,9 +54,24 @@ VersionWriter::Options RunCoordinator::WriterOptions() {
   options.durability = run.durability.empty() ? options_.enforce_deadline ? Durability::kRound : Durability::kSecond
                                               : DurabilityOf(run.durability);
   options.keep_all_models = run.keep_models == "all";
+  options.on_written = [this](std::span<const PendingAttempt> attempts) { OnWritten(attempts); };
   options.on_failed = [this](const Status& status) { OnWriteFailed(status); };
   options.tracer = options_.tracer;
   return options;
+}
+
+// Whoever has an update in it may let go of what a crash would have brought back.
+void RunCoordinator::OnWritten(std::span<const PendingAttempt> attempts) {
+  MutexLock lock(mutex_);
+  for (const PendingAttempt& pending : attempts) {
+    if (pending.end.status != "committed") continue;
+    for (const auto& [lease, facts] : pending.attempt.tasks) {
+      if (lease.state == Lease::State::kFolded && !lease.served_by_another()) {
+        clients_.IsDurable(lease.client_id, lease.task);
+      }
+    }
+    TellSites(pending, true);
+  }
 }
 
 // Versions that are ready beyond the last one that is written are lost with the process; what is resumed makes them

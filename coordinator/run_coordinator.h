@@ -32,6 +32,7 @@
 #include "coordinator/intake/pot.h"
 #include "coordinator/ledger/client_book.h"
 #include "coordinator/ledger/ledger.h"
+#include "coordinator/ledger/state_book.h"
 #include "coordinator/model_store/model_store.h"
 #include "coordinator/refusals.h"
 #include "coordinator/rounds/run_machine.h"
@@ -52,6 +53,7 @@ class RunCoordinator final : public Coordinator {
     std::unique_ptr<ModelStore> models;
     ServedVersion current;
     std::vector<ModelRow> model_rows;  // as the history has them
+    std::vector<TaskId> folded;        // the newest of each client, where clients keep something
     std::optional<RunMachine> machine;
     bool resumed = false;
     bool already_finished = false;
@@ -70,6 +72,7 @@ class RunCoordinator final : public Coordinator {
   StatusOr<std::shared_ptr<const Model>> FetchInPlace(const Caller& caller, const BlobId& blob) override;
 
   const std::string& run_id() const override { return run_id_; }
+  const std::string& folder() const override { return models_->folder(); }
   bool already_finished() const override { return already_finished_; }
   Status Wait() override;
   void Stop() override;
@@ -113,6 +116,7 @@ class RunCoordinator final : public Coordinator {
   };
   // run_coordinator.cc
   VersionWriter::Options WriterOptions();
+  void OnWritten(std::span<const PendingAttempt> attempts) EXCLUDES(mutex_);
   void OnWriteFailed(const Status& status) EXCLUDES(mutex_);
   int64_t NowUnixMs() const;
   TimeMs Now() const;
@@ -173,6 +177,7 @@ class RunCoordinator final : public Coordinator {
 
   // close_attempt.cc
   void CloseJob(Job job) EXCLUDES(mutex_);
+  void TellSites(const PendingAttempt& attempt, bool durable) REQUIRES(mutex_);
   Outcome MakeRound(Job& job) EXCLUDES(mutex_);
   Outcome AbandonRound(Job& job) EXCLUDES(mutex_);
   ClosedAttempt Closed(Job& job) const;  // takes its leases
@@ -208,7 +213,10 @@ class RunCoordinator final : public Coordinator {
   CondVar work_;                           // of epoch_
   uint64_t epoch_ GUARDED_BY(mutex_) = 1;  // counts what a waiting site may want to hear of
   NewsListener* listener_ GUARDED_BY(mutex_) = nullptr;
-  ClientBook clients_ GUARDED_BY(mutex_);                // those that poll for themselves
+  ClientBook clients_ GUARDED_BY(mutex_);  // those that poll for themselves
+  StateBook states_ GUARDED_BY(mutex_);    // where clients keep something
+  // By site, what it has not been told of the tasks that it did for others, where these keep something.
+  std::unordered_map<std::string, std::vector<TaskOutcome>> untold_ GUARDED_BY(mutex_);
   std::shared_ptr<Joining> joining_ GUARDED_BY(mutex_);  // gathers names; null: none
   Refusals refusals_ GUARDED_BY(mutex_);
   std::unordered_set<std::string> joining_names_ GUARDED_BY(mutex_);  // each has a place in the population

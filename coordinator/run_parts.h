@@ -20,6 +20,7 @@ struct RunParts {
   std::shared_ptr<const ModelLayout> layout;
   AggregationSpec aggregation;
   PieceSpec server_optimizer = {"sgd"};
+  bool keeps_state = false;  // whether its clients keep something from task to task
   std::function<StatusOr<std::shared_ptr<const Model>>()> initial_model;
 };
 

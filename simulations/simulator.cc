@@ -7,6 +7,7 @@
 
 #include "client/artifact_cache.h"
 #include "client/site.h"
+#include "client/state_store.h"
 #include "client/stop_signal.h"
 #include "coordinator/stored_run.h"
 #include "engine/base/mutex.h"
@@ -87,7 +88,10 @@ class LocalSimulation : public Simulation {
       }
       if (watch) watch(report);
     };
+    const std::string durability = coordinator.scenario.run.durability;
     RIVULET_ASSIGN_OR_RETURN(coordinator_, Coordinator::Create(std::move(coordinator)));
+    // As safe as the versions that name what is in it: where each is synced before the next but one, so is this.
+    states_ = NewStateStore(FileSystem::Default(), FolderOf(coordinator_->folder()), durability == "round");
     return absl::OkStatus();
   }
 
@@ -143,6 +147,7 @@ class LocalSimulation : public Simulation {
     options.version = kVersion;
     options.holds = number < Cores();
     options.instruments = instruments_;
+    options.states = states_.get();
     const Status status = Site(*coordinator_, *data_, *artifacts_, stop_, std::move(options)).Run();
     if (status.ok() || stop_.stopped()) return;
     {
@@ -167,6 +172,7 @@ class LocalSimulation : public Simulation {
   std::shared_ptr<Evaluator> evaluator_;
   StopSignal stop_;
   std::unique_ptr<ArtifactCache> artifacts_;
+  std::unique_ptr<ClientStateStore> states_;
   Mutex mutex_;
   Status worker_error_ GUARDED_BY(mutex_);  // the first
   std::map<std::string, double> central_ GUARDED_BY(mutex_);

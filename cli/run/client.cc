@@ -13,6 +13,7 @@
 #include "cli/run/insecure.h"
 #include "cli/run/watching.h"
 #include "client/agent.h"
+#include "client/state_store.h"
 #include "engine/base/display_name.h"
 #include "engine/data/dataset.h"
 #include "federated/transport/grpc_client.h"
@@ -26,6 +27,7 @@ struct ClientOptions {
   std::string name;
   std::vector<std::string> data;  // NAME=GLOB
   std::string kernels;
+  std::string state = "rivulet-state";
   bool json = false;
   TraceOptions trace;
 };
@@ -151,7 +153,8 @@ Status ServeAsClient(const ClientOptions& options) {
                              .data = std::move(data),
                              .observer = std::move(observer),
                              .instruments = watching->instruments(),
-                             .artifacts = std::make_shared<ArtifactCache>(options.kernels)});
+                             .artifacts = std::make_shared<ArtifactCache>(options.kernels),
+                             .states = NewStateStore(FileSystem::Default(), options.state, true)});
   interrupt.Call([&] {
     agent.Stop();
     (*connection)->Cancel();
@@ -183,6 +186,8 @@ const RegisterCommand kClient(25, [] {
   command.arguments.back().required = true;
   command.Option("--kernels", "KIND", &options->kernels,
                  "take only plans that compute with native or with portable kernels [what the plan says]");
+  command.Option("--state", "DIR", &options->state,
+                 "where it keeps what a plan has it keep from task to task, which never leaves it [rivulet-state]");
   command.Flag("--json", &options->json, "say what happens as JSON on stdout, one object per line");
   AddTraceOptions(command, &options->trace);
   command.run = [options] { return ServeAsClient(*options); };

@@ -160,8 +160,12 @@ class Deployment {
     for (size_t i = 0; i < files.size(); ++i) {
       Client& client = clients_.emplace_back();
       client.name = shares.NameAt(static_cast<int64_t>(i));
-      client.arguments = {"client", "--insecure", "--json", "--name=" + client.name,
-                          "--data=train=" + GlobQuote(files[i])};
+      client.arguments = {"client",
+                          "--insecure",
+                          "--json",
+                          "--name=" + client.name,
+                          "--data=train=" + GlobQuote(files[i]),
+                          "--state=" + options_.run.db + ".clients"};
     }
     const Status status = Watch();
     picture_.Draw(clients_, true);

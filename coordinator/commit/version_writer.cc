@@ -127,6 +127,7 @@ void VersionWriter::WriteNow() {
   writing_bytes_ = batch.bytes;
   mutex_.Unlock();
   const Status status = Write(batch.attempts);
+  if (status.ok() && options_.on_written) options_.on_written(batch.attempts);
   batch = {};
   mutex_.Lock();
   writing_ = false;

@@ -57,6 +57,8 @@ class VersionWriter {
     Durability durability = Durability::kRound;
     bool keep_all_models = false;
     int64_t most_pending_bytes = 64 << 20;  // of rows, and of models that are to be kept; more is written at once
+    // What has just become durable, in the order in which it was added, on whichever thread wrote; null: nobody asks.
+    std::function<void(std::span<const PendingAttempt>)> on_written;
     // Once, on whichever thread wrote: nothing more is written, and the run cannot go on.
     std::function<void(const Status&)> on_failed;
     Tracer* tracer = nullptr;

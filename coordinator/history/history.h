@@ -122,6 +122,8 @@ class History {
   // The newest of this name, with its round.
   StatusOr<std::optional<std::pair<int64_t, BlobRow>>> FindBlob(const std::string& run_id, const std::string& name);
   StatusOr<ResumePoint> FindResumePoint(const std::string& run_id);
+  // The newest task of each client whose update is in a version, in no order. O(tasks of the run).
+  StatusOr<std::vector<std::string>> NewestFolded(const std::string& run_id);
   StatusOr<std::optional<ClientRoundRow>> FindTask(const std::string& task_id);
   StatusOr<std::optional<ClientRoundRow>> LastTask(const std::string& run_id, const std::string& client_id);
 

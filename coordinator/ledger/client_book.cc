@@ -58,6 +58,11 @@ void ClientBook::Remember(const std::string& client_id, TaskOutcome outcome) {
   outcomes_[client_id] = std::move(outcome);
 }
 
+void ClientBook::IsDurable(const std::string& client_id, const TaskId& task) {
+  const auto found = outcomes_.find(client_id);
+  if (found != outcomes_.end() && found->second.task == task) found->second.durable = true;
+}
+
 const TaskOutcome* ClientBook::LastOutcome(const std::string& client_id) const {
   const auto found = outcomes_.find(client_id);
   return found == outcomes_.end() ? nullptr : &found->second;

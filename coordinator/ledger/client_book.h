@@ -30,6 +30,8 @@ class ClientBook {
                                                         bool finishes_run);
 
   void Remember(const std::string& client_id, TaskOutcome outcome);  // the last counts
+  // The version that this task is in is written, if it is the last of its client.
+  void IsDurable(const std::string& client_id, const TaskId& task);
   // null: none is known.
   const TaskOutcome* LastOutcome(const std::string& client_id) const;
   // True the first time for each client of whom no outcome is known: whoever asks looks it up in the history then.

@@ -64,6 +64,24 @@ std::vector<const ClosedAttempt::ClosedTask*> InOrder(const ClosedAttempt& attem
   return tasks;
 }
 
+std::vector<std::pair<std::string, TaskOutcome>> LastWords(const ClosedAttempt& attempt, const AttemptEnd& end,
+                                                           bool of_sites) {
+  std::vector<std::pair<std::string, TaskOutcome>> outcomes;
+  outcomes.reserve(attempt.tasks.size());
+  for (const auto& [lease, facts] : attempt.tasks) {
+    if (lease.served_by_another() != of_sites) continue;
+    TaskOutcome outcome{lease.task, EndOf(lease), lease.reason};
+    if (outcome.end == TaskEnd::kFolded && end.status != "committed") {
+      outcome.end = TaskEnd::kDropped;
+      outcome.reason = end.status == "abandoned"
+                           ? fmt::format("the round was abandoned: {}", end.reason)
+                           : fmt::format("round {} cannot be committed: {}", attempt.round, end.reason);
+    }
+    outcomes.emplace_back(of_sites ? lease.site : lease.client_id, std::move(outcome));
+  }
+  return outcomes;
+}
+
 }  // namespace
 
 RoundRow RoundOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
@@ -149,20 +167,11 @@ AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
 }
 
 std::vector<std::pair<std::string, TaskOutcome>> OutcomesOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
-  std::vector<std::pair<std::string, TaskOutcome>> outcomes;
-  outcomes.reserve(attempt.tasks.size());
-  for (const auto& [lease, facts] : attempt.tasks) {
-    if (lease.served_by_another()) continue;
-    TaskOutcome outcome{lease.task, EndOf(lease), lease.reason};
-    if (outcome.end == TaskEnd::kFolded && end.status != "committed") {
-      outcome.end = TaskEnd::kDropped;
-      outcome.reason = end.status == "abandoned"
-                           ? fmt::format("the round was abandoned: {}", end.reason)
-                           : fmt::format("round {} cannot be committed: {}", attempt.round, end.reason);
-    }
-    outcomes.emplace_back(lease.client_id, std::move(outcome));
-  }
-  return outcomes;
+  return LastWords(attempt, end, false);
+}
+
+std::vector<std::pair<std::string, TaskOutcome>> OutcomesOfSites(const ClosedAttempt& attempt, const AttemptEnd& end) {
+  return LastWords(attempt, end, true);
 }
 
 }  // namespace rivulet

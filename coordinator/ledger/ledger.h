@@ -67,5 +67,7 @@ AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end);
 // Each task's last word beside its client's name, in the order drawn, where clients poll for themselves: what is told
 // to one that lost the answer. A folded task of an attempt that was not committed is dropped, and told why.
 std::vector<std::pair<std::string, TaskOutcome>> OutcomesOf(const ClosedAttempt& attempt, const AttemptEnd& end);
+// The same beside their sites' names, where sites poll for clients.
+std::vector<std::pair<std::string, TaskOutcome>> OutcomesOfSites(const ClosedAttempt& attempt, const AttemptEnd& end);
 
 }  // namespace rivulet

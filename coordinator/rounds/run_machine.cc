@@ -688,8 +688,7 @@ void RunMachine::AddLeases(Gathering& to, std::vector<std::string> client_ids, T
     // same number gives the same tasks, so that a client that still holds an update can submit it after a restart. No
     // client measures a version twice.
     if (to.kind == TaskKind::kTrain) lease.ordinal = static_cast<uint16_t>(ordinals_[client_id]++ % kMaxOrdinals);
-    lease.task = fmt::format("{}-{}{}-a{}-{}-{}", rules_.run_id, Letter(to.kind), to.version, to.attempt, client_id,
-                             lease.ordinal);
+    lease.task = TaskIdOf(rules_.run_id, {to.kind, to.version, to.attempt, client_id, lease.ordinal});
     lease.client_id = std::move(client_id);
     lease.expires = rules_.lease_ms > 0 ? now + rules_.lease_ms : 0;
     actions.push_back(Offer{lease, to.version, to.attempt, false});

@@ -109,6 +109,12 @@ Status AddPass(const PassBuilder& builder, const ClientConfig& client, const Mod
   }
   pass.set_begin(BytesOf(rule.begin));
   pass.set_step(BytesOf(rule.step));
+  if (builder.at_end != nullptr) {
+    FlatScope f(layout);
+    builder.at_end(f);
+    RIVULET_ASSIGN_OR_RETURN(const Graph end, std::move(f).Finish());
+    pass.set_end(BytesOf(end));
+  }
   return absl::OkStatus();
 }
 
@@ -156,6 +162,10 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
   RIVULET_ASSIGN_OR_RETURN(const ModelLayout layout, ModelLayoutOf(model));
   proto::LocalProgramDef& training = *plan.add_programs();
   training.set_kind(static_cast<int32_t>(TaskKind::kTrain));
+  for (const StateVector& state : composition.state) {
+    plan.mutable_flats()->add_state(state.name);
+    if (state.from_base) plan.mutable_flats()->add_state_from_base(state.name);
+  }
   for (const PassBuilder& pass : composition.passes) {
     RIVULET_RETURN_IF_ERROR(
         AddPass(pass, scenario.client, model, layout, *plan.mutable_flats(), *training.add_passes()));

@@ -59,10 +59,11 @@ class ForwardBuilder {
         Output& handle = handles[variable];
         if (!handle) {
           AttrMap attrs = node->attrs();
-          const std::string name = InstanceVariable(instance.buffer, variable);
+          const std::string buffer = BufferOf(instance, variable);
+          const std::string name = InstanceVariable(buffer, variable);
           attrs["shared_name"] = name;
           handle = scope.Op("VarHandleOp", {}, std::move(attrs), name);
-          if (OnlyRead(instance.buffer)) only_read_.insert(handle.node);
+          if (OnlyRead(buffer)) only_read_.insert(handle.node);
         }
         instead[node->name()] = handle;
       } else if (!first && node->type() == "Placeholder") {
@@ -71,6 +72,15 @@ class ForwardBuilder {
     }
     RIVULET_RETURN_IF_ERROR(scope.status());
     return ImportInto(graph, model_.graph, instance.prefix, {}, nullptr, instead);
+  }
+
+  // What a client keeps is of the trainable segment alone.
+  std::string BufferOf(const ModelInstance& instance, std::string_view variable) const {
+    if (!instance.buffer.starts_with(kStatePrefix)) return instance.buffer;
+    for (const ModelVariable& known : model_.variables) {
+      if (known.name == variable && known.segment == "trainable") return instance.buffer;
+    }
+    return "base_params";
   }
 
   Status AddLoss() {

@@ -14,7 +14,8 @@
 
 namespace rivulet {
 
-// Variables of an instance over `buffer`: "base_params/<variable>"; those over "params" keep their names.
+// Variables of an instance over `buffer`: "base_params/<variable>", "state/previous/<variable>"; those over "params"
+// keep their names.
 std::string InstanceVariable(std::string_view buffer, std::string_view variable);
 
 struct ForwardGraph {

@@ -1,11 +1,13 @@
 // What an algorithm decides of a plan. Algorithms compose it (federated/algorithms), Plan::Build writes it down.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "federated/aggregation/aggregation_spec.h"
+#include "federated/plan/flat_names.h"
 #include "federated/plan/local_rules.h"
 #include "federated/plan/pass.h"
 #include "federated/settings/piece.h"
@@ -18,11 +20,15 @@ struct PassBuilder {
   // What the optimiser takes for the gradient of the training loss, of f.grads(), f.params() and so on; null:
   // f.grads(). An algorithm that adds a term to the loss adds the term's gradient here.
   LocalGradient gradient;
+  // Once after the last step, before parts are taken: what clients keep from task to task is written here. Null:
+  // nothing.
+  std::function<void(FlatScope& f)> at_end;
 };
 
 struct Composition {
   std::vector<PassBuilder> passes;          // of a training task, in their order
   std::map<std::string, PartSource> parts;  // what a client sends, and where each part lies after the last pass
+  std::vector<StateVector> state;           // what a client keeps from task to task
   AggregationSpec aggregation;              // how updates are summed, with the bounds that the plan states
   // What becomes of the mean. No plan says it, as clients have nothing to do with it.
   PieceSpec server_optimizer = {"sgd"};

@@ -18,10 +18,16 @@ StatusOr<TensorSpec> FlatSpec(std::string_view name, const ModelLayout& layout, 
   const auto named = [&](std::string_view prefix, const std::vector<std::string>& known) {
     return name.starts_with(prefix) && std::ranges::find(known, name.substr(prefix.size())) != known.end();
   };
+  const auto kept = [&] {
+    return name.starts_with(kStatePrefix) &&
+           std::ranges::any_of(names.state, [rest = name.substr(kStatePrefix.size())](const StateVector& state) {
+             return state.name == rest;
+           });
+  };
   const bool shared = layout.segment_bytes(Segment::kShared) > 0;
   if (shared && (name == "shared" || name == "base_shared")) return flat(Segment::kShared);
   if (name == "params" || name == "grads" || name == "base_params" || numbered("slots/", names.slots) ||
-      named("update/", names.update))
+      named("update/", names.update) || kept())
     return flat(Segment::kTrainable);
   if (name == "round" || numbered("scalars/", names.scalars)) return TensorSpec{DType::kFloat64, Shape{}};
   return NotFound("'{}' is no flat variable of a plan with {} slots, {} scalars{}", name, names.slots, names.scalars,

@@ -12,12 +12,22 @@
 
 namespace rivulet {
 
+// What each client keeps from task to task: as many numbers as it has parameters.
+struct StateVector {
+  std::string name;        // NAME of "state/NAME"
+  bool from_base = false;  // begins as the base model's parameters; else as zeros
+  bool operator==(const StateVector&) const = default;
+};
+
 // The flat variables of one plan beyond those that every plan has.
 struct FlatNames {
   int slots = 0;                    // "slots/0", …
   int scalars = 0;                  // "scalars/0", …
   std::vector<std::string> update;  // NAME of "update/NAME"
+  std::vector<StateVector> state;
 };
+
+inline constexpr std::string_view kStatePrefix = "state/";
 
 // What a flat variable is by its name ("params", "slots/1", "update/dc"): the float32 elements of its segment with
 // padding, or a float64 scalar ("round", "scalars/0"). NOT_FOUND: no such flat variable for a plan of these names and

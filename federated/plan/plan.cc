@@ -17,6 +17,7 @@ namespace {
 
 constexpr int64_t kMaxEpochs = 1'000'000, kMaxBatch = int64_t{1} << 20, kMaxSteps = int64_t{1} << 32;
 constexpr int kMaxSlots = 16, kMaxScalars = 64, kMaxUpdateVectors = 16, kMaxPasses = 16, kMaxInstances = 8;
+constexpr int kMaxStateVectors = 16;
 
 // Names from outside end up in messages, rows and files.
 Status CheckName(std::string_view what, std::string_view name) {
@@ -249,9 +250,32 @@ class PlanReader {
       }
       names.update.push_back(name);
     }
+    if (message.state_size() > kMaxStateVectors) {
+      return InvalidArgument("the plan has clients keep {} vectors; a client keeps up to {}", message.state_size(),
+                             kMaxStateVectors);
+    }
+    for (const std::string& name : message.state()) {
+      RIVULET_RETURN_IF_ERROR(CheckName("name of a vector to keep", name));
+      const auto same = [&](const StateVector& state) { return state.name == name; };
+      if (name.find('/') != name.npos || std::ranges::any_of(names.state, same)) {
+        return InvalidArgument("the plan names the vector to keep '{}' twice, or with a '/'", name);
+      }
+      names.state.push_back(
+          {name, std::ranges::find(message.state_from_base(), name) != message.state_from_base().end()});
+    }
+    for (const std::string& name : message.state_from_base()) {
+      if (Flat(fmt::format("{}{}", kStatePrefix, name)).ok()) continue;
+      return InvalidArgument("the plan says how '{}' begins, which no client keeps", name);
+    }
+    const auto of_state = [&](std::string_view variable) {
+      return std::ranges::any_of(names.state, [&](const StateVector& state) {
+        return variable.starts_with(fmt::format("{}{}/", kStatePrefix, state.name));
+      });
+    };
     // A handle names one or the other.
     for (const Slice& slice : plan_->layout_->slices()) {
-      if (slice.name.starts_with("grads/") || slice.name.starts_with("base_params/") || Flat(slice.name).ok()) {
+      if (slice.name.starts_with("grads/") || slice.name.starts_with("base_params/") || of_state(slice.name) ||
+          Flat(slice.name).ok()) {
         return InvalidArgument("the model has a variable '{}', which is the name of a flat variable; rename it",
                                slice.name);
       }
@@ -334,9 +358,12 @@ class PlanReader {
     pass.models.clear();
     std::set<std::string> prefixes;
     for (const proto::ModelInstanceDef& instance : message.models()) {
-      if (instance.buffer() != "params" && instance.buffer() != "base_params") {
-        return InvalidArgument("a pass of the plan runs the model over '{}'; it can be run over params and base_params",
-                               instance.buffer());
+      const bool state = instance.buffer().starts_with(kStatePrefix) && Flat(instance.buffer()).ok();
+      if (instance.buffer() != "params" && instance.buffer() != "base_params" && !state) {
+        return InvalidArgument(
+            "a pass of the plan runs the model over '{}'; it can be run over params, base_params and what the client "
+            "keeps",
+            instance.buffer());
       }
       if (instance.prefix().empty() != pass.models.empty() || !prefixes.insert(instance.prefix()).second) {
         return InvalidArgument(

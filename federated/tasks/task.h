@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -14,6 +15,18 @@ using Scalars = std::map<std::string, double>;  // what a client says of its tas
 
 enum class TaskKind : uint8_t { kTrain = 0, kEvaluate = 1 };
 std::string_view Name(TaskKind kind);  // "train", "evaluate"
+
+// What a task's id says. An evaluation's has an e before its round.
+struct TaskName {
+  TaskKind kind = TaskKind::kTrain;
+  int64_t round = 0, attempt = 1;
+  std::string client_id;
+  int64_t ordinal = 0;
+  bool operator==(const TaskName&) const = default;
+};
+TaskId TaskIdOf(std::string_view run_id, const TaskName& name);
+// nullopt: no task of this run.
+std::optional<TaskName> TaskNameOf(std::string_view task, std::string_view run_id);
 
 // The one type for how a task ended, on the wire, in rows, logs and JSON.
 enum class TaskEnd : uint8_t {

@@ -26,6 +26,7 @@ std::string SentenceOf(const TaskFailure& failure) {
       return subject.empty() ? "the plan cannot be carried out there"
                              : fmt::format("the plan cannot be carried out there: {} fails", subject);
     case TaskFailure::Code::kBadModel:
+      if (failure.subject == kStateSubject) return "what it kept from its last task is lost there; it begins anew";
       return "the model to start from did not arrive there as the plan wants it";
     case TaskFailure::Code::kBadUpdate:
       return "its own site does not take its update";

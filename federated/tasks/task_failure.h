@@ -10,13 +10,18 @@
 
 namespace rivulet {
 
+// The subject of what concerns a client's state.
+inline constexpr char kStateSubject[] = "state";
+
 struct TaskFailure {
   enum class Code : uint8_t {
     kUnknown = 0,
     kNoExamples = 1,  // subject: the data set
     kBadExample = 2,  // subject: the feature, or ""; counts: record
     kBadPlan = 3,     // subject: op and node, or ""
-    kBadModel = 4,    // what the task starts from did not arrive whole, or is not of the plan
+    // What the task starts from did not arrive whole, or is not of the plan; subject: kStateSubject where it is what
+    // the client kept, with which it then begins anew; or "".
+    kBadModel = 4,
     // Its update was made, and whoever folds it there does not take it: the task ends as refused, as if the update had
     // been sent.
     kBadUpdate = 5,

@@ -147,11 +147,13 @@ struct HandOver {
 
 // Tasks, or that the run is over, or neither: then there is nothing to do but wait.
 struct PollReply {
-  std::vector<Task> tasks;            // at most `want`
-  std::vector<TaskId> cancelled;      // of `working_on`: stop, and forget what was made of them
-  std::vector<HandOver> hand_over;    // of what is held
-  std::vector<TaskOutcome> outcomes;  // of earlier tasks of a caller that serves itself
-  int64_t wait_ms = 0;                // poll again after so long (a hint)
+  std::vector<Task> tasks;          // at most `want`
+  std::vector<TaskId> cancelled;    // of `working_on`: stop, and forget what was made of them
+  std::vector<HandOver> hand_over;  // of what is held
+  // Of earlier tasks: the last one of a caller that serves itself, at every poll; of one that serves others, where its
+  // names keep something from task to task, each once: that it is in no version, or in a durable one.
+  std::vector<TaskOutcome> outcomes;
+  int64_t wait_ms = 0;  // poll again after so long (a hint)
   Awaited awaited;
   // The run is over for this caller, and how: "the run has finished after round 3", "the run has failed: …".
   struct Over {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -10,11 +11,14 @@
 #include <thread>
 
 #include "client/agent.h"
+#include "client/state_blob.h"
+#include "client/state_store.h"
 #include "coordinator/history/history.h"
 #include "engine/data/tfrecord.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/presets/presets.h"
 #include "setup/run_setup.h"
+#include "tests/testing/counting_algorithm.h"
 #include "tests/testing/memory_dataset.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_folder.h"
@@ -156,6 +160,7 @@ class SimulatorTest : public testing::FolderTest {
           agent.client_id = shares->NameAt(order[i]);
           agent.data.dataset = train;
           agent.data.indices = shares->ExamplesOf(order[i]);
+          agent.states = NewStateStore(FileSystem::Default(), Path(db + ".clients"), false);
           // What waits here is answered within microseconds; the hint of a deployed coordinator is for networks.
           agent.sleep = [](int64_t) { std::this_thread::yield(); };
           ends[i] = Agent(*coordinator, std::move(agent)).Run();
@@ -226,6 +231,144 @@ TEST_F(SimulatorTest, FedProxWithMuZero_HasTheDigestsOfFedAvg) {
   const Trace pulled = Simulate(scenario, 2, "pulled.sqlite");
   ASSERT_OK(pulled.status);
   EXPECT_NE(pulled.final_digest, average.final_digest);
+}
+
+// What a client kept is told by how often its updates were folded, whoever trained it, however often the run was
+// killed: no fold is forgotten, and none counts that is in no version.
+class CountingTest : public SimulatorTest {
+ protected:
+  Scenario CountingScenario() {
+    Scenario scenario = SmallScenario();
+    scenario.run.rounds = 8;
+    scenario.algorithm.name = "test_counting";
+    scenario.evaluation.every = 0;
+    return scenario;
+  }
+
+  // In the store beside the history, or in `states`.
+  void ExpectCounts(const std::string& db, std::string states = "") {
+    if (states.empty()) states = Path(db) + ".models";
+    ASSERT_OK_AND_ASSIGN(const auto history, History::Open(Path(db), History::Access::kReadOnly));
+    ASSERT_OK_AND_ASSIGN(const RunRow run, history->ResolveRun("latest"));
+    EXPECT_EQ(run.status, "finished");
+    std::map<std::string, int> folds;
+    ASSERT_OK_AND_ASSIGN(const auto rows, history->ClientRounds(run.run_id));
+    for (const ClientRoundRow& row : rows) folds[row.client_id] += row.status == "folded";
+    ASSERT_OK_AND_ASSIGN(const auto newest, history->NewestFolded(run.run_id));
+    EXPECT_EQ(newest.size(), folds.size());
+    const auto store = NewStateStore(FileSystem::Default(), states, false);
+    for (const TaskId& task : newest) {
+      const std::string client = TaskNameOf(task, run.run_id)->client_id;
+      ASSERT_OK_AND_ASSIGN(const StateBlob blob, store->Read(run.run_id, client, task));
+      std::vector<float> counts(7850 + 100);
+      counts.resize((blob.size() - testing::kCountOverhead) / sizeof(float));
+      ASSERT_OK(ReadState(blob, std::vector<NamedState>{{"n", counts}}));
+      EXPECT_EQ(counts[0], static_cast<float>(folds.at(client))) << client;
+    }
+  }
+
+  size_t FilesIn(const std::string& folder) {
+    size_t files = 0;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+      files += entry.path().filename().string().find("-state-") != std::string::npos;
+    }
+    return files;
+  }
+};
+
+TEST_F(CountingTest, AnyWorkersAndDeployed_SameBitsAndEachFoldCounted) {
+  const Scenario scenario = CountingScenario();
+  const Trace one = Simulate(scenario, 1, "1.sqlite");
+  ASSERT_OK(one.status);
+  ExpectCounts("1.sqlite");
+  for (const int workers : {2, 3, 16}) {
+    const std::string db = fmt::format("{}.sqlite", workers);
+    EXPECT_EQ(Simulate(scenario, workers, db).digests, one.digests) << workers;
+    ExpectCounts(db);
+  }
+  const Trace deployed = Deploy(scenario, "deployed.sqlite");
+  ASSERT_OK(deployed.status);
+  EXPECT_EQ(deployed.digests, one.digests);
+  EXPECT_EQ(deployed.folds, one.folds);
+  ExpectCounts("deployed.sqlite", Path("deployed.sqlite.clients"));
+  // Of what is durable one is kept; the last of each client when the run ends is not told any more.
+  EXPECT_LE(FilesIn(Path("deployed.sqlite.clients")), 12u);
+  Scenario average = scenario;
+  average.algorithm = {};
+  EXPECT_NE(Simulate(average, 2, "average.sqlite").digests, one.digests) << "what is kept has no effect";
+}
+
+TEST_F(CountingTest, KilledAndResumed_SameBitsAndEachFoldCounted) {
+  Scenario scenario = CountingScenario();
+  const Trace whole = Simulate(scenario, 2, "whole.sqlite");
+  ASSERT_OK(whole.status);
+  for (const std::string durability : {"round", "second", "end"}) {
+    SCOPED_TRACE(durability);
+    scenario.run.durability = durability;
+    const std::string db = fmt::format("{}.sqlite", durability);
+    std::string resume;
+    for (const int64_t victim : {3, 7, 8}) {
+      const pid_t child = fork();
+      if (child == 0) {
+        Recorder recorder;
+        recorder.on_round_ = [&](const RoundReport& report) {
+          // So long that what came before it is written.
+          if (report.round == 6 && durability == "second") std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+          if (report.round == victim) kill(getpid(), SIGKILL);
+        };
+        SimulationOptions options;
+        options.scenario = scenario;
+        options.db_path = Path(db);
+        options.workers = 3;
+        options.resume = resume;
+        options.observer = recorder.Observer();
+        const auto simulation = Simulation::Create(std::move(options));
+        if (simulation.ok()) (*simulation)->Run().IgnoreError();
+        _exit(1);
+      }
+      int status = 0;
+      waitpid(child, &status, 0);
+      ASSERT_TRUE(WIFSIGNALED(status));
+      resume = "latest";
+    }
+    const Trace after = Simulate(scenario, 2, db, resume);
+    ASSERT_OK(after.status);
+    EXPECT_EQ(after.final_digest, whole.final_digest);
+    ExpectCounts(db);
+  }
+}
+
+// Whoever has lost it fails once, says so, and begins anew.
+TEST_F(CountingTest, LostState_IsToldAndBeginsAnew) {
+  Scenario scenario = CountingScenario();
+  scenario.data.partition.clients = 4;
+  scenario.server.min_reports = 1;
+  const Trace before = Simulate(scenario, 2, "a.sqlite", "", 4);
+  EXPECT_THAT(before.status, StatusIs(absl::StatusCode::kCancelled));
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(Path("a.sqlite.models"))) {
+    const std::string newest = fmt::format("-r{}-a1-state-", before.digests.size());
+    if (entry.path().filename().string().find(newest) == std::string::npos) continue;
+    std::filesystem::remove(entry.path());
+    break;
+  }
+  ASSERT_OK(Simulate(scenario, 2, "a.sqlite", "latest").status);
+  ASSERT_OK_AND_ASSIGN(const auto history, History::Open(Path("a.sqlite"), History::Access::kReadOnly));
+  ASSERT_OK_AND_ASSIGN(const auto rows, history->ClientRounds((*history->ResolveRun("latest")).run_id));
+  int64_t failed = 0;
+  std::string loser;
+  int64_t lost_at = 0;
+  for (const ClientRoundRow& row : rows) {
+    if (row.status != "failed") continue;
+    ++failed;
+    loser = row.client_id;
+    lost_at = row.round;
+    EXPECT_THAT(row.error, HasSubstr("is not there; it begins anew"));
+  }
+  EXPECT_EQ(failed, 1);
+  const bool again = std::ranges::any_of(rows, [&](const ClientRoundRow& row) {
+    return row.client_id == loser && row.round > lost_at && row.status == "folded";
+  });
+  EXPECT_TRUE(again);
 }
 
 TEST_F(SimulatorTest, AnotherSeed_OtherModels) {

@@ -1,0 +1,126 @@
+#include "client/state_store.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "client/state_blob.h"
+#include "engine/base/sha256.h"
+
+namespace rivulet {
+namespace {
+
+constexpr size_t kFolderDigits = 4, kNameDigits = 20;
+constexpr std::string_view kTemporary = ".tmp";
+
+// Later tasks of a client are larger.
+auto OrderOf(const TaskName& task) { return std::tuple(task.round, task.attempt, task.ordinal); }
+
+// As the task's own, the client's digits before it instead of the run.
+std::string FileNameOf(std::string_view client, TaskName task) {
+  task.client_id = "state";
+  return TaskIdOf(client, task);
+}
+
+// It becomes a folder's name, and comes from a coordinator.
+Status CheckFolderName(std::string_view run_id) {
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
+           c == '-';
+  };
+  if (!run_id.empty() && run_id.size() <= 200 && run_id[0] != '.' && std::ranges::all_of(run_id, plain)) {
+    return absl::OkStatus();
+  }
+  return InvalidArgument("'{}' is no id of a run that a client's state can be kept for", run_id.substr(0, 200));
+}
+
+// Names follow from run, client and task alone. Nothing has to be remembered, or read when a process begins, and what a
+// dead one left is found by the next one under the same name.
+class FileStateStore : public ClientStateStore {
+ public:
+  FileStateStore(FileSystem& fs, std::string folder, bool sync) : fs_(fs), folder_(std::move(folder)), sync_(sync) {}
+
+  StatusOr<StateBlob> Read(std::string_view run_id, std::string_view client_id, const TaskId& state_of) override {
+    if (state_of.empty()) return StateBlob();
+    RIVULET_ASSIGN_OR_RETURN(const Place place, PlaceOf(run_id, client_id, state_of));
+    StatusOr<std::string> blob = fs_.ReadAll(place.path());
+    if (absl::IsNotFound(blob.status()) || (blob.ok() && !IsWholeState(*blob))) {
+      return NotFound("what client '{}' kept of task '{}' is {}; it begins anew", client_id, state_of,
+                      blob.ok() ? "damaged" : "not there");
+    }
+    return blob;
+  }
+
+  Status Propose(std::string_view run_id, std::string_view client_id, const TaskId& task, StateBlob state) override {
+    RIVULET_ASSIGN_OR_RETURN(const Place place, PlaceOf(run_id, client_id, task));
+    Status status = Write(place.path(), state);
+    if (absl::IsNotFound(status)) {
+      RIVULET_RETURN_IF_ERROR(fs_.CreateFolders(place.folder));
+      status = Write(place.path(), state);
+    }
+    return Annotate(status, fmt::format("what client '{}' is to keep", client_id));
+  }
+
+  // Whatever is earlier goes, and not the last one alone: a process that died may have left several. What cannot be
+  // removed now is removed with the next.
+  void Durable(std::string_view run_id, std::string_view client_id, const TaskId& task) override {
+    const StatusOr<Place> place = PlaceOf(run_id, client_id, task);
+    const StatusOr<std::vector<std::string>> files = place.ok() ? fs_.List(place->folder) : place.status();
+    if (!files.ok()) return;
+    for (const std::string& file : *files) {
+      std::string_view name = file;
+      name = name.substr(0, name.find(kTemporary));
+      const std::optional<TaskName> other = TaskNameOf(name, place->client);
+      if (other && OrderOf(*other) < OrderOf(place->task)) fs_.Remove(JoinPath(place->folder, file)).IgnoreError();
+    }
+  }
+
+  void Forget(std::string_view run_id, std::string_view client_id, const TaskId& task) override {
+    const StatusOr<Place> place = PlaceOf(run_id, client_id, task);
+    if (place.ok() && fs_.Exists(place->path())) fs_.Remove(place->path()).IgnoreError();
+  }
+
+ private:
+  struct Place {
+    std::string folder, client;  // its digits
+    TaskName task;
+    std::string path() const { return JoinPath(folder, FileNameOf(client, task)); }
+  };
+
+  StatusOr<Place> PlaceOf(std::string_view run_id, std::string_view client_id, const TaskId& task) const {
+    RIVULET_RETURN_IF_ERROR(CheckFolderName(run_id));
+    const std::optional<TaskName> name = TaskNameOf(task, run_id);
+    if (!name || name->client_id != client_id) {
+      return InvalidArgument("'{}' is no task of client '{}' in run '{}'", task, client_id, run_id);
+    }
+    const std::string digits = Sha256Of(client_id).Hex();
+    return Place{JoinPath(JoinPath(JoinPath(folder_, run_id), "state"), digits.substr(0, kFolderDigits)),
+                 digits.substr(kFolderDigits, kNameDigits), *name};
+  }
+
+  Status Write(const std::string& path, std::string_view bytes) const {
+    if (sync_) return WriteFileAtomically(fs_, path, bytes);
+    const std::string temporary = path + std::string(kTemporary);
+    const auto write = [&]() -> Status {
+      RIVULET_ASSIGN_OR_RETURN(const auto file, fs_.Create(temporary));
+      RIVULET_RETURN_IF_ERROR(file->Append(bytes));
+      RIVULET_RETURN_IF_ERROR(file->Close());
+      return fs_.Rename(temporary, path);
+    };
+    const Status status = write();
+    if (!status.ok() && fs_.Exists(temporary)) fs_.Remove(temporary).IgnoreError();
+    return status;
+  }
+
+  FileSystem& fs_;
+  const std::string folder_;
+  const bool sync_;
+};
+
+}  // namespace
+
+std::unique_ptr<ClientStateStore> NewStateStore(FileSystem& fs, std::string folder, bool sync) {
+  return std::make_unique<FileStateStore>(fs, std::move(folder), sync);
+}
+
+}  // namespace rivulet

@@ -218,7 +218,7 @@ StatusOr<Site::OpenPartial*> Site::Open(const Task& task) {
   // What other gatherings hold is asked for or cancelled; those that hold nothing would stay.
   std::erase_if(open_, [](const auto& open) { return open.second.records.empty(); });
   OpenPartial open;
-  RIVULET_ASSIGN_OR_RETURN(open.aggregation, Aggregation::Create(trainer_.plan().aggregation()));
+  RIVULET_ASSIGN_OR_RETURN(open.aggregation, Aggregation::Create(trainer_.plan().aggregation(task.kind)));
   open.base_version = task.base_version;
   return &open_.emplace(task.gather, std::move(open)).first->second;
 }

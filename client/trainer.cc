@@ -261,7 +261,8 @@ class LocalTrainer : public Trainer {
     return reinterpret_cast<const float*>(buffers_[Index(buffer)].data + offset);
   }
   static StreamKey StreamOf(const Task& task, Purpose purpose) {
-    return StreamFor(task.stream_key, purpose, static_cast<uint32_t>(task.base_version), task.ordinal);
+    return StreamFor(task.stream_key, OfKind(purpose, static_cast<uint8_t>(task.kind)),
+                     static_cast<uint32_t>(task.base_version), task.ordinal);
   }
 
   Status Run(LaneRun& lane, BoundProgram& program) {

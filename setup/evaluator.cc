@@ -4,12 +4,14 @@
 #include <atomic>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "engine/compile/compile.h"
 #include "engine/profile/step_monitor.h"
 #include "federated/plan/example_source.h"
+#include "federated/plan/rates.h"
 
 namespace rivulet {
 namespace {
@@ -48,12 +50,9 @@ struct CentralEvaluator::Evaluation {
 // numbers, and their number is the total, whatever the batch's shape has become on the way.
 CentralEvaluator::Fetched CentralEvaluator::FetchedFor(const Graph& graph, const std::string& name,
                                                        const std::string& tensor) {
-  const StatusOr<Output> mean = graph.FindOutput(tensor);
-  if (!mean.ok() || mean->node->type() != "Mean" || mean->shape() != Shape{}) return {name, tensor};
-  const Output ones = mean->node->input(0);
-  const bool truths = ones.node->type() == "Cast" && ones.node->input(0).dtype() == DType::kBool;
-  if (!truths || ones.dtype() != DType::kFloat32) return {name, tensor};
-  return {name, ones.name(), true};
+  const std::optional<Output> ones = OnesOfRate(graph, tensor);
+  if (!ones) return {name, tensor};
+  return {name, ones->name(), true};
 }
 
 StatusOr<std::shared_ptr<const Program>> CentralEvaluator::Compile(const ExampleDecoder& decoder,

@@ -15,9 +15,11 @@
 #include "cli/run/result.h"
 #include "cli/run/watching.h"
 #include "coordinator/history/history.h"
+#include "coordinator/host/coordinator_host.h"
 #include "coordinator/stored_run.h"
 #include "federated/transport/attendance.h"
 #include "federated/transport/grpc_server.h"
+#include "setup/plan_file.h"
 #include "setup/run_setup.h"
 
 namespace rivulet {
@@ -29,6 +31,7 @@ constexpr std::chrono::seconds kFarewell{20};
 struct CoordinatorCommandOptions {
   ScenarioOptions run;
   std::string listen;
+  std::string plan;
   int insecure = 0;
   bool json = false;
   TraceOptions trace;
@@ -80,7 +83,17 @@ CoordinatorObserver Observe(RoundProgress& progress, bool json) {
 Status Coordinate(const CoordinatorCommandOptions& options) {
   // Uploads pass through many threads; in an arena per thread their freed buffers would stay, a quarter of the process.
   mallopt(M_ARENA_MAX, 2);
+  if (!options.plan.empty() && !options.run.resume.empty()) {
+    return UsageError(
+        "--plan starts a run, and --resume goes on with one and the plan that it keeps; give one of them");
+  }
   RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run));
+  std::shared_ptr<const Plan> plan;  // null: built from the scenario
+  if (!options.plan.empty()) {
+    RIVULET_ASSIGN_OR_RETURN(PlanFile file, ReadPlanFile(FileSystem::Default(), options.plan, scenario));
+    plan = std::move(file.plan);
+    scenario = std::move(file.scenario);
+  }
   StatusOr<NetworkAddress> listen = ParseAddress(options.listen);
   if (!listen.ok()) return AsUsageError(Annotate(listen.status(), "--listen"));
   RIVULET_ASSIGN_OR_RETURN(auto credentials, CredentialsFor(options.insecure, *listen));
@@ -93,21 +106,20 @@ Status Coordinate(const CoordinatorCommandOptions& options) {
   std::shared_ptr<Evaluator> evaluator;
   {
     // Training data stays with the clients, and the model as it was read is not needed while the run goes on.
-    std::shared_ptr<const Plan> kept_plan;
     if (!options.run.resume.empty()) {
-      RIVULET_ASSIGN_OR_RETURN(kept_plan, PlanOfStoredRun(options.run.db, options.run.resume));
+      RIVULET_ASSIGN_OR_RETURN(plan, PlanOfStoredRun(options.run.db, options.run.resume));
     }
-    RunSetup setup(scenario, {.plan = std::move(kept_plan), .monitor = watching->instruments().steps});
-    auto plan = setup.plan();
-    if (!plan.ok()) return BlameModel(scenario, plan.status());
-    coordinator_options.plan = *std::move(plan);
+    RunSetup setup(scenario, {.plan = std::move(plan), .monitor = watching->instruments().steps});
+    auto opened = setup.plan();
+    if (!opened.ok()) return BlameModel(scenario, opened.status());
+    coordinator_options.plan = *std::move(opened);
     RIVULET_ASSIGN_OR_RETURN(evaluator, setup.evaluator());
   }
   coordinator_options.evaluator = evaluator.get();
   coordinator_options.tracer = watching->instruments().tracer;
   coordinator_options.observer = Observe(progress, options.json);
   coordinator_options.scenario = std::move(scenario);
-  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<Coordinator> coordinator,
+  RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<Coordinator> coordinator,
                            Coordinator::Create(std::move(coordinator_options)));
   const std::string run_id = coordinator->run_id();
   if (coordinator->already_finished()) {
@@ -116,7 +128,9 @@ Status Coordinate(const CoordinatorCommandOptions& options) {
     return PrintResult(options.run.db, run_id, options.json);
   }
 
-  Attendance attendance(*coordinator);
+  auto host = std::make_unique<CoordinatorHost>();
+  RIVULET_RETURN_IF_ERROR(host->Add(std::move(coordinator)));
+  Attendance attendance(*host);
   if (!options.run.resume.empty()) RIVULET_RETURN_IF_ERROR(ExpectKnownClients(options.run.db, run_id, attendance));
   RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<GrpcServer> server,
                            GrpcServer::Start(attendance, {.listen = *listen, .credentials = std::move(credentials)}));
@@ -127,8 +141,8 @@ Status Coordinate(const CoordinatorCommandOptions& options) {
     fmt::print("listening on {}\n", address);
     std::fflush(stdout);
   }
-  interrupt.Call([&] { coordinator->Stop(); });
-  const Status status = coordinator->Wait();
+  interrupt.Call([&] { host->Stop(); });
+  const Status status = host->WaitForAll();
   interrupt.Forget();
   progress.Finish();
   // A finished or failed run is told to every client; after an interruption they keep trying until it goes on.
@@ -136,7 +150,7 @@ Status Coordinate(const CoordinatorCommandOptions& options) {
   if (!interrupted) (void)attendance.WaitUntilAllKnow(kFarewell);
   server->Stop(std::chrono::seconds(1));
   server.reset();
-  coordinator.reset();  // closes the history, which is read next
+  host.reset();  // with the run, which closes the history that is read next
   const Status traced = watching->Finish();
   if (interrupted) {
     std::string more = "--listen " + address;
@@ -157,6 +171,10 @@ const RegisterCommand kCoordinator(20, [] {
                       "--insecure --set data.partition.clients=5 --set server.clients_per_round=2"};
   AddScenarioOptions(command, &options->run);
   command.Required("--listen", "HOST:PORT", &options->listen, "where clients reach it; port 0 takes any free one");
+  command.Option(
+      "--plan", "FILE", &options->plan,
+      "start a run with this plan, of `rivulet plan build`, and the keys beside it; of the scenario count only "
+      "keys of the classes operation and place");
   AddInsecure(command, &options->insecure);
   command.Flag("--json", &options->json, "say what happens as JSON on stdout, one object per line, the result last");
   AddTraceOptions(command, &options->trace);

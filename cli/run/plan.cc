@@ -14,6 +14,7 @@
 #include "cli/run/options.h"
 #include "cli/table.h"
 #include "engine/base/file_system.h"
+#include "setup/plan_file.h"
 #include "setup/run_setup.h"
 
 namespace rivulet {
@@ -34,10 +35,10 @@ Status BuildPlanFile(const PlanBuildOptions& options) {
   RunSetup setup(scenario);
   const StatusOr<std::shared_ptr<const Plan>> plan = setup.plan();
   if (!plan.ok()) return BlameModel(scenario, plan.status());
-  const std::string& bytes = (*plan)->bytes();
-  RIVULET_RETURN_IF_ERROR(WriteFileAtomically(FileSystem::Default(), options.out, bytes));
-  fmt::print("{}: plan '{}', {} bytes, digest {}\n", options.out, (*plan)->name(), bytes.size(),
+  RIVULET_RETURN_IF_ERROR(WritePlanFile(FileSystem::Default(), options.out, **plan, scenario));
+  fmt::print("{}: plan '{}', {} bytes, digest {}\n", options.out, (*plan)->name(), (*plan)->bytes().size(),
              (*plan)->digest().Hex());
+  fmt::print("{}: the keys that it was built from, for `rivulet coordinator --plan`\n", PlanKeysPath(options.out));
   return absl::OkStatus();
 }
 
@@ -117,7 +118,7 @@ const RegisterCommand kPlan(45, [] {
   build_command.Positional("SCENARIO.toml", &build->run.scenario, "whose model, algorithm and settings")
       .Repeated("--set", "KEY=VALUE", &build->run.sets,
                 "set a key of the scenario, such as client.epochs=5; repeatable")
-      .Required("--out", "FILE", &build->out, "the file to write");
+      .Required("--out", "FILE", &build->out, "the file to write; beside it FILE.keys.toml, for a coordinator");
   build_command.run = [build] { return BuildPlanFile(*build); };
 
   auto show = std::make_shared<PlanShowOptions>();

@@ -1,6 +1,7 @@
 #include "coordinator/ledger/ledger.h"
 
 #include <algorithm>
+#include <span>
 #include <tuple>
 
 #include "federated/aggregation/aggregation_spec.h"
@@ -35,6 +36,7 @@ ClientRoundRow RowOf(const ClosedAttempt& attempt, const ClosedAttempt::ClosedTa
   row.round = attempt.round;
   row.attempt = attempt.number;
   row.client_id = lease.client_id;
+  row.kind = Name(attempt.kind);
   row.status = Name(EndOf(lease));
   row.base_round = lease.base_round;
   row.parent_id = lease.via;
@@ -73,13 +75,34 @@ std::vector<std::pair<std::string, TaskOutcome>> LastWords(const ClosedAttempt& 
     TaskOutcome outcome{lease.task, EndOf(lease), lease.reason};
     if (outcome.end == TaskEnd::kFolded && end.status != "committed") {
       outcome.end = TaskEnd::kDropped;
-      outcome.reason = end.status == "abandoned"
+      outcome.reason = attempt.kind == TaskKind::kEvaluate
+                           ? fmt::format("version {} was not measured: {}", attempt.round, end.reason)
+                       : end.status == "abandoned"
                            ? fmt::format("the round was abandoned: {}", end.reason)
                            : fmt::format("round {} cannot be committed: {}", attempt.round, end.reason);
     }
     outcomes.emplace_back(of_sites ? lease.site : lease.client_id, std::move(outcome));
   }
   return outcomes;
+}
+
+// What a cohort has measured: each client's own, and over all of them.
+void AddMeasures(const ClosedAttempt& attempt, const AttemptEnd& end,
+                 std::span<const ClosedAttempt::ClosedTask* const> tasks, AttemptRecord& record) {
+  const auto add = [&](const char* scope, const std::string& client_id, const Measures& measures) {
+    for (const auto& [name, measure] : measures) {
+      record.metrics.push_back(
+          {attempt.run_id, attempt.round, scope, client_id, name, measure.value, measure.right, measure.total});
+    }
+  };
+  std::vector<const Measures*> clients;
+  for (const ClosedAttempt::ClosedTask* task : tasks) {
+    if (EndOf(task->lease) != TaskEnd::kFolded) continue;
+    clients.push_back(&task->facts.measures);
+    add("client", task->lease.client_id, task->facts.measures);
+  }
+  add("federated", "", end.federated);
+  add("federated", "", Distribution(clients));
 }
 
 }  // namespace
@@ -94,9 +117,11 @@ RoundRow RoundOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
   round.started_at = Iso8601(attempt.started_unix_ms);
   round.finished_at = Iso8601(end.finished_unix_ms);
   round.selected = static_cast<int64_t>(attempt.tasks.size());
-  round.train_seconds = static_cast<double>(attempt.closed - attempt.started) / 1000;
+  const double seconds = static_cast<double>(attempt.closed - attempt.started) / 1000;
+  const bool trains = attempt.kind == TaskKind::kTrain;
+  round.train_seconds = trains ? seconds : 0;
   round.aggregate_seconds = end.aggregate_seconds;
-  round.evaluate_seconds = end.evaluate_seconds;
+  round.evaluate_seconds = trains ? end.evaluate_seconds : seconds;
   if (end.model_digest) round.model_digest = end.model_digest->Hex();
   // Summed exactly, so that no order can be seen.
   WideSum loss_sum;
@@ -137,7 +162,9 @@ AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
   const std::vector<const ClosedAttempt::ClosedTask*> tasks = InOrder(attempt);
   AttemptRecord record;
   record.round = RoundOf(attempt, end);
+  record.kind = Name(attempt.kind);
   record.finishes_run = end.finishes_run;
+  const bool trains = attempt.kind == TaskKind::kTrain;
   const auto tell = [&](const char* level, const char* source, std::string message) {
     record.events.push_back({attempt.run_id, attempt.round, at, level, source, std::move(message)});
   };
@@ -146,21 +173,24 @@ AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
     ClientRoundRow& row = record.tasks.emplace_back(RowOf(attempt, *task));
     if (EndOf(task->lease) != TaskEnd::kFolded) {
       tell("warning", "client", fmt::format("'{}' {}: {}", row.client_id, row.status, row.error));
-    } else if (committed) {
+    } else if (!committed) {
+      row.status = Name(TaskEnd::kDropped);  // its update is in no model
+      row.error = fmt::format("{} was {}", trains ? "the round" : "the evaluation", end.status);
+    } else if (trains) {
       row.committed_round = attempt.round;
       row.staleness = attempt.round - 1 - task->lease.base_round;
-    } else {
-      row.status = Name(TaskEnd::kDropped);  // its update is in no model
-      row.error = fmt::format("the round was {}", end.status);
     }
   }
+  if (!trains && committed) AddMeasures(attempt, end, tasks, record);
   for (const auto& [name, measure] : end.central) {
     record.metrics.push_back(
         {attempt.run_id, attempt.round, "central", "", name, measure.value, measure.right, measure.total});
   }
   for (const std::string& warning : end.warnings) tell("warning", "aggregation", warning);
-  if (end.status == "abandoned") {
+  if (trains && end.status == "abandoned") {
     tell("warning", "round", fmt::format("attempt {} abandoned: {}", attempt.number, end.reason));
+  } else if (!trains && !committed) {
+    tell("warning", "evaluation", fmt::format("version {} was not measured by clients: {}", attempt.round, end.reason));
   }
   if (end.finishes_run) tell("info", "run", fmt::format("finished after round {}", attempt.round));
   return record;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "coordinator/history/history.h"
+#include "coordinator/ledger/evaluation.h"
 #include "coordinator/rounds/protocol.h"
 #include "engine/base/sha256.h"
 #include "federated/evaluation/evaluator.h"
@@ -26,12 +27,14 @@ struct TaskFacts {
   std::optional<int64_t> examples, steps, weight;
   std::optional<double> train_loss, train_seconds, update_norm;
   std::string update_digest;
+  Measures measures;  // of one that measured a version
 };
 
-// An attempt at a round of which nothing will change any more.
+// An attempt at a round, or a cohort that measured a version, of which nothing will change any more.
 struct ClosedAttempt {
   std::string run_id;
-  int64_t round = 0;
+  TaskKind kind = TaskKind::kTrain;
+  int64_t round = 0;  // kEvaluate: the version that was measured
   int64_t number = 1;
   int64_t started_unix_ms = 0;
   TimeMs started = 0, closed = 0;
@@ -44,10 +47,11 @@ struct ClosedAttempt {
 
 // What became of it.
 struct AttemptEnd {
-  std::string status;  // committed, abandoned, failed
+  std::string status;  // committed (measured), abandoned, failed
   std::string reason;  // "" of a committed one
   int64_t finished_unix_ms = 0;
   double aggregate_seconds = 0, evaluate_seconds = 0;
+  Measures federated;  // of a version that was measured: over all its clients together
   // Of a committed one.
   std::optional<Digest> model_digest;
   std::map<std::string, Measure> central;  // "test/accuracy", "test/loss"; empty when not evaluated
@@ -59,9 +63,10 @@ struct AttemptEnd {
 RoundRow RoundOf(const ClosedAttempt& attempt, const AttemptEnd& end);
 
 // All its rows, its tasks in the order of (client_id, ordinal). An attempt that is not committed has no folded task:
-// its folded ones are dropped with it, as their updates are in no model. Losses are no metrics here: tasks and the
-// round have them, and the history's view of metrics takes them from there. What files and earlier rows have to do with
-// it (`model`, `forget_models`, `seen`) is left to the writer.
+// its folded ones are dropped with it, as their updates are in no model. A measured version has the measures of each
+// client and of all (scope "federated"), with their distribution (evaluation.h). Losses are no metrics here: tasks and
+// the round have them, and the history's view of metrics takes them from there. What files and earlier rows have to do
+// with it (`model`, `forget_models`, `seen`) is left to the writer.
 AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end);
 
 // Each task's last word beside its client's name, in the order drawn, where clients poll for themselves: what is told

@@ -50,6 +50,11 @@ std::vector<const Algorithm*> Algorithms();  // by name
 // Federated averaging itself: what others begin from.
 StatusOr<Composition> FedAvg(const AlgorithmContext& context);
 
+// What clients do to measure a version (federated_evaluation.cc): the model's own loss and metrics over their data, in
+// batches of so many examples. Declares "evaluate/loss" and "evaluate/METRIC", or "evaluate/METRIC/right" and ".../total"
+// of a rate.
+StatusOr<LocalPass> FederatedEvaluation(const ModelDef& model, int64_t batch_size);
+
 // What the scenario's algorithm composes for a model of this layout, with the bounds of the scenario's [server].
 // NOT_FOUND as FindAlgorithm; INVALID_ARGUMENT as Settings::Read, the algorithm and ValidateSpec say.
 StatusOr<Composition> Compose(const Scenario& scenario, const ModelLayout& layout);

@@ -29,7 +29,10 @@ StatusOr<Composition> Compose(const Scenario& scenario, const ModelLayout& layou
 
 StatusOr<std::shared_ptr<const Plan>> ComposePlan(const Scenario& scenario, const ModelDef& model) {
   RIVULET_ASSIGN_OR_RETURN(const ModelLayout layout, ModelLayoutOf(model));
-  RIVULET_ASSIGN_OR_RETURN(const Composition composition, Compose(scenario, layout));
+  RIVULET_ASSIGN_OR_RETURN(Composition composition, Compose(scenario, layout));
+  if (scenario.evaluation.federated_every > 0) {
+    RIVULET_ASSIGN_OR_RETURN(composition.evaluation, FederatedEvaluation(model, scenario.evaluation.batch_size));
+  }
   return Plan::Build(scenario, model, composition);
 }
 

@@ -118,6 +118,34 @@ Status AddPass(const PassBuilder& builder, const ClientConfig& client, const Mod
   return absl::OkStatus();
 }
 
+// A pass that says everything itself. It changes nothing, so that it has no graphs over flat variables.
+void AddEvaluation(const LocalPass& pass, proto::LocalProgramDef& program) {
+  program.set_kind(static_cast<int32_t>(TaskKind::kEvaluate));
+  proto::PassDef& message = *program.add_passes();
+  for (const ModelInstance& instance : pass.models) {
+    proto::ModelInstanceDef& entry = *message.add_models();
+    entry.set_prefix(instance.prefix);
+    entry.set_buffer(instance.buffer);
+  }
+  if (pass.loss != nullptr) message.set_loss(SerializeGraph(*pass.loss));
+  for (const auto& [name, tensor] : pass.loss_inputs) {
+    proto::NamedTensor& input = *message.add_loss_inputs();
+    input.set_name(name);
+    input.set_tensor(tensor);
+  }
+  for (const PassScalar& scalar : pass.scalars) {
+    proto::PassScalarDef& entry = *message.add_scalars();
+    entry.set_name(scalar.name);
+    entry.set_tensor(scalar.tensor);
+    entry.set_sum(scalar.sum);
+  }
+  message.set_training(pass.training);
+  message.set_dataset(pass.dataset);
+  message.set_batch_size(pass.batch_size);
+  message.set_shuffle(pass.shuffle);
+  message.set_epochs(pass.epochs);
+}
+
 }  // namespace
 
 StatusOr<ModelLayout> ModelLayoutOf(const ModelDef& model) {
@@ -177,6 +205,7 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
     part->set_less(source.less);
     part->set_shared_too(source.shared_too);
   }
+  if (composition.evaluation) AddEvaluation(*composition.evaluation, *plan.add_programs());
 
   const AggregationSpec& spec = composition.aggregation;
   proto::AggregationDef& aggregation = *plan.mutable_aggregation();

@@ -13,8 +13,6 @@ namespace {
 
 using Substitutes = std::map<std::string, Output, std::less<>>;
 
-constexpr char kLossScope[] = "objective";
-
 bool OnlyLooks(std::string_view op) {
   return op == "ReadVariableOp" || op == "ResourceGather" || op == "VariableShape";
 }

@@ -14,6 +14,9 @@
 
 namespace rivulet {
 
+// Where the nodes of a pass's own loss go.
+inline constexpr char kLossScope[] = "objective";
+
 // Variables of an instance over `buffer`: "base_params/<variable>", "state/previous/<variable>"; those over "params"
 // keep their names.
 std::string InstanceVariable(std::string_view buffer, std::string_view variable);

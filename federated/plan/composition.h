@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct Composition {
   std::map<std::string, PartSource> parts;  // what a client sends, and where each part lies after the last pass
   std::vector<StateVector> state;           // what a client keeps from task to task
   AggregationSpec aggregation;              // how updates are summed, with the bounds that the plan states
+  std::optional<LocalPass> evaluation;      // of a task that measures a version; nothing: the plan has none
   // What becomes of the mean. No plan says it, as clients have nothing to do with it.
   PieceSpec server_optimizer = {"sgd"};
 };

@@ -34,7 +34,7 @@ struct PassScalar {
 struct LocalPass {
   std::vector<ModelInstance> models = {{}};
   // A graph with a float32 scalar node `loss`, whose placeholders stand for tensors of the composed graph, as
-  // `loss_inputs` says; its nodes get "loss/". Null: the first instance's own loss.
+  // `loss_inputs` says; its nodes get "objective/". Null: the first instance's own loss.
   std::shared_ptr<const Graph> loss;
   std::map<std::string, std::string> loss_inputs;  // placeholder → tensor
   std::string gradient_by = "params";  // the buffer whose variables the loss is differentiated by; "": it is not

@@ -75,6 +75,7 @@ class PlanReader {
                              plan.dataset(), program.passes[0].dataset);
     }
     RIVULET_RETURN_IF_ERROR(reader.ReadAggregation(message.aggregation()));
+    RIVULET_RETURN_IF_ERROR(reader.SumEvaluations());
     return std::shared_ptr<const Plan>(std::move(reader.plan_));
   }
 
@@ -513,6 +514,21 @@ class PlanReader {
                              spec.fraction_bits(spec.parts[p]));
     }
     return absl::OkStatus();
+  }
+
+  // Follows from what the passes report, so that no plan states it.
+  Status SumEvaluations() {
+    const LocalProgram* const program = plan_->program(TaskKind::kEvaluate);
+    if (program == nullptr) return absl::OkStatus();
+    AggregationSpec& spec = plan_->evaluation_;
+    spec.updates_per_version = int64_t{1} << 31;
+    spec.max_weight = kMaxWeight;
+    spec.scalars = {{"examples", "one"}};
+    for (const LocalPass& pass : program->passes) {
+      for (const PassScalar& scalar : pass.scalars)
+        spec.scalars.push_back({scalar.name, scalar.sum ? "one" : "examples"});
+    }
+    return Annotate(ValidateSpec(spec), "the plan's program to evaluate");
   }
 
   // Not make_shared: only this class may construct, and it hands out a const Plan.

@@ -64,7 +64,11 @@ class Plan {
   CompileOptions compile_options() const;
   // The data set that its passes read; a client must have bound it.
   const std::string& dataset() const { return training().passes[0].dataset; }
-  const AggregationSpec& aggregation() const { return aggregation_; }
+  // How what comes of its tasks is summed. An evaluation has no parts: the sum of "examples", and what its passes report,
+  // weighed by examples where it is a mean. That bounds nothing by the size of a cohort.
+  const AggregationSpec& aggregation(TaskKind kind = TaskKind::kTrain) const {
+    return kind == TaskKind::kTrain ? aggregation_ : evaluation_;
+  }
 
  private:
   friend class PlanReader;
@@ -77,7 +81,7 @@ class Plan {
   FlatNames flat_names_;
   std::map<TaskKind, LocalProgram> programs_;
   bool portable_kernels_ = false;
-  AggregationSpec aggregation_;
+  AggregationSpec aggregation_, evaluation_;
 };
 
 // Where a model's variables lie. INVALID_ARGUMENT: a segment that there is not, variables that make no layout.

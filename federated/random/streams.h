@@ -26,6 +26,12 @@ PhiloxKey KeyFor(uint64_t seed, std::string_view client_id);
 // the seed, from which those of all others follow.
 uint64_t ClientKey(uint64_t seed, std::string_view client_id);
 
+// The same purpose of another kind of task: 5 bits say what for, 3 which kind (0: training). So what one kind draws
+// cannot move what another does.
+constexpr Purpose OfKind(Purpose purpose, uint8_t kind) {
+  return static_cast<Purpose>(static_cast<uint8_t>(purpose) | kind << 5);
+}
+
 StreamKey StreamFor(uint64_t client_key, Purpose purpose, uint32_t round = 0, uint16_t ordinal = 0);
 StreamKey StreamFor(uint64_t seed, std::string_view client_id, Purpose purpose, uint32_t round = 0,
                     uint16_t ordinal = 0);

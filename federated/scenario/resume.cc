@@ -1,4 +1,7 @@
-// What a stored run goes on with: keys of class "plan" stay as they were, the others are as they are given now.
+// What a stored run goes on with, or one that is started with a plan built elsewhere: keys of class "plan" stay as they
+// were, the others are as they are given now.
+#include <optional>
+
 #include "federated/scenario/keys.h"
 #include "federated/scenario/scenario.h"
 
@@ -35,9 +38,11 @@ std::string ValueOf(const std::map<std::string, std::string>& values, const std:
   return found == values.end() ? "absent" : found->second;
 }
 
-}  // namespace
-
-Status CheckSamePlanKeys(const Scenario& stored, const Scenario& now, bool only_given) {
+// The first key of class "plan" that is otherwise now.
+struct Difference {
+  std::string key, was, is;
+};
+std::optional<Difference> FirstDifference(const Scenario& stored, const Scenario& now, bool only_given) {
   const std::map<std::string, std::string> before = PlanKeysOf(stored), after = PlanKeysOf(now);
   std::map<std::string, std::string> all = before;
   all.insert(after.begin(), after.end());
@@ -46,14 +51,40 @@ Status CheckSamePlanKeys(const Scenario& stored, const Scenario& now, bool only_
     const std::string was = ValueOf(before, key), is = ValueOf(after, key);
     // As many as there are keys: the run knows how many that were.
     if (only_given && key == "data.partition.clients" && is == "0") continue;
-    if (was == is) continue;
-    return FailedPrecondition(
-        "{} was {} when the run began, and is {} now; it decides what the run computes (its class is \"plan\"), and "
-        "only "
-        "keys of the classes \"operation\" and \"place\" may change: start a new run",
-        key, was, is);
+    if (was != is) return Difference{key, was, is};
   }
-  return absl::OkStatus();
+  return std::nullopt;
+}
+
+}  // namespace
+
+Status CheckSamePlanKeys(const Scenario& stored, const Scenario& now, bool only_given) {
+  const std::optional<Difference> other = FirstDifference(stored, now, only_given);
+  if (!other) return absl::OkStatus();
+  return FailedPrecondition(
+      "{} was {} when the run began, and is {} now; it decides what the run computes (its class is \"plan\"), and only "
+      "keys of the classes \"operation\" and \"place\" may change: start a new run",
+      other->key, other->was, other->is);
+}
+
+StatusOr<Scenario> ScenarioOfPlan(const std::string& plan_keys, const std::string& path, const Scenario& now) {
+  RIVULET_ASSIGN_OR_RETURN(const Scenario built, Scenario::ParseStored(plan_keys, path));
+  if (const auto other = FirstDifference(built, now, true); other) {
+    return FailedPrecondition(
+        "{} was {} when the plan was built ({}), and is {} in the scenario; leave it away, or build the plan again",
+        other->key, other->was, path, other->is);
+  }
+  std::vector<std::pair<std::string, std::string>> overrides;
+  for (const Key& key : Keys()) {
+    if (key.key_class() == KeyClass::kPlan || !key.Applies(now)) continue;
+    const std::string value = key.Toml(now);
+    if (key.key_class() == KeyClass::kOperation || value != "\"\"") overrides.emplace_back(key.name(), value);
+  }
+  RIVULET_ASSIGN_OR_RETURN(Scenario scenario, Scenario::ParseStored(plan_keys, path, overrides));
+  scenario.given = now.given;
+  scenario.path = now.path;
+  scenario.folder = now.folder;
+  return scenario;
 }
 
 // By way of a stored configuration and overrides, so that what comes out has been checked as any scenario is.

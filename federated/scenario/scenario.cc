@@ -273,22 +273,39 @@ StatusOr<Scenario> Scenario::ParseStored(const std::string& text, const std::str
   return FromEntries(entries, path, "/");
 }
 
-std::string Scenario::ToToml() const {
+namespace {
+
+template <typename Wanted>
+std::string TomlOf(const Scenario& scenario, const Wanted& wanted) {
   std::string text;
   std::string_view section;
   for (const Key& key : Keys()) {
     // A key that does not apply holds its default, and would be refused when read again.
-    if (!key.Applies(*this)) continue;
+    if (!key.Applies(scenario) || !wanted(key)) continue;
     if (key.section() != section) {
       section = key.section();
       text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section);
     }
-    text += fmt::format("{} = {}\n", key.leaf(), key.Toml(*this));
+    text += fmt::format("{} = {}\n", key.leaf(), key.Toml(scenario));
     if (key.name() == "algorithm.name")
-      for (const auto& [name, value] : algorithm.settings)
+      for (const auto& [name, value] : scenario.algorithm.settings)
         text += fmt::format("{} = {}\n", name, rivulet::ToToml(value));
   }
   return text;
+}
+
+}  // namespace
+
+std::string Scenario::ToToml() const {
+  return TomlOf(*this, [](const Key&) { return true; });
+}
+
+// Files that a plan is built from are named too, so that it is known that there were some.
+std::string Scenario::PlanKeysToToml() const {
+  return TomlOf(*this, [](const Key& key) {
+    return key.key_class() == KeyClass::kPlan ||
+           (key.key_class() == KeyClass::kPlace && !key.section().starts_with("data"));
+  });
 }
 
 }  // namespace rivulet

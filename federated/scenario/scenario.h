@@ -137,6 +137,8 @@ struct ServerConfig {
 struct EvaluationConfig {
   int64_t every = 1;  // rounds; 0: never; the last round is always evaluated unless 0
   int64_t batch_size = 100;
+  int64_t federated_every = 0;    // versions that clients measure; 0: none; the last is always measured unless 0
+  int64_t federated_clients = 0;  // that measure one; 0: as many as train
 };
 
 struct Scenario {
@@ -166,6 +168,9 @@ struct Scenario {
   // Canonical TOML of every key that applies, absolute paths: what the history stores. Parse(ToToml()) gives the same
   // scenario.
   std::string ToToml() const;
+  // Of these keys those that a plan is built from, and all others of class "plan": what lies beside a plan that another
+  // process runs. ParseStored reads it.
+  std::string PlanKeysToToml() const;
 };
 
 // What a key decides.
@@ -186,6 +191,11 @@ Status CheckSamePlanKeys(const Scenario& stored, const Scenario& now, bool only_
 // `now` has, or else what it was. So a default that depends on other keys is never taken anew. FAILED_PRECONDITION as
 // CheckSamePlanKeys, of what `now` gives; otherwise as Parse. `path` is for messages.
 StatusOr<Scenario> ScenarioToResume(const std::string& stored_toml, const std::string& path, const Scenario& now);
+
+// What a run is that is started with a plan built elsewhere, beside which `plan_keys` lay (Scenario::PlanKeysToToml),
+// when `now` is given: of class "plan" what the plan was built from, of the others what `now` has. FAILED_PRECONDITION
+// names a key of class "plan" to which `now` gives another value; otherwise as Parse. `path` is for messages.
+StatusOr<Scenario> ScenarioOfPlan(const std::string& plan_keys, const std::string& path, const Scenario& now);
 
 struct ScenarioKey {
   std::string name;  // "client.optimizer.learning_rate"

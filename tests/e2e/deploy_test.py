@@ -75,9 +75,9 @@ class Deploy(RivuletTest):
         self.assertEqual(len(names), CLIENTS)
         return names
 
-    def start_coordinator(self, *more):
+    def start_coordinator(self, *more, run=RUN):
         process = self.start("coordinator", self.scenario, "--listen", "127.0.0.1:0", "--insecure", "--db",
-                             self.path("deployed.sqlite"), *RUN, *more)
+                             self.path("deployed.sqlite"), *run, *more)
         line = process.stdout.readline()
         match = re.fullmatch(r"listening on (127\.0\.0\.1):(\d+)\n", line)
         if not match:
@@ -184,6 +184,42 @@ class Deploy(RivuletTest):
         for name, process in zip(names, clients):
             self.ends_well(process, name)
         self.assertEqual(self.digests("deployed.sqlite"), digests)
+
+    def test_plan_that_was_built_elsewhere(self):
+        """The same bits as the scenario's own plan; what decides them is the plan's, also where it is resumed."""
+        plan = self.path("built.plan")
+        graph = ["--set", f"model.graph={self.folder / 'graph.pb'}"]
+        told = self.run_rivulet("model", "export", "logistic_regression", "--out", self.folder / "graph.pb", code=0).out
+        graph += ["--set", "model.loss=" + re.search(r"loss ([^;\s]+)", told).group(1), "--set",
+                  "model.metrics=['%s']" % re.search(r"; accuracy ([^;\s]+)", told).group(1)]
+        self.run_rivulet("plan", "build", self.scenario, "--out", plan, *graph, *RUN[2:], code=0)
+        digests = self.simulated(*graph)
+        names = self.partition()
+        (self.folder / "graph.pb").unlink()  # of the model there is nothing but the plan
+        coordinator, target = self.start_coordinator(*graph, "--plan", plan, run=["--rounds", ROUNDS // 2, *RUN[2:]])
+        clients = [self.start_client(name, target) for name in names]
+        self.ends_well(coordinator, "coordinator")
+        for process in clients:
+            process.wait(timeout=60)
+        coordinator, target = self.start_coordinator(*graph, "--resume", "latest")
+        clients = [self.start_client(name, target) for name in names]
+        self.ends_well(coordinator, "coordinator")
+        for name, process in zip(names, clients):
+            self.ends_well(process, name)
+        self.assertEqual(self.digests("deployed.sqlite"), digests)
+        sql = "SELECT key, value FROM run_keys WHERE key LIKE 'client.%' OR key LIKE 'algorithm.%' ORDER BY key"
+        self.assertEqual(self.query(sql, db="deployed.sqlite"), self.query(sql, db="simulated.sqlite"))
+
+        listen = ["--listen", "127.0.0.1:0", "--insecure", "--db", self.path("refused.sqlite")]
+        refused = lambda *more: self.run_rivulet("coordinator", self.scenario, *listen, *RUN, *graph, "--plan", plan,
+                                                 *more)
+        self.assert_refused(refused("--set", "client.epochs=17"), "client.epochs was 2 when the plan was built", "17")
+        self.assert_refused(refused("--resume", "latest"), "--plan", "--resume", code=2)
+        damaged = bytearray(pathlib.Path(plan).read_bytes())
+        damaged[len(damaged) // 2] ^= 1
+        pathlib.Path(plan).write_bytes(damaged)
+        self.assert_refused(refused(), "built.plan", "damaged", code=1)
+        self.assertFalse((self.folder / "refused.sqlite").exists())
 
     def test_graph_file_made_after_the_client_trains(self):
         """A model no client has heard of: a preset's graph with another name for everything that has one."""

@@ -322,11 +322,11 @@ TEST(ScenarioKeys, TheirClassIsWhatTheyDecide) {
     if (key.key_class == KeyClass::kOperation) operation.push_back(key.name);
     if (key.key_class == KeyClass::kPlace) place.push_back(key.name);
   }
-  EXPECT_THAT(operation,
-              ::testing::ElementsAre("run.rounds", "run.keep_models", "run.durability", "run.cache_megabytes",
-                                     "server.min_clients", "server.min_reports", "server.deadline", "server.lease",
-                                     "server.presence", "server.max_attempts", "server.staging_megabytes",
-                                     "evaluation.every", "evaluation.batch_size"));
+  EXPECT_THAT(operation, ::testing::ElementsAre(
+                             "run.rounds", "run.keep_models", "run.durability", "run.cache_megabytes",
+                             "server.min_clients", "server.min_reports", "server.deadline", "server.lease",
+                             "server.presence", "server.max_attempts", "server.staging_megabytes", "evaluation.every",
+                             "evaluation.batch_size"));
   EXPECT_THAT(place,
               ::testing::ElementsAre("model.graph", "model.onnx", "data.train", "data.test", "client.input_graph"));
 }
@@ -670,6 +670,40 @@ TEST(ScenarioToResume, AnotherPlanKey_IsRefusedByName) {
             "server.value_bits was 10 when the run began, and is 3 now; it decides what the run computes (its class is "
             "\"plan\"), and only keys of the classes \"operation\" and \"place\" may change: start a new run");
   EXPECT_EQ(ResumedWith(stored, Parse(kMinimal, {{"server.value_bits", "10"}})), stored.ToToml());
+}
+
+// The seed and the algorithm are the plan's, rounds and deadlines whoever runs it says, defaults included.
+TEST(ScenarioOfPlan, PlanKeysAreThePlans_TheOthersAreAsGivenNow) {
+  ASSERT_OK_AND_ASSIGN(const Scenario built, Parse(With("[server]\ndeadline = 30.0\n[run]\nseed = 9\nrounds = 7\n"),
+                                                   {{"client.schedule.kind", "cosine"}, {"data.test", "/built/test"}}));
+  const std::string keys = built.PlanKeysToToml();
+  EXPECT_THAT(keys, HasSubstr("seed = 9\n"));
+  EXPECT_THAT(keys, HasSubstr("length = 7\n")) << "a default that followed from what was built";
+  EXPECT_THAT(keys, ::testing::Not(HasSubstr("rounds")));
+  EXPECT_THAT(keys, ::testing::Not(HasSubstr("/built/test")));
+  ASSERT_OK_AND_ASSIGN(const Scenario now, Parse(kMinimal, {{"data.test", "/here/test"}}));
+  ASSERT_OK_AND_ASSIGN(const Scenario run, ScenarioOfPlan(keys, "p.keys.toml", now));
+  EXPECT_EQ(run.run.seed, 9u);
+  EXPECT_EQ(run.run.rounds, now.run.rounds);
+  EXPECT_EQ(run.server.deadline_seconds, now.server.deadline_seconds);
+  EXPECT_EQ(run.client.schedule.length, 7);
+  EXPECT_EQ(run.data.test, "/here/test");
+  EXPECT_OK(CheckSamePlanKeys(built, run));
+  ASSERT_OK_AND_ASSIGN(const Scenario same, ScenarioOfPlan(keys, "p.keys.toml", built));
+  EXPECT_EQ(same.ToToml(), built.ToToml());
+}
+
+TEST(ScenarioOfPlan, ContradictingScenario_IsRefusedByName) {
+  ASSERT_OK_AND_ASSIGN(const Scenario built, Parse(kMinimal));
+  const auto with = [&](const char* key, const char* value) {
+    const auto now = Parse(kMinimal, {{key, value}});
+    return testing::ErrorOf(ScenarioOfPlan(built.PlanKeysToToml(), "p.keys.toml", *now));
+  };
+  EXPECT_EQ(with("client.epochs", "17"),
+            "client.epochs was 1 when the plan was built (p.keys.toml), and is 17 in the scenario; leave it away, or "
+            "build the plan again");
+  EXPECT_EQ(with("client.epochs", "1"), "no error");
+  EXPECT_EQ(with("evaluation.every", "3"), "no error");
 }
 
 TEST(ScenarioToResume, WhatDoesNotGoTogether_IsRefused) {

@@ -1,0 +1,203 @@
+#include "coordinator/host/coordinator_host.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+namespace rivulet {
+namespace {
+
+// What several runs say to one caller, as one reply.
+class MergedReply {
+ public:
+  // Of a run that has tasks for the caller, or whose tasks it has in hand: this is the reply, with what others add.
+  void SetMain(PollReply reply) {
+    Note(reply);
+    main_ = std::move(reply);
+  }
+  void Add(const StatusOr<PollReply>& reply) {
+    if (!reply.ok()) {
+      if (error_.ok()) error_ = reply.status();
+      return;
+    }
+    Note(*reply);
+    if (reply->over) return;
+    waits_ = true;
+    if (wait_ms_ == 0 || reply->wait_ms < wait_ms_) wait_ms_ = reply->wait_ms;
+    if (!sentence_.empty()) sentence_ += "; ";
+    sentence_ += reply->awaited.sentence;
+  }
+
+  StatusOr<PollReply> Finish(const PollRequest& request) && {
+    if (!main_ && !waits_ && !over_) return error_;
+    PollReply reply = main_ ? *std::move(main_) : PollReply{};
+    reply.outcomes = std::move(outcomes_);
+    if (reply.over && waits_) {
+      // What it has in hand is worth nothing, and it has work elsewhere.
+      reply.over.reset();
+      reply.cancelled.clear();
+      for (const TaskProgress& progress : request.working_on) reply.cancelled.push_back(progress.task);
+      reply.wait_ms = wait_ms_;
+    } else if (!reply.over && reply.tasks.empty() && request.working_on.empty()) {
+      reply.wait_ms = wait_ms_;
+      reply.awaited.sentence = std::move(sentence_);
+      if (!waits_) reply.over = std::move(over_);
+    }
+    return reply;
+  }
+
+ private:
+  void Note(const PollReply& reply) {
+    outcomes_.insert(outcomes_.end(), reply.outcomes.begin(), reply.outcomes.end());
+    if (reply.over && (!over_ || (reply.over->failed && !over_->failed))) over_ = reply.over;
+  }
+
+  std::optional<PollReply> main_;
+  std::vector<TaskOutcome> outcomes_;
+  bool waits_ = false;
+  int64_t wait_ms_ = 0;
+  std::string sentence_;
+  std::optional<PollReply::Over> over_;  // of a run that failed, else of the first that is over
+  Status error_;
+};
+
+PollRequest ToRun(const PollRequest& request, const Coordinator& run) {
+  PollRequest asked = request;
+  asked.caller.run_id = run.run_id();
+  return asked;
+}
+
+}  // namespace
+
+CoordinatorHost::Runs CoordinatorHost::runs() const {
+  MutexLock lock(mutex_);
+  return runs_;
+}
+
+StatusOr<CoordinatorHost::Runs> CoordinatorHost::RunsOf(const Caller& caller) const {
+  Runs all = runs();
+  if (caller.run_id.empty()) return all;
+  const auto named = std::ranges::find(all, caller.run_id, [](const auto& run) { return run->run_id(); });
+  if (named == all.end()) return NotFound("run '{}' is not served here", caller.run_id);
+  return Runs{*named};
+}
+
+Status CoordinatorHost::Add(std::shared_ptr<Coordinator> run) {
+  MutexLock lock(mutex_);
+  for (const auto& other : runs_) {
+    if (other->run_id() == run->run_id()) return AlreadyExists("run '{}' is served here already", run->run_id());
+  }
+  run->TellNews(listener_);
+  runs_.push_back(std::move(run));
+  return absl::OkStatus();
+}
+
+Status CoordinatorHost::WaitForAll() {
+  Status first;
+  for (const auto& run : runs()) {
+    const Status status = run->Wait();
+    if (first.ok()) first = status;
+  }
+  return first;
+}
+
+void CoordinatorHost::Stop() {
+  for (const auto& run : runs()) run->Stop();
+}
+
+// Who has something in hand goes on with it: the others only hear that it is there, as it would be absent from them
+// after a long training. Who has nothing takes what it is given first.
+StatusOr<PollReply> CoordinatorHost::Poll(const PollRequest& request) {
+  Runs order = runs();
+  const auto own = std::ranges::find(order, request.caller.run_id, [](const auto& run) { return run->run_id(); });
+  if (own == order.end() && !request.caller.run_id.empty()) {
+    return NotFound("run '{}' is not served here", request.caller.run_id);
+  }
+  if (order.empty()) return Unavailable("no run is served here yet; ask again");
+  if (order.size() == 1) return order[0]->Poll(request);
+  if (request.serves.kind != Serves::Kind::kItself) {
+    return (own == order.end() ? order.front() : *own)->Poll(request);
+  }
+
+  MergedReply merged;
+  const bool busy = own != order.end() && !request.working_on.empty();
+  if (own != order.end()) std::rotate(order.begin(), std::next(own), order.end());  // its own last
+  if (busy) {
+    RIVULET_ASSIGN_OR_RETURN(PollReply reply, order.back()->Poll(request));
+    merged.SetMain(std::move(reply));
+    order.pop_back();
+  }
+  for (const auto& run : order) {
+    PollRequest asked = ToRun(request, *run);
+    asked.working_on.clear();
+    if (busy) asked.want = 0;
+    StatusOr<PollReply> reply = run->Poll(asked);
+    if (!reply.ok() || reply->tasks.empty()) {
+      merged.Add(reply);
+      continue;
+    }
+    merged.SetMain(*std::move(reply));
+    break;
+  }
+  return std::move(merged).Finish(request);
+}
+
+template <typename Ask>
+auto CoordinatorHost::AskEach(const Caller& caller, const Ask& ask) const
+    -> decltype(ask(std::declval<Coordinator&>())) {
+  RIVULET_ASSIGN_OR_RETURN(const Runs runs, RunsOf(caller));
+  if (runs.empty()) return NotFound("no run is served here yet");
+  for (size_t i = 0; i + 1 < runs.size(); ++i) {
+    auto answer = ask(*runs[i]);
+    if (answer.ok()) return answer;
+    const Status& status = [&]() -> const Status& {
+      if constexpr (std::is_same_v<decltype(answer), Status>) {
+        return answer;
+      } else {
+        return answer.status();
+      }
+    }();
+    if (!absl::IsNotFound(status)) return answer;
+  }
+  return ask(*runs.back());
+}
+
+StatusOr<std::unique_ptr<ChunkReader>> CoordinatorHost::Fetch(const Caller& caller, const BlobId& blob,
+                                                              int64_t offset) {
+  return AskEach(caller, [&](Coordinator& run) { return run.Fetch(caller, blob, offset); });
+}
+
+StatusOr<std::unique_ptr<ChunkWriter>> CoordinatorHost::Submit(const Caller& caller, const Submission& submission) {
+  return AskEach(caller, [&](Coordinator& run) { return run.Submit(caller, submission); });
+}
+
+Status CoordinatorHost::Fail(const Caller& caller, const TaskFailure& failure) {
+  return AskEach(caller, [&](Coordinator& run) { return run.Fail(caller, failure); });
+}
+
+// Nobody can wait for two: a caller that names no run looks again at once where there are several.
+void CoordinatorHost::AwaitWork(const Caller& caller, uint64_t epoch, int64_t timeout_ms) {
+  const StatusOr<Runs> runs = RunsOf(caller);
+  if (runs.ok() && runs->size() == 1) return runs->front()->AwaitWork(caller, epoch, timeout_ms);
+  CoordinatorApi::AwaitWork(caller, epoch, timeout_ms);
+}
+
+void CoordinatorHost::TellNews(NewsListener* listener) {
+  MutexLock lock(mutex_);
+  listener_ = listener;
+  for (const auto& run : runs_) run->TellNews(listener);
+}
+
+StatusOr<SubmitResult> CoordinatorHost::SubmitInPlace(const Caller& caller, Partial&& partial,
+                                                      std::span<const TaskRecord> records) {
+  RIVULET_ASSIGN_OR_RETURN(const Runs runs, RunsOf(caller));
+  if (runs.size() != 1) return InvalidArgument("site '{}' says of no run that its partial is of", caller.name);
+  return runs.front()->SubmitInPlace(caller, std::move(partial), records);
+}
+
+StatusOr<std::shared_ptr<const Model>> CoordinatorHost::FetchInPlace(const Caller& caller, const BlobId& blob) {
+  return AskEach(caller, [&](Coordinator& run) { return run.FetchInPlace(caller, blob); });
+}
+
+}  // namespace rivulet

@@ -1,0 +1,58 @@
+// One CoordinatorApi in front of one run or many, for clients that serve whichever has work for them.
+//
+// A client that speaks for itself and has nothing in hand is asked for by every run in turn, beginning after the one
+// that it worked for last, so that no run keeps the clients of another from it; while it works for one, the others hear
+// that it is there. It is told that it is over when that is so of every run, and what it has in hand for a run that has
+// ended is cancelled. A site of many names is one of the run that it names, and of no other.
+//
+// What a run computes is not to be seen from here: it hears the same polls as alone, later or sooner.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "coordinator/coordinator.h"
+#include "engine/base/mutex.h"
+#include "federated/transport/coordinator_api.h"
+
+namespace rivulet {
+
+// Thread-safe. Runs stay until it goes, also when they are over: their clients ask for earlier tasks still.
+class CoordinatorHost final : public CoordinatorApi {
+ public:
+  // ALREADY_EXISTS: a run of this id.
+  Status Add(std::shared_ptr<Coordinator> run);
+  // Blocks until every run is over: OK when all have finished, else why the first of them did not, in the order in
+  // which they were added.
+  Status WaitForAll();
+  void Stop();  // every run
+
+  // NOT_FOUND: the caller names a run that is not here. What a run answers with an error is answered so when none has
+  // another answer.
+  StatusOr<PollReply> Poll(const PollRequest& request) override;
+  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override;
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override;
+  Status Fail(const Caller& caller, const TaskFailure& failure) override;
+  void AwaitWork(const Caller& caller, uint64_t epoch, int64_t timeout_ms) override;
+  void TellNews(NewsListener* listener) override;
+  StatusOr<SubmitResult> SubmitInPlace(const Caller& caller, Partial&& partial,
+                                       std::span<const TaskRecord> records) override;
+  StatusOr<std::shared_ptr<const Model>> FetchInPlace(const Caller& caller, const BlobId& blob) override;
+
+ private:
+  using Runs = std::vector<std::shared_ptr<Coordinator>>;
+  Runs runs() const;
+  // The run that the caller names, alone; all of them, where it names none. NOT_FOUND.
+  StatusOr<Runs> RunsOf(const Caller& caller) const;
+  // `ask` of each of them, until one answers otherwise than that it does not know of it.
+  template <typename Ask>
+  auto AskEach(const Caller& caller, const Ask& ask) const -> decltype(ask(std::declval<Coordinator&>()));
+
+  mutable Mutex mutex_;
+  Runs runs_ GUARDED_BY(mutex_);
+  NewsListener* listener_ GUARDED_BY(mutex_) = nullptr;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,69 @@
+// Federated evaluation (Bonawitz et al. 2019, arXiv:1902.01046, whose tasks train or evaluate): a version is measured
+// where the data lies. Each client k of a cohort of its own runs the model over its n_k examples and changes
+// nothing; what it sends are numbers, which are summed exactly:
+//
+//   loss = Σ_k n_k · loss_k / Σ_k n_k,    rate = Σ_k right_k / Σ_k total_k
+//
+// A metric that is the mean of truths is a rate and is counted; every other is a mean over examples, as the loss is.
+// The version itself hears nothing of it: a run with it and one without have the same models, to the bit.
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "engine/graph/scope.h"
+#include "federated/algorithms/algorithm.h"
+#include "federated/plan/compose_pass.h"
+#include "federated/plan/rates.h"
+
+namespace rivulet {
+namespace {
+
+// How many truths there are and how many of them are true, as nodes "<rate>/right" and "<rate>/total" of the graph of
+// the loss: float32, which counts a batch exactly.
+void CountTruths(const Scope& scope, Output truths, const std::string& rate) {
+  const Output all = scope.Const(Tensor::Of<int32_t>({1}, {-1}));
+  const Output ones =
+      scope.Op("Cast", {scope.Op("Reshape", {truths, all})}, {{"DstT", DType::kFloat32}}, rate + "/ones");
+  const Output axis = scope.Const(Tensor::Of<int32_t>({1}, {0}));
+  scope.Op("Sum", {ones, axis}, {}, rate + "/right");
+  scope.Op("Cast", {scope.Op("Size", {ones})}, {{"DstT", DType::kFloat32}}, rate + "/total");
+}
+
+}  // namespace
+
+StatusOr<LocalPass> FederatedEvaluation(const ModelDef& model, int64_t batch_size) {
+  LocalPass pass;
+  pass.models = {{.prefix = "", .buffer = "base_params"}};
+  pass.gradient_by = "";
+  pass.training = false;
+  pass.shuffle = false;
+  pass.batch_size = batch_size;
+  pass.scalars.push_back({"evaluate/loss", model.eval_loss});
+
+  Graph loss;
+  const Scope scope(loss);
+  for (size_t i = 0; i < model.metrics.size(); ++i) {
+    const auto& [name, tensor] = model.metrics[i];
+    const std::optional<Output> ones = OnesOfRate(model.graph, tensor);
+    if (!ones) {
+      pass.scalars.push_back({"evaluate/" + name, tensor});
+      continue;
+    }
+    const Output truths = ones->node->input(0);
+    const std::string rate = fmt::format("rate_{}", i);
+    CountTruths(scope, scope.Placeholder(rate, DType::kBool, truths.shape()), rate);
+    pass.loss_inputs[rate] = truths.name();
+    for (const char* count : {"right", "total"})
+      pass.scalars.push_back(
+          {fmt::format("evaluate/{}/{}", name, count), fmt::format("{}/{}/{}", kLossScope, rate, count), true});
+  }
+  if (!pass.loss_inputs.empty()) {
+    scope.Op("Identity", {scope.Placeholder("mean", DType::kFloat32, Shape{})}, {}, "loss");
+    pass.loss_inputs["mean"] = model.eval_loss;
+    RIVULET_RETURN_IF_ERROR(scope.status());
+    pass.loss = std::make_shared<const Graph>(std::move(loss));
+  }
+  return pass;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,16 @@
+// Which metrics of a model are rates, and what they are counted by.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "engine/graph/graph.h"
+
+namespace rivulet {
+
+// A scalar that is the mean of truths (Mean of Cast of a bool, as accuracy is) says how many of them are true. The ones
+// and zeros that it is the mean of, float32, one for each of what it is over; their node's input are the truths.
+// Nothing: the tensor is no rate, or there is none of that name.
+std::optional<Output> OnesOfRate(const Graph& graph, const std::string& tensor);
+
+}  // namespace rivulet

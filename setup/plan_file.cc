@@ -1,0 +1,50 @@
+#include "setup/plan_file.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "engine/base/sha256.h"
+
+namespace rivulet {
+namespace {
+
+// The first line of the keys' file: a comment to TOML, which says whose keys they are and that they are all there.
+std::string HeadOf(const Digest& plan, std::string_view keys) {
+  return fmt::format("# keys {} of plan {}\n", Sha256Of(keys).Hex(), plan.Hex());
+}
+
+}  // namespace
+
+std::string PlanKeysPath(const std::string& path) { return path + ".keys.toml"; }
+
+Status WritePlanFile(FileSystem& fs, const std::string& path, const Plan& plan, const Scenario& scenario) {
+  const std::string keys = scenario.PlanKeysToToml();
+  RIVULET_RETURN_IF_ERROR(WriteFileAtomically(fs, path, plan.bytes()));
+  return WriteFileAtomically(fs, PlanKeysPath(path), HeadOf(plan.digest(), keys) + keys);
+}
+
+StatusOr<PlanFile> ReadPlanFile(FileSystem& fs, const std::string& path, const Scenario& now) {
+  const std::string keys_path = PlanKeysPath(path);
+  RIVULET_ASSIGN_OR_RETURN(std::string bytes, fs.ReadAll(path));
+  StatusOr<std::string> keys = fs.ReadAll(keys_path);
+  if (absl::IsNotFound(keys.status())) {
+    return NotFound("'{}' is not beside the plan '{}'; `rivulet plan build` writes both, and a run needs both",
+                    keys_path, path);
+  }
+  RIVULET_RETURN_IF_ERROR(keys.status());
+  const size_t line = std::min(keys->find('\n') + 1, keys->size());
+  const Digest digest = Sha256Of(bytes);
+  if (keys->substr(0, line) != HeadOf(digest, std::string_view(*keys).substr(line))) {
+    return DataLoss(
+        "the plan '{}' (SHA-256 {}) and the keys '{}' do not belong together, or one of them is damaged; build both "
+        "again",
+        path, digest.Hex(), keys_path);
+  }
+  StatusOr<std::shared_ptr<const Plan>> plan = Plan::Open(std::move(bytes));
+  if (!plan.ok()) return Annotate(plan.status(), path);
+  RIVULET_ASSIGN_OR_RETURN(Scenario scenario, ScenarioOfPlan(*keys, keys_path, now));
+  return PlanFile{*std::move(plan), std::move(scenario)};
+}
+
+}  // namespace rivulet

@@ -1,0 +1,30 @@
+// A plan as a file, and beside it the keys of the scenario that it was built from: what a coordinator elsewhere starts
+// a run with. The keys are no part of the plan, as clients get that, and they are not to know a run's seed.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "engine/base/file_system.h"
+#include "engine/base/status.h"
+#include "federated/plan/plan.h"
+#include "federated/scenario/scenario.h"
+
+namespace rivulet {
+
+// Where the keys of the plan at `path` lie: "<path>.keys.toml".
+std::string PlanKeysPath(const std::string& path);
+
+// Writes both, each whole or not at all. `plan` was built from `scenario`.
+Status WritePlanFile(FileSystem& fs, const std::string& path, const Plan& plan, const Scenario& scenario);
+
+struct PlanFile {
+  std::shared_ptr<const Plan> plan;
+  Scenario scenario;
+};
+// The plan, and what a run is that is started with it when `now` is given (ScenarioOfPlan). NOT_FOUND: one of the files
+// is not there. DATA_LOSS: one of them is not as WritePlanFile left it. FAILED_PRECONDITION: `now` contradicts the
+// plan. Otherwise as Plan::Open.
+StatusOr<PlanFile> ReadPlanFile(FileSystem& fs, const std::string& path, const Scenario& now);
+
+}  // namespace rivulet

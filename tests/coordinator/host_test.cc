@@ -1,0 +1,182 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "coordinator/host/coordinator_host.h"
+#include "tests/coordinator/test_run.h"
+
+namespace rivulet {
+namespace {
+
+using ::rivulet::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr int64_t kElements = 6, kHosted = 3;  // clients of every run
+
+class HostTest : public ::testing::Test {
+ protected:
+  CoordinatorOptions Options(const std::string& name, int64_t rounds, const std::string& folder) {
+    CoordinatorOptions options;
+    options.scenario = TinyScenario(kHosted, kHosted, rounds);
+    options.scenario.run.name = name;
+    options.scenario.run.seed = static_cast<uint64_t>(rounds);
+    options.db_path = folder_.File(fmt::format("{}-{}.sqlite", folder, name));
+    return options;
+  }
+  // Served by the host; what it commits is told in committed_.
+  std::shared_ptr<Coordinator> Serve(const std::string& name, int64_t rounds, RunParts parts) {
+    CoordinatorOptions options = Options(name, rounds, "hosted");
+    options.observer.on_round = [this, name](const RoundReport& report) {
+      MutexLock lock(mutex_);
+      committed_.push_back(fmt::format("{} {} {}", name, report.round, report.model_digest.Hex()));
+    };
+    auto run = CreateCoordinator(std::move(options), std::move(parts));
+    EXPECT_OK(run);
+    std::shared_ptr<Coordinator> shared = *std::move(run);
+    EXPECT_OK(host_.Add(shared));
+    return shared;
+  }
+  std::shared_ptr<Coordinator> Serve(const std::string& name, int64_t rounds) {
+    return Serve(name, rounds, TinyParts(kElements, kHosted));
+  }
+  std::vector<std::string> Alone(const std::string& name, int64_t rounds) {
+    const auto digests = RunTiny(Options(name, rounds, "alone"), TinyParts(kElements, kHosted), kHosted);
+    EXPECT_OK(digests);
+    std::vector<std::string> committed;
+    for (const auto& [round, digest] : *digests) committed.push_back(fmt::format("{} {} {}", name, round, digest));
+    return committed;
+  }
+  std::vector<std::string> Committed(const std::string& name) {
+    MutexLock lock(mutex_);
+    std::vector<std::string> of;
+    std::copy_if(committed_.begin(), committed_.end(), std::back_inserter(of),
+                 [&](const std::string& line) { return line.starts_with(name); });
+    return of;
+  }
+
+  // What a client process does, until it is told that all is over.
+  PollReply::Over Work(const std::string& name) {
+    const auto layout = TinyParts(kElements, kHosted).layout;
+    PollRequest request = AskedBy(name);
+    while (true) {
+      const auto reply = host_.Poll(request);
+      EXPECT_OK(reply);
+      if (!reply.ok()) return {};
+      if (reply->over) return *reply->over;
+      if (reply->tasks.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      for (const Task& task : reply->tasks) {
+        request.caller.run_id = task.run_id;
+        const auto reader = host_.Fetch(request.caller, task.input("model")->id, 0);
+        EXPECT_OK(reader);
+        const auto base = ModelFromSafetensors(layout, *ReadToEnd(**reader));
+        EXPECT_OK(base);
+        EXPECT_OK(Send(host_, name, task.id, MakeUpdate(FakeDelta(task, **base), 10 + (name.back() - '0'))));
+      }
+    }
+  }
+
+  TestFolder folder_;
+  Mutex mutex_;
+  std::vector<std::string> committed_ GUARDED_BY(mutex_);
+  CoordinatorHost host_;
+};
+
+// The same three clients work for both, and go on with the longer one when the other is over.
+TEST_F(HostTest, TwoRunsAtOnce_EachIsWhatItIsAlone) {
+  const auto brief = Alone("brief", 4), longer = Alone("longer", 9);
+  Serve("brief", 4);
+  Serve("longer", 9);
+  std::vector<std::thread> clients;
+  for (const std::string& name : Names(kHosted)) {
+    clients.emplace_back([this, name] {
+      const PollReply::Over over = Work(name);
+      EXPECT_FALSE(over.failed);
+      EXPECT_THAT(over.sentence, HasSubstr("the run has finished"));
+    });
+  }
+  EXPECT_OK(host_.WaitForAll());
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(Committed("brief"), brief);
+  EXPECT_EQ(Committed("longer"), longer);
+  // Neither waited for the other's end.
+  MutexLock lock(mutex_);
+  const auto first = [&](const std::string& line) {
+    return std::find_if(committed_.begin(), committed_.end(), [&](const auto& c) { return c.starts_with(line); });
+  };
+  EXPECT_LT(first("longer 1 "), first("brief 4 "));
+}
+
+TEST_F(HostTest, CallerOfAnEndedRun_IsMovedToTheOther) {
+  const auto ended = Serve("ended", 3);
+  const auto other = Serve("other", 5);
+  ASSERT_OK(Join(host_, Names(kHosted)));
+  PollRequest request = AskedBy("client-00000");
+  request.caller.run_id = ended->run_id();
+  request.working_on = {{"ended-task"}};
+  request.want = 0;
+  ended->Stop();
+  EXPECT_THAT(ended->Wait(), StatusIs(absl::StatusCode::kCancelled));
+
+  // What it has in hand is worth nothing now, and it is not told that all is over.
+  ASSERT_OK_AND_ASSIGN(const PollReply busy, host_.Poll(request));
+  EXPECT_FALSE(busy.over);
+  EXPECT_THAT(busy.cancelled, ElementsAre("ended-task"));
+  request.working_on.clear();
+  request.want = 1;
+  ASSERT_OK_AND_ASSIGN(const PollReply idle, host_.Poll(request));
+  ASSERT_EQ(idle.tasks.size(), 1u);
+  EXPECT_EQ(idle.tasks[0].run_id, other->run_id());
+}
+
+TEST_F(HostTest, FinishedRun_CancelsWhatIsInHandForIt) {
+  const auto brief = Serve("brief", 1);
+  std::vector<std::thread> clients;
+  const auto other = Serve("other", 2);
+  for (const std::string& name : Names(kHosted)) clients.emplace_back([this, name] { Work(name); });
+  EXPECT_OK(brief->Wait());
+  PollRequest request = AskedBy("client-00000");
+  request.caller.run_id = brief->run_id();
+  request.working_on = {{"brief-task"}};
+  request.want = 0;
+  const auto reply = host_.Poll(request);
+  ASSERT_OK(reply);
+  if (!reply->over) {  // else the other has finished too meanwhile
+    EXPECT_THAT(reply->cancelled, ElementsAre("brief-task"));
+  }
+  EXPECT_OK(host_.WaitForAll());
+  for (std::thread& client : clients) client.join();
+}
+
+// A client that has not the data of one run works for the other; who has neither is told why.
+TEST_F(HostTest, ClientThatOneRunRefuses_WorksForTheOther) {
+  RunParts speech = TinyParts(kElements, kHosted);
+  speech.dataset = "speech";
+  Serve("speech", 2, std::move(speech));
+  const auto digits = Serve("digits", 2);
+  ASSERT_OK(Join(host_, Names(kHosted)));
+  ASSERT_OK_AND_ASSIGN(const PollReply reply, host_.Poll(AskedBy("client-00001")));
+  ASSERT_EQ(reply.tasks.size(), 1u);
+  EXPECT_EQ(reply.tasks[0].run_id, digits->run_id());
+  EXPECT_THAT(host_.Poll(AskedBy("nobody", 0)), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'speech'")));
+  host_.Stop();
+  EXPECT_THAT(host_.WaitForAll(), StatusIs(absl::StatusCode::kCancelled));
+}
+
+TEST_F(HostTest, NamesThatAreNotHere_AreRefused) {
+  EXPECT_THAT(host_.Poll(AskedBy("client-00000")), StatusIs(absl::StatusCode::kUnavailable));
+  const auto run = Serve("only", 1);
+  EXPECT_THAT(host_.Add(run), StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr(run->run_id())));
+  PollRequest request = AskedBy("client-00000");
+  request.caller.run_id = "another";
+  EXPECT_THAT(host_.Poll(request),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("run 'another' is not served here")));
+  EXPECT_THAT(host_.Fail(request.caller, {.task = "t"}), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(host_.Fetch(As("client-00000"), {}, 0), StatusIs(absl::StatusCode::kNotFound));
+  host_.Stop();
+}
+
+}  // namespace
+}  // namespace rivulet

@@ -100,9 +100,7 @@ Status RunCoordinator::CheckAble(const PollRequest& request) const {
     }
     // Every update of it would be refused, after it was trained for, in every round that draws it.
     const AggregationSpec& aggregation = parts_.aggregation;
-    const bool weighed = std::any_of(aggregation.parts.begin(), aggregation.parts.end(),
-                                     [](const PartSpec& part) { return part.weigh == "examples" && !part.optional; });
-    if (const int64_t most = aggregation.max_weight; weighed && offer.examples > most) {
+    if (const int64_t most = aggregation.max_weight; aggregation.weighs_examples() && offer.examples > most) {
       return InvalidArgument("client '{}' has {} examples, and server.max_weight is {}; raise it", request.caller.name,
                              offer.examples, most);
     }

@@ -57,16 +57,17 @@ class LocalSimulation : public Simulation {
       return InvalidArgument("server.clients_per_round is {}, but data.partition gives {} clients; lower it",
                              scenario.server.clients_per_round, clients);
     }
-    for (int64_t client = 0; client < clients; ++client) {
-      const auto examples = static_cast<int64_t>(shares->ExamplesOf(client).size());
-      if (examples > scenario.server.max_weight) {
-        return InvalidArgument("client '{}' has {} examples, and server.max_weight is {}; raise it",
-                               shares->NameAt(client), examples, scenario.server.max_weight);
-      }
-    }
     CoordinatorOptions coordinator;
     RIVULET_ASSIGN_OR_RETURN(coordinator.plan, setup.plan());
     RIVULET_RETURN_IF_ERROR(CheckFirstExample(*coordinator.plan));
+    const AggregationSpec& aggregation = coordinator.plan->aggregation();
+    for (int64_t client = 0; aggregation.weighs_examples() && client < clients; ++client) {
+      const auto examples = static_cast<int64_t>(shares->ExamplesOf(client).size());
+      if (examples > aggregation.max_weight) {
+        return InvalidArgument("client '{}' has {} examples, and server.max_weight is {}; raise it",
+                               shares->NameAt(client), examples, aggregation.max_weight);
+      }
+    }
     RIVULET_ASSIGN_OR_RETURN(evaluator_, setup.evaluator());
     artifacts_ = std::make_unique<ArtifactCache>("", setup.row_budget());
 

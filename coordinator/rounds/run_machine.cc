@@ -392,19 +392,22 @@ void RunMachine::Handle(const Merged& event, TimeMs now, Actions& actions) {
 
 // An upload of a single task that is on its way goes on: it is not in any partial.
 void RunMachine::Handle(const SiteLost& event, TimeMs now, Actions& actions) {
-  if (phase_ != Phase::kTraining) return;
-  bool moved = false;
-  for (const LeaseSlot slot : buffer_->leases()) {
-    const Lease& lease = book_.at(slot);
-    const bool has = lease.state == State::kTaken || lease.state == State::kHeld;
-    if (!has || lease.site != event.site || !lease.served_by_another()) continue;
-    Release(slot, State::kOffered);
-    Extend(slot, now);
-    moved = true;
+  for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
+    Gathering* const of = Open(kind);
+    if (of == nullptr) continue;
+    bool moved = false;
+    for (const LeaseSlot slot : of->buffer.leases()) {
+      const Lease& lease = book_.at(slot);
+      const bool has = lease.state == State::kTaken || lease.state == State::kHeld;
+      if (!has || lease.site != event.site || !lease.served_by_another()) continue;
+      Release(slot, State::kOffered);
+      Extend(slot, now);
+      moved = true;
+    }
+    if (!moved) continue;
+    if (of->buffer.state() == UpdateBuffer::State::kClosing) of->buffer.Reopen();
+    Judge(*of, now, actions);
   }
-  if (!moved) return;
-  if (buffer_->state() == UpdateBuffer::State::kClosing) buffer_->Reopen();
-  JudgeBuffer(actions);
 }
 
 // The machine does not move on until the version is made. Its own idea of the next round, drawn earlier, would be wrong

@@ -138,6 +138,11 @@ const PartSpec* AggregationSpec::Find(std::string_view part) const {
   return nullptr;
 }
 
+bool AggregationSpec::weighs_examples() const {
+  return std::any_of(parts.begin(), parts.end(),
+                     [](const PartSpec& part) { return part.weigh == "examples" && !part.optional; });
+}
+
 Digest AggregationSpec::digest() const {
   Sha256 hash;
   const auto text = [&](std::string_view words) {
@@ -147,6 +152,10 @@ Digest AggregationSpec::digest() const {
   const auto number = [&](int64_t value) { hash.UpdateU64(static_cast<uint64_t>(value)); };
   text("rivulet aggregation 1");
   text(rule);
+  for (const auto& [name, value] : rule_settings) {
+    text(name);
+    hash.UpdateU64(std::bit_cast<uint64_t>(value));
+  }
   number(std::ssize(parts));
   for (const PartSpec& part : parts) {
     text(part.name);

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -62,6 +63,7 @@ struct ScalarSpec {
 
 struct AggregationSpec {
   std::string rule = "mean";
+  std::map<std::string, double> rule_settings = {};  // of the rule's own table; what is not here has its default
   std::vector<PartSpec> parts = {};
   std::vector<ScalarSpec> scalars = {};
   int64_t updates_per_version = 1;  // at most so many folds
@@ -73,6 +75,8 @@ struct AggregationSpec {
   int64_t weight_bound(const PartSpec& part) const;
   int fraction_bits(const PartSpec& part) const;  // s
   const PartSpec* Find(std::string_view part) const;
+  // Whether a client's examples are what some part that it must send is weighed by: then max_weight bounds them.
+  bool weighs_examples() const;
   // SHA-256 over every field: partials of equal digests may meet.
   Digest digest() const;
 };

@@ -162,6 +162,9 @@ class Mean : public Gathering {
 };
 
 StatusOr<std::unique_ptr<Aggregation>> CreateMean(const AggregationSpec& spec) {
+  if (!spec.rule_settings.empty()) {
+    return InvalidArgument("the aggregation rule 'mean' has no setting '{}'", spec.rule_settings.begin()->first);
+  }
   RIVULET_ASSIGN_OR_RETURN(PartCodecs codecs, CodecsOf(spec));
   return std::make_unique<Mean>(spec, std::move(codecs));
 }

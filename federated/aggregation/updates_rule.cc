@@ -1,8 +1,10 @@
 #include "federated/aggregation/updates_rule.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
+#include <utility>
 
 #include "federated/aggregation/gathering.h"
 #include "federated/aggregation/update_spool.h"
@@ -11,8 +13,12 @@ namespace rivulet {
 namespace {
 
 // Made at first use and never destroyed, as the rules'.
-std::map<std::string, UpdatesRuleFactory, std::less<>>& UpdatesRules() {
-  static auto* const rules = new std::map<std::string, UpdatesRuleFactory, std::less<>>;
+struct RegisteredRule {
+  std::vector<Setting> settings;
+  UpdatesRuleFactory factory;
+};
+std::map<std::string, RegisteredRule, std::less<>>& UpdatesRules() {
+  static auto* const rules = new std::map<std::string, RegisteredRule, std::less<>>;
   return *rules;
 }
 
@@ -116,6 +122,7 @@ class OverUpdates : public Gathering {
     made.denominator = static_cast<double>(updates.size());
     made.mean.resize(elements);
     std::vector<std::span<const float>> rows(updates.size());
+    const double unit = std::ldexp(1.0, spec().weight_fraction_bits + spec().fraction_bits(spec().parts[p]));
     for (size_t first = 0; first < elements; first += block) {
       const size_t count = std::min(block, elements - first);
       size_t u = 0;
@@ -124,7 +131,7 @@ class OverUpdates : public Gathering {
         RIVULET_RETURN_IF_ERROR(ReadValues(*update.first, static_cast<int64_t>(first), row));
         rows[u++] = row;
       }
-      rule_->Reduce(rows, weights, std::span(made.mean).subspan(first, count));
+      rule_->Reduce({rows, weights, unit}, std::span(made.mean).subspan(first, count));
     }
     return absl::OkStatus();
   }
@@ -141,15 +148,20 @@ class OverUpdates : public Gathering {
 
 StatusOr<std::unique_ptr<Aggregation>> CreateOverUpdates(const AggregationSpec& spec) {
   RIVULET_ASSIGN_OR_RETURN(PartCodecs codecs, CodecsOf(spec));
-  return std::make_unique<OverUpdates>(spec, std::move(codecs), UpdatesRules().at(spec.rule)());
+  const RegisteredRule& rule = UpdatesRules().at(spec.rule);
+  const SettingValues given(spec.rule_settings.begin(), spec.rule_settings.end());
+  RIVULET_ASSIGN_OR_RETURN(const Settings settings,
+                           Settings::Read(rule.settings, given, fmt::format("aggregation rule '{}'", spec.rule)));
+  return std::make_unique<OverUpdates>(spec, std::move(codecs), rule.factory(settings));
 }
 
 }  // namespace
 
 bool IsUpdatesRule(std::string_view rule) { return UpdatesRules().contains(rule); }
 
-UpdatesRuleRegistration::UpdatesRuleRegistration(const char* rule, UpdatesRuleFactory factory) {
-  UpdatesRules().emplace(rule, factory);
+UpdatesRuleRegistration::UpdatesRuleRegistration(const char* rule, std::vector<Setting> settings,
+                                                 UpdatesRuleFactory factory) {
+  UpdatesRules().emplace(rule, RegisteredRule{std::move(settings), factory});
   AggregationRegistration(rule, CreateOverUpdates);
 }
 

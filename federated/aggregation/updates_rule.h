@@ -2,14 +2,18 @@
 // and then a block of coordinates of all of them is looked at at a time: memory is bounded, whatever the cohort.
 //
 //   class Median : public UpdatesRule { … };
-//   RIVULET_UPDATES_RULE("median", CreateMedian);
+//   RIVULET_UPDATES_RULE("median", {}, CreateMedian);
+//
+// Weiszfeld's or Krum's rules, which look at whole updates, are none of these: a coordinate sees its own column only.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
+#include "engine/base/setting.h"
 #include "federated/aggregation/aggregation.h"
 
 namespace rivulet {
@@ -18,21 +22,28 @@ namespace rivulet {
 class UpdatesRule {
  public:
   virtual ~UpdatesRule() = default;
-  // What some coordinates come to: out[i] of updates[u][i], for every update u, of which there is one at least. In the
-  // order of their tasks' names; weights[u] in units of 2^-(weight_fraction_bits + staleness_bits). All are finite.
-  virtual void Reduce(std::span<const std::span<const float>> updates, std::span<const int64_t> weights,
-                      std::span<float> out) const = 0;
+  // Some coordinates of every update, of which there is one at least, in the order of their tasks' names.
+  struct Columns {
+    std::span<const std::span<const float>> updates;  // all finite
+    std::span<const int64_t> weights;                 // in units of 2^-(weight_fraction_bits + staleness_bits)
+    // A rule that adds values does it in whole multiples of 1 / unit, as a mean with weights of 1 does: then no order
+    // can be seen, and no sum overflows.
+    double unit = 1;
+  };
+  // What they come to: out[i] of updates[u][i] for every update u.
+  virtual void Reduce(const Columns& columns, std::span<float> out) const = 0;
 };
 
 // Whether a rule of that name is one of these; then a partial is its updates, not sums.
 bool IsUpdatesRule(std::string_view rule);
 
-using UpdatesRuleFactory = std::unique_ptr<const UpdatesRule> (*)();
+// `settings`: AggregationSpec::rule_settings, checked and completed by the rule's table of numbers.
+using UpdatesRuleFactory = std::unique_ptr<const UpdatesRule> (*)(const Settings& settings);
 struct UpdatesRuleRegistration {
-  UpdatesRuleRegistration(const char* rule, UpdatesRuleFactory factory);
+  UpdatesRuleRegistration(const char* rule, std::vector<Setting> settings, UpdatesRuleFactory factory);
 };
-#define RIVULET_UPDATES_RULE(rule, factory)                                                               \
+#define RIVULET_UPDATES_RULE(rule, ...)                                                                   \
   [[maybe_unused]] static const ::rivulet::UpdatesRuleRegistration RIVULET_CONCAT_(rivulet_updates_rule_, \
-                                                                                   __COUNTER__)(rule, factory)
+                                                                                   __COUNTER__)(rule, __VA_ARGS__)
 
 }  // namespace rivulet

@@ -15,6 +15,7 @@ StatusOr<Composition> Compose(const Scenario& scenario, const ModelLayout& layou
   if (spec.parts.empty()) {
     spec.parts.emplace_back();
     spec.parts[0].value_bits = static_cast<int>(scenario.server.value_bits);
+    if (scenario.server.weights == "uniform") spec.parts[0].weigh = "one";
   }
   for (PartSpec& part : spec.parts) {
     const auto source = composition.parts.find(part.name);

@@ -210,6 +210,11 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
   const AggregationSpec& spec = composition.aggregation;
   proto::AggregationDef& aggregation = *plan.mutable_aggregation();
   aggregation.set_rule(spec.rule);
+  for (const auto& [name, value] : spec.rule_settings) {
+    proto::RuleSettingDef& setting = *aggregation.add_rule_settings();
+    setting.set_name(name);
+    setting.set_value(value);
+  }
   aggregation.set_max_weight(spec.max_weight);
   aggregation.set_updates_per_version(spec.updates_per_version);
   aggregation.set_weight_fraction_bits(spec.weight_fraction_bits);

@@ -472,6 +472,12 @@ class PlanReader {
     }
     AggregationSpec& spec = plan_->aggregation_;
     spec.rule = message.rule();
+    for (const proto::RuleSettingDef& setting : message.rule_settings()) {
+      RIVULET_RETURN_IF_ERROR(CheckName("setting of an aggregation rule", setting.name()));
+      if (!spec.rule_settings.emplace(setting.name(), setting.value()).second) {
+        return InvalidArgument("the plan says twice what '{}' of its aggregation rule is", setting.name());
+      }
+    }
     spec.updates_per_version = message.updates_per_version();
     spec.max_weight = message.max_weight();
     spec.weight_fraction_bits = message.weight_fraction_bits();

@@ -129,6 +129,7 @@ struct ServerConfig {
   double presence_seconds = 60;   // key: server.presence; who has been silent for longer is not drawn
   int64_t max_attempts = 0;       // at one round, before the run fails; 0: 3 simulated, no limit deployed
   double learning_rate = 1.0;     // of the server: model + learning_rate × mean delta
+  std::string weights = "examples";  // what an update counts where its algorithm does not say: or "uniform"
   int64_t max_weight = 65536;
   int64_t value_bits = 10;
   int64_t staging_megabytes = 64;  // updates in memory before they spill to an unlinked file

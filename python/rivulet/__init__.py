@@ -67,10 +67,12 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'rivulet' has no attribute '{name}'")
     import importlib
 
+    if name in ("flower", "torch"):
+        return importlib.import_module(f"rivulet.{name}")
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'rivulet' has no attribute '{name}'")
     value = getattr(importlib.import_module(f"rivulet.{_MODULE_OF[name]}"), name)
     globals()[name] = value
     return value

@@ -14,7 +14,7 @@ using ::rivulet::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr int64_t kElements = 6, kHosted = 3;  // clients of every run
+constexpr int64_t kHostedElements = 6, kHosted = 3;  // clients of every run
 
 class HostTest : public ::testing::Test {
  protected:
@@ -40,10 +40,10 @@ class HostTest : public ::testing::Test {
     return shared;
   }
   std::shared_ptr<Coordinator> Serve(const std::string& name, int64_t rounds) {
-    return Serve(name, rounds, TinyParts(kElements, kHosted));
+    return Serve(name, rounds, TinyParts(kHostedElements, kHosted));
   }
   std::vector<std::string> Alone(const std::string& name, int64_t rounds) {
-    const auto digests = RunTiny(Options(name, rounds, "alone"), TinyParts(kElements, kHosted), kHosted);
+    const auto digests = RunTiny(Options(name, rounds, "alone"), TinyParts(kHostedElements, kHosted), kHosted);
     EXPECT_OK(digests);
     std::vector<std::string> committed;
     for (const auto& [round, digest] : *digests) committed.push_back(fmt::format("{} {} {}", name, round, digest));
@@ -59,7 +59,7 @@ class HostTest : public ::testing::Test {
 
   // What a client process does, until it is told that all is over.
   PollReply::Over Work(const std::string& name) {
-    const auto layout = TinyParts(kElements, kHosted).layout;
+    const auto layout = TinyParts(kHostedElements, kHosted).layout;
     PollRequest request = AskedBy(name);
     while (true) {
       const auto reply = host_.Poll(request);
@@ -152,7 +152,7 @@ TEST_F(HostTest, FinishedRun_CancelsWhatIsInHandForIt) {
 
 // A client that has not the data of one run works for the other; who has neither is told why.
 TEST_F(HostTest, ClientThatOneRunRefuses_WorksForTheOther) {
-  RunParts speech = TinyParts(kElements, kHosted);
+  RunParts speech = TinyParts(kHostedElements, kHosted);
   speech.dataset = "speech";
   Serve("speech", 2, std::move(speech));
   const auto digits = Serve("digits", 2);

@@ -436,6 +436,9 @@ class KeyEffects(RivuletTest):
         self.assertEqual(result.code, 1, result)
         self.assertIn("server.max_weight", result.err)
 
+    def test_server__weights(self):
+        self.changes({"server.weights": "uniform"}, under={"data.partition.kind": "dirichlet"})
+
     def test_server__value_bits(self):
         result = self.simulate_any(*self.sets({"server.value_bits": 0, "client.optimizer.learning_rate": 100}), db="wide.sqlite")
         self.assertEqual(result.code, 1, result)

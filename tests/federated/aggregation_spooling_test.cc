@@ -26,8 +26,8 @@ using testing::TestUpdate;
 // The lower of the two in the middle.
 class TestMedian : public UpdatesRule {
  public:
-  void Reduce(std::span<const std::span<const float>> updates, std::span<const int64_t>,
-              std::span<float> out) const override {
+  void Reduce(const Columns& columns, std::span<float> out) const override {
+    const auto& updates = columns.updates;
     std::vector<float> column(updates.size());
     const auto middle = column.begin() + static_cast<std::ptrdiff_t>((updates.size() - 1) / 2);
     for (size_t i = 0; i < out.size(); ++i) {
@@ -38,22 +38,22 @@ class TestMedian : public UpdatesRule {
   }
 };
 
-std::unique_ptr<const UpdatesRule> CreateTestMedian() { return std::make_unique<TestMedian>(); }
-RIVULET_UPDATES_RULE("test_median", CreateTestMedian);
+std::unique_ptr<const UpdatesRule> CreateTestMedian(const Settings&) { return std::make_unique<TestMedian>(); }
+RIVULET_UPDATES_RULE("test_median", {}, CreateTestMedian);
 
 // The heaviest update as it is: a rule that looks at weights and whole updates.
 class TestHeaviest : public UpdatesRule {
  public:
-  void Reduce(std::span<const std::span<const float>> updates, std::span<const int64_t> weights,
-              std::span<float> out) const override {
+  void Reduce(const Columns& columns, std::span<float> out) const override {
+    const auto& [updates, weights, unit] = columns;
     const auto heaviest = std::max_element(weights.begin(), weights.end()) - weights.begin();
     std::copy(updates[static_cast<size_t>(heaviest)].begin(), updates[static_cast<size_t>(heaviest)].end(),
               out.begin());
   }
 };
 
-std::unique_ptr<const UpdatesRule> CreateTestHeaviest() { return std::make_unique<TestHeaviest>(); }
-RIVULET_UPDATES_RULE("test_heaviest", CreateTestHeaviest);
+std::unique_ptr<const UpdatesRule> CreateTestHeaviest(const Settings&) { return std::make_unique<TestHeaviest>(); }
+RIVULET_UPDATES_RULE("test_heaviest", {}, CreateTestHeaviest);
 
 AggregationSpec SpoolingSpec(int64_t elements, int64_t updates = 10) {
   AggregationSpec spec = Spec(elements, updates);

@@ -124,6 +124,19 @@ class Federation(harness.RivuletTest):
         thread.join(60)
         self.assertEqual([str(each) for each in told], [sentence])
 
+    def check_models(self, tasks):
+        from rivulet._update import block_crcs, identity
+
+        run = rivulet.open(self.path("runs.sqlite")).run("latest")
+        digests = self.digests()
+        for round_ in range(1, len(digests) + 1):
+            updates = [self.relay.updates[task] for of, _, task, _, _, _ in tasks if of == round_]
+            model = folded(run.model(round_ - 1), updates)
+            self.assertEqual(rivulet.model_digest(model), digests[round_ - 1])
+        for _, _, task, _, digest, _ in tasks:
+            sent = self.relay.updates[task]
+            self.assertEqual(identity(0, len(sent), block_crcs(sent)).hex(), digest)
+
 
 def parsed(message):
     """(parts by name, scalars by name) of an Update, by a reader of the wire format that is this test's own."""
@@ -200,19 +213,6 @@ class Together(Federation):
         self.check_models(tasks)
         losses = [loss for round_, _, _, _, _, loss in tasks if round_ == 4]
         self.assertLess(max(losses), min(loss for round_, _, _, _, _, loss in tasks if round_ == 1))
-
-    def check_models(self, tasks):
-        from rivulet._update import block_crcs, identity
-
-        run = rivulet.open(self.path("runs.sqlite")).run("latest")
-        digests = self.digests()
-        for round_ in range(1, len(digests) + 1):
-            updates = [self.relay.updates[task] for of, _, task, _, _, _ in tasks if of == round_]
-            model = folded(run.model(round_ - 1), updates)
-            self.assertEqual(rivulet.model_digest(model), digests[round_ - 1])
-        for _, _, task, _, digest, _ in tasks:
-            sent = self.relay.updates[task]
-            self.assertEqual(identity(0, len(sent), block_crcs(sent)).hex(), digest)
 
 
 class Adds(rivulet.Client):

@@ -371,6 +371,35 @@ TEST_F(CountingTest, LostState_IsToldAndBeginsAnew) {
   EXPECT_TRUE(again);
 }
 
+// The rule that keeps every update, however its run is run: what it comes to without a trim, a mean comes to as well.
+TEST_F(SimulatorTest, TrimmedMeanWithoutTrim_HasTheDigestsOfTheUniformMean) {
+  Scenario scenario = SmallScenario();
+  scenario.server.weights = "uniform";
+  const Trace mean = Simulate(scenario, 2, "mean.sqlite");
+  ASSERT_OK(mean.status);
+  scenario.server.weights = "examples";
+  EXPECT_NE(Simulate(scenario, 2, "weighted.sqlite").final_digest, mean.final_digest);
+  scenario.algorithm.name = "trimmed_mean";
+  scenario.algorithm.settings["trim"] = 0.0;
+  for (const int workers : {1, 3}) {
+    EXPECT_EQ(Simulate(scenario, workers, fmt::format("trim-{}.sqlite", workers)).digests, mean.digests);
+  }
+  EXPECT_EQ(Deploy(scenario, "deployed.sqlite").digests, mean.digests);
+  scenario.algorithm.settings["trim"] = 0.34;
+  const Trace trimmed = Simulate(scenario, 2, "trimmed.sqlite");
+  ASSERT_OK(trimmed.status);
+  EXPECT_NE(trimmed.final_digest, mean.final_digest);
+  EXPECT_EQ(Deploy(scenario, "deployed-trimmed.sqlite").digests, trimmed.digests);
+}
+
+// Whose examples weigh nothing may have any number of them.
+TEST_F(SimulatorTest, ClientHeavierThanMaxWeight_MayTakePartWhereAllCountTheSame) {
+  Scenario scenario = SmallScenario();
+  scenario.server.max_weight = 17;
+  scenario.server.weights = "uniform";
+  EXPECT_OK(Simulate(scenario, 2, "a.sqlite").status);
+}
+
 TEST_F(SimulatorTest, AnotherSeed_OtherModels) {
   Scenario scenario = SmallScenario();
   const Trace first = Simulate(scenario, 2, "a.sqlite");

@@ -47,6 +47,11 @@ std::vector<Key> ServerKeys() {
           "The new model is the old one plus learning_rate × the mean delta, or what the algorithm's own optimiser "
           "makes of that.")
           .Between(0, 1e6),
+      Key("server.weights", RIVULET_FIELD(server.weights), "\"uniform\"",
+          "What an update counts in the mean: its client's examples, or every update the same. Algorithms that weigh "
+          "in "
+          "a way of their own do so in any case.")
+          .OneOf({"examples", "uniform"}),
       Key("server.max_weight", RIVULET_FIELD(server.max_weight), "100000",
           "Largest weight of one update, in examples; a larger one is refused. Together with `server.value_bits` and "
           "`server.clients_per_round` it decides the resolution of the sum.")

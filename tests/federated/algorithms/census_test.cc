@@ -23,6 +23,7 @@ const std::map<std::string, std::string>& OptionTests() {
       {"fedadam.initial_accumulator", "FedAdam.InitialAccumulator_SlowsTheFirstRounds"},
       {"fedadam.tau", "FedAdam.Tau_BoundsHowMuchSmallDeltasAreRaised"},
       {"fedprox.mu", "FedProx.Mu_PullsTowardsTheBase"},
+      {"trimmed_mean.trim", "TrimmedMean.Trim_LeavesOutSoManyAtEitherEnd"},
   };
   return *tests;
 }

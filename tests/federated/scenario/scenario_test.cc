@@ -243,6 +243,7 @@ std::vector<Effect> Effects() {
       {"server.presence", "1.5", [](auto& s) { return s.server.presence_seconds == 1.5; }},
       {"server.max_attempts", "2", [](auto& s) { return s.server.max_attempts == 2; }},
       {"server.learning_rate", "0.5", [](auto& s) { return s.server.learning_rate == 0.5; }},
+      {"server.weights", "\"uniform\"", [](auto& s) { return s.server.weights == "uniform"; }},
       {"server.max_weight", "99", [](auto& s) { return s.server.max_weight == 99; }},
       {"server.value_bits", "4", [](auto& s) { return s.server.value_bits == 4; }},
       {"server.staging_megabytes", "1", [](auto& s) { return s.server.staging_megabytes == 1; }},

@@ -1,0 +1,53 @@
+// The coordinate-wise trimmed mean (Yin et al. 2018, arXiv:1803.01498, definition 2): of each coordinate's values over
+// the updates, the largest and the smallest floor(trim × updates) are left out, and the others averaged, each counting
+// one. As long as fewer updates than that are wrong, however wrong, each of them is outvoted.
+//
+// The survivors are added as the integers that a uniform mean adds, so that trim = 0 is one, to the bit, and so that it
+// cannot be seen which of two equal values was left out.
+#include "federated/aggregation/trimmed_mean.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "federated/aggregation/updates_rule.h"
+
+namespace rivulet {
+namespace {
+
+class TrimmedMean final : public UpdatesRule {
+ public:
+  explicit TrimmedMean(double trim) : trim_(trim) {}
+
+  void Reduce(const Columns& columns, std::span<float> out) const override {
+    const size_t updates = columns.updates.size();
+    // 0.3 × 10 is a little less than 3 in some notations of 0.3, and 3 is meant.
+    const double wanted = std::floor(trim_ * static_cast<double>(updates) + 1e-9);
+    const size_t cut = std::min(static_cast<size_t>(wanted), (updates - 1) / 2);
+    const double divisor = static_cast<double>(updates - 2 * cut) * columns.unit;
+    std::vector<float> column(updates);
+    const auto low = column.begin() + static_cast<std::ptrdiff_t>(cut);
+    const auto high = column.end() - static_cast<std::ptrdiff_t>(cut);
+    for (size_t i = 0; i < out.size(); ++i) {
+      for (size_t u = 0; u < updates; ++u) column[u] = columns.updates[u][i];
+      if (cut > 0) {
+        std::nth_element(column.begin(), low, column.end());
+        std::nth_element(low, high, column.end());
+      }
+      int64_t sum = 0;
+      for (auto value = low; value != high; ++value) {
+        sum += static_cast<int64_t>(std::nearbyint(static_cast<double>(*value) * columns.unit));
+      }
+      out[i] = static_cast<float>(static_cast<double>(sum) / divisor);
+    }
+  }
+
+ private:
+  const double trim_;
+};
+
+RIVULET_UPDATES_RULE("trimmed_mean", TrimmedMeanSettings(), [](const Settings& settings) {
+  return std::unique_ptr<const UpdatesRule>(std::make_unique<TrimmedMean>(settings.number("trim")));
+});
+
+}  // namespace
+}  // namespace rivulet

@@ -1,0 +1,31 @@
+// Federated averaging with a robust mean (Yin et al. 2018, arXiv:1803.01498, algorithm 1 with option II, whose clients
+// take a step of their own instead of sending one gradient): what a minority sends, by fault or on purpose, moves a
+// coordinate no further than what honest clients send.
+#include "federated/aggregation/trimmed_mean.h"
+
+#include "federated/algorithms/algorithm.h"
+
+namespace rivulet {
+namespace {
+
+StatusOr<Composition> TrimmedMean(const AlgorithmContext& context) {
+  RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));
+  AggregationSpec& aggregation = composition.aggregation;
+  aggregation.rule = "trimmed_mean";
+  aggregation.rule_settings = {{"trim", context.settings.number("trim")}};
+  // A weight would be a client's own claim.
+  aggregation.parts = {{.value_bits = static_cast<int>(context.scenario.server.value_bits), .weigh = "one"}};
+  return composition;
+}
+
+RIVULET_ALGORITHM(
+    trimmed_mean_registration, "trimmed_mean", "Yin et al. 2018, arXiv:1803.01498, algorithm 1",
+    "Federated averaging that a minority of wrong clients cannot lead astray: of each coordinate's changes the largest "
+    "and the smallest `trim` are left out, and the others averaged, whatever their clients' numbers of examples. The "
+    "coordinator keeps every update of a round on disk until its end.",
+    TrimmedMeanSettings(), TrimmedMean,
+    "c ← floor(trim · K);  of x_1 ≤ x_2 ≤ … ≤ x_K, each coordinate of the K changes w_k − w sorted for itself:\n"
+    "w ← w + server.learning_rate · (x_{c+1} + … + x_{K−c}) / (K − 2c)");
+
+}  // namespace
+}  // namespace rivulet

@@ -1,0 +1,340 @@
+"""rivulet.flower and rivulet.torch: what was written for other frameworks trains here, in their layout."""
+
+import importlib.util
+import unittest
+import warnings
+
+import packaged
+import client_test
+import harness
+import rivulet
+
+needs_flower = unittest.skipUnless(importlib.util.find_spec("flwr"), "needs Flower (flwr)")
+
+
+@packaged.needs_numpy
+class Layout(unittest.TestCase):
+    """Names and axes, without PyTorch."""
+
+    def places(self, ours, theirs, **keywords):
+        from rivulet import _torch_layout
+
+        return _torch_layout.places(ours, theirs, **keywords)
+
+    def test_a_square_kernel_is_transposed_by_its_name(self):
+        import numpy as np
+
+        found = self.places({"dense1/kernel": (3, 3), "dense1/bias": (3,)}, {"fc.weight": (3, 3), "fc.bias": (3,)})
+        kernel = np.arange(9).reshape(3, 3)
+        place = found["dense1/kernel"]
+        self.assertEqual(place.theirs, "fc.weight")
+        np.testing.assert_array_equal(place.way.there(kernel), kernel.T)
+        np.testing.assert_array_equal(place.way.back(kernel.T), kernel)
+
+    def test_every_way_leads_back(self):
+        import numpy as np
+
+        from rivulet import _torch_layout
+
+        shapes = {
+            "conv/kernel": (5, 4, 2, 3),
+            "depthwise/kernel": (5, 4, 3, 1),
+            "norm/gamma": (3,),
+            "flat/kernel": (24, 7),
+            "dense/kernel": (7, 7),
+            "embedding/embeddings": (9, 2),
+        }
+        for name, known in _torch_layout.ways(shapes, {"flat": (4, 2, 3)}).items():
+            for way in known:
+                array = np.arange(np.prod(shapes[name])).reshape(shapes[name])
+                with self.subTest(name=name, shape=way.shape):
+                    self.assertEqual(way.there(array).shape, way.shape)
+                    np.testing.assert_array_equal(way.back(way.there(array)), array)
+
+    def test_layers_are_matched_by_names_said_names_or_shapes_that_only_they_have(self):
+        ours = {"dense1/kernel": (4, 3), "dense2/kernel": (3, 3), "dense3/kernel": (3, 3), "dense3/bias": (3,)}
+        theirs = {"a.weight": (3, 4), "b.weight": (3, 3), "c.weight": (3, 3), "c.bias": (3,)}
+        with self.assertRaisesRegex(rivulet.RivuletError, "'dense2' may be 'b' or 'c' .*say names={'b': 'dense2', …}"):
+            self.places(ours, theirs)
+        found = self.places(ours, theirs, names={"b": "dense2"})
+        self.assertEqual(
+            {name: place.theirs for name, place in found.items()},
+            {
+                "dense1/kernel": "a.weight",
+                "dense2/kernel": "b.weight",
+                "dense3/kernel": "c.weight",
+                "dense3/bias": "c.bias",
+            },
+        )
+        equal = {f"dense{i}.weight": (3, 3) for i in (2, 1)}
+        found = self.places({"dense1/kernel": (3, 3), "dense2/kernel": (3, 3)}, equal)
+        self.assertEqual(found["dense2/kernel"].theirs, "dense2.weight")
+
+    def test_what_has_no_place_is_refused_by_name(self):
+        dense = {"dense1/kernel": (4, 3), "dense1/bias": (3,)}
+        flat = {"conv1/kernel": (3, 3, 1, 2), "dense1/kernel": (8, 3)}
+        for ours, theirs, keywords, sentence in [
+            (dense, {"fc.weight": (4, 3), "fc.bias": (3,)}, {}, "no layer of the module has the shapes of 'dense1'"),
+            (dense, {"fc.weight": (3, 4)}, {}, "no layer of the module has the shapes of 'dense1'"),
+            (
+                dense,
+                {"fc.weight": (3, 4), "fc.bias": (3,), "x.bias": (1,)},
+                {},
+                "the module's 'x.bias' has no counterpart",
+            ),
+            (
+                dense,
+                {"fc.weight": (3, 4), "fc.bias": (3,)},
+                {"names": {"f": "dense1"}},
+                "names says 'f', which is no layer",
+            ),
+            (dense, {"fc.weight": (3, 4), "fc.bias": (3,)}, {"flattened": {"x": (1, 2, 2)}}, "flattened names 'x'"),
+            ({"lstm1/recurrent_kernel": (2, 8)}, {}, {}, "'lstm1/recurrent_kernel' of shape .* has no counterpart"),
+            (flat, {}, {}, r"'dense1' takes what a convolution makes, flattened, .* say flattened={'dense1': \(height"),
+            (
+                flat,
+                {},
+                {"flattened": {"dense1": (2, 3, 2)}},
+                r"'dense1' takes images of \(2, 3, 2\), and it takes 8 values",
+            ),
+        ]:
+            with self.subTest(sentence), self.assertRaisesRegex(rivulet.RivuletError, sentence):
+                self.places(ours, theirs, **keywords)
+
+
+def perceptron(torch):
+    return torch.nn.Sequential(
+        torch.nn.Flatten(),
+        torch.nn.Linear(784, 200),
+        torch.nn.ReLU(),
+        torch.nn.Linear(200, 200),
+        torch.nn.ReLU(),
+        torch.nn.Linear(200, 10),
+    )
+
+
+def lenet5(torch):
+    nn = torch.nn
+    return nn.Sequential(
+        *(nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Flatten(), nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10)),
+    )
+
+
+def digits(torch, file):
+    examples = rivulet.read_examples(file, shapes={"image": (28, 28, 1)})
+    pixels = torch.tensor(examples["image"]).permute(0, 3, 1, 2).float() / 255
+    return pixels, torch.tensor(examples["label"])
+
+
+@packaged.needs_torch
+class Modules(harness.RivuletTest):
+    """A model of the program, judged by PyTorch."""
+
+    def judged(self, module, preset, **keywords):
+        import torch
+
+        self.simulate("--rounds", "3", "--set", f"model.preset={preset}", "--set", "client.epochs=5")
+        run = rivulet.open(self.path("runs.sqlite")).run("latest")
+        model = run.model()
+        rivulet.torch.load(module, model, **keywords)
+        pixels, labels = digits(torch, self.path("data/test.tfrecord"))
+        with torch.no_grad():
+            loss = torch.nn.functional.cross_entropy(module(pixels), labels).item()
+        self.assertAlmostEqual(loss, run.scores["test/loss"], delta=1e-4)
+        self.assertEqual(
+            rivulet.model_digest(rivulet.torch.params(module, model, **keywords)), rivulet.model_digest(model)
+        )
+
+    def test_a_perceptron_with_a_square_layer(self):
+        import torch
+
+        self.judged(perceptron(torch), "mlp")
+
+    def test_convolutions_and_what_flattens_them(self):
+        import torch
+
+        with self.assertRaisesRegex(rivulet.RivuletError, "'dense1' takes what a convolution makes, flattened"):
+            self.judged(lenet5(torch), "lenet5")
+        self.judged(lenet5(torch), "lenet5", flattened={"dense1": (5, 5, 16)})
+
+    def test_params_of_a_module_load_again_under_its_names(self):
+        import torch
+
+        module = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4))
+        module(torch.rand(2, 3, 5, 5))
+        arrays = rivulet.torch.params(module)
+        self.assertEqual(list(arrays), ["0.weight", "0.bias", "1.weight", "1.bias", "1.running_mean", "1.running_var"])
+        other = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4))
+        rivulet.torch.load(other, arrays)
+        for name, array in rivulet.torch.params(other).items():
+            self.assertTrue((array == arrays[name]).all(), name)
+        self.assertEqual(other[1].num_batches_tracked, 0)
+
+    def test_what_does_not_fit_leaves_the_module_as_it_was(self):
+        import torch
+
+        module = torch.nn.Linear(2, 2)
+        before = rivulet.torch.params(module)
+        wrong = {"weight": before["weight"] + 1, "bias": before["bias"].astype("float64")}
+        with self.assertRaisesRegex(rivulet.RivuletError, "'bias' is float64 of shape .2,., and the module's float32"):
+            rivulet.torch.load(module, wrong)
+        self.assertTrue((rivulet.torch.params(module)["weight"] == before["weight"]).all())
+        with self.assertRaisesRegex(rivulet.RivuletError, "the module's 'weight' is torch.float64; models are float32"):
+            rivulet.torch.params(module.double())
+
+
+class Quickstart:
+    """As Flower's quickstart has its client, down to the names: parameters in PyTorch's layout and order."""
+
+    def __init__(self, tasks, examples, own=None):
+        self.tasks, self.n, self.own = tasks, examples, own
+
+    def get_parameters(self, config):
+        return [] if self.own is None else self.own
+
+    def fit(self, parameters, config):
+        self.tasks.append((parameters, config))
+        for array in parameters:
+            if array.dtype.kind == "f":
+                array += 0.25  # Flower's arrays can be written to
+        return parameters, self.n, {}
+
+    def evaluate(self, parameters, config):
+        return 0.5, self.n, {"accuracy": 0.75}
+
+
+@packaged.needs_grpc
+class Flower(client_test.Federation):
+    def test_an_unmodified_numpy_client_trains_here(self):
+        import numpy as np
+
+        self.begin(1, "run.rounds=2", scenario=client_test.harness.SCENARIO.replace("logistic_regression", "mlp"))
+        tasks = []
+        wrapped = rivulet.flower.wrap(Quickstart(tasks, 5), layout="torch", config={"lr": 0.1})
+        self.ends(*self.in_thread(wrapped, "ann"), "the run has finished after round 2")
+        run = rivulet.open(self.path("runs.sqlite")).run("latest")
+        for round_, (parameters, config) in enumerate(tasks):
+            self.assertEqual(config["server_round"], round_ + 1)
+            self.assertEqual((config["epochs"], config["local_epochs"], config["lr"]), (2, 2, 0.1))
+            for given, (name, array) in zip(parameters, run.model(round_).items()):
+                np.testing.assert_array_equal(given - np.float32(0.25), (array.T + np.float32(0.25)) - np.float32(0.25))
+            for name, array in run.model(round_ + 1).items():
+                np.testing.assert_allclose(array, run.model(round_)[name] + 0.25, atol=1e-6)
+        self.assertEqual(self.query("SELECT examples, weight FROM client_rounds"), [(5, 5)] * 2)
+
+    def given(self, own, **keywords):
+        """What a client of these parameters is given of a model with a square and an oblong kernel."""
+        import numpy as np
+
+        model = {"a/kernel": np.float32([[1, 2], [3, 4]]), "b/kernel": np.ones((2, 3), np.float32)}
+        tasks = []
+        wrapped = rivulet.flower.wrap(Quickstart(tasks, 1, own), **keywords)
+        result = wrapped.fit(model, rivulet.Context())
+        for name, array in model.items():
+            np.testing.assert_array_equal(result.arrays[name], array + 0.25)
+        return [array.tolist() for array in tasks[0][0][:1]]
+
+    def test_its_shapes_tell_its_layout_or_it_must_be_said(self):
+        import numpy as np
+
+        ours = [np.zeros((2, 2), np.float32), np.zeros((2, 3), np.float32)]
+        torch = [array.T for array in ours]
+        count = np.int64(7)
+        self.assertEqual(self.given(ours), [[[1.25, 2.25], [3.25, 4.25]]])
+        self.assertEqual(self.given(torch), [[[1.25, 3.25], [2.25, 4.25]]])
+        self.assertEqual(self.given(None, layout="torch"), [[[1.25, 3.25], [2.25, 4.25]]])
+        self.assertEqual(self.given([torch[0], count, torch[1]]), [[[1.25, 3.25], [2.25, 4.25]]])
+        for own, keywords, sentence in [
+            (None, {}, "do not tell whether kernels are .* say layout='rivulet' or layout='torch'"),
+            (ours, {"layout": "torch"}, r"the client has arrays of the shapes .*\(2, 3\).*the model gives .*\(3, 2\)"),
+            (ours, {"layout": "keras"}, "layout is 'rivulet' or 'torch', not 'keras'"),
+        ]:
+            with self.subTest(sentence), self.assertRaisesRegex(rivulet.RivuletError, sentence):
+                self.given(own, **keywords)
+
+    def test_evaluations_bring_the_loss_beside_the_metrics(self):
+        import numpy as np
+
+        wrapped = rivulet.flower.wrap(Quickstart([], 4), layout="rivulet")
+        told = wrapped.evaluate({"w": np.zeros((2, 2), np.float32)}, rivulet.Context())
+        self.assertEqual((told.examples, dict(told.metrics)), (4, {"loss": 0.5, "accuracy": 0.75}))
+
+    @needs_flower
+    @packaged.needs_torch
+    def test_flowers_own_class(self):
+        import torch
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from flwr.client import NumPyClient
+
+        # The class of Flower's quickstart with PyTorch.
+        class FlowerClient(NumPyClient):
+            def __init__(self, net, pixels, labels):
+                self.net, self.pixels, self.labels = net, pixels, labels
+
+            def get_parameters(self, config):
+                return [value.cpu().numpy() for _, value in self.net.state_dict().items()]
+
+            def set_parameters(self, parameters):
+                pairs = zip(self.net.state_dict().keys(), parameters)
+                self.net.load_state_dict({name: torch.tensor(value) for name, value in pairs}, strict=True)
+
+            def fit(self, parameters, config):
+                self.set_parameters(parameters)
+                optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+                for _ in range(config["local_epochs"]):
+                    optimizer.zero_grad()
+                    loss = torch.nn.functional.cross_entropy(self.net(self.pixels), self.labels)
+                    loss.backward()
+                    optimizer.step()
+                return self.get_parameters({}), len(self.labels), {"train_loss": loss.item()}
+
+        self.begin(2, scenario=client_test.harness.SCENARIO.replace("logistic_regression", "mlp"))
+        native, flower = self.names
+        process = self.start_native(native)
+        pixels, labels = digits(torch, self.file(flower))
+        wrapped = rivulet.flower.wrap(FlowerClient(perceptron(torch), pixels, labels))
+        self.ends(*self.in_thread(wrapped, flower), "the run has finished after round 4")
+        self.assertEqual(process.wait(60), 0)
+        losses = self.query("SELECT train_loss FROM client_rounds WHERE client_id = ? ORDER BY round", flower)
+        self.assertLess(losses[-1], losses[0])
+
+
+@packaged.needs_grpc
+@packaged.needs_torch
+class Loops(client_test.Federation):
+    def test_native_numpy_and_torch_clients_are_one_run_and_its_model_follows_from_their_updates(self):
+        import torch
+
+        self.begin(3, scenario=client_test.harness.SCENARIO.replace("logistic_regression", "mlp"))
+        native, numpy, pytorch = self.names
+        processes = [self.start_native(native), self.start_python(numpy)]
+        loader = torch.utils.data.DataLoader(
+            torch.utils.data.TensorDataset(*digits(torch, self.file(pytorch))), batch_size=5, shuffle=True
+        )
+
+        def train(module, loader, context):
+            optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+            for _ in range(context.numbers["epochs"]):
+                for pixels, labels in loader:
+                    optimizer.zero_grad()
+                    loss = torch.nn.functional.cross_entropy(module(pixels), labels)
+                    loss.backward()
+                    optimizer.step()
+            return loss.item()
+
+        client = rivulet.torch.client(perceptron(torch), loader, train)
+        self.ends(*self.in_thread(client, pytorch), "the run has finished after round 4")
+        for process in [*processes, self.coordinator]:
+            self.assertEqual(process.wait(60), 0)
+        tasks = self.query("SELECT round, client_id, task_id, status, update_digest, train_loss FROM client_rounds")
+        self.assertEqual((len(tasks), {status for _, _, _, status, _, _ in tasks}), (12, {"folded"}))
+        self.check_models(tasks)
+        losses = [loss for _, name, _, _, _, loss in sorted(tasks) if name == pytorch]
+        self.assertLess(losses[-1], losses[0])
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -166,7 +166,7 @@ class _Agent:
                         continue
                 self._pause(error, backoff, context)
 
-    def _submit(self, task: Any, message: bytearray, seconds: float, context: Context) -> Any:
+    def _submit(self, task: Any, message: memoryview, seconds: float, context: Context) -> Any:
         """Sends an update from where what is staged of it differs, until the coordinator says what became of it."""
         backoff = _Backoff(self._name)
         upload = Upload(self._header(task, len(message), seconds), message, task.step)
@@ -225,7 +225,7 @@ class _Agent:
             self._model = (blob.id.digest, model)
         return model
 
-    def _done(self, task: Any, what: str, context: Context) -> Tuple[bytearray, float, str]:
+    def _done(self, task: Any, what: str, context: Context) -> Tuple[memoryview, float, str]:
         """Does a task: the update, the seconds that it took, and words for the log."""
         if task.kind not in (TRAIN, EVALUATE):
             sentence = f"task {task.id} is of kind {task.kind}, which this package does not know"
@@ -271,7 +271,7 @@ class _Agent:
         round_ = f"{self._name}: round {context.round}"
         what = "fit" if task.kind == TRAIN else "evaluate"
         failure: Optional[CannotDo] = None
-        message: Optional[bytearray] = None
+        message: Optional[memoryview] = None
         try:
             message, seconds, words = self._done(task, what, context)
             result = self._submit(task, message, seconds, context)

@@ -135,12 +135,12 @@ def _scalar_fields(scalars: Mapping[str, float]) -> bytes:
     return out
 
 
-def write_evaluation(scalars: Mapping[str, float]) -> bytearray:
+def write_evaluation(scalars: Mapping[str, float]) -> memoryview:
     """An Update of an evaluation, which has no parts."""
-    return bytearray(_scalar_fields(scalars))
+    return memoryview(_scalar_fields(scalars))
 
 
-def write_update(result: Params, scalars: Mapping[str, float], plan: Plan, base: Mapping[str, Array]) -> bytearray:
+def write_update(result: Params, scalars: Mapping[str, float], plan: Plan, base: Mapping[str, Array]) -> memoryview:
     """An Update of a training that began with `base`, in one allocation: differences are taken where they are sent.
 
     Raises
@@ -175,7 +175,10 @@ def write_update(result: Params, scalars: Mapping[str, float], plan: Plan, base:
         inner = _text(_NAME, part.name) + _head(_DATA, size)
         heads.append(_head(_PARTS, len(inner) + size) + inner)
     tail = _scalar_fields(scalars)
-    message = bytearray(sum(map(len, heads)) + sum(data_bytes) + len(tail))
+    # The first number begins where NumPy reads and writes it at once.
+    at = -len(heads[0]) % 16
+    room = np.empty(at + sum(map(len, heads)) + sum(data_bytes) + len(tail), np.uint8)
+    message = room.data[at:]
     at = 0
     for part, each, head in zip(parts, wanted, heads):
         message[at : at + len(head)] = head
@@ -194,13 +197,10 @@ def write_update(result: Params, scalars: Mapping[str, float], plan: Plan, base:
     return message
 
 
-def block_crcs(message: bytearray) -> List[int]:
+def block_crcs(message: memoryview) -> List[int]:
     """The CRC-32C of each MiB, the last of which may be shorter."""
-    content = memoryview(message)
-    crcs: List[int] = []
-    for begin in range(0, len(message), BLOCK_BYTES):
-        crcs.append(int(crc32c([bytes(content[begin : begin + BLOCK_BYTES])])[0]))
-    return crcs
+    blocks = range(0, len(message), BLOCK_BYTES)
+    return [int(crc32c([bytes(message[begin : begin + BLOCK_BYTES])])[0]) for begin in blocks]
 
 
 def identity(step: int, size: int, crcs: List[int]) -> bytes:

@@ -21,7 +21,7 @@ class Upload:
         Where the furthest one went on.
     """
 
-    def __init__(self, header: Any, message: bytearray, step: int) -> None:
+    def __init__(self, header: Any, message: memoryview, step: int) -> None:
         self._header = header
         self._message = message
         self._crcs = block_crcs(message)
@@ -36,9 +36,8 @@ class Upload:
         if offset is None:
             return
         yield _protocol.SubmitMessage(resume=offset)
-        content = memoryview(self._message)
-        for begin in range(offset, len(content), _CHUNK_BYTES):
-            yield _protocol.SubmitMessage(chunk=bytes(content[begin : begin + _CHUNK_BYTES]))
+        for begin in range(offset, len(self._message), _CHUNK_BYTES):
+            yield _protocol.SubmitMessage(chunk=bytes(self._message[begin : begin + _CHUNK_BYTES]))
         yield _protocol.SubmitMessage(finish=self._identity)
 
     def _resume_at(self, staged: Any) -> int:

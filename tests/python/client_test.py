@@ -97,7 +97,11 @@ class Federation(harness.RivuletTest):
     def start_python(self, name, program=packaged.ROOT / "examples/numpy_client.py"):
         process = subprocess.Popen(
             [sys.executable, program, self.relay.address, name, self.file(name)],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(packaged.ROOT / "python"), *sys.path])},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join([str(packaged.ROOT / "python"), *sys.path]),
+                "OPENBLAS_NUM_THREADS": "1",  # several on one machine wait for each other's threads
+            },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -121,7 +125,7 @@ class Federation(harness.RivuletTest):
         return thread, told
 
     def ends(self, thread, told, sentence):
-        thread.join(60)
+        thread.join(120)
         self.assertEqual([str(each) for each in told], [sentence])
 
     def check_models(self, tasks):
@@ -135,7 +139,7 @@ class Federation(harness.RivuletTest):
             self.assertEqual(rivulet.model_digest(model), digests[round_ - 1])
         for _, _, task, _, digest, _ in tasks:
             sent = self.relay.updates[task]
-            self.assertEqual(identity(0, len(sent), block_crcs(sent)).hex(), digest)
+            self.assertEqual(identity(0, len(sent), block_crcs(memoryview(sent))).hex(), digest)
 
 
 def parsed(message):
@@ -192,26 +196,26 @@ def folded(base, updates):
 @packaged.needs_grpc
 class Together(Federation):
     def test_native_and_numpy_clients_are_one_run_and_its_model_follows_from_their_updates(self):
-        self.begin(3, scenario=WIDE)
+        self.begin(3, "run.rounds=2", scenario=WIDE)
         native, kept, killed = self.names
         self.relay.stall_uploads(killed, 1 << 20)
         processes = [self.start_native(native), self.start_python(kept)]
         victim = self.start_python(killed)
-        self.assertTrue(self.relay.stalled.wait(60))
+        self.assertTrue(self.relay.stalled.wait(120))
         victim.kill()
         victim.wait()
         self.relay.stall_uploads("", 0)
         processes.append(self.start_python(killed))
         for process in [*processes, self.coordinator]:
-            self.assertEqual(process.wait(60), 0)
+            self.assertEqual(process.wait(120), 0)
 
         tasks = self.query("SELECT round, client_id, task_id, status, update_digest, train_loss FROM client_rounds")
-        self.assertEqual(len(tasks), 12)
+        self.assertEqual(len(tasks), 6)
         self.assertEqual({status for _, _, _, status, _, _ in tasks}, {"folded"})
         first = next(task for round_, name, task, _, _, _ in tasks if (round_, name) == (1, killed))
         self.assertEqual(self.relay.resumed[first], [0, 1 << 20])
         self.check_models(tasks)
-        losses = [loss for round_, _, _, _, _, loss in tasks if round_ == 4]
+        losses = [loss for round_, _, _, _, _, loss in tasks if round_ == 2]
         self.assertLess(max(losses), min(loss for round_, _, _, _, _, loss in tasks if round_ == 1))
 
 
@@ -371,7 +375,7 @@ class Tasks(Federation):
         from rivulet import _plan, _update
 
         self.begin(1, "run.rounds=1")
-        self.assertEqual(self.start_native(self.names[0]).wait(60), 0)
+        self.assertEqual(self.start_native(self.names[0]).wait(120), 0)
         ((task, sent),) = self.relay.updates.items()
         parts, scalars = parsed(sent)
         run = rivulet.open(self.path("runs.sqlite")).run("latest")
@@ -382,7 +386,7 @@ class Tasks(Federation):
         delta = rivulet.Delta(changes, examples=int(scalars.pop("examples")), metrics=scalars)
         declared, dropped = _update.scalars_of(delta, "fit", plan, _plan.TRAIN)
         self.assertEqual(dropped, [])
-        self.assertEqual(_update.write_update(delta, declared, plan, base), sent)
+        self.assertEqual(bytes(_update.write_update(delta, declared, plan, base)), sent)
         # The model itself as the result: the difference is taken in float32, as native clients take it.
         trained = rivulet.Params({name: base[name] + changes[name] for name in base}, examples=1)
         again = np.frombuffer(parsed(_update.write_update(trained, declared, plan, base))[0]["delta"], "<f4")

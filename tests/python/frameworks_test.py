@@ -297,7 +297,7 @@ class Flower(client_test.Federation):
         pixels, labels = digits(torch, self.file(flower))
         wrapped = rivulet.flower.wrap(FlowerClient(perceptron(torch), pixels, labels))
         self.ends(*self.in_thread(wrapped, flower), "the run has finished after round 4")
-        self.assertEqual(process.wait(60), 0)
+        self.assertEqual(process.wait(120), 0)
         losses = self.query("SELECT train_loss FROM client_rounds WHERE client_id = ? ORDER BY round", flower)
         self.assertLess(losses[-1], losses[0])
 
@@ -328,7 +328,7 @@ class Loops(client_test.Federation):
         client = rivulet.torch.client(perceptron(torch), loader, train)
         self.ends(*self.in_thread(client, pytorch), "the run has finished after round 4")
         for process in [*processes, self.coordinator]:
-            self.assertEqual(process.wait(60), 0)
+            self.assertEqual(process.wait(120), 0)
         tasks = self.query("SELECT round, client_id, task_id, status, update_digest, train_loss FROM client_rounds")
         self.assertEqual((len(tasks), {status for _, _, _, status, _, _ in tasks}), (12, {"folded"}))
         self.check_models(tasks)

@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# Runs the tests of clients written in Python with old and new grpcio, protobuf and NumPy, each in an environment of its
+# own (build/python-matrix, from PyPI), and checks types, packaging and what an import costs. Prints one line for each.
+#   scripts/python-matrix.sh [PYTHON…]   interpreters that have more, such as PyTorch and Flower, to run the tests with
+set -uo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD
+work=$root/build/python-matrix
+export RIVULET_BINARY=${RIVULET_BINARY-$root/build/release/rivulet} PYTHONDONTWRITEBYTECODE=1
+mkdir -p "$work"
+failed=0
+
+# report WHAT COMMAND…: one line for the run, and its output where it fails.
+report() {
+  local what=$1 log begin=$SECONDS
+  shift
+  log=$(mktemp)
+  if "$@" >"$log" 2>&1; then
+    printf '%-76s %s (%d s)\n' "$what" "$(grep -E '^OK|^Success|^0 errors' "$log" | tail -1)" $((SECONDS - begin))
+  else
+    printf '%-76s FAILED\n' "$what"
+    tail -n 40 "$log"
+    failed=1
+  fi
+  rm -f "$log"
+}
+
+# environment NAME PACKAGE…: an interpreter with these packages.
+environment() {
+  local folder=$work/$1
+  shift
+  [ -x "$folder/bin/python" ] || python3 -m venv "$folder"
+  "$folder/bin/python" -m pip install -q --disable-pip-version-check "$@" >&2 && echo "$folder/bin/python"
+}
+
+versions() {
+  "$1" -c 'import sys, importlib.metadata as m
+def has(name):
+    try:
+        return [f"{name} {m.version(name)}"]
+    except m.PackageNotFoundError:
+        return []
+print("Python %d.%d" % sys.version_info[:2], *sum(map(has, ("grpcio", "protobuf", "numpy", "crc32c", "torch", "flwr")), []), sep=", ")'
+}
+
+tests() {
+  local test
+  for test in records_test client_test frameworks_test notebooks_test; do
+    report "$test: $(versions "$1")" "$1" "tests/python/$test.py"
+  done
+}
+
+# with NAME PACKAGE…: the tests in an environment of these packages.
+with() {
+  local python
+  if python=$(environment "$@"); then tests "$python"; else failed=1; fi
+}
+
+with oldest grpcio==1.51.1 protobuf==3.20.3 numpy==1.24.2
+with debian grpcio==1.51.1 protobuf==4.21.12 numpy==1.24.2
+with six grpcio==1.76.0 protobuf==6.33.1 numpy==2.2.6
+with newest grpcio protobuf numpy pandas crc32c
+for python in "$@"; do tests "$python"; done
+
+checker=$(environment checkers mypy basedpyright numpy) || exit 1
+report "mypy --strict" env --chdir=python "$checker" -m mypy --strict -p rivulet --cache-dir "$work/mypy"
+report "pyright" "$checker" -m basedpyright --level error -p scripts/pyright.json
+
+packed() {
+  local python
+  rm -rf "$work/dist" "$work/installed" "$work/source" && cp -r python "$work/source" &&
+    python=$(environment installed pip) &&
+    "$python" -m pip wheel -q --no-deps -w "$work/dist" "$work/source" &&
+    "$python" -m pip install -q "$(echo "$work"/dist/*.whl)[client]" &&
+    env --chdir="$work" "$python" -c 'import rivulet._agent, rivulet.flower; print("OK")'
+}
+report "the wheel, installed where nothing else is" packed
+
+import_cost() {
+  "$work/newest/bin/python" - <<'TIMES'
+import os, statistics, subprocess, sys, time
+env = {**os.environ, "PYTHONPATH": "python"}
+def cost(code):
+    times = []
+    for _ in range(31):
+        begin = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code], env=env, check=True)
+        times.append(time.perf_counter() - begin)
+    return 1000 * statistics.median(times)
+beyond = cost("import rivulet") - cost("pass")
+print(f"OK: {beyond:.1f} ms beyond the interpreter's start")
+sys.exit(beyond > 15)
+TIMES
+}
+report "import rivulet" import_cost
+exit $failed

@@ -20,7 +20,7 @@ from rivulet import _protocol
 from rivulet._client import Client, Context, Evaluation, Params
 from rivulet._client_state import ClientState
 from rivulet._connection import CallError, Connection
-from rivulet._crc32c import crc32c
+from rivulet._download import Download
 from rivulet._errors import RivuletError
 from rivulet._files import PathLike
 from rivulet._heartbeat import Heartbeat
@@ -125,46 +125,31 @@ class _Agent:
                 else:
                     self._pause(error, backoff)
 
-    def _fetch(self, form: int, digest: bytes, context: Context) -> bytearray:
-        """A blob. What has arrived is kept over lost connections, and only the rest is asked for."""
+    def _fetch(self, form: int, digest: bytes, context: Context) -> memoryview:
         backoff = _Backoff(self._name)
-        blob = bytearray()
-        wrong = 0
+        download = Download()
+        damaged = 0
         while True:
-            request = _protocol.FetchRequest(offset=len(blob))
+            before = download.size
+            request = _protocol.FetchRequest(offset=before)
             self._caller(request.caller)
             request.id.form, request.id.digest = form, digest
-            total = -1
             try:
-                with self._connection.fetch(request) as chunks:
-                    for chunk in chunks:
-                        if total < 0:
-                            total = chunk.total_bytes
-                        if chunk.data and int(crc32c([chunk.data])[0]) != chunk.crc:
-                            raise CallError(
-                                "DATA_LOSS", f"{len(chunk.data)} bytes from byte {len(blob)} of a download came damaged"
-                            )
-                        blob += chunk.data
-                        if len(blob) > total:
-                            break
-                        backoff.reset()
-                if len(blob) < total:
-                    raise CallError("UNAVAILABLE", f"a download ended at byte {len(blob)} of {total}")
+                blob = download.receive(self._connection, request)
                 # A model's digest is of what is in the file, and whoever parses it compares.
-                if len(blob) == total and (form == _MODEL or hashlib.sha256(blob).digest() == digest):
+                if form == _MODEL or hashlib.sha256(blob).digest() == digest:
                     return blob
-                got = len(blob)
-                blob = bytearray()
+                download.forget()
                 raise CallError(
-                    "DATA_LOSS",
-                    f"{got} bytes of {total} arrived for blob {digest.hex()}, and they do not have that digest",
+                    "DATA_LOSS", f"{len(blob)} bytes arrived for blob {digest.hex()}, whose digest is another"
                 )
             except CallError as error:
-                if error.code == "DATA_LOSS":
-                    wrong += 1
-                    if wrong < _TRANSFER_TRIES:
-                        continue
-                self._pause(error, backoff, context)
+                if download.size > before:
+                    backoff.reset()
+                damaged += error.code == "DATA_LOSS"
+                # A few tries: what is wrong again and again is wrong where it comes from.
+                if error.code != "DATA_LOSS" or damaged == _TRANSFER_TRIES:
+                    self._pause(error, backoff, context)
 
     def _submit(self, task: Any, message: memoryview, seconds: float, context: Context) -> Any:
         """Sends an update from where what is staged of it differs, until the coordinator says what became of it."""

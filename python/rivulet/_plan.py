@@ -113,7 +113,7 @@ class Plan:
             )
         return parts
 
-    def model(self, content: bytearray, digest: bytes) -> Tensors:
+    def model(self, content: memoryview, digest: bytes) -> Tensors:
         """The model in a file, held against its digest; every variable of the plan, in the plan's order.
 
         The arrays are views of `content`, and cannot be written to.

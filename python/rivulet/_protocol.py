@@ -21,14 +21,15 @@ except ImportError as error:
 
 
 def _classes() -> Dict[str, Any]:
-    described = pkgutil.get_data("rivulet", "_protocol.desc")
+    described = pkgutil.get_data("rivulet", "_protocol.desc") or b""
     pool = descriptor_pool.DescriptorPool()
     files = descriptor_pb2.FileDescriptorSet.FromString(described)
     for file in files.file:
         pool.AddSerializedFile(file.SerializeToString())
     make = getattr(message_factory, "GetMessageClass", None)  # since 4.22
     if make is None:
-        make = message_factory.MessageFactory(pool).GetPrototype
+        factory: Any = message_factory.MessageFactory(pool)
+        make = factory.GetPrototype
     return {
         message.name: make(pool.FindMessageTypeByName(f"{file.package}.{message.name}"))
         for file in files.file

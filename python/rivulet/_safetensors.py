@@ -91,7 +91,7 @@ def load_safetensors(path: PathLike, *, widen_bfloat16: bool = False) -> Tensors
     return Tensors(arrays, metadata)
 
 
-def view_safetensors(content: bytearray) -> Tensors:
+def view_safetensors(content: memoryview) -> Tensors:
     """The tensors of a file that is in memory, where they lie: arrays that nobody can write to.
 
     Raises
@@ -99,10 +99,10 @@ def view_safetensors(content: bytearray) -> Tensors:
     ValueError
         Says what is wrong with the file.
     """
-    bytes_ = memoryview(content).toreadonly()
-    length = _header_length(bytes(bytes_[:8]), len(bytes_))
-    data = bytes_[8 + length :]
-    entries, metadata = _parse_header(bytes(bytes_[8 : 8 + length]), len(data))
+    content = content.toreadonly()
+    length = _header_length(bytes(content[:8]), len(content))
+    data = content[8 + length :]
+    entries, metadata = _parse_header(bytes(content[8 : 8 + length]), len(data))
     arrays: Dict[str, Array] = {}
     for entry in entries:
         if entry.dtype not in _DTYPES:

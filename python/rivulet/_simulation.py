@@ -147,7 +147,7 @@ def simulate(
     if workers is not None:
         arguments += ["--workers", str(workers)]
     if resume is not None:
-        arguments += ["--resume", resume.id if isinstance(resume, Run) else resume]
+        arguments += ["--resume", resume if isinstance(resume, str) else resume.id]
     shown = bar()
     with scenario_file(scenario) as file:
         # After "--" a path that begins with a dash is no option.

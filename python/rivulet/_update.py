@@ -13,7 +13,7 @@ from typing import Any, Dict, List, Mapping, Tuple
 
 import numpy as np
 
-from rivulet._arrays import Array, as_array
+from rivulet._arrays import Array, as_array, pages
 from rivulet._client import Delta, Params
 from rivulet._crc32c import crc32c
 from rivulet._errors import RivuletError
@@ -177,8 +177,7 @@ def write_update(result: Params, scalars: Mapping[str, float], plan: Plan, base:
     tail = _scalar_fields(scalars)
     # The first number begins where NumPy reads and writes it at once.
     at = -len(heads[0]) % 16
-    room = np.empty(at + sum(map(len, heads)) + sum(data_bytes) + len(tail), np.uint8)
-    message = room.data[at:]
+    message = pages(at + sum(map(len, heads)) + sum(data_bytes) + len(tail))[at:]
     at = 0
     for part, each, head in zip(parts, wanted, heads):
         message[at : at + len(head)] = head

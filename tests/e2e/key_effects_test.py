@@ -437,7 +437,7 @@ class KeyEffects(RivuletTest):
         self.assertIn("server.max_weight", result.err)
 
     def test_server__weights(self):
-        self.changes({"server.weights": "uniform"}, under={"data.partition.kind": "dirichlet"})
+        self.changes({"server.weights": "uniform"}, under={"data.partition.clients": 7, "server.clients_per_round": 7})
 
     def test_server__value_bits(self):
         result = self.simulate_any(*self.sets({"server.value_bits": 0, "client.optimizer.learning_rate": 100}), db="wide.sqlite")

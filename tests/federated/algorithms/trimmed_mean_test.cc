@@ -125,7 +125,7 @@ TEST(TrimmedMean, AnySplitIntoPartials_GivesTheSame) {
 TEST(TrimmedMean, SettingsOfItsRule_AreChecked) {
   AggregationSpec spec = TrimmedSpec(0.2, 1);
   spec.rule_settings = {{"trim", 0.5}};
-  EXPECT_THAT(Aggregation::Create(spec), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("must be below 0.5")));
+  EXPECT_THAT(Aggregation::Create(spec), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("and below 0.5")));
   spec.rule_settings = {{"trin", 0.2}};
   EXPECT_THAT(Aggregation::Create(spec),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("aggregation rule 'trimmed_mean'")));

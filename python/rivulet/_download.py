@@ -1,0 +1,58 @@
+"""Fetching a blob: what has arrived is kept over lost connections, and only the rest is asked for."""
+
+from typing import Any, Optional
+
+from rivulet._arrays import pages
+from rivulet._connection import CallError, Connection
+from rivulet._crc32c import crc32c
+
+
+class Download:
+    """Of one blob, for as many tries as it takes.
+
+    Attributes
+    ----------
+    size : int
+        How much of it is here.
+    """
+
+    def __init__(self) -> None:
+        self._room: Optional[memoryview] = None
+        self.size = 0
+
+    def forget(self) -> None:
+        """Begins anew: wrong bytes cannot be told from right ones by their place."""
+        self._room = None
+        self.size = 0
+
+    def _announced(self, total: int) -> memoryview:
+        if self._room is not None and len(self._room) == total:
+            return self._room
+        if self._room is not None:
+            self.forget()
+            raise CallError("DATA_LOSS", "a blob has another size than when its download began")
+        try:
+            self._room = room = pages(total)
+        except (OSError, OverflowError, ValueError) as error:
+            raise CallError("OUT_OF_RANGE", f"a blob of {total} bytes was announced: {error}") from error
+        return room
+
+    def receive(self, connection: Connection, request: Any) -> memoryview:
+        """One try, from `size` on: the whole blob. CallError: UNAVAILABLE and DATA_LOSS say that it may be tried again."""
+        room: Optional[memoryview] = None
+        with connection.fetch(request) as chunks:
+            for chunk in chunks:
+                if room is None:
+                    room = self._announced(chunk.total_bytes)
+                data, end = chunk.data, self.size + len(chunk.data)
+                if data and int(crc32c([data])[0]) != chunk.crc:
+                    sentence = f"{len(data)} bytes from byte {self.size} of a download came damaged"
+                    raise CallError("DATA_LOSS", sentence)
+                if end > len(room):
+                    self.forget()
+                    raise CallError("DATA_LOSS", f"more than the {len(room)} bytes that were announced of a blob came")
+                room[self.size : end] = data
+                self.size = end
+        if room is None or self.size < len(room):
+            raise CallError("UNAVAILABLE", f"a download ended at byte {self.size}, before its end")
+        return room

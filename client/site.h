@@ -27,6 +27,7 @@
 #include "client/heartbeat.h"
 #include "client/stop_signal.h"
 #include "client/task_trainer.h"
+#include "client/travelling_states.h"
 #include "engine/profile/step_monitor.h"
 #include "federated/aggregation/aggregation.h"
 #include "federated/transport/coordinator_api.h"
@@ -54,7 +55,8 @@ struct SiteOptions {
   CallOptions calls;
   int64_t hold_ms = 20'000;  // how long a poll may wait for its answer when there is nothing to do
   Instruments instruments;
-  // What its names keep from task to task, of all sites of this process; must outlive the site. Null: nothing.
+  // What its names keep from task to task, of all sites of this process; must outlive the site. Null: it lies with the
+  // coordinator (client/travelling_states.h).
   ClientStateStore* states = nullptr;
 };
 
@@ -101,6 +103,7 @@ class Site {
   const Caller caller_;
   CoordinatorCalls calls_;
   std::unique_ptr<Heartbeat> heartbeat_;  // of a coordinator elsewhere, as the first model told; null: in this process
+  TravellingStates travelling_;
   TaskTrainer trainer_;
   Digest base_digest_;
   std::shared_ptr<const Model> base_;  // of base_digest_

@@ -12,11 +12,11 @@
 #include <string_view>
 
 #include "client/artifact_cache.h"
-#include "client/state_store.h"
 #include "client/stop_signal.h"
 #include "client/trainer.h"
 #include "engine/data/dataset.h"
 #include "engine/profile/step_monitor.h"
+#include "federated/states/state_store.h"
 #include "federated/transport/coordinator_api.h"
 
 namespace rivulet {

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "client/pass_programs.h"
-#include "client/state_blob.h"
 #include "engine/base/check.h"
 #include "engine/base/vlog.h"
 #include "engine/profile/step_monitor.h"
 #include "federated/plan/plan_input.h"
 #include "federated/random/streams.h"
+#include "federated/states/state_blob.h"
 
 namespace rivulet {
 namespace {

@@ -30,7 +30,7 @@ struct LaneTask {
   std::string_view client_id;
   const Model* base = nullptr;
   const ExampleSource* examples = nullptr;
-  std::string_view state = {};  // as a result gave it (client/state_blob.h); "": its first values
+  std::string_view state = {};  // as a result gave it (federated/states/state_blob.h); "": its first values
 };
 
 struct LocalResult {

@@ -145,6 +145,11 @@ Task RunCoordinator::MakeTask(const Offer& offer) const {
   task.plan = parts_.plan_digest;
   task.inputs.push_back({"model", {BlobId::Form::kModel, current_.digest}});
   if (parts_.keeps_state) task.state_of = states_.Of(offer.lease.client_id);
+  if (!task.state_of.empty() && attempt_ != nullptr && offer.lease.served_by_another()) {
+    const BlobId state = StateBlobOf(task.state_of);
+    task.inputs.push_back({"state", state});
+    attempt_->states[state.digest.Hex()] = {task.id, task.state_of};
+  }
   task.gather = GatherOf(offer.round, offer.attempt);
   return task;
 }
@@ -220,9 +225,17 @@ StatusOr<PollReply> RunCoordinator::Poll(const PollRequest& request) {
 
 StatusOr<std::unique_ptr<ChunkReader>> RunCoordinator::Fetch(const Caller& caller, const BlobId& blob, int64_t offset) {
   RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
+  std::shared_ptr<const std::string> state;
+  if (blob.form == BlobId::Form::kState) {
+    RIVULET_ASSIGN_OR_RETURN(std::string kept, ReadState(caller, blob));
+    state = std::make_shared<const std::string>(std::move(kept));
+  }
   MutexLock lock(mutex_);
   Blob found;
-  if (blob == BlobId{BlobId::Form::kBytes, parts_.plan_digest}) {
+  if (state != nullptr) {
+    found = {std::ssize(*state),
+             [state](int64_t from) { return std::as_bytes(std::span(*state)).subspan(static_cast<size_t>(from)); }};
+  } else if (blob == BlobId{BlobId::Form::kBytes, parts_.plan_digest}) {
     const auto at = [plan = parts_.plan](int64_t from) {
       return std::as_bytes(std::span(*plan)).subspan(static_cast<size_t>(from));
     };
@@ -277,13 +290,12 @@ StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Answer(const Refuse& refu
 StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Submit(const Caller& caller, const Submission& submission) {
   const auto& [task, step, bytes, measured, kind, gather] = submission;
   RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
-  if (kind == Submission::Kind::kState) return Unimplemented("this coordinator keeps no state of clients");
-  if (kind == Submission::Kind::kPartial) {
+  if (kind != Submission::Kind::kUpdate) {
     StatusOr<std::unique_ptr<ChunkWriter>> begun = nullptr;
     {
       MutexLock lock(mutex_);
       TickIfDue();
-      begun = BeginPartial(caller, submission);
+      begun = kind == Submission::Kind::kPartial ? BeginPartial(caller, submission) : BeginState(caller, submission);
     }
     Drain();
     return begun;

@@ -173,6 +173,7 @@ void RunCoordinator::CloseJob(Job job) {
     if (!ends) go_on();
     pending.seen = clients_.TakeSeen(pending.attempt, NowUnixMs(), pending.end.finishes_run);
   }
+  SettleStates(pending, false);
   writer_.Add(std::move(pending));
   if (!ends || !writer_.Flush().ok()) return;  // what was not written has ended the run (OnWriteFailed)
   MutexLock lock(mutex_);

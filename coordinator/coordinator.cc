@@ -15,6 +15,10 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
   parts.layout = plan->layout();
   parts.aggregation = plan->aggregation();
   parts.keeps_state = !plan->flat_names().state.empty();
+  parts.most_state_bytes = 64;
+  for (const StateVector& kept : plan->flat_names().state) {
+    parts.most_state_bytes += 64 + std::ssize(kept.name) + static_cast<int64_t>(parts.layout->arena_bytes());
+  }
   RIVULET_ASSIGN_OR_RETURN(const Composition composition, Compose(options.scenario, *plan->layout()));
   parts.server_optimizer = composition.server_optimizer;
   parts.initial_model = [plan, seed = options.scenario.run.seed]() -> StatusOr<std::shared_ptr<const Model>> {

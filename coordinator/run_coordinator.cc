@@ -29,6 +29,11 @@ RunCoordinator::RunCoordinator(Setup setup)
       max_partial_bytes_(MostSitePartialBytes(parts_.aggregation)),
       history_(std::move(setup.history)),
       models_(std::move(setup.models)),
+      // Synced each: a version that names one may be the next thing that is written.
+      kept_(parts_.keeps_state
+                ? NewStateStore(options_.file_system != nullptr ? *options_.file_system : FileSystem::Default(),
+                                FolderOf(models_->folder()), true)
+                : nullptr),
       intake_(models_->folder(), options_.scenario.server.staging_megabytes * 1'000'000),
       clock_start_(std::chrono::steady_clock::now()),
       machine_(*std::move(setup.machine)),
@@ -62,6 +67,7 @@ VersionWriter::Options RunCoordinator::WriterOptions() {
 
 // Whoever has an update in it may let go of what a crash would have brought back.
 void RunCoordinator::OnWritten(std::span<const PendingAttempt> attempts) {
+  for (const PendingAttempt& pending : attempts) SettleStates(pending, true);
   MutexLock lock(mutex_);
   for (const PendingAttempt& pending : attempts) {
     if (pending.end.status != "committed") continue;
@@ -100,7 +106,11 @@ TimeMs RunCoordinator::Now() const {
 // go to the run's own thread, as a large model takes a second; and callbacks wait in a queue until no lock is held.
 std::vector<Action> RunCoordinator::Feed(const Event& event) {
   const bool was_over = machine_.over();
-  const int64_t offered = machine_.CountInState(Lease::State::kOffered);
+  const auto offered_tasks = [&]() REQUIRES(mutex_) {
+    return machine_.CountInState(Lease::State::kOffered, TaskKind::kTrain) +
+           machine_.CountInState(Lease::State::kOffered, TaskKind::kEvaluate);
+  };
+  const int64_t offered = offered_tasks();
   std::vector<Action> actions = machine_.On(event, Now());
   // A site that waits hears of tasks that it may take, new ones or such as another site had, and of what it is to hand
   // over; of the end below.
@@ -108,7 +118,7 @@ std::vector<Action> RunCoordinator::Feed(const Event& event) {
     const auto* offer = std::get_if<Offer>(&action);
     return offer != nullptr && !offer->again;
   });
-  const bool for_sites = work || machine_.CountInState(Lease::State::kOffered) > offered;
+  const bool for_sites = work || offered_tasks() > offered;
   bool news = for_sites || (machine_.over() && !was_over);
   if (for_sites && listener_ != nullptr) {
     for (const auto& [site, heard] : machine_.sites()) listener_->OnNews(site);
@@ -186,9 +196,7 @@ void RunCoordinator::CloseAttempt() {
   for (const Lease& lease : machine_.leases()) {
     if (lease.state != Lease::State::kFolded) intake_.Cancel(lease.task, lease.reason);
   }
-  for (const std::string& partial : attempt_->partials) {
-    intake_.Cancel(partial, "the round was closed before this partial was whole");
-  }
+  for (const std::string& key : attempt_->arriving) intake_.Cancel(key, "its round was closed before it was whole");
 }
 
 void RunCoordinator::BeginRun() {

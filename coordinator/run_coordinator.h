@@ -7,6 +7,7 @@
 //   api.cc              Poll, Fetch, Submit, Fail
 //   in_place.cc         what sites of the same process ask: FetchInPlace, SubmitInPlace, AwaitWork
 //   site_partials.cc    partials that sites of other processes send
+//   site_states.cc      what their clients keep from task to task
 //   close_attempt.cc    what becomes of an attempt: the next version or none, who is told
 //
 // A task's record is written under mutex_ while its attempt is open; once the machine has closed the attempt it is only
@@ -39,6 +40,7 @@
 #include "coordinator/run_parts.h"
 #include "engine/base/mutex.h"
 #include "federated/server_optimizers/server_optimizer.h"
+#include "federated/states/state_store.h"
 
 namespace rivulet {
 
@@ -82,6 +84,7 @@ class RunCoordinator final : public Coordinator {
  private:
   friend class UploadWriter;
   friend class PartialWriter;
+  friend class StateWriter;
 
   // What is known of one task while it is open.
   struct TaskEntry : TaskFacts {
@@ -95,7 +98,12 @@ class RunCoordinator final : public Coordinator {
     int64_t traced_from = 0;  // ProfileNanos
     std::unordered_map<TaskId, TaskEntry> tasks;
     int64_t told_progress = 0;       // updates that on_progress has heard of
-    std::set<std::string> partials;  // on their way, by what Intake knows them as
+    std::set<std::string> arriving;  // partials and states, by what Intake knows them as
+    // What its tasks' sites may fetch: by the blob's digest, the task that begins with it, and whose proposal it is.
+    struct KeptState {
+      TaskId task, state_of;
+    };
+    std::map<std::string, KeptState> states;
     std::unique_ptr<Pot> pot;
   };
   struct Job {  // for the run's thread
@@ -154,6 +162,14 @@ class RunCoordinator final : public Coordinator {
       EXCLUDES(mutex_);
   Status CheckTrusted(const Caller& caller) const REQUIRES(mutex_);
 
+  // site_states.cc
+  StatusOr<std::string> ReadState(const Caller& caller, const BlobId& blob) EXCLUDES(mutex_);
+  StatusOr<std::unique_ptr<ChunkWriter>> BeginState(const Caller& caller, const Submission& submission)
+      REQUIRES(mutex_);
+  StatusOr<SubmitResult> CloseState(const std::shared_ptr<Attempt>& attempt, const TaskId& task, const std::string& key,
+                                    Upload& upload, int64_t writer, const Digest& identity) EXCLUDES(mutex_);
+  void SettleStates(const PendingAttempt& attempt, bool durable) EXCLUDES(mutex_);
+
   // api.cc
   Status CheckCaller(const Caller& caller) const;
   Status CheckAble(const PollRequest& request) const;
@@ -193,6 +209,8 @@ class RunCoordinator final : public Coordinator {
   const int64_t max_update_bytes_, max_partial_bytes_;
   const std::unique_ptr<History> history_;
   const std::unique_ptr<ModelStore> models_;
+  // Of clients whose sites share no disk; null where clients keep nothing.
+  const std::unique_ptr<ClientStateStore> kept_;
   Intake intake_;
   const std::chrono::steady_clock::time_point clock_start_;
 

@@ -20,7 +20,8 @@ struct RunParts {
   std::shared_ptr<const ModelLayout> layout;
   AggregationSpec aggregation;
   PieceSpec server_optimizer = {"sgd"};
-  bool keeps_state = false;  // whether its clients keep something from task to task
+  bool keeps_state = false;      // whether its clients keep something from task to task
+  int64_t most_state_bytes = 0;  // of one of them
   std::function<StatusOr<std::shared_ptr<const Model>>()> initial_model;
 };
 

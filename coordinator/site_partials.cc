@@ -62,7 +62,7 @@ StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::BeginPartial(const Caller
   }
   std::string key = fmt::format("partial {} of site {}", submission.gather, caller.name);
   RIVULET_ASSIGN_OR_RETURN(Intake::Begun begun, intake_.Begin(key, submission));
-  attempt_->partials.insert(key);
+  attempt_->arriving.insert(key);
   return std::make_unique<PartialWriter>(*this, attempt_, caller, std::move(key), std::move(begun));
 }
 
@@ -100,7 +100,7 @@ StatusOr<SubmitResult> RunCoordinator::ClosePartial(const std::shared_ptr<Attemp
   std::optional<EventRow> event;
   {
     MutexLock lock(mutex_);
-    attempt->partials.erase(key);
+    attempt->arriving.erase(key);
     if (result.ok() && result->kind == SubmitResult::Kind::kRefused) Feed(SiteLost{caller.name});
     if (!site.ok()) {
       distrusted_[{caller.name, caller.session}] = result->reason;

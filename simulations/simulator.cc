@@ -7,36 +7,18 @@
 
 #include "client/artifact_cache.h"
 #include "client/site.h"
-#include "client/state_store.h"
 #include "client/stop_signal.h"
 #include "coordinator/stored_run.h"
 #include "engine/base/mutex.h"
 #include "engine/profile/tracer.h"
+#include "federated/states/state_store.h"
 #include "setup/run_setup.h"
+#include "simulations/shared_data.h"
 
 namespace rivulet {
 namespace {
 
 constexpr char kVersion[] = "simulated";
-
-// Every client's share of the one data set.
-class SharedData : public ClientData {
- public:
-  SharedData(std::shared_ptr<const Dataset> dataset, std::shared_ptr<const Shares> shares)
-      : dataset_(std::move(dataset)), shares_(std::move(shares)) {}
-  StatusOr<BoundData> Of(std::string_view client_id) const override {
-    const std::optional<int64_t> client = shares_->Find(client_id);
-    if (!client) return NotFound("this simulation has no data of client '{}'", client_id);
-    BoundData data;
-    data.dataset = dataset_;
-    data.indices = shares_->ExamplesOf(*client);
-    return data;
-  }
-
- private:
-  const std::shared_ptr<const Dataset> dataset_;
-  const std::shared_ptr<const Shares> shares_;
-};
 
 class LocalSimulation : public Simulation {
  public:

@@ -13,9 +13,9 @@
 #include "cli/run/insecure.h"
 #include "cli/run/watching.h"
 #include "client/agent.h"
-#include "client/state_store.h"
 #include "engine/base/display_name.h"
 #include "engine/data/dataset.h"
+#include "federated/states/state_store.h"
 #include "federated/transport/grpc_client.h"
 
 namespace rivulet {

@@ -27,7 +27,8 @@ struct TaskFacts {
   std::optional<int64_t> examples, steps, weight;
   std::optional<double> train_loss, train_seconds, update_norm;
   std::string update_digest;
-  Measures measures;  // of one that measured a version
+  Measures measures;        // of one that measured a version
+  bool left_state = false;  // what it proposed as its client's state came here
 };
 
 // An attempt at a round, or a cohort that measured a version, of which nothing will change any more.

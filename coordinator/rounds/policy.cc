@@ -35,7 +35,7 @@ void Presence::Forget(const std::string& client_id) {
 }
 
 void Presence::SawSite(const std::string& site, TimeMs now) {
-  sites_[site] = now;
+  if (sites_.insert_or_assign(site, now).second) lost_.clear();
   newest_site_ = std::max(newest_site_, now);
   std::erase_if(sites_, [now](const auto& entry) { return now - entry.second > kSiteForgottenMs; });
 }

@@ -28,7 +28,7 @@ class Presence {
   void Forget(const std::string& client_id);
   // It did not answer when it was asked: absent until it is seen again.
   void Lost(const std::string& client_id);
-  // A site of many names, who are all present while it is.
+  // A site of many names, who are all present while it is, also those who did not answer before it came.
   void SawSite(const std::string& site, TimeMs now);
   bool IsPresent(const std::string& client_id, TimeMs now) const;
   int64_t CountPresent(int64_t members, TimeMs now);  // of so many

@@ -159,7 +159,9 @@ void RunMachine::Handle(const SitePolled& event, TimeMs now, Actions& actions) {
   if (itself) {
     presence_.Saw(event.site, now);
   } else {
+    const bool fresh = !presence_.seen_sites().contains(event.site);
     presence_.SawSite(event.site, now);
+    if (fresh) OfferLapsed(now);
   }
   OpenNext(now, actions);
 
@@ -390,23 +392,25 @@ void RunMachine::Handle(const Merged& event, TimeMs now, Actions& actions) {
   }
 }
 
-// An upload of a single task that is on its way goes on: it is not in any partial.
+// An upload of a single task that is on its way goes on: it is not in any partial. Behind a barrier nobody else can
+// know what the earlier steps were.
 void RunMachine::Handle(const SiteLost& event, TimeMs now, Actions& actions) {
   for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
-    Gathering* const of = Open(kind);
-    if (of == nullptr) continue;
+    Gathering* const open = Open(kind);
+    if (open == nullptr) continue;
     bool moved = false;
-    for (const LeaseSlot slot : of->buffer.leases()) {
+    for (const LeaseSlot slot : open->buffer.leases()) {
       const Lease& lease = book_.at(slot);
       const bool has = lease.state == State::kTaken || lease.state == State::kHeld;
       if (!has || lease.site != event.site || !lease.served_by_another()) continue;
-      Release(slot, State::kOffered);
-      Extend(slot, now);
+      const bool again = lease.step == 0;
+      Release(slot, again ? State::kOffered : State::kLapsed);
+      if (again) Extend(slot, now);
       moved = true;
     }
     if (!moved) continue;
-    if (of->buffer.state() == UpdateBuffer::State::kClosing) of->buffer.Reopen();
-    Judge(*of, now, actions);
+    if (open->buffer.state() == UpdateBuffer::State::kClosing) open->buffer.Reopen();
+    Judge(*open, now, actions);
   }
 }
 
@@ -528,6 +532,20 @@ void RunMachine::LetLapse(TimeMs now, Actions& actions) {
     if (of == nullptr) continue;
     Replace(*of, now, actions);
     Judge(*of, now, actions);
+  }
+}
+
+// Names that only sites work for never call themselves: a cohort that was drawn before the first site came has lapsed
+// by the time it does, and would be lost to the deadline.
+void RunMachine::OfferLapsed(TimeMs now) {
+  for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
+    const Gathering* const open = Open(kind);
+    if (open == nullptr || open->buffer.lapsed() == 0 || open->buffer.state() != UpdateBuffer::State::kOpen) continue;
+    for (const LeaseSlot slot : open->buffer.leases()) {
+      if (book_.at(slot).state != State::kLapsed || book_.at(slot).step > 0) continue;
+      Release(slot, State::kOffered);
+      Extend(slot, now);
+    }
   }
 }
 

@@ -208,6 +208,7 @@ class RunMachine {
   void DropOpen(const Gathering& gathering, const std::string& reason, bool held = true, bool reported = true);
   void DropLapsed(const Gathering& gathering);
   void LetLapse(TimeMs now, Actions& actions);  // whoever has been silent for a lease
+  void OfferLapsed(TimeMs now);                 // to a site that has come
   bool MayComeBack(const Lease& lease) const;   // a lapsed one, for its client
   void Arm(TimeMs now, Actions& actions);       // WakeAt what comes next: a lease's end, or a deadline
   void Add(Lease lease);

@@ -90,13 +90,17 @@ struct BlobId {
   // What `digest` is of: the bytes (SHA-256), or the model in a safetensors file (model_digest). A model is hashed
   // once, as a model: its transfer is checked by CRCs, and whoever parses the file compares the digest. Two files that
   // differ in their metadata alone bear one name.
-  enum class Form : uint8_t { kBytes = 0, kModel = 1 } form = Form::kBytes;
+  // Or of a task's name: what that task proposed as its client's state, whose bytes have a checksum of their own
+  // (federated/states/state_blob.h).
+  enum class Form : uint8_t { kBytes = 0, kModel = 1, kState = 2 } form = Form::kBytes;
   Digest digest;
   bool operator==(const BlobId&) const = default;
 };
 
+inline BlobId StateBlobOf(const TaskId& task) { return {BlobId::Form::kState, Sha256Of(task)}; }
+
 struct NamedBlob {
-  std::string name;  // "model"
+  std::string name;  // "model"; "state" of a client that keeps something, where a site asks for it that serves others
   BlobId id;
 };
 
@@ -111,7 +115,7 @@ struct Task {
   uint64_t stream_key = 0;   // ClientKey(seed, client_id): the client's own, never the seed
   Digest plan;               // Fetch(BlobId{kBytes, plan}): the plan's bytes
   std::vector<NamedBlob> inputs;
-  // The task whose proposal is this client's state (client/state_store.h): "" where it has none yet.
+  // The task whose proposal is this client's state (federated/states/state_store.h): "" where it has none yet.
   TaskId state_of = {};
   // Tasks of one site that bear the same number are folded into one partial: those of one attempt.
   uint64_t gather = 0;

@@ -127,6 +127,10 @@ class FetchStream final : public Stream<grpc::ServerWriteReactor<rpc::ChunkProto
   }
   Status Open(const rpc::FetchRequestProto& request) {
     RIVULET_ASSIGN_OR_RETURN(const BlobId blob, FromMessage(request.id()));
+    if (blob.form == BlobId::Form::kState && !shared().admit_sites) {
+      return PermissionDenied("'{}' asks for what a client keeps, and no site that may is admitted here",
+                              request.caller().name());
+    }
     if (request.offset() < 0) return OutOfRange("offset {} of a blob is negative", request.offset());
     RIVULET_ASSIGN_OR_RETURN(reader_, shared().api.Fetch(FromMessage(request.caller()), blob, request.offset()));
     return absl::OkStatus();

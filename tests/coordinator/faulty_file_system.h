@@ -10,10 +10,12 @@
 #include <set>
 
 #include "engine/base/file_system.h"
+#include "engine/base/mutex.h"
 #include "tests/testing/forwarding_file_system.h"
 
 namespace rivulet {
 
+// Thread-safe, where `at` is.
 class FaultyFileSystem : public testing::ForwardingFileSystem {
  public:
   // Asked before ("sync …") and after ("synced …") each durable operation; an error it returns before is the
@@ -23,6 +25,7 @@ class FaultyFileSystem : public testing::ForwardingFileSystem {
   // What a power cut does to what is not on disk yet: file contents that were not synced, renames in unsynced folders,
   // and folders that their own folder does not know of, with all that is in them.
   void LoseUnsynced() {
+    MutexLock lock(mutex_);
     for (const auto& [to, from] : unsynced_renames_) std::filesystem::rename(to, from);
     for (const std::string& path : unsynced_files_) {
       if (std::filesystem::exists(path)) std::filesystem::resize_file(path, 0);
@@ -33,36 +36,45 @@ class FaultyFileSystem : public testing::ForwardingFileSystem {
   StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
     RIVULET_RETURN_IF_ERROR(at("create " + path));
     RIVULET_ASSIGN_OR_RETURN(auto file, base_.Create(path));
-    unsynced_files_.insert(path);
+    Note([&] { unsynced_files_.insert(path); });
     return std::make_unique<File>(*this, path, std::move(file));
   }
   Status Rename(const std::string& from, const std::string& to) override {
     RIVULET_RETURN_IF_ERROR(at("rename " + from));
     const bool was_there = base_.Exists(to);
     RIVULET_RETURN_IF_ERROR(base_.Rename(from, to));
-    if (!was_there) unsynced_renames_[to] = from;
+    Note([&] {
+      if (!was_there) unsynced_renames_[to] = from;
+    });
     return at("renamed " + to);
   }
   Status SyncFolder(const std::string& folder) override {
     RIVULET_RETURN_IF_ERROR(at("sync-folder " + folder));
     RIVULET_RETURN_IF_ERROR(base_.SyncFolder(folder));
-    std::erase_if(unsynced_renames_, [&](const auto& rename) { return FolderOf(rename.first) == folder; });
-    std::erase_if(unsynced_folders_, [&](const std::string& made) { return FolderOf(made) == folder; });
+    Note([&] {
+      std::erase_if(unsynced_renames_, [&](const auto& rename) { return FolderOf(rename.first) == folder; });
+      std::erase_if(unsynced_folders_, [&](const std::string& made) { return FolderOf(made) == folder; });
+    });
     return at("synced-folder " + folder);
   }
   Status CreateFolder(const std::string& folder) override {
     RIVULET_RETURN_IF_ERROR(at("create-folder " + folder));
     RIVULET_RETURN_IF_ERROR(base_.CreateFolder(folder));
-    unsynced_folders_.insert(folder);
+    Note([&] { unsynced_folders_.insert(folder); });
     return at("created-folder " + folder);
   }
   Status Remove(const std::string& path) override {
     RIVULET_RETURN_IF_ERROR(at("remove " + path));
-    unsynced_renames_.erase(path);
+    Note([&] { unsynced_renames_.erase(path); });
     return base_.Remove(path);
   }
 
  private:
+  template <typename Change>
+  void Note(const Change& change) {
+    MutexLock lock(mutex_);
+    change();
+  }
   class File : public WritableFile {
    public:
     File(FaultyFileSystem& fs, std::string path, std::unique_ptr<WritableFile> base)
@@ -74,7 +86,7 @@ class FaultyFileSystem : public testing::ForwardingFileSystem {
     Status Sync() override {
       RIVULET_RETURN_IF_ERROR(fs_.at("sync " + path_));
       RIVULET_RETURN_IF_ERROR(base_->Sync());
-      fs_.unsynced_files_.erase(path_);
+      fs_.Note([&] { fs_.unsynced_files_.erase(path_); });
       return fs_.at("synced " + path_);
     }
     Status Close() override { return base_->Close(); }
@@ -85,6 +97,7 @@ class FaultyFileSystem : public testing::ForwardingFileSystem {
     const std::unique_ptr<WritableFile> base_;
   };
 
+  Mutex mutex_;  // of these:
   std::set<std::string> unsynced_files_, unsynced_folders_;
   std::map<std::string, std::string> unsynced_renames_;  // to → from
 };

@@ -12,6 +12,8 @@
 #include "coordinator/history/history.h"
 #include "coordinator/run_parts.h"
 #include "federated/random/streams.h"
+#include "federated/states/state_blob.h"
+#include "federated/states/state_store.h"
 #include "federated/updates/block_crcs.h"
 #include "proto/federated/update.pb.h"
 #include "tests/testing/status_matchers.h"
@@ -69,6 +71,20 @@ inline std::vector<float> FakeDelta(const Task& task, const Model& base) {
   std::vector<float> delta(static_cast<size_t>(base.layout().update_elements()));
   const auto* values = reinterpret_cast<const float*>(base.arena().data());
   for (size_t i = 0; i < delta.size(); ++i) delta[i] = static_cast<float>(draws.Normal()) * 0.1f - 0.1f * values[i];
+  return delta;
+}
+
+// FakeDelta, and where clients keep something, moved by what this one has: how often it was folded.
+inline StatusOr<std::vector<float>> DeltaOf(const Task& task, const Model& base, ClientStateStore* states) {
+  std::vector<float> delta = FakeDelta(task, base);
+  if (states == nullptr) return delta;
+  std::vector<float> count = {0};
+  const NamedState named[] = {{"n", count}};
+  RIVULET_ASSIGN_OR_RETURN(const StateBlob kept, states->Read(task.run_id, task.client_id, task.state_of));
+  if (!kept.empty()) RIVULET_RETURN_IF_ERROR(ReadState(kept, named));
+  for (float& value : delta) value += 0.125f * count[0];
+  ++count[0];
+  RIVULET_RETURN_IF_ERROR(states->Propose(task.run_id, task.client_id, task.id, WriteState(named)));
   return delta;
 }
 
@@ -170,7 +186,7 @@ class FakeFleet {
         if (act) {
           act(coordinator, client_id, task);
         } else {
-          const Status worked = Work(coordinator, client_id, task).status();
+          const Status worked = Work(coordinator, client_id, task, states).status();
           if (Message(worked) == "the run has ended") break;  // how is what Wait says
           RIVULET_RETURN_IF_ERROR(worked);
         }
@@ -178,16 +194,19 @@ class FakeFleet {
     }
   }
 
-  static StatusOr<SubmitResult> Work(Coordinator& coordinator, const std::string& client_id, const Task& task) {
+  static StatusOr<SubmitResult> Work(Coordinator& coordinator, const std::string& client_id, const Task& task,
+                                     ClientStateStore* states = nullptr) {
     RIVULET_ASSIGN_OR_RETURN(auto reader, coordinator.Fetch(As(client_id), task.input("model")->id, 0));
     RIVULET_ASSIGN_OR_RETURN(const std::string bytes, ReadToEnd(*reader));
     RIVULET_ASSIGN_OR_RETURN(const auto base, ModelFromSafetensors(coordinator.model()->shared_layout(), bytes));
     const int64_t examples = 10 + static_cast<int64_t>(client_id.back() - '0');
-    return Send(coordinator, client_id, task.id, MakeUpdate(FakeDelta(task, *base), examples));
+    RIVULET_ASSIGN_OR_RETURN(const std::vector<float> delta, DeltaOf(task, *base, states));
+    return Send(coordinator, client_id, task.id, MakeUpdate(delta, examples));
   }
 
   std::function<void(Coordinator&, const std::string&, const Task&)> act;
-  std::vector<RoundReport> reports;  // callbacks come one at a time
+  ClientStateStore* states = nullptr;  // of all clients; null: they keep nothing
+  std::vector<RoundReport> reports;    // callbacks come one at a time
   std::vector<std::string> actions;
 
  private:
@@ -208,16 +227,8 @@ class FakeFleet {
   std::deque<std::string> offers_;
 };
 
-// The whole of a tiny run; returns model_digest by round.
-inline StatusOr<std::map<int64_t, std::string>> RunTiny(CoordinatorOptions options, RunParts parts, int64_t clients) {
-  FakeFleet fleet(options);
-  const std::string db = options.db_path;
-  std::string run_id;
-  {
-    RIVULET_ASSIGN_OR_RETURN(auto coordinator, CreateCoordinator(options, std::move(parts)));
-    run_id = coordinator->run_id();
-    RIVULET_RETURN_IF_ERROR(fleet.Run(*coordinator, Names(clients)));
-  }
+// model_digest by round.
+inline StatusOr<std::map<int64_t, std::string>> DigestsOfRun(const std::string& db, const std::string& run_id) {
   RIVULET_ASSIGN_OR_RETURN(auto history, History::Open(db, History::Access::kReadOnly));
   RIVULET_ASSIGN_OR_RETURN(const auto rounds, history->Rounds(run_id));
   std::map<int64_t, std::string> digests;
@@ -225,6 +236,21 @@ inline StatusOr<std::map<int64_t, std::string>> RunTiny(CoordinatorOptions optio
     if (round.status == "committed") digests[round.round] = round.model_digest;
   }
   return digests;
+}
+
+// The whole of a tiny run; its digests.
+inline StatusOr<std::map<int64_t, std::string>> RunTiny(CoordinatorOptions options, RunParts parts, int64_t clients,
+                                                        ClientStateStore* states = nullptr) {
+  FakeFleet fleet(options);
+  fleet.states = states;
+  const std::string db = options.db_path;
+  std::string run_id;
+  {
+    RIVULET_ASSIGN_OR_RETURN(auto coordinator, CreateCoordinator(options, std::move(parts)));
+    run_id = coordinator->run_id();
+    RIVULET_RETURN_IF_ERROR(fleet.Run(*coordinator, Names(clients)));
+  }
+  return DigestsOfRun(db, run_id);
 }
 
 }  // namespace rivulet

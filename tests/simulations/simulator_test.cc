@@ -11,13 +11,15 @@
 #include <thread>
 
 #include "client/agent.h"
-#include "client/state_blob.h"
-#include "client/state_store.h"
+#include "client/site.h"
 #include "coordinator/history/history.h"
 #include "engine/data/tfrecord.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/presets/presets.h"
+#include "federated/states/state_blob.h"
+#include "federated/states/state_store.h"
 #include "setup/run_setup.h"
+#include "simulations/shared_data.h"
 #include "tests/testing/counting_algorithm.h"
 #include "tests/testing/memory_dataset.h"
 #include "tests/testing/status_matchers.h"
@@ -296,6 +298,59 @@ TEST_F(CountingTest, AnyWorkersAndDeployed_SameBitsAndEachFoldCounted) {
   Scenario average = scenario;
   average.algorithm = {};
   EXPECT_NE(Simulate(average, 2, "average.sqlite").digests, one.digests) << "what is kept has no effect";
+}
+
+// A coordinator of another process, as far as a site can tell.
+class Elsewhere : public CoordinatorApi {
+ public:
+  explicit Elsewhere(CoordinatorApi& api) : api_(api) {}
+  StatusOr<PollReply> Poll(const PollRequest& request) override { return api_.Poll(request); }
+  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override {
+    return api_.Fetch(caller, blob, offset);
+  }
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override {
+    return api_.Submit(caller, submission);
+  }
+  Status Fail(const Caller& caller, const TaskFailure& failure) override { return api_.Fail(caller, failure); }
+
+ private:
+  CoordinatorApi& api_;
+};
+
+// Sites that share no disk: what a client keeps goes from the coordinator to whichever has its next task.
+TEST_F(CountingTest, TwoSitesElsewhere_SameBitsAndEachFoldCounted) {
+  const Scenario scenario = CountingScenario();
+  const Trace simulated = Simulate(scenario, 2, "simulated.sqlite");
+  ASSERT_OK(simulated.status);
+  RunSetup setup(scenario, {.evaluation_threads = 1});
+  ASSERT_OK_AND_ASSIGN(const auto shares, setup.shares());
+  ASSERT_OK_AND_ASSIGN(const auto train, setup.training_data());
+  const SharedData data(train, shares);
+  Recorder recorder;
+  CoordinatorOptions options;
+  options.scenario = scenario;
+  options.db_path = Path("sites.sqlite");
+  options.population = shares->population();
+  options.observer = recorder.Observer();
+  ASSERT_OK_AND_ASSIGN(options.plan, setup.plan());
+  ASSERT_OK_AND_ASSIGN(const auto coordinator, Coordinator::Create(std::move(options)));
+  Elsewhere api(*coordinator);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&, i] {
+      ArtifactCache artifacts;
+      StopSignal stop;
+      SiteOptions site;
+      site.name = fmt::format("site {}", i);
+      site.most_tasks = 8;
+      EXPECT_OK(Site(api, data, artifacts, stop, std::move(site)).Run());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_OK(coordinator->Wait());
+  EXPECT_EQ(recorder.trace().digests, simulated.digests);
+  ExpectCounts("sites.sqlite");
+  EXPECT_LE(FilesIn(Path("sites.sqlite.models")), 12u) << "what was kept before goes";
 }
 
 TEST_F(CountingTest, KilledAndResumed_SameBitsAndEachFoldCounted) {

@@ -263,6 +263,26 @@ TEST(RunMachineSiteTest, SiteIsLost_WhatItHadIsOfferedToOthersAndNothingElseMove
   EXPECT_THAT(run.Take("s1", 2, {{others[0]}}), Contains(mine[0]));
 }
 
+// Whoever is reached through sites alone does not answer before one comes; then the first of the draw are asked first.
+TEST(RunMachineSiteTest, SiteThatComesWhenEverybodyHasLapsed_IsGivenTheCohort) {
+  RunRules rules = Cohort(2);
+  rules.dial.replace = true;
+  rules.lease_ms = 100;
+  rules.presence_ms = 1000;
+  SiteRun run(rules, 4);
+  std::vector<TaskId> cohort;
+  for (const Lease& lease : run.machine->leases()) cohort.push_back(lease.task);
+  ASSERT_EQ(cohort.size(), 2u);
+  run.On(Tick{}, 100);
+  run.On(Tick{}, 200);
+  EXPECT_EQ(run.machine->CountInState(Lease::State::kLapsed), 4);
+  std::vector<TaskId> given;
+  for (const Action& action : run.machine->On(SitePolled{"s0", SitePolled::Serves::kAny, {}, 8}, 5000)) {
+    if (const auto* offer = std::get_if<Offer>(&action)) given.push_back(offer->lease.task);
+  }
+  EXPECT_EQ(given, cohort);
+}
+
 // It was the last that was waited for, and had been asked.
 TEST(RunMachineSiteTest, SiteIsLostAsItIsAsked_TheOthersGoOnHolding) {
   SiteRun run(Cohort(2), 2);

@@ -1,11 +1,11 @@
-#include "client/state_store.h"
+#include "federated/states/state_store.h"
 
 #include <algorithm>
 #include <tuple>
 #include <utility>
 
-#include "client/state_blob.h"
 #include "engine/base/sha256.h"
+#include "federated/states/state_blob.h"
 
 namespace rivulet {
 namespace {

@@ -17,7 +17,7 @@
 
 namespace rivulet {
 
-// As client/state_blob.h writes it.
+// As federated/states/state_blob.h writes it.
 using StateBlob = std::string;
 
 // Thread-safe; calls of one client are the caller's to order.

@@ -1,4 +1,4 @@
-#include "client/state_blob.h"
+#include "federated/states/state_blob.h"
 
 #include <bit>
 #include <cstdint>

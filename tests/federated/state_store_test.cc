@@ -1,11 +1,11 @@
 // What a client keeps: its bytes, its files, and that a crash at any moment finds what is named.
-#include "client/state_store.h"
+#include "federated/states/state_store.h"
 
 #include <gmock/gmock.h>
 
 #include <filesystem>
 
-#include "client/state_blob.h"
+#include "federated/states/state_blob.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_folder.h"
 

@@ -1,0 +1,116 @@
+// What clients keep from task to task, where the sites that work for them share no disk: it lies beside the run's
+// models, as a simulation's does, so that a run may even go from one to the other. A task's site fetches the proposal
+// that it begins with and leaves its own before its update comes, so no accepted update lacks its state.
+#include "coordinator/decided_writer.h"
+#include "coordinator/run_coordinator.h"
+#include "federated/states/state_blob.h"
+
+namespace rivulet {
+
+class StateWriter : public ChunkWriter {
+ public:
+  StateWriter(RunCoordinator& coordinator, std::shared_ptr<RunCoordinator::Attempt> attempt, TaskId task,
+              std::string key, Intake::Begun begun)
+      : coordinator_(coordinator),
+        attempt_(std::move(attempt)),
+        task_(std::move(task)),
+        key_(std::move(key)),
+        begun_(std::move(begun)) {}
+  std::span<const uint32_t> staged_crcs() const override { return begun_.turn.crcs; }
+  Status Resume(int64_t offset) override { return begun_.upload->Resume(begun_.turn.writer, offset); }
+  Status Write(std::span<const std::byte> chunk) override { return begun_.upload->Write(begun_.turn.writer, chunk); }
+  StatusOr<SubmitResult> Finish(const Digest& identity) override {
+    return coordinator_.CloseState(attempt_, task_, key_, *begun_.upload, begun_.turn.writer, identity);
+  }
+
+ private:
+  RunCoordinator& coordinator_;
+  const std::shared_ptr<RunCoordinator::Attempt> attempt_;
+  const TaskId task_;
+  const std::string key_;
+  const Intake::Begun begun_;
+};
+
+// Only of a task that this site has, so that nobody reads what another one's clients keep.
+StatusOr<std::string> RunCoordinator::ReadState(const Caller& caller, const BlobId& blob) {
+  TaskId state_of;
+  std::string client_id;
+  {
+    MutexLock lock(mutex_);
+    RIVULET_RETURN_IF_ERROR(CheckTrusted(caller));
+    if (kept_ != nullptr && attempt_ != nullptr) {
+      const auto found = attempt_->states.find(blob.digest.Hex());
+      const Lease* const lease = found == attempt_->states.end() ? nullptr : machine_.FindLease(found->second.task);
+      if (lease != nullptr && lease->site == caller.name) {
+        state_of = found->second.state_of;
+        client_id = lease->client_id;
+      }
+    }
+  }
+  if (state_of.empty()) return NotFound("site '{}' has no task that begins with such a state", caller.name);
+  return kept_->Read(run_id_, client_id, state_of);
+}
+
+StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::BeginState(const Caller& caller, const Submission& submission) {
+  RIVULET_RETURN_IF_ERROR(CheckTrusted(caller));
+  if (machine_.phase() == RunMachine::Phase::kStopped) return Unavailable("the run was stopped; it may be resumed");
+  const Lease* const lease = machine_.FindLease(submission.task);
+  if (lease == nullptr || lease->site != caller.name || lease->resolved() || attempt_ == nullptr ||
+      !attempt_->tasks.contains(submission.task)) {
+    return NotFound("site '{}' has no task '{}'", caller.name, submission.task);
+  }
+  if (kept_ == nullptr || submission.bytes < 1 || submission.bytes > parts_.most_state_bytes) {
+    return std::make_unique<DecidedWriter>(SubmitResult{
+        SubmitResult::Kind::kRefused,
+        kept_ == nullptr ? "this run's clients keep nothing from task to task"
+                         : fmt::format("a state of {} bytes was announced, and those of this plan have 1 to {}",
+                                       submission.bytes, parts_.most_state_bytes)});
+  }
+  std::string key = fmt::format("state of {}", submission.task);
+  RIVULET_ASSIGN_OR_RETURN(Intake::Begun begun, intake_.Begin(key, submission));
+  attempt_->arriving.insert(key);
+  return std::make_unique<StateWriter>(*this, attempt_, submission.task, std::move(key), std::move(begun));
+}
+
+// It is on the disk before the site hears that it is here. One whose round has closed meanwhile is of no use.
+StatusOr<SubmitResult> RunCoordinator::CloseState(const std::shared_ptr<Attempt>& attempt, const TaskId& task,
+                                                  const std::string& key, Upload& upload, int64_t writer,
+                                                  const Digest& identity) {
+  const auto refused = [](std::string_view reason) {
+    return SubmitResult{SubmitResult::Kind::kRefused, std::string(reason)};
+  };
+  const StatusOr<Upload::Whole> whole = upload.Complete(writer, identity);
+  if (absl::IsAborted(whole.status())) return refused(Message(whole.status()));
+  RIVULET_RETURN_IF_ERROR(whole.status());
+  std::string state(reinterpret_cast<const char*>(whole->bytes.data()), whole->bytes.size());
+  upload.Release();
+  intake_.Forget(key);
+  if (!IsWholeState(state)) return refused("these bytes are no state, or a damaged one");
+  const std::optional<TaskName> name = TaskNameOf(task, run_id_);
+  RIVULET_CHECK(name.has_value(), "task '{}' of run {}", task, run_id_);
+  const Status proposed = kept_->Propose(run_id_, name->client_id, task, std::move(state));
+  if (!proposed.ok()) return Unavailable("{}", Message(proposed));
+  {
+    MutexLock lock(mutex_);
+    attempt->arriving.erase(key);
+    if (machine_.phase() == RunMachine::Phase::kTraining && attempt == attempt_) {
+      attempt->tasks.at(task).left_state = true;
+      return SubmitResult{};
+    }
+  }
+  kept_->Forget(run_id_, name->client_id, task);
+  return refused("its round is closed");
+}
+
+// Of an attempt that is closed what is in no version goes; of one that is written, what its clients kept before.
+void RunCoordinator::SettleStates(const PendingAttempt& attempt, bool durable) {
+  if (kept_ == nullptr) return;
+  for (const auto& [lease, facts] : attempt.attempt.tasks) {
+    if (!facts.left_state) continue;
+    const bool folded = attempt.end.status == "committed" && lease.state == Lease::State::kFolded;
+    if (folded && durable) kept_->Durable(run_id_, lease.client_id, lease.task);
+    if (!folded && !durable) kept_->Forget(run_id_, lease.client_id, lease.task);
+  }
+}
+
+}  // namespace rivulet

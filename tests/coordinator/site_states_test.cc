@@ -1,0 +1,117 @@
+// What clients keep, left with the coordinator by sites that share no disk: who may read it and who may leave it.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "client/travelling_states.h"
+#include "coordinator/coordinator.h"
+#include "tiny_sites.h"
+
+namespace rivulet {
+namespace {
+
+using ::rivulet::testing::StatusIs;
+using ::testing::HasSubstr;
+
+class SiteStatesTest : public ::testing::Test {
+ protected:
+  void Start(bool keeps = true) {
+    options_.scenario = TinyScenario(2, 2, 2);
+    options_.db_path = folder_.db();
+    options_.enforce_deadline = false;
+    options_.population = NumberedPopulation(2);
+    parts_ = TinyParts(3, 2);
+    parts_.keeps_state = keeps;
+    parts_.most_state_bytes = 100;
+    auto created = CreateCoordinator(options_, parts_);
+    ASSERT_OK(created);
+    coordinator_ = *std::move(created);
+  }
+  std::vector<Task> TasksOf(const std::string& site, size_t tasks) {
+    std::vector<Task> taken;
+    while (taken.size() < tasks) {
+      PollRequest request;
+      request.caller = As(site);
+      request.serves.kind = Serves::Kind::kAny;
+      for (const Task& task : taken) request.working_on.push_back({task.id, false});
+      const auto reply = coordinator_->Poll(request);
+      EXPECT_OK(reply);
+      if (!reply.ok() || reply->over) break;
+      taken.insert(taken.end(), reply->tasks.begin(), reply->tasks.end());
+    }
+    return taken;
+  }
+  TravellingStates StatesOf(const std::string& site) { return {*coordinator_, stop_, As(site), CallOptions()}; }
+  static StateBlob BlobOf(float value) {
+    std::vector<float> values = {value};
+    return WriteState(std::vector<NamedState>{{"n", values}});
+  }
+  size_t Kept() {
+    size_t files = 0;
+    if (!std::filesystem::exists(coordinator_->folder() + "/state")) return 0;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(coordinator_->folder() + "/state")) {
+      files += entry.is_regular_file();
+    }
+    return files;
+  }
+
+  TestFolder folder_;
+  CoordinatorOptions options_;
+  RunParts parts_;
+  StopSignal stop_;
+  std::unique_ptr<Coordinator> coordinator_;
+};
+
+TEST_F(SiteStatesTest, Proposal_IsWhatTheClientsNextTaskBeginsWith) {
+  Start();
+  TravellingStates states = StatesOf("site 1");
+  ASSERT_OK(TinySite(*coordinator_, parts_.aggregation, SitePlace::kAnother, &states).Run());
+  ASSERT_OK(coordinator_->Wait());
+  EXPECT_EQ(Kept(), 2u) << "one of each client: the second is durable";
+}
+
+TEST_F(SiteStatesTest, NobodyElse_MayReadItOrLeaveOne) {
+  Start();
+  const Task task = TasksOf("site 1", 1)[0];
+  EXPECT_THAT(StatesOf("site 2").Propose(task.run_id, task.client_id, task.id, BlobOf(1)),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("site 'site 2' has no task")));
+  EXPECT_OK(StatesOf("site 1").Propose(task.run_id, task.client_id, task.id, BlobOf(1)));
+  EXPECT_EQ(Kept(), 1u);
+  // It is of a task that is in no version yet, so no task begins with it.
+  EXPECT_THAT(StatesOf("site 1").Read(task.run_id, task.client_id, task.id),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("no task that begins with such a state")));
+}
+
+TEST_F(SiteStatesTest, WhatIsNoState_IsRefused) {
+  Start();
+  const Task task = TasksOf("site 1", 1)[0];
+  TravellingStates states = StatesOf("site 1");
+  EXPECT_THAT(states.Propose(task.run_id, task.client_id, task.id, "nonsense"),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("no state, or a damaged one")));
+  EXPECT_THAT(states.Propose(task.run_id, task.client_id, task.id, std::string(101, 'x')),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("those of this plan have 1 to 100")));
+  EXPECT_EQ(Kept(), 0u);
+}
+
+TEST_F(SiteStatesTest, RunWithoutState_TakesNone) {
+  Start(false);
+  const Task task = TasksOf("site 1", 1)[0];
+  EXPECT_THAT(StatesOf("site 1").Propose(task.run_id, task.client_id, task.id, BlobOf(1)),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("keep nothing from task to task")));
+}
+
+TEST_F(SiteStatesTest, TaskThatEndsWithoutItsUpdate_ItsProposalGoes) {
+  options_.scenario.server.max_attempts = 1;
+  Start();
+  const std::vector<Task> tasks = TasksOf("site 1", 2);
+  ASSERT_EQ(tasks.size(), 2u);
+  TravellingStates states = StatesOf("site 1");
+  for (const Task& task : tasks) EXPECT_OK(states.Propose(task.run_id, task.client_id, task.id, BlobOf(1)));
+  EXPECT_EQ(Kept(), 2u);
+  for (const Task& task : tasks) EXPECT_OK(coordinator_->Fail(As("site 1"), {.task = task.id}));
+  TasksOf("site 1", 2);  // of the next attempt
+  EXPECT_EQ(Kept(), 0u);
+}
+
+}  // namespace
+}  // namespace rivulet

@@ -30,10 +30,12 @@ StatusOr<TaskReport> TraceTask(Tracer* tracer, std::string_view client_id, const
   const int64_t begin = ProfileNanos();
   TraceSpan span(tracer, "task", client_id);
   StatusOr<TaskReport> report = work();
-  const std::string round = fmt::format("round {}", task.base_version + 1);
+  const bool trains = task.kind == TaskKind::kTrain;
+  const int64_t number = trains ? task.base_version + 1 : task.base_version;
+  const std::string round = fmt::format("{} {}", trains ? "round" : "evaluation", number);
   const std::string_view outcome = report.ok() ? Name(report->kind) : "stopped";
   span.Arg("task", task.id);
-  span.Arg("round", task.base_version + 1);
+  span.Arg("round", number);
   span.Arg("outcome", outcome);
   span.End();
   std::vector<TraceArg> args = {{"task", std::string_view(task.id)}, {"outcome", outcome}};

@@ -139,18 +139,22 @@ Task RunCoordinator::MakeTask(const Offer& offer) const {
   task.id = offer.lease.task;
   task.run_id = run_id_;
   task.client_id = offer.lease.client_id;
+  task.kind = offer.lease.kind;
   task.base_version = offer.lease.base_round;
   task.ordinal = offer.lease.ordinal;
   task.stream_key = ClientKey(options_.scenario.run.seed, offer.lease.client_id);
   task.plan = parts_.plan_digest;
-  task.inputs.push_back({"model", {BlobId::Form::kModel, current_.digest}});
-  if (parts_.keeps_state) task.state_of = states_.Of(offer.lease.client_id);
+  const bool newest = task.kind == TaskKind::kTrain || current_.row.round == task.base_version;
+  const ServedVersion& base = newest ? current_ : earlier_.at(task.base_version);
+  task.inputs.push_back({"model", {BlobId::Form::kModel, base.digest}});
+  // What clients keep belongs to their training: a version is measured as it is.
+  if (parts_.keeps_state && task.kind == TaskKind::kTrain) task.state_of = states_.Of(offer.lease.client_id);
   if (!task.state_of.empty() && attempt_ != nullptr && offer.lease.served_by_another()) {
     const BlobId state = StateBlobOf(task.state_of);
     task.inputs.push_back({"state", state});
     attempt_->states[state.digest.Hex()] = {task.id, task.state_of};
   }
-  task.gather = GatherOf(offer.round, offer.attempt);
+  task.gather = GatherOf(offer.round, offer.attempt, task.kind);
   return task;
 }
 
@@ -240,8 +244,10 @@ StatusOr<std::unique_ptr<ChunkReader>> RunCoordinator::Fetch(const Caller& calle
       return std::as_bytes(std::span(*plan)).subspan(static_cast<size_t>(from));
     };
     found = {static_cast<int64_t>(parts_.plan->size()), at};
-  } else if (blob == BlobId{BlobId::Form::kModel, current_.digest}) {
-    found = {current_.file->bytes(), [file = current_.file](int64_t from) { return file->At(from); }};
+  } else if (const ServedVersion* const version =
+                 blob.form == BlobId::Form::kModel ? FindVersion(blob.digest) : nullptr;
+             version != nullptr) {
+    found = {version->file->bytes(), [file = version->file](int64_t from) { return file->At(from); }};
   } else {
     return NotFound("this coordinator has no blob {}, or no longer; poll for the current task", blob.digest.Hex());
   }
@@ -250,10 +256,10 @@ StatusOr<std::unique_ptr<ChunkReader>> RunCoordinator::Fetch(const Caller& calle
   }
   // Counted in the task that the caller has by now; a download outside of one belongs to no row.
   std::shared_ptr<std::atomic<int64_t>> counter;
-  if (attempt_ != nullptr) {
-    if (const Lease* lease = machine_.LeaseOf(caller.name); lease != nullptr) {
-      counter = attempt_->tasks.at(lease->task).downloaded;
-    }
+  for (const TaskKind kind : {TaskKind::kEvaluate, TaskKind::kTrain}) {
+    const Lease* const lease = AttemptOf(kind) == nullptr ? nullptr : machine_.LeaseOf(caller.name, kind);
+    if (lease == nullptr || (counter != nullptr && !lease->in_hand())) continue;
+    counter = AttemptOf(kind)->tasks.at(lease->task).downloaded;
   }
   return std::make_unique<BlobReader>(std::move(found), offset, std::move(counter));
 }
@@ -315,11 +321,12 @@ StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Submit(const Caller& call
       Feed(StageDone{task, false, reason});
       writer = std::make_unique<DecidedWriter>(SubmitResult{SubmitResult::Kind::kRefused, reason});
     } else {
-      TaskEntry& record = attempt_->tasks.at(task);
+      const std::shared_ptr<Attempt> attempt = AttemptOf(task);
+      TaskEntry& record = attempt->tasks.at(task);
       if (!record.upload_began) record.upload_began = Now();
       StatusOr<Intake::Begun> begun = intake_.Begin(task, submission);
       if (begun.ok()) {
-        writer = std::make_unique<UploadWriter>(*this, attempt_, task, *std::move(begun));
+        writer = std::make_unique<UploadWriter>(*this, attempt, task, *std::move(begun));
       } else {
         writer = begun.status();
       }
@@ -380,13 +387,17 @@ StatusOr<SubmitResult> RunCoordinator::CloseUpload(const std::shared_ptr<Attempt
   }
   RIVULET_RETURN_IF_ERROR(whole.status());
   StatusOr<ArrivedUpdate> update = ReadUpdate(*whole);
+  if (update.ok() && attempt->kind == TaskKind::kEvaluate) {
+    const auto measures = MeasuresOf(parts_.evaluation, update->record.declared);
+    if (!measures.ok()) update = measures.status();
+  }
 
   bool fold = false, stopped = false;
   SubmitResult result;
   {
     MutexLock lock(mutex_);
     // Once the attempt is closed, its records are the commit's.
-    if (machine_.phase() == RunMachine::Phase::kTraining && attempt == attempt_) {
+    if (attempt->open) {
       TaskEntry& record = attempt->tasks.at(task);
       record.uploaded = Now();
       record.bytes_up += std::ssize(whole->bytes);
@@ -405,12 +416,12 @@ StatusOr<SubmitResult> RunCoordinator::CloseUpload(const std::shared_ptr<Attempt
   if (fold) {
     TraceSpan folding(options_.tracer, "phase", "fold");
     folding.Arrow(Tracer::Flow::kEnd, Tracer::kTask, task);
-    const StatusOr<Aggregation::Taken> taken = attempt->pot->Take(update->view(attempt->round - 1));
+    const StatusOr<Aggregation::Taken> taken = attempt->pot->Take(update->view(attempt->base_version()));
     folding.End();
     if (!taken.ok()) result = refused(std::string(Message(taken.status())));
     MutexLock lock(mutex_);
     // What a refused update says of itself is not recorded.
-    if (taken.ok() && machine_.phase() == RunMachine::Phase::kTraining && attempt == attempt_) {
+    if (taken.ok() && attempt->open) {
       update->record.norm = taken->norm;
       Record(*attempt, update->record);
     }

@@ -11,6 +11,7 @@ ClosedAttempt RunCoordinator::Closed(Job& job) const {
   const Attempt& attempt = *job.attempt;
   ClosedAttempt closed;
   closed.run_id = run_id_;
+  closed.kind = attempt.kind;
   closed.round = attempt.round;
   closed.number = attempt.number;
   closed.started_unix_ms = attempt.started_unix_ms;
@@ -100,7 +101,7 @@ RunCoordinator::Outcome RunCoordinator::MakeRound(Job& job) {
   end.evaluate_seconds = made->evaluate_seconds;
   end.model_digest = made->digest;
   end.central = std::move(made->central);
-  end.finishes_run = last;
+  end.finishes_run = last && scenario.evaluation.federated_every == 0;  // else the measuring of this version ends it
   if (std::string warning = LossWarning(made->lost_fraction, parts_.aggregation); !warning.empty()) {
     end.warnings.push_back(std::move(warning));
   }
@@ -136,6 +137,54 @@ void RunCoordinator::TellSites(const PendingAttempt& attempt, bool durable) {
   }
 }
 
+// Nothing of the run depends on what is measured, so that what cannot be summed is a reason and no failure.
+RunCoordinator::Outcome RunCoordinator::FinishEvaluation(Job& job) {
+  Attempt& attempt = *job.attempt;
+  Outcome outcome;
+  AttemptEnd& end = outcome.pending.end;
+  end.reason = std::get<Evaluated>(job.action).reason;
+  std::unique_ptr<Aggregation> aggregation = attempt.pot->Close();
+  if (end.reason.empty()) {
+    const StatusOr<ServerInput> input = std::move(*aggregation).Finish();
+    StatusOr<Measures> measures = input.ok() ? MeasuresOfSums(parts_.evaluation, input->scalars) : input.status();
+    end.reason = Message(measures.status());
+    if (measures.ok()) end.federated = *std::move(measures);
+  }
+  end.status = end.reason.empty() ? "measured" : "abandoned";
+  end.aggregate_seconds = attempt.pot->fold_seconds();
+  end.finished_unix_ms = NowUnixMs();
+  end.finishes_run = attempt.round == options_.scenario.run.rounds;
+  outcome.pending.attempt = Closed(job);
+  return outcome;
+}
+
+EvaluationReport RunCoordinator::ReportOfEvaluation(const PendingAttempt& pending) const {
+  const AttemptRecord record = RowsOf(pending.attempt, pending.end);
+  EvaluationReport report;
+  report.round = pending.attempt.round;
+  report.reason = pending.end.reason;
+  report.selected = record.round.selected;
+  report.folded = record.round.folded;
+  for (const MetricRow& metric : record.metrics) {
+    if (metric.scope == "federated" && metric.value) report.federated[metric.name] = *metric.value;
+  }
+  return report;
+}
+
+const ServedVersion* RunCoordinator::FindVersion(const Digest& digest) const {
+  if (digest == current_.digest) return &current_;
+  for (const auto& [round, version] : earlier_) {
+    if (version.digest == digest) return &version;
+  }
+  return nullptr;
+}
+
+// A version that is measured stays until it has been, whatever follows it meanwhile.
+void RunCoordinator::SetCurrent(ServedVersion version) {
+  if (machine_.Needs(current_.row.round)) earlier_.emplace(current_.row.round, std::move(current_));
+  current_ = std::move(version);
+}
+
 // The run goes on as soon as the version is there: the next cohort is drawn while files and rows of this one are still
 // to be written. A crash may so lose versions that tasks were given on; the run that is resumed draws the same cohorts
 // again, and the same tasks give the same bits. Only the end waits for the disk: who hears that a run has finished may
@@ -145,8 +194,17 @@ void RunCoordinator::TellSites(const PendingAttempt& attempt, bool durable) {
 // kept, so that the answer needs no query. Rows of clients ride along in the transaction of an attempt, since one of
 // their own would cost a sync of the disk for every poll.
 void RunCoordinator::CloseJob(Job job) {
-  auto [status, pending] = std::holds_alternative<Commit>(job.action) ? MakeRound(job) : AbandonRound(job);
-  RoundReport report = ReportOf(*job.attempt, pending);
+  const bool trains = job.attempt->kind == TaskKind::kTrain;
+  auto [status, pending] = !trains                                      ? FinishEvaluation(job)
+                           : std::holds_alternative<Commit>(job.action) ? MakeRound(job)
+                                                                        : AbandonRound(job);
+  RoundReport report;
+  EvaluationReport measured;
+  if (trains) {
+    report = ReportOf(*job.attempt, pending);
+  } else {
+    measured = ReportOfEvaluation(pending);
+  }
   std::vector<std::pair<std::string, TaskOutcome>> outcomes = OutcomesOf(pending.attempt, pending.end);
   std::vector<EventRow> events;
   if (options_.observer.on_event) events = RowsOf(pending.attempt, pending.end).events;
@@ -154,22 +212,34 @@ void RunCoordinator::CloseJob(Job job) {
   const auto go_on = [&]() REQUIRES(mutex_) {
     if (!status.ok()) failure_ = status;
     while (writing_names_) changed_.Wait(mutex_);
-    Feed(CommitDone{status.ok(), std::string(Message(status))});
+    if (trains) {
+      Feed(CommitDone{status.ok(), std::string(Message(status))});
+    } else {
+      Feed(EvaluationDone{});
+    }
+    std::erase_if(earlier_, [&](const auto& version) REQUIRES(mutex_) { return !machine_.Needs(version.first); });
   };
   {
     MutexLock lock(mutex_);
-    if (pending.version) current_ = *pending.version;
-    if (parts_.keeps_state && pending.end.status == "committed") {
+    if (pending.version) SetCurrent(*pending.version);
+    if (parts_.keeps_state && trains && pending.end.status == "committed") {
       for (const auto& [lease, facts] : pending.attempt.tasks) {
         if (lease.state == Lease::State::kFolded) states_.Folded(lease.task);
       }
     }
-    TellSites(pending, false);
-    for (auto& [client_id, outcome] : outcomes) clients_.Remember(client_id, std::move(outcome));
+    // What a client has measured is of no use to it any more.
+    if (trains) {
+      TellSites(pending, false);
+      for (auto& [client_id, outcome] : outcomes) clients_.Remember(client_id, std::move(outcome));
+    }
     for (EventRow& event : events) {
       if (event.level != "info") Say(std::move(event));  // of the rest the report tells
     }
-    if (options_.observer.on_round) Later([this, report = std::move(report)] { options_.observer.on_round(report); });
+    if (trains && options_.observer.on_round) {
+      Later([this, report = std::move(report)] { options_.observer.on_round(report); });
+    } else if (!trains && options_.observer.on_evaluation) {
+      Later([this, measured = std::move(measured)] { options_.observer.on_evaluation(measured); });
+    }
     if (!ends) go_on();
     pending.seen = clients_.TakeSeen(pending.attempt, NowUnixMs(), pending.end.finishes_run);
   }

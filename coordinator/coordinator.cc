@@ -19,6 +19,7 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
   for (const StateVector& kept : plan->flat_names().state) {
     parts.most_state_bytes += 64 + std::ssize(kept.name) + static_cast<int64_t>(parts.layout->arena_bytes());
   }
+  parts.evaluation = plan->aggregation(TaskKind::kEvaluate);
   RIVULET_ASSIGN_OR_RETURN(const Composition composition, Compose(options.scenario, *plan->layout()));
   parts.server_optimizer = composition.server_optimizer;
   parts.initial_model = [plan, seed = options.scenario.run.seed]() -> StatusOr<std::shared_ptr<const Model>> {

@@ -39,11 +39,20 @@ struct RoundReport {
   std::map<std::string, double> central;  // "test/accuracy", "test/loss"; empty when not evaluated
 };
 
+// What clients have measured of a version.
+struct EvaluationReport {
+  int64_t round = 0;   // whose version it is
+  std::string reason;  // why it was not measured; "" where it was
+  int64_t selected = 0, folded = 0;
+  std::map<std::string, double> federated;  // "evaluate/accuracy", over all examples; "evaluate/accuracy/p10", …
+};
+
 // Called from the coordinator's threads, without its lock; must not block long.
 struct CoordinatorObserver {
   std::function<void(const std::string& client_id)> on_offer;  // a task waits for this client's poll
   std::function<void(int64_t round, int64_t folded, int64_t selected)> on_progress;
   std::function<void(const RoundReport&)> on_round;
+  std::function<void(const EvaluationReport&)> on_evaluation;
   std::function<void(const Status&)> on_finished;  // OK: finished
   // What whoever runs it may want to know at once: who joins, who is turned away, whose updates are missing, and once a
   // minute what is awaited while nothing else happens. Not all of it is a row.

@@ -53,6 +53,10 @@ RunRules RulesOf(const CoordinatorOptions& options, const RunParts& parts, const
   rules.min_reports = server.min_reports > 0
                           ? server.min_reports
                           : DefaultMinReports(std::min(rules.dial.in_flight, rules.dial.updates_per_version));
+  const EvaluationConfig& evaluation = options.scenario.evaluation;
+  rules.evaluation.every = evaluation.federated_every;
+  rules.evaluation.clients = evaluation.federated_clients > 0 ? evaluation.federated_clients : server.clients_per_round;
+  rules.evaluation.min_reports = DefaultMinReports(rules.evaluation.clients);
   rules.max_attempts = server.max_attempts;
   if (options.enforce_deadline) {
     rules.deadline_ms = static_cast<int64_t>(server.deadline_seconds * 1000);
@@ -159,6 +163,22 @@ StatusOr<ModelRow> BaseOf(const ModelStore& models, const std::string& db_path, 
   return before == rows.rend() ? *newest : *before;
 }
 
+// Versions that a crash has kept from being measured, as far as their models may be there still; none once the last one
+// is.
+std::vector<int64_t> DueEvaluations(const Scenario& scenario, const ResumePoint& point) {
+  const int64_t every = scenario.evaluation.federated_every, newest = point.committed_round;
+  const auto due = [&](int64_t version) {
+    return version > 0 && (version % every == 0 || version == scenario.run.rounds) &&
+           std::ranges::find(point.measured, version) == point.measured.end();
+  };
+  std::vector<int64_t> versions;
+  if (every == 0 || (newest == scenario.run.rounds && !due(newest))) return versions;
+  for (const int64_t version : {newest - 1, newest}) {
+    if (due(version)) versions.push_back(version);
+  }
+  return versions;
+}
+
 // Everything is held against the row before anything is written: the configuration, the plan that it gives today, and
 // the files of its models.
 StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts parts,
@@ -221,6 +241,14 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
   for (RunClient& client : point.clients) {
     start.candidates.push_back({std::move(client.client_id), client.from_round, client.from_attempt});
   }
+  for (const int64_t version : DueEvaluations(options.scenario, point)) {
+    if (version != point.committed_round) {
+      const auto row = std::ranges::find(rows, version, &ModelRow::round);
+      if (row == rows.end() || row->path.empty() || !setup.models->Has(version)) continue;
+      RIVULET_ASSIGN_OR_RETURN(setup.before, setup.models->Load(*row, parts.layout, optimizer));
+    }
+    start.evaluations.push_back(version);
+  }
   RIVULET_ASSIGN_OR_RETURN(setup.machine, RunMachine::Create(RulesOf(options, parts, run.run_id), std::move(start)));
   if (parts.keeps_state) {
     RIVULET_ASSIGN_OR_RETURN(setup.folded, setup.history->NewestFolded(run.run_id));
@@ -268,6 +296,16 @@ StatusOr<std::unique_ptr<Coordinator>> CreateCoordinator(CoordinatorOptions opti
                            delta == nullptr ? 0 : delta->elements, parts.layout->update_elements());
   }
   RIVULET_RETURN_IF_ERROR(Aggregation::Create(parts.aggregation).status());
+  if (const int64_t every = options.scenario.evaluation.federated_every; every > 0) {
+    if (parts.evaluation.scalars.empty()) {
+      return FailedPrecondition(
+          "evaluation.federated_every is {}, and the run's plan does not say how to measure, as it was built with 0; "
+          "leave "
+          "it at that, or start a run with another plan",
+          every);
+    }
+    RIVULET_RETURN_IF_ERROR(Aggregation::Create(parts.evaluation).status());
+  }
   RIVULET_ASSIGN_OR_RETURN(auto optimizer, ServerOptimizer::Create(parts.server_optimizer));
   RIVULET_ASSIGN_OR_RETURN(RunCoordinator::Setup setup,
                            options.resume.empty() ? NewRun(std::move(options), std::move(parts), *optimizer)

@@ -34,14 +34,24 @@ void RunCoordinator::TellNews(NewsListener* listener) {
 StatusOr<std::shared_ptr<const Model>> RunCoordinator::FetchInPlace(const Caller& caller, const BlobId& blob) {
   RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
   MutexLock lock(mutex_);
-  if (blob != BlobId{BlobId::Form::kModel, current_.digest}) {
+  const ServedVersion* const version = blob.form == BlobId::Form::kModel ? FindVersion(blob.digest) : nullptr;
+  if (version == nullptr) {
     return NotFound("this coordinator has no model {}, or no longer; poll for the current task", blob.digest.Hex());
   }
-  return current_.model;
+  return version->model;
 }
 
 void RunCoordinator::Record(Attempt& attempt, const TaskRecord& record) {
   TaskEntry& entry = attempt.tasks.at(record.task);
+  if (attempt.kind == TaskKind::kEvaluate) {
+    // It was folded, so that there are some.
+    if (auto measures = MeasuresOf(parts_.evaluation, record.declared); measures.ok())
+      entry.measures = *std::move(measures);
+    entry.examples = record.examples;
+    entry.steps = record.steps;
+    entry.train_seconds = record.measured.train_seconds;
+    return;
+  }
   // It was folded with these weights, so there are some.
   const StatusOr<Weights> weights = WeightsOf(parts_.aggregation, record.declared, {});
   if (weights.ok()) entry.weight = weights->parts.at(0) >> parts_.aggregation.weight_fraction_bits;
@@ -81,7 +91,11 @@ StatusOr<SubmitResult> RunCoordinator::MergePartial(const std::string& site, Par
   {
     MutexLock lock(mutex_);
     TickIfDue();
-    attempt = attempt_;
+    if (!tasks.empty()) attempt = AttemptOf(tasks[0]);
+    if (attempt != nullptr && attempt->kind == TaskKind::kEvaluate) {
+      for (const TaskRecord& record : records)
+        RIVULET_RETURN_IF_ERROR(MeasuresOf(parts_.evaluation, record.declared).status());
+    }
     for (const Action& action : Feed(PartialReported{site, tasks})) {
       const auto* refusal = std::get_if<Refuse>(&action);
       if (refusal == nullptr) continue;
@@ -106,7 +120,7 @@ StatusOr<SubmitResult> RunCoordinator::MergePartial(const std::string& site, Par
     merging.End();
     if (!merged.ok()) result = SubmitResult{SubmitResult::Kind::kRefused, std::string(Message(merged))};
     MutexLock lock(mutex_);
-    if (merged.ok() && machine_.phase() == RunMachine::Phase::kTraining && attempt == attempt_) {
+    if (merged.ok() && attempt->open) {
       for (const TaskRecord& record : records) Record(*attempt, record);
     }
     Feed(Merged{std::move(tasks), merged.ok(), result->reason});

@@ -16,6 +16,12 @@ constexpr int64_t kUpdateOverheadBytes = 64 * 1024;
 
 constexpr TimeMs kQuiet = 60'000;  // after so long without news what is awaited is said
 
+std::map<int64_t, ServedVersion> EarlierOf(std::optional<ServedVersion> version) {
+  std::map<int64_t, ServedVersion> earlier;
+  if (version) earlier.emplace(version->row.round, *std::move(version));
+  return earlier;
+}
+
 }  // namespace
 
 RunCoordinator::RunCoordinator(Setup setup)
@@ -38,6 +44,7 @@ RunCoordinator::RunCoordinator(Setup setup)
       clock_start_(std::chrono::steady_clock::now()),
       machine_(*std::move(setup.machine)),
       current_(std::move(setup.current)),
+      earlier_(EarlierOf(std::move(setup.before))),
       states_(run_id_),
       writer_(*history_, *models_, ThreadExecutor("writes", 1), Clock::System(), WriterOptions(), setup.model_rows,
               current_.row.round) {
@@ -133,10 +140,10 @@ std::vector<Action> RunCoordinator::Feed(const Event& event) {
       if (listener_ != nullptr) listener_->OnNews(hand_over->site);
     } else if (const auto* offer = std::get_if<Offer>(&action)) {
       if (offer->again) {
-        TaskEntry& record = attempt_->tasks.at(offer->lease.task);
+        TaskEntry& record = AttemptOf(offer->lease.kind)->tasks.at(offer->lease.task);
         if (!record.taken) record.taken = Now();
       } else {
-        BeginAttempt(*offer);
+        BeginTask(*offer);
         if (listener_ != nullptr) listener_->OnNews(offer->lease.client_id);
         if (options_.observer.on_offer) {
           Later([this, client_id = offer->lease.client_id] { options_.observer.on_offer(client_id); });
@@ -145,14 +152,17 @@ std::vector<Action> RunCoordinator::Feed(const Event& event) {
     } else if (const auto* wake = std::get_if<WakeAt>(&action)) {
       wake_at_ = wake->time;
       changed_.NotifyAll();
-    } else if (std::holds_alternative<Close>(action)) {
-      CloseAttempt();
+    } else if (const auto* close = std::get_if<Close>(&action)) {
+      CloseAttempt(*close);
     } else if (const auto* commit = std::get_if<Commit>(&action)) {
-      // The leases are copied: the machine clears its own once the commit is done, and polls change them until then.
-      job_ = Job{*commit, attempt_, machine_.leases()};
+      // The leases are copied: the machine clears its own once the job is done, and polls change them until then.
+      jobs_.push_back({*commit, attempt_, machine_.leases()});
       changed_.NotifyAll();
     } else if (const auto* abandon = std::get_if<Abandon>(&action)) {
-      job_ = Job{*abandon, attempt_, machine_.leases()};
+      jobs_.push_back({*abandon, attempt_, machine_.leases()});
+      changed_.NotifyAll();
+    } else if (const auto* evaluated = std::get_if<Evaluated>(&action)) {
+      jobs_.push_back({*evaluated, evaluation_, machine_.leases(TaskKind::kEvaluate)});
       changed_.NotifyAll();
     }
   }
@@ -169,19 +179,29 @@ std::vector<Action> RunCoordinator::Feed(const Event& event) {
 
 // An attempt's records lie in an object of their own, shared with the uploads and the commit that work on it. When the
 // next attempt begins, theirs stays as it is for as long as they need it, and nobody has to be waited for.
-void RunCoordinator::BeginAttempt(const Offer& offer) {
-  if (attempt_ == nullptr || attempt_->round != offer.round || attempt_->number != offer.attempt) {
-    attempt_ = std::make_shared<Attempt>();
-    attempt_->round = offer.round;
-    attempt_->number = offer.attempt;
-    attempt_->started_unix_ms = NowUnixMs();
-    attempt_->started = Now();
-    attempt_->traced_from = ProfileNanos();
-    auto aggregation = Aggregation::Create(parts_.aggregation);
-    RIVULET_CHECK(aggregation.ok(), "{}", Message(aggregation.status()));  // was created once before
-    attempt_->pot = std::make_unique<Pot>(*std::move(aggregation));
-  }
-  attempt_->tasks[offer.lease.task].offered = Now();
+void RunCoordinator::BeginAttempt(TaskKind kind, int64_t round, int64_t number) {
+  std::shared_ptr<Attempt>& attempt = AttemptOf(kind);
+  if (attempt != nullptr && attempt->round == round && attempt->number == number) return;
+  attempt = std::make_shared<Attempt>();
+  attempt->kind = kind;
+  attempt->round = round;
+  attempt->number = number;
+  attempt->started_unix_ms = NowUnixMs();
+  attempt->started = Now();
+  attempt->traced_from = ProfileNanos();
+  auto aggregation = Aggregation::Create(kind == TaskKind::kTrain ? parts_.aggregation : parts_.evaluation);
+  RIVULET_CHECK(aggregation.ok(), "{}", Message(aggregation.status()));  // was created once before
+  attempt->pot = std::make_unique<Pot>(*std::move(aggregation));
+}
+
+std::shared_ptr<RunCoordinator::Attempt> RunCoordinator::AttemptOf(const TaskId& task) {
+  const Lease* const lease = machine_.FindLease(task);
+  return lease == nullptr ? nullptr : AttemptOf(lease->kind);
+}
+
+void RunCoordinator::BeginTask(const Offer& offer) {
+  BeginAttempt(offer.lease.kind, offer.round, offer.attempt);
+  AttemptOf(offer.lease.kind)->tasks[offer.lease.task].offered = Now();
   if (options_.tracer != nullptr) {
     options_.tracer->Arrow(options_.tracer->Row("coordinator", "rounds"), Tracer::Flow::kStart, Tracer::kTask,
                            offer.lease.task);
@@ -190,13 +210,15 @@ void RunCoordinator::BeginAttempt(const Offer& offer) {
 
 // An upload that is still on its way would be written in full to be refused at its end; it is cut off now, and its
 // client may take part in the next round.
-void RunCoordinator::CloseAttempt() {
-  attempt_->closed = Now();
-  wake_at_ = 0;
-  for (const Lease& lease : machine_.leases()) {
+void RunCoordinator::CloseAttempt(const Close& close) {
+  BeginAttempt(close.kind, close.round, close.attempt);  // one that nobody could be drawn for has no task
+  Attempt& attempt = *AttemptOf(close.kind);
+  attempt.closed = Now();
+  attempt.open = false;
+  for (const Lease& lease : machine_.leases(close.kind)) {
     if (lease.state != Lease::State::kFolded) intake_.Cancel(lease.task, lease.reason);
   }
-  for (const std::string& key : attempt_->arriving) intake_.Cancel(key, "its round was closed before it was whole");
+  for (const std::string& key : attempt.arriving) intake_.Cancel(key, "its round was closed before it was whole");
 }
 
 void RunCoordinator::BeginRun() {
@@ -336,9 +358,10 @@ void RunCoordinator::Drain() {
 void RunCoordinator::RunThread() {
   if (options_.tracer != nullptr) options_.tracer->NameThread("commits");
   mutex_.Lock();
-  while (!begun_ || !machine_.over() || job_) {
-    if (job_) {
-      Job job = *std::exchange(job_, std::nullopt);
+  while (!begun_ || !machine_.over() || !jobs_.empty()) {
+    if (!jobs_.empty()) {
+      Job job = std::move(jobs_.front());
+      jobs_.pop_front();
       mutex_.Unlock();
       CloseJob(std::move(job));
       mutex_.Lock();
@@ -391,7 +414,7 @@ void RunCoordinator::Say(EventRow event) {
 
 void RunCoordinator::SayWhatIsAwaited() {
   say_at_ = Now() + kQuiet;
-  if (machine_.phase() == RunMachine::Phase::kWaiting) {
+  if (machine_.phase() == RunMachine::Phase::kWaiting || machine_.phase() == RunMachine::Phase::kEvaluating) {
     Say(Note("info", "waiting: " + machine_.Awaited(Now()), machine_.round()));
   } else if (machine_.phase() == RunMachine::Phase::kTraining) {
     Say(Note("info",

@@ -54,8 +54,9 @@ class RunCoordinator final : public Coordinator {
     std::unique_ptr<History> history;
     std::unique_ptr<ModelStore> models;
     ServedVersion current;
-    std::vector<ModelRow> model_rows;  // as the history has them
-    std::vector<TaskId> folded;        // the newest of each client, where clients keep something
+    std::optional<ServedVersion> before;  // the version before it, where that is still to be measured
+    std::vector<ModelRow> model_rows;     // as the history has them
+    std::vector<TaskId> folded;           // the newest of each client, where clients keep something
     std::optional<RunMachine> machine;
     bool resumed = false;
     bool already_finished = false;
@@ -91,7 +92,8 @@ class RunCoordinator final : public Coordinator {
     std::shared_ptr<std::atomic<int64_t>> downloaded = std::make_shared<std::atomic<int64_t>>(0);  // bytes_down
   };
   struct Attempt {
-    int64_t round = 0;
+    TaskKind kind = TaskKind::kTrain;
+    int64_t round = 0;  // kEvaluate: the version that is measured
     int64_t number = 1;
     int64_t started_unix_ms = 0;
     TimeMs started = 0, closed = 0;
@@ -105,9 +107,11 @@ class RunCoordinator final : public Coordinator {
     };
     std::map<std::string, KeptState> states;
     std::unique_ptr<Pot> pot;
+    bool open = true;  // else its records are its job's
+    int64_t base_version() const { return kind == TaskKind::kTrain ? round - 1 : round; }
   };
   struct Job {  // for the run's thread
-    std::variant<Commit, Abandon> action;
+    std::variant<Commit, Abandon, Evaluated> action;
     std::shared_ptr<Attempt> attempt;
     std::vector<Lease> leases;
   };
@@ -129,8 +133,13 @@ class RunCoordinator final : public Coordinator {
   int64_t NowUnixMs() const;
   TimeMs Now() const;
   std::vector<Action> Feed(const Event& event) REQUIRES(mutex_);
-  void BeginAttempt(const Offer& offer) REQUIRES(mutex_);
-  void CloseAttempt() REQUIRES(mutex_);
+  std::shared_ptr<Attempt>& AttemptOf(TaskKind kind) REQUIRES(mutex_) {
+    return kind == TaskKind::kTrain ? attempt_ : evaluation_;
+  }
+  std::shared_ptr<Attempt> AttemptOf(const TaskId& task) REQUIRES(mutex_);  // of an open task; null: there is none
+  void BeginAttempt(TaskKind kind, int64_t round, int64_t number) REQUIRES(mutex_);
+  void BeginTask(const Offer& offer) REQUIRES(mutex_);
+  void CloseAttempt(const Close& close) REQUIRES(mutex_);
   void BeginRun() REQUIRES(mutex_);  // once, at the first call
   void TickIfDue() REQUIRES(mutex_);
   void TellProgress() REQUIRES(mutex_);  // of the open attempt
@@ -196,6 +205,11 @@ class RunCoordinator final : public Coordinator {
   void TellSites(const PendingAttempt& attempt, bool durable) REQUIRES(mutex_);
   Outcome MakeRound(Job& job) EXCLUDES(mutex_);
   Outcome AbandonRound(Job& job) EXCLUDES(mutex_);
+  Outcome FinishEvaluation(Job& job) EXCLUDES(mutex_);
+  EvaluationReport ReportOfEvaluation(const PendingAttempt& pending) const;
+  // The newest version, or an earlier one that is still measured; null: it is not here.
+  const ServedVersion* FindVersion(const Digest& digest) const REQUIRES(mutex_);
+  void SetCurrent(ServedVersion version) REQUIRES(mutex_);
   ClosedAttempt Closed(Job& job) const;  // takes its leases
   RoundReport ReportOf(const Attempt& attempt, const PendingAttempt& pending) const;
   void TraceRound(const Attempt& attempt, const RoundReport& report) const;
@@ -224,8 +238,10 @@ class RunCoordinator final : public Coordinator {
   Status failure_ GUARDED_BY(mutex_);         // why the run fails, with its code
   Status result_ GUARDED_BY(mutex_);          // once told_end_
   ServedVersion current_ GUARDED_BY(mutex_);  // the newest version that is ready, whether or not it is written
+  std::map<int64_t, ServedVersion> earlier_ GUARDED_BY(mutex_);  // those that are measured still
   std::shared_ptr<Attempt> attempt_ GUARDED_BY(mutex_);
-  std::optional<Job> job_ GUARDED_BY(mutex_);
+  std::shared_ptr<Attempt> evaluation_ GUARDED_BY(mutex_);  // the measuring of a version beside it
+  std::deque<Job> jobs_ GUARDED_BY(mutex_);
   TimeMs wake_at_ GUARDED_BY(mutex_) = 0;  // 0: never
   TimeMs say_at_ GUARDED_BY(mutex_) = 0;   // what is awaited; 0: nobody listens
   CondVar work_;                           // of epoch_

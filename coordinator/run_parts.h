@@ -19,6 +19,7 @@ struct RunParts {
   std::string dataset = "train";  // what the plan trains on
   std::shared_ptr<const ModelLayout> layout;
   AggregationSpec aggregation;
+  AggregationSpec evaluation = {};  // of what clients measure; without scalars: the plan does not say how to measure
   PieceSpec server_optimizer = {"sgd"};
   bool keeps_state = false;      // whether its clients keep something from task to task
   int64_t most_state_bytes = 0;  // of one of them

@@ -52,8 +52,13 @@ StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::BeginPartial(const Caller
   };
   // What is resumed offers the same tasks again, and knows nothing of who had them.
   if (machine_.phase() == RunMachine::Phase::kStopped) return Unavailable("the run was stopped; it may be resumed");
-  if (machine_.phase() != RunMachine::Phase::kTraining || attempt_ == nullptr ||
-      submission.gather != GatherOf(attempt_->round, attempt_->number)) {
+  std::shared_ptr<Attempt> attempt;
+  for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
+    const std::shared_ptr<Attempt>& of = AttemptOf(kind);
+    const bool takes = of != nullptr && of->open && !machine_.over();
+    if (takes && submission.gather == GatherOf(of->round, of->number, kind)) attempt = of;
+  }
+  if (attempt == nullptr) {
     return refused("its round is closed; what of it came in time is in");
   }
   if (submission.bytes < 1 || submission.bytes > max_partial_bytes_) {
@@ -62,8 +67,8 @@ StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::BeginPartial(const Caller
   }
   std::string key = fmt::format("partial {} of site {}", submission.gather, caller.name);
   RIVULET_ASSIGN_OR_RETURN(Intake::Begun begun, intake_.Begin(key, submission));
-  attempt_->arriving.insert(key);
-  return std::make_unique<PartialWriter>(*this, attempt_, caller, std::move(key), std::move(begun));
+  attempt->arriving.insert(key);
+  return std::make_unique<PartialWriter>(*this, std::move(attempt), caller, std::move(key), std::move(begun));
 }
 
 // A partial that cannot be right is its site's fault, or its disk's, and no client's: the site loses what it has, which
@@ -81,7 +86,9 @@ StatusOr<SubmitResult> RunCoordinator::ClosePartial(const std::shared_ptr<Attemp
   RIVULET_RETURN_IF_ERROR(whole.status());
   TraceSpan reading(options_.tracer, "phase", "read partial");
   reading.Arg("bytes", std::ssize(whole->bytes));
-  StatusOr<SitePartial> site = ReadSitePartial(whole->bytes, parts_.aggregation, attempt->round - 1);
+  StatusOr<SitePartial> site =
+      ReadSitePartial(whole->bytes, attempt->kind == TaskKind::kTrain ? parts_.aggregation : parts_.evaluation,
+                      attempt->base_version());
   reading.End();
   upload.Release();
   intake_.Forget(key);
@@ -89,7 +96,7 @@ StatusOr<SubmitResult> RunCoordinator::ClosePartial(const std::shared_ptr<Attemp
   StatusOr<SubmitResult> result = SubmitResult{};
   if (site.ok()) {
     result = MergePartial(caller.name, std::move(site->partial), site->records);
-    if (absl::IsNotFound(result.status())) {
+    if (absl::IsNotFound(result.status()) || absl::IsInvalidArgument(result.status())) {
       result = SubmitResult{SubmitResult::Kind::kRefused, std::string(Message(result.status()))};
     }
   } else if (absl::IsResourceExhausted(site.status()) || absl::IsInternal(site.status())) {

@@ -39,6 +39,10 @@ class LocalSimulation : public Simulation {
       return InvalidArgument("server.clients_per_round is {}, but data.partition gives {} clients; lower it",
                              scenario.server.clients_per_round, clients);
     }
+    if (scenario.evaluation.federated_clients > clients) {
+      return InvalidArgument("evaluation.federated_clients is {}, but data.partition gives {} clients; lower it",
+                             scenario.evaluation.federated_clients, clients);
+    }
     CoordinatorOptions coordinator;
     RIVULET_ASSIGN_OR_RETURN(coordinator.plan, setup.plan());
     RIVULET_RETURN_IF_ERROR(CheckFirstExample(*coordinator.plan));

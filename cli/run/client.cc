@@ -66,6 +66,9 @@ StatusOr<BoundData> Bind(const std::vector<std::string>& bindings) {
   return data;
 }
 
+// The round that a task trains for, or whose model it measures.
+int64_t RoundOf(const Task& task) { return task.kind == TaskKind::kTrain ? task.base_version + 1 : task.base_version; }
+
 AgentObserver ObserveInWords(const std::string& name) {
   const auto say = [name](const std::string& sentence) { fmt::print(stderr, "{}: {}\n", name, OneLine(sentence)); };
   auto last = std::make_shared<std::string>();  // what is awaited is said once, not at every poll
@@ -75,11 +78,17 @@ AgentObserver ObserveInWords(const std::string& name) {
     *last = awaited.sentence;
   };
   observer.on_task = [=](const Task& task) {
-    say(fmt::format("round {}: training", task.base_version + 1));
+    say(task.kind == TaskKind::kTrain ? fmt::format("round {}: training", task.base_version + 1)
+                                      : fmt::format("round {}: measuring its model", task.base_version));
     last->clear();
   };
   observer.on_report = [=](const Task& task, const TaskReport& report) {
-    if (report.kind == TaskReport::Kind::kAccepted || report.kind == TaskReport::Kind::kDuplicate) {
+    const bool good = report.kind == TaskReport::Kind::kAccepted || report.kind == TaskReport::Kind::kDuplicate;
+    if (task.kind == TaskKind::kEvaluate) {
+      say(good ? fmt::format("round {}: measured on {} examples in {:.2f} s", task.base_version, report.examples,
+                             report.train_seconds)
+               : fmt::format("round {}: not measured: {}: {}", task.base_version, Name(report.kind), report.reason));
+    } else if (good) {
       say(fmt::format("round {}: {} examples in {:.2f} s, loss {:.4f}, {} bytes uploaded", task.base_version + 1,
                       report.examples, report.train_seconds, report.train_loss, report.bytes_up));
     } else {
@@ -99,11 +108,12 @@ AgentObserver ObserveInJson() {
   AgentObserver observer;
   observer.on_wait = [](const Awaited& awaited, int64_t) { PrintEvent("wait", {{"reason", awaited.sentence}}); };
   observer.on_task = [](const Task& task) {
-    PrintEvent("task", {{"task_id", task.id}, {"round", task.base_version + 1}});
+    PrintEvent("task", {{"task_id", task.id}, {"kind", std::string(Name(task.kind))}, {"round", RoundOf(task)}});
   };
   observer.on_report = [](const Task& task, const TaskReport& report) {
     PrintEvent("report", {{"task_id", task.id},
-                          {"round", task.base_version + 1},
+                          {"kind", std::string(Name(task.kind))},
+                          {"round", RoundOf(task)},
                           {"status", std::string(Name(report.kind))},
                           {"error", TextCell(report.reason)},
                           {"examples", report.examples},

@@ -77,6 +77,14 @@ CoordinatorObserver Observe(RoundProgress& progress, bool json) {
                {{"at", event.at}, {"level", event.level}, {"source", event.source}, {"message", event.message}});
   };
   observer.on_round = [](const RoundReport& report) { PrintEvent("round", RoundFields(report)); };
+  observer.on_evaluation = [](const EvaluationReport& report) {
+    Fields fields = {{"round", report.round},
+                     {"reason", TextCell(report.reason)},
+                     {"selected", report.selected},
+                     {"folded", report.folded}};
+    for (const auto& [name, value] : report.federated) fields.emplace_back(name, value);
+    PrintEvent("evaluation", fields);
+  };
   return observer;
 }
 

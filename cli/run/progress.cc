@@ -28,6 +28,22 @@ std::string Bar(int64_t filled, int64_t total, int width) {
   return std::string(static_cast<size_t>(marks), '#') + std::string(static_cast<size_t>(width - marks), '-');
 }
 
+std::string EvaluationLine(const EvaluationReport& report) {
+  if (!report.reason.empty())
+    return fmt::format("round {} was not measured by clients: {}", report.round, OneLine(report.reason));
+  constexpr std::string_view kPrefix = "evaluate/";
+  std::string text;
+  for (const auto& [name, value] : report.federated) {
+    const std::string_view measure = std::string_view(name).substr(std::min(kPrefix.size(), name.size()));
+    if (measure.find('/') != std::string_view::npos) continue;
+    text += fmt::format("{}{} {:.4f}", text.empty() ? "" : ", ", measure, value);
+    const auto low = report.federated.find(name + "/p10"), high = report.federated.find(name + "/p90");
+    if (low != report.federated.end() && high != report.federated.end())
+      text += fmt::format(" ({:.4f} to {:.4f})", low->second, high->second);
+  }
+  return fmt::format("round {}, measured by {} clients: {}", report.round, report.folded, text);
+}
+
 void RoundTracker::Round(const RoundReport& committed) {
   round_ = committed.round;
   ++rounds_seen_;
@@ -144,6 +160,13 @@ void RoundProgress::Event(const EventRow& event) {
   fmt::print(stderr, "{} {}\n", TimeOf(event), OneLine(event.message));
 }
 
+void RoundProgress::Evaluation(const EvaluationReport& report) {
+  MutexLock lock(mutex_);
+  if (!report.reason.empty() && hears_events_) return;  // it is an event
+  Clear();
+  fmt::print(stderr, "{}\n", EvaluationLine(report));
+}
+
 void RoundProgress::Finish() {
   MutexLock lock(mutex_);
   if (open_) fmt::print(stderr, "\n");
@@ -153,6 +176,7 @@ void RoundProgress::Finish() {
 void RoundProgress::Observe(CoordinatorObserver& observer) {
   observer.on_progress = [this](int64_t round, int64_t folded, int64_t selected) { Folded(round, folded, selected); };
   observer.on_round = [this](const RoundReport& report) { Round(report); };
+  observer.on_evaluation = [this](const EvaluationReport& report) { Evaluation(report); };
 }
 
 }  // namespace rivulet

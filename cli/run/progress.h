@@ -19,6 +19,10 @@ std::string FormatDuration(double seconds);  // "8 s", "3 min 20 s", "2 h 05 min
 // `filled` of `total` as width characters; total 0 counts as empty.
 std::string Bar(int64_t filled, int64_t total, int width);
 
+// "round 3, measured by 10 clients: accuracy 0.9312 (0.8800 to 0.9700), loss 0.2310 (0.1500 to 0.4100)": over all their
+// examples, and from p10 to p90 of the clients; or why it was not measured.
+std::string EvaluationLine(const EvaluationReport& report);
+
 // What is known of a run under way, as one line. Not thread-safe.
 class RoundTracker {
  public:
@@ -47,6 +51,7 @@ class RoundProgress {
 
   void Folded(int64_t round, int64_t folded, int64_t selected);
   void Round(const RoundReport& report);
+  void Evaluation(const EvaluationReport& report);
   // A sentence that stays, above the line that moves.
   void Note(const std::string& sentence);
   // Ends the line that moves; later calls begin a new one.

@@ -62,6 +62,7 @@ Status Show(const RunsOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(options.run));
   RIVULET_ASSIGN_OR_RETURN(const auto runs, history->RunSummaries());
   RIVULET_ASSIGN_OR_RETURN(const auto models, history->Models(run.run_id));
+  RIVULET_ASSIGN_OR_RETURN(const auto federated, history->Metrics(run.run_id, "federated"));
   RIVULET_ASSIGN_OR_RETURN(const auto tags, history->Tags(run.run_id));
   RIVULET_ASSIGN_OR_RETURN(const auto notes, history->Notes(run.run_id));
   Fields fields = {{"run_id", run.run_id},
@@ -82,6 +83,15 @@ Status Show(const RunsOptions& options) {
                                  {"last_accuracy", CellOrNull(summary.last_accuracy)},
                                  {"last_round", CellOrNull(summary.last_round)},
                                  {"seconds", summary.seconds}});
+  }
+  int64_t measured = 0;
+  for (const MetricRow& metric : federated) {
+    if (metric.name.starts_with("evaluate/")) measured = std::max(measured, metric.round);
+  }
+  if (measured > 0) fields.emplace_back("measured_round", measured);
+  for (const MetricRow& metric : federated) {
+    if (measured > 0 && metric.round == measured && metric.name.starts_with("evaluate/"))
+      fields.emplace_back(metric.name, CellOrNull(metric.value));
   }
   if (!models.empty()) {
     fields.insert(fields.end(), {{"model_digest", models.back().digest},

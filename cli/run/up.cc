@@ -104,6 +104,17 @@ class Picture {
     if (!terminal_) fmt::print(stderr, "{}\n", tracker_.Line(report.round, 0));
   }
 
+  void Evaluation(const nlohmann::json& event) {
+    EvaluationReport report;
+    report.round = event.value("round", int64_t{0});
+    report.folded = event.value("folded", int64_t{0});
+    if (const auto reason = event.find("reason"); reason != event.end() && reason->is_string()) report.reason = *reason;
+    for (const auto& [name, value] : event.items()) {
+      if (name.starts_with("evaluate/") && value.is_number()) report.federated[name] = value;
+    }
+    Note(EvaluationLine(report));
+  }
+
   void Progress(int64_t folded, int64_t selected) {
     within_ = selected > 0 ? static_cast<double>(folded) / static_cast<double>(selected) : 0;
   }
@@ -251,6 +262,8 @@ class Deployment {
       picture_.Progress(event.value("folded", int64_t{0}), event.value("selected", int64_t{0}));
     } else if (kind == "round") {
       picture_.Round(event);
+    } else if (kind == "evaluation") {
+      picture_.Evaluation(event);
     } else if (kind.empty() && event.contains("run_id")) {
       run_id_ = event.value("run_id", "");  // the result
     }
@@ -262,11 +275,12 @@ class Deployment {
     if (!event.is_object()) return;
     const std::string kind = event.value("event", "");
     const int64_t round = event.value("round", int64_t{0});
+    const bool trains = event.value("kind", "train") == "train";
     if (kind == "task") {
-      client.state = fmt::format("round {}: training", round);
+      client.state = fmt::format("round {}: {}", round, trains ? "training" : "measuring");
     } else if (kind == "report") {
       const std::string status = event.value("status", "");
-      if (status == "accepted") ++client.folded;
+      if (status == "accepted" && trains) ++client.folded;
       client.state = fmt::format("round {}: {}", round, status);
       if (event.contains("error") && event["error"].is_string()) {
         client.state += ": " + event["error"].get<std::string>();

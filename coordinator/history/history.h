@@ -54,6 +54,7 @@ struct ResumePoint {
   int64_t next_attempt = 1;                             // at round committed_round + 1
   std::vector<RunClient> clients;                       // sorted by client_id
   std::vector<std::pair<std::string, int64_t>> leases;  // (client_id, tasks so far on this base version)
+  std::vector<int64_t> measured;  // of the last two rounds, those whose version a cohort has measured, or tried to
 };
 
 class History {

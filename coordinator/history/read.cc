@@ -181,6 +181,9 @@ StatusOr<ResumePoint> History::FindResumePoint(const std::string& run_id) {
                  "kind = 'train' GROUP BY client_id ORDER BY client_id",
                  {run_id, point.committed_round, point.committed_round},
                  [&](const SqlRow& row) { point.leases.emplace_back(row.Text(0), row.Int(1)); }));
+  RIVULET_RETURN_IF_ERROR(db_->Query(
+      "SELECT a.round FROM attempt a JOIN run r ON r.run = a.run WHERE r.run_id = ? AND a.kind = 1 AND a.round >= ?",
+      {run_id, point.committed_round - 1}, [&](const SqlRow& row) { point.measured.push_back(row.Int(0)); }));
   return point;
 }
 

@@ -112,7 +112,7 @@ RoundRow RoundOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
   round.run_id = attempt.run_id;
   round.round = attempt.round;
   round.attempt = attempt.number;
-  round.status = end.status;
+  round.status = end.status == "measured" ? "committed" : end.status;
   round.reason = end.reason;
   round.started_at = Iso8601(attempt.started_unix_ms);
   round.finished_at = Iso8601(end.finished_unix_ms);
@@ -157,7 +157,7 @@ RoundRow RoundOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
 // Rows are made at the end and not as things happen: one transaction then tells a whole attempt or nothing of it, and
 // no reader sees half a round.
 AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
-  const bool committed = end.status == "committed";
+  const bool committed = end.status == "committed" || end.status == "measured";
   const std::string at = Iso8601(end.finished_unix_ms);
   const std::vector<const ClosedAttempt::ClosedTask*> tasks = InOrder(attempt);
   AttemptRecord record;

@@ -48,7 +48,7 @@ struct ClosedAttempt {
 
 // What became of it.
 struct AttemptEnd {
-  std::string status;  // committed (measured), abandoned, failed
+  std::string status;  // committed, abandoned, failed; of a cohort that measured a version: measured, abandoned
   std::string reason;  // "" of a committed one
   int64_t finished_unix_ms = 0;
   double aggregate_seconds = 0, evaluate_seconds = 0;

@@ -221,6 +221,10 @@ Status CheckTogether(const Scenario& scenario, const Given& given) {
     return InvalidArgument("{} is less than {}; the first cohort could not be filled", cite("server.min_clients"),
                            cite("server.clients_per_round"));
   }
+  if (clients > 0 && scenario.evaluation.federated_clients > clients) {
+    return InvalidArgument("{} is more than {}; draw fewer, or make more clients", cite("evaluation.federated_clients"),
+                           cite("data.partition.clients"));
+  }
   if (server.min_reports > server.clients_per_round) {
     return InvalidArgument("{} is more than {}, so no round could ever commit", cite("server.min_reports"),
                            cite("server.clients_per_round"));

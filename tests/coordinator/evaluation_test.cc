@@ -120,7 +120,7 @@ ClosedAttempt Cohort() {
 
 TEST(EvaluationTest, Rows_AreOfTheVersionAndOfEachClient) {
   AttemptEnd end;
-  end.status = "committed";
+  end.status = "measured";
   end.federated = {{"evaluate/accuracy", Measure::Rate(13, 20)}};
   const AttemptRecord record = RowsOf(Cohort(), end);
   EXPECT_EQ(record.kind, "evaluate");

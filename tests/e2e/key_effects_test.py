@@ -473,6 +473,20 @@ class KeyEffects(RivuletTest):
         self.assertEqual({round for round, _, _ in self.central(db)}, {2})
         self.assertEqual(self.central(self.outcome({"evaluation.every": 0})[1]), [])
 
+    def measured(self, settings):
+        """Rounds whose model clients measured, and by how many."""
+        db = f"{len(list(self.folder.iterdir()))}.sqlite"
+        self.simulate("--rounds", 5, *self.sets(settings), db=db)
+        return self.query("SELECT round, count(*) FROM metrics WHERE scope = 'client' AND name = 'evaluate/loss' GROUP BY round "
+                          "ORDER BY round", db=db)
+
+    def test_evaluation__federated_every(self):
+        self.assertEqual([round for round, _ in self.measured({"evaluation.federated_every": 2})], [2, 4, 5])
+        self.assertEqual(self.measured({}), [])
+
+    def test_evaluation__federated_clients(self):
+        self.assertEqual(self.measured({"evaluation.federated_every": 4, "evaluation.federated_clients": 2}), [(4, 2), (5, 2)])
+
     def test_evaluation__batch_size(self):
         whole, one = (dict((name, value) for _, name, value in self.central(self.outcome({"evaluation.batch_size": size})[1]))
                       for size in (16, 1))

@@ -12,7 +12,8 @@ ROUNDS = 40
 class Resume(RivuletTest):
     def setUp(self):
         super().setUp()
-        self.long = ["--rounds", str(ROUNDS), "--set", "client.epochs=20", "--set", "run.durability=round"]
+        self.long = ["--rounds", str(ROUNDS), "--set", "client.epochs=20", "--set", "run.durability=round",
+                     "--set", "evaluation.federated_every=3", "--set", "evaluation.federated_clients=2"]
         self.simulate(*self.long, db="whole.sqlite")
         self.whole = self.digests("whole.sqlite")
 
@@ -70,6 +71,13 @@ class Resume(RivuletTest):
         self.assertEqual(self.query("SELECT count(*) FROM rounds"), [(ROUNDS,)])
         self.assertEqual(self.query("SELECT count(*) FROM client_rounds WHERE kind = 'train'"), [(3 * ROUNDS,)])
         self.assertEqual(len(list((self.folder / "runs.sqlite.models").rglob("*.safetensors"))), 2)
+        # What clients measured is what they measure of a run that nobody killed. The measuring that a kill cut off begins again
+        # where the version's model is there still, as the last one's is.
+        sql = "SELECT round, client_id, name, value FROM metrics WHERE name LIKE 'evaluate/%'"
+        measured, whole = self.query(sql), self.query(sql, db="whole.sqlite")
+        self.assertEqual({row[0] for row in whole}, {*range(3, ROUNDS, 3), ROUNDS})
+        self.assertLessEqual(set(measured), set(whole))
+        self.assertEqual(max(row[0] for row in measured), ROUNDS)
 
     def test_finished_run_has_nothing_to_do_and_can_be_given_more_rounds(self):
         self.simulate("--rounds", "2")

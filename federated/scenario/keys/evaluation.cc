@@ -10,8 +10,23 @@ std::vector<Key> EvaluationKeys() {
           .Between(0, 1e9)
           .Operation(),
       Key("evaluation.batch_size", RIVULET_FIELD(evaluation.batch_size), "500",
-          "Examples evaluated at once; bounds memory. The figures are means over all examples.")
+          "Examples evaluated at once, centrally and by clients; bounds memory. The figures are means over all "
+          "examples. "
+          "Clients keep to what it was when the run began.")
           .Between(1, 1 << 20)
+          .Operation(),
+      Key("evaluation.federated_every", RIVULET_FIELD(evaluation.federated_every), "5",
+          "Versions between measurements by clients: a cohort of its own runs a version over the data on which its "
+          "members train, and the history has each one's figures and how they are spread. The last version is always "
+          "measured; no version waits for it. 0: never. A run that began with 0 stays so.")
+          .Between(0, 1e9)
+          .Operation(),
+      Key("evaluation.federated_clients", RIVULET_FIELD(evaluation.federated_clients), "50",
+          "Clients drawn to measure a version. 0: as many as `server.clients_per_round`.")
+          .Between(0, 1e6)
+          .When(
+              "evaluation.federated_every", [](const Scenario& s) { return s.evaluation.federated_every > 0; },
+              "evaluation.federated_every is not 0")
           .Operation(),
   };
 }

@@ -249,6 +249,11 @@ std::vector<Effect> Effects() {
       {"server.staging_megabytes", "1", [](auto& s) { return s.server.staging_megabytes == 1; }},
       {"evaluation.every", "20", [](auto& s) { return s.evaluation.every == 20; }},
       {"evaluation.batch_size", "7", [](auto& s) { return s.evaluation.batch_size == 7; }},
+      {"evaluation.federated_every", "2", [](auto& s) { return s.evaluation.federated_every == 2; }},
+      {"evaluation.federated_clients",
+       "9",
+       [](auto& s) { return s.evaluation.federated_clients == 9; },
+       {{"evaluation.federated_every", "1"}}},
   };
 }
 
@@ -327,7 +332,7 @@ TEST(ScenarioKeys, TheirClassIsWhatTheyDecide) {
                              "run.rounds", "run.keep_models", "run.durability", "run.cache_megabytes",
                              "server.min_clients", "server.min_reports", "server.deadline", "server.lease",
                              "server.presence", "server.max_attempts", "server.staging_megabytes", "evaluation.every",
-                             "evaluation.batch_size"));
+                             "evaluation.batch_size", "evaluation.federated_every", "evaluation.federated_clients"));
   EXPECT_THAT(place,
               ::testing::ElementsAre("model.graph", "model.onnx", "data.train", "data.test", "client.input_graph"));
 }

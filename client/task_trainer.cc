@@ -74,7 +74,7 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
                                          plan.name(), plan.dataset(), data.name),
                       TaskFailure::Code::kNoExamples, plan.dataset());
   }
-  const bool keeps = !plan.flat_names().state.empty();
+  const bool keeps = !plan.flat_names().state.empty() && task.kind == TaskKind::kTrain;
   StateBlob state;
   if (keeps) {
     if (states_ == nullptr) {
@@ -111,7 +111,7 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
     result.status = WithReason(result.status, TaskFailure::Code::kBadModel, kStateSubject);
   }
   RIVULET_RETURN_IF_ERROR(result.status);
-  if (keeps && task.kind == TaskKind::kTrain) {
+  if (keeps) {
     RIVULET_RETURN_IF_ERROR(states_->Propose(task.run_id, client_id, task.id, std::move(result.state)));
   }
   training.Arg("examples", result.examples);

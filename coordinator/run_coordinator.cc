@@ -22,6 +22,13 @@ std::map<int64_t, ServedVersion> EarlierOf(std::optional<ServedVersion> version)
   return earlier;
 }
 
+// Of either kind of cohort. What measures a version brings numbers alone, of however many clients.
+int64_t MostPartialBytes(const RunParts& parts, const EvaluationConfig& evaluation) {
+  AggregationSpec measures = parts.evaluation;
+  measures.updates_per_version = std::max(evaluation.federated_clients, parts.aggregation.updates_per_version);
+  return std::max(MostSitePartialBytes(parts.aggregation), MostSitePartialBytes(measures));
+}
+
 }  // namespace
 
 RunCoordinator::RunCoordinator(Setup setup)
@@ -32,7 +39,7 @@ RunCoordinator::RunCoordinator(Setup setup)
       resumed_(setup.resumed),
       already_finished_(setup.already_finished),
       max_update_bytes_(parts_.layout->update_elements() * static_cast<int64_t>(sizeof(float)) + kUpdateOverheadBytes),
-      max_partial_bytes_(MostSitePartialBytes(parts_.aggregation)),
+      max_partial_bytes_(MostPartialBytes(parts_, options_.scenario.evaluation)),
       history_(std::move(setup.history)),
       models_(std::move(setup.models)),
       // Synced each: a version that names one may be the next thing that is written.

@@ -73,7 +73,7 @@ std::vector<std::pair<std::string, TaskOutcome>> LastWords(const ClosedAttempt& 
   for (const auto& [lease, facts] : attempt.tasks) {
     if (lease.served_by_another() != of_sites) continue;
     TaskOutcome outcome{lease.task, EndOf(lease), lease.reason};
-    if (outcome.end == TaskEnd::kFolded && end.status != "committed") {
+    if (outcome.end == TaskEnd::kFolded && end.status != "committed" && end.status != "measured") {
       outcome.end = TaskEnd::kDropped;
       outcome.reason = attempt.kind == TaskKind::kEvaluate
                            ? fmt::format("version {} was not measured: {}", attempt.round, end.reason)

@@ -145,6 +145,20 @@ TEST(EvaluationTest, Rows_AreOfTheVersionAndOfEachClient) {
                 "federated  evaluate/accuracy/p90 0.9 -1/-1", "federated  evaluate/accuracy/worst_decile 0.4 -1/-1"}));
 }
 
+TEST(EvaluationTest, Outcomes_SayWhatBecameOfEach) {
+  AttemptEnd end;
+  end.status = "measured";
+  std::map<std::string, TaskEnd> ends;
+  for (const auto& [client_id, outcome] : OutcomesOf(Cohort(), end)) ends[client_id] = outcome.end;
+  EXPECT_EQ(ends, (std::map<std::string, TaskEnd>{
+                      {"a", TaskEnd::kFolded}, {"b", TaskEnd::kFailed}, {"c", TaskEnd::kFolded}}));
+  end.status = "abandoned";
+  end.reason = "2 of 3 answered";
+  const auto given_up = OutcomesOf(Cohort(), end);
+  EXPECT_EQ(given_up[0].second.end, TaskEnd::kDropped);
+  EXPECT_EQ(given_up[0].second.reason, "version 3 was not measured: 2 of 3 answered");
+}
+
 TEST(EvaluationTest, GivenUp_LeavesRowsAndNoMeasures) {
   AttemptEnd end;
   end.status = "abandoned";

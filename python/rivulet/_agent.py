@@ -245,7 +245,7 @@ class _Agent:
                 )
         if isinstance(result, Params):
             message = write_update(result, scalars, plan, model)
-            self._state.propose(task.run_id, task.id, context.state)
+            self._state.propose(task.run_id, context.round, task.id, context.state)
         else:
             message = write_evaluation(scalars)
         return message, seconds, ", ".join(f"{name} {value:.6g}" for name, value in scalars.items())
@@ -335,9 +335,10 @@ class _Agent:
                     task=task.id,
                     round=task.base_version + 1,
                     seed=_seed(task),
-                    state=self._state.of(task.run_id),
+                    state=self._state.of(task.run_id, task.base_version + 1),
                 )
-                _log.info("%s: round %d: training", self._name, context.round)
+                doing = "evaluating" if task.kind == EVALUATE else "training"
+                _log.info("%s: round %d: %s", self._name, context.round, doing)
 
                 def cancel(context: Context = context) -> None:
                     context._cancelled.set()

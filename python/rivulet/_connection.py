@@ -95,18 +95,18 @@ class Connection:
         self._streams: "set[Any]" = set()
         self._channel = grpc.insecure_channel(address, options=_OPTIONS)
 
-        def method(kind: Any, name: str, request: Any, reply: Any) -> Any:
+        def method(kind: Any, name: str, reply: Any) -> Any:
             return kind(
                 f"/rivulet.rpc.Coordinator/{name}",
-                request_serializer=request.SerializeToString,
+                request_serializer=lambda message: message if type(message) is bytes else message.SerializeToString(),
                 response_deserializer=reply.FromString,
             )
 
         channel = self._channel
-        self._poll = method(channel.unary_unary, "Poll", _protocol.PollRequest, _protocol.PollReply)
-        self._fetch = method(channel.unary_stream, "Fetch", _protocol.FetchRequest, _protocol.Chunk)
-        self._submit = method(channel.stream_stream, "Submit", _protocol.SubmitMessage, _protocol.SubmitReply)
-        self._fail = method(channel.unary_unary, "Fail", _protocol.FailRequest, _protocol.FailReply)
+        self._poll = method(channel.unary_unary, "Poll", _protocol.PollReply)
+        self._fetch = method(channel.unary_stream, "Fetch", _protocol.Chunk)
+        self._submit = method(channel.stream_stream, "Submit", _protocol.SubmitReply)
+        self._fail = method(channel.unary_unary, "Fail", _protocol.FailReply)
 
     @contextlib.contextmanager
     def _meaning(self) -> Iterator[None]:
@@ -141,7 +141,7 @@ class Connection:
         return self._stream(self._fetch, request)
 
     def submit(self, messages: Any) -> Any:
-        """A context: an iterator of replies to what an iterator of messages gives."""
+        """A context: an iterator of replies to what an iterator of messages gives, some of them as their bytes."""
         return self._stream(self._submit, messages)
 
     def cancel_streams(self) -> None:

@@ -71,15 +71,19 @@ class Plan:
         asked = program.passes[0]
         return {"epochs": asked.epochs, "batch_size": asked.batch_size, "max_steps": asked.max_steps}
 
-    def required(self) -> Set[str]:
-        """The numbers that every update must declare."""
+    def _told(self, kind: int) -> Set[str]:
+        program = self._program(kind)
+        return {scalar.name for a_pass in program.passes for scalar in a_pass.scalars} if program is not None else set()
+
+    def required(self, kind: int) -> Set[str]:
+        """The numbers that every update of a task must declare."""
+        if kind == EVALUATE:
+            return self._told(kind)
         return {scalar.name for scalar in self._message.aggregation.scalars}
 
     def declared(self, kind: int) -> Set[str]:
         """The numbers that an update of a task may declare."""
-        program = self._program(kind)
-        told = {scalar.name for a_pass in program.passes for scalar in a_pass.scalars} if program is not None else set()
-        return self.required() | told | _OWN_SCALARS
+        return self.required(kind) | self._told(kind) | _OWN_SCALARS
 
     def parts(self) -> List[Part]:
         """What an update consists of."""

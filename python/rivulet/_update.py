@@ -9,7 +9,7 @@ import hashlib
 import numbers
 import operator
 import struct
-from typing import Any, Dict, List, Mapping, Tuple
+from typing import Any, Dict, List, Mapping, Set, Tuple
 
 import numpy as np
 
@@ -44,13 +44,14 @@ def _varint(value: int) -> bytes:
     return bytes(out)
 
 
-def _head(field: int, length: int) -> bytes:
+def head(field: int, length: int) -> bytes:
+    """What stands before a field of so many bytes."""
     return _varint(field << 3 | _BYTES) + _varint(length)
 
 
 def _text(field: int, text: str) -> bytes:
     content = text.encode()
-    return _head(field, len(content)) + content
+    return head(field, len(content)) + content
 
 
 def _checked(variable: Variable, given: Mapping[str, Any], base: Array) -> Array:
@@ -103,12 +104,28 @@ def _examples(given: Any, what: str) -> int:
     return count
 
 
+def _measured(name: str, value: float, examples: int, taken: Set[str]) -> Dict[str, float]:
+    """A metric by what the plan calls it: in an evaluation a rate is counts of what is right and of all."""
+    full = f"evaluate/{name}"
+    if name in taken or f"{full}/right" not in taken:
+        return {full if full in taken else name: value}
+    right = round(value * examples) if abs(value) <= 1 else -1
+    if right < 0 or abs(right - value * examples) > 1e-3:
+        raise BadResult(
+            f"its metric '{name}' is no rate of its examples",
+            f"evaluate gave the metric '{name}' as {value}, which is no share of {examples} examples; give "
+            f"'{name}/right' and '{name}/total', how many are right and how many there are",
+        )
+    return {f"{full}/right": float(right), f"{full}/total": float(examples)}
+
+
 def scalars_of(result: Any, what: str, plan: Plan, kind: int) -> Tuple[Dict[str, float], List[str]]:
     """What a result declares, in order of names; and the metrics that the plan does not take."""
-    declared: Dict[str, float] = {"examples": float(_examples(result.examples, what))}
+    examples = _examples(result.examples, what)
+    declared: Dict[str, float] = {"examples": float(examples)}
     taken, dropped = plan.declared(kind), []
     for name, value in dict(result.metrics or {}).items():
-        if name not in taken:
+        if not any(full in taken for full in (name, f"evaluate/{name}", f"evaluate/{name}/right")):
             dropped.append(str(name))
             continue
         if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):  # of NumPy or PyTorch
@@ -117,12 +134,13 @@ def scalars_of(result: Any, what: str, plan: Plan, kind: int) -> Tuple[Dict[str,
             raise BadResult(
                 f"its metric '{name}' is no number", f"{what} gave the metric '{name}' as {value!r}; it is a number"
             )
-        declared[name] = float(value)
-    missing = sorted(plan.required() - set(declared)) if kind == TRAIN else []
+        declared.update(_measured(name, float(value), examples, taken))
+    missing = sorted(plan.required(kind) - set(declared))
     if missing:
+        asked = missing[0][len("evaluate/") :] if missing[0].startswith("evaluate/") else missing[0]
         raise BadResult(
-            f"it gave no metric '{missing[0]}'",
-            f"{what} gave no metric '{missing[0]}', which the plan sums over all updates; give it",
+            f"it gave no metric '{asked}'",
+            f"{what} gave no metric '{asked}', which the plan sums over all updates; give it",
         )
     return dict(sorted(declared.items())), dropped
 
@@ -131,7 +149,7 @@ def _scalar_fields(scalars: Mapping[str, float]) -> bytes:
     out = b""
     for name, value in scalars.items():
         entry = _text(_KEY, name) + _varint(_VALUE << 3 | _FIXED64) + struct.pack("<d", value)
-        out += _head(_SCALARS, len(entry)) + entry
+        out += head(_SCALARS, len(entry)) + entry
     return out
 
 
@@ -172,16 +190,16 @@ def write_update(result: Params, scalars: Mapping[str, float], plan: Plan, base:
     data_bytes = [4 * sum(base[variable.name].size for variable in each) for each in wanted]
     heads = []
     for part, size in zip(parts, data_bytes):
-        inner = _text(_NAME, part.name) + _head(_DATA, size)
-        heads.append(_head(_PARTS, len(inner) + size) + inner)
+        inner = _text(_NAME, part.name) + head(_DATA, size)
+        heads.append(head(_PARTS, len(inner) + size) + inner)
     tail = _scalar_fields(scalars)
     # The first number begins where NumPy reads and writes it at once.
     at = -len(heads[0]) % 16
     message = pages(at + sum(map(len, heads)) + sum(data_bytes) + len(tail))[at:]
     at = 0
-    for part, each, head in zip(parts, wanted, heads):
-        message[at : at + len(head)] = head
-        at += len(head)
+    for part, each, begin in zip(parts, wanted, heads):
+        message[at : at + len(begin)] = begin
+        at += len(begin)
         for variable in each:
             array, was = given[variable.name], base[variable.name]
             to = np.frombuffer(message, "<f4", array.size, at).reshape(array.shape)

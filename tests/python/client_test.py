@@ -350,6 +350,16 @@ class Tasks(Federation):
         self.ends(*self.in_thread(Adds(), "ann"), "the run has finished after round 1")
         self.assertEqual(self.query("SELECT status FROM client_rounds"), [("folded",)])
 
+    def test_clients_measure_a_version(self):
+        self.begin(1, "run.rounds=1", "evaluation.federated_every=1")
+        client = Adds()
+        client.evaluate = lambda params, context: rivulet.Evaluation(
+            examples=8, metrics={"loss": 0.5, "accuracy": 0.75}
+        )
+        self.ends(*self.in_thread(client, "ann"), "the run has finished after round 1")
+        measured = dict(self.query("SELECT name, value FROM metrics WHERE scope = 'federated'"))
+        self.assertEqual((measured["evaluate/loss"], measured["evaluate/accuracy"]), (0.5, 0.75), measured)
+
     def test_state_is_kept_when_the_update_counts_and_else_forgotten(self):
         import numpy as np
 
@@ -357,8 +367,9 @@ class Tasks(Federation):
         client, given = Adds(), []
 
         def fit(params, context):
-            given.append({name: array.tolist() for name, array in context.state.items()})
+            given.append({name: array.tolist() for name, array in context.state.items() if name != "last"})
             context.state["tasks"] = np.append(context.state.get("tasks", []), context.round)
+            context.state["last"] = np.float64(context.round)
             client.number = 1e6 if len(given) == 2 else 0.01  # the second is beyond what the plan takes
             return Adds.fit(client, params, context)
 
@@ -507,6 +518,35 @@ class Results(unittest.TestCase):
         del self.base["table"]
         self.sent(rivulet.Params(dict(self.base), examples=1, metrics={"correct": 1}))
 
+    def test_an_evaluations_rates_are_counts(self):
+        from rivulet import _plan, _protocol, _update
+
+        message = _protocol.Plan(format=2, name="tiny")
+        a_pass = message.programs.add(kind=1).passes.add(dataset="train")
+        for name in ("loss", "accuracy/right", "accuracy/total"):
+            a_pass.scalars.add(name=f"evaluate/{name}")
+        plan = _plan.Plan(message.SerializeToString())
+
+        def declared(**metrics):
+            metrics = {name.replace("__", "/"): value for name, value in metrics.items()}
+            return _update.scalars_of(rivulet.Evaluation(examples=3, metrics=metrics), "evaluate", plan, _plan.EVALUATE)
+
+        wanted = {"examples": 3, "evaluate/loss": 1.5, "evaluate/accuracy/right": 2, "evaluate/accuracy/total": 3}
+        self.assertEqual(declared(loss=1.5, accuracy=2 / 3, auc=1), (dict(sorted(wanted.items())), ["auc"]))
+        counts = {"accuracy__right": 5, "accuracy__total": 9}
+        self.assertEqual(declared(loss=1.5, **counts)[0]["evaluate/accuracy/right"], 5)
+        for metrics, sentence in [
+            (
+                {"loss": 1.5, "accuracy": 0.7},
+                "'accuracy' as 0.7, which is no share of 3 examples; give 'accuracy/right'",
+            ),
+            ({"loss": 1.5, "accuracy": -1}, "'accuracy' as -1.0, which is no share"),
+            ({"accuracy": 1}, "evaluate gave no metric 'loss'"),
+            ({"loss": 1}, "evaluate gave no metric 'accuracy/right'"),
+        ]:
+            with self.subTest(sentence), self.assertRaisesRegex(rivulet.RivuletError, sentence):
+                declared(**metrics)
+
     @packaged.needs_torch
     def test_tensors_are_arrays(self):
         import torch
@@ -595,7 +635,13 @@ class Asks:
             reply = self.wire.SubmitReply()
             reply.staged.SetInParent()
             yield reply
-            self.uploads.append(b"".join(message.chunk for message in messages))
+            self.uploads.append(
+                b"".join(
+                    self.wire.SubmitMessage.FromString(message).chunk
+                    for message in messages
+                    if isinstance(message, bytes)
+                )
+            )
             reply = self.wire.SubmitReply()
             reply.result.SetInParent()
             yield reply
@@ -639,6 +685,46 @@ class Evaluations(unittest.TestCase):
     def test_who_does_not_say_how_to_evaluate_says_so(self):
         connection = self.asked(Adds())
         self.assertEqual((connection.uploads, connection.failures), ([], [(7, "how to evaluate")]))
+
+
+@packaged.needs_grpc
+class State(harness.RivuletTest):
+    """What a client keeps, as the coordinator's words about its tasks come in."""
+
+    def given(self, state, round_, run="r"):
+        return {name: array.tolist() for name, array in state.of(run, round_).items()}
+
+    def did(self, state, round_, end=0):
+        import numpy as np
+
+        state.propose("r", round_, f"r{round_}", {"rounds": np.append(state.of("r", round_).get("rounds", []), round_)})
+        if end is not None:
+            state.hear(f"r{round_}", end)
+
+    def test_a_round_that_is_asked_for_again_begins_with_what_was_before_it(self):
+        from rivulet._client_state import ClientState
+
+        for path in (None, self.path("ann.safetensors")):
+            state = ClientState(path)
+            self.assertEqual(self.given(state, 1), {})
+            self.did(state, 1)
+            self.did(state, 2)
+            self.did(state, 3, end=2)  # dropped
+            self.did(state, 4, end=None)  # nobody has said yet
+            for again in (state, ClientState(path)) if path else (state,):
+                self.assertEqual(self.given(again, 5), {"rounds": [1, 2]})
+                self.assertEqual(self.given(again, 2), {"rounds": [1]})
+                self.assertEqual(self.given(again, 5, run="another"), {})
+                again.hear("r3", 0)  # of another task than the one proposed
+                self.assertEqual(self.given(again, 5), {"rounds": [1, 2]})
+            again.hear("r4", 0)
+            self.assertEqual(self.given(again, 5), {"rounds": [1, 2, 4]})
+
+    def test_only_arrays_are_kept(self):
+        from rivulet._client_state import ClientState
+
+        with self.assertRaisesRegex(rivulet.RivuletError, r"fit left context.state\['n'\] as a int; it keeps NumPy"):
+            ClientState(None).propose("r", 1, "t", {"n": 1})
 
 
 @packaged.needs_grpc

@@ -38,6 +38,13 @@ class Notebooks(harness.RivuletTest):
         scores = self.ran("clients_in_numpy")[-2].outputs[0]["data"]["text/plain"]
         self.assertGreater(eval(scores)["test/accuracy"], 0.5)
 
+    @packaged.needs_grpc
+    @packaged.needs_torch
+    def test_own_training_loop(self):
+        by_torch, by_the_program = eval(self.ran("own_training_loop")[-1].outputs[0]["data"]["text/plain"])
+        self.assertGreater(by_the_program, 0.5)
+        self.assertAlmostEqual(by_torch, by_the_program, delta=1.5 / 300)  # a tie may fall otherwise
+
 
 if __name__ == "__main__":
     harness.main()

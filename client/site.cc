@@ -102,7 +102,7 @@ Status Site::Obey(const PollReply& reply) {
       options_.states->Durable(options_.run_id, name->client_id, outcome.task);
     }
   }
-  for (const TaskId& task : reply.cancelled) RIVULET_RETURN_IF_ERROR(Forget(task));
+  for (const TaskId& task : reply.cancelled) RIVULET_RETURN_IF_ERROR(Forget(task, reply));
   for (const HandOver& wanted : reply.hand_over) {
     const auto open = open_.find(wanted.gather);
     const bool whole = open != open_.end() && open->second.records.size() == wanted.tasks.size();
@@ -123,8 +123,9 @@ Status Site::GiveUp(const TaskId& task, std::string_view reason) {
 }
 
 // Nothing can be taken out of a sum whose addends are gone, so a partial goes as a whole; what else was in it ends too,
-// lest the coordinator wait for it.
-Status Site::Forget(const TaskId& cancelled) {
+// lest the coordinator wait for it; but for what the same answer gives anew: a coordinator that was started again knows
+// nothing of this partial, and offers the same tasks.
+Status Site::Forget(const TaskId& cancelled, const PollReply& reply) {
   std::erase_if(queue_, [&](const Task& task) { return task.id == cancelled; });
   for (auto open = open_.begin(); open != open_.end(); ++open) {
     const std::vector<TaskRecord>& records = open->second.records;
@@ -134,7 +135,8 @@ Status Site::Forget(const TaskId& cancelled) {
     const OpenPartial gone = std::move(open->second);
     open_.erase(open);
     for (const TaskRecord& record : gone.records) {
-      if (record.task == cancelled) continue;
+      const auto given = [&](const Task& task) { return task.id == record.task; };
+      if (record.task == cancelled || std::ranges::any_of(reply.tasks, given)) continue;
       RIVULET_RETURN_IF_ERROR(GiveUp(record.task, "its update was gathered with one that was cancelled"));
     }
     break;

@@ -85,7 +85,7 @@ class Site {
   StatusOr<PollReply> Ask();
   Status Obey(const PollReply& reply);
   Status GiveUp(const TaskId& task, std::string_view reason);
-  Status Forget(const TaskId& cancelled);
+  Status Forget(const TaskId& cancelled, const PollReply& reply);
   Status HandOverPartial(uint64_t gather);
   StatusOr<SubmitResult> Send(uint64_t gather, OpenPartial open);
   void BeginBeat(const TaskId& task);

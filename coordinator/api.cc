@@ -154,7 +154,7 @@ Task RunCoordinator::MakeTask(const Offer& offer) const {
     task.inputs.push_back({"state", state});
     attempt_->states[state.digest.Hex()] = {task.id, task.state_of};
   }
-  task.gather = GatherOf(offer.round, offer.attempt, task.kind);
+  task.gather = offer.gather;
   return task;
 }
 

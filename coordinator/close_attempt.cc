@@ -190,6 +190,9 @@ void RunCoordinator::SetCurrent(ServedVersion version) {
 // again, and the same tasks give the same bits. Only the end waits for the disk: who hears that a run has finished may
 // rely on it.
 //
+// What the rounds are like then goes with the rows: a restart finds who was drawn, passed over or left out, and offers
+// the same tasks.
+//
 // A client that lost its connection at the wrong moment asks again, perhaps rounds later: the last outcome of each is
 // kept, so that the answer needs no query. Rows of clients ride along in the transaction of an attempt, since one of
 // their own would cost a sync of the disk for every poll.
@@ -240,7 +243,10 @@ void RunCoordinator::CloseJob(Job job) {
     } else if (!trains && options_.observer.on_evaluation) {
       Later([this, measured = std::move(measured)] { options_.observer.on_evaluation(measured); });
     }
-    if (!ends) go_on();
+    if (!ends) {
+      go_on();
+      if (trains && !machine_.over()) pending.snapshot = machine_.Save(Now());
+    }
     pending.seen = clients_.TakeSeen(pending.attempt, NowUnixMs(), pending.end.finishes_run);
   }
   SettleStates(pending, false);

@@ -1,5 +1,6 @@
 // Where a coordinator comes from: a scenario and a plan, for a new run or for one that the history holds.
 #include <algorithm>
+#include <functional>
 #include <random>
 
 #include "coordinator/run_coordinator.h"
@@ -179,6 +180,20 @@ std::vector<int64_t> DueEvaluations(const Scenario& scenario, const ResumePoint&
   return versions;
 }
 
+// As the snapshot has them that was written with the newest rows; where it is missing, of other rows or of another
+// program, as the rows tell: then the cohort that was cut off is drawn again.
+StatusOr<RunMachine> StoredRounds(History& history, const RunRules& rules, RunStart start,
+                                  const std::function<std::shared_ptr<Population>()>& population, TimeMs now) {
+  RIVULET_ASSIGN_OR_RETURN(const auto blob, history.FindBlob(rules.run_id, kSnapshotBlob));
+  start.population = population();
+  if (blob) {
+    StatusOr<RunMachine> resumed = RunMachine::Resume(rules, blob->second.bytes, start, now);
+    if (resumed.ok()) return resumed;
+    start.population = population();  // some may have come into the other
+  }
+  return RunMachine::Create(rules, std::move(start));
+}
+
 // Everything is held against the row before anything is written: the configuration, the plan that it gives today, and
 // the files of its models.
 StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts parts,
@@ -234,7 +249,6 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
     RIVULET_ASSIGN_OR_RETURN(setup.model_rows, setup.history->Models(run.run_id));
   }
   RunStart start;
-  start.population = PopulationOf(options, static_cast<int64_t>(point.clients.size()));
   start.committed_round = point.committed_round;
   start.attempt = point.next_attempt;
   start.leases = std::move(point.leases);
@@ -249,7 +263,11 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
     }
     start.evaluations.push_back(version);
   }
-  RIVULET_ASSIGN_OR_RETURN(setup.machine, RunMachine::Create(RulesOf(options, parts, run.run_id), std::move(start)));
+  RIVULET_ASSIGN_OR_RETURN(setup.machine,
+                           StoredRounds(
+                               *setup.history, RulesOf(options, parts, run.run_id), std::move(start),
+                               [&] { return PopulationOf(options, static_cast<int64_t>(point.clients.size())); },
+                               options.now_ms ? options.now_ms() : 0));
   if (parts.keeps_state) {
     RIVULET_ASSIGN_OR_RETURN(setup.folded, setup.history->NewestFolded(run.run_id));
   }

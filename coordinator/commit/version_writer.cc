@@ -73,6 +73,9 @@ void VersionWriter::Add(PendingAttempt attempt) {
       }
     }
   }
+  if (!attempt.snapshot.empty()) {
+    for (PendingAttempt& earlier : pending_.attempts) earlier.snapshot.clear();
+  }
   if (pending_.attempts.empty()) {
     oldest_ = clock_.Now();
     if (options_.durability == Durability::kSecond) executor_->RunAt(oldest_ + kSecond, [this] { WriteIfDue(); });
@@ -171,6 +174,7 @@ Status VersionWriter::Commit(std::span<PendingAttempt> attempts) {
   for (PendingAttempt& pending : attempts) {
     AttemptRecord& record = records.emplace_back(RowsOf(pending.attempt, pending.end));
     record.seen = pending.seen;
+    if (!pending.snapshot.empty()) record.blobs.push_back({kSnapshotBlob, pending.snapshot});
     if (!pending.version) continue;
     record.model = pending.version->row;
     if (pending.version->model == nullptr) {

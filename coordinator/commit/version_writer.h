@@ -5,10 +5,10 @@
 //                                                    "end":    when much waits, or at Flush
 //
 // Whatever waits is written as one: the newest version's file (every one's where all models are kept), synced and
-// renamed; one transaction of all rows; the removal of files that are of no use any more. The order is what a crash may
-// interrupt anywhere. A file comes before the row that names it, since a row without its file would make the run
-// impossible to resume, while a file without a row is only removed; the row comes before an old file's removal for the
-// same reason.
+// renamed; one transaction of all rows, and the newest snapshot of the rounds; the removal of files that are of no use
+// any more. The order is what a crash may interrupt anywhere. A file comes before the row that names it, since a row
+// without its file would make the run impossible to resume, while a file without a row is only removed; the row comes
+// before an old file's removal for the same reason.
 //
 // Files that stay: the two newest that rows name; and that of the version which the database without its log tells of,
 // so that a log that is lost costs rounds and not the run.
@@ -47,7 +47,11 @@ struct PendingAttempt {
   AttemptEnd end;
   std::vector<std::pair<std::string, int64_t>> seen;  // client_id, milliseconds since 1970 UTC
   std::optional<ServedVersion> version;               // of a committed one
+  std::string snapshot;                               // of the rounds, as they go on from here; "": none
 };
+
+// The name of the newest snapshot among a run's blobs.
+inline constexpr char kSnapshotBlob[] = "rounds";
 
 // Thread-safe. Calls that write do so on their own thread where nobody writes already, so none of them depends on the
 // executor's.

@@ -88,7 +88,7 @@ class LeaseBook {
 
   // Offered or lapsed before, now taken by `site`.
   void Take(LeaseSlot slot, const std::string& site);
-  // Its site has it no longer: offered, or lapsed.
+  // Its site has it no longer: offered, from its first step on, or lapsed.
   void Release(LeaseSlot slot, Lease::State state);
   void Extend(LeaseSlot slot, TimeMs expires);  // of one that is neither lapsed, being folded, nor resolved
   void SetState(LeaseSlot slot, Lease::State state, std::string reason = "");

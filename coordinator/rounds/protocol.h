@@ -120,7 +120,8 @@ struct Offer {
   int64_t round = 0;  // that is trained; of an evaluation the version that is measured
   int64_t attempt = 1;
   bool again = false;
-};  // again: answers a poll
+  uint64_t gather = 0;  // what may share a partial with it: equal numbers
+};                      // again: answers a poll
 struct Cancel {
   TaskId task;
 };  // answers a poll that named it: it is no longer this site's; what was made of it is worth nothing
@@ -128,7 +129,7 @@ struct Cancel {
 // that waits can be woken; and again in the answer to each poll of a holder.
 struct HandOverPartial {
   std::string site;
-  uint64_t gather = 0;  // GatherOf
+  uint64_t gather = 0;  // Offer's
   std::vector<TaskId> tasks;
 };
 struct AskToWait {
@@ -185,7 +186,8 @@ using Action = std::variant<Offer, Cancel, HandOverPartial, AskToWait, Refuse, S
 
 // Names what may share a partial: the tasks of one attempt, which are of one kind and start from one version. A site
 // that still holds a partial of an attempt that was given up must not fold the next attempt's tasks into it. `round` is
-// as Offer's, below 2^32, and `attempt` below 2^31.
+// as Offer's, below 2^32, and `attempt` below 2^31. Where tasks outlive attempts, it is what starts from one version:
+// the round after that, attempt 1.
 uint64_t GatherOf(int64_t round, int64_t attempt, TaskKind kind = TaskKind::kTrain);
 
 // What stands before the number in a task's name and in lines about it: r (round) or e (evaluated version).

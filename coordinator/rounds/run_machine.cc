@@ -47,11 +47,17 @@ StatusOr<RunMachine> RunMachine::Create(RunRules rules, RunStart start) {
   if (dial.updates_per_version < 1) {
     return InvalidArgument("a model version of {} updates is none; it must be at least 1", dial.updates_per_version);
   }
-  if (dial.max_staleness != 0) {
-    return InvalidArgument("max_staleness is {}; leases that start from the last committed version are never stale",
-                           dial.max_staleness);
+  const bool latest = dial.base_policy == RunDial::BasePolicy::kLatest;
+  if (dial.max_staleness < 0 || (dial.max_staleness != 0 && !latest)) {
+    return InvalidArgument(
+        "max_staleness is {}; {}", dial.max_staleness,
+        latest ? "it must be 0 or more" : "leases that start from the last committed version are never stale");
   }
-  const int64_t most = std::min(dial.in_flight, dial.updates_per_version);
+  if (latest && !rules.barriers.empty()) {
+    return InvalidArgument("tasks of {} steps cannot outlive a version: their steps are taken together",
+                           rules.barriers.size() + 1);
+  }
+  const int64_t most = latest ? dial.updates_per_version : std::min(dial.in_flight, dial.updates_per_version);
   if (rules.min_reports < 0 || rules.min_reports > most) {
     return InvalidArgument("server.min_reports is {}; it must be 0 (all) to {}, what a round can get",
                            rules.min_reports, most);
@@ -208,9 +214,7 @@ void RunMachine::Handle(const SitePolled& event, TimeMs now, Actions& actions) {
 void RunMachine::GiveLeases(const SitePolled& poll, const std::set<LeaseSlot>& named, TimeMs now, Actions& actions) {
   int64_t want = poll.want;
   const auto give = [&](LeaseSlot slot) {
-    const Lease& lease = book_.at(slot);
-    const Gathering& of = Of(lease);
-    actions.push_back(Offer{lease, of.version, of.attempt, true});
+    actions.push_back(OfferOf(slot, true));
     --want;
   };
   // An upload that has begun may have been cut off: its client may need the task again to finish it.
@@ -311,7 +315,14 @@ void RunMachine::Handle(const StageDone& event, TimeMs now, Actions& actions) {
     SetState(*slot, State::kReported);
     return Judge(of, now, actions);
   }
-  if (of.buffer.Room() + (lease->promised() ? 1 : 0) <= 0) {
+  const bool room = of.buffer.Room() + (lease->promised() ? 1 : 0) > 0;
+  if (!room && of.kind == TaskKind::kTrain && continuous()) {
+    SetState(*slot, State::kTaken);
+    actions.push_back(Refuse{lease->client_id, event.task, Refuse::Why::kBusy,
+                             fmt::format("round {} is full and being made; ask again", of.version)});
+    return;
+  }
+  if (!room) {
     SetState(*slot, State::kDropped, Enough(of.kind));
     actions.push_back(Refuse{lease->client_id, event.task, Refuse::Why::kLate, lease->reason});
     return Judge(of, now, actions);
@@ -346,8 +357,11 @@ void RunMachine::Handle(const PartialReported& event, TimeMs now, Actions& actio
       return refuse(task, Refuse::Why::kBusy, "this update is being folded; ask again");
     }
     if (lease.resolved()) return refuse(task, Refuse::Why::kLate, lease.reason);
-    if (lease.kind != book_.at(*book_.Find(event.tasks[0])).kind) {
-      return refuse(task, Refuse::Why::kUnknown, fmt::format("task '{}' is of another kind than the first one", task));
+    const Lease& first = book_.at(*book_.Find(event.tasks[0]));
+    if (lease.kind != first.kind || lease.base_round != first.base_round) {
+      return refuse(task, Refuse::Why::kUnknown,
+                    fmt::format("task '{}' is of another {} than the first one", task,
+                                lease.kind != first.kind ? "kind" : "base version"));
     }
     if (Open(lease) && !Of(lease).buffer.at_last_step()) {
       return refuse(task, Refuse::Why::kUnknown, fmt::format("task '{}' is not at its last step yet", task));
@@ -387,7 +401,9 @@ void RunMachine::Handle(const Merged& event, TimeMs now, Actions& actions) {
   for (const TaskKind kind : moved) {
     Gathering* const of = Open(kind);
     if (of == nullptr) continue;
-    if (!event.ok) Replace(*of, now, actions);
+    // Where leases outlive versions, one that has ended makes room for another, however it ended.
+    const bool ended = !event.ok || (kind == TaskKind::kTrain && continuous() && !of->buffer.full());
+    if (ended) Replace(*of, now, actions);
     Judge(*of, now, actions);
   }
 }
@@ -429,7 +445,7 @@ void RunMachine::Handle(const CommitDone& event, TimeMs now, Actions& actions) {
       if (lease.state == State::kRefused || lease.state == State::kFailed) sitting_out_.Add(lease.client_id);
     }
   }
-  CloseBuffer(training_);
+  CloseBuffer(made_ ? made_ : training_);
   if (committed) {
     ++committed_round_;
     attempt_ = 1;
@@ -460,6 +476,17 @@ void RunMachine::Handle(const CommitDone& event, TimeMs now, Actions& actions) {
   if (stopping_) return End(Phase::kStopped, "by its operator");
   phase_ = Phase::kWaiting;
   OpenNext(now, actions);
+}
+
+// Whose updates came while the version was made are in the next one already. Where nobody is out, it begins as the
+// first one does.
+void RunMachine::GoOn(TimeMs now, Actions& actions) {
+  if (training_->buffer.leases().empty()) return training_.reset();
+  ++attempts_tried_;
+  phase_ = Phase::kTraining;
+  armed_ = 0;
+  AddLeases(*training_, Draw(TaskKind::kTrain, training_->buffer.Missing(), now), now, actions);
+  Judge(*training_, now, actions);
 }
 
 void RunMachine::Handle(const EvaluationDone& event, TimeMs now, Actions& actions) {
@@ -595,18 +622,25 @@ void RunMachine::Heard(LeaseSlot slot, TimeMs now) {
 TimeMs RunMachine::deadline() const { return training_ && !over() ? training_->buffer.deadline() : 0; }
 
 RunMachine::Gathering* RunMachine::Open(TaskKind kind) {
-  if (kind == TaskKind::kTrain) return phase_ == Phase::kTraining ? &*training_ : nullptr;
+  if (kind == TaskKind::kTrain) {
+    return phase_ == Phase::kTraining || (phase_ == Phase::kCommitting && made_ && training_) ? &*training_ : nullptr;
+  }
   return evaluation_ && !over() && evaluation_->buffer.state() != UpdateBuffer::State::kClosed ? &*evaluation_
                                                                                                : nullptr;
 }
 
 bool RunMachine::Needs(int64_t version) const {
+  if (training_ && !over() && version < committed_round_) {
+    for (const LeaseSlot slot : training_->buffer.leases()) {
+      if (book_.at(slot).base_round == version && !book_.at(slot).resolved()) return true;
+    }
+  }
   return (evaluation_ && !over() && evaluation_->version == version) ||
          std::find(due_.begin(), due_.end(), version) != due_.end();
 }
 
 int64_t RunMachine::CountInState(Lease::State state, TaskKind kind) const {
-  const std::optional<Gathering>& of = kind == TaskKind::kTrain ? training_ : evaluation_;
+  const std::optional<Gathering>& of = kind == TaskKind::kEvaluate ? evaluation_ : made_ ? made_ : training_;
   return of ? of->buffer.CountInState(state) : 0;
 }
 
@@ -630,8 +664,9 @@ std::string RunMachine::Awaited(TimeMs now) {
       return fmt::format("{} of {} clients; round {} starts when all have joined", known_clients(), names_wanted(),
                          round());
     case Phase::kTraining: {
-      return fmt::format("{} of {} updates of round {} are in; this client waits for the next selection",
-                         training_->buffer.folded(), training_->buffer.leases().size(), round());
+      return fmt::format(
+          "{} of {} updates of round {} are in; this client waits for the next selection", training_->buffer.folded(),
+          continuous() ? rules_.dial.updates_per_version : std::ssize(training_->buffer.leases()), round());
     }
     case Phase::kEvaluating:
       return fmt::format("round {} was the last; it is being measured by clients", committed_round_);
@@ -643,7 +678,13 @@ std::string RunMachine::Awaited(TimeMs now) {
 }
 
 void RunMachine::OpenNext(TimeMs now, Actions& actions) {
+  if (std::exchange(resumed_, false) && training_) {
+    for (const LeaseSlot slot : training_->buffer.leases()) {
+      if (book_.at(slot).state == State::kOffered) actions.push_back(OfferOf(slot, false));
+    }
+  }
   OpenEvaluation(now, actions);
+  if (phase_ == Phase::kWaiting && training_) GoOn(now, actions);
   if (phase_ == Phase::kWaiting) OpenTraining(now, actions);
 }
 
@@ -659,8 +700,9 @@ void RunMachine::OpenTraining(TimeMs now, Actions& actions) {
   const int64_t present = presence_.CountPresent(members_.eligible(), now);
   if (present < least()) return;
   sitting_out_.ForgiveUntil(present, least());
+  const bool bounded = rules_.deadline_ms > 0 && !continuous();
   Gathering training{TaskKind::kTrain, round(), attempt_,
-                     UpdateBuffer(RulesAt(TaskKind::kTrain, rules_.deadline_ms > 0 ? now + rules_.deadline_ms : 0))};
+                     UpdateBuffer(RulesAt(TaskKind::kTrain, bounded ? now + rules_.deadline_ms : 0))};
   std::vector<std::string> cohort = Draw(TaskKind::kTrain, training.buffer.Missing(), now);
   if (static_cast<int64_t>(cohort.size()) < least()) {
     members_.BeginDraw({round(), attempt_});  // of whom was counted some may not be drawn yet
@@ -690,12 +732,13 @@ void RunMachine::OpenEvaluation(TimeMs now, Actions& actions) {
   Judge(*evaluation_, now, actions);
 }
 
-// An evaluation asks those too whose update was refused: it is another task.
+// An evaluation asks those too whose update was refused: it is another task. Nobody is asked to train who still does.
 std::vector<std::string> RunMachine::Draw(TaskKind kind, int64_t count, TimeMs now) {
   const auto absent = [&](const std::string& client_id) { return !presence_.IsPresent(client_id, now); };
   if (kind == TaskKind::kEvaluate) return members_.DrawBeside(count, absent);
   return members_.Draw(count, [&](const std::string& client_id) {
-    return sitting_out_.names().contains(client_id) || absent(client_id);
+    const Lease* const lease = continuous() ? LeaseOf(client_id) : nullptr;
+    return sitting_out_.names().contains(client_id) || absent(client_id) || (lease != nullptr && !lease->resolved());
   });
 }
 
@@ -712,7 +755,7 @@ void RunMachine::AddLeases(Gathering& to, std::vector<std::string> client_ids, T
     lease.task = TaskIdOf(rules_.run_id, {to.kind, to.version, to.attempt, client_id, lease.ordinal});
     lease.client_id = std::move(client_id);
     lease.expires = rules_.lease_ms > 0 ? now + rules_.lease_ms : 0;
-    actions.push_back(Offer{lease, to.version, to.attempt, false});
+    actions.push_back(Offer{lease, to.version, to.attempt, false, GatherOf(lease, to)});
     Add(std::move(lease));
   }
 }
@@ -722,6 +765,8 @@ void RunMachine::AddLeases(Gathering& to, std::vector<std::string> client_ids, T
 void RunMachine::Replace(Gathering& in, TimeMs now, Actions& actions) {
   const UpdateBuffer& buffer = in.buffer;
   if (!rules_.dial.replace || buffer.state() != UpdateBuffer::State::kOpen || buffer.step() > 0) return;
+  if (in.kind == TaskKind::kTrain && phase_ != Phase::kTraining)
+    return;  // who comes next starts from what is being made
   if (buffer.next_deadline() == 0 || now < buffer.next_deadline()) {
     AddLeases(in, Draw(in.kind, buffer.Missing(), now), now, actions);
   }
@@ -730,9 +775,10 @@ void RunMachine::Replace(Gathering& in, TimeMs now, Actions& actions) {
 BufferRules RunMachine::RulesAt(TaskKind kind, TimeMs deadline) const {
   const EvaluationRules& evaluation = rules_.evaluation;
   if (kind == TaskKind::kEvaluate) {
-    return {evaluation.clients, evaluation.clients, evaluation.min_reports, deadline, {}};
+    return {evaluation.clients, evaluation.clients, evaluation.min_reports, deadline, {}, false};
   }
-  return {rules_.dial.in_flight, rules_.dial.updates_per_version, rules_.min_reports, deadline, rules_.barriers};
+  return {rules_.dial.in_flight, rules_.dial.updates_per_version, rules_.min_reports, deadline, rules_.barriers,
+          continuous()};
 }
 
 void RunMachine::CloseBuffer(std::optional<Gathering>& gathering) {
@@ -764,21 +810,32 @@ void RunMachine::DropLapsed(const Gathering& gathering) {
 
 // In the order of their names, so that the actions are a function of what is held.
 void RunMachine::AskHolders(const Gathering& gathering, const std::string* site, Actions& actions) const {
-  std::map<std::string_view, std::vector<TaskId>> held;
+  std::map<std::pair<std::string_view, uint64_t>, std::vector<TaskId>> held;
   for (const LeaseSlot slot : gathering.buffer.leases()) {
     const Lease& lease = book_.at(slot);
     if (lease.state == State::kHeld && (site == nullptr || lease.site == *site)) {
-      held[lease.site].push_back(lease.task);
+      held[{lease.site, GatherOf(lease, gathering)}].push_back(lease.task);
     }
   }
   for (auto& [holder, tasks] : held) {
-    actions.push_back(HandOverPartial{
-        std::string(holder), GatherOf(gathering.version, gathering.attempt, gathering.kind), std::move(tasks)});
+    actions.push_back(HandOverPartial{std::string(holder.first), holder.second, std::move(tasks)});
   }
+}
+
+uint64_t RunMachine::GatherOf(const Lease& lease, const Gathering& in) const {
+  if (in.kind == TaskKind::kTrain && continuous()) return rivulet::GatherOf(lease.base_round + 1, 1);
+  return rivulet::GatherOf(in.version, in.attempt, in.kind);
+}
+
+Offer RunMachine::OfferOf(LeaseSlot slot, bool again) {
+  const Lease& lease = book_.at(slot);
+  const Gathering& of = Of(lease);
+  return {lease, of.version, of.attempt, again, GatherOf(lease, of)};
 }
 
 // The only place where an attempt ends, called after everything that may resolve a lease.
 void RunMachine::Judge(Gathering& gathering, TimeMs now, Actions& actions) {
+  if (gathering.kind == TaskKind::kTrain && phase_ != Phase::kTraining) return;  // one version is made at a time
   UpdateBuffer& buffer = gathering.buffer;
   switch (buffer.needless()) {
     case UpdateBuffer::Needless::kOpen:
@@ -794,18 +851,24 @@ void RunMachine::Judge(Gathering& gathering, TimeMs now, Actions& actions) {
   if (verdict == UpdateBuffer::Verdict::kGoOn) return;
   if (verdict == UpdateBuffer::Verdict::kAskFor) return AskHolders(gathering, nullptr, actions);
   if (verdict == UpdateBuffer::Verdict::kNextStep) return BeginNextStep(gathering, now, actions);
-  if (buffer.at_last_step()) {
+  const bool enough = verdict == UpdateBuffer::Verdict::kCommit;
+  const bool train = gathering.kind == TaskKind::kTrain;
+  const bool goes_on = train && enough && continuous() && round() < rules_.rounds;
+  if (goes_on) {
+    CarryOver();
+  } else if (train && enough && continuous()) {
+    DropOpen(gathering, "the run had all its versions without it");
+  } else if (buffer.at_last_step()) {
     DropLapsed(gathering);
   } else {
     DropOpen(gathering, fmt::format("too few have reported step {}", buffer.step()));
   }
-  actions.push_back(Close{gathering.version, gathering.attempt, gathering.kind});
+  actions.push_back(Close{train ? round() : gathering.version, train ? attempt_ : gathering.attempt, gathering.kind});
   armed_ = 0;  // whoever is told to close forgets when to wake for it
-  const bool enough = verdict == UpdateBuffer::Verdict::kCommit;
-  if (gathering.kind == TaskKind::kEvaluate) return Evaluate(gathering, enough, actions);
+  if (!train) return Evaluate(gathering, enough, actions);
   if (enough) {
     phase_ = Phase::kCommitting;
-    actions.push_back(Commit{round(), attempt_, Folded(buffer)});
+    actions.push_back(Commit{round(), attempt_, Folded(made_ ? made_->buffer : buffer)});
     return;
   }
   phase_ = Phase::kAbandoning;
@@ -814,6 +877,27 @@ void RunMachine::Judge(Gathering& gathering, TimeMs now, Actions& actions) {
   reason_ = fmt::format("round {} was given up after {} attempt{}; in the last, {}", round(), attempts_tried_,
                         attempts_tried_ == 1 ? "" : "s", reason);
   actions.push_back(Abandon{round(), attempt_, reason, LastAttempt()});
+}
+
+// Which of them could still be in time for the next version is known now, as that is the next they can go into.
+void RunMachine::CarryOver() {
+  DropLapsed(*training_);
+  for (const LeaseSlot slot : training_->buffer.leases()) {
+    const Lease& lease = book_.at(slot);
+    const int64_t staleness = round() - lease.base_round;
+    if (lease.resolved() || staleness <= rules_.dial.max_staleness) continue;
+    SetState(
+        slot, State::kDropped,
+        fmt::format("its update would be {} versions late, and {} are allowed", staleness, rules_.dial.max_staleness));
+  }
+  Gathering next{TaskKind::kTrain, round() + 1, 1, UpdateBuffer(RulesAt(TaskKind::kTrain, 0))};
+  Gathering made{TaskKind::kTrain, round(), attempt_,
+                 UpdateBuffer(RulesAt(TaskKind::kTrain, 0), UpdateBuffer::State::kClosed)};
+  for (const LeaseSlot slot : training_->buffer.leases()) {
+    (book_.at(slot).resolved() ? made : next).buffer.Add(slot, book_.at(slot));
+  }
+  made_ = std::move(made);
+  training_ = std::move(next);
 }
 
 void RunMachine::Evaluate(const Gathering& gathering, bool enough, Actions& actions) {
@@ -850,13 +934,13 @@ void RunMachine::BeginNextStep(Gathering& gathering, TimeMs now, Actions& action
     book_.BeginStep(slot, step);
     buffer.Enter(book_.at(slot));
     Extend(slot, now);
-    actions.push_back(Offer{book_.at(slot), gathering.version, gathering.attempt, false});
+    actions.push_back(OfferOf(slot, false));
   }
   buffer.BeginStep(step, now);
 }
 
 std::vector<Lease> RunMachine::leases(TaskKind kind) const {
-  const std::optional<Gathering>& of = kind == TaskKind::kTrain ? training_ : evaluation_;
+  const std::optional<Gathering>& of = kind == TaskKind::kEvaluate ? evaluation_ : made_ ? made_ : training_;
   std::vector<Lease> leases;
   if (!of) return leases;
   leases.reserve(of->buffer.leases().size());

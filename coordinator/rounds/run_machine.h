@@ -44,13 +44,16 @@
 namespace rivulet {
 
 struct RunDial {
-  // What a lease starts from. kCommitted: the last committed version, and a version's leases are drawn together once
-  // the one before is committed.
-  enum class BasePolicy : uint8_t { kCommitted };
+  // When a lease is drawn, and so what it starts from. kCommitted: a version's leases together, once the one before is
+  // committed. kLatest: each as soon as another has ended, from the newest version that there is; what is out when a
+  // version is made goes on towards the next one (buffered asynchronous aggregation, Nguyen et al. 2022).
+  enum class BasePolicy : uint8_t { kCommitted, kLatest };
   int64_t in_flight = 1;
   int64_t updates_per_version = 1;
   BasePolicy base_policy = BasePolicy::kCommitted;
-  int64_t max_staleness = 0;  // versions between a lease's base and its commit; 0 under kCommitted
+  // Versions made between a lease's base and the one that its update goes into; a lease that could not go into any more
+  // is dropped. 0 under kCommitted.
+  int64_t max_staleness = 0;
   // Whether a lease that ends without an update before the deadline makes room for the next name of the draw, and whose
   // update was refused, or who failed, is not asked again for the same version. Who is asked is then a function of the
   // draw and of how many have ended so, whatever the order.
@@ -71,7 +74,7 @@ struct RunRules {
   RunDial dial;
   int64_t min_clients = 1;   // names known before the first selection
   int64_t min_reports = 0;   // folded updates that make a version; 0: as many as are wanted of the cohort
-  int64_t deadline_ms = 0;   // of an attempt; 0: none
+  int64_t deadline_ms = 0;   // of an attempt; 0: none. Not of training under kLatest: max_staleness bounds that
   int64_t max_attempts = 3;  // at one round, by this machine; 0: as many as it takes
   int64_t lease_ms = 0;      // a lease whose site has been silent for so long lapses; 0: never
   int64_t presence_ms = 0;   // who has been silent for longer is not drawn; 0: everybody may be
@@ -114,9 +117,15 @@ class RunMachine {
   // The machine as it was when Save was called, under the same rules and with the same population, an open one as it
   // was before anybody joined. DATA_LOSS: not a snapshot, or a damaged one. FAILED_PRECONDITION: of another run or
   // another version.
+  // Times are stored as what is left of them at `now`.
   static StatusOr<RunMachine> Restore(RunRules rules, std::string_view snapshot,
-                                      std::shared_ptr<Population> population = nullptr);
-  std::string Save() const;
+                                      std::shared_ptr<Population> population = nullptr, TimeMs now = 0);
+  std::string Save(TimeMs now = 0) const;
+  // The same for another process at its time `now`, whose clock may be another: whatever was given out or folded since
+  // is offered again, under the same ids and from the same versions, by the first event, and silence counts from now
+  // on. Of `start`, what the rows tell, it takes the members and what is to be measured. Errors as Restore, and
+  // FAILED_PRECONDITION where round and attempt are others than those of `start`.
+  static StatusOr<RunMachine> Resume(RunRules rules, std::string_view snapshot, RunStart start, TimeMs now);
 
   std::vector<Action> On(const Event& event, TimeMs now);
 
@@ -126,7 +135,7 @@ class RunMachine {
   int64_t committed_round() const { return committed_round_; }
   int64_t round() const { return committed_round_ + 1; }  // being worked on
   int64_t attempt() const { return attempt_; }
-  // Of the open attempt, or evaluation, in the order drawn.
+  // Of the open attempt, or evaluation, in the order drawn; of the one that is being committed, while one is.
   std::vector<Lease> leases(TaskKind kind = TaskKind::kTrain) const;
   // In the open attempt, or evaluation; null: none. Good until the next event.
   const Lease* LeaseOf(const std::string& client_id, TaskKind kind = TaskKind::kTrain) const;
@@ -181,6 +190,9 @@ class RunMachine {
   int64_t least() const;                   // updates that a version needs: what an attempt must be able to get
   void Heard(LeaseSlot slot, TimeMs now);  // its site has called
   bool LastAttempt() const;
+  bool continuous() const { return rules_.dial.base_policy == RunDial::BasePolicy::kLatest; }
+  uint64_t GatherOf(const Lease& lease, const Gathering& in) const;
+  Offer OfferOf(LeaseSlot slot, bool again);
   // Null where nothing of this kind is being gathered.
   Gathering* Open(TaskKind kind);
   const Gathering* Open(TaskKind kind) const { return const_cast<RunMachine*>(this)->Open(kind); }
@@ -196,6 +208,8 @@ class RunMachine {
   void AddLeases(Gathering& to, std::vector<std::string> client_ids, TimeMs now, Actions& actions);
   void Replace(Gathering& in, TimeMs now, Actions& actions);  // after a lease ended without an update
   void CloseBuffer(std::optional<Gathering>& gathering);      // its leases are forgotten
+  void CarryOver();                         // what is out, from the buffer that has closed to the next one
+  void GoOn(TimeMs now, Actions& actions);  // with what was carried over, or was out before a restart
   void Judge(Gathering& gathering, TimeMs now, Actions& actions);
   std::vector<TaskId> Folded(const UpdateBuffer& buffer) const;  // sorted
   void BeginNextStep(Gathering& gathering, TimeMs now, Actions& actions);
@@ -231,10 +245,12 @@ class RunMachine {
   std::map<std::string, int64_t> ordinals_;  // leases at the committed version so far
   LeaseBook book_;
   std::optional<Gathering> training_;    // the open attempt, until its rows are written
+  std::optional<Gathering> made_;        // while training goes on beside it: the closed attempt, until its rows are
   std::optional<Gathering> evaluation_;  // the open one, until its rows are
   std::deque<int64_t> due_;              // versions to be measured after it
   Presence presence_;
   SittingOut sitting_out_;
+  bool resumed_ = false;  // and nothing has happened since
 };
 
 }  // namespace rivulet

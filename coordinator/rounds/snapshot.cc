@@ -1,6 +1,7 @@
 // RunMachine's snapshot: "RVRM", version (u32), run_id, the fields in the order of their declaration, then the SHA-256
 // of all before it. Integers are 64 bits, texts a length and bytes, all little-endian.
 #include <cstring>
+#include <limits>
 
 #include "coordinator/rounds/run_machine.h"
 #include "engine/base/sha256.h"
@@ -10,13 +11,18 @@ namespace {
 
 constexpr std::string_view kMagic = "RVRM";
 // 2: sites; 3: a buffer of leases; 4: replacement; 5: populations; 6: presence, pauses, leases that lapse;
-// 7: evaluations, steps
+// 7: evaluations, steps, versions that overlap; times as what is left of them
 constexpr uint64_t kSnapshotVersion = 7;
+
+constexpr int64_t kNoTime = std::numeric_limits<int64_t>::min();
 
 // By hand and not by a message type: the bytes are hashed and compared, and must be the same for the same state in
 // every build.
 class Writer {
  public:
+  explicit Writer(TimeMs now) : now_(now) {}
+  // 0 for none.
+  void Time(TimeMs time) { Integer(time == 0 ? kNoTime : time - now_); }
   void Integer(int64_t value) {
     auto bits = static_cast<uint64_t>(value);
     for (int i = 0; i < 8; ++i, bits >>= 8) bytes_.push_back(static_cast<char>(bits & 0xFF));
@@ -28,13 +34,19 @@ class Writer {
   std::string& bytes() { return bytes_; }
 
  private:
+  const TimeMs now_;
   std::string bytes_;
 };
 
 // Reads what Writer wrote. After the end everything is 0 or "" and ok() is false.
 class Reader {
  public:
-  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
+  Reader(std::string_view bytes, TimeMs now) : bytes_(bytes), now_(now) {}
+  TimeMs Time() {
+    const int64_t left = Integer();
+    if (left == kNoTime) return 0;
+    return left + now_ == 0 ? 1 : left + now_;
+  }
   bool ok() const { return ok_; }
   bool at_end() const { return ok_ && bytes_.empty(); }
   int64_t Integer() {
@@ -64,13 +76,14 @@ class Reader {
     return 0;
   }
   std::string_view bytes_;
+  const TimeMs now_;
   bool ok_ = true;
 };
 
 }  // namespace
 
-std::string RunMachine::Save() const {
-  Writer w;
+std::string RunMachine::Save(TimeMs now) const {
+  Writer w(now);
   w.bytes().append(kMagic);
   w.Integer(static_cast<int64_t>(kSnapshotVersion));
   w.Text(rules_.run_id);
@@ -80,8 +93,8 @@ std::string RunMachine::Save() const {
   w.Integer(committed_round_);
   w.Integer(attempt_);
   w.Integer(attempts_tried_);
-  w.Integer(not_before_);
-  w.Integer(armed_);
+  w.Time(not_before_);
+  w.Time(armed_);
   const std::vector<Members::Member> members = members_.told();
   w.Integer(static_cast<int64_t>(members.size()));
   for (const Members::Member& member : members) {
@@ -105,17 +118,17 @@ std::string RunMachine::Save() const {
   }
   w.Integer(static_cast<int64_t>(due_.size()));
   for (const int64_t version : due_) w.Integer(version);
-  for (const std::optional<Gathering>* gathering : {&training_, &evaluation_}) {
+  for (const std::optional<Gathering>* gathering : {&made_, &training_, &evaluation_}) {
     w.Integer(gathering->has_value());
     if (!gathering->has_value()) continue;
     const UpdateBuffer& buffer = (*gathering)->buffer;
     w.Integer((*gathering)->version);
     w.Integer((*gathering)->attempt);
-    w.Integer(buffer.deadline());
+    w.Time(buffer.deadline());
     w.Integer(static_cast<int64_t>(buffer.state()));
     w.Integer(buffer.asked_last());
     w.Integer(buffer.step());
-    w.Integer(buffer.step_deadline());
+    w.Time(buffer.step_deadline());
     w.Integer(static_cast<int64_t>(buffer.leases().size()));
     for (const LeaseSlot slot : buffer.leases()) {
       const Lease& lease = book_.at(slot);
@@ -127,7 +140,7 @@ std::string RunMachine::Save() const {
       w.Integer(lease.ordinal);
       w.Integer(lease.step);
       w.Integer(static_cast<int64_t>(lease.state));
-      w.Integer(lease.expires);
+      w.Time(lease.expires);
       w.Text(lease.reason);
     }
   }
@@ -139,13 +152,13 @@ std::string RunMachine::Save() const {
   w.Integer(presence_.sites());
   for (const auto& [site, seen] : presence_.seen_sites()) {
     w.Text(site);
-    w.Integer(seen);
+    w.Integer(seen - now);
   }
   w.Integer(presence_.began().has_value());
-  w.Integer(presence_.began().value_or(0));
+  w.Integer(presence_.began().value_or(now) - now);
   w.Integer(static_cast<int64_t>(presence_.seen().size()));
   for (const auto& [seen, client_id] : presence_.seen()) {
-    w.Integer(seen);
+    w.Integer(seen - now);
     w.Text(client_id);
   }
   names(presence_.lost());
@@ -156,7 +169,7 @@ std::string RunMachine::Save() const {
 // The digest comes first; what is behind it is then only ever of another version or run, and both have a sentence of
 // their own. Create checks the rules again, as the scenario may have been changed.
 StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapshot,
-                                         std::shared_ptr<Population> population) {
+                                         std::shared_ptr<Population> population, TimeMs now) {
   constexpr size_t kDigestBytes = sizeof(Digest::bytes);
   if (snapshot.size() < kMagic.size() + 8 + kDigestBytes || !snapshot.starts_with(kMagic)) {
     return DataLoss("{} bytes are not a snapshot of a run's rounds", snapshot.size());
@@ -166,7 +179,7 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
     return DataLoss("the snapshot of a run's rounds is damaged: its {} bytes do not give the SHA-256 at its end",
                     snapshot.size());
   }
-  Reader r(body.substr(kMagic.size()));
+  Reader r(body.substr(kMagic.size()), now);
   if (const int64_t version = r.Integer(); version != static_cast<int64_t>(kSnapshotVersion)) {
     return FailedPrecondition("the snapshot of a run's rounds has version {}, and this program reads {}", version,
                               kSnapshotVersion);
@@ -181,8 +194,8 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
   machine.committed_round_ = r.Integer();
   machine.attempt_ = r.Integer();
   machine.attempts_tried_ = r.Integer();
-  machine.not_before_ = r.Integer();
-  machine.armed_ = r.Integer();
+  machine.not_before_ = r.Time();
+  machine.armed_ = r.Time();
   machine.members_.BeginDraw({machine.round(), machine.attempt_});
   std::vector<Members::Member> members;
   for (int64_t i = r.Count(); i > 0 && r.ok(); --i) {
@@ -203,17 +216,18 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
     machine.ordinals_.emplace(std::move(client_id), r.Integer());
   }
   for (int64_t i = r.Count(); i > 0 && r.ok(); --i) machine.due_.push_back(r.Integer());
-  for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
+  for (std::optional<Gathering>* const to : {&machine.made_, &machine.training_, &machine.evaluation_}) {
     if (r.UpTo(1) != 1) continue;
+    const TaskKind kind = to == &machine.evaluation_ ? TaskKind::kEvaluate : TaskKind::kTrain;
     const int64_t version = r.Integer(), attempt = r.Integer();
-    const TimeMs deadline = r.Integer();
+    const TimeMs deadline = r.Time();
     const auto state = static_cast<UpdateBuffer::State>(r.UpTo(static_cast<int64_t>(UpdateBuffer::State::kClosed)));
     const bool asked_last = r.UpTo(1) == 1;
-    std::optional<Gathering>& gathering = kind == TaskKind::kTrain ? machine.training_ : machine.evaluation_;
-    gathering = {kind, version, attempt, UpdateBuffer(machine.RulesAt(kind, deadline), state, asked_last)};
+    *to = {kind, version, attempt, UpdateBuffer(machine.RulesAt(kind, deadline), state, asked_last)};
     const int64_t steps = kind == TaskKind::kTrain ? static_cast<int64_t>(machine.rules_.barriers.size()) : 0;
     const int step = static_cast<int>(r.UpTo(steps));
-    gathering->buffer.RestoreStep(step, r.Integer());
+    UpdateBuffer& buffer = (*to)->buffer;
+    buffer.RestoreStep(step, r.Time());
     for (int64_t i = r.Count(); i > 0 && r.ok(); --i) {
       Lease lease;
       lease.task = r.Text();
@@ -225,9 +239,11 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
       lease.ordinal = static_cast<uint16_t>(r.UpTo(65535));
       lease.step = static_cast<int>(r.UpTo(steps));
       lease.state = static_cast<Lease::State>(r.UpTo(static_cast<int64_t>(Lease::State::kFailed)));
-      lease.expires = r.Integer();
+      lease.expires = r.Time();
       lease.reason = r.Text();
-      machine.Add(std::move(lease));
+      if (!r.ok() || machine.book_.Find(lease.task)) break;
+      const LeaseSlot slot = machine.book_.Add(std::move(lease));
+      buffer.Add(slot, machine.book_.at(slot));
     }
   }
   if (const int64_t beside = r.Integer(); beside >= 0 && machine.evaluation_) {
@@ -239,16 +255,66 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
   }
   for (int64_t i = r.Count(); i > 0 && r.ok(); --i) {
     const std::string site = r.Text();
-    machine.presence_.SawSite(site, r.Integer());
+    machine.presence_.SawSite(site, r.Integer() + now);
   }
   const bool began = r.UpTo(1) == 1;
-  if (const TimeMs at = r.Integer(); began) machine.presence_.Begin(at);
+  if (const TimeMs at = r.Integer() + now; began) machine.presence_.Begin(at);
   for (int64_t i = r.Count(); i > 0 && r.ok(); --i) {
-    const TimeMs seen = r.Integer();
+    const TimeMs seen = r.Integer() + now;
     machine.presence_.Saw(r.Text(), seen);
   }
   for (int64_t i = r.Count(); i > 0 && r.ok(); --i) machine.presence_.Lost(r.Text());
   if (!r.at_end()) return DataLoss("the snapshot of a run's rounds ends early or has bytes left over");
+  return machine;
+}
+
+// Of what was folded since the version was made nothing is left: it is in no sum that was kept. Its client may still
+// have it, and sends it again when it is offered the task. A version that was being made on top of it is lost with it.
+// Evaluations begin again: what was reported of them is lost too.
+StatusOr<RunMachine> RunMachine::Resume(RunRules rules, std::string_view snapshot, RunStart start, TimeMs now) {
+  RIVULET_ASSIGN_OR_RETURN(RunMachine machine, Restore(std::move(rules), snapshot, std::move(start.population), now));
+  if (machine.committed_round_ != start.committed_round || machine.attempt_ != start.attempt) {
+    return FailedPrecondition("the snapshot of a run's rounds is of attempt {} at round {}, and its rows of {} at {}",
+                              machine.attempt_, machine.round(), start.attempt, start.committed_round + 1);
+  }
+  for (const RunStart::Candidate& c : start.candidates) {
+    machine.members_.Add(c.client_id, {c.from_round, c.from_attempt}, "");
+  }
+  if (machine.evaluation_) machine.CloseBuffer(machine.evaluation_);
+  machine.members_.EndBeside();
+  machine.due_.assign(start.evaluations.begin(), start.evaluations.end());
+  machine.stopping_ = false;
+  machine.reason_.clear();
+  machine.attempts_tried_ = 0;
+  machine.armed_ = 0;
+  machine.presence_ = Presence(machine.rules_.presence_ms);
+  machine.presence_.Begin(now);
+  machine.resumed_ = true;
+  const bool last = machine.committed_round_ >= machine.rules_.rounds;
+  machine.phase_ = !last ? Phase::kWaiting : machine.due_.empty() ? Phase::kFinished : Phase::kEvaluating;
+  if (!machine.training_) return machine;
+  if (machine.made_) {
+    Gathering both{TaskKind::kTrain, machine.made_->version, machine.made_->attempt,
+                   UpdateBuffer(machine.RulesAt(TaskKind::kTrain, 0))};
+    for (const std::optional<Gathering>* from : {&machine.made_, &machine.training_}) {
+      for (const LeaseSlot slot : (*from)->buffer.leases()) both.buffer.Add(slot, machine.book_.at(slot));
+    }
+    machine.training_ = std::move(both);
+    machine.made_.reset();
+  }
+  if (last) {
+    machine.CloseBuffer(machine.training_);
+    return machine;
+  }
+  UpdateBuffer& buffer = machine.training_->buffer;
+  buffer.Reopen();
+  buffer.BeginStep(0, now);
+  for (const LeaseSlot slot : buffer.leases()) {
+    const Lease& lease = machine.book_.at(slot);
+    if (lease.resolved() && lease.state != Lease::State::kFolded) continue;
+    machine.Release(slot, Lease::State::kOffered);
+    machine.Extend(slot, now);
+  }
   return machine;
 }
 

@@ -18,13 +18,15 @@ void UpdateBuffer::Count(const Lease& lease, int64_t change) {
 
 int64_t UpdateBuffer::least() const {
   if (rules_.least > 0) return rules_.least;
+  if (rules_.continuous) return rules_.wanted;
   return std::min({rules_.wanted, rules_.in_flight, static_cast<int64_t>(leases_.size())});
 }
 
 int64_t UpdateBuffer::Missing() const {
   const int64_t lost = CountInState(Lease::State::kRefused) + CountInState(Lease::State::kDropped) +
                        CountInState(Lease::State::kFailed) + lapsed();
-  return rules_.in_flight - (static_cast<int64_t>(leases_.size()) - lost);
+  const int64_t done = rules_.continuous ? folded() : 0;
+  return rules_.in_flight - (static_cast<int64_t>(leases_.size()) - lost - done);
 }
 
 int64_t UpdateBuffer::Room() const {
@@ -32,6 +34,7 @@ int64_t UpdateBuffer::Room() const {
 }
 
 UpdateBuffer::Needless UpdateBuffer::needless() const {
+  if (rules_.continuous) return Needless::kNone;
   if (folded() >= rules_.wanted) return Needless::kOpen;
   return folded() + held() >= rules_.wanted ? Needless::kOffered : Needless::kNone;
 }
@@ -39,7 +42,8 @@ UpdateBuffer::Needless UpdateBuffer::needless() const {
 UpdateBuffer::Verdict UpdateBuffer::Judge() {
   const int64_t out =
       CountInState(Lease::State::kOffered) + CountInState(Lease::State::kTaken) + CountInState(Lease::State::kStaging);
-  if (state_ == State::kOpen && held() > 0 && (out == 0 || needless() != Needless::kNone)) {
+  const bool complete = folded() + held() >= rules_.wanted;
+  if (state_ == State::kOpen && held() > 0 && (out == 0 || complete)) {
     state_ = State::kClosing;
     return Verdict::kAskFor;
   }
@@ -53,6 +57,10 @@ UpdateBuffer::Verdict UpdateBuffer::Judge() {
     return Verdict::kAbandon;
   }
   const bool enough = folded() >= wanted;
+  if (rules_.continuous && folded() >= rules_.wanted) {
+    state_ = State::kClosed;
+    return Verdict::kCommit;
+  }
   if (out + held() + CountInState(Lease::State::kFolding) > 0 || (!enough && lapsed() > 0)) return Verdict::kGoOn;
   state_ = State::kClosed;
   return enough ? Verdict::kCommit : Verdict::kAbandon;

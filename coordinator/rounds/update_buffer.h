@@ -28,6 +28,9 @@ struct BufferRules {
     int64_t deadline_ms = 0;  // of its step; 0: none but the buffer's
   };
   std::vector<Barrier> barriers;
+  // Its leases outlive it: what is out when it closes goes on towards the next one. Then `in_flight` are out at a time,
+  // whatever is folded already, and nothing that is out is ever needless. Without deadline or barriers.
+  bool continuous = false;
 };
 
 // With how many updates a round of so many clients makes a version where nobody says another number: four of five, at
@@ -69,11 +72,12 @@ class UpdateBuffer {
   const std::vector<LeaseSlot>& leases() const { return leases_; }  // in the order drawn
   int64_t CountInState(Lease::State state) const { return counts_[static_cast<size_t>(state)]; }
   int64_t folded() const { return CountInState(Lease::State::kFolded); }
+  bool full() const { return folded() >= rules_.wanted; }
   int64_t held() const { return CountInState(Lease::State::kHeld); }
   int64_t least() const;
   int64_t lapsed() const { return CountInState(Lease::State::kLapsed); }
   // Leases that it lacks: of those that were to be out, the ones that ended without an update, lapsed, or were not
-  // drawn yet.
+  // drawn yet; of a continuous one also those whose update is folded.
   int64_t Missing() const;
 
   // How many updates it could take beside all that can no longer be left out: those that are folded, and being folded,

@@ -295,6 +295,17 @@ TEST_F(SiteTest, OneOfManyIsCancelled_TheOthersInItsPartialAreGivenUp) {
               ElementsAre("task of b failed: its update was gathered with one that was cancelled"));
 }
 
+// A coordinator that was started again draws the same tasks; what it gives must not be given up in the same breath.
+TEST_F(SiteTest, OneOfManyIsCancelledAndAnotherGivenAnew_ThatIsDoneAgain) {
+  PollReply again = Tasks({"b"});
+  again.cancelled = {"task of a"};
+  coordinator_.script_ = {Tasks({"a", "b"}), again, HandOverOf({"b"})};
+  ASSERT_OK(Run());
+  EXPECT_THAT(coordinator_.failures_, IsEmpty());
+  ASSERT_THAT(coordinator_.partials_, SizeIs(1));
+  EXPECT_EQ(Handed(0), Reference({"b"}));
+}
+
 TEST_F(SiteTest, PartialOfTwoAttempts_AreTwo) {
   coordinator_.script_ = {Tasks({"a"}), Tasks({"b"}, kGather + 1), HandOverOf({"b"}, kGather + 1), HandOverOf({"a"})};
   ASSERT_OK(Run());

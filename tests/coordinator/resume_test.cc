@@ -1,5 +1,6 @@
 #include <sys/wait.h>
 
+#include <atomic>
 #include <semaphore>
 #include <thread>
 
@@ -79,6 +80,58 @@ TEST_F(ResumeTest, Interrupted_GoesOnToTheSameBits) {
   EXPECT_EQ(history->Rounds(run_id_)->size(), 5u);
   EXPECT_EQ(history->ClientRounds(run_id_)->size(), 15u);
   EXPECT_THAT(history->ResolveRun(run_id_)->config, HasSubstr("rounds = 5"));
+}
+
+// After a restart everybody counts as present for a while; who was absent when the cohort was drawn is still not in it.
+TEST_F(ResumeTest, CohortThatWasOut_IsAskedAgainWithoutThoseWhoWereAbsent) {
+  CoordinatorOptions options = Options(3);
+  options.scenario.server.presence_seconds = 100;
+  options.scenario.server.lease_seconds = 10'000;
+  std::atomic<int64_t> now = 1'738'333'530'123;
+  options.now_ms = [&] { return now.load(); };
+  const auto asked = [](Coordinator& coordinator, const std::vector<std::string>& names) {
+    std::map<std::string, TaskId> tasks;
+    for (const std::string& name : names) {
+      const auto reply = coordinator.Poll(AskedBy(name));
+      EXPECT_OK(reply);
+      if (reply.ok() && !reply->tasks.empty()) tasks[name] = reply->tasks[0].id;
+    }
+    return tasks;
+  };
+  std::map<std::string, TaskId> before;
+  {
+    auto created = CreateCoordinator(options, TinyParts(4, 3));
+    ASSERT_OK(created);
+    Coordinator& coordinator = **created;
+    ASSERT_OK(Join(coordinator, Names(6)));
+    std::vector<std::string> present;  // two who have not been asked, and the last of those who have
+    std::map<std::string, TaskId> first = asked(coordinator, Names(6));
+    ASSERT_EQ(first.size(), 3u);
+    for (const std::string& name : Names(6)) {
+      if (!first.contains(name) && present.size() < 2) present.push_back(name);
+    }
+    const auto update = [](const TaskId&) { return MakeUpdate({1, 2, 3, 4}, 5); };
+    for (auto task = first.begin(); task != std::prev(first.end()); ++task) {
+      EXPECT_OK(Send(coordinator, task->first, task->second, update(task->second)));
+    }
+    present.push_back(first.rbegin()->first);
+    now += 100'001;
+    asked(coordinator, present);
+    EXPECT_OK(Send(coordinator, present[2], first.at(present[2]), update(first.at(present[2]))));
+    for (int i = 0; i < 10'000 && before.size() < 3; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      before = asked(coordinator, present);
+      std::erase_if(
+          before, [&](const auto& task) { return first.contains(task.first) && first.at(task.first) == task.second; });
+    }
+    ASSERT_EQ(before.size(), 3u);
+    coordinator.Stop();
+    EXPECT_THAT(coordinator.Wait(), StatusIs(absl::StatusCode::kCancelled));
+  }
+  options.resume = "latest";
+  auto created = CreateCoordinator(options, TinyParts(4, 3));
+  ASSERT_OK(created);
+  EXPECT_EQ(asked(**created, Names(6)), before);
 }
 
 TEST_F(ResumeTest, Finished_DoesNothing) {

@@ -1,0 +1,39 @@
+// Does a stored run again from what its history tells of it: of each version the tasks whose updates it holds, each
+// from the version that it started from. Nothing is drawn, and nothing is decided by who was there or how fast anybody
+// was: what comes of it must be the run's own versions, to the bit. So a run is verified, simulated or deployed; of the
+// latter by whoever has the data of its clients.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "engine/base/sha256.h"
+#include "engine/base/status.h"
+#include "engine/profile/step_monitor.h"
+#include "federated/scenario/scenario.h"
+
+namespace rivulet {
+
+struct ReplayOptions {
+  Scenario scenario;  // of the stored run, as ScenarioOfStoredRun gives it
+  std::string db_path;
+  std::string run;  // its id, its name, or "latest"
+  int workers = 0;  // 0: one per core
+  // One at a time, when a version has come out as it is recorded.
+  std::function<void(int64_t version, int64_t versions)> on_version;
+  Instruments instruments;
+};
+
+struct ReplayResult {
+  std::string run_id;
+  int64_t versions = 0, tasks = 0;
+  Digest model_digest;  // of the last version
+};
+
+// Writes nothing. DATA_LOSS names the first version that comes out otherwise and both digests, or the first task whose
+// row says other things of it. NOT_FOUND: no such history or run. FAILED_PRECONDITION: no version of it is recorded, or
+// one of its tasks cannot be done here.
+StatusOr<ReplayResult> Replay(const ReplayOptions& options);
+
+}  // namespace rivulet

@@ -15,7 +15,7 @@ build_packages=(
   "libdnnl-dev|convolutions and matrix products on the CPU"
   "libeigen3-dev|reference kernels"
   "libhwy-dev|vectorised kernels"
-  "libssl-dev|SHA-256 digests"
+  "libssl-dev|certificates and SHA-256 digests"
   "libsqlite3-dev|the history"
   "zlib1g-dev|compressed record files"
   "libcli11-dev|the command line"

@@ -7,7 +7,7 @@ import unittest
 
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[1]
-TOP = ("proto", "engine", "federated", "setup", "client", "coordinator", "simulations", "cli", "tests", "examples")
+TOP = ("proto", "engine", "certificates", "federated", "setup", "client", "coordinator", "simulations", "cli", "tests", "examples")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 

@@ -1,0 +1,99 @@
+// An authority: a folder that says who takes part. It holds
+//
+//   authority.key   its key (0600); whoever has it admits whom they like
+//   authority.crt   its certificate, which every site has
+//   index.txt       everything that it has signed (certificates/index.h)
+//   revoked.crl     what of that it has taken back, signed; every site that others connect to has it
+//   lock            held while something is signed
+//
+// No call leaves anything half done. One that was interrupted (a crash, a full disk) has issued nothing, or is finished
+// by calling again: index.txt is written before anybody gets a certificate, so there is none that could not be revoked,
+// and what was not handed over by then lies ready under the serial number that the index knows (Delivery).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "certificates/index.h"
+#include "certificates/private_files.h"
+#include "engine/base/clock.h"
+
+namespace rivulet {
+
+inline constexpr int kMostDays = 36500;
+inline constexpr int kAuthorityDays = 3650;
+inline constexpr int kCertificateDays = 365;
+
+class Authority {
+ public:
+  // Makes `folder`, which must not be there: ALREADY_EXISTS. `name` is what people read in its certificates; errors as
+  // CheckDisplayName.
+  static Status Init(FileSystem& fs, const Clock& clock, const std::string& folder, std::string_view name, int days);
+
+  // Needs no key, takes no lock, writes nothing.
+  static StatusOr<std::unique_ptr<Authority>> OpenToRead(FileSystem& fs, const Clock& clock, const std::string& folder);
+  // UNAVAILABLE: another process signs. FAILED_PRECONDITION: the key is missing, or another's; the authority has
+  // expired. NOT_FOUND: no authority there. DATA_LOSS: its index was changed.
+  static StatusOr<std::unique_ptr<Authority>> OpenToSign(FileSystem& fs, const Clock& clock, const std::string& folder);
+
+  const Certificate& certificate() const { return certificate_; }
+  const std::string& revocation_list() const { return revocation_list_; }  // in PEM
+  const std::vector<IndexRow>& rows() const { return rows_; }              // in the order in which they were signed
+
+  // The rest needs OpenToSign.
+
+  struct Order {
+    Subject subject;
+    std::optional<int64_t> days;  // [kCertificateDays, or as long as the authority itself]
+    EVP_PKEY* public_key = nullptr;
+    // False: nobody has this name yet, or all who had it are revoked or expired. True: somebody has had it.
+    bool renewal = false;
+    // What is handed over, once the certificate is there.
+    std::function<std::vector<DeliveredFile>(const Certificate&)> files;
+  };
+  // Signs, writes the index and hands over. When an earlier call for the same name and place was interrupted after it
+  // had signed, what it made is handed over instead.
+  // ALREADY_EXISTS: the name has a valid certificate, or something is in `delivery`'s place. NOT_FOUND: nothing to
+  // renew. INVALID_ARGUMENT: longer than the authority itself lasts; as CheckSubject.
+  StatusOr<IndexRow> Issue(const Order& order, Delivery& delivery);
+
+  // Those of a name that are still good, and perhaps its last one with its key and hosts, for a renewal.
+  std::vector<const IndexRow*> ActiveRowsOf(const CertificateName& name) const;
+  StatusOr<const IndexRow*> LastRowOf(const CertificateName& name) const;  // NOT_FOUND, with the nearest name
+
+  // Takes back what is still good of `name`; all rows of it that are now revoked. FAILED_PRECONDITION: none was.
+  StatusOr<std::vector<IndexRow>> RevokeName(const CertificateName& name, RevocationReason reason);
+  // One certificate; NOT_FOUND.
+  StatusOr<IndexRow> RevokeSerial(std::string_view serial, RevocationReason reason);
+
+  // A certificate of its own that lasts from now on, of the same key: what it signed before stays good.
+  Status Renew(int days);
+
+ private:
+  Authority(FileSystem& fs, const Clock& clock, std::string folder)
+      : fs_(fs), private_(fs), clock_(clock), folder_(std::move(folder)) {}
+  Status Read();
+  Status ReadAuthorityKey();
+  Status Settle();
+  Status WriteIndex(std::vector<IndexRow> rows);
+  Status WriteRevocationList(const Certificate& authority);
+  Revocations RevokedRows() const;
+  StatusOr<Validity> ValidityOf(std::optional<int64_t> days) const;
+  int64_t now() const { return clock_.UnixMs() / 1000; }
+
+  FileSystem& fs_;
+  PrivateFileSystem private_;
+  const Clock& clock_;
+  const std::string folder_;
+  std::unique_ptr<FileLock> lock_;
+  KeyHandle key_;
+  Certificate certificate_;
+  std::string revocation_list_;
+  int64_t list_number_ = 0;
+  std::vector<IndexRow> rows_;
+};
+
+}  // namespace rivulet

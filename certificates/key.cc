@@ -1,0 +1,103 @@
+#include "certificates/key.h"
+
+#include <openssl/ec.h>
+#include <openssl/err.h>
+#include <openssl/objects.h>
+#include <openssl/pem.h>
+
+#include <array>
+
+namespace rivulet {
+namespace {
+
+// Without this OpenSSL would ask on the terminal, and a service would wait there for ever.
+int RefusePassword(char*, int, int, void* asked) {
+  *static_cast<bool*>(asked) = true;
+  return -1;
+}
+
+std::string CurveOf(EVP_PKEY* key) {
+  std::array<char, 64> name{};
+  size_t size = 0;
+  if (EVP_PKEY_get_group_name(key, name.data(), name.size(), &size) != 1) return "";
+  const char* nist = EC_curve_nid2nist(OBJ_sn2nid(name.data()));
+  return nist == nullptr ? std::string(name.data(), size) : nist;
+}
+
+}  // namespace
+
+StatusOr<KeyHandle> MakeKey() {
+  KeyHandle key(EVP_EC_gen("P-256"));
+  if (key == nullptr) return OpenSslError("make a key");
+  return key;
+}
+
+StatusOr<std::string> KeyPem(EVP_PKEY* key) {
+  const BioHandle bio = EmptyBio();
+  if (PEM_write_bio_PKCS8PrivateKey(bio.get(), key, nullptr, nullptr, 0, nullptr, nullptr) != 1)
+    return OpenSslError("write a key");
+  return TextOf(bio.get());
+}
+
+StatusOr<KeyHandle> ReadKey(std::string_view pem, std::string_view where) {
+  bool asked = false;
+  KeyHandle key(PEM_read_bio_PrivateKey(BioOver(pem).get(), nullptr, RefusePassword, &asked));
+  ERR_clear_error();
+  if (asked) {
+    return InvalidArgument(
+        "the key in '{}' is encrypted, and nobody is there to be asked for its password; decrypt it with 'openssl "
+        "pkey' and let the file's mode protect it",
+        where);
+  }
+  if (key == nullptr) return InvalidArgument("'{}' holds no private key in PEM; give the .key file", where);
+  RIVULET_RETURN_IF_ERROR(CheckKey(key.get(), where));
+  return key;
+}
+
+Status CheckKey(EVP_PKEY* key, std::string_view where) {
+  const int kind = EVP_PKEY_get_base_id(key);
+  const bool known =
+      kind == EVP_PKEY_ED25519 || kind == EVP_PKEY_RSA || (kind == EVP_PKEY_EC && CurveOf(key).starts_with("P-"));
+  if (known && EVP_PKEY_get_security_bits(key) >= 112) return absl::OkStatus();
+  return InvalidArgument("the key in '{}' ({}) is not accepted; make one of EC P-256, Ed25519 or RSA with 2048 bits",
+                         where, KeyText(key));
+}
+
+std::string KeyText(EVP_PKEY* key) {
+  switch (EVP_PKEY_get_base_id(key)) {
+    case EVP_PKEY_EC:
+      return "EC " + CurveOf(key);
+    case EVP_PKEY_RSA:
+      return fmt::format("RSA {}", EVP_PKEY_get_bits(key));
+    case EVP_PKEY_ED25519:
+      return "Ed25519";
+    default: {
+      const char* name = EVP_PKEY_get0_type_name(key);
+      return fmt::format("{} {}", name == nullptr ? "unknown" : name, EVP_PKEY_get_bits(key));
+    }
+  }
+}
+
+StatusOr<std::string> PublicKeyText(EVP_PKEY* key) {
+  unsigned char* der = nullptr;
+  const int size = i2d_PUBKEY(key, &der);
+  if (size <= 0) return OpenSslError("write a public key");
+  std::string text(static_cast<size_t>(size + 2) / 3 * 4 + 1, '\0');
+  text.resize(static_cast<size_t>(EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()), der, size)));
+  OPENSSL_free(der);
+  return text;
+}
+
+StatusOr<KeyHandle> PublicKeyOf(std::string_view text) {
+  std::string der(text.size() / 4 * 3 + 3, '\0');
+  const int size = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(der.data()),
+                                   reinterpret_cast<const unsigned char*>(text.data()), static_cast<int>(text.size()));
+  const auto* bytes = reinterpret_cast<const unsigned char*>(der.data());
+  // The decoder counts the padding as bytes; what is read says itself where it ends.
+  KeyHandle key(size <= 0 ? nullptr : d2i_PUBKEY(nullptr, &bytes, size));
+  ERR_clear_error();
+  if (key == nullptr) return InvalidArgument("'{}' is not a public key in base64", text.substr(0, 80));
+  return key;
+}
+
+}  // namespace rivulet

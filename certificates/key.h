@@ -1,0 +1,26 @@
+// Key pairs. Those made here are ECDSA's on the curve P-256 (secp256r1): see docs/certificates.md for why.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "certificates/openssl.h"
+
+namespace rivulet {
+
+StatusOr<KeyHandle> MakeKey();
+// PKCS #8, not encrypted: a program that starts by itself has nobody to ask for a password.
+StatusOr<std::string> KeyPem(EVP_PKEY* key);
+// `where` is named in errors. INVALID_ARGUMENT: no private key, an encrypted one, or one that CheckKey refuses.
+StatusOr<KeyHandle> ReadKey(std::string_view pem, std::string_view where);
+
+// INVALID_ARGUMENT unless it can sign in TLS 1.3 and is worth 112 bits (SP 800-57): P-256, P-384, P-521, Ed25519, RSA
+// of 2048 bits or more.
+Status CheckKey(EVP_PKEY* key, std::string_view where);
+std::string KeyText(EVP_PKEY* key);  // "EC P-256", "RSA 2048", "Ed25519"
+
+// Public keys as the bytes of a SubjectPublicKeyInfo (RFC 5280), in base64.
+StatusOr<std::string> PublicKeyText(EVP_PKEY* key);
+StatusOr<KeyHandle> PublicKeyOf(std::string_view text);
+
+}  // namespace rivulet

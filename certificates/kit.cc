@@ -1,0 +1,87 @@
+#include "certificates/kit.h"
+
+#include "engine/base/display_name.h"
+
+namespace rivulet {
+namespace {
+
+// The program, with what site.conf sets. A kit knows the command line of the version that packs it.
+constexpr std::string_view kStart = R"sh(#!/bin/sh
+# Starts {what} of this kit. Options that stand here are added to those of site.conf.
+set -eu
+cd -- "$(dirname -- "$0")"
+. ./site.conf
+# Says what is wrong with the certificate, while somebody can still be asked for another.
+"${{RIVULET:-rivulet}}" ca show . >&2
+{before}# shellcheck disable=SC2086 # RIVULET_OPTIONS are words
+exec "${{RIVULET:-rivulet}}" {command} $RIVULET_OPTIONS "$@"
+)sh";
+
+// A service is started again by the machine, and is to go on with its run.
+constexpr std::string_view kResume = R"sh(# What is in the history goes on; to begin another run, move the history away.
+resume=
+if "${RIVULET:-rivulet}" runs show latest --db "$RIVULET_DB" >/dev/null 2>&1; then resume='--resume latest'; fi
+)sh";
+
+std::string Setting(std::string_view comment, std::string_view key, std::string_view value) {
+  return fmt::format("# {}\n{}={}\n", comment, key, Quoted(value));
+}
+
+}  // namespace
+
+std::string Quoted(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\' || c == '$' || c == '`') quoted += '\\';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+std::vector<DeliveredFile> FilesOfNode(const NodeFiles& node) {
+  std::vector<DeliveredFile> files = {{.name = std::string(kNodeCertificate), .bytes = node.certificate},
+                                      {.name = std::string(kAuthorityCertificate), .bytes = node.authority},
+                                      {.name = std::string(kRevokedList), .bytes = node.revoked}};
+  if (!node.key.empty()) files.push_back({.name = std::string(kNodeKey), .bytes = node.key});
+  return files;
+}
+
+StatusOr<std::vector<DeliveredFile>> FilesOfKit(const CertificateName& name, const NodeFiles& node,
+                                                const SiteConfiguration& configuration) {
+  for (const std::string* value :
+       {&configuration.coordinator, &configuration.data, &configuration.scenario, &configuration.listen}) {
+    if (!value->empty()) RIVULET_RETURN_IF_ERROR(CheckDisplayName("a value of the kit's configuration", *value));
+  }
+  std::string site = "# What this site decides. Read by ./start, and as an EnvironmentFile by systemd.\n";
+  std::string what, before, command;
+  if (name.role == Role::kClient) {
+    what = "the client";
+    command = R"(client --coordinator "$RIVULET_COORDINATOR" --name "$RIVULET_NAME" --data "$RIVULET_DATA")";
+    site += Setting("Where the coordinator listens.", "RIVULET_COORDINATOR", configuration.coordinator);
+    site += Setting("This client's name; its certificate says the same.", "RIVULET_NAME", name.id);
+    site += Setting("The records to train on, by the name that plans use; relative to this folder.", "RIVULET_DATA",
+                    configuration.data);
+  } else if (name.role == Role::kCoordinator) {
+    what = "the coordinator";
+    before = kResume;
+    command = R"(coordinator "$RIVULET_SCENARIO" --listen "$RIVULET_LISTEN" --db "$RIVULET_DB" $resume)";
+    site += Setting("What to run; relative to this folder.", "RIVULET_SCENARIO", configuration.scenario);
+    site += Setting("Where clients reach it.", "RIVULET_LISTEN", configuration.listen);
+    site += Setting("The history; models lie beside it.", "RIVULET_DB", "rivulet.sqlite");
+  } else {
+    return Unimplemented(
+        "there is no start-up kit for a {}, since no program starts with one; 'rivulet ca issue {}' "
+        "makes its certificate",
+        RoleText(name.role), name.ToString());
+  }
+  site += Setting("Further options of the program.", "RIVULET_OPTIONS", "");
+  std::vector<DeliveredFile> files = FilesOfNode(node);
+  files.push_back({.name = std::string(kSiteConfiguration), .bytes = std::move(site)});
+  files.push_back({.name = std::string(kStartScript),
+                   .bytes = fmt::format(fmt::runtime(kStart), fmt::arg("what", what), fmt::arg("before", before),
+                                        fmt::arg("command", command)),
+                   .executable = true});
+  return files;
+}
+
+}  // namespace rivulet

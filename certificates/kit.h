@@ -1,0 +1,38 @@
+// What a site is sent: with `node.key` and `node.crt` it proves who it is, by `authority.crt` and `revoked.crl` it
+// knows whom to believe. A start-up kit has also `site.conf`, which says what the site decides, and `start`.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "certificates/name.h"
+#include "certificates/private_files.h"
+
+namespace rivulet {
+
+inline constexpr std::string_view kNodeKey = "node.key", kNodeCertificate = "node.crt", kNodeRequest = "node.csr",
+                                  kAuthorityCertificate = "authority.crt", kRevokedList = "revoked.crl",
+                                  kSiteConfiguration = "site.conf", kStartScript = "start";
+
+struct NodeFiles {
+  std::string key;  // "": it was made at the site and stays there
+  std::string certificate, authority, revoked;
+};
+std::vector<DeliveredFile> FilesOfNode(const NodeFiles& node);
+
+// What `site.conf` says at first; the site may change all of it.
+struct SiteConfiguration {
+  std::string coordinator;  // HOST:PORT, of a client
+  std::string data;         // NAME=GLOB, of a client
+  std::string scenario;     // a file, of a coordinator
+  std::string listen;       // HOST:PORT, of a coordinator
+};
+// UNIMPLEMENTED: a role that no program starts with. INVALID_ARGUMENT: a value that does not show as it is.
+StatusOr<std::vector<DeliveredFile>> FilesOfKit(const CertificateName& name, const NodeFiles& node,
+                                                const SiteConfiguration& configuration);
+
+// `text` in double quotes, as /bin/sh and systemd's EnvironmentFile= both read it.
+std::string Quoted(std::string_view text);
+
+}  // namespace rivulet

@@ -1,0 +1,131 @@
+#include "certificates/name.h"
+
+#include <arpa/inet.h>
+
+#include <array>
+
+#include "engine/base/display_name.h"
+#include "engine/base/nearest.h"
+
+namespace rivulet {
+namespace {
+
+constexpr std::string_view kScheme = "rivulet:";
+constexpr std::array kRoles = {Role::kClient, Role::kTier, Role::kOperator, Role::kCoordinator};
+
+bool Unreserved(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
+         c == '_' || c == '~';
+}
+
+// RFC 3986, section 2.1, with every character encoded that is not unreserved: a certificate's URI is ASCII, and names
+// are UTF-8.
+std::string Encoded(std::string_view id) {
+  std::string text;
+  for (const char c : id) {
+    if (Unreserved(c)) {
+      text += c;
+    } else {
+      text += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    }
+  }
+  return text;
+}
+
+int DigitOf(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+std::string Decoded(std::string_view text) {
+  std::string id;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const int high = i + 2 < text.size() ? DigitOf(text[i + 1]) : -1, low = high < 0 ? -1 : DigitOf(text[i + 2]);
+    if (text[i] == '%' && low >= 0) {
+      id += static_cast<char>(high * 16 + low);
+      i += 2;
+    } else {
+      id += text[i];
+    }
+  }
+  return id;
+}
+
+}  // namespace
+
+std::string_view RoleText(Role role) {
+  switch (role) {
+    case Role::kClient:
+      return "client";
+    case Role::kTier:
+      return "tier";
+    case Role::kOperator:
+      return "operator";
+    case Role::kCoordinator:
+      return "coordinator";
+  }
+  return "";
+}
+
+bool ServesOthers(Role role) { return role == Role::kCoordinator || role == Role::kTier; }
+bool ConnectsToOthers(Role role) { return role != Role::kCoordinator; }
+
+std::string CertificateName::ToString() const { return fmt::format("{}/{}", RoleText(role), id); }
+std::string CertificateName::Uri() const { return fmt::format("{}{}/{}", kScheme, RoleText(role), Encoded(id)); }
+std::string CertificateName::FileName() const { return fmt::format("{}-{}", RoleText(role), Encoded(id)); }
+
+StatusOr<CertificateName> ParseCertificateName(std::string_view text) {
+  const size_t slash = text.find('/');
+  if (slash == std::string_view::npos) {
+    return InvalidArgument("'{}' is not a name; write client/ID, tier/ID, operator/ID or coordinator/HOST",
+                           DisplayText(text, 80));
+  }
+  CertificateName name{.id = std::string(text.substr(slash + 1))};
+  std::vector<std::string> known;
+  for (const Role role : kRoles) {
+    known.emplace_back(RoleText(role));
+    name.role = role;
+    if (known.back() != text.substr(0, slash)) continue;
+    RIVULET_RETURN_IF_ERROR(CheckDisplayName(fmt::format("the name of a {}", RoleText(role)), name.id));
+    if (role == Role::kCoordinator) RIVULET_RETURN_IF_ERROR(CheckHost(name.id));
+    return name;
+  }
+  const std::string role = DisplayText(text.substr(0, slash), 80);
+  return InvalidArgument("'{}' is no role; there are client, tier, operator and coordinator.{}", role,
+                         DidYouMean(role, known));
+}
+
+StatusOr<CertificateName> NameOfUri(std::string_view uri) {
+  if (uri.starts_with(kScheme)) {
+    StatusOr<CertificateName> name = ParseCertificateName(Decoded(uri.substr(kScheme.size())));
+    if (name.ok() && name->Uri() == uri) return name;
+  }
+  return InvalidArgument("'{}' is not a name as certificates of rivulet have it (rivulet:client/ID)",
+                         DisplayText(uri, 80));
+}
+
+bool IsAddress(std::string_view host) {
+  std::array<unsigned char, 16> bytes;
+  const std::string text(host);
+  return inet_pton(AF_INET, text.c_str(), bytes.data()) == 1 || inet_pton(AF_INET6, text.c_str(), bytes.data()) == 1;
+}
+
+Status CheckHost(std::string_view host) {
+  if (IsAddress(host)) return absl::OkStatus();
+  // A label is letters, digits and inner hyphens, at most 63 (RFC 1123, section 2.1); underscores are seen in the names
+  // that container systems give.
+  bool good = !host.empty() && host.size() <= 253;
+  for (size_t begin = 0; good && begin <= host.size();) {
+    const size_t end = std::min(host.find('.', begin), host.size());
+    const std::string_view label = host.substr(begin, end - begin);
+    good = !label.empty() && label.size() <= 63 && label.front() != '-' && label.back() != '-';
+    for (const char c : label) good = good && Unreserved(c) && c != '~';
+    begin = end + 1;
+  }
+  // What looks like an address and is none would be taken for a name that nobody can ever resolve.
+  if (good && host.find_first_not_of("0123456789.") != std::string_view::npos) return absl::OkStatus();
+  return InvalidArgument("'{}' is not a host; give a DNS name without wildcards or an IP address without brackets",
+                         DisplayText(host, 80));
+}
+
+}  // namespace rivulet

@@ -1,0 +1,44 @@
+// Whom a certificate speaks for: a role and a name. They stand in the certificate as one URI,
+// "rivulet:client/ward%207", which stays the same when the certificate is renewed; nothing else of a certificate is
+// taken for a name.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+enum class Role {
+  kClient,       // trains
+  kTier,         // folds its clients' updates for a coordinator, to which it is a client itself
+  kOperator,     // steers runs; may neither poll nor submit
+  kCoordinator,  // serves; its id is the first host under which clients reach it
+};
+std::string_view RoleText(Role role);  // "client", "tier", "operator", "coordinator"
+bool ServesOthers(Role role);          // others connect to it: its certificate names hosts
+bool ConnectsToOthers(Role role);      // it connects to others
+
+struct CertificateName {
+  Role role = Role::kClient;
+  std::string id;
+
+  bool operator==(const CertificateName&) const = default;
+  std::string ToString() const;  // "client/ward 7"
+  std::string Uri() const;       // "rivulet:client/ward%207"
+  std::string FileName() const;  // "client-ward%207": one component of a path
+};
+
+// Of ToString's text. INVALID_ARGUMENT: no such role, or an id that CheckDisplayName refuses, as it does for clients'
+// names everywhere; a coordinator's or an unknown host (CheckHost).
+StatusOr<CertificateName> ParseCertificateName(std::string_view text);
+// Of a URI, written as Uri() writes it and no other way, so that two texts are never one name. INVALID_ARGUMENT:
+// another.
+StatusOr<CertificateName> NameOfUri(std::string_view uri);
+
+// INVALID_ARGUMENT unless `host` is an IPv4 or IPv6 address (without brackets) or a DNS name without wildcards.
+Status CheckHost(std::string_view host);
+bool IsAddress(std::string_view host);
+
+}  // namespace rivulet

@@ -1,0 +1,16 @@
+// Whether a certificate is to be believed: at a handshake, with the peer's, and at the start, with one's own.
+#pragma once
+
+#include "certificates/certificate.h"
+#include "certificates/revocation_list.h"
+
+namespace rivulet {
+
+enum class CertificatePurpose { kConnect, kServe };  // what the bearer of the certificate does
+
+// OK: signed by `authority`, good at `now`, made for `purpose`, with a name of this system, and not in `revoked` (null:
+// nothing is). FAILED_PRECONDITION says which of these it is not, and the mend. UNAUTHENTICATED is left to the caller.
+Status VerifyCertificate(const Certificate& certificate, const Certificate& authority, const RevocationList* revoked,
+                         CertificatePurpose purpose, int64_t now);
+
+}  // namespace rivulet

@@ -1,0 +1,43 @@
+// rivulet ca: who takes part, by certificates of an authority of one's own.
+#include "cli/ca/commands.h"
+
+namespace rivulet {
+
+void AddAuthorityFolder(Command& command, std::string* folder) {
+  command.Option("--ca", "DIR", folder, fmt::format("the authority's folder [{}]", kAuthorityFolder));
+}
+
+StatusOr<CertificateName> NameArgument(const std::string& text) {
+  StatusOr<CertificateName> name = ParseCertificateName(text);
+  if (!name.ok()) return AsUsageError(name.status());
+  return name;
+}
+
+void PrintSigned(const IndexRow& row) {
+  const int64_t now = Clock::System().UnixMs() / 1000;
+  fmt::print("{}: certificate {}, good until {} ({})\n", row.subject.name.ToString(), row.serial,
+             DayText(row.validity.until), ExpiryText(row.validity, now));
+}
+
+namespace {
+
+const RegisterCommand kCa(45, [] {
+  Command ca{.name = "ca",
+             .summary = "Say who takes part: an authority, its certificates and start-up kits.",
+             .example =
+                 "rivulet ca init --name 'Heart study'\n"
+                 "  rivulet ca kit coordinator/fl.example.org --scenario scenario.toml\n"
+                 "  rivulet ca kit client/hospital-a --coordinator fl.example.org:7000"};
+  ca.subcommands.push_back(CaInitCommand());
+  ca.subcommands.push_back(CaKitCommand());
+  ca.subcommands.push_back(CaIssueCommand());
+  ca.subcommands.push_back(CaRequestCommand());
+  ca.subcommands.push_back(CaRenewCommand());
+  ca.subcommands.push_back(CaRevokeCommand());
+  ca.subcommands.push_back(CaListCommand());
+  ca.subcommands.push_back(CaShowCommand());
+  return ca;
+});
+
+}  // namespace
+}  // namespace rivulet

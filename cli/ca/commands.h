@@ -1,0 +1,35 @@
+// The subcommands of `rivulet ca`, a file per group, and what they share.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "certificates/authority.h"
+#include "cli/command.h"
+
+namespace rivulet {
+
+Command CaInitCommand();
+Command CaRequestCommand();
+Command CaIssueCommand();
+Command CaKitCommand();
+Command CaRenewCommand();
+Command CaRevokeCommand();
+Command CaListCommand();
+Command CaShowCommand();
+
+// --ca DIR.
+void AddAuthorityFolder(Command& command, std::string* folder);
+inline constexpr char kAuthorityFolder[] = "ca";
+inline constexpr char kNameHelp[] = "client/ID, tier/ID, operator/ID or coordinator/HOST";
+
+// Usage errors.
+StatusOr<CertificateName> NameArgument(const std::string& text);
+// The key of the request in `path`. INVALID_ARGUMENT: the request is for another name; as ReadRequest.
+StatusOr<KeyHandle> RequestedKey(FileSystem& fs, const std::string& path, const CertificateName& name);
+
+// A line of the certificate that was signed: "client/hospital-a: certificate 0F3A… good until 2027-11-22 (365 days
+// left)".
+void PrintSigned(const IndexRow& row);
+
+}  // namespace rivulet

@@ -1,0 +1,202 @@
+// rivulet ca request, issue, kit: what a site gets for the first time.
+#include "certificates/key.h"
+#include "certificates/kit.h"
+#include "certificates/request.h"
+#include "cli/ca/commands.h"
+#include "federated/transport/credentials.h"
+
+namespace rivulet {
+namespace {
+
+// ca request
+
+struct CaRequestOptions {
+  std::string name, out;
+};
+
+Status RequestCertificate(const CaRequestOptions& options) {
+  RIVULET_ASSIGN_OR_RETURN(const CertificateName name, NameArgument(options.name));
+  FileSystem& fs = FileSystem::Default();
+  Delivery delivery(fs, options.out.empty() ? name.FileName() : options.out, Delivery::Form::kFolder);
+  RIVULET_RETURN_IF_ERROR(delivery.CheckFree());
+  RIVULET_RETURN_IF_ERROR(WithMend(delivery.RemoveStaged()));  // of a call that was interrupted
+  RIVULET_ASSIGN_OR_RETURN(const KeyHandle key, MakeKey());
+  RIVULET_ASSIGN_OR_RETURN(std::string key_pem, KeyPem(key.get()));
+  RIVULET_ASSIGN_OR_RETURN(std::string request, MakeRequest(name, key.get()));
+  RIVULET_ASSIGN_OR_RETURN(const std::string number, RandomSerial());
+  RIVULET_RETURN_IF_ERROR(WithMend(delivery.Stage(number,
+                                                  {{.name = std::string(kNodeKey), .bytes = std::move(key_pem)},
+                                                   {.name = std::string(kNodeRequest), .bytes = std::move(request)}},
+                                                  "", 0)));
+  RIVULET_RETURN_IF_ERROR(WithMend(delivery.Publish(number)));
+  fmt::print("{}: the key of {}, which stays here\n", JoinPath(delivery.path(), kNodeKey), name.ToString());
+  fmt::print("{}: send it to the authority\n", JoinPath(delivery.path(), kNodeRequest));
+  return absl::OkStatus();
+}
+
+// ca issue, ca kit
+
+struct CaIssueOptions {
+  std::string folder = kAuthorityFolder, name, request, out;
+  std::vector<std::string> hosts;
+  std::optional<int64_t> days;
+  // Of a kit.
+  std::string coordinator, data, scenario, listen;
+};
+
+// A coordinator's id is a host that clients reach it by; the others are beside it.
+Subject SubjectOf(const CertificateName& name, const std::vector<std::string>& hosts) {
+  Subject subject{.name = name};
+  if (name.role == Role::kCoordinator) subject.hosts.push_back(name.id);
+  subject.hosts.insert(subject.hosts.end(), hosts.begin(), hosts.end());
+  return subject;
+}
+
+// Signs and hands over what `files` makes of the certificate and, when it was made here, the key.
+Status IssueTo(const CaIssueOptions& options, const Subject& subject, Delivery& delivery,
+               const std::function<std::vector<DeliveredFile>(const NodeFiles&)>& files) {
+  FileSystem& fs = FileSystem::Default();
+  RIVULET_ASSIGN_OR_RETURN(const auto authority, Authority::OpenToSign(fs, Clock::System(), options.folder));
+  KeyHandle key;
+  NodeFiles node{.authority = authority->certificate().Pem(), .revoked = authority->revocation_list()};
+  if (options.request.empty()) {
+    RIVULET_ASSIGN_OR_RETURN(key, MakeKey());
+    RIVULET_ASSIGN_OR_RETURN(node.key, KeyPem(key.get()));
+  } else {
+    RIVULET_ASSIGN_OR_RETURN(key, RequestedKey(fs, options.request, subject.name));
+  }
+  RIVULET_ASSIGN_OR_RETURN(const IndexRow row, authority->Issue({.subject = subject,
+                                                                 .days = options.days,
+                                                                 .public_key = key.get(),
+                                                                 .files =
+                                                                     [&](const Certificate& certificate) {
+                                                                       node.certificate = certificate.Pem();
+                                                                       return files(node);
+                                                                     }},
+                                                                delivery));
+  PrintSigned(row);
+  return absl::OkStatus();
+}
+
+Status IssueCertificate(const CaIssueOptions& options) {
+  RIVULET_ASSIGN_OR_RETURN(const CertificateName name, NameArgument(options.name));
+  const Subject subject = SubjectOf(name, options.hosts);
+  RIVULET_RETURN_IF_ERROR(AsUsageError(CheckSubject(subject)));
+  // Where the key is, the certificate alone is wanted, and it is no secret.
+  const bool file = !options.request.empty();
+  Delivery delivery(FileSystem::Default(), !options.out.empty() ? options.out : name.FileName() + (file ? ".crt" : ""),
+                    file ? Delivery::Form::kFile : Delivery::Form::kFolder);
+  RIVULET_RETURN_IF_ERROR(IssueTo(options, subject, delivery, [&](const NodeFiles& node) {
+    return file ? std::vector<DeliveredFile>{{.bytes = node.certificate}} : FilesOfNode(node);
+  }));
+  if (file) {
+    fmt::print("{}: send it to the site, with {}\n", delivery.path(), JoinPath(options.folder, kAuthorityCertificate));
+  } else {
+    fmt::print("{}: its key, its certificate and the authority's; bring it there by a way that you trust\n",
+               delivery.path());
+  }
+  return absl::OkStatus();
+}
+
+Status CheckKitOptions(const CaIssueOptions& options, Role role) {
+  const auto only = [&](std::string_view flag, const std::string& value, Role whose) -> Status {
+    if (value.empty() || role == whose) return absl::OkStatus();
+    return UsageError("{} is for the kit of a {}, not of a {}", flag, RoleText(whose), RoleText(role));
+  };
+  RIVULET_RETURN_IF_ERROR(only("--coordinator", options.coordinator, Role::kClient));
+  RIVULET_RETURN_IF_ERROR(only("--data", options.data, Role::kClient));
+  RIVULET_RETURN_IF_ERROR(only("--scenario", options.scenario, Role::kCoordinator));
+  RIVULET_RETURN_IF_ERROR(only("--listen", options.listen, Role::kCoordinator));
+  if (role == Role::kClient && options.coordinator.empty())
+    return UsageError("the kit of a client says where its coordinator is: give --coordinator HOST:PORT");
+  for (const std::string* address : {&options.coordinator, &options.listen})
+    if (!address->empty()) RIVULET_RETURN_IF_ERROR(AsUsageError(ParseAddress(*address).status()));
+  return absl::OkStatus();
+}
+
+Status PackKit(const CaIssueOptions& options) {
+  RIVULET_ASSIGN_OR_RETURN(const CertificateName name, NameArgument(options.name));
+  RIVULET_RETURN_IF_ERROR(CheckKitOptions(options, name.role));
+  const Subject subject = SubjectOf(name, options.hosts);
+  RIVULET_RETURN_IF_ERROR(AsUsageError(CheckSubject(subject)));
+  const auto or_else = [](const std::string& given, const char* otherwise) {
+    return given.empty() ? std::string(otherwise) : given;
+  };
+  const SiteConfiguration configuration{.coordinator = options.coordinator,
+                                        .data = or_else(options.data, "train=data/*.tfrecord"),
+                                        .scenario = or_else(options.scenario, "scenario.toml"),
+                                        .listen = or_else(options.listen, "0.0.0.0:7000")};
+  // Refused before anything is signed.
+  RIVULET_RETURN_IF_ERROR(AsUsageError(FilesOfKit(name, {}, configuration).status()));
+  const std::string path = options.out.empty() ? name.FileName() + ".tar.gz" : options.out;
+  Delivery delivery(FileSystem::Default(), path,
+                    path.ends_with(".tar.gz") ? Delivery::Form::kArchive : Delivery::Form::kFolder);
+  RIVULET_RETURN_IF_ERROR(IssueTo(options, subject, delivery, [&](const NodeFiles& node) {
+    return FilesOfKit(name, node, configuration).value();
+  }));
+  if (options.request.empty()) {
+    fmt::print("{}: the kit, with its key; bring it there by a way that you trust\n", delivery.path());
+  } else {
+    fmt::print("{}: the kit, for the folder with the key\n", delivery.path());
+  }
+  return absl::OkStatus();
+}
+
+void AddIssueOptions(Command& command, const std::shared_ptr<CaIssueOptions>& options) {
+  command.Positional("NAME", &options->name, kNameHelp);
+  AddAuthorityFolder(command, &options->folder);
+  command
+      .Repeated("--host", "HOST", &options->hosts,
+                "a host by which others reach a coordinator (beside its name) or a tier; repeatable")
+      .Option("--request", "FILE", &options->request, "the site's request: its key was made there and stays there")
+      .Option("--days", "N", &options->days,
+              fmt::format("how long it is good [{}, or as long as the authority]", kCertificateDays),
+              {.min = 1, .max = kMostDays});
+}
+
+}  // namespace
+
+Command CaRequestCommand() {
+  auto options = std::make_shared<CaRequestOptions>();
+  Command command{.name = "request",
+                  .summary = "At a site: make its key, and a request that the authority can certify it by.",
+                  .example = "rivulet ca request client/hospital-b"};
+  command.Positional("NAME", &options->name, kNameHelp)
+      .Option("--out", "DIR", &options->out, "the folder to make [its name, client-hospital-b]");
+  command.run = [options] { return RequestCertificate(*options); };
+  return command;
+}
+
+Command CaIssueCommand() {
+  auto options = std::make_shared<CaIssueOptions>();
+  Command command{.name = "issue",
+                  .summary = "Sign a certificate, with its key in a folder or for a key that a site has.",
+                  .example =
+                      "rivulet ca issue operator/alice\n"
+                      "  rivulet ca issue client/hospital-b --request node.csr --out hospital-b.crt"};
+  AddIssueOptions(command, options);
+  command.Option("--out", "PATH", &options->out,
+                 "the folder, or with --request the file, to make [its name, operator-alice]");
+  command.run = [options] { return IssueCertificate(*options); };
+  return command;
+}
+
+Command CaKitCommand() {
+  auto options = std::make_shared<CaIssueOptions>();
+  Command command{.name = "kit",
+                  .summary = "Sign a certificate and pack all that a client or a coordinator starts with.",
+                  .example =
+                      "rivulet ca kit client/hospital-a --coordinator fl.example.org:7000\n"
+                      "  rivulet ca kit coordinator/fl.example.org --host 192.0.2.7 --scenario scenario.toml"};
+  AddIssueOptions(command, options);
+  command.Option("--coordinator", "HOST:PORT", &options->coordinator, "of a client: where its coordinator listens")
+      .Option("--data", "NAME=GLOB", &options->data, "of a client: its records [train=data/*.tfrecord]")
+      .Option("--scenario", "FILE", &options->scenario, "of a coordinator: what to run [scenario.toml]")
+      .Option("--listen", "HOST:PORT", &options->listen, "of a coordinator: where it listens [0.0.0.0:7000]")
+      .Option("--out", "PATH", &options->out,
+              "an archive when it ends in .tar.gz, or else a folder [its name, client-hospital-a.tar.gz]");
+  command.run = [options] { return PackKit(*options); };
+  return command;
+}
+
+}  // namespace rivulet

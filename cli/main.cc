@@ -16,6 +16,7 @@
 #include <system_error>
 
 #include "cli/command.h"
+#include "cli/root.h"
 #include "engine/base/nearest.h"
 #include "engine/base/stack_trace.h"
 #include "engine/base/standard_error.h"
@@ -27,9 +28,6 @@ namespace rivulet {
 namespace {
 
 constexpr char kVersion[] = RIVULET_VERSION;
-// Of every command.
-constexpr char kVlogFlag[] = "--vlog";
-constexpr char kOpLibraryFlag[] = "--op-library";
 constexpr char kOpLibrariesVariable[] = "RIVULET_OP_LIBRARIES";  // paths with ':' between
 struct CommonOptions {
   std::string vlog;
@@ -46,21 +44,12 @@ struct Parsed {
   std::vector<std::unique_ptr<Parsed>> children;
 };
 
-bool IsPositional(const Argument& argument) { return argument.name[0] != '-'; }
-
 // "Usage: rivulet simulate SCENARIO.toml [OPTIONS]".
 class HelpFormatter : public CLI::Formatter {
  public:
   explicit HelpFormatter(const Parsed& parsed) : parsed_(parsed) {}
   std::string make_usage(const CLI::App*, std::string) const override {
-    std::string usage = "\nUsage: " + parsed_.path;
-    for (const Argument& argument : parsed_.command->arguments) {
-      if (!IsPositional(argument)) continue;
-      usage += argument.required ? " " + argument.name : " [" + argument.name + "]";
-      if (std::holds_alternative<std::vector<std::string>*>(argument.target)) usage += " …";
-    }
-    if (!parsed_.command->subcommands.empty()) usage += " SUBCOMMAND";
-    return usage + " [OPTIONS]\n";
+    return "\nUsage: " + UsageOf(*parsed_.command, parsed_.path) + "\n";
   }
 
  private:
@@ -78,7 +67,7 @@ void Declare(const Command& command, CommonOptions& common, Parsed& parsed) {
   parsed.command = &command;
   app.allow_extras();  // unknown arguments are named, with the nearest known one, in CheckArguments
   app.formatter(std::make_shared<HelpFormatter>(parsed));
-  app.set_help_flag("-h,--help", "Print this help.");
+  app.set_help_flag("-h,--help", kHelpOption.help);
   if (!command.example.empty()) app.footer("Example:\n  " + command.example);
   for (const Argument& argument : command.arguments) {
     CLI::Option* option = nullptr;
@@ -102,11 +91,10 @@ void Declare(const Command& command, CommonOptions& common, Parsed& parsed) {
     }
     parsed.options[&argument] = option;
   }
-  app.add_option(kVlogFlag, common.vlog, "verbose logs on stderr, by source file: compile=2,pass*=1")
-      ->option_text("MODULE=LEVEL,…");
-  app.add_option(kOpLibraryFlag, common.op_libraries, "a shared library of ops to load; may be given several times")
+  app.add_option(kVlogOption.name, common.vlog, kVlogOption.help)->option_text(kVlogOption.value_name);
+  app.add_option(kOpLibraryOption.name, common.op_libraries, kOpLibraryOption.help)
       ->allow_extra_args(false)
-      ->option_text("FILE.so");
+      ->option_text(kOpLibraryOption.value_name);
   for (const Command& subcommand : command.subcommands) {
     auto child = std::make_unique<Parsed>();
     child->app = app.add_subcommand(subcommand.name, subcommand.summary);
@@ -130,7 +118,7 @@ Status CheckUnknown(const Parsed& parsed) {
       continue;
     }
     if (extra.size() > 1 && extra[0] == '-' && !arguments_only) {
-      std::vector<std::string> known = {"--help", kVlogFlag};
+      std::vector<std::string> known = {kHelpOption.name, kVlogOption.name};
       for (const Argument& argument : parsed.command->arguments) {
         if (!IsPositional(argument)) known.push_back(argument.name);
       }
@@ -214,7 +202,7 @@ int Report(const Status& status) {
 Status SetUpLogs(const std::string& vlog) {
   const char* variable = std::getenv(kVlogVariable);
   if (!vlog.empty()) {
-    RIVULET_RETURN_IF_ERROR(AsUsageError(Annotate(SetVlogLevels(vlog), kVlogFlag)));
+    RIVULET_RETURN_IF_ERROR(AsUsageError(Annotate(SetVlogLevels(vlog), kVlogOption.name)));
     setenv(kVlogVariable, vlog.c_str(), 1);
   } else if (variable != nullptr) {
     return AsUsageError(Annotate(SetVlogLevels(variable), kVlogVariable));
@@ -237,7 +225,7 @@ Status LoadOpLibraries(std::vector<std::string> paths) {
   inherited.insert(inherited.end(), paths.begin(), paths.end());
   for (const std::string& path : inherited) {
     const StatusOr<OpLibrary> library = LoadOpLibrary(path);
-    if (!library.ok()) return AsUsageError(Annotate(library.status(), kOpLibraryFlag));
+    if (!library.ok()) return AsUsageError(Annotate(library.status(), kOpLibraryOption.name));
   }
   if (!paths.empty()) setenv(kOpLibrariesVariable, fmt::format("{}", fmt::join(inherited, ":")).c_str(), 1);
   return absl::OkStatus();
@@ -285,13 +273,9 @@ int Main(int argc, char** argv) {
     const Status status = RestrictCpuTargets(targets);
     if (!status.ok()) return Report(AsUsageError(Annotate(status, kCpuTargetsVariable)));
   }
-  Command root{.name = "rivulet",
-               .summary = "Federated learning: simulate, deploy and inspect.",
-               .example = "rivulet simulate simulations/scenarios/quickstart.toml",
-               .subcommands = RegisteredCommands()};
-  CLI::App app(root.summary, root.name);
   bool version = false;
-  root.Flag("--version", &version, "Print the version.");
+  Command root = RootCommand(&version);
+  CLI::App app(root.summary, root.name);
   root.run = [&]() -> Status {
     if (version) {
       fmt::print("rivulet {}\n", kVersion);

@@ -1,0 +1,106 @@
+// rivulet manual: the help of every command as a page for man(1). `cmake --install` calls it, so that pages are those
+// of the program beside them.
+#include "cli/root.h"
+#include "engine/base/file_system.h"
+
+namespace rivulet {
+namespace {
+
+// Text as roff reads it: a hyphen that is one, no escape, no line that looks like a request.
+std::string Roff(std::string_view text) {
+  std::string roff;
+  bool begins = true;
+  for (const char c : text) {
+    if (begins && (c == '.' || c == '\'')) roff += "\\&";
+    if (c == '\\') {
+      roff += "\\e";
+    } else if (c == '-') {
+      roff += "\\-";
+    } else {
+      roff += c;
+    }
+    begins = c == '\n';
+  }
+  return roff;
+}
+
+// "rivulet ca issue" is the page rivulet-ca-issue(1).
+std::string PageName(std::string_view path) {
+  std::string name(path);
+  for (char& c : name)
+    if (c == ' ') c = '-';
+  return name;
+}
+
+std::string OptionEntry(std::string_view name, std::string_view value_name, std::string_view help) {
+  return fmt::format(".TP\n.B {}{}\n{}\n", Roff(name),
+                     value_name.empty() ? "" : fmt::format(" \\fI{}\\fR", Roff(value_name)), Roff(help));
+}
+
+std::string Page(const Command& command, const std::string& path) {
+  std::string page = fmt::format(".TH \"{}\" 1 \"\" \"rivulet {}\" \"Rivulet\"\n.SH NAME\n{} \\- {}\n",
+                                 Roff(PageName(path)), RIVULET_VERSION, Roff(PageName(path)), Roff(command.summary));
+  page += fmt::format(".SH SYNOPSIS\n.B {}\n{}\n", Roff(path), Roff(UsageOf(command, path).substr(path.size() + 1)));
+  if (!command.subcommands.empty()) {
+    page += ".SH SUBCOMMANDS\n";
+    for (const Command& child : command.subcommands) {
+      page += fmt::format(".TP\n.BR {} (1)\n{}\n", Roff(PageName(path + " " + child.name)), Roff(child.summary));
+    }
+  }
+  std::string positionals, options;
+  for (const Argument& argument : command.arguments) {
+    if (IsPositional(argument)) {
+      positionals += OptionEntry(argument.name, "", argument.help);
+    } else {
+      options += OptionEntry(argument.name, argument.value_name,
+                             argument.required ? argument.help + " (required)" : argument.help);
+    }
+  }
+  if (!positionals.empty()) page += ".SH ARGUMENTS\n" + positionals;
+  for (const CommonOption& common : {kVlogOption, kOpLibraryOption, kHelpOption})
+    options += OptionEntry(common.name, common.value_name, common.help);
+  page += ".SH OPTIONS\n" + options;
+  page += fmt::format(".SH EXAMPLE\n.nf\n{}\n.fi\n", Roff(command.example));
+  page +=
+      ".SH EXIT STATUS\n0 when all went well, 2 for wrong usage, 1 for any other error, which is one sentence on "
+      "standard error.\n";
+  if (path != "rivulet")
+    page += fmt::format(".SH SEE ALSO\n.BR {} (1)\n", Roff(PageName(path.substr(0, path.rfind(' ')))));
+  return page;
+}
+
+Status WritePages(const Command& command, const std::string& path, const std::string& folder, int& pages) {
+  FileSystem& fs = FileSystem::Default();
+  RIVULET_RETURN_IF_ERROR(WriteFileAtomically(fs, JoinPath(folder, PageName(path) + ".1"), Page(command, path)));
+  ++pages;
+  for (const Command& child : command.subcommands)
+    RIVULET_RETURN_IF_ERROR(WritePages(child, path + " " + child.name, folder, pages));
+  return absl::OkStatus();
+}
+
+struct ManualOptions {
+  std::string out;
+};
+
+Status WriteManual(const ManualOptions& options) {
+  RIVULET_RETURN_IF_ERROR(FileSystem::Default().CreateFolders(options.out));
+  bool version = false;
+  const Command root = RootCommand(&version);
+  int pages = 0;
+  RIVULET_RETURN_IF_ERROR(WritePages(root, root.name, options.out, pages));
+  fmt::print("{}: {} pages\n", options.out, pages);
+  return absl::OkStatus();
+}
+
+const RegisterCommand kManual(95, [] {
+  auto options = std::make_shared<ManualOptions>();
+  Command command{.name = "manual",
+                  .summary = "Write a page for man(1) of every command.",
+                  .example = "rivulet manual --out ~/.local/share/man/man1"};
+  command.Required("--out", "DIR", &options->out, "the folder to write to");
+  command.run = [options] { return WriteManual(*options); };
+  return command;
+});
+
+}  // namespace
+}  // namespace rivulet

@@ -1,0 +1,33 @@
+// The whole command line as data: what the parser (cli/main.cc), the manual and the completion (cli/manual/) go
+// through.
+#pragma once
+
+#include "cli/command.h"
+
+namespace rivulet {
+
+// Options that every command takes, wherever on the command line they stand.
+struct CommonOption {
+  const char* name;
+  const char* value_name;
+  const char* help;
+};
+inline constexpr CommonOption kVlogOption = {"--vlog", "MODULE=LEVEL,…",
+                                             "verbose logs on stderr, by source file: compile=2,pass*=1"};
+inline constexpr CommonOption kOpLibraryOption = {"--op-library", "FILE.so",
+                                                  "a shared library of ops to load; may be given several times"};
+inline constexpr CommonOption kHelpOption = {"--help", "", "Print this help."};
+
+// `rivulet` itself with all its subcommands; `version` must outlive it. It has no function of its own.
+Command RootCommand(bool* version);
+
+inline bool IsPositional(const Argument& argument) { return argument.name[0] != '-'; }
+// Whether a value follows: of a positional, and of an option that is no flag.
+bool TakesValue(const Argument& argument);
+inline bool TakesSeveral(const Argument& argument) {
+  return std::holds_alternative<std::vector<std::string>*>(argument.target);
+}
+// "Usage" without that word: "rivulet simulate SCENARIO.toml [OPTIONS]".
+std::string UsageOf(const Command& command, std::string_view path);
+
+}  // namespace rivulet

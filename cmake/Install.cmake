@@ -2,7 +2,7 @@
 # through the program; only the engine is a library for others, and it links no gRPC.
 include(CMakePackageConfigHelpers)
 
-install(TARGETS rivulet RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS rivulet RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
 
 # What a library of ops compiles against: it takes the engine's functions from the program that loads it.
 add_library(engine_headers INTERFACE)

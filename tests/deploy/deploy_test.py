@@ -1,0 +1,184 @@
+"""The package, the man pages, the completion, the service and the manifests. What a machine lacks a tool for is skipped by name."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests/e2e"))
+from harness import RIVULET, RivuletTest, main  # noqa: E402
+
+BUILD = pathlib.Path(RIVULET).parent
+DEPLOY = ROOT / "deploy"
+# An interpreter that has kubernetes-validate and compose-spec.
+SCHEMAS = os.environ.get("RIVULET_DEPLOY_PYTHON", sys.executable)
+
+
+def needs(*programs):
+    missing = [program for program in programs if not shutil.which(program)]
+    return unittest.skipIf(missing, f"there is no {', '.join(missing)}")
+
+
+def run(*command, **kwargs):
+    done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **kwargs)
+    return done.returncode, done.stdout
+
+
+class Manual(RivuletTest):
+    def pages(self):
+        self.run_rivulet("manual", "--out", self.path("man/man1"), code=0)
+        return sorted((self.folder / "man/man1").iterdir())
+
+    def test_there_is_a_page_for_every_command_that_says_what_its_help_does(self):
+        pages = {page.name for page in self.pages()}
+        todo = [["rivulet"]]
+        while todo:
+            path = todo.pop()
+            self.assertIn("-".join(path) + ".1", pages)
+            text = self.run_rivulet(*path[1:], "--help", code=0).out
+            page = (self.folder / "man/man1" / ("-".join(path) + ".1")).read_text().replace("\\-", "-")
+            for option in re.findall(r"^  (?:-h,)?(--[a-z-]+)", text, re.M):
+                self.assertIn(f".B {option}", page, path)
+            if "Subcommands:" in text:
+                block = text.split("Subcommands:\n", 1)[1].split("\n\n", 1)[0]
+                todo += [path + [child] for child in re.findall(r"^  (\S+)", block, re.M)]
+
+    @needs("man", "groff")
+    def test_man_shows_them_without_a_warning(self):
+        for page in self.pages():
+            if page.stem in ("rivulet", "rivulet-ca", "rivulet-ca-kit", "rivulet-simulate"):
+                code, printed = run("man", "--warnings=w", "-E", "UTF-8", "-l", page,
+                                    env={**os.environ, "MANWIDTH": "100", "MANROFFOPT": "-ww", "LC_ALL": "C.UTF-8"})
+                self.assertEqual(code, 0, printed)
+                self.assertNotIn("warning", printed)
+                self.assertIn("SYNOPSIS", printed)
+
+
+class Completion(RivuletTest):
+    def complete(self, *words):
+        script = self.write("completion.bash", self.run_rivulet("completion", code=0).out)
+        quoted = " ".join(f"'{word}'" for word in words)
+        code, printed = run("bash", "-c", f"source {script}; COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _rivulet; "
+                            "printf '%s\\n' \"${COMPREPLY[@]}\"", cwd=self.folder)
+        self.assertEqual(code, 0, printed)
+        return printed.split()
+
+    def test_commands_options_and_files(self):
+        self.assertIn("simulate", self.complete("rivulet", "s"))
+        self.assertEqual(self.complete("rivulet", "ca", "re"), ["request", "renew", "revoke"])
+        self.assertIn("--reason", self.complete("rivulet", "ca", "revoke", "client/a", "--re"))
+        self.assertIn("--vlog", self.complete("rivulet", "ca", "init", "--v"))
+        self.assertEqual(self.complete("rivulet", "simulate", "tin"), ["tiny.toml"])
+        self.assertEqual(self.complete("rivulet", "simulate", "--db", "tin"), ["tiny.toml"])
+        self.assertEqual(self.complete("rivulet", "--verb"), [])
+
+    @needs("shellcheck")
+    def test_scripts_are_clean(self):
+        self.run_rivulet("ca", "init", "--name", "study", code=0)
+        self.run_rivulet("ca", "kit", "client/a", "--coordinator", "h:1", "--out", "client", code=0)
+        self.run_rivulet("ca", "kit", "coordinator/h", "--out", "coordinator", code=0)
+        script = self.write("completion.bash", self.run_rivulet("completion", code=0).out)
+        for path in (script, self.path("client/start"), self.path("coordinator/start"), DEPLOY / "debian/postinst",
+                     DEPLOY / "debian/postrm"):
+            shell = "bash" if path == script else "sh"
+            code, printed = run("shellcheck", "--shell", shell, "--exclude", "SC1091,SC2154", path)
+            self.assertEqual(code, 0, printed)
+
+
+class Service(RivuletTest):
+    @needs("systemd-analyze")
+    def test_the_unit_is_right_and_shut(self):
+        # As it will find things: the program's folder of a kit, and the manual.
+        unit = self.write("rivulet@client-a.service", (DEPLOY / "systemd/rivulet@.service").read_text().replace(
+            "ExecStart=/var/lib/rivulet/%i/start", "ExecStart=/bin/true"))
+        code, printed = run("systemd-analyze", "verify", "--man=no", unit)
+        self.assertEqual((code, printed), (0, ""))
+        code, printed = run("systemd-analyze", "security", "--offline=yes", "--threshold=15", unit)
+        self.assertEqual(code, 0, printed[-300:])
+
+    @needs("systemd-sysusers")
+    def test_its_user_can_be_made(self):
+        (self.folder / "root/etc").mkdir(parents=True)
+        code, printed = run("systemd-sysusers", f"--root={self.folder / 'root'}", DEPLOY / "systemd/rivulet.conf")
+        self.assertEqual(code, 0, printed)
+        self.assertRegex((self.folder / "root/etc/passwd").read_text(), r"(?m)^rivulet:.*:/var/lib/rivulet:/usr/sbin/nologin$")
+
+    def test_a_kits_configuration_is_what_systemd_and_the_shell_read_alike(self):
+        self.run_rivulet("ca", "init", "--name", "study", code=0)
+        name = "a $HOME `id` \"q\" \\ 'é'"
+        self.run_rivulet("ca", "kit", "client/" + name, "--coordinator", "h:1", "--out", "kit", code=0)
+        code, printed = run("sh", "-c", '. ./site.conf; printf "%s" "$RIVULET_NAME"', cwd=self.folder / "kit")
+        self.assertEqual((code, printed), (0, name))
+
+
+class Manifests(RivuletTest):
+    def has(self, module):
+        return run(SCHEMAS, "-c", f"import {module}")[0] == 0
+
+    def test_kubernetes_takes_them(self):
+        if not self.has("kubernetes_validate"):
+            self.skipTest("there is no kubernetes_validate (RIVULET_DEPLOY_PYTHON)")
+        for manifest in (DEPLOY / "kubernetes").glob("*.yaml"):
+            code, printed = run(SCHEMAS, "-c", """
+import sys, yaml, kubernetes_validate
+for document in yaml.safe_load_all(open(sys.argv[1])):
+    kubernetes_validate.validate(document, kubernetes_validate.latest_version(), strict=True)
+""", manifest)
+            self.assertEqual(code, 0, printed)
+
+    def test_compose_takes_it(self):
+        if not self.has("compose_spec"):
+            self.skipTest("there is no compose_spec (RIVULET_DEPLOY_PYTHON)")
+        code, printed = run(SCHEMAS, "-c", """
+import sys, yaml, compose_spec
+document = yaml.safe_load(open(sys.argv[1]))
+compose_spec.ComposeSpecification.model_validate(document)
+# Its types are checked there, unknown keys are not.
+known = {field.alias or name for name, field in compose_spec.Service.model_fields.items()}
+for service in document["services"].values():
+    assert set(service) <= known, set(service) - known
+""", DEPLOY / "compose.yaml")
+        self.assertEqual(code, 0, printed)
+
+    def test_their_command_lines_are_understood(self):
+        """Every option that a manifest gives to a command is one of its help."""
+        for manifest in [DEPLOY / "compose.yaml", *(DEPLOY / "kubernetes").glob("*.yaml"), DEPLOY / "systemd/rivulet@.service"]:
+            for command in ("client", "coordinator"):
+                known = self.run_rivulet(command, "--help", code=0).out
+                for line in manifest.read_text().splitlines():
+                    if re.search(rf"command: \[{command},|rivulet {command} /", line):
+                        for option in re.findall(r"(?<![\w-])--[a-z-]+", line):
+                            self.assertIn(option, known, line)
+
+
+@needs("cpack", "dpkg-deb", "dpkg-shlibdeps", "file")
+@unittest.skipIf(os.environ.get("RIVULET_SANITIZE"), "a package is made of what is released")
+class Package(RivuletTest):
+    def test_the_package_has_the_program_its_pages_and_its_service(self):
+        code, printed = run("cpack", "-G", "DEB", "--config", BUILD / "CPackConfig.cmake", "-B", self.folder, cwd=self.folder,
+                            env={**os.environ, "CMAKE_BUILD_PARALLEL_LEVEL": "2"})
+        self.assertEqual(code, 0, printed)
+        packages = list(self.folder.glob("*.deb"))
+        self.assertEqual(len(packages), 1, printed)
+        self.assertRegex(packages[0].name, r"^rivulet_\d+\.\d+\.\d+_\w+\.deb$")
+        fields = run("dpkg-deb", "--field", packages[0])[1]
+        self.assertRegex(fields, r"(?m)^Package: rivulet$")
+        for library in ("libgrpc++1.51", "libssl3", "libsqlite3-0", "libdnnl2"):
+            self.assertIn(library, fields)
+        listing = run("dpkg-deb", "--contents", packages[0])[1]
+        for path in ("usr/bin/rivulet", "usr/share/man/man1/rivulet-ca-kit.1", "usr/share/bash-completion/completions/rivulet",
+                     "usr/lib/systemd/system/rivulet@.service", "usr/lib/sysusers.d/rivulet.conf"):
+            self.assertIn(f"./{path}\n", listing)
+        self.assertNotIn("include/", listing)
+        self.assertNotIn(".a\n", listing)
+        code, printed = run("dpkg-deb", "--extract", packages[0], self.folder / "root")
+        self.assertEqual(code, 0, printed)
+        code, printed = run(self.folder / "root/usr/bin/rivulet", "--version")
+        self.assertRegex(printed, r"^rivulet \d")
+
+
+if __name__ == "__main__":
+    main()

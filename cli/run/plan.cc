@@ -78,6 +78,10 @@ Fields FieldsOf(const Plan& plan) {
     fields.push_back({of + "largest_value", fmt::format("2^{}", part.value_bits)});
     fields.push_back({of + "resolution_of_sum", fmt::format("2^-{}", sum.fraction_bits(part))});
   }
+  for (const StateVector& state : plan.flat_names().state) {
+    fields.emplace_back(fmt::format("keeps_{}", state.name), fmt::format("{} numbers, at first {}", layout.parameters(),
+                                                                         state.from_base ? "the model's" : "zeros"));
+  }
   for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
     const LocalProgram* const program = plan.program(kind);
     if (program == nullptr) continue;
@@ -88,6 +92,12 @@ Fields FieldsOf(const Plan& plan) {
           name, fmt::format("data set '{}', {} epochs{}, batches of {}{}, gradient by {}", pass.dataset, pass.epochs,
                             pass.max_steps > 0 ? fmt::format(" or {} steps", pass.max_steps) : "", pass.batch_size,
                             pass.shuffle ? " shuffled" : "", pass.gradient_by.empty() ? "nothing" : pass.gradient_by));
+      if (pass.models.size() > 1) {
+        std::vector<std::string> buffers;
+        for (const ModelInstance& instance : pass.models) buffers.push_back(instance.buffer);
+        fields.emplace_back(name + "_models", fmt::format("{}", fmt::join(buffers, ", ")));
+      }
+      if (pass.loss != nullptr) fields.emplace_back(name + "_loss", OpsOf(pass.loss));
       fields.emplace_back(name + "_input", OpsOf(pass.input));
       fields.emplace_back(name + "_begin", OpsOf(pass.begin));
       fields.emplace_back(name + "_step", OpsOf(pass.step));

@@ -86,6 +86,7 @@ Output Layers::Biased(const Scope& layer, std::string_view name, Output x, int64
 
 Output Layers::Dense(std::string_view name, Output x, int64_t units, const DenseOptions& options) {
   if (!Check(name, x, 0, "dense")) return {};
+  shared_.dense_input = x;
   const Scope layer = scope_.SubScope(name);
   const Shape shape = x.shape();
   const int64_t in = Last(shape);

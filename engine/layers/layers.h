@@ -71,6 +71,7 @@ struct RecurrentLayerOptions {
 struct SharedLayers {
   std::map<std::string, Output, std::less<>> reads;  // of variables, by name
   std::vector<std::string> updates;                  // nodes that a training step runs beside the gradient
+  Output dense_input;                                // of the last dense layer that has been built
   bool differs = false;                              // a layer that training runs otherwise has been built
 };
 

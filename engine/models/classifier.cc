@@ -72,6 +72,8 @@ class Builder {
     model_.label = {"label", {DType::kInt64, label_.shape()}, FeatureEncoding::kInt64, 1, classes_};
     model_.classes = classes_;
     model_.metrics = {{"accuracy", "accuracy"}};
+    if (shared_.dense_input) model_.outputs.emplace_back("representation", shared_.dense_input.name());
+    model_.outputs.emplace_back("logits", logits_);
     model_.train_updates = shared_.updates;
     RIVULET_ASSIGN_OR_RETURN(model_.variables, VariablesOf(model_.graph));
     if (model_.variables.empty()) return InvalidArgument("the model has no variables, so there is nothing to train");
@@ -96,6 +98,7 @@ class Builder {
     positions_ = rank == 3;
     flat_label_ = Rows(scope_, label_, {-1});
     const Output logits = Rows(scope_, scope_.Op("Identity", {scores}, {}, "logits"), {-1, classes_});
+    logits_ = logits.name();
     Loss(scope_, logits);
     const Output axis = scope_.Const(Tensor::Scalar<int32_t>(1), "prediction/axis");
     const Output prediction = scope_.Op("ArgMax", {logits, axis}, {{"output_type", DType::kInt64}}, "prediction");
@@ -109,7 +112,9 @@ class Builder {
     Layers layers(training, true, shared_);
     const Output scores = body_(layers, input_);
     RIVULET_RETURN_IF_ERROR(scope_.status());
-    Loss(training, Rows(training, scores, {-1, classes_}));
+    const Output logits = Rows(training, scores, {-1, classes_});
+    logits_ = logits.name();
+    Loss(training, logits);
     model_.train_loss = training.prefix() + "loss";
     return scope_.status();
   }
@@ -133,6 +138,7 @@ class Builder {
   SharedLayers shared_;
   Output (*loss_)(const Scope&, Output, Output, int64_t) = nullptr;
   Output input_, label_, flat_label_;
+  std::string logits_;  // of training
   bool positions_ = false;
   int64_t classes_ = 0;
 };

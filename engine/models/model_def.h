@@ -41,6 +41,9 @@ struct ModelDef {
   std::string train_loss;  // scalar tensor names
   std::string eval_loss;
   std::vector<std::pair<std::string, std::string>> metrics;  // ("accuracy", tensor)
+  // Tensors of training that algorithms ask for by these names: "representation", what the last dense layer takes, and
+  // "logits", one score per class. Nothing of a graph that somebody else wrote.
+  std::vector<std::pair<std::string, std::string>> outputs;
   // Nodes that a training step runs beside the gradient, such as assignments of running averages.
   std::vector<std::string> train_updates;
   std::vector<ModelVariable> variables;  // declaration order

@@ -1,5 +1,6 @@
 // From a scenario, a model and a composition to the bytes that every client of the run gets.
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,27 +73,47 @@ Status AddFeatures(const DataConfig& data, const ModelDef& model, proto::ModelPr
 
 // The model's graph as clients run it.
 // Precision is decided here and written into the graph, so that a client need not know that there are several.
-StatusOr<std::string> GraphDefAt(const std::string& precision, const Graph& graph) {
-  if (precision == "float32") return SerializeGraph(graph);
+// Nothing where it is the graph as it stands.
+StatusOr<std::optional<Graph>> MixedGraph(const std::string& precision, const Graph& graph) {
+  if (precision == "float32") return std::nullopt;
   RIVULET_ASSIGN_OR_RETURN(const DType compute, DTypeFromName(precision));
-  RIVULET_ASSIGN_OR_RETURN(const Graph mixed, ToMixedPrecision(graph, compute));
-  return SerializeGraph(mixed);
+  RIVULET_ASSIGN_OR_RETURN(Graph mixed, ToMixedPrecision(graph, compute));
+  return std::optional(std::move(mixed));
 }
 
 // A graph's bytes; none of one that only runs.
 std::string BytesOf(const Graph& graph) { return graph.nodes().size() > 1 ? SerializeGraph(graph) : ""; }
 
-// The pass as scenario.client says what `builder` leaves open. Passes begin anew, each with its own slots and scalars
-// of the same names, so that a plan has as many as its largest pass.
-Status AddPass(const PassBuilder& builder, const ClientConfig& client, const ModelDef& model, const ModelLayout& layout,
-               proto::FlatNamesDef& flats, proto::PassDef& pass) {
+// The pass of a model whose graph clients run as `graph`. What `builder` leaves open scenario.client says. Passes begin
+// anew, each with its own slots and scalars of the same names, so that a plan has as many as its largest pass.
+Status AddPass(const PassBuilder& builder, const Scenario& scenario, const ModelDef& model, const Graph& graph,
+               const ModelLayout& layout, proto::FlatNamesDef& flats, proto::PassDef& pass) {
+  const ClientConfig& client = scenario.client;
   RIVULET_ASSIGN_OR_RETURN(LocalRule rule, MakeLocalRule(client, layout, builder.gradient));
   if (client.loss_scale.kind != "none") {
     RIVULET_ASSIGN_OR_RETURN(*pass.mutable_loss_scale(), AddLossScale(client.loss_scale, rule));
   }
   flats.set_slots(std::max(flats.slots(), rule.slots));
   flats.set_scalars(std::max(flats.scalars(), rule.scalars));
-  pass.add_models()->set_buffer("params");
+  for (const ModelInstance& instance : builder.models) {
+    proto::ModelInstanceDef& entry = *pass.add_models();
+    entry.set_prefix(instance.prefix);
+    entry.set_buffer(instance.buffer);
+  }
+  if (builder.loss != nullptr) {
+    LossScope f(model, graph);
+    const Output loss = builder.loss(f);
+    const StatusOr<Graph> objective = std::move(f).Finish(loss);
+    if (!objective.ok()) {
+      return Annotate(objective.status(), fmt::format("[algorithm] name = \"{}\"", scenario.algorithm.name));
+    }
+    pass.set_loss(SerializeGraph(*objective));
+    for (const auto& [placeholder, tensor] : f.inputs()) {
+      proto::NamedTensor& input = *pass.add_loss_inputs();
+      input.set_name(placeholder);
+      input.set_tensor(tensor);
+    }
+  }
   pass.set_gradient_by("params");
   pass.set_training(true);
   proto::PassScalarDef& loss = *pass.add_scalars();
@@ -166,8 +187,9 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
   plan.set_name(scenario.run.name);
 
   proto::ModelProgram& program = *plan.mutable_model();
-  RIVULET_ASSIGN_OR_RETURN(const std::string graph_def, GraphDefAt(scenario.client.precision, model.graph));
-  program.set_graph_def(graph_def);
+  RIVULET_ASSIGN_OR_RETURN(const std::optional<Graph> mixed, MixedGraph(scenario.client.precision, model.graph));
+  const Graph& graph = mixed ? *mixed : model.graph;
+  program.set_graph_def(SerializeGraph(graph));
   program.set_init_target(model.init_target);
   program.set_train_loss(model.train_loss);
   program.set_eval_loss(model.eval_loss);
@@ -196,7 +218,7 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
   }
   for (const PassBuilder& pass : composition.passes) {
     RIVULET_RETURN_IF_ERROR(
-        AddPass(pass, scenario.client, model, layout, *plan.mutable_flats(), *training.add_passes()));
+        AddPass(pass, scenario, model, graph, layout, *plan.mutable_flats(), *training.add_passes()));
   }
   for (const auto& [name, source] : composition.parts) {
     proto::PartSourceDef* part = training.add_parts();

@@ -10,6 +10,7 @@
 #include "federated/aggregation/aggregation_spec.h"
 #include "federated/plan/flat_names.h"
 #include "federated/plan/local_rules.h"
+#include "federated/plan/loss_scope.h"
 #include "federated/plan/pass.h"
 #include "federated/settings/piece.h"
 
@@ -18,6 +19,10 @@ namespace rivulet {
 // A pass before it is graphs. What it leaves open is the scenario's [client]: the epochs and batches, the optimiser,
 // its schedule and clipping, the loss scale.
 struct PassBuilder {
+  // Instances of the model, the one that is trained first.
+  std::vector<ModelInstance> models = {{}};
+  // What is differentiated, over what the instances give; null: the model's own training loss.
+  std::function<Output(LossScope& f)> loss;
   // What the optimiser takes for the gradient of the training loss, of f.grads(), f.params() and so on; null:
   // f.grads(). An algorithm that adds a term to the loss adds the term's gradient here.
   LocalGradient gradient;

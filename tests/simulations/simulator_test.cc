@@ -271,6 +271,49 @@ class CountingTest : public SimulatorTest {
     }
   }
 
+  // Kills the run three times under each run.durability; `check` looks at what it comes to.
+  void ExpectSameWhenKilled(Scenario scenario, const std::function<void(const std::string& db)>& check) {
+    const Trace whole = Simulate(scenario, 2, "whole.sqlite");
+    ASSERT_OK(whole.status);
+    for (const std::string durability : {"round", "second", "end"}) {
+      SCOPED_TRACE(durability);
+      scenario.run.durability = durability;
+      const std::string db = fmt::format("{}.sqlite", durability);
+      std::string resume;
+      for (const int64_t victim : {3, 7, 8}) {
+        const pid_t child = fork();
+        if (child == 0) {
+          Recorder recorder;
+          recorder.on_round_ = [&](const RoundReport& report) {
+            // So long that what came before it is written.
+            if (report.round == 6 && durability == "second")
+              std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+            if (report.round == victim) kill(getpid(), SIGKILL);
+          };
+          SimulationOptions options;
+          options.scenario = scenario;
+          options.db_path = Path(db);
+          options.workers = 3;
+          options.resume = resume;
+          options.observer = recorder.Observer();
+          const auto simulation = Simulation::Create(std::move(options));
+          const Status ended = simulation.ok() ? (*simulation)->Run().status() : simulation.status();
+          fmt::print(stderr, "not killed at round {}: {}\n", victim, ended.ToString());
+          _exit(ended.ok() ? 0 : 1);
+        }
+        int status = 0;
+        waitpid(child, &status, 0);
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 0) break;  // it had finished before it heard of its rounds
+        ASSERT_TRUE(WIFSIGNALED(status));
+        resume = "latest";
+      }
+      const Trace after = Simulate(scenario, 2, db, resume);
+      ASSERT_OK(after.status);
+      EXPECT_EQ(after.final_digest, whole.final_digest);
+      check(db);
+    }
+  }
+
   size_t FilesIn(const std::string& folder) {
     size_t files = 0;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
@@ -356,43 +399,7 @@ TEST_F(CountingTest, TwoSitesElsewhere_SameBitsAndEachFoldCounted) {
 }
 
 TEST_F(CountingTest, KilledAndResumed_SameBitsAndEachFoldCounted) {
-  Scenario scenario = CountingScenario();
-  const Trace whole = Simulate(scenario, 2, "whole.sqlite");
-  ASSERT_OK(whole.status);
-  for (const std::string durability : {"round", "second", "end"}) {
-    SCOPED_TRACE(durability);
-    scenario.run.durability = durability;
-    const std::string db = fmt::format("{}.sqlite", durability);
-    std::string resume;
-    for (const int64_t victim : {3, 7, 8}) {
-      const pid_t child = fork();
-      if (child == 0) {
-        Recorder recorder;
-        recorder.on_round_ = [&](const RoundReport& report) {
-          // So long that what came before it is written.
-          if (report.round == 6 && durability == "second") std::this_thread::sleep_for(std::chrono::milliseconds(1200));
-          if (report.round == victim) kill(getpid(), SIGKILL);
-        };
-        SimulationOptions options;
-        options.scenario = scenario;
-        options.db_path = Path(db);
-        options.workers = 3;
-        options.resume = resume;
-        options.observer = recorder.Observer();
-        const auto simulation = Simulation::Create(std::move(options));
-        if (simulation.ok()) (*simulation)->Run().IgnoreError();
-        _exit(1);
-      }
-      int status = 0;
-      waitpid(child, &status, 0);
-      ASSERT_TRUE(WIFSIGNALED(status));
-      resume = "latest";
-    }
-    const Trace after = Simulate(scenario, 2, db, resume);
-    ASSERT_OK(after.status);
-    EXPECT_EQ(after.final_digest, whole.final_digest);
-    ExpectCounts(db);
-  }
+  ExpectSameWhenKilled(CountingScenario(), [&](const std::string& db) { ExpectCounts(db); });
 }
 
 // Whoever has lost it fails once, says so, and begins anew.
@@ -629,6 +636,43 @@ TEST_F(SimulatorTest, FederatedEvaluation_StoppedAndResumed_GoesOn) {
   later.evaluation.federated_every = 1;
   EXPECT_THAT(Simulate(later, 2, "later.sqlite", "latest").status,
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("does not say how to measure")));
+}
+
+// Three models in one loss, of which two weigh nothing.
+TEST_F(SimulatorTest, MoonWithMuZero_HasTheDigestsOfFedAvg) {
+  Scenario scenario = SmallScenario();
+  scenario.evaluation.every = 0;
+  scenario.run.rounds = 3;
+  for (const char* preset : {"mlp", "mnist_cnn"}) {
+    for (const char* kernels : {"native", "portable"}) {
+      SCOPED_TRACE(fmt::format("{} {}", preset, kernels));
+      const std::string name = fmt::format("{}-{}-", preset, kernels);
+      scenario.model.preset = preset;
+      scenario.run.kernels = kernels;
+      scenario.algorithm = {};
+      const Trace average = Simulate(scenario, 2, name + "average.sqlite");
+      ASSERT_OK(average.status);
+      scenario.algorithm.name = "moon";
+      scenario.algorithm.settings["mu"] = 0.0;
+      EXPECT_EQ(Simulate(scenario, 2, name + "zero.sqlite").digests, average.digests);
+      EXPECT_EQ(Deploy(scenario, name + "deployed.sqlite").digests, average.digests);
+    }
+  }
+}
+
+TEST_F(CountingTest, Moon_AnyWorkersDeployedAndKilled_SameBits) {
+  Scenario scenario = CountingScenario();
+  scenario.model.preset = "mlp";
+  scenario.algorithm = {};
+  const Trace average = Simulate(scenario, 2, "average.sqlite");
+  scenario.algorithm.name = "moon";
+  scenario.algorithm.settings = {{"mu", 5.0}, {"temperature", 0.5}};
+  const Trace one = Simulate(scenario, 1, "1.sqlite");
+  ASSERT_OK(one.status);
+  EXPECT_NE(one.digests, average.digests);
+  EXPECT_EQ(Simulate(scenario, 3, "3.sqlite").digests, one.digests);
+  EXPECT_EQ(Deploy(scenario, "deployed.sqlite").digests, one.digests);
+  ExpectSameWhenKilled(scenario, [](const std::string&) {});
 }
 
 TEST_F(SimulatorTest, AnotherSeed_OtherModels) {

@@ -23,6 +23,8 @@ const std::map<std::string, std::string>& OptionTests() {
       {"fedadam.initial_accumulator", "FedAdam.InitialAccumulator_SlowsTheFirstRounds"},
       {"fedadam.tau", "FedAdam.Tau_BoundsHowMuchSmallDeltasAreRaised"},
       {"fedprox.mu", "FedProx.Mu_PullsTowardsTheBase"},
+      {"moon.mu", "Moon.Mu_TurnsRepresentationsToTheGlobalModels"},
+      {"moon.temperature", "Moon.Temperature_IsHowHardTheyAreToldApart"},
       {"trimmed_mean.trim", "TrimmedMean.Trim_LeavesOutSoManyAtEitherEnd"},
   };
   return *tests;

@@ -87,9 +87,9 @@ class HostTest : public ::testing::Test {
 
 // The same three clients work for both, and go on with the longer one when the other is over.
 TEST_F(HostTest, TwoRunsAtOnce_EachIsWhatItIsAlone) {
-  const auto brief = Alone("brief", 4), longer = Alone("longer", 9);
-  Serve("brief", 4);
-  Serve("longer", 9);
+  const auto brief = Alone("brief", 12), longer = Alone("longer", 17);
+  Serve("brief", 12);
+  Serve("longer", 17);
   std::vector<std::thread> clients;
   for (const std::string& name : Names(kHosted)) {
     clients.emplace_back([this, name] {
@@ -107,7 +107,7 @@ TEST_F(HostTest, TwoRunsAtOnce_EachIsWhatItIsAlone) {
   const auto first = [&](const std::string& line) {
     return std::find_if(committed_.begin(), committed_.end(), [&](const auto& c) { return c.starts_with(line); });
   };
-  EXPECT_LT(first("longer 1 "), first("brief 4 "));
+  EXPECT_LT(first("longer 1 "), first("brief 12 "));
 }
 
 // A run that was stopped may be resumed, so what is in hand for it stays; meanwhile there is work elsewhere.

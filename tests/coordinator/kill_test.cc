@@ -3,7 +3,7 @@
 // Whoever works for it: clients that send their updates, a site of the same process, one of another.
 //
 // Of most cases every ninth operation is tried, each beginning at another one; scripts/kill-points.sh tries every
-// operation of every case (docs/results.md has what that gave).
+// operation of every case.
 #include <sys/wait.h>
 
 #include <atomic>

@@ -70,8 +70,10 @@ class Sites(RivuletTest):
             coordinator.kill()
             coordinator.communicate()
             coordinator, _ = self.serve(*LONG, *QUICK_TO_MISS, address=address, run="latest")
-        self.end(*sites, coordinator)
+        self.end(coordinator)
         self.assertEqual(self.digests(), expected)
+        # One that has not found the last process in time, as the other did all the work, goes on looking for it.
+        self.assertLessEqual({site.poll() for site in sites}, {0, None})
 
     def test_a_coordinator_that_admits_no_sites_turns_one_away(self):
         process = self.start("coordinator", self.scenario, "--db", self.path("runs.sqlite"), "--listen", "127.0.0.1:0",

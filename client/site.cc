@@ -262,13 +262,9 @@ StatusOr<TaskReport> Site::Work(const Task& task) {
   TraceSpan folding(options_.instruments.tracer, "phase", "fold");
   folding.Arrow(Tracer::Flow::kEnd, Tracer::kTask, task.id);
   const Clock::time_point begin = Clock::now();
-  std::vector<PartView> parts;
-  for (const LocalResult::Part& part : trained->parts) {
-    parts.push_back({.name = part.name, .runs = part.runs});
-  }
   const StatusOr<Weights> weights = WeightsOf(open->aggregation->spec(), trained->declared, {});
   const StatusOr<Aggregation::Taken> taken =
-      weights.ok() ? open->aggregation->Take({task.id, task.base_version, parts, trained->declared}, *weights)
+      weights.ok() ? open->aggregation->Take({task.id, task.base_version, trained->parts, trained->declared}, *weights)
                    : weights.status();
   const double fold_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   folding.End();

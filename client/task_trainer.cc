@@ -98,6 +98,11 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
   if (!fetched.ok()) return WithReason(fetched.status(), TaskFailure::Code::kBadModel);
   base_ = *std::move(fetched);
   if (trainer_ == nullptr) {
+    auto pipeline = UpdatePipeline::Create(plan);
+    if (!pipeline.ok()) {
+      return WithReason(pipeline.status(), TaskFailure::Code::kUnimplemented, "what the plan does to updates");
+    }
+    pipeline_ = *std::move(pipeline);
     RIVULET_ASSIGN_OR_RETURN(trainer_, Trainer::Create(plan_->programs, instruments_.steps));
   }
   const DatasetExamples examples(plan_->examples->Of(data.dataset), data.indices);
@@ -113,6 +118,9 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
   RIVULET_RETURN_IF_ERROR(result.status);
   if (keeps) {
     RIVULET_RETURN_IF_ERROR(states_->Propose(task.run_id, client_id, task.id, std::move(result.state)));
+  }
+  if (task.kind == TaskKind::kTrain && !pipeline_->transparent()) {
+    RIVULET_ASSIGN_OR_RETURN(result.parts, pipeline_->Apply(task, result.parts));
   }
   training.Arg("examples", result.examples);
   training.Arg("steps", result.steps);

@@ -14,6 +14,7 @@
 #include "client/artifact_cache.h"
 #include "client/stop_signal.h"
 #include "client/trainer.h"
+#include "client/update_pipeline.h"
 #include "engine/data/dataset.h"
 #include "engine/profile/step_monitor.h"
 #include "federated/states/state_store.h"
@@ -62,10 +63,10 @@ class TaskTrainer {
   TaskTrainer(ArtifactCache& artifacts, StopSignal& stop, Instruments instruments, ClientStateStore* states)
       : artifacts_(artifacts), stop_(stop), instruments_(instruments), states_(states) {}
 
-  // The parts lie in the trainer's memory, and in the base model's, until the next call; what the client is to keep is
-  // proposed when this returns, so that no accepted update lacks its state. Errors are those of the sources, of the
-  // store and of Trainer::Train; UNIMPLEMENTED: a task of another kind; FAILED_PRECONDITION: the plan wants another
-  // data set, or a store.
+  // The parts are as they are to be folded or sent (client/update_pipeline.h), in memory of this, of its trainer and of
+  // the base model until the next call; what the client is to keep is proposed when this returns, so that no accepted
+  // update lacks its state. Errors are those of the sources, of the store and of Trainer::Train; UNIMPLEMENTED: a task
+  // of another kind; FAILED_PRECONDITION: the plan wants another data set, or a store.
   StatusOr<LocalResult> Train(const Task& task, std::string_view client_id, const BoundData& data,
                               const Sources& sources);
   const Plan& plan() const { return *plan_->plan; }  // of the last task that was trained
@@ -76,7 +77,8 @@ class TaskTrainer {
   const Instruments instruments_;
   ClientStateStore* const states_;
   std::shared_ptr<const PlanArtifacts> plan_;
-  std::unique_ptr<Trainer> trainer_;   // of plan_
+  std::unique_ptr<Trainer> trainer_;  // of plan_
+  std::unique_ptr<UpdatePipeline> pipeline_;
   std::shared_ptr<const Model> base_;  // what the last result's parts are differences to
 };
 

@@ -228,7 +228,7 @@ class LocalTrainer : public Trainer {
         part.runs[i] = {FloatsAt(place.from, place.offset),
                         place.less < 0 ? nullptr : FloatsAt(place.less, place.offset), place.count};
       }
-      result.parts.push_back({part.name, part.runs});
+      result.parts.push_back({.name = part.name, .runs = part.runs});
     }
     if (!kept_.empty() && lane.task.kind == TaskKind::kTrain) result.state = WriteState(kept_);
     result.declared["examples"] = static_cast<double>(size);

@@ -34,14 +34,10 @@ struct LaneTask {
 };
 
 struct LocalResult {
-  // A part of the client's update: its runs in wire order, in the trainer's memory until the next Train. A run may be a
+  Status status;  // this lane's own end; the others' are not touched by it
+  // The parts of the client's update: runs in wire order, in the trainer's memory until the next Train. A run may be a
   // difference to the base model, where that lies.
-  struct Part {
-    std::string_view name;
-    std::span<const FloatRun> runs;
-  };
-  Status status;            // this lane's own end; the others' are not touched by it
-  std::vector<Part> parts;  // "delta"
+  std::vector<PartView> parts;  // "delta"
   // What is told beside the parts: "examples", "steps", and "train_loss": the mean over the examples of the last epoch.
   Scalars declared;
   std::string state;  // what the client keeps, after a training of a plan that has it keep something; else ""

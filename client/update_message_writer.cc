@@ -43,12 +43,12 @@ void AppendBytes(std::string& out, int field, std::string_view bytes) {
 constexpr int kMapKey = 1, kMapValue = 2;  // of every map's entry
 size_t ScalarSize(const std::string& name) { return BytesSize(kMapKey, name.size()) + 1 + sizeof(double); }
 
-size_t DataSize(const LocalResult::Part& part) {
-  size_t bytes = 0;
+size_t DataSize(const PartView& part) {
+  size_t bytes = part.data.size();
   for (const FloatRun& run : part.runs) bytes += static_cast<size_t>(run.count) * sizeof(float);
   return bytes;
 }
-size_t PartSize(const LocalResult::Part& part) {
+size_t PartSize(const PartView& part) {
   return BytesSize(proto::UpdatePart::kNameFieldNumber, part.name.size()) +
          BytesSize(proto::UpdatePart::kDataFieldNumber, DataSize(part));
 }
@@ -68,17 +68,18 @@ void AppendRun(std::string& out, const FloatRun& run) {
 
 }  // namespace
 
-std::string WriteUpdate(std::span<const LocalResult::Part> parts, const Scalars& scalars) {
+std::string WriteUpdate(std::span<const PartView> parts, const Scalars& scalars) {
   size_t size = 0;
-  for (const LocalResult::Part& part : parts) size += BytesSize(proto::Update::kPartsFieldNumber, PartSize(part));
+  for (const PartView& part : parts) size += BytesSize(proto::Update::kPartsFieldNumber, PartSize(part));
   for (const auto& [scalar, value] : scalars) size += BytesSize(proto::Update::kScalarsFieldNumber, ScalarSize(scalar));
 
   std::string out;
   out.reserve(size);
-  for (const LocalResult::Part& part : parts) {
+  for (const PartView& part : parts) {
     AppendHead(out, proto::Update::kPartsFieldNumber, PartSize(part));
     AppendBytes(out, proto::UpdatePart::kNameFieldNumber, part.name);
     AppendHead(out, proto::UpdatePart::kDataFieldNumber, DataSize(part));
+    out.append(reinterpret_cast<const char*>(part.data.data()), part.data.size());
     for (const FloatRun& run : part.runs) AppendRun(out, run);
   }
   for (const auto& [scalar, value] : scalars) {

@@ -4,15 +4,28 @@
 #include <chrono>
 
 #include "coordinator/intake/site_partial.h"
+#include "engine/base/check.h"
 #include "engine/base/display_name.h"
 #include "engine/base/vlog.h"
 #include "engine/profile/tracer.h"
+#include "federated/codecs/codec.h"
 
 namespace rivulet {
 namespace {
 
-// Framing and scalars around the delta.
+// Framing and scalars around the parts.
 constexpr int64_t kUpdateOverheadBytes = 64 * 1024;
+
+// Of the parts of an update. Whoever aggregates them knows their codecs.
+int64_t MostBytesOf(const AggregationSpec& spec) {
+  int64_t bytes = 0;
+  for (const PartSpec& part : spec.parts) {
+    const auto codec = Codec::Create(part.codec, part.elements);
+    RIVULET_CHECK(codec.ok(), "{}", Message(codec.status()));
+    bytes += (*codec)->MaxBytes();
+  }
+  return bytes;
+}
 
 constexpr TimeMs kQuiet = 60'000;  // after so long without news what is awaited is said
 
@@ -38,7 +51,7 @@ RunCoordinator::RunCoordinator(Setup setup)
       run_id_(std::move(setup.run_id)),
       resumed_(setup.resumed),
       already_finished_(setup.already_finished),
-      max_update_bytes_(parts_.layout->update_elements() * static_cast<int64_t>(sizeof(float)) + kUpdateOverheadBytes),
+      max_update_bytes_(MostBytesOf(parts_.aggregation) + kUpdateOverheadBytes),
       max_partial_bytes_(MostPartialBytes(parts_, options_.scenario.evaluation)),
       history_(std::move(setup.history)),
       models_(std::move(setup.models)),

@@ -75,6 +75,7 @@ Fields FieldsOf(const Plan& plan) {
                    {"largest_weight", sum.max_weight}};
   for (const PartSpec& part : sum.parts) {
     const std::string of = sum.parts.size() == 1 ? "" : fmt::format("{}.", part.name);
+    fields.push_back({of + "codec", part.codec});
     fields.push_back({of + "largest_value", fmt::format("2^{}", part.value_bits)});
     fields.push_back({of + "resolution_of_sum", fmt::format("2^-{}", sum.fraction_bits(part))});
   }
@@ -102,6 +103,12 @@ Fields FieldsOf(const Plan& plan) {
       fields.emplace_back(name + "_begin", OpsOf(pass.begin));
       fields.emplace_back(name + "_step", OpsOf(pass.step));
       fields.emplace_back(name + "_end", OpsOf(pass.end));
+    }
+    for (const PieceSpec& mechanism : program->mechanisms) {
+      std::vector<std::string> settings;
+      for (const auto& [setting, value] : mechanism.settings) settings.push_back(setting + " = " + ToToml(value));
+      fields.emplace_back(fmt::format("{}_{}", Name(kind), mechanism.name),
+                          fmt::format("{}", fmt::join(settings, ", ")));
     }
     for (const auto& [part, source] : program->parts) {
       fields.emplace_back(fmt::format("{}_part_{}", Name(kind), part),

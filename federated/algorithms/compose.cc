@@ -20,11 +20,18 @@ StatusOr<Composition> Compose(const Scenario& scenario, const ModelLayout& layou
   for (PartSpec& part : spec.parts) {
     const auto source = composition.parts.find(part.name);
     const bool shared_too = source != composition.parts.end() && source->second.shared_too;
+    part.codec = scenario.update.codec;
     part.elements = shared_too ? layout.update_elements() : layout.parameters();
   }
   spec.updates_per_version = scenario.server.clients_per_round;
   spec.max_weight = scenario.server.max_weight;
   RIVULET_RETURN_IF_ERROR(ValidateSpec(spec));
+  const PrivacyConfig& privacy = scenario.privacy;
+  if (privacy.clip > 0) composition.mechanisms.push_back({"clip", {{"norm", privacy.clip}}});
+  if (privacy.clip > 0 && privacy.noise > 0) {
+    composition.mechanisms.push_back(
+        {"noise", {{"deviation", privacy.noise * privacy.clip}, {"source", privacy.noise_source}}});
+  }
   return composition;
 }
 

@@ -40,6 +40,8 @@ class Codec {
 };
 
 using CodecFactory = std::unique_ptr<const Codec> (*)(int64_t elements);
+// Registers the table ("codec", name) too, without settings, so that scenarios know the name. A check fails where two
+// have one name.
 struct CodecRegistration {
   CodecRegistration(const char* name, CodecFactory factory);
 };

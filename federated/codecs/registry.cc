@@ -2,9 +2,9 @@
 #include <map>
 #include <vector>
 
-#include "engine/base/check.h"
 #include "engine/base/nearest.h"
 #include "federated/codecs/codec.h"
+#include "federated/settings/setting_tables.h"
 
 namespace rivulet {
 namespace {
@@ -18,8 +18,8 @@ std::map<std::string, CodecFactory, std::less<>>& Codecs() {
 }  // namespace
 
 CodecRegistration::CodecRegistration(const char* name, CodecFactory factory) {
-  const bool added = Codecs().emplace(name, factory).second;
-  RIVULET_CHECK(added, "two codecs are named '{}'", name);
+  SettingTableRegistration({"codec", name, {}});
+  Codecs().emplace(name, factory);
 }
 
 StatusOr<std::unique_ptr<const Codec>> Codec::Create(std::string_view name, int64_t elements) {

@@ -229,13 +229,27 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
   }
   if (composition.evaluation) AddEvaluation(*composition.evaluation, *plan.add_programs());
 
+  for (const PieceSpec& piece : composition.mechanisms) {
+    proto::MechanismDef& mechanism = *training.add_mechanisms();
+    mechanism.set_name(piece.name);
+    for (const auto& [name, value] : piece.settings) {
+      proto::SettingDef& setting = *mechanism.add_settings();
+      setting.set_name(name);
+      if (const auto* text = std::get_if<std::string>(&value)) {
+        setting.set_text(*text);
+      } else {
+        setting.set_number(std::get<double>(value));
+      }
+    }
+  }
+
   const AggregationSpec& spec = composition.aggregation;
   proto::AggregationDef& aggregation = *plan.mutable_aggregation();
   aggregation.set_rule(spec.rule);
   for (const auto& [name, value] : spec.rule_settings) {
-    proto::RuleSettingDef& setting = *aggregation.add_rule_settings();
+    proto::SettingDef& setting = *aggregation.add_rule_settings();
     setting.set_name(name);
-    setting.set_value(value);
+    setting.set_number(value);
   }
   aggregation.set_max_weight(spec.max_weight);
   aggregation.set_updates_per_version(spec.updates_per_version);

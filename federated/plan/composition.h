@@ -37,6 +37,7 @@ struct Composition {
   std::vector<StateVector> state;           // what a client keeps from task to task
   AggregationSpec aggregation;              // how updates are summed, with the bounds that the plan states
   std::optional<LocalPass> evaluation;      // of a task that measures a version; nothing: the plan has none
+  std::vector<PieceSpec> mechanisms;        // what is done to an update before it is encoded
   // What becomes of the mean. No plan says it, as clients have nothing to do with it.
   PieceSpec server_optimizer = {"sgd"};
 };

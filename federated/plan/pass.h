@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/graph/graph.h"
+#include "federated/settings/piece.h"
 
 namespace rivulet {
 
@@ -67,6 +68,7 @@ struct PartSource {
 struct LocalProgram {
   std::vector<LocalPass> passes;
   std::map<std::string, PartSource> parts;  // by the part's name
+  std::vector<PieceSpec> mechanisms;        // over all parts together, in this order, before they are encoded
 };
 
 }  // namespace rivulet

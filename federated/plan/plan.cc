@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kMaxEpochs = 1'000'000, kMaxBatch = int64_t{1} << 20, kMaxSteps = int64_t{1} << 32;
 constexpr int kMaxSlots = 16, kMaxScalars = 64, kMaxUpdateVectors = 16, kMaxPasses = 16, kMaxInstances = 8;
-constexpr int kMaxStateVectors = 16;
+constexpr int kMaxStateVectors = 16, kMaxMechanisms = 8;
 
 // Names from outside end up in messages, rows and files.
 Status CheckName(std::string_view what, std::string_view name) {
@@ -310,6 +310,27 @@ class PlanReader {
                              message.parts_size());
     }
     for (const proto::PartSourceDef& part : message.parts()) RIVULET_RETURN_IF_ERROR(ReadSource(part, program));
+    return ReadMechanisms(message, program);
+  }
+
+  // Whether there is a mechanism of the name, and its settings are in range, is for whoever carries it out to say.
+  static Status ReadMechanisms(const proto::LocalProgramDef& message, LocalProgram& program) {
+    if (message.mechanisms_size() > kMaxMechanisms) {
+      return InvalidArgument("the plan has {} mechanisms; a client carries out up to {}", message.mechanisms_size(),
+                             kMaxMechanisms);
+    }
+    for (const proto::MechanismDef& mechanism : message.mechanisms()) {
+      RIVULET_RETURN_IF_ERROR(CheckName("mechanism", mechanism.name()));
+      PieceSpec& piece = program.mechanisms.emplace_back(PieceSpec{mechanism.name()});
+      for (const proto::SettingDef& setting : mechanism.settings()) {
+        RIVULET_RETURN_IF_ERROR(CheckName("setting of a mechanism", setting.name()));
+        if (setting.text().empty()) {
+          piece.settings[setting.name()] = setting.number();
+        } else {
+          piece.settings[setting.name()] = setting.text();
+        }
+      }
+    }
     return absl::OkStatus();
   }
 
@@ -472,9 +493,9 @@ class PlanReader {
     }
     AggregationSpec& spec = plan_->aggregation_;
     spec.rule = message.rule();
-    for (const proto::RuleSettingDef& setting : message.rule_settings()) {
+    for (const proto::SettingDef& setting : message.rule_settings()) {
       RIVULET_RETURN_IF_ERROR(CheckName("setting of an aggregation rule", setting.name()));
-      if (!spec.rule_settings.emplace(setting.name(), setting.value()).second) {
+      if (!spec.rule_settings.emplace(setting.name(), setting.number()).second) {
         return InvalidArgument("the plan says twice what '{}' of its aggregation rule is", setting.name());
       }
     }
@@ -484,10 +505,7 @@ class PlanReader {
     spec.staleness_bits = message.staleness_bits();
     const ModelLayout& layout = *plan_->layout_;
     for (const proto::PartDef& entry : message.parts()) {
-      if (entry.codec() != "f32") {
-        return InvalidArgument("the plan sends part '{}' as '{}'; this client knows 'f32'", entry.name(),
-                               entry.codec());
-      }
+      RIVULET_RETURN_IF_ERROR(CheckName("codec", entry.codec()));
       const int64_t elements = sources.at(entry.name()).shared_too ? layout.update_elements() : layout.parameters();
       if (entry.elements() != elements) {
         return InvalidArgument("the plan states {} elements of part '{}' where its training gives {}", entry.elements(),

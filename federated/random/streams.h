@@ -18,6 +18,8 @@ enum class Purpose : uint8_t {
   kGraph = 4,       // random ops of a training step; op = index of the random op
   kPartition = 5,   // dividing a data set into clients; client_id ""
   kSynthesize = 6,  // generated data
+  kNoise = 7,       // added to an update; op = index of the mechanism
+  kEncode = 8,      // of an update; op = index of the part
 };
 
 // The first 8 bytes of SHA-256(seed as u64 little-endian ‖ client_id), as two little-endian words.

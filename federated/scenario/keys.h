@@ -80,6 +80,8 @@ std::vector<Key> ModelKeys();
 std::vector<Key> DataKeys();
 std::vector<Key> ClientKeys();
 std::vector<Key> AlgorithmKeys();
+std::vector<Key> PrivacyKeys();
+std::vector<Key> UpdateKeys();
 std::vector<Key> ServerKeys();
 std::vector<Key> EvaluationKeys();
 

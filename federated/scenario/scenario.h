@@ -120,15 +120,25 @@ struct AlgorithmConfig {
   SettingValues settings;  // its own options, as its table has them (federated/settings); parsing completes them
 };
 
+struct PrivacyConfig {                  // what a client does to its update before it leaves it
+  double clip = 0;                      // largest norm; 0: none
+  double noise = 0;                     // deviation, as a multiple of clip; 0: none
+  std::string noise_source = "secure";  // secure, seeded
+};
+
+struct UpdateConfig {
+  std::string codec = "f32";  // as registered (federated/codecs)
+};
+
 struct ServerConfig {
   int64_t clients_per_round = 10;
-  int64_t min_clients = 0;        // 0: data.partition.clients; the first selection waits for so many names
-  int64_t min_reports = 0;        // 0: four of five of clients_per_round; fewer folded updates abandon the attempt
-  double deadline_seconds = 600;  // key: server.deadline
-  double lease_seconds = 60;      // key: server.lease; of silence, after which a client's task goes to another
-  double presence_seconds = 60;   // key: server.presence; who has been silent for longer is not drawn
-  int64_t max_attempts = 0;       // at one round, before the run fails; 0: 3 simulated, no limit deployed
-  double learning_rate = 1.0;     // of the server: model + learning_rate × mean delta
+  int64_t min_clients = 0;           // 0: data.partition.clients; the first selection waits for so many names
+  int64_t min_reports = 0;           // 0: four of five of clients_per_round; fewer folded updates abandon the attempt
+  double deadline_seconds = 600;     // key: server.deadline
+  double lease_seconds = 60;         // key: server.lease; of silence, after which a client's task goes to another
+  double presence_seconds = 60;      // key: server.presence; who has been silent for longer is not drawn
+  int64_t max_attempts = 0;          // at one round, before the run fails; 0: 3 simulated, no limit deployed
+  double learning_rate = 1.0;        // of the server: model + learning_rate × mean delta
   std::string weights = "examples";  // what an update counts where its algorithm does not say: or "uniform"
   int64_t max_weight = 65536;
   int64_t value_bits = 10;
@@ -148,6 +158,8 @@ struct Scenario {
   DataConfig data;
   ClientConfig client;
   AlgorithmConfig algorithm;
+  PrivacyConfig privacy;
+  UpdateConfig update;
   ServerConfig server;
   EvaluationConfig evaluation;
   std::string path;                   // of the file, for messages

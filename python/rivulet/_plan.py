@@ -90,6 +90,12 @@ class Plan:
         codecs = {part.name: part.codec for part in self._message.aggregation.parts}
         parts = []
         program = self._program(TRAIN)
+        for mechanism in program.mechanisms if program is not None else []:
+            raise CannotDo(
+                CannotDo.UNIMPLEMENTED,
+                f"mechanism '{mechanism.name}'",
+                f"plan '{self.name}' wants updates to go through '{mechanism.name}', which this package cannot do",
+            )
         for source in program.parts if program is not None else []:
             codec = codecs.get(source.part, "f32")
             if getattr(source, "from") != "params":

@@ -58,7 +58,7 @@ StatusOr<LocalResult> Do(const std::shared_ptr<const Plan>& plan, TaskKind kind,
   const LaneTask lane{&task, "a", base.get(), &examples};
   RIVULET_ASSIGN_OR_RETURN(std::vector<LocalResult> results, trainer->Train({&lane, 1}));
   RIVULET_RETURN_IF_ERROR(results[0].status);
-  for (const LocalResult::Part& part : results[0].parts) {
+  for (const PartView& part : results[0].parts) {
     for (const FloatRun& run : part.runs)
       for (int64_t i = 0; delta != nullptr && i < run.count; ++i) delta->push_back(ValueOf(run, i));
   }

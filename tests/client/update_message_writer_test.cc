@@ -13,7 +13,7 @@ namespace {
 TEST(UpdateMessageWriterTest, Message_IsWhatTheGeneratedClassReads) {
   const std::vector<float> kernel(1000, 0.25f), bias = {1, -2};
   const FloatRun runs[] = {{kernel.data(), nullptr, 1000}, {bias.data(), nullptr, 2}};
-  const LocalResult::Part part{"delta", runs};
+  const PartView part{.name = "delta", .runs = runs};
   const std::string bytes = WriteUpdate({&part, 1}, {{"steps", 7}, {"examples", -0.5}});
   proto::Update update;
   ASSERT_TRUE(update.ParseFromString(bytes));
@@ -32,14 +32,14 @@ TEST(UpdateMessageWriterTest, Message_IsWhatTheGeneratedClassReads) {
 TEST(UpdateMessageWriterTest, Message_TakesOneAllocationOfItsSize) {
   const std::vector<float> values(100'000, 1.0f);
   const FloatRun run{values.data(), nullptr, std::ssize(values)};
-  const LocalResult::Part part{"delta", {&run, 1}};
+  const PartView part{.name = "delta", .runs = {&run, 1}};
   const std::string bytes = WriteUpdate({&part, 1}, {});
   EXPECT_EQ(bytes.capacity(), bytes.size());
 }
 
 TEST(UpdateMessageWriterTest, PartWithoutValues_IsStillAPart) {
   proto::Update update;
-  const LocalResult::Part part{"delta", {}};
+  const PartView part{.name = "delta"};
   ASSERT_TRUE(update.ParseFromString(WriteUpdate({&part, 1}, {})));
   EXPECT_EQ(update.parts_size(), 1);
 }
@@ -51,7 +51,7 @@ TEST(UpdateMessageWriterTest, RunThatIsADifference_IsSubtractedAsItIsWritten) {
     before[i] = static_cast<float>(i % 7) * 0.11f;
   }
   const FloatRun runs[] = {{now.data(), before.data(), 2999}, {now.data() + 2999, nullptr, 1}};
-  const LocalResult::Part part{"delta", runs};
+  const PartView part{.name = "delta", .runs = runs};
   proto::Update update;
   ASSERT_TRUE(update.ParseFromString(WriteUpdate({&part, 1}, {})));
   ASSERT_EQ(update.parts(0).data().size(), 3000 * sizeof(float));
@@ -66,7 +66,7 @@ TEST(UpdateMessageWriterTest, ResultOfATask_HasWhatItDeclaresAndNothingOfTheCloc
   const float values[] = {1, 2};
   const FloatRun run{values, nullptr, 2};
   LocalResult result;
-  result.parts = {{"delta", {&run, 1}}};
+  result.parts = {{.name = "delta", .runs = {&run, 1}}};
   result.declared = {{"examples", 27}, {"steps", 6}, {"train_loss", 0.5}};
   result.examples = 27;
   result.train_seconds = 0.25;

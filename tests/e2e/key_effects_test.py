@@ -431,6 +431,31 @@ class KeyEffects(RivuletTest):
     def test_server__learning_rate(self):
         self.changes({"server.learning_rate": 0.5})
 
+    def norms(self, db):
+        return [row[0] for row in self.query("SELECT update_norm FROM client_rounds WHERE status = 'folded'", db=db)]
+
+    def test_privacy__clip(self):
+        free, clipped = (self.norms(self.outcome(settings)[1]) for settings in ({}, {"privacy.clip": 0.05}))
+        self.assertGreater(min(free), 0.06)
+        self.assertLess(max(clipped), 0.05 * 1.00001)
+        self.assertGreater(min(clipped), 0.05 * 0.99999)
+
+    def test_privacy__noise(self):
+        under = {"privacy.clip": 1.0, "privacy.noise": 0.1, "privacy.noise_source": "seeded"}
+        norms = self.norms(self.outcome(under)[1])  # of 7850 values of deviation 0.1
+        self.assertTrue(all(8 < norm < 10 for norm in norms), norms)
+        self.refused({"privacy.noise": 0.1}, "privacy.noise", "privacy.clip is above 0")
+
+    def test_privacy__noise_source(self):
+        under = {"privacy.clip": 1.0, "privacy.noise": 0.1}
+        seeded = {**under, "privacy.noise_source": "seeded"}
+        self.assertEqual(self.outcome(seeded)[0], self.outcome(seeded)[0])
+        self.assertNotEqual(self.outcome(under)[0], self.outcome(under)[0])
+
+    def test_update__codec(self):
+        self.changes({"update.codec": "bf16"})
+        self.refused({"update.codec": "bf61"}, "update.codec", "bf16")
+
     def test_server__max_weight(self):
         result = self.simulate_any(*self.sets({"server.max_weight": 15}), db="heavy.sqlite")  # clients have 16 examples
         self.assertEqual(result.code, 1, result)

@@ -42,7 +42,7 @@ StatusOr<std::shared_ptr<const Load>> LoadOf(Shared& shared, CoordinatorApi& api
     RIVULET_ASSIGN_OR_RETURN(const auto plan, Plan::Open(std::move(bytes)));
     const std::vector<float> delta(static_cast<size_t>(plan->layout()->update_elements()), 1e-6f);
     const FloatRun runs[] = {{delta.data(), nullptr, std::ssize(delta)}};
-    const LocalResult::Part part{"delta", runs};
+    const PartView part{.name = "delta", .runs = runs};
     auto load = std::make_shared<Load>();
     load->update = WriteUpdate({&part, 1}, {{"examples", 10}, {"steps", 1}, {"train_loss", 1}});
     load->crcs.Append(std::as_bytes(std::span(load->update)));

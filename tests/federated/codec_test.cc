@@ -188,5 +188,37 @@ TEST(Codec, BytesOrValuesOfAnotherForm_AreRefused) {
             "the delta of task 't' is not encoded; the plan's codec of it is 'test_int8'");
 }
 
+TEST(Bf16, RoundsToTheNearestAndTiesToEven) {
+  const float kInfinity = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
+  // One has seven bits behind its point; half a unit of them is 2^-8.
+  const std::vector<std::pair<float, float>> cases = {{0, 0},
+                                                      {1, 1},
+                                                      {1 + 0x1p-8f, 1},
+                                                      {1 + 0x1.8p-8f, 1 + 0x1p-7f},
+                                                      {1 + 0x1.8p-7f, 1 + 0x1p-6f},
+                                                      {-1 - 0x1.2p-8f, -1 - 0x1p-7f},
+                                                      {0x1p-130f, 0x1p-130f},
+                                                      {3e38f, 3.0040553e38f},
+                                                      {3.4e38f, kInfinity},
+                                                      {-kInfinity, -kInfinity}};
+  std::vector<float> values;
+  for (const auto& [value, wanted] : cases) values.push_back(value);
+  values.push_back(kNan);
+  const auto codec = *Codec::Create("bf16", std::ssize(values));
+  EXPECT_FALSE(codec->transparent());
+  const std::string bytes = Encoded(*codec, values);
+  EXPECT_EQ(std::ssize(bytes), codec->MaxBytes());
+  EXPECT_EQ(bytes.size(), 2 * values.size());
+  ASSERT_OK(codec->Check(std::as_bytes(std::span(bytes))));
+  EXPECT_FALSE(codec->Check(std::as_bytes(std::span(bytes).first(3))).ok());
+  std::vector<float> decoded(values.size());
+  codec->Decode(std::as_bytes(std::span(bytes)), 0, decoded);
+  for (size_t i = 0; i < cases.size(); ++i) EXPECT_FLOAT_EQ(decoded[i], cases[i].second) << cases[i].first;
+  EXPECT_TRUE(std::isnan(decoded.back()));
+  float one = 0;
+  codec->Decode(std::as_bytes(std::span(bytes)), 4, {&one, 1});
+  EXPECT_EQ(one, decoded[4]);
+}
+
 }  // namespace
 }  // namespace rivulet

@@ -348,7 +348,14 @@ TEST(Open, ForgedPlans_AreRefusedInASentence) {
        "the plan says twice where the part 'delta' lies"},
       {[](auto& p) { p.mutable_programs(0)->mutable_parts(0)->set_part("dc"); },
        "the plan's training gives 1 parts and its aggregation takes 1; they must be one and the same"},
-      {[](auto& p) { PartIn(p).set_codec("int8"); }, "the plan sends part 'delta' as 'int8'; this client knows 'f32'"},
+      {[](auto& p) { PartIn(p).set_codec(""); }, "the plan gives no codec"},
+      {[](auto& p) {
+         for (int i = 0; i < 9; ++i) p.mutable_programs(0)->add_mechanisms()->set_name("clip");
+       },
+       "the plan has 9 mechanisms; a client carries out up to 8"},
+      {[](auto& p) { p.mutable_programs(0)->add_mechanisms(); }, "the plan gives no mechanism"},
+      {[](auto& p) { p.mutable_flats()->add_state("a/b"); }, "the vector to keep 'a/b' twice, or with a '/'"},
+      {[](auto& p) { p.mutable_flats()->add_state_from_base("x"); }, "says how 'x' begins, which no client keeps"},
       {[](auto& p) { PartIn(p).set_elements(16); },
        "the plan states 16 elements of part 'delta' where its training gives 15"},
       {[](auto& p) { PartIn(p).set_fraction_bits(31); }, "the plan states 31 fraction bits where its bounds give 32"},

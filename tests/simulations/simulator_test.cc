@@ -435,6 +435,43 @@ TEST_F(CountingTest, LostState_IsToldAndBeginsAnew) {
   EXPECT_TRUE(again);
 }
 
+// Three models in one loss, of which two weigh nothing.
+TEST_F(SimulatorTest, MoonWithMuZero_HasTheDigestsOfFedAvg) {
+  Scenario scenario = SmallScenario();
+  scenario.evaluation.every = 0;
+  scenario.run.rounds = 3;
+  for (const char* preset : {"mlp", "mnist_cnn"}) {
+    for (const char* kernels : {"native", "portable"}) {
+      SCOPED_TRACE(fmt::format("{} {}", preset, kernels));
+      const std::string name = fmt::format("{}-{}-", preset, kernels);
+      scenario.model.preset = preset;
+      scenario.run.kernels = kernels;
+      scenario.algorithm = {};
+      const Trace average = Simulate(scenario, 2, name + "average.sqlite");
+      ASSERT_OK(average.status);
+      scenario.algorithm.name = "moon";
+      scenario.algorithm.settings["mu"] = 0.0;
+      EXPECT_EQ(Simulate(scenario, 2, name + "zero.sqlite").digests, average.digests);
+      EXPECT_EQ(Deploy(scenario, name + "deployed.sqlite").digests, average.digests);
+    }
+  }
+}
+
+TEST_F(CountingTest, Moon_AnyWorkersDeployedAndKilled_SameBits) {
+  Scenario scenario = CountingScenario();
+  scenario.model.preset = "mlp";
+  scenario.algorithm = {};
+  const Trace average = Simulate(scenario, 2, "average.sqlite");
+  scenario.algorithm.name = "moon";
+  scenario.algorithm.settings = {{"mu", 5.0}, {"temperature", 0.5}};
+  const Trace one = Simulate(scenario, 1, "1.sqlite");
+  ASSERT_OK(one.status);
+  EXPECT_NE(one.digests, average.digests);
+  EXPECT_EQ(Simulate(scenario, 3, "3.sqlite").digests, one.digests);
+  EXPECT_EQ(Deploy(scenario, "deployed.sqlite").digests, one.digests);
+  ExpectSameWhenKilled(scenario, [](const std::string&) {});
+}
+
 // The rule that keeps every update, however its run is run: what it comes to without a trim, a mean comes to as well.
 TEST_F(SimulatorTest, TrimmedMeanWithoutTrim_HasTheDigestsOfTheUniformMean) {
   Scenario scenario = SmallScenario();
@@ -462,6 +499,28 @@ TEST_F(SimulatorTest, ClientHeavierThanMaxWeight_MayTakePartWhereAllCountTheSame
   scenario.server.max_weight = 17;
   scenario.server.weights = "uniform";
   EXPECT_OK(Simulate(scenario, 2, "a.sqlite").status);
+}
+
+// What an update goes through on its way is the client's, wherever that is: clipped, with noise of the seed, rounded.
+TEST_F(SimulatorTest, ClippedNoisyAndEncoded_DeployedAsSimulated) {
+  Scenario scenario = SmallScenario();
+  const Trace plain = Simulate(scenario, 2, "plain.sqlite");
+  scenario.update.codec = "bf16";
+  const Trace rounded = Simulate(scenario, 2, "rounded.sqlite");
+  ASSERT_OK(rounded.status);
+  EXPECT_NE(rounded.final_digest, plain.final_digest);
+  EXPECT_EQ(Deploy(scenario, "deployed-rounded.sqlite").digests, rounded.digests);
+  scenario.privacy.clip = 0.1;
+  scenario.privacy.noise = 0.01;
+  scenario.privacy.noise_source = "seeded";
+  for (const char* codec : {"f32", "bf16"}) {
+    scenario.update.codec = codec;
+    const Trace one = Simulate(scenario, 1, fmt::format("1-{}.sqlite", codec));
+    ASSERT_OK(one.status);
+    EXPECT_NE(one.final_digest, rounded.final_digest);
+    EXPECT_EQ(Simulate(scenario, 3, fmt::format("3-{}.sqlite", codec)).digests, one.digests);
+    EXPECT_EQ(Deploy(scenario, fmt::format("deployed-{}.sqlite", codec)).digests, one.digests);
+  }
 }
 
 // What is recorded of a run gives its versions again; whoever changes what is recorded is found out.
@@ -636,43 +695,6 @@ TEST_F(SimulatorTest, FederatedEvaluation_StoppedAndResumed_GoesOn) {
   later.evaluation.federated_every = 1;
   EXPECT_THAT(Simulate(later, 2, "later.sqlite", "latest").status,
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("does not say how to measure")));
-}
-
-// Three models in one loss, of which two weigh nothing.
-TEST_F(SimulatorTest, MoonWithMuZero_HasTheDigestsOfFedAvg) {
-  Scenario scenario = SmallScenario();
-  scenario.evaluation.every = 0;
-  scenario.run.rounds = 3;
-  for (const char* preset : {"mlp", "mnist_cnn"}) {
-    for (const char* kernels : {"native", "portable"}) {
-      SCOPED_TRACE(fmt::format("{} {}", preset, kernels));
-      const std::string name = fmt::format("{}-{}-", preset, kernels);
-      scenario.model.preset = preset;
-      scenario.run.kernels = kernels;
-      scenario.algorithm = {};
-      const Trace average = Simulate(scenario, 2, name + "average.sqlite");
-      ASSERT_OK(average.status);
-      scenario.algorithm.name = "moon";
-      scenario.algorithm.settings["mu"] = 0.0;
-      EXPECT_EQ(Simulate(scenario, 2, name + "zero.sqlite").digests, average.digests);
-      EXPECT_EQ(Deploy(scenario, name + "deployed.sqlite").digests, average.digests);
-    }
-  }
-}
-
-TEST_F(CountingTest, Moon_AnyWorkersDeployedAndKilled_SameBits) {
-  Scenario scenario = CountingScenario();
-  scenario.model.preset = "mlp";
-  scenario.algorithm = {};
-  const Trace average = Simulate(scenario, 2, "average.sqlite");
-  scenario.algorithm.name = "moon";
-  scenario.algorithm.settings = {{"mu", 5.0}, {"temperature", 0.5}};
-  const Trace one = Simulate(scenario, 1, "1.sqlite");
-  ASSERT_OK(one.status);
-  EXPECT_NE(one.digests, average.digests);
-  EXPECT_EQ(Simulate(scenario, 3, "3.sqlite").digests, one.digests);
-  EXPECT_EQ(Deploy(scenario, "deployed.sqlite").digests, one.digests);
-  ExpectSameWhenKilled(scenario, [](const std::string&) {});
 }
 
 TEST_F(SimulatorTest, AnotherSeed_OtherModels) {

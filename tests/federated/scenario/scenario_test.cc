@@ -75,7 +75,7 @@ TEST(Scenario, NamesThatDoNotShow_AreRefused) {
 }
 
 TEST(Scenario, Suggestions_AreOfWhatIsMeant) {
-  EXPECT_EQ(ErrorOf(kMinimal, {{"privacy.epsilon", "1"}}), "unknown key 'privacy.epsilon' in --set.");
+  EXPECT_EQ(ErrorOf(kMinimal, {{"attack.epsilon", "1"}}), "unknown key 'attack.epsilon' in --set.");
   EXPECT_THAT(ErrorOf(kMinimal, {{"client.lr", "1"}}), HasSubstr("Did you mean 'client.optimizer.learning_rate'?"));
   EXPECT_THAT(ErrorOf(kMinimal, {{"server.epochs", "1"}}), HasSubstr("Did you mean 'client.epochs'?"));
 }
@@ -247,6 +247,13 @@ std::vector<Effect> Effects() {
       {"server.max_weight", "99", [](auto& s) { return s.server.max_weight == 99; }},
       {"server.value_bits", "4", [](auto& s) { return s.server.value_bits == 4; }},
       {"server.staging_megabytes", "1", [](auto& s) { return s.server.staging_megabytes == 1; }},
+      {"privacy.clip", "2", [](auto& s) { return s.privacy.clip == 2; }},
+      {"privacy.noise", "0.5", [](auto& s) { return s.privacy.noise == 0.5; }, {{"privacy.clip", "1"}}},
+      {"privacy.noise_source",
+       "seeded",
+       [](auto& s) { return s.privacy.noise_source == "seeded"; },
+       {{"privacy.clip", "1"}, {"privacy.noise", "0.5"}}},
+      {"update.codec", "bf16", [](auto& s) { return s.update.codec == "bf16"; }},
       {"evaluation.every", "20", [](auto& s) { return s.evaluation.every == 20; }},
       {"evaluation.batch_size", "7", [](auto& s) { return s.evaluation.batch_size == 7; }},
       {"evaluation.federated_every", "2", [](auto& s) { return s.evaluation.federated_every == 2; }},

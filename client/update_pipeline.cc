@@ -1,0 +1,81 @@
+#include "client/update_pipeline.h"
+
+#include <algorithm>
+
+#include "federated/random/streams.h"
+
+namespace rivulet {
+namespace {
+
+Draws DrawsOf(const Task& task, Purpose purpose, size_t number) {
+  const auto version = static_cast<uint32_t>(task.base_version);
+  return {StreamFor(task.stream_key, purpose, version, task.ordinal), static_cast<uint32_t>(number)};
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<UpdatePipeline>> UpdatePipeline::Create(const Plan& plan) {
+  std::unique_ptr<UpdatePipeline> pipeline(new UpdatePipeline);
+  for (const PieceSpec& piece : plan.training().mechanisms) {
+    RIVULET_ASSIGN_OR_RETURN(pipeline->mechanisms_.emplace_back(), Mechanism::Create(piece));
+  }
+  pipeline->transparent_ = pipeline->mechanisms_.empty();
+  for (const PartSpec& spec : plan.aggregation().parts) {
+    Part& part = pipeline->parts_.emplace_back();
+    part.name = spec.name;
+    part.elements = spec.elements;
+    RIVULET_ASSIGN_OR_RETURN(part.codec, Codec::Create(spec.codec, spec.elements));
+    pipeline->transparent_ &= part.codec->transparent();
+  }
+  return pipeline;
+}
+
+// Values are copied once, where a mechanism is to change them: the trainer's memory is the model, and what lies there
+// is what a client keeps. A codec alone reads them where they are.
+StatusOr<std::vector<PartView>> UpdatePipeline::Apply(const Task& task, std::span<const PartView> parts) {
+  std::vector<std::span<const FloatRun>> runs;
+  std::vector<std::span<float>> values;
+  for (Part& part : parts_) {
+    const auto found = std::ranges::find(parts, part.name, &PartView::name);
+    int64_t elements = 0;
+    if (found != parts.end()) {
+      for (const FloatRun& run : found->runs) elements += run.count;
+    }
+    if (elements != part.elements) {
+      return InvalidArgument("training has left {} elements of part '{}', and the plan has {}", elements, part.name,
+                             part.elements);
+    }
+    runs.push_back(found->runs);
+    if (mechanisms_.empty()) continue;
+    part.values.resize(static_cast<size_t>(elements));
+    float* to = part.values.data();
+    for (const FloatRun& run : found->runs) {
+      for (int64_t i = 0; i < run.count; ++i) {
+        *to++ = run.minus == nullptr ? run.values[i] : run.values[i] - run.minus[i];
+      }
+    }
+    values.emplace_back(part.values);
+    part.run = {part.values.data(), nullptr, elements};
+    runs.back() = {&part.run, 1};
+  }
+  for (size_t i = 0; i < mechanisms_.size(); ++i) {
+    Draws draws = DrawsOf(task, Purpose::kNoise, i);
+    RIVULET_RETURN_IF_ERROR(mechanisms_[i]->Apply(values, draws));
+  }
+  std::vector<PartView> views;
+  for (size_t p = 0; p < parts_.size(); ++p) {
+    Part& part = parts_[p];
+    PartView& view = views.emplace_back(PartView{.name = part.name});
+    if (part.codec->transparent()) {
+      view.runs = runs[p];
+      continue;
+    }
+    part.encoded.clear();
+    Draws draws = DrawsOf(task, Purpose::kEncode, p);
+    part.codec->Encode(runs[p], draws, part.encoded);
+    view.data = std::as_bytes(std::span(part.encoded));
+  }
+  return views;
+}
+
+}  // namespace rivulet

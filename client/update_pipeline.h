@@ -1,0 +1,50 @@
+// What happens to an update between the trainer and whoever folds or sends it, natively and in this order: the plan's
+// mechanisms (clipping, noise), then each part's codec. A plan says which and with what numbers, and can put nothing
+// between.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "federated/aggregation/update.h"
+#include "federated/codecs/codec.h"
+#include "federated/mechanisms/mechanism.h"
+#include "federated/plan/plan.h"
+#include "federated/transport/coordinator_api.h"
+
+namespace rivulet {
+
+// One a worker: keeps its memory. Not thread-safe.
+class UpdatePipeline {
+ public:
+  // NOT_FOUND: a mechanism or a codec that this client does not know. INVALID_ARGUMENT: a setting out of its range.
+  static StatusOr<std::unique_ptr<UpdatePipeline>> Create(const Plan& plan);
+
+  // Whether parts go through unchanged: then whoever folds reads the trainer's own memory, and nothing is copied.
+  bool transparent() const { return transparent_; }
+
+  // The parts of the plan's aggregation, in its order, as they are to be folded or sent: in memory of this pipeline, or
+  // of the trainer, until the next call. `parts`: as the trainer left them. The same task gives the same, but for noise
+  // of the system. INVALID_ARGUMENT: not the plan's parts. INTERNAL: no randomness.
+  StatusOr<std::vector<PartView>> Apply(const Task& task, std::span<const PartView> parts);
+
+ private:
+  struct Part {
+    std::string name;
+    int64_t elements = 0;
+    std::unique_ptr<const Codec> codec;
+    std::vector<float> values;  // where a mechanism changes them
+    FloatRun run;               // over them
+    std::string encoded;
+  };
+  UpdatePipeline() = default;
+
+  bool transparent_ = true;
+  std::vector<std::unique_ptr<const Mechanism>> mechanisms_;
+  std::vector<Part> parts_;
+};
+
+}  // namespace rivulet

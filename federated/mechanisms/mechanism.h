@@ -1,0 +1,40 @@
+// What is done to the values of an update before it leaves its client: a pure loop over flat spans, on the client's own
+// code. One registered file a mechanism, with its own table of settings.
+//
+//   class Clip final : public Mechanism { Status Apply(…) const override; };
+//   RIVULET_MECHANISM(clip_registration, "clip", {Float("norm", …)}, CreateClip);
+//
+// Reading the registry is thread-safe once main has begun.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/base/draws.h"
+#include "engine/base/setting.h"
+#include "engine/base/status.h"
+#include "federated/settings/piece.h"
+
+namespace rivulet {
+
+// Immutable, thread-safe.
+class Mechanism {
+ public:
+  virtual ~Mechanism() = default;
+  // NOT_FOUND names the nearest; INVALID_ARGUMENT as Settings::Read.
+  static StatusOr<std::unique_ptr<const Mechanism>> Create(const PieceSpec& piece);
+  // Changes the values of one update, all its parts together. `draws`: the task's own stream, of nobody else. Values
+  // that are not finite stay so: whoever folds refuses them. INTERNAL: the system gives no randomness.
+  virtual Status Apply(std::span<const std::span<float>> parts, Draws& draws) const = 0;
+};
+
+using MechanismFactory = std::unique_ptr<const Mechanism> (*)(const Settings& settings);
+// Registers the table ("mechanism", name) too. A check fails where two have one name.
+struct MechanismRegistration {
+  MechanismRegistration(const char* name, std::vector<Setting> settings, MechanismFactory factory);
+};
+#define RIVULET_MECHANISM(variable, ...) \
+  [[maybe_unused]] static const ::rivulet::MechanismRegistration variable(__VA_ARGS__)
+
+}  // namespace rivulet

@@ -1,0 +1,33 @@
+// Mechanisms by name.
+#include <map>
+
+#include "federated/mechanisms/mechanism.h"
+#include "federated/settings/setting_tables.h"
+
+namespace rivulet {
+namespace {
+
+constexpr char kMechanism[] = "mechanism";
+
+// Made at first use and never destroyed, as the codecs'.
+std::map<std::string, MechanismFactory, std::less<>>& Mechanisms() {
+  static auto* const mechanisms = new std::map<std::string, MechanismFactory, std::less<>>;
+  return *mechanisms;
+}
+
+}  // namespace
+
+MechanismRegistration::MechanismRegistration(const char* name, std::vector<Setting> settings,
+                                             MechanismFactory factory) {
+  SettingTableRegistration({kMechanism, name, std::move(settings)});
+  Mechanisms().emplace(name, factory);
+}
+
+StatusOr<std::unique_ptr<const Mechanism>> Mechanism::Create(const PieceSpec& piece) {
+  RIVULET_ASSIGN_OR_RETURN(const SettingTable* table, FindSettingTable(kMechanism, piece.name));
+  RIVULET_ASSIGN_OR_RETURN(const Settings settings, Settings::Read(table->settings, piece.settings,
+                                                                   fmt::format("{} '{}'", kMechanism, piece.name)));
+  return Mechanisms().at(piece.name)(settings);
+}
+
+}  // namespace rivulet

@@ -1,7 +1,7 @@
 // CoordinatorApi: what clients ask, answered from the machine and the current model.
 #include <algorithm>
 
-#include "coordinator/decided_writer.h"
+#include "coordinator/chunk_writers.h"
 #include "coordinator/run_coordinator.h"
 #include "engine/profile/tracer.h"
 #include "federated/random/streams.h"
@@ -51,29 +51,6 @@ TaskOutcome OutcomeOf(const ClientRoundRow& row) {
 }
 
 }  // namespace
-
-// Hands chunks to the upload; Finish reads and folds on the calling thread.
-class UploadWriter : public ChunkWriter {
- public:
-  UploadWriter(RunCoordinator& coordinator, std::shared_ptr<RunCoordinator::Attempt> attempt, TaskId task,
-               Intake::Begun begun)
-      : coordinator_(coordinator), attempt_(std::move(attempt)), task_(std::move(task)), begun_(std::move(begun)) {}
-  std::span<const uint32_t> staged_crcs() const override { return begun_.turn.crcs; }
-  Status Resume(int64_t offset) override { return begun_.upload->Resume(begun_.turn.writer, offset); }
-  Status Write(std::span<const std::byte> chunk) override { return begun_.upload->Write(begun_.turn.writer, chunk); }
-  StatusOr<SubmitResult> Finish(const Digest& identity) override {
-    StatusOr<SubmitResult> result =
-        coordinator_.CloseUpload(attempt_, task_, *begun_.upload, begun_.turn.writer, identity);
-    coordinator_.Drain();
-    return result;
-  }
-
- private:
-  RunCoordinator& coordinator_;
-  const std::shared_ptr<RunCoordinator::Attempt> attempt_;
-  const TaskId task_;
-  const Intake::Begun begun_;
-};
 
 Status RunCoordinator::CheckCaller(const Caller& caller) const {
   if (!caller.run_id.empty() && caller.run_id != run_id_) {
@@ -326,7 +303,12 @@ StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Submit(const Caller& call
       if (!record.upload_began) record.upload_began = Now();
       StatusOr<Intake::Begun> begun = intake_.Begin(task, submission);
       if (begun.ok()) {
-        writer = std::make_unique<UploadWriter>(*this, attempt, task, *std::move(begun));
+        writer = std::make_unique<StagedWriter>(
+            *std::move(begun), [this, attempt, task](Upload& upload, int64_t turn, const Digest& identity) {
+              StatusOr<SubmitResult> result = CloseUpload(attempt, task, upload, turn, identity);
+              Drain();
+              return result;
+            });
       } else {
         writer = begun.status();
       }

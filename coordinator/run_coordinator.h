@@ -83,10 +83,6 @@ class RunCoordinator final : public Coordinator {
   int64_t unaware_clients() const override;
 
  private:
-  friend class UploadWriter;
-  friend class PartialWriter;
-  friend class StateWriter;
-
   // What is known of one task while it is open.
   struct TaskEntry : TaskFacts {
     std::shared_ptr<std::atomic<int64_t>> downloaded = std::make_shared<std::atomic<int64_t>>(0);  // bytes_down

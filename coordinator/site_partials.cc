@@ -1,39 +1,11 @@
 // Partials that sites of other processes send: staged as updates are, read whole, and then taken as those of this
 // process are (in_place.cc).
-#include "coordinator/decided_writer.h"
+#include "coordinator/chunk_writers.h"
 #include "coordinator/intake/site_partial.h"
 #include "coordinator/run_coordinator.h"
 #include "engine/profile/tracer.h"
 
 namespace rivulet {
-
-// Hands chunks to the upload; Finish reads and merges on the calling thread.
-class PartialWriter : public ChunkWriter {
- public:
-  PartialWriter(RunCoordinator& coordinator, std::shared_ptr<RunCoordinator::Attempt> attempt, Caller caller,
-                std::string key, Intake::Begun begun)
-      : coordinator_(coordinator),
-        attempt_(std::move(attempt)),
-        caller_(std::move(caller)),
-        key_(std::move(key)),
-        begun_(std::move(begun)) {}
-  std::span<const uint32_t> staged_crcs() const override { return begun_.turn.crcs; }
-  Status Resume(int64_t offset) override { return begun_.upload->Resume(begun_.turn.writer, offset); }
-  Status Write(std::span<const std::byte> chunk) override { return begun_.upload->Write(begun_.turn.writer, chunk); }
-  StatusOr<SubmitResult> Finish(const Digest& identity) override {
-    StatusOr<SubmitResult> result =
-        coordinator_.ClosePartial(attempt_, caller_, key_, *begun_.upload, begun_.turn.writer, identity);
-    coordinator_.Drain();
-    return result;
-  }
-
- private:
-  RunCoordinator& coordinator_;
-  const std::shared_ptr<RunCoordinator::Attempt> attempt_;
-  const Caller caller_;
-  const std::string key_;
-  const Intake::Begun begun_;
-};
 
 Status RunCoordinator::CheckTrusted(const Caller& caller) const {
   const auto found = distrusted_.find({caller.name, caller.session});
@@ -68,7 +40,12 @@ StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::BeginPartial(const Caller
   std::string key = fmt::format("partial {} of site {}", submission.gather, caller.name);
   RIVULET_ASSIGN_OR_RETURN(Intake::Begun begun, intake_.Begin(key, submission));
   attempt->arriving.insert(key);
-  return std::make_unique<PartialWriter>(*this, std::move(attempt), caller, std::move(key), std::move(begun));
+  return std::make_unique<StagedWriter>(
+      std::move(begun), [this, attempt, caller, key](Upload& upload, int64_t writer, const Digest& identity) {
+        StatusOr<SubmitResult> result = ClosePartial(attempt, caller, key, upload, writer, identity);
+        Drain();
+        return result;
+      });
 }
 
 // A partial that cannot be right is its site's fault, or its disk's, and no client's: the site loses what it has, which

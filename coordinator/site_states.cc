@@ -1,35 +1,11 @@
 // What clients keep from task to task, where the sites that work for them share no disk: it lies beside the run's
 // models, as a simulation's does, so that a run may even go from one to the other. A task's site fetches the proposal
 // that it begins with and leaves its own before its update comes, so no accepted update lacks its state.
-#include "coordinator/decided_writer.h"
+#include "coordinator/chunk_writers.h"
 #include "coordinator/run_coordinator.h"
 #include "federated/states/state_blob.h"
 
 namespace rivulet {
-
-class StateWriter : public ChunkWriter {
- public:
-  StateWriter(RunCoordinator& coordinator, std::shared_ptr<RunCoordinator::Attempt> attempt, TaskId task,
-              std::string key, Intake::Begun begun)
-      : coordinator_(coordinator),
-        attempt_(std::move(attempt)),
-        task_(std::move(task)),
-        key_(std::move(key)),
-        begun_(std::move(begun)) {}
-  std::span<const uint32_t> staged_crcs() const override { return begun_.turn.crcs; }
-  Status Resume(int64_t offset) override { return begun_.upload->Resume(begun_.turn.writer, offset); }
-  Status Write(std::span<const std::byte> chunk) override { return begun_.upload->Write(begun_.turn.writer, chunk); }
-  StatusOr<SubmitResult> Finish(const Digest& identity) override {
-    return coordinator_.CloseState(attempt_, task_, key_, *begun_.upload, begun_.turn.writer, identity);
-  }
-
- private:
-  RunCoordinator& coordinator_;
-  const std::shared_ptr<RunCoordinator::Attempt> attempt_;
-  const TaskId task_;
-  const std::string key_;
-  const Intake::Begun begun_;
-};
 
 // Only of a task that this site has, so that nobody reads what another one's clients keep.
 StatusOr<std::string> RunCoordinator::ReadState(const Caller& caller, const BlobId& blob) {
@@ -69,7 +45,10 @@ StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::BeginState(const Caller& 
   std::string key = fmt::format("state of {}", submission.task);
   RIVULET_ASSIGN_OR_RETURN(Intake::Begun begun, intake_.Begin(key, submission));
   attempt_->arriving.insert(key);
-  return std::make_unique<StateWriter>(*this, attempt_, submission.task, std::move(key), std::move(begun));
+  return std::make_unique<StagedWriter>(std::move(begun), [this, attempt = attempt_, task = submission.task, key](
+                                                              Upload& upload, int64_t writer, const Digest& identity) {
+    return CloseState(attempt, task, key, upload, writer, identity);
+  });
 }
 
 // It is on the disk before the site hears that it is here. One whose round has closed meanwhile is of no use.

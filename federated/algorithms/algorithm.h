@@ -51,8 +51,8 @@ std::vector<const Algorithm*> Algorithms();  // by name
 StatusOr<Composition> FedAvg(const AlgorithmContext& context);
 
 // What clients do to measure a version (federated_evaluation.cc): the model's own loss and metrics over their data, in
-// batches of so many examples. Declares "evaluate/loss" and "evaluate/METRIC", or "evaluate/METRIC/right" and ".../total"
-// of a rate.
+// batches of so many examples. Declares "evaluate/loss" and "evaluate/METRIC", or "evaluate/METRIC/right" and
+// ".../total" of a rate.
 StatusOr<LocalPass> FederatedEvaluation(const ModelDef& model, int64_t batch_size);
 
 // What the scenario's algorithm composes for a model of this layout, with the bounds of the scenario's [server].

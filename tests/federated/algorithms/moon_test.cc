@@ -6,10 +6,10 @@
 #include <fstream>
 
 #include "client/pass_programs.h"
-#include "federated/states/state_blob.h"
 #include "engine/models/classifier.h"
 #include "federated/aggregation/aggregation.h"
 #include "federated/random/streams.h"
+#include "federated/states/state_blob.h"
 #include "tests/client/local_plan.h"
 #include "tests/testing/four_pixels.h"
 

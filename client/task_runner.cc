@@ -9,6 +9,10 @@
 namespace rivulet {
 namespace {
 
+// A task whose blob is not there is given back so often before it is told to have failed, each time after a pause.
+constexpr int kMostTimesLost = 3;
+constexpr int64_t kLostPauseMs = 100;
+
 bool TurnedAway(const Status& status) { return absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status); }
 
 }  // namespace
@@ -30,9 +34,15 @@ StatusOr<TaskReport> TaskRunner::Run(const Caller& caller, const Task& task, con
 StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task, const BoundData& data) {
   TaskReport report;
   TaskTrainer::Sources sources;
-  sources.plan = [&] { return calls_.Fetch(caller, {BlobId::Form::kBytes, task.plan}); };
+  bool lost = false;
+  const auto fetch = [&](const BlobId& id) {
+    StatusOr<std::string> blob = calls_.Fetch(caller, id);
+    lost |= absl::IsNotFound(blob.status());
+    return blob;
+  };
+  sources.plan = [&] { return fetch({BlobId::Form::kBytes, task.plan}); };
   sources.model = [&](const BlobId& id, const Plan& plan) {
-    return artifacts_.ModelVersion(id.digest, plan, [&] { return calls_.Fetch(caller, id); });
+    return artifacts_.ModelVersion(id.digest, plan, [&] { return fetch(id); });
   };
   StatusOr<LocalResult> trained = trainer_.Train(task, caller.name, data, sources);
   Status status = trained.status();
@@ -66,6 +76,16 @@ StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task,
   if (TurnedAway(status)) return status;
   report.reason = std::string(Sentence(Message(status)));  // a row and a log line have no room for drawings
   if (absl::IsNotFound(status) && trained.ok()) {          // the task went while this client trained
+    report.kind = TaskReport::Kind::kGone;
+    return report;
+  }
+  // A coordinator that was killed may have lost the version that this task begins with, and makes it again; the task is
+  // then offered under the same name. Told to have failed, it would go to another client, and other clients would make
+  // the version than without the crash. So the coordinator is asked whether it still knows of it.
+  times_lost_ = !lost ? 0 : task.id == lost_ ? times_lost_ + 1 : 1;
+  lost_ = task.id;
+  if (lost && times_lost_ < kMostTimesLost) {
+    if (!stop_.Sleep(kLostPauseMs) && stop_.stopped()) return Cancelled("stopped");
     report.kind = TaskReport::Kind::kGone;
     return report;
   }

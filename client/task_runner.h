@@ -40,6 +40,8 @@ class TaskRunner {
   Tracer* const tracer_;
   CoordinatorCalls calls_;
   TaskTrainer trainer_;
+  TaskId lost_;  // the last task whose plan or model was not there, and how often in a row
+  int times_lost_ = 0;
 };
 
 }  // namespace rivulet

@@ -72,7 +72,9 @@ class FlakyCoordinator : public CoordinatorApi {
 
   StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller&, const BlobId& blob, int64_t offset) override {
     fetch_offsets_[blob.digest].push_back(offset);
-    if (!blobs_.contains(blob.digest)) return NotFound("no blob {}", blob.digest.Hex());
+    if (!blobs_.contains(blob.digest) || (blob.form == BlobId::Form::kModel && lost_ > 0 && lost_--)) {
+      return NotFound("no blob {}", blob.digest.Hex());
+    }
     return std::make_unique<Reader>(*this, blobs_[blob.digest], offset);
   }
 
@@ -113,6 +115,7 @@ class FlakyCoordinator : public CoordinatorApi {
   std::map<Digest, std::vector<int64_t>> fetch_offsets_;
   int submits_ = 0;
   bool answer_lost_ = false;
+  int lost_ = 0;  // so often the model is not there
   std::optional<SubmitResult> decided_;
   std::string staged_;
   TaskId submitted_task_;
@@ -372,6 +375,16 @@ TEST_F(AgentTest, ModelWithAnotherDigestThanAnnounced_FailsTheTask) {
   ASSERT_THAT(coordinator_.failures_, SizeIs(1));
   EXPECT_EQ(coordinator_.failures_[0], "the model to start from did not arrive there as the plan wants it");
   EXPECT_THAT(reports_[0].reason, HasSubstr(announced.Hex()));
+}
+
+// As of a coordinator that was killed and makes the version again.
+TEST_F(AgentTest, BlobGoneForATime_TheTaskIsDoneWhenItIsThere) {
+  coordinator_.lost_ = 2;
+  ASSERT_OK(Agent(coordinator_, Options()).Run());
+  EXPECT_THAT(coordinator_.failures_, ::testing::IsEmpty());
+  ASSERT_THAT(reports_, SizeIs(3));
+  EXPECT_EQ(reports_[0].kind, TaskReport::Kind::kGone);
+  EXPECT_EQ(reports_[2].kind, TaskReport::Kind::kAccepted);
 }
 
 TEST_F(AgentTest, BlobGone_FailsTheTask) {

@@ -5,6 +5,7 @@
 #include "client/failure.h"
 #include "client/pass_programs.h"
 #include "federated/plan/example_source.h"
+#include "federated/weights/flat_vector.h"
 
 namespace rivulet {
 
@@ -41,6 +42,15 @@ StatusOr<std::shared_ptr<const Model>> ArtifactCache::ModelVersion(const Digest&
                       found.Hex());
     }
     return std::shared_ptr<const Model>(std::move(model));
+  });
+}
+
+StatusOr<std::shared_ptr<const AlignedBuffer>> ArtifactCache::Broadcast(const Digest& digest, const rivulet::Plan& plan,
+                                                                        const FetchFn& fetch) {
+  return broadcasts_.Get(digest, [&]() -> StatusOr<std::shared_ptr<const AlignedBuffer>> {
+    RIVULET_ASSIGN_OR_RETURN(const std::string wire, fetch());
+    RIVULET_ASSIGN_OR_RETURN(AlignedBuffer flat, FlatOfWire(*plan.layout(), wire));
+    return std::make_shared<const AlignedBuffer>(std::move(flat));
   });
 }
 

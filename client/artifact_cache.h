@@ -1,5 +1,5 @@
-// Plans and models as this process last fetched them, by digest, and the examples that it has: compiled once, parsed
-// once and decoded once for all its clients, so that a virtual client costs none of it.
+// Plans, models and what comes with them as this process last fetched them, by digest, and the examples that it has:
+// compiled once, parsed once and decoded once for all its clients, so that a virtual client costs none of it.
 #pragma once
 
 #include <functional>
@@ -95,11 +95,17 @@ class ArtifactCache {
   StatusOr<std::shared_ptr<const Model>> ModelVersion(const Digest& model_digest, const rivulet::Plan& plan,
                                                       const FetchFn& fetch);
 
+  // A vector that the server sends with a version, whose bytes have `digest`; `fetch` brings bytes that have it.
+  // INVALID_ARGUMENT: it is not as long as `plan`'s model.
+  StatusOr<std::shared_ptr<const AlignedBuffer>> Broadcast(const Digest& digest, const rivulet::Plan& plan,
+                                                           const FetchFn& fetch);
+
  private:
   const std::string only_kernels_;
   const std::shared_ptr<RowBudget> rows_;
   DigestCache<PlanArtifacts> plans_{4};
   DigestCache<Model> models_{2};
+  DigestCache<AlignedBuffer> broadcasts_{4};
 };
 
 }  // namespace rivulet

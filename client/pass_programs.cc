@@ -22,6 +22,8 @@ namespace {
 constexpr char kLocalScope[] = "local";  // where the step graph's nodes go
 
 constexpr size_t kScalarStride = 64;  // a cache line each
+constexpr size_t kFirstScalar = 2;    // after "round" and "steps"
+static_assert(BufferTable::kSteps * sizeof(double) == kScalarStride);
 
 std::string_view StepName(TaskKind kind) {
   return kind == TaskKind::kTrain ? "the plan's training step" : "the plan's evaluation step";
@@ -39,10 +41,12 @@ BufferTable::BufferTable(const Plan& plan) : layout_(plan.layout()) {
   add("params", layout_->arena_bytes());
   add("grads", trainable);
   add("base_params", layout_->arena_bytes());
-  add("scalars", (static_cast<size_t>(flats.scalars) + 1) * kScalarStride);
+  add("scalars", (static_cast<size_t>(flats.scalars) + kFirstScalar) * kScalarStride);
   for (int i = 0; i < flats.slots; ++i) add(fmt::format("slots/{}", i), trainable);
   for (const std::string& name : flats.update) add(fmt::format("update/{}", name), trainable);
   for (const StateVector& state : flats.state) add(fmt::format("{}{}", kStatePrefix, state.name), trainable);
+  first_broadcast_ = size();
+  for (const std::string& name : flats.broadcast) add(fmt::format("{}{}", kBroadcastPrefix, name), trainable);
 }
 
 int BufferTable::index(std::string_view name) const {
@@ -58,12 +62,13 @@ std::pair<int, size_t> BufferTable::PlaceOf(std::string_view flat) const {
   const size_t shared = layout_->segment_offset(Segment::kShared);
   if (flat == "shared") return {kParams, shared};
   if (flat == "base_shared") return {kBaseParams, shared};
-  if (flat == "round") return {kScalars, 0};
+  if (flat == "round") return {kScalars, kRound * sizeof(double)};
+  if (flat == "steps") return {kScalars, kSteps * sizeof(double)};
   constexpr std::string_view kNumbered = "scalars/";
   if (flat.starts_with(kNumbered)) {
     size_t number = 0;
     std::from_chars(flat.data() + kNumbered.size(), flat.data() + flat.size(), number);
-    return {kScalars, (number + 1) * kScalarStride};
+    return {kScalars, (number + kFirstScalar) * kScalarStride};
   }
   return {index(flat), layout_->segment_offset(Segment::kTrainable)};
 }

@@ -22,7 +22,7 @@ namespace rivulet {
 
 // The buffers of a plan by the names of flat variables, in the order in which a trainer binds them. "params" and
 // "base_params" are whole arenas, each with its shared variables in it; the others are as long as the trainable
-// segment. "scalars" has the numbers of a task: "round", then "scalars/0", "scalars/1", …
+// segment. "scalars" has the numbers of a task: "round", "steps", then "scalars/0", "scalars/1", …
 class BufferTable {
  public:
   static constexpr int kParams = 0, kGrads = 1, kBaseParams = 2, kScalars = 3;
@@ -32,8 +32,11 @@ class BufferTable {
   // Of a flat variable, or "scalars"; it has one.
   int index(std::string_view name) const;
   size_t bytes(int buffer) const { return bytes_[static_cast<size_t>(buffer)]; }
-  // Bound to memory of others, which is only read: "base_params".
-  static bool borrowed(int buffer) { return buffer == kBaseParams; }
+  // Bound to memory of others, which is only read: "base_params", "broadcast/…".
+  bool borrowed(int buffer) const { return buffer == kBaseParams || buffer >= first_broadcast_; }
+
+  // Of the buffer of "scalars", as numbers.
+  static constexpr size_t kRound = 0, kSteps = 8;
 
   // Where a flat variable lies: its buffer, and the offset in it. FlatSpec has accepted its name.
   std::pair<int, size_t> PlaceOf(std::string_view flat) const;
@@ -42,6 +45,7 @@ class BufferTable {
   const std::shared_ptr<const ModelLayout> layout_;
   std::vector<std::string> names_;
   std::vector<size_t> bytes_;
+  int first_broadcast_ = 0;
 };
 
 // A step program is the pass's instances of the model and its loss, the gradients assigned to the variables

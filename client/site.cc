@@ -212,6 +212,7 @@ StatusOr<LocalResult> Site::Train(const Task& task) {
   // Once a process: whoever comes later finds it among the artifacts.
   sources.plan = [&] { return calls_.Fetch(caller_, {BlobId::Form::kBytes, task.plan}); };
   sources.model = [&](const BlobId& id, const Plan& plan) { return ModelOf(id, plan); };
+  sources.blob = [&](const BlobId& id) { return calls_.Fetch(caller_, id); };
   return trainer_.Train(task, task.client_id, data, sources);
 }
 

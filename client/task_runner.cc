@@ -44,6 +44,7 @@ StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task,
   sources.model = [&](const BlobId& id, const Plan& plan) {
     return artifacts_.ModelVersion(id.digest, plan, [&] { return fetch(id); });
   };
+  sources.blob = fetch;
   StatusOr<LocalResult> trained = trainer_.Train(task, caller.name, data, sources);
   Status status = trained.status();
   if (trained.ok()) {

@@ -50,6 +50,24 @@ StatusOr<TaskReport> TraceTask(Tracer* tracer, std::string_view client_id, const
   return report;
 }
 
+Status TaskTrainer::FetchBroadcasts(const Task& task, const Plan& plan, const Sources& sources) {
+  broadcasts_.clear();
+  if (task.kind != TaskKind::kTrain) return absl::OkStatus();
+  for (const std::string& name : plan.flat_names().broadcast) {
+    const std::string input = fmt::format("{}{}", kBroadcastPrefix, name);
+    const NamedBlob* const blob = task.input(input);
+    if (blob == nullptr || blob->id.form != BlobId::Form::kBytes) {
+      return WithReason(
+          InvalidArgument("task {} does not name the '{}' that plan '{}' reads", task.id, input, plan.name()),
+          TaskFailure::Code::kBadModel);
+    }
+    auto fetched = artifacts_.Broadcast(blob->id.digest, plan, [&] { return sources.blob(blob->id); });
+    if (!fetched.ok()) return WithReason(Annotate(fetched.status(), input), TaskFailure::Code::kBadModel);
+    broadcasts_.push_back(*std::move(fetched));
+  }
+  return absl::OkStatus();
+}
+
 StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view client_id, const BoundData& data,
                                          const Sources& sources) {
   Tracer* const tracer = instruments_.tracer;
@@ -97,6 +115,7 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
   auto fetched = sources.model(model->id, plan);
   if (!fetched.ok()) return WithReason(fetched.status(), TaskFailure::Code::kBadModel);
   base_ = *std::move(fetched);
+  RIVULET_RETURN_IF_ERROR(FetchBroadcasts(task, plan, sources));
   if (trainer_ == nullptr) {
     auto pipeline = UpdatePipeline::Create(plan);
     if (!pipeline.ok()) {
@@ -109,7 +128,9 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
   fetching.End();
   TraceSpan training(tracer, "phase", "train");
   training.Arrow(Tracer::Flow::kStep, Tracer::kTask, task.id);
-  const LaneTask lane{&task, client_id, base_.get(), &examples, state};
+  std::vector<const AlignedBuffer*> broadcasts;
+  for (const auto& broadcast : broadcasts_) broadcasts.push_back(broadcast.get());
+  const LaneTask lane{&task, client_id, base_.get(), &examples, state, broadcasts};
   RIVULET_ASSIGN_OR_RETURN(std::vector<LocalResult> results, trainer_->Train({&lane, 1}, stop_.token()));
   LocalResult& result = results[0];
   if (keeps && absl::IsDataLoss(result.status)) {

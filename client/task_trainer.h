@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "client/artifact_cache.h"
 #include "client/stop_signal.h"
@@ -57,6 +58,7 @@ class TaskTrainer {
   struct Sources {
     ArtifactCache::FetchFn plan;
     std::function<StatusOr<std::shared_ptr<const Model>>(const BlobId& model, const Plan& plan)> model;
+    std::function<StatusOr<std::string>(const BlobId& blob)> blob;  // the bytes of any other input
   };
 
   // All must outlive this. `states` null: plans that have clients keep something from task to task are refused.
@@ -72,6 +74,8 @@ class TaskTrainer {
   const Plan& plan() const { return *plan_->plan; }  // of the last task that was trained
 
  private:
+  Status FetchBroadcasts(const Task& task, const Plan& plan, const Sources& sources);
+
   ArtifactCache& artifacts_;
   StopSignal& stop_;
   const Instruments instruments_;
@@ -79,7 +83,8 @@ class TaskTrainer {
   std::shared_ptr<const PlanArtifacts> plan_;
   std::unique_ptr<Trainer> trainer_;  // of plan_
   std::unique_ptr<UpdatePipeline> pipeline_;
-  std::shared_ptr<const Model> base_;  // what the last result's parts are differences to
+  std::shared_ptr<const Model> base_;                             // what the last result's parts are differences to
+  std::vector<std::shared_ptr<const AlignedBuffer>> broadcasts_;  // of the last task
 };
 
 }  // namespace rivulet

@@ -140,11 +140,32 @@ class LocalTrainer : public Trainer {
     EnterWorkerThread();
     std::vector<LocalResult> results(1);
     LaneRun run{*lane.task, lane.client_id, *lane.examples, lane.state, cancel};
-    results[0].status = TrainLane(run, *lane.base, results[0]);
+    results[0].status = BindBroadcasts(lane.broadcasts, lane.task->kind);
+    if (results[0].status.ok()) results[0].status = TrainLane(run, *lane.base, results[0]);
     return results;
   }
 
  private:
+  // A version is measured without them.
+  Status BindBroadcasts(std::span<const AlignedBuffer* const> broadcasts, TaskKind kind) {
+    const std::vector<std::string>& names = plan_.flat_names().broadcast;
+    if (kind != TaskKind::kTrain || names.empty()) return absl::OkStatus();
+    if (broadcasts.size() != names.size()) {
+      return InvalidArgument("plan '{}' has clients read {} vectors beside the model, and the task brings {}",
+                             plan_.name(), names.size(), broadcasts.size());
+    }
+    for (size_t i = 0; i < names.size(); ++i) {
+      const int buffer = table_.index(fmt::format("{}{}", kBroadcastPrefix, names[i]));
+      if (broadcasts[i]->size() != table_.bytes(buffer)) {
+        return InvalidArgument("the task's '{}{}' has {} bytes and plan '{}' reads {}", kBroadcastPrefix, names[i],
+                               broadcasts[i]->size(), plan_.name(), table_.bytes(buffer));
+      }
+      // The programs only read it.
+      buffers_[Index(buffer)].data = const_cast<std::byte*>(broadcasts[i]->data());
+    }
+    return absl::OkStatus();
+  }
+
   // Slices with no padding between are one run: the fewer, the quicker is what reads them.
   PartRuns RunsOf(const std::string& name, const PartSource& source) const {
     const int from = table_.index(source.from), less = source.less.empty() ? -1 : table_.index(source.less);
@@ -201,15 +222,18 @@ class LocalTrainer : public Trainer {
     // The stream follows from the task alone (the client's key, base version, ordinal). Which trainer runs it, in which
     // process and after how many other tasks, cannot change a draw.
     lane.rng = StreamOf(lane.task, Purpose::kGraph);
-    *reinterpret_cast<double*>(memory_[BufferTable::kScalars].data()) = static_cast<double>(lane.task.base_version);
+    auto* const numbers = reinterpret_cast<double*>(memory_[BufferTable::kScalars].data());
+    numbers[BufferTable::kRound] = static_cast<double>(lane.task.base_version);
     lane.bindings.buffers = buffers_;
     lane.bindings.rng = {&lane.rng, 1};
     lane.bindings.step = {&lane.step, 1};
     lane.bindings.observer = observer_;
     lane.bindings.max_loop_steps = loops_.max_steps;
     for (BoundPass& pass : passes) {
+      const uint64_t before = lane.step;
       if (pass.begin != nullptr) RIVULET_RETURN_IF_ERROR(Run(lane, *pass.begin));
       RIVULET_RETURN_IF_ERROR(pass.pass->input != nullptr ? StepsOverInput(lane, pass) : StepsOverEpochs(lane, pass));
+      numbers[BufferTable::kSteps] = static_cast<double>(lane.step - before);
       if (pass.end != nullptr) RIVULET_RETURN_IF_ERROR(Run(lane, *pass.end));
       // Of the last epoch: a loss is that of the model as it is sent, as nearly as training tells.
       for (size_t i = 0; i < lane.sums.size(); ++i) {

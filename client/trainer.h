@@ -31,6 +31,8 @@ struct LaneTask {
   const Model* base = nullptr;
   const ExampleSource* examples = nullptr;
   std::string_view state = {};  // as a result gave it (federated/states/state_blob.h); "": its first values
+  // What the plan has it read beside the base, in the order of FlatNames::broadcast (federated/weights/flat_vector.h).
+  std::span<const AlignedBuffer* const> broadcasts = {};
 };
 
 struct LocalResult {
@@ -66,11 +68,10 @@ class Trainer {
   // A result per lane, in their order. The same (task's stream key, base version, ordinal; base model; data) gives the
   // same values, whichever trainer runs it. Calls EnterWorkerThread() on the calling thread.
   // INVALID_ARGUMENT: more than one lane, which a CPU has not. A result's status: FAILED_PRECONDITION: no examples.
-  // INVALID_ARGUMENT: a base model of another layout, or a record that cannot be decoded (names file, record and byte).
-  // DATA_LOSS: a state that is damaged, or of another plan.
-  // INTERNAL / INVALID_ARGUMENT: a kernel failed, naming its node. RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED: a loop of the
-  // plan. CANCELLED.
-  // A value that is not a number is no error here: whoever folds refuses it.
+  // INVALID_ARGUMENT: a base model of another layout, other broadcasts than the plan's, or a record that cannot be
+  // decoded (names file, record and byte). DATA_LOSS: a state that is damaged, or of another plan. INTERNAL /
+  // INVALID_ARGUMENT: a kernel failed, naming its node. RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED: a loop of the plan.
+  // CANCELLED. A value that is not a number is no error here: whoever folds refuses it.
   virtual StatusOr<std::vector<LocalResult>> Train(std::span<const LaneTask> lanes,
                                                    const CancellationToken& cancel = {}) = 0;
   // From now on `observer` (null: nobody) watches every program that Train runs: begin, the steps, end. The bits are

@@ -124,6 +124,11 @@ Task RunCoordinator::MakeTask(const Offer& offer) const {
   const bool newest = task.kind == TaskKind::kTrain || current_.row.round == task.base_version;
   const ServedVersion& base = newest ? current_ : earlier_.at(task.base_version);
   task.inputs.push_back({"model", {BlobId::Form::kModel, base.digest}});
+  if (task.kind == TaskKind::kTrain) {
+    for (const auto& [name, digest] : base.broadcasts) {
+      task.inputs.push_back({fmt::format("{}{}", kBroadcastPrefix, name), {BlobId::Form::kBytes, digest}});
+    }
+  }
   // What clients keep belongs to their training: a version is measured as it is.
   if (parts_.keeps_state && task.kind == TaskKind::kTrain) task.state_of = states_.Of(offer.lease.client_id);
   if (!task.state_of.empty() && attempt_ != nullptr && offer.lease.served_by_another()) {
@@ -225,6 +230,8 @@ StatusOr<std::unique_ptr<ChunkReader>> RunCoordinator::Fetch(const Caller& calle
                  blob.form == BlobId::Form::kModel ? FindVersion(blob.digest) : nullptr;
              version != nullptr) {
     found = {version->file->bytes(), [file = version->file](int64_t from) { return file->At(from); }};
+  } else if (const auto [flats, bytes] = FindBroadcast(blob); flats != nullptr) {
+    found = {std::ssize(bytes), [flats, bytes](int64_t from) { return bytes.subspan(static_cast<size_t>(from)); }};
   } else {
     return NotFound("this coordinator has no blob {}, or no longer; poll for the current task", blob.digest.Hex());
   }

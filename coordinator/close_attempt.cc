@@ -179,6 +179,15 @@ const ServedVersion* RunCoordinator::FindVersion(const Digest& digest) const {
   return nullptr;
 }
 
+std::pair<std::shared_ptr<const ServerFlats>, std::span<const std::byte>> RunCoordinator::FindBroadcast(
+    const BlobId& blob) const {
+  for (const auto& [name, digest] : current_.broadcasts) {
+    if (blob != BlobId{BlobId::Form::kBytes, digest}) continue;
+    return {current_.flats, std::as_bytes(std::span(current_.broadcast(name)))};
+  }
+  return {};
+}
+
 // A version that is measured stays until it has been, whatever follows it meanwhile.
 void RunCoordinator::SetCurrent(ServedVersion version) {
   if (machine_.Needs(current_.row.round)) earlier_.emplace(current_.row.round, std::move(current_));

@@ -14,6 +14,7 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
   parts.dataset = plan->dataset();
   parts.layout = plan->layout();
   parts.aggregation = plan->aggregation();
+  parts.broadcasts = plan->flat_names().broadcast;
   parts.keeps_state = !plan->flat_names().state.empty();
   parts.most_state_bytes = 64;
   for (const StateVector& kept : plan->flat_names().state) {

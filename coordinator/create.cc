@@ -95,6 +95,26 @@ Status CheckSameConfig(const RunRow& run, const Scenario& given) {
   return absl::OkStatus();
 }
 
+// The plan and what the scenario composes for the server come from two programs where a plan is brought.
+Status CheckServer(const RunParts& parts, const ServerOptimizer& optimizer) {
+  const std::vector<ServerOptimizer::Flat> flats = optimizer.Flats();
+  for (const std::string& name : parts.broadcasts) {
+    const std::string kept = fmt::format("{}{}", kServerPrefix, name);
+    if (std::ranges::find(flats, kept, &ServerOptimizer::Flat::name) != flats.end()) continue;
+    return InvalidArgument(
+        "the plan has clients read '{}' of each version, and the server optimiser '{}' keeps no '{}'", name,
+        parts.server_optimizer.name, kept);
+  }
+  for (const std::string& name : optimizer.Parts()) {
+    const PartSpec* const part = parts.aggregation.Find(name);
+    if (part != nullptr && part->elements == parts.layout->parameters() && !part->optional) continue;
+    return InvalidArgument("the server optimiser '{}' takes {} elements of part '{}', and the plan's updates have {}",
+                           parts.server_optimizer.name, parts.layout->parameters(), name,
+                           part == nullptr ? 0 : part->elements);
+  }
+  return absl::OkStatus();
+}
+
 std::string DescribeAggregation(const AggregationSpec& spec) {
   std::string parts;
   for (const PartSpec& part : spec.parts) {
@@ -118,8 +138,8 @@ StatusOr<RunCoordinator::Setup> NewRun(CoordinatorOptions options, RunParts part
   RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Model> initial, parts.initial_model());
   RIVULET_ASSIGN_OR_RETURN(ServerState first, FirstState(std::move(initial), optimizer));
   RIVULET_ASSIGN_OR_RETURN(setup.history, History::Open(options.db_path, History::Access::kReadWrite));
-  RIVULET_ASSIGN_OR_RETURN(setup.models,
-                           ModelStore::Open(fs, setup.history->real_path(), setup.run_id, ModelStore::Folder::kNew));
+  RIVULET_ASSIGN_OR_RETURN(setup.models, ModelStore::Open(fs, setup.history->real_path(), setup.run_id,
+                                                          ModelStore::Folder::kNew, parts.broadcasts));
   RIVULET_RETURN_IF_ERROR(setup.models->WritePlan(*parts.plan));
   setup.current = setup.models->Describe(0, std::move(first));
   RIVULET_RETURN_IF_ERROR(setup.models->Write(setup.current));
@@ -209,8 +229,8 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
   RIVULET_ASSIGN_OR_RETURN(setup.history, History::Open(options.db_path, History::Access::kReadWrite));
   RIVULET_ASSIGN_OR_RETURN(RunRow run, setup.history->ResolveRun(options.resume));
   setup.run_id = run.run_id;
-  RIVULET_ASSIGN_OR_RETURN(setup.models,
-                           ModelStore::Open(fs, setup.history->real_path(), run.run_id, ModelStore::Folder::kStored));
+  RIVULET_ASSIGN_OR_RETURN(setup.models, ModelStore::Open(fs, setup.history->real_path(), run.run_id,
+                                                          ModelStore::Folder::kStored, parts.broadcasts));
   RIVULET_RETURN_IF_ERROR(CheckSameConfig(run, options.scenario));
   // Programs build other plans of one scenario as time goes on; the one that was kept is used again. A run without one
   // is an older program's: its configuration says all that its plan is built from.
@@ -325,6 +345,7 @@ StatusOr<std::unique_ptr<Coordinator>> CreateCoordinator(CoordinatorOptions opti
     RIVULET_RETURN_IF_ERROR(Aggregation::Create(parts.evaluation).status());
   }
   RIVULET_ASSIGN_OR_RETURN(auto optimizer, ServerOptimizer::Create(parts.server_optimizer));
+  RIVULET_RETURN_IF_ERROR(CheckServer(parts, *optimizer));
   RIVULET_ASSIGN_OR_RETURN(RunCoordinator::Setup setup,
                            options.resume.empty() ? NewRun(std::move(options), std::move(parts), *optimizer)
                                                   : StoredRun(std::move(options), std::move(parts), *optimizer));

@@ -205,6 +205,9 @@ class RunCoordinator final : public Coordinator {
   EvaluationReport ReportOfEvaluation(const PendingAttempt& pending) const;
   // The newest version, or an earlier one that is still measured; null: it is not here.
   const ServedVersion* FindVersion(const Digest& digest) const REQUIRES(mutex_);
+  // What clients read of the newest version, and who holds the bytes; null: there is none of that name.
+  std::pair<std::shared_ptr<const ServerFlats>, std::span<const std::byte>> FindBroadcast(const BlobId& blob) const
+      REQUIRES(mutex_);
   void SetCurrent(ServedVersion version) REQUIRES(mutex_);
   ClosedAttempt Closed(Job& job) const;  // takes its leases
   RoundReport ReportOf(const Attempt& attempt, const PendingAttempt& pending) const;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "coordinator/coordinator.h"
 #include "federated/aggregation/aggregation.h"
@@ -21,8 +22,9 @@ struct RunParts {
   AggregationSpec aggregation;
   AggregationSpec evaluation = {};  // of what clients measure; without scalars: the plan does not say how to measure
   PieceSpec server_optimizer = {"sgd"};
-  bool keeps_state = false;      // whether its clients keep something from task to task
-  int64_t most_state_bytes = 0;  // of one of them
+  std::vector<std::string> broadcasts = {};  // what its clients read of a version beside the model, by name: "c"
+  bool keeps_state = false;                  // whether its clients keep something from task to task
+  int64_t most_state_bytes = 0;              // of one of them
   std::function<StatusOr<std::shared_ptr<const Model>>()> initial_model;
 };
 

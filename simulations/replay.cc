@@ -60,19 +60,21 @@ class StatesInMemory final : public ClientStateStore {
   std::map<std::string, std::map<TaskId, StateBlob>, std::less<>> states_ GUARDED_BY(mutex_);
 };
 
-// All of a plan in one piece.
-class PlanReader final : public ChunkReader {
+// All of them in one piece, which `holder` holds.
+class BytesReader final : public ChunkReader {
  public:
-  PlanReader(std::shared_ptr<const Plan> plan, int64_t offset) : plan_(std::move(plan)), offset_(offset) {}
-  int64_t total_bytes() const override { return std::ssize(plan_->bytes()); }
+  BytesReader(std::shared_ptr<const void> holder, std::string_view bytes, int64_t offset)
+      : holder_(std::move(holder)), bytes_(std::as_bytes(std::span(bytes))), offset_(offset) {}
+  int64_t total_bytes() const override { return std::ssize(bytes_); }
   StatusOr<std::span<const std::byte>> Next() override {
-    const auto rest = std::as_bytes(std::span(plan_->bytes())).subspan(static_cast<size_t>(offset_));
+    const auto rest = bytes_.subspan(static_cast<size_t>(offset_));
     offset_ = total_bytes();
     return rest;
   }
 
  private:
-  const std::shared_ptr<const Plan> plan_;
+  const std::shared_ptr<const void> holder_;
+  const std::span<const std::byte> bytes_;
   int64_t offset_;
 };
 
@@ -177,8 +179,16 @@ class RecordedTasks final : public CoordinatorApi {
       work_.WaitFor(mutex_, until - std::chrono::steady_clock::now());
     }
   }
-  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller&, const BlobId&, int64_t offset) override {
-    return std::make_unique<PlanReader>(plan_, offset);
+  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller&, const BlobId& blob, int64_t offset) override {
+    if (blob.digest == plan_->digest()) {
+      return std::make_unique<BytesReader>(plan_, plan_->bytes(), offset);
+    }
+    MutexLock lock(mutex_);
+    for (const std::string& name : plan_->flat_names().broadcast) {
+      const std::string_view vector = current_.broadcast(name);
+      if (Sha256Of(vector) == blob.digest) return std::make_unique<BytesReader>(current_.flats, vector, offset);
+    }
+    return NotFound("there is no blob {}", blob.digest.Hex());
   }
   StatusOr<std::shared_ptr<const Model>> FetchInPlace(const Caller&, const BlobId& blob) override {
     MutexLock lock(mutex_);
@@ -255,6 +265,11 @@ class RecordedTasks final : public CoordinatorApi {
     merged_ = 0;
     RIVULET_ASSIGN_OR_RETURN(aggregation_, Aggregation::Create(plan_->aggregation()));
     RIVULET_ASSIGN_OR_RETURN(const auto rows, history_->ClientRounds(run_id_, version));
+    std::vector<NamedBlob> inputs = {{"model", {BlobId::Form::kModel, current_.digest}}};
+    for (const std::string& vector : plan_->flat_names().broadcast) {
+      inputs.push_back({fmt::format("{}{}", kBroadcastPrefix, vector),
+                        {BlobId::Form::kBytes, Sha256Of(current_.broadcast(vector))}});
+    }
     for (const ClientRoundRow& row : rows) {
       const bool in = row.status == Name(TaskEnd::kFolded) && row.kind == Name(TaskKind::kTrain) &&
                       row.committed_round.value_or(row.round) == version;
@@ -272,7 +287,7 @@ class RecordedTasks final : public CoordinatorApi {
       task.ordinal = static_cast<uint16_t>(name->ordinal);
       task.stream_key = ClientKey(scenario_.run.seed, row.client_id);
       task.plan = plan_->digest();
-      task.inputs.push_back({"model", {BlobId::Form::kModel, current_.digest}});
+      task.inputs = inputs;
       if (!plan_->flat_names().state.empty()) task.state_of = states_->Of(row.client_id);
       task.gather = static_cast<uint64_t>(version) << 32 | static_cast<uint64_t>(row.base_round);
       gather_[task.id] = task.gather;

@@ -1,5 +1,6 @@
 #include "coordinator/commit/commit.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "engine/base/check.h"
@@ -29,8 +30,13 @@ StatusOr<MadeVersion> MakeVersion(const ServerState& base, std::unique_ptr<Aggre
     aggregation.reset();
     const ServerInput::Part* const delta = input.Find("delta");
     RIVULET_CHECK(delta != nullptr, "a run of models aggregates no delta");
-    made.lost_fraction = delta->lost_fraction;
-    RIVULET_ASSIGN_OR_RETURN(static_cast<ServerState&>(made), NextState(base, optimizer, learning_rate, delta->mean));
+    PartMeans others;
+    for (const ServerInput::Part& part : input.parts) {
+      made.lost_fraction = std::max(made.lost_fraction, part.lost_fraction);
+      if (&part != delta) others.emplace(part.name, part.mean);
+    }
+    RIVULET_ASSIGN_OR_RETURN(static_cast<ServerState&>(made),
+                             NextState(base, optimizer, learning_rate, delta->mean, others));
   }
   made.aggregate_seconds = SecondsSince(begin);
   if (evaluator != nullptr) {

@@ -32,20 +32,23 @@ bool IsOurs(std::string_view name) {
 
 }  // namespace
 
-ModelStore::ModelStore(FileSystem& fs, const std::string& db_path, std::string run_id)
+ModelStore::ModelStore(FileSystem& fs, const std::string& db_path, std::string run_id,
+                       std::vector<std::string> broadcasts)
     : fs_(fs),
       relative_(History::ModelsFolder(db_path, run_id)),
       folder_(JoinPath(FolderOf(db_path), relative_)),
-      run_id_(std::move(run_id)) {}
+      run_id_(std::move(run_id)),
+      broadcasts_(std::move(broadcasts)) {}
 
 std::string ModelStore::PathOf(int64_t round) const { return JoinPath(folder_, NameOf(round)); }
 
 // Two processes that write one run would overwrite each other's rounds, and SQLite's locks last for a transaction only.
 // The lock lies beside the models and is the operating system's, so it goes with the process that held it.
 StatusOr<std::unique_ptr<ModelStore>> ModelStore::Open(FileSystem& fs, const std::string& db_path,
-                                                       const std::string& run_id, Folder folder) {
+                                                       const std::string& run_id, Folder folder,
+                                                       std::vector<std::string> broadcasts) {
   RIVULET_RETURN_IF_ERROR(CheckRunId(db_path, run_id));
-  std::unique_ptr<ModelStore> store(new ModelStore(fs, db_path, run_id));
+  std::unique_ptr<ModelStore> store(new ModelStore(fs, db_path, run_id, std::move(broadcasts)));
   if (folder == Folder::kStored && !fs.Exists(store->folder_)) {
     return FailedPrecondition(
         "the models of run '{}' are not at '{}'; a history goes with the folder '{}.models' beside it: copy or rename "
@@ -93,11 +96,20 @@ std::shared_ptr<const ModelFile> ModelStore::FileOf(int64_t round, const ServerS
       std::move(flats));
 }
 
+// A broadcast is part of the version's file, so that it is written, kept, removed and read again with it; its digest
+// follows from its bytes and stands nowhere else.
+void ModelStore::Announce(ServedVersion& version) const {
+  const int64_t round = version.row.round;
+  version.file = FileOf(round, version, nullptr);
+  version.whole = version.flats == nullptr ? version.file : FileOf(round, version, version.flats);
+  for (const std::string& name : broadcasts_) version.broadcasts.push_back({name, Sha256Of(version.broadcast(name))});
+}
+
 ServedVersion ModelStore::Describe(int64_t round, ServerState state) const {
   ServedVersion stored;
   static_cast<ServerState&>(stored) = std::move(state);
-  stored.file = FileOf(round, stored, nullptr);
-  stored.whole = stored.flats == nullptr ? stored.file : FileOf(round, stored, stored.flats);
+  stored.row.round = round;
+  Announce(stored);
   stored.row = {run_id_,
                 round,
                 stored.digest.Hex(),
@@ -142,9 +154,8 @@ StatusOr<ServedVersion> ModelStore::Load(const ModelRow& row, std::shared_ptr<co
     return refuse(fmt::format("its digest is {} and the history says {}", stored.digest.Hex(), row.digest));
   }
   if (const Status fits = CheckState(stored, optimizer); !fits.ok()) return refuse(Message(fits));
-  stored.file = FileOf(row.round, stored, nullptr);
-  stored.whole = stored.flats == nullptr ? stored.file : FileOf(row.round, stored, stored.flats);
   stored.row = row;
+  Announce(stored);
   return stored;
 }
 

@@ -24,6 +24,12 @@ namespace rivulet {
 struct ServedVersion : ServerState {
   std::shared_ptr<const ModelFile> file;   // as clients get it: of the model alone, in its own memory
   std::shared_ptr<const ModelFile> whole;  // as it is written: with what the server keeps
+  // What clients read of it beside the model, and the digest of its bytes: float32 in wire order, in `flats`.
+  struct Broadcast {
+    std::string name;  // "c": the flat "server/c"
+    Digest digest;
+  };
+  std::vector<Broadcast> broadcasts;
   ModelRow row;
 };
 
@@ -34,8 +40,10 @@ class ModelStore {
   // Makes the folder, of a new run, and takes the run's lock. `db_path` is History::real_path. UNAVAILABLE: another
   // process owns the run. DATA_LOSS: an id that is no folder's name. FAILED_PRECONDITION: a stored run's folder is not
   // there (the history was copied or renamed without it). Otherwise as `fs` says (a read-only folder, a full disk).
+  // `broadcasts`: names of what clients read of each version beside the model, all kept by its server.
   static StatusOr<std::unique_ptr<ModelStore>> Open(FileSystem& fs, const std::string& db_path,
-                                                    const std::string& run_id, Folder folder);
+                                                    const std::string& run_id, Folder folder,
+                                                    std::vector<std::string> broadcasts = {});
 
   // What every client of the run gets, and gets again when it is resumed; survives a crash after OK.
   Status WritePlan(std::string_view bytes);
@@ -62,15 +70,17 @@ class ModelStore {
   const std::string& folder() const { return folder_; }
 
  private:
-  ModelStore(FileSystem& fs, const std::string& db_path, std::string run_id);
+  ModelStore(FileSystem& fs, const std::string& db_path, std::string run_id, std::vector<std::string> broadcasts);
   std::string PathOf(int64_t round) const;
   std::shared_ptr<const ModelFile> FileOf(int64_t round, const ServerState& state,
                                           std::shared_ptr<const ServerFlats> flats) const;
+  void Announce(ServedVersion& version) const;  // its files and broadcasts, of its state
 
   FileSystem& fs_;
   const std::string relative_;  // this run's folder, from the database's
   const std::string folder_;
   const std::string run_id_;
+  const std::vector<std::string> broadcasts_;
   std::unique_ptr<FileLock> lock_;
 };
 

@@ -89,7 +89,7 @@ std::string BytesOf(const Graph& graph) { return graph.nodes().size() > 1 ? Seri
 Status AddPass(const PassBuilder& builder, const Scenario& scenario, const ModelDef& model, const Graph& graph,
                const ModelLayout& layout, proto::FlatNamesDef& flats, proto::PassDef& pass) {
   const ClientConfig& client = scenario.client;
-  RIVULET_ASSIGN_OR_RETURN(LocalRule rule, MakeLocalRule(client, layout, builder.gradient));
+  RIVULET_ASSIGN_OR_RETURN(LocalRule rule, MakeLocalRule(client, layout, builder.gradient, builder.trains));
   if (client.loss_scale.kind != "none") {
     RIVULET_ASSIGN_OR_RETURN(*pass.mutable_loss_scale(), AddLossScale(client.loss_scale, rule));
   }
@@ -114,10 +114,10 @@ Status AddPass(const PassBuilder& builder, const Scenario& scenario, const Model
       input.set_tensor(tensor);
     }
   }
-  pass.set_gradient_by("params");
+  pass.set_gradient_by(builder.trains);
   pass.set_training(true);
   proto::PassScalarDef& loss = *pass.add_scalars();
-  loss.set_name("train_loss");
+  loss.set_name(builder.reports);
   loss.set_tensor(model.train_loss);
   pass.set_dataset("train");
   pass.set_batch_size(client.batch_size);
@@ -216,6 +216,7 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
     plan.mutable_flats()->add_state(state.name);
     if (state.from_base) plan.mutable_flats()->add_state_from_base(state.name);
   }
+  for (const std::string& name : composition.broadcast) plan.mutable_flats()->add_broadcast(name);
   for (const PassBuilder& pass : composition.passes) {
     RIVULET_RETURN_IF_ERROR(
         AddPass(pass, scenario, model, graph, layout, *plan.mutable_flats(), *training.add_passes()));
@@ -226,6 +227,9 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
     part->set_from(source.from);
     part->set_less(source.less);
     part->set_shared_too(source.shared_too);
+    if (source.from.starts_with(kUpdatePrefix)) {
+      plan.mutable_flats()->add_update(source.from.substr(kUpdatePrefix.size()));
+    }
   }
   if (composition.evaluation) AddEvaluation(*composition.evaluation, *plan.add_programs());
 

@@ -21,8 +21,12 @@ namespace rivulet {
 struct PassBuilder {
   // Instances of the model, the one that is trained first.
   std::vector<ModelInstance> models = {{}};
+  // What the optimiser changes: the buffer of one of them, "params" or what the client keeps.
+  std::string trains = "params";
   // What is differentiated, over what the instances give; null: the model's own training loss.
   std::function<Output(LossScope& f)> loss;
+  // What the loss of the first instance is declared as; "train_loss" is the history's.
+  std::string reports = "train_loss";
   // What the optimiser takes for the gradient of the training loss, of f.grads(), f.params() and so on; null:
   // f.grads(). An algorithm that adds a term to the loss adds the term's gradient here.
   LocalGradient gradient;
@@ -35,9 +39,12 @@ struct Composition {
   std::vector<PassBuilder> passes;          // of a training task, in their order
   std::map<std::string, PartSource> parts;  // what a client sends, and where each part lies after the last pass
   std::vector<StateVector> state;           // what a client keeps from task to task
-  AggregationSpec aggregation;              // how updates are summed, with the bounds that the plan states
-  std::optional<LocalPass> evaluation;      // of a task that measures a version; nothing: the plan has none
-  std::vector<PieceSpec> mechanisms;        // what is done to an update before it is encoded
+  // What clients read of a version beside its model: of "c" the vector "server/c" that the server optimiser keeps, as
+  // "broadcast/c".
+  std::vector<std::string> broadcast;
+  AggregationSpec aggregation;          // how updates are summed, with the bounds that the plan states
+  std::optional<LocalPass> evaluation;  // of a task that measures a version; nothing: the plan has none
+  std::vector<PieceSpec> mechanisms;    // what is done to an update before it is encoded
   // What becomes of the mean. No plan says it, as clients have nothing to do with it.
   PieceSpec server_optimizer = {"sgd"};
 };

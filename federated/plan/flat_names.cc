@@ -27,13 +27,19 @@ StatusOr<TensorSpec> FlatSpec(std::string_view name, const ModelLayout& layout, 
   const bool shared = layout.segment_bytes(Segment::kShared) > 0;
   if (shared && (name == "shared" || name == "base_shared")) return flat(Segment::kShared);
   if (name == "params" || name == "grads" || name == "base_params" || numbered("slots/", names.slots) ||
-      named("update/", names.update) || kept())
+      named(kUpdatePrefix, names.update) || named(kBroadcastPrefix, names.broadcast) || kept())
     return flat(Segment::kTrainable);
-  if (name == "round" || numbered("scalars/", names.scalars)) return TensorSpec{DType::kFloat64, Shape{}};
+  if (name == "round" || name == "steps" || numbered("scalars/", names.scalars))
+    return TensorSpec{DType::kFloat64, Shape{}};
   return NotFound("'{}' is no flat variable of a plan with {} slots, {} scalars{}", name, names.slots, names.scalars,
                   shared ? "" : " and no shared variables");
 }
 
-bool OnlyRead(std::string_view flat) { return flat == "base_params" || flat == "base_shared" || flat == "round"; }
+bool IsScalar(std::string_view flat) { return flat == "round" || flat == "steps" || flat.starts_with("scalars/"); }
+
+bool OnlyRead(std::string_view flat) {
+  return flat == "base_params" || flat == "base_shared" || flat == "round" || flat == "steps" ||
+         flat.starts_with(kBroadcastPrefix);
+}
 
 }  // namespace rivulet

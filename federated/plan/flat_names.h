@@ -25,15 +25,18 @@ struct FlatNames {
   int scalars = 0;                  // "scalars/0", …
   std::vector<std::string> update;  // NAME of "update/NAME"
   std::vector<StateVector> state;
+  std::vector<std::string> broadcast;  // NAME of "broadcast/NAME": what a task brings beside its model
 };
 
-inline constexpr std::string_view kStatePrefix = "state/";
+inline constexpr std::string_view kStatePrefix = "state/", kBroadcastPrefix = "broadcast/", kUpdatePrefix = "update/";
 
 // What a flat variable is by its name ("params", "slots/1", "update/dc"): the float32 elements of its segment with
-// padding, or a float64 scalar ("round", "scalars/0"). NOT_FOUND: no such flat variable for a plan of these names and
-// this layout.
+// padding, or a float64 scalar ("round", "steps", "scalars/0"). NOT_FOUND: no such flat variable for a plan of these
+// names and this layout.
 StatusOr<TensorSpec> FlatSpec(std::string_view name, const ModelLayout& layout, const FlatNames& names);
 
+// Whether it is a scalar, if it is a flat variable.
+bool IsScalar(std::string_view flat);
 // Whether graphs may only read it: what the task began with is other tasks' too.
 bool OnlyRead(std::string_view flat);
 

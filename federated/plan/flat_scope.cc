@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "federated/plan/flat_names.h"
+#include "federated/plan/number.h"
+
 namespace rivulet {
 
 FlatScope::FlatScope(const ModelLayout& layout) : layout_(layout), scope_(graph_) {}
@@ -10,7 +13,7 @@ FlatScope::FlatScope(const ModelLayout& layout) : layout_(layout), scope_(graph_
 Output FlatScope::Handle(std::string_view flat) {
   const auto known = handles_.find(flat);
   if (known != handles_.end()) return known->second;
-  const bool scalar = flat == "round" || flat.starts_with("scalars/");
+  const bool scalar = IsScalar(flat);
   const Segment segment = flat == "shared" || flat == "base_shared" ? Segment::kShared : Segment::kTrainable;
   const auto elements = static_cast<int64_t>(layout_.segment_bytes(segment) / sizeof(float));
   const DType dtype = scalar ? DType::kFloat64 : DType::kFloat32;
@@ -23,8 +26,7 @@ Output FlatScope::Handle(std::string_view flat) {
 
 Output FlatScope::Read(std::string_view flat) {
   const Output handle = Handle(flat);
-  return scope_.Op("ReadVariableOp", {handle},
-                   {{"dtype", flat == "round" || flat.starts_with("scalars/") ? DType::kFloat64 : DType::kFloat32}});
+  return scope_.Op("ReadVariableOp", {handle}, {{"dtype", IsScalar(flat) ? DType::kFloat64 : DType::kFloat32}});
 }
 
 void FlatScope::Assign(std::string_view flat, Output value) {
@@ -36,6 +38,15 @@ void FlatScope::Effect(Node* node) { before_.push_back(node); }
 
 Output FlatScope::Scale(double factor, Output vector) const {
   return scope_.Op("Mul", {vector, scope_.Const(static_cast<float>(factor), "factor")});
+}
+
+Output FlatScope::Over(Output vector, Output divisor) const {
+  const Output factor = scope_.Op("RealDiv", {Number(scope_, 1), divisor});
+  return scope_.Op("Mul", {vector, scope_.Op("Cast", {factor}, {{"DstT", DType::kFloat32}})});
+}
+
+Output FlatScope::Times(double factor, Output scalar) const {
+  return scope_.Op("Mul", {scalar, Number(scope_, factor)});
 }
 
 StatusOr<Graph> FlatScope::Finish() && {

@@ -28,6 +28,7 @@ class FlatScope {
   Output params() { return Read("params"); }
   Output base_params() { return Read("base_params"); }
   Output grads() { return Read("grads"); }
+  Output steps() { return Read("steps"); }
   Output Read(std::string_view flat);
   // The variable itself, for ops that change it.
   Output Handle(std::string_view flat);
@@ -39,6 +40,10 @@ class FlatScope {
   Output Sub(Output a, Output b) const { return scope_.Op("Sub", {a, b}); }
   // `factor`, rounded to float32, times a vector.
   Output Scale(double factor, Output vector) const;
+  // A vector times the inverse of a scalar, which is rounded to float32.
+  Output Over(Output vector, Output divisor) const;
+  // In float64.
+  Output Times(double factor, Output scalar) const;
 
   const Scope& scope() const { return scope_; }
   // The graph with its target `run`. The scope is empty afterwards.

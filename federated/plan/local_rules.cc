@@ -16,8 +16,9 @@ namespace {
 // the plan is as small for a large model as for a small one.
 class RuleBuilder {
  public:
-  RuleBuilder(const ClientConfig& client, const OptimizerSpec& optimizer, const ModelLayout& layout)
-      : client_(client), optimizer_(optimizer), begin_(layout), step_(layout) {}
+  RuleBuilder(const ClientConfig& client, const OptimizerSpec& optimizer, const ModelLayout& layout,
+              std::string_view trains)
+      : client_(client), optimizer_(optimizer), trains_(trains), begin_(layout), step_(layout) {}
 
   Status Build(const LocalGradient& gradient, LocalRule& rule) {
     const std::vector<OptimizerSlot> slots = SlotsOf(optimizer_);
@@ -41,7 +42,7 @@ class RuleBuilder {
  private:
   void Step(size_t slots, const LocalGradient& gradient) {
     const Scope& scope = step_.scope();
-    const Output params = step_.Handle("params");
+    const Output params = step_.Handle(trains_);
     std::vector<Output> grads = {gradient ? gradient(step_) : step_.grads()};
     const OptimizerConfig& config = client_.optimizer;
     if (config.clip_value > 0) grads = ClipGradientsByValue(scope, grads, config.clip_value);
@@ -95,6 +96,7 @@ class RuleBuilder {
 
   const ClientConfig& client_;
   const OptimizerSpec& optimizer_;
+  const std::string_view trains_;
   int scalars_ = 0;
   FlatScope begin_, step_;
 };
@@ -120,11 +122,11 @@ StatusOr<OptimizerSpec> SpecOf(const OptimizerConfig& config) {
 
 }  // namespace
 
-StatusOr<LocalRule> MakeLocalRule(const ClientConfig& client, const ModelLayout& layout,
-                                  const LocalGradient& gradient) {
+StatusOr<LocalRule> MakeLocalRule(const ClientConfig& client, const ModelLayout& layout, const LocalGradient& gradient,
+                                  std::string_view trains) {
   RIVULET_ASSIGN_OR_RETURN(const OptimizerSpec optimizer, SpecOf(client.optimizer));
   LocalRule rule;
-  RIVULET_RETURN_IF_ERROR(RuleBuilder(client, optimizer, layout).Build(gradient, rule));
+  RIVULET_RETURN_IF_ERROR(RuleBuilder(client, optimizer, layout, trains).Build(gradient, rule));
   return rule;
 }
 

@@ -22,9 +22,10 @@ struct LocalRule {
 // What the optimiser takes for the gradient instead of f.grads().
 using LocalGradient = std::function<Output(FlatScope& f)>;
 
-// The rule that client.optimizer and client.schedule ask for, for a model of `layout`. `gradient` (null: f.grads())
-// comes before client.optimizer's clipping. INVALID_ARGUMENT: an unknown kind, a setting out of its range.
+// The rule that client.optimizer and client.schedule ask for, for a model of `layout`, over the flat vector `trains`.
+// `gradient` (null: f.grads()) comes before client.optimizer's clipping. INVALID_ARGUMENT: an unknown kind, a setting
+// out of its range.
 StatusOr<LocalRule> MakeLocalRule(const ClientConfig& client, const ModelLayout& layout,
-                                  const LocalGradient& gradient = nullptr);
+                                  const LocalGradient& gradient = nullptr, std::string_view trains = "params");
 
 }  // namespace rivulet

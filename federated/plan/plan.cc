@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kMaxEpochs = 1'000'000, kMaxBatch = int64_t{1} << 20, kMaxSteps = int64_t{1} << 32;
 constexpr int kMaxSlots = 16, kMaxScalars = 64, kMaxUpdateVectors = 16, kMaxPasses = 16, kMaxInstances = 8;
-constexpr int kMaxStateVectors = 16, kMaxMechanisms = 8;
+constexpr int kMaxStateVectors = 16, kMaxBroadcasts = 16, kMaxMechanisms = 8;
 
 // Names from outside end up in messages, rows and files.
 Status CheckName(std::string_view what, std::string_view name) {
@@ -268,6 +268,17 @@ class PlanReader {
       if (Flat(fmt::format("{}{}", kStatePrefix, name)).ok()) continue;
       return InvalidArgument("the plan says how '{}' begins, which no client keeps", name);
     }
+    if (message.broadcast_size() > kMaxBroadcasts) {
+      return InvalidArgument("the plan has clients read {} vectors beside the model; a client reads up to {}",
+                             message.broadcast_size(), kMaxBroadcasts);
+    }
+    for (const std::string& name : message.broadcast()) {
+      RIVULET_RETURN_IF_ERROR(CheckName("name of a vector to read", name));
+      if (name.find('/') != name.npos || std::ranges::find(names.broadcast, name) != names.broadcast.end()) {
+        return InvalidArgument("the plan names the vector to read '{}' twice, or with a '/'", name);
+      }
+      names.broadcast.push_back(name);
+    }
     const auto of_state = [&](std::string_view variable) {
       return std::ranges::any_of(names.state, [&](const StateVector& state) {
         return variable.starts_with(fmt::format("{}{}/", kStatePrefix, state.name));
@@ -446,6 +457,9 @@ class PlanReader {
       }
       if (name == "grads" && (what != "step" || !gradient)) {
         return InvalidArgument("the plan's {} graph takes 'grads', which are nobody's but their step's", what);
+      }
+      if (name == "steps" && what != "end") {
+        return InvalidArgument("the plan's {} graph takes 'steps', which are counted when the last one is done", what);
       }
       // The base model is that of every task in the process. Whoever gets the handle might write: a function, say.
       for (const Node* user : OnlyRead(name) ? graph->Consumers(node->output()) : std::vector<Node*>{}) {

@@ -68,14 +68,24 @@ Status CheckState(const ServerState& state, const ServerOptimizer& optimizer) {
 }
 
 StatusOr<ServerState> NextState(const ServerState& base, const ServerOptimizer& optimizer, double learning_rate,
-                                std::span<const float> mean) {
+                                std::span<const float> mean, const PartMeans& parts) {
   const ModelLayout& layout = base.model->layout();
   if (static_cast<int64_t>(mean.size()) != layout.update_elements()) {
     return InvalidArgument("a mean delta of {} elements does not fit a model whose updates have {}", mean.size(),
                            layout.update_elements());
   }
+  std::vector<std::span<const float>> means, means_here;
+  for (const std::string& name : optimizer.Parts()) {
+    const auto found = parts.find(name);
+    const size_t elements = found == parts.end() ? 0 : found->second.size();
+    if (static_cast<int64_t>(elements) != layout.parameters()) {
+      return InvalidArgument("the server takes {} elements of part '{}', and the updates have {}", layout.parameters(),
+                             name, elements);
+    }
+    means.push_back(found->second);
+  }
   ServerFlats flats;
-  std::vector<std::span<float>> whole, parts;
+  std::vector<std::span<float>> whole, flats_here;
   for (const ServerOptimizer::Flat& flat : optimizer.Flats()) {
     const std::span<const float> before = base.flat(flat.name);
     AlignedBuffer& values = flats.emplace(flat.name, AlignedBuffer(before.size_bytes())).first->second;
@@ -90,12 +100,14 @@ StatusOr<ServerState> NextState(const ServerState& base, const ServerOptimizer& 
       continue;
     }
     const auto begin = static_cast<size_t>(slice.wire_offset), count = static_cast<size_t>(slice.elements);
-    parts.clear();
+    flats_here.clear();
+    means_here.clear();
     if (slice.segment == Segment::kTrainable) {  // first in wire order, so that offsets there are those of flats too
-      for (const std::span<float> flat : whole) parts.push_back(flat.subspan(begin, count));
+      for (const std::span<float> flat : whole) flats_here.push_back(flat.subspan(begin, count));
+      for (const std::span<const float> part : means) means_here.push_back(part.subspan(begin, count));
     }
     const ServerStep step = {slice.segment,    learning_rate, from.flat<float>(), mean.subspan(begin, count),
-                             to.flat<float>(), parts};
+                             to.flat<float>(), flats_here,    means_here};
     if (!optimizer.Step(step)) {
       return FailedPrecondition(
           "the new model is not finite in '{}'; lower server.learning_rate ({:g}) or the clients' own", slice.name,

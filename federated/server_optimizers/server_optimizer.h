@@ -12,6 +12,8 @@
 
 #include <bit>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -31,7 +33,8 @@ struct ServerStep {
   double learning_rate = 1;
   std::span<const float> params, mean;  // the version before; the mean of the updates
   std::span<float> next;
-  std::span<const std::span<float>> flats;  // of Flats(), in that order: as they were, to be as they are now
+  std::span<const std::span<float>> flats;        // of Flats(), in that order: as they were, to be as they are now
+  std::span<const std::span<const float>> parts;  // the means of Parts(), in that order; of kShared none
 };
 
 // Immutable. Every operation is rounded once, to double, and what is kept once more, to float32: the room is compiled
@@ -47,6 +50,8 @@ class ServerOptimizer {
     float first = 0;   // every element's value in version 0
   };
   virtual std::vector<Flat> Flats() const { return {}; }
+  // The parts of updates that it takes beside "delta", each one value for each trainable element: "dc".
+  virtual std::vector<std::string> Parts() const { return {}; }
   // Called once for each tensor that travels. False: a value of `next` or of a flat is not finite.
   virtual bool Step(const ServerStep& step) const = 0;
 };
@@ -61,11 +66,13 @@ inline bool IsNotFinite(float value) {
 StatusOr<ServerState> FirstState(std::shared_ptr<const Model> model, const ServerOptimizer& optimizer);
 // DATA_LOSS: `state`, as it was read, has not the flats that `optimizer` goes on with.
 Status CheckState(const ServerState& state, const ServerOptimizer& optimizer);
+// The means of other parts than "delta", by name, in wire order.
+using PartMeans = std::map<std::string, std::span<const float>, std::less<>>;
 // The version after `base`. `mean` is in wire order, trainable and shared; other tensors are the base's.
-// INVALID_ARGUMENT: it is not as long as the model's update. FAILED_PRECONDITION: a result is not finite; names its
-// tensor.
+// INVALID_ARGUMENT: it is not as long as the model's update, or a part of the optimiser's is not there or not as long
+// as the model. FAILED_PRECONDITION: a result is not finite; names its tensor.
 StatusOr<ServerState> NextState(const ServerState& base, const ServerOptimizer& optimizer, double learning_rate,
-                                std::span<const float> mean);
+                                std::span<const float> mean, const PartMeans& parts = {});
 
 using ServerOptimizerFactory = StatusOr<std::unique_ptr<const ServerOptimizer>> (*)(const Settings& settings);
 // Registers the table ("server optimizer", name) too. A check fails where two have one name.

@@ -13,6 +13,11 @@ std::span<const float> ServerState::flat(std::string_view name) const {
   return {reinterpret_cast<const float*>(found->second.data()), found->second.size() / sizeof(float)};
 }
 
+std::string_view ServerState::broadcast(std::string_view name) const {
+  const std::span<const float> values = flat(fmt::format("{}{}", kServerPrefix, name));
+  return {reinterpret_cast<const char*>(values.data()), values.size_bytes()};
+}
+
 StatusOr<ServerState> ReadServerState(std::shared_ptr<const ModelLayout> layout, std::string_view bytes) {
   ServerState state;
   RIVULET_ASSIGN_OR_RETURN(state.model, ModelFromSafetensors(layout, bytes));

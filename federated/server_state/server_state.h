@@ -12,6 +12,9 @@
 
 namespace rivulet {
 
+// What the names of its flat vectors begin with.
+inline constexpr std::string_view kServerPrefix = "server/";
+
 // Shares what it holds: a copy costs nothing.
 struct ServerState {
   std::shared_ptr<const Model> model;
@@ -20,6 +23,8 @@ struct ServerState {
 
   // In wire order, one value for each trainable element. Empty: there is none of that name.
   std::span<const float> flat(std::string_view name) const;
+  // What clients get of "server/<name>": its bytes.
+  std::string_view broadcast(std::string_view name) const;
 };
 
 // Reads a version's file. Errors as ModelFromSafetensors, and DATA_LOSS: flat vectors whose checksums are not those

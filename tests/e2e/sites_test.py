@@ -49,6 +49,13 @@ class Sites(RivuletTest):
                          self.query("SELECT round, client_id, status FROM client_rounds ORDER BY round, client_id",
                                     db="simulated.sqlite"))
 
+    def test_what_clients_keep_and_are_sent_goes_to_and_fro(self):
+        scaffold = [*LONG, "client.epochs=2", "algorithm.name=scaffold"]
+        expected = self.expected(*scaffold)
+        coordinator, address = self.serve(*scaffold)
+        self.end(self.work(address, "site 1", *scaffold), self.work(address, "site 2", *scaffold), coordinator)
+        self.assertEqual(self.digests(), expected)
+
     def test_one_is_killed_in_the_middle_and_one_joins_late(self):
         expected = self.expected(*LONG)
         coordinator, address = self.serve(*LONG, *QUICK_TO_MISS)

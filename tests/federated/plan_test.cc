@@ -183,14 +183,16 @@ TEST(FlatSpec, OtherNames_AreNotFound) {
   const auto plan = Plan::Open(Built(SomeScenario(), TinyModel()));
   ASSERT_OK(plan);
   const ModelLayout& layout = *(*plan)->layout();
-  const FlatNames names = {.slots = 2, .scalars = 1, .update = {"dc"}};
-  for (const char* name : {"params", "base_params", "grads", "slots/1", "update/dc"}) {
+  const FlatNames names = {.slots = 2, .scalars = 1, .update = {"dc"}, .broadcast = {"c"}};
+  for (const char* name : {"params", "base_params", "grads", "slots/1", "update/dc", "broadcast/c"}) {
     EXPECT_EQ(*FlatSpec(name, layout, names), (TensorSpec{DType::kFloat32, Shape{32}})) << name;
   }
   EXPECT_EQ(*FlatSpec("scalars/0", layout, names), (TensorSpec{DType::kFloat64, Shape{}}));
-  EXPECT_EQ(*FlatSpec("round", layout, {}), (TensorSpec{DType::kFloat64, Shape{}}));
+  for (const char* name : {"round", "steps"}) {
+    EXPECT_EQ(*FlatSpec(name, layout, {}), (TensorSpec{DType::kFloat64, Shape{}}));
+  }
   for (const char* name : {"slots/2", "slots/", "slots/-1", "slots/1x", "shared", "param", "", "grads/w", "scalars/1",
-                           "scalars/", "update/", "update/d", "update/dc/"}) {
+                           "scalars/", "update/", "update/d", "update/dc/", "broadcast/", "broadcast/d", "c"}) {
     EXPECT_THAT(FlatSpec(name, layout, names), StatusIs(absl::StatusCode::kNotFound)) << name;
   }
 }
@@ -298,6 +300,21 @@ TEST(Open, ForgedPlans_AreRefusedInASentence) {
          for (int i = 0; i < 2; ++i) p.mutable_flats()->add_update("dc");
        },
        "the plan names the vector to send 'dc' twice"},
+      {[](auto& p) {
+         for (int i = 0; i < 17; ++i) p.mutable_flats()->add_broadcast(fmt::format("{}", i));
+       },
+       "the plan has clients read 17 vectors beside the model; a client reads up to 16"},
+      {[](auto& p) {
+         for (int i = 0; i < 2; ++i) p.mutable_flats()->add_broadcast("c");
+       },
+       "the plan names the vector to read 'c' twice, or with a '/'"},
+      {[=](auto& p) {
+         p.mutable_flats()->add_broadcast("c");
+         PassIn(p).set_step(writes("broadcast/c", {32}));
+       },
+       "the plan's step graph gives 'broadcast/c', which can only be read, to AssignVariableOp"},
+      {[=](auto& p) { PassIn(p).set_step(handle("steps", DType::kFloat64, {})); },
+       "the plan's step graph takes 'steps', which are counted when the last one is done"},
       {[](auto& p) { p.mutable_flats()->add_update("d\nc"); },
        "the plan's name of a vector to send has control characters"},
       {[](auto& p) { p.clear_programs(); }, "the plan has no program to train with"},

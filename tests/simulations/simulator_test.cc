@@ -237,6 +237,23 @@ TEST_F(SimulatorTest, FedProxWithMuZero_HasTheDigestsOfFedAvg) {
   EXPECT_NE(pulled.final_digest, average.final_digest);
 }
 
+// A coordinator of another process, as far as a site can tell.
+class Elsewhere : public CoordinatorApi {
+ public:
+  explicit Elsewhere(CoordinatorApi& api) : api_(api) {}
+  StatusOr<PollReply> Poll(const PollRequest& request) override { return api_.Poll(request); }
+  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override {
+    return api_.Fetch(caller, blob, offset);
+  }
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override {
+    return api_.Submit(caller, submission);
+  }
+  Status Fail(const Caller& caller, const TaskFailure& failure) override { return api_.Fail(caller, failure); }
+
+ private:
+  CoordinatorApi& api_;
+};
+
 // What a client kept is told by how often its updates were folded, whoever trained it, however often the run was
 // killed: no fold is forgotten, and none counts that is in no version.
 class CountingTest : public SimulatorTest {
@@ -314,6 +331,58 @@ class CountingTest : public SimulatorTest {
     }
   }
 
+  // By two sites that share no disk.
+  Trace BySites(const Scenario& scenario, const std::string& db) {
+    Trace trace;
+    trace.status = [&]() -> Status {
+      RunSetup setup(scenario, {.evaluation_threads = 1});
+      RIVULET_ASSIGN_OR_RETURN(const auto shares, setup.shares());
+      RIVULET_ASSIGN_OR_RETURN(const auto train, setup.training_data());
+      const SharedData data(train, shares);
+      Recorder recorder;
+      CoordinatorOptions options;
+      options.scenario = scenario;
+      options.db_path = Path(db);
+      options.population = shares->population();
+      options.observer = recorder.Observer();
+      RIVULET_ASSIGN_OR_RETURN(options.plan, setup.plan());
+      RIVULET_ASSIGN_OR_RETURN(const auto coordinator, Coordinator::Create(std::move(options)));
+      Elsewhere api(*coordinator);
+      std::vector<std::thread> threads;
+      for (int i = 0; i < 2; ++i) {
+        threads.emplace_back([&, i] {
+          ArtifactCache artifacts;
+          StopSignal stop;
+          SiteOptions site;
+          site.name = fmt::format("site {}", i);
+          site.most_tasks = 8;
+          EXPECT_OK(Site(api, data, artifacts, stop, std::move(site)).Run());
+        });
+      }
+      for (std::thread& thread : threads) thread.join();
+      const Status status = coordinator->Wait();
+      trace = recorder.trace();
+      return status;
+    }();
+    return trace;
+  }
+
+  // Whoever trains, and whatever becomes of the process.
+  void ExpectSameHoweverItIsRun(const Scenario& scenario) {
+    const Trace one = Simulate(scenario, 1, "1.sqlite");
+    ASSERT_OK(one.status);
+    for (const int workers : {2, 3, 16}) {
+      EXPECT_EQ(Simulate(scenario, workers, fmt::format("{}.sqlite", workers)).digests, one.digests) << workers;
+    }
+    EXPECT_EQ(Deploy(scenario, "deployed.sqlite").digests, one.digests);
+    Scenario shorter = scenario;
+    shorter.run.rounds = 3;  // such sites are told to wait by the clock
+    EXPECT_EQ(BySites(shorter, "sites.sqlite").digests,
+              std::vector<std::string>(one.digests.begin(), one.digests.begin() + 3));
+    EXPECT_OK(Replay({.scenario = scenario, .db_path = Path("3.sqlite"), .run = "latest", .workers = 2}).status());
+    ExpectSameWhenKilled(scenario, [](const std::string&) {});
+  }
+
   size_t FilesIn(const std::string& folder) {
     size_t files = 0;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
@@ -345,55 +414,14 @@ TEST_F(CountingTest, AnyWorkersAndDeployed_SameBitsAndEachFoldCounted) {
   EXPECT_NE(Simulate(average, 2, "average.sqlite").digests, one.digests) << "what is kept has no effect";
 }
 
-// A coordinator of another process, as far as a site can tell.
-class Elsewhere : public CoordinatorApi {
- public:
-  explicit Elsewhere(CoordinatorApi& api) : api_(api) {}
-  StatusOr<PollReply> Poll(const PollRequest& request) override { return api_.Poll(request); }
-  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override {
-    return api_.Fetch(caller, blob, offset);
-  }
-  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override {
-    return api_.Submit(caller, submission);
-  }
-  Status Fail(const Caller& caller, const TaskFailure& failure) override { return api_.Fail(caller, failure); }
-
- private:
-  CoordinatorApi& api_;
-};
-
 // Sites that share no disk: what a client keeps goes from the coordinator to whichever has its next task.
 TEST_F(CountingTest, TwoSitesElsewhere_SameBitsAndEachFoldCounted) {
   const Scenario scenario = CountingScenario();
   const Trace simulated = Simulate(scenario, 2, "simulated.sqlite");
   ASSERT_OK(simulated.status);
-  RunSetup setup(scenario, {.evaluation_threads = 1});
-  ASSERT_OK_AND_ASSIGN(const auto shares, setup.shares());
-  ASSERT_OK_AND_ASSIGN(const auto train, setup.training_data());
-  const SharedData data(train, shares);
-  Recorder recorder;
-  CoordinatorOptions options;
-  options.scenario = scenario;
-  options.db_path = Path("sites.sqlite");
-  options.population = shares->population();
-  options.observer = recorder.Observer();
-  ASSERT_OK_AND_ASSIGN(options.plan, setup.plan());
-  ASSERT_OK_AND_ASSIGN(const auto coordinator, Coordinator::Create(std::move(options)));
-  Elsewhere api(*coordinator);
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 2; ++i) {
-    threads.emplace_back([&, i] {
-      ArtifactCache artifacts;
-      StopSignal stop;
-      SiteOptions site;
-      site.name = fmt::format("site {}", i);
-      site.most_tasks = 8;
-      EXPECT_OK(Site(api, data, artifacts, stop, std::move(site)).Run());
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  ASSERT_OK(coordinator->Wait());
-  EXPECT_EQ(recorder.trace().digests, simulated.digests);
+  const Trace sites = BySites(scenario, "sites.sqlite");
+  ASSERT_OK(sites.status);
+  EXPECT_EQ(sites.digests, simulated.digests);
   ExpectCounts("sites.sqlite");
   EXPECT_LE(FilesIn(Path("sites.sqlite.models")), 12u) << "what was kept before goes";
 }
@@ -470,6 +498,25 @@ TEST_F(CountingTest, Moon_AnyWorkersDeployedAndKilled_SameBits) {
   EXPECT_EQ(Simulate(scenario, 3, "3.sqlite").digests, one.digests);
   EXPECT_EQ(Deploy(scenario, "deployed.sqlite").digests, one.digests);
   ExpectSameWhenKilled(scenario, [](const std::string&) {});
+}
+
+// What a version sends beside its model is that version's, whoever asks for it and whenever.
+TEST_F(CountingTest, Scaffold_HoweverItIsRun_SameBits) {
+  Scenario scenario = CountingScenario();
+  scenario.algorithm = {.name = "scaffold"};
+  ExpectSameHoweverItIsRun(scenario);
+}
+
+TEST_F(SimulatorTest, ScaffoldsFirstRound_IsThatOfUniformFedAvg) {
+  Scenario scenario = SmallScenario();
+  scenario.server.weights = "uniform";
+  const Trace average = Simulate(scenario, 2, "average.sqlite");
+  ASSERT_OK(average.status);
+  scenario.algorithm.name = "scaffold";
+  const Trace scaffold = Simulate(scenario, 2, "scaffold.sqlite");
+  ASSERT_OK(scaffold.status);
+  EXPECT_EQ(scaffold.digests[0], average.digests[0]);
+  EXPECT_NE(scaffold.digests[1], average.digests[1]);
 }
 
 // The rule that keeps every update, however its run is run: what it comes to without a trim, a mean comes to as well.

@@ -66,6 +66,7 @@ TEST(AlgorithmCensus, EveryAlgorithm_ComposesASmallModel) {
     Scenario scenario;
     scenario.algorithm.name = algorithm->name;
     scenario.server.clients_per_round = 3;
+    scenario.data.partition.clients = 5;
     SCOPED_TRACE(algorithm->name);
     ASSERT_OK_AND_ASSIGN(const Composition composition, Compose(scenario, layout));
     EXPECT_EQ(composition.aggregation.parts.at(0).elements, 7);

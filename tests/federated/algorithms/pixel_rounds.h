@@ -1,0 +1,111 @@
+// Whole rounds of an algorithm over the four-pixel model (tests/testing/four_pixels.h), without files or messages: what
+// references in NumPy are compared with. Three clients of 5, 3 and 4 examples, two of whom take part in a round: 0 and
+// 1, then 1 and 2, then 0 and 2.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "client/pass_programs.h"
+#include "federated/aggregation/aggregation.h"
+#include "federated/algorithms/algorithm.h"
+#include "federated/random/streams.h"
+#include "federated/server_optimizers/server_optimizer.h"
+#include "federated/states/state_blob.h"
+#include "federated/weights/flat_vector.h"
+#include "tests/client/local_plan.h"
+#include "tests/testing/four_pixels.h"
+
+namespace rivulet::testing {
+
+inline constexpr std::array<int, 3> kPixelExamples = {5, 3, 4};
+inline constexpr int kPixelCohorts[][2] = {{0, 1}, {1, 2}, {0, 2}};
+
+struct PixelRounds {
+  std::shared_ptr<const Plan> plan;
+  ServerState server;
+  std::map<int, std::string> kept;    // by client: what it keeps, as the last result gave it
+  std::map<int, Scalars> declared;    // by client: of its last task
+  std::vector<std::string> versions;  // the digest of each round's model
+};
+
+inline Scenario PixelScenario(const std::string& algorithm) {
+  Scenario scenario = LocalScenario();
+  scenario.algorithm.name = algorithm;
+  scenario.data.partition.clients = 3;
+  scenario.client.shuffle = false;
+  scenario.client.batch_size = 2;
+  scenario.client.optimizer.learning_rate = 0.5;
+  return scenario;
+}
+
+inline StatusOr<PixelRounds> RunPixels(const Scenario& scenario, int rounds) {
+  PixelRounds run;
+  RIVULET_ASSIGN_OR_RETURN(run.plan, ComposePlan(scenario, FourPixels()));
+  const ModelLayout& layout = *run.plan->layout();
+  RIVULET_ASSIGN_OR_RETURN(const Composition composition, Compose(scenario, layout));
+  RIVULET_ASSIGN_OR_RETURN(const auto optimizer, ServerOptimizer::Create(composition.server_optimizer));
+  RIVULET_ASSIGN_OR_RETURN(run.server, FirstState(FourPixelsBase(*run.plan), *optimizer));
+  RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(run.plan->features()));
+  RIVULET_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(std::make_shared<PassPrograms>(run.plan)));
+  for (int round = 0; round < rounds; ++round) {
+    std::vector<AlignedBuffer> broadcasts;
+    std::vector<const AlignedBuffer*> sent;
+    for (const std::string& name : run.plan->flat_names().broadcast) {
+      RIVULET_ASSIGN_OR_RETURN(AlignedBuffer flat, FlatOfWire(layout, run.server.broadcast(name)));
+      broadcasts.push_back(std::move(flat));
+    }
+    for (const AlignedBuffer& broadcast : broadcasts) sent.push_back(&broadcast);
+    RIVULET_ASSIGN_OR_RETURN(const auto aggregation, Aggregation::Create(run.plan->aggregation()));
+    for (const int client : kPixelCohorts[round]) {
+      const DatasetExamples examples(
+          std::make_shared<MemoryDataset>(FourPixelRecords(client, kPixelExamples[static_cast<size_t>(client)])),
+          std::nullopt, decoder);
+      Task task;
+      task.id = fmt::format("run-r{}-a1-{}-0", round + 1, client);
+      task.base_version = round;
+      task.stream_key = ClientKey(42, fmt::format("{}", client));
+      const LaneTask lane{&task, "a", run.server.model.get(), &examples, run.kept[client], sent};
+      RIVULET_ASSIGN_OR_RETURN(std::vector<LocalResult> results, trainer->Train({&lane, 1}));
+      RIVULET_RETURN_IF_ERROR(results[0].status);
+      RIVULET_ASSIGN_OR_RETURN(const Weights weights, WeightsOf(aggregation->spec(), results[0].declared, {}));
+      RIVULET_RETURN_IF_ERROR(aggregation->Fold({task.id, round, results[0].parts, results[0].declared}, weights));
+      run.kept[client] = results[0].state;
+      run.declared[client] = results[0].declared;
+    }
+    RIVULET_ASSIGN_OR_RETURN(const ServerInput input, std::move(*aggregation).Finish());
+    PartMeans others;
+    for (const ServerInput::Part& part : input.parts) others.emplace(part.name, part.mean);
+    RIVULET_ASSIGN_OR_RETURN(run.server, NextState(run.server, *optimizer, scenario.server.learning_rate,
+                                                   input.Find("delta")->mean, others));
+    run.versions.push_back(run.server.digest.Hex());
+  }
+  return run;
+}
+
+// In wire order.
+inline std::vector<float> WeightsOfModel(const Model& model) {
+  std::vector<float> values;
+  for (const Slice& slice : model.layout().slices()) {
+    const auto tensor = model.tensor(slice).flat<float>();
+    values.insert(values.end(), tensor.begin(), tensor.end());
+  }
+  return values;
+}
+
+// The numbers of reference/<name>, and `found`, each as near as a millionth of the largest.
+inline void ExpectReference(const std::string& name, const std::vector<float>& found) {
+  std::ifstream file(std::string(RIVULET_SOURCE_DIR) + "/tests/federated/algorithms/reference/" + name);
+  std::vector<double> wanted;
+  for (double value; file >> value;) wanted.push_back(value);
+  ASSERT_EQ(wanted.size(), found.size());
+  double largest = 0;
+  for (const double value : wanted) largest = std::max(largest, std::abs(value));
+  for (size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(found[i], wanted[i], 1e-6 * largest) << i;
+}
+
+}  // namespace rivulet::testing

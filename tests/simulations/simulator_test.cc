@@ -507,6 +507,15 @@ TEST_F(CountingTest, Scaffold_HoweverItIsRun_SameBits) {
   ExpectSameHoweverItIsRun(scenario);
 }
 
+TEST_F(CountingTest, Ditto_HoweverItIsRun_SameBitsAndFedAvgs) {
+  Scenario scenario = CountingScenario();
+  scenario.algorithm = {};
+  const Trace average = Simulate(scenario, 2, "average.sqlite");
+  scenario.algorithm = {.name = "ditto", .settings = {{"lambda", 0.1}}};
+  EXPECT_EQ(Simulate(scenario, 2, "ditto.sqlite").digests, average.digests);
+  ExpectSameHoweverItIsRun(scenario);
+}
+
 TEST_F(SimulatorTest, ScaffoldsFirstRound_IsThatOfUniformFedAvg) {
   Scenario scenario = SmallScenario();
   scenario.server.weights = "uniform";

@@ -18,6 +18,7 @@ using ::testing::HasSubstr;
 // option does something or does not exist.
 const std::map<std::string, std::string>& OptionTests() {
   static const auto* const tests = new std::map<std::string, std::string>{
+      {"ditto.lambda", "Ditto.Lambda_HoldsThePersonalModelToTheShared"},
       {"fedadam.beta1", "FedAdam.Beta1_KeepsThePaceOfTheRoundsBefore"},
       {"fedadam.beta2", "FedAdam.Beta2_RemembersHowLargeDeltasWere"},
       {"fedadam.initial_accumulator", "FedAdam.InitialAccumulator_SlowsTheFirstRounds"},

@@ -121,8 +121,7 @@ Task RunCoordinator::MakeTask(const Offer& offer) const {
   task.ordinal = offer.lease.ordinal;
   task.stream_key = ClientKey(options_.scenario.run.seed, offer.lease.client_id);
   task.plan = parts_.plan_digest;
-  const bool newest = task.kind == TaskKind::kTrain || current_.row.round == task.base_version;
-  const ServedVersion& base = newest ? current_ : earlier_.at(task.base_version);
+  const ServedVersion& base = current_.row.round == task.base_version ? current_ : earlier_.at(task.base_version);
   task.inputs.push_back({"model", {BlobId::Form::kModel, base.digest}});
   if (task.kind == TaskKind::kTrain) {
     for (const auto& [name, digest] : base.broadcasts) {
@@ -243,7 +242,8 @@ StatusOr<std::unique_ptr<ChunkReader>> RunCoordinator::Fetch(const Caller& calle
   for (const TaskKind kind : {TaskKind::kEvaluate, TaskKind::kTrain}) {
     const Lease* const lease = AttemptOf(kind) == nullptr ? nullptr : machine_.LeaseOf(caller.name, kind);
     if (lease == nullptr || (counter != nullptr && !lease->in_hand())) continue;
-    counter = AttemptOf(kind)->tasks.at(lease->task).downloaded;
+    const auto& tasks = AttemptOf(kind)->tasks;
+    if (const auto found = tasks.find(lease->task); found != tasks.end()) counter = found->second.downloaded;
   }
   return std::make_unique<BlobReader>(std::move(found), offset, std::move(counter));
 }
@@ -305,14 +305,13 @@ StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Submit(const Caller& call
       Feed(StageDone{task, false, reason});
       writer = std::make_unique<DecidedWriter>(SubmitResult{SubmitResult::Kind::kRefused, reason});
     } else {
-      const std::shared_ptr<Attempt> attempt = AttemptOf(task);
-      TaskEntry& record = attempt->tasks.at(task);
+      TaskEntry& record = AttemptOf(task)->tasks.at(task);
       if (!record.upload_began) record.upload_began = Now();
       StatusOr<Intake::Begun> begun = intake_.Begin(task, submission);
       if (begun.ok()) {
         writer = std::make_unique<StagedWriter>(
-            *std::move(begun), [this, attempt, task](Upload& upload, int64_t turn, const Digest& identity) {
-              StatusOr<SubmitResult> result = CloseUpload(attempt, task, upload, turn, identity);
+            *std::move(begun), [this, task](Upload& upload, int64_t turn, const Digest& identity) {
+              StatusOr<SubmitResult> result = CloseUpload(task, upload, turn, identity);
               Drain();
               return result;
             });
@@ -364,9 +363,9 @@ Status RunCoordinator::Fail(const Caller& caller, const TaskFailure& failure) {
 // adds it and leaves no trace of an update that is refused. The machine decides under the lock in between, before
 // anything long is done with the bytes, and its state kFolding keeps the attempt open while this thread adds without
 // the lock; so two updates that arrive together cannot both be the last one that is wanted, and a deadline cannot close
-// an attempt under an update that is being checked.
-StatusOr<SubmitResult> RunCoordinator::CloseUpload(const std::shared_ptr<Attempt>& attempt, const TaskId& task,
-                                                   Upload& upload, int64_t writer, const Digest& identity) {
+// an attempt under an update that is being checked. Which attempt it goes into is known there, and not before.
+StatusOr<SubmitResult> RunCoordinator::CloseUpload(const TaskId& task, Upload& upload, int64_t writer,
+                                                   const Digest& identity) {
   const auto refused = [](std::string reason) { return SubmitResult{SubmitResult::Kind::kRefused, std::move(reason)}; };
   StatusOr<Upload::Whole> whole = upload.Complete(writer, identity);
   if (whole.status().code() == absl::StatusCode::kAborted) {
@@ -376,36 +375,40 @@ StatusOr<SubmitResult> RunCoordinator::CloseUpload(const std::shared_ptr<Attempt
   }
   RIVULET_RETURN_IF_ERROR(whole.status());
   StatusOr<ArrivedUpdate> update = ReadUpdate(*whole);
-  if (update.ok() && attempt->kind == TaskKind::kEvaluate) {
+  const std::optional<TaskName> name = TaskNameOf(task, run_id_);
+  if (update.ok() && name && name->kind == TaskKind::kEvaluate) {
     const auto measures = MeasuresOf(parts_.evaluation, update->record.declared);
     if (!measures.ok()) update = measures.status();
   }
 
-  bool fold = false, stopped = false;
+  bool stopped = false, busy = false;
+  std::shared_ptr<Attempt> attempt;  // that it is folded into
+  int64_t base_version = 0;
   SubmitResult result;
   {
     MutexLock lock(mutex_);
     // Once the attempt is closed, its records are the commit's.
-    if (attempt->open) {
-      TaskEntry& record = attempt->tasks.at(task);
-      record.uploaded = Now();
-      record.bytes_up += std::ssize(whole->bytes);
-      record.update_digest = whole->identity.Hex();
+    if (TaskEntry* const record = EntryOf(task); record != nullptr) {
+      record->uploaded = Now();
+      record->bytes_up += std::ssize(whole->bytes);
+      record->update_digest = whole->identity.Hex();
+      base_version = record->base_version;
     }
     if (!update.ok()) result = refused(std::string(Message(update.status())));
     for (const Action& action : Feed(StageDone{task, update.ok(), result.reason})) {
-      if (std::holds_alternative<Fold>(action)) fold = true;
+      if (std::holds_alternative<Fold>(action)) attempt = AttemptOf(task);
       const auto* refusal = std::get_if<Refuse>(&action);
       if (refusal == nullptr || refusal->task != task) continue;
       stopped = machine_.phase() == RunMachine::Phase::kStopped;
+      busy = refusal->why == Refuse::Why::kBusy;
       result = refusal->why == Refuse::Why::kDuplicate ? SubmitResult{SubmitResult::Kind::kDuplicate, ""}
                                                        : refused(refusal->reason);
     }
   }
-  if (fold) {
+  if (attempt != nullptr) {
     TraceSpan folding(options_.tracer, "phase", "fold");
     folding.Arrow(Tracer::Flow::kEnd, Tracer::kTask, task);
-    const StatusOr<Aggregation::Taken> taken = attempt->pot->Take(update->view(attempt->base_version()));
+    const StatusOr<Aggregation::Taken> taken = attempt->pot->Take(update->view(base_version));
     folding.End();
     if (!taken.ok()) result = refused(std::string(Message(taken.status())));
     MutexLock lock(mutex_);
@@ -420,6 +423,7 @@ StatusOr<SubmitResult> RunCoordinator::CloseUpload(const std::shared_ptr<Attempt
   upload.Release();
   intake_.Forget(task);
   if (stopped) return Unavailable("the run was stopped; this update can be sent again when it is resumed");
+  if (busy) return Unavailable("{}", result.reason);
   if (options_.tracer != nullptr) {
     options_.tracer->Counter("staging bytes", static_cast<double>(intake_.memory_in_use()));
     if (result.kind == SubmitResult::Kind::kRefused) {

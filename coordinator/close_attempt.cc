@@ -2,6 +2,7 @@
 #include "coordinator/commit/commit.h"
 #include "coordinator/run_coordinator.h"
 #include "engine/profile/tracer.h"
+#include "federated/aggregation/staleness.h"
 
 namespace rivulet {
 
@@ -19,9 +20,12 @@ ClosedAttempt RunCoordinator::Closed(Job& job) const {
   closed.closed = attempt.closed;
   closed.tasks.reserve(job.leases.size());
   for (Lease& lease : job.leases) {
-    const TaskEntry& record = attempt.tasks.at(lease.task);
-    TaskFacts& facts = closed.tasks.emplace_back(ClosedAttempt::ClosedTask{std::move(lease), record}).facts;
-    facts.bytes_down = *record.downloaded;
+    const auto record = attempt.tasks.find(lease.task);
+    TaskFacts& facts = closed.tasks.emplace_back(ClosedAttempt::ClosedTask{std::move(lease), {}}).facts;
+    // Of one that had failed before a restart no more is known than what its lease says.
+    if (record == attempt.tasks.end()) continue;
+    facts = record->second;
+    facts.bytes_down = *record->second.downloaded;
   }
   return closed;
 }
@@ -85,8 +89,9 @@ RunCoordinator::Outcome RunCoordinator::MakeRound(Job& job) {
   const bool last = round == scenario.run.rounds;
   const int64_t every = scenario.evaluation.every;
   const bool measure = every > 0 && (round % every == 0 || last);
-  StatusOr<MadeVersion> made = MakeVersion(base, std::move(aggregation), *optimizer_, scenario.server.learning_rate,
-                                           measure ? options_.evaluator : nullptr, options_.tracer);
+  StatusOr<MadeVersion> made =
+      MakeVersion(base, std::move(aggregation), StalenessOf(round, parts_.dial.staleness_exponent), *optimizer_,
+                  scenario.server.learning_rate, measure ? options_.evaluator : nullptr, options_.tracer);
 
   end.status = made.ok() ? "committed" : "failed";
   end.reason = Message(made.status());
@@ -181,16 +186,23 @@ const ServedVersion* RunCoordinator::FindVersion(const Digest& digest) const {
 
 std::pair<std::shared_ptr<const ServerFlats>, std::span<const std::byte>> RunCoordinator::FindBroadcast(
     const BlobId& blob) const {
-  for (const auto& [name, digest] : current_.broadcasts) {
-    if (blob != BlobId{BlobId::Form::kBytes, digest}) continue;
-    return {current_.flats, std::as_bytes(std::span(current_.broadcast(name)))};
-  }
-  return {};
+  std::pair<std::shared_ptr<const ServerFlats>, std::span<const std::byte>> found;
+  const auto look = [&](const ServedVersion& version) {
+    for (const auto& [name, digest] : version.broadcasts) {
+      if (blob != BlobId{BlobId::Form::kBytes, digest}) continue;
+      found = {version.flats, std::as_bytes(std::span(version.broadcast(name)))};
+    }
+  };
+  look(current_);
+  for (const auto& [round, version] : earlier_) look(version);
+  return found;
 }
 
-// A version that is measured stays until it has been, whatever follows it meanwhile.
+// A version that is measured stays until it has been, whatever follows it meanwhile, and one that tasks start from
+// until these have ended; what the machine needs no longer goes when it has heard of the new one.
 void RunCoordinator::SetCurrent(ServedVersion version) {
-  if (machine_.Needs(current_.row.round)) earlier_.emplace(current_.row.round, std::move(current_));
+  const int64_t round = current_.row.round;
+  if (parts_.dial.base == Dial::Base::kLatest || machine_.Needs(round)) earlier_.emplace(round, std::move(current_));
   current_ = std::move(version);
 }
 
@@ -254,7 +266,10 @@ void RunCoordinator::CloseJob(Job job) {
     }
     if (!ends) {
       go_on();
-      if (trains && !machine_.over()) pending.snapshot = machine_.Save(Now());
+      if (trains && (!machine_.over() || machine_.phase() == RunMachine::Phase::kStopped)) {
+        pending.snapshot = machine_.Save(Now());
+        pending.needed = machine_.NeededVersions();
+      }
     }
     pending.seen = clients_.TakeSeen(pending.attempt, NowUnixMs(), pending.end.finishes_run);
   }

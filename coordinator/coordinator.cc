@@ -23,6 +23,7 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
   parts.evaluation = plan->aggregation(TaskKind::kEvaluate);
   RIVULET_ASSIGN_OR_RETURN(const Composition composition, Compose(options.scenario, *plan->layout()));
   parts.server_optimizer = composition.server_optimizer;
+  parts.dial = composition.dial;
   parts.initial_model = [plan, seed = options.scenario.run.seed]() -> StatusOr<std::shared_ptr<const Model>> {
     return InitialModel(*plan, seed);
   };

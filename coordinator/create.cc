@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <functional>
 #include <random>
+#include <set>
 
 #include "coordinator/run_coordinator.h"
 
@@ -47,13 +48,22 @@ RunRules RulesOf(const CoordinatorOptions& options, const RunParts& parts, const
   rules.rounds = options.scenario.run.rounds;
   rules.dial.in_flight = server.clients_per_round;
   rules.dial.updates_per_version = parts.aggregation.updates_per_version;
-  rules.min_clients = server.min_clients > 0                        ? server.min_clients
-                      : options.scenario.data.partition.clients > 0 ? options.scenario.data.partition.clients
-                                                                    : server.clients_per_round;
+  const bool latest = parts.dial.base == Dial::Base::kLatest;
+  if (latest) {
+    rules.dial.in_flight = parts.dial.in_flight;
+    rules.dial.base_policy = RunDial::BasePolicy::kLatest;
+    rules.dial.max_staleness = parts.dial.max_staleness;
+    rules.task_time = options.task_time;
+  }
+  rules.min_clients = server.min_clients > 0 ? server.min_clients
+                      : options.scenario.data.partition.clients > 0
+                          ? options.scenario.data.partition.clients
+                          : std::max(server.clients_per_round, rules.dial.in_flight);
   rules.dial.replace = true;
   rules.min_reports = server.min_reports > 0
                           ? server.min_reports
-                          : DefaultMinReports(std::min(rules.dial.in_flight, rules.dial.updates_per_version));
+                          : DefaultMinReports(latest ? rules.dial.updates_per_version
+                                                     : std::min(rules.dial.in_flight, rules.dial.updates_per_version));
   const EvaluationConfig& evaluation = options.scenario.evaluation;
   rules.evaluation.every = evaluation.federated_every;
   rules.evaluation.clients = evaluation.federated_clients > 0 ? evaluation.federated_clients : server.clients_per_round;
@@ -201,14 +211,16 @@ std::vector<int64_t> DueEvaluations(const Scenario& scenario, const ResumePoint&
 }
 
 // As the snapshot has them that was written with the newest rows; where it is missing, of other rows or of another
-// program, as the rows tell: then the cohort that was cut off is drawn again.
+// program, or where a model that one of its tasks starts from is gone, as the rows tell: then the cohort that was cut
+// off is drawn again, and what was under way from older versions is given up.
 StatusOr<RunMachine> StoredRounds(History& history, const RunRules& rules, RunStart start,
-                                  const std::function<std::shared_ptr<Population>()>& population, TimeMs now) {
+                                  const std::function<std::shared_ptr<Population>()>& population,
+                                  const std::function<bool(int64_t version)>& has, TimeMs now) {
   RIVULET_ASSIGN_OR_RETURN(const auto blob, history.FindBlob(rules.run_id, kSnapshotBlob));
   start.population = population();
   if (blob) {
     StatusOr<RunMachine> resumed = RunMachine::Resume(rules, blob->second.bytes, start, now);
-    if (resumed.ok()) return resumed;
+    if (resumed.ok() && std::ranges::all_of(resumed->NeededVersions(), has)) return resumed;
     start.population = population();  // some may have come into the other
   }
   return RunMachine::Create(rules, std::move(start));
@@ -275,19 +287,28 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
   for (RunClient& client : point.clients) {
     start.candidates.push_back({std::move(client.client_id), client.from_round, client.from_attempt});
   }
+  std::set<int64_t> before;
+  const auto has = [&](int64_t version) {
+    const auto row = std::ranges::find(rows, version, &ModelRow::round);
+    return row != rows.end() && !row->path.empty() && setup.models->Has(version);
+  };
   for (const int64_t version : DueEvaluations(options.scenario, point)) {
     if (version != point.committed_round) {
-      const auto row = std::ranges::find(rows, version, &ModelRow::round);
-      if (row == rows.end() || row->path.empty() || !setup.models->Has(version)) continue;
-      RIVULET_ASSIGN_OR_RETURN(setup.before, setup.models->Load(*row, parts.layout, optimizer));
+      if (!has(version)) continue;
+      before.insert(version);
     }
     start.evaluations.push_back(version);
   }
   RIVULET_ASSIGN_OR_RETURN(setup.machine,
                            StoredRounds(
                                *setup.history, RulesOf(options, parts, run.run_id), std::move(start),
-                               [&] { return PopulationOf(options, static_cast<int64_t>(point.clients.size())); },
+                               [&] { return PopulationOf(options, static_cast<int64_t>(point.clients.size())); }, has,
                                options.now_ms ? options.now_ms() : 0));
+  for (const int64_t version : setup.machine->NeededVersions()) before.insert(version);
+  for (const int64_t version : before) {
+    const auto row = std::ranges::find(rows, version, &ModelRow::round);
+    RIVULET_ASSIGN_OR_RETURN(setup.before.emplace_back(), setup.models->Load(*row, parts.layout, optimizer));
+  }
   if (parts.keeps_state) {
     RIVULET_ASSIGN_OR_RETURN(setup.folded, setup.history->NewestFolded(run.run_id));
   }

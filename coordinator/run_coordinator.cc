@@ -29,9 +29,12 @@ int64_t MostBytesOf(const AggregationSpec& spec) {
 
 constexpr TimeMs kQuiet = 60'000;  // after so long without news what is awaited is said
 
-std::map<int64_t, ServedVersion> EarlierOf(std::optional<ServedVersion> version) {
+std::map<int64_t, ServedVersion> EarlierOf(std::vector<ServedVersion> versions) {
   std::map<int64_t, ServedVersion> earlier;
-  if (version) earlier.emplace(version->row.round, *std::move(version));
+  for (ServedVersion& version : versions) {
+    const int64_t round = version.row.round;
+    earlier.emplace(round, std::move(version));
+  }
   return earlier;
 }
 
@@ -133,11 +136,7 @@ TimeMs RunCoordinator::Now() const {
 // go to the run's own thread, as a large model takes a second; and callbacks wait in a queue until no lock is held.
 std::vector<Action> RunCoordinator::Feed(const Event& event) {
   const bool was_over = machine_.over();
-  const auto offered_tasks = [&]() REQUIRES(mutex_) {
-    return machine_.CountInState(Lease::State::kOffered, TaskKind::kTrain) +
-           machine_.CountInState(Lease::State::kOffered, TaskKind::kEvaluate);
-  };
-  const int64_t offered = offered_tasks();
+  const int64_t offered = machine_.offered();
   std::vector<Action> actions = machine_.On(event, Now());
   // A site that waits hears of tasks that it may take, new ones or such as another site had, and of what it is to hand
   // over; of the end below.
@@ -145,11 +144,12 @@ std::vector<Action> RunCoordinator::Feed(const Event& event) {
     const auto* offer = std::get_if<Offer>(&action);
     return offer != nullptr && !offer->again;
   });
-  const bool for_sites = work || offered_tasks() > offered;
+  const bool for_sites = work || machine_.offered() > offered;
   bool news = for_sites || (machine_.over() && !was_over);
   if (for_sites && listener_ != nullptr) {
     for (const auto& [site, heard] : machine_.sites()) listener_->OnNews(site);
   }
+  std::shared_ptr<Attempt> closed;  // by the Close that goes before what becomes of it
   for (const Action& action : actions) {
     RIVULET_VLOG(1, "{}", rivulet::Describe(action, run_id_));
     if (options_.observer.on_action) {
@@ -173,16 +173,16 @@ std::vector<Action> RunCoordinator::Feed(const Event& event) {
       wake_at_ = wake->time;
       changed_.NotifyAll();
     } else if (const auto* close = std::get_if<Close>(&action)) {
-      CloseAttempt(*close);
+      closed = CloseAttempt(*close);
     } else if (const auto* commit = std::get_if<Commit>(&action)) {
       // The leases are copied: the machine clears its own once the job is done, and polls change them until then.
-      jobs_.push_back({*commit, attempt_, machine_.leases()});
+      jobs_.push_back({*commit, closed, machine_.leases()});
       changed_.NotifyAll();
     } else if (const auto* abandon = std::get_if<Abandon>(&action)) {
-      jobs_.push_back({*abandon, attempt_, machine_.leases()});
+      jobs_.push_back({*abandon, closed, machine_.leases()});
       changed_.NotifyAll();
     } else if (const auto* evaluated = std::get_if<Evaluated>(&action)) {
-      jobs_.push_back({*evaluated, evaluation_, machine_.leases(TaskKind::kEvaluate)});
+      jobs_.push_back({*evaluated, closed, machine_.leases(TaskKind::kEvaluate)});
       changed_.NotifyAll();
     }
   }
@@ -219,9 +219,21 @@ std::shared_ptr<RunCoordinator::Attempt> RunCoordinator::AttemptOf(const TaskId&
   return lease == nullptr ? nullptr : AttemptOf(lease->kind);
 }
 
+RunCoordinator::TaskEntry* RunCoordinator::EntryOf(const TaskId& task) {
+  const std::shared_ptr<Attempt> attempt = AttemptOf(task);
+  if (attempt == nullptr || !attempt->open) return nullptr;
+  const auto found = attempt->tasks.find(task);
+  return found == attempt->tasks.end() ? nullptr : &found->second;
+}
+
 void RunCoordinator::BeginTask(const Offer& offer) {
   BeginAttempt(offer.lease.kind, offer.round, offer.attempt);
-  AttemptOf(offer.lease.kind)->tasks[offer.lease.task].offered = Now();
+  Attempt& attempt = *AttemptOf(offer.lease.kind);
+  TaskEntry& entry = attempt.tasks[offer.lease.task];
+  entry.offered = Now();
+  entry.base_version = offer.lease.base_round;
+  entry.gather = offer.gather;
+  attempt.gathers[offer.gather] = offer.lease.base_round;
   if (options_.tracer != nullptr) {
     options_.tracer->Arrow(options_.tracer->Row("coordinator", "rounds"), Tracer::Flow::kStart, Tracer::kTask,
                            offer.lease.task);
@@ -229,16 +241,35 @@ void RunCoordinator::BeginTask(const Offer& offer) {
 }
 
 // An upload that is still on its way would be written in full to be refused at its end; it is cut off now, and its
-// client may take part in the next round.
-void RunCoordinator::CloseAttempt(const Close& close) {
+// client may take part in the next round. Where tasks outlive versions, what is still out goes on towards the next one,
+// and whatever of it is on its way.
+std::shared_ptr<RunCoordinator::Attempt> RunCoordinator::CloseAttempt(const Close& close) {
   BeginAttempt(close.kind, close.round, close.attempt);  // one that nobody could be drawn for has no task
-  Attempt& attempt = *AttemptOf(close.kind);
-  attempt.closed = Now();
-  attempt.open = false;
+  const std::shared_ptr<Attempt> attempt = AttemptOf(close.kind);
+  attempt->closed = Now();
+  attempt->open = false;
   for (const Lease& lease : machine_.leases(close.kind)) {
     if (lease.state != Lease::State::kFolded) intake_.Cancel(lease.task, lease.reason);
   }
-  for (const std::string& key : attempt.arriving) intake_.Cancel(key, "its round was closed before it was whole");
+  std::vector<TaskId> going_on;
+  for (const auto& [task, entry] : attempt->tasks) {
+    if (parts_.dial.base == Dial::Base::kCommitted || close.kind != TaskKind::kTrain) break;
+    const Lease* const lease = machine_.FindLease(task);
+    if (lease != nullptr && !lease->resolved()) going_on.push_back(task);
+  }
+  if (going_on.empty()) {
+    for (const std::string& key : attempt->arriving) intake_.Cancel(key, "its round was closed before it was whole");
+    return attempt;
+  }
+  BeginAttempt(close.kind, close.round + 1, 1);
+  Attempt& next = *AttemptOf(close.kind);
+  next.arriving = std::exchange(attempt->arriving, {});
+  for (const TaskId& task : going_on) {
+    auto entry = attempt->tasks.extract(task);
+    next.gathers[entry.mapped().gather] = entry.mapped().base_version;
+    next.tasks.insert(std::move(entry));
+  }
+  return attempt;
 }
 
 void RunCoordinator::BeginRun() {
@@ -260,7 +291,8 @@ void RunCoordinator::TickIfDue() {
 
 // An update that its site holds is in as much as one that is folded here: it only waits for the others.
 void RunCoordinator::TellProgress() {
-  if (attempt_ == nullptr) return;
+  // While a version is being made, what the machine counts is in that.
+  if (attempt_ == nullptr || attempt_->round > machine_.round()) return;
   const int64_t done = machine_.CountInState(Lease::State::kFolded) + machine_.CountInState(Lease::State::kHeld);
   if (done <= attempt_->told_progress) return;
   attempt_->told_progress = done;

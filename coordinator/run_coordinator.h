@@ -10,6 +10,9 @@
 //   site_states.cc      what their clients keep from task to task
 //   close_attempt.cc    what becomes of an attempt: the next version or none, who is told
 //
+// Where tasks outlive versions, an attempt at a round is what goes into its version: when that is made, the records of
+// those that are still out go over to the next one. What a task starts from is its lease's, never the attempt's.
+//
 // A task's record is written under mutex_ while its attempt is open; once the machine has closed the attempt it is only
 // read.
 //
@@ -54,9 +57,9 @@ class RunCoordinator final : public Coordinator {
     std::unique_ptr<History> history;
     std::unique_ptr<ModelStore> models;
     ServedVersion current;
-    std::optional<ServedVersion> before;  // the version before it, where that is still to be measured
-    std::vector<ModelRow> model_rows;     // as the history has them
-    std::vector<TaskId> folded;           // the newest of each client, where clients keep something
+    std::vector<ServedVersion> before;  // earlier ones that are still to be measured, or that tasks start from
+    std::vector<ModelRow> model_rows;   // as the history has them
+    std::vector<TaskId> folded;         // the newest of each client, where clients keep something
     std::optional<RunMachine> machine;
     bool resumed = false;
     bool already_finished = false;
@@ -86,6 +89,8 @@ class RunCoordinator final : public Coordinator {
   // What is known of one task while it is open.
   struct TaskEntry : TaskFacts {
     std::shared_ptr<std::atomic<int64_t>> downloaded = std::make_shared<std::atomic<int64_t>>(0);  // bytes_down
+    int64_t base_version = 0;
+    uint64_t gather = 0;  // Offer's
   };
   struct Attempt {
     TaskKind kind = TaskKind::kTrain;
@@ -95,8 +100,9 @@ class RunCoordinator final : public Coordinator {
     TimeMs started = 0, closed = 0;
     int64_t traced_from = 0;  // ProfileNanos
     std::unordered_map<TaskId, TaskEntry> tasks;
-    int64_t told_progress = 0;       // updates that on_progress has heard of
-    std::set<std::string> arriving;  // partials and states, by what Intake knows them as
+    std::map<uint64_t, int64_t> gathers;  // what its tasks may be gathered in, and the version that those start from
+    int64_t told_progress = 0;            // updates that on_progress has heard of
+    std::set<std::string> arriving;       // partials and states, by what Intake knows them as
     // What its tasks' sites may fetch: by the blob's digest, the task that begins with it, and whose proposal it is.
     struct KeptState {
       TaskId task, state_of;
@@ -104,7 +110,6 @@ class RunCoordinator final : public Coordinator {
     std::map<std::string, KeptState> states;
     std::unique_ptr<Pot> pot;
     bool open = true;  // else its records are its job's
-    int64_t base_version() const { return kind == TaskKind::kTrain ? round - 1 : round; }
   };
   struct Job {  // for the run's thread
     std::variant<Commit, Abandon, Evaluated> action;
@@ -133,9 +138,10 @@ class RunCoordinator final : public Coordinator {
     return kind == TaskKind::kTrain ? attempt_ : evaluation_;
   }
   std::shared_ptr<Attempt> AttemptOf(const TaskId& task) REQUIRES(mutex_);  // of an open task; null: there is none
+  TaskEntry* EntryOf(const TaskId& task) REQUIRES(mutex_);  // in an open attempt; null: in none, or no longer
   void BeginAttempt(TaskKind kind, int64_t round, int64_t number) REQUIRES(mutex_);
   void BeginTask(const Offer& offer) REQUIRES(mutex_);
-  void CloseAttempt(const Close& close) REQUIRES(mutex_);
+  std::shared_ptr<Attempt> CloseAttempt(const Close& close) REQUIRES(mutex_);
   void BeginRun() REQUIRES(mutex_);  // once, at the first call
   void TickIfDue() REQUIRES(mutex_);
   void TellProgress() REQUIRES(mutex_);  // of the open attempt
@@ -162,9 +168,9 @@ class RunCoordinator final : public Coordinator {
   // site_partials.cc
   StatusOr<std::unique_ptr<ChunkWriter>> BeginPartial(const Caller& caller, const Submission& submission)
       REQUIRES(mutex_);
-  StatusOr<SubmitResult> ClosePartial(const std::shared_ptr<Attempt>& attempt, const Caller& caller,
-                                      const std::string& key, Upload& upload, int64_t writer, const Digest& identity)
-      EXCLUDES(mutex_);
+  StatusOr<SubmitResult> ClosePartial(const std::shared_ptr<Attempt>& attempt, int64_t base_version,
+                                      const Caller& caller, const std::string& key, Upload& upload, int64_t writer,
+                                      const Digest& identity) EXCLUDES(mutex_);
   Status CheckTrusted(const Caller& caller) const REQUIRES(mutex_);
 
   // site_states.cc
@@ -193,8 +199,8 @@ class RunCoordinator final : public Coordinator {
     if (--readers_ == 0) changed_.NotifyAll();
     return answer;
   }
-  StatusOr<SubmitResult> CloseUpload(const std::shared_ptr<Attempt>& attempt, const TaskId& task, Upload& upload,
-                                     int64_t writer, const Digest& identity) EXCLUDES(mutex_);
+  StatusOr<SubmitResult> CloseUpload(const TaskId& task, Upload& upload, int64_t writer, const Digest& identity)
+      EXCLUDES(mutex_);
 
   // close_attempt.cc
   void CloseJob(Job job) EXCLUDES(mutex_);
@@ -203,9 +209,9 @@ class RunCoordinator final : public Coordinator {
   Outcome AbandonRound(Job& job) EXCLUDES(mutex_);
   Outcome FinishEvaluation(Job& job) EXCLUDES(mutex_);
   EvaluationReport ReportOfEvaluation(const PendingAttempt& pending) const;
-  // The newest version, or an earlier one that is still measured; null: it is not here.
+  // The newest version, or an earlier one that is still measured or started from; null: it is not here.
   const ServedVersion* FindVersion(const Digest& digest) const REQUIRES(mutex_);
-  // What clients read of the newest version, and who holds the bytes; null: there is none of that name.
+  // What clients read of such a version, and who holds the bytes; null: there is none of that name.
   std::pair<std::shared_ptr<const ServerFlats>, std::span<const std::byte>> FindBroadcast(const BlobId& blob) const
       REQUIRES(mutex_);
   void SetCurrent(ServedVersion version) REQUIRES(mutex_);
@@ -237,7 +243,8 @@ class RunCoordinator final : public Coordinator {
   Status failure_ GUARDED_BY(mutex_);         // why the run fails, with its code
   Status result_ GUARDED_BY(mutex_);          // once told_end_
   ServedVersion current_ GUARDED_BY(mutex_);  // the newest version that is ready, whether or not it is written
-  std::map<int64_t, ServedVersion> earlier_ GUARDED_BY(mutex_);  // those that are measured still
+  std::map<int64_t, ServedVersion> earlier_ GUARDED_BY(mutex_);  // those that the machine needs still
+  // Of training, with all tasks that are out; while a version is being made and tasks outlive it, the next one.
   std::shared_ptr<Attempt> attempt_ GUARDED_BY(mutex_);
   std::shared_ptr<Attempt> evaluation_ GUARDED_BY(mutex_);  // the measuring of a version beside it
   std::deque<Job> jobs_ GUARDED_BY(mutex_);

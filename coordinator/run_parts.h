@@ -9,6 +9,7 @@
 
 #include "coordinator/coordinator.h"
 #include "federated/aggregation/aggregation.h"
+#include "federated/plan/composition.h"
 #include "federated/settings/piece.h"
 #include "federated/weights/model.h"
 
@@ -22,6 +23,7 @@ struct RunParts {
   AggregationSpec aggregation;
   AggregationSpec evaluation = {};  // of what clients measure; without scalars: the plan does not say how to measure
   PieceSpec server_optimizer = {"sgd"};
+  Dial dial = {};                            // its in_flight counts where tasks start from the latest version
   std::vector<std::string> broadcasts = {};  // what its clients read of a version beside the model, by name: "c"
   bool keeps_state = false;                  // whether its clients keep something from task to task
   int64_t most_state_bytes = 0;              // of one of them

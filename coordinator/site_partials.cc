@@ -25,10 +25,14 @@ StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::BeginPartial(const Caller
   // What is resumed offers the same tasks again, and knows nothing of who had them.
   if (machine_.phase() == RunMachine::Phase::kStopped) return Unavailable("the run was stopped; it may be resumed");
   std::shared_ptr<Attempt> attempt;
+  int64_t base_version = 0;
   for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
     const std::shared_ptr<Attempt>& of = AttemptOf(kind);
-    const bool takes = of != nullptr && of->open && !machine_.over();
-    if (takes && submission.gather == GatherOf(of->round, of->number, kind)) attempt = of;
+    if (of == nullptr || !of->open || machine_.over()) continue;
+    const auto gather = of->gathers.find(submission.gather);
+    if (gather == of->gathers.end()) continue;
+    attempt = of;
+    base_version = gather->second;
   }
   if (attempt == nullptr) {
     return refused("its round is closed; what of it came in time is in");
@@ -40,20 +44,20 @@ StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::BeginPartial(const Caller
   std::string key = fmt::format("partial {} of site {}", submission.gather, caller.name);
   RIVULET_ASSIGN_OR_RETURN(Intake::Begun begun, intake_.Begin(key, submission));
   attempt->arriving.insert(key);
-  return std::make_unique<StagedWriter>(
-      std::move(begun), [this, attempt, caller, key](Upload& upload, int64_t writer, const Digest& identity) {
-        StatusOr<SubmitResult> result = ClosePartial(attempt, caller, key, upload, writer, identity);
-        Drain();
-        return result;
-      });
+  return std::make_unique<StagedWriter>(std::move(begun), [this, attempt, base_version, caller, key](
+                                                              Upload& upload, int64_t writer, const Digest& identity) {
+    StatusOr<SubmitResult> result = ClosePartial(attempt, base_version, caller, key, upload, writer, identity);
+    Drain();
+    return result;
+  });
 }
 
 // A partial that cannot be right is its site's fault, or its disk's, and no client's: the site loses what it has, which
 // is offered to others, so that the same clients make the version. One whose tasks have gone to others meanwhile, as
 // nothing was heard of their site, is nobody's fault, and is lost just the same.
-StatusOr<SubmitResult> RunCoordinator::ClosePartial(const std::shared_ptr<Attempt>& attempt, const Caller& caller,
-                                                    const std::string& key, Upload& upload, int64_t writer,
-                                                    const Digest& identity) {
+StatusOr<SubmitResult> RunCoordinator::ClosePartial(const std::shared_ptr<Attempt>& attempt, int64_t base_version,
+                                                    const Caller& caller, const std::string& key, Upload& upload,
+                                                    int64_t writer, const Digest& identity) {
   StatusOr<Upload::Whole> whole = upload.Complete(writer, identity);
   if (absl::IsAborted(whole.status())) {
     MutexLock lock(mutex_);
@@ -63,9 +67,8 @@ StatusOr<SubmitResult> RunCoordinator::ClosePartial(const std::shared_ptr<Attemp
   RIVULET_RETURN_IF_ERROR(whole.status());
   TraceSpan reading(options_.tracer, "phase", "read partial");
   reading.Arg("bytes", std::ssize(whole->bytes));
-  StatusOr<SitePartial> site =
-      ReadSitePartial(whole->bytes, attempt->kind == TaskKind::kTrain ? parts_.aggregation : parts_.evaluation,
-                      attempt->base_version());
+  StatusOr<SitePartial> site = ReadSitePartial(
+      whole->bytes, attempt->kind == TaskKind::kTrain ? parts_.aggregation : parts_.evaluation, base_version);
   reading.End();
   upload.Release();
   intake_.Forget(key);
@@ -85,6 +88,7 @@ StatusOr<SubmitResult> RunCoordinator::ClosePartial(const std::shared_ptr<Attemp
   {
     MutexLock lock(mutex_);
     attempt->arriving.erase(key);
+    if (const auto& now = AttemptOf(attempt->kind); now != nullptr) now->arriving.erase(key);
     if (result.ok() && result->kind == SubmitResult::Kind::kRefused) Feed(SiteLost{caller.name});
     if (!site.ok()) {
       distrusted_[{caller.name, caller.session}] = result->reason;

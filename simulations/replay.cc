@@ -16,6 +16,7 @@
 #include "coordinator/ledger/state_book.h"
 #include "coordinator/stored_run.h"
 #include "engine/base/mutex.h"
+#include "federated/aggregation/staleness.h"
 #include "federated/algorithms/algorithm.h"
 #include "federated/random/streams.h"
 #include "federated/states/state_store.h"
@@ -117,6 +118,7 @@ class RecordedTasks final : public CoordinatorApi {
     scenario_ = scenario;
     RIVULET_ASSIGN_OR_RETURN(const Composition composition, Compose(scenario, *plan_->layout()));
     RIVULET_ASSIGN_OR_RETURN(optimizer_, ServerOptimizer::Create(composition.server_optimizer));
+    dial_ = composition.dial;
     RIVULET_ASSIGN_OR_RETURN(const std::vector<ModelRow> models, history_->Models(run_id_));
     for (const ModelRow& model : models) digests_[model.round] = model.digest;
     RIVULET_ASSIGN_OR_RETURN(const std::vector<RoundRow> rounds, history_->Rounds(run_id_));
@@ -130,6 +132,7 @@ class RecordedTasks final : public CoordinatorApi {
     MutexLock lock(mutex_);
     current_.digest = current_.model->ComputeDigest();
     RIVULET_RETURN_IF_ERROR(CheckDigest(0, 0));
+    KeepBase(0);
     return Begin(1);
   }
   const std::string& run_id() const { return run_id_; }
@@ -184,15 +187,19 @@ class RecordedTasks final : public CoordinatorApi {
       return std::make_unique<BytesReader>(plan_, plan_->bytes(), offset);
     }
     MutexLock lock(mutex_);
-    for (const std::string& name : plan_->flat_names().broadcast) {
-      const std::string_view vector = current_.broadcast(name);
-      if (Sha256Of(vector) == blob.digest) return std::make_unique<BytesReader>(current_.flats, vector, offset);
+    for (const auto& [version, base] : bases_) {
+      for (const std::string& name : plan_->flat_names().broadcast) {
+        const std::string_view vector = base.state.broadcast(name);
+        if (Sha256Of(vector) == blob.digest) return std::make_unique<BytesReader>(base.state.flats, vector, offset);
+      }
     }
     return NotFound("there is no blob {}", blob.digest.Hex());
   }
   StatusOr<std::shared_ptr<const Model>> FetchInPlace(const Caller&, const BlobId& blob) override {
     MutexLock lock(mutex_);
-    if (blob.digest == current_.digest) return current_.model;
+    for (const auto& [version, base] : bases_) {
+      if (blob.digest == base.state.digest) return base.state.model;
+    }
     return NotFound("there is no model {}", blob.digest.Hex());
   }
   StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller&, const Submission&) override {
@@ -258,6 +265,16 @@ class RecordedTasks final : public CoordinatorApi {
     return absl::OkStatus();
   }
 
+  void KeepBase(int64_t version) REQUIRES(mutex_) {
+    Base base = {current_, {{"model", {BlobId::Form::kModel, current_.digest}}}};
+    for (const std::string& name : plan_->flat_names().broadcast) {
+      base.inputs.push_back(
+          {fmt::format("{}{}", kBroadcastPrefix, name), {BlobId::Form::kBytes, Sha256Of(current_.broadcast(name))}});
+    }
+    if (base.inputs.size() == 1) base.state.flats.reset();
+    bases_[version] = std::move(base);
+  }
+
   Status Begin(int64_t version) REQUIRES(mutex_) {
     version_ = version;
     rows_.clear();
@@ -265,17 +282,13 @@ class RecordedTasks final : public CoordinatorApi {
     merged_ = 0;
     RIVULET_ASSIGN_OR_RETURN(aggregation_, Aggregation::Create(plan_->aggregation()));
     RIVULET_ASSIGN_OR_RETURN(const auto rows, history_->ClientRounds(run_id_, version));
-    std::vector<NamedBlob> inputs = {{"model", {BlobId::Form::kModel, current_.digest}}};
-    for (const std::string& vector : plan_->flat_names().broadcast) {
-      inputs.push_back({fmt::format("{}{}", kBroadcastPrefix, vector),
-                        {BlobId::Form::kBytes, Sha256Of(current_.broadcast(vector))}});
-    }
     for (const ClientRoundRow& row : rows) {
       const bool in = row.status == Name(TaskEnd::kFolded) && row.kind == Name(TaskKind::kTrain) &&
                       row.committed_round.value_or(row.round) == version;
       if (!in) continue;
       const auto name = TaskNameOf(row.task_id, run_id_);
-      if (!name || row.base_round != version - 1) {
+      const auto base = bases_.find(row.base_round);
+      if (!name || base == bases_.end()) {
         return DataLoss("task '{}' of version {} of run '{}' cannot start from version {}", row.task_id, version,
                         run_id_, row.base_round);
       }
@@ -287,7 +300,7 @@ class RecordedTasks final : public CoordinatorApi {
       task.ordinal = static_cast<uint16_t>(name->ordinal);
       task.stream_key = ClientKey(scenario_.run.seed, row.client_id);
       task.plan = plan_->digest();
-      task.inputs = inputs;
+      task.inputs = base->second.inputs;
       if (!plan_->flat_names().state.empty()) task.state_of = states_->Of(row.client_id);
       task.gather = static_cast<uint64_t>(version) << 32 | static_cast<uint64_t>(row.base_round);
       gather_[task.id] = task.gather;
@@ -301,10 +314,13 @@ class RecordedTasks final : public CoordinatorApi {
 
   Status Finish() REQUIRES(mutex_) {
     const int64_t tasks = std::ssize(rows_);
-    RIVULET_ASSIGN_OR_RETURN(static_cast<ServerState&>(current_),
-                             MakeVersion(current_, std::move(aggregation_), *optimizer_, scenario_.server.learning_rate,
-                                         nullptr, options_.instruments.tracer));
+    RIVULET_ASSIGN_OR_RETURN(
+        static_cast<ServerState&>(current_),
+        MakeVersion(current_, std::move(aggregation_), StalenessOf(version_, dial_.staleness_exponent), *optimizer_,
+                    scenario_.server.learning_rate, nullptr, options_.instruments.tracer));
     RIVULET_RETURN_IF_ERROR(CheckDigest(version_, tasks));
+    KeepBase(version_);
+    std::erase_if(bases_, [&](const auto& base) { return base.first < version_ - dial_.max_staleness; });
     done_ += tasks;
     for (const auto& [task, row] : rows_) {
       states_->Folded(task);
@@ -322,6 +338,7 @@ class RecordedTasks final : public CoordinatorApi {
   Scenario scenario_;
   std::shared_ptr<const Plan> plan_;
   std::unique_ptr<const ServerOptimizer> optimizer_;
+  Dial dial_;
   std::map<int64_t, std::string> digests_;  // recorded, by version
   int64_t versions_ = 0;
   StatesInMemory kept_;
@@ -333,6 +350,11 @@ class RecordedTasks final : public CoordinatorApi {
   bool over_ GUARDED_BY(mutex_) = false;
   Status error_ GUARDED_BY(mutex_);
   ServerState current_ GUARDED_BY(mutex_);  // the newest version
+  struct Base {
+    ServerState state;              // without flats that no client reads
+    std::vector<NamedBlob> inputs;  // of its tasks
+  };
+  std::map<int64_t, Base> bases_ GUARDED_BY(mutex_);  // the versions that tasks of the next one may start from
   // Of the version that is being made.
   int64_t version_ GUARDED_BY(mutex_) = 0, merged_ GUARDED_BY(mutex_) = 0, done_ GUARDED_BY(mutex_) = 0;
   std::unique_ptr<Aggregation> aggregation_ GUARDED_BY(mutex_);

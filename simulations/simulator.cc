@@ -61,6 +61,10 @@ class LocalSimulation : public Simulation {
     // by_key without a number takes all keys; from here on the number is known, and the first selection waits for it.
     coordinator.scenario.data.partition.clients = clients;
     coordinator.population = shares->population();
+    coordinator.task_time = [shares, epochs = coordinator.scenario.client.epochs](const std::string& client_id) {
+      const std::optional<int64_t> client = shares->Find(client_id);
+      return client ? static_cast<int64_t>(shares->ExamplesOf(*client).size()) * epochs : 1;
+    };
     coordinator.db_path = options.db_path;
     coordinator.resume = options.resume;
     coordinator.evaluator = evaluator_.get();

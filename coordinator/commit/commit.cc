@@ -20,12 +20,12 @@ constexpr double kToleratedLoss = 0.001;  // of non-zero coordinates, to roundin
 }  // namespace
 
 StatusOr<MadeVersion> MakeVersion(const ServerState& base, std::unique_ptr<Aggregation> aggregation,
-                                  const ServerOptimizer& optimizer, double learning_rate, Evaluator* evaluator,
-                                  Tracer* tracer) {
+                                  const Staleness& staleness, const ServerOptimizer& optimizer, double learning_rate,
+                                  Evaluator* evaluator, Tracer* tracer) {
   const auto begin = std::chrono::steady_clock::now();
   MadeVersion made;
   {
-    RIVULET_ASSIGN_OR_RETURN(const ServerInput input, std::move(*aggregation).Finish());
+    RIVULET_ASSIGN_OR_RETURN(const ServerInput input, std::move(*aggregation).Finish(staleness));
     // Sums of 64 bits take twice the room of the model; they go before the new model and an evaluation need theirs.
     aggregation.reset();
     const ServerInput::Part* const delta = input.Find("delta");

@@ -24,12 +24,13 @@ struct MadeVersion : ServerState {
   std::map<std::string, Measure> central;  // "test/accuracy"; empty without an evaluator
 };
 
-// The version after `base`. `evaluator` and `tracer` may be null; a tracer gets the evaluation as a phase. Consumes the
-// aggregation, whose sums are freed before an evaluation needs room. FAILED_PRECONDITION: the updates give no model
-// that can be committed, as one that is not finite. Otherwise as the evaluator says.
+// The version after `base`, of updates that count by their `staleness` (Aggregation::Finish). `evaluator` and `tracer`
+// may be null; a tracer gets the evaluation as a phase. Consumes the aggregation, whose sums are freed before an
+// evaluation needs room. FAILED_PRECONDITION: the updates give no model that can be committed, as one that is not
+// finite. Otherwise as the evaluator says.
 StatusOr<MadeVersion> MakeVersion(const ServerState& base, std::unique_ptr<Aggregation> aggregation,
-                                  const ServerOptimizer& optimizer, double learning_rate, Evaluator* evaluator,
-                                  Tracer* tracer);
+                                  const Staleness& staleness, const ServerOptimizer& optimizer, double learning_rate,
+                                  Evaluator* evaluator, Tracer* tracer);
 
 // A sentence for the history where rounding lost more than the settings should allow; else "".
 std::string LossWarning(double lost_fraction, const AggregationSpec& spec);

@@ -65,7 +65,9 @@ void VersionWriter::Add(PendingAttempt attempt) {
     ++pending_.versions;
     if (!options_.keep_all_models) {
       for (PendingAttempt& earlier : pending_.attempts) {
-        if (!earlier.version) continue;
+        if (!earlier.version || std::ranges::find(attempt.needed, earlier.version->row.round) != attempt.needed.end()) {
+          continue;
+        }
         earlier.version->model.reset();
         earlier.version->flats.reset();
         earlier.version->file.reset();
@@ -174,7 +176,12 @@ Status VersionWriter::Commit(std::span<PendingAttempt> attempts) {
   for (PendingAttempt& pending : attempts) {
     AttemptRecord& record = records.emplace_back(RowsOf(pending.attempt, pending.end));
     record.seen = pending.seen;
-    if (!pending.snapshot.empty()) record.blobs.push_back({kSnapshotBlob, pending.snapshot});
+    if (!pending.snapshot.empty()) {
+      record.blobs.push_back({kSnapshotBlob, pending.snapshot});
+      needed_ = {pending.needed.begin(), pending.needed.end()};
+    } else if (pending.end.finishes_run) {
+      needed_.clear();
+    }
     if (!pending.version) continue;
     record.model = pending.version->row;
     if (pending.version->model == nullptr) {
@@ -192,6 +199,7 @@ Status VersionWriter::Commit(std::span<PendingAttempt> attempts) {
   if (any && !options_.keep_all_models) {
     forget.assign(named_.begin(), named_.end());
     if (!forget.empty()) forget.pop_back();
+    std::erase_if(forget, [&](int64_t round) { return needed_.contains(round); });
     for (AttemptRecord& record : records) {
       if (record.model && record.round.round == newest) record.forget_models = forget;
     }

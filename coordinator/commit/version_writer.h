@@ -10,8 +10,8 @@
 // without its file would make the run impossible to resume, while a file without a row is only removed; the row comes
 // before an old file's removal for the same reason.
 //
-// Files that stay: the two newest that rows name; and that of the version which the database without its log tells of,
-// so that a log that is lost costs rounds and not the run.
+// Files that stay: the two newest that rows name; those that tasks of the newest snapshot start from; and that of the
+// version which the database without its log tells of, so that a log that is lost costs rounds and not the run.
 #pragma once
 
 #include <cstdint>
@@ -48,6 +48,7 @@ struct PendingAttempt {
   std::vector<std::pair<std::string, int64_t>> seen;  // client_id, milliseconds since 1970 UTC
   std::optional<ServedVersion> version;               // of a committed one
   std::string snapshot;                               // of the rounds, as they go on from here; "": none
+  std::vector<int64_t> needed;                        // earlier versions that tasks of the snapshot start from
 };
 
 // The name of the newest snapshot among a run's blobs.
@@ -107,10 +108,11 @@ class VersionWriter {
   Status failure_ GUARDED_BY(mutex_);
 
   // Of whoever has set writing_.
-  std::set<int64_t> named_;  // rounds whose row has a path
-  std::set<int64_t> files_;  // rounds whose file lies there
-  int64_t newest_;           // with a row
-  int64_t without_log_;      // the newest that the database's file alone tells of
+  std::set<int64_t> named_;   // rounds whose row has a path
+  std::set<int64_t> needed_;  // by the newest snapshot
+  std::set<int64_t> files_;   // rounds whose file lies there
+  int64_t newest_;            // with a row
+  int64_t without_log_;       // the newest that the database's file alone tells of
   TimeMs brought_over_ = 0;
 
   const std::unique_ptr<Executor> executor_;  // goes first: its jobs call what stands above

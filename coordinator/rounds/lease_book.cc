@@ -128,6 +128,12 @@ void LeaseBook::BeginStep(LeaseSlot slot, int step) {
   Index(slot);
 }
 
+void LeaseBook::MakeDue(LeaseSlot slot) {
+  Unindex(slot);
+  slots_[slot].due = true;
+  Index(slot);
+}
+
 void LeaseBook::Remove(LeaseSlot slot) {
   Unindex(slot);
   by_task_.erase(slots_[slot].task);
@@ -140,7 +146,7 @@ void LeaseBook::Remove(LeaseSlot slot) {
 
 void LeaseBook::Index(LeaseSlot slot) {
   const Lease& lease = slots_[slot];
-  if (lease.state == Lease::State::kOffered) offered_[KindIndex(lease.kind)].emplace(order_[slot], slot);
+  if (lease.state == Lease::State::kOffered && lease.due) offered_[KindIndex(lease.kind)].emplace(order_[slot], slot);
   if (lease.in_hand()) in_hand_[lease.site].emplace(order_[slot], slot);
   if (lease.expires != 0) expiries_.emplace(lease.expires, slot);
 }

@@ -56,6 +56,9 @@ struct Lease {
   State state = State::kOffered;
   TimeMs expires = 0;  // when it lapses unless its site is heard of; 0: never
   std::string reason;  // of refused, dropped, failed
+  // Where arrivals follow a virtual clock: the time of this one, and whether it has come, so that a site may have it.
+  int64_t arrives = 0;
+  bool due = true;
   bool resolved() const { return state >= State::kFolded; }
   // A site polls for the client, which never asks itself.
   bool served_by_another() const { return !site.empty() && site != client_id; }
@@ -77,8 +80,9 @@ class LeaseBook {
   std::optional<LeaseSlot> Find(const TaskId& task) const;
   // This client's lease of a kind, the one that was added last.
   std::optional<LeaseSlot> OfClient(const std::string& client_id, TaskKind kind = TaskKind::kTrain) const;
-  // The first of a kind that is offered, in the order in which they were added.
+  // The first of a kind that is offered and due, in the order in which they were added, and how many there are.
   std::optional<LeaseSlot> NextOffered(TaskKind kind = TaskKind::kTrain) const;
+  int64_t CountOffered(TaskKind kind) const { return static_cast<int64_t>(offered_[static_cast<size_t>(kind)].size()); }
   // What a site has in hand (taken, staging), in the order in which it was added.
   std::vector<LeaseSlot> InHandOf(const std::string& site) const;
 
@@ -93,6 +97,7 @@ class LeaseBook {
   void Extend(LeaseSlot slot, TimeMs expires);  // of one that is neither lapsed, being folded, nor resolved
   void SetState(LeaseSlot slot, Lease::State state, std::string reason = "");
   void BeginStep(LeaseSlot slot, int step);  // reported before, now in its site's hands again
+  void MakeDue(LeaseSlot slot);
   // Forgets a lease in any state; its task may be asked for no more.
   void Remove(LeaseSlot slot);
 
@@ -107,7 +112,7 @@ class LeaseBook {
   uint64_t added_ = 0;
   std::unordered_map<TaskId, LeaseSlot> by_task_;
   std::array<std::unordered_map<std::string, LeaseSlot>, kTaskKinds> by_client_;
-  std::array<std::map<uint64_t, LeaseSlot>, kTaskKinds> offered_;           // by order
+  std::array<std::map<uint64_t, LeaseSlot>, kTaskKinds> offered_;           // and due; by order
   std::unordered_map<std::string, std::map<uint64_t, LeaseSlot>> in_hand_;  // by site, by order
   std::set<std::pair<TimeMs, LeaseSlot>> expiries_;                         // of those that lapse
 };

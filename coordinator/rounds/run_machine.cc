@@ -227,7 +227,8 @@ void RunMachine::GiveLeases(const SitePolled& poll, const std::set<LeaseSlot>& n
   if (poll.serves == SitePolled::Serves::kItself) {
     for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
       const auto slot = Open(kind) != nullptr ? book_.OfClient(poll.site, kind) : std::nullopt;
-      if (want > 0 && slot && (book_.at(*slot).state == State::kOffered || MayComeBack(book_.at(*slot)))) {
+      if (want > 0 && slot && book_.at(*slot).due &&
+          (book_.at(*slot).state == State::kOffered || MayComeBack(book_.at(*slot)))) {
         Take(*slot, poll.site, now);
         give(*slot);
       }
@@ -236,7 +237,7 @@ void RunMachine::GiveLeases(const SitePolled& poll, const std::set<LeaseSlot>& n
   }
   int64_t offered = 0;
   for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
-    if (Open(kind) != nullptr) offered += CountInState(State::kOffered, kind);
+    if (Open(kind) != nullptr) offered += book_.CountOffered(kind);
   }
   int64_t share = Pace::FairShare(want, offered, presence_.sites());
   for (const TaskKind kind : {TaskKind::kEvaluate, TaskKind::kTrain}) {
@@ -485,8 +486,31 @@ void RunMachine::GoOn(TimeMs now, Actions& actions) {
   ++attempts_tried_;
   phase_ = Phase::kTraining;
   armed_ = 0;
-  AddLeases(*training_, Draw(TaskKind::kTrain, training_->buffer.Missing(), now), now, actions);
+  if (ordered()) {
+    LetArrive(now, actions);
+  } else {
+    AddLeases(*training_, Draw(TaskKind::kTrain, training_->buffer.Missing(), now), now, actions);
+  }
   Judge(*training_, now, actions);
+}
+
+// What has failed is followed by the next arrival; those before it are the same, whenever that is heard of. So the
+// arrivals of a version do not depend on the order in which its tasks end.
+void RunMachine::LetArrive(TimeMs now, Actions& actions) {
+  const UpdateBuffer& buffer = training_->buffer;
+  const auto in_the_air = [&] { return static_cast<int64_t>(under_way_.size()); };
+  const auto arrived = [&] {
+    return std::ssize(buffer.leases()) - in_the_air() - buffer.CountInState(State::kRefused) -
+           buffer.CountInState(State::kDropped) - buffer.CountInState(State::kFailed);
+  };
+  while (arrived() < rules_.dial.updates_per_version) {
+    AddLeases(*training_, Draw(TaskKind::kTrain, rules_.dial.in_flight - in_the_air(), now), now, actions);
+    if (under_way_.empty()) return;
+    const auto [at, client_id, slot] = *under_way_.begin();
+    under_way_.erase(under_way_.begin());
+    virtual_now_ = std::max(virtual_now_, at);
+    book_.MakeDue(slot);
+  }
 }
 
 void RunMachine::Handle(const EvaluationDone& event, TimeMs now, Actions& actions) {
@@ -704,7 +728,8 @@ void RunMachine::OpenTraining(TimeMs now, Actions& actions) {
   Gathering training{TaskKind::kTrain, round(), attempt_,
                      UpdateBuffer(RulesAt(TaskKind::kTrain, bounded ? now + rules_.deadline_ms : 0))};
   std::vector<std::string> cohort = Draw(TaskKind::kTrain, training.buffer.Missing(), now);
-  if (static_cast<int64_t>(cohort.size()) < least()) {
+  const int64_t enough = continuous() ? std::min(least(), rules_.dial.in_flight) : least();
+  if (static_cast<int64_t>(cohort.size()) < enough) {
     members_.BeginDraw({round(), attempt_});  // of whom was counted some may not be drawn yet
     return;
   }
@@ -714,6 +739,7 @@ void RunMachine::OpenTraining(TimeMs now, Actions& actions) {
   training_->buffer.BeginStep(0, now);
   armed_ = 0;
   AddLeases(*training_, std::move(cohort), now, actions);
+  if (ordered()) LetArrive(now, actions);
 }
 
 // It is begun with whoever is there: who is absent now may be absent for ever, and the run's end would wait. The draw
@@ -732,13 +758,15 @@ void RunMachine::OpenEvaluation(TimeMs now, Actions& actions) {
   Judge(*evaluation_, now, actions);
 }
 
-// An evaluation asks those too whose update was refused: it is another task. Nobody is asked to train who still does.
+// An evaluation asks those too whose update was refused: it is another task. Nobody is asked to train who still does;
+// on a virtual clock, who has not arrived yet.
 std::vector<std::string> RunMachine::Draw(TaskKind kind, int64_t count, TimeMs now) {
   const auto absent = [&](const std::string& client_id) { return !presence_.IsPresent(client_id, now); };
   if (kind == TaskKind::kEvaluate) return members_.DrawBeside(count, absent);
   return members_.Draw(count, [&](const std::string& client_id) {
     const Lease* const lease = continuous() ? LeaseOf(client_id) : nullptr;
-    return sitting_out_.names().contains(client_id) || absent(client_id) || (lease != nullptr && !lease->resolved());
+    return sitting_out_.names().contains(client_id) || absent(client_id) ||
+           (lease != nullptr && !lease->resolved() && !(ordered() && lease->due));
   });
 }
 
@@ -753,6 +781,10 @@ void RunMachine::AddLeases(Gathering& to, std::vector<std::string> client_ids, T
     // client measures a version twice.
     if (to.kind == TaskKind::kTrain) lease.ordinal = static_cast<uint16_t>(ordinals_[client_id]++ % kMaxOrdinals);
     lease.task = TaskIdOf(rules_.run_id, {to.kind, to.version, to.attempt, client_id, lease.ordinal});
+    if (to.kind == TaskKind::kTrain && ordered()) {
+      lease.arrives = virtual_now_ + std::max<int64_t>(rules_.task_time(client_id), 1);
+      lease.due = false;
+    }
     lease.client_id = std::move(client_id);
     lease.expires = rules_.lease_ms > 0 ? now + rules_.lease_ms : 0;
     actions.push_back(Offer{lease, to.version, to.attempt, false, GatherOf(lease, to)});
@@ -764,6 +796,10 @@ void RunMachine::AddLeases(Gathering& to, std::vector<std::string> client_ids, T
 // who comes new has not brought what the others need of its earlier steps.
 void RunMachine::Replace(Gathering& in, TimeMs now, Actions& actions) {
   const UpdateBuffer& buffer = in.buffer;
+  if (ordered() && in.kind == TaskKind::kTrain) {
+    if (phase_ == Phase::kTraining && buffer.state() != UpdateBuffer::State::kClosed) LetArrive(now, actions);
+    return;
+  }
   if (!rules_.dial.replace || buffer.state() != UpdateBuffer::State::kOpen || buffer.step() > 0) return;
   if (in.kind == TaskKind::kTrain && phase_ != Phase::kTraining)
     return;  // who comes next starts from what is being made
@@ -939,6 +975,20 @@ void RunMachine::BeginNextStep(Gathering& gathering, TimeMs now, Actions& action
   buffer.BeginStep(step, now);
 }
 
+// What is folded towards a version that is not made yet is trained again after a restart.
+std::vector<int64_t> RunMachine::NeededVersions() const {
+  std::set<int64_t> versions;
+  for (const std::optional<Gathering>* from : {&made_, &training_}) {
+    if (!from->has_value()) continue;
+    for (const LeaseSlot slot : (*from)->buffer.leases()) {
+      const Lease& lease = book_.at(slot);
+      const bool again = !lease.resolved() || lease.state == State::kFolded;
+      if (again && lease.base_round < committed_round_) versions.insert(lease.base_round);
+    }
+  }
+  return {versions.begin(), versions.end()};
+}
+
 std::vector<Lease> RunMachine::leases(TaskKind kind) const {
   const std::optional<Gathering>& of = kind == TaskKind::kEvaluate ? evaluation_ : made_ ? made_ : training_;
   std::vector<Lease> leases;
@@ -960,7 +1010,9 @@ const Lease* RunMachine::FindLease(const TaskId& task) const {
 
 void RunMachine::Add(Lease lease) {
   const LeaseSlot slot = book_.Add(std::move(lease));
-  Of(book_.at(slot)).buffer.Add(slot, book_.at(slot));
+  const Lease& added = book_.at(slot);
+  if (!added.due) under_way_.emplace(added.arrives, added.client_id, slot);
+  Of(added).buffer.Add(slot, added);
 }
 
 void RunMachine::Take(LeaseSlot slot, const std::string& site, TimeMs now) {
@@ -985,8 +1037,10 @@ void RunMachine::Extend(LeaseSlot slot, TimeMs now) {
 }
 
 void RunMachine::SetState(LeaseSlot slot, State state, std::string reason) {
-  UpdateBuffer& buffer = Of(book_.at(slot)).buffer;
-  buffer.Leave(book_.at(slot));
+  const Lease& lease = book_.at(slot);
+  UpdateBuffer& buffer = Of(lease).buffer;
+  buffer.Leave(lease);
+  if (!lease.due && state >= State::kFolded) under_way_.erase({lease.arrives, lease.client_id, slot});
   book_.SetState(slot, state, std::move(reason));
   buffer.Enter(book_.at(slot));
 }

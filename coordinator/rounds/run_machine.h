@@ -10,6 +10,12 @@
 //   Waiting → Training ─→ Committing → Training …            → Finished
 //                  └────→ Abandoning → Training (next attempt) … → Failed
 //
+// Where leases outlive versions and a simulation gives each task a length, arrivals are ordered by (virtual time, name)
+// and known before anybody trains: at the beginning of a version those whose updates come next become due, each
+// followed by the next of the draw as if it had come, until there are as many as the version takes. Sites are given due
+// leases alone, in any order and on as many threads as there are; one that fails lets the next arrival become due. So
+// who is in a version is a function of the draws, the lengths and the failures, and of no clock.
+//
 // Beside it versions are measured, one after the other, each by a cohort of its own: draw, leases, ordinals and
 // replacement are its own, a client may hold a lease of each kind, and whether anything is measured moves no draw of
 // training. A version never waits for an evaluation; the end of the run does (Evaluating), as long as its deadline lets
@@ -25,12 +31,14 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -79,6 +87,9 @@ struct RunRules {
   int64_t lease_ms = 0;      // a lease whose site has been silent for so long lapses; 0: never
   int64_t presence_ms = 0;   // who has been silent for longer is not drawn; 0: everybody may be
   Retry retry;
+  // Under kLatest: how long a client's task takes on a virtual clock that orders arrivals; null: they come as they
+  // come. A pure function, at least 1.
+  std::function<int64_t(const std::string& client_id)> task_time;
   EvaluationRules evaluation;  // deadline_ms, lease_ms, presence_ms and dial.replace are as for training
   std::vector<BufferRules::Barrier> barriers;  // of training's tasks; empty: they have one step
 };
@@ -144,6 +155,8 @@ class RunMachine {
   // Whether a task that is open, or still to be drawn, starts from a version that was ready before the newest one, so
   // that its model is needed still.
   bool Needs(int64_t version) const;
+  // Those that tasks of training do: with the newest one and what Save gives, all that a restart goes on from.
+  std::vector<int64_t> NeededVersions() const;  // ascending
   bool knows(const std::string& client_id) const { return members_.Knows(client_id); }
   int64_t known_clients() const { return members_.size(); }
   // Whether a name would become a member by a Joined that `others` new names come before: see Population::MayInsert.
@@ -154,6 +167,7 @@ class RunMachine {
   int64_t heartbeat_ms() const;
   std::string Awaited(TimeMs now);  // what a client that has nothing to do is told: "1 of 2 clients; round 1 starts …"
   int64_t CountInState(Lease::State state, TaskKind kind = TaskKind::kTrain) const;
+  int64_t offered() const { return book_.CountOffered(TaskKind::kTrain) + book_.CountOffered(TaskKind::kEvaluate); }
   // The sites of many names that were heard of lately, by when that was.
   const std::map<std::string, TimeMs>& sites() const { return presence_.seen_sites(); }
 
@@ -191,6 +205,7 @@ class RunMachine {
   void Heard(LeaseSlot slot, TimeMs now);  // its site has called
   bool LastAttempt() const;
   bool continuous() const { return rules_.dial.base_policy == RunDial::BasePolicy::kLatest; }
+  bool ordered() const { return continuous() && rules_.task_time != nullptr; }
   uint64_t GatherOf(const Lease& lease, const Gathering& in) const;
   Offer OfferOf(LeaseSlot slot, bool again);
   // Null where nothing of this kind is being gathered.
@@ -207,7 +222,8 @@ class RunMachine {
   std::vector<std::string> Draw(TaskKind kind, int64_t count, TimeMs now);
   void AddLeases(Gathering& to, std::vector<std::string> client_ids, TimeMs now, Actions& actions);
   void Replace(Gathering& in, TimeMs now, Actions& actions);  // after a lease ended without an update
-  void CloseBuffer(std::optional<Gathering>& gathering);      // its leases are forgotten
+  void LetArrive(TimeMs now, Actions& actions);           // where arrivals are ordered: as many as the version lacks
+  void CloseBuffer(std::optional<Gathering>& gathering);  // its leases are forgotten
   void CarryOver();                         // what is out, from the buffer that has closed to the next one
   void GoOn(TimeMs now, Actions& actions);  // with what was carried over, or was out before a restart
   void Judge(Gathering& gathering, TimeMs now, Actions& actions);
@@ -244,7 +260,9 @@ class RunMachine {
   Members members_;
   std::map<std::string, int64_t> ordinals_;  // leases at the committed version so far
   LeaseBook book_;
-  std::optional<Gathering> training_;    // the open attempt, until its rows are written
+  int64_t virtual_now_ = 0;                                          // where arrivals are ordered: of the last one
+  std::set<std::tuple<int64_t, std::string, LeaseSlot>> under_way_;  // the others: when, who
+  std::optional<Gathering> training_;                                // the open attempt, until its rows are written
   std::optional<Gathering> made_;        // while training goes on beside it: the closed attempt, until its rows are
   std::optional<Gathering> evaluation_;  // the open one, until its rows are
   std::deque<int64_t> due_;              // versions to be measured after it

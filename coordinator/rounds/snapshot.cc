@@ -116,6 +116,7 @@ std::string RunMachine::Save(TimeMs now) const {
     w.Text(client_id);
     w.Integer(count);
   }
+  if (continuous()) w.Integer(virtual_now_);
   w.Integer(static_cast<int64_t>(due_.size()));
   for (const int64_t version : due_) w.Integer(version);
   for (const std::optional<Gathering>* gathering : {&made_, &training_, &evaluation_}) {
@@ -142,6 +143,9 @@ std::string RunMachine::Save(TimeMs now) const {
       w.Integer(static_cast<int64_t>(lease.state));
       w.Time(lease.expires);
       w.Text(lease.reason);
+      if (!continuous()) continue;
+      w.Integer(lease.arrives);
+      w.Integer(lease.due);
     }
   }
   w.Integer(members_.drawn_beside());
@@ -215,6 +219,7 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
     std::string client_id = r.Text();
     machine.ordinals_.emplace(std::move(client_id), r.Integer());
   }
+  if (machine.continuous()) machine.virtual_now_ = r.Integer();
   for (int64_t i = r.Count(); i > 0 && r.ok(); --i) machine.due_.push_back(r.Integer());
   for (std::optional<Gathering>* const to : {&machine.made_, &machine.training_, &machine.evaluation_}) {
     if (r.UpTo(1) != 1) continue;
@@ -241,9 +246,15 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
       lease.state = static_cast<Lease::State>(r.UpTo(static_cast<int64_t>(Lease::State::kFailed)));
       lease.expires = r.Time();
       lease.reason = r.Text();
+      if (machine.continuous()) {
+        lease.arrives = r.Integer();
+        lease.due = r.UpTo(1) == 1 || !machine.ordered();
+      }
       if (!r.ok() || machine.book_.Find(lease.task)) break;
       const LeaseSlot slot = machine.book_.Add(std::move(lease));
       buffer.Add(slot, machine.book_.at(slot));
+      const Lease& added = machine.book_.at(slot);
+      if (!added.due && !added.resolved()) machine.under_way_.emplace(added.arrives, added.client_id, slot);
     }
   }
   if (const int64_t beside = r.Integer(); beside >= 0 && machine.evaluation_) {

@@ -2,6 +2,43 @@
 #include "federated/algorithms/algorithm.h"
 
 namespace rivulet {
+namespace {
+
+// How tasks and versions follow each other, once parts and state are known. What an update may be late is refused where
+// it would have no meaning, and not ignored.
+Status SetDial(const ServerConfig& server, Composition& composition) {
+  Dial& dial = composition.dial;
+  if (!server.base.empty()) dial.base = server.base == "latest" ? Dial::Base::kLatest : Dial::Base::kCommitted;
+  dial.in_flight = server.in_flight > 0 ? server.in_flight : server.clients_per_round;
+  if (dial.base == Dial::Base::kCommitted) {
+    if (server.in_flight > 0 && server.in_flight != server.clients_per_round) {
+      return InvalidArgument(
+          "server.in_flight is {}, and server.base \"committed\": the {} clients of a round train together; leave it "
+          "out, or set server.base to \"latest\"",
+          server.in_flight, server.clients_per_round);
+    }
+    return absl::OkStatus();
+  }
+  if (composition.aggregation.rule != "mean") {
+    return InvalidArgument(
+        "server.base is \"latest\", and the aggregation rule '{}' looks at all updates of a version side by side, "
+        "which "
+        "must start from one version; set it to \"committed\"",
+        composition.aggregation.rule);
+  }
+  if (!composition.state.empty()) {
+    return InvalidArgument(
+        "server.base is \"latest\", and this algorithm's clients keep '{}' from task to task: a client may begin its "
+        "next task before its last one is in a version; set it to \"committed\"",
+        composition.state[0].name);
+  }
+  dial.max_staleness = server.max_staleness;
+  dial.staleness_exponent = server.staleness_exponent;
+  composition.aggregation.staleness_bits = kStalenessBits;
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 StatusOr<Composition> Compose(const Scenario& scenario, const ModelLayout& layout) {
   RIVULET_ASSIGN_OR_RETURN(const Algorithm* algorithm, FindAlgorithm(scenario.algorithm.name));
@@ -23,6 +60,7 @@ StatusOr<Composition> Compose(const Scenario& scenario, const ModelLayout& layou
     part.codec = scenario.update.codec;
     part.elements = shared_too ? layout.update_elements() : layout.parameters();
   }
+  RIVULET_RETURN_IF_ERROR(SetDial(scenario.server, composition));
   spec.updates_per_version = scenario.server.clients_per_round;
   spec.max_weight = scenario.server.max_weight;
   RIVULET_RETURN_IF_ERROR(ValidateSpec(spec));

@@ -1,6 +1,7 @@
 // What an algorithm decides of a plan. Algorithms compose it (federated/algorithms), Plan::Build writes it down.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -35,6 +36,16 @@ struct PassBuilder {
   std::function<void(FlatScope& f)> at_end;
 };
 
+// When tasks are drawn, and how late their updates may come. How many make a version is the aggregation's.
+struct Dial {
+  // kCommitted: a version's tasks together, once the one before is there, so that nothing is late. kLatest: each as
+  // soon as another has ended, from the newest version that there is.
+  enum class Base : uint8_t { kCommitted, kLatest } base = Base::kCommitted;
+  int64_t in_flight = 1;          // tasks at a time
+  int64_t max_staleness = 0;      // versions that an update may be late; 0 under kCommitted
+  double staleness_exponent = 0;  // an update τ versions late counts 1 / (1 + τ)^this
+};
+
 struct Composition {
   std::vector<PassBuilder> passes;          // of a training task, in their order
   std::map<std::string, PartSource> parts;  // what a client sends, and where each part lies after the last pass
@@ -47,6 +58,8 @@ struct Composition {
   std::vector<PieceSpec> mechanisms;    // what is done to an update before it is encoded
   // What becomes of the mean. No plan says it, as clients have nothing to do with it.
   PieceSpec server_optimizer = {"sgd"};
+  // An algorithm says where tasks start from, the scenario's [server] all else. Nor does a plan say it.
+  Dial dial;
 };
 
 }  // namespace rivulet

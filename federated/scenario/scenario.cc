@@ -213,6 +213,10 @@ Status CheckTogether(const Scenario& scenario, const Given& given) {
     return InvalidArgument("{} is more than {}; select fewer, or make more clients", cite("server.clients_per_round"),
                            cite("data.partition.clients"));
   }
+  if (clients > 0 && server.in_flight > clients) {
+    return InvalidArgument("{} is more than {}; draw fewer, or make more clients", cite("server.in_flight"),
+                           cite("data.partition.clients"));
+  }
   if (clients > 0 && server.min_clients > clients) {
     return InvalidArgument("{} is more than {}, so the run would never start", cite("server.min_clients"),
                            cite("data.partition.clients"));

@@ -138,6 +138,10 @@ struct ServerConfig {
   double lease_seconds = 60;         // key: server.lease; of silence, after which a client's task goes to another
   double presence_seconds = 60;      // key: server.presence; who has been silent for longer is not drawn
   int64_t max_attempts = 0;          // at one round, before the run fails; 0: 3 simulated, no limit deployed
+  std::string base;                  // committed, latest: what a task starts from; "": as the algorithm says
+  int64_t in_flight = 0;             // tasks at a time where base is latest; 0: clients_per_round
+  int64_t max_staleness = 10;        // versions that an update may be late where base is latest
+  double staleness_exponent = 0.5;   // one that is t versions late counts 1 / (1 + t)^this
   double learning_rate = 1.0;        // of the server: model + learning_rate × mean delta
   std::string weights = "examples";  // what an update counts where its algorithm does not say: or "uniform"
   int64_t max_weight = 65536;

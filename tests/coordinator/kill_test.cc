@@ -26,15 +26,22 @@ CoordinatorOptions Options(const std::string& db, const std::string& durability)
   options.scenario = TinyScenario(kClients, kCohort, kRounds);
   options.scenario.run.durability = durability;
   options.db_path = db;
+  options.task_time = [](const std::string& client_id) { return client_id.back() == '1' ? 4 : 2; };
   return options;
 }
 
-// A server whose optimiser keeps vectors must find them again too, and so must clients.
+// A server whose optimiser keeps vectors must find them again too, and so must clients; and of tasks that outlive
+// versions the same must be under way.
 RunParts PartsWith(const std::string& algorithm) {
   RunParts parts = TinyParts(3, kCohort);
   parts.keeps_state = algorithm == "counting";
   parts.most_state_bytes = 1000;
-  if (!parts.keeps_state) parts.server_optimizer = {algorithm};
+  if (algorithm == "latest") {
+    parts.dial = {Dial::Base::kLatest, kClients - 1, 2, 0.5};
+    parts.aggregation.staleness_bits = kStalenessBits;
+  } else if (!parts.keeps_state) {
+    parts.server_optimizer = {algorithm};
+  }
   return parts;
 }
 
@@ -96,7 +103,9 @@ std::vector<KillCase> KillCases() {
   std::vector<KillCase> cases;
   for (const Works works : {Works::kUploads, Works::kSiteInPlace, Works::kSiteElsewhere}) {
     for (const char* durability : {"round", "second", "end"}) {
-      for (const char* algorithm : {"sgd", "adam", "counting"}) {
+      for (const char* algorithm : {"sgd", "adam", "counting", "latest"}) {
+        // Clients that send their updates come in an order of their own.
+        if (works == Works::kUploads && std::string_view(algorithm) == "latest") continue;
         const bool known = works == Works::kUploads &&
                            (std::string_view(algorithm) == "adam" ||
                             (std::string_view(durability) == "round" && std::string_view(algorithm) == "sgd"));
@@ -122,7 +131,9 @@ TEST_P(KillTest, AtDurableOperations_ResumeGivesTheSameBitsAndEveryRowOnce) {
   const KillCase& c = GetParam();
   const RunParts parts = PartsWith(c.algorithm);
   TestFolder reference_folder;
-  const auto reference = RunIt(Options(reference_folder.db(), ""), parts, Works::kUploads);
+  const bool latest = c.algorithm == "latest";
+  const auto reference =
+      RunIt(Options(reference_folder.db(), ""), parts, latest ? Works::kSiteInPlace : Works::kUploads);
   ASSERT_OK(reference);
   ASSERT_EQ(reference->size(), static_cast<size_t>(kRounds));
 
@@ -152,7 +163,17 @@ TEST_P(KillTest, AtDurableOperations_ResumeGivesTheSameBitsAndEveryRowOnce) {
     EXPECT_EQ(run->status, "finished");
     EXPECT_EQ((*history)->Runs()->size(), 1u);
     EXPECT_EQ((*history)->Rounds(run->run_id)->size(), static_cast<size_t>(kRounds));
-    EXPECT_EQ((*history)->ClientRounds(run->run_id)->size(), static_cast<size_t>(kRounds * kCohort));
+    std::set<TaskId> folded;
+    size_t rows = 0, late = 0;
+    const std::vector<ClientRoundRow> tasks = Value((*history)->ClientRounds(run->run_id));
+    for (const ClientRoundRow& task : tasks) {
+      rows += task.status == "folded" || !latest;
+      late += task.staleness.value_or(0) > 0;
+      folded.insert(task.task_id);
+    }
+    EXPECT_EQ(rows, static_cast<size_t>(kRounds * kCohort));
+    EXPECT_EQ(folded.size(), tasks.size()) << "each task has one row";
+    EXPECT_EQ(late > 0, latest);
     const auto models = *(*history)->Models(run->run_id);
     ASSERT_EQ(models.size(), static_cast<size_t>(kRounds + 1));
     // run.keep_models = "last": the newest and the one that was written before it, which their rows name, and the lock.

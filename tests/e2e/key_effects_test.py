@@ -399,6 +399,34 @@ class KeyEffects(RivuletTest):
         self.assertEqual(coordinator.returncode, 1, err)
         self.assertIn("deadline of 0.5 s", err)
 
+    LATEST = {"server.base": "latest", "server.in_flight": 5, "server.max_staleness": 3, "run.rounds": 4}
+
+    def test_server__base(self):
+        self.refused({"server.base": "latest", "algorithm.name": "trimmed_mean"}, "trimmed_mean", 'set it to "committed"')
+        self.assertEqual(self.latenesses({"server.base": "committed"}), {0})
+        self.assertGreater(len(self.latenesses(self.LATEST)), 1)
+
+    def latenesses(self, settings):
+        db = f"{len(list(self.folder.iterdir()))}.sqlite"
+        self.simulate(*self.sets(settings), db=db)
+        return {row[0] for row in self.query("SELECT staleness FROM client_rounds WHERE status = 'folded'", db=db)}
+
+    def test_server__in_flight(self):
+        self.assertGreater(max(self.latenesses(self.LATEST)), max(self.latenesses({**self.LATEST, "server.in_flight": 1})))
+        self.refused({"server.in_flight": 5}, "server.in_flight is 5", 'server.base "committed"')
+
+    def test_server__max_staleness(self):
+        self.assertEqual(self.latenesses({**self.LATEST, "server.max_staleness": 0}), {0})
+
+    def test_server__staleness_exponent(self):
+        digests = []
+        for exponent in (0, 2):
+            db = f"exponent-{exponent}.sqlite"
+            self.simulate(*self.sets({**self.LATEST, "server.staleness_exponent": exponent}), db=db)
+            digests.append(self.digests(db))
+        self.assertEqual(digests[0][0], digests[1][0])  # nobody is late for the first version
+        self.assertNotEqual(digests[0], digests[1])
+
     def test_server__min_reports(self):
         self.assertEqual(self.attempts({"server.min_reports": 2}), ["committed"])
         self.assertNotIn("committed", self.attempts({"server.min_reports": 3}))

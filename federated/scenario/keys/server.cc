@@ -5,8 +5,30 @@ namespace rivulet::scenario {
 
 std::vector<Key> ServerKeys() {
   return {
-      Key("server.clients_per_round", RIVULET_FIELD(server.clients_per_round), "20", "Clients drawn for each round.")
+      Key("server.clients_per_round", RIVULET_FIELD(server.clients_per_round), "20",
+          "Clients drawn for each round; where `server.base` is `latest`, the updates that make a version.")
           .Between(1, 1e6),
+      Key("server.base", RIVULET_FIELD(server.base), "\"latest\"",
+          "Which model a task starts from. `committed`: a round's clients are drawn together once the round before is "
+          "committed. `latest`: as soon as a task has ended the next client is drawn, and starts from the newest "
+          "model; "
+          "whatever is still under way goes into a later version. In a simulation tasks take examples × epochs of "
+          "virtual time, so that the order of arrivals is the same on any machine. Algorithms that look at all updates "
+          "side by side, or whose clients keep something, want `committed`.")
+          .OneOf({"", "committed", "latest"})
+          .Default("`\"latest\"` of `fedbuff`, `\"committed\"` of the others"),
+      Key("server.in_flight", RIVULET_FIELD(server.in_flight), "30",
+          "Tasks under way at a time where `server.base` is `latest`. 0: as many as `server.clients_per_round`.")
+          .Between(0, 1e6),
+      Key("server.max_staleness", RIVULET_FIELD(server.max_staleness), "20",
+          "Where `server.base` is `latest`: versions made since a task was drawn with which its update still counts; "
+          "a task that would come later is dropped.")
+          .Between(0, 1e6),
+      Key("server.staleness_exponent", RIVULET_FIELD(server.staleness_exponent), "1.0",
+          "Where `server.base` is `latest`: an update that is t versions late counts 1 / (1 + t)^staleness_exponent, "
+          "to "
+          "a 256th. 0: as much as one in time.")
+          .Between(0, 16),
       Key("server.min_clients", RIVULET_FIELD(server.min_clients), "15",
           "Names that must be known before the first selection. 0: as many as `data.partition.clients`; under `by_key` "
           "without that number every key where the run is simulated, and `server.clients_per_round` where it is "

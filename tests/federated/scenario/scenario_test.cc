@@ -238,6 +238,10 @@ std::vector<Effect> Effects() {
       {"server.clients_per_round", "11", [](auto& s) { return s.server.clients_per_round == 11; }},
       {"server.min_clients", "13", [](auto& s) { return s.server.min_clients == 13; }},
       {"server.min_reports", "4", [](auto& s) { return s.server.min_reports == 4; }},
+      {"server.base", "\"latest\"", [](auto& s) { return s.server.base == "latest"; }},
+      {"server.in_flight", "12", [](auto& s) { return s.server.in_flight == 12; }},
+      {"server.max_staleness", "4", [](auto& s) { return s.server.max_staleness == 4; }},
+      {"server.staleness_exponent", "1.5", [](auto& s) { return s.server.staleness_exponent == 1.5; }},
       {"server.deadline", "1.5", [](auto& s) { return s.server.deadline_seconds == 1.5; }},
       {"server.lease", "1.5", [](auto& s) { return s.server.lease_seconds == 1.5; }},
       {"server.presence", "1.5", [](auto& s) { return s.server.presence_seconds == 1.5; }},
@@ -596,6 +600,7 @@ TEST(Refuse, Contradictions_NameBothKeys) {
   EXPECT_THAT(ErrorOf(kMinimal, {{"server.min_clients", "101"}}), HasSubstr("so the run would never start"));
   EXPECT_THAT(ErrorOf(kMinimal, {{"server.min_clients", "9"}}),
               HasSubstr("is less than server.clients_per_round = 10"));
+  EXPECT_THAT(ErrorOf(kMinimal, {{"server.in_flight", "101"}}), HasSubstr("is more than data.partition.clients = 100"));
   EXPECT_THAT(ErrorOf(kMinimal, {{"server.min_reports", "11"}}),
               HasSubstr("is more than server.clients_per_round = 10"));
   EXPECT_THAT(ErrorOf(kMinimal, {{"run.name", "latest"}}), HasSubstr("cannot name a run"));

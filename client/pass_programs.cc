@@ -37,16 +37,16 @@ BufferTable::BufferTable(const Plan& plan) : layout_(plan.layout()) {
     names_.push_back(std::move(name));
     bytes_.push_back(bytes);
   };
-  const size_t trainable = layout_->segment_bytes(Segment::kTrainable);
+  const size_t trained = layout_->trained_bytes();
   add("params", layout_->arena_bytes());
-  add("grads", trainable);
+  add("grads", trained);
   add("base_params", layout_->arena_bytes());
   add("scalars", (static_cast<size_t>(flats.scalars) + kFirstScalar) * kScalarStride);
-  for (int i = 0; i < flats.slots; ++i) add(fmt::format("slots/{}", i), trainable);
-  for (const std::string& name : flats.update) add(fmt::format("update/{}", name), trainable);
-  for (const StateVector& state : flats.state) add(fmt::format("{}{}", kStatePrefix, state.name), trainable);
+  for (int i = 0; i < flats.slots; ++i) add(fmt::format("slots/{}", i), trained);
+  for (const std::string& name : flats.update) add(fmt::format("update/{}", name), trained);
+  for (const StateVector& state : flats.state) add(fmt::format("{}{}", kStatePrefix, state.name), trained);
   first_broadcast_ = size();
-  for (const std::string& name : flats.broadcast) add(fmt::format("{}{}", kBroadcastPrefix, name), trainable);
+  for (const std::string& name : flats.broadcast) add(fmt::format("{}{}", kBroadcastPrefix, name), trained);
 }
 
 int BufferTable::index(std::string_view name) const {
@@ -100,8 +100,8 @@ StatusOr<std::vector<VariableBinding>> PassPrograms::BindVariables(const Graph& 
     }
     const Slice* slice = nullptr;
     for (const Slice& candidate : layout.slices()) {
-      const bool whole = !gradient && kept < 0;  // the others are of the trainable segment alone
-      if (candidate.name == variable && (whole || candidate.segment == Segment::kTrainable)) slice = &candidate;
+      const bool whole = !gradient && kept < 0;  // the others are of what is trained alone
+      if (candidate.name == variable && (whole || IsTrained(candidate.segment))) slice = &candidate;
     }
     if (slice != nullptr) {
       // A step's gradients are nobody's business after it.
@@ -164,7 +164,7 @@ StatusOr<std::vector<Node*>> PassPrograms::AddGradients(Graph& graph, Output los
   std::vector<Output> handles;
   for (const Slice& slice : plan_->layout()->slices()) {
     const auto handle = handle_of.find(slice.name);
-    if (slice.segment != Segment::kTrainable || handle == handle_of.end()) continue;
+    if (!IsTrained(slice.segment) || handle == handle_of.end()) continue;
     trainable.push_back(&slice);
     handles.push_back(handle->second);
   }

@@ -21,8 +21,8 @@
 namespace rivulet {
 
 // The buffers of a plan by the names of flat variables, in the order in which a trainer binds them. "params" and
-// "base_params" are whole arenas, each with its shared variables in it; the others are as long as the trainable
-// segment. "scalars" has the numbers of a task: "round", "steps", then "scalars/0", "scalars/1", …
+// "base_params" are whole arenas, each with its shared variables in it; the others are as long as what is
+// trained. "scalars" has the numbers of a task: "round", "steps", then "scalars/0", "scalars/1", …
 class BufferTable {
  public:
   static constexpr int kParams = 0, kGrads = 1, kBaseParams = 2, kScalars = 3;

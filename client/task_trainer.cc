@@ -92,7 +92,7 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
                                          plan.name(), plan.dataset(), data.name),
                       TaskFailure::Code::kNoExamples, plan.dataset());
   }
-  const bool keeps = !plan.flat_names().state.empty() && task.kind == TaskKind::kTrain;
+  const bool keeps = plan.keeps_state() && task.kind == TaskKind::kTrain;
   StateBlob state;
   if (keeps) {
     if (states_ == nullptr) {

@@ -115,6 +115,14 @@ class LocalTrainer : public Trainer {
       AlignedBuffer& memory = memory_[Index(table_.index(fmt::format("{}{}", kStatePrefix, state.name)))];
       kept_.push_back({state.name, {reinterpret_cast<float*>(memory.data()), memory.size() / sizeof(float)}});
     }
+    // The model's local variables, where they are trained; their name is none that a plan can give.
+    const ModelLayout& layout = *plan_.layout();
+    if (layout.elements(Segment::kLocal) > 0) {
+      const size_t begin = layout.segment_offset(Segment::kLocal);
+      local_ = {reinterpret_cast<float*>(memory_[BufferTable::kParams].data() + begin),
+                layout.segment_bytes(Segment::kLocal) / sizeof(float)};
+      kept_.push_back({"params/local", local_});
+    }
     feeds_.resize(plan_.features().size());
     for (const auto& [name, source] : plan_.training().parts) parts_.push_back(RunsOf(name, source));
     for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
@@ -218,7 +226,7 @@ class LocalTrainer : public Trainer {
     std::memcpy(memory_[BufferTable::kParams].data(), base.arena().data(), base.arena().size());
     // The programs only read it.
     buffers_[BufferTable::kBaseParams].data = const_cast<std::byte*>(base.arena().data());
-    RIVULET_RETURN_IF_ERROR(BeginState(lane.state));
+    RIVULET_RETURN_IF_ERROR(BeginState(lane));
     // The stream follows from the task alone (the client's key, base version, ordinal). Which trainer runs it, in which
     // process and after how many other tasks, cannot change a draw.
     lane.rng = StreamOf(lane.task, Purpose::kGraph);
@@ -264,11 +272,11 @@ class LocalTrainer : public Trainer {
   }
 
   // What the client kept, or what it begins with.
-  Status BeginState(std::string_view state) {
+  Status BeginState(const LaneRun& lane) {
     if (kept_.empty()) return absl::OkStatus();
-    if (!state.empty()) return ReadState(state, kept_);
+    if (!lane.state.empty()) return ReadState(lane.state, kept_);
     const std::vector<StateVector>& specs = plan_.flat_names().state;
-    for (size_t i = 0; i < kept_.size(); ++i) {
+    for (size_t i = 0; i < specs.size(); ++i) {
       const std::span<std::byte> to = std::as_writable_bytes(kept_[i].values);
       if (specs[i].from_base) {
         const size_t trainable = plan_.layout()->segment_offset(Segment::kTrainable);
@@ -277,6 +285,11 @@ class LocalTrainer : public Trainer {
         std::memset(to.data(), 0, to.size());
       }
     }
+    if (local_.empty()) return absl::OkStatus();
+    // Under the client's own key, so that it needs nobody to tell it and no two begin alike.
+    RIVULET_ASSIGN_OR_RETURN(const auto first, InitialModel(plan_, lane.task.stream_key));
+    std::memcpy(local_.data(), first->arena().data() + plan_.layout()->segment_offset(Segment::kLocal),
+                local_.size_bytes());
     return absl::OkStatus();
   }
 
@@ -462,6 +475,7 @@ class LocalTrainer : public Trainer {
   std::vector<AlignedBuffer> memory_;  // by the table's index
   std::vector<Buffer> buffers_;
   std::vector<NamedState> kept_;                     // among them
+  std::span<float> local_;                           // the last of these; empty: the model has no local variables
   std::vector<AlignedBuffer> feeds_;                 // of the largest batch so far; smaller ones use their front
   AlignedBuffer arena_;                              // of the largest program; all share it
   std::shared_ptr<const ModelLayout> known_layout_;  // equal to the plan's

@@ -15,8 +15,8 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
   parts.layout = plan->layout();
   parts.aggregation = plan->aggregation();
   parts.broadcasts = plan->flat_names().broadcast;
-  parts.keeps_state = !plan->flat_names().state.empty();
-  parts.most_state_bytes = 64;
+  parts.keeps_state = plan->keeps_state();
+  parts.most_state_bytes = 128 + static_cast<int64_t>(parts.layout->segment_bytes(Segment::kLocal));
   for (const StateVector& kept : plan->flat_names().state) {
     parts.most_state_bytes += 64 + std::ssize(kept.name) + static_cast<int64_t>(parts.layout->arena_bytes());
   }

@@ -68,6 +68,7 @@ StatusOr<ModelDef> Whole(const ModelConfig& config) {
 StatusOr<ModelDef> ModelOf(const Scenario& scenario) {
   RIVULET_ASSIGN_OR_RETURN(ModelDef model, Whole(scenario.model));
   RIVULET_RETURN_IF_ERROR(Annotate(Freeze(model, scenario.model.freeze), "model.freeze"));
+  RIVULET_RETURN_IF_ERROR(Annotate(MakePersonal(model, scenario.model.personal), "model.personal"));
   return model;
 }
 

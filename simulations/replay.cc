@@ -301,7 +301,7 @@ class RecordedTasks final : public CoordinatorApi {
       task.stream_key = ClientKey(scenario_.run.seed, row.client_id);
       task.plan = plan_->digest();
       task.inputs = base->second.inputs;
-      if (!plan_->flat_names().state.empty()) task.state_of = states_->Of(row.client_id);
+      if (plan_->keeps_state()) task.state_of = states_->Of(row.client_id);
       task.gather = static_cast<uint64_t>(version) << 32 | static_cast<uint64_t>(row.base_round);
       gather_[task.id] = task.gather;
       rows_.emplace(task.id, row);

@@ -12,7 +12,7 @@
 namespace rivulet {
 namespace {
 
-constexpr char kFrozen[] = "frozen";
+constexpr char kFrozen[] = "frozen", kPersonal[] = "local", kTrained[] = "trainable";
 
 bool Matches(std::string_view pattern, std::string_view name) {
   size_t at = 0, star = std::string_view::npos, resume = 0, p = 0;
@@ -33,25 +33,29 @@ bool Matches(std::string_view pattern, std::string_view name) {
   return pattern.find_first_not_of('*', p) == std::string_view::npos;
 }
 
-}  // namespace
-
-Status Freeze(ModelDef& model, std::span<const std::string> patterns) {
-  if (patterns.empty()) return absl::OkStatus();
-  std::set<std::string> frozen;
+// The names that match, of variables that `takes` takes.
+StatusOr<std::set<std::string>> MatchingNames(const ModelDef& model, std::span<const std::string> patterns,
+                                              bool (*takes)(const ModelVariable&)) {
+  std::set<std::string> matching;
   for (const std::string& pattern : patterns) {
     std::vector<std::string> names;
     bool matched = false;
     for (const ModelVariable& variable : model.variables) {
+      if (!takes(variable)) continue;
       names.push_back(variable.name);
       if (!Matches(pattern, variable.name)) continue;
       matched = true;
-      frozen.insert(variable.name);
+      matching.insert(variable.name);
     }
     if (!matched)
       return NotFound("no variable matches '{}'.{} Variables are {}", pattern, DidYouMean(pattern, names),
                       fmt::join(names, ", "));
   }
-  // Attributes of a node do not change, so the graph is made anew.
+  return matching;
+}
+
+// Attributes of a node do not change, so the graph is made anew.
+Status Move(ModelDef& model, const std::set<std::string>& variables, const char* segment) {
   proto::GraphDef graph;
   if (!graph.ParseFromString(SerializeGraph(model.graph))) return Internal("the model's own graph cannot be read back");
   for (auto& node : *graph.mutable_node()) {
@@ -59,17 +63,40 @@ Status Freeze(ModelDef& model, std::span<const std::string> patterns) {
     const auto shared = node.attr().find("shared_name");
     const std::string& name =
         shared == node.attr().end() || shared->second.s().empty() ? node.name() : shared->second.s();
-    if (frozen.contains(name)) (*node.mutable_attr())[kSegmentAttr].set_s(kFrozen);
+    if (variables.contains(name)) (*node.mutable_attr())[kSegmentAttr].set_s(segment);
   }
   RIVULET_ASSIGN_OR_RETURN(model.graph, ParseGraph(graph.SerializeAsString()));
   RIVULET_ASSIGN_OR_RETURN(model.variables, VariablesOf(model.graph));
+  return absl::OkStatus();
+}
+
+bool Trains(const ModelDef& model) {
+  return std::ranges::any_of(model.variables, [](const ModelVariable& v) { return v.segment == kTrained; });
+}
+
+}  // namespace
+
+Status Freeze(ModelDef& model, std::span<const std::string> patterns) {
+  if (patterns.empty()) return absl::OkStatus();
+  RIVULET_ASSIGN_OR_RETURN(const std::set<std::string> frozen,
+                           MatchingNames(model, patterns, [](const ModelVariable&) { return true; }));
+  RIVULET_RETURN_IF_ERROR(Move(model, frozen, kFrozen));
   std::erase_if(model.train_updates, [&](const std::string& update) {
     const Node* node = model.graph.Find(update);
     return node != nullptr && !node->inputs().empty() && node->input(0).node->type() == "VarHandleOp" &&
            frozen.contains(std::string(VariableName(*node->input(0).node)));
   });
-  if (std::ranges::none_of(model.variables, [](const ModelVariable& v) { return v.segment == "trainable"; }))
-    return InvalidArgument("every variable is frozen, so there is nothing to train");
+  if (!Trains(model)) return InvalidArgument("every variable is frozen, so there is nothing to train");
+  return absl::OkStatus();
+}
+
+Status MakePersonal(ModelDef& model, std::span<const std::string> patterns) {
+  if (patterns.empty()) return absl::OkStatus();
+  RIVULET_ASSIGN_OR_RETURN(
+      const std::set<std::string> personal,
+      MatchingNames(model, patterns, [](const ModelVariable& variable) { return variable.segment == kTrained; }));
+  RIVULET_RETURN_IF_ERROR(Move(model, personal, kPersonal));
+  if (!Trains(model)) return InvalidArgument("every variable is personal, so there is nothing to learn together");
   return absl::OkStatus();
 }
 

@@ -1,4 +1,4 @@
-// Variables that are not trained.
+// Variables that are not trained, or that leave no client.
 #pragma once
 
 #include <span>
@@ -13,5 +13,8 @@ namespace rivulet {
 // "frozen": training computes no gradient for it and leaves out updates of its own, such as running averages.
 // NOT_FOUND: a pattern that matches no variable (names the nearest). INVALID_ARGUMENT: nothing is left to train.
 Status Freeze(ModelDef& model, std::span<const std::string> patterns);
+// Moves every trainable variable whose name matches into the segment "local": each client trains its own. Errors as
+// Freeze.
+Status MakePersonal(ModelDef& model, std::span<const std::string> patterns);
 
 }  // namespace rivulet

@@ -76,6 +76,12 @@ StatusOr<Composition> Compose(const Scenario& scenario, const ModelLayout& layou
 StatusOr<std::shared_ptr<const Plan>> ComposePlan(const Scenario& scenario, const ModelDef& model) {
   RIVULET_ASSIGN_OR_RETURN(const ModelLayout layout, ModelLayoutOf(model));
   RIVULET_ASSIGN_OR_RETURN(Composition composition, Compose(scenario, layout));
+  const EvaluationConfig& evaluation = scenario.evaluation;
+  if (layout.elements(Segment::kLocal) > 0 && (evaluation.every > 0 || evaluation.federated_every > 0)) {
+    return InvalidArgument(
+        "the model has local variables, of which no version has values to be measured with; set evaluation.every and "
+        "evaluation.federated_every to 0");
+  }
   if (scenario.evaluation.federated_every > 0) {
     RIVULET_ASSIGN_OR_RETURN(composition.evaluation, FederatedEvaluation(model, scenario.evaluation.batch_size));
   }

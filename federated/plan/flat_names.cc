@@ -6,8 +6,8 @@
 namespace rivulet {
 
 StatusOr<TensorSpec> FlatSpec(std::string_view name, const ModelLayout& layout, const FlatNames& names) {
-  const auto flat = [&](Segment segment) {
-    return TensorSpec{DType::kFloat32, Shape{static_cast<int64_t>(layout.segment_bytes(segment) / sizeof(float))}};
+  const auto flat = [&](size_t bytes) {
+    return TensorSpec{DType::kFloat32, Shape{static_cast<int64_t>(bytes / sizeof(float))}};
   };
   const auto numbered = [&](std::string_view prefix, int count) {
     if (!name.starts_with(prefix)) return false;
@@ -25,10 +25,10 @@ StatusOr<TensorSpec> FlatSpec(std::string_view name, const ModelLayout& layout, 
            });
   };
   const bool shared = layout.segment_bytes(Segment::kShared) > 0;
-  if (shared && (name == "shared" || name == "base_shared")) return flat(Segment::kShared);
+  if (shared && (name == "shared" || name == "base_shared")) return flat(layout.segment_bytes(Segment::kShared));
   if (name == "params" || name == "grads" || name == "base_params" || numbered("slots/", names.slots) ||
       named(kUpdatePrefix, names.update) || named(kBroadcastPrefix, names.broadcast) || kept())
-    return flat(Segment::kTrainable);
+    return flat(layout.trained_bytes());
   if (name == "round" || name == "steps" || numbered("scalars/", names.scalars))
     return TensorSpec{DType::kFloat64, Shape{}};
   return NotFound("'{}' is no flat variable of a plan with {} slots, {} scalars{}", name, names.slots, names.scalars,

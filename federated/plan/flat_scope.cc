@@ -14,8 +14,9 @@ Output FlatScope::Handle(std::string_view flat) {
   const auto known = handles_.find(flat);
   if (known != handles_.end()) return known->second;
   const bool scalar = IsScalar(flat);
-  const Segment segment = flat == "shared" || flat == "base_shared" ? Segment::kShared : Segment::kTrainable;
-  const auto elements = static_cast<int64_t>(layout_.segment_bytes(segment) / sizeof(float));
+  const bool shared = flat == "shared" || flat == "base_shared";
+  const size_t bytes = shared ? layout_.segment_bytes(Segment::kShared) : layout_.trained_bytes();
+  const auto elements = static_cast<int64_t>(bytes / sizeof(float));
   const DType dtype = scalar ? DType::kFloat64 : DType::kFloat32;
   const Shape shape = scalar ? Shape{} : Shape{elements};
   std::string name(flat);

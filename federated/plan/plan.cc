@@ -74,6 +74,7 @@ class PlanReader {
       return InvalidArgument("the plan's programs read the data sets '{}' and '{}'; a client binds one for a plan",
                              plan.dataset(), program.passes[0].dataset);
     }
+    RIVULET_RETURN_IF_ERROR(reader.CheckLocal());
     RIVULET_RETURN_IF_ERROR(reader.ReadAggregation(message.aggregation()));
     RIVULET_RETURN_IF_ERROR(reader.SumEvaluations());
     return std::shared_ptr<const Plan>(std::move(reader.plan_));
@@ -137,17 +138,36 @@ class PlanReader {
             variable.spec.shape.ToString(), static_cast<int32_t>(variable.spec.dtype));
       }
       RIVULET_ASSIGN_OR_RETURN(const Segment segment, SegmentFromName(variable.segment));
-      // Every task begins with the base model, which has no values for it.
-      if (segment == Segment::kLocal) {
-        return InvalidArgument(
-            "variable '{}' is of segment local, and no client keeps such a variable from task to task; make it shared "
-            "or frozen",
-            variable.name);
-      }
       specs.push_back({variable.name, variable.spec, segment});
     }
     RIVULET_ASSIGN_OR_RETURN(ModelLayout layout, ModelLayout::Create(specs));
     plan_->layout_ = std::make_shared<const ModelLayout>(std::move(layout));
+    return absl::OkStatus();
+  }
+
+  // A version has no values for local variables: each client begins a task with its own. So nothing may take the base
+  // model for the whole one.
+  Status CheckLocal() const {
+    const auto& slices = plan_->layout_->slices();
+    const auto local = std::ranges::find(slices, Segment::kLocal, &Slice::segment);
+    if (local == slices.end()) return absl::OkStatus();
+    const auto refuse = [&](std::string_view what) {
+      return InvalidArgument("variable '{}' is local, so that no version has it, and {} the base model", local->name,
+                             what);
+    };
+    if (plan_->program(TaskKind::kEvaluate) != nullptr) return refuse("the plan has clients measure");
+    if (std::ranges::any_of(plan_->flat_names_.state, &StateVector::from_base)) return refuse("a state begins as");
+    for (const LocalPass& pass : plan_->training().passes) {
+      for (const ModelInstance& instance : pass.models) {
+        if (instance.buffer != "params") return refuse("a pass runs over");
+      }
+      for (const auto& graph : {pass.begin, pass.step, pass.end}) {
+        if (graph == nullptr) continue;
+        for (const auto& node : graph->nodes()) {
+          if (node->type() == "VarHandleOp" && VariableName(*node) == "base_params") return refuse("a pass reads");
+        }
+      }
+    }
     return absl::OkStatus();
   }
 

@@ -60,12 +60,14 @@ class Plan {
   const LocalProgram& training() const { return programs_.at(TaskKind::kTrain); }
   // Its flat variables beyond those that every plan has.
   const FlatNames& flat_names() const { return flat_names_; }
+  // Whether clients keep something from task to task: vectors, or the model's local variables.
+  bool keeps_state() const { return !flat_names_.state.empty() || layout_->elements(Segment::kLocal) > 0; }
   // What every program of this plan is compiled with.
   CompileOptions compile_options() const;
   // The data set that its passes read; a client must have bound it.
   const std::string& dataset() const { return training().passes[0].dataset; }
-  // How what comes of its tasks is summed. An evaluation has no parts: the sum of "examples", and what its passes report,
-  // weighed by examples where it is a mean. That bounds nothing by the size of a cohort.
+  // How what comes of its tasks is summed. An evaluation has no parts: the sum of "examples", and what its passes
+  // report, weighed by examples where it is a mean. That bounds nothing by the size of a cohort.
   const AggregationSpec& aggregation(TaskKind kind = TaskKind::kTrain) const {
     return kind == TaskKind::kTrain ? aggregation_ : evaluation_;
   }
@@ -87,7 +89,8 @@ class Plan {
 // Where a model's variables lie. INVALID_ARGUMENT: a segment that there is not, variables that make no layout.
 StatusOr<ModelLayout> ModelLayoutOf(const ModelDef& model);
 
-// Gives every variable its first value by running the model's init target under `seed` (Purpose::kInitialise).
+// Gives every variable its first value by running the model's init target under `seed` (Purpose::kInitialise): the
+// run's for the model that all share, a client's own for its local variables.
 StatusOr<std::shared_ptr<class Model>> InitialModel(const Plan& plan, uint64_t seed);
 
 }  // namespace rivulet

@@ -41,6 +41,7 @@ struct ModelConfig {
   std::string normalization;                               // "": the preset's own
   std::string objective = "sparse_softmax_cross_entropy";  // for `layers` and `onnx`
   std::vector<std::string> freeze;                         // patterns of variables that keep their first values
+  std::vector<std::string> personal;                       // and of those of which each client keeps its own
   std::string loss = "loss";                               // for `graph`: scalar tensor, mean over the batch
   std::vector<std::string> metrics = {"accuracy"};         // for `graph`: scalar tensors
   std::string image_input = "image";                       // for `graph`: placeholders fed from the features

@@ -9,7 +9,7 @@ StatusOr<AlignedBuffer> FlatOfWire(const ModelLayout& layout, std::string_view w
     return InvalidArgument("a vector of {} bytes is none of {} float32 values, as many as the model has parameters",
                            wire.size(), layout.parameters());
   }
-  AlignedBuffer flat(layout.segment_bytes(Segment::kTrainable));
+  AlignedBuffer flat(layout.trained_bytes());
   for (const Slice& slice : layout.slices()) {
     if (slice.segment != Segment::kTrainable || slice.elements == 0) continue;
     std::memcpy(flat.data() + slice.offset, wire.data() + static_cast<size_t>(slice.wire_offset) * sizeof(float),

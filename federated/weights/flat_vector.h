@@ -10,8 +10,8 @@
 
 namespace rivulet {
 
-// As long as the trainable segment, padding zero. `wire`: little-endian float32. INVALID_ARGUMENT: it is not as long as
-// the trainable elements.
+// As long as what a task trains, padding and local variables zero. `wire`: little-endian float32. INVALID_ARGUMENT: it
+// is not as long as the trainable elements.
 StatusOr<AlignedBuffer> FlatOfWire(const ModelLayout& layout, std::string_view wire);
 
 }  // namespace rivulet

@@ -53,10 +53,10 @@ Status CheckVariable(const VariableSpec& variable) {
   if (SafetensorsName(dtype).empty()) {
     return InvalidArgument("variable '{}' is {}, which no model file can hold", variable.name, Name(dtype));
   }
-  const bool travels = variable.segment == Segment::kTrainable || variable.segment == Segment::kShared;
-  if (travels && dtype != DType::kFloat32) {
-    return InvalidArgument("{} variable '{}' is {}; updates are float32, so declare it float32, or as local or frozen",
-                           Name(variable.segment), variable.name, Name(dtype));
+  if (variable.segment != Segment::kFrozen && dtype != DType::kFloat32) {
+    return InvalidArgument(
+        "{} variable '{}' is {}; what is trained or averaged is float32, so declare it so, or as frozen",
+        Name(variable.segment), variable.name, Name(dtype));
   }
   return absl::OkStatus();
 }
@@ -101,10 +101,11 @@ StatusOr<ModelLayout> ModelLayout::Create(std::span<const VariableSpec> declarat
   ModelLayout layout;
   layout.declaration_order_.resize(declaration_order.size());
   uint64_t offset = 0;
-  int64_t wire_offset = 0;
+  int64_t delta_offset = 0;
   for (const Segment segment : kSegments) {
     // A delta holds trainable and shared elements one after the other; the other segments do not travel with it.
-    if (segment == Segment::kLocal || segment == Segment::kFrozen) wire_offset = 0;
+    int64_t own_offset = 0;
+    int64_t& wire_offset = segment == Segment::kLocal || segment == Segment::kFrozen ? own_offset : delta_offset;
     layout.segment_offset_[static_cast<size_t>(segment)] = offset;
     for (size_t i = 0; i < declaration_order.size(); ++i) {
       const VariableSpec& variable = declaration_order[i];

@@ -1,6 +1,6 @@
 // How a model lies in memory: every variable is a slice of one flat arena, in canonical (TensorFlow) layout.
 //
-// Order: by segment (trainable, shared, local, frozen), then declaration order. Each slice starts at a multiple of 64
+// Order: by segment (trainable, local, shared, frozen), then declaration order. Each slice starts at a multiple of 64
 // bytes; the padding between is zero, and is neither sent nor digested. Gradients, optimiser slots and deltas mirror
 // the arena's front part. "Wire order" is the same order without padding.
 #pragma once
@@ -19,9 +19,13 @@
 namespace rivulet {
 
 enum class Segment { kTrainable = 0, kShared = 1, kLocal = 2, kFrozen = 3 };
-inline constexpr std::array kSegments = {Segment::kTrainable, Segment::kShared, Segment::kLocal, Segment::kFrozen};
+// As they lie in the arena: what a task trains is one vector.
+inline constexpr std::array kSegments = {Segment::kTrainable, Segment::kLocal, Segment::kShared, Segment::kFrozen};
 std::string_view Name(Segment segment);                    // "trainable", "shared", "local", "frozen"
 StatusOr<Segment> SegmentFromName(std::string_view name);  // INVALID_ARGUMENT for any other
+
+// Whether tasks train its variables: they are sent, or stay with the client.
+inline bool IsTrained(Segment segment) { return segment == Segment::kTrainable || segment == Segment::kLocal; }
 
 struct VariableSpec {
   std::string name;
@@ -41,8 +45,8 @@ struct Slice {
 class ModelLayout {
  public:
   // INVALID_ARGUMENT: no trainable element, more than 65,536 variables, a name twice, empty, beyond 1,024 bytes or not
-  // UTF-8, an unknown or overflowing shape, a dtype that safetensors has not, a trainable or shared variable that is
-  // not float32.
+  // UTF-8, an unknown or overflowing shape, a dtype that safetensors has not, a variable that is not float32 where it
+  // is not frozen.
   static StatusOr<ModelLayout> Create(std::span<const VariableSpec> declaration_order);
 
   std::span<const Slice> slices() const { return slices_; }                      // arena order
@@ -53,6 +57,8 @@ class ModelLayout {
   size_t segment_offset(Segment segment) const { return segment_offset_[static_cast<size_t>(segment)]; }
   size_t segment_bytes(Segment segment) const { return segment_bytes_[static_cast<size_t>(segment)]; }
   size_t arena_bytes() const { return arena_bytes_; }
+  // Of the variables that a task trains, trainable and local, which the arena begins with; with padding.
+  size_t trained_bytes() const { return segment_offset(Segment::kLocal) + segment_bytes(Segment::kLocal); }
   // Of a delta in wire order: trainable, then shared.
   int64_t update_elements() const { return elements(Segment::kTrainable) + elements(Segment::kShared); }
   int64_t parameters() const { return elements(Segment::kTrainable); }

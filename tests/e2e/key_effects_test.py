@@ -178,6 +178,13 @@ class KeyEffects(RivuletTest):
         self.changes({"model.freeze": '["*/bias"]'})
         self.refused({"model.freeze": '["dense1/bia"]'}, "model.freeze", "dense1/bias")
 
+    def test_model__personal(self):
+        unmeasured = {"evaluation.every": 0}
+        self.changes({"model.personal": '["*/bias"]'}, unmeasured)
+        self.refused({"model.personal": '["dense1/bia"]'}, "model.personal", "dense1/bias")
+        self.refused({"model.personal": '["*/bias"]'}, "evaluation.every")
+        self.refused({"model.personal": '["*/bias"]', "algorithm.name": "fedprox", **unmeasured}, "local", "base model")
+
     def test_data__train(self):
         other = {"data.train": self.write("other.tfrecord", harness.tfrecord(
             [harness.example(bytes([i]) * 784, i % 10) for i in range(60)]))}

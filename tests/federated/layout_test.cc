@@ -33,10 +33,12 @@ TEST(ModelLayout, Segments_LieInOrderWhateverTheDeclaration) {
   ASSERT_OK(layout);
   std::vector<std::string> names;
   for (const Slice& slice : layout->slices()) names.push_back(slice.name);
-  EXPECT_EQ(names, (std::vector<std::string>{"w", "mean", "local", "frozen"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"w", "local", "mean", "frozen"}));
   EXPECT_EQ(std::vector<int>(layout->declaration_order().begin(), layout->declaration_order().end()),
-            (std::vector<int>{3, 2, 1, 0}));
-  EXPECT_EQ(layout->segment_offset(Segment::kShared), 128u);  // 80 bytes, padded
+            (std::vector<int>{3, 1, 2, 0}));
+  EXPECT_EQ(layout->segment_offset(Segment::kLocal), 128u);  // 80 bytes, padded
+  EXPECT_EQ(layout->trained_bytes(), 192u);
+  EXPECT_EQ(layout->segment_offset(Segment::kShared), 192u);
   EXPECT_EQ(layout->segment_bytes(Segment::kShared), 64u);
   EXPECT_EQ(layout->segment_offset(Segment::kFrozen), 256u);
   EXPECT_EQ(layout->Find("mean")->wire_offset, 20);  // after the trainable elements of a delta

@@ -440,24 +440,6 @@ TEST(BuildPlan, UnfitModels_AreRefused) {
   EXPECT_THAT(error([](auto& m) { m.train_loss = "perte"; }), HasSubstr("the plan's training loss: "));
 }
 
-// A task begins with the base model, which has no values for it: it would silently be zero.
-TEST(BuildPlan, LocalVariable_IsRefusedByName) {
-  ModelDef model = TinyModel();
-  Scope scope(model.graph);
-  const Output mine = scope.Op("VarHandleOp", {},
-                               {{"dtype", DType::kFloat32},
-                                {"shape", Shape{2}},
-                                {"shared_name", std::string("mine")},
-                                {"_segment", std::string("local")}});
-  scope.AddNode("AssignVariableOp", {mine, scope.Const(Tensor(DType::kFloat32, {2}))}, {{"dtype", DType::kFloat32}});
-  ASSERT_OK(scope.status());
-  ASSERT_OK_AND_ASSIGN(model.variables, VariablesOf(model.graph));
-  EXPECT_EQ(
-      testing::ErrorOf(BuildPlan(SomeScenario(), model)),
-      "variable 'mine' is of segment local, and no client keeps such a variable from task to task; make it shared "
-      "or frozen");
-}
-
 TEST(BuildPlan, VariableWithTheNameOfAFlatOne_IsRefused) {
   ModelDef model = TinyModel();
   Scope scope(model.graph);

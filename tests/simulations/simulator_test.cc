@@ -516,6 +516,18 @@ TEST_F(CountingTest, Ditto_HoweverItIsRun_SameBitsAndFedAvgs) {
   ExpectSameHoweverItIsRun(scenario);
 }
 
+// FedPer (Arivazhagan et al. 2019, arXiv:1912.00818): the last layer is everybody's own.
+TEST_F(CountingTest, PersonalLayers_HoweverItIsRun_SameBits) {
+  Scenario scenario = CountingScenario();
+  scenario.algorithm = {};
+  scenario.model.preset = "mlp";
+  const Trace average = Simulate(scenario, 2, "average.sqlite");
+  ASSERT_OK(average.status);
+  scenario.model.personal = {"dense2/*"};
+  ExpectSameHoweverItIsRun(scenario);
+  EXPECT_NE(Simulate(scenario, 2, "personal.sqlite").digests, average.digests);
+}
+
 TEST_F(SimulatorTest, ScaffoldsFirstRound_IsThatOfUniformFedAvg) {
   Scenario scenario = SmallScenario();
   scenario.server.weights = "uniform";

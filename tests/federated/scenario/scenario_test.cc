@@ -174,6 +174,8 @@ std::vector<Effect> Effects() {
        [](auto& s) { return s.model.normalization == "group"; },
        {{"model.preset", "resnet20"}}},
       {"model.objective", "mse", [](auto& s) { return s.model.objective == "mse"; }, layers},
+      {"model.personal", "[\"dense*\"]",
+       [](auto& s) { return s.model.personal == std::vector<std::string>{"dense*"}; }},
       {"model.freeze", "[\"conv*\"]", [](auto& s) { return s.model.freeze == std::vector<std::string>{"conv*"}; }},
       {"data.train", "t.tfrecord", [=](auto& s) { return s.data.train == cwd("t.tfrecord"); }},
       {"data.test", "u.tfrecord", [=](auto& s) { return s.data.test == cwd("u.tfrecord"); }},

@@ -98,9 +98,9 @@ TEST(LocalVariables, AreTrainedKeptAndInNoUpdate) {
 // Clients begin alike or not as the model's init says, and the same client always so.
 TEST(LocalVariables, FirstValues_AreTheClientsOwn) {
   ModelDef model = *Preset("mlp");
-  ASSERT_OK(MakePersonal(model, std::vector<std::string>{"dense2/*"}));
+  ASSERT_OK(MakePersonal(model, std::vector<std::string>{"dense3/*"}));
   ASSERT_OK_AND_ASSIGN(const auto plan, ComposePlan(PersonalScenario(), model));
-  const Slice& kernel = *plan->layout()->Find("dense2/kernel");
+  const Slice& kernel = *plan->layout()->Find("dense3/kernel");
   const auto first = [&](const char* client) {
     const auto initial = InitialModel(*plan, ClientKey(42, client));
     EXPECT_OK(initial);

@@ -523,7 +523,7 @@ TEST_F(CountingTest, PersonalLayers_HoweverItIsRun_SameBits) {
   scenario.model.preset = "mlp";
   const Trace average = Simulate(scenario, 2, "average.sqlite");
   ASSERT_OK(average.status);
-  scenario.model.personal = {"dense2/*"};
+  scenario.model.personal = {"dense3/*"};
   ExpectSameHoweverItIsRun(scenario);
   EXPECT_NE(Simulate(scenario, 2, "personal.sqlite").digests, average.digests);
 }

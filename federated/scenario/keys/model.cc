@@ -60,7 +60,7 @@ std::vector<Key> ModelKeys() {
           "Variables that keep their first values: names, in which `*` stands for any characters. They cost no "
           "gradient, and are neither sent up nor aggregated.")
           .Default("`[]`"),
-      Key("model.personal", RIVULET_FIELD(model.personal), "[\"dense2/*\"]",
+      Key("model.personal", RIVULET_FIELD(model.personal), "[\"dense3/*\"]",
           "Variables of which each client trains and keeps its own (FedPer, Arivazhagan et al. 2019): names, in which "
           "`*` stands for any characters. They leave no client, so that no version has them: `evaluation.every` and "
           "`evaluation.federated_every` must be 0, and the algorithm must not look at the base model.")

@@ -32,7 +32,9 @@ StatusOr<std::shared_ptr<const PlanArtifacts>> ArtifactCache::Plan(const Digest&
 
 StatusOr<std::shared_ptr<const Model>> ArtifactCache::ModelVersion(const Digest& model_digest,
                                                                    const rivulet::Plan& plan, const FetchFn& fetch) {
-  return models_.Get(model_digest, [&]() -> StatusOr<std::shared_ptr<const Model>> {
+  // Of two plans one model may lie in two ways, as they train other variables of it.
+  const Digest key = Sha256Of(fmt::format("{}{}", model_digest.AsBytes(), plan.digest().AsBytes()));
+  return models_.Get(key, [&]() -> StatusOr<std::shared_ptr<const Model>> {
     RIVULET_ASSIGN_OR_RETURN(const std::string bytes, fetch());
     RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<Model> model, ModelFromSafetensors(plan.layout(), bytes));
     // The only look at what came: it vouches for the values, which is what the update is a difference to.
@@ -45,11 +47,12 @@ StatusOr<std::shared_ptr<const Model>> ArtifactCache::ModelVersion(const Digest&
   });
 }
 
-StatusOr<std::shared_ptr<const AlignedBuffer>> ArtifactCache::Broadcast(const Digest& digest, const rivulet::Plan& plan,
-                                                                        const FetchFn& fetch) {
+// Kept with the plan: bytes say nothing of where a model's variables lie.
+StatusOr<std::shared_ptr<const AlignedBuffer>> PlanArtifacts::Broadcast(const Digest& digest,
+                                                                        const FetchFn& fetch) const {
   return broadcasts_.Get(digest, [&]() -> StatusOr<std::shared_ptr<const AlignedBuffer>> {
     RIVULET_ASSIGN_OR_RETURN(const std::string wire, fetch());
-    RIVULET_ASSIGN_OR_RETURN(AlignedBuffer flat, FlatOfWire(*plan.layout(), wire));
+    RIVULET_ASSIGN_OR_RETURN(AlignedBuffer flat, FlatOfWire(*plan->layout(), wire));
     return std::make_shared<const AlignedBuffer>(std::move(flat));
   });
 }

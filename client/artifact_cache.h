@@ -15,13 +15,6 @@
 
 namespace rivulet {
 
-// A plan and what is made from it once.
-struct PlanArtifacts {
-  std::shared_ptr<const Plan> plan;
-  std::shared_ptr<PassPrograms> programs;
-  std::shared_ptr<const DecodedSets> examples;  // of the data sets that this process has, as the plan is fed with them
-};
-
 // Values by digest; the few last used are kept. Get is single-flight: of several threads that want a value, one makes
 // it and the others wait, and when it fails the next one tries. Thread-safe.
 template <typename T>
@@ -75,9 +68,25 @@ class DigestCache {
   std::list<Entry> entries_;  // last used first
 };
 
+// A plan and what is made from it once.
+struct PlanArtifacts {
+  using FetchFn = std::function<StatusOr<std::string>()>;
+
+  std::shared_ptr<const Plan> plan;
+  std::shared_ptr<PassPrograms> programs;
+  std::shared_ptr<const DecodedSets> examples;  // of the data sets that this process has, as the plan is fed with them
+
+  // A vector that the server sends with a version, whose bytes have `digest`, as the plan's model lies; `fetch` brings
+  // bytes that have it. INVALID_ARGUMENT: it is not as long as the model.
+  StatusOr<std::shared_ptr<const AlignedBuffer>> Broadcast(const Digest& digest, const FetchFn& fetch) const;
+
+ private:
+  mutable DigestCache<AlignedBuffer> broadcasts_{4};
+};
+
 class ArtifactCache {
  public:
-  using FetchFn = std::function<StatusOr<std::string>()>;
+  using FetchFn = PlanArtifacts::FetchFn;
 
   // With `only_kernels` ("native", "portable") plans that ask for others are refused. Decoded examples are kept within
   // `rows`; null: within kDefaultRowBytes.
@@ -95,17 +104,11 @@ class ArtifactCache {
   StatusOr<std::shared_ptr<const Model>> ModelVersion(const Digest& model_digest, const rivulet::Plan& plan,
                                                       const FetchFn& fetch);
 
-  // A vector that the server sends with a version, whose bytes have `digest`; `fetch` brings bytes that have it.
-  // INVALID_ARGUMENT: it is not as long as `plan`'s model.
-  StatusOr<std::shared_ptr<const AlignedBuffer>> Broadcast(const Digest& digest, const rivulet::Plan& plan,
-                                                           const FetchFn& fetch);
-
  private:
   const std::string only_kernels_;
   const std::shared_ptr<RowBudget> rows_;
   DigestCache<PlanArtifacts> plans_{4};
   DigestCache<Model> models_{2};
-  DigestCache<AlignedBuffer> broadcasts_{4};
 };
 
 }  // namespace rivulet

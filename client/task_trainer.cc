@@ -61,7 +61,7 @@ Status TaskTrainer::FetchBroadcasts(const Task& task, const Plan& plan, const So
           InvalidArgument("task {} does not name the '{}' that plan '{}' reads", task.id, input, plan.name()),
           TaskFailure::Code::kBadModel);
     }
-    auto fetched = artifacts_.Broadcast(blob->id.digest, plan, [&] { return sources.blob(blob->id); });
+    auto fetched = plan_->Broadcast(blob->id.digest, [&] { return sources.blob(blob->id); });
     if (!fetched.ok()) return WithReason(Annotate(fetched.status(), input), TaskFailure::Code::kBadModel);
     broadcasts_.push_back(*std::move(fetched));
   }

@@ -204,7 +204,8 @@ class LocalTrainer : public Trainer {
     if (size > UINT32_MAX) return InvalidArgument("client '{}' has {} examples, beyond 2^32 - 1", lane.client_id, size);
     // In one process the base comes with the coordinator's own layout: compared once, as that takes hashing.
     if (base.shared_layout() != known_layout_) {
-      if (base.layout().digest() != plan_.layout()->digest()) {
+      const ModelLayout& layout = *plan_.layout();
+      if (base.layout().digest() != layout.digest() || base.layout().arena_bytes() != layout.arena_bytes()) {
         return InvalidArgument("the base model's variables are not those of plan '{}'", plan_.name());
       }
       known_layout_ = base.shared_layout();

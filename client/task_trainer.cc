@@ -130,18 +130,20 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
   training.Arrow(Tracer::Flow::kStep, Tracer::kTask, task.id);
   std::vector<const AlignedBuffer*> broadcasts;
   for (const auto& broadcast : broadcasts_) broadcasts.push_back(broadcast.get());
-  const LaneTask lane{&task, client_id, base_.get(), &examples, state, broadcasts};
+  LaneTask lane{&task, client_id, base_.get(), &examples, state, broadcasts};
+  if (keeps) lane.beside = pipeline_->Begin();
   RIVULET_ASSIGN_OR_RETURN(std::vector<LocalResult> results, trainer_->Train({&lane, 1}, stop_.token()));
   LocalResult& result = results[0];
   if (keeps && absl::IsDataLoss(result.status)) {
     result.status = WithReason(result.status, TaskFailure::Code::kBadModel, kStateSubject);
   }
   RIVULET_RETURN_IF_ERROR(result.status);
-  if (keeps) {
-    RIVULET_RETURN_IF_ERROR(states_->Propose(task.run_id, client_id, task.id, std::move(result.state)));
-  }
   if (task.kind == TaskKind::kTrain && !pipeline_->transparent()) {
     RIVULET_ASSIGN_OR_RETURN(result.parts, pipeline_->Apply(task, result.parts));
+  }
+  if (keeps) {
+    if (!lane.beside.empty()) AddToState(result.state, lane.beside);
+    RIVULET_RETURN_IF_ERROR(states_->Propose(task.run_id, client_id, task.id, std::move(result.state)));
   }
   training.Arg("examples", result.examples);
   training.Arg("steps", result.steps);

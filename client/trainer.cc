@@ -14,7 +14,6 @@
 #include "engine/profile/step_monitor.h"
 #include "federated/plan/plan_input.h"
 #include "federated/random/streams.h"
-#include "federated/states/state_blob.h"
 
 namespace rivulet {
 namespace {
@@ -82,6 +81,7 @@ struct LaneRun {
   std::string_view client_id;
   const ExampleSource& examples;
   std::string_view state;
+  std::span<const NamedState> beside;
   const CancellationToken& cancel;
   const int64_t size = examples.size();
   StreamKey rng{};
@@ -147,7 +147,7 @@ class LocalTrainer : public Trainer {
     RIVULET_CHECK(lane.task != nullptr && lane.base != nullptr && lane.examples != nullptr);
     EnterWorkerThread();
     std::vector<LocalResult> results(1);
-    LaneRun run{*lane.task, lane.client_id, *lane.examples, lane.state, cancel};
+    LaneRun run{*lane.task, lane.client_id, *lane.examples, lane.state, lane.beside, cancel};
     results[0].status = BindBroadcasts(lane.broadcasts, lane.task->kind);
     if (results[0].status.ok()) results[0].status = TrainLane(run, *lane.base, results[0]);
     return results;
@@ -274,8 +274,11 @@ class LocalTrainer : public Trainer {
 
   // What the client kept, or what it begins with.
   Status BeginState(const LaneRun& lane) {
-    if (kept_.empty()) return absl::OkStatus();
-    if (!lane.state.empty()) return ReadState(lane.state, kept_);
+    if (!lane.state.empty() && kept_.size() + lane.beside.size() > 0) {
+      std::vector<NamedState> all = kept_;
+      all.insert(all.end(), lane.beside.begin(), lane.beside.end());
+      return ReadState(lane.state, all);
+    }
     const std::vector<StateVector>& specs = plan_.flat_names().state;
     for (size_t i = 0; i < specs.size(); ++i) {
       const std::span<std::byte> to = std::as_writable_bytes(kept_[i].values);

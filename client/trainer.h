@@ -16,6 +16,7 @@
 #include "federated/aggregation/update.h"
 #include "federated/plan/example_source.h"
 #include "federated/plan/plan.h"
+#include "federated/states/state_blob.h"
 #include "federated/transport/coordinator_api.h"
 #include "federated/weights/model.h"
 
@@ -33,6 +34,8 @@ struct LaneTask {
   std::string_view state = {};  // as a result gave it (federated/states/state_blob.h); "": its first values
   // What the plan has it read beside the base, in the order of FlatNames::broadcast (federated/weights/flat_vector.h).
   std::span<const AlignedBuffer* const> broadcasts = {};
+  // What the caller keeps in the same state, behind the trainer's own: filled from it where it is not "".
+  std::span<const NamedState> beside = {};
 };
 
 struct LocalResult {

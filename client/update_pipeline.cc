@@ -1,6 +1,7 @@
 #include "client/update_pipeline.h"
 
 #include <algorithm>
+#include <array>
 
 #include "federated/random/streams.h"
 
@@ -24,14 +25,24 @@ StatusOr<std::unique_ptr<UpdatePipeline>> UpdatePipeline::Create(const Plan& pla
     Part& part = pipeline->parts_.emplace_back();
     part.name = spec.name;
     part.elements = spec.elements;
-    RIVULET_ASSIGN_OR_RETURN(part.codec, Codec::Create(spec.codec, spec.elements));
+    RIVULET_ASSIGN_OR_RETURN(part.codec, Codec::Create(spec.codec, spec.elements, spec.codec_settings));
     pipeline->transparent_ &= part.codec->transparent();
+    // A name that no vector of a plan has.
+    if (spec.error_feedback) {
+      part.left_out.resize(static_cast<size_t>(spec.elements));
+      pipeline->kept_.push_back({fmt::format("left_out/{}", spec.name), part.left_out});
+    }
   }
   return pipeline;
 }
 
-// Values are copied once, where a mechanism is to change them: the trainer's memory is the model, and what lies there
-// is what a client keeps. A codec alone reads them where they are.
+std::span<const NamedState> UpdatePipeline::Begin() {
+  for (const NamedState& left_out : kept_) std::ranges::fill(left_out.values, 0.0f);
+  return kept_;
+}
+
+// Values are copied once, where a mechanism or what was left out is to change them: the trainer's memory is the model,
+// and what lies there is what a client keeps. A codec alone reads them where they are.
 StatusOr<std::vector<PartView>> UpdatePipeline::Apply(const Task& task, std::span<const PartView> parts) {
   std::vector<std::span<const FloatRun>> runs;
   std::vector<std::span<float>> values;
@@ -46,7 +57,7 @@ StatusOr<std::vector<PartView>> UpdatePipeline::Apply(const Task& task, std::spa
                              part.elements);
     }
     runs.push_back(found->runs);
-    if (mechanisms_.empty()) continue;
+    if (mechanisms_.empty() && part.left_out.empty()) continue;
     part.values.resize(static_cast<size_t>(elements));
     float* to = part.values.data();
     for (const FloatRun& run : found->runs) {
@@ -62,6 +73,9 @@ StatusOr<std::vector<PartView>> UpdatePipeline::Apply(const Task& task, std::spa
     Draws draws = DrawsOf(task, Purpose::kNoise, i);
     RIVULET_RETURN_IF_ERROR(mechanisms_[i]->Apply(values, draws));
   }
+  for (Part& part : parts_) {
+    for (size_t i = 0; i < part.left_out.size(); ++i) part.values[i] += part.left_out[i];
+  }
   std::vector<PartView> views;
   for (size_t p = 0; p < parts_.size(); ++p) {
     Part& part = parts_[p];
@@ -74,6 +88,12 @@ StatusOr<std::vector<PartView>> UpdatePipeline::Apply(const Task& task, std::spa
     Draws draws = DrawsOf(task, Purpose::kEncode, p);
     part.codec->Encode(runs[p], draws, part.encoded);
     view.data = std::as_bytes(std::span(part.encoded));
+    std::array<float, 4096> block;
+    for (size_t first = 0; first < part.left_out.size(); first += block.size()) {
+      const size_t count = std::min(block.size(), part.left_out.size() - first);
+      part.codec->Decode(view.data, static_cast<int64_t>(first), std::span(block).first(count));
+      for (size_t i = 0; i < count; ++i) part.left_out[first + i] = part.values[first + i] - block[i];
+    }
   }
   return views;
 }

@@ -1,6 +1,11 @@
 // What happens to an update between the trainer and whoever folds or sends it, natively and in this order: the plan's
 // mechanisms (clipping, noise), then each part's codec. A plan says which and with what numbers, and can put nothing
 // between.
+//
+// Where a part has error feedback (Karimireddy et al. 2019, arXiv:1901.09847, algorithm 2; Stich et al. 2018,
+// arXiv:1809.07599), its client keeps what the codec C left out, e, beside what else it keeps:
+//
+//   p = Δ + e,  C(p) is sent,  e ← p − C(p)
 #pragma once
 
 #include <memory>
@@ -13,6 +18,7 @@
 #include "federated/codecs/codec.h"
 #include "federated/mechanisms/mechanism.h"
 #include "federated/plan/plan.h"
+#include "federated/states/state_blob.h"
 #include "federated/transport/coordinator_api.h"
 
 namespace rivulet {
@@ -22,6 +28,10 @@ class UpdatePipeline {
  public:
   // NOT_FOUND: a mechanism or a codec that this client does not know. INVALID_ARGUMENT: a setting out of its range.
   static StatusOr<std::unique_ptr<UpdatePipeline>> Create(const Plan& plan);
+
+  // Before a task is trained: what its client has kept is to be read into these. Until then they are zeros, those of a
+  // first task. After Apply they are what it keeps. None where no part has error feedback.
+  std::span<const NamedState> Begin();
 
   // Whether parts go through unchanged: then whoever folds reads the trainer's own memory, and nothing is copied.
   bool transparent() const { return transparent_; }
@@ -36,13 +46,15 @@ class UpdatePipeline {
     std::string name;
     int64_t elements = 0;
     std::unique_ptr<const Codec> codec;
-    std::vector<float> values;  // where a mechanism changes them
-    FloatRun run;               // over them
+    std::vector<float> values;    // where they are changed before they are encoded
+    FloatRun run;                 // over them
+    std::vector<float> left_out;  // by its codec, of a part with error feedback
     std::string encoded;
   };
   UpdatePipeline() = default;
 
   bool transparent_ = true;
+  std::vector<NamedState> kept_;  // "left_out/PART"
   std::vector<std::unique_ptr<const Mechanism>> mechanisms_;
   std::vector<Part> parts_;
 };

@@ -89,9 +89,10 @@ RunCoordinator::Outcome RunCoordinator::MakeRound(Job& job) {
   const bool last = round == scenario.run.rounds;
   const int64_t every = scenario.evaluation.every;
   const bool measure = every > 0 && (round % every == 0 || last);
+  const ServerUpdate update = {*optimizer_, scenario.server.learning_rate, &mean_mechanisms_, round};
   StatusOr<MadeVersion> made =
-      MakeVersion(base, std::move(aggregation), StalenessOf(round, parts_.dial.staleness_exponent), *optimizer_,
-                  scenario.server.learning_rate, measure ? options_.evaluator : nullptr, options_.tracer);
+      MakeVersion(base, std::move(aggregation), StalenessOf(round, parts_.dial.staleness_exponent), update,
+                  measure ? options_.evaluator : nullptr, options_.tracer);
 
   end.status = made.ok() ? "committed" : "failed";
   end.reason = Message(made.status());

@@ -20,8 +20,13 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
   for (const StateVector& kept : plan->flat_names().state) {
     parts.most_state_bytes += 64 + std::ssize(kept.name) + static_cast<int64_t>(parts.layout->arena_bytes());
   }
+  for (const PartSpec& part : parts.aggregation.parts) {
+    if (!part.error_feedback) continue;
+    parts.most_state_bytes += 64 + std::ssize(part.name) + part.elements * static_cast<int64_t>(sizeof(float));
+  }
   parts.evaluation = plan->aggregation(TaskKind::kEvaluate);
   RIVULET_ASSIGN_OR_RETURN(const Composition composition, Compose(options.scenario, *plan->layout()));
+  parts.mean_mechanisms = composition.mean_mechanisms;
   parts.server_optimizer = composition.server_optimizer;
   parts.dial = composition.dial;
   parts.initial_model = [plan, seed = options.scenario.run.seed]() -> StatusOr<std::shared_ptr<const Model>> {

@@ -367,10 +367,13 @@ StatusOr<std::unique_ptr<Coordinator>> CreateCoordinator(CoordinatorOptions opti
   }
   RIVULET_ASSIGN_OR_RETURN(auto optimizer, ServerOptimizer::Create(parts.server_optimizer));
   RIVULET_RETURN_IF_ERROR(CheckServer(parts, *optimizer));
+  RIVULET_ASSIGN_OR_RETURN(MeanMechanisms mechanisms,
+                           MeanMechanisms::Create(parts.mean_mechanisms, options.scenario.run.seed));
   RIVULET_ASSIGN_OR_RETURN(RunCoordinator::Setup setup,
                            options.resume.empty() ? NewRun(std::move(options), std::move(parts), *optimizer)
                                                   : StoredRun(std::move(options), std::move(parts), *optimizer));
   setup.optimizer = std::move(optimizer);
+  setup.mean_mechanisms = std::move(mechanisms);
   return std::make_unique<RunCoordinator>(std::move(setup));
 }
 

@@ -20,7 +20,7 @@ constexpr int64_t kUpdateOverheadBytes = 64 * 1024;
 int64_t MostBytesOf(const AggregationSpec& spec) {
   int64_t bytes = 0;
   for (const PartSpec& part : spec.parts) {
-    const auto codec = Codec::Create(part.codec, part.elements);
+    const auto codec = Codec::Create(part.codec, part.elements, part.codec_settings);
     RIVULET_CHECK(codec.ok(), "{}", Message(codec.status()));
     bytes += (*codec)->MaxBytes();
   }
@@ -51,6 +51,7 @@ RunCoordinator::RunCoordinator(Setup setup)
     : options_(std::move(setup.options)),
       parts_(std::move(setup.parts)),
       optimizer_(std::move(setup.optimizer)),
+      mean_mechanisms_(std::move(setup.mean_mechanisms)),
       run_id_(std::move(setup.run_id)),
       resumed_(setup.resumed),
       already_finished_(setup.already_finished),

@@ -42,6 +42,7 @@
 #include "coordinator/rounds/run_machine.h"
 #include "coordinator/run_parts.h"
 #include "engine/base/mutex.h"
+#include "federated/mechanisms/mean_mechanisms.h"
 #include "federated/server_optimizers/server_optimizer.h"
 #include "federated/states/state_store.h"
 
@@ -53,6 +54,7 @@ class RunCoordinator final : public Coordinator {
     CoordinatorOptions options;
     RunParts parts;
     std::unique_ptr<const ServerOptimizer> optimizer;
+    MeanMechanisms mean_mechanisms;
     std::string run_id;
     std::unique_ptr<History> history;
     std::unique_ptr<ModelStore> models;
@@ -222,6 +224,7 @@ class RunCoordinator final : public Coordinator {
   const CoordinatorOptions options_;
   const RunParts parts_;
   const std::unique_ptr<const ServerOptimizer> optimizer_;
+  const MeanMechanisms mean_mechanisms_;
   const std::string run_id_;
   const bool resumed_;
   const bool already_finished_;

@@ -22,6 +22,7 @@ struct RunParts {
   std::shared_ptr<const ModelLayout> layout;
   AggregationSpec aggregation;
   AggregationSpec evaluation = {};  // of what clients measure; without scalars: the plan does not say how to measure
+  std::vector<PieceSpec> mean_mechanisms = {};
   PieceSpec server_optimizer = {"sgd"};
   Dial dial = {};                            // its in_flight counts where tasks start from the latest version
   std::vector<std::string> broadcasts = {};  // what its clients read of a version beside the model, by name: "c"

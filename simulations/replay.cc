@@ -104,6 +104,21 @@ std::string Difference(const ClientRoundRow& row, const TaskRecord& record) {
   return "";
 }
 
+// Noise that nobody can draw again makes versions that nobody can make again.
+Status CheckRepeatable(const Composition& composition, const std::string& run_id) {
+  for (const auto* pieces : {&composition.mechanisms, &composition.mean_mechanisms}) {
+    for (const PieceSpec& piece : *pieces) {
+      RIVULET_ASSIGN_OR_RETURN(const auto mechanism, Mechanism::Create(piece));
+      if (mechanism->repeatable()) continue;
+      return FailedPrecondition(
+          "run '{}' cannot be replayed: its noise came from the system's generator, and only noise of noise_source = "
+          "\"seeded\" can be drawn again",
+          run_id);
+    }
+  }
+  return absl::OkStatus();
+}
+
 // In the place of the coordinator: gives the recorded tasks of one version after the other to sites that do not know
 // the difference.
 class RecordedTasks final : public CoordinatorApi {
@@ -117,7 +132,9 @@ class RecordedTasks final : public CoordinatorApi {
     plan_ = std::move(plan);
     scenario_ = scenario;
     RIVULET_ASSIGN_OR_RETURN(const Composition composition, Compose(scenario, *plan_->layout()));
+    RIVULET_RETURN_IF_ERROR(CheckRepeatable(composition, run_id_));
     RIVULET_ASSIGN_OR_RETURN(optimizer_, ServerOptimizer::Create(composition.server_optimizer));
+    RIVULET_ASSIGN_OR_RETURN(mean_mechanisms_, MeanMechanisms::Create(composition.mean_mechanisms, scenario.run.seed));
     dial_ = composition.dial;
     RIVULET_ASSIGN_OR_RETURN(const std::vector<ModelRow> models, history_->Models(run_id_));
     for (const ModelRow& model : models) digests_[model.round] = model.digest;
@@ -316,8 +333,9 @@ class RecordedTasks final : public CoordinatorApi {
     const int64_t tasks = std::ssize(rows_);
     RIVULET_ASSIGN_OR_RETURN(
         static_cast<ServerState&>(current_),
-        MakeVersion(current_, std::move(aggregation_), StalenessOf(version_, dial_.staleness_exponent), *optimizer_,
-                    scenario_.server.learning_rate, nullptr, options_.instruments.tracer));
+        MakeVersion(current_, std::move(aggregation_), StalenessOf(version_, dial_.staleness_exponent),
+                    {*optimizer_, scenario_.server.learning_rate, &mean_mechanisms_, version_}, nullptr,
+                    options_.instruments.tracer));
     RIVULET_RETURN_IF_ERROR(CheckDigest(version_, tasks));
     KeepBase(version_);
     std::erase_if(bases_, [&](const auto& base) { return base.first < version_ - dial_.max_staleness; });
@@ -338,6 +356,7 @@ class RecordedTasks final : public CoordinatorApi {
   Scenario scenario_;
   std::shared_ptr<const Plan> plan_;
   std::unique_ptr<const ServerOptimizer> optimizer_;
+  MeanMechanisms mean_mechanisms_;
   Dial dial_;
   std::map<int64_t, std::string> digests_;  // recorded, by version
   int64_t versions_ = 0;

@@ -75,7 +75,10 @@ Fields FieldsOf(const Plan& plan) {
                    {"largest_weight", sum.max_weight}};
   for (const PartSpec& part : sum.parts) {
     const std::string of = sum.parts.size() == 1 ? "" : fmt::format("{}.", part.name);
-    fields.push_back({of + "codec", part.codec});
+    std::vector<std::string> codec = {part.codec};
+    for (const auto& [setting, value] : part.codec_settings) codec.push_back(fmt::format("{} = {}", setting, value));
+    if (part.error_feedback) codec.push_back("what it leaves out is added to the next update");
+    fields.push_back({of + "codec", fmt::format("{}", fmt::join(codec, ", "))});
     fields.push_back({of + "largest_value", fmt::format("2^{}", part.value_bits)});
     fields.push_back({of + "resolution_of_sum", fmt::format("2^-{}", sum.fraction_bits(part))});
   }

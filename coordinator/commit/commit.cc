@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <span>
+#include <vector>
 
 #include "engine/base/check.h"
 #include "engine/profile/tracer.h"
@@ -20,14 +22,19 @@ constexpr double kToleratedLoss = 0.001;  // of non-zero coordinates, to roundin
 }  // namespace
 
 StatusOr<MadeVersion> MakeVersion(const ServerState& base, std::unique_ptr<Aggregation> aggregation,
-                                  const Staleness& staleness, const ServerOptimizer& optimizer, double learning_rate,
-                                  Evaluator* evaluator, Tracer* tracer) {
+                                  const Staleness& staleness, const ServerUpdate& update, Evaluator* evaluator,
+                                  Tracer* tracer) {
   const auto begin = std::chrono::steady_clock::now();
   MadeVersion made;
   {
-    RIVULET_ASSIGN_OR_RETURN(const ServerInput input, std::move(*aggregation).Finish(staleness));
+    RIVULET_ASSIGN_OR_RETURN(ServerInput input, std::move(*aggregation).Finish(staleness));
     // Sums of 64 bits take twice the room of the model; they go before the new model and an evaluation need theirs.
     aggregation.reset();
+    if (update.mechanisms != nullptr && !update.mechanisms->empty()) {
+      std::vector<std::span<float>> means;
+      for (ServerInput::Part& part : input.parts) means.emplace_back(part.mean);
+      RIVULET_RETURN_IF_ERROR(update.mechanisms->Apply(update.version, means));
+    }
     const ServerInput::Part* const delta = input.Find("delta");
     RIVULET_CHECK(delta != nullptr, "a run of models aggregates no delta");
     PartMeans others;
@@ -36,7 +43,7 @@ StatusOr<MadeVersion> MakeVersion(const ServerState& base, std::unique_ptr<Aggre
       if (&part != delta) others.emplace(part.name, part.mean);
     }
     RIVULET_ASSIGN_OR_RETURN(static_cast<ServerState&>(made),
-                             NextState(base, optimizer, learning_rate, delta->mean, others));
+                             NextState(base, update.optimizer, update.learning_rate, delta->mean, others));
   }
   made.aggregate_seconds = SecondsSince(begin);
   if (evaluator != nullptr) {

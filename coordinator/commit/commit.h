@@ -11,6 +11,7 @@
 #include "engine/base/status.h"
 #include "federated/aggregation/aggregation.h"
 #include "federated/evaluation/evaluator.h"
+#include "federated/mechanisms/mean_mechanisms.h"
 #include "federated/server_optimizers/server_optimizer.h"
 #include "federated/server_state/server_state.h"
 
@@ -24,13 +25,21 @@ struct MadeVersion : ServerState {
   std::map<std::string, Measure> central;  // "test/accuracy"; empty without an evaluator
 };
 
+// What the server does with the mean of a version's updates. All must outlive the call.
+struct ServerUpdate {
+  const ServerOptimizer& optimizer;
+  double learning_rate = 1;
+  const MeanMechanisms* mechanisms = nullptr;  // before the optimiser's step; null: none
+  int64_t version = 0;                         // that is made
+};
+
 // The version after `base`, of updates that count by their `staleness` (Aggregation::Finish). `evaluator` and `tracer`
 // may be null; a tracer gets the evaluation as a phase. Consumes the aggregation, whose sums are freed before an
 // evaluation needs room. FAILED_PRECONDITION: the updates give no model that can be committed, as one that is not
 // finite. Otherwise as the evaluator says.
 StatusOr<MadeVersion> MakeVersion(const ServerState& base, std::unique_ptr<Aggregation> aggregation,
-                                  const Staleness& staleness, const ServerOptimizer& optimizer, double learning_rate,
-                                  Evaluator* evaluator, Tracer* tracer);
+                                  const Staleness& staleness, const ServerUpdate& update, Evaluator* evaluator,
+                                  Tracer* tracer);
 
 // A sentence for the history where rounding lost more than the settings should allow; else "".
 std::string LossWarning(double lost_fraction, const AggregationSpec& spec);

@@ -160,6 +160,11 @@ Digest AggregationSpec::digest() const {
   for (const PartSpec& part : parts) {
     text(part.name);
     text(part.codec);
+    for (const auto& [name, value] : part.codec_settings) {
+      text(name);
+      hash.UpdateU64(std::bit_cast<uint64_t>(value));
+    }
+    if (part.error_feedback) text("error feedback");
     for (const int64_t field : {part.elements, int64_t{part.value_bits}, int64_t{part.sum_bits}}) number(field);
     text(part.weigh);
     hash.UpdateU8(part.optional);

@@ -43,10 +43,13 @@ struct Denominator {
 
 struct PartSpec {
   std::string name = "delta";
-  std::string codec = "f32";  // how it travels, by name: federated/codecs
-  int64_t elements = 0;       // wire order
-  int value_bits = 10;        // |value| ≤ 2^value_bits; -30 .. 30
-  int sum_bits = 64;          // 64, or 32 under masks
+  std::string codec = "f32";                          // how it travels, by name: federated/codecs
+  std::map<std::string, double> codec_settings = {};  // of the codec's own table; what is not here has its default
+  // Whether a client keeps what the codec leaves out of its update, and adds it to its next one.
+  bool error_feedback = false;
+  int64_t elements = 0;  // wire order
+  int value_bits = 10;   // |value| ≤ 2^value_bits; -30 .. 30
+  int sum_bits = 64;     // 64, or 32 under masks
   // The weight rule: "examples", "one" or "scalar:NAME" (both of what the client declares), each of which may be
   // followed by " / number:NAME", a number of the task, such as the probability with which it was drawn.
   std::string weigh = "examples";

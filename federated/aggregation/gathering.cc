@@ -10,7 +10,7 @@ namespace rivulet {
 StatusOr<PartCodecs> CodecsOf(const AggregationSpec& spec) {
   PartCodecs codecs;
   for (const PartSpec& part : spec.parts) {
-    RIVULET_ASSIGN_OR_RETURN(codecs.emplace_back(), Codec::Create(part.codec, part.elements));
+    RIVULET_ASSIGN_OR_RETURN(codecs.emplace_back(), Codec::Create(part.codec, part.elements, part.codec_settings));
   }
   return codecs;
 }

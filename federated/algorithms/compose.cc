@@ -1,5 +1,8 @@
 // From a scenario and a model to what its algorithm makes of them.
+#include <algorithm>
+
 #include "federated/algorithms/algorithm.h"
+#include "federated/settings/setting_tables.h"
 
 namespace rivulet {
 namespace {
@@ -22,8 +25,7 @@ Status SetDial(const ServerConfig& server, Composition& composition) {
   if (composition.aggregation.rule != "mean") {
     return InvalidArgument(
         "server.base is \"latest\", and the aggregation rule '{}' looks at all updates of a version side by side, "
-        "which "
-        "must start from one version; set it to \"committed\"",
+        "which must start from one version; set it to \"committed\"",
         composition.aggregation.rule);
   }
   if (!composition.state.empty()) {
@@ -32,10 +34,30 @@ Status SetDial(const ServerConfig& server, Composition& composition) {
         "next task before its last one is in a version; set it to \"committed\"",
         composition.state[0].name);
   }
+  if (std::ranges::any_of(composition.aggregation.parts, &PartSpec::error_feedback)) {
+    return InvalidArgument(
+        "server.base is \"latest\", and clients add what was left out of an update to their next one, which may begin "
+        "before the last one is in a version; set it to \"committed\", or update.error_feedback to false");
+  }
   dial.max_staleness = server.max_staleness;
   dial.staleness_exponent = server.staleness_exponent;
   composition.aggregation.staleness_bits = kStalenessBits;
   return absl::OkStatus();
+}
+
+// What is sent late is not bounded when it is sent: a client's updates could grow beyond the clip.
+Status ChooseCodec(const Scenario& scenario, PartSpec& part) {
+  const UpdateConfig& update = scenario.update;
+  part.codec = update.codec;
+  RIVULET_ASSIGN_OR_RETURN(const SettingTable* table, FindSettingTable("codec", update.codec));
+  if (FindSetting(table->settings, "fraction") == nullptr) return absl::OkStatus();
+  part.codec_settings = {{"fraction", update.fraction}};
+  part.error_feedback = update.codec == "top_k" && update.error_feedback;  // others are right in the mean
+  if (!part.error_feedback || scenario.privacy.clip == 0) return absl::OkStatus();
+  return InvalidArgument(
+      "update.codec = \"{}\" adds to an update what was left out of earlier ones, which may then say more than "
+      "privacy.clip; set update.error_feedback = false, or privacy.clip = 0",
+      update.codec);
 }
 
 }  // namespace
@@ -57,7 +79,7 @@ StatusOr<Composition> Compose(const Scenario& scenario, const ModelLayout& layou
   for (PartSpec& part : spec.parts) {
     const auto source = composition.parts.find(part.name);
     const bool shared_too = source != composition.parts.end() && source->second.shared_too;
-    part.codec = scenario.update.codec;
+    RIVULET_RETURN_IF_ERROR(ChooseCodec(scenario, part));
     part.elements = shared_too ? layout.update_elements() : layout.parameters();
   }
   RIVULET_RETURN_IF_ERROR(SetDial(scenario.server, composition));

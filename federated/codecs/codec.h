@@ -3,16 +3,20 @@
 //
 //   class Int8 : public Codec { … };
 //   RIVULET_CODEC("int8", CreateInt8);
+//   RIVULET_CODEC("top_k", {Float("fraction", …)}, CreateTopK);
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/base/draws.h"
+#include "engine/base/setting.h"
 #include "engine/base/status.h"
 #include "federated/codecs/float_run.h"
 
@@ -22,8 +26,10 @@ namespace rivulet {
 class Codec {
  public:
   virtual ~Codec() = default;
-  // The codec of a part of `elements` values. NOT_FOUND names the nearest.
-  static StatusOr<std::unique_ptr<const Codec>> Create(std::string_view name, int64_t elements);
+  // The codec of a part of `elements` values; settings that are not given have their defaults. NOT_FOUND names the
+  // nearest; INVALID_ARGUMENT as Settings::Read, or a part that is too long for it.
+  static StatusOr<std::unique_ptr<const Codec>> Create(std::string_view name, int64_t elements,
+                                                       const std::map<std::string, double>& settings = {});
 
   // Whether the bytes are the values themselves, little-endian float32 in wire order: then whoever folds in the process
   // that trained needs no bytes.
@@ -39,13 +45,14 @@ class Codec {
   virtual void Decode(std::span<const std::byte> bytes, int64_t first, std::span<float> out) const = 0;
 };
 
-using CodecFactory = std::unique_ptr<const Codec> (*)(int64_t elements);
-// Registers the table ("codec", name) too, without settings, so that scenarios know the name. A check fails where two
-// have one name.
+using CodecFactory = StatusOr<std::unique_ptr<const Codec>> (*)(int64_t elements, const Settings& settings);
+using PlainCodecFactory = std::unique_ptr<const Codec> (*)(int64_t elements);
+// Registers the table ("codec", name) too, so that scenarios know the name. A check fails where two have one name.
 struct CodecRegistration {
-  CodecRegistration(const char* name, CodecFactory factory);
+  CodecRegistration(const char* name, std::vector<Setting> settings, CodecFactory factory);
+  CodecRegistration(const char* name, PlainCodecFactory factory);  // of a codec without settings
 };
-#define RIVULET_CODEC(name, factory) \
-  [[maybe_unused]] static const ::rivulet::CodecRegistration RIVULET_CONCAT_(rivulet_codec_, __COUNTER__)(name, factory)
+#define RIVULET_CODEC(...) \
+  [[maybe_unused]] static const ::rivulet::CodecRegistration RIVULET_CONCAT_(rivulet_codec_, __COUNTER__)(__VA_ARGS__)
 
 }  // namespace rivulet

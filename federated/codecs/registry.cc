@@ -1,35 +1,45 @@
 // Codecs by name.
 #include <map>
+#include <variant>
 #include <vector>
 
-#include "engine/base/nearest.h"
 #include "federated/codecs/codec.h"
 #include "federated/settings/setting_tables.h"
 
 namespace rivulet {
 namespace {
 
+constexpr char kCodec[] = "codec";
+
+using AnyFactory = std::variant<CodecFactory, PlainCodecFactory>;
+
 // Made at first use and never destroyed, as the rules'.
-std::map<std::string, CodecFactory, std::less<>>& Codecs() {
-  static auto* const codecs = new std::map<std::string, CodecFactory, std::less<>>;
+std::map<std::string, AnyFactory, std::less<>>& Codecs() {
+  static auto* const codecs = new std::map<std::string, AnyFactory, std::less<>>;
   return *codecs;
 }
 
 }  // namespace
 
-CodecRegistration::CodecRegistration(const char* name, CodecFactory factory) {
-  SettingTableRegistration({"codec", name, {}});
+CodecRegistration::CodecRegistration(const char* name, std::vector<Setting> settings, CodecFactory factory) {
+  SettingTableRegistration({kCodec, name, std::move(settings)});
   Codecs().emplace(name, factory);
 }
 
-StatusOr<std::unique_ptr<const Codec>> Codec::Create(std::string_view name, int64_t elements) {
-  const auto codec = Codecs().find(name);
-  if (codec == Codecs().end()) {
-    std::vector<std::string> names;
-    for (const auto& [known, factory] : Codecs()) names.push_back(known);
-    return NotFound("there is no codec '{}'.{}", name, DidYouMean(name, names));
-  }
-  return codec->second(elements);
+CodecRegistration::CodecRegistration(const char* name, PlainCodecFactory factory) {
+  SettingTableRegistration({kCodec, name, {}});
+  Codecs().emplace(name, factory);
+}
+
+StatusOr<std::unique_ptr<const Codec>> Codec::Create(std::string_view name, int64_t elements,
+                                                     const std::map<std::string, double>& settings) {
+  RIVULET_ASSIGN_OR_RETURN(const SettingTable* table, FindSettingTable(kCodec, name));
+  RIVULET_ASSIGN_OR_RETURN(const Settings read,
+                           Settings::Read(table->settings, SettingValues(settings.begin(), settings.end()),
+                                          fmt::format("{} '{}'", kCodec, name)));
+  const AnyFactory& factory = Codecs().find(name)->second;
+  if (const auto* plain = std::get_if<PlainCodecFactory>(&factory)) return (*plain)(elements);
+  return std::get<CodecFactory>(factory)(elements, read);
 }
 
 }  // namespace rivulet

@@ -1,5 +1,6 @@
-// What is done to the values of an update before it leaves its client: a pure loop over flat spans, on the client's own
-// code. One registered file a mechanism, with its own table of settings.
+// What is done to the values of an update before it leaves its client, or to the mean of a version before the server
+// takes a step with it (mean_mechanisms.h): a pure loop over flat spans, on the own code of whoever has them. One
+// registered file a mechanism, with its own table of settings.
 //
 //   class Clip final : public Mechanism { Status Apply(…) const override; };
 //   RIVULET_MECHANISM(clip_registration, "clip", {Float("norm", …)}, CreateClip);
@@ -24,9 +25,12 @@ class Mechanism {
   virtual ~Mechanism() = default;
   // NOT_FOUND names the nearest; INVALID_ARGUMENT as Settings::Read.
   static StatusOr<std::unique_ptr<const Mechanism>> Create(const PieceSpec& piece);
-  // Changes the values of one update, all its parts together. `draws`: the task's own stream, of nobody else. Values
-  // that are not finite stay so: whoever folds refuses them. INTERNAL: the system gives no randomness.
+  // Changes the values of one update, or of one mean, all its parts together. `draws`: the task's or the version's own
+  // stream, of nobody else. Values that are not finite stay so: whoever folds refuses them. INTERNAL: the system gives
+  // no randomness.
   virtual Status Apply(std::span<const std::span<float>> parts, Draws& draws) const = 0;
+  // Whether the same values and draws give the same once more; not so what draws from the system.
+  virtual bool repeatable() const { return true; }
 };
 
 using MechanismFactory = std::unique_ptr<const Mechanism> (*)(const Settings& settings);

@@ -71,6 +71,8 @@ class Noise final : public Mechanism {
     return absl::OkStatus();
   }
 
+  bool repeatable() const override { return seeded_; }
+
  private:
   const double deviation_;
   const bool seeded_;

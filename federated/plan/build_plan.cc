@@ -263,6 +263,12 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
     proto::PartDef& entry = *aggregation.add_parts();
     entry.set_name(part.name);
     entry.set_codec(part.codec);
+    for (const auto& [name, value] : part.codec_settings) {
+      proto::SettingDef& setting = *entry.add_codec_settings();
+      setting.set_name(name);
+      setting.set_number(value);
+    }
+    entry.set_error_feedback(part.error_feedback);
     entry.set_elements(part.elements);
     entry.set_value_bits(part.value_bits);
     if (part.sum_bits != 64) entry.set_sum_bits(part.sum_bits);

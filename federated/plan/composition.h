@@ -56,7 +56,9 @@ struct Composition {
   AggregationSpec aggregation;          // how updates are summed, with the bounds that the plan states
   std::optional<LocalPass> evaluation;  // of a task that measures a version; nothing: the plan has none
   std::vector<PieceSpec> mechanisms;    // what is done to an update before it is encoded
-  // What becomes of the mean. No plan says it, as clients have nothing to do with it.
+  // What is done to the means before the server takes a step with them (federated/mechanisms/mean_mechanisms.h), and
+  // what becomes of them. No plan says it, as clients have nothing to do with it.
+  std::vector<PieceSpec> mean_mechanisms;
   PieceSpec server_optimizer = {"sgd"};
   // An algorithm says where tasks start from, the scenario's [server] all else. Nor does a plan say it.
   Dial dial;

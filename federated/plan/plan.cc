@@ -548,6 +548,19 @@ class PlanReader {
       PartSpec& part = spec.parts.emplace_back();
       part.name = entry.name();
       part.codec = entry.codec();
+      for (const proto::SettingDef& setting : entry.codec_settings()) {
+        RIVULET_RETURN_IF_ERROR(CheckName("setting of a codec", setting.name()));
+        if (!part.codec_settings.emplace(setting.name(), setting.number()).second) {
+          return InvalidArgument("the plan says twice what '{}' of codec '{}' is", setting.name(), part.codec);
+        }
+      }
+      part.error_feedback = entry.error_feedback();
+      if (part.error_feedback && !plan_->training().mechanisms.empty()) {
+        return InvalidArgument(
+            "the plan has clients add to part '{}' what was left out of earlier ones, so that its mechanism '{}' would "
+            "bound and hide less than it says",
+            part.name, plan_->training().mechanisms[0].name);
+      }
       part.elements = elements;
       part.value_bits = entry.value_bits();
       if (entry.sum_bits() != 0) part.sum_bits = entry.sum_bits();
@@ -596,6 +609,11 @@ class PlanReader {
 const LocalProgram* Plan::program(TaskKind kind) const {
   const auto found = programs_.find(kind);
   return found == programs_.end() ? nullptr : &found->second;
+}
+
+bool Plan::keeps_state() const {
+  return !flat_names_.state.empty() || layout_->elements(Segment::kLocal) > 0 ||
+         std::ranges::any_of(aggregation_.parts, &PartSpec::error_feedback);
 }
 
 CompileOptions Plan::compile_options() const {

@@ -60,8 +60,8 @@ class Plan {
   const LocalProgram& training() const { return programs_.at(TaskKind::kTrain); }
   // Its flat variables beyond those that every plan has.
   const FlatNames& flat_names() const { return flat_names_; }
-  // Whether clients keep something from task to task: vectors, or the model's local variables.
-  bool keeps_state() const { return !flat_names_.state.empty() || layout_->elements(Segment::kLocal) > 0; }
+  // Whether clients keep something from task to task: vectors, the model's local variables, or what codecs left out.
+  bool keeps_state() const;
   // What every program of this plan is compiled with.
   CompileOptions compile_options() const;
   // The data set that its passes read; a client must have bound it.

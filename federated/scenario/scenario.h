@@ -128,7 +128,9 @@ struct PrivacyConfig {                  // what a client does to its update befo
 };
 
 struct UpdateConfig {
-  std::string codec = "f32";  // as registered (federated/codecs)
+  std::string codec = "f32";   // as registered (federated/codecs)
+  double fraction = 0.01;      // of the values, that a codec sends which sends some
+  bool error_feedback = true;  // what it leaves out is added to the client's next update
 };
 
 struct ServerConfig {

@@ -28,21 +28,33 @@ bool TakeNumber(std::string_view& from, T& value) {
 }  // namespace
 
 std::string WriteState(std::span<const NamedState> state) {
-  size_t size = 2 * sizeof(uint32_t);
-  for (const NamedState& vector : state) {
+  std::string out;
+  AddToState(out, state);
+  return out;
+}
+
+void AddToState(std::string& blob, std::span<const NamedState> more) {
+  uint32_t vectors = 0;
+  if (!blob.empty()) {
+    std::memcpy(&vectors, blob.data(), sizeof(vectors));
+    blob.resize(blob.size() - sizeof(uint32_t));
+  } else {
+    AppendNumber(blob, vectors);
+  }
+  vectors += static_cast<uint32_t>(more.size());
+  std::memcpy(blob.data(), &vectors, sizeof(vectors));
+  size_t size = blob.size() + sizeof(uint32_t);
+  for (const NamedState& vector : more) {
     size += sizeof(uint32_t) + vector.name.size() + sizeof(uint64_t) + vector.values.size_bytes();
   }
-  std::string out;
-  out.reserve(size);
-  AppendNumber(out, static_cast<uint32_t>(state.size()));
-  for (const NamedState& vector : state) {
-    AppendNumber(out, static_cast<uint32_t>(vector.name.size()));
-    out += vector.name;
-    AppendNumber(out, static_cast<uint64_t>(vector.values.size()));
-    out.append(reinterpret_cast<const char*>(vector.values.data()), vector.values.size_bytes());
+  blob.reserve(size);
+  for (const NamedState& vector : more) {
+    AppendNumber(blob, static_cast<uint32_t>(vector.name.size()));
+    blob += vector.name;
+    AppendNumber(blob, static_cast<uint64_t>(vector.values.size()));
+    blob.append(reinterpret_cast<const char*>(vector.values.data()), vector.values.size_bytes());
   }
-  AppendNumber(out, Crc32c(out));
-  return out;
+  AppendNumber(blob, Crc32c(blob));
 }
 
 bool IsWholeState(std::string_view blob) {

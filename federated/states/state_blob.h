@@ -18,6 +18,8 @@ struct NamedState {
 };
 
 std::string WriteState(std::span<const NamedState> state);
+// Puts more behind what WriteState made; "" is a state without any.
+void AddToState(std::string& blob, std::span<const NamedState> more);
 // Fills `state` from the same names and sizes in the same order. DATA_LOSS: damaged, or the state of another plan; some
 // may be filled then.
 Status ReadState(std::string_view blob, std::span<const NamedState> state);

@@ -44,7 +44,7 @@ void BenchVersion(benchmark::State& state, bool write) {
     if (!aggregation->Fold({"task", 0, std::span(&part, 1), {}}, {.parts = {6}}).ok())
       return state.SkipWithError("no fold");
     const auto begin = std::chrono::steady_clock::now();
-    const auto made = MakeVersion(base, std::move(aggregation), nullptr, *sgd, 1, nullptr, nullptr);
+    const auto made = MakeVersion(base, std::move(aggregation), nullptr, {*sgd, 1}, nullptr, nullptr);
     const auto ready = std::chrono::steady_clock::now();
     if (!made.ok()) return state.SkipWithError(std::string(Message(made.status())).c_str());
     const Status stored = store.value()->Write(store.value()->Describe(++round, *made));

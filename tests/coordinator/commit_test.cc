@@ -30,7 +30,7 @@ TEST_F(MakeVersionTest, TwoUpdates_GiveTheWeightedMeanItsDigestAndWhatItIsWorth)
   FakeEvaluator evaluator;
   Fold("a", 1, 10);
   Fold("b", 4, 20);
-  const auto made = MakeVersion(base_, std::move(aggregation_), nullptr, *sgd_, 0.5, &evaluator, nullptr);
+  const auto made = MakeVersion(base_, std::move(aggregation_), nullptr, {*sgd_, 0.5}, &evaluator, nullptr);
   ASSERT_OK(made);
   EXPECT_EQ(FirstOf(*made->model), 2.5f) << "1 + 0.5 × (10 × 1 + 20 × 4) / 30";
   EXPECT_EQ(made->digest, made->model->ComputeDigest());
@@ -39,23 +39,37 @@ TEST_F(MakeVersionTest, TwoUpdates_GiveTheWeightedMeanItsDigestAndWhatItIsWorth)
   EXPECT_EQ(FirstOf(*base_.model), 1) << "the version before stays";
 }
 
+// Three weights of ones: what is added to their mean is added to them.
+TEST_F(MakeVersionTest, MechanismsOfTheMean_ActBeforeTheStepAndOncePerVersion) {
+  const std::vector<PieceSpec> noise = {{"noise", {{"deviation", 2.0}, {"source", "seeded"}}}};
+  ASSERT_OK_AND_ASSIGN(const MeanMechanisms mechanisms, MeanMechanisms::Create(noise, 7));
+  Fold("a", 1, 10);
+  ASSERT_OK_AND_ASSIGN(const MadeVersion made, MakeVersion(base_, std::move(aggregation_), nullptr,
+                                                           {*sgd_, 0.5, &mechanisms, 3}, nullptr, nullptr));
+  std::vector<float> mean(3, 1);
+  const std::span<float> part = mean;
+  ASSERT_OK(mechanisms.Apply(3, {&part, 1}));
+  EXPECT_NE(mean[0], 1);
+  EXPECT_EQ(FirstOf(*made.model), static_cast<float>(1 + 0.5 * static_cast<double>(mean[0])));
+}
+
 TEST_F(MakeVersionTest, WithoutEvaluator_IsNotMeasured) {
   Fold("a", 1, 10);
-  const auto made = MakeVersion(base_, std::move(aggregation_), nullptr, *sgd_, 1, nullptr, nullptr);
+  const auto made = MakeVersion(base_, std::move(aggregation_), nullptr, {*sgd_, 1}, nullptr, nullptr);
   ASSERT_OK(made);
   EXPECT_TRUE(made->central.empty());
   EXPECT_EQ(made->evaluate_seconds, 0);
 }
 
 TEST_F(MakeVersionTest, NothingFolded_IsRefused) {
-  EXPECT_THAT(MakeVersion(base_, std::move(aggregation_), nullptr, *sgd_, 1, nullptr, nullptr),
+  EXPECT_THAT(MakeVersion(base_, std::move(aggregation_), nullptr, {*sgd_, 1}, nullptr, nullptr),
               StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
 TEST_F(MakeVersionTest, NotFinite_IsRefusedNamingTheTensorAndIsNotMeasured) {
   FakeEvaluator evaluator;
   Fold("a", 1000, 10);
-  EXPECT_THAT(MakeVersion(base_, std::move(aggregation_), nullptr, *sgd_, 1e38, &evaluator, nullptr),
+  EXPECT_THAT(MakeVersion(base_, std::move(aggregation_), nullptr, {*sgd_, 1e38}, &evaluator, nullptr),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("not finite in 'w'")));
   EXPECT_EQ(evaluator.calls, 0);
 }

@@ -492,7 +492,22 @@ class KeyEffects(RivuletTest):
 
     def test_update__codec(self):
         self.changes({"update.codec": "bf16"})
+        self.changes({"update.codec": "int8"})
+        self.changes({"update.codec": "random_k", "update.fraction": 0.5})
         self.refused({"update.codec": "bf61"}, "update.codec", "bf16")
+
+    def test_update__fraction(self):
+        whole, _ = self.outcome({"update.codec": "top_k", "update.fraction": 1.0})
+        self.assertEqual(whole, self.outcome({})[0])
+        self.assertNotEqual(whole, self.outcome({"update.codec": "top_k", "update.fraction": 0.1})[0])
+        self.refused({"update.fraction": 0.1}, "update.fraction", "top_k")
+
+    def test_update__error_feedback(self):
+        sparse = {"update.codec": "top_k", "update.fraction": 0.1, "run.rounds": 3}
+        kept, lost = (self.outcome({**sparse, "update.error_feedback": feedback})[0] for feedback in (True, False))
+        self.assertNotEqual(kept, lost)
+        clipped = {**sparse, "privacy.clip": 1.0}
+        self.refused(clipped, "update.error_feedback", "privacy.clip")
 
     def test_server__max_weight(self):
         result = self.simulate_any(*self.sets({"server.max_weight": 15}), db="heavy.sqlite")  # clients have 16 examples

@@ -33,6 +33,17 @@ TEST(StateBlob, WhatIsWritten_IsRead) {
   EXPECT_EQ(y, b);
 }
 
+TEST(StateBlob, AddedTo_IsAsWrittenAtOnce) {
+  std::vector<float> a = {1, -2, 3.5f}, b(1000, 0.25f);
+  const std::vector<NamedState> both = {{"a", a}, {"b", b}};
+  std::string blob;
+  AddToState(blob, std::span(both).first(1));
+  EXPECT_EQ(blob, WriteState(std::span(both).first(1)));
+  AddToState(blob, std::span(both).last(1));
+  EXPECT_EQ(blob, WriteState(both));
+  EXPECT_TRUE(IsWholeState(blob));
+}
+
 TEST(StateBlob, DamagedOrOfAnotherPlan_IsRefused) {
   std::vector<float> a = {1, 2};
   std::vector<float> shorter(1);

@@ -561,6 +561,43 @@ TEST_F(SimulatorTest, TrimmedMeanWithoutTrim_HasTheDigestsOfTheUniformMean) {
   EXPECT_EQ(Deploy(scenario, "deployed-trimmed.sqlite").digests, trimmed.digests);
 }
 
+TEST_F(CountingTest, DpFedAvg_InItsLimitAndWithNoise_IsTheSameHoweverItIsRun) {
+  Scenario scenario = CountingScenario();
+  scenario.algorithm = {};
+  scenario.server.weights = "uniform";
+  const Trace uniform = Simulate(scenario, 2, "uniform.sqlite");
+  ASSERT_OK(uniform.status);
+  scenario.algorithm.name = "dp_fedavg";
+  scenario.algorithm.settings = {{"noise_multiplier", 0.0}};
+  EXPECT_EQ(Simulate(scenario, 2, "limit.sqlite").digests, uniform.digests);
+  EXPECT_EQ(Deploy(scenario, "deployed-limit.sqlite").digests, uniform.digests);
+  scenario.privacy.clip = 0.1;
+  const Trace clipped = Simulate(scenario, 2, "clipped.sqlite");
+  EXPECT_NE(clipped.final_digest, uniform.final_digest);
+  scenario.algorithm.settings = {{"noise_multiplier", 0.5}, {"noise_source", "seeded"}};
+  const Trace one = Simulate(scenario, 1, "1.sqlite");
+  ASSERT_OK(one.status);
+  EXPECT_NE(one.final_digest, clipped.final_digest);
+  EXPECT_EQ(Simulate(scenario, 3, "3.sqlite").digests, one.digests);
+  EXPECT_EQ(Deploy(scenario, "deployed.sqlite").digests, one.digests);
+  EXPECT_OK(Replay({.scenario = scenario, .db_path = Path("1.sqlite"), .run = "latest", .workers = 2}).status());
+  ExpectSameWhenKilled(scenario, [](const std::string&) {});
+}
+
+// Noise of the system's generator is nobody's to draw again.
+TEST_F(SimulatorTest, SecureNoise_IsNeverTheSameAndCannotBeReplayed) {
+  Scenario scenario = SmallScenario();
+  scenario.run.rounds = 2;
+  scenario.privacy.clip = 0.1;
+  scenario.algorithm.name = "dp_fedavg";
+  const Trace one = Simulate(scenario, 2, "a.sqlite");
+  ASSERT_OK(one.status);
+  EXPECT_NE(Simulate(scenario, 2, "b.sqlite").digests, one.digests);
+  EXPECT_THAT(Replay({.scenario = scenario, .db_path = Path("a.sqlite"), .run = "latest", .workers = 2}).status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("cannot be replayed: its noise came from the system's generator")));
+}
+
 // Whose examples weigh nothing may have any number of them.
 TEST_F(SimulatorTest, ClientHeavierThanMaxWeight_MayTakePartWhereAllCountTheSame) {
   Scenario scenario = SmallScenario();
@@ -581,7 +618,7 @@ TEST_F(SimulatorTest, ClippedNoisyAndEncoded_DeployedAsSimulated) {
   scenario.privacy.clip = 0.1;
   scenario.privacy.noise = 0.01;
   scenario.privacy.noise_source = "seeded";
-  for (const char* codec : {"f32", "bf16"}) {
+  for (const char* codec : {"f32", "bf16", "int8", "random_k"}) {
     scenario.update.codec = codec;
     const Trace one = Simulate(scenario, 1, fmt::format("1-{}.sqlite", codec));
     ASSERT_OK(one.status);
@@ -589,6 +626,42 @@ TEST_F(SimulatorTest, ClippedNoisyAndEncoded_DeployedAsSimulated) {
     EXPECT_EQ(Simulate(scenario, 3, fmt::format("3-{}.sqlite", codec)).digests, one.digests);
     EXPECT_EQ(Deploy(scenario, fmt::format("deployed-{}.sqlite", codec)).digests, one.digests);
   }
+}
+
+// What a codec leaves out is kept beside what else is: of the counting client two vectors.
+TEST_F(CountingTest, TopKWithErrorFeedback_IsTheSameHoweverItIsRun) {
+  Scenario scenario = CountingScenario();
+  const Trace plain = Simulate(scenario, 2, "plain.sqlite");
+  scenario.update.codec = "top_k";
+  scenario.update.fraction = 1;
+  EXPECT_EQ(Simulate(scenario, 2, "limit.sqlite").digests, plain.digests);
+  EXPECT_EQ(Deploy(scenario, "deployed-limit.sqlite").digests, plain.digests);
+  scenario.update.fraction = 0.02;
+  scenario.update.error_feedback = false;
+  const Trace lossy = Simulate(scenario, 2, "lossy.sqlite");
+  ASSERT_OK(lossy.status);
+  scenario.update.error_feedback = true;
+  const Trace one = Simulate(scenario, 1, "1.sqlite");
+  ASSERT_OK(one.status);
+  EXPECT_NE(one.final_digest, plain.final_digest);
+  EXPECT_NE(one.final_digest, lossy.final_digest) << "what was left out is lost";
+  for (const int workers : {2, 3, 16}) {
+    EXPECT_EQ(Simulate(scenario, workers, fmt::format("{}.sqlite", workers)).digests, one.digests) << workers;
+  }
+  EXPECT_EQ(Deploy(scenario, "deployed.sqlite").digests, one.digests);
+  EXPECT_EQ(BySites(scenario, "sites.sqlite").digests, one.digests);
+  EXPECT_OK(Replay({.scenario = scenario, .db_path = Path("1.sqlite"), .run = "latest", .workers = 2}).status());
+  ExpectSameWhenKilled(scenario, [](const std::string&) {});
+}
+
+TEST_F(SimulatorTest, TopK_LearnsFromTheFewValuesThatItSends) {
+  Scenario scenario = SmallScenario();
+  scenario.run.rounds = 12;
+  scenario.update.codec = "top_k";
+  scenario.update.fraction = 0.02;
+  const Trace trace = Simulate(scenario, 2, "a.sqlite");
+  ASSERT_OK(trace.status);
+  EXPECT_GT(trace.central.back().at("test/accuracy"), 0.8);
 }
 
 // What is recorded of a run gives its versions again; whoever changes what is recorded is found out.

@@ -7,6 +7,8 @@ namespace {
 
 bool Clips(const Scenario& s) { return s.privacy.clip > 0; }
 bool IsNoisy(const Scenario& s) { return Clips(s) && s.privacy.noise > 0; }
+bool IsTopK(const Scenario& s) { return s.update.codec == "top_k"; }
+bool IsSparse(const Scenario& s) { return IsTopK(s) || s.update.codec == "random_k"; }
 
 }  // namespace
 
@@ -32,8 +34,18 @@ std::vector<Key> PrivacyKeys() {
 std::vector<Key> UpdateKeys() {
   return {
       Key("update.codec", RIVULET_FIELD(update.codec), "\"bf16\"",
-          "How the values of an update travel: `f32` as they are, `bf16` in half the bytes, rounded to eight bits.")
+          "How the values of an update travel: `f32` as they are; `bf16` in half the bytes, rounded to eight bits; "
+          "`int8` in a quarter, rounded by chance to levels of the largest of each 256; `top_k` those alone that are "
+          "largest in magnitude, in eight bytes each; `random_k` as many that are drawn by chance, scaled "
+          "up so that their mean is right.")
           .OneOf(SettingTableNames("codec")),
+      Key("update.fraction", RIVULET_FIELD(update.fraction), "0.1", "Of the values of an update, how many are sent.")
+          .Between(1e-9, 1)
+          .When("update.codec", IsSparse, "update.codec is \"top_k\" or \"random_k\""),
+      Key("update.error_feedback", RIVULET_FIELD(update.error_feedback), "false",
+          "A client keeps what was left out of its update and adds it to its next one, so that it is late and not "
+          "lost: a vector as long as the model, from round to round. Not together with `privacy.clip`.")
+          .When("update.codec", IsTopK, "update.codec is \"top_k\""),
   };
 }
 

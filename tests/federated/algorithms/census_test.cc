@@ -19,6 +19,8 @@ using ::testing::HasSubstr;
 const std::map<std::string, std::string>& OptionTests() {
   static const auto* const tests = new std::map<std::string, std::string>{
       {"ditto.lambda", "Ditto.Lambda_HoldsThePersonalModelToTheShared"},
+      {"dp_fedavg.noise_multiplier", "DpFedAvg.NoiseMultiplier_IsTheDeviationOverWhatOneClientCanDo"},
+      {"dp_fedavg.noise_source", "DpFedAvg.NoiseSource_SeededIsOfSeedAndVersionAndSecureOfNobody"},
       {"fedadam.beta1", "FedAdam.Beta1_KeepsThePaceOfTheRoundsBefore"},
       {"fedadam.beta2", "FedAdam.Beta2_RemembersHowLargeDeltasWere"},
       {"fedadam.initial_accumulator", "FedAdam.InitialAccumulator_SlowsTheFirstRounds"},
@@ -68,6 +70,7 @@ TEST(AlgorithmCensus, EveryAlgorithm_ComposesASmallModel) {
     scenario.algorithm.name = algorithm->name;
     scenario.server.clients_per_round = 3;
     scenario.data.partition.clients = 5;
+    scenario.privacy.clip = 1;  // without which some have no noise to add
     SCOPED_TRACE(algorithm->name);
     ASSERT_OK_AND_ASSIGN(const Composition composition, Compose(scenario, layout));
     EXPECT_EQ(composition.aggregation.parts.at(0).elements, 7);

@@ -260,6 +260,8 @@ std::vector<Effect> Effects() {
        [](auto& s) { return s.privacy.noise_source == "seeded"; },
        {{"privacy.clip", "1"}, {"privacy.noise", "0.5"}}},
       {"update.codec", "bf16", [](auto& s) { return s.update.codec == "bf16"; }},
+      {"update.fraction", "0.25", [](auto& s) { return s.update.fraction == 0.25; }, {{"update.codec", "top_k"}}},
+      {"update.error_feedback", "false", [](auto& s) { return !s.update.error_feedback; }, {{"update.codec", "top_k"}}},
       {"evaluation.every", "20", [](auto& s) { return s.evaluation.every == 20; }},
       {"evaluation.batch_size", "7", [](auto& s) { return s.evaluation.batch_size == 7; }},
       {"evaluation.federated_every", "2", [](auto& s) { return s.evaluation.federated_every == 2; }},

@@ -1,0 +1,94 @@
+// DP-FedAvg (McMahan et al. 2018, arXiv:1710.06963, algorithm 1): federated averaging whose models say little of any
+// one client. A client's change Δ_k = w_k − w is clipped to the norm S = privacy.clip before it leaves it (flat
+// clipping), and all count the same. Their sum is divided by no number that depends on who reported, but by the K
+// updates that a version plans: the paper's estimator f̃_f with w_k = 1 and qW = K. So one client moves the mean by S /
+// K at most, and the server adds noise of z = noise_multiplier times that:
+//
+//   w ← w + server.learning_rate · ( (1/K) · Σ_k Δ_k · min(1, S / ‖Δ_k‖) + N(0, (z · S / K)²) )
+//
+// Without clip and noise, and with an update of each planned client, it is federated averaging with uniform weights, to
+// the bit. The paper draws each client with a probability, where cohorts here have a fixed size. What privacy the
+// rounds of a run give together is not computed. The models alone are private: the server and its history see what each
+// client reports.
+#include "federated/algorithms/algorithm.h"
+
+namespace rivulet {
+namespace {
+
+constexpr char kSecure[] = "secure", kSeeded[] = "seeded";
+
+Setting NoiseMultiplier() {
+  Setting z = Float("noise_multiplier", 1,
+                    "Standard deviation of the noise in the mean, as a multiple of what one client can change in it, "
+                    "which is `privacy.clip` / `server.clients_per_round`. 0: none.")
+                  .Between(0, 1e6);
+  z.example = "0.8";
+  return z;
+}
+
+Setting NoiseSource() {
+  Setting source =
+      Text("noise_source", kSecure,
+           "`secure` noise comes from the system's generator, and nobody can draw it again: no run with it is repeated "
+           "or replayed, and a version that a crash has lost is made anew with other noise. `seeded` noise follows "
+           "from run.seed and the version, and hides nothing from whoever knows the seed: for simulations.")
+          .OneOf({kSecure, kSeeded});
+  source.example = "\"seeded\"";
+  return source;
+}
+
+// What would make the noise a smaller multiple than it says, or the model useless.
+Status CheckNoise(const AlgorithmContext& context) {
+  const Scenario& scenario = context.scenario;
+  if (scenario.privacy.clip == 0) {
+    return InvalidArgument(
+        "[algorithm] name = \"dp_fedavg\" adds noise as a multiple of privacy.clip, which is 0; set it to the largest "
+        "norm that an update may have, or noise_multiplier = 0 for none");
+  }
+  if (scenario.server.base == "latest") {
+    return InvalidArgument(
+        "[algorithm] name = \"dp_fedavg\" with server.base = \"latest\": a client may be in a version twice, and the "
+        "noise would hide half of what it says; leave it at \"committed\"");
+  }
+  if (scenario.update.codec != "f32") {
+    return InvalidArgument(
+        "[algorithm] name = \"dp_fedavg\" with update.codec = \"{}\": what it makes of an update may be longer than "
+        "privacy.clip, and the noise would be too little; leave it at \"f32\"",
+        scenario.update.codec);
+  }
+  if (context.layout.elements(Segment::kShared) > 0) {
+    return InvalidArgument(
+        "[algorithm] name = \"dp_fedavg\" would add noise to the running statistics of the model, and a variance could "
+        "become negative; take a model without batch normalisation, or noise_multiplier = 0");
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<Composition> DpFedAvg(const AlgorithmContext& context) {
+  RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));
+  const Scenario& scenario = context.scenario;
+  const auto planned = static_cast<double>(scenario.server.clients_per_round);
+  composition.aggregation.parts = {{.value_bits = static_cast<int>(scenario.server.value_bits),
+                                    .weigh = "one",
+                                    .denominator = {.kind = Denominator::Kind::kConstant, .constant = planned}}};
+  const double z = context.settings.number("noise_multiplier");
+  if (z == 0) return composition;
+  RIVULET_RETURN_IF_ERROR(CheckNoise(context));
+  composition.mean_mechanisms = {
+      {"noise",
+       {{"deviation", z * scenario.privacy.clip / planned}, {"source", context.settings.text("noise_source")}}}};
+  return composition;
+}
+
+RIVULET_ALGORITHM(
+    dp_fedavg_registration, "dp_fedavg", "McMahan et al. 2018, arXiv:1710.06963, algorithm 1",
+    "Federated averaging with differential privacy for clients, who trust the server: each clips its update to the "
+    "norm `privacy.clip`, and the server adds Gaussian noise to their mean. All updates count the same, and the sum is "
+    "divided by `server.clients_per_round` however many there are. What privacy a run of many rounds gives by it is "
+    "not computed here.",
+    {NoiseMultiplier(), NoiseSource()}, DpFedAvg,
+    "K = server.clients_per_round,  S = privacy.clip,  z = noise_multiplier\n"
+    "w ← w + server.learning_rate · ( (1/K) · Σ_k (w_k − w) · min(1, S / ‖w_k − w‖) + N(0, (z · S / K)²) )");
+
+}  // namespace
+}  // namespace rivulet

@@ -1,0 +1,113 @@
+// "int8": eight bits a value, rounded by chance so that the mean of what could be sent is the value itself (QSGD,
+// Alistarh et al. 2017, arXiv:1610.02132, with 127 levels and the largest magnitude of each block in the place of its
+// norm). A block of 256 values, the last what is left, is, little-endian:
+//
+//   scale  f32         s: the largest magnitude / 127, rounded up
+//   level  i8[values]  q = ⌊value / s + u⌋, u uniform on [0, 1): −127 .. 127
+//
+// A value is s · q then, of a variance of s² / 4 at most. Of 127, -0.5, 0: 00 00 80 3f, 7f, 00 or ff, 00.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "federated/codecs/codec.h"
+
+namespace rivulet {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "scales travel as they lie in memory");
+
+constexpr int64_t kBlockValues = 256, kScaleBytes = sizeof(float), kInt8BlockBytes = kScaleBytes + kBlockValues;
+constexpr double kInt8Levels = 127;
+
+// Rounded up, so that no value is beyond the last level, where the mean could not be kept. NaN where a value is no
+// number: the whole block is none then, and is refused.
+float Int8Scale(std::span<const float> block) {
+  float largest = 0;
+  for (const float value : block) {
+    if (!std::isfinite(value)) return std::numeric_limits<float>::quiet_NaN();
+    largest = std::max(largest, std::fabs(value));
+  }
+  const auto scale = static_cast<float>(largest / kInt8Levels);
+  return scale * kInt8Levels < largest ? std::nextafter(scale, std::numeric_limits<float>::infinity()) : scale;
+}
+
+class Int8 final : public Codec {
+ public:
+  explicit Int8(int64_t elements)
+      : elements_(elements), bytes_((elements + kBlockValues - 1) / kBlockValues * kScaleBytes + elements) {}
+  int64_t MaxBytes() const override { return bytes_; }
+
+  void Encode(std::span<const FloatRun> values, Draws& draws, std::string& out) const override {
+    std::array<float, kBlockValues> block;
+    size_t filled = 0;
+    const auto flush = [&] {
+      const float scale = Int8Scale(std::span(block).first(filled));
+      out.append(reinterpret_cast<const char*>(&scale), sizeof(scale));
+      for (size_t i = 0; i < filled; ++i) {
+        const bool plain = scale > 0;  // neither zeros nor NaN
+        const double level = plain ? std::floor(static_cast<double>(block[i]) / scale + draws.Uniform()) : 0;
+        out.push_back(static_cast<char>(static_cast<int8_t>(level)));
+      }
+      filled = 0;
+    };
+    for (const FloatRun& run : values) {
+      for (int64_t i = 0; i < run.count; ++i) {
+        block[filled++] = run.minus == nullptr ? run.values[i] : run.values[i] - run.minus[i];
+        if (filled == block.size()) flush();
+      }
+    }
+    if (filled > 0) flush();
+  }
+
+  Status Check(std::span<const std::byte> bytes) const override {
+    if (std::ssize(bytes) != bytes_) {
+      return InvalidArgument("it has {} bytes where {} int8 elements have {}", bytes.size(), elements_, bytes_);
+    }
+    for (int64_t first = 0; first < elements_; first += kBlockValues) {
+      const auto [scale, levels] = BlockAt(bytes, first);
+      const size_t count = static_cast<size_t>(std::min(kBlockValues, elements_ - first));
+      const bool beyond = std::any_of(levels, levels + count, [](std::byte level) { return level == std::byte{0x80}; });
+      if (!std::signbit(scale) && !beyond) continue;
+      return InvalidArgument("its block of the values from {} on has a scale of {} or a level of -128", first, scale);
+    }
+    return absl::OkStatus();
+  }
+
+  void Decode(std::span<const std::byte> bytes, int64_t first, std::span<float> out) const override {
+    for (size_t i = 0; i < out.size();) {
+      const int64_t at = first + static_cast<int64_t>(i);
+      const auto [scale, levels] = BlockAt(bytes, at / kBlockValues * kBlockValues);
+      const size_t end = std::min(out.size(), i + static_cast<size_t>(kBlockValues - at % kBlockValues));
+      for (const std::byte* level = levels + at % kBlockValues; i < end; ++i, ++level) {
+        out[i] = scale * static_cast<float>(static_cast<int8_t>(*level));
+      }
+    }
+  }
+
+ private:
+  struct Block {
+    float scale = 0;
+    const std::byte* levels = nullptr;
+  };
+  // `first`: of the block's values.
+  static Block BlockAt(std::span<const std::byte> bytes, int64_t first) {
+    Block block;
+    const std::byte* const at = bytes.data() + first / kBlockValues * kInt8BlockBytes;
+    std::memcpy(&block.scale, at, sizeof(block.scale));
+    block.levels = at + kScaleBytes;
+    return block;
+  }
+
+  const int64_t elements_, bytes_;
+};
+
+std::unique_ptr<const Codec> CreateInt8(int64_t elements) { return std::make_unique<Int8>(elements); }
+
+RIVULET_CODEC("int8", CreateInt8);
+
+}  // namespace
+}  // namespace rivulet

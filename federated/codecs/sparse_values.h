@@ -1,0 +1,61 @@
+// What codecs share that send k of d values, and where they are; the others count as zeros. Little-endian:
+//
+//   index  u32[k]  ascending
+//   value  f32[k]  in the same order
+//
+// -2 at 1 and 1 at 3: 01 00 00 00 03 00 00 00, 00 00 00 c0 00 00 80 3f.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "federated/codecs/codec.h"
+
+namespace rivulet {
+
+class SparseValues : public Codec {
+ public:
+  int64_t MaxBytes() const override { return static_cast<int64_t>(k_ * (sizeof(uint32_t) + sizeof(float))); }
+  Status Check(std::span<const std::byte> bytes) const override;
+  void Decode(std::span<const std::byte> bytes, int64_t first, std::span<float> out) const override;
+
+ protected:
+  SparseValues(int64_t elements, int64_t k) : elements_(elements), k_(static_cast<size_t>(k)) {}
+  int64_t elements() const { return elements_; }
+  size_t k() const { return k_; }
+
+  // Writes the k, in ascending order of their indices.
+  class Writer {
+   public:
+    Writer(size_t k, std::string& out);
+    void Put(uint32_t index, float value);
+
+   private:
+    std::string& out_;
+    size_t index_at_, value_at_;
+  };
+
+ private:
+  const int64_t elements_;
+  const size_t k_;
+};
+
+// The setting `fraction`, as a table has it, and the k that it comes to, at least 1. INVALID_ARGUMENT: indices have 32
+// bits, and these values more.
+Setting FractionOfValues();
+StatusOr<int64_t> ValuesOfFraction(int64_t elements, const Settings& settings);
+
+// Calls body(value) for all of them in wire order.
+template <class Body>
+void EachValue(std::span<const FloatRun> runs, const Body& body) {
+  for (const FloatRun& run : runs) {
+    for (int64_t i = 0; i < run.count; ++i) {
+      body(run.minus == nullptr ? run.values[i] : run.values[i] - run.minus[i]);
+    }
+  }
+}
+
+}  // namespace rivulet

@@ -1,0 +1,31 @@
+// What is done to the means of a version before the server takes a step with them: the same pieces as on clients, at
+// the other end. Noise added here hides one update among all, of whoever sees the model and not the updates.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "federated/mechanisms/mechanism.h"
+
+namespace rivulet {
+
+// Immutable, thread-safe.
+class MeanMechanisms {
+ public:
+  MeanMechanisms() = default;  // none
+  // Errors as Mechanism::Create.
+  static StatusOr<MeanMechanisms> Create(std::span<const PieceSpec> pieces, uint64_t seed);
+
+  bool empty() const { return mechanisms_.empty(); }
+  // Changes the means of all parts of `version`, the one that is made. What is not drawn from the system is a function
+  // of the seed and of the version alone, so a version that is made once more is the same. INTERNAL: no randomness.
+  Status Apply(int64_t version, std::span<const std::span<float>> parts) const;
+
+ private:
+  std::vector<std::unique_ptr<const Mechanism>> mechanisms_;
+  uint64_t seed_ = 0;
+};
+
+}  // namespace rivulet

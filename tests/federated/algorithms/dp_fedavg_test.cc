@@ -1,0 +1,168 @@
+// DP-FedAvg: its mean against NumPy in double, its limit that is a uniform mean, how much one client can do, and that
+// its noise is as large as it says.
+#include "tests/federated/algorithms/reference/dp_fedavg.inc"
+
+#include <cmath>
+
+#include "federated/algorithms/algorithm.h"
+#include "federated/mechanisms/mean_mechanisms.h"
+#include "tests/federated/aggregation_updates.h"
+
+namespace rivulet {
+namespace {
+
+using testing::ErrorOf;
+using ::testing::HasSubstr;
+using testing::Make;
+using testing::RandomUpdates;
+using testing::TestUpdate;
+
+std::vector<TestUpdate> ManyUpdates(int count, int64_t elements, float magnitude) {
+  return RandomUpdates(count, static_cast<size_t>(elements), magnitude);
+}
+
+Scenario PrivateScenario(double clip, double noise_multiplier, int64_t planned) {
+  Scenario scenario;
+  scenario.run.seed = 42;
+  scenario.algorithm.name = "dp_fedavg";
+  scenario.algorithm.settings = {{"noise_multiplier", noise_multiplier}, {"noise_source", "seeded"}};
+  scenario.privacy.clip = clip;
+  scenario.server.clients_per_round = planned;
+  return scenario;
+}
+
+StatusOr<Composition> ComposeFor(const Scenario& scenario, int64_t elements, Segment segment = Segment::kTrainable) {
+  std::vector<VariableSpec> variables = {{"w", {DType::kFloat32, Shape{elements}}}};
+  if (segment == Segment::kShared) variables.push_back({"mean", {DType::kFloat32, Shape{2}}, segment});
+  return Compose(scenario, *ModelLayout::Create(variables));
+}
+
+// What clients of this algorithm send of these updates, folded, and what the server makes of it for a version.
+std::vector<float> PrivateMean(const Scenario& scenario, std::vector<TestUpdate> updates, int64_t version = 1) {
+  const auto composition = ComposeFor(scenario, std::ssize(updates[0].delta));
+  EXPECT_OK(composition);
+  auto aggregation = Make(composition->aggregation);
+  for (TestUpdate& update : updates) {
+    Draws none(StreamFor(0, "", Purpose::kNoise), 0);
+    const std::span<float> part = update.delta;
+    for (const PieceSpec& piece : composition->mechanisms) {
+      const auto mechanism = Mechanism::Create(piece);
+      EXPECT_OK(mechanism);
+      EXPECT_OK((*mechanism)->Apply({&part, 1}, none));
+    }
+    update.weight = 1;
+    EXPECT_OK(aggregation->Take(update.view(), update.weights()));
+  }
+  auto input = std::move(*aggregation).Finish();
+  EXPECT_OK(input);
+  const auto mechanisms = MeanMechanisms::Create(composition->mean_mechanisms, scenario.run.seed);
+  EXPECT_OK(mechanisms);
+  const std::span<float> mean = input->parts[0].mean;
+  EXPECT_OK(mechanisms->Apply(version, {&mean, 1}));
+  return input->parts[0].mean;
+}
+
+std::vector<double> Difference(const std::vector<float>& a, const std::vector<float>& b) {
+  std::vector<double> difference;
+  for (size_t i = 0; i < a.size(); ++i) difference.push_back(static_cast<double>(a[i]) - b[i]);
+  return difference;
+}
+
+double Length(const std::vector<double>& values) {
+  double squares = 0;
+  for (const double value : values) squares += value * value;
+  return std::sqrt(squares);
+}
+
+TEST(DpFedAvg, MeanBeforeItsNoise_IsNumPysInDouble) {
+  namespace numpy = dp_fedavg_reference;
+  std::vector<TestUpdate> updates;
+  for (size_t u = 0; u < numpy::kUpdates; ++u) {
+    TestUpdate& update = updates.emplace_back();
+    update.task = fmt::format("{}", u);
+    for (size_t i = 0; i < numpy::kSize; ++i)
+      update.delta.push_back(static_cast<float>(numpy::kDeltas[u * numpy::kSize + i]));
+  }
+  const std::vector<float> mean = PrivateMean(PrivateScenario(numpy::kClip, 0, numpy::kPlanned), updates);
+  double largest = 0;
+  for (const double value : numpy::kMean) largest = std::max(largest, std::abs(value));
+  for (size_t i = 0; i < numpy::kSize; ++i) EXPECT_NEAR(mean[i], numpy::kMean[i], 1e-6 * largest) << i;
+}
+
+TEST(DpFedAvg, WithoutClipAndNoise_IsTheUniformMeanToTheBit) {
+  Scenario uniform;
+  uniform.server.weights = "uniform";
+  uniform.server.clients_per_round = 13;
+  for (const int64_t elements : {1, 257, 5000}) {
+    const auto updates = ManyUpdates(13, elements, 0.1f);
+    EXPECT_EQ(PrivateMean(PrivateScenario(0, 0, 13), updates), PrivateMean(uniform, updates)) << elements;
+  }
+}
+
+// However many report, what one of them can do is known beforehand.
+TEST(DpFedAvg, FewerReportsThanPlanned_AreDividedByThePlannedNumber) {
+  const std::vector<TestUpdate> updates = {{"a", {1, 0}}, {"b", {0, 3}}};
+  EXPECT_THAT(PrivateMean(PrivateScenario(0, 0, 8), updates), ::testing::ElementsAre(1 / 8.0f, 3 / 8.0f));
+}
+
+TEST(DpFedAvg, OneClientMoreOrLess_MovesTheMeanByClipOverPlannedAtMost) {
+  constexpr double kClip = 0.25;
+  auto with = ManyUpdates(10, 300, 0.01f);
+  std::fill(with[4].delta.begin(), with[4].delta.end(), 1000.0f);
+  auto without = with;
+  without.erase(without.begin() + 4);
+  const Scenario scenario = PrivateScenario(kClip, 0, 10);
+  const auto difference = Difference(PrivateMean(scenario, with), PrivateMean(scenario, without));
+  EXPECT_NEAR(Length(difference), kClip / 10, 1e-6 * kClip);
+  const Scenario free = PrivateScenario(0, 0, 10);
+  EXPECT_GT(Length(Difference(PrivateMean(free, with), PrivateMean(free, without))), 1000);
+}
+
+// Of 200,000 coordinates the deviation is known to two parts in a thousand.
+TEST(DpFedAvg, NoiseMultiplier_IsTheDeviationOverWhatOneClientCanDo) {
+  constexpr double kClip = 0.5, kPlanned = 8;
+  const auto updates = ManyUpdates(3, 200'000, 0.01f);
+  const auto plain = PrivateMean(PrivateScenario(kClip, 0, kPlanned), updates);
+  for (const double z : {0.5, 1.0, 4.0}) {
+    const auto noise = Difference(PrivateMean(PrivateScenario(kClip, z, kPlanned), updates), plain);
+    double sum = 0;
+    for (const double value : noise) sum += value;
+    const double sigma = z * kClip / kPlanned, count = static_cast<double>(noise.size());
+    EXPECT_NEAR(Length(noise) / std::sqrt(count), sigma, 0.008 * sigma) << z;
+    EXPECT_NEAR(sum / count, 0, 5 * sigma / std::sqrt(count)) << z;
+  }
+}
+
+// A version that is made once more, by whoever resumes or replays, is the same; another one has other noise.
+TEST(DpFedAvg, NoiseSource_SeededIsOfSeedAndVersionAndSecureOfNobody) {
+  const auto updates = ManyUpdates(3, 100, 0.01f);
+  Scenario scenario = PrivateScenario(1, 1, 4);
+  const auto first = PrivateMean(scenario, updates, 1);
+  EXPECT_EQ(PrivateMean(scenario, updates, 1), first);
+  EXPECT_NE(PrivateMean(scenario, updates, 2), first);
+  Scenario reseeded = scenario;
+  reseeded.run.seed = 43;
+  EXPECT_NE(PrivateMean(reseeded, updates, 1), first);
+  scenario.algorithm.settings.erase("noise_source");  // which is secure, where nobody says otherwise
+  EXPECT_NE(PrivateMean(scenario, updates, 1), PrivateMean(scenario, updates, 1));
+  ASSERT_OK_AND_ASSIGN(const Composition composition, ComposeFor(scenario, 4));
+  ASSERT_OK_AND_ASSIGN(const auto noise, Mechanism::Create(composition.mean_mechanisms.at(0)));
+  EXPECT_FALSE(noise->repeatable());
+}
+
+TEST(DpFedAvg, WhatWouldMakeTheNoiseALie_IsRefusedByItsKey) {
+  EXPECT_THAT(ErrorOf(ComposeFor(PrivateScenario(0, 1, 4), 4)),
+              HasSubstr("adds noise as a multiple of privacy.clip, which is 0; set it to the largest norm"));
+  Scenario rounded = PrivateScenario(1, 1, 4);
+  rounded.update.codec = "bf16";
+  EXPECT_THAT(ErrorOf(ComposeFor(rounded, 4)), HasSubstr("with update.codec = \"bf16\": what it makes of an update"));
+  Scenario asynchronous = PrivateScenario(1, 1, 4);
+  asynchronous.server.base = "latest";
+  EXPECT_THAT(ErrorOf(ComposeFor(asynchronous, 4)), HasSubstr("a client may be in a version twice"));
+  EXPECT_THAT(ErrorOf(ComposeFor(PrivateScenario(1, 1, 4), 4, Segment::kShared)),
+              HasSubstr("would add noise to the running statistics of the model"));
+  EXPECT_OK(ComposeFor(PrivateScenario(1, 0, 4), 4, Segment::kShared));
+}
+
+}  // namespace
+}  // namespace rivulet

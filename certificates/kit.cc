@@ -56,15 +56,14 @@ StatusOr<std::vector<DeliveredFile>> FilesOfKit(const CertificateName& name, con
   std::string what, before, command;
   if (name.role == Role::kClient) {
     what = "the client";
-    command = R"(client --coordinator "$RIVULET_COORDINATOR" --name "$RIVULET_NAME" --data "$RIVULET_DATA")";
+    command = R"(client --coordinator "$RIVULET_COORDINATOR" --tls . --data "$RIVULET_DATA")";
     site += Setting("Where the coordinator listens.", "RIVULET_COORDINATOR", configuration.coordinator);
-    site += Setting("This client's name; its certificate says the same.", "RIVULET_NAME", name.id);
     site += Setting("The records to train on, by the name that plans use; relative to this folder.", "RIVULET_DATA",
                     configuration.data);
   } else if (name.role == Role::kCoordinator) {
     what = "the coordinator";
     before = kResume;
-    command = R"(coordinator "$RIVULET_SCENARIO" --listen "$RIVULET_LISTEN" --db "$RIVULET_DB" $resume)";
+    command = R"(coordinator "$RIVULET_SCENARIO" --listen "$RIVULET_LISTEN" --tls . --db "$RIVULET_DB" $resume)";
     site += Setting("What to run; relative to this folder.", "RIVULET_SCENARIO", configuration.scenario);
     site += Setting("Where clients reach it.", "RIVULET_LISTEN", configuration.listen);
     site += Setting("The history; models lie beside it.", "RIVULET_DB", "rivulet.sqlite");

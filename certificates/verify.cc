@@ -1,7 +1,10 @@
 #include "certificates/verify.h"
 
+#include <fmt/ranges.h>
 #include <openssl/err.h>
 #include <openssl/x509_vfy.h>
+
+#include "engine/base/display_name.h"
 
 namespace rivulet {
 
@@ -11,7 +14,7 @@ Status VerifyCertificate(const Certificate& certificate, const Certificate& auth
     return FailedPrecondition(
         "the certificate '{}' has no name of the form rivulet:client/ID; have one issued by "
         "'rivulet ca issue'",
-        certificate.subject);
+        DisplayText(certificate.subject, 80));
   }
   const std::string name = certificate.name->ToString();
   if (revoked != nullptr) {
@@ -48,11 +51,32 @@ Status VerifyCertificate(const Certificate& certificate, const Certificate& auth
     case X509_V_ERR_INVALID_PURPOSE:
       return FailedPrecondition("the certificate of '{}' is not made to {}; issue one of another role", name,
                                 purpose == CertificatePurpose::kServe ? "serve others" : "connect to others");
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+    case X509_V_ERR_CERT_SIGNATURE_FAILURE:
+      return FailedPrecondition("the certificate of '{}' is not signed by the authority '{}'; have one issued by it",
+                                name, authority.subject);
     default:
       return FailedPrecondition(
           "the certificate of '{}' is not signed by the authority '{}' ({}); have one issued by it", name,
           authority.subject, X509_verify_cert_error_string(error));
   }
+}
+
+Status VerifyHost(const Certificate& certificate, std::string_view host) {
+  const std::string text(host);
+  const bool found =
+      IsAddress(host)
+          ? X509_check_ip_asc(certificate.x509.get(), text.c_str(), 0) == 1
+          : X509_check_host(certificate.x509.get(), text.data(), text.size(),
+                            X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_WILDCARDS, nullptr) == 1;
+  ERR_clear_error();
+  if (found) return absl::OkStatus();
+  const std::string name = certificate.name ? certificate.name->ToString() : certificate.subject;
+  return FailedPrecondition(
+      "the certificate of '{}' is for {} and not for '{}'; reach it by one of these, or have one issued with --host {}",
+      name, fmt::join(certificate.hosts, ", "), host, host);
 }
 
 }  // namespace rivulet

@@ -13,4 +13,7 @@ enum class CertificatePurpose { kConnect, kServe };  // what the bearer of the c
 Status VerifyCertificate(const Certificate& certificate, const Certificate& authority, const RevocationList* revoked,
                          CertificatePurpose purpose, int64_t now);
 
+// OK: `certificate` names `host`, a DNS name or an address, among those under which it serves. FAILED_PRECONDITION.
+Status VerifyHost(const Certificate& certificate, std::string_view host);
+
 }  // namespace rivulet

@@ -15,6 +15,7 @@ namespace {
 constexpr int kLookMs = 100;  // without a pipe
 
 std::atomic<int> signals = 0;
+std::atomic<int> first_signal = 0;
 std::atomic<bool> forgotten = false;
 bool constructed = false;
 int signal_pipe[2] = {-1, -1};  // read end, write end
@@ -26,6 +27,7 @@ extern "C" void OnSignal(int signal) {
   if (signal == SIGHUP && signals > 0) return;
   // Async-signal-safe: lock-free atomics, write and _exit.
   if (signals.fetch_add(1) > 0) _exit(1);
+  first_signal = signal;
   [[maybe_unused]] const ssize_t written = write(signal_pipe[1], "!", 1);
 }
 static_assert(std::atomic<int>::is_always_lock_free);
@@ -39,7 +41,7 @@ Interrupt::Interrupt() {
     if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) ends[0] = ends[1] = -1;
   constructed = true;
   forgotten = false;
-  signals = 0;
+  signals = first_signal = 0;
   struct sigaction action = {};
   action.sa_handler = OnSignal;
   sigemptyset(&action.sa_mask);
@@ -64,6 +66,7 @@ Interrupt::~Interrupt() {
 }
 
 bool Interrupt::happened() const { return signals > 0; }
+bool Interrupt::asked() const { return first_signal == SIGTERM; }
 int Interrupt::fd() const { return signal_pipe[0]; }
 
 void Interrupt::Call(std::function<void()> function) {

@@ -19,6 +19,8 @@ class Interrupt {
   Interrupt& operator=(const Interrupt&) = delete;
 
   bool happened() const;
+  // It came as SIGTERM, from whoever runs this process as a service, and not from somebody at a terminal.
+  bool asked() const;
   int fd() const;  // readable once a signal has come
   // Calls `function` when the first signal comes, at once if it has come already. Call it once; what `function` uses
   // must outlive this object or Forget().

@@ -91,6 +91,8 @@ void Declare(const Command& command, CommonOptions& common, Parsed& parsed) {
     }
     parsed.options[&argument] = option;
   }
+  // One is all that a command line names: what stands after it is an argument, though it be called like another one.
+  if (!command.subcommands.empty()) app.require_subcommand(0, 1);
   app.add_option(kVlogOption.name, common.vlog, kVlogOption.help)->option_text(kVlogOption.value_name);
   app.add_option(kOpLibraryOption.name, common.op_libraries, kOpLibraryOption.help)
       ->allow_extra_args(false)
@@ -195,6 +197,7 @@ const Parsed& Deepest(const Parsed& parsed) {
 int Report(const Status& status) {
   if (status.ok()) return 0;
   fmt::print(stderr, "rivulet: {}\n", ErrorLines(Message(status)));
+  if (IsStoppedAsAsked(status)) return 0;
   return IsUsageError(status) ? 2 : 1;
 }
 

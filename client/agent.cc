@@ -8,6 +8,18 @@
 #include "client/heartbeat.h"
 
 namespace rivulet {
+namespace {
+
+// A coordinator that is back is to be noticed within five seconds: two such waits, the first of which may have met the
+// connection's own pause between two tries.
+constexpr int64_t kLongestBetweenTriesMs = 2500;
+
+BackoffOptions OfCalls(BackoffOptions options) {
+  options.max_ms = std::min(options.max_ms, kLongestBetweenTriesMs);
+  return options;
+}
+
+}  // namespace
 
 Agent::Agent(CoordinatorApi& api, AgentOptions options)
     : api_(api),
@@ -20,7 +32,7 @@ Status Agent::Run() {
   EnterWorkerThread();
   const AgentObserver& observer = options_.observer;
   TaskRunner runner(api_, *artifacts_, stop_,
-                    {.calls = {options_.backoff, options_.chunk_bytes, observer.on_retry},
+                    {.calls = {OfCalls(options_.backoff), options_.chunk_bytes, observer.on_retry},
                      .instruments = options_.instruments,
                      .states = options_.states.get()});
   PollRequest request;

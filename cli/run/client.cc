@@ -7,12 +7,14 @@
 #include <optional>
 #include <utility>
 
+#include "certificates/certificate.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/run/event_line.h"
-#include "cli/run/insecure.h"
+#include "cli/run/security.h"
 #include "cli/run/watching.h"
 #include "client/agent.h"
+#include "engine/base/clock.h"
 #include "engine/base/display_name.h"
 #include "engine/data/dataset.h"
 #include "federated/states/state_store.h"
@@ -23,7 +25,7 @@ namespace {
 
 struct ClientOptions {
   std::string coordinator;
-  int insecure = 0;
+  SecurityOptions security;
   std::string name;
   std::vector<std::string> data;  // NAME=GLOB
   std::string kernels;
@@ -69,20 +71,47 @@ StatusOr<BoundData> Bind(const std::vector<std::string>& bindings) {
 // The round that a task trains for, or whose model it measures.
 int64_t RoundOf(const Task& task) { return task.kind == TaskKind::kTrain ? task.base_version + 1 : task.base_version; }
 
+// What is said while the coordinator cannot be reached: at once, when the reason becomes another, and then ever more
+// seldom, for it may take a week.
+class Unreachable {
+ public:
+  // "": nothing this time.
+  std::string Line(std::string_view reason, int64_t wait_ms) {
+    const TimeMs now = Clock::System().Now();
+    if (since_.empty()) since_ = TimeText(Clock::System().UnixMs() / 1000).substr(11, 5);
+    if (reason == reason_ && now < silent_until_) return "";
+    if (reason != reason_) silence_ms_ = kFirstSilenceMs;
+    reason_ = reason;
+    silent_until_ = now + silence_ms_;
+    silence_ms_ = std::min(2 * silence_ms_, kLongestSilenceMs);
+    return fmt::format("{}; since {} UTC, next try in {:.1f} s", reason, since_, static_cast<double>(wait_ms) / 1000);
+  }
+  void Over() { *this = {}; }
+
+ private:
+  static constexpr TimeMs kFirstSilenceMs = 60'000, kLongestSilenceMs = 3'600'000;
+  std::string since_, reason_;
+  TimeMs silent_until_ = 0, silence_ms_ = kFirstSilenceMs;
+};
+
 AgentObserver ObserveInWords(const std::string& name) {
   const auto say = [name](const std::string& sentence) { fmt::print(stderr, "{}: {}\n", name, OneLine(sentence)); };
   auto last = std::make_shared<std::string>();  // what is awaited is said once, not at every poll
   AgentObserver observer;
+  auto lost = std::make_shared<Unreachable>();
   observer.on_wait = [=](const Awaited& awaited, int64_t) {
+    lost->Over();
     if (*last != awaited.sentence) say(fmt::format("waiting: {}", awaited.sentence));
     *last = awaited.sentence;
   };
   observer.on_task = [=](const Task& task) {
+    lost->Over();
     say(task.kind == TaskKind::kTrain ? fmt::format("round {}: training", task.base_version + 1)
                                       : fmt::format("round {}: measuring its model", task.base_version));
     last->clear();
   };
   observer.on_report = [=](const Task& task, const TaskReport& report) {
+    lost->Over();
     const bool good = report.kind == TaskReport::Kind::kAccepted || report.kind == TaskReport::Kind::kDuplicate;
     if (task.kind == TaskKind::kEvaluate) {
       say(good ? fmt::format("round {}: measured on {} examples in {:.2f} s", task.base_version, report.examples,
@@ -96,7 +125,7 @@ AgentObserver ObserveInWords(const std::string& name) {
     }
   };
   observer.on_retry = [=](const Status& status, int64_t wait_ms) {
-    say(fmt::format("{}; trying again in {:.1f} s", Message(status), static_cast<double>(wait_ms) / 1000));
+    if (const std::string line = lost->Line(Message(status), wait_ms); !line.empty()) say(line);
   };
   observer.on_over = [=](const PollReply::Over& over) {
     say(over.sentence.empty() ? "the run is over" : fmt::format("the run is over: {}", over.sentence));
@@ -140,25 +169,38 @@ AgentObserver ObserveInJson() {
 Status ServeAsClient(const ClientOptions& options) {
   StatusOr<NetworkAddress> address = ParseAddress(options.coordinator);
   if (!address.ok()) return AsUsageError(Annotate(address.status(), "--coordinator"));
-  RIVULET_ASSIGN_OR_RETURN(auto credentials, CredentialsFor(options.insecure, *address));
-  RIVULET_RETURN_IF_ERROR(AsUsageError(CheckDisplayName("--name", options.name)));
+  RIVULET_ASSIGN_OR_RETURN(
+      Security security, SecurityOf(options.security, Role::kClient, *address, [&options](const std::string& sentence) {
+        options.json
+            ? PrintEvent(
+                  "event",
+                  {{"level", std::string("warning")}, {"source", std::string("security")}, {"message", sentence}})
+            : fmt::print(stderr, "{}\n", OneLine(sentence));
+      }));
+  if (!security.name.empty() && !options.name.empty()) {
+    return UsageError("a client with a certificate is called what it says, '{}'; leave out --name", security.name);
+  }
+  if (security.name.empty() && options.name.empty()) {
+    return UsageError("without a certificate nothing says what this client is called; give --name ID");
+  }
+  const std::string name = security.name.empty() ? options.name : security.name;
+  RIVULET_RETURN_IF_ERROR(AsUsageError(CheckDisplayName("--name", name)));
   if (!options.kernels.empty() && options.kernels != "native" && options.kernels != "portable")
     return UsageError("--kernels takes native or portable, not '{}'", options.kernels);
   RIVULET_ASSIGN_OR_RETURN(BoundData data, Bind(options.data));
   StatusOr<std::unique_ptr<GrpcClient>> connection =
-      GrpcClient::Create({.coordinator = *address, .credentials = std::move(credentials)});
+      GrpcClient::Create({.coordinator = *address, .credentials = std::move(security.credentials)});
   if (!connection.ok()) return AsUsageError(Annotate(connection.status(), "--coordinator"));
 
-  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Watching> watching,
-                           Watching::Start(options.trace, "client " + options.name));
+  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Watching> watching, Watching::Start(options.trace, "client " + name));
   Interrupt interrupt;
-  AgentObserver observer = options.json ? ObserveInJson() : ObserveInWords(options.name);
+  AgentObserver observer = options.json ? ObserveInJson() : ObserveInWords(name);
   std::optional<PollReply::Over> over;
   observer.on_over = [&over, tell = std::move(observer.on_over)](const PollReply::Over& told) {
     over = told;
     tell(told);
   };
-  Agent agent(**connection, {.client_id = options.name,
+  Agent agent(**connection, {.client_id = name,
                              .version = RIVULET_VERSION,
                              .data = std::move(data),
                              .observer = std::move(observer),
@@ -173,7 +215,8 @@ Status ServeAsClient(const ClientOptions& options) {
   interrupt.Forget();
   const Status traced = watching->Finish();
   if (!status.ok() && interrupt.happened()) {
-    return Cancelled("client '{}' was stopped; started again it takes up what it was doing", options.name);
+    const Status told = Cancelled("client '{}' was stopped; started again it takes up what it was doing", name);
+    return interrupt.asked() ? StoppedAsAsked(told) : told;
   }
   RIVULET_RETURN_IF_ERROR(status);
   // What was trained here is in no model: whoever waits for this process is to know.
@@ -183,14 +226,17 @@ Status ServeAsClient(const ClientOptions& options) {
 
 const RegisterCommand kClient(25, [] {
   auto options = std::make_shared<ClientOptions>();
-  Command command{.name = "client",
-                  .summary = "Train for a coordinator on data that stays on this machine.",
-                  .example =
-                      "rivulet client --coordinator 127.0.0.1:7000 --insecure --name client-00000 "
-                      "--data 'train=clients/client-00000.tfrecord'"};
+  Command command{
+      .name = "client",
+      .summary = "Train for a coordinator on data that stays on this machine.",
+      .example =
+          "rivulet client --coordinator fl.example.org:7000 --tls client-hospital-a --data 'train=records/*.tfrecord'\n"
+          "  rivulet client --coordinator 127.0.0.1:7000 --insecure --name client-00000 "
+          "--data 'train=clients/client-00000.tfrecord'"};
   command.Required("--coordinator", "HOST:PORT", &options->coordinator, "the coordinator's address");
-  AddInsecure(command, &options->insecure);
-  command.Required("--name", "ID", &options->name, "this client's name, the same at every start");
+  AddSecurityOptions(command, &options->security);
+  command.Option("--name", "ID", &options->name,
+                 "with --insecure: this client's name, the same at every start; otherwise its certificate says it");
   command.Repeated("--data", "NAME=GLOB", &options->data,
                    "TFRecord files bound to a name plans may use ('train'); repeatable");
   command.arguments.back().required = true;

@@ -9,14 +9,16 @@
 #include "cli/interrupt.h"
 #include "cli/run/blame_model.h"
 #include "cli/run/event_line.h"
-#include "cli/run/insecure.h"
 #include "cli/run/options.h"
 #include "cli/run/progress.h"
 #include "cli/run/result.h"
+#include "cli/run/security.h"
 #include "cli/run/watching.h"
 #include "coordinator/history/history.h"
 #include "coordinator/host/coordinator_host.h"
 #include "coordinator/stored_run.h"
+#include "engine/base/clock.h"
+#include "federated/transport/admission.h"
 #include "federated/transport/attendance.h"
 #include "federated/transport/grpc_server.h"
 #include "setup/plan_file.h"
@@ -32,7 +34,8 @@ struct CoordinatorCommandOptions {
   ScenarioOptions run;
   std::string listen;
   std::string plan;
-  int insecure = 0;
+  std::string clients;
+  SecurityOptions security;
   bool json = false;
   TraceOptions trace;
 };
@@ -61,6 +64,10 @@ Status ExpectKnownClients(const std::string& db, const std::string& run_id, Atte
   return absl::OkStatus();
 }
 
+void TellEvent(const EventRow& event) {
+  PrintEvent("event", {{"at", event.at}, {"level", event.level}, {"source", event.source}, {"message", event.message}});
+}
+
 CoordinatorObserver Observe(RoundProgress& progress, bool json) {
   CoordinatorObserver observer;
   if (!json) {
@@ -72,10 +79,7 @@ CoordinatorObserver Observe(RoundProgress& progress, bool json) {
   observer.on_progress = [](int64_t round, int64_t folded, int64_t selected) {
     PrintEvent("progress", {{"round", round}, {"folded", folded}, {"selected", selected}});
   };
-  observer.on_event = [](const EventRow& event) {
-    PrintEvent("event",
-               {{"at", event.at}, {"level", event.level}, {"source", event.source}, {"message", event.message}});
-  };
+  observer.on_event = TellEvent;
   observer.on_round = [](const RoundReport& report) { PrintEvent("round", RoundFields(report)); };
   observer.on_evaluation = [](const EvaluationReport& report) {
     Fields fields = {{"round", report.round},
@@ -104,12 +108,21 @@ Status Coordinate(const CoordinatorCommandOptions& options) {
   }
   StatusOr<NetworkAddress> listen = ParseAddress(options.listen);
   if (!listen.ok()) return AsUsageError(Annotate(listen.status(), "--listen"));
-  RIVULET_ASSIGN_OR_RETURN(auto credentials, CredentialsFor(options.insecure, *listen));
+  RoundProgress progress(scenario.run.rounds);
+  if (!options.clients.empty()) {  // found before anything is written
+    RIVULET_ASSIGN_OR_RETURN(const std::string names, FileSystem::Default().ReadAll(options.clients));
+    RIVULET_RETURN_IF_ERROR(ParseClientNames(names, options.clients).status());
+  }
+  const auto tell = [&progress, json = options.json](const std::string& sentence) {
+    const EventRow event{
+        .at = Iso8601(Clock::System().UnixMs()), .level = "warning", .source = "security", .message = sentence};
+    json ? TellEvent(event) : progress.Event(event);
+  };
+  RIVULET_ASSIGN_OR_RETURN(Security security, SecurityOf(options.security, Role::kCoordinator, *listen, tell));
 
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Watching> watching,
                            Watching::Start(options.trace, "coordinator " + scenario.run.name));
   Interrupt interrupt;
-  RoundProgress progress(scenario.run.rounds);
   CoordinatorOptions coordinator_options{.db_path = options.run.db, .resume = options.run.resume};
   std::shared_ptr<Evaluator> evaluator;
   {
@@ -140,8 +153,9 @@ Status Coordinate(const CoordinatorCommandOptions& options) {
   RIVULET_RETURN_IF_ERROR(host->Add(std::move(coordinator)));
   Attendance attendance(*host);
   if (!options.run.resume.empty()) RIVULET_RETURN_IF_ERROR(ExpectKnownClients(options.run.db, run_id, attendance));
-  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<GrpcServer> server,
-                           GrpcServer::Start(attendance, {.listen = *listen, .credentials = std::move(credentials)}));
+  RIVULET_ASSIGN_OR_RETURN(
+      std::unique_ptr<GrpcServer> server,
+      GrpcServer::Start(attendance, {.listen = *listen, .credentials = std::move(security.credentials)}));
   const std::string address = server->address().ToString();
   if (options.json) {
     PrintEvent("listening", {{"address", address}, {"run_id", run_id}});
@@ -161,9 +175,10 @@ Status Coordinate(const CoordinatorCommandOptions& options) {
   host.reset();  // with the run, which closes the history that is read next
   const Status traced = watching->Finish();
   if (interrupted) {
-    std::string more = "--listen " + address;
-    for (int i = 0; i < options.insecure; ++i) more += " --insecure";
-    return InterruptedError("coordinator", options.run, more, run_id);
+    std::string more = "--listen " + address + ShellArguments(options.security);
+    if (!options.clients.empty()) more += " --clients " + ShellQuote(options.clients);
+    const Status told = InterruptedError("coordinator", options.run, more, run_id);
+    return interrupt.asked() ? StoppedAsAsked(told) : told;
   }
   RIVULET_RETURN_IF_ERROR(status);
   RIVULET_RETURN_IF_ERROR(PrintResult(options.run.db, run_id, options.json));
@@ -175,7 +190,8 @@ const RegisterCommand kCoordinator(20, [] {
   Command command{.name = "coordinator",
                   .summary = "Serve a run to clients over the network.",
                   .example =
-                      "rivulet coordinator simulations/scenarios/mnist-fedavg.toml --listen 127.0.0.1:7000 "
+                      "rivulet coordinator scenario.toml --listen 0.0.0.0:7000 --tls coordinator-fl.example.org\n"
+                      "  rivulet coordinator simulations/scenarios/mnist-fedavg.toml --listen 127.0.0.1:7000 "
                       "--insecure --set data.partition.clients=5 --set server.clients_per_round=2"};
   AddScenarioOptions(command, &options->run);
   command.Required("--listen", "HOST:PORT", &options->listen, "where clients reach it; port 0 takes any free one");
@@ -183,7 +199,9 @@ const RegisterCommand kCoordinator(20, [] {
       "--plan", "FILE", &options->plan,
       "start a run with this plan, of `rivulet plan build`, and the keys beside it; of the scenario count only "
       "keys of the classes operation and place");
-  AddInsecure(command, &options->insecure);
+  AddSecurityOptions(command, &options->security);
+  command.Option("--clients", "FILE", &options->clients,
+                 "admit only the clients that it names, one a line; a name may be added while it runs");
   command.Flag("--json", &options->json, "say what happens as JSON on stdout, one object per line, the result last");
   AddTraceOptions(command, &options->trace);
   command.run = [options] { return Coordinate(*options); };

@@ -13,6 +13,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "certificates/throw_away_authority.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/run/child_process.h"
@@ -26,7 +27,7 @@
 namespace rivulet {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 struct UpOptions {
   ScenarioOptions run;
@@ -35,22 +36,22 @@ struct UpOptions {
 };
 
 // A folder that goes with this object.
-class SocketFolder {
+class UpFolder {
  public:
-  static StatusOr<std::unique_ptr<SocketFolder>> Create() {
+  static StatusOr<std::unique_ptr<UpFolder>> Create() {
     const char* base = std::getenv("TMPDIR");
     std::string path = JoinPath(base != nullptr && *base != '\0' ? base : "/tmp", "rivulet-up-XXXXXX");
     if (mkdtemp(path.data()) == nullptr) return Internal("no temporary folder could be made as '{}'", path);
-    return std::unique_ptr<SocketFolder>(new SocketFolder(path));
+    return std::unique_ptr<UpFolder>(new UpFolder(path));
   }
-  ~SocketFolder() {
+  ~UpFolder() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }
   const std::string& path() const { return path_; }
 
  private:
-  explicit SocketFolder(std::string path) : path_(std::move(path)) {}
+  explicit UpFolder(std::string path) : path_(std::move(path)) {}
   const std::string path_;
 };
 
@@ -120,8 +121,8 @@ class Picture {
   }
 
   void Draw(const std::deque<Client>& clients, bool now = false) {
-    if (!terminal_ || (!now && Clock::now() - drawn_ < std::chrono::milliseconds(100))) return;
-    drawn_ = Clock::now();
+    if (!terminal_ || (!now && SteadyClock::now() - drawn_ < std::chrono::milliseconds(100))) return;
+    drawn_ = SteadyClock::now();
     winsize size = {};
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0) size = {24, 80, 0, 0};
     const size_t columns = std::max<size_t>(size.ws_col, 20) - 1, room = std::max<size_t>(size.ws_row, 4) - 3;
@@ -156,7 +157,7 @@ class Picture {
   const bool terminal_;
   RoundTracker tracker_;
   double within_ = 0;
-  Clock::time_point drawn_;
+  SteadyClock::time_point drawn_;
   size_t drawn_lines_ = 0;
 };
 
@@ -164,18 +165,20 @@ class Picture {
 // several machines does, faults included, and nothing is shared between them but the network.
 class Deployment {
  public:
-  Deployment(const UpOptions& options, int64_t rounds) : options_(options), picture_(rounds) {}
+  // `folder` is this deployment's own, and goes with it.
+  Deployment(const UpOptions& options, int64_t rounds, std::string folder)
+      : options_(options), folder_(std::move(folder)), picture_(rounds) {}
 
   Status Run(const Shares& shares, const std::vector<std::string>& files) {
-    RIVULET_RETURN_IF_ERROR(StartCoordinator());
+    RIVULET_ASSIGN_OR_RETURN(const auto authority, ThrowAwayAuthority::Create(Clock::System()));
+    RIVULET_ASSIGN_OR_RETURN(const std::string tls,
+                             Certify(authority, {Role::kCoordinator, "localhost"}, {"localhost", "127.0.0.1"}));
+    RIVULET_RETURN_IF_ERROR(StartCoordinator(tls));
     for (size_t i = 0; i < files.size(); ++i) {
       Client& client = clients_.emplace_back();
       client.name = shares.NameAt(static_cast<int64_t>(i));
-      client.arguments = {"client",
-                          "--insecure",
-                          "--json",
-                          "--name=" + client.name,
-                          "--data=train=" + GlobQuote(files[i]),
+      RIVULET_ASSIGN_OR_RETURN(const std::string its, Certify(authority, {Role::kClient, client.name}, {}));
+      client.arguments = {"client", "--json", "--tls=" + its, "--data=train=" + GlobQuote(files[i]),
                           "--state=" + options_.run.db + ".clients"};
     }
     const Status status = Watch();
@@ -191,8 +194,17 @@ class Deployment {
   }
 
  private:
-  Status StartCoordinator() {
-    std::vector<std::string> arguments = {"coordinator", "--listen=127.0.0.1:0", "--insecure", "--json"};
+  // What a node of this name shows the others, in a folder of its own.
+  StatusOr<std::string> Certify(const ThrowAwayAuthority& authority, CertificateName name,
+                                std::vector<std::string> hosts) {
+    std::string folder = JoinPath(folder_, fmt::format("tls-{}", certified_++));
+    RIVULET_RETURN_IF_ERROR(
+        authority.Issue({.name = std::move(name), .hosts = std::move(hosts)}, FileSystem::Default(), folder));
+    return folder;
+  }
+
+  Status StartCoordinator(const std::string& tls) {
+    std::vector<std::string> arguments = {"coordinator", "--listen=127.0.0.1:0", "--tls=" + tls, "--json"};
     const std::vector<std::string> run = ProcessArguments(options_.run);
     arguments.insert(arguments.end(), run.begin(), run.end());
     RIVULET_ASSIGN_OR_RETURN(coordinator_, ChildProcess::Start(arguments));
@@ -209,7 +221,7 @@ class Deployment {
 
   // Until the coordinator has ended well and all clients with it; an error or Ctrl-C ends it sooner.
   Status Watch() {
-    std::optional<Clock::time_point> coordinator_ended;
+    std::optional<SteadyClock::time_point> coordinator_ended;
     while (!interrupt_.happened()) {
       Wait(std::chrono::milliseconds(100));
       for (const std::string& line : coordinator_->StdoutLines()) RIVULET_RETURN_IF_ERROR(OnCoordinator(line));
@@ -228,11 +240,12 @@ class Deployment {
         if (!code) continue;
         if (*code < 0) return Internal("the coordinator was killed by signal {}", -*code);
         if (*code > 0) return ChildError(coordinator_error_, "the coordinator failed", *code);
-        coordinator_ended = Clock::now();
+        coordinator_ended = SteadyClock::now();
       }
       // A run that had finished before starts no client.
       if (coordinator_ended && (all_done || address_.empty())) return absl::OkStatus();
-      if (coordinator_ended && Clock::now() - *coordinator_ended > std::chrono::seconds(5)) return absl::OkStatus();
+      if (coordinator_ended && SteadyClock::now() - *coordinator_ended > std::chrono::seconds(5))
+        return absl::OkStatus();
     }
     return absl::OkStatus();
   }
@@ -340,9 +353,9 @@ class Deployment {
     for (ChildProcess* process : running) {
       if (!process->Exited()) process->Signal(SIGTERM);
     }
-    const auto give_up = Clock::now() + std::chrono::seconds(15);  // a commit is finished first
+    const auto give_up = SteadyClock::now() + std::chrono::seconds(15);  // a commit is finished first
     for (ChildProcess* process : running) {
-      while (!process->Exited() && Clock::now() < give_up) {
+      while (!process->Exited() && SteadyClock::now() < give_up) {
         pollfd ends[2] = {{process->stdout_fd(), POLLIN, 0}, {process->stderr_fd(), POLLIN, 0}};
         poll(ends, 2, 20);
         (void)process->StdoutLines();  // a full pipe would keep it
@@ -354,6 +367,8 @@ class Deployment {
   }
 
   const UpOptions& options_;
+  const std::string folder_;
+  int certified_ = 0;
   Interrupt interrupt_;
   Picture picture_;
   std::unique_ptr<ChildProcess> coordinator_;
@@ -368,10 +383,10 @@ Status Up(UpOptions options) {
   RunSetup setup(std::move(scenario));
   RIVULET_ASSIGN_OR_RETURN(const auto data, setup.training_data());
   RIVULET_ASSIGN_OR_RETURN(const auto shares, setup.shares());
-  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<SocketFolder> folder, SocketFolder::Create());
+  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<UpFolder> folder, UpFolder::Create());
   RIVULET_ASSIGN_OR_RETURN(const std::vector<std::string> files,
                            WritePartitionFiles(FileSystem::Default(), *data, *shares, folder->path()));
-  Deployment deployment(options, setup.scenario().run.rounds);
+  Deployment deployment(options, setup.scenario().run.rounds, folder->path());
   return deployment.Run(*shares, files);
 }
 

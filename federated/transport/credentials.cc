@@ -2,8 +2,25 @@
 
 #include <charconv>
 
+#include "federated/transport/security.h"
+
 namespace rivulet {
 namespace {
+
+class PlainServer final : public ServerSecurity {
+ public:
+  std::shared_ptr<grpc::ServerCredentials> credentials() override { return grpc::InsecureServerCredentials(); }
+  // Whoever it says.
+  Status Identify(const grpc::ServerContextBase&, Caller*) override { return absl::OkStatus(); }
+};
+
+class PlainChannel final : public ChannelSecurity {
+ public:
+  std::shared_ptr<grpc::ChannelCredentials> credentials() override { return grpc::InsecureChannelCredentials(); }
+  bool Stale(bool) override { return false; }
+  void Answered() override {}
+  std::string Refusal() override { return ""; }
+};
 
 class Insecure final : public TransportCredentials {
  public:
@@ -15,6 +32,11 @@ class Insecure final : public TransportCredentials {
         "{} is not a loopback address, and without TLS anybody on the way can read and change what is sent; say "
         "--insecure twice to accept that",
         address.ToString());
+  }
+
+  StatusOr<std::unique_ptr<ServerSecurity>> ForServer(bool) const override { return std::make_unique<PlainServer>(); }
+  std::unique_ptr<ChannelSecurity> ForChannel(const NetworkAddress&) const override {
+    return std::make_unique<PlainChannel>();
   }
 
  private:

@@ -2,6 +2,7 @@
 // that a kind of credentials is added here without touching either.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -9,6 +10,8 @@
 #include "engine/base/status.h"
 
 namespace rivulet {
+
+class WatchedIdentity;  // certificates/watched_identity.h
 
 // "HOST:PORT", with an IPv6 host in brackets.
 struct NetworkAddress {
@@ -20,14 +23,28 @@ struct NetworkAddress {
 // INVALID_ARGUMENT says what is wrong with `text`.
 StatusOr<NetworkAddress> ParseAddress(std::string_view text);
 
+class ServerSecurity;   // federated/transport/security.h
+class ChannelSecurity;  // the same
+
 class TransportCredentials {
  public:
   virtual ~TransportCredentials() = default;
   // Whether they may be used with `address`: FAILED_PRECONDITION says why not.
   virtual Status Check(const NetworkAddress& address) const = 0;
+  // For one server; for one channel to `coordinator`.
+  virtual StatusOr<std::unique_ptr<ServerSecurity>> ForServer(bool admit_sites) const = 0;
+  virtual std::unique_ptr<ChannelSecurity> ForChannel(const NetworkAddress& coordinator) const = 0;
 };
 
 // Plaintext: whoever can reach the port can read and claim to be anybody. Beyond loopback only when `beyond_loopback`.
 std::shared_ptr<const TransportCredentials> InsecureCredentials(bool beyond_loopback);
+
+// Mutual TLS 1.3 with the certificate, key, authority and revocation list of `identity`, which is followed: what
+// replaces them counts for the next connection, and what is revoked or has expired for the next call too. A client is
+// its certificate's name and no other, a server must bear the host that the client dials; what a peer shows is verified
+// by certificates/verify.h alone. Calls are for clients, and for tiers where sites are admitted.
+// `tell` hears why somebody was refused, one sentence for each reason once a minute; of a server, on any thread.
+std::shared_ptr<const TransportCredentials> TlsCredentials(std::shared_ptr<WatchedIdentity> identity,
+                                                           std::function<void(const std::string& sentence)> tell);
 
 }  // namespace rivulet

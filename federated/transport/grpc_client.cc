@@ -10,10 +10,21 @@
 #include "engine/io/crc32c.h"
 #include "federated/transport/grpc_options.h"
 #include "federated/transport/messages.h"
+#include "federated/transport/security.h"
 #include "federated/updates/block_crcs.h"
 #include "proto/rpc/coordinator.grpc.pb.h"
 
 namespace rivulet {
+
+namespace {
+
+// The details of a status are a google.rpc.Status by custom; this is one, of its code alone. gRPC itself gives none, so
+// that a client knows a server's words from those of the library.
+std::string SaidByServer(const Status& status) {
+  return {'\x08', static_cast<char>(static_cast<int>(status.code()) & 0x7f)};
+}
+
+}  // namespace
 
 // What gRPC logs by itself would stand between the lines of a command; errors reach the user as a Status.
 void QuietGrpcLog() {
@@ -28,7 +39,7 @@ grpc::Status ToGrpc(const Status& status) {
   constexpr size_t kLongest = 2000;  // percent-encoded it still fits the 8 KiB of headers a peer accepts
   std::string message(Message(status));
   if (message.size() > kLongest) message = message.substr(0, kLongest) + "…";
-  return {static_cast<grpc::StatusCode>(status.code()), message};
+  return {static_cast<grpc::StatusCode>(status.code()), message, SaidByServer(status)};
 }
 
 namespace {
@@ -63,36 +74,97 @@ class Calls {
   bool cancelled_ GUARDED_BY(mutex_) = false;
 };
 
-struct Connection {
-  NetworkAddress coordinator;
+// One channel, with what is shown on it. Calls keep theirs; a new one is made when that has been replaced.
+struct Channel {
+  std::unique_ptr<ChannelSecurity> security;
   std::unique_ptr<rpc::Coordinator::Stub> stub;
-  Calls calls;
 };
+
+class Connection {
+ public:
+  explicit Connection(const GrpcClientOptions& options)
+      : coordinator_(options.coordinator), credentials_(options.credentials) {}
+
+  const NetworkAddress& coordinator() const { return coordinator_; }
+  Calls& calls() { return calls_; }
+
+  std::shared_ptr<Channel> channel() {
+    MutexLock lock(mutex_);
+    if (channel_ == nullptr || channel_->security->Stale(false)) Open();
+    return channel_;
+  }
+
+ private:
+  void Open() REQUIRES(mutex_) {
+    grpc::ChannelArguments arguments;
+    SetCommonArguments([&](const char* name, int value) { arguments.SetInt(name, value); });
+    // A coordinator that was restarted is found again within seconds.
+    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
+    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2000);
+    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
+    // Clients of one process do not share a connection: each stands for a machine of its own.
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    channel_ = std::make_shared<Channel>();
+    channel_->security = credentials_->ForChannel(coordinator_);
+    channel_->stub = rpc::Coordinator::NewStub(
+        grpc::CreateCustomChannel(coordinator_.ToString(), channel_->security->credentials(), arguments));
+  }
+
+  const NetworkAddress coordinator_;
+  const std::shared_ptr<const TransportCredentials> credentials_;
+  Calls calls_;
+  Mutex mutex_;
+  std::shared_ptr<Channel> channel_ GUARDED_BY(mutex_);
+};
+
+// What keeps a connection from coming about, told from gRPC's message: it has no codes for it.
+std::string_view WhyLost(std::string_view message) {
+  constexpr std::pair<std::string_view, std::string_view> kReasons[] = {
+      {"Connection refused", "nothing listens there"},
+      {"DNS resolution failed", "this machine cannot find its name"},
+      {"Name or service not known", "this machine cannot find its name"},
+      {"unreachable", "there is no way to it from this machine's network"},
+      {"No route to host", "there is no way to it from this machine's network"},
+      {"Too many open files", "this process has too many files open"},
+      {"imeout", "it did not answer in time"},
+      {"imed out", "it did not answer in time"},
+      {"FD Shutdown", "it did not answer in time"},
+  };
+  for (const auto& [words, reason] : kReasons) {
+    if (message.find(words) != std::string_view::npos) return reason;
+  }
+  return "";
+}
 
 // One call: its context, registered for Cancel, and what its end means.
 class Call {
  public:
   Call(std::shared_ptr<Connection> connection, std::chrono::milliseconds timeout)
-      : connection_(std::move(connection)), deadline_(std::chrono::system_clock::now() + timeout) {
+      : connection_(std::move(connection)),
+        channel_(connection_->channel()),
+        deadline_(std::chrono::system_clock::now() + timeout) {
     context_.set_deadline(deadline_);
-    if (!connection_->calls.Add(&context_)) context_.TryCancel();
+    if (!connection_->calls().Add(&context_)) context_.TryCancel();
   }
-  ~Call() { connection_->calls.Remove(&context_); }
+  ~Call() { connection_->calls().Remove(&context_); }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
   grpc::ClientContext* context() { return &context_; }
-  rpc::Coordinator::Stub& stub() { return *connection_->stub; }
+  rpc::Coordinator::Stub& stub() { return *channel_->stub; }
 
   // A client acts by the code alone: UNAVAILABLE means try again. So everything that only says that the connection is
   // gone, in whichever of its ways gRPC says it, becomes that one code, and what the coordinator itself has answered
   // keeps its own.
   Status End(const grpc::Status& status) const {
+    const bool said = status.ok() || !status.error_details().empty();  // by the coordinator
+    if (said) channel_->security->Answered();
     if (status.ok()) return absl::OkStatus();
-    if (connection_->calls.cancelled()) return Cancelled("the connection is being closed");
+    if (connection_->calls().cancelled()) return Cancelled("the connection is being closed");
     const std::string& message = status.error_message();
     const auto lost = [&](std::string_view why) {
-      return Unavailable("the coordinator at {} cannot be reached: {}", connection_->coordinator.ToString(), why);
+      return Unavailable("the coordinator at {} cannot be reached: {}", connection_->coordinator().ToString(), why);
     };
     switch (status.error_code()) {
       case grpc::StatusCode::DEADLINE_EXCEEDED:
@@ -100,13 +172,20 @@ class Call {
         break;
       // A server that goes away ends its calls in any of these ways.
       case grpc::StatusCode::UNAVAILABLE:
+        if (!said) return lost(Why(message));
+        break;
       case grpc::StatusCode::CANCELLED:
-        return lost(message);
+        return lost(Why(message));
       case grpc::StatusCode::UNKNOWN:
         if (message == "Stream removed") return lost("the connection was lost");
         break;
       case grpc::StatusCode::INTERNAL:
         if (message.starts_with("Received RST_STREAM")) return lost("the connection was lost");
+        break;
+      // What this side shows is refused, and has been replaced a moment ago: the next call shows the new one.
+      case grpc::StatusCode::UNAUTHENTICATED:
+        if (channel_->security->Stale(true))
+          return lost("the certificate has been replaced; the next call shows the new one");
         break;
       default:
         break;
@@ -115,7 +194,14 @@ class Call {
   }
 
  private:
+  std::string Why(std::string_view message) const {
+    if (const std::string_view known = WhyLost(message); !known.empty()) return std::string(known);
+    std::string refusal = channel_->security->Refusal();
+    return refusal.empty() ? "the connection was lost" : refusal;
+  }
+
   std::shared_ptr<Connection> connection_;
+  std::shared_ptr<Channel> channel_;
   std::chrono::system_clock::time_point deadline_;
   grpc::ClientContext context_;
 };
@@ -262,20 +348,8 @@ class Writer final : public ChunkWriter {
 
 class Client final : public GrpcClient {
  public:
-  explicit Client(const GrpcClientOptions& options) : options_(options), connection_(std::make_shared<Connection>()) {
-    grpc::ChannelArguments arguments;
-    SetCommonArguments([&](const char* name, int value) { arguments.SetInt(name, value); });
-    // A coordinator that was restarted is found again within seconds.
-    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
-    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2000);
-    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
-    // Clients of one process do not share a connection: each stands for a machine of its own.
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-    connection_->coordinator = options.coordinator;
-    connection_->stub = rpc::Coordinator::NewStub(
-        grpc::CreateCustomChannel(options.coordinator.ToString(), grpc::InsecureChannelCredentials(), arguments));
-  }
+  explicit Client(const GrpcClientOptions& options)
+      : options_(options), connection_(std::make_shared<Connection>(options)) {}
 
   StatusOr<PollReply> Poll(const PollRequest& request) override {
     rpc::PollRequestProto message;
@@ -314,7 +388,7 @@ class Client final : public GrpcClient {
     return call.End(call.stub().Fail(call.context(), request, &reply));
   }
 
-  void Cancel() override { connection_->calls.Cancel(); }
+  void Cancel() override { connection_->calls().Cancel(); }
 
  private:
   GrpcClientOptions options_;

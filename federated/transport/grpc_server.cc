@@ -12,6 +12,7 @@
 #include "federated/transport/grpc_options.h"
 #include "federated/transport/held_polls.h"
 #include "federated/transport/messages.h"
+#include "federated/transport/security.h"
 #include "federated/transport/stream_guard.h"
 #include "proto/rpc/coordinator.grpc.pb.h"
 
@@ -22,6 +23,7 @@ namespace {
 // threads of their own: gRPC's must not block. Polls have theirs, so that no upload is before them.
 struct Shared {
   CoordinatorApi& api;
+  ServerSecurity& security;
   const bool admit_sites;
   StreamGuard guard;
   std::unique_ptr<Executor> calls, streams;
@@ -47,11 +49,21 @@ class Stream : public Reactor {
   enum class Doing : uint8_t { kStarting, kReading, kWriting, kWorking, kFinishing };
 
   Stream(Shared& shared, grpc::CallbackServerContext* context)
-      : shared_(shared), id_(shared.guard.Enter(context->peer(), [context] { context->TryCancel(); })) {}
+      : shared_(shared),
+        context_(context),
+        id_(shared.guard.Enter(context->peer(), [context] { context->TryCancel(); })) {}
 
   Shared& shared() { return shared_; }
   Status entered() const { return id_.status(); }
-  Status Name(const Caller& caller, const char* what) { return shared_.guard.Name(*id_, caller.name, what); }
+  const Caller& caller() const { return caller_; }
+  // Whose stream it is, of a message that says so.
+  Status Name(const rpc::CallerProto& message, const char* what) {
+    caller_ = FromMessage(message);
+    RIVULET_RETURN_IF_ERROR(IdentifyAgain());
+    return shared_.guard.Name(*id_, caller_.name, what);
+  }
+  // Whether it may still go on: a stream may be open for long.
+  Status IdentifyAgain() { return shared_.security.Identify(*context_, &caller_); }
 
   // The last thing that a job or a callback does is one of these.
   void Work(std::function<void()> job) {
@@ -95,7 +107,9 @@ class Stream : public Reactor {
   }
 
   Shared& shared_;
+  grpc::CallbackServerContext* const context_;
   const StatusOr<uint64_t> id_;
+  Caller caller_;
   std::atomic<Doing> doing_ = Doing::kStarting;
 };
 
@@ -106,7 +120,7 @@ class FetchStream final : public Stream<grpc::ServerWriteReactor<rpc::ChunkProto
   FetchStream(Shared& shared, grpc::CallbackServerContext* context, const rpc::FetchRequestProto& request)
       : Stream(shared, context) {
     // Whose it is stands in the request, so it is never one of those that have said nothing.
-    const Status status = entered().ok() ? Name(FromMessage(request.caller()), "downloads") : entered();
+    const Status status = entered().ok() ? Name(request.caller(), "downloads") : entered();
     if (status.ok()) {
       Work([this, &request] { Begin(request); });
     } else {
@@ -129,10 +143,10 @@ class FetchStream final : public Stream<grpc::ServerWriteReactor<rpc::ChunkProto
     RIVULET_ASSIGN_OR_RETURN(const BlobId blob, FromMessage(request.id()));
     if (blob.form == BlobId::Form::kState && !shared().admit_sites) {
       return PermissionDenied("'{}' asks for what a client keeps, and no site that may is admitted here",
-                              request.caller().name());
+                              caller().name);
     }
     if (request.offset() < 0) return OutOfRange("offset {} of a blob is negative", request.offset());
-    RIVULET_ASSIGN_OR_RETURN(reader_, shared().api.Fetch(FromMessage(request.caller()), blob, request.offset()));
+    RIVULET_ASSIGN_OR_RETURN(reader_, shared().api.Fetch(caller(), blob, request.offset()));
     return absl::OkStatus();
   }
   void Next() {
@@ -203,18 +217,18 @@ class SubmitStream final : public Stream<grpc::ServerBidiReactor<rpc::SubmitMess
     Write(&reply_);
   }
   Status Open(const rpc::SubmitHeaderProto& header) {
-    const Caller caller = FromMessage(header.caller());
-    RIVULET_RETURN_IF_ERROR(Name(caller, "uploads"));
+    RIVULET_RETURN_IF_ERROR(Name(header.caller(), "uploads"));
     RIVULET_ASSIGN_OR_RETURN(const Submission submission, FromMessage(header.submission()));
     what_ = submission.task.empty() ? "a partial" : fmt::format("task '{}'", submission.task);
     if (submission.kind != Submission::Kind::kUpdate && !shared().admit_sites) {
       return PermissionDenied("'{}' brings what only a site of many clients has, and none is admitted here",
-                              caller.name);
+                              caller().name);
     }
-    RIVULET_ASSIGN_OR_RETURN(writer_, shared().api.Submit(caller, submission));
+    RIVULET_ASSIGN_OR_RETURN(writer_, shared().api.Submit(caller(), submission));
     return absl::OkStatus();
   }
   void Close(const std::string& bytes) {
+    if (const Status status = IdentifyAgain(); !status.ok()) return End(status);
     const StatusOr<Digest> identity = Digest::FromBytes(bytes);
     if (!identity.ok()) return End(identity.status());
     const StatusOr<SubmitResult> result = writer_->Finish(*identity);
@@ -242,8 +256,12 @@ bool TellsNothing(const PollRequest& request, const PollReply& reply) {
 
 class Service final : public rpc::Coordinator::CallbackService, public NewsListener {
  public:
-  Service(CoordinatorApi& api, const GrpcServerOptions& options)
-      : shared_{api, options.admit_sites, StreamGuard(options.limits), ThreadExecutor("calls", kCallThreads),
+  Service(CoordinatorApi& api, ServerSecurity& security, const GrpcServerOptions& options)
+      : shared_{api,
+                security,
+                options.admit_sites,
+                StreamGuard(options.limits),
+                ThreadExecutor("calls", kCallThreads),
                 ThreadExecutor("streams", std::max(2, static_cast<int>(std::thread::hardware_concurrency())))} {}
 
   // A poll that would tell nothing is held. A caller that lets its polls be held need not wait between them.
@@ -252,6 +270,9 @@ class Service final : public rpc::Coordinator::CallbackService, public NewsListe
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
     shared_.calls->Run([this, context, reactor, message, reply] {
       StatusOr<PollRequest> asked = FromMessage(*message);
+      if (asked.ok()) {
+        if (const Status status = shared_.security.Identify(*context, &asked->caller); !status.ok()) asked = status;
+      }
       if (asked.ok() && asked->serves.kind == Serves::Kind::kAny && !shared_.admit_sites) {
         asked = PermissionDenied("'{}' wants to speak for every client of the run, and no such site is admitted here",
                                  asked->caller.name);
@@ -260,13 +281,17 @@ class Service final : public rpc::Coordinator::CallbackService, public NewsListe
         reactor->Finish(ToGrpc(asked.status()));
         return;
       }
+      const std::string name = asked->caller.name;
       auto ask = [this, context, reactor, reply, request = *std::move(asked)](bool last) {
         // Who has hung up is given no task.
         if (context->IsCancelled()) {
           reactor->Finish(grpc::Status::CANCELLED);
           return true;
         }
-        StatusOr<PollReply> answer = shared_.api.Poll(request);
+        // A poll is held for long, and who asked may have been shut out meanwhile.
+        Caller caller = request.caller;
+        const Status admitted = shared_.security.Identify(*context, &caller);
+        StatusOr<PollReply> answer = admitted.ok() ? shared_.api.Poll(request) : admitted;
         if (answer.ok() && !last && TellsNothing(request, *answer)) return false;
         if (answer.ok()) {
           // Who has a task is told when to say that it works on it.
@@ -280,7 +305,7 @@ class Service final : public rpc::Coordinator::CallbackService, public NewsListe
       if (hold.count() <= 0) {
         ask(true);
       } else {
-        held_.Hold(message->caller().name(), std::min(hold, kLongestHold), std::move(ask));
+        held_.Hold(name, std::min(hold, kLongestHold), std::move(ask));
       }
     });
     return reactor;
@@ -288,8 +313,10 @@ class Service final : public rpc::Coordinator::CallbackService, public NewsListe
   void OnNews(const std::string& name) override { held_.News(name); }
   grpc::ServerUnaryReactor* Fail(grpc::CallbackServerContext* context, const rpc::FailRequestProto* request,
                                  rpc::FailReplyProto*) override {
-    return Answer(context, [this, request] {
-      return shared_.api.Fail(FromMessage(request->caller()), FromMessage(request->failure()));
+    return Answer(context, [this, context, request]() -> Status {
+      Caller caller = FromMessage(request->caller());
+      RIVULET_RETURN_IF_ERROR(shared_.security.Identify(*context, &caller));
+      return shared_.api.Fail(caller, FromMessage(request->failure()));
     });
   }
   grpc::ServerWriteReactor<rpc::ChunkProto>* Fetch(grpc::CallbackServerContext* context,
@@ -327,7 +354,8 @@ class Service final : public rpc::Coordinator::CallbackService, public NewsListe
 
 class Server final : public GrpcServer {
  public:
-  Server(CoordinatorApi& api, const GrpcServerOptions& options) : service_(api, options), address_(options.listen) {}
+  Server(CoordinatorApi& api, std::unique_ptr<ServerSecurity> security, const GrpcServerOptions& options)
+      : security_(std::move(security)), service_(api, *security_, options), address_(options.listen) {}
   ~Server() override { Stop(std::chrono::milliseconds(0)); }
 
   Status Listen() {
@@ -338,7 +366,7 @@ class Server final : public GrpcServer {
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsOfAConnection);
     builder.RegisterService(&service_);
     int port = 0;
-    builder.AddListeningPort(address_.ToString(), grpc::InsecureServerCredentials(), &port);
+    builder.AddListeningPort(address_.ToString(), security_->credentials(), &port);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port == 0) {
       return Unavailable("cannot listen on {}: the address is in use, not this machine's, or not permitted",
@@ -360,6 +388,7 @@ class Server final : public GrpcServer {
   }
 
  private:
+  const std::unique_ptr<ServerSecurity> security_;
   Service service_;
   NetworkAddress address_;
   std::unique_ptr<grpc::Server> server_;
@@ -371,7 +400,8 @@ class Server final : public GrpcServer {
 StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(CoordinatorApi& api, GrpcServerOptions options) {
   QuietGrpcLog();
   RIVULET_RETURN_IF_ERROR(options.credentials->Check(options.listen));
-  auto server = std::make_unique<Server>(api, options);
+  RIVULET_ASSIGN_OR_RETURN(auto security, options.credentials->ForServer(options.admit_sites));
+  auto server = std::make_unique<Server>(api, std::move(security), options);
   RIVULET_RETURN_IF_ERROR(server->Listen());
   return server;
 }

@@ -109,8 +109,8 @@ class Service(RivuletTest):
     def test_a_kits_configuration_is_what_systemd_and_the_shell_read_alike(self):
         self.run_rivulet("ca", "init", "--name", "study", code=0)
         name = "a $HOME `id` \"q\" \\ 'é'"
-        self.run_rivulet("ca", "kit", "client/" + name, "--coordinator", "h:1", "--out", "kit", code=0)
-        code, printed = run("sh", "-c", '. ./site.conf; printf "%s" "$RIVULET_NAME"', cwd=self.folder / "kit")
+        self.run_rivulet("ca", "kit", "client/a", "--coordinator", "h:1", "--data", name, "--out", "kit", code=0)
+        code, printed = run("sh", "-c", '. ./site.conf; printf "%s" "$RIVULET_DATA"', cwd=self.folder / "kit")
         self.assertEqual((code, printed), (0, name))
 
 

@@ -93,6 +93,11 @@ class CommandLine(RivuletTest):
                             "is for 'client/a', not for 'client/b'", code=1)
         self.assertEqual(self.run_rivulet("ca", "list", code=0).out, "")
 
+    def test_a_folder_may_be_called_like_a_subcommand(self):
+        self.run_rivulet("ca", "init", "--name", "study", code=0)
+        self.run_rivulet("ca", "kit", "client/a", "--coordinator", "h:1", "--out", "kit", code=0)
+        self.assertIn("client/a", self.run_rivulet("ca", "show", "kit", code=0).out)
+
     def test_folders_and_archives_are_their_owners_alone(self):
         previous = os.umask(0)
         try:
@@ -112,7 +117,7 @@ class CommandLine(RivuletTest):
         self.assertRegex(listing, r"(?m)^drwx------ .* client-b/\./$")
         self.assertRegex(listing, r"(?m)^-rw------- .* client-b/node.key$")
         self.assertRegex(listing, r"(?m)^-rwx------ .* client-b/start$")
-        self.assertIn('RIVULET_NAME="ward 7"', (self.folder / "kit/site.conf").read_text())
+        self.assertIn('RIVULET_COORDINATOR="h:1"', (self.folder / "kit/site.conf").read_text())
 
 
 if __name__ == "__main__":

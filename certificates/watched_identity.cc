@@ -1,0 +1,98 @@
+#include "certificates/watched_identity.h"
+
+#include "certificates/kit.h"
+
+namespace rivulet {
+namespace {
+
+// All that an identity is made of. Comparing bytes and not times: a file may be replaced twice in one tick of a file
+// system's clock, and the four of them are a few kilobytes.
+std::string BytesOfFolder(FileSystem& fs, const std::string& folder) {
+  std::string bytes;
+  for (const std::string_view name : {kNodeCertificate, kNodeKey, kAuthorityCertificate, kRevokedList}) {
+    const StatusOr<std::string> file = fs.ReadAll(JoinPath(folder, name));
+    bytes += file.ok() ? *file : std::string(Message(file.status()));
+    bytes += '\0';
+  }
+  return bytes;
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<WatchedIdentity>> WatchedIdentity::Open(FileSystem& fs, const Clock& clock,
+                                                                 const std::string& folder, WatchOptions options) {
+  auto watched = std::unique_ptr<WatchedIdentity>(new WatchedIdentity(fs, clock, folder, std::move(options)));
+  MutexLock lock(watched->mutex_);
+  watched->bytes_ = BytesOfFolder(fs, folder);
+  RIVULET_RETURN_IF_ERROR(watched->Read());
+  watched->looked_ = clock.Now();
+  watched->Tell(watched->told_expiry_, ExpiryWarning(*watched->identity_, watched->now()));
+  return watched;
+}
+
+std::shared_ptr<const NodeIdentity> WatchedIdentity::Current() {
+  MutexLock lock(mutex_);
+  if (clock_.Now() - looked_ >= options_.look_every_ms) LookLocked();
+  return identity_;
+}
+
+std::shared_ptr<const NodeIdentity> WatchedIdentity::Look() {
+  MutexLock lock(mutex_);
+  LookLocked();
+  return identity_;
+}
+
+Status WatchedIdentity::Read() {
+  RIVULET_ASSIGN_OR_RETURN(NodeIdentity fresh, LoadIdentity(fs_, clock_, folder_));
+  if (identity_ != nullptr) {
+    // A list that is gone would admit whoever it kept out.
+    if (identity_->revoked && !fresh.revoked) {
+      return FailedPrecondition("'{}' is gone; put it back", JoinPath(folder_, kRevokedList));
+    }
+    if (!(identity_->name == fresh.name)) {
+      return FailedPrecondition("'{}' is now of '{}', and this is '{}'; start again to be another",
+                                JoinPath(folder_, kNodeCertificate), fresh.name.ToString(), identity_->name.ToString());
+    }
+  }
+  identity_ = std::make_shared<const NodeIdentity>(std::move(fresh));
+  return absl::OkStatus();
+}
+
+// A file that is being copied is seen half written; the next look sees it whole. So a fault is told when the same bytes
+// were seen twice.
+void WatchedIdentity::LookLocked() {
+  looked_ = clock_.Now();
+  std::string bytes = BytesOfFolder(fs_, folder_);
+  const bool changed = bytes != bytes_;
+  if (changed || !told_fault_.empty()) {
+    bytes_ = std::move(bytes);
+    const std::string serial = identity_->serial;
+    const Status status = Read();
+    if (!status.ok()) {
+      constexpr const char* kSettling = " ";  // nothing to say yet
+      if (changed) {
+        told_fault_ = kSettling;
+      } else {
+        Tell(told_fault_, fmt::format("the certificates were not read anew, and those from before stay in force: {}",
+                                      Message(status)));
+      }
+      return;
+    }
+    told_fault_.clear();
+    if (changed && options_.tell) {
+      options_.tell(identity_->serial == serial
+                        ? fmt::format("the certificates in '{}' were read anew", folder_)
+                        : fmt::format("the certificate of '{}' was replaced: {}, {}", identity_->name.ToString(),
+                                      identity_->serial, ExpiryText(identity_->validity, now())));
+    }
+  }
+  Tell(told_expiry_, ExpiryWarning(*identity_, now()));
+}
+
+void WatchedIdentity::Tell(std::string& last, std::string sentence) {
+  if (last == sentence) return;
+  last = std::move(sentence);
+  if (options_.tell && !last.empty()) options_.tell(last);
+}
+
+}  // namespace rivulet

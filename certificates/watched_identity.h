@@ -1,0 +1,56 @@
+// A node's identity that follows its folder: a renewed certificate or a new revocation list counts from when it lies
+// there, without a restart. What is read is checked whole (LoadIdentity), and what is no good changes nothing: the last
+// good identity stays, and the reason is told.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "certificates/identity.h"
+#include "engine/base/mutex.h"
+
+namespace rivulet {
+
+struct WatchOptions {
+  // Hears what a person should know, one sentence a call, each once until another takes its place: that a certificate
+  // ends in so many days, that the folder was read anew, or why it was not. On whatever thread looks; it must not call
+  // back.
+  std::function<void(const std::string& sentence)> tell;
+  int64_t look_every_ms = 1000;
+};
+
+// Thread-safe.
+class WatchedIdentity {
+ public:
+  // Errors as LoadIdentity's. `fs` and `clock` must outlive it.
+  static StatusOr<std::unique_ptr<WatchedIdentity>> Open(FileSystem& fs, const Clock& clock, const std::string& folder,
+                                                         WatchOptions options);
+
+  // Never null. Looks at the folder when the last look is `look_every_ms` old.
+  std::shared_ptr<const NodeIdentity> Current();
+  // Looks at once.
+  std::shared_ptr<const NodeIdentity> Look();
+
+  const Clock& clock() const { return clock_; }
+  int64_t now() const { return clock_.UnixMs() / 1000; }
+
+ private:
+  WatchedIdentity(FileSystem& fs, const Clock& clock, std::string folder, WatchOptions options)
+      : fs_(fs), clock_(clock), folder_(std::move(folder)), options_(std::move(options)) {}
+  Status Read() REQUIRES(mutex_);
+  void LookLocked() REQUIRES(mutex_);
+  void Tell(std::string& last, std::string sentence) REQUIRES(mutex_);
+
+  FileSystem& fs_;
+  const Clock& clock_;
+  const std::string folder_;
+  const WatchOptions options_;
+  Mutex mutex_;
+  std::shared_ptr<const NodeIdentity> identity_ GUARDED_BY(mutex_);
+  std::string bytes_ GUARDED_BY(mutex_);  // of all its files, good or not, as last seen
+  TimeMs looked_ GUARDED_BY(mutex_) = 0;
+  std::string told_expiry_ GUARDED_BY(mutex_), told_fault_ GUARDED_BY(mutex_);
+};
+
+}  // namespace rivulet

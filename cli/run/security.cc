@@ -1,0 +1,47 @@
+#include "cli/run/security.h"
+
+#include "certificates/watched_identity.h"
+#include "cli/run/options.h"
+
+namespace rivulet {
+
+void AddSecurityOptions(Command& command, SecurityOptions* options) {
+  command.Option("--tls", "DIR", &options->tls,
+                 "who this is and whom it believes: a folder that `rivulet ca kit` makes");
+  command.CountedFlag("--insecure", &options->insecure,
+                      "speak plaintext instead: for this machine say it once, for a network you trust twice");
+}
+
+std::string ShellArguments(const SecurityOptions& options) {
+  std::string text = options.tls.empty() ? "" : " --tls " + ShellQuote(options.tls);
+  for (int i = 0; i < options.insecure; ++i) text += " --insecure";
+  return text;
+}
+
+StatusOr<Security> SecurityOf(const SecurityOptions& options, Role role, const NetworkAddress& address,
+                              std::function<void(const std::string& sentence)> tell) {
+  if (!options.tls.empty() && options.insecure > 0) {
+    return UsageError("--tls is for certificates and --insecure for none; give one of them");
+  }
+  if (options.tls.empty() && options.insecure == 0) {
+    return UsageError(
+        "nothing says who this is: give --tls DIR, the folder of a kit that 'rivulet ca kit {}/{}' makes, or accept "
+        "plaintext with --insecure",
+        RoleText(role), role == Role::kCoordinator ? "HOST" : "ID");
+  }
+  if (options.tls.empty()) {
+    Security security{InsecureCredentials(options.insecure >= 2), ""};
+    RIVULET_RETURN_IF_ERROR(AsUsageError(security.credentials->Check(address)));
+    return security;
+  }
+  RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<WatchedIdentity> identity,
+                           WatchedIdentity::Open(FileSystem::Default(), Clock::System(), options.tls, {.tell = tell}));
+  const CertificateName name = identity->Current()->name;
+  if (name.role != role) {
+    return FailedPrecondition("'{}' is the folder of '{}', and this is a {}; give that of 'rivulet ca kit {}/…'",
+                              options.tls, name.ToString(), RoleText(role), RoleText(role));
+  }
+  return Security{TlsCredentials(std::move(identity), std::move(tell)), name.id};
+}
+
+}  // namespace rivulet

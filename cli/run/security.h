@@ -1,0 +1,34 @@
+// How the two ends of a connection know each other: by certificates (--tls DIR), or not at all (--insecure: plaintext,
+// on this machine when said once, anywhere when said twice).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "certificates/name.h"
+#include "cli/command.h"
+#include "federated/transport/credentials.h"
+
+namespace rivulet {
+
+struct SecurityOptions {
+  std::string tls;
+  int insecure = 0;
+};
+
+void AddSecurityOptions(Command& command, SecurityOptions* options);
+// " --tls DIR" or " --insecure", as they were given.
+std::string ShellArguments(const SecurityOptions& options);
+
+struct Security {
+  std::shared_ptr<const TransportCredentials> credentials;
+  std::string name;  // the id in the certificate; "" without
+};
+// For a node of `role` that listens on `address`, or calls it. `tell` hears sentences for the log: of a certificate
+// that ends soon, of one that was replaced, of who was refused; on any thread. Usage errors: neither of the two or
+// both, or an address beyond loopback with only one --insecure. Otherwise what is wrong with the folder.
+StatusOr<Security> SecurityOf(const SecurityOptions& options, Role role, const NetworkAddress& address,
+                              std::function<void(const std::string& sentence)> tell);
+
+}  // namespace rivulet

@@ -1,0 +1,77 @@
+#include "federated/transport/admission.h"
+
+#include "engine/base/display_name.h"
+
+namespace rivulet {
+
+StatusOr<std::set<std::string, std::less<>>> ParseClientNames(std::string_view text, std::string_view where) {
+  std::set<std::string, std::less<>> names;
+  int64_t number = 0;
+  while (!text.empty()) {
+    ++number;
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.empty() || line.starts_with('#')) continue;
+    RIVULET_RETURN_IF_ERROR(CheckDisplayName(fmt::format("line {} of '{}'", number, where), line));
+    if (!names.emplace(line).second) {
+      return InvalidArgument("line {} of '{}' names '{}' again; each client stands there once", number, where, line);
+    }
+  }
+  if (names.empty()) return InvalidArgument("'{}' names nobody; write a client's name on each line", where);
+  return names;
+}
+
+StatusOr<std::unique_ptr<Admission>> Admission::Open(CoordinatorApi& api, FileSystem& fs, const std::string& path,
+                                                     std::function<void(const std::string&)> tell) {
+  auto admission = std::unique_ptr<Admission>(new Admission(api, fs, path, std::move(tell)));
+  MutexLock lock(admission->mutex_);
+  RIVULET_RETURN_IF_ERROR(admission->Read());
+  return admission;
+}
+
+Status Admission::Read() {
+  RIVULET_ASSIGN_OR_RETURN(std::string text, fs_.ReadAll(path_));
+  if (text == text_) return absl::OkStatus();
+  text_ = std::move(text);
+  RIVULET_ASSIGN_OR_RETURN(names_, ParseClientNames(text_, path_));
+  return absl::OkStatus();
+}
+
+Status Admission::Admit(const Caller& caller) {
+  {
+    MutexLock lock(mutex_);
+    if (names_.contains(caller.name)) return absl::OkStatus();
+    if (const Status read = Read(); !read.ok()) {
+      teller_.Tell(fmt::format("the list of clients was not read anew: {}", Message(read)));
+    } else if (names_.contains(caller.name)) {
+      return absl::OkStatus();
+    }
+  }
+  const std::string name = DisplayText(caller.name, 80);
+  teller_.Tell(fmt::format("refused client '{}', whom nobody expects; to admit it, add its name to '{}'", name, path_));
+  return PermissionDenied("client '{}' is not expected here; ask who runs the coordinator to add it to the list", name);
+}
+
+StatusOr<PollReply> Admission::Poll(const PollRequest& request) {
+  RIVULET_RETURN_IF_ERROR(Admit(request.caller));
+  return api_.Poll(request);
+}
+
+StatusOr<std::unique_ptr<ChunkReader>> Admission::Fetch(const Caller& caller, const BlobId& blob, int64_t offset) {
+  RIVULET_RETURN_IF_ERROR(Admit(caller));
+  return api_.Fetch(caller, blob, offset);
+}
+
+StatusOr<std::unique_ptr<ChunkWriter>> Admission::Submit(const Caller& caller, const Submission& submission) {
+  RIVULET_RETURN_IF_ERROR(Admit(caller));
+  return api_.Submit(caller, submission);
+}
+
+Status Admission::Fail(const Caller& caller, const TaskFailure& failure) {
+  RIVULET_RETURN_IF_ERROR(Admit(caller));
+  return api_.Fail(caller, failure);
+}
+
+}  // namespace rivulet

@@ -1,0 +1,54 @@
+// A CoordinatorApi that passes on the calls of those whom somebody expects, and refuses everybody else. Without
+// certificates it is what keeps strangers' names out of a run; with them it admits fewer than the authority has signed.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "engine/base/file_system.h"
+#include "engine/base/mutex.h"
+#include "federated/transport/coordinator_api.h"
+#include "federated/transport/teller.h"
+
+namespace rivulet {
+
+// The names in `text`, one a line; empty lines and what follows a '#' at the beginning of a line do not count.
+// INVALID_ARGUMENT names `where` and the line: a name that no client can have, one that is there twice, or no name.
+StatusOr<std::set<std::string, std::less<>>> ParseClientNames(std::string_view text, std::string_view where);
+
+// Thread-safe.
+class Admission final : public CoordinatorApi {
+ public:
+  // Those whose names stand in the file `path`. It is read again when somebody calls who is not in it, so that a name
+  // can be added without a restart; what is no list any more changes nothing. `tell` hears of whom nobody expects.
+  // `api` and `fs` must outlive it. Errors as ParseClientNames and of the file.
+  static StatusOr<std::unique_ptr<Admission>> Open(CoordinatorApi& api, FileSystem& fs, const std::string& path,
+                                                   std::function<void(const std::string& sentence)> tell);
+
+  // PERMISSION_DENIED beside what the api says.
+  StatusOr<PollReply> Poll(const PollRequest& request) override;
+  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override;
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override;
+  Status Fail(const Caller& caller, const TaskFailure& failure) override;
+  void TellNews(NewsListener* listener) override { api_.TellNews(listener); }
+
+ private:
+  Admission(CoordinatorApi& api, FileSystem& fs, std::string path, std::function<void(const std::string&)> tell)
+      : api_(api), fs_(fs), path_(std::move(path)), teller_(std::move(tell)) {}
+  Status Read() REQUIRES(mutex_);
+  Status Admit(const Caller& caller);
+
+  CoordinatorApi& api_;
+  FileSystem& fs_;
+  const std::string path_;
+  Teller teller_;
+  Mutex mutex_;
+  std::string text_ GUARDED_BY(mutex_);  // of the file, as last seen
+  std::set<std::string, std::less<>> names_ GUARDED_BY(mutex_);
+};
+
+}  // namespace rivulet

@@ -1,0 +1,177 @@
+"""A coordinator and its clients over mutual TLS, as processes with certificates of one authority: the bits of the simulation, while
+certificates are renewed, the coordinator is killed, and a client is shut out."""
+import json
+import re
+import signal
+import threading
+
+from harness import RivuletTest, main
+
+CLIENTS, PER_ROUND, ROUNDS = 5, 2, 6
+RUN = ["--rounds", ROUNDS, "--set", f"data.partition.clients={CLIENTS}", "--set",
+       f"server.clients_per_round={PER_ROUND}", "--set", "client.epochs=30"]
+DB = "tls.sqlite"
+
+
+class Tls(RivuletTest):
+    def setUp(self):
+        super().setUp()
+        self.ca("init", "--name", "study")
+        self.ca("issue", "coordinator/localhost", "--host", "127.0.0.1", "--out", "coordinator")
+        self.logs = {}
+
+    def ca(self, *arguments):
+        return self.run_rivulet("ca", *arguments, code=0).out
+
+    def partition(self):
+        self.run_rivulet("data", "partition", self.scenario, "--out", self.path("clients"), *RUN[2:], code=0)
+        names = sorted(path.stem for path in (self.folder / "clients").glob("*.tfrecord"))
+        for name in names:
+            self.ca("issue", f"client/{name}", "--out", name)
+        return names
+
+    def follow(self, process, name):
+        """Its stderr, as it comes."""
+        lines = self.logs.setdefault(name, [])
+        threading.Thread(target=lambda: lines.extend(iter(process.stderr.readline, "")), daemon=True).start()
+        return process
+
+    def start_coordinator(self, port=0, *more):
+        process = self.start("coordinator", self.scenario, "--listen", f"127.0.0.1:{port}", "--tls", "coordinator", "--db", DB,
+                             *RUN, *more)
+        line = process.stdout.readline()
+        match = re.fullmatch(r"listening on 127\.0\.0\.1:(\d+)\n", line)
+        if not match:
+            self.fail(f"{line}{process.stderr.read()}")
+        return self.follow(process, "coordinator"), int(match.group(1))
+
+    def start_client(self, name, port, tls=None):
+        return self.follow(self.start("client", "--coordinator", f"127.0.0.1:{port}", "--tls", tls or name, "--data",
+                                      f"train=clients/{name}.tfrecord", "--state", f"state-{name}"), name)
+
+    def ends(self, process, name, code=0):
+        self.assertEqual(process.wait(timeout=120), code, "".join(self.logs[name]))
+
+    def said(self, name, pattern):
+        self.wait_for(lambda: re.search(pattern, "".join(self.logs[name])), f"{name} to say '{pattern}'")
+
+    def replace(self, source, target):
+        """As cp does it; not in one step."""
+        (self.folder / target).write_bytes((self.folder / source).read_bytes())
+
+    def renew(self, name, folder):
+        self.ca("renew", name, "--out", f"{folder}.crt")
+        self.replace(f"{folder}.crt", f"{folder}/node.crt")
+
+    def test_renewals_and_a_killed_coordinator_change_no_bit(self):
+        self.simulate(*RUN, db="simulated.sqlite")
+        names = self.partition()
+        coordinator, port = self.start_coordinator()
+        clients = {name: self.start_client(name, port) for name in names}
+        self.wait_for(lambda: self.committed(DB) >= 1, "a commit")
+        self.renew(f"client/{names[0]}", names[0])
+        self.renew("coordinator/localhost", "coordinator")
+        self.said(names[0], r"the certificate of 'client/\S+' was replaced: [0-9A-F]{32}, 365 days left")
+        self.said("coordinator", "the certificate of 'coordinator/localhost' was replaced")
+        self.wait_for(lambda: self.committed(DB) >= 2, "another commit")
+        coordinator.kill()
+        coordinator.wait()
+        self.said(names[1], r"cannot be reached: \D+; since \d\d:\d\d UTC, next try in \d")
+        coordinator, _ = self.start_coordinator(port, "--resume", "latest")
+        for name, process in clients.items():
+            self.ends(process, name)
+            self.assertIn("the run is over", self.logs[name][-1])
+        self.ends(coordinator, "coordinator")
+        self.assertEqual(self.digests(DB), self.digests("simulated.sqlite"))
+
+    def test_revoked_client_loses_its_place_and_the_run_goes_on(self):
+        names = self.partition()
+        run = ["--set", "server.lease=2", "--set", "server.presence=3"]
+        coordinator, port = self.start_coordinator(0, *run)
+        clients = {name: self.start_client(name, port) for name in names}
+        self.wait_for(lambda: self.committed(DB) >= 1, "a commit")
+        gone = names[2]
+        self.ca("revoke", f"client/{gone}", "--reason", "key-compromise")
+        self.replace("ca/revoked.crl", "coordinator/revoked.crl")
+        revoked = rf"the certificate [0-9A-F]{{32}} of 'client/{gone}' was revoked on [-\d]+ \(key-compromise\); ask the authority"
+        self.ends(clients[gone], gone, code=1)
+        self.assertRegex(self.logs[gone][-1], "^rivulet: " + revoked)
+        self.said("coordinator", "refused a call: " + revoked)
+        before = self.query("SELECT count(*) FROM client_rounds WHERE client_id = ? AND status = 'folded'", gone, db=DB)
+        # Started again it is refused as it connects, and hears that much.
+        again = self.start_client(gone, port)
+        self.said(gone, rf"it closed the connection when it saw the certificate [0-9A-F]{{32}} of 'client/{gone}'")
+        self.said("coordinator", "refused a connection: " + revoked)
+        again.send_signal(signal.SIGTERM)
+        self.ends(again, gone)
+        for name, process in clients.items():
+            if name != gone:
+                self.ends(process, name)
+        self.ends(coordinator, "coordinator")
+        self.assertEqual(len(self.digests(DB)), ROUNDS)
+        self.assertEqual(before, self.query("SELECT count(*) FROM client_rounds WHERE client_id = ? AND status = 'folded'",
+                                            gone, db=DB))
+
+    def test_what_a_person_can_get_wrong(self):
+        name, = self.partition()[:1]
+        coordinator = ["coordinator", self.scenario, "--listen", "127.0.0.1:0", "--db", DB, *RUN]
+        client = ["client", "--coordinator", "127.0.0.1:1", "--data", f"train=clients/{name}.tfrecord"]
+        for arguments, fragments, code in [
+            (coordinator, ["--tls DIR", "'rivulet ca kit coordinator/HOST'", "--insecure"], 2),
+            (client, ["--tls DIR", "'rivulet ca kit client/ID'", "--insecure"], 2),
+            ([*client, "--tls", name, "--insecure"], ["--tls", "--insecure"], 2),
+            ([*client, "--tls", name, "--name", "other"], [f"'{name}'", "--name"], 2),
+            ([*client, "--insecure"], ["--name ID"], 2),
+            ([*client, "--tls", "coordinator"], ["'coordinator/localhost'", "client/"], 1),
+            ([*coordinator, "--tls", name], [f"'client/{name}'", "coordinator/"], 1),
+            ([*client, "--tls", "nowhere"], ["'nowhere/node.crt' is missing", "'rivulet ca kit'"], 1),
+        ]:
+            with self.subTest(arguments=arguments):
+                self.assert_refused(self.run_rivulet(*arguments), *fragments, code=code)
+        self.assertFalse((self.folder / DB).exists())
+
+    def test_what_is_wrong_between_them_is_said_by_who_finds_it(self):
+        names = self.partition()
+        self.ca("init", "--name", "others", "--ca", "other")
+        self.ca("issue", "client/stranger", "--ca", "other", "--out", "stranger")
+        self.replace("clients/" + names[0] + ".tfrecord", "clients/stranger.tfrecord")
+        coordinator, port = self.start_coordinator()
+        stranger = self.start_client("stranger", port)
+        self.said("stranger", "the certificate of 'coordinator/localhost' is not signed by the authority 'others'")
+        # By a name that its certificate does not bear.
+        astray = self.follow(self.start("client", "--coordinator", f"127.0.0.2:{port}", "--tls", names[0], "--data",
+                                        f"train=clients/{names[0]}.tfrecord"), "astray")
+        self.said("astray", r"cannot be reached: nothing listens there")
+        for process in (stranger, astray, coordinator):
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.wait(timeout=60), 0)
+        for log in self.logs.values():
+            self.assertNotRegex("".join(log), r"SSL|ipv4:|handshake|subchannel")
+
+    def test_only_who_stands_in_the_list_is_admitted(self):
+        names = self.partition()
+        self.write("expected.txt", "\n".join(names[:-1]) + "\n")
+        coordinator, port = self.start_coordinator(0, "--clients", "expected.txt")
+        clients = {name: self.start_client(name, port) for name in names}
+        self.ends(clients[names[-1]], names[-1], code=1)
+        self.assertIn("is not expected here; ask who runs the coordinator", self.logs[names[-1]][-1])
+        self.said("coordinator", f"refused client '{names[-1]}', whom nobody expects; to admit it, add its name to 'expected.txt'")
+        self.write("expected.txt", "\n".join(names) + "\n")
+        clients[names[-1]] = self.start_client(names[-1], port)
+        for name, process in clients.items():
+            self.ends(process, name)
+        self.ends(coordinator, "coordinator")
+        self.assert_refused(self.run_rivulet("coordinator", self.scenario, "--listen", "127.0.0.1:0", "--insecure", "--clients",
+                                             "nobody.txt", "--db", "none.sqlite"), "nobody.txt", code=1)
+        self.assertFalse((self.folder / "none.sqlite").exists())
+
+    def test_up_needs_no_word_about_it(self):
+        self.simulate(*RUN, db="simulated.sqlite")
+        done = self.run_rivulet("up", self.scenario, "--clients", CLIENTS, "--db", "up.sqlite", *RUN[:2], *RUN[4:], "--json", code=0)
+        self.assertEqual(json.loads(done.out)["model_digest"], self.digests("simulated.sqlite")[-1])
+        rows = self.query("SELECT DISTINCT client_id FROM client_rounds ORDER BY 1", db="up.sqlite")
+        self.assertLessEqual(len(rows), CLIENTS)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+#include "federated/transport/admission.h"
+
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_folder.h"
+
+namespace rivulet {
+namespace {
+
+using ::rivulet::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class AdmitsAll final : public CoordinatorApi {
+ public:
+  StatusOr<PollReply> Poll(const PollRequest&) override { return PollReply{}; }
+  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller&, const BlobId&, int64_t) override {
+    return NotFound("a blob");
+  }
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller&, const Submission&) override {
+    return NotFound("a task");
+  }
+  Status Fail(const Caller&, const TaskFailure&) override { return absl::OkStatus(); }
+};
+
+class AdmissionTest : public testing::FolderTest {
+ protected:
+  void Write(const std::string& text) { ASSERT_OK(WriteFileAtomically(fs_, Path("clients.txt"), text)); }
+  Status Open() {
+    RIVULET_ASSIGN_OR_RETURN(admission_, Admission::Open(api_, fs_, Path("clients.txt"),
+                                                         [this](const std::string& told) { told_.push_back(told); }));
+    return absl::OkStatus();
+  }
+  Status Poll(const std::string& name) { return admission_->Poll({.caller = {.name = name}}).status(); }
+
+  FileSystem& fs_ = FileSystem::Default();
+  AdmitsAll api_;
+  std::vector<std::string> told_;
+  std::unique_ptr<Admission> admission_;
+};
+
+TEST_F(AdmissionTest, ExpectedName_IsPassedOnAndAnotherIsRefusedOnEveryCallAndShownOnce) {
+  Write("# the study\nward 7\n\r\nhospital-a\r\n");
+  ASSERT_OK(Open());
+  EXPECT_OK(Poll("ward 7"));
+  EXPECT_OK(Poll("hospital-a"));
+  EXPECT_THAT(admission_->Fetch({.name = "hospital-a"}, {}, 0), StatusIs(absl::StatusCode::kNotFound));
+  const auto refused =
+      StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("'mallory' is not expected here; ask who runs"));
+  EXPECT_THAT(Poll("mallory"), refused);
+  EXPECT_THAT(admission_->Fetch({.name = "mallory"}, {}, 0), refused);
+  EXPECT_THAT(admission_->Submit({.name = "mallory"}, {}), refused);
+  EXPECT_THAT(admission_->Fail({.name = "mallory"}, {}), refused);
+  EXPECT_THAT(told_, ElementsAre(HasSubstr("refused client 'mallory', whom nobody expects; to admit it")));
+}
+
+TEST_F(AdmissionTest, NameThatIsAdded_CountsAtItsNextCallAndAListThatIsBrokenChangesNothing) {
+  Write("a\n");
+  ASSERT_OK(Open());
+  EXPECT_THAT(Poll("b"), StatusIs(absl::StatusCode::kPermissionDenied));
+  Write("a\nb\n");
+  EXPECT_OK(Poll("b"));
+  Write("a\na\n");
+  EXPECT_THAT(Poll("c"), StatusIs(absl::StatusCode::kPermissionDenied));
+  EXPECT_OK(Poll("b"));
+  EXPECT_THAT(told_, ::testing::Contains(HasSubstr("line 2 of '")));
+}
+
+TEST_F(AdmissionTest, ListThatIsNone_IsRefusedWithItsLine) {
+  EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("clients.txt")));
+  Write("# nobody\n");
+  EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("names nobody")));
+  Write("a\nb\na\n");
+  EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("line 3 of")));
+  Write("a\n\x01\n");
+  EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("line 2 of")));
+}
+
+}  // namespace
+}  // namespace rivulet

@@ -16,6 +16,15 @@ StatusOr<std::shared_ptr<const PlanArtifacts>> ArtifactCache::Plan(const Digest&
     RIVULET_ASSIGN_OR_RETURN(std::string bytes, fetch());
     auto artifacts = std::make_shared<PlanArtifacts>();
     RIVULET_ASSIGN_OR_RETURN(artifacts->plan, rivulet::Plan::Open(std::move(bytes)));
+    if (artifacts->plan->external()) {
+      return WithReason(
+          FailedPrecondition(
+              "plan '{}' has no graph: its model is arrays (model.arrays) that clients train in their own "
+              "way, and this one runs graphs; take part with the Python package, whose rivulet.run_client "
+              "does it",
+              artifacts->plan->name()),
+          TaskFailure::Code::kExternal);
+    }
     const std::string_view kernels = artifacts->plan->compile_options().kernels.portable ? "portable" : "native";
     if (!only_kernels_.empty() && only_kernels_ != kernels) {
       return WithReason(

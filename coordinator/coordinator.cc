@@ -29,7 +29,9 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
   parts.mean_mechanisms = composition.mean_mechanisms;
   parts.server_optimizer = composition.server_optimizer;
   parts.dial = composition.dial;
-  parts.initial_model = [plan, seed = options.scenario.run.seed]() -> StatusOr<std::shared_ptr<const Model>> {
+  parts.initial_model = [plan, seed = options.scenario.run.seed,
+                         given = options.initial_model]() -> StatusOr<std::shared_ptr<const Model>> {
+    if (given != nullptr) return given;
     return InitialModel(*plan, seed);
   };
   return CreateCoordinator(std::move(options), std::move(parts));

@@ -63,6 +63,8 @@ struct CoordinatorObserver {
 struct CoordinatorOptions {
   Scenario scenario;
   std::shared_ptr<const Plan> plan;  // resume: that which the run keeps, where it keeps one (coordinator/stored_run.h)
+  std::shared_ptr<const Model>
+      initial_model;  // of a new run with an external plan; else null: the plan's graph makes it
   std::string db_path;
   std::string resume;              // run id, name or "latest"; "" for a new run
   Evaluator* evaluator = nullptr;  // may be null: no central evaluation; must outlive the coordinator

@@ -45,7 +45,7 @@ print("Python %d.%d" % sys.version_info[:2], *sum(map(has, ("grpcio", "protobuf"
 
 tests() {
   local test
-  for test in records_test client_test frameworks_test notebooks_test; do
+  for test in records_test client_test arrays_test virtual_test frameworks_test notebooks_test; do
     report "$test: $(versions "$1")" "$1" "tests/python/$test.py"
   done
 }
@@ -62,9 +62,11 @@ with six grpcio==1.76.0 protobuf==6.33.1 numpy==2.2.6
 with newest grpcio protobuf numpy pandas crc32c
 for python in "$@"; do tests "$python"; done
 
-checker=$(environment checkers mypy basedpyright numpy) || exit 1
+checker=$(environment checkers mypy basedpyright numpy grpcio protobuf) || exit 1
 report "mypy --strict" env --chdir=python "$checker" -m mypy --strict -p rivulet --cache-dir "$work/mypy"
-report "pyright" "$checker" -m basedpyright --level error -p scripts/pyright.json
+report "stubtest" env --chdir=python "$checker" -m mypy.stubtest rivulet --mypy-config-file pyproject.toml \
+  --allowlist "$root/scripts/stubtest_allowed.txt"
+report "pyright" "$checker" -m basedpyright --pythonpath "$checker" --level error -p scripts/pyright.json
 
 packed() {
   local python

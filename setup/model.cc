@@ -1,13 +1,16 @@
 #include "setup/model.h"
 
+#include <set>
 #include <string>
 #include <string_view>
 
 #include "engine/base/file_system.h"
+#include "engine/io/safetensors.h"
 #include "engine/models/freeze.h"
 #include "engine/models/layer_list.h"
 #include "engine/onnx/trainable.h"
 #include "engine/presets/presets.h"
+#include "federated/plan/plan.h"
 
 namespace rivulet {
 namespace {
@@ -55,12 +58,57 @@ StatusOr<ModelDef> FromOnnx(const ModelConfig& config) {
   return model;
 }
 
+// A model file of a run says which of its tensors clients share and do not train, and which are its server's.
+StatusOr<ModelDef> FromArrays(const ModelConfig& config) {
+  RIVULET_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Default().ReadAll(config.arrays));
+  const StatusOr<SafetensorsContent> content = ParseSafetensors(bytes);
+  if (!content.ok()) return Annotate(content.status(), config.arrays);
+  const auto segments = StatedSegments(content->metadata);
+  const std::set<std::string> of_server = ServerTensors(content->metadata);
+  ModelDef model;
+  model.init_target.clear();
+  for (const SafetensorsEntry& tensor : content->tensors) {
+    if (of_server.contains(tensor.name)) continue;
+    const auto segment = segments.find(tensor.name);
+    model.variables.push_back(
+        {tensor.name, {tensor.dtype, tensor.shape}, segment == segments.end() ? "trainable" : segment->second});
+  }
+  for (const std::string& name : config.metrics) model.metrics.emplace_back(name, "");
+  return model;
+}
+
 StatusOr<ModelDef> Whole(const ModelConfig& config) {
   if (!config.preset.empty())
     return Preset(config.preset,
                   {.classes = config.classes, .input = config.input.shape, .normalization = config.normalization});
   if (!config.onnx.empty()) return FromOnnx(config);
+  if (!config.arrays.empty()) return FromArrays(config);
   return config.layers.empty() ? FromGraph(config) : FromLayers(config);
+}
+
+StatusOr<std::shared_ptr<const Model>> ReadArrays(const std::string& path, std::shared_ptr<const ModelLayout> layout) {
+  RIVULET_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Default().ReadAll(path));
+  StatusOr<std::shared_ptr<Model>> model = ModelFromSafetensors(std::move(layout), bytes);
+  if (!model.ok()) return Annotate(model.status(), path);
+  return std::shared_ptr<const Model>(*std::move(model));
+}
+
+// What is trained is what an update can hold. No value is converted here: half the bits of a model would go, or come
+// from nowhere, without a word.
+Status CompleteArrays(const ModelConfig& config, ModelDef& model) {
+  for (const ModelVariable& variable : model.variables) {
+    if (variable.segment == "frozen" || variable.spec.dtype == DType::kFloat32) continue;
+    return InvalidArgument(
+        "{}: tensor '{}' is {}, and updates are float32; convert it, or name it in model.freeze, which sends it to "
+        "clients as it is",
+        config.arrays, variable.name, Name(variable.spec.dtype));
+  }
+  StatusOr<ModelLayout> layout = ModelLayoutOf(model);
+  if (!layout.ok()) return Annotate(layout.status(), config.arrays);
+  RIVULET_ASSIGN_OR_RETURN(const auto values,
+                           ReadArrays(config.arrays, std::make_shared<const ModelLayout>(*std::move(layout))));
+  model.initial_model = values->ComputeDigest();
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -69,7 +117,20 @@ StatusOr<ModelDef> ModelOf(const Scenario& scenario) {
   RIVULET_ASSIGN_OR_RETURN(ModelDef model, Whole(scenario.model));
   RIVULET_RETURN_IF_ERROR(Annotate(Freeze(model, scenario.model.freeze), "model.freeze"));
   RIVULET_RETURN_IF_ERROR(Annotate(MakePersonal(model, scenario.model.personal), "model.personal"));
+  if (!model.has_graph()) RIVULET_RETURN_IF_ERROR(CompleteArrays(scenario.model, model));
   return model;
+}
+
+StatusOr<std::shared_ptr<const Model>> ArraysOf(const Scenario& scenario, std::shared_ptr<const ModelLayout> layout) {
+  return ReadArrays(scenario.model.arrays, std::move(layout));
+}
+
+Status RequireGraph(const Scenario& scenario) {
+  if (scenario.model.arrays.empty()) return absl::OkStatus();
+  return InvalidArgument(
+      "model.arrays gives a model without a graph, which clients in Python train in their own way: start `rivulet "
+      "coordinator` and clients with rivulet.run_client, or rivulet.simulate(client_fn=...) (docs/python.md); here a "
+      "model with a graph is needed, such as model.preset");
 }
 
 }  // namespace rivulet

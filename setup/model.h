@@ -1,14 +1,25 @@
-// The model a scenario names: a preset, layers, or a graph file or ONNX model made by anyone.
+// The model a scenario names: a preset, layers, a graph file or ONNX model made by anyone, or arrays without a graph.
 #pragma once
+
+#include <memory>
 
 #include "engine/base/status.h"
 #include "engine/models/model_def.h"
 #include "federated/scenario/scenario.h"
+#include "federated/weights/model.h"
 
 namespace rivulet {
 
 // NOT_FOUND: an unknown preset (names the nearest) or no such file. INVALID_ARGUMENT: a file that is no graph, or a
-// graph without what model.loss, model.metrics, model.image_input and model.label_input name.
+// graph without what model.loss, model.metrics, model.image_input and model.label_input name; a tensor of model.arrays
+// that cannot be trained and is not frozen. DATA_LOSS: model.arrays is no safetensors file.
 StatusOr<ModelDef> ModelOf(const Scenario& scenario);
+
+// The values of model.arrays, in the layout of a plan that was built from that file. Errors as ModelFromSafetensors.
+StatusOr<std::shared_ptr<const Model>> ArraysOf(const Scenario& scenario, std::shared_ptr<const ModelLayout> layout);
+
+// For what runs the model itself. INVALID_ARGUMENT: model.arrays is given, so that there is nothing to run; says who
+// trains such a model.
+Status RequireGraph(const Scenario& scenario);
 
 }  // namespace rivulet

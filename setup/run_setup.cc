@@ -52,8 +52,20 @@ StatusOr<std::shared_ptr<const Plan>> RunSetup::plan() {
   return plan_;
 }
 
+StatusOr<std::shared_ptr<const Model>> RunSetup::initial_model() {
+  RIVULET_ASSIGN_OR_RETURN(const auto opened, plan());
+  if (!opened->external()) return nullptr;
+  RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Model> model, ArraysOf(scenario_, opened->layout()));
+  const Digest found = model->ComputeDigest(), wanted = opened->model().initial_model;
+  if (found == wanted) return model;
+  return FailedPrecondition(
+      "model.arrays, '{}', has digest {}, and the plan begins with {}; bring the file that the plan was built from, or "
+      "build the plan again",
+      scenario_.model.arrays, found.Hex(), wanted.Hex());
+}
+
 StatusOr<std::shared_ptr<Evaluator>> RunSetup::evaluator() {
-  if (scenario_.data.test.empty() || scenario_.evaluation.every <= 0) return nullptr;
+  if (scenario_.data.test.empty() || scenario_.evaluation.every <= 0 || !scenario_.model.arrays.empty()) return nullptr;
   if (evaluator_ == nullptr) {
     RIVULET_ASSIGN_OR_RETURN(const auto opened, plan());
     // A coordinator may have the test set alone: without a description the training set is not looked for.

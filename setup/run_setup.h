@@ -44,8 +44,11 @@ class RunSetup {
   // What every client runs, opened: the options' plan where there is one. INVALID_ARGUMENT: a model, or settings, that
   // make no plan.
   StatusOr<std::shared_ptr<const Plan>> plan();
-  // Of the scenario's test set; null where the scenario evaluates nothing. Asks for no training data. Errors as
-  // CentralEvaluator::Create.
+  // What a new run begins with where its plan has no graph to make it: the values of model.arrays; null for all other
+  // plans. FAILED_PRECONDITION: the plan was built from other values.
+  StatusOr<std::shared_ptr<const Model>> initial_model();
+  // Of the scenario's test set; null where the scenario evaluates nothing, or its model has no graph. Asks for no
+  // training data. Errors as CentralEvaluator::Create.
   StatusOr<std::shared_ptr<Evaluator>> evaluator();
 
  private:

@@ -12,6 +12,7 @@
 #include "engine/base/mutex.h"
 #include "engine/profile/tracer.h"
 #include "federated/states/state_store.h"
+#include "setup/model.h"
 #include "setup/run_setup.h"
 #include "simulations/shared_data.h"
 
@@ -29,6 +30,7 @@ class LocalSimulation : public Simulation {
     if (!options.resume.empty()) {
       RIVULET_ASSIGN_OR_RETURN(kept_plan, PlanOfStoredRun(options.db_path, options.resume));
     }
+    RIVULET_RETURN_IF_ERROR(RequireGraph(options.scenario));
     RunSetup setup(options.scenario, {.evaluation_threads = workers_, .plan = std::move(kept_plan)});
     const Scenario& scenario = setup.scenario();
     RIVULET_ASSIGN_OR_RETURN(train_, setup.training_data());

@@ -22,6 +22,7 @@
 #include "federated/plan/example_source.h"
 #include "federated/random/streams.h"
 #include "federated/updates/block_crcs.h"
+#include "setup/model.h"
 #include "setup/run_setup.h"
 #include "simulations/simulator.h"
 
@@ -97,6 +98,7 @@ StatusOr<std::unique_ptr<DebugTarget>> FromScenario(const DebugTargetOptions& op
   run.sets = options.sets;
   if (options.batch) run.sets.push_back(fmt::format("client.batch_size={}", *options.batch));
   RIVULET_ASSIGN_OR_RETURN(Scenario loaded, LoadScenario(run));
+  if (const Status graph = RequireGraph(loaded); !graph.ok()) return AsUsageError(graph);
   RunSetup setup(std::move(loaded));
   const Scenario& scenario = setup.scenario();
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Dataset> data, setup.training_data());

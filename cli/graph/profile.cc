@@ -14,6 +14,7 @@
 #include "engine/profile/profile.h"
 #include "engine/profile/profile_server.h"
 #include "engine/profile/run_metadata.h"
+#include "setup/model.h"
 #include "simulations/step_loop.h"
 
 namespace rivulet {
@@ -98,6 +99,7 @@ StatusOr<std::unique_ptr<StepLoop>> LoopOf(const GraphSourceOptions& options) {
     scenario.client.optimizer.learning_rate = 0.01;
   }
   const int64_t batch = options.batch.value_or(scenario.client.batch_size);
+  if (const Status graph = RequireGraph(scenario); !graph.ok()) return AsUsageError(graph);
   RunSetup setup(std::move(scenario));
   if (const auto model = setup.model(); !model.ok() && !from_file) {
     return UsageError("'{}' is no preset, and no file that ends in .pb, .pbtxt or .toml: {}", options.what,

@@ -114,6 +114,7 @@ StatusOr<GraphSource> FromModel(ModelDef model, std::string title, const GraphSo
 StatusOr<GraphSource> FromScenario(const GraphSourceOptions& options, int64_t& batch) {
   StatusOr<Scenario> scenario = Scenario::Load(options.what);
   if (!scenario.ok()) return absl::IsNotFound(scenario.status()) ? scenario.status() : AsUsageError(scenario.status());
+  if (const Status graph = RequireGraph(*scenario); !graph.ok()) return AsUsageError(graph);
   batch = options.batch.value_or(scenario->client.batch_size);
   if (!options.training) {
     StatusOr<ModelDef> model = ModelOf(*scenario);

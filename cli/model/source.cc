@@ -131,6 +131,7 @@ StatusOr<ModelSource> FromFolder(const std::string& folder) {
 StatusOr<ModelSource> FromScenario(const std::string& path) {
   StatusOr<Scenario> scenario = Scenario::Load(path);
   if (!scenario.ok()) return absl::IsNotFound(scenario.status()) ? scenario.status() : AsUsageError(scenario.status());
+  if (const Status graph = RequireGraph(*scenario); !graph.ok()) return AsUsageError(graph);
   ModelSource source;
   source.title = path;
   StatusOr<ModelDef> model = ModelOf(*scenario);

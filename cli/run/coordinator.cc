@@ -134,6 +134,9 @@ Status Coordinate(const CoordinatorCommandOptions& options) {
     auto opened = setup.plan();
     if (!opened.ok()) return BlameModel(scenario, opened.status());
     coordinator_options.plan = *std::move(opened);
+    if (options.run.resume.empty()) {
+      RIVULET_ASSIGN_OR_RETURN(coordinator_options.initial_model, setup.initial_model());
+    }
     RIVULET_ASSIGN_OR_RETURN(evaluator, setup.evaluator());
   }
   coordinator_options.evaluator = evaluator.get();

@@ -36,8 +36,8 @@ Status BuildPlanFile(const PlanBuildOptions& options) {
   const StatusOr<std::shared_ptr<const Plan>> plan = setup.plan();
   if (!plan.ok()) return BlameModel(scenario, plan.status());
   RIVULET_RETURN_IF_ERROR(WritePlanFile(FileSystem::Default(), options.out, **plan, scenario));
-  fmt::print("{}: plan '{}', {} bytes, digest {}\n", options.out, (*plan)->name(), (*plan)->bytes().size(),
-             (*plan)->digest().Hex());
+  fmt::print("{}: plan '{}', {} bytes, {}digest {}\n", options.out, (*plan)->name(), (*plan)->bytes().size(),
+             (*plan)->external() ? "external training, " : "", (*plan)->digest().Hex());
   fmt::print("{}: the keys that it was built from, for `rivulet coordinator --plan`\n", PlanKeysPath(options.out));
   return absl::OkStatus();
 }
@@ -66,6 +66,8 @@ Fields FieldsOf(const Plan& plan) {
                    {"digest", plan.digest().Hex()},
                    {"format", int64_t{kPlanFormat}},
                    {"bytes", static_cast<int64_t>(plan.bytes().size())},
+                   {"training", plan.external() ? "external: it has no graph, and its clients train in their own way"
+                                                : "by its graphs"},
                    {"kernels", std::string(plan.compile_options().kernels.portable ? "portable" : "native")},
                    {"variables", static_cast<int64_t>(layout.slices().size())},
                    {"update_elements", layout.update_elements()},
@@ -92,10 +94,13 @@ Fields FieldsOf(const Plan& plan) {
     for (size_t i = 0; i < program->passes.size(); ++i) {
       const LocalPass& pass = program->passes[i];
       const std::string name = fmt::format("{}_pass_{}", Name(kind), i + 1);
-      fields.emplace_back(
-          name, fmt::format("data set '{}', {} epochs{}, batches of {}{}, gradient by {}", pass.dataset, pass.epochs,
-                            pass.max_steps > 0 ? fmt::format(" or {} steps", pass.max_steps) : "", pass.batch_size,
-                            pass.shuffle ? " shuffled" : "", pass.gradient_by.empty() ? "nothing" : pass.gradient_by));
+      fields.emplace_back(name, fmt::format("data set '{}', {} epochs{}, batches of {}{}{}", pass.dataset, pass.epochs,
+                                            pass.max_steps > 0 ? fmt::format(" or {} steps", pass.max_steps) : "",
+                                            pass.batch_size, pass.shuffle ? " shuffled" : "",
+                                            plan.external()            ? ""
+                                            : pass.gradient_by.empty() ? ", gradient by nothing"
+                                                                       : ", gradient by " + pass.gradient_by));
+      if (plan.external()) continue;
       if (pass.models.size() > 1) {
         std::vector<std::string> buffers;
         for (const ModelInstance& instance : pass.models) buffers.push_back(instance.buffer);

@@ -10,6 +10,7 @@
 #include "cli/run/result.h"
 #include "cli/run/watching.h"
 #include "cli/table.h"
+#include "setup/model.h"
 #include "simulations/replay.h"
 #include "simulations/simulator.h"
 
@@ -32,6 +33,7 @@ Status ReplayRun(const SimulateOptions& options) {
   ReplayOptions replay{
       .db_path = options.run.db, .run = options.replay, .workers = static_cast<int>(options.workers.value_or(0))};
   RIVULET_ASSIGN_OR_RETURN(replay.scenario, LoadScenario(of_run));
+  if (const Status graph = RequireGraph(replay.scenario); !graph.ok()) return AsUsageError(graph);
   RIVULET_RETURN_IF_ERROR(PrepareDataHere(replay.scenario));
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Watching> watching,
                            Watching::Start(options.trace, "replay " + options.replay));
@@ -57,6 +59,7 @@ Status ReplayRun(const SimulateOptions& options) {
 Status Simulate(const SimulateOptions& options) {
   if (!options.replay.empty()) return ReplayRun(options);
   RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run));
+  if (const Status graph = RequireGraph(scenario); !graph.ok()) return AsUsageError(graph);
   RIVULET_RETURN_IF_ERROR(PrepareDataHere(scenario));
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Watching> watching,
                            Watching::Start(options.trace, "simulate " + scenario.run.name));

@@ -21,6 +21,7 @@
 #include "cli/run/prepare_data.h"
 #include "cli/run/progress.h"
 #include "cli/run/result.h"
+#include "setup/model.h"
 #include "setup/partition_files.h"
 #include "setup/run_setup.h"
 
@@ -379,6 +380,7 @@ class Deployment {
 Status Up(UpOptions options) {
   options.run.sets.push_back(fmt::format("data.partition.clients={}", *options.clients));
   RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run));
+  if (const Status graph = RequireGraph(scenario); !graph.ok()) return AsUsageError(graph);
   RIVULET_RETURN_IF_ERROR(PrepareDataHere(scenario));
   RunSetup setup(std::move(scenario));
   RIVULET_ASSIGN_OR_RETURN(const auto data, setup.training_data());

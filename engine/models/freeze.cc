@@ -54,8 +54,14 @@ StatusOr<std::set<std::string>> MatchingNames(const ModelDef& model, std::span<c
   return matching;
 }
 
-// Attributes of a node do not change, so the graph is made anew.
 Status Move(ModelDef& model, const std::set<std::string>& variables, const char* segment) {
+  if (!model.has_graph()) {
+    for (ModelVariable& variable : model.variables) {
+      if (variables.contains(variable.name)) variable.segment = segment;
+    }
+    return absl::OkStatus();
+  }
+  // Attributes of a node do not change, so the graph is made anew.
   proto::GraphDef graph;
   if (!graph.ParseFromString(SerializeGraph(model.graph))) return Internal("the model's own graph cannot be read back");
   for (auto& node : *graph.mutable_node()) {
@@ -92,6 +98,11 @@ Status Freeze(ModelDef& model, std::span<const std::string> patterns) {
 
 Status MakePersonal(ModelDef& model, std::span<const std::string> patterns) {
   if (patterns.empty()) return absl::OkStatus();
+  if (!model.has_graph()) {
+    return InvalidArgument(
+        "the model has no graph (model.arrays), and its clients train in their own way; leave what is theirs out of the "
+        "arrays");
+  }
   RIVULET_ASSIGN_OR_RETURN(
       const std::set<std::string> personal,
       MatchingNames(model, patterns, [](const ModelVariable& variable) { return variable.segment == kTrained; }));

@@ -1,5 +1,5 @@
 // A model: a graph with variables, its inputs, its loss and its metrics. What presets return, what a graph file gives,
-// what a plan carries.
+// what a plan carries. Or variables alone, without a graph: whoever trains those does it by means of his own.
 #pragma once
 
 #include <string>
@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/sha256.h"
 #include "engine/base/status.h"
 #include "engine/graph/graph.h"
 #include "engine/tensor/tensor.h"
@@ -47,6 +48,10 @@ struct ModelDef {
   // Nodes that a training step runs beside the gradient, such as assignments of running averages.
   std::vector<std::string> train_updates;
   std::vector<ModelVariable> variables;  // declaration order
+  Digest initial_model;                  // without a graph: model_digest of the values that the variables begin with
+
+  // Without one nothing above but `variables`, `metrics` (names, whose tensors are "") and `initial_model` is given.
+  bool has_graph() const { return !graph.nodes().empty(); }
 };
 
 // The variables of a graph in declaration (node) order, each once, without optimisers' slots (segment "slot").

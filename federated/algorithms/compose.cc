@@ -95,9 +95,33 @@ StatusOr<Composition> Compose(const Scenario& scenario, const ModelLayout& layou
   return composition;
 }
 
+namespace {
+
+// Where clients train in their own way no plan reaches into it: an algorithm that would is refused, rather than run
+// without what it is about.
+Status CheckLeavesTrainingAlone(const Scenario& scenario, const Composition& composition) {
+  const auto plain = [](const PassBuilder& pass) {
+    return pass.models == std::vector<ModelInstance>(1) && !pass.loss && !pass.gradient && !pass.at_end;
+  };
+  const auto of_params = [](const auto& part) {
+    return part.second.from == "params" && (part.second.less.empty() || part.second.less == "base_params");
+  };
+  if (composition.passes.size() == 1 && plain(composition.passes[0]) && composition.state.empty() &&
+      composition.broadcast.empty() && std::ranges::all_of(composition.parts, of_params)) {
+    return absl::OkStatus();
+  }
+  return InvalidArgument(
+      "[algorithm] name = \"{}\" says how clients train, and those of a model without a graph (model.arrays) train in "
+      "their own way; take one that leaves it to them, such as \"fedavg\" or \"fedadam\"",
+      scenario.algorithm.name);
+}
+
+}  // namespace
+
 StatusOr<std::shared_ptr<const Plan>> ComposePlan(const Scenario& scenario, const ModelDef& model) {
   RIVULET_ASSIGN_OR_RETURN(const ModelLayout layout, ModelLayoutOf(model));
   RIVULET_ASSIGN_OR_RETURN(Composition composition, Compose(scenario, layout));
+  if (!model.has_graph()) RIVULET_RETURN_IF_ERROR(CheckLeavesTrainingAlone(scenario, composition));
   const EvaluationConfig& evaluation = scenario.evaluation;
   if (layout.elements(Segment::kLocal) > 0 && (evaluation.every > 0 || evaluation.federated_every > 0)) {
     return InvalidArgument(

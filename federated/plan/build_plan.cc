@@ -139,6 +139,14 @@ Status AddPass(const PassBuilder& builder, const Scenario& scenario, const Model
   return absl::OkStatus();
 }
 
+// The pass of clients that train in their own way: on what, how long and what they tell of it.
+void AddExternalPass(const ClientConfig& client, proto::PassDef& pass) {
+  pass.add_scalars()->set_name("train_loss");
+  pass.set_dataset("train");
+  pass.set_batch_size(client.batch_size);
+  pass.set_epochs(client.epochs);
+}
+
 // A pass that says everything itself. It changes nothing, so that it has no graphs over flat variables.
 void AddEvaluation(const LocalPass& pass, proto::LocalProgramDef& program) {
   program.set_kind(static_cast<int32_t>(TaskKind::kEvaluate));
@@ -189,17 +197,21 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
   proto::ModelProgram& program = *plan.mutable_model();
   RIVULET_ASSIGN_OR_RETURN(const std::optional<Graph> mixed, MixedGraph(scenario.client.precision, model.graph));
   const Graph& graph = mixed ? *mixed : model.graph;
-  program.set_graph_def(SerializeGraph(graph));
-  program.set_init_target(model.init_target);
-  program.set_train_loss(model.train_loss);
-  program.set_eval_loss(model.eval_loss);
-  for (const auto& [name, tensor] : model.metrics) {
-    proto::NamedTensor* metric = program.add_metrics();
-    metric->set_name(name);
-    metric->set_tensor(tensor);
+  if (model.has_graph()) {
+    program.set_graph_def(SerializeGraph(graph));
+    program.set_init_target(model.init_target);
+    program.set_train_loss(model.train_loss);
+    program.set_eval_loss(model.eval_loss);
+    for (const auto& [name, tensor] : model.metrics) {
+      proto::NamedTensor* metric = program.add_metrics();
+      metric->set_name(name);
+      metric->set_tensor(tensor);
+    }
+    for (const std::string& update : model.train_updates) program.add_train_updates(update);
+    RIVULET_RETURN_IF_ERROR(AddFeatures(scenario.data, model, program));
+  } else {
+    program.set_initial_model(std::string(model.initial_model.AsBytes()));
   }
-  for (const std::string& update : model.train_updates) program.add_train_updates(update);
-  RIVULET_RETURN_IF_ERROR(AddFeatures(scenario.data, model, program));
   for (const ModelVariable& variable : model.variables) {
     proto::VariableLayout* entry = program.add_variables();
     entry->set_name(variable.name);
@@ -217,7 +229,9 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
     if (state.from_base) plan.mutable_flats()->add_state_from_base(state.name);
   }
   for (const std::string& name : composition.broadcast) plan.mutable_flats()->add_broadcast(name);
+  if (!model.has_graph()) AddExternalPass(scenario.client, *training.add_passes());
   for (const PassBuilder& pass : composition.passes) {
+    if (!model.has_graph()) break;
     RIVULET_RETURN_IF_ERROR(
         AddPass(pass, scenario, model, graph, layout, *plan.mutable_flats(), *training.add_passes()));
   }

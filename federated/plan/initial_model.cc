@@ -37,6 +37,9 @@ StatusOr<std::shared_ptr<Model>> Initialise(const Plan& plan, uint64_t seed) {
 }  // namespace
 
 StatusOr<std::shared_ptr<Model>> InitialModel(const Plan& plan, uint64_t seed) {
+  if (plan.external()) {
+    return FailedPrecondition("plan '{}' has no graph that would give its variables their first values", plan.name());
+  }
   // A thread of its own: whoever calls keeps the floating-point modes it has.
   StatusOr<std::shared_ptr<Model>> model = Internal("not run");
   std::thread worker([&] { model = Initialise(plan, seed); });

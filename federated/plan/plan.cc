@@ -62,7 +62,7 @@ class PlanReader {
     RIVULET_RETURN_IF_ERROR(CheckName("name", message.name()));
     plan.name_ = message.name();
     RIVULET_RETURN_IF_ERROR(reader.ReadModel(message.model()));
-    RIVULET_RETURN_IF_ERROR(reader.ReadFeatures(message.model()));
+    if (!plan.external()) RIVULET_RETURN_IF_ERROR(reader.ReadFeatures(message.model()));
     RIVULET_RETURN_IF_ERROR(reader.ReadKernels(message.kernels()));
     RIVULET_RETURN_IF_ERROR(reader.ReadFlats(message.flats()));
     for (const proto::LocalProgramDef& program : message.programs()) {
@@ -82,9 +82,10 @@ class PlanReader {
 
  private:
   Status ReadModel(const proto::ModelProgram& message) {
+    ModelDef& model = *(plan_->model_ = std::make_unique<ModelDef>());
+    if (message.graph_def().empty()) return ReadExternalModel(message);
     auto graph = ParseGraph(message.graph_def());
     if (!graph.ok()) return Annotate(graph.status(), "the plan's model graph");
-    ModelDef& model = *(plan_->model_ = std::make_unique<ModelDef>());
     model.graph = *std::move(graph);
     RIVULET_RETURN_IF_ERROR(ReadVariables(message));
 
@@ -115,6 +116,26 @@ class PlanReader {
     return absl::OkStatus();
   }
 
+  // A layout alone. What it leaves out has no meaning without a graph, and said all the same it is a mistake.
+  Status ReadExternalModel(const proto::ModelProgram& message) {
+    if (!message.init_target().empty() || !message.train_loss().empty() || !message.eval_loss().empty() ||
+        message.metrics_size() + message.features_size() + message.train_updates_size() > 0) {
+      return InvalidArgument("the plan names nodes of a model graph, and has no graph");
+    }
+    ModelDef& model = *plan_->model_;
+    StatusOr<Digest> initial = Digest::FromBytes(message.initial_model());
+    if (!initial.ok())
+      return Annotate(initial.status(), "the plan has no graph; its digest of the model to begin with");
+    model.initial_model = *initial;
+    for (const proto::VariableLayout& listed : message.variables()) {
+      StatusOr<DType> dtype = DTypeFromNumber(listed.dtype());
+      if (!dtype.ok()) return Annotate(dtype.status(), fmt::format("the plan's variable '{}'", listed.name()));
+      const Shape shape(std::vector<int64_t>(listed.shape().begin(), listed.shape().end()));
+      model.variables.push_back({listed.name(), {*dtype, shape}, listed.segment()});
+    }
+    return LayOut();
+  }
+
   // The variables that the plan lists are those of the graph, one by one.
   // They are listed although the graph has them, because their order and segments are the layout of every update, and a
   // client that read the graph another way would write its delta in another order.
@@ -125,7 +146,6 @@ class PlanReader {
       return InvalidArgument("the plan lists {} variables where its model graph has {}", message.variables_size(),
                              model.variables.size());
     }
-    std::vector<VariableSpec> specs;
     for (int i = 0; i < message.variables_size(); ++i) {
       const proto::VariableLayout& listed = message.variables(i);
       const ModelVariable& variable = model.variables[static_cast<size_t>(i)];
@@ -137,6 +157,13 @@ class PlanReader {
             listed.segment(), listed.name(), Shape(dims).ToString(), listed.dtype(), variable.segment, variable.name,
             variable.spec.shape.ToString(), static_cast<int32_t>(variable.spec.dtype));
       }
+    }
+    return LayOut();
+  }
+
+  Status LayOut() {
+    std::vector<VariableSpec> specs;
+    for (const ModelVariable& variable : plan_->model_->variables) {
       RIVULET_ASSIGN_OR_RETURN(const Segment segment, SegmentFromName(variable.segment));
       specs.push_back({variable.name, variable.spec, segment});
     }
@@ -251,6 +278,9 @@ class PlanReader {
   }
 
   Status ReadFlats(const proto::FlatNamesDef& message) {
+    if (plan_->external() && message.ByteSizeLong() > 0) {
+      return InvalidArgument("the plan has flat variables, and no graph that would read or write them");
+    }
     FlatNames& names = plan_->flat_names_;
     names.slots = message.slots();
     if (message.slots() < 0 || message.slots() > kMaxSlots) {
@@ -366,7 +396,8 @@ class PlanReader {
   }
 
   Status ReadPass(const proto::PassDef& message, LocalPass& pass) {
-    RIVULET_RETURN_IF_ERROR(ReadModels(message, pass));
+    RIVULET_RETURN_IF_ERROR(plan_->external() ? CheckHasNoGraphs(message) : ReadModels(message, pass));
+    RIVULET_RETURN_IF_ERROR(ReadScalars(message, pass));
     const auto in_range = [](std::string_view what, int64_t value, int64_t low, int64_t high) -> Status {
       if (value >= low && value <= high) return absl::OkStatus();
       return InvalidArgument("the plan asks for {} {}; {} to {} can be done", value, what, low, high);
@@ -380,6 +411,13 @@ class PlanReader {
     pass.shuffle = message.shuffle();
     pass.max_steps = message.max_steps();
     pass.dataset = message.dataset();
+    if (plan_->external()) {
+      pass.models.clear();
+      pass.gradient_by.clear();
+      pass.training = false;
+      return absl::OkStatus();
+    }
+    RIVULET_RETURN_IF_ERROR(Annotate(ComposeForward(*plan_->model_, pass).status(), "a pass of the plan"));
     pass.loss_scale = message.loss_scale();
     if (!pass.loss_scale.empty()) {
       const auto flat = Flat(pass.loss_scale);
@@ -442,6 +480,20 @@ class PlanReader {
     for (const proto::NamedTensor& input : message.loss_inputs()) {
       pass.loss_inputs.emplace(input.name(), input.tensor());
     }
+    return absl::OkStatus();
+  }
+
+  static Status CheckHasNoGraphs(const proto::PassDef& message) {
+    if (message.models().empty() && message.loss().empty() && message.loss_inputs().empty() &&
+        message.gradient_by().empty() && message.input().empty() && message.begin().empty() && message.step().empty() &&
+        message.end().empty() && message.loss_scale().empty() && !message.training() &&
+        std::ranges::all_of(message.scalars(), [](const auto& scalar) { return scalar.tensor().empty(); })) {
+      return absl::OkStatus();
+    }
+    return InvalidArgument("a pass of the plan says how it is run, and the plan's model has no graph to run");
+  }
+
+  static Status ReadScalars(const proto::PassDef& message, LocalPass& pass) {
     std::set<std::string> names = {"examples", "steps", "train_seconds"};  // what every client declares itself
     for (const proto::PassScalarDef& scalar : message.scalars()) {
       RIVULET_RETURN_IF_ERROR(CheckName("scalar", scalar.name()));
@@ -450,7 +502,7 @@ class PlanReader {
       }
       pass.scalars.push_back({scalar.name(), scalar.tensor(), scalar.sum()});
     }
-    return Annotate(ComposeForward(*plan_->model_, pass).status(), "a pass of the plan");
+    return absl::OkStatus();
   }
 
   // A graph over flat variables alone, with the target `run`; "": none.

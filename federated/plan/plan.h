@@ -52,6 +52,10 @@ class Plan {
   const Digest& digest() const { return digest_; }  // SHA-256 of bytes()
   const std::string& name() const { return name_; }
   const ModelDef& model() const { return *model_; }
+  // Whether training is external: the plan has a model's layout and no graph. Its passes say on which data set, how
+  // many epochs and in which batches, and which numbers are to be told; how a client does it is its own affair, and a
+  // client that runs graphs cannot do it at all.
+  bool external() const { return !model_->has_graph(); }
   std::shared_ptr<const ModelLayout> layout() const { return layout_; }
   const std::vector<FeatureSpec>& features() const { return features_; }
   // What a client runs for a task of `kind`; null: the plan has none.
@@ -91,6 +95,7 @@ StatusOr<ModelLayout> ModelLayoutOf(const ModelDef& model);
 
 // Gives every variable its first value by running the model's init target under `seed` (Purpose::kInitialise): the
 // run's for the model that all share, a client's own for its local variables.
+// FAILED_PRECONDITION: an external plan, which has none; its first values come from where the model comes from.
 StatusOr<std::shared_ptr<class Model>> InitialModel(const Plan& plan, uint64_t seed);
 
 }  // namespace rivulet

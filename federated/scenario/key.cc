@@ -104,6 +104,18 @@ Key&& Key::When(std::string selector, Predicate predicate, std::string in_words)
   return std::move(*this);
 }
 
+Key&& Key::OfGraphs() && {
+  const bool has_graph_alone = predicate_ == nullptr;
+  predicate_ = [before = std::move(predicate_)](const Scenario& s) {
+    return s.model.arrays.empty() && (before == nullptr || before(s));
+  };
+  if (has_graph_alone) {
+    selector_ = "model.arrays";
+    applies_when_ = "model.arrays is not given";
+  }
+  return std::move(*this);
+}
+
 bool Key::HoldsTables() const { return std::holds_alternative<std::vector<LayerSpec>& (*)(Scenario&)>(field_); }
 
 Status Key::Set(const Value& value, std::string_view where, const std::string& folder, Scenario& scenario) const {

@@ -44,6 +44,8 @@ class Key {
   Key&& Operation() &&;                    // of that class
   // Applies only while `predicate` holds, which `selector` decides; `in_words` completes "only when …".
   Key&& When(std::string selector, Predicate predicate, std::string in_words) &&;
+  // Applies, beside what When says, only where the model has a graph, that is without model.arrays.
+  Key&& OfGraphs() &&;
 
   const std::string& name() const { return name_; }
   std::string_view section() const { return std::string_view(name_).substr(0, name_.rfind('.')); }

@@ -72,12 +72,13 @@ Status Assign(const Entry& entry, Scenario& scenario, Given& given, Options& opt
   return absl::OkStatus();
 }
 
-// A file has a preset, a graph, an ONNX model or layers; an override of one replaces the file's other.
+// A file has a preset, a graph, an ONNX model, arrays or layers; an override of one replaces the file's other.
 Status ChooseModel(Scenario& scenario, Given& given) {
   ModelConfig& model = scenario.model;
   const std::pair<std::string, bool> ways[] = {{"model.preset", !model.preset.empty()},
                                                {"model.graph", !model.graph.empty()},
                                                {"model.onnx", !model.onnx.empty()},
+                                               {"model.arrays", !model.arrays.empty()},
                                                {"model.layers", !model.layers.empty()}};
   std::vector<std::string> taken, overriding;
   for (const auto& [name, is_given] : ways) {
@@ -88,7 +89,8 @@ Status ChooseModel(Scenario& scenario, Given& given) {
   if (taken.empty()) {
     return InvalidArgument(
         "{} names no model; give model.preset (such as \"mnist_cnn\"), model.graph (a GraphDef file), "
-        "model.onnx (an ONNX model) or [[model.layers]]",
+        "model.onnx (an ONNX model), model.arrays (weights alone, which clients train in their own way) or "
+        "[[model.layers]]",
         scenario.path);
   }
   if (taken.size() == 1) return absl::OkStatus();

@@ -32,9 +32,10 @@ struct InputConfig {            // [model.input]
 };
 
 struct ModelConfig {
-  std::string preset;  // exactly one of preset, graph, onnx and layers
+  std::string preset;  // exactly one of preset, graph, onnx, arrays and layers
   std::string graph;   // a GraphDef file (absolute after parsing)
   std::string onnx;    // an ONNX model (absolute after parsing)
+  std::string arrays;  // a safetensors file (absolute after parsing): a model without a graph
   std::vector<LayerSpec> layers;
   InputConfig input;
   int64_t classes = 0;                                     // 0: the preset's own
@@ -43,7 +44,7 @@ struct ModelConfig {
   std::vector<std::string> freeze;                         // patterns of variables that keep their first values
   std::vector<std::string> personal;                       // and of those of which each client keeps its own
   std::string loss = "loss";                               // for `graph`: scalar tensor, mean over the batch
-  std::vector<std::string> metrics = {"accuracy"};         // for `graph`: scalar tensors
+  std::vector<std::string> metrics = {"accuracy"};         // for `graph`: scalar tensors; for `arrays`: names
   std::string image_input = "image";                       // for `graph`: placeholders fed from the features
   std::string label_input = "label";
 };

@@ -34,6 +34,10 @@ std::string SentenceOf(const TaskFailure& failure) {
       return fmt::format("its own configuration forbids it: {}", subject);
     case TaskFailure::Code::kUnimplemented:
       return fmt::format("its program does not know {}; update it", subject);
+    case TaskFailure::Code::kExternal:
+      return "the plan has no graph, and it runs graphs; clients of the Python package train such a model";
+    case TaskFailure::Code::kRaised:
+      return fmt::format("its own code failed: {}", subject.empty() ? "its log says how" : subject);
     case TaskFailure::Code::kUnknown:
       break;
   }

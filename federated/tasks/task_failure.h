@@ -27,6 +27,8 @@ struct TaskFailure {
     kBadUpdate = 5,
     kNotWilling = 6,     // subject: what of the client's own configuration forbids it
     kUnimplemented = 7,  // subject: what this client does not know
+    kExternal = 8,       // the plan has no graph, and this client runs graphs alone
+    kRaised = 9,         // code of the client's own, which is no part of its program, failed; subject: how and where
   };
   TaskId task;
   Code code = Code::kUnknown;

@@ -193,7 +193,7 @@ TaskFailure FromMessage(const rpc::TaskFailureProto& message) {
   TaskFailure failure{.task = message.task(), .subject = message.subject()};
   // A newer client may know more reasons.
   const StatusOr<TaskFailure::Code> code =
-      ToEnum(message.code(), TaskFailure::Code::kUnimplemented, "the reason of a failure");
+      ToEnum(message.code(), TaskFailure::Code::kRaised, "the reason of a failure");
   failure.code = code.value_or(TaskFailure::Code::kUnknown);
   failure.counts.insert(message.counts().begin(), message.counts().end());
   return failure;

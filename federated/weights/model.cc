@@ -80,13 +80,21 @@ Digest Model::ComputeDigest() const {
   return std::move(hash).Finish();
 }
 
+std::map<std::string, std::string, std::less<>> StatedSegments(const std::map<std::string, std::string>& metadata) {
+  std::map<std::string, std::string, std::less<>> segments;
+  const auto stated = metadata.find(kSegmentsKey);
+  if (stated == metadata.end()) return segments;
+  const nlohmann::json parsed = nlohmann::json::parse(stated->second, nullptr, /*allow_exceptions=*/false);
+  if (!parsed.is_object()) return segments;
+  for (const auto& [name, segment] : parsed.items()) {
+    if (segment.is_string()) segments[name] = segment.get<std::string>();
+  }
+  return segments;
+}
+
 std::set<std::string> ServerTensors(const std::map<std::string, std::string>& metadata) {
   std::set<std::string> names;
-  const auto stated = metadata.find(kSegmentsKey);
-  if (stated == metadata.end()) return names;
-  const nlohmann::json segments = nlohmann::json::parse(stated->second, nullptr, /*allow_exceptions=*/false);
-  if (!segments.is_object()) return names;
-  for (const auto& [name, segment] : segments.items()) {
+  for (const auto& [name, segment] : StatedSegments(metadata)) {
     if (segment == kServerSegment) names.insert(name);
   }
   return names;

@@ -34,6 +34,8 @@ class Model {
 // What a server keeps beside a model, by name ("server/m"): float32 in wire order, one value for each trainable
 // element.
 using ServerFlats = std::map<std::string, AlignedBuffer, std::less<>>;
+// The segments that a model file states, by the tensor's name; none of a file that states none.
+std::map<std::string, std::string, std::less<>> StatedSegments(const std::map<std::string, std::string>& metadata);
 // Names of the tensors that a model file says are the server's: those whose segment there is "server".
 std::set<std::string> ServerTensors(const std::map<std::string, std::string>& metadata);
 // The CRC-32C of each, eight hexadecimal digits, with blanks between: what a file states of them.

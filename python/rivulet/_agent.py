@@ -32,6 +32,9 @@ from rivulet._upload import Upload
 _PROTOCOL = 1
 _HOLD_MS = 20_000
 _TRANSFER_TRIES = 3  # of what arrives damaged
+# A task whose blob is not there is given back so often before it is told to have failed, each time after a pause.
+_TIMES_LOST = 3
+_LOST_PAUSE_SECONDS = 0.1
 _FIRST_WAIT_MS, _LONGEST_WAIT_MS, _WAIT_FACTOR = 200, 15_000, 2.0
 _BYTES, _MODEL = 0, 1  # BlobId::Form
 _ACCEPTED, _DUPLICATE = 0, 1  # SubmitResult::Kind
@@ -87,6 +90,7 @@ class _Agent:
         self._plan: Tuple[bytes, Optional[Plan]] = (b"", None)
         self._model: Tuple[bytes, Optional[Tensors]] = (b"", None)
         self._dropped: Set[str] = set()
+        self._lost: Tuple[str, int] = ("", 0)  # the task whose blob was not there, and how often in a row
 
     # Calls, repeated where that may mend them.
 
@@ -210,6 +214,12 @@ class _Agent:
             self._model = (blob.id.digest, model)
         return model
 
+    def _client_of(self, task: Any) -> Client:
+        return self._client
+
+    def _raised(self, error: BaseException) -> None:
+        """Hears of what is wrong with a client's own code."""
+
     def _done(self, task: Any, what: str, context: Context) -> Tuple[memoryview, float, str]:
         """Does a task: the update, the seconds that it took, and words for the log."""
         if task.kind not in (TRAIN, EVALUATE):
@@ -224,7 +234,7 @@ class _Agent:
         context.numbers = plan.numbers(task.kind)
         began = time.perf_counter()
         try:
-            result = getattr(self._client, what)(dict(model), context)
+            result = getattr(self._client_of(task), what)(dict(model), context)
         except NotImplementedError as error:
             sentence = f"this client does not say how to {what}"
             raise CannotDo(CannotDo.UNIMPLEMENTED, f"how to {what}", sentence) from error
@@ -255,6 +265,8 @@ class _Agent:
         otherwise wait for this client until its deadline. Whether it came to something."""
         round_ = f"{self._name}: round {context.round}"
         what = "fit" if task.kind == TRAIN else "evaluate"
+        times_lost = self._lost[1] if self._lost[0] == task.id else 0
+        self._lost = ("", 0)
         failure: Optional[CannotDo] = None
         message: Optional[memoryview] = None
         try:
@@ -273,16 +285,28 @@ class _Agent:
             if error.code == "NOT_FOUND" and message is not None:  # the task went while this client trained
                 _log.info("%s: too late: %s", round_, error)
                 return False
+            if error.code == "NOT_FOUND":
+                # A coordinator that was killed may have lost the version that this task begins with, and makes it
+                # again; the task is then offered under the same name. Told to have failed, it would go to another
+                # client, and other clients would make the version than without the crash. So the coordinator is asked
+                # whether it still knows of it.
+                self._lost = (task.id, times_lost + 1)
+                if times_lost + 1 < _TIMES_LOST:
+                    _log.info("%s: %s; asking whether the task is still there", round_, error)
+                    context._cancelled.wait(_LOST_PAUSE_SECONDS)
+                    return False
             failure = CannotDo(0, "", str(error))
         except CannotDo as error:
             failure = error
         except BadResult as error:
-            failure = CannotDo(CannotDo.BAD_PLAN, f"{what} ({error.fact})", str(error))
+            self._raised(error)
+            failure = CannotDo(CannotDo.RAISED, f"{what} ({error.fact})", str(error))
         except Exception as error:
             # The text of an exception may hold what this client has. Its type, and the place in the program, do not.
             if not context.cancelled:
+                self._raised(error)
                 _log.exception("%s: %s raised", round_, what)
-            failure = CannotDo(CannotDo.BAD_PLAN, f"{what} ({type(error).__name__}{_where(error)})", "")
+            failure = CannotDo(CannotDo.RAISED, f"{what} ({type(error).__name__}{_where(error)})", "")
         if failure is None or context.cancelled:
             _log.info("%s: too late: the coordinator needs it no longer", round_)
             return False

@@ -12,18 +12,18 @@ the loop, and all are taken:
 """
 
 import functools
-from typing import Callable, Optional, Sequence, Tuple
+from typing import Callable, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import numpy.typing as npt
 
 
-def _installed() -> Optional[Callable[[bytes], int]]:
+def _installed() -> Optional[Callable[[Union[bytes, memoryview]], int]]:
     try:
         import crc32c
     except ImportError:
         return None
-    of_one: Callable[[bytes], int] = crc32c.crc32c
+    of_one: Callable[[Union[bytes, memoryview]], int] = crc32c.crc32c
     return of_one
 
 
@@ -98,7 +98,7 @@ def _registers(rows: Words) -> Words:
     return registers[:, 0]
 
 
-def crc32c(records: Sequence[bytes]) -> Words:
+def crc32c(records: Sequence[Union[bytes, memoryview]]) -> Words:
     """The CRC-32C of each record."""
     if _of_one is not None:
         return np.fromiter(map(_of_one, records), np.uint32, len(records))

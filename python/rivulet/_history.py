@@ -284,7 +284,9 @@ class Run:
         mend = '; with run.keep_models = "all" every round\'s stays' if known else ""
         raise RivuletError(what + kept + mend)
 
-    def model(self, round: Union[int, str] = "latest") -> "Dict[str, npt.NDArray[Any]]":
+    def model(
+        self, round: Union[int, str] = "latest", *, widen_bfloat16: bool = False
+    ) -> "Dict[str, npt.NDArray[Any]]":
         """The model after a round, as arrays by name; round 0 is the initial model.
 
         Kernels have TensorFlow's layout, ``[height, width, in, out]`` and ``[in, out]``, also where a layer of
@@ -294,6 +296,8 @@ class Run:
         ----------
         round : int or "latest"
             ``"latest"`` is the newest one that is on disk.
+        widen_bfloat16 : bool
+            As of `rivulet.load_safetensors`.
 
         Returns
         -------
@@ -307,18 +311,18 @@ class Run:
         """
         import json
 
-        from rivulet._safetensors import Tensors, load_safetensors, model_digest
+        from rivulet._safetensors import Tensors, digest_of_stored, read_safetensors
 
         path, digest = self._model(round)
-        tensors = load_safetensors(path)
+        tensors, stored = read_safetensors(path, widen_bfloat16)
         segments = json.loads(tensors.metadata.get("rivulet.segments", "{}"))
         if "server" in segments.values():  # what its optimiser keeps from round to round is no part of the model
             segments = {name: segment for name, segment in segments.items() if segment != "server"}
             metadata = {**tensors.metadata, "rivulet.segments": json.dumps(segments, separators=(",", ":"))}
             metadata.pop("rivulet.server_crc32c", None)
             tensors = Tensors({name: array for name, array in tensors.items() if name in segments}, metadata)
-        shared = {name: array for name, array in tensors.items() if segments.get(name) != "local"}
-        if model_digest(shared) != digest:
+        shared = [name for name in tensors if segments.get(name) != "local"]
+        if digest_of_stored((name, *stored[name]) for name in shared) != digest:
             raise RivuletError(
                 f"'{path}' is not the model that the history has: its digest differs from {digest}; restore the file"
             )

@@ -6,7 +6,7 @@ The plan's graphs, passes and optimisers are for clients that run them.
 from typing import Any, Dict, List, NamedTuple, Set, Tuple
 
 from rivulet import _protocol
-from rivulet._safetensors import Tensors, model_digest, view_safetensors
+from rivulet._safetensors import Tensors, digest_of_stored, view_safetensors
 
 TRAIN, EVALUATE = 0, 1  # kinds of tasks
 
@@ -18,7 +18,7 @@ class CannotDo(Exception):
     """Why this client cannot do a task: a sentence that stays here, and what may leave a client, as
     federated/tasks/task_failure.h has it."""
 
-    NO_EXAMPLES, BAD_PLAN, BAD_MODEL, UNIMPLEMENTED = 1, 3, 4, 7
+    NO_EXAMPLES, BAD_PLAN, BAD_MODEL, UNIMPLEMENTED, RAISED = 1, 3, 4, 7, 9
 
     def __init__(self, code: int, subject: str, sentence: str) -> None:
         super().__init__(sentence)
@@ -126,14 +126,14 @@ class Plan:
     def model(self, content: memoryview, digest: bytes) -> Tensors:
         """The model in a file, held against its digest; every variable of the plan, in the plan's order.
 
-        The arrays are views of `content`, and cannot be written to.
+        The arrays are views of `content`, and cannot be written to. What is bfloat16 there is float32 here.
         """
 
         def bad(sentence: str) -> CannotDo:
             return CannotDo(CannotDo.BAD_MODEL, "", sentence)
 
         try:
-            found = view_safetensors(content)
+            found, stored = view_safetensors(content)
         except ValueError as error:  # also json's
             raise bad(f"the model that was sent is no safetensors file, or damaged: {error}") from error
         model = {}
@@ -147,7 +147,7 @@ class Plan:
                     f"the model that was sent has no tensor '{variable.name}' of shape {variable.shape}, but {has}"
                 )
             model[variable.name] = array
-        computed = model_digest(model)
+        computed = digest_of_stored((name, *stored[name]) for name in model)
         if computed != digest.hex():
             raise bad(
                 f"the model sent for {digest.hex()} has digest {computed}; the coordinator's store may be damaged"

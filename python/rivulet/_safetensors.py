@@ -5,7 +5,7 @@ import json
 import math
 import os
 import struct
-from typing import Any, BinaryIO, Dict, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, BinaryIO, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -68,6 +68,11 @@ def load_safetensors(path: PathLike, *, widen_bfloat16: bool = False) -> Tensors
         Where the file is damaged: a name given twice, sizes that do not fit, an overlap, a hole, anything beyond the
         last tensor.
     """
+    return read_safetensors(path, widen_bfloat16)[0]
+
+
+def read_safetensors(path: PathLike, widen_bfloat16: bool) -> Tuple[Tensors, Dict[str, Tuple[Array, str]]]:
+    """As `load_safetensors`; and each tensor as it is stored, with its type's name."""
     name = os.fspath(path)
     try:
         file = open(name, "rb")
@@ -79,6 +84,7 @@ def load_safetensors(path: PathLike, *, widen_bfloat16: bool = False) -> Tensors
         except ValueError as error:  # also json's
             raise RivuletError(f"{name} is no safetensors file, or damaged: {error}") from error
         arrays: Dict[str, Array] = {}
+        stored: Dict[str, Tuple[Array, str]] = {}
         for entry in entries:
             widened = entry.dtype == "BF16" and widen_bfloat16
             if entry.dtype not in _DTYPES and not widened:
@@ -87,12 +93,14 @@ def load_safetensors(path: PathLike, *, widen_bfloat16: bool = False) -> Tensors
             array = np.empty(entry.shape, "<u2" if widened else _DTYPES[entry.dtype])
             if array.nbytes and file.readinto(array.reshape(-1).view(np.uint8).data) != array.nbytes:
                 raise RivuletError(f"{name}: the file shrank while it was being read; read it again")
+            stored[entry.name] = array, entry.dtype
             arrays[entry.name] = _widen(array) if widened else array
-    return Tensors(arrays, metadata)
+    return Tensors(arrays, metadata), stored
 
 
-def view_safetensors(content: memoryview) -> Tensors:
-    """The tensors of a file that is in memory, where they lie: arrays that nobody can write to.
+def view_safetensors(content: memoryview) -> Tuple[Tensors, Dict[str, Tuple[Array, str]]]:
+    """The tensors of a file that is in memory, where they lie: arrays that nobody can write to. What is bfloat16 there,
+    which NumPy does not have, is float32 here. And each as it is stored, with its type's name.
 
     Raises
     ------
@@ -104,11 +112,18 @@ def view_safetensors(content: memoryview) -> Tensors:
     data = content[8 + length :]
     entries, metadata = _parse_header(bytes(content[8 : 8 + length]), len(data))
     arrays: Dict[str, Array] = {}
+    stored: Dict[str, Tuple[Array, str]] = {}
     for entry in entries:
-        if entry.dtype not in _DTYPES:
+        if entry.dtype not in _DTYPES and entry.dtype != "BF16":
             raise ValueError(f"tensor '{entry.name}' is {entry.dtype}, which NumPy does not have")
-        arrays[entry.name] = np.frombuffer(data[entry.begin : entry.end], _DTYPES[entry.dtype]).reshape(entry.shape)
-    return Tensors(arrays, metadata)
+        dtype = _DTYPES.get(entry.dtype, "<u2")
+        array = np.frombuffer(data[entry.begin : entry.end], dtype).reshape(entry.shape)
+        stored[entry.name] = array, entry.dtype
+        if entry.dtype == "BF16":
+            array = _widen(array)
+            array.flags.writeable = False
+        arrays[entry.name] = array
+    return Tensors(arrays, metadata), stored
 
 
 def _widen(halves: Array) -> Array:
@@ -237,9 +252,13 @@ def model_digest(tensors: Mapping[str, Any]) -> str:
     str
         64 hexadecimal digits, as in the history's views `rounds` and `models`.
     """
+    return digest_of_stored((name, *_stored(name, given)) for name, given in tensors.items())
+
+
+def digest_of_stored(tensors: Iterable[Tuple[str, Array, str]]) -> str:
+    """The ``model_digest`` of names, arrays as they are stored, and the names of their types."""
     hashed = hashlib.sha256()
-    for name, given in tensors.items():
-        array, dtype = _stored(name, given)
+    for name, array, dtype in tensors:
         text = name.encode()
         hashed.update(struct.pack("<I", len(text)) + text + struct.pack("<B", len(dtype)) + dtype.encode())
         hashed.update(struct.pack(f"<I{array.ndim}Q", array.ndim, *array.shape))

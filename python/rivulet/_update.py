@@ -217,7 +217,7 @@ def write_update(result: Params, scalars: Mapping[str, float], plan: Plan, base:
 def block_crcs(message: memoryview) -> List[int]:
     """The CRC-32C of each MiB, the last of which may be shorter."""
     blocks = range(0, len(message), BLOCK_BYTES)
-    return [int(crc32c([bytes(message[begin : begin + BLOCK_BYTES])])[0]) for begin in blocks]
+    return [int(crc32c([message[begin : begin + BLOCK_BYTES]])[0]) for begin in blocks]
 
 
 def identity(step: int, size: int, crcs: List[int]) -> bytes:

@@ -367,6 +367,20 @@ TEST_F(AgentTest, PlanThatIsNone_FailsTheTask) {
   EXPECT_EQ(reports_[0].kind, TaskReport::Kind::kFailed);
 }
 
+TEST_F(AgentTest, PlanWithoutAGraph_IsRefusedByName) {
+  const Scenario scenario = LocalScenario();
+  ModelDef arrays;
+  arrays.variables = {{"w", {DType::kFloat32, {3}}}};
+  const auto plan = ComposePlan(scenario, arrays);
+  ASSERT_OK(plan);
+  coordinator_.task_.plan = coordinator_.AddBlob((*plan)->bytes());
+  ASSERT_OK(Agent(coordinator_, Options()).Run());
+  ASSERT_THAT(coordinator_.failures_, SizeIs(1));
+  EXPECT_EQ(coordinator_.failures_[0],
+            "the plan has no graph, and it runs graphs; clients of the Python package train such a model");
+  EXPECT_THAT(reports_[0].reason, HasSubstr("take part with the Python package, whose rivulet.run_client does it"));
+}
+
 TEST_F(AgentTest, ModelWithAnotherDigestThanAnnounced_FailsTheTask) {
   const Digest announced = Sha256Of("another model");
   coordinator_.blobs_[announced] = coordinator_.blobs_[coordinator_.task_.inputs[0].id.digest];

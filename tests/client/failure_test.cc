@@ -26,6 +26,9 @@ TEST(FailureTest, FactsAndReasons_LeaveAndSentencesDoNot) {
   EXPECT_EQ(Told(WithReason(secret, TaskFailure::Code::kBadPlan)), "the plan cannot be carried out there");
   EXPECT_EQ(Told(WithReason(secret, TaskFailure::Code::kNotWilling, "only portable kernels")),
             "its own configuration forbids it: only portable kernels");
+  EXPECT_EQ(Told(WithReason(secret, TaskFailure::Code::kRaised, "fit (ValueError at train.py:31)")),
+            "its own code failed: fit (ValueError at train.py:31)");
+  EXPECT_EQ(Told(WithReason(secret, TaskFailure::Code::kRaised)), "its own code failed: its log says how");
   EXPECT_EQ(Told(WithReason(secret, TaskFailure::Code::kNoExamples, "train")),
             "it has no examples in a data set 'train'");
 }

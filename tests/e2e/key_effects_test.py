@@ -131,6 +131,23 @@ class KeyEffects(RivuletTest):
         self.assertEqual(self.outcome(onnx)[0], self.outcome({})[0])  # the same first weights and the same bits after
         self.refused({"model.onnx": self.write("junk.onnx", b"junk")}, "junk.onnx")
 
+    def test_model__arrays(self):
+        """What a run begins with that other clients train; tests/python/arrays_test.py has them."""
+        first, second = self.path("first.safetensors"), self.path("second.safetensors")
+        for seed, file in enumerate((first, second)):
+            self.simulate("--rounds", 1, "--set", f"run.seed={seed}", db=f"{seed}.sqlite")
+            (model,) = self.folder.glob(f"{seed}.sqlite.models/*/round-000000.safetensors")
+            model.rename(file)
+        plans = []
+        for file in (first, second, first):
+            self.run_rivulet("plan", "build", self.scenario, "--set", f"model.arrays={file}", "--out", self.path("a.plan"), code=0)
+            plans.append(self.run_rivulet("plan", "show", self.path("a.plan"), code=0).out)
+        self.assertIn("external", plans[0])
+        self.assertEqual(plans[0], plans[2])
+        self.assertNotEqual(plans[0], plans[1])
+        self.assert_refused(self.run_rivulet("plan", "build", self.scenario, "--set", f"model.arrays={self.write('junk', b'junk')}",
+                                             "--out", self.path("b.plan")), "junk")
+
     def test_model__loss(self):
         self.refused({**self.graph(), "model.loss": "nowhere"}, "nowhere")
 

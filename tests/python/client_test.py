@@ -293,7 +293,7 @@ class Tasks(Federation):
         rows = self.query("SELECT status, error FROM client_rounds ORDER BY attempt")
         self.assertEqual([status for status, _ in rows], ["failed", "folded"])
         self.assertRegex(
-            rows[0][1], r"^the plan cannot be carried out there: fit \(ValueError at client_test.py:\d+\) fails$"
+            rows[0][1], r"^its own code failed: fit \(ValueError at client_test.py:\d+\)$"
         )
         (record,) = [record for record in self.records if record.exc_info]
         self.assertEqual((record.getMessage(), str(record.exc_info[1])), ("ann: round 1: fit raised", "patient 4711"))
@@ -307,7 +307,7 @@ class Tasks(Federation):
         told = "ann: round 1: failed: fit gave a dict; it gives rivulet.Params or rivulet.Delta"
         self.assertEqual(self.lines(logging.ERROR), [told])
         (error,) = self.query("SELECT error FROM client_rounds WHERE status = 'failed'")
-        self.assertEqual(error, ("the plan cannot be carried out there: fit (it gave a dict) fails",))
+        self.assertEqual(error, ("its own code failed: fit (it gave a dict)",))
 
     def test_a_fit_that_is_silent_for_longer_than_its_lease_keeps_it(self):
         self.begin(1, "run.rounds=1", "server.lease=0.6", "server.presence=0.6")
@@ -590,11 +590,12 @@ class Results(unittest.TestCase):
 
 
 class Asks:
-    """A connection whose coordinator asks once to evaluate."""
+    """A connection whose coordinator asks to evaluate until that came to something; at first, `lost` times, it has not
+    the model that is to be evaluated."""
 
     address = "nowhere"
 
-    def __init__(self, plan, model):
+    def __init__(self, plan, model, lost):
         import hashlib
 
         from rivulet import _protocol
@@ -603,14 +604,13 @@ class Asks:
         self.blobs = {hashlib.sha256(plan).digest(): plan, bytes.fromhex(rivulet.model_digest(model)): None}
         self.model = model
         self.uploads, self.failures = [], []
-        self.asked = False
+        self.lost = lost
 
     def poll(self, request):
         reply = self.wire.PollReply()
-        if self.asked or request.want == 0:
+        if self.uploads or self.failures or request.want == 0:
             reply.over.sentence = "it is over"
             return reply
-        self.asked = True
         plan, model = self.blobs
         task = reply.tasks.add(id="t", run_id="r", client_id="ann", kind=1, plan=plan)
         task.inputs.add(name="model").id.MergeFrom(type(task.inputs[0].id)(form=1, digest=model))
@@ -619,7 +619,12 @@ class Asks:
 
     @contextlib.contextmanager
     def fetch(self, request):
+        from rivulet._connection import CallError
+
         content = self.blobs[request.id.digest]
+        if content is None and self.lost > 0:
+            self.lost -= 1
+            raise CallError("NOT_FOUND", "this coordinator has no such blob, or no longer")
         if content is None:
             with tempfile.NamedTemporaryFile() as file:
                 rivulet.save_safetensors(file.name, self.model)
@@ -657,7 +662,7 @@ class Asks:
 
 @packaged.needs_grpc
 class Evaluations(unittest.TestCase):
-    def asked(self, client):
+    def asked(self, client, lost=0):
         import numpy as np
 
         from rivulet import _protocol
@@ -668,7 +673,7 @@ class Evaluations(unittest.TestCase):
         message.model.variables.add(name="w", dtype=1, shape=(2,), segment="trainable")
         a_pass = message.programs.add(kind=1).passes.add(dataset="train")
         a_pass.scalars.add(name="loss")
-        connection = Asks(message.SerializeToString(), {"w": np.ones(2, np.float32)})
+        connection = Asks(message.SerializeToString(), {"w": np.ones(2, np.float32)}, lost)
         with self.assertLogs("rivulet"):
             self.assertEqual(_Agent(client, connection, "ann", "train", ClientState(None)).run(), "it is over")
         return connection
@@ -681,6 +686,16 @@ class Evaluations(unittest.TestCase):
         connection = self.asked(Judges())
         self.assertEqual(parsed(connection.uploads[0]), ({}, {"examples": 4, "loss": 2}))
         self.assertEqual(connection.failures, [])
+
+    def test_a_model_that_is_gone_for_a_time_is_asked_for_again_before_the_task_fails(self):
+        class Judges(Adds):
+            def evaluate(self, params, context):
+                return rivulet.Evaluation(examples=4, metrics={"loss": 1})
+
+        came_back = self.asked(Judges(), lost=2)
+        self.assertEqual((len(came_back.uploads), came_back.failures), (1, []))
+        stays_away = self.asked(Judges(), lost=3)
+        self.assertEqual((stays_away.uploads, stays_away.failures), ([], [(0, "")]))
 
     def test_who_does_not_say_how_to_evaluate_says_so(self):
         connection = self.asked(Adds())

@@ -87,7 +87,7 @@ Key&& ForSchedule(Key&& key, bool (*predicate)(const Scenario&), std::string_vie
 }  // namespace
 
 std::vector<Key> ClientKeys() {
-  return {
+  std::vector<Key> keys = {
       Key("client.epochs", RIVULET_FIELD(client.epochs), "5",
           "Passes over its own data that a client makes for one update.")
           .Between(1, 1e6),
@@ -178,6 +178,11 @@ std::vector<Key> ClientKeys() {
                       .Below(100),
                   IsPolynomial, "\"polynomial\""),
   };
+  // Clients that train in their own way are told these two, and decide everything else themselves.
+  for (Key& key : keys) {
+    if (key.name() != "client.epochs" && key.name() != "client.batch_size") std::move(key).OfGraphs();
+  }
+  return keys;
 }
 
 }  // namespace rivulet::scenario

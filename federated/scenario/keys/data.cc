@@ -23,11 +23,13 @@ std::vector<Key> DataKeys() {
       Key("data.test", RIVULET_FIELD(data.test), "\"mnist/test.tfrecord\"",
           "TFRecord file for central evaluation. Empty: no central evaluation.")
           .Path()
-          .Default("none; with `data.synth.kind` `test.tfrecord` beside `data.train`"),
+          .Default("none; with `data.synth.kind` `test.tfrecord` beside `data.train`")
+          .OfGraphs(),
       Key("data.image_feature", RIVULET_FIELD(data.image_feature), "\"pixels\"",
           "Feature with the input. Of images one byte a pixel, as many as the model's input has elements; the model "
           "sees pixel / 255. Of text the characters' numbers, one `int64` each.")
-          .Default("the model's: `image`, or `tokens` for text"),
+          .Default("the model's: `image`, or `tokens` for text")
+          .OfGraphs(),
       Key("data.label_feature", RIVULET_FIELD(data.label_feature), "\"digit\"",
           "Feature with the class: one `int64`, from 0 to the model's classes less one; of text one a position."),
       Key("data.partition.kind", RIVULET_FIELD(data.partition.kind), "\"shards\"",

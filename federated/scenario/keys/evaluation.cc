@@ -8,6 +8,10 @@ std::vector<Key> EvaluationKeys() {
       Key("evaluation.every", RIVULET_FIELD(evaluation.every), "10",
           "Rounds between central evaluations on `data.test`; the last round is always evaluated. 0: never.")
           .Between(0, 1e9)
+          .When(
+              "model.arrays", [](const Scenario& s) { return s.model.arrays.empty(); },
+              "the model has a graph, that is without model.arrays, whose models clients measure "
+              "(evaluation.federated_every)")
           .Operation(),
       Key("evaluation.batch_size", RIVULET_FIELD(evaluation.batch_size), "500",
           "Examples evaluated at once, centrally and by clients; bounds memory. The figures are means over all "

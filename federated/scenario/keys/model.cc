@@ -1,4 +1,4 @@
-// [model]: a preset, a graph, an ONNX model or layers.
+// [model]: a preset, a graph, an ONNX model, arrays without a graph, or layers.
 #include "federated/scenario/keys.h"
 
 namespace rivulet::scenario {
@@ -8,7 +8,8 @@ bool HasGraph(const Scenario& s) { return !s.model.graph.empty(); }
 bool HasPreset(const Scenario& s) { return !s.model.preset.empty(); }
 bool HasLayers(const Scenario& s) { return !s.model.layers.empty(); }
 bool HasLayersOrOnnx(const Scenario& s) { return HasLayers(s) || !s.model.onnx.empty(); }
-bool HasNoGraph(const Scenario& s) { return !HasGraph(s); }
+bool HasShapeOfItsOwn(const Scenario& s) { return !HasGraph(s) && s.model.arrays.empty(); }
+bool HasNamedMetrics(const Scenario& s) { return !HasShapeOfItsOwn(s); }
 bool IsNormalized(const Scenario& s) {
   const std::string& preset = s.model.preset;
   return preset == "resnet8" || preset == "resnet20" || preset == "mobilenet_v2";
@@ -21,8 +22,8 @@ std::vector<Key> ModelKeys() {
   return {
       Key("model.preset", RIVULET_FIELD(model.preset), "\"mlp\"",
           "A model by name, such as `logistic_regression`, `mlp`, `mnist_cnn`, `cifar_cnn`, `resnet20`, `char_lstm`; "
-          "[models.md](models.md) lists them. Exactly one of `model.preset`, `model.graph`, `model.onnx` and "
-          "`[[model.layers]]` is given."),
+          "[models.md](models.md) lists them. Exactly one of `model.preset`, `model.graph`, `model.onnx`, "
+          "`model.arrays` and `[[model.layers]]` is given."),
       Key("model.graph", RIVULET_FIELD(model.graph), "\"model.pb\"",
           "A model as a file: a `GraphDef` with variables and an `init` node. Clients need no new program for it.")
           .Path(),
@@ -30,10 +31,20 @@ std::vector<Key> ModelKeys() {
           "A model as an ONNX file, trained from the weights that it holds; [onnx.md](onnx.md). Initializers are the "
           "variables.")
           .Path(),
+      Key("model.arrays", RIVULET_FIELD(model.arrays), "\"init.safetensors\"",
+          "A model without a graph: a safetensors file with the values that training begins with. The plan carries "
+          "their "
+          "names and shapes alone, and how clients train is their own affair: those of the Python package can "
+          "([python.md](python.md)), and this program's own clients refuse such a run. What is trained is float32; "
+          "tensors of other types are named in `model.freeze`.")
+          .Path(),
       ForGraph(Key("model.loss", RIVULET_FIELD(model.loss), "\"mean_loss\"",
                    "Tensor of the graph that training minimises: a scalar, the mean over the batch.")),
-      ForGraph(Key("model.metrics", RIVULET_FIELD(model.metrics), "[\"accuracy\", \"top5\"]",
-                   "Tensors of the graph that evaluation reports as `test/NAME`: scalars, means over the batch.")),
+      Key("model.metrics", RIVULET_FIELD(model.metrics), "[\"accuracy\", \"top5\"]",
+          "Tensors of the graph that evaluation reports as `test/NAME`: scalars, means over the batch. Of "
+          "`model.arrays` "
+          "the names under which clients tell what they measured, beside the loss (`evaluation.federated_every`).")
+          .When("model.graph", HasNamedMetrics, "model.graph or model.arrays is given"),
       ForGraph(Key("model.image_input", RIVULET_FIELD(model.image_input), "\"x\"",
                    "Placeholder of the graph that `data.image_feature` is fed to.")),
       ForGraph(Key("model.label_input", RIVULET_FIELD(model.label_input), "\"y\"",
@@ -69,7 +80,7 @@ std::vector<Key> ModelKeys() {
           "Shape of one example: height, width and channels of an image, length of a text, number of values.")
           .Between(1, 1e9)
           .Default("the preset's or the ONNX model's own; required for `model.layers`")
-          .When("model.graph", HasNoGraph, "model.graph is not given"),
+          .When("model.graph", HasShapeOfItsOwn, "neither model.graph nor model.arrays is given"),
       Key("model.input.kind", RIVULET_FIELD(model.input.kind), "\"values\"",
           "What an example's feature holds: `pixels` are bytes, of which the model sees byte / 255; `values` are "
           "floats; `tokens` are integers below the vocabulary of the first `embedding`.")

@@ -143,6 +143,8 @@ std::vector<Effect> Effects() {
       {"model.preset", "mlp", [](auto& s) { return s.model.preset == "mlp"; }},
       {"model.graph", "g.pb", [=](auto& s) { return s.model.graph == cwd("g.pb") && s.model.preset.empty(); }},
       {"model.onnx", "m.onnx", [=](auto& s) { return s.model.onnx == cwd("m.onnx") && s.model.preset.empty(); }},
+      {"model.arrays", "i.safetensors",
+       [=](auto& s) { return s.model.arrays == cwd("i.safetensors") && s.model.preset.empty(); }},
       {"model.loss", "l", [](auto& s) { return s.model.loss == "l"; }, graph},
       {"model.metrics", "[\"a\", \"b\"]",
        [](auto& s) {
@@ -348,8 +350,8 @@ TEST(ScenarioKeys, TheirClassIsWhatTheyDecide) {
                              "server.min_clients", "server.min_reports", "server.deadline", "server.lease",
                              "server.presence", "server.max_attempts", "server.staging_megabytes", "evaluation.every",
                              "evaluation.batch_size", "evaluation.federated_every", "evaluation.federated_clients"));
-  EXPECT_THAT(place,
-              ::testing::ElementsAre("model.graph", "model.onnx", "data.train", "data.test", "client.input_graph"));
+  EXPECT_THAT(place, ::testing::ElementsAre("model.graph", "model.onnx", "model.arrays", "data.train", "data.test",
+                                            "client.input_graph"));
 }
 
 TEST(ScenarioReference, IsWhatTheDocumentHolds) {
@@ -576,6 +578,27 @@ TEST(Refuse, OutOfRange_SaysTheRange) {
   EXPECT_EQ(ErrorOf("[run]\nname = \"a\\u0000b\"\n"), "run.name in s.toml:2:8 must not contain a zero byte");
 }
 
+TEST(Refuse, WhatNeedsAGraph_WithArrays) {
+  const std::string arrays = "model = { arrays = \"i.safetensors\" }\ndata = { partition = { clients = 10 } }\n";
+  const auto scenario = Parse(arrays);
+  ASSERT_OK(scenario);
+  EXPECT_EQ(scenario->model.arrays, "/scenarios/i.safetensors");
+  const auto again = Scenario::ParseStored(scenario->ToToml(), "stored");
+  ASSERT_OK(again);
+  EXPECT_EQ(again->ToToml(), scenario->ToToml());
+  EXPECT_EQ(ErrorOf(arrays + "evaluation = { every = 2 }\n"),
+            "evaluation.every in s.toml:3:24 has an effect only when the model has a graph, that is without "
+            "model.arrays, whose models clients measure (evaluation.federated_every); remove it, or change "
+            "model.arrays");
+  EXPECT_EQ(ErrorOf(arrays + "client = { optimizer = { learning_rate = 0.5 } }\n"),
+            "client.optimizer.learning_rate in s.toml:3:42 has an effect only when model.arrays is not given; remove "
+            "it, or change model.arrays");
+  EXPECT_OK(Parse(arrays + "client = { epochs = 3, batch_size = 7 }\nevaluation = { federated_every = 2 }\n"));
+  EXPECT_EQ(ErrorOf(arrays, {{"model.input.shape", "[3]"}}),
+            "model.input.shape in --set has an effect only when neither model.graph nor model.arrays is given; remove "
+            "it, or change model.graph");
+}
+
 TEST(Refuse, Contradictions_NameBothKeys) {
   EXPECT_EQ(
       ErrorOf(With("[server]\nclients_per_round = 101\n")),
@@ -594,7 +617,8 @@ TEST(Refuse, Contradictions_NameBothKeys) {
       "keep one");
   EXPECT_EQ(ErrorOf("[run]\nrounds = 3\n"),
             "s.toml names no model; give model.preset (such as \"mnist_cnn\"), model.graph (a GraphDef file), "
-            "model.onnx (an ONNX model) or [[model.layers]]");
+            "model.onnx (an ONNX model), model.arrays (weights alone, which clients train in their own way) or "
+            "[[model.layers]]");
   EXPECT_EQ(ErrorOf("[model]\npreset = \"mlp\"\n[[model.layers]]\ntype = \"flatten\"\n"),
             "model.preset = \"mlp\" (s.toml:2:10) and model.layers (s.toml:3:1) exclude each other; keep one");
   EXPECT_THAT(ErrorOf("[[model.layers]]\ntype = { a = 1 }\n"),

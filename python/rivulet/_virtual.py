@@ -1,0 +1,136 @@
+"""Virtual clients written in Python: processes that train for whoever a simulation draws.
+
+Each worker is a site of many names (federated/transport/coordinator_api.h): it asks for as many tasks as it does in a
+moment, whoever they are for, makes the client that a task is for, and sends its update. So nothing is kept of clients
+that nobody asks for.
+"""
+
+import contextlib
+import importlib
+import multiprocessing
+import os
+import signal
+import sys
+import time
+import traceback
+from multiprocessing.connection import Connection as Pipe
+from typing import TYPE_CHECKING, Any, Callable, List, Optional
+
+from rivulet._errors import RivuletError
+
+if TYPE_CHECKING:
+    from rivulet._client import Client
+
+ClientFn = Callable[[str], "Client"]
+
+_TOOK_LONG_SECONDS = 5.0  # to end after the run is over
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Workers:
+    """Processes that train. They are started before the program, of which they hear by `connect`, and are gone after
+    `close`."""
+
+    def __init__(self, client_fn: ClientFn, count: int, folder: str) -> None:
+        # A fork has what a closure of a notebook needs. But not beside gRPC's threads, which a fork does not have.
+        method = "spawn" if "grpc" in sys.modules or os.name != "posix" else "fork"
+        context: Any = multiprocessing.get_context(method)
+        self._processes: List[Any] = []
+        self._pipes: List[Pipe] = []
+        self._told: Optional[str] = None
+        for number in range(count):
+            ours, theirs = context.Pipe()
+            process = context.Process(
+                target=_work,
+                args=(theirs, client_fn, f"python {number}", os.path.abspath(folder), os.getpid()),
+                name=f"rivulet worker {number}",
+                daemon=True,
+            )
+            try:
+                process.start()
+            except Exception as error:
+                self.close()
+                raise RivuletError(
+                    f"client_fn cannot be sent to a new process ({error}), which it must where this one has used gRPC; "
+                    "make it a function of a module, or simulate in a process that has run no client"
+                ) from error
+            theirs.close()
+            self._processes.append(process)
+            self._pipes.append(ours)
+
+    def connect(self, address: str) -> None:
+        for pipe in self._pipes:
+            with contextlib.suppress(OSError):
+                pipe.send(address)
+
+    def lost(self) -> Optional[str]:
+        """Of a worker that is gone before the run is over: how it ended."""
+        for process in self._processes:
+            if process.exitcode:
+                code = process.exitcode
+                how = f"was ended by signal {-code}" if code < 0 else f"exited with {code}"
+                return f"{process.name} {how}"
+        return None
+
+    def told(self) -> Optional[str]:
+        """The first traceback that a client gave."""
+        for pipe in self._pipes:
+            with contextlib.suppress(EOFError, OSError):
+                if self._told is None and pipe.poll():
+                    self._told = str(pipe.recv())
+        return self._told
+
+    def close(self, *, at_once: bool = True) -> None:
+        until = time.monotonic() + _TOOK_LONG_SECONDS
+        for process in self._processes:
+            if at_once:
+                process.terminate()
+            process.join(max(0.0, until - time.monotonic()))
+            if process.exitcode is None:
+                process.kill()
+                process.join()
+        self.told()
+        for pipe in self._pipes:
+            pipe.close()
+
+
+def _work(pipe: Pipe, client_fn: ClientFn, name: str, folder: str, parent: int) -> None:
+    """A worker's life."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is for whoever started the run
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _one_thread()
+    from rivulet import _site  # and with it gRPC, while the program starts
+
+    address = None
+    while address is None and os.getppid() == parent:
+        if pipe.poll(1.0):
+            try:
+                address = pipe.recv()
+            except EOFError:
+                return
+    if address is None:
+        return
+
+    def tell(error: BaseException) -> None:
+        with contextlib.suppress(OSError):
+            pipe.send("".join(traceback.format_exception(type(error), error, error.__traceback__)))
+
+    try:
+        _site.serve(client_fn, address, name, folder, tell, lambda: os.getppid() == parent)
+    except RivuletError as error:
+        tell(error)
+        sys.exit(1)
+
+
+def _one_thread() -> None:
+    """As many workers as cores, and each of them with threads of its own, would wait for each other."""
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
+    with contextlib.suppress(ImportError):  # of what is loaded already
+        importlib.import_module("threadpoolctl").threadpool_limits(1)
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(1)

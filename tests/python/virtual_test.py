@@ -1,0 +1,259 @@
+"""rivulet.simulate(client_fn=): virtual clients written in Python, in processes that speak for whoever is drawn."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import textwrap
+import unittest.mock
+
+import packaged
+import harness
+import rivulet
+
+CLASSES = 3
+
+
+class Means(rivulet.Client):
+    """Moves each class's row towards the mean of what its examples have of it."""
+
+    def __init__(self, name):
+        import numpy as np
+
+        self.name = name
+        draws = np.random.default_rng(int(name.rsplit("-", 1)[1]))
+        self.labels = draws.integers(0, CLASSES, 12)
+        self.pixels = (self.labels[:, None] + draws.normal(0, 0.3, (12, 4))).astype(np.float32)
+
+    def fit(self, params, context):
+        import numpy as np
+
+        means = params["means"].copy()
+        for label in np.unique(self.labels):
+            means[label] += np.float32(0.5) * (self.pixels[self.labels == label].mean(axis=0) - means[label])
+        return rivulet.Params({"means": means}, examples=12, metrics={"train_loss": self.loss(params)})
+
+    def loss(self, params):
+        return float(((self.pixels - params["means"][self.labels]) ** 2).mean())
+
+    def evaluate(self, params, context):
+        distances = ((self.pixels[:, None] - params["means"]) ** 2).sum(axis=2)
+        right = (distances.argmin(axis=1) == self.labels).mean()
+        return rivulet.Evaluation(examples=12, metrics={"loss": self.loss(params), "accuracy": right})
+
+
+def scenario(**sections):
+    import numpy as np
+
+    return {
+        "run": {"name": "virtual", "rounds": 4, "seed": 7, "keep_models": "all"},
+        "model": {"arrays": {"means": np.zeros((CLASSES, 4), np.float32)}},
+        "data": {"partition": {"clients": 40}},
+        "server": {"clients_per_round": 8},
+        **sections,
+    }
+
+
+@packaged.needs_grpc
+class Virtual(harness.RivuletTest):
+    def setUp(self):
+        super().setUp()
+        patched = unittest.mock.patch.dict(os.environ, {"RIVULET_BINARY": harness.RIVULET})
+        patched.start()
+        self.addCleanup(patched.stop)
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
+
+    def drawn(self, run):
+        return [
+            (row["round"], row["client_id"])
+            for row in run.history.rows(
+                "SELECT round, client_id FROM client_rounds WHERE run_id = ? AND kind = 'train' ORDER BY round, client_id",
+                [run.id],
+            )
+        ]
+
+    def digests_of(self, run):
+        return [row["digest"] for row in run.history.rows("SELECT digest FROM models WHERE run_id = ? ORDER BY round", [run.id])]
+
+    def test_any_number_of_workers_gives_the_same_run_of_the_programs_cohorts(self):
+        run = rivulet.simulate(scenario(), client_fn=Means, workers=3)
+        self.assertEqual((run.status, len(run.rounds())), ("finished", 4))
+        again = rivulet.simulate(scenario(), client_fn=lambda name: Means(name), workers=1, db="again.sqlite")
+        self.assertEqual(self.digests_of(again), self.digests_of(run))
+        losses = [row["train_loss"] for row in run.history.rows("SELECT train_loss FROM rounds ORDER BY round")]
+        self.assertEqual(losses, sorted(losses, reverse=True))
+        native = {
+            "data": {"synth": {"kind": "digits", "writers": 8, "test_writers": 1, "examples_per_writer": 8},
+                     "partition": {"clients": 40}},
+            "model": {"preset": "logistic_regression"},
+        }
+        by_program = rivulet.simulate(scenario(**native), db="native.sqlite")
+        self.assertEqual(self.drawn(by_program), self.drawn(run))
+        self.assertEqual([path.name for path in self.folder.iterdir() if path.name.startswith(".rivulet")], [])
+
+    def test_clients_of_a_data_set_train_a_model_with_a_graph_and_measure_it(self):
+        class Bias(rivulet.Client):
+            def __init__(self, name):
+                self.number = int(name.rsplit("-", 1)[1])
+                assert self.number < 5
+
+            def fit(self, params, context):
+                changed = {name: array + 1 for name, array in params.items()}
+                assert context.numbers == {"epochs": 2, "batch_size": 5, "max_steps": 0}
+                return rivulet.Params(changed, examples=3, metrics={"train_loss": 1})
+
+            def evaluate(self, params, context):
+                return rivulet.Evaluation(examples=4, metrics={"loss": self.number, "accuracy": 0.25})
+
+        of_digits = {
+            "data": {"synth": {"kind": "digits", "writers": 8, "test_writers": 1, "examples_per_writer": 8},
+                     "partition": {"clients": 5}},
+            "model": {"preset": "logistic_regression"},
+            "client": {"epochs": 2, "batch_size": 5},
+            "server": {"clients_per_round": 5},
+            "evaluation": {"federated_every": 4},
+        }
+        run = rivulet.simulate(scenario(**of_digits), client_fn=Bias, workers=2)
+        self.assertEqual(set(run.scores), {"test/accuracy", "test/loss"})
+        first, last = run.model(0), run.model()
+        for name, array in last.items():
+            self.assertTrue(abs(array - first[name] - 4).max() < 1e-5)
+        measured = {
+            row["name"]: row["value"] for row in run.history.rows("SELECT name, value FROM metrics WHERE scope = 'federated'")
+        }
+        self.assertEqual((measured["evaluate/loss"], measured["evaluate/accuracy"]), (2, 0.25))
+
+    def test_what_a_client_keeps_is_found_by_whoever_trains_it_next(self):
+        class Counts(Means):
+            def fit(self, params, context):
+                import numpy as np
+
+                rounds = context.state.get("rounds", np.zeros(0, np.int64))
+                with open("log.txt", "a") as log:
+                    log.write(f"{context.client} {context.round} {rounds.tolist()}\n")
+                context.state["rounds"] = np.append(rounds, context.round)
+                return super().fit(params, context)
+
+        few = scenario(data={"partition": {"clients": 6}}, server={"clients_per_round": 4})
+        run = rivulet.simulate(few, client_fn=Counts, workers=3)
+        rivulet.simulate(few, client_fn=Counts, workers=2, rounds=6, resume=run)
+        kept = {}
+        lines = sorted((self.folder / "log.txt").read_text().splitlines(), key=lambda line: int(line.split()[1]))
+        self.assertEqual(len(lines), 24)
+        for line in lines:
+            client, round_, rounds = line.split(maxsplit=2)
+            self.assertEqual(rounds, str(kept.get(client, [])), line)
+            kept.setdefault(client, []).append(int(round_))
+
+    def test_one_client_that_fails_is_a_failed_task(self):
+        class Sometimes(Means):
+            def fit(self, params, context):
+                if context.round == 2 and context.client == drawn:
+                    raise ValueError("patient 4711")
+                return super().fit(params, context)
+
+        drawn = self.drawn(rivulet.simulate(scenario(), client_fn=Means, workers=1, db="first.sqlite"))[10][1]
+        run = rivulet.simulate(scenario(), client_fn=Sometimes, workers=2)
+        (row,) = run.history.rows("SELECT round, client_id, error FROM client_rounds WHERE status = 'failed'")
+        self.assertEqual((row["round"], row["client_id"]), (2, drawn))
+        self.assertRegex(row["error"], r"^its own code failed: fit \(ValueError at virtual_test.py:\d+\)$")
+
+    def test_a_run_that_comes_to_nothing_has_the_first_traceback_for_its_cause(self):
+        def nobody(name):
+            raise ZeroDivisionError(f"{name} has no examples")
+
+        with self.assertRaises(rivulet.RivuletError) as raised:
+            rivulet.simulate(scenario(), client_fn=nobody, workers=2)
+        self.assertIn("round 1", str(raised.exception))
+        cause = str(raised.exception.__cause__)
+        self.assertRegex(cause, r"Traceback(.|\n)*in nobody(.|\n)*ZeroDivisionError: client-\d+ has no examples")
+        with self.assertRaises(rivulet.RivuletError) as raised:
+            rivulet.simulate(scenario(), client_fn=str, workers=1, db="str.sqlite")
+        self.assertRegex(str(raised.exception.__cause__), "client_fn gave a str for 'client-.*'; it gives a rivulet.Client")
+        wrong = type("Wrong", (Means,), {"fit": lambda self, params, context: rivulet.Params({}, examples=1)})
+        with self.assertRaises(rivulet.RivuletError) as raised:
+            rivulet.simulate(scenario(), client_fn=wrong, workers=1, db="wrong.sqlite")
+        self.assertIn("fit gave no 'means'", str(raised.exception.__cause__))
+
+    def test_an_interrupted_run_goes_on_to_the_same_model(self):
+        whole = rivulet.simulate(scenario(), client_fn=Means, workers=2, db="whole.sqlite")
+
+        class Slow(Means):
+            def fit(self, params, context):
+                if context.round == 3 and not os.path.exists("sent"):
+                    pathlib.Path("sent").touch()
+                    os.kill(starter, signal.SIGINT)
+                return super().fit(params, context)
+
+        starter = os.getpid()
+        with self.assertRaises(rivulet.Interrupted) as interrupted:
+            rivulet.simulate(scenario(), client_fn=Slow, workers=2)
+        run = interrupted.exception.run
+        self.assertEqual(run.status, "interrupted")
+        rivulet.simulate(scenario(), client_fn=Means, workers=1, resume=run)
+        self.assertEqual(self.digests_of(run), self.digests_of(whole))
+
+    def test_a_worker_that_is_killed_ends_the_run_so_that_it_can_go_on(self):
+        class Dies(Means):
+            def fit(self, params, context):
+                if context.round == 2 and not os.path.exists("died"):
+                    pathlib.Path("died").touch()
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return super().fit(params, context)
+
+        with self.assertRaisesRegex(rivulet.RivuletError, "rivulet worker . was ended by signal 9; .*--resume"):
+            rivulet.simulate(scenario(), client_fn=Dies, workers=2)
+        run = rivulet.simulate(scenario(), client_fn=Dies, workers=2, resume="latest")
+        self.assertEqual(run.status, "finished")
+
+    def test_where_grpc_is_in_use_workers_are_new_processes(self):
+        (self.folder / "mine.py").write_text(
+            textwrap.dedent(
+                """
+                import sys
+                sys.path[:0] = sys.argv[1:]
+                from virtual_test import Means, scenario
+                import grpc, rivulet
+
+                if __name__ == "__main__":
+                    print(rivulet.simulate(scenario(), client_fn=Means, workers=2).status)
+                    try:
+                        rivulet.simulate(scenario(), client_fn=lambda name: Means(name), workers=1)
+                    except rivulet.RivuletError as error:
+                        print(error)
+                """
+            )
+        )
+        paths = [str(packaged.ROOT / folder) for folder in ("python", "tests/python", "tests/e2e")]
+        done = subprocess.run(
+            [sys.executable, "mine.py", *paths],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, "^finished\nclient_fn cannot be sent to a new process")
+
+    def test_what_cannot_be_is_refused(self):
+        with self.assertRaisesRegex(rivulet.RivuletError, "workers=0 leaves nobody to train"):
+            rivulet.simulate(scenario(), client_fn=Means, workers=0)
+        with self.assertRaisesRegex(rivulet.RivuletError, "clients in Python train in their own way"):
+            rivulet.simulate(scenario())
+        with self.assertRaisesRegex(rivulet.RivuletError, "is more than data.partition.clients"):
+            rivulet.simulate(scenario(server={"clients_per_round": 41}), client_fn=Means)
+        self.write("init.safetensors", b"")
+        file = self.write("a.toml", "model = { arrays = 'init.safetensors' }\ndata = { partition = { kind = 'by_key' } }\n")
+        for arguments, sentence in (
+            (["--listen", "0.0.0.0:0"], "is not on this machine alone"),
+            (["--listen", "here"], "--listen: "),
+            (["--listen", "127.0.0.1:0", "--workers", 2], "with --listen none do"),
+            (["--listen", "127.0.0.1:0", "--replay", "latest"], "with --listen others train"),
+        ):
+            self.assert_refused(self.run_rivulet("simulate", file, *arguments), sentence, code=2)
+
+
+if __name__ == "__main__":
+    harness.main()

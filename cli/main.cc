@@ -16,6 +16,7 @@
 #include <system_error>
 
 #include "cli/command.h"
+#include "cli/manual/version.h"
 #include "cli/root.h"
 #include "engine/base/nearest.h"
 #include "engine/base/stack_trace.h"
@@ -27,7 +28,6 @@
 namespace rivulet {
 namespace {
 
-constexpr char kVersion[] = RIVULET_VERSION;
 constexpr char kOpLibrariesVariable[] = "RIVULET_OP_LIBRARIES";  // paths with ':' between
 struct CommonOptions {
   std::string vlog;
@@ -194,6 +194,23 @@ const Parsed& Deepest(const Parsed& parsed) {
   return parsed;
 }
 
+// `rivulet help COMMAND…`.
+Status PrintHelp(const Parsed& root, std::span<const std::string> words) {
+  const Parsed* at = &root;
+  for (const std::string& word : words) {
+    const auto child = std::ranges::find(at->children, word, [](const auto& c) { return c->command->name; });
+    if (child == at->children.end()) {
+      std::vector<std::string> known;
+      for (const auto& c : at->children) known.push_back(c->command->name);
+      return UsageError("there is no '{} {}'{}", at->path, Shortened(word), Hint(*at, word, known));
+    }
+    at = child->get();
+  }
+  // App::help() would print that of the subcommand that was given, which is `help`.
+  fmt::print("{}", at->app->get_formatter()->make_help(at->app, "", CLI::AppFormatMode::Normal));
+  return absl::OkStatus();
+}
+
 int Report(const Status& status) {
   if (status.ok()) return 0;
   fmt::print(stderr, "rivulet: {}\n", ErrorLines(Message(status)));
@@ -276,18 +293,26 @@ int Main(int argc, char** argv) {
     const Status status = RestrictCpuTargets(targets);
     if (!status.ok()) return Report(AsUsageError(Annotate(status, kCpuTargetsVariable)));
   }
-  bool version = false;
-  Command root = RootCommand(&version);
+  RootArguments arguments;
+  Command root = RootCommand(&arguments);
   CLI::App app(root.summary, root.name);
+  Parsed parsed;
+  // What follows `help` are names of commands, which the parser would take for commands.
+  if (argc > 2 && std::string_view(argv[1]) == kHelpCommand && argv[2][0] != '-') {
+    arguments.help_of.assign(argv + 2, argv + argc);
+    argc = 2;
+  }
   root.run = [&]() -> Status {
-    if (version) {
-      fmt::print("rivulet {}\n", kVersion);
+    if (arguments.version) {
+      PrintVersion();
       return absl::OkStatus();
     }
     fmt::print("{}", app.help());
     return UsageError("'rivulet' needs a subcommand");
   };
-  Parsed parsed;
+  std::ranges::find(root.subcommands, kHelpCommand, &Command::name)->run = [&] {
+    return PrintHelp(parsed, arguments.help_of);
+  };
   parsed.app = &app;
   parsed.path = "rivulet";
   CommonOptions common;

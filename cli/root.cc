@@ -2,12 +2,18 @@
 
 namespace rivulet {
 
-Command RootCommand(bool* version) {
+Command RootCommand(RootArguments* arguments) {
   Command root{.name = "rivulet",
                .summary = "Federated learning: simulate, deploy and inspect.",
                .example = "rivulet simulate simulations/scenarios/quickstart.toml",
                .subcommands = RegisteredCommands()};
-  root.Flag("--version", version, "Print the version.");
+  root.Flag("--version", &arguments->version, "Print the version.");
+  Command help{
+      .name = kHelpCommand,
+      .summary = "Print the help of a command.",
+      .example = "rivulet help runs show",
+      .arguments = {{.name = "COMMAND", .target = &arguments->help_of, .help = "its words; none: all commands"}}};
+  root.subcommands.insert(root.subcommands.end() - 1, std::move(help));  // before `version`
   return root;
 }
 

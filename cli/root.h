@@ -18,8 +18,15 @@ inline constexpr CommonOption kOpLibraryOption = {"--op-library", "FILE.so",
                                                   "a shared library of ops to load; may be given several times"};
 inline constexpr CommonOption kHelpOption = {"--help", "", "Print this help."};
 
-// `rivulet` itself with all its subcommands; `version` must outlive it. It has no function of its own.
-Command RootCommand(bool* version);
+// What `rivulet` itself takes.
+struct RootArguments {
+  bool version = false;
+  std::vector<std::string> help_of;  // `rivulet help runs show`
+};
+// `rivulet` with all its subcommands; `arguments` must outlive it. Neither it nor its subcommand `help` has a function:
+// that is the parser's, which knows how help is printed.
+Command RootCommand(RootArguments* arguments);
+inline constexpr char kHelpCommand[] = "help";
 
 inline bool IsPositional(const Argument& argument) { return argument.name[0] != '-'; }
 // Whether a value follows: of a positional, and of an option that is no flag.

@@ -30,7 +30,9 @@ std::string ToText(const Cell& cell, int digits) {
     std::string operator()(std::monostate) const { return "-"; }
     std::string operator()(bool value) const { return value ? "yes" : "no"; }
     std::string operator()(int64_t value) const { return fmt::format("{}", value); }
-    std::string operator()(double value) const { return fmt::format("{:.{}f}", value, digits); }
+    std::string operator()(double value) const {
+      return digits < 0 ? fmt::format("{:.10g}", value) : fmt::format("{:.{}f}", value, digits);
+    }
     std::string operator()(const std::string& value) const {
       std::string line = value;  // what a client sent must not move the cursor
       for (char& c : line) {
@@ -59,31 +61,45 @@ std::string Cut(std::string text, size_t width) {
 
 }  // namespace
 
-std::string Table::Text() const {
+std::string Table::Text(size_t columns) const {
   if (rows_.empty()) return "";
-  std::vector<std::vector<std::string>> lines(rows_.size() + 1);
-  std::vector<size_t> widths;
-  std::vector<bool> right;
+  struct Shown {
+    std::vector<std::string> texts;  // the title, then a row's each
+    size_t width = 0;
+    bool right = true;
+    int rank = 0;
+  };
+  std::vector<Shown> shown;
   for (size_t c = 0; c < columns_.size(); ++c) {
-    if (columns_[c].only_json) continue;
-    lines[0].push_back(columns_[c].name);
-    size_t width = Width(columns_[c].name);
-    bool numeric = true;
-    for (size_t r = 0; r < rows_.size(); ++r) {
-      lines[r + 1].push_back(Cut(ToText(rows_[r][c], columns_[c].digits), columns_[c].width));
-      width = std::max(width, Width(lines[r + 1].back()));
-      numeric = numeric && !std::holds_alternative<std::string>(rows_[r][c]);
+    const Column& column = columns_[c];
+    if (column.only_json) continue;
+    Shown& next = shown.emplace_back();
+    next.rank = column.rank;
+    next.texts.push_back(column.title.empty() ? column.name : column.title);
+    for (const std::vector<Cell>& row : rows_) {
+      next.texts.push_back(Cut(ToText(row[c], column.digits), column.width));
+      next.right = next.right && !std::holds_alternative<std::string>(row[c]);
     }
-    widths.push_back(width);
-    right.push_back(numeric);
+    for (const std::string& text : next.texts) next.width = std::max(next.width, Width(text));
+  }
+  const auto total = [&] {
+    size_t sum = 0;
+    for (const Shown& column : shown) sum += column.width + 2;
+    return sum - 2;
+  };
+  while (columns > 0 && total() > columns) {
+    // Of several of one rank the last goes first: what stands to the left matters more.
+    const auto out = std::max_element(shown.rbegin(), shown.rend(), [](auto& a, auto& b) { return a.rank < b.rank; });
+    if (out->rank == 0) break;
+    shown.erase(std::next(out).base());
   }
   std::string text;
-  for (const auto& line : lines) {
+  for (size_t line = 0; line <= rows_.size(); ++line) {
     std::string row;
-    for (size_t c = 0; c < line.size(); ++c) {
-      const std::string padding(widths[c] - Width(line[c]), ' ');
-      if (c > 0) row += "  ";
-      row += right[c] ? padding + line[c] : line[c] + padding;
+    for (const Shown& column : shown) {
+      const std::string padding(column.width - Width(column.texts[line]), ' ');
+      if (&column != &shown.front()) row += "  ";
+      row += column.right ? padding + column.texts[line] : column.texts[line] + padding;
     }
     row.erase(row.find_last_not_of(' ') + 1);
     text += row + "\n";

@@ -23,8 +23,10 @@ inline Cell TextCell(std::string text) { return text.empty() ? Cell() : Cell(std
 struct Column {
   std::string name;
   bool only_json = false;  // too wide or too seldom of interest for a terminal
-  int digits = 4;          // of a real number in the table; JSON has them all
+  int digits = 4;          // of a real number in the table, -1: ten that count; JSON has them all
   size_t width = 0;        // longer text is cut in the table; 0: never
+  std::string title = "";  // above it in the table; "": its name
+  int rank = 0;            // where a table is too wide, columns of the highest rank leave it first; 0: it stays
 };
 
 class Table {
@@ -33,8 +35,9 @@ class Table {
   // One cell per column.
   void Add(std::vector<Cell> row) { rows_.push_back(std::move(row)); }
   size_t size() const { return rows_.size(); }
-  // A line of names, then a line per row; numbers to the right. "" without rows.
-  std::string Text() const;
+  // A line of titles, then a line per row; numbers to the right. "" without rows. `columns`: so many characters a line,
+  // as far as leaving columns out goes; 0: any number.
+  std::string Text(size_t columns = 0) const;
   // An array of objects, one per line.
   std::string Json() const;
 

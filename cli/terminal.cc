@@ -20,4 +20,24 @@ size_t TerminalColumns() {
   return std::max<size_t>(size.ws_col, 2) - 1;
 }
 
+size_t ResultColumns() {
+  winsize size = {};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  if (const char* columns = std::getenv("COLUMNS")) {
+    if (const int given = std::atoi(columns); given > 0) return static_cast<size_t>(given);
+  }
+  return 100;
+}
+
+std::string Emphasised(Emphasis emphasis, std::string_view text) {
+  static const bool colour = [] {
+    const char *term = std::getenv("TERM"), *none = std::getenv("NO_COLOR");  // https://no-color.org: set and not empty
+    return isatty(STDOUT_FILENO) == 1 && term != nullptr && std::string_view(term) != "dumb" &&
+           (none == nullptr || *none == '\0');
+  }();
+  if (!colour) return std::string(text);
+  constexpr const char* kCodes[] = {"1", "32", "31", "2"};
+  return "\033[" + std::string(kCodes[static_cast<size_t>(emphasis)]) + "m" + std::string(text) + "\033[0m";
+}
+
 }  // namespace rivulet

@@ -1,7 +1,9 @@
-// The terminal that stderr may be.
+// The terminals that stderr and stdout may be.
 #pragma once
 
 #include <cstddef>
+#include <string>
+#include <string_view>
 
 namespace rivulet {
 
@@ -9,5 +11,12 @@ namespace rivulet {
 bool StderrIsTerminal();
 // How many characters fit in a line of it, less the one where the cursor would wrap; 79 where that is not known.
 size_t TerminalColumns();
+// How many characters a line of results has: of stdout's terminal, else what the environment's COLUMNS says, else 100.
+size_t ResultColumns();
+
+// Words that stand out, by colour, where stdout is a terminal and nobody objects (NO_COLOR). Colour only repeats what
+// the words say.
+enum class Emphasis { kHeading, kGood, kBad, kFaint };
+std::string Emphasised(Emphasis emphasis, std::string_view text);
 
 }  // namespace rivulet

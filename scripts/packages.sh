@@ -24,6 +24,7 @@ build_packages=(
   "libspdlog-dev|logs"
   "libfmt-dev|text"
   "libedit-dev|line editing in rivulet debug (optional)"
+  "libcpp-httplib-dev|the pages of rivulet dashboard (optional)"
 )
 test_packages=(
   "libgtest-dev|unit tests"

@@ -48,8 +48,8 @@ void AddCommand(const Command& command, const std::string& path, std::string& pa
 }
 
 Status PrintCompletion() {
-  bool version = false;
-  const Command root = RootCommand(&version);
+  RootArguments arguments;
+  const Command root = RootCommand(&arguments);
   std::string paths, cases;
   AddCommand(root, root.name, paths, cases);
   fmt::print("{}{}{}{}{}", kBefore, paths, kBetween, cases, kAfter);

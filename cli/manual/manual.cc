@@ -84,8 +84,8 @@ struct ManualOptions {
 
 Status WriteManual(const ManualOptions& options) {
   RIVULET_RETURN_IF_ERROR(FileSystem::Default().CreateFolders(options.out));
-  bool version = false;
-  const Command root = RootCommand(&version);
+  RootArguments arguments;
+  const Command root = RootCommand(&arguments);
   int pages = 0;
   RIVULET_RETURN_IF_ERROR(WritePages(root, root.name, options.out, pages));
   fmt::print("{}: {} pages\n", options.out, pages);

@@ -14,6 +14,7 @@ namespace {
 
 struct DiffArguments {
   std::string first, second;
+  std::string db = "./rivulet.sqlite";
   std::string tolerance;
   bool all = false;
   bool json = false;
@@ -39,8 +40,8 @@ std::string Described(const Tensor& tensor) {
 
 Status Diff(const DiffArguments& arguments) {
   RIVULET_ASSIGN_OR_RETURN(const double tolerance, ReadTolerance(arguments.tolerance));
-  RIVULET_ASSIGN_OR_RETURN(const WeightsSource first, LoadWeights(arguments.first));
-  RIVULET_ASSIGN_OR_RETURN(const WeightsSource second, LoadWeights(arguments.second));
+  RIVULET_ASSIGN_OR_RETURN(const WeightsSource first, LoadWeights(arguments.first, arguments.db));
+  RIVULET_ASSIGN_OR_RETURN(const WeightsSource second, LoadWeights(arguments.second, arguments.db));
   const auto find = [](const NamedWeights& weights, const std::string& name) -> const Tensor* {
     const auto found = std::ranges::find(weights, name, [](const auto& weight) { return weight.first; });
     return found == weights.end() ? nullptr : &found->second;
@@ -97,13 +98,16 @@ Command ModelDiffCommand() {
       .name = "diff",
       .summary = "Compare the tensors of two models by name. Exit code 0 when they are the same, 1 when not.",
       .example =
-          "rivulet model diff rivulet.sqlite.models/RUN/round-000009.safetensors "
-          "rivulet.sqlite.models/RUN/round-000010.safetensors\n  "
+          "rivulet model diff latest:best latest:latest\n  "
           "rivulet model diff ours.safetensors theirs.npz --tolerance 1e-6"};
-  command.Positional("FIRST", &arguments->first, "FILE.safetensors, FILE.npz or a model")
+  command
+      .Positional(
+          "FIRST", &arguments->first,
+          "RUN:ROUND of the history, ROUND being a number, 'latest' or 'best'; FILE.safetensors, FILE.npz or a model")
       .Positional("SECOND", &arguments->second, "what it is compared with")
       .Option("--tolerance", "R", &arguments->tolerance,
               "tensors with ||first - second|| <= R ||first|| count as the same [0: every bit]")
+      .Option("--db", "FILE", &arguments->db, "the history that has the runs [./rivulet.sqlite]")
       .Flag("--all", &arguments->all, "list those that are the same too")
       .Flag("--json", &arguments->json, "print one JSON object");
   command.run = [arguments] { return Diff(*arguments); };

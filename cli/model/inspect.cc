@@ -12,11 +12,12 @@ namespace {
 
 struct InspectArguments {
   std::string what;
+  std::string db = "./rivulet.sqlite";
   bool json = false;
 };
 
 Status Inspect(const InspectArguments& arguments) {
-  RIVULET_ASSIGN_OR_RETURN(const WeightsSource source, LoadWeights(arguments.what));
+  RIVULET_ASSIGN_OR_RETURN(const WeightsSource source, LoadWeights(arguments.what, arguments.db));
   Table table({{"tensor"},
                {"dtype"},
                {"shape"},
@@ -66,11 +67,13 @@ Command ModelInspectCommand() {
   Command command{.name = "inspect",
                   .summary = "Show a model's tensors: types, shapes and what their values are like.",
                   .example =
-                      "rivulet model inspect rivulet.sqlite.models/RUN/round-000010.safetensors\n  "
+                      "rivulet model inspect latest:best\n  "
                       "rivulet model inspect weights.npz"};
   command
       .Positional("WHAT", &arguments->what,
-                  "FILE.safetensors, FILE.npz, or a model: a preset, SCENARIO.toml, FILE.pb, FILE.onnx")
+                  "RUN[:ROUND] of the history, ROUND being a number, 'latest' or 'best'; FILE.safetensors, FILE.npz, a "
+                  "preset, SCENARIO.toml, FILE.pb, FILE.onnx")
+      .Option("--db", "FILE", &arguments->db, "the history that has the run [./rivulet.sqlite]")
       .Flag("--json", &arguments->json, "print one JSON object");
   command.run = [arguments] { return Inspect(*arguments); };
   return command;

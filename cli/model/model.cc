@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/model/check.h"
 #include "cli/model/diff.h"
+#include "cli/model/evaluate.h"
 #include "cli/model/format.h"
 #include "cli/model/inspect.h"
 #include "cli/model/source.h"
@@ -62,18 +63,20 @@ Command ExportCommand() {
                   .summary = "Write a model for other tools: its graph, its weights, or both.",
                   .example =
                       "rivulet model export mnist_cnn --out mnist_cnn.onnx\n  "
-                      "rivulet model export mnist.toml --weights history.db.models/RUN/round-000010.safetensors "
-                      "--out mnist.onnx\n  "
+                      "rivulet model export latest:best --out mnist.onnx\n  "
                       "rivulet model export mnist_cnn --out mnist_cnn.pb"};
   command
-      .Positional("WHAT", &arguments->source.what,
-                  "a preset, SCENARIO.toml, FILE.pb, FILE.onnx or a folder of `rivulet model import`")
+      .Positional(
+          "WHAT", &arguments->source.what,
+          "a preset, SCENARIO.toml, FILE.pb, FILE.onnx, a folder of `rivulet model import`, or RUN[:ROUND] of the "
+          "history, ROUND being a number, 'latest' or 'best'")
       .Required("--out", "FILE", &arguments->out, "where to write it")
       .Option("--format", "FORMAT", &arguments->format, FormatHelp(true) + " [by FILE's ending]")
       .Option("--weights", "FILE.safetensors", &arguments->source.weights,
               "the weights, such as a model of a run's history [the first values: of a scenario by its seed]")
       .Repeated("--output", "TENSOR", &arguments->source.outputs,
                 "a tensor that the model gives [the scores; of a file what no node uses]")
+      .Option("--db", "FILE", &arguments->source.db, "the history that has the run [./rivulet.sqlite]")
       .Flag("--external-data", &arguments->external_data, "ONNX: the weights in FILE.data")
       .Flag("--json", &arguments->json, "print one JSON object");
   command.run = [arguments] { return Export(*arguments); };
@@ -101,8 +104,8 @@ const RegisterCommand kModel(60, [] {
   Command command{.name = "model",
                   .summary = "Work with models: exchange them with other tools, check them.",
                   .example = "rivulet model export mnist_cnn --out mnist_cnn.onnx"};
-  command.subcommands = {ModelInspectCommand(), ModelDiffCommand(), ExportCommand(), ImportCommand(),
-                         OnnxCheckCommand()};
+  command.subcommands = {ModelInspectCommand(), ModelEvaluateCommand(), ModelDiffCommand(),
+                         ExportCommand(),       ImportCommand(),        OnnxCheckCommand()};
   return command;
 });
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "cli/command.h"
+#include "cli/model/run_model.h"
 #include "cli/run/blame_model.h"
 #include "engine/base/file_system.h"
 #include "engine/base/nearest.h"
@@ -145,8 +146,8 @@ StatusOr<ModelSource> FromPreset(const std::string& name) {
   StatusOr<ModelDef> model = Preset(name);
   if (!model.ok())
     return UsageError(
-        "'{}' is no preset, no folder of `rivulet model import` and no file that ends in .toml, .pb, "
-        ".pbtxt or .onnx: {}",
+        "'{}' is no preset, no run of the history, no folder of `rivulet model import` and no file that ends in .toml, "
+        ".pb, .pbtxt or .onnx: {}",
         name, Message(model.status()));
   ModelSource source;
   source.title = name;
@@ -155,12 +156,36 @@ StatusOr<ModelSource> FromPreset(const std::string& name) {
   return source;
 }
 
-StatusOr<ModelSource> Load(const std::string& what) {
+// The model that a run was configured with, and the weights that one of its rounds gave it.
+StatusOr<ModelSource> FromRun(const RunModel& run) {
+  StatusOr<Scenario> scenario =
+      Scenario::ParseStored(run.config, fmt::format("the stored configuration of run {}", run.run_id));
+  RIVULET_RETURN_IF_ERROR(scenario.status());
+  ModelSource source;
+  source.title = run.run_id;
+  StatusOr<ModelDef> model = ModelOf(*scenario);
+  if (!model.ok()) return BlameModel(*scenario, model.status());
+  source.model = *std::move(model);
+  RIVULET_RETURN_IF_ERROR(Complete(source));
+  source.weights = [path = run.path] { return ReadSafetensors(path); };
+  return source;
+}
+
+StatusOr<ModelSource> Load(const std::string& what, const std::string& db) {
   if (what.ends_with(".toml")) return FromScenario(what);
   if (what.ends_with(".pb") || what.ends_with(".pbtxt")) return FromGraphFile(what);
   if (what.ends_with(".onnx")) return FromOnnxFile(what);
   if (FileSystem::Default().Exists(JoinPath(what, "graph.pb"))) return FromFolder(what);
-  return FromPreset(what);
+  if (!NamesRound(what)) {
+    StatusOr<ModelSource> preset = FromPreset(what);
+    if (preset.ok() || !FileSystem::Default().Exists(db)) return preset;
+    const StatusOr<RunModel> run = FindRunModel(db, what);
+    if (absl::IsNotFound(run.status())) return preset;  // nor a run, but the nearest preset is named
+    if (!run.ok()) return run.status();
+    return FromRun(*run);
+  }
+  RIVULET_ASSIGN_OR_RETURN(const RunModel run, FindRunModel(db, what));
+  return FromRun(run);
 }
 
 }  // namespace
@@ -181,7 +206,7 @@ StatusOr<NamedWeights> ReadSafetensors(const std::string& path) {
 }
 
 StatusOr<ModelSource> LoadModelSource(const ModelSourceOptions& options) {
-  RIVULET_ASSIGN_OR_RETURN(ModelSource source, Load(options.what));
+  RIVULET_ASSIGN_OR_RETURN(ModelSource source, Load(options.what, options.db));
   source.title = options.what;
   if (!options.outputs.empty()) source.outputs = options.outputs;
   for (const std::string& output : source.outputs) {

@@ -14,9 +14,11 @@
 namespace rivulet {
 
 struct ModelSourceOptions {
-  std::string what;     // PRESET, SCENARIO.toml, FILE.pb, FILE.pbtxt, FILE.onnx or a folder of `model import`
-  std::string weights;  // a safetensors file, such as those of a run's history; empty: the first values
-  std::vector<std::string> outputs;  // tensors; empty: the scores, or of a file what no node uses
+  // PRESET, SCENARIO.toml, FILE.pb, FILE.pbtxt, FILE.onnx, a folder of `model import`, or RUN[:ROUND] (run_model.h)
+  std::string what;
+  std::string weights;                  // a safetensors file, such as those of a run's history; empty: the first values
+  std::vector<std::string> outputs;     // tensors; empty: the scores, or of a file what no node uses
+  std::string db = "./rivulet.sqlite";  // the history that has the run
 };
 
 using NamedWeights = std::vector<std::pair<std::string, Tensor>>;  // in order of declaration

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "cli/model/run_model.h"
 #include "engine/base/file_system.h"
 #include "engine/io/npz.h"
 #include "engine/io/safetensors.h"
@@ -15,7 +16,13 @@ StatusOr<NamedWeights> ReadNpz(const std::string& path) {
   return arrays;
 }
 
-StatusOr<WeightsSource> LoadWeights(const std::string& what) {
+StatusOr<WeightsSource> LoadWeights(const std::string& what, const std::string& db) {
+  if (NamesRound(what)) {
+    RIVULET_ASSIGN_OR_RETURN(const RunModel run, FindRunModel(db, what));
+    RIVULET_ASSIGN_OR_RETURN(WeightsSource source, LoadWeights(run.path, db));
+    source.title = fmt::format("{}, round {}", run.run_id, run.round);
+    return source;
+  }
   WeightsSource source{.title = what};
   if (what.ends_with(".npz")) {
     source.format = "npz";
@@ -33,7 +40,7 @@ StatusOr<WeightsSource> LoadWeights(const std::string& what) {
     }
   } else {
     source.format = "model";
-    RIVULET_ASSIGN_OR_RETURN(const ModelSource model, LoadModelSource({.what = what}));
+    RIVULET_ASSIGN_OR_RETURN(const ModelSource model, LoadModelSource({.what = what, .db = db}));
     RIVULET_ASSIGN_OR_RETURN(source.weights, model.weights());
   }
   return source;

@@ -16,8 +16,9 @@ struct WeightsSource {
   std::map<std::string, std::string> metadata;  // of a safetensors file
 };
 
-// FILE.safetensors, FILE.npz, or a model (LoadModelSource), whose first values count. Errors name the file.
-StatusOr<WeightsSource> LoadWeights(const std::string& what);
+// FILE.safetensors, FILE.npz, RUN[:ROUND] of the history `db` (run_model.h), or a model (LoadModelSource), whose first
+// values count. Errors name the file.
+StatusOr<WeightsSource> LoadWeights(const std::string& what, const std::string& db = "./rivulet.sqlite");
 
 // The arrays of an .npz file.
 StatusOr<NamedWeights> ReadNpz(const std::string& path);

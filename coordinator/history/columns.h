@@ -165,7 +165,7 @@ StatusOr<std::vector<Row>> Select(Database& db, std::string_view rest, std::init
 }
 
 // What a row says, by column name, for tables and JSON. "" is null.
-using ShownValue = std::variant<std::monostate, bool, int64_t, double, std::string>;
+using ShownValue = SqlShown;
 
 template <typename T>
 ShownValue ShowValue(const T& value) {

@@ -15,6 +15,12 @@
 namespace rivulet {
 namespace {
 
+std::string HexOf(std::string_view bytes) {
+  std::string hex;
+  for (const char byte : bytes) hex += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return hex;
+}
+
 // A statement bound and stepped, ready for its next use whatever happens.
 // Bindings are cleared too, since they point to the caller's texts.
 class ResetAtEnd {
@@ -166,6 +172,50 @@ Status Database::Query(std::string_view sql, std::initializer_list<SqlValue> val
                        const std::function<void(const SqlRow&)>& row) {
   RIVULET_ASSIGN_OR_RETURN(Statement * statement, Prepare(sql));
   return statement->Query(std::span(values.begin(), values.size()), row);
+}
+
+// Not kept: nobody asks twice. The handle is a Statement at once, whose errors and end are those of all others.
+StatusOr<SqlAnswer> Database::Ask(const std::string& sql, std::initializer_list<SqlValue> values) {
+  sqlite3_stmt* handle = nullptr;
+  const char* rest = nullptr;
+  const int code = sqlite3_prepare_v3(db_, sql.c_str(), static_cast<int>(sql.size()), 0, &handle, &rest);
+  const std::unique_ptr<sqlite3_stmt, int (*)(sqlite3_stmt*)> owner(handle, sqlite3_finalize);
+  if (code == SQLITE_ERROR) return InvalidArgument("SQLite does not understand the question: {}", sqlite3_errmsg(db_));
+  if (code != SQLITE_OK) return Error(code, "read");
+  if (handle == nullptr) return InvalidArgument("the question is empty; ask with SELECT");
+  if (std::string_view(rest).find_first_not_of(" \t\r\n;") != std::string_view::npos)
+    return InvalidArgument("a question is one statement, and '{}' follows it", rest);
+  if (sqlite3_stmt_readonly(handle) == 0)
+    return InvalidArgument("that would write to the history '{}', which is only read here; ask with SELECT", path_);
+  if (static_cast<size_t>(sqlite3_bind_parameter_count(handle)) != values.size())
+    return InvalidArgument("the question has {} parameters, and {} values are given",
+                           sqlite3_bind_parameter_count(handle), values.size());
+  SqlAnswer answer;
+  for (int column = 0; column < sqlite3_column_count(handle); ++column)
+    answer.columns.emplace_back(sqlite3_column_name(handle, column));
+  Statement statement(*this, handle);
+  RIVULET_RETURN_IF_ERROR(statement.Query(std::span(values.begin(), values.size()), [&](const SqlRow& row) {
+    std::vector<SqlShown>& shown = answer.rows.emplace_back();
+    for (int column = 0; column < static_cast<int>(answer.columns.size()); ++column) {
+      switch (sqlite3_column_type(handle, column)) {
+        case SQLITE_NULL:
+          shown.emplace_back();
+          break;
+        case SQLITE_INTEGER:
+          shown.emplace_back(row.Int(column));
+          break;
+        case SQLITE_FLOAT:
+          shown.emplace_back(row.Real(column));
+          break;
+        case SQLITE_BLOB:
+          shown.emplace_back(HexOf(row.Text(column)));
+          break;
+        default:
+          shown.emplace_back(row.Text(column));
+      }
+    }
+  }));
+  return answer;
 }
 
 Status Database::Run(std::string_view sql, std::initializer_list<SqlValue> values) {

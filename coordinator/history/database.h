@@ -17,6 +17,7 @@
 #include <string_view>
 #include <unordered_map>
 #include <variant>
+#include <vector>
 
 #include "engine/base/status.h"
 
@@ -45,6 +46,15 @@ class SqlRow {
 
  private:
   sqlite3_stmt* statement_;
+};
+
+// A value as it is shown: NULL, a truth, a number or text; bytes as hexadecimal digits.
+using SqlShown = std::variant<std::monostate, bool, int64_t, double, std::string>;
+
+// What a question gives: the names of its columns, and of each row a value a column.
+struct SqlAnswer {
+  std::vector<std::string> columns;
+  std::vector<std::vector<SqlShown>> rows;
 };
 
 class Database;
@@ -82,6 +92,9 @@ class Database {
   // The same, calling `row` for each row of the result.
   Status Query(std::string_view sql, std::initializer_list<SqlValue> values,
                const std::function<void(const SqlRow&)>& row);
+  // What one statement from outside gives. INVALID_ARGUMENT: what SQLite says of it; it is none, or several; it would
+  // write; it has other parameters than `values`.
+  StatusOr<SqlAnswer> Ask(const std::string& sql, std::initializer_list<SqlValue> values);
   // Runs several statements, separated by ';'.
   Status Script(const std::string& sql);
   // How long a call waits for another process's transaction: at first 20 s, then UNAVAILABLE.

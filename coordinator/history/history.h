@@ -100,6 +100,9 @@ class History {
   Status AddEvents(std::span<const EventRow> events);
   Status AddTag(const std::string& run_id, const std::string& tag);  // once, however often it is said
   Status AddNote(const std::string& run_id, const std::string& at, const std::string& text);
+  // Every row of a run; what clients are known of stays. One transaction. The caller holds the run's lock, and removes
+  // its files after this.
+  Status RemoveRun(const std::string& run_id);
   // Truncates the log and returns to one plain file where no other process has it open; nothing more can be called.
   Status Close();
 
@@ -125,6 +128,9 @@ class History {
   StatusOr<ResumePoint> FindResumePoint(const std::string& run_id);
   // The newest task of each client whose update is in a version, in no order. O(tasks of the run).
   StatusOr<std::vector<std::string>> NewestFolded(const std::string& run_id);
+  // Whatever else can be asked of the views: one statement that only reads, with a value for each `?`. Errors as
+  // Database::Ask.
+  StatusOr<SqlAnswer> Ask(const std::string& sql, std::initializer_list<SqlValue> values = {});
   StatusOr<std::optional<ClientRoundRow>> FindTask(const std::string& task_id);
   StatusOr<std::optional<ClientRoundRow>> LastTask(const std::string& run_id, const std::string& client_id);
 

@@ -161,6 +161,11 @@ StatusOr<std::optional<std::pair<int64_t, BlobRow>>> History::FindBlob(const std
   return blob;
 }
 
+StatusOr<SqlAnswer> History::Ask(const std::string& sql, std::initializer_list<SqlValue> values) {
+  MutexLock lock(mutex_);
+  return db_->Ask(sql, values);
+}
+
 StatusOr<ResumePoint> History::FindResumePoint(const std::string& run_id) {
   MutexLock lock(mutex_);
   ResumePoint point;

@@ -16,6 +16,8 @@ namespace rivulet {
 
 // UTC, "2025-01-31T14:25:30.123Z", from milliseconds since 1970.
 std::string Iso8601(int64_t unix_ms);
+// And back. INVALID_ARGUMENT: no such text.
+StatusOr<int64_t> UnixMs(const std::string& iso8601);
 
 struct RunRow {
   std::string run_id;

@@ -22,17 +22,6 @@ StatusOr<int64_t> PlaceOf(std::string_view word, const std::array<std::string_vi
   return found - words.begin();
 }
 
-// Milliseconds since 1970 of "2025-01-31T14:25:30.123Z".
-StatusOr<int64_t> UnixMs(const std::string& iso8601) {
-  int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0, milliseconds = 0, read = 0;
-  std::sscanf(iso8601.c_str(), "%4d-%2d-%2dT%2d:%2d:%2d.%3dZ%n", &year, &month, &day, &hour, &minute, &second,
-              &milliseconds, &read);
-  if (read != 24 || iso8601.size() != 24) {
-    return InvalidArgument("'{}' is not a time such as 2025-01-31T14:25:30.123Z", iso8601);
-  }
-  const auto days = std::chrono::sys_days(std::chrono::year(year) / month / day).time_since_epoch().count();
-  return ((int64_t{days} * 24 + hour) * 60 + minute) * 60'000 + second * 1000 + milliseconds;
-}
 StatusOr<std::optional<int64_t>> UnixMsOrNull(const std::string& iso8601) {
   if (iso8601.empty()) return std::optional<int64_t>();
   RIVULET_ASSIGN_OR_RETURN(const int64_t ms, UnixMs(iso8601));
@@ -65,6 +54,17 @@ std::string Iso8601(int64_t unix_ms) {
   gmtime_r(&time, &utc);
   return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday,
                      utc.tm_hour, utc.tm_min, utc.tm_sec, milliseconds);
+}
+
+StatusOr<int64_t> UnixMs(const std::string& iso8601) {
+  int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0, milliseconds = 0, read = 0;
+  std::sscanf(iso8601.c_str(), "%4d-%2d-%2dT%2d:%2d:%2d.%3dZ%n", &year, &month, &day, &hour, &minute, &second,
+              &milliseconds, &read);
+  if (read != 24 || iso8601.size() != 24) {
+    return InvalidArgument("'{}' is not a time such as 2025-01-31T14:25:30.123Z", iso8601);
+  }
+  const auto days = std::chrono::sys_days(std::chrono::year(year) / month / day).time_since_epoch().count();
+  return ((int64_t{days} * 24 + hour) * 60 + minute) * 60'000 + second * 1000 + milliseconds;
 }
 
 StatusOr<int64_t> History::RunKey(const std::string& run_id) {
@@ -433,6 +433,20 @@ Status History::GoBack(const std::string& run_id, int64_t round, std::span<const
                "WHERE a.run = membership.run AND t.client = membership.client) WHERE run = ?",
                {run}));
   RIVULET_RETURN_IF_ERROR(InsertEvents(events));
+  return transaction->Commit();
+}
+
+// What refers to others goes first.
+Status History::RemoveRun(const std::string& run_id) {
+  MutexLock lock(mutex_);
+  RIVULET_ASSIGN_OR_RETURN(const int64_t run, RunKey(run_id));
+  RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
+  RIVULET_RETURN_IF_ERROR(
+      db_->Run("DELETE FROM task WHERE attempt_key IN (SELECT attempt_key FROM attempt WHERE run = ?)", {run}));
+  for (const char* table :
+       {"attempt", "membership", "metric", "model", "blob", "event", "note", "tag", "run_key", "run"})
+    RIVULET_RETURN_IF_ERROR(db_->Run(fmt::format("DELETE FROM {} WHERE run = ?", table), {run}));
+  run_keys_.erase(run_id);
   return transaction->Commit();
 }
 

@@ -1,11 +1,56 @@
 #include "engine/data/event_file.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "engine/data/tfrecord.h"
 #include "proto/graph/event.pb.h"
 
 namespace rivulet {
+namespace {
+
+// Buckets of one width from the least value to the greatest; TensorBoard makes its own of them.
+constexpr int kBuckets = 30;
+
+void FillHistogram(std::span<const double> values, proto::HistogramProto& histogram) {
+  const auto [least, greatest] = std::ranges::minmax(values);
+  histogram.set_min(least);
+  histogram.set_max(greatest);
+  histogram.set_num(static_cast<double>(values.size()));
+  const double width = (greatest - least) / kBuckets;
+  const int buckets = width > 0 ? kBuckets : 1;
+  std::vector<double> counts(static_cast<size_t>(buckets), 0.0);
+  double sum = 0, squares = 0;
+  for (const double value : values) {
+    sum += value;
+    squares += value * value;
+    const int bucket = width > 0 ? static_cast<int>(std::ceil((value - least) / width)) - 1 : 0;
+    ++counts[static_cast<size_t>(std::clamp(bucket, 0, buckets - 1))];
+  }
+  histogram.set_sum(sum);
+  histogram.set_sum_squares(squares);
+  for (int bucket = 0; bucket < buckets; ++bucket) {
+    histogram.add_bucket_limit(bucket + 1 == buckets ? greatest : least + width * (bucket + 1));
+    histogram.add_bucket(counts[static_cast<size_t>(bucket)]);
+  }
+}
+
+// A file with its first record written.
+StatusOr<std::pair<std::string, std::unique_ptr<RecordWriter>>> CreateEventFile(FileSystem& fs,
+                                                                                const std::string& folder,
+                                                                                double wall_time) {
+  RIVULET_RETURN_IF_ERROR(fs.CreateFolders(folder));
+  std::string path = fmt::format("{}/events.out.tfevents.{:010}.rivulet", folder, static_cast<int64_t>(wall_time));
+  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<RecordWriter> writer, RecordWriter::Create(fs, path));
+  proto::Event event;
+  event.set_wall_time(wall_time);
+  event.set_file_version("brain.Event:2");
+  RIVULET_RETURN_IF_ERROR(writer->Append(event.SerializeAsString()));
+  return std::pair(std::move(path), std::move(writer));
+}
+
+}  // namespace
 
 StatusOr<std::string> WriteGraphEvent(FileSystem& fs, const std::string& folder, std::string_view graph_def,
                                       double wall_time) {
@@ -14,20 +59,44 @@ StatusOr<std::string> WriteGraphEvent(FileSystem& fs, const std::string& folder,
 
 StatusOr<std::string> WriteProfileEvents(FileSystem& fs, const std::string& folder, std::string_view graph_def,
                                          std::span<const StepMetadata> steps, double wall_time) {
-  RIVULET_RETURN_IF_ERROR(fs.CreateFolders(folder));
-  const std::string path =
-      fmt::format("{}/events.out.tfevents.{:010}.rivulet", folder, static_cast<int64_t>(wall_time));
-  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<RecordWriter> writer, RecordWriter::Create(fs, path));
+  RIVULET_ASSIGN_OR_RETURN(const auto file, CreateEventFile(fs, folder, wall_time));
+  const auto& [path, writer] = file;
   proto::Event event;
   event.set_wall_time(wall_time);
-  event.set_file_version("brain.Event:2");
-  RIVULET_RETURN_IF_ERROR(writer->Append(event.SerializeAsString()));
   event.set_graph_def(std::string(graph_def));
   RIVULET_RETURN_IF_ERROR(writer->Append(event.SerializeAsString()));
   for (const StepMetadata& step : steps) {
     event.set_step(step.step);
     event.mutable_tagged_run_metadata()->set_tag(step.tag);
     event.mutable_tagged_run_metadata()->set_run_metadata(step.run_metadata);
+    RIVULET_RETURN_IF_ERROR(writer->Append(event.SerializeAsString()));
+  }
+  RIVULET_RETURN_IF_ERROR(writer->Finish());
+  RIVULET_RETURN_IF_ERROR(writer->Publish());
+  return path;
+}
+
+StatusOr<std::string> WriteSummaryEvents(FileSystem& fs, const std::string& folder,
+                                         std::span<const SummaryEvent> events) {
+  RIVULET_ASSIGN_OR_RETURN(const auto file, CreateEventFile(fs, folder, events.empty() ? 0 : events.front().wall_time));
+  const auto& [path, writer] = file;
+  for (const SummaryEvent& step : events) {
+    proto::Event event;
+    event.set_wall_time(step.wall_time);
+    event.set_step(step.step);
+    for (const auto& [tag, value] : step.scalars) {
+      proto::Summary::Value& written = *event.mutable_summary()->add_value();
+      written.set_tag(tag);
+      written.set_simple_value(static_cast<float>(value));
+    }
+    for (const auto& [tag, values] : step.histograms) {
+      std::vector<double> finite;
+      std::ranges::copy_if(values, std::back_inserter(finite), [](double value) { return std::isfinite(value); });
+      if (finite.empty()) continue;
+      proto::Summary::Value& written = *event.mutable_summary()->add_value();
+      written.set_tag(tag);
+      FillHistogram(finite, *written.mutable_histo());
+    }
     RIVULET_RETURN_IF_ERROR(writer->Append(event.SerializeAsString()));
   }
   RIVULET_RETURN_IF_ERROR(writer->Finish());

@@ -5,6 +5,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "engine/base/file_system.h"
 #include "engine/base/status.h"
@@ -25,5 +27,16 @@ struct StepMetadata {
 // The same file with the graph and what its steps cost.
 StatusOr<std::string> WriteProfileEvents(FileSystem& fs, const std::string& folder, std::string_view graph_def,
                                          std::span<const StepMetadata> steps, double wall_time);
+
+// What is plotted of one step: numbers, and how many values are spread, under tags such as "test/accuracy".
+struct SummaryEvent {
+  int64_t step = 0;
+  double wall_time = 0;
+  std::vector<std::pair<std::string, double>> scalars;
+  std::vector<std::pair<std::string, std::vector<double>>> histograms;  // values that are not finite are left out
+};
+// A file of such steps, named as the others. TensorBoard takes scalars as floats.
+StatusOr<std::string> WriteSummaryEvents(FileSystem& fs, const std::string& folder,
+                                         std::span<const SummaryEvent> events);
 
 }  // namespace rivulet

@@ -179,6 +179,10 @@ std::string Key::Toml(const Scenario& scenario) const {
       field_);
 }
 
+bool Key::Unset(const Scenario& scenario) const {
+  return std::ranges::find(setting_.choices, "") != setting_.choices.end() && Toml(scenario) == "\"\"";
+}
+
 ScenarioKey Key::Public() const {
   const std::string& words = setting_.default_in_words;
   return {name_,

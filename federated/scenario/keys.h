@@ -59,6 +59,8 @@ class Key {
   Status Set(const Value& value, std::string_view where, const std::string& folder, Scenario& scenario) const;
   void Reset(Scenario& scenario) const;              // to the default
   std::string Toml(const Scenario& scenario) const;  // the value as TOML
+  // Whether the value is the "" that leaves a choice to whoever runs the scenario: there is nothing to be written down.
+  bool Unset(const Scenario& scenario) const;
   ScenarioKey Public() const;
 
  private:

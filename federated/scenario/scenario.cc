@@ -291,7 +291,7 @@ std::string TomlOf(const Scenario& scenario, const Wanted& wanted) {
   std::string_view section;
   for (const Key& key : Keys()) {
     // A key that does not apply holds its default, and would be refused when read again.
-    if (!key.Applies(scenario) || !wanted(key)) continue;
+    if (!key.Applies(scenario) || !wanted(key) || key.Unset(scenario)) continue;
     if (key.section() != section) {
       section = key.section();
       text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section);

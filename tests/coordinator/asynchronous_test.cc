@@ -9,6 +9,7 @@
 
 #include "coordinator/coordinator.h"
 #include "federated/aggregation/staleness.h"
+#include "federated/server_optimizers/server_optimizer.h"
 #include "test_run.h"
 #include "tests/testing/status_matchers.h"
 

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "cli/command.h"
+
+namespace rivulet {
+
+// rivulet model evaluate.
+Command ModelEvaluateCommand();
+
+}  // namespace rivulet

@@ -1,0 +1,29 @@
+// A model of a run's history, as `rivulet model` takes it: RUN[:ROUND].
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+inline constexpr char kRunModelHelp[] = "RUN[:ROUND] of the history, ROUND being a number, 'latest' or 'best'";
+
+struct RunModel {
+  std::string run_id;
+  int64_t round = 0;
+  std::string path;    // of its safetensors file
+  std::string config;  // of the run, as TOML
+};
+
+// Whether `what` can only be meant so: it says a round.
+bool NamesRound(std::string_view what);
+
+// RUN is a run's id or name or "latest", ROUND a number, "latest" (as without one: the newest that is kept) or "best":
+// by accuracy on the test set, or else by the least loss there. NOT_FOUND: no such history, run or round.
+// FAILED_PRECONDITION: that round's model was not kept, which says which are; no round was evaluated.
+StatusOr<RunModel> FindRunModel(const std::string& db, const std::string& what);
+
+}  // namespace rivulet

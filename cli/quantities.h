@@ -1,0 +1,13 @@
+// Sizes and times as people read them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace rivulet {
+
+std::string BytesText(int64_t bytes);     // "0 B", "812 B", "31.8 kB", "6.65 MB": powers of 1000
+std::string SecondsText(double seconds);  // "0 s", "0.3 ms", "19 ms", "3.2 s", "3 min 20 s", "2 h 05 min"
+std::string PercentText(double share);    // "0.4 %", "37 %"
+
+}  // namespace rivulet

@@ -1,0 +1,61 @@
+// rivulet runs clients: a run's clients, and how they came through.
+#include <algorithm>
+
+#include "cli/runs/commands.h"
+
+namespace rivulet {
+namespace {
+
+struct ClientsOptions {
+  HistoryOptions history;
+  std::string run;
+  std::string sort = "client_id";
+  bool wide = false;
+};
+
+Status PrintClients(const ClientsOptions& options) {
+  using Row = ClientReliabilityRow;
+  RIVULET_ASSIGN_OR_RETURN(const auto history, OpenToRead(options.history));
+  RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(options.run));
+  RIVULET_ASSIGN_OR_RETURN(auto clients, history->ClientReliability(run.run_id));
+  // By name the rows come; by anything else those that give most to think about come first.
+  if (options.sort == "reliability") {
+    std::ranges::stable_sort(clients, {}, &Row::reliability);
+  } else if (options.sort == "slowest") {
+    std::ranges::stable_sort(clients, std::greater{}, [](const Row& c) { return c.mean_train_seconds.value_or(-1); });
+  } else if (options.sort == "tasks") {
+    std::ranges::stable_sort(clients, std::greater{}, &Row::tasks);
+  } else if (options.sort != "client_id") {
+    return UsageError("--sort takes client_id, reliability, slowest or tasks, not '{}'", Shortened(options.sort));
+  }
+  Table table(ColumnsOf<Row>({{"run_id", true},
+                              {"folded", false, 4, 0, "", 1},
+                              {"refused", false, 4, 0, "", 4},
+                              {"dropped", false, 4, 0, "", 4},
+                              {"failed", false, 4, 0, "", 4},
+                              {"reliability", false, 2},
+                              {"examples", false, 4, 0, "", 2},
+                              {"mean_train_seconds", false, 3, 0, "", 3},
+                              {"last_seen_at", false, 4, 0, "", 5}}));
+  for (const Row& client : clients) table.Add(CellsOf(client));
+  PrintRows(table, options.history.json, options.wide, "no client has had a task yet");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Command RunsClientsCommand() {
+  auto options = std::make_shared<ClientsOptions>();
+  Command command{.name = "clients",
+                  .summary = "A run's clients: how often they were asked and came through.",
+                  .example = "rivulet runs clients latest\n  rivulet runs clients latest --sort reliability"};
+  command.Positional("RUN", &options->run, kRunHelp)
+      .Option("--sort", "COLUMN", &options->sort,
+              "client_id, reliability (worst first), slowest or tasks (most first) [client_id]");
+  AddHistoryOptions(command, &options->history);
+  command.Flag("--wide", &options->wide, "print all columns, however narrow the terminal is");
+  command.run = [options] { return PrintClients(*options); };
+  return command;
+}
+
+}  // namespace rivulet

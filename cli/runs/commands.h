@@ -1,0 +1,64 @@
+// The subcommands of `rivulet runs`, a file each, and what they share.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/table.h"
+#include "coordinator/history/history.h"
+
+namespace rivulet {
+
+Command RunsListCommand();
+Command RunsShowCommand();
+Command RunsRoundsCommand();
+Command RunsClientsCommand();
+Command RunsCompareCommand();
+Command RunsPlotCommand();
+Command RunsTailCommand();
+Command RunsExportCommand();
+Command RunsSqlCommand();
+Command RunsVerifyCommand();
+Command RunsPruneCommand();
+Command RunsTagCommand();
+Command RunsNoteCommand();
+
+struct HistoryOptions {
+  std::string db = "./rivulet.sqlite";
+  bool json = false;
+};
+// Declares --db, and --json where `json`.
+void AddHistoryOptions(Command& command, HistoryOptions* options, bool json = true);
+inline constexpr char kRunHelp[] = "a run's id or name, or 'latest'";
+
+inline StatusOr<std::unique_ptr<History>> OpenToRead(const HistoryOptions& options) {
+  return History::Open(options.db, History::Access::kReadOnly);
+}
+
+// On stdout, as JSON or as lines: fitted into the terminal unless `wide`, and `when_empty` where there is no row.
+void PrintRows(const Table& table, bool json, bool wide, std::string_view when_empty);
+
+// A row's cells, under the names of its columns.
+template <typename Row>
+std::vector<Cell> CellsOf(const Row& row) {
+  std::vector<Cell> cells;
+  for (auto& [name, value] : Shown(row)) cells.push_back(std::move(value));
+  return cells;
+}
+
+// All columns of a row in the order of its table, each printed as `how` says, or as it is.
+template <typename Row>
+std::vector<Column> ColumnsOf(const std::vector<Column>& how) {
+  std::vector<Column> columns;
+  ForEachColumn<Row>([&](const auto& column) {
+    const Column* said = nullptr;
+    for (const Column& one : how)
+      if (one.name == column.name) said = &one;
+    columns.push_back(said != nullptr ? *said : Column{column.name});
+  });
+  return columns;
+}
+
+}  // namespace rivulet

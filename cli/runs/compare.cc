@@ -1,0 +1,242 @@
+// rivulet runs compare: what differed between runs, and what came of it.
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "cli/runs/commands.h"
+#include "cli/runs/listed_runs.h"
+#include "cli/runs/overview.h"
+#include "cli/runs/sparkline.h"
+#include "cli/terminal.h"
+
+namespace rivulet {
+namespace {
+
+struct CompareOptions {
+  HistoryOptions history;
+  std::vector<std::string> runs;
+};
+
+struct ComparedRun {
+  ListedRun run;
+  std::string letter;  // A, B, … AA
+  std::vector<Curve> curves;
+};
+
+struct MetricOfRuns {
+  double mean = 0;
+  double deviation = 0;  // of the sample, with n - 1; 0 of one run
+  size_t runs = 0;
+};
+
+std::string LetterOf(size_t place) {
+  std::string letter;
+  for (++place; place > 0; place = (place - 1) / 26)
+    letter.insert(letter.begin(), static_cast<char>('A' + (place - 1) % 26));
+  return letter;
+}
+
+MetricOfRuns MeanOf(const std::vector<double>& values) {
+  MetricOfRuns result{.runs = values.size()};
+  for (const double value : values) result.mean += value / static_cast<double>(values.size());
+  double squares = 0;
+  for (const double value : values) squares += (value - result.mean) * (value - result.mean);
+  if (values.size() > 1) result.deviation = std::sqrt(squares / static_cast<double>(values.size() - 1));
+  return result;
+}
+
+// What a run is, but for its seed: a name chooses nothing.
+std::map<std::string, std::string> WithoutSeed(std::map<std::string, std::string> keys) {
+  keys.erase("run.seed");
+  keys.erase("run.name");
+  return keys;
+}
+
+// Runs that are equal but for their seeds, where there are at least two, in order of their first.
+std::vector<std::vector<const ComparedRun*>> SeedGroups(const std::vector<ComparedRun>& runs) {
+  std::vector<std::vector<const ComparedRun*>> groups;
+  for (const ComparedRun& run : runs) {
+    const auto group = std::ranges::find_if(
+        groups, [&](const auto& others) { return WithoutSeed(others.front()->run.keys) == WithoutSeed(run.run.keys); });
+    if (group == groups.end()) {
+      groups.push_back({&run});
+    } else {
+      group->push_back(&run);
+    }
+  }
+  std::erase_if(groups, [](const auto& group) { return group.size() < 2; });
+  return groups;
+}
+
+std::vector<std::string> MetricNames(const std::vector<ComparedRun>& runs) {
+  std::vector<std::string> names;
+  for (const ComparedRun& run : runs)
+    for (const Curve& curve : run.curves)
+      if (std::ranges::find(names, curve.name) == names.end()) names.push_back(curve.name);
+  return names;
+}
+
+const Curve* CurveOf(const ComparedRun& run, const std::string& name) {
+  const auto found = std::ranges::find(run.curves, name, &Curve::name);
+  return found == run.curves.end() ? nullptr : &*found;
+}
+
+// The last and the best value of `name` over those of `group` that have it.
+std::pair<MetricOfRuns, MetricOfRuns> GroupMetric(const std::vector<const ComparedRun*>& group,
+                                                  const std::string& name) {
+  std::vector<double> last, best;
+  for (const ComparedRun* run : group) {
+    const Curve* curve = CurveOf(*run, name);
+    if (curve == nullptr) continue;
+    last.push_back(curve->points.back().second);
+    best.push_back(curve->best().second);
+  }
+  return {MeanOf(last), MeanOf(best)};
+}
+
+void PrintComparison(const std::vector<ComparedRun>& runs, const std::set<std::string>& differing) {
+  const auto head = [](std::string_view title) { fmt::print("\n{}\n", Emphasised(Emphasis::kHeading, title)); };
+  for (const ComparedRun& run : runs) fmt::print("{}  {}  {}\n", run.letter, run.run.row.run_id, run.run.row.status);
+
+  head("What differed");
+  if (differing.empty()) fmt::print("  nothing: their configurations are the same\n");
+  if (!differing.empty()) {
+    std::vector<Column> columns = {{.name = "  key"}};
+    for (const ComparedRun& run : runs) columns.push_back({.name = run.letter, .width = 24});
+    Table table(std::move(columns));
+    for (const std::string& key : differing) {
+      std::vector<Cell> cells = {"  " + key};
+      for (const ComparedRun& run : runs) {
+        const auto value = run.run.keys.find(key);
+        cells.push_back(value == run.run.keys.end() ? std::string("-") : value->second);
+      }
+      table.Add(std::move(cells));
+    }
+    fmt::print("{}", table.Text());
+  }
+
+  for (const std::string& name : MetricNames(runs)) {
+    head(name);
+    Table table(
+        {{.name = "  run"}, {.name = "course", .rank = 1}, {.name = "last"}, {.name = "best"}, {.name = "round"}});
+    for (const ComparedRun& run : runs) {
+      const Curve* curve = CurveOf(run, name);
+      if (curve == nullptr) {
+        table.Add({"  " + run.letter, std::string(), Cell(), Cell(), Cell()});
+        continue;
+      }
+      std::vector<double> values;
+      for (const auto& [round, value] : curve->points) values.push_back(value);
+      table.Add({"  " + run.letter, Sparkline(values, 24), values.back(), curve->best().second, curve->best().first});
+    }
+    fmt::print("{}", table.Text(ResultColumns()));
+  }
+
+  for (const auto& group : SeedGroups(runs)) {
+    std::vector<std::string> letters;
+    for (const ComparedRun* run : group) letters.push_back(run->letter);
+    head(fmt::format("{}: equal but for the seed", fmt::join(letters, ", ")));
+    Table table({{.name = "  metric"}, {.name = "last"}, {.name = "best"}});
+    const auto text = [](const MetricOfRuns& metric) {
+      return fmt::format("{:.4f} ± {:.4f}", metric.mean, metric.deviation);
+    };
+    for (const std::string& name : MetricNames(runs)) {
+      const auto [last, best] = GroupMetric(group, name);
+      if (last.runs > 0) table.Add({"  " + name, text(last), text(best)});
+    }
+    fmt::print("{}", table.Text());
+  }
+}
+
+void PrintComparisonJson(const std::vector<ComparedRun>& runs, const std::set<std::string>& differing) {
+  using Json = nlohmann::ordered_json;
+  Json json = {{"runs", Json::array()}, {"differing", Json::object()}, {"equal_but_for_the_seed", Json::array()}};
+  for (const ComparedRun& run : runs) {
+    Json metrics = Json::object();
+    for (const Curve& curve : run.curves)
+      metrics[curve.name] = {{"last", curve.points.back().second},
+                             {"last_round", curve.points.back().first},
+                             {"best", curve.best().second},
+                             {"best_round", curve.best().first}};
+    json["runs"].push_back({{"run_id", run.run.row.run_id},
+                            {"name", run.run.row.name},
+                            {"status", run.run.row.status},
+                            {"metrics", std::move(metrics)}});
+  }
+  for (const std::string& key : differing) {
+    Json values = Json::array();
+    for (const ComparedRun& run : runs) {
+      const auto value = run.run.keys.find(key);
+      values.push_back(value == run.run.keys.end() ? Json() : Json(value->second));
+    }
+    json["differing"][key] = std::move(values);
+  }
+  for (const auto& group : SeedGroups(runs)) {
+    Json members = Json::array(), metrics = Json::object();
+    for (const ComparedRun* run : group) members.push_back(run->run.row.run_id);
+    for (const std::string& name : MetricNames(runs)) {
+      const auto [last, best] = GroupMetric(group, name);
+      if (last.runs > 0)
+        metrics[name] = {{"runs", last.runs},
+                         {"last_mean", last.mean},
+                         {"last_deviation", last.deviation},
+                         {"best_mean", best.mean},
+                         {"best_deviation", best.deviation}};
+    }
+    json["equal_but_for_the_seed"].push_back({{"runs", std::move(members)}, {"metrics", std::move(metrics)}});
+  }
+  fmt::print("{}\n", json.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+Status CompareRuns(const CompareOptions& options) {
+  RIVULET_ASSIGN_OR_RETURN(const auto history, OpenToRead(options.history));
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<ListedRun> listed, LoadListedRuns(*history));
+  std::vector<ComparedRun> runs;
+  for (const std::string& word : options.runs) {
+    std::vector<ListedRun> meant;
+    if (word.find('=') != word.npos) {
+      meant = listed;
+      RIVULET_RETURN_IF_ERROR(KeepWhere(meant, {word}));
+      std::ranges::reverse(meant);  // oldest first, as they were made
+      if (meant.empty()) return NotFound("no run of the history '{}' is so: {}", options.history.db, Shortened(word));
+    } else {
+      RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(word));
+      std::ranges::copy_if(listed, std::back_inserter(meant),
+                           [&](const ListedRun& one) { return one.row.run_id == run.run_id; });
+    }
+    for (ListedRun& run : meant) {
+      const auto known = [&](const ComparedRun& other) { return other.run.row.run_id == run.row.run_id; };
+      if (std::ranges::any_of(runs, known)) continue;
+      RIVULET_ASSIGN_OR_RETURN(std::vector<Curve> curves, LoadCurves(*history, run.row.run_id));
+      runs.push_back({std::move(run), LetterOf(runs.size()), std::move(curves)});
+    }
+  }
+  if (runs.size() < 2) return UsageError("there is one run to compare; name at least two, or several by KEY=VALUE");
+  std::vector<std::map<std::string, std::string>> keys;
+  for (const ComparedRun& run : runs) keys.push_back(run.run.keys);
+  const std::set<std::string> differing = DifferingKeys(keys);
+  if (options.history.json) {
+    PrintComparisonJson(runs, differing);
+  } else {
+    PrintComparison(runs, differing);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Command RunsCompareCommand() {
+  auto options = std::make_shared<CompareOptions>();
+  Command command{.name = "compare",
+                  .summary = "What differed between runs, what came of it, and how far seeds spread.",
+                  .example =
+                      "rivulet runs compare fedavg fedprox\n"
+                      "  rivulet runs compare name=mnist tag=baseline"};
+  command.Positional("RUN", &options->runs,
+                     "runs by id, name or 'latest', or all by KEY=VALUE as in `rivulet runs list --where`");
+  AddHistoryOptions(command, &options->history);
+  command.run = [options] { return CompareRuns(*options); };
+  return command;
+}
+
+}  // namespace rivulet

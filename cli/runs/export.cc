@@ -1,0 +1,190 @@
+// rivulet runs export: all rows of a run as files for other tools.
+#include <algorithm>
+#include <map>
+
+#include "cli/quantities.h"
+#include "cli/runs/commands.h"
+#include "engine/base/file_system.h"
+#include "engine/data/event_file.h"
+
+namespace rivulet {
+namespace {
+
+struct ExportRunOptions {
+  HistoryOptions history;
+  std::string run;
+  std::string csv, json_file, tensorboard;
+};
+
+// The views that have a run's rows. Those with many rows a round are read by rounds, however long the run was.
+struct ExportedView {
+  const char* name;
+  bool by_rounds;
+};
+constexpr ExportedView kExportedViews[] = {
+    {"runs", false},         {"run_keys", false}, {"tags", false},   {"notes", false},  {"rounds", false},
+    {"client_rounds", true}, {"metrics", true},   {"models", false}, {"events", false}, {"client_reliability", false}};
+
+// RFC 4180; a line ends with a line feed.
+std::string CsvField(const SqlShown& value) {
+  struct Writer {
+    std::string operator()(std::monostate) const { return ""; }
+    std::string operator()(bool v) const { return v ? "1" : "0"; }
+    std::string operator()(int64_t v) const { return fmt::format("{}", v); }
+    std::string operator()(double v) const { return fmt::format("{}", v); }
+    std::string operator()(const std::string& v) const {
+      if (v.find_first_of(",\"\r\n") == v.npos) return v;
+      std::string quoted = "\"";
+      for (const char c : v) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+      return quoted + "\"";
+    }
+  };
+  return std::visit(Writer{}, value);
+}
+
+std::string CsvLine(const std::vector<std::string>& fields) { return fmt::format("{}\n", fmt::join(fields, ",")); }
+
+// Calls `part` with answers that follow each other and have the same columns; at least once.
+Status ForEachPart(History& history, const ExportedView& view, const std::string& run_id,
+                   const std::function<Status(const SqlAnswer&)>& part) {
+  const std::string select = fmt::format("SELECT * FROM {} WHERE run_id = ?", view.name);
+  if (!view.by_rounds) {
+    RIVULET_ASSIGN_OR_RETURN(const SqlAnswer answer, history.Ask(select, {run_id}));
+    return part(answer);
+  }
+  RIVULET_ASSIGN_OR_RETURN(const SqlAnswer last, history.Ask("SELECT coalesce(max(round), 0) FROM rounds "
+                                                             "WHERE run_id = ?",
+                                                             {run_id}));
+  const auto* rounds = std::get_if<int64_t>(&last.rows.at(0).at(0));
+  for (int64_t round = 0; rounds != nullptr && round <= *rounds; ++round) {
+    RIVULET_ASSIGN_OR_RETURN(const SqlAnswer answer, history.Ask(select + " AND round = ?", {run_id, round}));
+    RIVULET_RETURN_IF_ERROR(part(answer));
+  }
+  return absl::OkStatus();
+}
+
+Status ExportCsv(History& history, const std::string& run_id, const std::string& folder) {
+  FileSystem& fs = FileSystem::Default();
+  RIVULET_RETURN_IF_ERROR(fs.CreateFolders(folder));
+  for (const ExportedView& view : kExportedViews) {
+    RIVULET_ASSIGN_OR_RETURN(const auto file, fs.Create(JoinPath(folder, fmt::format("{}.csv", view.name))));
+    bool titled = false;
+    RIVULET_RETURN_IF_ERROR(ForEachPart(history, view, run_id, [&](const SqlAnswer& answer) -> Status {
+      std::string text = titled ? "" : CsvLine(answer.columns);
+      titled = true;
+      for (const auto& row : answer.rows) {
+        std::vector<std::string> fields;
+        for (const SqlShown& value : row) fields.push_back(CsvField(value));
+        text += CsvLine(fields);
+      }
+      return file->Append(text);
+    }));
+    RIVULET_RETURN_IF_ERROR(file->Close());
+  }
+  return absl::OkStatus();
+}
+
+Status ExportJson(History& history, const std::string& run_id, const std::string& path) {
+  RIVULET_ASSIGN_OR_RETURN(const auto file, FileSystem::Default().Create(path));
+  bool first_view = true;
+  for (const ExportedView& view : kExportedViews) {
+    RIVULET_RETURN_IF_ERROR(file->Append(fmt::format("{}\"{}\": [", first_view ? "{" : ",\n", view.name)));
+    first_view = false;
+    bool first_row = true;
+    RIVULET_RETURN_IF_ERROR(ForEachPart(history, view, run_id, [&](const SqlAnswer& answer) -> Status {
+      std::string text;
+      for (const auto& row : answer.rows) {
+        Fields fields;
+        for (size_t column = 0; column < row.size(); ++column) fields.emplace_back(answer.columns[column], row[column]);
+        text += fmt::format("{}\n{}", first_row ? "" : ",", JsonObject(fields));
+        first_row = false;
+      }
+      return file->Append(text);
+    }));
+    RIVULET_RETURN_IF_ERROR(file->Append(first_row ? std::string_view("]") : std::string_view("\n]")));
+  }
+  RIVULET_RETURN_IF_ERROR(file->Append(std::string_view("}\n")));
+  return file->Close();
+}
+
+// A step a round: what was measured, and how the clients of its cohort are spread. TensorBoard takes a folder for a
+// run.
+Status ExportTensorBoard(History& history, const std::string& run_id, const std::string& folder) {
+  std::map<int64_t, SummaryEvent> events;
+  RIVULET_ASSIGN_OR_RETURN(const auto rounds, history.Rounds(run_id));
+  for (const RoundRow& round : rounds) {
+    if (round.status != "committed") continue;
+    SummaryEvent& event = events[round.round];
+    event.step = round.round;
+    const StatusOr<int64_t> at = UnixMs(round.finished_at);
+    event.wall_time = at.ok() ? static_cast<double>(*at) / 1000 : 0;
+    event.scalars = {{"round/train_seconds", round.train_seconds},
+                     {"round/aggregate_seconds", round.aggregate_seconds},
+                     {"round/folded", static_cast<double>(round.folded)},
+                     {"round/lost", static_cast<double>(round.refused + round.dropped + round.failed)}};
+    RIVULET_ASSIGN_OR_RETURN(const auto tasks, history.ClientRounds(run_id, round.round));
+    std::vector<double> losses, norms, seconds;
+    for (const ClientRoundRow& task : tasks) {
+      if (task.kind != "train" || task.attempt != round.attempt) continue;
+      if (task.train_loss) losses.push_back(*task.train_loss);
+      if (task.update_norm) norms.push_back(*task.update_norm);
+      if (task.train_seconds) seconds.push_back(*task.train_seconds);
+    }
+    event.histograms = {{"clients/train_loss", std::move(losses)},
+                        {"clients/update_norm", std::move(norms)},
+                        {"clients/train_seconds", std::move(seconds)}};
+  }
+  for (const char* scope : {"central", "federated"}) {
+    RIVULET_ASSIGN_OR_RETURN(const auto metrics, history.Metrics(run_id, scope));
+    for (const MetricRow& metric : metrics) {
+      const auto event = events.find(metric.round);
+      if (metric.value && event != events.end()) event->second.scalars.emplace_back(metric.name, *metric.value);
+    }
+  }
+  std::vector<SummaryEvent> steps;
+  for (auto& [round, event] : events) steps.push_back(std::move(event));
+  RIVULET_ASSIGN_OR_RETURN(const std::string path,
+                           WriteSummaryEvents(FileSystem::Default(), JoinPath(folder, run_id), steps));
+  fmt::print("run {}: {} rounds in {}; open with tensorboard --logdir {}\n", run_id, steps.size(), path, folder);
+  return absl::OkStatus();
+}
+
+Status ExportRun(const ExportRunOptions& options) {
+  if (options.csv.empty() && options.json_file.empty() && options.tensorboard.empty())
+    return UsageError(
+        "'rivulet runs export' needs --csv DIR, --json FILE or --tensorboard DIR; see 'rivulet runs export --help'");
+  RIVULET_ASSIGN_OR_RETURN(const auto history, OpenToRead(options.history));
+  RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(options.run));
+  if (!options.csv.empty()) {
+    RIVULET_RETURN_IF_ERROR(ExportCsv(*history, run.run_id, options.csv));
+    fmt::print("run {}: {} tables in {}\n", run.run_id, std::size(kExportedViews), options.csv);
+  }
+  if (!options.json_file.empty()) {
+    RIVULET_RETURN_IF_ERROR(ExportJson(*history, run.run_id, options.json_file));
+    fmt::print("run {}: {}\n", run.run_id, options.json_file);
+  }
+  if (!options.tensorboard.empty()) return ExportTensorBoard(*history, run.run_id, options.tensorboard);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Command RunsExportCommand() {
+  auto options = std::make_shared<ExportRunOptions>();
+  Command command{.name = "export",
+                  .summary = "Write all rows of a run as files for other tools, under the names of docs/history.md.",
+                  .example =
+                      "rivulet runs export latest --csv run\n"
+                      "  rivulet runs export latest --json run.json\n"
+                      "  rivulet runs export latest --tensorboard events"};
+  command.Positional("RUN", &options->run, kRunHelp)
+      .Option("--csv", "DIR", &options->csv, "a file a table, such as DIR/rounds.csv; the folder is made")
+      .Option("--json", "FILE", &options->json_file, "one JSON object with an array a table")
+      .Option("--tensorboard", "DIR", &options->tensorboard,
+              "DIR/RUN_ID with events of each round: metrics, and histograms over its clients");
+  AddHistoryOptions(command, &options->history, false);
+  command.run = [options] { return ExportRun(*options); };
+  return command;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,127 @@
+// rivulet runs list: the runs of a history, which of them, in which order, and what tells them apart.
+#include <algorithm>
+#include <map>
+
+#include "cli/quantities.h"
+#include "cli/runs/commands.h"
+#include "cli/runs/listed_runs.h"
+
+namespace rivulet {
+namespace {
+
+struct ListOptions {
+  HistoryOptions history;
+  std::vector<std::string> where;  // KEY=VALUE
+  std::string sort = "created_at";
+  std::optional<int64_t> limit;
+  bool wide = false;
+};
+
+// Figures of merit and of effort fall, what somebody chose rises; what a run does not have comes last.
+Status Sort(std::vector<ListedRun>& runs, const std::string& name) {
+  RIVULET_RETURN_IF_ERROR(CheckListName(runs, name, "--sort"));
+  const bool falls = name.ends_with("accuracy") || name == "created_at" || name == "rounds" || name == "seconds";
+  const auto rank = [](const Cell& cell) -> std::pair<double, std::string> {
+    if (const auto* integer = std::get_if<int64_t>(&cell)) return {static_cast<double>(*integer), ""};
+    if (const auto* real = std::get_if<double>(&cell)) return {*real, ""};
+    if (const auto* text = std::get_if<std::string>(&cell)) return {0, *text};
+    if (const auto* truth = std::get_if<bool>(&cell)) return {*truth ? 1 : 0, ""};
+    return {0, ""};
+  };
+  std::ranges::stable_sort(runs, [&](const ListedRun& a, const ListedRun& b) {
+    const Cell one = ValueUnder(a, name), other = ValueUnder(b, name);
+    const bool has_one = one != Cell(), has_other = other != Cell();
+    if (has_one != has_other) return has_one;
+    return falls ? rank(one) > rank(other) : rank(one) < rank(other);
+  });
+  return absl::OkStatus();
+}
+
+Status ListRuns(const ListOptions& options) {
+  RIVULET_ASSIGN_OR_RETURN(const auto history, OpenToRead(options.history));
+  RIVULET_ASSIGN_OR_RETURN(std::vector<ListedRun> runs, LoadListedRuns(*history));
+  const bool any = !runs.empty();
+  RIVULET_RETURN_IF_ERROR(KeepWhere(runs, options.where));
+  RIVULET_RETURN_IF_ERROR(Sort(runs, options.sort));
+  if (options.limit && static_cast<size_t>(*options.limit) < runs.size())
+    runs.resize(static_cast<size_t>(*options.limit));
+
+  // How a run is called, and how long it is, has columns of its own.
+  std::vector<std::map<std::string, std::string>> keys;
+  for (const ListedRun& run : runs) keys.push_back(run.keys);
+  std::set<std::string> differing = DifferingKeys(keys);
+  differing.erase("run.name");
+  if (!options.history.json) differing.erase("run.rounds");
+  const bool tagged = std::ranges::any_of(runs, [](const ListedRun& run) { return !run.tags.empty(); });
+
+  if (options.history.json) {
+    std::vector<Column> columns = ColumnsOf<RunSummaryRow>({});
+    columns.push_back({"tags"});
+    for (const std::string& key : differing) columns.push_back({key});
+    Table table(std::move(columns));
+    for (const ListedRun& run : runs) {
+      std::vector<Cell> cells = CellsOf(run.row);
+      cells.push_back(TextCell(fmt::format("{}", fmt::join(run.tags, ", "))));
+      for (const std::string& key : differing) cells.push_back(ValueUnder(run, key));
+      table.Add(std::move(cells));
+    }
+    PrintRows(table, true, options.wide, "");
+    return absl::OkStatus();
+  }
+  std::vector<Column> columns = {
+      {.name = "run"}, {.name = "status"}, {.name = "rounds", .rank = 1}, {.name = "best", .rank = 2}};
+  int rank = 3;
+  for (const std::string& key : differing)
+    columns.push_back({.name = ShortKey(key, differing), .digits = 6, .width = 24, .rank = rank++});
+  columns.push_back({.name = "tags", .only_json = !tagged, .width = 30, .rank = rank++});
+  columns.push_back({.name = "last", .rank = rank + 2});
+  columns.push_back({.name = "took", .rank = rank});
+  columns.push_back({.name = "started (UTC)", .rank = rank + 1});
+  Table table(std::move(columns));
+  for (const ListedRun& run : runs) {
+    const Cell wanted = ValueUnder(run, "run.rounds");
+    const auto* of = std::get_if<int64_t>(&wanted);
+    std::vector<Cell> cells = {run.row.run_id, run.row.status,
+                               of != nullptr ? Cell(fmt::format("{}/{}", run.row.rounds, *of)) : Cell(run.row.rounds),
+                               CellOrNull(run.row.best_accuracy)};
+    // As it was given, where it is text: numbers keep their digits.
+    for (const std::string& key : differing) {
+      const auto found = run.keys.find(key);
+      Cell cell = found == run.keys.end() ? Cell() : CellOfToml(found->second);
+      if (std::holds_alternative<double>(cell)) cell = found->second;
+      cells.push_back(std::move(cell));
+    }
+    cells.push_back(TextCell(fmt::format("{}", fmt::join(run.tags, ", "))));
+    cells.push_back(CellOrNull(run.row.last_accuracy));
+    cells.push_back(SecondsText(run.row.seconds));
+    std::string started = run.row.created_at.substr(0, 16);
+    if (started.size() == 16) started[10] = ' ';
+    cells.push_back(std::move(started));
+    table.Add(std::move(cells));
+  }
+  PrintRows(table, false, options.wide, any ? "no run is so" : "no runs yet");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Command RunsListCommand() {
+  auto options = std::make_shared<ListOptions>();
+  Command command{.name = "list",
+                  .summary = "The runs, newest first, and what tells them apart: the keys that differ between them.",
+                  .example =
+                      "rivulet runs list\n"
+                      "  rivulet runs list --where name=mnist --where status=finished --sort best_accuracy\n"
+                      "  rivulet runs list --where client.optimizer.learning_rate=0.1 --where tag=baseline"};
+  AddWhere(command, &options->where);
+  command
+      .Option("--sort", "KEY", &options->sort,
+              fmt::format("{}, or a key of the scenario [created_at, newest first]", fmt::join(kListColumns, ", ")))
+      .Option("--limit", "N", &options->limit, "at most so many");
+  AddHistoryOptions(command, &options->history);
+  command.Flag("--wide", &options->wide, "print all columns, however narrow the terminal is");
+  command.run = [options] { return ListRuns(*options); };
+  return command;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,60 @@
+// A run as a page tells it: everything of its rows that people ask for first, read at once.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/runs/configuration.h"
+#include "coordinator/history/history.h"
+#include "coordinator/history/questions.h"
+
+namespace rivulet {
+
+// A metric over the rounds that have it.
+struct Curve {
+  std::string name;                                // "test/accuracy"
+  std::vector<std::pair<int64_t, double>> points;  // round and value, by round; never empty
+  bool lower_is_better = false;                    // of a loss
+  // The best of its points, the earliest of several.
+  const std::pair<int64_t, double>& best() const;
+};
+
+// Where the seconds from a run's start to its end went. What nobody measured is `rest`.
+struct TimeSplit {
+  double total = 0;     // from the start to the end of the run, or to its last round
+  double training = 0;  // of attempts, from the draw to the last update
+  double aggregating = 0, evaluating = 0;
+  double rest = 0;  // between attempts: waiting for clients, writing, standing still until it was resumed
+  // Of a task, the mean over those that say so.
+  std::optional<double> task_waiting, task_training, task_uploading;
+};
+
+struct RunOverview {
+  RunRow run;                 // with its status now (run_status.h)
+  std::string first_reason;   // why it failed, or how its last attempt that was given up ended; ""
+  int64_t rounds_wanted = 0;  // 0: not known
+  std::vector<RoundRow> attempts;
+  std::vector<Curve> curves;
+  std::vector<ModelRow> models;
+  std::vector<TagRow> tags;
+  std::vector<NoteRow> notes;
+  std::vector<ClientReliabilityRow> clients;
+  std::vector<ClientFailuresRow> failures;  // most first
+  ConfigKeys keys;                          // that matter, but for the run's name
+  TimeSplit time;
+  int64_t bytes_down = 0, bytes_up = 0;
+
+  int64_t committed() const;
+  const Curve* curve(std::string_view name) const;  // null: it has none
+  const ModelRow* newest_model() const;             // with a file, else null
+};
+
+// `run` as History::ResolveRun takes it, with its errors.
+StatusOr<RunOverview> LoadOverview(History& history, const std::string& run);
+// The curves alone: of scope central and federated, without what tells how clients' values are spread.
+StatusOr<std::vector<Curve>> LoadCurves(History& history, const std::string& run_id);
+
+}  // namespace rivulet

@@ -1,0 +1,93 @@
+// rivulet runs prune: old runs go, with their rows and models.
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "cli/runs/commands.h"
+#include "cli/runs/listed_runs.h"
+#include "engine/base/file_system.h"
+
+namespace rivulet {
+namespace {
+
+struct PruneOptions {
+  HistoryOptions history;
+  std::optional<int64_t> keep;
+  std::vector<std::string> where;
+  bool yes = false;
+};
+
+// Only what a run's folder is known to hold; anything else in it is somebody's, and stays with the folder.
+bool IsRunFile(const std::string& name) {
+  return name == "plan" || name == "lock" || (name.starts_with("round-") && name.find(".safetensors") != name.npos);
+}
+
+// Its lock is held until its files are gone, so that nobody goes on with it meanwhile. The rows go first: files without
+// rows are of no harm, rows without files would be a run that cannot go on.
+Status RemoveRun(History& history, const std::string& run_id) {
+  FileSystem& fs = FileSystem::Default();
+  const std::string folder =
+      JoinPath(FolderOf(history.real_path()), History::ModelsFolder(history.real_path(), run_id));
+  std::unique_ptr<FileLock> lock;
+  if (fs.Exists(folder)) {
+    RIVULET_ASSIGN_OR_RETURN(lock, FileLock::Acquire(JoinPath(folder, "lock")));
+  }
+  RIVULET_RETURN_IF_ERROR(history.RemoveRun(run_id));
+  if (lock == nullptr) return absl::OkStatus();
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<std::string> names, fs.List(folder));
+  for (const std::string& name : names)
+    if (IsRunFile(name)) RIVULET_RETURN_IF_ERROR(fs.Remove(JoinPath(folder, name)));
+  if (rmdir(folder.c_str()) != 0) fmt::print(stderr, "'{}' holds other files and stays\n", folder);
+  return absl::OkStatus();
+}
+
+Status PruneRuns(const PruneOptions& options) {
+  std::vector<ListedRun> runs;
+  {
+    RIVULET_ASSIGN_OR_RETURN(const auto history, OpenToRead(options.history));
+    RIVULET_ASSIGN_OR_RETURN(runs, LoadListedRuns(*history));
+  }
+  RIVULET_RETURN_IF_ERROR(KeepWhere(runs, options.where));
+  runs.erase(runs.begin(), runs.begin() + std::min<std::ptrdiff_t>(*options.keep, std::ssize(runs)));
+  // A tag says that somebody still means it.
+  std::erase_if(runs, [](const ListedRun& run) { return !run.tags.empty() || run.row.status == "running"; });
+  // An id that is no plain name is of a history that somebody else wrote, and leads out of its folder.
+  for (const ListedRun& run : runs) {
+    if (run.row.run_id.find('/') != std::string::npos || run.row.run_id.starts_with('.'))
+      return DataLoss("the run id '{}' of the history '{}' is no name of a folder; nothing was removed", run.row.run_id,
+                      options.history.db);
+  }
+  std::unique_ptr<History> history;
+  if (options.yes && !runs.empty()) {
+    RIVULET_ASSIGN_OR_RETURN(history, History::Open(options.history.db, History::Access::kReadWrite));
+  }
+  Table table({{"run_id"}, {"status"}, {"removed"}});
+  for (const ListedRun& run : runs) {
+    if (history != nullptr) RIVULET_RETURN_IF_ERROR(RemoveRun(*history, run.row.run_id));
+    table.Add({run.row.run_id, run.row.status, history != nullptr});
+  }
+  PrintRows(table, options.history.json, true, "there is nothing to remove");
+  if (!options.yes && !runs.empty())
+    fmt::print(stderr, "nothing was removed; --yes removes {} with rows and models\n",
+               runs.size() == 1 ? "this run" : fmt::format("these {} runs", runs.size()));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Command RunsPruneCommand() {
+  auto options = std::make_shared<PruneOptions>();
+  Command command{.name = "prune",
+                  .summary = "Remove old runs with their rows and models; those that have a tag or still run stay.",
+                  .example =
+                      "rivulet runs prune --keep 20\n"
+                      "  rivulet runs prune --keep 0 --where status=failed --yes"};
+  command.Required("--keep", "N", &options->keep, "the newest so many stay", {0})
+      .Flag("--yes", &options->yes, "remove them; without it they are only listed");
+  AddWhere(command, &options->where);
+  AddHistoryOptions(command, &options->history);
+  command.run = [options] { return PruneRuns(*options); };
+  return command;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,302 @@
+// rivulet runs show: one run on one page.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cli/quantities.h"
+#include "cli/runs/commands.h"
+#include "cli/runs/overview.h"
+#include "cli/runs/sparkline.h"
+#include "cli/terminal.h"
+#include "engine/base/file_system.h"
+
+namespace rivulet {
+namespace {
+
+struct ShowOptions {
+  HistoryOptions history;
+  std::string run;
+  bool config = false;
+};
+
+constexpr size_t kPage = 60;         // columns that the page keeps to, but for what has no shorter form
+constexpr size_t kSparkline = 20;    // marks of a curve
+constexpr size_t kClientsShown = 3;  // slowest, and least reliable
+constexpr size_t kReasonColumns = 54;
+
+std::string Head(std::string_view title) { return "\n" + Emphasised(Emphasis::kHeading, title) + "\n"; }
+
+// `text` on lines of at most `columns`, broken at spaces, each after `indent`.
+std::string Wrapped(std::string_view text, size_t columns, std::string_view indent) {
+  std::string lines;
+  while (!text.empty()) {
+    size_t end = text.size();
+    if (end > columns) {
+      end = text.rfind(' ', columns);
+      if (end == text.npos || end == 0) end = std::min(text.find(' '), text.size());
+    }
+    lines += fmt::format("{}{}\n", indent, text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+std::string When(const std::string& iso8601) {  // "2025-01-31 14:25:30"
+  std::string text = iso8601.substr(0, 19);
+  if (text.size() == 19) text[10] = ' ';
+  return text;
+}
+
+std::string StatusLine(const RunOverview& page) {
+  const std::string& status = page.run.status;
+  const std::string word = Emphasised(status == "finished"  ? Emphasis::kGood
+                                      : status == "running" ? Emphasis::kHeading
+                                                            : Emphasis::kBad,
+                                      status);
+  std::string line = fmt::format("{}: round {}", word, page.committed());
+  if (page.rounds_wanted > 0) line += fmt::format(" of {}", page.rounds_wanted);
+  return line + fmt::format(", {} {}\n", status == "running" ? "for" : "in", SecondsText(page.time.total));
+}
+
+std::string Curves(const RunOverview& page) {
+  if (page.curves.empty()) return "";
+  size_t width = 0;
+  for (const Curve& curve : page.curves) width = std::max(width, curve.name.size());
+  width = std::min<size_t>(width, 20);
+  std::string text = Head("How it went");
+  for (const Curve& curve : page.curves) {
+    std::vector<double> values;
+    for (const auto& [round, value] : curve.points) values.push_back(value);
+    std::string name = curve.name;
+    std::ranges::replace(name, '/', ' ');
+    const auto& [best_round, best] = curve.best();
+    // One value has no course, and what is best at the end need not be said twice.
+    std::string end = values.size() == 1                        ? fmt::format("round {}", curve.points.back().first)
+                      : best_round == curve.points.back().first ? "the best"
+                                                                : fmt::format("best {:.4f} ({})", best, best_round);
+    text += fmt::format("  {:<{}} {}{} {:.4f} {}\n", name, width, Sparkline(values, kSparkline),
+                        std::string(kSparkline - std::min(kSparkline, values.size()), ' '), values.back(), end);
+  }
+  return text;
+}
+
+std::string Lost(int64_t refused, int64_t dropped, int64_t failed) {
+  std::string text;
+  const auto say = [&](int64_t count, const char* what) {
+    if (count > 0) text += fmt::format(", {} {}", count, what);
+  };
+  say(refused, "refused");
+  say(dropped, "dropped");
+  say(failed, "failed");
+  return text;
+}
+
+std::string Clients(const RunOverview& page) {
+  int64_t tasks = 0, folded = 0, refused = 0, dropped = 0, failed = 0;
+  for (const ClientReliabilityRow& client : page.clients) {
+    tasks += client.tasks;
+    folded += client.folded;
+    refused += client.refused;
+    dropped += client.dropped;
+    failed += client.failed;
+  }
+  if (tasks == 0) return "";
+  std::string text = Head("Clients");
+  text += fmt::format("  {} had {} tasks: {} came through{}\n", page.clients.size(), tasks, folded,
+                      Lost(refused, dropped, failed));
+  std::vector<const ClientReliabilityRow*> slow;
+  for (const ClientReliabilityRow& client : page.clients)
+    if (client.mean_train_seconds) slow.push_back(&client);
+  std::ranges::sort(slow, std::greater{}, [](const auto* client) { return *client->mean_train_seconds; });
+  if (!slow.empty() && *slow.front()->mean_train_seconds > 0) {
+    text += "  slowest, by the mean of their tasks:\n";
+    for (size_t i = 0; i < std::min(kClientsShown, slow.size()); ++i)
+      text += fmt::format("    {:<30} {}\n", slow[i]->client_id, SecondsText(*slow[i]->mean_train_seconds));
+  }
+  if (!page.failures.empty()) {
+    text += "  with most tasks that came to nothing:\n";
+    for (size_t i = 0; i < std::min(kClientsShown, page.failures.size()); ++i) {
+      const ClientFailuresRow& client = page.failures[i];
+      const auto row = std::ranges::find(page.clients, client.client_id, &ClientReliabilityRow::client_id);
+      text += fmt::format("    {:<30} {} of {} tasks\n", client.client_id, client.tasks,
+                          row == page.clients.end() ? client.tasks : row->tasks);
+      std::string last = fmt::format("round {} {}", client.last_round, client.status);
+      if (!client.error.empty()) last += ": " + OneLine(client.error);
+      // Most fail alike: the first tells it all.
+      if (i > 0 && last.size() > kReasonColumns) last = last.substr(0, last.rfind(' ', kReasonColumns - 2)) + " …";
+      text += Wrapped(last, kReasonColumns, "      ");
+    }
+    if (page.failures.size() > kClientsShown)
+      text += fmt::format("    and {} more\n", page.failures.size() - kClientsShown);
+  }
+  return text;
+}
+
+std::string Time(const RunOverview& page) {
+  const TimeSplit& time = page.time;
+  if (time.total <= 0 || page.attempts.empty()) return "";
+  std::string text = Head("Where the time went");
+  const auto line = [&](const char* what, double seconds) {
+    const auto marks = static_cast<size_t>(seconds / time.total * 20 + 0.5);
+    std::string row =
+        fmt::format("  {:<28} {:>11} {:>6} ", what, SecondsText(seconds), PercentText(seconds / time.total));
+    for (size_t mark = 0; mark < std::min<size_t>(marks, 20) / 2; ++mark) row += "█";
+    if (marks % 2 == 1) row += "▌";
+    row.erase(row.find_last_not_of(' ') + 1);
+    text += row + "\n";
+  };
+  line("clients at work", time.training);
+  line("aggregation", time.aggregating);
+  line("evaluation", time.evaluating);
+  line("waiting, writing, the rest", time.rest);
+  std::string task;
+  const auto part = [&](const std::optional<double>& seconds, const char* what) {
+    if (seconds) task += fmt::format("{}{} {}", task.empty() ? "" : ", ", what, SecondsText(*seconds));
+  };
+  part(time.task_waiting, "waits");
+  part(time.task_training, "trains");
+  part(time.task_uploading, "uploads");
+  if (!task.empty()) text += fmt::format("  a task, on average: {}\n", task);
+  if (page.bytes_down + page.bytes_up > 0)
+    text += fmt::format("  sent: {} to clients, {} from them\n", BytesText(page.bytes_down), BytesText(page.bytes_up));
+  return text;
+}
+
+std::string Keys(const RunOverview& page) {
+  std::string text = Head("What differs from the defaults");
+  size_t width = 0;
+  for (const auto& [key, value] : page.keys) width = std::max(width, key.size());
+  for (const auto& [key, value] : page.keys) {
+    // A path is known by its end.
+    std::string shown = OneLine(value);
+    const size_t room = kPage - std::min(kPage - 12, width + 4);
+    if (shown.size() > room && shown.starts_with("\"/")) shown = "\"…" + shown.substr(shown.size() - room + 2);
+    text += fmt::format("  {:<{}}  {}\n", key, width, shown);
+  }
+  return text;
+}
+
+std::string Said(const RunOverview& page) {
+  std::string text;
+  if (!page.tags.empty()) {
+    std::vector<std::string> tags;
+    for (const TagRow& tag : page.tags) tags.push_back(tag.tag);
+    text += fmt::format("tags: {}\n", fmt::join(tags, ", "));
+  }
+  for (const NoteRow& note : page.notes)
+    text += Wrapped(fmt::format("{}: {}", When(note.at), OneLine(note.text)), kPage, "");
+  return text;
+}
+
+std::string Model(const RunOverview& page, const std::string& folder) {
+  const ModelRow* model = page.newest_model();
+  if (model == nullptr) return "";
+  return Head("Model") + fmt::format("  {}\n  of round {}: {} parameters, {}\n", JoinPath(folder, model->path),
+                                     model->round, model->parameters, BytesText(model->bytes));
+}
+
+void PrintPage(const RunOverview& page, const std::string& folder) {
+  fmt::print("{}\n{}", Emphasised(Emphasis::kHeading, page.run.run_id), StatusLine(page));
+  fmt::print("began {} UTC, seed {}, rivulet {}\n",
+             When(page.run.started_at.empty() ? page.run.created_at : page.run.started_at), page.run.seed,
+             page.run.version);
+  if (!page.first_reason.empty()) fmt::print("{}", Wrapped(OneLine(page.first_reason), kPage, ""));
+  if (page.run.status == "interrupted" || page.run.status == "failed")
+    fmt::print("to go on: --resume {}\n", page.run.run_id);
+  const int64_t lost = static_cast<int64_t>(page.attempts.size()) - page.committed();
+  if (lost > 0) fmt::print("{} of {} attempts at a round were given up\n", lost, page.attempts.size());
+  fmt::print("{}{}", Said(page), Curves(page));
+  fmt::print("{}{}{}{}", Clients(page), Time(page), Keys(page), Model(page, folder));
+}
+
+void PrintJson(const RunOverview& page, const RunSummaryRow& summary) {
+  using Json = nlohmann::ordered_json;
+  Json json = Json::object();
+  const auto put = [](Json& object, const std::string& name, const SqlShown& value) {
+    std::visit(
+        [&](const auto& v) {
+          if constexpr (std::is_same_v<std::decay_t<decltype(v)>, std::monostate>) {
+            object[name] = nullptr;
+          } else {
+            object[name] = v;
+          }
+        },
+        value);
+  };
+  for (auto& [name, value] : Shown(page.run))
+    if (name != "config") put(json, name, value);
+  json["seed"] = page.run.seed;
+  for (auto& [name, value] : Shown(summary))
+    if (!json.contains(name)) put(json, name, value);
+  // The newest version that clients have measured, with how their values are spread.
+  for (const Curve& curve : page.curves) {
+    if (!curve.name.starts_with("evaluate/")) continue;
+    json["measured_round"] = curve.points.back().first;
+    json[curve.name] = curve.points.back().second;
+  }
+  if (!page.models.empty()) {
+    const ModelRow& model = page.models.back();
+    json["model_digest"] = model.digest;
+    put(json, "path", TextCell(model.path));
+    json["bytes"] = model.bytes;
+    json["parameters"] = model.parameters;
+  }
+  std::vector<std::string> tags, notes;
+  for (const TagRow& tag : page.tags) tags.push_back(tag.tag);
+  for (const NoteRow& note : page.notes) notes.push_back(note.at + " " + OneLine(note.text));
+  put(json, "tags", TextCell(fmt::format("{}", fmt::join(tags, ", "))));
+  put(json, "notes", TextCell(fmt::format("{}", fmt::join(notes, "\n"))));
+  json["bytes_down"] = page.bytes_down;
+  json["bytes_up"] = page.bytes_up;
+  json["time"] = {{"total_seconds", page.time.total},
+                  {"train_seconds", page.time.training},
+                  {"aggregate_seconds", page.time.aggregating},
+                  {"evaluate_seconds", page.time.evaluating},
+                  {"rest_seconds", page.time.rest}};
+  Json& failing = json["failing_clients"] = Json::array();
+  for (const ClientFailuresRow& client : page.failures)
+    failing.push_back({{"client_id", client.client_id},
+                       {"tasks", client.tasks},
+                       {"round", client.last_round},
+                       {"status", client.status},
+                       {"error", client.error}});
+  Json& keys = json["not_default"] = Json::object();
+  for (const auto& [key, value] : page.keys) put(keys, key, CellOfToml(value));
+  json["config"] = page.run.config;
+  fmt::print("{}\n", json.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+Status ShowRun(const ShowOptions& options) {
+  RIVULET_ASSIGN_OR_RETURN(const auto history, OpenToRead(options.history));
+  if (options.config) {
+    RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(options.run));
+    fmt::print("{}{}", run.config, run.config.ends_with('\n') ? "" : "\n");
+    return absl::OkStatus();
+  }
+  RIVULET_ASSIGN_OR_RETURN(const RunOverview page, LoadOverview(*history, options.run));
+  if (!options.history.json) {
+    PrintPage(page, FolderOf(history->real_path()));
+    return absl::OkStatus();
+  }
+  RIVULET_ASSIGN_OR_RETURN(const auto summaries, history->RunSummaries());
+  const auto summary = std::ranges::find(summaries, page.run.run_id, &RunSummaryRow::run_id);
+  PrintJson(page, summary == summaries.end() ? RunSummaryRow() : *summary);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Command RunsShowCommand() {
+  auto options = std::make_shared<ShowOptions>();
+  Command command{.name = "show",
+                  .summary = "One run on one page: how it went, who failed, where the time went, what was configured.",
+                  .example =
+                      "rivulet runs show latest\n"
+                      "  rivulet runs show latest --config > again.toml"};
+  command.Positional("RUN", &options->run, kRunHelp);
+  AddHistoryOptions(command, &options->history);
+  command.Flag("--config", &options->config, "print the whole configuration alone, as a scenario");
+  command.run = [options] { return ShowRun(*options); };
+  return command;
+}
+
+}  // namespace rivulet

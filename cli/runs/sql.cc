@@ -1,0 +1,38 @@
+// rivulet runs sql: a question in SQL, for whoever has no sqlite3 at hand.
+#include "cli/runs/commands.h"
+
+namespace rivulet {
+namespace {
+
+struct SqlOptions {
+  HistoryOptions history;
+  std::string sql;
+};
+
+Status AskHistory(const SqlOptions& options) {
+  RIVULET_ASSIGN_OR_RETURN(const auto history, OpenToRead(options.history));
+  StatusOr<SqlAnswer> answer = history->Ask(options.sql);
+  if (!answer.ok()) return absl::IsInvalidArgument(answer.status()) ? AsUsageError(answer.status()) : answer.status();
+  std::vector<Column> columns;
+  for (const std::string& name : answer->columns) columns.push_back({.name = name, .digits = -1});
+  Table table(std::move(columns));
+  for (std::vector<SqlShown>& row : answer->rows) table.Add(std::move(row));
+  // Every column is there because somebody asked for it.
+  PrintRows(table, options.history.json, true, "no rows");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Command RunsSqlCommand() {
+  auto options = std::make_shared<SqlOptions>();
+  Command command{.name = "sql",
+                  .summary = "Ask the history in SQL: its views are described in docs/history.md. Nothing is written.",
+                  .example = "rivulet runs sql \"SELECT run_id, best_accuracy FROM run_leaderboard LIMIT 5\""};
+  command.Positional("SELECT", &options->sql, "one statement, in quotes");
+  AddHistoryOptions(command, &options->history);
+  command.run = [options] { return AskHistory(*options); };
+  return command;
+}
+
+}  // namespace rivulet

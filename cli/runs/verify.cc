@@ -1,0 +1,72 @@
+// rivulet runs verify: a stored run done again, which must come out as it is recorded.
+#include "cli/run/prepare_data.h"
+#include "cli/runs/commands.h"
+#include "federated/scenario/scenario.h"
+#include "simulations/replay.h"
+
+namespace rivulet {
+namespace {
+
+struct VerifyOptions {
+  HistoryOptions history;
+  std::string run;
+  std::vector<std::string> sets;
+  std::optional<int64_t> workers;
+};
+
+Status VerifyRun(const VerifyOptions& options) {
+  ReplayOptions replay{.db_path = options.history.db, .workers = static_cast<int>(options.workers.value_or(0))};
+  {
+    RIVULET_ASSIGN_OR_RETURN(const auto history, OpenToRead(options.history));
+    RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(options.run));
+    replay.run = run.run_id;
+    std::vector<std::pair<std::string, std::string>> overrides;
+    for (const std::string& set : options.sets) {
+      const size_t equals = set.find('=');
+      if (equals == std::string::npos || equals == 0)
+        return UsageError("--set takes KEY=VALUE, not '{}'", Shortened(set));
+      overrides.emplace_back(set.substr(0, equals), set.substr(equals + 1));
+    }
+    const std::string title = fmt::format("the stored configuration of run {}", run.run_id);
+    RIVULET_ASSIGN_OR_RETURN(const Scenario stored, Scenario::ParseStored(run.config, title));
+    StatusOr<Scenario> scenario = Scenario::ParseStored(run.config, title, overrides);
+    if (!scenario.ok()) return AsUsageError(scenario.status());
+    // Another learning rate gives another run, and nothing would be verified.
+    RIVULET_RETURN_IF_ERROR(AsUsageError(CheckSamePlanKeys(stored, *scenario)));
+    replay.scenario = *std::move(scenario);
+  }
+  RIVULET_RETURN_IF_ERROR(PrepareDataHere(replay.scenario));
+  replay.on_version = [](int64_t version, int64_t versions) {
+    fmt::print(stderr, "version {} of {} comes out as recorded\n", version, versions);
+  };
+  RIVULET_ASSIGN_OR_RETURN(const ReplayResult result, Replay(replay));
+  if (options.history.json) {
+    fmt::print("{}\n", JsonObject({{"run_id", result.run_id},
+                                   {"versions", result.versions},
+                                   {"tasks", result.tasks},
+                                   {"model_digest", result.model_digest.Hex()}}));
+  } else {
+    fmt::print("run {}: {} versions of {} tasks come out as recorded\n{:<13} {}\n", result.run_id, result.versions,
+               result.tasks, "model digest", result.model_digest.Hex());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Command RunsVerifyCommand() {
+  auto options = std::make_shared<VerifyOptions>();
+  Command command{.name = "verify",
+                  .summary = "Do a run again from its history; every version must come out as recorded, to the bit.",
+                  .example =
+                      "rivulet runs verify latest\n"
+                      "  rivulet runs verify latest --set data.train=/elsewhere/train.tfrecord"};
+  command.Positional("RUN", &options->run, kRunHelp)
+      .Repeated("--set", "KEY=VALUE", &options->sets, "where its files lie now, such as data.train=FILE; repeatable")
+      .Option("--workers", "N", &options->workers, "threads that train clients [one per core]", {1, 1024});
+  AddHistoryOptions(command, &options->history);
+  command.run = [options] { return VerifyRun(*options); };
+  return command;
+}
+
+}  // namespace rivulet

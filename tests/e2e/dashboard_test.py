@@ -1,0 +1,151 @@
+"""`rivulet dashboard`: pages over a history, that say what it says and do nothing else."""
+import html.parser
+import http.client
+import shutil
+import signal
+import subprocess
+import tempfile
+import urllib.parse
+
+from harness import RivuletTest, main
+
+VOID = {"meta", "link", "input", "br", "!doctype"}
+
+
+class Balanced(html.parser.HTMLParser):
+    """Every tag that is opened is closed in its turn; what is shown, and what is linked to."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.text, self.links, self.tags = [], "", [], set()
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.add(tag)
+        self.links += [value for name, value in attributes if name in ("href", "src", "action")]
+        for name, _ in attributes:
+            assert not name.startswith("on") and name != "style", f"{tag} {name}"
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in VOID:
+            self.handle_endtag(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open[-1] == tag, (tag, self.open)
+        self.open.pop()
+
+    def handle_data(self, data):
+        self.text += data
+
+
+class Dashboard(RivuletTest):
+    def setUp(self):
+        super().setUp()
+        if "dashboard" not in self.run_rivulet("--help").out:
+            self.skipTest("built without cpp-httplib")
+
+    def serve(self, db="runs.sqlite"):
+        process = self.start("dashboard", "--db", self.path(db), "--http", "127.0.0.1:0")
+        line = process.stdout.readline()
+        self.assertIn(" at http://127.0.0.1:", line)
+        self.port = int(line.rsplit(":", 1)[1].strip().strip("/"))
+        return process
+
+    def get(self, path, method="GET", **headers):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection.request(method, path, headers={"Host": f"127.0.0.1:{self.port}", **headers})
+        response = connection.getresponse()
+        body = response.read().decode()
+        connection.close()
+        return response, body
+
+    def page(self, path, status=200):
+        response, body = self.get(path)
+        self.assertEqual(response.status, status, body)
+        self.assertIn("default-src 'none'", response.getheader("Content-Security-Policy"))
+        parser = Balanced()
+        parser.feed(body)
+        parser.close()
+        self.assertEqual(parser.open, [])
+        self.assertNotIn("script", parser.tags)
+        for link in parser.links:
+            self.assertTrue(link.startswith(("/", "#")), link)
+        return parser
+
+    def test_pages_say_what_the_history_says(self):
+        for rate in ("0.1", "0.3"):
+            self.simulate("--set", f"client.optimizer.learning_rate={rate}")
+        hostile = "<script>alert(1)</script> & \"quotes\""
+        self.run_rivulet("runs", "note", "latest", hostile, "--db", self.path("runs.sqlite"), code=0)
+        process = self.serve()
+        ids = [run_id for run_id, in self.query("SELECT run_id FROM runs ORDER BY rowid")]
+        runs = self.page("/")
+        for run_id in ids:
+            self.assertIn(run_id, runs.text)
+            self.assertIn(f"/run?id={run_id}", runs.links)
+        self.assertIn("learning_rate", runs.text)
+        run = self.page(f"/run?id={ids[1]}")
+        self.assertIn(hostile, run.text)
+        self.assertIn("svg", run.tags)
+        for row in self.query("SELECT test_accuracy, test_loss FROM round_summary WHERE run_id = ?", ids[1]):
+            self.assertIn(f"{row[0]:.4f}", run.text)
+            self.assertIn(f"{row[1]:.4f}", run.text)
+        for client_id, in self.query("SELECT client_id FROM client_reliability WHERE run_id = ?", ids[1]):
+            self.assertIn(client_id, run.text)
+        compared = self.page("/compare?" + urllib.parse.urlencode([("run", run_id) for run_id in ids]))
+        self.assertIn("client.optimizer.learning_rate", compared.text)
+        self.assertIn("0.3", compared.text)
+        response, style = self.get("/style.css")
+        self.assertTrue(response.getheader("Content-Type").startswith("text/css"))
+        self.assertIn("prefers-color-scheme: dark", style)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(20), 0)
+
+    def test_refusals(self):
+        self.simulate()
+        self.serve()
+        self.assertIn("no run", self.page("/run?id=nothing", 404).text)
+        self.assertIn("at least two", self.page("/compare?run=tiny", 400).text)
+        self.assertIn("nothing under this address", self.page("/etc/passwd", 404).text)
+        self.page("/run?id=%00%ff<b>&rounds=-5&clients=99999999999", 404)
+        self.page("/run?id=tiny&rounds=999&clients=999")
+        self.assertEqual(self.get("/", "POST")[0].status, 405)
+        self.assertEqual(self.get("/", Host="evil.example")[0].status, 403)
+        self.assertEqual(self.get("/", Host=f"localhost:{self.port}")[0].status, 200)
+        for address, fragment in (("0.0.0.0:0", "this machine"), ("127.0.0.1", "HOST:PORT"), ("127.0.0.1:99999", "65535")):
+            self.assert_refused(self.run_rivulet("dashboard", "--db", self.path("runs.sqlite"), "--http", address),
+                                fragment, code=2)
+        self.assert_refused(self.run_rivulet("dashboard", "--db", self.path("runs.sqlite"), "--http",
+                                             f"127.0.0.1:{self.port}"), "could not be taken", code=1)
+        self.assert_refused(self.run_rivulet("dashboard", "--db", self.path("none.sqlite")), "none.sqlite", code=1)
+
+    def test_many_rounds_and_clients_are_paged(self):
+        self.simulate("--rounds", "120", "--set", "data.partition.clients=90", "--set", "data.synth.writers=90")
+        self.serve()
+        first = self.page("/run?id=tiny")
+        self.assertIn("of 120", first.text)
+        self.assertTrue(any("rounds=50" in link for link in first.links), first.links)
+        self.assertIn("101–120 of 120", self.page("/run?id=tiny&rounds=100").text)
+
+    def test_a_browser_shows_it_and_has_nothing_to_complain_about(self):
+        chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+        if chromium is None:
+            self.skipTest("no Chromium")
+        self.simulate()
+        self.serve()
+        with tempfile.TemporaryDirectory() as profile:
+            done = subprocess.run(
+                [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--enable-logging=stderr",
+                 f"--user-data-dir={profile}", "--dump-dom", f"http://127.0.0.1:{self.port}/run?id=tiny"],
+                capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("How it went", done.stdout)
+        self.assertIn("<svg", done.stdout)
+        complaints = [line for line in done.stderr.splitlines() if "CONSOLE" in line and "favicon" not in line]
+        self.assertEqual(complaints, [])
+
+
+if __name__ == "__main__":
+    main()

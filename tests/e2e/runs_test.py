@@ -1,0 +1,358 @@
+"""`rivulet runs`: what happened last night, as people and programs ask for it."""
+import csv
+import json
+import os
+import pathlib
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import unittest
+import xml.etree.ElementTree
+
+from harness import RivuletTest, main
+
+
+class RunsTest(RivuletTest):
+    def runs(self, *arguments, code=0, **kwargs):
+        return self.run_rivulet("runs", *arguments, "--db", self.path("runs.sqlite"), code=code, **kwargs)
+
+    def runs_json(self, *arguments):
+        return json.loads(self.runs(*arguments, "--json").out)
+
+    def ids(self):
+        return [run_id for run_id, in self.query("SELECT run_id FROM runs ORDER BY rowid")]
+
+
+class List(RunsTest):
+    def test_what_tells_runs_apart_is_a_column(self):
+        for rate in ("0.1", "0.3"):
+            self.simulate("--set", f"client.optimizer.learning_rate={rate}")
+        text = self.runs("list").out
+        title, *lines = text.splitlines()
+        self.assertIn("learning_rate", title)
+        self.assertEqual(len(lines), 2)
+        self.assertRegex(lines[0], r"finished +4/4 +0\.\d{4} +0\.3 ")
+        rows = self.runs_json("list")
+        self.assertEqual([row["client.optimizer.learning_rate"] for row in rows], [0.3, 0.1])
+
+    def test_where_and_sort_and_limit(self):
+        for seed in ("1", "2", "3"):
+            self.simulate("--set", f"run.seed={seed}")
+        self.runs("tag", self.ids()[1], "baseline")
+        seeds = lambda *arguments: [row["seed"] for row in self.runs_json("list", *arguments)]
+        self.assertEqual(seeds(), [3, 2, 1])
+        self.assertEqual(seeds("--sort", "run.seed"), [1, 2, 3])
+        self.assertEqual(seeds("--where", "tag=baseline"), [2])
+        self.assertEqual(seeds("--where", "run.seed=3"), [3])
+        self.assertEqual(seeds("--where", "name=tiny", "--where", "status=finished", "--limit", "1"), [3])
+        best = [row["best_accuracy"] for row in self.runs_json("list", "--sort", "best_accuracy")]
+        self.assertEqual(best, sorted(best, reverse=True))
+        self.assertEqual(self.runs("list", "--where", "run.seed=9").out, "no run is so\n")
+        self.assert_refused(self.runs("list", "--where", "client.epoch=1", code=2), "'client.epochs'", code=2)
+        self.assert_refused(self.runs("list", "--sort", "best", code=2), "--sort", code=2)
+        self.assert_refused(self.runs("list", "--where", "tiny", code=2), "KEY=VALUE", code=2)
+
+    def test_a_narrow_terminal_loses_columns_and_no_run(self):
+        for seed in ("1", "2"):
+            self.simulate("--set", f"run.seed={seed}")
+        narrow = self.runs("list", env={"COLUMNS": "60"}).out
+        self.assertLessEqual(max(map(len, narrow.splitlines())), 60)
+        for run_id in self.ids():
+            self.assertIn(run_id, narrow)
+        wide = self.runs("list", "--wide", env={"COLUMNS": "60"}).out
+        self.assertIn("started (UTC)", wide)
+        for subcommand in (["rounds", "latest"], ["clients", "latest"]):
+            text = self.runs(*subcommand, env={"COLUMNS": "60"}).out
+            self.assertLessEqual(max(map(len, text.splitlines())), 60, text)
+
+    def test_no_colour_where_nobody_sees_it(self):
+        self.simulate()
+        for subcommand in (["list"], ["show", "latest"], ["rounds", "latest"]):
+            self.assertNotIn("\033", self.runs(*subcommand).out)
+
+
+class Show(RunsTest):
+    def test_page_tells_what_matters_in_60_columns(self):
+        self.simulate()
+        self.runs("tag", "latest", "baseline")
+        page = self.runs("show", "latest").out
+        self.assertRegex(page, r"(?m)^finished: round 4 of 4, in ")
+        self.assertRegex(page, r"(?m)^tags: baseline$")
+        self.assertRegex(page, r"(?m)^  test accuracy +[▁-█]{4} +0\.\d{4} (the best|best 0\.\d{4} \(\d\))$")
+        self.assertRegex(page, r"(?m)^  \d had 12 tasks: 12 came through$")
+        self.assertRegex(page, r"(?m)^  client\.epochs +2$")
+        self.assertRegex(page, r"(?m)^  clients at work .* %")
+        # What is as it would be anyway is not told, and no key of no value is.
+        self.assertNotIn("client.shuffle", page)
+        self.assertNotIn("durability", self.runs("show", "latest", "--config").out)
+        model = re.search(r"(?m)^Model\n  (.*)$", page).group(1)
+        self.assertTrue(pathlib.Path(model).is_file())
+        for line in page.splitlines():
+            self.assertTrue(len(line) <= 60 or line.strip() == model, line)
+
+    def test_config_is_a_scenario_that_gives_the_same_run(self):
+        self.simulate()
+        self.write("again.toml", self.runs("show", "latest", "--config").out)
+        self.run_rivulet("simulate", self.path("again.toml"), "--db", self.path("again.sqlite"), code=0)
+        self.assertEqual(self.digests(db="again.sqlite"), self.digests())
+
+    def test_failing_clients_come_with_their_reasons(self):
+        self.run_rivulet("simulate", self.scenario, "--db", self.path("runs.sqlite"), "--set", "server.value_bits=-30",
+                         "--set", "server.max_attempts=1", code=1)
+        shown = self.runs_json("show", "latest")
+        self.assertEqual(shown["status"], "failed")
+        self.assertGreater(len(shown["failing_clients"]), 0)
+        self.assertIn("server.value_bits", shown["failing_clients"][0]["error"])
+        page = self.runs("show", "latest").out
+        self.assertIn("failed: round 0 of 4", page)
+        self.assertIn("refused", page)
+        self.assertIn("--resume", page)
+
+    def test_a_killed_run_is_not_running(self):
+        process = self.start("simulate", self.scenario, "--db", self.path("runs.sqlite"), "--rounds", "100000",
+                             "--set", "run.durability=round")
+        deadline = time.monotonic() + 60
+        while not pathlib.Path(self.path("runs.sqlite")).exists() or not self.committed():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+        self.assertEqual(self.runs_json("show", "latest")["status"], "running")
+        self.assertEqual(self.runs_json("list")[0]["status"], "running")
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        self.assertEqual(self.query("SELECT status FROM runs"), [("running",)])
+        self.assertEqual(self.runs_json("show", "latest")["status"], "interrupted")
+        self.assertEqual(self.runs_json("list")[0]["status"], "interrupted")
+        self.assertIn("interrupted: round", self.runs("show", "latest").out)
+        self.assertIn("was interrupted", self.runs("tail", "latest").out)
+
+
+class Compare(RunsTest):
+    def test_what_differed_and_how_far_seeds_spread(self):
+        for seed in ("1", "2"):
+            self.simulate("--set", f"run.seed={seed}")
+        self.simulate("--set", "client.epochs=1")
+        one, two, three = self.ids()
+        told = self.runs_json("compare", one, two, three)
+        self.assertEqual([run["run_id"] for run in told["runs"]], [one, two, three])
+        self.assertEqual(told["differing"], {"client.epochs": ["2", "2", "1"], "run.seed": ["1", "2", "7"]})
+        group, = told["equal_but_for_the_seed"]
+        self.assertEqual(group["runs"], [one, two])
+        last = [run["metrics"]["test/accuracy"]["last"] for run in told["runs"][:2]]
+        told_metric = group["metrics"]["test/accuracy"]
+        self.assertAlmostEqual(told_metric["last_mean"], sum(last) / 2)
+        self.assertAlmostEqual(told_metric["last_deviation"], abs(last[0] - last[1]) / 2 ** 0.5)
+        text = self.runs("compare", "name=tiny").out
+        self.assertRegex(text, rf"(?m)^A  {one}  finished$")
+        self.assertRegex(text, r"(?m)^  client\.epochs +2 +2 +1$")
+        self.assertIn("A, B: equal but for the seed", text)
+        self.assertIn("±", text)
+        self.assert_refused(self.runs("compare", one, code=2), "at least two", code=2)
+        self.assert_refused(self.runs("compare", one, "tinny", code=1), "tinny", code=1)
+
+
+class Plot(RunsTest):
+    def test_svg_is_well_formed_and_has_a_curve_a_run(self):
+        for seed in ("1", "2"):
+            self.simulate("--set", f"run.seed={seed}")
+        out = self.path("plot.svg")
+        self.runs("plot", *self.ids(), "--metric", "test/loss", "--out", out)
+        root = xml.etree.ElementTree.parse(out).getroot()
+        self.assertEqual(root.tag, "{http://www.w3.org/2000/svg}svg")
+        texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+        for text in ("test/loss", "round", *self.ids()):
+            self.assertIn(text, texts)
+        drawn = self.runs("plot", *self.ids(), "--terminal", env={"COLUMNS": "60"}).out
+        self.assertIn("test/accuracy", drawn)
+        self.assertLessEqual(max(map(len, drawn.splitlines())), 60)
+        self.assertTrue(any("\u2801" <= c <= "\u28ff" for c in drawn))
+        self.assert_refused(self.runs("plot", "latest", "--metric", "test/los", "--out", out, code=2), "test/loss", code=2)
+        self.assert_refused(self.runs("plot", "latest", code=2), "--out", code=2)
+        self.assert_refused(self.runs("plot", "latest", "--out", self.path("x.bmp"), code=2), ".svg", code=2)
+
+
+class Export(RunsTest):
+    def test_files_hold_what_the_views_hold(self):
+        self.simulate()
+        self.simulate("--set", "run.seed=8")
+        run_id = self.ids()[0]
+        self.runs("export", run_id, "--csv", self.path("out/csv"), "--json", self.path("run.json"))
+        whole = json.loads(pathlib.Path(self.path("run.json")).read_text())
+        connection = sqlite3.connect(self.path("runs.sqlite"))
+        connection.row_factory = sqlite3.Row
+        for view in ("runs", "run_keys", "rounds", "client_rounds", "metrics", "models", "events", "client_reliability"):
+            rows = [dict(row) for row in connection.execute(f"SELECT * FROM {view} WHERE run_id = ?", (run_id,))]
+            by_text = lambda row: json.dumps(row, sort_keys=True)
+            self.assertEqual(sorted(map(by_text, whole[view])), sorted(map(by_text, rows)), view)
+            with open(self.path(f"out/csv/{view}.csv"), newline="") as file:
+                lines = list(csv.DictReader(file))
+            self.assertEqual(len(lines), len(rows), view)
+            if rows:
+                self.assertEqual(list(lines[0]), list(rows[0]), view)
+        connection.close()
+        self.assert_refused(self.runs("export", run_id, code=2), "--csv DIR, --json FILE or --tensorboard DIR", code=2)
+
+
+    def test_tensorboard_reads_what_was_measured(self):
+        python = next((python for python in (os.environ.get("RIVULET_PEER_PYTHON"), sys.executable) if python and
+                       subprocess.run([python, "-c", "import tensorboard"], capture_output=True).returncode == 0), None)
+        self.simulate()
+        self.runs("export", "latest", "--tensorboard", self.path("events"))
+        folder = self.folder / "events" / self.ids()[0]
+        self.assertEqual(len(list(folder.glob("events.out.tfevents.*"))), 1)
+        if python is None:
+            self.skipTest("no Python with the package tensorboard; RIVULET_PEER_PYTHON may name one")
+        script = """
+import json, sys
+from tensorboard.backend.event_processing import event_accumulator
+events = event_accumulator.EventAccumulator(sys.argv[1])
+events.Reload()
+histogram = events.Histograms("clients/train_loss")[-1].histogram_value
+print(json.dumps([[(e.step, e.value) for e in events.Scalars("test/accuracy")], events.Tags()["histograms"],
+                  histogram.num, sum(histogram.bucket), histogram.min, histogram.max]))
+"""
+        done = subprocess.run([python, "-c", script, str(folder)], capture_output=True, text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        accuracy, tags, number, counted, least, greatest = json.loads(done.stdout.splitlines()[-1])
+        rows = self.query("SELECT round, test_accuracy FROM round_summary ORDER BY round")
+        self.assertEqual([step for step, _ in accuracy], [step for step, _ in rows])
+        for (_, read), (_, stored) in zip(accuracy, rows):
+            self.assertAlmostEqual(read, stored, places=6)
+        self.assertEqual(sorted(tags), ["clients/train_loss", "clients/train_seconds", "clients/update_norm"])
+        losses = [loss for loss, in self.query("SELECT train_loss FROM client_rounds WHERE round = 4")]
+        self.assertEqual((number, counted), (len(losses), len(losses)))
+        self.assertAlmostEqual(least, min(losses))
+        self.assertAlmostEqual(greatest, max(losses))
+
+
+class Sql(RunsTest):
+    def test_answers_and_refusals(self):
+        self.simulate()
+        self.assertEqual(self.runs_json("sql", "SELECT count(*) AS n, NULL AS unknown, 0.5 AS half FROM rounds"),
+                         [{"n": 4, "unknown": None, "half": 0.5}])
+        text = self.runs("sql", "SELECT round, status FROM rounds ORDER BY round;").out
+        self.assertEqual(text.splitlines()[1].split(), ["1", "committed"])
+        self.assertEqual(self.runs("sql", "SELECT * FROM rounds WHERE round = 99").out, "no rows\n")
+        for sql, fragment in (("SELEC 1", "SELEC"), ("DELETE FROM run", "only read"), ("SELECT 1; SELECT 2", "SELECT 2"),
+                              ("SELECT ?", "parameters"), ("-- nothing", "empty"), ("VACUUM", "only read"),
+                              ("SELECT colour FROM rounds", "colour")):
+            self.assert_refused(self.runs("sql", sql, code=2), fragment, code=2)
+        self.assertEqual(self.query("SELECT count(*) FROM runs"), [(1,)])
+
+
+class Questions(RunsTest):
+    def test_those_of_the_page_are_answered(self):
+        self.simulate()
+        self.simulate("--set", "client.optimizer.learning_rate=0.3")
+        self.run_rivulet("simulate", self.scenario, "--db", self.path("runs.sqlite"), "--set", "server.value_bits=-30",
+                         "--set", "server.max_attempts=1", code=1)
+        page = (pathlib.Path(__file__).parents[2] / "docs/history.md").read_text()
+        questions = re.findall(r"```sql\n(.*?)```", page.split("## A dozen questions")[1], re.S)
+        self.assertGreaterEqual(len(questions), 12)
+        for sql in questions:
+            with self.subTest(sql=sql):
+                rows = self.runs_json("sql", sql)
+                # Every question but those that ask for what did not happen has an answer here.
+                self.assertTrue(rows or "level <> 'info'" in sql or ">= 0.5" in sql, sql)
+
+
+class Models(RunsTest):
+    def test_rounds_of_a_run_are_named(self):
+        self.simulate("--set", "run.keep_models=all")
+        db = ["--db", self.path("runs.sqlite")]
+        for row in self.query("SELECT round, test_accuracy, test_loss FROM round_summary"):
+            told = json.loads(self.run_rivulet("model", "evaluate", f"tiny:{row[0]}", *db, "--json", code=0).out)
+            self.assertEqual((told["round"], told["test/accuracy"], told["test/loss"]), row)
+        best, = self.query("SELECT best_round FROM run_leaderboard")[0]
+        told = json.loads(self.run_rivulet("model", "evaluate", "latest:best", *db, "--json", code=0).out)
+        self.assertEqual(told["round"], best)
+        other = json.loads(self.run_rivulet("model", "evaluate", "latest", "--data", self.path("data/train.tfrecord"),
+                                            *db, "--json", code=0).out)
+        self.assertEqual(other["round"], 4)
+        self.assertEqual(other["test/accuracy/total"], 12 * 8)
+        inspected = json.loads(self.run_rivulet("model", "inspect", "latest:2", *db, "--json", code=0).out)
+        self.assertEqual(inspected["metadata.rivulet.model_digest"], self.digests()[1])
+        self.run_rivulet("model", "diff", "latest:4", "tiny", *db, code=0)
+        self.assertEqual(self.run_rivulet("model", "diff", "latest:3", "latest:4", *db).code, 1)
+        self.run_rivulet("model", "export", "latest:best", *db, "--out", self.path("m.onnx"), code=0)
+        self.assert_refused(self.run_rivulet("model", "inspect", "latest:9", *db), "rounds 0 to 4", code=1)
+        self.assert_refused(self.run_rivulet("model", "inspect", "tinny:1", *db), "'tiny'", code=1)
+        self.simulate("--set", "run.name=short", "--set", "run.keep_models=last")
+        self.assert_refused(self.run_rivulet("model", "evaluate", "short:1", *db), "was not kept", "4 (run.keep_models", code=1)
+
+
+class Prune(RunsTest):
+    def test_old_runs_go_and_tagged_ones_stay(self):
+        for seed in ("1", "2", "3", "4"):
+            self.simulate("--set", f"run.seed={seed}")
+        one, two, three, four = self.ids()
+        self.runs("tag", one, "baseline")
+        kept = self.digests(run=four)
+        (self.folder / "runs.sqlite.models" / two / "mine.txt").write_text("mine")
+        listed = self.runs("prune", "--keep", "1")
+        self.assertIn("--yes", listed.err)
+        self.assertEqual(self.ids(), [one, two, three, four])
+        told = self.runs_json("prune", "--keep", "1", "--yes")
+        self.assertEqual([row["run_id"] for row in told], [three, two])
+        self.assertEqual(self.ids(), [one, four])
+        folders = sorted(path.name for path in (self.folder / "runs.sqlite.models").iterdir())
+        self.assertEqual(folders, sorted([one, two, four]))
+        self.assertEqual([path.name for path in (self.folder / "runs.sqlite.models" / two).iterdir()], ["mine.txt"])
+        for view in ("rounds", "client_rounds", "metrics", "models", "run_keys", "events"):
+            self.assertEqual(self.query(f"SELECT DISTINCT run_id FROM {view} ORDER BY run_id"), [(one,), (four,)], view)
+        self.assertEqual(self.query("PRAGMA foreign_key_check"), [])
+        self.assertEqual(self.digests(run=four), kept)
+        self.assertEqual(self.runs("prune", "--keep", "1", "--yes").out, "there is nothing to remove\n")
+        self.assert_refused(self.runs("prune", code=2), "--keep", code=2)
+
+
+class Verify(RunsTest):
+    def test_a_run_comes_out_as_recorded_or_its_first_difference_is_named(self):
+        self.simulate()
+        told = self.runs_json("verify", "latest")
+        self.assertEqual(told["versions"], 4)
+        self.assertEqual(told["model_digest"], self.digests()[-1])
+        os.rename(self.path("data"), self.path("moved"))
+        self.runs("verify", "latest", "--set", f"data.train={self.path('moved/train.tfrecord')}",
+                  "--set", f"data.test={self.path('moved/test.tfrecord')}")
+        os.rename(self.path("moved"), self.path("data"))
+        self.assert_refused(self.runs("verify", "latest", "--set", "client.epochs=9", code=2), "client.epochs", code=2)
+        connection = sqlite3.connect(self.path("runs.sqlite"))
+        connection.execute("UPDATE model SET digest = zeroblob(32) WHERE round = 3")
+        connection.commit()
+        connection.close()
+        self.assert_refused(self.runs("verify", "latest", code=1), "version 3", code=1)
+
+
+class Tail(RunsTest):
+    def test_follows_a_run_to_its_end(self):
+        self.simulate()
+        lines = self.runs("tail", "latest").out.splitlines()
+        self.assertRegex(lines[-1], r"^run tiny-.* has finished$")
+        self.assertTrue(any(re.match(r"\d\d:\d\d:\d\d round 4  accuracy 0\.\d{4}  loss \d", line) for line in lines), lines)
+        self.assertEqual(len(self.runs("tail", "latest", "--lines", "1").out.splitlines()), 2)
+        process = self.start("simulate", self.scenario, "--db", self.path("runs.sqlite"), "--rounds", "200",
+                             "--set", "run.durability=round", "--set", "run.name=longer")
+        deadline = time.monotonic() + 60
+        while not self.query("SELECT 1 FROM rounds r JOIN runs USING (run_id) WHERE name = 'longer'"):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+        rows = [json.loads(line) for line in self.runs("tail", "longer", "--json", "--lines", "0").out.splitlines()]
+        process.wait()
+        rounds = [row["round"] for row in rows if "attempt" in row]
+        self.assertEqual(rounds, list(range(rounds[0], 201)))
+
+
+class Help(RivuletTest):
+    def test_help_and_version_are_commands_too(self):
+        self.assertEqual(self.run_rivulet("version", code=0).out, self.run_rivulet("--version", code=0).out)
+        self.assertEqual(self.run_rivulet("help", code=0).out, self.run_rivulet("--help", code=0).out)
+        self.assertEqual(self.run_rivulet("help", "runs", "show", code=0).out,
+                         self.run_rivulet("runs", "show", "--help", code=0).out)
+        self.assert_refused(self.run_rivulet("help", "runs", "shwo"), "'show'", code=2)
+
+
+if __name__ == "__main__":
+    main()

@@ -11,6 +11,9 @@ find_dependency(Eigen3 NO_MODULE)
 find_dependency(hwy CONFIG)
 find_dependency(fmt CONFIG)
 find_dependency(nlohmann_json CONFIG)
+# Folders of images are read where these are there, each its own format.
+find_package(PNG QUIET)
+find_package(JPEG QUIET)
 
 # oneDNN's own CMake files ask for OpenCL headers that a CPU build does not need. Imported targets, because their paths
 # are this machine's and are looked up again where the package is used.

@@ -25,6 +25,8 @@ build_packages=(
   "libfmt-dev|text"
   "libedit-dev|line editing in rivulet debug (optional)"
   "libcpp-httplib-dev|the pages of rivulet dashboard (optional)"
+  "libpng-dev|folders of PNG images (optional)"
+  "libjpeg-dev|folders of JPEG images (optional)"
 )
 test_packages=(
   "libgtest-dev|unit tests"

@@ -20,6 +20,7 @@ StatusOr<std::vector<std::string>> WritePartitionFiles(FileSystem& fs, const Dat
   std::string record;
   for (int64_t client = 0; client < shares.size(); ++client) {
     if (progress) RIVULET_RETURN_IF_ERROR(progress(client, shares.size()));
+    if (shares.ExamplesOf(client).empty()) continue;
     paths.push_back(JoinPath(folder, shares.NameAt(client) + ".tfrecord"));
     RIVULET_ASSIGN_OR_RETURN(auto writer, RecordWriter::Create(fs, paths.back()));
     for (const uint32_t example : shares.ExamplesOf(client)) {

@@ -61,7 +61,7 @@ StatusOr<Graph> Constrain(const Graph& graph, const std::vector<std::string>& on
 }
 
 // Runs the graph on zeros: what nodes cost seldom depends on values.
-StatusOr<CostModel> Measure(const GraphSource& source, int64_t steps) {
+StatusOr<CostModel> MeasureSteps(const GraphSource& source, int64_t steps) {
   EnterWorkerThread();
   CompileOptions options;
   options.kernels = source.kernels;
@@ -148,7 +148,7 @@ Status Place(const PlaceOptions& options) {
     costs = *std::move(read);
   }
   if (options.measure) {
-    RIVULET_ASSIGN_OR_RETURN(const CostModel measured, Measure(source, *options.measure));
+    RIVULET_ASSIGN_OR_RETURN(const CostModel measured, MeasureSteps(source, *options.measure));
     costs.Merge(measured);
   }
   RIVULET_ASSIGN_OR_RETURN(const Placement placement,

@@ -1,6 +1,4 @@
-// CIFAR-10's binary version (Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009) as TFRecord
-// files. A record of its files is one label byte and 3,072 pixel bytes: 1,024 red, 1,024 green, 1,024 blue, each row by
-// row.
+// CIFAR-10's binary version (engine/datasets/cifar_records.h) as TFRecord files.
 #pragma once
 
 #include <string>

@@ -50,10 +50,18 @@ struct ModelConfig {
 };
 
 struct PartitionConfig {
-  std::string kind = "iid";       // iid, shards, dirichlet, by_key
+  std::string kind = "iid";       // a way of dividing, as setup/partition.h has them
   int64_t clients = 0;            // 0 for by_key: as many as there are keys
+  std::string sizes = "even";     // iid, dirichlet, continuous: as setup/partitioners/sizes.h has them
+  double skew = 1;                // of sizes: exponential, power_law, lognormal
+  double size_alpha = 0.5;        // of sizes: dirichlet
   int64_t shards_per_client = 2;  // shards
-  double alpha = 0.5;             // dirichlet
+  double alpha = 0.5;             // dirichlet, label_dirichlet
+  int64_t min_examples = 1;       // label_dirichlet
+  int64_t labels_per_client = 2;  // pathological
+  std::string distribution;       // distribution: a file (absolute after parsing)
+  std::string property;           // continuous: a feature
+  double strictness = 1;          // continuous
   std::string key = "writer";     // by_key: a feature
 };
 

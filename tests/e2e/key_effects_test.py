@@ -233,6 +233,34 @@ class KeyEffects(RivuletTest):
     def test_data__partition__alpha(self):
         self.changes({"data.partition.alpha": 50}, {"data.partition.kind": "dirichlet"})
 
+    def test_data__partition__sizes(self):
+        self.changes({"data.partition.sizes": "linear"})
+
+    def test_data__partition__skew(self):
+        self.changes({"data.partition.skew": 2}, {"data.partition.sizes": "power_law"})
+
+    def test_data__partition__size_alpha(self):
+        self.changes({"data.partition.size_alpha": 50}, {"data.partition.sizes": "dirichlet"})
+
+    def test_data__partition__min_examples(self):
+        self.refused({"data.partition.kind": "label_dirichlet", "data.partition.min_examples": 17}, "give 1 to 16")
+
+    def test_data__partition__labels_per_client(self):
+        self.changes({"data.partition.labels_per_client": 4}, {"data.partition.kind": "pathological"})
+
+    def test_data__partition__distribution(self):
+        def shares(name, of):
+            return {"data.partition.distribution": self.write(name, "\n".join(",".join(map(str, of(client))) for client in range(6)))}
+        self.changes(shares("unlike.csv", lambda client: [1 + client * label for label in range(10)]),
+                     {"data.partition.kind": "distribution", **shares("alike.csv", lambda client: [1] * 10)})
+
+    def test_data__partition__property(self):
+        self.refused({"data.partition.kind": "continuous", "data.partition.property": "nowhere"}, "nowhere")
+
+    def test_data__partition__strictness(self):
+        self.changes({"data.partition.strictness": 0.25},
+                     {"data.partition.kind": "continuous", "data.partition.property": "label"})
+
     def test_data__partition__key(self):
         db = self.outcome({"data.partition.kind": "by_key", "data.partition.key": "label"})[1]
         names = {name for name, in self.query("SELECT client_id FROM clients", db=db)}

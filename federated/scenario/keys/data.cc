@@ -5,7 +5,22 @@ namespace rivulet::scenario {
 namespace {
 
 bool IsShards(const Scenario& s) { return s.data.partition.kind == "shards"; }
-bool IsDirichlet(const Scenario& s) { return s.data.partition.kind == "dirichlet"; }
+bool HasAlpha(const Scenario& s) {
+  return s.data.partition.kind == "dirichlet" || s.data.partition.kind == "label_dirichlet";
+}
+bool IsLabelDirichlet(const Scenario& s) { return s.data.partition.kind == "label_dirichlet"; }
+bool IsPathological(const Scenario& s) { return s.data.partition.kind == "pathological"; }
+bool IsDistribution(const Scenario& s) { return s.data.partition.kind == "distribution"; }
+bool IsContinuous(const Scenario& s) { return s.data.partition.kind == "continuous"; }
+bool HasSizes(const Scenario& s) {
+  const std::string& kind = s.data.partition.kind;
+  return kind == "iid" || kind == "dirichlet" || kind == "continuous";
+}
+bool HasSkew(const Scenario& s) {
+  const std::string& sizes = s.data.partition.sizes;
+  return HasSizes(s) && (sizes == "exponential" || sizes == "power_law" || sizes == "lognormal");
+}
+bool HasSizeAlpha(const Scenario& s) { return HasSizes(s) && s.data.partition.sizes == "dirichlet"; }
 bool IsByKey(const Scenario& s) { return s.data.partition.kind == "by_key"; }
 bool HasSynth(const Scenario& s) { return !s.data.synth.kind.empty(); }
 Key&& ForSynth(Key&& key) { return std::move(key).When("data.synth.kind", HasSynth, "data.synth.kind is given"); }
@@ -33,15 +48,35 @@ std::vector<Key> DataKeys() {
       Key("data.label_feature", RIVULET_FIELD(data.label_feature), "\"digit\"",
           "Feature with the class: one `int64`, from 0 to the model's classes less one; of text one a position."),
       Key("data.partition.kind", RIVULET_FIELD(data.partition.kind), "\"shards\"",
-          "How the training data is divided into clients: `iid` shuffles and deals evenly; `shards` sorts by label, "
-          "cuts, and deals each client a few cuts (McMahan et al. 2017); `dirichlet` draws each client's label "
-          "proportions (Hsu et al. 2019); `by_key` makes a client of every value of a feature.")
-          .OneOf({"iid", "shards", "dirichlet", "by_key"}),
+          "How the training data is divided into clients: `iid` shuffles and deals; `shards` sorts by label, cuts, and "
+          "deals each client a few cuts (McMahan et al. 2017); `dirichlet` draws each client's label proportions (Hsu "
+          "et al. 2019); `label_dirichlet` draws how each label is divided over the clients (Yurochkin et al. 2019); "
+          "`pathological` gives each client a fixed number of labels (Li et al. 2022); `distribution` takes a matrix "
+          "of "
+          "labels and clients from a file; `continuous` sorts by a number that each example has; `by_key` makes a "
+          "client of every value of a feature. [data.md](data.md) says more.")
+          .OneOf({"iid", "shards", "dirichlet", "label_dirichlet", "pathological", "distribution", "continuous",
+                  "by_key"}),
       Key("data.partition.clients", RIVULET_FIELD(data.partition.clients), "100",
           "How many clients there are. Under `by_key` a cap: the first so many keys in byte order, and 0 takes every "
           "key. `up --clients N` sets it.")
           .Between(0, 1e8)
           .Default("0, which only `by_key` allows"),
+      Key("data.partition.sizes", RIVULET_FIELD(data.partition.sizes), "\"linear\"",
+          "How many examples client i = 0, 1, … gets: one, and of the others in proportion to a weight: `even` 1; "
+          "`linear` i + 1; `square` (i + 1)²; `exponential` exp(skew · i); `power_law` (i + 1)^−skew; `lognormal` "
+          "exp(skew · a normal draw); `dirichlet` a draw from Dirichlet(size_alpha).")
+          .OneOf({"even", "linear", "square", "exponential", "power_law", "lognormal", "dirichlet"})
+          .When("data.partition.kind", HasSizes, "data.partition.kind is \"iid\", \"dirichlet\" or \"continuous\""),
+      Key("data.partition.skew", RIVULET_FIELD(data.partition.skew), "2.0",
+          "How much sizes differ: the rate, the exponent or the deviation of their law.")
+          .Between(1e-6, 1e6)
+          .When("data.partition.sizes", HasSkew,
+                "data.partition.sizes is \"exponential\", \"power_law\" or \"lognormal\""),
+      Key("data.partition.size_alpha", RIVULET_FIELD(data.partition.size_alpha), "0.1",
+          "Concentration of the sizes' Dirichlet distribution: small makes sizes unlike, large alike.")
+          .Above(0)
+          .When("data.partition.sizes", HasSizeAlpha, "data.partition.sizes is \"dirichlet\""),
       Key("data.partition.shards_per_client", RIVULET_FIELD(data.partition.shards_per_client), "3",
           "Cuts dealt to each client.")
           .Between(1, 1e6)
@@ -49,7 +84,29 @@ std::vector<Key> DataKeys() {
       Key("data.partition.alpha", RIVULET_FIELD(data.partition.alpha), "0.1",
           "Concentration of the Dirichlet distribution: small makes clients unlike, large alike.")
           .Above(0)
-          .When("data.partition.kind", IsDirichlet, "data.partition.kind is \"dirichlet\""),
+          .When("data.partition.kind", HasAlpha, "data.partition.kind is \"dirichlet\" or \"label_dirichlet\""),
+      Key("data.partition.min_examples", RIVULET_FIELD(data.partition.min_examples), "10",
+          "Fewest examples of a client; the division is drawn again until every client has so many.")
+          .Between(1, 1e6)
+          .When("data.partition.kind", IsLabelDirichlet, "data.partition.kind is \"label_dirichlet\""),
+      Key("data.partition.labels_per_client", RIVULET_FIELD(data.partition.labels_per_client), "3",
+          "Labels that each client has.")
+          .Between(1, 1e6)
+          .When("data.partition.kind", IsPathological, "data.partition.kind is \"pathological\""),
+      Key("data.partition.distribution", RIVULET_FIELD(data.partition.distribution), "\"shares.csv\"",
+          "A CSV file without header: a row for each client, a column for each label in increasing order, numbers from "
+          "0. Each label's examples are divided in proportion to its column.")
+          .Path()
+          .When("data.partition.kind", IsDistribution, "data.partition.kind is \"distribution\""),
+      Key("data.partition.property", RIVULET_FIELD(data.partition.property), "\"age\"",
+          "Feature with one number, float or `int64`, that examples are sorted by.")
+          .When("data.partition.kind", IsContinuous, "data.partition.kind is \"continuous\""),
+      Key("data.partition.strictness", RIVULET_FIELD(data.partition.strictness), "0.5",
+          "Examples are sorted by strictness · the property, standardised, + (1 − strictness) · a normal draw: 1 "
+          "sorts, 0 "
+          "shuffles.")
+          .Between(0, 1)
+          .When("data.partition.kind", IsContinuous, "data.partition.kind is \"continuous\""),
       Key("data.partition.key", RIVULET_FIELD(data.partition.key), "\"author\"",
           "Feature whose values are the clients.")
           .When("data.partition.kind", IsByKey, "data.partition.kind is \"by_key\""),

@@ -193,6 +193,35 @@ std::vector<Effect> Effects() {
        "0.25",
        [](auto& s) { return s.data.partition.alpha == 0.25; },
        {{"data.partition.kind", "dirichlet"}}},
+      {"data.partition.sizes", "linear", [](auto& s) { return s.data.partition.sizes == "linear"; }},
+      {"data.partition.skew",
+       "2",
+       [](auto& s) { return s.data.partition.skew == 2.0; },
+       {{"data.partition.sizes", "lognormal"}}},
+      {"data.partition.size_alpha",
+       "0.1",
+       [](auto& s) { return s.data.partition.size_alpha == 0.1; },
+       {{"data.partition.sizes", "dirichlet"}}},
+      {"data.partition.min_examples",
+       "10",
+       [](auto& s) { return s.data.partition.min_examples == 10; },
+       {{"data.partition.kind", "label_dirichlet"}}},
+      {"data.partition.labels_per_client",
+       "3",
+       [](auto& s) { return s.data.partition.labels_per_client == 3; },
+       {{"data.partition.kind", "pathological"}}},
+      {"data.partition.distribution",
+       "m.csv",
+       [=](auto& s) { return s.data.partition.distribution == cwd("m.csv"); },
+       {{"data.partition.kind", "distribution"}}},
+      {"data.partition.property",
+       "age",
+       [](auto& s) { return s.data.partition.property == "age"; },
+       {{"data.partition.kind", "continuous"}}},
+      {"data.partition.strictness",
+       "0.5",
+       [](auto& s) { return s.data.partition.strictness == 0.5; },
+       {{"data.partition.kind", "continuous"}}},
       {"data.partition.key",
        "k",
        [](auto& s) { return s.data.partition.key == "k"; },
@@ -351,7 +380,7 @@ TEST(ScenarioKeys, TheirClassIsWhatTheyDecide) {
                              "server.presence", "server.max_attempts", "server.staging_megabytes", "evaluation.every",
                              "evaluation.batch_size", "evaluation.federated_every", "evaluation.federated_clients"));
   EXPECT_THAT(place, ::testing::ElementsAre("model.graph", "model.onnx", "model.arrays", "data.train", "data.test",
-                                            "client.input_graph"));
+                                            "data.partition.distribution", "client.input_graph"));
 }
 
 TEST(ScenarioReference, IsWhatTheDocumentHolds) {
@@ -570,7 +599,8 @@ TEST(Refuse, OutOfRange_SaysTheRange) {
             "server.max_weight in s.toml:2:14 must be at least 1 and at most 536870911, not 536870912");
   EXPECT_EQ(
       ErrorOf("[data]\npartition.kind = \"idd\"\n"),
-      "data.partition.kind in s.toml:2:18 must be one of \"iid\", \"shards\", \"dirichlet\", \"by_key\", not \"idd\"."
+      "data.partition.kind in s.toml:2:18 must be one of \"iid\", \"shards\", \"dirichlet\", \"label_dirichlet\", "
+      "\"pathological\", \"distribution\", \"continuous\", \"by_key\", not \"idd\"."
       " Did you mean 'iid'?");
   EXPECT_THAT(ErrorOf("[algorithm]\nname = \"fedavgs\"\n"),
               ::testing::AllOf(HasSubstr("algorithm.name in s.toml:2:8 must be one of \"fed"),
@@ -766,8 +796,8 @@ TEST(Refuse, AKeyThatDoesNotApply_IsNotIgnored) {
             "client.optimizer.momentum in s.toml:7:40 has an effect only when client.optimizer.kind is \"momentum\" or "
             "\"rmsprop\"; remove it, or change client.optimizer.kind");
   EXPECT_EQ(ErrorOf(kMinimal, {{"data.partition.alpha", "1"}}),
-            "data.partition.alpha in --set has an effect only when data.partition.kind is \"dirichlet\"; remove it, or "
-            "change data.partition.kind");
+            "data.partition.alpha in --set has an effect only when data.partition.kind is \"dirichlet\" or "
+            "\"label_dirichlet\"; remove it, or change data.partition.kind");
   EXPECT_THAT(ErrorOf(kMinimal, {{"data.partition.kind", "iid"}, {"data.partition.alpha", "1"}}),
               HasSubstr("has an effect only when"));
 }

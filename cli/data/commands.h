@@ -1,0 +1,14 @@
+// The subcommands of `rivulet data`, a file each.
+#pragma once
+
+#include "cli/command.h"
+
+namespace rivulet {
+
+Command DataImportCommand();     // import.cc
+Command DataSynthCommand();      // synth.cc
+Command DataPartitionCommand();  // partition.cc
+Command DataInspectCommand();    // records.cc
+Command DataVerifyCommand();     // records.cc
+
+}  // namespace rivulet

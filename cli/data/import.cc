@@ -1,0 +1,258 @@
+// rivulet data import: other programs' files as TFRecord files.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "cli/data/commands.h"
+#include "cli/long_work.h"
+#include "engine/base/file_system.h"
+#include "engine/datasets/arrays.h"
+#include "engine/datasets/cifar10.h"
+#include "engine/datasets/cifar100.h"
+#include "engine/datasets/image_folder.h"
+#include "engine/datasets/leaf.h"
+#include "engine/datasets/mnist.h"
+#include "engine/datasets/shakespeare.h"
+#include "engine/datasets/table.h"
+#include "engine/datasets/text.h"
+
+namespace rivulet {
+namespace {
+
+struct ImportOptions {
+  std::string from, out;
+};
+
+void TellImported(const std::string& out, std::string_view set, int64_t examples, std::string_view more = "") {
+  fmt::print("{}: {} examples{}\n", JoinPath(out, fmt::format("{}.tfrecord", set)), examples, more);
+}
+
+// What imports of a folder of original files have in common.
+template <typename Import>
+Command ImportOfFolder(std::string name, std::string summary, std::string example, std::string files, Import import) {
+  auto options = std::make_shared<ImportOptions>();
+  Command command{.name = std::move(name), .summary = std::move(summary), .example = std::move(example)};
+  command.Required("--from", "DIR", &options->from, std::move(files))
+      .Required("--out", "DIR", &options->out, "the folder to write to");
+  command.run = [options, import]() -> Status {
+    RIVULET_ASSIGN_OR_RETURN(const auto counts, import(FileSystem::Default(), options->from, options->out,
+                                                       LongWork("importing " + options->from).progress()));
+    TellImported(options->out, "train", counts.train);
+    TellImported(options->out, "test", counts.test);
+    return absl::OkStatus();
+  };
+  return command;
+}
+
+Status ImportFromShakespeare(const ImportOptions& options) {
+  RIVULET_ASSIGN_OR_RETURN(const ShakespeareCounts counts,
+                           ImportShakespeare(FileSystem::Default(), options.from, options.out,
+                                             LongWork("importing " + options.from).progress()));
+  TellImported(options.out, "train", counts.train, fmt::format(" of {} speakers", counts.speakers));
+  TellImported(options.out, "test", counts.test);
+  return absl::OkStatus();
+}
+
+Command ImportShakespeareCommand() {
+  auto options = std::make_shared<ImportOptions>();
+  Command shakespeare{.name = "shakespeare",
+                      .summary = "Plays as plain text, in windows of 80 characters by speaker.",
+                      .example = "rivulet data import shakespeare --from input.txt --out shakespeare"};
+  shakespeare.Required("--from", "FILE", &options->from, "speeches between blank lines, each begun by a line SPEAKER:")
+      .Required("--out", "DIR", &options->out, "the folder to write to");
+  shakespeare.run = [options] { return ImportFromShakespeare(*options); };
+  return shakespeare;
+}
+
+Status ImportFromLeaf(const LeafOptions& options) {
+  RIVULET_ASSIGN_OR_RETURN(const LeafCounts counts, ImportLeaf(FileSystem::Default(), options,
+                                                               LongWork("importing " + options.from).progress()));
+  TellImported(options.out, "train", counts.train, fmt::format(" of {} users", counts.train_users));
+  if (counts.has_test) TellImported(options.out, "test", counts.test, fmt::format(" of {} users", counts.test_users));
+  return absl::OkStatus();
+}
+
+Command ImportLeafCommand() {
+  auto options = std::make_shared<LeafOptions>();
+  Command leaf{.name = "leaf",
+               .summary = "LEAF's JSON (FEMNIST, Shakespeare, the synthetic sets), a client per user.",
+               .example = "rivulet data import leaf --from leaf/data/femnist/data --pixels --out femnist"};
+  leaf.Required("--from", "DIR", &options->from, "the folder with train/ and test/, or with *.json; or one file")
+      .Required("--out", "DIR", &options->out, "the folder to write to")
+      .Flag("--pixels", &options->pixels, "numbers are pixels from 0 to 1: write images of bytes");
+  leaf.run = [options] { return ImportFromLeaf(*options); };
+  return leaf;
+}
+
+struct TableCommandOptions {
+  TableOptions table;
+  std::string delimiter;
+  bool no_header = false;
+  std::optional<int64_t> test_every;
+};
+
+StatusOr<char> DelimiterOf(const std::string& given, const std::string& file) {
+  if (given.empty()) return file.ends_with(".tsv") || file.ends_with(".tsv.gz") ? '\t' : ',';
+  if (given == "tab") return '\t';
+  if (given.size() == 1 && given[0] > ' ' && given[0] < 0x7f && given[0] != '"') return given[0];
+  return UsageError("--delimiter is '{}'; give one character, or tab", given);
+}
+
+Status ImportFromTable(TableCommandOptions options) {
+  TableOptions& table = options.table;
+  RIVULET_ASSIGN_OR_RETURN(table.delimiter, DelimiterOf(options.delimiter, table.from));
+  table.header = !options.no_header;
+  table.test_every = options.test_every.value_or(0);
+  RIVULET_ASSIGN_OR_RETURN(const TableCounts counts,
+                           ImportTable(FileSystem::Default(), table, LongWork("importing " + table.from).progress()));
+  TellImported(
+      table.out, "train", counts.train,
+      fmt::format(" of {} features and {} classes", counts.columns.feature_count(), counts.columns.class_count));
+  if (counts.test > 0) TellImported(table.out, "test", counts.test);
+  fmt::print("{}: what each feature and class is\n", JoinPath(table.out, "columns.json"));
+  return absl::OkStatus();
+}
+
+Command ImportTableCommand() {
+  auto options = std::make_shared<TableCommandOptions>();
+  TableOptions& table = options->table;
+  Command csv{.name = "csv",
+              .summary = "A table as CSV or TSV: numbers and categories to features, a column of classes.",
+              .example =
+                  "rivulet data import csv --from visits.csv --label outcome --key hospital --standardise --out "
+                  "visits"};
+  csv.Required("--from", "FILE", &table.from, "the table, plain or .gz")
+      .Required("--label", "COLUMN", &table.label, "whole numbers from 0, or names, which are numbered in byte order")
+      .Required("--out", "DIR", &table.out, "the folder to write to")
+      .Option("--key", "COLUMN", &table.key, "whose values are the clients: a feature of that name, as by_key takes it")
+      .Option("--test", "FILE", &table.test, "a table for test.tfrecord")
+      .Option("--test-every", "N", &options->test_every, "every Nth row is for the test [none]", {.min = 2})
+      .Repeated("--without", "COLUMN", &table.without, "a column that is no feature; repeatable")
+      .Repeated("--category", "COLUMN", &table.categories,
+                "a column whose values are names though they look like numbers; repeatable")
+      .Flag("--standardise", &table.standardise, "numbers to mean 0 and deviation 1 over --from")
+      .Flag("--fill-missing", &table.fill_missing, "an empty cell of a number takes the column's mean")
+      .Option("--columns", "FILE", &table.columns, "take columns, means and classes from an earlier columns.json")
+      .Option("--delimiter", "C", &options->delimiter, "what stands between cells [, or, of .tsv, tab]")
+      .Flag("--no-header", &options->no_header, "the first row is data; columns are called 1, 2, …");
+  csv.run = [options] { return ImportFromTable(*options); };
+  return csv;
+}
+
+struct ArrayCommandOptions {
+  ArrayOptions arrays;
+  std::optional<int64_t> test_every;
+};
+
+Status ImportFromArrays(ArrayCommandOptions options) {
+  ArrayOptions& arrays = options.arrays;
+  arrays.test_every = options.test_every.value_or(0);
+  RIVULET_ASSIGN_OR_RETURN(const ArrayCounts counts, ImportArrays(FileSystem::Default(), arrays,
+                                                                  LongWork("importing " + arrays.from).progress()));
+  TellImported(arrays.out, "train", counts.train, fmt::format(" of {} values", counts.values));
+  if (counts.test > 0) TellImported(arrays.out, "test", counts.test);
+  return absl::OkStatus();
+}
+
+Command ImportArraysCommand() {
+  auto options = std::make_shared<ArrayCommandOptions>();
+  Command numpy{.name = "numpy",
+                .summary = "NumPy's arrays: x_train, y_train, x_test and y_test, or x and y.",
+                .example = "rivulet data import numpy --from mnist.npz --out mnist"};
+  numpy.Required("--from", "FILE.npz", &options->arrays.from, "the arrays, or a folder of .npy files")
+      .Required("--out", "DIR", &options->arrays.out, "the folder to write to")
+      .Option("--test-every", "N", &options->test_every, "every Nth row is for the test [none]", {.min = 2});
+  numpy.run = [options] { return ImportFromArrays(*options); };
+  return numpy;
+}
+
+struct ImageCommandOptions {
+  ImageFolderOptions images;
+  std::optional<int64_t> test_every;
+};
+
+Status ImportFromImages(ImageCommandOptions options) {
+  ImageFolderOptions& images = options.images;
+  images.test_every = options.test_every.value_or(0);
+  RIVULET_ASSIGN_OR_RETURN(
+      const ImageFolderCounts counts,
+      ImportImageFolder(FileSystem::Default(), images, LongWork("importing " + images.from).progress()));
+  TellImported(images.out, "train", counts.train,
+               fmt::format(" of {} classes, {} × {} pixels in {}", counts.classes.size(), counts.width, counts.height,
+                           images.grey ? "grey" : "colour"));
+  if (counts.test > 0) TellImported(images.out, "test", counts.test);
+  fmt::print("{}: the classes in the order of their labels\n", JoinPath(images.out, "classes.txt"));
+  return absl::OkStatus();
+}
+
+Command ImportImagesCommand() {
+  auto options = std::make_shared<ImageCommandOptions>();
+  Command images{.name = "images",
+                 .summary = "Folders of PNG and JPEG images, one for each class.",
+                 .example = "rivulet data import images --from leaves --test-every 10 --out leaves-records"};
+  images.Required("--from", "DIR", &options->images.from, "a folder of classes, or of train/ and test/ with classes")
+      .Required("--out", "DIR", &options->images.out, "the folder to write to")
+      .Flag("--grey", &options->images.grey, "one channel instead of red, green and blue")
+      .Option("--test-every", "N", &options->test_every, "every Nth image of a class is for the test [none]",
+              {.min = 2});
+  images.run = [options] { return ImportFromImages(*options); };
+  return images;
+}
+
+struct TextCommandOptions {
+  TextOptions text;
+  std::optional<int64_t> test_every;
+};
+
+Status ImportFromText(TextCommandOptions options) {
+  TextOptions& text = options.text;
+  text.test_every = options.test_every.value_or(0);
+  RIVULET_ASSIGN_OR_RETURN(const TextCounts counts,
+                           ImportText(FileSystem::Default(), text, LongWork("importing " + text.from).progress()));
+  TellImported(text.out, "train", counts.train, fmt::format(" of {} sources", counts.sources));
+  if (counts.test > 0) TellImported(text.out, "test", counts.test);
+  return absl::OkStatus();
+}
+
+Command ImportTextCommand() {
+  auto options = std::make_shared<TextCommandOptions>();
+  Command text{.name = "text",
+               .summary = "Plain text in windows of 80 characters, a source per file.",
+               .example = "rivulet data import text --from letters --by-line --test-every 10 --out letters"};
+  text.Required("--from", "FILE", &options->text.from, "a text, plain or .gz, or a folder of *.txt")
+      .Required("--out", "DIR", &options->text.out, "the folder to write to")
+      .Flag("--by-line", &options->text.by_line, "every line is a passage of its own")
+      .Option("--test-every", "N", &options->test_every, "every Nth line, or window, is for the test [none]",
+              {.min = 2});
+  text.run = [options] { return ImportFromText(*options); };
+  return text;
+}
+
+}  // namespace
+
+Command DataImportCommand() {
+  Command command{.name = "import",
+                  .summary = "Turn a data set's original files into TFRecord files.",
+                  .example = "rivulet data import mnist --from mnist --out mnist"};
+  command.subcommands.push_back(
+      ImportOfFolder("mnist", "MNIST's four IDX files, raw or .gz, as train.tfrecord and test.tfrecord.",
+                     "rivulet data import mnist --from mnist --out mnist",
+                     "the folder of train-images-idx3-ubyte and the other three", ImportMnist));
+  command.subcommands.push_back(
+      ImportOfFolder("cifar10", "CIFAR-10's binary version, raw or .gz, as train.tfrecord and test.tfrecord.",
+                     "rivulet data import cifar10 --from cifar-10-batches-bin --out cifar10",
+                     "the folder of data_batch_1.bin and the others, and test_batch.bin", ImportCifar10));
+  command.subcommands.push_back(ImportOfFolder("cifar100",
+                                               "CIFAR-100's binary version, raw or .gz, with both of its labels.",
+                                               "rivulet data import cifar100 --from cifar-100-binary --out cifar100",
+                                               "the folder of train.bin and test.bin", ImportCifar100));
+  command.subcommands.push_back(ImportShakespeareCommand());
+  command.subcommands.push_back(ImportLeafCommand());
+  command.subcommands.push_back(ImportTableCommand());
+  command.subcommands.push_back(ImportArraysCommand());
+  command.subcommands.push_back(ImportImagesCommand());
+  command.subcommands.push_back(ImportTextCommand());
+  return command;
+}
+
+}  // namespace rivulet

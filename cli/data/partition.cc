@@ -1,0 +1,157 @@
+// rivulet data partition: what each client of a scenario holds, as files or as a picture.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <memory>
+
+#include "cli/command.h"
+#include "cli/data/commands.h"
+#include "cli/data/partition_picture.h"
+#include "cli/long_work.h"
+#include "cli/run/options.h"
+#include "cli/run/prepare_data.h"
+#include "cli/table.h"
+#include "cli/terminal.h"
+#include "engine/base/file_system.h"
+#include "setup/partition_files.h"
+#include "setup/partition_summary.h"
+#include "setup/run_setup.h"
+#include "setup/split.h"
+
+namespace rivulet {
+namespace {
+
+constexpr int64_t kSvgColumns = 420;
+
+struct PartitionCommandOptions {
+  ScenarioOptions run;
+  std::string out, plot, split;
+  bool json = false;
+};
+
+// A client's DIR/*.tfrecord would take in whatever else lies there.
+Status RefuseOtherRecords(FileSystem& fs, const std::string& folder, const Shares& shares) {
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<std::string> names, fs.List(folder));
+  for (const std::string& name : names) {
+    constexpr std::string_view kSuffix = ".tfrecord";
+    if (!name.ends_with(kSuffix)) continue;
+    if (!shares.Find(std::string_view(name).substr(0, name.size() - kSuffix.size()))) {
+      return AlreadyExists(
+          "{} holds '{}', which is no client of this partition and could be taken for one; give an empty folder",
+          folder, name);
+    }
+  }
+  return absl::OkStatus();
+}
+
+Status WriteClients(const std::string& folder, const Dataset& data, const Shares& shares, bool tell) {
+  FileSystem& fs = FileSystem::Default();
+  RIVULET_RETURN_IF_ERROR(fs.CreateFolders(folder));
+  RIVULET_RETURN_IF_ERROR(RefuseOtherRecords(fs, folder, shares));
+  {
+    LongWork work("writing clients");
+    RIVULET_RETURN_IF_ERROR(WritePartitionFiles(fs, data, shares, folder, work.progress()).status());
+  }
+  if (tell) fmt::print("{}: {} examples for {} clients\n", folder, shares.examples(), shares.size());
+  return absl::OkStatus();
+}
+
+// Of "80/10/10": 80, 10 and 10.
+StatusOr<std::vector<int64_t>> PercentsOf(const std::string& split) {
+  std::vector<int64_t> percents;
+  for (const char *at = split.data(), *const end = at + split.size();; ++at) {
+    int64_t percent = 0;
+    const auto [next, error] = std::from_chars(at, end, percent);
+    if (error != std::errc() || (next != end && *next != '/') || percents.size() == 3)
+      return UsageError("--split is '{}'; give two or three percentages, such as 80/20 or 80/10/10", split);
+    percents.push_back(percent);
+    at = next;
+    if (at == end) break;
+  }
+  if (percents.size() < 2) return UsageError("--split is '{}'; give two or three percentages, such as 80/20", split);
+  return percents;
+}
+
+// DIR/train, perhaps DIR/validation, and DIR/test.
+Status WriteSplitClients(const std::string& folder, const Dataset& data, const Shares& shares,
+                         const std::vector<int64_t>& percents, uint64_t seed, bool tell) {
+  auto parts = SplitEach(shares, percents, seed);
+  if (!parts.ok()) return UsageError("--split: {}", Message(parts.status()));
+  for (size_t part = 0; part < parts->size(); ++part) {
+    const char* const name = part == 0 ? "train" : part + 1 == parts->size() ? "test" : "validation";
+    RIVULET_RETURN_IF_ERROR(WriteClients(JoinPath(folder, name), data, (*parts)[part], tell));
+  }
+  return absl::OkStatus();
+}
+
+std::string PartitionJson(const PartitionSummary& summary) {
+  return JsonObject({{"clients", summary.clients},
+                     {"examples", summary.examples},
+                     {"smallest", summary.smallest},
+                     {"median", summary.median},
+                     {"largest", summary.largest},
+                     {"labels", static_cast<int64_t>(summary.labels.size())},
+                     {"labels_per_client", summary.labels_per_client},
+                     {"distance", summary.distance}});
+}
+
+Status DividePartition(const PartitionCommandOptions& options) {
+  if (!options.plot.empty() && !options.plot.ends_with(".svg"))
+    return UsageError("--plot is '{}'; give a name that ends in .svg", options.plot);
+  if (!options.split.empty() && options.out.empty()) return UsageError("--split has an effect only with --out");
+  std::vector<int64_t> percents;
+  if (!options.split.empty()) {
+    RIVULET_ASSIGN_OR_RETURN(percents, PercentsOf(options.split));
+  }
+  RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run));
+  RIVULET_RETURN_IF_ERROR(PrepareDataHere(scenario));
+  RunSetup setup(std::move(scenario));
+  RIVULET_ASSIGN_OR_RETURN(const auto data, setup.training_data());
+  RIVULET_ASSIGN_OR_RETURN(const auto shares, setup.shares());
+  if (!options.out.empty() && percents.empty())
+    RIVULET_RETURN_IF_ERROR(WriteClients(options.out, *data, *shares, !options.json));
+  if (!options.out.empty() && !percents.empty())
+    RIVULET_RETURN_IF_ERROR(
+        WriteSplitClients(options.out, *data, *shares, percents, setup.scenario().run.seed, !options.json));
+  const DataConfig& config = setup.scenario().data;
+  if (!options.plot.empty()) {
+    RIVULET_ASSIGN_OR_RETURN(const PartitionSummary summary,
+                             Summarise(*data, *shares, config.label_feature, kSvgColumns));
+    const std::string title =
+        fmt::format("{}: {} over {} clients", setup.scenario().run.name, config.partition.kind, summary.clients);
+    RIVULET_RETURN_IF_ERROR(WriteFileAtomically(FileSystem::Default(), options.plot, PartitionSvg(summary, title)));
+    if (!options.json)
+      fmt::print("{}: {} labels by {} clients\n", options.plot, summary.labels.size(), summary.clients);
+  }
+  if (options.json || (options.out.empty() && options.plot.empty())) {
+    const auto columns = static_cast<int64_t>(TerminalColumns());
+    RIVULET_ASSIGN_OR_RETURN(const PartitionSummary summary, Summarise(*data, *shares, config.label_feature,
+                                                                       std::clamp<int64_t>(columns - 20, 10, 200)));
+    fmt::print("{}", options.json ? PartitionJson(summary) + "\n" : PartitionText(summary));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Command DataPartitionCommand() {
+  auto options = std::make_shared<PartitionCommandOptions>();
+  Command command{.name = "partition",
+                  .summary = "Show how a scenario divides its training data, or write each client's to a file.",
+                  .example =
+                      "rivulet data partition simulations/scenarios/quickstart.toml\n"
+                      "rivulet data partition simulations/scenarios/quickstart.toml --out clients"};
+  command.Positional("SCENARIO.toml", &options->run.scenario, "whose data set and partition to take")
+      .Repeated("--set", "KEY=VALUE", &options->run.sets,
+                "set a key of the scenario, such as data.partition.clients=5; repeatable")
+      .Option("--out", "DIR", &options->out, "write DIR/<client_id>.tfrecord")
+      .Option("--split", "80/10/10", &options->split,
+              "with --out: percents of each client's examples in DIR/train, DIR/validation and DIR/test, or of two in "
+              "train and test")
+      .Option("--plot", "FILE.svg", &options->plot, "draw labels by clients")
+      .Flag("--json", &options->json, "print one JSON object about the partition");
+  command.run = [options] { return DividePartition(*options); };
+  return command;
+}
+
+}  // namespace rivulet

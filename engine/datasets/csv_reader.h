@@ -1,0 +1,36 @@
+// Comma-separated values as RFC 4180 has them: cells that may be quoted, quotes in them doubled, rows that end with LF
+// or CRLF; a byte-order mark is read over. Another character may stand for the comma.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/datasets/source_file.h"
+
+namespace rivulet {
+
+// Not thread-safe. Errors read "FILE: line N: what", N counted from 1.
+class CsvReader {
+ public:
+  static constexpr size_t kMaxCellBytes = 1 << 20;
+  static constexpr size_t kMaxCells = 1 << 16;
+
+  // `source` must outlive the reader.
+  CsvReader(SourceFile& source, char delimiter) : source_(source), delimiter_(delimiter) {}
+  // The next row's cells; false at the end. Blank lines are no rows. DATA_LOSS: a quote that is not closed, or that
+  // text follows; a cell or a row beyond the limits above; a NUL; the errors of the source.
+  StatusOr<bool> Next(std::vector<std::string>& cells);
+  int64_t line() const { return row_line_; }  // where the last row began
+  std::string Where() const { return fmt::format("{}: line {}", source_.path(), row_line_); }
+
+ private:
+  StatusOr<bool> Row(std::vector<std::string>& cells);
+
+  SourceFile& source_;
+  const char delimiter_;
+  int64_t line_ = 1, row_line_ = 0;
+};
+
+}  // namespace rivulet

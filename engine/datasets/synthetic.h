@@ -1,0 +1,77 @@
+// synthetic(alpha, beta) of Li et al., "Federated Optimization in Heterogeneous Networks" (FedProx, MLSys 2020),
+// section 5.1, as its authors' generate_synthetic.py draws it: 60 features, 10 classes, and for client k
+//
+//   u ~ N(0, alpha²), B ~ N(0, beta²), W ∈ R^(60×10) and b ∈ R^10 of N(u, 1), v ∈ R^60 of N(B, 1)
+//   x ~ N(v, Σ) with Σ diagonal, Σ_jj = j^-1.2 for j = 1 .. 60
+//   y = argmax softmax(x W + b)
+//   samples: 50 + the whole part of exp(N(4, 2²)), of which nine tenths are to learn from
+//
+// The paper writes N(0, alpha), the program takes alpha for the deviation; here it is the deviation. alpha makes the
+// clients' models unlike, beta their data. In the IID set all clients have one W and b of N(0, 1), and v is B itself.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "engine/base/draws.h"
+#include "engine/base/file_system.h"
+#include "engine/base/status.h"
+#include "engine/data/progress.h"
+
+namespace rivulet {
+
+inline constexpr size_t kSyntheticFeatures = 60, kSyntheticClasses = 10;
+
+struct SyntheticOptions {
+  int64_t clients = 30;
+  double alpha = 0, beta = 0;
+  bool iid = false;
+  uint64_t seed = 1;
+};
+
+struct SyntheticSample {
+  std::array<float, kSyntheticFeatures> features;
+  int64_t label;
+};
+
+// One client. A pure function of (options, its number): more clients leave the others as they are.
+class SyntheticClient {
+ public:
+  SyntheticClient(const SyntheticOptions& options, int64_t number);
+  int64_t samples() const { return samples_; }
+  SyntheticSample Next();  // the next of an endless sequence
+
+ private:
+  int64_t samples_;
+  std::array<double, kSyntheticFeatures> centre_;
+  std::array<std::array<double, kSyntheticClasses>, kSyntheticFeatures> weights_;
+  std::array<double, kSyntheticClasses> bias_;
+  Draws draws_;
+};
+
+struct SyntheticCounts {
+  int64_t train = 0, test = 0;
+};
+
+// Writes `out`/train.tfrecord and test.tfrecord with the features "features" (float[60]), "label" (int64) and "user"
+// (bytes: "f_00000" …), client by client. Both appear complete, or neither is changed. Progress is told in clients.
+// INVALID_ARGUMENT: fewer clients than 1 or more than 100,000, alpha or beta that is negative or not finite.
+StatusOr<SyntheticCounts> WriteSynthetic(FileSystem& fs, const SyntheticOptions& options, const std::string& out,
+                                         const DataProgress& progress = {});
+
+// Gaussian blobs: each class has a centre, uniform in [-10, 10]^features, around which its examples lie with the same
+// deviation in each direction. Classes come in turn.
+struct BlobOptions {
+  int64_t classes = 3, features = 2, examples = 1000, test_examples = 200;
+  double deviation = 1;
+  uint64_t seed = 1;
+};
+
+// Writes `out`/train.tfrecord and test.tfrecord, whose examples are of the same blobs, with the features "features"
+// (float[features]) and "label" (int64). As above; progress is told in examples. INVALID_ARGUMENT: a count below 1, a
+// deviation that is negative or not finite.
+Status WriteBlobs(FileSystem& fs, const BlobOptions& options, const std::string& out,
+                  const DataProgress& progress = {});
+
+}  // namespace rivulet

@@ -1,0 +1,495 @@
+#include "engine/datasets/table.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "engine/base/nearest.h"
+#include "engine/base/utf8.h"
+#include "engine/data/example.h"
+#include "engine/datasets/csv_reader.h"
+#include "engine/datasets/new_dataset.h"
+#include "engine/datasets/source_file.h"
+
+namespace rivulet {
+namespace {
+
+constexpr size_t kMaxCategoryValues = 1000, kMaxClasses = 10000, kMaxValueBytes = 256, kMaxKeyBytes = 128;
+constexpr int64_t kMaxClass = 1'000'000;
+constexpr size_t kMaxFeatures = 1 << 20;
+
+std::string_view Trimmed(std::string_view cell) {
+  while (!cell.empty() && (cell.front() == ' ' || cell.front() == '\t')) cell.remove_prefix(1);
+  while (!cell.empty() && (cell.back() == ' ' || cell.back() == '\t')) cell.remove_suffix(1);
+  return cell;
+}
+
+// What a cell is as a number: nothing where it is none, perhaps an infinity or NaN.
+std::optional<double> CellNumber(std::string_view cell) {
+  cell = Trimmed(cell);
+  if (cell.starts_with('+')) cell.remove_prefix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+  if (end != cell.data() + cell.size() || cell.empty()) return std::nullopt;
+  if (error == std::errc::result_out_of_range) return std::numeric_limits<double>::infinity();
+  return value;
+}
+
+std::optional<int64_t> CellClass(std::string_view cell) {
+  cell = Trimmed(cell);
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+  if (error != std::errc() || end != cell.data() + cell.size() || value < 0 || value > kMaxClass) return std::nullopt;
+  return value;
+}
+
+std::string ShortCell(std::string_view cell) {
+  std::string shown;
+  for (const char c : cell.substr(0, 40)) shown += static_cast<uint8_t>(c) < 0x20 || c == 0x7f ? ' ' : c;
+  return IsUtf8(shown) ? shown + (cell.size() > 40 ? "…" : "") : "bytes that are no UTF-8";
+}
+
+// A file's rows, all as long as the first.
+class TableReader {
+ public:
+  static StatusOr<std::unique_ptr<TableReader>> Open(const std::string& path, const TableOptions& options) {
+    std::unique_ptr<TableReader> table(new TableReader);
+    RIVULET_ASSIGN_OR_RETURN(table->source_, SourceFile::Open(path));
+    table->csv_.emplace(*table->source_, options.delimiter);
+    RIVULET_ASSIGN_OR_RETURN(const bool any, table->csv_->Next(table->names_));
+    if (!any) return DataLoss("{}: it has no rows", path);
+    if (!options.header) {
+      table->waiting_ = table->names_;
+      for (size_t i = 0; i < table->names_.size(); ++i) table->names_[i] = fmt::format("{}", i + 1);
+    }
+    for (size_t i = 0; i < table->names_.size(); ++i) {
+      std::string& name = table->names_[i];
+      name = Trimmed(name);
+      if (name.empty() || name.size() > kMaxValueBytes || !IsUtf8(name))
+        return DataLoss(
+            "{}: line 1: the name of column {} has {} bytes, or is no UTF-8; give each column a name of 1 "
+            "to {} bytes, or say that the file has no header",
+            path, i + 1, name.size(), kMaxValueBytes);
+      if (!table->places_.emplace(name, i).second)
+        return DataLoss("{}: line 1: two columns are called '{}'", path, ShortCell(name));
+    }
+    return table;
+  }
+
+  const std::vector<std::string>& names() const { return names_; }
+  std::string Where() const { return csv_->Where(); }
+  const SourceFile& source() const { return *source_; }
+
+  StatusOr<size_t> Find(const std::string& column) const {
+    const auto found = places_.find(column);
+    if (found != places_.end()) return found->second;
+    return InvalidArgument("{} has no column '{}'.{}", source_->path(), ShortCell(column), DidYouMean(column, names_));
+  }
+
+  StatusOr<bool> Next(std::vector<std::string>& cells, const DataProgress& progress) {
+    if (progress && ++rows_ % 256 == 0) RIVULET_RETURN_IF_ERROR(progress(source_->position(), source_->file_bytes()));
+    if (!waiting_.empty()) {
+      cells = std::move(waiting_);
+      waiting_.clear();
+      return true;
+    }
+    RIVULET_ASSIGN_OR_RETURN(const bool more, csv_->Next(cells));
+    if (more && cells.size() != names_.size())
+      return DataLoss("{}: {} cells, but the first row has {}; is this the right delimiter, and is every quote closed?",
+                      Where(), cells.size(), names_.size());
+    return more;
+  }
+
+ private:
+  TableReader() = default;
+  std::unique_ptr<SourceFile> source_;
+  std::optional<CsvReader> csv_;
+  std::vector<std::string> names_, waiting_;  // `waiting_`: a first row that is no header
+  std::map<std::string, size_t> places_;
+  int64_t rows_ = 0;
+};
+
+// Which columns are features, in the order of the file.
+StatusOr<std::vector<size_t>> FeaturePlaces(const TableReader& table, const TableOptions& options) {
+  std::vector<std::string> other = options.without;
+  other.push_back(options.label);
+  if (!options.key.empty()) other.push_back(options.key);
+  std::set<size_t> taken;
+  for (const std::string& column : other) {
+    RIVULET_ASSIGN_OR_RETURN(const size_t place, table.Find(column));
+    if (!taken.insert(place).second)
+      return InvalidArgument("column '{}' cannot have two of the roles label, key and left out", ShortCell(column));
+  }
+  for (const std::string& column : options.categories) {
+    RIVULET_ASSIGN_OR_RETURN(const size_t place, table.Find(column));
+    if (taken.contains(place))
+      return InvalidArgument("column '{}' is no feature, so it cannot be a category", ShortCell(column));
+  }
+  std::vector<size_t> places;
+  for (size_t i = 0; i < table.names().size(); ++i)
+    if (!taken.contains(i)) places.push_back(i);
+  if (places.empty()) return InvalidArgument("{} leaves no column for the features", table.source().path());
+  return places;
+}
+
+// What the first pass learns of one column. Whether it holds numbers is known when the last cell has been seen.
+class ColumnFit {
+ public:
+  explicit ColumnFit(bool category) : number_(!category) {}
+
+  Status See(const std::string& cell, const TableReader& table, const std::string& name) {
+    if (number_) {
+      const std::optional<double> value = CellNumber(cell);
+      if (value && !std::isfinite(*value))
+        return DataLoss("{}: '{}' in column '{}' is no finite number; mend the cell, or make the column a category",
+                        table.Where(), ShortCell(cell), name);
+      if (value) {  // Welford's recurrence keeps the digits of a small deviation beside a large mean
+        ++count_;
+        const double delta = *value - mean_;
+        mean_ += delta / static_cast<double>(count_);
+        squares_ += delta * (*value - mean_);
+      } else if (Trimmed(cell).empty()) {
+        if (first_empty_.empty()) first_empty_ = table.Where();
+      } else {
+        number_ = false;
+        first_text_ = fmt::format("'{}' in {}", ShortCell(cell), table.Where());
+      }
+    }
+    if (values_.size() <= kMaxCategoryValues) {
+      if (cell.size() > kMaxValueBytes || !IsUtf8(cell))
+        long_value_ = table.Where();
+      else
+        values_.insert(cell);
+    }
+    // A column that is mostly numbers meets its limit here, and the cell that is none is what has to be told.
+    if (!number_ && (values_.size() > kMaxCategoryValues || !long_value_.empty())) return TooMany(name, table);
+    return absl::OkStatus();
+  }
+
+  StatusOr<TableColumn> Finish(const std::string& name, const TableOptions& options) const {
+    TableColumn column;
+    column.name = name;
+    column.category = !number_;
+    if (!number_) {
+      column.values.assign(values_.begin(), values_.end());
+      return column;
+    }
+    if (count_ == 0) return DataLoss("{}: column '{}' is empty in every row; leave it out", options.from, name);
+    if (!first_empty_.empty() && !options.fill_missing)
+      return DataLoss("{}: column '{}' is empty; fill it, leave the column out, or let the mean stand for it",
+                      first_empty_, name);
+    const double deviation = std::sqrt(squares_ / static_cast<double>(count_));
+    column.mean = mean_;
+    if (deviation > 0) column.deviation = deviation;
+    return column;
+  }
+
+ private:
+  Status TooMany(const std::string& name, const TableReader& table) const {
+    const std::string why =
+        first_text_.empty() ? "" : fmt::format(" (it is no column of numbers because of {})", first_text_);
+    if (!long_value_.empty())
+      return DataLoss(
+          "{}: column '{}' has a value of more than {} bytes, or that is no UTF-8, which makes no "
+          "category{}; leave the column out",
+          long_value_, name, kMaxValueBytes, why);
+    return DataLoss("{}: column '{}' has more than {} different values{}; leave it out, or mend it",
+                    table.source().path(), name, kMaxCategoryValues, why);
+  }
+
+  bool number_;
+  int64_t count_ = 0;
+  double mean_ = 0, squares_ = 0;
+  std::set<std::string> values_;
+  std::string first_empty_, first_text_, long_value_;
+};
+
+// Labels of the first pass: whole numbers from 0, or names.
+class ClassFit {
+ public:
+  Status See(const std::string& cell, const TableReader& table, const std::string& name) {
+    const std::string value(Trimmed(cell));
+    if (value.empty()) return DataLoss("{}: the label '{}' is empty", table.Where(), name);
+    if (value.size() > kMaxValueBytes || !IsUtf8(value))
+      return DataLoss("{}: the label has {} bytes, or is no UTF-8; it can have {} bytes", table.Where(), value.size(),
+                      kMaxValueBytes);
+    const std::optional<int64_t> whole = CellClass(value);
+    const std::optional<double> number = CellNumber(value);
+    if (number && std::floor(*number) != *number)
+      return DataLoss("{}: the label '{}' is no class; only classes can be learnt, so put the values of '{}' into bins",
+                      table.Where(), ShortCell(value), name);
+    numbers_ = numbers_ && whole.has_value();
+    if (whole) largest_ = std::max(largest_, *whole);
+    values_.insert(value);
+    if (values_.size() > kMaxClasses)
+      return DataLoss("{}: the label '{}' has more than {} different values; is it the right column?", table.Where(),
+                      name, kMaxClasses);
+    return absl::OkStatus();
+  }
+  void Finish(TableColumns& columns) const {
+    if (!numbers_) columns.classes.assign(values_.begin(), values_.end());
+    columns.class_count = numbers_ ? largest_ + 1 : static_cast<int64_t>(values_.size());
+  }
+
+ private:
+  bool numbers_ = true;
+  int64_t largest_ = 0;
+  std::set<std::string> values_;
+};
+
+StatusOr<TableColumns> FitTable(const TableOptions& options, const DataProgress& progress) {
+  RIVULET_ASSIGN_OR_RETURN(const auto table, TableReader::Open(options.from, options));
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<size_t> places, FeaturePlaces(*table, options));
+  RIVULET_ASSIGN_OR_RETURN(const size_t label, table->Find(options.label));
+  std::vector<ColumnFit> fits;
+  for (const size_t place : places)
+    fits.emplace_back(std::ranges::count(options.categories, table->names()[place]) > 0);
+  ClassFit classes;
+  std::vector<std::string> cells;
+  for (int64_t row = 0;; ++row) {
+    RIVULET_ASSIGN_OR_RETURN(const bool more, table->Next(cells, progress));
+    if (!more && row == 0) return DataLoss("{}: it has no rows besides its header", options.from);
+    if (!more) break;
+    RIVULET_RETURN_IF_ERROR(classes.See(cells[label], *table, options.label));
+    // What the test is for is not learnt from.
+    if (options.test_every > 0 && row % options.test_every == options.test_every - 1) continue;
+    for (size_t i = 0; i < places.size(); ++i)
+      RIVULET_RETURN_IF_ERROR(fits[i].See(cells[places[i]], *table, table->names()[places[i]]));
+  }
+  TableColumns columns;
+  columns.label = options.label;
+  columns.standardised = options.standardise;
+  classes.Finish(columns);
+  for (size_t i = 0; i < places.size(); ++i) {
+    RIVULET_ASSIGN_OR_RETURN(TableColumn column, fits[i].Finish(table->names()[places[i]], options));
+    columns.features.push_back(std::move(column));
+  }
+  if (columns.feature_count() > static_cast<int64_t>(kMaxFeatures))
+    return DataLoss("{}: its columns make {} features, more than {}; leave some out", options.from,
+                    columns.feature_count(), kMaxFeatures);
+  return columns;
+}
+
+// The columns of a file, found by the names that `columns` has.
+class RowEncoder {
+ public:
+  static StatusOr<RowEncoder> Create(const TableReader& table, const TableColumns& columns,
+                                     const TableOptions& options) {
+    RowEncoder encoder(columns, options);
+    for (const TableColumn& column : columns.features) {
+      RIVULET_ASSIGN_OR_RETURN(const size_t place, table.Find(column.name));
+      encoder.places_.push_back(place);
+    }
+    RIVULET_ASSIGN_OR_RETURN(encoder.label_, table.Find(columns.label));
+    if (!options.key.empty()) {
+      RIVULET_ASSIGN_OR_RETURN(encoder.key_, table.Find(options.key));
+    }
+    encoder.values_.resize(static_cast<size_t>(columns.feature_count()));
+    return encoder;
+  }
+
+  StatusOr<std::string> Encode(const std::vector<std::string>& cells, const TableReader& table) {
+    size_t at = 0;
+    for (size_t i = 0; i < places_.size(); ++i) {
+      const TableColumn& column = columns_.features[i];
+      const std::string& cell = cells[places_[i]];
+      if (column.category) {
+        const auto found = std::ranges::lower_bound(column.values, cell);
+        const auto mine = static_cast<size_t>(found - column.values.begin());
+        for (size_t k = 0; k < column.values.size(); ++k) values_[at++] = 0;
+        if (found != column.values.end() && *found == cell) values_[at - column.values.size() + mine] = 1;
+        continue;
+      }
+      std::optional<double> value = CellNumber(cell);
+      if (!value && options_.fill_missing && Trimmed(cell).empty()) value = column.mean;
+      if (!value || !std::isfinite(*value))
+        return DataLoss("{}: '{}' in column '{}' is no finite number", table.Where(), ShortCell(cell), column.name);
+      const double scaled = columns_.standardised ? (*value - column.mean) / column.deviation : *value;
+      if (!(std::abs(scaled) <= std::numeric_limits<float>::max()))
+        return DataLoss("{}: '{}' in column '{}' is beyond what a float holds", table.Where(), ShortCell(cell),
+                        column.name);
+      values_[at++] = static_cast<float>(scaled);
+    }
+    RIVULET_ASSIGN_OR_RETURN(const int64_t label, LabelOf(cells[label_], table));
+    ExampleBuilder example;
+    example.Floats("features", values_).Int64("label", label);
+    if (!options_.key.empty()) {
+      const std::string& key = cells[key_];
+      if (key.empty() || key.size() > kMaxKeyBytes)
+        return DataLoss("{}: '{}' has {} bytes and cannot name a client; give 1 to {}", table.Where(),
+                        ShortCell(options_.key), key.size(), kMaxKeyBytes);
+      example.Bytes(options_.key, key);
+    }
+    return example.Serialize();
+  }
+
+ private:
+  RowEncoder(const TableColumns& columns, const TableOptions& options) : columns_(columns), options_(options) {}
+
+  StatusOr<int64_t> LabelOf(const std::string& cell, const TableReader& table) const {
+    const std::string value(Trimmed(cell));
+    if (columns_.classes.empty()) {
+      const std::optional<int64_t> whole = CellClass(value);
+      if (!whole || *whole >= columns_.class_count)
+        return DataLoss("{}: the label '{}' is none of the classes 0 to {}", table.Where(), ShortCell(value),
+                        columns_.class_count - 1);
+      return *whole;
+    }
+    const auto found = std::ranges::lower_bound(columns_.classes, value);
+    if (found == columns_.classes.end() || *found != value)
+      return DataLoss("{}: the label '{}' is none of the {} classes.{}", table.Where(), ShortCell(value),
+                      columns_.classes.size(), DidYouMean(value, columns_.classes));
+    return found - columns_.classes.begin();
+  }
+
+  const TableColumns& columns_;
+  const TableOptions& options_;
+  std::vector<size_t> places_;
+  size_t label_ = 0, key_ = 0;
+  std::vector<float> values_;
+};
+
+Status EncodeTable(const std::string& path, const TableColumns& columns, const TableOptions& options, bool is_test,
+                   const DataProgress& progress, NewDataset& files) {
+  RIVULET_ASSIGN_OR_RETURN(const auto table, TableReader::Open(path, options));
+  RIVULET_ASSIGN_OR_RETURN(RowEncoder encoder, RowEncoder::Create(*table, columns, options));
+  std::vector<std::string> cells;
+  for (int64_t row = 0;; ++row) {
+    RIVULET_ASSIGN_OR_RETURN(const bool more, table->Next(cells, progress));
+    if (!more && row == 0) return DataLoss("{}: it has no rows besides its header", path);
+    if (!more) return absl::OkStatus();
+    RIVULET_ASSIGN_OR_RETURN(const std::string example, encoder.Encode(cells, *table));
+    RIVULET_RETURN_IF_ERROR((is_test ? files.test() : files.at(row, options.test_every)).Append(example));
+  }
+}
+
+Status CheckRoles(const TableOptions& options) {
+  if (options.label.empty()) return InvalidArgument("no label is given; name the column that is to be learnt");
+  if (options.key == "features" || options.key == "label")
+    return InvalidArgument("the column '{}' cannot be the key, for examples have a feature of that name; rename it",
+                           options.key);
+  if (!options.test.empty() && options.test_every > 0)
+    return InvalidArgument("rows for the test come from a file of their own, or from every {}th row; give one of both",
+                           options.test_every);
+  if (!options.columns.empty() && (options.standardise || !options.categories.empty() || !options.without.empty()))
+    return InvalidArgument("{} says what the columns are; give no other settings of columns beside it",
+                           options.columns);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int64_t TableColumns::feature_count() const {
+  int64_t count = 0;
+  for (const TableColumn& column : features) count += column.category ? static_cast<int64_t>(column.values.size()) : 1;
+  return count;
+}
+
+std::string ToJson(const TableColumns& columns) {
+  nlohmann::ordered_json features = nlohmann::ordered_json::array();
+  for (const TableColumn& column : columns.features) {
+    nlohmann::ordered_json entry = {{"column", column.name}, {"kind", column.category ? "category" : "number"}};
+    if (column.category) {
+      entry["values"] = column.values;
+    } else {
+      entry["mean"] = column.mean;
+      entry["deviation"] = column.deviation;
+    }
+    features.push_back(std::move(entry));
+  }
+  nlohmann::ordered_json label = {{"column", columns.label}, {"count", columns.class_count}};
+  if (!columns.classes.empty()) label["classes"] = columns.classes;
+  return nlohmann::ordered_json{
+             {"features", std::move(features)}, {"standardised", columns.standardised}, {"label", std::move(label)}}
+             .dump(2) +
+         "\n";
+}
+
+StatusOr<TableColumns> ParseTableColumns(std::string_view json) {
+  const auto damaged = [](std::string_view what) {
+    return DataLoss("{}; give the columns.json of an earlier import", what);
+  };
+  const auto root = nlohmann::json::parse(json, nullptr, false);
+  if (!root.is_object() || !root.contains("features") || !root["features"].is_array() || !root.contains("label") ||
+      !root["label"].is_object())
+    return damaged("no object with 'features' and 'label'");
+  const auto texts = [](const nlohmann::json& object, const char* name, std::vector<std::string>& out) {
+    if (!object.contains(name) || !object[name].is_array()) return false;
+    for (const auto& text : object[name]) {
+      if (!text.is_string()) return false;
+      out.push_back(text);
+    }
+    return std::ranges::is_sorted(out) && std::ranges::adjacent_find(out) == out.end();
+  };
+  const auto number = [](const nlohmann::json& object, const char* name) {
+    return object.contains(name) && object[name].is_number();
+  };
+  TableColumns columns;
+  std::set<std::string> names;
+  for (const auto& entry : root["features"]) {
+    if (!entry.is_object() || !entry.contains("column") || !entry["column"].is_string() || !entry.contains("kind"))
+      return damaged("an entry of 'features' without 'column' or 'kind'");
+    TableColumn column;
+    column.name = entry["column"];
+    column.category = entry["kind"] == "category";
+    if (!names.insert(column.name).second) return damaged(fmt::format("two columns '{}'", ShortCell(column.name)));
+    if (column.category ? !texts(entry, "values", column.values)
+                        : !number(entry, "mean") || !number(entry, "deviation"))
+      return damaged(
+          fmt::format("column '{}' has neither sorted 'values' nor 'mean' and 'deviation'", ShortCell(column.name)));
+    if (!column.category) {
+      column.mean = entry["mean"];
+      column.deviation = entry["deviation"];
+      if (!std::isfinite(column.mean) || !(column.deviation > 0) || !std::isfinite(column.deviation))
+        return damaged(fmt::format("column '{}' has a deviation that is not above 0", ShortCell(column.name)));
+    }
+    columns.features.push_back(std::move(column));
+  }
+  const auto& label = root["label"];
+  if (!label.contains("column") || !label["column"].is_string() || !label.contains("count") ||
+      !label["count"].is_number_integer())
+    return damaged("a 'label' without 'column' and 'count'");
+  columns.label = label["column"];
+  columns.standardised = root.value("standardised", nlohmann::json()) == true;
+  columns.class_count = label["count"];
+  if (label.contains("classes") && !texts(label, "classes", columns.classes))
+    return damaged("'classes' that are no sorted texts");
+  if (columns.class_count < 1 || columns.class_count > kMaxClass + 1 || columns.features.empty() ||
+      columns.feature_count() > static_cast<int64_t>(kMaxFeatures))
+    return damaged("no features, or no classes");
+  return columns;
+}
+
+StatusOr<TableCounts> ImportTable(FileSystem& fs, const TableOptions& options, const DataProgress& progress) {
+  RIVULET_RETURN_IF_ERROR(CheckRoles(options));
+  TableCounts counts;
+  if (options.columns.empty()) {
+    RIVULET_ASSIGN_OR_RETURN(counts.columns, FitTable(options, progress));
+  } else {
+    RIVULET_ASSIGN_OR_RETURN(const std::string json, fs.ReadAll(options.columns));
+    auto columns = ParseTableColumns(json);
+    if (!columns.ok()) return Annotate(columns.status(), options.columns);
+    if (columns->label != options.label)
+      return InvalidArgument("{} has the label '{}', not '{}'", options.columns, ShortCell(columns->label),
+                             ShortCell(options.label));
+    counts.columns = *std::move(columns);
+  }
+  const bool has_test = !options.test.empty() || options.test_every > 0;
+  RIVULET_ASSIGN_OR_RETURN(const auto files, NewDataset::Create(fs, options.out, has_test));
+  RIVULET_RETURN_IF_ERROR(EncodeTable(options.from, counts.columns, options, false, progress, *files));
+  if (!options.test.empty())
+    RIVULET_RETURN_IF_ERROR(EncodeTable(options.test, counts.columns, options, true, progress, *files));
+  counts.train = files->train().records();
+  if (has_test) counts.test = files->test().records();
+  if (counts.train == 0) return DataLoss("{}: no row is left to learn from", options.from);
+  RIVULET_RETURN_IF_ERROR(WriteFileAtomically(fs, JoinPath(options.out, "columns.json"), ToJson(counts.columns)));
+  RIVULET_RETURN_IF_ERROR(files->Publish());
+  return counts;
+}
+
+}  // namespace rivulet

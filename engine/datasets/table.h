@@ -1,0 +1,71 @@
+// Tables, a row an example: columns of numbers and of categories as one list of features, a column of classes, and
+// perhaps one that says whose row it is.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/file_system.h"
+#include "engine/base/status.h"
+#include "engine/data/progress.h"
+
+namespace rivulet {
+
+// One column of features. A number x stays x or, standardised, becomes (x - mean) / deviation; a category becomes as
+// many numbers as it has values, of which that of its value is 1 and the others are 0. A value that is not among them
+// is all zeros.
+struct TableColumn {
+  std::string name;
+  bool category = false;
+  double mean = 0, deviation = 1;   // of all cells that are not empty; a deviation of 0 is told as 1
+  std::vector<std::string> values;  // in byte order
+};
+
+// How the cells of a table become features. It is fitted to one file and kept as JSON (columns.json), so that other
+// files, of other clients perhaps, become features of the same meaning.
+struct TableColumns {
+  std::vector<TableColumn> features;  // in the order of their numbers
+  bool standardised = false;
+  std::string label;
+  std::vector<std::string> classes;  // the label is a value's place; empty: it is the whole number in the cell
+  int64_t feature_count() const;     // numbers in one example
+  int64_t class_count = 0;
+};
+std::string ToJson(const TableColumns& columns);
+// DATA_LOSS: not what ToJson gives.
+StatusOr<TableColumns> ParseTableColumns(std::string_view json);
+
+struct TableOptions {
+  std::string from, test;               // files, plain or .gz; `test` may be empty
+  std::string out;                      // the folder to write to, made if missing
+  std::string label;                    // column of the class
+  std::string key;                      // column of the client; may be empty
+  std::vector<std::string> without;     // columns that are no features
+  std::vector<std::string> categories;  // columns whose values are names, even if they look like numbers
+  char delimiter = ',';
+  bool header = true;         // the first row names the columns, which otherwise are "1", "2", …
+  bool standardise = false;   // numbers to mean 0 and deviation 1 over `from`
+  bool fill_missing = false;  // an empty cell of a number takes the column's mean
+  std::string columns;        // a columns.json to take instead of fitting one; "" fits
+  int64_t test_every = 0;     // every so manyth row of `from` is for the test; 0: none
+};
+
+struct TableCounts {
+  int64_t train = 0, test = 0;
+  TableColumns columns;
+};
+
+// Reads CSV (engine/datasets/csv_reader.h) and writes train.tfrecord, test.tfrecord where there are rows for it, and
+// columns.json, with the features "features" (float[n]), "label" (int64) and the column `key` under its own name
+// (bytes). Without `columns` the file is read twice: a column whose cells are all numbers is one of numbers, any other
+// one of categories. Labels that are whole numbers from 0 stay what they are, others are numbered in byte order. All
+// files appear complete, or none is changed.
+//
+// NOT_FOUND; INVALID_ARGUMENT: a column that the table has not, or one in two roles. DATA_LOSS by file and line: rows
+// of different lengths, cells that are empty, no number or not finite where one is wanted, more than 1,000 values of a
+// category or 10,000 classes, labels that are no classes, a key that cannot name a client, no rows.
+StatusOr<TableCounts> ImportTable(FileSystem& fs, const TableOptions& options, const DataProgress& progress = {});
+
+}  // namespace rivulet

@@ -1,0 +1,22 @@
+// How many examples each client gets, where a kind of partition leaves that open.
+#pragma once
+
+#include "setup/partitioners/partitioner.h"
+
+namespace rivulet {
+
+// Where each client's part ends, by data.partition.sizes. Every client gets one example; the others are shared out in
+// proportion to a weight w of client i = 0 .. clients - 1, rounded so that they add up:
+//   even          w = 1, and sizes differ by one example at most
+//   linear        w = i + 1
+//   square        w = (i + 1)²
+//   exponential   w = exp(skew × i)
+//   power_law     w = (i + 1)^-skew, the first client the largest
+//   lognormal     ln w is drawn from Normal(0, skew²), as the sizes of Li et al. (FedProx, MLSys 2020) with skew = 2
+//   dirichlet     w is drawn from Dirichlet(size_alpha), the quantity skew of Li et al. ("Federated Learning on Non-IID
+//                 Data Silos: An Experimental Study", ICDE 2022)
+// linear, square and exponential are Flower's partitioners of these names. A client costs its end and nothing else.
+// INVALID_ARGUMENT: a name that is none of these, a parameter out of range.
+StatusOr<std::vector<uint64_t>> SizeEnds(const PartitionRequest& request);
+
+}  // namespace rivulet

@@ -1,0 +1,251 @@
+#include "engine/datasets/table.h"
+
+#include "engine/data/example.h"
+#include "engine/datasets/csv_reader.h"
+#include "tests/engine/data/data_test.h"
+#include "tests/testing/status_matchers.h"
+
+namespace rivulet {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using Row = std::vector<std::string>;
+
+class TableTest : public DataTest {
+ protected:
+  // The rows of a CSV file, or its error.
+  std::string Rows(const std::string& csv, std::vector<Row>* rows = nullptr, char delimiter = ',') {
+    Write("rows.csv", csv);
+    const auto source = SourceFile::Open(Path("rows.csv"));
+    EXPECT_OK(source);
+    CsvReader reader(**source, delimiter);
+    for (Row cells;;) {
+      const auto more = reader.Next(cells);
+      if (!more.ok()) return folder_.Relative(Message(more.status()));
+      if (!*more) return "";
+      if (rows != nullptr) rows->push_back(cells);
+    }
+  }
+  TableOptions Options(const std::string& csv) {
+    TableOptions options;
+    options.from = Write("t.csv", csv);
+    options.out = Path("out");
+    options.label = "y";
+    return options;
+  }
+  StatusOr<TableCounts> Import(const TableOptions& options) { return ImportTable(FileSystem::Default(), options); }
+  std::string Error(const TableOptions& options) {
+    const auto counts = Import(options);
+    EXPECT_FALSE(std::filesystem::exists(Path("out")));
+    return counts.ok() ? "imported" : folder_.Relative(Message(counts.status()));
+  }
+  std::string Error(const std::string& csv) { return Error(Options(csv)); }
+  // Features and label of each record.
+  std::vector<std::string> Told(const std::string& file) {
+    const auto records = ReadRecords(Path(file));
+    EXPECT_OK(records);
+    std::vector<std::string> told;
+    for (const std::string& record : *records) {
+      const auto features = ParseExample(record);
+      EXPECT_OK(features);
+      std::string line;
+      for (const auto& [name, feature] : *features) {
+        if (feature.kind() == FeatureKind::kBytes) line += fmt::format("{} ", feature.FirstBytes());
+        if (feature.kind() == FeatureKind::kInt64) line += fmt::format("= {}", feature.FirstInt64());
+        if (feature.kind() != FeatureKind::kFloat) continue;
+        std::vector<float> values(static_cast<size_t>(feature.count()));
+        feature.CopyFloats(values);
+        for (const float value : values) line += fmt::format("{:g} ", value);
+      }
+      told.push_back(line);
+    }
+    return told;
+  }
+};
+
+TEST_F(TableTest, CsvCells_AreReadAsTheRfcHasThem) {
+  std::vector<Row> rows;
+  EXPECT_EQ(Rows("\xEF\xBB\xBF"
+                 "a,b\r\n\r\n\"1,\"\"x\"\"\n2\", 3\n,\n\"\",last",
+                 &rows),
+            "");
+  EXPECT_THAT(rows, ElementsAre(Row{"a", "b"}, Row{"1,\"x\"\n2", " 3"}, Row{"", ""}, Row{"", "last"}));
+  rows.clear();
+  EXPECT_EQ(Rows("a\tb\n1\t2", &rows, '\t'), "");
+  EXPECT_THAT(rows, ElementsAre(Row{"a", "b"}, Row{"1", "2"}));
+  rows.clear();
+  EXPECT_EQ(Rows("", &rows), "");
+  EXPECT_TRUE(rows.empty());
+}
+
+TEST_F(TableTest, DamagedCsv_IsRefusedByLine) {
+  EXPECT_EQ(Rows("a,b\n1,\"2\n3,4\n"), "rows.csv: line 2: a quote that is never closed");
+  EXPECT_THAT(Rows("a,b\n\"x\ny\",1\n\"1\"2,3\n"),
+              HasSubstr("rows.csv: line 4: text follows the closing quote of cell"));
+  EXPECT_THAT(Rows(std::string("a,b\n1,\0\n", 8)), HasSubstr("rows.csv: line 2: a NUL byte"));
+  EXPECT_THAT(Rows("a\n\"" + std::string(CsvReader::kMaxCellBytes + 1, 'x')),
+              HasSubstr("line 2: cell 1 has more than"));
+  EXPECT_THAT(Rows(std::string(CsvReader::kMaxCells + 1, ',')), HasSubstr("more than 65536 cells in one row"));
+  EXPECT_THAT(Rows("\xEF\xBB"), HasSubstr("bytes that are no text"));
+}
+
+TEST_F(TableTest, Columns_BecomeNumbersAndCategories) {
+  TableOptions options = Options("ward,age,sex,y,note\nA,30,f,sick,x\nB,50.5,m,well,\nA,-1e1,f,well,z\n");
+  options.key = "ward";
+  options.without = {"note"};
+  const auto counts = Import(options);
+  ASSERT_OK(counts);
+  EXPECT_EQ(counts->train, 3);
+  EXPECT_EQ(counts->test, 0);
+  EXPECT_EQ(counts->columns.feature_count(), 3);
+  EXPECT_THAT(counts->columns.classes, ElementsAre("sick", "well"));
+  EXPECT_THAT(Told("out/train.tfrecord"), ElementsAre("30 1 0 = 0A ", "50.5 0 1 = 1B ", "-10 1 0 = 1A "));
+  EXPECT_FALSE(std::filesystem::exists(Path("out/test.tfrecord")));
+}
+
+TEST_F(TableTest, Standardised_HasMeanZeroAndDeviationOne) {
+  TableOptions options = Options("a,b,y\n1,7,0\n3,7,4\n");
+  options.standardise = true;
+  const auto counts = Import(options);
+  ASSERT_OK(counts);
+  EXPECT_EQ(counts->columns.class_count, 5);  // whole numbers stay what they are
+  EXPECT_THAT(Told("out/train.tfrecord"), ElementsAre("-1 0 = 0", "1 0 = 4"));
+}
+
+TEST_F(TableTest, StoredColumns_GiveOtherFilesTheSameMeaning) {
+  TableOptions first = Options("a,c,y\n1,u,p\n3,v,q\n");
+  first.standardise = true;
+  ASSERT_OK(Import(first));
+  TableOptions second = Options("y,c,a,more\nq,v,5,1\np,w,2,2\n");
+  second.out = Path("other");
+  second.columns = Path("out/columns.json");
+  ASSERT_OK(Import(second));
+  EXPECT_THAT(Told("other/train.tfrecord"), ElementsAre("3 0 1 = 1", "0 0 0 = 0"));
+  EXPECT_EQ(testing::ContentOf(Path("other/columns.json")), testing::ContentOf(Path("out/columns.json")));
+  std::filesystem::remove_all(Path("out"));
+  second.out = Path("out");
+  second.columns = Path("other/columns.json");
+  second.from = Write("t.csv", "y,c,a\nqq,v,5\n");
+  EXPECT_EQ(Error(second), "t.csv: line 2: the label 'qq' is none of the 2 classes.");
+  second.from = Write("t.csv", "y,c\nq,v\n");
+  EXPECT_THAT(Error(second), HasSubstr("t.csv has no column 'a'."));
+  second.label = "c";
+  EXPECT_THAT(Error(second), HasSubstr("columns.json has the label 'y', not 'c'"));
+}
+
+TEST_F(TableTest, DamagedColumns_AreRefused) {
+  TableOptions options = Options("a,y\n1,0\n");
+  options.columns = Path("c.json");
+  const std::string good = R"({"features": [{"column": "a", "kind": "number", "mean": 0, "deviation": 1}],
+                              "standardised": true, "label": {"column": "y", "count": 2}})";
+  for (const auto& [from, to] :
+       std::vector<std::pair<std::string, std::string>>{{good, ""},
+                                                        {good, "[]"},
+                                                        {"\"a\"", "3"},
+                                                        {"\"mean\": 0, ", ""},
+                                                        {"\"deviation\": 1", "\"deviation\": 0"},
+                                                        {"\"number\"", "\"category\""},
+                                                        {"\"count\": 2", "\"count\": 0"},
+                                                        {"\"count\": 2", "\"classes\": [\"b\", \"a\"]"},
+                                                        {"\"count\": 2", "\"count\": 2, \"classes\": [\"b\", \"a\"]"},
+                                                        {"\"features\": [", "\"features\": [3, "}}) {
+    std::string json = good;
+    json.replace(json.find(from), from.size(), to);
+    Write("c.json", json);
+    EXPECT_THAT(Error(options), AllOf(HasSubstr("c.json: "), HasSubstr("give the columns.json of an earlier import")))
+        << json;
+  }
+  Write("c.json", good);
+  EXPECT_OK(Import(options));
+}
+
+TEST_F(TableTest, RowsForTheTest_ComeFromAFileOrFromEverySoManyth) {
+  TableOptions options = Options("a,y\n1,0\n2,1\n3,0\n4,1\n5,0\n");
+  options.test_every = 2;
+  ASSERT_OK(Import(options));
+  EXPECT_THAT(Told("out/train.tfrecord"), ElementsAre("1 = 0", "3 = 0", "5 = 0"));
+  EXPECT_THAT(Told("out/test.tfrecord"), ElementsAre("2 = 1", "4 = 1"));
+  options.test_every = 0;
+  options.test = Write("test.csv", "a,y\n9,1\n");
+  ASSERT_OK(Import(options));
+  EXPECT_THAT(Told("out/test.tfrecord"), ElementsAre("9 = 1"));
+}
+
+TEST_F(TableTest, NoHeader_NamesColumnsByTheirNumber) {
+  TableOptions options = Options("5,a\n6,b\n");
+  options.header = false;
+  options.label = "2";
+  ASSERT_OK(Import(options));
+  EXPECT_THAT(Told("out/train.tfrecord"), ElementsAre("5 = 0", "6 = 1"));
+}
+
+TEST_F(TableTest, EmptyCells_AreRefusedOrTakeTheMean) {
+  TableOptions options = Options("a,y\n1,0\n,1\n3,0\n");
+  EXPECT_THAT(Error(options), HasSubstr("t.csv: line 3: column 'a' is empty; fill it, leave the column out, or let"));
+  options.fill_missing = true;
+  ASSERT_OK(Import(options));
+  EXPECT_THAT(Told("out/train.tfrecord"), ElementsAre("1 = 0", "2 = 1", "3 = 0"));
+}
+
+TEST_F(TableTest, BadTables_AreRefusedByLine) {
+  EXPECT_EQ(Error(""), "t.csv: it has no rows");
+  EXPECT_EQ(Error("a,y\n"), "t.csv: it has no rows besides its header");
+  EXPECT_THAT(Error("a,y\n1\n"), HasSubstr("t.csv: line 2: 1 cells, but the first row has 2; is this the right delim"));
+  EXPECT_THAT(Error("a,a,y\n1,2,3\n"), HasSubstr("t.csv: line 1: two columns are called 'a'"));
+  EXPECT_THAT(Error(",y\n1,2\n"), HasSubstr("the name of column 1 has 0 bytes"));
+  EXPECT_THAT(Error("a,yy\n1,2\n"), HasSubstr("t.csv has no column 'y'."));
+  EXPECT_THAT(Error("y\n2\n"), HasSubstr("leaves no column for the features"));
+  EXPECT_THAT(Error("a,y\n1,0\nnan,1\n"), HasSubstr("t.csv: line 3: 'nan' in column 'a' is no finite number"));
+  EXPECT_THAT(Error("a,y\n1e999,0\n"), HasSubstr("'1e999' in column 'a' is no finite number"));
+  EXPECT_THAT(Error("a,y\n1e39,0\n"), HasSubstr("'1e39' in column 'a' is beyond what a float holds"));
+  EXPECT_THAT(Error("a,y\n1,\n"), HasSubstr("t.csv: line 2: the label 'y' is empty"));
+  EXPECT_THAT(Error("a,y\n1,0.5\n"), HasSubstr("the label '0.5' is no class; only classes can be learnt"));
+  EXPECT_THAT(Error("a,y\n,0\n"), HasSubstr("column 'a' is empty in every row; leave it out"));
+  std::string many = "a,y\nx,0\n";
+  for (int i = 0; i < 1001; ++i) many += fmt::format("{},0\n", i);
+  EXPECT_THAT(Error(many),
+              HasSubstr("t.csv: column 'a' has more than 1000 different values (it is no column of numbers "
+                        "because of 'x' in "));
+  many = "a,y\n";
+  for (int i = 0; i < 10001; ++i) many += fmt::format("1,c{}\n", i);
+  EXPECT_THAT(Error(many), HasSubstr("the label 'y' has more than 10000 different values"));
+  EXPECT_THAT(Error("a,y\n\xff,0\n"),
+              HasSubstr("t.csv: line 2: column 'a' has a value of more than 256 bytes, or that"));
+}
+
+TEST_F(TableTest, BadRoles_AreRefused) {
+  TableOptions options = Options("a,b,y\n1,2,0\n");
+  options.key = "y";
+  EXPECT_THAT(Error(options), HasSubstr("column 'y' cannot have two of the roles"));
+  options.key = "";
+  options.without = {"z"};
+  EXPECT_THAT(Error(options), HasSubstr("t.csv has no column 'z'."));
+  options.without = {"a"};
+  options.categories = {"a"};
+  EXPECT_THAT(Error(options), HasSubstr("column 'a' is no feature, so it cannot be a category"));
+  options = Options("a,label,y\n1,2,0\n");
+  options.key = "label";
+  EXPECT_THAT(Error(options), HasSubstr("the column 'label' cannot be the key"));
+  options = Options("a,h,y\n1,,0\n");
+  options.key = "h";
+  EXPECT_THAT(Error(options), HasSubstr("t.csv: line 2: 'h' has 0 bytes and cannot name a client"));
+  options.label = "";
+  EXPECT_THAT(Error(options), HasSubstr("no label is given"));
+  options = Options("a,y\n1,0\n");
+  options.test = options.from;
+  options.test_every = 2;
+  EXPECT_THAT(Error(options), HasSubstr("every 2th row; give one of both"));
+}
+
+TEST_F(TableTest, PackedFiles_AreRead) {
+  TableOptions options = Options("");
+  options.from = Write("t.csv.gz", Pack("a,y\n1,0\n", 31));
+  ASSERT_OK(Import(options));
+  EXPECT_THAT(Told("out/train.tfrecord"), ElementsAre("1 = 0"));
+}
+
+}  // namespace
+}  // namespace rivulet

@@ -3,12 +3,14 @@
 #   ./test.sh                 all tests
 #   ./test.sh -L unit         arguments go to ctest (labels: unit, conformance, e2e)
 #   ./test.sh --sanitize      the tests under AddressSanitizer + UBSan, then under ThreadSanitizer
+#   ./test.sh --fuzz          a minute of each target of tests/fuzz (scripts/fuzz.sh takes other times)
 # RIVULET_TEST_DATA names a folder of real data sets; tests that need it are skipped by name without it.
 set -euo pipefail
 cd "$(dirname "$0")"
 . scripts/packages.sh
 . scripts/build.sh
 
+if [ "${1:-}" = --fuzz ]; then exec scripts/fuzz.sh 60; fi
 sanitize=0
 [ "${1:-}" != --sanitize ] || { sanitize=1; shift; }
 install_packages "${build_packages[@]}" "${test_packages[@]}" "${bench_packages[@]}"

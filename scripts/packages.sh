@@ -37,6 +37,10 @@ test_packages=(
   "python3-grpcio|clients written in Python"
   "python3-protobuf|their messages"
 )
+fuzz_packages=(
+  "clang|the fuzzer's compiler"
+  "libclang-rt-dev|libFuzzer"
+)
 bench_packages=(
   "libbenchmark-dev|benchmarks"
 )

@@ -1,0 +1,33 @@
+// Parsers of bytes that come from outside, each as one function of those bytes. libFuzzer looks for what breaks them
+// (preset `fuzz`, fuzzer.cc); fuzz_test.cc runs the seeds, what was found before, and some thousand changed seeds in
+// every build.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rivulet::fuzz {
+
+struct Target {
+  std::string name;
+  // Reads `bytes` as the program would. Whether they were accepted; what was said about them does not matter. Checks of
+  // its own abort. Deterministic: the same bytes do the same.
+  std::function<bool(std::string_view bytes)> run;
+  // Small inputs that are accepted, so that a search begins behind the first check.
+  std::function<std::vector<std::string>()> seeds;
+};
+
+// All targets, by name.
+const std::vector<Target>& Targets();
+
+// Static objects of targets/*.cc.
+struct Registered {
+  explicit Registered(Target target);
+};
+
+// For parsers that take a path: a file in memory that holds `bytes`, until the next call. Not thread-safe.
+std::string FileOf(std::string_view bytes);
+
+}  // namespace rivulet::fuzz

@@ -246,7 +246,8 @@ class KeyEffects(RivuletTest):
         self.refused({"data.partition.kind": "label_dirichlet", "data.partition.min_examples": 17}, "give 1 to 16")
 
     def test_data__partition__labels_per_client(self):
-        self.changes({"data.partition.labels_per_client": 4}, {"data.partition.kind": "pathological"})
+        self.changes({"data.partition.labels_per_client": 8},
+                     {"data.partition.kind": "pathological", "data.partition.labels_per_client": 4})
 
     def test_data__partition__distribution(self):
         def shares(name, of):
@@ -549,7 +550,7 @@ class KeyEffects(RivuletTest):
 
     def test_update__error_feedback(self):
         sparse = {"update.codec": "top_k", "update.fraction": 0.1, "run.rounds": 3}
-        kept, lost = (self.outcome({**sparse, "update.error_feedback": feedback})[0] for feedback in (True, False))
+        kept, lost = (self.outcome({**sparse, "update.error_feedback": feedback})[0] for feedback in ("true", "false"))
         self.assertNotEqual(kept, lost)
         clipped = {**sparse, "privacy.clip": 1.0}
         self.refused(clipped, "update.error_feedback", "privacy.clip")

@@ -1,6 +1,7 @@
 // The one binary: parses the command line into a registered Command (cli/command.h), runs it, and turns its Status into
 // one line and an exit code. The only file that includes CLI11.
 #include <fmt/ranges.h>
+#include <google/protobuf/stubs/logging.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -340,6 +341,9 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   rivulet::MakeStandardErrorForgiving();
+  // The library writes a line for each message that is not well-formed: to a coordinator any stranger could send as
+  // many as he likes. What is wrong with bytes is said by whoever reads them.
+  google::protobuf::SetLogHandler(nullptr);
   try {
     const int code = rivulet::Main(argc, argv);
     if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && code == 0) {

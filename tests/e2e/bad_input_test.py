@@ -152,6 +152,14 @@ class BadInput(RivuletTest):
         finally:
             subprocess.run(["umount", "-l", str(small)], check=True)
 
+    def test_messages_are_told_in_our_words(self):
+        """A name that is not UTF-8, of which Protobuf's library would write a line of its own."""
+        plan = self.write("strange.plan", field(2, b"\xff\xfe"))
+        result = self.run_rivulet("plan", "show", plan)
+        self.assertEqual(result.code, 1, result)
+        self.assertEqual(len(result.err.splitlines()), 1, result.err)
+        self.assertTrue(result.err.startswith("rivulet: "), result.err)
+
     def test_graphs(self):
         float32, int64 = field(6, 1), field(6, 9)
 

@@ -1,5 +1,6 @@
 #include "tests/fuzz/target.h"
 
+#include <google/protobuf/stubs/logging.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -11,7 +12,11 @@ namespace rivulet::fuzz {
 namespace {
 
 std::vector<Target>& Registry() {
-  static std::vector<Target> targets;
+  // As in the program (cli/main.cc).
+  static std::vector<Target> targets = [] {
+    google::protobuf::SetLogHandler(nullptr);
+    return std::vector<Target>();
+  }();
   return targets;
 }
 

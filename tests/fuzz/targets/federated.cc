@@ -89,6 +89,7 @@ const Registered override_value{{"override",
 
 std::string SomePlan(const char* algorithm) {
   Scenario scenario;
+  scenario.run.name = "tiny";
   scenario.model.preset = "logistic_regression";
   scenario.data.partition.clients = 4;
   scenario.server.clients_per_round = 2;

@@ -93,10 +93,10 @@ const Registered onnx_model{{"onnx",
 const Registered slice{{"slice",
                         [](std::string_view bytes) {
                           static const Tensor tensor(DType::kInt32, Shape{5, 4, 3});
-                          return SliceOf(tensor, bytes).ok();
+                          return SliceOf(tensor.view(), bytes).ok();
                         },
                         [] {
-                          return std::vector<std::string>{"[0, 2:8:2, ...]", "[..., -1, ::-1]", "[]", "3"};
+                          return std::vector<std::string>{"[0, 2:8:2, ...]", "[..., -1, ::-1]", "[]", "[3]"};
                         }}};
 
 }  // namespace

@@ -239,17 +239,21 @@ StatusOr<PassPrograms::StepGraph> PassPrograms::DescribeStep(TaskKind kind, size
 
 // Compiled under the lock: of the trainers that ask for one size at the same time one compiles and the others wait for
 // it, which is sooner than doing it themselves.
-StatusOr<std::shared_ptr<const Program>> PassPrograms::Step(TaskKind kind, size_t pass, int64_t batch_size) {
+StatusOr<std::shared_ptr<const Program>> PassPrograms::Step(TaskKind kind, size_t pass, int64_t batch_size,
+                                                            bool from_base) {
   MutexLock lock(mutex_);
   Compiled& compiled = compiled_[{kind, pass}];
-  std::shared_ptr<const Program>& step = compiled.steps[batch_size];
+  std::shared_ptr<const Program>& step = compiled.steps[{batch_size, from_base}];
   if (step != nullptr) return step;
   if (!compiled.step.has_value()) {
     StatusOr<ComposedStep> composed = ComposeStep(PassOf(kind, pass));
     if (!composed.ok()) return Annotate(composed.status(), StepName(kind));
     compiled.step = std::move(*composed);
   }
-  RIVULET_ASSIGN_OR_RETURN(const Signature signature, StepSignature(PassOf(kind, pass), *compiled.step, batch_size));
+  RIVULET_ASSIGN_OR_RETURN(Signature signature, StepSignature(PassOf(kind, pass), *compiled.step, batch_size));
+  if (from_base) {
+    signature.copies = {{BufferTable::kParams, BufferTable::kBaseParams, buffers_.bytes(BufferTable::kParams)}};
+  }
   StatusOr<std::shared_ptr<const Program>> program = CompileProgram(compiled.step->graph, signature, options_);
   if (!program.ok()) {
     return Annotate(program.status(), fmt::format("{} at batch size {}", StepName(kind), batch_size));

@@ -72,7 +72,9 @@ class PassPrograms {
   // graphs use a variable that is none of the above, or of another size. Else CompileProgram's errors, each saying
   // which program it was.
   StatusOr<std::shared_ptr<const Program>> Begin(TaskKind kind, size_t pass);
-  StatusOr<std::shared_ptr<const Program>> Step(TaskKind kind, size_t pass, int64_t batch_size);
+  // A step from the base model begins by making the params buffer what base_params is: where it is a task's only one,
+  // the weights are read there and never copied.
+  StatusOr<std::shared_ptr<const Program>> Step(TaskKind kind, size_t pass, int64_t batch_size, bool from_base = false);
   StatusOr<std::shared_ptr<const Program>> End(TaskKind kind, size_t pass);
 
   // What Step compiles, for tools that show it.
@@ -90,7 +92,7 @@ class PassPrograms {
   struct Compiled {
     std::shared_ptr<const Program> begin, end;
     std::optional<ComposedStep> step;
-    std::map<int64_t, std::shared_ptr<const Program>> steps;  // by batch size
+    std::map<std::pair<int64_t, bool>, std::shared_ptr<const Program>> steps;  // by batch size, and from_base
   };
 
   const LocalPass& PassOf(TaskKind kind, size_t pass) const { return plan_->program(kind)->passes[pass]; }

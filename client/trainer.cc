@@ -53,12 +53,12 @@ struct BoundProgram {
 // A pass as this trainer runs it.
 struct BoundPass {
   TaskKind kind;
-  size_t index;                                            // among the passes of its program
-  const LocalPass* pass;                                   // of the plan
-  std::unique_ptr<BoundProgram> begin, end;                // null: nothing to do
-  std::map<int64_t, std::unique_ptr<BoundProgram>> steps;  // by batch size
-  std::vector<float> values;                               // of the pass's scalars, in the last step
-  std::vector<TensorView> fetches;                         // where they are
+  size_t index;                                                             // among the passes of its program
+  const LocalPass* pass;                                                    // of the plan
+  std::unique_ptr<BoundProgram> begin, end;                                 // null: nothing to do
+  std::map<std::pair<int64_t, bool>, std::unique_ptr<BoundProgram>> steps;  // by batch size, and whether from the base
+  std::vector<float> values;                                                // of the pass's scalars, in the last step
+  std::vector<TensorView> fetches;                                          // where they are
 };
 
 // A stretch of one buffer, or of two that are subtracted.
@@ -83,6 +83,7 @@ struct LaneRun {
   std::string_view state;
   std::span<const NamedState> beside;
   const CancellationToken& cancel;
+  bool from_base = false;  // its one step reads the base model where it lies
   const int64_t size = examples.size();
   StreamKey rng{};
   uint64_t step = 0, epoch = 0;  // over all passes
@@ -147,7 +148,12 @@ class LocalTrainer : public Trainer {
     RIVULET_CHECK(lane.task != nullptr && lane.base != nullptr && lane.examples != nullptr);
     EnterWorkerThread();
     std::vector<LocalResult> results(1);
-    LaneRun run{*lane.task, lane.client_id, *lane.examples, lane.state, lane.beside, cancel};
+    LaneRun run{.task = *lane.task,
+                .client_id = lane.client_id,
+                .examples = *lane.examples,
+                .state = lane.state,
+                .beside = lane.beside,
+                .cancel = cancel};
     results[0].status = BindBroadcasts(lane.broadcasts, lane.task->kind);
     if (results[0].status.ok()) results[0].status = TrainLane(run, *lane.base, results[0]);
     return results;
@@ -215,16 +221,18 @@ class LocalTrainer : public Trainer {
       return InvalidArgument("plan '{}' does not say how to {}", plan_.name(), Name(lane.task.kind));
     }
     std::vector<BoundPass>& passes = found->second;
+    lane.from_base = TakesOneStep(passes, size);
     // Every program before the first step, so that a plan that cannot be compiled for the last, smaller batch fails
     // before anything has been trained.
     for (BoundPass& pass : passes) {
       if (pass.pass->input != nullptr) continue;
       const int64_t batch_size = std::min(pass.pass->batch_size, size);
-      RIVULET_RETURN_IF_ERROR(StepProgram(pass, batch_size).status());
-      if (size % batch_size != 0) RIVULET_RETURN_IF_ERROR(StepProgram(pass, size % batch_size).status());
+      RIVULET_RETURN_IF_ERROR(StepProgram(pass, batch_size, lane.from_base).status());
+      if (size % batch_size != 0 && !lane.from_base)
+        RIVULET_RETURN_IF_ERROR(StepProgram(pass, size % batch_size).status());
     }
 
-    std::memcpy(memory_[BufferTable::kParams].data(), base.arena().data(), base.arena().size());
+    if (!lane.from_base) std::memcpy(memory_[BufferTable::kParams].data(), base.arena().data(), base.arena().size());
     // The programs only read it.
     buffers_[BufferTable::kBaseParams].data = const_cast<std::byte*>(base.arena().data());
     RIVULET_RETURN_IF_ERROR(BeginState(lane));
@@ -270,6 +278,15 @@ class LocalTrainer : public Trainer {
     RIVULET_VLOG(1, "client '{}': {} steps over {} examples from round {}, loss {:.4f}, {:.3f} s", lane.client_id,
                  lane.step, size, lane.task.base_version, result.train_loss, result.train_seconds);
     return absl::OkStatus();
+  }
+
+  // A client of few examples takes one step, and copying the model for it would be a sixth of its time. An observer is
+  // shown the program that a task of many steps runs, with every tensor by its name.
+  bool TakesOneStep(std::span<const BoundPass> passes, int64_t size) const {
+    if (passes.size() != 1 || passes[0].begin != nullptr || observer_ != nullptr) return false;
+    const LocalPass& pass = *passes[0].pass;
+    if (pass.input != nullptr || pass.gradient_by.empty()) return false;
+    return pass.max_steps == 1 || (pass.epochs == 1 && size <= pass.batch_size);
   }
 
   // What the client kept, or what it begins with.
@@ -340,9 +357,9 @@ class LocalTrainer : public Trainer {
   Status StepsOverEpochs(LaneRun& lane, BoundPass& bound) {
     const LocalPass& pass = *bound.pass;
     const int64_t size = lane.size, batch_size = std::min(pass.batch_size, size);
-    RIVULET_ASSIGN_OR_RETURN(BoundProgram* const whole, StepProgram(bound, batch_size));
+    RIVULET_ASSIGN_OR_RETURN(BoundProgram* const whole, StepProgram(bound, batch_size, lane.from_base));
     BoundProgram* rest = nullptr;
-    if (size % batch_size != 0) {
+    if (size % batch_size != 0 && !lane.from_base) {
       RIVULET_ASSIGN_OR_RETURN(rest, StepProgram(bound, size % batch_size));
     }
     const uint64_t last = LastStep(lane, pass);
@@ -406,7 +423,7 @@ class LocalTrainer : public Trainer {
         RIVULET_ASSIGN_OR_RETURN(feeds_[i], AlignedBuffer::Create(view.bytes()));
         for (auto& [kind, passes] : passes_) {
           for (BoundPass& pass : passes) {
-            for (auto& [batch_size, step] : pass.steps) {
+            for (auto& [size, step] : pass.steps) {
               if (step != nullptr) step->feeds[i].data = feeds_[i].data();
             }
           }
@@ -422,10 +439,10 @@ class LocalTrainer : public Trainer {
     return bound;
   }
 
-  StatusOr<BoundProgram*> StepProgram(BoundPass& pass, int64_t batch_size) {
-    std::unique_ptr<BoundProgram>& step = pass.steps[batch_size];
+  StatusOr<BoundProgram*> StepProgram(BoundPass& pass, int64_t batch_size, bool from_base = false) {
+    std::unique_ptr<BoundProgram>& step = pass.steps[{batch_size, from_base}];
     if (step == nullptr) {
-      RIVULET_ASSIGN_OR_RETURN(step, Bind(programs_->Step(pass.kind, pass.index, batch_size)));
+      RIVULET_ASSIGN_OR_RETURN(step, Bind(programs_->Step(pass.kind, pass.index, batch_size, from_base)));
     }
     return step.get();
   }
@@ -450,7 +467,7 @@ class LocalTrainer : public Trainer {
     }
     // Each size is a program to compile and to keep. A plan whose input gives ever new sizes would cost memory without
     // end.
-    if (!pass.steps.contains(count) && pass.steps.size() >= kMostBatchSizes)
+    if (!pass.steps.contains({count, false}) && pass.steps.size() >= kMostBatchSizes)
       return ResourceExhausted("the input of plan '{}' gives batches of more than {} different sizes", plan_.name(),
                                kMostBatchSizes);
     RIVULET_ASSIGN_OR_RETURN(BoundProgram* const program, StepProgram(pass, count));

@@ -81,6 +81,9 @@ class Kernel {
     (void)input_gradient;
     return nullptr;
   }
+  // Of a kernel that reads variables[0] element by element and writes all of it: one that reads the old value from its
+  // last input, memory of the same size elsewhere, with the same bits; null where there is none.
+  virtual std::unique_ptr<const Kernel> FromElsewhere() const { return nullptr; }
   // Most kernels need none. Called once per Instance.
   virtual std::unique_ptr<KernelState> NewState() const { return nullptr; }
 };

@@ -6,6 +6,7 @@
 #include "engine/base/error_facts.h"
 #include "engine/graph/function_call.h"
 #include "engine/graph/op.h"
+#include "engine/program/buffer_copies.h"
 #include "engine/program/memory_plan.h"
 #include "engine/program/storage.h"
 #include "engine/program/structural_ops.h"
@@ -59,9 +60,10 @@ class Lowering {
   }
 
   // The stages stand in the only order that works. Hazards first: they decide which values lie in variables and need no
-  // arena. Then update fusion, which recognises a gradient by where it lies and takes it out of memory. Then reuse in
-  // place, which lengthens the lives of what is left, and last the arena, when lives are final. A plan made earlier
-  // would reserve bytes for gradients that are never written.
+  // arena. Then update fusion, which recognises a gradient by where it lies and takes it out of memory. Buffers that
+  // begin as copies follow it, because they ask each update for a kernel that reads elsewhere. Then reuse in place,
+  // which lengthens the lives of what is left, and last the arena, when lives are final. A plan made earlier would
+  // reserve bytes for gradients that are never written.
   StatusOr<LoweredProgram> Run() {
     for (size_t position = 0; position < graph_.schedule().size(); ++position) {
       RIVULET_RETURN_IF_ERROR(AddNode(*graph_.schedule()[position], static_cast<int>(position)));
@@ -79,6 +81,7 @@ class Lowering {
     });
     if (options_.passes.Runs("fuse_updates"))
       RIVULET_RETURN_IF_ERROR(FuseGradientDescent(signature_.variables, options_.kernels, storages_, steps_));
+    RIVULET_RETURN_IF_ERROR(LowerBufferCopies(signature_.copies, storages_, steps_));
     ReuseInPlace();
     PlanArena();
     return Emit();
@@ -418,6 +421,10 @@ class Lowering {
     }
     for (const VariableBinding& variable : signature_.variables) {
       const size_t buffer = static_cast<size_t>(variable.buffer);
+      if (program.uses_buffer.size() <= buffer) program.uses_buffer.resize(buffer + 1, false);
+    }
+    for (const BufferCopy& copy : signature_.copies) {
+      const size_t buffer = static_cast<size_t>(std::max(copy.to, copy.from));
       if (program.uses_buffer.size() <= buffer) program.uses_buffer.resize(buffer + 1, false);
     }
     // Only buffers that some call touches are asked for when a run is bound, so that a program for evaluation does not

@@ -34,6 +34,14 @@ struct VariableBinding {
   bool transient = false;
 };
 
+// A buffer that a run begins by making equal to another: its first `bytes`. What the run itself writes whole it may
+// make from the other buffer, and copy only the rest: so a step that moves all weights costs no pass over them to copy
+// them.
+struct BufferCopy {
+  int to = 0, from = 0;  // indices into Bindings::buffers; of memory that does not overlap
+  size_t bytes = 0;
+};
+
 struct FeedSpec {
   std::string tensor;  // "image" or "image:0": a placeholder, or any tensor that the feed replaces
   TensorSpec spec;     // fully known: the batch shape of this program
@@ -45,6 +53,7 @@ struct Signature {
   std::vector<std::string> fetches;
   std::vector<std::string> targets;  // nodes run for their effect
   std::vector<VariableBinding> variables;
+  std::vector<BufferCopy> copies;  // before anything else; none of their `from` is written by the run
 };
 
 struct CompileOptions {

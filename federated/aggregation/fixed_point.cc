@@ -239,11 +239,23 @@ size_t Bad(const FloatRun& run, size_t n, int32_t bound_bits) {
 
 // The one place where integers become floating again. One rounding to double, one division, one rounding to float per
 // element, whatever was folded in which order.
+template <class Sum, class Wide>
+HWY_INLINE void Divide(const Sum* HWY_RESTRICT sums, size_t n, double denominator, float* HWY_RESTRICT means,
+                       const Wide& wide) {
+  const HalfFloats floats;
+  const auto by = hn::Set(Doubles(), denominator);
+  size_t i = 0;
+  for (; i + kWide <= n; i += kWide) hn::StoreU(hn::DemoteTo(floats, hn::Div(wide(sums + i), by)), floats, means + i);
+  for (; i < n; ++i) means[i] = static_cast<float>(static_cast<double>(sums[i]) / denominator);
+}
 void Divide64(const int64_t* HWY_RESTRICT sums, size_t n, double denominator, float* HWY_RESTRICT means) {
-  for (size_t i = 0; i < n; ++i) means[i] = static_cast<float>(static_cast<double>(sums[i]) / denominator);
+  Divide(sums, n, denominator, means,
+         [](const int64_t* at) HWY_ATTR { return hn::ConvertTo(Doubles(), hn::LoadU(Integers(), at)); });
 }
 void Divide32(const int32_t* HWY_RESTRICT sums, size_t n, double denominator, float* HWY_RESTRICT means) {
-  for (size_t i = 0; i < n; ++i) means[i] = static_cast<float>(static_cast<double>(sums[i]) / denominator);
+  Divide(sums, n, denominator, means, [](const int32_t* at) HWY_ATTR {
+    return hn::PromoteTo(Doubles(), hn::LoadU(hn::Rebind<int32_t, Doubles>(), at));
+  });
 }
 
 }  // namespace HWY_NAMESPACE

@@ -3,13 +3,20 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <optional>
 
 #include "federated/settings/setting_tables.h"
+#include "federated/weights/following_digest.h"
 
 namespace rivulet {
 namespace {
 
 constexpr char kKind[] = "server optimizer";
+
+// Elements of a tensor that are stepped at a time: what the next version's digest may go on with.
+constexpr size_t kStretch = 64 << 10;
+// Bytes of a model that is hashed on a thread of its own while it is made; of a smaller one the thread would cost more.
+constexpr size_t kWorthAThread = 1 << 20;
 
 // Made at first use and never destroyed: registrations of other files run before main in an order that nobody knows.
 std::map<std::string, ServerOptimizerFactory, std::less<>>& OptimizersByName() {
@@ -93,29 +100,40 @@ StatusOr<ServerState> NextState(const ServerState& base, const ServerOptimizer& 
     std::ranges::copy(before, whole.back().begin());
   }
   auto model = std::make_shared<Model>(base.model->shared_layout());
+  std::optional<FollowingDigest> digest;
+  if (model->arena().size() >= kWorthAThread) digest.emplace(*model);
   for (const Slice& slice : layout.slices()) {
     const TensorView from = base.model->tensor(slice), to = model->tensor(slice);
     if (slice.segment != Segment::kTrainable && slice.segment != Segment::kShared) {
       if (from.bytes() > 0) std::memcpy(to.data, from.data, from.bytes());
       continue;
     }
-    const auto begin = static_cast<size_t>(slice.wire_offset), count = static_cast<size_t>(slice.elements);
-    flats_here.clear();
-    means_here.clear();
-    if (slice.segment == Segment::kTrainable) {  // first in wire order, so that offsets there are those of flats too
-      for (const std::span<float> flat : whole) flats_here.push_back(flat.subspan(begin, count));
-      for (const std::span<const float> part : means) means_here.push_back(part.subspan(begin, count));
-    }
-    const ServerStep step = {slice.segment,    learning_rate, from.flat<float>(), mean.subspan(begin, count),
-                             to.flat<float>(), flats_here,    means_here};
-    if (!optimizer.Step(step)) {
-      return FailedPrecondition(
-          "the new model is not finite in '{}'; lower server.learning_rate ({:g}) or the clients' own", slice.name,
-          learning_rate);
+    const auto elements = static_cast<size_t>(slice.elements);
+    for (size_t first = 0; first < elements; first += kStretch) {
+      const size_t begin = static_cast<size_t>(slice.wire_offset) + first, count = std::min(kStretch, elements - first);
+      flats_here.clear();
+      means_here.clear();
+      if (slice.segment == Segment::kTrainable) {  // first in wire order, so that offsets there are those of flats too
+        for (const std::span<float> flat : whole) flats_here.push_back(flat.subspan(begin, count));
+        for (const std::span<const float> part : means) means_here.push_back(part.subspan(begin, count));
+      }
+      const ServerStep step = {slice.segment,
+                               learning_rate,
+                               from.flat<float>().subspan(first, count),
+                               mean.subspan(begin, count),
+                               to.flat<float>().subspan(first, count),
+                               flats_here,
+                               means_here};
+      if (!optimizer.Step(step)) {
+        return FailedPrecondition(
+            "the new model is not finite in '{}'; lower server.learning_rate ({:g}) or the clients' own", slice.name,
+            learning_rate);
+      }
+      if (digest) digest->Made(slice.offset + (first + count) * sizeof(float));
     }
   }
   ServerState next;
-  next.digest = model->ComputeDigest();
+  next.digest = digest ? digest->Finish() : model->ComputeDigest();
   next.model = std::move(model);
   if (!flats.empty()) next.flats = std::make_shared<const ServerFlats>(std::move(flats));
   return next;

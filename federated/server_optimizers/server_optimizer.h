@@ -26,7 +26,7 @@
 
 namespace rivulet {
 
-// One step of one tensor. Spans are of one length, but that of no flat.
+// One step of a stretch of one tensor. Spans are of one length, but that of no flat.
 struct ServerStep {
   // kTrainable, or kShared: running statistics, which are averaged and not optimised; they have no flats.
   Segment segment = Segment::kTrainable;
@@ -52,7 +52,8 @@ class ServerOptimizer {
   virtual std::vector<Flat> Flats() const { return {}; }
   // The parts of updates that it takes beside "delta", each one value for each trainable element: "dc".
   virtual std::vector<std::string> Parts() const { return {}; }
-  // Called once for each tensor that travels. False: a value of `next` or of a flat is not finite.
+  // Called for each tensor that travels, stretch by stretch: what becomes of an element follows from its own values
+  // alone. False: a value of `next` or of a flat is not finite.
   virtual bool Step(const ServerStep& step) const = 0;
 };
 

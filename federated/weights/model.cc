@@ -72,12 +72,27 @@ TensorView Model::tensor(const Slice& slice) const {
 // Of names, shapes and values in the order of declaration and not of the file: two files that differ in metadata or
 // order hold the same model, and a client that computes it from memory needs no file.
 Digest Model::ComputeDigest() const {
+  Digest digest;
+  ComputeDigest(digest, [](size_t) { return true; });
+  return digest;
+}
+
+void Model::ComputeDigest(Digest& digest, const std::function<bool(size_t end)>& await) const {
+  constexpr size_t kStretch = 256 << 10;  // is asked for at a time
   Sha256 hash;
   for (const Slice* slice : PublicSlices(*layout_)) {
     HashTensorHeader(*slice, hash);
-    hash.Update(DataOf(*this, *slice));
+    std::span<const std::byte> left = DataOf(*this, *slice);
+    size_t end = slice->offset;
+    while (!left.empty()) {
+      const size_t count = std::min(left.size(), kStretch);
+      end += count;
+      if (!await(end)) return;
+      hash.Update(left.first(count));
+      left = left.subspan(count);
+    }
   }
-  return std::move(hash).Finish();
+  digest = std::move(hash).Finish();
 }
 
 std::map<std::string, std::string, std::less<>> StatedSegments(const std::map<std::string, std::string>& metadata) {

@@ -1,6 +1,7 @@
 // A model version: a layout and the arena's bytes. Immutable once shared (shared_ptr<const Model>).
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -25,6 +26,9 @@ class Model {
   // (u32) and UTF-8 name, length (u8) and text of the safetensors dtype, rank (u32), dims (u64 each), row-major data
   // without padding; all little-endian.
   Digest ComputeDigest() const;
+  // The same while the model is being made: asks before it reads whether the arena's first `end` bytes are there, and
+  // waits in that question. False: it is not to be finished, and neither is `digest`.
+  void ComputeDigest(Digest& digest, const std::function<bool(size_t end)>& await) const;
 
  private:
   std::shared_ptr<const ModelLayout> layout_;

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "engine/io/safetensors.h"
+#include "federated/weights/following_digest.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {
@@ -68,6 +69,31 @@ TEST(ModelDigest, SeesEveryBitButThoseOfLocalTensorsAndPadding) {
   Model padded = SomeModel();
   padded.arena()[60] = std::byte{1};  // behind the 24 bytes of "w"
   EXPECT_EQ(padded.ComputeDigest(), digest);
+}
+
+// Property: no byte is hashed before it is said to be made, whatever the order of declaration.
+TEST(FollowingDigest, ModelThatIsStillMade_HasItsDigest) {
+  const auto layout = LayoutOf({{"mean", {DType::kFloat32, {300'000}}, Segment::kShared},
+                                {"mine", {DType::kFloat32, {5}}, Segment::kLocal},
+                                {"w", {DType::kFloat32, {200'000}}, Segment::kTrainable}});
+  for (int run = 0; run < 5; ++run) {
+    Model model(layout);
+    FollowingDigest digest(model);
+    for (const Slice& slice : layout->slices()) {
+      const auto values = model.tensor(slice).flat<float>();
+      for (size_t i = 0; i < values.size(); ++i) {
+        values[i] = static_cast<float>(i + 1);
+        if (i % 10'000 == 9'999) digest.Made(slice.offset + (i + 1) * sizeof(float));
+      }
+    }
+    EXPECT_EQ(digest.Finish(), model.ComputeDigest());
+  }
+}
+
+TEST(FollowingDigest, ModelThatIsNotFinished_IsGivenUp) {
+  const Model model(LayoutOf({{"w", {DType::kFloat32, {1'000'000}}, Segment::kTrainable}}));
+  FollowingDigest digest(model);
+  digest.Made(400'000);
 }
 
 TEST(Safetensors, ReadsBackAllButLocalTensors) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/kernels/cpu/attention_rows.h"
 #include "engine/kernels/cpu/recurrent.h"
 #include "engine/kernels/cpu/step_product.h"
 
@@ -54,11 +55,30 @@ struct AttentionSizes {
   }
 };
 
-// Turns products of a query and the first `visible` keys into scores; `slope` (unless null) gets d score / d product.
+template <typename T>
+void TimesAll(T* row, T factor, int64_t count) {
+  if constexpr (std::is_same_v<T, float>) {
+    ScaleRow(row, factor, static_cast<size_t>(count));
+  } else {
+    for (int64_t j = 0; j < count; ++j) row[j] *= factor;
+  }
+}
+
+template <typename T>
+void TimesSlopes(const T* slope, T* gradient, int64_t count) {
+  if constexpr (std::is_same_v<T, float>) {
+    TimesRow(slope, gradient, static_cast<size_t>(count));
+  } else {
+    for (int64_t j = 0; j < count; ++j) gradient[j] *= slope[j];
+  }
+}
+
+// Turns products of a query and the first `visible` keys into scores; with a softcap `slope` (unless null) gets d score
+// / d product, which is the scale otherwise.
 template <typename T>
 void Scores(const AttentionSizes& s, const std::byte* mask, int64_t mask_row, int64_t visible, T* row, T* slope) {
   const T scale = static_cast<T>(s.scale), infinity = std::numeric_limits<T>::infinity();
-  for (int64_t j = 0; j < visible; ++j) row[j] *= scale;
+  TimesAll(row, scale, visible);
   if (s.softcap > 0) {
     const T cap = static_cast<T>(s.softcap);
     for (int64_t j = 0; j < visible; ++j) row[j] /= cap;
@@ -69,9 +89,7 @@ void Scores(const AttentionSizes& s, const std::byte* mask, int64_t mask_row, in
     }
     if (slope != nullptr)
       for (int64_t j = 0; j < visible; ++j) slope[j] = scale * (1 - row[j] * row[j]);
-    for (int64_t j = 0; j < visible; ++j) row[j] *= cap;
-  } else if (slope != nullptr) {
-    std::fill_n(slope, visible, scale);
+    TimesAll(row, cap, visible);
   }
   if (s.has_mask && s.bool_mask) {
     const bool* allowed = reinterpret_cast<const bool*>(mask) + mask_row;
@@ -92,7 +110,7 @@ void ExpShifted(T* row, T shift, int64_t count) {
 }
 
 // In eight virtual lanes, so that the order is fixed and not one chain.
-template <typename T, typename F>
+template <typename F>
 double SumOver(int64_t count, F f) {
   double lanes[8] = {};
   int64_t i = 0;
@@ -105,6 +123,7 @@ double SumOver(int64_t count, F f) {
 // The largest of `count` elements, -inf of none; a NaN may be passed over, since the sum of exponentials meets it.
 template <typename T>
 T LargestOf(const T* row, int64_t count) {
+  if constexpr (std::is_same_v<T, float>) return LargestOfRow(row, static_cast<size_t>(count));
   constexpr int64_t kLanes = 16;
   T lanes[kLanes];
   std::fill_n(lanes, kLanes, -std::numeric_limits<T>::infinity());
@@ -128,10 +147,14 @@ T SoftmaxRow(T* row, int64_t visible, int64_t keys) {
     std::fill_n(row, keys, T{0});
     return largest;
   }
-  ExpShifted(row, largest, visible);
-  const double sum = SumOver<T>(visible, [&](int64_t j) { return static_cast<double>(row[j]); });
-  const T share = static_cast<T>(1 / sum);
-  for (int64_t j = 0; j < visible; ++j) row[j] *= share;
+  double sum = 0;
+  if constexpr (std::is_same_v<T, float>) {
+    sum = ExpAndSumOfRow(row, largest, static_cast<size_t>(visible));
+  } else {
+    ExpShifted(row, largest, visible);
+    sum = SumOver(visible, [&](int64_t j) { return row[j]; });
+  }
+  TimesAll(row, static_cast<T>(1 / sum), visible);
   std::fill(row + visible, row + keys, T{0});
   return largest + static_cast<T>(math::Log(sum));
 }
@@ -233,14 +256,22 @@ class AttentionGradKernel final : public Kernel {
       std::fill(p + visible, p + s_.keys, T{0});
       std::fill(g + visible, g + s_.keys, T{0});
       const T *o = output + row * s_.width, *og = output_grad + row * s_.width;
-      const T mean = static_cast<T>(
-          SumOver<T>(s_.width, [&](int64_t i) { return static_cast<double>(o[i]) * static_cast<double>(og[i]); }));
-      for (int64_t j = 0; j < visible; ++j) g[j] = p[j] * (g[j] - mean);
+      if constexpr (std::is_same_v<T, float>) {
+        const double mean = DotOfRows(o, og, static_cast<size_t>(s_.width));
+        SoftmaxGradientOfRow(p, static_cast<float>(mean), g, static_cast<size_t>(visible));
+      } else {
+        const T mean = SumOver(s_.width, [&](int64_t i) { return o[i] * og[i]; });
+        for (int64_t j = 0; j < visible; ++j) g[j] = p[j] * (g[j] - mean);
+      }
       if (mask_elements_ > 0) {
         T* mask_grad = OutputOf<T>(context, 3) + mask_row;
         for (int64_t j = 0; j < visible; ++j) mask_grad[j * s_.mask_key] += g[j];
       }
-      for (int64_t j = 0; j < visible; ++j) g[j] *= slope[j];
+      if (s_.softcap > 0) {
+        TimesSlopes(slope, g, visible);
+      } else {
+        TimesAll(g, static_cast<T>(s_.scale), visible);
+      }
     }
     StepProduct<T>(portable_, grads, s_.keys, 1, InputOf<T>(context, 1) + key,
                    OutputOf<T>(context, 0) + first * s_.depth, rows, s_.depth, s_.keys);

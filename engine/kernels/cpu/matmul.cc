@@ -158,34 +158,43 @@ class SmallMatMul final : public Kernel {
 
 constexpr int64_t kFarWeights = int64_t{1} << 16;  // elements: 256 KiB, a good part of a second-level cache
 
+// The weights of before a descent, where its kernel finds them.
+const float* WeightsBefore(const KernelContext& context, bool elsewhere) {
+  return reinterpret_cast<const float*>(elsewhere ? context.inputs.back() : context.variables[0]);
+}
+
 // Both gradients of a dense layer; the weights' is used at once.
 class DenseBackward final : public Kernel {
  public:
-  explicit DenseBackward(const Product& weights) : p_(weights) {}
+  explicit DenseBackward(const Product& weights, bool elsewhere = false) : p_(weights), elsewhere_(elsewhere) {}
   Status Run(const KernelContext& context) const override {
     DenseBackwardDescent(
         reinterpret_cast<const float*>(context.inputs[0]), reinterpret_cast<const float*>(context.inputs[1]),
-        *reinterpret_cast<const float*>(context.inputs[2]), reinterpret_cast<float*>(context.variables[0]),
-        reinterpret_cast<float*>(context.outputs[0]), p_.k, p_.m, p_.n);
+        *reinterpret_cast<const float*>(context.inputs[2]), WeightsBefore(context, elsewhere_),
+        reinterpret_cast<float*>(context.variables[0]), reinterpret_cast<float*>(context.outputs[0]), p_.k, p_.m, p_.n);
     return absl::OkStatus();
   }
+  std::unique_ptr<const Kernel> FromElsewhere() const override { return std::make_unique<DenseBackward>(p_, true); }
 
  private:
   Product p_;
+  bool elsewhere_;
 };
 
 // A weight's gradient, used at once.
 class DescendingMatMul final : public Kernel {
  public:
-  explicit DescendingMatMul(const Product& product) : p_(product) {}
+  explicit DescendingMatMul(const Product& product, bool elsewhere = false) : p_(product), elsewhere_(elsewhere) {}
   Status Run(const KernelContext& context) const override {
     const float* a = reinterpret_cast<const float*>(context.inputs[0]);
     const float* b = reinterpret_cast<const float*>(context.inputs[1]);
     const float rate = *reinterpret_cast<const float*>(context.inputs[2]);
     PanelMatMulDescent(a, p_.transpose_a ? 1 : p_.k, p_.transpose_a ? p_.m : 1, b, rate,
-                       reinterpret_cast<float*>(context.variables[0]), p_.m, p_.n, p_.k);
+                       WeightsBefore(context, elsewhere_), reinterpret_cast<float*>(context.variables[0]), p_.m, p_.n,
+                       p_.k);
     return absl::OkStatus();
   }
+  std::unique_ptr<const Kernel> FromElsewhere() const override { return std::make_unique<DescendingMatMul>(p_, true); }
   std::unique_ptr<const Kernel> WithInputGradient(const Kernel& input_gradient) const override {
     const auto* dots = dynamic_cast<const SmallMatMul*>(&input_gradient);
     if (dots == nullptr || dots->form() != SmallMatMul::Form::kDot || !p_.transpose_a) return nullptr;
@@ -198,6 +207,7 @@ class DescendingMatMul final : public Kernel {
 
  private:
   Product p_;
+  bool elsewhere_;
 };
 
 std::unique_ptr<const Kernel> SmallMatMul::FusedGradientDescent() const {

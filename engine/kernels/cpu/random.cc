@@ -1,7 +1,10 @@
 // Random numbers from Philox4x32-10. Element i of a float tensor takes word i of the stream, of a double tensor words
 // 2i and 2i + 1; a normal number is the quantile of a uniform one. So each element is a function of its index alone.
+#include <algorithm>
+
 #include "engine/base/math.h"
 #include "engine/kernels/cpu/elementwise.h"
+#include "engine/kernels/cpu/philox_uniform.h"
 #include "engine/kernels/cpu/random_blocks.h"
 
 namespace rivulet {
@@ -36,12 +39,20 @@ T Draw(const uint32_t* words) {
   }
 }
 
-// Fills `out` from `block(index)`.
-template <typename T, Distribution kDistribution, typename F>
-void Fill(T* out, int64_t count, F block) {
+template <typename T, Distribution kDistribution>
+void Fill(T* out, int64_t count, const RandomBlocks& blocks) {
   constexpr int64_t kWords = sizeof(T) / 4, kPerBlock = 4 / kWords;
-  for (int64_t begin = 0; begin < count; begin += kPerBlock) {
-    const PhiloxBlock words = block(static_cast<uint64_t>(begin / kPerBlock));
+  int64_t begin = 0;
+  if constexpr (std::is_same_v<T, float> && kDistribution == Distribution::kUniform) {
+    while (count - begin >= kPerBlock) {
+      const RandomBlocks::Stretch stretch = blocks.From(static_cast<uint64_t>(begin / kPerBlock));
+      const uint64_t whole = std::min(stretch.blocks, static_cast<uint64_t>((count - begin) / kPerBlock));
+      UniformFloats(stretch.key, stretch.counter, whole, out + begin);
+      begin += static_cast<int64_t>(whole) * kPerBlock;
+    }
+  }
+  for (; begin < count; begin += kPerBlock) {
+    const PhiloxBlock words = blocks(static_cast<uint64_t>(begin / kPerBlock));
     for (int64_t i = 0; i < kPerBlock && begin + i < count; ++i)
       out[begin + i] = Draw<T, kDistribution>(words.data() + i * kWords);
   }

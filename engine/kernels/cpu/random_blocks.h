@@ -35,6 +35,30 @@ class RandomBlocks {
     return blocks;
   }
 
+  // Blocks that differ in the first word of their counter alone, which counts them.
+  struct Stretch {
+    PhiloxKey key;
+    PhiloxBlock counter{};
+    uint64_t blocks = 0;
+  };
+  // Those from `block` on, as far as they go.
+  Stretch From(uint64_t block) const {
+    if (stream_ == nullptr) {
+      const auto low = static_cast<uint32_t>(block);
+      return {
+          key_,
+          {low, static_cast<uint32_t>(block >> 32), static_cast<uint32_t>(first_), static_cast<uint32_t>(first_ >> 32)},
+          (uint64_t{1} << 32) - low};
+    }
+    // As StreamKey::Block lays it out.
+    const StreamKey stream = block >> kBlockBits == 0 ? *stream_ : Beyond(block);
+    const uint64_t index = first_ | Low(block);
+    return {stream.key,
+            {static_cast<uint32_t>(index), (uint32_t{stream.ordinal} << 16) | static_cast<uint32_t>(index >> 32),
+             stream.round, (uint32_t{stream.purpose} << 24) | op_},
+            (uint64_t{1} << kBlockBits) - Low(block)};
+  }
+
   PhiloxBlock operator()(uint64_t block) const {
     if (stream_ != nullptr)
       return (block >> kBlockBits == 0 ? *stream_ : Beyond(block)).Block(first_ | Low(block), op_);

@@ -90,6 +90,9 @@ class Gate {
     }
   }
 
+  // Of this kind, and its input not bounded.
+  bool IsPlain(CellActivation kind) const { return kind_ == kind && !(clip_ > 0); }
+
   void Apply(T* values, int64_t count) const {
     if (clip_ > 0) {
       for (int64_t i = 0; i < count; ++i) {  // NaN stays

@@ -1,5 +1,6 @@
 // LSTM over sequences and its backward pass. Each step is one product of the batch's states with the recurrent kernel;
 // gates are activated row by row, in place in the output that the backward pass reads.
+#include "engine/kernels/cpu/lstm_rows.h"
 #include "engine/kernels/cpu/recurrent.h"
 #include "engine/kernels/cpu/step_product.h"
 
@@ -12,6 +13,11 @@ struct LstmGates {
       : gate(node.attr<std::string>("recurrent_activation"), node.attr<float>("clip")),
         candidate(node.attr<std::string>("activation"), node.attr<float>("clip")),
         output(node.attr<std::string>("output_activation"), 0) {}
+  // What lstm_rows.h does in one pass.
+  bool usual() const {
+    return std::is_same_v<T, float> && gate.IsPlain(CellActivation::kSigmoid) &&
+           candidate.IsPlain(CellActivation::kTanh) && output.IsPlain(CellActivation::kTanh);
+  }
   Gate<T> gate, candidate, output;
 };
 
@@ -55,6 +61,13 @@ class LstmKernel final : public Kernel {
           std::copy_n(c_now, units, cell);
           std::fill_n(out, units, T{0});
           continue;
+        }
+        if constexpr (std::is_same_v<T, float>) {
+          if (peephole == nullptr && gates_.usual()) {
+            LstmForwardRow(projection + row * 4 * units, product + b * 4 * units, g, c_now, h_now, cell, out,
+                           static_cast<size_t>(units));
+            continue;
+          }
         }
         Step(projection + row * 4 * units, product + b * 4 * units, peephole, g, c_now, h_now, activated);
         std::copy_n(c_now, units, cell);
@@ -157,6 +170,14 @@ class LstmGradKernel final : public Kernel {
     T *in_grad = grad, *forget_grad = grad + units, *candidate_grad = grad + 2 * units, *out_grad = grad + 3 * units;
     T *activated = rows, *through = rows + units, *c_old = rows + 2 * units;
     const T* peephole = OptionalInput<T>(context, 3, has_peephole_);
+    if constexpr (std::is_same_v<T, float>) {
+      if (peephole == nullptr && cell_clip_ == 0 && gates_.usual()) {
+        LstmBackwardRow({gates, cell, c_before, h_grad, output_grad,
+                         has_cells_grad_ ? InputOf<T>(context, 11) + row * units : nullptr, grad, c_grad},
+                        static_cast<size_t>(units));
+        return;
+      }
+    }
     CopyOrZero(c_before, c_old, units);
     std::copy_n(cell, units, activated);
     gates_.output.Apply(activated, units);

@@ -45,9 +45,11 @@ struct BlockShape {
   int64_t depth = 0, segments = 1;
   int64_t ahead = 0;  // elements of b ahead of the current one to prefetch, 0 for none
   bool add = false;   // to what C holds
-  // C -= rate · sum instead, product and difference rounded apart as ResourceApplyGradientDescent does.
+  // C = from - rate · sum instead, product and difference rounded apart as ResourceApplyGradientDescent does. Without
+  // `from` it is C itself; it has C's layout.
   bool descend = false;
   float rate = 0;
+  const float* from = nullptr;
 };
 
 // kVectors vectors of columns; the last has `tail` columns when kTail.
@@ -101,13 +103,14 @@ HWY_INLINE void Block(const BlockShape& s, const float* HWY_RESTRICT a, const fl
   }
   if (s.descend) {
     const V rate = hn::Set(d, s.rate);
+    const float* before = s.from == nullptr ? c : s.from;
     RIVULET_UNROLL
     for (int r = 0; r < R; ++r) {
       RIVULET_UNROLL
       for (int v = 0; v < kVectors; ++v) {
-        const float* at = c + r * s.n + static_cast<size_t>(v) * lanes;
-        const V from = kTail && v == kVectors - 1 ? LoadTail(d, at, tail) : hn::LoadU(d, at);
-        sum[r][v] = hn::Sub(from, hn::Mul(rate, sum[r][v]));
+        const float* at = before + r * s.n + static_cast<size_t>(v) * lanes;
+        const V old = kTail && v == kVectors - 1 ? LoadTail(d, at, tail) : hn::LoadU(d, at);
+        sum[r][v] = hn::Sub(old, hn::Mul(rate, sum[r][v]));
       }
     }
   }

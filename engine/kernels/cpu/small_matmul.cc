@@ -19,15 +19,20 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Rows of B per pass over C's columns, so that they come from the second-level cache.
 constexpr int64_t kPanel = 64;
 
-// With `rate` the product is not stored: c -= rate · product.
+// With `rate` the product is not stored: c = from - rate · product.
 void Panel(const float* a, int64_t a_row, int64_t a_k, const float* b, float* c, int64_t m, int64_t n, int64_t k,
-           const float* rate) {
+           const float* rate, const float* from) {
   if (k == 0) {
-    if (rate == nullptr) std::fill_n(c, m * n, 0.0f);
+    if (rate == nullptr) {
+      std::fill_n(c, m * n, 0.0f);
+    } else if (from != c) {
+      std::copy_n(from, m * n, c);
+    }
     return;
   }
   const int64_t width = 2 * static_cast<int64_t>(hn::Lanes(D()));
   const int64_t share = EqualShare(m);
+  const bool elsewhere = from != nullptr && from != c;
   BlockShape s;
   s.a_row = a_row;
   s.a_k = a_k;
@@ -52,6 +57,7 @@ void Panel(const float* a, int64_t a_row, int64_t a_k, const float* b, float* c,
   for (int64_t row = 0; row < m; row += share) {
     const BlockFn block = BlockFor(std::min(share, m - row));
     for (int64_t column = 0; column < n; column += width) {
+      if (elsewhere) s.from = from + row * n + column;
       block(s, a + row * a_row, b + column, c + row * n + column, std::min(width, n - column));
     }
   }
@@ -130,15 +136,15 @@ void DotPart(const float* a, const float* b, float* c, int64_t m, int64_t n, int
 void Dot(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k) { DotPart(a, b, c, m, n, k, n, 0); }
 
 // Some rows of the weights at a time: the dots bring them near, the descent finds them there.
-void DenseBackward(const float* x, const float* dy, float rate, float* weights, float* dx, int64_t batch, int64_t in,
-                   int64_t out) {
+void DenseBackward(const float* x, const float* dy, float rate, const float* from, float* weights, float* dx,
+                   int64_t batch, int64_t in, int64_t out) {
   constexpr int64_t kRowsAtOnce = 12;
   static_assert(kRowsAtOnce % kRows == 0);
   for (int64_t row = 0; row < in; row += kRowsAtOnce) {
     const int64_t rows = std::min(kRowsAtOnce, in - row);
-    float* part = weights + row * out;
-    DotPart(dy, part, dx + row, batch, rows, out, in, in - row - rows);
-    Panel(x + row, 1, in, dy, part, rows, out, batch, &rate);
+    const float* before = from + row * out;
+    DotPart(dy, before, dx + row, batch, rows, out, in, in - row - rows);
+    Panel(x + row, 1, in, dy, weights + row * out, rows, out, batch, &rate, before);
   }
 }
 
@@ -155,21 +161,21 @@ HWY_EXPORT(DenseBackward);
 
 void PanelMatMul(const float* a, int64_t a_row, int64_t a_k, const float* b, float* c, int64_t m, int64_t n,
                  int64_t k) {
-  HWY_DYNAMIC_DISPATCH(Panel)(a, a_row, a_k, b, c, m, n, k, nullptr);
+  HWY_DYNAMIC_DISPATCH(Panel)(a, a_row, a_k, b, c, m, n, k, nullptr, nullptr);
 }
 
-void PanelMatMulDescent(const float* a, int64_t a_row, int64_t a_k, const float* b, float rate, float* variable,
-                        int64_t m, int64_t n, int64_t k) {
-  HWY_DYNAMIC_DISPATCH(Panel)(a, a_row, a_k, b, variable, m, n, k, &rate);
+void PanelMatMulDescent(const float* a, int64_t a_row, int64_t a_k, const float* b, float rate, const float* from,
+                        float* variable, int64_t m, int64_t n, int64_t k) {
+  HWY_DYNAMIC_DISPATCH(Panel)(a, a_row, a_k, b, variable, m, n, k, &rate, from);
 }
 
 void DotMatMul(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k) {
   HWY_DYNAMIC_DISPATCH(Dot)(a, b, c, m, n, k);
 }
 
-void DenseBackwardDescent(const float* x, const float* dy, float rate, float* weights, float* dx, int64_t batch,
-                          int64_t in, int64_t out) {
-  HWY_DYNAMIC_DISPATCH(DenseBackward)(x, dy, rate, weights, dx, batch, in, out);
+void DenseBackwardDescent(const float* x, const float* dy, float rate, const float* from, float* weights, float* dx,
+                          int64_t batch, int64_t in, int64_t out) {
+  HWY_DYNAMIC_DISPATCH(DenseBackward)(x, dy, rate, from, weights, dx, batch, in, out);
 }
 
 template <typename T>

@@ -10,17 +10,19 @@ namespace rivulet {
 // C[m,n] = op(A)·B with B[k,n] row-major and A's element (row, k) at a[row * a_row + k * a_k].
 void PanelMatMul(const float* a, int64_t a_row, int64_t a_k, const float* b, float* c, int64_t m, int64_t n, int64_t k);
 
-// variable[m,n] -= rate · op(A)·B, with the bits of storing PanelMatMul's product first. For small k.
-void PanelMatMulDescent(const float* a, int64_t a_row, int64_t a_k, const float* b, float rate, float* variable,
-                        int64_t m, int64_t n, int64_t k);
+// variable[m,n] = from - rate · op(A)·B, with the bits of storing PanelMatMul's product first. For small k. `from` is
+// the variable itself or does not overlap it.
+void PanelMatMulDescent(const float* a, int64_t a_row, int64_t a_k, const float* b, float rate, const float* from,
+                        float* variable, int64_t m, int64_t n, int64_t k);
 
 // C[m,n] = A[m,k]·B[n,k]ᵀ, both row-major.
 void DotMatMul(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k);
 
-// The gradients of a dense layer y = x·W and its update in one walk over the weights: dx[batch, in] = dy·Wᵀ and then
-// W[in, out] -= rate · xᵀ·dy, with the bits of DotMatMul and PanelMatMulDescent one after the other.
-void DenseBackwardDescent(const float* x, const float* dy, float rate, float* weights, float* dx, int64_t batch,
-                          int64_t in, int64_t out);
+// The gradients of a dense layer y = x·W and its update in one walk over the weights: dx[batch, in] = dy·fromᵀ and
+// then W[in, out] = from - rate · xᵀ·dy, with the bits of DotMatMul and PanelMatMulDescent one after the other. `from`
+// is W itself or does not overlap it.
+void DenseBackwardDescent(const float* x, const float* dy, float rate, const float* from, float* weights, float* dx,
+                          int64_t batch, int64_t in, int64_t out);
 
 // to[columns, rows] = from[rows, columns]ᵀ.
 void TransposeMatrix(const float* from, float* to, int64_t rows, int64_t columns);

@@ -16,11 +16,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // Products and sums are rounded apart (no fused multiply-add), so that every CPU gives the same bits.
 template <typename T>
-HWY_INLINE void GradientDescent(T* variable, T alpha, const T* delta, size_t count) {
+HWY_INLINE void GradientDescent(const T* from, T* variable, T alpha, const T* delta, size_t count) {
   const hn::ScalableTag<T> d;
   const auto rate = hn::Set(d, alpha);
   ForEachVector(d, count, [&](auto load, auto store) HWY_ATTR {
-    store(variable, hn::Sub(load(variable), hn::Mul(rate, load(delta))));
+    store(variable, hn::Sub(load(from), hn::Mul(rate, load(delta))));
   });
 }
 
@@ -39,11 +39,11 @@ HWY_INLINE void Momentum(T* variable, T* accumulator, T learning_rate, const T* 
   });
 }
 
-void GradientDescentF32(float* variable, float alpha, const float* delta, size_t count) {
-  GradientDescent(variable, alpha, delta, count);
+void GradientDescentF32(const float* from, float* variable, float alpha, const float* delta, size_t count) {
+  GradientDescent(from, variable, alpha, delta, count);
 }
-void GradientDescentF64(double* variable, double alpha, const double* delta, size_t count) {
-  GradientDescent(variable, alpha, delta, count);
+void GradientDescentF64(const double* from, double* variable, double alpha, const double* delta, size_t count) {
+  GradientDescent(from, variable, alpha, delta, count);
 }
 void MomentumF32(float* variable, float* accumulator, float rate, const float* gradient, float momentum, bool nesterov,
                  size_t count) {
@@ -86,20 +86,25 @@ Status CheckScalar(const NodeView& node, size_t input) {
 template <typename T>
 class GradientDescentKernel final : public Kernel {
  public:
-  explicit GradientDescentKernel(size_t count) : count_(count) {}
+  explicit GradientDescentKernel(size_t count, bool elsewhere = false) : count_(count), elsewhere_(elsewhere) {}
   Status Run(const KernelContext& context) const override {
     T* variable = reinterpret_cast<T*>(context.variables[0]);
+    const T* from = elsewhere_ ? reinterpret_cast<const T*>(context.inputs.back()) : variable;
     const T alpha = *reinterpret_cast<const T*>(context.inputs[0]);
     const T* delta = reinterpret_cast<const T*>(context.inputs[1]);
     if constexpr (std::is_same_v<T, float>)
-      HWY_DYNAMIC_DISPATCH(GradientDescentF32)(variable, alpha, delta, count_);
+      HWY_DYNAMIC_DISPATCH(GradientDescentF32)(from, variable, alpha, delta, count_);
     else
-      HWY_DYNAMIC_DISPATCH(GradientDescentF64)(variable, alpha, delta, count_);
+      HWY_DYNAMIC_DISPATCH(GradientDescentF64)(from, variable, alpha, delta, count_);
     return {};
+  }
+  std::unique_ptr<const Kernel> FromElsewhere() const override {
+    return std::make_unique<GradientDescentKernel<T>>(count_, true);
   }
 
  private:
   size_t count_;
+  bool elsewhere_;
 };
 
 template <typename T>

@@ -64,13 +64,16 @@ struct FlatStep {
     signature.targets = {"update"};
   }
 
-  std::unique_ptr<Runner> Compiled() const {
-    auto runner = Runner::Create(graph, signature, {floats, floats});
+  // With `from_base` the params begin as a copy of buffer 2, which has the values.
+  std::unique_ptr<Runner> Compiled(bool from_base = false) const {
+    Signature copying = signature;
+    if (from_base) copying.copies = {{0, 2, floats * sizeof(float)}};
+    auto runner = Runner::Create(graph, copying, {floats, floats, from_base ? floats : 0});
     EXPECT_OK(runner);
     // The padding between slices stays zero.
     for (const VariableBinding& variable : signature.variables) {
       if (variable.buffer != 0 || variable.name == "params") continue;
-      float* values = (*runner)->floats(0).data() + variable.offset / sizeof(float);
+      float* values = (*runner)->floats(from_base ? 2 : 0).data() + variable.offset / sizeof(float);
       for (int64_t i = 0; i < variable.spec.shape.elements(); ++i)
         values[i] = static_cast<float>(i * 37 % 101 - 50) * 0.01f;
     }
@@ -120,6 +123,68 @@ TEST(UpdateFusion, LargeLayer_MakesItsInputGradientInTheSameWalkWithTheSameBits)
     ASSERT_OK(fused->Run(Input()));
     ASSERT_EQ(std::memcmp(separate->memory[0].data(), fused->memory[0].data(), fused->memory[0].size()), 0);
   }
+}
+
+// Each kind of update, also of weights that are no multiple of any block.
+TEST(BufferCopies, StepThatMovesAllWeights_MakesThemFromTheBaseWithTheSameBits) {
+  for (const auto& [transient, hidden, out] : {std::tuple(false, 48, 5), {true, 48, 5}, {true, 250, 301}}) {
+    const FlatStep step(transient, hidden, out);
+    const auto copied = step.Compiled(), from_base = step.Compiled(true);
+    EXPECT_EQ(from_base->Count("copy"), copied->Count("copy"));
+    std::ranges::fill(from_base->floats(0), 7.0f);  // of another task
+    const std::vector<float> base(from_base->floats(2).begin(), from_base->floats(2).end());
+    ASSERT_OK(copied->Run(Input()));
+    for (int run = 0; run < 2; ++run) {
+      ASSERT_OK(from_base->Run(Input()));
+      EXPECT_EQ(copied->fetched[0].flat<float>()[0], from_base->fetched[0].flat<float>()[0]);
+      ASSERT_EQ(std::memcmp(copied->memory[0].data(), from_base->memory[0].data(), copied->memory[0].size()), 0);
+    }
+    EXPECT_THAT(from_base->floats(2), ::testing::ElementsAreArray(base));
+  }
+}
+
+// u is changed by its handle after v has been read, w is assigned what v was, and nobody knows of the rest.
+TEST(BufferCopies, WhatIsNotWrittenWhole_IsCopiedFirst) {
+  Graph graph;
+  Scope scope(graph);
+  const Output u = VariableHandle(scope, "u", Shape{16}), v = VariableHandle(scope, "v", Shape{16}),
+               w = VariableHandle(scope, "w", Shape{16});
+  const Output old = ReadVariable(scope, v);
+  const Output twice = scope.Op("Add", {old, old}, {}, "twice");
+  Node* const added = scope.AddNode("AssignAddVariableOp", {u, twice}, {}, "added");
+  Node* const assigned = scope.WithControl({added}).AddNode("AssignVariableOp", {w, old}, {}, "assigned");
+  const Scope after = scope.WithControl({assigned});
+  after.Op("Add", {ReadVariable(after, u), ReadVariable(after, w)}, {}, "seen");
+  ASSERT_OK(scope.status());
+  Signature signature;
+  signature.fetches = {"seen"};
+  signature.targets = {"assigned"};
+  signature.variables = {{"u", 0, 0, F32({16})}, {"v", 0, 64, F32({16})}, {"w", 0, 128, F32({16})}};
+  signature.copies = {{0, 1, 4 * 64}};
+  ASSERT_OK_AND_ASSIGN(const auto runner, Runner::Create(graph, signature, {80, 80}));
+  for (size_t i = 0; i < 80; ++i) runner->floats(0)[i] = 1000;
+  for (size_t i = 0; i < 80; ++i) runner->floats(1)[i] = static_cast<float>(i);
+  ASSERT_OK(runner->Run());
+  for (size_t i = 0; i < 16; ++i) {
+    const auto at = static_cast<float>(i);
+    EXPECT_EQ(runner->floats(0)[i], at + 2 * (16 + at));
+    EXPECT_EQ(runner->floats(0)[16 + i], 16 + at);
+    EXPECT_EQ(runner->floats(0)[32 + i], 16 + at);
+    EXPECT_EQ(runner->floats(0)[48 + i], 48 + at) << "bound by no variable, and part of the copy";
+    EXPECT_EQ(runner->floats(0)[64 + i], 1000) << "beyond the copy";
+    EXPECT_EQ(runner->fetched[0].flat<float>()[i], at + 2 * (16 + at) + 16 + at);
+  }
+}
+
+TEST(BufferCopies, SourceThatTheProgramWrites_IsRefused) {
+  const FlatStep step(false);
+  Signature signature = step.signature;
+  signature.copies = {{2, 0, 64}};
+  EXPECT_THAT(Runner::Create(step.graph, signature, {step.floats, step.floats, step.floats}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("writes buffer 0")));
+  signature.copies = {{0, 0, 64}};
+  EXPECT_THAT(Runner::Create(step.graph, signature, {step.floats, step.floats}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("copy of itself")));
 }
 
 TEST(UpdateFusion, InputGradientOfASmallLayer_StaysApart) {

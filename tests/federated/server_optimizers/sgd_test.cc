@@ -56,6 +56,20 @@ TEST(ServerSgdTest, TwoTensors_TrainedOnesMoveAndFrozenOnesStay) {
   EXPECT_EQ(Values(*base, "w"), (std::vector<float>{1, 1, 1}));
 }
 
+// As large as those that are hashed while they are made; the last stretch of a tensor is a short one.
+TEST(ServerSgdTest, LargeModel_MovesWholeAndHasItsDigest) {
+  constexpr int64_t kElements = 300'001;
+  const auto base = ModelOf(kElements);
+  std::vector<float> mean(kElements);
+  for (size_t i = 0; i < mean.size(); ++i) mean[i] = static_cast<float>(i);
+  const auto model = StepOf(base, mean, 2);
+  ASSERT_OK(model);
+  const std::vector<float> values = Values(**model, "w");
+  for (size_t i = 0; i < mean.size(); ++i) ASSERT_EQ(values[i], 2 * mean[i]) << i;
+  mean.back() = std::numeric_limits<float>::infinity();
+  EXPECT_THAT(StepOf(base, mean, 1), StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
 TEST(ServerSgdTest, LearningRateOne_IsTheFloatSum) {
   const auto base = ModelOf(1000);
   Draws draws(StreamFor(3, "", Purpose::kSynthesize), 0);

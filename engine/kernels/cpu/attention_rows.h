@@ -1,0 +1,21 @@
+// What attention does to a row of scores, by vectors. Sums run in eight lanes of double, element i in lane i mod 8, and
+// the lanes are joined as ((0+4)+(2+6)) + ((1+5)+(3+7)): the same bits on every CPU, and those of attention.cc's loops
+// for doubles.
+#pragma once
+
+#include <cstddef>
+
+namespace rivulet {
+
+void ScaleRow(float* row, float factor, size_t count);
+// -infinity of none; NaN is passed over.
+float LargestOfRow(const float* row, size_t count);
+// row[i] = e^(row[i] - shift); their sum.
+double ExpAndSumOfRow(float* row, float shift, size_t count);
+double DotOfRows(const float* a, const float* b, size_t count);
+// gradient[i] = probability[i] · (gradient[i] - mean)
+void SoftmaxGradientOfRow(const float* probability, float mean, float* gradient, size_t count);
+// gradient[i] *= slope[i]
+void TimesRow(const float* slope, float* gradient, size_t count);
+
+}  // namespace rivulet

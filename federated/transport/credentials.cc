@@ -1,5 +1,6 @@
 #include "federated/transport/credentials.h"
 
+#include <atomic>
 #include <charconv>
 
 #include "federated/transport/security.h"
@@ -18,8 +19,16 @@ class PlainChannel final : public ChannelSecurity {
  public:
   std::shared_ptr<grpc::ChannelCredentials> credentials() override { return grpc::InsecureChannelCredentials(); }
   bool Stale(bool) override { return false; }
-  void Answered() override {}
-  std::string Refusal() override { return ""; }
+  void Answered() override { answered_ = true; }
+  std::string Refusal() override {
+    if (answered_) return "";
+    return "it closed the connection before it answered anything, as one does that speaks TLS; give --tls DIR if it "
+           "has "
+           "certificates";
+  }
+
+ private:
+  std::atomic<bool> answered_ = false;
 };
 
 class Insecure final : public TransportCredentials {

@@ -127,6 +127,8 @@ std::string_view WhyLost(std::string_view message) {
       {"unreachable", "there is no way to it from this machine's network"},
       {"No route to host", "there is no way to it from this machine's network"},
       {"Too many open files", "this process has too many files open"},
+      {"rong version number", "it does not speak TLS; start it with --tls, or say --insecure here"},
+      {"WRONG_VERSION_NUMBER", "it does not speak TLS; start it with --tls, or say --insecure here"},
       {"imeout", "it did not answer in time"},
       {"imed out", "it did not answer in time"},
       {"FD Shutdown", "it did not answer in time"},

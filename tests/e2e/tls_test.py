@@ -18,7 +18,7 @@ class Tls(RivuletTest):
         super().setUp()
         self.ca("init", "--name", "study")
         self.ca("issue", "coordinator/localhost", "--host", "127.0.0.1", "--out", "coordinator")
-        self.logs = {}
+        self.logs, self.readers = {}, {}
 
     def ca(self, *arguments):
         return self.run_rivulet("ca", *arguments, code=0).out
@@ -33,12 +33,13 @@ class Tls(RivuletTest):
     def follow(self, process, name):
         """Its stderr, as it comes."""
         lines = self.logs.setdefault(name, [])
-        threading.Thread(target=lambda: lines.extend(iter(process.stderr.readline, "")), daemon=True).start()
+        self.readers[name] = threading.Thread(target=lambda: lines.extend(iter(process.stderr.readline, "")), daemon=True)
+        self.readers[name].start()
         return process
 
-    def start_coordinator(self, port=0, *more):
+    def start_coordinator(self, port=0, *more, rounds=ROUNDS):
         process = self.start("coordinator", self.scenario, "--listen", f"127.0.0.1:{port}", "--tls", "coordinator", "--db", DB,
-                             *RUN, *more)
+                             "--rounds", rounds, *RUN[2:], *more)
         line = process.stdout.readline()
         match = re.fullmatch(r"listening on 127\.0\.0\.1:(\d+)\n", line)
         if not match:
@@ -50,7 +51,13 @@ class Tls(RivuletTest):
                                       f"train=clients/{name}.tfrecord", "--state", f"state-{name}"), name)
 
     def ends(self, process, name, code=0):
-        self.assertEqual(process.wait(timeout=120), code, "".join(self.logs[name]))
+        process.wait(timeout=120)
+        self.readers[name].join(timeout=10)
+        self.assertEqual(process.returncode, code, "".join(self.logs[name]))
+
+    def stop(self, process, name):
+        process.send_signal(signal.SIGTERM)
+        self.ends(process, name)
 
     def said(self, name, pattern):
         self.wait_for(lambda: re.search(pattern, "".join(self.logs[name])), f"{name} to say '{pattern}'")
@@ -87,30 +94,29 @@ class Tls(RivuletTest):
     def test_revoked_client_loses_its_place_and_the_run_goes_on(self):
         names = self.partition()
         run = ["--set", "server.lease=2", "--set", "server.presence=3"]
-        coordinator, port = self.start_coordinator(0, *run)
+        coordinator, port = self.start_coordinator(0, *run, rounds=100000)
         clients = {name: self.start_client(name, port) for name in names}
         self.wait_for(lambda: self.committed(DB) >= 1, "a commit")
         gone = names[2]
         self.ca("revoke", f"client/{gone}", "--reason", "key-compromise")
         self.replace("ca/revoked.crl", "coordinator/revoked.crl")
         revoked = rf"the certificate [0-9A-F]{{32}} of 'client/{gone}' was revoked on [-\d]+ \(key-compromise\); ask the authority"
-        self.ends(clients[gone], gone, code=1)
+        self.ends(clients.pop(gone), gone, code=1)
         self.assertRegex(self.logs[gone][-1], "^rivulet: " + revoked)
         self.said("coordinator", "refused a call: " + revoked)
-        before = self.query("SELECT count(*) FROM client_rounds WHERE client_id = ? AND status = 'folded'", gone, db=DB)
+        folded = lambda: self.query("SELECT count(*) FROM client_rounds WHERE client_id = ? AND status = 'folded'", gone, db=DB)
+        before, rounds = folded(), self.committed(DB)
         # Started again it is refused as it connects, and hears that much.
         again = self.start_client(gone, port)
         self.said(gone, rf"it closed the connection when it saw the certificate [0-9A-F]{{32}} of 'client/{gone}'")
         self.said("coordinator", "refused a connection: " + revoked)
-        again.send_signal(signal.SIGTERM)
-        self.ends(again, gone)
+        self.stop(again, gone)
+        self.wait_for(lambda: self.committed(DB) >= rounds + 5, "the run to go on")
+        self.stop(coordinator, "coordinator")
+        self.assertRegex(self.logs["coordinator"][-1], r"to go on: rivulet coordinator .* --tls coordinator$")
         for name, process in clients.items():
-            if name != gone:
-                self.ends(process, name)
-        self.ends(coordinator, "coordinator")
-        self.assertEqual(len(self.digests(DB)), ROUNDS)
-        self.assertEqual(before, self.query("SELECT count(*) FROM client_rounds WHERE client_id = ? AND status = 'folded'",
-                                            gone, db=DB))
+            self.stop(process, name)
+        self.assertEqual(folded(), before)
 
     def test_what_a_person_can_get_wrong(self):
         name, = self.partition()[:1]
@@ -142,9 +148,8 @@ class Tls(RivuletTest):
         astray = self.follow(self.start("client", "--coordinator", f"127.0.0.2:{port}", "--tls", names[0], "--data",
                                         f"train=clients/{names[0]}.tfrecord"), "astray")
         self.said("astray", r"cannot be reached: nothing listens there")
-        for process in (stranger, astray, coordinator):
-            process.send_signal(signal.SIGTERM)
-            self.assertEqual(process.wait(timeout=60), 0)
+        for name, process in {"stranger": stranger, "astray": astray, "coordinator": coordinator}.items():
+            self.stop(process, name)
         for log in self.logs.values():
             self.assertNotRegex("".join(log), r"SSL|ipv4:|handshake|subchannel")
 

@@ -1,7 +1,8 @@
-// Each client has a fixed number of labels: client i has label i modulo their number, so that none is left out, and
-// others drawn at random; each label's examples are divided evenly among those that have it ("#C = k" in Li et al.,
-// "Federated Learning on Non-IID Data Silos: An Experimental Study", ICDE 2022; PathologicalPartitioner in Flower with
-// class_assignment_mode = "first-deterministic").
+// Each client has a fixed number of labels: client i has label i modulo their number and others drawn at random; each
+// label's examples are divided evenly among those that have it ("#C = k" in Li et al., "Federated Learning on Non-IID
+// Data Silos: An Experimental Study", ICDE 2022; PathologicalPartitioner in Flower with class_assignment_mode =
+// "first-deterministic"). There labels that nobody has are left out; here fewer clients than labels have labels i, i +
+// clients, i + 2 × clients, … first, so that none is where that can be.
 #include <algorithm>
 #include <numeric>
 
@@ -24,8 +25,11 @@ void ForEachClientsLabels(const PartitionRequest& request, size_t labels, const 
       place[order[to]] = static_cast<uint32_t>(to);
       place[order[from]] = static_cast<uint32_t>(from);
     };
-    bring(0, place[static_cast<size_t>(client) % labels]);
-    for (size_t i = 1; i < wanted; ++i) bring(i, i + draws.Below(labels - i));
+    size_t fixed = 0;
+    const auto clients = static_cast<size_t>(request.config.clients);
+    for (size_t label = static_cast<size_t>(client) % labels; label < labels && fixed < wanted; label += clients)
+      bring(fixed++, place[label]);
+    for (size_t i = fixed; i < wanted; ++i) bring(i, i + draws.Below(labels - i));
     visit(static_cast<size_t>(client), std::span<const uint32_t>(order).first(wanted));
   }
 }

@@ -1,4 +1,5 @@
-"""docs/data.md: its transcripts are what its commands print. With --update they are written anew."""
+"""docs/data.md: its transcripts are what its commands print; of those that show commands alone, each succeeds. With
+--update they are written anew."""
 import os
 import pathlib
 import re
@@ -20,6 +21,7 @@ class DataGuide(RivuletTest):
                                   stderr=subprocess.STDOUT, cwd=self.folder, timeout=300,
                                   env={**os.environ, "PATH": f"{pathlib.Path(RIVULET).parent}:{os.environ['PATH']}"})
             text += f"$ {command}\n{done.stdout.decode()}"
+            self.codes.append(done.returncode)
         return text
 
     def test_transcripts_are_what_the_commands_print(self):
@@ -29,9 +31,12 @@ class DataGuide(RivuletTest):
         blocks = CONSOLE.findall(guide)
         self.assertGreaterEqual(len(blocks), 3)
         for block in blocks:
+            self.codes = []
             printed = self.transcript([line[2:] for line in block.splitlines() if line.startswith("$ ")])
             if "--update" in sys.argv:
                 guide = guide.replace(f"```console\n{block}```", f"```console\n{printed}```", 1)
+            elif all(line.startswith("$ ") for line in block.splitlines()):
+                self.assertEqual(set(self.codes), {0}, printed)
             else:
                 self.assertEqual(printed, block)
         if "--update" in sys.argv:

@@ -56,15 +56,26 @@ class Data(RivuletTest):
     def train_on(self, folder, features, classes, key, clients):
         """Trains a linear model on an imported data set, a client per value of `key`; its last accuracy."""
         scenario = self.write("linear.toml", f'''
-run = {{ name = "linear", rounds = 5 }}
-data = {{ train = "{folder}/train.tfrecord", test = "{folder}/test.tfrecord", image_feature = "features" }}
-data.partition = {{ kind = "by_key", key = "{key}" }}
-server = {{ clients_per_round = {clients} }}
-client = {{ epochs = 5, optimizer.learning_rate = 0.1 }}
+[run]
+name = "linear"
+rounds = 5
+
+[data]
+train = "{folder}/train.tfrecord"
+test = "{folder}/test.tfrecord"
+image_feature = "features"
+partition = {{ kind = "by_key", key = "{key}" }}
+
+[server]
+clients_per_round = {clients}
+
+[client]
+epochs = 5
+
 [model]
 input = {{ shape = [{features}], kind = "values" }}
 [[model.layers]]
-kind = "dense"
+type = "dense"
 units = {classes}
 ''')
         self.run_rivulet("simulate", scenario, "--db", self.path("linear.sqlite"), code=0)

@@ -162,9 +162,9 @@ TEST(LabelDirichletTest, MinExamples_AreDrawnForOrRefused) {
   ASSERT_OK(shares);
   EXPECT_THAT(SizesOf(*shares), Each(::testing::Ge(20)));
   config.alpha = 0.001;
-  EXPECT_THAT(
-      ErrorOfPartition(InTurn(2000), config),
-      ::testing::ContainsRegex("in 100 draws the smallest client got [0-9]+ examples at most, but data.partition.min_ex"));
+  EXPECT_THAT(ErrorOfPartition(InTurn(2000), config),
+              ::testing::ContainsRegex(
+                  "in 100 draws the smallest client got [0-9]+ examples at most, but data.partition.min_ex"));
   config.min_examples = 201;
   EXPECT_THAT(ErrorOfPartition(InTurn(2000), config), HasSubstr("10 clients share 2000 examples; give 1 to 200"));
   config.alpha = 0;
@@ -193,6 +193,15 @@ TEST(PathologicalTest, EachClient_HasItsNumberOfLabels) {
   }
   config.labels_per_client = 10;
   EXPECT_THAT(SizesOf(*Partition(InTurn(3000), config, "label", 1)), Each(120));
+}
+
+TEST(PathologicalTest, FewerClientsThanLabels_LeaveNoLabelOut) {
+  PartitionConfig config = Kind("pathological", 3);
+  config.labels_per_client = 4;
+  const auto shares = Partition(InTurn(100), config, "label", 1);
+  ASSERT_OK(shares);
+  ExpectEachExampleOnce(*shares, 100);
+  for (const int label : {0, 3, 6, 9}) EXPECT_GT(CountsOf(*shares, 10)[0][static_cast<size_t>(label)], 0);
 }
 
 TEST(PathologicalTest, WhatCannotBe_IsRefused) {

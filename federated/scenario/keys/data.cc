@@ -70,7 +70,7 @@ std::vector<Key> DataKeys() {
           .When("data.partition.kind", HasSizes, "data.partition.kind is \"iid\", \"dirichlet\" or \"continuous\""),
       Key("data.partition.skew", RIVULET_FIELD(data.partition.skew), "2.0",
           "How much sizes differ: the rate, the exponent or the deviation of their law.")
-          .Between(1e-6, 1e6)
+          .Above(0)
           .When("data.partition.sizes", HasSkew,
                 "data.partition.sizes is \"exponential\", \"power_law\" or \"lognormal\""),
       Key("data.partition.size_alpha", RIVULET_FIELD(data.partition.size_alpha), "0.1",

@@ -85,6 +85,21 @@ TEST_F(TFRecordTest, CorruptLength_IsToldByRecordAndByte) {
   EXPECT_THAT(Error(Write("f", file)), HasSubstr("f: record 1 at byte 19: the length's checksum is wrong (stored 0x"));
 }
 
+TEST_F(TFRecordTest, OtherFormats_AreToldForWhatTheyLookLike) {
+  const std::pair<std::string, const char*> cases[] = {
+      {"age,sex,outcome\n61,f,well\n", "it looks like text: rivulet data import csv reads tables"},
+      {"{\"users\": [], \"x\": 1}", "it looks like JSON: rivulet data import leaf"},
+      {"PK\x03\x04 and so on, and on", "it looks like a ZIP archive: rivulet data import numpy"},
+      {"\x93NUMPY and so on, and on", "it looks like an array of NumPy's"},
+      {"\x89PNG\r\n\x1a\n and so on", "it looks like an image: rivulet data import images"},
+      {"\xff\xd8\xff\xe0 and so on", "it looks like an image"},
+      {std::string("\0\0\x08\x03 and so on", 14), "it looks like an IDX file: rivulet data import mnist"}};
+  for (const auto& [content, message] : cases)
+    EXPECT_THAT(testing::ErrorOf(ReadRecords(Write("f", content))),
+                AllOf(HasSubstr("f: record 0 at byte 0: the length's checksum is wrong"), HasSubstr(message)));
+  EXPECT_THAT(testing::ErrorOf(ReadRecords(Write("f", std::string(20, '\1')))), ::testing::Not(HasSubstr("it looks")));
+}
+
 TEST_F(TFRecordTest, CorruptData_IsToldByRecordAndByte) {
   std::string file = Frames({"abc", "defg", "h"});
   file[19 + 13] ^= 0x40;

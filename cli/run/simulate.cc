@@ -1,4 +1,5 @@
-// rivulet simulate: a federated run in one process; a new one, or a stored one done again to verify it.
+// rivulet simulate: a federated run in one process; one whose virtual clients other processes train; or a stored one
+// done again to verify it.
 #include <memory>
 
 #include "cli/command.h"
@@ -10,7 +11,12 @@
 #include "cli/run/result.h"
 #include "cli/run/watching.h"
 #include "cli/table.h"
+#include "coordinator/coordinator.h"
+#include "coordinator/stored_run.h"
+#include "federated/transport/attendance.h"
+#include "federated/transport/grpc_server.h"
 #include "setup/model.h"
+#include "setup/run_setup.h"
 #include "simulations/replay.h"
 #include "simulations/simulator.h"
 
@@ -22,8 +28,12 @@ struct SimulateOptions {
   std::optional<int64_t> workers;
   bool json = false;
   std::string replay;
+  std::string listen;
   TraceOptions trace;
 };
+
+// How long whoever trains gets to learn that the run is over.
+constexpr std::chrono::seconds kLearnTheEnd{10};
 
 // The history is only read: a run that comes out otherwise is no reason to change what is recorded of it.
 Status ReplayRun(const SimulateOptions& options) {
@@ -56,8 +66,95 @@ Status ReplayRun(const SimulateOptions& options) {
   return traced;
 }
 
+// The clients: as data.partition deals the training data to them, where there is any here; else by number.
+StatusOr<std::shared_ptr<Population>> ClientsOf(RunSetup& setup) {
+  const Scenario& scenario = setup.scenario();
+  if (!scenario.data.train.empty()) {
+    RIVULET_ASSIGN_OR_RETURN(const auto shares, setup.shares());
+    return shares->population();
+  }
+  if (const int64_t clients = scenario.data.partition.clients; clients > 0) return NumberedPopulation(clients);
+  return UsageError("without data.train, data.partition.clients says how many clients there are; give one of them");
+}
+
+// A simulation but for who trains: sites of many names in processes of their own, which poll for whoever is drawn. As
+// in every simulation no client is late or away; whoever started the sites sees when one of them dies.
+Status SimulateWithSites(const SimulateOptions& options) {
+  if (options.workers) return UsageError("--workers are threads that train here, and with --listen none do; leave it");
+  const StatusOr<NetworkAddress> listen = ParseAddress(options.listen);
+  if (!listen.ok()) return AsUsageError(Annotate(listen.status(), "--listen"));
+  if (!listen->IsLoopback()) {
+    return UsageError(
+        "--listen {} is not on this machine alone: whoever reaches it may take every task; give an address "
+        "such as 127.0.0.1:0",
+        options.listen);
+  }
+  RIVULET_ASSIGN_OR_RETURN(const Scenario scenario, LoadScenario(options.run));
+  if (!scenario.data.train.empty()) RIVULET_RETURN_IF_ERROR(PrepareDataHere(scenario));
+  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Watching> watching,
+                           Watching::Start(options.trace, "simulate " + scenario.run.name));
+  Interrupt interrupt;
+  RoundProgress progress(scenario.run.rounds);
+  CoordinatorOptions coordinating{.db_path = options.run.db, .resume = options.run.resume};
+  std::shared_ptr<const Plan> kept_plan;
+  if (!options.run.resume.empty()) {
+    RIVULET_ASSIGN_OR_RETURN(kept_plan, PlanOfStoredRun(options.run.db, options.run.resume));
+  }
+  RunSetup setup(scenario, {.plan = std::move(kept_plan), .monitor = watching->instruments().steps});
+  const auto plan = setup.plan();
+  if (!plan.ok()) return BlameModel(scenario, plan.status());
+  coordinating.plan = *plan;
+  if (options.run.resume.empty()) {
+    RIVULET_ASSIGN_OR_RETURN(coordinating.initial_model, setup.initial_model());
+  }
+  RIVULET_ASSIGN_OR_RETURN(coordinating.population, ClientsOf(setup));
+  const int64_t clients = coordinating.population->size();
+  if (scenario.server.clients_per_round > clients) {
+    return UsageError("server.clients_per_round is {}, and there are {} clients; lower it",
+                      scenario.server.clients_per_round, clients);
+  }
+  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<Evaluator> evaluator, setup.evaluator());
+  coordinating.scenario = scenario;
+  coordinating.scenario.data.partition.clients = clients;
+  coordinating.evaluator = evaluator.get();
+  coordinating.enforce_deadline = false;
+  coordinating.tracer = watching->instruments().tracer;
+  progress.Observe(coordinating.observer);
+  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<Coordinator> coordinator, Coordinator::Create(std::move(coordinating)));
+  const std::string run_id = coordinator->run_id();
+  if (coordinator->already_finished()) {
+    coordinator.reset();
+    progress.Note(fmt::format("run {} had finished; nothing to do", run_id));
+    return PrintResult(options.run.db, run_id, options.json);
+  }
+  Attendance attendance(*coordinator);
+  RIVULET_ASSIGN_OR_RETURN(
+      std::unique_ptr<GrpcServer> server,
+      GrpcServer::Start(attendance,
+                        {.listen = *listen, .credentials = InsecureCredentials(false), .admit_sites = true}));
+  progress.Note("listening on " + server->address().ToString());
+  interrupt.Call([&] { coordinator->Stop(); });
+  const Status status = coordinator->Wait();
+  interrupt.Forget();
+  progress.Finish();
+  const bool interrupted = absl::IsCancelled(status) && interrupt.happened();
+  if (!interrupted) (void)attendance.WaitUntilAllKnow(kLearnTheEnd);
+  server->Stop(std::chrono::seconds(1));
+  server.reset();
+  coordinator.reset();  // closes the history, which is read next
+  const Status traced = watching->Finish();
+  if (interrupted) return InterruptedError("simulate", options.run, "--listen " + options.listen, run_id);
+  RIVULET_RETURN_IF_ERROR(status);
+  RIVULET_RETURN_IF_ERROR(PrintResult(options.run.db, run_id, options.json));
+  return traced;
+}
+
 Status Simulate(const SimulateOptions& options) {
+  if (!options.replay.empty() && !options.listen.empty()) {
+    return UsageError("--replay does a run again here, and with --listen others train; give one of them");
+  }
   if (!options.replay.empty()) return ReplayRun(options);
+  if (!options.listen.empty()) return SimulateWithSites(options);
   RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run));
   if (const Status graph = RequireGraph(scenario); !graph.ok()) return AsUsageError(graph);
   RIVULET_RETURN_IF_ERROR(PrepareDataHere(scenario));
@@ -100,6 +197,10 @@ const RegisterCommand kSimulate(10, [] {
   command
       .Option("--workers", "N", &options->workers,
               "threads that train clients; the result is the same for any number [one per core]", {1, 1024})
+      .Option(
+          "--listen", "HOST:PORT", &options->listen,
+          "train nothing here: clients are trained by processes of this machine that connect here, such as those of "
+          "Python's rivulet.simulate(client_fn=...); port 0 takes any free one")
       .Flag("--json", &options->json, "print the result as one JSON object")
       .Option(
           "--replay", "RUN", &options->replay,

@@ -387,9 +387,8 @@ def _end(over: Any) -> str:
     return sentence
 
 
-def work(client: Client, coordinator: str, name: str, dataset: str, state: Optional[PathLike], insecure: bool) -> str:
-    """As `rivulet.run_client` says."""
-    connection = Connection(coordinator, insecure=insecure)
+def work(client: Client, connection: Connection, name: str, dataset: str, state: Optional[PathLike]) -> str:
+    """As `rivulet.run_client` says; closes the connection."""
     try:
         return _Agent(client, connection, name, dataset, ClientState(state)).run()
     except CallError as error:

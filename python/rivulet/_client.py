@@ -154,9 +154,10 @@ class Client(abc.ABC):
 
 def run_client(
     client: Client,
-    coordinator: str,
+    coordinator: Optional[str] = None,
     *,
-    name: str,
+    name: Optional[str] = None,
+    kit: Optional[PathLike] = None,
     dataset: str = "train",
     state: Optional[PathLike] = None,
     insecure: bool = False,
@@ -170,10 +171,14 @@ def run_client(
     ----------
     client : Client
         Trains.
-    coordinator : str
-        Its address, ``HOST:PORT``.
-    name : str
-        This client's name, the same at every start.
+    coordinator : str, optional
+        Its address, ``HOST:PORT``. Default: the kit's.
+    name : str, optional
+        This client's name, the same at every start. With a kit it is the certificate's.
+    kit : path, optional
+        The folder of a start-up kit (``rivulet ca kit client/NAME``, docs/certificates.md): this client shows the
+        kit's certificate, and speaks TLS with a coordinator of the same authority only. Default: plain text, which is
+        for a coordinator on this machine.
     dataset : str
         The data set that the client has: plans say by name on which they train.
     state : path, optional
@@ -192,9 +197,23 @@ def run_client(
     RivuletError
         The run failed, or the coordinator turned this client away: its sentence.
     """
+    authority = None
+    if kit is not None:
+        from rivulet._kit import Kit
+
+        authority = Kit(kit)
+        if insecure:
+            raise RivuletError("kit= is for certificates and insecure= for none; give one of them")
+        if name is not None and name != authority.name:
+            raise RivuletError(f"the kit '{authority.folder}' is of client '{authority.name}', not '{name}'; leave name out")
+        name, coordinator = authority.name, coordinator or authority.coordinator
+    if name is None:
+        raise RivuletError("nothing says who this client is; give kit=, or name= where the coordinator takes plain text")
+    if coordinator is None:
+        raise RivuletError("nothing says where the coordinator is; give its HOST:PORT")
     examples = client.examples
     if isinstance(examples, bool) or not isinstance(examples, int) or examples < 1:
         raise RivuletError(f"client '{name}' has examples = {examples!r}; it is how many it has, at least 1")
-    from rivulet import _agent  # and with it gRPC, which nothing else needs
+    from rivulet import _agent, _connection  # and with them gRPC, which nothing else needs
 
-    return _agent.work(client, coordinator, name, dataset, state, insecure)
+    return _agent.work(client, _connection.Connection(coordinator, insecure=insecure, kit=authority), name, dataset, state)

@@ -16,7 +16,7 @@ from rivulet._files import PathLike
 from rivulet._safetensors import Tensors, load_safetensors, save_safetensors
 from rivulet._update import BadResult
 
-FOLDED = 0  # federated/tasks/task.h, TaskEnd
+FOLDED, DROPPED = 0, 2  # federated/tasks/task.h, TaskEnd
 
 _RUN, _ROUND, _TASK = "rivulet.run_id", "rivulet.round", "rivulet.task_id"
 _KEPT, _BEFORE, _PROPOSED = "", ".before", ".proposed"  # endings of the files
@@ -55,6 +55,13 @@ class ClientState:
         if self._path is not None:
             save_safetensors(self._path + _PROPOSED, arrays, metadata)
         self._states[_PROPOSED] = Tensors({name: np.array(array) for name, array in arrays.items()}, metadata)
+
+    def keep_at(self, path: str) -> None:
+        """From now on with a file, where there was none."""
+        self._path = path
+        proposed = self._states.get(_PROPOSED)
+        if proposed is not None:
+            save_safetensors(path + _PROPOSED, proposed, proposed.metadata)
 
     def hear(self, task: str, end: int) -> None:
         """How a task ended."""

@@ -3,10 +3,11 @@
 import contextlib
 import ipaddress
 import threading
-from typing import Any, Iterator
+from typing import Any, Iterator, Optional
 
 from rivulet import _protocol
 from rivulet._errors import RivuletError
+from rivulet._kit import Kit
 
 try:
     import grpc
@@ -67,7 +68,7 @@ def _meant(address: str, error: Any) -> CallError:
     return CallError("UNAVAILABLE", f"the coordinator at {address} cannot be reached: {details or code}")
 
 
-def _check_address(address: str, insecure: bool) -> None:
+def _check_address(address: str, insecure: bool, kit: Optional[Kit]) -> None:
     host, colon, port = address.rpartition(":")
     if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise RivuletError(f"'{address}' is no coordinator's address HOST:PORT, such as 127.0.0.1:7000")
@@ -75,10 +76,10 @@ def _check_address(address: str, insecure: bool) -> None:
     loopback = host == "localhost"
     with contextlib.suppress(ValueError):
         loopback = ipaddress.ip_address(host).is_loopback
-    if not loopback and not insecure:
+    if not loopback and not insecure and kit is None:
         raise RivuletError(
             f"{address} is not a loopback address, and without TLS anybody on the way can read and change what is "
-            "sent; say insecure=True to accept that"
+            "sent; give kit=, the folder of `rivulet ca kit client/NAME`, or say insecure=True to accept that"
         )
 
 
@@ -88,12 +89,16 @@ class Connection:
     Calls raise `CallError`. Streams are closed by who opens them: what they are is a context.
     """
 
-    def __init__(self, address: str, *, insecure: bool = False) -> None:
-        _check_address(address, insecure)
+    def __init__(self, address: str, *, insecure: bool = False, kit: Optional[Kit] = None) -> None:
+        _check_address(address, insecure, kit)
         self.address = address
         self._lock = threading.Lock()
         self._streams: "set[Any]" = set()
-        self._channel = grpc.insecure_channel(address, options=_OPTIONS)
+        if kit is None:
+            self._channel = grpc.insecure_channel(address, options=_OPTIONS)
+        else:
+            credentials = grpc.ssl_channel_credentials(kit.authority, kit.key, kit.certificate)
+            self._channel = grpc.secure_channel(address, credentials, options=_OPTIONS)
 
         def method(kind: Any, name: str, reply: Any) -> Any:
             return kind(

@@ -98,6 +98,7 @@ def scenario_file(scenario: Scenario) -> Iterator[ScenarioFile]:
     """The file of a scenario; of a dict, one that is there while the block runs.
 
     It lies in the working directory: relative paths start at a scenario's folder, and generated data stay beside it.
+    Where its `model.arrays` are arrays, so does a file of them.
     """
     if not isinstance(scenario, Mapping):
         yield ScenarioFile(os.fspath(scenario), False)
@@ -105,17 +106,32 @@ def scenario_file(scenario: Scenario) -> Iterator[ScenarioFile]:
     named = dict(scenario)
     if isinstance(named.get("run", {}), Mapping):
         named["run"] = {"name": "simulation", **named.get("run", {})}
-    text = toml(named)
+    with contextlib.ExitStack() as stack:
+        model = named.get("model", {})
+        if isinstance(model, Mapping) and isinstance(model.get("arrays"), Mapping):
+            from rivulet._safetensors import save_safetensors
+
+            weights = stack.enter_context(_temporary(".safetensors"))
+            save_safetensors(weights, model["arrays"])
+            named["model"] = {**model, "arrays": weights}
+        text = toml(named)
+        path = stack.enter_context(_temporary(".toml"))
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        yield ScenarioFile(path, True)
+
+
+@contextlib.contextmanager
+def _temporary(suffix: str) -> Iterator[str]:
     try:
-        handle, path = tempfile.mkstemp(prefix=".rivulet-", suffix=".toml", dir=os.getcwd())
+        handle, path = tempfile.mkstemp(prefix=".rivulet-", suffix=suffix, dir=os.getcwd())
     except OSError as error:
         raise RivuletError(
             f"cannot write a scenario in the working directory '{os.getcwd()}': {error.strerror}"
         ) from error
+    os.close(handle)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        yield ScenarioFile(path, True)
+        yield path
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)

@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import threading
-from typing import IO, Any, List, Mapping, Optional, Union
+from typing import IO, TYPE_CHECKING, Any, List, Mapping, Optional, Union
 
 from rivulet._errors import Interrupted, RivuletError
 from rivulet._files import PathLike
@@ -18,7 +18,11 @@ from rivulet._program import program, sentence
 from rivulet._progress import ROUND, Bar, bar
 from rivulet._scenario import Scenario, scenario_file, set_arguments
 
+if TYPE_CHECKING:
+    from rivulet._virtual import ClientFn, Workers
+
 _RESUMABLE = re.compile(r"--resume (\S+)")
+_LISTENING = "listening on "
 _LOOK_SECONDS = 1.0
 
 
@@ -47,6 +51,7 @@ class _Child:
         for reader in self._readers:
             reader.start()
         self.interrupted = False
+        self.ended_here = False  # asked to end, by nobody who waits for the run
 
     def _read_lines(self, stream: IO[bytes]) -> None:
         for line in stream:
@@ -61,8 +66,9 @@ class _Child:
         self._process.send_signal(signal.SIGKILL if self.interrupted else signal.SIGINT)
         self.interrupted = True
 
-    def follow(self, shown: Bar) -> List[str]:
-        """Show what the program says until it ends, and return what is no round's line."""
+    def follow(self, shown: Bar, workers: "Optional[Workers]" = None) -> List[str]:
+        """Show what the program says until it ends, and return what is no round's line. `workers` hear where the
+        program listens; when one of them is lost, the run ends."""
         said: List[str] = []
         while True:
             try:  # an interrupt may come anywhere in here; at worst a line is not shown
@@ -72,6 +78,9 @@ class _Child:
                 if ROUND.match(line):
                     shown.show(line)
                     continue
+                if workers is not None and line.startswith(_LISTENING):
+                    workers.connect(line[len(_LISTENING) :])
+                    continue
                 error = line.startswith("rivulet: ") or bool(said and said[-1].startswith("rivulet: "))
                 said.append(line)
                 if not error:
@@ -79,6 +88,9 @@ class _Child:
             except KeyboardInterrupt:
                 self.interrupt()
             except queue.Empty:  # the last line may be the one that was lost
+                if workers is not None and not self.ended_here and workers.lost() is not None:
+                    self.ended_here = True
+                    self._process.send_signal(signal.SIGINT)
                 if not self._readers[0].is_alive() and self._lines.empty():
                     return said
 
@@ -106,6 +118,7 @@ def simulate(
     workers: Optional[int] = None,
     db: PathLike = "rivulet.sqlite",
     resume: Optional[Union[str, Run]] = None,
+    client_fn: "Optional[ClientFn]" = None,
 ) -> Run:
     """Run a federation of virtual clients, and wait for it.
 
@@ -122,11 +135,17 @@ def simulate(
     set : mapping, optional
         Keys of the scenario to change, such as ``{"client.epochs": 5}``. Relative paths start at the working directory.
     workers : int, optional
-        Threads that train clients. Default: one per core. The result is the same for any number.
+        Threads that train clients; with `client_fn` processes. Default: one per core. The result is the same for any
+        number, as far as the clients' own is.
     db : path
         The history, created when missing. Models lie beside it, in ``DB.models/``.
     resume : str or Run, optional
         Go on with a run: its id, its name, ``"latest"``, or itself.
+    client_fn : callable, optional
+        Clients in Python: gives the `rivulet.Client` of a name whenever that is drawn, in one of the processes that
+        train. What it gives is used for one task; what a client keeps from task to task is `Context.state`. The names
+        are ``client-00000``, ``client-00001``, …, as many as ``data.partition.clients``; or with ``data.train`` those
+        of its partition. Default: the program trains the scenario's model itself.
 
     Returns
     -------
@@ -144,26 +163,50 @@ def simulate(
     arguments = ["--json", "--db", db, *set_arguments(set)]
     if rounds is not None:
         arguments += ["--rounds", str(rounds)]
-    if workers is not None:
+    if client_fn is not None:
+        arguments += ["--listen", "127.0.0.1:0"]
+    elif workers is not None:
         arguments += ["--workers", str(workers)]
     if resume is not None:
         arguments += ["--resume", resume if isinstance(resume, str) else resume.id]
-    shown = bar()
-    with scenario_file(scenario) as file:
+    with contextlib.ExitStack() as stack:
+        processes = None
+        if client_fn is not None:
+            from rivulet._virtual import Workers, cores
+
+            if workers is not None and workers < 1:
+                raise RivuletError(f"workers={workers} leaves nobody to train; give at least 1")
+            # Before any thread of this call: a fork has none of them, and whatever they held.
+            processes = Workers(client_fn, workers or cores(), f"{db}.models")
+            stack.callback(processes.close)
+        file = stack.enter_context(scenario_file(scenario))
+        shown = bar()
         # After "--" a path that begins with a dash is no option.
         child = _Child([program(), "simulate", *arguments, "--", file.path])
         with contextlib.closing(child):
             try:
-                said = child.follow(shown)
+                said = child.follow(shown, processes)
             finally:
                 shown.close()
             code, printed = child.wait()
         why = file.named(sentence(said, code)) if code != 0 else ""
+        lost = processes.lost() if processes is not None and child.ended_here else None
+        told = processes.told() if processes is not None else None
     if child.interrupted:
         raise _interrupted(code, why, printed, db)
+    if lost is not None:
+        raise RivuletError(f"a process that trains clients is gone: {lost}; {why}") from _raised(told)
     if code != 0:
-        raise RivuletError(why)
+        raise RivuletError(why) from _raised(told)
     return History(db).run(json.loads(printed)["run_id"])
+
+
+class ClientError(Exception):
+    """What a client of ``client_fn`` raised first, in its own process: the traceback there."""
+
+
+def _raised(told: Optional[str]) -> Optional[ClientError]:
+    return None if told is None else ClientError(f"\n{told}")
 
 
 def _interrupted(code: int, why: str, printed: str, db: str) -> Interrupted:

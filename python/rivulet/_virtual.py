@@ -52,6 +52,8 @@ class Workers:
             try:
                 process.start()
             except Exception as error:
+                ours.close()
+                theirs.close()
                 self.close()
                 raise RivuletError(
                     f"client_fn cannot be sent to a new process ({error}), which it must where this one has used gRPC; "
@@ -83,11 +85,13 @@ class Workers:
                     self._told = str(pipe.recv())
         return self._told
 
-    def close(self, *, at_once: bool = True) -> None:
+    def close(self) -> None:
+        """What a worker is about to keep of the run's last task it keeps; longer it is not waited for."""
+        for pipe in self._pipes:
+            with contextlib.suppress(OSError):
+                pipe.send(None)
         until = time.monotonic() + _TOOK_LONG_SECONDS
         for process in self._processes:
-            if at_once:
-                process.terminate()
             process.join(max(0.0, until - time.monotonic()))
             if process.exitcode is None:
                 process.kill()
@@ -119,7 +123,7 @@ def _work(pipe: Pipe, client_fn: ClientFn, name: str, folder: str, parent: int) 
             pipe.send("".join(traceback.format_exception(type(error), error, error.__traceback__)))
 
     try:
-        _site.serve(client_fn, address, name, folder, tell, lambda: os.getppid() == parent)
+        _site.serve(client_fn, address, name, folder, tell, lambda: os.getppid() == parent and not pipe.poll())
     except RivuletError as error:
         tell(error)
         sys.exit(1)

@@ -81,7 +81,7 @@ TEST(ExternalPlan, FederatedEvaluation_AsksForLossAndNamedMetrics) {
 }
 
 TEST(ExternalPlan, AlgorithmsThatLeaveTrainingAlone_AreTaken) {
-  for (const char* name : {"fedavg", "fedadam", "trimmed_mean"}) {
+  for (const char* name : {"fedavg", "fedadam", "fedbuff", "trimmed_mean"}) {
     EXPECT_OK(ComposePlan(OfArrays({{"algorithm.name", name}}), Arrays()));
   }
   for (const char* name : {"fedprox", "moon"}) {

@@ -1,0 +1,116 @@
+"""Start-up kits: what a client in Python takes from one, and what it then speaks."""
+
+import contextlib
+import os
+import unittest
+import unittest.mock
+
+import packaged
+import harness
+import rivulet
+
+
+@packaged.needs_numpy
+class Kits(harness.RivuletTest):
+    def setUp(self):
+        super().setUp()
+        patched = unittest.mock.patch.dict(os.environ, {"RIVULET_BINARY": harness.RIVULET})
+        patched.start()
+        self.addCleanup(patched.stop)
+        self.ca = self.path("ca")
+        self.run_rivulet("ca", "init", "--ca", self.ca, "--name", "Study", code=0)
+
+    def kit(self, name, *options):
+        folder = self.path(name.replace("/", "-").replace(" ", "_"))
+        self.run_rivulet("ca", "kit", name, "--ca", self.ca, "--out", folder, *options, code=0)
+        return folder
+
+    def test_a_kit_says_who_and_where(self):
+        from rivulet._kit import Kit
+
+        long = "ward " + "7" * 120
+        for name in ("hospital-a", "ward 7", "müller.0~1", long):
+            kit = Kit(self.kit(f"client/{name}", "--coordinator", "fl.example.org:7000"))
+            self.assertEqual((kit.name, kit.coordinator), (name, "fl.example.org:7000"))
+            self.assertIn(b"PRIVATE KEY", kit.key)
+
+    def test_what_is_no_clients_kit_is_refused(self):
+        client = rivulet.flower.wrap(object(), layout="rivulet")
+
+        def refused(sentence, **arguments):
+            with self.assertRaisesRegex(rivulet.RivuletError, sentence):
+                rivulet.run_client(client, **arguments)
+
+        kit = self.kit("client/ann", "--coordinator", "127.0.0.1:1")
+        other = self.kit("coordinator/localhost", "--listen", "127.0.0.1:1", "--scenario", "s.toml")
+        refused("there is no kit '/nowhere'", kit="/nowhere")
+        refused("'node.crt' is no client's certificate", kit=other)
+        refused("is of client 'ann', not 'bob'; leave name out", kit=kit, name="bob")
+        refused("give one of them", kit=kit, insecure=True)
+        refused("nothing says who this client is", coordinator="127.0.0.1:1")
+        refused("nothing says where the coordinator is", name="ann")
+        os.unlink(os.path.join(kit, "node.key"))
+        refused("cannot read 'node.key'", kit=kit)
+        self.write("client-ann/node.crt", "nothing")
+        self.write("client-ann/node.key", "nothing")
+        refused("'node.crt' is no certificate", kit=kit)
+
+    @packaged.needs_grpc
+    def test_what_is_spoken_is_tls_with_both_certificates(self):
+        from rivulet import _protocol
+        from rivulet._connection import CallError, Connection
+        from rivulet._kit import Kit
+
+        server = Kit.__new__(Kit)
+        server.folder = self.kit("coordinator/localhost", "--host", "127.0.0.1", "--listen", "127.0.0.1:1", "--scenario", "s.toml")
+        certificate, key, authority = map(server._read, ("node.crt", "node.key", "authority.crt"))
+        kit = self.kit("client/ann", "--coordinator", "127.0.0.1:1")
+        callers = []
+
+        def poll(request, context):
+            callers.append((request.caller.name, context.auth_context()["transport_security_type"]))
+            names = [name.decode() for name in context.auth_context().get("x509_subject_alternative_name", [])]
+            return _protocol.PollReply(over={"sentence": f"it is over for {', '.join(names)}"})
+
+        with coordinator(poll, certificate, key, authority) as port:
+            client = rivulet.flower.wrap(object(), layout="rivulet")
+            self.assertIn("it is over", rivulet.run_client(client, f"127.0.0.1:{port}", kit=kit))
+            self.assertEqual(callers, [("ann", [b"ssl"])])
+            self.ca = self.path("other")
+            self.run_rivulet("ca", "init", "--ca", self.ca, "--name", "Another study", code=0)
+            stranger = Kit(self.kit("client/bob", "--coordinator", "127.0.0.1:1"))
+            unittest.mock.patch("rivulet._connection._CALL_SECONDS", 3).start()
+            self.addCleanup(unittest.mock.patch.stopall)
+            for other in (Connection(f"127.0.0.1:{port}"), Connection(f"127.0.0.1:{port}", kit=stranger)):
+                with self.assertRaises(CallError) as refused:
+                    other.poll(_protocol.PollRequest())
+                self.assertTrue(refused.exception.transient)
+                other.close()
+        self.assertEqual(len(callers), 1)
+
+
+@contextlib.contextmanager
+def coordinator(poll, certificate, key, authority):
+    """Serves polls over mutual TLS: its port."""
+    import concurrent.futures
+
+    import grpc
+    from rivulet import _protocol
+
+    server = grpc.server(concurrent.futures.ThreadPoolExecutor(2))
+    method = grpc.unary_unary_rpc_method_handler(
+        poll, request_deserializer=_protocol.PollRequest.FromString, response_serializer=lambda reply: reply.SerializeToString()
+    )
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("rivulet.rpc.Coordinator", {"Poll": method}),))
+    port = server.add_secure_port(
+        "127.0.0.1:0", grpc.ssl_server_credentials([(key, certificate)], authority, require_client_auth=True)
+    )
+    server.start()
+    try:
+        yield port
+    finally:
+        server.stop(None)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -90,6 +90,17 @@ VersionWriter::Options RunCoordinator::WriterOptions() {
   options.durability = run.durability.empty() ? options_.enforce_deadline ? Durability::kRound : Durability::kSecond
                                               : DurabilityOf(run.durability);
   options.keep_all_models = run.keep_models == "all";
+  options.keep_best_model = run.keep_models == "best";
+  if (options.keep_best_model) {
+    // Where they cannot be read, the run cannot go on either, and its first write says why.
+    std::map<int64_t, std::map<std::string, Measure>> central;
+    if (const auto metrics = history_->Metrics(run_id_); metrics.ok()) {
+      for (const MetricRow& metric : *metrics)
+        if (metric.value) central[metric.round][metric.name] = {*metric.value, metric.right, metric.total};
+    }
+    for (const auto& [round, measures] : central)
+      if (const std::optional<double> worth = WorthOf(measures)) options.worths[round] = *worth;
+  }
   options.on_written = [this](std::span<const PendingAttempt> attempts) { OnWritten(attempts); };
   options.on_failed = [this](const Status& status) { OnWriteFailed(status); };
   options.tracer = options_.tracer;

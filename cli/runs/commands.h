@@ -22,6 +22,7 @@ Command RunsExportCommand();
 Command RunsSqlCommand();
 Command RunsVerifyCommand();
 Command RunsPruneCommand();
+Command RunsImportCommand();
 Command RunsTagCommand();
 Command RunsNoteCommand();
 

@@ -32,8 +32,8 @@ const RegisterCommand kRuns(40, [] {
                       "  rivulet runs rounds latest --db ./rivulet.sqlite"};
   command.subcommands = {RunsListCommand(),    RunsShowCommand(),   RunsRoundsCommand(), RunsClientsCommand(),
                          RunsCompareCommand(), RunsPlotCommand(),   RunsTailCommand(),   RunsExportCommand(),
-                         RunsSqlCommand(),     RunsVerifyCommand(), RunsPruneCommand(),  RunsTagCommand(),
-                         RunsNoteCommand()};
+                         RunsSqlCommand(),     RunsVerifyCommand(), RunsPruneCommand(),  RunsImportCommand(),
+                         RunsTagCommand(),     RunsNoteCommand()};
   return command;
 });
 

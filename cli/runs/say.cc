@@ -34,7 +34,7 @@ Status TagRun(const SayOptions& options) {
 
 Status NoteOnRun(const SayOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const auto opened, OpenToSay(options));
-  return opened.first->AddNote(opened.second, Iso8601(Clock::System().UnixMs()), options.text);
+  return opened.first->AddNote(opened.second, Iso8601(rivulet::Clock::System().UnixMs()), options.text);
 }
 
 Command SayCommand(Command command, std::string value_name, Status (*run)(const SayOptions&)) {

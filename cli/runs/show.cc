@@ -23,7 +23,7 @@ constexpr size_t kSparkline = 20;    // marks of a curve
 constexpr size_t kClientsShown = 3;  // slowest, and least reliable
 constexpr size_t kReasonColumns = 54;
 
-std::string Head(std::string_view title) { return "\n" + Emphasised(Emphasis::kHeading, title) + "\n"; }
+std::string HeadText(std::string_view title) { return "\n" + Emphasised(Emphasis::kHeading, title) + "\n"; }
 
 // `text` on lines of at most `columns`, broken at spaces, each after `indent`.
 std::string Wrapped(std::string_view text, size_t columns, std::string_view indent) {
@@ -57,12 +57,12 @@ std::string StatusLine(const RunOverview& page) {
   return line + fmt::format(", {} {}\n", status == "running" ? "for" : "in", SecondsText(page.time.total));
 }
 
-std::string Curves(const RunOverview& page) {
+std::string CurvesText(const RunOverview& page) {
   if (page.curves.empty()) return "";
   size_t width = 0;
   for (const Curve& curve : page.curves) width = std::max(width, curve.name.size());
   width = std::min<size_t>(width, 20);
-  std::string text = Head("How it went");
+  std::string text = HeadText("How it went");
   for (const Curve& curve : page.curves) {
     std::vector<double> values;
     for (const auto& [round, value] : curve.points) values.push_back(value);
@@ -90,7 +90,7 @@ std::string Lost(int64_t refused, int64_t dropped, int64_t failed) {
   return text;
 }
 
-std::string Clients(const RunOverview& page) {
+std::string ClientsText(const RunOverview& page) {
   int64_t tasks = 0, folded = 0, refused = 0, dropped = 0, failed = 0;
   for (const ClientReliabilityRow& client : page.clients) {
     tasks += client.tasks;
@@ -100,7 +100,7 @@ std::string Clients(const RunOverview& page) {
     failed += client.failed;
   }
   if (tasks == 0) return "";
-  std::string text = Head("Clients");
+  std::string text = HeadText("Clients");
   text += fmt::format("  {} had {} tasks: {} came through{}\n", page.clients.size(), tasks, folded,
                       Lost(refused, dropped, failed));
   std::vector<const ClientReliabilityRow*> slow;
@@ -131,10 +131,10 @@ std::string Clients(const RunOverview& page) {
   return text;
 }
 
-std::string Time(const RunOverview& page) {
+std::string TimeText(const RunOverview& page) {
   const TimeSplit& time = page.time;
   if (time.total <= 0 || page.attempts.empty()) return "";
-  std::string text = Head("Where the time went");
+  std::string text = HeadText("Where the time went");
   const auto line = [&](const char* what, double seconds) {
     const auto marks = static_cast<size_t>(seconds / time.total * 20 + 0.5);
     std::string row =
@@ -161,8 +161,8 @@ std::string Time(const RunOverview& page) {
   return text;
 }
 
-std::string Keys(const RunOverview& page) {
-  std::string text = Head("What differs from the defaults");
+std::string KeysText(const RunOverview& page) {
+  std::string text = HeadText("What differs from the defaults");
   size_t width = 0;
   for (const auto& [key, value] : page.keys) width = std::max(width, key.size());
   for (const auto& [key, value] : page.keys) {
@@ -175,7 +175,7 @@ std::string Keys(const RunOverview& page) {
   return text;
 }
 
-std::string Said(const RunOverview& page) {
+std::string SaidText(const RunOverview& page) {
   std::string text;
   if (!page.tags.empty()) {
     std::vector<std::string> tags;
@@ -187,11 +187,11 @@ std::string Said(const RunOverview& page) {
   return text;
 }
 
-std::string Model(const RunOverview& page, const std::string& folder) {
+std::string ModelText(const RunOverview& page, const std::string& folder) {
   const ModelRow* model = page.newest_model();
   if (model == nullptr) return "";
-  return Head("Model") + fmt::format("  {}\n  of round {}: {} parameters, {}\n", JoinPath(folder, model->path),
-                                     model->round, model->parameters, BytesText(model->bytes));
+  return HeadText("Model") + fmt::format("  {}\n  of round {}: {} parameters, {}\n", JoinPath(folder, model->path),
+                                         model->round, model->parameters, BytesText(model->bytes));
 }
 
 void PrintPage(const RunOverview& page, const std::string& folder) {
@@ -204,8 +204,8 @@ void PrintPage(const RunOverview& page, const std::string& folder) {
     fmt::print("to go on: --resume {}\n", page.run.run_id);
   const int64_t lost = static_cast<int64_t>(page.attempts.size()) - page.committed();
   if (lost > 0) fmt::print("{} of {} attempts at a round were given up\n", lost, page.attempts.size());
-  fmt::print("{}{}", Said(page), Curves(page));
-  fmt::print("{}{}{}{}", Clients(page), Time(page), Keys(page), Model(page, folder));
+  fmt::print("{}{}", SaidText(page), CurvesText(page));
+  fmt::print("{}{}{}{}", ClientsText(page), TimeText(page), KeysText(page), ModelText(page, folder));
 }
 
 void PrintJson(const RunOverview& page, const RunSummaryRow& summary) {

@@ -7,14 +7,14 @@
 namespace rivulet {
 namespace {
 
-struct VerifyOptions {
+struct VerifyRunOptions {
   HistoryOptions history;
   std::string run;
   std::vector<std::string> sets;
   std::optional<int64_t> workers;
 };
 
-Status VerifyRun(const VerifyOptions& options) {
+Status VerifyRun(const VerifyRunOptions& options) {
   ReplayOptions replay{.db_path = options.history.db, .workers = static_cast<int>(options.workers.value_or(0))};
   {
     RIVULET_ASSIGN_OR_RETURN(const auto history, OpenToRead(options.history));
@@ -55,7 +55,7 @@ Status VerifyRun(const VerifyOptions& options) {
 }  // namespace
 
 Command RunsVerifyCommand() {
-  auto options = std::make_shared<VerifyOptions>();
+  auto options = std::make_shared<VerifyRunOptions>();
   Command command{.name = "verify",
                   .summary = "Do a run again from its history; every version must come out as recorded, to the bit.",
                   .example =

@@ -36,6 +36,12 @@ Durability DurabilityOf(std::string_view name) {
   return Durability::kEnd;
 }
 
+std::optional<double> WorthOf(const std::map<std::string, Measure>& central) {
+  if (const auto accuracy = central.find("test/accuracy"); accuracy != central.end()) return accuracy->second.value;
+  if (const auto loss = central.find("test/loss"); loss != central.end()) return -loss->second.value;
+  return std::nullopt;
+}
+
 VersionWriter::VersionWriter(History& history, ModelStore& store, std::unique_ptr<Executor> executor, Clock& clock,
                              Options options, std::span<const ModelRow> models, int64_t last)
     : history_(history),
@@ -49,7 +55,19 @@ VersionWriter::VersionWriter(History& history, ModelStore& store, std::unique_pt
     if (!model.path.empty()) named_.insert(model.round);
   }
   files_ = named_;
+  for (const auto& [round, worth] : options_.worths) {
+    if (named_.contains(round) && (!best_written_ || worth > best_written_->worth)) best_written_ = {round, worth};
+  }
+  best_ = best_written_;
   if (options_.tracer != nullptr) executor_->Run([this] { options_.tracer->NameThread("writes"); });
+}
+
+std::optional<VersionWriter::BestVersion> VersionWriter::BetterOf(const std::optional<BestVersion>& best,
+                                                                  const PendingAttempt& pending) const {
+  if (!options_.keep_best_model || !pending.version) return best;
+  const std::optional<double> worth = WorthOf(pending.end.central);
+  if (!worth || (best && *worth <= best->worth)) return best;
+  return BestVersion{pending.attempt.round, *worth};
 }
 
 bool VersionWriter::TooMuch() const {
@@ -63,11 +81,13 @@ void VersionWriter::Add(PendingAttempt attempt) {
   const int64_t bytes = BytesOf(attempt, options_.keep_all_models);
   if (attempt.version) {
     ++pending_.versions;
+    best_ = BetterOf(best_, attempt);
     if (!options_.keep_all_models) {
       for (PendingAttempt& earlier : pending_.attempts) {
         if (!earlier.version || std::ranges::find(attempt.needed, earlier.version->row.round) != attempt.needed.end()) {
           continue;
         }
+        if (best_ && earlier.version->row.round == best_->round) continue;
         earlier.version->model.reset();
         earlier.version->flats.reset();
         earlier.version->file.reset();
@@ -171,6 +191,8 @@ Status VersionWriter::Commit(std::span<PendingAttempt> attempts) {
   const auto annotate = [&](const Status& status) {
     return any ? Annotate(status, fmt::format("round {} cannot be committed", newest)) : status;
   };
+  std::optional<BestVersion> best = best_written_;
+  for (const PendingAttempt& pending : attempts) best = BetterOf(best, pending);
   std::vector<AttemptRecord> records;
   std::vector<int64_t> written;
   for (PendingAttempt& pending : attempts) {
@@ -199,7 +221,7 @@ Status VersionWriter::Commit(std::span<PendingAttempt> attempts) {
   if (any && !options_.keep_all_models) {
     forget.assign(named_.begin(), named_.end());
     if (!forget.empty()) forget.pop_back();
-    std::erase_if(forget, [&](int64_t round) { return needed_.contains(round); });
+    std::erase_if(forget, [&](int64_t round) { return needed_.contains(round) || (best && round == best->round); });
     for (AttemptRecord& record : records) {
       if (record.model && record.round.round == newest) record.forget_models = forget;
     }
@@ -208,6 +230,7 @@ Status VersionWriter::Commit(std::span<PendingAttempt> attempts) {
   // next start removes what no row names.
   if (const Status status = history_.AddAttempts(records); !status.ok()) return annotate(status);
   newest_ = newest;
+  best_written_ = best;
   for (const int64_t round : forget) named_.erase(round);
   named_.insert(written.begin(), written.end());
   files_.insert(written.begin(), written.end());

@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -51,6 +52,10 @@ struct PendingAttempt {
   std::vector<int64_t> needed;                        // earlier versions that tasks of the snapshot start from
 };
 
+// What a version is worth by its evaluation on the test set, more being better: its accuracy, or else its loss turned
+// round; nothing where it was not evaluated.
+std::optional<double> WorthOf(const std::map<std::string, Measure>& central);
+
 // The name of the newest snapshot among a run's blobs.
 inline constexpr char kSnapshotBlob[] = "rounds";
 
@@ -61,6 +66,9 @@ class VersionWriter {
   struct Options {
     Durability durability = Durability::kRound;
     bool keep_all_models = false;
+    bool keep_best_model = false;  // that of the greatest worth beside the newest; of several the first
+    std::map<int64_t, double>
+        worths;  // of the versions that are written, as WorthOf; of those with a file one may be it
     int64_t most_pending_bytes = 64 << 20;  // of rows, and of models that are to be kept; more is written at once
     // What has just become durable, in the order in which it was added, on whichever thread wrote; null: nobody asks.
     std::function<void(std::span<const PendingAttempt>)> on_written;
@@ -86,6 +94,12 @@ class VersionWriter {
     std::vector<PendingAttempt> attempts;
     int64_t bytes = 0, versions = 0;
   };
+  struct BestVersion {
+    int64_t round;
+    double worth;
+  };
+  // `best`, or the version of `pending` where that is better.
+  std::optional<BestVersion> BetterOf(const std::optional<BestVersion>& best, const PendingAttempt& pending) const;
   bool TooMuch() const REQUIRES(mutex_);
   void WriteIfDue();
   void WriteNow() REQUIRES(mutex_);  // frees mutex_ while it writes
@@ -106,13 +120,15 @@ class VersionWriter {
   int64_t writing_versions_ GUARDED_BY(mutex_) = 0, writing_bytes_ GUARDED_BY(mutex_) = 0;
   bool writing_ GUARDED_BY(mutex_) = false;
   Status failure_ GUARDED_BY(mutex_);
+  std::optional<BestVersion> best_ GUARDED_BY(mutex_);  // of all that were added
 
   // Of whoever has set writing_.
   std::set<int64_t> named_;   // rounds whose row has a path
   std::set<int64_t> needed_;  // by the newest snapshot
   std::set<int64_t> files_;   // rounds whose file lies there
   int64_t newest_;            // with a row
-  int64_t without_log_;       // the newest that the database's file alone tells of
+  std::optional<BestVersion> best_written_;
+  int64_t without_log_;  // the newest that the database's file alone tells of
   TimeMs brought_over_ = 0;
 
   const std::unique_ptr<Executor> executor_;  // goes first: its jobs call what stands above

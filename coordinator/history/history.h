@@ -100,6 +100,10 @@ class History {
   Status AddEvents(std::span<const EventRow> events);
   Status AddTag(const std::string& run_id, const std::string& tag);  // once, however often it is said
   Status AddNote(const std::string& run_id, const std::string& at, const std::string& text);
+  // These runs of another history of this version, as they are stored, with the clients that are known there; their
+  // files are the caller's to bring. One transaction. DATA_LOSS: it holds what no program of ours writes, such as a
+  // model's path that leads out of its run's folder. ALREADY_EXISTS: a run of that id.
+  Status Import(const std::string& other, std::span<const std::string> run_ids);
   // Every row of a run; what clients are known of stays. One transaction. The caller holds the run's lock, and removes
   // its files after this.
   Status RemoveRun(const std::string& run_id);

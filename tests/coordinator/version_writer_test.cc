@@ -59,6 +59,17 @@ class VersionWriterTest : public ::testing::Test {
     return pending;
   }
   void Commit(int64_t round) { writer_->Add(Attempt(round)); }
+  // Rounds of these accuracies, from 1 on, and a flush.
+  void CommitWith(std::initializer_list<double> accuracies) {
+    int64_t round = 0;
+    for (const double accuracy : accuracies) {
+      PendingAttempt pending = Attempt(++round);
+      pending.end.central["test/accuracy"] = {.value = accuracy, .right = {}, .total = {}};
+      writer_->Add(std::move(pending));
+      executor_->RunDue();
+    }
+    EXPECT_OK(writer_->Flush());
+  }
   // "1 2.2 3": rounds and attempts, as another process sees them.
   std::string Rounds() {
     std::string rounds;
@@ -168,6 +179,34 @@ TEST_F(VersionWriterTest, TwiceAsMuchWaits_WhoeverAddsWritesIt) {
   Open({.durability = Durability::kEnd, .most_pending_bytes = 0});
   Commit(1);
   EXPECT_EQ(Rounds(), "1");
+}
+
+TEST_F(VersionWriterTest, Round_KeepBest_ItsFileStaysWithTheNewest) {
+  Open({.durability = Durability::kRound, .keep_best_model = true});
+  CommitWith({0.5, 0.9, 0.6, 0.9, 0.7, 0.8});
+  EXPECT_THAT(Named(), ElementsAre(2, 5, 6)) << "the first of two that are as good";
+  EXPECT_EQ(Files(), Named());
+}
+
+TEST_F(VersionWriterTest, End_KeepBest_ItsFileIsWrittenWithTheNewest) {
+  Open({.durability = Durability::kEnd, .keep_best_model = true});
+  CommitWith({0.5, 0.9, 0.6, 0.9, 0.7, 0.8});
+  EXPECT_THAT(Named(), ElementsAre(0, 2, 6));
+  EXPECT_EQ(Files(), Named());
+}
+
+TEST_F(VersionWriterTest, KeepBest_RunThatGoesOn_AnEarlierOneStaysUntilItIsBeaten) {
+  Open({.durability = Durability::kRound, .keep_best_model = true, .worths = {{0, 0.4}, {7, 0.9}}});
+  for (const auto& [round, loss] : {std::pair(1, 0.7), {2, 0.65}, {3, 0.3}, {4, 0.5}, {5, 0.6}}) {
+    PendingAttempt pending = Attempt(round);
+    pending.end.central["test/loss"] = {.value = loss - 1, .right = {}, .total = {}};
+    writer_->Add(std::move(pending));
+    executor_->RunDue();
+    if (round == 2) {
+      EXPECT_THAT(Named(), ElementsAre(0, 1, 2)) << "worth 0.4 against 0.3 and 0.35";
+    }
+  }
+  EXPECT_THAT(Named(), ElementsAre(3, 4, 5)) << "a version without a file, as 7, is not the one";
 }
 
 TEST_F(VersionWriterTest, KeepAllModels_EveryFileIsWritten) {

@@ -74,6 +74,13 @@ class KeyEffects(RivuletTest):
 
     def test_run__keep_models(self):
         self.assertEqual(len(self.model_files({"run.keep_models": "last"})), 2)
+        for durability in ("round", "end"):
+            db = f"{durability}.sqlite"
+            self.simulate("--rounds", 8, *self.sets({"run.keep_models": "best", "run.durability": durability}), db=db)
+            best, = self.query("SELECT best_round FROM run_leaderboard", db=db)[0]
+            files = [path.name for path in self.folder.glob(f"{db}.models/*/*.safetensors")]
+            self.assertLessEqual({f"round-{best:06d}.safetensors", "round-000008.safetensors"}, set(files))
+            self.assertLessEqual(len(files), 3)
         self.assertEqual(len(self.model_files({"run.keep_models": "all"})), 3)
 
     def test_run__durability(self):

@@ -308,6 +308,62 @@ class Prune(RunsTest):
         self.assert_refused(self.runs("prune", code=2), "--keep", code=2)
 
 
+class Import(RunsTest):
+    def test_runs_of_another_history_are_ours_then(self):
+        self.simulate("--set", "run.seed=1")
+        for seed in ("2", "3"):
+            self.simulate("--set", f"run.seed={seed}", db="other.sqlite")
+        self.run_rivulet("runs", "tag", "latest", "theirs", "--db", self.path("other.sqlite"), code=0)
+        told = self.runs_json("import", self.path("other.sqlite"))
+        self.assertEqual([row["imported"] for row in told], [True, True])
+        views = ("runs", "run_keys", "tags", "notes", "rounds", "run_clients", "client_rounds", "metrics", "events",
+                 "round_summary", "client_reliability")
+        for run_id, in self.query("SELECT run_id FROM runs", db="other.sqlite"):
+            for view in views:
+                columns = ", ".join(row[1] for row in self.query(f"PRAGMA table_info({view})") if row[1] not in
+                                    ("rowid", "last_seen_at"))
+                rows = [sorted(self.query(f"SELECT {columns} FROM {view} WHERE run_id = ?", run_id, db=db), key=repr)
+                        for db in ("runs.sqlite", "other.sqlite")]
+                self.assertEqual(*rows, view)
+            self.runs("verify", run_id)
+            self.run_rivulet("model", "evaluate", run_id, "--db", self.path("runs.sqlite"), code=0)
+        self.assertEqual(self.query("PRAGMA foreign_key_check"), [])
+        self.assertEqual(self.query("PRAGMA integrity_check"), [("ok",)])
+        self.assertEqual([row["imported"] for row in self.runs_json("import", self.path("other.sqlite"))], [False, False])
+        self.run_rivulet("simulate", self.scenario, "--db", self.path("runs.sqlite"), "--set", "run.seed=3", "--rounds", "6",
+                         "--resume", self.query("SELECT run_id FROM runs WHERE seed = 3")[0][0], code=0)
+        self.assertEqual(len(self.digests()), 6)
+
+    def test_hostile_histories_are_refused_whole(self):
+        self.simulate()
+        for number, (sql, fragment) in enumerate([
+            ("UPDATE model SET file = '../../../etc/passwd' WHERE file IS NOT NULL", "leads elsewhere"),
+            ("UPDATE run SET run_id = '../evil'", "no name of a folder"),
+            ("UPDATE model SET digest = zeroblob(32)", "another model"),
+            ("UPDATE model SET digest = x'00' WHERE file IS NULL", "digest that is none"),
+            ("UPDATE run SET plan_digest = zeroblob(32)", "plan"),
+            ("DROP VIEW runs; DROP VIEW tags; CREATE VIEW runs AS SELECT 1", ""),
+        ]):
+            with self.subTest(sql=sql):
+                db = f"hostile{number}.sqlite"
+                self.simulate(db=db)
+                connection = sqlite3.connect(self.path(db))
+                connection.executescript(sql)
+                connection.commit()
+                connection.close()
+                self.assert_refused(self.runs("import", self.path(db), code=1), fragment, code=1)
+                self.assertEqual(len(self.ids()), 1)
+                self.assertFalse((self.folder / "evil").exists())
+        self.simulate(db="clash.sqlite")
+        connection = sqlite3.connect(self.path("clash.sqlite"))
+        connection.execute("UPDATE run SET run_id = ?", (self.ids()[0],))
+        connection.commit()
+        connection.close()
+        self.assert_refused(self.runs("import", self.path("clash.sqlite"), code=1), "not the same one", code=1)
+        self.assert_refused(self.runs("import", self.path("runs.sqlite"), code=2), "itself", code=2)
+        self.assert_refused(self.runs("import", self.path("none.sqlite"), code=1), "none.sqlite", code=1)
+
+
 class Verify(RunsTest):
     def test_a_run_comes_out_as_recorded_or_its_first_difference_is_named(self):
         self.simulate()

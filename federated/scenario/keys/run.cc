@@ -17,9 +17,11 @@ std::vector<Key> RunKeys() {
           "same seed gives the same model, bit for bit.")
           .AtLeast(0),
       Key("run.keep_models", RIVULET_FIELD(run.keep_models), "\"all\"",
-          "Which committed models stay on disk: the newest and the one that was written before it, or every round's. "
-          "The rows of the others stay in the history.")
-          .OneOf({"last", "all"})
+          "Which committed models stay on disk: the newest and the one that was written before it (`last`), beside "
+          "them "
+          "the one of the best accuracy on the test set, or else of the least loss there (`best`), or every round's "
+          "(`all`). The rows of the others stay in the history.")
+          .OneOf({"best", "last", "all"})
           .Operation(),
       Key("run.durability", RIVULET_FIELD(run.durability), "\"end\"",
           "When committed rounds are written, while the run goes on: each at once (`round`), those of a second "

@@ -1,0 +1,127 @@
+// rivulet runs import: the runs of another history, with their models.
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "cli/runs/commands.h"
+#include "coordinator/model_store/model_store.h"
+#include "engine/base/file_system.h"
+#include "federated/plan/plan.h"
+#include "federated/weights/model.h"
+
+namespace rivulet {
+namespace {
+
+struct ImportRunsOptions {
+  HistoryOptions history;
+  std::string other;
+};
+
+// What lies in a run's folder and is taken with it, each held against what the rows say of it.
+struct RunFiles {
+  std::string run_id;
+  std::vector<std::pair<std::string, std::string>> files;  // name and bytes
+};
+
+bool IsFolderName(const std::string& run_id) {
+  return !run_id.empty() && run_id.size() <= 200 && run_id[0] != '.' &&
+         run_id.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.") == run_id.npos;
+}
+
+std::string RunFolder(const History& history, const std::string& run_id) {
+  return JoinPath(FolderOf(history.real_path()), History::ModelsFolder(history.real_path(), run_id));
+}
+
+// DATA_LOSS: a file is not what its row says. FAILED_PRECONDITION: it is not there, or cannot be checked.
+StatusOr<RunFiles> ReadRunFiles(History& other, const RunRow& run) {
+  if (!IsFolderName(run.run_id))
+    return DataLoss("the history '{}' has a run whose id is no name of a folder ('{}'); nothing of it was taken",
+                    other.path(), Shortened(OneLine(run.run_id)));
+  FileSystem& fs = FileSystem::Default();
+  RunFiles result{.run_id = run.run_id, .files = {}};
+  RIVULET_ASSIGN_OR_RETURN(const auto models, other.Models(run.run_id));
+  RIVULET_ASSIGN_OR_RETURN(const std::optional<std::string> bytes,
+                           ModelStore::ReadPlan(fs, other.real_path(), run.run_id, run.plan_digest));
+  std::shared_ptr<const Plan> plan;
+  if (bytes) {
+    RIVULET_ASSIGN_OR_RETURN(plan, Plan::Open(*bytes));
+    result.files.emplace_back("plan", *bytes);
+  }
+  for (const ModelRow& row : models) {
+    if (row.path.empty()) continue;
+    const std::string name = fmt::format("round-{:06}.safetensors", row.round);
+    const std::string path = JoinPath(RunFolder(other, run.run_id), name);
+    if (plan == nullptr || !fs.Exists(path))
+      return FailedPrecondition(
+          "run '{}' of the history '{}' has a model of round {}, and '{}' is not there; bring "
+          "'{}.models' with the history",
+          run.run_id, other.path(), row.round, plan == nullptr ? JoinPath(RunFolder(other, run.run_id), "plan") : path,
+          other.path());
+    RIVULET_ASSIGN_OR_RETURN(std::string file, fs.ReadAll(path));
+    const StatusOr<std::shared_ptr<Model>> model = ModelFromSafetensors(plan->layout(), file);
+    if (!model.ok()) return Annotate(model.status(), path);
+    if (const std::string digest = (*model)->ComputeDigest().Hex(); digest != row.digest)
+      return DataLoss("'{}' is another model than the history says: its digest is {}, and that of its row {}", path,
+                      digest, row.digest);
+    result.files.emplace_back(name, std::move(file));
+  }
+  return result;
+}
+
+Status ImportRuns(const ImportRunsOptions& options) {
+  RIVULET_ASSIGN_OR_RETURN(const auto other, History::Open(options.other, History::Access::kReadOnly));
+  RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(options.history.db, History::Access::kReadWrite));
+  if (other->real_path() == history->real_path()) return UsageError("a history is not imported into itself");
+  RIVULET_ASSIGN_OR_RETURN(std::vector<RunRow> theirs, other->Runs());
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<RunRow> ours, history->Runs());
+  Table table({{"run_id"}, {"imported"}});
+  std::vector<RunFiles> taken;
+  std::ranges::reverse(theirs);  // oldest first, as they were made
+  for (const RunRow& run : theirs) {
+    const auto known = std::ranges::find(ours, run.run_id, &RunRow::run_id);
+    if (known != ours.end() && (known->created_at != run.created_at || known->plan_digest != run.plan_digest))
+      return AlreadyExists("both histories have a run '{}', and they are not the same one; nothing was imported",
+                           run.run_id);
+    table.Add({run.run_id, known == ours.end()});
+    if (known != ours.end()) continue;
+    RIVULET_ASSIGN_OR_RETURN(RunFiles files, ReadRunFiles(*other, run));
+    taken.push_back(std::move(files));
+  }
+  // Files come before the rows that name them. Without rows they are of no harm, and go where the rows do not come.
+  FileSystem& fs = FileSystem::Default();
+  std::vector<std::string> run_ids, written;
+  const auto import = [&]() -> Status {
+    for (const RunFiles& run : taken) {
+      const std::string folder = RunFolder(*history, run.run_id);
+      RIVULET_RETURN_IF_ERROR(fs.CreateFolders(folder));
+      for (const auto& [name, bytes] : run.files) {
+        RIVULET_RETURN_IF_ERROR(WriteFileAtomically(fs, JoinPath(folder, name), bytes));
+        written.push_back(JoinPath(folder, name));
+      }
+      run_ids.push_back(run.run_id);
+    }
+    return history->Import(other->real_path(), run_ids);
+  };
+  if (const Status status = import(); !status.ok()) {
+    for (const std::string& path : written) fs.Remove(path).IgnoreError();
+    for (const RunFiles& run : taken) rmdir(RunFolder(*history, run.run_id).c_str());  // one that was there holds more
+    return status;
+  }
+  PrintRows(table, options.history.json, true, "it has no runs");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Command RunsImportCommand() {
+  auto options = std::make_shared<ImportRunsOptions>();
+  Command command{.name = "import",
+                  .summary = "Take the runs of another history with their models; those that are here already stay.",
+                  .example = "rivulet runs import colleague/rivulet.sqlite"};
+  command.Positional("DB", &options->other, "the other history, with its models beside it");
+  AddHistoryOptions(command, &options->history);
+  command.run = [options] { return ImportRuns(*options); };
+  return command;
+}
+
+}  // namespace rivulet

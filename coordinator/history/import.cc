@@ -1,0 +1,142 @@
+// Runs of another history become runs of this one.
+#include <map>
+#include <optional>
+
+#include "coordinator/history/history.h"
+#include "coordinator/history/tables.h"
+
+namespace rivulet {
+namespace {
+
+// What is asked of the other file, and what is wrong where it has an answer. Its rows are copied as they are stored, so
+// whatever the program never writes is refused here: a model's file outside of its run's folder, a digest of another
+// length, a name that is no folder's.
+struct HostileRow {
+  const char* sql;
+  const char* what;
+};
+constexpr HostileRow kHostileRows[] = {
+    {"SELECT run_id FROM other.run WHERE run_id = '' OR run_id LIKE '.%' OR run_id GLOB '*[^-A-Za-z0-9._]*' "
+     "OR length(run_id) > 200",
+     "a run whose id is no name of a folder"},
+    {"SELECT r.run_id FROM other.model m JOIN other.run r ON r.run = m.run "
+     "WHERE m.file <> printf('round-%06d.safetensors', m.round)",
+     "a model whose path leads elsewhere than to its round's file"},
+    {"SELECT run_id FROM other.run WHERE length(plan_digest) <> 32", "a plan's digest that is none"},
+    {"SELECT r.run_id FROM other.model m JOIN other.run r ON r.run = m.run WHERE length(m.digest) <> 32",
+     "a model's digest that is none"},
+    {"SELECT t.task FROM other.task t WHERE length(t.update_digest) <> 32", "an update's digest that is none"},
+};
+
+// Copies a table of the other file: each column as it is, or as `expressions` say; one that they leave empty is a key
+// that this file gives.
+template <typename Row>
+Status CopyTable(Database& db, const std::map<std::string_view, std::string>& expressions, std::string_view rest) {
+  std::string into, from;
+  ForEachColumn<Row>([&](const auto& column) {
+    const auto said = expressions.find(column.name);
+    if (said != expressions.end() && said->second.empty()) return;
+    into += fmt::format("{}{}", into.empty() ? "" : ", ", column.name);
+    from += fmt::format("{}{}", from.empty() ? "" : ", ",
+                        said != expressions.end() ? said->second : fmt::format("t.{}", column.name));
+  });
+  return db.Run(fmt::format("INSERT INTO main.{0} ({1}) SELECT {2} FROM other.{0} t {3}", SqlTable<Row>::kName, into,
+                            from, rest));
+}
+
+constexpr std::string_view kOfRuns = "JOIN temp.runs_taken m ON m.theirs = t.run";
+
+Status RefuseHostileRows(Database& db, const std::string& other) {
+  int64_t tables = 0;
+  RIVULET_RETURN_IF_ERROR(db.Query(
+      "SELECT count(*) FROM other.sqlite_master WHERE type = 'table' AND name IN ('run', 'run_key', 'tag', 'note', "
+      "'client', 'membership', 'attempt', 'task', 'metric', 'model', 'blob', 'event')",
+      {}, [&](const SqlRow& row) { tables = row.Int(0); }));
+  if (tables != 12) return DataLoss("'{}' is not a Rivulet history: its tables are not those of one", other);
+  for (const HostileRow& hostile : kHostileRows) {
+    std::optional<std::string> found;
+    RIVULET_RETURN_IF_ERROR(
+        db.Query(fmt::format("{} LIMIT 1", hostile.sql), {}, [&](const SqlRow& row) { found = row.Text(0); }));
+    if (found) return DataLoss("the history '{}' has {} ('{}'); nothing of it was taken", other, hostile.what, *found);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Status History::Import(const std::string& other, std::span<const std::string> run_ids) {
+  MutexLock lock(mutex_);
+  // What the other file defines is data here, and none of its views or functions is trusted to be ours.
+  RIVULET_RETURN_IF_ERROR(db_->Script("PRAGMA trusted_schema = OFF"));
+  RIVULET_RETURN_IF_ERROR(db_->Run("ATTACH ? AS other", {other}));
+  const auto take = [&]() -> Status {
+    RIVULET_RETURN_IF_ERROR(RefuseHostileRows(*db_, other));
+    RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
+    RIVULET_RETURN_IF_ERROR(db_->Script("CREATE TEMP TABLE runs_taken (theirs INTEGER PRIMARY KEY, ours INTEGER)"));
+    for (const std::string& run_id : run_ids) {
+      bool known = false;
+      RIVULET_RETURN_IF_ERROR(
+          db_->Query("SELECT 1 FROM main.run WHERE run_id = ?", {run_id}, [&](const SqlRow&) { known = true; }));
+      if (known) return AlreadyExists("the history '{}' has a run '{}' already", path_, run_id);
+      // Nobody goes on with a run that was running where it comes from.
+      RIVULET_RETURN_IF_ERROR(
+          db_->Run("INSERT INTO main.run (run_id, name, status, reason, config, plan_digest, seed, version, models, "
+                   "created, started, finished) SELECT run_id, name, CASE status WHEN 0 THEN 2 ELSE status END, "
+                   "reason, config, plan_digest, seed, version, ?, created, started, finished "
+                   "FROM other.run WHERE run_id = ?",
+                   {ModelsFolder(real_path_, run_id), run_id}));
+      RIVULET_RETURN_IF_ERROR(db_->Run(
+          "INSERT INTO temp.runs_taken SELECT t.run, n.run FROM other.run t JOIN main.run n ON n.run_id = t.run_id "
+          "WHERE t.run_id = ?",
+          {run_id}));
+    }
+    RIVULET_RETURN_IF_ERROR(CopyTable<StoredClient>(
+        *db_, {{"client", ""}},
+        "WHERE t.client IN (SELECT c.client FROM other.membership c JOIN temp.runs_taken m ON m.theirs = c.run "
+        "UNION SELECT k.client FROM other.task k JOIN other.attempt a ON a.attempt_key = k.attempt_key "
+        "JOIN temp.runs_taken m ON m.theirs = a.run UNION SELECT k.parent FROM other.task k JOIN other.attempt a "
+        "ON a.attempt_key = k.attempt_key JOIN temp.runs_taken m ON m.theirs = a.run) "
+        "ON CONFLICT (client_id) DO UPDATE SET "
+        "first_seen = coalesce(min(first_seen, excluded.first_seen), first_seen, excluded.first_seen), "
+        "last_seen = coalesce(max(last_seen, excluded.last_seen), last_seen, excluded.last_seen)"));
+    RIVULET_RETURN_IF_ERROR(db_->Script(
+        "CREATE TEMP TABLE clients_taken AS SELECT t.client AS theirs, n.client AS ours FROM other.client t "
+        "JOIN main.client n ON n.client_id = t.client_id;"
+        "CREATE UNIQUE INDEX temp.by_theirs ON clients_taken (theirs)"));
+    RIVULET_RETURN_IF_ERROR(
+        CopyTable<StoredMembership>(*db_, {{"run", "m.ours"}, {"client", "c.ours"}},
+                                    fmt::format("{} JOIN temp.clients_taken c ON c.theirs = t.client", kOfRuns)));
+    RIVULET_RETURN_IF_ERROR(CopyTable<StoredAttempt>(*db_, {{"attempt_key", ""}, {"run", "m.ours"}}, kOfRuns));
+    RIVULET_RETURN_IF_ERROR(
+        db_->Script("CREATE TEMP TABLE attempts_taken (theirs INTEGER PRIMARY KEY, ours INTEGER);"
+                    "INSERT INTO temp.attempts_taken SELECT t.attempt_key, n.attempt_key FROM other.attempt t "
+                    "JOIN temp.runs_taken m ON m.theirs = t.run JOIN main.attempt n ON n.run = m.ours AND "
+                    "n.round = t.round AND n.attempt = t.attempt AND n.kind = t.kind"));
+    RIVULET_RETURN_IF_ERROR(CopyTable<StoredTask>(
+        *db_,
+        {{"task", ""},
+         {"attempt_key", "a.ours"},
+         {"client", "c.ours"},
+         {"parent", "(SELECT p.ours FROM temp.clients_taken p WHERE p.theirs = t.parent)"}},
+        "JOIN temp.attempts_taken a ON a.theirs = t.attempt_key JOIN temp.clients_taken c ON c.theirs = t.client "
+        "ORDER BY t.task"));
+    RIVULET_RETURN_IF_ERROR(CopyTable<StoredMetric>(
+        *db_, {{"run", "m.ours"}, {"client", "(SELECT c.ours FROM temp.clients_taken c WHERE c.theirs = t.client)"}},
+        kOfRuns));
+    RIVULET_RETURN_IF_ERROR(CopyTable<StoredModel>(*db_, {{"run", "m.ours"}}, kOfRuns));
+    RIVULET_RETURN_IF_ERROR(CopyTable<StoredBlob>(*db_, {{"run", "m.ours"}}, kOfRuns));
+    RIVULET_RETURN_IF_ERROR(CopyTable<StoredKey>(*db_, {{"run", "m.ours"}}, kOfRuns));
+    RIVULET_RETURN_IF_ERROR(CopyTable<StoredTag>(*db_, {{"run", "m.ours"}}, kOfRuns));
+    RIVULET_RETURN_IF_ERROR(CopyTable<StoredNote>(*db_, {{"run", "m.ours"}}, kOfRuns));
+    RIVULET_RETURN_IF_ERROR(CopyTable<StoredEvent>(*db_, {{"event", ""}, {"run", "m.ours"}}, kOfRuns));
+    RIVULET_RETURN_IF_ERROR(
+        db_->Script("DROP TABLE temp.runs_taken; DROP TABLE temp.clients_taken; DROP TABLE temp.attempts_taken"));
+    return transaction->Commit();
+  };
+  const Status taken = take();
+  // Its statements are finished; what stays attached would only keep the other file open.
+  db_->Run("DETACH other").IgnoreError();
+  return taken;
+}
+
+}  // namespace rivulet

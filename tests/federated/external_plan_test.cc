@@ -94,8 +94,9 @@ TEST(ExternalPlan, AlgorithmsThatLeaveTrainingAlone_AreTaken) {
 TEST(ExternalPlan, TrainedIntegers_AreRefusedByName) {
   ModelDef model = Arrays();
   model.variables[1].segment = "trainable";
-  EXPECT_THAT(ComposePlan(OfArrays(), model), StatusIs(absl::StatusCode::kInvalidArgument,
-                                                       HasSubstr("variable 'table' is int64; updates are float32")));
+  EXPECT_THAT(ComposePlan(OfArrays(), model),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("trainable variable 'table' is int64; what is trained or averaged is float32")));
 }
 
 TEST(ExternalPlan, Forged_IsRefusedInASentence) {
@@ -110,7 +111,7 @@ TEST(ExternalPlan, Forged_IsRefusedInASentence) {
       {[](auto& p) { p.mutable_model()->clear_initial_model(); }, "its digest of the model to begin with"},
       {[](auto& p) { p.mutable_model()->mutable_variables(0)->set_dtype(9999); }, "the plan's variable 'w'"},
       {[](auto& p) { p.mutable_model()->mutable_variables(0)->set_shape(0, -1); }, "variable 'w' cannot be laid out"},
-      {[](auto& p) { p.mutable_model()->mutable_variables(0)->set_segment("local"); }, "is of segment local"},
+      {[](auto& p) { p.mutable_model()->mutable_variables(2)->set_segment("local"); }, "is of segment local"},
       {[](auto& p) { p.mutable_model()->mutable_variables(0)->set_name("mean"); }, "mean"},
       {[](auto& p) { p.mutable_flats()->set_slots(1); }, "has flat variables, and no graph"},
       {[&](auto& p) { pass(p)->set_step("x"); }, "has no graph to run"},

@@ -15,6 +15,7 @@ using ::testing::HasSubstr;
 
 Scenario SparseScenario(double fraction, bool error_feedback = true) {
   Scenario scenario;
+  scenario.run.name = "sparse";
   scenario.update.codec = "top_k";
   scenario.update.fraction = fraction;
   scenario.update.error_feedback = error_feedback;

@@ -156,9 +156,15 @@ Status Coordinate(const CoordinatorCommandOptions& options) {
   RIVULET_RETURN_IF_ERROR(host->Add(std::move(coordinator)));
   Attendance attendance(*host);
   if (!options.run.resume.empty()) RIVULET_RETURN_IF_ERROR(ExpectKnownClients(options.run.db, run_id, attendance));
+  CoordinatorApi* api = &attendance;
+  std::unique_ptr<Admission> admission;
+  if (!options.clients.empty()) {
+    RIVULET_ASSIGN_OR_RETURN(admission, Admission::Open(attendance, FileSystem::Default(), options.clients, tell));
+    api = admission.get();
+  }
   RIVULET_ASSIGN_OR_RETURN(
       std::unique_ptr<GrpcServer> server,
-      GrpcServer::Start(attendance, {.listen = *listen, .credentials = std::move(security.credentials)}));
+      GrpcServer::Start(*api, {.listen = *listen, .credentials = std::move(security.credentials)}));
   const std::string address = server->address().ToString();
   if (options.json) {
     PrintEvent("listening", {{"address", address}, {"run_id", run_id}});

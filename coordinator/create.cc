@@ -12,6 +12,9 @@ namespace {
 constexpr char kProgramVersion[] = RIVULET_VERSION;
 constexpr int64_t kFirstPauseMs = 1000;
 constexpr int64_t kSimulatedAttempts = 3;
+// Names that a process may give to one client's tasks from one version, before those of the next process begin; after
+// 256 processes they begin anew.
+constexpr int64_t kOrdinalsOfAProcess = 256;
 
 int64_t NowUnixMs(const CoordinatorOptions& options) {
   if (options.now_ms) return options.now_ms();
@@ -284,6 +287,9 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
   start.committed_round = point.committed_round;
   start.attempt = point.next_attempt;
   start.leases = std::move(point.leases);
+  if (parts.dial.base == Dial::Base::kLatest && options.task_time == nullptr) {
+    start.first_ordinal = static_cast<uint16_t>((point.resumes + 1) * kOrdinalsOfAProcess);
+  }
   for (RunClient& client : point.clients) {
     start.candidates.push_back({std::move(client.client_id), client.from_round, client.from_attempt});
   }
@@ -322,7 +328,7 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
          at,
          "info",
          "run",
-         fmt::format("resumed after round {} for {} rounds", point.committed_round, options.scenario.run.rounds)}};
+         fmt::format("{} {} for {} rounds", kResumedEvent, point.committed_round, options.scenario.run.rounds)}};
     if (other_plan) {
       events.push_back({run.run_id,
                         {},

@@ -49,9 +49,11 @@ struct RunClient {
 };
 
 // Where a run goes on.
+inline constexpr char kResumedEvent[] = "resumed after round";
 struct ResumePoint {
   int64_t committed_round = 0;
   int64_t next_attempt = 1;                             // at round committed_round + 1
+  int64_t resumes = 0;                                  // so far, by events that begin with kResumedEvent
   std::vector<RunClient> clients;                       // sorted by client_id
   std::vector<std::pair<std::string, int64_t>> leases;  // (client_id, tasks so far on this base version)
   std::vector<int64_t> measured;  // of the last two rounds, those whose version a cohort has measured, or tried to

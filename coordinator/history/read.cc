@@ -176,6 +176,10 @@ StatusOr<ResumePoint> History::FindResumePoint(const std::string& run_id) {
                                      {run_id, point.committed_round + 1},
                                      [&](const SqlRow& row) { point.next_attempt = row.Int(0); }));
   RIVULET_RETURN_IF_ERROR(
+      db_->Query("SELECT count(*) FROM events WHERE run_id = ? AND source = 'run' AND substr(message, 1, ?) = ?",
+                 {run_id, static_cast<int64_t>(std::string_view(kResumedEvent).size()), kResumedEvent},
+                 [&](const SqlRow& row) { point.resumes = row.Int(0); }));
+  RIVULET_RETURN_IF_ERROR(
       db_->Query("SELECT client_id, from_round, from_attempt FROM run_clients WHERE run_id = ? ORDER BY client_id",
                  {run_id}, [&](const SqlRow& row) {
                    point.clients.push_back({row.Text(0), row.Int(1), row.Int(2)});

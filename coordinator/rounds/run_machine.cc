@@ -98,6 +98,7 @@ StatusOr<RunMachine> RunMachine::Create(RunRules rules, RunStart start) {
   RunMachine machine(std::move(rules), std::move(start.population));
   machine.committed_round_ = start.committed_round;
   machine.attempt_ = start.attempt;
+  machine.first_ordinal_ = start.first_ordinal;
   machine.members_.BeginDraw({machine.round(), machine.attempt_});
   for (const RunStart::Candidate& c : start.candidates) {
     machine.members_.Add(c.client_id, {c.from_round, c.from_attempt}, "");
@@ -779,7 +780,8 @@ void RunMachine::AddLeases(Gathering& to, std::vector<std::string> client_ids, T
     // The ordinal is in the task's name and in the stream of its randomness. An attempt that is run again under the
     // same number gives the same tasks, so that a client that still holds an update can submit it after a restart. No
     // client measures a version twice.
-    if (to.kind == TaskKind::kTrain) lease.ordinal = static_cast<uint16_t>(ordinals_[client_id]++ % kMaxOrdinals);
+    const int64_t before = to.kind == TaskKind::kTrain ? ordinals_[client_id]++ : 0;
+    lease.ordinal = static_cast<uint16_t>((first_ordinal_ + before) % kMaxOrdinals);
     lease.task = TaskIdOf(rules_.run_id, {to.kind, to.version, to.attempt, client_id, lease.ordinal});
     if (to.kind == TaskKind::kTrain && ordered()) {
       lease.arrives = virtual_now_ + std::max<int64_t>(rules_.task_time(client_id), 1);

@@ -105,6 +105,10 @@ struct RunStart {
   };
   std::vector<Candidate> candidates;
   std::vector<std::pair<std::string, int64_t>> leases;  // (client_id, leases at the committed version so far)
+  // From which ordinals count. Where what a version comes to depends on who was first, as under kLatest, a process
+  // makes other versions than one that died before it could write its own, and must not give other tasks the same
+  // names.
+  uint16_t first_ordinal = 0;
   // Versions that were not measured yet and are to be, ascending: an evaluation that was cut off begins again.
   std::vector<int64_t> evaluations;
 };
@@ -259,6 +263,7 @@ class RunMachine {
   TimeMs armed_ = 0;            // the last WakeAt of what is open; 0: none
   Members members_;
   std::map<std::string, int64_t> ordinals_;  // leases at the committed version so far
+  uint16_t first_ordinal_ = 0;
   LeaseBook book_;
   int64_t virtual_now_ = 0;                                          // where arrivals are ordered: of the last one
   std::set<std::tuple<int64_t, std::string, LeaseSlot>> under_way_;  // the others: when, who

@@ -116,7 +116,10 @@ std::string RunMachine::Save(TimeMs now) const {
     w.Text(client_id);
     w.Integer(count);
   }
-  if (continuous()) w.Integer(virtual_now_);
+  if (continuous()) {
+    w.Integer(virtual_now_);
+    w.Integer(first_ordinal_);
+  }
   w.Integer(static_cast<int64_t>(due_.size()));
   for (const int64_t version : due_) w.Integer(version);
   for (const std::optional<Gathering>* gathering : {&made_, &training_, &evaluation_}) {
@@ -219,7 +222,10 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
     std::string client_id = r.Text();
     machine.ordinals_.emplace(std::move(client_id), r.Integer());
   }
-  if (machine.continuous()) machine.virtual_now_ = r.Integer();
+  if (machine.continuous()) {
+    machine.virtual_now_ = r.Integer();
+    machine.first_ordinal_ = static_cast<uint16_t>(r.UpTo(65535));
+  }
   for (int64_t i = r.Count(); i > 0 && r.ok(); --i) machine.due_.push_back(r.Integer());
   for (std::optional<Gathering>* const to : {&machine.made_, &machine.training_, &machine.evaluation_}) {
     if (r.UpTo(1) != 1) continue;
@@ -297,6 +303,7 @@ StatusOr<RunMachine> RunMachine::Resume(RunRules rules, std::string_view snapsho
   machine.stopping_ = false;
   machine.reason_.clear();
   machine.attempts_tried_ = 0;
+  machine.first_ordinal_ = start.first_ordinal;
   machine.armed_ = 0;
   machine.presence_ = Presence(machine.rules_.presence_ms);
   machine.presence_.Begin(now);

@@ -9,7 +9,7 @@ namespace {
 
 // How tasks and versions follow each other, once parts and state are known. What an update may be late is refused where
 // it would have no meaning, and not ignored.
-Status SetDial(const ServerConfig& server, Composition& composition) {
+Status SetDial(const ServerConfig& server, const ModelLayout& layout, Composition& composition) {
   Dial& dial = composition.dial;
   if (!server.base.empty()) dial.base = server.base == "latest" ? Dial::Base::kLatest : Dial::Base::kCommitted;
   dial.in_flight = server.in_flight > 0 ? server.in_flight : server.clients_per_round;
@@ -33,6 +33,11 @@ Status SetDial(const ServerConfig& server, Composition& composition) {
         "server.base is \"latest\", and this algorithm's clients keep '{}' from task to task: a client may begin its "
         "next task before its last one is in a version; set it to \"committed\"",
         composition.state[0].name);
+  }
+  if (layout.segment_bytes(Segment::kLocal) > 0) {
+    return InvalidArgument(
+        "server.base is \"latest\", and clients keep layers of their own (model.personal) from task to task: a client "
+        "may begin its next task before its last one is in a version; set it to \"committed\"");
   }
   if (std::ranges::any_of(composition.aggregation.parts, &PartSpec::error_feedback)) {
     return InvalidArgument(
@@ -82,7 +87,7 @@ StatusOr<Composition> Compose(const Scenario& scenario, const ModelLayout& layou
     RIVULET_RETURN_IF_ERROR(ChooseCodec(scenario, part));
     part.elements = shared_too ? layout.update_elements() : layout.parameters();
   }
-  RIVULET_RETURN_IF_ERROR(SetDial(scenario.server, composition));
+  RIVULET_RETURN_IF_ERROR(SetDial(scenario.server, layout, composition));
   spec.updates_per_version = scenario.server.clients_per_round;
   spec.max_weight = scenario.server.max_weight;
   RIVULET_RETURN_IF_ERROR(ValidateSpec(spec));

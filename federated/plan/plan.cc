@@ -130,6 +130,10 @@ class PlanReader {
     for (const proto::VariableLayout& listed : message.variables()) {
       StatusOr<DType> dtype = DTypeFromNumber(listed.dtype());
       if (!dtype.ok()) return Annotate(dtype.status(), fmt::format("the plan's variable '{}'", listed.name()));
+      if (listed.segment() == Name(Segment::kLocal)) {
+        return InvalidArgument("variable '{}' is of segment local, and without a graph nothing gives it a first value",
+                               listed.name());
+      }
       const Shape shape(std::vector<int64_t>(listed.shape().begin(), listed.shape().end()));
       model.variables.push_back({listed.name(), {*dtype, shape}, listed.segment()});
     }

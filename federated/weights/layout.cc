@@ -55,7 +55,7 @@ Status CheckVariable(const VariableSpec& variable) {
   }
   if (variable.segment != Segment::kFrozen && dtype != DType::kFloat32) {
     return InvalidArgument(
-        "{} variable '{}' is {}; what is trained or averaged is float32, so declare it so, or as frozen",
+        "{} variable '{}' is {}; updates are float32, and so is all that is trained: declare it so, or as frozen",
         Name(variable.segment), variable.name, Name(dtype));
   }
   return absl::OkStatus();

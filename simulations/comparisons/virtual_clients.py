@@ -166,6 +166,7 @@ def main():
         for mode, python in (("rivulet", options.rivulet), ("flower", options.flower)):
             if python:
                 times.setdefault(mode, []).append(turn(python, mode, arguments))
+                print(f"{mode}: {times[mode][-1]['whole']:.2f} s", file=sys.stderr, flush=True)
     for mode, each in times.items():
         best = min(each, key=lambda one: one["whole"])
         print(

@@ -144,6 +144,10 @@ TEST(FedBuff, WhatCannotBeAsynchronous_IsRefusedByName) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("aggregation rule 'trimmed_mean' looks at all")));
   EXPECT_THAT(composed("moon", "latest", 0),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("from task to task")));
+  const VariableSpec own[] = {{"w", {DType::kFloat32, Shape{1}}},
+                              {"head", {DType::kFloat32, Shape{1}}, Segment::kLocal}};
+  EXPECT_THAT(Compose(Buffered(4), *ModelLayout::Create(own)),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("layers of their own (model.personal)")));
   EXPECT_THAT(composed("fedavg", "", 9), StatusIs(absl::StatusCode::kInvalidArgument,
                                                   HasSubstr("server.in_flight is 9, and server.base \"committed\"")));
 }

@@ -77,7 +77,9 @@ Command SynthSyntheticCommand() {
       .name = "synthetic",
       .summary = "FedProx' synthetic(alpha, beta): clients with models and data that differ by two numbers.",
       .example = "rivulet data synth synthetic --alpha 1 --beta 1 --clients 30 --seed 1 --out synthetic"};
-  command.Option("--alpha", "X", &options->alpha, "how much clients' models differ, a deviation [0]")
+  command
+      .Option("--alpha", "X", &options->alpha,
+              "deviation of the mean of a client's model; as defined it moves no label [0]")
       .Option("--beta", "X", &options->beta, "how much clients' data differ, a deviation [0]")
       .Flag("--iid", &options->iid, "one model for all clients")
       .Option("--clients", "N", &options->clients, "how many there are [30]", {.max = 100000})

@@ -30,7 +30,7 @@ std::string_view WhatElse(std::string_view head) {
   if (is("\x93NUMPY")) return "; it looks like an array of NumPy's: rivulet data import numpy reads it";
   if (is("\x89PNG") || is("\xff\xd8\xff"))
     return "; it looks like an image: rivulet data import images reads folders of them";
-  if (is(std::string_view("\0\0\x08", 3)))
+  if (is(std::string_view("\0\0\x08\1", 4)) || is(std::string_view("\0\0\x08\3", 4)))
     return "; it looks like an IDX file: rivulet data import mnist reads those of MNIST";
   for (const char c : head)
     if (static_cast<uint8_t>(c) < 0x20 && c != '\n' && c != '\r' && c != '\t') return "";

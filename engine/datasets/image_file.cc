@@ -15,6 +15,7 @@
 namespace rivulet {
 namespace {
 
+constexpr std::string_view kPngEnd("IEND\xae\x42\x60\x82", 8);  // the last chunk's name and checksum
 constexpr std::string_view kPngMagic("\x89PNG\r\n\x1a\n", 8), kJpegMagic("\xff\xd8\xff", 3);
 
 [[maybe_unused]] Status TooLarge(uint64_t width, uint64_t height) {
@@ -26,6 +27,8 @@ constexpr std::string_view kPngMagic("\x89PNG\r\n\x1a\n", 8), kJpegMagic("\xff\x
 
 #ifdef RIVULET_PNG
 StatusOr<Image> DecodePng(std::string_view bytes, int channels) {
+  // libpng reads no further than the last pixel and would take a file for whole whose checksums are gone.
+  if (bytes.find(kPngEnd) == std::string_view::npos) return DataLoss("a damaged PNG file: cut off before its end");
   png_image png = {};
   png.version = PNG_IMAGE_VERSION;
   const auto damaged = [&] {

@@ -100,6 +100,15 @@ TEST(SyntheticTest, Labels_AreThoseOfTheClientsModel) {
   EXPECT_GT(distance(shares(unlike, 0), shares(unlike, 1)), 0.3);
 }
 
+TEST(SyntheticTest, Alpha_MovesNoLabel) {
+  SyntheticClient without({.beta = 1}, 7), with({.alpha = 3, .beta = 1}, 7);
+  for (int i = 0; i < 500; ++i) {
+    const SyntheticSample a = without.Next(), b = with.Next();
+    EXPECT_EQ(a.features, b.features);
+    EXPECT_EQ(a.label, b.label);
+  }
+}
+
 class SyntheticFilesTest : public DataTest {};
 
 TEST_F(SyntheticFilesTest, FilesOfAPrefix_AreThoseOfFewerClients) {

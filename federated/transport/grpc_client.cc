@@ -77,6 +77,7 @@ class Calls {
 // One channel, with what is shown on it. Calls keep theirs; a new one is made when that has been replaced.
 struct Channel {
   std::unique_ptr<ChannelSecurity> security;
+  std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<rpc::Coordinator::Stub> stub;
 };
 
@@ -88,27 +89,43 @@ class Connection {
   const NetworkAddress& coordinator() const { return coordinator_; }
   Calls& calls() { return calls_; }
 
+  // A lost connection is made again in the background, but gRPC reads its sockets only while somebody waits in a call,
+  // and a call ends at once while the last attempt has failed. A handshake of several messages would never be through:
+  // so a call waits for the attempt first, which moves it.
   std::shared_ptr<Channel> channel() {
+    const std::shared_ptr<Channel> current = Current();
+    const auto end = std::chrono::system_clock::now() + kAttempt;
+    while (!calls_.cancelled() && std::chrono::system_clock::now() < end &&
+           current->channel->GetState(true) == GRPC_CHANNEL_TRANSIENT_FAILURE) {
+      current->channel->WaitForStateChange(GRPC_CHANNEL_TRANSIENT_FAILURE, std::chrono::system_clock::now() + kSlice);
+    }
+    return current;
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kAttempt{2000};  // longer than the longest pause between two attempts
+  static constexpr std::chrono::milliseconds kSlice{100};     // after which it is seen that the client is to stop
+
+  std::shared_ptr<Channel> Current() {
     MutexLock lock(mutex_);
     if (channel_ == nullptr || channel_->security->Stale(false)) Open();
     return channel_;
   }
-
- private:
   void Open() REQUIRES(mutex_) {
     grpc::ChannelArguments arguments;
     SetCommonArguments([&](const char* name, int value) { arguments.SetInt(name, value); });
     // A coordinator that was restarted is found again within seconds.
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
-    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2000);
-    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
+    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 20'000);  // how long one attempt may take, for all its name
     // Clients of one process do not share a connection: each stands for a machine of its own.
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     channel_ = std::make_shared<Channel>();
     channel_->security = credentials_->ForChannel(coordinator_);
-    channel_->stub = rpc::Coordinator::NewStub(
-        grpc::CreateCustomChannel(coordinator_.ToString(), channel_->security->credentials(), arguments));
+    channel_->channel =
+        grpc::CreateCustomChannel(coordinator_.ToString(), channel_->security->credentials(), arguments);
+    channel_->stub = rpc::Coordinator::NewStub(channel_->channel);
   }
 
   const NetworkAddress coordinator_;

@@ -1,8 +1,8 @@
 // A CoordinatorApi at the other end of a gRPC connection. Thread-safe.
 //
 // Status codes arrive as the coordinator gave them. A connection that cannot be made, is lost, or answers nothing in
-// time is UNAVAILABLE: repeat the call. The connection is made at the first call and made again when needed (tried
-// every two seconds at most); pings keep it open while a client trains and makes no call.
+// time is UNAVAILABLE: repeat the call. The connection is made at the first call and made again when needed: a call that
+// finds it lost waits up to two seconds for it. Pings keep it open while a client trains and makes no call.
 #pragma once
 
 #include <chrono>

@@ -9,7 +9,7 @@ from harness import RivuletTest, main
 
 CLIENTS, PER_ROUND, ROUNDS = 5, 2, 10
 RUN = ["--rounds", ROUNDS, "--set", f"data.partition.clients={CLIENTS}", "--set",
-       f"server.clients_per_round={PER_ROUND}", "--set", "client.epochs=1500"]
+       f"server.clients_per_round={PER_ROUND}", "--set", "client.epochs=600"]
 DB = "tls.sqlite"
 
 
@@ -37,7 +37,7 @@ class Tls(RivuletTest):
         self.readers[name].start()
         return process
 
-    def start_coordinator(self, port=0, *more, rounds=ROUNDS, epochs=1500):
+    def start_coordinator(self, port=0, *more, rounds=ROUNDS, epochs=600):
         process = self.start("coordinator", self.scenario, "--listen", f"127.0.0.1:{port}", "--tls", "coordinator", "--db", DB,
                              "--rounds", rounds, *RUN[2:-1], f"client.epochs={epochs}", *more)
         line = process.stdout.readline()
@@ -60,7 +60,10 @@ class Tls(RivuletTest):
         self.ends(process, name)
 
     def said(self, name, pattern):
-        self.wait_for(lambda: re.search(pattern, "".join(self.logs[name])), f"{name} to say '{pattern}'")
+        try:
+            self.wait_for(lambda: re.search(pattern, "".join(self.logs[name])), f"{name} to say '{pattern}'")
+        except AssertionError as missing:
+            self.fail(f"{missing}; it said {''.join(self.logs[name])}")
 
     def replace(self, source, target):
         """As cp does it; not in one step."""

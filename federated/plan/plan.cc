@@ -285,12 +285,6 @@ class PlanReader {
     if (plan_->external() && message.ByteSizeLong() > 0) {
       return InvalidArgument("the plan has flat variables, and no graph that would read or write them");
     }
-    if (plan_->external() && plan_->layout_->elements(Segment::kLocal) > 0) {
-      return InvalidArgument(
-          "a variable of the plan is of segment local, and there is no graph that gives it first values; whoever "
-          "trains "
-          "in his own way keeps what is his own beside the model");
-    }
     FlatNames& names = plan_->flat_names_;
     names.slots = message.slots();
     if (message.slots() < 0 || message.slots() > kMaxSlots) {

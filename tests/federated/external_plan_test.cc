@@ -96,7 +96,7 @@ TEST(ExternalPlan, TrainedIntegers_AreRefusedByName) {
   model.variables[1].segment = "trainable";
   EXPECT_THAT(ComposePlan(OfArrays(), model),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("trainable variable 'table' is int64; what is trained or averaged is float32")));
+                       HasSubstr("trainable variable 'table' is int64; updates are float32")));
 }
 
 TEST(ExternalPlan, Forged_IsRefusedInASentence) {

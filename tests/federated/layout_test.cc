@@ -98,7 +98,7 @@ TEST(ModelLayout, BadVariables_AreRefusedByName) {
       {{Variable("w", Shape::UnknownRank())}, "variable 'w' cannot be laid out: "},
       {{Variable("w", {int64_t{1} << 33, int64_t{1} << 33})}, "variable 'w' cannot be laid out: "},
       {{Variable("w", {2}, Segment::kTrainable, DType::kFloat64)},
-       "trainable variable 'w' is float64; what is trained or averaged is float32"},
+       "trainable variable 'w' is float64; updates are float32"},
       {{Variable("w", {2}), Variable("n", {2}, Segment::kShared, DType::kInt64)}, "shared variable 'n' is int64"},
       {{Variable("w", {2}), Variable("t", {2}, Segment::kFrozen, DType::kString)}, "which no model file can hold"},
   };

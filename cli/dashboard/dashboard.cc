@@ -64,6 +64,11 @@ Status Serve(const DashboardOptions& options) {
   RIVULET_RETURN_IF_ERROR(History::Open(options.db, History::Access::kReadOnly).status());
   httplib::Server server;
   server.new_task_queue = [] { return new httplib::ThreadPool(4); };  // whose owner the library is
+  // The library's own choice lets two processes share a port, and each would get some of the requests.
+  server.set_socket_options([](socket_t socket) {
+    const int yes = 1;
+    setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  });
   server.set_default_headers({{"Content-Security-Policy", kContentSecurityPolicy},
                               {"X-Content-Type-Options", "nosniff"},
                               {"Referrer-Policy", "no-referrer"},

@@ -244,10 +244,10 @@ class Sql(RunsTest):
 
 class Questions(RunsTest):
     def test_those_of_the_page_are_answered(self):
-        self.simulate()
-        self.simulate("--set", "client.optimizer.learning_rate=0.3")
         self.run_rivulet("simulate", self.scenario, "--db", self.path("runs.sqlite"), "--set", "server.value_bits=-30",
                          "--set", "server.max_attempts=1", code=1)
+        self.simulate()
+        self.simulate("--set", "client.optimizer.learning_rate=0.3")
         page = (pathlib.Path(__file__).parents[2] / "docs/history.md").read_text()
         questions = re.findall(r"```sql\n(.*?)```", page.split("## A dozen questions")[1], re.S)
         self.assertGreaterEqual(len(questions), 12)

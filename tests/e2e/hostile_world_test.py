@@ -49,7 +49,7 @@ class HostileWorld(RivuletTest):
 
     def test_standard_error_that_nobody_reads(self):
         """A full pipe: progress is dropped, the run goes on and can be stopped."""
-        process = self.start(*self.arguments("--rounds", "3000"))
+        process = self.start(*self.arguments("--rounds", "1000000"))
         fcntl.fcntl(process.stderr, fcntl.F_SETPIPE_SZ, 4096)
         self.wait_for(lambda: self.committed() > 100, "a hundred rounds that nobody reads about")
         process.send_signal(signal.SIGTERM)

@@ -208,6 +208,8 @@ TEST_F(StreamLimitsTest, UploadsCutAtAnyMoment_LeaveNothingBehind) {
         const std::string bytes(300'000, 'x');
         for (int i = 0; i < 10; ++i) {
           auto writer = client->Submit({.name = fmt::format("{}", t)}, {"task", 0, 1'000'000});
+          // A server that has stopped is waited for by every call, and never comes back here.
+          if (Message(writer.status()).find("cannot be reached") != std::string_view::npos) return;
           if (!writer.ok()) continue;
           if (i % 4 > 0) (void)(*writer)->Resume(0);
           if (i % 4 > 1) (void)(*writer)->Write(std::as_bytes(std::span(bytes)));

@@ -31,6 +31,7 @@ class BufferTable {
   int size() const { return static_cast<int>(names_.size()); }
   // Of a flat variable, or "scalars"; it has one.
   int index(std::string_view name) const;
+  int broadcast(size_t i) const { return first_broadcast_ + static_cast<int>(i); }  // of FlatNames::broadcast
   size_t bytes(int buffer) const { return bytes_[static_cast<size_t>(buffer)]; }
   // Bound to memory of others, which is only read: "base_params", "broadcast/…".
   bool borrowed(int buffer) const { return buffer == kBaseParams || buffer >= first_broadcast_; }

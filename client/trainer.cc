@@ -169,7 +169,7 @@ class LocalTrainer : public Trainer {
                              plan_.name(), names.size(), broadcasts.size());
     }
     for (size_t i = 0; i < names.size(); ++i) {
-      const int buffer = table_.index(fmt::format("{}{}", kBroadcastPrefix, names[i]));
+      const int buffer = table_.broadcast(i);
       if (broadcasts[i]->size() != table_.bytes(buffer)) {
         return InvalidArgument("the task's '{}{}' has {} bytes and plan '{}' reads {}", kBroadcastPrefix, names[i],
                                broadcasts[i]->size(), plan_.name(), table_.bytes(buffer));

@@ -60,11 +60,7 @@ StatusOr<std::vector<PartView>> UpdatePipeline::Apply(const Task& task, std::spa
     if (mechanisms_.empty() && part.left_out.empty()) continue;
     part.values.resize(static_cast<size_t>(elements));
     float* to = part.values.data();
-    for (const FloatRun& run : found->runs) {
-      for (int64_t i = 0; i < run.count; ++i) {
-        *to++ = run.minus == nullptr ? run.values[i] : run.values[i] - run.minus[i];
-      }
-    }
+    EachValue(found->runs, [&](float value) { *to++ = value; });
     values.emplace_back(part.values);
     part.run = {part.values.data(), nullptr, elements};
     runs.back() = {&part.run, 1};

@@ -84,11 +84,22 @@ Command ImportLeafCommand() {
   return leaf;
 }
 
-struct TableCommandOptions {
-  TableOptions table;
+// What is imported, and --test-every, which may not be given.
+template <typename Options>
+struct Divided {
+  Options options;
+  std::optional<int64_t> test_every;
+
+  Options Complete() const {
+    Options complete = options;
+    complete.test_every = test_every.value_or(0);
+    return complete;
+  }
+};
+
+struct TableCommandOptions : Divided<TableOptions> {
   std::string delimiter;
   bool no_header = false;
-  std::optional<int64_t> test_every;
 };
 
 StatusOr<char> DelimiterOf(const std::string& given, const std::string& file) {
@@ -98,11 +109,10 @@ StatusOr<char> DelimiterOf(const std::string& given, const std::string& file) {
   return UsageError("--delimiter is '{}'; give one character, or tab", given);
 }
 
-Status ImportFromTable(TableCommandOptions options) {
-  TableOptions& table = options.table;
-  RIVULET_ASSIGN_OR_RETURN(table.delimiter, DelimiterOf(options.delimiter, table.from));
-  table.header = !options.no_header;
-  table.test_every = options.test_every.value_or(0);
+Status ImportFromTable(const TableCommandOptions& given) {
+  TableOptions table = given.Complete();
+  RIVULET_ASSIGN_OR_RETURN(table.delimiter, DelimiterOf(given.delimiter, table.from));
+  table.header = !given.no_header;
   RIVULET_ASSIGN_OR_RETURN(const TableCounts counts,
                            ImportTable(FileSystem::Default(), table, LongWork("importing " + table.from).progress()));
   TellImported(
@@ -115,7 +125,7 @@ Status ImportFromTable(TableCommandOptions options) {
 
 Command ImportTableCommand() {
   auto options = std::make_shared<TableCommandOptions>();
-  TableOptions& table = options->table;
+  TableOptions& table = options->options;
   Command csv{.name = "csv",
               .summary = "A table as CSV or TSV: numbers and categories to features, a column of classes.",
               .example =
@@ -139,14 +149,7 @@ Command ImportTableCommand() {
   return csv;
 }
 
-struct ArrayCommandOptions {
-  ArrayOptions arrays;
-  std::optional<int64_t> test_every;
-};
-
-Status ImportFromArrays(ArrayCommandOptions options) {
-  ArrayOptions& arrays = options.arrays;
-  arrays.test_every = options.test_every.value_or(0);
+Status ImportFromArrays(const ArrayOptions& arrays) {
   RIVULET_ASSIGN_OR_RETURN(const ArrayCounts counts, ImportArrays(FileSystem::Default(), arrays,
                                                                   LongWork("importing " + arrays.from).progress()));
   TellImported(arrays.out, "train", counts.train, fmt::format(" of {} values", counts.values));
@@ -155,25 +158,18 @@ Status ImportFromArrays(ArrayCommandOptions options) {
 }
 
 Command ImportArraysCommand() {
-  auto options = std::make_shared<ArrayCommandOptions>();
+  auto options = std::make_shared<Divided<ArrayOptions>>();
   Command numpy{.name = "numpy",
                 .summary = "NumPy's arrays: x_train, y_train, x_test and y_test, or x and y.",
                 .example = "rivulet data import numpy --from mnist.npz --out mnist"};
-  numpy.Required("--from", "FILE.npz", &options->arrays.from, "the arrays, or a folder of .npy files")
-      .Required("--out", "DIR", &options->arrays.out, "the folder to write to")
+  numpy.Required("--from", "FILE.npz", &options->options.from, "the arrays, or a folder of .npy files")
+      .Required("--out", "DIR", &options->options.out, "the folder to write to")
       .Option("--test-every", "N", &options->test_every, "every Nth row is for the test [none]", {.min = 2});
-  numpy.run = [options] { return ImportFromArrays(*options); };
+  numpy.run = [options] { return ImportFromArrays(options->Complete()); };
   return numpy;
 }
 
-struct ImageCommandOptions {
-  ImageFolderOptions images;
-  std::optional<int64_t> test_every;
-};
-
-Status ImportFromImages(ImageCommandOptions options) {
-  ImageFolderOptions& images = options.images;
-  images.test_every = options.test_every.value_or(0);
+Status ImportFromImages(const ImageFolderOptions& images) {
   RIVULET_ASSIGN_OR_RETURN(
       const ImageFolderCounts counts,
       ImportImageFolder(FileSystem::Default(), images, LongWork("importing " + images.from).progress()));
@@ -186,27 +182,20 @@ Status ImportFromImages(ImageCommandOptions options) {
 }
 
 Command ImportImagesCommand() {
-  auto options = std::make_shared<ImageCommandOptions>();
+  auto options = std::make_shared<Divided<ImageFolderOptions>>();
   Command images{.name = "images",
                  .summary = "Folders of PNG and JPEG images, one for each class.",
                  .example = "rivulet data import images --from leaves --test-every 10 --out leaves-records"};
-  images.Required("--from", "DIR", &options->images.from, "a folder of classes, or of train/ and test/ with classes")
-      .Required("--out", "DIR", &options->images.out, "the folder to write to")
-      .Flag("--grey", &options->images.grey, "one channel instead of red, green and blue")
+  images.Required("--from", "DIR", &options->options.from, "a folder of classes, or of train/ and test/ with classes")
+      .Required("--out", "DIR", &options->options.out, "the folder to write to")
+      .Flag("--grey", &options->options.grey, "one channel instead of red, green and blue")
       .Option("--test-every", "N", &options->test_every, "every Nth image of a class is for the test [none]",
               {.min = 2});
-  images.run = [options] { return ImportFromImages(*options); };
+  images.run = [options] { return ImportFromImages(options->Complete()); };
   return images;
 }
 
-struct TextCommandOptions {
-  TextOptions text;
-  std::optional<int64_t> test_every;
-};
-
-Status ImportFromText(TextCommandOptions options) {
-  TextOptions& text = options.text;
-  text.test_every = options.test_every.value_or(0);
+Status ImportFromText(const TextOptions& text) {
   RIVULET_ASSIGN_OR_RETURN(const TextCounts counts,
                            ImportText(FileSystem::Default(), text, LongWork("importing " + text.from).progress()));
   TellImported(text.out, "train", counts.train, fmt::format(" of {} sources", counts.sources));
@@ -215,16 +204,16 @@ Status ImportFromText(TextCommandOptions options) {
 }
 
 Command ImportTextCommand() {
-  auto options = std::make_shared<TextCommandOptions>();
+  auto options = std::make_shared<Divided<TextOptions>>();
   Command text{.name = "text",
                .summary = "Plain text in windows of 80 characters, a source per file.",
                .example = "rivulet data import text --from letters --by-line --test-every 10 --out letters"};
-  text.Required("--from", "FILE", &options->text.from, "a text, plain or .gz, or a folder of *.txt")
-      .Required("--out", "DIR", &options->text.out, "the folder to write to")
-      .Flag("--by-line", &options->text.by_line, "every line is a passage of its own")
+  text.Required("--from", "FILE", &options->options.from, "a text, plain or .gz, or a folder of *.txt")
+      .Required("--out", "DIR", &options->options.out, "the folder to write to")
+      .Flag("--by-line", &options->options.by_line, "every line is a passage of its own")
       .Option("--test-every", "N", &options->test_every, "every Nth line, or window, is for the test [none]",
               {.min = 2});
-  text.run = [options] { return ImportFromText(*options); };
+  text.run = [options] { return ImportFromText(options->Complete()); };
   return text;
 }
 

@@ -24,12 +24,11 @@ class Bf16 : public Codec {
   void Encode(std::span<const FloatRun> values, Draws&, std::string& out) const override {
     size_t at = out.size();
     out.resize(at + bytes_);
-    for (const FloatRun& run : values) {
-      for (int64_t i = 0; i < run.count; ++i, at += sizeof(uint16_t)) {
-        const uint16_t half = Rounded(run.minus == nullptr ? run.values[i] : run.values[i] - run.minus[i]);
-        std::memcpy(out.data() + at, &half, sizeof(half));
-      }
-    }
+    EachValue(values, [&](float value) {
+      const uint16_t half = Rounded(value);
+      std::memcpy(out.data() + at, &half, sizeof(half));
+      at += sizeof(half);
+    });
   }
 
   Status Check(std::span<const std::byte> bytes) const override {

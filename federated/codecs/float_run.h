@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 namespace rivulet {
 
@@ -13,5 +14,17 @@ struct FloatRun {
   const float* minus = nullptr;  // null: the values themselves
   int64_t count = 0;
 };
+
+// Calls body(value) for all values of `runs`, in wire order.
+template <typename Body>
+void EachValue(std::span<const FloatRun> runs, const Body& body) {
+  for (const FloatRun& run : runs) {
+    if (run.minus == nullptr) {
+      for (int64_t i = 0; i < run.count; ++i) body(run.values[i]);
+    } else {
+      for (int64_t i = 0; i < run.count; ++i) body(run.values[i] - run.minus[i]);
+    }
+  }
+}
 
 }  // namespace rivulet

@@ -42,6 +42,7 @@ class Int8 final : public Codec {
   int64_t MaxBytes() const override { return bytes_; }
 
   void Encode(std::span<const FloatRun> values, Draws& draws, std::string& out) const override {
+    out.reserve(out.size() + static_cast<size_t>(bytes_));
     std::array<float, kBlockValues> block;
     size_t filled = 0;
     const auto flush = [&] {
@@ -54,12 +55,10 @@ class Int8 final : public Codec {
       }
       filled = 0;
     };
-    for (const FloatRun& run : values) {
-      for (int64_t i = 0; i < run.count; ++i) {
-        block[filled++] = run.minus == nullptr ? run.values[i] : run.values[i] - run.minus[i];
-        if (filled == block.size()) flush();
-      }
-    }
+    EachValue(values, [&](float value) {
+      block[filled++] = value;
+      if (filled == block.size()) flush();
+    });
     if (filled > 0) flush();
   }
 

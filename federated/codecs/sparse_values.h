@@ -48,14 +48,4 @@ class SparseValues : public Codec {
 Setting FractionOfValues();
 StatusOr<int64_t> ValuesOfFraction(int64_t elements, const Settings& settings);
 
-// Calls body(value) for all of them in wire order.
-template <class Body>
-void EachValue(std::span<const FloatRun> runs, const Body& body) {
-  for (const FloatRun& run : runs) {
-    for (int64_t i = 0; i < run.count; ++i) {
-      body(run.minus == nullptr ? run.values[i] : run.values[i] - run.minus[i]);
-    }
-  }
-}
-
 }  // namespace rivulet

@@ -34,8 +34,8 @@ test_packages=(
   "mold|links the test programs quickly"
   "python3|end-to-end tests"
   "python3-numpy|checks model files without our code"
-  "python3-grpcio|clients written in Python"
-  "python3-protobuf|their messages"
+  "python3-protobuf|clients written in Python"
+  "python3-grpcio|what stands between them and a coordinator in their tests"
 )
 fuzz_packages=(
   "clang|the fuzzer's compiler"

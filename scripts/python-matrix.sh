@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests of clients written in Python with old and new grpcio, protobuf and NumPy, each in an environment of its
+# Runs the tests of clients written in Python with old and new protobuf and NumPy (and grpcio, which the tests' relay speaks), each in an environment of its
 # own (build/python-matrix, from PyPI), and checks types, packaging and what an import costs. Prints one line for each.
 #   scripts/python-matrix.sh [PYTHON…]   interpreters that have more, such as PyTorch and Flower, to run the tests with
 set -uo pipefail

@@ -26,7 +26,7 @@ from rivulet._files import PathLike
 from rivulet._heartbeat import Heartbeat
 from rivulet._plan import EVALUATE, TRAIN, CannotDo, Plan
 from rivulet._safetensors import Tensors
-from rivulet._update import BadResult, scalars_of, write_evaluation, write_update
+from rivulet._update import BadResult, Message, scalars_of, write_evaluation, write_update
 from rivulet._upload import Upload
 
 _PROTOCOL = 1
@@ -47,10 +47,12 @@ class _Backoff:
     not come back in the same millisecond."""
 
     def __init__(self, name: str) -> None:
-        self._draws = random.Random(name)
+        self._name = name
+        self._draws: Optional[random.Random] = None  # to seed one takes longer than most calls, which need none
         self._tries = 0
 
     def next_ms(self) -> float:
+        self._draws = self._draws or random.Random(self._name)
         full = min(_LONGEST_WAIT_MS, _FIRST_WAIT_MS * _WAIT_FACTOR ** min(self._tries, 30))
         self._tries += 1
         return full * self._draws.uniform(0.5, 1)
@@ -155,7 +157,7 @@ class _Agent:
                 if error.code != "DATA_LOSS" or damaged == _TRANSFER_TRIES:
                     self._pause(error, backoff, context)
 
-    def _submit(self, task: Any, message: memoryview, seconds: float, context: Context) -> Any:
+    def _submit(self, task: Any, message: Message, seconds: float, context: Context) -> Any:
         """Sends an update from where what is staged of it differs, until the coordinator says what became of it."""
         backoff = _Backoff(self._name)
         upload = Upload(self._header(task, len(message), seconds), message, task.step)
@@ -220,7 +222,7 @@ class _Agent:
     def _raised(self, error: BaseException) -> None:
         """Hears of what is wrong with a client's own code."""
 
-    def _done(self, task: Any, what: str, context: Context) -> Tuple[memoryview, float, str]:
+    def _done(self, task: Any, what: str, context: Context) -> Tuple[Message, float, str]:
         """Does a task: the update, the seconds that it took, and words for the log."""
         if task.kind not in (TRAIN, EVALUATE):
             sentence = f"task {task.id} is of kind {task.kind}, which this package does not know"
@@ -254,7 +256,7 @@ class _Agent:
                     "%s: the plan takes no metric '%s', and it is not sent; it takes %s", self._name, name, takes
                 )
         if isinstance(result, Params):
-            message = write_update(result, scalars, plan, model)
+            message: Message = write_update(result, scalars, plan, model)
             self._state.propose(task.run_id, context.round, task.id, context.state)
         else:
             message = write_evaluation(scalars)
@@ -268,14 +270,15 @@ class _Agent:
         times_lost = self._lost[1] if self._lost[0] == task.id else 0
         self._lost = ("", 0)
         failure: Optional[CannotDo] = None
-        message: Optional[memoryview] = None
+        message: Optional[Message] = None
         try:
-            message, seconds, words = self._done(task, what, context)
-            result = self._submit(task, message, seconds, context)
+            made, seconds, words = self._done(task, what, context)
+            message = made
+            result = self._submit(task, made, seconds, context)
             if result.kind not in (_ACCEPTED, _DUPLICATE):
                 _log.warning("%s: refused: %s", round_, result.reason)
                 return False
-            _log.info("%s: %s, %.2f s, %d bytes uploaded", round_, words, seconds, len(message))
+            _log.info("%s: %s, %.2f s, %d bytes uploaded", round_, words, seconds, len(made))
             return True
         except _Cancelled:
             pass
@@ -341,7 +344,7 @@ class _Agent:
         while True:
             reply = self._poll(told)
             for outcome in reply.outcomes:
-                self._state.hear(outcome.task, outcome.end)
+                self._state.hear(outcome.task, outcome.end, outcome.durable)
             if reply.HasField("over"):
                 return _end(reply.over)
             told = not reply.tasks

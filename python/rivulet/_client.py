@@ -214,6 +214,6 @@ def run_client(
     examples = client.examples
     if isinstance(examples, bool) or not isinstance(examples, int) or examples < 1:
         raise RivuletError(f"client '{name}' has examples = {examples!r}; it is how many it has, at least 1")
-    from rivulet import _agent, _connection  # and with them gRPC, which nothing else needs
+    from rivulet import _agent, _connection  # and with them Protobuf, which nothing else needs
 
     return _agent.work(client, _connection.Connection(coordinator, insecure=insecure, kit=authority), name, dataset, state)

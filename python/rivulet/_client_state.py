@@ -1,13 +1,15 @@
 """What a client keeps from task to task.
 
 What a task leaves is a proposal, until the coordinator says how the task ended: an update that was dropped, or is in an
-attempt that was abandoned, changes nothing. A coordinator that crashes may lose the last version, and asks for its round
-again: so what a client had before that round is kept beside what it has. With a file all three are on disk, and a process
-that is killed finds them again.
+attempt that was abandoned, changes nothing. A coordinator that crashes may lose the versions that it had not written
+yet, and asks for their rounds again: so what a client had before stays beside what it has, until its newest is in a
+version that is durable. With a file all of it is on disk, and a process that is killed finds it again.
 """
 
+import contextlib
+import glob
 import os
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional
 
 import numpy as np
 
@@ -19,32 +21,45 @@ from rivulet._update import BadResult
 FOLDED, DROPPED = 0, 2  # federated/tasks/task.h, TaskEnd
 
 _RUN, _ROUND, _TASK = "rivulet.run_id", "rivulet.round", "rivulet.task_id"
-_KEPT, _BEFORE, _PROPOSED = "", ".before", ".proposed"  # endings of the files
+_PROPOSED, _EARLIER = ".proposed", ".round-"  # endings of the files: the newest has none
+# A coordinator that writes nothing before its end (run.durability = "end") would let them grow for ever.
+_MOST_EARLIER = 64
+
+
+def proposed_beside(path: str) -> str:
+    """The file of what is proposed for a state's file."""
+    return path + _PROPOSED
+
+
+def _round(state: Tensors) -> int:
+    return int(state.metadata[_ROUND])
 
 
 class ClientState:
     """Not thread-safe."""
 
-    def __init__(self, path: Optional[PathLike]) -> None:
+    def __init__(self, path: Optional[PathLike], most_earlier: int = _MOST_EARLIER) -> None:
+        self._most_earlier = most_earlier
         self._path = None if path is None else os.fspath(path)
-        self._states: Dict[str, Tensors] = {}  # by ending
+        self._kept: List[Tensors] = []  # of rounds that were folded, in their order
+        self._proposed: Optional[Tensors] = None
         if self._path is not None:
-            for ending in (_KEPT, _BEFORE, _PROPOSED):
-                if os.path.exists(self._path + ending):
-                    self._states[ending] = load_safetensors(self._path + ending)
+            files = glob.glob(f"{glob.escape(self._path)}{_EARLIER}*") + [self._path]
+            self._kept = sorted((load_safetensors(file) for file in files if os.path.exists(file)), key=_round)
+            if os.path.exists(self._path + _PROPOSED):
+                self._proposed = load_safetensors(self._path + _PROPOSED)
 
     def of(self, run: str, round: int) -> Dict[str, Array]:
         """What is kept of a run from the rounds before a round."""
-        for ending in (_KEPT, _BEFORE):
-            state = self._states.get(ending)
-            if state is not None and state.metadata.get(_RUN) == run and int(state.metadata[_ROUND]) < round:
+        for state in reversed(self._kept):
+            if state.metadata.get(_RUN) == run and _round(state) < round:
                 for array in state.values():
                     array.flags.writeable = False  # or a task that comes to nothing would leave its traces
                 return dict(state)
         return {}
 
     def propose(self, run: str, round: int, task: str, arrays: Mapping[str, Any]) -> None:
-        """What a task has left."""
+        """What a task has left. It is on the disk before its update goes anywhere."""
         metadata = {_RUN: run, _ROUND: str(round), _TASK: task}
         for name, array in arrays.items():
             if not hasattr(array, "dtype") or not hasattr(array, "tobytes"):
@@ -52,32 +67,47 @@ class ClientState:
                 raise BadResult(
                     f"its state has a {given}", f"fit left context.state['{name}'] as a {given}; it keeps NumPy arrays"
                 )
-        if self._path is not None:
-            save_safetensors(self._path + _PROPOSED, arrays, metadata)
-        self._states[_PROPOSED] = Tensors({name: np.array(array) for name, array in arrays.items()}, metadata)
-
-    def keep_at(self, path: str) -> None:
-        """From now on with a file, where there was none."""
-        self._path = path
-        proposed = self._states.get(_PROPOSED)
-        if proposed is not None:
-            save_safetensors(path + _PROPOSED, proposed, proposed.metadata)
-
-    def hear(self, task: str, end: int) -> None:
-        """How a task ended."""
-        proposed = self._states.get(_PROPOSED)
-        if proposed is None or proposed.metadata.get(_TASK) != task:
+        self._unlink(_PROPOSED)
+        self._proposed = None
+        if not arrays and not self._kept:
             return
-        if end != FOLDED:
-            del self._states[_PROPOSED]
-            if self._path is not None:
-                os.unlink(self._path + _PROPOSED)
-            return
-        if _KEPT in self._states:
-            self._rename(_KEPT, _BEFORE)
-        self._rename(_PROPOSED, _KEPT)
-
-    def _rename(self, ending: str, to: str) -> None:
-        self._states[to] = self._states.pop(ending)
+        self._proposed = Tensors({name: np.array(array) for name, array in arrays.items()}, metadata)
         if self._path is not None:
-            os.replace(self._path + ending, self._path + to)
+            os.makedirs(os.path.dirname(self._path) or ".", exist_ok=True)
+            save_safetensors(self._path + _PROPOSED, self._proposed, metadata)
+
+    def hear(self, task: str, end: int, durable: bool = False) -> None:
+        """How a task ended; durable: the version that it is in is written, and no crash brings the task back."""
+        proposed = self._proposed
+        if proposed is not None and proposed.metadata.get(_TASK) == task:
+            self._proposed = None
+            if end == FOLDED:
+                self._keep(proposed)
+            else:
+                self._unlink(_PROPOSED)
+        if durable and self._kept and self._kept[-1].metadata.get(_TASK) == task:
+            self._forget(self._kept[:-1])
+
+    def _keep(self, proposed: Tensors) -> None:
+        # What is of this round or a later one was in versions that a crash has lost, and another run needs none of it.
+        run, round = proposed.metadata[_RUN], _round(proposed)
+        self._forget([state for state in self._kept if state.metadata.get(_RUN) != run or _round(state) >= round])
+        if self._path is not None:
+            if self._kept and os.path.exists(self._path):
+                os.replace(self._path, f"{self._path}{_EARLIER}{_round(self._kept[-1])}")
+            os.replace(self._path + _PROPOSED, self._path)
+        self._kept.append(proposed)
+        self._forget(self._kept[: -1 - self._most_earlier])
+
+    def _forget(self, states: List[Tensors]) -> None:
+        for state in states:
+            self._unlink(f"{_EARLIER}{_round(state)}")
+            if state is self._kept[-1]:
+                self._unlink("")
+        gone = set(map(id, states))
+        self._kept = [state for state in self._kept if id(state) not in gone]
+
+    def _unlink(self, ending: str) -> None:
+        if self._path is not None:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._path + ending)

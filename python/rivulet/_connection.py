@@ -1,40 +1,20 @@
-"""Calls of a coordinator over gRPC: what they are, and what their ends mean."""
+"""Calls of a coordinator: what they are, and what their ends mean."""
 
 import contextlib
 import ipaddress
 import threading
-from typing import Any, Iterator, Optional
+import time
+from typing import Any, Iterator, List, Optional, Set, Tuple
 
 from rivulet import _protocol
 from rivulet._errors import RivuletError
+from rivulet._http2 import Call, Channel, Ended, Lost
 from rivulet._kit import Kit
-
-try:
-    import grpc
-except ImportError as error:
-    raise RivuletError(
-        f"a client needs grpcio ({error}): pip install 'rivulet[client]', or Debian's python3-grpcio"
-    ) from error
 
 _CALL_SECONDS = 30
 _STREAM_SECONDS = 30 * 60  # of one Fetch or Submit as a whole; what was moved by then is not lost
 
-# As federated/transport/grpc_options.h and grpc_client.cc have them: pings keep a connection open while a client trains
-# and makes no call, and a coordinator that was restarted is found again within seconds.
-_OPTIONS = [
-    ("grpc.keepalive_time_ms", 30_000),
-    ("grpc.keepalive_timeout_ms", 20_000),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.http2.bdp_probe", 0),
-    ("grpc.http2.lookahead_bytes", 512 << 10),
-    ("grpc.max_receive_message_length", 1 << 20),
-    ("grpc.initial_reconnect_backoff_ms", 200),
-    ("grpc.min_reconnect_backoff_ms", 2000),
-    ("grpc.max_reconnect_backoff_ms", 2000),
-    ("grpc.use_local_subchannel_pool", 1),
-    ("grpc.enable_http_proxy", 0),
-]
+_SERVICE = "/rivulet.rpc.Coordinator/"
 
 
 class CallError(Exception):
@@ -55,20 +35,7 @@ class CallError(Exception):
         return self.code in ("PERMISSION_DENIED", "UNAUTHENTICATED")
 
 
-def _meant(address: str, error: Any) -> CallError:
-    """A client acts by the code alone. Whatever only says that the connection is gone becomes UNAVAILABLE."""
-    code, details = error.code().name, error.details() or ""
-    gone = (
-        code in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED")
-        or (code == "UNKNOWN" and details == "Stream removed")
-        or (code == "INTERNAL" and details.startswith("Received RST_STREAM"))
-    )
-    if not gone:
-        return CallError(code, details)
-    return CallError("UNAVAILABLE", f"the coordinator at {address} cannot be reached: {details or code}")
-
-
-def _check_address(address: str, insecure: bool, kit: Optional[Kit]) -> None:
+def _host_and_port(address: str, insecure: bool, kit: Optional[Kit]) -> Tuple[str, int]:
     host, colon, port = address.rpartition(":")
     if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise RivuletError(f"'{address}' is no coordinator's address HOST:PORT, such as 127.0.0.1:7000")
@@ -81,80 +48,113 @@ def _check_address(address: str, insecure: bool, kit: Optional[Kit]) -> None:
             f"{address} is not a loopback address, and without TLS anybody on the way can read and change what is "
             "sent; give kit=, the folder of `rivulet ca kit client/NAME`, or say insecure=True to accept that"
         )
+    return host, int(port)
 
 
 class Connection:
-    """One coordinator's, made at the first call and made again when it is lost. Thread-safe.
+    """One coordinator's, made at the first call and made again when it is lost. Thread-safe: calls that are under way at
+    the same time have a channel each, and one that has ended leaves its to the next.
 
     Calls raise `CallError`. Streams are closed by who opens them: what they are is a context.
     """
 
     def __init__(self, address: str, *, insecure: bool = False, kit: Optional[Kit] = None) -> None:
-        _check_address(address, insecure, kit)
+        self._host, self._port = _host_and_port(address, insecure, kit)
         self.address = address
+        self._tls = None if kit is None else kit.tls()
         self._lock = threading.Lock()
-        self._streams: "set[Any]" = set()
-        if kit is None:
-            self._channel = grpc.insecure_channel(address, options=_OPTIONS)
-        else:
-            credentials = grpc.ssl_channel_credentials(kit.authority, kit.key, kit.certificate)
-            self._channel = grpc.secure_channel(address, credentials, options=_OPTIONS)
+        self._idle: List[Channel] = []
+        self._busy: Set[Channel] = set()
+        self._streams: Set[Channel] = set()
+        self._closed = False
 
-        def method(kind: Any, name: str, reply: Any) -> Any:
-            return kind(
-                f"/rivulet.rpc.Coordinator/{name}",
-                request_serializer=lambda message: message if type(message) is bytes else message.SerializeToString(),
-                response_deserializer=reply.FromString,
-            )
-
-        channel = self._channel
-        self._poll = method(channel.unary_unary, "Poll", _protocol.PollReply)
-        self._fetch = method(channel.unary_stream, "Fetch", _protocol.Chunk)
-        self._submit = method(channel.stream_stream, "Submit", _protocol.SubmitReply)
-        self._fail = method(channel.unary_unary, "Fail", _protocol.FailReply)
+    def _channel(self) -> Channel:
+        """One that nobody else uses."""
+        while True:
+            with self._lock:
+                if self._closed:
+                    raise Lost("this client has closed it")
+                channel = self._idle.pop() if self._idle else None
+            if channel is None:
+                channel = Channel(self._host, self._port, self._tls)
+            elif not channel.usable():
+                channel.close()
+                continue
+            with self._lock:
+                self._busy.add(channel)
+            return channel
 
     @contextlib.contextmanager
-    def _meaning(self) -> Iterator[None]:
+    def _call(self, method: str, seconds: float, stream: bool) -> Iterator[Call]:
+        channel: Optional[Channel] = None
+        call: Optional[Call] = None
         try:
-            yield
-        except grpc.RpcError as error:
-            raise _meant(self.address, error) from None
+            channel = used = self._channel()
+            if stream:
+                with self._lock:
+                    self._streams.add(used)
+            call = used.begin(_SERVICE + method, seconds)
+            yield call
+        except Lost as error:
+            raise self._gone(str(error)) from None
+        except Ended as error:
+            # A client acts by the code alone. Whatever only says that the connection is gone becomes UNAVAILABLE.
+            gone = error.code in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED")
+            raise self._gone(str(error)) if gone else CallError(error.code, str(error)) from None
+        finally:
+            if channel is not None:
+                with self._lock:
+                    self._busy.discard(channel)
+                    self._streams.discard(channel)
+                    again = call is not None and call.clean and not self._closed
+                    if again:
+                        channel.used = time.monotonic()
+                        self._idle.append(channel)
+                if not again:
+                    channel.close()
+
+    def _gone(self, why: str) -> CallError:
+        return CallError("UNAVAILABLE", f"the coordinator at {self.address} cannot be reached: {why}")
+
+    def _unary(self, method: str, request: Any, seconds: float) -> bytes:
+        with self._call(method, seconds, stream=False) as call:
+            call.send([[request.SerializeToString()]], end=True)
+            reply = call.receive()
+            if reply is None:
+                raise Lost("a call ended without an answer")
+            content = bytes(reply)
+            call.finish()
+            return content
 
     def poll(self, request: Any) -> Any:
-        with self._meaning():
-            return self._poll(request, timeout=_CALL_SECONDS + request.hold_ms / 1000)
+        return _protocol.PollReply.FromString(self._unary("Poll", request, _CALL_SECONDS + request.hold_ms / 1000))
 
     def fail(self, request: Any) -> None:
-        with self._meaning():
-            self._fail(request, timeout=_CALL_SECONDS)
+        self._unary("Fail", request, _CALL_SECONDS)
 
     @contextlib.contextmanager
-    def _stream(self, begin: Any, argument: Any) -> Iterator[Any]:
-        with self._meaning():
-            call = begin(argument, timeout=_STREAM_SECONDS)
-            with self._lock:
-                self._streams.add(call)
-            try:
-                yield call
-            finally:
-                with self._lock:
-                    self._streams.discard(call)
-                call.cancel()
+    def fetch(self, request: Any) -> Iterator[Call]:
+        """A context: a call from which chunks are received."""
+        with self._call("Fetch", _STREAM_SECONDS, stream=True) as call:
+            call.send([[request.SerializeToString()]], end=True)
+            yield call
 
-    def fetch(self, request: Any) -> Any:
-        """A context: an iterator of chunks."""
-        return self._stream(self._fetch, request)
-
-    def submit(self, messages: Any) -> Any:
-        """A context: an iterator of replies to what an iterator of messages gives, some of them as their bytes."""
-        return self._stream(self._submit, messages)
+    def submit(self) -> Any:
+        """A context: a call to which an upload's messages are sent, and its replies received."""
+        return self._call("Submit", _STREAM_SECONDS, stream=True)
 
     def cancel_streams(self) -> None:
         """Ends every stream that is open: whoever reads from one gets a CallError."""
         with self._lock:
             streams = list(self._streams)
-        for call in streams:
-            call.cancel()
+        for channel in streams:
+            channel.abort()
 
     def close(self) -> None:
-        self._channel.close()
+        with self._lock:
+            self._closed = True
+            idle, busy, self._idle = self._idle, list(self._busy), []
+        for channel in busy:  # which whoever uses it closes
+            channel.abort()
+        for channel in idle:
+            channel.close()

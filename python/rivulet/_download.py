@@ -1,10 +1,27 @@
 """Fetching a blob: what has arrived is kept over lost connections, and only the rest is asked for."""
 
-from typing import Any, Optional
+from typing import Any, Optional, Tuple
 
 from rivulet._arrays import pages
 from rivulet._connection import CallError, Connection
 from rivulet._crc32c import crc32c
+from rivulet._example import fields
+
+
+def _chunk(message: memoryview) -> Tuple[int, memoryview, int]:
+    """total_bytes, data and crc of a ChunkProto, whose data stay where they are: its class would copy them twice."""
+    total, data, crc = 0, message[:0], 0
+    try:
+        for number, wire, value in fields(message):
+            if (number, wire) == (1, 0):
+                total = value
+            elif (number, wire) == (2, 2):
+                data = value
+            elif (number, wire) == (3, 5):
+                crc = int.from_bytes(value, "little")
+    except ValueError as error:
+        raise CallError("DATA_LOSS", f"a chunk of a download that is none: {error}") from None
+    return total, data, crc
 
 
 class Download:
@@ -40,12 +57,13 @@ class Download:
     def receive(self, connection: Connection, request: Any) -> memoryview:
         """One try, from `size` on: the whole blob. CallError: UNAVAILABLE and DATA_LOSS say that it may be tried again."""
         room: Optional[memoryview] = None
-        with connection.fetch(request) as chunks:
-            for chunk in chunks:
+        with connection.fetch(request) as call:
+            while (message := call.receive()) is not None:
+                total, data, crc = _chunk(message)
                 if room is None:
-                    room = self._announced(chunk.total_bytes)
-                data, end = chunk.data, self.size + len(chunk.data)
-                if data and int(crc32c([data])[0]) != chunk.crc:
+                    room = self._announced(total)
+                end = self.size + len(data)
+                if data and int(crc32c([data])[0]) != crc:
                     sentence = f"{len(data)} bytes from byte {self.size} of a download came damaged"
                     raise CallError("DATA_LOSS", sentence)
                 if end > len(room):

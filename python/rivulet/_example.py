@@ -134,7 +134,7 @@ def encode_example(features: Mapping[str, Any]) -> bytes:
     return record
 
 
-def _read_varint(raw: bytes, at: int) -> Tuple[int, int]:
+def _read_varint(raw: Union[bytes, memoryview], at: int) -> Tuple[int, int]:
     value = shift = 0
     while True:
         if at >= len(raw) or shift > 63:
@@ -147,8 +147,8 @@ def _read_varint(raw: bytes, at: int) -> Tuple[int, int]:
             return value & 0xFFFFFFFFFFFFFFFF, at
 
 
-def _fields(raw: bytes) -> Iterator[Tuple[int, int, Any]]:
-    """Number, wire type and value of each field; the value of length-delimited and fixed fields is bytes."""
+def fields(raw: Union[bytes, memoryview]) -> Iterator[Tuple[int, int, Any]]:
+    """Number, wire type and value of each field; the value of length-delimited and fixed fields is a piece of `raw`."""
     at = 0
     while at < len(raw):
         tag, at = _read_varint(raw, at)
@@ -173,19 +173,19 @@ def _fields(raw: bytes) -> Iterator[Tuple[int, int, Any]]:
 
 def _feature(raw: bytes) -> Feature:
     value: Feature = []
-    for kind, wire, message in _fields(raw):
+    for kind, wire, message in fields(raw):
         if wire != 2 or kind not in (_BYTES, _FLOAT, _INT64):
             continue
         if kind == _BYTES:
-            value = [item for number, item_wire, item in _fields(message) if number == 1 and item_wire == 2]
+            value = [item for number, item_wire, item in fields(message) if number == 1 and item_wire == 2]
         elif kind == _FLOAT:  # packed or one by one: the bytes are the same
             floats = b"".join(
-                item for number, item_wire, item in _fields(message) if number == 1 and item_wire in (2, 5)
+                item for number, item_wire, item in fields(message) if number == 1 and item_wire in (2, 5)
             )
             value = np.frombuffer(floats, "<f4").astype(np.float32)
         else:
             numbers: List[int] = []
-            for number, item_wire, item in _fields(message):
+            for number, item_wire, item in fields(message):
                 if number != 1:
                     continue
                 if item_wire == 0:
@@ -222,14 +222,14 @@ def decode_example(record: bytes) -> Dict[str, Feature]:
     """
     features: Dict[str, Feature] = {}
     try:
-        for number, wire, message in _fields(record):
+        for number, wire, message in fields(record):
             if number != 1 or wire != 2:
                 continue
-            for entry_number, entry_wire, entry in _fields(message):
+            for entry_number, entry_wire, entry in fields(message):
                 if entry_number != 1 or entry_wire != 2:
                     continue
                 name, feature = b"", b""
-                for part, part_wire, value in _fields(entry):
+                for part, part_wire, value in fields(entry):
                     if part == 1 and part_wire == 2:
                         name = value
                     elif part == 2 and part_wire == 2:

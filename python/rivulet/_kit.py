@@ -37,6 +37,16 @@ class Kit:
         self.name = self._name()
         self.coordinator: Optional[str] = self._site().get("RIVULET_COORDINATOR")
 
+    def tls(self) -> ssl.SSLContext:
+        """What a connection by this kit speaks."""
+        from rivulet._http2 import tls_context
+
+        try:
+            paths = [os.path.join(self.folder, name) for name in ("node.crt", "node.key")]
+            return tls_context(self.authority, *paths)
+        except (OSError, ValueError) as error:  # also of ssl
+            raise RivuletError(f"kit '{self.folder}': its certificates are of no use: {error}") from error
+
     def _read(self, name: str) -> bytes:
         try:
             with open(os.path.join(self.folder, name), "rb") as file:

@@ -50,6 +50,8 @@ class Plan:
             )
         self._message = message
         self.name: str = message.name
+        self._declared: Dict[int, Set[str]] = {}
+        self._parts: List[Part] = []
         self.variables = [Variable(entry.name, tuple(entry.shape), entry.segment) for entry in message.model.variables]
 
     def _program(self, kind: int) -> Any:
@@ -83,10 +85,14 @@ class Plan:
 
     def declared(self, kind: int) -> Set[str]:
         """The numbers that an update of a task may declare."""
-        return self.required(kind) | self._told(kind) | _OWN_SCALARS
+        if kind not in self._declared:  # a site of many names asks for each of their tasks
+            self._declared[kind] = self.required(kind) | self._told(kind) | _OWN_SCALARS
+        return self._declared[kind]
 
     def parts(self) -> List[Part]:
         """What an update consists of."""
+        if self._parts:
+            return self._parts
         codecs = {part.name: part.codec for part in self._message.aggregation.parts}
         parts = []
         program = self._program(TRAIN)
@@ -121,6 +127,7 @@ class Plan:
             raise CannotDo(
                 CannotDo.BAD_PLAN, "", f"plan '{self.name}' does not say what an update consists of; it is damaged"
             )
+        self._parts = parts
         return parts
 
     def model(self, content: memoryview, digest: bytes) -> Tensors:

@@ -15,8 +15,7 @@ try:
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 except ImportError as error:
     raise RivuletError(
-        f"a client needs grpcio and protobuf ({error}): pip install 'rivulet[client]', or Debian's python3-grpcio and "
-        "python3-protobuf"
+        f"a client needs protobuf ({error}): pip install 'rivulet[client]', or Debian's python3-protobuf"
     ) from error
 
 

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import threading
+import time
 from typing import IO, TYPE_CHECKING, Any, List, Mapping, Optional, Union
 
 from rivulet._errors import Interrupted, RivuletError
@@ -72,7 +73,17 @@ class _Child:
         said: List[str] = []
         while True:
             try:  # an interrupt may come anywhere in here; at worst a line is not shown
-                line = self._lines.get(timeout=_LOOK_SECONDS)
+                try:
+                    line = self._lines.get(timeout=_LOOK_SECONDS)
+                except queue.Empty:  # the last line may be the one that was lost
+                    # Who was asked to end is not asked again: that would be an end at once.
+                    asked = self.ended_here or self.interrupted
+                    if workers is not None and not asked and workers.lost() is not None:
+                        self.ended_here = True
+                        self._process.send_signal(signal.SIGINT)
+                    if not self._readers[0].is_alive() and self._lines.empty():
+                        return said
+                    continue
                 if line is None:
                     return said
                 if ROUND.match(line):
@@ -87,12 +98,6 @@ class _Child:
                     shown.show(line)
             except KeyboardInterrupt:
                 self.interrupt()
-            except queue.Empty:  # the last line may be the one that was lost
-                if workers is not None and not self.ended_here and workers.lost() is not None:
-                    self.ended_here = True
-                    self._process.send_signal(signal.SIGINT)
-                if not self._readers[0].is_alive() and self._lines.empty():
-                    return said
 
     def wait(self) -> "tuple[int, str]":
         """Its exit code and what it printed, once it has ended."""
@@ -181,6 +186,7 @@ def simulate(
             stack.callback(processes.close)
         file = stack.enter_context(scenario_file(scenario))
         shown = bar()
+        began = time.time()
         # After "--" a path that begins with a dash is no option.
         child = _Child([program(), "simulate", *arguments, "--", file.path])
         with contextlib.closing(child):
@@ -193,7 +199,7 @@ def simulate(
         lost = processes.lost() if processes is not None and child.ended_here else None
         told = processes.told() if processes is not None else None
     if child.interrupted:
-        raise _interrupted(code, why, printed, db)
+        raise _interrupted(code, why, printed, db, resume, began)
     if lost is not None:
         raise RivuletError(f"a process that trains clients is gone: {lost}; {why}") from _raised(told)
     if code != 0:
@@ -209,13 +215,25 @@ def _raised(told: Optional[str]) -> Optional[ClientError]:
     return None if told is None else ClientError(f"\n{told}")
 
 
-def _interrupted(code: int, why: str, printed: str, db: str) -> Interrupted:
+def _interrupted(
+    code: int, why: str, printed: str, db: str, resume: Optional[Union[str, Run]], began: float
+) -> Interrupted:
     """The program's sentence, with the call that goes on instead of the command."""
     if code == 0:
         run = History(db).run(json.loads(printed)["run_id"])
         return Interrupted(f"interrupted; run {run.id} had finished", run)
     resumable = _RESUMABLE.search(why)
-    if resumable is None:
+    found = History(db).run(resumable.group(1)) if resumable else _of_this_call(db, resume, began)
+    if found is None:
         return Interrupted(f"interrupted: {why}")
-    run = History(db).run(resumable.group(1))
-    return Interrupted(f"{why.split(';')[0]}; to go on: rivulet.simulate(…, db={db!r}, resume={run.id!r})", run)
+    return Interrupted(f"{why.split(';')[0]}; to go on: rivulet.simulate(…, db={db!r}, resume={found.id!r})", found)
+
+
+def _of_this_call(db: str, resume: Optional[Union[str, Run]], began: float) -> Optional[Run]:
+    """The run of a program that was ended before it could name it, as by a second interrupt."""
+    try:
+        run = History(db).run("latest" if resume is None else resume if isinstance(resume, str) else resume.id)
+    except RivuletError:
+        return None
+    # The history's times are of milliseconds.
+    return run if resume is not None or run.created_at.timestamp() >= began - 0.001 else None

@@ -1,5 +1,6 @@
 """A site of many names: does a client's part (rivulet._agent) for whoever its tasks are for."""
 
+import contextlib
 import logging
 import os
 import time
@@ -7,7 +8,7 @@ from typing import Any, Callable
 
 from rivulet._agent import _HOLD_MS, _Agent, _seed
 from rivulet._client import Client, Context
-from rivulet._client_state import DROPPED, FOLDED, ClientState
+from rivulet._client_state import DROPPED, FOLDED, ClientState, proposed_beside
 from rivulet._connection import CallError, Connection
 from rivulet._errors import RivuletError
 from rivulet._plan import Plan
@@ -15,6 +16,20 @@ from rivulet._virtual import ClientFn
 
 _ANY = 1  # Serves::Kind
 _AT_ONCE_SECONDS, _MOST_TASKS = 0.05, 64  # what is asked for at once is about so much work
+_MOST_EARLIER = 8  # states of a client that a run keeps for when the program dies with versions that it had not written
+_HEARS_SECONDS, _LOOK_SECONDS = 2.0, 0.001
+
+
+def _await_no(proposal: str) -> None:
+    """A client's last task may have been another worker's, which has not heard yet that it counts. The proposal of one
+    that died without hearing it is in no version."""
+    until = time.monotonic() + _HEARS_SECONDS
+    while os.path.exists(proposal):
+        if time.monotonic() > until:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(proposal)
+            return
+        time.sleep(_LOOK_SECONDS)
 
 
 class _Nobody(Client):
@@ -58,10 +73,9 @@ class _Site(_Agent):
 
     def _train(self, task: Any) -> None:
         # A client's next task may be another worker's: what it keeps lies where all of them find it.
-        kept = os.path.join(self._folder, task.run_id, "python")
-        path = os.path.join(kept, f"{task.client_id}.safetensors")
-        others_keep = os.path.isdir(kept)
-        self._state = ClientState(path if others_keep else None)
+        path = os.path.join(self._folder, task.run_id, "python", f"{task.client_id}.safetensors")
+        _await_no(proposed_beside(path))
+        self._state = ClientState(path, _MOST_EARLIER)
         self._run_id = task.run_id
         context = Context(
             run=task.run_id,
@@ -72,9 +86,6 @@ class _Site(_Agent):
             state=self._state.of(task.run_id, task.base_version + 1),
         )
         useful = self.perform(task, context)
-        if useful and context.state and not others_keep:
-            os.makedirs(kept, exist_ok=True)
-            self._state.keep_at(path)
         self._state.hear(task.id, FOLDED if useful else DROPPED)
 
     def serve(self, wanted: Callable[[], bool]) -> None:

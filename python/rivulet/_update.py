@@ -1,7 +1,7 @@
 """What a client uploads: the Update message (proto/federated/update.proto), and what it is known by on its way.
 
-The message is written by hand around its numbers. A class of protobuf would hold them a second time, and once more
-while it serializes them.
+The message is written by hand around its numbers, a block at a time. A class of protobuf would hold them a second time,
+and once more while it serializes them.
 """
 
 import difflib
@@ -9,13 +9,12 @@ import hashlib
 import numbers
 import operator
 import struct
-from typing import Any, Dict, List, Mapping, Set, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Set, Tuple, Union
 
 import numpy as np
 
-from rivulet._arrays import Array, as_array, pages
+from rivulet._arrays import Array, as_array
 from rivulet._client import Delta, Params
-from rivulet._crc32c import crc32c
 from rivulet._errors import RivuletError
 from rivulet._plan import TRAIN, Plan, Variable
 
@@ -153,13 +152,74 @@ def _scalar_fields(scalars: Mapping[str, float]) -> bytes:
     return out
 
 
-def write_evaluation(scalars: Mapping[str, float]) -> memoryview:
+class _Values(NamedTuple):
+    """Numbers of an update as float32: `array`, less or plus what it `was`."""
+
+    array: Array
+    was: Optional[Array]
+    combine: Any  # numpy.subtract or numpy.add: of `array` and `was`, in this order
+
+    @property
+    def size(self) -> int:
+        return self.array.nbytes
+
+    def write(self, begin: int, end: int, to: memoryview, scratch: Array) -> None:
+        """Its bytes from `begin` to `end`, which may lie within a number."""
+        first, last = begin // 4, -(-end // 4)
+        numbers = self.array[first:last]
+        if self.was is not None:
+            numbers = self.combine(numbers, self.was[first:last], out=scratch[: last - first])
+        to[:] = numbers.view(np.uint8).data[begin - 4 * first : end - 4 * first]
+
+
+class Message:
+    """An Update as the bytes that it is sent as, made block by block where they are sent: it is never there as a whole.
+    What it is made of must stay as it is."""
+
+    def __init__(self, pieces: List[Union[bytes, _Values]]) -> None:
+        self._pieces = pieces
+        self._begins = []
+        self._size = 0
+        for piece in pieces:
+            self._begins.append(self._size)
+            self._size += len(piece) if isinstance(piece, bytes) else piece.size
+        self._room = memoryview(bytearray(min(BLOCK_BYTES, self._size)))
+        self._scratch = np.empty(len(self._room) // 4 + 2, np.float32)
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def blocks(self) -> int:
+        return -(-self._size // BLOCK_BYTES)
+
+    def block(self, index: int) -> memoryview:
+        """A MiB of it, the last one may be shorter; valid until the next one is asked for."""
+        begin = index * BLOCK_BYTES
+        end = min(begin + BLOCK_BYTES, self._size)
+        for at, piece in zip(self._begins, self._pieces):
+            size = len(piece) if isinstance(piece, bytes) else piece.size
+            low, high = max(begin, at), min(end, at + size)
+            if low >= high:
+                continue
+            to = self._room[low - begin : high - begin]
+            if isinstance(piece, bytes):
+                to[:] = piece[low - at : high - at]
+            else:
+                piece.write(low - at, high - at, to, self._scratch)
+        return self._room[: end - begin]
+
+    def __bytes__(self) -> bytes:
+        return b"".join(bytes(self.block(index)) for index in range(self.blocks))
+
+
+def write_evaluation(scalars: Mapping[str, float]) -> Message:
     """An Update of an evaluation, which has no parts."""
-    return memoryview(_scalar_fields(scalars))
+    return Message([_scalar_fields(scalars)])
 
 
-def write_update(result: Params, scalars: Mapping[str, float], plan: Plan, base: Mapping[str, Array]) -> memoryview:
-    """An Update of a training that began with `base`, in one allocation: differences are taken where they are sent.
+def write_update(result: Params, scalars: Mapping[str, float], plan: Plan, base: Mapping[str, Array]) -> Message:
+    """An Update of a training that began with `base`: differences are taken where they are sent.
 
     Raises
     ------
@@ -187,37 +247,17 @@ def write_update(result: Params, scalars: Mapping[str, float], plan: Plan, base:
                     f"fit changed '{variable.name}', which is frozen; leave it as it is, or out",
                 )
 
-    data_bytes = [4 * sum(base[variable.name].size for variable in each) for each in wanted]
-    heads = []
-    for part, size in zip(parts, data_bytes):
+    pieces: List[Union[bytes, _Values]] = []
+    for part, each in zip(parts, wanted):
+        size = sum(given[variable.name].nbytes for variable in each)
         inner = _text(_NAME, part.name) + head(_DATA, size)
-        heads.append(head(_PARTS, len(inner) + size) + inner)
-    tail = _scalar_fields(scalars)
-    # The first number begins where NumPy reads and writes it at once.
-    at = -len(heads[0]) % 16
-    message = pages(at + sum(map(len, heads)) + sum(data_bytes) + len(tail))[at:]
-    at = 0
-    for part, each, begin in zip(parts, wanted, heads):
-        message[at : at + len(begin)] = begin
-        at += len(begin)
+        pieces.append(head(_PARTS, len(inner) + size) + inner)
         for variable in each:
-            array, was = given[variable.name], base[variable.name]
-            to = np.frombuffer(message, "<f4", array.size, at).reshape(array.shape)
-            if part.whole and changes:
-                np.add(was, array, out=to)
-            elif part.whole or changes:
-                to[...] = array
-            else:
-                np.subtract(array, was, out=to)
-            at += array.nbytes
-    message[at:] = tail
-    return message
-
-
-def block_crcs(message: memoryview) -> List[int]:
-    """The CRC-32C of each MiB, the last of which may be shorter."""
-    blocks = range(0, len(message), BLOCK_BYTES)
-    return [int(crc32c([message[begin : begin + BLOCK_BYTES]])[0]) for begin in blocks]
+            array = np.ascontiguousarray(given[variable.name]).reshape(-1)
+            combined = part.whole == changes  # what is given is not what is sent
+            was = np.ascontiguousarray(base[variable.name]).reshape(-1) if combined else None
+            pieces.append(_Values(array, was, np.add if changes else np.subtract))
+    return Message([*pieces, _scalar_fields(scalars)])
 
 
 def identity(step: int, size: int, crcs: List[int]) -> bytes:

@@ -1,11 +1,12 @@
 """Sending an update: from where what the coordinator has staged of it differs, until it says what became of it."""
 
-import queue
-from typing import Any, Iterator, Optional
+from typing import Any, Iterator, List
 
 from rivulet import _protocol
 from rivulet._connection import CallError, Connection
-from rivulet._update import BLOCK_BYTES, block_crcs, head, identity
+from rivulet._crc32c import crc32c
+from rivulet._http2 import Buffer, Call
+from rivulet._update import BLOCK_BYTES, Message, head, identity
 
 _CHUNK_BYTES = 256 * 1024
 _CHUNK_FIELD = _protocol.SubmitMessage.DESCRIPTOR.fields_by_name["chunk"].number
@@ -22,53 +23,66 @@ class Upload:
         Where the furthest one went on.
     """
 
-    def __init__(self, header: Any, message: memoryview, step: int) -> None:
-        self._header = header
+    def __init__(self, header: Any, message: Message, step: int) -> None:
+        self._header = [header.SerializeToString()]
         self._message = message
-        self._crcs = block_crcs(message)
-        self._identity = identity(step, len(message), self._crcs)
+        self._step = step
+        self._crcs: List[int] = []  # of its first blocks
         self.offset = self.furthest = 0
 
-    def _messages(self, offsets: "queue.SimpleQueue[Optional[int]]") -> Iterator[Any]:
-        """gRPC asks for them on a thread of its own, one at a time as the network takes them: nothing is sent ahead
-        into memory."""
-        yield self._header
-        offset = offsets.get()
-        if offset is None:
-            return
-        yield _protocol.SubmitMessage(resume=offset)
-        for begin in range(offset, len(self._message), _CHUNK_BYTES):
-            chunk = self._message[begin : begin + _CHUNK_BYTES]
-            yield b"".join((head(_CHUNK_FIELD, len(chunk)), chunk))  # one copy, where a message makes three
-        yield _protocol.SubmitMessage(finish=self._identity)
+    def _block(self, index: int) -> memoryview:
+        block = self._message.block(index)
+        if index == len(self._crcs):
+            self._crcs.append(int(crc32c([block])[0]))
+        return block
+
+    def _chunks(self, first: int) -> Iterator[List[Buffer]]:
+        """The messages that follow the header, with the blocks from the first one on. A block is made when it is asked
+        for, and holds until the next one is."""
+        yield [_protocol.SubmitMessage(resume=first * BLOCK_BYTES).SerializeToString()]
+        for index in range(first, self._message.blocks):
+            block = self._block(index)
+            for begin in range(0, len(block), _CHUNK_BYTES):
+                chunk = block[begin : begin + _CHUNK_BYTES]
+                yield [head(_CHUNK_FIELD, len(chunk)), chunk]
+        named = identity(self._step, len(self._message), self._crcs)
+        yield [_protocol.SubmitMessage(finish=named).SerializeToString()]
 
     def _resume_at(self, staged: Any) -> int:
-        blocks = 0
-        whole = len(self._message) // BLOCK_BYTES
-        for ours, theirs in zip(self._crcs[:whole], staged.crcs):
-            if ours != theirs:
-                break
-            blocks += 1
-        return blocks * BLOCK_BYTES
+        """The first block that differs from what is staged."""
+        for index, theirs in enumerate(staged.crcs[: len(self._message) // BLOCK_BYTES]):
+            if index == len(self._crcs):
+                self._block(index)
+            if self._crcs[index] != theirs:
+                return index
+        return min(len(staged.crcs), len(self._message) // BLOCK_BYTES)
 
     def send(self, connection: Connection) -> Any:
         """One try: the coordinator's result. CallError: UNAVAILABLE and DATA_LOSS say that it may be sent again."""
-        offsets: "queue.SimpleQueue[Optional[int]]" = queue.SimpleQueue()
-        ended = CallError("UNAVAILABLE", f"the coordinator at {connection.address} ended an upload early")
-        try:
-            with connection.submit(self._messages(offsets)) as replies:
-                reply = next(replies, None)
-                if reply is None:
-                    raise ended
-                if reply.HasField("staged"):
-                    self.offset = self._resume_at(reply.staged)
+        with connection.submit() as call:
+            # Of what is smaller than a block nothing is staged that could be gone on with: all of it is said at once.
+            small = len(self._message) < BLOCK_BYTES
+            if small:
+                call.send([self._header, *self._chunks(0)], end=True)
+            else:
+                call.send([self._header], end=False)
+            reply = self._reply(call, connection)
+            if reply.HasField("staged"):
+                if not small:
+                    first = self._resume_at(reply.staged)
+                    self.offset = first * BLOCK_BYTES
                     self.furthest = max(self.furthest, self.offset)
-                    offsets.put(self.offset)
-                    reply = next(replies, None)
-                    if reply is None:
-                        raise ended
-                if not reply.HasField("result"):
-                    raise CallError("INTERNAL", "the coordinator answered an upload without a result")
-                return reply.result
-        finally:
-            offsets.put(None)
+                    for message in self._chunks(first):
+                        call.send([message], end=False)
+                    call.send([], end=True)
+                reply = self._reply(call, connection)
+            if not reply.HasField("result"):
+                raise CallError("INTERNAL", "the coordinator answered an upload without a result")
+            call.finish()
+            return reply.result
+
+    def _reply(self, call: Call, connection: Connection) -> Any:
+        reply = call.receive()
+        if reply is None:
+            raise CallError("UNAVAILABLE", f"the coordinator at {connection.address} ended an upload early")
+        return _protocol.SubmitReply.FromString(bytes(reply))

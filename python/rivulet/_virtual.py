@@ -35,7 +35,8 @@ class Workers:
     `close`."""
 
     def __init__(self, client_fn: ClientFn, count: int, folder: str) -> None:
-        # A fork has what a closure of a notebook needs. But not beside gRPC's threads, which a fork does not have.
+        # A fork has what a closure of a notebook needs. But not beside gRPC's threads, which a fork does not have: other
+        # packages use it.
         method = "spawn" if "grpc" in sys.modules or os.name != "posix" else "fork"
         context: Any = multiprocessing.get_context(method)
         self._processes: List[Any] = []
@@ -56,7 +57,7 @@ class Workers:
                 theirs.close()
                 self.close()
                 raise RivuletError(
-                    f"client_fn cannot be sent to a new process ({error}), which it must where this one has used gRPC; "
+                    f"client_fn cannot be sent to a new process ({error}), which it must where this one has loaded gRPC; "
                     "make it a function of a module, or simulate in a process that has run no client"
                 ) from error
             theirs.close()
@@ -106,7 +107,7 @@ def _work(pipe: Pipe, client_fn: ClientFn, name: str, folder: str, parent: int) 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is for whoever started the run
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _one_thread()
-    from rivulet import _site  # and with it gRPC, while the program starts
+    from rivulet import _site  # and with it Protobuf, while the program starts
 
     address = None
     while address is None and os.getppid() == parent:

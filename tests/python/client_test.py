@@ -129,7 +129,8 @@ class Federation(harness.RivuletTest):
         self.assertEqual([str(each) for each in told], [sentence])
 
     def check_models(self, tasks):
-        from rivulet._update import block_crcs, identity
+        from rivulet._crc32c import crc32c
+        from rivulet._update import identity
 
         run = rivulet.open(self.path("runs.sqlite")).run("latest")
         digests = self.digests()
@@ -138,8 +139,9 @@ class Federation(harness.RivuletTest):
             model = folded(run.model(round_ - 1), updates)
             self.assertEqual(rivulet.model_digest(model), digests[round_ - 1])
         for _, _, task, _, digest, _ in tasks:
-            sent = self.relay.updates[task]
-            self.assertEqual(identity(0, len(sent), block_crcs(memoryview(sent))).hex(), digest)
+            sent = bytes(self.relay.updates[task])
+            crcs = [int(crc) for crc in crc32c([sent[at : at + (1 << 20)] for at in range(0, len(sent), 1 << 20)])]
+            self.assertEqual(identity(0, len(sent), crcs).hex(), digest)
 
 
 def parsed(message):
@@ -589,6 +591,22 @@ class Results(unittest.TestCase):
         Connection("10.0.0.1:7000", insecure=True).close()
 
 
+class Replies:
+    """A call that is answered with these messages, whatever is sent."""
+
+    def __init__(self, messages):
+        self.messages, self.sent = [message.SerializeToString() for message in messages], []
+
+    def send(self, messages, end):
+        self.sent += [b"".join(pieces) for pieces in messages]
+
+    def receive(self):
+        return memoryview(self.messages.pop(0)) if self.messages else None
+
+    def finish(self):
+        assert not self.messages
+
+
 class Asks:
     """A connection whose coordinator asks to evaluate until that came to something; at first, `lost` times, it has not
     the model that is to be evaluated."""
@@ -631,27 +649,18 @@ class Asks:
                 content = pathlib.Path(file.name).read_bytes()
         from rivulet._crc32c import crc32c
 
-        yield iter([self.wire.Chunk(total_bytes=len(content), data=content, crc=int(crc32c([content])[0]))])
+        chunk = self.wire.Chunk(total_bytes=len(content), data=content, crc=int(crc32c([content])[0]))
+        yield Replies([chunk])
 
     @contextlib.contextmanager
-    def submit(self, messages):
-        def replies():
-            next(messages)
-            reply = self.wire.SubmitReply()
-            reply.staged.SetInParent()
-            yield reply
-            self.uploads.append(
-                b"".join(
-                    self.wire.SubmitMessage.FromString(message).chunk
-                    for message in messages
-                    if isinstance(message, bytes)
-                )
-            )
-            reply = self.wire.SubmitReply()
-            reply.result.SetInParent()
-            yield reply
-
-        yield replies()
+    def submit(self):
+        staged, result = self.wire.SubmitReply(), self.wire.SubmitReply()
+        staged.staged.SetInParent()
+        result.result.SetInParent()
+        call = Replies([staged, result])
+        yield call
+        messages = [self.wire.SubmitMessage.FromString(content) for content in call.sent]
+        self.uploads.append(b"".join(message.chunk for message in messages))
 
     def fail(self, request):
         self.failures.append((request.failure.code, request.failure.subject))
@@ -734,6 +743,33 @@ class State(harness.RivuletTest):
                 self.assertEqual(self.given(again, 5), {"rounds": [1, 2]})
             again.hear("r4", 0)
             self.assertEqual(self.given(again, 5), {"rounds": [1, 2, 4]})
+
+    def test_what_was_before_stays_until_the_newest_is_durable(self):
+        from rivulet._client_state import ClientState
+
+        for path in (None, self.path("ann.safetensors")):
+            state = ClientState(path)
+            for round_ in (1, 2, 3, 4):
+                self.did(state, round_)
+            # The coordinator lost three versions, and makes them again.
+            for again in (state, ClientState(path)) if path else (state,):
+                self.assertEqual(self.given(again, 2), {"rounds": [1]})
+            self.did(state, 2)
+            self.assertEqual(self.given(state, 5), {"rounds": [1, 2]})
+            self.did(state, 3)
+            state.hear("r2", 0, durable=True)  # not the newest: nothing is settled by it
+            self.assertEqual(self.given(state, 2), {"rounds": [1]})
+            state.hear("r3", 0, durable=True)
+            self.assertEqual((self.given(state, 3), self.given(state, 4)), ({}, {"rounds": [1, 2, 3]}))
+        self.assertEqual([each.name for each in self.folder.glob("ann*")], ["ann.safetensors"])
+
+    def test_what_nobody_says_to_be_durable_is_not_kept_for_ever(self):
+        from rivulet._client_state import ClientState
+
+        state = ClientState(self.path("ann.safetensors"), 2)
+        for round_ in (1, 2, 3, 4, 5):
+            self.did(state, round_)
+        self.assertEqual(sorted(each.name for each in self.folder.glob("ann*")), [f"ann.safetensors{end}" for end in ("", ".round-3", ".round-4")])
 
     def test_only_arrays_are_kept(self):
         from rivulet._client_state import ClientState

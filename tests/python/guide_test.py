@@ -1,6 +1,5 @@
 """docs/python.md: its code runs from top to bottom; examples/label_skew.py prints what the page shows."""
 
-import importlib.util
 import os
 import re
 import subprocess
@@ -32,8 +31,8 @@ class Guide(harness.RivuletTest):
         self.assertGreater(len(blocks), 8)
         session = {}
         for block in blocks:
-            needed = re.match(r"# needs: (\w+)", block[1])
-            if needed and importlib.util.find_spec(needed[1]) is None:
+            needed = re.match(r"# needs: ([\w.]+)", block[1])
+            if needed and not packaged.installed(needed[1]):
                 continue
             line = page.count("\n", 0, block.start(1))
             exec(compile("\n" * line + block[1], str(GUIDE), "exec"), session)

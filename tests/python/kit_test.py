@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import threading
+import time
 import unittest
 import unittest.mock
 
@@ -54,6 +56,9 @@ class Kits(harness.RivuletTest):
         self.write("client-ann/node.crt", "nothing")
         self.write("client-ann/node.key", "nothing")
         refused("'node.crt' is no certificate", kit=kit)
+        damaged = self.kit("client/bob", "--coordinator", "127.0.0.1:1")
+        self.write("client-bob/node.key", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n")
+        refused("its certificates are of no use", kit=damaged)
 
     @packaged.needs_grpc
     def test_what_is_spoken_is_tls_with_both_certificates(self):
@@ -87,6 +92,53 @@ class Kits(harness.RivuletTest):
                 self.assertTrue(refused.exception.transient)
                 other.close()
         self.assertEqual(len(callers), 1)
+
+
+    @packaged.needs_protobuf
+    def test_a_run_of_our_own_coordinator_over_tls_with_a_native_client_beside(self):
+        from rivulet._connection import CallError
+
+        class Adds(rivulet.Client):
+            def fit(self, params, context):
+                time.sleep(0.05 if context.round > 1 else 0)
+                arrays = {name: array + 1 for name, array in params.items()}
+                return rivulet.Params(arrays, examples=3, metrics={"train_loss": 1})
+
+        settings = ["--set", "data.partition.clients=2", "--set", "server.clients_per_round=2", "--set", "run.rounds=2"]
+        self.run_rivulet("data", "partition", self.scenario, "--out", self.path("clients"), *settings, code=0)
+        files = sorted((self.folder / "clients").glob("*.tfrecord"))
+        server = self.kit("coordinator/localhost", "--host", "127.0.0.1", "--listen", "127.0.0.1:1", "--scenario", "s.toml")
+        coordinator = self.start("coordinator", self.scenario, "--listen", "127.0.0.1:0", "--tls", server, "--db",
+                                 self.path("tls.sqlite"), *settings)
+        address = coordinator.stdout.readline().split()[-1]
+        threading.Thread(target=coordinator.stderr.read, daemon=True).start()
+        native = self.start("client", "--coordinator", address, "--tls", self.kit(f"client/{files[0].stem}", "--coordinator", address),
+                            "--data", f"train={files[0]}")
+        threading.Thread(target=native.stderr.read, daemon=True).start()
+        kit = self.kit("client/ward 7", "--coordinator", address)
+        # Who is on this machine without a certificate, or with one of another authority, takes no part.
+        with self.assertRaisesRegex(CallError, "cannot be reached"):
+            self.poll(address, None)
+        ours, self.ca = self.ca, self.path("other")
+        self.run_rivulet("ca", "init", "--ca", self.ca, "--name", "Another study", code=0)
+        with self.assertRaisesRegex(CallError, "cannot be reached"):
+            self.poll(address, self.kit("client/mallory", "--coordinator", address))
+        self.ca = ours
+        self.assertEqual(rivulet.run_client(Adds(), kit=kit), "the run has finished after round 2")
+        self.assertEqual((coordinator.wait(60), native.wait(60)), (0, 0))
+        rows = rivulet.open(self.path("tls.sqlite")).rows("SELECT client_id, status FROM client_rounds ORDER BY client_id")
+        self.assertEqual([tuple(row.values()) for row in rows], [(files[0].stem, "folded")] * 2 + [("ward 7", "folded")] * 2)
+
+    def poll(self, address, kit):
+        from rivulet import _protocol
+        from rivulet._connection import Connection
+        from rivulet._kit import Kit
+
+        connection = Connection(address, kit=None if kit is None else Kit(kit))
+        try:
+            connection.poll(_protocol.PollRequest())
+        finally:
+            connection.close()
 
 
 @contextlib.contextmanager

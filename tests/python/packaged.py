@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "tests/e2e")]
 
 
-def _installed(module):
+def installed(module):
     try:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:  # of the package that it would be in
@@ -36,12 +36,16 @@ def mutations(content, count):
         yield bytes(damaged)
 
 
-needs_numpy = unittest.skipUnless(_installed("numpy"), "needs NumPy (Debian's python3-numpy)")
+needs_numpy = unittest.skipUnless(installed("numpy"), "needs NumPy (Debian's python3-numpy)")
+needs_protobuf = unittest.skipUnless(
+    installed("google.protobuf") and installed("numpy"),
+    "needs Protobuf and NumPy (Debian's python3-protobuf and python3-numpy)",
+)
 needs_grpc = unittest.skipUnless(
-    _installed("grpc") and _installed("google.protobuf") and _installed("numpy"),
+    installed("grpc") and installed("google.protobuf") and installed("numpy"),
     "needs gRPC, Protobuf and NumPy (Debian's python3-grpcio, python3-protobuf and python3-numpy)",
 )
-needs_pandas = unittest.skipUnless(_installed("pandas"), "needs pandas")
-needs_matplotlib = unittest.skipUnless(_installed("matplotlib"), "needs matplotlib")
-needs_torch = unittest.skipUnless(_installed("torch"), "needs PyTorch")
-needs_mypy = unittest.skipUnless(_installed("mypy"), "needs mypy")
+needs_pandas = unittest.skipUnless(installed("pandas"), "needs pandas")
+needs_matplotlib = unittest.skipUnless(installed("matplotlib"), "needs matplotlib")
+needs_torch = unittest.skipUnless(installed("torch"), "needs PyTorch")
+needs_mypy = unittest.skipUnless(installed("mypy"), "needs mypy")

@@ -1,11 +1,11 @@
 """rivulet.simulate(client_fn=): virtual clients written in Python, in processes that speak for whoever is drawn."""
 
 import os
-import pathlib
 import signal
 import subprocess
 import sys
 import textwrap
+import time
 import unittest.mock
 
 import packaged
@@ -55,7 +55,16 @@ def scenario(**sections):
     }
 
 
-@packaged.needs_grpc
+def first(file):
+    """Whether nobody was here before: of several processes exactly one is told so."""
+    try:
+        os.close(os.open(file, os.O_CREAT | os.O_EXCL))
+        return True
+    except FileExistsError:
+        return False
+
+
+@packaged.needs_protobuf
 class Virtual(harness.RivuletTest):
     def setUp(self):
         super().setUp()
@@ -182,8 +191,7 @@ class Virtual(harness.RivuletTest):
 
         class Slow(Means):
             def fit(self, params, context):
-                if context.round == 3 and not os.path.exists("sent"):
-                    pathlib.Path("sent").touch()
+                if context.round == 3 and first("sent"):
                     os.kill(starter, signal.SIGINT)
                 return super().fit(params, context)
 
@@ -195,11 +203,27 @@ class Virtual(harness.RivuletTest):
         rivulet.simulate(scenario(), client_fn=Means, workers=1, resume=run)
         self.assertEqual(self.digests_of(run), self.digests_of(whole))
 
+    def test_an_interrupt_after_the_first_one_ends_it_at_once_and_it_can_go_on(self):
+        class Twice(Means):
+            def fit(self, params, context):
+                if context.round == 3 and first("sent"):
+                    os.kill(starter, signal.SIGINT)
+                    time.sleep(0.3)  # the program waits for this task
+                    os.kill(starter, signal.SIGINT)
+                return super().fit(params, context)
+
+        starter = os.getpid()
+        with self.assertRaises(rivulet.Interrupted) as interrupted:
+            rivulet.simulate(scenario(), client_fn=Twice, workers=1)
+        run = interrupted.exception.run
+        self.assertIsNotNone(run, interrupted.exception)
+        rivulet.simulate(scenario(), client_fn=Means, workers=1, resume=run)
+        self.assertEqual(run.status, "finished")
+
     def test_a_worker_that_is_killed_ends_the_run_so_that_it_can_go_on(self):
         class Dies(Means):
             def fit(self, params, context):
-                if context.round == 2 and not os.path.exists("died"):
-                    pathlib.Path("died").touch()
+                if context.round == 2 and first("died"):
                     os.kill(os.getpid(), signal.SIGKILL)
                 return super().fit(params, context)
 
@@ -208,6 +232,7 @@ class Virtual(harness.RivuletTest):
         run = rivulet.simulate(scenario(), client_fn=Dies, workers=2, resume="latest")
         self.assertEqual(run.status, "finished")
 
+    @packaged.needs_grpc
     def test_where_grpc_is_in_use_workers_are_new_processes(self):
         (self.folder / "mine.py").write_text(
             textwrap.dedent(

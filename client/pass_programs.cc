@@ -5,7 +5,9 @@
 #include <set>
 #include <utility>
 
+#include "engine/base/vlog.h"
 #include "engine/compile/compile.h"
+#include "engine/compile/compile_lanes.h"
 #include "engine/gradients/gradients.h"
 #include "engine/gradients/mixed_precision.h"
 #include "engine/graph/compose.h"
@@ -219,21 +221,24 @@ StatusOr<std::shared_ptr<const Program>> PassPrograms::End(TaskKind kind, size_t
   return end;
 }
 
-StatusOr<Signature> PassPrograms::StepSignature(const LocalPass& pass, const ComposedStep& step,
-                                                int64_t batch_size) const {
+StatusOr<Signature> PassPrograms::StepSignature(const LocalPass& pass, const ComposedStep& step, int64_t batch_size,
+                                                bool from_base) const {
   RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(plan_->features()));
   Signature signature;
   signature.feeds = decoder->FeedSpecs(batch_size);
   for (const PassScalar& scalar : pass.scalars) signature.fetches.push_back(scalar.tensor);
   signature.targets = step.targets;
   RIVULET_ASSIGN_OR_RETURN(signature.variables, BindVariables(step.graph));
+  if (from_base) {
+    signature.copies = {{BufferTable::kParams, BufferTable::kBaseParams, buffers_.bytes(BufferTable::kParams)}};
+  }
   return signature;
 }
 
 StatusOr<PassPrograms::StepGraph> PassPrograms::DescribeStep(TaskKind kind, size_t pass, int64_t batch_size) {
   StatusOr<ComposedStep> composed = ComposeStep(PassOf(kind, pass));
   if (!composed.ok()) return Annotate(composed.status(), StepName(kind));
-  RIVULET_ASSIGN_OR_RETURN(Signature signature, StepSignature(PassOf(kind, pass), *composed, batch_size));
+  RIVULET_ASSIGN_OR_RETURN(Signature signature, StepSignature(PassOf(kind, pass), *composed, batch_size, false));
   return StepGraph{std::move(composed->graph), std::move(signature)};
 }
 
@@ -250,10 +255,8 @@ StatusOr<std::shared_ptr<const Program>> PassPrograms::Step(TaskKind kind, size_
     if (!composed.ok()) return Annotate(composed.status(), StepName(kind));
     compiled.step = std::move(*composed);
   }
-  RIVULET_ASSIGN_OR_RETURN(Signature signature, StepSignature(PassOf(kind, pass), *compiled.step, batch_size));
-  if (from_base) {
-    signature.copies = {{BufferTable::kParams, BufferTable::kBaseParams, buffers_.bytes(BufferTable::kParams)}};
-  }
+  RIVULET_ASSIGN_OR_RETURN(Signature signature,
+                           StepSignature(PassOf(kind, pass), *compiled.step, batch_size, from_base));
   StatusOr<std::shared_ptr<const Program>> program = CompileProgram(compiled.step->graph, signature, options_);
   if (!program.ok()) {
     return Annotate(program.status(), fmt::format("{} at batch size {}", StepName(kind), batch_size));
@@ -267,6 +270,28 @@ StatusOr<std::shared_ptr<const Program>> PassPrograms::Step(TaskKind kind, size_
   }
   step = *std::move(program);
   return step;
+}
+
+// Tried once for each batch size. Whoever gets none runs the step by itself, and hears there of what is wrong with it.
+std::shared_ptr<const LaneProgram> PassPrograms::Lanes(TaskKind kind, size_t pass, int64_t batch_size) {
+  MutexLock lock(mutex_);
+  Compiled& compiled = compiled_[{kind, pass}];
+  const auto [found, added] = compiled.lanes.try_emplace(batch_size);
+  if (!added) return found->second;
+  if (!compiled.step.has_value()) {
+    StatusOr<ComposedStep> composed = ComposeStep(PassOf(kind, pass));
+    if (!composed.ok()) return nullptr;
+    compiled.step = std::move(*composed);
+  }
+  const auto signature = StepSignature(PassOf(kind, pass), *compiled.step, batch_size, true);
+  if (!signature.ok()) return nullptr;
+  auto lanes = CompileLanes(compiled.step->graph, *signature, options_);
+  if (lanes.ok()) {
+    found->second = *std::move(lanes);
+  } else {
+    RIVULET_VLOG(1, "{} is run one client at a time: {}", StepName(kind), Message(lanes.status()));
+  }
+  return found->second;
 }
 
 }  // namespace rivulet

@@ -14,6 +14,7 @@
 
 #include "engine/base/mutex.h"
 #include "engine/graph/graph.h"
+#include "engine/program/lanes.h"
 #include "engine/program/program.h"
 #include "federated/plan/plan.h"
 #include "federated/tasks/task.h"
@@ -77,6 +78,9 @@ class PassPrograms {
   // the weights are read there and never copied.
   StatusOr<std::shared_ptr<const Program>> Step(TaskKind kind, size_t pass, int64_t batch_size, bool from_base = false);
   StatusOr<std::shared_ptr<const Program>> End(TaskKind kind, size_t pass);
+  // A step from the base model of several clients at once. Null: lanes cannot run it, or it cannot be compiled, and
+  // Step says why.
+  std::shared_ptr<const LaneProgram> Lanes(TaskKind kind, size_t pass, int64_t batch_size);
 
   // What Step compiles, for tools that show it.
   struct StepGraph {
@@ -94,6 +98,7 @@ class PassPrograms {
     std::shared_ptr<const Program> begin, end;
     std::optional<ComposedStep> step;
     std::map<std::pair<int64_t, bool>, std::shared_ptr<const Program>> steps;  // by batch size, and from_base
+    std::map<int64_t, std::shared_ptr<const LaneProgram>> lanes;               // by batch size; null: none
   };
 
   const LocalPass& PassOf(TaskKind kind, size_t pass) const { return plan_->program(kind)->passes[pass]; }
@@ -102,7 +107,9 @@ class PassPrograms {
   StatusOr<std::vector<Node*>> AddGradients(Graph& graph, Output loss,
                                             const std::map<std::string, Output, std::less<>>& handle_of,
                                             const std::string& loss_scale) const;
-  StatusOr<Signature> StepSignature(const LocalPass& pass, const ComposedStep& step, int64_t batch_size) const;
+  // With from_base: the params buffer begins as base_params.
+  StatusOr<Signature> StepSignature(const LocalPass& pass, const ComposedStep& step, int64_t batch_size,
+                                    bool from_base) const;
   StatusOr<std::vector<VariableBinding>> BindVariables(const Graph& graph) const;
 
   const std::shared_ptr<const Plan> plan_;

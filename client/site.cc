@@ -45,13 +45,51 @@ Status Site::Run() {
         continue;
       }
     }
-    const Task task = std::move(queue_.front());
-    queue_.pop_front();
-    RIVULET_RETURN_IF_ERROR(
-        TraceTask(options_.instruments.tracer, task.client_id, task, [&] { return Work(task); }).status());
-    ++done_;
+    const std::vector<Task> tasks = NextTasks();
+    RIVULET_RETURN_IF_ERROR(Work(tasks));
+    done_ += std::ssize(tasks);
   }
   return Cancelled("stopped");
+}
+
+// Which tasks go together is nobody's business but this site's: the sums are integers. Over a network each keeps its
+// lease alive by itself.
+std::vector<Task> Site::NextTasks() {
+  std::vector<Task> tasks;
+  tasks.push_back(std::move(queue_.front()));
+  queue_.pop_front();
+  if (queue_.empty() || heartbeat_ != nullptr || !options_.holds) return tasks;
+  const Task first = tasks[0];
+  const NamedBlob* const model = first.input("model");
+  const auto data = data_.Of(first.client_id);
+  if (!data.ok() || model == nullptr) return tasks;
+  const int most = trainer_.MostLanes(first, data->size());
+  for (auto task = queue_.begin(); std::ssize(tasks) < most && task != queue_.end();) {
+    const NamedBlob* const base = task->input("model");
+    const bool alike = task->plan == first.plan && task->kind == first.kind && task->gather == first.gather &&
+                       task->base_version == first.base_version && base != nullptr &&
+                       base->id.digest == model->id.digest;
+    const auto other = alike ? data_.Of(task->client_id) : data;
+    if (!alike || !other.ok() || other->size() != data->size()) {
+      ++task;
+      continue;
+    }
+    tasks.push_back(std::move(*task));
+    task = queue_.erase(task);
+  }
+  return tasks;
+}
+
+Status Site::Work(std::span<const Task> tasks) {
+  if (tasks.size() > 1) {
+    RIVULET_ASSIGN_OR_RETURN(const bool done, WorkTogether(tasks));
+    if (done) return absl::OkStatus();
+  }
+  for (const Task& task : tasks) {
+    RIVULET_RETURN_IF_ERROR(
+        TraceTask(options_.instruments.tracer, task.client_id, task, [&] { return Work(task); }).status());
+  }
+  return absl::OkStatus();
 }
 
 // Everything in hand is named, and of what is held only what is new: the coordinator remembers. One task of each
@@ -206,14 +244,18 @@ StatusOr<std::shared_ptr<const Model>> Site::ModelOf(const BlobId& id, const Pla
   return artifacts_.ModelVersion(id.digest, plan, [&] { return calls_.Fetch(caller_, id); });
 }
 
-StatusOr<LocalResult> Site::Train(const Task& task) {
-  RIVULET_ASSIGN_OR_RETURN(const BoundData data, data_.Of(task.client_id));
+TaskTrainer::Sources Site::SourcesOf(const Task& task) {
   TaskTrainer::Sources sources;
   // Once a process: whoever comes later finds it among the artifacts.
-  sources.plan = [&] { return calls_.Fetch(caller_, {BlobId::Form::kBytes, task.plan}); };
-  sources.model = [&](const BlobId& id, const Plan& plan) { return ModelOf(id, plan); };
-  sources.blob = [&](const BlobId& id) { return calls_.Fetch(caller_, id); };
-  return trainer_.Train(task, task.client_id, data, sources);
+  sources.plan = [this, plan = task.plan] { return calls_.Fetch(caller_, {BlobId::Form::kBytes, plan}); };
+  sources.model = [this](const BlobId& id, const Plan& plan) { return ModelOf(id, plan); };
+  sources.blob = [this](const BlobId& id) { return calls_.Fetch(caller_, id); };
+  return sources;
+}
+
+StatusOr<LocalResult> Site::Train(const Task& task) {
+  RIVULET_ASSIGN_OR_RETURN(const BoundData data, data_.Of(task.client_id));
+  return trainer_.Train(task, task.client_id, data, SourcesOf(task));
 }
 
 StatusOr<Site::OpenPartial*> Site::Open(const Task& task) {
@@ -273,15 +315,60 @@ StatusOr<TaskReport> Site::Work(const Task& task) {
     return tell(TaskReport::Kind::kRefused, {.task = task.id, .code = TaskFailure::Code::kBadUpdate},
                 Message(taken.status()));
   }
-  TaskRecord& record = open->records.emplace_back();
-  record.task = task.id;
-  record.examples = trained->examples;
-  record.steps = trained->steps;
-  record.declared = std::move(trained->declared);
-  record.norm = taken->norm;
-  record.measured = {trained->train_seconds, fold_seconds};
+  Record(task, *trained, taken->norm, fold_seconds, *open);
   if (!options_.holds) RIVULET_RETURN_IF_ERROR(HandOverPartial(task.gather));
   return report;
+}
+
+void Site::Record(const Task& task, LocalResult& trained, double norm, double fold_seconds, OpenPartial& open) {
+  TaskRecord& record = open.records.emplace_back();
+  record.task = task.id;
+  record.examples = trained.examples;
+  record.steps = trained.steps;
+  record.declared = std::move(trained.declared);
+  record.norm = norm;
+  record.measured = {trained.train_seconds, fold_seconds};
+}
+
+// An update that is refused is told as any other's is; an error before that is of who knows which of them, so each is
+// tried by itself, which gives the same bits and the right sentence. The time of a fold holds the making of what is
+// folded: the two cannot be told apart.
+StatusOr<bool> Site::WorkTogether(std::span<const Task> tasks) {
+  std::vector<BoundData> data;
+  for (const Task& task : tasks) {
+    StatusOr<BoundData> of = data_.Of(task.client_id);
+    if (!of.ok()) return false;
+    data.push_back(*std::move(of));
+  }
+  StatusOr<std::vector<LocalResult>> trained = trainer_.TrainTogether(tasks, data, SourcesOf(tasks[0]));
+  if (stop_.stopped()) return Cancelled("stopped");
+  if (!trained.ok()) return false;
+
+  RIVULET_ASSIGN_OR_RETURN(OpenPartial* const open, Open(tasks[0]));
+  const Clock::time_point begin = Clock::now();
+  std::vector<Weights> weights;
+  std::vector<UpdateView> updates;
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    const LocalResult& result = (*trained)[i];
+    auto weighs = WeightsOf(open->aggregation->spec(), result.declared, {});
+    if (!weighs.ok()) return false;
+    weights.push_back(*std::move(weighs));
+    updates.push_back({tasks[i].id, tasks[i].base_version, result.parts, result.declared});
+  }
+  const std::vector<StatusOr<Aggregation::Taken>> taken = open->aggregation->TakeTogether(updates, weights);
+  const std::chrono::duration<double> all = Clock::now() - begin;
+  const double fold_seconds = all.count() / static_cast<double>(tasks.size());
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    if (taken[i].ok()) {
+      Record(tasks[i], (*trained)[i], taken[i]->norm, fold_seconds, *open);
+      continue;
+    }
+    const Status told = calls_.Fail(caller_, {.task = tasks[i].id,
+                                              .code = TaskFailure::Code::kBadUpdate,
+                                              .sentence = std::string(Message(taken[i].status()))});
+    if (!absl::IsNotFound(told)) RIVULET_RETURN_IF_ERROR(told);
+  }
+  return true;
 }
 
 }  // namespace rivulet

@@ -7,6 +7,9 @@
 //   Poll ─→ queue ─→ train ─→ Take into the open partial of the task's gathering ─→ Poll (held) … SubmitInPlace |
 //   Submit
 //
+// Tasks of clients who take one step from one base model are trained several at a time, where the plan allows it
+// (client/lane_step.h), and their updates are folded while they are made.
+//
 // Where the coordinator can, models and partials go to and fro in place. Otherwise they are fetched and sent, a
 // coordinator that cannot be reached is waited for, and a heartbeat keeps the leases of what is in hand alive.
 //
@@ -18,6 +21,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -91,7 +95,15 @@ class Site {
   void BeginBeat(const TaskId& task);
   bool EndBeat();  // false: the task is dead
   StatusOr<std::shared_ptr<const Model>> ModelOf(const BlobId& id, const Plan& plan);
+  // The next task of the queue, and with it those that can be trained at the same time.
+  std::vector<Task> NextTasks();
+  Status Work(std::span<const Task> tasks);
   StatusOr<TaskReport> Work(const Task& task);
+  // False: nothing was folded, and each is to be worked on by itself.
+  StatusOr<bool> WorkTogether(std::span<const Task> tasks);
+  TaskTrainer::Sources SourcesOf(const Task& task);
+  // Of an update that was folded.
+  void Record(const Task& task, LocalResult& trained, double norm, double fold_seconds, OpenPartial& open);
   StatusOr<LocalResult> Train(const Task& task);
   StatusOr<OpenPartial*> Open(const Task& task);
 

@@ -151,4 +151,32 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
   return std::move(result);
 }
 
+// What happens to updates on their way would need them in memory, and whoever watches tasks wants to see each.
+int TaskTrainer::MostLanes(const Task& task, int64_t examples) const {
+  if (trainer_ == nullptr || plan_->plan->digest() != task.plan || instruments_.tracer != nullptr ||
+      !pipeline_->transparent() || plan_->plan->keeps_state()) {
+    return 1;
+  }
+  return trainer_->MostLanes(task.kind, examples);
+}
+
+StatusOr<std::vector<LocalResult>> TaskTrainer::TrainTogether(std::span<const Task> tasks,
+                                                              std::span<const BoundData> data, const Sources& sources) {
+  const NamedBlob* const model = tasks[0].input("model");
+  if (model == nullptr || trainer_ == nullptr) return FailedPrecondition("these tasks are trained one by one");
+  base_.reset();  // a version that nobody needs goes before the next one comes
+  RIVULET_ASSIGN_OR_RETURN(base_, sources.model(model->id, *plan_->plan));
+  std::vector<DatasetExamples> examples;
+  examples.reserve(tasks.size());
+  std::vector<LaneTask> lanes;
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    if (plan_->plan->dataset() != data[i].name) {
+      return FailedPrecondition("plan '{}' trains on another data set", plan_->plan->name());
+    }
+    examples.emplace_back(plan_->examples->Of(data[i].dataset), data[i].indices);
+    lanes.push_back({&tasks[i], tasks[i].client_id, base_.get(), &examples.back()});
+  }
+  return trainer_->Train(lanes, stop_.token());
+}
+
 }  // namespace rivulet

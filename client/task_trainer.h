@@ -73,6 +73,15 @@ class TaskTrainer {
                               const Sources& sources);
   const Plan& plan() const { return *plan_->plan; }  // of the last task that was trained
 
+  // How many tasks of this one's kind, plan and base, each of so many examples, TrainTogether takes; 1: none. Of the
+  // plan that was trained last: a first task is trained by itself.
+  int MostLanes(const Task& task, int64_t examples) const;
+  // A result for each, as Train's, but that their parts are made while they are read. All must be of one kind, plan,
+  // base and size, and no more than MostLanes says; `data` in their order. An error is of any of them: trained by
+  // itself, each says what.
+  StatusOr<std::vector<LocalResult>> TrainTogether(std::span<const Task> tasks, std::span<const BoundData> data,
+                                                   const Sources& sources);
+
  private:
   Status FetchBroadcasts(const Task& task, const Plan& plan, const Sources& sources);
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/lane_step.h"
 #include "client/pass_programs.h"
 #include "engine/base/check.h"
 #include "engine/base/vlog.h"
@@ -61,18 +62,9 @@ struct BoundPass {
   std::vector<TensorView> fetches;                                          // where they are
 };
 
-// A stretch of one buffer, or of two that are subtracted.
-struct RunPlace {
-  int from = 0, less = -1;  // -1: none
-  size_t offset = 0;        // in both
-  int64_t count = 0;
-};
-
-// A part as its source says, in wire order.
-struct PartRuns {
-  std::string name;
-  std::vector<RunPlace> places;
-  std::vector<FloatRun> runs;  // where the last task has them
+// A part, and where the last task has it.
+struct PartRuns : PartPlaces {
+  std::vector<FloatRun> runs;
 };
 
 // One task while it is being trained. The bindings point into it.
@@ -142,11 +134,18 @@ class LocalTrainer : public Trainer {
 
   void Observe(RunObserver* observer) override { observer_ = observer; }
 
+  int MostLanes(TaskKind kind, int64_t examples) override {
+    const LaneStep* const step = LanesFor(kind, examples);
+    return step == nullptr ? 1 : step->most();
+  }
+
   StatusOr<std::vector<LocalResult>> Train(std::span<const LaneTask> lanes, const CancellationToken& cancel) override {
-    if (lanes.size() != 1) return InvalidArgument("a trainer on a CPU has 1 lane, and not {}", lanes.size());
-    const LaneTask& lane = lanes[0];
-    RIVULET_CHECK(lane.task != nullptr && lane.base != nullptr && lane.examples != nullptr);
+    if (lanes.empty()) return InvalidArgument("a trainer was given no task");
+    for (const LaneTask& lane : lanes)
+      RIVULET_CHECK(lane.task != nullptr && lane.base != nullptr && lane.examples != nullptr);
     EnterWorkerThread();
+    if (lanes.size() > 1) return TrainTogether(lanes, cancel);
+    const LaneTask& lane = lanes[0];
     std::vector<LocalResult> results(1);
     LaneRun run{.task = *lane.task,
                 .client_id = lane.client_id,
@@ -183,7 +182,7 @@ class LocalTrainer : public Trainer {
   // Slices with no padding between are one run: the fewer, the quicker is what reads them.
   PartRuns RunsOf(const std::string& name, const PartSource& source) const {
     const int from = table_.index(source.from), less = source.less.empty() ? -1 : table_.index(source.less);
-    PartRuns part{name, {}, {}};
+    PartRuns part{{name, {}}, {}};
     size_t end = 0;
     for (const Slice& slice : plan_.layout()->slices()) {
       const bool shared = slice.segment == Segment::kShared;
@@ -202,20 +201,117 @@ class LocalTrainer : public Trainer {
     return part;
   }
 
+  // In one process the base comes with the coordinator's own layout: compared once, as that takes hashing.
+  Status CheckLayout(const Model& base) {
+    if (base.shared_layout() == known_layout_) return absl::OkStatus();
+    const ModelLayout& layout = *plan_.layout();
+    if (base.layout().digest() != layout.digest() || base.layout().arena_bytes() != layout.arena_bytes()) {
+      return InvalidArgument("the base model's variables are not those of plan '{}'", plan_.name());
+    }
+    known_layout_ = base.shared_layout();
+    return absl::OkStatus();
+  }
+
+  // Null: such tasks are trained one by one.
+  LaneStep* LanesFor(TaskKind kind, int64_t size) {
+    if (kind != TaskKind::kTrain || size <= 0 || monitor_ != nullptr || !kept_.empty()) return nullptr;
+    const auto found = passes_.find(kind);
+    if (found == passes_.end() || !TakesOneStep(found->second, size) || found->second[0].end != nullptr ||
+        !plan_.flat_names().broadcast.empty()) {
+      return nullptr;
+    }
+    const int64_t batch_size = std::min(found->second[0].pass->batch_size, size);
+    const auto [step, added] = lane_steps_.try_emplace(batch_size);
+    if (added) {
+      const std::vector<PartPlaces> places(parts_.begin(), parts_.end());
+      auto program = programs_->Lanes(kind, 0, batch_size);
+      if (program != nullptr) step->second = LaneStep::Create(std::move(program), places);
+    }
+    return step->second.get();
+  }
+
+  // One step of each, all of them at once: what TrainLane does for one lane, in the same order of draws and sums.
+  StatusOr<std::vector<LocalResult>> TrainTogether(std::span<const LaneTask> lanes, const CancellationToken& cancel) {
+    const auto started = std::chrono::steady_clock::now();
+    const LaneTask& first = lanes[0];
+    const int64_t size = first.examples->size();
+    LaneStep* const step = LanesFor(first.task->kind, size);
+    const int most = step == nullptr ? 1 : step->most();
+    if (std::ssize(lanes) > most) {
+      return InvalidArgument("the trainer has {} lanes for such tasks, and not {}", most, lanes.size());
+    }
+    const auto alike = [&](const LaneTask& lane) {
+      return lane.task->kind == first.task->kind && lane.task->base_version == first.task->base_version &&
+             lane.base == first.base && lane.examples->size() == size && lane.state.empty() && lane.beside.empty();
+    };
+    if (!std::ranges::all_of(lanes, alike))
+      return InvalidArgument("tasks that are not alike cannot be trained at once");
+    RIVULET_RETURN_IF_ERROR(CheckLayout(*first.base));
+    if (lane_memory_.size() < step->bytes()) {
+      RIVULET_ASSIGN_OR_RETURN(lane_memory_, AlignedBuffer::Create(step->bytes()));
+    }
+    step->Use(lane_memory_.data());
+    buffers_[BufferTable::kBaseParams].data = const_cast<std::byte*>(first.base->arena().data());
+    auto* const numbers = reinterpret_cast<double*>(memory_[BufferTable::kScalars].data());
+    numbers[BufferTable::kRound] = static_cast<double>(first.task->base_version);
+
+    BoundPass& pass = passes_.at(first.task->kind)[0];
+    const auto number = static_cast<int>(lanes.size());
+    const auto count = static_cast<size_t>(std::min(pass.pass->batch_size, size));
+    std::vector<LaneRun> runs;
+    for (int i = 0; i < number; ++i) {
+      const LaneTask& lane = lanes[static_cast<size_t>(i)];
+      LaneRun& run = runs.emplace_back(LaneRun{.task = *lane.task,
+                                               .client_id = lane.client_id,
+                                               .examples = *lane.examples,
+                                               .state = {},
+                                               .beside = {},
+                                               .cancel = cancel});
+      BeginEpoch(run, pass);
+      ShuffleInto(order_, run, pass.pass->shuffle);
+      RIVULET_RETURN_IF_ERROR(lane.examples->Decode(std::span(order_).first(count), step->Feeds(i, number)));
+    }
+    RIVULET_RETURN_IF_ERROR(step->Run(number, buffers_, cancel));
+    std::vector<LocalResult> results(lanes.size());
+    for (int i = 0; i < number; ++i) {
+      LaneRun& run = runs[static_cast<size_t>(i)];
+      LocalResult& result = results[static_cast<size_t>(i)];
+      Count(run, pass, step->Scalars(i), static_cast<int64_t>(count));
+      Declare(run, pass, result);
+      result.parts = step->Parts(i);
+      Close(run, result);
+    }
+    const std::chrono::duration<double> all = std::chrono::steady_clock::now() - started;
+    for (LocalResult& result : results) result.train_seconds = all.count() / static_cast<double>(lanes.size());
+    RIVULET_VLOG(1, "{} clients at once: a step of {} examples each from round {}, {:.6f} s each", lanes.size(), count,
+                 first.task->base_version, results[0].train_seconds);
+    return results;
+  }
+
+  // Of the last epoch: a loss is that of the model as it is sent, as nearly as training tells.
+  static void Declare(const LaneRun& lane, const BoundPass& pass, LocalResult& result) {
+    for (size_t i = 0; i < lane.sums.size(); ++i) {
+      const PassScalar& scalar = pass.pass->scalars[i];
+      result.declared[scalar.name] = scalar.sum ? lane.sums[i] : lane.sums[i] / static_cast<double>(lane.seen);
+    }
+  }
+
+  static void Close(const LaneRun& lane, LocalResult& result) {
+    result.examples = lane.size;
+    result.steps = static_cast<int64_t>(lane.step);
+    if (const auto loss = result.declared.find("train_loss"); loss != result.declared.end())
+      result.train_loss = loss->second;
+    result.declared["examples"] = static_cast<double>(lane.size);
+    result.declared["steps"] = static_cast<double>(lane.step);
+  }
+
   Status TrainLane(LaneRun& lane, const Model& base, LocalResult& result) {
     const auto started = std::chrono::steady_clock::now();
     const int64_t size = lane.size;
     if (size <= 0)
       return FailedPrecondition("client '{}' has no examples to {} on", lane.client_id, Name(lane.task.kind));
     if (size > UINT32_MAX) return InvalidArgument("client '{}' has {} examples, beyond 2^32 - 1", lane.client_id, size);
-    // In one process the base comes with the coordinator's own layout: compared once, as that takes hashing.
-    if (base.shared_layout() != known_layout_) {
-      const ModelLayout& layout = *plan_.layout();
-      if (base.layout().digest() != layout.digest() || base.layout().arena_bytes() != layout.arena_bytes()) {
-        return InvalidArgument("the base model's variables are not those of plan '{}'", plan_.name());
-      }
-      known_layout_ = base.shared_layout();
-    }
+    RIVULET_RETURN_IF_ERROR(CheckLayout(base));
     const auto found = passes_.find(lane.task.kind);
     if (found == passes_.end()) {
       return InvalidArgument("plan '{}' does not say how to {}", plan_.name(), Name(lane.task.kind));
@@ -252,17 +348,10 @@ class LocalTrainer : public Trainer {
       RIVULET_RETURN_IF_ERROR(pass.pass->input != nullptr ? StepsOverInput(lane, pass) : StepsOverEpochs(lane, pass));
       numbers[BufferTable::kSteps] = static_cast<double>(lane.step - before);
       if (pass.end != nullptr) RIVULET_RETURN_IF_ERROR(Run(lane, *pass.end));
-      // Of the last epoch: a loss is that of the model as it is sent, as nearly as training tells.
-      for (size_t i = 0; i < lane.sums.size(); ++i) {
-        const PassScalar& scalar = pass.pass->scalars[i];
-        result.declared[scalar.name] = scalar.sum ? lane.sums[i] : lane.sums[i] / static_cast<double>(lane.seen);
-      }
+      Declare(lane, pass, result);
     }
 
-    result.examples = size;
-    result.steps = static_cast<int64_t>(lane.step);
-    if (const auto loss = result.declared.find("train_loss"); loss != result.declared.end())
-      result.train_loss = loss->second;
+    Close(lane, result);
     for (PartRuns& part : lane.task.kind == TaskKind::kTrain ? parts_ : no_parts_) {
       for (size_t i = 0; i < part.runs.size(); ++i) {
         const RunPlace& place = part.places[i];
@@ -272,8 +361,6 @@ class LocalTrainer : public Trainer {
       result.parts.push_back({.name = part.name, .runs = part.runs});
     }
     if (!kept_.empty() && lane.task.kind == TaskKind::kTrain) result.state = WriteState(kept_);
-    result.declared["examples"] = static_cast<double>(size);
-    result.declared["steps"] = static_cast<double>(lane.step);
     result.train_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
     RIVULET_VLOG(1, "client '{}': {} steps over {} examples from round {}, loss {:.4f}, {:.3f} s", lane.client_id,
                  lane.step, size, lane.task.base_version, result.train_loss, result.train_seconds);
@@ -341,12 +428,16 @@ class LocalTrainer : public Trainer {
     lane.bindings.fetches = {};
     RIVULET_VLOG(2, "client '{}': step {}, {} examples, {}", lane.client_id, lane.step, count,
                  fmt::join(pass.values, " "));
-    for (size_t i = 0; i < pass.values.size(); ++i)
-      lane.sums[i] +=
-          static_cast<double>(pass.values[i]) * (pass.pass->scalars[i].sum ? 1 : static_cast<double>(count));
+    Count(lane, pass, pass.values, count);
+    return absl::OkStatus();
+  }
+
+  // What a step over `count` examples has given.
+  static void Count(LaneRun& lane, const BoundPass& pass, std::span<const float> values, int64_t count) {
+    for (size_t i = 0; i < values.size(); ++i)
+      lane.sums[i] += static_cast<double>(values[i]) * (pass.pass->scalars[i].sum ? 1 : static_cast<double>(count));
     lane.seen += count;
     ++lane.step;
-    return absl::OkStatus();
   }
 
   static void BeginEpoch(LaneRun& lane, const BoundPass& pass) {
@@ -503,6 +594,8 @@ class LocalTrainer : public Trainer {
   std::vector<PartRuns> parts_, no_parts_;           // of a training; of an evaluation
   std::vector<uint32_t> order_;
   RunObserver* observer_ = nullptr;
+  std::map<int64_t, std::unique_ptr<LaneStep>> lane_steps_;  // by batch size; null: none
+  AlignedBuffer lane_memory_;                                // of the largest of them
   std::map<TaskKind, std::vector<BoundPass>> passes_;
 };
 

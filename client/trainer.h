@@ -68,9 +68,15 @@ class Trainer {
   static StatusOr<std::unique_ptr<Trainer>> Create(std::shared_ptr<PassPrograms> programs,
                                                    StepMonitor* monitor = nullptr, LoopBudget loops = {});
   virtual ~Trainer() = default;
-  // A result per lane, in their order. The same (task's stream key, base version, ordinal; base model; data) gives the
+  // How many tasks of a kind, each of so many examples, Train takes at once; 1: one. Several share one base model and
+  // version, their clients keep nothing and each takes one step.
+  virtual int MostLanes(TaskKind kind, int64_t examples) = 0;
+  // A result per lane, in their order. Of several lanes, parts are made while they are read (MadePart), and time is
+  // shared out evenly. The same (task's stream key, base version, ordinal; base model; data) gives the
   // same values, whichever trainer runs it. Calls EnterWorkerThread() on the calling thread.
-  // INVALID_ARGUMENT: more than one lane, which a CPU has not. A result's status: FAILED_PRECONDITION: no examples.
+  // INVALID_ARGUMENT: more lanes than there are for these tasks, or tasks that are not alike. Where something is wrong
+  // with one of several lanes it is an error of all: run by itself, each says what. A result's status:
+  // FAILED_PRECONDITION: no examples.
   // INVALID_ARGUMENT: a base model of another layout, other broadcasts than the plan's, or a record that cannot be
   // decoded (names file, record and byte). DATA_LOSS: a state that is damaged, or of another plan. INTERNAL /
   // INVALID_ARGUMENT: a kernel failed, naming its node. RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED: a loop of the plan.

@@ -46,10 +46,11 @@ std::string Described(const Node& node) {
 // same before and after.
 class Lowering {
  public:
-  Lowering(const ConcreteGraph& graph, const Signature& signature, const CompileOptions& options)
+  Lowering(const ConcreteGraph& graph, const Signature& signature, const CompileOptions& options, LowerFor purpose)
       : graph_(graph),
         signature_(signature),
         options_(options),
+        for_lanes_(purpose == LowerFor::kLanes),
         storage_of_(static_cast<size_t>(graph.num_values()), -1),
         output_of_(static_cast<size_t>(graph.num_values())) {
     for (const auto& node : graph.graph().nodes())
@@ -80,8 +81,10 @@ class Lowering {
       return key(a) < key(b);
     });
     if (options_.passes.Runs("fuse_updates"))
-      RIVULET_RETURN_IF_ERROR(FuseGradientDescent(signature_.variables, options_.kernels, storages_, steps_));
+      RIVULET_RETURN_IF_ERROR(
+          FuseGradientDescent(signature_.variables, options_.kernels, for_lanes_, storages_, steps_));
     RIVULET_RETURN_IF_ERROR(LowerBufferCopies(signature_.copies, storages_, steps_));
+    if (for_lanes_) DeferUpdates();
     ReuseInPlace();
     PlanArena();
     return Emit();
@@ -269,6 +272,47 @@ class Lowering {
       step.inputs = {Use(value, step.position)};
       steps_.push_back(std::move(step));
     }
+  }
+
+  // Behind the last position of the schedule, so that lives say what the updates read. What they change must be
+  // nobody's business until then, and what they read from variables must stay as it is.
+  void DeferUpdates() {
+    const auto end = static_cast<int>(graph_.schedule().size());
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      Step& update = steps_[i];
+      if (update.kind != Step::Kind::kKernel || !update.writes_variables || !update.outputs.empty()) continue;
+      bool disturbed = false;
+      for (size_t later = i + 1; later < steps_.size(); ++later) {
+        disturbed = disturbed || (steps_[later].position < end && Disturb(update, steps_[later]));
+      }
+      if (disturbed) continue;
+      update.position = end;
+      for (const int input : update.inputs) storage(input).last = end;
+      if (update.scratch >= 0) storage(update.scratch).first = storage(update.scratch).last = end;
+    }
+    std::stable_sort(steps_.begin(), steps_.end(),
+                     [](const Step& a, const Step& b) { return a.position < b.position; });
+  }
+
+  // Whether the two cannot change places.
+  bool Disturb(const Step& update, const Step& later) {
+    const auto touches = [&](const VariablePlace& place, bool writes) {
+      const auto overlaps = [&](const VariablePlace& changed) { return changed.Overlaps(place); };
+      if (std::ranges::any_of(update.variables, overlaps)) return true;
+      return writes && std::ranges::any_of(update.inputs, [&](int input) {
+               return storage(input).kind == Storage::Kind::kVariable && PlaceOf(storage(input)).Overlaps(place);
+             });
+    };
+    for (const VariablePlace& place : later.variables) {
+      if (touches(place, later.writes_variables)) return true;
+    }
+    for (const int input : later.inputs) {
+      if (storage(input).kind == Storage::Kind::kVariable && touches(PlaceOf(storage(input)), false)) return true;
+    }
+    for (const int output : later.outputs) {
+      if (storage(output).kind == Storage::Kind::kVariable && touches(PlaceOf(storage(output)), true)) return true;
+    }
+    return false;
   }
 
   // In the order of execution, so that a chain of elementwise ops collapses into one storage: the root's life has grown
@@ -473,6 +517,7 @@ class Lowering {
   const ConcreteGraph& graph_;
   const Signature& signature_;
   const CompileOptions& options_;
+  const bool for_lanes_;
   std::vector<int> storage_of_;    // by value
   std::vector<Output> output_of_;  // by value
   std::vector<int> value_in_;      // by storage: the value it was made for, or -1
@@ -486,8 +531,9 @@ class Lowering {
 
 }  // namespace
 
-StatusOr<LoweredProgram> Lower(const ConcreteGraph& graph, const Signature& signature, const CompileOptions& options) {
-  return Lowering(graph, signature, options).Run();
+StatusOr<LoweredProgram> Lower(const ConcreteGraph& graph, const Signature& signature, const CompileOptions& options,
+                               LowerFor purpose) {
+  return Lowering(graph, signature, options, purpose).Run();
 }
 
 }  // namespace rivulet

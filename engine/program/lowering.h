@@ -42,7 +42,12 @@ struct LoweredProgram {
   double flops = 0;
 };
 
+// What the calls are for: to be run one after the other, or by several lanes at once (engine/program/lanes.h): then
+// updates of variables that nobody reads any more come last and each by itself, and what they read lives until the end.
+enum class LowerFor { kRuns, kLanes };
+
 // UNIMPLEMENTED: no kernel for a node; errors of a kernel's Prepare carry the node's name.
-StatusOr<LoweredProgram> Lower(const ConcreteGraph& graph, const Signature& signature, const CompileOptions& options);
+StatusOr<LoweredProgram> Lower(const ConcreteGraph& graph, const Signature& signature, const CompileOptions& options,
+                               LowerFor purpose = LowerFor::kRuns);
 
 }  // namespace rivulet

@@ -12,9 +12,9 @@ namespace {
 // read by another name.
 class Fusion {
  public:
-  Fusion(std::span<const VariableBinding> variables, const KernelPolicy& policy, std::vector<Storage>& storages,
-         std::vector<Step>& steps)
-      : variables_(variables), policy_(policy), storages_(storages), steps_(steps) {}
+  Fusion(std::span<const VariableBinding> variables, const KernelPolicy& policy, bool apart,
+         std::vector<Storage>& storages, std::vector<Step>& steps)
+      : variables_(variables), policy_(policy), apart_(apart), storages_(storages), steps_(steps) {}
 
   Status Run() {
     for (size_t i = 0; i < steps_.size(); ++i) {
@@ -34,7 +34,7 @@ class Fusion {
       i += added;
       --i;
     }
-    for (size_t i = 0; i < steps_.size(); ++i)
+    for (size_t i = 0; !apart_ && i < steps_.size(); ++i)
       // Only when all updates have found their producers: whether a step may be moved depends on the steps around it,
       // and those still change in the loop above.
       if (steps_[i].descends) i -= MergeInputGradient(i);
@@ -245,15 +245,16 @@ class Fusion {
 
   std::span<const VariableBinding> variables_;
   const KernelPolicy& policy_;
+  const bool apart_;
   std::vector<Storage>& storages_;
   std::vector<Step>& steps_;
 };
 
 }  // namespace
 
-Status FuseGradientDescent(std::span<const VariableBinding> variables, const KernelPolicy& policy,
+Status FuseGradientDescent(std::span<const VariableBinding> variables, const KernelPolicy& policy, bool apart,
                            std::vector<Storage>& storages, std::vector<Step>& steps) {
-  return Fusion(variables, policy, storages, steps).Run();
+  return Fusion(variables, policy, apart, storages, steps).Run();
 }
 
 }  // namespace rivulet

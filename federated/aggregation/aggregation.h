@@ -67,6 +67,11 @@ class Aggregation {
   // after one, the aggregate is what it was.
   virtual StatusOr<Taken> Take(const UpdateView& update, const Weights& weights) = 0;
   Status Fold(const UpdateView& update, const Weights& weights) { return Take(update, weights).status(); }
+  // As Take of each, one after the other, with an answer for each; what is refused leaves nothing behind. Where the
+  // parts are made while they are read (MadePart), block by block for all updates: so each stretch of the sums comes
+  // near once for all of them.
+  virtual std::vector<StatusOr<Taken>> TakeTogether(std::span<const UpdateView> updates,
+                                                    std::span<const Weights> weights);
 
   // A tier is not trusted either: that a partial's claims are possible at all is told from the bounds.
   virtual Status Check(const Partial& partial) const = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "engine/base/check.h"
 
@@ -51,6 +52,12 @@ StatusOr<Aggregation::Taken> Gathering::Take(const UpdateView& update, const Wei
     }
     return status;
   }
+  return Count(update, weights, parts, folds, into);
+}
+
+Aggregation::Taken Gathering::Count(const UpdateView& update, const Weights& weights,
+                                    std::span<const PartView* const> parts, std::span<const FoldState> folds,
+                                    Partial& into) const {
   Taken taken;
   for (size_t p = 0; p < parts.size(); ++p) {
     if (parts[p] == nullptr) continue;
@@ -66,6 +73,68 @@ StatusOr<Aggregation::Taken> Gathering::Take(const UpdateView& update, const Wei
   }
   into.tasks.insert(update.task);
   return taken;
+}
+
+std::vector<StatusOr<Aggregation::Taken>> Aggregation::TakeTogether(std::span<const UpdateView> updates,
+                                                                    std::span<const Weights> weights) {
+  std::vector<StatusOr<Taken>> taken;
+  for (size_t i = 0; i < updates.size(); ++i) taken.push_back(Take(updates[i], weights[i]));
+  return taken;
+}
+
+// Together only where all is as usual: tasks that are new and unlike, of one base version, for all of whom there is
+// room, and whose forms are good. Whatever else there is to say about one of them, Take says when its turn comes.
+std::vector<StatusOr<Aggregation::Taken>> Gathering::TakeTogether(std::span<const UpdateView> updates,
+                                                                  std::span<const Weights> weights) {
+  std::vector<std::vector<const PartView*>> parts;
+  std::set<TaskId> tasks;
+  for (size_t i = 0; i < updates.size(); ++i) {
+    if (updates[i].base_version != updates[0].base_version || Folded(updates[i].task)) break;
+    auto form = CheckForm(updates[i], weights[i]);
+    if (!form.ok() || !tasks.insert(updates[i].task).second) break;
+    parts.push_back(*std::move(form));
+  }
+  if (updates.empty() || parts.size() < updates.size() || !CheckRoom(updates.size()).ok()) {
+    return Aggregation::TakeTogether(updates, weights);
+  }
+  const auto [found, added] = gathered_.try_emplace(updates[0].base_version);
+  if (added) found->second = EmptyPartial(spec(), updates[0].base_version);
+  Partial& into = found->second;
+
+  std::vector<Status> statuses(updates.size());
+  std::vector<std::vector<FoldState>> folds(updates.size(), std::vector<FoldState>(spec().parts.size()));
+  for (size_t p = 0; p < spec().parts.size(); ++p) {
+    std::vector<Adding> adding;
+    std::vector<size_t> whose;
+    for (size_t i = 0; i < updates.size(); ++i) {
+      if (parts[i][p] == nullptr || !statuses[i].ok()) continue;
+      adding.push_back({&updates[i], parts[i][p], weights[i].parts[p], &folds[i][p], &statuses[i]});
+      whose.push_back(i);
+    }
+    AddParts(adding, p, into.parts[p]);
+    for (const size_t i : whose) {
+      for (size_t before = p; !statuses[i].ok() && before-- > 0;) {
+        if (parts[i][before] != nullptr) {
+          RemovePart(*parts[i][before], before, weights[i].parts[before], into.parts[before]);
+        }
+      }
+    }
+  }
+  std::vector<StatusOr<Taken>> taken;
+  for (size_t i = 0; i < updates.size(); ++i) {
+    if (statuses[i].ok()) {
+      taken.push_back(Count(updates[i], weights[i], parts[i], folds[i], into));
+    } else {
+      taken.push_back(statuses[i]);
+    }
+  }
+  return taken;
+}
+
+void Gathering::AddParts(std::span<const Adding> updates, size_t p, PartSums& into) {
+  for (const Adding& adding : updates) {
+    *adding.status = AddPart(*adding.update, *adding.part, p, adding.weight, into, *adding.state);
+  }
 }
 
 // A partial comes from another process. Its CRCs say that it arrived whole; that what it claims is possible at all
@@ -243,12 +312,12 @@ StatusOr<std::vector<const PartView*>> Gathering::CheckForm(const UpdateView& up
 
 Status Gathering::CheckSize(const UpdateView& update, const PartView& part, size_t p) const {
   const PartSpec& owner = spec().parts[p];
-  if (part.runs.empty()) {
+  if (part.runs.empty() && part.made == nullptr) {
     const Status status = codecs_[p]->Check(part.data);
     if (status.ok()) return status;
     return Annotate(status, fmt::format("the {} of task '{}'", part.name, update.task));
   }
-  int64_t elements = 0;
+  int64_t elements = part.made != nullptr ? part.made->elements() : 0;
   for (const FloatRun& run : part.runs) elements += run.count;
   if (elements != owner.elements || !part.data.empty()) {
     return InvalidArgument("the {} of task '{}' has {} values in runs and {} bytes where {} values belong", part.name,

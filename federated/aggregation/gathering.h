@@ -26,6 +26,8 @@ class Gathering : public Aggregation {
  public:
   Status Check(const UpdateView& update, const Weights& weights) const override;
   StatusOr<Taken> Take(const UpdateView& update, const Weights& weights) override;
+  std::vector<StatusOr<Taken>> TakeTogether(std::span<const UpdateView> updates,
+                                            std::span<const Weights> weights) override;
   Status Check(const Partial& partial) const override;
   using Aggregation::Merge;
   Status Merge(Partial&& partial) override;
@@ -48,6 +50,16 @@ class Gathering : public Aggregation {
   // RESOURCE_EXHAUSTED: no room. After an error nothing of it is left.
   virtual Status AddPart(const UpdateView& update, const PartView& part, size_t p, int64_t weight, PartSums& into,
                          FoldState& state) = 0;
+  // One update's part among those that are added together. `status` is not OK: it is left alone, or was refused now.
+  struct Adding {
+    const UpdateView* update = nullptr;
+    const PartView* part = nullptr;
+    int64_t weight = 0;
+    FoldState* state = nullptr;
+    Status* status = nullptr;
+  };
+  // As AddPart of each: the rule of those that gain nothing by seeing all at once.
+  virtual void AddParts(std::span<const Adding> updates, size_t p, PartSums& into);
   // Takes away the part that was added last, exactly.
   virtual void RemovePart(const PartView& part, size_t p, int64_t weight, PartSums& from) = 0;
   // Whether the sums of a part can be those of its counts, which are possible.
@@ -64,6 +76,12 @@ class Gathering : public Aggregation {
   template <class Body>
   void EachRun(const PartView& part, size_t p, const Body& body) const {
     int64_t first = 0;
+    for (size_t block = 0; part.made != nullptr && block < part.made->blocks(); ++block) {
+      const FloatRun run = part.made->Make(block);
+      if (!body(run, first)) return;
+      first += run.count;
+    }
+    if (part.made != nullptr) return;
     if (!part.runs.empty()) {
       for (const FloatRun& run : part.runs) {
         if (!body(run, first)) return;
@@ -93,6 +111,9 @@ class Gathering : public Aggregation {
   // there.
   StatusOr<std::vector<const PartView*>> CheckForm(const UpdateView& update, const Weights& weights) const;
   Status CheckSize(const UpdateView& update, const PartView& part, size_t p) const;
+  // Its update is in all sums: now it counts.
+  Taken Count(const UpdateView& update, const Weights& weights, std::span<const PartView* const> parts,
+              std::span<const FoldState> folds, Partial& into) const;
   Status CheckWeight(const UpdateView& update, int64_t weight, int64_t bound) const;
   Status CheckCounts(const PartSpec& part, const PartSums& sums, int64_t tasks) const;
   Status CheckBase(int64_t base_version) const;

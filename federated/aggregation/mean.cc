@@ -72,6 +72,33 @@ class Mean : public Gathering {
     return status;
   }
 
+  // Blocks outside, updates inside: the sums of a block are read and written once for all updates, and each update's
+  // block is used where it was made. An update of 200,000 values one after the other would move 3 MB of sums for 1.6 MB
+  // of its own.
+  void AddParts(std::span<const Adding> updates, size_t p, PartSums& into) override {
+    const auto alike = [&](const Adding& adding) {
+      return adding.part->made != nullptr && adding.part->made->blocks() == updates[0].part->made->blocks();
+    };
+    if (updates.empty() || updates[0].part->made == nullptr || !std::ranges::all_of(updates, alike)) {
+      return Gathering::AddParts(updates, p, into);
+    }
+    for (size_t block = 0; block < updates[0].part->made->blocks(); ++block) {
+      for (const Adding& adding : updates) {
+        if (!adding.status->ok()) continue;
+        const int64_t first = adding.state->wire_index;
+        const FloatRun run = adding.part->made->Make(block);
+        const int64_t taken = WithSums(into, [&](auto& sums) {
+          return TakeRun(run, ScaleOf(p, adding.weight), spec().parts[p].value_bits, SumsOf(sums, first, run.count),
+                         *adding.state);
+        });
+        if (taken < run.count) *adding.status = BadValue(*adding.update, p, first + taken, ValueOf(run, taken));
+      }
+    }
+    for (const Adding& adding : updates) {
+      if (!adding.status->ok()) UntakePart(*adding.part, p, adding.state->wire_index, adding.weight, into);
+    }
+  }
+
   void RemovePart(const PartView& part, size_t p, int64_t weight, PartSums& from) override {
     UntakePart(part, p, spec().parts[p].elements, weight, from);
   }

@@ -12,12 +12,24 @@
 
 namespace rivulet {
 
+// A part that is made while it is read, a block after the other, and so never lies in memory whole. Made again it is
+// the same.
+class MadePart {
+ public:
+  virtual ~MadePart() = default;
+  virtual int64_t elements() const = 0;
+  virtual size_t blocks() const = 0;  // in wire order; parts that were trained together have equal ones
+  // Valid until the next block is made, of this part or of another that was trained with it.
+  virtual FloatRun Make(size_t block) const = 0;
+};
+
 struct PartView {
   std::string_view name;                 // "delta"
   std::span<const std::byte> data = {};  // as the part's codec makes it, of any alignment
   // Instead of `data`, where the codec is transparent: what a trainer leaves in its memory, a run a slice, padding left
   // out.
   std::span<const FloatRun> runs = {};
+  const MadePart* made = nullptr;  // or, in the same case
 };
 
 struct UpdateView {

@@ -313,11 +313,105 @@ TEST(TrainerTest, PartOfAnUpdateVector_IsWhatTheEndWrote) {
   for (size_t i = 0; i < half.delta.size(); ++i) ASSERT_EQ(half.delta[i], 0.5f * whole.delta[i]) << i;
 }
 
-TEST(TrainerTest, OtherThanOneLane_IsRefused) {
-  const auto trainer = NewTrainer(LocalPlan());
-  EXPECT_THAT(trainer->Train({}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("1 lane, and not 0")));
-  const LaneTask two[2];
-  EXPECT_THAT(trainer->Train(two), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("1 lane, and not 2")));
+// What several lanes are trained for at once is what each would be by itself: the values bit for bit, and what is
+// declared. A dense layer wider than a block, one that is no multiple of a vector, and none; batches of one row to the
+// largest whose gradient is one block; shuffled or the first of many examples.
+TEST(TrainerTest, SeveralLanesAtOnce_HaveTheBitsOfEachByItself) {
+  struct Row {
+    const char* preset;
+    int64_t batch_size, examples;
+    uint32_t max_steps;
+  };
+  for (const Row& row : {Row{"mlp", 6, 6, 0}, Row{"mlp", 16, 16, 0}, Row{"mlp", 10, 1, 0}, Row{"mlp", 3, 40, 1},
+                         Row{"logistic_regression", 10, 10, 0}, Row{"logistic_regression", 32, 31, 0}}) {
+    SCOPED_TRACE(fmt::format("{} {} {}", row.preset, row.batch_size, row.examples));
+    Scenario scenario = LocalScenario();
+    scenario.model.preset = row.preset;
+    scenario.client.epochs = 1;
+    scenario.client.batch_size = row.batch_size;
+    const auto plan = ForgedPlan(scenario, [&](proto::Plan& message) {
+      message.mutable_programs(0)->mutable_passes(0)->set_max_steps(row.max_steps);
+    });
+    const auto base = PatternModel(*plan);
+    const auto trainer = NewTrainer(plan);
+    const int most = trainer->MostLanes(TaskKind::kTrain, row.examples);
+    ASSERT_GE(most, 2);
+    std::vector<Task> tasks;
+    std::vector<std::unique_ptr<DatasetExamples>> examples;
+    std::vector<testing::Trained> alone;
+    for (int i = 0; i < most; ++i) {
+      tasks.push_back(LocalTask(static_cast<uint16_t>(i)));
+      examples.push_back(Examples(DigitRecords(static_cast<int>(row.examples), i), *plan));
+      ASSERT_OK_AND_ASSIGN(alone.emplace_back(), TrainOne(*trainer, tasks.back(), "a", *base, *examples.back()));
+    }
+    for (const int lanes : {2, most - 1, most}) {
+      std::vector<LaneTask> together;
+      for (int i = 0; i < lanes; ++i) {
+        const auto at = static_cast<size_t>(i);
+        together.push_back({&tasks[at], "a", base.get(), examples[at].get()});
+      }
+      ASSERT_OK_AND_ASSIGN(const std::vector<LocalResult> results, trainer->Train(together));
+      ASSERT_EQ(std::ssize(results), lanes);
+      for (size_t i = 0; i < results.size(); ++i) {
+        ASSERT_OK(results[i].status);
+        EXPECT_EQ(results[i].declared, alone[i].declared);
+        EXPECT_EQ(results[i].train_loss, alone[i].train_loss);
+        ASSERT_EQ(results[i].parts.size(), 1u);
+        const MadePart* const made = results[i].parts[0].made;
+        ASSERT_NE(made, nullptr);
+        EXPECT_EQ(made->elements(), std::ssize(alone[i].delta));
+        std::vector<float> delta;
+        for (size_t block = 0; block < made->blocks(); ++block) {
+          const FloatRun run = made->Make(block);
+          for (int64_t at = 0; at < run.count; ++at) delta.push_back(ValueOf(run, at));
+        }
+        EXPECT_EQ(delta, alone[i].delta);
+      }
+    }
+  }
+}
+
+TEST(TrainerTest, PlansThatLanesCannotRun_HaveOne) {
+  const auto lanes = [](const Scenario& scenario, int64_t examples, TaskKind kind = TaskKind::kTrain) {
+    return NewTrainer(LocalPlan(scenario))->MostLanes(kind, examples);
+  };
+  Scenario one = LocalScenario();
+  one.client.epochs = 1;
+  EXPECT_GE(lanes(one, 10), 2);
+  EXPECT_EQ(lanes(one, 11), 1) << "two steps";
+  EXPECT_EQ(lanes(one, 0), 1);
+  EXPECT_EQ(lanes(one, 10, TaskKind::kEvaluate), 1);
+  EXPECT_EQ(lanes(LocalScenario(), 10), 1) << "two epochs";
+  Scenario momentum = one;
+  momentum.client.optimizer.kind = "momentum";
+  momentum.client.optimizer.momentum = 0.9;
+  EXPECT_EQ(lanes(momentum, 10), 1);
+  Scenario statistics = one;
+  statistics.model.preset = "resnet8";
+  EXPECT_EQ(lanes(statistics, 2), 1) << "statistics that are sent along";
+}
+
+TEST(TrainerTest, LanesThatDoNotGoTogether_AreRefused) {
+  Scenario scenario = LocalScenario();
+  scenario.client.epochs = 1;
+  const auto plan = LocalPlan(scenario);
+  const auto trainer = NewTrainer(plan);
+  const auto base = PatternModel(*plan);
+  EXPECT_THAT(trainer->Train({}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no task")));
+  const auto seven = Examples(DigitRecords(7), *plan), eight = Examples(DigitRecords(8), *plan);
+  const Task task = LocalTask();
+  Task later = task;
+  ++later.base_version;
+  const LaneTask lane{&task, "a", base.get(), seven.get()};
+  EXPECT_THAT(trainer->Train(std::vector<LaneTask>(100, lane)),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("lanes for such tasks, and not 100")));
+  const auto other_base = PatternModel(*plan);
+  for (const LaneTask& other :
+       {LaneTask{&task, "a", base.get(), eight.get()}, LaneTask{&later, "a", base.get(), seven.get()},
+        LaneTask{&task, "a", other_base.get(), seven.get()}}) {
+    const LaneTask both[] = {lane, other};
+    EXPECT_THAT(trainer->Train(both), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not alike")));
+  }
 }
 
 // Property: the delta is a function of task, client, base and data alone. Trainers on several threads share one cache,

@@ -314,6 +314,84 @@ TEST(Take, ABadValueAnywhere_IsNamedAndLeavesNoTrace) {
   });
 }
 
+// Blocks of some values of a vector.
+class BlocksOf : public MadePart {
+ public:
+  BlocksOf(const std::vector<float>& values, size_t block) : values_(values), block_(block) {}
+  int64_t elements() const override { return std::ssize(values_); }
+  size_t blocks() const override { return (values_.size() + block_ - 1) / block_; }
+  FloatRun Make(size_t block) const override {
+    const size_t first = block * block_;
+    return {values_.data() + first, nullptr, static_cast<int64_t>(std::min(block_, values_.size() - first))};
+  }
+
+ private:
+  const std::vector<float>& values_;
+  const size_t block_;
+};
+
+// Updates that are made while they are folded, all at once: what is left of it, and the norms, are those of folds one
+// after the other, and of those that are refused nothing is left, wherever their bad value is.
+TEST(TakeTogether, MadeBlockByBlock_IsAFoldOfEachAndBadOnesLeaveNoTrace) {
+  constexpr size_t kElements = 1000;
+  for (const int sum_bits : {64, 32}) {
+    AggregationSpec spec = Spec(kElements, 10);
+    spec.parts[0].sum_bits = sum_bits;
+    spec.max_weight = 1000;
+    if (sum_bits == 32) spec.parts[0].value_bits = 0;
+    for (const size_t block : {16, 37, 999, 1000, 5000}) {
+      std::vector<TestUpdate> updates = RandomUpdates(5, kElements);
+      for (TestUpdate& update : updates) update.weight = 1 + update.weight % 1000;
+      updates[0].delta[0] = std::numeric_limits<float>::quiet_NaN();
+      updates[3].delta[kElements - 1] = 2000.0f;
+      std::vector<BlocksOf> made;
+      for (const TestUpdate& update : updates) made.emplace_back(update.delta, block);
+      std::vector<PartView> parts;
+      for (const BlocksOf& blocks : made) parts.push_back({.name = "delta", .made = &blocks});
+      std::vector<UpdateView> views;
+      std::vector<Weights> weights;
+      for (size_t i = 0; i < updates.size(); ++i) {
+        views.push_back({updates[i].task, 0, std::span(parts).subspan(i, 1), updates[i].scalars});
+        weights.push_back(updates[i].weights());
+      }
+      const auto alone = Make(spec), together = Make(spec);
+      const std::vector<StatusOr<Aggregation::Taken>> taken = together->TakeTogether(views, weights);
+      ASSERT_EQ(taken.size(), updates.size());
+      for (size_t i = 0; i < updates.size(); ++i) {
+        const auto one = alone->Take(updates[i].view(), weights[i]);
+        EXPECT_EQ(one.status(), taken[i].status()) << i;
+        EXPECT_EQ(one.ok(), i != 0 && i != 3);
+        if (one.ok() && taken[i].ok()) {
+          EXPECT_EQ(one->norm, taken[i]->norm);
+        }
+      }
+      EXPECT_EQ(Bytes(*together), Bytes(*alone));
+      // Once more: each was folded before, or is refused again.
+      for (const auto& again : together->TakeTogether(views, weights)) {
+        if (again.ok()) {
+          EXPECT_EQ(again->norm, 0);
+        }
+      }
+      EXPECT_EQ(Bytes(*together), Bytes(*alone));
+    }
+  }
+}
+
+TEST(TakeTogether, MoreThanAVersionTakes_TakesThoseForWhomThereIsRoom) {
+  const auto aggregation = Make(Spec(3, 2));
+  std::vector<TestUpdate> updates = RandomUpdates(3, 3);
+  std::vector<UpdateView> views;
+  std::vector<Weights> weights;
+  for (TestUpdate& update : updates) {
+    views.push_back(update.view());
+    weights.push_back(update.weights());
+  }
+  const auto taken = aggregation->TakeTogether(views, weights);
+  EXPECT_OK(taken[0].status());
+  EXPECT_OK(taken[1].status());
+  EXPECT_THAT(taken[2].status(), StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("the 2 of a version")));
+}
+
 TEST(Take, RunsThatDoNotFit_AreRefused) {
   TestUpdate update = RandomUpdates(1, 20)[0];
   CutUpdate cut(update, 6, 1, false);

@@ -1089,6 +1089,42 @@ TEST_F(SimulatorTest, UpdateBeyondTheBound_IsRefusedInTheWordsOfAnUpload) {
   }
 }
 
+// One worker trains clients of one step several at a time; agents, and workers beyond the processors, one by one. Some
+// clients have half their examples of one class, and an update beyond the bound: they are refused in the midst of
+// others.
+TEST_F(SimulatorTest, ClientsOfOneStepTrainedTogether_GiveTheBitsAndRefusalsOfEachByItself) {
+  Scenario scenario = SmallScenario();
+  scenario.data.train = WriteRecords("even.tfrecord", DigitRecords(600));
+  scenario.data.partition.clients = 100;
+  scenario.model.preset = "mlp";
+  scenario.client.batch_size = 6;
+  scenario.server.clients_per_round = 40;
+  scenario.server.value_bits = -5;
+  scenario.run.rounds = 3;
+  const Trace one = Simulate(scenario, 1, "1.sqlite");
+  ASSERT_OK(one.status);
+  for (const Trace& other : {Simulate(scenario, 2, "2.sqlite"), Simulate(scenario, 16, "16.sqlite"),
+                             Deploy(scenario, "deployed.sqlite")}) {
+    ASSERT_OK(other.status);
+    EXPECT_EQ(other.digests, one.digests);
+    EXPECT_EQ(other.offers, one.offers);
+    EXPECT_EQ(other.folds, one.folds);
+    EXPECT_EQ(other.ends, one.ends);
+  }
+  const auto history = *History::Open(Path("1.sqlite"), History::Access::kReadOnly);
+  const auto rows = history->ClientRounds(history->ResolveRun("latest")->run_id);
+  ASSERT_OK(rows);
+  int64_t refused = 0, folded = 0;
+  for (const ClientRoundRow& row : *rows) {
+    folded += row.status == "folded";
+    if (row.status == "folded") continue;
+    EXPECT_THAT(row.error, HasSubstr("beyond ±2^-5"));
+    ++refused;
+  }
+  EXPECT_EQ(folded, 120);
+  EXPECT_GT(refused, 0);
+}
+
 TEST_F(SimulatorTest, FirstRecordOfTheWrongSize_IsToldBeforeTheRunHasARow) {
   Scenario scenario = SmallScenario();
   scenario.data.train = WriteRecords("small.tfrecord", std::vector<std::string>(20, DigitExample("tiny", 1)));

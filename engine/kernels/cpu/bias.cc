@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/program/kernel.h"
+#include "engine/program/lane_kernel.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/cpu/bias.cc"
@@ -28,6 +29,22 @@ HWY_INLINE void BiasAdd(const T* in, const T* bias, T* out, int64_t rows, int64_
   }
 }
 
+// Of rows begin .. end - 1, of the columns that `load` loads.
+template <class D, typename T, class Load>
+HWY_INLINE hn::Vec<D> SumOfRows(D d, const T* in, int64_t begin, int64_t end, int64_t channels, const Load& load) {
+  auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
+  int64_t row = begin;
+  for (; row + 4 <= end; row += 4) {
+    const T* at = in + row * channels;
+    s0 = hn::Add(s0, load(at));
+    s1 = hn::Add(s1, load(at + channels));
+    s2 = hn::Add(s2, load(at + 2 * channels));
+    s3 = hn::Add(s3, load(at + 3 * channels));
+  }
+  for (; row < end; ++row) s0 = hn::Add(s0, load(in + row * channels));
+  return hn::Add(hn::Add(s0, s1), hn::Add(s2, s3));
+}
+
 template <typename T>
 HWY_INLINE void BiasAddGrad(const T* in, T* out, int64_t rows, int64_t channels) {
   const hn::ScalableTag<T> d;
@@ -35,19 +52,22 @@ HWY_INLINE void BiasAddGrad(const T* in, T* out, int64_t rows, int64_t channels)
   for (int64_t begin = 0; begin < rows; begin += kBlockRows) {
     const int64_t end = std::min(rows, begin + kBlockRows);
     ForEachVector(d, static_cast<size_t>(channels), [&](auto load, auto store) HWY_ATTR {
-      auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
-      int64_t row = begin;
-      for (; row + 4 <= end; row += 4) {
-        const T* at = in + row * channels;
-        s0 = hn::Add(s0, load(at));
-        s1 = hn::Add(s1, load(at + channels));
-        s2 = hn::Add(s2, load(at + 2 * channels));
-        s3 = hn::Add(s3, load(at + 3 * channels));
-      }
-      for (; row < end; ++row) s0 = hn::Add(s0, load(in + row * channels));
-      store(out, hn::Add(load(out), hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
+      store(out, hn::Add(load(out), SumOfRows(d, in, begin, end, channels, load)));
     });
   }
+}
+
+// bias = from - rate · gradient, product and difference rounded apart as ResourceApplyGradientDescent does.
+void BiasDescentF32(const float* in, const float* from, float rate, float* bias, int64_t rows, int64_t channels) {
+  const hn::ScalableTag<float> d;
+  const auto rates = hn::Set(d, rate);
+  ForEachVector(d, static_cast<size_t>(channels), [&](auto load, auto store) HWY_ATTR {
+    auto sum = hn::Zero(d);
+    for (int64_t begin = 0; begin < rows; begin += kBlockRows) {
+      sum = hn::Add(sum, SumOfRows(d, in, begin, std::min(rows, begin + kBlockRows), channels, load));
+    }
+    store(bias, hn::Sub(load(from), hn::Mul(rates, sum)));
+  });
 }
 
 void BiasAddF32(const float* in, const float* bias, float* out, int64_t rows, int64_t channels) {
@@ -75,6 +95,7 @@ HWY_EXPORT(BiasAddF32);
 HWY_EXPORT(BiasAddF64);
 HWY_EXPORT(BiasAddGradF32);
 HWY_EXPORT(BiasAddGradF64);
+HWY_EXPORT(BiasDescentF32);
 
 // A tensor as [outer, channels, inner]: inner is 1 unless channels come second (NCHW).
 struct Channels {
@@ -117,6 +138,35 @@ class BiasAddKernel final : public Kernel {
   Channels c_;
 };
 
+// A bias's gradient, used at once (Kernel::FusedGradientDescent).
+class DescendingBiasAddGrad final : public Kernel, public PartKernel {
+ public:
+  explicit DescendingBiasAddGrad(const Channels& channels, bool elsewhere = false)
+      : c_(channels), elsewhere_(elsewhere) {}
+  Status Run(const KernelContext& context) const override {
+    float* const bias = reinterpret_cast<float*>(context.variables[0]);
+    Descend(context, elsewhere_ ? reinterpret_cast<const float*>(context.inputs.back()) : bias, bias);
+    return absl::OkStatus();
+  }
+  std::unique_ptr<const Kernel> FromElsewhere() const override {
+    return std::make_unique<DescendingBiasAddGrad>(c_, true);
+  }
+  int64_t part_unit() const override { return c_.channels; }
+  void RunPart(const KernelContext& context, int64_t, int64_t, float* to) const override {
+    Descend(context, reinterpret_cast<const float*>(context.inputs.back()), to);
+  }
+
+ private:
+  void Descend(const KernelContext& context, const float* from, float* to) const {
+    const float rate = *reinterpret_cast<const float*>(context.inputs[1]);
+    HWY_DYNAMIC_DISPATCH(BiasDescentF32)
+    (reinterpret_cast<const float*>(context.inputs[0]), from, rate, to, c_.outer, c_.channels);
+  }
+
+  Channels c_;
+  bool elsewhere_;
+};
+
 template <typename T>
 class BiasAddGradKernel final : public Kernel {
  public:
@@ -138,6 +188,10 @@ class BiasAddGradKernel final : public Kernel {
       out[row % c_.channels] += sum;
     }
     return {};
+  }
+  std::unique_ptr<const Kernel> FusedGradientDescent() const override {
+    if (!std::is_same_v<T, float> || c_.inner != 1) return nullptr;
+    return std::make_unique<DescendingBiasAddGrad>(c_);
   }
 
  private:

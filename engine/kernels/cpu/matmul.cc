@@ -10,6 +10,7 @@
 #include "engine/kernels/cpu/small_matmul.h"
 #include "engine/program/kernel.h"
 #include "engine/program/kernel_alternatives.h"
+#include "engine/program/lane_kernel.h"
 
 namespace rivulet {
 namespace {
@@ -127,7 +128,7 @@ class EigenMatMul final : public Kernel {
   Product p_;
 };
 
-class SmallMatMul final : public Kernel {
+class SmallMatMul final : public Kernel, public LaneKernel {
  public:
   enum class Form { kPanel, kDot, kTransposeThenPanel };
   SmallMatMul(const Product& product, Form form) : p_(product), form_(form) {}
@@ -148,6 +149,14 @@ class SmallMatMul final : public Kernel {
     return {};
   }
   std::unique_ptr<const Kernel> FusedGradientDescent() const override;
+  // However many rows there are, each is summed in the same order. What a batch of some lanes would choose by its shape
+  // need not be: so it is this kernel that is widened.
+  std::unique_ptr<const Kernel> ForLanes(int64_t lanes, const std::vector<bool>& differs) const override {
+    if (p_.transpose_a || !differs[0] || differs[1]) return nullptr;
+    Product wide = p_;
+    wide.m *= lanes;
+    return std::make_unique<SmallMatMul>(wide, form_);
+  }
   Form form() const { return form_; }
   const Product& product() const { return p_; }
 
@@ -182,7 +191,7 @@ class DenseBackward final : public Kernel {
 };
 
 // A weight's gradient, used at once.
-class DescendingMatMul final : public Kernel {
+class DescendingMatMul final : public Kernel, public PartKernel {
  public:
   explicit DescendingMatMul(const Product& product, bool elsewhere = false) : p_(product), elsewhere_(elsewhere) {}
   Status Run(const KernelContext& context) const override {
@@ -195,6 +204,15 @@ class DescendingMatMul final : public Kernel {
     return absl::OkStatus();
   }
   std::unique_ptr<const Kernel> FromElsewhere() const override { return std::make_unique<DescendingMatMul>(p_, true); }
+  int64_t part_unit() const override { return p_.n; }
+  void RunPart(const KernelContext& context, int64_t first, int64_t count, float* to) const override {
+    const int64_t row = first / p_.n, a_row = p_.transpose_a ? 1 : p_.k;
+    const float* a = reinterpret_cast<const float*>(context.inputs[0]) + row * a_row;
+    const float* b = reinterpret_cast<const float*>(context.inputs[1]);
+    const float rate = *reinterpret_cast<const float*>(context.inputs[2]);
+    const float* from = reinterpret_cast<const float*>(context.inputs.back()) + first;
+    PanelMatMulDescent(a, a_row, p_.transpose_a ? p_.m : 1, b, rate, from, to, count / p_.n, p_.n, p_.k);
+  }
   std::unique_ptr<const Kernel> WithInputGradient(const Kernel& input_gradient) const override {
     const auto* dots = dynamic_cast<const SmallMatMul*>(&input_gradient);
     if (dots == nullptr || dots->form() != SmallMatMul::Form::kDot || !p_.transpose_a) return nullptr;
@@ -290,7 +308,7 @@ StatusOr<Prepared> PrepareMatMul(const NodeView& node, const KernelPolicy& polic
 
 // A product whose result is finished while it is near.
 template <typename T>
-class FinishedMatMul final : public Kernel {
+class FinishedMatMul final : public Kernel, public LaneKernel {
  public:
   FinishedMatMul(std::unique_ptr<const Kernel> product, FusedActivation activation, int64_t rows, int64_t columns)
       : product_(std::move(product)), activation_(activation), rows_(rows), columns_(columns) {}
@@ -301,6 +319,13 @@ class FinishedMatMul final : public Kernel {
     return absl::OkStatus();
   }
   std::unique_ptr<KernelState> NewState() const override { return product_->NewState(); }
+  std::unique_ptr<const Kernel> ForLanes(int64_t lanes, const std::vector<bool>& differs) const override {
+    const auto* const product = dynamic_cast<const LaneKernel*>(product_.get());
+    if (product == nullptr || differs[2]) return nullptr;
+    std::unique_ptr<const Kernel> wide = product->ForLanes(lanes, differs);
+    if (wide == nullptr) return nullptr;
+    return std::make_unique<FinishedMatMul>(std::move(wide), activation_, rows_ * lanes, columns_);
+  }
 
  private:
   std::unique_ptr<const Kernel> product_;  // looks at the first two inputs alone

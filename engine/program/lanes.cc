@@ -186,15 +186,19 @@ class LaneTable final : public LaneInstance {
         RIVULET_RETURN_IF_ERROR(ready_[i].kernel->Run(context));
       }
     }
+    // Once, since a part is some microseconds and each is asked for by itself.
+    const size_t updates = plan_.update_calls.size();
+    update_inputs_.resize(updates * static_cast<size_t>(lanes_));
+    for (size_t i = 0; i < update_inputs_.size(); ++i) {
+      Resolve(plan_.update_calls[i % updates].call.inputs, static_cast<int>(i / updates), update_inputs_[i]);
+    }
     return absl::OkStatus();
   }
 
   void Make(int lane, size_t update, int64_t first, int64_t count, float* to) const override {
-    const UpdateCall& call = plan_.update_calls[update];
-    Resolve(call.call.inputs, lane, inputs_);
     KernelContext context;
-    context.inputs = inputs_;
-    call.kernel->RunPart(context, first, count, to);
+    context.inputs = update_inputs_[static_cast<size_t>(lane) * plan_.update_calls.size() + update];
+    plan_.update_calls[update].kernel->RunPart(context, first, count, to);
   }
 
  private:
@@ -268,7 +272,8 @@ class LaneTable final : public LaneInstance {
   std::vector<std::unique_ptr<const Kernel>> wide_;
   std::byte* arena_ = nullptr;
   std::vector<std::byte*> feeds_, fetches_, buffers_;
-  mutable std::vector<std::byte*> inputs_, outputs_;  // of one call
+  std::vector<std::byte*> inputs_, outputs_;            // of one call
+  std::vector<std::vector<std::byte*>> update_inputs_;  // by lane and update
 };
 
 class LoweredLanes final : public LaneProgram {

@@ -4,12 +4,13 @@ import contextlib
 import ipaddress
 import threading
 import time
-from typing import Any, Iterator, List, Optional, Set, Tuple
+from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Set, Tuple
 
 from rivulet import _protocol
 from rivulet._errors import RivuletError
 from rivulet._http2 import Call, Channel, Ended, Lost
-from rivulet._kit import Kit
+if TYPE_CHECKING:
+    from rivulet._kit import Kit
 
 _CALL_SECONDS = 30
 _STREAM_SECONDS = 30 * 60  # of one Fetch or Submit as a whole; what was moved by then is not lost
@@ -35,7 +36,7 @@ class CallError(Exception):
         return self.code in ("PERMISSION_DENIED", "UNAUTHENTICATED")
 
 
-def _host_and_port(address: str, insecure: bool, kit: Optional[Kit]) -> Tuple[str, int]:
+def _host_and_port(address: str, insecure: bool, kit: "Optional[Kit]") -> Tuple[str, int]:
     host, colon, port = address.rpartition(":")
     if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise RivuletError(f"'{address}' is no coordinator's address HOST:PORT, such as 127.0.0.1:7000")
@@ -58,7 +59,7 @@ class Connection:
     Calls raise `CallError`. Streams are closed by who opens them: what they are is a context.
     """
 
-    def __init__(self, address: str, *, insecure: bool = False, kit: Optional[Kit] = None) -> None:
+    def __init__(self, address: str, *, insecure: bool = False, kit: "Optional[Kit]" = None) -> None:
         self._host, self._port = _host_and_port(address, insecure, kit)
         self.address = address
         self._tls = None if kit is None else kit.tls()

@@ -11,13 +11,15 @@ cut off) takes its connection with it, which is then made anew.
 import contextlib
 import select
 import socket
-import ssl
 import struct
 import time
 import urllib.parse
-from typing import Any, Iterable, List, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Iterable, List, Optional, Tuple, Union
 
 from rivulet._hpack import BadHeaders, decode, encode
+
+if TYPE_CHECKING:
+    import ssl
 
 Buffer = Union[bytes, bytearray, memoryview]
 
@@ -60,8 +62,10 @@ class Ended(Exception):
         self.code = code
 
 
-def tls_context(authority: bytes, certificate: str, key: str) -> ssl.SSLContext:
+def tls_context(authority: bytes, certificate: str, key: str) -> "ssl.SSLContext":
     """TLS 1.3 with both certificates: the authority's as PEM, this client's and its key as files."""
+
+    import ssl  # which takes as long as all else that a client without TLS loads
 
     def no_password() -> str:
         raise ValueError("the key is encrypted; a client that starts by itself needs one that is not")
@@ -77,7 +81,7 @@ def tls_context(authority: bytes, certificate: str, key: str) -> ssl.SSLContext:
 class Channel:
     """A connection. Not thread-safe, save for `abort`."""
 
-    def __init__(self, host: str, port: int, tls: Optional[ssl.SSLContext]) -> None:
+    def __init__(self, host: str, port: int, tls: "Optional[ssl.SSLContext]") -> None:
         self._authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._scheme = "http" if tls is None else "https"
         self._aborted = False

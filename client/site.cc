@@ -7,7 +7,7 @@
 
 #include "client/failure.h"
 #include "engine/profile/tracer.h"
-#include "federated/updates/task_records.h"
+#include "federated/updates/site_partial_bytes.h"
 
 namespace rivulet {
 namespace {
@@ -184,15 +184,8 @@ Status Site::Forget(const TaskId& cancelled, const PollReply& reply) {
 
 // What was made is sent as one piece, so that it can be sent again; the sums go before that.
 StatusOr<SubmitResult> Site::Send(uint64_t gather, OpenPartial open) {
-  std::string bytes = WriteTaskRecords(open.records);
-  {
-    const Partial partial = open.aggregation->Extract(open.base_version);
-    RIVULET_RETURN_IF_ERROR(
-        WritePartial(open.aggregation->spec(), partial, [&](std::span<const std::byte> piece) -> Status {
-          bytes.append(reinterpret_cast<const char*>(piece.data()), piece.size());
-          return absl::OkStatus();
-        }));
-  }
+  RIVULET_ASSIGN_OR_RETURN(const std::string bytes,
+                           TakeSitePartial(*open.aggregation, open.base_version, open.records));
   Submission submission;
   submission.kind = Submission::Kind::kPartial;
   submission.gather = gather;

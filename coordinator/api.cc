@@ -1,40 +1,16 @@
 // CoordinatorApi: what clients ask, answered from the machine and the current model.
 #include <algorithm>
 
-#include "coordinator/chunk_writers.h"
+#include "coordinator/intake/chunk_writers.h"
 #include "coordinator/run_coordinator.h"
+#include "engine/base/check.h"
+#include "engine/base/display_name.h"
 #include "engine/profile/tracer.h"
 #include "federated/random/streams.h"
+#include "federated/transport/blob_reader.h"
 
 namespace rivulet {
 namespace {
-
-// Bytes to be served that stay where they are.
-struct Blob {
-  int64_t bytes = 0;
-  // What begins at an offset, as far as it lies in one piece; empty at the end. Shares what it reads, so a model that
-  // is replaced while somebody downloads it lives until the download ends.
-  std::function<std::span<const std::byte>(int64_t offset)> at;
-};
-
-// Gives the pieces of a blob, however long. A transport cuts them as it likes.
-class BlobReader : public ChunkReader {
- public:
-  BlobReader(Blob blob, int64_t offset, std::shared_ptr<std::atomic<int64_t>> counter)
-      : blob_(std::move(blob)), offset_(offset), counter_(std::move(counter)) {}
-  int64_t total_bytes() const override { return blob_.bytes; }
-  StatusOr<std::span<const std::byte>> Next() override {
-    const std::span<const std::byte> piece = blob_.at(offset_);
-    offset_ += static_cast<int64_t>(piece.size());
-    if (counter_ != nullptr) *counter_ += static_cast<int64_t>(piece.size());
-    return piece;
-  }
-
- private:
-  const Blob blob_;
-  int64_t offset_;
-  const std::shared_ptr<std::atomic<int64_t>> counter_;
-};
 
 // How an earlier task ended, for a client that asks again.
 SubmitResult ResultOf(const TaskOutcome& outcome) {
@@ -50,6 +26,21 @@ TaskOutcome OutcomeOf(const ClientRoundRow& row) {
   return outcome;
 }
 
+SitePolled::Serves ServesOf(Serves::Kind kind) {
+  switch (kind) {
+    case Serves::Kind::kItself:
+      return SitePolled::Serves::kItself;
+    case Serves::Kind::kAny:
+      return SitePolled::Serves::kAny;
+    case Serves::Kind::kNames:
+      return SitePolled::Serves::kNames;
+  }
+  RIVULET_CHECK(false, "a site that serves {}", static_cast<int>(kind));
+}
+
+// So long a client that was silent may be reached on another way than before.
+constexpr TimeMs kWayForgottenMs = 60'000;
+
 }  // namespace
 
 Status RunCoordinator::CheckCaller(const Caller& caller) const {
@@ -59,38 +50,85 @@ Status RunCoordinator::CheckCaller(const Caller& caller) const {
   return absl::OkStatus();
 }
 
-// Before the name is known to anybody: who cannot train is no member. Who speaks for others binds their data task by
-// task, and says why when there is none.
-Status RunCoordinator::CheckAble(const PollRequest& request) const {
+Status RunCoordinator::CheckProtocol(const PollRequest& request) const {
   const auto& [version, protocol, datasets] = request.capabilities;
-  if (protocol != kProtocol) {
-    return FailedPrecondition(
-        "client '{}' (version '{}') speaks protocol {}, and this coordinator {}; install the same version at both",
-        request.caller.name, version, protocol, kProtocol);
-  }
-  if (request.serves.kind == Serves::Kind::kAny) return absl::OkStatus();
+  if (protocol == kProtocol) return absl::OkStatus();
+  return FailedPrecondition(
+      "client '{}' (version '{}') speaks protocol {}, and this coordinator {}; install the same version at both",
+      request.caller.name, version, protocol, kProtocol);
+}
+
+// Before the name is known to anybody: who cannot train is no member. Who speaks for all others binds their data task
+// by task, and says why when there is none.
+Status RunCoordinator::CheckAble(const std::string& client_id, const std::vector<DatasetOffer>& datasets) const {
   for (const DatasetOffer& offer : datasets) {
     if (offer.name != parts_.dataset) continue;
     if (offer.examples < 1) {
-      return InvalidArgument("client '{}' has no examples in its data set '{}'; give it at least one",
-                             request.caller.name, offer.name);
+      return InvalidArgument("client '{}' has no examples in its data set '{}'; give it at least one", client_id,
+                             offer.name);
     }
     // Every update of it would be refused, after it was trained for, in every round that draws it.
     const AggregationSpec& aggregation = parts_.aggregation;
     if (const int64_t most = aggregation.max_weight; aggregation.weighs_examples() && offer.examples > most) {
-      return InvalidArgument("client '{}' has {} examples, and server.max_weight is {}; raise it", request.caller.name,
+      return InvalidArgument("client '{}' has {} examples, and server.max_weight is {}; raise it", client_id,
                              offer.examples, most);
     }
     return absl::OkStatus();
   }
-  return InvalidArgument("client '{}' has bound no data set '{}', on which this run trains; bind one",
-                         request.caller.name, parts_.dataset);
+  return InvalidArgument("client '{}' has bound no data set '{}', on which this run trains; bind one", client_id,
+                         parts_.dataset);
+}
+
+// Who has lately been reached on another way still is. A client that calls itself is believed at once: nobody else can
+// know better where it is.
+Status RunCoordinator::MayServe(const std::string& tier, const std::string& client_id) const {
+  if (client_id == tier || tiers_.contains(client_id)) {
+    return InvalidArgument("client '{}' bears the name of a tier; give it another", client_id);
+  }
+  const auto called = called_.find(client_id);
+  if (called == called_.end() || !machine_.knows(client_id) || machine_.via(client_id) == tier) return absl::OkStatus();
+  const std::string& via = machine_.via(client_id);
+  if (Now() - called->second >= kWayForgottenMs) return absl::OkStatus();
+  return Unavailable("client '{}' is served {} and not through tier '{}'; it may change its way after {} s of silence",
+                     client_id, via.empty() ? "directly" : fmt::format("through tier '{}'", via), tier,
+                     kWayForgottenMs / 1000);
+}
+
+// A process of a tier that was started again knows nothing of what the one before it held: all of that is done again,
+// by the same clients. Should the one before live, it is told.
+Status RunCoordinator::AdmitTier(const PollRequest& request, std::vector<RefusedName>* refused_names) {
+  constexpr size_t kMostTiers = 1024, kMostRetired = 1024;
+  const Caller& caller = request.caller;
+  RIVULET_RETURN_IF_ERROR(CheckProtocol(request));
+  RIVULET_RETURN_IF_ERROR(CheckTrusted(caller));
+  RIVULET_RETURN_IF_ERROR(CheckDisplayName("a tier's name", caller.name));
+  if (machine_.knows(caller.name)) {
+    return PermissionDenied("a client of this run is called '{}' too; give the tier another name", caller.name);
+  }
+  if (!tiers_.contains(caller.name) && tiers_.size() >= kMostTiers) {
+    return absl::ResourceExhaustedError(fmt::format("this run has {} tiers, and no more are admitted", kMostTiers));
+  }
+  const bool known = tiers_.contains(caller.name);
+  Tier& tier = tiers_[caller.name];
+  if (tier.retired.contains(caller.session)) {
+    return PermissionDenied("another process of tier '{}' has taken the place of this one; stop one of them",
+                            caller.name);
+  }
+  if (known && tier.session != caller.session) {
+    if (tier.retired.size() >= kMostRetired) tier.retired.clear();
+    tier.retired.insert(tier.session);
+    Feed(SiteLost{caller.name});
+  }
+  if (!known) Say(Note("info", fmt::format("tier '{}' has come", caller.name), machine_.round()));
+  tier.session = caller.session;
+  return AddClientsOf(caller.name, request.serves.names, refused_names);
 }
 
 // A poll that is refused leaves nothing behind but a count: whoever has neither the data nor a place may come as often
 // and under as many names as it likes.
-Status RunCoordinator::Admit(const PollRequest& request) {
-  if (request.serves.kind == Serves::Kind::kAny) return CheckAble(request);
+Status RunCoordinator::Admit(const PollRequest& request, std::vector<RefusedName>* refused_names) {
+  if (request.serves.kind == Serves::Kind::kAny) return CheckProtocol(request);
+  const std::string& name = request.caller.name;
   Status admitted;
   std::string refused;
   int64_t round = 0;
@@ -99,10 +137,23 @@ Status RunCoordinator::Admit(const PollRequest& request) {
     BeginRun();
     TickIfDue();
     if (machine_.over()) return absl::OkStatus();
-    admitted = CheckAble(request);
-    if (admitted.ok()) admitted = AddClient(request.caller.name);
-    if (absl::IsInvalidArgument(admitted) || absl::IsFailedPrecondition(admitted)) {
-      refused = refusals_.Count(Message(admitted), NowUnixMs());
+    if (request.serves.kind == Serves::Kind::kNames) {
+      admitted = AdmitTier(request, refused_names);
+    } else {
+      admitted = CheckProtocol(request);
+      if (admitted.ok()) admitted = CheckAble(name, request.capabilities.datasets);
+      if (admitted.ok() && tiers_.contains(name)) {
+        admitted = InvalidArgument("client '{}' bears the name of a tier; give it another", name);
+      }
+      if (admitted.ok()) admitted = AddClient(name);
+      if (admitted.ok()) {
+        called_[name] = Now();
+        if (!machine_.via(name).empty()) Feed(Joined{{name}, ""});
+      }
+    }
+    const Status& first = admitted.ok() && !refused_names->empty() ? refused_names->front().reason : admitted;
+    if (absl::IsInvalidArgument(first) || absl::IsFailedPrecondition(first)) {
+      refused = refusals_.Count(Message(first), NowUnixMs());
       round = machine_.round();
     }
   }
@@ -130,7 +181,8 @@ Task RunCoordinator::MakeTask(const Offer& offer) const {
   }
   // What clients keep belongs to their training: a version is measured as it is.
   if (parts_.keeps_state && task.kind == TaskKind::kTrain) task.state_of = states_.Of(offer.lease.client_id);
-  if (!task.state_of.empty() && attempt_ != nullptr && offer.lease.served_by_another()) {
+  const bool travels = offer.lease.served_by_another() && offer.lease.via.empty();  // a tier's clients keep their own
+  if (!task.state_of.empty() && attempt_ != nullptr && travels) {
     const BlobId state = StateBlobOf(task.state_of);
     task.inputs.push_back({"state", state});
     attempt_->states[state.digest.Hex()] = {task.id, task.state_of};
@@ -159,11 +211,15 @@ StatusOr<PollReply> RunCoordinator::Poll(const PollRequest& request) {
   const Caller& caller = request.caller;
   RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
   const bool itself = request.serves.kind == Serves::Kind::kItself;
-  SitePolled event{caller.name, itself ? SitePolled::Serves::kItself : SitePolled::Serves::kAny, {}, request.want};
+  SitePolled event{caller.name, ServesOf(request.serves.kind), {}, request.want};
   event.working_on.reserve(request.working_on.size());
   for (const TaskProgress& progress : request.working_on) event.working_on.push_back({progress.task, progress.held});
-  RIVULET_RETURN_IF_ERROR(Admit(request));
   PollReply reply;
+  RIVULET_RETURN_IF_ERROR(Admit(request, &reply.refused_names));
+  for (const ServedName& served : request.serves.names) {
+    const auto same = [&](const RefusedName& turned) { return turned.name == served.name; };
+    if (std::ranges::none_of(reply.refused_names, same)) event.names.push_back(served.name);
+  }
   {
     MutexLock lock(mutex_);
     RIVULET_RETURN_IF_ERROR(CheckTrusted(caller));

@@ -133,8 +133,9 @@ RunCoordinator::Outcome RunCoordinator::AbandonRound(Job& job) {
 // before it. So a site that asks no more costs little.
 void RunCoordinator::TellSites(const PendingAttempt& attempt, bool durable) {
   constexpr size_t kMostUntold = 65'536;
-  if (!parts_.keeps_state) return;
+  if (!parts_.keeps_state && tiers_.empty()) return;
   for (auto& [site, outcome] : OutcomesOfSites(attempt.attempt, attempt.end)) {
+    if (!parts_.keeps_state && !tiers_.contains(site)) continue;  // a tier's clients ask how their tasks ended
     if ((outcome.end == TaskEnd::kFolded) != durable) continue;
     std::vector<TaskOutcome>& untold = untold_[site];
     if (untold.size() >= kMostUntold) untold.clear();

@@ -8,24 +8,9 @@
 #include "engine/base/display_name.h"
 #include "engine/base/vlog.h"
 #include "engine/profile/tracer.h"
-#include "federated/codecs/codec.h"
 
 namespace rivulet {
 namespace {
-
-// Framing and scalars around the parts.
-constexpr int64_t kUpdateOverheadBytes = 64 * 1024;
-
-// Of the parts of an update. Whoever aggregates them knows their codecs.
-int64_t MostBytesOf(const AggregationSpec& spec) {
-  int64_t bytes = 0;
-  for (const PartSpec& part : spec.parts) {
-    const auto codec = Codec::Create(part.codec, part.elements, part.codec_settings);
-    RIVULET_CHECK(codec.ok(), "{}", Message(codec.status()));
-    bytes += (*codec)->MaxBytes();
-  }
-  return bytes;
-}
 
 constexpr TimeMs kQuiet = 60'000;  // after so long without news what is awaited is said
 
@@ -55,7 +40,7 @@ RunCoordinator::RunCoordinator(Setup setup)
       run_id_(std::move(setup.run_id)),
       resumed_(setup.resumed),
       already_finished_(setup.already_finished),
-      max_update_bytes_(MostBytesOf(parts_.aggregation) + kUpdateOverheadBytes),
+      max_update_bytes_(MostUpdateBytes(parts_.aggregation)),
       max_partial_bytes_(MostPartialBytes(parts_, options_.scenario.evaluation)),
       history_(std::move(setup.history)),
       models_(std::move(setup.models)),
@@ -160,6 +145,7 @@ std::vector<Action> RunCoordinator::Feed(const Event& event) {
   bool news = for_sites || (machine_.over() && !was_over);
   if (for_sites && listener_ != nullptr) {
     for (const auto& [site, heard] : machine_.sites()) listener_->OnNews(site);
+    for (const auto& [tier, process] : tiers_) listener_->OnNews(tier);
   }
   std::shared_ptr<Attempt> closed;  // by the Close that goes before what becomes of it
   for (const Action& action : actions) {
@@ -320,14 +306,49 @@ void RunCoordinator::TellProgress() {
 // it is written without the lock, by whoever comes first, for all who came meanwhile. No cohort is drawn while a row is
 // being written, as the row says from which draw on its name counts.
 Status RunCoordinator::AddClient(const std::string& client_id) {
+  RIVULET_RETURN_IF_ERROR(MayJoin(client_id));
+  if (machine_.knows(client_id)) return absl::OkStatus();
+  return WaitForRows({{client_id, ""}});
+}
+
+Status RunCoordinator::AddClientsOf(const std::string& tier, const std::vector<ServedName>& names,
+                                    std::vector<RefusedName>* refused_names) {
+  std::vector<std::pair<std::string, std::string>> fresh;
+  std::vector<std::string> moved;
+  for (const ServedName& served : names) {
+    Status able = CheckAble(served.name, served.datasets);
+    if (able.ok()) able = MayServe(tier, served.name);
+    if (able.ok()) able = MayJoin(served.name);
+    if (!able.ok()) {
+      refused_names->push_back({served.name, std::move(able)});
+      continue;
+    }
+    called_[served.name] = Now();
+    if (!machine_.knows(served.name)) {
+      fresh.emplace_back(served.name, tier);
+      joining_names_.insert(served.name);
+    } else if (machine_.via(served.name) != tier) {
+      moved.push_back(served.name);
+    }
+  }
+  if (!moved.empty()) Feed(Joined{std::move(moved), tier});
+  return fresh.empty() ? absl::OkStatus() : WaitForRows(std::move(fresh));
+}
+
+Status RunCoordinator::MayJoin(const std::string& client_id) {
   RIVULET_RETURN_IF_ERROR(CheckDisplayName("a client's name", client_id));
   if (machine_.knows(client_id)) return absl::OkStatus();
   const auto others = static_cast<int64_t>(joining_names_.size() - joining_names_.count(client_id));
-  RIVULET_RETURN_IF_ERROR(machine_.MayJoin(client_id, others));
+  return machine_.MayJoin(client_id, others);
+}
+
+Status RunCoordinator::WaitForRows(std::vector<std::pair<std::string, std::string>> client_ids) {
   if (joining_ == nullptr) joining_ = std::make_shared<Joining>();
   const std::shared_ptr<Joining> joining = joining_;
-  joining->client_ids.push_back(client_id);
-  joining_names_.insert(client_id);
+  for (auto& client : client_ids) {
+    joining_names_.insert(client.first);
+    joining->client_ids.push_back(std::move(client));
+  }
   while (!joining->done) {
     if (writing_names_) {
       changed_.Wait(mutex_);
@@ -342,8 +363,10 @@ void RunCoordinator::WriteJoining() {
   const std::shared_ptr<Joining> joining = std::exchange(joining_, nullptr);
   const auto [from_round, from_attempt] = machine_.next_draw();
   std::vector<RunClient> fresh;
-  for (const std::string& client_id : joining->client_ids) {
+  std::map<std::string, std::vector<std::string>> by_tier;
+  for (const auto& [client_id, tier] : joining->client_ids) {
     if (!machine_.knows(client_id)) fresh.push_back({client_id, from_round, from_attempt});
+    by_tier[tier].push_back(client_id);
   }
   if (!fresh.empty() && !machine_.over()) {
     writing_names_ = true;
@@ -352,7 +375,7 @@ void RunCoordinator::WriteJoining() {
     mutex_.Lock();
     writing_names_ = false;
     if (joining->status.ok() && !machine_.over()) {
-      Feed(Joined{joining->client_ids, ""});
+      for (auto& [tier, client_ids] : by_tier) Feed(Joined{std::move(client_ids), tier});
       std::string who = fmt::format("client '{}' has joined", fresh[0].client_id);
       if (fresh.size() > 1)
         who = fmt::format("client '{}' and {} more have joined", fresh[0].client_id, fresh.size() - 1);
@@ -360,7 +383,7 @@ void RunCoordinator::WriteJoining() {
       Say(Note("info", std::move(who), machine_.round()));
     }
   }
-  for (const std::string& client_id : joining->client_ids) joining_names_.erase(client_id);
+  for (const auto& [client_id, tier] : joining->client_ids) joining_names_.erase(client_id);
   joining->done = true;
   changed_.NotifyAll();
 }

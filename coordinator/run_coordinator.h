@@ -125,9 +125,14 @@ class RunCoordinator final : public Coordinator {
   };
   // Names that wait for their rows, and who brought them for the word that they are written.
   struct Joining {
-    std::vector<std::string> client_ids;
+    std::vector<std::pair<std::string, std::string>> client_ids;  // with the tier that each is reached through
     bool done = false;
     Status status;
+  };
+  // A process that speaks for the clients that call it. A later one of its name takes its place.
+  struct Tier {
+    uint64_t session = 0;
+    std::set<uint64_t> retired;
   };
   // run_coordinator.cc
   VersionWriter::Options WriterOptions();
@@ -149,6 +154,11 @@ class RunCoordinator final : public Coordinator {
   void TellProgress() REQUIRES(mutex_);  // of the open attempt
   // Frees mutex_ while it writes: what a caller has read under it before may no longer hold.
   Status AddClient(const std::string& client_id) REQUIRES(mutex_);
+  // The same of names that a tier serves; of those that are turned away it says why.
+  Status AddClientsOf(const std::string& tier, const std::vector<ServedName>& names,
+                      std::vector<RefusedName>* refused_names) REQUIRES(mutex_);
+  Status MayJoin(const std::string& client_id) REQUIRES(mutex_);
+  Status WaitForRows(std::vector<std::pair<std::string, std::string>> client_ids) REQUIRES(mutex_);
   void WriteJoining() REQUIRES(mutex_);
   void Later(std::function<void()> callback) REQUIRES(mutex_);
   void Drain() EXCLUDES(mutex_);          // runs callbacks in order, without the lock
@@ -185,8 +195,12 @@ class RunCoordinator final : public Coordinator {
 
   // api.cc
   Status CheckCaller(const Caller& caller) const;
-  Status CheckAble(const PollRequest& request) const;
-  Status Admit(const PollRequest& request) EXCLUDES(mutex_);  // makes a caller that speaks for itself a member
+  Status CheckProtocol(const PollRequest& request) const;
+  Status CheckAble(const std::string& client_id, const std::vector<DatasetOffer>& datasets) const;
+  // Makes a caller that speaks for itself a member; of a tier, those whom it names, but for those who are turned away.
+  Status Admit(const PollRequest& request, std::vector<RefusedName>* refused_names) EXCLUDES(mutex_);
+  Status AdmitTier(const PollRequest& request, std::vector<RefusedName>* refused_names) REQUIRES(mutex_);
+  Status MayServe(const std::string& tier, const std::string& client_id) const REQUIRES(mutex_);
   Task MakeTask(const Offer& offer) const REQUIRES(mutex_);
   // These two free mutex_ while they ask the history.
   std::optional<TaskOutcome> EarlierOutcome(const std::string& client_id) REQUIRES(mutex_);
@@ -260,7 +274,9 @@ class RunCoordinator final : public Coordinator {
   StateBook states_ GUARDED_BY(mutex_);    // where clients keep something
   // By site, what it has not been told of the tasks that it did for others, where these keep something.
   std::unordered_map<std::string, std::vector<TaskOutcome>> untold_ GUARDED_BY(mutex_);
-  std::shared_ptr<Joining> joining_ GUARDED_BY(mutex_);  // gathers names; null: none
+  std::map<std::string, Tier> tiers_ GUARDED_BY(mutex_);
+  std::unordered_map<std::string, TimeMs> called_ GUARDED_BY(mutex_);  // when a member was last heard of, on its way
+  std::shared_ptr<Joining> joining_ GUARDED_BY(mutex_);                // gathers names; null: none
   Refusals refusals_ GUARDED_BY(mutex_);
   std::unordered_set<std::string> joining_names_ GUARDED_BY(mutex_);  // each has a place in the population
   bool writing_names_ GUARDED_BY(mutex_) = false;

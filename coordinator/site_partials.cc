@@ -1,6 +1,6 @@
 // Partials that sites of other processes send: staged as updates are, read whole, and then taken as those of this
 // process are (in_place.cc).
-#include "coordinator/chunk_writers.h"
+#include "coordinator/intake/chunk_writers.h"
 #include "coordinator/intake/site_partial.h"
 #include "coordinator/run_coordinator.h"
 #include "engine/profile/tracer.h"
@@ -89,9 +89,10 @@ StatusOr<SubmitResult> RunCoordinator::ClosePartial(const std::shared_ptr<Attemp
     MutexLock lock(mutex_);
     attempt->arriving.erase(key);
     if (const auto& now = AttemptOf(attempt->kind); now != nullptr) now->arriving.erase(key);
-    if (result.ok() && result->kind == SubmitResult::Kind::kRefused) Feed(SiteLost{caller.name});
-    if (!site.ok()) {
-      distrusted_[{caller.name, caller.session}] = result->reason;
+    const bool refused = result.ok() && result->kind == SubmitResult::Kind::kRefused;
+    if (refused) Feed(SiteLost{caller.name});
+    if (!site.ok()) distrusted_[{caller.name, caller.session}] = result->reason;
+    if (!site.ok() || (refused && attempt->open)) {
       event = Note("warning", fmt::format("the partial of site '{}' is refused: {}", caller.name, result->reason),
                    attempt->round);
     }

@@ -1,7 +1,7 @@
 // What clients keep from task to task, where the sites that work for them share no disk: it lies beside the run's
 // models, as a simulation's does, so that a run may even go from one to the other. A task's site fetches the proposal
 // that it begins with and leaves its own before its update comes, so no accepted update lacks its state.
-#include "coordinator/chunk_writers.h"
+#include "coordinator/intake/chunk_writers.h"
 #include "coordinator/run_coordinator.h"
 #include "federated/states/state_blob.h"
 

@@ -35,6 +35,7 @@ struct CoordinatorCommandOptions {
   std::string listen;
   std::string plan;
   std::string clients;
+  bool tiers = false;
   SecurityOptions security;
   bool json = false;
   TraceOptions trace;
@@ -164,7 +165,8 @@ Status Coordinate(const CoordinatorCommandOptions& options) {
   }
   RIVULET_ASSIGN_OR_RETURN(
       std::unique_ptr<GrpcServer> server,
-      GrpcServer::Start(*api, {.listen = *listen, .credentials = std::move(security.credentials)}));
+      GrpcServer::Start(
+          *api, {.listen = *listen, .credentials = std::move(security.credentials), .admit_tiers = options.tiers}));
   const std::string address = server->address().ToString();
   if (options.json) {
     PrintEvent("listening", {{"address", address}, {"run_id", run_id}});
@@ -185,6 +187,7 @@ Status Coordinate(const CoordinatorCommandOptions& options) {
   const Status traced = watching->Finish();
   if (interrupted) {
     std::string more = "--listen " + address + ShellArguments(options.security);
+    if (options.tiers) more += " --tiers";
     if (!options.clients.empty()) more += " --clients " + ShellQuote(options.clients);
     const Status told = InterruptedError("coordinator", options.run, more, run_id);
     return interrupt.asked() ? StoppedAsAsked(told) : told;
@@ -211,6 +214,8 @@ const RegisterCommand kCoordinator(20, [] {
   AddSecurityOptions(command, &options->security);
   command.Option("--clients", "FILE", &options->clients,
                  "admit only the clients that it names, one a line; a name may be added while it runs");
+  command.Flag("--tiers", &options->tiers,
+               "admit tiers (rivulet aggregator), which fold what their clients bring: nobody here sees a single one");
   command.Flag("--json", &options->json, "say what happens as JSON on stdout, one object per line, the result last");
   AddTraceOptions(command, &options->trace);
   command.run = [options] { return Coordinate(*options); };

@@ -4,6 +4,12 @@
 #include "cli/run/options.h"
 
 namespace rivulet {
+namespace {
+
+// What `rivulet ca` does for a role: clients and coordinators get kits, which start by themselves.
+const char* MadeBy(Role role) { return role == Role::kClient || role == Role::kCoordinator ? "kit" : "issue"; }
+
+}  // namespace
 
 void AddSecurityOptions(Command& command, SecurityOptions* options) {
   command.Option("--tls", "DIR", &options->tls,
@@ -25,9 +31,9 @@ StatusOr<Security> SecurityOf(const SecurityOptions& options, Role role, const N
   }
   if (options.tls.empty() && options.insecure == 0) {
     return UsageError(
-        "nothing says who this is: give --tls DIR, the folder of a kit that 'rivulet ca kit {}/{}' makes, or accept "
-        "plaintext with --insecure",
-        RoleText(role), role == Role::kCoordinator ? "HOST" : "ID");
+        "nothing says who this is: give --tls DIR, the folder that 'rivulet ca {} {}/{}' makes, or accept plaintext "
+        "with --insecure",
+        MadeBy(role), RoleText(role), role == Role::kCoordinator ? "HOST" : "ID");
   }
   if (options.tls.empty()) {
     Security security{InsecureCredentials(options.insecure >= 2), ""};
@@ -38,8 +44,8 @@ StatusOr<Security> SecurityOf(const SecurityOptions& options, Role role, const N
                            WatchedIdentity::Open(FileSystem::Default(), Clock::System(), options.tls, {.tell = tell}));
   const CertificateName name = identity->Current()->name;
   if (name.role != role) {
-    return FailedPrecondition("'{}' is the folder of '{}', and this is a {}; give that of 'rivulet ca kit {}/…'",
-                              options.tls, name.ToString(), RoleText(role), RoleText(role));
+    return FailedPrecondition("'{}' is the folder of '{}', and this is a {}; give that of 'rivulet ca {} {}/…'",
+                              options.tls, name.ToString(), RoleText(role), MadeBy(role), RoleText(role));
   }
   return Security{TlsCredentials(std::move(identity), std::move(tell)), name.id};
 }

@@ -3,10 +3,24 @@
 #include <cmath>
 #include <optional>
 
+#include "engine/base/check.h"
+#include "federated/codecs/codec.h"
 #include "federated/updates/task_records.h"
 #include "federated/updates/update_message.h"
 
 namespace rivulet {
+
+// What is around the parts, framing and scalars, is bounded together; whoever aggregates the parts knows their codecs.
+int64_t MostUpdateBytes(const AggregationSpec& spec) {
+  int64_t bytes = 64 * 1024;
+  for (const PartSpec& part : spec.parts) {
+    const auto codec = Codec::Create(part.codec, part.elements, part.codec_settings);
+    RIVULET_CHECK(codec.ok(), "{}", Message(codec.status()));
+    bytes += (*codec)->MaxBytes();
+  }
+  return bytes;
+}
+
 // Nothing in an update is trusted, and nothing of it is weighed twice: what its identity covers arrived as it was sent,
 // and what its values are the fold finds out.
 StatusOr<ArrivedUpdate> ReadUpdate(const Upload::Whole& whole) {

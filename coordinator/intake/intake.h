@@ -20,6 +20,7 @@
 #include "coordinator/intake/upload.h"
 #include "engine/base/mutex.h"
 #include "engine/base/status.h"
+#include "federated/aggregation/aggregation.h"
 #include "federated/aggregation/update.h"
 #include "federated/transport/coordinator_api.h"
 
@@ -36,6 +37,9 @@ struct ArrivedUpdate {
 // Of the bytes of a whole upload. INVALID_ARGUMENT: it is no Update message, or declares no number of examples; a
 // sentence for whoever sent it. Its values are not looked at: the fold does, in one pass.
 StatusOr<ArrivedUpdate> ReadUpdate(const Upload::Whole& whole);
+
+// No update of a plan with this aggregation has more bytes.
+int64_t MostUpdateBytes(const AggregationSpec& spec);
 
 // Thread-safe.
 class Intake {

@@ -73,6 +73,12 @@ std::optional<LeaseSlot> LeaseBook::NextOffered(TaskKind kind) const {
   return of_kind.empty() ? std::nullopt : std::optional(of_kind.begin()->second);
 }
 
+std::optional<LeaseSlot> LeaseBook::NextOffered(TaskKind kind, const std::string& via) const {
+  const auto& of_kind = offered_via_[KindIndex(kind)];
+  const auto found = of_kind.find(via);
+  return found == of_kind.end() ? std::nullopt : std::optional(found->second.begin()->second);
+}
+
 std::vector<LeaseSlot> LeaseBook::InHandOf(const std::string& site) const {
   std::vector<LeaseSlot> slots;
   if (const auto found = in_hand_.find(site); found != in_hand_.end()) {
@@ -134,6 +140,12 @@ void LeaseBook::MakeDue(LeaseSlot slot) {
   Index(slot);
 }
 
+void LeaseBook::SetVia(LeaseSlot slot, const std::string& via) {
+  Unindex(slot);
+  slots_[slot].via = via;
+  Index(slot);
+}
+
 void LeaseBook::Remove(LeaseSlot slot) {
   Unindex(slot);
   by_task_.erase(slots_[slot].task);
@@ -146,7 +158,10 @@ void LeaseBook::Remove(LeaseSlot slot) {
 
 void LeaseBook::Index(LeaseSlot slot) {
   const Lease& lease = slots_[slot];
-  if (lease.state == Lease::State::kOffered && lease.due) offered_[KindIndex(lease.kind)].emplace(order_[slot], slot);
+  if (lease.state == Lease::State::kOffered && lease.due) {
+    offered_[KindIndex(lease.kind)].emplace(order_[slot], slot);
+    if (!lease.via.empty()) offered_via_[KindIndex(lease.kind)][lease.via].emplace(order_[slot], slot);
+  }
   if (lease.in_hand()) in_hand_[lease.site].emplace(order_[slot], slot);
   if (lease.expires != 0) expiries_.emplace(lease.expires, slot);
 }
@@ -154,7 +169,14 @@ void LeaseBook::Index(LeaseSlot slot) {
 // A site without anything in hand leaves nothing behind: in a deployed run every client is one.
 void LeaseBook::Unindex(LeaseSlot slot) {
   const Lease& lease = slots_[slot];
-  if (lease.state == Lease::State::kOffered) offered_[KindIndex(lease.kind)].erase(order_[slot]);
+  if (lease.state == Lease::State::kOffered) {
+    offered_[KindIndex(lease.kind)].erase(order_[slot]);
+    auto& of_tiers = offered_via_[KindIndex(lease.kind)];
+    if (const auto tier = lease.via.empty() ? of_tiers.end() : of_tiers.find(lease.via); tier != of_tiers.end()) {
+      tier->second.erase(order_[slot]);
+      if (tier->second.empty()) of_tiers.erase(tier);
+    }
+  }
   if (lease.expires != 0) expiries_.erase({lease.expires, slot});
   if (!lease.in_hand()) return;
   const auto site = in_hand_.find(lease.site);

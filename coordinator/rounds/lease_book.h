@@ -82,6 +82,8 @@ class LeaseBook {
   std::optional<LeaseSlot> OfClient(const std::string& client_id, TaskKind kind = TaskKind::kTrain) const;
   // The first of a kind that is offered and due, in the order in which they were added, and how many there are.
   std::optional<LeaseSlot> NextOffered(TaskKind kind = TaskKind::kTrain) const;
+  // The same of those that are reached through the tier `via`.
+  std::optional<LeaseSlot> NextOffered(TaskKind kind, const std::string& via) const;
   int64_t CountOffered(TaskKind kind) const { return static_cast<int64_t>(offered_[static_cast<size_t>(kind)].size()); }
   // What a site has in hand (taken, staging), in the order in which it was added.
   std::vector<LeaseSlot> InHandOf(const std::string& site) const;
@@ -98,6 +100,7 @@ class LeaseBook {
   void SetState(LeaseSlot slot, Lease::State state, std::string reason = "");
   void BeginStep(LeaseSlot slot, int step);  // reported before, now in its site's hands again
   void MakeDue(LeaseSlot slot);
+  void SetVia(LeaseSlot slot, const std::string& via);
   // Forgets a lease in any state; its task may be asked for no more.
   void Remove(LeaseSlot slot);
 
@@ -112,7 +115,8 @@ class LeaseBook {
   uint64_t added_ = 0;
   std::unordered_map<TaskId, LeaseSlot> by_task_;
   std::array<std::unordered_map<std::string, LeaseSlot>, kTaskKinds> by_client_;
-  std::array<std::map<uint64_t, LeaseSlot>, kTaskKinds> offered_;           // and due; by order
+  std::array<std::map<uint64_t, LeaseSlot>, kTaskKinds> offered_;  // and due; by order
+  std::array<std::unordered_map<std::string, std::map<uint64_t, LeaseSlot>>, kTaskKinds> offered_via_;  // by tier
   std::unordered_map<std::string, std::map<uint64_t, LeaseSlot>> in_hand_;  // by site, by order
   std::set<std::pair<TimeMs, LeaseSlot>> expiries_;                         // of those that lapse
 };

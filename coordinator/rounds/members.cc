@@ -52,6 +52,14 @@ const std::string& Members::via(const std::string& client_id) const {
   return found == via_.end() ? none : found->second;
 }
 
+void Members::SetVia(const std::string& client_id, const std::string& via) {
+  if (via.empty()) {
+    via_.erase(client_id);
+  } else {
+    via_.insert_or_assign(client_id, via);
+  }
+}
+
 void Members::BeginDraw(DrawAt draw) {
   draw_ = draw;
   order_.reset();

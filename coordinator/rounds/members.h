@@ -41,6 +41,7 @@ class Members {
   Status MayJoin(const std::string& client_id, int64_t others) const { return names_->MayInsert(client_id, others); }
   int64_t size() const;
   const std::string& via(const std::string& client_id) const;  // "" for none
+  void SetVia(const std::string& client_id, const std::string& via);
 
   // All draws from now on are this one or later ones.
   void BeginDraw(DrawAt draw);

@@ -39,7 +39,7 @@ namespace rivulet {
 struct Joined {
   std::vector<std::string> client_ids;
   std::string via;
-};  // known from now on; a name twice is once
+};  // known from now on; a name twice is once, and is reached as it was told last
 struct Left {
   std::string client_id;
 };  // no candidate any more; its lease is dropped
@@ -52,6 +52,7 @@ struct SitePolled {
   enum class Serves : uint8_t {
     kItself,  // the client of its own name
     kAny,     // every client: a worker of a simulation
+    kNames,   // those that are reached through it: a tier
   } serves = Serves::kItself;
   // A lease of this site that is neither held nor named here is offered to it again: its process was restarted. What is
   // held needs to be said once.
@@ -62,6 +63,10 @@ struct SitePolled {
   };
   std::vector<Holding> working_on;
   int64_t want = 1;  // tasks that it would take now
+  // Of a tier: those of its clients that have called it since its last poll. It says of every task that it has whether
+  // it is held, each time; one that is held no more is being done again. What is in its hands and not named it has
+  // again if its client is among these.
+  std::vector<std::string> names = {};
 };
 struct StepReported {
   std::string client_id;

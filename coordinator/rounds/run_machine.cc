@@ -122,10 +122,33 @@ std::vector<Action> RunMachine::On(const Event& event, TimeMs now) {
 void RunMachine::Handle(const Joined& event, TimeMs now, Actions& actions) {
   const auto [round, attempt] = next_draw();
   for (const std::string& client_id : event.client_ids) {
+    Route(client_id, event.via, now);
     members_.Add(client_id, {round, attempt}, event.via);
     presence_.Saw(client_id, now);
   }
   OpenNext(now, actions);
+}
+
+// Whoever has had its task on the other way has it no longer.
+void RunMachine::Route(const std::string& client_id, const std::string& via, TimeMs now) {
+  if (!knows(client_id) || members_.via(client_id) == via) return;
+  const std::string before = members_.via(client_id);
+  members_.SetVia(client_id, via);
+  for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
+    const auto slot = Open(kind) != nullptr ? book_.OfClient(client_id, kind) : std::nullopt;
+    if (!slot || book_.at(*slot).resolved()) continue;
+    book_.SetVia(*slot, via);
+    const Lease& lease = book_.at(*slot);
+    const bool had = lease.state == State::kTaken || lease.state == State::kHeld;
+    if (had && lease.step == 0 && lease.site == (before.empty() ? client_id : before)) OfferAgain(*slot, now);
+  }
+}
+
+void RunMachine::OfferAgain(LeaseSlot slot, TimeMs now) {
+  UpdateBuffer& buffer = Of(book_.at(slot)).buffer;
+  Release(slot, State::kOffered);
+  Extend(slot, now);
+  if (buffer.state() == UpdateBuffer::State::kClosing) buffer.Reopen();
 }
 
 void RunMachine::Handle(const Left& event, TimeMs now, Actions& actions) {
@@ -150,6 +173,7 @@ void RunMachine::Handle(const Polled& event, TimeMs now, Actions& actions) {
 // What a site says comes before what it gets: the last held lease may be what the attempt has waited for.
 void RunMachine::Handle(const SitePolled& event, TimeMs now, Actions& actions) {
   const bool itself = event.serves == SitePolled::Serves::kItself;
+  const bool tier = event.serves == SitePolled::Serves::kNames;
   if (over()) {
     const std::string why = phase_ == Phase::kFinished
                                 ? fmt::format("the run has finished after round {}", committed_round_)
@@ -165,6 +189,9 @@ void RunMachine::Handle(const SitePolled& event, TimeMs now, Actions& actions) {
   }
   if (itself) {
     presence_.Saw(event.site, now);
+  } else if (tier) {
+    for (const std::string& client_id : event.names)
+      if (knows(client_id)) presence_.Saw(client_id, now);
   } else {
     const bool fresh = !presence_.seen_sites().contains(event.site);
     presence_.SawSite(event.site, now);
@@ -176,9 +203,8 @@ void RunMachine::Handle(const SitePolled& event, TimeMs now, Actions& actions) {
   std::set<TaskKind> holds_more;
   for (const SitePolled::Holding& holding : event.working_on) {
     const auto slot = book_.Find(holding.task);
-    if (slot && itself && book_.at(*slot).client_id == event.site && MayComeBack(book_.at(*slot))) {
-      Take(*slot, event.site, now);
-    }
+    const bool of_site = slot && (itself ? book_.at(*slot).client_id : book_.at(*slot).via) == event.site;
+    if (of_site && (itself || tier) && MayComeBack(book_.at(*slot))) Take(*slot, event.site, now);
     if (!slot || book_.at(*slot).resolved() || book_.at(*slot).site != event.site) {
       actions.push_back(Cancel{holding.task});
       continue;
@@ -190,6 +216,10 @@ void RunMachine::Handle(const SitePolled& event, TimeMs now, Actions& actions) {
     if (holding.held && !itself && lease.state == State::kTaken && Of(lease).buffer.at_last_step()) {
       holds_more.insert(lease.kind);
       SetState(*slot, State::kHeld);
+    } else if (tier && !holding.held && lease.state == State::kHeld) {
+      UpdateBuffer& buffer = Of(lease).buffer;
+      SetState(*slot, State::kTaken);
+      if (buffer.state() == UpdateBuffer::State::kClosing) buffer.Reopen();
     }
   }
   size_t answers = actions.size();
@@ -205,7 +235,7 @@ void RunMachine::Handle(const SitePolled& event, TimeMs now, Actions& actions) {
     const auto* asked = std::get_if<HandOverPartial>(&actions[answers]);
     if (std::holds_alternative<Offer>(actions[answers]) || (asked != nullptr && asked->site == event.site)) return;
   }
-  const int64_t pace = Pace::WaitFor(itself ? known_clients() : presence_.sites());
+  const int64_t pace = Pace::WaitFor(itself || tier ? known_clients() : presence_.sites());
   actions.push_back(AskToWait{event.site, Awaited(now), named.empty() ? pace : heartbeat_ms()});
 }
 
@@ -213,6 +243,7 @@ void RunMachine::Handle(const SitePolled& event, TimeMs now, Actions& actions) {
 // that speaks for itself trains first, as a version waits for that. A site of many names is given both kinds in any
 // case, and an evaluation first: it is of an older version, whose model is kept for it.
 void RunMachine::GiveLeases(const SitePolled& poll, const std::set<LeaseSlot>& named, TimeMs now, Actions& actions) {
+  if (poll.serves == SitePolled::Serves::kNames) return GiveLeasesOfTier(poll, named, now, actions);
   int64_t want = poll.want;
   const auto give = [&](LeaseSlot slot) {
     actions.push_back(OfferOf(slot, true));
@@ -246,6 +277,40 @@ void RunMachine::GiveLeases(const SitePolled& poll, const std::set<LeaseSlot>& n
     if (open == nullptr) continue;
     for (int64_t left = std::min(share, open->buffer.Room()); left > 0; --left, --share) {
       const auto slot = book_.NextOffered(kind);
+      if (!slot) break;
+      Take(*slot, poll.site, now);
+      give(*slot);
+    }
+  }
+}
+
+// Each as its client would have it that called itself; but new ones only as long as there is room, as its partial is
+// taken as a whole.
+void RunMachine::GiveLeasesOfTier(const SitePolled& poll, const std::set<LeaseSlot>& named, TimeMs now,
+                                  Actions& actions) {
+  int64_t want = poll.want;
+  const auto give = [&](LeaseSlot slot) {
+    actions.push_back(OfferOf(slot, true));
+    --want;
+  };
+  for (const std::string& client_id : poll.names) {
+    for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
+      const auto slot = Open(kind) != nullptr ? book_.OfClient(client_id, kind) : std::nullopt;
+      if (want <= 0 || !slot || book_.at(*slot).via != poll.site || named.contains(*slot)) continue;
+      const Lease& lease = book_.at(*slot);
+      if (lease.site == poll.site && lease.in_hand()) {
+        Extend(*slot, now);
+        give(*slot);
+      } else if (MayComeBack(lease)) {
+        Take(*slot, poll.site, now);
+        give(*slot);
+      }
+    }
+  }
+  for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
+    const Gathering* const open = Open(kind);
+    for (int64_t room = open == nullptr ? 0 : open->buffer.Room(); room > 0 && want > 0; --room) {
+      const auto slot = book_.NextOffered(kind, poll.site);
       if (!slot) break;
       Take(*slot, poll.site, now);
       give(*slot);
@@ -563,7 +628,7 @@ void RunMachine::LetLapse(TimeMs now, Actions& actions) {
   std::set<TaskKind> moved;
   for (const LeaseSlot slot : book_.Expired(now)) {
     const Lease& lease = book_.at(slot);
-    const bool served = lease.served_by_another();
+    const bool served = lease.served_by_another() && lease.via.empty();
     const auto site = presence_.seen_sites().find(lease.site);
     if (lease.state == State::kHeld && site != presence_.seen_sites().end() && site->second + rules_.lease_ms > now) {
       Extend(slot, site->second);  // what is held needs to be said once

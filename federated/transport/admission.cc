@@ -42,7 +42,7 @@ Status Admission::Read() {
 Status Admission::Admit(const Caller& caller) {
   {
     MutexLock lock(mutex_);
-    if (names_.contains(caller.name)) return absl::OkStatus();
+    if (names_.contains(caller.name) || tiers_.contains(caller.name)) return absl::OkStatus();
     if (const Status read = Read(); !read.ok()) {
       teller_.Tell(fmt::format("the list of clients was not read anew: {}", Message(read)));
     } else if (names_.contains(caller.name)) {
@@ -54,9 +54,25 @@ Status Admission::Admit(const Caller& caller) {
   return PermissionDenied("client '{}' is not expected here; ask who runs the coordinator to add it to the list", name);
 }
 
+// A tier has proved who it is; whom it serves is nobody the less to be expected.
 StatusOr<PollReply> Admission::Poll(const PollRequest& request) {
-  RIVULET_RETURN_IF_ERROR(Admit(request.caller));
-  return api_.Poll(request);
+  if (request.serves.kind != Serves::Kind::kNames) {
+    RIVULET_RETURN_IF_ERROR(Admit(request.caller));
+    return api_.Poll(request);
+  }
+  PollRequest admitted = request;
+  std::vector<RefusedName> refused;
+  std::erase_if(admitted.serves.names, [&](const ServedName& served) {
+    Status status = Admit({.name = served.name});
+    const bool stranger = !status.ok();
+    if (stranger) refused.push_back({served.name, std::move(status)});
+    return stranger;
+  });
+  RIVULET_ASSIGN_OR_RETURN(PollReply reply, api_.Poll(admitted));
+  reply.refused_names.insert(reply.refused_names.end(), refused.begin(), refused.end());
+  MutexLock lock(mutex_);
+  tiers_.insert(request.caller.name);
+  return reply;
 }
 
 StatusOr<std::unique_ptr<ChunkReader>> Admission::Fetch(const Caller& caller, const BlobId& blob, int64_t offset) {

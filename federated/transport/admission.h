@@ -1,5 +1,6 @@
 // A CoordinatorApi that passes on the calls of those whom somebody expects, and refuses everybody else. Without
 // certificates it is what keeps strangers' names out of a run; with them it admits fewer than the authority has signed.
+// Of a tier it admits the clients that are expected; whether there may be tiers is the server's to say.
 #pragma once
 
 #include <functional>
@@ -49,6 +50,7 @@ class Admission final : public CoordinatorApi {
   Mutex mutex_;
   std::string text_ GUARDED_BY(mutex_);  // of the file, as last seen
   std::set<std::string, std::less<>> names_ GUARDED_BY(mutex_);
+  std::set<std::string, std::less<>> tiers_ GUARDED_BY(mutex_);  // that have polled, and may bring what they hold
 };
 
 }  // namespace rivulet

@@ -15,8 +15,11 @@ constexpr std::chrono::seconds kSecondProcess{1};
 StatusOr<PollReply> Attendance::Poll(const PollRequest& request) {
   StatusOr<PollReply> reply = api_.Poll(request);
   if (reply.ok()) {
-    const auto& [name, serial, run_id, session] = request.caller;
+    const std::string& name = request.caller.name;
+    const uint64_t session = request.caller.session;
     MutexLock lock(mutex_);
+    // A tier tells those whom it serves.
+    for (const ServedName& served : request.serves.names) unaware_.erase(served.name);
     if (!reply->over) {
       unaware_[name] = Clock::now() + std::chrono::milliseconds(reply->wait_ms) + kGrace;
       sessions_.emplace(name, session);

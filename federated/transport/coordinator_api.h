@@ -40,6 +40,8 @@ struct Caller {
   std::string certificate_serial;  // "" without TLS
   std::string run_id;              // "" at the first poll: the coordinator's current run
   uint64_t session = 0;            // tells processes of one name apart, who may be two by mistake; a random number
+  // What the certificate says it is. Without one it is whatever it acts as.
+  enum class Proven : uint8_t { kNothing, kClient, kTier } proven = Proven::kNothing;
 };
 
 // What both ends mean by these structs. A client of another is told so at its first poll.
@@ -56,14 +58,26 @@ struct Capabilities {
   std::vector<DatasetOffer> datasets;
 };
 
+// A client that calls a tier, as the tier has heard of it.
+struct ServedName {
+  std::string name;
+  std::vector<DatasetOffer> datasets;
+};
+
 // For whom a site speaks.
 struct Serves {
   enum class Kind : uint8_t {
     kItself,  // the caller's own name
     kAny,     // every name of the run: a simulation's workers
+    kNames,   // those that call it, as a tier (tier/tier.h): each is served through one tier, or calls itself
   };
   Kind kind = Kind::kItself;
+  // Of a tier: who has called it since it said so last. A poll is then that of each of them, who is known and present
+  // by it as if it had called itself; and what it has of a task that is not in `working_on` it has again, as if its
+  // own process had been started anew. At most kMostServed.
+  std::vector<ServedName> names = {};
 };
+inline constexpr size_t kMostServed = 4096;  // names in one poll, which is one message
 
 struct TaskProgress {
   TaskId task;
@@ -76,7 +90,8 @@ struct PollRequest {
   Capabilities capabilities;  // of a site that serves others, without data sets: its names have their own
   Serves serves = {};
   // What is in this site's hands. A task of this site that is neither held nor named is given to it again: its process
-  // was restarted. What is held needs to be said once.
+  // was restarted. What is held needs to be said once; by a tier each time, and what it held and does not any more it
+  // says so: that task is being done again.
   std::vector<TaskProgress> working_on = {};
   int64_t want = 1;  // tasks that it would take now; 0: it only tells
   // With no task to give, nothing to cancel or to hand over and the run not over, the answer may wait so long for one
@@ -149,6 +164,12 @@ struct HandOver {
   std::vector<TaskId> tasks;  // those that it must hold
 };
 
+// A client that is not to be served through this tier; `reason` has the code that it would be refused with itself.
+struct RefusedName {
+  std::string name;
+  Status reason;
+};
+
 // Tasks, or that the run is over, or neither: then there is nothing to do but wait.
 struct PollReply {
   std::vector<Task> tasks;          // at most `want`
@@ -157,7 +178,8 @@ struct PollReply {
   // Of earlier tasks: the last one of a caller that serves itself, at every poll; of one that serves others, where its
   // names keep something from task to task, each once: that it is in no version, or in a durable one.
   std::vector<TaskOutcome> outcomes;
-  int64_t wait_ms = 0;  // poll again after so long (a hint)
+  std::vector<RefusedName> refused_names;  // of Serves::names
+  int64_t wait_ms = 0;                     // poll again after so long (a hint)
   Awaited awaited;
   // The run is over for this caller, and how: "the run has finished after round 3", "the run has failed: …".
   struct Over {

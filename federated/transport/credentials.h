@@ -32,7 +32,7 @@ class TransportCredentials {
   // Whether they may be used with `address`: FAILED_PRECONDITION says why not.
   virtual Status Check(const NetworkAddress& address) const = 0;
   // For one server; for one channel to `coordinator`.
-  virtual StatusOr<std::unique_ptr<ServerSecurity>> ForServer(bool admit_sites) const = 0;
+  virtual StatusOr<std::unique_ptr<ServerSecurity>> ForServer(bool admit_tiers) const = 0;
   virtual std::unique_ptr<ChannelSecurity> ForChannel(const NetworkAddress& coordinator) const = 0;
 };
 
@@ -42,7 +42,7 @@ std::shared_ptr<const TransportCredentials> InsecureCredentials(bool beyond_loop
 // Mutual TLS 1.3 with the certificate, key, authority and revocation list of `identity`, which is followed: what
 // replaces them counts for the next connection, and what is revoked or has expired for the next call too. A client is
 // its certificate's name and no other, a server must bear the host that the client dials; what a peer shows is verified
-// by certificates/verify.h alone. Calls are for clients, and for tiers where sites are admitted.
+// by certificates/verify.h alone. Calls are for clients, and for tiers where they are admitted.
 // `tell` hears why somebody was refused, one sentence for each reason once a minute; of a server, on any thread.
 std::shared_ptr<const TransportCredentials> TlsCredentials(std::shared_ptr<WatchedIdentity> identity,
                                                            std::function<void(const std::string& sentence)> tell);

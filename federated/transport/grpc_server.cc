@@ -24,10 +24,41 @@ namespace {
 struct Shared {
   CoordinatorApi& api;
   ServerSecurity& security;
-  const bool admit_sites;
+  const bool admit_sites, admit_tiers;
   StreamGuard guard;
   std::unique_ptr<Executor> calls, streams;
 };
+
+// Of whoever speaks for `serves`; its certificate, where there is one, says what it may be.
+Status CheckServes(const Shared& shared, const Caller& caller, Serves::Kind serves) {
+  if (serves == Serves::Kind::kAny && !shared.admit_sites) {
+    return PermissionDenied("'{}' wants to speak for every client of the run, and no such site is admitted here",
+                            caller.name);
+  }
+  if (serves == Serves::Kind::kNames && !shared.admit_tiers) {
+    return PermissionDenied(
+        "'{}' wants to speak for the clients that call it, and no tier is admitted here; start this coordinator with "
+        "--tiers",
+        caller.name);
+  }
+  if (serves == Serves::Kind::kNames && caller.proven == Caller::Proven::kClient) {
+    return PermissionDenied(
+        "the certificate of 'client/{}' does not make it a tier; use one that does ('rivulet ca issue tier/ID')",
+        caller.name);
+  }
+  if (serves == Serves::Kind::kItself && caller.proven == Caller::Proven::kTier) {
+    return PermissionDenied(
+        "the certificate of 'tier/{}' is not a client's, and only clients train; use the kit of a client ('rivulet ca "
+        "kit client/ID')",
+        caller.name);
+  }
+  return absl::OkStatus();
+}
+
+// Whether it may bring what many clients have made together.
+bool MayBringPartials(const Shared& shared, const Caller& caller) {
+  return shared.admit_sites || (shared.admit_tiers && caller.proven != Caller::Proven::kClient);
+}
 
 // One stream of either direction. gRPC's reactors call back on gRPC's threads, concurrently where one lets them, may
 // report an end while something is under way, and are theirs to delete; most of what can go wrong with them is two
@@ -220,7 +251,9 @@ class SubmitStream final : public Stream<grpc::ServerBidiReactor<rpc::SubmitMess
     RIVULET_RETURN_IF_ERROR(Name(header.caller(), "uploads"));
     RIVULET_ASSIGN_OR_RETURN(const Submission submission, FromMessage(header.submission()));
     what_ = submission.task.empty() ? "a partial" : fmt::format("task '{}'", submission.task);
-    if (submission.kind != Submission::Kind::kUpdate && !shared().admit_sites) {
+    const bool partial = submission.kind == Submission::Kind::kPartial;
+    if (submission.kind != Submission::Kind::kUpdate &&
+        !(partial ? MayBringPartials(shared(), caller()) : shared().admit_sites)) {
       return PermissionDenied("'{}' brings what only a site of many clients has, and none is admitted here",
                               caller().name);
     }
@@ -251,7 +284,8 @@ constexpr std::chrono::milliseconds kLongestHold = std::chrono::minutes(1);
 
 // Whether the caller of `request` would learn nothing from `reply`.
 bool TellsNothing(const PollRequest& request, const PollReply& reply) {
-  return reply.tasks.empty() && reply.cancelled.empty() && reply.hand_over.empty() && !reply.over && request.told;
+  return reply.tasks.empty() && reply.cancelled.empty() && reply.hand_over.empty() && reply.refused_names.empty() &&
+         !reply.over && request.told;
 }
 
 class Service final : public rpc::Coordinator::CallbackService, public NewsListener {
@@ -260,6 +294,7 @@ class Service final : public rpc::Coordinator::CallbackService, public NewsListe
       : shared_{api,
                 security,
                 options.admit_sites,
+                options.admit_tiers,
                 StreamGuard(options.limits),
                 ThreadExecutor("calls", kCallThreads),
                 ThreadExecutor("streams", std::max(2, static_cast<int>(std::thread::hardware_concurrency())))} {}
@@ -273,9 +308,8 @@ class Service final : public rpc::Coordinator::CallbackService, public NewsListe
       if (asked.ok()) {
         if (const Status status = shared_.security.Identify(*context, &asked->caller); !status.ok()) asked = status;
       }
-      if (asked.ok() && asked->serves.kind == Serves::Kind::kAny && !shared_.admit_sites) {
-        asked = PermissionDenied("'{}' wants to speak for every client of the run, and no such site is admitted here",
-                                 asked->caller.name);
+      if (asked.ok()) {
+        if (const Status status = CheckServes(shared_, asked->caller, asked->serves.kind); !status.ok()) asked = status;
       }
       if (!asked.ok()) {
         reactor->Finish(ToGrpc(asked.status()));
@@ -400,7 +434,7 @@ class Server final : public GrpcServer {
 StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(CoordinatorApi& api, GrpcServerOptions options) {
   QuietGrpcLog();
   RIVULET_RETURN_IF_ERROR(options.credentials->Check(options.listen));
-  RIVULET_ASSIGN_OR_RETURN(auto security, options.credentials->ForServer(options.admit_sites));
+  RIVULET_ASSIGN_OR_RETURN(auto security, options.credentials->ForServer(options.admit_sites || options.admit_tiers));
   auto server = std::make_unique<Server>(api, std::move(security), options);
   RIVULET_RETURN_IF_ERROR(server->Listen());
   return server;

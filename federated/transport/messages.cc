@@ -13,6 +13,22 @@ StatusOr<E> ToEnum(int value, E last, std::string_view what) {
   return static_cast<E>(value);
 }
 
+using DatasetMessages = google::protobuf::RepeatedPtrField<rpc::DatasetProto>;
+
+void ToMessage(const std::vector<DatasetOffer>& offers, DatasetMessages* message) {
+  for (const DatasetOffer& offer : offers) {
+    rpc::DatasetProto* to = message->Add();
+    to->set_name(offer.name);
+    to->set_examples(offer.examples);
+  }
+}
+
+std::vector<DatasetOffer> FromMessage(const DatasetMessages& message) {
+  std::vector<DatasetOffer> offers;
+  for (const rpc::DatasetProto& from : message) offers.push_back({from.name(), from.examples()});
+  return offers;
+}
+
 }  // namespace
 
 void ToMessage(const Caller& caller, rpc::CallerProto* message) {
@@ -85,12 +101,13 @@ void ToMessage(const PollRequest& request, rpc::PollRequestProto* message) {
   rpc::CapabilitiesProto& capabilities = *message->mutable_capabilities();
   capabilities.set_version(request.capabilities.version);
   capabilities.set_protocol(request.capabilities.protocol);
-  for (const DatasetOffer& offer : request.capabilities.datasets) {
-    rpc::DatasetProto* to = capabilities.add_datasets();
-    to->set_name(offer.name);
-    to->set_examples(offer.examples);
-  }
+  ToMessage(request.capabilities.datasets, capabilities.mutable_datasets());
   message->set_serves(static_cast<int>(request.serves.kind));
+  for (const ServedName& served : request.serves.names) {
+    rpc::ServedNameProto* to = message->add_names();
+    to->set_name(served.name);
+    ToMessage(served.datasets, to->mutable_datasets());
+  }
   for (const TaskProgress& progress : request.working_on) {
     rpc::TaskProgressProto* to = message->add_working_on();
     to->set_task(progress.task);
@@ -105,10 +122,15 @@ StatusOr<PollRequest> FromMessage(const rpc::PollRequestProto& message) {
   PollRequest request{.caller = FromMessage(message.caller())};
   request.capabilities.version = message.capabilities().version();
   request.capabilities.protocol = message.capabilities().protocol();
-  for (const rpc::DatasetProto& from : message.capabilities().datasets()) {
-    request.capabilities.datasets.push_back({from.name(), from.examples()});
+  request.capabilities.datasets = FromMessage(message.capabilities().datasets());
+  RIVULET_ASSIGN_OR_RETURN(request.serves.kind, ToEnum(message.serves(), Serves::Kind::kNames, "a site that serves"));
+  if (message.names_size() > static_cast<int>(kMostServed)) {
+    return InvalidArgument("a tier names {} clients in one poll, and {} may be named", message.names_size(),
+                           kMostServed);
   }
-  RIVULET_ASSIGN_OR_RETURN(request.serves.kind, ToEnum(message.serves(), Serves::Kind::kAny, "a site that serves"));
+  for (const rpc::ServedNameProto& from : message.names()) {
+    request.serves.names.push_back({from.name(), FromMessage(from.datasets())});
+  }
   for (const rpc::TaskProgressProto& from : message.working_on()) {
     request.working_on.push_back({.task = from.task(), .held = from.held()});
   }
@@ -133,6 +155,12 @@ void ToMessage(const PollReply& reply, rpc::PollReplyProto* message) {
     to->set_reason(outcome.reason);
     to->set_durable(outcome.durable);
   }
+  for (const RefusedName& turned : reply.refused_names) {
+    rpc::RefusedNameProto* to = message->add_refused_names();
+    to->set_name(turned.name);
+    to->set_code(static_cast<int>(turned.reason.code()));
+    to->set_sentence(std::string(Message(turned.reason)));
+  }
   message->set_wait_ms(reply.wait_ms);
   message->mutable_awaited()->set_sentence(reply.awaited.sentence);
   if (reply.over) {
@@ -155,6 +183,12 @@ StatusOr<PollReply> FromMessage(const rpc::PollReplyProto& message) {
     TaskOutcome outcome{.task = from.task(), .reason = from.reason(), .durable = from.durable()};
     RIVULET_ASSIGN_OR_RETURN(outcome.end, ToEnum(from.end(), TaskEnd::kFailed, "the end of a task"));
     reply.outcomes.push_back(std::move(outcome));
+  }
+  for (const rpc::RefusedNameProto& from : message.refused_names()) {
+    absl::StatusCode code{};
+    RIVULET_ASSIGN_OR_RETURN(code, ToEnum(from.code(), absl::StatusCode::kUnauthenticated, "a refusal of code"));
+    if (code == absl::StatusCode::kOk) return InvalidArgument("client '{}' is turned away for no reason", from.name());
+    reply.refused_names.push_back({from.name(), Status(code, from.sentence())});
   }
   reply.wait_ms = message.wait_ms();
   reply.awaited.sentence = message.awaited().sentence();

@@ -135,11 +135,11 @@ class ShownFile {
 
 class TlsServer final : public ServerSecurity {
  public:
-  TlsServer(std::shared_ptr<WatchedIdentity> identity, std::shared_ptr<Teller> teller, bool admit_sites)
+  TlsServer(std::shared_ptr<WatchedIdentity> identity, std::shared_ptr<Teller> teller, bool admit_tiers)
       : identity_(std::move(identity)),
         teller_(std::move(teller)),
         peers_(std::make_shared<Peers>(identity_)),
-        admit_sites_(admit_sites) {}
+        admit_tiers_(admit_tiers) {}
   ~TlsServer() override {
     {
       MutexLock lock(mutex_);
@@ -193,7 +193,7 @@ class TlsServer final : public ServerSecurity {
     const StatusOr<Peer> peer = peers_->Verify(std::string(shown[0].data(), shown[0].size()));
     if (!peer.ok()) return absl::UnauthenticatedError(peer.status().message());
     const CertificateName& name = peer->name;
-    if (name.role != Role::kClient && !(name.role == Role::kTier && admit_sites_)) {
+    if (name.role != Role::kClient && !(name.role == Role::kTier && admit_tiers_)) {
       return PermissionDenied(
           "the certificate of '{}' is not a client's, and only clients train here; use the kit of a client ('rivulet "
           "ca kit client/ID')",
@@ -205,6 +205,7 @@ class TlsServer final : public ServerSecurity {
           DisplayText(caller->name, 80), name.ToString());
     }
     caller->name = name.id;
+    caller->proven = name.role == Role::kTier ? Caller::Proven::kTier : Caller::Proven::kClient;
     caller->certificate_serial = peer->serial;
     return absl::OkStatus();
   }
@@ -229,7 +230,7 @@ class TlsServer final : public ServerSecurity {
   const std::shared_ptr<WatchedIdentity> identity_;
   const std::shared_ptr<Teller> teller_;
   const std::shared_ptr<Peers> peers_;
-  const bool admit_sites_;
+  const bool admit_tiers_;
   ShownFile shown_;  // written by Start and then by thread_
   Mutex mutex_;
   CondVar closed_;
@@ -323,9 +324,9 @@ class Tls final : public TransportCredentials {
   Tls(std::shared_ptr<WatchedIdentity> identity, std::function<void(const std::string&)> tell)
       : identity_(std::move(identity)), teller_(std::make_shared<Teller>(std::move(tell))) {}
   Status Check(const NetworkAddress&) const override { return absl::OkStatus(); }
-  StatusOr<std::unique_ptr<ServerSecurity>> ForServer(bool admit_sites) const override {
+  StatusOr<std::unique_ptr<ServerSecurity>> ForServer(bool admit_tiers) const override {
     AllowTls13Only();
-    auto server = std::make_unique<TlsServer>(identity_, teller_, admit_sites);
+    auto server = std::make_unique<TlsServer>(identity_, teller_, admit_tiers);
     RIVULET_RETURN_IF_ERROR(server->Start());
     return server;
   }

@@ -137,8 +137,40 @@ TEST(Messages, KindOfSubmissionOrOfSiteThatIsNone_IsRefused) {
   EXPECT_THAT(FromMessage(submission), StatusIs(absl::StatusCode::kInvalidArgument));
   rpc::PollRequestProto poll;
   ToMessage(PollRequest{}, &poll);
-  poll.set_serves(2);
+  poll.set_serves(3);
   EXPECT_THAT(FromMessage(poll), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST(Messages, TiersPollAndWhoIsTurnedAway_CrossWhole) {
+  PollRequest request;
+  request.serves = {Serves::Kind::kNames, {{"ward 7", {{"train", 12}, {"test", 3}}}, {"ward 8", {}}}};
+  rpc::PollRequestProto message;
+  ToMessage(request, &message);
+  const auto read = FromMessage(message);
+  ASSERT_OK(read);
+  EXPECT_EQ(read->serves.kind, Serves::Kind::kNames);
+  ASSERT_EQ(read->serves.names.size(), 2u);
+  EXPECT_EQ(read->serves.names[0].name, "ward 7");
+  EXPECT_EQ(read->serves.names[0].datasets.at(1).examples, 3);
+
+  rpc::PollReplyProto reply;
+  ToMessage(PollReply{.refused_names = {{"ward 8", InvalidArgument("no data set")}}}, &reply);
+  const auto told = FromMessage(reply);
+  ASSERT_OK(told);
+  ASSERT_EQ(told->refused_names.size(), 1u);
+  EXPECT_EQ(told->refused_names[0].reason, InvalidArgument("no data set"));
+  reply.mutable_refused_names(0)->set_code(0);
+  EXPECT_THAT(FromMessage(reply), StatusIs(absl::StatusCode::kInvalidArgument));
+  reply.mutable_refused_names(0)->set_code(99);
+  EXPECT_THAT(FromMessage(reply), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST(Messages, TierThatNamesMoreClientsThanOneMessageHas_IsRefused) {
+  PollRequest request;
+  request.serves = {Serves::Kind::kNames, std::vector<ServedName>(kMostServed + 1)};
+  rpc::PollRequestProto message;
+  ToMessage(request, &message);
+  EXPECT_THAT(FromMessage(message), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST(Messages, SubmitResult_CrossesWhole) {

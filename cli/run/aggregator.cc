@@ -1,0 +1,122 @@
+// rivulet aggregator: a tier between a coordinator and clients.
+#include <filesystem>
+#include <memory>
+
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/run/event_line.h"
+#include "cli/run/options.h"
+#include "cli/run/security.h"
+#include "engine/base/display_name.h"
+#include "federated/transport/admission.h"
+#include "federated/transport/attendance.h"
+#include "federated/transport/grpc_client.h"
+#include "federated/transport/grpc_server.h"
+#include "tier/tier.h"
+
+namespace rivulet {
+namespace {
+
+// How long its clients get to learn that the run is over.
+constexpr std::chrono::seconds kTierFarewell{20};
+
+struct AggregatorOptions {
+  std::string parent, listen;
+  SecurityOptions security;
+  std::string name;
+  std::string clients;
+  bool tiers = false;
+  bool json = false;
+};
+
+StatusOr<NetworkAddress> AddressOf(const char* option, const std::string& text) {
+  StatusOr<NetworkAddress> address = ParseAddress(text);
+  return address.ok() ? address : AsUsageError(Annotate(address.status(), option));
+}
+
+Status Aggregate(const AggregatorOptions& options) {
+  RIVULET_ASSIGN_OR_RETURN(const NetworkAddress parent, AddressOf("--parent", options.parent));
+  RIVULET_ASSIGN_OR_RETURN(const NetworkAddress listen, AddressOf("--listen", options.listen));
+  auto name = std::make_shared<std::string>(options.name);
+  const auto tell = [name, json = options.json](const std::string& level, const std::string& sentence) {
+    json ? PrintEvent("event", {{"level", level}, {"source", std::string("tier")}, {"message", sentence}})
+         : fmt::print(stderr, "{}: {}\n", *name, OneLine(sentence));
+  };
+  const auto warn = [tell](const std::string& sentence) { tell("warning", sentence); };
+  RIVULET_ASSIGN_OR_RETURN(Security security, SecurityOf(options.security, Role::kTier, listen, warn));
+  if (!security.name.empty() && !options.name.empty()) {
+    return UsageError("a tier with a certificate is called what it says, '{}'; leave out --name", security.name);
+  }
+  if (security.name.empty() && options.name.empty()) {
+    return UsageError("without a certificate nothing says what this tier is called; give --name ID");
+  }
+  if (!security.name.empty()) *name = security.name;
+  RIVULET_RETURN_IF_ERROR(AsUsageError(CheckDisplayName("--name", *name)));
+  // Uploads beyond the staging budget lie there without names.
+  std::error_code missing;
+  const std::string spool = std::filesystem::temp_directory_path(missing).string();
+  if (missing) return FailedPrecondition("TMPDIR names no folder; it is where large uploads are put down");
+
+  StatusOr<std::unique_ptr<GrpcClient>> connection =
+      GrpcClient::Create({.coordinator = parent, .credentials = security.credentials});
+  if (!connection.ok()) return AsUsageError(Annotate(connection.status(), "--parent"));
+  Interrupt interrupt;
+  Tier tier(**connection, {.name = *name, .version = RIVULET_VERSION, .folder = spool, .on_event = tell});
+  Attendance attendance(tier);
+  CoordinatorApi* api = &attendance;
+  std::unique_ptr<Admission> admission;
+  if (!options.clients.empty()) {
+    RIVULET_ASSIGN_OR_RETURN(admission, Admission::Open(attendance, FileSystem::Default(), options.clients, warn));
+    api = admission.get();
+  }
+  RIVULET_ASSIGN_OR_RETURN(
+      const std::unique_ptr<GrpcServer> server,
+      GrpcServer::Start(*api, {.listen = listen, .credentials = security.credentials, .admit_tiers = options.tiers}));
+  const std::string address = server->address().ToString();
+  if (options.json) {
+    PrintEvent("listening", {{"address", address}});
+  } else {
+    fmt::print("listening on {}\n", address);
+    std::fflush(stdout);
+  }
+  interrupt.Call([&] {
+    tier.Stop();
+    (*connection)->Cancel();
+  });
+  const Status status = tier.Run();
+  interrupt.Forget();
+  if (status.ok()) (void)attendance.WaitUntilAllKnow(kTierFarewell);
+  server->Stop(std::chrono::seconds(1));
+  if (!status.ok() && interrupt.happened()) {
+    const Status told = Cancelled("tier '{}' was stopped; started again, its clients do again what it held", *name);
+    return interrupt.asked() ? StoppedAsAsked(told) : told;
+  }
+  RIVULET_RETURN_IF_ERROR(status);
+  const std::optional<PollReply::Over> over = tier.over();
+  if (over) tell("info", over->sentence.empty() ? "the run is over" : "the run is over: " + over->sentence);
+  return over && over->failed ? Aborted("{}", over->sentence) : absl::OkStatus();
+}
+
+const RegisterCommand kAggregator(27, [] {
+  auto options = std::make_shared<AggregatorOptions>();
+  Command command{.name = "aggregator",
+                  .summary = "Stand between a coordinator and clients, and fold what these bring.",
+                  .example =
+                      "rivulet aggregator --parent fl.example.org:7000 --listen 0.0.0.0:7001 --tls tier-north\n"
+                      "  rivulet aggregator --parent 127.0.0.1:7000 --listen 127.0.0.1:7001 --insecure --name north"};
+  command.Required("--parent", "HOST:PORT", &options->parent,
+                   "the coordinator, or another tier; it must have been started with --tiers");
+  command.Required("--listen", "HOST:PORT", &options->listen, "where clients reach it; port 0 takes any free one");
+  AddSecurityOptions(command, &options->security);
+  command.Option("--name", "ID", &options->name,
+                 "with --insecure: this tier's name, unlike any client's; otherwise its certificate says it");
+  command.Option("--clients", "FILE", &options->clients,
+                 "admit only the clients that it names, one a line; a name may be added while it runs");
+  command.Flag("--tiers", &options->tiers, "admit tiers here too");
+  command.Flag("--json", &options->json, "say what happens as JSON on stdout, one object per line");
+  command.run = [options] { return Aggregate(*options); };
+  return command;
+});
+
+}  // namespace
+}  // namespace rivulet

@@ -1,0 +1,18 @@
+// What a site of many names hands over, as bytes: the records of its tasks (federated/updates/task_records.h), then the
+// partial that they are folded in (federated/aggregation/partial.h). coordinator/intake/site_partial.h reads it.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "engine/base/status.h"
+#include "federated/aggregation/aggregation.h"
+#include "federated/tasks/task_record.h"
+
+namespace rivulet {
+
+// Of what `aggregation` has, which it has no longer. Errors are those of a rule that keeps updates in files.
+StatusOr<std::string> TakeSitePartial(Aggregation& aggregation, int64_t base_version,
+                                      std::span<const TaskRecord> records);
+
+}  // namespace rivulet

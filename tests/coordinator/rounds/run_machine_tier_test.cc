@@ -1,0 +1,129 @@
+// Tiers against the run machine: whom they speak for, what they are given again, and what they no longer hold.
+#include "coordinator/rounds/run_machine.h"
+#include "tests/testing/status_matchers.h"
+
+namespace rivulet {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
+
+// Four clients, "c0" and "c1" through tier "t", all in the cohort.
+class MachineOfATierTest : public ::testing::Test {
+ protected:
+  MachineOfATierTest() {
+    RunRules rules;
+    rules.run_id = "run";
+    rules.rounds = 2;
+    rules.dial = {4, 4};
+    rules.min_clients = 4;
+    rules.lease_ms = 1000;
+    machine_ = *RunMachine::Create(rules, RunStart{});
+    machine_->On(Joined{{"c0", "c1"}, "t"}, 0);
+    machine_->On(Joined{{"c2", "c3"}, ""}, 0);
+  }
+  std::vector<Action> Poll(std::vector<std::string> names, std::vector<SitePolled::Holding> working_on = {},
+                           TimeMs now = 0, const std::string& tier = "t") {
+    return machine_->On(SitePolled{tier, SitePolled::Serves::kNames, std::move(working_on), 9, std::move(names)}, now);
+  }
+  static std::vector<std::string> Given(const std::vector<Action>& actions) {
+    std::vector<std::string> clients;
+    for (const Action& action : actions) {
+      if (const auto* offer = std::get_if<Offer>(&action); offer != nullptr && offer->again) {
+        clients.push_back(offer->lease.client_id);
+      }
+    }
+    return clients;
+  }
+  static std::vector<std::string> Said(const std::vector<Action>& actions) {
+    std::vector<std::string> lines;
+    for (const Action& action : actions) lines.push_back(Describe(action, "run"));
+    return lines;
+  }
+  const Lease& Of(const std::string& client_id) const { return *machine_->LeaseOf(client_id); }
+  TaskId TaskOf(const std::string& client_id) const { return Of(client_id).task; }
+
+  std::optional<RunMachine> machine_;
+};
+
+TEST_F(MachineOfATierTest, IsGivenTheTasksOfItsOwnClientsAndOfNoOther) {
+  EXPECT_THAT(Given(Poll({"c0", "c1"})), UnorderedElementsAre("c0", "c1"));
+  EXPECT_EQ(Of("c0").site, "t");
+  EXPECT_EQ(Of("c2").state, Lease::State::kOffered);
+  EXPECT_THAT(Given(Poll({"c2"}, {}, 0, "another")), IsEmpty());
+}
+
+TEST_F(MachineOfATierTest, WhatItDoesNotNameItHasAgainWhenItsClientCalls) {
+  Poll({"c0", "c1"});
+  EXPECT_THAT(Given(Poll({})), IsEmpty()) << "nobody has called";
+  EXPECT_THAT(Given(Poll({"c0", "c1"}, {{TaskOf("c1")}})), ElementsAre("c0"));
+}
+
+TEST_F(MachineOfATierTest, WhatItNamesNoMoreLapsesAndComesBackWithItsClient) {
+  Poll({"c0", "c1"});
+  Poll({"c0"}, {{TaskOf("c0")}}, 900);
+  machine_->On(Tick{}, 1100);
+  EXPECT_EQ(Of("c0").state, Lease::State::kTaken);
+  EXPECT_EQ(Of("c1").state, Lease::State::kLapsed);
+  EXPECT_THAT(Given(Poll({"c1"}, {{TaskOf("c0")}}, 1200)), ElementsAre("c1"));
+}
+
+TEST_F(MachineOfATierTest, HeldAndNoLongerHeld_IsAwaitedAgain) {
+  Poll({"c0", "c1"});
+  for (const char* client : {"c2", "c3"}) {
+    machine_->On(Polled{client}, 0);
+    machine_->On(StepReported{client, TaskOf(client)}, 0);
+    machine_->On(StageDone{TaskOf(client)}, 0);
+    machine_->On(FoldDone{TaskOf(client)}, 0);
+  }
+  const TaskId a = TaskOf("c0"), b = TaskOf("c1");
+  EXPECT_THAT(Said(Poll({}, {{a, true}, {b, true}})), Contains(AllOf(HasSubstr("hand-over t"), HasSubstr("c0"))));
+  Poll({}, {{a, true}, {b, false}});
+  EXPECT_EQ(Of("c0").state, Lease::State::kHeld);
+  EXPECT_EQ(Of("c1").state, Lease::State::kTaken);
+  EXPECT_THAT(Said(Poll({}, {{a, true}, {b, true}})), Contains(HasSubstr("hand-over t")));
+}
+
+TEST_F(MachineOfATierTest, ClientThatCallsItself_TakesItsTaskFromTheTier) {
+  Poll({"c0", "c1"});
+  Poll({}, {{TaskOf("c0"), true}});
+  machine_->On(Joined{{"c0"}, ""}, 0);
+  EXPECT_EQ(Of("c0").state, Lease::State::kOffered);
+  EXPECT_THAT(Given(machine_->On(Polled{"c0"}, 0)), ElementsAre("c0"));
+  EXPECT_THAT(Said(Poll({}, {{TaskOf("c0"), true}, {TaskOf("c1")}})), Contains(HasSubstr("cancel")));
+}
+
+TEST_F(MachineOfATierTest, Lost_ItsClientsAreOfferedTheSameTasksAgain) {
+  Poll({"c0", "c1"});
+  const TaskId task = TaskOf("c0");
+  Poll({}, {{task, true}});
+  machine_->On(SiteLost{"t"}, 0);
+  EXPECT_THAT(Given(Poll({})), SizeIs(2));
+  EXPECT_EQ(TaskOf("c0"), task);
+}
+
+TEST_F(MachineOfATierTest, Snapshot_KeepsWhoIsReachedThroughIt) {
+  Poll({"c0", "c1"});
+  auto again = RunMachine::Restore(
+      [] {
+        RunRules rules;
+        rules.run_id = "run";
+        rules.rounds = 2;
+        rules.dial = {4, 4};
+        rules.min_clients = 4;
+        rules.lease_ms = 1000;
+        return rules;
+      }(),
+      machine_->Save(0), nullptr, 0);
+  ASSERT_OK(again);
+  EXPECT_EQ(again->via("c0"), "t");
+  EXPECT_EQ(again->via("c2"), "");
+}
+
+}  // namespace
+}  // namespace rivulet

@@ -1,0 +1,143 @@
+"""Coordinator, tiers in two levels and clients as processes: the bits of the simulation, whichever way an update went and whoever
+was killed meanwhile; and who may be a tier."""
+import re
+import signal
+import threading
+
+from harness import RivuletTest, main
+
+CLIENTS, PER_ROUND, ROUNDS = 5, 3, 4
+RUN = ["--rounds", ROUNDS, "--set", f"data.partition.clients={CLIENTS}", "--set", f"server.clients_per_round={PER_ROUND}"]
+DB = "tree.sqlite"
+
+
+class Tiers(RivuletTest):
+    def setUp(self):
+        super().setUp()
+        self.run_rivulet("data", "partition", self.scenario, "--out", self.path("clients"), *RUN[2:], code=0)
+        self.names = sorted(path.stem for path in (self.folder / "clients").glob("*.tfrecord"))
+        self.logs, self.readers = {}, {}
+
+    def listening(self, name, *arguments):
+        process = self.start(*arguments)
+        line = process.stdout.readline()
+        match = re.fullmatch(r"listening on (127\.0\.0\.1:\d+)\n", line)
+        if not match:
+            self.fail(f"{line}{process.stderr.read()}")
+        self.logs[name] = []
+        self.readers[name] = threading.Thread(target=lambda: self.logs[name].extend(iter(process.stderr.readline, "")),
+                                              daemon=True)
+        self.readers[name].start()
+        return process, match.group(1)
+
+    def start_coordinator(self, *more, security=("--insecure",)):
+        return self.listening("coordinator", "coordinator", self.scenario, "--listen", "127.0.0.1:0", *security, "--db", DB,
+                              *RUN, *more)
+
+    def start_tier(self, name, parent, *more, listen="127.0.0.1:0", security=None):
+        return self.listening(name, "aggregator", "--parent", parent, "--listen", listen,
+                              *(security or ["--insecure", "--name", name]), *more)
+
+    def start_client(self, name, address, security=None):
+        process = self.start("client", "--coordinator", address, *(security or ["--insecure", "--name", name]), "--data",
+                             f"train=clients/{name}.tfrecord", "--state", f"state-{name}")
+        threading.Thread(target=process.stderr.read, daemon=True).start()
+        return process
+
+    def ends(self, process, name=None, code=0):
+        process.wait(timeout=60)
+        if name:
+            self.readers[name].join(timeout=10)
+        self.assertEqual(process.returncode, code, "".join(self.logs.get(name, [])))
+
+    def simulated(self, *more):
+        self.simulate(*RUN, *more, db="flat.sqlite")
+        return self.digests("flat.sqlite")
+
+    def ways(self):
+        return {way for (way,) in self.query("SELECT DISTINCT parent_id FROM client_rounds", db=DB)}
+
+    def test_two_levels_with_states_and_broadcasts_give_the_bits_of_the_simulation(self):
+        scaffold = ["--set", "algorithm.name=scaffold"]
+        expected = self.simulated(*scaffold)
+        coordinator, root = self.start_coordinator("--tiers", *scaffold)
+        north, north_at = self.start_tier("north", root, "--tiers")
+        leaf, leaf_at = self.start_tier("leaf", north_at)
+        clients = [self.start_client(name, (leaf_at, leaf_at, north_at, leaf_at, root)[i]) for i, name in enumerate(self.names)]
+        for process, name in (coordinator, "coordinator"), (north, "north"), (leaf, "leaf"):
+            self.ends(process, name)
+        for client in clients:
+            self.ends(client)
+        self.assertEqual(self.digests(DB), expected)
+        self.assertLessEqual({"north"}, self.ways())
+
+    def test_tier_that_is_killed_and_started_again_gives_the_same_bits(self):
+        long = ["--set", "client.epochs=80"]
+        expected = self.simulated(*long)
+        coordinator, root = self.start_coordinator("--tiers", *long)
+        north, address = self.start_tier("north", root)
+        clients = [self.start_client(name, address) for name in self.names]
+        self.wait_for(lambda: self.committed(DB) >= 2, "the second commit")
+        north.kill()
+        north.wait()
+        north, _ = self.start_tier("north", root, listen=address)
+        self.ends(coordinator, "coordinator")
+        self.ends(north, "north")
+        for client in clients:
+            self.ends(client)
+        self.assertEqual(self.digests(DB), expected)
+
+    def test_who_may_be_a_tier_is_the_certificates_to_say(self):
+        ca = lambda *arguments: self.run_rivulet("ca", *arguments, code=0)
+        ca("init", "--name", "study")
+        ca("issue", "coordinator/localhost", "--host", "127.0.0.1", "--out", "coordinator")
+        ca("issue", "tier/north", "--host", "127.0.0.1", "--out", "north")
+        for name in self.names:
+            ca("issue", f"client/{name}", "--out", name)
+        expected = self.simulated()
+        coordinator, root = self.start_coordinator("--tiers", security=("--tls", "coordinator"))
+        refused = self.run_rivulet("aggregator", "--parent", root, "--listen", "127.0.0.1:0", "--tls", self.names[0], code=1)
+        self.assertIn("and this is a tier", refused.err)
+        stranger = self.run_rivulet("client", "--coordinator", root, "--tls", "north", "--data",
+                                    f"train=clients/{self.names[0]}.tfrecord", code=1)
+        self.assertIn("and this is a client", stranger.err)
+        north, address = self.start_tier("north", root, security=["--tls", "north"])
+        clients = [self.start_client(name, address, ["--tls", name]) for name in self.names]
+        self.ends(coordinator, "coordinator")
+        self.ends(north, "north")
+        for client in clients:
+            self.ends(client)
+        self.assertEqual(self.digests(DB), expected)
+        self.assertEqual(self.ways(), {"north"})
+
+    def test_coordinator_that_admits_no_tiers_says_how_to(self):
+        _, root = self.start_coordinator()
+        refused = self.start("aggregator", "--parent", root, "--listen", "127.0.0.1:0", "--insecure", "--name", "north")
+        _, err = refused.communicate(timeout=60)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("start this coordinator with --tiers", err)
+
+    def test_list_of_clients_counts_for_those_of_a_tier(self):
+        self.write("list", "\n".join(self.names[1:]) + "\n")
+        run = ["--set", f"server.min_clients={CLIENTS - 1}"]
+        coordinator, root = self.start_coordinator("--tiers", "--clients", "list", *run)
+        north, address = self.start_tier("north", root)
+        stranger = self.start_client(self.names[0], address)
+        self.ends(stranger, code=1)
+        clients = [self.start_client(name, address) for name in self.names[1:]]
+        self.ends(coordinator, "coordinator")
+        self.ends(north, "north")
+        for client in clients:
+            self.ends(client)
+        self.assertIn(f"refused client '{self.names[0]}'", "".join(self.logs["coordinator"]))
+
+    def test_tier_that_is_stopped_ends_cleanly(self):
+        coordinator, root = self.start_coordinator("--tiers")
+        north, _ = self.start_tier("north", root)
+        north.send_signal(signal.SIGTERM)
+        self.ends(north, "north")
+        self.assertIn("tier 'north' was stopped", "".join(self.logs["north"]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,484 @@
+// Tiers in one process: clients that make their deltas up call tiers, and these the coordinator. What is tested is that
+// nobody can tell from the models which way an update went, nor what became of a tier meanwhile.
+#include "tier/tier.h"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <shared_mutex>
+#include <thread>
+
+#include "federated/updates/task_records.h"
+#include "tests/coordinator/test_run.h"
+#include "tests/testing/partial_bytes.h"
+
+namespace rivulet {
+namespace {
+
+using ::rivulet::testing::StatusIs;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+constexpr int64_t kTreeElements = 5, kClients = 6, kPerRound = 4, kRounds = 4;
+
+// What is behind an address: whoever serves there now, or nobody. Calls hold it, so that it is not replaced under them.
+class Address {
+ public:
+  void Set(CoordinatorApi* api) {
+    changing_ = true;  // a lock prefers those who read, and somebody always does
+    std::unique_lock lock(mutex_);
+    api_ = api;
+    changing_ = false;
+  }
+  template <typename Call>
+  auto Do(const Call& call) -> decltype(call(std::declval<CoordinatorApi&>())) {
+    if (changing_) return Unavailable("nobody listens there");
+    std::shared_lock lock(mutex_);
+    if (api_ == nullptr) return Unavailable("nobody listens there");
+    return call(*api_);
+  }
+
+ private:
+  std::atomic<bool> changing_ = false;
+  std::shared_mutex mutex_;
+  CoordinatorApi* api_ = nullptr;
+};
+
+// For a tier, whose own tier may be replaced.
+class ThroughAddress final : public CoordinatorApi {
+ public:
+  explicit ThroughAddress(Address& address) : address_(address) {}
+  StatusOr<PollReply> Poll(const PollRequest& request) override {
+    return address_.Do([&](CoordinatorApi& api) { return api.Poll(request); });
+  }
+  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override {
+    return address_.Do([&](CoordinatorApi& api) { return api.Fetch(caller, blob, offset); });
+  }
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override {
+    return address_.Do([&](CoordinatorApi& api) { return api.Submit(caller, submission); });
+  }
+  Status Fail(const Caller& caller, const TaskFailure& failure) override {
+    return address_.Do([&](CoordinatorApi& api) { return api.Fail(caller, failure); });
+  }
+  void AwaitWork(const Caller& caller, uint64_t epoch, int64_t) override {
+    (void)address_.Do([&](CoordinatorApi& api) -> Status {
+      api.AwaitWork(caller, epoch, 2);
+      return absl::OkStatus();
+    });
+  }
+
+ private:
+  Address& address_;
+};
+
+class RunningTier {
+ public:
+  RunningTier(CoordinatorApi& parent, const std::string& name, const RunParts& parts, const std::string& folder)
+      : tier_(parent, {.name = name,
+                       .version = "test",
+                       .folder = folder,
+                       .calls = {.backoff = {.initial_ms = 1, .max_ms = 5}},
+                       .on_event =
+                           [this](const std::string&, const std::string& sentence) {
+                             MutexLock lock(mutex_);
+                             said_.push_back(sentence);
+                           },
+                       .read_plan = [parts](const std::string&) -> StatusOr<TierPlan> {
+                         return TierPlan{parts.aggregation, parts.evaluation};
+                       }}),
+        thread_([this] { status_ = tier_.Run(); }) {}
+  ~RunningTier() {
+    tier_.Stop();
+    (void)End();
+  }
+  Status End() {
+    if (thread_.joinable()) thread_.join();
+    return status_;
+  }
+  Tier& tier() { return tier_; }
+  std::vector<std::string> said() {
+    MutexLock lock(mutex_);
+    return said_;
+  }
+
+ private:
+  Mutex mutex_;
+  std::vector<std::string> said_;
+  Tier tier_;
+  Status status_;
+  std::thread thread_;
+};
+
+// One client's life until the run is over. Each call is by itself, so that who serves may be replaced between two.
+Status LiveAsClient(Address& address, const std::string& name, const RunParts& parts) {
+  std::shared_ptr<const Model> base;
+  for (;;) {
+    const auto reply = address.Do([&](CoordinatorApi& api) { return api.Poll(AskedBy(name)); });
+    if (absl::IsUnavailable(reply.status())) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      continue;
+    }
+    RIVULET_RETURN_IF_ERROR(reply.status());
+    if (reply->over) return absl::OkStatus();
+    if (reply->tasks.empty()) {
+      (void)address.Do([&](CoordinatorApi& api) -> Status {
+        api.AwaitWork(As(name), reply->epoch, 2);
+        return absl::OkStatus();
+      });
+      continue;
+    }
+    const Task& task = reply->tasks[0];
+    const Status worked = address.Do([&](CoordinatorApi& api) -> Status {
+      RIVULET_ASSIGN_OR_RETURN(const auto reader, api.Fetch(As(name), task.input("model")->id, 0));
+      RIVULET_ASSIGN_OR_RETURN(const std::string bytes, ReadToEnd(*reader));
+      RIVULET_ASSIGN_OR_RETURN(const auto model, ModelFromSafetensors(parts.layout, bytes));
+      const int64_t examples = 10 + static_cast<int64_t>(name.back() - '0');
+      return Send(api, name, task.id, MakeUpdate(FakeDelta(task, *model), examples)).status();
+    });
+    if (!worked.ok() && !absl::IsUnavailable(worked) && !absl::IsNotFound(worked)) return worked;
+  }
+}
+
+class TierTest : public ::testing::Test {
+ protected:
+  TierTest() : parts_(TinyParts(kTreeElements, kPerRound)) { parts_.aggregation.scalars = {{.name = "train_loss"}}; }
+  ~TierTest() override {
+    for (std::thread& client : clients_) client.join();
+  }
+  CoordinatorOptions Options(const std::string& db) {
+    CoordinatorOptions options;
+    options.scenario = TinyScenario(kClients, kPerRound, kRounds);
+    options.scenario.server.min_clients = kClients;
+    options.db_path = folder_.File(db);
+    return options;
+  }
+  std::map<int64_t, std::string> Flat() { return Value(RunTiny(Options("flat.sqlite"), parts_, kClients)); }
+  void Start() {
+    CoordinatorOptions options = Options("tree.sqlite");
+    options.observer.on_progress = [this](int64_t round, int64_t folded, int64_t) {
+      MutexLock lock(mutex_);
+      progress_ = {round, folded};
+      changed_.NotifyAll();
+    };
+    options.observer.on_event = [this](const EventRow& event) {
+      MutexLock lock(mutex_);
+      events_.push_back(event.message);
+      changed_.NotifyAll();
+    };
+    coordinator_ = Value(CreateCoordinator(options, parts_));
+    root_.Set(coordinator_.get());
+  }
+  std::unique_ptr<RunningTier> TierOf(const std::string& name, Address& parent) {
+    ways_.push_back(std::make_unique<ThroughAddress>(parent));
+    return std::make_unique<RunningTier>(*ways_.back(), name, parts_, folder_.File(""));
+  }
+  void StartClient(const std::string& name, Address& address) {
+    clients_.emplace_back([this, name, &address] { EXPECT_OK(LiveAsClient(address, name, parts_)) << name; });
+  }
+  std::map<int64_t, std::string> Tree() {
+    return Value(DigestsOfRun(folder_.File("tree.sqlite"), coordinator_->run_id()));
+  }
+  void WaitForProgress(int64_t round, int64_t folded) {
+    MutexLock lock(mutex_);
+    while (progress_ < std::pair(round, folded)) changed_.Wait(mutex_);
+  }
+  void WaitForEvent(std::string_view part) {
+    MutexLock lock(mutex_);
+    const auto has = [&] {
+      return std::ranges::any_of(events_, [&](const std::string& e) { return e.find(part) != std::string::npos; });
+    };
+    while (!has()) changed_.Wait(mutex_);
+  }
+  std::vector<std::string> Ways() {  // of the tasks, by tier
+    std::vector<std::string> ways;
+    auto history = Value(History::Open(folder_.File("tree.sqlite"), History::Access::kReadOnly));
+    for (const ClientRoundRow& row : Value(history->ClientRounds(coordinator_->run_id()))) {
+      ways.push_back(row.parent_id);
+      EXPECT_EQ(row.status, "folded");
+    }
+    return ways;
+  }
+  void TreeOfDepthOne() {
+    Start();
+    Address north, south;
+    auto tiers = std::array{TierOf("north", root_), TierOf("south", root_)};
+    north.Set(&tiers[0]->tier());
+    south.Set(&tiers[1]->tier());
+    for (int64_t i = 0; i < kClients; ++i) StartClient(Names(kClients)[static_cast<size_t>(i)], i % 2 ? north : south);
+    EXPECT_OK(coordinator_->Wait());
+    for (const auto& tier : tiers) EXPECT_OK(tier->End());
+    JoinClients();
+  }
+  void JoinClients() {
+    for (std::thread& client : clients_) client.join();
+    clients_.clear();
+  }
+
+  TestFolder folder_;
+  RunParts parts_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::pair<int64_t, int64_t> progress_;
+  std::vector<std::string> events_;
+  std::unique_ptr<Coordinator> coordinator_;
+  Address root_;
+  std::vector<std::unique_ptr<ThroughAddress>> ways_;
+  std::vector<std::thread> clients_;
+};
+
+TEST_F(TierTest, TwoTiers_GiveTheBitsOfNone) {
+  const auto flat = Flat();
+  TreeOfDepthOne();
+  EXPECT_EQ(Tree(), flat);
+  EXPECT_THAT(flat, SizeIs(kRounds));
+  EXPECT_THAT(Ways(), Contains("north"));
+  EXPECT_THAT(Ways(), Contains("south"));
+  EXPECT_THAT(Ways(), Not(Contains("")));
+}
+
+TEST_F(TierTest, RuleThatNeedsAllUpdates_GivesTheBitsOfNone) {
+  parts_.aggregation.rule = "trimmed_mean";
+  parts_.aggregation.rule_settings = {{"trim", 0.25}};
+  const auto flat = Flat();
+  TreeOfDepthOne();
+  EXPECT_EQ(Tree(), flat);
+}
+
+TEST_F(TierTest, TiersBelowATier_GiveTheBitsOfNone) {
+  const auto flat = Flat();
+  Start();
+  Address middle, leaf_a, leaf_b;
+  auto tier = TierOf("middle", root_);
+  middle.Set(&tier->tier());
+  auto leaves = std::array{TierOf("leaf a", middle), TierOf("leaf b", middle)};
+  leaf_a.Set(&leaves[0]->tier());
+  leaf_b.Set(&leaves[1]->tier());
+  const std::vector<std::string> names = Names(kClients);
+  Address* const where[] = {&leaf_a, &leaf_b, &leaf_a, &middle, &root_, &leaf_b};
+  for (size_t i = 0; i < names.size(); ++i) StartClient(names[i], *where[i]);
+  EXPECT_OK(coordinator_->Wait());
+  EXPECT_OK(tier->End());
+  for (const auto& leaf : leaves) EXPECT_OK(leaf->End());
+  JoinClients();
+  EXPECT_EQ(Tree(), flat);
+  EXPECT_THAT(Ways(), Contains("middle"));
+  EXPECT_THAT(Ways(), Contains("")) << "one calls the coordinator itself";
+}
+
+TEST_F(TierTest, KilledInMidRoundAndStartedAgain_ItsClientsDoTheSameAgain) {
+  const auto flat = Flat();
+  Start();
+  Address north, none;
+  auto tier = TierOf("north", root_);
+  north.Set(&tier->tier());
+  const std::vector<std::string> names = Names(kClients);
+  // The last one comes to nobody until the tier has been killed, holding what the others have brought.
+  for (size_t i = 0; i + 1 < names.size(); ++i) StartClient(names[i], north);
+  const auto last = north.Do([&](CoordinatorApi& api) { return api.Poll(AskedBy(names.back())); });
+  EXPECT_OK(last);
+  WaitForProgress(1, 1);
+  north.Set(nullptr);
+  tier.reset();
+  tier = TierOf("north", root_);
+  north.Set(&tier->tier());
+  StartClient(names.back(), north);
+  EXPECT_OK(coordinator_->Wait());
+  EXPECT_OK(tier->End());
+  JoinClients();
+  EXPECT_EQ(Tree(), flat);
+  EXPECT_THAT(Ways(), Not(Contains("")));
+}
+
+TEST_F(TierTest, MiddleTierIsKilled_ThoseBelowGoOn) {
+  const auto flat = Flat();
+  Start();
+  Address middle, leaf;
+  auto tier = TierOf("middle", root_);
+  middle.Set(&tier->tier());
+  auto below = TierOf("leaf", middle);
+  leaf.Set(&below->tier());
+  for (const std::string& name : Names(kClients)) StartClient(name, leaf);
+  WaitForProgress(2, 1);
+  middle.Set(nullptr);
+  tier.reset();
+  tier = TierOf("middle", root_);
+  middle.Set(&tier->tier());
+  EXPECT_OK(coordinator_->Wait());
+  EXPECT_OK(tier->End());
+  EXPECT_OK(below->End());
+  JoinClients();
+  EXPECT_EQ(Tree(), flat);
+}
+
+// A tier by hand: says that it serves all, holds whatever it is given, and brings what `lie` makes of it.
+Status BringALie(CoordinatorApi& api, const std::string& name, const RunParts& parts,
+                 const std::function<std::string(std::vector<TaskRecord> records, const Aggregation& sum)>& lie) {
+  PollRequest request;
+  request.caller = {.name = name, .session = 77};
+  request.capabilities.version = "test";
+  request.want = 64;
+  request.serves.kind = Serves::Kind::kNames;
+  for (const std::string& client : Names(kClients)) request.serves.names.push_back({client, {{"train", 5}}});
+  auto sum = *Aggregation::Create(parts.aggregation);
+  std::vector<TaskRecord> records;
+  for (;;) {
+    RIVULET_ASSIGN_OR_RETURN(const PollReply reply, api.Poll(request));
+    request.serves.names.clear();
+    for (const Task& task : reply.tasks) {
+      const std::vector<float> delta(static_cast<size_t>(kTreeElements), 1);
+      const PartView part{.name = "delta", .data = std::as_bytes(std::span(delta))};
+      TaskRecord record{task.id, 10, 6, {{"examples", 10}, {"steps", 6}, {"train_loss", 0.5}}, 1, {}};
+      RIVULET_ASSIGN_OR_RETURN(const Weights weights, WeightsOf(parts.aggregation, record.declared, {}));
+      RIVULET_RETURN_IF_ERROR(sum->Take({task.id, task.base_version, {&part, 1}, record.declared}, weights).status());
+      records.push_back(std::move(record));
+      request.working_on.push_back({task.id, true});
+    }
+    if (reply.hand_over.empty()) continue;
+    const std::string bytes = lie(records, *sum);
+    Submission submission;
+    submission.kind = Submission::Kind::kPartial;
+    submission.gather = reply.hand_over[0].gather;
+    submission.bytes = std::ssize(bytes);
+    RIVULET_ASSIGN_OR_RETURN(const auto writer, api.Submit(request.caller, submission));
+    RIVULET_RETURN_IF_ERROR(writer->Resume(0));
+    RIVULET_RETURN_IF_ERROR(writer->Write(std::as_bytes(std::span(bytes))));
+    RIVULET_ASSIGN_OR_RETURN(const SubmitResult result, writer->Finish(IdentityOf(bytes)));
+    EXPECT_EQ(result.kind, SubmitResult::Kind::kRefused);
+    return api.Poll(request).status();
+  }
+}
+
+std::string PartialOf(const std::vector<TaskRecord>& records, const Aggregation& sum) {
+  return WriteTaskRecords(records) + testing::BytesOf(sum.spec(), sum.Save().at(0));
+}
+
+TEST_F(TierTest, CorruptPartial_IsRefusedAndRecordedAndTheSameClientsDoItAgain) {
+  const auto flat = Flat();
+  Start();
+  EXPECT_THAT(BringALie(*coordinator_, "north", parts_,
+                        [](const std::vector<TaskRecord>& records, const Aggregation& sum) {
+                          std::string bytes = PartialOf(records, sum);
+                          bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+                          return bytes;
+                        }),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("mend it and start it again")));
+  WaitForEvent("the partial of site 'north' is refused");
+  Address north;
+  auto tier = TierOf("north", root_);
+  north.Set(&tier->tier());
+  for (const std::string& name : Names(kClients)) StartClient(name, north);
+  EXPECT_OK(coordinator_->Wait());
+  EXPECT_OK(tier->End());
+  JoinClients();
+  EXPECT_EQ(Tree(), flat);
+}
+
+TEST_F(TierTest, TierThatClaimsATaskItWasNotGiven_IsRefusedAndRecorded) {
+  const auto flat = Flat();
+  Start();
+  EXPECT_OK(BringALie(*coordinator_, "north", parts_, [this](std::vector<TaskRecord> records, const Aggregation& sum) {
+    const auto name = *TaskNameOf(records[0].task, coordinator_->run_id());
+    auto other = *Aggregation::Create(sum.spec());
+    const std::vector<float> delta(static_cast<size_t>(kTreeElements), 1);
+    const PartView part{.name = "delta", .data = std::as_bytes(std::span(delta))};
+    records.resize(1);
+    records[0].task = TaskIdOf(coordinator_->run_id(), {name.kind, name.round, name.attempt, "somebody", 0});
+    EXPECT_OK(other->Take({records[0].task, 0, {&part, 1}, records[0].declared},
+                          *WeightsOf(sum.spec(), records[0].declared, {})));
+    return PartialOf(records, *other);
+  }));
+  WaitForEvent("has no task");
+  Address north;
+  auto tier = TierOf("north", root_);
+  north.Set(&tier->tier());
+  for (const std::string& name : Names(kClients)) StartClient(name, north);
+  EXPECT_OK(coordinator_->Wait());
+  JoinClients();
+  EXPECT_EQ(Tree(), flat);
+}
+
+TEST_F(TierTest, CorruptPartialOfATierBelow_HarmsNobodyElse) {
+  const auto flat = Flat();
+  Start();
+  Address middle, leaf;
+  auto tier = TierOf("middle", root_);
+  middle.Set(&tier->tier());
+  EXPECT_THAT(BringALie(tier->tier(), "leaf", parts_,
+                        [](const std::vector<TaskRecord>& records, const Aggregation& sum) {
+                          std::string bytes = PartialOf(records, sum);
+                          bytes.back() = static_cast<char>(bytes.back() ^ 1);
+                          return bytes;
+                        }),
+              StatusIs(absl::StatusCode::kPermissionDenied));
+  EXPECT_THAT(tier->said(), Contains(HasSubstr("the partial of tier 'leaf' is refused")));
+  auto below = TierOf("leaf", middle);
+  leaf.Set(&below->tier());
+  for (const std::string& name : Names(kClients)) StartClient(name, leaf);
+  EXPECT_OK(coordinator_->Wait());
+  JoinClients();
+  EXPECT_EQ(Tree(), flat);
+}
+
+TEST_F(TierTest, ClientWithoutTheDataSet_IsToldTheCoordinatorsReason) {
+  Start();
+  auto tier = TierOf("north", root_);
+  const PollRequest request{As("client-00000"), {.version = "test", .datasets = {{"other", 5}}}};
+  StatusOr<PollReply> reply = tier->tier().Poll(request);
+  while (reply.ok()) {
+    EXPECT_THAT(reply->tasks, IsEmpty());
+    tier->tier().AwaitWork(request.caller, reply->epoch, 2);
+    reply = tier->tier().Poll(request);
+  }
+  EXPECT_THAT(reply, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has bound no data set 'train'")));
+  coordinator_->Stop();
+}
+
+PollRequest TierPoll(const std::string& name, uint64_t session, std::vector<std::string> serves) {
+  PollRequest request;
+  request.caller = {.name = name, .session = session};
+  request.capabilities.version = "test";
+  request.serves.kind = Serves::Kind::kNames;
+  for (std::string& client : serves) request.serves.names.push_back({std::move(client), {{"train", 5}}});
+  return request;
+}
+
+TEST_F(TierTest, ClientThatCallsItself_CannotBeClaimedByATier) {
+  Start();
+  ASSERT_OK(coordinator_->Poll(AskedBy("client-00001")));
+  const auto reply = coordinator_->Poll(TierPoll("north", 1, {"client-00001", "client-00002"}));
+  ASSERT_OK(reply);
+  ASSERT_THAT(reply->refused_names, SizeIs(1));
+  EXPECT_EQ(reply->refused_names[0].name, "client-00001");
+  EXPECT_THAT(reply->refused_names[0].reason, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("served directly")));
+  // Nor one of another tier; but whoever calls itself is believed.
+  EXPECT_THAT(coordinator_->Poll(TierPoll("south", 1, {"client-00002"}))->refused_names, SizeIs(1));
+  ASSERT_OK(coordinator_->Poll(AskedBy("client-00002")));
+  EXPECT_THAT(coordinator_->Poll(TierPoll("north", 1, {"client-00002"}))->refused_names, SizeIs(1));
+  coordinator_->Stop();
+}
+
+TEST_F(TierTest, NamesOfTiersAndClients_AreNotMixedUp) {
+  Start();
+  ASSERT_OK(coordinator_->Poll(AskedBy("client-00001")));
+  EXPECT_THAT(coordinator_->Poll(TierPoll("client-00001", 1, {})), StatusIs(absl::StatusCode::kPermissionDenied));
+  ASSERT_OK(coordinator_->Poll(TierPoll("north", 1, {})));
+  EXPECT_THAT(coordinator_->Poll(AskedBy("north")), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(coordinator_->Poll(TierPoll("south", 1, {"north"}))->refused_names, SizeIs(1));
+  coordinator_->Stop();
+}
+
+TEST_F(TierTest, SecondProcessOfATier_TakesThePlaceOfTheFirst) {
+  Start();
+  ASSERT_OK(coordinator_->Poll(TierPoll("north", 1, {})));
+  ASSERT_OK(coordinator_->Poll(TierPoll("north", 2, {})));
+  EXPECT_THAT(coordinator_->Poll(TierPoll("north", 1, {})),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("another process of tier 'north'")));
+  ASSERT_OK(coordinator_->Poll(TierPoll("north", 2, {})));
+  coordinator_->Stop();
+}
+
+}  // namespace
+}  // namespace rivulet

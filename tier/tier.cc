@@ -1,0 +1,433 @@
+#include "tier/tier.h"
+
+#include <algorithm>
+#include <random>
+#include <thread>
+
+#include "federated/plan/plan.h"
+#include "federated/tasks/task.h"
+#include "federated/updates/site_partial_bytes.h"
+#include "tier/blobs.h"
+
+namespace rivulet {
+namespace {
+
+constexpr int64_t kMostWanted = 4096;  // tasks in one answer, which is one message
+// Who waits and has nothing in hand is said to be there so often at least.
+constexpr std::chrono::seconds kSayPresence{1};
+
+StatusOr<TierPlan> TierPlanOf(std::string bytes) {
+  RIVULET_ASSIGN_OR_RETURN(const auto plan, Plan::Open(std::move(bytes)));
+  return TierPlan{plan->aggregation(TaskKind::kTrain), plan->aggregation(TaskKind::kEvaluate)};
+}
+
+TierOptions WithDefaults(TierOptions options) {
+  if (!options.read_plan) options.read_plan = TierPlanOf;
+  return options;
+}
+
+}  // namespace
+
+Tier::Tier(CoordinatorApi& parent, TierOptions options)
+    : parent_(parent),
+      options_(WithDefaults(std::move(options))),
+      session_(uint64_t{std::random_device()()} << 32 | std::random_device()()),
+      intake_(options_.folder, options_.staging_bytes) {}
+
+Tier::~Tier() { intake_.CancelAll("the tier has ended"); }
+
+Status Tier::Run() {
+  std::thread listener([this] { Listen(); });
+  std::thread beat([this] { Beat(); });
+  RunErrands();
+  listener.join();
+  beat.join();
+  MutexLock lock(mutex_);
+  return result_;
+}
+
+void Tier::Stop() {
+  stop_.Stop();
+  End(Cancelled("stopped"));
+}
+
+std::optional<PollReply::Over> Tier::over() const {
+  MutexLock lock(mutex_);
+  return over_;
+}
+
+// The first to say so counts. Whoever waits for the parent waits no longer.
+void Tier::End(const Status& status) {
+  MutexLock lock(mutex_);
+  if (ended_) return;
+  ended_ = true;
+  result_ = status;
+  stop_.Stop();
+  changed_.NotifyAll();
+  if (listener_ != nullptr) listener_->OnNews("");
+}
+
+PollRequest Tier::Request() const {
+  PollRequest request;
+  request.caller = {.name = options_.name, .run_id = run_id_, .session = session_};
+  request.capabilities.version = options_.version;
+  request.serves.kind = Serves::Kind::kNames;
+  request.want = kMostWanted;
+  return request;
+}
+
+// It says nothing of what is in whose hands: it may be answered long after it was asked, when that is another.
+void Tier::Listen() {
+  CoordinatorCalls calls(parent_, stop_, options_.calls);
+  bool told = false;
+  for (;;) {
+    PollRequest request;
+    {
+      MutexLock lock(mutex_);
+      // What is being brought would be asked for in each answer.
+      while (bringing_ > 0 && !ended_) changed_.Wait(mutex_);
+      if (ended_) return;
+      request = Request();
+    }
+    request.hold_ms = options_.hold_ms;
+    request.told = told;
+    const StatusOr<PollReply> reply = Ask(calls, request);
+    if (!reply.ok()) return End(reply.status());
+    if (reply->over) return End(absl::OkStatus());
+    told = reply->tasks.empty();
+    if (!reply->tasks.empty()) continue;
+    bool bringing = false;
+    {
+      MutexLock lock(mutex_);
+      bringing = bringing_ > 0;
+    }
+    if (reply->hand_over.empty()) {
+      parent_.AwaitWork(request.caller, reply->epoch, reply->wait_ms);
+    } else if (!bringing) {
+      constexpr int64_t kUntilFoldedMs = 5;
+      stop_.Sleep(kUntilFoldedMs);
+    }
+  }
+}
+
+Tier::Clock::time_point Tier::NextBeat() const {
+  if (dirty_) return Clock::time_point::min();
+  Clock::time_point next = Clock::time_point::max();
+  if (!heard_.empty()) next = beaten_ + kSayPresence;
+  if (!jobs_.empty()) next = std::min(next, beaten_ + std::chrono::milliseconds(beat_ms_));
+  return next;
+}
+
+void Tier::Beat() {
+  CoordinatorCalls calls(parent_, stop_, options_.calls);
+  for (;;) {
+    PollRequest request;
+    {
+      MutexLock lock(mutex_);
+      for (;;) {
+        if (ended_) return;
+        const Clock::time_point next = NextBeat(), now = Clock::now();
+        if (next <= now) break;
+        if (next == Clock::time_point::max()) {
+          changed_.Wait(mutex_);
+        } else {
+          changed_.WaitFor(mutex_, next - now);
+        }
+      }
+      beaten_ = Clock::now();
+      request = Saying();
+    }
+    const StatusOr<PollReply> reply = Ask(calls, request);
+    if (!reply.ok()) return End(reply.status());
+    if (reply->over) return End(absl::OkStatus());
+  }
+}
+
+// A task is named when its client was heard of, or when it is here by itself. Names that one message has no room for
+// come with the next.
+PollRequest Tier::Saying() {
+  dirty_ = false;
+  PollRequest request = Request();
+  for (auto name = heard_.begin(); name != heard_.end(); name = heard_.erase(name)) {
+    if (request.serves.names.size() >= kMostServed) {
+      dirty_ = true;
+      break;
+    }
+    request.serves.names.push_back({*name, members_.at(*name).datasets});
+  }
+  for (auto& [id, job] : jobs_) {
+    const bool here = job.stage == Job::Stage::kFetched || job.stage >= Job::Stage::kFolding;
+    if (!here && !std::exchange(job.heard, false)) continue;
+    request.working_on.push_back({id, job.stage >= Job::Stage::kHeld});
+  }
+  return request;
+}
+
+StatusOr<PollReply> Tier::Ask(CoordinatorCalls& calls, const PollRequest& request) {
+  StatusOr<PollReply> reply = calls.Poll(request);
+  MutexLock lock(mutex_);
+  if (absl::IsNotFound(reply.status()) && !request.caller.run_id.empty()) {
+    if (run_id_ == request.caller.run_id) ForgetRun();  // the parent serves another run by now
+    return PollReply{};
+  }
+  if (reply.ok()) Obey(request, *reply);
+  return reply;
+}
+
+void Tier::ForgetRun() {
+  run_id_.clear();
+  while (!jobs_.empty()) Erase(TaskId(jobs_.begin()->first));
+  for (auto& [gather, gathering] : gatherings_) gathering->gone = true;
+  gatherings_.clear();
+  for (auto& [name, member] : members_) {
+    member.outcome.reset();
+    heard_.insert(name);
+  }
+  dirty_ = true;
+}
+
+void Tier::Obey(const PollRequest& request, const PollReply& reply) {
+  for (const ServedName& served : request.serves.names) {
+    if (const auto member = members_.find(served.name); member != members_.end()) {
+      member->second.confirmed = true;
+      member->second.refused = absl::OkStatus();
+    }
+  }
+  for (const RefusedName& turned : reply.refused_names) {
+    const auto member = members_.find(turned.name);
+    if (member == members_.end()) continue;
+    member->second.refused = turned.reason;
+    News(turned.name);
+  }
+  for (const TaskOutcome& outcome : reply.outcomes) {
+    const std::optional<TaskName> name = TaskNameOf(outcome.task, run_id_);
+    const auto member = name ? members_.find(name->client_id) : members_.end();
+    if (member != members_.end()) member->second.outcome = outcome;
+  }
+  for (const TaskId& task : reply.cancelled) {
+    const auto job = jobs_.find(task);
+    if (job == jobs_.end() || job->second.stage == Job::Stage::kSending) continue;
+    const bool held = job->second.stage == Job::Stage::kHeld;
+    const std::string client_id = job->second.task.client_id;
+    if (held) DropGathering(job->second.task.gather);
+    Erase(task);
+    News(client_id);
+  }
+  for (const Task& task : reply.tasks) Begin(task);
+  if (!reply.tasks.empty() || !request.working_on.empty()) beat_ms_ = std::max<int64_t>(reply.wait_ms, 1);
+  for (const HandOver& wanted : reply.hand_over) HandOverIfWhole(wanted);
+  if (!reply.awaited.sentence.empty()) awaited_ = reply.awaited.sentence;
+  if (reply.over && !over_) {
+    over_ = reply.over;
+    while (!jobs_.empty()) Erase(TaskId(jobs_.begin()->first));
+    if (listener_ != nullptr) listener_->OnNews("");
+  }
+}
+
+void Tier::Begin(const Task& task) {
+  run_id_ = task.run_id;
+  if (jobs_.contains(task.id)) return;  // given again, to a poll that had not heard of it
+  Job job;
+  job.task = task;
+  jobs_.emplace(task.id, std::move(job));
+  jobs_of_[task.client_id].insert(task.id);
+  errands_.push_back([this, id = task.id](CoordinatorCalls& calls) { return FetchFor(calls, id); });
+  changed_.NotifyAll();
+}
+
+// Not before all of it is in: the parent asks again. What it lacks is said at the next beat to be held no longer.
+void Tier::HandOverIfWhole(const HandOver& wanted) {
+  const auto found = gatherings_.find(wanted.gather);
+  const auto held = [&](const TaskId& task) {
+    const auto job = jobs_.find(task);
+    return job != jobs_.end() && job->second.stage == Job::Stage::kHeld && job->second.task.gather == wanted.gather;
+  };
+  if (found == gatherings_.end() || !std::ranges::all_of(wanted.tasks, held)) {
+    const bool sending = std::ranges::any_of(wanted.tasks, [&](const TaskId& task) {
+      const auto job = jobs_.find(task);
+      return job != jobs_.end() && job->second.stage == Job::Stage::kSending;
+    });
+    if (!sending) dirty_ = true;
+    changed_.NotifyAll();
+    return;
+  }
+  if (found->second->folding > 0) return;
+  const std::shared_ptr<Gathering> gathering = found->second;
+  gatherings_.erase(found);
+  for (const TaskRecord& record : gathering->records) jobs_.at(record.task).stage = Job::Stage::kSending;
+  ++bringing_;
+  errands_.push_back([this, gather = wanted.gather, gathering](CoordinatorCalls& calls) {
+    const Status brought = Bring(calls, gather, *gathering);
+    MutexLock lock(mutex_);
+    --bringing_;
+    changed_.NotifyAll();
+    return brought;
+  });
+  changed_.NotifyAll();
+}
+
+void Tier::RunErrands() {
+  CoordinatorCalls calls(parent_, stop_, options_.calls);
+  for (;;) {
+    Errand errand;
+    {
+      MutexLock lock(mutex_);
+      while (errands_.empty() && !ended_) changed_.Wait(mutex_);
+      if (ended_) return;
+      errand = std::move(errands_.front());
+      errands_.pop_front();
+    }
+    if (const Status done = errand(calls); !done.ok()) End(done);
+  }
+}
+
+void Tier::FailUp(TaskFailure failure) {
+  Erase(failure.task);
+  failure.sentence.clear();
+  errands_.push_back([this, failure = std::move(failure)](CoordinatorCalls& calls) -> Status {
+    Caller caller;
+    {
+      MutexLock lock(mutex_);
+      caller = Request().caller;
+    }
+    const Status told = calls.Fail(caller, failure);
+    return absl::IsNotFound(told) ? absl::OkStatus() : told;
+  });
+  changed_.NotifyAll();
+}
+
+// What all tasks of a round name is here once, before any client hears of its task. What cannot be had is not begun;
+// the parent gives the task again as long as its client calls.
+Status Tier::FetchFor(CoordinatorCalls& calls, const TaskId& task) {
+  std::vector<BlobId> blobs;
+  Digest plan;
+  Caller caller;
+  {
+    MutexLock lock(mutex_);
+    const auto job = jobs_.find(task);
+    if (job == jobs_.end() || job->second.stage != Job::Stage::kFetched) return absl::OkStatus();
+    plan = job->second.task.plan;
+    blobs.push_back({BlobId::Form::kBytes, plan});
+    for (const NamedBlob& input : job->second.task.inputs) {
+      if (input.id.form != BlobId::Form::kState) blobs.push_back(input.id);
+    }
+    caller = Request().caller;
+  }
+  for (const BlobId& blob : blobs) {
+    {
+      MutexLock lock(mutex_);
+      if (blobs_.contains(KeyOf(blob))) continue;
+    }
+    StatusOr<std::string> fetched = calls.Fetch(caller, blob);
+    if (absl::IsCancelled(fetched.status()) || absl::IsPermissionDenied(fetched.status())) return fetched.status();
+    StatusOr<TierPlan> read = TierPlan{};
+    const bool is_plan = blob == blobs[0];
+    if (fetched.ok() && is_plan) read = options_.read_plan(*fetched);
+    if (!fetched.ok() || !read.ok()) {
+      const Status& why = fetched.ok() ? read.status() : fetched.status();
+      Tell("warning", fmt::format("task '{}' cannot be given on: {}", task, Message(why)));
+      MutexLock lock(mutex_);
+      if (fetched.ok()) {
+        FailUp({.task = task, .code = TaskFailure::Code::kBadPlan});
+      } else {
+        Erase(task);
+      }
+      return absl::OkStatus();
+    }
+    MutexLock lock(mutex_);
+    if (is_plan) plans_.insert_or_assign(plan, *std::move(read));
+    blobs_.insert_or_assign(KeyOf(blob), std::make_shared<const std::string>(*std::move(fetched)));
+  }
+  MutexLock lock(mutex_);
+  const auto job = jobs_.find(task);
+  if (job == jobs_.end()) return absl::OkStatus();
+  job->second.stage = Job::Stage::kOffered;
+  News(job->second.task.client_id);
+  ForgetBlobs();
+  return absl::OkStatus();
+}
+
+void Tier::ForgetBlobs() {
+  std::set<std::string> named;
+  std::set<Digest> plans;
+  for (const auto& [id, job] : jobs_) {
+    plans.insert(job.task.plan);
+    named.insert(KeyOf({BlobId::Form::kBytes, job.task.plan}));
+    for (const NamedBlob& input : job.task.inputs) named.insert(KeyOf(input.id));
+  }
+  std::erase_if(blobs_, [&](const auto& blob) { return !named.contains(blob.first); });
+  std::erase_if(plans_, [&](const auto& plan) { return !plans.contains(plan.first); });
+}
+
+// Refused, all of it is offered to the same clients again; accepted, it is the parent's.
+Status Tier::Bring(CoordinatorCalls& calls, uint64_t gather, Gathering& gathering) {
+  Caller caller;
+  {
+    MutexLock lock(mutex_);
+    caller = Request().caller;
+  }
+  const std::unique_ptr<Aggregation> aggregation = gathering.pot->Close();
+  StatusOr<SubmitResult> result = SubmitResult{};
+  if (const StatusOr<std::string> bytes = TakeSitePartial(*aggregation, gathering.base_version, gathering.records);
+      bytes.ok()) {
+    Submission submission;
+    submission.kind = Submission::Kind::kPartial;
+    submission.gather = gather;
+    submission.bytes = std::ssize(*bytes);
+    result = calls.Submit(caller, submission, std::as_bytes(std::span(*bytes)));
+  } else {
+    result = bytes.status();
+  }
+  if (absl::IsCancelled(result.status()) || absl::IsPermissionDenied(result.status())) return result.status();
+  const bool refused = result.ok() && result->kind == SubmitResult::Kind::kRefused;
+  if (!result.ok() || refused) {
+    Tell("warning", fmt::format("the partial of {} updates is lost: {}", gathering.records.size(),
+                                refused ? result->reason : std::string(Message(result.status()))));
+  }
+  MutexLock lock(mutex_);
+  for (const TaskRecord& record : gathering.records) {
+    const auto job = jobs_.find(record.task);
+    if (job == jobs_.end()) continue;
+    if (result.ok()) {
+      Erase(record.task);
+    } else {
+      OfferAgain(job->second);
+    }
+  }
+  return absl::OkStatus();
+}
+
+void Tier::OfferAgain(Job& job) {
+  job.stage = Job::Stage::kOffered;
+  job.held_below = false;
+  dirty_ = true;
+  News(job.task.client_id);
+  changed_.NotifyAll();
+}
+
+void Tier::DropGathering(uint64_t gather) {
+  const auto found = gatherings_.find(gather);
+  if (found == gatherings_.end()) return;
+  const std::shared_ptr<Gathering> gathering = found->second;
+  gathering->gone = true;  // whoever is being added finds it so
+  gatherings_.erase(found);
+  for (const TaskRecord& record : gathering->records) {
+    if (const auto job = jobs_.find(record.task); job != jobs_.end()) OfferAgain(job->second);
+  }
+}
+
+void Tier::Erase(const TaskId& task) {
+  const auto job = jobs_.find(task);
+  if (job == jobs_.end()) return;
+  intake_.Cancel(task, "its round is over");
+  const auto of_client = jobs_of_.find(job->second.task.client_id);
+  of_client->second.erase(task);
+  if (of_client->second.empty()) jobs_of_.erase(of_client);
+  jobs_.erase(job);
+}
+
+void Tier::Tell(const char* level, const std::string& sentence) const {
+  if (options_.on_event) options_.on_event(level, sentence);
+}
+
+}  // namespace rivulet

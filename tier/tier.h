@@ -1,0 +1,202 @@
+// A tier: between a coordinator and clients it is a site to the one and a coordinator to the others. It serves its
+// clients as a coordinator does (polls, fetches, staged uploads, the same checks), folds what they bring into one exact
+// partial a gathering, with a record a task, and hands that over when its parent asks. The parent may be a tier too.
+// Sums are integers, so the model's bits do not depend on how many tiers are between.
+//
+//   clients' polls ──→ said to the parent (Serves::kNames) ──→ tasks of these clients ──→ fetched once, given on
+//   clients' uploads ─→ staged, checked, folded ──→ said to be held ──→ asked for ──→ sent as one partial
+//   tiers' partials ──→ staged, checked, merged ─┘
+//
+// It decides nothing about a round. Who is drawn, for how long, and who takes the place of whom is the coordinator's:
+// a task is named to the parent as long as its client is heard of, and lapses there when it is not. What a tier has
+// lost (it was started again, or a partial could not be kept) it says to be no longer held, and the same clients do it
+// again.
+//
+// Memory: a partial a gathering, what its tasks name (the plan, a model or two), the staging budget.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "client/coordinator_calls.h"
+#include "client/stop_signal.h"
+#include "coordinator/intake/intake.h"
+#include "coordinator/intake/pot.h"
+#include "engine/base/mutex.h"
+#include "federated/aggregation/aggregation.h"
+#include "federated/transport/coordinator_api.h"
+
+namespace rivulet {
+
+// All that a tier reads of a plan.
+struct TierPlan {
+  AggregationSpec training, evaluation;
+  const AggregationSpec& of(TaskKind kind) const { return kind == TaskKind::kTrain ? training : evaluation; }
+};
+
+struct TierOptions {
+  std::string name;
+  std::string version;  // of this software
+  std::string folder;   // where uploads lie that are beyond the staging budget, without names
+  int64_t staging_bytes = 64'000'000;
+  CallOptions calls;         // to the parent
+  int64_t hold_ms = 20'000;  // how long a poll may wait for its answer when there is nothing to do
+  // What whoever runs it may want to know: "info", "warning". On any thread, without the tier's lock.
+  std::function<void(const std::string& level, const std::string& sentence)> on_event;
+  // Null: of a plan's bytes (Plan::Open).
+  std::function<StatusOr<TierPlan>(std::string bytes)> read_plan;
+};
+
+// Thread-safe. Readers and writers that it gave out must be gone before it is destroyed.
+class Tier final : public CoordinatorApi {
+ public:
+  // `parent` must outlive the tier, as must its listener until TellNews.
+  Tier(CoordinatorApi& parent, TierOptions options);
+  ~Tier() override;
+
+  // Works until the run is over: OK, also when it failed (over() says so). CANCELLED after Stop; what is held then is
+  // lost, and done again by the same clients. Otherwise the parent's error; PERMISSION_DENIED: it admits no such tier,
+  // or no longer this one, whose partial it refused.
+  Status Run();
+  void Stop() EXCLUDES(mutex_);
+  std::optional<PollReply::Over> over() const;
+
+  // As a coordinator's. A client that the parent turns away is told its reason at its next poll.
+  StatusOr<PollReply> Poll(const PollRequest& request) override;
+  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override;
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override;
+  Status Fail(const Caller& caller, const TaskFailure& failure) override;
+  void AwaitWork(const Caller& caller, uint64_t epoch, int64_t timeout_ms) override;
+  void TellNews(NewsListener* listener) override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  // Somebody who calls, or who calls a tier that calls here.
+  struct Member {
+    std::string below;  // that tier; "": it calls itself
+    std::vector<DatasetOffer> datasets;
+    Clock::time_point called;
+    bool confirmed = false;  // the parent has answered a poll that named it: what it has is known
+    Status refused;          // by the parent
+    std::optional<TaskOutcome> outcome;
+  };
+  // A task of a client, from when the parent gives it.
+  struct Job {
+    enum class Stage : uint8_t {
+      kFetched,  // what it names is being fetched
+      kOffered,  // waits for its client's poll
+      kGiven,
+      kFolding,
+      kHeld,     // in its gathering's sum
+      kSending,  // on its way to the parent
+    } stage = Stage::kFetched;
+    Task task;
+    bool heard = false;       // of its client, since the parent was told so last
+    bool held_below = false;  // by the tier that serves the client
+  };
+  // What is folded into one partial.
+  struct Gathering {
+    std::unique_ptr<Pot> pot;
+    int64_t base_version = 0;
+    std::vector<TaskRecord> records;
+    int folding = 0;    // that are being added
+    bool gone = false;  // it has what nobody wants any more, and nothing can be taken out
+  };
+  // A tier that calls. A later process of its name takes its place.
+  struct Below {
+    uint64_t session = 0;
+    std::set<uint64_t> retired;
+    std::string distrusted;  // why the partial of this session was refused; "": it was not
+  };
+  using Errand = std::function<Status(CoordinatorCalls& calls)>;  // to the parent, and long
+
+  // tier.cc: the side of the parent. Three threads, as news must be heard while it is told what is done, and both while
+  // a model comes or a partial goes.
+  void Listen();  // holds a poll open, for new tasks
+  void Beat();    // says who has called and what is in whose hands
+  void RunErrands();
+  void End(const Status& status) EXCLUDES(mutex_);
+  StatusOr<PollReply> Ask(CoordinatorCalls& calls, const PollRequest& request) EXCLUDES(mutex_);
+  PollRequest Request() const REQUIRES(mutex_);
+  PollRequest Saying() REQUIRES(mutex_);
+  Clock::time_point NextBeat() const REQUIRES(mutex_);
+  void Obey(const PollRequest& request, const PollReply& reply) REQUIRES(mutex_);
+  void Begin(const Task& task) REQUIRES(mutex_);
+  void HandOverIfWhole(const HandOver& wanted) REQUIRES(mutex_);
+  void FailUp(TaskFailure failure) REQUIRES(mutex_);  // and forgets the task
+  Status FetchFor(CoordinatorCalls& calls, const TaskId& task) EXCLUDES(mutex_);
+  Status Bring(CoordinatorCalls& calls, uint64_t gather, Gathering& gathering) EXCLUDES(mutex_);
+  void DropGathering(uint64_t gather) REQUIRES(mutex_);
+  void OfferAgain(Job& job) REQUIRES(mutex_);
+  void Erase(const TaskId& task) REQUIRES(mutex_);
+  void ForgetBlobs() REQUIRES(mutex_);  // that no task names
+  void ForgetRun() REQUIRES(mutex_);
+
+  // api.cc: the side of the clients.
+  Status CheckCall(const Caller& caller) const REQUIRES(mutex_);
+  StatusOr<PollReply> PollOfClient(const PollRequest& request) REQUIRES(mutex_);
+  StatusOr<PollReply> PollOfTier(const PollRequest& request, std::string* event) REQUIRES(mutex_);
+  Status Hear(const ServedName& served, const std::string& below) REQUIRES(mutex_);
+  void NoteWorkingOn(const PollRequest& request, std::set<TaskId>* named, PollReply* reply) REQUIRES(mutex_);
+  void Give(const std::string& client_id, const std::set<TaskId>& named, int64_t* want, PollReply* reply)
+      REQUIRES(mutex_);
+  void AskHolder(const std::string& below, PollReply* reply) const REQUIRES(mutex_);
+  const std::string& WayOf(const std::string& client_id) const REQUIRES(mutex_);  // who calls for it
+  void News(const std::string& client_id) REQUIRES(mutex_);
+  Job* JobOf(const Caller& caller, const TaskId& task) REQUIRES(mutex_);  // null: it has no such task here
+  StatusOr<std::unique_ptr<ChunkWriter>> BeginUpload(const Caller& caller, const Submission& submission)
+      REQUIRES(mutex_);
+  StatusOr<std::shared_ptr<Gathering>> Open(const Task& task) REQUIRES(mutex_);
+  StatusOr<SubmitResult> CloseUpload(const TaskId& task, Upload& upload, int64_t writer, const Digest& identity)
+      EXCLUDES(mutex_);
+
+  // partials.cc: of the tiers below.
+  Status AdmitTier(const PollRequest& request, std::string* event) REQUIRES(mutex_);
+  Status CheckTrusted(const Caller& caller) const REQUIRES(mutex_);
+  StatusOr<std::unique_ptr<ChunkWriter>> BeginPartial(const Caller& caller, const Submission& submission)
+      REQUIRES(mutex_);
+  StatusOr<SubmitResult> ClosePartial(const Caller& caller, const Task& one, const std::string& key, Upload& upload,
+                                      int64_t writer, const Digest& identity) EXCLUDES(mutex_);
+  void Tell(const char* level, const std::string& sentence) const EXCLUDES(mutex_);
+
+  CoordinatorApi& parent_;
+  const TierOptions options_;
+  const uint64_t session_;
+  StopSignal stop_;
+  Intake intake_;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::string run_id_ GUARDED_BY(mutex_);
+  bool ended_ GUARDED_BY(mutex_) = false;
+  Status result_ GUARDED_BY(mutex_);
+  std::optional<PollReply::Over> over_ GUARDED_BY(mutex_);
+  std::string awaited_ GUARDED_BY(mutex_);
+  int64_t beat_ms_ GUARDED_BY(mutex_) = 1000;  // how often who has a task is to say so
+  Clock::time_point beaten_ GUARDED_BY(mutex_);
+  bool dirty_ GUARDED_BY(mutex_) = false;           // there is something that the parent waits for
+  std::set<std::string> heard_ GUARDED_BY(mutex_);  // have called since the parent was told
+  std::map<std::string, Member> members_ GUARDED_BY(mutex_);
+  std::map<std::string, Below> below_ GUARDED_BY(mutex_);
+  std::map<TaskId, Job> jobs_ GUARDED_BY(mutex_);
+  std::map<std::string, std::set<TaskId>> jobs_of_ GUARDED_BY(mutex_);  // by client
+  std::map<uint64_t, std::shared_ptr<Gathering>> gatherings_ GUARDED_BY(mutex_);
+  std::map<std::string, std::shared_ptr<const std::string>> blobs_ GUARDED_BY(mutex_);  // by KeyOf
+  std::map<Digest, TierPlan> plans_ GUARDED_BY(mutex_);
+  std::deque<Errand> errands_ GUARDED_BY(mutex_);
+  int bringing_ GUARDED_BY(mutex_) = 0;  // partials on their way
+  NewsListener* listener_ GUARDED_BY(mutex_) = nullptr;
+  uint64_t epoch_ GUARDED_BY(mutex_) = 1;  // counts news, for AwaitWork
+};
+
+}  // namespace rivulet

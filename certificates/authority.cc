@@ -29,7 +29,7 @@ Status Authority::Init(FileSystem& fs, const Clock& clock, const std::string& fo
     return AlreadyExists("'{}' holds an authority already, which sites trust; to begin another one give another folder",
                          folder);
   }
-  if (fs.Exists(folder)) return AlreadyExists("'{}' is there already; give a folder that is to be made", folder);
+  if (delivery.IsTaken()) return AlreadyExists("'{}' is there already; give a folder that is to be made", folder);
   RIVULET_RETURN_IF_ERROR(WithMend(delivery.RemoveStaged()));  // of a call that was interrupted
   RIVULET_ASSIGN_OR_RETURN(const KeyHandle key, MakeKey());
   RIVULET_ASSIGN_OR_RETURN(const std::string key_pem, KeyPem(key.get()));

@@ -78,8 +78,15 @@ std::string Delivery::StagePath(std::string_view serial) const {
   return fmt::format("{}.{}{}", path_, serial, kStageSuffix);
 }
 
+// Also a link that leads nowhere is a name that is taken: nothing can be renamed to it as a folder, and the key that
+// was made for it would be left behind.
+bool Delivery::IsTaken() const {
+  struct stat info;
+  return fs_.Exists(path_) || lstat(path_.c_str(), &info) == 0;
+}
+
 Status Delivery::CheckFree() const {
-  if (!fs_.Exists(path_)) return absl::OkStatus();
+  if (!IsTaken()) return absl::OkStatus();
   return AlreadyExists("'{}' is there already; move it away, or give another --out", path_);
 }
 

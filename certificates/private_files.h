@@ -49,7 +49,9 @@ class Delivery {
   Delivery(FileSystem& fs, std::string path, Form form);
 
   const std::string& path() const { return path_; }
-  // ALREADY_EXISTS when something is in its place.
+  // Something is in its place, be it a link that leads nowhere.
+  bool IsTaken() const;
+  // ALREADY_EXISTS when it is taken.
   Status CheckFree() const;
   // Synced when it returns; what it has written is taken away when it fails. `files` is one for a file. `top` is the
   // folder in an archive, `seconds` (since 1970 UTC) the time of its files.

@@ -2,6 +2,7 @@
 // one line and an exit code. The only file that includes CLI11.
 #include <fmt/ranges.h>
 #include <google/protobuf/stubs/logging.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -281,11 +282,21 @@ void OnTerminate() {
   std::abort();
 }
 
+// Threads take their stacks' size from this limit, and none of them can tell when its own is too short.
+Status CheckStackLimit() {
+  constexpr rlim_t kLeast = rlim_t{512} << 10;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= kLeast) return absl::OkStatus();
+  return ResourceExhausted("stacks may take {} KiB each, and {} are needed; raise the limit: ulimit -s {}",
+                           limit.rlim_cur >> 10, kLeast >> 10, 8 << 10);
+}
+
 int Main(int argc, char** argv) {
   InstallFatalSignalHandler();
   std::set_terminate(OnTerminate);
   std::signal(SIGPIPE, SIG_IGN);  // `rivulet … | head` ends by a failed write, and a lost peer by a Status
   std::signal(SIGXFSZ, SIG_IGN);  // a file as long as the limit on files lets it be is a failed write too
+  if (const Status stack = CheckStackLimit(); !stack.ok()) return Report(stack);
   if (argc > 1 && std::string_view(argv[1]) == "--") {  // the subcommand is what follows
     std::copy(argv + 2, argv + argc + 1, argv + 1);
     --argc;

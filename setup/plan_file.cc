@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/base/sha256.h"
+#include "engine/base/write_target.h"
 
 namespace rivulet {
 namespace {
@@ -19,6 +20,11 @@ std::string HeadOf(const Digest& plan, std::string_view keys) {
 std::string PlanKeysPath(const std::string& path) { return path + ".keys.toml"; }
 
 Status WritePlanFile(FileSystem& fs, const std::string& path, const Plan& plan, const Scenario& scenario) {
+  // Nothing stands beside a device or a pipe.
+  RIVULET_ASSIGN_OR_RETURN(const WriteTarget target, WriteTargetOf(path));
+  if (target.in_place)
+    return InvalidArgument("a plan cannot be written to '{}', which is no plain file: its keys are written beside it",
+                           path);
   const std::string keys = scenario.PlanKeysToToml();
   RIVULET_RETURN_IF_ERROR(WriteFileAtomically(fs, path, plan.bytes()));
   return WriteFileAtomically(fs, PlanKeysPath(path), HeadOf(plan.digest(), keys) + keys);

@@ -13,6 +13,7 @@
 #include "cli/table.h"
 #include "cli/terminal.h"
 #include "engine/base/file_system.h"
+#include "engine/io/new_folder.h"
 #include "setup/partition_files.h"
 #include "setup/partition_summary.h"
 #include "setup/run_setup.h"
@@ -46,7 +47,7 @@ Status RefuseOtherRecords(FileSystem& fs, const std::string& folder, const Share
 
 Status WriteClients(const std::string& folder, const Dataset& data, const Shares& shares, bool tell) {
   FileSystem& fs = FileSystem::Default();
-  RIVULET_RETURN_IF_ERROR(fs.CreateFolders(folder));
+  RIVULET_ASSIGN_OR_RETURN(const auto made, NewFolder::Create(fs, folder));
   RIVULET_RETURN_IF_ERROR(RefuseOtherRecords(fs, folder, shares));
   {
     LongWork work("writing clients");

@@ -9,6 +9,7 @@
 #include "engine/base/file_system.h"
 #include "engine/datasets/synth_digits.h"
 #include "engine/datasets/synthetic.h"
+#include "engine/io/new_folder.h"
 
 namespace rivulet {
 namespace {
@@ -25,7 +26,7 @@ Status SynthDigits(const SynthOptions& options) {
   digits.examples_per_writer = *options.examples_per_writer;
   digits.seed = static_cast<uint64_t>(*options.seed);
   FileSystem& fs = FileSystem::Default();
-  RIVULET_RETURN_IF_ERROR(fs.CreateFolders(options.out));
+  RIVULET_ASSIGN_OR_RETURN(const auto folder, NewFolder::Create(fs, options.out));
   const std::string train = JoinPath(options.out, "train.tfrecord"), test = JoinPath(options.out, "test.tfrecord");
   {
     LongWork work("drawing digits");

@@ -146,6 +146,8 @@ Status Place(const PlaceOptions& options) {
     StatusOr<CostModel> read = CostModel::Parse(bytes);
     if (!read.ok()) return Annotate(read.status(), options.costs);
     costs = *std::move(read);
+    if (costs.empty())
+      return InvalidArgument("'{}' has no costs; --measure N --costs-out FILE.pb writes such a file", options.costs);
   }
   if (options.measure) {
     RIVULET_ASSIGN_OR_RETURN(const CostModel measured, MeasureSteps(source, *options.measure));

@@ -3,6 +3,7 @@
 #include <glob.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -166,6 +167,16 @@ AgentObserver ObserveInJson() {
   return observer;
 }
 
+// Asked before anything is done with a coordinator: that there is no place for it would otherwise show when the first
+// task has been trained.
+Status CheckStateFolder(const std::string& folder) {
+  std::error_code ignored;
+  const auto found = std::filesystem::symlink_status(folder, ignored).type();
+  if (found == std::filesystem::file_type::not_found || std::filesystem::is_directory(folder, ignored))
+    return absl::OkStatus();
+  return InvalidArgument("--state: '{}' is no folder; give one, or a name that nothing has", folder);
+}
+
 Status ServeAsClient(const ClientOptions& options) {
   StatusOr<NetworkAddress> address = ParseAddress(options.coordinator);
   if (!address.ok()) return AsUsageError(Annotate(address.status(), "--coordinator"));
@@ -187,6 +198,7 @@ Status ServeAsClient(const ClientOptions& options) {
   RIVULET_RETURN_IF_ERROR(AsUsageError(CheckDisplayName("--name", name)));
   if (!options.kernels.empty() && options.kernels != "native" && options.kernels != "portable")
     return UsageError("--kernels takes native or portable, not '{}'", options.kernels);
+  RIVULET_RETURN_IF_ERROR(CheckStateFolder(options.state));
   RIVULET_ASSIGN_OR_RETURN(BoundData data, Bind(options.data));
   StatusOr<std::unique_ptr<GrpcClient>> connection =
       GrpcClient::Create({.coordinator = *address, .credentials = std::move(security.credentials)});

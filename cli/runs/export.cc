@@ -6,6 +6,8 @@
 #include "cli/runs/commands.h"
 #include "engine/base/file_system.h"
 #include "engine/data/event_file.h"
+#include "engine/io/atomic_file.h"
+#include "engine/io/new_folder.h"
 
 namespace rivulet {
 namespace {
@@ -65,9 +67,10 @@ Status ForEachPart(History& history, const ExportedView& view, const std::string
 
 Status ExportCsv(History& history, const std::string& run_id, const std::string& folder) {
   FileSystem& fs = FileSystem::Default();
-  RIVULET_RETURN_IF_ERROR(fs.CreateFolders(folder));
+  RIVULET_ASSIGN_OR_RETURN(const auto made, NewFolder::Create(fs, folder));  // outlives the files in it
+  std::vector<std::unique_ptr<AtomicFile>> files;
   for (const ExportedView& view : kExportedViews) {
-    RIVULET_ASSIGN_OR_RETURN(const auto file, fs.Create(JoinPath(folder, fmt::format("{}.csv", view.name))));
+    RIVULET_ASSIGN_OR_RETURN(auto file, AtomicFile::Create(fs, JoinPath(folder, fmt::format("{}.csv", view.name))));
     bool titled = false;
     RIVULET_RETURN_IF_ERROR(ForEachPart(history, view, run_id, [&](const SqlAnswer& answer) -> Status {
       std::string text = titled ? "" : CsvLine(answer.columns);
@@ -79,13 +82,15 @@ Status ExportCsv(History& history, const std::string& run_id, const std::string&
       }
       return file->Append(text);
     }));
-    RIVULET_RETURN_IF_ERROR(file->Close());
+    RIVULET_RETURN_IF_ERROR(file->Finish());
+    files.push_back(std::move(file));
   }
+  for (const auto& file : files) RIVULET_RETURN_IF_ERROR(file->Commit());
   return absl::OkStatus();
 }
 
 Status ExportJson(History& history, const std::string& run_id, const std::string& path) {
-  RIVULET_ASSIGN_OR_RETURN(const auto file, FileSystem::Default().Create(path));
+  RIVULET_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(FileSystem::Default(), path));
   bool first_view = true;
   for (const ExportedView& view : kExportedViews) {
     RIVULET_RETURN_IF_ERROR(file->Append(fmt::format("{}\"{}\": [", first_view ? "{" : ",\n", view.name)));
@@ -104,7 +109,7 @@ Status ExportJson(History& history, const std::string& run_id, const std::string
     RIVULET_RETURN_IF_ERROR(file->Append(first_row ? std::string_view("]") : std::string_view("\n]")));
   }
   RIVULET_RETURN_IF_ERROR(file->Append(std::string_view("}\n")));
-  return file->Close();
+  return file->Commit();
 }
 
 // A step a round: what was measured, and how the clients of its cohort are spread. TensorBoard takes a folder for a

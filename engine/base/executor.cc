@@ -36,19 +36,19 @@ class JobList {
 class Threads : public Executor {
  public:
   Threads(const std::string& name, int threads) {
-    for (int i = 0; i < std::max(1, threads); ++i) {
-      threads_.emplace_back([this] { Work(); });
-      pthread_setname_np(threads_.back().native_handle(), name.substr(0, 15).c_str());
+    // A thread that nobody joins ends the process on the spot; those that the system did give must end before the
+    // caller hears of the one that it did not.
+    try {
+      for (int i = 0; i < std::max(1, threads); ++i) {
+        threads_.emplace_back([this] { Work(); });
+        pthread_setname_np(threads_.back().native_handle(), name.substr(0, 15).c_str());
+      }
+    } catch (...) {
+      Close();
+      throw;
     }
   }
-  ~Threads() override {
-    {
-      MutexLock lock(mutex_);
-      closing_ = true;
-    }
-    given_.NotifyAll();
-    for (std::thread& thread : threads_) thread.join();
-  }
+  ~Threads() override { Close(); }
 
   void Run(std::function<void()> job) override { RunAt(0, std::move(job)); }
   void RunAt(TimeMs time, std::function<void()> job) override {
@@ -58,6 +58,15 @@ class Threads : public Executor {
   }
 
  private:
+  void Close() {
+    {
+      MutexLock lock(mutex_);
+      closing_ = true;
+    }
+    given_.NotifyAll();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
   void Work() {
     mutex_.Lock();
     while (true) {

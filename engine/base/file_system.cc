@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "engine/base/available_memory.h"
 #include "engine/base/write_target.h"
 
 namespace rivulet {
@@ -99,7 +100,14 @@ class PosixFileSystem : public FileSystem {
     struct stat info;
     if (fstat(fd.get(), &info) != 0) return SystemError("read", path, errno);
     if (!S_ISREG(info.st_mode)) return InvalidArgument("'{}' is not a plain file", path);
-    std::string bytes(static_cast<size_t>(info.st_size), '\0');
+    // Told here, where the file has a name: further up it would be memory that ran out, somewhere. Small ones are not
+    // worth asking the system.
+    constexpr size_t kAlwaysFits = size_t{64} << 20;
+    const size_t size = static_cast<size_t>(info.st_size);
+    if (const size_t most = size > kAlwaysFits ? AvailableMemory() : size; size > most)
+      return ResourceExhausted("'{}' has {} bytes, but only {} of memory are available to read it into", path, size,
+                               most);
+    std::string bytes(size, '\0');
     size_t length = 0;
     while (true) {
       if (length == bytes.size()) bytes.resize(bytes.size() + 4096);  // it may have grown
@@ -135,9 +143,13 @@ class PosixFileSystem : public FileSystem {
   Status CreateFolder(const std::string& folder) override {
     if (mkdir(folder.c_str(), 0755) == 0) return absl::OkStatus();
     const int error = errno;
+    if (error != EEXIST) return SystemError("create the folder", folder, error);
+    // A name that is taken is as good as a folder only if it leads to one.
     struct stat info;
-    const bool a_file = error == EEXIST && stat(folder.c_str(), &info) == 0 && !S_ISDIR(info.st_mode);
-    return SystemError("create the folder", folder, a_file ? ENOTDIR : error);
+    if (stat(folder.c_str(), &info) != 0)
+      return NotFound("cannot create the folder '{}': a link of that name leads nowhere; remove it, or make its target",
+                      folder);
+    return SystemError("create the folder", folder, S_ISDIR(info.st_mode) ? EEXIST : ENOTDIR);
   }
 
   StatusOr<std::vector<std::string>> List(const std::string& folder) override {

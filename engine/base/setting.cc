@@ -62,6 +62,23 @@ Setting Make(std::string name, SettingType type, std::optional<T> default_value,
   return setting;
 }
 
+// Kernels compute in 32 bits and flush what is below their normal numbers: there a tiny epsilon is 0, and a beta just
+// below 1 is 1, and every client would fail with a NaN that names no key.
+Status CheckSingle(const Setting& setting, double number, std::string_view subject) {
+  const std::string shown = PlainNumber(number);
+  const float single = static_cast<float>(number);
+  if (number != 0 && std::abs(single) < std::numeric_limits<float>::min())
+    return InvalidArgument("{} must be 0 or at least 1.2e-38 in size, not {}, which is 0 as a 32-bit float", subject,
+                           shown);
+  if (std::isinf(single))
+    return InvalidArgument("{} must be at most 3.4e38 in size, not {}, which is beyond 32-bit floats", subject, shown);
+  if ((setting.minimum_excluded && single <= static_cast<float>(setting.minimum)) ||
+      (setting.maximum_excluded && single >= static_cast<float>(setting.maximum)))
+    return InvalidArgument("{} must be {}, not {}, which is {} as a 32-bit float", subject, setting.Allowed(), shown,
+                           PlainNumber(single));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::string TomlString(std::string_view text) {
@@ -223,6 +240,7 @@ StatusOr<SettingValue> Setting::Take(const SettingValue& given, std::string_view
       if (integer == nullptr && number == nullptr) return WrongType(subject, Describe(given));
       const double real = integer != nullptr ? static_cast<double>(*integer) : *number;
       RIVULET_RETURN_IF_ERROR(CheckNumber(real, PlainNumber(real), subject));
+      RIVULET_RETURN_IF_ERROR(CheckSingle(*this, real, subject));
       return real;
     }
     case SettingType::kBoolean:

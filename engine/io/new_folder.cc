@@ -1,6 +1,6 @@
 #include "engine/io/new_folder.h"
 
-#include <filesystem>
+#include <unistd.h>
 
 namespace rivulet {
 
@@ -19,8 +19,8 @@ StatusOr<std::unique_ptr<NewFolder>> NewFolder::Create(FileSystem& fs, const std
 }
 
 NewFolder::~NewFolder() {
-  std::error_code ignored;
-  for (const std::string& folder : made_) std::filesystem::remove(folder, ignored);  // nothing unless it is empty
+  // rmdir takes empty folders alone: what stands under the name by now may be a file or a link of somebody else's.
+  for (const std::string& folder : made_) (void)rmdir(folder.c_str());
 }
 
 }  // namespace rivulet

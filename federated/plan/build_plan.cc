@@ -126,6 +126,10 @@ Status AddPass(const PassBuilder& builder, const Scenario& scenario, const Model
   if (!client.input_graph.empty()) {
     auto graph = FileSystem::Default().ReadAll(client.input_graph);
     if (!graph.ok()) return Annotate(graph.status(), "client.input_graph");
+    // In a plan no bytes mean no graph of its own, and the keys that it stands for are refused beside it.
+    if (graph->empty())
+      return InvalidArgument("client.input_graph: '{}' is empty; give a GraphDef with the node 'batches'",
+                             client.input_graph);
     pass.set_input(*std::move(graph));
   }
   pass.set_begin(BytesOf(rule.begin));

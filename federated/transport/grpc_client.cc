@@ -1,10 +1,15 @@
 #include "federated/transport/grpc_client.h"
 
+#include <fcntl.h>
 #include <grpc/support/log.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <mutex>
 #include <set>
+#include <system_error>
+#include <thread>
+#include <vector>
 
 #include "engine/base/mutex.h"
 #include "engine/io/crc32c.h"
@@ -32,6 +37,52 @@ void QuietGrpcLog() {
   std::call_once(once, [] {
     if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
   });
+}
+
+namespace {
+
+struct Room {
+  bool threads = false, files = false;
+};
+
+// All are held together, because the question is whether so many fit at a time.
+Room MeasureRoom() {
+  constexpr size_t kThreads = 16, kFiles = 16;  // 10 to 12 threads and 9 descriptors were counted
+  Room room;
+  std::vector<int> files;
+  while (files.size() < kFiles) {
+    const int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (file < 0) break;
+    files.push_back(file);
+  }
+  room.files = files.size() == kFiles;
+  for (const int file : files) close(file);
+  std::vector<std::thread> threads;
+  std::mutex held;
+  held.lock();
+  try {
+    while (threads.size() < kThreads) threads.emplace_back([&held] { const std::lock_guard<std::mutex> wait(held); });
+  } catch (const std::system_error&) {  // fewer: that is the answer
+  }
+  held.unlock();
+  room.threads = threads.size() == kThreads;
+  for (std::thread& thread : threads) thread.join();
+  return room;
+}
+
+}  // namespace
+
+// Once a process: its connections and servers share gRPC's threads.
+Status CheckRoomForGrpc() {
+  static const Room room = MeasureRoom();
+  if (!room.files)
+    return ResourceExhausted(
+        "this process may open too few files to speak to anybody; raise the limit: ulimit -n 1024");
+  if (!room.threads)
+    return ResourceExhausted(
+        "the system gives this process too few threads, or no memory for their stacks, to speak to anybody; raise the "
+        "limits of processes (ulimit -u) or of memory (ulimit -v)");
+  return absl::OkStatus();
 }
 
 grpc::Status ToGrpc(const Status& status) {
@@ -423,6 +474,7 @@ StatusOr<std::unique_ptr<GrpcClient>> GrpcClient::Create(GrpcClientOptions optio
                            options.coordinator.ToString());
   }
   RIVULET_RETURN_IF_ERROR(options.credentials->Check(options.coordinator));
+  RIVULET_RETURN_IF_ERROR(CheckRoomForGrpc());
   return std::make_unique<Client>(options);
 }
 

@@ -37,6 +37,11 @@ void SetCommonArguments(SetInt set) {
 // gRPC writes its own log lines to stderr; ours say what matters. GRPC_VERBOSITY in the environment brings them back.
 void QuietGrpcLog();
 
+// gRPC makes threads and descriptors of its own as it goes; refused a thread it waits for it for ever, also at its end,
+// and refused a descriptor it aborts. So the system is asked before gRPC is. RESOURCE_EXHAUSTED: it gives fewer than
+// gRPC may need; says which limit to raise.
+Status CheckRoomForGrpc();
+
 // Codes are the same numbers on both sides. Messages travel in a header of limited size.
 grpc::Status ToGrpc(const Status& status);
 

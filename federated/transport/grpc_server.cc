@@ -433,6 +433,7 @@ class Server final : public GrpcServer {
 
 StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(CoordinatorApi& api, GrpcServerOptions options) {
   QuietGrpcLog();
+  RIVULET_RETURN_IF_ERROR(CheckRoomForGrpc());
   RIVULET_RETURN_IF_ERROR(options.credentials->Check(options.listen));
   RIVULET_ASSIGN_OR_RETURN(auto security, options.credentials->ForServer(options.admit_sites || options.admit_tiers));
   auto server = std::make_unique<Server>(api, std::move(security), options);

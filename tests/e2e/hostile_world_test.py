@@ -12,7 +12,7 @@ import struct
 import subprocess
 import termios
 
-from harness import RIVULET, SCENARIO, RivuletTest, field, main, node
+from harness import RIVULET, SCENARIO, RivuletTest, field, main, measures_memory, node
 
 CLIENT = ["client", "--coordinator", "127.0.0.1:7", "--insecure"]
 
@@ -75,6 +75,47 @@ class HostileWorld(RivuletTest):
                 result = self.run_rivulet(*self.arguments(db=f"{limit}-{value}.sqlite"),
                                           preexec_fn=lambda: resource.setrlimit(limit, (value, value)))
                 self.assert_refused(result, *fragments, code=1)
+
+    def test_limits_that_are_too_low_for_threads(self):
+        low = 64 << 10
+        self.assert_refused(self.run_rivulet("version", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (low, low))),
+                            "stacks", "ulimit -s", code=1)
+        few = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (9, 9))  # gRPC aborts without
+        self.simulate("--rounds", "1", db="before.sqlite")
+        self.assert_refused(self.run_rivulet(*CLIENT, "--name", "a", "--data", "train=data/train.tfrecord", preexec_fn=few),
+                            "ulimit -n", code=1)
+
+    @measures_memory
+    def test_little_memory_ends_a_coordinator_and_does_not_hang_it(self):
+        """Where threads no longer fit: whatever it gets to, it ends by itself or as asked."""
+        self.simulate("--rounds", "1", db="before.sqlite")
+        for megabytes in range(200, 400, 20):
+            with self.subTest(megabytes=megabytes):
+                limit = megabytes << 20
+                process = self.start("coordinator", self.scenario, "--db", self.path(f"{megabytes}.sqlite"), "--insecure",
+                                     "--listen", "127.0.0.1:0",
+                                     preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+                try:
+                    process.wait(timeout=0.5)
+                except subprocess.TimeoutExpired:
+                    process.send_signal(signal.SIGTERM)
+                _, err = process.communicate(timeout=30)
+                self.assertIn(process.returncode, (0, 1), err)
+                self.assertNotIn("fatal", err)
+
+    def test_exports_that_do_not_fit_leave_nothing(self):
+        self.simulate("--rounds", "1")
+        for arguments in (["runs", "export", "latest", "--db", "runs.sqlite", "--csv", "out"],
+                          ["runs", "export", "latest", "--db", "runs.sqlite", "--json", "out"],
+                          ["runs", "export", "latest", "--db", "runs.sqlite", "--tensorboard", "out"],
+                          ["runs", "plot", "latest", "--db", "runs.sqlite", "--out", "out.svg"],
+                          ["data", "synth", "digits", "--out", "out"], ["data", "synth", "blobs", "--out", "out"],
+                          ["data", "partition", self.scenario, "--out", "out"], ["manual", "--out", "out"],
+                          ["graph", "inspect", "mlp", "--tensorboard", "out"]):
+            with self.subTest(arguments=arguments):
+                result = self.run_rivulet(*arguments, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)))
+                self.assertEqual(result.code, 1, result)
+                self.assertEqual(list(self.folder.glob("out*")), [])
 
     def test_more_files_than_descriptors(self):
         self.simulate("--rounds", "1", db="before.sqlite")
@@ -187,6 +228,67 @@ class HostileWorld(RivuletTest):
         self.assertEqual(process.wait(timeout=20), 0)
         self.assertEqual(got, (self.folder / "real/weights.safetensors").read_bytes())
         self.assertTrue(stat.S_ISFIFO(os.lstat(self.path("pipe")).st_mode))
+
+    def test_links_that_lead_nowhere(self):
+        """Nobody's link is replaced or removed, and no key is left beside it."""
+        os.symlink("nowhere/else", self.path("link"))
+        os.symlink("circle", self.path("circle"))
+        self.run_rivulet("ca", "init", "--name", "A", "--ca", "ca", code=0)
+        self.run_rivulet("model", "export", "mlp", "--out", "mlp.onnx", code=0)
+        self.write("text.txt", "some words\n" * 20)
+        before = sorted(os.listdir(self.folder))
+        for name in ("link", "circle"):
+            for arguments in (["ca", "init", "--name", "B", "--ca", name],
+                              ["ca", "issue", "operator/x", "--ca", "ca", "--out", name],
+                              ["ca", "kit", "coordinator/h", "--ca", "ca", "--out", name],
+                              ["ca", "request", "client/q", "--out", name],
+                              ["data", "synth", "blobs", "--out", name],
+                              ["data", "import", "text", "--from", "text.txt", "--out", name],
+                              ["model", "import", "mlp.onnx", "--out", name]):
+                with self.subTest(arguments=arguments):
+                    self.assert_refused(self.run_rivulet(*arguments), name, code=1)
+                    self.assertTrue(os.path.islink(self.path(name)))
+                    self.assertEqual(sorted(set(os.listdir(self.folder)) - {"lock"}), before)
+        self.assertNotIn("operator/x", self.run_rivulet("ca", "list", "--ca", "ca", code=0).out)
+
+    def test_a_plan_has_its_keys_beside_it(self):
+        self.simulate("--rounds", "1")
+        os.symlink("/dev/null", self.path("nothing"))
+        self.assert_refused(self.run_rivulet("plan", "build", self.scenario, "--out", "nothing"), "nothing", "keys",
+                            code=1)
+        self.assertFalse(os.path.exists(self.path("nothing.keys.toml")))
+
+    def test_a_place_for_state_that_is_no_folder(self):
+        self.simulate("--rounds", "1")
+        self.write("file", "")
+        result = self.run_rivulet(*CLIENT, "--name", "a", "--data", "train=data/train.tfrecord", "--state", "file")
+        self.assert_refused(result, "--state: 'file' is no folder", code=1)  # before it polls
+
+    def test_empty_files_are_not_taken_for_none(self):
+        self.simulate("--rounds", "1")
+        empty = self.write("empty", b"")
+        result = self.run_rivulet(*self.arguments("--set", f"client.input_graph={empty}"))
+        self.assert_refused(result, "client.input_graph", "empty")
+        self.assert_refused(self.run_rivulet("graph", "place", "logistic_regression", "--costs", empty),
+                            "empty", "no costs", code=1)
+
+    def test_a_file_larger_than_memory_is_named(self):
+        hole = self.write("hole.toml", b"")
+        os.truncate(hole, 1 << 42)
+        self.assert_refused(self.run_rivulet("simulate", hole), "hole.toml", "memory", code=1)
+
+    def test_numbers_that_32_bits_do_not_hold(self):
+        """They would fail at every client, as a NaN that names no key."""
+        self.simulate("--rounds", "1")
+        for keys, fragments in [(["client.optimizer.kind=adam", "client.optimizer.epsilon=1e-45"], ["epsilon", "1.2e-38"]),
+                                (["client.optimizer.kind=adam", "client.optimizer.beta1=0.9999999999999999"],
+                                 ["beta1", "which is 1"]),
+                                (["privacy.clip=5e-324"], ["privacy.clip"]),
+                                (["privacy.clip=1", "privacy.noise=5e-324"], ["privacy.noise"]),
+                                (["algorithm.name=fedadam", "algorithm.tau=1e308"], ["tau", "3.4e38"])]:
+            with self.subTest(keys=keys):
+                sets = [word for key in keys for word in ("--set", key)]
+                self.assert_refused(self.run_rivulet(*self.arguments(*sets)), *fragments, code=2)
 
     def test_import_that_does_not_fit_leaves_no_folder(self):
         self.run_rivulet("model", "export", "mlp", "--out", "mlp.onnx", code=0)

@@ -71,6 +71,18 @@ TEST(SettingTake, OutOfRange_SaysTheRange) {
   EXPECT_EQ(Refusal(kSizes, List({1, 2, 3})), "x in f must hold 2 values at most, not 3");
 }
 
+// 1 - 1e-16 is below 1, and 1 in the 32 bits that kernels compute in.
+TEST(SettingTake, WhatIsOutOfRangeIn32Bits_SaysWhatItIsThere) {
+  EXPECT_EQ(Refusal(kRate, 0.9999999999999999),
+            "x in f must be at least 0 and below 1, not 0.9999999999999999, which is 1 as a 32-bit float");
+  EXPECT_EQ(Refusal(kRate, 5e-324),
+            "x in f must be 0 or at least 1.2e-38 in size, not 5e-324, which is 0 as a 32-bit float");
+  EXPECT_EQ(Refusal(Float("tau", 1e-3, "How much").Above(0), 1e39),
+            "x in f must be at most 3.4e38 in size, not 1e+39, which is beyond 32-bit floats");
+  const double least = 1e-9;  // nearer to 0 in 32 bits: an included bound may be rounded across
+  EXPECT_OK(Float("fraction", 0.5, "How many").Between(least, 1).Take(least, "x").status());
+}
+
 TEST(SettingTake, ATextThatIsNoChoice_SuggestsTheNearest) {
   EXPECT_EQ(Refusal(kKind, S("idd")), "x in f must be one of \"iid\", \"shards\", not \"idd\". Did you mean 'iid'?");
   EXPECT_EQ(Refusal(Text("only", "a", "").OneOf({"", "a"}), S("zzzz")), "x in f must be \"a\", not \"zzzz\".");

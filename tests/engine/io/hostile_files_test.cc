@@ -15,7 +15,10 @@
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::ErrorOf;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 class HostileFilesTest : public ::testing::Test {
  protected:
@@ -94,10 +97,29 @@ TEST_F(HostileFilesTest, NewFolder_GoesUnlessItIsKeptOrUsed) {
     std::ofstream(Path("a/other")) << "somebody's";
   }
   EXPECT_THAT(*fs_.List(Path("a")), ElementsAre("other"));
+  {
+    ASSERT_OK_AND_ASSIGN(const auto folder, NewFolder::Create(fs_, Path("d")));
+    std::filesystem::remove(Path("d"));
+    std::ofstream(Path("d")) << "a file of somebody who was quicker";
+  }
+  EXPECT_TRUE(fs_.Exists(Path("d")));
   ASSERT_OK_AND_ASSIGN(auto folder, NewFolder::Create(fs_, Path("kept/")));
   folder->Keep();
   folder.reset();
   EXPECT_TRUE(fs_.Exists(Path("kept")));
+}
+
+TEST_F(HostileFilesTest, NewFolder_ALinkThatLeadsNowhere_IsRefusedAndStays) {
+  std::filesystem::create_symlink("nowhere/else", Path("link"));
+  EXPECT_THAT(ErrorOf(NewFolder::Create(fs_, Path("link"))), HasSubstr("a link of that name leads nowhere"));
+  EXPECT_TRUE(std::filesystem::is_symlink(Path("link")));
+}
+
+TEST_F(HostileFilesTest, AFileLargerThanMemory_IsToldByName) {
+  std::ofstream(Path("hole")).close();
+  std::filesystem::resize_file(Path("hole"), uintmax_t{1} << 42);  // takes no room
+  EXPECT_THAT(ErrorOf(fs_.ReadAll(Path("hole"))),
+              AllOf(HasSubstr("hole' has 4398046511104 bytes"), HasSubstr("memory")));
 }
 
 }  // namespace

@@ -282,6 +282,9 @@ void OnTerminate() {
   std::abort();
 }
 
+// Ops, kernels and commands register themselves before main begins, which takes memory that may not be there.
+__attribute__((constructor(101))) void SetTerminateEarly() { std::set_terminate(OnTerminate); }
+
 // Threads take their stacks' size from this limit, and none of them can tell when its own is too short.
 Status CheckStackLimit() {
   constexpr rlim_t kLeast = rlim_t{512} << 10;
@@ -293,7 +296,6 @@ Status CheckStackLimit() {
 
 int Main(int argc, char** argv) {
   InstallFatalSignalHandler();
-  std::set_terminate(OnTerminate);
   std::signal(SIGPIPE, SIG_IGN);  // `rivulet … | head` ends by a failed write, and a lost peer by a Status
   std::signal(SIGXFSZ, SIG_IGN);  // a file as long as the limit on files lets it be is a failed write too
   if (const Status stack = CheckStackLimit(); !stack.ok()) return Report(stack);

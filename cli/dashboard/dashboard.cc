@@ -63,7 +63,11 @@ Status Serve(const DashboardOptions& options) {
   // A mistyped name is told before anybody opens a browser.
   RIVULET_RETURN_IF_ERROR(History::Open(options.db, History::Access::kReadOnly).status());
   httplib::Server server;
-  server.new_task_queue = [] { return new httplib::ThreadPool(4); };  // whose owner the library is
+  // A connection takes a thread for as long as it is open. Browsers open some to say nothing on, and these must not keep
+  // a page waiting: they are given a second.
+  server.new_task_queue = [] { return new httplib::ThreadPool(32); };  // whose owner the library is
+  server.set_keep_alive_timeout(1);
+  server.set_read_timeout(2);
   // The library's own choice lets two processes share a port, and each would get some of the requests.
   server.set_socket_options([](socket_t socket) {
     const int yes = 1;

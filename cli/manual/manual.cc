@@ -2,6 +2,7 @@
 // of the program beside them.
 #include "cli/root.h"
 #include "engine/base/file_system.h"
+#include "engine/io/new_folder.h"
 
 namespace rivulet {
 namespace {
@@ -83,7 +84,7 @@ struct ManualOptions {
 };
 
 Status WriteManual(const ManualOptions& options) {
-  RIVULET_RETURN_IF_ERROR(FileSystem::Default().CreateFolders(options.out));
+  RIVULET_ASSIGN_OR_RETURN(const auto folder, NewFolder::Create(FileSystem::Default(), options.out));
   RootArguments arguments;
   const Command root = RootCommand(&arguments);
   int pages = 0;

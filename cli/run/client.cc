@@ -202,6 +202,7 @@ Status ServeAsClient(const ClientOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(BoundData data, Bind(options.data));
   StatusOr<std::unique_ptr<GrpcClient>> connection =
       GrpcClient::Create({.coordinator = *address, .credentials = std::move(security.credentials)});
+  if (absl::IsResourceExhausted(connection.status())) return connection.status();
   if (!connection.ok()) return AsUsageError(Annotate(connection.status(), "--coordinator"));
 
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Watching> watching, Watching::Start(options.trace, "client " + name));

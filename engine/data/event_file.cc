@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "engine/data/tfrecord.h"
+#include "engine/io/new_folder.h"
 #include "proto/graph/event.pb.h"
 
 namespace rivulet {
@@ -36,18 +37,22 @@ void FillHistogram(std::span<const double> values, proto::HistogramProto& histog
   }
 }
 
+struct EventFile {
+  std::unique_ptr<NewFolder> made;  // outlives the writer in it
+  std::string path;
+  std::unique_ptr<RecordWriter> writer;
+};
+
 // A file with its first record written.
-StatusOr<std::pair<std::string, std::unique_ptr<RecordWriter>>> CreateEventFile(FileSystem& fs,
-                                                                                const std::string& folder,
-                                                                                double wall_time) {
-  RIVULET_RETURN_IF_ERROR(fs.CreateFolders(folder));
+StatusOr<EventFile> CreateEventFile(FileSystem& fs, const std::string& folder, double wall_time) {
+  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<NewFolder> made, NewFolder::Create(fs, folder));
   std::string path = fmt::format("{}/events.out.tfevents.{:010}.rivulet", folder, static_cast<int64_t>(wall_time));
   RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<RecordWriter> writer, RecordWriter::Create(fs, path));
   proto::Event event;
   event.set_wall_time(wall_time);
   event.set_file_version("brain.Event:2");
   RIVULET_RETURN_IF_ERROR(writer->Append(event.SerializeAsString()));
-  return std::pair(std::move(path), std::move(writer));
+  return EventFile{std::move(made), std::move(path), std::move(writer)};
 }
 
 }  // namespace
@@ -60,7 +65,7 @@ StatusOr<std::string> WriteGraphEvent(FileSystem& fs, const std::string& folder,
 StatusOr<std::string> WriteProfileEvents(FileSystem& fs, const std::string& folder, std::string_view graph_def,
                                          std::span<const StepMetadata> steps, double wall_time) {
   RIVULET_ASSIGN_OR_RETURN(const auto file, CreateEventFile(fs, folder, wall_time));
-  const auto& [path, writer] = file;
+  const auto& [made, path, writer] = file;
   proto::Event event;
   event.set_wall_time(wall_time);
   event.set_graph_def(std::string(graph_def));
@@ -79,7 +84,7 @@ StatusOr<std::string> WriteProfileEvents(FileSystem& fs, const std::string& fold
 StatusOr<std::string> WriteSummaryEvents(FileSystem& fs, const std::string& folder,
                                          std::span<const SummaryEvent> events) {
   RIVULET_ASSIGN_OR_RETURN(const auto file, CreateEventFile(fs, folder, events.empty() ? 0 : events.front().wall_time));
-  const auto& [path, writer] = file;
+  const auto& [made, path, writer] = file;
   for (const SummaryEvent& step : events) {
     proto::Event event;
     event.set_wall_time(step.wall_time);

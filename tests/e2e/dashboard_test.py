@@ -3,8 +3,10 @@ import html.parser
 import http.client
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
+import time
 import urllib.parse
 
 from harness import RivuletTest, main
@@ -52,6 +54,16 @@ class Dashboard(RivuletTest):
         self.assertIn(" at http://127.0.0.1:", line)
         self.port = int(line.rsplit(":", 1)[1].strip().strip("/"))
         return process
+
+    def test_connections_that_say_nothing_keep_nobody_waiting(self):
+        self.simulate("--rounds", "1")
+        self.serve()
+        silent = [socket.create_connection(("127.0.0.1", self.port)) for _ in range(64)]
+        before = time.monotonic()
+        self.assertEqual(self.get("/")[0], 200)
+        self.assertLess(time.monotonic() - before, 12)
+        for connection in silent:
+            connection.close()
 
     def get(self, path, method="GET", **headers):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)

@@ -65,6 +65,12 @@ std::string Certificate::Pem() const {
 }
 
 StatusOr<Certificate> CertificateOf(X509Handle x509, std::string_view where) {
+  // OpenSSL reads a certificate whose key it cannot: of another kind, on another curve, or with no memory left for it.
+  if (X509_get0_pubkey(x509.get()) == nullptr) {
+    ERR_clear_error();
+    return InvalidArgument("the certificate in '{}' has a key of a kind that is not known here; have one issued anew",
+                           where);
+  }
   Certificate certificate{.serial = SerialText(X509_get0_serialNumber(x509.get())),
                           .validity = {.from = SecondsOf(X509_get0_notBefore(x509.get())),
                                        .until = SecondsOf(X509_get0_notAfter(x509.get()))},

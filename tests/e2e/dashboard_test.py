@@ -60,7 +60,7 @@ class Dashboard(RivuletTest):
         self.serve()
         silent = [socket.create_connection(("127.0.0.1", self.port)) for _ in range(64)]
         before = time.monotonic()
-        self.assertEqual(self.get("/")[0], 200)
+        self.assertEqual(self.get("/")[0].status, 200)
         self.assertLess(time.monotonic() - before, 12)
         for connection in silent:
             connection.close()

@@ -1,6 +1,7 @@
 """A world that does not behave: streams that cannot be written, limits, signals, links and devices, and input made to
 break or to mislead. Each was a fault once. What must hold: exit codes are 0, 1 and 2, one sentence says why, nothing is
 half-written, nobody waits without end."""
+import base64
 import fcntl
 import os
 import pathlib
@@ -254,6 +255,18 @@ class HostileWorld(RivuletTest):
                     self.assertTrue(os.path.islink(self.path(name)))
                     self.assertEqual(sorted(set(os.listdir(self.folder)) - {"lock"}), before)
         self.assertNotIn("operator/x", self.run_rivulet("ca", "list", "--ca", "ca", code=0).out)
+
+    def test_certificate_with_a_key_of_an_unknown_kind(self):
+        """OpenSSL reads it, and has no key to give."""
+        self.run_rivulet("ca", "init", "--name", "A", "--ca", "ca", code=0)
+        pem = (self.folder / "ca/authority.crt").read_text()
+        der = base64.b64decode("".join(line for line in pem.splitlines() if not line.startswith("-----")))
+        for name, known in [("kind", "06072a8648ce3d0201"), ("curve", "06082a8648ce3d030107")]:
+            with self.subTest(name=name):
+                self.assertEqual(der.count(bytes.fromhex(known)), 1)
+                changed = der.replace(bytes.fromhex(known), bytes.fromhex(known[:-2] + "7f"))
+                text = "-----BEGIN CERTIFICATE-----\n" + base64.encodebytes(changed).decode() + "-----END CERTIFICATE-----\n"
+                self.assert_refused(self.run_rivulet("ca", "show", self.write(name + ".crt", text)), name + ".crt", "key", code=1)
 
     def test_a_plan_has_its_keys_beside_it(self):
         self.simulate("--rounds", "1")

@@ -48,6 +48,11 @@ class TrimmedMean final : public UpdatesRule {
 RIVULET_UPDATES_RULE("trimmed_mean", TrimmedMeanSettings(), [](const Settings& settings) {
   return std::unique_ptr<const UpdatesRule>(std::make_unique<TrimmedMean>(settings.number("trim")));
 });
+// The coordinate-wise median (definition 1): what is left when nothing more can be left out; of an even number the mean
+// of the two in the middle.
+RIVULET_UPDATES_RULE("median", {}, [](const Settings&) {
+  return std::unique_ptr<const UpdatesRule>(std::make_unique<TrimmedMean>(0.5));
+});
 
 }  // namespace
 }  // namespace rivulet

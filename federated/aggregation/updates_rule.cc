@@ -8,6 +8,7 @@
 
 #include "federated/aggregation/gathering.h"
 #include "federated/aggregation/update_spool.h"
+#include "federated/aggregation/whole_updates_rule.h"
 
 namespace rivulet {
 namespace {
@@ -122,18 +123,28 @@ class OverUpdates : public Gathering {
     made.denominator = static_cast<double>(updates.size());
     made.mean.resize(elements);
     std::vector<std::span<const float>> rows(updates.size());
-    const double unit = std::ldexp(1.0, spec().weight_fraction_bits + spec().fraction_bits(spec().parts[p]));
-    for (size_t first = 0; first < elements; first += block) {
-      const size_t count = std::min(block, elements - first);
-      size_t u = 0;
-      for (const auto& [task, update] : updates) {
-        const std::span<float> row = std::span(values).subspan(u * block, count);
-        RIVULET_RETURN_IF_ERROR(ReadValues(*update.first, static_cast<int64_t>(first), row));
-        rows[u++] = row;
+    const auto each_block = [&](const auto& body) -> Status {
+      for (size_t first = 0; first < elements; first += block) {
+        const size_t count = std::min(block, elements - first);
+        size_t u = 0;
+        for (const auto& [task, update] : updates) {
+          const std::span<float> row = std::span(values).subspan(u * block, count);
+          RIVULET_RETURN_IF_ERROR(ReadValues(*update.first, static_cast<int64_t>(first), row));
+          rows[u++] = row;
+        }
+        body(first, count);
       }
-      rule_->Reduce({rows, weights, unit}, std::span(made.mean).subspan(first, count));
+      return absl::OkStatus();
+    };
+    UpdatesRule::Columns columns = {rows, weights};
+    columns.unit = std::ldexp(1.0, spec().weight_fraction_bits + spec().fraction_bits(spec().parts[p]));
+    if (rule_->looks_at_whole_updates()) {
+      SquaredDistances distances(updates.size());
+      RIVULET_RETURN_IF_ERROR(each_block([&](size_t, size_t) { distances.Add(rows); }));
+      columns.counts = rule_->Count(distances);
     }
-    return absl::OkStatus();
+    return each_block(
+        [&](size_t first, size_t count) { rule_->Reduce(columns, std::span(made.mean).subspan(first, count)); });
   }
 
  private:

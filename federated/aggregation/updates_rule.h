@@ -4,7 +4,7 @@
 //   class Median : public UpdatesRule { … };
 //   RIVULET_UPDATES_RULE("median", {}, CreateMedian);
 //
-// Weiszfeld's or Krum's rules, which look at whole updates, are none of these: a coordinate sees its own column only.
+// A rule that looks at whole updates, as Krum's does, is one of whole_updates_rule.h.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,18 @@
 
 namespace rivulet {
 
+class SquaredDistances;
+
 // Immutable.
 class UpdatesRule {
  public:
   virtual ~UpdatesRule() = default;
+  // What each update counts in a linear combination of them: Σ_u of[u] · updates[u] / divisor. 0 ≤ of[u], and their sum
+  // is at most the number of updates.
+  struct Counts {
+    std::vector<double> of;
+    double divisor = 1;
+  };
   // Some coordinates of every update, of which there is one at least, in the order of their tasks' names.
   struct Columns {
     std::span<const std::span<const float>> updates;  // all finite
@@ -29,7 +37,11 @@ class UpdatesRule {
     // A rule that adds values does it in whole multiples of 1 / unit, as a mean with weights of 1 does: then no order
     // can be seen, and no sum overflows.
     double unit = 1;
+    Counts counts = {};  // what Count said
   };
+  // Of a rule that looks at whole updates (whole_updates_rule.h); then Count is asked once, before any column is.
+  virtual bool looks_at_whole_updates() const { return false; }
+  virtual Counts Count(const SquaredDistances&) const { return {}; }
   // What they come to: out[i] of updates[u][i] for every update u.
   virtual void Reduce(const Columns& columns, std::span<float> out) const = 0;
 };

@@ -5,7 +5,7 @@
 //
 // With beta1 = 0, beta2 = 1, tau = 1, initial_accumulator = 0 it is federated averaging, to the bit.
 #include "federated/algorithms/algorithm.h"
-#include "federated/server_optimizers/adam.h"
+#include "federated/server_optimizers/adaptive.h"
 
 namespace rivulet {
 namespace {

@@ -3,19 +3,13 @@
 // coordinate no further than what honest clients send.
 #include "federated/aggregation/trimmed_mean.h"
 
-#include "federated/algorithms/algorithm.h"
+#include "federated/algorithms/robust.h"
 
 namespace rivulet {
 namespace {
 
 StatusOr<Composition> TrimmedMean(const AlgorithmContext& context) {
-  RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));
-  AggregationSpec& aggregation = composition.aggregation;
-  aggregation.rule = "trimmed_mean";
-  aggregation.rule_settings = {{"trim", context.settings.number("trim")}};
-  // A weight would be a client's own claim.
-  aggregation.parts = {{.value_bits = static_cast<int>(context.scenario.server.value_bits), .weigh = "one"}};
-  return composition;
+  return FedAvgBy("trimmed_mean", {{"trim", context.settings.number("trim")}}, context);
 }
 
 RIVULET_ALGORITHM(

@@ -18,7 +18,7 @@ std::string ReadAll(const std::filesystem::path& path) {
 int BlocksOf(const char* guide) {
   const std::filesystem::path root = RIVULET_SOURCE_FOLDER;
   const std::string text = ReadAll(root / guide);
-  const std::regex block("`(tests/docs/[a-z_/]+\\.[a-z]+)`:\n\n```[a-z]+\n([^`]*)```");
+  const std::regex block("`([a-z_/]+\\.[a-z]+)`:\n\n```[a-z]+\n([^`]*)```");
   int blocks = 0;
   for (std::sregex_iterator match(text.begin(), text.end(), block), end; match != end; ++match, ++blocks)
     EXPECT_EQ((*match)[2].str(), ReadAll(root / (*match)[1].str())) << (*match)[1];

@@ -18,16 +18,31 @@ using ::testing::HasSubstr;
 // option does something or does not exist.
 const std::map<std::string, std::string>& OptionTests() {
   static const auto* const tests = new std::map<std::string, std::string>{
+      {"centered_clipping.iterations", "RobustRules.Iterations_GoFurtherFromTheMean"},
+      {"centered_clipping.tau", "RobustRules.Tau_IsHowFarOneMovesTheCentre"},
       {"ditto.lambda", "Ditto.Lambda_HoldsThePersonalModelToTheShared"},
       {"dp_fedavg.noise_multiplier", "DpFedAvg.NoiseMultiplier_IsTheDeviationOverWhatOneClientCanDo"},
       {"dp_fedavg.noise_source", "DpFedAvg.NoiseSource_SeededIsOfSeedAndVersionAndSecureOfNobody"},
+      {"fedadagrad.beta1", "ServerRules.Beta1_KeepsThePaceOfTheRoundsBefore"},
+      {"fedadagrad.initial_accumulator", "ServerRules.InitialAccumulator_SlowsTheFirstRounds"},
+      {"fedadagrad.tau", "ServerRules.Tau_BoundsHowMuchSmallDeltasAreRaised"},
       {"fedadam.beta1", "FedAdam.Beta1_KeepsThePaceOfTheRoundsBefore"},
       {"fedadam.beta2", "FedAdam.Beta2_RemembersHowLargeDeltasWere"},
       {"fedadam.initial_accumulator", "FedAdam.InitialAccumulator_SlowsTheFirstRounds"},
       {"fedadam.tau", "FedAdam.Tau_BoundsHowMuchSmallDeltasAreRaised"},
+      {"fedavgm.beta", "FedAvgM.Beta_GoesOnInTheDirectionOfTheRoundsBefore"},
       {"fedprox.mu", "FedProx.Mu_PullsTowardsTheBase"},
+      {"fedyogi.beta1", "ServerRules.Beta1_KeepsThePaceOfTheRoundsBefore"},
+      {"fedyogi.beta2", "ServerRules.Beta2_RemembersHowLargeDeltasWere"},
+      {"fedyogi.initial_accumulator", "ServerRules.InitialAccumulator_SlowsTheFirstRounds"},
+      {"fedyogi.tau", "ServerRules.Tau_BoundsHowMuchSmallDeltasAreRaised"},
+      {"geometric_median.iterations", "RobustRules.Iterations_GoFurtherFromTheMean"},
+      {"geometric_median.smoothing", "RobustRules.Smoothing_MakesTheMedianAMean"},
+      {"krum.byzantine", "RobustRules.Byzantine_IsHowManyAreNotCounted"},
       {"moon.mu", "Moon.Mu_TurnsRepresentationsToTheGlobalModels"},
       {"moon.temperature", "Moon.Temperature_IsHowHardTheyAreToldApart"},
+      {"multi_krum.byzantine", "RobustRules.Byzantine_IsHowManyAreNotCounted"},
+      {"norm_bound.bound", "RobustRules.Bound_IsTheLargestNormThatCounts"},
       {"trimmed_mean.trim", "TrimmedMean.Trim_LeavesOutSoManyAtEitherEnd"},
   };
   return *tests;
@@ -89,8 +104,8 @@ TEST(Compose, SettingsThatMakeNoPlan_AreRefusedByTheirKey) {
       const ModelLayout layout,
       ModelLayout::Create(std::vector<VariableSpec>{{"w", {DType::kFloat32, {7}}, Segment::kTrainable}}));
   Scenario unknown, foreign, heavy;
-  unknown.algorithm.name = "fedsgd";
-  EXPECT_THAT(Compose(unknown, layout), StatusIs(absl::StatusCode::kNotFound, HasSubstr("no algorithm 'fedsgd'")));
+  unknown.algorithm.name = "fedmgm";
+  EXPECT_THAT(Compose(unknown, layout), StatusIs(absl::StatusCode::kNotFound, HasSubstr("no algorithm 'fedmgm'")));
   foreign.algorithm.settings["mu"] = 0.5;
   EXPECT_THAT(Compose(foreign, layout), StatusIs(absl::StatusCode::kInvalidArgument,
                                                  HasSubstr("[algorithm] name = \"fedavg\": unknown key 'mu'")));

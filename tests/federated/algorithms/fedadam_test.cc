@@ -4,39 +4,16 @@
 #include <cmath>
 #include <limits>
 
-#include "federated/algorithms/algorithm.h"
 #include "federated/random/streams.h"
-#include "federated/server_optimizers/server_optimizer.h"
-#include "tests/testing/status_matchers.h"
+#include "tests/federated/algorithms/server_rounds.h"
 
 namespace rivulet {
 namespace {
 
 using ::rivulet::testing::StatusIs;
-
-std::shared_ptr<const ModelLayout> WeightsOf(size_t elements) {
-  const VariableSpec variables[] = {{"w", {DType::kFloat32, Shape{static_cast<int64_t>(elements)}}}};
-  return std::make_shared<const ModelLayout>(*ModelLayout::Create(variables));
-}
-
-std::shared_ptr<const Model> ModelWith(std::span<const float> values) {
-  auto model = std::make_shared<Model>(WeightsOf(values.size()));
-  std::ranges::copy(values, model->tensor(model->layout().slices()[0]).flat<float>().begin());
-  return model;
-}
-
-std::span<const float> WeightsIn(const ServerState& state) {
-  return state.model->tensor(state.model->layout().slices()[0]).flat<float>();
-}
-
-// The server optimiser that the algorithm composes with these options.
-StatusOr<std::unique_ptr<const ServerOptimizer>> ServerOf(const std::string& algorithm, const SettingValues& options) {
-  Scenario scenario;
-  scenario.algorithm.name = algorithm;
-  scenario.algorithm.settings = options;
-  RIVULET_ASSIGN_OR_RETURN(const Composition composition, Compose(scenario, *WeightsOf(1)));
-  return ServerOptimizer::Create(composition.server_optimizer);
-}
+using testing::ModelWith;
+using testing::ServerOf;
+using testing::WeightsIn;
 
 // One weight that begins at 1, after these deltas.
 float WeightAfter(const SettingValues& options, std::vector<float> deltas, double learning_rate = 0.1) {

@@ -3,52 +3,28 @@
 
 #include <cmath>
 
-#include "federated/algorithms/algorithm.h"
-#include "tests/federated/aggregation_updates.h"
+#include "tests/federated/algorithms/robust_updates.h"
 
 namespace rivulet {
 namespace {
 
 using ::rivulet::testing::StatusIs;
 using testing::BytesOf;
+using testing::ComposedSpec;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::Make;
+using testing::MeanOf;
 using testing::RandomUpdates;
 using testing::Read;
 using testing::TestUpdate;
-
-// What the algorithm composes for a model of that many weights.
-AggregationSpec ComposedSpec(Scenario scenario, int64_t elements, int64_t updates) {
-  const VariableSpec variables[] = {{"w", {DType::kFloat32, Shape{elements}}}};
-  scenario.server.clients_per_round = updates;
-  const StatusOr<Composition> composition = Compose(scenario, *ModelLayout::Create(variables));
-  EXPECT_OK(composition);
-  return composition->aggregation;
-}
+using testing::UniformSpec;
 
 AggregationSpec TrimmedSpec(double trim, int64_t elements, int64_t updates = 20) {
   Scenario scenario;
   scenario.algorithm.name = "trimmed_mean";
   scenario.algorithm.settings["trim"] = trim;
   return ComposedSpec(scenario, elements, updates);
-}
-
-AggregationSpec UniformSpec(int64_t elements, int64_t updates = 20) {
-  Scenario scenario;
-  scenario.server.weights = "uniform";
-  return ComposedSpec(scenario, elements, updates);
-}
-
-std::vector<float> MeanOf(const AggregationSpec& spec, std::vector<TestUpdate>& updates) {
-  auto aggregation = Make(spec);
-  for (TestUpdate& update : updates) {
-    update.weight = 1;
-    EXPECT_OK(aggregation->Take(update.view(), update.weights()));
-  }
-  const auto input = std::move(*aggregation).Finish();
-  EXPECT_OK(input);
-  return input->parts[0].mean;
 }
 
 TEST(TrimmedMean, Updates_AreAveragedAsNumPyDoesInDouble) {

@@ -8,6 +8,12 @@
 namespace rivulet {
 namespace {
 
+Setting Beta() {
+  Setting beta = Float("beta", 0.9, "How much of the move of a round goes on into the next.").Between(0, 1);
+  beta.example = "0.5";
+  return beta;
+}
+
 StatusOr<Composition> FedAvgM(const AlgorithmContext& context) {
   RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));
   composition.server_optimizer = {"momentum", context.settings.values()};
@@ -15,8 +21,7 @@ StatusOr<Composition> FedAvgM(const AlgorithmContext& context) {
 }
 
 RIVULET_ALGORITHM(fedavgm_registration, "fedavgm", "Hsu et al. 2019, arXiv:1909.06335, section 4",
-                  "Federated averaging whose server moves on in the direction of the rounds before.",
-                  {Float("beta", 0.9, "How much of the move of a round goes on into the next.").Between(0, 1)}, FedAvgM,
+                  "Federated averaging whose server moves on in the direction of the rounds before.", {Beta()}, FedAvgM,
                   "m ← beta · m + Σ_k (n_k / n) · (w_k − w)\n"
                   "w ← w + server.learning_rate · m");
 

@@ -1,0 +1,46 @@
+// Rules that look at whole updates: Krum's, a geometric median, clipping. All that these ask of updates are distances,
+// and all that comes out is a linear combination of them. So the updates are read twice, a block of coordinates at a
+// time: for the squared distances between any two, and for the sum of what each counts. Between the two a rule has
+// nothing in memory but the square of their number.
+//
+//   class Krum final : public WholeUpdatesRule { Counts Count(const SquaredDistances& distances) const override; };
+//   RIVULET_UPDATES_RULE("krum", {Float("byzantine", …)}, CreateKrum);
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "federated/aggregation/updates_rule.h"
+
+namespace rivulet {
+
+// Between updates, in the order of their tasks' names; and from each to zero, which stands behind the last: at(u,
+// updates()).
+class SquaredDistances {
+ public:
+  explicit SquaredDistances(size_t updates) : updates_(updates), squares_((updates + 1) * (updates + 1)) {}
+
+  // More coordinates of all updates. Added in double, in an order that does not depend on the machine.
+  void Add(std::span<const std::span<const float>> updates);
+
+  size_t updates() const { return updates_; }
+  double at(size_t a, size_t b) const { return squares_[a * (updates_ + 1) + b]; }
+  // The distances (not squared) of all updates to Σ_u weights[u] · update u: for weights Σ w = 1 with zero's among
+  // them, ‖x − Σ w_u x_u‖² = Σ_u w_u ‖x − x_u‖² − ½ Σ_u Σ_v w_u w_v ‖x_u − x_v‖².
+  std::vector<double> To(std::span<const double> weights) const;
+
+ private:
+  const size_t updates_;
+  std::vector<double> squares_;  // a row an update, and one of zero
+};
+
+class WholeUpdatesRule : public UpdatesRule {
+ public:
+  bool looks_at_whole_updates() const final { return true; }
+  Counts Count(const SquaredDistances& distances) const override = 0;
+  // In whole multiples of 1 / unit, as a uniform mean has them, which it is to the bit where all counts are 1.
+  void Reduce(const Columns& columns, std::span<float> out) const final;
+};
+
+}  // namespace rivulet

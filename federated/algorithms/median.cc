@@ -1,0 +1,19 @@
+// Federated averaging with a median (Yin et al. 2018, arXiv:1803.01498, algorithm 1 with option I, whose clients take a
+// step of their own instead of sending one gradient): each coordinate moves by what half of the clients wanted at
+// least. It is `trimmed_mean` of the largest trim, to the bit.
+#include "federated/algorithms/robust.h"
+
+namespace rivulet {
+namespace {
+
+StatusOr<Composition> Median(const AlgorithmContext& context) { return FedAvgBy("median", {}, context); }
+
+RIVULET_ALGORITHM(
+    median_registration, "median", "Yin et al. 2018, arXiv:1803.01498, algorithm 1",
+    "Federated averaging that no minority of wrong clients can lead astray: each coordinate moves by the median of its "
+    "changes, whatever their clients' numbers of examples; by the mean of the two in the middle where they are even in "
+    "number. The coordinator keeps every update of a round on disk until its end.",
+    {}, Median, "w ← w + server.learning_rate · median_k (w_k − w),  each coordinate for itself");
+
+}  // namespace
+}  // namespace rivulet

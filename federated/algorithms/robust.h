@@ -1,0 +1,23 @@
+// What algorithms share that are federated averaging by another rule than the mean (federated/aggregation/).
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "federated/algorithms/algorithm.h"
+
+namespace rivulet {
+
+// Every update counts the same: a weight would be a client's own claim.
+inline StatusOr<Composition> FedAvgBy(std::string rule, std::map<std::string, double> settings,
+                                      const AlgorithmContext& context) {
+  RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));
+  AggregationSpec& aggregation = composition.aggregation;
+  aggregation.rule = std::move(rule);
+  aggregation.rule_settings = std::move(settings);
+  aggregation.parts = {{.value_bits = static_cast<int>(context.scenario.server.value_bits), .weigh = "one"}};
+  return composition;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,144 @@
+// Every algorithm of the registry, whole: simulated by any number of workers and deployed to the same bits; and the
+// limits in which one is another.
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <thread>
+
+#include "client/agent.h"
+#include "engine/data/tfrecord.h"
+#include "federated/algorithms/algorithm.h"
+#include "setup/run_setup.h"
+#include "simulations/simulator.h"
+#include "tests/testing/memory_dataset.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_folder.h"
+
+namespace rivulet {
+namespace {
+
+class EveryAlgorithmTest : public testing::FolderTest {
+ protected:
+  // Nine clients of unlike numbers of examples, four of whom make a version.
+  Scenario ScenarioOf(const std::string& algorithm) {
+    Scenario scenario;
+    scenario.run.name = "every";
+    scenario.run.rounds = 3;
+    scenario.run.seed = 3;
+    scenario.model.preset = "logistic_regression";
+    if (!FileSystem::Default().Exists(Path("train.tfrecord"))) {
+      auto writer = RecordWriter::Create(FileSystem::Default(), Path("train.tfrecord"));
+      EXPECT_OK(writer);
+      for (const std::string& record : testing::DigitRecords(120)) EXPECT_OK((*writer)->Append(record));
+      EXPECT_OK((*writer)->Finish());
+      EXPECT_OK((*writer)->Publish());
+    }
+    scenario.data.train = Path("train.tfrecord");
+    scenario.data.partition.clients = 9;
+    scenario.client.batch_size = 8;
+    scenario.client.optimizer.learning_rate = 0.1;
+    scenario.server.clients_per_round = 4;
+    scenario.algorithm.name = algorithm;
+    if (algorithm == "dp_fedavg") {  // with noise that can be drawn again
+      scenario.privacy.clip = 0.5;
+      scenario.algorithm.settings["noise_source"] = std::string("seeded");
+    }
+    return scenario;
+  }
+
+  // The digests of all versions; empty, and a failure of the test, where the run fails.
+  std::vector<std::string> Simulated(const Scenario& scenario, int workers) {
+    std::vector<std::string> digests;
+    SimulationOptions options;
+    options.scenario = scenario;
+    options.db_path = Path(fmt::format("{}.sqlite", ++runs_));
+    options.workers = workers;
+    options.observer.on_round = [&](const RoundReport& report) { digests.push_back(report.model_digest.Hex()); };
+    const auto simulation = Simulation::Create(std::move(options));
+    EXPECT_OK(simulation);
+    if (!simulation.ok()) return digests;
+    EXPECT_OK((*simulation)->Run());
+    return digests;
+  }
+
+  // By agents in threads.
+  std::vector<std::string> Deployed(const Scenario& scenario) {
+    std::vector<std::string> digests;
+    const Status status = [&]() -> Status {
+      RunSetup setup(scenario, {.evaluation_threads = 1});
+      RIVULET_ASSIGN_OR_RETURN(const auto train, setup.training_data());
+      RIVULET_ASSIGN_OR_RETURN(const auto shares, setup.shares());
+      CoordinatorOptions options;
+      options.scenario = scenario;
+      RIVULET_ASSIGN_OR_RETURN(options.plan, setup.plan());
+      options.db_path = Path(fmt::format("{}.sqlite", ++runs_));
+      options.observer.on_round = [&](const RoundReport& report) { digests.push_back(report.model_digest.Hex()); };
+      const std::string states = options.db_path + ".clients";
+      RIVULET_ASSIGN_OR_RETURN(const auto coordinator, Coordinator::Create(std::move(options)));
+      std::vector<std::thread> threads;
+      for (int64_t client = 0; client < shares->size(); ++client) {
+        threads.emplace_back([&, client] {
+          AgentOptions agent;
+          agent.client_id = shares->NameAt(client);
+          agent.data.dataset = train;
+          agent.data.indices = shares->ExamplesOf(client);
+          agent.states = NewStateStore(FileSystem::Default(), states, false);
+          agent.sleep = [](int64_t) { std::this_thread::yield(); };
+          EXPECT_OK(Agent(*coordinator, std::move(agent)).Run());
+        });
+      }
+      const Status end = coordinator->Wait();
+      for (std::thread& thread : threads) thread.join();
+      return end;
+    }();
+    EXPECT_OK(status);
+    return digests;
+  }
+
+ private:
+  int runs_ = 0;
+};
+
+TEST_F(EveryAlgorithmTest, AnyWorkersAndDeployed_SameBits) {
+  for (const Algorithm* algorithm : Algorithms()) {
+    SCOPED_TRACE(algorithm->name);
+    const Scenario scenario = ScenarioOf(algorithm->name);
+    const std::vector<std::string> one = Simulated(scenario, 1);
+    ASSERT_EQ(one.size(), 3u);
+    for (const int workers : {2, 3, 16}) EXPECT_EQ(Simulated(scenario, workers), one) << workers;
+    // Who is first among clients of an asynchronous deployment nobody knows.
+    if (algorithm->name == "fedbuff") continue;
+    EXPECT_EQ(Deployed(scenario), one);
+  }
+}
+
+TEST_F(EveryAlgorithmTest, InItsLimit_IsFederatedAveragingToTheBit) {
+  struct Limit {
+    const char* algorithm;
+    SettingValues settings;
+    const char* weights;  // of the federated averaging that it is
+  };
+  const std::vector<Limit> limits = {
+      {"fedavgm", {{"beta", 0.0}}, "examples"},
+      {"fedyogi", {{"beta1", 0.0}, {"beta2", 1.0}, {"tau", 1.0}, {"initial_accumulator", 0.0}}, "examples"},
+      {"multi_krum", {{"byzantine", 0.0}}, "uniform"},
+      {"geometric_median", {{"iterations", int64_t{0}}}, "uniform"},
+      {"centered_clipping", {{"tau", 1e6}}, "uniform"},
+      {"norm_bound", {{"bound", 1e6}}, "uniform"},
+  };
+  std::map<std::string, std::vector<std::string>> averages;
+  for (const char* weights : {"examples", "uniform"}) {
+    Scenario scenario = ScenarioOf("fedavg");
+    scenario.server.weights = weights;
+    averages[weights] = Simulated(scenario, 2);
+  }
+  EXPECT_NE(averages["examples"], averages["uniform"]);
+  for (const Limit& limit : limits) {
+    Scenario scenario = ScenarioOf(limit.algorithm);
+    scenario.algorithm.settings = limit.settings;
+    EXPECT_EQ(Simulated(scenario, 2), averages[limit.weights]) << limit.algorithm;
+  }
+}
+
+}  // namespace
+}  // namespace rivulet

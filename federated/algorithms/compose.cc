@@ -55,9 +55,9 @@ Status ChooseCodec(const Scenario& scenario, PartSpec& part) {
   const UpdateConfig& update = scenario.update;
   part.codec = update.codec;
   RIVULET_ASSIGN_OR_RETURN(const SettingTable* table, FindSettingTable("codec", update.codec));
-  if (FindSetting(table->settings, "fraction") == nullptr) return absl::OkStatus();
-  part.codec_settings = {{"fraction", update.fraction}};
-  part.error_feedback = update.codec == "top_k" && update.error_feedback;  // others are right in the mean
+  if (FindSetting(table->settings, "fraction") != nullptr) part.codec_settings = {{"fraction", update.fraction}};
+  const bool wrong_in_the_mean = update.codec == "top_k" || update.codec == "sign";
+  part.error_feedback = wrong_in_the_mean && update.error_feedback;
   if (!part.error_feedback || scenario.privacy.clip == 0) return absl::OkStatus();
   return InvalidArgument(
       "update.codec = \"{}\" adds to an update what was left out of earlier ones, which may then say more than "
@@ -106,7 +106,8 @@ namespace {
 // without what it is about.
 Status CheckLeavesTrainingAlone(const Scenario& scenario, const Composition& composition) {
   const auto plain = [](const PassBuilder& pass) {
-    return pass.models == std::vector<ModelInstance>(1) && !pass.loss && !pass.gradient && !pass.at_end;
+    return pass.models == std::vector<ModelInstance>(1) && !pass.loss && !pass.gradient && !pass.at_end &&
+           pass.epochs == 0 && pass.batch_size == 0;
   };
   const auto of_params = [](const auto& part) {
     return part.second.from == "params" && (part.second.less.empty() || part.second.less == "base_params");

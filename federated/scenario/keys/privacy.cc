@@ -8,6 +8,7 @@ namespace {
 bool Clips(const Scenario& s) { return s.privacy.clip > 0; }
 bool IsNoisy(const Scenario& s) { return Clips(s) && s.privacy.noise > 0; }
 bool IsTopK(const Scenario& s) { return s.update.codec == "top_k"; }
+bool LosesInTheMean(const Scenario& s) { return IsTopK(s) || s.update.codec == "sign"; }
 bool IsSparse(const Scenario& s) { return IsTopK(s) || s.update.codec == "random_k"; }
 
 }  // namespace
@@ -35,9 +36,15 @@ std::vector<Key> UpdateKeys() {
   return {
       Key("update.codec", RIVULET_FIELD(update.codec), "\"bf16\"",
           "How the values of an update travel: `f32` as they are; `bf16` in half the bytes, rounded to eight bits; "
-          "`int8` in a quarter, rounded by chance to levels of the largest of each 256; `top_k` those alone that are "
-          "largest in magnitude, in eight bytes each; `random_k` as many that are drawn by chance, scaled "
-          "up so that their mean is right.")
+          "`f16` too, rounded to eleven and at most 65504; `int8` in a quarter and `int4` in an eighth, rounded by "
+          "chance "
+          "to levels of the largest of each 256 or 64; `eden1` to `eden4` in so many bits, rotated at random and "
+          "rounded "
+          "as normal numbers are best; `sign` in one bit, times the mean magnitude; `top_k` those alone that are "
+          "largest "
+          "in magnitude, in eight bytes each; `random_k` as many that are drawn by chance, scaled up so that their "
+          "mean "
+          "is right.")
           .OneOf(SettingTableNames("codec")),
       Key("update.fraction", RIVULET_FIELD(update.fraction), "0.1", "Of the values of an update, how many are sent.")
           .Between(1e-9, 1)
@@ -45,7 +52,7 @@ std::vector<Key> UpdateKeys() {
       Key("update.error_feedback", RIVULET_FIELD(update.error_feedback), "false",
           "A client keeps what was left out of its update and adds it to its next one, so that it is late and not "
           "lost: a vector as long as the model, from round to round. Not together with `privacy.clip`.")
-          .When("update.codec", IsTopK, "update.codec is \"top_k\""),
+          .When("update.codec", LosesInTheMean, "update.codec is \"top_k\" or \"sign\""),
   };
 }
 

@@ -1,0 +1,120 @@
+// "int4": four bits a value, rounded by chance so that the mean of what could be sent is the value itself, as "int8"
+// with 7 levels (QSGD, Alistarh et al. 2017, arXiv:1610.02132, with the largest magnitude of each block in the place of
+// its norm). A block of 64 values, the last what is left, is, little-endian:
+//
+//   scale  f32               s: the largest magnitude / 7, rounded up
+//   level  u4[values]        q + 8 with q = ⌊value / s + u⌋, u uniform on [0, 1): 1 .. 15; the first in the low half
+//
+// A value is s · q then, of a variance of s² / 4 at most. The half of the last byte that is left over is 8. Of 7, -0.5:
+// 00 00 80 3f, 7f or 8f.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "federated/codecs/codec.h"
+
+namespace rivulet {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "scales travel as they lie in memory");
+
+constexpr int64_t kInt4Values = 64, kInt4BlockBytes = sizeof(float) + kInt4Values / 2;
+constexpr double kInt4Levels = 7;
+constexpr uint8_t kInt4Zero = 8;
+
+// As "int8" has it: NaN where a value is no number.
+float Int4Scale(std::span<const float> block) {
+  float largest = 0;
+  for (const float value : block) {
+    if (!std::isfinite(value)) return std::numeric_limits<float>::quiet_NaN();
+    largest = std::max(largest, std::fabs(value));
+  }
+  const auto scale = static_cast<float>(largest / kInt4Levels);
+  return scale * kInt4Levels < largest ? std::nextafter(scale, std::numeric_limits<float>::infinity()) : scale;
+}
+
+class Int4 final : public Codec {
+ public:
+  explicit Int4(int64_t elements) : elements_(elements), bytes_(BytesOf(elements)) {}
+  int64_t MaxBytes() const override { return bytes_; }
+
+  void Encode(std::span<const FloatRun> values, Draws& draws, std::string& out) const override {
+    out.reserve(out.size() + static_cast<size_t>(bytes_));
+    std::array<float, kInt4Values> block;
+    size_t filled = 0;
+    const auto flush = [&] {
+      const float scale = Int4Scale(std::span(block).first(filled));
+      out.append(reinterpret_cast<const char*>(&scale), sizeof(scale));
+      const auto level = [&](size_t i) {
+        if (i >= filled || !(scale > 0)) return kInt4Zero;  // left over, zeros or NaN
+        const double q = std::floor(static_cast<double>(block[i]) / scale + draws.Uniform());
+        return static_cast<uint8_t>(static_cast<int>(q) + kInt4Zero);
+      };
+      for (size_t i = 0; i < filled; i += 2) {
+        const uint8_t low = level(i), high = level(i + 1);
+        out.push_back(static_cast<char>(low | high << 4));
+      }
+      filled = 0;
+    };
+    EachValue(values, [&](float value) {
+      block[filled++] = value;
+      if (filled == block.size()) flush();
+    });
+    if (filled > 0) flush();
+  }
+
+  Status Check(std::span<const std::byte> bytes) const override {
+    if (std::ssize(bytes) != bytes_) {
+      return InvalidArgument("it has {} bytes where {} int4 elements have {}", bytes.size(), elements_, bytes_);
+    }
+    for (int64_t first = 0; first < elements_; first += kInt4Values) {
+      const auto [scale, levels] = BlockAt(bytes, first);
+      const auto end = levels + (std::min(kInt4Values, elements_ - first) + 1) / 2;
+      const bool beyond = std::any_of(levels, end, [](std::byte two) {
+        return (two & std::byte{0x0F}) == std::byte{0} || (two & std::byte{0xF0}) == std::byte{0};
+      });
+      if (!std::signbit(scale) && !beyond) continue;
+      return InvalidArgument("its block of the values from {} on has a scale of {} or a level of -8", first, scale);
+    }
+    return absl::OkStatus();
+  }
+
+  void Decode(std::span<const std::byte> bytes, int64_t first, std::span<float> out) const override {
+    for (size_t i = 0; i < out.size(); ++i) {
+      const int64_t at = first + static_cast<int64_t>(i), within = at % kInt4Values;
+      const auto [scale, levels] = BlockAt(bytes, at - within);
+      const int two = std::to_integer<int>(levels[within / 2]);
+      out[i] = scale * static_cast<float>((within % 2 == 0 ? two & 15 : two >> 4) - kInt4Zero);
+    }
+  }
+
+ private:
+  struct Block {
+    float scale = 0;
+    const std::byte* levels = nullptr;
+  };
+  // `first`: of the block's values.
+  static Block BlockAt(std::span<const std::byte> bytes, int64_t first) {
+    Block block;
+    const std::byte* const at = bytes.data() + first / kInt4Values * kInt4BlockBytes;
+    std::memcpy(&block.scale, at, sizeof(block.scale));
+    block.levels = at + sizeof(block.scale);
+    return block;
+  }
+  static int64_t BytesOf(int64_t elements) {
+    const int64_t whole = elements / kInt4Values, rest = elements % kInt4Values;
+    return whole * kInt4BlockBytes + (rest > 0 ? static_cast<int64_t>(sizeof(float)) + (rest + 1) / 2 : 0);
+  }
+
+  const int64_t elements_, bytes_;
+};
+
+std::unique_ptr<const Codec> CreateInt4(int64_t elements) { return std::make_unique<Int4>(elements); }
+
+RIVULET_CODEC("int4", CreateInt4);
+
+}  // namespace
+}  // namespace rivulet

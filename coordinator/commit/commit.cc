@@ -43,7 +43,8 @@ StatusOr<MadeVersion> MakeVersion(const ServerState& base, std::unique_ptr<Aggre
       if (&part != delta) others.emplace(part.name, part.mean);
     }
     RIVULET_ASSIGN_OR_RETURN(static_cast<ServerState&>(made),
-                             NextState(base, update.optimizer, update.learning_rate, delta->mean, others));
+                             NextState(base, update.optimizer, update.learning_rate, delta->mean, others,
+                                       {input.scalars, delta->denominator, input.updates}));
   }
   made.aggregate_seconds = SecondsSince(begin);
   if (evaluator != nullptr) {

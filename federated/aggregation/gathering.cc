@@ -5,8 +5,14 @@
 #include <set>
 
 #include "engine/base/check.h"
+#include "federated/aggregation/measured_scalar.h"
 
 namespace rivulet {
+namespace {
+
+constexpr double kMostMeasured = 0x1p32 - 1;  // of what WideSum takes
+
+}  // namespace
 
 StatusOr<PartCodecs> CodecsOf(const AggregationSpec& spec) {
   PartCodecs codecs;
@@ -69,7 +75,10 @@ Aggregation::Taken Gathering::Count(const UpdateView& update, const Weights& wei
     if (p == 0 || spec().parts[p].name == "delta") taken.norm = folds[p].Norm();
   }
   for (size_t i = 0; i < into.scalars.size(); ++i) {
-    into.scalars[i].Add(WideSum::Of(weights.scalars[i], update.scalars.at(spec().scalars[i].name)));
+    const std::string& name = spec().scalars[i].name;
+    const double value =
+        name == kSquaredNorm ? std::min(taken.norm * taken.norm, kMostMeasured) : update.scalars.at(name);
+    into.scalars[i].Add(WideSum::Of(weights.scalars[i], value));
   }
   into.tasks.insert(update.task);
   return taken;
@@ -291,6 +300,8 @@ StatusOr<std::vector<const PartView*>> Gathering::CheckForm(const UpdateView& up
   }
   for (size_t i = 0; i < spec().scalars.size(); ++i) {
     const std::string& name = spec().scalars[i].name;
+    RIVULET_RETURN_IF_ERROR(CheckWeight(update, weights.scalars[i], spec().max_weight << spec().weight_fraction_bits));
+    if (name == kSquaredNorm) continue;
     const auto found = update.scalars.find(name);
     if (found == update.scalars.end()) {
       return InvalidArgument("the update of task '{}' does not say its {}, which the plan sums", update.task, name);
@@ -299,7 +310,6 @@ StatusOr<std::vector<const PartView*>> Gathering::CheckForm(const UpdateView& up
       return InvalidArgument("the update of task '{}' says {} = {}; what is summed lies between -2^32 and 2^32",
                              update.task, name, found->second);
     }
-    RIVULET_RETURN_IF_ERROR(CheckWeight(update, weights.scalars[i], spec().max_weight << spec().weight_fraction_bits));
   }
   for (const auto& [name, value] : update.scalars) {
     if (!std::isfinite(value)) {

@@ -120,9 +120,9 @@ Status AddPass(const PassBuilder& builder, const Scenario& scenario, const Model
   loss.set_name(builder.reports);
   loss.set_tensor(model.train_loss);
   pass.set_dataset("train");
-  pass.set_batch_size(client.batch_size);
+  pass.set_batch_size(builder.batch_size > 0 ? builder.batch_size : client.batch_size);
   pass.set_shuffle(client.shuffle);
-  pass.set_epochs(client.epochs);
+  pass.set_epochs(builder.epochs > 0 ? builder.epochs : client.epochs);
   if (!client.input_graph.empty()) {
     auto graph = FileSystem::Default().ReadAll(client.input_graph);
     if (!graph.ok()) return Annotate(graph.status(), "client.input_graph");

@@ -19,6 +19,8 @@ namespace rivulet {
 
 // A pass before it is graphs. What it leaves open is the scenario's [client]: the epochs and batches, the optimiser,
 // its schedule and clipping, the loss scale.
+inline constexpr int64_t kWholeBatch = 1 << 20;  // PassBuilder::batch_size: all of a client's examples
+
 struct PassBuilder {
   // Instances of the model, the one that is trained first.
   std::vector<ModelInstance> models = {{}};
@@ -26,6 +28,8 @@ struct PassBuilder {
   std::string trains = "params";
   // What is differentiated, over what the instances give; null: the model's own training loss.
   std::function<Output(LossScope& f)> loss;
+  // 0: the scenario's [client].
+  int64_t epochs = 0, batch_size = 0;
   // What the loss of the first instance is declared as; "train_loss" is the history's.
   std::string reports = "train_loss";
   // What the optimiser takes for the gradient of the training loss, of f.grads(), f.params() and so on; null:

@@ -75,7 +75,7 @@ Status CheckState(const ServerState& state, const ServerOptimizer& optimizer) {
 }
 
 StatusOr<ServerState> NextState(const ServerState& base, const ServerOptimizer& optimizer, double learning_rate,
-                                std::span<const float> mean, const PartMeans& parts) {
+                                std::span<const float> mean, const PartMeans& parts, const VersionSums& sums) {
   const ModelLayout& layout = base.model->layout();
   if (static_cast<int64_t>(mean.size()) != layout.update_elements()) {
     return InvalidArgument("a mean delta of {} elements does not fit a model whose updates have {}", mean.size(),
@@ -91,6 +91,7 @@ StatusOr<ServerState> NextState(const ServerState& base, const ServerOptimizer& 
     }
     means.push_back(found->second);
   }
+  const double factor = optimizer.Factor(mean, sums);
   ServerFlats flats;
   std::vector<std::span<float>> whole, flats_here;
   for (const ServerOptimizer::Flat& flat : optimizer.Flats()) {
@@ -119,6 +120,7 @@ StatusOr<ServerState> NextState(const ServerState& base, const ServerOptimizer& 
       }
       const ServerStep step = {slice.segment,
                                learning_rate,
+                               slice.segment == Segment::kTrainable ? factor : 1,
                                from.flat<float>().subspan(first, count),
                                mean.subspan(begin, count),
                                to.flat<float>().subspan(first, count),

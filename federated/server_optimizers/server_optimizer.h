@@ -26,11 +26,19 @@
 
 namespace rivulet {
 
+// What a version's updates come to beside their means.
+struct VersionSums {
+  std::map<std::string, double> scalars = {};  // of the aggregation, as ServerInput has them
+  double denominator = 1;                      // of the part "delta"
+  int64_t updates = 1;
+};
+
 // One step of a stretch of one tensor. Spans are of one length, but that of no flat.
 struct ServerStep {
   // kTrainable, or kShared: running statistics, which are averaged and not optimised; they have no flats.
   Segment segment = Segment::kTrainable;
   double learning_rate = 1;
+  double factor = 1;                    // the version's, as Factor says; of running statistics 1
   std::span<const float> params, mean;  // the version before; the mean of the updates
   std::span<float> next;
   std::span<const std::span<float>> flats;        // of Flats(), in that order: as they were, to be as they are now
@@ -52,6 +60,11 @@ class ServerOptimizer {
   virtual std::vector<Flat> Flats() const { return {}; }
   // The parts of updates that it takes beside "delta", each one value for each trainable element: "dc".
   virtual std::vector<std::string> Parts() const { return {}; }
+  // A number of the whole version, which every Step gets: asked once, with the mean in wire order.
+  virtual double Factor(std::span<const float> mean, const VersionSums& sums) const {
+    static_cast<void>(mean), static_cast<void>(sums);
+    return 1;
+  }
   // Called for each tensor that travels, stretch by stretch: what becomes of an element follows from its own values
   // alone. False: a value of `next` or of a flat is not finite.
   virtual bool Step(const ServerStep& step) const = 0;
@@ -73,7 +86,7 @@ using PartMeans = std::map<std::string, std::span<const float>, std::less<>>;
 // INVALID_ARGUMENT: it is not as long as the model's update, or a part of the optimiser's is not there or not as long
 // as the model. FAILED_PRECONDITION: a result is not finite; names its tensor.
 StatusOr<ServerState> NextState(const ServerState& base, const ServerOptimizer& optimizer, double learning_rate,
-                                std::span<const float> mean, const PartMeans& parts = {});
+                                std::span<const float> mean, const PartMeans& parts = {}, const VersionSums& sums = {});
 
 using ServerOptimizerFactory = StatusOr<std::unique_ptr<const ServerOptimizer>> (*)(const Settings& settings);
 // Registers the table ("server optimizer", name) too. A check fails where two have one name.

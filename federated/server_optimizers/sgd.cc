@@ -1,25 +1,23 @@
 // SGD on the server: w ← w + server.learning_rate × mean delta, as FedAvg (McMahan et al. 2017; learning rate 1) and
 // FedOpt's SGD (Reddi et al. 2021, arXiv:2003.00295) have it. Statistics take the same step.
-#include "federated/server_optimizers/server_optimizer.h"
+#include "federated/server_optimizers/sgd.h"
 
 namespace rivulet {
-namespace {
 
-class ServerSgd final : public ServerOptimizer {
- public:
-  bool Step(const ServerStep& step) const override {
-    const float* const params = step.params.data();
-    const float* const mean = step.mean.data();
-    float* const next = step.next.data();
-    const double rate = step.learning_rate;
-    uint32_t bad = 0;
-    for (size_t i = 0; i < step.next.size(); ++i) {
-      next[i] = static_cast<float>(static_cast<double>(params[i]) + rate * static_cast<double>(mean[i]));
-      bad |= IsNotFinite(next[i]) ? 1 : 0;
-    }
-    return bad == 0;
+bool ServerSgd::Step(const ServerStep& step) const {
+  const float* const params = step.params.data();
+  const float* const mean = step.mean.data();
+  float* const next = step.next.data();
+  const double rate = step.learning_rate * step.factor;
+  uint32_t bad = 0;
+  for (size_t i = 0; i < step.next.size(); ++i) {
+    next[i] = static_cast<float>(static_cast<double>(params[i]) + rate * static_cast<double>(mean[i]));
+    bad |= IsNotFinite(next[i]) ? 1 : 0;
   }
-};
+  return bad == 0;
+}
+
+namespace {
 
 RIVULET_SERVER_OPTIMIZER(server_sgd_registration, "sgd", {},
                          [](const Settings&) -> StatusOr<std::unique_ptr<const ServerOptimizer>> {

@@ -41,11 +41,12 @@ class TestMedian : public UpdatesRule {
 std::unique_ptr<const UpdatesRule> CreateTestMedian(const Settings&) { return std::make_unique<TestMedian>(); }
 RIVULET_UPDATES_RULE("test_median", {}, CreateTestMedian);
 
-// The heaviest update as it is: a rule that looks at weights and whole updates.
+// The heaviest update as it is: a rule that looks at weights.
 class TestHeaviest : public UpdatesRule {
  public:
   void Reduce(const Columns& columns, std::span<float> out) const override {
-    const auto& [updates, weights, unit] = columns;
+    const std::span<const std::span<const float>> updates = columns.updates;
+    const std::span<const int64_t> weights = columns.weights;
     const auto heaviest = std::max_element(weights.begin(), weights.end()) - weights.begin();
     std::copy(updates[static_cast<size_t>(heaviest)].begin(), updates[static_cast<size_t>(heaviest)].end(),
               out.begin());

@@ -31,7 +31,10 @@ const std::map<std::string, std::string>& OptionTests() {
       {"fedadam.initial_accumulator", "FedAdam.InitialAccumulator_SlowsTheFirstRounds"},
       {"fedadam.tau", "FedAdam.Tau_BoundsHowMuchSmallDeltasAreRaised"},
       {"fedavgm.beta", "FedAvgM.Beta_GoesOnInTheDirectionOfTheRoundsBefore"},
+      {"feddyn.alpha", "LocalTraining.Alpha_HoldsClientsToTheModel"},
+      {"fedexp.epsilon", "LocalTraining.Epsilon_HoldsTheStretchBack"},
       {"fedprox.mu", "FedProx.Mu_PullsTowardsTheBase"},
+      {"fedrep.head_epochs", "LocalTraining.HeadEpochs_AreHowLongAClientLearnsItsOwnLayers"},
       {"fedyogi.beta1", "ServerRules.Beta1_KeepsThePaceOfTheRoundsBefore"},
       {"fedyogi.beta2", "ServerRules.Beta2_RemembersHowLargeDeltasWere"},
       {"fedyogi.initial_accumulator", "ServerRules.InitialAccumulator_SlowsTheFirstRounds"},
@@ -39,6 +42,7 @@ const std::map<std::string, std::string>& OptionTests() {
       {"geometric_median.iterations", "RobustRules.Iterations_GoFurtherFromTheMean"},
       {"geometric_median.smoothing", "RobustRules.Smoothing_MakesTheMedianAMean"},
       {"krum.byzantine", "RobustRules.Byzantine_IsHowManyAreNotCounted"},
+      {"mimelite.beta", "LocalTraining.Beta_IsHowMuchOfTheMomentumStays"},
       {"moon.mu", "Moon.Mu_TurnsRepresentationsToTheGlobalModels"},
       {"moon.temperature", "Moon.Temperature_IsHowHardTheyAreToldApart"},
       {"multi_krum.byzantine", "RobustRules.Byzantine_IsHowManyAreNotCounted"},
@@ -80,14 +84,18 @@ TEST(AlgorithmCensus, EveryAlgorithm_ComposesASmallModel) {
   ASSERT_OK_AND_ASSIGN(
       const ModelLayout layout,
       ModelLayout::Create(std::vector<VariableSpec>{{"w", {DType::kFloat32, {7}}, Segment::kTrainable}}));
+  ASSERT_OK_AND_ASSIGN(const ModelLayout personal, ModelLayout::Create(std::vector<VariableSpec>{
+                                                       {"w", {DType::kFloat32, {7}}, Segment::kTrainable},
+                                                       {"own", {DType::kFloat32, {2}}, Segment::kLocal}}));
   for (const Algorithm* algorithm : Algorithms()) {
     Scenario scenario;
     scenario.algorithm.name = algorithm->name;
+    const bool wants_personal = algorithm->name == "fedper" || algorithm->name == "fedrep";
     scenario.server.clients_per_round = 3;
     scenario.data.partition.clients = 5;
     scenario.privacy.clip = 1;  // without which some have no noise to add
     SCOPED_TRACE(algorithm->name);
-    ASSERT_OK_AND_ASSIGN(const Composition composition, Compose(scenario, layout));
+    ASSERT_OK_AND_ASSIGN(const Composition composition, Compose(scenario, wants_personal ? personal : layout));
     EXPECT_EQ(composition.aggregation.parts.at(0).elements, 7);
     EXPECT_EQ(composition.aggregation.updates_per_version, 3);
     EXPECT_FALSE(algorithm->paper.empty());

@@ -43,9 +43,9 @@ inline Scenario PixelScenario(const std::string& algorithm) {
   return scenario;
 }
 
-inline StatusOr<PixelRounds> RunPixels(const Scenario& scenario, int rounds) {
+inline StatusOr<PixelRounds> RunPixels(const Scenario& scenario, int rounds, const ModelDef& model = FourPixels()) {
   PixelRounds run;
-  RIVULET_ASSIGN_OR_RETURN(run.plan, ComposePlan(scenario, FourPixels()));
+  RIVULET_ASSIGN_OR_RETURN(run.plan, ComposePlan(scenario, model));
   const ModelLayout& layout = *run.plan->layout();
   RIVULET_ASSIGN_OR_RETURN(const Composition composition, Compose(scenario, layout));
   RIVULET_ASSIGN_OR_RETURN(const auto optimizer, ServerOptimizer::Create(composition.server_optimizer));
@@ -80,8 +80,9 @@ inline StatusOr<PixelRounds> RunPixels(const Scenario& scenario, int rounds) {
     RIVULET_ASSIGN_OR_RETURN(const ServerInput input, std::move(*aggregation).Finish());
     PartMeans others;
     for (const ServerInput::Part& part : input.parts) others.emplace(part.name, part.mean);
-    RIVULET_ASSIGN_OR_RETURN(run.server, NextState(run.server, *optimizer, scenario.server.learning_rate,
-                                                   input.Find("delta")->mean, others));
+    const ServerInput::Part& delta = *input.Find("delta");
+    RIVULET_ASSIGN_OR_RETURN(run.server, NextState(run.server, *optimizer, scenario.server.learning_rate, delta.mean,
+                                                   others, {input.scalars, delta.denominator, input.updates}));
     run.versions.push_back(run.server.digest.Hex());
   }
   return run;

@@ -1,0 +1,67 @@
+// MimeLite (Karimireddy et al. 2021, arXiv:2008.03606, algorithm 1, with SGD and momentum): clients' steps have the
+// server's momentum in them, which they are sent and do not change, so that each goes where all would go:
+//
+//   y ← y − η · ((1 − beta) · ∇F_k(y; batch) + beta · m),  from y = w
+//
+// and before that each takes the gradient of all its examples at w, ∇F_k(w), of whose mean ḡ the server makes
+// m ← (1 − beta) · ḡ + beta · m (federated/server_optimizers/mimelite.cc). With beta = 0 it is federated averaging with
+// uniform weights: to the bit where nothing is shuffled, as the pass for the gradient has an order drawn too.
+#include "federated/algorithms/algorithm.h"
+
+namespace rivulet {
+namespace {
+
+constexpr char kServerMomentum[] = "broadcast/m", kWholeGradient[] = "update/gradient";
+
+Setting MomentumBeta() {
+  Setting beta =
+      Float("beta", 0.9, "Of the momentum, how much stays in a round; 0 is federated averaging.").Between(0, 1);
+  beta.example = "0.5";
+  return beta;
+}
+
+StatusOr<Composition> MimeLite(const AlgorithmContext& context) {
+  const ClientConfig& client = context.scenario.client;
+  if (client.optimizer.kind != "sgd" || client.optimizer.weight_decay > 0 || !client.input_graph.empty()) {
+    return InvalidArgument(
+        "[algorithm] name = \"mimelite\" has a momentum and a first batch of its own: it needs client.optimizer.kind = "
+        "\"sgd\" without weight_decay, and no client.input_graph");
+  }
+  RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));
+  composition.broadcast = {"m"};
+  const double beta = context.settings.number("beta");
+  for (PassBuilder& pass : composition.passes) {
+    pass.gradient = [beta](FlatScope& f) {
+      return f.Add(f.Scale(1 - beta, f.grads()), f.Scale(beta, f.Read(kServerMomentum)));
+    };
+  }
+  // One step that goes nowhere: its gradient is kept, and nothing of it taken.
+  PassBuilder look;
+  look.epochs = 1;
+  look.batch_size = kWholeBatch;
+  look.reports = "initial_loss";
+  look.gradient = [](FlatScope& f) {
+    f.Assign(kWholeGradient, f.grads());
+    return f.Scale(0, f.grads());
+  };
+  composition.passes.insert(composition.passes.begin(), std::move(look));
+  composition.parts["gradient"] = {.from = kWholeGradient, .less = "", .shared_too = false};
+  const auto value_bits = static_cast<int>(context.scenario.server.value_bits);
+  composition.aggregation.parts = {{.value_bits = value_bits, .weigh = "one"},
+                                   {.name = "gradient", .value_bits = value_bits, .weigh = "one"}};
+  composition.server_optimizer = {"mimelite", {{"beta", beta}}};
+  return composition;
+}
+
+RIVULET_ALGORITHM(
+    mimelite_registration, "mimelite", "Karimireddy et al. 2021, arXiv:2008.03606, algorithm 1",
+    "Federated averaging whose clients' steps have the server's momentum in them, against drift where data differ: "
+    "each sends the gradient of all its examples too, of which the momentum is made. All count the same. Needs "
+    "`client.optimizer.kind` \"sgd\".",
+    {MomentumBeta()}, MimeLite,
+    "y ← y − client.optimizer.learning_rate · ((1 − beta) · g_k(y) + beta · m),  from y = w\n"
+    "w ← w + server.learning_rate · (1 / K) · Σ_k (y_k − w)\n"
+    "m ← (1 − beta) · (1 / K) · Σ_k ∇F_k(w) + beta · m");
+
+}  // namespace
+}  // namespace rivulet

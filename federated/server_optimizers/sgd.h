@@ -1,0 +1,14 @@
+// SGD on the server, and what servers begin from that only go further or less far.
+#pragma once
+
+#include "federated/server_optimizers/server_optimizer.h"
+
+namespace rivulet {
+
+// w ← w + server.learning_rate · Factor · mean delta. Statistics take the same step, without the factor.
+class ServerSgd : public ServerOptimizer {
+ public:
+  bool Step(const ServerStep& step) const override;
+};
+
+}  // namespace rivulet

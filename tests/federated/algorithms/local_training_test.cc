@@ -1,0 +1,192 @@
+// FedNova, FedExP, FedDyn, MimeLite, FedSGD, FedPer and FedRep: three rounds of each are what NumPy computes in float64
+// (reference/local_training.py); the limits that are federated averaging; what each option does.
+#include "engine/models/freeze.h"
+#include "federated/aggregation/measured_scalar.h"
+#include "tests/federated/algorithms/pixel_rounds.h"
+#include "tests/federated/algorithms/robust_updates.h"
+
+namespace rivulet {
+namespace {
+
+using ::rivulet::testing::ErrorOf;
+using ::testing::HasSubstr;
+using testing::PixelRounds;
+using testing::PixelScenario;
+using testing::RunPixels;
+
+PixelRounds Ran(const std::string& algorithm, const SettingValues& options = {},
+                Scenario scenario = PixelScenario("")) {
+  scenario.algorithm.name = algorithm;
+  scenario.algorithm.settings = options;
+  auto run = RunPixels(scenario, 3);
+  EXPECT_OK(run);
+  return *std::move(run);
+}
+
+TEST(LocalTraining, ThreeRounds_AreNumPysInDouble) {
+  const std::map<std::string, SettingValues> options = {{"fednova", {}},
+                                                        {"fedexp", {{"epsilon", 1e-3}}},
+                                                        {"feddyn", {{"alpha", 0.3}}},
+                                                        {"mimelite", {{"beta", 0.6}}},
+                                                        {"fedsgd", {}}};
+  for (const auto& [algorithm, values] : options) {
+    SCOPED_TRACE(algorithm);
+    Scenario scenario = PixelScenario("");
+    scenario.server.learning_rate = 0.75;
+    const PixelRounds run = Ran(algorithm, values, scenario);
+    testing::ExpectReference(algorithm + ".txt", testing::WeightsOfModel(*run.server.model));
+  }
+}
+
+// A model whose biases are each client's own.
+ModelDef PixelsWithOwnBias() {
+  ModelDef model = testing::FourPixels();
+  EXPECT_OK(MakePersonal(model, std::vector<std::string>{"b"}));
+  return model;
+}
+
+// No version has their values, so none is measured.
+Scenario PersonalPixels(const std::string& algorithm) {
+  Scenario scenario = PixelScenario(algorithm);
+  scenario.evaluation.every = 0;
+  return scenario;
+}
+
+Scenario RepScenario(int64_t head_epochs) {
+  Scenario scenario = PersonalPixels("fedrep");
+  scenario.algorithm.settings["head_epochs"] = head_epochs;
+  scenario.server.learning_rate = 0.75;
+  return scenario;
+}
+
+TEST(LocalTraining, FedRepsThreeRounds_AreNumPysInDouble) {
+  ASSERT_OK_AND_ASSIGN(const PixelRounds run, RunPixels(RepScenario(3), 3, PixelsWithOwnBias()));
+  testing::ExpectReference("fedrep.txt", testing::WeightsOfModel(*run.server.model));
+}
+
+TEST(LocalTraining, HeadEpochs_AreHowLongAClientLearnsItsOwnLayers) {
+  const auto bias = [](int64_t head_epochs) {
+    const auto run = RunPixels(RepScenario(head_epochs), 1, PixelsWithOwnBias());
+    EXPECT_OK(run);
+    std::vector<float> padded(16);
+    EXPECT_OK(ReadState(run->kept.at(0), std::vector<NamedState>{{"params/local", padded}}));
+    double square = 0;
+    for (const float value : padded) square += static_cast<double>(value) * value;
+    return square;
+  };
+  EXPECT_GT(bias(1), 0);
+  EXPECT_GT(bias(10), bias(1));
+}
+
+TEST(LocalTraining, FedPer_IsFederatedAveragingOfAModelWithPersonalLayers) {
+  const ModelDef model = PixelsWithOwnBias();
+  ASSERT_OK_AND_ASSIGN(const PixelRounds average, RunPixels(PersonalPixels("fedavg"), 3, model));
+  ASSERT_OK_AND_ASSIGN(const PixelRounds personal, RunPixels(PersonalPixels("fedper"), 3, model));
+  EXPECT_EQ(personal.versions, average.versions);
+  for (const char* algorithm : {"fedper", "fedrep"}) {
+    EXPECT_THAT(ErrorOf(RunPixels(PixelScenario(algorithm), 1)), HasSubstr("say which in model.personal"));
+  }
+}
+
+TEST(LocalTraining, InTheirLimits_AreFederatedAveragingToTheBit) {
+  for (const char* kernels : {"native", "portable"}) {
+    SCOPED_TRACE(kernels);
+    Scenario scenario = PixelScenario("");
+    scenario.run.kernels = kernels;
+    EXPECT_EQ(Ran("fedexp", {{"epsilon", 1e6}}, scenario).versions, Ran("fedavg", {}, scenario).versions);
+    Scenario uniform = scenario;
+    uniform.server.weights = "uniform";
+    EXPECT_EQ(Ran("feddyn", {{"alpha", 0.0}}, scenario).versions, Ran("fedavg", {}, uniform).versions);
+    EXPECT_EQ(Ran("mimelite", {{"beta", 0.0}}, scenario).versions, Ran("fedavg", {}, uniform).versions);
+    Scenario whole = scenario;
+    whole.client.epochs = 1;
+    whole.client.batch_size = 100;
+    EXPECT_EQ(Ran("fedsgd", {}, scenario).versions, Ran("fedavg", {}, whole).versions);
+  }
+}
+
+// Two steps each, and sums that round nothing: what is halved and doubled is itself.
+TEST(LocalTraining, FedNovaOfEqualSteps_IsFederatedAveragingToTheBit) {
+  for (const char* weights : {"examples", "uniform"}) {
+    Scenario scenario = PixelScenario("");
+    scenario.client.batch_size = 8;
+    scenario.server.value_bits = 0;
+    scenario.server.max_weight = 8;
+    scenario.server.weights = weights;
+    EXPECT_EQ(Ran("fednova", {}, scenario).versions, Ran("fedavg", {}, scenario).versions) << weights;
+  }
+  EXPECT_NE(Ran("fednova").versions, Ran("fedavg").versions);
+}
+
+double SquaresBetween(const PixelRounds& a, const Model& b) {
+  const std::vector<float> one = testing::WeightsOfModel(*a.server.model), other = testing::WeightsOfModel(b);
+  double squares = 0;
+  for (size_t i = 0; i < one.size(); ++i) squares += std::pow(static_cast<double>(one[i]) - other[i], 2);
+  return squares;
+}
+
+TEST(LocalTraining, Epsilon_HoldsTheStretchBack) {
+  const PixelRounds average = Ran("fedavg");
+  double before = std::numeric_limits<double>::infinity();
+  for (const double epsilon : {1e-6, 0.003, 0.01, 1.0}) {
+    const double beyond = SquaresBetween(Ran("fedexp", {{"epsilon", epsilon}}), *average.server.model);
+    EXPECT_LE(beyond, before) << epsilon;
+    before = beyond;
+  }
+  EXPECT_EQ(before, 0);
+}
+
+TEST(LocalTraining, Alpha_HoldsClientsToTheModel) {
+  Scenario one_round = PixelScenario("feddyn");
+  double before = std::numeric_limits<double>::infinity();
+  for (const double alpha : {0.1, 0.5, 1.5}) {
+    one_round.algorithm.settings["alpha"] = alpha;
+    ASSERT_OK_AND_ASSIGN(const PixelRounds run, RunPixels(one_round, 1));
+    const double moved = SquaresBetween(run, *testing::FourPixelsBase(*run.plan));
+    EXPECT_LT(moved, before) << alpha;
+    before = moved;
+  }
+}
+
+TEST(LocalTraining, Beta_IsHowMuchOfTheMomentumStays) {
+  Scenario scenario = PixelScenario("mimelite");
+  const auto momentum = [&](double beta) {
+    scenario.algorithm.settings["beta"] = beta;
+    const auto run = RunPixels(scenario, 1);
+    EXPECT_OK(run);
+    const std::span<const float> m = run->server.flat("server/m");
+    return std::vector<float>(m.begin(), m.end());
+  };
+  const std::vector<float> quarter = momentum(0.75), half = momentum(0.5);
+  for (size_t i = 0; i < half.size(); ++i) EXPECT_FLOAT_EQ(half[i], 2 * quarter[i]) << i;
+}
+
+TEST(LocalTraining, WhatTheyCannotDo_IsRefusedByItsKey) {
+  Scenario adam = PixelScenario("fednova");
+  adam.client.optimizer.kind = "adam";
+  EXPECT_THAT(ErrorOf(RunPixels(adam, 1)), HasSubstr("needs client.optimizer.kind = \"sgd\", not \"adam\""));
+  adam.algorithm.name = "mimelite";
+  EXPECT_THAT(ErrorOf(RunPixels(adam, 1)), HasSubstr("client.optimizer.kind = \"sgd\""));
+  Scenario unknown = PixelScenario("feddyn");
+  unknown.data.partition.clients = 0;
+  EXPECT_THAT(ErrorOf(RunPixels(unknown, 1)), HasSubstr("data.partition.clients"));
+  Scenario piped = PixelScenario("fedsgd");
+  piped.client.input_graph = "input.pb";
+  EXPECT_THAT(ErrorOf(RunPixels(piped, 1)), HasSubstr("client.input_graph"));
+}
+
+// Whoever folds measures it: what a client says of that name is nobody's concern.
+TEST(MeasuredScalar, SquaredNorm_IsSummedByWeightWhateverIsDeclared) {
+  AggregationSpec spec = testing::Spec(2);
+  spec.scalars = {{kSquaredNorm, "examples"}};
+  auto aggregation = testing::Make(spec);
+  std::vector<testing::TestUpdate> updates = {{"a", {3, 4}, 2}, {"b", {0.5f, 0}, 4, {{kSquaredNorm, 1e9}}}};
+  for (testing::TestUpdate& update : updates) {
+    ASSERT_OK(aggregation->Take(update.view(), {.parts = {update.weight}, .scalars = {update.weight}}));
+  }
+  ASSERT_OK_AND_ASSIGN(const ServerInput input, std::move(*aggregation).Finish());
+  EXPECT_EQ(input.scalars.at(kSquaredNorm), 2 * 25 + 4 * 0.25);
+}
+
+}  // namespace
+}  // namespace rivulet

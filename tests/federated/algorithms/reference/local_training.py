@@ -1,0 +1,94 @@
+"""Three rounds of algorithms that say how clients train, or how far the server goes, in float64: FedNova (Wang et al.
+2020, arXiv:2007.07481), FedExP (Jhunjhunwala et al. 2023, arXiv:2301.09604), FedDyn (Acar et al. 2021, arXiv:2111.04263),
+MimeLite (Karimireddy et al. 2021, arXiv:2008.03606), FedSGD (McMahan et al. 2017, arXiv:1602.05629) and FedRep (Collins et
+al. 2021, arXiv:2102.07078) with biases that begin at zero and are each client's own.
+
+Prints the fifteen parameters of a softmax regression of four pixels, a number a line:
+
+    for name in fednova fedexp feddyn mimelite fedsgd fedrep; do python3 local_training.py $name > $name.txt; done
+"""
+import sys
+
+import numpy as np
+
+EPOCHS, BATCH, RATE, SERVER_RATE = 2, 2, 0.5, 0.75
+EXAMPLES, COHORTS = (5, 3, 4), ((0, 1), (1, 2), (0, 2))
+
+
+def data(client):
+    x = np.array([[(71 * k + 37 * i + 113 * client) % 256 for k in range(4)] for i in range(EXAMPLES[client])]) / 255
+    return x, np.array([(i + client) % 3 for i in range(EXAMPLES[client])])
+
+
+def gradient(v, x, y):
+    w, b = v[:12].reshape(4, 3), v[12:]
+    logits = x @ w + b
+    p = np.exp(logits - logits.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    p[np.arange(len(y)), y] -= 1
+    p /= len(y)
+    return np.concatenate([(x.T @ p).ravel(), p.sum(axis=0)])
+
+
+def train(client, w, rule=lambda g, v: g, epochs=EPOCHS):
+    """What the client changes, and its number of steps."""
+    (x, y), v, steps = data(client), w.copy(), 0
+    for _ in range(epochs):
+        for begin in range(0, len(x), BATCH):
+            v -= RATE * rule(gradient(v, x[begin:begin + BATCH], y[begin:begin + BATCH]), v)
+            steps += 1
+    return v - w, steps
+
+
+def fednova(w, cohort, p, kept):
+    results = [train(client, w) for client in cohort]
+    tau = sum(pk * steps for pk, (_, steps) in zip(p, results))
+    return w + SERVER_RATE * tau * sum(pk * d / steps for pk, (d, steps) in zip(p, results))
+
+
+def fedexp(w, cohort, p, kept, epsilon=1e-3):
+    deltas = [train(client, w)[0] for client in cohort]
+    d = sum(pk * dk for pk, dk in zip(p, deltas))
+    squares = sum(pk * (dk**2).sum() for pk, dk in zip(p, deltas))
+    return w + SERVER_RATE * max(1, squares / (2 * ((d**2).sum() + epsilon))) * d
+
+
+def feddyn(w, cohort, p, kept, alpha=0.3):
+    deltas = []
+    for client in cohort:
+        h = kept.get(client, np.zeros(15))
+        deltas.append(train(client, w, lambda g, v: g - h + alpha * (v - w))[0])
+        kept[client] = h - alpha * deltas[-1]
+    kept["h"] = kept.get("h", np.zeros(15)) - alpha * sum(deltas) / len(EXAMPLES)
+    return w + SERVER_RATE * sum(deltas) / len(deltas) - kept["h"] / alpha
+
+
+def mimelite(w, cohort, p, kept, beta=0.6):
+    m = kept.get("m", np.zeros(15))
+    deltas = [train(client, w, lambda g, v: (1 - beta) * g + beta * m)[0] for client in cohort]
+    whole = sum(gradient(w, *data(client)) for client in cohort) / len(cohort)
+    kept["m"] = (1 - beta) * whole + beta * m
+    return w + SERVER_RATE * sum(deltas) / len(deltas)
+
+
+def fedsgd(w, cohort, p, kept):
+    return w - SERVER_RATE * RATE * sum(pk * gradient(w, *data(client)) for pk, client in zip(p, cohort))
+
+
+def fedrep(w, cohort, p, kept, head_epochs=3):
+    after, own = w.copy(), np.arange(15) >= 12
+    for pk, client in zip(p, cohort):
+        v = np.concatenate([w[:12], kept.get(client, np.zeros(3))])
+        v = v + train(client, v, lambda g, v: g * own, head_epochs)[0]
+        v = v + train(client, v, lambda g, v: g * ~own)[0]
+        kept[client] = v[12:]
+        after[:12] += SERVER_RATE * pk * (v - w)[:12]
+    return after
+
+
+w, kept = np.array([np.float32(n * 37 % 101 - 50) * np.float32(0.01) for n in range(15)], np.float64), {}
+for cohort in COHORTS:
+    n = sum(EXAMPLES[client] for client in cohort)
+    w = globals()[sys.argv[1]](w, cohort, [EXAMPLES[client] / n for client in cohort], kept)
+for value in w:
+    print(repr(float(value)))

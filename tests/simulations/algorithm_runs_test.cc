@@ -1,0 +1,216 @@
+// Whole runs of algorithms, codecs and mechanisms, and their limits as equal digests.
+#include "simulations/replay.h"
+#include "tests/simulations/whole_runs.h"
+
+namespace rivulet {
+namespace {
+
+// A limit that whole runs show, however they are run: the proximal term of weight 0 is no term.
+TEST_F(SimulatorTest, FedProxWithMuZero_HasTheDigestsOfFedAvg) {
+  Scenario scenario = SmallScenario();
+  const Trace average = Simulate(scenario, 2, "average.sqlite");
+  scenario.algorithm.name = "fedprox";
+  scenario.algorithm.settings["mu"] = 0.0;
+  EXPECT_EQ(Simulate(scenario, 2, "zero.sqlite").digests, average.digests);
+  EXPECT_EQ(Deploy(scenario, "deployed.sqlite").digests, average.digests);
+  scenario.algorithm.settings["mu"] = 1.0;
+  const Trace pulled = Simulate(scenario, 2, "pulled.sqlite");
+  ASSERT_OK(pulled.status);
+  EXPECT_NE(pulled.final_digest, average.final_digest);
+}
+
+// Three models in one loss, of which two weigh nothing.
+TEST_F(SimulatorTest, MoonWithMuZero_HasTheDigestsOfFedAvg) {
+  Scenario scenario = SmallScenario();
+  scenario.evaluation.every = 0;
+  scenario.run.rounds = 3;
+  for (const char* preset : {"mlp", "mnist_cnn"}) {
+    for (const char* kernels : {"native", "portable"}) {
+      SCOPED_TRACE(fmt::format("{} {}", preset, kernels));
+      const std::string name = fmt::format("{}-{}-", preset, kernels);
+      scenario.model.preset = preset;
+      scenario.run.kernels = kernels;
+      scenario.algorithm = {};
+      const Trace average = Simulate(scenario, 2, name + "average.sqlite");
+      ASSERT_OK(average.status);
+      scenario.algorithm.name = "moon";
+      scenario.algorithm.settings["mu"] = 0.0;
+      EXPECT_EQ(Simulate(scenario, 2, name + "zero.sqlite").digests, average.digests);
+      EXPECT_EQ(Deploy(scenario, name + "deployed.sqlite").digests, average.digests);
+    }
+  }
+}
+
+TEST_F(CountingTest, Moon_AnyWorkersDeployedAndKilled_SameBits) {
+  Scenario scenario = CountingScenario();
+  scenario.model.preset = "mlp";
+  scenario.algorithm = {};
+  const Trace average = Simulate(scenario, 2, "average.sqlite");
+  scenario.algorithm.name = "moon";
+  scenario.algorithm.settings = {{"mu", 5.0}, {"temperature", 0.5}};
+  const Trace one = Simulate(scenario, 1, "1.sqlite");
+  ASSERT_OK(one.status);
+  EXPECT_NE(one.digests, average.digests);
+  EXPECT_EQ(Simulate(scenario, 3, "3.sqlite").digests, one.digests);
+  EXPECT_EQ(Deploy(scenario, "deployed.sqlite").digests, one.digests);
+  ExpectSameWhenKilled(scenario, [](const std::string&) {});
+}
+
+// What a version sends beside its model is that version's, whoever asks for it and whenever.
+TEST_F(CountingTest, Scaffold_HoweverItIsRun_SameBits) {
+  Scenario scenario = CountingScenario();
+  scenario.algorithm = {.name = "scaffold"};
+  ExpectSameHoweverItIsRun(scenario);
+}
+
+TEST_F(CountingTest, Ditto_HoweverItIsRun_SameBitsAndFedAvgs) {
+  Scenario scenario = CountingScenario();
+  scenario.algorithm = {};
+  const Trace average = Simulate(scenario, 2, "average.sqlite");
+  scenario.algorithm = {.name = "ditto", .settings = {{"lambda", 0.1}}};
+  EXPECT_EQ(Simulate(scenario, 2, "ditto.sqlite").digests, average.digests);
+  ExpectSameHoweverItIsRun(scenario);
+}
+
+// FedPer (Arivazhagan et al. 2019, arXiv:1912.00818): the last layer is everybody's own.
+TEST_F(CountingTest, PersonalLayers_HoweverItIsRun_SameBits) {
+  Scenario scenario = CountingScenario();
+  scenario.algorithm = {};
+  scenario.model.preset = "mlp";
+  const Trace average = Simulate(scenario, 2, "average.sqlite");
+  ASSERT_OK(average.status);
+  scenario.model.personal = {"dense3/*"};
+  ExpectSameHoweverItIsRun(scenario);
+  EXPECT_NE(Simulate(scenario, 2, "personal.sqlite").digests, average.digests);
+}
+
+TEST_F(SimulatorTest, ScaffoldsFirstRound_IsThatOfUniformFedAvg) {
+  Scenario scenario = SmallScenario();
+  scenario.server.weights = "uniform";
+  const Trace average = Simulate(scenario, 2, "average.sqlite");
+  ASSERT_OK(average.status);
+  scenario.algorithm.name = "scaffold";
+  const Trace scaffold = Simulate(scenario, 2, "scaffold.sqlite");
+  ASSERT_OK(scaffold.status);
+  EXPECT_EQ(scaffold.digests[0], average.digests[0]);
+  EXPECT_NE(scaffold.digests[1], average.digests[1]);
+}
+
+// The rule that keeps every update, however its run is run: what it comes to without a trim, a mean comes to as well.
+TEST_F(SimulatorTest, TrimmedMeanWithoutTrim_HasTheDigestsOfTheUniformMean) {
+  Scenario scenario = SmallScenario();
+  scenario.server.weights = "uniform";
+  const Trace mean = Simulate(scenario, 2, "mean.sqlite");
+  ASSERT_OK(mean.status);
+  scenario.server.weights = "examples";
+  EXPECT_NE(Simulate(scenario, 2, "weighted.sqlite").final_digest, mean.final_digest);
+  scenario.algorithm.name = "trimmed_mean";
+  scenario.algorithm.settings["trim"] = 0.0;
+  for (const int workers : {1, 3}) {
+    EXPECT_EQ(Simulate(scenario, workers, fmt::format("trim-{}.sqlite", workers)).digests, mean.digests);
+  }
+  EXPECT_EQ(Deploy(scenario, "deployed.sqlite").digests, mean.digests);
+  scenario.algorithm.settings["trim"] = 0.34;
+  const Trace trimmed = Simulate(scenario, 2, "trimmed.sqlite");
+  ASSERT_OK(trimmed.status);
+  EXPECT_NE(trimmed.final_digest, mean.final_digest);
+  EXPECT_EQ(Deploy(scenario, "deployed-trimmed.sqlite").digests, trimmed.digests);
+}
+
+TEST_F(CountingTest, DpFedAvg_InItsLimitAndWithNoise_IsTheSameHoweverItIsRun) {
+  Scenario scenario = CountingScenario();
+  scenario.algorithm = {};
+  scenario.server.weights = "uniform";
+  const Trace uniform = Simulate(scenario, 2, "uniform.sqlite");
+  ASSERT_OK(uniform.status);
+  scenario.algorithm.name = "dp_fedavg";
+  scenario.algorithm.settings = {{"noise_multiplier", 0.0}};
+  EXPECT_EQ(Simulate(scenario, 2, "limit.sqlite").digests, uniform.digests);
+  EXPECT_EQ(Deploy(scenario, "deployed-limit.sqlite").digests, uniform.digests);
+  scenario.privacy.clip = 0.1;
+  const Trace clipped = Simulate(scenario, 2, "clipped.sqlite");
+  EXPECT_NE(clipped.final_digest, uniform.final_digest);
+  scenario.algorithm.settings = {{"noise_multiplier", 0.5}, {"noise_source", "seeded"}};
+  const Trace one = Simulate(scenario, 1, "1.sqlite");
+  ASSERT_OK(one.status);
+  EXPECT_NE(one.final_digest, clipped.final_digest);
+  EXPECT_EQ(Simulate(scenario, 3, "3.sqlite").digests, one.digests);
+  EXPECT_EQ(Deploy(scenario, "deployed.sqlite").digests, one.digests);
+  EXPECT_OK(Replay({.scenario = scenario, .db_path = Path("1.sqlite"), .run = "latest", .workers = 2}).status());
+  ExpectSameWhenKilled(scenario, [](const std::string&) {});
+}
+
+// Noise of the system's generator is nobody's to draw again.
+TEST_F(SimulatorTest, SecureNoise_IsNeverTheSameAndCannotBeReplayed) {
+  Scenario scenario = SmallScenario();
+  scenario.run.rounds = 2;
+  scenario.privacy.clip = 0.1;
+  scenario.algorithm.name = "dp_fedavg";
+  const Trace one = Simulate(scenario, 2, "a.sqlite");
+  ASSERT_OK(one.status);
+  EXPECT_NE(Simulate(scenario, 2, "b.sqlite").digests, one.digests);
+  EXPECT_THAT(Replay({.scenario = scenario, .db_path = Path("a.sqlite"), .run = "latest", .workers = 2}).status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("cannot be replayed: its noise came from the system's generator")));
+}
+
+// What an update goes through on its way is the client's, wherever that is: clipped, with noise of the seed, rounded.
+TEST_F(SimulatorTest, ClippedNoisyAndEncoded_DeployedAsSimulated) {
+  Scenario scenario = SmallScenario();
+  const Trace plain = Simulate(scenario, 2, "plain.sqlite");
+  scenario.update.codec = "bf16";
+  const Trace rounded = Simulate(scenario, 2, "rounded.sqlite");
+  ASSERT_OK(rounded.status);
+  EXPECT_NE(rounded.final_digest, plain.final_digest);
+  EXPECT_EQ(Deploy(scenario, "deployed-rounded.sqlite").digests, rounded.digests);
+  scenario.privacy.clip = 0.1;
+  scenario.privacy.noise = 0.01;
+  scenario.privacy.noise_source = "seeded";
+  for (const char* codec : {"f32", "bf16", "int8", "random_k"}) {
+    scenario.update.codec = codec;
+    const Trace one = Simulate(scenario, 1, fmt::format("1-{}.sqlite", codec));
+    ASSERT_OK(one.status);
+    EXPECT_NE(one.final_digest, rounded.final_digest);
+    EXPECT_EQ(Simulate(scenario, 3, fmt::format("3-{}.sqlite", codec)).digests, one.digests);
+    EXPECT_EQ(Deploy(scenario, fmt::format("deployed-{}.sqlite", codec)).digests, one.digests);
+  }
+}
+
+// What a codec leaves out is kept beside what else is: of the counting client two vectors.
+TEST_F(CountingTest, TopKWithErrorFeedback_IsTheSameHoweverItIsRun) {
+  Scenario scenario = CountingScenario();
+  const Trace plain = Simulate(scenario, 2, "plain.sqlite");
+  scenario.update.codec = "top_k";
+  scenario.update.fraction = 1;
+  EXPECT_EQ(Simulate(scenario, 2, "limit.sqlite").digests, plain.digests);
+  EXPECT_EQ(Deploy(scenario, "deployed-limit.sqlite").digests, plain.digests);
+  scenario.update.fraction = 0.02;
+  scenario.update.error_feedback = false;
+  const Trace lossy = Simulate(scenario, 2, "lossy.sqlite");
+  ASSERT_OK(lossy.status);
+  scenario.update.error_feedback = true;
+  const Trace one = Simulate(scenario, 1, "1.sqlite");
+  ASSERT_OK(one.status);
+  EXPECT_NE(one.final_digest, plain.final_digest);
+  EXPECT_NE(one.final_digest, lossy.final_digest) << "what was left out is lost";
+  for (const int workers : {2, 3, 16}) {
+    EXPECT_EQ(Simulate(scenario, workers, fmt::format("{}.sqlite", workers)).digests, one.digests) << workers;
+  }
+  EXPECT_EQ(Deploy(scenario, "deployed.sqlite").digests, one.digests);
+  EXPECT_EQ(BySites(scenario, "sites.sqlite").digests, one.digests);
+  EXPECT_OK(Replay({.scenario = scenario, .db_path = Path("1.sqlite"), .run = "latest", .workers = 2}).status());
+  ExpectSameWhenKilled(scenario, [](const std::string&) {});
+}
+
+TEST_F(SimulatorTest, TopK_LearnsFromTheFewValuesThatItSends) {
+  Scenario scenario = SmallScenario();
+  scenario.run.rounds = 12;
+  scenario.update.codec = "top_k";
+  scenario.update.fraction = 0.02;
+  const Trace trace = Simulate(scenario, 2, "a.sqlite");
+  ASSERT_OK(trace.status);
+  EXPECT_GT(trace.central.back().at("test/accuracy"), 0.8);
+}
+
+}  // namespace
+}  // namespace rivulet

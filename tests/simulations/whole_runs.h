@@ -1,0 +1,328 @@
+// Whole runs of a few rounds in every way in which they can be run, and what they told: simulated, by agents in
+// threads, by sites that share no disk, killed and resumed. Fixtures of this folder's tests.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "client/agent.h"
+#include "client/site.h"
+#include "coordinator/coordinator.h"
+#include "coordinator/history/history.h"
+#include "engine/data/tfrecord.h"
+#include "federated/states/state_blob.h"
+#include "federated/states/state_store.h"
+#include "setup/run_setup.h"
+#include "simulations/replay.h"
+#include "simulations/shared_data.h"
+#include "simulations/simulator.h"
+#include "tests/testing/memory_dataset.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_folder.h"
+
+namespace rivulet {
+
+using ::rivulet::testing::StatusIs;
+using testing::DigitExample;
+using testing::DigitRecords;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+// What a run did, as its coordinator told it.
+struct Trace {
+  std::vector<std::string> digests;  // by committed round
+  std::vector<std::map<std::string, double>> central;
+  std::vector<std::string> offers, folds, ends;  // actions by kind; folds sorted within what lies between two ends
+  Status status;
+  std::string final_digest;
+};
+
+// Collects a Trace; thread-safe, because observers are called from the coordinator's threads.
+class Recorder {
+ public:
+  CoordinatorObserver Observer() {
+    CoordinatorObserver observer;
+    observer.on_round = [this](const RoundReport& report) {
+      MutexLock lock(mutex_);
+      trace_.digests.push_back(fmt::format("{} {}", report.round, report.model_digest.Hex()));
+      trace_.central.push_back(report.central);
+      if (on_round_) on_round_(report);
+    };
+    observer.on_action = [this](const std::string& action) {
+      MutexLock lock(mutex_);
+      if (action.starts_with("offer ")) trace_.offers.push_back(action);
+      if (action.starts_with("fold ")) folds_.push_back(action);
+      if (action.starts_with("commit") || action.starts_with("abandon")) {
+        std::sort(folds_.begin(), folds_.end());  // the order of arrival is nobody's business
+        trace_.folds.insert(trace_.folds.end(), folds_.begin(), folds_.end());
+        folds_.clear();
+        trace_.ends.push_back(action);
+      }
+    };
+    return observer;
+  }
+  Trace trace() {
+    MutexLock lock(mutex_);
+    return trace_;
+  }
+  std::function<void(const RoundReport&)> on_round_;
+
+ private:
+  Mutex mutex_;
+  Trace trace_;
+  std::vector<std::string> folds_;
+};
+
+class SimulatorTest : public testing::FolderTest {
+ protected:
+  std::string WriteRecords(const std::string& name, const std::vector<std::string>& records) {
+    auto writer = RecordWriter::Create(FileSystem::Default(), Path(name));
+    EXPECT_OK(writer);
+    for (const std::string& record : records) EXPECT_OK((*writer)->Append(record));
+    EXPECT_OK((*writer)->Finish());
+    EXPECT_OK((*writer)->Publish());
+    return Path(name);
+  }
+
+  Scenario SmallScenario() {
+    Scenario scenario;
+    scenario.run.name = "small";
+    scenario.run.rounds = 5;
+    scenario.run.seed = 11;
+    scenario.model.preset = "logistic_regression";
+    scenario.data.train = WriteRecords("train.tfrecord", DigitRecords(205));
+    scenario.data.test = WriteRecords("test.tfrecord", DigitRecords(53, 9));
+    scenario.data.partition.clients = 12;
+    scenario.client.batch_size = 7;
+    scenario.client.optimizer.learning_rate = 0.1;
+    scenario.server.clients_per_round = 4;
+    scenario.evaluation.every = 2;
+    scenario.evaluation.batch_size = 16;
+    return scenario;
+  }
+
+  Trace Simulate(const Scenario& scenario, int workers, const std::string& db, const std::string& resume = "",
+                 int64_t stop_after = 0) {
+    Recorder recorder;
+    std::atomic<Simulation*> running = nullptr;
+    recorder.on_round_ = [&](const RoundReport& report) {
+      if (stop_after > 0 && report.round == stop_after) running.load()->Stop();
+    };
+    SimulationOptions options;
+    options.scenario = scenario;
+    options.db_path = Path(db);
+    options.workers = workers;
+    options.resume = resume;
+    options.observer = recorder.Observer();
+    auto simulation = Simulation::Create(std::move(options));
+    Trace trace;
+    if (!simulation.ok()) {
+      trace.status = simulation.status();
+      return trace;
+    }
+    running = simulation->get();
+    const StatusOr<SimulationResult> result = (*simulation)->Run();
+    trace = recorder.trace();
+    trace.status = result.status();
+    if (result.ok()) trace.final_digest = result->model->ComputeDigest().Hex();
+    return trace;
+  }
+
+  // The same run by clients that are agents in threads, each with its own name and share, started in a shuffled order.
+  Trace Deploy(const Scenario& scenario, const std::string& db) {
+    Trace trace;
+    trace.status = [&]() -> Status {
+      RunSetup setup(scenario, {.evaluation_threads = 1});
+      RIVULET_ASSIGN_OR_RETURN(const auto evaluator, setup.evaluator());
+      RIVULET_ASSIGN_OR_RETURN(const auto train, setup.training_data());
+      RIVULET_ASSIGN_OR_RETURN(const auto shares, setup.shares());
+      Recorder recorder;
+      CoordinatorOptions options;
+      options.scenario = scenario;
+      RIVULET_ASSIGN_OR_RETURN(options.plan, setup.plan());
+      options.db_path = Path(db);
+      options.evaluator = evaluator.get();
+      options.observer = recorder.Observer();
+      RIVULET_ASSIGN_OR_RETURN(const auto coordinator, Coordinator::Create(std::move(options)));
+      std::vector<int64_t> order(static_cast<size_t>(shares->size()));
+      std::iota(order.begin(), order.end(), 0);
+      std::shuffle(order.begin(), order.end(), std::mt19937(5));
+      std::vector<std::thread> threads;
+      std::vector<Status> ends(order.size());
+      for (size_t i = 0; i < order.size(); ++i) {
+        threads.emplace_back([&, i] {
+          AgentOptions agent;
+          agent.client_id = shares->NameAt(order[i]);
+          agent.data.dataset = train;
+          agent.data.indices = shares->ExamplesOf(order[i]);
+          agent.states = NewStateStore(FileSystem::Default(), Path(db + ".clients"), false);
+          // What waits here is answered within microseconds; the hint of a deployed coordinator is for networks.
+          agent.sleep = [](int64_t) { std::this_thread::yield(); };
+          ends[i] = Agent(*coordinator, std::move(agent)).Run();
+        });
+      }
+      const Status status = coordinator->Wait();
+      for (std::thread& thread : threads) thread.join();
+      for (const Status& end : ends) EXPECT_OK(end);
+      trace = recorder.trace();
+      trace.final_digest = coordinator->model()->ComputeDigest().Hex();
+      return status;
+    }();
+    return trace;
+  }
+};
+
+// A coordinator of another process, as far as a site can tell.
+class Elsewhere : public CoordinatorApi {
+ public:
+  explicit Elsewhere(CoordinatorApi& api) : api_(api) {}
+  StatusOr<PollReply> Poll(const PollRequest& request) override { return api_.Poll(request); }
+  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override {
+    return api_.Fetch(caller, blob, offset);
+  }
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override {
+    return api_.Submit(caller, submission);
+  }
+  Status Fail(const Caller& caller, const TaskFailure& failure) override { return api_.Fail(caller, failure); }
+
+ private:
+  CoordinatorApi& api_;
+};
+
+// What a client kept is told by how often its updates were folded, whoever trained it, however often the run was
+// killed: no fold is forgotten, and none counts that is in no version.
+class CountingTest : public SimulatorTest {
+ protected:
+  Scenario CountingScenario() {
+    Scenario scenario = SmallScenario();
+    scenario.run.rounds = 8;
+    scenario.algorithm.name = "test_counting";
+    scenario.evaluation.every = 0;
+    return scenario;
+  }
+
+  // In the store beside the history, or in `states`. For programs that have the counting algorithm.
+  void ExpectCounts(const std::string& db, std::string states = "");
+
+  // Kills the run three times under each run.durability; `check` looks at what it comes to.
+  void ExpectSameWhenKilled(Scenario scenario, const std::function<void(const std::string& db)>& check) {
+    const Trace whole = Simulate(scenario, 2, "whole.sqlite");
+    ASSERT_OK(whole.status);
+    for (const std::string durability : {"round", "second", "end"}) {
+      SCOPED_TRACE(durability);
+      scenario.run.durability = durability;
+      const std::string db = fmt::format("{}.sqlite", durability);
+      std::string resume;
+      for (const int64_t victim : {3, 7, 8}) {
+        const pid_t child = fork();
+        if (child == 0) {
+          Recorder recorder;
+          recorder.on_round_ = [&](const RoundReport& report) {
+            // So long that what came before it is written.
+            if (report.round == 6 && durability == "second")
+              std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+            if (report.round == victim) kill(getpid(), SIGKILL);
+          };
+          SimulationOptions options;
+          options.scenario = scenario;
+          options.db_path = Path(db);
+          options.workers = 3;
+          options.resume = resume;
+          options.observer = recorder.Observer();
+          const auto simulation = Simulation::Create(std::move(options));
+          const Status ended = simulation.ok() ? (*simulation)->Run().status() : simulation.status();
+          fmt::print(stderr, "not killed at round {}: {}\n", victim, ended.ToString());
+          _exit(ended.ok() ? 0 : 1);
+        }
+        int status = 0;
+        waitpid(child, &status, 0);
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 0) break;  // it had finished before it heard of its rounds
+        ASSERT_TRUE(WIFSIGNALED(status));
+        resume = "latest";
+      }
+      const Trace after = Simulate(scenario, 2, db, resume);
+      ASSERT_OK(after.status);
+      EXPECT_EQ(after.final_digest, whole.final_digest);
+      check(db);
+    }
+  }
+
+  // By two sites that share no disk.
+  Trace BySites(const Scenario& scenario, const std::string& db) {
+    Trace trace;
+    trace.status = [&]() -> Status {
+      RunSetup setup(scenario, {.evaluation_threads = 1});
+      RIVULET_ASSIGN_OR_RETURN(const auto shares, setup.shares());
+      RIVULET_ASSIGN_OR_RETURN(const auto train, setup.training_data());
+      const SharedData data(train, shares);
+      Recorder recorder;
+      CoordinatorOptions options;
+      options.scenario = scenario;
+      options.db_path = Path(db);
+      options.population = shares->population();
+      options.observer = recorder.Observer();
+      RIVULET_ASSIGN_OR_RETURN(options.plan, setup.plan());
+      RIVULET_ASSIGN_OR_RETURN(const auto coordinator, Coordinator::Create(std::move(options)));
+      Elsewhere api(*coordinator);
+      std::vector<std::thread> threads;
+      for (int i = 0; i < 2; ++i) {
+        threads.emplace_back([&, i] {
+          ArtifactCache artifacts;
+          StopSignal stop;
+          SiteOptions site;
+          site.name = fmt::format("site {}", i);
+          site.most_tasks = 8;
+          EXPECT_OK(Site(api, data, artifacts, stop, std::move(site)).Run());
+        });
+      }
+      for (std::thread& thread : threads) thread.join();
+      const Status status = coordinator->Wait();
+      trace = recorder.trace();
+      return status;
+    }();
+    return trace;
+  }
+
+  // Whoever trains, and whatever becomes of the process.
+  void ExpectSameHoweverItIsRun(const Scenario& scenario) {
+    const Trace one = Simulate(scenario, 1, "1.sqlite");
+    ASSERT_OK(one.status);
+    for (const int workers : {2, 3, 16}) {
+      EXPECT_EQ(Simulate(scenario, workers, fmt::format("{}.sqlite", workers)).digests, one.digests) << workers;
+    }
+    EXPECT_EQ(Deploy(scenario, "deployed.sqlite").digests, one.digests);
+    Scenario shorter = scenario;
+    shorter.run.rounds = 3;  // such sites are told to wait by the clock
+    EXPECT_EQ(BySites(shorter, "sites.sqlite").digests,
+              std::vector<std::string>(one.digests.begin(), one.digests.begin() + 3));
+    EXPECT_OK(Replay({.scenario = scenario, .db_path = Path("3.sqlite"), .run = "latest", .workers = 2}).status());
+    ExpectSameWhenKilled(scenario, [](const std::string&) {});
+  }
+
+  size_t FilesIn(const std::string& folder) {
+    size_t files = 0;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+      files += entry.path().filename().string().find("-state-") != std::string::npos;
+    }
+    return files;
+  }
+};
+
+}  // namespace rivulet

@@ -300,6 +300,29 @@ size_t CountOf(const FloatRun& run, std::span<Sum> sums) {
   return sums.size();
 }
 
+// A sum that is met once in a hundred values is a line of memory of its own: waiting for it is all that this costs, and
+// vectors would wait as long. Each value goes the way that `one` in Pass goes.
+template <bool kUntake, class Sum>
+int64_t SparsePass(const SparseRun& run, int64_t n, const Limits& limits, std::span<Sum> sums, FoldState& state) {
+  using Bits = std::make_unsigned_t<Sum>;
+  for (int64_t i = 0; i < n; ++i) {
+    const float value = run.value(i);
+    const auto bits = static_cast<int32_t>(std::bit_cast<uint32_t>(value) & kMagnitude);
+    if (bits > limits.bound) return i;
+    const auto at = static_cast<size_t>(run.index(i));
+    const auto wide = static_cast<double>(value);
+    const auto addend = static_cast<uint64_t>(static_cast<int64_t>(std::nearbyint(wide * limits.scale)));
+    const auto sum = static_cast<Bits>(sums[at]);
+    sums[at] = static_cast<Sum>(static_cast<Bits>(kUntake ? sum - addend : sum + addend));
+    if constexpr (!kUntake) {
+      state.squares[at % 8] += wide * wide;
+      state.nonzeros += bits != 0;
+      state.lost += bits != 0 && bits <= limits.lost;
+    }
+  }
+  return n;
+}
+
 }  // namespace
 
 double FoldState::Norm() const {
@@ -331,6 +354,31 @@ void UntakeRun(const FloatRun& run, int64_t count, double scale, std::span<int32
   FoldState state;
   HWY_DYNAMIC_DISPATCH(Untake32)
   (run, static_cast<size_t>(count), LimitsOf(scale, static_cast<int32_t>(kMagnitude)), sums.data(), state);
+}
+
+int64_t TakeSparse(const SparseRun& run, double scale, int value_bits, std::span<int64_t> sums, FoldState& state) {
+  return SparsePass<false>(run, run.count, LimitsOf(scale, BoundBits(value_bits)), sums, state);
+}
+
+int64_t TakeSparse(const SparseRun& run, double scale, int value_bits, std::span<int32_t> sums, FoldState& state) {
+  return SparsePass<false>(run, run.count, LimitsOf(scale, BoundBits(value_bits)), sums, state);
+}
+
+void UntakeSparse(const SparseRun& run, int64_t count, double scale, std::span<int64_t> sums) {
+  FoldState state;
+  SparsePass<true>(run, count, LimitsOf(scale, static_cast<int32_t>(kMagnitude)), sums, state);
+}
+
+void UntakeSparse(const SparseRun& run, int64_t count, double scale, std::span<int32_t> sums) {
+  FoldState state;
+  SparsePass<true>(run, count, LimitsOf(scale, static_cast<int32_t>(kMagnitude)), sums, state);
+}
+
+int64_t FirstBad(const SparseRun& run, int value_bits) {
+  const int32_t bound = BoundBits(value_bits);
+  int64_t i = 0;
+  while (i < run.count && static_cast<int32_t>(std::bit_cast<uint32_t>(run.value(i)) & kMagnitude) <= bound) ++i;
+  return i;
 }
 
 int64_t FirstBad(const FloatRun& run, int value_bits) {

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "federated/aggregation/update.h"
+#include "federated/codecs/sparse_run.h"
 
 namespace rivulet {
 
@@ -33,8 +34,20 @@ int64_t TakeRun(const FloatRun& run, double scale, int value_bits, std::span<int
 void UntakeRun(const FloatRun& run, int64_t count, double scale, std::span<int64_t> sums);
 void UntakeRun(const FloatRun& run, int64_t count, double scale, std::span<int32_t> sums);
 
+// As TakeRun, of values that have places of their own: sums[index] += round(value × scale), up to the first value that
+// is bad; all others are zeros, which add nothing and are no good or bad. `sums` are those of the whole part, and
+// `state` comes to what a run of all its values would make of it, to the bit: a lane goes by a value's place, and a
+// zero's square moves none. Returns how many of run.count were taken. Costs what is sent, whatever the part's size.
+int64_t TakeSparse(const SparseRun& run, double scale, int value_bits, std::span<int64_t> sums, FoldState& state);
+int64_t TakeSparse(const SparseRun& run, double scale, int value_bits, std::span<int32_t> sums, FoldState& state);
+// Takes away again what the first `count` of them added.
+void UntakeSparse(const SparseRun& run, int64_t count, double scale, std::span<int64_t> sums);
+void UntakeSparse(const SparseRun& run, int64_t count, double scale, std::span<int32_t> sums);
+
 // The index in `run` of the first value that is NaN, infinite or beyond ±2^value_bits; run.count when there is none.
 int64_t FirstBad(const FloatRun& run, int value_bits);
+// Likewise of those that are sent: which of run.count.
+int64_t FirstBad(const SparseRun& run, int value_bits);
 // The value at `index` of a run.
 float ValueOf(const FloatRun& run, int64_t index);
 

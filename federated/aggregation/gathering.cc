@@ -29,9 +29,15 @@ Status Gathering::Check(const UpdateView& update, const Weights& weights) const 
   RIVULET_ASSIGN_OR_RETURN(const std::vector<const PartView*> parts, CheckForm(update, weights));
   for (size_t p = 0; p < parts.size(); ++p) {
     if (parts[p] == nullptr) continue;
+    const int value_bits = spec().parts[p].value_bits;
+    if (const auto sparse = SparseOf(*parts[p], p)) {
+      const int64_t bad = FirstBad(*sparse, value_bits);
+      if (bad < sparse->count) return BadValue(update, p, sparse->index(bad), sparse->value(bad));
+      continue;
+    }
     Status status;
     EachRun(*parts[p], p, [&](const FloatRun& run, int64_t first) {
-      const int64_t bad = FirstBad(run, spec().parts[p].value_bits);
+      const int64_t bad = FirstBad(run, value_bits);
       if (bad < run.count) status = BadValue(update, p, first + bad, ValueOf(run, bad));
       return status.ok();
     });

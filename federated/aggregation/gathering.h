@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -100,6 +101,11 @@ class Gathering : public Aggregation {
       codecs_[p]->Decode(part.data, first, std::span(block).first(static_cast<size_t>(count)));
       if (!body(FloatRun{block.data(), nullptr, count}, first)) return;
     }
+  }
+
+  // What its codec sent of a part, where that is some values with their places. Otherwise nothing: EachRun tells all.
+  std::optional<SparseRun> SparseOf(const PartView& part, size_t p) const {
+    return part.runs.empty() ? codecs_[p]->Sparse(part.data) : std::nullopt;
   }
 
   // The sentence about a value that is NaN, infinite or beyond the bound.

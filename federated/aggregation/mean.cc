@@ -60,11 +60,18 @@ class Mean : public Gathering {
   Status AddPart(const UpdateView& update, const PartView& part, size_t p, int64_t weight, PartSums& into,
                  FoldState& fold) override {
     const double scale = ScaleOf(p, weight);
+    const int value_bits = spec().parts[p].value_bits;
+    if (const auto sparse = SparseOf(part, p)) {
+      const int64_t taken =
+          WithSums(into, [&](auto& sums) { return TakeSparse(*sparse, scale, value_bits, std::span(sums), fold); });
+      if (taken == sparse->count) return absl::OkStatus();
+      WithSums(into, [&](auto& sums) { UntakeSparse(*sparse, taken, scale, std::span(sums)); });
+      return BadValue(update, p, sparse->index(taken), sparse->value(taken));
+    }
     Status status;
     EachRun(part, p, [&](const FloatRun& run, int64_t first) {
-      const int64_t taken = WithSums(into, [&](auto& sums) {
-        return TakeRun(run, scale, spec().parts[p].value_bits, SumsOf(sums, first, run.count), fold);
-      });
+      const int64_t taken = WithSums(
+          into, [&](auto& sums) { return TakeRun(run, scale, value_bits, SumsOf(sums, first, run.count), fold); });
       if (taken < run.count) status = BadValue(update, p, first + taken, ValueOf(run, taken));
       return status.ok();
     });
@@ -100,6 +107,10 @@ class Mean : public Gathering {
   }
 
   void RemovePart(const PartView& part, size_t p, int64_t weight, PartSums& from) override {
+    if (const auto sparse = SparseOf(part, p)) {
+      WithSums(from, [&](auto& sums) { UntakeSparse(*sparse, sparse->count, ScaleOf(p, weight), std::span(sums)); });
+      return;
+    }
     UntakePart(part, p, spec().parts[p].elements, weight, from);
   }
 

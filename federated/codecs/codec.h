@@ -1,5 +1,6 @@
 // How a part travels: floats to bytes where it was made, bytes into sums on whoever folds, with no temporary of the
-// part's size on either side. A codec is one registered file of this folder, and the plan names it for each part.
+// part's size on either side, and without touching what a codec did not send. A codec is one registered file of this
+// folder, and the plan names it for each part.
 //
 //   class Int8 : public Codec { … };
 //   RIVULET_CODEC("int8", CreateInt8);
@@ -10,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +21,7 @@
 #include "engine/base/setting.h"
 #include "engine/base/status.h"
 #include "federated/codecs/float_run.h"
+#include "federated/codecs/sparse_run.h"
 
 namespace rivulet {
 
@@ -43,6 +46,9 @@ class Codec {
   virtual Status Check(std::span<const std::byte> bytes) const = 0;
   // Values first .. first + out.size() - 1 of checked bytes: a pure function of them, on every machine the same.
   virtual void Decode(std::span<const std::byte> bytes, int64_t first, std::span<float> out) const = 0;
+  // Of a codec that sends some values with their places: those of checked bytes, where they lie; Decode gives zeros for
+  // all others, so that whoever folds need not ask it. Otherwise nothing.
+  virtual std::optional<SparseRun> Sparse(std::span<const std::byte>) const { return std::nullopt; }
 };
 
 using CodecFactory = StatusOr<std::unique_ptr<const Codec>> (*)(int64_t elements, const Settings& settings);

@@ -12,12 +12,6 @@ static_assert(std::endian::native == std::endian::little, "indices and values tr
 
 constexpr int64_t kMostSparseElements = int64_t{1} << 32;
 
-int64_t SparseIndexAt(std::span<const std::byte> bytes, size_t i) {
-  uint32_t index = 0;
-  std::memcpy(&index, bytes.data() + i * sizeof(index), sizeof(index));
-  return index;
-}
-
 }  // namespace
 
 Status SparseValues::Check(std::span<const std::byte> bytes) const {
@@ -25,9 +19,10 @@ Status SparseValues::Check(std::span<const std::byte> bytes) const {
     return InvalidArgument("it has {} bytes where {} of {} values with their indices have {}", bytes.size(), k_,
                            elements_, MaxBytes());
   }
+  const SparseRun run = RunOf(bytes);
   int64_t before = -1;
-  for (size_t i = 0; i < k_; ++i) {
-    const int64_t index = SparseIndexAt(bytes, i);
+  for (int64_t i = 0; i < run.count; ++i) {
+    const int64_t index = run.index(i);
     if (index <= before || index >= elements_) {
       return InvalidArgument("its index {} after {}, of {} values, is none: they ascend", index, before, elements_);
     }
@@ -38,19 +33,20 @@ Status SparseValues::Check(std::span<const std::byte> bytes) const {
 
 void SparseValues::Decode(std::span<const std::byte> bytes, int64_t first, std::span<float> out) const {
   std::ranges::fill(out, 0.0f);
-  size_t i = 0;  // of the first index that is not before `first`
-  for (size_t end = k_; i < end;) {
-    const size_t middle = i + (end - i) / 2;
-    if (SparseIndexAt(bytes, middle) < first) {
+  const SparseRun run = RunOf(bytes);
+  int64_t i = 0;  // of the first index that is not before `first`
+  for (int64_t end = run.count; i < end;) {
+    const int64_t middle = i + (end - i) / 2;
+    if (run.index(middle) < first) {
       i = middle + 1;
     } else {
       end = middle;
     }
   }
-  for (const std::byte* const values = bytes.data() + k_ * sizeof(uint32_t); i < k_; ++i) {
-    const int64_t at = SparseIndexAt(bytes, i) - first;
+  for (; i < run.count; ++i) {
+    const int64_t at = run.index(i) - first;
     if (at >= std::ssize(out)) break;
-    std::memcpy(&out[static_cast<size_t>(at)], values + i * sizeof(float), sizeof(float));
+    out[static_cast<size_t>(at)] = run.value(i);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -21,6 +22,7 @@ class SparseValues : public Codec {
   int64_t MaxBytes() const override { return static_cast<int64_t>(k_ * (sizeof(uint32_t) + sizeof(float))); }
   Status Check(std::span<const std::byte> bytes) const override;
   void Decode(std::span<const std::byte> bytes, int64_t first, std::span<float> out) const override;
+  std::optional<SparseRun> Sparse(std::span<const std::byte> bytes) const override { return RunOf(bytes); }
 
  protected:
   SparseValues(int64_t elements, int64_t k) : elements_(elements), k_(static_cast<size_t>(k)) {}
@@ -39,6 +41,10 @@ class SparseValues : public Codec {
   };
 
  private:
+  SparseRun RunOf(std::span<const std::byte> bytes) const {
+    return {bytes.data(), bytes.data() + k_ * sizeof(uint32_t), static_cast<int64_t>(k_)};
+  }
+
   const int64_t elements_;
   const size_t k_;
 };

@@ -1,6 +1,7 @@
 // fold/100: folding 100 updates of mnist_cnn's size, and finishing, as a coordinator does for one round.
 // take/N: one update of N parameters from where a trainer leaves it, parameters and base, as a worker does for each
 // task. Both beside the same memory streamed with nothing asked of it, turn by turn: the share is of the medians.
+// take_top_k: one that was sent as a hundredth of its values with their places.
 #include <benchmark/benchmark.h>
 #include <time.h>
 
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "federated/aggregation/aggregation.h"
+#include "federated/codecs/codec.h"
 #include "tests/bench/stream_add.h"
 
 namespace rivulet::bench {
@@ -118,6 +120,37 @@ void BenchTake(benchmark::State& state) {
   state.counters["stream_ns"] = 1e9 * MedianOf(streams) / static_cast<double>(elements);
 }
 
+// One update of a hundredth of 10^6 values, as a coordinator that was sent it folds it.
+void BenchTakeTopK(benchmark::State& state) {
+  constexpr int64_t kValues = 1'000'000;
+  AggregationSpec spec;
+  spec.parts = {{.codec = "top_k", .codec_settings = {{"fraction", 0.01}}, .elements = kValues}};
+  spec.updates_per_version = int64_t{1} << 30;
+  spec.max_weight = 1000;
+  const auto codec = Codec::Create("top_k", kValues, spec.parts[0].codec_settings);
+  auto aggregation = Aggregation::Create(spec);
+  if (!codec.ok() || !aggregation.ok()) return state.SkipWithError("no top_k");
+  std::vector<float> delta(kValues);
+  for (size_t i = 0; i < delta.size(); ++i) delta[i] = DeltaAt(i, 2);
+  const FloatRun run{delta.data(), nullptr, kValues};
+  std::string bytes;
+  Draws draws(StreamKey{}, 0);
+  (*codec)->Encode({&run, 1}, draws, bytes);
+  const PartView part{.name = "delta", .data = std::as_bytes(std::span(bytes))};
+  const Scalars scalars;
+  std::vector<double> takes;
+  int64_t task = 0;
+  for (auto _ : state) {
+    const UpdateView update{std::to_string(task++), 0, {&part, 1}, scalars};
+    Status status;
+    takes.push_back(Seconds([&] { status = (*aggregation)->Take(update, {.parts = {60}}).status(); }));
+    state.SetIterationTime(takes.back());
+    if (!status.ok()) return state.SkipWithError(std::string(status.message()).c_str());
+  }
+  state.counters["ns_per_sent_value"] = 1e9 * MedianOf(takes) / static_cast<double>((*codec)->MaxBytes() / 8);
+}
+
+BENCHMARK(BenchTakeTopK)->Name("take_top_k/1%_of_1e6")->UseManualTime()->Unit(benchmark::kMicrosecond);
 BENCHMARK(BenchFold)->Name("fold/100")->Unit(benchmark::kMillisecond);
 BENCHMARK(BenchTake)
     ->Name("take")

@@ -142,16 +142,29 @@ TEST(TopK, ValueThatIsNoNumber_IsSentAndRefusedWithoutATrace) {
   }
 }
 
+// Only what is sent is touched, and no bit of what comes of it shows that, whatever the values: near the bound, lost to
+// rounding, denormal, or a zero that was sent.
 TEST(TopK, Fold_IsThatOfTheValuesAndOfAllOfThemTheUnencodedUpdates) {
-  for (const double fraction : {0.01, 0.4, 1.0}) {
+  for (const auto& [fraction, sum_bits] :
+       std::vector<std::pair<double, int>>{{0.01, 64}, {0.4, 64}, {1.0, 64}, {0.4, 32}}) {
+    SCOPED_TRACE(fmt::format("{} {}", fraction, sum_bits));
     TestUpdate update = RandomUpdates(1, 9001, 0.5f)[0];
+    update.weight = std::min<int64_t>(update.weight, 60'000);
+    for (size_t i = 0; i < update.delta.size(); ++i) {
+      if (i % 7 == 3) update.delta[i] = 0;
+      if (i % 7 == 5) update.delta[i] *= 1e-12f;
+      if (i % 97 == 8) update.delta[i] = i % 2 == 0 ? 1024.0f : -1e-41f;
+    }
     const auto codec = TopKOf(9001, fraction);
     const std::string bytes = EncodedBy(*codec, update.delta);
     const std::vector<float> values = DecodedBy(*codec, bytes, 9001, 4096);
     if (fraction == 1) {
       EXPECT_EQ(values, update.delta);
     }
-    auto encoded = Make(TopKSpec(9001, fraction)), plain = Make(Spec(9001));
+    AggregationSpec sparse = TopKSpec(9001, fraction), dense = Spec(9001);
+    sparse.parts[0].sum_bits = dense.parts[0].sum_bits = sum_bits;
+    if (sum_bits == 32) sparse.max_weight = dense.max_weight = 60'000, update.weight = 900;
+    auto encoded = Make(sparse), plain = Make(dense);
     const PartView part = DeltaOf(bytes);
     const auto taken = encoded->Take({update.task, 0, {&part, 1}, update.scalars}, update.weights());
     ASSERT_OK(taken);
@@ -161,6 +174,9 @@ TEST(TopK, Fold_IsThatOfTheValuesAndOfAllOfThemTheUnencodedUpdates) {
     EXPECT_EQ(taken->norm, expected->norm);
     const Partial a = testing::Saved(*encoded), b = testing::Saved(*plain);
     EXPECT_EQ(a.parts[0].sums, b.parts[0].sums);
+    EXPECT_EQ(a.parts[0].sums32, b.parts[0].sums32);
+    EXPECT_EQ(a.parts[0].nonzeros, b.parts[0].nonzeros);
+    EXPECT_EQ(a.parts[0].lost_nonzeros, b.parts[0].lost_nonzeros);
     EXPECT_NE(a.spec, b.spec) << "which other codecs are not to join";
   }
 }

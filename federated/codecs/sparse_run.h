@@ -1,0 +1,29 @@
+// Values of which most are zero, where they lie in bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace rivulet {
+
+// `count` values of wire order with their places, little-endian and of any alignment: u32 indices, which ascend, and
+// float32 values. All others are zero.
+struct SparseRun {
+  const std::byte* indices = nullptr;
+  const std::byte* values = nullptr;
+  int64_t count = 0;
+
+  int64_t index(int64_t i) const {
+    uint32_t index = 0;
+    std::memcpy(&index, indices + static_cast<size_t>(i) * sizeof(index), sizeof(index));
+    return index;
+  }
+  float value(int64_t i) const {
+    float value = 0;
+    std::memcpy(&value, values + static_cast<size_t>(i) * sizeof(value), sizeof(value));
+    return value;
+  }
+};
+
+}  // namespace rivulet

@@ -29,6 +29,10 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
   parts.mean_mechanisms = composition.mean_mechanisms;
   parts.server_optimizer = composition.server_optimizer;
   parts.dial = composition.dial;
+  // A plan can ask a client to clip, and cannot make it: what comes as it was clipped is held against it. Noise and
+  // codecs that round make an update longer.
+  const PrivacyConfig& privacy = options.scenario.privacy;
+  if (privacy.noise == 0 && options.scenario.update.codec == "f32") parts.aggregation.most_norm = privacy.clip;
   parts.initial_model = [plan, seed = options.scenario.run.seed,
                          given = options.initial_model]() -> StatusOr<std::shared_ptr<const Model>> {
     if (given != nullptr) return given;

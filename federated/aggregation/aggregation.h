@@ -63,8 +63,8 @@ class Aggregation {
     double norm = 0;  // L2, of the part "delta", else of the first; 0 of a task that was folded before
   };
   // Checks, measures and adds one update in a single pass over its memory, which is only read, during the call. A task
-  // folded before is ignored. Errors are those of Check, and RESOURCE_EXHAUSTED: more updates than updates_per_version;
-  // after one, the aggregate is what it was.
+  // folded before is ignored. Errors are those of Check, INVALID_ARGUMENT where the update is longer than the spec's
+  // most_norm, and RESOURCE_EXHAUSTED: more updates than updates_per_version; after one, the aggregate is what it was.
   virtual StatusOr<Taken> Take(const UpdateView& update, const Weights& weights) = 0;
   Status Fold(const UpdateView& update, const Weights& weights) { return Take(update, weights).status(); }
   // As Take of each, one after the other, with an answer for each; what is refused leaves nothing behind. Where the

@@ -64,12 +64,12 @@ StatusOr<Aggregation::Taken> Gathering::Take(const UpdateView& update, const Wei
     }
     return status;
   }
-  return Count(update, weights, parts, folds, into);
-}
-
-Aggregation::Taken Gathering::Count(const UpdateView& update, const Weights& weights,
-                                    std::span<const PartView* const> parts, std::span<const FoldState> folds,
-                                    Partial& into) const {
+  if (const Status status = CheckNorm(update, folds); !status.ok()) {
+    for (size_t p = parts.size(); p-- > 0;) {
+      if (parts[p] != nullptr) RemovePart(*parts[p], p, weights.parts[p], into.parts[p]);
+    }
+    return status;
+  }
   Taken taken;
   for (size_t p = 0; p < parts.size(); ++p) {
     if (parts[p] == nullptr) continue;
@@ -273,6 +273,20 @@ Status Gathering::BadValue(const UpdateView& update, size_t p, int64_t index, fl
       "the update of task '{}' has {} at element {} of its {}, beyond ±2^{}; raise server.value_bits if that is "
       "no error",
       update.task, value, index, part.name, part.value_bits);
+}
+
+// Each value of a clipped update was rounded once, by 2^-24 of itself at most.
+Status Gathering::CheckNorm(const UpdateView& update, std::span<const FoldState> folds) const {
+  constexpr double kRounding = 0x1p-20;
+  if (spec().most_norm == 0) return absl::OkStatus();
+  double squares = 0;
+  for (const FoldState& fold : folds) squares += fold.Norm() * fold.Norm();
+  const double norm = std::sqrt(squares);
+  if (norm <= spec().most_norm * (1 + kRounding)) return absl::OkStatus();
+  return InvalidArgument(
+      "the update of task '{}' has the norm {}, more than the {} of privacy.clip; its client does not clip as the plan "
+      "says",
+      update.task, norm, spec().most_norm);
 }
 
 bool Gathering::Folded(const TaskId& task) const {

@@ -123,6 +123,7 @@ class Gathering : public Aggregation {
   Status CheckWeight(const UpdateView& update, int64_t weight, int64_t bound) const;
   Status CheckCounts(const PartSpec& part, const PartSums& sums, int64_t tasks) const;
   Status CheckBase(int64_t base_version) const;
+  Status CheckNorm(const UpdateView& update, std::span<const FoldState> folds) const;
   Status CheckRoom(size_t more) const;
 
   const Digest digest_;

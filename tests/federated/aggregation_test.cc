@@ -753,5 +753,28 @@ TEST(Merge, MoreThanAVersionTakes_IsResourceExhausted) {
   EXPECT_EQ(Saved(*one).parts[0].weight_sum, 1);
 }
 
+// Whoever folds what strangers send holds a clipped update against the clip: to the rounding of its values, and without
+// a trace of what is refused.
+TEST(Aggregation, UpdateLongerThanMostNorm_IsRefusedWithoutATrace) {
+  AggregationSpec spec = Spec(4);
+  const Digest digest = spec.digest();
+  spec.most_norm = 5;
+  EXPECT_EQ(spec.digest(), digest) << "partials of those who check and of those who do not meet";
+  auto aggregation = Make(spec);
+  TestUpdate update{.task = "a", .delta = {3, 0, -4, 0}, .weight = 7};
+  ASSERT_OK(aggregation->Fold(update.view(), update.weights()));
+  const std::string before = Bytes(*aggregation);
+  update.task = "b";
+  update.delta[3] = 0.01f;
+  EXPECT_THAT(aggregation->Fold(update.view(), update.weights()),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       ::testing::AllOf(HasSubstr("the update of task 'b' has the norm 5.0000"),
+                                        HasSubstr(", more than the 5 of privacy.clip; its client does not clip as the "
+                                                  "plan says"))));
+  EXPECT_EQ(Bytes(*aggregation), before);
+  update.delta[3] = 0.002f;  // as rounding leaves it
+  EXPECT_OK(aggregation->Fold(update.view(), update.weights()));
+}
+
 }  // namespace
 }  // namespace rivulet

@@ -690,11 +690,15 @@ void RunMachine::Arm(TimeMs now, Actions& actions) {
 }
 
 // A round that is being committed is finished first: its updates are all in, and throwing them away would cost a round
-// of every client.
+// of every client. So is a run of which nothing is missing but the rows of its last measuring: said to be interrupted,
+// it would be resumed to do nothing.
 void RunMachine::Handle(const Operator&, TimeMs, Actions&) {
   if (over()) return;
   stopping_ = true;
-  if (phase_ != Phase::kCommitting && phase_ != Phase::kAbandoning) End(Phase::kStopped, "by its operator");
+  const bool measured =
+      phase_ == Phase::kEvaluating && evaluation_ && Open(TaskKind::kEvaluate) == nullptr && due_.empty();
+  if (phase_ == Phase::kCommitting || phase_ == Phase::kAbandoning || measured) return;
+  End(Phase::kStopped, "by its operator");
 }
 
 int64_t RunMachine::names_wanted() const { return std::max({int64_t{1}, rules_.min_clients, rules_.min_reports}); }

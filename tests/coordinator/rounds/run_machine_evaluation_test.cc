@@ -186,6 +186,21 @@ TEST(RunMachineEvaluationTest, EvaluationCutOff_BeginsAgainWithTheSameTasks) {
   EXPECT_EQ(run.machine->phase(), RunMachine::Phase::kFinished);
 }
 
+TEST(RunMachineEvaluationTest, StoppedBetweenItsLastFiguresAndTheirRows_FinishesTheRun) {
+  MeasuredRun run(1, 1);
+  run.Train();
+  run.DeliverAll(kMeasured);
+  run.On(Operator{});
+  EXPECT_FALSE(run.machine->over());
+  run.On(EvaluationDone{});
+  EXPECT_EQ(run.machine->phase(), RunMachine::Phase::kFinished);
+
+  MeasuredRun earlier(1, 1);
+  earlier.Train();
+  earlier.On(Operator{});
+  EXPECT_EQ(earlier.machine->phase(), RunMachine::Phase::kStopped) << "its figures are not in";
+}
+
 TEST(RunMachineEvaluationTest, SiteOfManyNames_KeepsAPartialOfEachKind) {
   MeasuredRun run(1, 2);
   run.Train();

@@ -213,7 +213,7 @@ TEST(RunMachineLatestTest, DialThatCannotWork_IsRefused) {
 // resumed from the snapshot of the last version.
 TEST(RunMachineLatestTest, AnyEvents_KeepTheBookBalanced) {
   int finished = 0, versions = 0, stale = 0, kills = 0, dropped = 0;
-  for (uint32_t seed = 0; seed < 300; ++seed) {
+  for (uint32_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
     const auto below = [&](int n) { return static_cast<int>(random() % static_cast<uint32_t>(n)); };
@@ -352,11 +352,11 @@ TEST(RunMachineLatestTest, AnyEvents_KeepTheBookBalanced) {
     }
     finished += machine.phase() == RunMachine::Phase::kFinished;
   }
-  EXPECT_GT(finished, 60);
-  EXPECT_GT(versions, 400);
-  EXPECT_GT(stale, 40);
-  EXPECT_GT(kills, 300);
-  EXPECT_GT(dropped, 30);
+  EXPECT_GT(finished, 20);
+  EXPECT_GT(versions, 130);
+  EXPECT_GT(stale, 13);
+  EXPECT_GT(kills, 100);
+  EXPECT_GT(dropped, 10);
 }
 
 }  // namespace

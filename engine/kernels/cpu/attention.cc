@@ -1,11 +1,13 @@
 // Scaled dot-product attention and its backward pass. A block of queries meets all keys at once: two products and a
 // softmax in scratch of a few rows, whatever the number of queries. The backward pass computes the probabilities again
-// from the kept log of their sums.
+// from the kept log of their sums. Floats without mask and softcap go by smaller tiles (attention_tiles.h) unless the
+// kernels are to be portable.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "engine/kernels/cpu/attention_rows.h"
+#include "engine/kernels/cpu/attention_tiles.h"
 #include "engine/kernels/cpu/recurrent.h"
 #include "engine/kernels/cpu/step_product.h"
 
@@ -48,6 +50,17 @@ struct AttentionSizes {
     if (!causal) return keys;
     const int64_t offset = std::clamp(causal_offset, -time, keys);
     return std::clamp<int64_t>(t + offset + 1, 0, keys);
+  }
+  bool plain() const { return !has_mask && softcap == 0 && scale > 0; }
+  // Of a plain one.
+  AttentionHead Head() const {
+    return {.time = time,
+            .keys = keys,
+            .depth = depth,
+            .width = width,
+            .first_visible = causal ? std::clamp(causal_offset, -time, keys) + 1 : keys,
+            .further = causal ? 1 : 0,
+            .scale = static_cast<float>(scale)};
   }
   double flops() const {
     return 2.0 * static_cast<double>(batch * heads) * static_cast<double>(time) * static_cast<double>(keys) *
@@ -165,10 +178,17 @@ class AttentionKernel final : public Kernel {
   AttentionKernel(const NodeView& node, bool portable, ScratchPlan<T>& scratch)
       : s_(node),
         portable_(portable),
-        transposed_(scratch.Add(s_.depth * s_.keys)),
-        scores_(scratch.Add(std::min(kBlockRows, s_.time) * s_.keys)) {}
+        tiles_(std::is_same_v<T, float> && !portable && s_.plain()),
+        transposed_(scratch.Add(tiles_ ? s_.Head().transposed_floats(s_.depth) : s_.depth * s_.keys)),
+        scores_(scratch.Add(tiles_ ? s_.Head().score_floats() : std::min(kBlockRows, s_.time) * s_.keys)) {}
 
   Status Run(const KernelContext& context) const override {
+    if constexpr (std::is_same_v<T, float>) {
+      if (tiles_) {
+        RunTiles(context);
+        return absl::OkStatus();
+      }
+    }
     const int64_t group = s_.shared == 0 ? 0 : s_.heads / s_.shared;
     T *transposed = As<T>(context.scratch) + transposed_, *scores = As<T>(context.scratch) + scores_;
     for (int64_t b = 0; b < s_.batch; ++b) {
@@ -196,8 +216,21 @@ class AttentionKernel final : public Kernel {
   }
 
  private:
+  void RunTiles(const KernelContext& context) const {
+    const AttentionHead head = s_.Head();
+    const int64_t group = s_.shared == 0 ? 0 : s_.heads / s_.shared;
+    float *transposed = As<float>(context.scratch) + transposed_, *scores = As<float>(context.scratch) + scores_;
+    for (int64_t pair = 0; pair < s_.batch * s_.shared; ++pair) {
+      TransposeOfHead(head, InputOf<float>(context, 1) + pair * s_.keys * s_.depth, s_.depth, transposed);
+      for (int64_t row = pair * group * s_.time; row < (pair + 1) * group * s_.time; row += s_.time)
+        AttentionOfHead(head, InputOf<float>(context, 0) + row * s_.depth, transposed,
+                        InputOf<float>(context, 2) + pair * s_.keys * s_.width,
+                        OutputOf<float>(context, 0) + row * s_.width, OutputOf<float>(context, 1) + row, scores);
+    }
+  }
+
   AttentionSizes s_;
-  bool portable_;
+  bool portable_, tiles_;
   size_t transposed_, scores_;
 };
 
@@ -207,9 +240,14 @@ class AttentionGradKernel final : public Kernel {
   AttentionGradKernel(const NodeView& node, bool portable, ScratchPlan<T>& scratch)
       : s_(node),
         portable_(portable),
-        keys_(scratch.Add(s_.depth * s_.keys)),
-        values_(scratch.Add(s_.width * s_.keys)),
+        tiles_(std::is_same_v<T, float> && !portable && s_.plain()),
+        keys_(scratch.Add(tiles_ ? s_.Head().transposed_floats(s_.depth) : s_.depth * s_.keys)),
+        values_(scratch.Add(tiles_ ? s_.Head().transposed_floats(s_.width) : s_.width * s_.keys)),
         mask_elements_(node.outputs[3].shape.elements()) {
+    if (tiles_) {
+      probabilities_ = scratch.Add(s_.Head().gradient_floats());
+      return;
+    }
     const int64_t block = std::min(kBlockRows, s_.time) * s_.keys;
     probabilities_ = scratch.Add(block);
     grads_ = scratch.Add(block);
@@ -221,6 +259,12 @@ class AttentionGradKernel final : public Kernel {
     const int64_t group = s_.shared == 0 ? 0 : s_.heads / s_.shared;
     T* const scratch = As<T>(context.scratch);
     std::fill_n(OutputOf<T>(context, 3), mask_elements_, T{0});
+    if constexpr (std::is_same_v<T, float>) {
+      if (tiles_) {
+        RunTiles(context);
+        return absl::OkStatus();
+      }
+    }
     for (int64_t b = 0; b < s_.batch; ++b) {
       for (int64_t shared = 0; shared < s_.shared; ++shared) {
         const int64_t pair = b * s_.shared + shared;
@@ -237,6 +281,31 @@ class AttentionGradKernel final : public Kernel {
   }
 
  private:
+  void RunTiles(const KernelContext& context) const {
+    const AttentionHead head = s_.Head();
+    const int64_t group = s_.shared == 0 ? 0 : s_.heads / s_.shared;
+    float* const scratch = As<float>(context.scratch);
+    for (int64_t pair = 0; pair < s_.batch * s_.shared; ++pair) {
+      const int64_t key = pair * s_.keys * s_.depth, value = pair * s_.keys * s_.width;
+      TransposeOfHead(head, InputOf<float>(context, 1) + key, s_.depth, scratch + keys_);
+      TransposeOfHead(head, InputOf<float>(context, 2) + value, s_.width, scratch + values_);
+      std::fill_n(OutputOf<float>(context, 1) + key, s_.keys * s_.depth, 0.0f);
+      std::fill_n(OutputOf<float>(context, 2) + value, s_.keys * s_.width, 0.0f);
+      for (int64_t row = pair * group * s_.time; row < (pair + 1) * group * s_.time; row += s_.time)
+        AttentionGradientOfHead(head, {.query = InputOf<float>(context, 0) + row * s_.depth,
+                                       .key = InputOf<float>(context, 1) + key,
+                                       .transposed_keys = scratch + keys_,
+                                       .transposed_values = scratch + values_,
+                                       .output = InputOf<float>(context, 4) + row * s_.width,
+                                       .log_sum = InputOf<float>(context, 5) + row,
+                                       .output_grad = InputOf<float>(context, 6) + row * s_.width,
+                                       .query_grad = OutputOf<float>(context, 0) + row * s_.depth,
+                                       .key_grad = OutputOf<float>(context, 1) + key,
+                                       .value_grad = OutputOf<float>(context, 2) + value,
+                                       .scores = scratch + probabilities_});
+    }
+  }
+
   void Block(const KernelContext& context, int64_t b, int64_t h, int64_t t, int64_t key, int64_t value) const {
     const int64_t rows = std::min(kBlockRows, s_.time - t), first = (b * s_.heads + h) * s_.time + t;
     T* const scratch = As<T>(context.scratch);
@@ -286,7 +355,7 @@ class AttentionGradKernel final : public Kernel {
   }
 
   AttentionSizes s_;
-  bool portable_;
+  bool portable_, tiles_;
   size_t keys_, values_;
   int64_t mask_elements_;
   size_t probabilities_ = 0, grads_ = 0, slopes_ = 0, part_ = 0;

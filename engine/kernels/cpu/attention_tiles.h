@@ -1,0 +1,40 @@
+// Attention of one head without mask and softcap, for floats: as many queries as the register block has rows at a time,
+// from their products with the keys to the finished output while the scores are in the nearest cache. Keys that no
+// query of a tile may see are not touched. What a query gets does not depend on the tile it is in.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace rivulet {
+
+struct AttentionHead {
+  int64_t time = 0, keys = 0, depth = 0, width = 0;
+  // Query t sees the first clamp(first_visible + t · further, 0, keys) keys: `further` is 1 where it is causal, or 0.
+  int64_t first_visible = 0, further = 0;
+  float scale = 1;  // positive
+
+  // Floats from one row of transposed keys or of scores to the next.
+  int64_t stride() const { return (keys + 31) / 32 * 32 + 16; }
+  int64_t transposed_floats(int64_t depth_or_width) const { return depth_or_width * stride(); }
+  int64_t score_floats() const { return 16 * stride(); }
+  int64_t gradient_floats() const { return 2 * 48 * stride(); }
+};
+
+// to[size, stride] = from[keys, size] transposed, zeros beyond the keys.
+void TransposeOfHead(const AttentionHead& head, const float* from, int64_t size, float* to);
+
+// `transposed_keys` by TransposeOfHead; `scores` has score_floats(). log_sum[t] is -infinity where query t sees nothing
+// or all its scores are that; its output is 0 then.
+void AttentionOfHead(const AttentionHead& head, const float* query, const float* transposed_keys, const float* value,
+                     float* output, float* log_sum, float* scores);
+
+struct AttentionHeadGradients {
+  const float *query, *key, *transposed_keys, *transposed_values, *output, *log_sum, *output_grad;
+  float* query_grad;             // written
+  float *key_grad, *value_grad;  // added to
+  float* scores;                 // gradient_floats()
+};
+void AttentionGradientOfHead(const AttentionHead& head, const AttentionHeadGradients& g);
+
+}  // namespace rivulet

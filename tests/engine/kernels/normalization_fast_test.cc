@@ -14,10 +14,11 @@ namespace rivulet::testing {
 namespace {
 
 // Runs the op on every target; all must give the bits of the first, which are returned.
-std::vector<Tensor> SameOnEveryTarget(const std::string& op, const std::vector<Tensor>& inputs, const AttrMap& attrs) {
+std::vector<Tensor> SameOnEveryTarget(const std::string& op, const std::vector<Tensor>& inputs, const AttrMap& attrs,
+                                      const KernelPolicy& policy = {}) {
   std::vector<Tensor> first;
   OnEveryTarget([&](const std::string& target) {
-    const auto run = RunOp(op, inputs, attrs, {}, {}, /*misalign=*/sizeof(double));
+    const auto run = RunOp(op, inputs, attrs, policy, {}, /*misalign=*/sizeof(double));
     ASSERT_OK(run) << op << " on " << target;
     if (first.empty()) first = run->outputs;
     for (size_t i = 0; i < first.size(); ++i)
@@ -151,14 +152,19 @@ TEST(Activations, EveryTarget_SameBits) {
   for (float& value : x.flat<float>()) value *= 8;
   Tensor wide = RandomTensor<double>({131}, 1);
   for (double& value : wide.flat<double>()) value *= 8;
-  for (const std::string op : {"Relu6", "LeakyRelu", "Elu", "Selu", "Softsign", "Gelu"}) {
+  for (const std::string op : {"Relu6", "LeakyRelu", "Elu", "Selu", "Softsign"}) {
     SameOnEveryTarget(op, {x}, {});
     SameOnEveryTarget(op, {wide}, {});
     SameOnEveryTarget(op + "Grad", {x, x}, {});
     SameOnEveryTarget(op + "Grad", {wide, wide}, {});
   }
-  SameOnEveryTarget("Gelu", {x}, {{"approximate", true}});
-  SameOnEveryTarget("GeluGrad", {x, x}, {{"approximate", true}});
+  for (const bool approximate : {false, true}) {
+    const AttrMap attrs = {{"approximate", approximate}};
+    SameOnEveryTarget("Gelu", {x}, attrs, {.portable = true});
+    SameOnEveryTarget("Gelu", {wide}, attrs);
+    SameOnEveryTarget("GeluGrad", {x, x}, attrs, {.portable = true});
+    SameOnEveryTarget("GeluGrad", {wide, wide}, attrs);
+  }
   SameOnEveryTarget("Erf", {x}, {});
   SameOnEveryTarget("Erfc", {x}, {});
 }
@@ -275,6 +281,52 @@ TEST(Softmax, NotFinite_MakesItsRowNaNAndNoOther) {
       const float value = y.flat<float>()[i];
       EXPECT_EQ(std::isnan(value), i < 40) << op << " element " << i;
       EXPECT_TRUE(op != "Softmax" || i != 43 || value == 0.0f);
+    }
+  }
+}
+
+// Both forms and their gradients over the whole range, with every set of kernels, against those of doubles.
+TEST(Gelu, WholeRange_IsAsGoodAsRoundingAllows) {
+  constexpr int kCount = 40001;
+  Tensor x(DType::kFloat32, Shape({kCount})), wide(DType::kFloat64, Shape({kCount})), ones(DType::kFloat32, x.shape()),
+      wide_ones(DType::kFloat64, x.shape());
+  for (size_t i = 0; i < kCount; ++i) {
+    x.flat<float>()[i] = (static_cast<float>(i) - 20000) * 5e-4f;
+    wide.flat<double>()[i] = static_cast<double>(x.flat<float>()[i]);
+    ones.flat<float>()[i] = 1, wide_ones.flat<double>()[i] = 1;
+  }
+  const float infinity = std::numeric_limits<float>::infinity();
+  const Tensor special = Tensor::Of<float>({5}, {infinity, -infinity, std::nanf(""), -1e30f, 0});
+  for (const bool approximate : {false, true}) {
+    const AttrMap attrs = {{"approximate", approximate}};
+    const Tensor y = RunOp("Gelu", {wide}, attrs).value().outputs[0];
+    const Tensor slope = RunOp("GeluGrad", {wide_ones, wide}, attrs).value().outputs[0];
+    for (const bool portable : {false, true}) {
+      OnEveryTarget([&](const std::string& target) {
+        const KernelPolicy policy = {.portable = portable};
+        const Tensor forward = RunOp("Gelu", {x}, attrs, policy).value().outputs[0];
+        const Tensor backward = RunOp("GeluGrad", {ones, x}, attrs, policy).value().outputs[0];
+        double worst = 0, worst_slope = 0;
+        for (size_t i = 0; i < kCount; ++i) {
+          const double expected = y.flat<double>()[i];
+          worst = std::max(worst, std::abs(static_cast<double>(forward.flat<float>()[i]) - expected) /
+                                      std::max(1.0, std::abs(expected)));
+          worst_slope =
+              std::max(worst_slope, std::abs(static_cast<double>(backward.flat<float>()[i]) - slope.flat<double>()[i]));
+        }
+        EXPECT_LE(worst, 2e-7) << target;
+        // The formula with tanh loses digits where its slope is near 0; the pieces that some targets have do not.
+        const bool pieces = !portable && (target == "AVX2" || target == "AVX3");
+        EXPECT_LE(worst_slope, pieces ? 1.5e-7 : 1.5e-6) << target;
+        const Tensor edges = RunOp("Gelu", {special}, attrs, policy).value().outputs[0];
+        const float* edge = edges.flat<float>().data();
+        EXPECT_TRUE(edge[0] == infinity && edge[1] == 0 && std::isnan(edge[2]) && edge[3] == 0 && edge[4] == 0)
+            << target;
+        const Tensor one = Tensor::Of<float>({5}, {1, 1, 1, 1, 1});
+        const Tensor slopes = RunOp("GeluGrad", {one, special}, attrs, policy).value().outputs[0];
+        const float* at = slopes.flat<float>().data();
+        EXPECT_TRUE(at[0] == 1 && at[1] == 0 && std::isnan(at[2]) && at[3] == 0 && at[4] == 0.5f) << target;
+      });
     }
   }
 }

@@ -47,36 +47,86 @@ HWY_INLINE void RowSums(int64_t width, F f, double (&sums)[kSums]) {
   }
 }
 
+// Rows are taken several at a time and go through each step one after the other: a row by itself would wait for its
+// sums, its quotients and its root, each of which needs the one before.
+constexpr int64_t kRowsAtOnce = 16;
+
 // Centered (LayerNorm): y = (x - mean) · inverse · scale + offset. Otherwise (RmsNorm): y = x · inverse · scale.
 template <bool kCentered, typename T>
 HWY_INLINE void Forward(const NormRows<T>& n, const T* x, const T* scale, const T* offset, T* y, T* mean, T* inverse) {
   const hn::CappedTag<T, 16> d16;
   const hn::ScalableTag<T> d;
   const double width = static_cast<double>(n.width);
-  for (int64_t row = 0; row < n.rows; ++row, x += n.width, y += n.width) {
-    double sums[1] = {};
-    T center{0};
+  double sums[kRowsAtOnce][1];
+  T centers[kRowsAtOnce] = {};
+  for (int64_t first = 0; first < n.rows; first += kRowsAtOnce) {
+    const int64_t rows = std::min(kRowsAtOnce, n.rows - first);
     if constexpr (kCentered) {
-      RowSums<1, T>(
-          n.width, [&](int64_t begin, auto load, auto add) HWY_ATTR { add(0, load(x + begin)); }, sums);
-      center = mean[row] = static_cast<T>(sums[0] / width);
+      for (int64_t r = 0; r < rows; ++r) {
+        const T* from = x + r * n.width;
+        RowSums<1, T>(
+            n.width, [&](int64_t begin, auto load, auto add) HWY_ATTR { add(0, load(from + begin)); }, sums[r]);
+      }
+      for (int64_t r = 0; r < rows; ++r) centers[r] = mean[first + r] = static_cast<T>(sums[r][0] / width);
     }
-    const auto from16 = hn::Set(d16, center);
-    RowSums<1, T>(
-        n.width,
-        [&](int64_t begin, auto load, auto add) HWY_ATTR {
-          const auto distance = hn::Sub(load(x + begin), from16);
-          add(0, hn::Mul(distance, distance));
-        },
-        sums);
-    inverse[row] = static_cast<T>(1.0 / std::sqrt(sums[0] / width + n.epsilon));
-    const auto from = hn::Set(d, center), by = hn::Set(d, inverse[row]);
-    ForEachVector(d, static_cast<size_t>(n.width), [&](auto load, auto store) HWY_ATTR {
-      if constexpr (kCentered)
-        store(y, hn::Add(hn::Mul(hn::Mul(hn::Sub(load(x), from), by), load(scale)), load(offset)));
-      else
-        store(y, hn::Mul(hn::Mul(load(x), by), load(scale)));
-    });
+    for (int64_t r = 0; r < rows; ++r) {
+      const T* from = x + r * n.width;
+      const auto center = hn::Set(d16, centers[r]);
+      RowSums<1, T>(
+          n.width,
+          [&](int64_t begin, auto load, auto add) HWY_ATTR {
+            const auto distance = hn::Sub(load(from + begin), center);
+            add(0, hn::Mul(distance, distance));
+          },
+          sums[r]);
+    }
+    for (int64_t r = 0; r < rows; ++r)
+      inverse[first + r] = static_cast<T>(1.0 / std::sqrt(sums[r][0] / width + n.epsilon));
+    for (int64_t r = 0; r < rows; ++r, x += n.width, y += n.width) {
+      const auto center = hn::Set(d, centers[r]), by = hn::Set(d, inverse[first + r]);
+      ForEachVector(d, static_cast<size_t>(n.width), [&](auto load, auto store) HWY_ATTR {
+        if constexpr (kCentered)
+          store(y, hn::Add(hn::Mul(hn::Mul(hn::Sub(load(x), center), by), load(scale)), load(offset)));
+        else
+          store(y, hn::Mul(hn::Mul(load(x), by), load(scale)));
+      });
+    }
+  }
+}
+
+// What one row's gradient needs of its sums.
+template <typename T>
+struct RowFactors {
+  T center, inverse, minus, of_x;
+};
+
+// A column's share of some rows: dx, and the sums of its scale's and offset's gradients, which stay in registers from
+// row to row. `kVectors` vectors, or the last elements of a row with load and store for them.
+template <bool kCentered, size_t kVectors, typename T, class D, class Load, class Store>
+HWY_INLINE void BackwardColumns(D d, int64_t rows, int64_t width, const RowFactors<T>* factors, const T* dy, const T* x,
+                                const T* scale, T* dx, T* of_scale, T* of_offset, Load load, Store store) {
+  const size_t lanes = hn::Lanes(d);
+  hn::Vec<D> scales[kVectors], scale_sums[kVectors], offset_sums[kVectors];
+  _Pragma("GCC unroll 4") for (size_t v = 0; v < kVectors; ++v) {
+    scales[v] = load(scale + v * lanes);
+    scale_sums[v] = load(of_scale + v * lanes);
+    if constexpr (kCentered) offset_sums[v] = load(of_offset + v * lanes);
+  }
+  for (int64_t r = 0; r < rows; ++r, dy += width, x += width, dx += width) {
+    const auto center = hn::Set(d, factors[r].center), by = hn::Set(d, factors[r].inverse);
+    const auto minus = hn::Set(d, factors[r].minus), of_x = hn::Set(d, factors[r].of_x);
+    _Pragma("GCC unroll 4") for (size_t v = 0; v < kVectors; ++v) {
+      const auto gradient = load(dy + v * lanes), distance = hn::Sub(load(x + v * lanes), center);
+      scale_sums[v] = hn::Add(scale_sums[v], hn::Mul(gradient, hn::Mul(distance, by)));
+      if constexpr (kCentered) offset_sums[v] = hn::Add(offset_sums[v], gradient);
+      auto result = hn::Mul(gradient, scales[v]);
+      if constexpr (kCentered) result = hn::Sub(result, minus);
+      store(dx + v * lanes, hn::Mul(hn::Sub(result, hn::Mul(distance, of_x)), by));
+    }
+  }
+  _Pragma("GCC unroll 4") for (size_t v = 0; v < kVectors; ++v) {
+    store(of_scale + v * lanes, scale_sums[v]);
+    if constexpr (kCentered) store(of_offset + v * lanes, offset_sums[v]);
   }
 }
 
@@ -86,40 +136,58 @@ HWY_INLINE void Forward(const NormRows<T>& n, const T* x, const T* scale, const 
 template <bool kCentered, typename T>
 HWY_INLINE void Backward(const NormRows<T>& n, const T* dy, const T* x, const T* scale, const T* mean, const T* inverse,
                          T* dx, T* scale_grad, T* offset_grad, double* totals, T* partial) {
+  static_assert(kNormRowBlock % kRowsAtOnce == 0);
   const hn::CappedTag<T, 16> d16;
   const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const double width = static_cast<double>(n.width);
   std::fill_n(totals, 2 * n.width, 0.0);
   std::fill_n(partial, 2 * n.width, T{0});
   T *of_scale = partial, *of_offset = partial + n.width;
-  for (int64_t row = 0; row < n.rows; ++row, dy += n.width, x += n.width, dx += n.width) {
-    const T center = kCentered ? mean[row] : T{0};
-    const auto from16 = hn::Set(d16, center);
-    double sums[2];
-    RowSums<2, T>(
-        n.width,
-        [&](int64_t begin, auto load, auto add) HWY_ATTR {
-          const auto gradient = hn::Mul(load(dy + begin), load(scale + begin));
-          add(0, gradient);
-          add(1, hn::Mul(gradient, hn::Sub(load(x + begin), from16)));
-        },
-        sums);
-    const double factor = static_cast<double>(inverse[row]);
-    const auto from = hn::Set(d, center), by = hn::Set(d, inverse[row]);
-    const auto minus = hn::Set(d, kCentered ? static_cast<T>(sums[0] / width) : T{0});
-    const auto of_x = hn::Set(d, static_cast<T>(factor * factor * (sums[1] / width)));
-    ForEachVector(d, static_cast<size_t>(n.width), [&](auto load, auto store) HWY_ATTR {
-      const auto gradient = load(dy), distance = hn::Sub(load(x), from);
-      store(of_scale, hn::Add(load(of_scale), hn::Mul(gradient, hn::Mul(distance, by))));
-      if constexpr (kCentered) store(of_offset, hn::Add(load(of_offset), gradient));
-      auto result = hn::Mul(gradient, load(scale));
-      if constexpr (kCentered) result = hn::Sub(result, minus);
-      store(dx, hn::Mul(hn::Sub(result, hn::Mul(distance, of_x)), by));
-    });
-    if (row + 1 == n.rows || (row + 1) % kNormRowBlock == 0) {
-      for (int64_t i = 0; i < 2 * n.width; ++i) {
-        totals[i] += static_cast<double>(partial[i]);
-        partial[i] = T{0};
+  double sums[kRowsAtOnce][2];
+  RowFactors<T> factors[kRowsAtOnce];
+  for (int64_t first = 0; first < n.rows; first += kRowsAtOnce) {
+    const int64_t rows = std::min(kRowsAtOnce, n.rows - first);
+    for (int64_t r = 0; r < rows; ++r) {
+      const T *dy_row = dy + r * n.width, *x_row = x + r * n.width;
+      factors[r].center = kCentered ? mean[first + r] : T{0};
+      const auto center = hn::Set(d16, factors[r].center);
+      RowSums<2, T>(
+          n.width,
+          [&](int64_t begin, auto load, auto add) HWY_ATTR {
+            const auto gradient = hn::Mul(load(dy_row + begin), load(scale + begin));
+            add(0, gradient);
+            add(1, hn::Mul(gradient, hn::Sub(load(x_row + begin), center)));
+          },
+          sums[r]);
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+      factors[r].inverse = inverse[first + r];
+      const double factor = static_cast<double>(factors[r].inverse);
+      factors[r].minus = kCentered ? static_cast<T>(sums[r][0] / width) : T{0};
+      factors[r].of_x = static_cast<T>(factor * factor * (sums[r][1] / width));
+    }
+    const auto load = [d](const T* p) HWY_ATTR { return hn::LoadU(d, p); };
+    const auto store = [d](T* p, hn::Vec<decltype(d)> v) HWY_ATTR { hn::StoreU(v, d, p); };
+    int64_t i = 0;
+    for (; i + 4 * lanes <= n.width; i += 4 * lanes)
+      BackwardColumns<kCentered, 4>(d, rows, n.width, factors, dy + i, x + i, scale + i, dx + i, of_scale + i,
+                                    of_offset + i, load, store);
+    for (; i + lanes <= n.width; i += lanes)
+      BackwardColumns<kCentered, 1>(d, rows, n.width, factors, dy + i, x + i, scale + i, dx + i, of_scale + i,
+                                    of_offset + i, load, store);
+    if (i < n.width) {
+      const size_t rest = static_cast<size_t>(n.width - i);
+      BackwardColumns<kCentered, 1>(
+          d, rows, n.width, factors, dy + i, x + i, scale + i, dx + i, of_scale + i, of_offset + i,
+          [d, rest](const T* p) HWY_ATTR { return LoadTail(d, p, rest); },
+          [d, rest](T* p, hn::Vec<decltype(d)> v) HWY_ATTR { StoreTail(v, d, p, rest); });
+    }
+    dy += rows * n.width, x += rows * n.width, dx += rows * n.width;
+    if (first + rows == n.rows || (first + rows) % kNormRowBlock == 0) {
+      for (int64_t k = 0; k < 2 * n.width; ++k) {
+        totals[k] += static_cast<double>(partial[k]);
+        partial[k] = T{0};
       }
     }
   }

@@ -111,14 +111,18 @@ class SparseCrossEntropyKernel final : public Kernel {
  public:
   SparseCrossEntropyKernel(int64_t rows, int64_t classes) : rows_(rows), classes_(classes) {}
   Status Run(const KernelContext& context) const override {
-    const T* features = InputOf<T>(context, 0);
+    constexpr int64_t kAtOnce = 64;
+    int64_t classes[kAtOnce];
     const Label* labels = InputOf<Label>(context, 1);
-    T *loss = OutputOf<T>(context, 0), *backprop = OutputOf<T>(context, 1);
-    for (int64_t row = 0; row < rows_; ++row, features += classes_, backprop += classes_) {
-      const int64_t label = labels[row];
-      if (label < 0 || label >= classes_)
-        return InvalidArgument("label {} in row {} is outside 0 to {}", label, row, classes_ - 1);
-      SparseCrossEntropyRow(features, label, loss + row, backprop, classes_);
+    for (int64_t first = 0; first < rows_; first += kAtOnce) {
+      const int64_t rows = std::min(kAtOnce, rows_ - first);
+      for (int64_t row = 0; row < rows; ++row) {
+        classes[row] = labels[first + row];
+        if (classes[row] < 0 || classes[row] >= classes_)
+          return InvalidArgument("label {} in row {} is outside 0 to {}", classes[row], first + row, classes_ - 1);
+      }
+      SparseCrossEntropyRows(InputOf<T>(context, 0) + first * classes_, classes, OutputOf<T>(context, 0) + first,
+                             OutputOf<T>(context, 1) + first * classes_, rows, classes_);
     }
     return absl::OkStatus();
   }

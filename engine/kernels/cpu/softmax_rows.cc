@@ -69,12 +69,13 @@ HWY_INLINE float LargestOfRow(const float* row, size_t count) {
     const size_t rest = count - i;
     largest[1] = Larger(hn::IfThenElse(hn::FirstN(d, rest), LoadTail(d, row + i, rest), least), largest[1]);
   }
-  HWY_ALIGN float lanes[kVector];
-  hn::Store(Larger(Larger(largest[0], largest[1]), Larger(largest[2], largest[3])), d, lanes);
-  float result = lanes[0];
-  for (size_t lane = 1; lane < kVector; ++lane) result = lanes[lane] > result ? lanes[lane] : result;
-  return result;
+  return hn::GetLane(hn::MaxOfLanes(d, Larger(Larger(largest[0], largest[1]), Larger(largest[2], largest[3]))));
 }
+
+// Rows that go through each step one after the other, so that none waits for its own largest element, sum and quotient;
+// few enough to stay in the nearest cache.
+constexpr size_t kRowsAtOnce = 16;
+HWY_INLINE size_t RowsAtOnce(size_t classes) { return std::clamp<size_t>(4096 / (classes + 1), 1, kRowsAtOnce); }
 
 HWY_INLINE double SumOfExps(const float* in, float largest, size_t count) {
   const D d;
@@ -100,9 +101,14 @@ HWY_INLINE void Scale(float* row, float factor, size_t count) {
 }
 
 void SoftmaxF32(const float* in, float* out, size_t rows, size_t classes) {
-  for (size_t row = 0; row < rows; ++row, in += classes, out += classes) {
-    const double sum = StoreExps(in, LargestOfRow(in, classes), out, classes);
-    Scale(out, static_cast<float>(1.0 / sum), classes);
+  const size_t at_once = RowsAtOnce(classes);
+  float largest[kRowsAtOnce], factors[kRowsAtOnce];
+  for (size_t first = 0; first < rows; first += at_once, in += at_once * classes, out += at_once * classes) {
+    const size_t count = std::min(at_once, rows - first);
+    for (size_t r = 0; r < count; ++r) largest[r] = LargestOfRow(in + r * classes, classes);
+    for (size_t r = 0; r < count; ++r)
+      factors[r] = static_cast<float>(1.0 / StoreExps(in + r * classes, largest[r], out + r * classes, classes));
+    for (size_t r = 0; r < count; ++r) Scale(out + r * classes, factors[r], classes);
   }
 }
 
@@ -136,12 +142,27 @@ void CrossEntropyF32(const float* features, const float* labels, float* loss, fl
   }
 }
 
-void SparseCrossEntropyF32(const float* features, size_t label, float* loss, float* backprop, size_t classes) {
-  const float largest = LargestOfRow(features, classes), of_label = features[label] - largest;
-  const double sum = StoreExps(features, largest, backprop, classes);
-  *loss = static_cast<float>(math::Log(sum) - static_cast<double>(of_label));
-  Scale(backprop, static_cast<float>(1.0 / sum), classes);
-  backprop[label] -= 1.0f;
+void SparseCrossEntropyF32(const float* features, const int64_t* labels, float* loss, float* backprop, size_t rows,
+                           size_t classes) {
+  const size_t at_once = RowsAtOnce(classes);
+  float largest[kRowsAtOnce], of_label[kRowsAtOnce];
+  double sums[kRowsAtOnce];
+  for (size_t first = 0; first < rows; first += at_once) {
+    const size_t count = std::min(at_once, rows - first);
+    const float* in = features + first * classes;
+    float* out = backprop + first * classes;
+    for (size_t r = 0; r < count; ++r) {
+      largest[r] = LargestOfRow(in + r * classes, classes);
+      of_label[r] = in[r * classes + static_cast<size_t>(labels[first + r])] - largest[r];
+    }
+    for (size_t r = 0; r < count; ++r) sums[r] = StoreExps(in + r * classes, largest[r], out + r * classes, classes);
+    for (size_t r = 0; r < count; ++r)
+      loss[first + r] = static_cast<float>(math::Log(sums[r]) - static_cast<double>(of_label[r]));
+    for (size_t r = 0; r < count; ++r) {
+      Scale(out + r * classes, static_cast<float>(1.0 / sums[r]), classes);
+      out[r * classes + static_cast<size_t>(labels[first + r])] -= 1.0f;
+    }
+  }
 }
 
 }  // namespace HWY_NAMESPACE
@@ -188,9 +209,10 @@ void CrossEntropyRows(const float* features, const float* labels, float* loss, f
   HWY_DYNAMIC_DISPATCH(CrossEntropyF32)
   (features, labels, loss, backprop, static_cast<size_t>(rows), static_cast<size_t>(classes));
 }
-void SparseCrossEntropyRow(const float* features, int64_t label, float* loss, float* backprop, int64_t classes) {
+void SparseCrossEntropyRows(const float* features, const int64_t* labels, float* loss, float* backprop, int64_t rows,
+                            int64_t classes) {
   HWY_DYNAMIC_DISPATCH(SparseCrossEntropyF32)
-  (features, static_cast<size_t>(label), loss, backprop, static_cast<size_t>(classes));
+  (features, labels, loss, backprop, static_cast<size_t>(rows), static_cast<size_t>(classes));
 }
 
 void SoftmaxRows(const double* in, double* out, int64_t rows, int64_t classes) {
@@ -219,12 +241,16 @@ void CrossEntropyRows(const double* features, const double* labels, double* loss
     });
   }
 }
-void SparseCrossEntropyRow(const double* features, int64_t label, double* loss, double* backprop, int64_t classes) {
-  const double largest = Largest(features, classes), of_label = features[label] - largest;
-  const double sum = StoreExps(features, largest, backprop, classes);
-  *loss = math::Log(sum) - of_label;
-  for (int64_t i = 0; i < classes; ++i) backprop[i] /= sum;
-  backprop[label] -= 1;
+void SparseCrossEntropyRows(const double* features, const int64_t* labels, double* loss, double* backprop, int64_t rows,
+                            int64_t classes) {
+  for (int64_t row = 0; row < rows; ++row, features += classes, backprop += classes) {
+    const double largest = Largest(features, classes);
+    const double of_label = features[labels[row]] - largest;
+    const double sum = StoreExps(features, largest, backprop, classes);
+    loss[row] = math::Log(sum) - of_label;
+    for (int64_t i = 0; i < classes; ++i) backprop[i] /= sum;
+    backprop[labels[row]] -= 1;
+  }
 }
 
 }  // namespace rivulet

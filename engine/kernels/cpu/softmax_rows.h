@@ -20,8 +20,10 @@ void CrossEntropyRows(const float* features, const float* labels, float* loss, f
 void CrossEntropyRows(const double* features, const double* labels, double* loss, double* backprop, int64_t rows,
                       int64_t classes);
 
-// The same with labels that are classes; each must be in [0, classes).
-void SparseCrossEntropyRow(const float* features, int64_t label, float* loss, float* backprop, int64_t classes);
-void SparseCrossEntropyRow(const double* features, int64_t label, double* loss, double* backprop, int64_t classes);
+// The same with labels that are classes; each must be in [0, classes). `backprop` may be `features`.
+void SparseCrossEntropyRows(const float* features, const int64_t* labels, float* loss, float* backprop, int64_t rows,
+                            int64_t classes);
+void SparseCrossEntropyRows(const double* features, const int64_t* labels, double* loss, double* backprop, int64_t rows,
+                            int64_t classes);
 
 }  // namespace rivulet

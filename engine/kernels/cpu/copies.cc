@@ -26,6 +26,10 @@ class CopiesKernel final : public Kernel {
         Transposing(copy.walk, to, from);
         continue;
       }
+      if (const BlocksFn blocks = BlocksOf(copy.walk); blocks != nullptr) {
+        blocks(copy.walk, to, from);
+        continue;
+      }
       copy.walk.ForEachRow([&](const std::array<int64_t, 2>& at, const std::array<int64_t, 2>& stride, int64_t count) {
         Row(to + at[0], stride[0], from + at[1], stride[1], count);
       });
@@ -68,6 +72,38 @@ class CopiesKernel final : public Kernel {
           }
         }
       }
+    });
+  }
+
+  // Rows that lie together in both and are short, as those of heads are: a copy of a fixed size takes an instruction or
+  // two each way, a call several times as long.
+  using BlocksFn = void (*)(const StridedWalk<2>& walk, Word* to, const Word* from);
+  static BlocksFn BlocksOf(const StridedWalk<2>& walk) {
+    const auto last = static_cast<size_t>(walk.axes - 1);
+    if (walk.axes < 2 || walk.strides[0][last] != 1 || walk.strides[1][last] != 1) return nullptr;
+    switch (static_cast<size_t>(walk.dims[last]) * sizeof(Word)) {
+      case 16:
+        return Blocks<16>;
+      case 32:
+        return Blocks<32>;
+      case 64:
+        return Blocks<64>;
+      case 128:
+        return Blocks<128>;
+      case 256:
+        return Blocks<256>;
+      default:
+        return nullptr;
+    }
+  }
+  template <size_t kBytes>
+  static void Blocks(const StridedWalk<2>& walk, Word* to, const Word* from) {
+    StridedWalk<2> outer = walk;
+    --outer.axes;
+    outer.ForEachRow([&](const std::array<int64_t, 2>& at, const std::array<int64_t, 2>& stride, int64_t count) {
+      Word* block = to + at[0];
+      const Word* source = from + at[1];
+      for (int64_t i = 0; i < count; ++i, block += stride[0], source += stride[1]) std::memcpy(block, source, kBytes);
     });
   }
 

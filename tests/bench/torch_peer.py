@@ -51,21 +51,24 @@ def logistic_regression():
 
 
 class TwoConvolutions(nn.Module):
-    """cifar_cnn and femnist_cnn: two convolutions, pooling, two dense layers."""
+    """cifar_cnn, emnist_cnn and femnist_cnn: two convolutions, pooling, two dense layers, in the first two with dropout."""
 
-    def __init__(self, channels, size, padding, pool_each, features, hidden, classes):
+    def __init__(self, channels, size, padding, pool_each, features, hidden, classes, dropout):
         super().__init__()
         self.conv1 = nn.Conv2d(channels, 32, size, padding=padding)
         self.conv2 = nn.Conv2d(32, 64, size, padding=padding)
         self.dense1, self.dense2 = nn.Linear(features, hidden), nn.Linear(hidden, classes)
-        self.pool_each = pool_each
+        self.pool_each, self.dropout = pool_each, dropout
 
     def forward(self, x):
         x = F.relu(self.conv1(x))
         if self.pool_each:
             x = F.max_pool2d(x, 2)
         x = F.max_pool2d(F.relu(self.conv2(x)), 2)
-        return self.dense2(F.relu(self.dense1(x.flatten(1))))
+        if self.dropout:
+            x = F.dropout(x, 0.25)
+        x = F.relu(self.dense1(x.flatten(1)))
+        return self.dense2(F.dropout(x, 0.5) if self.dropout else x)
 
 
 class ResidualBlock(nn.Module):
@@ -97,6 +100,29 @@ class ResNet(nn.Module):
     def forward(self, x):
         x = self.blocks(F.relu(self.norm(self.stem(x))))
         return self.dense(x.mean((2, 3)))
+
+
+class InvertedResidual(nn.Sequential):
+    def __init__(self, width, filters, expansion, stride):
+        wide = width * expansion
+        expand = [nn.Conv2d(width, wide, 1, bias=False), nn.BatchNorm2d(wide), nn.ReLU6()] if expansion > 1 else []
+        super().__init__(*expand, nn.Conv2d(wide, wide, 3, stride, 1, groups=wide, bias=False), nn.BatchNorm2d(wide),
+                         nn.ReLU6(), nn.Conv2d(wide, filters, 1, bias=False), nn.BatchNorm2d(filters))
+        self.residual = stride == 1 and width == filters
+
+    def forward(self, x):
+        return x + super().forward(x) if self.residual else super().forward(x)
+
+
+def mobilenet_v2():
+    layers, width = [nn.Conv2d(3, 32, 3, 2, 1, bias=False), nn.BatchNorm2d(32), nn.ReLU6()], 32
+    for expansion, filters, count, stride in ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1),
+                                              (6, 160, 3, 2), (6, 320, 1, 1)):
+        for i in range(count):
+            layers.append(InvertedResidual(width, filters, expansion, stride if i == 0 else 1))
+            width = filters
+    return nn.Sequential(*layers, nn.Conv2d(width, 1280, 1, bias=False), nn.BatchNorm2d(1280), nn.ReLU6(),
+                         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.2), nn.Linear(1280, 1000))
 
 
 class CharLstm(nn.Module):
@@ -200,11 +226,14 @@ ROWS = {
     "step/logistic_regression/10": lambda: step_variants(logistic_regression, DIGITS, False),
     "step/lenet5/64": lambda: step_variants(LeNet5, images(64, 1, 28, 10), True),
     "step/cifar_cnn/10": lambda: step_variants(
-        lambda: TwoConvolutions(3, 3, 0, False, 12544, 128, 10), images(10, 3, 32, 10), True),
+        lambda: TwoConvolutions(3, 3, 0, False, 12544, 128, 10, True), images(10, 3, 32, 10), True),
+    "step/emnist_cnn/10": lambda: step_variants(
+        lambda: TwoConvolutions(1, 3, 0, False, 9216, 128, 62, True), images(10, 1, 28, 62), True),
     "step/femnist_cnn/10": lambda: step_variants(
-        lambda: TwoConvolutions(1, 5, 2, True, 3136, 2048, 62), images(10, 1, 28, 62), True),
+        lambda: TwoConvolutions(1, 5, 2, True, 3136, 2048, 62, False), images(10, 1, 28, 62), True),
     "step/resnet8/10": lambda: step_variants(lambda: ResNet(1), images(10, 3, 32, 10), True),
     "step/resnet20/10": lambda: step_variants(lambda: ResNet(3), images(10, 3, 32, 10), True),
+    "step/mobilenet_v2/10": lambda: step_variants(mobilenet_v2, images(10, 3, 224, 1000), True),
     "step/char_lstm/10": lambda: step_variants(CharLstm, characters(10), False),
     "step/tiny_transformer/10": lambda: step_variants(TinyTransformer, characters(10), False),
 }

@@ -100,7 +100,43 @@ HWY_INLINE void Scale(float* row, float factor, size_t count) {
   ForEachVector(d, count, [&](auto load, auto store) HWY_ATTR { store(row, hn::Mul(load(row), by)); });
 }
 
+// Rows of at most 16 elements: their exponentials lie in whole vectors of their own meanwhile. What a masked store has
+// written cannot be loaded before it has left the processor's store buffer, and neither can the row that lies after it.
+HWY_INLINE void ShortSoftmax(const float* in, float* out, size_t rows, size_t classes) {
+  const D d;
+  HWY_ALIGN float exps[kRowsAtOnce][kLanes];
+  float factors[kRowsAtOnce];
+  const V least = hn::Set(d, -std::numeric_limits<float>::infinity());
+  const auto count_of = [classes](size_t k) { return std::min(classes - std::min(classes, k * kVector), kVector); };
+  for (size_t first = 0; first < rows;
+       first += kRowsAtOnce, in += kRowsAtOnce * classes, out += kRowsAtOnce * classes) {
+    const size_t count = std::min(kRowsAtOnce, rows - first);
+    for (size_t r = 0; r < count; ++r) {
+      V row[kVectors], largest = least;
+      for (size_t k = 0; k < kVectors; ++k) {
+        const size_t within = count_of(k);
+        row[k] = LoadTail(d, in + r * classes + std::min(classes, k * kVector), within);
+        largest = Larger(hn::IfThenElse(hn::FirstN(d, within), row[k], least), largest);
+      }
+      const V by = hn::Set(d, hn::GetLane(hn::MaxOfLanes(d, largest)));
+      for (size_t k = 0; k < kVectors; ++k) {
+        const V e = hn::IfThenElseZero(hn::FirstN(d, count_of(k)), ExpOfNonPositive(d, hn::Sub(row[k], by)));
+        hn::Store(e, d, exps[r] + k * kVector);
+        row[k] = hn::Add(hn::Zero(d), e);
+      }
+      factors[r] = JoinLanes(d, row);
+    }
+    for (size_t r = 0; r < count; ++r) factors[r] = static_cast<float>(1.0 / static_cast<double>(factors[r]));
+    for (size_t r = 0; r < count; ++r) {
+      const V factor = hn::Set(d, factors[r]);
+      for (size_t k = 0; k * kVector < classes; ++k)
+        StoreTail(hn::Mul(hn::Load(d, exps[r] + k * kVector), factor), d, out + r * classes + k * kVector, count_of(k));
+    }
+  }
+}
+
 void SoftmaxF32(const float* in, float* out, size_t rows, size_t classes) {
+  if (classes <= kLanes) return ShortSoftmax(in, out, rows, classes);
   const size_t at_once = RowsAtOnce(classes);
   float largest[kRowsAtOnce], factors[kRowsAtOnce];
   for (size_t first = 0; first < rows; first += at_once, in += at_once * classes, out += at_once * classes) {

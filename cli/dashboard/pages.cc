@@ -227,15 +227,17 @@ std::string RoundsTable(const RunOverview& page, int64_t first_round, const std:
 }
 
 // Those that give most to think about come first.
-std::string ClientsTable(RunOverview& page, int64_t first_client, const std::string& address) {
-  if (page.clients.empty()) return "";
+StatusOr<std::string> ClientsTable(History& history, RunOverview& page, int64_t first_client,
+                                   const std::string& address) {
+  if (page.clients.empty()) return std::string();
   const size_t first = LeafOf(first_client, page.clients.size());
   std::ranges::stable_sort(page.clients, {}, &ClientReliabilityRow::reliability);
+  const std::span shown = std::span(page.clients).subspan(first, std::min(kRowsOfAPage, page.clients.size() - first));
+  RIVULET_ASSIGN_OR_RETURN(const auto failed, ClientFailures(history, page.run.run_id, shown));
   std::map<std::string, const ClientFailuresRow*> failures;
-  for (const ClientFailuresRow& failure : page.failures) failures[failure.client_id] = &failure;
+  for (const ClientFailuresRow& failure : failed) failures[failure.client_id] = &failure;
   std::vector<std::vector<std::string>> rows;
-  for (size_t i = first; i < std::min(first + kRowsOfAPage, page.clients.size()); ++i) {
-    const ClientReliabilityRow& client = page.clients[i];
+  for (const ClientReliabilityRow& client : shown) {
     const auto failure = failures.find(client.client_id);
     std::string last;
     if (failure != failures.end())
@@ -308,7 +310,8 @@ StatusOr<std::string> RunPage(History& history, const std::string& run, int64_t 
     for (const Curve& curve : page.curves) body += CurveSvg(curve.name, {{page.run.run_id, &curve}});
     body += "</div>\n";
   }
-  body += RoundsTable(page, first_round, address) + ClientsTable(page, first_client, address);
+  RIVULET_ASSIGN_OR_RETURN(const std::string clients, ClientsTable(history, page, first_client, address));
+  body += RoundsTable(page, first_round, address) + clients;
   std::vector<std::vector<std::string>> keys, log;
   for (const auto& [key, value] : page.keys)
     keys.push_back({fmt::format("<code>{}</code>", XmlText(key)), fmt::format("<code>{}</code>", XmlText(value))});

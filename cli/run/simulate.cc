@@ -9,6 +9,7 @@
 #include "cli/run/prepare_data.h"
 #include "cli/run/progress.h"
 #include "cli/run/result.h"
+#include "cli/run/summary_log.h"
 #include "cli/run/watching.h"
 #include "cli/table.h"
 #include "coordinator/coordinator.h"
@@ -29,8 +30,18 @@ struct SimulateOptions {
   bool json = false;
   std::string replay;
   std::string listen;
+  std::string logdir;
   TraceOptions trace;
 };
+
+// Of a call that goes on with a run: what it must say again.
+std::string MoreArguments(const SimulateOptions& options) {
+  std::vector<std::string> more;
+  if (options.workers) more.push_back(fmt::format("--workers {}", *options.workers));
+  if (!options.listen.empty()) more.push_back("--listen " + options.listen);
+  if (!options.logdir.empty()) more.push_back("--logdir " + ShellQuote(options.logdir));
+  return fmt::format("{}", fmt::join(more, " "));
+}
 
 // How long whoever trains gets to learn that the run is over.
 constexpr std::chrono::seconds kLearnTheEnd{10};
@@ -120,6 +131,8 @@ Status SimulateWithSites(const SimulateOptions& options) {
   coordinating.enforce_deadline = false;
   coordinating.tracer = watching->instruments().tracer;
   progress.Observe(coordinating.observer);
+  SummaryLog log;
+  if (!options.logdir.empty()) log.Observe(coordinating.observer);
   RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<Coordinator> coordinator, Coordinator::Create(std::move(coordinating)));
   const std::string run_id = coordinator->run_id();
   if (coordinator->already_finished()) {
@@ -127,6 +140,7 @@ Status SimulateWithSites(const SimulateOptions& options) {
     progress.Note(fmt::format("run {} had finished; nothing to do", run_id));
     return PrintResult(options.run.db, run_id, options.json);
   }
+  if (!options.logdir.empty()) RIVULET_RETURN_IF_ERROR(log.Begin(options.logdir, run_id));
   Attendance attendance(*coordinator);
   RIVULET_ASSIGN_OR_RETURN(
       std::unique_ptr<GrpcServer> server,
@@ -143,7 +157,7 @@ Status SimulateWithSites(const SimulateOptions& options) {
   server.reset();
   coordinator.reset();  // closes the history, which is read next
   const Status traced = watching->Finish();
-  if (interrupted) return InterruptedError("simulate", options.run, "--listen " + options.listen, run_id);
+  if (interrupted) return InterruptedError("simulate", options.run, MoreArguments(options), run_id);
   RIVULET_RETURN_IF_ERROR(status);
   RIVULET_RETURN_IF_ERROR(PrintResult(options.run.db, run_id, options.json));
   return traced;
@@ -152,6 +166,11 @@ Status SimulateWithSites(const SimulateOptions& options) {
 Status Simulate(const SimulateOptions& options) {
   if (!options.replay.empty() && !options.listen.empty()) {
     return UsageError("--replay does a run again here, and with --listen others train; give one of them");
+  }
+  if (!options.replay.empty() && !options.logdir.empty()) {
+    return UsageError(
+        "--replay does recorded rounds again, which 'rivulet runs export --tensorboard' writes; leave "
+        "--logdir");
   }
   if (!options.replay.empty()) return ReplayRun(options);
   if (!options.listen.empty()) return SimulateWithSites(options);
@@ -167,11 +186,14 @@ Status Simulate(const SimulateOptions& options) {
                                        .workers = static_cast<int>(options.workers.value_or(0))};
   simulation_options.instruments = watching->instruments();
   progress.Observe(simulation_options.observer);
+  SummaryLog log;
+  if (!options.logdir.empty()) log.Observe(simulation_options.observer);
   simulation_options.scenario = scenario;
   StatusOr<std::unique_ptr<Simulation>> created = Simulation::Create(std::move(simulation_options));
   if (!created.ok()) return BlameModel(scenario, created.status());
   std::unique_ptr<Simulation> simulation = *std::move(created);
   const std::string run_id = simulation->run_id();
+  if (!options.logdir.empty()) RIVULET_RETURN_IF_ERROR(log.Begin(options.logdir, run_id));
   interrupt.Call([&] { simulation->Stop(); });
   const StatusOr<SimulationResult> result = simulation->Run();
   interrupt.Forget();
@@ -179,8 +201,7 @@ Status Simulate(const SimulateOptions& options) {
   simulation.reset();  // closes the history, which is read next
   const Status traced = watching->Finish();
   if (absl::IsCancelled(result.status()) && interrupt.happened()) {
-    return InterruptedError("simulate", options.run,
-                            options.workers ? fmt::format("--workers {}", *options.workers) : "", run_id);
+    return InterruptedError("simulate", options.run, MoreArguments(options), run_id);
   }
   RIVULET_RETURN_IF_ERROR(result.status());
   if (result->already_finished) progress.Note(fmt::format("run {} had finished; nothing to do", run_id));
@@ -201,6 +222,8 @@ const RegisterCommand kSimulate(10, [] {
           "--listen", "HOST:PORT", &options->listen,
           "train nothing here: clients are trained by processes of this machine that connect here, such as those of "
           "Python's rivulet.simulate(client_fn=...); port 0 takes any free one")
+      .Option("--logdir", "DIR", &options->logdir,
+              "each round's numbers in DIR/RUN_ID as it closes, for tensorboard --logdir DIR")
       .Flag("--json", &options->json, "print the result as one JSON object")
       .Option(
           "--replay", "RUN", &options->replay,

@@ -21,6 +21,7 @@ Command RunsTailCommand();
 Command RunsExportCommand();
 Command RunsSqlCommand();
 Command RunsVerifyCommand();
+Command RunsProfileCommand();
 Command RunsPruneCommand();
 Command RunsImportCommand();
 Command RunsTagCommand();

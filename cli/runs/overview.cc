@@ -1,12 +1,15 @@
 #include "cli/runs/overview.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "cli/runs/run_status.h"
 
 namespace rivulet {
 namespace {
+
+constexpr size_t kFailuresShown = 20;
 
 // Seconds from one time to a later one, as the history writes them.
 double SecondsBetween(const std::string& from, const std::string& to) {
@@ -80,11 +83,14 @@ StatusOr<RunOverview> LoadOverview(History& history, const std::string& run) {
   RIVULET_ASSIGN_OR_RETURN(overview.tags, history.Tags(run_id));
   RIVULET_ASSIGN_OR_RETURN(overview.notes, history.Notes(run_id));
   RIVULET_ASSIGN_OR_RETURN(overview.clients, history.ClientReliability(run_id));
-  const bool any_lost = std::ranges::any_of(
-      overview.clients, [](const ClientReliabilityRow& client) { return client.folded < client.tasks; });
-  if (any_lost) {
-    RIVULET_ASSIGN_OR_RETURN(overview.failures, ClientFailures(history, run_id));
-  }
+  // Those that failed most, most first; how many they are the clients' sums tell.
+  std::vector<ClientReliabilityRow> worst;
+  std::ranges::copy_if(overview.clients, std::back_inserter(worst),
+                       [](const ClientReliabilityRow& client) { return client.folded < client.tasks; });
+  overview.failing = static_cast<int64_t>(worst.size());
+  std::ranges::stable_sort(worst, std::greater{}, [](const auto& client) { return client.tasks - client.folded; });
+  worst.resize(std::min(worst.size(), kFailuresShown));
+  RIVULET_ASSIGN_OR_RETURN(overview.failures, ClientFailures(history, run_id, worst));
   RIVULET_ASSIGN_OR_RETURN(const TaskTimes times, MeanTaskTimes(history, run_id));
   RIVULET_ASSIGN_OR_RETURN(const auto run_keys, history.RunKeys(run_id));
   for (const RunKeyRow& key : run_keys) {

@@ -28,7 +28,7 @@ struct TimeSplit {
   double training = 0;  // of attempts, from the draw to the last update
   double aggregating = 0, evaluating = 0;
   double rest = 0;  // between attempts: waiting for clients, writing, standing still until it was resumed
-  // Of a task, the mean over those that say so.
+  // Of a task, the mean over those of the newest rounds that say so.
   std::optional<double> task_waiting, task_training, task_uploading;
 };
 
@@ -42,7 +42,8 @@ struct RunOverview {
   std::vector<TagRow> tags;
   std::vector<NoteRow> notes;
   std::vector<ClientReliabilityRow> clients;
-  std::vector<ClientFailuresRow> failures;  // most first
+  int64_t failing = 0;                      // clients some of whose tasks came to nothing
+  std::vector<ClientFailuresRow> failures;  // of the twenty that failed most, most first
   ConfigKeys keys;                          // that matter, but for the run's name
   TimeSplit time;
   int64_t bytes_down = 0, bytes_up = 0;

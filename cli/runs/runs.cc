@@ -30,10 +30,10 @@ const RegisterCommand kRuns(40, [] {
                       "rivulet runs list\n"
                       "  rivulet runs show latest\n"
                       "  rivulet runs rounds latest --db ./rivulet.sqlite"};
-  command.subcommands = {RunsListCommand(),    RunsShowCommand(),   RunsRoundsCommand(), RunsClientsCommand(),
-                         RunsCompareCommand(), RunsPlotCommand(),   RunsTailCommand(),   RunsExportCommand(),
-                         RunsSqlCommand(),     RunsVerifyCommand(), RunsPruneCommand(),  RunsImportCommand(),
-                         RunsTagCommand(),     RunsNoteCommand()};
+  command.subcommands = {RunsListCommand(),    RunsShowCommand(),    RunsRoundsCommand(), RunsClientsCommand(),
+                         RunsCompareCommand(), RunsPlotCommand(),    RunsTailCommand(),   RunsExportCommand(),
+                         RunsSqlCommand(),     RunsProfileCommand(), RunsVerifyCommand(), RunsPruneCommand(),
+                         RunsImportCommand(),  RunsTagCommand(),     RunsNoteCommand()};
   return command;
 });
 

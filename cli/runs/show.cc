@@ -125,8 +125,8 @@ std::string ClientsText(const RunOverview& page) {
       if (i > 0 && last.size() > kReasonColumns) last = last.substr(0, last.rfind(' ', kReasonColumns - 2)) + " …";
       text += Wrapped(last, kReasonColumns, "      ");
     }
-    if (page.failures.size() > kClientsShown)
-      text += fmt::format("    and {} more\n", page.failures.size() - kClientsShown);
+    const int64_t more = page.failing - static_cast<int64_t>(kClientsShown);
+    if (more > 0) text += fmt::format("    and {} more\n", more);
   }
   return text;
 }
@@ -252,6 +252,7 @@ void PrintJson(const RunOverview& page, const RunSummaryRow& summary) {
                   {"aggregate_seconds", page.time.aggregating},
                   {"evaluate_seconds", page.time.evaluating},
                   {"rest_seconds", page.time.rest}};
+  json["failing"] = page.failing;
   Json& failing = json["failing_clients"] = Json::array();
   for (const ClientFailuresRow& client : page.failures)
     failing.push_back({{"client_id", client.client_id},

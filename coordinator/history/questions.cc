@@ -1,5 +1,7 @@
 #include "coordinator/history/questions.h"
 
+#include <algorithm>
+
 #include "coordinator/history/tables.h"
 
 namespace rivulet {
@@ -20,22 +22,26 @@ std::optional<double> NumberOf(const SqlShown& value) {
 
 }  // namespace
 
-// By the tables, since the views write an id and a digest of every task that is looked at. Of the row that has the
-// maximum are the other columns too: SQLite says so of a single max().
-StatusOr<std::vector<ClientFailuresRow>> ClientFailures(History& history, const std::string& run_id) {
-  RIVULET_ASSIGN_OR_RETURN(
-      const SqlAnswer answer,
-      history.Ask(
-          fmt::format("SELECT c.client_id, count(*) AS tasks, max(a.round), t.status, t.error\n"
-                      "FROM run r JOIN attempt a ON a.run = r.run JOIN task t ON t.attempt_key = "
-                      "a.attempt_key JOIN client c ON c.client = t.client\n"
-                      "WHERE r.run_id = ? AND t.status <> {} GROUP BY t.client ORDER BY tasks DESC, c.client_id",
-                      kFolded),
-          {run_id}));
+// By the tables, since the views write an id and a digest of every task that is looked at. CROSS JOIN is SQLite's word
+// for "in this order": a client's tasks lie one after another in its index, whose end is where its newest are.
+StatusOr<std::vector<ClientFailuresRow>> ClientFailures(History& history, const std::string& run_id,
+                                                        std::span<const ClientReliabilityRow> clients) {
   std::vector<ClientFailuresRow> rows;
-  for (const auto& row : answer.rows) {
-    rows.push_back({TextOf(row[0]), IntegerOf(row[1]), IntegerOf(row[2]),
-                    std::string(kTaskStates.at(static_cast<size_t>(IntegerOf(row[3])))), TextOf(row[4])});
+  for (const ClientReliabilityRow& client : clients) {
+    if (client.folded == client.tasks) continue;
+    RIVULET_ASSIGN_OR_RETURN(
+        const SqlAnswer answer,
+        history.Ask(
+            fmt::format("SELECT a.round, t.status, t.error FROM client c CROSS JOIN task t CROSS JOIN attempt a\n"
+                        "WHERE c.client_id = ? AND t.client = c.client AND t.status <> {}\n"
+                        "  AND a.attempt_key = t.attempt_key AND a.run = (SELECT run FROM run WHERE run_id = ?)\n"
+                        "ORDER BY t.attempt_key DESC LIMIT 1",
+                        kFolded),
+            {client.client_id, run_id}));
+    if (answer.rows.empty()) continue;  // its rows are gone, their sums are not
+    const auto& row = answer.rows.front();
+    rows.push_back({client.client_id, client.tasks - client.folded, IntegerOf(row[0]),
+                    std::string(kTaskStates.at(static_cast<size_t>(IntegerOf(row[1])))), TextOf(row[2])});
   }
   return rows;
 }
@@ -43,14 +49,65 @@ StatusOr<std::vector<ClientFailuresRow>> ClientFailures(History& history, const 
 StatusOr<TaskTimes> MeanTaskTimes(History& history, const std::string& run_id) {
   RIVULET_ASSIGN_OR_RETURN(
       const SqlAnswer answer,
-      history.Ask(
-          fmt::format("SELECT avg(t.wait_seconds), avg(t.train_seconds), avg(t.upload_seconds)\n"
-                      "FROM run r JOIN attempt a ON a.run = r.run JOIN task t ON t.attempt_key = a.attempt_key\n"
-                      "WHERE r.run_id = ? AND a.kind = {}",
-                      kTrain),
-          {run_id}));
+      history.Ask(fmt::format("WITH newest AS (SELECT a.attempt_key FROM run r JOIN attempt a ON a.run = r.run\n"
+                              "  WHERE r.run_id = ? AND a.kind = {} ORDER BY a.attempt_key DESC LIMIT 100)\n"
+                              "SELECT avg(wait_seconds), avg(train_seconds), avg(upload_seconds) FROM (\n"
+                              "  SELECT t.wait_seconds, t.train_seconds, t.upload_seconds\n"
+                              "  FROM newest n CROSS JOIN task t ON t.attempt_key = n.attempt_key LIMIT 20000)",
+                              kTrain),
+                  {run_id}));
   if (answer.rows.empty()) return TaskTimes();
   return TaskTimes{NumberOf(answer.rows[0][0]), NumberOf(answer.rows[0][1]), NumberOf(answer.rows[0][2])};
+}
+
+StatusOr<std::vector<RoundTimes>> NewestRoundTimes(History& history, const std::string& run_id, int64_t most) {
+  constexpr size_t kMostTasks = 100'000;
+  RIVULET_ASSIGN_OR_RETURN(
+      const SqlAnswer attempts,
+      history.Ask(
+          fmt::format("SELECT a.attempt_key, a.round, a.started, a.finished, a.train_seconds, a.aggregate_seconds,\n"
+                      "       a.evaluate_seconds FROM run r JOIN attempt a ON a.run = r.run\n"
+                      "WHERE r.run_id = ? AND a.kind = {} AND a.status = {} ORDER BY a.round DESC LIMIT ?",
+                      kTrain, kCommitted),
+          {run_id, most}));
+  std::vector<RoundTimes> rounds;
+  size_t tasks_read = 0;
+  int64_t next_started = 0;
+  for (const auto& row : attempts.rows) {
+    const int64_t started = IntegerOf(row[2]), finished = IntegerOf(row[3]);
+    RoundTimes round{.round = IntegerOf(row[1]),
+                     .seconds = static_cast<double>(std::max<int64_t>(finished - started, 0)) / 1000,
+                     .train = NumberOf(row[4]).value_or(0),
+                     .aggregate = NumberOf(row[5]).value_or(0),
+                     .evaluate = NumberOf(row[6]).value_or(0)};
+    if (!rounds.empty()) {
+      round.until_next = static_cast<double>(std::max<int64_t>(next_started - finished, 0)) / 1000;
+    }
+    next_started = started;
+    RIVULET_ASSIGN_OR_RETURN(
+        const SqlAnswer tasks,
+        history.Ask(fmt::format("SELECT t.wait_seconds, t.train_seconds, t.upload_seconds, c.client_id\n"
+                                "FROM task t JOIN client c ON c.client = t.client\n"
+                                "WHERE t.attempt_key = ? AND t.status = {}",
+                                kFolded),
+                    {IntegerOf(row[0])}));
+    double longest = -1;
+    for (const auto& task : tasks.rows) {
+      const double waited = NumberOf(task[0]).value_or(0), trained = NumberOf(task[1]).value_or(0),
+                   uploaded = NumberOf(task[2]).value_or(0), all = waited + trained + uploaded;
+      round.task_seconds.push_back(all);
+      round.waited += waited;
+      round.trained += trained;
+      round.uploaded += uploaded;
+      if (all > longest) round.slowest = TextOf(task[3]);
+      longest = std::max(longest, all);
+    }
+    std::ranges::sort(round.task_seconds);
+    tasks_read += round.task_seconds.size();
+    rounds.push_back(std::move(round));
+    if (tasks_read >= kMostTasks) break;
+  }
+  return rounds;
 }
 
 }  // namespace rivulet

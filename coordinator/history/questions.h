@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,13 +18,31 @@ struct ClientFailuresRow {
   int64_t last_round = 0;
   std::string status, error;  // of the last
 };
-// Most first. Reads the run's tasks.
-StatusOr<std::vector<ClientFailuresRow>> ClientFailures(History& history, const std::string& run_id);
+// Of those of `clients` that had any, in their order. Reads each one's tasks from its newest to that one: for a page of
+// clients, not for thousands.
+StatusOr<std::vector<ClientFailuresRow>> ClientFailures(History& history, const std::string& run_id,
+                                                        std::span<const ClientReliabilityRow> clients);
 
-// Means over the training tasks that say so; nullopt: none does. Reads the run's tasks.
+// Means over the training tasks of the newest attempts that say so; nullopt: none does. Reads some 20,000 tasks at
+// most, however many a run has.
 struct TaskTimes {
   std::optional<double> wait_seconds, train_seconds, upload_seconds;
 };
 StatusOr<TaskTimes> MeanTaskTimes(History& history, const std::string& run_id);
+
+// Where a committed round's time went.
+struct RoundTimes {
+  int64_t round = 0;
+  double seconds = 0;                             // from its draw to its row
+  double train = 0, aggregate = 0, evaluate = 0;  // as RoundRow has them
+  std::optional<double> until_next;               // to the next committed round's draw; none of the newest
+  // Of the tasks that were folded: how many, what each took from its offer to its last byte (wait, training and
+  // upload), in growing order, and who took longest.
+  std::vector<double> task_seconds;
+  std::string slowest;
+  double waited = 0, trained = 0, uploaded = 0;  // sums over them
+};
+// The newest `most` committed rounds of a run, newest first; fewer where those have more than 100,000 tasks.
+StatusOr<std::vector<RoundTimes>> NewestRoundTimes(History& history, const std::string& run_id, int64_t most);
 
 }  // namespace rivulet

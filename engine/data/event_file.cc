@@ -37,22 +37,46 @@ void FillHistogram(std::span<const double> values, proto::HistogramProto& histog
   }
 }
 
-struct EventFile {
-  std::unique_ptr<NewFolder> made;  // outlives the writer in it
-  std::string path;
-  std::unique_ptr<RecordWriter> writer;
-};
+std::string EventFileName(const std::string& folder, double wall_time) {
+  return fmt::format("{}/events.out.tfevents.{:010}.rivulet", folder, static_cast<int64_t>(wall_time));
+}
 
-// A file with its first record written.
-StatusOr<EventFile> CreateEventFile(FileSystem& fs, const std::string& folder, double wall_time) {
-  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<NewFolder> made, NewFolder::Create(fs, folder));
-  std::string path = fmt::format("{}/events.out.tfevents.{:010}.rivulet", folder, static_cast<int64_t>(wall_time));
-  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<RecordWriter> writer, RecordWriter::Create(fs, path));
+std::string FirstRecord(double wall_time) {
   proto::Event event;
   event.set_wall_time(wall_time);
   event.set_file_version("brain.Event:2");
-  RIVULET_RETURN_IF_ERROR(writer->Append(event.SerializeAsString()));
-  return EventFile{std::move(made), std::move(path), std::move(writer)};
+  return event.SerializeAsString();
+}
+
+std::string RecordOf(const SummaryEvent& step) {
+  proto::Event event;
+  event.set_wall_time(step.wall_time);
+  event.set_step(step.step);
+  for (const auto& [tag, value] : step.scalars) {
+    proto::Summary::Value& written = *event.mutable_summary()->add_value();
+    written.set_tag(tag);
+    written.set_simple_value(static_cast<float>(value));
+  }
+  for (const auto& [tag, values] : step.histograms) {
+    std::vector<double> finite;
+    std::ranges::copy_if(values, std::back_inserter(finite), [](double value) { return std::isfinite(value); });
+    if (finite.empty()) continue;
+    proto::Summary::Value& written = *event.mutable_summary()->add_value();
+    written.set_tag(tag);
+    FillHistogram(finite, *written.mutable_histo());
+  }
+  return event.SerializeAsString();
+}
+
+// A file with its first record written.
+StatusOr<std::pair<std::string, std::unique_ptr<RecordWriter>>> CreateEventFile(FileSystem& fs,
+                                                                                const std::string& folder,
+                                                                                double wall_time) {
+  RIVULET_RETURN_IF_ERROR(fs.CreateFolders(folder));
+  std::string path = EventFileName(folder, wall_time);
+  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<RecordWriter> writer, RecordWriter::Create(fs, path));
+  RIVULET_RETURN_IF_ERROR(writer->Append(FirstRecord(wall_time)));
+  return std::pair(std::move(path), std::move(writer));
 }
 
 }  // namespace
@@ -81,29 +105,27 @@ StatusOr<std::string> WriteProfileEvents(FileSystem& fs, const std::string& fold
   return path;
 }
 
+StatusOr<std::unique_ptr<SummaryWriter>> SummaryWriter::Create(FileSystem& fs, const std::string& folder,
+                                                               double wall_time) {
+  RIVULET_RETURN_IF_ERROR(fs.CreateFolders(folder));
+  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, fs.Create(EventFileName(folder, wall_time)));
+  std::string record;
+  AppendRecordFrame(FirstRecord(wall_time), record);
+  RIVULET_RETURN_IF_ERROR(file->Append(record));
+  return std::unique_ptr<SummaryWriter>(new SummaryWriter(std::move(file)));
+}
+
+Status SummaryWriter::Add(const SummaryEvent& event) {
+  std::string record;
+  AppendRecordFrame(RecordOf(event), record);
+  return file_->Append(record);
+}
+
 StatusOr<std::string> WriteSummaryEvents(FileSystem& fs, const std::string& folder,
                                          std::span<const SummaryEvent> events) {
   RIVULET_ASSIGN_OR_RETURN(const auto file, CreateEventFile(fs, folder, events.empty() ? 0 : events.front().wall_time));
-  const auto& [made, path, writer] = file;
-  for (const SummaryEvent& step : events) {
-    proto::Event event;
-    event.set_wall_time(step.wall_time);
-    event.set_step(step.step);
-    for (const auto& [tag, value] : step.scalars) {
-      proto::Summary::Value& written = *event.mutable_summary()->add_value();
-      written.set_tag(tag);
-      written.set_simple_value(static_cast<float>(value));
-    }
-    for (const auto& [tag, values] : step.histograms) {
-      std::vector<double> finite;
-      std::ranges::copy_if(values, std::back_inserter(finite), [](double value) { return std::isfinite(value); });
-      if (finite.empty()) continue;
-      proto::Summary::Value& written = *event.mutable_summary()->add_value();
-      written.set_tag(tag);
-      FillHistogram(finite, *written.mutable_histo());
-    }
-    RIVULET_RETURN_IF_ERROR(writer->Append(event.SerializeAsString()));
-  }
+  const auto& [path, writer] = file;
+  for (const SummaryEvent& step : events) RIVULET_RETURN_IF_ERROR(writer->Append(RecordOf(step)));
   RIVULET_RETURN_IF_ERROR(writer->Finish());
   RIVULET_RETURN_IF_ERROR(writer->Publish());
   return path;

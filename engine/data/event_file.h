@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,6 +35,18 @@ struct SummaryEvent {
   double wall_time = 0;
   std::vector<std::pair<std::string, double>> scalars;
   std::vector<std::pair<std::string, std::vector<double>>> histograms;  // values that are not finite are left out
+};
+// A file of such steps while they happen: under its own name from the start, and each step in it when Add returns, so
+// that whoever reads it meanwhile sees whole records. Not thread-safe. Errors are the file system's.
+class SummaryWriter {
+ public:
+  static StatusOr<std::unique_ptr<SummaryWriter>> Create(FileSystem& fs, const std::string& folder, double wall_time);
+  Status Add(const SummaryEvent& event);
+
+ private:
+  explicit SummaryWriter(std::unique_ptr<WritableFile> file) : file_(std::move(file)) {}
+
+  const std::unique_ptr<WritableFile> file_;
 };
 // A file of such steps, named as the others. TensorBoard takes scalars as floats.
 StatusOr<std::string> WriteSummaryEvents(FileSystem& fs, const std::string& folder,

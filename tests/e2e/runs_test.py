@@ -111,6 +111,47 @@ class Show(RunsTest):
         self.assertIn("refused", page)
         self.assertIn("--resume", page)
 
+    def test_the_last_failure_of_a_client_is_that_of_this_run(self):
+        self.simulate()
+        self.run_rivulet("simulate", self.scenario, "--db", self.path("runs.sqlite"), "--set", "server.value_bits=-30",
+                         "--set", "server.max_attempts=2", code=1)
+        well, ill = self.ids()
+        self.assertEqual((self.runs_json("show", well)["failing"], self.runs_json("show", well)["failing_clients"]), (0, []))
+        shown = self.runs_json("show", ill)
+        failed = self.query("SELECT client_id, count(*), max(attempt) FROM client_rounds WHERE status <> 'folded' "
+                            f"AND run_id = '{ill}' GROUP BY client_id")
+        self.assertEqual(shown["failing"], len(failed))
+        self.assertEqual({(row["client_id"], row["tasks"]) for row in shown["failing_clients"]},
+                         {(client, tasks) for client, tasks, _ in failed})
+
+    def test_what_bounds_a_round_is_told_with_what_would_make_it_shorter(self):
+        self.simulate()
+        told = self.runs_json("profile", "latest")
+        rounds = self.query("SELECT train_seconds, evaluate_seconds FROM rounds")
+        self.assertEqual(told["rounds"], len(rounds))
+        self.assertAlmostEqual(told["train_seconds"], sum(train for train, _ in rounds) / len(rounds))
+        self.assertAlmostEqual(told["evaluate_seconds"], sum(evaluate for _, evaluate in rounds) / len(rounds))
+        self.assertGreaterEqual(told["last_task_seconds"], told["median_task_seconds"])
+        # The history of a federation whose clients have machines of their own: one of four takes ten times as long.
+        database = sqlite3.connect(self.path("runs.sqlite"))
+        (cohort,) = database.execute("SELECT max(folded) FROM attempt").fetchone()
+        database.execute("UPDATE attempt SET train_seconds = 11, evaluate_seconds = 5, aggregate_seconds = 0, "
+                         "finished = started + 16000")
+        database.execute("UPDATE task SET wait_seconds = 0, upload_seconds = 0, train_seconds = CASE WHEN task = (SELECT "
+                         "max(t.task) FROM task t WHERE t.attempt_key = task.attempt_key) THEN 10 ELSE 9 END")
+        database.commit()
+        database.close()
+        told = self.runs_json("profile", "latest", "--rounds", "2")
+        self.assertEqual((told["rounds"], told["tasks"], told["last_task_seconds"], told["median_task_seconds"]),
+                         (2, cohort, 10, 9))
+        self.assertAlmostEqual(told["tasks_at_once"], (9 * cohort + 1) / 11)
+        self.assertIn("evaluation.every = 5", " ".join(one["what"] for one in told["advice"]))
+        gains = [one["gain_seconds"] for one in told["advice"]]
+        self.assertEqual(gains, sorted(gains, reverse=True))
+        page = self.runs("profile", "latest").out
+        self.assertLessEqual(max(map(len, page.splitlines())), 60)
+        self.assert_refused(self.runs("profile", "latest", "--rounds", "0", code=2), "--rounds takes 1 to 10000", code=2)
+
     def test_a_killed_run_is_not_running(self):
         process = self.start("simulate", self.scenario, "--db", self.path("runs.sqlite"), "--rounds", "100000",
                              "--set", "run.durability=round")
@@ -225,6 +266,38 @@ print(json.dumps([[(e.step, e.value) for e in events.Scalars("test/accuracy")], 
         self.assertEqual((number, counted), (len(losses), len(losses)))
         self.assertAlmostEqual(least, min(losses))
         self.assertAlmostEqual(greatest, max(losses))
+
+
+    def test_a_run_is_logged_for_tensorboard_while_it_goes_on(self):
+        process = self.start("simulate", self.scenario, "--db", self.path("runs.sqlite"), "--rounds", "100000", "--logdir",
+                             self.path("log dir"))
+
+        def events():
+            for path in (self.folder / "log dir").glob("*/events.out.tfevents.*"):
+                content, records = path.read_bytes(), []
+                while content:
+                    size = int.from_bytes(content[:8], "little")
+                    records.append(content[12 : 12 + size])
+                    content = content[16 + size :]
+                return records
+            return []
+
+        self.wait_for(lambda: len(events()) > 3, "rounds in the log")
+        self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=60)[1]
+        self.assertIn(f"--logdir '{self.path('log dir')}'", said)
+        version, *rounds = events()
+        self.assertIn(b"brain.Event:2", version)
+        self.assertEqual(len(rounds), len(self.query("SELECT 1 FROM round_summary")))
+        for record in rounds:
+            self.assertTrue(b"test/accuracy" in record and b"train_loss" in record)
+        self.assertEqual([path.name for path in (self.folder / "log dir").iterdir()], self.ids())
+        self.write("file", "")
+        refused = self.run_rivulet("simulate", self.scenario, "--logdir", self.path("file/x"), "--db", self.path("other.sqlite"))
+        self.assertNotEqual(refused.code, 0)
+        self.assert_refused(self.run_rivulet("simulate", self.scenario, "--replay", "latest", "--logdir", "x"), "leave --logdir",
+                            code=2)
 
 
 class Sql(RunsTest):

@@ -63,8 +63,8 @@ std::vector<Task> Site::NextTasks() {
   const NamedBlob* const model = first.input("model");
   const auto data = data_.Of(first.client_id);
   if (!data.ok() || model == nullptr) return tasks;
-  const int most = trainer_.MostLanes(first, data->size());
-  for (auto task = queue_.begin(); std::ssize(tasks) < most && task != queue_.end();) {
+  int most = 0;  // asked for when there is another: the answer may cost a program of this size
+  for (auto task = queue_.begin(); (most == 0 || std::ssize(tasks) < most) && task != queue_.end();) {
     const NamedBlob* const base = task->input("model");
     const bool alike = task->plan == first.plan && task->kind == first.kind && task->gather == first.gather &&
                        task->base_version == first.base_version && base != nullptr &&
@@ -74,6 +74,8 @@ std::vector<Task> Site::NextTasks() {
       ++task;
       continue;
     }
+    if (most == 0) most = trainer_.MostLanes(first, data->size());
+    if (most < 2) break;
     tasks.push_back(std::move(*task));
     task = queue_.erase(task);
   }

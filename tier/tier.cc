@@ -12,7 +12,8 @@
 namespace rivulet {
 namespace {
 
-constexpr int64_t kMostWanted = 4096;  // tasks in one answer, which is one message
+// Tasks in one answer, and all that are in hand, which every beat names: each is one message.
+constexpr int64_t kMostWanted = 1024, kMostJobs = 8192;
 // Who waits and has nothing in hand is said to be there so often at least.
 constexpr std::chrono::seconds kSayPresence{1};
 
@@ -21,8 +22,9 @@ StatusOr<TierPlan> TierPlanOf(std::string bytes) {
   return TierPlan{plan->aggregation(TaskKind::kTrain), plan->aggregation(TaskKind::kEvaluate)};
 }
 
-TierOptions WithDefaults(TierOptions options) {
+TierOptions Completed(TierOptions options, std::function<void(const Status& status, int64_t wait_ms)> on_retry) {
   if (!options.read_plan) options.read_plan = TierPlanOf;
+  options.calls.on_retry = std::move(on_retry);
   return options;
 }
 
@@ -30,7 +32,7 @@ TierOptions WithDefaults(TierOptions options) {
 
 Tier::Tier(CoordinatorApi& parent, TierOptions options)
     : parent_(parent),
-      options_(WithDefaults(std::move(options))),
+      options_(Completed(std::move(options), [this](const Status& status, int64_t) { NoteLost(status); })),
       session_(uint64_t{std::random_device()()} << 32 | std::random_device()()),
       intake_(options_.folder, options_.staging_bytes) {}
 
@@ -44,6 +46,15 @@ Status Tier::Run() {
   beat.join();
   MutexLock lock(mutex_);
   return result_;
+}
+
+// Once for as long as the parent cannot be reached, however many calls are repeated.
+void Tier::NoteLost(const Status& status) {
+  {
+    MutexLock lock(mutex_);
+    if (ended_ || std::exchange(lost_, true)) return;
+  }
+  Tell("warning", fmt::format("{}; it is tried again until it answers", Message(status)));
 }
 
 void Tier::Stop() {
@@ -72,7 +83,7 @@ PollRequest Tier::Request() const {
   request.caller = {.name = options_.name, .run_id = run_id_, .session = session_};
   request.capabilities.version = options_.version;
   request.serves.kind = Serves::Kind::kNames;
-  request.want = kMostWanted;
+  request.want = std::clamp<int64_t>(kMostJobs - std::ssize(jobs_), 0, kMostWanted);
   return request;
 }
 
@@ -165,6 +176,12 @@ PollRequest Tier::Saying() {
 
 StatusOr<PollReply> Tier::Ask(CoordinatorCalls& calls, const PollRequest& request) {
   StatusOr<PollReply> reply = calls.Poll(request);
+  bool found = false;
+  {
+    MutexLock lock(mutex_);
+    found = reply.ok() && std::exchange(lost_, false);
+  }
+  if (found) Tell("info", "the parent answers again");
   MutexLock lock(mutex_);
   if (absl::IsNotFound(reply.status()) && !request.caller.run_id.empty()) {
     if (run_id_ == request.caller.run_id) ForgetRun();  // the parent serves another run by now

@@ -50,7 +50,7 @@ struct TierOptions {
   std::string version;  // of this software
   std::string folder;   // where uploads lie that are beyond the staging budget, without names
   int64_t staging_bytes = 64'000'000;
-  CallOptions calls;         // to the parent
+  CallOptions calls;         // to the parent; on_retry is the tier's own
   int64_t hold_ms = 20'000;  // how long a poll may wait for its answer when there is nothing to do
   // What whoever runs it may want to know: "info", "warning". On any thread, without the tier's lock.
   std::function<void(const std::string& level, const std::string& sentence)> on_event;
@@ -127,6 +127,7 @@ class Tier final : public CoordinatorApi {
   void Beat();    // says who has called and what is in whose hands
   void RunErrands();
   void End(const Status& status) EXCLUDES(mutex_);
+  void NoteLost(const Status& status) EXCLUDES(mutex_);
   StatusOr<PollReply> Ask(CoordinatorCalls& calls, const PollRequest& request) EXCLUDES(mutex_);
   PollRequest Request() const REQUIRES(mutex_);
   PollRequest Saying() REQUIRES(mutex_);
@@ -182,6 +183,7 @@ class Tier final : public CoordinatorApi {
   Status result_ GUARDED_BY(mutex_);
   std::optional<PollReply::Over> over_ GUARDED_BY(mutex_);
   std::string awaited_ GUARDED_BY(mutex_);
+  bool lost_ GUARDED_BY(mutex_) = false;       // the parent cannot be reached
   int64_t beat_ms_ GUARDED_BY(mutex_) = 1000;  // how often who has a task is to say so
   Clock::time_point beaten_ GUARDED_BY(mutex_);
   bool dirty_ GUARDED_BY(mutex_) = false;           // there is something that the parent waits for

@@ -311,6 +311,8 @@ TEST_F(TierTest, MiddleTierIsKilled_ThoseBelowGoOn) {
   EXPECT_OK(below->End());
   JoinClients();
   EXPECT_EQ(Tree(), flat);
+  EXPECT_THAT(below->said(), Contains("nobody listens there; it is tried again until it answers"));
+  EXPECT_THAT(below->said(), Contains("the parent answers again"));
 }
 
 // A tier by hand: says that it serves all, holds whatever it is given, and brings what `lie` makes of it.

@@ -180,6 +180,12 @@ TEST_F(GrpcTransportTest, StrangerWhoSpeaksForEveryName_IsRefused) {
   EXPECT_EQ(fake_.last_poll.caller.name, "") << "the coordinator must not have heard of it";
 }
 
+TEST_F(GrpcTransportTest, TierWhereNoneIsAdmitted_IsToldHowItCouldBe) {
+  const auto got = client_->Poll({.caller = caller_, .serves = {Serves::Kind::kNames}});
+  EXPECT_THAT(got, StatusIs(absl::StatusCode::kPermissionDenied, ::testing::HasSubstr("with --tiers")));
+  EXPECT_EQ(fake_.last_poll.caller.name, "") << "the coordinator must not have heard of it";
+}
+
 TEST_F(GrpcTransportTest, StrangerWhoBringsPartialOrState_IsRefused) {
   for (const auto kind : {Submission::Kind::kPartial, Submission::Kind::kState}) {
     const auto got = client_->Submit(caller_, {.task = "task-1", .bytes = 3, .kind = kind});

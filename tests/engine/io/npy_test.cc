@@ -97,6 +97,15 @@ TEST(NpyTest, EveryPrefix_IsRefused) {
   EXPECT_THAT(DecodeNpy(whole + "x"), StatusIs(absl::StatusCode::kDataLoss));
 }
 
+// Version 2 has a length of four bytes where version 1 has two.
+TEST(NpyTest, SecondVersionCutInItsLength_IsRefused) {
+  const std::string head("\x93NUMPY\x02\x00\x10\x00\x00\x00", 12);
+  for (const size_t bytes : {size_t{10}, size_t{11}}) {
+    EXPECT_THAT(DecodeNpy(head.substr(0, bytes)),
+                StatusIs(absl::StatusCode::kDataLoss, HasSubstr("within its first 12 bytes")));
+  }
+}
+
 TEST(NpyTest, DamagedBytes_AreReadOrRefused) {
   std::mt19937 random(1);
   const std::string good = NpyFile("{'descr': '<f4', 'fortran_order': True, 'shape': (1, 2), }", "12345678");

@@ -652,6 +652,12 @@ TEST_P(ComeAndGoTest, TwentyClients_WhateverTheyDo_MakeVersionsOfWhatTheRowsSay)
     all.evaluations += counts.evaluations;
     all.boasts += counts.boasts;
   }
+  RecordProperty("restarts", static_cast<int>(all.restarts));
+  RecordProperty("abandoned", static_cast<int>(all.abandoned));
+  RecordProperty("duplicates", static_cast<int>(all.duplicates));
+  RecordProperty("refused", static_cast<int>(all.refused));
+  RecordProperty("with_state", static_cast<int>(all.kept));
+  RecordProperty("late", static_cast<int>(all.late));
   if (last < first + 7) return;  // too few to meet everything
   EXPECT_GT(all.restarts, 0);
   EXPECT_GT(all.again, 0);

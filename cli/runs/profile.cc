@@ -188,8 +188,8 @@ void PrintProfile(const RunRow& run, const RoundProfile& profile, const std::vec
   line("until the next one", profile.between);
   if (profile.tasks > 0) {
     fmt::print("{:.0f} tasks came through, {:.1f} of them at a time\n", profile.tasks, profile.at_once);
-    fmt::print("  half took at most {}, nine of ten {}, the last {}\n", SecondsText(profile.median),
-               SecondsText(profile.ninth), SecondsText(profile.last));
+    fmt::print("  half in {}, 9 of 10 in {}, all in {}\n", SecondsText(profile.median), SecondsText(profile.ninth),
+               SecondsText(profile.last));
     fmt::print("  a task waits {}, trains {}, uploads {}\n", SecondsText(profile.waits), SecondsText(profile.trains),
                SecondsText(profile.uploads));
     if (profile.slowest_times > 1)

@@ -51,6 +51,7 @@ fi
 echo "Building build/asan"
 build asan -DRIVULET_TESTS=ON -DRIVULET_BENCH=OFF -- all
 export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+export LSAN_OPTIONS=suppressions=$PWD/tests/leaks.supp
 failed=0
 run_tests asan "$@" || failed=1
 # Debian's gRPC, oneDNN and OpenMP are not instrumented, and what is handed over inside them is reported falsely: the

@@ -303,6 +303,7 @@ TEST_F(TierTest, MiddleTierIsKilled_ThoseBelowGoOn) {
   for (const std::string& name : Names(kClients)) StartClient(name, leaf);
   WaitForProgress(2, 1);
   middle.Set(nullptr);
+  while (below->said().empty()) std::this_thread::yield();  // it has noticed
   tier.reset();
   tier = TierOf("middle", root_);
   middle.Set(&tier->tier());

@@ -67,7 +67,7 @@ TEST(Messages, PollRequest_CrossesWhole) {
                       .hold_ms = 20'000,
                       .told = true};
   request.capabilities = {.version = "0.1.0", .protocol = 7, .datasets = {{"train", 600}, {"extra", 1}}};
-  request.serves = {.kind = Serves::Kind::kNames, .names = {{"client-00004", {{"train", 60}}}, {"client-00005"}}};
+  request.serves = {Serves::Kind::kNames, {{"ward 7", {{"train", 12}}}, {"ward 8", {{"train", 3}, {"test", 1}}}}};
   request.working_on = {{"task-1", true}, {"task-2"}};
   request.want = 3;
   ExpectCrossesWhole<rpc::PollRequestProto>(request);
@@ -79,7 +79,7 @@ TEST(Messages, PollReply_CrossesWhole) {
   reply.cancelled = {"task-3", "task-4"};
   reply.hand_over = {{.gather = uint64_t{1} << 63, .tasks = {"task-5", "task-6"}}};
   reply.outcomes.push_back({"task-0", TaskEnd::kRefused, "NaN", true});
-  reply.refused_names = {{"client-00004", Status(absl::StatusCode::kPermissionDenied, "nobody expects it")}};
+  reply.refused_names = {{"ward 8", InvalidArgument("no data set")}};
   reply.wait_ms = 5;
   reply.awaited.sentence = "1 of 2 clients";
   reply.over = PollReply::Over{.failed = true, .sentence = "it failed"};

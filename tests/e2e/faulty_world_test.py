@@ -26,6 +26,7 @@ COMMANDS = {  # by the words of the command: what follows them
     "runs list": DB, "runs show": ["latest", *DB], "runs rounds": ["latest", *DB], "runs clients": ["latest", *DB],
     "runs compare": ["tiny", "second", *DB], "runs plot": ["latest", "--out", "out.svg", *DB], "runs tail": ["latest", *DB],
     "runs export": ["latest", "--csv", "out", "--json", "out.json", "--tensorboard", "events", *DB],
+    "runs profile": ["latest", *DB],
     "runs sql": ["SELECT round, status FROM rounds", *DB], "runs verify": ["latest", *DB],
     "runs prune": ["--keep", "0", "--yes", *DB], "runs import": ["runs.sqlite", "--db", "new.sqlite"],
     "runs tag": ["latest", "tag", *DB], "runs note": ["latest", "text", *DB],
@@ -51,6 +52,7 @@ COMMANDS = {  # by the words of the command: what follows them
 }
 EXCUSED = {
     "up": "its children are simulate's parts and the two below",
+    "aggregator": "as the coordinator",
     "coordinator": "serves until it is stopped; gRPC aborts without memory (tests/coordinator has the faults of its disk)",
     "client": "as the coordinator",
     "dashboard": "serves until it is stopped",

@@ -150,7 +150,7 @@ class Show(RunsTest):
         self.assertEqual(gains, sorted(gains, reverse=True))
         page = self.runs("profile", "latest").out
         self.assertLessEqual(max(map(len, page.splitlines())), 60)
-        self.assert_refused(self.runs("profile", "latest", "--rounds", "0", code=2), "--rounds takes 1 to 10000", code=2)
+        self.assert_refused(self.runs("profile", "latest", "--rounds", "0", code=2), "--rounds must be between 1 and 10000, not 0", code=2)
 
     def test_a_killed_run_is_not_running(self):
         process = self.start("simulate", self.scenario, "--db", self.path("runs.sqlite"), "--rounds", "100000",

@@ -68,15 +68,19 @@ std::string RecordOf(const SummaryEvent& step) {
   return event.SerializeAsString();
 }
 
+struct EventFile {
+  std::unique_ptr<NewFolder> made;  // outlives the writer in it
+  std::string path;
+  std::unique_ptr<RecordWriter> writer;
+};
+
 // A file with its first record written.
-StatusOr<std::pair<std::string, std::unique_ptr<RecordWriter>>> CreateEventFile(FileSystem& fs,
-                                                                                const std::string& folder,
-                                                                                double wall_time) {
-  RIVULET_RETURN_IF_ERROR(fs.CreateFolders(folder));
+StatusOr<EventFile> CreateEventFile(FileSystem& fs, const std::string& folder, double wall_time) {
+  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<NewFolder> made, NewFolder::Create(fs, folder));
   std::string path = EventFileName(folder, wall_time);
   RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<RecordWriter> writer, RecordWriter::Create(fs, path));
   RIVULET_RETURN_IF_ERROR(writer->Append(FirstRecord(wall_time)));
-  return std::pair(std::move(path), std::move(writer));
+  return EventFile{std::move(made), std::move(path), std::move(writer)};
 }
 
 }  // namespace
@@ -124,7 +128,7 @@ Status SummaryWriter::Add(const SummaryEvent& event) {
 StatusOr<std::string> WriteSummaryEvents(FileSystem& fs, const std::string& folder,
                                          std::span<const SummaryEvent> events) {
   RIVULET_ASSIGN_OR_RETURN(const auto file, CreateEventFile(fs, folder, events.empty() ? 0 : events.front().wall_time));
-  const auto& [path, writer] = file;
+  const auto& [made, path, writer] = file;
   for (const SummaryEvent& step : events) RIVULET_RETURN_IF_ERROR(writer->Append(RecordOf(step)));
   RIVULET_RETURN_IF_ERROR(writer->Finish());
   RIVULET_RETURN_IF_ERROR(writer->Publish());

@@ -70,6 +70,12 @@ StatusOr<Aggregation::Taken> Gathering::Take(const UpdateView& update, const Wei
     }
     return status;
   }
+  return Count(update, weights, parts, folds, into);
+}
+
+Aggregation::Taken Gathering::Count(const UpdateView& update, const Weights& weights,
+                                    std::span<const PartView* const> parts, std::span<const FoldState> folds,
+                                    Partial& into) const {
   Taken taken;
   for (size_t p = 0; p < parts.size(); ++p) {
     if (parts[p] == nullptr) continue;
@@ -109,7 +115,7 @@ std::vector<StatusOr<Aggregation::Taken>> Gathering::TakeTogether(std::span<cons
     if (!form.ok() || !tasks.insert(updates[i].task).second) break;
     parts.push_back(*std::move(form));
   }
-  if (updates.empty() || parts.size() < updates.size() || !CheckRoom(updates.size()).ok()) {
+  if (updates.empty() || parts.size() < updates.size() || !CheckRoom(updates.size()).ok() || spec().most_norm > 0) {
     return Aggregation::TakeTogether(updates, weights);
   }
   const auto [found, added] = gathered_.try_emplace(updates[0].base_version);

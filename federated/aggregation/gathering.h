@@ -105,7 +105,7 @@ class Gathering : public Aggregation {
 
   // What its codec sent of a part, where that is some values with their places. Otherwise nothing: EachRun tells all.
   std::optional<SparseRun> SparseOf(const PartView& part, size_t p) const {
-    return part.runs.empty() ? codecs_[p]->Sparse(part.data) : std::nullopt;
+    return part.runs.empty() && part.made == nullptr ? codecs_[p]->Sparse(part.data) : std::nullopt;
   }
 
   // The sentence about a value that is NaN, infinite or beyond the bound.

@@ -102,7 +102,7 @@ TEST(NpyTest, SecondVersionCutInItsLength_IsRefused) {
   const std::string head("\x93NUMPY\x02\x00\x10\x00\x00\x00", 12);
   for (const size_t bytes : {size_t{10}, size_t{11}}) {
     EXPECT_THAT(DecodeNpy(head.substr(0, bytes)),
-                StatusIs(StatusCode::kDataLoss, HasSubstr("within its first 12 bytes")));
+                StatusIs(absl::StatusCode::kDataLoss, HasSubstr("within its first 12 bytes")));
   }
 }
 

@@ -7,4 +7,4 @@ cd "$(dirname "$0")/.."
 . scripts/build.sh
 build release -DRIVULET_TESTS=ON -- rivulet faulty_world
 RIVULET_FAULTS_A_KIND=${1:-40} RIVULET_BINARY=$PWD/build/release/rivulet \
-  RIVULET_FAULTY_WORLD=$PWD/build/release/libfaulty_world.so exec python3 tests/e2e/faulty_world_test.py
+  RIVULET_FAULTY_WORLD=$PWD/build/release/tests/e2e/libfaulty_world.so exec python3 tests/e2e/faulty_world_test.py

@@ -2,8 +2,8 @@
 must hold: no signal, no hang, exit codes 0, 1 and 2, success only with the result that an unharmed call gives, and failure
 without a half-written file.
 
-As a test each command meets each kind of fault at one n; `--whole` goes through all, up to a number a kind, and prints a
-table (scripts/faulty-world.sh, docs/results.md)."""
+As a test each command meets each kind of fault at one n; with RIVULET_FAULTS_A_KIND=N at up to N, and a table is printed
+(scripts/faulty-world.sh, docs/results.md)."""
 import hashlib
 import os
 import pathlib
@@ -16,7 +16,7 @@ import unittest
 
 from harness import RIVULET, SCENARIO, main
 
-PRELOAD = os.environ.get("RIVULET_FAULTY_WORLD", str(pathlib.Path(__file__).parents[2] / "build/release/libfaulty_world.so"))
+PRELOAD = os.environ.get("RIVULET_FAULTY_WORLD", str(pathlib.Path(__file__).parents[2] / "build/release/tests/e2e/libfaulty_world.so"))
 WHOLE = int(os.environ.get("RIVULET_FAULTS_A_KIND", "0"))  # 0: one
 
 DB = ["--db", "runs.sqlite"]
@@ -167,6 +167,7 @@ class FaultyWorld(unittest.TestCase):
         for command in COMMANDS:
             folder, done, number = self.call(command)
             self.assertEqual(done.returncode, 0, (command, done))
+            self.assertGreater(number.get("alloc", 0), 0, f"{PRELOAD} was not loaded: nothing was counted")
             good = {name: path.read_bytes() for name, path in files_of(folder).items()}
             ran = 0
             for kind, error, on, must_bear in FAULTS:

@@ -374,7 +374,7 @@ class Prune(RunsTest):
         self.assertEqual(folders, sorted([one, two, four]))
         self.assertEqual([path.name for path in (self.folder / "runs.sqlite.models" / two).iterdir()], ["mine.txt"])
         for view in ("rounds", "client_rounds", "metrics", "models", "run_keys", "events"):
-            self.assertEqual(self.query(f"SELECT DISTINCT run_id FROM {view} ORDER BY run_id"), [(one,), (four,)], view)
+            self.assertEqual(self.query(f"SELECT DISTINCT run_id FROM {view} ORDER BY run_id"), sorted([(one,), (four,)]), view)
         self.assertEqual(self.query("PRAGMA foreign_key_check"), [])
         self.assertEqual(self.digests(run=four), kept)
         self.assertEqual(self.runs("prune", "--keep", "1", "--yes").out, "there is nothing to remove\n")

@@ -63,8 +63,8 @@ Status Serve(const DashboardOptions& options) {
   // A mistyped name is told before anybody opens a browser.
   RIVULET_RETURN_IF_ERROR(History::Open(options.db, History::Access::kReadOnly).status());
   httplib::Server server;
-  // A connection takes a thread for as long as it is open. Browsers open some to say nothing on, and these must not keep
-  // a page waiting: they are given a second.
+  // A connection takes a thread for as long as it is open. Browsers open some to say nothing on, and these must not
+  // keep a page waiting: they are given a second.
   server.new_task_queue = [] { return new httplib::ThreadPool(32); };  // whose owner the library is
   server.set_keep_alive_timeout(1);
   server.set_read_timeout(2);

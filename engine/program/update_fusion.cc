@@ -180,9 +180,9 @@ class Fusion {
   // Whether the update of `target` by `gradient` may happen in step `from` instead of step `to`: nobody else reads the
   // gradient, and nobody touches the target in between.
   bool MayMove(size_t from, size_t to, const VariablePlace& gradient, const VariablePlace& target) const {
-    // A gradient that lies in a variable must not be read by anybody at any time, so all steps are looked at, also those
-    // before and after; one that does not can only be disturbed by who is in between, where the weights matter too. A
-    // list of users per variable would not do, since places overlap without being equal.
+    // A gradient that lies in a variable must not be read by anybody at any time, so all steps are looked at, also
+    // those before and after; one that does not can only be disturbed by who is in between, where the weights matter
+    // too. A list of users per variable would not do, since places overlap without being equal.
     const bool everywhere = gradient.bytes > 0;
     for (size_t i = everywhere ? 0 : from; i < (everywhere ? steps_.size() : to); ++i) {
       const Step& step = steps_[i];

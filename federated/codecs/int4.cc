@@ -12,8 +12,8 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <limits>
 
+#include "federated/codecs/block_scale.h"
 #include "federated/codecs/codec.h"
 
 namespace rivulet {
@@ -25,17 +25,6 @@ constexpr int64_t kInt4Values = 64, kInt4BlockBytes = sizeof(float) + kInt4Value
 constexpr double kInt4Levels = 7;
 constexpr uint8_t kInt4Zero = 8;
 
-// As "int8" has it: NaN where a value is no number.
-float Int4Scale(std::span<const float> block) {
-  float largest = 0;
-  for (const float value : block) {
-    if (!std::isfinite(value)) return std::numeric_limits<float>::quiet_NaN();
-    largest = std::max(largest, std::fabs(value));
-  }
-  const auto scale = static_cast<float>(largest / kInt4Levels);
-  return scale * kInt4Levels < largest ? std::nextafter(scale, std::numeric_limits<float>::infinity()) : scale;
-}
-
 class Int4 final : public Codec {
  public:
   explicit Int4(int64_t elements) : elements_(elements), bytes_(BytesOf(elements)) {}
@@ -46,7 +35,7 @@ class Int4 final : public Codec {
     std::array<float, kInt4Values> block;
     size_t filled = 0;
     const auto flush = [&] {
-      const float scale = Int4Scale(std::span(block).first(filled));
+      const float scale = BlockScale(std::span(block).first(filled), kInt4Levels);
       out.append(reinterpret_cast<const char*>(&scale), sizeof(scale));
       const auto level = [&](size_t i) {
         if (i >= filled || !(scale > 0)) return kInt4Zero;  // left over, zeros or NaN

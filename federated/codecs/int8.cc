@@ -11,8 +11,8 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <limits>
 
+#include "federated/codecs/block_scale.h"
 #include "federated/codecs/codec.h"
 
 namespace rivulet {
@@ -22,18 +22,6 @@ static_assert(std::endian::native == std::endian::little, "scales travel as they
 
 constexpr int64_t kBlockValues = 256, kScaleBytes = sizeof(float), kInt8BlockBytes = kScaleBytes + kBlockValues;
 constexpr double kInt8Levels = 127;
-
-// Rounded up, so that no value is beyond the last level, where the mean could not be kept. NaN where a value is no
-// number: the whole block is none then, and is refused.
-float Int8Scale(std::span<const float> block) {
-  float largest = 0;
-  for (const float value : block) {
-    if (!std::isfinite(value)) return std::numeric_limits<float>::quiet_NaN();
-    largest = std::max(largest, std::fabs(value));
-  }
-  const auto scale = static_cast<float>(largest / kInt8Levels);
-  return scale * kInt8Levels < largest ? std::nextafter(scale, std::numeric_limits<float>::infinity()) : scale;
-}
 
 class Int8 final : public Codec {
  public:
@@ -46,7 +34,7 @@ class Int8 final : public Codec {
     std::array<float, kBlockValues> block;
     size_t filled = 0;
     const auto flush = [&] {
-      const float scale = Int8Scale(std::span(block).first(filled));
+      const float scale = BlockScale(std::span(block).first(filled), kInt8Levels);
       out.append(reinterpret_cast<const char*>(&scale), sizeof(scale));
       for (size_t i = 0; i < filled; ++i) {
         const bool plain = scale > 0;  // neither zeros nor NaN

@@ -4,14 +4,10 @@
 //
 // Of most cases every ninth operation is tried, each beginning at another one; scripts/kill-points.sh tries every
 // operation of every case.
-#include <sys/wait.h>
-
-#include <atomic>
 #include <cstdlib>
 #include <string_view>
 
-#include "faulty_file_system.h"
-#include "faulty_sqlite.h"
+#include "killed_run.h"
 #include "test_run.h"
 #include "tests/testing/status_matchers.h"
 #include "tiny_sites.h"
@@ -55,39 +51,6 @@ StatusOr<std::map<int64_t, std::string>> RunIt(const CoordinatorOptions& options
   }
   return RunTinySite(options, parts, kClients,
                      works == Works::kSiteInPlace ? SitePlace::kThisProcess : SitePlace::kAnother);
-}
-
-// Runs in a child process that is killed at its `victim`th durable operation; true when it ended by itself before that.
-bool RunUntilKilled(CoordinatorOptions options, const RunParts& parts, Works works, int victim) {
-  const pid_t child = fork();
-  if (child == 0) {
-    FaultyFileSystem fs;
-    std::atomic<int> count = 0;
-    const auto at = [&](const std::string&) {
-      if (++count == victim) {
-        fs.LoseUnsynced();
-        kill(getpid(), SIGKILL);
-      }
-      return true;
-    };
-    fs.at = [&](const std::string& point) {
-      at(point);
-      return absl::OkStatus();
-    };
-    InstallFaultySqlite(at);
-    options.file_system = &fs;
-    const auto digests = RunIt(options, parts, works);
-    if (!digests.ok()) fprintf(stderr, "child: %s\n", std::string(Message(digests.status())).c_str());
-    _exit(digests.ok() ? 0 : 1);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  if (WIFEXITED(status)) {
-    EXPECT_EQ(WEXITSTATUS(status), 0);
-    return true;
-  }
-  EXPECT_EQ(WTERMSIG(status), SIGKILL);
-  return false;
 }
 
 struct KillCase {
@@ -144,7 +107,9 @@ TEST_P(KillTest, AtDurableOperations_ResumeGivesTheSameBitsAndEveryRowOnce) {
     // With its tables made: they are the same for every point.
     ASSERT_OK((*History::Open(folder.db(), History::Access::kReadWrite))->Close());
     CoordinatorOptions options = Options(folder.db(), c.durability);
-    if (RunUntilKilled(options, parts, c.works, victim)) break;
+    if (testing::EndsBefore(victim, options,
+                            [&](const CoordinatorOptions& doomed) { return RunIt(doomed, parts, c.works); }))
+      break;
     ++points;
     {
       auto history = History::Open(folder.db(), History::Access::kReadOnly);

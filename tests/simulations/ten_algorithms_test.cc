@@ -8,8 +8,7 @@
 
 #include "federated/algorithms/algorithm.h"
 #include "simulations/replay.h"
-#include "tests/coordinator/faulty_file_system.h"
-#include "tests/coordinator/faulty_sqlite.h"
+#include "tests/coordinator/killed_run.h"
 #include "tests/simulations/whole_runs.h"
 
 namespace rivulet {
@@ -94,36 +93,6 @@ StatusOr<std::vector<std::string>> RunPixelSite(CoordinatorOptions options, bool
   return digests;
 }
 
-// In a child process that dies at its `victim`th durable operation, and with it all that was not synced; true: it ended
-// before that.
-bool EndsBefore(int victim, CoordinatorOptions options, bool elsewhere) {
-  const pid_t child = fork();
-  if (child == 0) {
-    FaultyFileSystem fs;
-    std::atomic<int> count = 0;
-    const auto at = [&](const std::string&) {
-      if (++count == victim) {
-        fs.LoseUnsynced();
-        kill(getpid(), SIGKILL);
-      }
-      return true;
-    };
-    fs.at = [&](const std::string& point) {
-      at(point);
-      return absl::OkStatus();
-    };
-    InstallFaultySqlite(at);
-    options.file_system = &fs;
-    const auto digests = RunPixelSite(std::move(options), elsewhere);
-    if (!digests.ok()) fmt::print(stderr, "child: {}\n", digests.status().ToString());
-    _exit(digests.ok() ? 0 : 1);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  EXPECT_TRUE(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
-  return !WIFSIGNALED(status);
-}
-
 // Whatever a server and clients keep for an algorithm (moments, control variates, their own models, what a codec left
 // out, tasks that outlive versions) is found again as it was. Of the operations every 19th is tried, each algorithm
 // beginning at another one; all with RIVULET_KILL_POINTS=all.
@@ -153,7 +122,9 @@ TEST_P(TenAlgorithmsTest, KilledAtDurableOperations_ResumedGivesTheSameBits) {
         options.db_path = folder.File("runs.sqlite");
         options.resume = "";
         ASSERT_OK((*History::Open(options.db_path, History::Access::kReadWrite))->Close());
-        if (EndsBefore(victim, options, elsewhere)) break;
+        if (testing::EndsBefore(victim, options,
+                                [&](CoordinatorOptions doomed) { return RunPixelSite(std::move(doomed), elsewhere); }))
+          break;
         ++points;
         ASSERT_OK_AND_ASSIGN(const auto left, History::Open(options.db_path, History::Access::kReadOnly));
         if (left->ResolveRun("latest").ok()) options.resume = "latest";

@@ -1,0 +1,56 @@
+// A run in a child process that is killed at one of its durable operations.
+#pragma once
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <string>
+#include <utility>
+
+#include "coordinator/run_coordinator.h"
+#include "tests/coordinator/faulty_file_system.h"
+#include "tests/coordinator/faulty_sqlite.h"
+
+namespace rivulet::testing {
+
+// Dies at its `victim`th durable operation, and with it all that was not synced; true: it ended before that. `run`:
+// options to a StatusOr.
+template <typename Run>
+bool EndsBefore(int victim, CoordinatorOptions options, const Run& run) {
+  const pid_t child = fork();
+  if (child == 0) {
+    FaultyFileSystem fs;
+    std::atomic<int> count = 0;
+    const auto at = [&](const std::string&) {
+      if (++count == victim) {
+        fs.LoseUnsynced();
+        kill(getpid(), SIGKILL);
+      }
+      return true;
+    };
+    fs.at = [&](const std::string& point) {
+      at(point);
+      return absl::OkStatus();
+    };
+    InstallFaultySqlite(at);
+    options.file_system = &fs;
+    const auto ended = run(std::move(options));
+    if (!ended.ok()) fmt::print(stderr, "child: {}\n", ended.status().ToString());
+    _exit(ended.ok() ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (WIFEXITED(status)) {
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+    return true;
+  }
+  EXPECT_EQ(WTERMSIG(status), SIGKILL);
+  return false;
+}
+
+}  // namespace rivulet::testing

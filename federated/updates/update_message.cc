@@ -2,16 +2,24 @@
 
 #include <cstring>
 
+#include "engine/base/display_name.h"
+
 namespace rivulet {
 namespace {
 
-constexpr size_t kMaxParts = 16, kMaxMessageScalars = 64, kMaxPartNameBytes = 256;
+constexpr size_t kMaxParts = 16, kMaxMessageScalars = 64;
 
 // Protobuf's wire types.
 constexpr uint32_t kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5;
 constexpr uint32_t Tag(uint32_t field, uint32_t type) { return field << 3 | type; }
 
 Status Malformed(std::string_view what) { return InvalidArgument("this is no Update message: {}", what); }
+
+// Names are said again where an update is refused, in rows and on terminals of others.
+Status CheckName(std::string_view whose, std::string_view name) {
+  const Status shows = CheckDisplayName(whose, name);
+  return shows.ok() ? shows : Malformed(Message(shows));
+}
 
 // By hand: the delta is most of the message, and Protobuf's parser would copy it. Here parts are views of the staged
 // bytes, folded from where they lie.
@@ -78,9 +86,7 @@ StatusOr<PartView> ParsePart(std::string_view bytes) {
       RIVULET_RETURN_IF_ERROR(reader.Skip(tag));
     }
   }
-  if (part.name.empty() || part.name.size() > kMaxPartNameBytes) {
-    return Malformed(fmt::format("a part's name has {} bytes", part.name.size()));
-  }
+  RIVULET_RETURN_IF_ERROR(CheckName("a part's name", part.name));
   return part;
 }
 
@@ -99,8 +105,7 @@ Status ParseScalar(std::string_view bytes, Scalars& scalars) {
       RIVULET_RETURN_IF_ERROR(reader.Skip(tag));
     }
   }
-  if (name.empty() || name.size() > kMaxPartNameBytes)
-    return Malformed(fmt::format("a scalar's name has {} bytes", name.size()));
+  RIVULET_RETURN_IF_ERROR(CheckName("a scalar's name", name));
   if (scalars.size() == kMaxMessageScalars) return Malformed(fmt::format("more than {} scalars", kMaxMessageScalars));
   if (!scalars.emplace(name, value).second) return Malformed(fmt::format("the scalar '{}' is there twice", name));
   return absl::OkStatus();

@@ -17,7 +17,7 @@ struct UpdateMessage {
 };
 
 // `bytes` must outlive the result. Unknown fields are skipped, as protobuf does. INVALID_ARGUMENT: not an Update
-// message, a part or scalar twice, more than 16 parts or 64 scalars, a name beyond 256 bytes.
+// message, a part or scalar twice, more than 16 parts or 64 scalars, a name that CheckDisplayName refuses.
 StatusOr<UpdateMessage> ParseUpdate(std::string_view bytes);
 
 }  // namespace rivulet

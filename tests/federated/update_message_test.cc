@@ -74,7 +74,9 @@ TEST(ParseUpdate, Nonsense_IsRefusedInASentence) {
   EXPECT_THAT(ErrorOf(message.SerializeAsString()), HasSubstr("the part 'delta' is there twice"));
   message = SampleUpdate();
   message.mutable_parts(0)->clear_name();
-  EXPECT_THAT(ErrorOf(message.SerializeAsString()), HasSubstr("a part's name has 0 bytes"));
+  EXPECT_THAT(ErrorOf(message.SerializeAsString()), HasSubstr("a part's name must not be empty"));
+  message.mutable_parts(0)->set_name("delta\n\x1b[31m");
+  EXPECT_THAT(ErrorOf(message.SerializeAsString()), HasSubstr("a part's name has the character U+000A at byte 5"));
   message = SampleUpdate();
   for (int i = 0; i < 100; ++i) (*message.mutable_scalars())[fmt::format("s{}", i)] = i;
   EXPECT_THAT(ErrorOf(message.SerializeAsString()), HasSubstr("more than 64 scalars"));

@@ -102,6 +102,10 @@ class History {
   Status AddEvents(std::span<const EventRow> events);
   Status AddTag(const std::string& run_id, const std::string& tag);  // once, however often it is said
   Status AddNote(const std::string& run_id, const std::string& at, const std::string& text);
+  Status AddAudit(const AuditRow& row);
+  // What `row`, an approve, ban or remove, makes of its client, and the row itself. A name that nobody has seen yet is
+  // kept too. One that was removed becomes active when it joins a run again.
+  Status DecideClient(const AuditRow& row);
   // These runs of another history of this version, as they are stored, with the clients that are known there; their
   // files are the caller's to bring. One transaction. DATA_LOSS: it holds what no program of ours writes, such as a
   // model's path that leads out of its run's folder. ALREADY_EXISTS: a run of that id.
@@ -126,9 +130,12 @@ class History {
   StatusOr<std::vector<ModelRow>> Models(const std::string& run_id);
   StatusOr<std::vector<EventRow>> Events(const std::string& run_id);
   StatusOr<std::vector<ClientRow>> Clients();
+  StatusOr<std::vector<ClientRow>> ClientsAfter(const std::string& client_id, size_t most);  // by name
+  StatusOr<std::vector<ClientRow>> DecidedClients();                    // whose status is another than "active"
   StatusOr<std::vector<RunKeyRow>> RunKeys(const std::string& run_id);  // by key
   StatusOr<std::vector<TagRow>> Tags(const std::string& run_id);
   StatusOr<std::vector<NoteRow>> Notes(const std::string& run_id);  // in order
+  StatusOr<std::vector<AuditRow>> Audit();                          // in order
   // The newest of this name, with its round.
   StatusOr<std::optional<std::pair<int64_t, BlobRow>>> FindBlob(const std::string& run_id, const std::string& name);
   StatusOr<ResumePoint> FindResumePoint(const std::string& run_id);
@@ -162,6 +169,7 @@ class History {
   Status InsertAttempt(const AttemptRecord& attempt, Changes& changes) REQUIRES(mutex_);
   Status ApplyChanges(const Changes& changes) REQUIRES(mutex_);
   Status InsertEvents(std::span<const EventRow> events) REQUIRES(mutex_);
+  Status InsertAudit(const AuditRow& row) REQUIRES(mutex_);
   Status InsertModel(int64_t run, const ModelRow& model) REQUIRES(mutex_);
   Status InsertTasks(int64_t run, int64_t attempt_key, const AttemptRecord& record, Changes& changes) REQUIRES(mutex_);
   Status InsertMetrics(int64_t run, const AttemptRecord& record) REQUIRES(mutex_);

@@ -91,7 +91,7 @@ Status History::Import(const std::string& other, std::span<const std::string> ru
           {run_id}));
     }
     RIVULET_RETURN_IF_ERROR(CopyTable<StoredClient>(
-        *db_, {{"client", ""}},
+        *db_, {{"client", ""}, {"status", "0"}},  // whom its operators have banned is no matter of ours
         "WHERE t.client IN (SELECT c.client FROM other.membership c JOIN temp.runs_taken m ON m.theirs = c.run "
         "UNION SELECT k.client FROM other.task k JOIN other.attempt a ON a.attempt_key = k.attempt_key "
         "JOIN temp.runs_taken m ON m.theirs = a.run UNION SELECT k.parent FROM other.task k JOIN other.attempt a "

@@ -58,6 +58,7 @@ Status MakeCurrent(Database& db) {
   RIVULET_ASSIGN_OR_RETURN(version, CheckOurs(db));  // another process may have been faster
   if (version == 0) RIVULET_RETURN_IF_ERROR(db.Script(TablesSql() + ViewsSql()));
   if (version == 1) RIVULET_RETURN_IF_ERROR(MigrateFrom1(db));
+  if (version == 2) RIVULET_RETURN_IF_ERROR(MigrateFrom2(db));
   RIVULET_RETURN_IF_ERROR(db.Script(
       fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kHistoryApplicationId, kHistoryVersion)));
   return transaction->Commit();

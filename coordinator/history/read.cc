@@ -128,6 +128,22 @@ StatusOr<std::vector<EventRow>> History::Events(const std::string& run_id) {
   return Select<EventRow>(*db_, "WHERE run_id = ? ORDER BY at, rowid", {run_id});
 }
 
+StatusOr<std::vector<AuditRow>> History::Audit() {
+  MutexLock lock(mutex_);
+  return Select<AuditRow>(*db_, "ORDER BY rowid", {});
+}
+
+StatusOr<std::vector<ClientRow>> History::ClientsAfter(const std::string& client_id, size_t most) {
+  MutexLock lock(mutex_);
+  return Select<ClientRow>(*db_, "WHERE client_id > ? ORDER BY client_id LIMIT ?",
+                           {client_id, static_cast<int64_t>(most)});
+}
+
+StatusOr<std::vector<ClientRow>> History::DecidedClients() {
+  MutexLock lock(mutex_);
+  return Select<ClientRow>(*db_, "WHERE status <> 'active' ORDER BY client_id", {});
+}
+
 StatusOr<std::vector<ClientRow>> History::Clients() {
   MutexLock lock(mutex_);
   return Select<ClientRow>(*db_, "ORDER BY client_id", {});

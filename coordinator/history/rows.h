@@ -51,7 +51,7 @@ struct RoundRow {
 struct ClientRow {
   std::string client_id;
   std::string fingerprint;
-  std::string status;  // active
+  std::string status;  // active, banned, approved, removed
   std::string first_seen_at, last_seen_at;
 };
 
@@ -114,6 +114,15 @@ struct TagRow {
 
 struct NoteRow {
   std::string run_id, at, text;
+};
+
+// What an operator did to a run or a client.
+struct AuditRow {
+  std::string at, operator_id;
+  std::string serial;  // of the operator's certificate; "" without
+  std::string action;  // approve, ban, remove, submit, pause, resume, stop, abort
+  std::string run_id, client_id;
+  std::string detail;  // a reason that was given
 };
 
 // Bytes by version, for the program alone: the machine's state, a selector's table.
@@ -299,6 +308,16 @@ struct SqlTable<NoteRow> {
   static constexpr char kName[] = "notes";
   static constexpr auto kColumns = std::tuple(SqlColumn{"run_id", &NoteRow::run_id}, SqlColumn{"at", &NoteRow::at},
                                               SqlColumn{"text", &NoteRow::text});
+};
+
+template <>
+struct SqlTable<AuditRow> {
+  static constexpr char kName[] = "audit";
+  static constexpr auto kColumns =
+      std::tuple(SqlColumn{"at", &AuditRow::at}, SqlColumn{"operator_id", &AuditRow::operator_id},
+                 SqlColumn{"serial", &AuditRow::serial}, SqlColumn{"action", &AuditRow::action},
+                 SqlColumn{"run_id", &AuditRow::run_id}, SqlColumn{"client_id", &AuditRow::client_id},
+                 SqlColumn{"detail", &AuditRow::detail});
 };
 
 }  // namespace rivulet

@@ -43,11 +43,19 @@ std::string MetricsOf(int64_t scope) {
 
 }  // namespace
 
+Status MigrateFrom2(Database& db) {
+  std::string sql;
+  RIVULET_RETURN_IF_ERROR(db.Query("SELECT name FROM sqlite_master WHERE type = 'view'", {},
+                                   [&](const SqlRow& row) { sql += fmt::format("DROP VIEW {};\n", row.Text(0)); }));
+  return db.Script(sql + CreateTableSql<StoredAudit>() + ViewsSql());
+}
+
 std::string TablesSql() {
   return CreateTableSql<StoredRun>() + CreateTableSql<StoredKey>() + CreateTableSql<StoredTag>() +
          CreateTableSql<StoredNote>() + CreateTableSql<StoredClient>() + CreateTableSql<StoredMembership>() +
          CreateTableSql<StoredAttempt>() + CreateTableSql<StoredTask>() + CreateTableSql<StoredMetric>() +
-         CreateTableSql<StoredModel>() + CreateTableSql<StoredBlob>() + CreateTableSql<StoredEvent>() + kIndices;
+         CreateTableSql<StoredModel>() + CreateTableSql<StoredBlob>() + CreateTableSql<StoredEvent>() +
+         CreateTableSql<StoredAudit>() + kIndices;
 }
 
 // Joins are by integer keys, and every expression that a reader will filter or sort by is a plain column or a constant
@@ -68,7 +76,7 @@ std::string ViewsSql() {
        fmt::format("SELECT r.run_id, {} AS at, n.text, n.rowid AS rowid\nFROM note n JOIN run r ON r.run = n.run",
                    Time("n.at")));
   view("clients", fmt::format("SELECT client_id, fingerprint, {} AS status, {} AS first_seen_at, {} AS last_seen_at\n"
-                              "FROM client WHERE first_seen IS NOT NULL",
+                              "FROM client WHERE first_seen IS NOT NULL OR status <> 0",
                               Word("status", kClientStates), Time("first_seen"), Time("last_seen")));
   view("run_clients",
        "SELECT r.run_id, c.client_id, m.from_round, m.from_attempt\n"
@@ -118,6 +126,9 @@ std::string ViewsSql() {
   view("events", fmt::format("SELECT r.run_id, e.round, {} AS at, {} AS level, e.source, e.message, e.event AS rowid\n"
                              "FROM event e LEFT JOIN run r ON r.run = e.run",
                              Time("e.at"), Word("e.level", kLevels)));
+  view("audit", fmt::format("SELECT {} AS at, operator_id, serial, {} AS action, run_id, client_id, detail,\n"
+                            "       audit AS rowid\nFROM audit_entry",
+                            Time("at"), Word("action", kAuditActions)));
 
   const auto central = [](std::string_view name) {
     return fmt::format(

@@ -12,13 +12,14 @@ namespace rivulet {
 // PRAGMA application_id: "RVLT". Tells a history from any other SQLite file.
 inline constexpr int kHistoryApplicationId = 0x52564C54;
 // PRAGMA user_version.
-inline constexpr int64_t kHistoryVersion = 2;
+inline constexpr int64_t kHistoryVersion = 3;
 
 // CREATE statements. Views come apart, since a migration fills tables whose names they will have.
 std::string TablesSql();
 std::string ViewsSql();
 
-// Within the caller's transaction, and with foreign keys off. From version 1 to 2.
+// Within the caller's transaction, and with foreign keys off, to this version. Version 2 knew of no operators.
 Status MigrateFrom1(Database& db);
+Status MigrateFrom2(Database& db);
 
 }  // namespace rivulet

@@ -1,4 +1,4 @@
-// The tables of a history, version 2: integer keys for run, client and task, digests as 32 bytes, times as milliseconds
+// The tables of a history, version 3: integer keys for run, client and task, digests as 32 bytes, times as milliseconds
 // since 1970 UTC, states as small numbers, and no value twice. The views (schema.cc) give them the names and texts that
 // people read (rows.h, docs/history.md). Nothing outside of coordinator/history includes this.
 #pragma once
@@ -22,7 +22,9 @@ inline constexpr std::array<std::string_view, 4> kTaskStates = {"folded", "refus
 inline constexpr std::array<std::string_view, 2> kTaskKinds = {"train", "evaluate"};
 inline constexpr std::array<std::string_view, 3> kScopes = {"central", "federated", "client"};
 inline constexpr std::array<std::string_view, 3> kLevels = {"info", "warning", "error"};
-inline constexpr std::array<std::string_view, 1> kClientStates = {"active"};
+inline constexpr std::array<std::string_view, 4> kClientStates = {"active", "banned", "approved", "removed"};
+inline constexpr std::array<std::string_view, 8> kAuditActions = {"approve", "ban",    "remove", "submit",
+                                                                  "pause",   "resume", "stop",   "abort"};
 // A task's id names its attempt by a letter of its kind: RUN-r3-a1-CLIENT-0.
 inline constexpr std::array<std::string_view, 2> kTaskLetters = {"r", "e"};
 inline constexpr int64_t kCommitted = 0, kFolded = 0, kTrain = 0;
@@ -55,7 +57,7 @@ struct StoredNote {
   int64_t run = 0, at = 0;
   std::string text;
 };
-// A name without times is only somebody's parent.
+// A name without times is only somebody's parent, unless an operator has said something of it.
 struct StoredClient {
   std::optional<int64_t> client;
   std::string client_id, fingerprint;
@@ -119,6 +121,12 @@ struct StoredEvent {
   std::optional<int64_t> event, run, round;
   int64_t at = 0, level = 0;
   std::string source, message;
+};
+// What an operator did. Names are kept as they were said: a run that is removed leaves this.
+struct StoredAudit {
+  std::optional<int64_t> audit;
+  int64_t at = 0, action = 0;
+  std::string operator_id, serial, run_id, client_id, detail;
 };
 
 template <>
@@ -294,6 +302,19 @@ struct SqlTable<StoredEvent> {
                                               SqlColumn{"level", &StoredEvent::level, "INTEGER NOT NULL"},
                                               SqlColumn{"source", &StoredEvent::source, "TEXT NOT NULL"},
                                               SqlColumn{"message", &StoredEvent::message, "TEXT NOT NULL"});
+  static constexpr char kRest[] = "";
+  static constexpr bool kWithoutRowid = false;
+};
+template <>
+struct SqlTable<StoredAudit> {
+  static constexpr char kName[] = "audit_entry";
+  static constexpr auto kColumns = std::tuple(
+      SqlColumn{"audit", &StoredAudit::audit, "INTEGER PRIMARY KEY"},
+      SqlColumn{"at", &StoredAudit::at, "INTEGER NOT NULL"},
+      SqlColumn{"action", &StoredAudit::action, "INTEGER NOT NULL"},
+      SqlColumn{"operator_id", &StoredAudit::operator_id, "TEXT NOT NULL"},
+      SqlColumn{"serial", &StoredAudit::serial, "TEXT"}, SqlColumn{"run_id", &StoredAudit::run_id, "TEXT"},
+      SqlColumn{"client_id", &StoredAudit::client_id, "TEXT"}, SqlColumn{"detail", &StoredAudit::detail, "TEXT"});
   static constexpr char kRest[] = "";
   static constexpr bool kWithoutRowid = false;
 };

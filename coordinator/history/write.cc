@@ -113,6 +113,41 @@ Status History::InsertEvents(std::span<const EventRow> events) {
   return absl::OkStatus();
 }
 
+Status History::InsertAudit(const AuditRow& row) {
+  StoredAudit stored;
+  RIVULET_ASSIGN_OR_RETURN(stored.at, UnixMs(row.at));
+  RIVULET_ASSIGN_OR_RETURN(stored.action, PlaceOf(row.action, kAuditActions, "action of an operator"));
+  stored.operator_id = row.operator_id;
+  stored.serial = row.serial;
+  stored.run_id = row.run_id;
+  stored.client_id = row.client_id;
+  stored.detail = row.detail;
+  return Insert(*db_, stored);
+}
+
+Status History::AddAudit(const AuditRow& row) {
+  MutexLock lock(mutex_);
+  RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
+  RIVULET_RETURN_IF_ERROR(InsertAudit(row));
+  return transaction->Commit();
+}
+
+Status History::DecideClient(const AuditRow& row) {
+  const std::string_view status = row.action == "approve"  ? "approved"
+                                  : row.action == "ban"    ? "banned"
+                                  : row.action == "remove" ? "removed"
+                                                           : "";
+  MutexLock lock(mutex_);
+  RIVULET_ASSIGN_OR_RETURN(const int64_t state, PlaceOf(status, kClientStates, "status of a client"));
+  RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
+  RIVULET_RETURN_IF_ERROR(
+      db_->Run("INSERT INTO client (client_id, status) VALUES (?1, ?2) "
+               "ON CONFLICT (client_id) DO UPDATE SET status = excluded.status",
+               {row.client_id, state}));
+  RIVULET_RETURN_IF_ERROR(InsertAudit(row));
+  return transaction->Commit();
+}
+
 // A model lies in its run's folder, which its run names once.
 Status History::InsertModel(int64_t run, const ModelRow& model) {
   StoredModel row;
@@ -193,7 +228,8 @@ StatusOr<int64_t> History::AddMember(int64_t run, const RunClient& client, int64
       Statement * insert_client,
       db_->Prepare("INSERT INTO client (client_id, status, first_seen, last_seen) VALUES (?1, 0, ?2, ?2) "
                    "ON CONFLICT (client_id) DO UPDATE SET first_seen = coalesce(first_seen, excluded.first_seen), "
-                   "last_seen = excluded.last_seen RETURNING client"));
+                   "last_seen = excluded.last_seen, status = CASE status WHEN 3 THEN 0 ELSE status END "
+                   "RETURNING client"));
   RIVULET_ASSIGN_OR_RETURN(Statement * insert_membership,
                            db_->Prepare(fmt::format("{} ON CONFLICT DO NOTHING", InsertSql<StoredMembership>())));
   StoredMembership row{.run = run, .from_round = client.from_round, .from_attempt = client.from_attempt};

@@ -42,7 +42,8 @@ struct Joined {
 };  // known from now on; a name twice is once, and is reached as it was told last
 struct Left {
   std::string client_id;
-};  // no candidate any more; its lease is dropped
+  std::string reason = "it left the run";  // of its lease's end
+};                                         // no candidate any more; its lease is dropped
 struct Polled {
   std::string client_id;
 };  // a site of one name
@@ -112,7 +113,12 @@ struct VersionFailed {
 };  // one that was ready cannot be written; the run ends
 struct Tick {};
 struct Operator {
-  enum class Command : uint8_t { kStop } command = Command::kStop;
+  enum class Command : uint8_t {
+    kStop,         // at once; what is being committed is still made
+    kFinishRound,  // as kStop, once the open attempt has closed
+    kPause,        // no cohort is drawn; what is out goes on, and an open attempt to its end
+    kResume,
+  } command = Command::kStop;
 };
 using Event = std::variant<Joined, Left, Polled, SitePolled, StepReported, StageDone, FoldDone, PartialReported, Merged,
                            SiteLost, CommitDone, EvaluationDone, VersionFailed, Tick, Operator>;

@@ -123,6 +123,7 @@ void RunMachine::Handle(const Joined& event, TimeMs now, Actions& actions) {
   const auto [round, attempt] = next_draw();
   for (const std::string& client_id : event.client_ids) {
     Route(client_id, event.via, now);
+    left_.erase(client_id);
     members_.Add(client_id, {round, attempt}, event.via);
     presence_.Saw(client_id, now);
   }
@@ -152,6 +153,7 @@ void RunMachine::OfferAgain(LeaseSlot slot, TimeMs now) {
 }
 
 void RunMachine::Handle(const Left& event, TimeMs now, Actions& actions) {
+  if (knows(event.client_id)) left_.insert(event.client_id);
   members_.Remove(event.client_id);
   presence_.Forget(event.client_id);
   for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
@@ -160,7 +162,7 @@ void RunMachine::Handle(const Left& event, TimeMs now, Actions& actions) {
     if (!slot || book_.at(*slot).resolved() || book_.at(*slot).state == State::kFolding) continue;
     // A site of many names may have folded it by now, and its other tasks with it.
     if (book_.at(*slot).served_by_another()) continue;
-    SetState(*slot, State::kDropped, "it left the run");
+    SetState(*slot, State::kDropped, event.reason);
     Replace(*open, now, actions);
     Judge(*open, now, actions);
   }
@@ -554,7 +556,7 @@ void RunMachine::GoOn(TimeMs now, Actions& actions) {
   armed_ = 0;
   if (ordered()) {
     LetArrive(now, actions);
-  } else {
+  } else if (!paused_) {
     AddLeases(*training_, Draw(TaskKind::kTrain, training_->buffer.Missing(), now), now, actions);
   }
   Judge(*training_, now, actions);
@@ -585,6 +587,7 @@ void RunMachine::Handle(const EvaluationDone& event, TimeMs now, Actions& action
   CloseBuffer(evaluation_);
   members_.EndBeside();
   if (phase_ == Phase::kEvaluating && due_.empty()) return End(Phase::kFinished, "");
+  if (phase_ == Phase::kEvaluating && stopping_) return End(Phase::kStopped, "by its operator");
   OpenEvaluation(now, actions);
 }
 
@@ -691,17 +694,49 @@ void RunMachine::Arm(TimeMs now, Actions& actions) {
 
 // A round that is being committed is finished first: its updates are all in, and throwing them away would cost a round
 // of every client. So is a run of which nothing is missing but the rows of its last measuring: said to be interrupted,
-// it would be resumed to do nothing.
-void RunMachine::Handle(const Operator&, TimeMs, Actions&) {
+// it would be resumed to do nothing. A pause lets an open attempt go on to its end, with those who are asked in the
+// place of others: given up, it would count as one that got too few.
+void RunMachine::Handle(const Operator& event, TimeMs now, Actions& actions) {
   if (over()) return;
-  stopping_ = true;
+  const auto go_on = [&] {
+    Gathering* const open = Open(TaskKind::kTrain);
+    if (!std::exchange(paused_, false) || open == nullptr) return;
+    Replace(*open, now, actions);
+    Judge(*open, now, actions);
+  };
+  switch (event.command) {
+    case Operator::Command::kPause:
+      paused_ = true;
+      return;
+    case Operator::Command::kResume:
+      go_on();
+      return OpenNext(now, actions);
+    case Operator::Command::kFinishRound:
+      stopping_ = true;
+      go_on();  // or it would never be finished
+      if (phase_ == Phase::kTraining || (phase_ == Phase::kEvaluating && evaluation_)) return;
+      break;
+    case Operator::Command::kStop:
+      stopping_ = true;
+      break;
+  }
   const bool measured =
       phase_ == Phase::kEvaluating && evaluation_ && Open(TaskKind::kEvaluate) == nullptr && due_.empty();
   if (phase_ == Phase::kCommitting || phase_ == Phase::kAbandoning || measured) return;
   End(Phase::kStopped, "by its operator");
 }
 
-int64_t RunMachine::names_wanted() const { return std::max({int64_t{1}, rules_.min_clients, rules_.min_reports}); }
+bool RunMachine::Rests(const Gathering& gathering) const {
+  if (!paused_ || gathering.kind != TaskKind::kTrain || !continuous()) return false;
+  const UpdateBuffer& buffer = gathering.buffer;
+  const int64_t out = buffer.CountInState(State::kOffered) + buffer.CountInState(State::kTaken) +
+                      buffer.CountInState(State::kStaging) + buffer.CountInState(State::kFolding);
+  return out == 0 && buffer.folded() + buffer.held() < rules_.dial.updates_per_version;
+}
+
+int64_t RunMachine::names_wanted() const {
+  return std::max({int64_t{1}, rules_.min_clients - static_cast<int64_t>(left_.size()), rules_.min_reports});
+}
 
 int64_t RunMachine::least() const { return std::max<int64_t>(rules_.min_reports, 1); }
 
@@ -747,6 +782,7 @@ std::pair<int64_t, int64_t> RunMachine::next_draw() const {
 std::string RunMachine::Awaited(TimeMs now) {
   switch (phase_) {
     case Phase::kWaiting:
+      if (paused_) return fmt::format("the run is paused by its operator; round {} starts when it is resumed", round());
       if (now < not_before_) {
         return fmt::format("attempt {} at round {} starts after a pause; the last one got too few updates", attempt_,
                            round());
@@ -779,7 +815,7 @@ void RunMachine::OpenNext(TimeMs now, Actions& actions) {
   }
   OpenEvaluation(now, actions);
   if (phase_ == Phase::kWaiting && training_) GoOn(now, actions);
-  if (phase_ == Phase::kWaiting) OpenTraining(now, actions);
+  if (phase_ == Phase::kWaiting && !paused_) OpenTraining(now, actions);
 }
 
 // After a restart the attempt that was cut off is drawn again from the names it was drawn from. An attempt that could
@@ -815,7 +851,7 @@ void RunMachine::OpenTraining(TimeMs now, Actions& actions) {
 // It is begun with whoever is there: who is absent now may be absent for ever, and the run's end would wait. The draw
 // is that of the version, whenever it begins, of the members that training could draw from at this moment.
 void RunMachine::OpenEvaluation(TimeMs now, Actions& actions) {
-  if (evaluation_ || due_.empty() || over()) return;
+  if (evaluation_ || due_.empty() || over() || paused_) return;
   evaluation_ = {TaskKind::kEvaluate, due_.front(), 1,
                  UpdateBuffer(RulesAt(TaskKind::kEvaluate, rules_.deadline_ms > 0 ? now + rules_.deadline_ms : 0))};
   due_.pop_front();
@@ -867,6 +903,7 @@ void RunMachine::AddLeases(Gathering& to, std::vector<std::string> client_ids, T
 // who comes new has not brought what the others need of its earlier steps.
 void RunMachine::Replace(Gathering& in, TimeMs now, Actions& actions) {
   const UpdateBuffer& buffer = in.buffer;
+  if (paused_ && continuous() && in.kind == TaskKind::kTrain) return;
   if (ordered() && in.kind == TaskKind::kTrain) {
     if (phase_ == Phase::kTraining && buffer.state() != UpdateBuffer::State::kClosed) LetArrive(now, actions);
     return;
@@ -943,6 +980,7 @@ Offer RunMachine::OfferOf(LeaseSlot slot, bool again) {
 // The only place where an attempt ends, called after everything that may resolve a lease.
 void RunMachine::Judge(Gathering& gathering, TimeMs now, Actions& actions) {
   if (gathering.kind == TaskKind::kTrain && phase_ != Phase::kTraining) return;  // one version is made at a time
+  if (Rests(gathering)) return;
   UpdateBuffer& buffer = gathering.buffer;
   switch (buffer.needless()) {
     case UpdateBuffer::Needless::kOpen:

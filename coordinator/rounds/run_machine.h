@@ -147,6 +147,8 @@ class RunMachine {
 
   Phase phase() const { return phase_; }
   bool over() const { return phase_ >= Phase::kFinished; }
+  bool paused() const { return paused_; }
+  bool stopping() const { return stopping_; }            // when the open attempt has closed
   const std::string& reason() const { return reason_; }  // of kFailed and kStopped
   int64_t committed_round() const { return committed_round_; }
   int64_t round() const { return committed_round_ + 1; }  // being worked on
@@ -211,6 +213,8 @@ class RunMachine {
   int64_t least() const;                   // updates that a version needs: what an attempt must be able to get
   void Heard(LeaseSlot slot, TimeMs now);  // its site has called
   bool LastAttempt() const;
+  // Whether nothing is out while none may be drawn: what has come waits for what comes after the pause.
+  bool Rests(const Gathering& gathering) const;
   bool continuous() const { return rules_.dial.base_policy == RunDial::BasePolicy::kLatest; }
   bool ordered() const { return continuous() && rules_.task_time != nullptr; }
   uint64_t GatherOf(const Lease& lease, const Gathering& in) const;
@@ -261,6 +265,7 @@ class RunMachine {
   RunRules rules_;
   Phase phase_ = Phase::kWaiting;
   bool stopping_ = false;  // once what is being committed is done
+  bool paused_ = false;    // of this process alone: a run that is resumed goes on
   std::string reason_;
   int64_t committed_round_ = 0;
   int64_t attempt_ = 1;
@@ -268,6 +273,7 @@ class RunMachine {
   TimeMs not_before_ = 0;       // the next attempt
   TimeMs armed_ = 0;            // the last WakeAt of what is open; 0: none
   Members members_;
+  std::set<std::string> left_;               // members who were sent away: nobody waits for them to come
   std::map<std::string, int64_t> ordinals_;  // leases at the committed version so far
   uint16_t first_ordinal_ = 0;
   LeaseBook book_;

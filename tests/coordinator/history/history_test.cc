@@ -134,10 +134,12 @@ TEST_F(HistoryTest, Open_NewFile_HasTheDocumentedColumns) {
   EXPECT_EQ(columns("run_keys"), "run_id key value;");
   EXPECT_EQ(columns("tags"), "run_id tag;");
   EXPECT_EQ(columns("notes"), "run_id at text rowid;");
-  EXPECT_EQ(Ask("SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY name"),
-            "client_reliability;client_rounds;clients;events;metrics;models;notes;round_summary;rounds;run_clients;"
-            "run_keys;run_leaderboard;runs;tags;");
-  EXPECT_EQ(Ask("PRAGMA user_version"), "2;");
+  EXPECT_EQ(columns("audit"), "at operator_id serial action run_id client_id detail rowid;");
+  EXPECT_EQ(
+      Ask("SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY name"),
+      "audit;client_reliability;client_rounds;clients;events;metrics;models;notes;round_summary;rounds;run_clients;"
+      "run_keys;run_leaderboard;runs;tags;");
+  EXPECT_EQ(Ask("PRAGMA user_version"), "3;");
 }
 
 TEST_F(HistoryTest, EveryColumn_IsDocumented) {
@@ -231,7 +233,7 @@ TEST_F(HistoryTest, Open_SomeoneElsesDatabase_IsRefusedAndUnchanged) {
 TEST_F(HistoryTest, Open_NewerVersion_IsRefused) {
   Open()->Close().IgnoreError();
   Ask("PRAGMA user_version = 99");
-  EXPECT_THAT(OpenError(History::Access::kReadWrite), HasSubstr("has version 99, and this program knows up to 2"));
+  EXPECT_THAT(OpenError(History::Access::kReadWrite), HasSubstr("has version 99, and this program knows up to 3"));
   EXPECT_THAT(OpenError(History::Access::kReadOnly), HasSubstr("use a newer program"));
 }
 
@@ -777,6 +779,40 @@ TEST_F(HistoryTest, AddAttempt_LossToldTwice_IsStoredOnceOrRefused) {
   record = Attempt("r1", 2, 1, "committed");
   record.tasks[0].train_loss = 0.25;
   EXPECT_THAT(history->AddAttempt(record), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("train/loss twice")));
+}
+
+TEST_F(HistoryTest, DecideClient_KeepsWhatBecameOfTheNameAndWhoSaidSo) {
+  const auto history = Open();
+  AddRunWithClient(*history, "r1");
+  const auto decide = [&](const std::string& action, const std::string& client_id, const std::string& detail) {
+    return history->DecideClient({.at = Iso8601(7),
+                                  .operator_id = "alice",
+                                  .serial = "0F",
+                                  .action = action,
+                                  .run_id = "",
+                                  .client_id = client_id,
+                                  .detail = detail});
+  };
+  ASSERT_OK(decide("ban", "c", "sends noise"));
+  ASSERT_OK(decide("approve", "not seen yet", ""));
+  EXPECT_EQ(Ask("SELECT client_id, status, first_seen_at FROM clients ORDER BY 1"),
+            "c|banned|1970-01-01T00:00:00.000Z;not seen yet|approved|NULL;");
+  EXPECT_THAT(decide("praise", "c", ""), StatusIs(absl::StatusCode::kInvalidArgument));
+  ASSERT_OK(decide("remove", "c", ""));
+  // It joins another run, and is as any other.
+  ASSERT_OK(history->AddRun(Run("r2"), Model("r2", 0), {}));
+  const RunClient clients[] = {{"c", 1, 1}, {"not seen yet", 1, 1}};
+  ASSERT_OK(history->AddClients("r2", clients, Iso8601(9)));
+  EXPECT_EQ(Ask("SELECT client_id, status FROM clients ORDER BY 1"), "c|active;not seen yet|approved;");
+  ASSERT_OK(history->AddAudit({.at = Iso8601(8), .operator_id = "bob", .action = "pause", .run_id = "r1"}));
+  ASSERT_OK(history->RemoveRun("r1"));
+  const auto audit = history->Audit();
+  ASSERT_OK(audit);
+  ASSERT_EQ(audit->size(), 4u);
+  EXPECT_EQ((*audit)[0].detail, "sends noise");
+  EXPECT_EQ((*audit)[0].serial, "0F");
+  EXPECT_EQ((*audit)[3].action, "pause") << "it outlives its run";
+  EXPECT_EQ((*audit)[3].run_id, "r1");
 }
 
 TEST_F(HistoryTest, KeysTagsNotesAndBlobs_AreKept) {

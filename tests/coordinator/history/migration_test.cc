@@ -1,4 +1,5 @@
-// A history as program 0.1.0 wrote it (version-1.sql), brought to this version.
+// Histories as program 0.1.0 (version-1.sql) and one before operators (version-2.sql) wrote them, brought to this
+// version.
 #include <sqlite3.h>
 #include <unistd.h>
 
@@ -18,12 +19,12 @@ using ::testing::HasSubstr;
 
 class MigrationTest : public ::testing::Test {
  protected:
-  MigrationTest() {
+  explicit MigrationTest(const char* sample_name = "version-1.sql") {
     const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
     folder_ = ::testing::TempDir() + fmt::format("migration-{}-{}", getpid(), info->name());
     std::filesystem::create_directories(folder_);
     path_ = folder_ + "/runs.sqlite";
-    std::ifstream file(RIVULET_SOURCE_DIR "/tests/coordinator/history/version-1.sql");
+    std::ifstream file(fmt::format("{}/tests/coordinator/history/{}", RIVULET_SOURCE_DIR, sample_name));
     const std::string sample((std::istreambuf_iterator<char>(file)), {});
     EXPECT_FALSE(sample.empty());
     EXPECT_EQ(Ask(sample), "");
@@ -91,11 +92,43 @@ class MigrationTest : public ::testing::Test {
   std::string folder_, path_;
 };
 
+class MigrationFrom2Test : public MigrationTest {
+ protected:
+  MigrationFrom2Test() : MigrationTest("version-2.sql") {}
+  std::string AllViews() {
+    std::string said;
+    for (const char* view : {"runs", "run_keys", "notes", "clients", "run_clients", "rounds", "client_rounds",
+                             "metrics", "models", "events", "round_summary", "client_reliability", "run_leaderboard"}) {
+      const std::string rows = Ask(fmt::format("SELECT * FROM {}", view));
+      EXPECT_NE(rows, "") << view;
+      said += rows;
+    }
+    return said;
+  }
+};
+
+TEST_F(MigrationFrom2Test, EveryView_SaysWhatVersion2Said) {
+  ASSERT_EQ(Ask("PRAGMA user_version"), "2|\n");
+  const std::string before = AllViews();
+  ASSERT_OK(History::Open(path_, History::Access::kReadWrite));
+  EXPECT_EQ(AllViews(), before);
+  EXPECT_EQ(Ask("PRAGMA user_version; PRAGMA foreign_key_check; PRAGMA integrity_check"), "3|\nok|\n");
+  EXPECT_EQ(Ask("SELECT count(*) FROM audit"), "0|\n");
+}
+
+TEST_F(MigrationFrom2Test, Schema_IsThatOfANewHistory) {
+  ASSERT_OK(History::Open(path_, History::Access::kReadOnly));
+  const std::string fresh = folder_ + "/fresh.sqlite";
+  ASSERT_OK(History::Open(fresh, History::Access::kReadWrite));
+  const char* all = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name";
+  EXPECT_EQ(Ask(all), Ask(fresh, all));
+}
+
 TEST_F(MigrationTest, EveryView_SaysWhatVersion1Said) {
   ASSERT_EQ(Ask("PRAGMA user_version"), "1|\n");
   const std::vector<std::string> before = Pages();
   ASSERT_OK(History::Open(path_, History::Access::kReadWrite));
-  EXPECT_EQ(Ask("PRAGMA user_version"), "2|\n");
+  EXPECT_EQ(Ask("PRAGMA user_version"), "3|\n");
   const std::vector<std::string> after = Pages();
   for (size_t i = 0; i < before.size(); ++i) EXPECT_EQ(after[i], before[i]);
   EXPECT_EQ(Ask("PRAGMA foreign_key_check"), "");
@@ -117,7 +150,7 @@ TEST_F(MigrationTest, AReader_BringsItUpToDateToo) {
   const auto history = History::Open(path_, History::Access::kReadOnly);
   ASSERT_OK(history);
   EXPECT_EQ((*history)->Runs()->size(), 4u);
-  EXPECT_EQ(Ask("PRAGMA user_version"), "2|\n");
+  EXPECT_EQ(Ask("PRAGMA user_version"), "3|\n");
 }
 
 // One of them brings it up to date, and the others find it so, whenever they came.
@@ -131,7 +164,7 @@ TEST_F(MigrationTest, ManyAtOnce_NobodyIsToldAnything) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(Ask("PRAGMA user_version; PRAGMA integrity_check"), "2|\nok|\n");
+  EXPECT_EQ(Ask("PRAGMA user_version; PRAGMA integrity_check"), "3|\nok|\n");
 }
 
 TEST_F(MigrationTest, ARunGoesOn_WhereItStood) {

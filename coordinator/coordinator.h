@@ -14,6 +14,7 @@
 #include "federated/plan/plan.h"
 #include "federated/population/population.h"
 #include "federated/scenario/scenario.h"
+#include "federated/transport/control_api.h"
 #include "federated/transport/coordinator_api.h"
 #include "federated/weights/model.h"
 
@@ -84,6 +85,32 @@ struct CoordinatorOptions {
   bool enforce_deadline = true;
 };
 
+// What a run is at, and who works on what for it.
+struct RunStanding {
+  RunState state;
+  struct Work {
+    std::string client_id, via;
+    TaskId task;
+    int64_t round = 0;  // that it trains for, or whose model it measures
+    std::string state;  // of its lease: offered, taken, staging, held, …
+    int64_t since_unix_ms = 0;
+  };
+  std::vector<Work> work;  // what is not over yet
+  // Of attempts that this process has closed and written, and of their tasks, those that trained.
+  struct Totals {
+    int64_t committed = 0, abandoned = 0;
+    int64_t folded = 0, refused = 0, dropped = 0, failed = 0;
+    int64_t bytes_up = 0, bytes_down = 0;
+  } totals;
+};
+
+enum class Steering : uint8_t {
+  kPause,  // nothing is drawn any more; an open round is made
+  kResume,
+  kFinish,  // ends as after Stop, once the open round is made
+  kStop,    // as Stop
+};
+
 // The run starts when min_clients are members, and not before the first call of Poll or Wait. Over when every round is
 // committed, when a round was given up after server.max_attempts attempts, when a model or row cannot be written, or
 // after Stop. Poll then says so, except after Stop, when clients are asked to wait for the run to be resumed. Readers
@@ -103,6 +130,14 @@ class Coordinator : public CoordinatorApi {
   virtual Status Wait() = 0;
   // Ends after what is being committed; the run is "interrupted" and can be resumed.
   virtual void Stop() = 0;
+  // What an operator wants of it; nothing, once it is over. A pause is of this process: a run that is resumed goes on.
+  virtual void Steer(Steering steering) = 0;
+  // Sends a member away: its lease ends for `reason`, and it is drawn no more until it joins again. False: no member.
+  // What a tier has folded of it stays in that tier's partial.
+  virtual bool Remove(const std::string& client_id, const std::string& reason) = 0;
+  virtual RunStanding Standing() = 0;
+  virtual bool over() const = 0;
+  virtual bool stopped() const = 0;  // over, by Stop or an operator: the next process may go on with it
   virtual std::shared_ptr<const Model> model() const = 0;  // as last committed
   // Clients that polled in the last minute and have not been told that the run is over: a server that is about to leave
   // may give them a moment.

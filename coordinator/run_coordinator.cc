@@ -97,6 +97,7 @@ void RunCoordinator::OnWritten(std::span<const PendingAttempt> attempts) {
   for (const PendingAttempt& pending : attempts) SettleStates(pending, true);
   MutexLock lock(mutex_);
   for (const PendingAttempt& pending : attempts) {
+    CountTotals(pending);
     if (pending.end.status != "committed") continue;
     for (const auto& [lease, facts] : pending.attempt.tasks) {
       if (lease.state == Lease::State::kFolded && !lease.served_by_another()) {

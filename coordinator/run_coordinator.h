@@ -9,6 +9,7 @@
 //   site_partials.cc    partials that sites of other processes send
 //   site_states.cc      what their clients keep from task to task
 //   close_attempt.cc    what becomes of an attempt: the next version or none, who is told
+//   steering.cc         what operators ask: how it stands, that it pauses or ends, that a client goes
 //
 // Where tasks outlive versions, an attempt at a round is what goes into its version: when that is made, the records of
 // those that are still out go over to the next one. What a task starts from is its lease's, never the attempt's.
@@ -84,6 +85,11 @@ class RunCoordinator final : public Coordinator {
   bool already_finished() const override { return already_finished_; }
   Status Wait() override;
   void Stop() override;
+  void Steer(Steering steering) override;
+  bool Remove(const std::string& client_id, const std::string& reason) override;
+  RunStanding Standing() override;
+  bool over() const override;
+  bool stopped() const override;
   std::shared_ptr<const Model> model() const override;
   int64_t unaware_clients() const override;
 
@@ -218,6 +224,10 @@ class RunCoordinator final : public Coordinator {
   StatusOr<SubmitResult> CloseUpload(const TaskId& task, Upload& upload, int64_t writer, const Digest& identity)
       EXCLUDES(mutex_);
 
+  // steering.cc
+  std::string WhatIsAwaited() REQUIRES(mutex_);
+  void CountTotals(const PendingAttempt& pending) REQUIRES(mutex_);
+
   // close_attempt.cc
   void CloseJob(Job job) EXCLUDES(mutex_);
   void TellSites(const PendingAttempt& attempt, bool durable) REQUIRES(mutex_);
@@ -278,6 +288,7 @@ class RunCoordinator final : public Coordinator {
   std::unordered_map<std::string, TimeMs> called_ GUARDED_BY(mutex_);  // when a member was last heard of, on its way
   std::shared_ptr<Joining> joining_ GUARDED_BY(mutex_);                // gathers names; null: none
   Refusals refusals_ GUARDED_BY(mutex_);
+  RunStanding::Totals totals_ GUARDED_BY(mutex_);
   std::unordered_set<std::string> joining_names_ GUARDED_BY(mutex_);  // each has a place in the population
   bool writing_names_ GUARDED_BY(mutex_) = false;
   // Sites whose partial was refused, by name and session, and why. They get no more tasks: they would bring the next

@@ -1,19 +1,22 @@
-// rivulet coordinator: serves one run to clients on other machines or in other processes.
-#include "coordinator/coordinator.h"
-
+// rivulet coordinator: serves runs to clients on other machines or in other processes; one that it is started with, or
+// those that operators submit.
 #include <malloc.h>
 
+#include <future>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
-#include "cli/run/blame_model.h"
 #include "cli/run/event_line.h"
 #include "cli/run/options.h"
 #include "cli/run/progress.h"
 #include "cli/run/result.h"
 #include "cli/run/security.h"
+#include "cli/run/served_run.h"
 #include "cli/run/watching.h"
+#include "coordinator/control/control.h"
 #include "coordinator/history/history.h"
 #include "coordinator/host/coordinator_host.h"
 #include "coordinator/stored_run.h"
@@ -22,7 +25,6 @@
 #include "federated/transport/attendance.h"
 #include "federated/transport/grpc_server.h"
 #include "setup/plan_file.h"
-#include "setup/run_setup.h"
 
 namespace rivulet {
 namespace {
@@ -41,56 +43,233 @@ struct CoordinatorCommandOptions {
   TraceOptions trace;
 };
 
-Fields RoundFields(const RoundReport& report) {
-  Fields fields = {{"round", report.round},
-                   {"attempt", report.attempt},
-                   {"status", report.status},
-                   {"reason", TextCell(report.reason)},
-                   {"selected", report.selected},
-                   {"folded", report.folded},
-                   {"train_loss", report.train_loss},
-                   {"train_seconds", report.train_seconds},
-                   {"aggregate_seconds", report.aggregate_seconds},
-                   {"evaluate_seconds", report.evaluate_seconds}};
-  if (report.status == "committed") fields.emplace_back("model_digest", report.model_digest.Hex());
-  for (const auto& [name, value] : report.central) fields.emplace_back(name, value);
-  return fields;
-}
-
 // The clients of a run that goes on are trying to reach its coordinator, and may do so only after its last round.
-Status ExpectKnownClients(const std::string& db, const std::string& run_id, Attendance& attendance) {
+// Nobody waits for those whom an operator has sent away.
+Status ExpectKnownClients(const std::string& db, const std::string& run_id, const Roster& roster,
+                          Attendance& attendance) {
   RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(db, History::Access::kReadOnly));
   RIVULET_ASSIGN_OR_RETURN(ResumePoint point, history->FindResumePoint(run_id));
-  for (RunClient& client : point.clients) attendance.Expect(std::move(client.client_id));
+  for (RunClient& client : point.clients)
+    if (!roster.banned(client.client_id)) attendance.Expect(std::move(client.client_id));
   return absl::OkStatus();
 }
 
-void TellEvent(const EventRow& event) {
-  PrintEvent("event", {{"at", event.at}, {"level", event.level}, {"source", event.source}, {"message", event.message}});
-}
+// What stands between the runs and the port, from the inside out. Runs are added, and then it is opened.
+struct Front {
+  explicit Front(bool outlives_runs)
+      : host(outlives_runs),
+        attendance(host),
+        roster(std::make_shared<Roster>(attendance, [] { return Clock::System().UnixMs(); })) {}
 
-CoordinatorObserver Observe(RoundProgress& progress, bool json) {
-  CoordinatorObserver observer;
-  if (!json) {
-    progress.Observe(observer);
-    observer.on_event = [&progress](const EventRow& event) { progress.Event(event); };
-    return observer;
+  Status Open(const CoordinatorCommandOptions& options, const NetworkAddress& listen, Security security,
+              std::function<StatusOr<std::string>(const RunSubmission&)> start,
+              const std::function<void(const std::string&)>& tell) {
+    RIVULET_ASSIGN_OR_RETURN(control, Control::Create({.host = &host,
+                                                       .roster = roster.get(),
+                                                       .db_path = options.run.db,
+                                                       .now_unix_ms = [] { return Clock::System().UnixMs(); },
+                                                       .start = std::move(start)}));
+    CoordinatorApi* api = roster.get();
+    if (!options.clients.empty()) {
+      RIVULET_ASSIGN_OR_RETURN(
+          admission, Admission::Open(*roster, FileSystem::Default(), options.clients, tell,
+                                     {.approved = [this](const std::string& name) { return roster->approved(name); },
+                                      .on_stranger =
+                                          [this](const std::string& name) {
+                                            roster->Knocked(name, "nobody expects it; approve it to let it in");
+                                          }}));
+      api = admission.get();
+    }
+    RIVULET_ASSIGN_OR_RETURN(server, GrpcServer::Start(*api, {.listen = listen,
+                                                              .credentials = std::move(security.credentials),
+                                                              .admit_tiers = options.tiers,
+                                                              .limits = {},
+                                                              .control = control.get()}));
+    return absl::OkStatus();
   }
-  observer.on_offer = [](const std::string& client_id) { PrintEvent("offer", {{"client_id", client_id}}); };
-  observer.on_progress = [](int64_t round, int64_t folded, int64_t selected) {
-    PrintEvent("progress", {{"round", round}, {"folded", folded}, {"selected", selected}});
-  };
-  observer.on_event = TellEvent;
-  observer.on_round = [](const RoundReport& report) { PrintEvent("round", RoundFields(report)); };
-  observer.on_evaluation = [](const EvaluationReport& report) {
-    Fields fields = {{"round", report.round},
-                     {"reason", TextCell(report.reason)},
-                     {"selected", report.selected},
-                     {"folded", report.folded}};
-    for (const auto& [name, value] : report.federated) fields.emplace_back(name, value);
-    PrintEvent("evaluation", fields);
+  // Nobody calls any more, and the history has one opener less.
+  void Close() {
+    if (server != nullptr) server->Stop(std::chrono::seconds(1));
+    server.reset();
+    control.reset();
+  }
+
+  CoordinatorHost host;
+  Attendance attendance;
+  std::shared_ptr<Roster> roster;
+  std::unique_ptr<Control> control;
+  std::unique_ptr<Admission> admission;
+  std::unique_ptr<GrpcServer> server;
+};
+
+// Whose updates were refused, and who failed, an operator sees at the client.
+CoordinatorObserver TellRoster(CoordinatorObserver observer, std::shared_ptr<Roster> roster) {
+  observer.on_round = [roster = std::move(roster), tell = std::move(observer.on_round)](const RoundReport& report) {
+    for (const RoundReport::Lost& lost : report.lost) roster->Failed(lost.client_id, lost.sentence);
+    if (tell) tell(report);
   };
   return observer;
+}
+
+void SayListening(const NetworkAddress& address, const std::string& run_id, bool json) {
+  if (json) {
+    PrintEvent("listening", {{"address", address.ToString()}, {"run_id", TextCell(run_id)}});
+  } else {
+    fmt::print("listening on {}\n", address.ToString());
+    std::fflush(stdout);
+  }
+}
+
+std::string MoreArguments(const CoordinatorCommandOptions& options, const std::string& address) {
+  std::string more = "--listen " + address + ShellArguments(options.security);
+  if (options.tiers) more += " --tiers";
+  if (!options.clients.empty()) more += " --clients " + ShellQuote(options.clients);
+  return more;
+}
+
+// One run, and then the end.
+Status ServeOneRun(const CoordinatorCommandOptions& options, const NetworkAddress& listen, Security security,
+                   Scenario scenario, std::shared_ptr<const Plan> plan, RoundProgress& progress, Watching& watching,
+                   const std::function<void(const std::string&)>& tell) {
+  Interrupt interrupt;
+  ServedRun served;  // before the front: its evaluator outlives the run
+  auto front = std::make_unique<Front>(false);
+  RIVULET_ASSIGN_OR_RETURN(served,
+                           MakeServedRun({.scenario = std::move(scenario),
+                                          .plan = std::move(plan),
+                                          .db = options.run.db,
+                                          .resume = options.run.resume,
+                                          .observer = TellRoster(ObserveRun(progress, options.json), front->roster),
+                                          .instruments = watching.instruments()}));
+  const std::string run_id = served.coordinator->run_id();
+  if (served.coordinator->already_finished()) {
+    served.coordinator.reset();
+    progress.Note(fmt::format("run {} had finished; nothing to do", run_id));
+    return PrintResult(options.run.db, run_id, options.json);
+  }
+  RIVULET_RETURN_IF_ERROR(front->host.Add(std::move(served.coordinator)));
+  RIVULET_RETURN_IF_ERROR(front->Open(options, listen, std::move(security), nullptr, tell));
+  if (!options.run.resume.empty())
+    RIVULET_RETURN_IF_ERROR(ExpectKnownClients(options.run.db, run_id, *front->roster, front->attendance));
+  const NetworkAddress address = front->server->address();
+  SayListening(address, run_id, options.json);
+  interrupt.Call([&] { front->host.Stop(); });
+  const Status status = front->host.WaitForAll();
+  interrupt.Forget();
+  progress.Finish();
+  // A finished or failed run is told to every client; after a stop they keep trying until it goes on.
+  const bool stopped = absl::IsCancelled(status);
+  if (!stopped) (void)front->attendance.WaitUntilAllKnow(kFarewell);
+  front->Close();
+  front.reset();  // with the run, which closes the history that is read next
+  const Status traced = watching.Finish();
+  if (stopped) {
+    const Status told =
+        InterruptedError("coordinator", options.run, MoreArguments(options, address.ToString()), run_id);
+    return interrupt.asked() || !interrupt.happened() ? StoppedAsAsked(told) : told;
+  }
+  RIVULET_RETURN_IF_ERROR(status);
+  RIVULET_RETURN_IF_ERROR(PrintResult(options.run.db, run_id, options.json));
+  return traced;
+}
+
+// A run among others, with what must outlive it.
+struct SubmittedRun {
+  std::unique_ptr<RoundProgress> progress;
+  std::shared_ptr<Evaluator> evaluator;
+};
+
+CoordinatorObserver ObserveSubmitted(RoundProgress& progress, const std::string& name, bool json) {
+  CoordinatorObserver observer = ObserveRun(progress, json);
+  observer.on_finished = [&progress, name, json](const Status& status) {
+    const std::string reason(Message(status));
+    if (json) {
+      const std::string end = status.ok() ? "finished" : absl::IsCancelled(status) ? "interrupted" : "failed";
+      PrintEvent("run_over", {{"name", name}, {"status", end}, {"reason", TextCell(reason)}});
+    } else {
+      progress.Note(status.ok() ? fmt::format("run '{}' has finished", name)
+                                : fmt::format("run '{}' is over: {}", name, reason));
+      progress.Finish();
+    }
+  };
+  return observer;
+}
+
+// Those that operators submit, until it is stopped. Clients wait here between them.
+Status ServeSubmittedRuns(const CoordinatorCommandOptions& options, const NetworkAddress& listen, Security security,
+                          Watching& watching, const std::function<void(const std::string&)>& tell) {
+  Interrupt interrupt;
+  std::vector<SubmittedRun> submitted;  // before the front, as above
+  auto front = std::make_unique<Front>(true);
+  const auto begin = [&](ServedRunOptions run) -> StatusOr<std::string> {
+    const std::string name = run.scenario.run.name;
+    auto progress = std::make_unique<RoundProgress>(run.scenario.run.rounds);
+    run.db = options.run.db;
+    run.observer = TellRoster(ObserveSubmitted(*progress, name, options.json), front->roster);
+    run.instruments = watching.instruments();
+    RIVULET_ASSIGN_OR_RETURN(ServedRun served, MakeServedRun(std::move(run)));
+    const std::string run_id = served.coordinator->run_id();
+    if (served.coordinator->already_finished()) return FailedPrecondition("run '{}' has finished", run_id);
+    if (options.json) {
+      PrintEvent("run", {{"run_id", run_id}, {"name", name}});
+    } else {
+      progress->Note(fmt::format("run {} begins", run_id));
+    }
+    submitted.push_back({std::move(progress), std::move(served.evaluator)});
+    RIVULET_RETURN_IF_ERROR(front->host.Add(std::move(served.coordinator)));
+    return run_id;
+  };
+  if (!options.run.resume.empty()) {
+    RIVULET_ASSIGN_OR_RETURN(Scenario scenario, ScenarioOfStoredRun(options.run.db, options.run.resume, Scenario{}));
+    RIVULET_RETURN_IF_ERROR(
+        begin({.scenario = std::move(scenario), .plan = nullptr, .db = "", .resume = options.run.resume}).status());
+  }
+  const auto start = [&](const RunSubmission& submission) -> StatusOr<std::string> {
+    ServedRunOptions run;
+    RIVULET_ASSIGN_OR_RETURN(run.scenario, Scenario::ParseStored(submission.scenario, "the submitted scenario"));
+    if (!submission.plan.empty()) {
+      RIVULET_ASSIGN_OR_RETURN(run.plan, Plan::Open(submission.plan));
+    }
+    return begin(std::move(run));
+  };
+  RIVULET_RETURN_IF_ERROR(front->Open(options, listen, std::move(security), start, tell));
+  const NetworkAddress address = front->server->address();
+  SayListening(address, "", options.json);
+  std::promise<void> stop;
+  interrupt.Call([&] { stop.set_value(); });
+  stop.get_future().wait();
+  interrupt.Forget();
+  front->host.Stop();
+  (void)front->host.WaitForAll();
+  std::string interrupted;
+  for (const auto& run : front->host.runs()) {
+    if (run->stopped()) interrupted += (interrupted.empty() ? "" : ", ") + run->run_id();
+  }
+  front->Close();
+  front.reset();
+  RIVULET_RETURN_IF_ERROR(watching.Finish());
+  const Status told =
+      interrupted.empty()
+          ? Cancelled("the coordinator was stopped")
+          : Cancelled(
+                "the coordinator was stopped with {}; to go on with one: rivulet coordinator --db {} --resume RUN {}",
+                interrupted, ShellQuote(options.run.db), MoreArguments(options, address.ToString()));
+  return interrupt.asked() ? StoppedAsAsked(told) : told;
+}
+
+Status CheckServesSubmitted(const CoordinatorCommandOptions& options) {
+  const auto refused = [](const char* flag) {
+    return UsageError(
+        "{} is of a run that this coordinator is started with; give SCENARIO.toml, or leave it out and submit "
+        "runs with `rivulet submit`",
+        flag);
+  };
+  if (!options.plan.empty()) return refused("--plan");
+  if (!options.run.sets.empty()) return refused("--set");
+  if (options.run.rounds) return refused("--rounds");
+  if (!options.run.kernels.empty()) return refused("--kernels");
+  if (options.tiers) return UsageError("--tiers needs SCENARIO.toml: a tier serves one run");
+  return absl::OkStatus();
 }
 
 Status Coordinate(const CoordinatorCommandOptions& options) {
@@ -100,8 +279,14 @@ Status Coordinate(const CoordinatorCommandOptions& options) {
     return UsageError(
         "--plan starts a run, and --resume goes on with one and the plan that it keeps; give one of them");
   }
-  RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run));
+  const bool submitted = options.run.scenario.empty();
+  Scenario scenario;
   std::shared_ptr<const Plan> plan;  // null: built from the scenario
+  if (submitted) {
+    RIVULET_RETURN_IF_ERROR(CheckServesSubmitted(options));
+  } else {
+    RIVULET_ASSIGN_OR_RETURN(scenario, LoadScenario(options.run));
+  }
   if (!options.plan.empty()) {
     RIVULET_ASSIGN_OR_RETURN(PlanFile file, ReadPlanFile(FileSystem::Default(), options.plan, scenario));
     plan = std::move(file.plan);
@@ -117,95 +302,27 @@ Status Coordinate(const CoordinatorCommandOptions& options) {
   const auto tell = [&progress, json = options.json](const std::string& sentence) {
     const EventRow event{
         .at = Iso8601(Clock::System().UnixMs()), .level = "warning", .source = "security", .message = sentence};
-    json ? TellEvent(event) : progress.Event(event);
+    json ? PrintEventRow(event) : progress.Event(event);
   };
   RIVULET_ASSIGN_OR_RETURN(Security security, SecurityOf(options.security, Role::kCoordinator, *listen, tell));
-
-  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Watching> watching,
-                           Watching::Start(options.trace, "coordinator " + scenario.run.name));
-  Interrupt interrupt;
-  CoordinatorOptions coordinator_options{.db_path = options.run.db, .resume = options.run.resume};
-  std::shared_ptr<Evaluator> evaluator;
-  {
-    // Training data stays with the clients, and the model as it was read is not needed while the run goes on.
-    if (!options.run.resume.empty()) {
-      RIVULET_ASSIGN_OR_RETURN(plan, PlanOfStoredRun(options.run.db, options.run.resume));
-    }
-    RunSetup setup(scenario, {.plan = std::move(plan), .monitor = watching->instruments().steps});
-    auto opened = setup.plan();
-    if (!opened.ok()) return BlameModel(scenario, opened.status());
-    coordinator_options.plan = *std::move(opened);
-    if (options.run.resume.empty()) {
-      RIVULET_ASSIGN_OR_RETURN(coordinator_options.initial_model, setup.initial_model());
-    }
-    RIVULET_ASSIGN_OR_RETURN(evaluator, setup.evaluator());
-  }
-  coordinator_options.evaluator = evaluator.get();
-  coordinator_options.tracer = watching->instruments().tracer;
-  coordinator_options.observer = Observe(progress, options.json);
-  coordinator_options.scenario = std::move(scenario);
-  RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<Coordinator> coordinator,
-                           Coordinator::Create(std::move(coordinator_options)));
-  const std::string run_id = coordinator->run_id();
-  if (coordinator->already_finished()) {
-    coordinator.reset();
-    progress.Note(fmt::format("run {} had finished; nothing to do", run_id));
-    return PrintResult(options.run.db, run_id, options.json);
-  }
-
-  auto host = std::make_unique<CoordinatorHost>();
-  RIVULET_RETURN_IF_ERROR(host->Add(std::move(coordinator)));
-  Attendance attendance(*host);
-  if (!options.run.resume.empty()) RIVULET_RETURN_IF_ERROR(ExpectKnownClients(options.run.db, run_id, attendance));
-  CoordinatorApi* api = &attendance;
-  std::unique_ptr<Admission> admission;
-  if (!options.clients.empty()) {
-    RIVULET_ASSIGN_OR_RETURN(admission, Admission::Open(attendance, FileSystem::Default(), options.clients, tell));
-    api = admission.get();
-  }
   RIVULET_ASSIGN_OR_RETURN(
-      std::unique_ptr<GrpcServer> server,
-      GrpcServer::Start(
-          *api, {.listen = *listen, .credentials = std::move(security.credentials), .admit_tiers = options.tiers}));
-  const std::string address = server->address().ToString();
-  if (options.json) {
-    PrintEvent("listening", {{"address", address}, {"run_id", run_id}});
-  } else {
-    fmt::print("listening on {}\n", address);
-    std::fflush(stdout);
-  }
-  interrupt.Call([&] { host->Stop(); });
-  const Status status = host->WaitForAll();
-  interrupt.Forget();
-  progress.Finish();
-  // A finished or failed run is told to every client; after an interruption they keep trying until it goes on.
-  const bool interrupted = absl::IsCancelled(status) && interrupt.happened();
-  if (!interrupted) (void)attendance.WaitUntilAllKnow(kFarewell);
-  server->Stop(std::chrono::seconds(1));
-  server.reset();
-  host.reset();  // with the run, which closes the history that is read next
-  const Status traced = watching->Finish();
-  if (interrupted) {
-    std::string more = "--listen " + address + ShellArguments(options.security);
-    if (options.tiers) more += " --tiers";
-    if (!options.clients.empty()) more += " --clients " + ShellQuote(options.clients);
-    const Status told = InterruptedError("coordinator", options.run, more, run_id);
-    return interrupt.asked() ? StoppedAsAsked(told) : told;
-  }
-  RIVULET_RETURN_IF_ERROR(status);
-  RIVULET_RETURN_IF_ERROR(PrintResult(options.run.db, run_id, options.json));
-  return traced;
+      const std::unique_ptr<Watching> watching,
+      Watching::Start(options.trace, submitted ? std::string("coordinator") : "coordinator " + scenario.run.name));
+  if (submitted) return ServeSubmittedRuns(options, *listen, std::move(security), *watching, tell);
+  return ServeOneRun(options, *listen, std::move(security), std::move(scenario), std::move(plan), progress, *watching,
+                     tell);
 }
 
 const RegisterCommand kCoordinator(20, [] {
   auto options = std::make_shared<CoordinatorCommandOptions>();
   Command command{.name = "coordinator",
-                  .summary = "Serve a run to clients over the network.",
+                  .summary = "Serve runs to clients over the network.",
                   .example =
                       "rivulet coordinator scenario.toml --listen 0.0.0.0:7000 --tls coordinator-fl.example.org\n"
                       "  rivulet coordinator simulations/scenarios/mnist-fedavg.toml --listen 127.0.0.1:7000 "
-                      "--insecure --set data.partition.clients=5 --set server.clients_per_round=2"};
-  AddScenarioOptions(command, &options->run);
+                      "--insecure --set data.partition.clients=5 --set server.clients_per_round=2\n"
+                      "  rivulet coordinator --listen 0.0.0.0:7000 --tls coordinator-fl.example.org"};
+  AddScenarioOptions(command, &options->run, "what to run; without it, what operators submit (rivulet submit)");
   command.Required("--listen", "HOST:PORT", &options->listen, "where clients reach it; port 0 takes any free one");
   command.Option(
       "--plan", "FILE", &options->plan,

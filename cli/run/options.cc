@@ -6,8 +6,13 @@
 
 namespace rivulet {
 
-void AddScenarioOptions(Command& command, ScenarioOptions* options) {
-  command.Positional("SCENARIO.toml", &options->scenario, "what to run (docs/scenario.md lists every key)")
+void AddScenarioOptions(Command& command, ScenarioOptions* options, const std::string& optional) {
+  if (optional.empty()) {
+    command.Positional("SCENARIO.toml", &options->scenario, "what to run (docs/scenario.md lists every key)");
+  } else {
+    command.OptionalPositional("SCENARIO.toml", &options->scenario, optional);
+  }
+  command
       .Repeated("--set", "KEY=VALUE", &options->sets, "set a key of the scenario, such as client.epochs=5; repeatable")
       .Option("--rounds", "N", &options->rounds, "rounds to run; as --set run.rounds=N")
       .Option("--kernels", "KIND", &options->kernels,

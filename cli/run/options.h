@@ -21,8 +21,9 @@ struct ScenarioOptions {
   std::string resume;
 };
 
-// Declares SCENARIO.toml, --set, --rounds, --kernels, --db and --resume.
-void AddScenarioOptions(Command& command, ScenarioOptions* options);
+// Declares SCENARIO.toml, --set, --rounds, --kernels, --db and --resume. `optional`: the scenario may be left out, and
+// this says what that means.
+void AddScenarioOptions(Command& command, ScenarioOptions* options, const std::string& optional = "");
 
 // The scenario with --set and --rounds applied; of a resumed run what it goes on with (ScenarioToResume). What the file
 // or the options say wrongly is a usage error; a missing file or run is not.

@@ -8,9 +8,14 @@
 namespace rivulet {
 namespace {
 
+// How often a caller looks for the next run where its polls are not held.
+constexpr int64_t kNextRunMs = 5000;
+constexpr char kAwaitsNextRun[] = "the next run, which has not begun yet";
+
 // What several runs say to one caller, as one reply.
 class MergedReply {
  public:
+  explicit MergedReply(bool never_over) : never_over_(never_over) {}
   // Of a run that has tasks for the caller, or whose tasks it has in hand: this is the reply, with what others add.
   void SetMain(PollReply reply) {
     Note(reply);
@@ -30,8 +35,13 @@ class MergedReply {
   }
 
   StatusOr<PollReply> Finish(const PollRequest& request) && {
-    if (!main_ && !waits_ && !over_) return error_;
+    if (!main_ && !waits_ && !over_ && !error_.ok()) return error_;
     PollReply reply = main_ ? *std::move(main_) : PollReply{};
+    if (never_over_ && !waits_) {
+      waits_ = true;
+      wait_ms_ = kNextRunMs;
+      sentence_ = kAwaitsNextRun;
+    }
     reply.outcomes = std::move(outcomes_);
     if (reply.over && waits_) {
       // What it has in hand is worth nothing, and it has work elsewhere.
@@ -53,6 +63,7 @@ class MergedReply {
     if (reply.over && (!over_ || (reply.over->failed && !over_->failed))) over_ = reply.over;
   }
 
+  const bool never_over_;
   std::optional<PollReply> main_;
   std::vector<TaskOutcome> outcomes_;
   bool waits_ = false;
@@ -90,6 +101,7 @@ Status CoordinatorHost::Add(std::shared_ptr<Coordinator> run) {
   }
   run->TellNews(listener_);
   runs_.push_back(std::move(run));
+  if (listener_ != nullptr) listener_->OnNews("");  // who waits for the next run
   return absl::OkStatus();
 }
 
@@ -114,13 +126,24 @@ StatusOr<PollReply> CoordinatorHost::Poll(const PollRequest& request) {
   if (own == order.end() && !request.caller.run_id.empty()) {
     return NotFound("run '{}' is not served here", request.caller.run_id);
   }
-  if (order.empty()) return Unavailable("no run is served here yet; ask again");
-  if (order.size() == 1) return order[0]->Poll(request);
-  if (request.serves.kind != Serves::Kind::kItself) {
+  if (outlives_runs_) {
+    // What was made for a run that was stopped is worth nothing to this process.
+    const bool idle = order.empty() || request.working_on.empty();
+    if (own != order.end() && !idle && (*own)->stopped()) {
+      PollReply reply{.wait_ms = 1, .awaited = {kAwaitsNextRun}};
+      for (const TaskProgress& progress : request.working_on) reply.cancelled.push_back(progress.task);
+      return reply;
+    }
+  } else if (order.empty()) {
+    return Unavailable("no run is served here yet; ask again");
+  } else if (order.size() == 1) {
+    return order[0]->Poll(request);
+  }
+  if (request.serves.kind != Serves::Kind::kItself && !order.empty()) {
     return (own == order.end() ? order.front() : *own)->Poll(request);
   }
 
-  MergedReply merged;
+  MergedReply merged(outlives_runs_);
   const bool busy = own != order.end() && !request.working_on.empty();
   if (own != order.end()) std::rotate(order.begin(), std::next(own), order.end());  // its own last
   if (busy) {
@@ -129,6 +152,7 @@ StatusOr<PollReply> CoordinatorHost::Poll(const PollRequest& request) {
     order.pop_back();
   }
   for (const auto& run : order) {
+    if (outlives_runs_ && run->stopped()) continue;
     PollRequest asked = ToRun(request, *run);
     asked.working_on.clear();
     if (busy) asked.want = 0;
@@ -169,7 +193,11 @@ StatusOr<std::unique_ptr<ChunkReader>> CoordinatorHost::Fetch(const Caller& call
 }
 
 StatusOr<std::unique_ptr<ChunkWriter>> CoordinatorHost::Submit(const Caller& caller, const Submission& submission) {
-  return AskEach(caller, [&](Coordinator& run) { return run.Submit(caller, submission); });
+  return AskEach(caller, [&](Coordinator& run) -> StatusOr<std::unique_ptr<ChunkWriter>> {
+    // Told to try again later, its client would do so for ever, and work for no other run.
+    if (outlives_runs_ && run.stopped()) return NotFound("run '{}' was stopped", run.run_id());
+    return run.Submit(caller, submission);
+  });
 }
 
 Status CoordinatorHost::Fail(const Caller& caller, const TaskFailure& failure) {

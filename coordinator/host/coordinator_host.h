@@ -3,7 +3,8 @@
 // A client that speaks for itself and has nothing in hand is asked for by every run in turn, beginning after the one
 // that it worked for last, so that no run keeps the clients of another from it; while it works for one, the others hear
 // that it is there. It is told that it is over when that is so of every run, and what it has in hand for a run that has
-// ended is cancelled. A site of many names is one of the run that it names, and of no other.
+// ended is cancelled. A site of many names is one of the run that it names, and of no other. A host that outlives its
+// runs asks it to wait instead, and what is in hand for a run that an operator has stopped is cancelled too.
 //
 // What a run computes is not to be seen from here: it hears the same polls as alone, later or sooner.
 #pragma once
@@ -22,6 +23,11 @@ namespace rivulet {
 // Thread-safe. Runs stay until it goes, also when they are over: their clients ask for earlier tasks still.
 class CoordinatorHost final : public CoordinatorApi {
  public:
+  // `outlives_runs`: callers are never told that all is over; they wait for the run that comes next.
+  explicit CoordinatorHost(bool outlives_runs = false) : outlives_runs_(outlives_runs) {}
+
+  using Runs = std::vector<std::shared_ptr<Coordinator>>;
+  Runs runs() const;  // in the order in which they were added
   // ALREADY_EXISTS: a run of this id.
   Status Add(std::shared_ptr<Coordinator> run);
   // Blocks until every run is over: OK when all have finished, else why the first of them did not, in the order in
@@ -42,14 +48,13 @@ class CoordinatorHost final : public CoordinatorApi {
   StatusOr<std::shared_ptr<const Model>> FetchInPlace(const Caller& caller, const BlobId& blob) override;
 
  private:
-  using Runs = std::vector<std::shared_ptr<Coordinator>>;
-  Runs runs() const;
   // The run that the caller names, alone; all of them, where it names none. NOT_FOUND.
   StatusOr<Runs> RunsOf(const Caller& caller) const;
   // `ask` of each of them, until one answers otherwise than that it does not know of it.
   template <typename Ask>
   auto AskEach(const Caller& caller, const Ask& ask) const -> decltype(ask(std::declval<Coordinator&>()));
 
+  const bool outlives_runs_;
   mutable Mutex mutex_;
   Runs runs_ GUARDED_BY(mutex_);
   NewsListener* listener_ GUARDED_BY(mutex_) = nullptr;

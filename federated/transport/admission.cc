@@ -24,8 +24,9 @@ StatusOr<std::set<std::string, std::less<>>> ParseClientNames(std::string_view t
 }
 
 StatusOr<std::unique_ptr<Admission>> Admission::Open(CoordinatorApi& api, FileSystem& fs, const std::string& path,
-                                                     std::function<void(const std::string&)> tell) {
-  auto admission = std::unique_ptr<Admission>(new Admission(api, fs, path, std::move(tell)));
+                                                     std::function<void(const std::string&)> tell,
+                                                     AdmissionHooks hooks) {
+  auto admission = std::unique_ptr<Admission>(new Admission(api, fs, path, std::move(tell), std::move(hooks)));
   MutexLock lock(admission->mutex_);
   RIVULET_RETURN_IF_ERROR(admission->Read());
   return admission;
@@ -49,6 +50,8 @@ Status Admission::Admit(const Caller& caller) {
       return absl::OkStatus();
     }
   }
+  if (hooks_.approved && hooks_.approved(caller.name)) return absl::OkStatus();
+  if (hooks_.on_stranger && CheckDisplayName("a client's name", caller.name).ok()) hooks_.on_stranger(caller.name);
   const std::string name = DisplayText(caller.name, 80);
   teller_.Tell(fmt::format("refused client '{}', whom nobody expects; to admit it, add its name to '{}'", name, path_));
   return PermissionDenied("client '{}' is not expected here; ask who runs the coordinator to add it to the list", name);

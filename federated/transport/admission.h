@@ -21,6 +21,12 @@ namespace rivulet {
 // INVALID_ARGUMENT names `where` and the line: a name that no client can have, one that is there twice, or no name.
 StatusOr<std::set<std::string, std::less<>>> ParseClientNames(std::string_view text, std::string_view where);
 
+// Who else may come, beside those of the file. Called without locks, on any thread.
+struct AdmissionHooks {
+  std::function<bool(const std::string& name)> approved = {};     // null: nobody
+  std::function<void(const std::string& name)> on_stranger = {};  // who was refused because nobody expects it
+};
+
 // Thread-safe.
 class Admission final : public CoordinatorApi {
  public:
@@ -28,7 +34,8 @@ class Admission final : public CoordinatorApi {
   // can be added without a restart; what is no list any more changes nothing. `tell` hears of whom nobody expects.
   // `api` and `fs` must outlive it. Errors as ParseClientNames and of the file.
   static StatusOr<std::unique_ptr<Admission>> Open(CoordinatorApi& api, FileSystem& fs, const std::string& path,
-                                                   std::function<void(const std::string& sentence)> tell);
+                                                   std::function<void(const std::string& sentence)> tell,
+                                                   AdmissionHooks hooks = {});
 
   // PERMISSION_DENIED beside what the api says.
   StatusOr<PollReply> Poll(const PollRequest& request) override;
@@ -38,14 +45,16 @@ class Admission final : public CoordinatorApi {
   void TellNews(NewsListener* listener) override { api_.TellNews(listener); }
 
  private:
-  Admission(CoordinatorApi& api, FileSystem& fs, std::string path, std::function<void(const std::string&)> tell)
-      : api_(api), fs_(fs), path_(std::move(path)), teller_(std::move(tell)) {}
+  Admission(CoordinatorApi& api, FileSystem& fs, std::string path, std::function<void(const std::string&)> tell,
+            AdmissionHooks hooks)
+      : api_(api), fs_(fs), path_(std::move(path)), hooks_(std::move(hooks)), teller_(std::move(tell)) {}
   Status Read() REQUIRES(mutex_);
   Status Admit(const Caller& caller);
 
   CoordinatorApi& api_;
   FileSystem& fs_;
   const std::string path_;
+  const AdmissionHooks hooks_;
   Teller teller_;
   Mutex mutex_;
   std::string text_ GUARDED_BY(mutex_);  // of the file, as last seen

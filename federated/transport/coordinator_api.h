@@ -42,6 +42,7 @@ struct Caller {
   uint64_t session = 0;            // tells processes of one name apart, who may be two by mistake; a random number
   // What the certificate says it is. Without one it is whatever it acts as.
   enum class Proven : uint8_t { kNothing, kClient, kTier } proven = Proven::kNothing;
+  int64_t certificate_until = 0;  // its last second, since 1970 UTC; 0 without TLS
 };
 
 // What both ends mean by these structs. A client of another is told so at its first poll.

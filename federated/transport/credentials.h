@@ -23,6 +23,9 @@ struct NetworkAddress {
 // INVALID_ARGUMENT says what is wrong with `text`.
 StatusOr<NetworkAddress> ParseAddress(std::string_view text);
 
+// Of the other end of a connection as gRPC writes it: "ipv4:127.0.0.1:4711", "ipv6:%5B::1%5D:4711".
+bool IsLoopbackPeer(std::string_view peer);
+
 class ServerSecurity;   // federated/transport/security.h
 class ChannelSecurity;  // the same
 
@@ -42,8 +45,9 @@ std::shared_ptr<const TransportCredentials> InsecureCredentials(bool beyond_loop
 // Mutual TLS 1.3 with the certificate, key, authority and revocation list of `identity`, which is followed: what
 // replaces them counts for the next connection, and what is revoked or has expired for the next call too. A client is
 // its certificate's name and no other, a server must bear the host that the client dials; what a peer shows is verified
-// by certificates/verify.h alone. Calls are for clients, and for tiers where they are admitted.
-// `tell` hears why somebody was refused, one sentence for each reason once a minute; of a server, on any thread.
+// by certificates/verify.h alone. A client's calls are for clients, and for tiers where they are admitted; an
+// operator's (control_api.h) for operators alone, who may call nothing else. `tell` hears why somebody was refused, one
+// sentence for each reason once a minute; of a server, on any thread.
 std::shared_ptr<const TransportCredentials> TlsCredentials(std::shared_ptr<WatchedIdentity> identity,
                                                            std::function<void(const std::string& sentence)> tell);
 

@@ -14,10 +14,13 @@
 
 #include "engine/base/mutex.h"
 #include "engine/io/crc32c.h"
+#include "federated/transport/control_messages.h"
+#include "federated/transport/grpc_control.h"
 #include "federated/transport/grpc_options.h"
 #include "federated/transport/messages.h"
 #include "federated/transport/security.h"
 #include "federated/updates/block_crcs.h"
+#include "proto/rpc/control.grpc.pb.h"
 #include "proto/rpc/coordinator.grpc.pb.h"
 
 namespace rivulet {
@@ -136,12 +139,13 @@ struct Channel {
   std::unique_ptr<ChannelSecurity> security;
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<rpc::Coordinator::Stub> stub;
+  std::unique_ptr<rpc::Control::Stub> control;
 };
 
 class Connection {
  public:
-  explicit Connection(const GrpcClientOptions& options)
-      : coordinator_(options.coordinator), credentials_(options.credentials) {}
+  Connection(NetworkAddress coordinator, std::shared_ptr<const TransportCredentials> credentials)
+      : coordinator_(std::move(coordinator)), credentials_(std::move(credentials)) {}
 
   const NetworkAddress& coordinator() const { return coordinator_; }
   Calls& calls() { return calls_; }
@@ -183,6 +187,7 @@ class Connection {
     channel_->channel =
         grpc::CreateCustomChannel(coordinator_.ToString(), channel_->security->credentials(), arguments);
     channel_->stub = rpc::Coordinator::NewStub(channel_->channel);
+    channel_->control = rpc::Control::NewStub(channel_->channel);
   }
 
   const NetworkAddress coordinator_;
@@ -229,6 +234,7 @@ class Call {
 
   grpc::ClientContext* context() { return &context_; }
   rpc::Coordinator::Stub& stub() { return *channel_->stub; }
+  rpc::Control::Stub& control() { return *channel_->control; }
 
   // A client acts by the code alone: UNAVAILABLE means try again. So everything that only says that the connection is
   // gone, in whichever of its ways gRPC says it, becomes that one code, and what the coordinator itself has answered
@@ -262,6 +268,12 @@ class Call {
       case grpc::StatusCode::UNAUTHENTICATED:
         if (channel_->security->Stale(true))
           return lost("the certificate has been replaced; the next call shows the new one");
+        break;
+      case grpc::StatusCode::UNIMPLEMENTED:
+        if (!said)
+          return absl::UnimplementedError(
+              fmt::format("whoever listens at {} does not know this call; install the same version at both ends",
+                          connection_->coordinator().ToString()));
         break;
       default:
         break;
@@ -425,7 +437,7 @@ class Writer final : public ChunkWriter {
 class Client final : public GrpcClient {
  public:
   explicit Client(const GrpcClientOptions& options)
-      : options_(options), connection_(std::make_shared<Connection>(options)) {}
+      : options_(options), connection_(std::make_shared<Connection>(options.coordinator, options.credentials)) {}
 
   StatusOr<PollReply> Poll(const PollRequest& request) override {
     rpc::PollRequestProto message;
@@ -471,17 +483,91 @@ class Client final : public GrpcClient {
   std::shared_ptr<Connection> connection_;  // readers and writers may outlive this object
 };
 
+class ControlClient final : public ControlApi {
+ public:
+  explicit ControlClient(const GrpcControlOptions& options)
+      : options_(options), connection_(std::make_shared<Connection>(options.coordinator, options.credentials)) {}
+
+  StatusOr<std::vector<RunState>> Runs(const OperatorCaller&) override {
+    rpc::RunsReplyProto reply;
+    Call call(connection_, options_.call_timeout);
+    RIVULET_RETURN_IF_ERROR(call.End(call.control().Runs(call.context(), {}, &reply)));
+    std::vector<RunState> runs;
+    for (const rpc::RunStateProto& run : reply.runs()) runs.push_back(FromMessage(run));
+    return runs;
+  }
+
+  StatusOr<ClientPage> Clients(const OperatorCaller&, const std::string& after) override {
+    rpc::ClientsRequestProto request;
+    request.set_after(after);
+    rpc::ClientsReplyProto reply;
+    Call call(connection_, options_.call_timeout);
+    RIVULET_RETURN_IF_ERROR(call.End(call.control().Clients(call.context(), request, &reply)));
+    ClientPage page{.clients = {}, .more = reply.more()};
+    for (const rpc::ClientStateProto& client : reply.clients()) page.clients.push_back(FromMessage(client));
+    return page;
+  }
+
+  StatusOr<std::vector<AuditEntry>> Audit(const OperatorCaller&) override {
+    rpc::AuditReplyProto reply;
+    Call call(connection_, options_.call_timeout);
+    RIVULET_RETURN_IF_ERROR(call.End(call.control().Audit(call.context(), {}, &reply)));
+    std::vector<AuditEntry> entries;
+    for (const rpc::AuditEntryProto& entry : reply.entries()) entries.push_back(FromMessage(entry));
+    return entries;
+  }
+
+  StatusOr<std::string> Command(const OperatorCaller&, const OperatorCommand& command) override {
+    rpc::CommandRequestProto request;
+    request.set_action(command.action);
+    request.set_subject(command.subject);
+    request.set_detail(command.detail);
+    rpc::CommandReplyProto reply;
+    Call call(connection_, options_.call_timeout);
+    RIVULET_RETURN_IF_ERROR(call.End(call.control().Command(call.context(), request, &reply)));
+    return std::move(*reply.mutable_sentence());
+  }
+
+  StatusOr<std::string> StartRun(const OperatorCaller&, const RunSubmission& submission) override {
+    rpc::StartRunRequestProto request;
+    request.set_scenario(submission.scenario);
+    request.set_plan(submission.plan);
+    if (const size_t bytes = request.ByteSizeLong(); bytes >= kMaxMessageBytes) {
+      return InvalidArgument(
+          "the scenario or plan has {} bytes, and at most {} can be sent; copy it to the coordinator's machine and "
+          "start it there",
+          bytes, kMaxMessageBytes - 1);
+    }
+    rpc::StartRunReplyProto reply;
+    Call call(connection_, options_.start_timeout);
+    RIVULET_RETURN_IF_ERROR(call.End(call.control().StartRun(call.context(), request, &reply)));
+    return std::move(*reply.mutable_run_id());
+  }
+
+ private:
+  const GrpcControlOptions options_;
+  const std::shared_ptr<Connection> connection_;
+};
+
+Status CheckReachable(const NetworkAddress& coordinator, const TransportCredentials& credentials) {
+  QuietGrpcLog();
+  if (coordinator.port == 0) {
+    return InvalidArgument("port 0 in {} is not a coordinator's; give the port it listens on", coordinator.ToString());
+  }
+  RIVULET_RETURN_IF_ERROR(credentials.Check(coordinator));
+  return CheckRoomForGrpc();
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<GrpcClient>> GrpcClient::Create(GrpcClientOptions options) {
-  QuietGrpcLog();
-  if (options.coordinator.port == 0) {
-    return InvalidArgument("port 0 in {} is not a coordinator's; give the port it listens on",
-                           options.coordinator.ToString());
-  }
-  RIVULET_RETURN_IF_ERROR(options.credentials->Check(options.coordinator));
-  RIVULET_RETURN_IF_ERROR(CheckRoomForGrpc());
+  RIVULET_RETURN_IF_ERROR(CheckReachable(options.coordinator, *options.credentials));
   return std::make_unique<Client>(options);
+}
+
+StatusOr<std::unique_ptr<ControlApi>> ConnectControl(GrpcControlOptions options) {
+  RIVULET_RETURN_IF_ERROR(CheckReachable(options.coordinator, *options.credentials));
+  return std::make_unique<ControlClient>(options);
 }
 
 }  // namespace rivulet

@@ -1,5 +1,7 @@
 #include "federated/transport/grpc_server.h"
 
+#include <grpcpp/health_check_service_interface.h>
+
 #include <algorithm>
 #include <atomic>
 #include <functional>
@@ -9,6 +11,7 @@
 #include "engine/base/check.h"
 #include "engine/base/executor.h"
 #include "engine/io/crc32c.h"
+#include "federated/transport/control_service.h"
 #include "federated/transport/grpc_options.h"
 #include "federated/transport/held_polls.h"
 #include "federated/transport/messages.h"
@@ -389,7 +392,9 @@ class Service final : public rpc::Coordinator::CallbackService, public NewsListe
 class Server final : public GrpcServer {
  public:
   Server(CoordinatorApi& api, std::unique_ptr<ServerSecurity> security, const GrpcServerOptions& options)
-      : security_(std::move(security)), service_(api, *security_, options), address_(options.listen) {}
+      : security_(std::move(security)), service_(api, *security_, options), address_(options.listen) {
+    if (options.control != nullptr) control_ = std::make_unique<ControlService>(*options.control, *security_);
+  }
   ~Server() override { Stop(std::chrono::milliseconds(0)); }
 
   Status Listen() {
@@ -398,7 +403,9 @@ class Server final : public GrpcServer {
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // else a second coordinator would share the port
     // The outer wall: what one connection may have under way at all.
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsOfAConnection);
+    grpc::EnableDefaultHealthCheckService(true);
     builder.RegisterService(&service_);
+    if (control_ != nullptr) builder.RegisterService(control_.get());
     int port = 0;
     builder.AddListeningPort(address_.ToString(), security_->credentials(), &port);
     server_ = builder.BuildAndStart();
@@ -407,6 +414,10 @@ class Server final : public GrpcServer {
                          address_.ToString());
     }
     address_.port = port;
+    if (grpc::HealthCheckServiceInterface* const health = server_->GetHealthCheckService()) {
+      health->SetServingStatus(rpc::Coordinator::service_full_name(), true);
+      if (control_ != nullptr) health->SetServingStatus(rpc::Control::service_full_name(), true);
+    }
     service_.Open();
     return absl::OkStatus();
   }
@@ -416,14 +427,18 @@ class Server final : public GrpcServer {
   void Stop(std::chrono::milliseconds grace) override {
     if (server_ == nullptr || stopped_.exchange(true)) return;
     service_.Close();
+    // Whoever watches hears of it before the connection goes.
+    if (grpc::HealthCheckServiceInterface* const health = server_->GetHealthCheckService()) health->Shutdown();
     server_->Shutdown(std::chrono::system_clock::now() + grace);
     server_->Wait();  // every stream has heard its end
     service_.Drain();
+    if (control_ != nullptr) control_->Drain();
   }
 
  private:
   const std::unique_ptr<ServerSecurity> security_;
   Service service_;
+  std::unique_ptr<ControlService> control_;  // null: no operator may call
   NetworkAddress address_;
   std::unique_ptr<grpc::Server> server_;
   std::atomic<bool> stopped_ = false;

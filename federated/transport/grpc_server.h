@@ -1,4 +1,6 @@
-// Serves a CoordinatorApi over gRPC (proto/rpc/coordinator.proto).
+// Serves a CoordinatorApi over gRPC (proto/rpc/coordinator.proto), and beside it what operators ask
+// (proto/rpc/control.proto), and gRPC's own health service (grpc.health.v1): whoever may connect may ask it, for the
+// server as a whole or for one of the two.
 //
 // Calls are handed to the api as they come, by a few threads of their own; uploads and downloads by a few others, so
 // that however many there are, polls are not behind them. A stream holds no thread. An upload's next message is read
@@ -11,6 +13,7 @@
 #include <string>
 
 #include "engine/base/status.h"
+#include "federated/transport/control_api.h"
 #include "federated/transport/coordinator_api.h"
 #include "federated/transport/credentials.h"
 #include "federated/transport/stream_guard.h"
@@ -31,6 +34,9 @@ struct GrpcServerOptions {
   bool admit_tiers = false;
   // What a stream that is over them sees is UNAVAILABLE; a client goes on where it was.
   StreamLimits limits;
+  // What operators may ask; null: nothing. Must outlive the server. Under TLS an operator is who has an operator's
+  // certificate and nobody else; without it, who calls from this machine.
+  ControlApi* control = nullptr;
 };
 
 class GrpcServer {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "engine/base/status.h"
+#include "federated/transport/control_api.h"
 #include "federated/transport/coordinator_api.h"
 
 namespace rivulet {
@@ -19,6 +20,8 @@ class ServerSecurity {
   // Makes `caller`, as the call's message has it, who the call's connection proves it to be. UNAUTHENTICATED: what the
   // connection showed counts no longer. PERMISSION_DENIED: it shows another, or nobody who takes part.
   virtual Status Identify(const grpc::ServerContextBase& context, Caller* caller) = 0;
+  // Which operator has called. Codes as Identify's.
+  virtual Status IdentifyOperator(const grpc::ServerContextBase& context, OperatorCaller* caller) = 0;
 };
 
 // A client's side of one channel, with all the connections that gRPC makes for it one after the other. Thread-safe.

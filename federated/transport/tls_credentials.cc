@@ -183,16 +183,40 @@ class TlsServer final : public ServerSecurity {
     return status;
   }
 
+  Status IdentifyOperator(const grpc::ServerContextBase& context, OperatorCaller* caller) override {
+    const Status status = IdentifyOperatorBy(context, caller);
+    if (!status.ok()) teller_->Tell(fmt::format("refused an operator's call: {}", Message(status)));
+    return status;
+  }
+
  private:
   static std::string Bundle(const NodeIdentity& identity) { return identity.certificate_pem + identity.key_pem; }
 
-  Status IdentifyBy(const grpc::ServerContextBase& context, Caller* caller) {
+  StatusOr<Peer> PeerOf(const grpc::ServerContextBase& context) {
     const std::vector<grpc::string_ref> shown =
         context.auth_context()->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
     if (shown.size() != 1) return absl::UnauthenticatedError("the connection shows no certificate");
-    const StatusOr<Peer> peer = peers_->Verify(std::string(shown[0].data(), shown[0].size()));
+    StatusOr<Peer> peer = peers_->Verify(std::string(shown[0].data(), shown[0].size()));
     if (!peer.ok()) return absl::UnauthenticatedError(peer.status().message());
-    const CertificateName& name = peer->name;
+    return peer;
+  }
+
+  Status IdentifyOperatorBy(const grpc::ServerContextBase& context, OperatorCaller* caller) {
+    RIVULET_ASSIGN_OR_RETURN(const Peer peer, PeerOf(context));
+    if (peer.name.role != Role::kOperator) {
+      return PermissionDenied(
+          "the certificate of '{}' is not an operator's, and only operators steer a coordinator; use one that 'rivulet "
+          "ca issue operator/ID' makes",
+          peer.name.ToString());
+    }
+    caller->name = peer.name.id;
+    caller->serial = peer.serial;
+    return absl::OkStatus();
+  }
+
+  Status IdentifyBy(const grpc::ServerContextBase& context, Caller* caller) {
+    RIVULET_ASSIGN_OR_RETURN(const Peer peer, PeerOf(context));
+    const CertificateName& name = peer.name;
     if (name.role != Role::kClient && !(name.role == Role::kTier && admit_tiers_)) {
       return PermissionDenied(
           "the certificate of '{}' is not a client's, and only clients train here; use the kit of a client ('rivulet "
@@ -206,7 +230,8 @@ class TlsServer final : public ServerSecurity {
     }
     caller->name = name.id;
     caller->proven = name.role == Role::kTier ? Caller::Proven::kTier : Caller::Proven::kClient;
-    caller->certificate_serial = peer->serial;
+    caller->certificate_serial = peer.serial;
+    caller->certificate_until = peer.validity.until;
     return absl::OkStatus();
   }
 

@@ -65,6 +65,21 @@ TEST_F(AdmissionTest, NameThatIsAdded_CountsAtItsNextCallAndAListThatIsBrokenCha
   EXPECT_THAT(told_, ::testing::Contains(HasSubstr("line 2 of '")));
 }
 
+TEST_F(AdmissionTest, WhomAnOperatorApproves_IsAdmittedBesideTheFile) {
+  Write("a\n");
+  std::vector<std::string> strangers;
+  bool approved = false;
+  ASSERT_OK_AND_ASSIGN(const auto admission,
+                       Admission::Open(api_, fs_, Path("clients.txt"), [](const std::string&) {},
+                                       {.approved = [&](const std::string& name) { return approved && name == "b"; },
+                                        .on_stranger = [&](const std::string& name) { strangers.push_back(name); }}));
+  EXPECT_THAT(admission->Poll({.caller = {.name = "b"}}), StatusIs(absl::StatusCode::kPermissionDenied));
+  EXPECT_THAT(admission->Poll({.caller = {.name = "\x01"}}), StatusIs(absl::StatusCode::kPermissionDenied));
+  EXPECT_THAT(strangers, ElementsAre("b")) << "what no client can be called is no name";
+  approved = true;
+  EXPECT_OK(admission->Poll({.caller = {.name = "b"}}));
+}
+
 TEST_F(AdmissionTest, ListThatIsNone_IsRefusedWithItsLine) {
   EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("clients.txt")));
   Write("# nobody\n");

@@ -1,0 +1,29 @@
+// What the commands share that speak to a running coordinator as an operator.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "cli/command.h"
+#include "cli/run/security.h"
+#include "federated/transport/control_api.h"
+
+namespace rivulet {
+
+struct OperatorOptions {
+  std::string coordinator;
+  SecurityOptions security;
+  bool json = false;
+};
+
+// Declares --coordinator, --tls and --insecure.
+void AddOperatorOptions(Command& command, OperatorOptions* options);
+// Errors as SecurityOf's and ConnectControl's. Does not connect yet.
+StatusOr<std::unique_ptr<ControlApi>> ConnectAsOperator(const OperatorOptions& options);
+
+// "12 s ago"; "" for 0, which is never.
+std::string AgoText(int64_t unix_ms);
+
+}  // namespace rivulet

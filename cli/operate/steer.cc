@@ -1,0 +1,86 @@
+// rivulet status, pause, resume, stop, abort: the runs of a running coordinator.
+#include <memory>
+
+#include "cli/operate/operate.h"
+#include "cli/table.h"
+#include "cli/terminal.h"
+
+namespace rivulet {
+namespace {
+
+struct SteerOptions {
+  OperatorOptions to;
+  std::string run, reason;
+};
+
+Status PrintStatus(const SteerOptions& options) {
+  RIVULET_ASSIGN_OR_RETURN(const auto control, ConnectAsOperator(options.to));
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<RunState> runs, control->Runs({}));
+  Table table({{.name = "run_id"},
+               {.name = "name", .only_json = true},
+               {.name = "state"},
+               {.name = "paused", .only_json = true},
+               {.name = "stopping", .only_json = true},
+               {.name = "round"},
+               {.name = "rounds", .title = "of"},
+               {.name = "attempt", .rank = 3},
+               {.name = "selected", .rank = 2},
+               {.name = "folded", .rank = 2},
+               {.name = "clients", .rank = 1},
+               {.name = "awaits"}});
+  for (const RunState& run : runs) {
+    if (!options.run.empty() && run.run_id != options.run && run.name != options.run) continue;
+    std::string state = run.state;
+    if (!options.to.json && run.paused) state += ", paused";
+    if (!options.to.json && run.stopping) state += ", ends";
+    table.Add({run.run_id, run.name, std::move(state), run.paused, run.stopping, run.round, run.rounds, run.attempt,
+               run.selected, run.folded, run.clients, TextCell(run.awaits)});
+  }
+  if (table.size() == 0 && !options.run.empty())
+    return NotFound("no run '{}' is served at {}", Shortened(options.run), options.to.coordinator);
+  if (table.size() == 0 && !options.to.json) fmt::print(stderr, "no run is served there yet\n");
+  fmt::print("{}", options.to.json ? table.Json() : table.Text(ResultColumns()));
+  return absl::OkStatus();
+}
+
+Command SteerCommand(std::string action, std::string summary) {
+  auto options = std::make_shared<SteerOptions>();
+  Command command{.name = action,
+                  .summary = std::move(summary),
+                  .example = fmt::format("rivulet {} --coordinator fl.example.org:7000 --tls operator-alice", action)};
+  command.OptionalPositional("RUN", &options->run, "its id or name; may be left out where one is under way");
+  AddOperatorOptions(command, &options->to);
+  command.Option("--reason", "TEXT", &options->reason, "why: the audit keeps it");
+  command.run = [options, action = std::move(action)]() -> Status {
+    RIVULET_ASSIGN_OR_RETURN(const auto control, ConnectAsOperator(options->to));
+    RIVULET_ASSIGN_OR_RETURN(const std::string sentence, control->Command({}, {action, options->run, options->reason}));
+    fmt::print("{}\n", OneLine(sentence));
+    return absl::OkStatus();
+  };
+  return command;
+}
+
+const RegisterCommand kStatus(31, [] {
+  auto options = std::make_shared<SteerOptions>();
+  Command command{.name = "status",
+                  .summary = "What the runs of a running coordinator are at, and what they wait for.",
+                  .example = "rivulet status --coordinator fl.example.org:7000 --tls operator-alice"};
+  command.OptionalPositional("RUN", &options->run, "its id or name; all of them where it is left out");
+  AddOperatorOptions(command, &options->to);
+  command.Flag("--json", &options->to.json, "print an array of objects");
+  command.run = [options] { return PrintStatus(*options); };
+  return command;
+});
+const RegisterCommand kPause(32, [] {
+  return SteerCommand("pause", "Let a run rest: the open round is made, and nobody is asked after it.");
+});
+const RegisterCommand kResume(33, [] { return SteerCommand("resume", "Let a paused run go on."); });
+const RegisterCommand kStop(34, [] {
+  return SteerCommand("stop", "End a run once its open round is made; it can be resumed.");
+});
+const RegisterCommand kAbort(35, [] {
+  return SteerCommand("abort", "End a run at once: what is on its way is lost; it can be resumed.");
+});
+
+}  // namespace
+}  // namespace rivulet

@@ -1,0 +1,83 @@
+#include "cli/run/served_run.h"
+
+#include <utility>
+
+#include "cli/run/blame_model.h"
+#include "cli/run/event_line.h"
+#include "coordinator/stored_run.h"
+#include "setup/run_setup.h"
+
+namespace rivulet {
+namespace {
+
+Fields RoundFields(const RoundReport& report) {
+  Fields fields = {{"round", report.round},
+                   {"attempt", report.attempt},
+                   {"status", report.status},
+                   {"reason", TextCell(report.reason)},
+                   {"selected", report.selected},
+                   {"folded", report.folded},
+                   {"train_loss", report.train_loss},
+                   {"train_seconds", report.train_seconds},
+                   {"aggregate_seconds", report.aggregate_seconds},
+                   {"evaluate_seconds", report.evaluate_seconds}};
+  if (report.status == "committed") fields.emplace_back("model_digest", report.model_digest.Hex());
+  for (const auto& [name, value] : report.central) fields.emplace_back(name, value);
+  return fields;
+}
+
+}  // namespace
+
+void PrintEventRow(const EventRow& event) {
+  PrintEvent("event", {{"at", event.at}, {"level", event.level}, {"source", event.source}, {"message", event.message}});
+}
+
+CoordinatorObserver ObserveRun(RoundProgress& progress, bool json) {
+  CoordinatorObserver observer;
+  if (!json) {
+    progress.Observe(observer);
+    observer.on_event = [&progress](const EventRow& event) { progress.Event(event); };
+    return observer;
+  }
+  observer.on_offer = [](const std::string& client_id) { PrintEvent("offer", {{"client_id", client_id}}); };
+  observer.on_progress = [](int64_t round, int64_t folded, int64_t selected) {
+    PrintEvent("progress", {{"round", round}, {"folded", folded}, {"selected", selected}});
+  };
+  observer.on_event = PrintEventRow;
+  observer.on_round = [](const RoundReport& report) { PrintEvent("round", RoundFields(report)); };
+  observer.on_evaluation = [](const EvaluationReport& report) {
+    Fields fields = {{"round", report.round},
+                     {"reason", TextCell(report.reason)},
+                     {"selected", report.selected},
+                     {"folded", report.folded}};
+    for (const auto& [name, value] : report.federated) fields.emplace_back(name, value);
+    PrintEvent("evaluation", fields);
+  };
+  return observer;
+}
+
+StatusOr<ServedRun> MakeServedRun(ServedRunOptions options) {
+  if (!options.resume.empty()) {
+    RIVULET_ASSIGN_OR_RETURN(options.plan, PlanOfStoredRun(options.db, options.resume));
+  }
+  CoordinatorOptions coordinator_options{.db_path = options.db, .resume = options.resume};
+  ServedRun served;
+  {
+    RunSetup setup(options.scenario, {.plan = std::move(options.plan), .monitor = options.instruments.steps});
+    auto opened = setup.plan();
+    if (!opened.ok()) return BlameModel(options.scenario, opened.status());
+    coordinator_options.plan = *std::move(opened);
+    if (options.resume.empty()) {
+      RIVULET_ASSIGN_OR_RETURN(coordinator_options.initial_model, setup.initial_model());
+    }
+    RIVULET_ASSIGN_OR_RETURN(served.evaluator, setup.evaluator());
+  }
+  coordinator_options.evaluator = served.evaluator.get();
+  coordinator_options.tracer = options.instruments.tracer;
+  coordinator_options.observer = std::move(options.observer);
+  coordinator_options.scenario = std::move(options.scenario);
+  RIVULET_ASSIGN_OR_RETURN(served.coordinator, Coordinator::Create(std::move(coordinator_options)));
+  return served;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,35 @@
+// One run as a coordinator process serves it: made from its scenario, and told of as it goes.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cli/run/progress.h"
+#include "coordinator/coordinator.h"
+#include "engine/profile/step_monitor.h"
+#include "federated/plan/plan.h"
+#include "federated/scenario/scenario.h"
+
+namespace rivulet {
+
+// As a JSON line on stdout.
+void PrintEventRow(const EventRow& event);
+// To `progress`, or, with `json`, to stdout. `progress` must outlive the run.
+CoordinatorObserver ObserveRun(RoundProgress& progress, bool json);
+
+struct ServedRunOptions {
+  Scenario scenario;
+  std::shared_ptr<const Plan> plan;  // built elsewhere; null: from the scenario, or what the resumed run keeps
+  std::string db, resume;
+  CoordinatorObserver observer;
+  Instruments instruments;
+};
+struct ServedRun {
+  std::shared_ptr<Evaluator> evaluator;  // outlives the coordinator
+  std::shared_ptr<Coordinator> coordinator;
+};
+// Makes plan, model and evaluator, and the coordinator. Training data stays with the clients, and the model as it was
+// read is not needed while the run goes on. Errors name the scenario where its model is at fault.
+StatusOr<ServedRun> MakeServedRun(ServedRunOptions options);
+
+}  // namespace rivulet

@@ -1,0 +1,54 @@
+// What operators ask of a coordinator, answered from its runs, its roster and its history: the audit first, then the
+// deed. Bans and approvals are rows of the history, and so outlive the process.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinator/control/roster.h"
+#include "coordinator/history/history.h"
+#include "coordinator/host/coordinator_host.h"
+#include "engine/base/mutex.h"
+#include "federated/transport/control_api.h"
+
+namespace rivulet {
+
+struct ControlOptions {
+  CoordinatorHost* host = nullptr;  // these two must outlive the control
+  Roster* roster = nullptr;
+  std::string db_path;
+  std::function<int64_t()> now_unix_ms;
+  // Begins a run and gives its id; null: this coordinator serves what it was started with.
+  std::function<StatusOr<std::string>(const RunSubmission& submission)> start;
+};
+
+// Thread-safe; commands are carried out one at a time.
+class Control final : public ControlApi {
+ public:
+  // Puts into force what operators have said of clients before. Errors as History::Open.
+  static StatusOr<std::unique_ptr<Control>> Create(ControlOptions options);
+
+  StatusOr<std::vector<RunState>> Runs(const OperatorCaller& caller) override;
+  StatusOr<ClientPage> Clients(const OperatorCaller& caller, const std::string& after) override;
+  StatusOr<std::vector<AuditEntry>> Audit(const OperatorCaller& caller) override;
+  StatusOr<std::string> Command(const OperatorCaller& caller, const OperatorCommand& command) override;
+  StatusOr<std::string> StartRun(const OperatorCaller& caller, const RunSubmission& submission) override;
+
+ private:
+  Control(ControlOptions options, std::unique_ptr<History> history)
+      : options_(std::move(options)), history_(std::move(history)) {}
+  Status Recall();
+  // By id, or by name the newest; "": the only one that is not over. NOT_FOUND, INVALID_ARGUMENT: which there are.
+  StatusOr<std::shared_ptr<Coordinator>> FindRun(const std::string& run) const;
+  StatusOr<std::string> Decide(const AuditRow& row) REQUIRES(mutex_);
+  StatusOr<std::string> Steer(AuditRow row, const std::string& run) REQUIRES(mutex_);
+
+  const ControlOptions options_;
+  const std::unique_ptr<History> history_;
+  Mutex mutex_;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,249 @@
+#include "coordinator/control/roster.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/base/display_name.h"
+
+namespace rivulet {
+namespace {
+
+// Names cost memory and anybody may try some: of those who were never admitted so many are remembered.
+constexpr size_t kMostRefused = 20'000, kMostKnocks = 1000;
+constexpr int64_t kPatienceMs = 30'000;  // of a slow machine or network
+constexpr size_t kLongestError = 300;    // bytes of a sentence
+
+std::string Shortened(std::string_view sentence) {
+  if (sentence.size() <= kLongestError) return std::string(sentence);
+  size_t end = kLongestError;
+  while (end > 0 && (static_cast<unsigned char>(sentence[end]) & 0xc0) == 0x80) --end;  // not within a character
+  return std::string(sentence.substr(0, end)) + "…";
+}
+
+const Status& StatusOf(const Status& status) { return status; }
+template <typename T>
+const Status& StatusOf(const StatusOr<T>& result) {
+  return result.status();
+}
+
+}  // namespace
+
+Status Roster::CheckBan(const std::string& client_id) const {
+  const auto found = banned_.find(client_id);
+  if (found == banned_.end()) return absl::OkStatus();
+  return PermissionDenied("client '{}' is banned here{}{}; ask who runs the coordinator to approve it",
+                          DisplayText(client_id, 80), found->second.empty() ? "" : ": ", found->second);
+}
+
+Roster::Entry* Roster::EntryOf(const std::string& client_id) {
+  const auto found = entries_.find(client_id);
+  if (found != entries_.end()) return &found->second;
+  return entries_.size() < kMostRefused ? &entries_[client_id] : nullptr;
+}
+
+void Roster::Heard(const Caller& caller, int64_t expected_in_ms) {
+  Entry& entry = entries_[caller.name];
+  entry.seen = now_();
+  entry.expected_by = entry.seen + expected_in_ms + kPatienceMs;
+  entry.serial = caller.certificate_serial;
+  entry.valid_until = caller.certificate_until * 1000;
+}
+
+void Roster::NoteError(const std::string& client_id, std::string_view sentence) {
+  Entry* const entry = EntryOf(client_id);
+  if (entry == nullptr) return;
+  entry->error = Shortened(sentence);
+  entry->error_at = now_();
+}
+
+// Of who has a task to do the next poll is its heartbeat; of who has none, when the answer said, or when the transport
+// lets go of the poll.
+StatusOr<PollReply> Roster::Poll(const PollRequest& request) {
+  const Caller& caller = request.caller;
+  const bool tier = request.serves.kind == Serves::Kind::kNames;
+  PollRequest admitted = request;
+  std::vector<RefusedName> refused;
+  {
+    MutexLock lock(mutex_);
+    RIVULET_RETURN_IF_ERROR(CheckBan(caller.name));
+    std::erase_if(admitted.serves.names, [&](const ServedName& served) REQUIRES(mutex_) {
+      Status ban = CheckBan(served.name);
+      const bool banned = !ban.ok();
+      if (banned) refused.push_back({served.name, std::move(ban)});
+      return banned;
+    });
+  }
+  StatusOr<PollReply> reply = api_.Poll(admitted);
+  MutexLock lock(mutex_);
+  if (!reply.ok()) {
+    NoteError(caller.name, Message(reply.status()));
+    return reply;
+  }
+  const int64_t expected = reply->wait_ms + (reply->tasks.empty() ? request.hold_ms : 0);
+  Heard(caller, expected);
+  entries_[caller.name].tier = tier;
+  for (const ServedName& served : admitted.serves.names) {
+    const auto turned = std::ranges::find(reply->refused_names, served.name, &RefusedName::name);
+    if (turned != reply->refused_names.end()) {
+      NoteError(served.name, Message(turned->reason));
+      continue;
+    }
+    Heard({.name = served.name}, expected);
+    entries_[served.name].via = caller.name;
+  }
+  if (!tier) entries_[caller.name].via.clear();
+  reply->refused_names.insert(reply->refused_names.end(), refused.begin(), refused.end());
+  return reply;
+}
+
+template <typename Ask>
+auto Roster::PassOn(const Caller& caller, const Ask& ask) -> decltype(ask()) {
+  {
+    MutexLock lock(mutex_);
+    RIVULET_RETURN_IF_ERROR(CheckBan(caller.name));
+  }
+  auto answer = ask();
+  if (!answer.ok()) {
+    MutexLock lock(mutex_);
+    if (entries_.contains(caller.name)) NoteError(caller.name, Message(StatusOf(answer)));
+  }
+  return answer;
+}
+
+StatusOr<std::unique_ptr<ChunkReader>> Roster::Fetch(const Caller& caller, const BlobId& blob, int64_t offset) {
+  return PassOn(caller, [&] { return api_.Fetch(caller, blob, offset); });
+}
+
+StatusOr<std::unique_ptr<ChunkWriter>> Roster::Submit(const Caller& caller, const Submission& submission) {
+  return PassOn(caller, [&] { return api_.Submit(caller, submission); });
+}
+
+Status Roster::Fail(const Caller& caller, const TaskFailure& failure) {
+  const Status answer = PassOn(caller, [&] { return api_.Fail(caller, failure); });
+  MutexLock lock(mutex_);
+  if (entries_.contains(caller.name)) NoteError(caller.name, SentenceOf(failure));
+  return answer;
+}
+
+void Roster::TellNews(NewsListener* listener) {
+  {
+    MutexLock lock(news_mutex_);
+    listener_ = listener;
+  }
+  api_.TellNews(listener);
+}
+
+void Roster::Ban(const std::string& client_id, const std::string& reason) {
+  {
+    MutexLock lock(mutex_);
+    banned_[client_id] = Shortened(reason);
+    approved_.erase(client_id);
+    knocks_.erase(client_id);
+  }
+  MutexLock lock(news_mutex_);
+  if (listener_ != nullptr) listener_->OnNews(client_id);
+}
+
+void Roster::Approve(const std::string& client_id) {
+  MutexLock lock(mutex_);
+  banned_.erase(client_id);
+  knocks_.erase(client_id);
+  approved_.insert(client_id);
+}
+
+void Roster::Forget(const std::string& client_id) {
+  MutexLock lock(mutex_);
+  entries_.erase(client_id);
+  knocks_.erase(client_id);
+  approved_.erase(client_id);
+}
+
+bool Roster::approved(const std::string& client_id) const {
+  MutexLock lock(mutex_);
+  return approved_.contains(client_id);
+}
+
+bool Roster::banned(const std::string& client_id) const {
+  MutexLock lock(mutex_);
+  return banned_.contains(client_id);
+}
+
+void Roster::Knocked(const std::string& client_id, const std::string& detail) {
+  MutexLock lock(mutex_);
+  if (banned_.contains(client_id) || (knocks_.size() >= kMostKnocks && !knocks_.contains(client_id))) return;
+  knocks_[client_id] = {Shortened(detail), now_()};
+}
+
+void Roster::Failed(const std::string& client_id, const std::string& sentence) {
+  MutexLock lock(mutex_);
+  if (entries_.contains(client_id)) NoteError(client_id, sentence);
+}
+
+ClientState Roster::StateOf(const std::string& client_id) const {
+  ClientState state{.client_id = client_id, .state = "away"};
+  if (const auto found = entries_.find(client_id); found != entries_.end()) {
+    const Entry& entry = found->second;
+    if (entry.expected_by >= now_()) state.state = "connected";
+    state.via = entry.via;
+    if (entry.tier) state.doing = "tier";
+    state.last_seen_unix_ms = entry.seen;
+    state.error = entry.error;
+    state.error_unix_ms = entry.error_at;
+    state.serial = entry.serial;
+    state.valid_until_unix_ms = entry.valid_until;
+  }
+  if (const auto knock = knocks_.find(client_id); knock != knocks_.end()) {
+    state.state = "waiting";
+    state.detail = knock->second.detail;
+    state.last_seen_unix_ms = knock->second.at;
+  }
+  if (const auto ban = banned_.find(client_id); ban != banned_.end()) {
+    state.state = "banned";
+    state.detail = ban->second;
+  }
+  return state;
+}
+
+std::vector<ClientState> Roster::Clients(const std::string& after, size_t most) const {
+  MutexLock lock(mutex_);
+  std::set<std::string> names;
+  const auto add = [&](const auto& from) {
+    size_t taken = 0;
+    for (auto it = from.upper_bound(after); it != from.end() && taken < most; ++it, ++taken) names.insert(it->first);
+  };
+  add(entries_);
+  add(banned_);
+  add(knocks_);
+  std::vector<ClientState> clients;
+  for (const std::string& name : names) {
+    if (clients.size() >= most) break;
+    clients.push_back(StateOf(name));
+  }
+  return clients;
+}
+
+Roster::Counts Roster::counts() const {
+  MutexLock lock(mutex_);
+  Counts counts;
+  counts.banned = std::ssize(banned_);
+  counts.waiting = std::ssize(knocks_);
+  const int64_t now = now_();
+  for (const auto& [name, entry] : entries_) {
+    if (banned_.contains(name) || entry.tier || entry.seen == 0) continue;
+    ++(entry.expected_by >= now ? counts.connected : counts.away);
+  }
+  return counts;
+}
+
+int64_t Roster::first_certificate_end() const {
+  MutexLock lock(mutex_);
+  int64_t first = 0;
+  const int64_t now = now_();
+  for (const auto& [name, entry] : entries_) {
+    if (entry.valid_until == 0 || entry.expected_by < now) continue;
+    if (first == 0 || entry.valid_until < first) first = entry.valid_until;
+  }
+  return first;
+}
+
+}  // namespace rivulet

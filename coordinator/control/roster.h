@@ -1,0 +1,87 @@
+// A CoordinatorApi that passes calls on and knows who calls: when they were last heard of, by which certificate,
+// through which tier, and what went wrong. It refuses whom an operator has banned, from the next call on.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/base/mutex.h"
+#include "federated/transport/control_api.h"
+#include "federated/transport/coordinator_api.h"
+
+namespace rivulet {
+
+// Thread-safe. Costs a lookup a call, and some 300 bytes a name that took part or was refused lately.
+class Roster final : public CoordinatorApi {
+ public:
+  // `api` must outlive it. `now_unix_ms`: milliseconds since 1970 UTC.
+  Roster(CoordinatorApi& api, std::function<int64_t()> now_unix_ms) : api_(api), now_(std::move(now_unix_ms)) {}
+
+  // PERMISSION_DENIED beside what the api says: the caller is banned. Of a tier that is done to the names it serves.
+  StatusOr<PollReply> Poll(const PollRequest& request) override;
+  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override;
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override;
+  Status Fail(const Caller& caller, const TaskFailure& failure) override;
+  void TellNews(NewsListener* listener) override;
+
+  // Polls of this name that are held are answered with the ban.
+  void Ban(const std::string& client_id, const std::string& reason);
+  // Lifts a ban, and lets in whom nobody else expects.
+  void Approve(const std::string& client_id);
+  // It is as if it had never called, and an approval is withdrawn; a ban stays.
+  void Forget(const std::string& client_id);
+  bool approved(const std::string& client_id) const;
+  bool banned(const std::string& client_id) const;
+  // Somebody called whom nobody expects, for `detail`: an operator may approve it.
+  void Knocked(const std::string& client_id, const std::string& detail);
+  // What it brought was refused, or it could not do its task.
+  void Failed(const std::string& client_id, const std::string& sentence);
+
+  // Whoever has called, is banned, or waits for an operator's word; not what they work on. By name, behind `after`, at
+  // most `most`.
+  std::vector<ClientState> Clients(const std::string& after, size_t most) const;
+  struct Counts {
+    int64_t connected = 0, away = 0, banned = 0, waiting = 0;
+  };
+  Counts counts() const;
+  // Of whoever is connected and has a certificate: when the first of them ends, in milliseconds since 1970; 0: nobody.
+  int64_t first_certificate_end() const;
+
+ private:
+  struct Entry {
+    std::string via, serial, error;
+    bool tier = false;
+    int64_t seen = 0, expected_by = 0;  // when it was heard of, and is to be heard of at the latest
+    int64_t error_at = 0, valid_until = 0;
+  };
+  struct Knock {
+    std::string detail;
+    int64_t at = 0;
+  };
+
+  Status CheckBan(const std::string& client_id) const REQUIRES(mutex_);
+  Entry* EntryOf(const std::string& client_id) REQUIRES(mutex_);  // a new one, as long as there is room; else null
+  void Heard(const Caller& caller, int64_t expected_in_ms) REQUIRES(mutex_);
+  void NoteError(const std::string& client_id, std::string_view sentence) REQUIRES(mutex_);
+  // Passed on, unless the caller is banned; what goes wrong is noted.
+  template <typename Ask>
+  auto PassOn(const Caller& caller, const Ask& ask) -> decltype(ask());
+  ClientState StateOf(const std::string& client_id) const REQUIRES(mutex_);
+
+  CoordinatorApi& api_;
+  const std::function<int64_t()> now_;
+  mutable Mutex mutex_;
+  std::map<std::string, Entry> entries_ GUARDED_BY(mutex_);
+  std::map<std::string, std::string> banned_ GUARDED_BY(mutex_);  // with the reason
+  std::set<std::string> approved_ GUARDED_BY(mutex_);
+  std::map<std::string, Knock> knocks_ GUARDED_BY(mutex_);
+  // Taken alone: news comes under the coordinator's locks.
+  Mutex news_mutex_;
+  NewsListener* listener_ GUARDED_BY(news_mutex_) = nullptr;
+};
+
+}  // namespace rivulet

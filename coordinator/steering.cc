@@ -1,0 +1,169 @@
+// What operators ask of a run.
+#include <algorithm>
+
+#include "coordinator/run_coordinator.h"
+
+namespace rivulet {
+namespace {
+
+using Phase = RunMachine::Phase;
+
+std::string_view PhaseWord(Phase phase) {
+  switch (phase) {
+    case Phase::kWaiting:
+      return "waiting";
+    case Phase::kTraining:
+      return "training";
+    case Phase::kCommitting:
+    case Phase::kAbandoning:
+      return "committing";
+    case Phase::kEvaluating:
+      return "measuring";
+    case Phase::kFinished:
+      return "finished";
+    case Phase::kFailed:
+      return "failed";
+    case Phase::kStopped:
+      return "stopped";
+  }
+  return "";
+}
+
+}  // namespace
+
+bool RunCoordinator::over() const {
+  MutexLock lock(mutex_);
+  return machine_.over();
+}
+
+bool RunCoordinator::stopped() const {
+  MutexLock lock(mutex_);
+  return machine_.phase() == Phase::kStopped;
+}
+
+void RunCoordinator::Steer(Steering steering) {
+  const auto [command, sentence] = [&]() -> std::pair<Operator::Command, std::string_view> {
+    switch (steering) {
+      case Steering::kPause:
+        return {Operator::Command::kPause, "paused by an operator: nothing is drawn until the run is resumed"};
+      case Steering::kResume:
+        return {Operator::Command::kResume, "resumed by an operator"};
+      case Steering::kFinish:
+        return {Operator::Command::kFinishRound, "an operator ends the run once the open round is made"};
+      case Steering::kStop:
+        break;
+    }
+    return {Operator::Command::kStop, "an operator ends the run at once"};
+  }();
+  {
+    MutexLock lock(mutex_);
+    if (machine_.over()) return;
+    const bool ends = steering == Steering::kFinish || steering == Steering::kStop;
+    if (ends) begun_ = true;  // what nobody has called yet can end all the same
+    Say(Note("info", std::string(sentence), machine_.round()));
+    Feed(Operator{command});
+    changed_.NotifyAll();
+  }
+  Drain();
+}
+
+// An upload that is on its way is cut off, as its end would only be refused.
+bool RunCoordinator::Remove(const std::string& client_id, const std::string& reason) {
+  bool known = false;
+  {
+    MutexLock lock(mutex_);
+    known = machine_.knows(client_id);
+    if (known && !machine_.over()) {
+      std::vector<TaskId> tasks;
+      for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
+        const Lease* const lease = machine_.LeaseOf(client_id, kind);
+        if (lease != nullptr && !lease->resolved()) tasks.push_back(lease->task);
+      }
+      Say(Note("warning", fmt::format("client '{}' is sent away: {}", client_id, reason), machine_.round()));
+      Feed(Left{client_id, reason});
+      for (const TaskId& task : tasks) {
+        const Lease* const lease = machine_.FindLease(task);
+        if (lease == nullptr || lease->state == Lease::State::kDropped) intake_.Cancel(task, reason);
+      }
+      called_.erase(client_id);
+    }
+  }
+  Drain();
+  return known;
+}
+
+// Every wait says for what and until when.
+std::string RunCoordinator::WhatIsAwaited() {
+  if (machine_.over()) return machine_.reason();
+  if (machine_.phase() != Phase::kTraining) return machine_.Awaited(Now());
+  std::string first;
+  int64_t awaited = 0;
+  for (const Lease& lease : machine_.leases()) {
+    if (lease.resolved() || lease.state == Lease::State::kHeld) continue;
+    if (awaited++ == 0) first = lease.client_id;
+  }
+  const auto asked = static_cast<int64_t>(machine_.leases().size());
+  std::string text =
+      fmt::format("{} of {} updates of round {} are in",
+                  machine_.CountInState(Lease::State::kFolded) + machine_.CountInState(Lease::State::kHeld), asked,
+                  machine_.round());
+  if (awaited > 0) text += fmt::format("; waiting for client '{}'", first);
+  if (awaited > 1) text += fmt::format(" and {} more", awaited - 1);
+  if (const TimeMs deadline = machine_.deadline(); deadline != 0 && awaited > 0) {
+    text += fmt::format(", at most {} s more", std::max<int64_t>(deadline - Now(), 0) / 1000);
+  }
+  if (machine_.stopping()) text += "; then the run ends";
+  if (machine_.paused()) text += "; then it is paused";
+  return text;
+}
+
+// The row of an attempt has these sums already.
+void RunCoordinator::CountTotals(const PendingAttempt& pending) {
+  if (pending.attempt.kind != TaskKind::kTrain) return;
+  const RoundRow row = RoundOf(pending.attempt, pending.end);
+  ++(row.status == "committed" ? totals_.committed : totals_.abandoned);
+  totals_.folded += row.folded;
+  totals_.refused += row.refused;
+  totals_.dropped += row.dropped;
+  totals_.failed += row.failed;
+  totals_.bytes_up += row.bytes_up;
+  totals_.bytes_down += row.bytes_down;
+}
+
+RunStanding RunCoordinator::Standing() {
+  MutexLock lock(mutex_);
+  RunStanding standing;
+  RunState& state = standing.state;
+  state.run_id = run_id_;
+  state.name = options_.scenario.run.name;
+  state.state = PhaseWord(machine_.phase());
+  state.paused = machine_.paused();
+  state.stopping = machine_.stopping() && !machine_.over();
+  state.awaits = WhatIsAwaited();
+  state.rounds = options_.scenario.run.rounds;
+  state.round = machine_.over() ? machine_.committed_round() : std::min(machine_.round(), state.rounds);
+  state.attempt = machine_.attempt();
+  state.folded = machine_.CountInState(Lease::State::kFolded) + machine_.CountInState(Lease::State::kHeld);
+  state.clients = machine_.known_clients();
+  standing.totals = totals_;
+  const int64_t ago = NowUnixMs() - Now();
+  for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
+    const std::vector<Lease> leases = machine_.leases(kind);
+    if (kind == TaskKind::kTrain) state.selected = std::ssize(leases);
+    if (machine_.over()) continue;
+    for (const Lease& lease : leases) {
+      if (lease.resolved()) continue;
+      const TaskEntry* const entry = EntryOf(lease.task);
+      const TimeMs since = entry == nullptr ? 0 : entry->taken ? *entry->taken : entry->offered;
+      standing.work.push_back({.client_id = lease.client_id,
+                               .via = lease.via,
+                               .task = lease.task,
+                               .round = kind == TaskKind::kTrain ? lease.base_round + 1 : lease.base_round,
+                               .state = std::string(Name(lease.state)),
+                               .since_unix_ms = since == 0 ? 0 : since + ago});
+    }
+  }
+  return standing;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,42 @@
+// Serves a ControlApi over gRPC, to operators alone. Internal to this folder.
+#pragma once
+
+#include <memory>
+
+#include "engine/base/executor.h"
+#include "federated/transport/control_api.h"
+#include "federated/transport/security.h"
+#include "proto/rpc/control.grpc.pb.h"
+
+namespace rivulet {
+
+// Each call asks `security` who it is and then `api`, on threads of their own: starting a run takes seconds, and no
+// client is to wait for it.
+class ControlService final : public rpc::Control::CallbackService {
+ public:
+  // `api` and `security` must outlive it.
+  ControlService(ControlApi& api, ServerSecurity& security);
+
+  grpc::ServerUnaryReactor* Runs(grpc::CallbackServerContext* context, const rpc::RunsRequestProto* request,
+                                 rpc::RunsReplyProto* reply) override;
+  grpc::ServerUnaryReactor* Clients(grpc::CallbackServerContext* context, const rpc::ClientsRequestProto* request,
+                                    rpc::ClientsReplyProto* reply) override;
+  grpc::ServerUnaryReactor* Audit(grpc::CallbackServerContext* context, const rpc::AuditRequestProto* request,
+                                  rpc::AuditReplyProto* reply) override;
+  grpc::ServerUnaryReactor* Command(grpc::CallbackServerContext* context, const rpc::CommandRequestProto* request,
+                                    rpc::CommandReplyProto* reply) override;
+  grpc::ServerUnaryReactor* StartRun(grpc::CallbackServerContext* context, const rpc::StartRunRequestProto* request,
+                                     rpc::StartRunReplyProto* reply) override;
+  // What was asked is answered; nothing more may come.
+  void Drain() { calls_.reset(); }
+
+ private:
+  template <typename Ask>
+  grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, Ask ask);
+
+  ControlApi& api_;
+  ServerSecurity& security_;
+  std::unique_ptr<Executor> calls_;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,152 @@
+"""A running coordinator as its operators meet it, over mutual TLS and as processes: who takes part and who may, runs that are
+submitted, paused, ended; what a restart knows of it; and that nobody else may."""
+import json
+import re
+import signal
+import threading
+
+from harness import RivuletTest, main
+
+DB = "operations.sqlite"
+CLIENTS = 3
+SETS = ["--set", f"data.partition.clients={CLIENTS}", "--set", f"server.clients_per_round={CLIENTS}"]
+
+
+class Operations(RivuletTest):
+    def setUp(self):
+        super().setUp()
+        self.run_rivulet("ca", "init", "--name", "study", code=0)
+        for name, *more in (["coordinator/localhost", "--host", "127.0.0.1"], ["operator/alice"]):
+            self.run_rivulet("ca", "issue", name, *more, "--out", name.split("/")[0], code=0)
+        self.run_rivulet("data", "partition", self.scenario, "--out", self.path("clients"), *SETS, code=0)
+        self.names = sorted(path.stem for path in (self.folder / "clients").glob("*.tfrecord"))
+        for name in self.names:
+            self.run_rivulet("ca", "issue", f"client/{name}", "--out", name, code=0)
+        self.logs, self.readers = {}, {}
+
+    def follow(self, process, name):
+        lines = self.logs.setdefault(name, [])
+        self.readers[name] = threading.Thread(target=lambda: lines.extend(iter(process.stderr.readline, "")), daemon=True)
+        self.readers[name].start()
+        return process
+
+    def start_coordinator(self, *arguments, port=0):
+        process = self.start("coordinator", *arguments, "--listen", f"127.0.0.1:{port}", "--tls", "coordinator", "--db", DB)
+        line = process.stdout.readline()
+        match = re.fullmatch(r"listening on 127\.0\.0\.1:(\d+)\n", line)
+        if not match:
+            self.fail(f"{line}{process.stderr.read()}")
+        self.port = int(match.group(1))
+        return self.follow(process, "coordinator")
+
+    def start_client(self, name):
+        return self.follow(self.start("client", "--coordinator", f"127.0.0.1:{self.port}", "--tls", name, "--data",
+                                      f"train=clients/{name}.tfrecord", "--state", f"state-{name}"), name)
+
+    def operate(self, *arguments, code=0, tls="operator"):
+        return self.run_rivulet(*arguments, "--coordinator", f"127.0.0.1:{self.port}", "--tls", tls, code=code)
+
+    def table(self, *arguments):
+        return json.loads(self.operate(*arguments, "--json").out)
+
+    def clients(self):
+        return {row["client_id"]: row for row in self.table("clients")}
+
+    def status(self, run=None):
+        return self.table("status", *([run] if run else []))[0]
+
+    def ends(self, process, name, code=0):
+        process.wait(timeout=60)
+        self.readers[name].join(timeout=10)
+        self.assertEqual(process.returncode, code, "".join(self.logs[name]))
+
+    def said(self, name, pattern):
+        try:
+            self.wait_for(lambda: re.search(pattern, "".join(self.logs[name])), f"{name} to say '{pattern}'")
+        except AssertionError as missing:
+            self.fail(f"{missing}; it said {''.join(self.logs[name])}")
+
+    def test_runs_that_are_submitted_paused_and_ended_outlived_by_their_clients(self):
+        coordinator = self.start_coordinator()
+        processes = {name: self.start_client(name) for name in self.names}
+        for name in self.names:
+            self.said(name, "waiting: the next run")
+        self.assertEqual(self.table("status"), [])
+
+        first = json.loads(self.operate("submit", self.scenario, *SETS, "--rounds", "2", "--json").out)["run_id"]
+        self.wait_for(lambda: self.status(first)["state"] == "finished", "the first run's end")
+        self.assertEqual(self.status(first)["round"], 2)
+        self.simulate(*SETS, "--rounds", 2, db="alone.sqlite")
+        self.assertEqual(self.digests(DB, first), self.digests("alone.sqlite"))
+
+        # The second goes on for as long as this test likes.
+        self.operate("submit", self.scenario, *SETS, "--rounds", "100000", "--set", "run.name=second")
+        self.wait_for(lambda: self.status("second")["round"] > 2, "rounds of the second run")
+        self.assertIn("is paused: ", self.operate("pause", "second", "--reason", "maintenance").out)
+        self.wait_for(lambda: self.status("second")["state"] == "waiting", "the open round's end")
+        paused = self.status("second")
+        self.assertTrue(paused["paused"])
+        self.assertRegex(paused["awaits"], r"the run is paused by its operator; round \d+ starts when it is resumed")
+        clients = self.clients()
+        self.assertEqual(sorted(clients), self.names)
+        for row in clients.values():
+            self.assertEqual((row["state"], row["task_id"], row["parent_id"]), ("connected", None, None), row)
+            self.assertGreaterEqual(row["certificate_days_left"], 300)
+        self.operate("resume", "second")
+        self.wait_for(lambda: self.status("second")["round"] > paused["round"], "rounds after the pause")
+        self.operate("stop", "second")
+        self.wait_for(lambda: self.status("second")["state"] == "stopped", "the second run's end")
+
+        # Nobody else may do any of it, and an operator may not train.
+        for arguments in (["status"], ["clients"], ["abort"], ["clients", "ban", self.names[0]]):
+            result = self.operate(*arguments, code=1, tls=self.names[0])
+            self.assertIn("is the folder of 'client/", result.err)
+        result = self.run_rivulet("client", "--coordinator", f"127.0.0.1:{self.port}", "--tls", "operator", "--data",
+                                  f"train=clients/{self.names[0]}.tfrecord", code=1)
+        self.assertIn("is the folder of 'operator/alice'", result.err)
+
+        self.assertEqual([(row["operator_id"], row["action"], row["detail"]) for row in self.table("clients", "audit")],
+                         [("alice", "submit", None), ("alice", "submit", None), ("alice", "pause", "maintenance"),
+                          ("alice", "resume", None), ("alice", "stop", None)])
+        self.assertEqual(self.query("SELECT count(*), count(serial) FROM audit", db=DB), [(5, 5)])
+        coordinator.send_signal(signal.SIGTERM)
+        self.ends(coordinator, "coordinator")
+        for name, process in processes.items():
+            self.assertIsNone(process.poll(), f"{name} waits for its coordinator")
+            process.send_signal(signal.SIGTERM)
+            self.ends(process, name)
+
+    def test_a_banned_client_is_out_at_once_and_after_a_restart(self):
+        run = [self.scenario, *SETS, "--rounds", "100000"]
+        coordinator = self.start_coordinator(*run)
+        processes = {name: self.start_client(name) for name in self.names}
+        self.wait_for(lambda: self.status()["round"] > 2, "some rounds")
+        noisy, rest = self.names[0], self.names[1:]
+        self.assertEqual(self.operate("clients", "ban", noisy, "--reason", "it sends noise").out,
+                         f"client '{noisy}' is banned\n")
+        self.ends(processes[noisy], noisy, code=1)
+        self.assertIn(f"client '{noisy}' is banned here: it sends noise", "".join(self.logs[noisy]))
+        made = self.status()["round"]
+        self.wait_for(lambda: self.status()["round"] > made + 2, "rounds without it")
+        self.assertEqual(self.clients()[noisy]["state"], "banned")
+
+        coordinator.send_signal(signal.SIGKILL)
+        coordinator.wait()
+        coordinator = self.start_coordinator(*run, "--resume", "latest", port=self.port)
+        self.wait_for(lambda: self.status()["round"] > made + 4, "rounds after the restart")
+        again = self.start_client(noisy)
+        self.ends(again, noisy, code=1)
+        self.assertEqual(self.clients()[noisy]["detail"], "it sends noise")
+        self.assertEqual(self.query("SELECT status FROM clients WHERE client_id = ?", noisy, db=DB), [("banned",)])
+
+        # At once: what is on its way is lost, and the process ends as one that was asked to.
+        self.operate("abort")
+        self.ends(coordinator, "coordinator")
+        self.assertRegex(self.logs["coordinator"][-1], "to go on: rivulet coordinator ")
+        for name in rest:
+            processes[name].send_signal(signal.SIGTERM)
+            self.ends(processes[name], name)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,5 @@
 """The package, the man pages, the completion, the service and the manifests. What a machine lacks a tool for is skipped by name."""
+import json
 import os
 import pathlib
 import re
@@ -55,6 +56,31 @@ class Manual(RivuletTest):
                 self.assertEqual(code, 0, printed)
                 self.assertNotIn("warning", printed)
                 self.assertIn("SYNOPSIS", printed)
+
+
+class Watching(unittest.TestCase):
+    """What deploy/ has for Prometheus and Grafana speaks of metrics that there are (docs/operations.md, which a test of the
+    coordinator holds against what it tells)."""
+
+    def known(self):
+        page = (ROOT / "docs/operations.md").read_text()
+        return set(re.findall(r"`((?:rivulet|process)_[a-z_]+)`", page))
+
+    def test_rules_and_dashboard_name_no_other_metric(self):
+        rules = (DEPLOY / "prometheus/rivulet-alerts.yml").read_text()
+        dashboard = json.loads((DEPLOY / "grafana/rivulet.json").read_text())
+        expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+        self.assertGreater(len(expressions), 9)
+        for text in (rules, *expressions):
+            named = set(re.findall(r"\b(?:rivulet|process)_[a-z_]+", text))
+            self.assertTrue(named)
+            self.assertLessEqual(named, self.known())
+
+    @needs("promtool")
+    def test_promtool_takes_the_rules_and_what_they_are_to_say(self):
+        for command in (["check", "rules", "rivulet-alerts.yml"], ["test", "rules", "rivulet-alerts-test.yml"]):
+            code, printed = run("promtool", *command, cwd=DEPLOY / "prometheus")
+            self.assertEqual(code, 0, printed)
 
 
 class Completion(RivuletTest):

@@ -1,0 +1,33 @@
+// What a coordinator tells Prometheus: a pure function from what it is at to the text of its exposition format 0.0.4.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "coordinator/control/roster.h"
+#include "coordinator/coordinator.h"
+
+namespace rivulet {
+
+class CoordinatorHost;
+
+struct MetricsSnapshot {
+  std::string version;  // of the program
+  double started = 0;   // of the process; seconds since 1970
+  int64_t resident_bytes = 0;
+  std::vector<RunStanding> runs;
+  Roster::Counts clients;
+  int64_t first_certificate_end_unix_ms = 0;  // of those who are connected; 0: no certificate
+};
+
+inline constexpr char kMetricsContentType[] = "text/plain; version=0.0.4; charset=utf-8";
+
+// Every metric has its HELP and TYPE, names are sorted as they stand in docs/operations.md, and label values are
+// escaped.
+std::string MetricsText(const MetricsSnapshot& snapshot);
+
+// As it is now. `started`: of the process, seconds since 1970.
+MetricsSnapshot TakeMetrics(const CoordinatorHost& host, const Roster& roster, std::string version, double started);
+
+}  // namespace rivulet

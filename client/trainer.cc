@@ -134,7 +134,9 @@ class LocalTrainer : public Trainer {
 
   void Observe(RunObserver* observer) override { observer_ = observer; }
 
+  // Somebody who looks at steps is shown each client's.
   int MostLanes(TaskKind kind, int64_t examples) override {
+    if (monitor_ != nullptr && monitor_->MayRecord()) return 1;
     const LaneStep* const step = LanesFor(kind, examples);
     return step == nullptr ? 1 : step->most();
   }
@@ -214,7 +216,7 @@ class LocalTrainer : public Trainer {
 
   // Null: such tasks are trained one by one.
   LaneStep* LanesFor(TaskKind kind, int64_t size) {
-    if (kind != TaskKind::kTrain || size <= 0 || monitor_ != nullptr || !kept_.empty()) return nullptr;
+    if (kind != TaskKind::kTrain || size <= 0 || !kept_.empty()) return nullptr;
     const auto found = passes_.find(kind);
     if (found == passes_.end() || !TakesOneStep(found->second, size) || found->second[0].end != nullptr ||
         !plan_.flat_names().broadcast.empty()) {

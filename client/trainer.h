@@ -69,7 +69,7 @@ class Trainer {
                                                    StepMonitor* monitor = nullptr, LoopBudget loops = {});
   virtual ~Trainer() = default;
   // How many tasks of a kind, each of so many examples, Train takes at once; 1: one. Several share one base model and
-  // version, their clients keep nothing and each takes one step.
+  // version, their clients keep nothing and each takes one step, which nobody records at the moment.
   virtual int MostLanes(TaskKind kind, int64_t examples) = 0;
   // A result per lane, in their order. Of several lanes, parts are made while they are read (MadePart), and time is
   // shared out evenly. The same (task's stream key, base version, ordinal; base model; data) gives the

@@ -109,7 +109,7 @@ ProfileServer::~ProfileServer() {
 // The first look is a relaxed load, as this is asked in every step of every thread; only when somebody waits do threads
 // contend for the steps that are wanted.
 bool ProfileServer::Wants() {
-  if (open_steps_.load(std::memory_order_relaxed) <= 0) return false;
+  if (!MayWant()) return false;
   int64_t open = open_steps_.load();
   while (open > 0)
     if (open_steps_.compare_exchange_weak(open, open - 1)) return true;

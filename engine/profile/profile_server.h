@@ -32,6 +32,7 @@ class ProfileServer final : public RunSink {
   ~ProfileServer() override;
 
   bool Wants() override;
+  bool MayWant() const override { return open_steps_.load(std::memory_order_relaxed) > 0; }
   void Take(const RecordedRun& run) override;
   void Lost() override { open_steps_.fetch_add(1); }
 

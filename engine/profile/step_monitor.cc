@@ -1,8 +1,14 @@
 #include "engine/profile/step_monitor.h"
 
+#include <algorithm>
+
 #include "engine/base/check.h"
 
 namespace rivulet {
+
+bool StepMonitor::MayRecord() const {
+  return std::ranges::any_of(sinks_, [](const RunSink* sink) { return sink->MayWant(); });
+}
 
 std::unique_ptr<RunRecorder> StepMonitor::Take() {
   {

@@ -29,6 +29,9 @@ class RunSink {
   virtual ~RunSink() = default;
   // Asked before every run; an atomic load where the answer is mostly no.
   virtual bool Wants() = 0;
+  // Whether Wants may say yes now: asked by who could do several runs at once, of which none can be recorded. Another
+  // atomic load; nothing is promised by it.
+  virtual bool MayWant() const { return true; }
   // A run that had been wanted when it began; on the thread that ran it. The programs live during the call.
   virtual void Take(const RecordedRun& run) = 0;
   // A run that had been wanted did not end well and is not told of.
@@ -40,6 +43,8 @@ class StepMonitor {
  public:
   // All must outlive the monitor and its runs. At most 8.
   explicit StepMonitor(std::vector<RunSink*> sinks) : sinks_(std::move(sinks)) {}
+  // Whether a run that began now may be recorded.
+  bool MayRecord() const;
 
  private:
   friend class MonitoredRun;

@@ -160,7 +160,8 @@ class JsonTraceFile final : public TraceFile {
     Write(event);
   }
 
-  bool Wants() override { return !detail_over_.load(std::memory_order_relaxed); }
+  bool Wants() override { return MayWant(); }
+  bool MayWant() const override { return !detail_over_.load(std::memory_order_relaxed); }
 
   // Formatting is done outside of the lock by the thread that ran the step, so that threads wait for each other only
   // while bytes are copied.

@@ -10,6 +10,7 @@
 
 #include "client/pass_programs.h"
 #include "engine/graphdef/graph_def.h"
+#include "engine/profile/step_monitor.h"
 #include "federated/plan/example_source.h"
 #include "federated/plan/flat_scope.h"
 #include "federated/random/streams.h"
@@ -389,6 +390,27 @@ TEST(TrainerTest, PlansThatLanesCannotRun_HaveOne) {
   Scenario statistics = one;
   statistics.model.preset = "resnet8";
   EXPECT_EQ(lanes(statistics, 2), 1) << "statistics that are sent along";
+}
+
+// Every run of the command line has a monitor, whether or not somebody looks.
+TEST(TrainerTest, MonitorThatNobodyUses_LeavesTheLanes) {
+  struct Sink final : RunSink {
+    bool Wants() override { return MayWant(); }
+    bool MayWant() const override { return open; }
+    void Take(const RecordedRun&) override { ++runs; }
+    bool open = false;
+    int runs = 0;
+  } sink;
+  StepMonitor monitor({&sink});
+  Scenario scenario = LocalScenario();
+  scenario.client.epochs = 1;
+  const auto plan = LocalPlan(scenario);
+  ASSERT_OK_AND_ASSIGN(const auto trainer, Trainer::Create(std::make_shared<PassPrograms>(plan), &monitor));
+  EXPECT_GE(trainer->MostLanes(TaskKind::kTrain, 7), 2);
+  sink.open = true;
+  EXPECT_EQ(trainer->MostLanes(TaskKind::kTrain, 7), 1);
+  ASSERT_OK(TrainOne(*trainer, LocalTask(), "a", *PatternModel(*plan), *Examples(DigitRecords(7), *plan)));
+  EXPECT_EQ(sink.runs, 1);
 }
 
 TEST(TrainerTest, LanesThatDoNotGoTogether_AreRefused) {

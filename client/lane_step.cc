@@ -30,6 +30,7 @@ class LaneStep::LanePart final : public MadePart {
 };
 
 LaneStep::LaneStep(std::shared_ptr<const LaneProgram> program) : program_(std::move(program)) {}
+LaneStep::~LaneStep() = default;
 
 std::unique_ptr<LaneStep> LaneStep::Create(std::shared_ptr<const LaneProgram> program,
                                            std::span<const PartPlaces> parts) {

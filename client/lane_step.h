@@ -40,6 +40,7 @@ class LaneStep {
   // Null: the program cannot make what the parts say, or its lanes are so large that they gain nothing together.
   static std::unique_ptr<LaneStep> Create(std::shared_ptr<const LaneProgram> program,
                                           std::span<const PartPlaces> parts);
+  ~LaneStep();  // where LanePart is known
 
   int most() const { return most_; }                 // lanes, 2 to kMostLanes
   size_t bytes() const { return bytes_; }            // of memory, 64-byte aligned, that Use is to be given

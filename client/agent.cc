@@ -14,6 +14,9 @@ namespace {
 // connection's own pause between two tries.
 constexpr int64_t kLongestBetweenTriesMs = 2500;
 
+// How soon a machine that was busy is looked at again.
+constexpr int64_t kAskAgainMs = 10'000;
+
 BackoffOptions OfCalls(BackoffOptions options) {
   options.max_ms = std::min(options.max_ms, kLongestBetweenTriesMs);
   return options;
@@ -31,10 +34,11 @@ Agent::Agent(CoordinatorApi& api, AgentOptions options)
 Status Agent::Run() {
   EnterWorkerThread();
   const AgentObserver& observer = options_.observer;
-  TaskRunner runner(api_, *artifacts_, stop_,
-                    {.calls = {OfCalls(options_.backoff), options_.chunk_bytes, observer.on_retry},
-                     .instruments = options_.instruments,
-                     .states = options_.states.get()});
+  TaskRunner runner(
+      api_, *artifacts_, stop_,
+      {.calls = {OfCalls(options_.backoff), options_.chunk_bytes, options_.max_upload_rate, observer.on_retry},
+       .instruments = options_.instruments,
+       .states = options_.states.get()});
   PollRequest request;
   request.caller = {.name = options_.client_id, .certificate_serial = options_.certificate_serial, .session = session_};
   request.capabilities.version = options_.version;
@@ -46,6 +50,11 @@ Status Agent::Run() {
   Backoff idle(options_.backoff, caller.name);
   Heartbeat heartbeat(api_, stop_);
   for (;;) {
+    if (const std::string why = options_.unwilling ? options_.unwilling() : ""; !why.empty()) {
+      if (observer.on_wait) observer.on_wait({why}, kAskAgainMs);
+      if (!stop_.Sleep(kAskAgainMs)) return Cancelled("stopped");
+      continue;
+    }
     const StatusOr<PollReply> polled = runner.Poll(request);
     if (absl::IsNotFound(polled.status()) && !caller.run_id.empty()) {
       caller.run_id.clear();  // the coordinator serves another run by now: this client works for that one

@@ -32,8 +32,13 @@ struct AgentOptions {
   BoundData data;
   BackoffOptions backoff;
   int64_t chunk_bytes = 256 * 1024;
+  int64_t max_upload_rate = 0;  // bytes a second; 0: as fast as it goes
   AgentObserver observer;
   Instruments instruments;
+  int64_t memory_budget = 0;  // bytes that a task may take at its height; 0: any
+  // Asked before each poll: why no task is wanted now, a sentence for on_wait; "", or null: one is. Without a poll the
+  // coordinator passes this client over.
+  std::function<std::string()> unwilling;
   int64_t hold_ms = 20'000;                  // how long a poll may wait for its answer when there is nothing to do
   std::function<void(int64_t ms)> sleep;     // null: the wall clock
   std::shared_ptr<ArtifactCache> artifacts;  // null: its own; agents in one process may share

@@ -16,6 +16,7 @@ StatusOr<std::shared_ptr<const PlanArtifacts>> ArtifactCache::Plan(const Digest&
     RIVULET_ASSIGN_OR_RETURN(std::string bytes, fetch());
     auto artifacts = std::make_shared<PlanArtifacts>();
     RIVULET_ASSIGN_OR_RETURN(artifacts->plan, rivulet::Plan::Open(std::move(bytes)));
+    if (check_) RIVULET_RETURN_IF_ERROR(check_(*artifacts->plan));
     if (artifacts->plan->external()) {
       return WithReason(
           FailedPrecondition(

@@ -89,9 +89,12 @@ class ArtifactCache {
   using FetchFn = PlanArtifacts::FetchFn;
 
   // With `only_kernels` ("native", "portable") plans that ask for others are refused. Decoded examples are kept within
-  // `rows`; null: within kDefaultRowBytes.
-  explicit ArtifactCache(std::string only_kernels = "", std::shared_ptr<RowBudget> rows = nullptr)
+  // `rows`; null: within kDefaultRowBytes. `check` is asked about every plan that was opened, before anything is made
+  // of it, and its error is why the plan cannot be used; null: nobody is asked.
+  explicit ArtifactCache(std::string only_kernels = "", std::shared_ptr<RowBudget> rows = nullptr,
+                         std::function<Status(const rivulet::Plan&)> check = nullptr)
       : only_kernels_(std::move(only_kernels)),
+        check_(std::move(check)),
         rows_(rows != nullptr ? std::move(rows) : std::make_shared<RowBudget>(kDefaultRowBytes)) {}
   static constexpr int64_t kDefaultRowBytes = 1'024'000'000;
 
@@ -106,6 +109,7 @@ class ArtifactCache {
 
  private:
   const std::string only_kernels_;
+  const std::function<Status(const rivulet::Plan&)> check_;
   const std::shared_ptr<RowBudget> rows_;
   DigestCache<PlanArtifacts> plans_{4};
   DigestCache<Model> models_{2};

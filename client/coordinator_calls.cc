@@ -85,6 +85,7 @@ StatusOr<SubmitResult> CoordinatorCalls::Submit(const Caller& caller, const Subm
   Backoff backoff(options_.backoff, caller.name);
   BlockCrcs crcs;
   crcs.Append(bytes);
+  const int64_t chunk_bytes = pace_.ChunkBytes(options_.chunk_bytes);
   int64_t furthest = 0;
   int damaged = 0;
   for (;;) {
@@ -95,10 +96,12 @@ StatusOr<SubmitResult> CoordinatorCalls::Submit(const Caller& caller, const Subm
         if (offset > furthest) backoff.Reset();
         furthest = std::max(furthest, offset);
       }
+      const int64_t wait_ms = pace_.WaitMs(std::min(chunk_bytes, std::ssize(bytes) - offset));
+      if (wait_ms > 0 && !stop_.Sleep(wait_ms)) return Cancelled("stopped");
       return absl::OkStatus();
     };
     StatusOr<SubmitResult> submitted =
-        SendSubmission(api_, caller, submission, bytes, crcs, {.chunk_bytes = options_.chunk_bytes, .at = at});
+        SendSubmission(api_, caller, submission, bytes, crcs, {.chunk_bytes = chunk_bytes, .at = at});
     if (submitted.ok()) return submitted;
     // Full staging empties as other updates are folded, which makes it as transient as a lost connection.
     const bool again = absl::IsResourceExhausted(submitted.status()) ||

@@ -12,6 +12,7 @@
 
 #include "client/backoff.h"
 #include "client/stop_signal.h"
+#include "client/upload_pace.h"
 #include "federated/transport/coordinator_api.h"
 
 namespace rivulet {
@@ -19,6 +20,7 @@ namespace rivulet {
 struct CallOptions {
   BackoffOptions backoff;
   int64_t chunk_bytes = 256 * 1024;  // of a submission
+  int64_t max_upload_rate = 0;       // bytes a second; 0: as fast as it goes
   // Before the wait for the next try after `status`.
   std::function<void(const Status& status, int64_t wait_ms)> on_retry;
 };
@@ -28,7 +30,7 @@ class CoordinatorCalls {
  public:
   // Both must outlive this.
   CoordinatorCalls(CoordinatorApi& api, StopSignal& stop, CallOptions options = {})
-      : api_(api), stop_(stop), options_(std::move(options)) {}
+      : api_(api), stop_(stop), options_(std::move(options)), pace_(options_.max_upload_rate) {}
 
   StatusOr<PollReply> Poll(const PollRequest& request);
   // The whole blob. DATA_LOSS: it came wrong several times.
@@ -45,6 +47,7 @@ class CoordinatorCalls {
   CoordinatorApi& api_;
   StopSignal& stop_;
   const CallOptions options_;
+  UploadPace pace_;
 };
 
 }  // namespace rivulet

@@ -22,7 +22,7 @@ TaskRunner::TaskRunner(CoordinatorApi& api, ArtifactCache& artifacts, StopSignal
       stop_(stop),
       tracer_(options.instruments.tracer),
       calls_(api, stop, std::move(options.calls)),
-      trainer_(artifacts, stop, options.instruments, options.states) {}
+      trainer_(artifacts, stop, options.instruments, options.states, options.memory_budget) {}
 
 StatusOr<TaskReport> TaskRunner::Run(const Caller& caller, const Task& task, const BoundData& data) {
   return TraceTask(tracer_, caller.name, task, [&] { return Perform(caller, task, data); });

@@ -16,6 +16,7 @@ struct TaskRunnerOptions {
   CallOptions calls;
   Instruments instruments;             // spans of each task and its phases, and what its steps cost
   ClientStateStore* states = nullptr;  // null: it keeps nothing from task to task
+  int64_t memory_budget = 0;           // bytes that a task may take; 0: any
 };
 
 // Not thread-safe: one per thread. The thread has called EnterWorkerThread().

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "client/failure.h"
+#include "client/planned_memory.h"
 #include "engine/profile/tracer.h"
 
 namespace rivulet {
@@ -91,6 +92,17 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
     return WithReason(FailedPrecondition("plan '{}' trains on data set '{}', but this client has bound '{}'",
                                          plan.name(), plan.dataset(), data.name),
                       TaskFailure::Code::kNoExamples, plan.dataset());
+  }
+  if (memory_budget_ > 0) {
+    auto planned = PlanMemory(*plan_->programs, task.kind, data.size());
+    if (!planned.ok()) return WithReason(planned.status(), TaskFailure::Code::kBadPlan);
+    if (planned->total() > memory_budget_) {
+      return WithReason(
+          FailedPrecondition("a task of plan '{}' takes {}; this site allows it {:.1f} MB (three quarters of "
+                             "budget.memory_megabytes)",
+                             plan.name(), planned->ToString(), static_cast<double>(memory_budget_) / 1e6),
+          TaskFailure::Code::kNotWilling, "memory");
+    }
   }
   const bool keeps = plan.keeps_state() && task.kind == TaskKind::kTrain;
   StateBlob state;

@@ -62,13 +62,15 @@ class TaskTrainer {
   };
 
   // All must outlive this. `states` null: plans that have clients keep something from task to task are refused.
-  TaskTrainer(ArtifactCache& artifacts, StopSignal& stop, Instruments instruments, ClientStateStore* states)
-      : artifacts_(artifacts), stop_(stop), instruments_(instruments), states_(states) {}
+  // `memory_budget`: tasks that are planned to take more bytes are refused before any of it is taken; 0: none are.
+  TaskTrainer(ArtifactCache& artifacts, StopSignal& stop, Instruments instruments, ClientStateStore* states,
+              int64_t memory_budget = 0)
+      : artifacts_(artifacts), stop_(stop), instruments_(instruments), states_(states), memory_budget_(memory_budget) {}
 
   // The parts are as they are to be folded or sent (client/update_pipeline.h), in memory of this, of its trainer and of
   // the base model until the next call; what the client is to keep is proposed when this returns, so that no accepted
   // update lacks its state. Errors are those of the sources, of the store and of Trainer::Train; UNIMPLEMENTED: a task
-  // of another kind; FAILED_PRECONDITION: the plan wants another data set, or a store.
+  // of another kind; FAILED_PRECONDITION: the plan wants another data set, a store, or more memory.
   StatusOr<LocalResult> Train(const Task& task, std::string_view client_id, const BoundData& data,
                               const Sources& sources);
   const Plan& plan() const { return *plan_->plan; }  // of the last task that was trained
@@ -89,6 +91,7 @@ class TaskTrainer {
   StopSignal& stop_;
   const Instruments instruments_;
   ClientStateStore* const states_;
+  const int64_t memory_budget_;
   std::shared_ptr<const PlanArtifacts> plan_;
   std::unique_ptr<Trainer> trainer_;  // of plan_
   std::unique_ptr<UpdatePipeline> pipeline_;

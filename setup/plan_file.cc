@@ -15,6 +15,17 @@ std::string HeadOf(const Digest& plan, std::string_view keys) {
   return fmt::format("# keys {} of plan {}\n", Sha256Of(keys).Hex(), plan.Hex());
 }
 
+// The keys without their head. DATA_LOSS: another's, or not whole.
+StatusOr<std::string_view> KeysOf(const Digest& plan, const std::string& path, std::string_view keys,
+                                  const std::string& keys_path) {
+  const size_t line = std::min(keys.find('\n') + 1, keys.size());
+  if (keys.substr(0, line) == HeadOf(plan, keys.substr(line))) return keys.substr(line);
+  return DataLoss(
+      "the plan '{}' (SHA-256 {}) and the keys '{}' do not belong together, or one of them is damaged; build both "
+      "again",
+      path, plan.Hex(), keys_path);
+}
+
 }  // namespace
 
 std::string PlanKeysPath(const std::string& path) { return path + ".keys.toml"; }
@@ -30,6 +41,16 @@ Status WritePlanFile(FileSystem& fs, const std::string& path, const Plan& plan, 
   return WriteFileAtomically(fs, PlanKeysPath(path), HeadOf(plan.digest(), keys) + keys);
 }
 
+Status WriteSignedPlan(FileSystem& fs, const std::string& from, const std::string& to, const Plan& plan) {
+  RIVULET_ASSIGN_OR_RETURN(const std::string before, fs.ReadAll(from));
+  const StatusOr<std::string> text = fs.ReadAll(PlanKeysPath(from));
+  if (absl::IsNotFound(text.status())) return WriteFileAtomically(fs, to, plan.bytes());
+  RIVULET_RETURN_IF_ERROR(text.status());
+  RIVULET_ASSIGN_OR_RETURN(const std::string_view keys, KeysOf(Sha256Of(before), from, *text, PlanKeysPath(from)));
+  RIVULET_RETURN_IF_ERROR(WriteFileAtomically(fs, to, plan.bytes()));
+  return WriteFileAtomically(fs, PlanKeysPath(to), HeadOf(plan.digest(), keys) + std::string(keys));
+}
+
 StatusOr<PlanFile> ReadPlanFile(FileSystem& fs, const std::string& path, const Scenario& now) {
   const std::string keys_path = PlanKeysPath(path);
   RIVULET_ASSIGN_OR_RETURN(std::string bytes, fs.ReadAll(path));
@@ -39,14 +60,7 @@ StatusOr<PlanFile> ReadPlanFile(FileSystem& fs, const std::string& path, const S
                     keys_path, path);
   }
   RIVULET_RETURN_IF_ERROR(keys.status());
-  const size_t line = std::min(keys->find('\n') + 1, keys->size());
-  const Digest digest = Sha256Of(bytes);
-  if (keys->substr(0, line) != HeadOf(digest, std::string_view(*keys).substr(line))) {
-    return DataLoss(
-        "the plan '{}' (SHA-256 {}) and the keys '{}' do not belong together, or one of them is damaged; build both "
-        "again",
-        path, digest.Hex(), keys_path);
-  }
+  RIVULET_RETURN_IF_ERROR(KeysOf(Sha256Of(bytes), path, *keys, keys_path).status());
   StatusOr<std::shared_ptr<const Plan>> plan = Plan::Open(std::move(bytes));
   if (!plan.ok()) return Annotate(plan.status(), path);
   RIVULET_ASSIGN_OR_RETURN(Scenario scenario, ScenarioOfPlan(*keys, keys_path, now));

@@ -18,6 +18,10 @@ std::string PlanKeysPath(const std::string& path);
 // Writes both, each whole or not at all. `plan` was built from `scenario`.
 Status WritePlanFile(FileSystem& fs, const std::string& path, const Plan& plan, const Scenario& scenario);
 
+// Writes `plan`, which is the one at `from` with a signature or without, to `to`, and the keys that lie beside `from`,
+// where they do, beside `to`. The two may be one path. DATA_LOSS: the keys there are not the plan's.
+Status WriteSignedPlan(FileSystem& fs, const std::string& from, const std::string& to, const Plan& plan);
+
 struct PlanFile {
   std::shared_ptr<const Plan> plan;
   Scenario scenario;

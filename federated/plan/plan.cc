@@ -59,6 +59,13 @@ class PlanReader {
     Plan& plan = *reader.plan_;
     plan.digest_ = Sha256Of(bytes);
     plan.bytes_ = std::move(bytes);
+    plan.signature_ = SignatureOf(plan.bytes_);
+    // As the fields of any message they could stand anywhere, and be over other bytes than somebody thinks.
+    if (message.author() != plan.signature_.author || message.signature() != plan.signature_.signature) {
+      return InvalidArgument(
+          "the plan names an author, and its signature is not the last of its bytes; sign it with "
+          "'rivulet plan sign'");
+    }
     RIVULET_RETURN_IF_ERROR(CheckName("name", message.name()));
     plan.name_ = message.name();
     RIVULET_RETURN_IF_ERROR(reader.ReadModel(message.model()));

@@ -15,6 +15,7 @@
 #include "federated/aggregation/aggregation_spec.h"
 #include "federated/plan/flat_names.h"
 #include "federated/plan/pass.h"
+#include "federated/plan/plan_signature.h"
 #include "federated/scenario/scenario.h"
 #include "federated/tasks/task.h"
 #include "federated/weights/layout.h"
@@ -51,6 +52,9 @@ class Plan {
   const std::string& bytes() const { return bytes_; }
   const Digest& digest() const { return digest_; }  // SHA-256 of bytes()
   const std::string& name() const { return name_; }
+  // Who says that he wrote it, and by what: views of bytes(). Whether it is true is for whoever asks to find out
+  // (certificates/author.h).
+  const PlanSignature& signature() const { return signature_; }
   const ModelDef& model() const { return *model_; }
   // Whether training is external: the plan has a model's layout and no graph. Its passes say on which data set, how
   // many epochs and in which batches, and which numbers are to be told; how a client does it is its own affair, and a
@@ -81,6 +85,7 @@ class Plan {
   std::string bytes_;
   Digest digest_;
   std::string name_;
+  PlanSignature signature_;
   std::unique_ptr<ModelDef> model_;
   std::shared_ptr<const ModelLayout> layout_;
   std::vector<FeatureSpec> features_;

@@ -144,10 +144,17 @@ struct Channel {
 
 class Connection {
  public:
-  Connection(NetworkAddress coordinator, std::shared_ptr<const TransportCredentials> credentials)
-      : coordinator_(std::move(coordinator)), credentials_(std::move(credentials)) {}
+  explicit Connection(const GrpcClientOptions& options)
+      : coordinator_(options.coordinator), credentials_(options.credentials), proxy_(options.proxy) {}
 
-  const NetworkAddress& coordinator() const { return coordinator_; }
+  // "the coordinator at HOST:PORT cannot be reached", and by which way; never a proxy's password.
+  std::string Unreached() const {
+    const std::string what = fmt::format("the coordinator at {} cannot be reached", coordinator_.ToString());
+    if (proxy_.empty()) return what;
+    const size_t user = proxy_.rfind('@');
+    return fmt::format("{} through the proxy {}", what,
+                       user == std::string::npos ? proxy_ : "http://" + proxy_.substr(user + 1));
+  }
   Calls& calls() { return calls_; }
 
   // A lost connection is made again in the background, but gRPC reads its sockets only while somebody waits in a call,
@@ -181,7 +188,8 @@ class Connection {
     arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 20'000);  // how long one attempt may take, for all its name
     // Clients of one process do not share a connection: each stands for a machine of its own.
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, proxy_.empty() ? 0 : 1);
+    if (!proxy_.empty()) arguments.SetString(GRPC_ARG_HTTP_PROXY, proxy_);
     channel_ = std::make_shared<Channel>();
     channel_->security = credentials_->ForChannel(coordinator_);
     channel_->channel =
@@ -192,6 +200,7 @@ class Connection {
 
   const NetworkAddress coordinator_;
   const std::shared_ptr<const TransportCredentials> credentials_;
+  const std::string proxy_;
   Calls calls_;
   Mutex mutex_;
   std::shared_ptr<Channel> channel_ GUARDED_BY(mutex_);
@@ -200,6 +209,8 @@ class Connection {
 // What keeps a connection from coming about, told from gRPC's message: it has no codes for it.
 std::string_view WhyLost(std::string_view message) {
   constexpr std::pair<std::string_view, std::string_view> kReasons[] = {
+      {"HTTP proxy returned response code 407", "the proxy wants a name and a password"},
+      {"HTTP proxy returned response code", "the proxy does not connect to it"},
       {"Connection refused", "nothing listens there"},
       {"DNS resolution failed", "this machine cannot find its name"},
       {"Name or service not known", "this machine cannot find its name"},
@@ -245,9 +256,7 @@ class Call {
     if (status.ok()) return absl::OkStatus();
     if (connection_->calls().cancelled()) return Cancelled("the connection is being closed");
     const std::string& message = status.error_message();
-    const auto lost = [&](std::string_view why) {
-      return Unavailable("the coordinator at {} cannot be reached: {}", connection_->coordinator().ToString(), why);
-    };
+    const auto lost = [&](std::string_view why) { return Unavailable("{}: {}", connection_->Unreached(), why); };
     switch (status.error_code()) {
       case grpc::StatusCode::DEADLINE_EXCEEDED:
         if (std::chrono::system_clock::now() >= deadline_) return lost("it did not answer in time");

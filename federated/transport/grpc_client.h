@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <memory>
+#include <string>
 
 #include "engine/base/status.h"
 #include "federated/transport/coordinator_api.h"
@@ -17,6 +18,9 @@ namespace rivulet {
 struct GrpcClientOptions {
   NetworkAddress coordinator;
   std::shared_ptr<const TransportCredentials> credentials;
+  // "http://[USER:PASSWORD@]HOST:PORT": an HTTP proxy that is asked to CONNECT to the coordinator, whose name it looks
+  // up itself. "": directly, whatever the environment says.
+  std::string proxy = {};
   std::chrono::milliseconds call_timeout = std::chrono::seconds(30);  // of Poll and Fail
   // Of one Fetch or Submit as a whole; what was moved by then is not lost.
   std::chrono::milliseconds stream_timeout = std::chrono::minutes(30);

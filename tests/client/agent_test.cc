@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <map>
+#include <numeric>
 
 #include "federated/updates/block_crcs.h"
 #include "proto/federated/update.pb.h"
@@ -240,6 +241,40 @@ TEST_F(AgentTest, OneTask_IsTrainedAndSubmittedAndTheRunEnds) {
   EXPECT_EQ(update.scalars().at("examples"), 25);
   EXPECT_GT(coordinator_.train_seconds_, 0);
   EXPECT_THAT(waits_, SizeIs(0));
+}
+
+TEST_F(AgentTest, MoreMemoryThanAllowed_IsRefusedWithAReasonBeforeTheModelComes) {
+  AgentOptions options = Options();
+  options.memory_budget = 50'000;
+  ASSERT_OK(Agent(coordinator_, std::move(options)).Run());
+  ASSERT_THAT(reports_, SizeIs(1));
+  EXPECT_EQ(reports_[0].kind, TaskReport::Kind::kFailed);
+  EXPECT_THAT(reports_[0].reason, HasSubstr("budget.memory_megabytes"));
+  EXPECT_THAT(coordinator_.failures_, ElementsAre(HasSubstr("memory")));
+  EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.input("model")->id.digest], SizeIs(0));
+}
+
+TEST_F(AgentTest, UnwillingForAWhile_AsksForNothingUntilItIsOver) {
+  AgentOptions options = Options();
+  int unwilling = 3;
+  options.unwilling = [&] { return unwilling-- > 0 ? "the machine is busy" : ""; };
+  std::vector<std::string> said;
+  options.observer.on_wait = [&](const Awaited& awaited, int64_t) {
+    EXPECT_EQ(coordinator_.polls_, 0);
+    said.push_back(awaited.sentence);
+  };
+  ASSERT_OK(Agent(coordinator_, std::move(options)).Run());
+  EXPECT_THAT(said, ElementsAre("the machine is busy", "the machine is busy", "the machine is busy"));
+  EXPECT_THAT(reports_, SizeIs(1));
+}
+
+TEST_F(AgentTest, UploadRate_IsWaitedForBetweenChunks) {
+  AgentOptions options = Options();
+  options.max_upload_rate = 1'000'000;
+  ASSERT_OK(Agent(coordinator_, std::move(options)).Run());
+  // 31 kB, of which chunks of 4 kB wait some ms for each other.
+  EXPECT_GT(std::accumulate(waits_.begin(), waits_.end(), int64_t{0}), 20);
+  EXPECT_THAT(reports_, SizeIs(1));
 }
 
 TEST_F(AgentTest, SecondTaskOfTheSameVersion_FetchesNothingAgain) {

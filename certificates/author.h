@@ -1,0 +1,29 @@
+// Whoever writes plans signs them with a key of his own: Ed25519 (RFC 8032) over a plan's bytes. The key is made where
+// plans are written, and lies on no machine that serves or trains: a coordinator that is taken over cannot have sites
+// run another plan.
+//
+// An author is known by his public key, which is short enough to be read out: "ed25519:" and 32 bytes in base64.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "certificates/openssl.h"
+
+namespace rivulet {
+
+inline constexpr size_t kAuthorBytes = 32, kSignatureBytes = 64;
+
+StatusOr<KeyHandle> MakeAuthorKey();
+// The public key's kAuthorBytes. INVALID_ARGUMENT: `key` is no Ed25519 key; `where` is named.
+StatusOr<std::string> AuthorOf(EVP_PKEY* key, std::string_view where);
+// kSignatureBytes. `key` is an author's.
+StatusOr<std::string> Sign(EVP_PKEY* key, std::string_view bytes);
+// Whether `signature` is `author`'s over `bytes`; false too where one of them is nothing of the kind.
+bool IsSignedBy(std::string_view author, std::string_view bytes, std::string_view signature);
+
+std::string AuthorText(std::string_view author);
+// Of AuthorText's text. INVALID_ARGUMENT: another.
+StatusOr<std::string> ParseAuthor(std::string_view text);
+
+}  // namespace rivulet

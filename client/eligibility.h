@@ -1,0 +1,28 @@
+// Whether a site takes a task now, and within what of the machine it does it: its policy (client/site_policy.h) against
+// the machine as it is.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "client/site_policy.h"
+
+namespace rivulet {
+
+struct MachineNow {
+  int minute_of_day = 0;        // local time, 0 to 1439
+  double load = 0;              // what runs or waits to, of the last minute, for each processor: 1 is busy
+  int64_t available_bytes = 0;  // of memory, without pushing anybody out
+};
+// What cannot be found out is 0; available memory then INT64_MAX.
+MachineNow LookAtMachine();
+
+// "": now. Else why not, in words that stay the same while it is so: "this site takes tasks from 20:00 to 06:00
+// (when.hours)". A client that asks for nothing is passed over by the coordinator, and the round goes on.
+std::string WhyNotNow(const SitePolicy::When& when, const MachineNow& now);
+
+// Holds this process, the threads that it makes from now on among them, to the processors and the priority of `budget`.
+// FAILED_PRECONDITION: the system does not let it.
+Status KeepWithin(const SitePolicy::Budget& budget);
+
+}  // namespace rivulet

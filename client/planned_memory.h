@@ -1,0 +1,26 @@
+// The memory that a task takes at its height, known before anything of it is allocated: a program's arena is planned
+// when it is compiled.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "client/pass_programs.h"
+
+namespace rivulet {
+
+struct PlannedMemory {
+  int64_t model = 0;     // the base version, and what the server sends beside it
+  int64_t vectors = 0;   // parameters, gradients, and what the plan has beside them
+  int64_t program = 0;   // the largest program's arena and constants
+  int64_t transfer = 0;  // the model on its way here, or the update on its way from here
+  int64_t total() const { return model + vectors + program + transfer; }
+  std::string ToString() const;  // "812 MB: 100 of the model, …"
+};
+
+// Of a task of `kind` over so many examples. What is kept of decoded examples, which has a budget of its own, and what
+// the process takes without any task are not in it. Compiles the programs, which are kept for the task itself. The
+// calling thread has called EnterWorkerThread(). Errors are those of PassPrograms.
+StatusOr<PlannedMemory> PlanMemory(PassPrograms& programs, TaskKind kind, int64_t examples);
+
+}  // namespace rivulet

@@ -11,10 +11,20 @@ constexpr std::string_view kStart = R"sh(#!/bin/sh
 set -eu
 cd -- "$(dirname -- "$0")"
 . ./site.conf
-# Says what is wrong with the certificate, while somebody can still be asked for another.
-"${{RIVULET:-rivulet}}" ca show . >&2
 {before}# shellcheck disable=SC2086 # RIVULET_OPTIONS are words
 exec "${{RIVULET:-rivulet}}" {command} $RIVULET_OPTIONS "$@"
+)sh";
+
+// Says what is wrong with the certificate, while somebody can still be asked for another.
+constexpr std::string_view kShow = R"sh("${RIVULET:-rivulet}" ca show . >&2
+)sh";
+
+// A site's own program goes first: it is smaller, and has no other command. It says by itself when its certificate
+// ends.
+constexpr std::string_view kClientFirst = R"sh(if [ -z "${{RIVULET:-}}" ] && command -v rivulet-client >/dev/null; then
+  # shellcheck disable=SC2086 # RIVULET_OPTIONS are words
+  exec rivulet-client {options} $RIVULET_OPTIONS "$@"
+fi
 )sh";
 
 // A service is started again by the machine, and is to go on with its run.
@@ -56,13 +66,22 @@ StatusOr<std::vector<DeliveredFile>> FilesOfKit(const CertificateName& name, con
   std::string what, before, command;
   if (name.role == Role::kClient) {
     what = "the client";
-    command = R"(client --coordinator "$RIVULET_COORDINATOR" --tls . --data "$RIVULET_DATA")";
+    constexpr std::string_view kOptions = R"(--coordinator "$RIVULET_COORDINATOR" --tls . --data "$RIVULET_DATA")";
+    before = fmt::format(fmt::runtime(kClientFirst), fmt::arg("options", kOptions)) + std::string(kShow);
+    command = fmt::format("client {}", kOptions);
     site += Setting("Where the coordinator listens.", "RIVULET_COORDINATOR", configuration.coordinator);
     site += Setting("The records to train on, by the name that plans use; relative to this folder.", "RIVULET_DATA",
                     configuration.data);
+  } else if (name.role == Role::kTier) {
+    what = "the tier";
+    before = kShow;
+    command = R"(aggregator --parent "$RIVULET_PARENT" --listen "$RIVULET_LISTEN" --tls .)";
+    site += Setting("Where the coordinator listens, or the tier above this one.", "RIVULET_PARENT",
+                    configuration.coordinator);
+    site += Setting("Where clients reach it.", "RIVULET_LISTEN", configuration.listen);
   } else if (name.role == Role::kCoordinator) {
     what = "the coordinator";
-    before = kResume;
+    before = std::string(kShow) + std::string(kResume);
     command = R"(coordinator "$RIVULET_SCENARIO" --listen "$RIVULET_LISTEN" --tls . --db "$RIVULET_DB" $resume)";
     site += Setting("What to run; relative to this folder.", "RIVULET_SCENARIO", configuration.scenario);
     site += Setting("Where clients reach it.", "RIVULET_LISTEN", configuration.listen);

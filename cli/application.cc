@@ -1,6 +1,6 @@
-// The one binary: parses the command line into a registered Command (cli/command.h), runs it, and turns its Status into
-// one line and an exit code. The only file that includes CLI11.
-#include <fmt/ranges.h>
+// The only file that includes CLI11.
+#include "cli/application.h"
+
 #include <google/protobuf/stubs/logging.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -13,27 +13,25 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <filesystem>
 #include <map>
 #include <system_error>
 
-#include "cli/command.h"
-#include "cli/manual/version.h"
-#include "cli/root.h"
 #include "engine/base/nearest.h"
 #include "engine/base/stack_trace.h"
 #include "engine/base/standard_error.h"
 #include "engine/base/vlog.h"
 #include "engine/kernels/cpu/cpu_targets.h"
-#include "engine/program/op_library.h"
 
 namespace rivulet {
 namespace {
 
-constexpr char kOpLibrariesVariable[] = "RIVULET_OP_LIBRARIES";  // paths with ':' between
+// In front of errors; set before anything can fail in a way of this program's own.
+const char* program_name = "rivulet";
+
 struct CommonOptions {
   std::string vlog;
   std::vector<std::string> op_libraries;
+  bool takes_op_libraries = false;
 };
 
 // A Command as the parser knows it: where the texts of its arguments land until they are checked.
@@ -96,9 +94,11 @@ void Declare(const Command& command, CommonOptions& common, Parsed& parsed) {
   // One is all that a command line names: what stands after it is an argument, though it be called like another one.
   if (!command.subcommands.empty()) app.require_subcommand(0, 1);
   app.add_option(kVlogOption.name, common.vlog, kVlogOption.help)->option_text(kVlogOption.value_name);
-  app.add_option(kOpLibraryOption.name, common.op_libraries, kOpLibraryOption.help)
-      ->allow_extra_args(false)
-      ->option_text(kOpLibraryOption.value_name);
+  if (common.takes_op_libraries) {
+    app.add_option(kOpLibraryOption.name, common.op_libraries, kOpLibraryOption.help)
+        ->allow_extra_args(false)
+        ->option_text(kOpLibraryOption.value_name);
+  }
   for (const Command& subcommand : command.subcommands) {
     auto child = std::make_unique<Parsed>();
     child->app = app.add_subcommand(subcommand.name, subcommand.summary);
@@ -215,7 +215,7 @@ Status PrintHelp(const Parsed& root, std::span<const std::string> words) {
 
 int Report(const Status& status) {
   if (status.ok()) return 0;
-  fmt::print(stderr, "rivulet: {}\n", ErrorLines(Message(status)));
+  fmt::print(stderr, "{}: {}\n", program_name, ErrorLines(Message(status)));
   if (IsStoppedAsAsked(status)) return 0;
   return IsUsageError(status) ? 2 : 1;
 }
@@ -232,27 +232,6 @@ Status SetUpLogs(const std::string& vlog) {
   return absl::OkStatus();
 }
 
-// Those of the environment, then those of the command line. Processes that this one starts inherit them.
-Status LoadOpLibraries(std::vector<std::string> paths) {
-  std::vector<std::string> inherited;
-  if (const char* variable = std::getenv(kOpLibrariesVariable)) {
-    for (std::string_view rest = variable; !rest.empty();) {
-      const size_t end = std::min(rest.find(':'), rest.size());
-      if (end > 0) inherited.emplace_back(rest.substr(0, end));
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-    }
-  }
-  for (std::string& path : paths)
-    if (path[0] != '/') path = std::filesystem::absolute(path).string();  // for children that change folder
-  inherited.insert(inherited.end(), paths.begin(), paths.end());
-  for (const std::string& path : inherited) {
-    const StatusOr<OpLibrary> library = LoadOpLibrary(path);
-    if (!library.ok()) return AsUsageError(Annotate(library.status(), kOpLibraryOption.name));
-  }
-  if (!paths.empty()) setenv(kOpLibrariesVariable, fmt::format("{}", fmt::join(inherited, ":")).c_str(), 1);
-  return absl::OkStatus();
-}
-
 // What a library threw and nobody caught, as one sentence: never a type's name or a dumped core.
 void ReportException(std::exception_ptr thrown) {
   try {
@@ -261,15 +240,15 @@ void ReportException(std::exception_ptr thrown) {
     // A reader that has seen enough (`| head`) needs no message.
     if (error.code() == std::errc::broken_pipe) return;
     const bool resources = error.code() == std::errc::resource_unavailable_try_again;
-    fmt::print(stderr, "rivulet: {}{}\n",
+    fmt::print(stderr, "{}: {}{}\n", program_name,
                resources ? "the system gives this process no further thread, or no memory for one: " : "",
                OneLine(error.what()));
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "rivulet: out of memory\n");
+    fmt::print(stderr, "{}: out of memory\n", program_name);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "rivulet: {}\n", ErrorLines(error.what()));
+    fmt::print(stderr, "{}: {}\n", program_name, ErrorLines(error.what()));
   } catch (...) {
-    fmt::print(stderr, "rivulet: an unknown failure\n");
+    fmt::print(stderr, "{}: an unknown failure\n", program_name);
   }
 }
 
@@ -294,7 +273,7 @@ Status CheckStackLimit() {
                            limit.rlim_cur >> 10, kLeast >> 10, 8 << 10);
 }
 
-int Main(int argc, char** argv) {
+int Main(const Application& application, int argc, char** argv) {
   InstallFatalSignalHandler();
   std::signal(SIGPIPE, SIG_IGN);  // `rivulet … | head` ends by a failed write, and a lost peer by a Status
   std::signal(SIGXFSZ, SIG_IGN);  // a file as long as the limit on files lets it be is a failed write too
@@ -308,28 +287,26 @@ int Main(int argc, char** argv) {
     if (!status.ok()) return Report(AsUsageError(Annotate(status, kCpuTargetsVariable)));
   }
   RootArguments arguments;
-  Command root = RootCommand(&arguments);
+  Command root = application.root(&arguments);
   CLI::App app(root.summary, root.name);
   Parsed parsed;
-  // What follows `help` are names of commands, which the parser would take for commands.
-  if (argc > 2 && std::string_view(argv[1]) == kHelpCommand && argv[2][0] != '-') {
-    arguments.help_of.assign(argv + 2, argv + argc);
-    argc = 2;
-  }
-  root.run = [&]() -> Status {
-    if (arguments.version) {
-      PrintVersion();
-      return absl::OkStatus();
+  if (!root.run) {
+    // What follows `help` are names of commands, which the parser would take for commands.
+    if (argc > 2 && std::string_view(argv[1]) == kHelpCommand && argv[2][0] != '-') {
+      arguments.help_of.assign(argv + 2, argv + argc);
+      argc = 2;
     }
-    fmt::print("{}", app.help());
-    return UsageError("'rivulet' needs a subcommand");
-  };
-  std::ranges::find(root.subcommands, kHelpCommand, &Command::name)->run = [&] {
-    return PrintHelp(parsed, arguments.help_of);
-  };
+    root.run = [&]() -> Status {
+      fmt::print("{}", app.help());
+      return UsageError("'{}' needs a subcommand", application.name);
+    };
+    std::ranges::find(root.subcommands, kHelpCommand, &Command::name)->run = [&] {
+      return PrintHelp(parsed, arguments.help_of);
+    };
+  }
   parsed.app = &app;
-  parsed.path = "rivulet";
-  CommonOptions common;
+  parsed.path = application.name;
+  CommonOptions common{.takes_op_libraries = application.load_op_libraries != nullptr};
   Declare(root, common, parsed);
   try {
     app.parse(argc, argv);
@@ -345,28 +322,37 @@ int Main(int argc, char** argv) {
     return Report(UsageError("{}; see '{} --help'", error.what(), Deepest(parsed).path));
   }
   if (const Status status = SetUpLogs(common.vlog); !status.ok()) return Report(status);
-  if (const Status status = LoadOpLibraries(common.op_libraries); !status.ok()) return Report(status);
+  if (arguments.version && &Deepest(parsed) == &parsed) {
+    const Status status = CheckUnknown(parsed);
+    if (status.ok()) PrintVersion(application.name);
+    return Report(status);
+  }
+  if (application.load_op_libraries != nullptr) {
+    if (const Status status = application.load_op_libraries(common.op_libraries); !status.ok()) return Report(status);
+  }
   return Report(Run(parsed));
 }
 
 }  // namespace
-}  // namespace rivulet
 
-int main(int argc, char** argv) {
-  rivulet::MakeStandardErrorForgiving();
+int RunApplication(const Application& application, int argc, char** argv) {
+  program_name = application.name;
+  MakeStandardErrorForgiving();
   // The library writes a line for each message that is not well-formed: to a coordinator any stranger could send as
   // many as he likes. What is wrong with bytes is said by whoever reads them.
   google::protobuf::SetLogHandler(nullptr);
   try {
-    const int code = rivulet::Main(argc, argv);
+    const int code = Main(application, argc, argv);
     if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && code == 0) {
       // A reader that has seen enough (`| head`) needs no message; a full disk does.
-      if (errno != EPIPE) fmt::print(stderr, "rivulet: standard output could not be written\n");
+      if (errno != EPIPE) fmt::print(stderr, "{}: standard output could not be written\n", program_name);
       return 1;
     }
     return code;
   } catch (...) {
-    rivulet::ReportException(std::current_exception());
+    ReportException(std::current_exception());
   }
   return 1;
 }
+
+}  // namespace rivulet

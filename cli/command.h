@@ -1,5 +1,6 @@
 // A subcommand of `rivulet`, declared as data: what it is called, what it takes, an example and a function that runs
-// it. Only cli/main.cc knows the library that parses the command line (its header alone costs seconds to compile).
+// it. Only cli/application.cc knows the library that parses the command line (its header alone costs seconds to
+// compile).
 //
 //   namespace {
 //   struct Options { std::string file; bool json = false; };

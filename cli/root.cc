@@ -1,13 +1,37 @@
 #include "cli/root.h"
 
+#include "cli/run/client_command.h"
+
 namespace rivulet {
+namespace {
+
+constexpr char kVersionHelp[] = "Print the version.";
+
+}  // namespace
+
+std::vector<CommonOption> CommonOptionsOf(std::string_view path) {
+  if (path == kClientProgram) return {kVlogOption, kHelpOption};
+  return {kVlogOption, kOpLibraryOption, kHelpOption};
+}
+
+void PrintVersion(std::string_view program) { fmt::print("{} {}\n", program, RIVULET_VERSION); }
+
+Command ClientRoot(RootArguments* arguments) {
+  Command client = ClientCommand();
+  client.name = kClientProgram;
+  constexpr std::string_view kWords = "rivulet client ";
+  for (size_t at = 0; (at = client.example.find(kWords, at)) != std::string::npos;)
+    client.example.replace(at, kWords.size() - 1, kClientProgram);
+  client.Flag("--version", &arguments->version, kVersionHelp);
+  return client;
+}
 
 Command RootCommand(RootArguments* arguments) {
   Command root{.name = "rivulet",
                .summary = "Federated learning: simulate, deploy and inspect.",
                .example = "rivulet simulate simulations/scenarios/quickstart.toml",
                .subcommands = RegisteredCommands()};
-  root.Flag("--version", &arguments->version, "Print the version.");
+  root.Flag("--version", &arguments->version, kVersionHelp);
   Command help{
       .name = kHelpCommand,
       .summary = "Print the help of a command.",

@@ -1,4 +1,4 @@
-// The whole command line as data: what the parser (cli/main.cc), the manual and the completion (cli/manual/) go
+// The whole command line as data: what the parser (cli/application.cc), the manual and the completion (cli/manual/) go
 // through.
 #pragma once
 
@@ -17,8 +17,10 @@ inline constexpr CommonOption kVlogOption = {"--vlog", "MODULE=LEVEL,…",
 inline constexpr CommonOption kOpLibraryOption = {"--op-library", "FILE.so",
                                                   "a shared library of ops to load; may be given several times"};
 inline constexpr CommonOption kHelpOption = {"--help", "", "Print this help."};
+// Those of the program that a command's path begins with: rivulet-client loads no code.
+std::vector<CommonOption> CommonOptionsOf(std::string_view path);
 
-// What `rivulet` itself takes.
+// What a program itself takes.
 struct RootArguments {
   bool version = false;
   std::vector<std::string> help_of;  // `rivulet help runs show`
@@ -27,6 +29,11 @@ struct RootArguments {
 // that is the parser's, which knows how help is printed.
 Command RootCommand(RootArguments* arguments);
 inline constexpr char kHelpCommand[] = "help";
+// `rivulet-client`, which is `rivulet client` (cli/run/client_command.h) under a name of its own. It has no subcommand.
+Command ClientRoot(RootArguments* arguments);
+inline constexpr char kClientProgram[] = "rivulet-client";
+// "rivulet 0.1.0" on stdout.
+void PrintVersion(std::string_view program);
 
 inline bool IsPositional(const Argument& argument) { return argument.name[0] != '-'; }
 // Whether a value follows: of a positional, and of an option that is no flag.

@@ -1,8 +1,9 @@
-# `cmake --install`: the program, and the engine as a package for find_package(Rivulet). The federated parts are reached
+# `cmake --install`: the programs, and the engine as a package for find_package(Rivulet). The federated parts are reached
 # through the program; only the engine is a library for others, and it links no gRPC.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS rivulet RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+install(TARGETS rivulet-client RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT client)
 
 # What a library of ops compiles against: it takes the engine's functions from the program that loads it.
 add_library(engine_headers INTERFACE)

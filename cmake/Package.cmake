@@ -1,5 +1,6 @@
-# `cpack -G DEB`: the program with its man pages, completion for bash and service as a package of Debian's. It asks for the
-# libraries that the binary was linked with, so it is for the release that it was built on.
+# `cpack -G DEB`: `rivulet` and `rivulet-client`, each with its man pages, completion for bash and service as a package of
+# Debian's. They ask for the libraries that the binaries were linked with, so they are for the release that they were
+# built on. Neither has a file of the other: a machine may have both.
 install(CODE [[
   set(folder "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}")
   # Made by the program that was just installed: the pages are its own.
@@ -8,10 +9,33 @@ install(CODE [[
   file(MAKE_DIRECTORY "${folder}/share/bash-completion/completions")
   execute_process(COMMAND "${folder}/bin/rivulet" completion COMMAND_ERROR_IS_FATAL ANY
                   OUTPUT_FILE "${folder}/share/bash-completion/completions/rivulet")
+  file(REMOVE "${folder}/share/man/man1/rivulet-client.1")  # the other package's
 ]] COMPONENT program)
+# rivulet-client tells neither by itself: `rivulet` knows both programs.
+install(CODE "set(rivulet \"$<TARGET_FILE:rivulet>\")\nset(pages \"${PROJECT_BINARY_DIR}/client_pages\")" COMPONENT client)
+install(CODE [[
+  set(folder "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}")
+  file(REMOVE_RECURSE "${pages}")
+  execute_process(COMMAND "${rivulet}" manual --out "${pages}" OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+  file(COPY "${pages}/rivulet-client.1" DESTINATION "${folder}/share/man/man1")
+  file(MAKE_DIRECTORY "${folder}/share/bash-completion/completions")
+  execute_process(COMMAND "${rivulet}" completion COMMAND_ERROR_IS_FATAL ANY
+                  OUTPUT_FILE "${folder}/share/bash-completion/completions/rivulet-client")
+]] COMPONENT client)
 install(FILES deploy/systemd/rivulet@.service DESTINATION lib/systemd/system COMPONENT program)
+# The same service under a name of its own, so that the two packages share no file.
+file(READ deploy/systemd/rivulet@.service unit)
+string(REPLACE "rivulet@" "rivulet-client@" unit "${unit}")
+string(REPLACE "/usr/bin/rivulet" "/usr/bin/rivulet-client" unit "${unit}")
+string(REPLACE "sysusers.d/rivulet.conf" "sysusers.d/rivulet-client.conf" unit "${unit}")
+string(REPLACE "man:rivulet(1)" "man:rivulet-client(1)" unit "${unit}")
+file(WRITE ${PROJECT_BINARY_DIR}/rivulet-client@.service "${unit}")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS deploy/systemd/rivulet@.service)
+install(FILES ${PROJECT_BINARY_DIR}/rivulet-client@.service DESTINATION lib/systemd/system COMPONENT client)
 install(FILES deploy/systemd/rivulet.conf DESTINATION lib/sysusers.d COMPONENT program)
+install(FILES deploy/systemd/rivulet.conf DESTINATION lib/sysusers.d COMPONENT client RENAME rivulet-client.conf)
 install(FILES README.md docs/certificates.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+install(FILES docs/client.md docs/certificates.md DESTINATION share/doc/rivulet-client COMPONENT client)
 
 # Packing builds nothing: the tests, which `all` has, are no part of a package.
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)
@@ -21,12 +45,17 @@ set(CPACK_PACKAGE_CONTACT "Rivulet <rivulet@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Federated learning: simulate, deploy and inspect")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
-set(CPACK_COMPONENTS_ALL program)
+set(CPACK_COMPONENTS_ALL program client)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME rivulet)
 set(CPACK_DEBIAN_PROGRAM_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_CLIENT_PACKAGE_NAME rivulet-client)
+set(CPACK_DEBIAN_CLIENT_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_CLIENT_PACKAGE_SECTION science)
+set(CPACK_COMPONENT_CLIENT_DESCRIPTION "Federated learning: the program of a site, which trains on data that stays there")
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_CONTROL_EXTRA "${PROJECT_SOURCE_DIR}/deploy/debian/postinst;${PROJECT_SOURCE_DIR}/deploy/debian/postrm")
+set(CPACK_DEBIAN_CLIENT_PACKAGE_CONTROL_EXTRA "${PROJECT_SOURCE_DIR}/deploy/debian/postinst;${PROJECT_SOURCE_DIR}/deploy/debian/postrm")
 include(CPack)

@@ -36,6 +36,7 @@ const RegisterCommand kCa(45, [] {
   ca.subcommands.push_back(CaRevokeCommand());
   ca.subcommands.push_back(CaListCommand());
   ca.subcommands.push_back(CaShowCommand());
+  ca.subcommands.push_back(CaAuthorCommand());
   return ca;
 });
 

@@ -17,6 +17,7 @@ Command CaRenewCommand();
 Command CaRevokeCommand();
 Command CaListCommand();
 Command CaShowCommand();
+Command CaAuthorCommand();
 
 // --ca DIR.
 void AddAuthorityFolder(Command& command, std::string* folder);

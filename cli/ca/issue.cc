@@ -99,16 +99,17 @@ Status IssueCertificate(const CaIssueOptions& options) {
 }
 
 Status CheckKitOptions(const CaIssueOptions& options, Role role) {
-  const auto only = [&](std::string_view flag, const std::string& value, Role whose) -> Status {
-    if (value.empty() || role == whose) return absl::OkStatus();
-    return UsageError("{} is for the kit of a {}, not of a {}", flag, RoleText(whose), RoleText(role));
+  const auto only = [&](std::string_view flag, const std::string& value, Role whose, Role or_whose) -> Status {
+    if (value.empty() || role == whose || role == or_whose) return absl::OkStatus();
+    return UsageError("{} is for the kit of a {}{}, not of a {}", flag, RoleText(whose),
+                      whose == or_whose ? "" : fmt::format(" or a {}", RoleText(or_whose)), RoleText(role));
   };
-  RIVULET_RETURN_IF_ERROR(only("--coordinator", options.coordinator, Role::kClient));
-  RIVULET_RETURN_IF_ERROR(only("--data", options.data, Role::kClient));
-  RIVULET_RETURN_IF_ERROR(only("--scenario", options.scenario, Role::kCoordinator));
-  RIVULET_RETURN_IF_ERROR(only("--listen", options.listen, Role::kCoordinator));
-  if (role == Role::kClient && options.coordinator.empty())
-    return UsageError("the kit of a client says where its coordinator is: give --coordinator HOST:PORT");
+  RIVULET_RETURN_IF_ERROR(only("--coordinator", options.coordinator, Role::kClient, Role::kTier));
+  RIVULET_RETURN_IF_ERROR(only("--data", options.data, Role::kClient, Role::kClient));
+  RIVULET_RETURN_IF_ERROR(only("--scenario", options.scenario, Role::kCoordinator, Role::kCoordinator));
+  RIVULET_RETURN_IF_ERROR(only("--listen", options.listen, Role::kCoordinator, Role::kTier));
+  if ((role == Role::kClient || role == Role::kTier) && options.coordinator.empty())
+    return UsageError("the kit of a {} says where its coordinator is: give --coordinator HOST:PORT", RoleText(role));
   for (const std::string* address : {&options.coordinator, &options.listen})
     if (!address->empty()) RIVULET_RETURN_IF_ERROR(AsUsageError(ParseAddress(*address).status()));
   return absl::OkStatus();
@@ -184,15 +185,18 @@ Command CaIssueCommand() {
 Command CaKitCommand() {
   auto options = std::make_shared<CaIssueOptions>();
   Command command{.name = "kit",
-                  .summary = "Sign a certificate and pack all that a client or a coordinator starts with.",
+                  .summary = "Sign a certificate and pack all that a client, a tier or a coordinator starts with.",
                   .example =
                       "rivulet ca kit client/hospital-a --coordinator fl.example.org:7000\n"
+                      "  rivulet ca kit tier/north --host north.example.org --coordinator fl.example.org:7000\n"
                       "  rivulet ca kit coordinator/fl.example.org --host 192.0.2.7 --scenario scenario.toml"};
   AddIssueOptions(command, options);
-  command.Option("--coordinator", "HOST:PORT", &options->coordinator, "of a client: where its coordinator listens")
+  command
+      .Option("--coordinator", "HOST:PORT", &options->coordinator,
+              "of a client or a tier: where its coordinator listens")
       .Option("--data", "NAME=GLOB", &options->data, "of a client: its records [train=data/*.tfrecord]")
       .Option("--scenario", "FILE", &options->scenario, "of a coordinator: what to run [scenario.toml]")
-      .Option("--listen", "HOST:PORT", &options->listen, "of a coordinator: where it listens [0.0.0.0:7000]")
+      .Option("--listen", "HOST:PORT", &options->listen, "of a coordinator or a tier: where it listens [0.0.0.0:7000]")
       .Option("--out", "PATH", &options->out,
               "an archive when it ends in .tar.gz, or else a folder [its name, client-hospital-a.tar.gz]");
   command.run = [options] { return PackKit(*options); };

@@ -8,7 +8,7 @@ namespace {
 constexpr std::string_view kBefore = R"sh(# bash completion of rivulet; made by 'rivulet completion'.
 _rivulet() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-  local command=rivulet subcommands='' flags='' values='' i
+  local command=${COMP_WORDS[0]##*/} subcommands='' flags='' values='' i
   for ((i = 1; i < COMP_CWORD; ++i)); do
     case "$command ${COMP_WORDS[i]}" in
 )sh";
@@ -29,11 +29,12 @@ constexpr std::string_view kAfter = R"sh(  esac
     mapfile -t COMPREPLY < <(compgen -f -- "$current")
   fi
 }
-complete -o filenames -F _rivulet rivulet
+complete -o filenames -F _rivulet rivulet rivulet-client
 )sh";
 
 void AddCommand(const Command& command, const std::string& path, std::string& paths, std::string& cases) {
-  if (path != "rivulet") paths += fmt::format("{}\"{}\"", paths.empty() ? "      " : " | \\\n      ", path);
+  if (path.find(' ') != std::string::npos)
+    paths += fmt::format("{}\"{}\"", paths.empty() ? "      " : " | \\\n      ", path);
   std::string subcommands, flags, values;
   const auto add = [](std::string& list, std::string_view word) {
     list += fmt::format("{}{}", list.empty() ? "" : " ", word);
@@ -41,7 +42,7 @@ void AddCommand(const Command& command, const std::string& path, std::string& pa
   for (const Command& child : command.subcommands) add(subcommands, child.name);
   for (const Argument& argument : command.arguments)
     if (!IsPositional(argument)) add(TakesValue(argument) ? values : flags, argument.name);
-  for (const CommonOption& common : {kVlogOption, kOpLibraryOption, kHelpOption})
+  for (const CommonOption& common : CommonOptionsOf(path))
     add(common.value_name[0] != '\0' ? values : flags, common.name);
   cases += fmt::format("    \"{}\") subcommands='{}' flags='{}' values='{}' ;;\n", path, subcommands, flags, values);
   for (const Command& child : command.subcommands) AddCommand(child, path + " " + child.name, paths, cases);
@@ -52,6 +53,7 @@ Status PrintCompletion() {
   const Command root = RootCommand(&arguments);
   std::string paths, cases;
   AddCommand(root, root.name, paths, cases);
+  AddCommand(ClientRoot(&arguments), kClientProgram, paths, cases);
   fmt::print("{}{}{}{}{}", kBefore, paths, kBetween, cases, kAfter);
   return absl::OkStatus();
 }

@@ -58,14 +58,14 @@ std::string Page(const Command& command, const std::string& path) {
     }
   }
   if (!positionals.empty()) page += ".SH ARGUMENTS\n" + positionals;
-  for (const CommonOption& common : {kVlogOption, kOpLibraryOption, kHelpOption})
+  for (const CommonOption& common : CommonOptionsOf(path))
     options += OptionEntry(common.name, common.value_name, common.help);
   page += ".SH OPTIONS\n" + options;
   page += fmt::format(".SH EXAMPLE\n.nf\n{}\n.fi\n", Roff(command.example));
   page +=
       ".SH EXIT STATUS\n0 when all went well, 2 for wrong usage, 1 for any other error, which is one sentence on "
       "standard error.\n";
-  if (path != "rivulet")
+  if (path.find(' ') != std::string::npos)
     page += fmt::format(".SH SEE ALSO\n.BR {} (1)\n", Roff(PageName(path.substr(0, path.rfind(' ')))));
   return page;
 }
@@ -89,6 +89,7 @@ Status WriteManual(const ManualOptions& options) {
   const Command root = RootCommand(&arguments);
   int pages = 0;
   RIVULET_RETURN_IF_ERROR(WritePages(root, root.name, options.out, pages));
+  RIVULET_RETURN_IF_ERROR(WritePages(ClientRoot(&arguments), kClientProgram, options.out, pages));
   fmt::print("{}: {} pages\n", options.out, pages);
   return absl::OkStatus();
 }

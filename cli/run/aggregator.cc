@@ -6,6 +6,7 @@
 #include "cli/interrupt.h"
 #include "cli/run/event_line.h"
 #include "cli/run/options.h"
+#include "cli/run/proxy.h"
 #include "cli/run/security.h"
 #include "engine/base/display_name.h"
 #include "federated/transport/admission.h"
@@ -57,8 +58,10 @@ Status Aggregate(const AggregatorOptions& options) {
   const std::string spool = std::filesystem::temp_directory_path(missing).string();
   if (missing) return FailedPrecondition("TMPDIR names no folder; it is where large uploads are put down");
 
+  StatusOr<std::string> proxy = ProxyFor(parent, [](const char* name) -> const char* { return std::getenv(name); });
+  if (!proxy.ok()) return AsUsageError(proxy.status());
   StatusOr<std::unique_ptr<GrpcClient>> connection =
-      GrpcClient::Create({.coordinator = parent, .credentials = security.credentials});
+      GrpcClient::Create({.coordinator = parent, .credentials = security.credentials, .proxy = *std::move(proxy)});
   if (!connection.ok()) return AsUsageError(Annotate(connection.status(), "--parent"));
   Interrupt interrupt;
   Tier tier(**connection, {.name = *name, .version = RIVULET_VERSION, .folder = spool, .on_event = tell});

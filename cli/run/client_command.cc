@@ -1,20 +1,24 @@
-// rivulet client: one client of a run; trains on data that stays here.
-#include <fmt/ranges.h>
-#include <glob.h>
+// One client of a run; trains on data that stays here.
+#include "cli/run/client_command.h"
 
 #include <algorithm>
-#include <filesystem>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "certificates/certificate.h"
-#include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/run/client_options.h"
+#include "cli/run/client_preflight.h"
 #include "cli/run/event_line.h"
+#include "cli/run/proxy.h"
 #include "cli/run/security.h"
+#include "cli/run/show_plan.h"
 #include "cli/run/watching.h"
 #include "client/agent.h"
+#include "client/eligibility.h"
+#include "client/site_policy.h"
 #include "engine/base/clock.h"
 #include "engine/base/display_name.h"
 #include "engine/data/dataset.h"
@@ -23,51 +27,6 @@
 
 namespace rivulet {
 namespace {
-
-struct ClientOptions {
-  std::string coordinator;
-  SecurityOptions security;
-  std::string name;
-  std::vector<std::string> data;  // NAME=GLOB
-  std::string kernels;
-  std::string state = "rivulet-state";
-  bool json = false;
-  TraceOptions trace;
-};
-
-// The files a pattern matches, in byte order whatever the locale.
-StatusOr<std::vector<std::string>> FilesMatching(const std::string& pattern) {
-  glob_t found = {};
-  const int code = glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
-  std::vector<std::string> files(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-  globfree(&found);
-  if (code != 0 || files.empty()) return NotFound("no file matches '{}'", pattern);
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
-StatusOr<BoundData> Bind(const std::vector<std::string>& bindings) {
-  BoundData data;
-  std::vector<std::string> files;
-  for (const std::string& binding : bindings) {
-    const size_t equals = binding.find('=');
-    if (equals == std::string::npos || equals == 0 || equals + 1 == binding.size()) {
-      return UsageError("--data takes NAME=GLOB, such as train=data/*.tfrecord, not '{}'", binding);
-    }
-    const std::string name = binding.substr(0, equals);
-    if (name != data.name) {
-      return UsageError("--data binds '{}', and plans train on 'train'; say --data train={}", name,
-                        binding.substr(equals + 1));
-    }
-    RIVULET_ASSIGN_OR_RETURN(const auto matched, FilesMatching(binding.substr(equals + 1)));
-    files.insert(files.end(), matched.begin(), matched.end());
-  }
-  RIVULET_ASSIGN_OR_RETURN(data.dataset, Dataset::Open(files));
-  if (data.dataset->size() == 0) {
-    return FailedPrecondition("{} has no examples; a client needs at least one", fmt::join(files, ", "));
-  }
-  return data;
-}
 
 // The round that a task trains for, or whose model it measures.
 int64_t RoundOf(const Task& task) { return task.kind == TaskKind::kTrain ? task.base_version + 1 : task.base_version; }
@@ -167,17 +126,45 @@ AgentObserver ObserveInJson() {
   return observer;
 }
 
-// Asked before anything is done with a coordinator: that there is no place for it would otherwise show when the first
-// task has been trained.
-Status CheckStateFolder(const std::string& folder) {
-  std::error_code ignored;
-  const auto found = std::filesystem::symlink_status(folder, ignored).type();
-  if (found == std::filesystem::file_type::not_found || std::filesystem::is_directory(folder, ignored))
-    return absl::OkStatus();
-  return InvalidArgument("--state: '{}' is no folder; give one, or a name that nothing has", folder);
+// null: as many as without a policy.
+std::shared_ptr<RowBudget> RowsWithin(const SitePolicy::Budget& budget) {
+  if (budget.memory_bytes == 0) return nullptr;
+  return std::make_shared<RowBudget>(std::min(budget.RowBytes(), ArtifactCache::kDefaultRowBytes));
+}
+
+Status ShowPlanFile(const ClientOptions& options, const SitePolicy& policy) {
+  RIVULET_ASSIGN_OR_RETURN(std::string bytes, FileSystem::Default().ReadAll(options.show_plan));
+  const StatusOr<std::shared_ptr<const Plan>> plan = Plan::Open(std::move(bytes));
+  if (!plan.ok()) return Annotate(plan.status(), options.show_plan);
+  PrintPlan(**plan, policy, options.json);
+  return absl::OkStatus();
+}
+
+Status ShowOfferedPlan(const ClientOptions& options, const SitePolicy& policy, GrpcClient& connection,
+                       const std::string& name, const BoundData& data) {
+  StopSignal stop;
+  Interrupt interrupt;
+  interrupt.Call([&] {
+    stop.Stop();
+    connection.Cancel();
+  });
+  const PollRequest request{.caller = {.name = name},
+                            .capabilities = {.version = RIVULET_VERSION, .datasets = {{data.name, data.size()}}},
+                            .hold_ms = 20'000};
+  StatusOr<std::shared_ptr<const Plan>> plan =
+      OfferedPlan(connection, stop, request,
+                  [&name](const std::string& sentence) { fmt::print(stderr, "{}: {}\n", name, OneLine(sentence)); });
+  interrupt.Forget();
+  RIVULET_RETURN_IF_ERROR(plan.status());
+  PrintPlan(**plan, policy, options.json);
+  return absl::OkStatus();
 }
 
 Status ServeAsClient(const ClientOptions& options) {
+  if (options.preflight) return PreflightClient(options);
+  RIVULET_ASSIGN_OR_RETURN(const SitePolicy policy, PolicyOf(options));
+  if (!options.show_plan.empty() && options.show_plan != kOffered) return ShowPlanFile(options, policy);
+  RIVULET_RETURN_IF_ERROR(KeepWithin(policy.budget));  // before there are other threads
   StatusOr<NetworkAddress> address = ParseAddress(options.coordinator);
   if (!address.ok()) return AsUsageError(Annotate(address.status(), "--coordinator"));
   RIVULET_ASSIGN_OR_RETURN(
@@ -199,11 +186,15 @@ Status ServeAsClient(const ClientOptions& options) {
   if (!options.kernels.empty() && options.kernels != "native" && options.kernels != "portable")
     return UsageError("--kernels takes native or portable, not '{}'", options.kernels);
   RIVULET_RETURN_IF_ERROR(CheckStateFolder(options.state));
-  RIVULET_ASSIGN_OR_RETURN(BoundData data, Bind(options.data));
-  StatusOr<std::unique_ptr<GrpcClient>> connection =
-      GrpcClient::Create({.coordinator = *address, .credentials = std::move(security.credentials)});
+  RIVULET_ASSIGN_OR_RETURN(BoundData data, BindData(options.data));
+  StatusOr<std::string> proxy = ProxyFor(*address, [](const char* name) -> const char* { return std::getenv(name); });
+  if (!proxy.ok()) return AsUsageError(proxy.status());
+  StatusOr<std::unique_ptr<GrpcClient>> connection = GrpcClient::Create(
+      {.coordinator = *address, .credentials = std::move(security.credentials), .proxy = *std::move(proxy)});
   if (absl::IsResourceExhausted(connection.status())) return connection.status();
   if (!connection.ok()) return AsUsageError(Annotate(connection.status(), "--coordinator"));
+
+  if (!options.show_plan.empty()) return ShowOfferedPlan(options, policy, **connection, name, data);
 
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Watching> watching, Watching::Start(options.trace, "client " + name));
   Interrupt interrupt;
@@ -216,9 +207,14 @@ Status ServeAsClient(const ClientOptions& options) {
   Agent agent(**connection, {.client_id = name,
                              .version = RIVULET_VERSION,
                              .data = std::move(data),
+                             .max_upload_rate = options.max_upload_rate.value_or(0) * 1000,
                              .observer = std::move(observer),
                              .instruments = watching->instruments(),
-                             .artifacts = std::make_shared<ArtifactCache>(options.kernels),
+                             .memory_budget = policy.budget.TaskBytes(),
+                             .unwilling = [&policy] { return WhyNotNow(policy.when, LookAtMachine()); },
+                             .artifacts = std::make_shared<ArtifactCache>(
+                                 options.kernels, RowsWithin(policy.budget),
+                                 [&policy](const Plan& plan) { return CheckPlan(policy, plan); }),
                              .states = NewStateStore(FileSystem::Default(), options.state, true)});
   interrupt.Call([&] {
     agent.Stop();
@@ -237,7 +233,9 @@ Status ServeAsClient(const ClientOptions& options) {
   return traced;
 }
 
-const RegisterCommand kClient(25, [] {
+}  // namespace
+
+Command ClientCommand() {
   auto options = std::make_shared<ClientOptions>();
   Command command{
       .name = "client",
@@ -257,11 +255,21 @@ const RegisterCommand kClient(25, [] {
                  "take only plans that compute with native or with portable kernels [what the plan says]");
   command.Option("--state", "DIR", &options->state,
                  "where it keeps what a plan has it keep from task to task, which never leaves it [rivulet-state]");
+  command.Option("--policy", "FILE", &options->policy,
+                 "what this site allows: whose plans, with which ops, of which columns (docs/client.md)");
+  command.Option(
+      "--show-plan", "FILE", &options->show_plan,
+      "train nothing: say what this plan would do here, or with 'offered' the plan that the coordinator has");
+  command.Flag(
+      "--preflight", &options->preflight,
+      "train nothing: look at certificate, clock, data, disk, memory and the way to the coordinator, and say what "
+      "to mend; with --show-plan FILE at the data against that plan too");
+  command.Option("--max-upload-rate", "N", &options->max_upload_rate,
+                 "send at most so many KB a second [as fast as it goes]", {.min = 1, .max = 1'000'000'000});
   command.Flag("--json", &options->json, "say what happens as JSON on stdout, one object per line");
   AddTraceOptions(command, &options->trace);
   command.run = [options] { return ServeAsClient(*options); };
   return command;
-});
+}
 
-}  // namespace
 }  // namespace rivulet

@@ -16,7 +16,7 @@
 #include "cli/run/security.h"
 #include "cli/run/served_run.h"
 #include "cli/run/watching.h"
-#include "coordinator/control/control.h"
+#include "cli/shell_quote.h"
 #include "coordinator/history/history.h"
 #include "coordinator/host/coordinator_host.h"
 #include "coordinator/stored_run.h"

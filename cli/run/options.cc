@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "cli/shell_quote.h"
 #include "coordinator/stored_run.h"
 
 namespace rivulet {
@@ -40,16 +41,6 @@ StatusOr<Scenario> LoadScenario(const ScenarioOptions& options) {
   if (absl::IsInvalidArgument(scenario.status())) return AsUsageError(scenario.status());
   if (!scenario.ok() || options.resume.empty()) return scenario;
   return ScenarioOfStoredRun(options.db, options.resume, *scenario);
-}
-
-std::string ShellQuote(const std::string& text) {
-  const bool plain = !text.empty() && text.find_first_not_of(
-                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                          "0123456789_-./=:,+@%") == std::string::npos;
-  if (plain) return text;
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
 }
 
 std::vector<std::string> ProcessArguments(const ScenarioOptions& options) {

@@ -32,7 +32,6 @@ StatusOr<Scenario> LoadScenario(const ScenarioOptions& options);
 // The arguments that give these options again, for a shell: "s.toml --set 'a=b c' --db x.sqlite". `resume` replaces
 // --resume.
 std::string ShellArguments(const ScenarioOptions& options, const std::string& resume);
-std::string ShellQuote(const std::string& text);
 // The same for exec.
 std::vector<std::string> ProcessArguments(const ScenarioOptions& options);
 

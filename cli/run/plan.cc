@@ -6,13 +6,16 @@
 
 #include <cstdio>
 #include <memory>
-#include <set>
 #include <string>
 
+#include "certificates/author.h"
+#include "certificates/key.h"
+#include "certificates/private_files.h"
 #include "cli/command.h"
 #include "cli/run/blame_model.h"
 #include "cli/run/options.h"
 #include "cli/table.h"
+#include "client/plan_facts.h"
 #include "engine/base/file_system.h"
 #include "setup/plan_file.h"
 #include "setup/run_setup.h"
@@ -23,6 +26,10 @@ namespace {
 struct PlanBuildOptions {
   ScenarioOptions run;
   std::string out;
+};
+
+struct PlanSignOptions {
+  std::string file, key, out;
 };
 
 struct PlanShowOptions {
@@ -50,11 +57,14 @@ std::string FeatureText(const FeatureSpec& feature) {
 }
 
 // Ops by type, each once: what a graph from somebody else can do is what its ops can.
-std::string OpsOf(const std::shared_ptr<const Graph>& graph) {
-  if (graph == nullptr) return "none";
-  std::set<std::string> types;
-  for (const auto& node : graph->nodes()) types.emplace(node->type());
-  return fmt::format("{}", fmt::join(types, ", "));
+std::string OpsText(const std::shared_ptr<const Graph>& graph) {
+  return graph == nullptr ? "none" : fmt::format("{}", fmt::join(OpsOf(*graph), ", "));
+}
+
+std::string AuthorField(const Plan& plan) {
+  const PlanAuthor author = AuthorOf(plan);
+  if (author.text.empty()) return "nobody has signed it";
+  return author.good ? author.text : author.text + ", whose signature this is not";
 }
 
 Fields FieldsOf(const Plan& plan) {
@@ -64,6 +74,7 @@ Fields FieldsOf(const Plan& plan) {
   for (const FeatureSpec& feature : plan.features()) features.push_back(FeatureText(feature));
   Fields fields = {{"plan", plan.name()},
                    {"digest", plan.digest().Hex()},
+                   {"author", AuthorField(plan)},
                    {"format", int64_t{kPlanFormat}},
                    {"bytes", static_cast<int64_t>(plan.bytes().size())},
                    {"training", plan.external() ? "external: it has no graph, and its clients train in their own way"
@@ -106,11 +117,11 @@ Fields FieldsOf(const Plan& plan) {
         for (const ModelInstance& instance : pass.models) buffers.push_back(instance.buffer);
         fields.emplace_back(name + "_models", fmt::format("{}", fmt::join(buffers, ", ")));
       }
-      if (pass.loss != nullptr) fields.emplace_back(name + "_loss", OpsOf(pass.loss));
-      fields.emplace_back(name + "_input", OpsOf(pass.input));
-      fields.emplace_back(name + "_begin", OpsOf(pass.begin));
-      fields.emplace_back(name + "_step", OpsOf(pass.step));
-      fields.emplace_back(name + "_end", OpsOf(pass.end));
+      if (pass.loss != nullptr) fields.emplace_back(name + "_loss", OpsText(pass.loss));
+      fields.emplace_back(name + "_input", OpsText(pass.input));
+      fields.emplace_back(name + "_begin", OpsText(pass.begin));
+      fields.emplace_back(name + "_step", OpsText(pass.step));
+      fields.emplace_back(name + "_end", OpsText(pass.end));
     }
     for (const PieceSpec& mechanism : program->mechanisms) {
       std::vector<std::string> settings;
@@ -135,6 +146,27 @@ Status ShowPlanFile(const PlanShowOptions& options) {
   return absl::OkStatus();
 }
 
+Status SignPlan(const PlanSignOptions& options) {
+  FileSystem& fs = FileSystem::Default();
+  RIVULET_ASSIGN_OR_RETURN(std::string bytes, fs.ReadAll(options.file));
+  // What cannot be run is not worth a signature.
+  const Status opened = Plan::Open(bytes).status();
+  if (!opened.ok()) return Annotate(opened, options.file);
+  RIVULET_RETURN_IF_ERROR(CheckPrivate(options.key));
+  RIVULET_ASSIGN_OR_RETURN(const std::string pem, fs.ReadAll(options.key));
+  RIVULET_ASSIGN_OR_RETURN(const KeyHandle key, ReadKey(pem, options.key));
+  RIVULET_ASSIGN_OR_RETURN(const std::string author, AuthorOf(key.get(), options.key));
+  const std::string_view unsigned_plan = SignatureOf(bytes).plan;  // an older signature goes
+  RIVULET_ASSIGN_OR_RETURN(const std::string signature, Sign(key.get(), unsigned_plan));
+  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan,
+                           Plan::Open(WithSignature(unsigned_plan, author, signature)));
+  const std::string& out = options.out.empty() ? options.file : options.out;
+  RIVULET_RETURN_IF_ERROR(WriteSignedPlan(fs, options.file, out, *plan));
+  fmt::print("{}: plan '{}', {} bytes, signed by {}, digest {}\n", out, plan->name(), plan->bytes().size(),
+             AuthorText(author), plan->digest().Hex());
+  return absl::OkStatus();
+}
+
 const RegisterCommand kPlan(45, [] {
   auto build = std::make_shared<PlanBuildOptions>();
   Command build_command{.name = "build",
@@ -154,11 +186,25 @@ const RegisterCommand kPlan(45, [] {
       .Flag("--json", &show->json, "print it as one JSON object");
   show_command.run = [show] { return ShowPlanFile(*show); };
 
+  auto sign = std::make_shared<PlanSignOptions>();
+  Command sign_command{
+      .name = "sign",
+      .summary = "Sign a plan as its author; sites that know him run what he has signed.",
+      .example =
+          "rivulet plan sign quickstart.plan --key author.key\n"
+          "  rivulet coordinator simulations/scenarios/quickstart.toml --plan quickstart.plan --listen "
+          "0.0.0.0:7000 --tls coordinator"};
+  sign_command.Positional("FILE", &sign->file, "a plan, of `plan build`")
+      .Required("--key", "FILE", &sign->key, "the author's key, of `rivulet ca author`")
+      .Option("--out", "FILE", &sign->out, "where the signed plan goes, with its keys beside it [in its place]");
+  sign_command.run = [sign] { return SignPlan(*sign); };
+
   Command plan{.name = "plan",
-               .summary = "Make and look at plans, which are what clients are given to do.",
+               .summary = "Make, sign and look at plans, which are what clients are given to do.",
                .example = "rivulet plan show quickstart.plan"};
   plan.subcommands.push_back(std::move(build_command));
   plan.subcommands.push_back(std::move(show_command));
+  plan.subcommands.push_back(std::move(sign_command));
   return plan;
 });
 

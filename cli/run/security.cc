@@ -1,13 +1,13 @@
 #include "cli/run/security.h"
 
 #include "certificates/watched_identity.h"
-#include "cli/run/options.h"
+#include "cli/shell_quote.h"
 
 namespace rivulet {
 namespace {
 
-// What `rivulet ca` does for a role: clients and coordinators get kits, which start by themselves.
-const char* MadeBy(Role role) { return role == Role::kClient || role == Role::kCoordinator ? "kit" : "issue"; }
+// What `rivulet ca` does for a role: whoever runs for months gets a kit, which starts by itself.
+const char* MadeBy(Role role) { return role == Role::kOperator ? "issue" : "kit"; }
 
 }  // namespace
 

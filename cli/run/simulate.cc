@@ -11,6 +11,7 @@
 #include "cli/run/result.h"
 #include "cli/run/summary_log.h"
 #include "cli/run/watching.h"
+#include "cli/shell_quote.h"
 #include "cli/table.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/stored_run.h"

@@ -35,6 +35,7 @@ class Manual(RivuletTest):
 
     def test_there_is_a_page_for_every_command_that_says_what_its_help_does(self):
         pages = {page.name for page in self.pages()}
+        self.assertIn("rivulet-client.1", pages)
         todo = [["rivulet"]]
         while todo:
             path = todo.pop()
@@ -100,6 +101,8 @@ class Completion(RivuletTest):
         self.assertEqual(self.complete("rivulet", "simulate", "tin"), ["tiny.toml"])
         self.assertEqual(self.complete("rivulet", "simulate", "--db", "tin"), ["tiny.toml"])
         self.assertEqual(self.complete("rivulet", "--verb"), [])
+        self.assertEqual(self.complete("rivulet-client", "--coo"), ["--coordinator"])
+        self.assertEqual(self.complete("rivulet-client", "tin"), ["tiny.toml"])
 
     @needs("shellcheck")
     def test_scripts_are_clean(self):
@@ -175,7 +178,8 @@ for service in document["services"].values():
             for command in ("client", "coordinator"):
                 known = self.run_rivulet(command, "--help", code=0).out
                 for line in manifest.read_text().splitlines():
-                    if re.search(rf"command: \[{command},|rivulet {command} /", line):
+                    if re.search(rf"command: \[{command},|rivulet {command} /", line) or (
+                            command == "client" and re.search(r"command: \[--|^ +- --", line)):
                         for option in re.findall(r"(?<![\w-])--[a-z-]+", line):
                             self.assertIn(option, known, line)
 
@@ -183,27 +187,40 @@ for service in document["services"].values():
 @needs("cpack", "dpkg-deb", "dpkg-shlibdeps", "file")
 @unittest.skipIf(os.environ.get("RIVULET_SANITIZE"), "a package is made of what is released")
 class Package(RivuletTest):
-    def test_the_package_has_the_program_its_pages_and_its_service(self):
+    def test_each_package_has_its_program_with_pages_and_service(self):
         code, printed = run("cpack", "-G", "DEB", "--config", BUILD / "CPackConfig.cmake", "-B", self.folder, cwd=self.folder,
                             env={**os.environ, "CMAKE_BUILD_PARALLEL_LEVEL": "2"})
         self.assertEqual(code, 0, printed)
-        packages = list(self.folder.glob("*.deb"))
-        self.assertEqual(len(packages), 1, printed)
-        self.assertRegex(packages[0].name, r"^rivulet_\d+\.\d+\.\d+_\w+\.deb$")
-        fields = run("dpkg-deb", "--field", packages[0])[1]
-        self.assertRegex(fields, r"(?m)^Package: rivulet$")
-        for library in ("libgrpc++1.51", "libssl3", "libsqlite3-0", "libdnnl2"):
-            self.assertIn(library, fields)
-        listing = run("dpkg-deb", "--contents", packages[0])[1]
-        for path in ("usr/bin/rivulet", "usr/share/man/man1/rivulet-ca-kit.1", "usr/share/bash-completion/completions/rivulet",
-                     "usr/lib/systemd/system/rivulet@.service", "usr/lib/sysusers.d/rivulet.conf"):
-            self.assertIn(f"./{path}\n", listing)
-        self.assertNotIn("include/", listing)
-        self.assertNotIn(".a\n", listing)
-        code, printed = run("dpkg-deb", "--extract", packages[0], self.folder / "root")
-        self.assertEqual(code, 0, printed)
-        code, printed = run(self.folder / "root/usr/bin/rivulet", "--version")
-        self.assertRegex(printed, r"^rivulet \d")
+        packages = {path.name.split("_")[0]: path for path in self.folder.glob("*.deb")}
+        self.assertEqual(sorted(packages), ["rivulet", "rivulet-client"], printed)
+        files, roots = {}, {}
+        for name, package in packages.items():
+            self.assertRegex(package.name, rf"^{name}_\d+\.\d+\.\d+_\w+\.deb$")
+            fields = run("dpkg-deb", "--field", package)[1]
+            self.assertRegex(fields, rf"(?m)^Package: {name}$")
+            for library in ("libgrpc++1.51", "libssl3", "libdnnl2"):
+                self.assertIn(library, fields)
+            self.assertEqual("libsqlite3-0" in fields, name == "rivulet")
+            listing = run("dpkg-deb", "--contents", package)[1]
+            for path in (f"usr/bin/{name}", f"usr/share/man/man1/{name}.1", f"usr/share/bash-completion/completions/{name}",
+                         f"usr/lib/systemd/system/{name}@.service", f"usr/lib/sysusers.d/{name}.conf"):
+                self.assertIn(f"./{path}\n", listing)
+            self.assertNotIn("include/", listing)
+            self.assertNotIn(".a\n", listing)
+            files[name] = {line.split(" ./", 1)[1] for line in listing.splitlines() if not line.startswith("d")}
+            roots[name] = self.folder / f"root-{name}"
+            code, printed = run("dpkg-deb", "--extract", package, roots[name])
+            self.assertEqual(code, 0, printed)
+            code, printed = run(roots[name] / "usr/bin" / name, "--version")
+            self.assertRegex(printed, rf"^{name} \d")
+        # A machine may have both.
+        self.assertEqual(files["rivulet"] & files["rivulet-client"], set())
+        self.assertIn("usr/share/man/man1/rivulet-ca-kit.1", files["rivulet"])
+        self.assertEqual([name for name in files["rivulet-client"] if "/man1/" in name], ["usr/share/man/man1/rivulet-client.1"])
+        unit = (roots["rivulet-client"] / "usr/lib/systemd/system/rivulet-client@.service").read_text()
+        self.assertIn("man:rivulet-client(1)", unit)
+        self.assertIn("ExecStart=/var/lib/rivulet/%i/start", unit)
+        self.assertLessEqual((roots["rivulet-client"] / "usr/bin/rivulet-client").stat().st_size, 13_000_000)
 
 
 if __name__ == "__main__":

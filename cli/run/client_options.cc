@@ -1,0 +1,67 @@
+#include "cli/run/client_options.h"
+
+#include <fmt/ranges.h>
+#include <glob.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "engine/base/file_system.h"
+#include "engine/data/dataset.h"
+
+namespace rivulet {
+namespace {
+
+// The files a pattern matches, in byte order whatever the locale.
+StatusOr<std::vector<std::string>> FilesMatching(const std::string& pattern) {
+  glob_t found = {};
+  const int code = glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
+  std::vector<std::string> files(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  globfree(&found);
+  if (code != 0 || files.empty()) return NotFound("no file matches '{}'", pattern);
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+}  // namespace
+
+StatusOr<BoundData> BindData(const std::vector<std::string>& bindings) {
+  BoundData data;
+  std::vector<std::string> files;
+  for (const std::string& binding : bindings) {
+    const size_t equals = binding.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == binding.size()) {
+      return UsageError("--data takes NAME=GLOB, such as train=data/*.tfrecord, not '{}'", binding);
+    }
+    const std::string name = binding.substr(0, equals);
+    if (name != data.name) {
+      return UsageError("--data binds '{}', and plans train on 'train'; say --data train={}", name,
+                        binding.substr(equals + 1));
+    }
+    RIVULET_ASSIGN_OR_RETURN(const auto matched, FilesMatching(binding.substr(equals + 1)));
+    files.insert(files.end(), matched.begin(), matched.end());
+  }
+  RIVULET_ASSIGN_OR_RETURN(data.dataset, Dataset::Open(files));
+  if (data.dataset->size() == 0) {
+    return FailedPrecondition("{} has no examples; a client needs at least one", fmt::join(files, ", "));
+  }
+  return data;
+}
+
+StatusOr<SitePolicy> PolicyOf(const ClientOptions& options) {
+  if (options.policy.empty()) return SitePolicy{};
+  RIVULET_ASSIGN_OR_RETURN(const std::string toml, FileSystem::Default().ReadAll(options.policy));
+  StatusOr<SitePolicy> policy = ParseSitePolicy(toml, options.policy);
+  if (!policy.ok()) return AsUsageError(policy.status());
+  return policy;
+}
+
+Status CheckStateFolder(const std::string& folder) {
+  std::error_code ignored;
+  const auto found = std::filesystem::symlink_status(folder, ignored).type();
+  if (found == std::filesystem::file_type::not_found || std::filesystem::is_directory(folder, ignored))
+    return absl::OkStatus();
+  return InvalidArgument("--state: '{}' is no folder; give one, or a name that nothing has", folder);
+}
+
+}  // namespace rivulet

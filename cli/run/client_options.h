@@ -1,0 +1,41 @@
+// What a client is told on its command line, and what of it can be opened before anybody is called.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/run/security.h"
+#include "cli/run/watching.h"
+#include "client/site_policy.h"
+#include "client/task_trainer.h"
+
+namespace rivulet {
+
+struct ClientOptions {
+  std::string coordinator;
+  SecurityOptions security;
+  std::string name;
+  std::vector<std::string> data;  // NAME=GLOB
+  std::string kernels;
+  std::string state = "rivulet-state";
+  std::string policy;
+  std::string show_plan;                   // a file, or kOffered
+  std::optional<int64_t> max_upload_rate;  // KB a second
+  bool preflight = false;
+  bool json = false;
+  TraceOptions trace;
+};
+
+inline constexpr char kOffered[] = "offered";
+
+// The files of --data. Usage errors, NOT_FOUND: no file. Otherwise Dataset::Open's.
+StatusOr<BoundData> BindData(const std::vector<std::string>& bindings);
+// Of --policy; without, one that allows anything. Usage errors, NOT_FOUND.
+StatusOr<SitePolicy> PolicyOf(const ClientOptions& options);
+// Asked before anything is done with a coordinator: that there is no place for it would otherwise show when the first
+// task has been trained. INVALID_ARGUMENT.
+Status CheckStateFolder(const std::string& folder);
+
+}  // namespace rivulet

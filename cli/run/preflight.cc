@@ -1,0 +1,146 @@
+// rivulet preflight: what can be found out before a coordinator is started for months. A client has the same as
+// `rivulet client --preflight`.
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "certificates/certificate.h"
+#include "cli/command.h"
+#include "cli/run/findings.h"
+#include "cli/run/options.h"
+#include "cli/run/security.h"
+#include "client/eligibility.h"
+#include "coordinator/history/history.h"
+#include "engine/base/clock.h"
+#include "engine/base/file_system.h"
+#include "setup/plan_file.h"
+#include "setup/run_setup.h"
+
+namespace rivulet {
+namespace {
+
+constexpr int64_t kLeastFree = 100'000'000;  // the history and its log
+
+struct PreflightOptions {
+  ScenarioOptions run;
+  SecurityOptions security;
+  std::string listen, plan;
+  bool json = false;
+};
+
+// Somebody may take the port between this and the start; who has it now is what people want to know.
+Status TryToListen(const NetworkAddress& address) {
+  addrinfo hints = {}, *found = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  const int code = getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
+  if (code != 0) return InvalidArgument("'{}' is no address of this machine: {}", address.host, gai_strerror(code));
+  const int file = socket(found->ai_family, found->ai_socktype | SOCK_CLOEXEC, found->ai_protocol);
+  const int on = 1;
+  setsockopt(file, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  const int failed =
+      file >= 0 && bind(file, found->ai_addr, found->ai_addrlen) == 0 && listen(file, 1) == 0 ? 0 : errno;
+  if (file >= 0) close(file);
+  freeaddrinfo(found);
+  if (failed == 0) return absl::OkStatus();
+  const char* const mend = failed == EADDRINUSE      ? "another process listens there; stop it, or name another port"
+                           : failed == EADDRNOTAVAIL ? "no network of this machine has that address; 0.0.0.0 is all"
+                           : failed == EACCES        ? "ports below 1024 are the administrator's; name another"
+                                                     : std::strerror(failed);
+  return FailedPrecondition("{} cannot be listened on: {}", address.ToString(), mend);
+}
+
+// Each part that a run needs, up to the first that is wrong: those behind it are made of it.
+void LookAtRun(const PreflightOptions& options, Findings& findings) {
+  StatusOr<Scenario> scenario = LoadScenario(options.run);
+  if (!scenario.ok()) return findings.Wrong("scenario", scenario.status());
+  std::shared_ptr<const Plan> plan;
+  if (!options.plan.empty()) {
+    StatusOr<PlanFile> file = ReadPlanFile(FileSystem::Default(), options.plan, *scenario);
+    if (!file.ok()) return findings.Wrong("plan", file.status());
+    plan = std::move(file->plan);
+    scenario = std::move(file->scenario);
+  }
+  findings.Good("scenario", fmt::format("'{}', {} rounds", scenario->run.name, scenario->run.rounds));
+  RunSetup setup(*scenario, {.plan = std::move(plan)});
+  const StatusOr<std::shared_ptr<const Plan>> opened = setup.plan();
+  if (!opened.ok()) return findings.Wrong("plan", opened.status());
+  const int64_t model = (*opened)->layout()->parameters() * static_cast<int64_t>(sizeof(float));
+  findings.Good("plan", fmt::format("'{}', {} parameters", (*opened)->name(), (*opened)->layout()->parameters()));
+  const StatusOr<std::shared_ptr<Evaluator>> evaluator = setup.evaluator();
+  evaluator.ok()
+      ? findings.Good("data", *evaluator == nullptr ? "no test set is asked for" : "the test set can be read")
+      : findings.Wrong("data", evaluator.status());
+  // Versions on disk: with `last` two and one that is being written.
+  const int64_t kept = scenario->run.keep_models == "all" ? scenario->run.rounds : 3;
+  LookAtDisk(FolderOf(options.run.db), kLeastFree + kept * model, "put the history elsewhere with --db", findings);
+  const int64_t memory = LookAtMachine().available_bytes, wanted = 4 * model;  // two versions, their sum, an update
+  const std::string free =
+      fmt::format("{} MB are free, and about {} are needed", memory / 1'000'000, (wanted + kLeastFree) / 1'000'000);
+  memory >= wanted + kLeastFree ? findings.Good("memory", free)
+                                : findings.Wrong("memory", ResourceExhausted("{}", free), "use a machine with more");
+}
+
+void LookAtHistory(const std::string& db, Findings& findings) {
+  if (!FileSystem::Default().Exists(db)) return findings.Good("history", fmt::format("'{}' will be made", db));
+  const auto history = History::Open(db, History::Access::kReadWrite);
+  if (!history.ok()) return findings.Wrong("history", history.status());
+  const auto runs = (*history)->Runs();
+  if (!runs.ok()) return findings.Wrong("history", runs.status());
+  findings.Good("history", fmt::format("'{}' has {} runs", db, runs->size()));
+}
+
+Status Preflight(const PreflightOptions& options) {
+  Findings findings;
+  LookAtRun(options, findings);
+  LookAtHistory(options.run.db, findings);
+  const StatusOr<NetworkAddress> listen = ParseAddress(options.listen);
+  if (!listen.ok()) {
+    findings.Wrong("port", Annotate(listen.status(), "--listen"));
+    return findings.Print(options.json);
+  }
+  const Status free = TryToListen(*listen);
+  free.ok() ? findings.Good("port", fmt::format("{} is free", listen->ToString())) : findings.Wrong("port", free);
+  std::string soon;
+  const StatusOr<Security> security = SecurityOf(options.security, Role::kCoordinator, *listen,
+                                                 [&soon](const std::string& sentence) { soon = sentence; });
+  const std::string today = TimeText(Clock::System().UnixMs() / 1000);
+  if (!security.ok()) {
+    findings.Wrong("certificate", security.status(), fmt::format("this machine's clock says {}", today));
+  } else if (!soon.empty()) {
+    findings.Soon("certificate", soon);
+  } else {
+    findings.Good("certificate", security->name.empty()
+                                     ? "none, as --insecure says"
+                                     : fmt::format("coordinator/{}, good at {}", security->name, today));
+  }
+  return findings.Print(options.json);
+}
+
+const RegisterCommand kPreflight(28, [] {
+  auto options = std::make_shared<PreflightOptions>();
+  Command command{.name = "preflight",
+                  .summary = "Look at all that a coordinator needs before it is started, and say what to mend.",
+                  .example =
+                      "rivulet preflight scenario.toml --listen 0.0.0.0:7000 --tls coordinator-fl.example.org\n"
+                      "  rivulet client --preflight --coordinator fl.example.org:7000 --tls client-hospital-a --data "
+                      "'train=records/*.tfrecord'"};
+  command.Positional("SCENARIO.toml", &options->run.scenario, "what is to be run")
+      .Repeated("--set", "KEY=VALUE", &options->run.sets, "set a key of the scenario; repeatable")
+      .Option("--db", "FILE", &options->run.db, "the history [./rivulet.sqlite]")
+      .Option("--plan", "FILE", &options->plan, "the plan that the run is to be started with")
+      .Required("--listen", "HOST:PORT", &options->listen, "where clients are to reach it");
+  AddSecurityOptions(command, &options->security);
+  command.Flag("--json", &options->json, "print it as JSON");
+  command.run = [options] { return Preflight(*options); };
+  return command;
+});
+
+}  // namespace
+}  // namespace rivulet

@@ -1,0 +1,24 @@
+// --show-plan: what a plan would have this site do, without doing it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "client/site_policy.h"
+#include "client/stop_signal.h"
+#include "federated/plan/plan.h"
+#include "federated/transport/coordinator_api.h"
+
+namespace rivulet {
+
+// The plan of the first task that the coordinator has for the caller of `request`, waiting for one as a client does;
+// `tell` hears what for. The task is not begun: it stays the caller's for its lease. ABORTED: the run is over.
+// CANCELLED after Stop. Otherwise the coordinator's error, or Plan::Open's.
+StatusOr<std::shared_ptr<const Plan>> OfferedPlan(CoordinatorApi& api, StopSignal& stop, const PollRequest& request,
+                                                  const std::function<void(const std::string& sentence)>& tell);
+
+// On stdout, for a person or as one JSON object: what it does, and whether `policy` has it done.
+void PrintPlan(const Plan& plan, const SitePolicy& policy, bool json);
+
+}  // namespace rivulet

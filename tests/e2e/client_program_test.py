@@ -1,0 +1,101 @@
+"""`rivulet-client`, the program of sites: what is in it, and that it takes part as `rivulet client` does."""
+import os
+import pathlib
+import shutil
+import subprocess
+import unittest
+
+from harness import RIVULET, RivuletTest, main
+
+CLIENT = str(pathlib.Path(RIVULET).with_name("rivulet-client"))
+# Of each part that a site has no use for, a name that every build of it defines.
+ELSEWHERE = {
+    "the coordinator": " rivulet::RunCoordinator::",
+    "the history": " rivulet::History::",
+    "presets": " rivulet::MobileNetV2(",
+    "ONNX": " rivulet::onnx::",
+    "algorithms": " rivulet::ComposePlan(",
+    "simulations": " rivulet::Simulation::",
+    "libraries of ops": " rivulet::LoadOpLibrary(",
+}
+MOST_BYTES = 13_000_000
+
+
+def printed(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+class ClientProgram(RivuletTest):
+    def client(self, *arguments):
+        return subprocess.run([CLIENT, *map(str, arguments)], capture_output=True, text=True, cwd=self.folder, timeout=60)
+
+    @unittest.skipUnless(shutil.which("nm") and shutil.which("readelf"), "there is no nm or readelf")
+    def test_it_links_nothing_that_a_site_has_no_use_for(self):
+        ours, all_of_it = (printed("nm", "-C", "--defined-only", program) for program in (CLIENT, RIVULET))
+        for part, name in ELSEWHERE.items():
+            self.assertIn(name, all_of_it, f"'{name.strip()}' says nothing of {part} any more; name another")
+            found = next((line for line in ours.splitlines() if name in line), "nothing")
+            self.assertEqual(found, "nothing", part)
+        needed = printed("readelf", "-d", CLIENT)
+        self.assertIn("libgrpc++", needed)
+        for library in ("sqlite", "onnx", "edit", "httplib"):
+            self.assertNotIn(library, needed)
+
+    @unittest.skipIf(os.environ.get("RIVULET_SANITIZE"), "a sanitizer's program is not what is shipped")
+    @unittest.skipUnless(shutil.which("strip"), "there is no strip")
+    def test_stripped_it_is_small(self):
+        stripped = self.path("stripped")
+        subprocess.run(["strip", "-o", stripped, CLIENT], check=True)
+        self.assertLessEqual(pathlib.Path(stripped).stat().st_size, MOST_BYTES)
+
+    def test_help_version_and_errors_bear_its_name(self):
+        self.assertRegex(self.client("--version").stdout, r"^rivulet-client \d+\.\d+\.\d+\n$")
+        text = self.client("--help").stdout
+        self.assertIn("Usage: rivulet-client [OPTIONS]", text)
+        self.assertIn("  rivulet-client --coordinator", text)
+        self.assertNotIn("--op-library", text)
+        missing = self.client("--insecure")
+        self.assertEqual(missing.returncode, 2)
+        self.assertRegex(missing.stderr, "^rivulet-client: 'rivulet-client' needs --coordinator HOST:PORT; see")
+        self.assertEqual(self.client("--version", "--nothing").returncode, 2)
+
+    def test_kits_start_it_where_it_is_and_a_tier_and_the_bits_are_those_of_a_simulation(self):
+        names = ("client-00000", "client-00001")
+        run = ["--rounds", 2, "--set", "data.partition.clients=2", "--set", "server.clients_per_round=2"]
+        self.run_rivulet("data", "partition", self.scenario, "--out", self.path("records"), *run[2:], code=0)
+        self.run_rivulet("ca", "init", "--name", "study", code=0)
+        self.run_rivulet("ca", "issue", "coordinator/localhost", "--out", "coordinator", code=0)
+        coordinator = self.start("coordinator", self.scenario, "--listen", "127.0.0.1:0", "--tls", "coordinator", "--db", "tls.sqlite",
+                                 "--tiers", *run)
+        port = coordinator.stdout.readline().rsplit(":", 1)[1].strip()
+        self.run_rivulet("ca", "kit", "tier/north", "--host", "localhost", "--coordinator", f"localhost:{port}", "--listen",
+                         "127.0.0.1:0", "--out", "north", code=0)
+        tier = subprocess.Popen([self.path("north/start")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                env={**os.environ, "RIVULET": RIVULET})
+        self.processes.append(tier)
+        above = {"client-00000": port, "client-00001": tier.stdout.readline().rsplit(":", 1)[1].strip()}
+        bare = self.folder / "bin"  # a site that has no other program of ours
+        bare.mkdir()
+        (bare / "rivulet-client").symlink_to(CLIENT)
+        env = {key: value for key, value in os.environ.items() if key != "RIVULET"} | {"PATH": f"{bare}:/usr/bin:/bin"}
+        kits = []
+        for name in names:
+            self.run_rivulet("ca", "kit", f"client/{name}", "--coordinator", f"localhost:{above[name]}", "--data",
+                             f"train={self.path('records')}/{name}.tfrecord", "--out", name, code=0)
+            kits.append(subprocess.Popen([self.path(f"{name}/start")], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+                                         env=env))
+        self.processes += kits
+        for kit in kits:
+            said = kit.communicate(timeout=60)[1]
+            self.assertEqual(kit.returncode, 0, said)
+            self.assertIn("the run is over", said)
+        self.assertEqual(tier.wait(timeout=60), 0)
+        self.assertEqual(coordinator.wait(timeout=60), 0)
+        self.simulate(*run, db="simulated.sqlite")
+        self.assertEqual(self.digests("tls.sqlite"), self.digests("simulated.sqlite"))
+        parents = dict(self.query("SELECT DISTINCT client_id, parent_id FROM client_rounds", db="tls.sqlite"))
+        self.assertEqual(parents, {"client-00000": None, "client-00001": "north"})
+
+
+if __name__ == "__main__":
+    main()

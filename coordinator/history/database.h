@@ -97,6 +97,8 @@ class Database {
   StatusOr<SqlAnswer> Ask(const std::string& sql, std::initializer_list<SqlValue> values);
   // Runs several statements, separated by ';'.
   Status Script(const std::string& sql);
+  // Writes what the database is at this moment to `path`, a new file without a log, synced. Writers go on meanwhile.
+  Status BackUp(const std::string& path);
   // How long a call waits for another process's transaction: at first 20 s, then UNAVAILABLE.
   void SetBusyTimeout(int milliseconds);
   // From here on a call waits without end, and calls `on_busy` after two seconds and every minute.

@@ -29,11 +29,12 @@ COMMANDS = {  # by the words of the command: what follows them
     "runs profile": ["latest", *DB],
     "runs sql": ["SELECT round, status FROM rounds", *DB], "runs verify": ["latest", *DB],
     "runs prune": ["--keep", "0", "--yes", *DB], "runs import": ["runs.sqlite", "--db", "new.sqlite"],
-    "runs tag": ["latest", "tag", *DB], "runs note": ["latest", "text", *DB],
+    "backup": ["--out", "copy.sqlite", *DB], "runs tag": ["latest", "tag", *DB], "runs note": ["latest", "text", *DB],
     "ca init": ["--ca", "new", "--name", "B"], "ca kit": ["coordinator/h", "--ca", "ca", "--out", "kit"],
     "ca issue": ["operator/x", "--ca", "ca", "--out", "x"], "ca request": ["client/q", "--out", "q"],
     "ca renew": ["client/a", "--ca", "ca", "--out", "a.crt"], "ca revoke": ["client/a", "--ca", "ca"],
     "ca list": ["--ca", "ca"], "ca show": ["a"],
+    "ca author": ["--out", "new.key"], "plan sign": ["t.plan", "--key", "author.key", "--out", "out.plan"],
     "plan build": ["tiny.toml", "--out", "out.plan"], "plan show": ["t.plan"],
     "data synth digits": ["--writers", "4", "--out", "out"], "data synth synthetic": ["--clients", "3", "--out", "out"],
     "data synth blobs": ["--out", "out"], "data import text": ["--from", "tiny.toml", "--out", "out"],
@@ -99,7 +100,7 @@ class FaultyWorld(unittest.TestCase):
         for line in ["simulate tiny.toml --rounds 2 --db runs.sqlite",
                      "simulate tiny.toml --rounds 2 --db runs.sqlite --set run.name=second", "model export logistic_regression --out m.onnx",
                      "model export logistic_regression --out m.npz", "model export logistic_regression --out m.pb",
-                     "model export logistic_regression --out m.safetensors", "plan build tiny.toml --out t.plan",
+                     "model export logistic_regression --out m.safetensors", "plan build tiny.toml --out t.plan", "ca author --out author.key",
                      "ca init --ca ca --name A", "ca issue client/a --ca ca --out a"]:
             subprocess.run([RIVULET, *line.split()], cwd=cls.before, check=True, capture_output=True)
 

@@ -1,0 +1,103 @@
+#include "coordinator/history/backup.h"
+
+#include <vector>
+
+#include "coordinator/history/database.h"
+#include "coordinator/history/history.h"
+
+namespace rivulet {
+namespace {
+
+struct KeptModel {
+  std::string run_id, file;
+  int64_t round = 0;
+  bool newest = false;  // of its run: what it goes on from
+};
+
+// What the copy says of models; a path that is not in its run's folder is somebody else's, and stays where it is.
+StatusOr<std::vector<KeptModel>> ModelsOf(Database& copy) {
+  std::vector<KeptModel> models;
+  RIVULET_RETURN_IF_ERROR(
+      copy.Query("SELECT r.run_id, m.file, m.round, m.round = (SELECT max(n.round) FROM model n WHERE n.run = m.run) "
+                 "FROM model m JOIN run r ON r.run = m.run WHERE m.file IS NOT NULL AND instr(m.file, '/') = 0",
+                 {}, [&](const SqlRow& row) {
+                   models.push_back({row.Text(0), row.Text(1), row.Int(2), row.Int(3) != 0});
+                 }));
+  return models;
+}
+
+// A file that is there already was copied by the snapshot before; versions are never written again.
+Status CopyFile(FileSystem& fs, const std::string& from, const std::string& to, Backup& backup) {
+  if (fs.Exists(to)) return absl::OkStatus();
+  RIVULET_ASSIGN_OR_RETURN(const std::string bytes, fs.ReadAll(from));
+  RIVULET_RETURN_IF_ERROR(WriteFileAtomically(fs, to, bytes));
+  ++backup.files;
+  backup.bytes += std::ssize(bytes);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+StatusOr<Backup> BackUpHistory(FileSystem& fs, const std::string& from, const std::string& to) {
+  if (fs.Exists(to)) return AlreadyExists("'{}' is there already, and a backup replaces nothing; name another", to);
+  std::string real_from;
+  {
+    // Whether it is a history of ours, and brought up to date.
+    RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(from, History::Access::kReadOnly));
+    real_from = history->real_path();
+  }
+  RIVULET_RETURN_IF_ERROR(fs.CreateFolders(FolderOf(to)));
+  const std::string part = to + ".part";
+  Backup backup;
+  // A run that commits while its last version is copied may prune that one: then the history is copied again, which
+  // says of a newer one. Each time the copying has less to do.
+  constexpr int kMostTimes = 100;
+  for (int times = 1;; ++times) {
+    if (fs.Exists(part)) RIVULET_RETURN_IF_ERROR(fs.Remove(part));
+    {
+      RIVULET_ASSIGN_OR_RETURN(const auto source, Database::Open(real_from, Database::Access::kReadOnly));
+      RIVULET_RETURN_IF_ERROR(source->BackUp(part));
+    }
+    RIVULET_ASSIGN_OR_RETURN(const auto copy, Database::Open(part, Database::Access::kReadWrite));
+    RIVULET_ASSIGN_OR_RETURN(const std::vector<KeptModel> models, ModelsOf(*copy));
+    std::vector<std::string> runs;
+    RIVULET_RETURN_IF_ERROR(
+        copy->Query("SELECT run_id FROM run", {}, [&](const SqlRow& row) { runs.push_back(row.Text(0)); }));
+    backup.runs = std::ssize(runs);
+    const auto folder = [](const std::string& db, const std::string& run_id) {
+      return JoinPath(FolderOf(db), History::ModelsFolder(db, run_id));
+    };
+    for (const std::string& run_id : runs) {
+      if (run_id.find('/') != std::string::npos || run_id.starts_with('.'))
+        return DataLoss("the run id '{}' of the history '{}' is no name of a folder", run_id, from);
+      if (!fs.Exists(folder(real_from, run_id))) continue;
+      RIVULET_RETURN_IF_ERROR(fs.CreateFolders(folder(to, run_id)));
+      const Status plan =
+          CopyFile(fs, JoinPath(folder(real_from, run_id), "plan"), JoinPath(folder(to, run_id), "plan"), backup);
+      if (!plan.ok() && !absl::IsNotFound(plan)) return plan;  // a run of before plans were kept
+      RIVULET_RETURN_IF_ERROR(copy->Run("UPDATE run SET models = ? WHERE run_id = ? AND models <> ''",
+                                        {History::ModelsFolder(to, run_id), run_id}));
+    }
+    bool again = false;
+    for (const KeptModel& model : models) {
+      const Status copied = CopyFile(fs, JoinPath(folder(real_from, model.run_id), model.file),
+                                     JoinPath(folder(to, model.run_id), model.file), backup);
+      if (!copied.ok() && !absl::IsNotFound(copied)) return copied;
+      if (copied.ok()) continue;
+      again |= model.newest;
+      RIVULET_RETURN_IF_ERROR(
+          copy->Run("UPDATE model SET file = NULL WHERE round = ? AND run = (SELECT run FROM run WHERE run_id = ?)",
+                    {model.round, model.run_id}));
+    }
+    if (again && times < kMostTimes) continue;
+    if (again) {
+      return DataLoss("the last version of a run of '{}' is not in its folder; 'rivulet runs verify' says which", from);
+    }
+    break;
+  }
+  RIVULET_RETURN_IF_ERROR(fs.Rename(part, to));
+  RIVULET_RETURN_IF_ERROR(fs.SyncFolder(FolderOf(to)));
+  return backup;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,22 @@
+// A history with its models as they were at one moment, in another place, while runs write on.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "engine/base/file_system.h"
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+struct Backup {
+  int64_t runs = 0, files = 0, bytes = 0;  // of the models' and plans' files, the history's own beside them
+};
+// Copies the history `from` to `to` with what its runs keep to "<to>.models/", by SQLite's backup interface: readers
+// and writers of `from` are not in its way, nor it in theirs. A run in it can be resumed: the version that it has last
+// written is there. An older version that was pruned meanwhile is one that was pruned. `to` appears last and whole;
+// what an error leaves behind is "<to>.part" and files without rows. ALREADY_EXISTS: something is at `to`. Otherwise
+// History::Open's errors, and those of `fs`.
+StatusOr<Backup> BackUpHistory(FileSystem& fs, const std::string& from, const std::string& to);
+
+}  // namespace rivulet

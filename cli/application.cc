@@ -322,13 +322,13 @@ int Main(const Application& application, int argc, char** argv) {
     return Report(UsageError("{}; see '{} --help'", error.what(), Deepest(parsed).path));
   }
   if (const Status status = SetUpLogs(common.vlog); !status.ok()) return Report(status);
+  if (application.load_op_libraries != nullptr) {
+    if (const Status status = application.load_op_libraries(common.op_libraries); !status.ok()) return Report(status);
+  }
   if (arguments.version && &Deepest(parsed) == &parsed) {
     const Status status = CheckUnknown(parsed);
     if (status.ok()) PrintVersion(application.name);
     return Report(status);
-  }
-  if (application.load_op_libraries != nullptr) {
-    if (const Status status = application.load_op_libraries(common.op_libraries); !status.ok()) return Report(status);
   }
   return Report(Run(parsed));
 }

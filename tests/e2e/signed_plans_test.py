@@ -44,7 +44,7 @@ class SignedPlans(RivuletTest):
     def test_a_site_that_pins_runs_what_its_author_signed(self):
         author = self.author("author")
         self.write("site.toml", f'[plans]\nauthors = ["{author}"]\ncolumns = ["image", "label"]\nmax_epochs = 2\n')
-        self.assertIn("this_site  refuses it: nobody has signed plan 'tiny'", self.show("tiny.plan", "--policy", "site.toml"))
+        self.assertRegex(self.show("tiny.plan", "--policy", "site.toml"), "this_site +refuses it: nobody has signed plan 'tiny'")
         self.run_rivulet("plan", "sign", "tiny.plan", "--key", "author.key", code=0)
         told = json.loads(self.show("tiny.plan", "--policy", "site.toml", "--json"))
         self.assertEqual((told["author"], told["this_site"]), (author, "would run it"))

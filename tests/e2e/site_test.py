@@ -20,15 +20,15 @@ class Site(RivuletTest):
         process = self.start("coordinator", self.scenario, "--listen", "127.0.0.1:0", "--insecure", "--db", "runs.sqlite", *RUN, *more)
         return process, process.stdout.readline().strip().rsplit(":", 1)[-1]
 
-    def client(self, name, port, *more):
+    def client(self, name, port, *more, state=None):
         process = subprocess.Popen([CLIENT, "--coordinator", f"127.0.0.1:{port}", "--insecure", "--name", name, "--data",
-                                    f"train=records/{name}.tfrecord", "--state", f"state-{name}", *more],
+                                    f"train=records/{name}.tfrecord", "--state", state or f"state-{name}", *more],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder)
         self.processes.append(process)
         return process
 
-    def preflight(self, name, port, *more):
-        process = self.client(name, port, "--preflight", "--json", *more)
+    def preflight(self, name, port, *more, **kwargs):
+        process = self.client(name, port, "--preflight", "--json", *more, **kwargs)
         printed, said = process.communicate(timeout=60)
         return process.returncode, {row["check"]: (row["verdict"], row["finding"]) for row in json.loads(printed)}, said
 
@@ -58,8 +58,8 @@ class Site(RivuletTest):
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         self.write("taken", "")
-        code, found, said = self.preflight("client-00000", port, "--show-plan", "other.plan", "--policy", "site.toml", "--state",
-                                           self.path("taken"))
+        code, found, said = self.preflight("client-00000", port, "--show-plan", "other.plan", "--policy", "site.toml",
+                                           state=self.path("taken"))
         self.assertEqual(code, 1)
         self.assertIn("of 7 checks have found something to mend", said)
         for check, fragment in (("plan", "reads 'diagnosis' of each example, which is not in this site's plans.columns"),

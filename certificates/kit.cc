@@ -10,7 +10,9 @@ constexpr std::string_view kStart = R"sh(#!/bin/sh
 # Starts {what} of this kit. Options that stand here are added to those of site.conf.
 set -eu
 cd -- "$(dirname -- "$0")"
+set -a  # what stands there is for the program too: https_proxy
 . ./site.conf
+set +a
 {before}# shellcheck disable=SC2086 # RIVULET_OPTIONS are words
 exec "${{RIVULET:-rivulet}}" {command} $RIVULET_OPTIONS "$@"
 )sh";

@@ -13,7 +13,7 @@
 namespace rivulet {
 namespace {
 
-struct RunsProfileOptions {
+struct RunProfileOptions {
   HistoryOptions history;
   std::string run;
   std::optional<int64_t> rounds;
@@ -24,7 +24,8 @@ struct RunsProfileOptions {
 struct RoundProfile {
   int64_t rounds = 0;
   double seconds = 0, train = 0, aggregate = 0, evaluate = 0, between = 0;
-  double tasks = 0;  // that were folded
+  double tasks = 0;   // that were folded
+  int64_t drawn = 0;  // tasks of the newest round, which its cohort may be larger than server.clients_per_round says
   double median = 0, ninth = 0,
          last = 0;     // when half, nine of ten and all of a round's tasks would be done, side by side
   double at_once = 0;  // tasks under way at a time, on average
@@ -114,12 +115,11 @@ std::vector<Advice> AdviceOn(const RoundProfile& profile, const std::vector<RunK
   }
   if (side_by_side && profile.tasks >= 2 && profile.last > 0) {
     const double gain = profile.train * (1 - profile.ninth / profile.last);
-    const int64_t drawn = WholeNumber(keys, "server.clients_per_round", 0);
     advice.push_back(
         {gain,
          fmt::format("the last tenth of the updates is waited for: nine of ten are in after {}. server.deadline = "
                      "{:.3g} with server.min_reports = {} goes on without the others",
-                     SecondsText(profile.ninth), profile.ninth * 1.1, std::max<int64_t>(1, drawn * 9 / 10))});
+                     SecondsText(profile.ninth), profile.ninth * 1.1, std::max<int64_t>(1, profile.drawn * 9 / 10))});
   }
   const double task = profile.waits + profile.trains + profile.uploads;
   if (side_by_side && task > 0) {
@@ -226,13 +226,18 @@ void PrintProfileJson(const RunRow& run, const RoundProfile& profile, const std:
   fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
-Status ProfileRun(const RunsProfileOptions& options) {
+Status ProfileRun(const RunProfileOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const auto history, OpenToRead(options.history));
   RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(options.run));
   RIVULET_ASSIGN_OR_RETURN(const auto rounds, NewestRoundTimes(*history, run.run_id, options.rounds.value_or(kRounds)));
   if (rounds.empty()) return NotFound("run '{}' has no committed round yet, whose time could be told", run.run_id);
   RIVULET_ASSIGN_OR_RETURN(const auto keys, history->RunKeys(run.run_id));
-  const RoundProfile profile = ProfileOf(rounds);
+  RoundProfile profile = ProfileOf(rounds);
+  RIVULET_ASSIGN_OR_RETURN(const SqlAnswer drawn,
+                           history->Ask("SELECT selected FROM rounds WHERE run_id = ? AND status = 'committed' "
+                                        "ORDER BY round DESC LIMIT 1",
+                                        {run.run_id}));
+  if (!drawn.rows.empty()) profile.drawn = std::get<int64_t>(drawn.rows[0][0]);
   const std::vector<Advice> advice = AdviceOn(profile, keys);
   if (options.history.json) {
     PrintProfileJson(run, profile, advice);
@@ -245,7 +250,7 @@ Status ProfileRun(const RunsProfileOptions& options) {
 }  // namespace
 
 Command RunsProfileCommand() {
-  auto options = std::make_shared<RunsProfileOptions>();
+  auto options = std::make_shared<RunProfileOptions>();
   Command command{.name = "profile",
                   .summary = "What bounds a run's rounds, and what would make them shorter.",
                   .example = "rivulet runs profile latest\n  rivulet runs profile latest --rounds 500 --json"};

@@ -44,7 +44,60 @@ Status CopyTable(Database& db, const std::map<std::string_view, std::string>& ex
                             from, rest));
 }
 
+// A constraint of this file that a row of the other one does not keep is told of the file that this is written to, and
+// is the other one's fault.
+Status BlameOther(const Status& status, const std::string& other) {
+  if (!absl::IsAlreadyExists(status)) return status;
+  const std::string_view said = Message(status);
+  return DataLoss("the history '{}' has rows that no program of ours writes ({}); nothing of it was taken", other,
+                  said.substr(said.rfind("': ") == said.npos ? 0 : said.rfind("': ") + 3));
+}
+
 constexpr std::string_view kOfRuns = "JOIN temp.runs_taken m ON m.theirs = t.run";
+
+// Every row of the runs in temp.runs_taken.
+Status CopyRows(Database& db) {
+  RIVULET_RETURN_IF_ERROR(CopyTable<StoredClient>(
+      db, {{"client", ""}},
+      "WHERE t.client IN (SELECT c.client FROM other.membership c JOIN temp.runs_taken m ON m.theirs = c.run "
+      "UNION SELECT k.client FROM other.task k JOIN other.attempt a ON a.attempt_key = k.attempt_key "
+      "JOIN temp.runs_taken m ON m.theirs = a.run UNION SELECT k.parent FROM other.task k JOIN other.attempt a "
+      "ON a.attempt_key = k.attempt_key JOIN temp.runs_taken m ON m.theirs = a.run) "
+      "ON CONFLICT (client_id) DO UPDATE SET "
+      "first_seen = coalesce(min(first_seen, excluded.first_seen), first_seen, excluded.first_seen), "
+      "last_seen = coalesce(max(last_seen, excluded.last_seen), last_seen, excluded.last_seen)"));
+  RIVULET_RETURN_IF_ERROR(
+      db.Script("CREATE TEMP TABLE clients_taken AS SELECT t.client AS theirs, n.client AS ours FROM other.client t "
+                "JOIN main.client n ON n.client_id = t.client_id;"
+                "CREATE UNIQUE INDEX temp.by_theirs ON clients_taken (theirs)"));
+  RIVULET_RETURN_IF_ERROR(
+      CopyTable<StoredMembership>(db, {{"run", "m.ours"}, {"client", "c.ours"}},
+                                  fmt::format("{} JOIN temp.clients_taken c ON c.theirs = t.client", kOfRuns)));
+  RIVULET_RETURN_IF_ERROR(CopyTable<StoredAttempt>(db, {{"attempt_key", ""}, {"run", "m.ours"}}, kOfRuns));
+  RIVULET_RETURN_IF_ERROR(
+      db.Script("CREATE TEMP TABLE attempts_taken (theirs INTEGER PRIMARY KEY, ours INTEGER);"
+                "INSERT INTO temp.attempts_taken SELECT t.attempt_key, n.attempt_key FROM other.attempt t "
+                "JOIN temp.runs_taken m ON m.theirs = t.run JOIN main.attempt n ON n.run = m.ours AND "
+                "n.round = t.round AND n.attempt = t.attempt AND n.kind = t.kind"));
+  RIVULET_RETURN_IF_ERROR(CopyTable<StoredTask>(
+      db,
+      {{"task", ""},
+       {"attempt_key", "a.ours"},
+       {"client", "c.ours"},
+       {"parent", "(SELECT p.ours FROM temp.clients_taken p WHERE p.theirs = t.parent)"}},
+      "JOIN temp.attempts_taken a ON a.theirs = t.attempt_key JOIN temp.clients_taken c ON c.theirs = t.client "
+      "ORDER BY t.task"));
+  RIVULET_RETURN_IF_ERROR(CopyTable<StoredMetric>(
+      db, {{"run", "m.ours"}, {"client", "(SELECT c.ours FROM temp.clients_taken c WHERE c.theirs = t.client)"}},
+      kOfRuns));
+  RIVULET_RETURN_IF_ERROR(CopyTable<StoredModel>(db, {{"run", "m.ours"}}, kOfRuns));
+  RIVULET_RETURN_IF_ERROR(CopyTable<StoredBlob>(db, {{"run", "m.ours"}}, kOfRuns));
+  RIVULET_RETURN_IF_ERROR(CopyTable<StoredKey>(db, {{"run", "m.ours"}}, kOfRuns));
+  RIVULET_RETURN_IF_ERROR(CopyTable<StoredTag>(db, {{"run", "m.ours"}}, kOfRuns));
+  RIVULET_RETURN_IF_ERROR(CopyTable<StoredNote>(db, {{"run", "m.ours"}}, kOfRuns));
+  RIVULET_RETURN_IF_ERROR(CopyTable<StoredEvent>(db, {{"event", ""}, {"run", "m.ours"}}, kOfRuns));
+  return absl::OkStatus();
+}
 
 Status RefuseHostileRows(Database& db, const std::string& other) {
   int64_t tables = 0;
@@ -90,45 +143,7 @@ Status History::Import(const std::string& other, std::span<const std::string> ru
           "WHERE t.run_id = ?",
           {run_id}));
     }
-    RIVULET_RETURN_IF_ERROR(CopyTable<StoredClient>(
-        *db_, {{"client", ""}, {"status", "0"}},  // whom its operators have banned is no matter of ours
-        "WHERE t.client IN (SELECT c.client FROM other.membership c JOIN temp.runs_taken m ON m.theirs = c.run "
-        "UNION SELECT k.client FROM other.task k JOIN other.attempt a ON a.attempt_key = k.attempt_key "
-        "JOIN temp.runs_taken m ON m.theirs = a.run UNION SELECT k.parent FROM other.task k JOIN other.attempt a "
-        "ON a.attempt_key = k.attempt_key JOIN temp.runs_taken m ON m.theirs = a.run) "
-        "ON CONFLICT (client_id) DO UPDATE SET "
-        "first_seen = coalesce(min(first_seen, excluded.first_seen), first_seen, excluded.first_seen), "
-        "last_seen = coalesce(max(last_seen, excluded.last_seen), last_seen, excluded.last_seen)"));
-    RIVULET_RETURN_IF_ERROR(db_->Script(
-        "CREATE TEMP TABLE clients_taken AS SELECT t.client AS theirs, n.client AS ours FROM other.client t "
-        "JOIN main.client n ON n.client_id = t.client_id;"
-        "CREATE UNIQUE INDEX temp.by_theirs ON clients_taken (theirs)"));
-    RIVULET_RETURN_IF_ERROR(
-        CopyTable<StoredMembership>(*db_, {{"run", "m.ours"}, {"client", "c.ours"}},
-                                    fmt::format("{} JOIN temp.clients_taken c ON c.theirs = t.client", kOfRuns)));
-    RIVULET_RETURN_IF_ERROR(CopyTable<StoredAttempt>(*db_, {{"attempt_key", ""}, {"run", "m.ours"}}, kOfRuns));
-    RIVULET_RETURN_IF_ERROR(
-        db_->Script("CREATE TEMP TABLE attempts_taken (theirs INTEGER PRIMARY KEY, ours INTEGER);"
-                    "INSERT INTO temp.attempts_taken SELECT t.attempt_key, n.attempt_key FROM other.attempt t "
-                    "JOIN temp.runs_taken m ON m.theirs = t.run JOIN main.attempt n ON n.run = m.ours AND "
-                    "n.round = t.round AND n.attempt = t.attempt AND n.kind = t.kind"));
-    RIVULET_RETURN_IF_ERROR(CopyTable<StoredTask>(
-        *db_,
-        {{"task", ""},
-         {"attempt_key", "a.ours"},
-         {"client", "c.ours"},
-         {"parent", "(SELECT p.ours FROM temp.clients_taken p WHERE p.theirs = t.parent)"}},
-        "JOIN temp.attempts_taken a ON a.theirs = t.attempt_key JOIN temp.clients_taken c ON c.theirs = t.client "
-        "ORDER BY t.task"));
-    RIVULET_RETURN_IF_ERROR(CopyTable<StoredMetric>(
-        *db_, {{"run", "m.ours"}, {"client", "(SELECT c.ours FROM temp.clients_taken c WHERE c.theirs = t.client)"}},
-        kOfRuns));
-    RIVULET_RETURN_IF_ERROR(CopyTable<StoredModel>(*db_, {{"run", "m.ours"}}, kOfRuns));
-    RIVULET_RETURN_IF_ERROR(CopyTable<StoredBlob>(*db_, {{"run", "m.ours"}}, kOfRuns));
-    RIVULET_RETURN_IF_ERROR(CopyTable<StoredKey>(*db_, {{"run", "m.ours"}}, kOfRuns));
-    RIVULET_RETURN_IF_ERROR(CopyTable<StoredTag>(*db_, {{"run", "m.ours"}}, kOfRuns));
-    RIVULET_RETURN_IF_ERROR(CopyTable<StoredNote>(*db_, {{"run", "m.ours"}}, kOfRuns));
-    RIVULET_RETURN_IF_ERROR(CopyTable<StoredEvent>(*db_, {{"event", ""}, {"run", "m.ours"}}, kOfRuns));
+    RIVULET_RETURN_IF_ERROR(BlameOther(CopyRows(*db_), other));
     RIVULET_RETURN_IF_ERROR(
         db_->Script("DROP TABLE temp.runs_taken; DROP TABLE temp.clients_taken; DROP TABLE temp.attempts_taken"));
     return transaction->Commit();

@@ -112,7 +112,11 @@ StatusOr<std::string> WriteProfileEvents(FileSystem& fs, const std::string& fold
 StatusOr<std::unique_ptr<SummaryWriter>> SummaryWriter::Create(FileSystem& fs, const std::string& folder,
                                                                double wall_time) {
   RIVULET_RETURN_IF_ERROR(fs.CreateFolders(folder));
-  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, fs.Create(EventFileName(folder, wall_time)));
+  // A run that is resumed within the second it began in has a file there already, and TensorBoard reads files in the
+  // order of their names.
+  double named = wall_time;
+  while (fs.Exists(EventFileName(folder, named))) named += 1;
+  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, fs.Create(EventFileName(folder, named)));
   std::string record;
   AppendRecordFrame(FirstRecord(wall_time), record);
   RIVULET_RETURN_IF_ERROR(file->Append(record));

@@ -37,7 +37,8 @@ struct SummaryEvent {
   std::vector<std::pair<std::string, std::vector<double>>> histograms;  // values that are not finite are left out
 };
 // A file of such steps while they happen: under its own name from the start, and each step in it when Add returns, so
-// that whoever reads it meanwhile sees whole records. Not thread-safe. Errors are the file system's.
+// that whoever reads it meanwhile sees whole records. Files that are there stay: a second one of the same second is
+// named as of the next. Not thread-safe. Errors are the file system's.
 class SummaryWriter {
  public:
   static StatusOr<std::unique_ptr<SummaryWriter>> Create(FileSystem& fs, const std::string& folder, double wall_time);

@@ -50,7 +50,7 @@ size_t Width(std::string_view text) {
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
-std::string Cut(std::string text, size_t width) {
+std::string CutCell(std::string text, size_t width) {
   if (width == 0 || Width(text) <= width) return text;
   size_t end = 0;
   for (size_t kept = 0; end < text.size(); ++end) {
@@ -77,7 +77,7 @@ std::string Table::Text(size_t columns) const {
     next.rank = column.rank;
     next.texts.push_back(column.title.empty() ? column.name : column.title);
     for (const std::vector<Cell>& row : rows_) {
-      next.texts.push_back(Cut(ToText(row[c], column.digits), column.width));
+      next.texts.push_back(CutCell(ToText(row[c], column.digits), column.width));
       next.right = next.right && !std::holds_alternative<std::string>(row[c]);
     }
     for (const std::string& text : next.texts) next.width = std::max(next.width, Width(text));

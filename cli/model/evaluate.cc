@@ -1,14 +1,23 @@
 #include "cli/model/evaluate.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <tuple>
 
+#include "cli/long_work.h"
 #include "cli/model/run_model.h"
+#include "cli/model/source.h"
+#include "cli/picture/matrix.h"
 #include "cli/run/prepare_data.h"
 #include "cli/table.h"
+#include "cli/terminal.h"
 #include "coordinator/stored_run.h"
 #include "engine/base/file_system.h"
 #include "federated/weights/model.h"
+#include "setup/class_report.h"
 #include "setup/run_setup.h"
 
 namespace rivulet {
@@ -17,8 +26,88 @@ namespace {
 struct EvaluateArguments {
   std::string what, data;
   std::string db = "./rivulet.sqlite";
-  bool json = false;
+  std::string confusion;
+  bool classes = false, json = false;
 };
+
+// Classes in the shares of their label's row: digits for the terminal, darkness for a picture. Of many classes the
+// terminal has those that are taken for others most.
+constexpr int64_t kClassesOnTerminal = 12;
+
+std::string CountText(int64_t count) {
+  return count < 100'000 ? fmt::format("{}", count) : fmt::format("{:.0e}", static_cast<double>(count));
+}
+
+std::string MatrixText(const ClassReport& report) {
+  std::string text = fmt::format("{:>8} taken for\n{:>8}", "", "label");
+  for (int64_t column = 0; column < report.classes; ++column) text += fmt::format(" {:>5}", column);
+  text += "\n";
+  for (int64_t row = 0; row < report.classes; ++row) {
+    text += fmt::format("{:>8}", row);
+    for (int64_t column = 0; column < report.classes; ++column) {
+      const int64_t count = report.at(row, column);
+      text += fmt::format(" {:>5}", count == 0 ? "." : CountText(count));
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+// The pairs that are confused most: "4 taken for 9".
+std::string ConfusionsText(const ClassReport& report, size_t most) {
+  std::vector<std::tuple<int64_t, int64_t, int64_t>> pairs;
+  for (int64_t row = 0; row < report.classes; ++row)
+    for (int64_t column = 0; column < report.classes; ++column)
+      if (row != column && report.at(row, column) > 0) pairs.emplace_back(report.at(row, column), row, column);
+  std::ranges::stable_sort(pairs, std::greater{}, [](const auto& pair) { return std::get<0>(pair); });
+  std::string text;
+  for (size_t i = 0; i < std::min(most, pairs.size()); ++i)
+    text += fmt::format("{}{} for {} ({})", text.empty() ? "" : ", ", std::get<1>(pairs[i]), std::get<2>(pairs[i]),
+                        std::get<0>(pairs[i]));
+  return text;
+}
+
+Table ClassTable(const ClassReport& report) {
+  Table table({{.name = "class"}, {.name = "examples"}, {.name = "precision"}, {.name = "recall"}, {.name = "f1"}});
+  for (int64_t label = 0; label < report.classes; ++label) {
+    const ClassMeasures measures = report.OfClass(label);
+    table.Add({label, measures.examples, measures.precision, measures.recall, measures.f1});
+  }
+  return table;
+}
+
+Table CalibrationTable(const ClassReport& report) {
+  Table table({{.name = "confidence"}, {.name = "examples"}, {.name = "mean_confidence"}, {.name = "accuracy"}});
+  for (size_t i = 0; i < report.calibration.size(); ++i) {
+    const ClassReport::Bin& bin = report.calibration[i];
+    if (bin.examples == 0) continue;
+    const auto examples = static_cast<double>(bin.examples);
+    table.Add({fmt::format("{:.1f} to {:.1f}", static_cast<double>(i) / 10, static_cast<double>(i + 1) / 10),
+               bin.examples, bin.confidence / examples, static_cast<double>(bin.right) / examples});
+  }
+  return table;
+}
+
+nlohmann::ordered_json ReportJson(const ClassReport& report) {
+  nlohmann::ordered_json json;
+  json["classes"] = nlohmann::ordered_json::parse(ClassTable(report).Json());
+  json["calibration"] = nlohmann::ordered_json::parse(CalibrationTable(report).Json());
+  json["calibration_error"] = report.CalibrationError();
+  json["confusion"] = nlohmann::ordered_json::array();
+  for (int64_t row = 0; row < report.classes; ++row) {
+    const auto begin = report.counts.begin() + row * report.classes;
+    json["confusion"].push_back(std::vector<int64_t>(begin, begin + report.classes));
+  }
+  return json;
+}
+
+void PrintReport(const ClassReport& report) {
+  if (report.classes <= kClassesOnTerminal) fmt::print("\n{}", MatrixText(report));
+  if (const std::string confused = ConfusionsText(report, 8); !confused.empty())
+    fmt::print("\nmost often taken for another: {}\n", confused);
+  fmt::print("\n{}\n{}expected calibration error {:.4f}\n", ClassTable(report).Text(ResultColumns()),
+             CalibrationTable(report).Text(ResultColumns()), report.CalibrationError());
+}
 
 // With the plan that the run's clients had: what is measured is what a round of that run would have reported.
 Status Evaluate(const EvaluateArguments& arguments) {
@@ -34,7 +123,12 @@ Status Evaluate(const EvaluateArguments& arguments) {
   } else {
     RIVULET_RETURN_IF_ERROR(PrepareDataHere(scenario));
   }
+  if (!arguments.confusion.empty()) {
+    if (const Status name = CheckPictureName(arguments.confusion); !name.ok())
+      return AsUsageError(Annotate(name, "--confusion"));
+  }
   const std::string test = scenario.data.test;
+  const int64_t batch_size = scenario.evaluation.batch_size;
   RunSetupOptions options;
   RIVULET_ASSIGN_OR_RETURN(options.plan, PlanOfStoredRun(arguments.db, found.run_id));
   RunSetup setup(std::move(scenario), std::move(options));
@@ -52,7 +146,29 @@ Status Evaluate(const EvaluateArguments& arguments) {
       fields.emplace_back(name + "/total", *measure.total);
     }
   }
-  fmt::print("{}", arguments.json ? JsonObject(fields) + "\n" : FieldLines(fields));
+  std::optional<ClassReport> report;
+  if (arguments.classes || !arguments.confusion.empty()) {
+    const std::string scores = ScoresOf(plan->model());
+    if (scores.empty())
+      return FailedPrecondition("run {} has a model without scores by class, whose confusions could be counted",
+                                found.run_id);
+    RIVULET_ASSIGN_OR_RETURN(const auto dataset, Dataset::Open({test}));
+    LongWork work("counting classes");
+    RIVULET_ASSIGN_OR_RETURN(report, ReportClasses(*plan, dataset, **model, scores, batch_size, work.progress()));
+  }
+  if (!arguments.confusion.empty()) {
+    const std::string title = fmt::format("{}, round {}", found.run_id, found.round);
+    RIVULET_RETURN_IF_ERROR(WritePicture(MatrixPicture(title, report->classes, report->counts), arguments.confusion));
+  }
+  if (arguments.json) {
+    auto json = nlohmann::ordered_json::parse(JsonObject(fields));
+    if (report) json.update(ReportJson(*report));
+    fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  } else {
+    fmt::print("{}", FieldLines(fields));
+    if (report && arguments.classes) PrintReport(*report);
+    if (!arguments.confusion.empty()) fmt::print("{:<13} {}\n", "picture", arguments.confusion);
+  }
   return absl::OkStatus();
 }
 
@@ -64,10 +180,14 @@ Command ModelEvaluateCommand() {
                   .summary = "Measure a model of a run on its test set, or on other data of the same kind.",
                   .example =
                       "rivulet model evaluate latest:best\n"
-                      "  rivulet model evaluate mnist-fedavg:20 --data holdout.tfrecord"};
+                      "  rivulet model evaluate mnist-fedavg:20 --data holdout.tfrecord\n"
+                      "  rivulet model evaluate latest --classes --confusion confusion.png"};
   command.Positional("RUN[:ROUND]", &arguments->what, kRunModelHelp)
       .Option("--data", "FILE", &arguments->data, "a TFRecord file [the run's test set]")
       .Option("--db", "FILE", &arguments->db, "the history [./rivulet.sqlite]")
+      .Flag("--classes", &arguments->classes,
+            "what it takes for what: a confusion matrix, precision and recall of each class, calibration")
+      .Option("--confusion", "FILE", &arguments->confusion, "the confusion matrix as a picture, .png or .svg")
       .Flag("--json", &arguments->json, "print one JSON object");
   command.run = [arguments] { return Evaluate(*arguments); };
   return command;

@@ -53,17 +53,6 @@ StatusOr<NamedWeights> FirstValuesOf(Scenario scenario) {
   return weights;
 }
 
-// The tensor that the loss is computed from: "logits", or what goes into the cross-entropy.
-std::string ScoresOf(const ModelDef& model) {
-  if (model.graph.Find("logits") != nullptr) return "logits";
-  const StatusOr<Output> loss = model.graph.FindOutput(model.eval_loss);
-  if (!loss.ok()) return "";
-  Node* root = loss->node;
-  for (Node* node : model.graph.TopologicalOrder({&root, 1}))
-    if (node->type().ends_with("SoftmaxCrossEntropyWithLogits")) return node->input(0).name();
-  return "";
-}
-
 // Outputs that no node uses, and that are not for their effect alone.
 std::vector<std::string> Leaves(const Graph& graph) {
   std::vector<bool> used(graph.nodes().size(), false);
@@ -189,6 +178,16 @@ StatusOr<ModelSource> Load(const std::string& what, const std::string& db) {
 }
 
 }  // namespace
+
+std::string ScoresOf(const ModelDef& model) {
+  if (model.graph.Find("logits") != nullptr) return "logits";
+  const StatusOr<Output> loss = model.graph.FindOutput(model.eval_loss);
+  if (!loss.ok()) return "";
+  Node* root = loss->node;
+  for (Node* node : model.graph.TopologicalOrder({&root, 1}))
+    if (node->type().ends_with("SoftmaxCrossEntropyWithLogits")) return node->input(0).name();
+  return "";
+}
 
 StatusOr<NamedWeights> ReadSafetensors(const std::string& path) {
   RIVULET_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Default().ReadAll(path));

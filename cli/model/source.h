@@ -37,6 +37,10 @@ struct ModelSource {
 // ImportOnnx.
 StatusOr<ModelSource> LoadModelSource(const ModelSourceOptions& options);
 
+// The tensor that the loss is computed from, which has a score for each class: "logits", or what goes into the
+// cross-entropy; "": none is known.
+std::string ScoresOf(const ModelDef& model);
+
 // The tensors of a safetensors file. DATA_LOSS and UNIMPLEMENTED as ParseSafetensors, with the path.
 StatusOr<NamedWeights> ReadSafetensors(const std::string& path);
 

@@ -1,11 +1,10 @@
 // rivulet runs plot: a metric of one or several runs as a curve each.
 #include <algorithm>
 
-#include "cli/runs/chart.h"
+#include "cli/picture/chart.h"
 #include "cli/runs/commands.h"
 #include "cli/runs/overview.h"
 #include "cli/terminal.h"
-#include "engine/base/file_system.h"
 #include "engine/base/nearest.h"
 
 namespace rivulet {
@@ -23,9 +22,10 @@ constexpr const char* kFirstMetrics[] = {"test/accuracy", "evaluate/accuracy", "
 
 Status PlotRuns(const PlotOptions& options) {
   if (options.terminal == !options.out.empty())
-    return UsageError("'rivulet runs plot' takes --out FILE.svg or --terminal, one of them");
-  if (!options.out.empty() && !options.out.ends_with(".svg"))
-    return UsageError("--out must end in .svg, not '{}': curves are drawn as SVG", Shortened(options.out));
+    return UsageError("'rivulet runs plot' takes --out FILE.png, --out FILE.svg or --terminal, one of them");
+  if (!options.out.empty()) {
+    if (const Status name = CheckPictureName(options.out); !name.ok()) return AsUsageError(Annotate(name, "--out"));
+  }
   RIVULET_ASSIGN_OR_RETURN(const auto history, OpenToRead(options.history));
   std::vector<std::pair<std::string, std::vector<Curve>>> runs;
   std::vector<std::string> known;
@@ -57,7 +57,7 @@ Status PlotRuns(const PlotOptions& options) {
     fmt::print("{}", ChartText(chart, std::min<size_t>(ResultColumns(), 100), 10));
     return absl::OkStatus();
   }
-  RIVULET_RETURN_IF_ERROR(WriteFileAtomically(FileSystem::Default(), options.out, ChartSvg(chart, true)));
+  RIVULET_RETURN_IF_ERROR(WritePicture(ChartPicture(chart), options.out));
   fmt::print("{}: {} of {} {}\n", options.out, metric, chart.series.size(), chart.series.size() == 1 ? "run" : "runs");
   return absl::OkStatus();
 }
@@ -70,11 +70,11 @@ Command RunsPlotCommand() {
                   .summary = "Draw a metric of one or several runs over their rounds.",
                   .example =
                       "rivulet runs plot latest --terminal\n"
-                      "  rivulet runs plot fedavg fedprox --metric test/loss --out loss.svg"};
+                      "  rivulet runs plot fedavg fedprox --metric test/loss --out loss.png"};
   command.Positional("RUN", &options->runs, kRunHelp)
       .Option("--metric", "NAME", &options->metric,
               "such as test/accuracy, test/loss, train/loss [the first of these that is there]")
-      .Option("--out", "FILE.svg", &options->out, "the drawing")
+      .Option("--out", "FILE", &options->out, "the drawing, .png or .svg; needs no display")
       .Flag("--terminal", &options->terminal, "draw it in the terminal");
   AddHistoryOptions(command, &options->history, false);
   command.run = [options] { return PlotRuns(*options); };

@@ -6,13 +6,52 @@ import pathlib
 import re
 import signal
 import sqlite3
+import struct
 import subprocess
 import sys
 import time
 import unittest
 import xml.etree.ElementTree
+import zlib
 
 from harness import RivuletTest, main
+
+
+def read_png(path):
+    """Width, height and the bytes of the rows, of eight bits each of red, green and blue (PNG, W3C 2003)."""
+    data = pathlib.Path(path).read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n", data[:8]
+    at, packed, width, height = 8, b"", 0, 0
+    while at < len(data):
+        (size,) = struct.unpack(">I", data[at : at + 4])
+        kind, body = data[at + 4 : at + 8], data[at + 8 : at + 8 + size]
+        assert zlib.crc32(kind + body) == struct.unpack(">I", data[at + 8 + size : at + 12 + size])[0], kind
+        if kind == b"IHDR":
+            width, height, bits, colour = struct.unpack(">IIBB", body[:10])
+            assert (bits, colour) == (8, 2), (bits, colour)
+        if kind == b"IDAT":
+            packed += body
+        at += 12 + size
+    raw, row, before = zlib.decompress(packed), width * 3, bytearray(width * 3)
+    pixels = bytearray()
+    for y in range(height):
+        kind, line = raw[y * (row + 1)], bytearray(raw[y * (row + 1) + 1 : (y + 1) * (row + 1)])
+        for x in range(row):
+            left, above, corner = (line[x - 3] if x >= 3 else 0), before[x], (before[x - 3] if x >= 3 else 0)
+            if kind == 1:
+                guess = left
+            elif kind == 2:
+                guess = above
+            elif kind == 3:
+                guess = (left + above) // 2
+            elif kind == 4:
+                guess = min((left, above, corner), key=lambda value: abs(left + above - corner - value))
+            else:
+                break
+            line[x] = (line[x] + guess) & 255
+        pixels += line
+        before = line
+    return width, height, bytes(pixels)
 
 
 class RunsTest(RivuletTest):
@@ -213,6 +252,18 @@ class Plot(RunsTest):
         self.assert_refused(self.runs("plot", "latest", code=2), "--out", code=2)
         self.assert_refused(self.runs("plot", "latest", "--out", self.path("x.bmp"), code=2), ".svg", code=2)
 
+    def test_png_needs_no_display_and_has_the_curve(self):
+        self.simulate()
+        out = self.path("plot.png")
+        self.runs("plot", "latest", "--out", out, env={"DISPLAY": "", "HOME": "/nonexistent"})
+        width, height, pixels = read_png(out)
+        self.assertEqual(width, 1440)
+        self.assertEqual(len(pixels), width * height * 3)
+        colours = {tuple(pixels[at : at + 3]) for at in range(0, len(pixels), 3)}
+        self.assertIn((0x00, 0x72, 0xB2), colours)  # the curve
+        self.assertIn((0x22, 0x22, 0x22), colours)  # the letters
+        self.assertIn((255, 255, 255), colours)
+
 
 class Export(RunsTest):
     def test_files_hold_what_the_views_hold(self):
@@ -235,6 +286,14 @@ class Export(RunsTest):
         connection.close()
         self.assert_refused(self.runs("export", run_id, code=2), "--csv DIR, --json FILE or --tensorboard DIR", code=2)
 
+
+    def test_a_run_resumed_within_a_second_keeps_its_events(self):
+        for rounds in ("1", "2", "3"):
+            self.simulate("--rounds", rounds, "--logdir", self.path("log"), *(["--resume", "latest"] if rounds > "1" else []))
+        files = sorted((self.folder / "log" / self.ids()[0]).iterdir())
+        self.assertEqual(len(files), 3, files)
+        for file in files:
+            self.assertIn(b"test/accuracy", file.read_bytes(), file)
 
     def test_tensorboard_reads_what_was_measured(self):
         python = next((python for python in (os.environ.get("RIVULET_PEER_PYTHON"), sys.executable) if python and
@@ -341,6 +400,21 @@ class Models(RunsTest):
         best, = self.query("SELECT best_round FROM run_leaderboard")[0]
         told = json.loads(self.run_rivulet("model", "evaluate", "latest:best", *db, "--json", code=0).out)
         self.assertEqual(told["round"], best)
+        told = json.loads(self.run_rivulet("model", "evaluate", "latest", *db, "--json", "--classes", "--confusion",
+                                           self.path("confusion.png"), code=0).out)
+        examples, right = sum(map(sum, told["confusion"])), sum(told["confusion"][i][i] for i in range(10))
+        self.assertEqual((right, examples), (told["test/accuracy/right"], told["test/accuracy/total"]))
+        self.assertEqual([row["examples"] for row in told["classes"]], [sum(row) for row in told["confusion"]])
+        for label, row in enumerate(told["classes"]):
+            self.assertAlmostEqual(row["recall"] * row["examples"], told["confusion"][label][label])
+        self.assertEqual(sum(row["examples"] for row in told["calibration"]), examples)
+        gap = sum(abs(row["accuracy"] - row["mean_confidence"]) * row["examples"] for row in told["calibration"])
+        self.assertAlmostEqual(told["calibration_error"], gap / examples)
+        self.assertGreater(read_png(self.path("confusion.png"))[0], 800)
+        said = self.run_rivulet("model", "evaluate", "latest", *db, "--classes", code=0).out
+        self.assertIn("taken for", said)
+        self.assertIn("expected calibration error", said)
+        self.assert_refused(self.run_rivulet("model", "evaluate", "latest", *db, "--confusion", "x.gif"), ".png", code=2)
         other = json.loads(self.run_rivulet("model", "evaluate", "latest", "--data", self.path("data/train.tfrecord"),
                                             *db, "--json", code=0).out)
         self.assertEqual(other["round"], 4)
@@ -416,6 +490,7 @@ class Import(RunsTest):
             ("UPDATE model SET digest = x'00' WHERE file IS NULL", "digest that is none"),
             ("UPDATE run SET plan_digest = zeroblob(32)", "plan"),
             ("DROP VIEW runs; DROP VIEW tags; CREATE VIEW runs AS SELECT 1", ""),
+            ("PRAGMA ignore_check_constraints = ON; UPDATE attempt SET round = -round", "hostile6.sqlite' has rows that no program"),
         ]):
             with self.subTest(sql=sql):
                 db = f"hostile{number}.sqlite"

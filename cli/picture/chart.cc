@@ -1,4 +1,4 @@
-#include "cli/runs/chart.h"
+#include "cli/picture/chart.h"
 
 #include <fmt/format.h>
 
@@ -62,105 +62,50 @@ std::vector<std::pair<double, double>> Thinned(const std::vector<std::pair<doubl
   return kept;
 }
 
-// Of Okabe and Ito (2008), "Color Universal Design": told apart by the colour-blind too.
-constexpr std::array<const char*, 7> kColours = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
-                                                 "#E69F00", "#56B4E9", "#7A7A7A"};
-constexpr std::array<const char*, 4> kDashes = {"", "6 3", "2 3", "8 3 2 3"};
-// What is no UTF-8 as question marks: names and reasons come from clients, and a page with such bytes is none.
-std::string MendedUtf8(std::string_view bytes) {
-  std::string text;
-  for (size_t at = 0; at < bytes.size();) {
-    const auto lead = static_cast<unsigned char>(bytes[at]);
-    const size_t length = lead < 0x80                   ? 1
-                          : lead >= 0xC2 && lead < 0xE0 ? 2
-                          : lead >= 0xE0 && lead < 0xF0 ? 3
-                          : lead >= 0xF0 && lead < 0xF5 ? 4
-                                                        : 0;
-    bool whole = length > 0 && at + length <= bytes.size();
-    for (size_t i = 1; whole && i < length; ++i) whole = (static_cast<unsigned char>(bytes[at + i]) & 0xC0) == 0x80;
-    text += whole ? bytes.substr(at, length) : std::string_view("?");
-    at += whole ? length : 1;
-  }
-  return text;
-}
-
+// Beside colours, for those who see none.
+const std::vector<double> kDashes[] = {{}, {6, 3}, {2, 3}, {8, 3, 2, 3}};
 constexpr double kWidth = 720, kPlotLeft = 62, kPlotRight = 704, kPlotTop = 34, kPlotBottom = 300;
 
 }  // namespace
 
-std::string XmlText(std::string_view bytes) {
-  std::string out;
-  for (const char c : MendedUtf8(bytes)) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:  // what XML has no character for
-        out += static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t' ? ' ' : c;
-    }
-  }
-  return out;
-}
-
-std::string ChartSvg(const Chart& chart, bool alone) {
+Picture ChartPicture(const Chart& chart) {
   const Scale x = ScaleOf(chart, true), y = ScaleOf(chart, false);
   const auto at_x = [&](double value) { return kPlotLeft + x.Share(value) * (kPlotRight - kPlotLeft); };
   const auto at_y = [&](double value) { return kPlotBottom - y.Share(value) * (kPlotBottom - kPlotTop); };
-  const double height = kPlotBottom + 46 + 18 * static_cast<double>(chart.series.size());
-  const char* ink = alone ? "#222222" : "currentColor";
-  std::string svg = fmt::format(
-      "<svg{} viewBox=\"0 0 {:.0f} {:.0f}\"{} role=\"img\" aria-label=\"{}\" font-family=\"sans-serif\" "
-      "font-size=\"12\">\n",
-      alone ? " xmlns=\"http://www.w3.org/2000/svg\"" : "", kWidth, height,
-      alone ? fmt::format(" width=\"{:.0f}\" height=\"{:.0f}\"", kWidth, height) : "", XmlText(chart.title));
-  if (alone) svg += fmt::format("<rect width=\"{:.0f}\" height=\"{:.0f}\" fill=\"#ffffff\"/>\n", kWidth, height);
-  svg += fmt::format("<text x=\"{}\" y=\"20\" font-size=\"14\" font-weight=\"bold\" fill=\"{}\">{}</text>\n", kPlotLeft,
-                     ink, XmlText(chart.title));
+  Picture picture{.width = kWidth,
+                  .height = kPlotBottom + 46 + 18 * static_cast<double>(chart.series.size()),
+                  .label = chart.title,
+                  .marks = {}};
+  picture.Text(kPlotLeft, 20, chart.title, Anchor::kStart, 14).bold = true;
   for (const double tick : Ticks(y, 5)) {
-    svg += fmt::format(
-        "<line x1=\"{}\" x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" stroke-opacity=\"0.15\"/>"
-        "<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\" fill=\"{}\">{:.6g}</text>\n",
-        kPlotLeft, kPlotRight, at_y(tick), at_y(tick), ink, kPlotLeft - 8, at_y(tick) + 4, ink,
-        std::abs(tick) < 1e-12 ? 0 : tick);
+    picture.Line({{kPlotLeft, at_y(tick)}, {kPlotRight, at_y(tick)}}).opacity = 0.15;
+    picture.Text(kPlotLeft - 8, at_y(tick) + 4, fmt::format("{:.6g}", std::abs(tick) < 1e-12 ? 0 : tick), Anchor::kEnd);
   }
   for (const double tick : Ticks(x, 8)) {
     if (tick != std::floor(tick)) continue;  // there is no half a round
-    svg += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\" fill=\"{}\">{:.6g}</text>\n", at_x(tick),
-                       kPlotBottom + 18, ink, tick);
+    picture.Text(at_x(tick), kPlotBottom + 18, fmt::format("{:.6g}", tick), Anchor::kMiddle);
   }
-  svg += fmt::format(
-      "<path d=\"M{0} {1}V{2}H{3}\" fill=\"none\" stroke=\"{4}\" stroke-opacity=\"0.6\"/>"
-      "<text x=\"{3}\" y=\"{5}\" text-anchor=\"end\" fill=\"{4}\">{6}</text>\n",
-      kPlotLeft, kPlotTop, kPlotBottom, kPlotRight, ink, kPlotBottom + 34, XmlText(chart.x_label));
+  picture.Line({{kPlotLeft, kPlotTop}, {kPlotLeft, kPlotBottom}, {kPlotRight, kPlotBottom}}).opacity = 0.6;
+  picture.Text(kPlotRight, kPlotBottom + 34, chart.x_label, Anchor::kEnd);
   for (size_t i = 0; i < chart.series.size(); ++i) {
     const ChartSeries& series = chart.series[i];
-    const std::string look = fmt::format(
-        "stroke=\"{}\" stroke-width=\"2\"{}", kColours[i % kColours.size()],
-        i % kDashes.size() == 0 ? "" : fmt::format(" stroke-dasharray=\"{}\"", kDashes[i % kDashes.size()]));
-    std::string path;
+    const char* colour = kColours[i % kColours.size()];
+    const std::vector<double>& dash = kDashes[i % std::size(kDashes)];
+    const auto line = [&](std::vector<std::pair<double, double>> points) {
+      Mark& mark = picture.Line(std::move(points), 2);
+      mark.colour = colour;
+      mark.dash = dash;
+    };
+    std::vector<std::pair<double, double>> points;
     for (const auto& [px, py] : Thinned(series.points, 300))
-      if (std::isfinite(py)) path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", at_x(px), at_y(py));
-    if (!path.empty()) svg += fmt::format("<path d=\"{}\" fill=\"none\" stroke-linejoin=\"round\" {}/>\n", path, look);
-    if (series.points.size() == 1)
-      svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\"/>\n", at_x(series.points[0].first),
-                         at_y(series.points[0].second), kColours[i % kColours.size()]);
+      if (std::isfinite(py)) points.emplace_back(at_x(px), at_y(py));
+    if (points.size() == 1) picture.Dot(points[0].first, points[0].second, 3, colour);
+    if (points.size() > 1) line(std::move(points));
     const double row = kPlotBottom + 44 + 18 * static_cast<double>(i);
-    svg += fmt::format("<path d=\"M{} {}h28\" {}/><text x=\"{}\" y=\"{}\" fill=\"{}\">{}</text>\n", kPlotLeft, row,
-                       look, kPlotLeft + 36, row + 4, ink, XmlText(series.label));
+    line({{kPlotLeft, row}, {kPlotLeft + 28, row}});
+    picture.Text(kPlotLeft + 36, row + 4, series.label);
   }
-  return svg + "</svg>\n";
+  return picture;
 }
 
 // Braille characters have two dots a line across and four down (U+2800 and the bits of its dots).

@@ -1,11 +1,12 @@
-// Curves drawn by ourselves: as SVG, for a file or a page, and in the characters of a terminal.
+// Curves, as a picture and in the characters of a terminal.
 #pragma once
 
 #include <cstddef>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
+
+#include "cli/picture/picture.h"
 
 namespace rivulet {
 
@@ -19,14 +20,10 @@ struct Chart {
   std::vector<ChartSeries> series;
 };
 
-// An <svg> element without styles or scripts. Series differ by colour and by dashes; long ones are thinned so that none
-// of their peaks is lost. `alone`: a file of its own, with a white ground; else it takes its ink from the page.
-std::string ChartSvg(const Chart& chart, bool alone);
+// Series differ by colour and by dashes; long ones are thinned so that none of their peaks is lost.
+Picture ChartPicture(const Chart& chart);
 
 // Lines of at most `columns` characters, each series in a panel of `rows` lines, all on the same scale.
 std::string ChartText(const Chart& chart, size_t columns, size_t rows);
-
-// `text` as it stands in HTML and XML, between tags and in quotes.
-std::string XmlText(std::string_view text);
 
 }  // namespace rivulet

@@ -1,0 +1,67 @@
+// Drawings made of few kinds of marks, as SVG for a page or a file, and as PNG without a display: text is drawn with
+// strokes of our own, so that no font need be installed.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+enum class Anchor { kStart, kMiddle, kEnd };
+
+// In points from the top left corner. A colour is "#rrggbb"; "": the ink, which is a page's own, and nearly black in a
+// file.
+struct Mark {
+  enum class Kind { kLine, kRectangle, kDot, kText };
+  Kind kind = Kind::kLine;
+  std::vector<std::pair<double, double>> points;  // a line's; else one: top left corner, centre, where the text stands
+  double width = 0, height = 0;                   // of a rectangle
+  double size = 1;                                // a line's width, a dot's radius, a text's height
+  std::string text;
+  Anchor anchor = Anchor::kStart;
+  bool bold = false;
+  std::string colour;
+  double opacity = 1;
+  std::vector<double> dash;  // lengths of strokes and gaps in turn; empty: none
+  std::string title;         // what a browser says of it when it is pointed at
+};
+
+struct Picture {
+  double width = 0, height = 0;
+  std::string label;  // what it shows, for those who do not see it
+  std::vector<Mark> marks;
+
+  // Adds a mark, for more to be said of it; the reference is good until the next one.
+  Mark& Line(std::vector<std::pair<double, double>> points, double size = 1);
+  Mark& Rectangle(double x, double y, double width, double height, std::string colour);
+  Mark& Dot(double x, double y, double radius, std::string colour);
+  Mark& Text(double x, double y, std::string text, Anchor anchor = Anchor::kStart, double size = 12);
+};
+
+// Of Okabe and Ito (2008), "Color Universal Design": told apart by the colour-blind too.
+inline constexpr std::array<const char*, 7> kColours = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
+                                                        "#E69F00", "#56B4E9", "#7A7A7A"};
+inline constexpr char kInkOfFiles[] = "#222222";
+
+// An <svg> element without styles or scripts. `alone`: a file of its own, with a white ground; else it takes its ink
+// from the page.
+std::string PictureSvg(const Picture& picture, bool alone);
+
+// The bytes of a PNG file on white ground, `scale` pixels a point. UNIMPLEMENTED: built without libpng.
+// INVALID_ARGUMENT: more than 64 million pixels.
+StatusOr<std::string> PicturePng(const Picture& picture, double scale = 2);
+
+// By the ending of `file`, ".svg" or ".png"; an error as PicturePng or of the file system.
+Status WritePicture(const Picture& picture, const std::string& file);
+// INVALID_ARGUMENT: `file` ends in neither, or in .png and libpng is missing.
+Status CheckPictureName(const std::string& file);
+
+// `text` as it stands in HTML and XML, between tags and in quotes.
+std::string XmlText(std::string_view text);
+
+}  // namespace rivulet

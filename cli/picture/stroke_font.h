@@ -1,0 +1,18 @@
+// Letters as strokes of a pen, in a grid of whole numbers: ASCII from space to tilde.
+#pragma once
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace rivulet {
+
+// A height of capitals of 1; the baseline is y = 0 and y grows downwards. A stroke of one point is a dot.
+struct StrokedText {
+  double width = 0;
+  std::vector<std::vector<std::pair<double, double>>> strokes;
+};
+// What has no strokes here, every character beyond ASCII for one, is drawn as a question mark.
+StrokedText StrokesOf(std::string_view text);
+
+}  // namespace rivulet

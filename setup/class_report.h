@@ -1,0 +1,55 @@
+// What a classifier takes for what: counted over a test set, class by class, with how far its confidence can be
+// believed.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/data/dataset.h"
+#include "engine/data/progress.h"
+#include "federated/plan/plan.h"
+#include "federated/weights/model.h"
+
+namespace rivulet {
+
+// Of a class c: precision is how many of what it took for c are c, recall how many of c it took for c, f1 their
+// harmonic mean. 0 where there is nothing to divide by.
+struct ClassMeasures {
+  int64_t examples = 0;  // that are of this class
+  double precision = 0, recall = 0, f1 = 0;
+};
+
+struct ClassReport {
+  int64_t classes = 0;
+  std::vector<int64_t> counts;  // [label × classes + taken for]
+
+  // Where the softmax of the highest score lies between bin/10 and (bin+1)/10: how many, how many of them are right,
+  // and their mean confidence.
+  struct Bin {
+    int64_t examples = 0, right = 0;
+    double confidence = 0;  // the sum, not the mean
+  };
+  std::array<Bin, 10> calibration;
+
+  int64_t at(int64_t label, int64_t taken_for) const {
+    return counts[static_cast<size_t>(label * classes + taken_for)];
+  }
+  int64_t examples() const;
+  ClassMeasures OfClass(int64_t label) const;
+  // Expected calibration error (Guo et al. 2017, "On Calibration of Modern Neural Networks", equation 3): the mean gap
+  // between confidence and accuracy over the bins, weighed by their examples.
+  double CalibrationError() const;
+};
+
+// Runs `model` over `test` with the plan's graph; `scores` is the tensor with a score for each class, [batch, classes]
+// or [batch, positions, classes]. Of equal scores the first counts, as the metrics have it. On the calling thread's
+// core alone. INVALID_ARGUMENT: scores of another shape, or more than kMostClassesReported classes. Errors of examples
+// name file, record and byte; `progress` hears examples.
+inline constexpr int64_t kMostClassesReported = 1000;
+StatusOr<ClassReport> ReportClasses(const Plan& plan, std::shared_ptr<const Dataset> test, const Model& model,
+                                    const std::string& scores, int64_t batch_size, const DataProgress& progress);
+
+}  // namespace rivulet

@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/run/event_line.h"
+#include "cli/run/live_pages.h"
 #include "cli/run/options.h"
 #include "cli/run/progress.h"
 #include "cli/run/result.h"
@@ -39,6 +40,7 @@ struct CoordinatorCommandOptions {
   std::string clients;
   bool tiers = false;
   SecurityOptions security;
+  HttpOptions http;
   bool json = false;
   TraceOptions trace;
 };
@@ -304,13 +306,89 @@ Status Coordinate(const CoordinatorCommandOptions& options) {
         .at = Iso8601(Clock::System().UnixMs()), .level = "warning", .source = "security", .message = sentence};
     json ? PrintEventRow(event) : progress.Event(event);
   };
+  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<LivePages> pages,
+                           LivePages::Create(options.http, scenario.run.rounds, tell));
   RIVULET_ASSIGN_OR_RETURN(Security security, SecurityOf(options.security, Role::kCoordinator, *listen, tell));
+
+  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Watching> watching,
+                           Watching::Start(options.trace, "coordinator " + scenario.run.name));
+  Interrupt interrupt;
+  CoordinatorOptions coordinator_options{.db_path = options.run.db, .resume = options.run.resume};
+  std::shared_ptr<Evaluator> evaluator;
+  {
+    // Training data stays with the clients, and the model as it was read is not needed while the run goes on.
+    if (!options.run.resume.empty()) {
+      RIVULET_ASSIGN_OR_RETURN(plan, PlanOfStoredRun(options.run.db, options.run.resume));
+    }
+    RunSetup setup(scenario, {.plan = std::move(plan), .monitor = watching->instruments().steps});
+    auto opened = setup.plan();
+    if (!opened.ok()) return BlameModel(scenario, opened.status());
+    coordinator_options.plan = *std::move(opened);
+    if (options.run.resume.empty()) {
+      RIVULET_ASSIGN_OR_RETURN(coordinator_options.initial_model, setup.initial_model());
+    }
+    RIVULET_ASSIGN_OR_RETURN(evaluator, setup.evaluator());
+  }
+  coordinator_options.evaluator = evaluator.get();
+  coordinator_options.tracer = watching->instruments().tracer;
+  coordinator_options.observer = Observe(progress, options.json);
+  pages->Observe(coordinator_options.observer);
+  coordinator_options.scenario = std::move(scenario);
+  RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<Coordinator> coordinator,
+                           Coordinator::Create(std::move(coordinator_options)));
+  const std::string run_id = coordinator->run_id();
+  if (coordinator->already_finished()) {
+    coordinator.reset();
+    progress.Note(fmt::format("run {} had finished; nothing to do", run_id));
+    return PrintResult(options.run.db, run_id, options.json);
+  }
+
+  auto host = std::make_unique<CoordinatorHost>();
+  RIVULET_RETURN_IF_ERROR(host->Add(std::move(coordinator)));
+  Attendance attendance(*host);
+  if (!options.run.resume.empty()) RIVULET_RETURN_IF_ERROR(ExpectKnownClients(options.run.db, run_id, attendance));
+  CoordinatorApi* api = &attendance;
+  std::unique_ptr<Admission> admission;
+  if (!options.clients.empty()) {
+    RIVULET_ASSIGN_OR_RETURN(admission, Admission::Open(attendance, FileSystem::Default(), options.clients, tell));
+    api = admission.get();
+  }
   RIVULET_ASSIGN_OR_RETURN(
-      const std::unique_ptr<Watching> watching,
-      Watching::Start(options.trace, submitted ? std::string("coordinator") : "coordinator " + scenario.run.name));
-  if (submitted) return ServeSubmittedRuns(options, *listen, std::move(security), *watching, tell);
-  return ServeOneRun(options, *listen, std::move(security), std::move(scenario), std::move(plan), progress, *watching,
-                     tell);
+      std::unique_ptr<GrpcServer> server,
+      GrpcServer::Start(
+          *api, {.listen = *listen, .credentials = std::move(security.credentials), .admit_tiers = options.tiers}));
+  const std::string address = server->address().ToString();
+  if (options.json) {
+    PrintEvent("listening", {{"address", address}, {"run_id", run_id}});
+  } else {
+    fmt::print("listening on {}\n", address);
+    std::fflush(stdout);
+  }
+  RIVULET_ASSIGN_OR_RETURN(const std::string page, pages->Begin(options.run.db, run_id));
+  if (!page.empty() && options.json) PrintEvent("page", {{"url", page}});
+  if (!page.empty() && !options.json) progress.Note("it shows at " + page);
+  interrupt.Call([&] { host->Stop(); });
+  const Status status = host->WaitForAll();
+  interrupt.Forget();
+  progress.Finish();
+  // A finished or failed run is told to every client; after an interruption they keep trying until it goes on.
+  const bool interrupted = absl::IsCancelled(status) && interrupt.happened();
+  if (!interrupted) (void)attendance.WaitUntilAllKnow(kFarewell);
+  server->Stop(std::chrono::seconds(1));
+  server.reset();
+  pages->End(status, options.run.db);
+  host.reset();  // with the run, which closes the history that is read next
+  const Status traced = watching->Finish();
+  if (interrupted) {
+    std::string more = "--listen " + address + ShellArguments(options.security) + ShellArguments(options.http);
+    if (options.tiers) more += " --tiers";
+    if (!options.clients.empty()) more += " --clients " + ShellQuote(options.clients);
+    const Status told = InterruptedError("coordinator", options.run, more, run_id);
+    return interrupt.asked() ? StoppedAsAsked(told) : told;
+  }
+  RIVULET_RETURN_IF_ERROR(status);
+  RIVULET_RETURN_IF_ERROR(PrintResult(options.run.db, run_id, options.json));
+  return traced;
 }
 
 const RegisterCommand kCoordinator(20, [] {
@@ -333,6 +411,7 @@ const RegisterCommand kCoordinator(20, [] {
                  "admit only the clients that it names, one a line; a name may be added while it runs");
   command.Flag("--tiers", &options->tiers,
                "admit tiers (rivulet aggregator), which fold what their clients bring: nobody here sees a single one");
+  AddHttpOptions(command, &options->http, "serve pages of the run as it goes on, for a browser on this machine");
   command.Flag("--json", &options->json, "say what happens as JSON on stdout, one object per line, the result last");
   AddTraceOptions(command, &options->trace);
   command.run = [options] { return Coordinate(*options); };

@@ -5,6 +5,7 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/run/blame_model.h"
+#include "cli/run/live_pages.h"
 #include "cli/run/options.h"
 #include "cli/run/prepare_data.h"
 #include "cli/run/progress.h"
@@ -32,6 +33,7 @@ struct SimulateOptions {
   std::string replay;
   std::string listen;
   std::string logdir;
+  HttpOptions http;
   TraceOptions trace;
 };
 
@@ -41,11 +43,24 @@ std::string MoreArguments(const SimulateOptions& options) {
   if (options.workers) more.push_back(fmt::format("--workers {}", *options.workers));
   if (!options.listen.empty()) more.push_back("--listen " + options.listen);
   if (!options.logdir.empty()) more.push_back("--logdir " + ShellQuote(options.logdir));
+  if (const std::string http = ShellArguments(options.http); !http.empty()) more.push_back(http.substr(1));
   return fmt::format("{}", fmt::join(more, " "));
 }
 
 // How long whoever trains gets to learn that the run is over.
 constexpr std::chrono::seconds kLearnTheEnd{10};
+
+StatusOr<std::unique_ptr<LivePages>> PagesOf(const SimulateOptions& options, const Scenario& scenario,
+                                             RoundProgress& progress) {
+  return LivePages::Create(options.http, scenario.run.rounds,
+                           [&progress](const std::string& sentence) { progress.Note(sentence); });
+}
+
+Status ShowPages(LivePages& pages, const SimulateOptions& options, const std::string& run_id, RoundProgress& progress) {
+  RIVULET_ASSIGN_OR_RETURN(const std::string page, pages.Begin(options.run.db, run_id));
+  if (!page.empty()) progress.Note("it shows at " + page);
+  return absl::OkStatus();
+}
 
 // The history is only read: a run that comes out otherwise is no reason to change what is recorded of it.
 Status ReplayRun(const SimulateOptions& options) {
@@ -107,6 +122,7 @@ Status SimulateWithSites(const SimulateOptions& options) {
                            Watching::Start(options.trace, "simulate " + scenario.run.name));
   Interrupt interrupt;
   RoundProgress progress(scenario.run.rounds);
+  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<LivePages> pages, PagesOf(options, scenario, progress));
   CoordinatorOptions coordinating{.db_path = options.run.db, .resume = options.run.resume};
   std::shared_ptr<const Plan> kept_plan;
   if (!options.run.resume.empty()) {
@@ -134,6 +150,7 @@ Status SimulateWithSites(const SimulateOptions& options) {
   progress.Observe(coordinating.observer);
   SummaryLog log;
   if (!options.logdir.empty()) log.Observe(coordinating.observer);
+  pages->Observe(coordinating.observer);
   RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<Coordinator> coordinator, Coordinator::Create(std::move(coordinating)));
   const std::string run_id = coordinator->run_id();
   if (coordinator->already_finished()) {
@@ -148,6 +165,7 @@ Status SimulateWithSites(const SimulateOptions& options) {
       GrpcServer::Start(attendance,
                         {.listen = *listen, .credentials = InsecureCredentials(false), .admit_sites = true}));
   progress.Note("listening on " + server->address().ToString());
+  RIVULET_RETURN_IF_ERROR(ShowPages(*pages, options, run_id, progress));
   interrupt.Call([&] { coordinator->Stop(); });
   const Status status = coordinator->Wait();
   interrupt.Forget();
@@ -156,6 +174,7 @@ Status SimulateWithSites(const SimulateOptions& options) {
   if (!interrupted) (void)attendance.WaitUntilAllKnow(kLearnTheEnd);
   server->Stop(std::chrono::seconds(1));
   server.reset();
+  pages->End(status, options.run.db);
   coordinator.reset();  // closes the history, which is read next
   const Status traced = watching->Finish();
   if (interrupted) return InterruptedError("simulate", options.run, MoreArguments(options), run_id);
@@ -173,6 +192,9 @@ Status Simulate(const SimulateOptions& options) {
         "--replay does recorded rounds again, which 'rivulet runs export --tensorboard' writes; leave "
         "--logdir");
   }
+  if (!options.replay.empty() && !options.http.address.empty()) {
+    return UsageError("--replay does recorded rounds again, which 'rivulet dashboard' shows; leave --http");
+  }
   if (!options.replay.empty()) return ReplayRun(options);
   if (!options.listen.empty()) return SimulateWithSites(options);
   RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run));
@@ -182,6 +204,7 @@ Status Simulate(const SimulateOptions& options) {
                            Watching::Start(options.trace, "simulate " + scenario.run.name));
   Interrupt interrupt;
   RoundProgress progress(scenario.run.rounds);
+  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<LivePages> pages, PagesOf(options, scenario, progress));
   SimulationOptions simulation_options{.db_path = options.run.db,
                                        .resume = options.run.resume,
                                        .workers = static_cast<int>(options.workers.value_or(0))};
@@ -189,16 +212,19 @@ Status Simulate(const SimulateOptions& options) {
   progress.Observe(simulation_options.observer);
   SummaryLog log;
   if (!options.logdir.empty()) log.Observe(simulation_options.observer);
+  pages->Observe(simulation_options.observer);
   simulation_options.scenario = scenario;
   StatusOr<std::unique_ptr<Simulation>> created = Simulation::Create(std::move(simulation_options));
   if (!created.ok()) return BlameModel(scenario, created.status());
   std::unique_ptr<Simulation> simulation = *std::move(created);
   const std::string run_id = simulation->run_id();
   if (!options.logdir.empty()) RIVULET_RETURN_IF_ERROR(log.Begin(options.logdir, run_id));
+  RIVULET_RETURN_IF_ERROR(ShowPages(*pages, options, run_id, progress));
   interrupt.Call([&] { simulation->Stop(); });
   const StatusOr<SimulationResult> result = simulation->Run();
   interrupt.Forget();
   progress.Finish();
+  pages->End(result.status(), options.run.db);
   simulation.reset();  // closes the history, which is read next
   const Status traced = watching->Finish();
   if (absl::IsCancelled(result.status()) && interrupt.happened()) {
@@ -229,6 +255,7 @@ const RegisterCommand kSimulate(10, [] {
       .Option(
           "--replay", "RUN", &options->replay,
           "do the recorded tasks of a run again, by id, name or 'latest', and hold each version against its history");
+  AddHttpOptions(command, &options->http, "serve pages of the run as it goes on, for a browser on this machine");
   AddTraceOptions(command, &options->trace);
   command.run = [options] { return Simulate(*options); };
   return command;

@@ -48,8 +48,8 @@ class Dashboard(RivuletTest):
         if "dashboard" not in self.run_rivulet("--help").out:
             self.skipTest("built without cpp-httplib")
 
-    def serve(self, db="runs.sqlite"):
-        process = self.start("dashboard", "--db", self.path(db), "--http", "127.0.0.1:0")
+    def serve(self, *more, db="runs.sqlite"):
+        process = self.start("dashboard", "--db", self.path(db), "--http", "127.0.0.1:0", *more)
         line = process.stdout.readline()
         self.assertIn(" at http://127.0.0.1:", line)
         self.port = int(line.rsplit(":", 1)[1].strip().strip("/"))
@@ -114,6 +114,50 @@ class Dashboard(RivuletTest):
         self.assertIn("prefers-color-scheme: dark", style)
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(20), 0)
+
+    def test_rounds_clients_models_and_labels_have_pages(self):
+        self.simulate("--set", "run.keep_models=all")
+        self.serve()
+        run = self.page("/run?id=tiny")
+        run_id, = self.query("SELECT run_id FROM runs")[0]
+        self.assertIn(f"/round?run={run_id}&round=2", run.links)
+        client, = self.query("SELECT client_id FROM client_rounds WHERE round = 2 LIMIT 1")[0]
+        self.assertIn(f"/client?run={run_id}&client={client}", run.links)
+        self.assertIn("norm of an update", run.text)
+        round_page = self.page(f"/round?run={run_id}&round=2")
+        for (name,) in self.query("SELECT client_id FROM client_rounds WHERE round = 2"):
+            self.assertIn(name, round_page.text)
+        self.assertIn("svg", round_page.tags)
+        client_page = self.page(f"/client?run={run_id}&client={client}")
+        for row in self.query("SELECT round, train_loss FROM client_rounds WHERE client_id = ?", client):
+            self.assertIn(f"/round?run={run_id}&round={row[0]}", client_page.links)
+            self.assertIn(f"{row[1]:.4f}", client_page.text)
+        model = self.page(f"/model?run={run_id}")
+        self.assertIn("0, 1, 2, 3, 4", model.text)
+        self.assertIn("norm of each layer", model.text)
+        labels = self.page(f"/labels?run={run_id}")
+        self.assertIn("6 clients", labels.text)
+        self.page(f"/round?run={run_id}&round=9", 404)
+        self.page(f"/client?run={run_id}&client=nobody", 404)
+        self.page("/model?run=nothing", 404)
+        (self.folder / "data/train.tfrecord").unlink()
+        self.assertIn("not on this machine", self.page(f"/labels?run={run_id}", 404).text)
+
+    def test_two_histories_on_one_page(self):
+        self.simulate()
+        self.simulate("--set", "client.optimizer.learning_rate=0.3", db="other.sqlite")
+        self.serve("--db", self.path("other.sqlite"))
+        first, = self.query("SELECT run_id FROM runs")[0]
+        second, = self.query("SELECT run_id FROM runs", db="other.sqlite")[0]
+        runs = self.page("/")
+        self.assertIn(f"/run?id={first}", runs.links)
+        self.assertIn(f"/run?id=2%2F{second}", runs.links)
+        run = self.page(f"/run?id=2%2F{second}")
+        self.assertIn(f"/round?run=2%2F{second}&round=1", run.links)
+        self.page(f"/round?run=2%2F{second}&round=1")
+        self.page(f"/run?id={second}" if second != first else "/run?id=3%2Fx", 404)
+        compared = self.page("/compare?" + urllib.parse.urlencode([("run", first), ("run", f"2/{second}")]))
+        self.assertIn("client.optimizer.learning_rate", compared.text)
 
     def test_refusals(self):
         self.simulate()

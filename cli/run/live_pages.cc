@@ -1,0 +1,43 @@
+#include "cli/run/live_pages.h"
+
+#include "cli/dashboard/page_parts.h"
+#include "cli/dashboard/serve_pages.h"
+#include "cli/run/options.h"
+
+namespace rivulet {
+
+StatusOr<std::unique_ptr<LivePages>> LivePages::Create(const HttpOptions& options, int64_t rounds,
+                                                       std::function<void(const std::string& sentence)> tell) {
+  std::unique_ptr<LivePages> pages(new LivePages(rounds));
+  if (options.address.empty()) {
+    if (!options.token_file.empty() || !options.tls.empty())
+      return UsageError("--http-token and --http-tls say who may read what --http HOST:PORT serves; give that too");
+    return pages;
+  }
+  RIVULET_ASSIGN_OR_RETURN(pages->server_, HttpServer::Create(options, std::move(tell)));
+  return pages;
+}
+
+void LivePages::Observe(CoordinatorObserver& observer) {
+  if (server_ != nullptr) live_.Observe(observer);
+}
+
+StatusOr<std::string> LivePages::Begin(const std::string& db, const std::string& run_id) {
+  if (server_ == nullptr) return std::string();
+  RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(db, History::Access::kReadOnly));
+  RIVULET_ASSIGN_OR_RETURN(std::vector<Curve> before, LoadCurves(*history, run_id));
+  live_.Begin(run_id, std::move(before));
+  ServePages(*server_, {db}, &live_);
+  server_->Start();
+  return fmt::format("{}run?id={}", server_->url(), UrlText(run_id));
+}
+
+void LivePages::End(const Status& status, const std::string& db) {
+  if (server_ == nullptr) return;
+  live_.End(fmt::format("{}; these pages went with the process, and 'rivulet dashboard --db {}' shows the run",
+                        status.ok() ? "it has finished" : "it has ended: " + std::string(Message(status)),
+                        ShellQuote(db)));
+  server_->Stop();
+}
+
+}  // namespace rivulet

@@ -1,0 +1,37 @@
+// What `simulate` and `coordinator` serve of themselves while they run: --http.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cli/dashboard/live_run.h"
+#include "cli/http/http_server.h"
+
+namespace rivulet {
+
+// Calls: Create Observe Begin End. Of a command that got no --http it is there and does nothing.
+class LivePages {
+ public:
+  // Takes the port. Errors as HttpServer::Create. `tell` hears sentences for the log, on any thread.
+  static StatusOr<std::unique_ptr<LivePages>> Create(const HttpOptions& options, int64_t rounds,
+                                                     std::function<void(const std::string& sentence)> tell);
+
+  // Adds to what `observer` does already. This must outlive the coordinator.
+  void Observe(CoordinatorObserver& observer);
+  // Serves the history at `db`, with the run of this id as what goes on. Gives the address of its page; "" without
+  // --http.
+  StatusOr<std::string> Begin(const std::string& db, const std::string& run_id);
+  // Tells whoever looks on how it ended, and that the pages go with the process.
+  void End(const Status& status, const std::string& db);
+
+  // For other things that a process tells of itself, before Begin; null without --http.
+  HttpServer* server() { return server_.get(); }
+
+ private:
+  explicit LivePages(int64_t rounds) : live_(rounds) {}
+
+  LiveRun live_;
+  std::unique_ptr<HttpServer> server_;  // after what it shows, so that it goes first
+};
+
+}  // namespace rivulet

@@ -1,0 +1,198 @@
+"""`simulate --http` and `coordinator --http`: pages of a run while it goes on, that nobody who looks on can hold up."""
+import http.client
+import json
+import re
+import signal
+import socket
+import statistics
+import time
+import unittest
+
+from chromium import CHROMIUM, Browser
+from harness import RivuletTest, main
+
+
+class Feed:
+    """Server-sent events of one connection, as they come."""
+
+    def __init__(self, port, path="/feed", **headers):
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        self.connection.request("GET", path, headers=headers)
+        self.response = self.connection.getresponse()
+        self.places, self.closed = {}, 0
+
+    def next(self):
+        """The kind of the next event, None at the end; what it shows is in `places`."""
+        event, data = None, ""
+        while line := self.response.readline().decode():
+            line = line.rstrip("\n")
+            if line.startswith("event: "):
+                event = line[7:]
+            elif line.startswith("data: "):
+                data += line[6:]
+            elif not line and event is not None:
+                if event == "show":
+                    shown = json.loads(data)
+                    self.places.update(shown["places"])
+                    self.closed = shown["closed"]
+                return event
+        return None
+
+
+class Live(RivuletTest):
+    def setUp(self):
+        super().setUp()
+        if "--http " not in self.run_rivulet("simulate", "--help").out:
+            self.skipTest("built without cpp-httplib")
+
+    def start_simulation(self, *arguments):
+        process = self.start("simulate", self.scenario, "--db", self.path("runs.sqlite"), "--http", "127.0.0.1:0",
+                             *arguments)
+        for line in process.stderr:
+            found = re.search(r"it shows at (https?://[^:/]+:(\d+)/run\?id=(\S+))", line)
+            if found:
+                self.url, self.port, self.run = found[1], int(found[2]), found[3]
+                return process
+        self.fail("no page")
+
+    def get(self, path, method="GET", **headers):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection.request(method, path, headers=headers)
+        response = connection.getresponse()
+        body = response.read().decode()
+        connection.close()
+        return response, body
+
+    def stop(self, process):
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+
+    def test_a_feed_tells_each_round_and_the_end(self):
+        process = self.start_simulation("--rounds", "400")
+        feed = Feed(self.port)
+        self.assertEqual(feed.response.getheader("Content-Type"), "text/event-stream")
+        self.assertIn("script-src 'self'", feed.response.getheader("Content-Security-Policy"))
+        kinds = []
+        while (kind := feed.next()) is not None:
+            kinds.append(kind)
+        self.assertGreater(kinds.count("show"), 2)
+        self.assertEqual(kinds[-1], "end")
+        self.assertIn("it has finished", feed.places["live-state"])
+        self.assertIn("400", feed.places["live-rounds"])
+        self.assertIn("<svg", feed.places["live-curves"])
+        process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0)
+
+    def test_the_page_has_a_script_of_its_own_and_the_rest_of_the_history(self):
+        self.simulate()
+        process = self.start_simulation("--rounds", "100000")
+        live = self.get(f"/run?id={self.run}")[1]
+        self.assertIn('<script src="/live.js" defer></script>', live)
+        self.assertIn('data-feed="/feed"', live)
+        other = self.query("SELECT run_id FROM runs WHERE status = 'finished'")[0][0]
+        self.assertNotIn("<script", self.get(f"/run?id={other}")[1])
+        self.assertIn("goes on in this process", self.get("/")[1])
+        self.assertEqual(self.get("/", "POST")[0].status, 405)
+        self.assertEqual(self.get("/", Host="evil.example")[0].status, 403)
+        self.stop(process)
+
+    def test_readers_that_do_not_read_hold_nothing_up(self):
+        started = time.monotonic()
+        self.simulate("--rounds", "600", db="alone.sqlite")
+        alone = time.monotonic() - started
+        started = time.monotonic()
+        process = self.start_simulation("--rounds", "600")
+        dead = []
+        for _ in range(30):  # more than there are streams
+            connection = socket.create_connection(("127.0.0.1", self.port))
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.sendall(b"GET /feed HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            dead.append(connection)
+        self.assertEqual(self.get("/style.css")[0].status, 200)  # pages are answered all the same
+        process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0)
+        self.assertLess(time.monotonic() - started, alone * 3 + 12)
+        self.assertEqual(self.digests(), self.digests(db="alone.sqlite"))
+        for connection in dead:
+            connection.close()
+
+    def test_a_token_opens_a_session(self):
+        token = "0123456789abcdef0123456789abcdef"
+        process = self.start_simulation("--rounds", "100000", "--http-token", self.write("token", token + "\n"))
+        self.assertEqual(self.get("/")[0].status, 401)
+        self.assertEqual(self.get("/feed")[0].status, 401)
+        self.assertEqual(self.get("/?token=" + token[:-1] + "x")[0].status, 401)
+        self.assertEqual(self.get("/", Authorization="Bearer " + token)[0].status, 200)
+        response = self.get("/?token=" + token)[0]
+        self.assertEqual((response.status, response.getheader("Location")), (303, "/"))
+        cookie = response.getheader("Set-Cookie")
+        self.assertIn("HttpOnly; SameSite=Strict", cookie)
+        self.assertNotIn(token, cookie)
+        self.assertEqual(self.get("/", Cookie="other=1; " + cookie.split(";")[0])[0].status, 200)
+        self.stop(process)
+
+    def test_refusals(self):
+        def refused(fragment, *arguments, code=2):
+            self.assert_refused(self.run_rivulet("simulate", self.scenario, "--db", self.path("x.sqlite"), *arguments),
+                                fragment, code=code)
+
+        refused("this machine alone", "--http", "0.0.0.0:0")
+        refused("HOST:PORT", "--http", "8080")
+        refused("--http HOST:PORT", "--http-token", self.write("t", "x" * 20))
+        refused("can be guessed", "--http", "127.0.0.1:0", "--http-token", self.write("short", "secret\n"), code=1)
+        refused("none", "--http", "127.0.0.1:0", "--http-token", self.path("none"), code=1)
+        refused("leave --http", "--http", "127.0.0.1:0", "--replay", "latest")
+
+    def test_a_coordinator_shows_who_joins_and_what_is_awaited(self):
+        coordinator = self.start("coordinator", self.scenario, "--db", self.path("runs.sqlite"), "--listen", "127.0.0.1:0",
+                                 "--insecure", "--http", "127.0.0.1:0", "--json", "--set", "data.partition.clients=3",
+                                 "--set", "server.clients_per_round=3", "--rounds", "100000")
+        address = port = None
+        for line in coordinator.stdout:
+            event = json.loads(line)
+            address = event.get("address", address)
+            if event["event"] == "page":
+                port = int(re.search(r":(\d+)/", event["url"])[1])
+                break
+        feed = Feed(port)
+        self.assertEqual(feed.next(), "show")
+        self.assertIn("waiting for the first round", feed.places["live-state"])
+        self.run_rivulet("data", "partition", self.scenario, "--out", self.path("shards"), "--set",
+                         "data.partition.clients=3", code=0)
+        shards = sorted((self.folder / "shards").glob("*.tfrecord"))
+        for shard in shards:
+            self.start("client", "--coordinator", address, "--insecure", "--name", shard.stem, "--data", f"train={shard}")
+        deadline = time.monotonic() + 60
+        while "live-rounds" not in feed.places or "committed" not in feed.places["live-rounds"]:
+            self.assertEqual(feed.next(), "show")
+            self.assertLess(time.monotonic(), deadline)
+        for shard in shards:
+            self.assertIn(shard.stem, feed.places["live-log"])
+        self.stop(coordinator)
+
+    @unittest.skipIf(CHROMIUM is None, "no Chromium")
+    def test_a_browser_sees_curves_move_within_100_ms_of_a_rounds_close(self):
+        process = self.start_simulation("--rounds", "100000", "--set", "client.epochs=20", "--workers", "1")
+        with Browser() as browser:
+            browser.open(self.url)
+            browser.wait_for("document.getElementById('live-link').textContent === 'live'")
+            path = "document.querySelector('#live-curves path[stroke-linejoin]')?.getAttribute('d')"
+            first = browser.wait_for(path)
+            browser.wait_for(f"{path} !== {json.dumps(first)}")
+            delays = []
+            for _ in range(15):
+                before = browser.evaluate("document.getElementById('live-rounds').innerText")
+                browser.wait_for(f"document.getElementById('live-rounds').innerText !== {json.dumps(before)}")
+                delays.append(browser.evaluate("+document.getElementById('live-link').dataset.delay"))
+            self.assertLess(statistics.median(delays), 100, delays)
+            self.stop(process)
+            browser.wait_for("document.getElementById('live-link').textContent === 'ended'")
+            self.assertIn("these pages went with the process",
+                          browser.evaluate("document.getElementById('live-state').innerText"))
+            self.assertEqual(browser.complaints, [])
+            for url in browser.requests:
+                self.assertRegex(url, r"^(http://127\.0\.0\.1:|about:)")
+
+
+if __name__ == "__main__":
+    main()

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 
+#include "cli/table.h"
 #include "cli/terminal.h"
 
 namespace rivulet {
@@ -19,6 +20,15 @@ DataProgress LongWork::progress() {
     if (interrupt_.happened()) return Cancelled("stopped while {}; nothing was left half-written", what_);
     const auto now = std::chrono::steady_clock::now();
     if (now < next_) return absl::OkStatus();
+    if (CurrentProgressStyle() == ProgressStyle::kQuiet) {
+      next_ = now + std::chrono::seconds(1);
+      return absl::OkStatus();
+    }
+    if (CurrentProgressStyle() == ProgressStyle::kJson) {
+      fmt::print(stderr, "{}\n", JsonObject({{"progress", what_}, {"done", done}, {"total", total}}));
+      next_ = now + std::chrono::seconds(1);
+      return absl::OkStatus();
+    }
     const std::string percent = fmt::format(" {} %", total > 0 ? done * 100 / total : 0);
     if (terminal_) {
       const size_t columns = TerminalColumns();

@@ -1,4 +1,5 @@
-// Work that Ctrl-C stops cleanly, and that tells on stderr how far it is once it has taken a second.
+// Work that Ctrl-C stops cleanly, and that tells on stderr how far it is once it has taken a second, in the way that
+// --quiet and --progress ask for.
 #pragma once
 
 #include <chrono>

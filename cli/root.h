@@ -16,6 +16,11 @@ inline constexpr CommonOption kVlogOption = {"--vlog", "MODULE=LEVEL,…",
                                              "verbose logs on stderr, by source file: compile=2,pass*=1"};
 inline constexpr CommonOption kOpLibraryOption = {"--op-library", "FILE.so",
                                                   "a shared library of ops to load; may be given several times"};
+inline constexpr CommonOption kQuietOption = {"--quiet", "",
+                                              "say nothing of progress, only results and what goes wrong"};
+inline constexpr CommonOption kProgressOption = {
+    "--progress", "KIND",
+    "how progress is told on stderr: auto, or json, an object a line [auto: a bar on a terminal, else lines]"};
 inline constexpr CommonOption kHelpOption = {"--help", "", "Print this help."};
 // Those of the program that a command's path begins with: rivulet-client loads no code.
 std::vector<CommonOption> CommonOptionsOf(std::string_view path);

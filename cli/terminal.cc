@@ -9,7 +9,15 @@
 
 namespace rivulet {
 
+namespace {
+ProgressStyle progress_style = ProgressStyle::kText;
+}  // namespace
+
+void SetProgressStyle(ProgressStyle style) { progress_style = style; }
+ProgressStyle CurrentProgressStyle() { return progress_style; }
+
 bool StderrIsTerminal() {
+  if (progress_style != ProgressStyle::kText) return false;
   const char* term = std::getenv("TERM");
   return isatty(STDERR_FILENO) == 1 && term != nullptr && std::string_view(term) != "dumb";
 }

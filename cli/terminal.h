@@ -7,7 +7,12 @@
 
 namespace rivulet {
 
-// Whether lines can be drawn anew on it.
+// How a process tells on stderr how far it is: --quiet, --progress. Set once, before anything runs.
+enum class ProgressStyle { kText, kJson, kQuiet };
+void SetProgressStyle(ProgressStyle style);
+ProgressStyle CurrentProgressStyle();
+
+// Whether lines can be drawn anew on it, and are wanted.
 bool StderrIsTerminal();
 // How many characters fit in a line of it, less the one where the cursor would wrap; 79 where that is not known.
 size_t TerminalColumns();

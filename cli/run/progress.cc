@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "cli/command.h"
+#include "cli/table.h"
 
 namespace rivulet {
 namespace {
@@ -52,6 +53,24 @@ void RoundTracker::Round(const RoundReport& committed) {
   loss_ = loss != committed.central.end() ? loss->second : committed.train_loss;
 }
 
+std::optional<double> RoundTracker::SecondsLeft(double within) const {
+  if (round_ >= rounds_ || rounds_seen_ == 0) return std::nullopt;
+  const double done = static_cast<double>(rounds_seen_) + within;
+  return Elapsed() / done * (static_cast<double>(rounds_ - round_) - within);
+}
+
+double RoundTracker::Elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+
+std::string RoundTracker::Json(int64_t round) const {
+  return JsonObject({{"progress", std::string("round")},
+                     {"round", round},
+                     {"rounds", rounds_},
+                     {"accuracy", CellOrNull(accuracy_)},
+                     {"loss", CellOrNull(loss_)},
+                     {"seconds", Elapsed()},
+                     {"seconds_left", CellOrNull(SecondsLeft(0))}});
+}
+
 std::string RoundTracker::Line(int64_t round, double within, size_t columns, const std::string& more) const {
   const auto digits = std::to_string(rounds_).size();
   const auto bar = [&](int width) {
@@ -61,12 +80,10 @@ std::string RoundTracker::Line(int64_t round, double within, size_t columns, con
   std::string head = fmt::format("round {:>{}}/{}", round, digits, rounds_), accuracy, loss, time;
   if (accuracy_) accuracy = fmt::format(" accuracy {:.4f} ", *accuracy_);
   if (loss_) loss = fmt::format(" loss {:.4f} ", *loss_);
-  const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
   if (round_ >= rounds_) {
-    time = fmt::format(" in {}", FormatDuration(elapsed));
-  } else if (rounds_seen_ > 0) {
-    const double done = static_cast<double>(rounds_seen_) + within;
-    time = fmt::format(" ETA {}", FormatDuration(elapsed / done * (static_cast<double>(rounds_ - round_) - within)));
+    time = fmt::format(" in {}", FormatDuration(Elapsed()));
+  } else if (const std::optional<double> left = SecondsLeft(within)) {
+    time = fmt::format(" ETA {}", FormatDuration(*left));
   }
   // From all of it to the number of the round alone; a line that wraps would be drawn anew below itself, again and
   // again.
@@ -95,9 +112,18 @@ void RoundProgress::Clear() {
 }
 
 void RoundProgress::Folded(int64_t round, int64_t folded, int64_t selected) {
-  if (!terminal_) return;
+  const ProgressStyle style = CurrentProgressStyle();
+  if (!terminal_ && style != ProgressStyle::kJson) return;
   MutexLock lock(mutex_);
   if (Clock::now() - drawn_ < std::chrono::milliseconds(80)) return;
+  if (style == ProgressStyle::kJson) {
+    drawn_ = Clock::now();
+    fmt::print(
+        stderr, "{}\n",
+        JsonObject(
+            {{"progress", std::string("updates")}, {"round", round}, {"folded", folded}, {"selected", selected}}));
+    return;
+  }
   const double within = selected > 0 ? static_cast<double>(folded) / static_cast<double>(selected) : 0;
   Draw(tracker_.Line(round, within, TerminalColumns(), fmt::format("  {}/{} clients", folded, selected)));
 }
@@ -127,7 +153,10 @@ void RoundProgress::Round(const RoundReport& report) {
     return;
   }
   tracker_.Round(report);
-  if (!terminal_) {
+  if (CurrentProgressStyle() == ProgressStyle::kQuiet) return;
+  if (CurrentProgressStyle() == ProgressStyle::kJson) {
+    fmt::print(stderr, "{}\n", tracker_.Json(report.round));
+  } else if (!terminal_) {
     fmt::print(stderr, "{}\n", tracker_.Line(report.round, 0));
   } else if (report.round == tracker_.rounds() || Clock::now() - drawn_ >= std::chrono::milliseconds(40)) {
     Draw(tracker_.Line(report.round, 0, TerminalColumns()));
@@ -156,6 +185,7 @@ void RoundProgress::Event(const EventRow& event) {
     losses_ = 0;
   }
   if (event.source == "round") return;  // the round's own line says it
+  if (event.level == "info" && CurrentProgressStyle() == ProgressStyle::kQuiet) return;
   Clear();
   fmt::print(stderr, "{} {}\n", TimeOf(event), OneLine(event.message));
 }
@@ -163,6 +193,7 @@ void RoundProgress::Event(const EventRow& event) {
 void RoundProgress::Evaluation(const EvaluationReport& report) {
   MutexLock lock(mutex_);
   if (!report.reason.empty() && hears_events_) return;  // it is an event
+  if (CurrentProgressStyle() == ProgressStyle::kQuiet) return;
   Clear();
   fmt::print(stderr, "{}\n", EvaluationLine(report));
 }

@@ -1,4 +1,5 @@
-// The progress of a run on stderr: on a terminal one line that is drawn anew, elsewhere a line per round.
+// The progress of a run on stderr: on a terminal one line that is drawn anew, elsewhere a line per round; by --progress
+// json an object a line, and by --quiet only what goes wrong.
 //
 //   round  12/50 [#####---------------] accuracy 0.9712  loss 0.1034  ETA 34 s
 #pragma once
@@ -32,11 +33,16 @@ class RoundTracker {
   // `columns`: at most so many characters, what matters least is left out first; 0: all of it, however long. `more` is
   // what is left out before anything else.
   std::string Line(int64_t round, double within, size_t columns = 0, const std::string& more = "") const;
+  // The same as a JSON object, for --progress json.
+  std::string Json(int64_t round) const;
   int64_t round() const { return round_; }  // last committed; 0 for none
   int64_t rounds() const { return rounds_; }
 
  private:
   using Clock = std::chrono::steady_clock;
+  double Elapsed() const;  // seconds
+  std::optional<double> SecondsLeft(double within) const;
+
   const int64_t rounds_;
   const Clock::time_point start_;
   int64_t round_ = 0, rounds_seen_ = 0;

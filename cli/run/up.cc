@@ -78,9 +78,9 @@ struct Client {
 };
 
 // On a terminal the clients' lines and the run's, drawn anew; elsewhere a line per round.
-class Picture {
+class UpPicture {
  public:
-  explicit Picture(int64_t rounds) : terminal_(StderrIsTerminal()), tracker_(rounds) {}
+  explicit UpPicture(int64_t rounds) : terminal_(StderrIsTerminal()), tracker_(rounds) {}
 
   void Note(const std::string& sentence) {
     Erase();
@@ -103,7 +103,9 @@ class Picture {
     }
     tracker_.Round(report);
     within_ = 0;
-    if (!terminal_) fmt::print(stderr, "{}\n", tracker_.Line(report.round, 0));
+    if (CurrentProgressStyle() == ProgressStyle::kQuiet) return;
+    const bool json = CurrentProgressStyle() == ProgressStyle::kJson;
+    if (!terminal_) fmt::print(stderr, "{}\n", json ? tracker_.Json(report.round) : tracker_.Line(report.round, 0));
   }
 
   void Evaluation(const nlohmann::json& event) {
@@ -114,7 +116,7 @@ class Picture {
     for (const auto& [name, value] : event.items()) {
       if (name.starts_with("evaluate/") && value.is_number()) report.federated[name] = value;
     }
-    Note(EvaluationLine(report));
+    if (CurrentProgressStyle() != ProgressStyle::kQuiet) Note(EvaluationLine(report));
   }
 
   void Progress(int64_t folded, int64_t selected) {
@@ -371,7 +373,7 @@ class Deployment {
   const std::string folder_;
   int certified_ = 0;
   Interrupt interrupt_;
-  Picture picture_;
+  UpPicture picture_;
   std::unique_ptr<ChildProcess> coordinator_;
   std::string coordinator_error_, address_, run_id_;
   std::deque<Client> clients_;

@@ -24,8 +24,8 @@ build_packages=(
   "libspdlog-dev|logs"
   "libfmt-dev|text"
   "libedit-dev|line editing in rivulet debug (optional)"
-  "libcpp-httplib-dev|the pages of rivulet dashboard (optional)"
-  "libpng-dev|folders of PNG images (optional)"
+  "libcpp-httplib-dev|pages of runs: rivulet dashboard and --http (optional)"
+  "libpng-dev|folders of PNG images, and pictures as PNG (optional)"
   "libjpeg-dev|folders of JPEG images (optional)"
 )
 test_packages=(

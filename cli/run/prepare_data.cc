@@ -4,6 +4,7 @@
 
 #include "cli/command.h"
 #include "cli/long_work.h"
+#include "cli/terminal.h"
 #include "engine/base/file_system.h"
 #include "setup/data.h"
 
@@ -11,7 +12,8 @@ namespace rivulet {
 
 Status PrepareDataHere(const Scenario& scenario) {
   const DataConfig& data = scenario.data;
-  if (!data.synth.kind.empty() && !FileSystem::Default().Exists(data.train))
+  if (CurrentProgressStyle() == ProgressStyle::kText && !data.synth.kind.empty() &&
+      !FileSystem::Default().Exists(data.train))
     fmt::print(stderr, "generating the {} of {} writers, once, in {}\n", data.synth.kind, data.synth.writers,
                FolderOf(data.train));
   LongWork work("generating data");

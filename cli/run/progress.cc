@@ -111,6 +111,15 @@ void RoundProgress::Clear() {
   open_ = false;
 }
 
+void RoundProgress::Say(const std::string& sentence) {
+  Clear();
+  if (CurrentProgressStyle() == ProgressStyle::kJson) {
+    fmt::print(stderr, "{}\n", JsonObject({{"progress", std::string("note")}, {"sentence", sentence}}));
+  } else {
+    fmt::print(stderr, "{}\n", sentence);
+  }
+}
+
 void RoundProgress::Folded(int64_t round, int64_t folded, int64_t selected) {
   const ProgressStyle style = CurrentProgressStyle();
   if (!terminal_ && style != ProgressStyle::kJson) return;
@@ -135,12 +144,9 @@ void RoundProgress::TellLost(const RoundReport& report) {
   if (hears_events_) return;
   for (const RoundReport::Lost& lost : report.lost) {
     if (told_lost_.size() > kMost || !told_lost_.insert(lost.client_id).second) continue;
-    Clear();
-    if (told_lost_.size() > kMost) {
-      fmt::print(stderr, "more clients are refused or fail; the run's history names each\n");
-    } else {
-      fmt::print(stderr, "round {}: client '{}' {}\n", report.round, lost.client_id, OneLine(lost.sentence));
-    }
+    Say(told_lost_.size() > kMost
+            ? "more clients are refused or fail; the run's history names each"
+            : fmt::format("round {}: client '{}' {}", report.round, lost.client_id, OneLine(lost.sentence)));
   }
 }
 
@@ -148,9 +154,7 @@ void RoundProgress::Round(const RoundReport& report) {
   MutexLock lock(mutex_);
   TellLost(report);
   if (report.status != "committed") {
-    Clear();
-    fmt::print(stderr, "round {}, attempt {}: {}: {}\n", report.round, report.attempt, report.status, report.reason);
-    return;
+    return Say(fmt::format("round {}, attempt {}: {}: {}", report.round, report.attempt, report.status, report.reason));
   }
   tracker_.Round(report);
   if (CurrentProgressStyle() == ProgressStyle::kQuiet) return;
@@ -165,8 +169,7 @@ void RoundProgress::Round(const RoundReport& report) {
 
 void RoundProgress::Note(const std::string& sentence) {
   MutexLock lock(mutex_);
-  Clear();
-  fmt::print(stderr, "{}\n", sentence);
+  Say(sentence);
 }
 
 void RoundProgress::Event(const EventRow& event) {
@@ -179,23 +182,20 @@ void RoundProgress::Event(const EventRow& event) {
     if (++losses_ > kNamed) return;
   } else {
     if (losses_ > kNamed) {
-      Clear();
-      fmt::print(stderr, "{} and {} more of round {}\n", TimeOf(event), losses_ - kNamed, losing_round_.value_or(0));
+      Say(fmt::format("{} and {} more of round {}", TimeOf(event), losses_ - kNamed, losing_round_.value_or(0)));
     }
     losses_ = 0;
   }
   if (event.source == "round") return;  // the round's own line says it
   if (event.level == "info" && CurrentProgressStyle() == ProgressStyle::kQuiet) return;
-  Clear();
-  fmt::print(stderr, "{} {}\n", TimeOf(event), OneLine(event.message));
+  Say(fmt::format("{} {}", TimeOf(event), OneLine(event.message)));
 }
 
 void RoundProgress::Evaluation(const EvaluationReport& report) {
   MutexLock lock(mutex_);
   if (!report.reason.empty() && hears_events_) return;  // it is an event
   if (CurrentProgressStyle() == ProgressStyle::kQuiet) return;
-  Clear();
-  fmt::print(stderr, "{}\n", EvaluationLine(report));
+  Say(EvaluationLine(report));
 }
 
 void RoundProgress::Finish() {

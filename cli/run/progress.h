@@ -71,6 +71,7 @@ class RoundProgress {
   void Draw(const std::string& line) REQUIRES(mutex_);
   void TellLost(const RoundReport& report) REQUIRES(mutex_);
   void Clear() REQUIRES(mutex_);
+  void Say(const std::string& sentence) REQUIRES(mutex_);
 
   const bool terminal_;
   Mutex mutex_;

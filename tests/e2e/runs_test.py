@@ -265,6 +265,22 @@ class Plot(RunsTest):
         self.assertIn((255, 255, 255), colours)
 
 
+class Progress(RunsTest):
+    def test_it_is_json_or_nothing_where_that_is_wanted(self):
+        simulate = ("simulate", self.scenario, "--db", self.path("runs.sqlite"))
+        quiet = self.run_rivulet(*simulate, "--quiet", code=0)
+        self.assertEqual(quiet.err, "")
+        self.assertIn("model digest", quiet.out.replace("_", " "))
+        told = [json.loads(line) for line in self.run_rivulet(*simulate, "--progress", "json", code=0).err.splitlines()]
+        rounds = [line for line in told if line["progress"] == "round"]
+        self.assertEqual([line["round"] for line in rounds], [1, 2, 3, 4])
+        self.assertEqual(rounds[-1]["seconds_left"], None)
+        self.assertEqual([line["accuracy"] for line in rounds], [row[0] for row in self.query(
+            "SELECT test_accuracy FROM round_summary WHERE run_id = ? ORDER BY round", self.ids()[-1])])
+        self.assert_refused(self.run_rivulet(*simulate, "--progress", "bar"), "auto or json", code=2)
+        self.assert_refused(self.run_rivulet(*simulate, "--progress", "json", "--quiet"), "one of them", code=2)
+
+
 class Export(RunsTest):
     def test_files_hold_what_the_views_hold(self):
         self.simulate()

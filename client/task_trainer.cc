@@ -105,8 +105,9 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
     }
   }
   const bool keeps = plan.keeps_state() && task.kind == TaskKind::kTrain;
+  const bool reads = keeps || (plan.measures_state() && task.kind == TaskKind::kEvaluate);
   StateBlob state;
-  if (keeps) {
+  if (reads) {
     if (states_ == nullptr) {
       return WithReason(
           FailedPrecondition("plan '{}' has clients keep something from task to task, for which there is no place here",
@@ -143,10 +144,10 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
   std::vector<const AlignedBuffer*> broadcasts;
   for (const auto& broadcast : broadcasts_) broadcasts.push_back(broadcast.get());
   LaneTask lane{&task, client_id, base_.get(), &examples, state, broadcasts};
-  if (keeps) lane.beside = pipeline_->Begin();
+  if (reads) lane.beside = pipeline_->Begin();
   RIVULET_ASSIGN_OR_RETURN(std::vector<LocalResult> results, trainer_->Train({&lane, 1}, stop_.token()));
   LocalResult& result = results[0];
-  if (keeps && absl::IsDataLoss(result.status)) {
+  if (reads && absl::IsDataLoss(result.status)) {
     result.status = WithReason(result.status, TaskFailure::Code::kBadModel, kStateSubject);
   }
   RIVULET_RETURN_IF_ERROR(result.status);

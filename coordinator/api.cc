@@ -1,5 +1,7 @@
 // CoordinatorApi: what clients ask, answered from the machine and the current model.
 #include <algorithm>
+#include <functional>
+#include <iterator>
 
 #include "coordinator/intake/chunk_writers.h"
 #include "coordinator/run_coordinator.h"
@@ -179,13 +181,17 @@ Task RunCoordinator::MakeTask(const Offer& offer) const {
       task.inputs.push_back({fmt::format("{}{}", kBroadcastPrefix, name), {BlobId::Form::kBytes, digest}});
     }
   }
-  // What clients keep belongs to their training: a version is measured as it is.
-  if (parts_.keeps_state && task.kind == TaskKind::kTrain) task.state_of = states_.Of(offer.lease.client_id);
+  // A version is measured with what clients had kept when it was made, whatever they have trained since.
+  if (parts_.keeps_state && task.kind == TaskKind::kTrain) task.state_of = states_.Of(task.client_id);
+  if (parts_.measures_state && task.kind == TaskKind::kEvaluate) {
+    task.state_of = states_.AsOf(task.client_id, task.base_version);
+  }
   const bool travels = offer.lease.served_by_another() && offer.lease.via.empty();  // a tier's clients keep their own
-  if (!task.state_of.empty() && attempt_ != nullptr && travels) {
+  const std::shared_ptr<Attempt>& attempt = task.kind == TaskKind::kTrain ? attempt_ : evaluation_;
+  if (!task.state_of.empty() && attempt != nullptr && travels) {
     const BlobId state = StateBlobOf(task.state_of);
     task.inputs.push_back({"state", state});
-    attempt_->states[state.digest.Hex()] = {task.id, task.state_of};
+    attempt->states[state.digest.Hex()] = {task.id, task.state_of};
   }
   task.gather = offer.gather;
   return task;
@@ -226,13 +232,21 @@ StatusOr<PollReply> RunCoordinator::Poll(const PollRequest& request) {
     BeginRun();
     TickIfDue();
     const bool known = itself && machine_.knows(caller.name);
+    // Whoever hears that a task is durable drops what its client kept before: not while a version is measured with it.
+    const auto early = [this](const TaskOutcome& outcome)
+                           REQUIRES(mutex_) { return outcome.durable && Superseding(outcome.task); };
     if (known) {
       clients_.Saw(caller.name, NowUnixMs());
-      if (std::optional<TaskOutcome> outcome = EarlierOutcome(caller.name))
+      if (std::optional<TaskOutcome> outcome = EarlierOutcome(caller.name)) {
+        outcome->durable &= !early(*outcome);
         reply.outcomes.push_back(*std::move(outcome));
+      }
     }
     if (const auto untold = untold_.find(caller.name); !itself && untold != untold_.end()) {
       reply.outcomes = std::exchange(untold->second, {});
+      const auto later = std::stable_partition(reply.outcomes.begin(), reply.outcomes.end(), std::not_fn(early));
+      untold->second.assign(std::make_move_iterator(later), std::make_move_iterator(reply.outcomes.end()));
+      reply.outcomes.erase(later, reply.outcomes.end());
     }
     for (const Action& action : Feed(event)) {
       if (const auto* offer = std::get_if<Offer>(&action); offer != nullptr && offer->again) {
@@ -404,7 +418,10 @@ Status RunCoordinator::Fail(const Caller& caller, const TaskFailure& failure) {
     }
     const auto lost = TaskNameOf(task, run_id_);
     if (status.ok() && lost && failure.code == TaskFailure::Code::kBadModel && failure.subject == kStateSubject) {
-      states_.Lost(lost->client_id);
+      // What it has trained since an earlier version is not lost with what it had when that was made.
+      const bool newest =
+          lost->kind == TaskKind::kTrain || states_.AsOf(lost->client_id, lost->round) == states_.Of(lost->client_id);
+      if (newest) states_.Lost(lost->client_id);
     }
   }
   Drain();

@@ -261,6 +261,7 @@ void RunCoordinator::CloseJob(Job job) {
     for (EventRow& event : events) {
       if (event.level != "info") Say(std::move(event));  // of the rest the report tells
     }
+    if (!trains && parts_.measures_state) measured_.insert(pending.attempt.round);
     if (trains && options_.observer.on_round) {
       Later([this, report = std::move(report)] { options_.observer.on_round(report); });
     } else if (!trains && options_.observer.on_evaluation) {
@@ -275,11 +276,15 @@ void RunCoordinator::CloseJob(Job job) {
     }
     pending.seen = clients_.TakeSeen(pending.attempt, NowUnixMs(), pending.end.finishes_run);
   }
-  SettleStates(pending, false);
+  ForgetUnfolded(pending);
+  ForgetSuperseded();
   writer_.Add(std::move(pending));
   if (!ends || !writer_.Flush().ok()) return;  // what was not written has ended the run (OnWriteFailed)
-  MutexLock lock(mutex_);
-  go_on();
+  {
+    MutexLock lock(mutex_);
+    go_on();
+  }
+  ForgetSuperseded();
 }
 
 }  // namespace rivulet

@@ -16,6 +16,7 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
   parts.aggregation = plan->aggregation();
   parts.broadcasts = plan->flat_names().broadcast;
   parts.keeps_state = plan->keeps_state();
+  parts.measures_state = plan->measures_state();
   parts.most_state_bytes = 128 + static_cast<int64_t>(parts.layout->segment_bytes(Segment::kLocal));
   for (const StateVector& kept : plan->flat_names().state) {
     parts.most_state_bytes += 64 + std::ssize(kept.name) + static_cast<int64_t>(parts.layout->arena_bytes());

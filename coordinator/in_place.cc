@@ -47,6 +47,10 @@ void RunCoordinator::Record(Attempt& attempt, const TaskRecord& record) {
     // It was folded, so that there are some.
     if (auto measures = MeasuresOf(parts_.evaluation, record.declared); measures.ok())
       entry.measures = *std::move(measures);
+    if (const std::optional<TaskName> name = TaskNameOf(record.task, run_id_); parts_.measures_state && name) {
+      const bool own = !states_.AsOf(name->client_id, attempt.round).empty();
+      entry.measures[kPersonalTrained] = Measure::Rate(own ? 1 : 0, 1);
+    }
     entry.examples = record.examples;
     entry.steps = record.steps;
     entry.train_seconds = record.measured.train_seconds;

@@ -57,6 +57,7 @@ RunCoordinator::RunCoordinator(Setup setup)
       states_(run_id_),
       writer_(*history_, *models_, ThreadExecutor("writes", 1), Clock::System(), WriterOptions(), setup.model_rows,
               current_.row.round) {
+  if (parts_.measures_state) states_.AskedFrom(machine_.oldest_to_measure());
   for (const TaskId& task : setup.folded) states_.Folded(task);
   thread_ = std::thread([this] { RunThread(); });
 }
@@ -94,18 +95,20 @@ VersionWriter::Options RunCoordinator::WriterOptions() {
 
 // Whoever has an update in it may let go of what a crash would have brought back.
 void RunCoordinator::OnWritten(std::span<const PendingAttempt> attempts) {
-  for (const PendingAttempt& pending : attempts) SettleStates(pending, true);
-  MutexLock lock(mutex_);
-  for (const PendingAttempt& pending : attempts) {
-    CountTotals(pending);
-    if (pending.end.status != "committed") continue;
-    for (const auto& [lease, facts] : pending.attempt.tasks) {
-      if (lease.state == Lease::State::kFolded && !lease.served_by_another()) {
-        clients_.IsDurable(lease.client_id, lease.task);
+  {
+    MutexLock lock(mutex_);
+    for (const PendingAttempt& pending : attempts) {
+      if (pending.attempt.kind == TaskKind::kEvaluate) measured_.erase(pending.attempt.round);
+      if (pending.end.status != "committed") continue;
+      for (const auto& [lease, facts] : pending.attempt.tasks) {
+        if (lease.state != Lease::State::kFolded) continue;
+        if (!lease.served_by_another()) clients_.IsDurable(lease.client_id, lease.task);
+        if (facts.left_state && kept_ != nullptr) superseding_.push_back(lease.task);
       }
+      TellSites(pending, true);
     }
-    TellSites(pending, true);
   }
+  ForgetSuperseded();
 }
 
 // Versions that are ready beyond the last one that is written are lost with the process; what is resumed makes them

@@ -62,7 +62,9 @@ class RunCoordinator final : public Coordinator {
     ServedVersion current;
     std::vector<ServedVersion> before;  // earlier ones that are still to be measured, or that tasks start from
     std::vector<ModelRow> model_rows;   // as the history has them
-    std::vector<TaskId> folded;         // the newest of each client, where clients keep something
+    // Where clients keep something: the newest of each, behind those that were it when a version was made that is still
+    // to be measured.
+    std::vector<TaskId> folded;
     std::optional<RunMachine> machine;
     bool resumed = false;
     bool already_finished = false;
@@ -197,7 +199,9 @@ class RunCoordinator final : public Coordinator {
       REQUIRES(mutex_);
   StatusOr<SubmitResult> CloseState(const std::shared_ptr<Attempt>& attempt, const TaskId& task, const std::string& key,
                                     Upload& upload, int64_t writer, const Digest& identity) EXCLUDES(mutex_);
-  void SettleStates(const PendingAttempt& attempt, bool durable) EXCLUDES(mutex_);
+  void ForgetUnfolded(const PendingAttempt& attempt) EXCLUDES(mutex_);
+  bool Superseding(const TaskId& task) const REQUIRES(mutex_);
+  void ForgetSuperseded() EXCLUDES(mutex_);
 
   // api.cc
   Status CheckCaller(const Caller& caller) const;
@@ -282,6 +286,10 @@ class RunCoordinator final : public Coordinator {
   NewsListener* listener_ GUARDED_BY(mutex_) = nullptr;
   ClientBook clients_ GUARDED_BY(mutex_);  // those that poll for themselves
   StateBook states_ GUARDED_BY(mutex_);    // where clients keep something
+  // Where versions are measured with that: those that were and whose figures are not durable, so that a crash has them
+  // measured again; and tasks in durable versions whose clients' earlier proposals wait for it (kept_ alone).
+  std::set<int64_t> measured_ GUARDED_BY(mutex_);
+  std::vector<TaskId> superseding_ GUARDED_BY(mutex_);
   // By site, what it has not been told of the tasks that it did for others, where these keep something.
   std::unordered_map<std::string, std::vector<TaskOutcome>> untold_ GUARDED_BY(mutex_);
   std::map<std::string, Tier> tiers_ GUARDED_BY(mutex_);

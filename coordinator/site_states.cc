@@ -1,6 +1,9 @@
 // What clients keep from task to task, where the sites that work for them share no disk: it lies beside the run's
 // models, as a simulation's does, so that a run may even go from one to the other. A task's site fetches the proposal
 // that it begins with and leaves its own before its update comes, so no accepted update lacks its state.
+#include <algorithm>
+#include <iterator>
+
 #include "coordinator/intake/chunk_writers.h"
 #include "coordinator/run_coordinator.h"
 #include "federated/states/state_blob.h"
@@ -14,9 +17,10 @@ StatusOr<std::string> RunCoordinator::ReadState(const Caller& caller, const Blob
   {
     MutexLock lock(mutex_);
     RIVULET_RETURN_IF_ERROR(CheckTrusted(caller));
-    if (kept_ != nullptr && attempt_ != nullptr) {
-      const auto found = attempt_->states.find(blob.digest.Hex());
-      const Lease* const lease = found == attempt_->states.end() ? nullptr : machine_.FindLease(found->second.task);
+    for (const std::shared_ptr<Attempt>& attempt : {attempt_, evaluation_}) {
+      if (kept_ == nullptr || attempt == nullptr) continue;
+      const auto found = attempt->states.find(blob.digest.Hex());
+      const Lease* const lease = found == attempt->states.end() ? nullptr : machine_.FindLease(found->second.task);
       if (lease != nullptr && lease->site == caller.name) {
         state_of = found->second.state_of;
         client_id = lease->client_id;
@@ -81,14 +85,36 @@ StatusOr<SubmitResult> RunCoordinator::CloseState(const std::shared_ptr<Attempt>
   return refused("its round is closed");
 }
 
-// Of an attempt that is closed what is in no version goes; of one that is written, what its clients kept before.
-void RunCoordinator::SettleStates(const PendingAttempt& attempt, bool durable) {
+// Whether the version that `task` is in came after one that is measured with what clients had kept then, and whose
+// figures are not durable yet: what this client proposed before it stays.
+bool RunCoordinator::Superseding(const TaskId& task) const {
+  if (!parts_.measures_state) return false;
+  std::optional<int64_t> oldest = machine_.oldest_to_measure();
+  if (!measured_.empty()) oldest = std::min(oldest.value_or(*measured_.begin()), *measured_.begin());
+  const std::optional<TaskName> name = TaskNameOf(task, run_id_);
+  return oldest && name && name->round > *oldest;
+}
+
+// After tasks were written, and after a version was measured, or left out.
+void RunCoordinator::ForgetSuperseded() {
+  std::vector<TaskId> free;
+  {
+    MutexLock lock(mutex_);
+    if (parts_.measures_state) states_.AskedFrom(machine_.oldest_to_measure());
+    const auto still = [this](const TaskId& task) REQUIRES(mutex_) { return Superseding(task); };
+    const auto ready = std::stable_partition(superseding_.begin(), superseding_.end(), still);
+    free.assign(std::make_move_iterator(ready), std::make_move_iterator(superseding_.end()));
+    superseding_.erase(ready, superseding_.end());
+  }
+  for (const TaskId& task : free) kept_->Durable(run_id_, TaskNameOf(task, run_id_)->client_id, task);
+}
+
+// Of an attempt that is closed what is in no version goes.
+void RunCoordinator::ForgetUnfolded(const PendingAttempt& attempt) {
   if (kept_ == nullptr) return;
   for (const auto& [lease, facts] : attempt.attempt.tasks) {
-    if (!facts.left_state) continue;
     const bool folded = attempt.end.status == "committed" && lease.state == Lease::State::kFolded;
-    if (folded && durable) kept_->Durable(run_id_, lease.client_id, lease.task);
-    if (!folded && !durable) kept_->Forget(run_id_, lease.client_id, lease.task);
+    if (facts.left_state && !folded) kept_->Forget(run_id_, lease.client_id, lease.task);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -32,11 +33,13 @@ std::string Bar(int64_t filled, int64_t total, int width) {
 std::string EvaluationLine(const EvaluationReport& report) {
   if (!report.reason.empty())
     return fmt::format("round {} was not measured by clients: {}", report.round, OneLine(report.reason));
+  // "evaluate/loss" of the model, "personal/loss" of clients' own.
   constexpr std::string_view kPrefix = "evaluate/";
   std::string text;
   for (const auto& [name, value] : report.federated) {
-    const std::string_view measure = std::string_view(name).substr(std::min(kPrefix.size(), name.size()));
-    if (measure.find('/') != std::string_view::npos) continue;
+    if (std::ranges::count(name, '/') > 1) continue;
+    std::string measure = name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name;
+    std::ranges::replace(measure, '/', ' ');
     text += fmt::format("{}{} {:.4f}", text.empty() ? "" : ", ", measure, value);
     const auto low = report.federated.find(name + "/p10"), high = report.federated.find(name + "/p90");
     if (low != report.federated.end() && high != report.federated.end())

@@ -114,7 +114,8 @@ class UpPicture {
     report.folded = event.value("folded", int64_t{0});
     if (const auto reason = event.find("reason"); reason != event.end() && reason->is_string()) report.reason = *reason;
     for (const auto& [name, value] : event.items()) {
-      if (name.starts_with("evaluate/") && value.is_number()) report.federated[name] = value;
+      const bool measure = name.starts_with("evaluate/") || name.starts_with("personal/");
+      if (measure && value.is_number()) report.federated[name] = value;
     }
     if (CurrentProgressStyle() != ProgressStyle::kQuiet) Note(EvaluationLine(report));
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <utility>
 
 #include "cli/runs/run_status.h"
 
@@ -60,14 +61,26 @@ StatusOr<std::vector<Curve>> LoadCurves(History& history, const std::string& run
   for (const char* scope : {"central", "federated"}) {
     RIVULET_ASSIGN_OR_RETURN(const auto metrics, history.Metrics(run_id, scope));
     std::map<std::string, Curve> by_name;
+    std::map<std::string, std::pair<int64_t, std::map<std::string, double>>> spreads;  // of which round
     for (const MetricRow& metric : metrics) {
-      if (!metric.value || std::ranges::count(metric.name, '/') > 1) continue;
+      if (!metric.value) continue;
+      if (std::ranges::count(metric.name, '/') > 1) {  // "evaluate/loss/p10"
+        const size_t end = metric.name.rfind('/');
+        auto& [round, spread] = spreads[metric.name.substr(0, end)];
+        if (std::exchange(round, metric.round) != metric.round) spread.clear();
+        spread[metric.name.substr(end + 1)] = *metric.value;
+        continue;
+      }
       Curve& curve = by_name[metric.name];
       curve.name = metric.name;
       curve.lower_is_better = metric.name.ends_with("loss");
       curve.points.emplace_back(metric.round, *metric.value);
     }
-    for (auto& [name, curve] : by_name) curves.push_back(std::move(curve));
+    for (auto& [name, curve] : by_name) {
+      auto& [round, spread] = spreads[name];
+      if (round == curve.points.back().first) curve.spread = std::move(spread);
+      curves.push_back(std::move(curve));
+    }
   }
   return curves;
 }

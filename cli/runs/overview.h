@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,6 +19,8 @@ struct Curve {
   std::string name;                                // "test/accuracy"
   std::vector<std::pair<int64_t, double>> points;  // round and value, by round; never empty
   bool lower_is_better = false;                    // of a loss
+  // How its newest value is spread over the clients that measured it, by figure: "p10"; empty: nothing says.
+  std::map<std::string, double> spread = {};
   // The best of its points, the earliest of several.
   const std::pair<int64_t, double>& best() const;
 };
@@ -55,7 +58,7 @@ struct RunOverview {
 
 // `run` as History::ResolveRun takes it, with its errors.
 StatusOr<RunOverview> LoadOverview(History& history, const std::string& run);
-// The curves alone: of scope central and federated, without what tells how clients' values are spread.
+// The curves alone: of scope central and federated.
 StatusOr<std::vector<Curve>> LoadCurves(History& history, const std::string& run_id);
 
 }  // namespace rivulet

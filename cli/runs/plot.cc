@@ -18,7 +18,8 @@ struct PlotOptions {
 };
 
 // What people look at first, where a run has it.
-constexpr const char* kFirstMetrics[] = {"test/accuracy", "evaluate/accuracy", "test/loss", "train/loss"};
+constexpr const char* kFirstMetrics[] = {"test/accuracy", "evaluate/accuracy", "personal/accuracy", "test/loss",
+                                         "train/loss"};
 
 Status PlotRuns(const PlotOptions& options) {
   if (options.terminal == !options.out.empty())

@@ -73,6 +73,9 @@ std::string CurvesText(const RunOverview& page) {
     std::string end = values.size() == 1                        ? fmt::format("round {}", curve.points.back().first)
                       : best_round == curve.points.back().first ? "the best"
                                                                 : fmt::format("best {:.4f} ({})", best, best_round);
+    const auto low = curve.spread.find("p10"), high = curve.spread.find("p90");
+    if (low != curve.spread.end() && high != curve.spread.end())
+      end += fmt::format(", clients {:.4f} to {:.4f}", low->second, high->second);
     text += fmt::format("  {:<{}} {}{} {:.4f} {}\n", name, width, Sparkline(values, kSparkline),
                         std::string(kSparkline - std::min(kSparkline, values.size()), ' '), values.back(), end);
   }
@@ -229,9 +232,10 @@ void PrintJson(const RunOverview& page, const RunSummaryRow& summary) {
     if (!json.contains(name)) put(json, name, value);
   // The newest version that clients have measured, with how their values are spread.
   for (const Curve& curve : page.curves) {
-    if (!curve.name.starts_with("evaluate/")) continue;
+    if (!curve.name.starts_with("evaluate/") && !curve.name.starts_with("personal/")) continue;
     json["measured_round"] = curve.points.back().first;
     json[curve.name] = curve.points.back().second;
+    for (const auto& [figure, value] : curve.spread) json[fmt::format("{}/{}", curve.name, figure)] = value;
   }
   if (!page.models.empty()) {
     const ModelRow& model = page.models.back();

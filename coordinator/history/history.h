@@ -10,6 +10,7 @@
 
 #include <array>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -139,8 +140,10 @@ class History {
   // The newest of this name, with its round.
   StatusOr<std::optional<std::pair<int64_t, BlobRow>>> FindBlob(const std::string& run_id, const std::string& name);
   StatusOr<ResumePoint> FindResumePoint(const std::string& run_id);
-  // The newest task of each client whose update is in a version, in no order. O(tasks of the run).
-  StatusOr<std::vector<std::string>> NewestFolded(const std::string& run_id);
+  // The newest task of each client whose update is in a version, up to that of round `last`, in no order. O(tasks of
+  // the run).
+  StatusOr<std::vector<std::string>> NewestFolded(const std::string& run_id,
+                                                  int64_t last = std::numeric_limits<int64_t>::max());
   // Whatever else can be asked of the views: one statement that only reads, with a value for each `?`. Errors as
   // Database::Ask.
   StatusOr<SqlAnswer> Ask(const std::string& sql, std::initializer_list<SqlValue> values = {});

@@ -213,13 +213,13 @@ StatusOr<ResumePoint> History::FindResumePoint(const std::string& run_id) {
 }
 
 // Of the row that has the maximum are the other columns too: SQLite says so of a single max().
-StatusOr<std::vector<std::string>> History::NewestFolded(const std::string& run_id) {
+StatusOr<std::vector<std::string>> History::NewestFolded(const std::string& run_id, int64_t last) {
   MutexLock lock(mutex_);
   std::vector<std::string> tasks;
   RIVULET_RETURN_IF_ERROR(
       db_->Query("SELECT task_id, max(round) FROM client_rounds WHERE run_id = ? AND kind = 'train' AND "
-                 "committed_round IS NOT NULL GROUP BY client_id",
-                 {run_id}, [&](const SqlRow& row) { tasks.push_back(row.Text(0)); }));
+                 "committed_round <= ? GROUP BY client_id",
+                 {run_id, last}, [&](const SqlRow& row) { tasks.push_back(row.Text(0)); }));
   return tasks;
 }
 

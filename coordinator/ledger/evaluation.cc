@@ -67,7 +67,9 @@ StatusOr<Measures> MeasuresOfSums(const AggregationSpec& spec, const Scalars& su
 Measures Distribution(std::span<const Measures* const> clients) {
   std::map<std::string, std::vector<double>> values;
   for (const Measures* client : clients) {
-    for (const auto& [name, measure] : *client) values[name].push_back(measure.value);
+    for (const auto& [name, measure] : *client) {
+      if (name != kPersonalTrained) values[name].push_back(measure.value);
+    }
   }
   Measures spread;
   for (auto& [name, sorted] : values) {

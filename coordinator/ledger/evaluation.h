@@ -15,6 +15,11 @@ namespace rivulet {
 
 using Measures = std::map<std::string, Measure>;  // "evaluate/accuracy"
 
+// Where a version is measured with models of clients' own ("personal/…"): 1 of 1 of a client that had one, 0 of 1 of
+// one that had trained none yet and was measured with what it would begin with, the shared model; of all together, how
+// many had.
+inline constexpr char kPersonalTrained[] = "personal/trained";
+
 // What one client declares, by a spec of scalars (Plan::aggregation of an evaluation): "X/right" and "X/total" are the
 // rate X, every other scalar but "examples" a mean over its examples. A rate of nothing is left out. INVALID_ARGUMENT:
 // a scalar is missing or not finite, or counts are no counts.
@@ -30,7 +35,7 @@ StatusOr<Measures> MeasuresOfSums(const AggregationSpec& spec, const Scalars& su
 //   X/p10, p50, p90  the smallest value that at least so many percent of the clients do not exceed (nearest rank)
 //   X/worst_decile   the mean of the worst tenth of them, at least one: the highest of a loss, else the lowest
 //
-// A client without X does not count for it. No order of `clients` can be seen.
+// A client without X does not count for it. Of kPersonalTrained nothing is said. No order of `clients` can be seen.
 Measures Distribution(std::span<const Measures* const> clients);
 
 }  // namespace rivulet

@@ -96,12 +96,19 @@ void AddMeasures(const ClosedAttempt& attempt, const AttemptEnd& end,
     }
   };
   std::vector<const Measures*> clients;
+  int64_t with_own = 0, asked = 0;
   for (const ClosedAttempt::ClosedTask* task : tasks) {
     if (EndOf(task->lease) != TaskEnd::kFolded) continue;
-    clients.push_back(&task->facts.measures);
-    add("client", task->lease.client_id, task->facts.measures);
+    const Measures& measures = task->facts.measures;
+    clients.push_back(&measures);
+    add("client", task->lease.client_id, measures);
+    if (const auto own = measures.find(kPersonalTrained); own != measures.end()) {
+      with_own += own->second.right.value_or(0);
+      ++asked;
+    }
   }
   add("federated", "", end.federated);
+  if (asked > 0) add("federated", "", {{kPersonalTrained, Measure::Rate(with_own, asked)}});
   add("federated", "", Distribution(clients));
 }
 

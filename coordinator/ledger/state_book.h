@@ -1,10 +1,15 @@
 // Which task's proposal is each client's state: its newest that is folded into a version that is ready. Of clients that
-// were never folded, nothing. A pure value; a name and 24 bytes a client. Not thread-safe.
+// were never folded, nothing. Where clients measure versions with what they keep, also which one it was when an earlier
+// version was made. A pure value; a name and 24 bytes a client, and as much for each state that is kept beside a newer
+// one. Not thread-safe.
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "federated/tasks/task.h"
 
@@ -14,19 +19,31 @@ class StateBook {
  public:
   explicit StateBook(std::string run_id) : run_id_(std::move(run_id)) {}
 
-  // Later ones come later. A task of another run changes nothing.
+  // Later ones come later; the newest again changes nothing, nor does a task of another run.
   void Folded(const TaskId& task);
   // Its state was lost: it begins anew.
   void Lost(const std::string& client_id) { newest_.erase(client_id); }
   // "": it has none yet.
   TaskId Of(const std::string& client_id) const;
 
+  // From now on states are asked for as they were when version `oldest` was made, and later ones; nothing: the newest
+  // alone. What was superseded before that is forgotten, and what is superseded from now on is not.
+  void AskedFrom(std::optional<int64_t> oldest);
+  // As when `version` was made, which AskedFrom allows; "": it had none.
+  TaskId AsOf(const std::string& client_id, int64_t version) const;
+
  private:
-  struct Newest {
+  struct Place {
     int64_t round = 0, attempt = 0, ordinal = 0;
+    bool operator==(const Place&) const = default;
   };
+  TaskId TaskAt(const std::string& client_id, const Place& place) const;
+
   const std::string run_id_;
-  std::unordered_map<std::string, Newest> newest_;
+  std::unordered_map<std::string, Place> newest_;
+  std::optional<int64_t> oldest_;
+  std::unordered_map<std::string, std::deque<Place>> earlier_;  // ascending; without clients that have none
+  std::deque<std::pair<int64_t, std::string>> superseded_;      // in which round, whose first in earlier_
 };
 
 }  // namespace rivulet

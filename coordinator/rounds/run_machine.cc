@@ -768,6 +768,11 @@ bool RunMachine::Needs(int64_t version) const {
          std::find(due_.begin(), due_.end(), version) != due_.end();
 }
 
+std::optional<int64_t> RunMachine::oldest_to_measure() const {
+  if (evaluation_) return evaluation_->version;
+  return due_.empty() ? std::nullopt : std::optional(due_.front());
+}
+
 int64_t RunMachine::CountInState(Lease::State state, TaskKind kind) const {
   const std::optional<Gathering>& of = kind == TaskKind::kEvaluate ? evaluation_ : made_ ? made_ : training_;
   return of ? of->buffer.CountInState(state) : 0;

@@ -162,6 +162,8 @@ class RunMachine {
   // Whether a task that is open, or still to be drawn, starts from a version that was ready before the newest one, so
   // that its model is needed still.
   bool Needs(int64_t version) const;
+  // The oldest version that is being measured, or is to be; of a run that was stopped, as it was then. Nullopt: none.
+  std::optional<int64_t> oldest_to_measure() const;
   // Those that tasks of training do: with the newest one and what Save gives, all that a restart goes on from.
   std::vector<int64_t> NeededVersions() const;  // ascending
   bool knows(const std::string& client_id) const { return members_.Knows(client_id); }

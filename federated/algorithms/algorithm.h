@@ -50,10 +50,12 @@ std::vector<const Algorithm*> Algorithms();  // by name
 // Federated averaging itself: what others begin from.
 StatusOr<Composition> FedAvg(const AlgorithmContext& context);
 
-// What clients do to measure a version (federated_evaluation.cc): the model's own loss and metrics over their data, in
-// batches of so many examples. Declares "evaluate/loss" and "evaluate/METRIC", or "evaluate/METRIC/right" and
-// ".../total" of a rate.
-StatusOr<LocalPass> FederatedEvaluation(const ModelDef& model, int64_t batch_size);
+// What clients do to measure a version (federated_evaluation.cc): a pass for each model that is measured, over all of
+// their data in batches of so many examples, of the model's own loss and metrics. Of the shared model it declares
+// "evaluate/loss" and "evaluate/METRIC", or "evaluate/METRIC/right" and ".../total" of a rate; of a client's own,
+// Composition::personal, "personal/loss" and so on. A model with local variables has no shared one to measure.
+StatusOr<std::vector<LocalPass>> FederatedEvaluation(const ModelDef& model, const Composition& composition,
+                                                     int64_t batch_size);
 
 // What the scenario's algorithm composes for a model of this layout, with the bounds of the scenario's [server].
 // NOT_FOUND as FindAlgorithm; INVALID_ARGUMENT as Settings::Read, the algorithm and ValidateSpec say.

@@ -129,13 +129,13 @@ StatusOr<std::shared_ptr<const Plan>> ComposePlan(const Scenario& scenario, cons
   RIVULET_ASSIGN_OR_RETURN(Composition composition, Compose(scenario, layout));
   if (!model.has_graph()) RIVULET_RETURN_IF_ERROR(CheckLeavesTrainingAlone(scenario, composition));
   const EvaluationConfig& evaluation = scenario.evaluation;
-  if (layout.elements(Segment::kLocal) > 0 && (evaluation.every > 0 || evaluation.federated_every > 0)) {
+  if (layout.elements(Segment::kLocal) > 0 && evaluation.every > 0) {
     return InvalidArgument(
-        "the model has local variables, of which no version has values to be measured with; set evaluation.every and "
-        "evaluation.federated_every to 0");
+        "the model has local variables, of which no version has values to be measured with; set evaluation.every to 0, "
+        "and evaluation.federated_every to have clients measure it with their own");
   }
-  if (scenario.evaluation.federated_every > 0) {
-    RIVULET_ASSIGN_OR_RETURN(composition.evaluation, FederatedEvaluation(model, scenario.evaluation.batch_size));
+  if (evaluation.federated_every > 0) {
+    RIVULET_ASSIGN_OR_RETURN(composition.evaluation, FederatedEvaluation(model, composition, evaluation.batch_size));
   }
   return Plan::Build(scenario, model, composition);
 }

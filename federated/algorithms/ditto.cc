@@ -23,6 +23,7 @@ Setting Lambda() {
 StatusOr<Composition> Ditto(const AlgorithmContext& context) {
   RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));
   composition.state = {{.name = "personal", .from_base = true}};
+  composition.personal = kPersonal;
   PassBuilder personal;
   personal.models = {{.buffer = kPersonal}};
   personal.trains = kPersonal;

@@ -6,6 +6,12 @@
 //
 // A metric that is the mean of truths is a rate and is counted; every other is a mean over examples, as the loss is.
 // The version itself hears nothing of it: a run with it and one without have the same models, to the bit.
+//
+// Where clients have models of their own, a client measures its own over the same examples beside the shared one, as it
+// was when the version was made: what it kept of its last task that is in this version or an earlier one, whatever it
+// has trained since. A client that was in none has the model that it would begin with: the shared one, and first values
+// of the layers that are its alone.
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -29,19 +35,20 @@ void CountTruths(const Scope& scope, Output truths, const std::string& rate) {
   scope.Op("Cast", {scope.Op("Size", {ones})}, {{"DstT", DType::kFloat32}}, rate + "/total");
 }
 
-}  // namespace
-
-StatusOr<LocalPass> FederatedEvaluation(const ModelDef& model, int64_t batch_size) {
+// Of the model over `buffer`; what it reports is called after `scope`.
+StatusOr<LocalPass> Measuring(const ModelDef& model, const std::string& buffer, const std::string& scope_name,
+                              int64_t batch_size) {
   LocalPass pass;
-  pass.models = {{.prefix = "", .buffer = "base_params"}};
+  pass.models = {{.prefix = "", .buffer = buffer}};
   pass.gradient_by = "";
   pass.training = false;
   pass.shuffle = false;
   pass.batch_size = batch_size;
-  pass.scalars.push_back({"evaluate/loss", model.eval_loss});
+  pass.scalars.push_back({scope_name + "/loss", model.eval_loss});
   if (!model.has_graph()) {  // what clients measure by means of their own is a mean over examples
     pass.models.clear();
-    for (const auto& metric : model.metrics) pass.scalars.push_back({"evaluate/" + metric.first, ""});
+    for (const auto& metric : model.metrics)
+      pass.scalars.push_back({fmt::format("{}/{}", scope_name, metric.first), ""});
     return pass;
   }
 
@@ -51,7 +58,7 @@ StatusOr<LocalPass> FederatedEvaluation(const ModelDef& model, int64_t batch_siz
     const auto& [name, tensor] = model.metrics[i];
     const std::optional<Output> ones = OnesOfRate(model.graph, tensor);
     if (!ones) {
-      pass.scalars.push_back({"evaluate/" + name, tensor});
+      pass.scalars.push_back({fmt::format("{}/{}", scope_name, name), tensor});
       continue;
     }
     const Output truths = ones->node->input(0);
@@ -60,7 +67,7 @@ StatusOr<LocalPass> FederatedEvaluation(const ModelDef& model, int64_t batch_siz
     pass.loss_inputs[rate] = truths.name();
     for (const char* count : {"right", "total"})
       pass.scalars.push_back(
-          {fmt::format("evaluate/{}/{}", name, count), fmt::format("{}/{}/{}", kLossScope, rate, count), true});
+          {fmt::format("{}/{}/{}", scope_name, name, count), fmt::format("{}/{}/{}", kLossScope, rate, count), true});
   }
   if (!pass.loss_inputs.empty()) {
     scope.Op("Identity", {scope.Placeholder("mean", DType::kFloat32, Shape{})}, {}, "loss");
@@ -69,6 +76,23 @@ StatusOr<LocalPass> FederatedEvaluation(const ModelDef& model, int64_t batch_siz
     pass.loss = std::make_shared<const Graph>(std::move(loss));
   }
   return pass;
+}
+
+}  // namespace
+
+StatusOr<std::vector<LocalPass>> FederatedEvaluation(const ModelDef& model, const Composition& composition,
+                                                     int64_t batch_size) {
+  const bool own_layers = std::ranges::any_of(
+      model.variables, [](const ModelVariable& variable) { return variable.segment == Name(Segment::kLocal); });
+  std::vector<LocalPass> passes;
+  if (!own_layers) {
+    RIVULET_ASSIGN_OR_RETURN(passes.emplace_back(), Measuring(model, "base_params", "evaluate", batch_size));
+  }
+  const std::string personal = own_layers ? "params" : composition.personal;
+  if (!personal.empty()) {
+    RIVULET_ASSIGN_OR_RETURN(passes.emplace_back(), Measuring(model, personal, "personal", batch_size));
+  }
+  return passes;
 }
 
 }  // namespace rivulet

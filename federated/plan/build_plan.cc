@@ -152,9 +152,7 @@ void AddExternalPass(const ClientConfig& client, proto::PassDef& pass) {
 }
 
 // A pass that says everything itself. It changes nothing, so that it has no graphs over flat variables.
-void AddEvaluation(const LocalPass& pass, proto::LocalProgramDef& program) {
-  program.set_kind(static_cast<int32_t>(TaskKind::kEvaluate));
-  proto::PassDef& message = *program.add_passes();
+void AddMeasuringPass(const LocalPass& pass, proto::PassDef& message) {
   for (const ModelInstance& instance : pass.models) {
     proto::ModelInstanceDef& entry = *message.add_models();
     entry.set_prefix(instance.prefix);
@@ -249,7 +247,11 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
       plan.mutable_flats()->add_update(source.from.substr(kUpdatePrefix.size()));
     }
   }
-  if (composition.evaluation) AddEvaluation(*composition.evaluation, *plan.add_programs());
+  if (!composition.evaluation.empty()) {
+    proto::LocalProgramDef& evaluation = *plan.add_programs();
+    evaluation.set_kind(static_cast<int32_t>(TaskKind::kEvaluate));
+    for (const LocalPass& pass : composition.evaluation) AddMeasuringPass(pass, *evaluation.add_passes());
+  }
 
   for (const PieceSpec& piece : composition.mechanisms) {
     proto::MechanismDef& mechanism = *training.add_mechanisms();

@@ -193,7 +193,12 @@ class PlanReader {
       return InvalidArgument("variable '{}' is local, so that no version has it, and {} the base model", local->name,
                              what);
     };
-    if (plan_->program(TaskKind::kEvaluate) != nullptr) return refuse("the plan has clients measure");
+    if (plan_->program(TaskKind::kEvaluate) != nullptr) {
+      for (const LocalPass& pass : plan_->program(TaskKind::kEvaluate)->passes) {
+        const auto shared = [](const ModelInstance& instance) { return instance.buffer == "base_params"; };
+        if (std::ranges::any_of(pass.models, shared)) return refuse("the plan has clients measure");
+      }
+    }
     if (std::ranges::any_of(plan_->flat_names_.state, &StateVector::from_base)) return refuse("a state begins as");
     for (const LocalPass& pass : plan_->training().passes) {
       for (const ModelInstance& instance : pass.models) {
@@ -677,6 +682,15 @@ const LocalProgram* Plan::program(TaskKind kind) const {
 bool Plan::keeps_state() const {
   return !flat_names_.state.empty() || layout_->elements(Segment::kLocal) > 0 ||
          std::ranges::any_of(aggregation_.parts, &PartSpec::error_feedback);
+}
+
+bool Plan::measures_state() const {
+  const LocalProgram* const evaluation = program(TaskKind::kEvaluate);
+  if (evaluation == nullptr) return false;
+  return layout_->elements(Segment::kLocal) > 0 || std::ranges::any_of(evaluation->passes, [](const LocalPass& pass) {
+           return std::ranges::any_of(
+               pass.models, [](const ModelInstance& instance) { return instance.buffer.starts_with(kStatePrefix); });
+         });
 }
 
 CompileOptions Plan::compile_options() const {

@@ -70,6 +70,8 @@ class Plan {
   const FlatNames& flat_names() const { return flat_names_; }
   // Whether clients keep something from task to task: vectors, the model's local variables, or what codecs left out.
   bool keeps_state() const;
+  // Whether clients measure a version with what they kept: with models, or layers, of their own.
+  bool measures_state() const;
   // What every program of this plan is compiled with.
   CompileOptions compile_options() const;
   // The data set that its passes read; a client must have bound it.

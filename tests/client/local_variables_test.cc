@@ -121,7 +121,41 @@ TEST(LocalVariables, WhateverTakesTheBaseForAWholeModel_IsRefusedByName) {
   EXPECT_EQ(refusal("ditto"), "variable 'b' is local, so that no version has it, and a state begins as the base model");
   Scenario measured = PersonalScenario();
   measured.evaluation.every = 1;
-  EXPECT_THAT(ErrorOf(ComposePlan(measured, PersonalBias())), HasSubstr("set evaluation.every and"));
+  EXPECT_THAT(ErrorOf(ComposePlan(measured, PersonalBias())), HasSubstr("set evaluation.every to 0"));
+}
+
+// No version has the variable: a client measures the others of the version with its own, and a first time with what it
+// would begin with.
+TEST(LocalVariables, AreMeasuredByWhoHasThem) {
+  Scenario scenario = PersonalScenario();
+  scenario.evaluation.federated_every = 1;
+  ASSERT_OK_AND_ASSIGN(const auto personal, ComposePlan(scenario, PersonalBias()));
+  ASSERT_OK_AND_ASSIGN(const auto plain, ComposePlan(scenario, FourPixels()));
+  EXPECT_TRUE(personal->measures_state());
+  EXPECT_FALSE(plain->measures_state());
+  const auto measure = [](const std::shared_ptr<const Plan>& plan, const Model& base, const std::string& state,
+                          const std::string& name) {
+    const auto decoder = ExampleDecoder::Create(plan->features());
+    const DatasetExamples examples(std::make_shared<testing::MemoryDataset>(testing::FourPixelRecords(0, 5)),
+                                   std::nullopt, *decoder);
+    const auto trainer = Trainer::Create(std::make_shared<PassPrograms>(plan));
+    Task task;
+    task.id = "run-e1-a1-a-0";
+    task.kind = TaskKind::kEvaluate;
+    task.stream_key = ClientKey(42, "a");
+    const LaneTask lane{&task, "a", &base, &examples, state};
+    const auto results = (*trainer)->Train({&lane, 1});
+    EXPECT_OK(results);
+    EXPECT_OK(results->at(0).status);
+    EXPECT_EQ(results->at(0).state, "") << "an evaluation keeps nothing";
+    return results->at(0).declared.at(name);
+  };
+  const auto base = BaseWith(*personal, {5, 6, 7});
+  ASSERT_OK_AND_ASSIGN(const Done trained, TrainFrom(personal, *base, ""));
+  const auto begun = BaseWith(*plain, {0, 0, 0}), whole = BaseWith(*plain, BiasIn(trained.state));
+  EXPECT_EQ(measure(personal, *base, "", "personal/loss"), measure(plain, *begun, "", "evaluate/loss"));
+  EXPECT_EQ(measure(personal, *base, trained.state, "personal/loss"), measure(plain, *whole, "", "evaluate/loss"));
+  EXPECT_NE(measure(personal, *base, trained.state, "personal/loss"), measure(personal, *base, "", "personal/loss"));
 }
 
 }  // namespace

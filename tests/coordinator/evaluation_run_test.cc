@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "tests/coordinator/test_run.h"
 
 namespace rivulet {
@@ -148,6 +150,73 @@ TEST_F(EvaluationRunTest, PlanThatDoesNotSayHow_IsRefused) {
   EXPECT_THAT(CreateCoordinator(Options(1), TinyParts(6, 2)),
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        HasSubstr("evaluation.federated_every is 1, and the run's plan does not say how to measure")));
+}
+
+// What clients had kept when version 1 was made is what it is measured with, although version 2 is made and durable by
+// then; and nobody is told so before the figures of version 1 are durable too, as whoever is told drops what came
+// before.
+TEST_F(EvaluationRunTest, WhatClientsKept_StaysUntilTheVersionIsMeasured) {
+  CoordinatorOptions options = Options(1);
+  options.scenario.run.rounds = 2;
+  options.scenario.run.durability = "round";
+  RunParts parts = MeasuringParts();
+  parts.keeps_state = parts.measures_state = true;
+  std::map<std::string, TaskId> kept;  // when version 1 was made, by client
+  std::map<std::string, TaskId> told;  // of version 2 that are durable, by client
+  {
+    const auto coordinator = Value(CreateCoordinator(options, parts));
+    const auto history = Value(History::Open(folder_.db(), History::Access::kReadOnly));
+    const auto rounds = [&] { return Value(history->Rounds(coordinator->run_id())).size(); };
+    // Of each client in turn; true: the run is over. Tasks of version 1 are measured when that is allowed.
+    const auto work = [&](bool measures) {
+      bool over = false;
+      for (const std::string& name : Names(4)) {
+        PollRequest request = AskedBy(name);
+        request.want = 2;
+        const PollReply reply = Value(coordinator->Poll(request));
+        over = reply.over.has_value();
+        for (const TaskOutcome& outcome : reply.outcomes) {
+          if (outcome.durable && outcome.task.find("-r2-") != std::string::npos) told[name] = outcome.task;
+        }
+        for (const Task& task : reply.tasks) {
+          if (task.kind == TaskKind::kTrain) {
+            EXPECT_OK(FakeFleet::Work(*coordinator, name, task));
+            continue;
+          }
+          if (task.base_version == 1) {
+            const auto [known, first] = kept.emplace(name, task.state_of);
+            EXPECT_EQ(known->second, task.state_of) << "it is the same task";
+          }
+          if (!measures) continue;
+          EXPECT_OK(Send(*coordinator, name, task.id, Measurement(10, 1, 2, 4)));
+        }
+      }
+      return over;
+    };
+    while (rounds() < 2) work(false);
+    for (int i = 0; i < 3; ++i) work(false);
+    EXPECT_TRUE(told.empty()) << "a client would drop what version 1 is measured with";
+    while (!work(true)) std::this_thread::yield();
+    EXPECT_OK(coordinator->Wait());
+  }
+  EXPECT_EQ(told.size(), 2u);
+  ASSERT_EQ(reports_.size(), 2u);
+  ASSERT_EQ(kept.size(), 3u);
+  int64_t trained = 0;
+  for (const auto& [client_id, task] : kept) {
+    trained += !task.empty();
+    EXPECT_TRUE(task.empty() || task.find("-r1-a1-" + client_id) != std::string::npos) << task;
+  }
+  EXPECT_GE(trained, 1);
+  EXPECT_LT(trained, 3) << "two of four had trained";
+  EXPECT_EQ(reports_[0].federated.at("personal/trained"), static_cast<double>(trained) / 3);
+  EXPECT_FALSE(reports_[0].federated.contains("personal/trained/p50"));
+  const auto history = Value(History::Open(folder_.db(), History::Access::kReadOnly));
+  for (const MetricRow& row : Value(history->Metrics(Value(history->ResolveRun("latest")).run_id, "client"))) {
+    if (row.round != 1 || row.name != "personal/trained") continue;
+    EXPECT_EQ(row.right, kept.at(row.client_id).empty() ? 0 : 1) << row.client_id;
+    EXPECT_EQ(row.total, 1);
+  }
 }
 
 }  // namespace

@@ -551,7 +551,7 @@ class FleetRun {
       for (const auto& [version, of] : folded[task.client_id]) {
         if (version <= task.base_version) newest = of;
       }
-      const bool keeps = algorithm_.keeps_state && task.kind == TaskKind::kTrain;
+      const bool keeps = task.kind == TaskKind::kTrain ? algorithm_.keeps_state : plan_->measures_state();
       EXPECT_EQ(task.state_of, keeps ? newest : "") << id << " began from version " << task.base_version;
     }
     CheckVersions(versions, models);

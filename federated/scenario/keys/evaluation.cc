@@ -21,8 +21,11 @@ std::vector<Key> EvaluationKeys() {
           .Operation(),
       Key("evaluation.federated_every", RIVULET_FIELD(evaluation.federated_every), "5",
           "Versions between measurements by clients: a cohort of its own runs a version over the data on which its "
-          "members train, and the history has each one's figures and how they are spread. The last version is always "
-          "measured; no version waits for it. 0: never. A run that began with 0 stays so.")
+          "members train, and the history has each one's figures and how they are spread. Clients that have models of "
+          "their "
+          "own, by the algorithm or `model.personal`, measure these too, as they were when the version was made. The "
+          "last "
+          "version is always measured; no version waits for it. 0: never. A run that began with 0 stays so.")
           .Between(0, 1e9)
           .Operation(),
       Key("evaluation.federated_clients", RIVULET_FIELD(evaluation.federated_clients), "50",

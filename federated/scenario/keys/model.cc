@@ -73,8 +73,10 @@ std::vector<Key> ModelKeys() {
           .Default("`[]`"),
       Key("model.personal", RIVULET_FIELD(model.personal), "[\"dense3/*\"]",
           "Variables of which each client trains and keeps its own (FedPer, Arivazhagan et al. 2019): names, in which "
-          "`*` stands for any characters. They leave no client, so that no version has them: `evaluation.every` and "
-          "`evaluation.federated_every` must be 0, and the algorithm must not look at the base model.")
+          "`*` stands for any characters. They leave no client, so that no version has them: `evaluation.every` must "
+          "be "
+          "0, and the algorithm must not look at the base model. Clients measure a version with their own "
+          "(`evaluation.federated_every`).")
           .Default("`[]`"),
       Key("model.input.shape", RIVULET_FIELD(model.input.shape), "[32, 32, 3]",
           "Shape of one example: height, width and channels of an image, length of a text, number of values.")

@@ -330,6 +330,8 @@ StatusOr<RunMachine> RunMachine::Resume(RunRules rules, std::string_view snapsho
   for (const LeaseSlot slot : buffer.leases()) {
     const Lease& lease = machine.book_.at(slot);
     if (lease.resolved() && lease.state != Lease::State::kFolded) continue;
+    // On which way each is reached now its first call tells.
+    machine.book_.SetVia(slot, machine.members_.via(lease.client_id));
     machine.Release(slot, Lease::State::kOffered);
     machine.Extend(slot, now);
   }

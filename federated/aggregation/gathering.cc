@@ -281,14 +281,12 @@ Status Gathering::BadValue(const UpdateView& update, size_t p, int64_t index, fl
       update.task, value, index, part.name, part.value_bits);
 }
 
-// Each value of a clipped update was rounded once, by 2^-24 of itself at most.
 Status Gathering::CheckNorm(const UpdateView& update, std::span<const FoldState> folds) const {
-  constexpr double kRounding = 0x1p-20;
   if (spec().most_norm == 0) return absl::OkStatus();
   double squares = 0;
   for (const FoldState& fold : folds) squares += fold.Norm() * fold.Norm();
   const double norm = std::sqrt(squares);
-  if (norm <= spec().most_norm * (1 + kRounding)) return absl::OkStatus();
+  if (norm <= spec().most_norm * (1 + kNormRounding)) return absl::OkStatus();
   return InvalidArgument(
       "the update of task '{}' has the norm {}, more than the {} of privacy.clip; its client does not clip as the plan "
       "says",

@@ -19,6 +19,10 @@
 
 namespace rivulet {
 
+// By how much a norm may be beyond spec().most_norm: each value of a clipped update was rounded once, by 2^-24 of
+// itself at most.
+inline constexpr double kNormRounding = 0x1p-20;
+
 using PartCodecs = std::vector<std::unique_ptr<const Codec>>;
 // Of the parts of a spec, in its order. NOT_FOUND names the nearest codec.
 StatusOr<PartCodecs> CodecsOf(const AggregationSpec& spec);

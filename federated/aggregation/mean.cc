@@ -131,7 +131,27 @@ class Mean : public Gathering {
       }
       return absl::OkStatus();
     }));
-    return absl::OkStatus();
+    return CheckNorm(part, sums);
+  }
+
+  // Updates of a norm up to C, weighed by W_k, come to a sum of a norm up to C · Σ W_k. Each addend was rounded, by
+  // half a unit at most.
+  Status CheckNorm(const PartSpec& part, const PartSums& sums) const {
+    if (spec().most_norm == 0) return absl::OkStatus();
+    double squares = 0;
+    WithSums(sums, [&](const auto& values) {
+      for (const auto value : values) squares += static_cast<double>(value) * static_cast<double>(value);
+    });
+    const double unit = std::ldexp(1.0, -spec().fraction_bits(part));
+    const double rounding =
+        std::sqrt(static_cast<double>(part.elements)) * static_cast<double>(sums.updates) / 2 * unit;
+    const double most = spec().most_norm * static_cast<double>(sums.weight_sum);
+    const double norm = std::sqrt(squares) * unit;
+    if (norm <= most * (1 + kNormRounding) + rounding) return absl::OkStatus();
+    return InvalidArgument(
+        "a partial's sum of {} has the norm {}, more than the {} that updates of a weight of {} in all can give within "
+        "the {} of privacy.clip; a client of its site does not clip as the plan says",
+        part.name, norm, most, sums.weight_sum, spec().most_norm);
   }
 
   void MergeSums(PartSums& into, PartSums&& more) override { AddTimes(into, more, 1); }

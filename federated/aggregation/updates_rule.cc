@@ -85,6 +85,7 @@ class OverUpdates : public Gathering {
       }
       weights += spooled.weight;
       std::vector<float> values(kWrittenAtOnce);
+      double squares = 0;
       for (int64_t at = 0; at < part.elements; at += std::ssize(values)) {
         values.resize(std::min(values.size(), static_cast<size_t>(part.elements - at)));
         RIVULET_RETURN_IF_ERROR(ReadValues(spooled, at, values));
@@ -93,6 +94,14 @@ class OverUpdates : public Gathering {
           return InvalidArgument("a partial's update of task '{}' has {} at element {} of its {}, which no update may",
                                  spooled.task, values[static_cast<size_t>(bad)], at + bad, part.name);
         }
+        for (const float value : values) squares += static_cast<double>(value) * static_cast<double>(value);
+      }
+      if (const double most = spec().most_norm; most > 0 && std::sqrt(squares) > most * (1 + kNormRounding)) {
+        return InvalidArgument(
+            "a partial's update of task '{}' has the norm {}, more than the {} of privacy.clip; its client does not "
+            "clip "
+            "as the plan says",
+            spooled.task, std::sqrt(squares), most);
       }
     }
     if (!sums.sums.empty() || !sums.sums32.empty() || std::ssize(sums.spooled) != sums.updates ||

@@ -4,11 +4,24 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <span>
 
 namespace rivulet {
+
+// A scale as it travels: what is below the least normal float32 is 0, as threads that run programs take such numbers
+// for zero and others do not, and the values would be another's. NaN stays.
+inline float NormalScale(float scale) { return scale < std::numeric_limits<float>::min() ? 0 : scale; }
+
+// Whether bytes from outside are such a scale. By its bits: arithmetic would see a zero on some threads.
+inline bool IsNormalScale(float scale) {
+  const auto bits = std::bit_cast<uint32_t>(scale);
+  constexpr uint32_t kLeastNormal = 0x00800000, kSign = 0x80000000;
+  return bits == 0 || (bits >= kLeastNormal && bits < kSign);
+}
 
 inline float BlockScale(std::span<const float> block, double levels) {
   float largest = 0;
@@ -17,7 +30,7 @@ inline float BlockScale(std::span<const float> block, double levels) {
     largest = std::max(largest, std::fabs(value));
   }
   const auto scale = static_cast<float>(largest / levels);
-  return scale * levels < largest ? std::nextafter(scale, std::numeric_limits<float>::infinity()) : scale;
+  return NormalScale(scale * levels < largest ? std::nextafter(scale, std::numeric_limits<float>::infinity()) : scale);
 }
 
 }  // namespace rivulet

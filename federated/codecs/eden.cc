@@ -14,7 +14,7 @@
 //
 //   seed   u64             of all signs
 //   then for each block:
-//   scale  f32             S / n
+//   scale  f32             S / n; 0 where that is no normal number (< 2^-126)
 //   level  u{bits}[n]      q, from the lowest to the highest level; the first in the lowest bits
 #include <algorithm>
 #include <array>
@@ -23,6 +23,7 @@
 #include <cstring>
 #include <limits>
 
+#include "federated/codecs/block_scale.h"
 #include "federated/codecs/codec.h"
 
 namespace rivulet {
@@ -112,7 +113,7 @@ class Eden final : public Codec {
     for (int64_t first = 0; first < elements_; first += kEdenValues) {
       float scale = 0;
       std::memcpy(&scale, bytes.data() + OffsetOf(first), sizeof(scale));
-      if (std::signbit(scale))
+      if (!IsNormalScale(scale))
         return InvalidArgument("its block of the values from {} on has a scale of {}", first, scale);
     }
     return absl::OkStatus();
@@ -160,7 +161,7 @@ class Eden final : public Codec {
     }
     // S / n, with n · y for y. Of zeros zero; of what is no number none, so that the block is refused.
     float scale = 0;
-    if (!(square == 0)) scale = static_cast<float>(square / product);
+    if (!(square == 0)) scale = NormalScale(static_cast<float>(square / product));
     if (!std::isfinite(square)) scale = std::numeric_limits<float>::quiet_NaN();
     std::memcpy(out, &scale, sizeof(scale));
   }

@@ -2,7 +2,7 @@
 // with 7 levels (QSGD, Alistarh et al. 2017, arXiv:1610.02132, with the largest magnitude of each block in the place of
 // its norm). A block of 64 values, the last what is left, is, little-endian:
 //
-//   scale  f32               s: the largest magnitude / 7, rounded up
+//   scale  f32               s: the largest magnitude / 7, rounded up; 0 where that is no normal number (< 2^-126)
 //   level  u4[values]        q + 8 with q = ⌊value / s + u⌋, u uniform on [0, 1): 1 .. 15; the first in the low half
 //
 // A value is s · q then, of a variance of s² / 4 at most. The half of the last byte that is left over is 8. Of 7, -0.5:
@@ -65,7 +65,7 @@ class Int4 final : public Codec {
       const bool beyond = std::any_of(levels, end, [](std::byte two) {
         return (two & std::byte{0x0F}) == std::byte{0} || (two & std::byte{0xF0}) == std::byte{0};
       });
-      if (!std::signbit(scale) && !beyond) continue;
+      if (IsNormalScale(scale) && !beyond) continue;
       return InvalidArgument("its block of the values from {} on has a scale of {} or a level of -8", first, scale);
     }
     return absl::OkStatus();

@@ -2,7 +2,7 @@
 // Alistarh et al. 2017, arXiv:1610.02132, with 127 levels and the largest magnitude of each block in the place of its
 // norm). A block of 256 values, the last what is left, is, little-endian:
 //
-//   scale  f32         s: the largest magnitude / 127, rounded up
+//   scale  f32         s: the largest magnitude / 127, rounded up; 0 where that is no normal number (< 2^-126)
 //   level  i8[values]  q = ⌊value / s + u⌋, u uniform on [0, 1): −127 .. 127
 //
 // A value is s · q then, of a variance of s² / 4 at most. Of 127, -0.5, 0: 00 00 80 3f, 7f, 00 or ff, 00.
@@ -58,7 +58,7 @@ class Int8 final : public Codec {
       const auto [scale, levels] = BlockAt(bytes, first);
       const size_t count = static_cast<size_t>(std::min(kBlockValues, elements_ - first));
       const bool beyond = std::any_of(levels, levels + count, [](std::byte level) { return level == std::byte{0x80}; });
-      if (!std::signbit(scale) && !beyond) continue;
+      if (IsNormalScale(scale) && !beyond) continue;
       return InvalidArgument("its block of the values from {} on has a scale of {} or a level of -128", first, scale);
     }
     return absl::OkStatus();

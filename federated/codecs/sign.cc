@@ -1,7 +1,7 @@
 // "sign": one bit a value, and one scale for all (scaled signs, Karimireddy et al. 2019, arXiv:1901.09847, of Bernstein
 // et al. 2018, arXiv:1802.04434): value i becomes ±‖x‖₁ / d. Little-endian:
 //
-//   scale  f32        ‖x‖₁ / d
+//   scale  f32        ‖x‖₁ / d; 0 where that is no normal number (< 2^-126)
 //   sign   u1[d]      1 of what is below zero; the first in the lowest bit, what is left over of the last byte 0
 //
 // It is a contraction, ‖C(x) − x‖² = ‖x‖² − ‖x‖₁² / d, and wrong in the mean: with error feedback nothing is lost.
@@ -10,6 +10,7 @@
 #include <cstring>
 #include <limits>
 
+#include "federated/codecs/block_scale.h"
 #include "federated/codecs/codec.h"
 
 namespace rivulet {
@@ -32,7 +33,7 @@ class Sign final : public Codec {
       if (value < 0) out[at + sizeof(float) + i / 8] |= static_cast<char>(1 << i % 8);
       ++i;
     });
-    const auto scale = static_cast<float>(sum / static_cast<double>(elements_));
+    const float scale = NormalScale(static_cast<float>(sum / static_cast<double>(elements_)));
     std::memcpy(out.data() + at, &scale, sizeof(scale));
   }
 
@@ -42,7 +43,7 @@ class Sign final : public Codec {
     }
     const int used = static_cast<int>(elements_ % 8);
     const bool left_over = used > 0 && (bytes.back() >> used) != std::byte{0};
-    if (!std::signbit(ScaleOf(bytes)) && !left_over) return absl::OkStatus();
+    if (IsNormalScale(ScaleOf(bytes)) && !left_over) return absl::OkStatus();
     return InvalidArgument("its scale is {}, or it has more signs than values", ScaleOf(bytes));
   }
 

@@ -776,5 +776,31 @@ TEST(Aggregation, UpdateLongerThanMostNorm_IsRefusedWithoutATrace) {
   EXPECT_OK(aggregation->Fold(update.view(), update.weights()));
 }
 
+// What a partial of strangers holds is a sum alone: it cannot be longer than all its updates together may be. Of a rule
+// that keeps the updates each is held against the clip.
+TEST(Aggregation, PartialOfLongerUpdatesThanMostNorm_IsRefused) {
+  for (const char* rule : {"mean", "trimmed_mean"}) {
+    SCOPED_TRACE(rule);
+    AggregationSpec spec = Spec(4);
+    spec.rule = rule;
+    const auto saved = [&](float last) {
+      auto site = Make(spec);
+      for (const char* task : {"a", "b"}) {
+        TestUpdate update{.task = task, .delta = {3, 0, -4, last}, .weight = 7};
+        EXPECT_OK(site->Fold(update.view(), update.weights()));
+      }
+      return Saved(*site);
+    };
+    AggregationSpec strict = spec;
+    strict.most_norm = 5;
+    const auto aggregation = Make(strict);
+    EXPECT_OK(aggregation->Check(saved(0)));
+    EXPECT_OK(aggregation->Check(saved(0.002f))) << "as rounding leaves it";
+    EXPECT_THAT(aggregation->Check(saved(0.1f)),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         ::testing::AllOf(HasSubstr("of privacy.clip"), HasSubstr("does not clip as the plan says"))));
+  }
+}
+
 }  // namespace
 }  // namespace rivulet

@@ -125,5 +125,30 @@ TEST_F(MachineOfATierTest, Snapshot_KeepsWhoIsReachedThroughIt) {
   EXPECT_EQ(again->via("c2"), "");
 }
 
+// Of a population that is there from the start no snapshot says on which way its members were reached: a lease goes to
+// whoever of the two calls first.
+TEST(MachineOfATier, Resumed_ALeaseIsReachedOnTheWayThatIsToldNow) {
+  RunRules rules;
+  rules.run_id = "run";
+  rules.rounds = 2;
+  rules.dial = {2, 2};
+  RunStart start;
+  start.population = NumberedPopulation(2);
+  auto before = RunMachine::Create(rules, std::move(start));
+  ASSERT_OK(before);
+  const std::string c0 = "client-00000", c1 = "client-00001";
+  before->On(Joined{{c0, c1}, "t"}, 0);
+  ASSERT_EQ(before->LeaseOf(c0)->via, "t");
+  RunStart again;
+  again.population = NumberedPopulation(2);
+  auto machine = RunMachine::Resume(rules, before->Save(0), std::move(again), 0);
+  ASSERT_OK(machine);
+  machine->On(Joined{{c1}, "t"}, 0);
+  machine->On(Polled{c0}, 0);
+  EXPECT_EQ(machine->LeaseOf(c0)->via, "") << "it calls itself now";
+  EXPECT_EQ(machine->LeaseOf(c0)->site, c0);
+  EXPECT_EQ(machine->LeaseOf(c1)->via, "t");
+}
+
 }  // namespace
 }  // namespace rivulet

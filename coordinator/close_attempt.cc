@@ -248,7 +248,7 @@ void RunCoordinator::CloseJob(Job job) {
   {
     MutexLock lock(mutex_);
     if (pending.version) SetCurrent(*pending.version);
-    if (parts_.keeps_state && trains && pending.end.status == "committed") {
+    if ((parts_.keeps_state || options_.names_states) && trains && pending.end.status == "committed") {
       for (const auto& [lease, facts] : pending.attempt.tasks) {
         if (lease.state == Lease::State::kFolded) states_.Folded(lease.task);
       }

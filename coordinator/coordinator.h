@@ -83,6 +83,9 @@ struct CoordinatorOptions {
   // False in simulations: a virtual client is slow with the machine it runs on and is never late or away, so
   // server.deadline, server.lease and server.presence, which are wall-clock time, do not hold for it.
   bool enforce_deadline = true;
+  // Clients may keep something that the plan knows nothing of, as those written in Python do: of any plan tasks say
+  // which earlier one their client's state is the proposal of.
+  bool names_states = false;
 };
 
 // What a run is at, and who works on what for it.

@@ -315,13 +315,8 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
     const auto row = std::ranges::find(rows, version, &ModelRow::round);
     RIVULET_ASSIGN_OR_RETURN(setup.before.emplace_back(), setup.models->Load(*row, parts.layout, optimizer));
   }
-  if (parts.keeps_state) {
-    const std::optional<int64_t> oldest = setup.machine->oldest_to_measure();
-    if (parts.measures_state && oldest) {
-      RIVULET_ASSIGN_OR_RETURN(setup.folded, setup.history->NewestFolded(run.run_id, *oldest));
-    }
-    RIVULET_ASSIGN_OR_RETURN(const std::vector<TaskId> newest, setup.history->NewestFolded(run.run_id));
-    setup.folded.insert(setup.folded.end(), newest.begin(), newest.end());
+  if (parts.keeps_state || options.names_states) {
+    RIVULET_ASSIGN_OR_RETURN(setup.folded, setup.history->NewestFolded(run.run_id));
   }
   setup.already_finished = setup.machine->phase() == RunMachine::Phase::kFinished;
   if (!setup.already_finished) {

@@ -285,11 +285,7 @@ class RunCoordinator final : public Coordinator {
   uint64_t epoch_ GUARDED_BY(mutex_) = 1;  // counts what a waiting site may want to hear of
   NewsListener* listener_ GUARDED_BY(mutex_) = nullptr;
   ClientBook clients_ GUARDED_BY(mutex_);  // those that poll for themselves
-  StateBook states_ GUARDED_BY(mutex_);    // where clients keep something
-  // Where versions are measured with that: those that were and whose figures are not durable, so that a crash has them
-  // measured again; and tasks in durable versions whose clients' earlier proposals wait for it (kept_ alone).
-  std::set<int64_t> measured_ GUARDED_BY(mutex_);
-  std::vector<TaskId> superseding_ GUARDED_BY(mutex_);
+  StateBook states_ GUARDED_BY(mutex_);    // where clients keep something, or may
   // By site, what it has not been told of the tasks that it did for others, where these keep something.
   std::unordered_map<std::string, std::vector<TaskOutcome>> untold_ GUARDED_BY(mutex_);
   std::map<std::string, Tier> tiers_ GUARDED_BY(mutex_);

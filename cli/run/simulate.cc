@@ -146,6 +146,7 @@ Status SimulateWithSites(const SimulateOptions& options) {
   coordinating.scenario.data.partition.clients = clients;
   coordinating.evaluator = evaluator.get();
   coordinating.enforce_deadline = false;
+  coordinating.names_states = true;
   coordinating.tracer = watching->instruments().tracer;
   progress.Observe(coordinating.observer);
   SummaryLog log;

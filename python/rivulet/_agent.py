@@ -219,6 +219,10 @@ class _Agent:
     def _client_of(self, task: Any) -> Client:
         return self._client
 
+    def _propose(self, task: Any, context: Context) -> None:
+        """Keeps what a task has left, before its update goes anywhere."""
+        self._state.propose(task.run_id, context.round, task.id, context.state)
+
     def _raised(self, error: BaseException) -> None:
         """Hears of what is wrong with a client's own code."""
 
@@ -257,7 +261,7 @@ class _Agent:
                 )
         if isinstance(result, Params):
             message: Message = write_update(result, scalars, plan, model)
-            self._state.propose(task.run_id, context.round, task.id, context.state)
+            self._propose(task, context)
         else:
             message = write_evaluation(scalars)
         return message, seconds, ", ".join(f"{name} {value:.6g}" for name, value in scalars.items())

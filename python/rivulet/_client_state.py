@@ -18,7 +18,7 @@ from rivulet._files import PathLike
 from rivulet._safetensors import Tensors, load_safetensors, save_safetensors
 from rivulet._update import BadResult
 
-FOLDED, DROPPED = 0, 2  # federated/tasks/task.h, TaskEnd
+FOLDED = 0  # federated/tasks/task.h, TaskEnd
 
 _RUN, _ROUND, _TASK = "rivulet.run_id", "rivulet.round", "rivulet.task_id"
 _PROPOSED, _EARLIER = ".proposed", ".round-"  # endings of the files: the newest has none
@@ -26,9 +26,22 @@ _PROPOSED, _EARLIER = ".proposed", ".round-"  # endings of the files: the newest
 _MOST_EARLIER = 64
 
 
-def proposed_beside(path: str) -> str:
-    """The file of what is proposed for a state's file."""
-    return path + _PROPOSED
+def checked(arrays: Mapping[str, Any]) -> Dict[str, Array]:
+    """What `fit` left, as arrays of their own. BadResult: by name, what is none."""
+    for name, array in arrays.items():
+        if not hasattr(array, "dtype") or not hasattr(array, "tobytes"):
+            given = type(array).__name__
+            raise BadResult(
+                f"its state has a {given}", f"fit left context.state['{name}'] as a {given}; it keeps NumPy arrays"
+            )
+    return {name: np.array(array) for name, array in arrays.items()}
+
+
+def guarded(state: Tensors) -> Dict[str, Array]:
+    """What a task is given: nobody can write to it, or a task that comes to nothing would leave its traces."""
+    for array in state.values():
+        array.flags.writeable = False
+    return dict(state)
 
 
 def _round(state: Tensors) -> int:
@@ -53,25 +66,18 @@ class ClientState:
         """What is kept of a run from the rounds before a round."""
         for state in reversed(self._kept):
             if state.metadata.get(_RUN) == run and _round(state) < round:
-                for array in state.values():
-                    array.flags.writeable = False  # or a task that comes to nothing would leave its traces
-                return dict(state)
+                return guarded(state)
         return {}
 
     def propose(self, run: str, round: int, task: str, arrays: Mapping[str, Any]) -> None:
         """What a task has left. It is on the disk before its update goes anywhere."""
         metadata = {_RUN: run, _ROUND: str(round), _TASK: task}
-        for name, array in arrays.items():
-            if not hasattr(array, "dtype") or not hasattr(array, "tobytes"):
-                given = type(array).__name__
-                raise BadResult(
-                    f"its state has a {given}", f"fit left context.state['{name}'] as a {given}; it keeps NumPy arrays"
-                )
+        left = checked(arrays)
         self._unlink(_PROPOSED)
         self._proposed = None
-        if not arrays and not self._kept:
+        if not left and not self._kept:
             return
-        self._proposed = Tensors({name: np.array(array) for name, array in arrays.items()}, metadata)
+        self._proposed = Tensors(left, metadata)
         if self._path is not None:
             os.makedirs(os.path.dirname(self._path) or ".", exist_ok=True)
             save_safetensors(self._path + _PROPOSED, self._proposed, metadata)

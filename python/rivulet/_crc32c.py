@@ -1,14 +1,17 @@
 """CRC-32C (Castagnoli, RFC 3720) of many records at once.
 
 The standard library has no CRC-32C, and a loop over bytes in Python takes a second for eight megabytes. Where the
-package crc32c is installed it computes them. Else NumPy does: a CRC is linear over bits, which gives three ways out of
+package crc32c is installed it computes them. Else NumPy does: a CRC is linear over bits, which gives four ways out of
 the loop, and all are taken:
 
 - zeros in front of the data change nothing while the register begins at 0, so records of several lengths are padded on
   the left to rows of one length;
-- a row is cut into chunks whose registers advance side by side, four bytes a step;
-- the register after ``a + b`` is that of ``a``, advanced over as many zeros as ``b`` has bytes, xor that of ``b``, so
-  chunks are joined in pairs. The same advance brings in the register's true beginning, which is all ones.
+- a row is cut into chunks of 64 bytes. Where they are many, their registers advance side by side, four bytes a step;
+- where they are few, each byte is looked up by its place in the chunk, since its share in the register depends on no
+  other byte, and the shares are summed up (xor);
+- the register after ``a + b`` is that of ``a``, advanced over as many zeros as ``b`` has bytes, xor that of ``b``. So
+  sixteen registers side by side are 64 bytes that are looked up by their places in turn. The same advance brings in the
+  register's true beginning, which is all ones.
 """
 
 import functools
@@ -32,8 +35,10 @@ _of_one = _installed()
 Words = npt.NDArray[np.uint32]
 
 _POLYNOMIAL = 0x82F63B78  # reversed
-_CHUNK_WORDS = 16
+_CHUNK_WORDS, _CHUNK_BYTES, _CHUNK_POWER = 16, 64, 6
+_GROUP, _GROUP_POWER = 16, 4  # registers that are joined at once: as many bytes as a chunk has
 _SLAB_CHUNKS = 4096  # with the tables half a megabyte: stays in the second cache
+_FEW_CHUNKS = 256
 _BATCH_BYTES = 8 << 20
 
 
@@ -77,35 +82,86 @@ def _beginning(length: int) -> int:
     return int(register[0])
 
 
-def _registers(rows: Words) -> Words:
-    """The register after each row of words, having begun at 0. The columns are a power of two."""
-    count, width = rows.shape
-    step = min(width, _CHUNK_WORDS)
-    chunks = rows.reshape(-1, step)
-    flat = np.zeros(len(chunks), np.uint32)
+@functools.lru_cache(maxsize=None)
+def _places(power: int) -> Words:
+    """[64 * 256]: what each byte of a group of registers becomes at the group's end, when each register stands for
+    2**power bytes. Of power -1 the bytes are a chunk's own."""
+    if power < 0:
+        shares = _advance(_zeros(0), np.arange(256, dtype=np.uint32))[None]
+        powers = range(_CHUNK_POWER)
+    else:
+        shares = np.arange(256, dtype=np.uint32) << 8 * np.arange(4, dtype=np.uint32)[:, None]
+        powers = range(power, power + _GROUP_POWER)
+    for each in powers:  # twice as many places: those to the left have so many more bytes behind them
+        shares = np.concatenate([_advance(_zeros(each), shares), shares])
+    return shares.reshape(-1)
+
+
+_OFFSETS = np.arange(0, _CHUNK_BYTES * 256, 256)
+
+
+def _summed(power: int, rows: npt.NDArray[np.uint8]) -> Words:
+    """Each row's 64 bytes, looked up by their places."""
+    shares = _places(power).take(np.add(rows, _OFFSETS, dtype=np.intp), mode="clip")  # which checks nothing twice
+    summed: Words = np.bitwise_xor.reduce(shares, axis=1)
+    return summed
+
+
+def _side_by_side(chunks: Words) -> Words:
+    """The register of each chunk, four bytes a step."""
+    registers = np.zeros(len(chunks), "<u4")
     low, high = _word_tables()
     for begin in range(0, len(chunks), _SLAB_CHUNKS):
         slab = np.ascontiguousarray(chunks[begin : begin + _SLAB_CHUNKS].T)
-        register = flat[begin : begin + _SLAB_CHUNKS]
+        register = registers[begin : begin + _SLAB_CHUNKS]
+        halves = register.view("<u2")
+        lower, upper = np.empty(len(register), np.uint32), np.empty(len(register), np.uint32)
         for word in slab:
             np.bitwise_xor(register, word, out=register)
-            np.bitwise_xor(low[register & 0xFFFF], high[register >> 16], out=register)
-    registers: Words = flat.reshape(count, -1)
-    power = step.bit_length() + 1  # of the bytes of a chunk
+            low.take(halves[0::2], out=lower, mode="clip")
+            high.take(halves[1::2], out=upper, mode="clip")
+            np.bitwise_xor(lower, upper, out=register)
+    return registers
+
+
+def _registers(rows: Words) -> Words:
+    """The register after each row of words, having begun at 0. The columns are whole chunks."""
+    count, width = rows.shape
+    chunks = rows.reshape(-1, _CHUNK_WORDS)
+    few = len(chunks) < _FEW_CHUNKS
+    registers = (_summed(-1, chunks.view(np.uint8)) if few else _side_by_side(chunks)).reshape(count, -1)
+    power = _CHUNK_POWER
     while registers.shape[1] > 1:
-        registers = _advance(_zeros(power), registers[:, 0::2]) ^ registers[:, 1::2]
-        power += 1
+        groups = -(-registers.shape[1] // _GROUP)
+        padded = np.zeros((count, groups * _GROUP), "<u4")
+        padded[:, groups * _GROUP - registers.shape[1] :] = registers
+        registers = _summed(power, padded.view(np.uint8).reshape(-1, _CHUNK_BYTES)).reshape(count, groups)
+        power += _GROUP_POWER
     return registers[:, 0]
+
+
+def _crc32c_of(record: Union[bytes, memoryview]) -> int:
+    """Of one record of at least four bytes: a register that begins as all ones is one that begins at 0 before data whose
+    first bits are turned around."""
+    length = len(record)
+    row = np.zeros(-(-length // _CHUNK_BYTES) * _CHUNK_BYTES, np.uint8)
+    data = row[len(row) - length :]
+    data[:] = np.frombuffer(record, np.uint8)
+    data[:4] ^= 0xFF
+    return int(_registers(row.view("<u4")[None])[0]) ^ 0xFFFFFFFF
 
 
 def crc32c(records: Sequence[Union[bytes, memoryview]]) -> Words:
     """The CRC-32C of each record."""
     if _of_one is not None:
         return np.fromiter(map(_of_one, records), np.uint32, len(records))
+    if len(records) == 1 and len(records[0]) >= 4:
+        return np.array([_crc32c_of(records[0])], np.uint32)
     lengths = np.fromiter((len(record) for record in records), np.int64, len(records))
     result = np.zeros(len(records), np.uint32)
     # Rows as wide as the next power of two: at most twice the bytes, and few kinds of rows.
-    widths = np.array([1 << max(0, int(words - 1).bit_length()) for words in (lengths + 3) // 4], np.int64)
+    chunks = -(-lengths // _CHUNK_BYTES)
+    widths = np.array([_CHUNK_WORDS << max(0, int(count - 1).bit_length()) for count in chunks], np.int64)
     for width in np.unique(widths):
         of_width = np.flatnonzero(widths == width)
         at_once = max(1, _BATCH_BYTES // (4 * int(width)))
@@ -119,7 +175,7 @@ def crc32c(records: Sequence[Union[bytes, memoryview]]) -> Words:
             else:
                 for row, index in zip(rows, which):
                     row[len(row) - lengths[index] :] = np.frombuffer(records[index], np.uint8)
-            result[which] = _registers(rows.view("<u4").astype(np.uint32, copy=False))
+            result[which] = _registers(rows.view("<u4"))
     distinct, which_length = np.unique(lengths, return_inverse=True)
     beginnings = np.array([_beginning(int(length)) for length in distinct], np.uint32)
     return result ^ beginnings[which_length] ^ np.uint32(0xFFFFFFFF)

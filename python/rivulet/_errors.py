@@ -28,3 +28,10 @@ class Interrupted(KeyboardInterrupt):
     def __init__(self, sentence: str, run: "Optional[Run]" = None) -> None:
         super().__init__(sentence)
         self.run = run
+
+
+def lacks_protobuf(error: ImportError) -> RivuletError:
+    """What a client says where protobuf cannot be loaded."""
+    return RivuletError(
+        f"a client needs protobuf ({error}): pip install 'rivulet[client]', or Debian's python3-protobuf"
+    )

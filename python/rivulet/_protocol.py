@@ -9,14 +9,12 @@ names are.
 import pkgutil
 from typing import Any, Dict
 
-from rivulet._errors import RivuletError
+from rivulet._errors import lacks_protobuf
 
 try:
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 except ImportError as error:
-    raise RivuletError(
-        f"a client needs protobuf ({error}): pip install 'rivulet[client]', or Debian's python3-protobuf"
-    ) from error
+    raise lacks_protobuf(error) from error
 
 
 def _classes() -> Dict[str, Any]:
@@ -43,6 +41,7 @@ FetchRequest = _CLASSES["FetchRequestProto"]
 Chunk = _CLASSES["ChunkProto"]
 SubmitMessage = _CLASSES["SubmitMessageProto"]
 SubmitReply = _CLASSES["SubmitReplyProto"]
+SubmitResult = _CLASSES["SubmitResultProto"]
 FailRequest = _CLASSES["FailRequestProto"]
 FailReply = _CLASSES["FailReplyProto"]
 Plan = _CLASSES["Plan"]

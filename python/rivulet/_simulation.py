@@ -41,18 +41,22 @@ class _Child:
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
         )
-        assert self._process.stdout is not None and self._process.stderr is not None
         self._lines: "queue.Queue[Optional[str]]" = queue.Queue()
         self._printed: List[bytes] = []
-        # Pipes are read by threads: an interrupt within a read would lose what was read of the line.
-        self._readers = [
-            threading.Thread(target=self._read_lines, args=(self._process.stderr,), daemon=True),
-            threading.Thread(target=self._read_printed, args=(self._process.stdout,), daemon=True),
-        ]
-        for reader in self._readers:
-            reader.start()
+        self._readers: List[threading.Thread] = []
         self.interrupted = False
         self.ended_here = False  # asked to end, by nobody who waits for the run
+
+    def _listen(self) -> None:
+        """Pipes are read by threads: an interrupt within a read would lose what was read of the line. They are started
+        late: a fork has none of the threads that there are, and whatever they held."""
+        if not self._readers:
+            self._readers = [
+                threading.Thread(target=self._read_lines, args=(self._process.stderr,), daemon=True),
+                threading.Thread(target=self._read_printed, args=(self._process.stdout,), daemon=True),
+            ]
+            for reader in self._readers:
+                reader.start()
 
     def _read_lines(self, stream: IO[bytes]) -> None:
         for line in stream:
@@ -71,6 +75,7 @@ class _Child:
         """Show what the program says until it ends, and return what is no round's line. `workers` hear where the
         program listens; when one of them is lost, the run ends."""
         said: List[str] = []
+        self._listen()
         while True:
             try:  # an interrupt may come anywhere in here; at worst a line is not shown
                 try:
@@ -101,6 +106,7 @@ class _Child:
 
     def wait(self) -> "tuple[int, str]":
         """Its exit code and what it printed, once it has ended."""
+        self._listen()
         for reader in self._readers:
             reader.join()
         return self._process.wait(), b"".join(self._printed).decode(errors="replace")
@@ -181,15 +187,18 @@ def simulate(
 
             if workers is not None and workers < 1:
                 raise RivuletError(f"workers={workers} leaves nobody to train; give at least 1")
-            # Before any thread of this call: a fork has none of them, and whatever they held.
             processes = Workers(client_fn, workers or cores(), f"{db}.models")
             stack.callback(processes.close)
+            if not processes.forks:
+                processes.start()
         file = stack.enter_context(scenario_file(scenario))
         shown = bar()
         began = time.time()
         # After "--" a path that begins with a dash is no option.
         child = _Child([program(), "simulate", *arguments, "--", file.path])
         with contextlib.closing(child):
+            if processes is not None and processes.forks:
+                processes.start()  # while the program starts, and before any thread of this call
             try:
                 said = child.follow(shown, processes)
             finally:

@@ -1,35 +1,30 @@
-"""A site of many names: does a client's part (rivulet._agent) for whoever its tasks are for."""
+"""A site of many names: does a client's part (rivulet._agent) for whoever its tasks are for.
 
-import contextlib
+Clients that train for a moment would mostly wait. So tasks are asked for in bunches, and a small update is sent without
+waiting for what becomes of it: that is heard when the bunch is done, and what could not be sent is sent again then.
+"""
+
 import logging
 import os
 import time
-from typing import Any, Callable
+from typing import Any, Callable, List, NamedTuple
 
-from rivulet._agent import _HOLD_MS, _Agent, _seed
+from rivulet import _protocol
+from rivulet._agent import _ACCEPTED, _HOLD_MS, _Agent, _seed
 from rivulet._client import Client, Context
-from rivulet._client_state import DROPPED, FOLDED, ClientState, proposed_beside
+from rivulet._client_state import ClientState
 from rivulet._connection import CallError, Connection
 from rivulet._errors import RivuletError
-from rivulet._plan import Plan
+from rivulet._plan import CannotDo, Plan
+from rivulet._site_states import SiteState
+from rivulet._update import Message
+from rivulet._upload import Begun, Upload
 from rivulet._virtual import ClientFn
 
 _ANY = 1  # Serves::Kind
-_AT_ONCE_SECONDS, _MOST_TASKS = 0.05, 64  # what is asked for at once is about so much work
-_MOST_EARLIER = 8  # states of a client that a run keeps for when the program dies with versions that it had not written
-_HEARS_SECONDS, _LOOK_SECONDS = 2.0, 0.001
-
-
-def _await_no(proposal: str) -> None:
-    """A client's last task may have been another worker's, which has not heard yet that it counts. The proposal of one
-    that died without hearing it is in no version."""
-    until = time.monotonic() + _HEARS_SECONDS
-    while os.path.exists(proposal):
-        if time.monotonic() > until:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(proposal)
-            return
-        time.sleep(_LOOK_SECONDS)
+_AT_ONCE_SECONDS, _MOST_TASKS = 0.05, 16  # what is asked for at once is about so much work
+# Each has a connection of its own, so that none waits for another's; and in memory only what is small.
+_MOST_UNDER_WAY, _UNDER_WAY_BYTES = 16, 256 * 1024
 
 
 class _Nobody(Client):
@@ -37,6 +32,14 @@ class _Nobody(Client):
 
     def fit(self, params: Any, context: Context) -> Any:
         raise NotImplementedError
+
+
+class _UnderWay(NamedTuple):
+    task: Any
+    context: Context
+    message: Message
+    seconds: float
+    begun: Begun
 
 
 class _Site(_Agent):
@@ -48,6 +51,8 @@ class _Site(_Agent):
         self._folder = folder
         self._tell = tell
         self._want = 1
+        self._kept = SiteState(folder, "", "")
+        self._under_way: List[_UnderWay] = []
 
     def _request(self, **fields: Any) -> Any:
         request = super()._request(**fields)
@@ -71,22 +76,59 @@ class _Site(_Agent):
             raise RivuletError(f"client_fn gave a {given} for '{task.client_id}'; it gives a rivulet.Client")
         return client
 
+    def _propose(self, task: Any, context: Context) -> None:
+        self._kept.propose(task.run_id, context.round, task.id, context.state)
+
+    def _submit(self, task: Any, message: Message, seconds: float, context: Context) -> Any:
+        if len(message) > _UNDER_WAY_BYTES:
+            return super()._submit(task, message, seconds, context)
+        if len(self._under_way) == _MOST_UNDER_WAY:
+            self._hear(self._under_way.pop(0))
+        # What it is made of may be another's by the time that it has to be sent again.
+        message = Message([bytes(message)])
+        try:
+            begun = Upload(self._header(task, len(message), seconds), message, task.step).begin(self._connection)
+        except CallError:
+            return super()._submit(task, message, seconds, context)
+        self._under_way.append(_UnderWay(task, context, message, seconds, begun))
+        return _protocol.SubmitResult(kind=_ACCEPTED)  # as far as is known by now
+
+    def _hear(self, sent: _UnderWay) -> None:
+        try:
+            sent.begun.result()
+        except CallError as error:
+            if error.turned_away:
+                raise
+            try:
+                super()._submit(sent.task, sent.message, sent.seconds, sent.context)
+            except CallError as again:
+                if again.turned_away:
+                    raise
+                if again.code != "NOT_FOUND":  # which says that the task went meanwhile
+                    self._fail(sent.task, CannotDo(0, "", str(again)), sent.context)
+
     def _train(self, task: Any) -> None:
-        # A client's next task may be another worker's: what it keeps lies where all of them find it.
-        path = os.path.join(self._folder, task.run_id, "python", f"{task.client_id}.safetensors")
-        _await_no(proposed_beside(path))
-        self._state = ClientState(path, _MOST_EARLIER)
         self._run_id = task.run_id
         context = Context(
-            run=task.run_id,
-            client=task.client_id,
-            task=task.id,
-            round=task.base_version + 1,
-            seed=_seed(task),
-            state=self._state.of(task.run_id, task.base_version + 1),
+            run=task.run_id, client=task.client_id, task=task.id, round=task.base_version + 1, seed=_seed(task)
         )
-        useful = self.perform(task, context)
-        self._state.hear(task.id, FOLDED if useful else DROPPED)
+        self._kept = SiteState(os.path.join(self._folder, task.run_id, "python"), task.client_id, task.state_of)
+        try:
+            context.state.update(self._kept.kept())
+        except RivuletError as error:
+            self._tell(error)
+            self._fail(task, CannotDo(CannotDo.RAISED, "fit (its state cannot be read)", str(error)), context)
+            return
+        self.perform(task, context)
+
+    def _bunch(self, tasks: List[Any]) -> None:
+        began = time.perf_counter()
+        for task in tasks:
+            self._train(task)
+        while self._under_way:
+            self._hear(self._under_way.pop(0))
+        each = (time.perf_counter() - began) / len(tasks)
+        self._want = max(1, min(_MOST_TASKS, int(_AT_ONCE_SECONDS / each)))
 
     def serve(self, wanted: Callable[[], bool]) -> None:
         told = False
@@ -101,14 +143,14 @@ class _Site(_Agent):
             if reply.HasField("over"):
                 return
             told = not reply.tasks
-            began = time.perf_counter()
-            for task in reply.tasks:
-                self._train(task)
             if reply.tasks:
-                each = (time.perf_counter() - began) / len(reply.tasks)
-                self._want = max(1, min(_MOST_TASKS, int(_AT_ONCE_SECONDS / each)))
+                self._bunch(list(reply.tasks))
             else:
                 time.sleep(min(max(reply.wait_ms, 1), 1000) / 1000)
+
+    def close(self) -> None:
+        for sent in self._under_way:
+            sent.begun.close()
 
 
 def serve(
@@ -122,9 +164,11 @@ def serve(
     """Train for whoever is drawn until the run is over, or `wanted` says no."""
     logging.getLogger("rivulet").setLevel(logging.CRITICAL + 1)  # the run's history has it, for all clients
     connection = Connection(address)
+    site = _Site(client_fn, connection, name, folder, tell)
     try:
-        _Site(client_fn, connection, name, folder, tell).serve(wanted)
+        site.serve(wanted)
     except CallError as error:
         raise RivuletError(str(error)) from None
     finally:
+        site.close()
         connection.close()

@@ -1,5 +1,6 @@
 """Sending an update: from where what the coordinator has staged of it differs, until it says what became of it."""
 
+import contextlib
 from typing import Any, Iterator, List
 
 from rivulet import _protocol
@@ -60,29 +61,65 @@ class Upload:
     def send(self, connection: Connection) -> Any:
         """One try: the coordinator's result. CallError: UNAVAILABLE and DATA_LOSS say that it may be sent again."""
         with connection.submit() as call:
-            # Of what is smaller than a block nothing is staged that could be gone on with: all of it is said at once.
-            small = len(self._message) < BLOCK_BYTES
-            if small:
-                call.send([self._header, *self._chunks(0)], end=True)
-            else:
-                call.send([self._header], end=False)
+            if self.small:
+                self._say_all(call)
+                return self._result(call, connection)
+            call.send([self._header], end=False)
             reply = self._reply(call, connection)
             if reply.HasField("staged"):
-                if not small:
-                    first = self._resume_at(reply.staged)
-                    self.offset = first * BLOCK_BYTES
-                    self.furthest = max(self.furthest, self.offset)
-                    for message in self._chunks(first):
-                        call.send([message], end=False)
-                    call.send([], end=True)
+                first = self._resume_at(reply.staged)
+                self.offset = first * BLOCK_BYTES
+                self.furthest = max(self.furthest, self.offset)
+                for message in self._chunks(first):
+                    call.send([message], end=False)
+                call.send([], end=True)
                 reply = self._reply(call, connection)
-            if not reply.HasField("result"):
-                raise CallError("INTERNAL", "the coordinator answered an upload without a result")
-            call.finish()
-            return reply.result
+            return self._ended(call, reply)
+
+    @property
+    def small(self) -> bool:
+        """Of what is smaller than a block nothing is staged that could be gone on with: all of it is said at once."""
+        return len(self._message) < BLOCK_BYTES
+
+    def begin(self, connection: Connection) -> "Begun":
+        """A try of a small one, whose result is read later. CallError as `send`."""
+        with contextlib.ExitStack() as stack:
+            call = stack.enter_context(connection.submit())
+            self._say_all(call)
+            return Begun(self, call, connection, stack.pop_all())
+
+    def _say_all(self, call: Call) -> None:
+        call.send([self._header, *self._chunks(0)], end=True)
+
+    def _result(self, call: Call, connection: Connection) -> Any:
+        """Of one of which all is said."""
+        reply = self._reply(call, connection)
+        return self._ended(call, self._reply(call, connection) if reply.HasField("staged") else reply)
+
+    def _ended(self, call: Call, reply: Any) -> Any:
+        if not reply.HasField("result"):
+            raise CallError("INTERNAL", "the coordinator answered an upload without a result")
+        call.finish()
+        return reply.result
 
     def _reply(self, call: Call, connection: Connection) -> Any:
         reply = call.receive()
         if reply is None:
             raise CallError("UNAVAILABLE", f"the coordinator at {connection.address} ended an upload early")
         return _protocol.SubmitReply.FromString(bytes(reply))
+
+
+class Begun:
+    """An upload whose bytes are under way."""
+
+    def __init__(self, upload: Upload, call: Call, connection: Connection, ends: contextlib.ExitStack) -> None:
+        self._upload, self._call, self._connection, self._ends = upload, call, connection, ends
+
+    def result(self) -> Any:
+        """Once. CallError as `Upload.send`."""
+        with self._ends:
+            return self._upload._result(self._call, self._connection)
+
+    def close(self) -> None:
+        """Of who wants no result: the call is cut off."""
+        self._ends.close()

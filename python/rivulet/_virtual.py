@@ -16,7 +16,7 @@ import traceback
 from multiprocessing.connection import Connection as Pipe
 from typing import TYPE_CHECKING, Any, Callable, List, Optional
 
-from rivulet._errors import RivuletError
+from rivulet._errors import RivuletError, lacks_protobuf
 
 if TYPE_CHECKING:
     from rivulet._client import Client
@@ -31,22 +31,33 @@ def cores() -> int:
 
 
 class Workers:
-    """Processes that train. They are started before the program, of which they hear by `connect`, and are gone after
-    `close`."""
+    """Processes that train. They hear of the program by `connect`, and are gone after `close`."""
 
     def __init__(self, client_fn: ClientFn, count: int, folder: str) -> None:
+        try:
+            importlib.import_module("google.protobuf")  # its first module alone, which costs little
+        except ImportError as error:
+            raise lacks_protobuf(error) from error
         # A fork has what a closure of a notebook needs. But not beside gRPC's threads, which a fork does not have: other
         # packages use it.
-        method = "spawn" if "grpc" in sys.modules or os.name != "posix" else "fork"
-        context: Any = multiprocessing.get_context(method)
+        self.forks = "grpc" not in sys.modules and os.name == "posix"
+        self._client_fn = client_fn
+        self._count = count
+        self._folder = os.path.abspath(folder)
         self._processes: List[Any] = []
         self._pipes: List[Pipe] = []
         self._told: Optional[str] = None
-        for number in range(count):
+
+    def start(self) -> None:
+        """Once. A process that is not forked may turn out to be impossible: before there is anything else."""
+        context: Any = multiprocessing.get_context("fork" if self.forks else "spawn")
+        if self.forks:
+            importlib.import_module("rivulet._site")  # and Protobuf with it: once for all of them
+        for number in range(self._count):
             ours, theirs = context.Pipe()
             process = context.Process(
                 target=_work,
-                args=(theirs, client_fn, f"python {number}", os.path.abspath(folder), os.getpid()),
+                args=(theirs, self._client_fn, f"python {number}", self._folder, os.getpid()),
                 name=f"rivulet worker {number}",
                 daemon=True,
             )
@@ -107,7 +118,7 @@ def _work(pipe: Pipe, client_fn: ClientFn, name: str, folder: str, parent: int) 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is for whoever started the run
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _one_thread()
-    from rivulet import _site  # and with it Protobuf, while the program starts
+    from rivulet import _site
 
     address = None
     while address is None and os.getppid() == parent:

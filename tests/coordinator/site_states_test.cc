@@ -1,6 +1,7 @@
 // What clients keep, left with the coordinator by sites that share no disk: who may read it and who may leave it.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <thread>
@@ -100,6 +101,25 @@ TEST_F(SiteStatesTest, RunWithoutState_TakesNone) {
   const Task task = TasksOf("site 1", 1)[0];
   EXPECT_THAT(StatesOf("site 1").Propose(task.run_id, task.client_id, task.id, BlobOf(1)),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("keep nothing from task to task")));
+}
+
+TEST_F(SiteStatesTest, ClientsThatKeepTheirsThemselves_AreToldWhoseProposalCounts) {
+  options_.names_states = true;
+  Start(false);
+  const std::vector<Task> first = TasksOf("site 1", 2);
+  ASSERT_EQ(first.size(), 2u);
+  for (const Task& task : first) {
+    EXPECT_EQ(task.state_of, "");
+    const auto sent = Send(*coordinator_, "site 1", task.id, MakeUpdate({1, 2, 3}, 10));
+    ASSERT_OK(sent);
+    ASSERT_EQ(sent->kind, SubmitResult::Kind::kAccepted);
+  }
+  for (const Task& task : TasksOf("site 1", 2)) {
+    const auto before = std::ranges::find(first, task.client_id, &Task::client_id);
+    ASSERT_NE(before, first.end());
+    EXPECT_EQ(task.state_of, before->id);
+    EXPECT_EQ(task.input("state"), nullptr) << "the coordinator has none";
+  }
 }
 
 TEST_F(SiteStatesTest, TaskThatEndsWithoutItsUpdate_ItsProposalGoes) {

@@ -156,6 +156,49 @@ class Virtual(harness.RivuletTest):
             self.assertEqual(rounds, str(kept.get(client, [])), line)
             kept.setdefault(client, []).append(int(round_))
 
+    def test_what_a_client_kept_of_an_attempt_that_came_to_nothing_is_forgotten(self):
+        class Unlucky(Means):
+            def fit(self, params, context):
+                import numpy as np
+
+                rounds = context.state.get("rounds", np.zeros(0, np.int64))
+                with open("log.txt", "a") as log:
+                    log.write(f"{context.task} {rounds.tolist()}\n")
+                context.state["rounds"] = np.append(rounds, context.round)
+                # Three of six are one too many: the attempt is abandoned, with the updates of the others.
+                if context.round in (2, 4) and any(first(f"failed-{context.round}-{which}") for which in range(3)):
+                    raise ValueError
+                return super().fit(params, context)
+
+        all_or_none = scenario(
+            run={"name": "virtual", "rounds": 6}, data={"partition": {"clients": 6}},
+            server={"clients_per_round": 4, "min_reports": 4},
+        )
+        run = rivulet.simulate(all_or_none, client_fn=Unlucky, workers=2)
+        self.assertEqual([row["status"] for row in run.history.rows("SELECT status FROM rounds")].count("abandoned"), 2)
+        given = dict(line.split(" ", 1) for line in (self.folder / "log.txt").read_text().splitlines())
+        kept = {}
+        tasks = run.history.rows("SELECT task_id, client_id, round, committed_round FROM client_rounds ORDER BY round, attempt")
+        for task in tasks:
+            if task["task_id"] in given:  # of an abandoned attempt some may never have begun
+                self.assertEqual(given[task["task_id"]], str(kept.get(task["client_id"], [])), task)
+            if task["committed_round"] is not None:
+                kept.setdefault(task["client_id"], []).append(task["round"])
+
+    def test_a_state_that_is_damaged_fails_its_task_by_name(self):
+        class Keeps(Means):
+            def fit(self, params, context):
+                context.state["round"] = params["means"][0] * 0 + context.round
+                return super().fit(params, context)
+
+        few = scenario(data={"partition": {"clients": 2}}, server={"clients_per_round": 2})
+        run = rivulet.simulate(few, client_fn=Keeps, workers=1, rounds=1)
+        (damaged, *_) = (self.folder / "rivulet.sqlite.models" / run.id / "python").iterdir()
+        damaged.write_bytes(b"nonsense")
+        with self.assertRaisesRegex(rivulet.RivuletError, "its state cannot be read") as raised:
+            rivulet.simulate(few, client_fn=Keeps, workers=1, rounds=2, resume=run, set={"server.min_reports": 2})
+        self.assertIn(f"{damaged} is no safetensors file", str(raised.exception.__cause__))
+
     def test_one_client_that_fails_is_a_failed_task(self):
         class Sometimes(Means):
             def fit(self, params, context):

@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::string_view kMagic = "RVRM";
 // 2: sites; 3: a buffer of leases; 4: replacement; 5: populations; 6: presence, pauses, leases that lapse;
-// 7: evaluations, steps, versions that overlap; times as what is left of them
-constexpr uint64_t kSnapshotVersion = 7;
+// 7: evaluations, steps, versions that overlap; times as what is left of them; 8: a pause, and who was sent away
+constexpr uint64_t kSnapshotVersion = 8;
 
 constexpr int64_t kNoTime = std::numeric_limits<int64_t>::min();
 
@@ -89,6 +89,7 @@ std::string RunMachine::Save(TimeMs now) const {
   w.Text(rules_.run_id);
   w.Integer(static_cast<int64_t>(phase_));
   w.Integer(stopping_);
+  w.Integer(paused_);
   w.Text(reason_);
   w.Integer(committed_round_);
   w.Integer(attempt_);
@@ -111,6 +112,7 @@ std::string RunMachine::Save(TimeMs now) const {
   names(members_.gone());
   names(members_.leaving());
   names(sitting_out_.in_order());
+  names(left_);
   w.Integer(static_cast<int64_t>(ordinals_.size()));
   for (const auto& [client_id, count] : ordinals_) {
     w.Text(client_id);
@@ -197,6 +199,7 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
   RIVULET_ASSIGN_OR_RETURN(RunMachine machine, Create(std::move(rules), {.population = std::move(population)}));
   machine.phase_ = static_cast<Phase>(r.UpTo(static_cast<int64_t>(Phase::kStopped)));
   machine.stopping_ = r.UpTo(1) == 1;
+  machine.paused_ = r.UpTo(1) == 1;
   machine.reason_ = r.Text();
   machine.committed_round_ = r.Integer();
   machine.attempt_ = r.Integer();
@@ -218,6 +221,7 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
   for (int64_t i = r.Count(); i > 0 && r.ok(); --i) leaving.push_back(r.Text());
   machine.members_.Restore(members, gone, leaving, drawn);
   for (int64_t i = r.Count(); i > 0 && r.ok(); --i) machine.sitting_out_.Add(r.Text());
+  for (int64_t i = r.Count(); i > 0 && r.ok(); --i) machine.left_.insert(r.Text());
   for (int64_t i = r.Count(); i > 0 && r.ok(); --i) {
     std::string client_id = r.Text();
     machine.ordinals_.emplace(std::move(client_id), r.Integer());
@@ -300,7 +304,8 @@ StatusOr<RunMachine> RunMachine::Resume(RunRules rules, std::string_view snapsho
   if (machine.evaluation_) machine.CloseBuffer(machine.evaluation_);
   machine.members_.EndBeside();
   machine.due_.assign(start.evaluations.begin(), start.evaluations.end());
-  machine.stopping_ = false;
+  machine.stopping_ = machine.paused_ = false;
+  machine.left_.clear();  // all of `start` are there, until they are sent away again
   machine.reason_.clear();
   machine.attempts_tried_ = 0;
   machine.first_ordinal_ = start.first_ordinal;

@@ -152,7 +152,7 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
   }
   RIVULET_RETURN_IF_ERROR(result.status);
   if (task.kind == TaskKind::kTrain && !pipeline_->transparent()) {
-    RIVULET_ASSIGN_OR_RETURN(result.parts, pipeline_->Apply(task, result.parts));
+    RIVULET_ASSIGN_OR_RETURN(result.parts, pipeline_->Apply(task, result.parts, result.declared));
   }
   if (keeps) {
     if (!lane.beside.empty()) AddToState(result.state, lane.beside);

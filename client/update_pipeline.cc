@@ -43,7 +43,8 @@ std::span<const NamedState> UpdatePipeline::Begin() {
 
 // Values are copied once, where a mechanism or what was left out is to change them: the trainer's memory is the model,
 // and what lies there is what a client keeps. A codec alone reads them where they are.
-StatusOr<std::vector<PartView>> UpdatePipeline::Apply(const Task& task, std::span<const PartView> parts) {
+StatusOr<std::vector<PartView>> UpdatePipeline::Apply(const Task& task, std::span<const PartView> parts,
+                                                      Scalars& declared) {
   std::vector<std::span<const FloatRun>> runs;
   std::vector<std::span<float>> values;
   for (Part& part : parts_) {
@@ -67,7 +68,7 @@ StatusOr<std::vector<PartView>> UpdatePipeline::Apply(const Task& task, std::spa
   }
   for (size_t i = 0; i < mechanisms_.size(); ++i) {
     Draws draws = DrawsOf(task, Purpose::kNoise, i);
-    RIVULET_RETURN_IF_ERROR(mechanisms_[i]->Apply(values, draws));
+    RIVULET_RETURN_IF_ERROR(mechanisms_[i]->Apply(values, draws, declared));
   }
   for (Part& part : parts_) {
     for (size_t i = 0; i < part.left_out.size(); ++i) part.values[i] += part.left_out[i];

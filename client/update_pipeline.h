@@ -39,7 +39,7 @@ class UpdatePipeline {
   // The parts of the plan's aggregation, in its order, as they are to be folded or sent: in memory of this pipeline, or
   // of the trainer, until the next call. `parts`: as the trainer left them. The same task gives the same, but for noise
   // of the system. INVALID_ARGUMENT: not the plan's parts. INTERNAL: no randomness.
-  StatusOr<std::vector<PartView>> Apply(const Task& task, std::span<const PartView> parts);
+  StatusOr<std::vector<PartView>> Apply(const Task& task, std::span<const PartView> parts, Scalars& declared);
 
  private:
   struct Part {

@@ -12,7 +12,7 @@ class Clip final : public Mechanism {
   explicit Clip(double norm) : norm_(norm) {}
 
   // Squares are summed in wire order and in double, so that every machine scales by the same number.
-  Status Apply(std::span<const std::span<float>> parts, Draws&) const override {
+  Status Apply(std::span<const std::span<float>> parts, Draws&, Scalars&) const override {
     double squares = 0;
     for (const std::span<float> part : parts) {
       for (const float value : part) squares += static_cast<double>(value) * value;

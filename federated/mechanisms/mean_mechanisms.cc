@@ -14,10 +14,11 @@ StatusOr<MeanMechanisms> MeanMechanisms::Create(std::span<const PieceSpec> piece
 }
 
 Status MeanMechanisms::Apply(int64_t version, std::span<const std::span<float>> parts) const {
+  Scalars none;
   for (size_t i = 0; i < mechanisms_.size(); ++i) {
     // No client is called "", so no client's noise has this stream.
     Draws draws(StreamFor(seed_, "", Purpose::kNoise, static_cast<uint32_t>(version)), static_cast<uint32_t>(i));
-    RIVULET_RETURN_IF_ERROR(mechanisms_[i]->Apply(parts, draws));
+    RIVULET_RETURN_IF_ERROR(mechanisms_[i]->Apply(parts, draws, none));
   }
   return absl::OkStatus();
 }

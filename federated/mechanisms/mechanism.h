@@ -16,6 +16,7 @@
 #include "engine/base/setting.h"
 #include "engine/base/status.h"
 #include "federated/settings/piece.h"
+#include "federated/tasks/task.h"
 
 namespace rivulet {
 
@@ -26,9 +27,10 @@ class Mechanism {
   // NOT_FOUND names the nearest; INVALID_ARGUMENT as Settings::Read.
   static StatusOr<std::unique_ptr<const Mechanism>> Create(const PieceSpec& piece);
   // Changes the values of one update, or of one mean, all its parts together. `draws`: the task's or the version's own
-  // stream, of nobody else. Values that are not finite stay so: whoever folds refuses them. INTERNAL: the system gives
-  // no randomness.
-  virtual Status Apply(std::span<const std::span<float>> parts, Draws& draws) const = 0;
+  // stream, of nobody else. `declared`: what the client says beside the update, to be read and added to; nothing of a
+  // mean. Values that are not finite stay so: whoever folds refuses them. INTERNAL: the system gives no randomness.
+  // INVALID_ARGUMENT: the task declares nothing of what this needs.
+  virtual Status Apply(std::span<const std::span<float>> parts, Draws& draws, Scalars& declared) const = 0;
   // Whether the same values and draws give the same once more; not so what draws from the system.
   virtual bool repeatable() const { return true; }
 };

@@ -55,7 +55,7 @@ class Noise final : public Mechanism {
  public:
   Noise(double deviation, bool seeded) : deviation_(deviation), seeded_(seeded) {}
 
-  Status Apply(std::span<const std::span<float>> parts, Draws& draws) const override {
+  Status Apply(std::span<const std::span<float>> parts, Draws& draws, Scalars&) const override {
     SecureNormals secure;
     for (const std::span<float> part : parts) {
       for (float& value : part) {

@@ -84,11 +84,47 @@ StatusOr<std::optional<Graph>> MixedGraph(const std::string& precision, const Gr
 // A graph's bytes; none of one that only runs.
 std::string BytesOf(const Graph& graph) { return graph.nodes().size() > 1 ? SerializeGraph(graph) : ""; }
 
+// A pass that says everything itself. It changes nothing, so that it has no graphs over flat variables.
+void AddMeasuringPass(const LocalPass& pass, proto::PassDef& message) {
+  for (const ModelInstance& instance : pass.models) {
+    proto::ModelInstanceDef& entry = *message.add_models();
+    entry.set_prefix(instance.prefix);
+    entry.set_buffer(instance.buffer);
+  }
+  if (pass.loss != nullptr) message.set_loss(SerializeGraph(*pass.loss));
+  for (const auto& [name, tensor] : pass.loss_inputs) {
+    proto::NamedTensor& input = *message.add_loss_inputs();
+    input.set_name(name);
+    input.set_tensor(tensor);
+  }
+  for (const PassScalar& scalar : pass.scalars) {
+    proto::PassScalarDef& entry = *message.add_scalars();
+    entry.set_name(scalar.name);
+    entry.set_tensor(scalar.tensor);
+    entry.set_sum(scalar.sum);
+  }
+  message.set_training(pass.training);
+  message.set_dataset(pass.dataset);
+  message.set_batch_size(pass.batch_size);
+  message.set_shuffle(pass.shuffle);
+  message.set_epochs(pass.epochs);
+}
+
 // The pass of a model whose graph clients run as `graph`. What `builder` leaves open scenario.client says. Passes begin
 // anew, each with its own slots and scalars of the same names, so that a plan has as many as its largest pass.
 Status AddPass(const PassBuilder& builder, const Scenario& scenario, const ModelDef& model, const Graph& graph,
                const ModelLayout& layout, proto::FlatNamesDef& flats, proto::PassDef& pass) {
   const ClientConfig& client = scenario.client;
+  if (builder.trains.empty()) {
+    LocalPass look;
+    look.models = builder.models;
+    look.training = false;
+    look.shuffle = false;
+    look.batch_size = builder.batch_size > 0 ? builder.batch_size : client.batch_size;
+    look.scalars.push_back({builder.reports, model.eval_loss});
+    AddMeasuringPass(look, pass);
+    return absl::OkStatus();
+  }
   RIVULET_ASSIGN_OR_RETURN(LocalRule rule, MakeLocalRule(client, layout, builder.gradient, builder.trains));
   if (client.loss_scale.kind != "none") {
     RIVULET_ASSIGN_OR_RETURN(*pass.mutable_loss_scale(), AddLossScale(client.loss_scale, rule));
@@ -149,32 +185,6 @@ void AddExternalPass(const ClientConfig& client, proto::PassDef& pass) {
   pass.set_dataset("train");
   pass.set_batch_size(client.batch_size);
   pass.set_epochs(client.epochs);
-}
-
-// A pass that says everything itself. It changes nothing, so that it has no graphs over flat variables.
-void AddMeasuringPass(const LocalPass& pass, proto::PassDef& message) {
-  for (const ModelInstance& instance : pass.models) {
-    proto::ModelInstanceDef& entry = *message.add_models();
-    entry.set_prefix(instance.prefix);
-    entry.set_buffer(instance.buffer);
-  }
-  if (pass.loss != nullptr) message.set_loss(SerializeGraph(*pass.loss));
-  for (const auto& [name, tensor] : pass.loss_inputs) {
-    proto::NamedTensor& input = *message.add_loss_inputs();
-    input.set_name(name);
-    input.set_tensor(tensor);
-  }
-  for (const PassScalar& scalar : pass.scalars) {
-    proto::PassScalarDef& entry = *message.add_scalars();
-    entry.set_name(scalar.name);
-    entry.set_tensor(scalar.tensor);
-    entry.set_sum(scalar.sum);
-  }
-  message.set_training(pass.training);
-  message.set_dataset(pass.dataset);
-  message.set_batch_size(pass.batch_size);
-  message.set_shuffle(pass.shuffle);
-  message.set_epochs(pass.epochs);
 }
 
 }  // namespace

@@ -23,7 +23,8 @@ inline constexpr int64_t kWholeBatch = 1 << 20;  // PassBuilder::batch_size: all
 struct PassBuilder {
   // Instances of the model, the one that is trained first.
   std::vector<ModelInstance> models = {{}};
-  // What the optimiser changes: the buffer of one of them, "params" or what the client keeps.
+  // What the optimiser changes: the buffer of one of them, "params" or what the client keeps. "": nothing. Such a pass
+  // looks at its data once and in their order, as an evaluation does, and only reports.
   std::string trains = "params";
   // What is differentiated, over what the instances give; null: the model's own training loss.
   std::function<Output(LossScope& f)> loss;

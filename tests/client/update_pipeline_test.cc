@@ -16,6 +16,8 @@
 namespace rivulet {
 namespace {
 
+Scalars told;  // beside an update, of which nothing here takes notice
+
 using ::testing::HasSubstr;
 using testing::LocalScenario;
 using testing::StatusIs;
@@ -74,7 +76,7 @@ TEST(UpdatePipeline, ClipsThenAddsNoiseThenEncodes) {
     const ThreeAndFour update(*plan);
     ASSERT_OK_AND_ASSIGN(const auto pipeline, UpdatePipeline::Create(*plan));
     EXPECT_FALSE(pipeline->transparent());
-    ASSERT_OK_AND_ASSIGN(const auto parts, pipeline->Apply(SomeTask(), {&update.part, 1}));
+    ASSERT_OK_AND_ASSIGN(const auto parts, pipeline->Apply(SomeTask(), {&update.part, 1}, told));
     ASSERT_EQ(parts.size(), 1u);
     EXPECT_EQ(parts[0].name, "delta");
     const auto elements = static_cast<size_t>(plan->layout()->update_elements());
@@ -109,7 +111,7 @@ TEST(UpdatePipeline, UpdateWithinTheBound_IsNotScaled) {
   const auto plan = testing::LocalPlan(scenario);
   const ThreeAndFour update(*plan);
   ASSERT_OK_AND_ASSIGN(const auto pipeline, UpdatePipeline::Create(*plan));
-  ASSERT_OK_AND_ASSIGN(const auto parts, pipeline->Apply(SomeTask(), {&update.part, 1}));
+  ASSERT_OK_AND_ASSIGN(const auto parts, pipeline->Apply(SomeTask(), {&update.part, 1}, told));
   EXPECT_EQ(ValuesOf(parts[0]), ValuesOf(update.part));
 }
 
@@ -119,7 +121,7 @@ TEST(UpdatePipeline, Noise_IsTheTasksOwn) {
   const auto apply = [&](const Task& task) {
     auto pipeline = UpdatePipeline::Create(*plan);
     EXPECT_OK(pipeline);
-    auto parts = (*pipeline)->Apply(task, {&update.part, 1});
+    auto parts = (*pipeline)->Apply(task, {&update.part, 1}, told);
     EXPECT_OK(parts);
     return ValuesOf((*parts)[0]);
   };
@@ -138,7 +140,7 @@ TEST(UpdatePipeline, SecureNoise_IsNeverTheSame) {
   ASSERT_OK_AND_ASSIGN(const auto pipeline, UpdatePipeline::Create(*plan));
   std::vector<std::vector<float>> drawn;
   for (int i = 0; i < 2; ++i) {
-    ASSERT_OK_AND_ASSIGN(const auto parts, pipeline->Apply(SomeTask(), {&update.part, 1}));
+    ASSERT_OK_AND_ASSIGN(const auto parts, pipeline->Apply(SomeTask(), {&update.part, 1}, told));
     drawn.push_back(ValuesOf(parts[0]));
   }
   EXPECT_NE(drawn[0], drawn[1]);
@@ -153,10 +155,10 @@ TEST(UpdatePipeline, NothingAsked_LeavesTheTrainersMemory) {
   ASSERT_OK_AND_ASSIGN(const auto pipeline, UpdatePipeline::Create(*plan));
   EXPECT_TRUE(pipeline->transparent());
   const ThreeAndFour update(*plan);
-  ASSERT_OK_AND_ASSIGN(const auto parts, pipeline->Apply(SomeTask(), {&update.part, 1}));
+  ASSERT_OK_AND_ASSIGN(const auto parts, pipeline->Apply(SomeTask(), {&update.part, 1}, told));
   EXPECT_EQ(parts[0].runs.data(), update.all.data());
   // The lists of views alone.
-  EXPECT_LE(testing::CountAllocations([&] { (void)pipeline->Apply(SomeTask(), {&update.part, 1}); }), 3);
+  EXPECT_LE(testing::CountAllocations([&] { (void)pipeline->Apply(SomeTask(), {&update.part, 1}, told); }), 3);
 }
 
 // A codec alone encodes from where the values lie, and its bytes are what is sent.
@@ -166,9 +168,9 @@ TEST(UpdatePipeline, CodecAlone_CopiesNothingButItsBytes) {
   const auto plan = testing::LocalPlan(scenario);
   ASSERT_OK_AND_ASSIGN(const auto pipeline, UpdatePipeline::Create(*plan));
   const ThreeAndFour update(*plan);
-  (void)pipeline->Apply(SomeTask(), {&update.part, 1});
-  EXPECT_LE(testing::CountAllocations([&] { (void)pipeline->Apply(SomeTask(), {&update.part, 1}); }), 3);
-  ASSERT_OK_AND_ASSIGN(const auto parts, pipeline->Apply(SomeTask(), {&update.part, 1}));
+  (void)pipeline->Apply(SomeTask(), {&update.part, 1}, told);
+  EXPECT_LE(testing::CountAllocations([&] { (void)pipeline->Apply(SomeTask(), {&update.part, 1}, told); }), 3);
+  ASSERT_OK_AND_ASSIGN(const auto parts, pipeline->Apply(SomeTask(), {&update.part, 1}, told));
   const std::string message = WriteUpdate(parts, {{"examples", 5}});
   const std::string_view bytes(reinterpret_cast<const char*>(parts[0].data.data()), parts[0].data.size());
   EXPECT_NE(message.find(bytes), std::string::npos);
@@ -181,7 +183,7 @@ TEST(UpdatePipeline, PartsOfAnotherPlan_AreRefused) {
   const float value = 1;
   const FloatRun run{&value, nullptr, 1};
   const PartView part{.name = "delta", .runs = {&run, 1}};
-  EXPECT_THAT(pipeline->Apply(SomeTask(), {&part, 1}),
+  EXPECT_THAT(pipeline->Apply(SomeTask(), {&part, 1}, told),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("training has left 1 elements of part 'delta'")));
 }
 

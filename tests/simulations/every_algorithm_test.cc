@@ -146,6 +146,7 @@ TEST_F(EveryAlgorithmTest, InItsLimit_IsFederatedAveragingToTheBit) {
       {"fedyogi", {{"beta1", 0.0}, {"beta2", 1.0}, {"tau", 1.0}, {"initial_accumulator", 0.0}}, "examples"},
       {"fedexp", {{"epsilon", 1e6}}, "examples"},
       {"feddyn", {{"alpha", 0.0}}, "uniform"},
+      {"q_fedavg", {{"q", 0.0}}, "uniform"},
       {"multi_krum", {{"byzantine", 0.0}}, "uniform"},
       {"reptile", {}, "uniform"},
       {"geometric_median", {{"iterations", int64_t{0}}}, "uniform"},

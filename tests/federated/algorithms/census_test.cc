@@ -47,6 +47,7 @@ const std::map<std::string, std::string>& OptionTests() {
       {"moon.temperature", "Moon.Temperature_IsHowHardTheyAreToldApart"},
       {"multi_krum.byzantine", "RobustRules.Byzantine_IsHowManyAreNotCounted"},
       {"norm_bound.bound", "RobustRules.Bound_IsTheLargestNormThatCounts"},
+      {"q_fedavg.q", "LocalTraining.Q_MakesTheModelFairer"},
       {"trimmed_mean.trim", "TrimmedMean.Trim_LeavesOutSoManyAtEitherEnd"},
   };
   return *tests;

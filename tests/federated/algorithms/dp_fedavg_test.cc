@@ -45,10 +45,11 @@ std::vector<float> PrivateMean(const Scenario& scenario, std::vector<TestUpdate>
   for (TestUpdate& update : updates) {
     Draws none(StreamFor(0, "", Purpose::kNoise), 0);
     const std::span<float> part = update.delta;
+    Scalars declared;
     for (const PieceSpec& piece : composition->mechanisms) {
       const auto mechanism = Mechanism::Create(piece);
       EXPECT_OK(mechanism);
-      EXPECT_OK((*mechanism)->Apply({&part, 1}, none));
+      EXPECT_OK((*mechanism)->Apply({&part, 1}, none, declared));
     }
     update.weight = 1;
     EXPECT_OK(aggregation->Take(update.view(), update.weights()));

@@ -36,7 +36,8 @@ class SparseClient {
     }
     const FloatRun run{delta.data(), nullptr, std::ssize(delta)};
     const PartView part{.name = "delta", .runs = {&run, 1}};
-    const auto parts = pipeline_->Apply(Task(), {&part, 1});
+    Scalars declared;
+    const auto parts = pipeline_->Apply(Task(), {&part, 1}, declared);
     EXPECT_OK(parts);
     if (!kept.empty()) state_ = WriteState(kept);
     const PartSpec& spec = plan_->aggregation().parts[0];

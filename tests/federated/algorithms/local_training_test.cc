@@ -1,5 +1,5 @@
-// FedNova, FedExP, FedDyn, MimeLite, FedSGD, FedPer and FedRep: three rounds of each are what NumPy computes in float64
-// (reference/local_training.py); the limits that are federated averaging; what each option does.
+// FedNova, FedExP, FedDyn, MimeLite, FedSGD, q-FedAvg, signSGD, FedPer and FedRep: three rounds of each are what NumPy
+// computes in float64 (reference/local_training.py); the limits that are federated averaging; what each option does.
 #include "engine/models/freeze.h"
 #include "federated/aggregation/measured_scalar.h"
 #include "tests/federated/algorithms/pixel_rounds.h"
@@ -28,7 +28,9 @@ TEST(LocalTraining, ThreeRounds_AreNumPysInDouble) {
                                                         {"fedexp", {{"epsilon", 1e-3}}},
                                                         {"feddyn", {{"alpha", 0.3}}},
                                                         {"mimelite", {{"beta", 0.6}}},
-                                                        {"fedsgd", {}}};
+                                                        {"fedsgd", {}},
+                                                        {"q_fedavg", {{"q", 1.5}}},
+                                                        {"signsgd", {}}};
   for (const auto& [algorithm, values] : options) {
     SCOPED_TRACE(algorithm);
     Scenario scenario = PixelScenario("");
@@ -98,6 +100,7 @@ TEST(LocalTraining, InTheirLimits_AreFederatedAveragingToTheBit) {
     uniform.server.weights = "uniform";
     EXPECT_EQ(Ran("feddyn", {{"alpha", 0.0}}, scenario).versions, Ran("fedavg", {}, uniform).versions);
     EXPECT_EQ(Ran("mimelite", {{"beta", 0.0}}, scenario).versions, Ran("fedavg", {}, uniform).versions);
+    EXPECT_EQ(Ran("q_fedavg", {{"q", 0.0}}, scenario).versions, Ran("fedavg", {}, uniform).versions);
     Scenario whole = scenario;
     whole.client.epochs = 1;
     whole.client.batch_size = 100;
@@ -161,6 +164,48 @@ TEST(LocalTraining, Beta_IsHowMuchOfTheMomentumStays) {
   for (size_t i = 0; i < half.size(); ++i) EXPECT_FLOAT_EQ(half[i], 2 * quarter[i]) << i;
 }
 
+// The spread of the losses of all clients, of the model after three rounds.
+TEST(LocalTraining, Q_MakesTheModelFairer) {
+  const auto spread = [](double q) {
+    const PixelRounds run = Ran("q_fedavg", {{"q", q}});
+    double least = std::numeric_limits<double>::infinity(), most = 0;
+    for (int client = 0; client < 3; ++client) {
+      const auto trainer = Trainer::Create(std::make_shared<PassPrograms>(run.plan));
+      const auto decoder = ExampleDecoder::Create(run.plan->features());
+      const DatasetExamples examples(std::make_shared<testing::MemoryDataset>(testing::FourPixelRecords(
+                                         client, testing::kPixelExamples[static_cast<size_t>(client)])),
+                                     std::nullopt, *decoder);
+      Task task;
+      task.id = "run-r4-a1-a-0";
+      const LaneTask lane{&task, "a", run.server.model.get(), &examples};
+      const auto results = (*trainer)->Train({&lane, 1});
+      EXPECT_OK(results);
+      const double loss = results->at(0).declared.at("initial_loss");
+      least = std::min(least, loss);
+      most = std::max(most, loss);
+    }
+    return most - least;
+  };
+  EXPECT_LT(spread(5), spread(0));
+}
+
+// However large a client's gradient is, it has one vote; and where votes are even, a weight stays.
+TEST(LocalTraining, SignSgd_MovesEveryWeightByOneLengthOrNot) {
+  Scenario scenario = PixelScenario("signsgd");
+  scenario.server.learning_rate = 0.25;
+  ASSERT_OK_AND_ASSIGN(const PixelRounds run, RunPixels(scenario, 1));
+  const std::vector<float> base = testing::WeightsOfModel(*testing::FourPixelsBase(*run.plan));
+  const std::vector<float> now = testing::WeightsOfModel(*run.server.model);
+  int moved = 0, stayed = 0;
+  for (size_t i = 0; i < base.size(); ++i) {
+    const double move = std::abs(static_cast<double>(now[i]) - base[i]);
+    EXPECT_TRUE(move == 0 || std::abs(move - 0.25) < 1e-6) << i << " " << move;
+    ++(move == 0 ? stayed : moved);
+  }
+  EXPECT_GT(moved, 0);
+  EXPECT_GT(stayed, 0) << "two clients are of two minds somewhere";
+}
+
 TEST(LocalTraining, WhatTheyCannotDo_IsRefusedByItsKey) {
   Scenario adam = PixelScenario("fednova");
   adam.client.optimizer.kind = "adam";
@@ -170,9 +215,15 @@ TEST(LocalTraining, WhatTheyCannotDo_IsRefusedByItsKey) {
   Scenario unknown = PixelScenario("feddyn");
   unknown.data.partition.clients = 0;
   EXPECT_THAT(ErrorOf(RunPixels(unknown, 1)), HasSubstr("data.partition.clients"));
-  Scenario piped = PixelScenario("fedsgd");
-  piped.client.input_graph = "input.pb";
-  EXPECT_THAT(ErrorOf(RunPixels(piped, 1)), HasSubstr("client.input_graph"));
+  for (const char* algorithm : {"fedsgd", "signsgd"}) {
+    Scenario piped = PixelScenario(algorithm);
+    piped.client.input_graph = "input.pb";
+    EXPECT_THAT(ErrorOf(RunPixels(piped, 1)), HasSubstr("client.input_graph"));
+  }
+  ASSERT_OK_AND_ASSIGN(const ModelLayout statistics, ModelLayout::Create(std::vector<VariableSpec>{
+                                                         {"w", {DType::kFloat32, {7}}, Segment::kTrainable},
+                                                         {"mean", {DType::kFloat32, {2}}, Segment::kShared}}));
+  EXPECT_THAT(ErrorOf(Compose(PixelScenario("q_fedavg"), statistics)), HasSubstr("running statistics of this model"));
 }
 
 // Whoever folds measures it: what a client says of that name is nobody's concern.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "client/pass_programs.h"
+#include "client/update_pipeline.h"
 #include "federated/aggregation/aggregation.h"
 #include "federated/algorithms/algorithm.h"
 #include "federated/random/streams.h"
@@ -52,6 +53,7 @@ inline StatusOr<PixelRounds> RunPixels(const Scenario& scenario, int rounds, con
   RIVULET_ASSIGN_OR_RETURN(run.server, FirstState(FourPixelsBase(*run.plan), *optimizer));
   RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(run.plan->features()));
   RIVULET_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(std::make_shared<PassPrograms>(run.plan)));
+  RIVULET_ASSIGN_OR_RETURN(const auto pipeline, UpdatePipeline::Create(*run.plan));
   for (int round = 0; round < rounds; ++round) {
     std::vector<AlignedBuffer> broadcasts;
     std::vector<const AlignedBuffer*> sent;
@@ -72,6 +74,9 @@ inline StatusOr<PixelRounds> RunPixels(const Scenario& scenario, int rounds, con
       const LaneTask lane{&task, "a", run.server.model.get(), &examples, run.kept[client], sent};
       RIVULET_ASSIGN_OR_RETURN(std::vector<LocalResult> results, trainer->Train({&lane, 1}));
       RIVULET_RETURN_IF_ERROR(results[0].status);
+      if (!pipeline->transparent()) {
+        RIVULET_ASSIGN_OR_RETURN(results[0].parts, pipeline->Apply(task, results[0].parts, results[0].declared));
+      }
       RIVULET_ASSIGN_OR_RETURN(const Weights weights, WeightsOf(aggregation->spec(), results[0].declared, {}));
       RIVULET_RETURN_IF_ERROR(aggregation->Fold({task.id, round, results[0].parts, results[0].declared}, weights));
       run.kept[client] = results[0].state;

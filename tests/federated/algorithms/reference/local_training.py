@@ -1,11 +1,12 @@
 """Three rounds of algorithms that say how clients train, or how far the server goes, in float64: FedNova (Wang et al.
 2020, arXiv:2007.07481), FedExP (Jhunjhunwala et al. 2023, arXiv:2301.09604), FedDyn (Acar et al. 2021, arXiv:2111.04263),
-MimeLite (Karimireddy et al. 2021, arXiv:2008.03606), FedSGD (McMahan et al. 2017, arXiv:1602.05629) and FedRep (Collins et
-al. 2021, arXiv:2102.07078) with biases that begin at zero and are each client's own.
+MimeLite (Karimireddy et al. 2021, arXiv:2008.03606), FedSGD (McMahan et al. 2017, arXiv:1602.05629), q-FedAvg (Li et al.
+2020, arXiv:1905.10497), signSGD with majority vote (Bernstein et al. 2018, arXiv:1802.04434) and FedRep (Collins et al.
+2021, arXiv:2102.07078) with biases that begin at zero and are each client's own.
 
 Prints the fifteen parameters of a softmax regression of four pixels, a number a line:
 
-    for name in fednova fedexp feddyn mimelite fedsgd fedrep; do python3 local_training.py $name > $name.txt; done
+    for name in fednova fedexp feddyn mimelite fedsgd q_fedavg signsgd fedrep; do python3 local_training.py $name > $name.txt; done
 """
 import sys
 
@@ -73,6 +74,25 @@ def mimelite(w, cohort, p, kept, beta=0.6):
 
 def fedsgd(w, cohort, p, kept):
     return w - SERVER_RATE * RATE * sum(pk * gradient(w, *data(client)) for pk, client in zip(p, cohort))
+
+
+def loss(v, x, y):
+    logits = x @ v[:12].reshape(4, 3) + v[12:]
+    p = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return -np.log((p / p.sum(axis=1, keepdims=True))[np.arange(len(y)), y]).mean()
+
+
+def q_fedavg(w, cohort, p, kept, q=1.5):
+    steps, h, lipschitz = np.zeros(15), 0, 1 / RATE
+    for client in cohort:
+        f, delta = loss(w, *data(client)) + 1e-10, lipschitz * -train(client, w)[0]
+        steps += f**q * delta
+        h += q * f**(q - 1) * (delta**2).sum() + lipschitz * f**q
+    return w - SERVER_RATE * steps / h
+
+
+def signsgd(w, cohort, p, kept):
+    return w - SERVER_RATE * np.sign(sum(np.sign(gradient(w, *data(client))) for client in cohort))
 
 
 def fedrep(w, cohort, p, kept, head_epochs=3):

@@ -1,0 +1,57 @@
+// q-FedAvg (Li et al. 2020, arXiv:1905.10497, algorithm 2): clients count the more, the worse the model is for them, so
+// that it becomes good for all rather than in the mean. With F_k = F_k(w) the loss of the model that a client was
+// given, Δ_k = w_k − w what its training changed, and L = 1 / client.optimizer.learning_rate, as the paper sets it,
+//
+//   w ← w + server.learning_rate · Σ_k F_k^q Δ_k / Σ_k (F_k^q + q L F_k^(q − 1) ‖Δ_k‖²)
+//
+// which is the paper's step with both its sums over L. Weights of many magnitudes are no whole numbers: the values
+// carry them (federated/mechanisms/fair.cc), and the sum of what they are divided by is declared. Sums have an absolute
+// resolution (server.value_bits), so that losses far below 1 and a large q leave few digits. q = 0 is federated
+// averaging with uniform weights, to the bit.
+#include "federated/algorithms/algorithm.h"
+
+namespace rivulet {
+namespace {
+
+constexpr char kFairWeight[] = "fair_weight";
+
+Setting Fairness() {
+  Setting q = Float("q", 1, "How much more a client of a higher loss counts; 0: not at all.").Between(0, 10);
+  q.example = "0.1";
+  return q;
+}
+
+StatusOr<Composition> QFedAvg(const AlgorithmContext& context) {
+  const Scenario& scenario = context.scenario;
+  if (context.layout.elements(Segment::kShared) > 0) {
+    return InvalidArgument(
+        "[algorithm] name = \"q_fedavg\" divides what clients changed by their losses, and the running statistics of "
+        "this model (batch_norm) are averaged; take a model without them, or \"fedavg\"");
+  }
+  RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));
+  // Behind the training, so that its draws are those of federated averaging.
+  PassBuilder look;
+  look.models = {{.buffer = "base_params"}};
+  look.trains = "";
+  look.reports = "initial_loss";
+  composition.passes.push_back(std::move(look));
+  composition.mechanisms = {
+      {"fair", {{"q", context.settings.number("q")}, {"learning_rate", scenario.client.optimizer.learning_rate}}}};
+  PartSpec delta = {.value_bits = static_cast<int>(scenario.server.value_bits), .weigh = "one"};
+  delta.denominator = {.kind = Denominator::Kind::kScalar, .scalar = kFairWeight};
+  composition.aggregation.parts = {std::move(delta)};
+  composition.aggregation.scalars = {{kFairWeight, "one"}};
+  return composition;
+}
+
+RIVULET_ALGORITHM(
+    q_fedavg_registration, "q_fedavg", "Li et al. 2020, arXiv:1905.10497, algorithm 2",
+    "Federated averaging that is fairer to clients: those for whom the model is worse count more, by a power of their "
+    "loss. Clients measure the model that they were given, too.",
+    {Fairness()}, QFedAvg,
+    "L = 1 / client.optimizer.learning_rate\n"
+    "h_k = F_k(w)^q + q · L · F_k(w)^(q − 1) · ‖w_k − w‖²\n"
+    "w ← w + server.learning_rate · Σ_k F_k(w)^q · (w_k − w) / Σ_k h_k");
+
+}  // namespace
+}  // namespace rivulet

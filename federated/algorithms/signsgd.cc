@@ -1,0 +1,47 @@
+// SignSGD with majority vote (Bernstein et al. 2018, arXiv:1802.04434, algorithm 3): each client sends of the gradient
+// of all its examples which way every weight should go, and the server moves every weight by the same length, the way
+// that most want. A client can turn no more than its own vote, whatever it sends:
+//
+//   w ← w − server.learning_rate · sign( Σ_k sign(∇F_k(w)) )
+//
+// Where as many want it one way as the other, a weight stays (federated/server_optimizers/majority.cc). Votes are −1, 0
+// and 1; running statistics are averaged.
+#include "federated/algorithms/algorithm.h"
+
+namespace rivulet {
+namespace {
+
+constexpr char kVote[] = "update/vote";
+
+StatusOr<Composition> SignSgd(const AlgorithmContext& context) {
+  if (!context.scenario.client.input_graph.empty()) {
+    return InvalidArgument(
+        "[algorithm] name = \"signsgd\" takes the gradient of all of a client's examples in one batch, and "
+        "client.input_graph makes batches of its own; leave that out");
+  }
+  RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));
+  PassBuilder& pass = composition.passes[0];
+  pass.epochs = 1;
+  pass.batch_size = kWholeBatch;
+  // A step that goes nowhere: the sign of its gradient is kept, and nothing of it taken.
+  pass.gradient = [](FlatScope& f) {
+    f.Assign(kVote, f.scope().Op("Sign", {f.Scale(-1, f.grads())}));
+    return f.Scale(0, f.grads());
+  };
+  composition.parts["delta"] = {.from = kVote, .less = ""};
+  composition.aggregation.parts = {
+      {.value_bits = static_cast<int>(context.scenario.server.value_bits), .weigh = "one"}};
+  composition.server_optimizer = {"majority"};
+  return composition;
+}
+
+RIVULET_ALGORITHM(
+    signsgd_registration, "signsgd", "Bernstein et al. 2018, arXiv:1802.04434, algorithm 3",
+    "One step a round in which clients vote which way every weight goes: all count the same, however large their "
+    "gradients are, so that few of them can do little harm. `server.learning_rate` is how far every weight goes; 0.001 "
+    "is "
+    "a good beginning.",
+    {}, SignSgd, "w ← w − server.learning_rate · sign(Σ_k sign(∇F_k(w)))");
+
+}  // namespace
+}  // namespace rivulet

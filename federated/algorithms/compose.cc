@@ -122,6 +122,26 @@ Status CheckLeavesTrainingAlone(const Scenario& scenario, const Composition& com
       scenario.algorithm.name);
 }
 
+// The version, trained as any client would that knew of no algorithm, is measured as each one's own.
+Status FineTune(const Scenario& scenario, const ModelDef& model, const ModelLayout& layout, Composition& composition) {
+  if (!composition.personal.empty() || layout.elements(Segment::kLocal) > 0) {
+    return InvalidArgument(
+        "clients have models or layers of their own, which they measure as they are (personal/…); set "
+        "evaluation.fine_tune_epochs to 0");
+  }
+  if (!model.has_graph()) {
+    return InvalidArgument(
+        "clients of a model without a graph (model.arrays) measure it in their own way; set "
+        "evaluation.fine_tune_epochs to 0");
+  }
+  PassBuilder tune;
+  tune.epochs = scenario.evaluation.fine_tune_epochs;
+  tune.reports = "personal/train_loss";
+  composition.adaptation = {std::move(tune)};
+  composition.personal = "params";
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 StatusOr<std::shared_ptr<const Plan>> ComposePlan(const Scenario& scenario, const ModelDef& model) {
@@ -133,6 +153,9 @@ StatusOr<std::shared_ptr<const Plan>> ComposePlan(const Scenario& scenario, cons
     return InvalidArgument(
         "the model has local variables, of which no version has values to be measured with; set evaluation.every to 0, "
         "and evaluation.federated_every to have clients measure it with their own");
+  }
+  if (evaluation.fine_tune_epochs > 0) {
+    RIVULET_RETURN_IF_ERROR(FineTune(scenario, model, layout, composition));
   }
   if (evaluation.federated_every > 0) {
     RIVULET_ASSIGN_OR_RETURN(composition.evaluation, FederatedEvaluation(model, composition, evaluation.batch_size));

@@ -260,7 +260,14 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
   if (!composition.evaluation.empty()) {
     proto::LocalProgramDef& evaluation = *plan.add_programs();
     evaluation.set_kind(static_cast<int32_t>(TaskKind::kEvaluate));
-    for (const LocalPass& pass : composition.evaluation) AddMeasuringPass(pass, *evaluation.add_passes());
+    for (const LocalPass& pass : composition.evaluation) {
+      const bool last = &pass == &composition.evaluation.back();
+      for (size_t i = 0; last && i < composition.adaptation.size(); ++i) {
+        RIVULET_RETURN_IF_ERROR(AddPass(composition.adaptation[i], scenario, model, graph, layout,
+                                        *plan.mutable_flats(), *evaluation.add_passes()));
+      }
+      AddMeasuringPass(pass, *evaluation.add_passes());
+    }
   }
 
   for (const PieceSpec& piece : composition.mechanisms) {

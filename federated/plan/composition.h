@@ -60,9 +60,10 @@ struct Composition {
   // The flat variable that is a client's own model, which measuring a version then measures too; "": it has none. Where
   // the model has local variables it is "params", whatever stands here.
   std::string personal;
-  AggregationSpec aggregation;        // how updates are summed, with the bounds that the plan states
-  std::vector<LocalPass> evaluation;  // of a task that measures a version; empty: the plan has none
-  std::vector<PieceSpec> mechanisms;  // what is done to an update before it is encoded
+  std::vector<PassBuilder> adaptation;  // what a client runs before it measures that; nothing of it is kept
+  AggregationSpec aggregation;          // how updates are summed, with the bounds that the plan states
+  std::vector<LocalPass> evaluation;    // of a task that measures a version; empty: the plan has none
+  std::vector<PieceSpec> mechanisms;    // what is done to an update before it is encoded
   // What is done to the means before the server takes a step with them (federated/mechanisms/mean_mechanisms.h), and
   // what becomes of them. No plan says it, as clients have nothing to do with it.
   std::vector<PieceSpec> mean_mechanisms;

@@ -166,6 +166,7 @@ struct EvaluationConfig {
   int64_t batch_size = 100;
   int64_t federated_every = 0;    // versions that clients measure; 0: none; the last is always measured unless 0
   int64_t federated_clients = 0;  // that measure one; 0: as many as train
+  int64_t fine_tune_epochs = 0;   // after which a client measures it once more; 0: it does not
 };
 
 struct Scenario {

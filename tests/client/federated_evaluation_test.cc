@@ -146,5 +146,63 @@ TEST(FederatedEvaluation, MetricThatIsNoRate_IsAMean) {
   EXPECT_EQ(measured.sums.at("evaluate/steps"), measured.sums.at("evaluate/loss"));
 }
 
+// Fitted for two epochs: the figures of the model that two epochs of training make, to the bit, and those of the
+// version beside them.
+TEST(FineTuning, IsMeasuredAsTheModelThatTrainingMakes) {
+  Scenario scenario = LocalScenario();
+  scenario.client.epochs = 2;
+  scenario.client.batch_size = 5;
+  scenario.client.shuffle = false;
+  scenario.evaluation.federated_every = 1;
+  scenario.evaluation.batch_size = 10;
+  const auto plain = testing::LocalPlan(scenario);
+  scenario.evaluation.fine_tune_epochs = 2;
+  const auto tuning = testing::LocalPlan(scenario);
+  const auto base = PatternModel(*plain);
+  const auto data = std::make_shared<MemoryDataset>(DigitRecords(23));
+  const auto run = [&](const std::shared_ptr<const Plan>& plan, const Model& from, TaskKind kind) {
+    const auto decoder = ExampleDecoder::Create(plan->features());
+    const DatasetExamples examples(data, std::nullopt, *decoder);
+    const auto trainer = Trainer::Create(std::make_shared<PassPrograms>(plan));
+    Task task = MeasuringTask("a");
+    task.kind = kind;
+    const LaneTask lane{&task, "a", &from, &examples};
+    auto results = (*trainer)->Train({&lane, 1});
+    EXPECT_OK(results);
+    EXPECT_OK(results->at(0).status);
+    std::vector<float> delta;
+    for (const PartView& part : results->at(0).parts) {
+      for (const FloatRun& values : part.runs) {
+        for (int64_t i = 0; i < values.count; ++i) delta.push_back(ValueOf(values, i));
+      }
+    }
+    return std::pair(results->at(0).declared, delta);
+  };
+  const auto [tuned, nothing] = run(tuning, *base, TaskKind::kEvaluate);
+  EXPECT_TRUE(nothing.empty()) << "nothing of it is sent";
+  EXPECT_FALSE(tuning->measures_state());
+  const Scalars measured = run(plain, *base, TaskKind::kEvaluate).first;
+  EXPECT_EQ(tuned.at("evaluate/loss"), measured.at("evaluate/loss"));
+  const auto [trained, delta] = run(plain, *base, TaskKind::kTrain);
+  EXPECT_EQ(tuned.at("personal/train_loss"), trained.at("train_loss"));
+  EXPECT_LT(tuned.at("personal/loss"), tuned.at("evaluate/loss"));
+  auto after = std::make_shared<Model>(plain->layout());
+  size_t next = 0;
+  for (const Slice& slice : plain->layout()->slices()) {
+    const auto from = base->tensor(slice).flat<float>(), to = after->tensor(slice).flat<float>();
+    for (size_t i = 0; i < to.size(); ++i) to[i] = from[i] + delta[next++];
+  }
+  EXPECT_NEAR(tuned.at("personal/loss"), run(plain, *after, TaskKind::kEvaluate).first.at("evaluate/loss"), 1e-6);
+}
+
+TEST(FineTuning, WhereClientsHaveTheirOwn_IsRefusedByItsKey) {
+  Scenario scenario = LocalScenario();
+  scenario.evaluation.federated_every = 1;
+  scenario.evaluation.fine_tune_epochs = 1;
+  scenario.algorithm.name = "ditto";
+  EXPECT_THAT(testing::ErrorOf(ComposePlan(scenario, *Preset(scenario.model.preset))),
+              ::testing::HasSubstr("evaluation.fine_tune_epochs to 0"));
+}
+
 }  // namespace
 }  // namespace rivulet

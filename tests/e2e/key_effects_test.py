@@ -618,6 +618,15 @@ class KeyEffects(RivuletTest):
     def test_evaluation__federated_clients(self):
         self.assertEqual(self.measured({"evaluation.federated_every": 4, "evaluation.federated_clients": 2}), [(4, 2), (5, 2)])
 
+    def test_evaluation__fine_tune_epochs(self):
+        losses = []
+        for epochs in (0, 1, 5):
+            db = f"fine-{epochs}.sqlite"
+            self.simulate("--rounds", 2, *self.sets({"evaluation.federated_every": 2, "evaluation.fine_tune_epochs": epochs}), db=db)
+            losses += self.query("SELECT value FROM metrics WHERE scope = 'federated' AND name = 'personal/loss'", db=db)
+        self.assertEqual(len(losses), 2)
+        self.assertLess(losses[1], losses[0])
+
     def test_evaluation__batch_size(self):
         whole, one = (dict((name, value) for _, name, value in self.central(self.outcome({"evaluation.batch_size": size})[1]))
                       for size in (16, 1))

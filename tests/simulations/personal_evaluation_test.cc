@@ -17,6 +17,19 @@ class PersonalEvaluationTest : public CountingTest {
     return scenario;
   }
 
+  // Two labels for each image, of which a client mostly has one: its own model learns which, and the one that all share
+  // cannot.
+  std::string WritePairs() {
+    std::vector<std::string> pairs;
+    for (int i = 0; i < 205; ++i) {
+      const int label = i % 10;
+      std::string image(784, '\x14');
+      std::fill_n(image.begin() + label / 2 * 150, 150, '\x7f');
+      pairs.push_back(DigitExample(image, label));
+    }
+    return WriteRecords("pairs.tfrecord", pairs);
+  }
+
   // "3 client-00002 personal/loss 0.25": what clients have measured; of the versions from `from_round` on.
   std::vector<std::string> MeasuredBy(const std::string& db, int64_t from_round = 0) {
     std::vector<std::string> lines;
@@ -91,18 +104,9 @@ TEST_F(PersonalEvaluationTest, PersonalLayers_SameFiguresHoweverItIsRun) {
   EXPECT_FALSE(last.contains("evaluate/accuracy")) << "no version has the layers that clients keep";
 }
 
-// Two labels for each image, of which a client mostly has one: its own model learns which, and the one that all share
-// cannot.
 TEST_F(PersonalEvaluationTest, Ditto_OwnModelsAreBetterWhereLabelsAreSkewed) {
   Scenario scenario = SkewedScenario();
-  std::vector<std::string> pairs;
-  for (int i = 0; i < 205; ++i) {
-    const int label = i % 10;
-    std::string image(784, '\x14');
-    std::fill_n(image.begin() + label / 2 * 150, 150, '\x7f');
-    pairs.push_back(DigitExample(image, label));
-  }
-  scenario.data.train = WriteRecords("pairs.tfrecord", pairs);
+  scenario.data.train = WritePairs();
   scenario.run.rounds = 12;
   scenario.evaluation.federated_every = 12;
   scenario.evaluation.federated_clients = 12;
@@ -134,6 +138,25 @@ TEST_F(PersonalEvaluationTest, WhoHasTrainedNone_IsMeasuredWithTheSharedModel) {
   }
   EXPECT_EQ(own, 4);
   EXPECT_EQ(Federated("a.sqlite", 1).at("personal/trained"), 4.0 / 12);
+}
+
+// A model that nobody keeps: each client fits the version to its own digits, and measures that.
+TEST_F(PersonalEvaluationTest, FineTuned_IsBetterWhereLabelsAreSkewedAndTheSameForAnyWorkers) {
+  Scenario scenario = SkewedScenario();
+  scenario.data.train = WritePairs();
+  scenario.algorithm = {.name = "fedavg"};
+  const Trace plain = Simulate(scenario, 2, "plain.sqlite");
+  scenario.evaluation.fine_tune_epochs = 2;
+  const Trace one = Simulate(scenario, 1, "1.sqlite");
+  ASSERT_OK(one.status);
+  EXPECT_EQ(one.digests, plain.digests) << "training hears nothing of it";
+  EXPECT_EQ(Simulate(scenario, 3, "3.sqlite").digests, one.digests);
+  EXPECT_EQ(MeasuredBy("3.sqlite"), MeasuredBy("1.sqlite"));
+  EXPECT_EQ(BySites(scenario, "sites.sqlite").digests, one.digests);
+  EXPECT_EQ(MeasuredBy("sites.sqlite"), MeasuredBy("1.sqlite"));
+  const std::map<std::string, double> last = Federated("1.sqlite", 6);
+  EXPECT_GT(last.at("personal/accuracy"), last.at("evaluate/accuracy") + 0.1);
+  EXPECT_FALSE(last.contains("personal/trained"));
 }
 
 }  // namespace

@@ -300,6 +300,10 @@ std::vector<Effect> Effects() {
        "9",
        [](auto& s) { return s.evaluation.federated_clients == 9; },
        {{"evaluation.federated_every", "1"}}},
+      {"evaluation.fine_tune_epochs",
+       "3",
+       [](auto& s) { return s.evaluation.fine_tune_epochs == 3; },
+       {{"evaluation.federated_every", "1"}}},
   };
 }
 

@@ -136,7 +136,9 @@ void RunMachine::Route(const std::string& client_id, const std::string& via, Tim
   const std::string before = members_.via(client_id);
   members_.SetVia(client_id, via);
   for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
-    const auto slot = Open(kind) != nullptr ? book_.OfClient(client_id, kind) : std::nullopt;
+    // What was out before a restart is there before the first event opens its attempt again.
+    const bool open = Open(kind) != nullptr || (resumed_ && kind == TaskKind::kTrain);
+    const auto slot = open ? book_.OfClient(client_id, kind) : std::nullopt;
     if (!slot || book_.at(*slot).resolved()) continue;
     book_.SetVia(*slot, via);
     const Lease& lease = book_.at(*slot);

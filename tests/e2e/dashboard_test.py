@@ -133,7 +133,7 @@ class Dashboard(RivuletTest):
             self.assertIn(f"/round?run={run_id}&round={row[0]}", client_page.links)
             self.assertIn(f"{row[1]:.4f}", client_page.text)
         model = self.page(f"/model?run={run_id}")
-        self.assertIn("0, 1, 2, 3, 4", model.text)
+        self.assertIn("1, 2, 3, 4", model.text)
         self.assertIn("norm of each layer", model.text)
         labels = self.page(f"/labels?run={run_id}")
         self.assertIn("6 clients", labels.text)

@@ -270,7 +270,7 @@ class Progress(RunsTest):
         simulate = ("simulate", self.scenario, "--db", self.path("runs.sqlite"))
         quiet = self.run_rivulet(*simulate, "--quiet", code=0)
         self.assertEqual(quiet.err, "")
-        self.assertIn("model digest", quiet.out.replace("_", " "))
+        self.assertIn("test accuracy", quiet.out)
         told = [json.loads(line) for line in self.run_rivulet(*simulate, "--progress", "json", code=0).err.splitlines()]
         rounds = [line for line in told if line["progress"] == "round"]
         self.assertEqual([line["round"] for line in rounds], [1, 2, 3, 4])

@@ -19,7 +19,10 @@ a { color: var(--link); } a:focus-visible, input:focus-visible, button:focus-vis
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .7rem; text-align: left; border-bottom: 1px solid var(--line); vertical-align: top; }
 thead th { background: var(--head); position: sticky; top: 0; white-space: nowrap; }
-.n { text-align: right; white-space: nowrap; }
+.n { text-align: right; }
+/* A wide table is pushed sideways in its place; only its last column, with sentences, breaks its lines. */
+th, td { white-space: nowrap; } td:last-child { white-space: normal; } .scroll td:last-child:not(.n) { min-width: 14rem; }
+td { overflow-wrap: anywhere; }
 .facts th { font-weight: normal; color: var(--faint); } .facts b { font-weight: normal; }
 .status { white-space: nowrap; } .finished { color: var(--good); } .failed, .interrupted { color: var(--bad); }
 .curves { display: flex; flex-wrap: wrap; gap: 1rem; } figure { margin: 0; flex: 1 1 26rem; max-width: 45rem; }

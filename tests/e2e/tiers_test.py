@@ -131,6 +131,23 @@ class Tiers(RivuletTest):
             self.ends(client)
         self.assertIn(f"refused client '{self.names[0]}'", "".join(self.logs["coordinator"]))
 
+    def test_coordinator_that_is_killed_and_resumed_finds_its_clients_through_the_tier(self):
+        self.write("list", "\n".join(self.names) + "\n")
+        long = ["--set", "client.epochs=80", "--clients", "list"]
+        expected = self.simulated(*long[:2])
+        coordinator, root = self.start_coordinator("--tiers", *long)
+        north, address = self.start_tier("north", root)
+        clients = [self.start_client(name, address) for name in self.names]
+        self.wait_for(lambda: self.committed(DB) >= 2, "the second commit")
+        coordinator.kill()
+        coordinator.wait()
+        coordinator, _ = self.listening("again", "coordinator", self.scenario, "--listen", root, "--insecure", "--db", DB, *RUN,
+                                        "--tiers", *long, "--resume", "latest")
+        self.ends(coordinator, "again")
+        self.assertLessEqual({north.poll(), *(client.poll() for client in clients)}, {0, None})
+        self.assertEqual(self.digests(DB), expected)
+        self.assertEqual(self.ways(), {"north"})
+
     def test_tier_that_is_stopped_ends_cleanly(self):
         coordinator, root = self.start_coordinator("--tiers")
         north, _ = self.start_tier("north", root)

@@ -55,8 +55,11 @@ struct Sha256::State {
   std::unique_ptr<EVP_MD_CTX, Free> context{EVP_MD_CTX_new()};
 };
 
+// Looked up once: EVP_sha256() is searched for by name, under a lock, at each use.
 Sha256::Sha256() : state_(std::make_unique<State>()) {
-  RIVULET_CHECK(state_->context && EVP_DigestInit_ex(state_->context.get(), EVP_sha256(), nullptr) == 1);
+  static const EVP_MD* const algorithm = EVP_MD_fetch(nullptr, "SHA256", nullptr);
+  RIVULET_CHECK(state_->context && algorithm != nullptr &&
+                EVP_DigestInit_ex(state_->context.get(), algorithm, nullptr) == 1);
 }
 Sha256::~Sha256() = default;
 Sha256::Sha256(Sha256&&) noexcept = default;

@@ -1,6 +1,7 @@
 // The mean of each part by its weights: federated averaging's rule (McMahan et al. 2017, Algorithm 1). With another
 // denominator the same sums are FedBuff's (Nguyen et al. 2022) or DP-FedAvg's (McMahan et al. 2018).
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <type_traits>
 
@@ -196,9 +197,16 @@ class Mean : public Gathering {
       return FailedPrecondition("the denominator of part '{}' comes to {}; nothing can be divided by it", part.name,
                                 made.denominator);
     }
-    made.mean.resize(static_cast<size_t>(part.elements));
     const double denominator = std::ldexp(units, spec().fraction_bits(part));
-    WithSums(total, [&](auto& sums) { DivideSums(sums, denominator, made.mean); });
+    // Block by block: memory that was set to zero first would be walked over twice.
+    made.mean.reserve(static_cast<size_t>(part.elements));
+    std::array<float, 4096> means;
+    for (int64_t first = 0; first < part.elements; first += std::ssize(means)) {
+      const auto block =
+          std::span(means).first(static_cast<size_t>(std::min(std::ssize(means), part.elements - first)));
+      WithSums(total, [&](auto& sums) { DivideSums(SumsOf(sums, first, std::ssize(block)), denominator, block); });
+      made.mean.insert(made.mean.end(), block.begin(), block.end());
+    }
     total = PartSums();
     return absl::OkStatus();
   }

@@ -197,7 +197,7 @@ Status VersionWriter::Commit(std::span<PendingAttempt> attempts) {
   std::vector<int64_t> written;
   for (PendingAttempt& pending : attempts) {
     AttemptRecord& record = records.emplace_back(RowsOf(pending.attempt, pending.end));
-    record.seen = pending.seen;
+    record.seen = std::move(pending.seen);
     if (!pending.snapshot.empty()) {
       record.blobs.push_back({kSnapshotBlob, pending.snapshot});
       needed_ = {pending.needed.begin(), pending.needed.end()};

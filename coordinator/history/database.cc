@@ -87,6 +87,9 @@ std::string SqlRow::Text(int column) const {
 StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path, Access access) {
   if (path.empty()) return InvalidArgument("the history's file name is empty");
   RIVULET_RETURN_IF_ERROR(CheckPath(path, access));
+  // SQLite would count each of its allocations under one lock of the process. Where somebody else in the process has
+  // used it before, it goes on counting.
+  [[maybe_unused]] static const int uncounted = sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
   sqlite3* handle = nullptr;
   // A reader opens for writing too, where it may: what a crash has left in the log or the journal has to be brought in
   // before anything can be read. SQLite falls back to reading alone for a file that is write-protected.

@@ -166,8 +166,8 @@ class History {
       int64_t examples = 0, timed = 0;
       double train_seconds = 0;
     };
-    std::map<std::pair<int64_t, int64_t>, Totals> totals;  // of a run's client
-    std::map<int64_t, int64_t> seen;                       // client: last_seen
+    std::map<int64_t, std::unordered_map<int64_t, Totals>> totals;  // by run and client
+    std::unordered_map<int64_t, int64_t> seen;                      // client: last_seen
   };
   Status InsertAttempt(const AttemptRecord& attempt, Changes& changes) REQUIRES(mutex_);
   Status ApplyChanges(const Changes& changes) REQUIRES(mutex_);

@@ -119,7 +119,10 @@ StatusOr<std::unique_ptr<History>> History::Open(const std::string& path, Access
   if (writes) {
     RIVULET_RETURN_IF_ERROR(UseWriteAheadLog(*db, say));
     // What a file without its log says is decided in one place, BringOver.
-    RIVULET_RETURN_IF_ERROR(db->Script("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0"));
+    // Sixty rounds of a thousand tasks are one transaction of some megabytes; with less room its pages would go to the
+    // log several times.
+    RIVULET_RETURN_IF_ERROR(
+        db->Script("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -8192"));
     RIVULET_RETURN_IF_ERROR(MakeCurrent(*db));
     RIVULET_RETURN_IF_ERROR(
         db->Script("PRAGMA foreign_keys = ON"));  // afterwards: a migration drops what others refer to

@@ -28,16 +28,35 @@ StatusOr<std::optional<int64_t>> UnixMsOrNull(const std::string& iso8601) {
   return std::optional(ms);
 }
 
-// The ordinal in a task's id, if the id is the one that follows from the row.
-std::optional<int64_t> OrdinalIn(const ClientRoundRow& task, int64_t kind) {
-  const std::string stem = fmt::format("{}-{}{}-a{}-{}-", task.run_id, kTaskLetters[static_cast<size_t>(kind)],
-                                       task.round, task.attempt, task.client_id);
-  if (!task.task_id.starts_with(stem)) return std::nullopt;
-  const std::string_view digits = std::string_view(task.task_id).substr(stem.size());
+// How the ids of an attempt's tasks begin.
+std::string TaskStem(const RoundRow& attempt, int64_t kind) {
+  return fmt::format("{}-{}{}-a{}-", attempt.run_id, kTaskLetters[static_cast<size_t>(kind)], attempt.round,
+                     attempt.attempt);
+}
+
+// The ordinal in a task's id, if the id is the one that follows from the row and its attempt's stem.
+std::optional<int64_t> OrdinalIn(const ClientRoundRow& task, std::string_view stem) {
+  std::string_view rest = task.task_id;
+  if (!rest.starts_with(stem)) return std::nullopt;
+  rest.remove_prefix(stem.size());
+  if (!rest.starts_with(task.client_id)) return std::nullopt;
+  rest.remove_prefix(task.client_id.size());
+  // As it is written: "-0", "-12", nothing with a zero before it.
+  if (rest.size() < 2 || rest[0] != '-' || rest[1] == '-' || (rest[1] == '0' && rest.size() > 2)) return std::nullopt;
   int64_t ordinal = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), ordinal);
-  if (error != std::errc() || fmt::format("{}", ordinal) != digits) return std::nullopt;
+  const auto [end, error] = std::from_chars(rest.data() + 1, rest.data() + rest.size(), ordinal);
+  if (error != std::errc() || end != rest.data() + rest.size()) return std::nullopt;
   return ordinal;
+}
+
+// By key.
+template <typename Value>
+std::vector<std::pair<int64_t, const Value*>> InOrder(const std::unordered_map<int64_t, Value>& map) {
+  std::vector<std::pair<int64_t, const Value*>> entries;
+  entries.reserve(map.size());
+  for (const auto& [key, value] : map) entries.emplace_back(key, &value);
+  std::ranges::sort(entries, {}, [](const auto& entry) { return entry.first; });
+  return entries;
 }
 
 }  // namespace
@@ -228,10 +247,9 @@ StatusOr<int64_t> History::AddMember(int64_t run, const RunClient& client, int64
       Statement * insert_client,
       db_->Prepare("INSERT INTO client (client_id, status, first_seen, last_seen) VALUES (?1, 0, ?2, ?2) "
                    "ON CONFLICT (client_id) DO UPDATE SET first_seen = coalesce(first_seen, excluded.first_seen), "
-                   "last_seen = excluded.last_seen, status = CASE status WHEN 3 THEN 0 ELSE status END "
-                   "RETURNING client"));
-  RIVULET_ASSIGN_OR_RETURN(Statement * insert_membership,
-                           db_->Prepare(fmt::format("{} ON CONFLICT DO NOTHING", InsertSql<StoredMembership>())));
+                   "last_seen = excluded.last_seen RETURNING client"));
+  static const std::string membership = fmt::format("{} ON CONFLICT DO NOTHING", InsertSql<StoredMembership>());
+  RIVULET_ASSIGN_OR_RETURN(Statement * insert_membership, db_->Prepare(membership));
   StoredMembership row{.run = run, .from_round = client.from_round, .from_attempt = client.from_attempt};
   RIVULET_RETURN_IF_ERROR(insert_client->Query(std::initializer_list<SqlValue>{client.client_id, at},
                                                [&](const SqlRow& key) { row.client = key.Int(0); }));
@@ -248,24 +266,35 @@ Status History::AddClients(const std::string& run_id, std::span<const RunClient>
   return transaction->Commit();
 }
 
-// One INSERT a task; what its client's tasks came to is added up.
+// One INSERT a task; what its client's tasks came to is added up. In the order of keys, which is that of the index by
+// which an attempt's tasks are found: each goes behind the last.
 Status History::InsertTasks(int64_t run, int64_t attempt_key, const AttemptRecord& record, Changes& changes) {
   RIVULET_ASSIGN_OR_RETURN(const int64_t kind, PlaceOf(record.kind, kTaskKinds, "kind of a task"));
   RIVULET_ASSIGN_OR_RETURN(Statement * insert, db_->Prepare(InsertSql<StoredTask>()));
   RIVULET_ASSIGN_OR_RETURN(const int64_t now, UnixMs(record.round.finished_at));
+  const std::string stem = TaskStem(record.round, kind);
+  std::vector<std::pair<int64_t, const ClientRoundRow*>> tasks;  // with the client's key
+  tasks.reserve(record.tasks.size());
   for (const ClientRoundRow& task : record.tasks) {
     if (task.run_id != record.round.run_id || task.round != record.round.round ||
         task.attempt != record.round.attempt || task.kind != record.kind) {
       return InvalidArgument("task '{}' is not of attempt {} at round {} of run '{}'", task.task_id,
                              record.round.attempt, record.round.round, record.round.run_id);
     }
+    StatusOr<int64_t> client = ClientKey(task.client_id);
+    if (absl::IsNotFound(client.status())) {
+      client = AddMember(run, {task.client_id, record.round.round, record.round.attempt}, now);
+    }
+    RIVULET_RETURN_IF_ERROR(client.status());
+    tasks.emplace_back(*client, &task);
+  }
+  std::ranges::stable_sort(tasks, {}, [](const auto& task) { return task.first; });
+  for (const auto& [client, at] : tasks) {
+    const ClientRoundRow& task = *at;
     StoredTask row;
     row.attempt_key = attempt_key;
-    const RunClient member{task.client_id, record.round.round, record.round.attempt};
-    StatusOr<int64_t> client = ClientKey(task.client_id);
-    if (absl::IsNotFound(client.status())) client = AddMember(run, member, now);
-    RIVULET_ASSIGN_OR_RETURN(row.client, client);
-    row.ordinal = OrdinalIn(task, kind);
+    row.client = client;
+    row.ordinal = OrdinalIn(task, stem);
     if (!row.ordinal) row.task_id = task.task_id;
     RIVULET_ASSIGN_OR_RETURN(row.status, PlaceOf(task.status, kTaskStates, "status of a task"));
     row.base_round = task.base_round;
@@ -289,7 +318,7 @@ Status History::InsertTasks(int64_t run, int64_t attempt_key, const AttemptRecor
     row.error = task.error;
     RIVULET_RETURN_IF_ERROR(Insert(*insert, row));
 
-    Changes::Totals& totals = changes.totals[{run, row.client}];
+    Changes::Totals& totals = changes.totals[run][row.client];
     if (totals.first == nullptr) {
       totals.first = &task;
       totals.at = now;
@@ -310,21 +339,23 @@ Status History::ApplyChanges(const Changes& changes) {
       db_->Prepare("UPDATE membership SET tasks = tasks + ?, folded = folded + ?, refused = refused + ?, "
                    "dropped = dropped + ?, failed = failed + ?, examples = examples + ?, "
                    "train_seconds = train_seconds + ?, timed = timed + ? WHERE run = ? AND client = ?"));
-  for (const auto& [key, totals] : changes.totals) {
-    const auto& [folded, refused, dropped, failed] = totals.ends;
-    const auto add = [&, run = key.first, client = key.second] {
-      return add_up->Run({folded + refused + dropped + failed, folded, refused, dropped, failed, totals.examples,
-                          totals.train_seconds, totals.timed, run, client});
-    };
-    RIVULET_RETURN_IF_ERROR(add());
-    if (db_->changes() == 0) {
-      const RunClient member{totals.first->client_id, totals.first->round, totals.first->attempt};
-      RIVULET_RETURN_IF_ERROR(AddMember(key.first, member, totals.at).status());
+  for (const auto& [run, clients] : changes.totals) {
+    for (const auto& [client, totals] : InOrder(clients)) {
+      const auto& [folded, refused, dropped, failed] = totals->ends;
+      const auto add = [&, run = run, client = client, totals = totals] {
+        return add_up->Run({folded + refused + dropped + failed, folded, refused, dropped, failed, totals->examples,
+                            totals->train_seconds, totals->timed, run, client});
+      };
       RIVULET_RETURN_IF_ERROR(add());
+      if (db_->changes() == 0) {
+        const RunClient member{totals->first->client_id, totals->first->round, totals->first->attempt};
+        RIVULET_RETURN_IF_ERROR(AddMember(run, member, totals->at).status());
+        RIVULET_RETURN_IF_ERROR(add());
+      }
     }
   }
   RIVULET_ASSIGN_OR_RETURN(Statement * see, db_->Prepare("UPDATE client SET last_seen = ? WHERE client = ?"));
-  for (const auto& [client, at] : changes.seen) RIVULET_RETURN_IF_ERROR(see->Run({at, client}));
+  for (const auto& [client, at] : InOrder(changes.seen)) RIVULET_RETURN_IF_ERROR(see->Run({*at, client}));
   return absl::OkStatus();
 }
 

@@ -16,7 +16,7 @@ ELSEWHERE = {
     "ONNX": " rivulet::onnx::",
     "algorithms": " rivulet::ComposePlan(",
     "simulations": " rivulet::Simulation::",
-    "libraries of ops": " rivulet::LoadOpLibrary(",
+    "libraries of ops": " rivulet::LoadOpLibraries(",
 }
 MOST_BYTES = 13_000_000
 

@@ -38,7 +38,8 @@ Status Agent::Run() {
       api_, *artifacts_, stop_,
       {.calls = {OfCalls(options_.backoff), options_.chunk_bytes, options_.max_upload_rate, observer.on_retry},
        .instruments = options_.instruments,
-       .states = options_.states.get()});
+       .states = options_.states.get(),
+       .memory_budget = options_.memory_budget});
   PollRequest request;
   request.caller = {.name = options_.client_id, .certificate_serial = options_.certificate_serial, .session = session_};
   request.capabilities.version = options_.version;

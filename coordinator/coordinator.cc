@@ -2,6 +2,7 @@
 
 #include "coordinator/run_parts.h"
 #include "federated/algorithms/algorithm.h"
+#include "federated/plan/layout_metadata.h"
 
 namespace rivulet {
 
@@ -13,6 +14,7 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
   parts.plan_digest = plan->digest();
   parts.dataset = plan->dataset();
   parts.layout = plan->layout();
+  parts.layout_metadata = LayoutMetadata(*plan);
   parts.aggregation = plan->aggregation();
   parts.broadcasts = plan->flat_names().broadcast;
   parts.keeps_state = plan->keeps_state();

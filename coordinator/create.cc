@@ -151,8 +151,9 @@ StatusOr<RunCoordinator::Setup> NewRun(CoordinatorOptions options, RunParts part
   RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Model> initial, parts.initial_model());
   RIVULET_ASSIGN_OR_RETURN(ServerState first, FirstState(std::move(initial), optimizer));
   RIVULET_ASSIGN_OR_RETURN(setup.history, History::Open(options.db_path, History::Access::kReadWrite));
-  RIVULET_ASSIGN_OR_RETURN(setup.models, ModelStore::Open(fs, setup.history->real_path(), setup.run_id,
-                                                          ModelStore::Folder::kNew, parts.broadcasts));
+  RIVULET_ASSIGN_OR_RETURN(setup.models,
+                           ModelStore::Open(fs, setup.history->real_path(), setup.run_id, ModelStore::Folder::kNew,
+                                            parts.broadcasts, parts.layout_metadata));
   RIVULET_RETURN_IF_ERROR(setup.models->WritePlan(*parts.plan));
   setup.current = setup.models->Describe(0, std::move(first));
   RIVULET_RETURN_IF_ERROR(setup.models->Write(setup.current));
@@ -244,8 +245,9 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
   RIVULET_ASSIGN_OR_RETURN(setup.history, History::Open(options.db_path, History::Access::kReadWrite));
   RIVULET_ASSIGN_OR_RETURN(RunRow run, setup.history->ResolveRun(options.resume));
   setup.run_id = run.run_id;
-  RIVULET_ASSIGN_OR_RETURN(setup.models, ModelStore::Open(fs, setup.history->real_path(), run.run_id,
-                                                          ModelStore::Folder::kStored, parts.broadcasts));
+  RIVULET_ASSIGN_OR_RETURN(setup.models,
+                           ModelStore::Open(fs, setup.history->real_path(), run.run_id, ModelStore::Folder::kStored,
+                                            parts.broadcasts, parts.layout_metadata));
   RIVULET_RETURN_IF_ERROR(CheckSameConfig(run, options.scenario));
   // Programs build other plans of one scenario as time goes on; the one that was kept is used again. A run without one
   // is an older program's: its configuration says all that its plan is built from.

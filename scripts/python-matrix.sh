@@ -78,6 +78,26 @@ packed() {
 }
 report "the wheel, installed where nothing else is" packed
 
+carried() {
+  local python
+  rm -rf "$work/carried" "$work/carries" && scripts/python-wheel.sh "$work/carries" && python=$(environment carried pip) &&
+    "$python" -m pip install -q "$work"/carries/*.whl && mkdir -p "$work/there" &&
+    env -u RIVULET_BINARY -u PYTHONPATH PATH=/usr/bin:/bin --chdir="$work/there" "$python" - <<'RUN'
+import rivulet
+from rivulet import _program
+assert "/carried/" in _program.program(), _program.program()
+run = rivulet.simulate({
+    "run": {"name": "carried", "rounds": 2},
+    "model": {"preset": "logistic_regression"},
+    "data": {"train": "train.tfrecord", "test": "test.tfrecord", "partition": {"kind": "iid", "clients": 4},
+             "synth": {"kind": "digits", "writers": 4, "test_writers": 2, "examples_per_writer": 10}},
+    "server": {"clients_per_round": 2},
+})
+print("OK:", run.status)
+RUN
+}
+report "the wheel that carries the program, where nothing else is" carried
+
 import_cost() {
   "$work/newest/bin/python" - <<'TIMES'
 import os, resource, statistics, subprocess, sys

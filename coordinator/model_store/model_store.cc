@@ -33,12 +33,13 @@ bool IsOurs(std::string_view name) {
 }  // namespace
 
 ModelStore::ModelStore(FileSystem& fs, const std::string& db_path, std::string run_id,
-                       std::vector<std::string> broadcasts)
+                       std::vector<std::string> broadcasts, std::map<std::string, std::string> metadata)
     : fs_(fs),
       relative_(History::ModelsFolder(db_path, run_id)),
       folder_(JoinPath(FolderOf(db_path), relative_)),
       run_id_(std::move(run_id)),
-      broadcasts_(std::move(broadcasts)) {}
+      broadcasts_(std::move(broadcasts)),
+      metadata_(std::move(metadata)) {}
 
 std::string ModelStore::PathOf(int64_t round) const { return JoinPath(folder_, NameOf(round)); }
 
@@ -46,9 +47,10 @@ std::string ModelStore::PathOf(int64_t round) const { return JoinPath(folder_, N
 // The lock lies beside the models and is the operating system's, so it goes with the process that held it.
 StatusOr<std::unique_ptr<ModelStore>> ModelStore::Open(FileSystem& fs, const std::string& db_path,
                                                        const std::string& run_id, Folder folder,
-                                                       std::vector<std::string> broadcasts) {
+                                                       std::vector<std::string> broadcasts,
+                                                       std::map<std::string, std::string> metadata) {
   RIVULET_RETURN_IF_ERROR(CheckRunId(db_path, run_id));
-  std::unique_ptr<ModelStore> store(new ModelStore(fs, db_path, run_id, std::move(broadcasts)));
+  std::unique_ptr<ModelStore> store(new ModelStore(fs, db_path, run_id, std::move(broadcasts), std::move(metadata)));
   if (folder == Folder::kStored && !fs.Exists(store->folder_)) {
     return FailedPrecondition(
         "the models of run '{}' are not at '{}'; a history goes with the folder '{}.models' beside it: copy or rename "
@@ -86,14 +88,14 @@ StatusOr<std::optional<std::string>> ModelStore::ReadPlan(FileSystem& fs, const 
 }
 
 // Without flats it is what clients download: they have no use for what the server's optimiser keeps, and it is two
-// models more. Its bytes are a function of run, round and model alone, so that a download that is cut off by a restart
-// goes on in the same bytes.
+// models more. Its bytes are a function of run, plan, round and model alone, so that a download that is cut off by a
+// restart goes on in the same bytes.
 std::shared_ptr<const ModelFile> ModelStore::FileOf(int64_t round, const ServerState& state,
                                                     std::shared_ptr<const ServerFlats> flats) const {
-  return std::make_shared<const ModelFile>(
-      state.model, state.digest,
-      std::map<std::string, std::string>{{"rivulet.run_id", run_id_}, {"rivulet.round", fmt::format("{}", round)}},
-      std::move(flats));
+  std::map<std::string, std::string> metadata = metadata_;
+  metadata["rivulet.run_id"] = run_id_;
+  metadata["rivulet.round"] = fmt::format("{}", round);
+  return std::make_shared<const ModelFile>(state.model, state.digest, metadata, std::move(flats));
 }
 
 // A broadcast is part of the version's file, so that it is written, kept, removed and read again with it; its digest

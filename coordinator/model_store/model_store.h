@@ -4,6 +4,7 @@
 // touched: what the rows of a history say of paths tells whether a file is there, never where.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -40,10 +41,12 @@ class ModelStore {
   // Makes the folder, of a new run, and takes the run's lock. `db_path` is History::real_path. UNAVAILABLE: another
   // process owns the run. DATA_LOSS: an id that is no folder's name. FAILED_PRECONDITION: a stored run's folder is not
   // there (the history was copied or renamed without it). Otherwise as `fs` says (a read-only folder, a full disk).
-  // `broadcasts`: names of what clients read of each version beside the model, all kept by its server.
+  // `broadcasts`: names of what clients read of each version beside the model, all kept by its server. `metadata`: what
+  // each file says beside the run, the round and its model's own.
   static StatusOr<std::unique_ptr<ModelStore>> Open(FileSystem& fs, const std::string& db_path,
                                                     const std::string& run_id, Folder folder,
-                                                    std::vector<std::string> broadcasts = {});
+                                                    std::vector<std::string> broadcasts = {},
+                                                    std::map<std::string, std::string> metadata = {});
 
   // What every client of the run gets, and gets again when it is resumed; survives a crash after OK.
   Status WritePlan(std::string_view bytes);
@@ -70,7 +73,8 @@ class ModelStore {
   const std::string& folder() const { return folder_; }
 
  private:
-  ModelStore(FileSystem& fs, const std::string& db_path, std::string run_id, std::vector<std::string> broadcasts);
+  ModelStore(FileSystem& fs, const std::string& db_path, std::string run_id, std::vector<std::string> broadcasts,
+             std::map<std::string, std::string> metadata);
   std::string PathOf(int64_t round) const;
   std::shared_ptr<const ModelFile> FileOf(int64_t round, const ServerState& state,
                                           std::shared_ptr<const ServerFlats> flats) const;
@@ -81,6 +85,7 @@ class ModelStore {
   const std::string folder_;
   const std::string run_id_;
   const std::vector<std::string> broadcasts_;
+  const std::map<std::string, std::string> metadata_;
   std::unique_ptr<FileLock> lock_;
 };
 

@@ -240,7 +240,7 @@ class _Agent:
         context.numbers = plan.numbers(task.kind)
         began = time.perf_counter()
         try:
-            result = getattr(self._client_of(task), what)(dict(model), context)
+            result = getattr(self._client_of(task), what)(Tensors(model, model.metadata), context)
         except NotImplementedError as error:
             sentence = f"this client does not say how to {what}"
             raise CannotDo(CannotDo.UNIMPLEMENTED, f"how to {what}", sentence) from error

@@ -9,6 +9,7 @@ cut off) takes its connection with it, which is then made anew.
 """
 
 import contextlib
+import functools
 import select
 import socket
 import struct
@@ -297,7 +298,7 @@ class Channel:
         if call is None:
             return
         try:
-            headers = decode(content)
+            headers = _decoded(content)
         except BadHeaders as error:
             raise Lost(f"it sent a header that is none: {error}") from None
         if ended:
@@ -331,17 +332,7 @@ class Channel:
         return not self._leaving and self._next_id < 1 << 30
 
     def begin(self, path: str, seconds: float) -> "Call":
-        headers = encode(
-            [
-                (":method", "POST"),
-                (":scheme", self._scheme),
-                (":path", path),
-                (":authority", self._authority),
-                ("content-type", "application/grpc"),
-                ("te", "trailers"),
-                ("grpc-timeout", f"{max(1, int(1000 * seconds))}m"),
-            ]
-        )
+        headers = _request(self._scheme, self._authority, path, max(1, int(1000 * seconds)))
         call = Call(self, self._next_id, self._their_initial_window, time.monotonic() + seconds)
         call.waiting = _framed(_HEADERS, _END_HEADERS, call.id, headers)  # goes with the first message
         self._next_id += 2
@@ -486,6 +477,25 @@ class Call:
         """Hears the end of a call whose last message has come. Ended, Lost: it was another one than OK."""
         if self.receive() is not None:
             raise Lost("more messages came than were awaited")
+
+
+# Without dynamic tables the same headers are the same bytes, and a client's calls are few kinds.
+_decoded = functools.lru_cache(maxsize=256)(decode)
+
+
+@functools.lru_cache(maxsize=256)
+def _request(scheme: str, authority: str, path: str, milliseconds: int) -> bytes:
+    return encode(
+        [
+            (":method", "POST"),
+            (":scheme", scheme),
+            (":path", path),
+            (":authority", authority),
+            ("content-type", "application/grpc"),
+            ("te", "trailers"),
+            ("grpc-timeout", f"{milliseconds}m"),
+        ]
+    )
 
 
 def _head(length: int, kind: int, flags: int, stream: int) -> bytes:

@@ -10,15 +10,17 @@ from rivulet._errors import RivuletError
 
 
 def program() -> str:
-    """The path of `rivulet`: what RIVULET_BINARY names, else the build of the checkout that we lie in, else PATH's."""
+    """The path of `rivulet`: what RIVULET_BINARY names, else the one that came with the package, else the build of the
+    checkout that we lie in, else PATH's."""
     named = os.environ.get("RIVULET_BINARY")
     if named:
         if not os.access(named, os.X_OK):
             raise RivuletError(f"RIVULET_BINARY is '{named}', which is no program; let it name the rivulet binary")
         return named
-    built = pathlib.Path(__file__).resolve().parents[2] / "build/release/rivulet"
-    if os.access(built, os.X_OK):
-        return str(built)
+    here = pathlib.Path(__file__).resolve()
+    for path in (here.parent / "_bin/rivulet", here.parents[2] / "build/release/rivulet"):
+        if os.access(path, os.X_OK):
+            return str(path)
     found = shutil.which("rivulet")
     if found is None:
         raise RivuletError(

@@ -130,6 +130,7 @@ def simulate(
     db: PathLike = "rivulet.sqlite",
     resume: Optional[Union[str, Run]] = None,
     client_fn: "Optional[ClientFn]" = None,
+    logdir: Optional[PathLike] = None,
 ) -> Run:
     """Run a federation of virtual clients, and wait for it.
 
@@ -157,6 +158,8 @@ def simulate(
         train. What it gives is used for one task; what a client keeps from task to task is `Context.state`. The names
         are ``client-00000``, ``client-00001``, …, as many as ``data.partition.clients``; or with ``data.train`` those
         of its partition. Default: the program trains the scenario's model itself.
+    logdir : path, optional
+        A folder in which the run's curves are written as TensorBoard reads them, in a folder of the run's id.
 
     Returns
     -------
@@ -178,6 +181,8 @@ def simulate(
         arguments += ["--listen", "127.0.0.1:0"]
     elif workers is not None:
         arguments += ["--workers", str(workers)]
+    if logdir is not None:
+        arguments += ["--logdir", os.fspath(logdir)]
     if resume is not None:
         arguments += ["--resume", resume if isinstance(resume, str) else resume.id]
     with contextlib.ExitStack() as stack:

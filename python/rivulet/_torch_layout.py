@@ -6,6 +6,7 @@ kernel has the same shape either way, so a shape decides nothing about axes: wha
 (`dense1/kernel`). Shapes decide only which layer is which, and only where no two layers could be taken for each other.
 """
 
+import json
 from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -138,17 +139,59 @@ def _fits(
     return places
 
 
+Axes = Mapping[str, Tuple[int, ...]]  # by variable: transposed by these it lies as PyTorch has it
+
+
+def stored_axes(metadata: Mapping[str, str]) -> Optional[Axes]:
+    """Of a model that came from PyTorch by ONNX: what its file says of how it lies (docs/formats.md). None: of others."""
+    if "rivulet.axes" not in metadata:
+        return None
+    return {name: tuple(order) for name, order in json.loads(metadata["rivulet.axes"]).items()}
+
+
+def _check_spoken_for(ours: Mapping[str, Shape], theirs: Mapping[str, Shape], found: Mapping[str, Place]) -> None:
+    spoken_for = {place.theirs for place in found.values()}
+    for name in theirs:
+        if name not in spoken_for:
+            raise RivuletError(f"the module's '{name}' has no counterpart in the model, which has {', '.join(ours)}")
+
+
+def _places_by_names(
+    ours: Mapping[str, Shape], theirs: Mapping[str, Shape], names: Optional[Names], axes: Axes
+) -> Dict[str, Place]:
+    """Of a model whose names are PyTorch's own."""
+    by_ours = {here: there for there, here in (names or {}).items()}
+    found: Dict[str, Place] = {}
+    for name, shape in ours.items():
+        layer, dot, role = name.rpartition(".")
+        there = f"{by_ours.get(layer, layer)}{dot}{role}"
+        way = _transposed(shape, axes[name]) if name in axes else _as_it_is(shape)
+        if theirs.get(there) != way.shape:
+            has = f"of shape {theirs[there]}" if there in theirs else "which it has not"
+            raise RivuletError(
+                f"the model's '{name}' would be the module's '{there}' of shape {way.shape}, {has}; load it into the "
+                "module that it was made from"
+            )
+        found[name] = Place(there, way)
+    _check_spoken_for(ours, theirs, found)
+    return found
+
+
 def places(
     ours: Mapping[str, Shape],
     theirs: Mapping[str, Shape],
     names: Optional[Names] = None,
     flattened: Optional[Flattened] = None,
+    axes: Optional[Axes] = None,
 ) -> Dict[str, Place]:
     """Where each of our variables lies in a state_dict of `theirs`, whose variables are all spoken for.
 
     Layers are matched as `names` says; else by equal names; else by shapes, where only one layer of each side has them.
-    RivuletError names the layers that cannot be told.
+    With `axes` the names are PyTorch's, and nothing is flattened in another order. RivuletError names the layers that
+    cannot be told.
     """
+    if axes is not None:
+        return _places_by_names(ours, theirs, names, axes)
     known = ways(ours, flattened)
     our_layers, their_layers = _layers(list(ours), "/"), _layers(list(theirs), ".")
     chosen = dict(names or {})
@@ -178,8 +221,5 @@ def places(
         for role, place in zip(roles, where):
             found[f"{layer}/{role}"] = place
         taken.add(there)
-    spoken_for = {place.theirs for place in found.values()}
-    for name in theirs:
-        if name not in spoken_for:
-            raise RivuletError(f"the module's '{name}' has no counterpart in the model, which has {', '.join(ours)}")
+    _check_spoken_for(ours, theirs, found)
     return found

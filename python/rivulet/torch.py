@@ -1,11 +1,17 @@
-"""rivulet.torch: PyTorch's modules as models, and their training loops as clients.
+"""rivulet.torch: PyTorch's modules as models, and their training loops as clients, or as scenarios that the program trains.
 
 Names and axes are PyTorch's on one side (``fc1.weight``, [out, in]) and Rivulet's on the other (``dense1/kernel``,
 [in, out]). Every transposition is decided by what a variable is called, never by its shape, and a layer that could be
 two is refused until ``names=`` says which it is.
 """
 
+import contextlib
+import copy
+import inspect
+import io
 import numbers
+import os
+import warnings
 from typing import Any, Callable, Dict, Mapping, Optional, Union
 
 import torch
@@ -13,9 +19,11 @@ import torch
 from rivulet._arrays import Array
 from rivulet._client import Client, Context, Evaluation, Params
 from rivulet._errors import RivuletError
-from rivulet._torch_layout import Flattened, Names, Place, places
+from rivulet._files import PathLike, replaced
+from rivulet._safetensors import Tensors
+from rivulet._torch_layout import Flattened, Names, Place, places, stored_axes
 
-__all__ = ["client", "load", "params"]
+__all__ = ["client", "load", "params", "scenario"]
 
 
 def _state(module: Any) -> Dict[str, Any]:
@@ -31,7 +39,9 @@ def _places(
     model: Mapping[str, Array], state: Mapping[str, Any], names: Optional[Names], flattened: Optional[Flattened]
 ) -> Dict[str, Place]:
     ours = {name: tuple(array.shape) for name, array in model.items()}
-    return places(ours, {name: tuple(tensor.shape) for name, tensor in state.items()}, names, flattened)
+    theirs = {name: tuple(tensor.shape) for name, tensor in state.items()}
+    axes = stored_axes(model.metadata) if isinstance(model, Tensors) else None
+    return places(ours, theirs, names, flattened, axes)
 
 
 def params(
@@ -80,7 +90,8 @@ def load(
         Of float32. Each of its parameters and floating-point buffers gets a value.
     params : mapping of str to array
         A model of Rivulet's (a run's, or what `Client.fit` is given), or arrays by the names of ``state_dict`` in
-        PyTorch's layout, as `rivulet.torch.params` gives them.
+        PyTorch's layout, as `rivulet.torch.params` gives them. A model that came from PyTorch by ONNX has those names
+        too, in Rivulet's layout: its ``metadata`` tell, so hand over what `Run.model` or `fit` gave and no copy of it.
     names : mapping of str to str, optional
         Rivulet's layer by the module's, for those that neither equal names nor shapes tell: ``{"fc1": "dense1"}``.
     flattened : mapping of str to tuple, optional
@@ -93,7 +104,8 @@ def load(
         By name, what does not fit or could be two layers. The module is then as it was.
     """
     state = _state(module)
-    if set(params) == set(state):
+    lies_as_here = not isinstance(params, Tensors) or stored_axes(params.metadata) is None
+    if set(params) == set(state) and lies_as_here:
         arrays = {name: params[name] for name in state}
     else:
         found = _places(params, state, names, flattened)
@@ -176,3 +188,117 @@ def client(
         For `rivulet.run_client`.
     """
     return _Loop(module, loader, train, evaluate, {"names": names, "flattened": flattened})
+
+
+_OBJECTIVES = {
+    "CrossEntropyLoss": "sparse_softmax_cross_entropy",
+    "cross_entropy": "sparse_softmax_cross_entropy",
+    "BCEWithLogitsLoss": "sigmoid_cross_entropy",
+    "binary_cross_entropy_with_logits": "sigmoid_cross_entropy",
+    "MSELoss": "mse",
+    "mse_loss": "mse",
+}
+_OPSET = 17
+_CHANGED = {"weight": None, "pos_weight": None, "reduction": "mean", "label_smoothing": 0.0, "ignore_index": -100}
+
+
+def _objective(loss: Any) -> str:
+    """The scenario's name of a loss."""
+    called = loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)
+    if called in _OBJECTIVES.values():
+        return str(called)
+    if called not in _OBJECTIVES:
+        raise RivuletError(
+            f"loss={called!r} is none that the program trains with; give torch.nn.CrossEntropyLoss(), "
+            "torch.nn.BCEWithLogitsLoss() or torch.nn.MSELoss(), or train it in Python (rivulet.torch.client)"
+        )
+    for name, usual in _CHANGED.items():
+        if getattr(loss, name, usual) != usual:
+            raise RivuletError(
+                f"loss={called} has {name}={getattr(loss, name)!r}, which the program does not know; leave it out, or "
+                "train it in Python (rivulet.torch.client)"
+            )
+    return _OBJECTIVES[called]
+
+
+def _written(module: Any, example: Any) -> bytes:
+    """The module as ONNX, with every layer that training needs."""
+    training = torch.onnx.TrainingMode.TRAINING
+    options: Dict[str, Any] = {"dynamo": False} if "dynamo" in inspect.signature(torch.onnx.export).parameters else {}
+    content = io.BytesIO()
+    try:
+        # To be written the module is run once: on a copy, or batch normalisation would have moved by it. And no draw of
+        # the caller's is used up.
+        with torch.random.fork_rng(), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            torch.onnx.export(
+                copy.deepcopy(module).cpu(),
+                (example,),
+                content,
+                opset_version=_OPSET,
+                input_names=["input"],
+                output_names=["scores"],
+                dynamic_axes={"input": {0: "batch"}, "scores": {0: "batch"}},
+                training=training,
+                do_constant_folding=False,
+                **options,
+            )
+    except Exception as error:  # PyTorch's are of many kinds
+        why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        mend = "pip install onnx" if "onnx" in why and "install" in why else "or train it in Python (rivulet.torch.client)"
+        raise RivuletError(f"PyTorch cannot write the module as ONNX: {why}; {mend}") from error
+    return content.getvalue()
+
+
+def scenario(
+    module: Any,
+    example: Any,
+    *,
+    loss: Any,
+    path: PathLike = "model.onnx",
+    kind: Optional[str] = None,
+) -> Dict[str, Any]:
+    """A module as the model of a scenario that the program's own clients train, without Python.
+
+    The module is written as ONNX, with the weights that it has, from which training begins. What the run makes of them
+    comes back by ``load(module, run.model())``.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Of float32: takes a batch and gives scores, [batch, classes]. Layers are trained as they are, dropout and batch
+        normalisation too. It stays as it is.
+    example : torch.Tensor
+        A batch such as the module takes, of at least two, on the CPU. Its values do not matter.
+    loss : torch.nn.Module, function or str
+        ``torch.nn.CrossEntropyLoss()``, ``BCEWithLogitsLoss()`` or ``MSELoss()`` (both of all scores against 1 for the
+        label's class and 0 for the others), their functions, or what ``model.objective`` takes.
+    path : path
+        Where the ONNX file is written.
+    kind : str, optional
+        What the data hold: ``"pixels"``, bytes of which the module sees byte / 255; ``"values"``, floats;
+        ``"tokens"``, integers. Default: pixels for [batch, channels, height, width], tokens for integers, else values.
+
+    Returns
+    -------
+    dict
+        ``{"model": …}``, for `rivulet.simulate`: ``{**scenario(…), "data": …, "server": …}``.
+
+    Raises
+    ------
+    RivuletError
+        What of the module, the example or the loss the program cannot train.
+    """
+    _state(module)
+    objective = _objective(loss)
+    if not isinstance(example, torch.Tensor) or example.dim() < 2 or len(example) < 2:
+        given = f"of shape {tuple(example.shape)}" if isinstance(example, torch.Tensor) else f"a {type(example).__name__}"
+        raise RivuletError(f"example is {given}; give a tensor of at least two examples, the batch first")
+    floats = example.is_floating_point()
+    kind = kind or ("tokens" if not floats else "pixels" if example.dim() == 4 else "values")
+    if kind not in ("pixels", "values", "tokens"):
+        raise RivuletError(f"kind={kind!r} is none of 'pixels', 'values' and 'tokens'")
+    content = _written(module, example)
+    with replaced(path) as file:
+        file.write(content)
+    return {"model": {"onnx": os.fspath(path), "objective": objective, "input": {"kind": kind}}}

@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""A thousand virtual clients written in Python, in rivulet.simulate(client_fn=) and in Flower's simulation: logistic
-regression in NumPy (784 inputs, 10 classes), 60 examples a client, one epoch in batches of 10, a cohort of 100, the same
-code for both. The examples lie in one file, which every process maps. Both run as processes of their own, in turns; the time is that of the whole program, from its start to its
-end, and that of its rounds; and the processor's, of the program and all that it started. A third process trains the same
-clients one after the other with no framework at all: what no framework can do without.
+"""A thousand virtual clients written in Python, in rivulet.simulate(client_fn=), in Flower's simulation, in pfl-research
+and in BlazeFL: logistic regression in NumPy (784 inputs, 10 classes), 60 examples a client, one epoch in batches of 10, a
+cohort of 100, the same code for all. The examples lie in one file, of which a client reads its own. Each runs as a process of its
+own, in turns; the time is that of the whole program, from its start to its end, and that of its rounds; and the
+processor's, of the program and all that it started. One more process trains the same clients one after the other with no
+framework at all: what no framework can do without.
 
-    virtual_clients.py [--rounds 10] [--clients 1000] [--cohort 100] [--turns 3] [--flower PYTHON] [--rivulet PYTHON]
+    virtual_clients.py [--rounds 10] [--clients 1000] [--cohort 100] [--turns 3]
+                       [--rivulet PYTHON] [--flower PYTHON] [--pfl PYTHON] [--blazefl PYTHON]
 
-PYTHON is an interpreter that has flwr[simulation], or NumPy and protobuf; either may be left out as "".
+PYTHON is an interpreter that has NumPy and protobuf, flwr[simulation], pfl or blazefl; "" leaves one out, as the last two
+are where nothing is said. pfl-research trains on one core, as it does without Horovod or the like; BlazeFL hands updates
+over in shared memory.
 """
 
 import argparse
@@ -37,17 +41,19 @@ def write_examples(folder, clients):
     for number in range(clients):
         noise = draws.normal(0, 40, (EXAMPLES, PIXELS)).astype(np.float32)
         pixels[number] = np.clip(means[labels[number]] + noise, 0, 255)
-    np.save(folder / "pixels.npy", pixels)
-    np.save(folder / "labels.npy", labels)
+    pixels.tofile(folder / "pixels")
+    labels.tofile(folder / "labels")
 
 
-def stored(name):
-    return np.load(pathlib.Path(os.environ["EXAMPLES"]) / name, mmap_mode="r")
+def stored(name, number, kind, count):
+    file = os.environ["EXAMPLES"] + "/" + name
+    return np.fromfile(file, kind, count, offset=number * count * np.dtype(kind).itemsize)
 
 
 def examples(number):
     """The examples of a client."""
-    return stored("pixels.npy")[number] / np.float32(255), np.array(stored("labels.npy")[number])
+    pixels = stored("pixels", number, np.uint8, EXAMPLES * PIXELS).reshape(EXAMPLES, PIXELS)
+    return pixels / np.float32(255) - np.float32(0.5), stored("labels", number, np.int64, EXAMPLES)
 
 
 def train(kernel, bias, number, seed):
@@ -147,6 +153,120 @@ def flower_run(options):
     return {"seconds": time.monotonic() - began, "first_loss": losses[0], "last_loss": losses[-1]}
 
 
+def pfl_run(options):
+    from pfl.aggregate.simulate import SimulatedBackend
+    from pfl.algorithm.base import FederatedAlgorithm
+    from pfl.common_types import Population
+    from pfl.context import CentralContext
+    from pfl.data.dataset import Dataset
+    from pfl.data.federated_dataset import FederatedDataset
+    from pfl.data.sampling import get_user_sampler
+    from pfl.hyperparam.base import AlgorithmHyperParams, ModelHyperParams
+    from pfl.internal.ops import numpy_ops
+    from pfl.internal.ops.selector import set_framework_module
+    from pfl.metrics import Metrics, Weighted
+    from pfl.model.base import Model
+    from pfl.stats import MappedVectorStatistics
+
+    set_framework_module(numpy_ops)
+    losses = []
+
+    class Regression(Model):
+        weights = dict(zip(("kernel", "bias"), first()))
+
+        def apply_model_update(self, statistics):
+            statistics.average()
+            self.weights = {name: self.weights[name] + change for name, change in statistics.items()}
+            return self, Metrics()
+
+    class Averaging(FederatedAlgorithm):
+        def get_next_central_contexts(self, model, iteration, algorithm_params, train_params, eval_params=None):
+            if iteration == options.rounds:
+                return None, model, Metrics()
+            context = CentralContext(
+                current_central_iteration=iteration,
+                do_evaluation=False,
+                cohort_size=options.cohort,
+                population=Population.TRAIN,
+                model_train_params=train_params,
+                model_eval_params=eval_params,
+                algorithm_params=algorithm_params,
+                seed=iteration,
+            )
+            return (context,), model, Metrics()
+
+        def simulate_one_user(self, model, user_dataset, central_context):
+            number = int(user_dataset.user_id)
+            seed = number + central_context.current_central_iteration * 100_000
+            kernel, bias, loss = train(*model.weights.values(), number, seed)
+            change = {"kernel": kernel - model.weights["kernel"], "bias": bias - model.weights["bias"]}
+            metrics = Metrics([("train_loss", Weighted.from_unweighted(loss))])
+            return MappedVectorStatistics(change, weight=1), metrics  # all have as many examples
+
+        def process_aggregated_statistics(self, central_context, aggregate_metrics, model, statistics):
+            losses.append(aggregate_metrics["train_loss"].overall_value)
+            return model.apply_model_update(statistics)
+
+    sampler = get_user_sampler("random", [str(number) for number in range(options.clients)])
+    users = FederatedDataset(lambda user: Dataset((np.zeros(EXAMPLES),), user_id=user), sampler)
+    began = time.monotonic()
+    Averaging().run(AlgorithmHyperParams(), SimulatedBackend(users, users), Regression(), ModelHyperParams())
+    return {"seconds": time.monotonic() - began, "first_loss": losses[0], "last_loss": losses[-1]}
+
+
+class BlazeUpdate:
+    def __init__(self, cid, weights, loss):
+        self.cid, self.weights, self.loss = cid, weights, loss
+
+
+def blaze_worker(config, payload, device, stop_event, *, shm_buffer=None):
+    from blazefl.core import SHMHandle
+
+    number, seed = config
+    kernel, bias, loss = train(*(part.numpy() for part in payload), number, seed)
+    for room, trained in zip(shm_buffer.weights, (kernel, bias)):
+        room.numpy()[:] = trained
+    return BlazeUpdate(number, [SHMHandle() for _ in shm_buffer.weights], loss)
+
+
+def blazefl_run(options):
+    import threading
+
+    import torch
+    from blazefl.core import IPCMode, ProcessPoolClientTrainer
+
+    torch.multiprocessing.set_start_method("fork")
+
+    class Trainer(ProcessPoolClientTrainer):
+        num_parallels, device, device_count, ipc_mode = len(os.sched_getaffinity(0)), "cpu", 0, IPCMode.SHARED_MEMORY
+        worker = staticmethod(blaze_worker)
+
+        def __init__(self):
+            self.cache, self.round = [], 0
+            self.stop_event = torch.multiprocessing.Manager().Event()
+
+        def get_client_config(self, cid):
+            return cid, cid + self.round * 100_000
+
+        def prepare_uplink_package_buffer(self):
+            return BlazeUpdate(0, [torch.zeros(part.shape) for part in first()], 0.0)
+
+        def uplink_package(self):
+            package, self.cache = self.cache, []
+            return package
+
+    trainer, weights, losses = Trainer(), [torch.from_numpy(part) for part in first()], []
+    draws = np.random.default_rng(2)
+    began = time.monotonic()
+    for trainer.round in range(options.rounds):
+        cohort = draws.choice(options.clients, options.cohort, replace=False).tolist()
+        trainer.local_process([part.clone() for part in weights], cohort)
+        updates = trainer.uplink_package()
+        weights = [torch.stack([update.weights[part] for update in updates]).mean(0) for part in range(len(weights))]
+        losses.append(float(np.mean([update.loss for update in updates])))
+    return {"seconds": time.monotonic() - began, "first_loss": losses[0], "last_loss": losses[-1]}
+
+
 def bare_run(options):
     began = time.monotonic()
     kernel, bias = first()
@@ -209,17 +329,20 @@ def main():
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--flower", default=sys.executable)
     parser.add_argument("--rivulet", default=sys.executable)
-    parser.add_argument("--only", choices=("rivulet", "flower", "bare"), help=argparse.SUPPRESS)
+    parser.add_argument("--pfl", default="")
+    parser.add_argument("--blazefl", default="")
+    runs = {"rivulet": rivulet_run, "flower": flower_run, "pfl": pfl_run, "blazefl": blazefl_run, "bare": bare_run}
+    parser.add_argument("--only", choices=runs, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.only:
-        print(json.dumps({"rivulet": rivulet_run, "flower": flower_run, "bare": bare_run}[options.only](options)))
+        print(json.dumps(runs[options.only](options)))
         return
     arguments = [f"--{name}={getattr(options, name)}" for name in ("rounds", "clients", "cohort")]
     if options.workers:
         arguments.append(f"--workers={options.workers}")
     set_subreaper = 36  # of prctl: whoever is left behind by a program becomes this process's child
     ctypes.CDLL(None).prctl(set_subreaper, 1, 0, 0, 0)
-    programs = {"rivulet": options.rivulet, "flower": options.flower, "bare": options.rivulet}
+    programs = {mode: getattr(options, mode, options.rivulet) for mode in runs}
     times = {mode: [] for mode, python in programs.items() if python}
     with tempfile.TemporaryDirectory() as folder:
         write_examples(pathlib.Path(folder), options.clients)
@@ -237,11 +360,10 @@ def main():
             f"{', '.join(format(one['whole'], '.2f') for one in each)}), {best['processor']:7.2f} s of the processor; "
             f"loss {best['first_loss']:.4f} → {best['last_loss']:.4f}"
         )
-    if "flower" in times and "rivulet" in times:
-        pairs = list(zip(times["flower"], times["rivulet"]))
+    for mode in times.keys() - {"rivulet", "bare"} if "rivulet" in times else ():
         for key, what in (("whole", "the time"), ("processor", "the processor's time")):
-            ratios = ", ".join(f"{theirs[key] / ours[key]:.1f}" for theirs, ours in pairs)
-            print(f"Flower takes {ratios} times {what}, in each turn")
+            ratios = ", ".join(f"{theirs[key] / ours[key]:.1f}" for theirs, ours in zip(times[mode], times["rivulet"]))
+            print(f"{mode} takes {ratios} times {what}, in each turn")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 """rivulet.flower and rivulet.torch: what was written for other frameworks trains here, in their layout."""
 
 import importlib.util
+import os
 import unittest
+import unittest.mock
 import warnings
 
 import packaged
@@ -10,6 +12,7 @@ import harness
 import rivulet
 
 needs_flower = unittest.skipUnless(importlib.util.find_spec("flwr"), "needs Flower (flwr)")
+needs_onnx = unittest.skipUnless(importlib.util.find_spec("onnx"), "needs onnx, which PyTorch writes ONNX with")
 
 
 @packaged.needs_numpy
@@ -69,6 +72,28 @@ class Layout(unittest.TestCase):
         equal = {f"dense{i}.weight": (3, 3) for i in (2, 1)}
         found = self.places({"dense1/kernel": (3, 3), "dense2/kernel": (3, 3)}, equal)
         self.assertEqual(found["dense2/kernel"].theirs, "dense2.weight")
+
+    def test_a_model_that_came_by_onnx_lies_as_its_file_says(self):
+        import numpy as np
+
+        ours = {"0.weight": (3, 3), "0.bias": (3,), "2.weight": (5, 4, 2, 6), "table.weight": (7, 7)}
+        theirs = {"0.weight": (3, 3), "0.bias": (3,), "2.weight": (6, 2, 5, 4), "table.weight": (7, 7)}
+        from rivulet._torch_layout import stored_axes
+
+        metadata = {"rivulet.axes": '{"0.weight":[1,0],"2.weight":[3,2,0,1]}'}
+        axes = stored_axes(metadata)
+        found = self.places(ours, theirs, axes=axes)
+        square = np.arange(9).reshape(3, 3)
+        np.testing.assert_array_equal(found["0.weight"].way.there(square), square.T)
+        np.testing.assert_array_equal(found["table.weight"].way.there(square), square)
+        self.assertEqual(found["2.weight"].way.there(np.zeros((5, 4, 2, 6))).shape, (6, 2, 5, 4))
+        self.assertIsNone(stored_axes({}))
+        renamed = {name.replace("0.", "fc."): shape for name, shape in theirs.items()}
+        with self.assertRaisesRegex(rivulet.RivuletError, "'0.weight' would be the module's '0.weight' .*, which it has not"):
+            self.places(ours, renamed, axes=axes)
+        self.assertEqual(self.places(ours, renamed, names={"fc": "0"}, axes=axes)["0.bias"].theirs, "fc.bias")
+        with self.assertRaisesRegex(rivulet.RivuletError, "the module's 'more.bias' has no counterpart"):
+            self.places(ours, {**theirs, "more.bias": (1,)}, axes=axes)
 
     def test_what_has_no_place_is_refused_by_name(self):
         dense = {"dense1/kernel": (4, 3), "dense1/bias": (3,)}
@@ -182,6 +207,82 @@ class Modules(harness.RivuletTest):
         self.assertTrue((rivulet.torch.params(module)["weight"] == before["weight"]).all())
         with self.assertRaisesRegex(rivulet.RivuletError, "the module's 'weight' is torch.float64; models are float32"):
             rivulet.torch.params(module.double())
+
+
+@packaged.needs_torch
+class Scenarios(harness.RivuletTest):
+    """A module that the program's own clients train."""
+
+    def setUp(self):
+        super().setUp()
+        patched = unittest.mock.patch.dict(os.environ, {"RIVULET_BINARY": harness.RIVULET})
+        patched.start()
+        self.addCleanup(patched.stop)
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
+
+    def module(self):
+        import torch
+
+        nn = torch.nn
+        torch.manual_seed(3)
+        return nn.Sequential(
+            *(nn.Conv2d(1, 6, 5, padding=2), nn.BatchNorm2d(6), nn.ReLU(), nn.MaxPool2d(4), nn.Flatten(), nn.Dropout(0.25)),
+            *(nn.Linear(294, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 10)),  # one of them square
+        )
+
+    @needs_onnx
+    def test_a_module_is_trained_by_the_program_and_comes_back(self):
+        import torch
+
+        net = self.module()
+        before = rivulet.torch.params(net)
+        example, draws = torch.rand(2, 1, 28, 28), torch.random.get_rng_state()
+        scenario = rivulet.torch.scenario(net, example, loss=torch.nn.CrossEntropyLoss())
+        self.assertTrue(torch.equal(torch.random.get_rng_state(), draws))
+        self.assertEqual(rivulet.model_digest(rivulet.torch.params(net)), rivulet.model_digest(before))
+        self.assertEqual(scenario["model"]["input"], {"kind": "pixels"})
+        data = {"synth": {"kind": "digits", "writers": 20, "test_writers": 6, "examples_per_writer": 20}}
+        files = {"train": "digits/train.tfrecord", "test": "digits/test.tfrecord"}
+        run = rivulet.simulate(
+            {
+                **scenario,
+                "run": {"name": "torch", "rounds": 3},
+                "data": {**files, **data, "partition": {"kind": "iid", "clients": 4}},
+                "server": {"clients_per_round": 4},
+            }
+        )
+        # What it began with is the module's; a square layer that lay the wrong way round would differ.
+        rivulet.torch.load(net, run.model(0))
+        self.assertEqual(rivulet.model_digest(rivulet.torch.params(net)), rivulet.model_digest(before))
+        rivulet.torch.load(net, run.model())
+        net.eval()
+        pixels, labels = digits(torch, "digits/test.tfrecord")
+        with torch.no_grad():
+            loss = torch.nn.functional.cross_entropy(net(pixels), labels).item()
+        self.assertAlmostEqual(loss, run.scores["test/loss"], delta=1e-4)
+        back = rivulet.torch.params(net, run.model())
+        self.assertEqual(rivulet.model_digest(back), rivulet.model_digest(run.model()))
+        self.run_rivulet("model", "export", run.id, "--db", "rivulet.sqlite", "--format", "pytorch", "--out", "net.st", code=0)
+        exported = rivulet.load_safetensors("net.st")
+        self.assertEqual(rivulet.model_digest(exported), rivulet.model_digest(rivulet.torch.params(net)))
+
+    def test_what_the_program_cannot_train_is_refused(self):
+        import torch
+
+        net, example = self.module(), torch.rand(2, 1, 28, 28)
+        for arguments, sentence in [
+            ({"loss": torch.nn.L1Loss()}, "loss='L1Loss' is none that the program trains with; give torch.nn.Cross"),
+            ({"loss": torch.nn.CrossEntropyLoss(label_smoothing=0.1)}, "has label_smoothing=0.1, which the program does"),
+            ({"loss": torch.nn.CrossEntropyLoss(reduction="sum")}, "has reduction='sum', which the program does not"),
+            ({"loss": "mse", "example": torch.rand(1, 1, 28, 28)}, r"example is of shape \(1, 1, 28, 28\); give a tensor of"),
+            ({"loss": "mse", "example": [1, 2]}, "example is a list; give a tensor of at least two"),
+            ({"loss": "mse", "kind": "sound"}, "kind='sound' is none of"),
+            ({"loss": "mse", "module": self.module().double()}, "'0.weight' is torch.float64; models are float32"),
+        ]:
+            with self.subTest(sentence), self.assertRaisesRegex(rivulet.RivuletError, sentence):
+                rivulet.torch.scenario(**{"module": net, "example": example, **arguments})
+        self.assertFalse((self.folder / "model.onnx").exists())
 
 
 class Quickstart:

@@ -31,8 +31,8 @@ class Guide(harness.RivuletTest):
         self.assertGreater(len(blocks), 8)
         session = {}
         for block in blocks:
-            needed = re.match(r"# needs: ([\w.]+)", block[1])
-            if needed and not packaged.installed(needed[1]):
+            needed = re.match(r"# needs: (.+)", block[1])
+            if needed and not all(map(packaged.installed, needed[1].split(", "))):
                 continue
             line = page.count("\n", 0, block.start(1))
             exec(compile("\n" * line + block[1], str(GUIDE), "exec"), session)

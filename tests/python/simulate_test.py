@@ -69,6 +69,13 @@ class Simulate(harness.RivuletTest):
         keys = dict(self.query("SELECT key, value FROM run_keys", db="rivulet.sqlite"))
         self.assertEqual(keys["client.epochs"], "1")
 
+    def test_curves_are_written_for_tensorboard_on_demand(self):
+        run = rivulet.simulate("tiny.toml", rounds=2, logdir=pathlib.Path("logs"))
+        (file,) = (self.folder / "logs" / run.id).iterdir()
+        content = file.read_bytes()
+        for name in ("test/accuracy", "train_loss"):
+            self.assertIn(name.encode(), content)
+
     def test_a_dict_without_a_name_is_called_simulation(self):
         scenario = {**SCENARIO, "run": {"rounds": 1}}
         self.assertEqual(rivulet.simulate(scenario).name, "simulation")

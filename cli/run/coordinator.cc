@@ -122,6 +122,24 @@ void SayListening(const NetworkAddress& address, const std::string& run_id, bool
   }
 }
 
+// Pages of what goes on, and metrics for Prometheus beside them; ended before `front`.
+Status ShowPages(LivePages& pages, const CoordinatorCommandOptions& options, const Front& front,
+                 const std::string& run_id, RoundProgress& progress) {
+  if (pages.server() == nullptr) return absl::OkStatus();
+  const double started = static_cast<double>(Clock::System().UnixMs()) / 1000;
+  pages.server()->Handle("/metrics", [&front, started](const HttpRequest&) {
+    return HttpReply{.content_type = kMetricsContentType,
+                     .body = MetricsText(TakeMetrics(front.host, *front.roster, RIVULET_VERSION, started))};
+  });
+  RIVULET_ASSIGN_OR_RETURN(const std::string page, pages.Begin(options.run.db, run_id));
+  if (options.json) {
+    PrintEvent("page", {{"url", page}});
+  } else {
+    progress.Note("it shows at " + page);
+  }
+  return absl::OkStatus();
+}
+
 std::string MoreArguments(const CoordinatorCommandOptions& options, const std::string& address) {
   std::string more = "--listen " + address + ShellArguments(options.security);
   if (options.tiers) more += " --tiers";
@@ -155,6 +173,7 @@ Status ServeOneRun(const CoordinatorCommandOptions& options, const NetworkAddres
     RIVULET_RETURN_IF_ERROR(ExpectKnownClients(options.run.db, run_id, *front->roster, front->attendance));
   const NetworkAddress address = front->server->address();
   SayListening(address, run_id, options.json);
+  RIVULET_RETURN_IF_ERROR(ShowPages(pages, options, *front, run_id, progress));
   interrupt.Call([&] { front->host.Stop(); });
   const Status status = front->host.WaitForAll();
   interrupt.Forget();
@@ -162,6 +181,7 @@ Status ServeOneRun(const CoordinatorCommandOptions& options, const NetworkAddres
   // A finished or failed run is told to every client; after a stop they keep trying until it goes on.
   const bool stopped = absl::IsCancelled(status);
   if (!stopped) (void)front->attendance.WaitUntilAllKnow(kFarewell);
+  pages.End(status, options.run.db);
   front->Close();
   front.reset();  // with the run, which closes the history that is read next
   const Status traced = watching.Finish();
@@ -199,7 +219,8 @@ CoordinatorObserver ObserveSubmitted(RoundProgress& progress, const std::string&
 
 // Those that operators submit, until it is stopped. Clients wait here between them.
 Status ServeSubmittedRuns(const CoordinatorCommandOptions& options, const NetworkAddress& listen, Security security,
-                          Watching& watching, const std::function<void(const std::string&)>& tell) {
+                          LivePages& pages, RoundProgress& progress, Watching& watching,
+                          const std::function<void(const std::string&)>& tell) {
   Interrupt interrupt;
   std::vector<SubmittedRun> submitted;  // before the front, as above
   auto front = std::make_unique<Front>(true);
@@ -237,10 +258,12 @@ Status ServeSubmittedRuns(const CoordinatorCommandOptions& options, const Networ
   RIVULET_RETURN_IF_ERROR(front->Open(options, listen, std::move(security), start, tell));
   const NetworkAddress address = front->server->address();
   SayListening(address, "", options.json);
+  RIVULET_RETURN_IF_ERROR(ShowPages(pages, options, *front, "", progress));
   std::promise<void> stop;
   interrupt.Call([&] { stop.set_value(); });
   stop.get_future().wait();
   interrupt.Forget();
+  pages.End(absl::OkStatus(), options.run.db);
   front->host.Stop();
   (void)front->host.WaitForAll();
   std::string interrupted;
@@ -354,41 +377,11 @@ Status Coordinate(const CoordinatorCommandOptions& options) {
     api = admission.get();
   }
   RIVULET_ASSIGN_OR_RETURN(
-      std::unique_ptr<GrpcServer> server,
-      GrpcServer::Start(
-          *api, {.listen = *listen, .credentials = std::move(security.credentials), .admit_tiers = options.tiers}));
-  const std::string address = server->address().ToString();
-  if (options.json) {
-    PrintEvent("listening", {{"address", address}, {"run_id", run_id}});
-  } else {
-    fmt::print("listening on {}\n", address);
-    std::fflush(stdout);
-  }
-  RIVULET_ASSIGN_OR_RETURN(const std::string page, pages->Begin(options.run.db, run_id));
-  if (!page.empty() && options.json) PrintEvent("page", {{"url", page}});
-  if (!page.empty() && !options.json) progress.Note("it shows at " + page);
-  interrupt.Call([&] { host->Stop(); });
-  const Status status = host->WaitForAll();
-  interrupt.Forget();
-  progress.Finish();
-  // A finished or failed run is told to every client; after an interruption they keep trying until it goes on.
-  const bool interrupted = absl::IsCancelled(status) && interrupt.happened();
-  if (!interrupted) (void)attendance.WaitUntilAllKnow(kFarewell);
-  server->Stop(std::chrono::seconds(1));
-  server.reset();
-  pages->End(status, options.run.db);
-  host.reset();  // with the run, which closes the history that is read next
-  const Status traced = watching->Finish();
-  if (interrupted) {
-    std::string more = "--listen " + address + ShellArguments(options.security) + ShellArguments(options.http);
-    if (options.tiers) more += " --tiers";
-    if (!options.clients.empty()) more += " --clients " + ShellQuote(options.clients);
-    const Status told = InterruptedError("coordinator", options.run, more, run_id);
-    return interrupt.asked() ? StoppedAsAsked(told) : told;
-  }
-  RIVULET_RETURN_IF_ERROR(status);
-  RIVULET_RETURN_IF_ERROR(PrintResult(options.run.db, run_id, options.json));
-  return traced;
+      const std::unique_ptr<Watching> watching,
+      Watching::Start(options.trace, submitted ? std::string("coordinator") : "coordinator " + scenario.run.name));
+  if (submitted) return ServeSubmittedRuns(options, *listen, std::move(security), *pages, progress, *watching, tell);
+  return ServeOneRun(options, *listen, std::move(security), std::move(scenario), std::move(plan), *pages, progress,
+                     *watching, tell);
 }
 
 const RegisterCommand kCoordinator(20, [] {
@@ -411,7 +404,7 @@ const RegisterCommand kCoordinator(20, [] {
                  "admit only the clients that it names, one a line; a name may be added while it runs");
   command.Flag("--tiers", &options->tiers,
                "admit tiers (rivulet aggregator), which fold what their clients bring: nobody here sees a single one");
-  AddHttpOptions(command, &options->http, "serve pages of the run as it goes on, for a browser on this machine");
+  AddHttpOptions(command, &options->http, "serve pages of the runs as they go on, and /metrics for Prometheus");
   command.Flag("--json", &options->json, "say what happens as JSON on stdout, one object per line, the result last");
   AddTraceOptions(command, &options->trace);
   command.run = [options] { return Coordinate(*options); };

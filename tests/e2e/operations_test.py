@@ -4,6 +4,7 @@ import json
 import re
 import signal
 import threading
+import urllib.request
 
 from harness import RivuletTest, main
 
@@ -67,7 +68,7 @@ class Operations(RivuletTest):
             self.fail(f"{missing}; it said {''.join(self.logs[name])}")
 
     def test_runs_that_are_submitted_paused_and_ended_outlived_by_their_clients(self):
-        coordinator = self.start_coordinator()
+        coordinator = self.start_coordinator("--http", "127.0.0.1:0")
         processes = {name: self.start_client(name) for name in self.names}
         for name in self.names:
             self.said(name, "waiting: the next run")
@@ -96,6 +97,17 @@ class Operations(RivuletTest):
         self.wait_for(lambda: self.status("second")["round"] > paused["round"], "rounds after the pause")
         self.operate("stop", "second")
         self.wait_for(lambda: self.status("second")["state"] == "stopped", "the second run's end")
+
+        # What Prometheus reads of all of it.
+        self.said("coordinator", r"it shows at http://\S+")
+        url = re.search(r"it shows at (http://127\.0\.0\.1:\d+/)", "".join(self.logs["coordinator"])).group(1)
+        with urllib.request.urlopen(url + "metrics", timeout=20) as answer:
+            self.assertEqual(answer.headers["Content-Type"], "text/plain; version=0.0.4; charset=utf-8")
+            metrics = answer.read().decode()
+        self.assertIn('rivulet_clients{state="connected"} 3\n', metrics)
+        self.assertIn(f'rivulet_run_round{{run_id="{first}",name="tiny"}} 2\n', metrics)
+        self.assertIn(f'rivulet_run_tasks_total{{run_id="{first}",name="tiny",status="folded"}} {2 * CLIENTS}\n', metrics)
+        self.assertRegex(metrics, r'rivulet_run_state\{run_id="second-\S+",name="second",state="stopped"\} 1\n')
 
         # Nobody else may do any of it, and an operator may not train.
         for arguments in (["status"], ["clients"], ["abort"], ["clients", "ban", self.names[0]]):

@@ -142,8 +142,10 @@ def _fits(
 Axes = Mapping[str, Tuple[int, ...]]  # by variable: transposed by these it lies as PyTorch has it
 
 
-def stored_axes(metadata: Mapping[str, str]) -> Optional[Axes]:
-    """Of a model that came from PyTorch by ONNX: what its file says of how it lies (docs/formats.md). None: of others."""
+def stored_axes(model: object) -> Optional[Axes]:
+    """Of a model that came from PyTorch by ONNX: what its file says of how it lies (docs/formats.md). None: of others,
+    and of arrays that are of no file."""
+    metadata: Mapping[str, str] = getattr(model, "metadata", {})
     if "rivulet.axes" not in metadata:
         return None
     return {name: tuple(order) for name, order in json.loads(metadata["rivulet.axes"]).items()}

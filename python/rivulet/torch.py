@@ -20,7 +20,6 @@ from rivulet._arrays import Array
 from rivulet._client import Client, Context, Evaluation, Params
 from rivulet._errors import RivuletError
 from rivulet._files import PathLike, replaced
-from rivulet._safetensors import Tensors
 from rivulet._torch_layout import Flattened, Names, Place, places, stored_axes
 
 __all__ = ["client", "load", "params", "scenario"]
@@ -40,8 +39,7 @@ def _places(
 ) -> Dict[str, Place]:
     ours = {name: tuple(array.shape) for name, array in model.items()}
     theirs = {name: tuple(tensor.shape) for name, tensor in state.items()}
-    axes = stored_axes(model.metadata) if isinstance(model, Tensors) else None
-    return places(ours, theirs, names, flattened, axes)
+    return places(ours, theirs, names, flattened, stored_axes(model))
 
 
 def params(
@@ -104,8 +102,7 @@ def load(
         By name, what does not fit or could be two layers. The module is then as it was.
     """
     state = _state(module)
-    lies_as_here = not isinstance(params, Tensors) or stored_axes(params.metadata) is None
-    if set(params) == set(state) and lies_as_here:
+    if set(params) == set(state) and stored_axes(params) is None:
         arrays = {name: params[name] for name in state}
     else:
         found = _places(params, state, names, flattened)

@@ -81,7 +81,7 @@ class Layout(unittest.TestCase):
         from rivulet._torch_layout import stored_axes
 
         metadata = {"rivulet.axes": '{"0.weight":[1,0],"2.weight":[3,2,0,1]}'}
-        axes = stored_axes(metadata)
+        axes = stored_axes(rivulet.Tensors({}, metadata))
         found = self.places(ours, theirs, axes=axes)
         square = np.arange(9).reshape(3, 3)
         np.testing.assert_array_equal(found["0.weight"].way.there(square), square.T)

@@ -224,8 +224,10 @@ def _written(module: Any, example: Any) -> bytes:
     options: Dict[str, Any] = {"dynamo": False} if "dynamo" in inspect.signature(torch.onnx.export).parameters else {}
     content = io.BytesIO()
     try:
-        # To be written the module is run once: on a copy, or batch normalisation would have moved by it. And no draw of
-        # the caller's is used up.
+        import onnx
+        import onnx.numpy_helper
+
+        # To be written the module is run once, on a copy, and no draw of the caller's is used up.
         with torch.random.fork_rng(), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
             torch.onnx.export(
@@ -242,9 +244,16 @@ def _written(module: Any, example: Any) -> bytes:
             )
     except Exception as error:  # PyTorch's are of many kinds
         why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        mend = "pip install onnx" if "onnx" in why and "install" in why else "or train it in Python (rivulet.torch.client)"
+        mend = "pip install onnx" if isinstance(error, ImportError) else "or train it in Python (rivulet.torch.client)"
         raise RivuletError(f"PyTorch cannot write the module as ONNX: {why}; {mend}") from error
-    return content.getvalue()
+    model = onnx.load_from_string(content.getvalue())
+    # That run has moved the running statistics of batch normalisation, in the copy and in the file.
+    buffers = dict(module.named_buffers())
+    for value in model.graph.initializer:
+        if value.name in buffers and list(value.dims) == list(buffers[value.name].shape):
+            value.CopyFrom(onnx.numpy_helper.from_array(buffers[value.name].detach().cpu().numpy(), value.name))
+    written: bytes = model.SerializeToString()
+    return written
 
 
 def scenario(

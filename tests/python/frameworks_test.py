@@ -247,7 +247,7 @@ class Scenarios(harness.RivuletTest):
         run = rivulet.simulate(
             {
                 **scenario,
-                "run": {"name": "torch", "rounds": 3},
+                "run": {"name": "torch", "rounds": 3, "keep_models": "all"},
                 "data": {**files, **data, "partition": {"kind": "iid", "clients": 4}},
                 "server": {"clients_per_round": 4},
             }

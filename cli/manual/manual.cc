@@ -74,8 +74,11 @@ Status WritePages(const Command& command, const std::string& path, const std::st
   FileSystem& fs = FileSystem::Default();
   RIVULET_RETURN_IF_ERROR(WriteFileAtomically(fs, JoinPath(folder, PageName(path) + ".1"), Page(command, path)));
   ++pages;
-  for (const Command& child : command.subcommands)
-    RIVULET_RETURN_IF_ERROR(WritePages(child, path + " " + child.name, folder, pages));
+  for (const Command& child : command.subcommands) {
+    const std::string below = path + " " + child.name;
+    if (PageName(below) == kClientProgram) continue;  // one page: of the program that this command is
+    RIVULET_RETURN_IF_ERROR(WritePages(child, below, folder, pages));
+  }
   return absl::OkStatus();
 }
 

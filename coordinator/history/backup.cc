@@ -36,9 +36,7 @@ Status CopyFile(FileSystem& fs, const std::string& from, const std::string& to, 
   return absl::OkStatus();
 }
 
-}  // namespace
-
-StatusOr<Backup> BackUpHistory(FileSystem& fs, const std::string& from, const std::string& to) {
+StatusOr<Backup> CopyHistory(FileSystem& fs, const std::string& from, const std::string& to, const std::string& part) {
   if (fs.Exists(to)) return AlreadyExists("'{}' is there already, and a backup replaces nothing; name another", to);
   std::string real_from;
   {
@@ -47,7 +45,6 @@ StatusOr<Backup> BackUpHistory(FileSystem& fs, const std::string& from, const st
     real_from = history->real_path();
   }
   RIVULET_RETURN_IF_ERROR(fs.CreateFolders(FolderOf(to)));
-  const std::string part = to + ".part";
   Backup backup;
   // A run that commits while its last version is copied may prune that one: then the history is copied again, which
   // says of a newer one. Each time the copying has less to do.
@@ -97,6 +94,19 @@ StatusOr<Backup> BackUpHistory(FileSystem& fs, const std::string& from, const st
   }
   RIVULET_RETURN_IF_ERROR(fs.Rename(part, to));
   RIVULET_RETURN_IF_ERROR(fs.SyncFolder(FolderOf(to)));
+  return backup;
+}
+
+}  // namespace
+
+// Models that were copied stay: they are whole, and the next attempt needs them. A history that is not stays nowhere.
+StatusOr<Backup> BackUpHistory(FileSystem& fs, const std::string& from, const std::string& to) {
+  const std::string part = to + ".part";
+  StatusOr<Backup> backup = CopyHistory(fs, from, to, part);
+  if (!backup.ok() && !absl::IsAlreadyExists(backup.status())) {
+    for (const char* beside : {"", "-journal", "-wal", "-shm"})
+      if (fs.Exists(part + beside)) (void)fs.Remove(part + beside);
+  }
   return backup;
 }
 

@@ -310,10 +310,16 @@ std::string Scenario::ToToml() const {
   return TomlOf(*this, [](const Key&) { return true; });
 }
 
-// Files that a plan is built from are named too, so that it is known that there were some.
+// Files that a plan is built from are named too, so that it is known that there were some; and so is what may change
+// later, where a key of the plan has an effect only beside it.
 std::string Scenario::PlanKeysToToml() const {
-  return TomlOf(*this, [](const Key& key) {
-    return key.key_class() == KeyClass::kPlan ||
+  const auto selects = [](const Key& key) {
+    return std::ranges::any_of(Keys(), [&](const Key& other) {
+      return other.key_class() == KeyClass::kPlan && other.selector() == key.name();
+    });
+  };
+  return TomlOf(*this, [&](const Key& key) {
+    return key.key_class() == KeyClass::kPlan || selects(key) ||
            (key.key_class() == KeyClass::kPlace && !key.section().starts_with("data"));
   });
 }

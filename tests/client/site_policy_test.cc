@@ -206,7 +206,7 @@ TEST(ParseSitePolicyTest, Mistakes_AreNamedWithTheirPlace) {
   for (const char* hours : {"20-6", "24:00-06:00", "20:60-06:00", "20:00-20:00", "20:00–06:00", "ab:cd-06:00"}) {
     refused(fmt::format("[when]\nhours = [\"{}\"]\n", hours), "takes hours of a day such as \"20:00-06:00\", not");
   }
-  refused("[budget]\nniceness = 20\n", "budget.niceness in site.toml:2:12 must be between 1 and 19, not 20");
+  refused("[budget]\nniceness = 20\n", "budget.niceness in site.toml:2:12 must be at least 1 and at most 19, not 20");
 }
 
 }  // namespace

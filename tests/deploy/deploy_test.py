@@ -43,6 +43,9 @@ class Manual(RivuletTest):
             text = self.run_rivulet(*path[1:], "--help", code=0).out
             page = (self.folder / "man/man1" / ("-".join(path) + ".1")).read_text().replace("\\-", "-")
             for option in re.findall(r"^  (?:-h,)?(--[a-z-]+)", text, re.M):
+                # The page is that of the program rivulet-client, which loads no code.
+                if path == ["rivulet", "client"] and option == "--op-library":
+                    continue
                 self.assertIn(f".B {option}", page, path)
             if "Subcommands:" in text:
                 block = text.split("Subcommands:\n", 1)[1].split("\n\n", 1)[0]

@@ -27,6 +27,7 @@ COMMANDS = {  # by the words of the command: what follows them
     "runs compare": ["tiny", "second", *DB], "runs plot": ["latest", "--out", "out.svg", *DB], "runs tail": ["latest", *DB],
     "runs export": ["latest", "--csv", "out", "--json", "out.json", "--tensorboard", "events", *DB],
     "runs profile": ["latest", *DB],
+    "preflight": ["tiny.toml", "--listen", "127.0.0.1:0", "--insecure", "--db", "new.sqlite"],
     "runs sql": ["SELECT round, status FROM rounds", *DB], "runs verify": ["latest", *DB],
     "runs prune": ["--keep", "0", "--yes", *DB], "runs import": ["runs.sqlite", "--db", "new.sqlite"],
     "backup": ["--out", "copy.sqlite", *DB], "runs tag": ["latest", "tag", *DB], "runs note": ["latest", "text", *DB],

@@ -16,6 +16,7 @@
 #include <map>
 #include <system_error>
 
+#include "cli/terminal.h"
 #include "engine/base/nearest.h"
 #include "engine/base/stack_trace.h"
 #include "engine/base/standard_error.h"
@@ -32,6 +33,8 @@ struct CommonOptions {
   std::string vlog;
   std::vector<std::string> op_libraries;
   bool takes_op_libraries = false;
+  bool quiet = false;
+  std::string progress;
 };
 
 // A Command as the parser knows it: where the texts of its arguments land until they are checked.
@@ -94,6 +97,8 @@ void Declare(const Command& command, CommonOptions& common, Parsed& parsed) {
   // One is all that a command line names: what stands after it is an argument, though it be called like another one.
   if (!command.subcommands.empty()) app.require_subcommand(0, 1);
   app.add_option(kVlogOption.name, common.vlog, kVlogOption.help)->option_text(kVlogOption.value_name);
+  app.add_flag(kQuietOption.name, common.quiet, kQuietOption.help);
+  app.add_option(kProgressOption.name, common.progress, kProgressOption.help)->option_text(kProgressOption.value_name);
   if (common.takes_op_libraries) {
     app.add_option(kOpLibraryOption.name, common.op_libraries, kOpLibraryOption.help)
         ->allow_extra_args(false)
@@ -122,7 +127,7 @@ Status CheckUnknown(const Parsed& parsed) {
       continue;
     }
     if (extra.size() > 1 && extra[0] == '-' && !arguments_only) {
-      std::vector<std::string> known = {kHelpOption.name, kVlogOption.name};
+      std::vector<std::string> known = {kHelpOption.name, kQuietOption.name, kProgressOption.name, kVlogOption.name};
       for (const Argument& argument : parsed.command->arguments) {
         if (!IsPositional(argument)) known.push_back(argument.name);
       }
@@ -232,6 +237,17 @@ Status SetUpLogs(const std::string& vlog) {
   return absl::OkStatus();
 }
 
+Status SetUpProgress(const CommonOptions& common) {
+  if (common.quiet && !common.progress.empty())
+    return UsageError("--quiet says nothing of progress and --progress how to; give one of them");
+  if (!common.progress.empty() && common.progress != "auto" && common.progress != "json")
+    return UsageError("--progress takes auto or json, not '{}'", Shortened(common.progress));
+  SetProgressStyle(common.quiet                ? ProgressStyle::kQuiet
+                   : common.progress == "json" ? ProgressStyle::kJson
+                                               : ProgressStyle::kText);
+  return absl::OkStatus();
+}
+
 // What a library threw and nobody caught, as one sentence: never a type's name or a dumped core.
 void ReportException(std::exception_ptr thrown) {
   try {
@@ -322,6 +338,7 @@ int Main(const Application& application, int argc, char** argv) {
     return Report(UsageError("{}; see '{} --help'", error.what(), Deepest(parsed).path));
   }
   if (const Status status = SetUpLogs(common.vlog); !status.ok()) return Report(status);
+  if (const Status status = SetUpProgress(common); !status.ok()) return Report(status);
   if (application.load_op_libraries != nullptr) {
     if (const Status status = application.load_op_libraries(common.op_libraries); !status.ok()) return Report(status);
   }

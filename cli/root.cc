@@ -10,8 +10,8 @@ constexpr char kVersionHelp[] = "Print the version.";
 }  // namespace
 
 std::vector<CommonOption> CommonOptionsOf(std::string_view path) {
-  if (path == kClientProgram) return {kVlogOption, kHelpOption};
-  return {kVlogOption, kOpLibraryOption, kHelpOption};
+  if (path == kClientProgram) return {kQuietOption, kProgressOption, kVlogOption, kHelpOption};
+  return {kQuietOption, kProgressOption, kVlogOption, kOpLibraryOption, kHelpOption};
 }
 
 void PrintVersion(std::string_view program) { fmt::print("{} {}\n", program, RIVULET_VERSION); }

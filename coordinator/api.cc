@@ -181,12 +181,15 @@ Task RunCoordinator::MakeTask(const Offer& offer) const {
       task.inputs.push_back({fmt::format("{}{}", kBroadcastPrefix, name), {BlobId::Form::kBytes, digest}});
     }
   }
-  // What clients keep belongs to their training: a version is measured as it is.
-  if (options_.names_states || (parts_.keeps_state && task.kind == TaskKind::kTrain)) {
-    task.state_of = states_.Of(offer.lease.client_id);
+  // A version is measured with what clients had kept when it was made, whatever they have trained since.
+  if (parts_.measures_state && task.kind == TaskKind::kEvaluate) {
+    task.state_of = states_.AsOf(task.client_id, task.base_version);
+  } else if (options_.names_states || (parts_.keeps_state && task.kind == TaskKind::kTrain)) {
+    task.state_of = states_.Of(task.client_id);
   }
   const bool travels = offer.lease.served_by_another() && offer.lease.via.empty();  // a tier's clients keep their own
-  if (parts_.keeps_state && !task.state_of.empty() && attempt_ != nullptr && travels) {
+  const std::shared_ptr<Attempt>& attempt = task.kind == TaskKind::kTrain ? attempt_ : evaluation_;
+  if (parts_.keeps_state && !task.state_of.empty() && attempt != nullptr && travels) {
     const BlobId state = StateBlobOf(task.state_of);
     task.inputs.push_back({"state", state});
     attempt->states[state.digest.Hex()] = {task.id, task.state_of};

@@ -318,7 +318,12 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
     RIVULET_ASSIGN_OR_RETURN(setup.before.emplace_back(), setup.models->Load(*row, parts.layout, optimizer));
   }
   if (parts.keeps_state || options.names_states) {
-    RIVULET_ASSIGN_OR_RETURN(setup.folded, setup.history->NewestFolded(run.run_id));
+    const std::optional<int64_t> oldest = setup.machine->oldest_to_measure();
+    if (parts.measures_state && oldest) {
+      RIVULET_ASSIGN_OR_RETURN(setup.folded, setup.history->NewestFolded(run.run_id, *oldest));
+    }
+    RIVULET_ASSIGN_OR_RETURN(const std::vector<TaskId> newest, setup.history->NewestFolded(run.run_id));
+    setup.folded.insert(setup.folded.end(), newest.begin(), newest.end());
   }
   setup.already_finished = setup.machine->phase() == RunMachine::Phase::kFinished;
   if (!setup.already_finished) {

@@ -99,6 +99,7 @@ void RunCoordinator::OnWritten(std::span<const PendingAttempt> attempts) {
     MutexLock lock(mutex_);
     for (const PendingAttempt& pending : attempts) {
       if (pending.attempt.kind == TaskKind::kEvaluate) measured_.erase(pending.attempt.round);
+      CountTotals(pending);
       if (pending.end.status != "committed") continue;
       for (const auto& [lease, facts] : pending.attempt.tasks) {
         if (lease.state != Lease::State::kFolded) continue;

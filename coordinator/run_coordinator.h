@@ -286,6 +286,10 @@ class RunCoordinator final : public Coordinator {
   NewsListener* listener_ GUARDED_BY(mutex_) = nullptr;
   ClientBook clients_ GUARDED_BY(mutex_);  // those that poll for themselves
   StateBook states_ GUARDED_BY(mutex_);    // where clients keep something, or may
+  // Where versions are measured with that: those that were and whose figures are not durable, so that a crash has them
+  // measured again; and tasks in durable versions whose clients' earlier proposals wait for it (kept_ alone).
+  std::set<int64_t> measured_ GUARDED_BY(mutex_);
+  std::vector<TaskId> superseding_ GUARDED_BY(mutex_);
   // By site, what it has not been told of the tasks that it did for others, where these keep something.
   std::unordered_map<std::string, std::vector<TaskOutcome>> untold_ GUARDED_BY(mutex_);
   std::map<std::string, Tier> tiers_ GUARDED_BY(mutex_);

@@ -29,6 +29,7 @@ struct RunParts {
   std::vector<std::string> broadcasts = {};  // what its clients read of a version beside the model, by name: "c"
   std::map<std::string, std::string> layout_metadata = {};  // of the model's files, federated/plan/layout_metadata.h
   bool keeps_state = false;                                 // whether its clients keep something from task to task
+  bool measures_state = false;                              // and whether they measure versions with it
   int64_t most_state_bytes = 0;                             // of one of them
   std::function<StatusOr<std::shared_ptr<const Model>>()> initial_model;
 };

@@ -42,7 +42,7 @@ StatusOr<std::string> ComparePage(std::span<const PlacedRun> runs);
 // Who waited, trained, uploaded or came to nothing in a round, and why; one leaf of them.
 StatusOr<std::string> RoundPage(const PlacedRun& run, int64_t round, int64_t first_task);
 // One client's tasks in a run, newest first; one leaf of them.
-StatusOr<std::string> ClientPage(const PlacedRun& run, const std::string& client, int64_t first_task);
+StatusOr<std::string> ClientHistoryPage(const PlacedRun& run, const std::string& client, int64_t first_task);
 // The versions that a run keeps: each layer's norm, change and zeros. Reads the newest twelve, half a gigabyte at most.
 StatusOr<std::string> ModelPage(const PlacedRun& run);
 // Labels by client, as the run's configuration deals them. NOT_FOUND: its data are not on this machine.

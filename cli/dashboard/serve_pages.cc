@@ -80,7 +80,7 @@ void ServePages(HttpServer& server, const std::vector<std::string>& files, LiveR
                   return RoundPage(run, request.Number("round"), request.Number("first"));
                 }));
   server.Handle("/client", OfRun(files, "run", [](const PlacedRun& run, const HttpRequest& request) {
-                  return ClientPage(run, request.Parameter("client"), request.Number("first"));
+                  return ClientHistoryPage(run, request.Parameter("client"), request.Number("first"));
                 }));
   server.Handle("/model", OfRun(files, "run", [](const PlacedRun& run, const HttpRequest&) { return ModelPage(run); }));
   server.Handle("/labels",

@@ -110,7 +110,7 @@ StatusOr<std::string> RoundPage(const PlacedRun& placed, int64_t round, int64_t 
   return PageOf(fmt::format("Round {} of {}", round, run.run_id), body);
 }
 
-StatusOr<std::string> ClientPage(const PlacedRun& placed, const std::string& client, int64_t first_task) {
+StatusOr<std::string> ClientHistoryPage(const PlacedRun& placed, const std::string& client, int64_t first_task) {
   RIVULET_ASSIGN_OR_RETURN(const RunRow run, placed.history.ResolveRun(placed.run));
   RIVULET_ASSIGN_OR_RETURN(const auto totals,
                            placed.history.Ask("SELECT tasks, folded, refused, dropped, failed, examples, reliability, "

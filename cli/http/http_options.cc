@@ -2,6 +2,7 @@
 
 #include "cli/http/http_server.h"
 #include "cli/run/options.h"
+#include "cli/shell_quote.h"
 
 namespace rivulet {
 

@@ -58,7 +58,7 @@ std::string Page(const Command& command, const std::string& path) {
     }
   }
   if (!positionals.empty()) page += ".SH ARGUMENTS\n" + positionals;
-  for (const CommonOption& common : {kQuietOption, kProgressOption, kVlogOption, kOpLibraryOption, kHelpOption})
+  for (const CommonOption& common : CommonOptionsOf(path))
     options += OptionEntry(common.name, common.value_name, common.help);
   page += ".SH OPTIONS\n" + options;
   page += fmt::format(".SH EXAMPLE\n.nf\n{}\n.fi\n", Roff(command.example));

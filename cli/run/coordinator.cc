@@ -18,6 +18,8 @@
 #include "cli/run/served_run.h"
 #include "cli/run/watching.h"
 #include "cli/shell_quote.h"
+#include "coordinator/control/control.h"
+#include "coordinator/control/metrics.h"
 #include "coordinator/history/history.h"
 #include "coordinator/host/coordinator_host.h"
 #include "coordinator/stored_run.h"
@@ -141,7 +143,7 @@ Status ShowPages(LivePages& pages, const CoordinatorCommandOptions& options, con
 }
 
 std::string MoreArguments(const CoordinatorCommandOptions& options, const std::string& address) {
-  std::string more = "--listen " + address + ShellArguments(options.security);
+  std::string more = "--listen " + address + ShellArguments(options.security) + ShellArguments(options.http);
   if (options.tiers) more += " --tiers";
   if (!options.clients.empty()) more += " --clients " + ShellQuote(options.clients);
   return more;
@@ -149,18 +151,19 @@ std::string MoreArguments(const CoordinatorCommandOptions& options, const std::s
 
 // One run, and then the end.
 Status ServeOneRun(const CoordinatorCommandOptions& options, const NetworkAddress& listen, Security security,
-                   Scenario scenario, std::shared_ptr<const Plan> plan, RoundProgress& progress, Watching& watching,
-                   const std::function<void(const std::string&)>& tell) {
+                   Scenario scenario, std::shared_ptr<const Plan> plan, LivePages& pages, RoundProgress& progress,
+                   Watching& watching, const std::function<void(const std::string&)>& tell) {
   Interrupt interrupt;
   ServedRun served;  // before the front: its evaluator outlives the run
   auto front = std::make_unique<Front>(false);
-  RIVULET_ASSIGN_OR_RETURN(served,
-                           MakeServedRun({.scenario = std::move(scenario),
-                                          .plan = std::move(plan),
-                                          .db = options.run.db,
-                                          .resume = options.run.resume,
-                                          .observer = TellRoster(ObserveRun(progress, options.json), front->roster),
-                                          .instruments = watching.instruments()}));
+  CoordinatorObserver observer = TellRoster(ObserveRun(progress, options.json), front->roster);
+  pages.Observe(observer);
+  RIVULET_ASSIGN_OR_RETURN(served, MakeServedRun({.scenario = std::move(scenario),
+                                                  .plan = std::move(plan),
+                                                  .db = options.run.db,
+                                                  .resume = options.run.resume,
+                                                  .observer = std::move(observer),
+                                                  .instruments = watching.instruments()}));
   const std::string run_id = served.coordinator->run_id();
   if (served.coordinator->already_finished()) {
     served.coordinator.reset();
@@ -332,50 +335,6 @@ Status Coordinate(const CoordinatorCommandOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<LivePages> pages,
                            LivePages::Create(options.http, scenario.run.rounds, tell));
   RIVULET_ASSIGN_OR_RETURN(Security security, SecurityOf(options.security, Role::kCoordinator, *listen, tell));
-
-  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Watching> watching,
-                           Watching::Start(options.trace, "coordinator " + scenario.run.name));
-  Interrupt interrupt;
-  CoordinatorOptions coordinator_options{.db_path = options.run.db, .resume = options.run.resume};
-  std::shared_ptr<Evaluator> evaluator;
-  {
-    // Training data stays with the clients, and the model as it was read is not needed while the run goes on.
-    if (!options.run.resume.empty()) {
-      RIVULET_ASSIGN_OR_RETURN(plan, PlanOfStoredRun(options.run.db, options.run.resume));
-    }
-    RunSetup setup(scenario, {.plan = std::move(plan), .monitor = watching->instruments().steps});
-    auto opened = setup.plan();
-    if (!opened.ok()) return BlameModel(scenario, opened.status());
-    coordinator_options.plan = *std::move(opened);
-    if (options.run.resume.empty()) {
-      RIVULET_ASSIGN_OR_RETURN(coordinator_options.initial_model, setup.initial_model());
-    }
-    RIVULET_ASSIGN_OR_RETURN(evaluator, setup.evaluator());
-  }
-  coordinator_options.evaluator = evaluator.get();
-  coordinator_options.tracer = watching->instruments().tracer;
-  coordinator_options.observer = Observe(progress, options.json);
-  pages->Observe(coordinator_options.observer);
-  coordinator_options.scenario = std::move(scenario);
-  RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<Coordinator> coordinator,
-                           Coordinator::Create(std::move(coordinator_options)));
-  const std::string run_id = coordinator->run_id();
-  if (coordinator->already_finished()) {
-    coordinator.reset();
-    progress.Note(fmt::format("run {} had finished; nothing to do", run_id));
-    return PrintResult(options.run.db, run_id, options.json);
-  }
-
-  auto host = std::make_unique<CoordinatorHost>();
-  RIVULET_RETURN_IF_ERROR(host->Add(std::move(coordinator)));
-  Attendance attendance(*host);
-  if (!options.run.resume.empty()) RIVULET_RETURN_IF_ERROR(ExpectKnownClients(options.run.db, run_id, attendance));
-  CoordinatorApi* api = &attendance;
-  std::unique_ptr<Admission> admission;
-  if (!options.clients.empty()) {
-    RIVULET_ASSIGN_OR_RETURN(admission, Admission::Open(attendance, FileSystem::Default(), options.clients, tell));
-    api = admission.get();
-  }
   RIVULET_ASSIGN_OR_RETURN(
       const std::unique_ptr<Watching> watching,
       Watching::Start(options.trace, submitted ? std::string("coordinator") : "coordinator " + scenario.run.name));

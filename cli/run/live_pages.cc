@@ -3,6 +3,7 @@
 #include "cli/dashboard/page_parts.h"
 #include "cli/dashboard/serve_pages.h"
 #include "cli/run/options.h"
+#include "cli/shell_quote.h"
 
 namespace rivulet {
 
@@ -24,6 +25,11 @@ void LivePages::Observe(CoordinatorObserver& observer) {
 
 StatusOr<std::string> LivePages::Begin(const std::string& db, const std::string& run_id) {
   if (server_ == nullptr) return std::string();
+  if (run_id.empty()) {
+    ServePages(*server_, {db}, nullptr);
+    server_->Start();
+    return server_->url();
+  }
   RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(db, History::Access::kReadOnly));
   RIVULET_ASSIGN_OR_RETURN(std::vector<Curve> before, LoadCurves(*history, run_id));
   live_.Begin(run_id, std::move(before));

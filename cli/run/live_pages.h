@@ -18,8 +18,8 @@ class LivePages {
 
   // Adds to what `observer` does already. This must outlive the coordinator.
   void Observe(CoordinatorObserver& observer);
-  // Serves the history at `db`, with the run of this id as what goes on. Gives the address of its page; "" without
-  // --http.
+  // Serves the history at `db`, with the run of this id as what goes on; "": none does, and rows show when rounds
+  // close. Gives the address of its page; "" without --http.
   StatusOr<std::string> Begin(const std::string& db, const std::string& run_id);
   // Tells whoever looks on how it ended, and that the pages go with the process.
   void End(const Status& status, const std::string& db);

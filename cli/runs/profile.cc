@@ -13,7 +13,7 @@
 namespace rivulet {
 namespace {
 
-struct RunProfileOptions {
+struct RunsProfileOptions {
   HistoryOptions history;
   std::string run;
   std::optional<int64_t> rounds;
@@ -226,7 +226,7 @@ void PrintProfileJson(const RunRow& run, const RoundProfile& profile, const std:
   fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
-Status ProfileRun(const RunProfileOptions& options) {
+Status ProfileRun(const RunsProfileOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const auto history, OpenToRead(options.history));
   RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(options.run));
   RIVULET_ASSIGN_OR_RETURN(const auto rounds, NewestRoundTimes(*history, run.run_id, options.rounds.value_or(kRounds)));
@@ -250,7 +250,7 @@ Status ProfileRun(const RunProfileOptions& options) {
 }  // namespace
 
 Command RunsProfileCommand() {
-  auto options = std::make_shared<RunProfileOptions>();
+  auto options = std::make_shared<RunsProfileOptions>();
   Command command{.name = "profile",
                   .summary = "What bounds a run's rounds, and what would make them shorter.",
                   .example = "rivulet runs profile latest\n  rivulet runs profile latest --rounds 500 --json"};

@@ -58,7 +58,7 @@ constexpr std::string_view kOfRuns = "JOIN temp.runs_taken m ON m.theirs = t.run
 // Every row of the runs in temp.runs_taken.
 Status CopyRows(Database& db) {
   RIVULET_RETURN_IF_ERROR(CopyTable<StoredClient>(
-      db, {{"client", ""}},
+      db, {{"client", ""}, {"status", "0"}},  // whom its operators have banned is no matter of ours
       "WHERE t.client IN (SELECT c.client FROM other.membership c JOIN temp.runs_taken m ON m.theirs = c.run "
       "UNION SELECT k.client FROM other.task k JOIN other.attempt a ON a.attempt_key = k.attempt_key "
       "JOIN temp.runs_taken m ON m.theirs = a.run UNION SELECT k.parent FROM other.task k JOIN other.attempt a "

@@ -247,7 +247,8 @@ StatusOr<int64_t> History::AddMember(int64_t run, const RunClient& client, int64
       Statement * insert_client,
       db_->Prepare("INSERT INTO client (client_id, status, first_seen, last_seen) VALUES (?1, 0, ?2, ?2) "
                    "ON CONFLICT (client_id) DO UPDATE SET first_seen = coalesce(first_seen, excluded.first_seen), "
-                   "last_seen = excluded.last_seen RETURNING client"));
+                   "last_seen = excluded.last_seen, status = CASE status WHEN 3 THEN 0 ELSE status END "
+                   "RETURNING client"));
   static const std::string membership = fmt::format("{} ON CONFLICT DO NOTHING", InsertSql<StoredMembership>());
   RIVULET_ASSIGN_OR_RETURN(Statement * insert_membership, db_->Prepare(membership));
   StoredMembership row{.run = run, .from_round = client.from_round, .from_attempt = client.from_attempt};

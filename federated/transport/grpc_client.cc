@@ -144,9 +144,11 @@ struct Channel {
 
 class Connection {
  public:
-  explicit Connection(const GrpcClientOptions& options)
-      : coordinator_(options.coordinator), credentials_(options.credentials), proxy_(options.proxy) {}
+  Connection(NetworkAddress coordinator, std::shared_ptr<const TransportCredentials> credentials,
+             std::string proxy = {})
+      : coordinator_(std::move(coordinator)), credentials_(std::move(credentials)), proxy_(std::move(proxy)) {}
 
+  const NetworkAddress& coordinator() const { return coordinator_; }
   // "the coordinator at HOST:PORT cannot be reached", and by which way; never a proxy's password.
   std::string Unreached() const {
     const std::string what = fmt::format("the coordinator at {} cannot be reached", coordinator_.ToString());
@@ -446,7 +448,8 @@ class Writer final : public ChunkWriter {
 class Client final : public GrpcClient {
  public:
   explicit Client(const GrpcClientOptions& options)
-      : options_(options), connection_(std::make_shared<Connection>(options.coordinator, options.credentials)) {}
+      : options_(options),
+        connection_(std::make_shared<Connection>(options.coordinator, options.credentials, options.proxy)) {}
 
   StatusOr<PollReply> Poll(const PollRequest& request) override {
     rpc::PollRequestProto message;

@@ -20,6 +20,9 @@ namespace rivulet::testing {
 
 // Dies at its `victim`th durable operation, and with it all that was not synced; true: it ended before that. `run`:
 // options to a StatusOr.
+//
+// At that operation everything stands still. Another thread that went on while unsynced bytes are lost would rename a
+// file that has just lost them, and commit a row that names it: a death in two parts, which no machine dies.
 template <typename Run>
 bool EndsBefore(int victim, CoordinatorOptions options, const Run& run) {
   const pid_t child = fork();
@@ -27,10 +30,12 @@ bool EndsBefore(int victim, CoordinatorOptions options, const Run& run) {
     FaultyFileSystem fs;
     std::atomic<int> count = 0;
     const auto at = [&](const std::string&) {
-      if (++count == victim) {
+      const int now = ++count;
+      if (now == victim) {
         fs.LoseUnsynced();
         kill(getpid(), SIGKILL);
       }
+      while (now > victim) pause();
       return true;
     };
     fs.at = [&](const std::string& point) {

@@ -21,7 +21,7 @@ enum class Renewal { kNone, kEveryFiveSeconds, kByFeed };
 // `body` is HTML.
 std::string PageOf(std::string_view title, std::string_view body, Renewal renewal = Renewal::kNone);
 
-std::string UrlText(std::string_view text);             // as it stands in an address
+std::string UrlText(std::string_view text);  // as it stands in an address
 // <a> to a run's page, to a round's and a client's; `place` is the run's id with its history's prefix (pages.h).
 std::string RunLink(const std::string& place, const std::string& run_id);
 std::string RoundLink(const std::string& place, int64_t round, const std::string& text);

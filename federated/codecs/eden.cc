@@ -25,6 +25,7 @@
 
 #include "federated/codecs/block_scale.h"
 #include "federated/codecs/codec.h"
+#include "federated/codecs/each_block.h"
 
 namespace rivulet {
 namespace {
@@ -88,21 +89,14 @@ class Eden final : public Codec {
     std::memcpy(out.data() + at, &seed, sizeof(seed));
     at += sizeof(seed);
     EdenBlock block;
-    size_t filled = 0;
     int64_t first = 0;
-    const auto flush = [&] {
+    EachBlock(values, block, [&](std::span<const float> x) {
       const auto padded = static_cast<size_t>(PaddedFrom(first));
-      std::fill(block.begin() + static_cast<std::ptrdiff_t>(filled), block.end(), 0.0f);
+      std::fill(block.begin() + std::ssize(x), block.end(), 0.0f);
       EncodeBlock(seed, first / kEdenValues, std::span(block).first(padded), out.data() + at);
       at += static_cast<size_t>(BlockBytes(static_cast<int64_t>(padded)));
       first += kEdenValues;
-      filled = 0;
-    };
-    EachValue(values, [&](float value) {
-      block[filled++] = value;
-      if (filled == block.size()) flush();
     });
-    if (filled > 0) flush();
   }
 
   Status Check(std::span<const std::byte> bytes) const override {

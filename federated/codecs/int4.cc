@@ -15,6 +15,7 @@
 
 #include "federated/codecs/block_scale.h"
 #include "federated/codecs/codec.h"
+#include "federated/codecs/each_block.h"
 
 namespace rivulet {
 namespace {
@@ -33,26 +34,19 @@ class Int4 final : public Codec {
   void Encode(std::span<const FloatRun> values, Draws& draws, std::string& out) const override {
     out.reserve(out.size() + static_cast<size_t>(bytes_));
     std::array<float, kInt4Values> block;
-    size_t filled = 0;
-    const auto flush = [&] {
-      const float scale = BlockScale(std::span(block).first(filled), kInt4Levels);
+    EachBlock(values, block, [&](std::span<const float> x) {
+      const float scale = BlockScale(x, kInt4Levels);
       out.append(reinterpret_cast<const char*>(&scale), sizeof(scale));
       const auto level = [&](size_t i) {
-        if (i >= filled || !(scale > 0)) return kInt4Zero;  // left over, zeros or NaN
-        const double q = std::floor(static_cast<double>(block[i]) / scale + draws.Uniform());
+        if (i >= x.size() || !(scale > 0)) return kInt4Zero;  // left over, zeros or NaN
+        const double q = std::floor(static_cast<double>(x[i]) / scale + draws.Uniform());
         return static_cast<uint8_t>(static_cast<int>(q) + kInt4Zero);
       };
-      for (size_t i = 0; i < filled; i += 2) {
+      for (size_t i = 0; i < x.size(); i += 2) {
         const uint8_t low = level(i), high = level(i + 1);
         out.push_back(static_cast<char>(low | high << 4));
       }
-      filled = 0;
-    };
-    EachValue(values, [&](float value) {
-      block[filled++] = value;
-      if (filled == block.size()) flush();
     });
-    if (filled > 0) flush();
   }
 
   Status Check(std::span<const std::byte> bytes) const override {

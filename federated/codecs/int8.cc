@@ -14,6 +14,7 @@
 
 #include "federated/codecs/block_scale.h"
 #include "federated/codecs/codec.h"
+#include "federated/codecs/each_block.h"
 
 namespace rivulet {
 namespace {
@@ -32,22 +33,15 @@ class Int8 final : public Codec {
   void Encode(std::span<const FloatRun> values, Draws& draws, std::string& out) const override {
     out.reserve(out.size() + static_cast<size_t>(bytes_));
     std::array<float, kBlockValues> block;
-    size_t filled = 0;
-    const auto flush = [&] {
-      const float scale = BlockScale(std::span(block).first(filled), kInt8Levels);
+    EachBlock(values, block, [&](std::span<const float> x) {
+      const float scale = BlockScale(x, kInt8Levels);
       out.append(reinterpret_cast<const char*>(&scale), sizeof(scale));
-      for (size_t i = 0; i < filled; ++i) {
+      for (const float value : x) {
         const bool plain = scale > 0;  // neither zeros nor NaN
-        const double level = plain ? std::floor(static_cast<double>(block[i]) / scale + draws.Uniform()) : 0;
+        const double level = plain ? std::floor(static_cast<double>(value) / scale + draws.Uniform()) : 0;
         out.push_back(static_cast<char>(static_cast<int8_t>(level)));
       }
-      filled = 0;
-    };
-    EachValue(values, [&](float value) {
-      block[filled++] = value;
-      if (filled == block.size()) flush();
     });
-    if (filled > 0) flush();
   }
 
   Status Check(std::span<const std::byte> bytes) const override {

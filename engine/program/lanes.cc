@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/program/lane_kernel.h"
+#include "engine/program/lowering.h"
 
 namespace rivulet {
 namespace {
@@ -90,14 +91,19 @@ class Planning {
     }
     if (!call.variables.empty()) return AddUpdate(std::move(made));
     if (!plan_.updates.empty() || call.stateful) return Refused(i);
+    for (const Location& output : call.outputs) made.differs = made.differs || output.base == Location::Base::kFetch;
     for (size_t port = 0; port < call.outputs.size(); ++port) {
       const Location& output = call.outputs[port];
       size_t stride = 0;
       if (output.base == Location::Base::kFetch) {
         const TensorSpec& spec = fetch_specs_[static_cast<size_t>(output.index)];
         stride = static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype);
-        made.differs = true;
       } else if (output.base == Location::Base::kArena) {
+        // Written in the place of what all lanes share, the first lane's result would be the others' input.
+        const auto replaced = [&](const LaneOperand& input) {
+          return input.at.base == Location::Base::kArena && input.stride == 0 && input.at.offset == output.offset;
+        };
+        if (made.differs && std::ranges::any_of(made.inputs, replaced)) return Refused(i);
         const size_t bytes = bytes_.at({static_cast<int>(i), static_cast<int>(port)});
         stride = made.differs ? bytes : 0;
         strides_[output.offset] = stride;

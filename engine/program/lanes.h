@@ -19,10 +19,11 @@
 #include <vector>
 
 #include "engine/base/status.h"
-#include "engine/program/lowering.h"
 #include "engine/program/program.h"
 
 namespace rivulet {
+
+struct LoweredProgram;
 
 // A stretch of a float32 buffer that the program would change.
 struct LaneUpdate {

@@ -358,6 +358,7 @@ StatusOr<bool> Site::WorkTogether(std::span<const Task> tasks) {
       Record(tasks[i], (*trained)[i], taken[i]->norm, fold_seconds, *open);
       continue;
     }
+    if (stop_.stopped()) return Cancelled("stopped");
     const Status told = calls_.Fail(caller_, {.task = tasks[i].id,
                                               .code = TaskFailure::Code::kBadUpdate,
                                               .sentence = std::string(Message(taken[i].status()))});

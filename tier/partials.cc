@@ -52,7 +52,10 @@ StatusOr<std::unique_ptr<ChunkWriter>> Tier::BeginPartial(const Caller& caller, 
   const Task* one = nullptr;
   for (const auto& [task, job] : jobs_) {
     const bool here = job.task.gather == submission.gather && job.stage > Job::Stage::kFetched;
-    if (here && WayOf(job.task.client_id) == caller.name) one = &job.task;
+    if (here && WayOf(job.task.client_id) == caller.name) {
+      one = &job.task;
+      break;
+    }
   }
   const auto refused = [](std::string reason) {
     return std::make_unique<DecidedWriter>(SubmitResult{SubmitResult::Kind::kRefused, std::move(reason)});

@@ -357,7 +357,8 @@ Status Tier::FetchFor(CoordinatorCalls& calls, const TaskId& task) {
   }
   MutexLock lock(mutex_);
   const auto job = jobs_.find(task);
-  if (job == jobs_.end()) return absl::OkStatus();
+  // Meanwhile it may have been given up and brought all the same.
+  if (job == jobs_.end() || job->second.stage != Job::Stage::kFetched) return absl::OkStatus();
   job->second.stage = Job::Stage::kOffered;
   News(job->second.task.client_id);
   ForgetBlobs();
@@ -376,7 +377,7 @@ void Tier::ForgetBlobs() {
   std::erase_if(plans_, [&](const auto& plan) { return !plans.contains(plan.first); });
 }
 
-// Refused, all of it is offered to the same clients again; accepted, it is the parent's.
+// Answered, it is the parent's, who gives what it refused again; unanswered, it is offered to the same clients again.
 Status Tier::Bring(CoordinatorCalls& calls, uint64_t gather, Gathering& gathering) {
   Caller caller;
   {

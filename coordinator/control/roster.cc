@@ -47,6 +47,7 @@ void Roster::Heard(const Caller& caller, int64_t expected_in_ms) {
   entry.expected_by = entry.seen + expected_in_ms + kPatienceMs;
   entry.serial = caller.certificate_serial;
   entry.valid_until = caller.certificate_until * 1000;
+  knocks_.erase(caller.name);  // whoever let it in, it waits no more
 }
 
 void Roster::NoteError(const std::string& client_id, std::string_view sentence) {

@@ -82,8 +82,11 @@ class Connection:
                 channel.close()
                 continue
             with self._lock:
-                self._busy.add(channel)
-            return channel
+                if not self._closed:
+                    self._busy.add(channel)
+                    return channel
+            channel.close()
+            raise Lost("this client has closed it")
 
     @contextlib.contextmanager
     def _call(self, method: str, seconds: float, stream: bool) -> Iterator[Call]:

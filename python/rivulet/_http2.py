@@ -247,6 +247,8 @@ class Channel:
 
     def _begin_data(self, call: Optional["Call"], length: int, flags: int, deadline: Optional[float]) -> None:
         self._owed += length
+        if call is not None:
+            call.owed += length
         self._padding = 0
         if flags & _PADDED and length > 0:
             self._padding = self._take(1, deadline)[0]
@@ -271,9 +273,13 @@ class Channel:
         self._take(self._padding, deadline)
         self._in_data, self._data_call = False, None
         if self._owed >= _WINDOW_STEP:
-            more, self._owed = struct.pack(">I", self._owed), 0
-            update = _framed(_WINDOW_UPDATE, 0, 0, more)
-            self._write(update if call is None else update + _framed(_WINDOW_UPDATE, 0, call.id, more))
+            update = _framed(_WINDOW_UPDATE, 0, 0, struct.pack(">I", self._owed))
+            self._owed = 0
+            # Of the call's window what the call itself has used: the connection's counts what earlier ones did too.
+            if call is not None:
+                update += _framed(_WINDOW_UPDATE, 0, call.id, struct.pack(">I", call.owed))
+                call.owed = 0
+            self._write(update)
         if self._data_flags & _END_STREAM and call is not None:
             call.was_ended([])
 
@@ -346,6 +352,7 @@ class Call:
     def __init__(self, channel: Channel, id: int, window: int, deadline: float) -> None:
         self.id = id
         self.window = window
+        self.owed = 0  # bytes of it that came and that the other end may send again
         self.waiting = b""
         self._channel = channel
         self._deadline = deadline

@@ -127,7 +127,8 @@ Status CheckUnknown(const Parsed& parsed) {
       continue;
     }
     if (extra.size() > 1 && extra[0] == '-' && !arguments_only) {
-      std::vector<std::string> known = {kHelpOption.name, kQuietOption.name, kProgressOption.name, kVlogOption.name};
+      std::vector<std::string> known;
+      for (const CommonOption& common : CommonOptionsOf(parsed.path)) known.push_back(common.name);
       for (const Argument& argument : parsed.command->arguments) {
         if (!IsPositional(argument)) known.push_back(argument.name);
       }

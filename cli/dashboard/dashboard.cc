@@ -1,4 +1,4 @@
-// rivulet dashboard: the history as pages for a browser on this machine.
+// rivulet dashboard: the history as pages for a browser.
 #include <fmt/ranges.h>
 #include <poll.h>
 
@@ -46,7 +46,7 @@ Status ServeDashboard(const DashboardOptions& options) {
 const RegisterCommand kDashboard(41, [] {
   auto options = std::make_shared<DashboardOptions>();
   Command command{.name = "dashboard",
-                  .summary = "Show the history of runs as pages for a browser on this machine.",
+                  .summary = "Show the history of runs as pages for a browser.",
                   .example = "rivulet dashboard --db ./rivulet.sqlite"};
   command.Repeated("--db", "FILE", &options->dbs,
                    "the history; it is only read, and may be one of several [./rivulet.sqlite]");

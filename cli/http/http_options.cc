@@ -1,7 +1,6 @@
 #include <charconv>
 
 #include "cli/http/http_server.h"
-#include "cli/run/options.h"
 #include "cli/shell_quote.h"
 
 namespace rivulet {

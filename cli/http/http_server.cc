@@ -208,7 +208,7 @@ class CppHttpServer final : public HttpServer {
 
  private:
   static HttpRequest RequestOf(const httplib::Request& request) {
-    return {request.path, {request.params.begin(), request.params.end()}, request.get_header_value("Last-Event-ID")};
+    return {{request.params.begin(), request.params.end()}};
   }
 
   void Answer(httplib::Response& response, int status, const std::string& title, const std::string& sentence) const {
@@ -260,13 +260,17 @@ class CppHttpServer final : public HttpServer {
     if (SameSecret(request.get_param_value("token"), token_)) {
       // The token leaves the address at once, and with it the browser's history; a session takes its place.
       response.status = 303;
-      response.set_header("Location", request.path.starts_with("//") ? "/" : request.path);
+      httplib::Params rest = request.params;
+      rest.erase("token");
+      const std::string path = request.path.starts_with("//") ? "/" : request.path;
+      response.set_header("Location", rest.empty() ? path : httplib::append_query_params(path, rest));
       response.set_header("Set-Cookie", fmt::format("{}={}; HttpOnly; SameSite=Strict; Path=/{}", kCookie, session_,
                                                     identity_ == nullptr ? "" : "; Secure"));
       return false;
     }
     response.set_header("WWW-Authenticate", "Bearer");
-    Answer(response, 401, "Who is there?", "Add ?token=… to the address, with the token of --http-token.");
+    Answer(response, 401, "Who is there?",
+           "Add ?token=…, or &token=… behind other parameters, to the address: the token of --http-token.");
     return false;
   }
 

@@ -35,9 +35,7 @@ void AddHttpOptions(Command& command, HttpOptions* options, const std::string& w
 std::string ShellArguments(const HttpOptions& options);
 
 struct HttpRequest {
-  std::string path;
   std::multimap<std::string, std::string> parameters;    // after '?', decoded
-  std::string last_event_id;                             // of a stream that a browser asks for again
   std::string Parameter(const std::string& name) const;  // the first; "": none
   int64_t Number(const std::string& name) const;         // of at most nine digits; 0: none
 };

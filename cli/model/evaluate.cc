@@ -30,8 +30,7 @@ struct EvaluateArguments {
   bool classes = false, json = false;
 };
 
-// Classes in the shares of their label's row: digits for the terminal, darkness for a picture. Of many classes the
-// terminal has those that are taken for others most.
+// More classes than this have no matrix on the terminal.
 constexpr int64_t kClassesOnTerminal = 12;
 
 std::string CountText(int64_t count) {
@@ -111,6 +110,10 @@ void PrintReport(const ClassReport& report) {
 
 // With the plan that the run's clients had: what is measured is what a round of that run would have reported.
 Status Evaluate(const EvaluateArguments& arguments) {
+  if (!arguments.confusion.empty()) {
+    if (const Status name = CheckPictureName(arguments.confusion); !name.ok())
+      return AsUsageError(Annotate(name, "--confusion"));
+  }
   RIVULET_ASSIGN_OR_RETURN(const RunModel found, FindRunModel(arguments.db, arguments.what));
   RIVULET_ASSIGN_OR_RETURN(
       Scenario scenario,
@@ -122,10 +125,6 @@ Status Evaluate(const EvaluateArguments& arguments) {
     return UsageError("run {} has no test set; give one with --data FILE", found.run_id);
   } else {
     RIVULET_RETURN_IF_ERROR(PrepareDataHere(scenario));
-  }
-  if (!arguments.confusion.empty()) {
-    if (const Status name = CheckPictureName(arguments.confusion); !name.ok())
-      return AsUsageError(Annotate(name, "--confusion"));
   }
   const std::string test = scenario.data.test;
   const int64_t batch_size = scenario.evaluation.batch_size;

@@ -261,7 +261,10 @@ Status ServeSubmittedRuns(const CoordinatorCommandOptions& options, const Networ
   RIVULET_RETURN_IF_ERROR(front->Open(options, listen, std::move(security), start, tell));
   const NetworkAddress address = front->server->address();
   SayListening(address, "", options.json);
-  RIVULET_RETURN_IF_ERROR(ShowPages(pages, options, *front, "", progress));
+  if (const Status shown = ShowPages(pages, options, *front, "", progress); !shown.ok()) {
+    front->Close();  // who calls now would be answered by what goes with this function
+    return shown;
+  }
   std::promise<void> stop;
   interrupt.Call([&] { stop.set_value(); });
   stop.get_future().wait();
@@ -363,7 +366,9 @@ const RegisterCommand kCoordinator(20, [] {
                  "admit only the clients that it names, one a line; a name may be added while it runs");
   command.Flag("--tiers", &options->tiers,
                "admit tiers (rivulet aggregator), which fold what their clients bring: nobody here sees a single one");
-  AddHttpOptions(command, &options->http, "serve pages of the runs as they go on, and /metrics for Prometheus");
+  AddHttpOptions(
+      command, &options->http,
+      "serve pages of the run as it goes on (of submitted ones their closed rounds), and /metrics for Prometheus");
   command.Flag("--json", &options->json, "say what happens as JSON on stdout, one object per line, the result last");
   AddTraceOptions(command, &options->trace);
   command.run = [options] { return Coordinate(*options); };

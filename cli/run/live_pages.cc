@@ -2,7 +2,6 @@
 
 #include "cli/dashboard/page_parts.h"
 #include "cli/dashboard/serve_pages.h"
-#include "cli/run/options.h"
 #include "cli/shell_quote.h"
 
 namespace rivulet {

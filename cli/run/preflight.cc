@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -43,7 +44,7 @@ Status TryToListen(const NetworkAddress& address) {
   if (code != 0) return InvalidArgument("'{}' is no address of this machine: {}", address.host, gai_strerror(code));
   const int file = socket(found->ai_family, found->ai_socktype | SOCK_CLOEXEC, found->ai_protocol);
   const int on = 1;
-  setsockopt(file, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  if (file >= 0) setsockopt(file, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   const int failed =
       file >= 0 && bind(file, found->ai_addr, found->ai_addrlen) == 0 && listen(file, 1) == 0 ? 0 : errno;
   if (file >= 0) close(file);
@@ -81,8 +82,11 @@ void LookAtRun(const PreflightOptions& options, Findings& findings) {
   const int64_t kept = scenario->run.keep_models == "all" ? scenario->run.rounds : 3;
   LookAtDisk(FolderOf(options.run.db), kLeastFree + kept * model, "put the history elsewhere with --db", findings);
   const int64_t memory = LookAtMachine().available_bytes, wanted = 4 * model;  // two versions, their sum, an update
+  const bool known = memory != std::numeric_limits<int64_t>::max();
   const std::string free =
-      fmt::format("{} MB are free, and about {} are needed", memory / 1'000'000, (wanted + kLeastFree) / 1'000'000);
+      fmt::format("{}, and about {} MB are needed",
+                  known ? fmt::format("{} MB are free", memory / 1'000'000) : "nobody can tell what is free",
+                  (wanted + kLeastFree) / 1'000'000);
   memory >= wanted + kLeastFree ? findings.Good("memory", free)
                                 : findings.Wrong("memory", ResourceExhausted("{}", free), "use a machine with more");
 }

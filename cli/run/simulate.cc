@@ -256,7 +256,7 @@ const RegisterCommand kSimulate(10, [] {
       .Option(
           "--replay", "RUN", &options->replay,
           "do the recorded tasks of a run again, by id, name or 'latest', and hold each version against its history");
-  AddHttpOptions(command, &options->http, "serve pages of the run as it goes on, for a browser on this machine");
+  AddHttpOptions(command, &options->http, "serve pages of the run as it goes on, for a browser");
   AddTraceOptions(command, &options->trace);
   command.run = [options] { return Simulate(*options); };
   return command;

@@ -9,8 +9,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <fstream>
 #include <limits>
+
+#include "engine/base/available_memory.h"
 
 namespace rivulet {
 namespace {
@@ -23,14 +24,6 @@ bool IsWithin(const SitePolicy::Hours& hours, int minute) {
   return minute >= hours.from || minute < hours.until;
 }
 
-int64_t AvailableBytes() {
-  std::ifstream file("/proc/meminfo");
-  std::string key, unit;
-  for (int64_t kilobytes = 0; file >> key >> kilobytes; std::getline(file, unit))
-    if (key == "MemAvailable:") return kilobytes * 1024;
-  return std::numeric_limits<int64_t>::max();
-}
-
 }  // namespace
 
 MachineNow LookAtMachine() {
@@ -40,7 +33,7 @@ MachineNow LookAtMachine() {
   if (localtime_r(&seconds, &local) != nullptr) now.minute_of_day = local.tm_hour * 60 + local.tm_min;
   double load = 0;
   if (getloadavg(&load, 1) == 1) now.load = load / static_cast<double>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
-  now.available_bytes = AvailableBytes();
+  now.available_bytes = static_cast<int64_t>(std::min<size_t>(AvailableMemory(), std::numeric_limits<int64_t>::max()));
   return now;
 }
 

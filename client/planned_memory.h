@@ -15,7 +15,7 @@ struct PlannedMemory {
   int64_t program = 0;   // the largest program's arena and constants
   int64_t transfer = 0;  // the model on its way here, or the update on its way from here
   int64_t total() const { return model + vectors + program + transfer; }
-  std::string ToString() const;  // "812 MB: 100 of the model, …"
+  std::string ToString() const;  // "812 MB: 100 for the model, …"
 };
 
 // Of a task of `kind` over so many examples. What is kept of decoded examples, which has a budget of its own, and what

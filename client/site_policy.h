@@ -6,10 +6,12 @@
 //   authors = ["ed25519:…"]      # who may have written plans (certificates/author.h); an unsigned one has no author
 //   ops = ["MatMul", "Add"]      # all that a plan may compute with
 //   columns = ["image"]          # all that it may read of an example
-//   max_epochs = 5               # how often a task may go over the data, all its passes together
+//   max_epochs = 5               # how often a task may go over the data, all its passes together; what a
+//                                # pass repeats by dataset ops of its own is not counted
 //
 //   [budget]
-//   memory_megabytes = 2000      # that a task may take at its height (client/planned_memory.h), examples included
+//   memory_megabytes = 2000      # that tasks may take at their height (client/planned_memory.h), of
+//                                # which a quarter is for decoded examples
 //   processors = 2               # that this process may run on
 //   niceness = 10                # its priority, 1 to 19: how far everything else goes first
 //

@@ -101,6 +101,8 @@ class ScoreCounter {
     if (labels.size() * classes != scores.size())
       return InvalidArgument("'{}' has {} scores for {} labels of {} classes", scores_, scores.size(), labels.size(),
                              classes);
+    if (!std::ranges::all_of(scores, [](float score) { return std::isfinite(score); }))
+      return InvalidArgument("'{}' has scores that are no numbers: the model has diverged", scores_);
     for (size_t i = 0; i < labels.size(); ++i) {
       if (labels[i] < 0 || labels[i] >= report_.classes) continue;  // a position that is only filling
       CountScores(scores.subspan(i * classes, classes), labels[i], report_);

@@ -146,9 +146,11 @@ class PosixFileSystem : public FileSystem {
     if (error != EEXIST) return SystemError("create the folder", folder, error);
     // A name that is taken is as good as a folder only if it leads to one.
     struct stat info;
-    if (stat(folder.c_str(), &info) != 0)
+    if (stat(folder.c_str(), &info) != 0) {
+      if (errno != ENOENT) return SystemError("create the folder", folder, errno);
       return NotFound("cannot create the folder '{}': a link of that name leads nowhere; remove it, or make its target",
                       folder);
+    }
     return SystemError("create the folder", folder, S_ISDIR(info.st_mode) ? EEXIST : ENOTDIR);
   }
 

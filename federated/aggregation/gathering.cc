@@ -104,7 +104,8 @@ std::vector<StatusOr<Aggregation::Taken>> Aggregation::TakeTogether(std::span<co
 }
 
 // Together only where all is as usual: tasks that are new and unlike, of one base version, for all of whom there is
-// room, and whose forms are good. Whatever else there is to say about one of them, Take says when its turn comes.
+// room, whose forms are good, and where no norm is bounded. Whatever else there is to say about one of them, Take says
+// when its turn comes.
 std::vector<StatusOr<Aggregation::Taken>> Gathering::TakeTogether(std::span<const UpdateView> updates,
                                                                   std::span<const Weights> weights) {
   std::vector<std::vector<const PartView*>> parts;

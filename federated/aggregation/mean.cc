@@ -90,14 +90,16 @@ class Mean : public Gathering {
     if (updates.empty() || updates[0].part->made == nullptr || !std::ranges::all_of(updates, alike)) {
       return Gathering::AddParts(updates, p, into);
     }
+    std::vector<double> scales;
+    for (const Adding& adding : updates) scales.push_back(ScaleOf(p, adding.weight));
     for (size_t block = 0; block < updates[0].part->made->blocks(); ++block) {
-      for (const Adding& adding : updates) {
+      for (size_t i = 0; i < updates.size(); ++i) {
+        const Adding& adding = updates[i];
         if (!adding.status->ok()) continue;
         const int64_t first = adding.state->wire_index;
         const FloatRun run = adding.part->made->Make(block);
         const int64_t taken = WithSums(into, [&](auto& sums) {
-          return TakeRun(run, ScaleOf(p, adding.weight), spec().parts[p].value_bits, SumsOf(sums, first, run.count),
-                         *adding.state);
+          return TakeRun(run, scales[i], spec().parts[p].value_bits, SumsOf(sums, first, run.count), *adding.state);
         });
         if (taken < run.count) *adding.status = BadValue(*adding.update, p, first + taken, ValueOf(run, taken));
       }

@@ -71,6 +71,12 @@ class OverUpdates : public Gathering {
     return absl::OkStatus();
   }
 
+  // One after the other: what RemovePart takes away is the last, which together it need not be.
+  std::vector<StatusOr<Taken>> TakeTogether(std::span<const UpdateView> updates,
+                                            std::span<const Weights> weights) override {
+    return Aggregation::TakeTogether(updates, weights);
+  }
+
   void RemovePart(const PartView&, size_t, int64_t, PartSums& from) override {
     spool_->Truncate(from.spooled.back().offset);
     from.spooled.pop_back();
@@ -99,8 +105,8 @@ class OverUpdates : public Gathering {
       if (const double most = spec().most_norm; most > 0 && std::sqrt(squares) > most * (1 + kNormRounding)) {
         return InvalidArgument(
             "a partial's update of task '{}' has the norm {}, more than the {} of privacy.clip; its client does not "
-            "clip "
-            "as the plan says",
+            "clip as "
+            "the plan says",
             spooled.task, std::sqrt(squares), most);
       }
     }

@@ -21,7 +21,6 @@ StatusOr<Composition> FedExp(const AlgorithmContext& context) {
   const ServerConfig& server = context.scenario.server;
   RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));
   const std::string weigh = server.weights == "uniform" ? "one" : "examples";
-  composition.aggregation.parts = {{.value_bits = static_cast<int>(server.value_bits), .weigh = weigh}};
   composition.aggregation.scalars = {{kSquaredNorm, weigh}};
   composition.server_optimizer = {"extrapolation", context.settings.values()};
   return composition;

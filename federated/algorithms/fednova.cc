@@ -28,7 +28,6 @@ StatusOr<Composition> FedNova(const AlgorithmContext& context) {
   }
   composition.parts["delta"] = {.from = kNormalized, .less = ""};
   const std::string weigh = scenario.server.weights == "uniform" ? "one" : "examples";
-  composition.aggregation.parts = {{.value_bits = static_cast<int>(scenario.server.value_bits), .weigh = weigh}};
   composition.aggregation.scalars = {{"steps", weigh}};
   composition.server_optimizer = {"nova"};
   return composition;

@@ -17,7 +17,10 @@ StatusOr<Composition> FedSgd(const AlgorithmContext& context) {
         "of its own; leave that out, or take \"fedavg\"");
   }
   RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));
-  for (PassBuilder& pass : composition.passes) pass.epochs = 1, pass.batch_size = kWholeBatch;
+  for (PassBuilder& pass : composition.passes) {
+    pass.epochs = 1;
+    pass.batch_size = kWholeBatch;
+  }
   return composition;
 }
 

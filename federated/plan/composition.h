@@ -16,10 +16,11 @@
 
 namespace rivulet {
 
+// PassBuilder::batch_size: all of a client's examples, up to a million.
+inline constexpr int64_t kWholeBatch = 1 << 20;
+
 // A pass before it is graphs. What it leaves open is the scenario's [client]: the epochs and batches, the optimiser,
 // its schedule and clipping, the loss scale.
-inline constexpr int64_t kWholeBatch = 1 << 20;  // PassBuilder::batch_size: all of a client's examples
-
 struct PassBuilder {
   // Instances of the model, the one that is trained first.
   std::vector<ModelInstance> models = {{}};

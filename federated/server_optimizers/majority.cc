@@ -12,9 +12,12 @@ class ServerMajority final : public ServerOptimizer {
   bool Step(const ServerStep& step) const override {
     bool finite = true;
     for (size_t i = 0; i < step.next.size(); ++i) {
-      double move = step.mean[i];
-      if (step.segment == Segment::kTrainable) move = move > 0 ? 1 : move < 0 ? -1 : 0;  // statistics are averaged
-      step.next[i] = static_cast<float>(step.params[i] + step.learning_rate * move);
+      double move = step.mean[i], rate = 1;  // statistics are averaged
+      if (step.segment == Segment::kTrainable) {
+        move = move > 0 ? 1 : move < 0 ? -1 : 0;
+        rate = step.learning_rate;
+      }
+      step.next[i] = static_cast<float>(step.params[i] + rate * move);
       finite &= !IsNotFinite(step.next[i]) && !IsNotFinite(step.mean[i]);
     }
     return finite;

@@ -16,7 +16,7 @@ class ServerMomentum final : public ServerOptimizer {
     bool finite = true;
     for (size_t i = 0; i < step.next.size(); ++i) {
       float move = step.mean[i];
-      if (step.segment == Segment::kTrainable) {  // running statistics are averaged
+      if (step.segment == Segment::kTrainable) {  // running statistics take the model's step
         float& m = step.flats[0][i];
         m = static_cast<float>(beta_ * m + step.mean[i]);
         move = m;

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <set>
+#include <string_view>
 
 #include "coordinator/intake/chunk_writers.h"
 #include "coordinator/run_coordinator.h"
@@ -223,9 +225,10 @@ StatusOr<PollReply> RunCoordinator::Poll(const PollRequest& request) {
   for (const TaskProgress& progress : request.working_on) event.working_on.push_back({progress.task, progress.held});
   PollReply reply;
   RIVULET_RETURN_IF_ERROR(Admit(request, &reply.refused_names));
+  std::set<std::string_view> refused;
+  for (const RefusedName& turned : reply.refused_names) refused.insert(turned.name);
   for (const ServedName& served : request.serves.names) {
-    const auto same = [&](const RefusedName& turned) { return turned.name == served.name; };
-    if (std::ranges::none_of(reply.refused_names, same)) event.names.push_back(served.name);
+    if (!refused.contains(served.name)) event.names.push_back(served.name);
   }
   {
     MutexLock lock(mutex_);

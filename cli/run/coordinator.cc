@@ -299,7 +299,6 @@ Status CheckServesSubmitted(const CoordinatorCommandOptions& options) {
   if (!options.run.sets.empty()) return refused("--set");
   if (options.run.rounds) return refused("--rounds");
   if (!options.run.kernels.empty()) return refused("--kernels");
-  if (options.tiers) return UsageError("--tiers needs SCENARIO.toml: a tier serves one run");
   return absl::OkStatus();
 }
 

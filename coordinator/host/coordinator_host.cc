@@ -140,7 +140,7 @@ StatusOr<PollReply> CoordinatorHost::Poll(const PollRequest& request) {
     return order[0]->Poll(request);
   }
   if (request.serves.kind != Serves::Kind::kItself && !order.empty()) {
-    return (own == order.end() ? order.front() : *own)->Poll(request);
+    return PollOfMany(request, own == order.end() ? nullptr : *own);
   }
 
   MergedReply merged(outlives_runs_);
@@ -165,6 +165,25 @@ StatusOr<PollReply> CoordinatorHost::Poll(const PollRequest& request) {
     break;
   }
   return std::move(merged).Finish(request);
+}
+
+// A run that is over tells a tier once how the last tasks of its clients ended, and then that it is not here: the tier
+// forgets it, and asks for the next.
+StatusOr<PollReply> CoordinatorHost::PollOfMany(const PollRequest& request, std::shared_ptr<Coordinator> own) {
+  const Runs all = runs();
+  const auto next = std::ranges::find_if(all, [](const auto& run) { return !run->over(); });
+  const bool goes_on = next != all.end() || outlives_runs_;
+  if (own == nullptr && (next != all.end() || !outlives_runs_)) own = next == all.end() ? all.front() : *next;
+  if (own == nullptr) return MergedReply(outlives_runs_).Finish(request);
+  if (request.serves.kind != Serves::Kind::kNames || !goes_on || !own->over()) return own->Poll(request);
+  if (request.caller.run_id.empty()) return MergedReply(outlives_runs_).Finish(request);  // it ended just now
+  RIVULET_ASSIGN_OR_RETURN(PollReply reply, own->Poll(request));
+  if (reply.outcomes.empty()) return NotFound("run '{}' is over; ask for the next", own->run_id());
+  reply.over.reset();
+  reply.wait_ms = 1;
+  reply.cancelled.clear();
+  for (const TaskProgress& progress : request.working_on) reply.cancelled.push_back(progress.task);
+  return reply;
 }
 
 template <typename Ask>

@@ -3,8 +3,12 @@
 // A client that speaks for itself and has nothing in hand is asked for by every run in turn, beginning after the one
 // that it worked for last, so that no run keeps the clients of another from it; while it works for one, the others hear
 // that it is there. It is told that it is over when that is so of every run, and what it has in hand for a run that has
-// ended is cancelled. A site of many names is one of the run that it names, and of no other. A host that outlives its
-// runs asks it to wait instead, and what is in hand for a run that an operator has stopped is cancelled too.
+// ended is cancelled. A host that outlives its runs asks it to wait instead, and what is in hand for a run that an
+// operator has stopped is cancelled too.
+//
+// A site of many names is one of the run that it names, and of no other; one that names none, of the first that goes
+// on. So a tier serves one run after the other: when its own is over and another is, or will be, there, it is told that
+// its own is not here any more.
 //
 // What a run computes is not to be seen from here: it hears the same polls as alone, later or sooner.
 #pragma once
@@ -50,6 +54,7 @@ class CoordinatorHost final : public CoordinatorApi {
  private:
   // The run that the caller names, alone; all of them, where it names none. NOT_FOUND.
   StatusOr<Runs> RunsOf(const Caller& caller) const;
+  StatusOr<PollReply> PollOfMany(const PollRequest& request, std::shared_ptr<Coordinator> own);
   // `ask` of each of them, until one answers otherwise than that it does not know of it.
   template <typename Ask>
   auto AskEach(const Caller& caller, const Ask& ask) const -> decltype(ask(std::declval<Coordinator&>()));

@@ -167,6 +167,53 @@ TEST_F(HostTest, ClientThatOneRunRefuses_WorksForTheOther) {
   EXPECT_THAT(host_.WaitForAll(), StatusIs(absl::StatusCode::kCancelled));
 }
 
+// A tier is not told that all is over while there may be more: of its run it hears once how the last tasks ended, and
+// then that it is not here.
+TEST_F(HostTest, Tier_ServesOneRunAfterTheOther) {
+  for (const bool outlives : {false, true}) {
+    SCOPED_TRACE(outlives);
+    CoordinatorHost host(outlives);
+    const auto run = [&](const std::string& name) {
+      auto made = CreateCoordinator(Options(name + (outlives ? "-outlived" : ""), 2, "tier"),
+                                    TinyParts(kHostedElements, kHosted));
+      EXPECT_OK(made);
+      std::shared_ptr<Coordinator> shared = *std::move(made);
+      EXPECT_OK(host.Add(shared));
+      return shared;
+    };
+    PollRequest request{As("north"), {.version = "test"}};
+    request.serves.kind = Serves::Kind::kNames;
+    request.want = kHosted;
+    for (const std::string& name : Names(kHosted)) request.serves.names.push_back({name, {{"train", 5}}});
+    const auto first = run("first"), second = run("second");
+    ASSERT_OK_AND_ASSIGN(const PollReply given, host.Poll(request));
+    ASSERT_EQ(given.tasks.size(), static_cast<size_t>(kHosted));
+    EXPECT_EQ(given.tasks[0].run_id, first->run_id());
+    first->Stop();
+    EXPECT_THAT(first->Wait(), StatusIs(absl::StatusCode::kCancelled));
+
+    request.caller.run_id = first->run_id();
+    EXPECT_THAT(host.Poll(request), StatusIs(absl::StatusCode::kNotFound, HasSubstr("is over; ask for the next")));
+    request.caller.run_id.clear();
+    ASSERT_OK_AND_ASSIGN(const PollReply next, host.Poll(request));
+    ASSERT_FALSE(next.tasks.empty());
+    EXPECT_EQ(next.tasks[0].run_id, second->run_id());
+    second->Stop();
+    EXPECT_THAT(second->Wait(), StatusIs(absl::StatusCode::kCancelled));
+
+    request.caller.run_id = second->run_id();
+    if (outlives) {
+      EXPECT_THAT(host.Poll(request), StatusIs(absl::StatusCode::kNotFound));
+      request.caller.run_id.clear();
+      ASSERT_OK_AND_ASSIGN(const PollReply waiting, host.Poll(request));
+      EXPECT_FALSE(waiting.over);
+      EXPECT_THAT(waiting.awaited.sentence, HasSubstr("the next run"));
+    } else {
+      EXPECT_OK(host.Poll(request));
+    }
+  }
+}
+
 TEST_F(HostTest, NamesThatAreNotHere_AreRefused) {
   EXPECT_THAT(host_.Poll(AskedBy("client-00000")), StatusIs(absl::StatusCode::kUnavailable));
   const auto run = Serve("only", 1);

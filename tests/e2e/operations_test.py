@@ -128,6 +128,28 @@ class Operations(RivuletTest):
             process.send_signal(signal.SIGTERM)
             self.ends(process, name)
 
+    def test_a_tier_serves_one_submitted_run_after_the_other(self):
+        self.run_rivulet("ca", "issue", "tier/north", "--host", "127.0.0.1", "--out", "north", code=0)
+        coordinator = self.start_coordinator("--tiers")
+        tier = self.start("aggregator", "--parent", f"127.0.0.1:{self.port}", "--listen", "127.0.0.1:0", "--tls", "north")
+        line = tier.stdout.readline()
+        self.follow(tier, "north")
+        match = re.fullmatch(r"listening on 127\.0\.0\.1:(\d+)\n", line)
+        self.assertTrue(match, line + "".join(self.logs["north"]))
+        root, self.port = self.port, int(match.group(1))
+        processes = {name: self.start_client(name) for name in self.names}
+        self.port = root
+        self.simulate(*SETS, "--rounds", 2, db="alone.sqlite")
+        for name in "first", "second":
+            self.operate("submit", self.scenario, *SETS, "--rounds", "2", "--set", f"run.name={name}")
+            self.wait_for(lambda name=name: self.status(name)["state"] == "finished", f"the end of {name}")
+            self.assertEqual(self.digests(DB, self.status(name)["run_id"]), self.digests("alone.sqlite"))
+        self.assertEqual(self.query("SELECT DISTINCT parent_id FROM client_rounds", db=DB), [("north",)])
+        for name, process in (*processes.items(), ("north", tier), ("coordinator", coordinator)):
+            self.assertIsNone(process.poll(), f"{name} waits for the next run")
+            process.send_signal(signal.SIGTERM)
+            self.ends(process, name)
+
     def test_a_banned_client_is_out_at_once_and_after_a_restart(self):
         run = [self.scenario, *SETS, "--rounds", "100000"]
         coordinator = self.start_coordinator(*run)

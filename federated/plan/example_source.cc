@@ -1,9 +1,12 @@
 #include "federated/plan/example_source.h"
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "engine/base/error_facts.h"
+#include "engine/tensor/scaled_bytes.h"
 
 namespace rivulet {
 
@@ -11,7 +14,7 @@ StatusOr<std::shared_ptr<const ExampleDecoder>> ExampleDecoder::Create(std::span
   auto decoder = std::make_shared<ExampleDecoder>();
   for (const FeatureSpec& spec : features) {
     RIVULET_ASSIGN_OR_RETURN(const int64_t values, spec.shape.CheckedElements());
-    Feature& feature = decoder->features_.emplace_back(Feature{spec, static_cast<size_t>(values)});
+    const Feature& feature = decoder->features_.emplace_back(Feature{spec, static_cast<size_t>(values)});
     const bool bytes = spec.encoding == FeatureSpec::Encoding::kUint8,
                integers = spec.encoding == FeatureSpec::Encoding::kInt64;
     const size_t fed = feature.values * (integers ? sizeof(int64_t) : sizeof(float));
@@ -21,8 +24,10 @@ StatusOr<std::shared_ptr<const ExampleDecoder>> ExampleDecoder::Create(std::span
     if (spec.encoding == FeatureSpec::Encoding::kInt64 && spec.scale != 1) {
       return InvalidArgument("feature '{}' is int64 with scale {}; integers are not scaled", spec.feature, spec.scale);
     }
-    for (int byte = 0; byte < 256; ++byte) {
-      feature.of_byte[static_cast<size_t>(byte)] = static_cast<float>(byte * spec.scale);
+    // What such a scale makes is zero on threads that flush denormals, and not on others.
+    if (bytes && std::abs(spec.scale) < std::numeric_limits<float>::min()) {
+      return InvalidArgument("feature '{}' has scale {}, below the least of float32's; scale it by more", spec.feature,
+                             spec.scale);
     }
   }
   return std::shared_ptr<const ExampleDecoder>(std::move(decoder));
@@ -97,9 +102,8 @@ void ExampleDecoder::Expand(size_t feature, const std::byte* values, int64_t row
     std::memcpy(feed, values, bytes);
     return;
   }
-  const std::array<float, 256>& of_byte = features_[feature].of_byte;
-  auto* const out = reinterpret_cast<float*>(feed);
-  for (size_t k = 0; k < bytes; ++k) out[k] = of_byte[static_cast<uint8_t>(values[k])];
+  ScaleBytes(reinterpret_cast<const uint8_t*>(values), static_cast<int64_t>(bytes), features_[feature].spec.scale,
+             reinterpret_cast<float*>(feed));
 }
 
 DatasetExamples::DatasetExamples(std::shared_ptr<const DecodedExamples> examples,

@@ -1,7 +1,6 @@
 // From records to feed tensors: TFRecord data, decoded as a plan's features say, of a client's share or of a test set.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,7 +19,7 @@ namespace rivulet {
 // Decodes one tf.train.Example into rows of the feed tensors. Immutable; one per plan, shared by all workers.
 class ExampleDecoder {
  public:
-  // INVALID_ARGUMENT: an int64 feature with a scale.
+  // INVALID_ARGUMENT: an int64 feature with a scale, or bytes with one below the least normal float32.
   static StatusOr<std::shared_ptr<const ExampleDecoder>> Create(std::span<const FeatureSpec> features);
 
   // What each feature feeds for a batch: float32 for bytes and floats, int64 for integers; batch first.
@@ -48,8 +47,7 @@ class ExampleDecoder {
  private:
   struct Feature {
     FeatureSpec spec;
-    size_t values;                     // of one example
-    std::array<float, 256> of_byte{};  // byte × scale, rounded once
+    size_t values;  // of one example
   };
   std::vector<Feature> features_;
   std::vector<Stored> stored_;

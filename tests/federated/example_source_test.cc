@@ -67,6 +67,30 @@ TEST(ExampleSourceTest, BytesAndLabels_FillRowsInTheAskedOrder) {
   EXPECT_THAT(decoded.feeds[1].flat<int64_t>(), ElementsAre(9, 3, 9));
 }
 
+// Also of widths that no vector has, and by a factor that float32 cannot hold.
+TEST(ExampleSourceTest, EveryByte_IsMultipliedInDoubleAndRoundedOnce) {
+  for (const int64_t width : {1, 3, 7, 16, 37, 256}) {
+    for (const double scale : {1.0 / 255, 1.0, -0.1, 3e300}) {
+      std::string bytes;
+      for (int64_t i = 0; i < width; ++i) bytes += static_cast<char>(255 - i * 256 / width);
+      FeatureSpec spec = Pixels(scale);
+      spec.shape = Shape{width};
+      const Decoded decoded = Decode({spec}, {DigitExample(bytes, 0), DigitExample(bytes, 1)}, {0, 1});
+      ASSERT_OK(decoded.status);
+      const auto fed = decoded.feeds[0].flat<float>();
+      for (int64_t i = 0; i < 2 * width; ++i) {
+        const auto byte = static_cast<uint8_t>(bytes[static_cast<size_t>(i % width)]);
+        EXPECT_EQ(fed[static_cast<size_t>(i)], static_cast<float>(byte * scale)) << width << " " << scale << " " << i;
+      }
+    }
+  }
+}
+
+TEST(ExampleSourceTest, BytesScaledToDenormals_AreRefused) {
+  EXPECT_THAT(Decode({Pixels(1e-39)}, {}, {}).status,
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("below the least of float32's")));
+}
+
 TEST(ExampleSourceTest, Share_CountsFromItsOwnZero) {
   const std::vector<uint32_t> share = {2, 0};
   const Decoded decoded =

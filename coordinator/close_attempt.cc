@@ -49,6 +49,7 @@ void RunCoordinator::TraceRound(const Attempt& attempt, const RoundReport& repor
 RoundReport RunCoordinator::ReportOf(const Attempt& attempt, const PendingAttempt& pending) const {
   const RoundRow row = RoundOf(pending.attempt, pending.end);
   RoundReport report;
+  report.run_id = run_id_;
   report.round = row.round;
   report.attempt = row.attempt;
   report.status = row.status;
@@ -61,7 +62,7 @@ RoundReport RunCoordinator::ReportOf(const Attempt& attempt, const PendingAttemp
   report.evaluate_seconds = row.evaluate_seconds;
   for (const auto& [lease, facts] : pending.attempt.tasks) {
     if (lease.state != Lease::State::kRefused && lease.state != Lease::State::kFailed) continue;
-    report.lost.push_back({lease.client_id, fmt::format("{}: {}", Name(lease.state), lease.reason)});
+    report.lost.push_back({lease.client_id, fmt::format("{}: {}", Name(lease.state), lease.reason), lease.task});
   }
   report.model_digest = pending.end.model_digest.value_or(Digest{});
   for (const auto& [name, measure] : pending.end.central) report.central[name] = measure.value;
@@ -168,6 +169,7 @@ RunCoordinator::Outcome RunCoordinator::FinishEvaluation(Job& job) {
 EvaluationReport RunCoordinator::ReportOfEvaluation(const PendingAttempt& pending) const {
   const AttemptRecord record = RowsOf(pending.attempt, pending.end);
   EvaluationReport report;
+  report.run_id = run_id_;
   report.round = pending.attempt.round;
   report.reason = pending.end.reason;
   report.selected = record.round.selected;

@@ -24,6 +24,7 @@ class Tracer;  // engine/profile/tracer.h
 
 // What a finished attempt at a round tells whoever watches (progress lines, `up`, tests).
 struct RoundReport {
+  std::string run_id;
   int64_t round = 0;
   int64_t attempt = 1;
   std::string status;  // committed, abandoned, failed
@@ -34,6 +35,7 @@ struct RoundReport {
   struct Lost {
     std::string client_id;
     std::string sentence;  // "failed: label 12 at record 3", "refused: …"
+    TaskId task;
   };
   std::vector<Lost> lost;  // clients that failed or whose update was refused, in the order drawn
   Digest model_digest;
@@ -42,6 +44,7 @@ struct RoundReport {
 
 // What clients have measured of a version.
 struct EvaluationReport {
+  std::string run_id;
   int64_t round = 0;   // whose version it is
   std::string reason;  // why it was not measured; "" where it was
   int64_t selected = 0, folded = 0;

@@ -5,6 +5,7 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/run/event_line.h"
+#include "cli/run/log_file.h"
 #include "cli/run/options.h"
 #include "cli/run/proxy.h"
 #include "cli/run/security.h"
@@ -28,6 +29,7 @@ struct AggregatorOptions {
   std::string clients;
   bool tiers = false;
   bool json = false;
+  LogOptions log;
 };
 
 StatusOr<NetworkAddress> AddressOf(const char* option, const std::string& text) {
@@ -39,7 +41,9 @@ Status Aggregate(const AggregatorOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const NetworkAddress parent, AddressOf("--parent", options.parent));
   RIVULET_ASSIGN_OR_RETURN(const NetworkAddress listen, AddressOf("--listen", options.listen));
   auto name = std::make_shared<std::string>(options.name);
-  const auto tell = [name, json = options.json](const std::string& level, const std::string& sentence) {
+  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<LogFile> log, LogFile::Open(options.log));
+  const auto tell = [name, log, json = options.json](const std::string& level, const std::string& sentence) {
+    if (log != nullptr) log->Write({level, "tier", sentence});
     json ? PrintEvent("event", {{"level", level}, {"source", std::string("tier")}, {"message", sentence}})
          : fmt::print(stderr, "{}: {}\n", *name, OneLine(sentence));
   };
@@ -116,6 +120,7 @@ const RegisterCommand kAggregator(27, [] {
   command.Option("--clients", "FILE", &options->clients,
                  "admit only the clients that it names, one a line; a name may be added while it runs");
   command.Flag("--tiers", &options->tiers, "admit tiers here too");
+  AddLogOptions(command, &options->log);
   command.Flag("--json", &options->json, "say what happens as JSON on stdout, one object per line");
   command.run = [options] { return Aggregate(*options); };
   return command;

@@ -126,6 +126,55 @@ AgentObserver ObserveInJson() {
   return observer;
 }
 
+// What `observer` is told goes to the log too; null: to none.
+void LogTo(const std::shared_ptr<LogFile>& log, const std::string& client_id, AgentObserver& observer) {
+  if (log == nullptr) return;
+  const auto write = [log, client_id](const char* level, const std::string& sentence, Fields fields = {}) {
+    fields.insert(fields.begin(), {"client_id", client_id});
+    log->Write({level, "client", sentence, std::move(fields)});
+  };
+  const auto of_task = [](const Task& task) {
+    return Fields{{"run_id", TextCell(task.run_id)}, {"round", RoundOf(task)}, {"task_id", task.id}};
+  };
+  auto awaited = std::make_shared<std::string>();
+  auto lost = std::make_shared<Unreachable>();
+  observer.on_wait = [=, tell = std::move(observer.on_wait)](const Awaited& now, int64_t wait_ms) {
+    lost->Over();
+    if (std::exchange(*awaited, now.sentence) != now.sentence) write("info", "waiting: " + now.sentence);
+    tell(now, wait_ms);
+  };
+  observer.on_task = [=, tell = std::move(observer.on_task)](const Task& task) {
+    lost->Over();
+    awaited->clear();
+    write("info", task.kind == TaskKind::kTrain ? "training" : "measuring a model", of_task(task));
+    tell(task);
+  };
+  observer.on_report = [=, tell = std::move(observer.on_report)](const Task& task, const TaskReport& report) {
+    const bool good = report.kind == TaskReport::Kind::kAccepted || report.kind == TaskReport::Kind::kDuplicate;
+    Fields fields = of_task(task);
+    fields.insert(fields.end(), {{"examples", report.examples},
+                                 {"seconds", report.train_seconds},
+                                 {"bytes_up", report.bytes_up},
+                                 {"status", std::string(Name(report.kind))}});
+    write(good ? "info" : "warning", good ? "done" : report.reason, std::move(fields));
+    tell(task, report);
+  };
+  observer.on_outcome = [=, tell = std::move(observer.on_outcome)](const TaskOutcome& outcome) {
+    const bool folded = outcome.end == TaskEnd::kFolded;
+    write(folded ? "info" : "warning", folded ? "counted" : outcome.reason,
+          {{"task_id", outcome.task}, {"status", std::string(Name(outcome.end))}, {"durable", outcome.durable}});
+    if (tell) tell(outcome);
+  };
+  observer.on_retry = [=, tell = std::move(observer.on_retry)](const Status& status, int64_t wait_ms) {
+    if (const std::string line = lost->Line(Message(status), wait_ms); !line.empty()) write("warning", line);
+    tell(status, wait_ms);
+  };
+  observer.on_over = [=, tell = std::move(observer.on_over)](const PollReply::Over& over) {
+    write(over.failed ? "error" : "info", over.sentence.empty() ? "the run is over" : over.sentence);
+    tell(over);
+  };
+}
+
 // null: as many as without a policy.
 std::shared_ptr<RowBudget> RowsWithin(const SitePolicy::Budget& budget) {
   if (budget.memory_bytes == 0) return nullptr;
@@ -196,9 +245,11 @@ Status ServeAsClient(const ClientOptions& options) {
 
   if (!options.show_plan.empty()) return ShowOfferedPlan(options, policy, **connection, name, data);
 
+  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<LogFile> log, LogFile::Open(options.log));
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Watching> watching, Watching::Start(options.trace, "client " + name));
   Interrupt interrupt;
   AgentObserver observer = options.json ? ObserveInJson() : ObserveInWords(name);
+  LogTo(log, name, observer);
   std::optional<PollReply::Over> over;
   observer.on_over = [&over, tell = std::move(observer.on_over)](const PollReply::Over& told) {
     over = told;
@@ -267,6 +318,7 @@ Command ClientCommand() {
   command.Option("--max-upload-rate", "N", &options->max_upload_rate,
                  "send at most so many KB a second [as fast as it goes]", {.min = 1, .max = 1'000'000'000});
   command.Flag("--json", &options->json, "say what happens as JSON on stdout, one object per line");
+  AddLogOptions(command, &options->log);
   AddTraceOptions(command, &options->trace);
   command.run = [options] { return ServeAsClient(*options); };
   return command;

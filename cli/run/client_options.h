@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/run/log_file.h"
 #include "cli/run/security.h"
 #include "cli/run/watching.h"
 #include "client/site_policy.h"
@@ -25,6 +26,7 @@ struct ClientOptions {
   std::optional<int64_t> max_upload_rate;  // KB a second
   bool preflight = false;
   bool json = false;
+  LogOptions log;
   TraceOptions trace;
 };
 

@@ -11,6 +11,7 @@
 #include "cli/interrupt.h"
 #include "cli/run/event_line.h"
 #include "cli/run/live_pages.h"
+#include "cli/run/log_file.h"
 #include "cli/run/options.h"
 #include "cli/run/progress.h"
 #include "cli/run/result.h"
@@ -41,6 +42,7 @@ struct CoordinatorCommandOptions {
   std::string plan;
   std::string clients;
   bool tiers = false;
+  LogOptions log;
   SecurityOptions security;
   HttpOptions http;
   bool json = false;
@@ -115,7 +117,11 @@ CoordinatorObserver TellRoster(CoordinatorObserver observer, std::shared_ptr<Ros
   return observer;
 }
 
-void SayListening(const NetworkAddress& address, const std::string& run_id, bool json) {
+void SayListening(const NetworkAddress& address, const std::string& run_id, const std::shared_ptr<LogFile>& log,
+                  bool json) {
+  if (log != nullptr) {
+    log->Write({"info", "coordinator", "listening on " + address.ToString(), {{"run_id", TextCell(run_id)}}});
+  }
   if (json) {
     PrintEvent("listening", {{"address", address.ToString()}, {"run_id", TextCell(run_id)}});
   } else {
@@ -152,12 +158,14 @@ std::string MoreArguments(const CoordinatorCommandOptions& options, const std::s
 // One run, and then the end.
 Status ServeOneRun(const CoordinatorCommandOptions& options, const NetworkAddress& listen, Security security,
                    Scenario scenario, std::shared_ptr<const Plan> plan, LivePages& pages, RoundProgress& progress,
-                   Watching& watching, const std::function<void(const std::string&)>& tell) {
+                   Watching& watching, const std::shared_ptr<LogFile>& log,
+                   const std::function<void(const std::string&)>& tell) {
   Interrupt interrupt;
   ServedRun served;  // before the front: its evaluator outlives the run
   auto front = std::make_unique<Front>(false);
   CoordinatorObserver observer = TellRoster(ObserveRun(progress, options.json), front->roster);
   pages.Observe(observer);
+  LogTo(log, observer);
   RIVULET_ASSIGN_OR_RETURN(served, MakeServedRun({.scenario = std::move(scenario),
                                                   .plan = std::move(plan),
                                                   .db = options.run.db,
@@ -175,7 +183,7 @@ Status ServeOneRun(const CoordinatorCommandOptions& options, const NetworkAddres
   if (!options.run.resume.empty())
     RIVULET_RETURN_IF_ERROR(ExpectKnownClients(options.run.db, run_id, *front->roster, front->attendance));
   const NetworkAddress address = front->server->address();
-  SayListening(address, run_id, options.json);
+  SayListening(address, run_id, log, options.json);
   RIVULET_RETURN_IF_ERROR(ShowPages(pages, options, *front, run_id, progress));
   interrupt.Call([&] { front->host.Stop(); });
   const Status status = front->host.WaitForAll();
@@ -223,7 +231,7 @@ CoordinatorObserver ObserveSubmitted(RoundProgress& progress, const std::string&
 // Those that operators submit, until it is stopped. Clients wait here between them.
 Status ServeSubmittedRuns(const CoordinatorCommandOptions& options, const NetworkAddress& listen, Security security,
                           LivePages& pages, RoundProgress& progress, Watching& watching,
-                          const std::function<void(const std::string&)>& tell) {
+                          const std::shared_ptr<LogFile>& log, const std::function<void(const std::string&)>& tell) {
   Interrupt interrupt;
   std::vector<SubmittedRun> submitted;  // before the front, as above
   auto front = std::make_unique<Front>(true);
@@ -232,6 +240,7 @@ Status ServeSubmittedRuns(const CoordinatorCommandOptions& options, const Networ
     auto progress = std::make_unique<RoundProgress>(run.scenario.run.rounds);
     run.db = options.run.db;
     run.observer = TellRoster(ObserveSubmitted(*progress, name, options.json), front->roster);
+    LogTo(log, run.observer);
     run.instruments = watching.instruments();
     RIVULET_ASSIGN_OR_RETURN(ServedRun served, MakeServedRun(std::move(run)));
     const std::string run_id = served.coordinator->run_id();
@@ -260,7 +269,7 @@ Status ServeSubmittedRuns(const CoordinatorCommandOptions& options, const Networ
   };
   RIVULET_RETURN_IF_ERROR(front->Open(options, listen, std::move(security), start, tell));
   const NetworkAddress address = front->server->address();
-  SayListening(address, "", options.json);
+  SayListening(address, "", log, options.json);
   if (const Status shown = ShowPages(pages, options, *front, "", progress); !shown.ok()) {
     front->Close();  // who calls now would be answered by what goes with this function
     return shown;
@@ -329,7 +338,9 @@ Status Coordinate(const CoordinatorCommandOptions& options) {
     RIVULET_ASSIGN_OR_RETURN(const std::string names, FileSystem::Default().ReadAll(options.clients));
     RIVULET_RETURN_IF_ERROR(ParseClientNames(names, options.clients).status());
   }
-  const auto tell = [&progress, json = options.json](const std::string& sentence) {
+  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<LogFile> log, LogFile::Open(options.log));
+  const auto tell = [&progress, log, json = options.json](const std::string& sentence) {
+    if (log != nullptr) log->Write({"warning", "security", sentence});
     const EventRow event{
         .at = Iso8601(Clock::System().UnixMs()), .level = "warning", .source = "security", .message = sentence};
     json ? PrintEventRow(event) : progress.Event(event);
@@ -340,9 +351,10 @@ Status Coordinate(const CoordinatorCommandOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(
       const std::unique_ptr<Watching> watching,
       Watching::Start(options.trace, submitted ? std::string("coordinator") : "coordinator " + scenario.run.name));
-  if (submitted) return ServeSubmittedRuns(options, *listen, std::move(security), *pages, progress, *watching, tell);
+  if (submitted)
+    return ServeSubmittedRuns(options, *listen, std::move(security), *pages, progress, *watching, log, tell);
   return ServeOneRun(options, *listen, std::move(security), std::move(scenario), std::move(plan), *pages, progress,
-                     *watching, tell);
+                     *watching, log, tell);
 }
 
 const RegisterCommand kCoordinator(20, [] {
@@ -369,6 +381,7 @@ const RegisterCommand kCoordinator(20, [] {
       command, &options->http,
       "serve pages of the run as it goes on (of submitted ones their closed rounds), and /metrics for Prometheus");
   command.Flag("--json", &options->json, "say what happens as JSON on stdout, one object per line, the result last");
+  AddLogOptions(command, &options->log);
   AddTraceOptions(command, &options->trace);
   command.run = [options] { return Coordinate(*options); };
   return command;

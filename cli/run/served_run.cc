@@ -56,6 +56,52 @@ CoordinatorObserver ObserveRun(RoundProgress& progress, bool json) {
   return observer;
 }
 
+void LogTo(const std::shared_ptr<LogFile>& log, CoordinatorObserver& observer) {
+  if (log == nullptr) return;
+  observer.on_event = [log, tell = std::move(observer.on_event)](const EventRow& event) {
+    log->Write({event.level,
+                event.source,
+                event.message,
+                {{"run_id", TextCell(event.run_id)}, {"round", CellOrNull(event.round)}}});
+    if (tell) tell(event);
+  };
+  observer.on_round = [log, tell = std::move(observer.on_round)](const RoundReport& report) {
+    const bool made = report.status == "committed";
+    Fields fields = RoundFields(report);
+    fields.insert(fields.begin(), {"run_id", report.run_id});
+    log->Write({made ? "info" : "warning", "round",
+                made ? fmt::format("round {} is made of {} of {} updates", report.round, report.folded, report.selected)
+                     : fmt::format("round {} is {}: {}", report.round, report.status, report.reason),
+                std::move(fields)});
+    for (const RoundReport::Lost& lost : report.lost) {
+      log->Write({"warning",
+                  "client",
+                  lost.sentence,
+                  {{"run_id", report.run_id},
+                   {"round", report.round},
+                   {"client_id", lost.client_id},
+                   {"task_id", lost.task}}});
+    }
+    if (tell) tell(report);
+  };
+  observer.on_evaluation = [log, tell = std::move(observer.on_evaluation)](const EvaluationReport& report) {
+    Fields fields = {{"run_id", report.run_id}, {"round", report.round}};
+    for (const auto& [name, value] : report.federated) fields.emplace_back(name, value);
+    const bool made = report.reason.empty();
+    log->Write(
+        {made ? "info" : "warning", "evaluation",
+         made ? fmt::format("{} of {} clients have measured round {}", report.folded, report.selected, report.round)
+              : fmt::format("round {} is not measured: {}", report.round, report.reason),
+         std::move(fields)});
+    if (tell) tell(report);
+  };
+  observer.on_finished = [log, tell = std::move(observer.on_finished)](const Status& status) {
+    log->Write({status.ok() || absl::IsCancelled(status) ? "info" : "error", "run",
+                status.ok() ? "the run has finished" : std::string(Message(status))});
+    if (tell) tell(status);
+  };
+}
+
 StatusOr<ServedRun> MakeServedRun(ServedRunOptions options) {
   if (!options.resume.empty()) {
     RIVULET_ASSIGN_OR_RETURN(options.plan, PlanOfStoredRun(options.db, options.resume));

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "cli/run/log_file.h"
 #include "cli/run/progress.h"
 #include "coordinator/coordinator.h"
 #include "engine/profile/step_monitor.h"
@@ -16,6 +17,9 @@ namespace rivulet {
 void PrintEventRow(const EventRow& event);
 // To `progress`, or, with `json`, to stdout. `progress` must outlive the run.
 CoordinatorObserver ObserveRun(RoundProgress& progress, bool json);
+
+// What `observer` is told goes to the log too; null: to none.
+void LogTo(const std::shared_ptr<LogFile>& log, CoordinatorObserver& observer);
 
 struct ServedRunOptions {
   Scenario scenario;

@@ -140,8 +140,7 @@ StatusOr<std::string> Control::Command(const OperatorCaller& caller, const Opera
   if (of_clients.contains(command.action)) return Decide(row);
   if (of_runs.contains(command.action)) return Steer(row, command.subject);
   return InvalidArgument(
-      "an operator can approve, ban and remove clients, and pause, resume, stop and abort runs; not "
-      "'{}'",
+      "an operator can approve, ban and remove clients, and pause, resume, stop and abort runs; not '{}'",
       DisplayText(command.action, 80));
 }
 
@@ -200,11 +199,12 @@ StatusOr<std::string> Control::StartRun(const OperatorCaller& caller, const RunS
   if (!options_.start) {
     return FailedPrecondition(
         "this coordinator serves the run that it was started with; one that takes others is started without a "
-        "scenario: "
-        "rivulet coordinator --listen HOST:PORT");
+        "scenario: rivulet coordinator --listen HOST:PORT");
   }
-  MutexLock lock(mutex_);
+  // To open its data and write its first version takes seconds; meanwhile other words of operators are obeyed.
+  MutexLock one_at_a_time(starting_);
   RIVULET_ASSIGN_OR_RETURN(const std::string run_id, options_.start(submission));
+  MutexLock lock(mutex_);
   RIVULET_RETURN_IF_ERROR(history_->AddAudit({.at = Iso8601(options_.now_unix_ms()),
                                               .operator_id = caller.name,
                                               .serial = caller.serial,

@@ -1,5 +1,6 @@
 // What operators ask of a coordinator, answered from its runs, its roster and its history: the audit first, then the
-// deed. Bans and approvals are rows of the history, and so outlive the process.
+// deed; of a run that is submitted the deed first, as only then it has an id. Bans and approvals are rows of the
+// history, and so outlive the process.
 #pragma once
 
 #include <functional>
@@ -25,7 +26,7 @@ struct ControlOptions {
   std::function<StatusOr<std::string>(const RunSubmission& submission)> start;
 };
 
-// Thread-safe; commands are carried out one at a time.
+// Thread-safe; commands are carried out one at a time, and so are submissions, beside them.
 class Control final : public ControlApi {
  public:
   // Puts into force what operators have said of clients before. Errors as History::Open.
@@ -48,6 +49,7 @@ class Control final : public ControlApi {
 
   const ControlOptions options_;
   const std::unique_ptr<History> history_;
+  Mutex starting_;  // taken before mutex_
   Mutex mutex_;
 };
 

@@ -1,0 +1,43 @@
+// What a process that runs for months leaves to read: a line a happening, as text or as JSON, in a file that begins
+// anew when it has its size, with some older ones beside it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cli/command.h"
+#include "cli/table.h"
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+struct LogOptions {
+  std::string path;  // "": no log
+  bool json = false;
+  std::optional<int64_t> megabytes;  // of one file
+};
+// --log, --log-json and --log-megabytes.
+void AddLogOptions(Command& command, LogOptions* options);
+
+// What happened beside its sentence: "run_id", "round", "client_id", "task_id" and what else there is to count. Nulls
+// are left out.
+struct LogEntry {
+  std::string level = "info";  // info, warning, error
+  std::string source;          // "round", "client", "security", …
+  std::string message;
+  Fields fields = {};
+};
+
+// Thread-safe. What cannot be written is lost, as with a full disk, and the next line is tried again: no work ends for
+// a log. Mode 0600.
+class LogFile {
+ public:
+  // Null without a path. Usage errors. FAILED_PRECONDITION: the file cannot be opened, and why.
+  static StatusOr<std::shared_ptr<LogFile>> Open(const LogOptions& options);
+  virtual ~LogFile() = default;
+  virtual void Write(const LogEntry& entry) = 0;
+};
+
+}  // namespace rivulet

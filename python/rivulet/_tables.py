@@ -107,16 +107,17 @@ class _Column:
         self._types |= types
         self._times = self._times and types <= {str, type(None)} and _could_be_times(values)
         missing = np.zeros(len(values), bool)
-        if type(None) in types:
-            missing[:] = [value is None for value in values]
-        if types == {int}:
-            chunk = np.fromiter(values, np.int64, len(values))
-        elif types == {int, type(None)}:
-            chunk = np.array([0 if value is None else value for value in values], np.int64)
-        elif types <= {float, type(None)} and float in types:
-            chunk = np.array(values, np.float64)  # None is NaN
+        if float in types and types <= {float, type(None)}:  # None is NaN, which says by itself what is missing
+            chunk = np.array(values, np.float64)
         else:
-            chunk = np.fromiter(values, object, len(values))
+            if type(None) in types:
+                missing[:] = [value is None for value in values]
+            if types == {int}:
+                chunk = np.fromiter(values, np.int64, len(values))
+            elif types == {int, type(None)}:
+                chunk = np.array([0 if value is None else value for value in values], np.int64)
+            else:
+                chunk = np.fromiter(values, object, len(values))
         self._chunks.append(chunk)
         self._missing.append(missing)
 

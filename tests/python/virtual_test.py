@@ -67,6 +67,9 @@ def first(file):
 @packaged.needs_protobuf
 class Virtual(harness.RivuletTest):
     def setUp(self):
+        # Whoever is started in the background by a shell's script ignores interrupts, which these tests send.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, before)
         super().setUp()
         patched = unittest.mock.patch.dict(os.environ, {"RIVULET_BINARY": harness.RIVULET})
         patched.start()

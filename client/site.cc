@@ -1,6 +1,7 @@
 #include "client/site.h"
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <random>
 #include <utility>
@@ -58,7 +59,7 @@ std::vector<Task> Site::NextTasks() {
   std::vector<Task> tasks;
   tasks.push_back(std::move(queue_.front()));
   queue_.pop_front();
-  if (queue_.empty() || heartbeat_ != nullptr || !options_.holds) return tasks;
+  if (queue_.empty() || heartbeat_ != nullptr || !options_.holds || Changes(tasks[0])) return tasks;
   const Task first = tasks[0];
   const NamedBlob* const model = first.input("model");
   const auto data = data_.Of(first.client_id);
@@ -66,8 +67,8 @@ std::vector<Task> Site::NextTasks() {
   int most = 0;  // asked for when there is another: the answer may cost a program of this size
   for (auto task = queue_.begin(); (most == 0 || std::ssize(tasks) < most) && task != queue_.end();) {
     const NamedBlob* const base = task->input("model");
-    const bool alike = task->plan == first.plan && task->kind == first.kind && task->gather == first.gather &&
-                       task->base_version == first.base_version && base != nullptr &&
+    const bool alike = !Changes(*task) && task->plan == first.plan && task->kind == first.kind &&
+                       task->gather == first.gather && task->base_version == first.base_version && base != nullptr &&
                        base->id.digest == model->id.digest;
     const auto other = alike ? data_.Of(task->client_id) : data;
     if (!alike || !other.ok() || other->size() != data->size()) {
@@ -253,6 +254,51 @@ StatusOr<LocalResult> Site::Train(const Task& task) {
   return trainer_.Train(task, task.client_id, data, SourcesOf(task));
 }
 
+bool Site::Changes(const Task& task) const {
+  return options_.change != nullptr && task.kind == TaskKind::kTrain && options_.change->Changes(task.client_id);
+}
+
+StatusOr<std::vector<float>> Site::DeltaOf(const Task& task, const LocalResult& result) const {
+  const AggregationSpec& spec = trainer_.plan().aggregation(task.kind);
+  if (result.parts.size() != 1 || result.parts[0].name != "delta" || spec.parts[0].codec != "f32") {
+    return FailedPrecondition(
+        "'{}' attacks by its update, which must be one difference in float32; choose an algorithm and a codec without "
+        "more, or an attack on data",
+        task.client_id);
+  }
+  const PartView& delta = result.parts[0];
+  std::vector<float> values;
+  const auto take = [&](float value) { values.push_back(value); };
+  if (delta.made != nullptr) {
+    for (size_t block = 0; block < delta.made->blocks(); ++block) {
+      const FloatRun run = delta.made->Make(block);
+      EachValue({&run, 1}, take);
+    }
+  } else if (!delta.runs.empty()) {
+    EachValue(delta.runs, take);
+  } else {
+    values.resize(delta.data.size() / sizeof(float));
+    std::memcpy(values.data(), delta.data.data(), values.size() * sizeof(float));
+  }
+  return values;
+}
+
+// What is told beside the update stays as the client's own training had it. Whoever changes an update may have other
+// tasks trained, in the same memory, so the values are taken out of it before.
+StatusOr<LocalResult> Site::TrainAndChange(const Task& task) {
+  RIVULET_ASSIGN_OR_RETURN(LocalResult result, Train(task));
+  if (!Changes(task)) return result;
+  RIVULET_ASSIGN_OR_RETURN(changed_, DeltaOf(task, result));
+  const auto train = [&](const Task& other) -> StatusOr<std::vector<float>> {
+    RIVULET_ASSIGN_OR_RETURN(const LocalResult trained, Train(other));
+    return DeltaOf(other, trained);
+  };
+  RIVULET_RETURN_IF_ERROR(options_.change->Change(task, train, changed_));
+  changed_run_ = {.values = changed_.data(), .count = std::ssize(changed_)};
+  result.parts.assign(1, {.name = "delta", .runs = {&changed_run_, 1}});
+  return result;
+}
+
 StatusOr<Site::OpenPartial*> Site::Open(const Task& task) {
   const auto found = open_.find(task.gather);
   if (found != open_.end()) return &found->second;
@@ -282,7 +328,7 @@ StatusOr<TaskReport> Site::Work(const Task& task) {
     return report;
   };
   BeginBeat(task.id);
-  StatusOr<LocalResult> trained = Train(task);
+  StatusOr<LocalResult> trained = TrainAndChange(task);
   if (!EndBeat()) {
     report.kind = TaskReport::Kind::kGone;
     report.reason = "the coordinator needs it no longer";

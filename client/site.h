@@ -19,6 +19,7 @@
 
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -46,6 +47,18 @@ class ClientData {
   virtual StatusOr<BoundData> Of(std::string_view client_id) const = 0;
 };
 
+// What becomes of an update between its training and its folding: those who mean ill, in a simulation. Thread-safe.
+class UpdateChange {
+ public:
+  // What the training of a task changes the model by, in wire order; nothing of it is kept or told.
+  using TrainFn = std::function<StatusOr<std::vector<float>>(const Task& task)>;
+  virtual ~UpdateChange() = default;
+  // Whose updates are changed; those of others are never seen.
+  virtual bool Changes(std::string_view client_id) const = 0;
+  // `values` is the part "delta", in wire order.
+  virtual Status Change(const Task& task, const TrainFn& train, std::vector<float>& values) const = 0;
+};
+
 struct SiteOptions {
   std::string name;  // "worker 0"
   std::string run_id;
@@ -62,6 +75,7 @@ struct SiteOptions {
   // What its names keep from task to task, of all sites of this process; must outlive the site. Null: it lies with the
   // coordinator (client/travelling_states.h).
   ClientStateStore* states = nullptr;
+  const UpdateChange* change = nullptr;  // null: none; must outlive the site
 };
 
 // One thread's. Not thread-safe, but for Stop of the signal that it was given.
@@ -105,6 +119,10 @@ class Site {
   // Of an update that was folded.
   void Record(const Task& task, LocalResult& trained, double norm, double fold_seconds, OpenPartial& open);
   StatusOr<LocalResult> Train(const Task& task);
+  StatusOr<LocalResult> TrainAndChange(const Task& task);
+  // The values of the one part that an update has.
+  StatusOr<std::vector<float>> DeltaOf(const Task& task, const LocalResult& result) const;
+  bool Changes(const Task& task) const;
   StatusOr<OpenPartial*> Open(const Task& task);
 
   CoordinatorApi& api_;
@@ -119,6 +137,8 @@ class Site {
   TaskTrainer trainer_;
   Digest base_digest_;
   std::shared_ptr<const Model> base_;  // of base_digest_
+  std::vector<float> changed_;         // the last update that options_.change had
+  FloatRun changed_run_;               // all of it
   std::deque<Task> queue_;
   std::map<uint64_t, OpenPartial> open_;  // by Task::gather
   Clock::time_point asked_;

@@ -9,6 +9,13 @@ namespace rivulet {
 StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions options) {
   const std::shared_ptr<const Plan> plan = options.plan;
   if (plan == nullptr) return InvalidArgument("a run needs a plan: build it from the scenario and its model");
+  if (const std::string& attack = options.scenario.attack.name; !attack.empty() && !options.plays_attack) {
+    return InvalidArgument(
+        "attack.name is \"{}\", and attackers are there in simulations alone ('rivulet simulate'); leave [attack] out "
+        "of "
+        "what real clients train",
+        attack);
+  }
   RunParts parts;
   parts.plan = std::shared_ptr<const std::string>(plan, &plan->bytes());
   parts.plan_digest = plan->digest();

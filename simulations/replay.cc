@@ -21,6 +21,7 @@
 #include "federated/random/streams.h"
 #include "federated/states/state_store.h"
 #include "setup/run_setup.h"
+#include "simulations/attacks/adversaries.h"
 #include "simulations/shared_data.h"
 
 namespace rivulet {
@@ -398,7 +399,16 @@ StatusOr<ReplayResult> Replay(const ReplayOptions& given) {
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, setup.plan());
   RecordedTasks run(options);
   RIVULET_RETURN_IF_ERROR(run.Open(options.scenario, plan));
-  const SharedData data(train, shares);
+  std::unique_ptr<const ClientData> data;
+  const UpdateChange* change = nullptr;
+  if (setup.scenario().attack.name.empty()) {
+    data = std::make_unique<SharedData>(train, shares);
+  } else {
+    RIVULET_ASSIGN_OR_RETURN(auto adversaries,
+                             Adversaries::Create(setup.scenario(), plan->keeps_state(), train, shares));
+    change = adversaries.get();
+    data = std::move(adversaries);
+  }
   ArtifactCache artifacts("", setup.row_budget());
   StopSignal stop;
   std::vector<std::thread> threads;
@@ -411,7 +421,9 @@ StatusOr<ReplayResult> Replay(const ReplayOptions& given) {
       site.holds = number < cores;
       site.instruments = options.instruments;
       site.states = run.states();
-      if (const Status status = Site(run, data, artifacts, stop, std::move(site)).Run(); !status.ok()) run.Fail(status);
+      site.change = change;
+      if (const Status status = Site(run, *data, artifacts, stop, std::move(site)).Run(); !status.ok())
+        run.Fail(status);
     });
   }
   for (std::thread& thread : threads) thread.join();

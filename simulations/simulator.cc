@@ -14,6 +14,7 @@
 #include "federated/states/state_store.h"
 #include "setup/model.h"
 #include "setup/run_setup.h"
+#include "simulations/attacks/adversaries.h"
 #include "simulations/shared_data.h"
 
 namespace rivulet {
@@ -35,7 +36,6 @@ class LocalSimulation : public Simulation {
     const Scenario& scenario = setup.scenario();
     RIVULET_ASSIGN_OR_RETURN(train_, setup.training_data());
     RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Shares> shares, setup.shares());
-    data_ = std::make_unique<SharedData>(train_, shares);
     const int64_t clients = shares->size();
     if (scenario.server.clients_per_round > clients) {
       return InvalidArgument("server.clients_per_round is {}, but data.partition gives {} clients; lower it",
@@ -48,6 +48,15 @@ class LocalSimulation : public Simulation {
     CoordinatorOptions coordinator;
     RIVULET_ASSIGN_OR_RETURN(coordinator.plan, setup.plan());
     RIVULET_RETURN_IF_ERROR(CheckFirstExample(*coordinator.plan));
+    if (scenario.attack.name.empty()) {
+      data_ = std::make_unique<SharedData>(train_, shares);
+    } else {
+      RIVULET_ASSIGN_OR_RETURN(auto adversaries,
+                               Adversaries::Create(scenario, coordinator.plan->keeps_state(), train_, shares));
+      change_ = adversaries.get();
+      data_ = std::move(adversaries);
+    }
+    coordinator.plays_attack = true;
     const AggregationSpec& aggregation = coordinator.plan->aggregation();
     for (int64_t client = 0; aggregation.weighs_examples() && client < clients; ++client) {
       const auto examples = static_cast<int64_t>(shares->ExamplesOf(client).size());
@@ -141,6 +150,7 @@ class LocalSimulation : public Simulation {
     options.holds = number < Cores();
     options.instruments = instruments_;
     options.states = states_.get();
+    options.change = change_;
     const Status status = Site(*coordinator_, *data_, *artifacts_, stop_, std::move(options)).Run();
     if (status.ok() || stop_.stopped()) return;
     {
@@ -161,7 +171,8 @@ class LocalSimulation : public Simulation {
   int workers_ = 1;
   Instruments instruments_;
   std::shared_ptr<const Dataset> train_;
-  std::unique_ptr<const SharedData> data_;
+  std::unique_ptr<const ClientData> data_;
+  const UpdateChange* change_ = nullptr;  // of data_, where some of the clients attack
   std::shared_ptr<Evaluator> evaluator_;
   StopSignal stop_;
   std::unique_ptr<ArtifactCache> artifacts_;

@@ -104,6 +104,11 @@ Key&& Key::When(std::string selector, Predicate predicate, std::string in_words)
   return std::move(*this);
 }
 
+Key&& Key::OrNone() && {
+  or_none_ = true;
+  return std::move(*this);
+}
+
 Key&& Key::OfGraphs() && {
   const bool has_graph_alone = predicate_ == nullptr;
   predicate_ = [before = std::move(predicate_)](const Scenario& s) {
@@ -180,7 +185,7 @@ std::string Key::Toml(const Scenario& scenario) const {
 }
 
 bool Key::Unset(const Scenario& scenario) const {
-  return std::ranges::find(setting_.choices, "") != setting_.choices.end() && Toml(scenario) == "\"\"";
+  return (or_none_ || std::ranges::find(setting_.choices, "") != setting_.choices.end()) && Toml(scenario) == "\"\"";
 }
 
 ScenarioKey Key::Public() const {

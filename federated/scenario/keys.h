@@ -40,6 +40,7 @@ class Key {
   Key&& Below(double bound) &&;
   Key&& OneOf(std::vector<std::string> choices) &&;
   Key&& Default(std::string in_words) &&;  // where it depends on other keys
+  Key&& OrNone() &&;                       // "" is none, which is not written down
   Key&& Path() &&;                         // made absolute when set; of the class "place"
   Key&& Operation() &&;                    // of that class
   // Applies only while `predicate` holds, which `selector` decides; `in_words` completes "only when …".
@@ -72,7 +73,7 @@ class Key {
   Field field_;
   Setting setting_;
   KeyClass key_class_ = KeyClass::kPlan;
-  bool path_ = false;
+  bool path_ = false, or_none_ = false;
   std::string selector_;
   Predicate predicate_;
   std::string applies_when_;
@@ -88,6 +89,7 @@ std::vector<Key> PrivacyKeys();
 std::vector<Key> UpdateKeys();
 std::vector<Key> ServerKeys();
 std::vector<Key> EvaluationKeys();
+std::vector<Key> AttackKeys();
 
 const std::vector<Key>& Keys();  // grouped by section
 const Key* FindKey(std::string_view name);

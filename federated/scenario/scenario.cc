@@ -39,13 +39,33 @@ std::string Cite(const Scenario& scenario, const Given& given, const std::string
 // What algorithm.name was called before it had a table for its options.
 constexpr std::string_view kFormerAlgorithm = "server.algorithm";
 
-// An option of [algorithm] as it was given; whether the algorithm has it is known when all is read.
+// An option of a piece as it was given; whether the piece has it is known when all is read.
 struct Option {
   scenario::Value value;
   Origin origin;
 };
-using Options = std::map<std::string, Option, std::less<>>;  // without "algorithm."
-constexpr std::string_view kAlgorithm = "algorithm.";
+
+// A section whose key "name" chooses a piece, beside which the piece's own options stand.
+struct PieceSection {
+  std::string_view name;  // of the section, and of its kind of table
+  std::string& (*piece)(Scenario&);
+  SettingValues& (*settings)(Scenario&);
+  bool or_none = false;
+
+  std::string Name(std::string_view option) const { return fmt::format("{}.{}", name, option); }
+  const SettingValues& settings_of(const Scenario& scenario) const { return settings(const_cast<Scenario&>(scenario)); }
+};
+constexpr PieceSection kPieceSections[] = {
+    {"algorithm", RIVULET_FIELD(algorithm.name), RIVULET_FIELD(algorithm.settings)},
+    {"attack", RIVULET_FIELD(attack.name), RIVULET_FIELD(attack.settings), true},
+};
+// By section, and in it by name.
+using Options = std::map<std::string_view, std::map<std::string, Option, std::less<>>>;
+
+const PieceSection* SectionOf(std::string_view key) {
+  const auto found = std::ranges::find(kPieceSections, key.substr(0, key.find('.')), &PieceSection::name);
+  return found == std::end(kPieceSections) || found->name.size() == key.size() ? nullptr : found;
+}
 
 Status Assign(const Entry& entry, Scenario& scenario, Given& given, Options& options) {
   const Key* key = FindKey(entry.key);
@@ -54,8 +74,9 @@ Status Assign(const Entry& entry, Scenario& scenario, Given& given, Options& opt
     // Relative paths of overrides start at the working directory.
     return key->Set(entry.value, entry.where, entry.is_override ? "." : scenario.folder, scenario);
   }
-  if (entry.key.starts_with(kAlgorithm)) {
-    options[entry.key.substr(kAlgorithm.size())] = {entry.value, {entry.where, entry.is_override}};
+  if (const PieceSection* section = SectionOf(entry.key); section != nullptr) {
+    options[section->name][entry.key.substr(section->name.size() + 1)] = {entry.value,
+                                                                          {entry.where, entry.is_override}};
     return absl::OkStatus();
   }
   if (entry.key == kFormerAlgorithm) {
@@ -126,15 +147,21 @@ Status RefuseWhatDoesNotApply(Scenario& scenario, Given& given) {
   return absl::OkStatus();
 }
 
-// The algorithm's own options, checked against its table and completed by their defaults.
-Status ReadAlgorithm(const Options& options, const Given& given, Scenario& scenario) {
-  AlgorithmConfig& algorithm = scenario.algorithm;
-  RIVULET_ASSIGN_OR_RETURN(const SettingTable* table, FindSettingTable("algorithm", algorithm.name));
-  const auto name_given = given.find("algorithm.name");
+// A piece's own options, checked against its table and completed by their defaults.
+Status ReadPiece(const PieceSection& section, Options& all, const Given& given, Scenario& scenario) {
+  const std::string name_key = section.Name("name");
+  const std::string& piece = section.piece(scenario);
+  const std::map<std::string, Option, std::less<>>& options = all[section.name];
+  static const SettingTable kNothing;
+  const SettingTable* table = &kNothing;
+  if (!piece.empty() || !section.or_none) {
+    RIVULET_ASSIGN_OR_RETURN(table, FindSettingTable(section.name, piece));
+  }
+  const auto name_given = given.find(name_key);
   const bool chosen_anew = name_given != given.end() && name_given->second.is_override;
   SettingValues values;
   for (const auto& [name, option] : options) {
-    const std::string subject = fmt::format("{}{} in {}", kAlgorithm, name, option.origin.where);
+    const std::string subject = fmt::format("{} in {}", section.Name(name), option.origin.where);
     const Setting* setting = FindSetting(table->settings, name);
     if (setting != nullptr) {
       const auto* value = std::get_if<SettingValue>(&option.value);
@@ -142,26 +169,26 @@ Status ReadAlgorithm(const Options& options, const Given& given, Scenario& scena
       RIVULET_ASSIGN_OR_RETURN(values[name], setting->Take(*value, subject));
       continue;
     }
-    const std::vector<std::string> owners = OwnersOf("algorithm", name);
+    const std::vector<std::string> owners = OwnersOf(section.name, name);
     if (!owners.empty()) {
-      // Another algorithm by --set drops the options that the file gives to its own.
+      // Another piece by --set drops the options that the file gives to its own.
       if (chosen_anew && !option.origin.is_override) continue;
       return InvalidArgument("{} belongs to {}; remove it, or change {}", subject, fmt::join(owners, " and "),
-                             Cite(scenario, given, "algorithm.name"));
+                             Cite(scenario, given, name_key));
     }
     // Compared without the table's name, beside which every short option would look like "name".
     std::vector<std::string> names = {"name"};
     for (const Setting& known : table->settings) names.push_back(known.name);
     std::string near = Nearest(name, names);
-    if (!near.empty()) near.insert(0, kAlgorithm);
+    if (!near.empty()) near = section.Name(near);
     const auto elsewhere = std::ranges::find(Keys(), name, &Key::leaf);
     if (near.empty() && elsewhere != Keys().end()) near = elsewhere->name();
-    return InvalidArgument("unknown key '{}{}' in {}.{}", kAlgorithm, name, option.origin.where,
+    return InvalidArgument("unknown key '{}' in {}.{}", section.Name(name), option.origin.where,
                            near.empty() ? "" : fmt::format(" Did you mean '{}'?", near));
   }
   RIVULET_ASSIGN_OR_RETURN(const Settings settings,
-                           Settings::Read(table->settings, values, Cite(scenario, given, "algorithm.name")));
-  algorithm.settings = settings.values();
+                           Settings::Read(table->settings, values, Cite(scenario, given, name_key)));
+  section.settings(scenario) = settings.values();
   return absl::OkStatus();
 }
 
@@ -249,11 +276,14 @@ StatusOr<Scenario> FromEntries(const std::vector<Entry>& entries, const std::str
   for (const Entry& entry : entries) RIVULET_RETURN_IF_ERROR(Assign(entry, result, given, options));
   RIVULET_RETURN_IF_ERROR(ChooseModel(result, given));
   RIVULET_RETURN_IF_ERROR(RefuseWhatDoesNotApply(result, given));
-  RIVULET_RETURN_IF_ERROR(ReadAlgorithm(options, given, result));
+  for (const PieceSection& section : kPieceSections)
+    RIVULET_RETURN_IF_ERROR(ReadPiece(section, options, given, result));
   RIVULET_RETURN_IF_ERROR(FillDefaults(result, given));
   RIVULET_RETURN_IF_ERROR(CheckTogether(result, given));
   for (const auto& [name, origin] : given) result.given[name] = origin.is_override;
-  for (const auto& [name, option] : options) result.given[std::string(kAlgorithm) + name] = option.origin.is_override;
+  for (const PieceSection& section : kPieceSections)
+    for (const auto& [name, option] : options[section.name])
+      result.given[section.Name(name)] = option.origin.is_override;
   return result;
 }
 
@@ -297,9 +327,11 @@ std::string TomlOf(const Scenario& scenario, const Wanted& wanted) {
       text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section);
     }
     text += fmt::format("{} = {}\n", key.leaf(), key.Toml(scenario));
-    if (key.name() == "algorithm.name")
-      for (const auto& [name, value] : scenario.algorithm.settings)
+    for (const PieceSection& piece : kPieceSections) {
+      if (key.name() != piece.Name("name")) continue;
+      for (const auto& [name, value] : piece.settings_of(scenario))
         text += fmt::format("{} = {}\n", name, rivulet::ToToml(value));
+    }
   }
   return text;
 }

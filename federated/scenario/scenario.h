@@ -130,6 +130,12 @@ struct AlgorithmConfig {
   SettingValues settings;  // its own options, as its table has them (federated/settings); parsing completes them
 };
 
+struct AttackConfig {      // of a simulation; what is deployed is refused with one
+  std::string name;        // as registered (simulations/attacks); "" for none
+  double fraction = 0.2;   // of the clients that are attackers
+  SettingValues settings;  // its own options, as the algorithm's
+};
+
 struct PrivacyConfig {                  // what a client does to its update before it leaves it
   double clip = 0;                      // largest norm; 0: none
   double noise = 0;                     // deviation, as a multiple of clip; 0: none
@@ -179,6 +185,7 @@ struct Scenario {
   UpdateConfig update;
   ServerConfig server;
   EvaluationConfig evaluation;
+  AttackConfig attack;
   std::string path;                   // of the file, for messages
   std::string folder;                 // that relative paths start from
   std::map<std::string, bool> given;  // keys that the file or an override gave; true: an override

@@ -618,6 +618,14 @@ class KeyEffects(RivuletTest):
     def test_evaluation__federated_clients(self):
         self.assertEqual(self.measured({"evaluation.federated_every": 4, "evaluation.federated_clients": 2}), [(4, 2), (5, 2)])
 
+    def test_attack__name(self):
+        self.changes({"attack.name": "sign_flip"})
+        self.refused({"attack.name": "sign_flop"}, "Did you mean 'sign_flip'?")
+
+    def test_attack__fraction(self):
+        self.changes({"attack.fraction": 1}, under={"attack.name": "sign_flip"})
+        self.refused({"attack.fraction": 0.5}, "only when attack.name is given")
+
     def test_evaluation__fine_tune_epochs(self):
         losses = []
         for epochs in (0, 1, 5):

@@ -1,0 +1,23 @@
+// [attack]: who among the clients of a simulation means ill, and what they do. Its options beside these are the
+// attack's own (federated/settings).
+#include "federated/scenario/keys.h"
+
+namespace rivulet::scenario {
+
+std::vector<Key> AttackKeys() {
+  return {
+      Key("attack.name", RIVULET_FIELD(attack.name), "\"sign_flip\"",
+          "What the attackers among a simulation's clients do. [attacks.md](attacks.md) has each with its paper and "
+          "its options, which stand beside the name. Whoever runs it for real clients refuses it.")
+          .Default("nobody attacks")
+          .OrNone(),
+      Key("attack.fraction", RIVULET_FIELD(attack.fraction), "0.1",
+          "Share of the clients that attack, rounded to a whole number of them; `run.seed` draws who they are.")
+          .Between(0, 1)
+          .When(
+              "attack.name", [](const Scenario& scenario) { return !scenario.attack.name.empty(); },
+              "attack.name is given"),
+  };
+}
+
+}  // namespace rivulet::scenario

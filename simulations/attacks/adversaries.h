@@ -1,0 +1,53 @@
+// The clients of a simulation, some of whom attack: whose data is what, and what becomes of whose updates. Who attacks
+// is drawn by the run's seed among all clients, and each draw of an attacker is of its client, task and seed alone, so
+// a run under attack has the same bits for any number of workers, and comes out so when it is done again.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "client/site.h"
+#include "engine/base/mutex.h"
+#include "federated/scenario/scenario.h"
+#include "setup/shares.h"
+#include "simulations/attacks/attack.h"
+#include "simulations/shared_data.h"
+
+namespace rivulet {
+
+class Adversaries final : public ClientData, public UpdateChange {
+ public:
+  // Of a scenario with an attack. Errors as Attack::Create; FAILED_PRECONDITION: attackers who work together train for
+  // others too, which cannot be where `keeps_state`, as clients keep something from task to task.
+  static StatusOr<std::unique_ptr<const Adversaries>> Create(const Scenario& scenario, bool keeps_state,
+                                                             std::shared_ptr<const Dataset> dataset,
+                                                             std::shared_ptr<const Shares> shares);
+
+  StatusOr<BoundData> Of(std::string_view client_id) const override;
+  bool Changes(std::string_view client_id) const override { return attack_->changes_updates() && Attacks(client_id); }
+  Status Change(const Task& task, const TrainFn& train, std::vector<float>& values) const override;
+  bool Attacks(std::string_view client_id) const;
+
+ private:
+  using Honest = std::shared_ptr<const HonestUpdates>;
+  Adversaries(std::shared_ptr<const Dataset> dataset, const std::shared_ptr<const Shares>& shares)
+      : data_(std::move(dataset), shares), shares_(shares) {}
+  // What attackers would have sent from the model that `task` starts from.
+  StatusOr<Honest> HonestUpdatesFor(const Task& task, const TrainFn& train) const;
+
+  const SharedData data_;
+  const std::shared_ptr<const Shares> shares_;
+  std::shared_ptr<const Dataset> poisoned_;  // null: an attacker's data is as it was
+  std::unique_ptr<const Attack> attack_;
+  uint64_t seed_ = 0;
+  std::vector<bool> attackers_;         // by client
+  std::vector<std::string> colluders_;  // in the order in which they were drawn
+  // Held while an estimate is made: other attackers wait for it. Of the last models alone.
+  mutable Mutex mutex_;
+  mutable std::vector<std::pair<Digest, Honest>> honest_ GUARDED_BY(mutex_);
+};
+
+}  // namespace rivulet

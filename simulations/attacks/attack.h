@@ -1,0 +1,65 @@
+// What those among a simulation's clients do that mean ill: one registered file each, with its own settings. An attack
+// changes what an attacker trains on, or the update that it sends, or both; who attacks, and when, is
+// simulations/attacks/adversaries.h's affair. Nothing of this is linked into what real clients run.
+//
+//   RIVULET_ATTACK("sign_flip", {Float("scale", 1.0, "…").Above(0)}, CreateSignFlip);
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/draws.h"
+#include "engine/base/setting.h"
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+// The mean and deviation, by value, of the updates that attackers would have sent had they been honest: what those who
+// work together know of everybody's.
+struct HonestUpdates {
+  std::vector<double> mean, deviation;
+};
+
+// Immutable, so thread-safe.
+class Attack {
+ public:
+  // Of the attackers' data.
+  struct Features {
+    std::string image = "image", label = "label";
+  };
+  using HonestFn = std::function<StatusOr<std::shared_ptr<const HonestUpdates>>()>;
+
+  virtual ~Attack() = default;
+
+  // Whether Poison is to be called.
+  virtual bool poisons_data() const { return false; }
+  // `example` is a serialized tf.train.Example; `draws` are its own, the same whenever it is read. INVALID_ARGUMENT: an
+  // example that the attack cannot be made on.
+  virtual Status Poison(std::string& example, Draws draws) const;
+
+  // Whether Change is to be called.
+  virtual bool changes_updates() const { return false; }
+  // How many attackers train for HonestUpdates, and so once more for each model that is attacked; 0: none.
+  virtual int64_t colluders() const { return 0; }
+  // `delta` is what the client's own training changed the model by; `draws` are of this client and task.
+  virtual Status Change(std::span<float> delta, Draws draws, const HonestFn& honest) const;
+
+  // NOT_FOUND: no such attack, with the nearest name. INVALID_ARGUMENT: settings that it has not, or out of range.
+  static StatusOr<std::unique_ptr<const Attack>> Create(std::string_view name, const SettingValues& settings,
+                                                        Features features);
+};
+
+using AttackFactory = std::unique_ptr<const Attack> (*)(const Settings& settings, Attack::Features features);
+struct AttackRegistration {
+  AttackRegistration(const char* name, std::vector<Setting> settings, AttackFactory factory);
+};
+#define RIVULET_ATTACK(name, ...)                                                                            \
+  [[maybe_unused]] static const ::rivulet::AttackRegistration RIVULET_CONCAT_(rivulet_attack_, __COUNTER__)( \
+      name, __VA_ARGS__)
+
+}  // namespace rivulet

@@ -4,44 +4,76 @@
 
 #include <cstdio>
 
+#include "cli/quantities.h"
+#include "cli/run/progress.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
 
 namespace rivulet {
+namespace {
 
-LongWork::LongWork(std::string what) : what_(std::move(what)), terminal_(StderrIsTerminal()) {}
+std::string CountOf(double count, bool bytes) {
+  return bytes ? BytesText(static_cast<int64_t>(count)) : fmt::format("{:.{}f}", count, count < 10 ? 1 : 0);
+}
 
-LongWork::~LongWork() {
+}  // namespace
+
+WorkProgress::WorkProgress(std::string what, Lines lines, bool bytes)
+    : what_(std::move(what)), lines_(lines), bytes_(bytes), terminal_(StderrIsTerminal()) {
+  next_ = start_;
+  if (lines_ == Lines::kSeldom || terminal_) next_ += std::chrono::seconds(1);
+}
+
+WorkProgress::~WorkProgress() {
   if (open_) std::fputs("\r\033[K", stderr);
+}
+
+std::string WorkProgress::Line(int64_t done, int64_t total, size_t columns) const {
+  const double seconds = std::chrono::duration<double>(SteadyClock::now() - start_).count();
+  const double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0;
+  std::string share, bar, left;
+  if (total > 0 && done <= total) {
+    share = fmt::format(" {} %", done * 100 / total);
+    bar = fmt::format(" [{}]", Bar(done, total, 20));
+    if (rate > 0 && done < total)
+      left = fmt::format(", ETA {}", FormatDuration(static_cast<double>(total - done) / rate));
+  } else {
+    share = fmt::format(" {}", CountOf(static_cast<double>(done), bytes_));
+  }
+  const std::string speed = fmt::format(", {}/s", CountOf(rate, bytes_));
+  // What matters least is left out first; a path is longer than a line may be.
+  for (const std::string& line :
+       {what_ + bar + share + speed + left, what_ + share + speed + left, what_ + share + left, what_ + share})
+    if (columns == 0 || line.size() <= columns) return line;
+  return what_.substr(0, columns - std::min(columns, share.size())) + share;
+}
+
+void WorkProgress::Tell(int64_t done, int64_t total) {
+  const auto now = SteadyClock::now();
+  if (now < next_ || CurrentProgressStyle() == ProgressStyle::kQuiet) return;
+  const bool each = lines_ == Lines::kEach;
+  if (CurrentProgressStyle() == ProgressStyle::kJson) {
+    fmt::print(stderr, "{}\n",
+               JsonObject({{"progress", what_},
+                           {"done", done},
+                           {"total", total > 0 ? Cell(total) : Cell()},
+                           {"seconds", std::chrono::duration<double>(now - start_).count()}}));
+    next_ = each ? now : now + std::chrono::seconds(1);
+  } else if (terminal_) {
+    fmt::print(stderr, "\r\033[K{}", Line(done, total, TerminalColumns()));
+    open_ = true;
+    next_ = now + std::chrono::milliseconds(100);
+  } else {
+    fmt::print(stderr, "{}\n", Line(done, total, 0));
+    next_ = each ? now : now + std::chrono::seconds(5);
+  }
+  std::fflush(stderr);
 }
 
 DataProgress LongWork::progress() {
   return [this](int64_t done, int64_t total) -> Status {
-    if (interrupt_.happened()) return Cancelled("stopped while {}; nothing was left half-written", what_);
-    const auto now = std::chrono::steady_clock::now();
-    if (now < next_) return absl::OkStatus();
-    if (CurrentProgressStyle() == ProgressStyle::kQuiet) {
-      next_ = now + std::chrono::seconds(1);
-      return absl::OkStatus();
-    }
-    if (CurrentProgressStyle() == ProgressStyle::kJson) {
-      fmt::print(stderr, "{}\n", JsonObject({{"progress", what_}, {"done", done}, {"total", total}}));
-      next_ = now + std::chrono::seconds(1);
-      return absl::OkStatus();
-    }
-    const std::string percent = fmt::format(" {} %", total > 0 ? done * 100 / total : 0);
-    if (terminal_) {
-      const size_t columns = TerminalColumns();
-      std::string what = what_;  // a path is longer than a line may be
-      if (what.size() + percent.size() > columns) what.resize(columns - std::min(columns, percent.size()));
-      fmt::print(stderr, "\r\033[K{}{}", what, percent);
-      open_ = true;
-      next_ = now + std::chrono::milliseconds(100);
-    } else {
-      fmt::print(stderr, "{}{}\n", what_, percent);
-      next_ = now + std::chrono::seconds(5);
-    }
-    std::fflush(stderr);
+    if (interrupt_.happened()) return Cancelled("stopped while {}; nothing was left half-written", progress_.what());
+    progress_.Tell(done, total);
     return absl::OkStatus();
   };
 }

@@ -1,5 +1,5 @@
-// Work that Ctrl-C stops cleanly, and that tells on stderr how far it is once it has taken a second, in the way that
-// --quiet and --progress ask for.
+// How far long work is, told on stderr in the way that --quiet and --progress ask for; and work that Ctrl-C stops
+// cleanly.
 #pragma once
 
 #include <chrono>
@@ -10,12 +10,37 @@
 
 namespace rivulet {
 
+// On a terminal a bar with rate and time left, drawn anew; in a pipe lines. Says nothing in the first second.
+class WorkProgress {
+ public:
+  // kSeldom: in a pipe a line every five seconds; kEach: one a step, from the first on.
+  enum class Lines { kSeldom, kEach };
+  // `what`: "writing clients". `bytes`: what is counted are bytes.
+  explicit WorkProgress(std::string what, Lines lines = Lines::kSeldom, bool bytes = false);
+  ~WorkProgress();
+  WorkProgress(const WorkProgress&) = delete;
+  WorkProgress& operator=(const WorkProgress&) = delete;
+
+  void Tell(int64_t done, int64_t total);  // total 0: nobody knows
+  const std::string& what() const { return what_; }
+
+ private:
+  using SteadyClock = std::chrono::steady_clock;
+  std::string Line(int64_t done, int64_t total, size_t columns) const;
+
+  const std::string what_;
+  const Lines lines_;
+  const bool bytes_, terminal_;
+  const SteadyClock::time_point start_ = SteadyClock::now();
+  SteadyClock::time_point next_;
+  bool open_ = false;  // a line without its end is on the terminal
+};
+
 // One at a time, and no other Interrupt beside it.
 class LongWork {
  public:
-  // `what`: "writing clients".
-  explicit LongWork(std::string what);
-  ~LongWork();
+  explicit LongWork(std::string what, bool bytes = false)
+      : progress_(std::move(what), WorkProgress::Lines::kSeldom, bytes) {}
   LongWork(const LongWork&) = delete;
   LongWork& operator=(const LongWork&) = delete;
 
@@ -23,11 +48,8 @@ class LongWork {
   DataProgress progress();
 
  private:
-  const std::string what_;
-  const bool terminal_;
+  WorkProgress progress_;
   Interrupt interrupt_;
-  std::chrono::steady_clock::time_point next_ = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-  bool open_ = false;  // a line without its end is on the terminal
 };
 
 }  // namespace rivulet

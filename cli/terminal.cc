@@ -1,11 +1,15 @@
 #include "cli/terminal.h"
 
+#include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <string_view>
+
+#include "cli/table.h"
 
 namespace rivulet {
 
@@ -15,6 +19,20 @@ ProgressStyle progress_style = ProgressStyle::kText;
 
 void SetProgressStyle(ProgressStyle style) { progress_style = style; }
 ProgressStyle CurrentProgressStyle() { return progress_style; }
+
+void PrintNote(const std::string& sentence, Note note, const std::string& who) {
+  if (progress_style == ProgressStyle::kQuiet && note == Note::kProgress) return;
+  std::string line;
+  if (progress_style == ProgressStyle::kJson) {
+    Fields fields = {{"progress", std::string("note")}, {"sentence", sentence}};
+    if (!who.empty()) fields.emplace_back("name", who);
+    line = JsonObject(fields);
+  } else {
+    line = who.empty() ? sentence : fmt::format("{}: {}", who, sentence);
+  }
+  line += '\n';  // in one write: lines of several threads stay apart
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
 
 bool StderrIsTerminal() {
   if (progress_style != ProgressStyle::kText) return false;

@@ -12,6 +12,11 @@ enum class ProgressStyle { kText, kJson, kQuiet };
 void SetProgressStyle(ProgressStyle style);
 ProgressStyle CurrentProgressStyle();
 
+// A sentence on stderr, in that style: a line of its own, or {"progress": "note", "sentence": …}. With --quiet only
+// what somebody has to know is said. `who` is whose it is, where several are heard: before it, or under "name".
+enum class Note { kProgress, kImportant };
+void PrintNote(const std::string& sentence, Note note, const std::string& who = "");
+
 // Whether lines can be drawn anew on it, and are wanted.
 bool StderrIsTerminal();
 // How many characters fit in a line of it, less the one where the cursor would wrap; 79 where that is not known.

@@ -1,4 +1,4 @@
-// What pages load beside their HTML, as text in the binary.
+// What pages hold beside what they say, as text in the binary.
 #include "cli/dashboard/pages.h"
 
 namespace rivulet {
@@ -23,13 +23,14 @@ thead th { background: var(--head); position: sticky; top: 0; white-space: nowra
 /* A wide table is pushed sideways in its place; only its last column, with sentences, breaks its lines. */
 th, td { white-space: nowrap; } td:last-child { white-space: normal; } .scroll td:last-child:not(.n) { min-width: 14rem; }
 td { overflow-wrap: anywhere; }
-.facts th { font-weight: normal; color: var(--faint); } .facts b { font-weight: normal; }
+.facts th { font-weight: normal; color: var(--faint); }
 .status { white-space: nowrap; } .finished { color: var(--good); } .failed, .interrupted { color: var(--bad); }
 .curves { display: flex; flex-wrap: wrap; gap: 1rem; } figure { margin: 0; flex: 1 1 26rem; max-width: 45rem; }
 svg { width: 100%; max-width: 45rem; height: auto; }
 .paper { background: #ffffff; color: #222222; overflow-x: auto; }
 progress { width: 100%; max-width: 45rem; height: .7rem; accent-color: var(--link); }
 h3 { font-size: .95rem; margin-bottom: .3rem; } #live-log .scroll { max-height: 16rem; overflow-y: auto; }
+.goto { display: flex; flex-wrap: wrap; gap: 1.5rem; } .goto input { font: inherit; max-width: 16rem; }
 .faint, .leaf { color: var(--faint); } pre { overflow-x: auto; background: var(--head); padding: .8rem; }
 )css";
 }

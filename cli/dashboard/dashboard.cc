@@ -9,6 +9,7 @@
 #include "cli/dashboard/serve_pages.h"
 #include "cli/http/http_server.h"
 #include "cli/interrupt.h"
+#include "cli/terminal.h"
 #include "coordinator/history/history.h"
 
 namespace rivulet {
@@ -27,7 +28,7 @@ Status ServeDashboard(const DashboardOptions& options) {
     RIVULET_RETURN_IF_ERROR(History::Open(file, History::Access::kReadOnly).status());
   RIVULET_ASSIGN_OR_RETURN(
       const std::unique_ptr<HttpServer> server,
-      HttpServer::Create(options.http, [](const std::string& sentence) { fmt::print(stderr, "{}\n", sentence); }));
+      HttpServer::Create(options.http, [](const std::string& sentence) { PrintNote(sentence, Note::kImportant); }));
   ServePages(*server, files, nullptr);
   Interrupt interrupt;
   server->Start();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <utility>
 
 #include "cli/dashboard/page_parts.h"
 #include "cli/dashboard/pages.h"
@@ -140,8 +141,11 @@ void LiveRun::Observe(CoordinatorObserver& observer) {
 void LiveRun::Begin(std::string run_id, std::vector<Curve> before) {
   MutexLock lock(mutex_);
   run_id_ = std::move(run_id);
-  curves_ = std::move(before);
+  // Rounds may have closed since the run was first observed: they go on behind those that were read.
+  const std::vector<Curve> since = std::exchange(curves_, std::move(before));
   for (const Curve& curve : curves_) committed_ = std::max(committed_, curve.points.back().first);
+  for (const Curve& curve : since)
+    for (const auto& [round, value] : curve.points) AddPoints(round, {{curve.name, value}});
   Changed();
 }
 
@@ -219,11 +223,7 @@ std::string LiveRun::RoundsHtml() const {
 
 std::string LiveRun::LogHtml() const {
   if (log_.empty()) return "";
-  std::vector<std::vector<std::string>> rows;
-  for (const EventRow& event : log_)
-    rows.push_back({XmlText(event.at), XmlText(event.level), event.round ? fmt::format("{}", *event.round) : "",
-                    XmlText(event.message)});
-  return "<h3>What happens, newest first</h3>\n" + HtmlTable({"at (UTC)", "level", "round#", "message"}, rows);
+  return "<h3>What happens, newest first</h3>\n" + EventsTable({log_.begin(), log_.end()});
 }
 
 // The curves are drawn without the run's lock, from a copy: they take milliseconds, and the run has rounds to close.

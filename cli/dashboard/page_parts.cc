@@ -22,25 +22,32 @@ std::string RunLink(const std::string& place, const std::string& run_id) {
   return fmt::format("<a href=\"/run?id={}\">{}</a>", UrlText(place), XmlText(run_id));
 }
 
+std::string RoundAddress(const std::string& place, int64_t round) {
+  return fmt::format("/round?run={}&amp;round={}", UrlText(place), round);
+}
+
+std::string ClientAddress(const std::string& place, const std::string& client_id) {
+  return fmt::format("/client?run={}&amp;client={}", UrlText(place), UrlText(client_id));
+}
+
 std::string RoundLink(const std::string& place, int64_t round, const std::string& text) {
-  return fmt::format("<a href=\"/round?run={}&amp;round={}\">{}</a>", UrlText(place), round, XmlText(text));
+  return fmt::format("<a href=\"{}\">{}</a>", RoundAddress(place, round), XmlText(text));
 }
 
 std::string ClientLink(const std::string& place, const std::string& client_id) {
-  return fmt::format("<a href=\"/client?run={}&amp;client={}\">{}</a>", UrlText(place), UrlText(client_id),
-                     XmlText(client_id));
+  return fmt::format("<a href=\"{}\">{}</a>", ClientAddress(place, client_id), XmlText(client_id));
 }
 
 std::string PageOf(std::string_view title, std::string_view body, Renewal renewal) {
-  std::string head;
-  if (renewal == Renewal::kEveryFiveSeconds) head = "\n<meta http-equiv=\"refresh\" content=\"5\">";
-  if (renewal == Renewal::kByFeed) head = fmt::format("\n<script src=\"{}\" defer></script>", kScriptPath);
+  const char* head = renewal == Renewal::kEveryFiveSeconds ? "\n<meta http-equiv=\"refresh\" content=\"5\">" : "";
+  const std::string script =
+      renewal == Renewal::kByFeed ? fmt::format("<script>{}</script>\n", Script()) : std::string();
   return fmt::format(
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title>\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">{1}\n"
-      "<link rel=\"icon\" href=\"{4}\"><link rel=\"stylesheet\" href=\"{2}\"></head>\n"
-      "<body><header><a href=\"/\">Rivulet</a></header><main>\n<h1>{0}</h1>\n{3}</main></body></html>\n",
-      XmlText(title), head, kStylePath, body, kIconPath);
+      "<link rel=\"icon\" href=\"{4}\"><style>{2}</style></head>\n"
+      "<body><header><a href=\"/\">Rivulet</a></header><main>\n<h1>{0}</h1>\n{3}</main>\n{5}</body></html>\n",
+      XmlText(title), head, StyleSheet(), body, kIconPath, script);
 }
 
 std::string TextOfCell(const Cell& cell) {
@@ -52,6 +59,21 @@ std::string TextOfCell(const Cell& cell) {
     std::string operator()(const std::string& v) const { return XmlText(v); }
   };
   return std::visit(Writer{}, cell);
+}
+
+std::string FactsTable(const std::vector<std::pair<std::string, std::string>>& facts) {
+  std::string html = "<table class=\"facts\"><tbody>";
+  for (const auto& [name, value] : facts)
+    html += fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td></tr>\n", XmlText(name), value);
+  return html + "</tbody></table>\n";
+}
+
+std::string EventsTable(const std::vector<EventRow>& newest_first) {
+  std::vector<std::vector<std::string>> rows;
+  for (const EventRow& event : newest_first)
+    rows.push_back({XmlText(event.at), XmlText(event.level), event.round ? fmt::format("{}", *event.round) : "",
+                    XmlText(event.message)});
+  return HtmlTable({"at (UTC)", "level", "round#", "message"}, rows);
 }
 
 std::string HtmlTable(const std::vector<std::string>& titles, const std::vector<std::vector<std::string>>& rows) {

@@ -18,8 +18,7 @@ class LiveRun;
 // The address of what they link to: "/", "/run?id=RUN", "/round?run=RUN&round=5", "/client?run=RUN&client=ID",
 // "/model?run=RUN", "/labels?run=RUN", "/compare?run=A&run=B", RUN being a run's id, with "2/" before it of the second
 // history that is shown.
-inline constexpr char kStylePath[] = "/style.css", kScriptPath[] = "/live.js", kIconPath[] = "/icon.svg",
-                      kFeedPath[] = "/feed";
+inline constexpr char kIconPath[] = "/icon.svg", kFeedPath[] = "/feed";
 
 struct PlacedHistory {
   std::string prefix;  // of its runs in addresses: "", "2/", …

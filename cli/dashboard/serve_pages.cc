@@ -86,14 +86,10 @@ void ServePages(HttpServer& server, const std::vector<std::string>& files, LiveR
   server.Handle("/labels",
                 OfRun(files, "run", [](const PlacedRun& run, const HttpRequest&) { return LabelsPage(run); }));
   server.Handle("/compare", [files](const HttpRequest& request) { return ReplyOf(Compared(files, request)); });
-  const auto asset = [&server](const char* path, const char* type, std::string_view bytes) {
-    server.Handle(path, [type, bytes](const HttpRequest&) {
-      return HttpReply{.content_type = type, .body = std::string(bytes)};
-    });
-  };
-  asset(kStylePath, "text/css; charset=utf-8", StyleSheet());
-  asset(kScriptPath, "text/javascript; charset=utf-8", Script());
-  asset(kIconPath, "image/svg+xml", Icon());
+  server.AllowInPages(StyleSheet(), Script());
+  server.Handle(kIconPath, [](const HttpRequest&) {
+    return HttpReply{.content_type = "image/svg+xml", .body = std::string(Icon())};
+  });
   if (live != nullptr) server.HandleStream(kFeedPath, [live](const HttpRequest&) { return live->Open(); });
   server.HandleErrors([](const std::string& title, const std::string& sentence) { return ErrorPage(title, sentence); });
 }

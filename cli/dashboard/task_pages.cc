@@ -3,21 +3,20 @@
 
 #include "cli/dashboard/page_parts.h"
 #include "cli/dashboard/pages.h"
+#include "cli/dashboard/round_pictures.h"
 #include "cli/picture/picture.h"
 #include "cli/quantities.h"
 
 namespace rivulet {
 namespace {
 
-constexpr const char* kTaskParts[] = {"waited", "trained", "uploaded"};
-constexpr const char* kTaskColours[] = {kColours[4], kColours[5], kColours[2]};
-
 std::string OptionalSeconds(const std::optional<double>& seconds) { return seconds ? SecondsText(*seconds) : ""; }
 std::string OptionalNumber(const std::optional<int64_t>& number) { return number ? fmt::format("{}", *number) : ""; }
 
-double SecondsOfTask(const ClientRoundRow& task) {
-  return task.wait_seconds.value_or(0) + task.train_seconds.value_or(0) + task.upload_seconds.value_or(0);
+TaskParts PartsOf(const ClientRoundRow& task) {
+  return TaskPartsOf(task.wait_seconds, task.train_seconds, task.upload_seconds);
 }
+double SecondsOfTask(const ClientRoundRow& task) { return SecondsOf(PartsOf(task)); }
 
 // A line a task, of what it did when, from the moment it was drawn.
 std::string TaskLines(std::span<const ClientRoundRow> tasks) {
@@ -29,26 +28,14 @@ std::string TaskLines(std::span<const ClientRoundRow> tasks) {
                   .height = kTop + kRow * static_cast<double>(tasks.size()) + 40,
                   .label = "what each client did when",
                   .marks = {}};
-  for (size_t part = 0; part < 3; ++part) {
-    picture.Rectangle(kLeft + 110 * static_cast<double>(part), 6, 12, 12, kTaskColours[part]);
-    picture.Text(kLeft + 18 + 110 * static_cast<double>(part), 16, kTaskParts[part]);
-  }
+  AddPartsLegend(picture, kLeft);
   for (size_t i = 0; i < tasks.size(); ++i) {
     const ClientRoundRow& task = tasks[i];
     const double y = kTop + kRow * static_cast<double>(i);
     const bool folded = task.status == "folded";
     picture.Text(kLeft - 8, y + 10, (folded ? "" : "\u2717 ") + task.client_id.substr(0, 20), Anchor::kEnd, 11);
-    double x = kLeft;
-    const double seconds[] = {task.wait_seconds.value_or(0), task.train_seconds.value_or(0),
-                              task.upload_seconds.value_or(0)};
-    for (size_t part = 0; part < 3; ++part) {
-      const double width = (kRight - kLeft) * seconds[part] / longest;
-      if (width > 0.05) {
-        Mark& bar = picture.Rectangle(x, y + 2, width, kRow - 4, kTaskColours[part]);
-        bar.title = fmt::format("{} {} {}", task.client_id, kTaskParts[part], SecondsText(seconds[part]));
-      }
-      x += width;
-    }
+    const double x = AddPartsBar(picture, kLeft, y + 2, kRow - 4, (kRight - kLeft) / longest, PartsOf(task),
+                                 PartsText(task.client_id, PartsOf(task)), "");
     if (!folded) picture.Text(std::min(x + 6, kRight - 60), y + 10, task.status, Anchor::kStart, 11);
   }
   const double bottom = kTop + kRow * static_cast<double>(tasks.size()) + 4;
@@ -112,70 +99,30 @@ StatusOr<std::string> RoundPage(const PlacedRun& placed, int64_t round, int64_t 
 
 StatusOr<std::string> ClientHistoryPage(const PlacedRun& placed, const std::string& client, int64_t first_task) {
   RIVULET_ASSIGN_OR_RETURN(const RunRow run, placed.history.ResolveRun(placed.run));
-  RIVULET_ASSIGN_OR_RETURN(const auto totals,
-                           placed.history.Ask("SELECT tasks, folded, refused, dropped, failed, examples, reliability, "
-                                              "mean_train_seconds, last_seen_at FROM client_reliability "
-                                              "WHERE run_id = ? AND client_id = ?",
-                                              {run.run_id, client}));
-  if (totals.rows.empty()) return NotFound("run '{}' has no client '{}' with a task", run.run_id, client);
-  const auto& row = totals.rows[0];
-  const auto whole = [&](size_t column) { return std::get<int64_t>(row[column]); };
-  std::vector<std::vector<std::string>> facts = {
-      {"<b>tasks</b>", fmt::format("{}: {} folded, {} refused, {} dropped, {} failed", whole(0), whole(1), whole(2),
-                                   whole(3), whole(4))},
-      {"<b>examples</b>", fmt::format("{}", whole(5))}};
-  if (const auto* seconds = std::get_if<double>(&row[7]))
-    facts.push_back({"<b>a task takes</b>", SecondsText(*seconds)});
-  if (const auto* seen = std::get_if<std::string>(&row[8])) facts.push_back({"<b>last seen (UTC)</b>", XmlText(*seen)});
-  const auto total = static_cast<size_t>(whole(0));
+  RIVULET_ASSIGN_OR_RETURN(const auto totals, placed.history.ReliabilityOf(run.run_id, client));
+  if (!totals) return NotFound("run '{}' has no client '{}' with a task", run.run_id, client);
+  std::vector<std::pair<std::string, std::string>> facts = {
+      {"tasks", fmt::format("{}: {} folded, {} refused, {} dropped, {} failed", totals->tasks, totals->folded,
+                            totals->refused, totals->dropped, totals->failed)},
+      {"examples", fmt::format("{}", totals->examples)}};
+  if (totals->mean_train_seconds) facts.emplace_back("a task takes", SecondsText(*totals->mean_train_seconds));
+  if (!totals->last_seen_at.empty()) facts.emplace_back("last seen (UTC)", XmlText(totals->last_seen_at));
+  const auto total = static_cast<size_t>(totals->tasks);
   const size_t first = LeafOf(first_task, total);
-  RIVULET_ASSIGN_OR_RETURN(
-      const auto tasks,
-      placed.history.Ask("SELECT round, attempt, kind, status, staleness, examples, train_loss, update_norm, "
-                         "wait_seconds, train_seconds, upload_seconds, bytes_up, error FROM client_rounds "
-                         "WHERE run_id = ? AND client_id = ? ORDER BY round DESC, attempt DESC LIMIT ? OFFSET ?",
-                         {run.run_id, client, static_cast<int64_t>(kRowsOfAPage), static_cast<int64_t>(first)}));
-  const auto text = [](const SqlShown& value) {
-    const auto* words = std::get_if<std::string>(&value);
-    return words == nullptr ? "" : *words;
-  };
-  const auto real = [](const SqlShown& value) -> std::optional<double> {
-    if (const auto* number = std::get_if<double>(&value)) return *number;
-    if (const auto* number = std::get_if<int64_t>(&value)) return static_cast<double>(*number);
-    return std::nullopt;
-  };
-  const auto number = [](const SqlShown& value) -> std::optional<int64_t> {
-    const auto* found = std::get_if<int64_t>(&value);
-    return found == nullptr ? std::nullopt : std::optional(*found);
-  };
+  RIVULET_ASSIGN_OR_RETURN(const auto tasks, placed.history.ClientTasks(run.run_id, client, kRowsOfAPage, first));
+  const std::string place = placed.prefix + run.run_id;
   std::vector<std::vector<std::string>> rows;
-  for (const auto& cells : tasks.rows) {
-    ClientRoundRow task;
-    task.kind = text(cells[2]);
-    task.status = text(cells[3]);
-    task.staleness = number(cells[4]);
-    task.examples = number(cells[5]);
-    task.train_loss = real(cells[6]);
-    task.update_norm = real(cells[7]);
-    task.wait_seconds = real(cells[8]);
-    task.train_seconds = real(cells[9]);
-    task.upload_seconds = real(cells[10]);
-    task.bytes_up = number(cells[11]).value_or(0);
-    task.error = text(cells[12]);
-    const int64_t round = number(cells[0]).value_or(0);
-    std::vector<std::string> shown = {RoundLink(placed.prefix + run.run_id, round, fmt::format("{}", round)),
-                                      fmt::format("{}", number(cells[1]).value_or(1))};
+  for (const ClientRoundRow& task : tasks) {
+    std::vector<std::string> shown = {RoundLink(place, task.round, fmt::format("{}", task.round)),
+                                      fmt::format("{}", task.attempt)};
     for (std::string& cell : TaskCells(task)) shown.push_back(std::move(cell));
     rows.push_back(std::move(shown));
   }
-  const std::string address =
-      fmt::format("/client?run={}&client={}&first=", UrlText(placed.prefix + run.run_id), UrlText(client));
-  std::string body =
-      fmt::format("<p>{}</p>\n<table class=\"facts\"><tbody>", RunLink(placed.prefix + run.run_id, run.run_id));
-  for (const auto& fact : facts)
-    body += fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td></tr>\n", fact[0], fact[1]);
-  body += "</tbody></table>\n<h2 id=\"tasks\">Its tasks, newest first</h2>\n" +
-          LeafLinks(address, first, total, "tasks") + HtmlTable(WithTitles({"round#", "attempt#"}), rows);
+  const std::string address = fmt::format("/client?run={}&client={}&first=", UrlText(place), UrlText(client));
+  const std::string body = fmt::format("<p>{}</p>\n", RunLink(place, run.run_id)) + FactsTable(facts) +
+                           "<h2 id=\"tasks\">Its tasks, newest first</h2>\n" +
+                           LeafLinks(address, first, total, "tasks") +
+                           HtmlTable(WithTitles({"round#", "attempt#"}), rows);
   return PageOf(fmt::format("{} in {}", client, run.run_id), body);
 }
 

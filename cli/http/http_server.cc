@@ -2,6 +2,7 @@
 
 #include <httplib.h>
 #include <openssl/crypto.h>
+#include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
 
@@ -11,16 +12,37 @@
 #include "certificates/openssl.h"
 #include "certificates/watched_identity.h"
 #include "engine/base/file_system.h"
+#include "engine/base/sha256.h"
 #include "federated/transport/credentials.h"
 
 namespace rivulet {
 namespace {
 
-// What a page may do in the browser: show itself, and load its style sheet, script and feed from here. Nothing is
-// fetched from elsewhere, no script stands in a page, and no other page may frame it.
-constexpr const char* kContentSecurityPolicy =
-    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; "
-    "base-uri 'none'; frame-ancestors 'none'";
+// What a page may do in the browser: show itself, and load its icon and feed from here. Nothing is fetched from
+// elsewhere, no style and no script counts but those named by their digests, and no other page may frame it.
+std::string ContentSecurityPolicy(const std::string& style_source, const std::string& script_source) {
+  return fmt::format(
+      "default-src 'none'; style-src {}; script-src {}; connect-src 'self'; img-src 'self'; form-action 'self'; "
+      "base-uri 'none'; frame-ancestors 'none'",
+      style_source, script_source);
+}
+
+// 'sha256-…' (Content Security Policy Level 3, 2.3.1), of an element with this text.
+std::string SourceOf(std::string_view text) {
+  const Digest digest = Sha256Of(text);
+  std::string base64(4 * ((digest.bytes.size() + 2) / 3) + 1, '\0');  // and a NUL that the library writes
+  base64.resize(static_cast<size_t>(EVP_EncodeBlock(reinterpret_cast<unsigned char*>(base64.data()),
+                                                    reinterpret_cast<const unsigned char*>(digest.bytes.data()),
+                                                    static_cast<int>(digest.bytes.size()))));
+  return fmt::format("'sha256-{}'", base64);
+}
+
+httplib::Headers HeadersOfPages(const std::string& policy) {
+  return {{"Content-Security-Policy", policy},
+          {"X-Content-Type-Options", "nosniff"},
+          {"Referrer-Policy", "no-referrer"},
+          {"Cache-Control", "no-store"}};
+}
 constexpr size_t kLeastToken = 16;
 constexpr const char* kCookie = "rivulet_session";
 // After so long without a word a stream says that it is there, which is how a browser that has gone is noticed.
@@ -110,10 +132,7 @@ class CppHttpServer final : public HttpServer {
       setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     });
     server_->set_payload_max_length(0);
-    server_->set_default_headers({{"Content-Security-Policy", kContentSecurityPolicy},
-                                  {"X-Content-Type-Options", "nosniff"},
-                                  {"Referrer-Policy", "no-referrer"},
-                                  {"Cache-Control", "no-store"}});
+    server_->set_default_headers(HeadersOfPages(ContentSecurityPolicy("'none'", "'none'")));
     server_->set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
       return Admits(request, response) ? httplib::Server::HandlerResponse::Unhandled
                                        : httplib::Server::HandlerResponse::Handled;
@@ -183,6 +202,10 @@ class CppHttpServer final : public HttpServer {
 
   void HandleErrors(std::function<std::string(const std::string&, const std::string&)> page) override {
     page_ = std::move(page);
+  }
+
+  void AllowInPages(std::string_view style, std::string_view script) override {
+    server_->set_default_headers(HeadersOfPages(ContentSecurityPolicy(SourceOf(style), SourceOf(script))));
   }
 
   void Start() override {

@@ -4,11 +4,12 @@
 // Nothing can be changed through it: GET and HEAD are answered, and nothing else. On loopback whoever sits at the
 // machine reads; a token may be asked for there. Beyond loopback it speaks TLS 1.3 alone, and reads who has the token
 // or, where there is none, a certificate of an operator. Pages of other sites cannot read it: names that lead here by
-// somebody else's DNS are refused, and the content-security policy lets a page load only what is served here.
+// somebody else's DNS are refused, and the content-security policy lets a page run and wear only what AllowInPages was
+// told, and load pictures and feeds from here alone.
 //
-// Calls: Create Handle* HandleStream* Start Stop. Handlers are called on threads of the server, several at once, until
-// Stop returns; a handler that blocks keeps one of kThreads busy. Streams take at most kStreams of them, so that pages
-// are always answered, and a browser that reads nothing for five seconds is let go.
+// Calls: Create Handle* HandleStream* AllowInPages Start Stop. Handlers are called on threads of the server, several at
+// once, until Stop returns; a handler that blocks keeps one of kThreads busy. Streams take at most kStreams of them, so
+// that pages are always answered, and a browser that reads nothing for five seconds is let go.
 #pragma once
 
 #include <chrono>
@@ -17,6 +18,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "cli/command.h"
 #include "engine/base/status.h"
@@ -75,6 +77,9 @@ class HttpServer {
   virtual void HandleStream(const std::string& path, StreamHandler handler) = 0;
   // What is said instead of a page: of an unknown address, to a caller that may not read.
   virtual void HandleErrors(std::function<std::string(const std::string& title, const std::string& sentence)> page) = 0;
+
+  // The style sheet and the script that pages may hold, to the byte; without this call none. Before Start.
+  virtual void AllowInPages(std::string_view style, std::string_view script) = 0;
 
   virtual void Start() = 0;
   // Ends streams and waits for handlers under way.

@@ -133,13 +133,12 @@ std::string PictureSvg(const Picture& picture, bool alone) {
     svg += fmt::format("<rect width=\"{:.0f}\" height=\"{:.0f}\" fill=\"#ffffff\"/>\n", picture.width, picture.height);
   for (const Mark& mark : picture.marks) {
     const std::string element = MarkSvg(mark, ink);  // without what ends its last tag
-    const bool has_content = mark.kind == Mark::Kind::kText;
-    if (mark.title.empty()) {
-      svg += element + (has_content ? ">\n" : "/>\n");
-    } else if (has_content) {
-      svg += fmt::format("<g><title>{}</title>{}></g>\n", XmlText(mark.title), element);
+    std::string whole = element + (mark.kind == Mark::Kind::kText ? ">" : "/>");
+    if (!mark.title.empty()) whole = fmt::format("<title>{}</title>{}", XmlText(mark.title), whole);
+    if (!alone && !mark.link.empty()) {
+      svg += fmt::format("<a href=\"{}\">{}</a>\n", mark.link, whole);
     } else {
-      svg += fmt::format("<g><title>{}</title>{}/></g>\n", XmlText(mark.title), element);
+      svg += mark.title.empty() ? whole + "\n" : fmt::format("<g>{}</g>\n", whole);
     }
   }
   return svg + "</svg>\n";

@@ -29,6 +29,7 @@ struct Mark {
   double opacity = 1;
   std::vector<double> dash;  // lengths of strokes and gaps in turn; empty: none
   std::string title;         // what a browser says of it when it is pointed at
+  std::string link;          // the address in a page that it leads to, as HTML has it; left out in files
 };
 
 struct Picture {

@@ -9,6 +9,7 @@
 #include "cli/run/options.h"
 #include "cli/run/proxy.h"
 #include "cli/run/security.h"
+#include "cli/terminal.h"
 #include "engine/base/display_name.h"
 #include "federated/transport/admission.h"
 #include "federated/transport/attendance.h"
@@ -45,7 +46,7 @@ Status Aggregate(const AggregatorOptions& options) {
   const auto tell = [name, log, json = options.json](const std::string& level, const std::string& sentence) {
     if (log != nullptr) log->Write({level, "tier", sentence});
     json ? PrintEvent("event", {{"level", level}, {"source", std::string("tier")}, {"message", sentence}})
-         : fmt::print(stderr, "{}: {}\n", *name, OneLine(sentence));
+         : PrintNote(OneLine(sentence), level == "info" ? Note::kProgress : Note::kImportant, *name);
   };
   const auto warn = [tell](const std::string& sentence) { tell("warning", sentence); };
   RIVULET_ASSIGN_OR_RETURN(Security security, SecurityOf(options.security, Role::kTier, listen, warn));

@@ -16,6 +16,7 @@
 #include "cli/run/security.h"
 #include "cli/run/show_plan.h"
 #include "cli/run/watching.h"
+#include "cli/terminal.h"
 #include "client/agent.h"
 #include "client/eligibility.h"
 #include "client/site_policy.h"
@@ -55,7 +56,9 @@ class Unreachable {
 };
 
 AgentObserver ObserveInWords(const std::string& name) {
-  const auto say = [name](const std::string& sentence) { fmt::print(stderr, "{}: {}\n", name, OneLine(sentence)); };
+  const auto say = [name](const std::string& sentence, Note note = Note::kProgress) {
+    PrintNote(OneLine(sentence), note, name);
+  };
   auto last = std::make_shared<std::string>();  // what is awaited is said once, not at every poll
   AgentObserver observer;
   auto lost = std::make_shared<Unreachable>();
@@ -76,16 +79,17 @@ AgentObserver ObserveInWords(const std::string& name) {
     if (task.kind == TaskKind::kEvaluate) {
       say(good ? fmt::format("round {}: measured on {} examples in {:.2f} s", task.base_version, report.examples,
                              report.train_seconds)
-               : fmt::format("round {}: not measured: {}: {}", task.base_version, Name(report.kind), report.reason));
+               : fmt::format("round {}: not measured: {}: {}", task.base_version, Name(report.kind), report.reason),
+          good ? Note::kProgress : Note::kImportant);
     } else if (good) {
       say(fmt::format("round {}: {} examples in {:.2f} s, loss {:.4f}, {} bytes uploaded", task.base_version + 1,
                       report.examples, report.train_seconds, report.train_loss, report.bytes_up));
     } else {
-      say(fmt::format("round {}: {}: {}", task.base_version + 1, Name(report.kind), report.reason));
+      say(fmt::format("round {}: {}: {}", task.base_version + 1, Name(report.kind), report.reason), Note::kImportant);
     }
   };
   observer.on_retry = [=](const Status& status, int64_t wait_ms) {
-    if (const std::string line = lost->Line(Message(status), wait_ms); !line.empty()) say(line);
+    if (const std::string line = lost->Line(Message(status), wait_ms); !line.empty()) say(line, Note::kImportant);
   };
   observer.on_over = [=](const PollReply::Over& over) {
     say(over.sentence.empty() ? "the run is over" : fmt::format("the run is over: {}", over.sentence));
@@ -202,7 +206,7 @@ Status ShowOfferedPlan(const ClientOptions& options, const SitePolicy& policy, G
                             .hold_ms = 20'000};
   StatusOr<std::shared_ptr<const Plan>> plan =
       OfferedPlan(connection, stop, request,
-                  [&name](const std::string& sentence) { fmt::print(stderr, "{}: {}\n", name, OneLine(sentence)); });
+                  [&name](const std::string& sentence) { PrintNote(OneLine(sentence), Note::kProgress, name); });
   interrupt.Forget();
   RIVULET_RETURN_IF_ERROR(plan.status());
   PrintPlan(**plan, policy, options.json);
@@ -222,7 +226,7 @@ Status ServeAsClient(const ClientOptions& options) {
             ? PrintEvent(
                   "event",
                   {{"level", std::string("warning")}, {"source", std::string("security")}, {"message", sentence}})
-            : fmt::print(stderr, "{}\n", OneLine(sentence));
+            : PrintNote(OneLine(sentence), Note::kImportant);
       }));
   if (!security.name.empty() && !options.name.empty()) {
     return UsageError("a client with a certificate is called what it says, '{}'; leave out --name", security.name);

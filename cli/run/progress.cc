@@ -116,11 +116,7 @@ void RoundProgress::Clear() {
 
 void RoundProgress::Say(const std::string& sentence) {
   Clear();
-  if (CurrentProgressStyle() == ProgressStyle::kJson) {
-    fmt::print(stderr, "{}\n", JsonObject({{"progress", std::string("note")}, {"sentence", sentence}}));
-  } else {
-    fmt::print(stderr, "{}\n", sentence);
-  }
+  PrintNote(sentence, Note::kImportant);
 }
 
 void RoundProgress::Folded(int64_t round, int64_t folded, int64_t selected) {

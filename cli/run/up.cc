@@ -21,6 +21,7 @@
 #include "cli/run/prepare_data.h"
 #include "cli/run/progress.h"
 #include "cli/run/result.h"
+#include "cli/terminal.h"
 #include "setup/model.h"
 #include "setup/partition_files.h"
 #include "setup/run_setup.h"
@@ -84,7 +85,7 @@ class UpPicture {
 
   void Note(const std::string& sentence) {
     Erase();
-    fmt::print(stderr, "{}\n", OneLine(sentence));
+    PrintNote(OneLine(sentence), ::rivulet::Note::kImportant);
   }
 
   void Round(const nlohmann::json& event) {

@@ -1,6 +1,6 @@
 #include "cli/run/watching.h"
 
-#include <cstdio>
+#include "cli/terminal.h"
 
 namespace rivulet {
 
@@ -36,7 +36,7 @@ Status Watching::Finish() {
   if (trace_ == nullptr) return absl::OkStatus();
   const Status closed = trace_->Close();
   if (const std::string missing = trace_->Shortened(); !missing.empty() && closed.ok())
-    fmt::print(stderr, "{}\n", missing);
+    PrintNote(missing, Note::kImportant);
   return closed;
 }
 

@@ -15,9 +15,13 @@ struct ClientsOptions {
 
 Status PrintClients(const ClientsOptions& options) {
   using Row = ClientReliabilityRow;
-  RIVULET_ASSIGN_OR_RETURN(const auto history, OpenToRead(options.history));
-  RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(options.run));
-  RIVULET_ASSIGN_OR_RETURN(auto clients, history->ClientReliability(run.run_id));
+  std::vector<Row> clients;
+  {
+    LongWork work("reading the history", true);
+    RIVULET_ASSIGN_OR_RETURN(const auto history, OpenToRead(options.history, work));
+    RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(options.run));
+    RIVULET_ASSIGN_OR_RETURN(clients, history->ClientReliability(run.run_id));
+  }
   // By name the rows come; by anything else those that give most to think about come first.
   if (options.sort == "reliability") {
     std::ranges::stable_sort(clients, {}, &Row::reliability);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/long_work.h"
 #include "cli/table.h"
 #include "coordinator/history/history.h"
 
@@ -37,6 +38,13 @@ inline constexpr char kRunHelp[] = "a run's id or name, or 'latest'";
 
 inline StatusOr<std::unique_ptr<History>> OpenToRead(const HistoryOptions& options) {
   return History::Open(options.db, History::Access::kReadOnly);
+}
+
+// The same; whatever it reads `work` tells of, and Ctrl-C stops. `work` must outlive it.
+inline StatusOr<std::unique_ptr<History>> OpenToRead(const HistoryOptions& options, LongWork& work) {
+  RIVULET_ASSIGN_OR_RETURN(auto history, OpenToRead(options));
+  history->TellReading(work.progress());
+  return history;
 }
 
 // On stdout, as JSON or as lines: fitted into the terminal unless `wide`, and `when_empty` where there is no row.

@@ -77,7 +77,11 @@ Status ImportRuns(const ImportRunsOptions& options) {
   Table table({{"run_id"}, {"imported"}});
   std::vector<RunFiles> taken;
   std::ranges::reverse(theirs);  // oldest first, as they were made
+  LongWork work("reading runs");
+  const DataProgress tell = work.progress();
+  int64_t looked_at = 0;
   for (const RunRow& run : theirs) {
+    RIVULET_RETURN_IF_ERROR(tell(looked_at++, static_cast<int64_t>(theirs.size())));
     const auto known = std::ranges::find(ours, run.run_id, &RunRow::run_id);
     if (known != ours.end() && (known->created_at != run.created_at || known->plan_digest != run.plan_digest))
       return AlreadyExists("both histories have a run '{}', and they are not the same one; nothing was imported",

@@ -37,6 +37,20 @@ TimeSplit SplitOf(const RunOverview& run, const TaskTimes& tasks) {
   return time;
 }
 
+// Those that failed most, most first; how many they are the clients' sums tell.
+Status LoadClients(History& history, RunOverview& overview) {
+  const std::string& run_id = overview.run.run_id;
+  RIVULET_ASSIGN_OR_RETURN(overview.clients, history.ClientReliability(run_id));
+  std::vector<ClientReliabilityRow> worst;
+  std::ranges::copy_if(overview.clients, std::back_inserter(worst),
+                       [](const ClientReliabilityRow& client) { return client.folded < client.tasks; });
+  overview.failing = static_cast<int64_t>(worst.size());
+  std::ranges::stable_sort(worst, std::greater{}, [](const auto& client) { return client.tasks - client.folded; });
+  worst.resize(std::min(worst.size(), kFailuresShown));
+  RIVULET_ASSIGN_OR_RETURN(overview.failures, ClientFailures(history, run_id, worst));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 const std::pair<int64_t, double>& Curve::best() const {
@@ -85,7 +99,7 @@ StatusOr<std::vector<Curve>> LoadCurves(History& history, const std::string& run
   return curves;
 }
 
-StatusOr<RunOverview> LoadOverview(History& history, const std::string& run) {
+StatusOr<RunOverview> LoadOverview(History& history, const std::string& run, OverviewParts parts) {
   RunOverview overview;
   RIVULET_ASSIGN_OR_RETURN(overview.run, history.ResolveRun(run));
   const std::string& run_id = overview.run.run_id;
@@ -95,16 +109,11 @@ StatusOr<RunOverview> LoadOverview(History& history, const std::string& run) {
   RIVULET_ASSIGN_OR_RETURN(overview.models, history.Models(run_id));
   RIVULET_ASSIGN_OR_RETURN(overview.tags, history.Tags(run_id));
   RIVULET_ASSIGN_OR_RETURN(overview.notes, history.Notes(run_id));
-  RIVULET_ASSIGN_OR_RETURN(overview.clients, history.ClientReliability(run_id));
-  // Those that failed most, most first; how many they are the clients' sums tell.
-  std::vector<ClientReliabilityRow> worst;
-  std::ranges::copy_if(overview.clients, std::back_inserter(worst),
-                       [](const ClientReliabilityRow& client) { return client.folded < client.tasks; });
-  overview.failing = static_cast<int64_t>(worst.size());
-  std::ranges::stable_sort(worst, std::greater{}, [](const auto& client) { return client.tasks - client.folded; });
-  worst.resize(std::min(worst.size(), kFailuresShown));
-  RIVULET_ASSIGN_OR_RETURN(overview.failures, ClientFailures(history, run_id, worst));
-  RIVULET_ASSIGN_OR_RETURN(const TaskTimes times, MeanTaskTimes(history, run_id));
+  TaskTimes times;
+  if (parts == OverviewParts::kAll) {
+    RIVULET_RETURN_IF_ERROR(LoadClients(history, overview));
+    RIVULET_ASSIGN_OR_RETURN(times, MeanTaskTimes(history, run_id));
+  }
   RIVULET_ASSIGN_OR_RETURN(const auto run_keys, history.RunKeys(run_id));
   for (const RunKeyRow& key : run_keys) {
     if (key.key != "run.rounds") continue;

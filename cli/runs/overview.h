@@ -56,8 +56,10 @@ struct RunOverview {
   const ModelRow* newest_model() const;             // with a file, else null
 };
 
-// `run` as History::ResolveRun takes it, with its errors.
-StatusOr<RunOverview> LoadOverview(History& history, const std::string& run);
+// `run` as History::ResolveRun takes it, with its errors. kWithoutClients leaves out what takes the longest to read of
+// a large run: clients, failures, and where a task's time goes.
+enum class OverviewParts { kAll, kWithoutClients };
+StatusOr<RunOverview> LoadOverview(History& history, const std::string& run, OverviewParts parts = OverviewParts::kAll);
 // The curves alone: of scope central and federated.
 StatusOr<std::vector<Curve>> LoadCurves(History& history, const std::string& run_id);
 

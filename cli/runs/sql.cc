@@ -10,8 +10,11 @@ struct SqlOptions {
 };
 
 Status AskHistory(const SqlOptions& options) {
-  RIVULET_ASSIGN_OR_RETURN(const auto history, OpenToRead(options.history));
-  StatusOr<SqlAnswer> answer = history->Ask(options.sql);
+  StatusOr<SqlAnswer> answer = [&]() -> StatusOr<SqlAnswer> {
+    LongWork work("reading the history", true);  // whose line is gone before the answer is printed
+    RIVULET_ASSIGN_OR_RETURN(const auto history, OpenToRead(options.history, work));
+    return history->Ask(options.sql);
+  }();
   if (!answer.ok()) return absl::IsInvalidArgument(answer.status()) ? AsUsageError(answer.status()) : answer.status();
   std::vector<Column> columns;
   for (const std::string& name : answer->columns) columns.push_back({.name = name, .digits = -1});

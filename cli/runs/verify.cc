@@ -1,8 +1,8 @@
 // rivulet runs verify: a stored run done again, which must come out as it is recorded.
 #include "cli/run/prepare_data.h"
+#include "cli/run/replay_here.h"
 #include "cli/runs/commands.h"
 #include "federated/scenario/scenario.h"
-#include "simulations/replay.h"
 
 namespace rivulet {
 namespace {
@@ -36,10 +36,7 @@ Status VerifyRun(const VerifyRunOptions& options) {
     replay.scenario = *std::move(scenario);
   }
   RIVULET_RETURN_IF_ERROR(PrepareDataHere(replay.scenario));
-  replay.on_version = [](int64_t version, int64_t versions) {
-    fmt::print(stderr, "version {} of {} comes out as recorded\n", version, versions);
-  };
-  RIVULET_ASSIGN_OR_RETURN(const ReplayResult result, Replay(replay));
+  RIVULET_ASSIGN_OR_RETURN(const ReplayResult result, ReplayHere(std::move(replay)));
   if (options.history.json) {
     fmt::print("{}\n", JsonObject({{"run_id", result.run_id},
                                    {"versions", result.versions},

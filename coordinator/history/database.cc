@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "engine/base/check.h"
 #include "engine/base/file_system.h"
@@ -134,6 +135,9 @@ Database::~Database() {
 Status Database::Error(int code, std::string_view doing) const {
   const char* said = sqlite3_errmsg(db_);
   switch (code & 0xFF) {
+    case SQLITE_INTERRUPT:
+      if (!stopped_.ok()) return std::exchange(stopped_, absl::OkStatus());
+      return Cancelled("what was asked of the history '{}' was stopped", path_);
     case SQLITE_FULL:
       return ResourceExhausted("cannot {} the history '{}': the disk is full", doing, path_);
     case SQLITE_BUSY:
@@ -246,6 +250,32 @@ Status Database::Run(std::string_view sql, std::initializer_list<SqlValue> value
 Status Database::Script(const std::string& sql) {
   const int code = sqlite3_exec(db_, sql.c_str(), nullptr, nullptr, nullptr);
   return code == SQLITE_OK ? absl::OkStatus() : Error(code, "write to");
+}
+
+namespace {
+
+// Pages that a connection has taken from its file.
+int64_t PagesRead(sqlite3* db) {
+  int pages = 0, unused = 0;
+  sqlite3_db_status(db, SQLITE_DBSTATUS_CACHE_MISS, &pages, &unused, 0);
+  return pages;
+}
+
+}  // namespace
+
+void Database::TellReading(std::function<Status(int64_t, int64_t)> tell) {
+  constexpr int kInstructions = 50'000;  // of SQLite's machine between two calls: about a millisecond
+  tell_reading_ = std::move(tell);
+  Query("PRAGMA page_size", {}, [this](const SqlRow& row) { page_bytes_ = row.Int(0); }).IgnoreError();
+  Query("PRAGMA page_count", {}, [this](const SqlRow& row) { file_bytes_ = row.Int(0) * page_bytes_; }).IgnoreError();
+  pages_before_ = PagesRead(db_);
+  const auto now_and_then = [](void* self) {
+    Database& db = *static_cast<Database*>(self);
+    const int64_t read = (PagesRead(db.db_) - db.pages_before_) * db.page_bytes_;
+    db.stopped_ = db.tell_reading_(read, read <= db.file_bytes_ ? db.file_bytes_ : 0);
+    return db.stopped_.ok() ? 0 : 1;
+  };
+  sqlite3_progress_handler(db_, kInstructions, now_and_then, this);
 }
 
 void Database::SetBusyTimeout(int milliseconds) { sqlite3_busy_timeout(db_, milliseconds); }

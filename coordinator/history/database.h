@@ -99,6 +99,10 @@ class Database {
   Status Script(const std::string& sql);
   // Writes what the database is at this moment to `path`, a new file without a log, synced. Writers go on meanwhile.
   Status BackUp(const std::string& path);
+  // Calls `tell` now and then while a statement reads, on its thread: how many bytes it has read of the file, and how
+  // large that is; 0 where more than all of it has been read, some of it again. An error stops the statement and is
+  // returned.
+  void TellReading(std::function<Status(int64_t read, int64_t bytes)> tell);
   // How long a call waits for another process's transaction: at first 20 s, then UNAVAILABLE.
   void SetBusyTimeout(int milliseconds);
   // From here on a call waits without end, and calls `on_busy` after two seconds and every minute.
@@ -119,6 +123,9 @@ class Database {
   sqlite3* db_;
   std::function<void()> on_busy_;
   std::chrono::steady_clock::time_point next_word_;  // of on_busy_
+  std::function<Status(int64_t, int64_t)> tell_reading_;
+  int64_t pages_before_ = 0, page_bytes_ = 0, file_bytes_ = 0;  // when that was set
+  mutable Status stopped_;                                      // what tell_reading_ stopped the statement with
   std::unordered_map<std::string, std::unique_ptr<Statement>> statements_;
 };
 

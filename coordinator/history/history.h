@@ -126,10 +126,18 @@ class History {
   StatusOr<std::vector<RoundRow>> Rounds(const std::string& run_id);                 // every attempt, in order
   StatusOr<std::vector<RoundSummaryRow>> RoundSummaries(const std::string& run_id);  // committed rounds, in order
   StatusOr<std::vector<ClientRoundRow>> ClientRounds(const std::string& run_id, std::optional<int64_t> round = {});
+  // Of one client, newest first: `most` of them after the first `skip`.
+  StatusOr<std::vector<ClientRoundRow>> ClientTasks(const std::string& run_id, const std::string& client_id,
+                                                    size_t most, size_t skip);
   StatusOr<std::vector<ClientReliabilityRow>> ClientReliability(const std::string& run_id);
+  // The least reliable first: `most` of them after the first `skip`.
+  StatusOr<std::vector<ClientReliabilityRow>> LeastReliable(const std::string& run_id, size_t most, size_t skip);
+  // Of one client; none: it has had no task in this run.
+  StatusOr<std::optional<ClientReliabilityRow>> ReliabilityOf(const std::string& run_id, const std::string& client_id);
   StatusOr<std::vector<MetricRow>> Metrics(const std::string& run_id, const std::string& scope = "central");
   StatusOr<std::vector<ModelRow>> Models(const std::string& run_id);
   StatusOr<std::vector<EventRow>> Events(const std::string& run_id);
+  StatusOr<std::vector<EventRow>> NewestEvents(const std::string& run_id, size_t most);  // newest first
   StatusOr<std::vector<ClientRow>> Clients();
   StatusOr<std::vector<ClientRow>> ClientsAfter(const std::string& client_id, size_t most);  // by name
   StatusOr<std::vector<ClientRow>> DecidedClients();                    // whose status is another than "active"
@@ -144,6 +152,8 @@ class History {
   // the run).
   StatusOr<std::vector<std::string>> NewestFolded(const std::string& run_id,
                                                   int64_t last = std::numeric_limits<int64_t>::max());
+  // What reads from now on tells how far it is (database.h).
+  void TellReading(std::function<Status(int64_t read, int64_t bytes)> tell);
   // Whatever else can be asked of the views: one statement that only reads, with a value for each `?`. Errors as
   // Database::Ask.
   StatusOr<SqlAnswer> Ask(const std::string& sql, std::initializer_list<SqlValue> values = {});

@@ -7,6 +7,8 @@
 namespace rivulet {
 namespace {
 
+constexpr int64_t kScopeOfClients = 2;  // in kScopes
+
 std::string TextOf(const SqlShown& value) {
   const auto* text = std::get_if<std::string>(&value);
   return text != nullptr ? *text : "";
@@ -46,6 +48,34 @@ StatusOr<std::vector<ClientFailuresRow>> ClientFailures(History& history, const 
   return rows;
 }
 
+// By the table: the view counts training losses among them, which are each task's and in no index.
+StatusOr<std::vector<std::string>> ClientMetricNames(History& history, const std::string& run_id) {
+  RIVULET_ASSIGN_OR_RETURN(
+      const SqlAnswer answer,
+      history.Ask(fmt::format("SELECT DISTINCT name FROM metric WHERE run = (SELECT run FROM run WHERE run_id = ?) "
+                              "AND scope = {}",
+                              kScopeOfClients),
+                  {run_id}));
+  std::vector<std::string> names;
+  for (const auto& row : answer.rows) names.push_back(TextOf(row[0]));
+  return names;
+}
+
+StatusOr<std::vector<double>> ClientMetric(History& history, const std::string& run_id, const std::string& name,
+                                           int64_t round) {
+  RIVULET_ASSIGN_OR_RETURN(
+      const SqlAnswer answer,
+      history.Ask(fmt::format("SELECT coalesce(value, CAST(right AS REAL) / total) FROM metric\n"
+                              "WHERE run = (SELECT run FROM run WHERE run_id = ?) AND scope = {} AND name = ? "
+                              "AND round = ?",
+                              kScopeOfClients),
+                  {run_id, name, round}));
+  std::vector<double> values;
+  for (const auto& row : answer.rows)
+    if (const auto value = NumberOf(row[0])) values.push_back(*value);
+  return values;
+}
+
 StatusOr<TaskTimes> MeanTaskTimes(History& history, const std::string& run_id) {
   RIVULET_ASSIGN_OR_RETURN(
       const SqlAnswer answer,
@@ -58,6 +88,34 @@ StatusOr<TaskTimes> MeanTaskTimes(History& history, const std::string& run_id) {
                   {run_id}));
   if (answer.rows.empty()) return TaskTimes();
   return TaskTimes{NumberOf(answer.rows[0][0]), NumberOf(answer.rows[0][1]), NumberOf(answer.rows[0][2])};
+}
+
+StatusOr<std::vector<TaskInTime>> NewestTasks(History& history, const std::string& run_id, int64_t most) {
+  RIVULET_ASSIGN_OR_RETURN(
+      const SqlAnswer answer,
+      history.Ask(fmt::format("WITH newest AS (SELECT a.attempt_key, a.round, a.attempt, a.started, a.finished\n"
+                              "  FROM run r JOIN attempt a ON a.run = r.run WHERE r.run_id = ? AND a.kind = {}\n"
+                              "  ORDER BY a.attempt_key DESC LIMIT ?)\n"
+                              "SELECT n.round, n.attempt, n.started, n.finished, c.client_id, t.status, t.error,\n"
+                              "       t.wait_seconds, t.train_seconds, t.upload_seconds\n"
+                              "FROM newest n CROSS JOIN task t ON t.attempt_key = n.attempt_key\n"
+                              "CROSS JOIN client c ON c.client = t.client ORDER BY n.attempt_key DESC LIMIT 20000",
+                              kTrain),
+                  {run_id, most}));
+  std::vector<TaskInTime> tasks;
+  for (const auto& row : answer.rows) {
+    tasks.push_back({.round = IntegerOf(row[0]),
+                     .attempt = IntegerOf(row[1]),
+                     .started_unix_ms = IntegerOf(row[2]),
+                     .finished_unix_ms = IntegerOf(row[3]),
+                     .client_id = TextOf(row[4]),
+                     .status = std::string(kTaskStates.at(static_cast<size_t>(IntegerOf(row[5])))),
+                     .error = TextOf(row[6]),
+                     .wait_seconds = NumberOf(row[7]),
+                     .train_seconds = NumberOf(row[8]),
+                     .upload_seconds = NumberOf(row[9])});
+  }
+  return tasks;
 }
 
 StatusOr<std::vector<RoundTimes>> NewestRoundTimes(History& history, const std::string& run_id, int64_t most) {

@@ -23,12 +23,27 @@ struct ClientFailuresRow {
 StatusOr<std::vector<ClientFailuresRow>> ClientFailures(History& history, const std::string& run_id,
                                                         std::span<const ClientReliabilityRow> clients);
 
+// What clients measured of a run's versions, each for itself ("evaluate/accuracy"), and all that they found of one.
+StatusOr<std::vector<std::string>> ClientMetricNames(History& history, const std::string& run_id);
+StatusOr<std::vector<double>> ClientMetric(History& history, const std::string& run_id, const std::string& name,
+                                           int64_t round);
+
 // Means over the training tasks of the newest attempts that say so; nullopt: none does. Reads some 20,000 tasks at
 // most, however many a run has.
 struct TaskTimes {
   std::optional<double> wait_seconds, train_seconds, upload_seconds;
 };
 StatusOr<TaskTimes> MeanTaskTimes(History& history, const std::string& run_id);
+
+// A training task of one of the newest attempts, and when that attempt began and ended.
+struct TaskInTime {
+  int64_t round = 0, attempt = 1;
+  int64_t started_unix_ms = 0, finished_unix_ms = 0;  // of the attempt
+  std::string client_id, status, error;
+  std::optional<double> wait_seconds, train_seconds, upload_seconds;
+};
+// Those of the newest `most` attempts, newest attempt first; 20,000 at most.
+StatusOr<std::vector<TaskInTime>> NewestTasks(History& history, const std::string& run_id, int64_t most);
 
 // Where a committed round's time went.
 struct RoundTimes {

@@ -108,6 +108,29 @@ StatusOr<std::optional<ClientRoundRow>> History::LastTask(const std::string& run
   return tasks.empty() ? std::nullopt : std::optional(std::move(tasks.front()));
 }
 
+StatusOr<std::vector<ClientRoundRow>> History::ClientTasks(const std::string& run_id, const std::string& client_id,
+                                                           size_t most, size_t skip) {
+  MutexLock lock(mutex_);
+  return Select<ClientRoundRow>(*db_,
+                                "WHERE run_id = ? AND client_id = ? ORDER BY round DESC, attempt DESC LIMIT ? OFFSET ?",
+                                {run_id, client_id, static_cast<int64_t>(most), static_cast<int64_t>(skip)});
+}
+
+StatusOr<std::vector<ClientReliabilityRow>> History::LeastReliable(const std::string& run_id, size_t most,
+                                                                   size_t skip) {
+  MutexLock lock(mutex_);
+  return Select<ClientReliabilityRow>(*db_, "WHERE run_id = ? ORDER BY reliability, client_id LIMIT ? OFFSET ?",
+                                      {run_id, static_cast<int64_t>(most), static_cast<int64_t>(skip)});
+}
+
+StatusOr<std::optional<ClientReliabilityRow>> History::ReliabilityOf(const std::string& run_id,
+                                                                     const std::string& client_id) {
+  MutexLock lock(mutex_);
+  RIVULET_ASSIGN_OR_RETURN(
+      auto clients, Select<ClientReliabilityRow>(*db_, "WHERE run_id = ? AND client_id = ?", {run_id, client_id}));
+  return clients.empty() ? std::nullopt : std::optional(std::move(clients.front()));
+}
+
 StatusOr<std::vector<ClientReliabilityRow>> History::ClientReliability(const std::string& run_id) {
   MutexLock lock(mutex_);
   return Select<ClientReliabilityRow>(*db_, "WHERE run_id = ? ORDER BY client_id", {run_id});
@@ -126,6 +149,12 @@ StatusOr<std::vector<ModelRow>> History::Models(const std::string& run_id) {
 StatusOr<std::vector<EventRow>> History::Events(const std::string& run_id) {
   MutexLock lock(mutex_);
   return Select<EventRow>(*db_, "WHERE run_id = ? ORDER BY at, rowid", {run_id});
+}
+
+StatusOr<std::vector<EventRow>> History::NewestEvents(const std::string& run_id, size_t most) {
+  MutexLock lock(mutex_);
+  return Select<EventRow>(*db_, "WHERE run_id = ? ORDER BY at DESC, rowid DESC LIMIT ?",
+                          {run_id, static_cast<int64_t>(most)});
 }
 
 StatusOr<std::vector<AuditRow>> History::Audit() {
@@ -175,6 +204,11 @@ StatusOr<std::optional<std::pair<int64_t, BlobRow>>> History::FindBlob(const std
                    blob = {row.Int(0), {name, row.Text(1)}};
                  }));
   return blob;
+}
+
+void History::TellReading(std::function<Status(int64_t, int64_t)> tell) {
+  MutexLock lock(mutex_);
+  db_->TellReading(std::move(tell));
 }
 
 StatusOr<SqlAnswer> History::Ask(const std::string& sql, std::initializer_list<SqlValue> values) {

@@ -72,7 +72,7 @@ class Live(RivuletTest):
         process = self.start_simulation("--rounds", "400")
         feed = Feed(self.port)
         self.assertEqual(feed.response.getheader("Content-Type"), "text/event-stream")
-        self.assertIn("script-src 'self'", feed.response.getheader("Content-Security-Policy"))
+        self.assertIn("script-src 'sha256-", feed.response.getheader("Content-Security-Policy"))
         kinds = []
         while (kind := feed.next()) is not None:
             kinds.append(kind)
@@ -88,7 +88,7 @@ class Live(RivuletTest):
         self.simulate()
         process = self.start_simulation("--rounds", "100000")
         live = self.get(f"/run?id={self.run}")[1]
-        self.assertIn('<script src="/live.js" defer></script>', live)
+        self.assertIn("new EventSource", live)
         self.assertIn('data-feed="/feed"', live)
         other = self.query("SELECT run_id FROM runs WHERE status = 'finished'")[0][0]
         self.assertNotIn("<script", self.get(f"/run?id={other}")[1])
@@ -109,7 +109,7 @@ class Live(RivuletTest):
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             connection.sendall(b"GET /feed HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
             dead.append(connection)
-        self.assertEqual(self.get("/style.css")[0].status, 200)  # pages are answered all the same
+        self.assertEqual(self.get("/icon.svg")[0].status, 200)  # pages are answered all the same
         process.communicate(timeout=120)
         self.assertEqual(process.returncode, 0)
         self.assertLess(time.monotonic() - started, alone * 3 + 12)
@@ -198,14 +198,22 @@ class Live(RivuletTest):
         self.run_rivulet("data", "partition", self.scenario, "--out", self.path("shards"), "--set",
                          "data.partition.clients=3", code=0)
         shards = sorted((self.folder / "shards").glob("*.tfrecord"))
-        for shard in shards:
-            self.start("client", "--coordinator", address, "--insecure", "--name", shard.stem, "--data", f"train={shard}")
+        clients = [self.start("client", "--coordinator", address, "--insecure", "--name", shard.stem, "--data",
+                              f"train={shard}", *how)
+                   for shard, how in zip(shards, (["--progress", "json"], ["--quiet"], []))]
         deadline = time.monotonic() + 60
         while "live-rounds" not in feed.places or "committed" not in feed.places["live-rounds"]:
             self.assertEqual(feed.next(), "show")
             self.assertLess(time.monotonic(), deadline)
         for shard in shards:
             self.assertIn(shard.stem, feed.places["live-log"])
+        for client in clients:
+            client.send_signal(signal.SIGTERM)
+        in_json, quiet, in_words = (client.communicate(timeout=60)[1].splitlines() for client in clients)
+        notes = [json.loads(line) for line in in_json if line.startswith("{")]
+        self.assertTrue(any(note["name"] == shards[0].stem and "training" in note["sentence"] for note in notes), in_json)
+        self.assertFalse([line for line in quiet if "training" in line], quiet)
+        self.assertTrue(any(line.startswith(shards[2].stem + ": round ") for line in in_words), in_words)
         self.stop(coordinator)
 
     @unittest.skipIf(CHROMIUM is None, "no Chromium")

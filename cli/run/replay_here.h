@@ -1,0 +1,12 @@
+// A stored run done again, as a person at a terminal meets it.
+#pragma once
+
+#include "engine/base/status.h"
+#include "simulations/replay.h"
+
+namespace rivulet {
+
+// Replay, which tells how many versions have come out as recorded.
+StatusOr<ReplayResult> ReplayHere(ReplayOptions options);
+
+}  // namespace rivulet

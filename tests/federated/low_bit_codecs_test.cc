@@ -56,7 +56,8 @@ std::string Refusal(const std::string& name, int64_t elements, const std::string
   return std::string(Message((*Codec::Create(name, elements))->Check(std::as_bytes(std::span(bytes)))));
 }
 
-const char* const kLowBitCodecs[] = {"f16", "int4", "sign", "eden1", "eden2", "eden3", "eden4"};
+const char* const kLowBitCodecs[] = {"f16",   "int4",  "sign",  "eden1", "eden2",
+                                     "eden3", "eden4", "qsgd2", "qsgd4", "qsgd8"};
 
 TEST(LowBitCodecs, AnyBlocksOfDecoding_GiveTheSameValues) {
   for (const char* name : kLowBitCodecs) {
@@ -136,6 +137,56 @@ TEST(Int4, ManyDraws_HaveTheValueForTheirMeanAndTheVarianceOfACoin) {
       const double level = values[i] / scale, part = level - std::floor(level);
       EXPECT_NEAR(sums[i] / kDraws, 0, 5 * scale / 2 / std::sqrt(kDraws)) << i;
       EXPECT_NEAR(squares[i] / kDraws, part * (1 - part) * scale * scale, 0.05 * scale * scale) << i;
+    }
+  }
+}
+
+TEST(Qsgd, Bytes_AreANormAndThenLevelsFromTheLowestBits) {
+  const std::string bytes = BytesBy("qsgd4", {3, 0, -4});
+  EXPECT_EQ(bytes.substr(0, 4), std::string("\0\0\xa0\x40", 4));
+  const int first = bytes[4] & 15, third = bytes[5] & 15;  // 8 + 7 · 3 / 5 and 8 − 7 · 4 / 5, up or down
+  EXPECT_TRUE(first == 12 || first == 13) << first;
+  EXPECT_EQ(bytes[4] >> 4 & 15, 8);
+  EXPECT_TRUE(third == 2 || third == 3) << third;
+  EXPECT_EQ(bytes[5] >> 4 & 15, 8) << "left over";
+  EXPECT_EQ(BytesBy("qsgd2", {1})[4], static_cast<char>(0b10101011));
+  for (const auto& [name, whole] : std::map<std::string, size_t>{{"qsgd2", 68}, {"qsgd4", 132}, {"qsgd8", 260}}) {
+    EXPECT_EQ(BytesBy(name, std::vector<float>(256)).size(), whole) << name;
+    EXPECT_EQ(BytesBy(name, std::vector<float>(257)).size(), whole + 5) << name;
+    std::string beyond = BytesBy(name, std::vector<float>(257, 0.5f));
+    beyond[4] = 0;
+    EXPECT_THAT(Refusal(name, 257, beyond), HasSubstr("or a level of -"));
+  }
+}
+
+// Lemma 3.1: the mean is the value, and the error that of coins between levels, within its bound.
+TEST(Qsgd, ManyDraws_HaveTheValueForTheirMeanAndTheErrorOfTheLemma) {
+  constexpr int kDraws = 4000;
+  const std::vector<float> values = RandomUpdates(1, 300, 0.1f)[0].delta;
+  for (const auto& [name, levels] : std::map<std::string, double>{{"qsgd2", 1}, {"qsgd4", 7}, {"qsgd8", 127}}) {
+    std::vector<double> sums(values.size()), squares(values.size());
+    for (uint32_t draw = 0; draw < kDraws; ++draw) {
+      const std::vector<float> got = ThereAndBack(name, values, draw);
+      for (size_t i = 0; i < values.size(); ++i) {
+        const double error = static_cast<double>(got[i]) - values[i];
+        sums[i] += error;
+        squares[i] += error * error;
+      }
+    }
+    for (const size_t begin : {0, 256}) {
+      const std::vector<float> block(
+          values.begin() + static_cast<std::ptrdiff_t>(begin),
+          values.begin() + static_cast<std::ptrdiff_t>(std::min(values.size(), begin + 256)));
+      const double norm = std::sqrt(SquareOf(block)), width = norm / levels, n = static_cast<double>(block.size());
+      double error = 0, expected = 0;
+      for (size_t k = 0; k < block.size(); ++k) {
+        const double level = block[k] / width, part = level - std::floor(level);
+        EXPECT_NEAR(sums[begin + k] / kDraws, 0, 5 * width / 2 / std::sqrt(kDraws)) << name << " " << begin + k;
+        error += squares[begin + k] / kDraws;
+        expected += part * (1 - part) * width * width;
+      }
+      EXPECT_NEAR(error, expected, 0.05 * expected) << name;
+      EXPECT_LE(error, std::min(n / levels / levels, std::sqrt(n) / levels) * norm * norm) << name;
     }
   }
 }

@@ -1,0 +1,128 @@
+// "qsgd2", "qsgd4" and "qsgd8": so many bits a value, rounded by chance to levels of the block's norm (QSGD, Alistarh
+// et al. 2017, arXiv:1610.02132, section 3.1, with levels of one width in the place of Elias' codes). With b bits there
+// are s = 2^(b − 1) − 1 levels on either side of zero: 1, 7 and 127. A block of 256 values, the last what is left, is,
+// little-endian:
+//
+//   norm   f32         ‖x‖₂ of the block, rounded up; 0 where that is no normal number (< 2^-126)
+//   level  ub[values]  q + 2^(b − 1) with q = ⌊s · x / ‖x‖ + u⌋, u uniform on [0, 1): −s .. s; the first in the lowest
+//   bits
+//
+// A value is ‖x‖ · q / s then: right in the mean, and of an error of E‖Q(x) − x‖² ≤ min(n / s², √n / s) · ‖x‖² for the
+// n values of a block (lemma 3.1). What is left over of the last byte is the code of zero. Beside "int4" and "int8",
+// whose levels are those of the largest magnitude, the bound is the paper's and the error larger.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "federated/codecs/block_scale.h"
+#include "federated/codecs/codec.h"
+#include "federated/codecs/each_block.h"
+
+namespace rivulet {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "norms travel as they lie in memory");
+
+constexpr int64_t kQsgdValues = 256;
+
+// NaN where a value is no number: the whole block is none then, and is refused.
+float NormOf(std::span<const float> block) {
+  double square = 0;
+  for (const float value : block) square += static_cast<double>(value) * value;
+  if (!std::isfinite(square)) return std::numeric_limits<float>::quiet_NaN();
+  const double norm = std::sqrt(square);
+  const auto rounded = static_cast<float>(norm);
+  return NormalScale(rounded < norm ? std::nextafter(rounded, std::numeric_limits<float>::infinity()) : rounded);
+}
+
+template <int kBits>
+class Qsgd final : public Codec {
+ public:
+  static constexpr int kZero = 1 << (kBits - 1), kLevels = kZero - 1, kInByte = 8 / kBits;
+  static constexpr int64_t kBlockBytes = sizeof(float) + kQsgdValues / kInByte;
+
+  explicit Qsgd(int64_t elements) : elements_(elements), bytes_(BytesOf(elements)) {}
+  int64_t MaxBytes() const override { return bytes_; }
+
+  void Encode(std::span<const FloatRun> values, Draws& draws, std::string& out) const override {
+    out.reserve(out.size() + static_cast<size_t>(bytes_));
+    std::array<float, kQsgdValues> block;
+    EachBlock(values, block, [&](std::span<const float> x) {
+      const float norm = NormOf(x);
+      out.append(reinterpret_cast<const char*>(&norm), sizeof(norm));
+      const auto level = [&](size_t i) {
+        if (i >= x.size() || !(norm > 0)) return kZero;  // left over, zeros or NaN
+        return static_cast<int>(std::floor(kLevels * static_cast<double>(x[i]) / norm + draws.Uniform())) + kZero;
+      };
+      for (size_t i = 0; i < x.size(); i += kInByte) {
+        int byte = 0;
+        for (int k = 0; k < kInByte; ++k) byte |= level(i + static_cast<size_t>(k)) << (k * kBits);
+        out.push_back(static_cast<char>(byte));
+      }
+    });
+  }
+
+  Status Check(std::span<const std::byte> bytes) const override {
+    if (std::ssize(bytes) != bytes_) {
+      return InvalidArgument("it has {} bytes where {} qsgd{} elements have {}", bytes.size(), elements_, kBits,
+                             bytes_);
+    }
+    for (int64_t first = 0; first < elements_; first += kQsgdValues) {
+      const auto [norm, levels] = BlockAt(bytes, first);
+      const auto end = levels + (std::min(kQsgdValues, elements_ - first) + kInByte - 1) / kInByte;
+      const bool beyond = std::any_of(levels, end, [](std::byte byte) {
+        bool none = false;
+        for (int k = 0; k < kInByte; ++k) none |= CodeIn(byte, k) == 0;
+        return none;
+      });
+      if (IsNormalScale(norm) && !beyond) continue;
+      return InvalidArgument("its block of the values from {} on has a norm of {} or a level of -{}", first, norm,
+                             kZero);
+    }
+    return absl::OkStatus();
+  }
+
+  void Decode(std::span<const std::byte> bytes, int64_t first, std::span<float> out) const override {
+    for (size_t i = 0; i < out.size(); ++i) {
+      const int64_t at = first + static_cast<int64_t>(i), within = at % kQsgdValues;
+      const auto [norm, levels] = BlockAt(bytes, at - within);
+      const int level = CodeIn(levels[within / kInByte], static_cast<int>(within % kInByte)) - kZero;
+      out[i] = static_cast<float>(static_cast<double>(norm) * level / kLevels);
+    }
+  }
+
+ private:
+  struct Block {
+    float norm = 0;
+    const std::byte* levels = nullptr;
+  };
+  // `first`: of the block's values.
+  static Block BlockAt(std::span<const std::byte> bytes, int64_t first) {
+    Block block;
+    const std::byte* const at = bytes.data() + first / kQsgdValues * kBlockBytes;
+    std::memcpy(&block.norm, at, sizeof(block.norm));
+    block.levels = at + sizeof(block.norm);
+    return block;
+  }
+  static int CodeIn(std::byte byte, int k) { return std::to_integer<int>(byte) >> (k * kBits) & ((1 << kBits) - 1); }
+  static int64_t BytesOf(int64_t elements) {
+    const int64_t whole = elements / kQsgdValues, rest = elements % kQsgdValues;
+    return whole * kBlockBytes + (rest > 0 ? static_cast<int64_t>(sizeof(float)) + (rest + kInByte - 1) / kInByte : 0);
+  }
+
+  const int64_t elements_, bytes_;
+};
+
+template <int kBits>
+std::unique_ptr<const Codec> CreateQsgd(int64_t elements) {
+  return std::make_unique<Qsgd<kBits>>(elements);
+}
+
+RIVULET_CODEC("qsgd2", CreateQsgd<2>);
+RIVULET_CODEC("qsgd4", CreateQsgd<4>);
+RIVULET_CODEC("qsgd8", CreateQsgd<8>);
+
+}  // namespace
+}  // namespace rivulet

@@ -3,6 +3,7 @@
 #include "coordinator/run_coordinator.h"
 #include "engine/profile/tracer.h"
 #include "federated/aggregation/staleness.h"
+#include "federated/server_optimizers/server_rate.h"
 
 namespace rivulet {
 
@@ -90,7 +91,7 @@ RunCoordinator::Outcome RunCoordinator::MakeRound(Job& job) {
   const bool last = round == scenario.run.rounds;
   const int64_t every = scenario.evaluation.every;
   const bool measure = every > 0 && (round % every == 0 || last);
-  const ServerUpdate update = {*optimizer_, scenario.server.learning_rate, &mean_mechanisms_, round};
+  const ServerUpdate update = {*optimizer_, ServerLearningRate(scenario.server, round), &mean_mechanisms_, round};
   StatusOr<MadeVersion> made =
       MakeVersion(base, std::move(aggregation), StalenessOf(round, parts_.dial.staleness_exponent), update,
                   measure ? options_.evaluator : nullptr, options_.tracer);

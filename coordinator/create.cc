@@ -378,7 +378,8 @@ StatusOr<std::unique_ptr<Coordinator>> CreateCoordinator(CoordinatorOptions opti
     }
     RIVULET_RETURN_IF_ERROR(Aggregation::Create(parts.evaluation).status());
   }
-  RIVULET_ASSIGN_OR_RETURN(auto optimizer, ServerOptimizer::Create(parts.server_optimizer));
+  RIVULET_ASSIGN_OR_RETURN(auto optimizer,
+                           ServerOptimizer::Create(parts.server_optimizer, options.scenario.server.average));
   RIVULET_RETURN_IF_ERROR(CheckServer(parts, *optimizer));
   RIVULET_ASSIGN_OR_RETURN(MeanMechanisms mechanisms,
                            MeanMechanisms::Create(parts.mean_mechanisms, options.scenario.run.seed));

@@ -19,6 +19,7 @@
 #include "federated/aggregation/staleness.h"
 #include "federated/algorithms/algorithm.h"
 #include "federated/random/streams.h"
+#include "federated/server_optimizers/server_rate.h"
 #include "federated/states/state_store.h"
 #include "setup/run_setup.h"
 #include "simulations/attacks/adversaries.h"
@@ -134,7 +135,8 @@ class RecordedTasks final : public CoordinatorApi {
     scenario_ = scenario;
     RIVULET_ASSIGN_OR_RETURN(const Composition composition, Compose(scenario, *plan_->layout()));
     RIVULET_RETURN_IF_ERROR(CheckRepeatable(composition, run_id_));
-    RIVULET_ASSIGN_OR_RETURN(optimizer_, ServerOptimizer::Create(composition.server_optimizer));
+    RIVULET_ASSIGN_OR_RETURN(optimizer_,
+                             ServerOptimizer::Create(composition.server_optimizer, scenario_.server.average));
     RIVULET_ASSIGN_OR_RETURN(mean_mechanisms_, MeanMechanisms::Create(composition.mean_mechanisms, scenario.run.seed));
     dial_ = composition.dial;
     RIVULET_ASSIGN_OR_RETURN(const std::vector<ModelRow> models, history_->Models(run_id_));
@@ -335,7 +337,7 @@ class RecordedTasks final : public CoordinatorApi {
     RIVULET_ASSIGN_OR_RETURN(
         static_cast<ServerState&>(current_),
         MakeVersion(current_, std::move(aggregation_), StalenessOf(version_, dial_.staleness_exponent),
-                    {*optimizer_, scenario_.server.learning_rate, &mean_mechanisms_, version_}, nullptr,
+                    {*optimizer_, ServerLearningRate(scenario_.server, version_), &mean_mechanisms_, version_}, nullptr,
                     options_.instruments.tracer));
     RIVULET_RETURN_IF_ERROR(CheckDigest(version_, tasks));
     KeepBase(version_);

@@ -7,6 +7,7 @@
 
 #include "engine/base/check.h"
 #include "engine/profile/tracer.h"
+#include "federated/server_optimizers/averaged.h"
 
 namespace rivulet {
 namespace {
@@ -50,7 +51,7 @@ StatusOr<MadeVersion> MakeVersion(const ServerState& base, std::unique_ptr<Aggre
   if (evaluator != nullptr) {
     TraceSpan evaluating(tracer, "phase", "evaluate");
     const auto evaluation = std::chrono::steady_clock::now();
-    RIVULET_ASSIGN_OR_RETURN(made.central, evaluator->Evaluate(*made.model));
+    RIVULET_ASSIGN_OR_RETURN(made.central, evaluator->Evaluate(*MeasuredModel(made)));
     made.evaluate_seconds = SecondsSince(evaluation);
   }
   return made;

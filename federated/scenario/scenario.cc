@@ -211,6 +211,8 @@ Status FillDefaults(Scenario& scenario, const Given& given) {
   RIVULET_RETURN_IF_ERROR(FillOptimizer(scenario, given));
   if (scenario.client.schedule.kind != "constant" && !given.contains("client.schedule.length"))
     scenario.client.schedule.length = scenario.run.rounds;
+  if (scenario.server.schedule.kind != "constant" && !given.contains("server.schedule.length"))
+    scenario.server.schedule.length = scenario.run.rounds;
   DataConfig& data = scenario.data;
   if (data.synth.kind.empty()) return absl::OkStatus();
   if (data.train.empty()) {

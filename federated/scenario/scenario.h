@@ -98,7 +98,9 @@ struct OptimizerConfig {
   double clip_value = 0;           // 0: none
 };
 
-struct ScheduleConfig {           // [client.schedule]: what becomes of client.optimizer.learning_rate
+// [client.schedule], [server.schedule]: what becomes of client.optimizer.learning_rate and of server.learning_rate. The
+// server's are "constant", "step", "cosine" and "inverse", by versions.
+struct ScheduleConfig {
   std::string kind = "constant";  // constant, step, exponential, cosine, polynomial
   std::string unit = "round";     // round, step: of the task
   int64_t warmup = 0;             // units that the rate takes to rise
@@ -161,6 +163,8 @@ struct ServerConfig {
   int64_t max_staleness = 10;        // versions that an update may be late where base is latest
   double staleness_exponent = 0.5;   // one that is t versions late counts 1 / (1 + t)^this
   double learning_rate = 1.0;        // of the server: model + learning_rate × mean delta
+  ScheduleConfig schedule;           // of that
+  double average = 0;                // of the versions: how much of it stays in each; 0: none is kept
   std::string weights = "examples";  // what an update counts where its algorithm does not say: or "uniform"
   int64_t max_weight = 65536;
   int64_t value_bits = 10;

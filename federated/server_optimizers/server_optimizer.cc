@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "federated/server_optimizers/averaged.h"
 #include "federated/settings/setting_tables.h"
 #include "federated/weights/following_digest.h"
 
@@ -36,11 +37,12 @@ ServerOptimizerRegistration::ServerOptimizerRegistration(const char* name, std::
   OptimizersByName().emplace(name, factory);
 }
 
-StatusOr<std::unique_ptr<const ServerOptimizer>> ServerOptimizer::Create(const PieceSpec& piece) {
+StatusOr<std::unique_ptr<const ServerOptimizer>> ServerOptimizer::Create(const PieceSpec& piece, double average) {
   RIVULET_ASSIGN_OR_RETURN(const SettingTable* table, FindSettingTable(kKind, piece.name));
   RIVULET_ASSIGN_OR_RETURN(const Settings settings,
                            Settings::Read(table->settings, piece.settings, fmt::format("{} '{}'", kKind, piece.name)));
-  return OptimizersByName().at(piece.name)(settings);
+  RIVULET_ASSIGN_OR_RETURN(auto optimizer, OptimizersByName().at(piece.name)(settings));
+  return average > 0 ? Averaged(std::move(optimizer), average) : std::move(optimizer);
 }
 
 StatusOr<ServerState> FirstState(std::shared_ptr<const Model> model, const ServerOptimizer& optimizer) {
@@ -54,6 +56,10 @@ StatusOr<ServerState> FirstState(std::shared_ptr<const Model> model, const Serve
     }
     AlignedBuffer values(elements * sizeof(float));
     std::ranges::fill(FloatsOf(values), flat.first);
+    for (const Slice& slice : model->layout().slices()) {
+      if (!flat.from_model || slice.segment != Segment::kTrainable) continue;
+      std::ranges::copy(model->tensor(slice).flat<float>(), FloatsOf(values).begin() + slice.wire_offset);
+    }
     flats.emplace(flat.name, std::move(values));
   }
   state.digest = model->ComputeDigest();

@@ -50,12 +50,14 @@ struct ServerStep {
 class ServerOptimizer {
  public:
   virtual ~ServerOptimizer() = default;
-  // NOT_FOUND names the nearest; INVALID_ARGUMENT as Settings::Read.
-  static StatusOr<std::unique_ptr<const ServerOptimizer>> Create(const PieceSpec& piece);
+  // `average`: of the versions' weights, how much of it stays in each (federated/server_optimizers/averaged.h); 0: none
+  // is kept. NOT_FOUND names the nearest; INVALID_ARGUMENT as Settings::Read.
+  static StatusOr<std::unique_ptr<const ServerOptimizer>> Create(const PieceSpec& piece, double average = 0);
 
   struct Flat {
-    std::string name;  // begins with "server/"
-    float first = 0;   // every element's value in version 0
+    std::string name;         // begins with "server/"
+    float first = 0;          // every element's value in version 0, unless
+    bool from_model = false;  // it begins as the weights of version 0
   };
   virtual std::vector<Flat> Flats() const { return {}; }
   // The parts of updates that it takes beside "delta", each one value for each trainable element: "dc".

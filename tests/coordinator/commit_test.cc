@@ -39,6 +39,17 @@ TEST_F(MakeVersionTest, TwoUpdates_GiveTheWeightedMeanItsDigestAndWhatItIsWorth)
   EXPECT_EQ(FirstOf(*base_.model), 1) << "the version before stays";
 }
 
+TEST_F(MakeVersionTest, AverageOfVersions_IsMeasuredInThePlaceOfTheNewest) {
+  FakeEvaluator evaluator;
+  ASSERT_OK_AND_ASSIGN(const auto averaged, ServerOptimizer::Create({"sgd"}, 0.75));
+  ASSERT_OK_AND_ASSIGN(const ServerState base, FirstState(base_.model, *averaged));
+  Fold("a", 3, 10);
+  ASSERT_OK_AND_ASSIGN(const MadeVersion made,
+                       MakeVersion(base, std::move(aggregation_), nullptr, {*averaged, 1}, &evaluator, nullptr));
+  EXPECT_EQ(FirstOf(*made.model), 4);
+  EXPECT_EQ(made.central.at("test/loss").value, 0.75 * 1 + 0.25 * 4);
+}
+
 // Three weights of ones: what is added to their mean is added to them.
 TEST_F(MakeVersionTest, MechanismsOfTheMean_ActBeforeTheStepAndOncePerVersion) {
   const std::vector<PieceSpec> noise = {{"noise", {{"deviation", 2.0}, {"source", "seeded"}}}};

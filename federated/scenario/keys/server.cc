@@ -2,6 +2,13 @@
 #include "federated/scenario/keys.h"
 
 namespace rivulet::scenario {
+namespace {
+
+bool ServerDecays(const Scenario& s) { return s.server.schedule.kind != "constant"; }
+bool ServerSteps(const Scenario& s) { return s.server.schedule.kind == "step"; }
+bool ServerAnneals(const Scenario& s) { return s.server.schedule.kind == "cosine"; }
+
+}  // namespace
 
 std::vector<Key> ServerKeys() {
   return {
@@ -16,7 +23,7 @@ std::vector<Key> ServerKeys() {
           "virtual time, so that the order of arrivals is the same on any machine. Algorithms that look at all updates "
           "side by side, or whose clients keep something, want `committed`.")
           .OneOf({"", "committed", "latest"})
-          .Default("`\"latest\"` of `fedbuff`, `\"committed\"` of the others"),
+          .Default("`\"latest\"` of `fedasync` and `fedbuff`, `\"committed\"` of the others"),
       Key("server.in_flight", RIVULET_FIELD(server.in_flight), "30",
           "Tasks under way at a time where `server.base` is `latest`. 0: as many as `server.clients_per_round`.")
           .Between(0, 1e6),
@@ -69,6 +76,12 @@ std::vector<Key> ServerKeys() {
           "The new model is the old one plus learning_rate × the mean delta, or what the algorithm's own optimiser "
           "makes of that.")
           .Between(0, 1e6),
+      Key("server.average", RIVULET_FIELD(server.average), "0.9",
+          "Keeps an exponential average of the versions' weights beside the model, a ← average × a + (1 − average) × w "
+          "from the first version on, which `evaluation.every` measures in the place of the newest version; its "
+          "running "
+          "statistics are the version's. Clients train and measure the version as ever. 0: none is kept.")
+          .Between(0, 0.999999),
       Key("server.weights", RIVULET_FIELD(server.weights), "\"uniform\"",
           "What an update counts in the mean: its client's examples, or every update the same. Algorithms that weigh "
           "in "
@@ -86,6 +99,28 @@ std::vector<Key> ServerKeys() {
           "Uploads held in memory while they arrive; beyond it they wait in an unlinked file.")
           .Between(1, 1 << 20)
           .Operation(),
+      Key("server.schedule.kind", RIVULET_FIELD(server.schedule.kind), "\"cosine\"",
+          "What becomes of `server.learning_rate` from version to version, after warm-up: `step` multiplies it by "
+          "`decay_rate` after every `length`; `cosine` goes to `end` within `length` and stays there; `inverse` is "
+          "half "
+          "after `length` and a third after twice that: 1 / (1 + t / length).")
+          .OneOf({"constant", "step", "cosine", "inverse"}),
+      Key("server.schedule.warmup", RIVULET_FIELD(server.schedule.warmup), "5",
+          "Versions over which the rate rises in equal steps; the first has learning_rate / warmup.")
+          .Between(0, 1e9),
+      Key("server.schedule.length", RIVULET_FIELD(server.schedule.length), "100", "Versions that the decay takes.")
+          .Between(1, 1e9)
+          .Default("`run.rounds`")
+          .When("server.schedule.kind", ServerDecays, "server.schedule.kind is not \"constant\""),
+      Key("server.schedule.decay_rate", RIVULET_FIELD(server.schedule.decay_rate), "0.1",
+          "What remains of the rate after each `length`.")
+          .Above(0)
+          .Below(1e6)
+          .When("server.schedule.kind", ServerSteps, "server.schedule.kind is \"step\""),
+      Key("server.schedule.end", RIVULET_FIELD(server.schedule.end), "0.01",
+          "Share of the rate that is left at the end.")
+          .Between(0, 1e6)
+          .When("server.schedule.kind", ServerAnneals, "server.schedule.kind is \"cosine\""),
   };
 }
 

@@ -16,6 +16,7 @@
 #include "federated/algorithms/algorithm.h"
 #include "federated/random/streams.h"
 #include "federated/server_optimizers/server_optimizer.h"
+#include "federated/server_optimizers/server_rate.h"
 #include "federated/states/state_blob.h"
 #include "federated/weights/flat_vector.h"
 #include "tests/client/local_plan.h"
@@ -49,7 +50,8 @@ inline StatusOr<PixelRounds> RunPixels(const Scenario& scenario, int rounds, con
   RIVULET_ASSIGN_OR_RETURN(run.plan, ComposePlan(scenario, model));
   const ModelLayout& layout = *run.plan->layout();
   RIVULET_ASSIGN_OR_RETURN(const Composition composition, Compose(scenario, layout));
-  RIVULET_ASSIGN_OR_RETURN(const auto optimizer, ServerOptimizer::Create(composition.server_optimizer));
+  RIVULET_ASSIGN_OR_RETURN(const auto optimizer,
+                           ServerOptimizer::Create(composition.server_optimizer, scenario.server.average));
   RIVULET_ASSIGN_OR_RETURN(run.server, FirstState(FourPixelsBase(*run.plan), *optimizer));
   RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(run.plan->features()));
   RIVULET_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(std::make_shared<PassPrograms>(run.plan)));
@@ -86,8 +88,9 @@ inline StatusOr<PixelRounds> RunPixels(const Scenario& scenario, int rounds, con
     PartMeans others;
     for (const ServerInput::Part& part : input.parts) others.emplace(part.name, part.mean);
     const ServerInput::Part& delta = *input.Find("delta");
-    RIVULET_ASSIGN_OR_RETURN(run.server, NextState(run.server, *optimizer, scenario.server.learning_rate, delta.mean,
-                                                   others, {input.scalars, delta.denominator, input.updates}));
+    RIVULET_ASSIGN_OR_RETURN(
+        run.server, NextState(run.server, *optimizer, ServerLearningRate(scenario.server, round + 1), delta.mean,
+                              others, {input.scalars, delta.denominator, input.updates}));
     run.versions.push_back(run.server.digest.Hex());
   }
   return run;

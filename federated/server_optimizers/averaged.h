@@ -1,0 +1,25 @@
+// An exponential average of the versions' weights (Polyak and Juditsky 1992; as Izmailov et al. 2018, arXiv:1803.05407,
+// take it for evaluation), whatever makes the versions:
+//
+//   a ← average · a + (1 − average) · w,    from a = w of version 0
+//
+// It is measured in the place of the version, and nothing is trained by it: versions are those of the optimiser alone.
+#pragma once
+
+#include <memory>
+
+#include "federated/server_optimizers/server_optimizer.h"
+
+namespace rivulet {
+
+// What keeps it: as long as the trainable elements, in wire order.
+inline constexpr char kServerAverage[] = "server/average";
+
+// `optimizer`, which keeps the average beside what it keeps itself. 0 < average < 1.
+std::unique_ptr<const ServerOptimizer> Averaged(std::unique_ptr<const ServerOptimizer> optimizer, double average);
+
+// What is to be measured of a version: its average where it has one, with the version's own running statistics; else
+// its model.
+std::shared_ptr<const Model> MeasuredModel(const ServerState& state);
+
+}  // namespace rivulet

@@ -12,7 +12,7 @@
 namespace rivulet {
 namespace {
 
-constexpr char kFrozen[] = "frozen", kPersonal[] = "local", kTrained[] = "trainable";
+constexpr char kFrozen[] = "frozen", kPersonal[] = "local", kTrained[] = "trainable", kStatistic[] = "shared";
 
 bool Matches(std::string_view pattern, std::string_view name) {
   size_t at = 0, star = std::string_view::npos, resume = 0, p = 0;
@@ -100,12 +100,14 @@ Status MakePersonal(ModelDef& model, std::span<const std::string> patterns) {
   if (patterns.empty()) return absl::OkStatus();
   if (!model.has_graph()) {
     return InvalidArgument(
-        "the model has no graph (model.arrays), and its clients train in their own way; leave what is theirs out of the "
+        "the model has no graph (model.arrays), and its clients train in their own way; leave what is theirs out of "
+        "the "
         "arrays");
   }
-  RIVULET_ASSIGN_OR_RETURN(
-      const std::set<std::string> personal,
-      MatchingNames(model, patterns, [](const ModelVariable& variable) { return variable.segment == kTrained; }));
+  RIVULET_ASSIGN_OR_RETURN(const std::set<std::string> personal,
+                           MatchingNames(model, patterns, [](const ModelVariable& variable) {
+                             return variable.segment == kTrained || variable.segment == kStatistic;
+                           }));
   RIVULET_RETURN_IF_ERROR(Move(model, personal, kPersonal));
   if (!Trains(model)) return InvalidArgument("every variable is personal, so there is nothing to learn together");
   return absl::OkStatus();

@@ -13,8 +13,9 @@ namespace rivulet {
 // "frozen": training computes no gradient for it and leaves out updates of its own, such as running averages.
 // NOT_FOUND: a pattern that matches no variable (names the nearest). INVALID_ARGUMENT: nothing is left to train.
 Status Freeze(ModelDef& model, std::span<const std::string> patterns);
-// Moves every trainable variable whose name matches into the segment "local": each client trains its own. Errors as
-// Freeze.
+// Moves every trainable or shared variable whose name matches into the segment "local": each client trains its own, and
+// of a batch normalisation keeps its own running statistics too, of which the training loss knows nothing: their
+// gradient is zero, and the model's own updates move them. Errors as Freeze.
 Status MakePersonal(ModelDef& model, std::span<const std::string> patterns);
 
 }  // namespace rivulet

@@ -1,6 +1,7 @@
 // From a scenario and a model to what its algorithm makes of them.
 #include <algorithm>
 
+#include "engine/graph/variable_name.h"
 #include "federated/algorithms/algorithm.h"
 #include "federated/settings/setting_tables.h"
 
@@ -122,6 +123,24 @@ Status CheckLeavesTrainingAlone(const Scenario& scenario, const Composition& com
       scenario.algorithm.name);
 }
 
+// Running statistics that clients keep lie among what they train, with a gradient of zero; decay would draw them to
+// zero.
+Status CheckKeptStatistics(const Scenario& scenario, const ModelDef& model) {
+  if (scenario.client.optimizer.weight_decay == 0 || !model.has_graph()) return absl::OkStatus();
+  for (const std::string& update : model.train_updates) {
+    const Node* const node = model.graph.Find(update);
+    if (node == nullptr || node->inputs().empty() || node->input(0).node->type() != "VarHandleOp") continue;
+    const std::string_view name = VariableName(*node->input(0).node);
+    const auto variable = std::ranges::find(model.variables, name, &ModelVariable::name);
+    if (variable == model.variables.end() || variable->segment != Name(Segment::kLocal)) continue;
+    return InvalidArgument(
+        "clients keep the running statistics '{}' (model.personal), which client.optimizer.weight_decay would draw to "
+        "zero; set it to 0",
+        name);
+  }
+  return absl::OkStatus();
+}
+
 // The version, trained as any client would that knew of no algorithm, is measured as each one's own.
 Status FineTune(const Scenario& scenario, const ModelDef& model, const ModelLayout& layout, Composition& composition) {
   if (!composition.personal.empty() || layout.elements(Segment::kLocal) > 0) {
@@ -148,6 +167,7 @@ StatusOr<std::shared_ptr<const Plan>> ComposePlan(const Scenario& scenario, cons
   RIVULET_ASSIGN_OR_RETURN(const ModelLayout layout, ModelLayoutOf(model));
   RIVULET_ASSIGN_OR_RETURN(Composition composition, Compose(scenario, layout));
   if (!model.has_graph()) RIVULET_RETURN_IF_ERROR(CheckLeavesTrainingAlone(scenario, composition));
+  RIVULET_RETURN_IF_ERROR(CheckKeptStatistics(scenario, model));
   const EvaluationConfig& evaluation = scenario.evaluation;
   if (layout.elements(Segment::kLocal) > 0 && evaluation.every > 0) {
     return InvalidArgument(

@@ -125,7 +125,8 @@ Status AddPass(const PassBuilder& builder, const Scenario& scenario, const Model
     AddMeasuringPass(look, pass);
     return absl::OkStatus();
   }
-  RIVULET_ASSIGN_OR_RETURN(LocalRule rule, MakeLocalRule(client, layout, builder.gradient, builder.trains));
+  RIVULET_ASSIGN_OR_RETURN(LocalRule rule,
+                           MakeLocalRule(client, layout, builder.gradient, builder.trains, builder.own));
   if (client.loss_scale.kind != "none") {
     RIVULET_ASSIGN_OR_RETURN(*pass.mutable_loss_scale(), AddLossScale(client.loss_scale, rule));
   }

@@ -36,6 +36,7 @@ struct PassBuilder {
   // What the optimiser takes for the gradient of the training loss, of f.grads(), f.params() and so on; null:
   // f.grads(). An algorithm that adds a term to the loss adds the term's gradient here.
   LocalGradient gradient;
+  OwnMemory own;  // what that remembers from step to step
   // Once after the last step, before parts are taken: what clients keep from task to task is written here. Null:
   // nothing.
   std::function<void(FlatScope& f)> at_end;

@@ -17,22 +17,26 @@ namespace {
 class RuleBuilder {
  public:
   RuleBuilder(const ClientConfig& client, const OptimizerSpec& optimizer, const ModelLayout& layout,
-              std::string_view trains)
-      : client_(client), optimizer_(optimizer), trains_(trains), begin_(layout), step_(layout) {}
+              std::string_view trains, OwnMemory own)
+      : client_(client),
+        optimizer_(optimizer),
+        trains_(trains),
+        own_(own),
+        scalars_(own.scalars),
+        begin_(layout),
+        step_(layout) {}
 
   Status Build(const LocalGradient& gradient, LocalRule& rule) {
+    for (int i = 0; i < own_.slots; ++i) BeginSlot(SlotName(i), 0);
+    for (int i = 0; i < own_.scalars; ++i) {
+      begin_.Assign(fmt::format("scalars/{}", i), Number(begin_.scope(), 0));
+    }
     const std::vector<OptimizerSlot> slots = SlotsOf(optimizer_);
     for (size_t i = 0; i < slots.size(); ++i) {
-      const std::string slot = fmt::format("slots/{}", i);
-      const Scope& scope = begin_.scope();
-      // Zeros of what was there before: no constant as large as the model, in the plan or in memory.
-      Output first = scope.Op("ZerosLike", {begin_.Read(slot)});
-      if (slots[i].initial != 0)
-        first = scope.Op("AddV2", {first, scope.Const(static_cast<float>(slots[i].initial), "first")});
-      begin_.Assign(slot, first);
+      BeginSlot(SlotName(own_.slots + static_cast<int>(i)), slots[i].initial);
     }
-    Step(slots.size(), gradient);
-    rule.slots = static_cast<int>(slots.size());
+    Step(static_cast<int>(slots.size()), gradient);
+    rule.slots = own_.slots + static_cast<int>(slots.size());
     rule.scalars = scalars_;
     RIVULET_ASSIGN_OR_RETURN(rule.begin, std::move(begin_).Finish());
     RIVULET_ASSIGN_OR_RETURN(rule.step, std::move(step_).Finish());
@@ -40,7 +44,17 @@ class RuleBuilder {
   }
 
  private:
-  void Step(size_t slots, const LocalGradient& gradient) {
+  static std::string SlotName(int i) { return fmt::format("slots/{}", i); }
+
+  void BeginSlot(const std::string& slot, double initial) {
+    const Scope& scope = begin_.scope();
+    // Zeros of what was there before: no constant as large as the model, in the plan or in memory.
+    Output first = scope.Op("ZerosLike", {begin_.Read(slot)});
+    if (initial != 0) first = scope.Op("AddV2", {first, scope.Const(static_cast<float>(initial), "first")});
+    begin_.Assign(slot, first);
+  }
+
+  void Step(int slots, const LocalGradient& gradient) {
     const Scope& scope = step_.scope();
     const Output params = step_.Handle(trains_);
     std::vector<Output> grads = {gradient ? gradient(step_) : step_.grads()};
@@ -57,7 +71,7 @@ class RuleBuilder {
       }
     }
     std::vector<Output> handles;
-    for (size_t i = 0; i < slots; ++i) handles.push_back(step_.Handle(fmt::format("slots/{}", i)));
+    for (int i = 0; i < slots; ++i) handles.push_back(step_.Handle(SlotName(own_.slots + i)));
     OptimizerUpdates updates(scope, optimizer_, DType::kFloat32, rate, powers[0], powers[1]);
     step_.Effect(updates.Update(params, handles, grads[0]));
   }
@@ -97,6 +111,7 @@ class RuleBuilder {
   const ClientConfig& client_;
   const OptimizerSpec& optimizer_;
   const std::string_view trains_;
+  const OwnMemory own_;
   int scalars_ = 0;
   FlatScope begin_, step_;
 };
@@ -123,10 +138,10 @@ StatusOr<OptimizerSpec> SpecOf(const OptimizerConfig& config) {
 }  // namespace
 
 StatusOr<LocalRule> MakeLocalRule(const ClientConfig& client, const ModelLayout& layout, const LocalGradient& gradient,
-                                  std::string_view trains) {
+                                  std::string_view trains, OwnMemory own) {
   RIVULET_ASSIGN_OR_RETURN(const OptimizerSpec optimizer, SpecOf(client.optimizer));
   LocalRule rule;
-  RIVULET_RETURN_IF_ERROR(RuleBuilder(client, optimizer, layout, trains).Build(gradient, rule));
+  RIVULET_RETURN_IF_ERROR(RuleBuilder(client, optimizer, layout, trains, own).Build(gradient, rule));
   return rule;
 }
 

@@ -19,6 +19,13 @@ struct LocalRule {
   int scalars = 0;  // float64 numbers
 };
 
+// What an algorithm's own gradient remembers from step to step of a task: "slots/0" and "scalars/0" onwards, which
+// begin as zeros and are its own to write. The optimiser's come after them.
+struct OwnMemory {
+  int slots = 0;    // flat buffers
+  int scalars = 0;  // float64 numbers
+};
+
 // What the optimiser takes for the gradient instead of f.grads().
 using LocalGradient = std::function<Output(FlatScope& f)>;
 
@@ -26,6 +33,7 @@ using LocalGradient = std::function<Output(FlatScope& f)>;
 // `gradient` (null: f.grads()) comes before client.optimizer's clipping. INVALID_ARGUMENT: an unknown kind, a setting
 // out of its range.
 StatusOr<LocalRule> MakeLocalRule(const ClientConfig& client, const ModelLayout& layout,
-                                  const LocalGradient& gradient = nullptr, std::string_view trains = "params");
+                                  const LocalGradient& gradient = nullptr, std::string_view trains = "params",
+                                  OwnMemory own = {});
 
 }  // namespace rivulet

@@ -46,6 +46,17 @@ class EveryAlgorithmTest : public testing::FolderTest {
       scenario.model.personal = {"dense3/*"};
       scenario.evaluation.every = 0;  // no version has their values
     }
+    if (algorithm == "fedbn") {
+      scenario.model.preset.clear();
+      scenario.model.input.shape = {28, 28, 1};
+      scenario.model.classes = 10;
+      scenario.model.layers = {{{"type", std::string("flatten")}},
+                               {{"type", std::string("dense")}, {"units", int64_t{8}}},
+                               {{"type", std::string("batch_norm")}},
+                               {{"type", std::string("dense")}, {"units", int64_t{10}}}};
+      scenario.model.personal = {"*norm*/*"};
+      scenario.evaluation.every = 0;
+    }
     if (algorithm == "dp_fedavg") {  // with noise that can be drawn again
       scenario.privacy.clip = 0.5;
       scenario.algorithm.settings["noise_source"] = std::string("seeded");
@@ -114,7 +125,7 @@ TEST_F(EveryAlgorithmTest, AnyWorkersAndDeployed_SameBits) {
     ASSERT_EQ(one.size(), 2u);
     for (const int workers : {2, 3, 16}) EXPECT_EQ(Simulated(scenario, workers), one) << workers;
     // Who is first among clients of an asynchronous deployment nobody knows.
-    if (algorithm->name == "fedbuff") continue;
+    if (algorithm->name == "fedbuff" || algorithm->name == "fedasync") continue;
     EXPECT_EQ(Deployed(scenario), one);
   }
 }
@@ -149,6 +160,8 @@ TEST_F(EveryAlgorithmTest, InItsLimit_IsFederatedAveragingToTheBit) {
       {"q_fedavg", {{"q", 0.0}}, "uniform"},
       {"multi_krum", {{"byzantine", 0.0}}, "uniform"},
       {"reptile", {}, "uniform"},
+      {"term", {{"t", 0.0}}, "uniform"},
+      {"apfl", {{"alpha", 0.25}}, "examples"},
       {"geometric_median", {{"iterations", int64_t{0}}}, "uniform"},
       {"centered_clipping", {{"tau", 1e6}}, "uniform"},
       {"norm_bound", {{"bound", 1e6}}, "uniform"},
@@ -165,6 +178,54 @@ TEST_F(EveryAlgorithmTest, InItsLimit_IsFederatedAveragingToTheBit) {
     scenario.algorithm.settings = limit.settings;
     EXPECT_EQ(Simulated(scenario, 2), averages[limit.weights]) << limit.algorithm;
   }
+}
+
+// One model a version, of which sums round nothing.
+TEST_F(EveryAlgorithmTest, FedAsyncWithoutStaleness_IsFederatedAveragingOfOneClient) {
+  const auto of_one = [&](const char* algorithm) {
+    Scenario scenario = ScenarioOf(algorithm);
+    scenario.run.rounds = 4;
+    scenario.server.clients_per_round = 1;
+    scenario.server.base = "committed";
+    scenario.server.weights = "uniform";
+    scenario.server.learning_rate = 0.75;
+    scenario.server.value_bits = 0;
+    if (scenario.algorithm.name == "fedasync") scenario.algorithm.settings["rho"] = 0.0;
+    return scenario;
+  };
+  EXPECT_EQ(Simulated(of_one("fedasync"), 2), Simulated(of_one("fedavg"), 2));
+}
+
+// The first step ahead is of no length, and every second batch, which is all examples, is a step of its own.
+TEST_F(EveryAlgorithmTest, PerFedAvgThatLooksNowhere_IsFederatedAveragingByEveryOtherBatch) {
+  const auto whole = [&](const char* algorithm, int64_t epochs) {
+    Scenario scenario = ScenarioOf(algorithm);
+    scenario.client.shuffle = false;
+    scenario.client.batch_size = 1000;
+    scenario.client.epochs = epochs;
+    scenario.server.weights = "uniform";
+    if (scenario.algorithm.name == "per_fedavg") scenario.algorithm.settings["alpha"] = 0.0;
+    return Simulated(scenario, 2);
+  };
+  const std::vector<std::string> three = whole("fedavg", 3);
+  EXPECT_EQ(whole("per_fedavg", 6), three);
+  EXPECT_EQ(whole("per_fedavg", 7), three) << "what is left over is for nothing";
+}
+
+// Of the server's rate each version has its own; an average of versions is measured, and moves none of them.
+TEST_F(EveryAlgorithmTest, ServersScheduleAndAverage_SameBitsByAnyWorkersAndDeployed) {
+  Scenario scenario = ScenarioOf("fedadam");
+  scenario.run.rounds = 4;
+  const std::vector<std::string> constant = Simulated(scenario, 1);
+  scenario.server.average = 0.9;
+  EXPECT_EQ(Simulated(scenario, 2), constant);
+  scenario.server.schedule = {.kind = "cosine", .length = 4};
+  const std::vector<std::string> cosine = Simulated(scenario, 1);
+  ASSERT_EQ(cosine.size(), 4u);
+  EXPECT_EQ(cosine[0], constant[0]) << "it begins with the rate itself";
+  EXPECT_NE(cosine[1], constant[1]);
+  for (const int workers : {2, 3, 16}) EXPECT_EQ(Simulated(scenario, workers), cosine) << workers;
+  EXPECT_EQ(Deployed(scenario), cosine);
 }
 
 }  // namespace

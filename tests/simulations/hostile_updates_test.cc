@@ -38,7 +38,7 @@ Scenario ScenarioOf(const std::string& algorithm, const std::string& codec) {
   scenario.server.clients_per_round = 4;
   scenario.algorithm.name = algorithm;
   scenario.update.codec = codec;
-  if (algorithm == "fedper" || algorithm == "fedrep") {
+  if (algorithm == "fedper" || algorithm == "fedrep" || algorithm == "fedbn") {
     scenario.model.preset = "mlp";
     scenario.model.personal = {"dense3/*"};
     scenario.evaluation.every = 0;

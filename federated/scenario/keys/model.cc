@@ -76,7 +76,7 @@ std::vector<Key> ModelKeys() {
           "`*` stands for any characters. They leave no client, so that no version has them: `evaluation.every` must "
           "be "
           "0, and the algorithm must not look at the base model. Clients measure a version with their own "
-          "(`evaluation.federated_every`).")
+          "(`evaluation.federated_every`). Of a batch_norm its running statistics are meant too.")
           .Default("`[]`"),
       Key("model.input.shape", RIVULET_FIELD(model.input.shape), "[32, 32, 3]",
           "Shape of one example: height, width and channels of an image, length of a text, number of values.")

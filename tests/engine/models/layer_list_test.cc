@@ -250,15 +250,17 @@ TEST(Freeze, PatternWithoutVariable_OrNothingLeft_IsRefused) {
   EXPECT_THAT(Freeze(model, all), StatusIs(kRefused, HasSubstr("every variable is frozen")));
 }
 
-TEST(MakePersonal, MatchingTrainableVariables_AreLocal) {
+TEST(MakePersonal, MatchingVariables_AreLocal) {
   ASSERT_OK_AND_ASSIGN(ModelDef model, Preset("resnet8"));
   ASSERT_OK(MakePersonal(model, std::vector<std::string>{"conv_norm/*"}));
   std::vector<std::string> local;
   for (const ModelVariable& variable : model.variables)
     if (variable.segment == "local") local.push_back(variable.name);
-  EXPECT_THAT(local, ElementsAre("conv_norm/gamma", "conv_norm/beta"));  // statistics are averaged still
-  EXPECT_THAT(MakePersonal(model, std::vector<std::string>{"conv_norm/moving_mean"}),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("no variable matches 'conv_norm/moving_mean'.")));
+  EXPECT_THAT(local,
+              ElementsAre("conv_norm/gamma", "conv_norm/beta", "conv_norm/moving_mean", "conv_norm/moving_variance"));
+  EXPECT_EQ(model.train_updates.size(), 2u * 7) << "a client's own statistics move as all others do";
+  EXPECT_THAT(MakePersonal(model, std::vector<std::string>{"conv_nrm/*"}),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("no variable matches 'conv_nrm/*'.")));
   EXPECT_THAT(MakePersonal(model, std::vector<std::string>{"*"}),
               StatusIs(kRefused, HasSubstr("every variable is personal")));
 }

@@ -1,5 +1,7 @@
-// FedNova, FedExP, FedDyn, MimeLite, FedSGD, q-FedAvg, signSGD, FedPer and FedRep: three rounds of each are what NumPy
-// computes in float64 (reference/local_training.py); the limits that are federated averaging; what each option does.
+// FedNova, FedExP, FedDyn, MimeLite, FedSGD, q-FedAvg, TERM, signSGD, Per-FedAvg, APFL, FedPer, FedRep and FedBN: three
+// rounds of each are what NumPy computes in float64 (reference/local_training.py); the limits that are federated
+// averaging; what each option does.
+#include "engine/models/classifier.h"
 #include "engine/models/freeze.h"
 #include "federated/aggregation/measured_scalar.h"
 #include "tests/federated/algorithms/pixel_rounds.h"
@@ -30,7 +32,9 @@ TEST(LocalTraining, ThreeRounds_AreNumPysInDouble) {
                                                         {"mimelite", {{"beta", 0.6}}},
                                                         {"fedsgd", {}},
                                                         {"q_fedavg", {{"q", 1.5}}},
-                                                        {"signsgd", {}}};
+                                                        {"per_fedavg", {{"alpha", 0.3}}},
+                                                        {"signsgd", {}},
+                                                        {"term", {{"t", 1.5}}}};
   for (const auto& [algorithm, values] : options) {
     SCOPED_TRACE(algorithm);
     Scenario scenario = PixelScenario("");
@@ -88,6 +92,50 @@ TEST(LocalTraining, FedPer_IsFederatedAveragingOfAModelWithPersonalLayers) {
   for (const char* algorithm : {"fedper", "fedrep"}) {
     EXPECT_THAT(ErrorOf(RunPixels(PixelScenario(algorithm), 1)), HasSubstr("say which in model.personal"));
   }
+}
+
+// Four pixels, two hidden units, a batch normalisation of them, three classes.
+ModelDef NormalisedPixels(bool personal) {
+  auto made = Classifier({.input = {4}, .classes = 3}, [](Layers& layers, Output image) {
+    return layers.Dense("dense2", layers.BatchNorm("norm", layers.Dense("dense1", image, 2), {}), 3);
+  });
+  EXPECT_OK(made);
+  const std::vector<std::string> own = {"norm/*"};
+  EXPECT_OK(MakePersonal(*made, personal ? std::span<const std::string>(own) : std::span<const std::string>()));
+  return *std::move(made);
+}
+
+// What a client keeps are its own normalisations with their statistics, and no version has any.
+TEST(LocalTraining, FedBn_AveragesAllButTheNormalisations) {
+  ASSERT_OK_AND_ASSIGN(const PixelRounds own, RunPixels(PersonalPixels("fedbn"), 1, NormalisedPixels(true)));
+  EXPECT_EQ(own.plan->layout()->elements(Segment::kShared), 0);
+  EXPECT_EQ(own.plan->layout()->update_elements(), 4 * 2 + 2 + 2 * 3 + 3);
+  const size_t kept = own.plan->layout()->segment_bytes(Segment::kLocal) / sizeof(float);
+  std::vector<std::vector<float>> of_client(2, std::vector<float>(kept));
+  for (const int client : {0, 1}) {
+    ASSERT_OK(ReadState(own.kept.at(client),
+                        std::vector<NamedState>{{"params/local", of_client[static_cast<size_t>(client)]}}));
+  }
+  const Slice& variance = *own.plan->layout()->Find("norm/moving_variance");
+  const size_t at = (variance.offset - own.plan->layout()->segment_offset(Segment::kLocal)) / sizeof(float);
+  EXPECT_NE(of_client[0][at], 1) << "its statistics have moved";
+  EXPECT_NE(of_client[0][at], of_client[1][at]);
+  EXPECT_TRUE(own.declared.at(0).contains("train_loss"));
+  ASSERT_OK_AND_ASSIGN(const PixelRounds plain, RunPixels(PersonalPixels("fedavg"), 3, NormalisedPixels(true)));
+  ASSERT_OK_AND_ASSIGN(const PixelRounds named, RunPixels(PersonalPixels("fedbn"), 3, NormalisedPixels(true)));
+  EXPECT_EQ(named.versions, plain.versions);
+}
+
+TEST(LocalTraining, FedBn_RefusesWhatItCannotKeep) {
+  EXPECT_THAT(ErrorOf(RunPixels(PersonalPixels("fedbn"), 1, NormalisedPixels(false))),
+              HasSubstr("say which in model.personal"));
+  ModelDef half = NormalisedPixels(false);
+  ASSERT_OK(MakePersonal(half, std::vector<std::string>{"norm/gamma"}));
+  EXPECT_THAT(ErrorOf(RunPixels(PersonalPixels("fedbn"), 1, half)), HasSubstr("[\"*norm*/*\"]"));
+  Scenario decays = PersonalPixels("fedbn");
+  decays.client.optimizer.weight_decay = 0.1;
+  EXPECT_THAT(ErrorOf(RunPixels(decays, 1, NormalisedPixels(true))),
+              HasSubstr("client.optimizer.weight_decay would draw to zero"));
 }
 
 TEST(LocalTraining, InTheirLimits_AreFederatedAveragingToTheBit) {
@@ -164,29 +212,93 @@ TEST(LocalTraining, Beta_IsHowMuchOfTheMomentumStays) {
   for (size_t i = 0; i < half.size(); ++i) EXPECT_FLOAT_EQ(half[i], 2 * quarter[i]) << i;
 }
 
-// The spread of the losses of all clients, of the model after three rounds.
+// How far the losses of all clients lie apart, of the model after three rounds.
+double SpreadOfLosses(const std::string& algorithm, const SettingValues& options) {
+  const PixelRounds run = Ran(algorithm, options);
+  double least = std::numeric_limits<double>::infinity(), most = 0;
+  for (int client = 0; client < 3; ++client) {
+    const auto trainer = Trainer::Create(std::make_shared<PassPrograms>(run.plan));
+    const auto decoder = ExampleDecoder::Create(run.plan->features());
+    const DatasetExamples examples(std::make_shared<testing::MemoryDataset>(testing::FourPixelRecords(
+                                       client, testing::kPixelExamples[static_cast<size_t>(client)])),
+                                   std::nullopt, *decoder);
+    Task task;
+    task.id = "run-r4-a1-a-0";
+    const LaneTask lane{&task, "a", run.server.model.get(), &examples};
+    const auto results = (*trainer)->Train({&lane, 1});
+    EXPECT_OK(results);
+    const double loss = results->at(0).declared.at("initial_loss");
+    least = std::min(least, loss);
+    most = std::max(most, loss);
+  }
+  return most - least;
+}
+
 TEST(LocalTraining, Q_MakesTheModelFairer) {
-  const auto spread = [](double q) {
-    const PixelRounds run = Ran("q_fedavg", {{"q", q}});
-    double least = std::numeric_limits<double>::infinity(), most = 0;
-    for (int client = 0; client < 3; ++client) {
-      const auto trainer = Trainer::Create(std::make_shared<PassPrograms>(run.plan));
-      const auto decoder = ExampleDecoder::Create(run.plan->features());
-      const DatasetExamples examples(std::make_shared<testing::MemoryDataset>(testing::FourPixelRecords(
-                                         client, testing::kPixelExamples[static_cast<size_t>(client)])),
-                                     std::nullopt, *decoder);
-      Task task;
-      task.id = "run-r4-a1-a-0";
-      const LaneTask lane{&task, "a", run.server.model.get(), &examples};
-      const auto results = (*trainer)->Train({&lane, 1});
-      EXPECT_OK(results);
-      const double loss = results->at(0).declared.at("initial_loss");
-      least = std::min(least, loss);
-      most = std::max(most, loss);
-    }
-    return most - least;
-  };
-  EXPECT_LT(spread(5), spread(0));
+  EXPECT_LT(SpreadOfLosses("q_fedavg", {{"q", 5.0}}), SpreadOfLosses("q_fedavg", {{"q", 0.0}}));
+}
+
+TEST(LocalTraining, T_MakesTheModelFairer) {
+  double before = std::numeric_limits<double>::infinity();
+  for (const double t : {-1.0, 0.0, 1.0, 3.0}) {
+    const double spread = SpreadOfLosses("term", {{"t", t}});
+    EXPECT_LT(spread, before) << t;
+    before = spread;
+  }
+  EXPECT_EQ(Ran("term", {{"t", 60.0}}).versions, Ran("term", {{"t", 100.0}}).versions) << "no further than e^10";
+}
+
+TEST(LocalTraining, Alpha_IsHowFarPerFedAvgLooksAhead) {
+  const auto alone = [](double alpha) { return Ran("per_fedavg", {{"alpha", alpha}}); };
+  const PixelRounds none = alone(0);
+  double before = 0;
+  for (const double alpha : {0.01, 0.1, 1.0}) {
+    const double apart = SquaresBetween(alone(alpha), *none.server.model);
+    EXPECT_GT(apart, before) << alpha;
+    before = apart;
+  }
+  Scenario scheduled = PixelScenario("per_fedavg");
+  scheduled.client.schedule.kind = "cosine";
+  EXPECT_THAT(ErrorOf(RunPixels(scheduled, 1)), HasSubstr("no client.schedule"));
+}
+
+// A vector that a client keeps, in wire order. `names`: of all that the plan has it keep.
+std::vector<float> KeptVector(const PixelRounds& run, int client, const std::vector<std::string>& names, size_t which) {
+  const ModelLayout& layout = *run.plan->layout();
+  std::vector<std::vector<float>> flats(names.size(), std::vector<float>(layout.trained_bytes() / sizeof(float)));
+  std::vector<NamedState> states;
+  for (size_t i = 0; i < names.size(); ++i) states.push_back({names[i], flats[i]});
+  EXPECT_OK(ReadState(run.kept.at(client), states));
+  std::vector<float> values;
+  for (const Slice& slice : layout.slices()) {
+    const auto begin = flats[which].begin() + static_cast<std::ptrdiff_t>(slice.offset / sizeof(float));
+    values.insert(values.end(), begin, begin + slice.elements);
+  }
+  return values;
+}
+
+TEST(LocalTraining, ApflsThreeRounds_AreNumPysInDouble) {
+  Scenario scenario = PixelScenario("");
+  scenario.server.learning_rate = 0.75;
+  const PixelRounds run = Ran("apfl", {{"alpha", 0.4}}, scenario);
+  std::vector<float> found = testing::WeightsOfModel(*run.server.model);
+  for (int client = 0; client < 3; ++client) {
+    for (const float value : KeptVector(run, client, {"own", "mixture"}, 1)) found.push_back(value);
+  }
+  testing::ExpectReference("apfl.txt", found);
+  Scenario adam = PixelScenario("apfl");
+  adam.client.optimizer.kind = "adam";
+  EXPECT_THAT(ErrorOf(RunPixels(adam, 1)), HasSubstr("needs client.optimizer.kind"));
+}
+
+TEST(LocalTraining, Alpha_IsHowMuchOfAMixtureIsItsClients) {
+  const PixelRounds shared = Ran("fedavg"), alone = Ran("ditto", {{"lambda", 0.0}});
+  for (const double alpha : {0.1, 1.0}) {
+    const PixelRounds run = Ran("apfl", {{"alpha", alpha}});
+    EXPECT_EQ(run.versions, shared.versions) << alpha;
+    const bool same = KeptVector(run, 0, {"own", "mixture"}, 1) == KeptVector(alone, 0, {"personal"}, 0);
+    EXPECT_EQ(same, alpha == 1) << alpha;
+  }
 }
 
 // However large a client's gradient is, it has one vote; and where votes are even, a weight stays.

@@ -1,12 +1,14 @@
 """Three rounds of algorithms that say how clients train, or how far the server goes, in float64: FedNova (Wang et al.
 2020, arXiv:2007.07481), FedExP (Jhunjhunwala et al. 2023, arXiv:2301.09604), FedDyn (Acar et al. 2021, arXiv:2111.04263),
 MimeLite (Karimireddy et al. 2021, arXiv:2008.03606), FedSGD (McMahan et al. 2017, arXiv:1602.05629), q-FedAvg (Li et al.
-2020, arXiv:1905.10497), signSGD with majority vote (Bernstein et al. 2018, arXiv:1802.04434) and FedRep (Collins et al.
-2021, arXiv:2102.07078) with biases that begin at zero and are each client's own.
+2020, arXiv:1905.10497), signSGD with majority vote (Bernstein et al. 2018, arXiv:1802.04434), Per-FedAvg of first order
+(Fallah et al. 2020, arXiv:2002.07948), TERM (Li et al. 2021, arXiv:2007.01162), FedAsync in time (Xie et al. 2019,
+arXiv:1903.03934), APFL (Deng et al. 2020, arXiv:2003.13461), of which every client's mixture follows, and FedRep (Collins
+et al. 2021, arXiv:2102.07078) with biases that begin at zero and are each client's own.
 
 Prints the fifteen parameters of a softmax regression of four pixels, a number a line:
 
-    for name in fednova fedexp feddyn mimelite fedsgd q_fedavg signsgd fedrep; do python3 local_training.py $name > $name.txt; done
+    for name in fednova fedexp feddyn mimelite fedsgd q_fedavg signsgd fedrep per_fedavg term fedasync apfl; do python3 local_training.py $name > $name.txt; done
 """
 import sys
 
@@ -106,9 +108,45 @@ def fedrep(w, cohort, p, kept, head_epochs=3):
     return after
 
 
+def per_fedavg(w, cohort, p, kept, alpha=0.3):
+    deltas = []
+    for client in cohort:
+        (x, y), v = data(client), w.copy()
+        batches = [slice(begin, begin + BATCH) for _ in range(EPOCHS) for begin in range(0, len(x), BATCH)]
+        for first, second in zip(batches[::2], batches[1::2]):
+            ahead = v - alpha * gradient(v, x[first], y[first])
+            v = v - RATE * gradient(ahead, x[second], y[second])
+        deltas.append(v - w)
+    return w + SERVER_RATE * sum(deltas) / len(deltas)
+
+
+def term(w, cohort, p, kept, t=1.5):
+    tilts = [np.exp(t * loss(w, *data(client))) for client in cohort]
+    return w + SERVER_RATE * sum(e * train(client, w)[0] for e, client in zip(tilts, cohort)) / sum(tilts)
+
+
+def fedasync(w, cohort, p, kept, rho=0.3):
+    models = [w + train(client, w, lambda g, v: g + rho * (v - w))[0] for client in cohort]
+    return (1 - SERVER_RATE) * w + SERVER_RATE * sum(models) / len(models)
+
+
+def apfl(w, cohort, p, kept, alpha=0.4):
+    after = w.copy()
+    for pk, client in zip(p, cohort):
+        (x, y), (v, _), local = data(client), kept.get(client, (w, None)), w + train(client, w)[0]
+        for _ in range(EPOCHS):
+            for begin in range(0, len(x), BATCH):
+                mixture = alpha * v + (1 - alpha) * local
+                v = v - RATE * alpha * gradient(mixture, x[begin:begin + BATCH], y[begin:begin + BATCH])
+        kept[client] = v, alpha * v + (1 - alpha) * local
+        after += SERVER_RATE * pk * (local - w)
+    return after
+
+
 w, kept = np.array([np.float32(n * 37 % 101 - 50) * np.float32(0.01) for n in range(15)], np.float64), {}
 for cohort in COHORTS:
     n = sum(EXAMPLES[client] for client in cohort)
     w = globals()[sys.argv[1]](w, cohort, [EXAMPLES[client] / n for client in cohort], kept)
-for value in w:
+own = [kept[client][1] for client in range(3)] if sys.argv[1] == "apfl" else []
+for value in np.concatenate([w] + own):
     print(repr(float(value)))

@@ -1,0 +1,31 @@
+// FedBN (Li et al. 2021, arXiv:2102.07623, algorithm 1): where clients see the same things differently (another
+// scanner, another light), each keeps its own batch normalisations, with their running statistics, and all else is
+// averaged. A client's model is the version with its own normalisations, and is measured as that.
+//
+// It is federated averaging of a model whose normalisations model.personal names, and refuses one with statistics that
+// are averaged. In its first version all else is federated averaging's, to the bit.
+#include "federated/algorithms/personal.h"
+
+namespace rivulet {
+namespace {
+
+StatusOr<Composition> FedBn(const AlgorithmContext& context) {
+  RIVULET_RETURN_IF_ERROR(CheckPersonalLayers(context));
+  if (context.layout.elements(Segment::kShared) > 0) {
+    return InvalidArgument(
+        "[algorithm] name = \"fedbn\" leaves every batch normalisation to the clients, and some running statistics of "
+        "this model are averaged; name all of them in model.personal, such as [\"*norm*/*\"]");
+  }
+  return FedAvg(context);
+}
+
+RIVULET_ALGORITHM(
+    fedbn_registration, "fedbn", "Li et al. 2021, arXiv:2102.07623, algorithm 1",
+    "Federated averaging of all but the batch normalisations, which each client keeps with their running statistics: "
+    "`model.personal` names them, such as [\"*norm*/*\"]. For clients who see the same things differently.",
+    {}, FedBn,
+    "(w_k, b_k) ← local training of F_k from (w, b_k);  b_k, of batch normalisations, stays with client k\n"
+    "w ← w + server.learning_rate · Σ_k (n_k / n) · (w_k − w)");
+
+}  // namespace
+}  // namespace rivulet

@@ -1,0 +1,86 @@
+// Per-FedAvg (Fallah et al. 2020, arXiv:2002.07948, algorithm 1), first order (its FO, section 5): a model from which
+// each client comes to its own by one step of gradient descent,
+//
+//   min over w:  (1 / K) · Σ_k F_k(w − alpha · ∇F_k(w))
+//
+// A local step takes two batches, D and D', each the next one of the client's:
+//
+//   w̃ = w − alpha · ∇F_k(w; D),    w ← w − β · ∇F_k(w̃; D')
+//
+// with β = client.optimizer.learning_rate, which leaves out the factor I − alpha · ∇²F_k(w) of the gradient. (The
+// paper's other variant, HF, takes two gradients of a third batch to come near that factor; a pass of a plan sees each
+// batch once.) A batch that is left over at the end is for nothing. With alpha = 0 every other batch is for nothing,
+// and the rest is federated averaging with uniform weights: to the bit where batches are whole and client.epochs twice
+// as many. evaluation.fine_tune_epochs measures what clients come to.
+#include "federated/algorithms/algorithm.h"
+
+namespace rivulet {
+namespace {
+
+// The model before the step that looks ahead; whether that was taken, 0 or 1.
+constexpr char kBefore[] = "slots/0", kAhead[] = "scalars/0";
+
+Setting InnerRate() {
+  Setting alpha =
+      Float("alpha", 0.01, "Length of the step by which a client comes to a model of its own.").Between(0, 1e3);
+  alpha.example = "0.1";
+  return alpha;
+}
+
+Output AsFloat(FlatScope& f, Output number) { return f.scope().Op("Cast", {number}, {{"DstT", DType::kFloat32}}); }
+
+// `from`, or `to` where `which` is 1 and not 0.
+Output Choose(FlatScope& f, Output which, Output from, Output to) {
+  const Output other = f.scope().Op("Sub", {f.scope().Const(1.0f, "one"), which});
+  return f.Add(f.scope().Op("Mul", {from, other}), f.scope().Op("Mul", {to, which}));
+}
+
+Status CheckPlainSteps(const ClientConfig& client) {
+  const OptimizerConfig& optimizer = client.optimizer;
+  if (optimizer.kind == "sgd" && optimizer.weight_decay == 0 && optimizer.clip_norm == 0 && optimizer.clip_value == 0 &&
+      optimizer.learning_rate > 0 && client.schedule.kind == "constant" && client.schedule.warmup == 0) {
+    return absl::OkStatus();
+  }
+  return InvalidArgument(
+      "[algorithm] name = \"per_fedavg\" goes a step ahead and back: it needs client.optimizer.kind = \"sgd\" with a "
+      "learning_rate above 0 and without weight_decay, clip_norm and clip_value, and no client.schedule");
+}
+
+StatusOr<Composition> PerFedAvg(const AlgorithmContext& context) {
+  const ClientConfig& client = context.scenario.client;
+  RIVULET_RETURN_IF_ERROR(CheckPlainSteps(client));
+  RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));
+  PassBuilder& pass = composition.passes[0];
+  pass.own = {.slots = 1, .scalars = 1};
+  // What the optimiser subtracts, times β: the first of two steps goes ahead by alpha, the second back to where that
+  // began and on by β from there.
+  pass.gradient = [alpha = context.settings.number("alpha"), beta = client.optimizer.learning_rate](FlatScope& f) {
+    const Output params = f.params(), grads = f.grads(), before = f.Read(kBefore), now = f.Read(kAhead);
+    const Output ahead = AsFloat(f, now);
+    f.Assign(kAhead, f.Sub(f.scope().Op("OnesLike", {now}), now));
+    f.Assign(kBefore, Choose(f, ahead, params, before));
+    const Output back = f.Scale(1 / beta, f.Sub(params, before));
+    return Choose(f, ahead, f.Scale(alpha / beta, grads), f.Add(grads, back));
+  };
+  pass.at_end = [](FlatScope& f) {
+    f.Assign("params", Choose(f, AsFloat(f, f.Read(kAhead)), f.params(), f.Read(kBefore)));
+  };
+  composition.aggregation.parts = {
+      {.value_bits = static_cast<int>(context.scenario.server.value_bits), .weigh = "one"}};
+  return composition;
+}
+
+RIVULET_ALGORITHM(
+    per_fedavg_registration, "per_fedavg", "Fallah et al. 2020, arXiv:2002.07948, algorithm 1, first order",
+    "Meta-learning: a model from which each client comes to its own by one step of gradient descent. A local step "
+    "takes "
+    "two batches: by the first it looks `alpha` ahead, and by the gradient of the second there it goes. All clients "
+    "count "
+    "the same. Needs `client.optimizer.kind` \"sgd\"; `evaluation.fine_tune_epochs` measures what clients come to.",
+    {InnerRate()}, PerFedAvg,
+    "w̃ = w_k − alpha · ∇F_k(w_k; D)\n"
+    "w_k ← w_k − client.optimizer.learning_rate · ∇F_k(w̃; D')\n"
+    "w ← w + server.learning_rate · (1 / K) · Σ_k (w_k − w)");
+
+}  // namespace
+}  // namespace rivulet

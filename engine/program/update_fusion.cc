@@ -1,6 +1,9 @@
 #include "engine/program/update_fusion.h"
 
 #include <algorithm>
+#include <set>
+
+#include "engine/graph/op.h"
 
 namespace rivulet {
 namespace {
@@ -17,6 +20,7 @@ class Fusion {
       : variables_(variables), policy_(policy), apart_(apart), storages_(storages), steps_(steps) {}
 
   Status Run() {
+    if (!apart_) MoveRatesAhead();
     for (size_t i = 0; i < steps_.size(); ++i) {
       if (FuseWhole(i)) {
         steps_.erase(steps_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -59,13 +63,73 @@ class Fusion {
     });
   }
 
+  static bool IsPlainUpdate(const Step& step) {
+    return step.kind == Step::Kind::kKernel && step.node->type() == "ResourceApplyGradientDescent" &&
+           step.variables[0].spec.dtype == DType::kFloat32;
+  }
+
+  bool IsGiven(int index) const {
+    return storage(index).kind == Storage::Kind::kConstant || storage(index).kind == Storage::Kind::kFeed;
+  }
+
   // An update of float32 whose rate is there whenever the producers run.
-  // A rate that a kernel computes may not exist yet when the gradient's product runs; a constant or a feed always does.
   bool IsDescent(const Step& update) const {
-    if (update.kind != Step::Kind::kKernel || update.node->type() != "ResourceApplyGradientDescent") return false;
-    if (update.variables[0].spec.dtype != DType::kFloat32) return false;
-    const Storage& alpha = storage(update.inputs[0]);
-    return alpha.kind == Storage::Kind::kConstant || alpha.kind == Storage::Kind::kFeed;
+    return IsPlainUpdate(update) && (IsGiven(update.inputs[0]) || ahead_.contains(update.inputs[0]));
+  }
+
+  // A schedule's rate is computed by kernels that stand where the graph has them, behind the gradients, and a
+  // gradient's product that updates needs it before. It depends on a counter and on constants, not on the pass: so it
+  // can be the first thing that is done.
+  void MoveRatesAhead() {
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      if (!IsPlainUpdate(steps_[i]) || IsGiven(steps_[i].inputs[0]) || ahead_.contains(steps_[i].inputs[0])) continue;
+      const std::vector<size_t> makers = MakersOf(steps_[i].inputs[0], i);
+      if (makers.empty()) continue;
+      const int position = steps_.front().position;
+      for (size_t moved = 0; moved < makers.size(); ++moved) {
+        const auto from = steps_.begin() + static_cast<std::ptrdiff_t>(makers[moved]);
+        from->position = position;
+        for (const int output : from->outputs) storages_[static_cast<size_t>(output)].first = position;
+        if (from->scratch >= 0) storages_[static_cast<size_t>(from->scratch)].first = position;
+        std::rotate(steps_.begin() + static_cast<std::ptrdiff_t>(moved), from, from + 1);
+      }
+      ahead_.insert(steps_[i].inputs[0]);
+    }
+  }
+
+  // The steps before step `end` that `value` is made by, in order; none where one of them cannot be the first thing
+  // that is done.
+  std::vector<size_t> MakersOf(int value, size_t end) const {
+    std::vector<size_t> makers;
+    std::set<int> wanted = {value};
+    for (size_t i = end; i-- > 0;) {
+      const Step& step = steps_[i];
+      const auto is_wanted = [&](int output) { return wanted.contains(output); };
+      if (std::ranges::none_of(step.outputs, is_wanted)) continue;
+      const bool computes = step.kind == Step::Kind::kKernel && step.variables.empty() && !step.node->op().stateful;
+      if (!computes && step.kind != Step::Kind::kReadCopy) return {};
+      for (const int output : step.outputs)
+        if (storage(output).kind != Storage::Kind::kArena) return {};
+      for (const int input : step.inputs) {
+        if (storage(input).kind == Storage::Kind::kArena) {
+          wanted.insert(input);
+        } else if (storage(input).kind == Storage::Kind::kVariable && IsWrittenBefore(i, PlaceOf(storage(input)))) {
+          return {};
+        }
+      }
+      makers.insert(makers.begin(), i);
+    }
+    return makers;
+  }
+
+  bool IsWrittenBefore(size_t end, const VariablePlace& place) const {
+    return std::any_of(steps_.begin(), steps_.begin() + static_cast<std::ptrdiff_t>(end), [&](const Step& step) {
+      const auto overlaps = [&](const VariablePlace& written) { return written.Overlaps(place); };
+      if (step.writes_variables && std::ranges::any_of(step.variables, overlaps)) return true;
+      return std::ranges::any_of(step.outputs, [&](int output) {
+        return storage(output).kind == Storage::Kind::kVariable && PlaceOf(storage(output)).Overlaps(place);
+      });
+    });
   }
 
   bool IsFusable(const Step& update) const {
@@ -246,6 +310,7 @@ class Fusion {
   std::span<const VariableBinding> variables_;
   const KernelPolicy& policy_;
   const bool apart_;
+  std::set<int> ahead_;  // rates that are computed first of all
   std::vector<Storage>& storages_;
   std::vector<Step>& steps_;
 };

@@ -16,9 +16,10 @@ namespace rivulet {
 // FusedGradientDescent, takes over its part of the update, where nothing touches that part of the updated variable in
 // between. What is left of the update becomes one step per remaining stretch. A delta that lies in the arena and that
 // nobody else uses is taken over whole in the same way.
-// Then, unless updates stay `apart`, a dense layer's input gradient joins the kernel that updates the layer's weights
-// (Kernel::WithInputGradient), where nobody uses it in between: both read the weights, once instead of twice.
-// `steps` are in order, after ResolveVariableHazards.
+// A rate that is computed, as a schedule's is, is computed first of all where what it depends on allows it and updates
+// do not stay `apart`; what it cannot be moved before keeps its update. Then, unless updates stay `apart`, a dense
+// layer's input gradient joins the kernel that updates the layer's weights (Kernel::WithInputGradient), where nobody
+// uses it in between: both read the weights, once instead of twice. `steps` are in order, after ResolveVariableHazards.
 Status FuseGradientDescent(std::span<const VariableBinding> variables, const KernelPolicy& policy, bool apart,
                            std::vector<Storage>& storages, std::vector<Step>& steps);
 

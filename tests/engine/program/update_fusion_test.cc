@@ -17,7 +17,10 @@ struct FlatStep {
   Signature signature;
   size_t floats = 0;
 
-  explicit FlatStep(bool transient, int64_t hidden = 48, int64_t out = 5) {
+  // Constant, or as a schedule has it: of a counter, behind the gradients; the step moves the counter on after that, or
+  // before anything else.
+  enum class Rate { kConstant, kCounted, kCountedFirst };
+  explicit FlatStep(bool transient, int64_t hidden = 48, int64_t out = 5, Rate rate = Rate::kConstant) {
     Scope scope(graph);
     const Output x = scope.Placeholder("x", DType::kFloat32, Shape{kBatch, kIn});
     struct Weight {
@@ -56,19 +59,40 @@ struct FlatStep {
     signature.variables.push_back({"grads", 1, 0, F32({elements}), transient});
     signature.variables.push_back({"params", 0, 0, F32({elements})});
     const Output flat = ReadVariable(after, VariableHandle(scope, "grads", Shape{elements}));
+    Output learning_rate = scope.Const(0.1f);
+    if (rate != Rate::kConstant) {
+      signature.variables.push_back({"counter", 2, 0, F32({})});
+      const Output counter = VariableHandle(scope, "counter", Shape{});
+      const auto move_on = [&](const Scope& when, Output now) {
+        return when.AddNode("AssignVariableOp", {counter, scope.Op("AddV2", {now, scope.Const(1.0f)})});
+      };
+      Output now;
+      if (rate == Rate::kCounted) {
+        now = ReadVariable(after, counter);
+      } else {
+        Node* moved = move_on(scope, ReadVariable(scope, counter));
+        for (Node* assign : assigned) EXPECT_OK(graph.AddControlInput(assign, moved));
+        now = ReadVariable(after, counter);
+      }
+      learning_rate = after.Op("RealDiv", {scope.Const(0.1f), after.Op("AddV2", {now, scope.Const(1.0f)})});
+      if (rate == Rate::kCounted) {
+        const Node* moved = move_on(after.WithControl({learning_rate.node}), now);
+        signature.targets.push_back(moved->name());
+      }
+    }
     after.AddNode("ResourceApplyGradientDescent",
-                  {VariableHandle(scope, "params", Shape{elements}), scope.Const(0.1f), flat}, {}, "update");
+                  {VariableHandle(scope, "params", Shape{elements}), learning_rate, flat}, {}, "update");
     EXPECT_OK(scope.status());
     signature.feeds = {{"x", F32({kBatch, kIn})}};
     signature.fetches = {"loss"};
-    signature.targets = {"update"};
+    signature.targets.push_back("update");
   }
 
   // With `from_base` the params begin as a copy of buffer 2, which has the values.
   std::unique_ptr<Runner> Compiled(bool from_base = false) const {
     Signature copying = signature;
     if (from_base) copying.copies = {{0, 2, floats * sizeof(float)}};
-    auto runner = Runner::Create(graph, copying, {floats, floats, from_base ? floats : 0});
+    auto runner = Runner::Create(graph, copying, {floats, floats, from_base ? floats : 16});
     EXPECT_OK(runner);
     // The padding between slices stays zero.
     for (const VariableBinding& variable : signature.variables) {
@@ -102,6 +126,21 @@ TEST(UpdateFusion, TransientGradients_AreUsedAtOnceWithTheSameBits) {
     ASSERT_OK(fused->Run(Input()));
     EXPECT_EQ(separate->fetched[0].flat<float>()[0], fused->fetched[0].flat<float>()[0]);
     ASSERT_EQ(std::memcmp(separate->memory[0].data(), fused->memory[0].data(), fused->memory[0].size()), 0);
+  }
+}
+
+// What a schedule computes is computed before the gradients, where nothing changes what it is computed from.
+TEST(UpdateFusion, RateOfACounter_IsThereWhenGradientsAreUsed) {
+  using Rate = FlatStep::Rate;
+  for (const auto& [rate, fusions] : {std::pair(Rate::kCounted, 4), {Rate::kCountedFirst, 0}}) {
+    const auto separate = FlatStep(false, 48, 5, rate).Compiled(), fused = FlatStep(true, 48, 5, rate).Compiled();
+    EXPECT_EQ(Fused(*fused), fusions);
+    for (int step = 0; step < 5; ++step) {
+      ASSERT_OK(separate->Run(Input()));
+      ASSERT_OK(fused->Run(Input()));
+      EXPECT_EQ(fused->floats(2)[0], static_cast<float>(step + 1));
+      ASSERT_EQ(std::memcmp(separate->memory[0].data(), fused->memory[0].data(), fused->memory[0].size()), 0);
+    }
   }
 }
 

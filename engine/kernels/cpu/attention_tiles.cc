@@ -19,13 +19,11 @@ namespace rivulet {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr int64_t kLanes = 16;
+constexpr int64_t kLanes = AttentionHead::kVectorFloats;
 using D16 = hn::CappedTag<float, kLanes>;
 using V16 = hn::Vec<D16>;
 constexpr int64_t kVector = hn::MaxLanes(D16()), kVectors = kLanes / kVector;
-// Rows of scores that the gradients of keys and values are summed over at once: 48 · stride floats, two times.
-constexpr int64_t kGradientRows = 48;
-static_assert(kGradientRows % kRows == 0 && kRows <= kLanes);
+static_assert(kGradientQueries % kRows == 0 && kRows <= kTileQueries && kTileQueries <= kLanes);
 
 constexpr int64_t RoundUp(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 
@@ -189,9 +187,9 @@ HWY_INLINE float DotOf(const float* a, const float* b, int64_t count) {
 
 void BackwardHead(const AttentionHead& h, const AttentionHeadGradients& g) {
   const int64_t stride = h.stride();
-  float *const p = g.scores, *const grads = g.scores + kGradientRows * stride;
-  for (int64_t t = 0; t < h.time; t += kGradientRows) {
-    const int64_t rows = std::min(kGradientRows, h.time - t), seen = Visible(h, t + rows - 1);
+  float *const p = g.scores, *const grads = g.scores + kGradientQueries * stride;
+  for (int64_t t = 0; t < h.time; t += kGradientQueries) {
+    const int64_t rows = std::min(kGradientQueries, h.time - t), seen = Visible(h, t + rows - 1);
     const float *query = g.query + t * h.depth, *output_grad = g.output_grad + t * h.width;
     for (int64_t row = 0; row < rows; row += kRows) {
       const int64_t tile = std::min<int64_t>(kRows, rows - row), tile_seen = Visible(h, t + row + tile - 1);

@@ -8,17 +8,27 @@
 
 namespace rivulet {
 
+// Rows of queries that are scored at once, at most: as many as a register block has on any processor.
+constexpr int64_t kTileQueries = 16;
+// Rows of scores, and of their gradients, that the gradients of keys and values are summed over at once.
+constexpr int64_t kGradientQueries = 48;
+
 struct AttentionHead {
   int64_t time = 0, keys = 0, depth = 0, width = 0;
   // Query t sees the first clamp(first_visible + t · further, 0, keys) keys: `further` is 1 where it is causal, or 0.
   int64_t first_visible = 0, further = 0;
   float scale = 1;  // positive
 
-  // Floats from one row of transposed keys or of scores to the next.
-  int64_t stride() const { return (keys + 31) / 32 * 32 + 16; }
+  // Floats from one row of transposed keys or of scores to the next: whole pairs of the widest vectors, and one vector
+  // more, which a block of keys may reach into that begins at one of the last.
+  static constexpr int64_t kVectorFloats = 16;
+  int64_t stride() const {
+    constexpr int64_t kPair = 2 * kVectorFloats;
+    return (keys + kPair - 1) / kPair * kPair + kVectorFloats;
+  }
   int64_t transposed_floats(int64_t depth_or_width) const { return depth_or_width * stride(); }
-  int64_t score_floats() const { return 16 * stride(); }
-  int64_t gradient_floats() const { return 2 * 48 * stride(); }
+  int64_t score_floats() const { return kTileQueries * stride(); }
+  int64_t gradient_floats() const { return 2 * kGradientQueries * stride(); }
 };
 
 // to[size, stride] = from[keys, size] transposed, zeros beyond the keys.

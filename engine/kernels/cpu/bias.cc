@@ -45,29 +45,77 @@ HWY_INLINE hn::Vec<D> SumOfRows(D d, const T* in, int64_t begin, int64_t end, in
   return hn::Add(hn::Add(s0, s1), hn::Add(s2, s3));
 }
 
+// The same of kVectors whole vectors of neighbouring columns, added to `total`. Wide rows lie a page apart: what is
+// asked of a page comes in one walk.
+template <int kVectors, class D, typename T>
+HWY_INLINE void AddSumsOfRows(D d, const T* in, int64_t begin, int64_t end, int64_t channels,
+                              hn::Vec<D> (&total)[kVectors]) {
+  const size_t lanes = hn::Lanes(d);
+  hn::Vec<D> sum[4][kVectors];
+  for (auto& vectors : sum)
+    for (auto& vector : vectors) vector = hn::Zero(d);
+  const T* at = in + begin * channels;
+  int64_t row = begin;
+  for (; row + 4 <= end; row += 4) {
+#pragma GCC unroll 4
+    for (auto& vectors : sum) {
+#pragma GCC unroll 4
+      for (size_t v = 0; v < kVectors; ++v) vectors[v] = hn::Add(vectors[v], hn::LoadU(d, at + v * lanes));
+      at += channels;
+    }
+  }
+  for (; row < end; ++row, at += channels) {
+#pragma GCC unroll 4
+    for (size_t v = 0; v < kVectors; ++v) sum[0][v] = hn::Add(sum[0][v], hn::LoadU(d, at + v * lanes));
+  }
+#pragma GCC unroll 4
+  for (size_t v = 0; v < kVectors; ++v)
+    total[v] = hn::Add(total[v], hn::Add(hn::Add(sum[0][v], sum[1][v]), hn::Add(sum[2][v], sum[3][v])));
+}
+
+// finish(sum, load, store) for every vector of columns: load and store are ForEachVector's, from that column
+// on.
+template <typename T, class F>
+HWY_INLINE void ForEachSum(const T* in, int64_t rows, int64_t channels, const F& finish) {
+  const hn::ScalableTag<T> d;
+  // So that the sums stay in registers.
+  constexpr int kVectors = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t column = 0;
+  for (; column + kVectors * lanes <= channels; column += kVectors * lanes) {
+    hn::Vec<decltype(d)> total[kVectors];
+    for (auto& vector : total) vector = hn::Zero(d);
+    for (int64_t begin = 0; begin < rows; begin += kBlockRows)
+      AddSumsOfRows<kVectors>(d, in + column, begin, std::min(rows, begin + kBlockRows), channels, total);
+    int64_t place = column;
+    for (const auto& vector : total) {
+      finish(
+          vector, [&](const T* p) HWY_ATTR { return hn::LoadU(d, p + place); },
+          [&](T* p, auto v) HWY_ATTR { hn::StoreU(v, d, p + place); });
+      place += lanes;
+    }
+  }
+  ForEachVector(d, static_cast<size_t>(channels - column), [&](auto load, auto store) HWY_ATTR {
+    auto sum = hn::Zero(d);
+    for (int64_t begin = 0; begin < rows; begin += kBlockRows)
+      sum = hn::Add(sum, SumOfRows(d, in + column, begin, std::min(rows, begin + kBlockRows), channels, load));
+    finish(
+        sum, [&](const T* p) HWY_ATTR { return load(p + column); },
+        [&](T* p, auto v) HWY_ATTR { store(p + column, v); });
+  });
+}
+
 template <typename T>
 HWY_INLINE void BiasAddGrad(const T* in, T* out, int64_t rows, int64_t channels) {
-  const hn::ScalableTag<T> d;
-  std::fill_n(out, channels, T{0});
-  for (int64_t begin = 0; begin < rows; begin += kBlockRows) {
-    const int64_t end = std::min(rows, begin + kBlockRows);
-    ForEachVector(d, static_cast<size_t>(channels), [&](auto load, auto store) HWY_ATTR {
-      store(out, hn::Add(load(out), SumOfRows(d, in, begin, end, channels, load)));
-    });
-  }
+  ForEachSum(in, rows, channels, [&](auto sum, auto, auto store) HWY_ATTR { store(out, sum); });
 }
 
 // bias = from - rate · gradient, product and difference rounded apart as ResourceApplyGradientDescent does.
 void BiasDescentF32(const float* in, const float* from, float rate, float* bias, int64_t rows, int64_t channels) {
   const hn::ScalableTag<float> d;
   const auto rates = hn::Set(d, rate);
-  ForEachVector(d, static_cast<size_t>(channels), [&](auto load, auto store) HWY_ATTR {
-    auto sum = hn::Zero(d);
-    for (int64_t begin = 0; begin < rows; begin += kBlockRows) {
-      sum = hn::Add(sum, SumOfRows(d, in, begin, std::min(rows, begin + kBlockRows), channels, load));
-    }
-    store(bias, hn::Sub(load(from), hn::Mul(rates, sum)));
-  });
+  ForEachSum(in, rows, channels,
+             [&](auto sum, auto load, auto store) HWY_ATTR { store(bias, hn::Sub(load(from), hn::Mul(rates, sum))); });
 }
 
 void BiasAddF32(const float* in, const float* bias, float* out, int64_t rows, int64_t channels) {

@@ -1,15 +1,16 @@
 // GRU over sequences and its backward pass. With reset_after each step is one product; otherwise two, since the
 // candidate sees the state after its reset.
+#include "engine/kernels/cpu/gru_rows.h"
 #include "engine/kernels/cpu/recurrent.h"
 #include "engine/kernels/cpu/step_product.h"
 
 namespace rivulet {
 namespace {
 
-// Copies the columns [begin, begin + columns) of a matrix.
+// What gru_rows.h does in one pass, with reset_after.
 template <typename T>
-void CopyColumns(const T* from, int64_t stride, int64_t begin, T* to, int64_t rows, int64_t columns) {
-  for (int64_t row = 0; row < rows; ++row) std::copy_n(from + row * stride + begin, columns, to + row * columns);
+bool IsUsualGru(const Gate<T>& gate, const Gate<T>& candidate) {
+  return gate.IsPlain(CellActivation::kSigmoid) && candidate.IsPlain(CellActivation::kTanh);
 }
 
 // A row of `gates`: z, r, candidate, and what the candidate's derivative by r needs: h · R_h + b_h (reset_after) or
@@ -25,10 +26,13 @@ class GruKernel final : public Kernel {
         reset_after_(node.attr<bool>("reset_after")),
         has_bias_(IsGiven(node, 2)),
         has_h_(IsGiven(node, 3)),
-        portable_(portable),
+        width_((reset_after_ ? 3 : 2) * walk_.units),
+        gate_factor_(portable, /*turned=*/false, 3 * walk_.units, width_, walk_.units, walk_.steps),
+        candidate_factor_(portable, /*turned=*/false, 3 * walk_.units, walk_.units, walk_.units, walk_.steps),
+        gate_kernel_(scratch.Add(gate_factor_.elements())),
+        candidate_kernel_(scratch.Add(reset_after_ ? 0 : candidate_factor_.elements())),
         product_(scratch.Add(walk_.batch * 3 * walk_.units)),
-        reset_(scratch.Add(reset_after_ ? 0 : walk_.batch * walk_.units)),
-        kernel_(scratch.Add(reset_after_ ? 0 : 3 * walk_.units * walk_.units)) {}
+        reset_(scratch.Add(reset_after_ ? 0 : walk_.batch * walk_.units)) {}
 
   Status Run(const KernelContext& context) const override {
     RIVULET_RETURN_IF_ERROR(lengths_.Check(context, walk_));
@@ -36,19 +40,24 @@ class GruKernel final : public Kernel {
     const T *projection = InputOf<T>(context, 0), *kernel = InputOf<T>(context, 1);
     T *output = OutputOf<T>(context, 0), *h = OutputOf<T>(context, 1), *gates = OutputOf<T>(context, 2);
     T *product = As<T>(context.scratch) + product_, *reset = As<T>(context.scratch) + reset_;
-    T *gate_kernel = As<T>(context.scratch) + kernel_, *candidate_kernel = gate_kernel + 2 * units * units;
+    const T* gate_kernel = gate_factor_.LayOut(kernel, As<T>(context.scratch) + gate_kernel_);
+    const T* candidate_kernel =
+        reset_after_ ? nullptr
+                     : candidate_factor_.LayOut(kernel + 2 * units, As<T>(context.scratch) + candidate_kernel_);
     CopyOrZero(OptionalInput<T>(context, 3, has_h_), h, batch * units);
-    if (!reset_after_) {
-      CopyColumns(kernel, 3 * units, 0, gate_kernel, units, 2 * units);
-      CopyColumns(kernel, 3 * units, 2 * units, candidate_kernel, units, units);
-    }
     for (int64_t s = 0; s < walk_.steps; ++s) {
-      const int64_t t = walk_.Step(s), width = reset_after_ ? 3 * units : 2 * units;
-      StepProduct<T>(portable_, h, units, 1, reset_after_ ? kernel : gate_kernel, product, batch, width, units);
-      AddBias(context, product, batch, width, 0);
+      const int64_t t = walk_.Step(s);
+      gate_factor_.Times(h, units, gate_kernel, product, batch);
+      if constexpr (std::is_same_v<T, float>) {
+        if (reset_after_ && IsUsualGru(gate_, candidate_)) {
+          Rows(context, t, product, h);
+          continue;
+        }
+      }
+      AddBias(context, product, batch, width_, 0);
       for (int64_t b = 0; b < batch; ++b) {
         const int64_t row = walk_.Row(t, b);
-        const T *p = projection + row * 3 * units, *q = product + b * width;
+        const T *p = projection + row * 3 * units, *q = product + b * width_;
         T* g = gates + row * 4 * units;
         if (!lengths_.Covers(context, t, b)) {
           std::fill_n(g, 4 * units, T{0});
@@ -66,7 +75,7 @@ class GruKernel final : public Kernel {
         }
       }
       if (!reset_after_) {
-        StepProduct<T>(portable_, reset, units, 1, candidate_kernel, product, batch, units, units);
+        candidate_factor_.Times(reset, units, candidate_kernel, product, batch);
         AddBias(context, product, batch, units, 2 * units);
       }
       for (int64_t b = 0; b < batch; ++b) {
@@ -97,11 +106,31 @@ class GruKernel final : public Kernel {
       for (int64_t i = 0; i < width; ++i) product[row * width + i] += bias[i];
   }
 
+  // What is left of step t after its product, where gru_rows.h has it.
+  void Rows(const KernelContext& context, int64_t t, const float* product, float* h) const {
+    const int64_t units = walk_.units;
+    for (int64_t b = 0; b < walk_.batch; ++b) {
+      const int64_t row = walk_.Row(t, b);
+      float* gates = OutputOf<float>(context, 2) + row * 4 * units;
+      float* output = OutputOf<float>(context, 0) + row * units;
+      if (lengths_.Covers(context, t, b)) {
+        GruForwardRow(InputOf<float>(context, 0) + row * 3 * units, product + b * width_,
+                      OptionalInput<float>(context, 2, has_bias_), gates, h + b * units, output,
+                      static_cast<size_t>(units));
+      } else {
+        std::fill_n(gates, 4 * units, 0.0f);
+        std::fill_n(output, units, 0.0f);
+      }
+    }
+  }
+
   SequenceWalk walk_;
   SequenceLengths lengths_;
   Gate<T> gate_, candidate_;
-  bool reset_after_, has_bias_, has_h_, portable_;
-  size_t product_, reset_, kernel_;
+  bool reset_after_, has_bias_, has_h_;
+  int64_t width_;  // of a row of the first product
+  StepFactor<T> gate_factor_, candidate_factor_;
+  size_t gate_kernel_, candidate_kernel_, product_, reset_;
 };
 
 template <typename T>
@@ -114,8 +143,11 @@ class GruGradKernel final : public Kernel {
         candidate_(node.attr<std::string>("activation"), node.attr<float>("clip")),
         reset_after_(node.attr<bool>("reset_after")),
         has_h_(IsGiven(node, 1)),
-        portable_(portable),
-        transposed_(scratch.Add(3 * walk_.units * walk_.units)),
+        gate_factor_(portable, /*turned=*/true, 3 * walk_.units, walk_.units, (reset_after_ ? 3 : 2) * walk_.units,
+                     walk_.steps),
+        candidate_factor_(portable, /*turned=*/true, 3 * walk_.units, walk_.units, walk_.units, walk_.steps),
+        gate_kernel_(scratch.Add(gate_factor_.elements())),
+        candidate_kernel_(scratch.Add(reset_after_ ? 0 : candidate_factor_.elements())),
         product_(scratch.Add(walk_.batch * walk_.units)) {}
 
   Status Run(const KernelContext& context) const override {
@@ -124,9 +156,12 @@ class GruGradKernel final : public Kernel {
     const T *h0 = OptionalInput<T>(context, 1, has_h_), *output = InputOf<T>(context, 3);
     T *grads = OutputOf<T>(context, 0), *recurrent = reset_after_ ? OutputOf<T>(context, 1) : grads;
     T *previous = OutputOf<T>(context, 2), *h_grad = OutputOf<T>(context, 3);
-    // R transposed: the rows of z and r, then those of the candidate.
-    T *transposed = As<T>(context.scratch) + transposed_, *product = As<T>(context.scratch) + product_;
-    TransposeBlock(InputOf<T>(context, 0), 3 * units, transposed, units, 3 * units);
+    T* product = As<T>(context.scratch) + product_;
+    const T* kernel = InputOf<T>(context, 0);
+    const T* gate_kernel = gate_factor_.LayOut(kernel, As<T>(context.scratch) + gate_kernel_);
+    const T* candidate_kernel =
+        reset_after_ ? nullptr
+                     : candidate_factor_.LayOut(kernel + 2 * units, As<T>(context.scratch) + candidate_kernel_);
     std::copy_n(InputOf<T>(context, 6), batch * units, h_grad);
     for (int64_t s = walk_.steps - 1; s >= 0; --s) {
       const int64_t t = walk_.Step(s), before = walk_.Before(t), first = walk_.Row(t, 0) * 3 * units;
@@ -146,13 +181,11 @@ class GruGradKernel final : public Kernel {
         Candidate(context, row, h_grad + b * units);
       }
       if (!reset_after_) {
-        StepProduct<T>(portable_, grads + first + 2 * units, stride, 1, transposed + 2 * units * units, product, batch,
-                       units, units);
+        candidate_factor_.Times(grads + first + 2 * units, stride, candidate_kernel, product, batch);
         for (int64_t b = 0; b < batch; ++b)
           if (lengths_.Covers(context, t, b)) Reset(context, walk_.Row(t, b), product + b * units, h_grad + b * units);
       }
-      StepProduct<T>(portable_, recurrent + first, stride, 1, transposed, product, batch, units,
-                     reset_after_ ? 3 * units : 2 * units);
+      gate_factor_.Times(recurrent + first, stride, gate_kernel, product, batch);
       for (int64_t b = 0; b < batch; ++b)
         if (lengths_.Covers(context, t, b))
           for (int64_t i = 0; i < units; ++i) h_grad[b * units + i] += product[b * units + i];
@@ -169,6 +202,13 @@ class GruGradKernel final : public Kernel {
     const T *output_grad = InputOf<T>(context, 5) + row * units, *h = OutputOf<T>(context, 2) + row * units;
     T* grad = OutputOf<T>(context, 0) + row * 3 * units;
     T *z_grad = grad, *r_grad = grad + units, *n_grad = grad + 2 * units;
+    if constexpr (std::is_same_v<T, float>) {
+      if (reset_after_ && IsUsualGru(gate_, candidate_)) {
+        GruBackwardRow({gates, h, output_grad, grad, OutputOf<T>(context, 1) + row * 3 * units, h_grad},
+                       static_cast<size_t>(units));
+        return;
+      }
+    }
     for (int64_t i = 0; i < units; ++i) {
       const T dh = h_grad[i] + output_grad[i];
       z_grad[i] = dh * (h[i] - n[i]);
@@ -202,8 +242,9 @@ class GruGradKernel final : public Kernel {
   SequenceWalk walk_;
   SequenceLengths lengths_;
   Gate<T> gate_, candidate_;
-  bool reset_after_, has_h_, portable_;
-  size_t transposed_, product_;
+  bool reset_after_, has_h_;
+  StepFactor<T> gate_factor_, candidate_factor_;
+  size_t gate_kernel_, candidate_kernel_, product_;
 };
 
 template <typename T, template <typename> class K>

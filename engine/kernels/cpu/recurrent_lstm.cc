@@ -31,14 +31,16 @@ class LstmKernel final : public Kernel {
         has_h_(IsGiven(node, 2)),
         has_c_(IsGiven(node, 3)),
         has_peephole_(IsGiven(node, 4)),
-        portable_(portable),
+        factor_(portable, /*turned=*/false, 4 * walk_.units, 4 * walk_.units, walk_.units, walk_.steps),
+        kernel_(scratch.Add(factor_.elements())),
         product_(scratch.Add(walk_.batch * 4 * walk_.units)),
         row_(scratch.Add(walk_.units)) {}
 
   Status Run(const KernelContext& context) const override {
     RIVULET_RETURN_IF_ERROR(lengths_.Check(context, walk_));
     const int64_t units = walk_.units, batch = walk_.batch;
-    const T *projection = InputOf<T>(context, 0), *kernel = InputOf<T>(context, 1);
+    const T* projection = InputOf<T>(context, 0);
+    const T* kernel = factor_.LayOut(InputOf<T>(context, 1), As<T>(context.scratch) + kernel_);
     const T* peephole = OptionalInput<T>(context, 4, has_peephole_);
     T *output = OutputOf<T>(context, 0), *h = OutputOf<T>(context, 1), *c = OutputOf<T>(context, 2);
     T *gates = OutputOf<T>(context, 3), *cells = OutputOf<T>(context, 4);
@@ -50,7 +52,7 @@ class LstmKernel final : public Kernel {
       if (s == 0 && !has_h_) {
         std::fill_n(product, batch * 4 * units, T{0});
       } else {
-        StepProduct<T>(portable_, h, units, 1, kernel, product, batch, 4 * units, units);
+        factor_.Times(h, units, kernel, product, batch);
       }
       for (int64_t b = 0; b < batch; ++b) {
         const int64_t row = walk_.Row(t, b);
@@ -102,8 +104,9 @@ class LstmKernel final : public Kernel {
   SequenceWalk walk_;
   SequenceLengths lengths_;
   LstmGates<T> gates_;
-  bool has_h_, has_c_, has_peephole_, portable_;
-  size_t product_, row_;
+  bool has_h_, has_c_, has_peephole_;
+  StepFactor<T> factor_;
+  size_t kernel_, product_, row_;
 };
 
 template <typename T>
@@ -118,8 +121,8 @@ class LstmGradKernel final : public Kernel {
         has_peephole_(IsGiven(node, 3)),
         has_cells_grad_(IsGiven(node, 11)),
         cell_clip_(static_cast<T>(node.attr<float>("cell_clip"))),
-        portable_(portable),
-        transposed_(scratch.Add(4 * walk_.units * walk_.units)),
+        factor_(portable, /*turned=*/true, 4 * walk_.units, walk_.units, 4 * walk_.units, walk_.steps),
+        transposed_(scratch.Add(factor_.elements())),
         product_(scratch.Add(walk_.batch * walk_.units)),
         rows_(scratch.Add(3 * walk_.units)) {}
 
@@ -130,9 +133,8 @@ class LstmGradKernel final : public Kernel {
     const T* output = InputOf<T>(context, 5);
     T *projection_grad = OutputOf<T>(context, 0), *previous = OutputOf<T>(context, 1);
     T *h_grad = OutputOf<T>(context, 2), *c_grad = OutputOf<T>(context, 3);
-    T *transposed = As<T>(context.scratch) + transposed_, *product = As<T>(context.scratch) + product_;
-    T* rows = As<T>(context.scratch) + rows_;
-    TransposeBlock(InputOf<T>(context, 0), 4 * units, transposed, units, 4 * units);
+    T *product = As<T>(context.scratch) + product_, *rows = As<T>(context.scratch) + rows_;
+    const T* transposed = factor_.LayOut(InputOf<T>(context, 0), As<T>(context.scratch) + transposed_);
     std::copy_n(InputOf<T>(context, 9), batch * units, h_grad);
     std::copy_n(InputOf<T>(context, 10), batch * units, c_grad);
     if (has_peephole_) std::fill_n(OutputOf<T>(context, 4), 3 * units, T{0});
@@ -151,8 +153,8 @@ class LstmGradKernel final : public Kernel {
         const T* c_before = inside ? InputOf<T>(context, 7) + row_before : has_c_ ? c0 + b * units : nullptr;
         Step(context, row, c_before, h_grad + b * units, c_grad + b * units, rows);
       }
-      StepProduct<T>(portable_, projection_grad + walk_.Row(t, 0) * 4 * units, walk_.row_stride() * 4 * units, 1,
-                     transposed, product, batch, units, 4 * units);
+      factor_.Times(projection_grad + walk_.Row(t, 0) * 4 * units, walk_.row_stride() * 4 * units, transposed, product,
+                    batch);
       for (int64_t b = 0; b < batch; ++b)
         if (lengths_.Covers(context, t, b)) std::copy_n(product + b * units, units, h_grad + b * units);
     }
@@ -221,7 +223,7 @@ class LstmGradKernel final : public Kernel {
   LstmGates<T> gates_;
   bool has_h_, has_c_, has_peephole_, has_cells_grad_;
   T cell_clip_;
-  bool portable_;
+  StepFactor<T> factor_;
   size_t transposed_, product_, rows_;
 };
 

@@ -13,19 +13,21 @@ class SimpleRnnKernel final : public Kernel {
         lengths_(node.inputs[3], 3),
         activation_(node.attr<std::string>("activation"), node.attr<float>("clip")),
         has_h_(IsGiven(node, 2)),
-        portable_(portable),
+        factor_(portable, /*turned=*/false, walk_.units, walk_.units, walk_.units, walk_.steps),
+        kernel_(scratch.Add(factor_.elements())),
         product_(scratch.Add(walk_.batch * walk_.units)) {}
 
   Status Run(const KernelContext& context) const override {
     RIVULET_RETURN_IF_ERROR(lengths_.Check(context, walk_));
     const int64_t units = walk_.units, batch = walk_.batch;
-    const T *projection = InputOf<T>(context, 0), *kernel = InputOf<T>(context, 1);
+    const T* projection = InputOf<T>(context, 0);
+    const T* kernel = factor_.LayOut(InputOf<T>(context, 1), As<T>(context.scratch) + kernel_);
     T *output = OutputOf<T>(context, 0), *h = OutputOf<T>(context, 1);
     T* product = As<T>(context.scratch) + product_;
     CopyOrZero(OptionalInput<T>(context, 2, has_h_), h, batch * units);
     for (int64_t s = 0; s < walk_.steps; ++s) {
       const int64_t t = walk_.Step(s);
-      StepProduct<T>(portable_, h, units, 1, kernel, product, batch, units, units);
+      factor_.Times(h, units, kernel, product, batch);
       for (int64_t b = 0; b < batch; ++b) {
         const int64_t row = walk_.Row(t, b) * units;
         T *out = output + row, *q = product + b * units;
@@ -46,8 +48,9 @@ class SimpleRnnKernel final : public Kernel {
   SequenceWalk walk_;
   SequenceLengths lengths_;
   Gate<T> activation_;
-  bool has_h_, portable_;
-  size_t product_;
+  bool has_h_;
+  StepFactor<T> factor_;
+  size_t kernel_, product_;
 };
 
 template <typename T>
@@ -58,8 +61,8 @@ class SimpleRnnGradKernel final : public Kernel {
         lengths_(node.inputs[2], 2),
         activation_(node.attr<std::string>("activation"), node.attr<float>("clip")),
         has_h_(IsGiven(node, 1)),
-        portable_(portable),
-        transposed_(scratch.Add(walk_.units * walk_.units)),
+        factor_(portable, /*turned=*/true, walk_.units, walk_.units, walk_.units, walk_.steps),
+        transposed_(scratch.Add(factor_.elements())),
         product_(scratch.Add(walk_.batch * walk_.units)) {}
 
   Status Run(const KernelContext& context) const override {
@@ -68,8 +71,8 @@ class SimpleRnnGradKernel final : public Kernel {
     const T *h0 = OptionalInput<T>(context, 1, has_h_), *output = InputOf<T>(context, 3);
     const T* output_grad = InputOf<T>(context, 4);
     T *grads = OutputOf<T>(context, 0), *previous = OutputOf<T>(context, 1), *h_grad = OutputOf<T>(context, 2);
-    T *transposed = As<T>(context.scratch) + transposed_, *product = As<T>(context.scratch) + product_;
-    TransposeBlock(InputOf<T>(context, 0), units, transposed, units, units);
+    T* product = As<T>(context.scratch) + product_;
+    const T* transposed = factor_.LayOut(InputOf<T>(context, 0), As<T>(context.scratch) + transposed_);
     std::copy_n(InputOf<T>(context, 5), batch * units, h_grad);
     for (int64_t s = walk_.steps - 1; s >= 0; --s) {
       const int64_t t = walk_.Step(s), before = walk_.Before(t);
@@ -88,8 +91,7 @@ class SimpleRnnGradKernel final : public Kernel {
         for (int64_t i = 0; i < units; ++i) grads[row + i] = h_grad[b * units + i] + output_grad[row + i];
         activation_.TimesDerivative(output + row, grads + row, units);
       }
-      StepProduct<T>(portable_, grads + walk_.Row(t, 0) * units, walk_.row_stride() * units, 1, transposed, product,
-                     batch, units, units);
+      factor_.Times(grads + walk_.Row(t, 0) * units, walk_.row_stride() * units, transposed, product, batch);
       for (int64_t b = 0; b < batch; ++b)
         if (lengths_.Covers(context, t, b)) std::copy_n(product + b * units, units, h_grad + b * units);
     }
@@ -100,7 +102,8 @@ class SimpleRnnGradKernel final : public Kernel {
   SequenceWalk walk_;
   SequenceLengths lengths_;
   Gate<T> activation_;
-  bool has_h_, portable_;
+  bool has_h_;
+  StepFactor<T> factor_;
   size_t transposed_, product_;
 };
 

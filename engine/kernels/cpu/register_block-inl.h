@@ -37,11 +37,12 @@ constexpr int kRows = 6;
 #endif
 
 // C[row, column] (+)= Σ over segments s and depth k of a[row·a_row + k·a_k + s·a_segment] · b[s·b_segment + k·n +
-// column], summed in order of (s, k). `n` is the length of a row of b and of C.
+// column], summed in order of (s, k). `n` is the length of a row of C, and of b where `b_row` says no other: the n of
+// the formula is b's.
 struct BlockShape {
   int64_t a_row = 0, a_k = 1, a_segment = 0;
   int64_t b_segment = 0;
-  int64_t n = 0;
+  int64_t n = 0, b_row = 0;
   int64_t depth = 0, segments = 1;
   int64_t ahead = 0;  // elements of b ahead of the current one to prefetch, 0 for none
   bool add = false;   // to what C holds
@@ -73,7 +74,7 @@ HWY_INLINE void Block(const BlockShape& s, const float* HWY_RESTRICT a, const fl
       }
     }
   }
-  const int64_t a_row = s.a_row, a_k = s.a_k, n = s.n, depth = s.depth, ahead = s.ahead;
+  const int64_t a_row = s.a_row, a_k = s.a_k, n = s.b_row > 0 ? s.b_row : s.n, depth = s.depth, ahead = s.ahead;
   for (int64_t segment = 0; segment < s.segments; ++segment) {
     const float* HWY_RESTRICT x_at = a + segment * s.a_segment;
     const float* HWY_RESTRICT row = b + segment * s.b_segment;

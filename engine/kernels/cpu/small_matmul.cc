@@ -63,6 +63,26 @@ void Panel(const float* a, int64_t a_row, int64_t a_k, const float* b, float* c,
   }
 }
 
+// In a matrix of 1,024 columns the rows lie a page apart: a block of columns would touch another page, and the same few
+// sets of the nearest cache, with each row, and no hardware fetches ahead of it. In a panel each row follows the last.
+void Packed(const float* a, int64_t a_row, int64_t a_k, const float* packed, float* c, int64_t m, int64_t n,
+            int64_t k) {
+  const int64_t width = 2 * static_cast<int64_t>(hn::Lanes(D()));
+  const int64_t share = EqualShare(m);
+  static_assert(kPackedColumns % (2 * hn::MaxLanes(D())) == 0, "a block's columns lie in one panel");
+  BlockShape s;
+  s.a_row = a_row;
+  s.a_k = a_k;
+  s.n = n;
+  s.b_row = kPackedColumns;
+  s.depth = k;
+  for (int64_t column = 0; column < n; column += width) {
+    const float* b = packed + column / kPackedColumns * kPackedColumns * k + column % kPackedColumns;
+    for (int64_t row = 0; row < m; row += share)
+      BlockFor(std::min(share, m - row))(s, a + row * a_row, b, c + row * n + column, std::min(width, n - column));
+  }
+}
+
 // Dots of R rows of A with two rows of B (or one).
 template <int R, int kPair>
 void DotRows(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, float* HWY_RESTRICT c, int64_t c_row, int64_t k,
@@ -156,12 +176,37 @@ HWY_AFTER_NAMESPACE();
 namespace rivulet {
 
 HWY_EXPORT(Panel);
+HWY_EXPORT(Packed);
 HWY_EXPORT(Dot);
 HWY_EXPORT(DenseBackward);
 
 void PanelMatMul(const float* a, int64_t a_row, int64_t a_k, const float* b, float* c, int64_t m, int64_t n,
                  int64_t k) {
   HWY_DYNAMIC_DISPATCH(Panel)(a, a_row, a_k, b, c, m, n, k, nullptr, nullptr);
+}
+
+void PackPanels(const float* b, int64_t b_row, int64_t b_column, float* packed, int64_t n, int64_t k) {
+  constexpr int64_t kTile = 16;  // a cache line of B where it is turned
+  for (int64_t column = 0; column < n; column += kPackedColumns, packed += kPackedColumns * k) {
+    const int64_t columns = std::min(kPackedColumns, n - column);
+    if (b_column == 1) {
+      for (int64_t row = 0; row < k; ++row)
+        std::copy_n(b + row * b_row + column, columns, packed + row * kPackedColumns);
+      continue;
+    }
+    for (int64_t row0 = 0; row0 < k; row0 += kTile) {
+      const int64_t row1 = std::min(k, row0 + kTile);
+      for (int64_t i = 0; i < columns; ++i) {
+        const float* from = b + (column + i) * b_column;
+        for (int64_t row = row0; row < row1; ++row) packed[row * kPackedColumns + i] = from[row * b_row];
+      }
+    }
+  }
+}
+
+void PackedMatMul(const float* a, int64_t a_row, int64_t a_k, const float* packed, float* c, int64_t m, int64_t n,
+                  int64_t k) {
+  HWY_DYNAMIC_DISPATCH(Packed)(a, a_row, a_k, packed, c, m, n, k);
 }
 
 void PanelMatMulDescent(const float* a, int64_t a_row, int64_t a_k, const float* b, float rate, const float* from,

@@ -10,6 +10,17 @@ namespace rivulet {
 // C[m,n] = op(A)·B with B[k,n] row-major and A's element (row, k) at a[row * a_row + k * a_k].
 void PanelMatMul(const float* a, int64_t a_row, int64_t a_k, const float* b, float* c, int64_t m, int64_t n, int64_t k);
 
+// A factor B[k,n] of many products, laid out so that each of them streams it: panels of columns one after the other,
+// the last filled up, in a panel row after row. B's element (row, column) is at b[row * b_row + column * b_column].
+constexpr int64_t kPackedColumns = 32;
+inline int64_t PackedElements(int64_t n, int64_t k) {
+  return (n + kPackedColumns - 1) / kPackedColumns * kPackedColumns * k;
+}
+void PackPanels(const float* b, int64_t b_row, int64_t b_column, float* packed, int64_t n, int64_t k);
+// PanelMatMul with B packed, and its bits.
+void PackedMatMul(const float* a, int64_t a_row, int64_t a_k, const float* packed, float* c, int64_t m, int64_t n,
+                  int64_t k);
+
 // variable[m,n] = from - rate · op(A)·B, with the bits of storing PanelMatMul's product first. For small k. `from` is
 // the variable itself or does not overlap it.
 void PanelMatMulDescent(const float* a, int64_t a_row, int64_t a_k, const float* b, float rate, const float* from,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <type_traits>
 
 #include "engine/kernels/cpu/small_matmul.h"
@@ -44,5 +45,54 @@ void TransposeBlock(const T* from, int64_t stride, T* to, int64_t rows, int64_t 
     }
   }
 }
+
+// B[k, n] of StepProducts that are many, laid out once for all of them.
+template <typename T>
+class StepFactor {
+ public:
+  // B's element (row, column) is at from[row * stride + column], or where `turned` at from[column * stride + row].
+  StepFactor(bool portable, bool turned, int64_t stride, int64_t n, int64_t k, int64_t products)
+      : portable_(portable),
+        turned_(turned),
+        packed_(std::is_same_v<T, float> && !portable && (turned || products >= kWorthPacking)),
+        stride_(stride),
+        n_(n),
+        k_(k) {}
+
+  // Of the memory that LayOut takes.
+  int64_t elements() const { return packed_ ? PackedElements(n_, k_) : turned_ || stride_ != n_ ? n_ * k_ : 0; }
+
+  // The factor for Times: in `memory`, or `from` itself.
+  const T* LayOut(const T* from, T* memory) const {
+    if constexpr (std::is_same_v<T, float>) {
+      if (packed_) {
+        PackPanels(from, turned_ ? 1 : stride_, turned_ ? stride_ : 1, memory, n_, k_);
+        return memory;
+      }
+    }
+    if (turned_) {
+      TransposeBlock(from, stride_, memory, n_, k_);
+    } else if (stride_ == n_) {
+      return from;
+    } else {
+      for (int64_t row = 0; row < k_; ++row) std::copy_n(from + row * stride_, n_, memory + row * n_);
+    }
+    return memory;
+  }
+
+  // C[m, n] = A·B with the bits of StepProduct; A's element (row, k) is at a[row * a_row + k].
+  void Times(const T* a, int64_t a_row, const T* factor, T* c, int64_t m) const {
+    if constexpr (std::is_same_v<T, float>) {
+      if (packed_) return PackedMatMul(a, a_row, 1, factor, c, m, n_, k_);
+    }
+    StepProduct<T>(portable_, a, a_row, 1, factor, c, m, n_, k_);
+  }
+
+ private:
+  static constexpr int64_t kWorthPacking = 8;  // products: their gain is about an eighth of the copy each
+
+  bool portable_, turned_, packed_;
+  int64_t stride_, n_, k_;
+};
 
 }  // namespace rivulet

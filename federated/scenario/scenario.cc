@@ -155,7 +155,9 @@ Status ReadPiece(const PieceSection& section, Options& all, const Given& given, 
   static const SettingTable kNothing;
   const SettingTable* table = &kNothing;
   if (!piece.empty() || !section.or_none) {
-    RIVULET_ASSIGN_OR_RETURN(table, FindSettingTable(section.name, piece));
+    const auto found = FindSettingTable(section.name, piece);
+    if (!found.ok()) return InvalidArgument("{}: {}", Cite(scenario, given, name_key), Message(found.status()));
+    table = *found;
   }
   const auto name_given = given.find(name_key);
   const bool chosen_anew = name_given != given.end() && name_given->second.is_override;

@@ -239,8 +239,10 @@ TEST_F(AttackedRunsTest, Scenario_KeepsAttackAndItsOptions) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("attack.deviation in s.toml:6:13 belongs to")));
   EXPECT_THAT(refused("colluder = 1\n"),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("Did you mean 'attack.colluders'?")));
-  EXPECT_THAT(Scenario::Parse(text, "s.toml", "/", {{"attack.name", "sign_flop"}}).status(),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("Did you mean 'sign_flip'?")));
+  EXPECT_THAT(
+      Scenario::Parse(text, "s.toml", "/", {{"attack.name", "sign_flop"}}).status(),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               "attack.name = \"sign_flop\" (--set): there is no attack 'sign_flop'. Did you mean 'sign_flip'?"));
   EXPECT_THAT(
       Scenario::Parse("model.preset = \"mlp\"\n[data]\npartition = { clients = 10 }\n[attack]\nfraction = 0.1\n",
                       "s.toml", "/")

@@ -8,11 +8,15 @@
 #include <sstream>
 
 #include "engine/optimizers/settings/optimizer_settings.h"
+#include "federated/settings/setting_tables.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_folder.h"
 
 namespace rivulet {
 namespace {
+
+// Attacks are of simulations, which this program does not link.
+const SettingTableRegistration kSignFlip({"attack", "sign_flip", {}});
 
 using Overrides = std::vector<std::pair<std::string, std::string>>;
 using ::rivulet::testing::StatusIs;
@@ -75,7 +79,7 @@ TEST(Scenario, NamesThatDoNotShow_AreRefused) {
 }
 
 TEST(Scenario, Suggestions_AreOfWhatIsMeant) {
-  EXPECT_EQ(ErrorOf(kMinimal, {{"attack.epsilon", "1"}}), "unknown key 'attack.epsilon' in --set.");
+  EXPECT_EQ(ErrorOf(kMinimal, {{"weather.epsilon", "1"}}), "unknown key 'weather.epsilon' in --set.");
   EXPECT_THAT(ErrorOf(kMinimal, {{"client.lr", "1"}}), HasSubstr("Did you mean 'client.optimizer.learning_rate'?"));
   EXPECT_THAT(ErrorOf(kMinimal, {{"server.epochs", "1"}}), HasSubstr("Did you mean 'client.epochs'?"));
 }
@@ -319,6 +323,8 @@ std::vector<Effect> Effects() {
        "3",
        [](auto& s) { return s.evaluation.fine_tune_epochs == 3; },
        {{"evaluation.federated_every", "1"}}},
+      {"attack.name", "sign_flip", [](auto& s) { return s.attack.name == "sign_flip"; }},
+      {"attack.fraction", "0.25", [](auto& s) { return s.attack.fraction == 0.25; }, {{"attack.name", "sign_flip"}}},
   };
 }
 

@@ -9,6 +9,7 @@
 #include "cli/run/options.h"
 #include "cli/run/prepare_data.h"
 #include "cli/run/progress.h"
+#include "cli/run/replay_here.h"
 #include "cli/run/result.h"
 #include "cli/run/summary_log.h"
 #include "cli/run/watching.h"
@@ -20,7 +21,6 @@
 #include "federated/transport/grpc_server.h"
 #include "setup/model.h"
 #include "setup/run_setup.h"
-#include "simulations/replay.h"
 #include "simulations/simulator.h"
 
 namespace rivulet {
@@ -75,10 +75,7 @@ Status ReplayRun(const SimulateOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Watching> watching,
                            Watching::Start(options.trace, "replay " + options.replay));
   replay.instruments = watching->instruments();
-  replay.on_version = [](int64_t version, int64_t versions) {
-    fmt::print(stderr, "version {} of {} comes out as recorded\n", version, versions);
-  };
-  const StatusOr<ReplayResult> result = Replay(replay);
+  const StatusOr<ReplayResult> result = ReplayHere(std::move(replay));
   const Status traced = watching->Finish();
   RIVULET_RETURN_IF_ERROR(result.status());
   if (options.json) {
@@ -149,7 +146,7 @@ Status SimulateWithSites(const SimulateOptions& options) {
   coordinating.names_states = true;
   coordinating.tracer = watching->instruments().tracer;
   progress.Observe(coordinating.observer);
-  SummaryLog log;
+  SummaryLog log([&progress](const std::string& sentence) { progress.Note(sentence); });
   if (!options.logdir.empty()) log.Observe(coordinating.observer);
   pages->Observe(coordinating.observer);
   RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<Coordinator> coordinator, Coordinator::Create(std::move(coordinating)));
@@ -159,7 +156,7 @@ Status SimulateWithSites(const SimulateOptions& options) {
     progress.Note(fmt::format("run {} had finished; nothing to do", run_id));
     return PrintResult(options.run.db, run_id, options.json);
   }
-  if (!options.logdir.empty()) RIVULET_RETURN_IF_ERROR(log.Begin(options.logdir, run_id));
+  if (!options.logdir.empty()) RIVULET_RETURN_IF_ERROR(log.Begin(options.logdir, options.run.db, run_id));
   Attendance attendance(*coordinator);
   RIVULET_ASSIGN_OR_RETURN(
       std::unique_ptr<GrpcServer> server,
@@ -177,6 +174,7 @@ Status SimulateWithSites(const SimulateOptions& options) {
   server.reset();
   pages->End(status, options.run.db);
   coordinator.reset();  // closes the history, which is read next
+  log.End(options.run.db, run_id);
   const Status traced = watching->Finish();
   if (interrupted) return InterruptedError("simulate", options.run, MoreArguments(options), run_id);
   RIVULET_RETURN_IF_ERROR(status);
@@ -211,7 +209,7 @@ Status Simulate(const SimulateOptions& options) {
                                        .workers = static_cast<int>(options.workers.value_or(0))};
   simulation_options.instruments = watching->instruments();
   progress.Observe(simulation_options.observer);
-  SummaryLog log;
+  SummaryLog log([&progress](const std::string& sentence) { progress.Note(sentence); });
   if (!options.logdir.empty()) log.Observe(simulation_options.observer);
   pages->Observe(simulation_options.observer);
   simulation_options.scenario = scenario;
@@ -219,7 +217,7 @@ Status Simulate(const SimulateOptions& options) {
   if (!created.ok()) return BlameModel(scenario, created.status());
   std::unique_ptr<Simulation> simulation = *std::move(created);
   const std::string run_id = simulation->run_id();
-  if (!options.logdir.empty()) RIVULET_RETURN_IF_ERROR(log.Begin(options.logdir, run_id));
+  if (!options.logdir.empty()) RIVULET_RETURN_IF_ERROR(log.Begin(options.logdir, options.run.db, run_id));
   RIVULET_RETURN_IF_ERROR(ShowPages(*pages, options, run_id, progress));
   interrupt.Call([&] { simulation->Stop(); });
   const StatusOr<SimulationResult> result = simulation->Run();
@@ -227,6 +225,7 @@ Status Simulate(const SimulateOptions& options) {
   progress.Finish();
   pages->End(result.status(), options.run.db);
   simulation.reset();  // closes the history, which is read next
+  log.End(options.run.db, run_id);
   const Status traced = watching->Finish();
   if (absl::IsCancelled(result.status()) && interrupt.happened()) {
     return InterruptedError("simulate", options.run, MoreArguments(options), run_id);

@@ -1,6 +1,7 @@
 // A run for TensorBoard while it goes on: `--logdir DIR`.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -10,19 +11,27 @@
 
 namespace rivulet {
 
-// Each round's numbers in DIR/RUN_ID as soon as it has closed, under the names of `runs export --tensorboard`, which
-// adds how clients are spread. A run that is resumed goes on in a file of its own beside the first. Thread-safe. A
-// folder that takes no more is told once and ends the log, not the run.
+// Each round's numbers in DIR/RUN_ID as soon as it has closed, under the tags of `runs export --tensorboard`
+// (cli/runs/tensorboard.h); with its start the graph and the hyperparameters, with its end what its models say. How its
+// clients are spread is in the history alone. A run that is resumed goes on in a file of its own beside the first.
+// Thread-safe. A folder that takes no more is told once and ends the log, not the run.
 class SummaryLog {
  public:
+  // `tell` hears that the log ended early, on any thread.
+  explicit SummaryLog(std::function<void(const std::string& sentence)> tell) : tell_(std::move(tell)) {}
+
   // Adds to what `observer` does already; must outlive the coordinator.
   void Observe(CoordinatorObserver& observer);
-  // Before the first round. Errors are the file system's.
-  Status Begin(const std::string& logdir, const std::string& run_id);
+  // Before the first round, once the run's rows are in the history at `db`. Errors are the file system's.
+  Status Begin(const std::string& logdir, const std::string& db, const std::string& run_id);
+  // Once the run's last rows are there. Does nothing without Begin.
+  void End(const std::string& db, const std::string& run_id);
 
  private:
   void Add(SummaryEvent event);
+  Status AddEnd(const std::string& db, const std::string& run_id);
 
+  const std::function<void(const std::string&)> tell_;
   Mutex mutex_;
   std::unique_ptr<SummaryWriter> writer_ GUARDED_BY(mutex_);  // null: nothing is logged
 };

@@ -1,9 +1,14 @@
 // rivulet runs export: all rows of a run as files for other tools.
 #include <algorithm>
 #include <map>
+#include <utility>
 
-#include "cli/quantities.h"
+#include "cli/long_work.h"
 #include "cli/runs/commands.h"
+#include "cli/runs/run_status.h"
+#include "cli/runs/tensorboard.h"
+#include "cli/terminal.h"
+#include "coordinator/history/questions.h"
 #include "engine/base/file_system.h"
 #include "engine/data/event_file.h"
 #include "engine/io/atomic_file.h"
@@ -46,8 +51,8 @@ std::string CsvField(const SqlShown& value) {
 
 std::string CsvLine(const std::vector<std::string>& fields) { return fmt::format("{}\n", fmt::join(fields, ",")); }
 
-// Calls `part` with answers that follow each other and have the same columns; at least once.
-Status ForEachPart(History& history, const ExportedView& view, const std::string& run_id,
+// Calls `part` with answers that follow each other and have the same columns; at least once. `tell` hears rounds.
+Status ForEachPart(History& history, const ExportedView& view, const std::string& run_id, const DataProgress& tell,
                    const std::function<Status(const SqlAnswer&)>& part) {
   const std::string select = fmt::format("SELECT * FROM {} WHERE run_id = ?", view.name);
   if (!view.by_rounds) {
@@ -61,6 +66,7 @@ Status ForEachPart(History& history, const ExportedView& view, const std::string
   for (int64_t round = 0; rounds != nullptr && round <= *rounds; ++round) {
     RIVULET_ASSIGN_OR_RETURN(const SqlAnswer answer, history.Ask(select + " AND round = ?", {run_id, round}));
     RIVULET_RETURN_IF_ERROR(part(answer));
+    RIVULET_RETURN_IF_ERROR(tell(round, *rounds));
   }
   return absl::OkStatus();
 }
@@ -72,7 +78,8 @@ Status ExportCsv(History& history, const std::string& run_id, const std::string&
   for (const ExportedView& view : kExportedViews) {
     RIVULET_ASSIGN_OR_RETURN(auto file, AtomicFile::Create(fs, JoinPath(folder, fmt::format("{}.csv", view.name))));
     bool titled = false;
-    RIVULET_RETURN_IF_ERROR(ForEachPart(history, view, run_id, [&](const SqlAnswer& answer) -> Status {
+    LongWork work(fmt::format("writing {}", view.name));
+    RIVULET_RETURN_IF_ERROR(ForEachPart(history, view, run_id, work.progress(), [&](const SqlAnswer& answer) -> Status {
       std::string text = titled ? "" : CsvLine(answer.columns);
       titled = true;
       for (const auto& row : answer.rows) {
@@ -96,7 +103,8 @@ Status ExportJson(History& history, const std::string& run_id, const std::string
     RIVULET_RETURN_IF_ERROR(file->Append(fmt::format("{}\"{}\": [", first_view ? "{" : ",\n", view.name)));
     first_view = false;
     bool first_row = true;
-    RIVULET_RETURN_IF_ERROR(ForEachPart(history, view, run_id, [&](const SqlAnswer& answer) -> Status {
+    LongWork work(fmt::format("writing {}", view.name));
+    RIVULET_RETURN_IF_ERROR(ForEachPart(history, view, run_id, work.progress(), [&](const SqlAnswer& answer) -> Status {
       std::string text;
       for (const auto& row : answer.rows) {
         Fields fields;
@@ -112,45 +120,83 @@ Status ExportJson(History& history, const std::string& run_id, const std::string
   return file->Commit();
 }
 
-// A step a round: what was measured, and how the clients of its cohort are spread. TensorBoard takes a folder for a
-// run.
-Status ExportTensorBoard(History& history, const std::string& run_id, const std::string& folder) {
-  std::map<int64_t, SummaryEvent> events;
-  RIVULET_ASSIGN_OR_RETURN(const auto rounds, history.Rounds(run_id));
-  for (const RoundRow& round : rounds) {
-    if (round.status != "committed") continue;
-    SummaryEvent& event = events[round.round];
-    event.step = round.round;
-    const StatusOr<int64_t> at = UnixMs(round.finished_at);
-    event.wall_time = at.ok() ? static_cast<double>(*at) / 1000 : 0;
-    event.scalars = {{"round/train_seconds", round.train_seconds},
-                     {"round/aggregate_seconds", round.aggregate_seconds},
-                     {"round/folded", static_cast<double>(round.folded)},
-                     {"round/lost", static_cast<double>(round.refused + round.dropped + round.failed)}};
-    RIVULET_ASSIGN_OR_RETURN(const auto tasks, history.ClientRounds(run_id, round.round));
-    std::vector<double> losses, norms, seconds;
-    for (const ClientRoundRow& task : tasks) {
-      if (task.kind != "train" || task.attempt != round.attempt) continue;
-      if (task.train_loss) losses.push_back(*task.train_loss);
-      if (task.update_norm) norms.push_back(*task.update_norm);
-      if (task.train_seconds) seconds.push_back(*task.train_seconds);
-    }
-    event.histograms = {{"clients/train_loss", std::move(losses)},
-                        {"clients/update_norm", std::move(norms)},
-                        {"clients/train_seconds", std::move(seconds)}};
+double SecondsOfText(const std::string& iso8601) {
+  const StatusOr<int64_t> at = UnixMs(iso8601);
+  return at.ok() ? static_cast<double>(*at) / 1000 : 0;
+}
+
+// Adds how the clients of a round are spread: those that trained for it, and those that measured it.
+Status AddClients(History& history, const RoundRow& round, const std::vector<std::string>& metrics,
+                  SummaryEvent& event) {
+  RIVULET_ASSIGN_OR_RETURN(const auto tasks, history.ClientRounds(round.run_id, round.round));
+  std::vector<double> losses, norms, seconds, staleness;
+  for (const ClientRoundRow& task : tasks) {
+    if (task.kind != "train" || task.attempt != round.attempt) continue;
+    if (task.train_loss) losses.push_back(*task.train_loss);
+    if (task.update_norm) norms.push_back(*task.update_norm);
+    if (task.train_seconds) seconds.push_back(*task.train_seconds);
+    if (task.staleness) staleness.push_back(static_cast<double>(*task.staleness));
   }
+  event.histograms = {{"clients/train_loss", std::move(losses)},
+                      {"clients/update_norm", std::move(norms)},
+                      {"clients/train_seconds", std::move(seconds)},
+                      {"clients/staleness", std::move(staleness)}};
+  for (const std::string& name : metrics) {
+    RIVULET_ASSIGN_OR_RETURN(std::vector<double> values, ClientMetric(history, round.run_id, name, round.round));
+    event.histograms.emplace_back("clients/" + name, std::move(values));
+  }
+  return absl::OkStatus();
+}
+
+// A step a round, and one before the first of what the run was told. TensorBoard takes a folder for a run.
+Status ExportTensorBoard(History& history, const RunRow& run, const std::string& folder) {
+  constexpr size_t kPictures = 12;
+  std::map<int64_t, const RoundRow*> rounds;
+  RIVULET_ASSIGN_OR_RETURN(const auto attempts, history.Rounds(run.run_id));
+  for (const RoundRow& round : attempts)
+    if (round.status == "committed") rounds[round.round] = &round;
+  std::map<int64_t, std::vector<std::pair<std::string, double>>> measured;
   for (const char* scope : {"central", "federated"}) {
-    RIVULET_ASSIGN_OR_RETURN(const auto metrics, history.Metrics(run_id, scope));
-    for (const MetricRow& metric : metrics) {
-      const auto event = events.find(metric.round);
-      if (metric.value && event != events.end()) event->second.scalars.emplace_back(metric.name, *metric.value);
-    }
+    RIVULET_ASSIGN_OR_RETURN(const auto metrics, history.Metrics(run.run_id, scope));
+    for (const MetricRow& metric : metrics)
+      if (metric.value && metric.name != "train/loss") measured[metric.round].emplace_back(metric.name, *metric.value);
   }
-  std::vector<SummaryEvent> steps;
-  for (auto& [round, event] : events) steps.push_back(std::move(event));
+  RIVULET_ASSIGN_OR_RETURN(const auto client_metrics, ClientMetricNames(history, run.run_id));
+  RIVULET_ASSIGN_OR_RETURN(const auto models, ModelSummaries::Open(history, run, kPictures));
+  if (!models->why_no_pictures().empty())
+    PrintNote(fmt::format("no confusion matrices are drawn: {}", models->why_no_pictures()), Note::kProgress);
+  SummaryEvent start{.wall_time = SecondsOfText(run.started_at), .scalars = {}};
+  RIVULET_ASSIGN_OR_RETURN(start.hyperparameters, HyperParametersOf(history, run.run_id));
+  start.graph_def = models->graph_def();
+  // Round 0, where its model is kept, is part of the first step.
+  RIVULET_RETURN_IF_ERROR(models->AddTo(start));
+  LongWork work("writing rounds");
+  const DataProgress tell = work.progress();
+  auto round = rounds.begin();
+  bool started = false, ended = false;
+  int64_t done = 0;
+  const auto next = [&]() -> StatusOr<std::optional<SummaryEvent>> {
+    if (!std::exchange(started, true)) return std::move(start);
+    if (round == rounds.end()) {
+      if (std::exchange(ended, true)) return std::nullopt;
+      SummaryEvent end{.step = rounds.empty() ? 0 : rounds.rbegin()->first,
+                       .wall_time = SecondsOfText(run.finished_at),
+                       .scalars = {}};
+      end.end = SummaryEndOf(StatusNow(history.real_path(), run.run_id, run.status));
+      return end;
+    }
+    RIVULET_RETURN_IF_ERROR(tell(++done, static_cast<int64_t>(rounds.size())));
+    SummaryEvent event = SummaryOf(*round->second);
+    event.wall_time = SecondsOfText(round->second->finished_at);
+    for (auto& scalar : measured[event.step]) event.scalars.push_back(std::move(scalar));
+    RIVULET_RETURN_IF_ERROR(AddClients(history, *round->second, client_metrics, event));
+    RIVULET_RETURN_IF_ERROR(models->AddTo(event));
+    ++round;
+    return event;
+  };
   RIVULET_ASSIGN_OR_RETURN(const std::string path,
-                           WriteSummaryEvents(FileSystem::Default(), JoinPath(folder, run_id), steps));
-  fmt::print("run {}: {} rounds in {}; open with tensorboard --logdir {}\n", run_id, steps.size(), path, folder);
+                           WriteSummaryEvents(FileSystem::Default(), JoinPath(folder, run.run_id), next));
+  fmt::print("run {}: {} rounds in {}; open with tensorboard --logdir {}\n", run.run_id, rounds.size(), path, folder);
   return absl::OkStatus();
 }
 
@@ -168,7 +214,7 @@ Status ExportRun(const ExportRunOptions& options) {
     RIVULET_RETURN_IF_ERROR(ExportJson(*history, run.run_id, options.json_file));
     fmt::print("run {}: {}\n", run.run_id, options.json_file);
   }
-  if (!options.tensorboard.empty()) return ExportTensorBoard(*history, run.run_id, options.tensorboard);
+  if (!options.tensorboard.empty()) return ExportTensorBoard(*history, run, options.tensorboard);
   return absl::OkStatus();
 }
 
@@ -186,7 +232,8 @@ Command RunsExportCommand() {
       .Option("--csv", "DIR", &options->csv, "a file a table, such as DIR/rounds.csv; the folder is made")
       .Option("--json", "FILE", &options->json_file, "one JSON object with an array a table")
       .Option("--tensorboard", "DIR", &options->tensorboard,
-              "DIR/RUN_ID with events of each round: metrics, and histograms over its clients");
+              "DIR/RUN_ID with events of each round: metrics, histograms over its clients and of weights, confusion "
+              "matrices; with the graph and the hyperparameters");
   AddHistoryOptions(command, &options->history, false);
   command.run = [options] { return ExportRun(*options); };
   return command;

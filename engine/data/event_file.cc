@@ -7,6 +7,7 @@
 #include "engine/data/tfrecord.h"
 #include "engine/io/new_folder.h"
 #include "proto/graph/event.pb.h"
+#include "proto/graph/hparams.pb.h"
 
 namespace rivulet {
 namespace {
@@ -48,12 +49,40 @@ std::string FirstRecord(double wall_time) {
   return event.SerializeAsString();
 }
 
-std::string RecordOf(const SummaryEvent& step) {
-  proto::Event event;
-  event.set_wall_time(step.wall_time);
-  event.set_step(step.step);
+// A value without a value of its own, for a page of TensorBoard that reads `data`. TensorBoard asks for a tensor in it.
+void AddPluginValue(proto::Summary& summary, const char* tag, const proto::HParamsPluginData& data) {
+  proto::Summary::Value& written = *summary.add_value();
+  written.set_tag(tag);
+  written.mutable_metadata()->mutable_plugin_data()->set_plugin_name("hparams");
+  written.mutable_metadata()->mutable_plugin_data()->set_content(data.SerializeAsString());
+  written.mutable_tensor()->set_dtype(proto::DT_FLOAT);
+  written.mutable_tensor()->mutable_tensor_shape()->add_dim();
+}
+
+void AddSession(const SummaryEvent& step, proto::Summary& summary) {
+  if (!step.hyperparameters.empty()) {
+    proto::HParamsPluginData data;
+    data.mutable_session_start_info()->set_start_time_secs(step.wall_time);
+    for (const auto& [key, value] : step.hyperparameters) {
+      proto::HParamsSessionStart::Entry& entry = *data.mutable_session_start_info()->add_hparams();
+      entry.set_key(key);
+      if (const auto* truth = std::get_if<bool>(&value)) entry.mutable_value()->set_bool_value(*truth);
+      if (const auto* number = std::get_if<double>(&value)) entry.mutable_value()->set_number_value(*number);
+      if (const auto* text = std::get_if<std::string>(&value)) entry.mutable_value()->set_string_value(*text);
+    }
+    AddPluginValue(summary, "_hparams_/session_start_info", data);
+  }
+  if (step.end) {
+    proto::HParamsPluginData data;
+    data.mutable_session_end_info()->set_status(static_cast<int32_t>(*step.end));
+    data.mutable_session_end_info()->set_end_time_secs(step.wall_time);
+    AddPluginValue(summary, "_hparams_/session_end_info", data);
+  }
+}
+
+void AddValues(const SummaryEvent& step, proto::Summary& summary) {
   for (const auto& [tag, value] : step.scalars) {
-    proto::Summary::Value& written = *event.mutable_summary()->add_value();
+    proto::Summary::Value& written = *summary.add_value();
     written.set_tag(tag);
     written.set_simple_value(static_cast<float>(value));
   }
@@ -61,11 +90,34 @@ std::string RecordOf(const SummaryEvent& step) {
     std::vector<double> finite;
     std::ranges::copy_if(values, std::back_inserter(finite), [](double value) { return std::isfinite(value); });
     if (finite.empty()) continue;
-    proto::Summary::Value& written = *event.mutable_summary()->add_value();
+    proto::Summary::Value& written = *summary.add_value();
     written.set_tag(tag);
     FillHistogram(finite, *written.mutable_histo());
   }
-  return event.SerializeAsString();
+  for (const SummaryImage& image : step.images) {
+    proto::Summary::Value& written = *summary.add_value();
+    written.set_tag(image.tag);
+    written.mutable_image()->set_width(static_cast<int32_t>(image.width));
+    written.mutable_image()->set_height(static_cast<int32_t>(image.height));
+    written.mutable_image()->set_colorspace(3);
+    written.mutable_image()->set_encoded_image_string(image.png);
+  }
+}
+
+// One of its graph where it has one, and one of all else; none of a step that says nothing.
+std::vector<std::string> RecordsOf(const SummaryEvent& step) {
+  std::vector<std::string> records;
+  proto::Event event;
+  event.set_wall_time(step.wall_time);
+  event.set_step(step.step);
+  if (!step.graph_def.empty()) {
+    event.set_graph_def(step.graph_def);
+    records.push_back(event.SerializeAsString());
+  }
+  AddSession(step, *event.mutable_summary());
+  AddValues(step, *event.mutable_summary());
+  if (event.summary().value_size() > 0) records.push_back(event.SerializeAsString());
+  return records;
 }
 
 struct EventFile {
@@ -124,16 +176,19 @@ StatusOr<std::unique_ptr<SummaryWriter>> SummaryWriter::Create(FileSystem& fs, c
 }
 
 Status SummaryWriter::Add(const SummaryEvent& event) {
-  std::string record;
-  AppendRecordFrame(RecordOf(event), record);
-  return file_->Append(record);
+  std::string framed;
+  for (const std::string& record : RecordsOf(event)) AppendRecordFrame(record, framed);
+  return file_->Append(framed);
 }
 
-StatusOr<std::string> WriteSummaryEvents(FileSystem& fs, const std::string& folder,
-                                         std::span<const SummaryEvent> events) {
-  RIVULET_ASSIGN_OR_RETURN(const auto file, CreateEventFile(fs, folder, events.empty() ? 0 : events.front().wall_time));
+StatusOr<std::string> WriteSummaryEvents(FileSystem& fs, const std::string& folder, const NextSummary& next) {
+  RIVULET_ASSIGN_OR_RETURN(std::optional<SummaryEvent> step, next());
+  RIVULET_ASSIGN_OR_RETURN(const auto file, CreateEventFile(fs, folder, step ? step->wall_time : 0));
   const auto& [made, path, writer] = file;
-  for (const SummaryEvent& step : events) RIVULET_RETURN_IF_ERROR(writer->Append(RecordOf(step)));
+  while (step) {
+    for (const std::string& record : RecordsOf(*step)) RIVULET_RETURN_IF_ERROR(writer->Append(record));
+    RIVULET_ASSIGN_OR_RETURN(step, next());
+  }
   RIVULET_RETURN_IF_ERROR(writer->Finish());
   RIVULET_RETURN_IF_ERROR(writer->Publish());
   return path;

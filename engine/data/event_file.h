@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "engine/base/file_system.h"
@@ -29,12 +32,27 @@ struct StepMetadata {
 StatusOr<std::string> WriteProfileEvents(FileSystem& fs, const std::string& folder, std::string_view graph_def,
                                          std::span<const StepMetadata> steps, double wall_time);
 
-// What is plotted of one step: numbers, and how many values are spread, under tags such as "test/accuracy".
+// What a run was told, for TensorBoard's HParams page, which sets it beside all of the run's scalars.
+using HyperParameter = std::variant<bool, double, std::string>;
+enum class SummaryEnd : uint8_t { kSuccess = 1, kFailure = 2, kRunning = 3 };  // as that page has them
+
+struct SummaryImage {
+  std::string tag;
+  int64_t width = 0, height = 0;  // pixels
+  std::string png;                // the bytes of its file
+};
+
+// What is shown of one step: numbers, how values are spread, and pictures, under tags such as "test/accuracy". Of a run
+// as a whole, in any of its steps: its graph, what it was told, how it ended.
 struct SummaryEvent {
   int64_t step = 0;
   double wall_time = 0;
   std::vector<std::pair<std::string, double>> scalars;
-  std::vector<std::pair<std::string, std::vector<double>>> histograms;  // values that are not finite are left out
+  std::vector<std::pair<std::string, std::vector<double>>> histograms = {};  // what is not finite is left out
+  std::vector<SummaryImage> images = {};
+  std::string graph_def = {};                                                // serialised; "": none
+  std::vector<std::pair<std::string, HyperParameter>> hyperparameters = {};  // empty: none are told
+  std::optional<SummaryEnd> end = {};
 };
 // A file of such steps while they happen: under its own name from the start, and each step in it when Add returns, so
 // that whoever reads it meanwhile sees whole records. Files that are there stay: a second one of the same second is
@@ -49,8 +67,9 @@ class SummaryWriter {
 
   const std::unique_ptr<WritableFile> file_;
 };
-// A file of such steps, named as the others. TensorBoard takes scalars as floats.
-StatusOr<std::string> WriteSummaryEvents(FileSystem& fs, const std::string& folder,
-                                         std::span<const SummaryEvent> events);
+// A file of such steps, named as the others: those that `next` gives, one after another, until it gives none.
+// TensorBoard takes scalars as floats. The first error of `next` is returned, and nothing is left.
+using NextSummary = std::function<StatusOr<std::optional<SummaryEvent>>()>;
+StatusOr<std::string> WriteSummaryEvents(FileSystem& fs, const std::string& folder, const NextSummary& next);
 
 }  // namespace rivulet

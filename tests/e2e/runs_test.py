@@ -311,36 +311,73 @@ class Export(RunsTest):
         for file in files:
             self.assertIn(b"test/accuracy", file.read_bytes(), file)
 
-    def test_tensorboard_reads_what_was_measured(self):
+    def tensorboard(self, script, *arguments):
+        """What a Python that has TensorBoard prints last, as JSON; skipped by name without one."""
         python = next((python for python in (os.environ.get("RIVULET_PEER_PYTHON"), sys.executable) if python and
                        subprocess.run([python, "-c", "import tensorboard"], capture_output=True).returncode == 0), None)
-        self.simulate()
-        self.runs("export", "latest", "--tensorboard", self.path("events"))
-        folder = self.folder / "events" / self.ids()[0]
-        self.assertEqual(len(list(folder.glob("events.out.tfevents.*"))), 1)
         if python is None:
             self.skipTest("no Python with the package tensorboard; RIVULET_PEER_PYTHON may name one")
-        script = """
-import json, sys
-from tensorboard.backend.event_processing import event_accumulator
-events = event_accumulator.EventAccumulator(sys.argv[1])
-events.Reload()
-histogram = events.Histograms("clients/train_loss")[-1].histogram_value
-print(json.dumps([[(e.step, e.value) for e in events.Scalars("test/accuracy")], events.Tags()["histograms"],
-                  histogram.num, sum(histogram.bucket), histogram.min, histogram.max]))
-"""
-        done = subprocess.run([python, "-c", script, str(folder)], capture_output=True, text=True, timeout=300)
+        done = subprocess.run([python, "-c", script, *map(str, arguments)], capture_output=True, text=True, timeout=300)
         self.assertEqual(done.returncode, 0, done.stderr)
-        accuracy, tags, number, counted, least, greatest = json.loads(done.stdout.splitlines()[-1])
-        rows = self.query("SELECT round, test_accuracy FROM round_summary ORDER BY round")
-        self.assertEqual([step for step, _ in accuracy], [step for step, _ in rows])
-        for (_, read), (_, stored) in zip(accuracy, rows):
-            self.assertAlmostEqual(read, stored, places=6)
-        self.assertEqual(sorted(tags), ["clients/train_loss", "clients/train_seconds", "clients/update_norm"])
+        return json.loads(done.stdout.splitlines()[-1])
+
+    def test_tensorboard_reads_what_was_measured(self):
+        self.simulate("--set", "run.keep_models=all", "--logdir", self.path("log"))
+        self.runs("export", "latest", "--tensorboard", self.path("events"))
+        folder, live = (self.folder / name / self.ids()[0] for name in ("events", "log"))
+        self.assertEqual(len(list(folder.glob("events.out.tfevents.*"))), 1)
+        told = self.tensorboard("""
+import json, sys
+from tensorboard.backend.event_processing import event_accumulator as reader
+from tensorboard.plugins.hparams import plugin_data_pb2
+def read(folder):
+    events = reader.EventAccumulator(folder, size_guidance={reader.IMAGES: 0, reader.HISTOGRAMS: 0})
+    events.Reload()
+    def session(tag):
+        content = events.SummaryMetadata(tag).plugin_data.content
+        return plugin_data_pb2.HParamsPluginData.FromString(content)
+    start, end = session("_hparams_/session_start_info").session_start_info, session("_hparams_/session_end_info").session_end_info
+    spread = {tag: [(e.step, e.histogram_value.num, sum(e.histogram_value.bucket), e.histogram_value.min, e.histogram_value.max)
+                    for e in events.Histograms(tag)] for tag in events.Tags()["histograms"]}
+    return {"scalars": {tag: [(e.step, e.value) for e in events.Scalars(tag)] for tag in events.Tags()["scalars"]},
+            "spread": spread, "nodes": len(events.Graph().node), "end": end.status,
+            "pictures": [(e.step, e.width, e.height, e.encoded_image_string[:8].hex()) for e in events.Images("confusion")]
+                        if "confusion" in events.Tags()["images"] else [],
+            "told": {key: (value.number_value, value.string_value, value.bool_value) for key, value in start.hparams.items()}}
+print(json.dumps([read(folder) for folder in sys.argv[1:]]))
+""", folder, live)
+        rows = self.query("SELECT round, test_accuracy, train_loss, folded, selected - folded FROM round_summary ORDER BY round")
+        for read in told:  # exported, and written as the run went on: the same under the same tags
+            for tag, column in (("test/accuracy", 1), ("train/loss", 2), ("round/folded", 3), ("round/lost", 4)):
+                self.assertEqual([step for step, _ in read["scalars"][tag]], [row[0] for row in rows], tag)
+                for (_, value), row in zip(read["scalars"][tag], rows):
+                    self.assertAlmostEqual(value, row[column], places=5)
+            self.assertEqual(read["end"], 1)
+            self.assertGreater(read["nodes"], 5)
+            self.assertEqual(read["told"]["client.optimizer.kind"], [0, "sgd", False])
+            self.assertAlmostEqual(read["told"]["client.optimizer.learning_rate"][0],
+                                   self.query("SELECT CAST(value AS REAL) FROM run_keys WHERE key = 'client.optimizer.learning_rate'")[0][0])
+            weights = [tag for tag in read["spread"] if tag.startswith("weights/")]
+            self.assertEqual({tag.replace("weights/", "updates/") for tag in weights},
+                             {tag for tag in read["spread"] if tag.startswith("updates/")})
+            self.assertEqual([step for step, *_ in read["spread"][weights[0]]], [0, 1, 2, 3, 4])
+            self.assertEqual([step for step, *_ in read["spread"][weights[0].replace("weights", "updates")]], [1, 2, 3, 4])
+        self.assertEqual(told[0]["scalars"].keys(), told[1]["scalars"].keys())
+        exported, logged = told
         losses = [loss for loss, in self.query("SELECT train_loss FROM client_rounds WHERE round = 4")]
-        self.assertEqual((number, counted), (len(losses), len(losses)))
+        step, number, counted, least, greatest = exported["spread"]["clients/train_loss"][-1]
+        self.assertEqual((step, number, counted), (4, len(losses), len(losses)))
         self.assertAlmostEqual(least, min(losses))
         self.assertAlmostEqual(greatest, max(losses))
+        try:
+            self.run_rivulet("model", "evaluate", "latest", "--db", self.path("runs.sqlite"), "--confusion", self.path("x.png"), code=0)
+        except AssertionError:
+            return  # built without libpng
+        self.assertEqual([step for step, *_ in exported["pictures"]], [0, 1, 2, 3, 4])
+        self.assertEqual([step for step, *_ in logged["pictures"]], [4])
+        for step, width, height, head in exported["pictures"]:
+            self.assertEqual(head, "89504e470d0a1a0a")
+            self.assertGreater(min(width, height), 100)
 
 
     def test_a_run_is_logged_for_tensorboard_while_it_goes_on(self):
@@ -362,11 +399,13 @@ print(json.dumps([[(e.step, e.value) for e in events.Scalars("test/accuracy")], 
         process.send_signal(signal.SIGINT)
         said = process.communicate(timeout=60)[1]
         self.assertIn(f"--logdir '{self.path('log dir')}'", said)
-        version, *rounds = events()
+        version, *records = events()
         self.assertIn(b"brain.Event:2", version)
+        self.assertTrue(any(b"_hparams_/session_start_info" in record for record in records[:2]))
+        rounds = [record for record in records if b"round/folded" in record]
         self.assertEqual(len(rounds), len(self.query("SELECT 1 FROM round_summary")))
         for record in rounds:
-            self.assertTrue(b"test/accuracy" in record and b"train_loss" in record)
+            self.assertTrue(b"test/accuracy" in record and b"train/loss" in record)
         self.assertEqual([path.name for path in (self.folder / "log dir").iterdir()], self.ids())
         self.write("file", "")
         refused = self.run_rivulet("simulate", self.scenario, "--logdir", self.path("file/x"), "--db", self.path("other.sqlite"))
@@ -388,6 +427,38 @@ class Sql(RunsTest):
                               ("SELECT colour FROM rounds", "colour")):
             self.assert_refused(self.runs("sql", sql, code=2), fragment, code=2)
         self.assertEqual(self.query("SELECT count(*) FROM runs"), [(1,)])
+
+
+class Scans(RunsTest):
+    LONG = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 40000000) SELECT count(*) AS n FROM c"
+
+    def test_what_takes_over_a_second_tells_how_far_it_is(self):
+        self.simulate()
+        told = [json.loads(line) for line in self.runs("sql", self.LONG, "--progress", "json").err.splitlines()]
+        self.assertTrue(told)
+        for line in told:
+            self.assertEqual(line["progress"], "reading the history")
+            self.assertGreaterEqual(line["done"], 0)
+            self.assertGreaterEqual(line["seconds"], 1)
+        self.assertEqual(self.runs("sql", self.LONG, "--quiet").err, "")
+        self.assertRegex(self.runs("sql", self.LONG).err, r"^reading the history .*/s")
+        self.assertEqual(self.runs("sql", "SELECT 1").err, "", "what is quick says nothing")
+
+    def test_one_that_is_stopped_says_so(self):
+        self.simulate()
+        process = self.start("runs", "sql", self.LONG.replace("40000000", "4000000000"), "--db", self.path("runs.sqlite"),
+                             "--progress", "json")
+        self.assertIn("reading the history", process.stderr.readline())
+        process.send_signal(signal.SIGINT)
+        self.assertIn("stopped while reading the history", process.communicate(timeout=30)[1])
+        self.assertNotEqual(process.returncode, 0)
+
+    def test_versions_that_are_verified_are_told_of(self):
+        self.simulate()
+        told = [json.loads(line) for line in self.runs("verify", "latest", "--progress", "json").err.splitlines()]
+        self.assertEqual([(line["done"], line["total"]) for line in told], [(version, 4) for version in range(1, 5)])
+        self.assertEqual(self.runs("verify", "latest", "--quiet").err, "")
+        self.assertEqual(len(self.runs("verify", "latest").err.splitlines()), 4)
 
 
 class Questions(RunsTest):

@@ -4,14 +4,24 @@
 #include <filesystem>
 #include <limits>
 #include <numeric>
+#include <optional>
+#include <span>
 
 #include "engine/data/tfrecord.h"
 #include "proto/graph/event.pb.h"
+#include "proto/graph/hparams.pb.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_folder.h"
 
 namespace rivulet::testing {
 namespace {
+
+NextSummary OneByOne(std::span<const SummaryEvent> events) {
+  return [events, at = size_t{0}]() mutable -> StatusOr<std::optional<SummaryEvent>> {
+    if (at == events.size()) return std::nullopt;
+    return events[at++];
+  };
+}
 
 TEST(EventFile, Graph_FollowsTheVersion) {
   const TempFolder folder;
@@ -39,7 +49,8 @@ TEST(EventFile, Summaries_ScalarsAndHistogramsOfEachStep) {
   const SummaryEvent events[] = {
       {.step = 1, .wall_time = 12.5, .scalars = {{"loss", 0.25}}, .histograms = {{"norm", {1, 2, nan, 4, 4}}}},
       {.step = 2, .wall_time = 13.5, .scalars = {}, .histograms = {{"norm", {3, 3}}, {"none", {nan}}}}};
-  ASSERT_OK_AND_ASSIGN(const std::string path, WriteSummaryEvents(FileSystem::Default(), folder.File("run"), events));
+  ASSERT_OK_AND_ASSIGN(const std::string path,
+                       WriteSummaryEvents(FileSystem::Default(), folder.File("run"), OneByOne(events)));
   ASSERT_OK_AND_ASSIGN(const auto reader, RecordReader::Open(path));
   std::string record;
   proto::Event event;
@@ -67,6 +78,48 @@ TEST(EventFile, Summaries_ScalarsAndHistogramsOfEachStep) {
   ASSERT_EQ(event.summary().value_size(), 1) << "nothing is told of no values";
   EXPECT_EQ(event.summary().value(0).histo().bucket_size(), 1) << "of one value";
   EXPECT_EQ(event.summary().value(0).histo().bucket(0), 2);
+}
+
+TEST(EventFile, Run_HasGraphHyperparametersPicturesAndItsEnd) {
+  const TempFolder folder;
+  const SummaryEvent events[] = {{.step = 1,
+                                  .wall_time = 12.5,
+                                  .scalars = {},
+                                  .images = {{.tag = "confusion", .width = 2, .height = 3, .png = "png"}},
+                                  .graph_def = "graph",
+                                  .hyperparameters = {{"rate", 0.5}, {"kind", std::string("sgd")}, {"shuffle", true}},
+                                  .end = SummaryEnd::kFailure},
+                                 {.step = 2, .wall_time = 13, .scalars = {}}};
+  ASSERT_OK_AND_ASSIGN(const std::string path,
+                       WriteSummaryEvents(FileSystem::Default(), folder.File("run"), OneByOne(events)));
+  ASSERT_OK_AND_ASSIGN(const auto reader, RecordReader::Open(path));
+  std::string record;
+  proto::Event event;
+  ASSERT_OK_AND_ASSIGN(bool more, reader->Next(record));  // the version
+  ASSERT_OK_AND_ASSIGN(more, reader->Next(record));
+  ASSERT_TRUE(more && event.ParseFromString(record));
+  EXPECT_EQ(event.graph_def(), "graph");
+  ASSERT_OK_AND_ASSIGN(more, reader->Next(record));
+  ASSERT_TRUE(more && event.ParseFromString(record));
+  ASSERT_EQ(event.summary().value_size(), 3);
+  proto::HParamsPluginData data;
+  const proto::Summary::Value& start = event.summary().value(0);
+  EXPECT_EQ(start.tag(), "_hparams_/session_start_info");
+  EXPECT_EQ(start.metadata().plugin_data().plugin_name(), "hparams");
+  EXPECT_EQ(start.tensor().dtype(), proto::DT_FLOAT);
+  ASSERT_TRUE(data.ParseFromString(start.metadata().plugin_data().content()));
+  ASSERT_EQ(data.session_start_info().hparams_size(), 3);
+  EXPECT_EQ(data.session_start_info().hparams(0).key(), "rate");
+  EXPECT_EQ(data.session_start_info().hparams(0).value().number_value(), 0.5);
+  EXPECT_EQ(data.session_start_info().hparams(1).value().string_value(), "sgd");
+  EXPECT_TRUE(data.session_start_info().hparams(2).value().bool_value());
+  ASSERT_TRUE(data.ParseFromString(event.summary().value(1).metadata().plugin_data().content()));
+  EXPECT_EQ(data.session_end_info().status(), 2);
+  EXPECT_EQ(data.session_end_info().end_time_secs(), 12.5);
+  EXPECT_EQ(event.summary().value(2).image().height(), 3);
+  EXPECT_EQ(event.summary().value(2).image().encoded_image_string(), "png");
+  ASSERT_OK_AND_ASSIGN(more, reader->Next(record));
+  EXPECT_FALSE(more) << "a step that says nothing is not written";
 }
 
 TEST(EventFile, FolderThatIsAFile_IsAnError) {

@@ -5,7 +5,13 @@
 #include <vector>
 
 #include "engine/base/nearest.h"
+#include "hwy/nanobenchmark.h"
 #include "hwy/targets.h"
+
+// The shared library measures its timer as it is loaded, for its own benchmarks: 2 to 8 ms of the processor in every
+// command, for a number that only hwy::Measure looks at. The dynamic linker prefers the program's definition to the
+// library's.
+uint64_t hwy::platform::TimerResolution() { return 1; }
 
 namespace rivulet {
 namespace {
